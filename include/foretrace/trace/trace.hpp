@@ -1,0 +1,214 @@
+#pragma once
+// Trace: what a profiler wrote, as columns. Read-only after import.
+//
+// One row per event of the file, in the order of the file (also for metadata and flow rows, so that counts per category
+// equal those of the file). Columns every event has are dense; what only some kinds carry lives in side tables reached
+// through `side`. Strings and argument tuples are interned. About 55 bytes an event, 75-95 for operations and memory
+// events.
+//
+//   for (EventId e : trace.events.of_kind(EventKind::kKernel)) …            // or loop over the columns yourself
+//   trace.name(e);  trace.events.start[e.index()];  trace.args.launch(trace.events.args[e.index()])->grid[0];
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "foretrace/base/column.hpp"
+#include "foretrace/base/diagnostics.hpp"
+#include "foretrace/base/ids.hpp"
+#include "foretrace/base/string_table.hpp"
+#include "foretrace/base/time.hpp"
+#include "foretrace/trace/args.hpp"
+#include "foretrace/trace/event_kind.hpp"
+
+namespace foretrace::trace {
+
+/// Dense columns, all of the same length.
+struct Events {
+  Column<Ns> start;                   ///< relative to Trace::base_time_ns
+  Column<Ns> duration;                ///< 0 for instants and flows
+  Column<StringId> name;
+  Column<LaneId> lane;
+  Column<ArgsId> args;                ///< invalid when the event has no arguments beyond its ids
+  Column<std::int64_t> correlation;   ///< correlation id; the flow's id on flow events; kAbsent when none
+  Column<std::int64_t> external_id;   ///< "External id"; kAbsent when none
+  Column<std::uint32_t> side;         ///< row in the side table of the event's kind, kNoSide when none
+  Column<std::uint16_t> category;     ///< index into Trace::categories
+  Column<char> ph;                    ///< Chrome phase letter: X, i, s, f, M, C, …; B/E pairs are joined into X
+
+  static constexpr std::uint32_t kNoSide = 0xFFFF'FFFFu;
+  [[nodiscard]] std::size_t size() const { return start.size(); }
+  [[nodiscard]] std::size_t bytes() const;
+};
+
+/// Side table of kOp and kAnnotation.
+struct OpIds {
+  std::int64_t record_function_id = kAbsent;
+  std::int64_t sequence_number = kAbsent;
+  std::int64_t event_index = kAbsent;  ///< "Ev Idx"
+};
+/// Side table of kPython.
+struct PythonIds {
+  std::int64_t id = kAbsent;
+  std::int64_t parent_id = kAbsent;
+  std::int64_t event_index = kAbsent;
+};
+/// Side table of kMemory.
+struct MemoryIds {
+  std::int64_t address = kAbsent;
+  std::int64_t bytes = 0;  ///< negative: freed
+  std::int64_t total_allocated = kAbsent;
+  std::int64_t total_reserved = kAbsent;
+  std::int64_t event_index = kAbsent;
+};
+/// Side table of kSync and kCudaEvent.
+struct SyncIds {
+  std::int64_t event_id = kAbsent;            ///< wait_on_cuda_event_id, event_id
+  std::int64_t record_correlation = kAbsent;  ///< wait_on_cuda_event_record_corr_id; -1 is "unresolved"
+};
+/// Side table of kMemcpy and kMemset.
+struct CopyIds {
+  std::int64_t bytes = kAbsent;
+  double gbytes_per_s = 0;  ///< as the profiler computed it
+};
+
+enum class LaneKind : std::uint8_t { kCpuThread, kGpuStream, kOther };
+
+/// Where events happen one after another.
+struct Lane {
+  LaneKind kind = LaneKind::kOther;
+  StringId pid;              ///< as spelled in the file: "400", "Spans"
+  StringId tid;
+  std::int64_t pid_number = kAbsent;  ///< process id, or device index on GPU lanes; kAbsent when not a number
+  std::int64_t tid_number = kAbsent;  ///< thread id, or stream id
+  StringId name;             ///< thread_name; empty when the file names none
+  StringId process_name;
+  StringId process_labels;
+  std::int64_t sort_index = kAbsent;
+};
+
+struct DeviceProperties {
+  std::int64_t id = 0;
+  std::string name;
+  std::int64_t total_memory_bytes = kAbsent;
+  std::int64_t compute_major = kAbsent;
+  std::int64_t compute_minor = kAbsent;
+  std::int64_t sm_count = kAbsent;
+  std::int64_t warp_size = kAbsent;
+  std::int64_t max_threads_per_block = kAbsent;
+  std::int64_t max_threads_per_sm = kAbsent;
+  std::int64_t registers_per_sm = kAbsent;
+  std::int64_t registers_per_block = kAbsent;
+  std::int64_t shared_memory_per_block = kAbsent;
+  std::int64_t shared_memory_per_block_optin = kAbsent;
+  std::int64_t shared_memory_per_sm = kAbsent;
+};
+
+struct DistributedInfo {
+  bool present = false;
+  std::int64_t rank = kAbsent;
+  std::int64_t world_size = kAbsent;
+  std::string backend;
+  std::string nccl_version;
+};
+
+/// A distinct `cat` of the file and what it means.
+struct Category {
+  StringId name;  ///< as spelled; empty for events without one
+  EventKind kind = EventKind::kOther;
+};
+
+struct Trace {
+  std::string path;
+  std::string format;          ///< the importer's name, "kineto"
+  std::uint64_t input_bytes = 0;  ///< uncompressed
+  bool partial = false;        ///< the input was cut off and read with `partial`
+
+  /// Absolute time in ns of an event = base_time_ns + start. 0 when the file gives absolute times itself.
+  Ns base_time_ns = 0;
+  StringTable strings;
+  ArgsTable args;
+  Events events;
+  std::vector<Category> categories;
+  std::vector<Lane> lanes;
+  Column<OpIds> op_ids;
+  Column<PythonIds> python_ids;
+  Column<MemoryIds> memory_ids;
+  Column<SyncIds> sync_ids;
+  Column<CopyIds> copy_ids;
+  std::vector<DeviceProperties> devices;
+  DistributedInfo distributed;
+  /// Every other top-level key of the file with its raw JSON, in the order of the file.
+  std::vector<std::pair<std::string, std::string>> metadata;
+  Diagnostics diagnostics;
+
+  [[nodiscard]] std::size_t size() const { return events.size(); }
+  [[nodiscard]] EventKind kind(std::size_t e) const { return categories[events.category[e]].kind; }
+  [[nodiscard]] std::string_view name(std::size_t e) const { return strings[events.name[e]]; }
+  [[nodiscard]] std::string_view category_name(std::size_t e) const {
+    return strings[categories[events.category[e]].name];
+  }
+  [[nodiscard]] Ns end(std::size_t e) const { return events.start[e] + events.duration[e]; }
+  [[nodiscard]] const OpIds* op(std::size_t e) const { return side(op_ids, e); }
+  [[nodiscard]] const PythonIds* python(std::size_t e) const { return side(python_ids, e); }
+  [[nodiscard]] const MemoryIds* memory(std::size_t e) const { return side(memory_ids, e); }
+  [[nodiscard]] const SyncIds* sync(std::size_t e) const { return side(sync_ids, e); }
+  [[nodiscard]] const CopyIds* copy(std::size_t e) const { return side(copy_ids, e); }
+  [[nodiscard]] const KernelLaunch* launch(std::size_t e) const { return args.launch(events.args[e]); }
+  /// Raw JSON of a top-level metadata key, empty when absent.
+  [[nodiscard]] std::string_view metadata_value(std::string_view key) const;
+  /// "Thread 400 (python)", "GPU 0 stream 7".
+  [[nodiscard]] std::string lane_label(LaneId lane) const;
+  /// Memory held by columns and tables.
+  [[nodiscard]] std::size_t bytes() const;
+
+ private:
+  /// The kind decides which table `side` points into; asking for the wrong one gives nullptr.
+  template <class T>
+  const T* side(const Column<T>& table, std::size_t e) const;
+};
+
+/// The side table a kind uses; importers and Trace agree through this.
+enum class SideTable : std::uint8_t { kNone, kOp, kPython, kMemory, kSync, kCopy };
+constexpr SideTable side_table(EventKind kind) {
+  switch (kind) {
+    case EventKind::kOp:
+    case EventKind::kAnnotation:
+      return SideTable::kOp;
+    case EventKind::kPython:
+      return SideTable::kPython;
+    case EventKind::kMemory:
+      return SideTable::kMemory;
+    case EventKind::kSync:
+    case EventKind::kCudaEvent:
+      return SideTable::kSync;
+    case EventKind::kMemcpy:
+    case EventKind::kMemset:
+      return SideTable::kCopy;
+    default:
+      return SideTable::kNone;
+  }
+}
+template <class T>
+constexpr SideTable kSideTableOf = SideTable::kNone;
+template <>
+inline constexpr SideTable kSideTableOf<OpIds> = SideTable::kOp;
+template <>
+inline constexpr SideTable kSideTableOf<PythonIds> = SideTable::kPython;
+template <>
+inline constexpr SideTable kSideTableOf<MemoryIds> = SideTable::kMemory;
+template <>
+inline constexpr SideTable kSideTableOf<SyncIds> = SideTable::kSync;
+template <>
+inline constexpr SideTable kSideTableOf<CopyIds> = SideTable::kCopy;
+
+template <class T>
+const T* Trace::side(const Column<T>& table, std::size_t e) const {
+  const std::uint32_t row = events.side[e];
+  if (row == Events::kNoSide || side_table(kind(e)) != kSideTableOf<T>) return nullptr;
+  return &table[row];
+}
+
+}  // namespace foretrace::trace
