@@ -1,0 +1,21 @@
+# Warnings and the sanitizer switches of the presets. One interface target: foretrace_options.
+set(FORETRACE_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
+
+add_library(foretrace_options INTERFACE)
+target_compile_options(foretrace_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
+if(FORETRACE_WERROR)
+  target_compile_options(foretrace_options INTERFACE -Werror)
+endif()
+if(FORETRACE_SANITIZE)
+  target_compile_options(foretrace_options INTERFACE -fsanitize=${FORETRACE_SANITIZE} -fno-omit-frame-pointer
+                                                     -fno-sanitize-recover=all)
+  target_link_options(foretrace_options INTERFACE -fsanitize=${FORETRACE_SANITIZE})
+endif()
+find_program(MOLD mold)
+if(MOLD)
+  target_link_options(foretrace_options INTERFACE -fuse-ld=mold)
+endif()
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
