@@ -1,5 +1,5 @@
 # Third-party libraries, all from Debian packages (scripts/setup installs them). One interface target for the whole
-# library: foretrace_dependencies.
+# library: foretrace_dependencies. Wheels bundle the shared ones (auditwheel repair).
 find_package(Threads REQUIRED)
 find_package(simdjson REQUIRED)
 find_package(fmt REQUIRED)
@@ -8,17 +8,5 @@ pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 
 add_library(foretrace_dependencies INTERFACE)
-if(FORETRACE_STATIC_RUNTIME)
-  find_library(ISAL_ARCHIVE libisal.a REQUIRED)
-  find_library(ZSTD_ARCHIVE libzstd.a REQUIRED)
-  find_library(SIMDJSON_ARCHIVE libsimdjson.a)
-  target_link_libraries(foretrace_dependencies INTERFACE ${ISAL_ARCHIVE} ${ZSTD_ARCHIVE})
-  if(SIMDJSON_ARCHIVE)
-    target_link_libraries(foretrace_dependencies INTERFACE ${SIMDJSON_ARCHIVE})
-  else()
-    target_link_libraries(foretrace_dependencies INTERFACE simdjson::simdjson)
-  endif()
-else()
-  target_link_libraries(foretrace_dependencies INTERFACE PkgConfig::ISAL PkgConfig::ZSTD simdjson::simdjson)
-endif()
-target_link_libraries(foretrace_dependencies INTERFACE fmt::fmt Threads::Threads)
+target_link_libraries(foretrace_dependencies INTERFACE PkgConfig::ISAL PkgConfig::ZSTD simdjson::simdjson fmt::fmt
+                                                       Threads::Threads)
