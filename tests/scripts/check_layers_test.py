@@ -1,0 +1,51 @@
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class CheckLayers(unittest.TestCase):
+    def check(self, files):
+        with tempfile.TemporaryDirectory() as temp:
+            for name, text in files.items():
+                path = Path(temp) / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            done = subprocess.run([ROOT / "scripts/check_layers", temp], capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+    def test_earlier_folders_and_the_own_one_are_fine(self):
+        status, out = self.check({
+            "include/foretrace/trace/trace.hpp": '#include "foretrace/base/time.hpp"\n',
+            "src/report/doctor.cpp": '#include "foretrace/trace/trace.hpp"\n#include "report/table.hpp"\n#include <cli/x>\n',
+        })
+        self.assertEqual((status, out), (0, "layers: in order\n"))
+
+    def test_a_later_folder_is_named_with_its_line(self):
+        status, out = self.check({"src/base/a.cpp": '#include <vector>\n#include "foretrace/trace/trace.hpp"\n'})
+        self.assertEqual(status, 1)
+        self.assertIn("src/base/a.cpp:2: base/ may not use trace/", out)
+
+    def test_public_headers_include_only_public_ones(self):
+        status, out = self.check({"include/foretrace/trace/a.hpp": '#include "base/inflate.hpp"\n'})
+        self.assertEqual(status, 1)
+        self.assertIn("include/foretrace/trace/a.hpp:1", out)
+
+    def test_an_unknown_folder_is_refused(self):
+        self.assertEqual(self.check({"src/misc/a.cpp": ""})[0], 1)
+
+    def test_the_library_does_not_print(self):
+        status, out = self.check({
+            "src/trace/a.cpp": '// printf(\n\nvoid f() { printf("x"); }\n',
+            "src/report/b.cpp": 'auto s = "getenv(";\nint snprintf_like(int);\nvoid g() { snprintf_like(1); }\n',
+            "src/cli/main.cpp": 'int main() { printf("x"); }\n',
+        })
+        self.assertEqual(status, 1)
+        self.assertEqual(out.count("\n"), 1, out)
+        self.assertIn("src/trace/a.cpp:3", out)
+
+
+if __name__ == "__main__":
+    unittest.main()
