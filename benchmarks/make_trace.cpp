@@ -11,7 +11,6 @@
 // result has the layout, escapes and number formats of the profiler that wrote the input.
 
 #include <fmt/core.h>
-#include <isa-l/igzip_lib.h>
 
 #include <algorithm>
 #include <array>
@@ -20,11 +19,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/byte_source.hpp"
 
 namespace {
 
@@ -77,34 +76,18 @@ struct Source {
 }
 
 std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) die(fmt::format("cannot open {}", path));
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-std::string gunzip(const std::string& packed, const std::string& path) {
-  std::string out;
-  std::vector<unsigned char> buffer(1 << 20);
-  inflate_state state;
-  isal_inflate_init(&state);
-  state.crc_flag = ISAL_GZIP;
-  state.next_in = reinterpret_cast<std::uint8_t*>(const_cast<char*>(packed.data()));
-  state.avail_in = static_cast<std::uint32_t>(packed.size());
-  while (true) {
-    state.next_out = buffer.data();
-    state.avail_out = static_cast<std::uint32_t>(buffer.size());
-    const int rc = isal_inflate(&state);
-    const std::size_t produced = buffer.size() - state.avail_out;
-    out.append(reinterpret_cast<char*>(buffer.data()), produced);
-    if (rc != ISAL_DECOMP_OK) die(fmt::format("{}: broken gzip data ({})", path, rc));
-    if (state.block_state == ISAL_BLOCK_FINISH) {
-      if (state.avail_in == 0) return out;
-      isal_inflate_reset(&state);
-      state.crc_flag = ISAL_GZIP;
-    } else if (produced == 0) {
-      die(fmt::format("{}: the gzip data is cut off", path));
-    }
+  auto source = foretrace::open_source(path);
+  std::string text;
+  while (source) {
+    constexpr std::size_t kBlock = 1 << 20;
+    const std::size_t size = text.size();
+    text.resize(size + kBlock);
+    const auto got = (*source)->read(text.data() + size, kBlock);
+    if (!got) die(got.error().to_string());
+    text.resize(size + *got);
+    if (*got == 0) return text;
   }
+  die(source.error().to_string());
 }
 
 /// A walk over one JSON record that notes the numbers to move. Inputs are trusted to be well-formed; anything else
@@ -397,7 +380,6 @@ int main(int argc, char** argv) {
   }
   for (Source& s : sources) {
     s.text = read_file(s.path);
-    if (s.text.starts_with("\x1f\x8b")) s.text = gunzip(s.text, s.path);
     if (s.text.size() > UINT32_MAX) die(s.path + ": inputs must be smaller than 4 GB");
     Scanner(s).run();
   }
