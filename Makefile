@@ -51,7 +51,7 @@ format:  ## rewrite all C++ files with clang-format
 	@scripts/lint --fix
 
 wheel:  ## build the wheel, bundle its libraries, and try it in an empty virtual environment
-	@scripts/setup build python lint
+	@scripts/setup build python
 	@scripts/wheel
 	@scripts/test_wheel
 
