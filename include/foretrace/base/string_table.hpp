@@ -33,7 +33,7 @@ class StringTable {
   struct Entry {
     std::uint64_t offset;
     std::uint32_t length;
-    std::uint32_t hash_high;
+    std::uint32_t hash_low;
   };
   void rehash(std::size_t slot_count);
 

@@ -67,11 +67,12 @@ class ArgsTable {
  public:
   /// Adds a tuple (JSON object text) if new. Importers only.
   ArgsId intern(std::string_view json_object) { return ArgsId{tuples_.intern(json_object).value}; }
-  /// Decodes all tuples added since the last call into the typed rows; strings go to `strings`.
-  void decode(StringTable& strings);
+  /// Decodes all tuples into the typed rows; strings go to `strings`. Returns how many tuples are not valid JSON (they
+  /// stay readable as text). Importers only, once.
+  std::size_t decode(StringTable& strings);
 
   [[nodiscard]] std::size_t size() const { return tuples_.size(); }
-  /// The whole tuple as a JSON object, "{}"-less when empty: "" for an event without arguments.
+  /// The whole tuple as the text of a JSON object; "" for an event without arguments.
   [[nodiscard]] std::string_view text(ArgsId id) const { return id.valid() ? tuples_[StringId{id.value}] : ""; }
   /// The raw JSON of one argument of a tuple, e.g. find(id, "cbid") -> "211". For rare keys; typed rows are faster.
   [[nodiscard]] std::optional<std::string> find(ArgsId id, std::string_view key) const;

@@ -1,0 +1,35 @@
+#pragma once
+// Where bytes come from: a file, standard input or memory, inflated on the way when they are gzip or zstd. Importers see
+// one interface and never know.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "foretrace/base/result.hpp"
+
+namespace foretrace {
+
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  /// Fills `out` with up to n bytes; less than n only at the end of the input, 0 once it is reached. A damaged input
+  /// yields what came before the damage first, then the error.
+  virtual Result<std::size_t> read(char* out, std::size_t n) = 0;
+  /// Bytes of the underlying (compressed) input consumed and in all (0 when unknown), for progress.
+  [[nodiscard]] virtual std::uint64_t consumed() const = 0;
+  [[nodiscard]] virtual std::uint64_t total() const = 0;
+  /// Starts again from the beginning. False when the input cannot be read twice.
+  virtual bool rewind() = 0;
+};
+
+/// A file, or standard input for "-". Compression is recognised by content.
+Result<std::unique_ptr<ByteSource>> open_source(const std::string& path);
+/// Bytes in memory, which must outlive the source. Compression is recognised by content.
+Result<std::unique_ptr<ByteSource>> memory_source(std::string_view bytes);
+
+/// The first bytes (up to n) of a source, which afterwards still starts with them.
+Result<std::string> peek(std::unique_ptr<ByteSource>& source, std::size_t n);
+
+}  // namespace foretrace

@@ -1,0 +1,256 @@
+#include "foretrace/trace/args.hpp"
+
+#include <simdjson.h>
+
+#include <cstring>
+
+#include "base/decimal.hpp"
+
+namespace foretrace::trace {
+
+namespace {
+
+using simdjson::dom::element;
+using simdjson::dom::element_type;
+using simdjson::dom::object;
+
+// Integers may be written as numbers or as strings ("7", ROCm "0x0"), booleans count as 0 and 1.
+std::int64_t as_integer(const element& value) {
+  switch (value.type()) {
+    case element_type::INT64:
+      return value.get_int64().value_unsafe();
+    case element_type::UINT64: {
+      const std::uint64_t u = value.get_uint64().value_unsafe();
+      return u <= static_cast<std::uint64_t>(INT64_MAX) ? static_cast<std::int64_t>(u) : kAbsent;
+    }
+    case element_type::DOUBLE: {
+      const double d = value.get_double().value_unsafe();
+      return d >= -9e15 && d <= 9e15 ? static_cast<std::int64_t>(d) : kAbsent;
+    }
+    case element_type::BOOL:
+      return value.get_bool().value_unsafe() ? 1 : 0;
+    case element_type::STRING: {
+      const std::string text(value.get_string().value_unsafe());
+      if (text.starts_with("0x")) {
+        char* end = nullptr;
+        const unsigned long long parsed = std::strtoull(text.c_str() + 2, &end, 16);
+        return *end == '\0' && text.size() > 2 ? static_cast<std::int64_t>(parsed) : kAbsent;
+      }
+      return parse_int64(text).value_or(kAbsent);
+    }
+    default:
+      return kAbsent;
+  }
+}
+
+double as_double(const element& value) {
+  double d = -1;
+  if (value.get(d) == simdjson::SUCCESS) return d;
+  const std::int64_t i = as_integer(value);
+  return i == kAbsent ? -1 : static_cast<double>(i);
+}
+
+void as_triple(const element& value, std::array<std::int64_t, 3>& out) {
+  simdjson::dom::array list;
+  if (value.get(list) != simdjson::SUCCESS) return;
+  std::size_t i = 0;
+  for (const element v : list) {
+    if (i < 3) out[i++] = std::max<std::int64_t>(0, as_integer(v));
+  }
+}
+
+class TupleDecoder {
+ public:
+  TupleDecoder(const object& tuple, StringTable& strings) : strings_(strings) {
+    for (const auto field : tuple) one(field.key, field.value);
+  }
+
+  KernelLaunch launch;
+  SyncInfo sync;
+  CollectiveInfo collective;
+  OpInputs inputs;
+  std::int64_t fwd_thread = kAbsent;
+  bool has_launch = false, has_sync = false, has_collective = false, has_inputs = false;
+
+ private:
+  StringId text(const element& value) {
+    std::string_view s;
+    if (value.get(s) == simdjson::SUCCESS) return strings_.intern(s);
+    return strings_.intern(simdjson::minify(value));
+  }
+
+  void one(std::string_view key, const element& v) {
+    if (key == "stream") {
+      launch.stream = sync.stream = as_integer(v);
+    } else if (key == "device") {
+      launch.device = sync.device = as_integer(v);
+    } else if (key == "context") {
+      launch.context = as_integer(v);
+    } else if (key == "grid") {
+      as_triple(v, launch.grid);
+      has_launch = true;
+    } else if (key == "block") {
+      as_triple(v, launch.block);
+      has_launch = true;
+    } else if (key == "registers per thread") {
+      launch.registers_per_thread = as_integer(v);
+      has_launch = true;
+    } else if (key == "shared memory") {
+      launch.shared_memory_bytes = as_integer(v);
+    } else if (key == "blocks per SM") {
+      launch.blocks_per_sm = as_double(v);
+    } else if (key == "warps per SM") {
+      launch.warps_per_sm = as_double(v);
+    } else if (key == "est. achieved occupancy %") {
+      launch.occupancy_pct = as_double(v);
+    } else if (key == "graph id") {
+      launch.graph_id = as_integer(v);
+    } else if (key == "graph node id") {
+      launch.graph_node_id = as_integer(v);
+    } else if (key == "priority") {
+      launch.priority = as_integer(v);
+    } else if (key == "cuda_sync_kind") {
+      sync.kind = text(v);
+      has_sync = true;
+    } else if (key == "wait_on_stream") {
+      sync.wait_on_stream = as_integer(v);
+      has_sync = true;
+    } else if (key == "Input Dims" || key == "Input dims") {
+      inputs.dims = text(v);
+      has_inputs = true;
+    } else if (key == "Input type") {
+      inputs.types = text(v);
+      has_inputs = true;
+    } else if (key == "Input Strides") {
+      inputs.strides = text(v);
+      has_inputs = true;
+    } else if (key == "Concrete Inputs") {
+      inputs.concrete = text(v);
+      has_inputs = true;
+    } else if (key == "Fwd thread id") {
+      fwd_thread = as_integer(v);
+    } else if (key == "Collective name") {
+      collective.name = text(v);
+      has_collective = true;
+    } else if (key == "dtype") {
+      collective.dtype = text(v);
+    } else if (key == "Process Group Name") {
+      collective.group = text(v);
+    } else if (key == "Process Group Ranks") {
+      collective.group_ranks = text(v);
+    } else if (key == "In msg nelems") {
+      collective.in_elements = as_integer(v);
+    } else if (key == "Out msg nelems") {
+      collective.out_elements = as_integer(v);
+    } else if (key == "Group size") {
+      collective.group_size = as_integer(v);
+    } else if (key == "Seq") {
+      collective.sequence = as_integer(v);
+    }
+    has_launch |= launch.stream != kAbsent && launch.device != kAbsent;
+  }
+
+  StringTable& strings_;
+};
+
+}  // namespace
+
+std::size_t ArgsTable::decode(StringTable& strings) {
+  const std::size_t n = tuples_.size();
+  launch_row_.assign(n, 0);
+  sync_row_.assign(n, 0);
+  collective_row_.assign(n, 0);
+  inputs_row_.assign(n, 0);
+  fwd_thread_.assign(n, kAbsent);
+  std::size_t unreadable = 0;
+  simdjson::dom::parser parser;
+  const auto keep = [](auto& rows, auto& table, std::size_t id, const auto& value) {
+    table.push_back(value);
+    rows[id] = static_cast<std::uint32_t>(table.size());
+  };
+  for (std::size_t id = 1; id < n; ++id) {  // 0 is the empty string
+    const std::string_view tuple = tuples_[StringId{id}];
+    object root;
+    if (parser.parse(tuple.data(), tuple.size()).get(root) != simdjson::SUCCESS) {
+      ++unreadable;
+      continue;
+    }
+    const TupleDecoder d(root, strings);
+    if (d.has_launch && !d.has_sync) keep(launch_row_, launches_, id, d.launch);
+    if (d.has_sync) keep(sync_row_, syncs_, id, d.sync);
+    if (d.has_collective) keep(collective_row_, collectives_, id, d.collective);
+    if (d.has_inputs) keep(inputs_row_, inputs_, id, d.inputs);
+    fwd_thread_[id] = d.fwd_thread;
+  }
+  return unreadable;
+}
+
+std::optional<std::string> ArgsTable::find(ArgsId id, std::string_view key) const {
+  const std::string_view tuple = text(id);
+  if (tuple.empty()) return std::nullopt;
+  simdjson::dom::parser parser;
+  object root;
+  if (parser.parse(tuple.data(), tuple.size()).get(root) != simdjson::SUCCESS) return std::nullopt;
+  for (const auto field : root) {
+    if (field.key == key) return simdjson::minify(field.value);
+  }
+  return std::nullopt;
+}
+
+std::size_t ArgsTable::bytes() const {
+  return tuples_.bytes() +
+         (launch_row_.size() + sync_row_.size() + collective_row_.size() + inputs_row_.size()) * sizeof(std::uint32_t) +
+         fwd_thread_.size() * sizeof(std::int64_t) + launches_.size() * sizeof(KernelLaunch) +
+         syncs_.size() * sizeof(SyncInfo) + collectives_.size() * sizeof(CollectiveInfo) +
+         inputs_.size() * sizeof(OpInputs);
+}
+
+namespace {
+
+// A list that holds numbers, or nothing, is a shape; a list of lists is walked.
+void collect_shapes(const simdjson::dom::array& list, std::vector<std::vector<std::int64_t>>& out) {
+  std::vector<std::int64_t> shape;
+  bool nested = false;
+  for (const element v : list) {
+    simdjson::dom::array inner;
+    if (v.get(inner) == simdjson::SUCCESS) {
+      nested = true;
+      collect_shapes(inner, out);
+    } else {
+      shape.push_back(as_integer(v));
+    }
+  }
+  if (!nested) out.push_back(std::move(shape));
+}
+
+}  // namespace
+
+std::vector<std::vector<std::int64_t>> parse_shapes(std::string_view json) {
+  std::vector<std::vector<std::int64_t>> shapes;
+  simdjson::dom::parser parser;
+  simdjson::dom::array list;
+  if (parser.parse(json.data(), json.size()).get(list) != simdjson::SUCCESS) return shapes;
+  for (const element v : list) {
+    simdjson::dom::array inner;
+    if (v.get(inner) == simdjson::SUCCESS) {
+      collect_shapes(inner, shapes);
+    } else {
+      shapes.emplace_back();
+    }
+  }
+  return shapes;
+}
+
+std::vector<std::string> parse_strings(std::string_view json) {
+  std::vector<std::string> out;
+  simdjson::dom::parser parser;
+  simdjson::dom::array list;
+  if (parser.parse(json.data(), json.size()).get(list) != simdjson::SUCCESS) return out;
+  for (const element v : list) {
+    std::string_view s;
+    out.emplace_back(v.get(s) == simdjson::SUCCESS ? std::string(s) : std::string(simdjson::minify(v)));
+  }
+  return out;
+}
+
+}  // namespace foretrace::trace

@@ -1,0 +1,471 @@
+#include "trace/importers/chrome_walker.hpp"
+
+#include <charconv>
+
+#include "base/decimal.hpp"
+
+namespace foretrace::trace {
+
+namespace {
+
+IdArg id_argument(std::string_view key) {
+  const auto is = [&](std::string_view text) { return std::memcmp(key.data(), text.data(), text.size()) == 0; };
+  switch (key.size()) {
+    case 4:
+      if (is("Addr")) return IdArg::kAddress;
+      break;
+    case 5:
+      if (is("Bytes")) return IdArg::kBytes;
+      if (is("bytes")) return IdArg::kCopyBytes;
+      break;
+    case 6:
+      if (is("Ev Idx")) return IdArg::kEventIndex;
+      break;
+    case 8:
+      if (is("event_id")) return IdArg::kEventId;
+      break;
+    case 9:
+      if (is("Python id")) return IdArg::kPythonId;
+      break;
+    case 11:
+      if (is("correlation")) return IdArg::kCorrelation;
+      if (is("External id") || is("external id")) return IdArg::kExternalId;
+      break;
+    case 14:
+      if (is("Total Reserved")) return IdArg::kTotalReserved;
+      if (is("correlation_id")) return IdArg::kCorrelation;
+      break;
+    case 15:
+      if (is("Sequence number")) return IdArg::kSequenceNumber;
+      if (is("Total Allocated")) return IdArg::kTotalAllocated;
+      break;
+    case 16:
+      if (is("Python parent id")) return IdArg::kPythonParentId;
+      break;
+    case 18:
+      if (is("Record function id")) return IdArg::kRecordFunctionId;
+      break;
+    case 21:
+      if (is("wait_on_cuda_event_id")) return IdArg::kEventId;
+      break;
+    case 23:
+      if (is("memory bandwidth (GB/s)")) return IdArg::kBandwidth;
+      break;
+    case 33:
+      if (is("wait_on_cuda_event_record_corr_id")) return IdArg::kRecordCorrelation;
+      break;
+    default:
+      break;
+  }
+  return IdArg::kNone;
+}
+
+bool read_double(std::string_view text, double& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+// Short decimal integers, the common case by far, without the generality of from_chars.
+bool read_int(std::string_view text, std::int64_t& value) {
+  if (text.size() - 1 < 18) {
+    const bool negative = text[0] == '-';
+    std::int64_t v = 0;
+    std::size_t i = negative ? 1 : 0;
+    if (i == text.size()) return false;
+    for (; i < text.size(); ++i) {
+      const unsigned digit = static_cast<unsigned char>(text[i]) - '0';
+      if (digit > 9) return false;
+      v = v * 10 + digit;
+    }
+    value = negative ? -v : v;
+    return true;
+  }
+  const auto parsed = parse_int64(text);
+  if (parsed) value = *parsed;
+  return parsed.has_value();
+}
+
+// Microseconds with up to three decimals, as Kineto prints them; everything else goes the general way.
+bool read_us(std::string_view text, Ns& ns) {
+  if (text.size() >= 5 && text.size() <= 18 && text[text.size() - 4] == '.') {
+    std::int64_t v = 0;
+    const std::size_t point = text.size() - 4;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (i == point) continue;
+      const unsigned digit = static_cast<unsigned char>(text[i]) - '0';
+      if (digit > 9) return false;
+      v = v * 10 + digit;
+    }
+    ns = v;
+    return true;
+  }
+  const auto parsed = parse_us_as_ns(text);
+  if (parsed) ns = *parsed;
+  return parsed.has_value();
+}
+
+// Which row a lane key is looked up under: CPU thread, GPU stream, or whichever of the two exists.
+char lane_side(EventKind kind) {
+  if (is_gpu_row(kind)) return 'g';
+  switch (kind) {
+    case EventKind::kOp:
+    case EventKind::kAnnotation:
+    case EventKind::kRuntime:
+    case EventKind::kPython:
+    case EventKind::kMemory:
+      return 'c';
+    default:
+      return 'e';
+  }
+}
+
+}  // namespace
+
+std::uint16_t RecordSink::category_of(const Record& record, EventKind& kind) {
+  // Instants are told apart by name, so the cache has two rows for them.
+  const bool memory = record.ph == 'i' && record.name == "[memory]";
+  const std::size_t phase = memory ? 127 : static_cast<std::size_t>(record.ph) & 127;
+  const StringId text = category_texts.intern(record.category);
+  const std::size_t slot = text.index() * 128 + phase;
+  if (slot >= category_cache.size()) category_cache.resize(category_texts.size() * 128, -1);
+  std::int32_t& cached = category_cache[slot];
+  if (cached < 0) {
+    kind = event_kind(record.category, record.ph, record.name);
+    std::string key(record.category);
+    key += '\x1f';
+    key += static_cast<char>('A' + static_cast<int>(kind));
+    // More than 65,535 distinct categories is no profiler's work; they share the last one.
+    const StringId local = tables.categories.intern(key);
+    cached = static_cast<std::int32_t>((local.value < 0xFFFF ? local.value : 0xFFFFu) << 8 |
+                                       static_cast<std::uint32_t>(kind));
+  }
+  kind = static_cast<EventKind>(cached & 0xFF);
+  return static_cast<std::uint16_t>(cached >> 8);
+}
+
+std::uint32_t RecordSink::side_row(Record& r, EventKind kind) {
+  constexpr auto bit = [](IdArg a) { return 1u << static_cast<unsigned>(a); };
+  constexpr std::uint32_t kOpBits =
+      bit(IdArg::kRecordFunctionId) | bit(IdArg::kSequenceNumber) | bit(IdArg::kEventIndex);
+  constexpr std::uint32_t kPythonBits = bit(IdArg::kPythonId) | bit(IdArg::kPythonParentId) | bit(IdArg::kEventIndex);
+  constexpr std::uint32_t kMemoryBits = bit(IdArg::kAddress) | bit(IdArg::kBytes) | bit(IdArg::kTotalAllocated) |
+                                        bit(IdArg::kTotalReserved) | bit(IdArg::kEventIndex);
+  constexpr std::uint32_t kSyncBits = bit(IdArg::kEventId) | bit(IdArg::kRecordCorrelation);
+  constexpr std::uint32_t kCopyBits = bit(IdArg::kCopyBytes) | bit(IdArg::kBandwidth);
+  const auto row = [](auto& table, auto value) {
+    table.push_back(value);
+    return static_cast<std::uint32_t>(table.size() - 1);
+  };
+  switch (side_table(kind)) {
+    case SideTable::kOp:
+      if ((r.ids_present & kOpBits) == 0) break;
+      return row(batch.op_ids, OpIds{r.take(IdArg::kRecordFunctionId), r.take(IdArg::kSequenceNumber),
+                                     r.take(IdArg::kEventIndex)});
+    case SideTable::kPython:
+      if ((r.ids_present & kPythonBits) == 0) break;
+      return row(batch.python_ids,
+                 PythonIds{r.take(IdArg::kPythonId), r.take(IdArg::kPythonParentId), r.take(IdArg::kEventIndex)});
+    case SideTable::kMemory:
+      if ((r.ids_present & kMemoryBits) == 0) break;
+      return row(batch.memory_ids,
+                 MemoryIds{r.take(IdArg::kAddress), r.take(IdArg::kBytes), r.take(IdArg::kTotalAllocated),
+                           r.take(IdArg::kTotalReserved), r.take(IdArg::kEventIndex)});
+    case SideTable::kSync:
+      if ((r.ids_present & kSyncBits) == 0) break;
+      return row(batch.sync_ids, SyncIds{r.take(IdArg::kEventId), r.take(IdArg::kRecordCorrelation)});
+    case SideTable::kCopy:
+      if ((r.ids_present & kCopyBits) == 0) break;
+      {
+        CopyIds ids{r.take(IdArg::kCopyBytes), 0};
+        if (r.take(IdArg::kBandwidth) != kAbsent) ids.gbytes_per_s = r.bandwidth;
+        return row(batch.copy_ids, ids);
+      }
+    case SideTable::kNone:
+      break;
+  }
+  return Events::kNoSide;
+}
+
+void RecordSink::finish(Record& r, std::uint64_t offset, std::string_view raw) {
+  if (!r.any_field) {
+    batch.report(Incident::What::kEmptyRecord, offset, raw);
+    return;
+  }
+  Ns start = 0;
+  Ns duration = 0;
+  if (r.ts.empty()) {
+    if (r.ph != 'M') {
+      batch.report(Incident::What::kMissingTime, offset, raw);
+      return;
+    }
+  } else if (!read_us(r.ts, start)) {
+    if (r.ph != 'M') {
+      batch.report(Incident::What::kUnreadableTime, offset, raw);
+      return;
+    }
+    start = 0;
+  }
+  if (r.has_dur) {
+    if (!read_us(r.dur, duration)) {
+      batch.report(Incident::What::kUnreadableDuration, offset, raw);
+      duration = 0;
+    } else if (duration < 0) {
+      batch.report(Incident::What::kNegativeDuration, offset, raw);
+      duration = 0;
+    }
+    if (start > 0 && duration > INT64_MAX - start) {
+      batch.report(Incident::What::kUnreadableDuration, offset, raw);
+      duration = 0;
+    }
+  }
+  if (r.args_not_object) batch.report(Incident::What::kArgsNotObject, offset, raw);
+
+  EventKind kind{};
+  const std::uint16_t category = category_of(r, kind);
+  Events& e = batch.events;
+  e.start.push_back(start);
+  e.duration.push_back(duration);
+  e.name.push_back(tables.names.intern(r.name));
+  e.category.push_back(category);
+  e.ph.push_back(r.ph);
+
+  lane.assign(1, lane_side(kind));
+  lane += '\x1f';
+  lane.append(r.pid);
+  lane += '\x1f';
+  lane.append(r.tid);
+  e.lane.push_back(LaneId{tables.lanes.intern(lane).value});
+
+  const bool is_flow = kind == EventKind::kFlowStart || kind == EventKind::kFlowEnd;
+  std::int64_t correlation = r.take(IdArg::kCorrelation);
+  if (!r.id.empty()) {
+    std::int64_t flow = 0;
+    if (is_flow && correlation == kAbsent && read_int(r.id, flow)) {
+      correlation = flow;
+    } else {
+      tuple += tuple.size() > 1 ? "," : "";
+      tuple += "\"event.id\":\"";
+      tuple.append(r.id);
+      tuple += '"';
+    }
+  }
+  e.correlation.push_back(correlation);
+  e.external_id.push_back(r.take(IdArg::kExternalId));
+  e.side.push_back(side_row(r, kind));
+
+  // Ids this kind has no column for stay in the tuple: nothing is lost.
+  for (std::uint32_t left = r.ids_present; left != 0; left &= left - 1) {
+    const std::string_view text = r.id_text[__builtin_ctz(left)];
+    tuple += tuple.size() > 1 ? "," : "";
+    tuple.append(text);
+  }
+  if (tuple.size() > 1) {
+    tuple += '}';
+    e.args.push_back(ArgsId{tables.tuples.intern(tuple).value});
+  } else {
+    e.args.push_back(ArgsId{});
+  }
+}
+
+bool ChromeParser::Walker::skip() {
+  const char c = at(next_);
+  if (c == '{' || c == '[') {
+    std::uint32_t depth = 0;
+    for (; next_ < count_; ++next_) {
+      const char d = text_[index_[next_]];
+      if (d == '{' || d == '[') {
+        ++depth;
+      } else if ((d == '}' || d == ']') && --depth == 0) {
+        ++next_;
+        return true;
+      }
+    }
+    hit_end_ = true;
+    return false;
+  }
+  if (next_ >= count_) {
+    hit_end_ = true;
+    return false;
+  }
+  if (c == '}' || c == ']' || c == ',' || c == ':') return false;
+  ++next_;
+  return true;
+}
+
+bool ChromeParser::Walker::arguments(Record& record) {
+  // Arguments that stay in the tuple are copied as runs of the original text: from the first key to the end of the last
+  // value before an id argument.
+  std::string& tuple = sink_.tuple;
+  const char* run_begin = nullptr;
+  const char* run_end = nullptr;
+  const auto flush = [&] {
+    if (run_begin == nullptr) return;
+    if (tuple.size() > 1) tuple += ',';
+    tuple.append(run_begin, static_cast<std::size_t>(run_end - run_begin));
+    run_begin = nullptr;
+  };
+  ++next_;  // '{'
+  if (at(next_) == '}') {
+    ++next_;
+    return true;
+  }
+  while (true) {
+    if (at(next_) != '"') {
+      hit_end_ = next_ >= count_;
+      return false;
+    }
+    const char* key_begin = text_ + index_[next_];
+    const std::string_view key = token(next_++);
+    if (at(next_++) != ':') {
+      hit_end_ = next_ > count_;
+      return false;
+    }
+    const char first = at(next_);
+    const IdArg id = id_argument(key);
+    bool taken = false;
+    if (id != IdArg::kNone && first != '{' && first != '[' && !record.has(id)) {
+      const std::string_view value = next_ < count_ ? token(next_) : std::string_view();
+      const auto slot = static_cast<std::size_t>(id);
+      taken = id == IdArg::kBandwidth ? read_double(value, record.bandwidth)
+                                      : !value.empty() && read_int(value, record.ids[slot]);
+      if (taken) {
+        if (id == IdArg::kBandwidth) record.ids[slot] = 0;
+        record.ids_present |= 1u << slot;
+        const char* value_end = value.data() + value.size() + (first == '"' ? 1 : 0);
+        record.id_text[slot] = {key_begin, static_cast<std::size_t>(value_end - key_begin)};
+        flush();
+      }
+    }
+    if (!skip()) return false;
+    if (!taken) {
+      if (run_begin == nullptr) run_begin = key_begin;
+      const char* end = text_ + (next_ < count_ ? index_[next_] : length_);
+      while (end > run_begin && is_blank(end[-1])) --end;
+      run_end = end;
+    }
+    const char c = at(next_++);
+    if (c == '}') break;
+    if (c != ',') {
+      hit_end_ = next_ > count_;
+      return false;
+    }
+    if (at(next_) == '}') {  // trailing comma
+      ++next_;
+      break;
+    }
+  }
+  flush();
+  return true;
+}
+
+bool ChromeParser::Walker::record(bool alone) {
+  Record r;
+  sink_.tuple.assign(1, '{');
+  const std::uint32_t begin = index_[next_];
+  ++next_;  // '{'
+  if (at(next_) == '}') {
+    ++next_;
+    if (alone && next_ != count_) return false;
+    sink_.finish(r, offset_ + begin, {text_ + begin, 2});
+    return true;
+  }
+  while (true) {
+    if (at(next_) != '"') {
+      hit_end_ = next_ >= count_;
+      return false;
+    }
+    const std::string_view key = token(next_++);
+    if (at(next_++) != ':') {
+      hit_end_ = next_ > count_;
+      return false;
+    }
+    const char first = at(next_);
+    const std::uint32_t value_at = next_;
+    r.any_field = true;
+    if (first == '{' && key == "args") {
+      if (!arguments(r)) return false;
+    } else {
+      if (!skip()) return false;
+      const bool scalar = first != '{' && first != '[';
+      const std::string_view value = scalar ? token(value_at) : std::string_view();
+      bool known = scalar;
+      if (!scalar) {
+        known = false;
+      } else if (key == "ph") {
+        r.ph = value.empty() ? '\0' : value[0];
+      } else if (key == "cat") {
+        r.category = value;
+      } else if (key == "name") {
+        r.name = value;
+        r.has_name = true;
+      } else if (key == "pid") {
+        r.pid = value;
+      } else if (key == "tid") {
+        r.tid = value;
+      } else if (key == "ts") {
+        r.ts = value;
+      } else if (key == "dur") {
+        r.dur = value;
+        r.has_dur = true;
+      } else if (key == "id") {
+        r.id = value;
+      } else {
+        known = false;
+      }
+      // What no column takes stays in the tuple, marked as the event's own key.
+      if (!known) {
+        if (key == "args") r.args_not_object = true;
+        const char* value_begin = text_ + index_[value_at];
+        const char* end = text_ + (next_ < count_ ? index_[next_] : length_);
+        while (end > value_begin && is_blank(end[-1])) --end;
+        if (sink_.tuple.size() > 1) sink_.tuple += ',';
+        sink_.tuple += "\"event.";
+        sink_.tuple.append(key);
+        sink_.tuple += "\":";
+        sink_.tuple.append(value_begin, static_cast<std::size_t>(end - value_begin));
+      }
+    }
+    const char c = at(next_++);
+    if (c == '}') break;
+    if (c != ',') {
+      hit_end_ = next_ > count_;
+      return false;
+    }
+    if (at(next_) == '}') {  // trailing comma
+      ++next_;
+      break;
+    }
+  }
+  if (alone && next_ != count_) return false;
+  const std::size_t end = next_ < count_ ? index_[next_] : length_;
+  sink_.finish(r, offset_ + begin, {text_ + begin, end - begin});
+  return true;
+}
+
+bool ChromeParser::Walker::one_record() {
+  return at(0) == '{' && record(true);
+}
+
+bool ChromeParser::Walker::run() {
+  Batch& batch = sink_.batch;
+  while (next_ < count_) {
+    const char c = at(next_);
+    if (c == ',') {
+      ++next_;
+    } else if (c == ']') {
+      batch.array_ended = true;
+      batch.tail_at = index_[next_] + 1;
+      return true;
+    } else if (c == '{') {
+      if (!record(false)) return false;
+    } else {
+      const std::uint32_t begin = index_[next_];
+      if (!skip()) return false;
+      const std::size_t end = next_ < count_ ? index_[next_] : length_;
+      batch.report(Incident::What::kNotAnObject, offset_ + begin, {text_ + begin, end - begin});
+    }
+  }
+  return true;
+}
+
+}  // namespace foretrace::trace

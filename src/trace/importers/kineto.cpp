@@ -1,0 +1,240 @@
+// The PyTorch profiler's Chrome JSON (Kineto), and other traces in the Chrome event format.
+//
+// Threads pull: each takes the next piece under a lock (reading and inflating happen there), parses it with its own
+// tables, waits for its turn and commits. Ids depend on the order of the file only.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "trace/importers/chrome_commit.hpp"
+#include "trace/importers/chrome_metadata.hpp"
+#include "trace/importers/chrome_parser.hpp"
+#include "trace/importers/importer.hpp"
+#include "trace/importers/json_text.hpp"
+
+namespace foretrace::trace {
+
+namespace {
+
+constexpr std::uint64_t kLongestTail = 256ull << 20;
+constexpr std::size_t kMostEvents = 0xFFFF'FFF0u;
+
+class Import {
+ public:
+  Import(PieceReader& reader, Trace& trace, const LoadOptions& options, bool accept_miscuts)
+      : reader_(reader), trace_(trace), options_(options), committer_(trace), accept_miscuts_(accept_miscuts) {}
+
+  void run(unsigned threads) {
+    std::vector<std::jthread> others;
+    for (unsigned i = 1; i < threads; ++i) others.emplace_back([this] { work(); });
+    work();
+  }
+
+  // Set when run() has returned.
+  bool miscut = false;
+  bool array_ended = false;
+  bool truncated = false;
+  std::uint64_t truncated_at = 0;
+  std::string tail;           ///< what follows the array's ']'
+  std::uint64_t tail_at = 0;  ///< its offset in the input
+  bool tail_too_long = false;
+  bool too_many = false;
+
+  [[nodiscard]] const StringTable& lane_keys() const { return committer_.lane_keys(); }
+
+ private:
+  void work() {
+    ChromeParser parser;
+    IdMaps maps;
+    Piece piece;
+    Batch batch;
+    while (true) {
+      {
+        const std::lock_guard lock(reading_);
+        if (stop_ || !reader_.next(piece)) return;
+      }
+      parser.parse(piece, batch);
+      std::unique_lock lock(committing_);
+      turn_.wait(lock, [&] { return next_commit_ == piece.sequence; });
+      if (!stop_) commit(piece, batch, parser, maps);
+      ++next_commit_;
+      lock.unlock();
+      turn_.notify_all();
+    }
+  }
+
+  void commit(const Piece& piece, const Batch& batch, const ChromeParser& parser, IdMaps& maps) {
+    if (array_ended) {  // a piece of the tail that was taken for events
+      append_tail("," + std::string(piece.text()));
+      return;
+    }
+    if (batch.miscut && !accept_miscuts_) {
+      miscut = true;
+      stop_ = true;
+      return;
+    }
+    if (trace_.size() + batch.events.size() > kMostEvents) {
+      too_many = true;
+      stop_ = true;
+      return;
+    }
+    committer_.commit(batch, parser.tables, maps);
+    if (batch.truncated) {
+      truncated = true;
+      truncated_at = piece.offset + batch.truncated_at;
+    }
+    if (batch.array_ended) {
+      array_ended = true;
+      tail_at = piece.offset + batch.tail_at;
+      append_tail(piece.text().substr(batch.tail_at));
+    }
+    if (options_.progress && piece.sequence % 4 == 0) {
+      options_.progress("reading " + trace_.path, reader_.source().consumed(), reader_.source().total());
+    }
+  }
+
+  void append_tail(std::string_view text) {
+    if (tail.size() + text.size() > kLongestTail) {
+      tail_too_long = true;
+      stop_ = true;
+    } else {
+      tail += text;
+    }
+  }
+
+  PieceReader& reader_;
+  Trace& trace_;
+  const LoadOptions& options_;
+  Committer committer_;
+  bool accept_miscuts_;
+  std::mutex reading_;
+  std::mutex committing_;
+  std::condition_variable turn_;
+  std::uint64_t next_commit_ = 0;
+  std::atomic<bool> stop_ = false;
+};
+
+tl::unexpected<Error> unreadable(const std::string& path, std::string message, std::int64_t offset, std::string hint) {
+  return tl::unexpected(Error{ErrorCode::kUnreadable, std::move(message), path, offset, std::move(hint)});
+}
+
+// The end of the input is not where the JSON says it should be: an error, or with `partial` a counted loss.
+Status check_end(const Import& import, const PieceReader& reader, Trace& trace, const LoadOptions& options,
+                 const TopLevelScan& tail) {
+  std::string message;
+  std::int64_t offset = Error::kNoOffset;
+  std::string hint = "the writer was probably interrupted; --partial reads what came before";
+  if (const Error* error = reader.source_error()) {
+    message = error->message;
+    offset = static_cast<std::int64_t>(reader.offset());
+    hint = error->hint;
+  } else if (import.truncated) {
+    message = "the JSON text ends inside an event: the file is truncated";
+    offset = static_cast<std::int64_t>(import.truncated_at);
+  } else if (!import.array_ended && !reader.bare_array()) {
+    message = "the JSON text ends before traceEvents is closed: the file is truncated";
+    offset = static_cast<std::int64_t>(reader.offset());
+  } else if (import.array_ended && !reader.bare_array() && tail.stop != TopLevelScan::Stop::kEnd) {
+    offset = static_cast<std::int64_t>(import.tail_at + tail.at);
+    if (tail.stop == TopLevelScan::Stop::kMalformed) {
+      message = "what follows traceEvents is not valid JSON";
+      hint = "--partial reads the events and drops what follows them";
+    } else {
+      message = "the JSON text ends before its object is closed: the file is truncated";
+    }
+  } else {
+    return {};
+  }
+  if (!options.partial) return unreadable(trace.path, message, offset, hint);
+  trace.partial = true;
+  trace.diagnostics.add("truncated_input", Severity::kDataLoss,
+                        "the input is cut off or damaged; what came before was read", message, offset);
+  return {};
+}
+
+// Reads the whole input once with one way of cutting. Nothing when the cuts turned out wrong.
+Result<bool> attempt(ByteSource& source, Trace& trace, const LoadOptions& options, Cut cut, bool accept_miscuts) {
+  PieceReader reader(source, cut);
+  if (Status head = reader.read_head(); !head) {
+    head.error().file = trace.path;
+    return forward(head);
+  }
+  trace.metadata = std::move(reader.head());
+  Import import(reader, trace, options, accept_miscuts);
+  const unsigned threads = options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  import.run(std::min(threads, 64u));
+  if (import.miscut) return false;
+  if (import.too_many) {
+    return unreadable(trace.path, "the trace has more than 4 billion events", Error::kNoOffset, "record fewer steps");
+  }
+  if (import.tail_too_long) {
+    return unreadable(trace.path, "more than 256 MB follow traceEvents", static_cast<std::int64_t>(import.tail_at), {});
+  }
+
+  TopLevelScan tail{TopLevelScan::Stop::kEnd, 0};
+  if (import.array_ended && !reader.bare_array()) {
+    tail = scan_top_level(import.tail, 0, trace.metadata);
+    if (tail.stop == TopLevelScan::Stop::kEvents) {
+      trace.diagnostics.add("second_trace_events", Severity::kDataLoss,
+                            "a second traceEvents array and what follows it were left out", {},
+                            static_cast<std::int64_t>(import.tail_at + tail.at));
+      tail.stop = TopLevelScan::Stop::kEnd;
+    }
+  } else if (!import.array_ended && reader.bare_array()) {
+    trace.diagnostics.add("open_array", Severity::kInfo, "the array of events is not closed, which Chrome traces allow");
+  }
+  FORETRACE_TRY_VOID(check_end(import, reader, trace, options, tail));
+  trace.input_bytes = reader.offset();
+  read_metadata(trace);
+  finish_trace(trace, import.lane_keys());
+  return true;
+}
+
+Result<Trace> read_kineto(ByteSource& source, const std::string& path, const LoadOptions& options) {
+  // Cuts are guesses that are almost always right. When one is not, brackets are counted over every byte; when that
+  // fails too, the input itself is damaged and what can be repaired is repaired. A stream cannot be read twice.
+  struct Way {
+    Cut cut;
+    bool accept_miscuts;
+  };
+  constexpr Way kWays[] = {{Cut::kFast, false}, {Cut::kExact, false}, {Cut::kFast, true}};
+  const bool rereadable = source.rewind();
+  for (const Way& way : kWays) {
+    const bool last_way = !rereadable || way.accept_miscuts;
+    Trace trace;
+    trace.path = path;
+    trace.format = "kineto";
+    auto done = attempt(source, trace, options, way.cut, last_way);
+    const bool exact_failed = way.cut == Cut::kExact && (!done || trace.partial);
+    if ((done && !*done) || exact_failed) {
+      if (!last_way && source.rewind()) continue;
+    }
+    if (!done) return forward(done);
+    return trace;
+  }
+  return fail(ErrorCode::kInternal, "no way of reading the trace was left");
+}
+
+int sniff_kineto(std::string_view head) {
+  const std::size_t at = skip_space(head, head.starts_with("\xEF\xBB\xBF") ? 3 : 0);
+  if (at >= head.size()) return 0;
+  if (head[at] != '{' && head[at] != '[') return 0;
+  if (head.find("\"traceEvents\"") != std::string_view::npos || head.find("\"schemaVersion\"") != std::string_view::npos) {
+    return 90;
+  }
+  return head.find("\"ph\"") != std::string_view::npos ? 60 : 20;
+}
+
+}  // namespace
+
+Importer kineto_importer() {
+  return {"kineto", "PyTorch profiler (Kineto) traces, and other Chrome JSON traces", ".json .json.gz .json.zst",
+          sniff_kineto, read_kineto};
+}
+
+}  // namespace foretrace::trace

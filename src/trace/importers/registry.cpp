@@ -1,0 +1,16 @@
+// The list of formats. A new one adds its declaration and its line here.
+
+#include "trace/importers/importer.hpp"
+
+namespace foretrace::trace {
+
+Importer kineto_importer();
+
+const std::vector<Importer>& importers() {
+  static const std::vector<Importer> all = {
+      kineto_importer(),
+  };
+  return all;
+}
+
+}  // namespace foretrace::trace

@@ -1,0 +1,175 @@
+#include "foretrace/trace/load.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "base/byte_source.hpp"
+#include "trace/importers/importer.hpp"
+
+namespace foretrace::trace {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kSniffBytes = 64 * 1024;
+constexpr int kTraceInFolder = 60;  // surer than "some JSON": a folder may hold other files
+
+Result<Trace> read_source(std::unique_ptr<ByteSource> source, const std::string& path, const LoadOptions& options) {
+  FORETRACE_TRY(const std::string head, peek(source, kSniffBytes));
+  if (head.empty()) {
+    return fail(ErrorCode::kUnreadable, "the file is empty", "the profiler may have been stopped before it wrote its trace");
+  }
+  const Importer* best = nullptr;
+  int best_score = 0;
+  for (const Importer& importer : importers()) {
+    const int score = importer.sniff(head);
+    if (score > best_score) {
+      best = &importer;
+      best_score = score;
+    }
+  }
+  if (best == nullptr) {
+    return tl::unexpected(Error{ErrorCode::kUnreadable, "the file is of no format foretrace reads", path, 0,
+                                "`foretrace list formats` shows them; .nsys-rep files must be exported first"});
+  }
+  FORETRACE_TRY(Trace trace, best->read(*source, path, options));
+  if (options.strict && trace.diagnostics.lost_records() > 0) {
+    const auto& problems = trace.diagnostics.problems();
+    const auto first = std::find_if(problems.begin(), problems.end(),
+                                    [](const Problem& p) { return p.severity == Severity::kDataLoss; });
+    return tl::unexpected(Error{ErrorCode::kUnreadable,
+                                fmt::format("{} ({} of them, --strict)", first->meaning, first->count), path,
+                                first->offset, "without --strict such records are counted and left out"});
+  }
+  return trace;
+}
+
+template <class T>
+Result<T> with_file(Result<T> result, const std::string& path) {
+  if (!result && result.error().file.empty()) result.error().file = path;
+  return result;
+}
+
+// The number behind "rank" in the head of a file, where the profiler wrote one.
+std::optional<std::int64_t> rank_in(std::string_view head) {
+  const std::size_t info = head.find("\"distributedInfo\"");
+  if (info == std::string_view::npos) return std::nullopt;
+  const std::size_t key = head.find("\"rank\"", info);
+  if (key == std::string_view::npos) return std::nullopt;
+  const std::size_t digit = head.find_first_of("0123456789", key);
+  if (digit == std::string_view::npos) return std::nullopt;
+  std::int64_t rank = 0;
+  for (std::size_t i = digit; i < head.size() && head[i] >= '0' && head[i] <= '9' && rank < 1'000'000'000; ++i) {
+    rank = rank * 10 + (head[i] - '0');
+  }
+  return rank;
+}
+
+// "rank2" before "rank10": runs of digits compare as numbers.
+bool natural_less(const std::string& a, const std::string& b) {
+  std::size_t i = 0;
+  std::size_t j = 0;
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  while (i < a.size() && j < b.size()) {
+    if (digit(a[i]) && digit(b[j])) {
+      const std::size_t i0 = a.find_first_not_of('0', i);
+      const std::size_t j0 = b.find_first_not_of('0', j);
+      std::size_t ie = i0 == std::string::npos ? a.size() : i0;
+      std::size_t je = j0 == std::string::npos ? b.size() : j0;
+      const std::size_t ib = ie;
+      const std::size_t jb = je;
+      while (ie < a.size() && digit(a[ie])) ++ie;
+      while (je < b.size() && digit(b[je])) ++je;
+      if (ie - ib != je - jb) return ie - ib < je - jb;
+      if (const int c = a.compare(ib, ie - ib, b, jb, je - jb); c != 0) return c < 0;
+      i = ie;
+      j = je;
+    } else {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i;
+      ++j;
+    }
+  }
+  return a.size() - i < b.size() - j;
+}
+
+Result<std::vector<std::string>> files_in(const std::string& folder) {
+  struct Found {
+    std::int64_t rank;
+    std::string path;
+  };
+  std::vector<Found> found;
+  std::error_code error;
+  std::size_t seen = 0;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    if (!it->is_regular_file(ignored)) continue;
+    ++seen;
+    auto source = open_source(it->path().string());
+    if (!source) continue;
+    const auto head = peek(*source, kSniffBytes);
+    if (!head) continue;
+    const bool known = std::any_of(importers().begin(), importers().end(),
+                                   [&](const Importer& i) { return i.sniff(*head) >= kTraceInFolder; });
+    if (known) found.push_back({rank_in(*head).value_or(INT64_MAX), it->path().string()});
+  }
+  if (error) {
+    return tl::unexpected(Error{ErrorCode::kUnreadable, "cannot list the folder: " + error.message(), folder,
+                                Error::kNoOffset, {}});
+  }
+  if (found.empty()) {
+    return tl::unexpected(Error{ErrorCode::kUnreadable,
+                                seen == 0 ? "the folder holds no files" : fmt::format("none of the {} files in this folder is a trace", seen),
+                                folder, Error::kNoOffset, "a folder should hold one trace file per rank, not folders of them"});
+  }
+  std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
+    if (a.rank != b.rank) return a.rank < b.rank;
+    return natural_less(a.path, b.path);
+  });
+  std::vector<std::string> paths;
+  for (Found& f : found) paths.push_back(std::move(f.path));
+  return paths;
+}
+
+}  // namespace
+
+Result<Trace> load(const std::string& path, const LoadOptions& options) {
+  auto source = open_source(path);
+  if (!source) return with_file(Result<Trace>(forward(source)), path);
+  return with_file(read_source(std::move(*source), path, options), path);
+}
+
+Result<Trace> load_bytes(std::string_view bytes, const std::string& name, const LoadOptions& options) {
+  auto source = memory_source(bytes);
+  if (!source) return with_file(Result<Trace>(forward(source)), name);
+  return with_file(read_source(std::move(*source), name, options), name);
+}
+
+Result<std::vector<std::string>> find_trace_files(const std::vector<std::string>& paths) {
+  std::vector<std::string> all;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (path != "-" && fs::is_directory(path, error)) {
+      FORETRACE_TRY(std::vector<std::string> inside, files_in(path));
+      all.insert(all.end(), inside.begin(), inside.end());
+    } else {
+      all.push_back(path);
+    }
+  }
+  return all;
+}
+
+std::vector<FormatInfo> formats() {
+  std::vector<FormatInfo> list;
+  for (const Importer& i : importers()) {
+    list.push_back({std::string(i.name), std::string(i.about), std::string(i.extensions)});
+  }
+  std::sort(list.begin(), list.end(), [](const FormatInfo& a, const FormatInfo& b) { return a.name < b.name; });
+  return list;
+}
+
+}  // namespace foretrace::trace
