@@ -12,12 +12,21 @@ struct Range {
   char32_t first, last;
 };
 // Blocks, not single characters: enough to keep tables aligned for names people really use.
-constexpr std::array<Range, 13> kWide{{{0x1100, 0x115F}, {0x2E80, 0x303E}, {0x3041, 0x33FF}, {0x3400, 0x4DBF},
-                                       {0x4E00, 0x9FFF}, {0xA000, 0xA4CF}, {0xAC00, 0xD7A3}, {0xF900, 0xFAFF},
-                                       {0xFE30, 0xFE4F}, {0xFF00, 0xFF60}, {0xFFE0, 0xFFE6}, {0x1F300, 0x1FAFF},
+constexpr std::array<Range, 13> kWide{{{0x1100, 0x115F},
+                                       {0x2E80, 0x303E},
+                                       {0x3041, 0x33FF},
+                                       {0x3400, 0x4DBF},
+                                       {0x4E00, 0x9FFF},
+                                       {0xA000, 0xA4CF},
+                                       {0xAC00, 0xD7A3},
+                                       {0xF900, 0xFAFF},
+                                       {0xFE30, 0xFE4F},
+                                       {0xFF00, 0xFF60},
+                                       {0xFFE0, 0xFFE6},
+                                       {0x1F300, 0x1FAFF},
                                        {0x20000, 0x3FFFD}}};
-constexpr std::array<Range, 6> kZero{{{0x0300, 0x036F}, {0x1AB0, 0x1AFF}, {0x1DC0, 0x1DFF}, {0x200B, 0x200F},
-                                      {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}}};
+constexpr std::array<Range, 6> kZero{
+    {{0x0300, 0x036F}, {0x1AB0, 0x1AFF}, {0x1DC0, 0x1DFF}, {0x200B, 0x200F}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}}};
 
 template <std::size_t N>
 bool within(const std::array<Range, N>& ranges, char32_t c) {

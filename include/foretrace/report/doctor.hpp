@@ -36,15 +36,15 @@ std::string_view to_string(Weight weight);
 struct Finding {
   std::string name;  ///< stable, for scripts: "no_shapes"
   Weight weight = Weight::kNote;
-  std::string what;     ///< "operations carry no input shapes"
-  std::string cost;     ///< what it costs a prediction, in plain words
-  std::string remedy;   ///< how to record a trace without this lack; may be empty
+  std::string what;         ///< "operations carry no input shapes"
+  std::string cost;         ///< what it costs a prediction, in plain words
+  std::string remedy;       ///< how to record a trace without this lack; may be empty
   std::uint64_t count = 0;  ///< how many events it concerns; 0 when it is not about single events
 };
 
 struct DoctorReport {
   std::string file;
-  std::string format;  ///< "kineto"
+  std::string format;             ///< "kineto"
   std::uint64_t input_bytes = 0;  ///< uncompressed
   std::uint64_t events = 0;
   bool partial = false;

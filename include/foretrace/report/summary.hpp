@@ -24,8 +24,8 @@ namespace foretrace::report {
 class JsonWriter;
 
 struct SummaryOptions {
-  std::optional<std::int64_t> step;      ///< the number in ProfilerStep#N; default the median step
-  std::optional<double> samples;         ///< samples a step works on, for samples per second; never guessed
+  std::optional<std::int64_t> step;  ///< the number in ProfilerStep#N; default the median step
+  std::optional<double> samples;     ///< samples a step works on, for samples per second; never guessed
 };
 
 struct SummaryReport {
@@ -40,56 +40,56 @@ struct SummaryReport {
     Ns duration = 0;
   };
   std::vector<StepRow> steps;
-  std::string step_source;    ///< "ProfilerStep ranges"
-  std::size_t chosen = 0;     ///< index into steps
+  std::string step_source;  ///< "ProfilerStep ranges"
+  std::size_t chosen = 0;   ///< index into steps
   bool chosen_by_user = false;
   std::optional<double> samples_per_s;
 
   struct LaneUse {
     std::string label;
-    std::string kind;           ///< "thread", "gpu" (all streams of a device), "stream"
-    std::uint64_t events = 0;   ///< events that overlap the step
-    Ns busy = 0;                ///< threads: inside operations or runtime calls; GPU: at least one kernel, copy or fill
-    Ns idle = 0;                ///< the rest of the step
-    Ns waiting = 0;             ///< threads: part of busy spent in synchronising calls
+    std::string kind;          ///< "thread", "gpu" (all streams of a device), "stream"
+    std::uint64_t events = 0;  ///< events that overlap the step
+    Ns busy = 0;               ///< threads: inside operations or runtime calls; GPU: at least one kernel, copy or fill
+    Ns idle = 0;               ///< the rest of the step
+    Ns waiting = 0;            ///< threads: part of busy spent in synchronising calls
   };
-  std::vector<LaneUse> lanes;   ///< threads, then GPUs, each followed by its streams
-  Ns gpu_time = 0;              ///< sum over the step's kernels, copies and fills; may exceed the step
-  Ns gpu_busy = 0;              ///< within the step, some GPU was working
+  std::vector<LaneUse> lanes;  ///< threads, then GPUs, each followed by its streams
+  Ns gpu_time = 0;             ///< sum over the step's kernels, copies and fills; may exceed the step
+  Ns gpu_busy = 0;             ///< within the step, some GPU was working
   std::uint64_t gpu_events = 0;
-  Ns gpu_time_after_step = 0;   ///< part of gpu_time that ran after the step's range had ended
+  Ns gpu_time_after_step = 0;  ///< part of gpu_time that ran after the step's range had ended
 
   struct PhaseRow {
-    std::string name;           ///< forward, backward, optimizer, communication, data, other
+    std::string name;  ///< forward, backward, optimizer, communication, data, other
     Ns gpu_time = 0;
-    Ns cpu_time = 0;            ///< on all threads; time no operation covers is "other"
+    Ns cpu_time = 0;  ///< on all threads; time no operation covers is "other"
     std::uint64_t gpu_events = 0;
   };
   std::vector<PhaseRow> phases;
 
   struct LayerRow {
-    std::string name;           ///< "layer1.0.conv1"; "(optimizer)" and the like for work of no layer
-    std::string type;           ///< "Conv2d"; empty for work of no layer
+    std::string name;                         ///< "layer1.0.conv1"; "(optimizer)" and the like for work of no layer
+    std::string type;                         ///< "Conv2d"; empty for work of no layer
     Ns forward = 0, backward = 0, other = 0;  ///< GPU time
     Ns cpu_time = 0;
     std::uint64_t gpu_events = 0;
     [[nodiscard]] Ns gpu_time() const { return forward + backward + other; }
   };
-  std::vector<LayerRow> layers;   ///< most GPU time first; empty when the trace names no layer
+  std::vector<LayerRow> layers;  ///< most GPU time first; empty when the trace names no layer
   std::size_t named_layers = 0;
 
   struct OpRow {
     std::string name;
     std::uint64_t calls = 0;
-    Ns gpu_time = 0;            ///< work it launched itself, not through an operation inside it
-    Ns cpu_time = 0;            ///< without operations inside it, with the runtime calls it makes itself
+    Ns gpu_time = 0;  ///< work it launched itself, not through an operation inside it
+    Ns cpu_time = 0;  ///< without operations inside it, with the runtime calls it makes itself
     std::uint64_t gpu_events = 0;
   };
-  std::vector<OpRow> ops;       ///< most GPU time first, then most CPU time
+  std::vector<OpRow> ops;  ///< most GPU time first, then most CPU time
 
   struct KernelRow {
     std::string name;
-    std::string kind;           ///< "kernel", "gpu_memcpy", "gpu_memset"
+    std::string kind;  ///< "kernel", "gpu_memcpy", "gpu_memset"
     std::uint64_t launches = 0;
     Ns total = 0;
   };

@@ -1,0 +1,207 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "foretrace/report/doctor.hpp"
+#include "report/json_writer.hpp"
+#include "report/text.hpp"
+
+namespace foretrace::report {
+namespace {
+
+constexpr std::size_t kLabelWidth = 12;
+
+/// "  label       text", wrapped under the text.
+std::string entry(std::string_view label, std::string_view text, const TextStyle& style) {
+  const std::size_t indent = 2 + kLabelWidth;
+  return fmt::format("  {:<{}}", label, kLabelWidth) + wrap(printable(text), style.width, indent, indent) + "\n";
+}
+
+std::string devices_text(const DoctorReport& report) {
+  std::string out;
+  for (const DoctorReport::Device& device : report.devices) {
+    out += out.empty() ? "" : "; ";
+    out += fmt::format("GPU {}: {}", device.id, device.name.empty() ? "model unknown" : device.name);
+    if (device.memory_bytes && *device.memory_bytes > 0) {
+      out += ", " + format_memory(static_cast<std::uint64_t>(*device.memory_bytes));
+    }
+    if (device.sm_count) out += fmt::format(", {} SMs", *device.sm_count);
+    if (!device.compute_capability.empty()) out += fmt::format(", compute {}", device.compute_capability);
+  }
+  if (out.empty()) out = "no GPU worked";
+  if (report.idle_devices > 0)
+    out += fmt::format(" ({} described, without work)", format_count(report.idle_devices) + " more");
+  return out;
+}
+
+std::string rank_text(const DoctorReport& report) {
+  if (!report.distributed) return "single process (no distributedInfo)";
+  std::string out = report.rank ? fmt::format("rank {}", *report.rank) : "rank unknown";
+  if (report.world_size) out += fmt::format(" of {}", *report.world_size);
+  if (!report.backend.empty()) out += ", " + report.backend;
+  if (!report.nccl_version.empty()) out += " " + report.nccl_version;
+  return out;
+}
+
+std::string steps_text(const DoctorReport& report, const TextStyle& style) {
+  if (report.steps.empty()) return "none: no event has a duration";
+  std::string out = fmt::format("{} from {}: ", format_count(report.steps.size()), report.step_source);
+  const std::size_t shown = std::min<std::size_t>(report.steps.size(), 5);
+  for (std::size_t i = 0; i < shown; ++i) {
+    out += fmt::format("{}{} {} ms", i == 0 ? "" : ", ", report.steps[i].name, format_ms(report.steps[i].duration));
+  }
+  if (shown < report.steps.size()) out += style.utf8 ? ", …" : ", ...";
+  return out;
+}
+
+std::string counts_text(const std::vector<DoctorReport::Count>& counts) {
+  std::string out;
+  for (const DoctorReport::Count& count : counts) {
+    out += out.empty() ? "" : ", ";
+    out += fmt::format("{} {}", format_count(count.count), count.name.empty() ? "(no category)" : count.name);
+  }
+  return out;
+}
+
+std::string findings_text(const DoctorReport& report, Weight weight, std::string_view title, const TextStyle& style) {
+  if (report.count(weight) == 0) return {};
+  std::string out = fmt::format("\n{} ({})\n", title, report.count(weight));
+  for (const Finding& finding : report.findings) {
+    if (finding.weight != weight) continue;
+    const std::string mark = weight == Weight::kBlocks ? "x " : weight == Weight::kCosts ? "! " : "- ";
+    out += "  " + mark + wrap(printable(finding.what), style.width, 4, 4) + fmt::format("  [{}]\n", finding.name);
+    out += "      " + wrap(printable(finding.cost), style.width, 6, 6) + "\n";
+    if (!finding.remedy.empty()) out += "      Record: " + wrap(printable(finding.remedy), style.width, 14, 14) + "\n";
+  }
+  return out;
+}
+
+std::string problems_text(const DoctorReport& report, const TextStyle& style) {
+  if (report.problems.empty()) return {};
+  std::string out = fmt::format("\nProblems in the file ({})\n", report.problems.size());
+  for (const Problem& problem : report.problems) {
+    const std::string_view loss = problem.severity == Severity::kDataLoss ? "lost" : "harmless";
+    out += "  " +
+           wrap(fmt::format("{} x {} ({}): {}", format_count(problem.count), printable(problem.name), loss,
+                            printable(problem.meaning)),
+                style.width, 6, 2) +
+           "\n";
+    if (problem.example.empty()) continue;
+    const std::string where = problem.offset >= 0 ? fmt::format(" at byte {}", problem.offset) : std::string();
+    const std::size_t room = style.width > 40 + where.size() ? style.width - 20 - where.size() : 40;
+    out +=
+        fmt::format("      for example{}: {}\n", where, shorten_middle(printable(problem.example), room, style.utf8));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string to_text(const DoctorReport& report, const TextStyle& style) {
+  std::string out = printable(report.file) + "\n" + wrap(report.verdict(), style.width, 0, 0) + "\n\n";
+  out += entry("file",
+               fmt::format("{}, {}, {}, {} ms{}", report.format, format_bytes(report.input_bytes),
+                           plural(report.events, "event"), format_ms(report.span), report.partial ? ", cut off" : ""),
+               style);
+  if (!report.kinds.empty()) out += entry("events", counts_text(report.kinds), style);
+  std::string lanes =
+      fmt::format("{}, {}", plural(report.cpu_threads, "CPU thread"), plural(report.gpu_streams, "GPU stream"));
+  if (report.other_lanes > 0) lanes += fmt::format(", {}", plural(report.other_lanes, "other"));
+  if (report.processes.size() > 1) lanes += fmt::format(", {} processes", report.processes.size());
+  out += entry("lanes", lanes, style);
+  out += entry("device", devices_text(report), style);
+  out += entry("rank", rank_text(report), style);
+  std::string versions;
+  for (const auto& [label, version] : report.versions) {
+    versions += fmt::format("{}{} {}", versions.empty() ? "" : ", ", label, version);
+  }
+  if (!versions.empty()) out += entry("versions", versions, style);
+  std::string flags;
+  for (const std::string& flag : report.profiler_flags) flags += (flags.empty() ? "" : ", ") + flag;
+  if (!flags.empty()) out += entry("recorded", flags, style);
+  if (report.other_metadata > 0) {
+    out += entry(
+        "metadata",
+        fmt::format("{} more; values are not shown, they may be private", plural(report.other_metadata, "key")), style);
+  }
+  out += entry("steps", steps_text(report, style), style);
+  out += findings_text(report, Weight::kBlocks, "Rules predictions out", style);
+  out += findings_text(report, Weight::kCosts, "Costs accuracy or answers", style);
+  out += findings_text(report, Weight::kNote, "Good to know", style);
+  out += problems_text(report, style);
+  return out;
+}
+
+void write_json(JsonWriter& json, const DoctorReport& report) {
+  json.begin_object().member("schema", 1).member("file", report.file).member("format", report.format);
+  json.member("verdict", report.verdict()).member("input_bytes", report.input_bytes).member("events", report.events);
+  json.member("partial", report.partial).member("span_ms", to_ms(report.span));
+  for (const auto& [key, counts] : {std::pair("kinds", &report.kinds), std::pair("categories", &report.categories)}) {
+    json.key(key).begin_object();
+    for (const DoctorReport::Count& count : *counts) json.member(count.name, count.count);
+    json.end_object();
+  }
+  json.key("lanes").begin_object().member("cpu_threads", report.cpu_threads);
+  json.member("gpu_streams", report.gpu_streams).member("other", report.other_lanes).end_object();
+  json.key("processes").begin_array();
+  for (const std::int64_t process : report.processes) json.value(process);
+  json.end_array().key("devices").begin_array();
+  for (const DoctorReport::Device& device : report.devices) {
+    json.begin_object().member("id", device.id).key("name");
+    device.name.empty() ? json.null() : json.value(device.name);
+    json.member("memory_bytes", device.memory_bytes).member("sm_count", device.sm_count);
+    json.member("compute_capability", device.compute_capability).member("gpu_events", device.gpu_events).end_object();
+  }
+  json.end_array().member("idle_devices", report.idle_devices);
+  json.member("rank", report.rank).member("world_size", report.world_size);
+  json.member("backend", report.backend).member("nccl_version", report.nccl_version);
+  json.key("versions").begin_object();
+  for (const auto& [label, version] : report.versions) json.member(label, version);
+  json.end_object().key("profiler_flags").begin_array();
+  for (const std::string& flag : report.profiler_flags) json.value(flag);
+  json.end_array().member("other_metadata_keys", report.other_metadata);
+  json.member("step_source", report.step_source).key("steps").begin_array();
+  for (const DoctorReport::StepRow& step : report.steps) {
+    json.begin_object().member("step", step.name).member("number", step.number);
+    json.member("traced_ms", to_ms(step.duration)).end_object();
+  }
+  json.end_array().key("findings").begin_array();
+  for (const Finding& finding : report.findings) {
+    json.begin_object().member("name", finding.name).member("weight", to_string(finding.weight));
+    json.member("what", finding.what).member("cost", finding.cost).member("remedy", finding.remedy);
+    json.member("count", finding.count).end_object();
+  }
+  json.end_array().member("lost_records", report.lost_records).key("problems").begin_array();
+  for (const Problem& problem : report.problems) {
+    json.begin_object().member("name", problem.name);
+    json.member("severity", problem.severity == Severity::kDataLoss ? "data_loss" : "info");
+    json.member("meaning", problem.meaning).member("count", problem.count).member("example", problem.example);
+    json.key("offset");
+    problem.offset < 0 ? json.null() : json.value(problem.offset);
+    json.end_object();
+  }
+  json.end_array().end_object();
+}
+
+void write_json(JsonWriter& json, const TraceSet& set) {
+  const auto list = [&json](std::string_view key, const std::vector<std::int64_t>& ranks) {
+    json.key(key).begin_array();
+    for (const std::int64_t rank : ranks) json.value(rank);
+    json.end_array();
+  };
+  json.begin_object().member("files", set.files).member("world_size", set.world_size);
+  list("ranks", set.ranks);
+  list("missing_ranks", set.missing_ranks);
+  list("repeated_ranks", set.repeated_ranks);
+  json.member("without_rank", set.without_rank).end_object();
+}
+
+std::string to_json(const DoctorReport& report) {
+  std::string out;
+  JsonWriter json(out);
+  write_json(json, report);
+  return out + "\n";
+}
+
+}  // namespace foretrace::report

@@ -1,0 +1,72 @@
+#include "report/names.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+namespace foretrace::report {
+namespace {
+
+template <std::size_t N>
+bool starts_with_any(std::string_view text, const std::array<std::string_view, N>& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](std::string_view p) { return text.starts_with(p); });
+}
+
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+// People mark phases by hand as "## forward ##", "[backward]", "Optimizer": the bare word in lower case.
+std::string bare_word(std::string_view name) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  while (!name.empty() && !is_letter(name.front())) name.remove_prefix(1);
+  while (!name.empty() && !is_letter(name.back())) name.remove_suffix(1);
+  std::string word(name.substr(0, 32));
+  for (char& c : word) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return word;
+}
+
+constexpr std::array<std::string_view, 2> kOptimizer{"Optimizer.", "aten::_amp_"};
+constexpr std::array<std::string_view, 11> kCommunication{
+    "nccl", "rccl",    "c10d::",    "record_param_comms", "gloo:",         "ucc:",
+    "mpi:", "nvshmem", "deep_ep::", "_c10d_functional::", "void deep_ep::"};
+constexpr std::array<std::string_view, 3> kData{"enumerate(DataLoader)", "DataLoader", "enumerate(IterDataPipe)"};
+constexpr std::array<std::string_view, 3> kReadBack{"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero"};
+constexpr std::array<std::string_view, 2> kForward{"DistributedDataParallel.forward",
+                                                   "FullyShardedDataParallel.forward"};
+
+}  // namespace
+
+NameClass classify_name(std::string_view name) {
+  constexpr std::string_view kNode = "autograd::engine::evaluate_function";
+  if (name.starts_with(kNode)) {
+    return contains(name, "AccumulateGrad") ? NameClass::kAccumulateGrad : NameClass::kBackwardNode;
+  }
+  if (name.starts_with("layer:")) return NameClass::kLayer;
+  if (name.starts_with("nn.Module: ")) return NameClass::kModule;
+  if (name.starts_with("ProfilerStep")) return NameClass::kStepRange;
+  if (starts_with_any(name, kOptimizer)) return NameClass::kOptimizer;
+  if (starts_with_any(name, kCommunication)) return NameClass::kCommunication;
+  if (starts_with_any(name, kData)) return NameClass::kData;
+  if (starts_with_any(name, kReadBack)) return NameClass::kReadBack;
+  if (starts_with_any(name, kForward)) return NameClass::kForward;
+  if (name.starts_with("aten::")) return NameClass::kPlain;
+  const std::string word = bare_word(name);
+  if (word == "forward" || word == "forward pass") return NameClass::kForward;
+  if (word == "backward" || word == "backward pass") return NameClass::kBackward;
+  if (word == "optimizer" || word == "optimizer step" || word == "zero_grad") return NameClass::kOptimizer;
+  return NameClass::kPlain;
+}
+
+bool is_graph_launch(std::string_view name) { return contains(name, "GraphLaunch"); }
+
+bool is_launch_call(std::string_view name) {
+  // cuda…, cu…, hip…: the verbs are the same.
+  return contains(name, "LaunchKernel") || contains(name, "LaunchCooperativeKernel") || is_graph_launch(name) ||
+         contains(name, "MemcpyAsync") || contains(name, "MemsetAsync") || contains(name, "Memcpy2DAsync") ||
+         contains(name, "MemcpyPeerAsync") || contains(name, "ModuleLaunch");
+}
+
+bool is_sync_call(std::string_view name) {
+  return contains(name, "Synchronize") && (name.starts_with("cu") || name.starts_with("hip"));
+}
+
+}  // namespace foretrace::report
