@@ -35,8 +35,9 @@ test-all: configure module  ## also the slow tests
 	@cmake --build build --target all
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 
-bench: configure  ## measure reading speed and memory against the yardsticks of docs/performance.md
-	@scripts/bench
+bench: configure  ## reading speed and memory beside the yardsticks (options: BENCH='--bytes 5G')
+	@cmake --build build --target benchmarks
+	@python3 benchmarks/run.py $(BENCH)
 
 lint: configure  ## format, layering, and clang-tidy on the files that changed
 	@scripts/setup lint
