@@ -59,8 +59,14 @@ bool ChromeParser::index(const char* text, std::size_t length) {
     }
     s.capacity = length;
   }
-  return s.stage->stage1(reinterpret_cast<const std::uint8_t*>(text), length, simdjson::stage1_mode::regular) ==
-         simdjson::SUCCESS;
+  if (s.stage->stage1(reinterpret_cast<const std::uint8_t*>(text), length, simdjson::stage1_mode::regular) !=
+      simdjson::SUCCESS) {
+    return false;
+  }
+  // Two sentinels behind the index, which simdjson leaves room for, so that the walker may look ahead unchecked.
+  const std::uint32_t count = s.stage->n_structural_indexes;
+  s.stage->structural_indexes[count] = s.stage->structural_indexes[count + 1] = static_cast<std::uint32_t>(length);
+  return true;
 }
 
 void ChromeParser::parse(const Piece& piece, Batch& batch) {
@@ -70,8 +76,8 @@ void ChromeParser::parse(const Piece& piece, Batch& batch) {
     if (skip_space(piece.text(), 0) < piece.length) parse_damaged(piece, batch);
     return;
   }
-  RecordSink sink{tables, batch, tuple_, lane_, category_cache_, category_texts_};
-  Walker walker(piece.buffer.data(), piece.length, structurals_->stage->structural_indexes.get(),
+  RecordSink sink{tables, batch, tuple_, lane_, last_lane_, category_cache_, category_texts_};
+  Walker walker(piece.buffer.data(), structurals_->stage->structural_indexes.get(),
                 structurals_->stage->n_structural_indexes, piece.offset, sink);
   if (!walker.run()) {
     // A record breaks the grammar: start over, record by record. What the walker had written so far is dropped.
@@ -85,8 +91,8 @@ bool ChromeParser::parse_alone(std::string_view record, std::uint64_t offset, Ba
   alone.buffer.resize(record.size() + simdjson::SIMDJSON_PADDING, ' ');
   std::memcpy(alone.buffer.data(), record.data(), record.size());
   if (!index(alone.buffer.data(), record.size())) return false;
-  RecordSink sink{tables, batch, tuple_, lane_, category_cache_, category_texts_};
-  Walker walker(alone.buffer.data(), record.size(), structurals_->stage->structural_indexes.get(),
+  RecordSink sink{tables, batch, tuple_, lane_, last_lane_, category_cache_, category_texts_};
+  Walker walker(alone.buffer.data(), structurals_->stage->structural_indexes.get(),
                 structurals_->stage->n_structural_indexes, offset, sink);
   return walker.one_record();
 }

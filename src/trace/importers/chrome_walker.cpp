@@ -1,5 +1,6 @@
 #include "trace/importers/chrome_walker.hpp"
 
+#include <array>
 #include <charconv>
 
 #include "base/decimal.hpp"
@@ -104,6 +105,14 @@ bool read_us(std::string_view text, Ns& ns) {
   return parsed.has_value();
 }
 
+// +1 where a bracket opens, -1 where it closes.
+constexpr std::array<std::int8_t, 256> kDepthChange = [] {
+  std::array<std::int8_t, 256> table{};
+  table['{'] = table['['] = 1;
+  table['}'] = table[']'] = -1;
+  return table;
+}();
+
 // Which row a lane key is looked up under: CPU thread, GPU stream, or whichever of the two exists.
 char lane_side(EventKind kind) {
   if (is_gpu_row(kind)) return 'g';
@@ -125,7 +134,8 @@ std::uint16_t RecordSink::category_of(const Record& record, EventKind& kind) {
   // Instants are told apart by name, so the cache has two rows for them.
   const bool memory = record.ph == 'i' && record.name == "[memory]";
   const std::size_t phase = memory ? 127 : static_cast<std::size_t>(record.ph) & 127;
-  const StringId text = category_texts.intern(record.category);
+  if (category_texts[last_category] != record.category) last_category = category_texts.intern(record.category);
+  const StringId text = last_category;
   const std::size_t slot = text.index() * 128 + phase;
   if (slot >= category_cache.size()) category_cache.resize(category_texts.size() * 128, -1);
   std::int32_t& cached = category_cache[slot];
@@ -141,6 +151,23 @@ std::uint16_t RecordSink::category_of(const Record& record, EventKind& kind) {
   }
   kind = static_cast<EventKind>(cached & 0xFF);
   return static_cast<std::uint16_t>(cached >> 8);
+}
+
+LaneId RecordSink::lane_of(const Record& r, char side) {
+  // Neighbouring events mostly share their lane: compare with the last one's key before looking it up.
+  const std::size_t size = 3 + r.pid.size() + r.tid.size();
+  const bool same = lane.size() == size && lane[0] == side && std::memcmp(lane.data() + 2, r.pid.data(), r.pid.size()) == 0 &&
+                    lane[2 + r.pid.size()] == '\x1f' &&
+                    std::memcmp(lane.data() + 3 + r.pid.size(), r.tid.data(), r.tid.size()) == 0;
+  if (!same) {
+    lane.assign(1, side);
+    lane += '\x1f';
+    lane.append(r.pid);
+    lane += '\x1f';
+    lane.append(r.tid);
+    last_lane = LaneId{tables.lanes.intern(lane).value};
+  }
+  return last_lane;
 }
 
 std::uint32_t RecordSink::side_row(Record& r, EventKind kind) {
@@ -229,12 +256,7 @@ void RecordSink::finish(Record& r, std::uint64_t offset, std::string_view raw) {
   e.category.push_back(category);
   e.ph.push_back(r.ph);
 
-  lane.assign(1, lane_side(kind));
-  lane += '\x1f';
-  lane.append(r.pid);
-  lane += '\x1f';
-  lane.append(r.tid);
-  e.lane.push_back(LaneId{tables.lanes.intern(lane).value});
+  e.lane.push_back(lane_of(r, lane_side(kind)));
 
   const bool is_flow = kind == EventKind::kFlowStart || kind == EventKind::kFlowEnd;
   std::int64_t correlation = r.take(IdArg::kCorrelation);
@@ -255,9 +277,9 @@ void RecordSink::finish(Record& r, std::uint64_t offset, std::string_view raw) {
 
   // Ids this kind has no column for stay in the tuple: nothing is lost.
   for (std::uint32_t left = r.ids_present; left != 0; left &= left - 1) {
-    const std::string_view text = r.id_text[__builtin_ctz(left)];
+    const Record::Span text = r.id_text[__builtin_ctz(left)];
     tuple += tuple.size() > 1 ? "," : "";
-    tuple.append(text);
+    tuple.append(text.begin, text.length);
   }
   if (tuple.size() > 1) {
     tuple += '}';
@@ -267,35 +289,34 @@ void RecordSink::finish(Record& r, std::uint64_t offset, std::string_view raw) {
   }
 }
 
-bool ChromeParser::Walker::skip() {
-  const char c = at(next_);
-  if (c == '{' || c == '[') {
-    std::uint32_t depth = 0;
-    for (; next_ < count_; ++next_) {
-      const char d = text_[index_[next_]];
-      if (d == '{' || d == '[') {
-        ++depth;
-      } else if ((d == '}' || d == ']') && --depth == 0) {
-        ++next_;
+// Moves `it` behind the value it points at; false when that is not a value.
+bool ChromeParser::Walker::skip(const std::uint32_t*& it) {
+  const char c = text_[*it];
+  if (kDepthChange[static_cast<unsigned char>(c)] > 0) {
+    int depth = 1;
+    const std::uint32_t* const end = end_;
+    const char* const text = text_;
+    for (const std::uint32_t* i = it + 1; i < end; ++i) {
+      depth += kDepthChange[static_cast<unsigned char>(text[*i])];
+      if (depth == 0) {
+        it = i + 1;
         return true;
       }
     }
-    hit_end_ = true;
-    return false;
+    return at_end(end_);
   }
-  if (next_ >= count_) {
-    hit_end_ = true;
-    return false;
-  }
+  if (it >= end_) return at_end(it);
   if (c == '}' || c == ']' || c == ',' || c == ':') return false;
-  ++next_;
+  ++it;
   return true;
 }
 
-bool ChromeParser::Walker::arguments(Record& record) {
+bool ChromeParser::Walker::arguments(Record& record, const std::uint32_t*& cursor) {
   // Arguments that stay in the tuple are copied as runs of the original text: from the first key to the end of the last
   // value before an id argument.
   std::string& tuple = sink_.tuple;
+  const char* const text = text_;
+  const std::uint32_t* it = cursor + 1;  // behind '{'
   const char* run_begin = nullptr;
   const char* run_end = nullptr;
   const auto flush = [&] {
@@ -304,27 +325,21 @@ bool ChromeParser::Walker::arguments(Record& record) {
     tuple.append(run_begin, static_cast<std::size_t>(run_end - run_begin));
     run_begin = nullptr;
   };
-  ++next_;  // '{'
-  if (at(next_) == '}') {
-    ++next_;
+  if (text[*it] == '}') {
+    cursor = it + 1;
     return true;
   }
   while (true) {
-    if (at(next_) != '"') {
-      hit_end_ = next_ >= count_;
-      return false;
-    }
-    const char* key_begin = text_ + index_[next_];
-    const std::string_view key = token(next_++);
-    if (at(next_++) != ':') {
-      hit_end_ = next_ > count_;
-      return false;
-    }
-    const char first = at(next_);
+    if (text[*it] != '"' || it >= end_) return at_end(it);
+    if (text[it[1]] != ':') return at_end(it + 1);
+    const char* const key_begin = text + *it;
+    const std::string_view key = token(it);
+    it += 2;
+    const char first = text[*it];
     const IdArg id = id_argument(key);
     bool taken = false;
-    if (id != IdArg::kNone && first != '{' && first != '[' && !record.has(id)) {
-      const std::string_view value = next_ < count_ ? token(next_) : std::string_view();
+    if (id != IdArg::kNone && first != '{' && first != '[' && !record.has(id) && it < end_) {
+      const std::string_view value = token(it);
       const auto slot = static_cast<std::size_t>(id);
       taken = id == IdArg::kBandwidth ? read_double(value, record.bandwidth)
                                       : !value.empty() && read_int(value, record.ids[slot]);
@@ -334,135 +349,139 @@ bool ChromeParser::Walker::arguments(Record& record) {
         const char* value_end = value.data() + value.size() + (first == '"' ? 1 : 0);
         record.id_text[slot] = {key_begin, static_cast<std::size_t>(value_end - key_begin)};
         flush();
+        ++it;
       }
     }
-    if (!skip()) return false;
     if (!taken) {
+      if (!skip(it)) return false;
       if (run_begin == nullptr) run_begin = key_begin;
-      const char* end = text_ + (next_ < count_ ? index_[next_] : length_);
-      while (end > run_begin && is_blank(end[-1])) --end;
-      run_end = end;
+      run_end = behind(it);
     }
-    const char c = at(next_++);
+    const char c = text[*it];
     if (c == '}') break;
-    if (c != ',') {
-      hit_end_ = next_ > count_;
-      return false;
-    }
-    if (at(next_) == '}') {  // trailing comma
-      ++next_;
-      break;
-    }
+    if (c != ',') return at_end(it);
+    ++it;
+    if (text[*it] == '}') break;  // trailing comma
   }
+  cursor = it + 1;
   flush();
   return true;
 }
 
+namespace {
+
+// Takes a field of the event itself; false for keys no column is made of.
+bool field(Record& r, std::string_view key, std::string_view value) {
+  const auto is = [&](std::string_view text) { return std::memcmp(key.data(), text.data(), text.size()) == 0; };
+  switch (key.size()) {
+    case 2:
+      if (is("ph")) {
+        r.ph = value.empty() ? '\0' : value[0];
+        return true;
+      }
+      if (is("ts")) {
+        r.ts = value;
+        return true;
+      }
+      if (is("id")) {
+        r.id = value;
+        return true;
+      }
+      return false;
+    case 3:
+      if (is("pid")) {
+        r.pid = value;
+        return true;
+      }
+      if (is("tid")) {
+        r.tid = value;
+        return true;
+      }
+      if (is("cat")) {
+        r.category = value;
+        return true;
+      }
+      if (is("dur")) {
+        r.dur = value;
+        r.has_dur = true;
+        return true;
+      }
+      return false;
+    case 4:
+      if (is("name")) {
+        r.name = value;
+        return true;
+      }
+      return false;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 bool ChromeParser::Walker::record(bool alone) {
   Record r;
   sink_.tuple.assign(1, '{');
-  const std::uint32_t begin = index_[next_];
-  ++next_;  // '{'
-  if (at(next_) == '}') {
-    ++next_;
-    if (alone && next_ != count_) return false;
-    sink_.finish(r, offset_ + begin, {text_ + begin, 2});
-    return true;
-  }
-  while (true) {
-    if (at(next_) != '"') {
-      hit_end_ = next_ >= count_;
-      return false;
-    }
-    const std::string_view key = token(next_++);
-    if (at(next_++) != ':') {
-      hit_end_ = next_ > count_;
-      return false;
-    }
-    const char first = at(next_);
-    const std::uint32_t value_at = next_;
+  const char* const text = text_;
+  const std::uint32_t* it = next_;
+  const std::uint32_t begin = *it++;
+  while (text[*it] != '}') {
+    if (text[*it] != '"' || it >= end_) return at_end(it);
+    if (text[it[1]] != ':') return at_end(it + 1);
+    const std::string_view key = token(it);
+    it += 2;
+    const char first = text[*it];
+    const std::uint32_t* const value_at = it;
     r.any_field = true;
     if (first == '{' && key == "args") {
-      if (!arguments(r)) return false;
+      if (!arguments(r, it)) return false;
     } else {
-      if (!skip()) return false;
+      if (!skip(it)) return false;
       const bool scalar = first != '{' && first != '[';
-      const std::string_view value = scalar ? token(value_at) : std::string_view();
-      bool known = scalar;
-      if (!scalar) {
-        known = false;
-      } else if (key == "ph") {
-        r.ph = value.empty() ? '\0' : value[0];
-      } else if (key == "cat") {
-        r.category = value;
-      } else if (key == "name") {
-        r.name = value;
-        r.has_name = true;
-      } else if (key == "pid") {
-        r.pid = value;
-      } else if (key == "tid") {
-        r.tid = value;
-      } else if (key == "ts") {
-        r.ts = value;
-      } else if (key == "dur") {
-        r.dur = value;
-        r.has_dur = true;
-      } else if (key == "id") {
-        r.id = value;
-      } else {
-        known = false;
-      }
+      const bool known = scalar && field(r, key, token(value_at));
       // What no column takes stays in the tuple, marked as the event's own key.
       if (!known) {
         if (key == "args") r.args_not_object = true;
-        const char* value_begin = text_ + index_[value_at];
-        const char* end = text_ + (next_ < count_ ? index_[next_] : length_);
-        while (end > value_begin && is_blank(end[-1])) --end;
         if (sink_.tuple.size() > 1) sink_.tuple += ',';
         sink_.tuple += "\"event.";
         sink_.tuple.append(key);
         sink_.tuple += "\":";
-        sink_.tuple.append(value_begin, static_cast<std::size_t>(end - value_begin));
+        sink_.tuple.append(text + *value_at, behind(it));
       }
     }
-    const char c = at(next_++);
-    if (c == '}') break;
-    if (c != ',') {
-      hit_end_ = next_ > count_;
-      return false;
-    }
-    if (at(next_) == '}') {  // trailing comma
-      ++next_;
-      break;
+    if (text[*it] == ',') {
+      ++it;  // a trailing comma before '}' is forgiven
+    } else if (text[*it] != '}') {
+      return at_end(it);
     }
   }
-  if (alone && next_ != count_) return false;
-  const std::size_t end = next_ < count_ ? index_[next_] : length_;
-  sink_.finish(r, offset_ + begin, {text_ + begin, end - begin});
+  if (it >= end_) return at_end(it);
+  ++it;
+  if (alone && it != end_) return false;
+  next_ = it;
+  sink_.finish(r, offset_ + begin, {text + begin, *it - begin});
   return true;
 }
 
-bool ChromeParser::Walker::one_record() {
-  return at(0) == '{' && record(true);
-}
+bool ChromeParser::Walker::one_record() { return next_ < end_ && text_[*next_] == '{' && record(true); }
 
 bool ChromeParser::Walker::run() {
   Batch& batch = sink_.batch;
-  while (next_ < count_) {
-    const char c = at(next_);
+  while (next_ < end_) {
+    const char c = text_[*next_];
     if (c == ',') {
       ++next_;
     } else if (c == ']') {
       batch.array_ended = true;
-      batch.tail_at = index_[next_] + 1;
+      batch.tail_at = *next_ + 1;
       return true;
     } else if (c == '{') {
       if (!record(false)) return false;
     } else {
-      const std::uint32_t begin = index_[next_];
-      if (!skip()) return false;
-      const std::size_t end = next_ < count_ ? index_[next_] : length_;
-      batch.report(Incident::What::kNotAnObject, offset_ + begin, {text_ + begin, end - begin});
+      const std::uint32_t begin = *next_;
+      if (!skip(next_)) return false;
+      batch.report(Incident::What::kNotAnObject, offset_ + begin, {text_ + begin, *next_ - begin});
     }
   }
   return true;

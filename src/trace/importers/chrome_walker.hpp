@@ -37,14 +37,18 @@ enum class IdArg : std::uint8_t {
 struct Record {
   std::string_view name, category, pid, tid, ts, dur, id;
   char ph = 0;
-  bool has_name = false;
   bool has_dur = false;
   bool any_field = false;
   std::uint32_t ids_present = 0;  // bit per IdArg
-  std::int64_t ids[static_cast<std::size_t>(IdArg::kCount)];
-  std::string_view id_text[static_cast<std::size_t>(IdArg::kCount)];
   double bandwidth = 0;
   bool args_not_object = false;
+  // Deliberately not initialised, a record is set up for every event: valid where ids_present says so.
+  struct Span {
+    const char* begin;
+    std::size_t length;
+  };
+  std::int64_t ids[static_cast<std::size_t>(IdArg::kCount)];
+  Span id_text[static_cast<std::size_t>(IdArg::kCount)];  // "key": value, as written
 
   [[nodiscard]] bool has(IdArg a) const { return (ids_present >> static_cast<unsigned>(a) & 1u) != 0; }
   std::int64_t take(IdArg a) {
@@ -59,55 +63,65 @@ struct RecordSink {
   LocalTables& tables;
   Batch& batch;
   std::string& tuple;  ///< "{" + the spans of arguments that stay in the tuple, without the closing brace
-  std::string& lane;
+  std::string& lane;   ///< key of the last event's lane
+  LaneId& last_lane;
   Column<std::int32_t>& category_cache;
   StringTable& category_texts;
+  StringId last_category{0u};
 
   void finish(Record& record, std::uint64_t offset, std::string_view raw);
 
  private:
   std::uint16_t category_of(const Record& record, EventKind& kind);
+  LaneId lane_of(const Record& record, char side);
   std::uint32_t side_row(Record& record, EventKind kind);
 };
 
 class ChromeParser::Walker {
  public:
-  Walker(const char* text, std::size_t length, const std::uint32_t* index, std::uint32_t count, std::uint64_t offset,
-         RecordSink& sink)
-      : text_(text), length_(length), index_(index), count_(count), offset_(offset), sink_(sink) {}
+  /// `index` holds the positions of `count` structural characters, and two more entries that point behind the text, at
+  /// padding: looking one or two tokens ahead needs no bounds check.
+  Walker(const char* text, const std::uint32_t* index, std::uint32_t count, std::uint64_t offset, RecordSink& sink)
+      : text_(text), next_(index), end_(index + count), offset_(offset), sink_(sink) {}
 
   /// All records of the piece. False when one breaks the grammar.
   bool run();
-  /// The text ended inside the record that broke it.
-  [[nodiscard]] bool hit_end() const { return hit_end_; }
   /// Exactly one record and nothing behind it.
   bool one_record();
+  /// The text ended inside the record that broke it.
+  [[nodiscard]] bool hit_end() const { return hit_end_; }
 
  private:
-  [[nodiscard]] char at(std::uint32_t i) const { return i < count_ ? text_[index_[i]] : '\0'; }
-  /// Text of the scalar or string token i; strings come without quotes. Token i must not be a bracket.
-  [[nodiscard]] std::string_view token(std::uint32_t i) const {
-    const char* begin = text_ + index_[i];
-    const char* end = text_ + (i + 1 < count_ ? index_[i + 1] : length_);
-    while (end > begin && is_blank(end[-1])) --end;
-    if (*begin == '"') return end - begin >= 2 ? std::string_view(begin + 1, end - begin - 2) : std::string_view();
-    return {begin, static_cast<std::size_t>(end - begin)};
-  }
   static bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+  /// The end of the text in front of token `it`, blanks left out.
+  [[nodiscard]] const char* behind(const std::uint32_t* it) const {
+    const char* end = text_ + *it;
+    while (is_blank(end[-1])) --end;
+    return end;
+  }
+  /// Text of the scalar or string token `it`; strings come without quotes. Not for brackets.
+  [[nodiscard]] std::string_view token(const std::uint32_t* it) const {
+    const char* const begin = text_ + *it;
+    const char* const end = behind(it + 1);
+    if (*begin != '"') return {begin, static_cast<std::size_t>(end - begin)};
+    return end - begin >= 2 ? std::string_view(begin + 1, static_cast<std::size_t>(end - begin - 2)) : std::string_view();
+  }
+  /// Notes whether the grammar broke at the end of the text; always false, for `return at_end(it)`.
+  bool at_end(const std::uint32_t* it) {
+    hit_end_ = it >= end_;
+    return false;
+  }
 
   /// One record; `alone`: nothing may follow it. A row is written only when the record is complete.
   bool record(bool alone);
-  bool arguments(Record& record);
-  /// Moves next_ behind the value at next_; false when it is not a value.
-  bool skip();
+  bool arguments(Record& record, const std::uint32_t*& cursor);
+  bool skip(const std::uint32_t*& it);
 
   const char* text_;
-  std::size_t length_;
-  const std::uint32_t* index_;
-  std::uint32_t count_;
+  const std::uint32_t* next_;
+  const std::uint32_t* end_;
   std::uint64_t offset_;
   RecordSink& sink_;
-  std::uint32_t next_ = 0;
   bool hit_end_ = false;
 };
 
