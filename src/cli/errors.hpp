@@ -1,0 +1,15 @@
+#pragma once
+// Errors on the command line: exit codes, and JSON of the same shape for every verb.
+
+#include "cli/run.hpp"
+#include "foretrace/base/result.hpp"
+#include "report/json_writer.hpp"
+
+namespace foretrace::cli {
+
+int exit_code(const Error& error);
+
+/// {"schema": 1, "error": {"code": "unreadable", "message": …, "file": …|null, "offset": …|null, "hint": …|null}}
+void write_error(report::JsonWriter& json, const Error& error);
+
+}  // namespace foretrace::cli

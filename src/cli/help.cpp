@@ -1,0 +1,95 @@
+#include "cli/help.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/verbs.hpp"
+#include "report/text.hpp"
+
+namespace foretrace::cli {
+namespace {
+
+std::string option_label(const Option& option) {
+  std::string label = option.letter != 0 ? fmt::format("-{}, --{}", option.letter, option.name)
+                                         : fmt::format("    --{}", option.name);
+  if (!option.value_name.empty()) label += " " + option.value_name;
+  return label;
+}
+
+std::string option_text(const Option& option) {
+  std::string text = option.about;
+  if (!option.choices.empty()) {
+    text += ": ";
+    for (std::size_t i = 0; i < option.choices.size(); ++i) text += (i > 0 ? ", " : "") + option.choices[i];
+  }
+  if (!option.default_text.empty()) text += fmt::format(" (default: {})", option.default_text);
+  return text;
+}
+
+struct Row {
+  std::string label, text;
+};
+
+std::string rows(const std::vector<Row>& list, std::size_t width) {
+  std::size_t column = 0;
+  for (const Row& row : list) column = std::max(column, row.label.size());
+  std::string out;
+  for (const Row& row : list) {
+    out += fmt::format("  {:<{}}  ", row.label, column) + report::wrap(row.text, width, column + 4, column + 4) + "\n";
+  }
+  return out;
+}
+
+std::string examples(const std::vector<Example>& list) {
+  std::string out;
+  for (const Example& example : list) out += fmt::format("  {}\n      {}\n", example.command, example.about);
+  return out;
+}
+
+}  // namespace
+
+std::string usage_line(const Verb& verb) {
+  std::string out = verb.name;
+  for (const Argument& argument : verb.arguments) {
+    const std::string name = argument.max > 1 ? argument.name + "..." : argument.name;
+    out += argument.min == 0 ? fmt::format(" [{}]", name) : " " + name;
+  }
+  return out;
+}
+
+std::string overview_help(std::size_t width) {
+  std::string out = fmt::format("foretrace {} - from a trace of a few training steps: where the time goes\n\n", FORETRACE_VERSION);
+  out += "usage: foretrace VERB [ARGUMENTS] [OPTIONS]\n\nverbs\n";
+  std::vector<Row> list;
+  for (const Verb& verb : verbs()) list.push_back({usage_line(verb), verb.about});
+  out += rows(list, width);
+  out += "\nexamples\n";
+  for (const Verb& verb : verbs()) {
+    if (!verb.examples.empty()) out += examples({verb.examples.front()});
+  }
+  out += "\n`foretrace VERB --help` shows a verb's options and more examples.\n";
+  out += report::wrap("Traces are files of a profiler (`foretrace list formats`), plain or compressed, folders with one file "
+                      "per rank, or - for standard input.", width, 0, 0) + "\n";
+  out += "exit codes: 0 done, 1 a gate failed, 2 wrong usage, 3 unreadable input, 4 declined\n";
+  return out;
+}
+
+std::string verb_help(const Verb& verb, std::size_t width) {
+  std::string out = fmt::format("foretrace {} - {}\n\nusage: foretrace {} [OPTIONS]\n", verb.name, verb.about, usage_line(verb));
+  if (!verb.details.empty()) out += "\n" + report::wrap(verb.details, width, 0, 0) + "\n";
+  std::vector<Row> list;
+  for (const Argument& argument : verb.arguments) {
+    std::string text = argument.about;
+    for (std::size_t i = 0; i < argument.choices.size(); ++i) text += (i > 0 ? ", " : ": ") + argument.choices[i];
+    list.push_back({argument.name, text});
+  }
+  if (!list.empty()) out += "\narguments\n" + rows(list, width);
+  list.clear();
+  for (const Option& option : all_options(verb)) list.push_back({option_label(option), option_text(option)});
+  out += "\noptions\n" + rows(list, width);
+  if (!verb.examples.empty()) out += "\nexamples\n" + examples(verb.examples);
+  return out;
+}
+
+}  // namespace foretrace::cli

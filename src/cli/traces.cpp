@@ -1,0 +1,98 @@
+#include "cli/traces.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/suggest.hpp"
+
+namespace foretrace::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Names beside a path that is not there; enough of them to find a slip of the keyboard.
+std::vector<std::string> neighbours(const fs::path& path) {
+  constexpr std::size_t kMost = 10'000;
+  std::vector<std::string> names;
+  std::error_code error;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  for (fs::directory_iterator it(folder, error), end; !error && it != end && names.size() < kMost; it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Error not_found(const std::string& path, const std::error_code& error) {
+  Error out{ErrorCode::kUnreadable, "no such file or folder", path, Error::kNoOffset, {}};
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) {
+    out.message = error.message();
+    return out;
+  }
+  const fs::path wanted(path);
+  const fs::path folder = wanted.parent_path();
+  if (!folder.empty() && !fs::exists(folder)) {
+    out.message = fmt::format("no such file; its folder {} does not exist either", folder.string());
+    return out;
+  }
+  const std::vector<std::string> names = neighbours(wanted);
+  const std::string name = wanted.filename().string();
+  std::optional<std::string> match = closest_match(name, names);
+  // "trace.json" typed for "trace.json.gz": the shell would have completed it.
+  if (!match) {
+    const auto longer = std::find_if(names.begin(), names.end(), [&](const std::string& n) { return n.starts_with(name); });
+    if (longer != names.end()) match = *longer;
+  }
+  if (match) out.hint = fmt::format("did you mean {}?", (folder / *match).string());
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> locate_traces(const std::vector<std::string>& arguments) {
+  std::vector<std::string> paths, files;
+  for (const std::string& argument : arguments) {
+    if (argument == "-") {
+      if (files.empty()) files.push_back(argument);
+      continue;
+    }
+    std::error_code error;
+    if (!fs::exists(argument, error)) return tl::unexpected(not_found(argument, error));
+    paths.push_back(argument);
+  }
+  if (!paths.empty()) {
+    FORETRACE_TRY(const std::vector<std::string> found, trace::find_trace_files(paths));
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+Result<trace::Trace> load_one(const std::vector<std::string>& arguments, const Request& request) {
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(arguments));
+  const std::optional<std::int64_t> rank = request.values.integer("rank");
+  if (!rank) {
+    Result<trace::Trace> trace = trace::load(files.front(), request.load);
+    if (trace && files.size() > 1) {
+      request.note(fmt::format("{} traces given; this is {}{}. --rank R picks another.", files.size(), files.front(),
+                               trace->distributed.rank >= 0 ? fmt::format(", rank {}", trace->distributed.rank) : ""));
+    }
+    return trace;
+  }
+  // Files come sorted by rank, so the R-th is most likely the one: try it first.
+  std::vector<std::string> order = files;
+  if (static_cast<std::size_t>(*rank) < order.size()) {
+    std::rotate(order.begin(), order.begin() + *rank, order.begin() + *rank + 1);
+  }
+  std::string seen;
+  for (const std::string& file : order) {
+    FORETRACE_TRY(trace::Trace trace, trace::load(file, request.load));
+    if (trace.distributed.rank == *rank) return trace;
+    const std::string is = trace.distributed.rank >= 0 ? fmt::format("rank {}", trace.distributed.rank) : "no rank";
+    seen += (seen.empty() ? "" : ", ") + fmt::format("{} ({})", file, is);
+  }
+  return fail(ErrorCode::kUsage, fmt::format("no trace of rank {} among those given", *rank), "given: " + seen);
+}
+
+}  // namespace foretrace::cli

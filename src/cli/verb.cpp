@@ -1,0 +1,82 @@
+#include "cli/verb.hpp"
+
+#include <charconv>
+#include <cstdlib>
+
+namespace foretrace::cli {
+namespace {
+
+const std::vector<Option>& output_options() {
+  static const std::vector<Option> kOptions{
+      {"json", 0, ValueType::kFlag, "", "", "print JSON instead of text, whatever the exit code", {}, {}},
+      {"output", 'o', ValueType::kFile, "FILE", "", "write to FILE instead of standard output", {}, {}},
+      {"help", 'h', ValueType::kFlag, "", "", "show this help", {}, {}},
+  };
+  return kOptions;
+}
+
+const std::vector<Option>& step_options() {
+  static const std::vector<Option> kOptions{
+      {"step", 0, ValueType::kInteger, "N", "the median step", "the step named ProfilerStep#N", {}, {}},
+      {"rank", 0, ValueType::kInteger, "R", "the lowest", "the rank to look at when several are given", {}, 0.0},
+  };
+  return kOptions;
+}
+
+const std::vector<Option>& reading_options() {
+  static const std::vector<Option> kOptions{
+      {"partial", 0, ValueType::kFlag, "", "", "read a file that is cut off up to the cut", {}, {}},
+      {"strict", 0, ValueType::kFlag, "", "", "fail on any record that cannot be used, instead of counting it", {}, {}},
+      {"threads", 0, ValueType::kInteger, "N", "all cores", "threads to read with; the result is the same", {}, 0.0},
+      {"quiet", 'q', ValueType::kFlag, "", "", "no progress bar and no notes on standard error", {}, {}},
+  };
+  return kOptions;
+}
+
+void append(std::vector<Option>& to, const std::vector<Option>& from) { to.insert(to.end(), from.begin(), from.end()); }
+
+}  // namespace
+
+std::vector<Option> all_options(const Verb& verb) {
+  std::vector<Option> options = verb.options;
+  if (verb.picks_step) append(options, step_options());
+  if (verb.reads_traces) append(options, reading_options());
+  append(options, output_options());
+  return options;
+}
+
+const std::vector<Option>& shared_options() {
+  static const std::vector<Option> kOptions = [] {
+    std::vector<Option> options = step_options();
+    append(options, reading_options());
+    append(options, output_options());
+    return options;
+  }();
+  return kOptions;
+}
+
+std::optional<std::string> Values::text(std::string_view option) const {
+  const auto at = given_.find(option);
+  return at == given_.end() ? std::nullopt : std::optional(at->second);
+}
+
+std::optional<std::int64_t> Values::integer(std::string_view option) const {
+  const auto at = given_.find(option);
+  if (at == given_.end()) return std::nullopt;
+  std::int64_t value = 0;
+  std::from_chars(at->second.data(), at->second.data() + at->second.size(), value);
+  return value;
+}
+
+std::optional<double> Values::number(std::string_view option) const {
+  const auto at = given_.find(option);
+  return at == given_.end() ? std::nullopt : std::optional(std::strtod(at->second.c_str(), nullptr));
+}
+
+const std::vector<std::string>& Values::argument(std::string_view name) const {
+  static const std::vector<std::string> kEmpty;
+  const auto at = arguments_.find(name);
+  return at == arguments_.end() ? kEmpty : at->second;
+}
+
+}  // namespace foretrace::cli

@@ -1,0 +1,108 @@
+#pragma once
+// A verb of the command line: one file, verb_<name>.cpp, that describes itself and answers a request. Parsing, help,
+// shell completion and "did you mean" all come from the description. A new verb is one file and one line in verbs.cpp.
+//
+//   const Verb& hello() {
+//     static const Verb verb{.name = "hello", .about = "greets a trace",
+//                            .arguments = {{"TRACE", "a trace file", 1, 1}},
+//                            .options = {{"loud", 'l', ValueType::kFlag, "", "", "in capitals"}},
+//                            .examples = {{"foretrace hello trace.json.gz", "greets politely"}},
+//                            .reads_traces = true,
+//                            .run = [](const Request& r) -> Result<Answer> { return Answer{"hello\n"}; }};
+//     return verb;
+//   }
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/run.hpp"
+#include "foretrace/base/result.hpp"
+#include "foretrace/report/text_style.hpp"
+#include "foretrace/trace/load.hpp"
+
+namespace foretrace::cli {
+
+enum class ValueType : std::uint8_t { kFlag, kInteger, kNumber, kText, kFile };
+
+struct Option {
+  std::string name;  ///< "step", written --step
+  char letter = 0;   ///< 'o' for -o; 0 when there is none
+  ValueType type = ValueType::kFlag;
+  std::string value_name;    ///< "N", "FILE"; empty for flags
+  std::string default_text;  ///< for the help: "the median step"
+  std::string about;
+  std::vector<std::string> choices;     ///< the only values allowed, when not empty
+  std::optional<double> minimum;        ///< of numbers
+};
+
+struct Argument {
+  std::string name;  ///< "TRACE"
+  std::string about;
+  std::size_t min = 1;
+  std::size_t max = 1;                ///< kAny: no limit
+  std::vector<std::string> choices;   ///< the only values allowed, when not empty; else the shell completes files
+  static constexpr std::size_t kAny = SIZE_MAX;
+};
+
+struct Example {
+  std::string command;
+  std::string about;
+};
+
+/// What was asked for, checked against the description: numbers are numbers, choices are among the choices.
+class Values {
+ public:
+  [[nodiscard]] bool flag(std::string_view option) const { return given_.find(option) != given_.end(); }
+  [[nodiscard]] std::optional<std::string> text(std::string_view option) const;
+  [[nodiscard]] std::optional<std::int64_t> integer(std::string_view option) const;
+  [[nodiscard]] std::optional<double> number(std::string_view option) const;
+  [[nodiscard]] const std::vector<std::string>& argument(std::string_view name) const;
+
+  void set_option(std::string name, std::string value) { given_[std::move(name)] = std::move(value); }
+  void set_argument(std::string name, std::vector<std::string> values) { arguments_[std::move(name)] = std::move(values); }
+
+ private:
+  std::map<std::string, std::string, std::less<>> given_;
+  std::map<std::string, std::vector<std::string>, std::less<>> arguments_;
+};
+
+struct Request {
+  Values values;
+  bool json = false;
+  report::TextStyle style;
+  trace::LoadOptions load;                        ///< --threads, --strict, --partial, and the progress bar
+  std::function<void(const std::string&)> note;   ///< one line for people, on stderr; silent with --quiet
+};
+
+struct Answer {
+  std::string body;  ///< text or JSON, as asked, ending with a newline
+  int exit_code = kDone;
+};
+
+struct Verb {
+  std::string name;
+  std::string about;    ///< one line, no period
+  std::string details;  ///< a paragraph for --help; may be empty
+  std::vector<Argument> arguments;
+  std::vector<Option> options;
+  std::vector<Example> examples;
+  bool reads_traces = false;  ///< adds --strict, --partial, --threads, --quiet
+  bool picks_step = false;    ///< adds --step, --rank
+  Result<Answer> (*run)(const Request& request) = nullptr;
+};
+
+/// All options a verb takes, its own first, then those it shares with others.
+std::vector<Option> all_options(const Verb& verb);
+/// Every option any verb shares; they may stand before the verb's name.
+const std::vector<Option>& shared_options();
+
+/// Splits `args` (without the verb's name) into options and arguments, and checks them. Errors are kUsage.
+Result<Values> parse(const Verb& verb, const std::vector<std::string>& args);
+
+}  // namespace foretrace::cli

@@ -1,0 +1,42 @@
+#include <fmt/format.h>
+
+#include "cli/completion.hpp"
+#include "cli/verbs.hpp"
+#include "report/json_writer.hpp"
+
+namespace foretrace::cli {
+namespace {
+
+Result<Answer> run_completion(const Request& request) {
+  const std::string& shell = request.values.argument("SHELL").front();
+  const std::string script = completion_script(shell);
+  Answer answer;
+  if (request.json) {
+    report::JsonWriter json(answer.body);
+    json.begin_object().member("schema", 1).member("shell", shell).member("script", script).end_object();
+    answer.body += "\n";
+  } else {
+    answer.body = script;
+  }
+  return answer;
+}
+
+}  // namespace
+
+const Verb& completion_verb() {
+  static const Verb kVerb{.name = "completion",
+                          .about = "a script that lets the shell complete verbs, options and files",
+                          .details = "",
+                          .arguments = {{"SHELL", "the shell", 1, 1, {"bash", "zsh", "fish"}}},
+                          .options = {},
+                          .examples = {{"source <(foretrace completion bash)", "for this shell; in ~/.bashrc for all"},
+                                       {"foretrace completion zsh > ~/.zfunc/_foretrace", "with ~/.zfunc in fpath"},
+                                       {"foretrace completion fish > ~/.config/fish/completions/foretrace.fish",
+                                        "for fish"}},
+                          .reads_traces = false,
+                          .picks_step = false,
+                          .run = run_completion};
+  return kVerb;
+}
+
+}  // namespace foretrace::cli

@@ -1,0 +1,22 @@
+#include "cli/verbs.hpp"
+
+#include <algorithm>
+
+namespace foretrace::cli {
+
+const std::vector<Verb>& verbs() {
+  static const std::vector<Verb> kVerbs{
+      doctor_verb(),
+      summary_verb(),
+      list_verb(),
+      completion_verb(),
+  };
+  return kVerbs;
+}
+
+const Verb* find_verb(std::string_view name) {
+  const auto at = std::find_if(verbs().begin(), verbs().end(), [&](const Verb& verb) { return verb.name == name; });
+  return at == verbs().end() ? nullptr : &*at;
+}
+
+}  // namespace foretrace::cli

@@ -1,0 +1,19 @@
+#pragma once
+// The list of verbs, in the order the help shows them.
+
+#include <vector>
+
+#include "cli/verb.hpp"
+
+namespace foretrace::cli {
+
+const std::vector<Verb>& verbs();
+/// nullptr when there is none of that name.
+const Verb* find_verb(std::string_view name);
+
+const Verb& doctor_verb();
+const Verb& summary_verb();
+const Verb& list_verb();
+const Verb& completion_verb();
+
+}  // namespace foretrace::cli
