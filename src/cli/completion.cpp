@@ -119,7 +119,8 @@ std::string zsh() {
                                                             : fmt::format("({})", joined(option.choices)));
       }
       out += fmt::format(" \\\n            '--{}[{}]{}'", option.name, zsh_text(option.about), value);
-      if (option.letter != 0) out += fmt::format(" \\\n            '-{}[{}]{}'", option.letter, zsh_text(option.about), value);
+      if (option.letter != 0)
+        out += fmt::format(" \\\n            '-{}[{}]{}'", option.letter, zsh_text(option.about), value);
     }
     const std::vector<std::string> choices = argument_choices(verb);
     if (!verb.arguments.empty()) {
@@ -140,8 +141,8 @@ std::string fish() {
   std::string out = "# fish completion for foretrace:  foretrace completion fish | source\n";
   const std::string names = joined(verb_names());
   for (const Verb& verb : verbs()) {
-    out += fmt::format("complete -c foretrace -f -n 'not __fish_seen_subcommand_from {}' -a {} -d '{}'\n", names, verb.name,
-                       quoted(verb.about));
+    out += fmt::format("complete -c foretrace -f -n 'not __fish_seen_subcommand_from {}' -a {} -d '{}'\n", names,
+                       verb.name, quoted(verb.about));
     const std::string here = fmt::format("complete -c foretrace -n '__fish_seen_subcommand_from {}'", verb.name);
     for (const std::string& choice : argument_choices(verb)) out += fmt::format("{} -f -a {}\n", here, choice);
     for (const Option& option : all_options(verb)) {

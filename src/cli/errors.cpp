@@ -1,14 +1,20 @@
 #include "cli/errors.hpp"
 
+#include "report/text.hpp"
+
 namespace foretrace::cli {
 namespace {
 
 std::string_view code_name(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kUsage: return "usage";
-    case ErrorCode::kUnreadable: return "unreadable";
-    case ErrorCode::kDeclined: return "declined";
-    default: return "internal";
+    case ErrorCode::kUsage:
+      return "usage";
+    case ErrorCode::kUnreadable:
+      return "unreadable";
+    case ErrorCode::kDeclined:
+      return "declined";
+    default:
+      return "internal";
   }
 }
 
@@ -21,11 +27,21 @@ void text_or_null(report::JsonWriter& json, std::string_view key, const std::str
 
 int exit_code(const Error& error) {
   switch (error.code) {
-    case ErrorCode::kUsage: return kWrongUsage;
-    case ErrorCode::kUnreadable: return kUnreadableInput;
-    case ErrorCode::kDeclined: return kDeclined;
-    default: return kBug;
+    case ErrorCode::kUsage:
+      return kWrongUsage;
+    case ErrorCode::kUnreadable:
+      return kUnreadableInput;
+    case ErrorCode::kDeclined:
+      return kDeclined;
+    default:
+      return kBug;
   }
+}
+
+std::string error_text(const Error& error) {
+  Error shown = error;
+  for (std::string* text : {&shown.message, &shown.file, &shown.hint}) *text = report::printable(*text);
+  return shown.to_string();
 }
 
 void write_error(report::JsonWriter& json, const Error& error) {

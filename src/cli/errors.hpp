@@ -9,6 +9,9 @@ namespace foretrace::cli {
 
 int exit_code(const Error& error);
 
+/// As Error::to_string, with whatever the input put into it made safe to print.
+std::string error_text(const Error& error);
+
 /// {"schema": 1, "error": {"code": "unreadable", "message": …, "file": …|null, "offset": …|null, "hint": …|null}}
 void write_error(report::JsonWriter& json, const Error& error);
 

@@ -11,8 +11,8 @@ namespace foretrace::cli {
 namespace {
 
 std::string option_label(const Option& option) {
-  std::string label = option.letter != 0 ? fmt::format("-{}, --{}", option.letter, option.name)
-                                         : fmt::format("    --{}", option.name);
+  std::string label =
+      option.letter != 0 ? fmt::format("-{}, --{}", option.letter, option.name) : fmt::format("    --{}", option.name);
   if (!option.value_name.empty()) label += " " + option.value_name;
   return label;
 }
@@ -59,7 +59,8 @@ std::string usage_line(const Verb& verb) {
 }
 
 std::string overview_help(std::size_t width) {
-  std::string out = fmt::format("foretrace {} - from a trace of a few training steps: where the time goes\n\n", FORETRACE_VERSION);
+  std::string out =
+      fmt::format("foretrace {} - from a trace of a few training steps: where the time goes\n\n", FORETRACE_VERSION);
   out += "usage: foretrace VERB [ARGUMENTS] [OPTIONS]\n\nverbs\n";
   std::vector<Row> list;
   for (const Verb& verb : verbs()) list.push_back({usage_line(verb), verb.about});
@@ -69,15 +70,19 @@ std::string overview_help(std::size_t width) {
     if (!verb.examples.empty()) out += examples({verb.examples.front()});
   }
   out += "\n`foretrace VERB --help` shows a verb's options and more examples.\n";
-  out += report::wrap("Traces are files of a profiler (`foretrace list formats`), plain or compressed, folders with one file "
-                      "per rank, or - for standard input.", width, 0, 0) + "\n";
+  out += report::wrap(
+             "Traces are files of a profiler (`foretrace list formats`), plain or compressed, folders with one file "
+             "per rank, or - for standard input.",
+             width, 0, 0) +
+         "\n";
   out += "exit codes: 0 done, 1 a gate failed, 2 wrong usage, 3 unreadable input, 4 declined\n";
   return out;
 }
 
 std::string verb_help(const Verb& verb, std::size_t width) {
-  std::string out = fmt::format("foretrace {} - {}\n\nusage: foretrace {} [OPTIONS]\n", verb.name, verb.about, usage_line(verb));
-  if (!verb.details.empty()) out += "\n" + report::wrap(verb.details, width, 0, 0) + "\n";
+  std::string out =
+      fmt::format("foretrace {} - {}\n\nusage: foretrace {} [OPTIONS]\n", verb.name, verb.about, usage_line(verb));
+  if (!verb.details.empty()) out += fmt::format("\n{}\n", report::wrap(verb.details, width, 0, 0));
   std::vector<Row> list;
   for (const Argument& argument : verb.arguments) {
     std::string text = argument.about;

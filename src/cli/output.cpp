@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 std::string reason(int error) { return std::generic_category().message(error); }
 
 tl::unexpected<Error> cannot_write(const std::string& path, const std::string& why, std::string hint = {}) {
-  return tl::unexpected(Error{ErrorCode::kUsage, fmt::format("cannot write the output: {}", why), path, Error::kNoOffset,
-                              std::move(hint)});
+  return tl::unexpected(Error{ErrorCode::kUsage, fmt::format("cannot write the output: {}", why), path,
+                              Error::kNoOffset, std::move(hint)});
 }
 
 /// 0, or the errno of the write that failed.
@@ -48,7 +48,8 @@ Status write_file(const std::string& path, std::string_view text) {
   fs::path target(path);
   const fs::file_status status = fs::status(target, error);
   if (fs::is_directory(status)) {
-    return cannot_write(path, "it is a folder", fmt::format("give a file name, for example {}", (target / "out.json").string()));
+    return cannot_write(path, "it is a folder",
+                        fmt::format("give a file name, for example {}", (target / "out.json").string()));
   }
   if (fs::exists(status) && !fs::is_regular_file(status)) return write_special(path, text);
   // Through a link to the file it names: renaming over the link would replace it.

@@ -28,12 +28,14 @@ std::string ProgressBar::line(std::string_view what, std::uint64_t done, std::ui
   if (total > 0) {
     const double fraction = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
     const auto full = static_cast<std::size_t>(fraction * kBarWidth);
-    figures = fmt::format("  [{}{}]  {:3.0f}%", std::string(full, '#'), std::string(kBarWidth - full, '-'), fraction * 100);
+    figures =
+        fmt::format("  [{}{}]  {:3.0f}%", std::string(full, '#'), std::string(kBarWidth - full, '-'), fraction * 100);
   } else {
     figures = "  " + report::format_bytes(done);
   }
   figures += fmt::format("  {}/s", report::format_bytes(static_cast<std::uint64_t>(rate)));
-  if (total > done && rate > 0) figures += fmt::format("  {} left", duration_text(static_cast<double>(total - done) / rate));
+  if (total > done && rate > 0)
+    figures += fmt::format("  {} left", duration_text(static_cast<double>(total - done) / rate));
   // A line that fills the terminal wraps and could not be erased.
   const std::size_t room = width > figures.size() + 1 ? width - figures.size() - 1 : 0;
   return report::shorten_middle(report::printable(what), room, false) + figures;

@@ -43,7 +43,8 @@ const Option* find_option(const std::vector<Option>& options, const std::string&
 
 tl::unexpected<Error> unknown_option(const std::string& arg, const Verb* verb) {
   std::vector<std::string> names{"--help", "--version"};
-  for (const Option& option : verb != nullptr ? all_options(*verb) : shared_options()) names.push_back("--" + option.name);
+  for (const Option& option : verb != nullptr ? all_options(*verb) : shared_options())
+    names.push_back("--" + option.name);
   const std::string written = arg.substr(0, arg.find('='));
   std::string hint = did_you_mean(written, names);
   if (hint.empty()) {
@@ -66,7 +67,8 @@ tl::unexpected<Error> unknown_option(const std::string& arg, const Verb* verb) {
 
 Status check_value(const Option& option, const std::string& value) {
   const auto wrong = [&](std::string_view wanted, std::string hint = {}) -> Status {
-    return fail(ErrorCode::kUsage, fmt::format("--{} expects {}, not '{}'", option.name, wanted, value), std::move(hint));
+    return fail(ErrorCode::kUsage, fmt::format("--{} expects {}, not '{}'", option.name, wanted, value),
+                std::move(hint));
   };
   double number = 0;
   if (option.type == ValueType::kInteger) {
@@ -80,7 +82,8 @@ Status check_value(const Option& option, const std::string& value) {
     if (value.empty() || *end != '\0' || !std::isfinite(number)) return wrong("a number");
   }
   if (option.minimum && number < *option.minimum) return wrong(fmt::format("at least {}", *option.minimum));
-  if (!option.choices.empty() && std::find(option.choices.begin(), option.choices.end(), value) == option.choices.end()) {
+  if (!option.choices.empty() &&
+      std::find(option.choices.begin(), option.choices.end(), value) == option.choices.end()) {
     return wrong(fmt::format("one of {}", fmt::join(option.choices, ", ")), did_you_mean(value, option.choices));
   }
   return {};
@@ -94,7 +97,8 @@ Status distribute(const Verb& verb, const std::vector<std::string>& words, Value
     needed -= argument.min;
     const std::size_t left = words.size() - at;
     if (left < argument.min) {
-      return fail(ErrorCode::kUsage, fmt::format("{} needs {} {}", verb.name, argument.min > 1 ? "more" : "a", argument.name),
+      return fail(ErrorCode::kUsage,
+                  fmt::format("{} needs {} {}", verb.name, argument.min > 1 ? "more" : "a", argument.name),
                   fmt::format("usage: foretrace {}", usage_line(verb)));
     }
     const std::size_t take = std::min(argument.max, left > needed ? left - needed : argument.min);
@@ -166,7 +170,8 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
   return verb.run(request);
 }
 
-Result<Answer> dispatch(const std::vector<std::string>& args, const Terminal& terminal, std::optional<std::string>& output) {
+Result<Answer> dispatch(const std::vector<std::string>& args, const Terminal& terminal,
+                        std::optional<std::string>& output) {
   const bool json = std::find(args.begin(), args.end(), "--json") != args.end();
   FORETRACE_TRY(const std::size_t at, verb_position(args));
   const auto before_verb = args.begin() + static_cast<std::ptrdiff_t>(at);
@@ -203,9 +208,7 @@ int print_error(const Error& error, bool json, const Terminal& terminal) {
     write_error(writer, error);
     static_cast<void>(write_output(std::nullopt, terminal.out, out + "\n"));
   } else {
-    Error shown = error;
-    for (std::string* text : {&shown.message, &shown.file, &shown.hint}) *text = report::printable(*text);
-    fmt::print(terminal.err, "foretrace: error: {}\n", shown.to_string());
+    fmt::print(terminal.err, "foretrace: error: {}\n", error_text(error));
   }
   return exit_code(error);
 }
@@ -221,7 +224,8 @@ Result<Values> parse(const Verb& verb, const std::vector<std::string>& args) {
   std::map<std::string, bool> flags;
   std::vector<std::string> words;
   for (const Option& option : options) {
-    const std::string names = option.letter != 0 ? fmt::format("-{},--{}", option.letter, option.name) : "--" + option.name;
+    const std::string names =
+        option.letter != 0 ? fmt::format("-{},--{}", option.letter, option.name) : "--" + option.name;
     if (option.type == ValueType::kFlag) {
       app.add_flag(names, flags[option.name]);
     } else {
@@ -250,7 +254,8 @@ Result<Values> parse(const Verb& verb, const std::vector<std::string>& args) {
     }
     const std::vector<std::string>& given = texts[option.name];
     if (given.empty()) continue;
-    if (given.size() > 1) return fail(ErrorCode::kUsage, fmt::format("--{} is given {} times", option.name, given.size()));
+    if (given.size() > 1)
+      return fail(ErrorCode::kUsage, fmt::format("--{} is given {} times", option.name, given.size()));
     FORETRACE_TRY_VOID(check_value(option, given.front()));
     values.set_option(option.name, given.front());
   }
@@ -272,11 +277,19 @@ int run(const std::vector<std::string>& args, const Terminal& terminal) {
     if (!written) return print_error(written.error(), json && output.has_value(), terminal);
     return answer->exit_code;
   } catch (const std::bad_alloc&) {
-    return print_error({ErrorCode::kUnreadable, "not enough memory for this input", {}, Error::kNoOffset,
-                        "a trace needs about 100 bytes per event beside the file"}, json, terminal);
+    return print_error({ErrorCode::kUnreadable,
+                        "not enough memory for this input",
+                        {},
+                        Error::kNoOffset,
+                        "a trace needs about 100 bytes per event beside the file"},
+                       json, terminal);
   } catch (const std::exception& bug) {
-    return print_error({ErrorCode::kInternal, fmt::format("internal error: {}", bug.what()), {}, Error::kNoOffset,
-                        "please report this with the command you ran"}, json, terminal);
+    return print_error({ErrorCode::kInternal,
+                        fmt::format("internal error: {}", bug.what()),
+                        {},
+                        Error::kNoOffset,
+                        "please report this with the command you ran"},
+                       json, terminal);
   }
 }
 

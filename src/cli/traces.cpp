@@ -18,7 +18,8 @@ std::vector<std::string> neighbours(const fs::path& path) {
   std::vector<std::string> names;
   std::error_code error;
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  for (fs::directory_iterator it(folder, error), end; !error && it != end && names.size() < kMost; it.increment(error)) {
+  for (fs::directory_iterator it(folder, error), end; !error && it != end && names.size() < kMost;
+       it.increment(error)) {
     names.push_back(it->path().filename().string());
   }
   std::sort(names.begin(), names.end());
@@ -42,7 +43,8 @@ Error not_found(const std::string& path, const std::error_code& error) {
   std::optional<std::string> match = closest_match(name, names);
   // "trace.json" typed for "trace.json.gz": the shell would have completed it.
   if (!match) {
-    const auto longer = std::find_if(names.begin(), names.end(), [&](const std::string& n) { return n.starts_with(name); });
+    const auto longer =
+        std::find_if(names.begin(), names.end(), [&](const std::string& n) { return n.starts_with(name); });
     if (longer != names.end()) match = *longer;
   }
   if (match) out.hint = fmt::format("did you mean {}?", (folder / *match).string());

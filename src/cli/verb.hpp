@@ -37,16 +37,16 @@ struct Option {
   std::string value_name;    ///< "N", "FILE"; empty for flags
   std::string default_text;  ///< for the help: "the median step"
   std::string about;
-  std::vector<std::string> choices;     ///< the only values allowed, when not empty
-  std::optional<double> minimum;        ///< of numbers
+  std::vector<std::string> choices;  ///< the only values allowed, when not empty
+  std::optional<double> minimum;     ///< of numbers
 };
 
 struct Argument {
   std::string name;  ///< "TRACE"
   std::string about;
   std::size_t min = 1;
-  std::size_t max = 1;                ///< kAny: no limit
-  std::vector<std::string> choices;   ///< the only values allowed, when not empty; else the shell completes files
+  std::size_t max = 1;               ///< kAny: no limit
+  std::vector<std::string> choices;  ///< the only values allowed, when not empty; else the shell completes files
   static constexpr std::size_t kAny = SIZE_MAX;
 };
 
@@ -65,7 +65,9 @@ class Values {
   [[nodiscard]] const std::vector<std::string>& argument(std::string_view name) const;
 
   void set_option(std::string name, std::string value) { given_[std::move(name)] = std::move(value); }
-  void set_argument(std::string name, std::vector<std::string> values) { arguments_[std::move(name)] = std::move(values); }
+  void set_argument(std::string name, std::vector<std::string> values) {
+    arguments_[std::move(name)] = std::move(values);
+  }
 
  private:
   std::map<std::string, std::string, std::less<>> given_;
@@ -76,8 +78,8 @@ struct Request {
   Values values;
   bool json = false;
   report::TextStyle style;
-  trace::LoadOptions load;                        ///< --threads, --strict, --partial, and the progress bar
-  std::function<void(const std::string&)> note;   ///< one line for people, on stderr; silent with --quiet
+  trace::LoadOptions load;                       ///< --threads, --strict, --partial, and the progress bar
+  std::function<void(const std::string&)> note;  ///< one line for people, on stderr; silent with --quiet
 };
 
 struct Answer {

@@ -49,8 +49,8 @@ Result<Answer> run_doctor(const Request& request) {
   }
   std::size_t next = 0;
   for (const Section& section : sections) {
-    if (!answer.body.empty()) answer.body += "\n" + std::string(request.style.width, '-') + "\n";
-    answer.body += section.error ? "error: " + section.error->to_string() + "\n"
+    if (!answer.body.empty()) answer.body += fmt::format("\n{}\n", std::string(request.style.width, '-'));
+    answer.body += section.error ? fmt::format("error: {}\n", error_text(*section.error))
                                  : report::to_text(reports[next++], request.style);
   }
   if (files.size() > 1) answer.body += fmt::format("\nTogether: {}\n", set.sentence());
@@ -63,10 +63,13 @@ const Verb& doctor_verb() {
   static const Verb kVerb{
       .name = "doctor",
       .about = "what a trace holds, what it lacks, and what each lack costs",
-      .details = "Reads each trace and says whether it is good for predictions: steps and how they were found, lanes, devices, "
-                 "ranks, and for everything missing what it costs and which torch.profiler flag records it. Bad records are "
-                 "counted by name with an example. Values of unknown metadata are never printed.",
-      .arguments = {{"TRACE", "trace files, folders with one file per rank, or - for standard input", 1, Argument::kAny, {}}},
+      .details =
+          "Reads each trace and says whether it is good for predictions: steps and how they were found, lanes, "
+          "devices, "
+          "ranks, and for everything missing what it costs and which torch.profiler flag records it. Bad records are "
+          "counted by name with an example. Values of unknown metadata are never printed.",
+      .arguments =
+          {{"TRACE", "trace files, folders with one file per rank, or - for standard input", 1, Argument::kAny, {}}},
       .options = {},
       .examples = {{"foretrace doctor trace.json.gz", "one trace"},
                    {"foretrace doctor traces/", "all ranks of a job, and whether any is missing"},

@@ -22,9 +22,12 @@ const Verb& summary_verb() {
   static const Verb kVerb{
       .name = "summary",
       .about = "where the time of a step goes: lanes, phases, layers, operations, kernels, memory",
-      .details = "Looks at one step: the median one unless --step says otherwise. GPU work belongs to the step that launched it. "
-                 "Phases and layers come from ranges, the autograd thread and sequence numbers; nothing is guessed.",
-      .arguments = {{"TRACE", "a trace file, a folder with one file per rank, or - for standard input", 1, Argument::kAny, {}}},
+      .details =
+          "Looks at one step: the median one unless --step says otherwise. GPU work belongs to the step that launched "
+          "it. "
+          "Phases and layers come from ranges, the autograd thread and sequence numbers; nothing is guessed.",
+      .arguments =
+          {{"TRACE", "a trace file, a folder with one file per rank, or - for standard input", 1, Argument::kAny, {}}},
       .options = {{"top", 'n', ValueType::kInteger, "N", "10", "rows of each table; JSON always holds all", {}, 1.0},
                   {"batch", 0, ValueType::kNumber, "N", "", "samples in a step, to print samples per second", {}, 0.0}},
       .examples = {{"foretrace summary trace.json.gz", "the median step"},

@@ -66,7 +66,7 @@ Maybe no_profiler_step(const Facts& f) {
   const bool whole = f.steps->source == trace::StepSource::kWholeTrace;
   return Finding{"no_profiler_step", Weight::kCosts,
                  whole ? "no step is marked and nothing repeats: the whole trace counts as one step"
-                       : fmt::format("no step is marked; steps were found from {}", trace::describe(f.steps->source)),
+                       : fmt::format("no step is marked; taken instead: {}", trace::describe(f.steps->source)),
                  whole ? "Start-up, evaluation and everything else in the trace count as part of the step."
                        : "The borders of a step are a guess; work may be counted in the wrong step.",
                  "call prof.step() at the end of each iteration, with "
@@ -77,7 +77,6 @@ Maybe steps_cut_off(const Facts& f) {
   std::string names;
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < f.steps->steps.size(); ++i) {
-    // Some calls leave no record on the GPU (empty copies): a few are normal.
     if (part(f.step_launches_without_work[i], f.step_launches[i]) <= 0.01) continue;
     count += f.step_launches_without_work[i];
     names += (names.empty() ? "" : ", ") + f.steps->steps[i].name;
@@ -146,18 +145,18 @@ Maybe no_layers(const Facts& f) {
 
 Maybe python_stacks(const Facts& f) {
   if (f.of(EventKind::kPython) == 0) return {};
-  return Finding{
-      "python_stacks",
-      Weight::kNote,
-      "Python stacks were recorded",
-      "Recording them slows the CPU down, often to twice its time: the traced step is longer than the real one, and "
-      "more of it has to be taken off again by a model.",
-      "torch.profiler.profile(with_stack=False)",
-      f.of(EventKind::kPython)};
+  return Finding{"python_stacks",
+                 Weight::kNote,
+                 "Python stacks were recorded",
+                 "Recording them slows the CPU down: the traced step is longer than the real one, and "
+                 "more of it has to be taken off again by a model.",
+                 "torch.profiler.profile(with_stack=False)",
+                 f.of(EventKind::kPython)};
 }
 
 Maybe no_training(const Facts& f) {
-  if (f.of(EventKind::kOp) == 0 || f.backward_nodes + f.optimizer_ranges > 0) return {};
+  const bool hidden = part(f.graph_work, f.gpu_work()) > 0.5;  // a CUDA graph may hold the whole training step
+  if (hidden || f.of(EventKind::kOp) == 0 || f.backward_nodes + f.optimizer_ranges > 0) return {};
   return Finding{"no_training", Weight::kNote, "there is no backward pass and no optimizer step",
                  "It looks like inference; what-ifs about training (optimizer, gradients, checkpointing) do not apply.",
                  ""};
@@ -250,14 +249,17 @@ Maybe overlaps(const Facts& f) {
 
 Maybe no_cuda_sync(const Facts& f) {
   if (f.gpu_work() == 0 || f.of(EventKind::kSync) > 0) return {};
-  const bool matters = f.stream_wait_calls > 0 || f.working_streams > 1;
-  return Finding{
-      "no_cuda_sync", matters ? Weight::kCosts : Weight::kNote, "no synchronisation records (cuda_sync)",
-      matters ? fmt::format("Waits between the {} must be inferred from the order of calls; where that fails, streams "
-                            "overlap more than they did and the replay is too short.",
-                            plural(f.working_streams, "stream"))
-              : std::string("With one stream little is lost: waits of the CPU are still seen as calls."),
-      "experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)"};
+  Finding finding{"no_cuda_sync", Weight::kNote, "no synchronisation records (cuda_sync)",
+                  "With one stream little is lost: waits of the CPU are still seen as calls.",
+                  "experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)"};
+  if (f.working_streams > 1) {
+    finding.weight = Weight::kCosts;
+    finding.cost = fmt::format(
+        "Waits between the {} streams must be inferred from the order of calls; where that fails, streams "
+        "overlap more than they did and the replay is too short.",
+        f.working_streams);
+  }
+  return finding;
 }
 
 Maybe unresolved_waits(const Facts& f) {
@@ -306,13 +308,14 @@ Maybe whole_microseconds(const Facts& f) {
 }
 
 Maybe profiler_stalls(const Facts& f) {
-  const Ns span = f.last > f.first ? f.last - f.first : 0;
-  if (f.overhead == 0 || f.overhead * 100 < span) return {};
+  Ns steps = 0;
+  for (const trace::Step& step : f.steps->steps) steps += step.duration();
+  if (f.overhead == 0 || f.overhead * 100 < steps) return {};
   return Finding{"profiler_stalls",
                  Weight::kCosts,
-                 fmt::format("the profiler itself stalled the program for {} ms", format_ms(f.overhead)),
-                 "Steps with such a stall are longer than real ones in ways no model can take off again.",
-                 "record fewer steps, or add a warm-up step: schedule(wait=1, warmup=2, active=3)",
+                 fmt::format("the profiler itself was at work for {} ms of the steps", format_ms(f.overhead)),
+                 "Steps with such a stall are longer than real ones in ways a model cannot take off again.",
+                 "add a warm-up step: schedule(wait=1, warmup=2, active=3)",
                  f.of(EventKind::kOverhead)};
 }
 

@@ -12,7 +12,8 @@ using trace::kAbsent;
 using trace::Trace;
 
 bool has_time(const Trace& trace, std::size_t e, EventKind kind) {
-  return kind != EventKind::kMetadata && (trace.events.ph[e] == 'X' || trace.events.ph[e] == 'i');
+  if (kind == EventKind::kMemory) return true;
+  return trace.events.ph[e] == 'X' && kind != EventKind::kSpan && kind != EventKind::kMetadata;
 }
 
 void look_at_op(Facts& facts, const Trace& trace, std::size_t e, NameClass name) {
@@ -46,6 +47,14 @@ void look_at_gpu_work(Facts& facts, const Trace& trace, std::size_t e, EventKind
       ++facts.collectives_without_size;
     }
   }
+}
+
+Ns within_steps(const trace::Steps& steps, Ns start, Ns end) {
+  Ns sum = 0;
+  for (const trace::Step& step : steps.steps) {
+    sum += std::max<Ns>(0, std::min(end, step.end) - std::max(start, step.start));
+  }
+  return sum;
 }
 
 void scan(Facts& facts, const Trace& trace) {
@@ -93,8 +102,11 @@ void scan(Facts& facts, const Trace& trace) {
         break;
       }
       case EventKind::kOverhead:
-        facts.overhead += trace.events.duration[e];
+        // A full launch queue is the program's doing, not the profiler's.
+        if (trace.name(e) != "Command Buffer Full")
+          facts.overhead += within_steps(*facts.steps, trace.events.start[e], trace.end(e));
         break;
+
       default:
         break;
     }
@@ -176,12 +188,11 @@ void tie_launches(Facts& facts, const Trace& trace) {
         facts.worst_before_launch = std::max(facts.worst_before_launch, early);
       }
     }
-    if (is_launch_call(name)) {
+    if (is_kernel_launch(name)) {
       const std::size_t step = step_of(trace.events.start[call]);
-      if (step < steps.size()) ++facts.step_launches[step];
-      if (!worked) {
-        ++facts.launches_without_work;
-        if (step < steps.size()) ++facts.step_launches_without_work[step];
+      if (step < steps.size()) {
+        ++facts.step_launches[step];
+        if (!worked) ++facts.step_launches_without_work[step];
       }
     }
     c = next;

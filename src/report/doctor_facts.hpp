@@ -41,16 +41,16 @@ struct Facts {
   std::uint64_t collectives = 0, collectives_without_size = 0;
   std::uint64_t stream_wait_calls = 0;  ///< cudaStreamWaitEvent
   std::uint64_t unresolved_waits = 0;   ///< Stream Wait Event records that name no event record
-  Ns overhead = 0;                      ///< the profiler's own recorded stalls
+  Ns overhead = 0;                      ///< the profiler's own stalls, as far as they fall into steps
   bool whole_microseconds = false;      ///< no GPU event has a finer time
 
   std::uint64_t orphans = 0;  ///< GPU work without a recorded launch
-  std::uint64_t launches_without_work = 0;
+
   std::uint64_t graph_work = 0;              ///< launched by CUDA graphs
   std::uint64_t duplicate_correlations = 0;  ///< correlation ids used by more than one call
   std::uint64_t before_launch = 0;           ///< GPU work that starts before its launch call does
   Ns worst_before_launch = 0;
-  std::vector<std::uint64_t> step_launches, step_launches_without_work;  ///< by step
+  std::vector<std::uint64_t> step_launches, step_launches_without_work;  ///< of kernels and graphs, by step
 
   std::uint64_t thread_overlaps = 0, stream_overlaps = 0;  ///< events that overlap without nesting
   Ns worst_overlap = 0;

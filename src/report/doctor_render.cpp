@@ -46,7 +46,7 @@ std::string rank_text(const DoctorReport& report) {
 
 std::string steps_text(const DoctorReport& report, const TextStyle& style) {
   if (report.steps.empty()) return "none: no event has a duration";
-  std::string out = fmt::format("{} from {}: ", format_count(report.steps.size()), report.step_source);
+  std::string out = fmt::format("{} ({}): ", format_count(report.steps.size()), report.step_source);
   const std::size_t shown = std::min<std::size_t>(report.steps.size(), 5);
   for (std::size_t i = 0; i < shown; ++i) {
     out += fmt::format("{}{} {} ms", i == 0 ? "" : ", ", report.steps[i].name, format_ms(report.steps[i].duration));
@@ -70,9 +70,11 @@ std::string findings_text(const DoctorReport& report, Weight weight, std::string
   for (const Finding& finding : report.findings) {
     if (finding.weight != weight) continue;
     const std::string mark = weight == Weight::kBlocks ? "x " : weight == Weight::kCosts ? "! " : "- ";
-    out += "  " + mark + wrap(printable(finding.what), style.width, 4, 4) + fmt::format("  [{}]\n", finding.name);
-    out += "      " + wrap(printable(finding.cost), style.width, 6, 6) + "\n";
-    if (!finding.remedy.empty()) out += "      Record: " + wrap(printable(finding.remedy), style.width, 14, 14) + "\n";
+    const std::string what = fmt::format("{} [{}]", printable(finding.what), finding.name);
+    out += fmt::format("  {}{}\n", mark, wrap(what, style.width, 4, 4));
+    out += fmt::format("      {}\n", wrap(printable(finding.cost), style.width, 6, 6));
+    if (!finding.remedy.empty())
+      out += fmt::format("      Remedy: {}\n", wrap(printable(finding.remedy), style.width, 14, 14));
   }
   return out;
 }
@@ -123,7 +125,7 @@ std::string to_text(const DoctorReport& report, const TextStyle& style) {
   if (report.other_metadata > 0) {
     out += entry(
         "metadata",
-        fmt::format("{} more; values are not shown, they may be private", plural(report.other_metadata, "key")), style);
+        fmt::format("{}; values are not shown, they may be private", plural(report.other_metadata, "more key")), style);
   }
   out += entry("steps", steps_text(report, style), style);
   out += findings_text(report, Weight::kBlocks, "Rules predictions out", style);

@@ -58,11 +58,9 @@ NameClass classify_name(std::string_view name) {
 
 bool is_graph_launch(std::string_view name) { return contains(name, "GraphLaunch"); }
 
-bool is_launch_call(std::string_view name) {
+bool is_kernel_launch(std::string_view name) {
   // cuda…, cu…, hip…: the verbs are the same.
-  return contains(name, "LaunchKernel") || contains(name, "LaunchCooperativeKernel") || is_graph_launch(name) ||
-         contains(name, "MemcpyAsync") || contains(name, "MemsetAsync") || contains(name, "Memcpy2DAsync") ||
-         contains(name, "MemcpyPeerAsync") || contains(name, "ModuleLaunch");
+  return contains(name, "LaunchKernel") || contains(name, "LaunchCooperativeKernel") || is_graph_launch(name);
 }
 
 bool is_sync_call(std::string_view name) {

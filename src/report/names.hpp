@@ -28,7 +28,8 @@ enum class NameClass : std::uint8_t {
 NameClass classify_name(std::string_view name);
 
 /// Runtime and driver calls.
-bool is_launch_call(std::string_view name);  ///< puts work on a stream: cudaLaunchKernel, cudaMemcpyAsync, …
+bool is_kernel_launch(
+    std::string_view name);  ///< cudaLaunchKernel, cuLaunchKernelEx, cudaGraphLaunch, hipModuleLaunchKernel, …
 bool is_graph_launch(std::string_view name);
 bool is_sync_call(std::string_view name);  ///< waits: cudaStreamSynchronize, cudaDeviceSynchronize, …
 

@@ -147,7 +147,12 @@ class Summariser {
   void phases() {
     std::vector<SummaryReport::PhaseRow> rows(static_cast<std::size_t>(Phase::kCount));
     for (std::size_t p = 0; p < rows.size(); ++p) rows[p].name = to_string(static_cast<Phase>(p));
-    for (const CpuRow& row : work_.cpu) rows[static_cast<std::size_t>(row.phase)].cpu_time += row.self;
+    for (const CpuRow& row : work_.cpu) {
+      // Around a call of backward() the calling thread only waits for the autograd thread.
+      const bool waits = row.kind == EventKind::kAnnotation && row.phase == Phase::kBackward &&
+                         classify_name(trace_.name(row.event)) == NameClass::kBackward;
+      rows[static_cast<std::size_t>(waits ? Phase::kOther : row.phase)].cpu_time += row.self;
+    }
     for (const GpuRow& row : work_.gpu) {
       SummaryReport::PhaseRow& phase = rows[static_cast<std::size_t>(row.phase)];
       phase.gpu_time += duration(row);
@@ -203,11 +208,15 @@ class Summariser {
       const std::uint32_t event = work_.cpu[r].event;
       return row_of(trace_.events.name[event].value, [&] { return std::string(trace_.name(event)); });
     };
+    // A call outside any operation stands under its own name: "(cudaGraphLaunch)".
+    const auto call_row = [&](std::uint32_t call) -> SummaryReport::OpRow& {
+      return row_of(trace_.events.name[call].value, [&] { return fmt::format("({})", trace_.name(call)); });
+    };
     for (const CpuRow& row : work_.cpu) {
-      if (row.op == kNone) continue;
-      SummaryReport::OpRow& op = op_row(row.op);
+      if (row.op == kNone && row.kind != EventKind::kRuntime) continue;
+      SummaryReport::OpRow& op = row.op != kNone ? op_row(row.op) : call_row(row.event);
       op.cpu_time += row.self;
-      if (row.kind == EventKind::kOp) ++op.calls;
+      if (row.kind == EventKind::kOp || row.op == kNone) ++op.calls;
     }
     for (const GpuRow& work : work_.gpu) {
       SummaryReport::OpRow* op = nullptr;
@@ -216,9 +225,7 @@ class Summariser {
       } else if (work_.cpu[work.launch].op != kNone) {
         op = &op_row(work_.cpu[work.launch].op);
       } else {
-        // A launch outside any operation stands under its call: "(cudaGraphLaunch)".
-        const std::uint32_t call = work_.cpu[work.launch].event;
-        op = &row_of(trace_.events.name[call].value, [&] { return fmt::format("({})", trace_.name(call)); });
+        op = &call_row(work_.cpu[work.launch].event);
       }
       op->gpu_time += duration(work);
       ++op->gpu_events;

@@ -20,14 +20,13 @@ std::string number_or_dash(std::uint64_t n) { return n == 0 ? "-" : format_count
 
 std::string headline(const SummaryReport& report) {
   const SummaryReport::StepRow& step = report.steps[report.chosen];
-  std::string how;
+  std::string how = "the only step";
   if (report.steps.size() > 1) {
-    how = fmt::format("{} of {} steps, from {}", report.chosen_by_user ? "chosen out" : "the median",
-                      format_count(report.steps.size()), report.step_source);
-  } else {
-    how = fmt::format("the only step, from {}", report.step_source);
+    how =
+        fmt::format("{} of {} steps", report.chosen_by_user ? "one" : "the median", format_count(report.steps.size()));
   }
-  std::string out = fmt::format("{}\n{}: {} ms as traced ({})\n", printable(report.file), printable(step.name),
+  how += fmt::format(" ({})", report.step_source);
+  std::string out = fmt::format("{}\n{}: {} ms as traced, {}\n", printable(report.file), printable(step.name),
                                 format_ms(step.duration), how);
   std::string where = report.device.empty() ? std::string() : printable(report.device);
   const auto add = [&where](std::string text) { where += (where.empty() ? "" : ", ") + std::move(text); };
@@ -53,7 +52,7 @@ void fill(TextTable& table, const Rows& rows, const TextStyle& style, Add add, R
   if (shown < rows.size()) {
     Ns sum = 0;
     for (std::size_t i = shown; i < rows.size(); ++i) sum += rest(rows[i]);
-    table.note(fmt::format("{} and {} more, {} ms", style.utf8 ? "…" : "...", format_count(rows.size() - shown),
+    table.note(fmt::format("  {} and {} more, {} ms", style.utf8 ? "…" : "...", format_count(rows.size() - shown),
                            format_ms(sum)));
   }
 }
@@ -72,7 +71,7 @@ std::string steps_text(const SummaryReport& report, const TextStyle& style) {
     table.note(
         fmt::format("  {} and {} more", style.utf8 ? "…" : "...", format_count(report.steps.size() - (last - first))));
   }
-  return "\n" + table.render(style);
+  return fmt::format("\n{}", table.render(style));
 }
 
 std::string lanes_text(const SummaryReport& report, const TextStyle& style) {
@@ -98,7 +97,7 @@ std::string lanes_text(const SummaryReport& report, const TextStyle& style) {
   if (hidden > 0) {
     table.note(fmt::format("  {} and {} less busy", style.utf8 ? "…" : "...", plural(hidden, "lane")));
   }
-  std::string out = "\n" + table.render(style);
+  std::string out = fmt::format("\n{}", table.render(style));
   const bool threads =
       std::any_of(report.lanes.begin(), report.lanes.end(), [](const auto& l) { return l.kind == "thread"; });
   if (threads) {
@@ -127,7 +126,9 @@ std::string phases_text(const SummaryReport& report, const TextStyle& style) {
     table.row({"  " + row.name, ms_or_dash(row.gpu_time), row.gpu_time > 0 ? format_percent(part) : "-",
                fmt::format("{}", part), ms_or_dash(row.cpu_time), number_or_dash(row.gpu_events)});
   }
-  return "\n" + table.render(style);
+  return fmt::format(
+      "\n{}  {}\n", table.render(style),
+      wrap("CPU time is a thread's own, waits included; time between operations counts as other.", style.width, 2, 2));
 }
 
 std::string layers_text(const SummaryReport& report, const TextStyle& style) {
@@ -153,7 +154,7 @@ std::string layers_text(const SummaryReport& report, const TextStyle& style) {
                    ms_or_dash(row.backward), ms_or_dash(row.cpu_time)});
       },
       [](const SummaryReport::LayerRow& row) { return row.gpu_time(); });
-  return "\n" + table.render(style);
+  return fmt::format("\n{}", table.render(style));
 }
 
 std::string ops_text(const SummaryReport& report, const TextStyle& style) {
@@ -172,7 +173,8 @@ std::string ops_text(const SummaryReport& report, const TextStyle& style) {
                    number_or_dash(row.gpu_events), ms_or_dash(row.cpu_time)});
       },
       [](const SummaryReport::OpRow& row) { return row.gpu_time; });
-  return "\n" + table.render(style) + "  Times are an operation's own, without operations inside it.\n";
+  return fmt::format("\n{}  Times are an operation's own, without operations inside it; (calls) stand outside any.\n",
+                     table.render(style));
 }
 
 std::string kernels_text(const SummaryReport& report, const TextStyle& style) {
@@ -191,7 +193,7 @@ std::string kernels_text(const SummaryReport& report, const TextStyle& style) {
                    format_percent(share(row.total, report.gpu_time))});
       },
       [](const SummaryReport::KernelRow& row) { return row.total; });
-  return "\n" + table.render(style);
+  return fmt::format("\n{}", table.render(style));
 }
 
 std::string memory_text(const SummaryReport& report, const TextStyle& style) {
@@ -210,7 +212,7 @@ std::string memory_text(const SummaryReport& report, const TextStyle& style) {
     if (!peak.op.empty()) line += fmt::format(", in {}", printable(peak.op));
     if (!peak.layer.empty()) line += fmt::format(" of {}", printable(peak.layer));
     if (!peak.phase.empty() && peak.phase != "other") line += fmt::format(" ({})", peak.phase);
-    out += "  " + wrap(line, style.width, 4, 2) + "\n";
+    out += fmt::format("  {}\n", wrap(line, style.width, 4, 2));
   }
   return out;
 }

@@ -170,20 +170,50 @@ std::string wrap(std::string_view text, std::size_t width, std::size_t indent, s
 
 std::string short_kernel_name(std::string_view name) {
   if (name.starts_with("void ")) name.remove_prefix(5);
-  // "f<…>(…)": the parameter list is the last group in parentheses if the name ends with it and something precedes it.
-  if (name.ends_with(" const")) name.remove_suffix(6);
-  if (name.ends_with(')')) {
-    int depth = 0;
-    for (std::size_t i = name.size(); i-- > 0;) {
-      if (name[i] == ')') ++depth;
-      if (name[i] == '(' && --depth == 0) {
-        // "Memcpy HtoD (Pinned -> Device)" has a space before its parenthesis and means it.
-        if (i > 0 && name[i - 1] != ' ') name = name.substr(0, i);
-        break;
-      }
+  // Parameter lists tell nothing the name does not: "f<…>(int, float*)" and the same inside template arguments. What
+  // stands after a space is kept: "Memcpy HtoD (Pinned -> Device)".
+  std::string flat;
+  flat.reserve(name.size());
+  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
+  for (std::size_t i = 0; i < name.size();) {
+    if (name.substr(i).starts_with(kAnonymous)) {
+      i += kAnonymous.size();
+      continue;
     }
+    const bool list = name[i] == '(' && i > 0 && name[i - 1] != ' ' && name[i - 1] != ',' && name[i - 1] != '<';
+    if (!list) {
+      flat += name[i++];
+      continue;
+    }
+    int depth = 0;
+    std::size_t end = i;
+    while (end < name.size()) {
+      if (name[end] == '(') ++depth;
+      if (name[end] == ')' && --depth == 0) break;
+      ++end;
+    }
+    if (end == name.size()) {  // not balanced: somebody cut the name
+      flat += name.substr(i);
+      break;
+    }
+    i = end + 1;
   }
-  return std::string(name);
+  // Lambdas are numbered in ways only the compiler knows; the function around them says what they do.
+  const auto drop = [&flat](std::string_view from, std::string_view to) {
+    for (std::size_t at = flat.find(from); at != std::string::npos; at = flat.find(from, at)) {
+      const std::size_t end = to.empty() ? at + from.size() : flat.find(to, at + from.size());
+      if (end == std::string::npos) return;
+      flat.erase(at, end + to.size() - at);
+    }
+  };
+  drop("::{lambda", "}");
+  drop("::operator const", "");
+  drop("at::native::", "");
+  drop(", std::array<char*, ", ">");
+  drop(", at::detail::Array<char*, ", ">");
+  drop(" const", "");
+  for (std::size_t at = flat.find(" >"); at != std::string::npos; at = flat.find(" >", at)) flat.erase(at, 1);
+  return flat;
 }
 
 std::string format_count(std::uint64_t n) {

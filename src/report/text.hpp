@@ -34,7 +34,9 @@ std::string shorten_middle(std::string_view text, std::size_t width, bool utf8 =
 /// `first_column` columns of the first line are taken already.
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent, std::size_t first_column);
 
-/// A demangled kernel name without what only fills the line: leading "void ", the parameter list, " const".
+/// A demangled kernel name without what only fills the line (parameter lists, lambdas, at::native::):
+/// "void at::native::vectorized_elementwise_kernel<4, at::native::sqrt_kernel_cuda(at::TensorIteratorBase&)::{lambda()#2}
+/// ::operator()() const::…, std::array<char*, 2ul> >(int, …)" -> "vectorized_elementwise_kernel<4, sqrt_kernel_cuda>".
 std::string short_kernel_name(std::string_view name);
 
 std::string format_count(std::uint64_t n);       ///< 1234567 -> "1,234,567"

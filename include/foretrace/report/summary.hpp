@@ -79,7 +79,7 @@ struct SummaryReport {
   std::size_t named_layers = 0;
 
   struct OpRow {
-    std::string name;
+    std::string name;  ///< "aten::mm"; "(cudaGraphLaunch)" for a runtime call outside any operation
     std::uint64_t calls = 0;
     Ns gpu_time = 0;  ///< work it launched itself, not through an operation inside it
     Ns cpu_time = 0;  ///< without operations inside it, with the runtime calls it makes itself
