@@ -1,0 +1,43 @@
+#pragma once
+// From a trace to the graph of one step.
+
+#include <memory>
+#include <set>
+
+#include "foretrace/base/result.hpp"
+#include "foretrace/graph/graph.hpp"
+#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
+
+namespace foretrace::graph {
+
+class TraceIndex;
+
+struct BuildOptions {
+  /// Families left out, for ablation. kLane cannot be.
+  std::set<DependencyKind> without;
+  bool device_gaps = true;  ///< false: tasks of a stream follow each other without the device's own gap (ablation)
+};
+
+/// Builds graphs of a trace's steps; sorts and links the trace once, however many steps are asked for. The trace must
+/// outlive it.
+class GraphBuilder {
+ public:
+  GraphBuilder(const trace::Trace& trace, const trace::Steps& steps);
+  ~GraphBuilder();
+  GraphBuilder(GraphBuilder&&) noexcept;
+  GraphBuilder& operator=(GraphBuilder&&) noexcept;
+
+  /// The graph of step `index`. Declined when the step holds no work.
+  Result<Graph> build(std::size_t index, const BuildOptions& options = {}) const;
+
+ private:
+  const trace::Trace* trace_;
+  const trace::Steps* steps_;
+  std::unique_ptr<TraceIndex> index_;
+};
+
+/// `graph` n times in a row: streams, threads and launch queues continue from one copy to the next.
+Graph repeat(const Graph& graph, std::uint32_t copies);
+
+}  // namespace foretrace::graph

@@ -1,0 +1,183 @@
+#pragma once
+// Graph: the work of one training step and why each piece of it cannot start yet.
+//
+// Tasks lie on lanes and run there one after another; ids are dense and follow lane order, so a lane is a range of ids
+// and "the next task on the lane" is id + 1. All other reasons are dependencies, stored by source (CSR):
+//
+//   time at which `to` may start  >=  point(from) + lag,   point(from) = start + cost * point / kWhole
+//
+// Two reasons are implicit because they follow lane order: a task waits for its lane predecessor's end (+ lane_lag), and
+// a launch waits while its stream's launch queue is full (GraphLane::queue_depth). One reason is soft: a task that found
+// the GPU full waits for the task that made room, but only while that one really holds the device (SoftDependency).
+//
+// Costs are work: waiting is never part of them. A graph is immutable once built; what-ifs write change lists.
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "foretrace/base/column.hpp"
+#include "foretrace/base/ids.hpp"
+#include "foretrace/base/result.hpp"
+#include "foretrace/base/string_table.hpp"
+#include "foretrace/base/time.hpp"
+
+namespace foretrace::graph {
+
+enum class TaskKind : std::uint8_t {
+  kBegin,       ///< the start of the step: the first task of the main lane, no cost
+  kCpu,         ///< a stretch of CPU time
+  kCall,        ///< a runtime call; `launch` of the GPU tasks it starts points here
+  kWait,        ///< no cost: the place in a CPU lane where a wait ends (a synchronisation, a join of threads)
+  kKernel,
+  kMemcpy,
+  kMemset,
+  kCollective,  ///< a communication kernel
+};
+std::string_view to_string(TaskKind kind);
+constexpr bool is_gpu(TaskKind k) { return k >= TaskKind::kKernel; }
+
+/// Why a task cannot start yet. kLane and kQueue are implicit and appear in results only.
+enum class DependencyKind : std::uint8_t {
+  kNone,        ///< starts with the step
+  kLane,        ///< the task before it on its lane
+  kLaunch,      ///< CPU -> GPU: the call that launched it
+  kQueue,       ///< GPU -> CPU: the launch queue was full
+  kSync,        ///< GPU -> CPU: a synchronisation waits for work
+  kStreamWait,  ///< GPU -> GPU across streams: event record -> stream wait
+  kShare,       ///< GPU -> GPU: the device was full
+  kGraph,       ///< GPU -> GPU inside a CUDA graph
+  kThread,      ///< CPU -> CPU: hand-over to another thread, or joining it
+  kBorder,      ///< work from before the step, and threads of their own pace: measured distance from the step's begin
+  kCollective,  ///< rank -> rank
+};
+std::string_view to_string(DependencyKind kind);
+inline constexpr std::size_t kDependencyKinds = 11;
+
+enum class Phase : std::uint8_t { kForward, kBackward, kOptimizer, kCommunication, kData, kOther };
+std::string_view to_string(Phase phase);
+inline constexpr std::size_t kPhases = 6;
+
+using LayerId = Id<struct LayerTag>;
+
+struct Layer {
+  StringId name;           ///< qualified module name, or the operation and its shape for a synthetic layer
+  StringId type;           ///< module type; empty when synthetic
+  bool synthetic = false;  ///< no annotation names it; derived from operations
+};
+
+enum class GraphLaneKind : std::uint8_t { kCpu, kGpu, kNetwork };
+
+struct GraphLane {
+  GraphLaneKind kind = GraphLaneKind::kCpu;
+  StringId name;
+  std::uint32_t begin = 0;             ///< tasks [begin, end)
+  std::uint32_t end = 0;
+  LaneId trace_lane;
+  std::int64_t device = -1;
+  std::int64_t stream = -1;
+  std::uint32_t queue_depth = 0;       ///< launches that fit in this stream's queue; 0: no limit
+  Ns queue_lag = 0;                    ///< from the start that made room to the call's release
+};
+
+/// Fractions of a task as 1/65536: 0 its start, kWhole its end.
+inline constexpr std::uint32_t kWhole = 1u << 16;
+constexpr Ns point_in(Ns cost, std::uint32_t point) {
+  if (point == kWhole) return cost;
+  return static_cast<Ns>(static_cast<__int128>(cost) * point / kWhole);
+}
+
+struct SoftDependency {
+  TaskId from;
+  std::uint32_t point = kWhole;
+  Ns lag = 0;
+  Ns slack = 0;  ///< ignored when `from` starts later than this after the task is otherwise ready
+};
+
+class Graph {
+ public:
+  // Columns, one entry per task.
+  Column<TaskKind> kind;
+  Column<Ns> cost;
+  Column<Ns> lane_lag;            ///< between the lane predecessor's end and this task's start
+  Column<std::uint32_t> lane;
+  Column<StringId> name;
+  Column<Phase> phase;
+  Column<LayerId> layer;          ///< invalid when none
+  Column<TaskId> launch;          ///< of GPU tasks: the call that launched it; invalid when unknown
+  Column<EventId> event;          ///< the trace event behind it; invalid for waits and the begin
+  Column<EventId> op;             ///< the innermost operation it works for
+  Column<Ns> measured;            ///< measured start, relative to the step's begin
+  Column<std::uint32_t> soft;     ///< index into soft_dependencies, kNoSoft when none
+
+  // Dependencies by source.
+  Column<std::uint32_t> dep_begin;  ///< size() + 1 offsets
+  Column<std::uint32_t> dep_to;
+  Column<Ns> dep_lag;
+  Column<std::uint32_t> dep_point;
+  Column<DependencyKind> dep_kind;   ///< kShare entries only order; their time is in soft_dependencies
+  /// Reasons each task waits for, implicit ones included: what the engine counts down.
+  Column<std::uint32_t> in_degree;
+
+  static constexpr std::uint32_t kNoSoft = 0xFFFF'FFFFu;
+  std::vector<SoftDependency> soft_dependencies;
+  std::vector<GraphLane> lanes;
+  std::vector<Layer> layers;
+  StringTable strings;
+
+  std::string step_name;
+  Ns traced = 0;              ///< length of the step in the trace
+  std::uint32_t main_lane = 0;
+  TaskId last;                ///< its end ends the step: the last task of the main lane (or of the GPU without a CPU)
+  bool periodic = false;      ///< work outlives the step: its length is the distance between the ends of two copies
+  std::uint32_t copies = 1;   ///< the same step several times in a row; every lane holds as many equal parts
+  /// What the builder could not explain or had to leave out, for `doctor`.
+  struct Notes {
+    std::uint64_t refuted_waits = 0;      ///< inferred stream waits that the measured times contradict
+    std::uint64_t unexplained_lags = 0;   ///< kernels that started > 20 µs late without a cause
+    Ns unexplained_time = 0;
+    std::uint64_t orphans = 0;            ///< GPU work whose launch is not in the trace
+    std::uint64_t early_kernels = 0;      ///< GPU work that starts before its launch call does
+    std::uint64_t dropped_soft = 0;
+    std::uint64_t border_tasks = 0;
+    std::uint64_t foreign_events = 0;     ///< events of other processes, left out
+    bool queue_depth_measured = false;
+  } notes;
+
+  [[nodiscard]] std::size_t size() const { return kind.size(); }
+  [[nodiscard]] std::size_t dependencies() const { return dep_to.size(); }
+  [[nodiscard]] std::string_view task_name(std::size_t t) const { return strings[name[t]]; }
+  [[nodiscard]] bool first_of_lane(std::size_t t) const { return lanes[lane[t]].begin == t; }
+};
+
+/// The launch call that waits for task t to start because of the bounded queue of t's stream; invalid when none does.
+inline TaskId queued_behind(const Graph& g, std::uint32_t t) {
+  const GraphLane& lane = g.lanes[g.lane[t]];
+  if (lane.queue_depth == 0 || t + lane.queue_depth >= lane.end) return TaskId{};
+  const std::uint32_t later = t + lane.queue_depth;
+  // The tasks of one CUDA-graph launch enter the queue together.
+  return g.launch[later] == g.launch[later - 1] ? TaskId{} : g.launch[later];
+}
+
+/// A dependency on its way into a graph.
+struct Dependency {
+  std::uint32_t from, to;
+  Ns lag;
+  std::uint32_t point;
+  DependencyKind kind;
+};
+/// Stores dependencies by source, adds those of soft_dependencies, and counts what each task waits for. The last step of
+/// whoever makes a graph.
+void finish(Graph& graph, std::vector<Dependency> dependencies);
+
+/// Proves that a graph can run: offsets in range, lanes partition the tasks, costs >= 0, and no cycle through any kind of
+/// dependency (lane order and launch queues included). Soft dependencies are checked with the rest.
+Status verify(const Graph& graph);
+
+/// One line per task and dependency; parse(dump(g)) gives the same graph. For tests and for reading.
+std::string dump(const Graph& graph);
+Result<Graph> parse(std::string_view text);
+
+}  // namespace foretrace::graph

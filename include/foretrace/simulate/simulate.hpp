@@ -1,0 +1,97 @@
+#pragma once
+// The engine: when every task of a graph starts, and why not earlier.
+//
+//   Timeline t = simulate(graph);          t.step, t.start[task], t.cause[task]
+//   Timeline t = simulate(graph, {.cost = faster});      // other costs, same structure: nothing is rebuilt
+//
+// Integer time, no randomness, no dependence on threads or hashing: the same graph gives the same timeline.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "foretrace/base/column.hpp"
+#include "foretrace/base/result.hpp"
+#include "foretrace/base/time.hpp"
+#include "foretrace/graph/graph.hpp"
+
+namespace foretrace::simulate {
+
+/// Chooses what runs next on lanes that do not simply run in order (priorities, prefetching). Lane order is then
+/// ignored on the lanes it manages.
+class Schedule {
+ public:
+  virtual ~Schedule() = default;
+  [[nodiscard]] virtual bool manages(std::uint32_t lane) const = 0;
+  /// Index into `ready` (tasks whose dependencies are met, in order of becoming ready) of the task to start at `now`.
+  [[nodiscard]] virtual std::size_t pick(std::uint32_t lane, std::span<const std::uint32_t> ready, Ns now) const = 0;
+};
+
+struct Options {
+  std::span<const Ns> cost;            ///< instead of graph.cost; empty: the graph's own
+  const Schedule* schedule = nullptr;  ///< null: every lane in its order
+};
+
+struct Timeline {
+  Column<Ns> start;
+  Column<Ns> end;
+  Column<std::uint32_t> cause;                 ///< the task that held this one back last; kNoCause: the step's begin
+  Column<graph::DependencyKind> cause_kind;
+  Ns step = 0;                                 ///< the predicted length of the step
+  std::vector<Ns> copy_ends;                   ///< of each copy of a repeated graph
+  static constexpr std::uint32_t kNoCause = 0xFFFF'FFFFu;
+};
+
+/// The graph must have passed graph::verify.
+Timeline simulate(const graph::Graph& graph, const Options& options = {});
+
+/// Simulates a step in steady state. A graph whose work outlives the step is repeated until the distance between the ends
+/// of two copies settles to 0.1 % (8 copies at most); the timeline is then that of the repeated graph, returned too.
+struct SteadyState {
+  Timeline timeline;
+  graph::Graph repeated;      ///< empty unless copies > 1
+  std::uint32_t copies = 1;
+  bool settled = true;
+  [[nodiscard]] const graph::Graph& graph_of(const graph::Graph& original) const {
+    return copies > 1 ? repeated : original;
+  }
+};
+SteadyState steady_state(const graph::Graph& graph, const Options& options = {});
+
+/// One task of the critical path and why it could not start earlier.
+struct PathStep {
+  std::uint32_t task;
+  graph::DependencyKind why;
+};
+/// From the step's begin to its end.
+std::vector<PathStep> critical_path(const graph::Graph& graph, const Timeline& timeline);
+
+/// Where the time of a step goes. The first five add up to `step`.
+struct Breakdown {
+  Ns step = 0;
+  Ns cpu_only = 0;            ///< the CPU works, the GPU does not
+  Ns gpu_only = 0;            ///< the GPU computes, the CPU does not work
+  Ns both = 0;
+  Ns exposed_communication = 0;  ///< communication runs and no computation does
+  Ns idle = 0;                ///< nothing runs
+  Ns gpu_busy = 0;            ///< any computation or copy on the GPU
+  Ns cpu_busy = 0;
+  Ns communication = 0;
+  /// Time the GPU computes nothing, by what the next GPU task waited for.
+  Ns gpu_idle_by_cause[graph::kDependencyKinds] = {};
+  /// The critical path's time by where it runs.
+  Ns path_cpu = 0, path_gpu = 0, path_communication = 0, path_waits = 0;
+};
+Breakdown breakdown(const graph::Graph& graph, const Timeline& timeline);
+
+/// How long the step would be if one resource cost nothing: what no change of it alone can beat.
+struct LowerBounds {
+  Ns no_gpu = 0, no_network = 0, no_cpu = 0;
+};
+LowerBounds lower_bounds(const graph::Graph& graph);
+
+/// "CPU-bound: 38 % of the step the GPU waits for launches."
+std::string bottleneck(const Breakdown& breakdown);
+
+}  // namespace foretrace::simulate

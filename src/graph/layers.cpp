@@ -1,0 +1,318 @@
+// Which phase and layer each task works for, from host ranges alone: no synchronisation, nothing recorded on the GPU.
+//
+//   forward    the innermost layer range around the launch (layer:…, nn.Module: … frames, other user ranges)
+//   backward   the autograd node's sequence number leads to the forward operation that made it, and to its layer;
+//              nodes without a number (gradient accumulation) belong to the node before them on their thread
+//   optimizer, communication, data   by their ranges, operations and kernels
+//
+// Where no range names a layer, the outermost operation and its first input's shape stand for one ("synthetic").
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+
+#include "graph/step_state.hpp"
+
+namespace foretrace::graph {
+
+namespace {
+
+using trace::EventKind;
+
+enum Mark : std::uint8_t {
+  kPlain = 1,
+  kLayerRange = 2,   // layer:… or nn.Module: …
+  kUserRange = 4,    // any other user range: names a layer when nothing better does
+  kOptimizer = 8,
+  kAutogradNode = 16,
+  kCommunication = 32,
+  kOpMark = 64,
+};
+
+std::uint8_t classify(EventKind kind, std::string_view name) {
+  const auto starts = [&](std::string_view p) { return name.starts_with(p); };
+  if (kind == EventKind::kPython) return starts("nn.Module: ") ? kLayerRange : kPlain;
+  if (starts("nccl:") || starts("c10d::") || starts("record_param_comms")) return kCommunication;
+  if (kind == EventKind::kAnnotation) {
+    if (starts("layer:")) return kLayerRange;
+    if (starts("Optimizer.")) return kOptimizer;
+    if (starts("ProfilerStep#") || starts("DistributedDataParallel.") || starts("FSDP::") || starts("enumerate(DataLoader)")) {
+      return kPlain;
+    }
+    return kUserRange;
+  }
+  if (kind == EventKind::kOp) {
+    if (starts("autograd::engine::evaluate_function: ")) return kAutogradNode | kOpMark;
+    if (starts("Optimizer.")) return kOptimizer | kOpMark;
+    if (name.find("_amp_") != std::string_view::npos) return kOptimizer | kOpMark;
+    return kOpMark;
+  }
+  return kPlain;
+}
+
+class LayerRule {
+ public:
+  LayerRule(const TraceIndex& index, Graph& graph, Ns begin) : ix_(index), g_(graph), begin_(begin) {
+    marks_.assign(index.trace.strings.size() * 3, 0);
+  }
+
+  void run() {
+    for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
+      if (g_.lanes[l].kind == GraphLaneKind::kCpu && g_.lanes[l].trace_lane.valid()) find_forward(g_.lanes[l]);
+    }
+    for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
+      if (g_.lanes[l].kind == GraphLaneKind::kCpu && g_.lanes[l].trace_lane.valid()) assign_cpu(g_.lanes[l]);
+    }
+    for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
+      if (g_.lanes[l].kind == GraphLaneKind::kGpu) assign_gpu(g_.lanes[l]);
+    }
+    assign_cuda_graphs();
+  }
+
+ private:
+  const trace::Trace& trace() const { return ix_.trace; }
+
+  std::uint8_t mark(std::uint32_t e) {
+    const EventKind kind = trace().kind(e);
+    const std::size_t row = kind == EventKind::kPython ? 2 : kind == EventKind::kAnnotation ? 1 : 0;
+    std::uint8_t& m = marks_[trace().events.name[e].index() * 3 + row];
+    if (m == 0) m = classify(kind, trace().name(e));
+    return m;
+  }
+
+  // The events open on a thread, moved forward in time.
+  class Chain {
+   public:
+    Chain(const TraceIndex& ix, std::uint32_t lane, Ns begin) : ix_(ix), events_(ix.cpu[lane]) {
+      // Ranges opened before the step may still enclose it; frames and annotations only, so look back a little.
+      at_ = static_cast<std::size_t>(std::lower_bound(events_.begin(), events_.end(), begin,
+                                                      [&](std::uint32_t e, Ns t) {
+                                                        return ix.trace.events.start[e] < t;
+                                                      }) -
+                                     events_.begin());
+      constexpr std::size_t kLookBack = 4096;
+      for (std::size_t i = at_ > kLookBack ? at_ - kLookBack : 0; i < at_; ++i) {
+        if (ix.trace.end(events_[i]) > begin) open_.push_back(events_[i]);
+      }
+    }
+    void move_to(Ns when) {
+      for (; at_ < events_.size() && ix_.trace.events.start[events_[at_]] <= when; ++at_) {
+        const std::uint32_t e = events_[at_];
+        pop(ix_.trace.events.start[e]);
+        if (ix_.trace.kind(e) != EventKind::kRuntime) open_.push_back(e);
+      }
+      pop(when);
+    }
+    [[nodiscard]] const std::vector<std::uint32_t>& open() const { return open_; }
+
+   private:
+    void pop(Ns when) {
+      while (!open_.empty() && ix_.trace.end(open_.back()) <= when) open_.pop_back();
+    }
+    const TraceIndex& ix_;
+    const std::vector<std::uint32_t>& events_;
+    std::size_t at_ = 0;
+    std::vector<std::uint32_t> open_;
+  };
+
+  LayerId layer(std::string_view name, std::string_view type, bool synthetic) {
+    std::string key(name);
+    key += '\x1f';
+    key += type;
+    const auto [it, fresh] = by_name_.try_emplace(std::move(key), LayerId{g_.layers.size()});
+    if (fresh) g_.layers.push_back({g_.strings.intern(name), g_.strings.intern(type), synthetic});
+    return it->second;
+  }
+
+  LayerId range_layer(std::uint32_t e) {
+    LayerId& cached = range_layers_.try_emplace(trace().events.name[e].value, LayerId{}).first->second;
+    if (cached.valid()) return cached;
+    std::string_view name = trace().name(e);
+    std::string_view type;
+    if (name.starts_with("layer:")) {
+      name.remove_prefix(6);
+      if (const std::size_t bar = name.find('|'); bar != std::string_view::npos) {
+        type = name.substr(bar + 1);
+        name = name.substr(0, bar);
+      }
+    } else if (name.starts_with("nn.Module: ")) {
+      name.remove_prefix(11);
+      type = name.substr(0, name.rfind('_'));
+    }
+    return cached = layer(name, type, false);
+  }
+
+  LayerId synthetic_layer(std::uint32_t op) {
+    std::string name(trace().name(op));
+    if (const trace::OpInputs* inputs = trace().args.inputs(trace().events.args[op]); inputs != nullptr && inputs->dims.valid()) {
+      // "[[64,3,224,224],…" -> the first shape that is not empty
+      const std::string_view dims = trace().strings[inputs->dims];
+      const std::size_t digit = dims.find_first_of("0123456789");
+      if (digit != std::string_view::npos) {
+        const std::size_t end = dims.find(']', digit);
+        name += "[" + std::string(dims.substr(digit, end - digit)) + "]";
+      }
+    }
+    return layer(name, "", true);
+  }
+
+  struct Where {
+    Phase phase = Phase::kOther;
+    LayerId layer;
+  };
+
+  // The layer of a chain by its ranges, looking at events from `from` on.
+  LayerId named_layer(const std::vector<std::uint32_t>& open, std::size_t from) {
+    for (std::size_t i = open.size(); i-- > from;) {
+      if ((mark(open[i]) & kLayerRange) != 0) return range_layer(open[i]);
+    }
+    for (std::size_t i = open.size(); i-- > from;) {
+      if ((mark(open[i]) & kUserRange) != 0) return range_layer(open[i]);
+    }
+    return LayerId{};
+  }
+
+  LayerId outermost_op_layer(const std::vector<std::uint32_t>& open, std::size_t from) {
+    for (std::size_t i = from; i < open.size(); ++i) {
+      if ((mark(open[i]) & kOpMark) != 0) return synthetic_layer(open[i]);
+    }
+    return LayerId{};
+  }
+
+  // Sequence number -> layer of the forward operation: the latest-starting one that carries it, because numbers are read
+  // when an operation begins and only advance when it makes a node.
+  void find_forward(const GraphLane& lane) {
+    Chain chain(ix_, lane.trace_lane.value, begin_);
+    const auto& events = ix_.cpu[lane.trace_lane.value];
+    const Ns end = begin_ + std::max(g_.traced, last_measured(lane));
+    for (auto it = std::lower_bound(events.begin(), events.end(), begin_,
+                                    [&](std::uint32_t e, Ns t) { return trace().events.start[e] < t; });
+         it != events.end() && trace().events.start[*it] < end; ++it) {
+      const trace::OpIds* ids = trace().op(*it);
+      if (ids == nullptr || ids->sequence_number == trace::kAbsent || trace().kind(*it) != EventKind::kOp) continue;
+      chain.move_to(trace().events.start[*it]);
+      const auto& open = chain.open();
+      const bool in_backward = std::any_of(open.begin(), open.end(), [&](std::uint32_t e) {
+        return (mark(e) & kAutogradNode) != 0;
+      });
+      if (in_backward) continue;
+      LayerId found = named_layer(open, 0);
+      if (!found.valid()) found = outermost_op_layer(open, 0);
+      Forward& f = forward_[ids->sequence_number];
+      if (trace().events.start[*it] >= f.start) f = {trace().events.start[*it], found};
+    }
+  }
+
+  Ns last_measured(const GraphLane& lane) const { return g_.measured[lane.end - 1] + g_.cost[lane.end - 1]; }
+
+  Where where(const std::vector<std::uint32_t>& open, LayerId& previous_node) {
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      if ((mark(open[i]) & kCommunication) != 0) return {Phase::kCommunication, layer("(communication)", "", true)};
+    }
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      if ((mark(open[i]) & kOptimizer) != 0) return {Phase::kOptimizer, layer("(optimizer)", "", true)};
+    }
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      if ((mark(open[i]) & kAutogradNode) == 0) continue;
+      LayerId found = named_layer(open, i + 1);
+      const trace::OpIds* ids = trace().op(open[i]);
+      if (ids != nullptr && ids->sequence_number != trace::kAbsent) {
+        if (const auto it = forward_.find(ids->sequence_number); !found.valid() && it != forward_.end()) {
+          found = it->second.layer;
+        }
+        if (found.valid()) previous_node = found;
+      } else if (!found.valid()) {
+        found = previous_node;
+      }
+      if (!found.valid()) found = synthetic_layer(open[i]);
+      return {Phase::kBackward, found};
+    }
+    LayerId found = named_layer(open, 0);
+    if (!found.valid()) found = outermost_op_layer(open, 0);
+    return {found.valid() ? Phase::kForward : Phase::kOther, found};
+  }
+
+  void assign_cpu(const GraphLane& lane) {
+    Chain chain(ix_, lane.trace_lane.value, begin_);
+    LayerId previous_node;
+    for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
+      Ns when = begin_ + g_.measured[t];
+      // Time in front of an operation goes with it.
+      if (g_.op[t].valid()) when = std::max(when, trace().events.start[g_.op[t].index()]);
+      if (g_.event[t].valid()) when = std::max(when, trace().events.start[g_.event[t].index()]);
+      chain.move_to(when);
+      const Where w = where(chain.open(), previous_node);
+      g_.phase[t] = w.phase;
+      g_.layer[t] = w.layer;
+    }
+  }
+
+  void assign_gpu(const GraphLane& lane) {
+    for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
+      if (g_.launch[t].valid()) {
+        g_.phase[t] = g_.phase[g_.launch[t].index()];
+        g_.layer[t] = g_.layer[g_.launch[t].index()];
+      }
+      if (g_.kind[t] == TaskKind::kCollective) {
+        g_.phase[t] = Phase::kCommunication;
+        g_.layer[t] = layer("(communication)", "", true);
+      } else if (g_.kind[t] == TaskKind::kMemcpy &&
+                 (g_.phase[t] == Phase::kForward || g_.phase[t] == Phase::kOther)) {
+        const std::string_view name = g_.task_name(t);
+        if (name.find("HtoD") != std::string_view::npos || name.find("DtoH") != std::string_view::npos) {
+          g_.phase[t] = Phase::kData;
+          g_.layer[t] = layer("(data)", "", true);
+        }
+      }
+    }
+  }
+
+  // Kernels of a CUDA graph share one launch, so host ranges say nothing about them. Their names tell where backward
+  // begins and ends; a guess that nothing in the trace can confirm.
+  void assign_cuda_graphs() {
+    std::vector<std::uint32_t> tasks;
+    for (std::uint32_t t = 0; t < g_.size(); ++t) {
+      if (is_gpu(g_.kind[t]) && g_.launch[t].valid() &&
+          g_.task_name(g_.launch[t].index()).find("GraphLaunch") != std::string_view::npos) {
+        tasks.push_back(t);
+      }
+    }
+    if (tasks.empty()) return;
+    std::sort(tasks.begin(), tasks.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return g_.measured[a] != g_.measured[b] ? g_.measured[a] < g_.measured[b] : a < b;
+    });
+    const auto backward = [&](std::uint32_t t) {
+      const std::string_view name = g_.task_name(t);
+      for (const std::string_view word : {"backward", "Backward", "bprop", "dgrad", "wgrad"}) {
+        if (name.find(word) != std::string_view::npos) return true;
+      }
+      return false;
+    };
+    const auto first = std::find_if(tasks.begin(), tasks.end(), backward);
+    const auto last = std::find_if(tasks.rbegin(), tasks.rend(), backward).base();
+    for (auto it = tasks.begin(); it != tasks.end(); ++it) {
+      g_.phase[*it] = it < first ? Phase::kForward : it < last ? Phase::kBackward : Phase::kOptimizer;
+      const std::string_view name = g_.task_name(*it);
+      g_.layer[*it] = layer(name.substr(0, name.find_first_of("<(")), "", true);
+    }
+  }
+
+  struct Forward {
+    Ns start = INT64_MIN;
+    LayerId layer;
+  };
+
+  const TraceIndex& ix_;
+  Graph& g_;
+  Ns begin_;
+  std::vector<std::uint8_t> marks_;
+  std::unordered_map<std::int64_t, Forward> forward_;
+  std::unordered_map<std::string, LayerId> by_name_;
+  std::unordered_map<std::uint32_t, LayerId> range_layers_;
+};
+
+}  // namespace
+
+void assign_layers(const TraceIndex& index, Graph& graph, Ns window_begin) { LayerRule(index, graph, window_begin).run(); }
+
+}  // namespace foretrace::graph

@@ -1,0 +1,254 @@
+// GPU -> GPU across streams: an event recorded on one stream, a wait for it on another. Newer profilers often name neither
+// the record a wait waits for nor the stream a record was made on. What they leave is the order of calls on a host
+// thread, and programs use few patterns (libraries fork work over streams and join it again):
+//
+//   fork   a record directly followed by waits: they wait for the stream of the record
+//   join   record, wait on the origin, again and again: the origin waits for every forked stream
+//   inner  launches between record and wait: the latest record of every other stream since the fork
+//   a collective is waited for in the order of launch, once
+//
+// Every inference is checked against the times: a source that ended after its target began is refuted and dropped.
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <unordered_map>
+
+#include "graph/step_state.hpp"
+
+namespace foretrace::graph {
+
+namespace {
+
+using StreamKey = std::uint32_t;  // trace lane of a stream
+
+class WaitResolver {
+ public:
+  explicit WaitResolver(StepState& s) : s_(s) {
+    for (std::uint32_t l = 0; l < s.trace().lanes.size(); ++l) {
+      const trace::Lane& lane = s.trace().lanes[l];
+      if (lane.kind == trace::LaneKind::kGpuStream) lanes_[{lane.pid_number, lane.tid_number}] = l;
+    }
+  }
+
+  void run() {
+    find_targets();
+    for (std::uint32_t c = s_.first_call; c < s_.last_call; ++c) {
+      if (s_.task_of_call(c) == kNone) continue;
+      const Call& call = s_.index.calls[c];
+      HostThread& thread = threads_[call.lane];
+      switch (call.role) {
+        case CallRole::kLaunch:
+          launch(call, thread);
+          break;
+        case CallRole::kRecord:
+          thread.recorded = thread.current;
+          thread.launched_since_record = false;
+          if (thread.current != kNone) thread.records[thread.current] = last_on(thread.current);
+          break;
+        case CallRole::kStreamWait:
+          wait(c, call, thread);
+          break;
+        default:
+          break;
+      }
+    }
+  }
+
+ private:
+  struct HostThread {
+    StreamKey current = kNone;   // stream of the last launch
+    StreamKey recorded = kNone;  // stream of the last record
+    bool launched_since_record = false;
+    bool launched_since_fork = true;
+    StreamKey origin = kNone;
+    std::vector<StreamKey> group;                       // streams of the current fork
+    std::map<StreamKey, std::uint32_t> records;         // latest recorded work per stream since the fork
+  };
+  struct Target {
+    std::uint32_t work = kNone;
+    StreamKey stream = kNone;
+    bool known = false;  // a CUPTI row names the stream
+  };
+
+  [[nodiscard]] std::uint32_t last_on(StreamKey stream) const {
+    const auto it = last_.find(stream);
+    return it == last_.end() ? kNone : it->second;
+  }
+
+  [[nodiscard]] StreamKey lane_of(std::int64_t device, std::int64_t stream) const {
+    const auto it = lanes_.find({device == trace::kAbsent ? 0 : device, stream});
+    return it == lanes_.end() ? kNone : it->second;
+  }
+
+  // The stream of each wait, and the work launched next on it: what the wait holds back.
+  void find_targets() {
+    targets_.resize(s_.last_call - s_.first_call);
+    std::unordered_map<StreamKey, std::uint32_t> next_on_stream;
+    std::unordered_map<std::uint32_t, std::uint32_t> next_of_thread;
+    for (std::uint32_t c = s_.last_call; c-- > s_.first_call;) {
+      const Call& call = s_.index.calls[c];
+      if (s_.task_of_call(c) == kNone) continue;
+      if (call.role == CallRole::kStreamWait) {
+        Target& t = targets_[c - s_.first_call];
+        const trace::SyncInfo* row =
+            call.sync_row == kNone ? nullptr : s_.trace().args.sync(s_.trace().events.args[call.sync_row]);
+        if (row != nullptr && row->stream >= 0) {
+          t.known = true;
+          t.stream = lane_of(row->device, row->stream);
+          const auto it = next_on_stream.find(t.stream);
+          if (it != next_on_stream.end()) t.work = it->second;
+        } else if (!s_.index.has_wait_rows) {
+          // No rows in the whole trace: the thread waits on the stream it launches on next.
+          const auto it = next_of_thread.find(call.lane);
+          if (it != next_of_thread.end()) {
+            t.work = it->second;
+            t.stream = s_.gpu(t.work).lane;
+          }
+        }
+      } else if (call.role == CallRole::kLaunch) {
+        for (std::uint32_t i = call.works; i-- > 0;) {
+          const std::uint32_t w = s_.step_work_of(s_.index.work_by_call[call.first_work + i]);
+          if (w == kNone) continue;
+          next_on_stream[s_.gpu(w).lane] = w;
+          next_of_thread[call.lane] = w;
+        }
+      }
+    }
+  }
+
+  void launch(const Call& call, HostThread& thread) {
+    for (std::uint32_t i = 0; i < call.works; ++i) {
+      const std::uint32_t w = s_.step_work_of(s_.index.work_by_call[call.first_work + i]);
+      if (w == kNone) continue;
+      const GpuWork& work = s_.gpu(w);
+      last_[work.lane] = w;
+      if (work.collective) open_collectives_.push_back(w);
+      thread.current = work.lane;
+    }
+    thread.launched_since_record = true;
+    thread.launched_since_fork = true;
+  }
+
+  std::uint32_t next_collective() {
+    if (open_collectives_.empty()) return kNone;
+    const std::uint32_t w = open_collectives_.front();
+    open_collectives_.pop_front();
+    return w;
+  }
+
+  [[nodiscard]] bool is_collective(std::uint32_t w) const { return w != kNone && s_.gpu(w).collective; }
+
+  // The record is named by the trace itself, or at least its stream is.
+  bool resolved(const Call& call, const Target& t, std::vector<std::uint32_t>& sources) {
+    if (call.sync_row == kNone) return false;
+    const trace::SyncInfo* row = s_.trace().args.sync(s_.trace().events.args[call.sync_row]);
+    if (row == nullptr || row->wait_on_stream < 0) return false;
+    const StreamKey from = lane_of(row->device, row->wait_on_stream);
+    if (from == kNone || from == t.stream) return from != kNone;
+    const trace::SyncIds* ids = s_.trace().sync(call.sync_row);
+    Ns recorded = call.begin;
+    if (ids != nullptr && ids->record_correlation > 0) {
+      for (std::uint32_t c = s_.first_call; c < s_.last_call; ++c) {
+        const Call& record = s_.index.calls[c];
+        if (record.role == CallRole::kRecord && s_.trace().events.correlation[record.event] == ids->record_correlation) {
+          recorded = record.begin;
+        }
+      }
+    }
+    std::uint32_t source = kNone;
+    for (const std::uint32_t w : s_.index.launch_order[from]) {
+      const GpuWork& work = s_.index.work[w];
+      if (work.call != kNone && s_.index.calls[work.call].begin > recorded) break;
+      if (const std::uint32_t sw = s_.step_work_of(w); sw != kNone) source = sw;
+    }
+    if (source != kNone) sources.push_back(source);
+    return true;
+  }
+
+  void wait(std::uint32_t c, const Call& call, HostThread& thread) {
+    const Target& t = targets_[c - s_.first_call];
+    if (!t.known && t.work == kNone) return;  // a stream without kernels
+    std::vector<std::uint32_t> sources;
+    const bool direct = !thread.launched_since_record && thread.recorded != kNone && t.known;
+    if (resolved(call, t, sources)) {
+      // nothing to infer
+    } else if (direct && t.stream == thread.origin && !thread.group.empty()) {
+      join(thread, sources);
+      thread.current = t.stream;
+    } else if (direct) {
+      fork(thread, t.stream, sources);
+    } else if (t.known) {
+      const bool in_group = std::find(thread.group.begin(), thread.group.end(), t.stream) != thread.group.end();
+      if (!open_collectives_.empty() && !in_group) {
+        sources.push_back(next_collective());
+      } else {
+        for (const auto& [stream, w] : thread.records) {
+          if (stream != t.stream && !is_collective(w)) sources.push_back(w);
+        }
+      }
+    } else {
+      for (const auto& [stream, w] : last_) {
+        if (stream != t.stream) sources.push_back(w);
+      }
+    }
+    if (t.work == kNone) return;
+    for (const std::uint32_t w : sources) connect(w, t.work);
+  }
+
+  void join(HostThread& thread, std::vector<std::uint32_t>& sources) {
+    std::vector<std::uint32_t> all;
+    for (const StreamKey y : thread.group) all.push_back(last_on(y));
+    all.push_back(last_on(thread.recorded));
+    bool collective = false;
+    for (const std::uint32_t w : all) {
+      if (is_collective(w)) {
+        collective = true;
+      } else {
+        sources.push_back(w);
+      }
+    }
+    if (collective) sources.push_back(next_collective());
+  }
+
+  void fork(HostThread& thread, StreamKey stream, std::vector<std::uint32_t>& sources) {
+    if (thread.launched_since_fork || thread.origin != thread.recorded) {
+      thread.group.clear();
+      thread.origin = thread.recorded;
+      thread.records.clear();
+      thread.records[thread.recorded] = last_on(thread.recorded);
+    }
+    thread.launched_since_fork = false;
+    if (stream != thread.recorded) thread.group.push_back(stream);
+    sources.push_back(last_on(thread.recorded));
+  }
+
+  void connect(std::uint32_t source, std::uint32_t target) {
+    if (source == kNone || source == target) return;
+    const GpuWork& from = s_.gpu(source);
+    const GpuWork& to = s_.gpu(target);
+    if (from.lane == to.lane) return;
+    if (from.end > to.begin) {
+      ++s_.graph.notes.refuted_waits;
+      return;
+    }
+    auto& waits = s_.works[target].waits;
+    if (std::find(waits.begin(), waits.end(), source) == waits.end()) waits.push_back(source);
+  }
+
+  StepState& s_;
+  std::map<std::pair<std::int64_t, std::int64_t>, StreamKey> lanes_;
+  std::unordered_map<std::uint32_t, HostThread> threads_;
+  std::map<StreamKey, std::uint32_t> last_;  // ordered: the inference must not depend on hashing
+  std::deque<std::uint32_t> open_collectives_;
+  std::vector<Target> targets_;
+};
+
+}  // namespace
+
+void resolve_stream_waits(StepState& s) {
+  if (s.without(DependencyKind::kStreamWait) || s.works.empty()) return;
+  WaitResolver(s).run();
+}
+
+}  // namespace foretrace::graph

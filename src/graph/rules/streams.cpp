@@ -1,0 +1,102 @@
+// GPU lanes: one per stream, tasks in order of start. Work launched before the step that still runs inside it (or whose
+// launch is not in the trace) is border work: it keeps its measured place.
+
+#include <algorithm>
+#include <map>
+
+#include "graph/step_state.hpp"
+
+namespace foretrace::graph {
+
+namespace {
+
+using trace::EventKind;
+
+bool launched_before(const StepState& s, const GpuWork& w) {
+  return w.call == kNone || s.index.calls[w.call].begin < s.begin;
+}
+
+TaskKind kind_of(const StepState& s, const GpuWork& w) {
+  if (w.collective) return TaskKind::kCollective;
+  switch (s.trace().kind(w.event)) {
+    case EventKind::kMemcpy:
+      return TaskKind::kMemcpy;
+    case EventKind::kMemset:
+      return TaskKind::kMemset;
+    default:
+      return TaskKind::kKernel;
+  }
+}
+
+void select_works(StepState& s) {
+  // Work of this step starts after its launch, so it begins inside the window or later; border work may begin before it.
+  // How far before: no longer than the longest piece of work in the trace.
+  Ns longest = 0;
+  for (const GpuWork& w : s.index.work) longest = std::max(longest, w.end - w.begin);
+  const auto first = std::lower_bound(s.index.work.begin(), s.index.work.end(), s.begin - longest,
+                                      [](const GpuWork& w, Ns t) { return w.begin < t; });
+  s.first_work = static_cast<std::uint32_t>(first - s.index.work.begin());
+  std::uint32_t last = s.first_work;
+  for (std::uint32_t c = s.first_call; c < s.last_call; ++c) {
+    const Call& call = s.index.calls[c];
+    if (s.task_of_call(c) == kNone) continue;
+    for (std::uint32_t i = 0; i < call.works; ++i) {
+      last = std::max(last, s.index.work_by_call[call.first_work + i] + 1);
+    }
+  }
+  while (last < s.index.work.size() && s.index.work[last].begin < s.end) ++last;
+  s.step_work.assign(last - s.first_work, kNone);
+  for (std::uint32_t w = s.first_work; w < last; ++w) {
+    const GpuWork& work = s.index.work[w];
+    const bool mine = work.call != kNone && s.task_of_call(work.call) != kNone;
+    bool border = false;
+    if (!mine) {
+      // Launches of other processes are not ours; launches before the step, or not in the trace, leave work behind.
+      if (work.call != kNone && !s.ours(s.index.calls[work.call].lane)) continue;
+      border = launched_before(s, work) && work.end > s.begin && work.begin < s.end;
+      if (!border || (s.periodic && work.call != kNone)) continue;
+    }
+    s.step_work[w - s.first_work] = static_cast<std::uint32_t>(s.works.size());
+    s.works.push_back({w, 0, border});
+  }
+}
+
+}  // namespace
+
+void place_gpu_work(StepState& s) {
+  select_works(s);
+  const auto& lanes = s.trace().lanes;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::uint32_t>> streams;  // (device, stream): by id
+  for (std::uint32_t i = 0; i < s.works.size(); ++i) {
+    const trace::Lane& lane = lanes[s.gpu(i).lane];
+    auto& stream = streams[{lane.pid_number, lane.tid_number}];
+    s.works[i].previous = stream.empty() ? kNone : stream.back();
+    stream.push_back(i);
+  }
+  for (const auto& [id, stream] : streams) {
+    const std::uint32_t lane = s.open_lane(GraphLaneKind::kGpu, s.gpu(stream.front()).lane);
+    s.graph.lanes[lane].device = id.first;
+    s.graph.lanes[lane].stream = id.second;
+    if (!s.without(DependencyKind::kQueue)) {
+      s.graph.lanes[lane].queue_depth = s.index.queue_depth;
+      s.graph.lanes[lane].queue_lag = s.index.queue_lag;
+    }
+    for (const std::uint32_t i : stream) {
+      StepWork& w = s.works[i];
+      const GpuWork& work = s.gpu(i);
+      const Ns begin = w.border ? std::max(work.begin, s.begin) : work.begin;
+      const std::uint32_t op = kNone;
+      w.task = s.add_task(kind_of(s, work), work.end - begin, begin - s.begin, s.trace().events.name[work.event],
+                          work.event, op);
+      const std::uint32_t call = work.call == kNone ? kNone : s.task_of_call(work.call);
+      if (call != kNone) {
+        s.graph.launch[w.task] = TaskId{call};
+        s.graph.op[w.task] = s.graph.op[call];
+      }
+      s.graph.notes.border_tasks += w.border ? 1u : 0u;
+    }
+    s.close_lane();
+  }
+}
+
+}  // namespace foretrace::graph

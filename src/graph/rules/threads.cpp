@@ -1,0 +1,72 @@
+// CPU thread -> CPU thread. While another thread works for the main one (autograd's backward, above all), the main thread
+// shows no event of its own: the work lies between two neighbouring points of its timeline. That time is a wait of the
+// main thread, and the other thread starts when the work is handed over.
+
+#include <algorithm>
+
+#include "graph/step_state.hpp"
+
+namespace foretrace::graph {
+
+namespace {
+
+std::vector<Ns> points_of_main(const StepState& s) {
+  std::vector<Ns> points = {s.begin, s.end};
+  for (const std::uint32_t e : s.index.cpu[s.main]) {
+    for (const Ns p : {s.trace().events.start[e], s.trace().end(e)}) {
+      if (p >= s.begin && p <= s.end) points.push_back(p);
+    }
+  }
+  std::sort(points.begin(), points.end());
+  points.erase(std::unique(points.begin(), points.end()), points.end());
+  return points;
+}
+
+}  // namespace
+
+void find_bursts(StepState& s) {
+  if (s.main == kNone || s.without(DependencyKind::kThread)) return;
+  const std::vector<Ns> points = points_of_main(s);
+  for (std::uint32_t lane = 0; lane < s.index.cpu.size(); ++lane) {
+    if (lane == s.main || s.index.has_ops[lane] == 0 || !s.ours(lane)) continue;
+    const auto& events = s.index.cpu[lane];
+    const auto first = std::lower_bound(events.begin(), events.end(), s.begin, [&](std::uint32_t e, Ns t) {
+      return s.trace().events.start[e] < t;
+    });
+    bool open = false;
+    for (auto it = first; it != events.end() && s.trace().events.start[*it] < s.end; ++it) {
+      const Ns a = s.trace().events.start[*it];
+      const Ns b = s.trace().end(*it);
+      if (b > s.end) continue;
+      const auto next = std::upper_bound(points.begin(), points.end(), a);
+      // An event that straddles points of the main thread runs beside it: nobody waits for it.
+      if (next == points.begin() || next == points.end() || b > *next) {
+        open = false;
+        continue;
+      }
+      const Ns hand = *(next - 1);
+      if (open && s.bursts.back().hand == hand) {
+        s.bursts.back().end = std::max(s.bursts.back().end, b);
+      } else {
+        s.bursts.push_back({lane, hand, *next, a, b});
+        open = true;
+      }
+    }
+  }
+  // Bookkeeping of idle threads also falls between points; only a burst that gives the GPU work is worth waiting for.
+  std::vector<char> launches(s.bursts.size(), 0);
+  for (std::uint32_t c = s.first_call; c < s.last_call; ++c) {
+    const Call& call = s.index.calls[c];
+    if (call.role != CallRole::kLaunch || call.lane == s.main) continue;
+    for (std::size_t b = 0; b < s.bursts.size(); ++b) {
+      if (s.bursts[b].lane == call.lane && call.begin >= s.bursts[b].begin && call.begin <= s.bursts[b].end) launches[b] = 1;
+    }
+  }
+  std::vector<Burst> kept;
+  for (std::size_t b = 0; b < s.bursts.size(); ++b) {
+    if (launches[b] != 0) kept.push_back(s.bursts[b]);
+  }
+  s.bursts = std::move(kept);
+}
+
+}  // namespace foretrace::graph

@@ -1,0 +1,287 @@
+#include "graph/trace_index.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "base/statistics.hpp"
+
+namespace foretrace::graph {
+
+using trace::EventKind;
+
+namespace {
+
+// Launches that fit into a stream's queue when the trace shows none that waited: measured on H200 and V100, where a
+// call blocks while 1021 launches of its stream have not started.
+constexpr std::uint32_t kDefaultQueueDepth = 1021;
+constexpr std::uint32_t kFarthestPending = 3000;
+
+CallRole role_of(std::string_view name) {
+  const auto is = [&](std::string_view prefix) { return name.starts_with(prefix); };
+  if (is("cudaStreamSynchronize") || is("cuStreamSynchronize") || is("hipStreamSynchronize")) return CallRole::kStreamSync;
+  if (is("cudaDeviceSynchronize") || is("cuCtxSynchronize") || is("hipDeviceSynchronize") || name == "cudaMemcpy") {
+    return CallRole::kDeviceSync;
+  }
+  if (is("cudaEventSynchronize") || is("cuEventSynchronize") || is("hipEventSynchronize")) return CallRole::kEventSync;
+  if (is("cudaEventRecord") || is("cuEventRecord") || is("hipEventRecord")) return CallRole::kRecord;
+  if (is("cudaStreamWaitEvent") || is("cuStreamWaitEvent") || is("hipStreamWaitEvent")) return CallRole::kStreamWait;
+  return CallRole::kOther;
+}
+
+float waves_of(const trace::KernelLaunch* launch) {
+  if (launch == nullptr || launch->blocks_per_sm < 0 || launch->occupancy_pct < 0) return 0;
+  // Occupancy is given in percent of the 64 warps an SM holds; from it, the blocks resident at once.
+  constexpr double kWarpsPerSm = 64;
+  const double threads = static_cast<double>(launch->block[0] * launch->block[1] * launch->block[2]);
+  const double warps = std::max(1.0, std::ceil(threads / 32));
+  const double resident = std::max(1.0, std::round(kWarpsPerSm * launch->occupancy_pct / 100 / warps));
+  return static_cast<float>(launch->blocks_per_sm / resident);
+}
+
+}  // namespace
+
+bool is_collective_name(std::string_view kernel) {
+  for (const std::string_view mark : {"nccl", "NCCL", "rccl", "deep_ep", "nvshmem"}) {
+    if (kernel.find(mark) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+TraceIndex::TraceIndex(const trace::Trace& t) : trace(t) {
+  collect();
+  link();
+  order_streams();
+  find_blocked_calls();
+}
+
+void TraceIndex::collect() {
+  cpu.resize(trace.lanes.size());
+  has_ops.assign(trace.lanes.size(), 0);
+  std::vector<std::int8_t> role(trace.strings.size(), -1);
+  std::vector<std::int8_t> collective(trace.strings.size(), -1);
+  for (std::size_t e = 0; e < trace.size(); ++e) {
+    if (trace.events.ph[e] != 'X') continue;
+    const EventKind kind = trace.kind(e);
+    const std::uint32_t lane = trace.events.lane[e].value;
+    const auto id = static_cast<std::uint32_t>(e);
+    const Ns begin = trace.events.start[e];
+    const std::uint32_t name = trace.events.name[e].value;
+    switch (kind) {
+      case EventKind::kRuntime: {
+        if (role[name] < 0) role[name] = static_cast<std::int8_t>(role_of(trace.name(e)));
+        Call call{id, lane, begin, trace.end(e)};
+        call.role = static_cast<CallRole>(role[name]);
+        calls.push_back(call);
+        cpu[lane].push_back(id);
+        break;
+      }
+      case EventKind::kOp:
+        has_ops[lane] = 1;
+        [[fallthrough]];
+      case EventKind::kAnnotation:
+      case EventKind::kPython:
+        cpu[lane].push_back(id);
+        break;
+      case EventKind::kKernel:
+      case EventKind::kMemcpy:
+      case EventKind::kMemset: {
+        GpuWork w{id, lane, begin, trace.end(e)};
+        if (kind == EventKind::kKernel) {
+          if (collective[name] < 0) collective[name] = is_collective_name(trace.name(e)) ? 1 : 0;
+          w.collective = collective[name] != 0;
+          w.waves = waves_of(trace.launch(e));
+        }
+        work.push_back(w);
+        break;
+      }
+      case EventKind::kOverhead:
+        if (trace.name(e) == "Command Buffer Full") queue_full_.push_back({begin, trace.end(e)});
+        break;
+      default:
+        break;
+    }
+  }
+  for (auto& lane : cpu) {
+    const auto earlier = [&](std::uint32_t a, std::uint32_t b) {
+      if (trace.events.start[a] != trace.events.start[b]) return trace.events.start[a] < trace.events.start[b];
+      if (trace.events.duration[a] != trace.events.duration[b]) return trace.events.duration[a] > trace.events.duration[b];
+      return a < b;
+    };
+    if (!std::is_sorted(lane.begin(), lane.end(), earlier)) std::sort(lane.begin(), lane.end(), earlier);
+  }
+  std::sort(calls.begin(), calls.end(),
+            [](const Call& a, const Call& b) { return a.begin != b.begin ? a.begin < b.begin : a.event < b.event; });
+  std::sort(work.begin(), work.end(), [](const GpuWork& a, const GpuWork& b) {
+    if (a.begin != b.begin) return a.begin < b.begin;
+    return a.lane != b.lane ? a.lane < b.lane : a.event < b.event;
+  });
+  std::sort(queue_full_.begin(), queue_full_.end(),
+            [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+}
+
+// Calls and their GPU work, by correlation id. Ids repeat when several processes share a file: a kernel then belongs to
+// the last call with its id that began before it ended.
+void TraceIndex::link() {
+  struct Entry {
+    std::int64_t correlation;
+    std::uint32_t call;
+  };
+  std::vector<Entry> by_id;
+  by_id.reserve(calls.size());
+  for (std::uint32_t c = 0; c < calls.size(); ++c) {
+    const std::int64_t id = trace.events.correlation[calls[c].event];
+    if (id != trace::kAbsent) by_id.push_back({id, c});
+  }
+  std::sort(by_id.begin(), by_id.end(), [](const Entry& a, const Entry& b) {
+    return a.correlation != b.correlation ? a.correlation < b.correlation : a.call < b.call;
+  });
+  const auto find = [&](std::int64_t id, Ns before) -> std::uint32_t {
+    if (id == trace::kAbsent) return kNone;
+    auto it = std::lower_bound(by_id.begin(), by_id.end(), id,
+                               [](const Entry& e, std::int64_t v) { return e.correlation < v; });
+    std::uint32_t found = kNone;
+    for (; it != by_id.end() && it->correlation == id; ++it) {
+      if (found == kNone || calls[it->call].begin <= before) found = it->call;
+    }
+    return found;
+  };
+  for (GpuWork& w : work) {
+    w.call = find(trace.events.correlation[w.event], w.end);
+    if (w.call == kNone) {
+      ++orphans;
+      continue;
+    }
+    if (w.begin < calls[w.call].begin) ++early;
+    ++calls[w.call].works;
+  }
+  std::uint32_t at = 0;
+  for (Call& c : calls) {
+    c.first_work = at;
+    at += c.works;
+    if (c.works > 0) c.role = CallRole::kLaunch;
+    c.works = 0;
+  }
+  work_by_call.resize(at);
+  for (std::uint32_t w = 0; w < work.size(); ++w) {
+    if (work[w].call == kNone) continue;
+    Call& c = calls[work[w].call];
+    work_by_call[c.first_work + c.works++] = w;
+  }
+  for (GpuWork& w : work) w.group = w.call == kNone ? 1 : calls[w.call].works;
+
+  const StringId wait_kind = trace.strings.find("Stream Wait Event");
+  for (std::uint32_t e = 0; e < trace.size(); ++e) {
+    if (trace.kind(e) != EventKind::kSync) continue;
+    const std::uint32_t c = find(trace.events.correlation[e], trace.end(e));
+    if (c != kNone) calls[c].sync_row = e;
+    has_wait_rows |= trace.events.name[e] == wait_kind;
+  }
+}
+
+void TraceIndex::order_streams() {
+  launch_order.resize(trace.lanes.size());
+  std::vector<std::uint32_t> last(trace.lanes.size(), kNone);
+  for (std::uint32_t w = 0; w < work.size(); ++w) {
+    launch_order[work[w].lane].push_back(w);
+    work[w].before = last[work[w].lane];
+    last[work[w].lane] = w;
+  }
+  const auto called = [&](std::uint32_t w) { return work[w].call == kNone ? INT64_MIN : calls[work[w].call].begin; };
+  for (auto& stream : launch_order) {
+    std::stable_sort(stream.begin(), stream.end(), [&](std::uint32_t a, std::uint32_t b) { return called(a) < called(b); });
+    for (std::uint32_t i = 0; i < stream.size(); ++i) work[stream[i]].position = i;
+  }
+}
+
+std::uint32_t TraceIndex::pending_at(const Call& call, Ns when) const {
+  const GpuWork& first = work[work_by_call[call.first_work]];
+  const auto& stream = launch_order[first.lane];
+  const std::uint32_t from = first.position > kFarthestPending ? first.position - kFarthestPending : 0;
+  std::uint32_t pending = 1;
+  for (std::uint32_t i = from; i < first.position; ++i) pending += work[stream[i]].begin > when ? 1u : 0u;
+  return pending;
+}
+
+void TraceIndex::find_blocked_calls() {
+  queue_depth = kDefaultQueueDepth;
+  std::vector<std::uint32_t> pending;
+  if (queue_full_.empty()) {
+    infer_blocked_calls(pending);
+  } else {
+    // The rows carry no thread; they lie inside the call that waited.
+    std::size_t at = 0;
+    Ns longest = 0;
+    for (const Interval& i : queue_full_) longest = std::max(longest, i.end - i.begin);
+    for (Call& c : calls) {
+      while (at < queue_full_.size() && queue_full_[at].begin + longest < c.begin) ++at;
+      Ns released = c.begin;
+      for (std::size_t i = at; i < queue_full_.size() && queue_full_[i].begin < c.end; ++i) {
+        const Ns from = std::max(queue_full_[i].begin, c.begin);
+        const Ns to = std::min(queue_full_[i].end, c.end);
+        if (to <= from) continue;
+        c.blocked += to - from;
+        released = std::max(released, to);
+      }
+      c.blocked = std::min(c.blocked, c.end - c.begin);
+      if (c.blocked > 0 && c.role == CallRole::kLaunch) pending.push_back(pending_at(c, released));
+    }
+  }
+  if (pending.empty()) return;
+  queue_depth = median(pending);
+  queue_depth_measured = true;
+  std::vector<Ns> lags;
+  for (const Call& c : calls) {
+    if (c.blocked <= 0 || c.role != CallRole::kLaunch) continue;
+    const GpuWork& first = work[work_by_call[c.first_work]];
+    if (first.position < queue_depth) continue;
+    lags.push_back(c.begin + c.blocked - work[launch_order[first.lane][first.position - queue_depth]].begin);
+  }
+  // Slots that event calls take make the depth wobble; a lag far from zero is that, not the device.
+  constexpr Ns kPlausibleLag = 60 * kNsPerUs;
+  if (!lags.empty()) queue_lag = median(lags);
+  if (std::abs(queue_lag) > kPlausibleLag) queue_lag = 0;
+}
+
+// Older profilers write no rows for a full queue: a launch call that lasts ten times the usual with hundreds of
+// launches pending waited for room.
+void TraceIndex::infer_blocked_calls(std::vector<std::uint32_t>& pending) {
+  constexpr Ns kLongCall = 100 * kNsPerUs;
+  constexpr std::uint32_t kMany = 256;
+  std::vector<Ns> durations;
+  for (const Call& c : calls) {
+    if (c.role == CallRole::kLaunch) durations.push_back(c.end - c.begin);
+  }
+  if (durations.empty()) return;
+  const Ns usual = median(durations);
+  for (const Call& c : calls) {
+    if (c.role != CallRole::kLaunch || c.end - c.begin <= std::max(kLongCall, 10 * usual)) continue;
+    const std::uint32_t p = pending_at(c, c.end);
+    if (p >= kMany) pending.push_back(p);
+  }
+  if (pending.empty()) return;
+  const std::uint32_t depth = median(pending);
+  std::unordered_map<std::uint32_t, std::vector<Ns>> free_calls;  // by name
+  std::vector<std::uint32_t> full_calls;
+  for (std::uint32_t i = 0; i < calls.size(); ++i) {
+    const Call& c = calls[i];
+    if (c.role != CallRole::kLaunch) continue;
+    if (pending_at(c, c.end) + 4 >= depth) {
+      full_calls.push_back(i);
+    } else {
+      free_calls[trace.events.name[c.event].value].push_back(c.end - c.begin);
+    }
+  }
+  std::unordered_map<std::uint32_t, Ns> usual_of;
+  for (auto& [name, list] : free_calls) {
+    if (list.size() > 2) usual_of[name] = median(list);
+  }
+  for (const std::uint32_t i : full_calls) {
+    Call& c = calls[i];
+    const auto it = usual_of.find(trace.events.name[c.event].value);
+    const Ns own = it == usual_of.end() ? usual : it->second;
+    if (c.end - c.begin > 2 * own) c.blocked = c.end - c.begin - own;
+  }
+}
+
+}  // namespace foretrace::graph

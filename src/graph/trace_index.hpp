@@ -1,0 +1,75 @@
+#pragma once
+// A trace sorted and linked the way the rules need it: events per thread, calls in host order, GPU work in order of
+// start, calls and their GPU work by correlation id, launch queues.
+
+#include <cstdint>
+#include <vector>
+
+#include "foretrace/trace/trace.hpp"
+
+namespace foretrace::graph {
+
+inline constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
+
+/// What a runtime call does, as far as time is concerned.
+enum class CallRole : std::uint8_t { kOther, kLaunch, kStreamSync, kDeviceSync, kEventSync, kRecord, kStreamWait };
+
+struct Call {
+  std::uint32_t event;
+  std::uint32_t lane;
+  Ns begin, end;
+  Ns blocked = 0;                  ///< time the call waited for room in the launch queue
+  CallRole role = CallRole::kOther;
+  std::uint32_t first_work = 0;    ///< its GPU work: work_by_call[first_work .. first_work + works)
+  std::uint32_t works = 0;
+  std::uint32_t sync_row = kNone;  ///< event of the CUPTI record with the same correlation
+};
+
+struct GpuWork {
+  std::uint32_t event;
+  std::uint32_t lane;              ///< trace lane of the stream
+  Ns begin, end;
+  std::uint32_t call = kNone;      ///< index into calls
+  std::uint32_t position = 0;      ///< in its stream, by order of launch, over the whole trace
+  std::uint32_t before = kNone;    ///< the work before it on its stream, by start
+  std::uint32_t group = 0;         ///< number of GPU tasks the same call launched: > 1 for CUDA graphs
+  float waves = 0;                 ///< waves of blocks; 0 when the trace does not tell
+  bool collective = false;
+};
+
+class TraceIndex {
+ public:
+  explicit TraceIndex(const trace::Trace& trace);
+
+  const trace::Trace& trace;
+  std::vector<std::vector<std::uint32_t>> cpu;  ///< per trace lane: ops, annotations, calls, frames by (start, -end)
+  std::vector<Call> calls;                      ///< by (begin, event)
+  std::vector<GpuWork> work;                    ///< by (begin, lane)
+  std::vector<std::uint32_t> work_by_call;      ///< indices into work, grouped by call, by begin
+  std::vector<std::vector<std::uint32_t>> launch_order;  ///< per trace lane of a stream: indices into work
+  std::vector<std::uint8_t> has_ops;            ///< per trace lane
+  bool has_wait_rows = false;                   ///< some 'Stream Wait Event' row exists
+  std::uint32_t queue_depth = 0;
+  bool queue_depth_measured = false;
+  Ns queue_lag = 0;
+  std::uint64_t orphans = 0;
+  std::uint64_t early = 0;
+
+ private:
+  void collect();
+  void link();
+  void order_streams();
+  void find_blocked_calls();
+  void infer_blocked_calls(std::vector<std::uint32_t>& pending);
+  [[nodiscard]] std::uint32_t pending_at(const Call& call, Ns when) const;
+
+  struct Interval {
+    Ns begin, end;
+  };
+  std::vector<Interval> queue_full_;  ///< 'Command Buffer Full' rows
+};
+
+/// Is this a communication kernel, by name?
+bool is_collective_name(std::string_view kernel);
+
+}  // namespace foretrace::graph

@@ -1,0 +1,232 @@
+// The event engine. Without a schedule every lane runs in order, and then the time of each task is a function of its
+// predecessors' alone: tasks are processed as their dependencies are met, in any order, with the same result. With a
+// schedule, choices depend on what is ready when, and events are processed in the order of time.
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+
+#include "foretrace/graph/build.hpp"
+#include "foretrace/simulate/simulate.hpp"
+
+namespace foretrace::simulate {
+
+using graph::DependencyKind;
+using graph::Graph;
+using graph::GraphLane;
+
+namespace {
+
+class Engine {
+ public:
+  Engine(const Graph& g, const Options& options)
+      : g_(g), cost_(options.cost.empty() ? g.cost.data() : options.cost.data()), schedule_(options.schedule) {
+    const std::size_t n = g.size();
+    ready_.resize(n, 0);
+    pending_.append(g.in_degree.data(), n);
+    out_.start.extend(n);
+    out_.end.extend(n);
+    out_.cause.resize(n, Timeline::kNoCause);
+    out_.cause_kind.resize(n, DependencyKind::kNone);
+  }
+
+  Timeline run() {
+    if (schedule_ == nullptr) {
+      run_in_order();
+    } else {
+      run_scheduled();
+    }
+    find_step();
+    return std::move(out_);
+  }
+
+ private:
+  void hold(std::uint32_t t, Ns until, std::uint32_t by, DependencyKind why) {
+    // >=: of equally late reasons the last one counts, so that a path runs through real work rather than through 0.
+    if (until >= ready_[t] && until > 0) {
+      ready_[t] = until;
+      out_.cause[t] = by;
+      out_.cause_kind[t] = why;
+    }
+  }
+
+  // Sets the times of a task whose dependencies are all met.
+  void start(std::uint32_t t, Ns when) {
+    out_.start[t] = when;
+    out_.end[t] = when + cost_[t];
+  }
+
+  [[nodiscard]] Ns earliest(std::uint32_t t) {
+    if (g_.soft[t] != Graph::kNoSoft) {
+      const graph::SoftDependency& soft = g_.soft_dependencies[g_.soft[t]];
+      const std::uint32_t from = soft.from.value;
+      if (out_.start[from] <= ready_[t] + soft.slack) {
+        hold(t, out_.start[from] + graph::point_in(cost_[from], soft.point) + soft.lag, from, DependencyKind::kShare);
+      }
+    }
+    return ready_[t];
+  }
+
+  template <class Release>
+  void release_successors(std::uint32_t t, bool lane_in_order, Release release) {
+    const Ns begin = out_.start[t];
+    const Ns end = out_.end[t];
+    const std::uint32_t last = g_.dep_begin[t + 1];
+    for (std::uint32_t d = g_.dep_begin[t]; d < last; ++d) {
+      const std::uint32_t to = g_.dep_to[d];
+      if (g_.dep_kind[d] != DependencyKind::kShare) {
+        const std::uint32_t point = g_.dep_point[d];
+        const Ns at = (point == graph::kWhole ? end : begin + graph::point_in(end - begin, point)) + g_.dep_lag[d];
+        hold(to, std::max(at, begin), t, g_.dep_kind[d]);
+      }
+      release(to);
+    }
+    const GraphLane& lane = g_.lanes[g_.lane[t]];
+    if (lane_in_order && t + 1 < lane.end) {
+      hold(t + 1, std::max(end + g_.lane_lag[t + 1], begin), t, DependencyKind::kLane);
+      release(t + 1);
+    }
+    if (const TaskId call = graph::queued_behind(g_, t); call.valid()) {
+      hold(call.value, begin + lane.queue_lag, t, DependencyKind::kQueue);
+      release(call.value);
+    }
+  }
+
+  void run_in_order() {
+    std::vector<std::uint32_t> stack;
+    for (std::uint32_t t = static_cast<std::uint32_t>(g_.size()); t-- > 0;) {
+      if (pending_[t] == 0) stack.push_back(t);
+    }
+    while (!stack.empty()) {
+      const std::uint32_t t = stack.back();
+      stack.pop_back();
+      start(t, earliest(t));
+      release_successors(t, true, [&](std::uint32_t to) {
+        if (--pending_[to] == 0) stack.push_back(to);
+      });
+    }
+  }
+
+  struct Moment {
+    Ns time;
+    std::uint8_t order;  // at one time: tasks become ready before lanes choose
+    std::uint32_t lane, task;
+    friend bool operator>(const Moment& a, const Moment& b) {
+      return std::tie(a.time, a.order, a.lane, a.task) > std::tie(b.time, b.order, b.lane, b.task);
+    }
+  };
+
+  void run_scheduled() {
+    std::priority_queue<Moment, std::vector<Moment>, std::greater<>> queue;
+    std::vector<char> managed(g_.lanes.size(), 0);
+    std::vector<Ns> free_at(g_.lanes.size(), 0);
+    std::vector<std::vector<std::uint32_t>> waiting(g_.lanes.size());
+    for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
+      managed[l] = schedule_->manages(l) ? 1 : 0;
+      if (managed[l] == 0) continue;
+      for (std::uint32_t t = g_.lanes[l].begin + 1; t < g_.lanes[l].end; ++t) --pending_[t];
+    }
+    const auto become_ready = [&](std::uint32_t t) { queue.push({earliest(t), 0, g_.lane[t], t}); };
+    const auto begin = [&](std::uint32_t t, Ns when) {
+      start(t, when);
+      release_successors(t, managed[g_.lane[t]] == 0, [&](std::uint32_t to) {
+        if (--pending_[to] == 0) become_ready(to);
+      });
+    };
+    for (std::uint32_t t = 0; t < g_.size(); ++t) {
+      if (pending_[t] == 0) become_ready(t);
+    }
+    constexpr std::uint32_t kChoose = Timeline::kNoCause;
+    while (!queue.empty()) {
+      const Moment now = queue.top();
+      queue.pop();
+      auto& list = waiting[now.lane];
+      if (now.task != kChoose) {
+        if (managed[now.lane] == 0) {
+          begin(now.task, now.time);
+        } else {
+          list.push_back(now.task);
+          queue.push({std::max(now.time, free_at[now.lane]), 1, now.lane, kChoose});
+        }
+        continue;
+      }
+      if (list.empty() || free_at[now.lane] > now.time) continue;
+      const std::size_t choice = std::min(schedule_->pick(now.lane, list, now.time), list.size() - 1);
+      const std::uint32_t t = list[choice];
+      list.erase(list.begin() + static_cast<std::ptrdiff_t>(choice));
+      if (now.time > ready_[t]) {
+        out_.cause[t] = last_on_lane_.size() > now.lane ? last_on_lane_[now.lane] : Timeline::kNoCause;
+        out_.cause_kind[t] = DependencyKind::kLane;
+      }
+      begin(t, now.time);
+      if (last_on_lane_.size() <= now.lane) last_on_lane_.resize(now.lane + 1, Timeline::kNoCause);
+      last_on_lane_[now.lane] = t;
+      free_at[now.lane] = out_.end[t];
+      if (!list.empty()) queue.push({out_.end[t], 1, now.lane, kChoose});
+    }
+  }
+
+  void find_step() {
+    if (g_.copies == 1) {
+      out_.step = out_.end[g_.last.index()];
+      return;
+    }
+    // A copy ends when its main thread and its work on the GPU have ended; the step is the distance of the last two ends.
+    out_.copy_ends.assign(g_.copies, 0);
+    for (const GraphLane& lane : g_.lanes) {
+      const std::uint32_t length = (lane.end - lane.begin) / g_.copies;
+      for (std::uint32_t c = 0; c < g_.copies && length > 0; ++c) {
+        Ns& end = out_.copy_ends[c];
+        for (std::uint32_t t = lane.begin + c * length; t < lane.begin + (c + 1) * length; ++t) {
+          end = std::max(end, out_.end[t]);
+        }
+      }
+    }
+    out_.step = out_.copy_ends[g_.copies - 1] - out_.copy_ends[g_.copies - 2];
+  }
+
+  const Graph& g_;
+  const Ns* cost_;
+  const Schedule* schedule_;
+  Column<Ns> ready_;
+  Column<std::uint32_t> pending_;
+  std::vector<std::uint32_t> last_on_lane_;
+  Timeline out_;
+};
+
+}  // namespace
+
+Timeline simulate(const Graph& graph, const Options& options) { return Engine(graph, options).run(); }
+
+SteadyState steady_state(const Graph& graph, const Options& options) {
+  SteadyState result;
+  if (!graph.periodic) {
+    result.timeline = simulate(graph, options);
+    return result;
+  }
+  constexpr std::uint32_t kFewest = 3;
+  constexpr std::uint32_t kMost = 8;
+  for (const std::uint32_t copies : {kFewest, kMost}) {
+    result.copies = copies;
+    result.repeated = graph::repeat(graph, copies);
+    Options repeated = options;
+    std::vector<Ns> cost;
+    if (!options.cost.empty()) {
+      for (const GraphLane& lane : graph.lanes) {
+        for (std::uint32_t c = 0; c < copies; ++c) {
+          cost.insert(cost.end(), options.cost.begin() + lane.begin, options.cost.begin() + lane.end);
+        }
+      }
+      repeated.cost = cost;
+    }
+    result.timeline = simulate(result.repeated, repeated);
+    const std::vector<Ns>& ends = result.timeline.copy_ends;
+    const Ns last = ends[copies - 1] - ends[copies - 2];
+    const Ns before = ends[copies - 2] - ends[copies - 3];
+    result.settled = std::abs(last - before) * 1000 <= last;
+    if (result.settled) break;
+  }
+  return result;
+}
+
+}  // namespace foretrace::simulate
