@@ -61,10 +61,11 @@ TEST(KinetoQuirks, ByteOrderMarkAndWhiteSpace) {
 
 TEST(KinetoQuirks, TrailingCommas) {
   const Trace t = must_load(
-      R"({"a": 1, "traceEvents": [{"ph": "X", "name": "k", "cat": "kernel", "pid": 0, "tid": 7, "ts": 1, "dur": 1, "args": {"stream": 7,},},],})");
+      R"({"a": 1, "traceEvents": [{"ph": "X", "name": "k", "cat": "kernel", "pid": 0, "tid": 7, "ts": 1, "dur": 1, "args": {"device": 0, "stream": 7,},},],})");
   ASSERT_EQ(t.size(), 1u);
   EXPECT_EQ(t.diagnostics.lost_records(), 0u) << testing::PrintToString(problem_names(t));
-  EXPECT_EQ(t.launch(0) == nullptr, false);
+  ASSERT_NE(t.launch(0), nullptr);
+  EXPECT_EQ(t.launch(0)->stream, 7);
 }
 
 TEST(KinetoQuirks, NoEvents) {

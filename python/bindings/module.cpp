@@ -1,0 +1,59 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdio>
+
+#include "bindings.hpp"
+#include "cli/run.hpp"
+#include "foretrace/trace/load.hpp"
+
+namespace nb = nanobind;
+
+namespace foretrace::python {
+
+void raise(const Error& error) {
+  static constexpr const char* kCodes[] = {"usage", "unreadable", "declined", "internal"};
+  nb::object type = nb::module_::import_("foretrace._errors").attr("Error");
+  nb::object instance = type(to_str(error.to_string()), nb::arg("message") = to_str(error.message),
+                             nb::arg("file") = error.file.empty() ? nb::none() : nb::object(to_str(error.file)),
+                             nb::arg("offset") = error.offset < 0 ? nb::none() : nb::object(nb::int_(error.offset)),
+                             nb::arg("hint") = error.hint.empty() ? nb::none() : nb::object(to_str(error.hint)),
+                             nb::arg("code") = kCodes[static_cast<std::size_t>(error.code)]);
+  PyErr_SetObject(type.ptr(), instance.ptr());
+  throw nb::python_error();
+}
+
+nb::str to_str(std::string_view text) {
+  PyObject* s = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
+  if (s == nullptr) throw nb::python_error();
+  return nb::steal<nb::str>(s);
+}
+
+}  // namespace foretrace::python
+
+NB_MODULE(_core, m) {
+  using namespace foretrace;
+  m.attr("version") = FORETRACE_VERSION;
+  m.def(
+      "run",
+      [](const std::vector<std::string>& args) {
+        const int status = cli::run(args, cli::standard_terminal());
+        std::fflush(stdout);
+        return status;
+      },
+      nb::arg("args"), nb::call_guard<nb::gil_scoped_release>());
+  m.def("formats", [] {
+    nb::list list;
+    for (const trace::FormatInfo& f : trace::formats()) {
+      list.append(nb::make_tuple(python::to_str(f.name), python::to_str(f.about), python::to_str(f.extensions)));
+    }
+    return list;
+  });
+  m.def(
+      "find_trace_files",
+      [](const std::vector<std::string>& paths) { return python::value_or_raise(trace::find_trace_files(paths)); },
+      nb::arg("paths"));
+  python::bind_trace(m);
+  python::bind_reports(m);
+}

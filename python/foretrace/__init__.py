@@ -1,0 +1,37 @@
+"""foretrace: what would my training step cost if …
+
+>>> import foretrace
+>>> trace = foretrace.load("examples/resnet50-h200.json.gz")
+>>> trace.steps
+>>> foretrace.doctor(trace)
+>>> foretrace.summary(trace)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from . import _core
+from ._errors import Error
+from ._reports import Doctor, Report, Summary, doctor, summary
+from ._tables import Category, Device, Distributed, Lane, Problem, Step, Steps, Strings
+from ._trace import ABSENT, KINDS, NO_ARGS, Trace, load, load_bytes
+
+__version__: str = _core.version
+
+__all__ = [
+    "ABSENT", "KINDS", "NO_ARGS", "Category", "Device", "Distributed", "Doctor", "Error", "Lane", "Problem", "Report",
+    "Step", "Steps", "Strings", "Summary", "Trace", "doctor", "find_traces", "formats", "load", "load_bytes", "summary",
+]
+
+
+def formats() -> list[tuple[str, str, str]]:
+    """What this build reads: (name, about, extensions)."""
+    return _core.formats()
+
+
+def find_traces(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+    """The trace files behind paths that may be files or folders, sorted by rank where it is known."""
+    many = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    return _core.find_trace_files([os.fspath(p) for p in many])

@@ -1,0 +1,217 @@
+#include <gtest/gtest.h>
+#include <simdjson.h>
+
+#include <ostream>
+
+#include "foretrace/report/doctor.hpp"
+#include "report_sample.hpp"
+
+namespace foretrace::report {
+namespace {
+
+DoctorReport doctor_of(const Sample& sample) {
+  const trace::Trace trace = sample.load();
+  return examine(trace, trace::find_steps(trace));
+}
+
+std::string names(const DoctorReport& report) {
+  std::string out;
+  for (const Finding& finding : report.findings) out += finding.name + " ";
+  return out;
+}
+
+std::string kernel(const std::string& more) {
+  return ",{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":10850,\"dur\":4,\"args\":{"
+         "\"device\":0,"
+         "\"stream\":7,\"grid\":[1,1,1],\"block\":[1,1,1],\"registers per thread\":1" +
+         more + "}}";
+}
+std::string call(int tid, int ts, int dur, const std::string& name, int correlation, int pid = 100) {
+  return ",{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"" + name + "\",\"pid\":" + std::to_string(pid) +
+         ",\"tid\":" + std::to_string(tid) + ",\"ts\":" + std::to_string(ts) + ",\"dur\":" + std::to_string(dur) +
+         ",\"args\":{\"correlation\":" + std::to_string(correlation) + "}}";
+}
+
+TEST(Doctor, AWholeTraceLacksNothing) {
+  const DoctorReport report = doctor_of({});
+  EXPECT_EQ(names(report), "");
+  EXPECT_EQ(report.verdict(), "Good for predictions.");
+  EXPECT_EQ(report.steps.size(), 2u);
+  EXPECT_EQ(report.step_source, "ProfilerStep ranges");
+  EXPECT_EQ(report.cpu_threads, 2u);
+  EXPECT_EQ(report.gpu_streams, 2u);
+  EXPECT_EQ(report.processes, std::vector<std::int64_t>{100});
+  ASSERT_EQ(report.devices.size(), 1u);
+  EXPECT_EQ(report.devices[0].name, "NVIDIA H200");
+  EXPECT_EQ(report.devices[0].gpu_events, 14u);
+  EXPECT_EQ(report.rank, 0);
+}
+
+struct Case {
+  const char* finding;
+  Weight weight;
+  Sample sample;
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.finding; }
+};
+
+class DoctorFinding : public testing::TestWithParam<Case> {};
+
+TEST_P(DoctorFinding, IsFound) {
+  const DoctorReport report = doctor_of(GetParam().sample);
+  const Finding* finding = report.find(GetParam().finding);
+  ASSERT_NE(finding, nullptr) << "found only: " << names(report);
+  EXPECT_EQ(finding->weight, GetParam().weight);
+  EXPECT_FALSE(finding->what.empty());
+  EXPECT_FALSE(finding->cost.empty());
+  EXPECT_NE(to_text(report).find(GetParam().finding), std::string::npos);
+}
+
+Sample with_events(std::string events) {
+  Sample sample;
+  sample.extra_events = std::move(events);
+  return sample;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, DoctorFinding,
+    testing::Values(
+        Case{"no_kernels", Weight::kBlocks, {.kernels = false}}, Case{"no_cpu", Weight::kBlocks, {.cpu = false}},
+        Case{"no_shapes", Weight::kCosts, {.shapes = false}}, Case{"no_cuda_sync", Weight::kCosts, {.sync = false}},
+        Case{"no_cuda_sync", Weight::kNote, {.sync = false, .collective = false}},  // one stream
+        Case{"no_memory", Weight::kCosts, {.memory = false}},
+        Case{"no_external_id", Weight::kNote, {.external_ids = false}},
+        Case{"no_profiler_step", Weight::kCosts, {.profiler_step = false}},
+        Case{"no_device_properties", Weight::kCosts, {.device = false}},
+        Case{"no_layers", Weight::kCosts, {.layers = false}},
+        Case{"no_backward_links", Weight::kCosts, {.sequence_numbers = false}},
+        Case{"no_launch_calls", Weight::kCosts, {.runtime = false}},
+        Case{"no_launch_geometry", Weight::kCosts, {.geometry = false}},
+        Case{"no_distributed_info", Weight::kCosts, {.distributed = false}},
+        Case{"one_rank_of_many", Weight::kCosts, {.world_of_one = false}},
+        Case{"no_collective_sizes", Weight::kCosts, {.collective_size = false}},
+        Case{"python_stacks", Weight::kNote, {.python_stack = true}}, Case{"one_step", Weight::kNote, {.steps = 1}},
+        Case{"no_training", Weight::kNote, {.training = false}},
+        Case{"whole_microseconds", Weight::kNote, {.whole_us = true}},
+        Case{"orphan_kernels", Weight::kCosts, with_events(kernel(",\"correlation\":9999"))},
+        Case{"orphan_kernels", Weight::kCosts, with_events(kernel(""))},
+        Case{"kernel_before_launch", Weight::kCosts,
+             with_events(kernel(",\"correlation\":9999") + call(100, 10870, 5, "cudaLaunchKernel", 9999))},
+        Case{
+            "duplicate_correlation_ids", Weight::kCosts,
+            with_events(call(100, 10850, 5, "cudaLaunchKernel", 9999) + call(100, 10860, 5, "cudaLaunchKernel", 9999))},
+        Case{"steps_cut_off", Weight::kCosts, with_events(call(100, 10850, 5, "cudaLaunchKernel", 9999))},
+        Case{"several_processes", Weight::kCosts, with_events(call(300, 10850, 5, "cudaEventRecord", 9999, 300))},
+        Case{"cuda_graph", Weight::kNote,
+             with_events(call(100, 10840, 5, "cudaGraphLaunch", 9999) + kernel(",\"correlation\":9999"))},
+        Case{"overlapping_events", Weight::kNote, with_events(call(100, 10840, 20, "cudaEventRecord", 9999))},
+        Case{"profiler_stalls", Weight::kCosts,
+             with_events(",{\"ph\":\"X\",\"cat\":\"overhead\",\"name\":\"Buffer "
+                         "Flush\",\"pid\":-1,\"tid\":0,\"ts\":10100,\"dur\":50}")},
+        Case{"unresolved_stream_waits", Weight::kNote,
+             with_events(
+                 ",{\"ph\":\"X\",\"cat\":\"cuda_sync\",\"name\":\"Stream Wait Event\",\"pid\":0,\"tid\":7,\"ts\":10100,"
+                 "\"dur\":1,\"args\":{\"cuda_sync_kind\":\"Stream Wait Event\",\"stream\":7,"
+                 "\"wait_on_cuda_event_record_corr_id\":-1}}")}));
+
+TEST(Doctor, AFullLaunchQueueIsNotTheProfilersFault) {
+  const DoctorReport report =
+      doctor_of(with_events(",{\"ph\":\"X\",\"cat\":\"overhead\",\"name\":\"Command Buffer "
+                            "Full\",\"pid\":-1,\"tid\":0,\"ts\":10100,\"dur\":500}"));
+  EXPECT_EQ(report.find("profiler_stalls"), nullptr);
+}
+
+TEST(Doctor, StepsThatDiffer) {
+  Sample sample;
+  sample.profiler_step = false;
+  for (const auto& [name, ts, dur] :
+       {std::tuple("ProfilerStep#3", 10000, 900), std::tuple("ProfilerStep#4", 11000, 700)}) {
+    sample.extra_events += ",{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"" + std::string(name) +
+                           "\",\"pid\":100,\"tid\":100,\"ts\":" + std::to_string(ts) +
+                           ",\"dur\":" + std::to_string(dur) + "}";
+  }
+  const Finding* finding = doctor_of(sample).find("steps_vary");
+  ASSERT_NE(finding, nullptr);
+}
+
+TEST(Doctor, ReadsVersionsAndFlagsAndKeepsSecrets) {
+  Sample sample;
+  sample.extra_metadata =
+      ",\"cuda_runtime_version\":13000,\"cupti_version\":130001,\"record_shapes\":1,\"with_stack\":0,"
+      "\"torch_version\":\"2.11.0+cu130\",\"cuda_driver_version\":\"token "
+      "hf_abcdef\",\"AWS_SECRET_KEY\":\"hunter2\",\"host_name\":\"box17\"";
+  const DoctorReport report = doctor_of(sample);
+  const std::vector<std::pair<std::string, std::string>> versions{
+      {"PyTorch", "2.11.0+cu130"}, {"CUDA runtime", "13.0"}, {"CUPTI", "130001"}, {"schema", "1"}};
+  EXPECT_EQ(report.versions, versions);
+  EXPECT_EQ(report.profiler_flags, std::vector<std::string>{"record_shapes"});
+  EXPECT_EQ(report.other_metadata, 2u);
+  for (const std::string& shown : {to_text(report), to_json(report)}) {
+    EXPECT_EQ(shown.find("hunter2"), std::string::npos);
+    EXPECT_EQ(shown.find("box17"), std::string::npos);
+    EXPECT_EQ(shown.find("hf_abcdef"), std::string::npos);
+  }
+}
+
+TEST(Doctor, CutOffFilesAreUsableUpToTheCut) {
+  const std::string whole = Sample{}.json();
+  trace::LoadOptions options;
+  options.partial = true;
+  const Result<trace::Trace> trace =
+      trace::load_bytes(std::string_view(whole).substr(0, whole.size() - 200), "cut.json", options);
+  ASSERT_TRUE(trace) << trace.error().to_string();
+  const DoctorReport report = examine(*trace, trace::find_steps(*trace));
+  EXPECT_NE(report.find("partial"), nullptr);
+  EXPECT_FALSE(report.problems.empty());
+  EXPECT_NE(to_text(report).find("Problems in the file"), std::string::npos);
+}
+
+TEST(Doctor, JsonOfEveryReportIsValid) {
+  for (const Sample& sample : {Sample{}, Sample{.kernels = false}, Sample{.cpu = false}, Sample{.steps = 0}}) {
+    const std::string json = to_json(doctor_of(sample));
+    EXPECT_EQ(json.find("{\n  \"schema\": 1,"), 0u);
+    simdjson::dom::parser parser;
+    EXPECT_FALSE(parser.parse(json).error()) << json;
+  }
+}
+
+TEST(Doctor, LinesKeepToTheWidth) {
+  const std::string text = to_text(doctor_of({.shapes = false, .memory = false, .layers = false}), {.width = 84});
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    EXPECT_LE(end - at, 84u) << text.substr(at, end - at);
+    at = end + 1;
+  }
+}
+
+std::vector<DoctorReport> ranks(const std::vector<std::int64_t>& list, std::int64_t world) {
+  std::vector<DoctorReport> reports;
+  for (const std::int64_t rank : list) {
+    DoctorReport report = doctor_of({.world_of_one = false});
+    report.rank = rank;
+    report.world_size = world;
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+TEST(DoctorSet, AllRanksTogether) {
+  std::vector<DoctorReport> reports = ranks({2, 0, 1, 3}, 4);
+  const TraceSet set = examine_set(reports);
+  EXPECT_EQ(set.sentence(), "4 files; ranks 0-3 of 4: complete.");
+  EXPECT_EQ(reports[0].find("one_rank_of_many"), nullptr);
+}
+
+TEST(DoctorSet, MissingAndRepeatedRanks) {
+  std::vector<DoctorReport> reports = ranks({0, 2, 2, 5}, 8);
+  const TraceSet set = examine_set(reports);
+  EXPECT_EQ(set.sentence(), "4 files; ranks 0, 2, 5 of 8; missing: 1, 3-4, 6-7; more than once: 2.");
+  EXPECT_NE(reports[0].find("one_rank_of_many"), nullptr);
+}
+
+TEST(DoctorSet, AnAbsurdWorldSizeIsNotListed) {
+  std::vector<DoctorReport> reports = ranks({0}, INT64_MAX);
+  EXPECT_TRUE(examine_set(reports).missing_ranks.empty());
+}
+
+}  // namespace
+}  // namespace foretrace::report

@@ -1,0 +1,216 @@
+#include <gtest/gtest.h>
+#include <simdjson.h>
+
+#include <algorithm>
+
+#include "foretrace/report/summary.hpp"
+#include "report_sample.hpp"
+
+namespace foretrace::report {
+namespace {
+
+SummaryReport summary_of(const Sample& sample, const SummaryOptions& options = {}) {
+  const trace::Trace trace = sample.load();
+  Result<SummaryReport> report = summarise(trace, trace::find_steps(trace), options);
+  EXPECT_TRUE(report) << (report ? "" : report.error().to_string());
+  return report ? *report : SummaryReport{};
+}
+
+template <class Rows>
+auto find(const Rows& rows, std::string_view name) {
+  const auto at = std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.name == name; });
+  EXPECT_NE(at, rows.end()) << "no row " << name;
+  return at == rows.end() ? typename Rows::value_type{} : *at;
+}
+
+SummaryReport::LaneUse lane(const SummaryReport& report, std::string_view part) {
+  const auto at = std::find_if(report.lanes.begin(), report.lanes.end(),
+                               [&](const auto& l) { return l.label.find(part) != std::string::npos; });
+  EXPECT_NE(at, report.lanes.end()) << "no lane " << part;
+  return at == report.lanes.end() ? SummaryReport::LaneUse{} : *at;
+}
+
+constexpr Ns us(Ns n) { return n * kNsPerUs; }
+
+TEST(Summary, StepsAndTheChosenOne) {
+  const SummaryReport report = summary_of({});
+  ASSERT_EQ(report.steps.size(), 2u);
+  EXPECT_EQ(report.steps[0].name, "ProfilerStep#3");
+  EXPECT_EQ(report.steps[0].duration, us(900));
+  EXPECT_EQ(report.chosen, 0u);  // of two equal ones the first
+  EXPECT_EQ(report.device, "NVIDIA H200");
+  SummaryOptions options;
+  options.step = 4;
+  EXPECT_EQ(summary_of({}, options).chosen, 1u);
+}
+
+TEST(Summary, PhasesByLaunchThreadAndRange) {
+  const SummaryReport report = summary_of({});
+  EXPECT_EQ(find(report.phases, "data").gpu_time, us(5));
+  EXPECT_EQ(find(report.phases, "forward").gpu_time, us(50));
+  EXPECT_EQ(find(report.phases, "backward").gpu_time, us(120));
+  EXPECT_EQ(find(report.phases, "optimizer").gpu_time, us(30));
+  EXPECT_EQ(find(report.phases, "communication").gpu_time, us(200));
+  EXPECT_EQ(find(report.phases, "other").gpu_time, us(2));
+  EXPECT_EQ(report.gpu_time, us(407));
+  EXPECT_EQ(report.gpu_events, 7u);
+  // CPU: the layer's range with its operations and copy_; the optimizer's range; the rest of the step is other.
+  EXPECT_EQ(find(report.phases, "forward").cpu_time, us(110));
+  EXPECT_EQ(find(report.phases, "optimizer").cpu_time, us(100));
+  EXPECT_EQ(find(report.phases, "backward").cpu_time, us(140));
+  EXPECT_EQ(find(report.phases, "communication").cpu_time, us(20));
+  EXPECT_EQ(find(report.phases, "other").cpu_time, us(900 - 110 - 100));
+}
+
+TEST(Summary, LayersForwardAndBackward) {
+  const SummaryReport report = summary_of({});
+  EXPECT_EQ(report.named_layers, 1u);
+  const SummaryReport::LayerRow fc = find(report.layers, "fc");
+  EXPECT_EQ(fc.type, "Linear");
+  EXPECT_EQ(fc.forward, us(50));
+  EXPECT_EQ(fc.backward, us(120));  // gradient accumulation goes with the node before it
+  EXPECT_EQ(find(report.layers, "(optimizer)").gpu_time(), us(30));
+  EXPECT_EQ(find(report.layers, "(communication)").gpu_time(), us(200));
+  Ns sum = 0;
+  for (const auto& row : report.layers) sum += row.gpu_time();
+  EXPECT_EQ(sum, report.gpu_time);
+}
+
+TEST(Summary, WithoutSequenceNumbersBackwardHasNoLayer) {
+  const SummaryReport report = summary_of({.sequence_numbers = false});
+  EXPECT_EQ(find(report.layers, "fc").backward, 0);
+  EXPECT_EQ(find(report.layers, "(backward, no layer)").backward, us(120));
+}
+
+TEST(Summary, WithoutLayersThereIsNoLayerTable) {
+  const SummaryReport report = summary_of({.layers = false});
+  EXPECT_TRUE(report.layers.empty());
+  EXPECT_NE(to_text(report).find("names no layers"), std::string::npos);
+}
+
+TEST(Summary, OperationsOwnTimes) {
+  const SummaryReport report = summary_of({});
+  const SummaryReport::OpRow mm = find(report.ops, "aten::mm");
+  EXPECT_EQ(mm.calls, 2u);
+  EXPECT_EQ(mm.gpu_time, us(150));
+  EXPECT_EQ(mm.gpu_events, 2u);
+  EXPECT_EQ(mm.cpu_time, us(120));
+  EXPECT_EQ(find(report.ops, "aten::linear").cpu_time, us(30));
+  EXPECT_EQ(find(report.ops, "aten::linear").gpu_time, 0);
+  EXPECT_EQ(report.ops.front().name, "record_param_comms");
+}
+
+TEST(Summary, KernelsByName) {
+  const SummaryReport report = summary_of({});
+  EXPECT_EQ(find(report.kernels, "sgemm").launches, 2u);
+  EXPECT_EQ(find(report.kernels, "sgemm").total, us(150));
+  EXPECT_EQ(find(report.kernels, "Memcpy HtoD (Pinned -> Device)").kind, "memcpy");
+}
+
+TEST(Summary, LanesAndTheirUse) {
+  const SummaryReport report = summary_of({});
+  const SummaryReport::LaneUse main = lane(report, "thread 100");
+  EXPECT_EQ(main.busy, us(10 + 90 + 50 + 150));
+  EXPECT_EQ(main.idle, us(600));
+  EXPECT_EQ(main.waiting, us(100));
+  EXPECT_EQ(lane(report, "thread 200").busy, us(100 + 40 + 20));
+  EXPECT_EQ(lane(report, "stream 7").busy, us(207));
+  EXPECT_EQ(lane(report, "stream 16").busy, us(200));
+  EXPECT_EQ(report.gpu_busy, us(207 + 200 - 30));  // the optimizer runs under the all-reduce
+  const auto gpu =
+      std::find_if(report.lanes.begin(), report.lanes.end(), [](const auto& l) { return l.kind == "gpu"; });
+  ASSERT_NE(gpu, report.lanes.end());
+  EXPECT_EQ(gpu->busy, report.gpu_busy);
+  EXPECT_EQ(gpu->events, 7u);
+}
+
+TEST(Summary, MemoryPeakAndWhere) {
+  const SummaryReport report = summary_of({});
+  ASSERT_EQ(report.memory.size(), 1u);  // the CPU's allocations are not the GPU's
+  EXPECT_EQ(report.memory[0].allocated_bytes, 5000);
+  EXPECT_EQ(report.memory[0].reserved_bytes, 8192);
+  EXPECT_EQ(report.memory[0].op, "aten::mm");
+  EXPECT_EQ(report.memory[0].layer, "fc");
+  EXPECT_EQ(report.memory[0].phase, "backward");
+  EXPECT_TRUE(summary_of({.memory = false}).memory.empty());
+}
+
+TEST(Summary, WorkBelongsToTheStepThatLaunchedIt) {
+  // The step's range ends before its last kernels run: they still count, and only for this step.
+  const SummaryReport report = summary_of({.step_length_us = 530, .collective = false});
+  EXPECT_EQ(find(report.phases, "optimizer").gpu_time, us(30));
+  EXPECT_EQ(report.gpu_time_after_step, us(30));
+  EXPECT_EQ(report.gpu_time, us(5 + 50 + 100 + 20 + 30));
+}
+
+TEST(Summary, WorkWithoutALaunchIsCountedWhereItStarts) {
+  const SummaryReport report = summary_of({.runtime = false, .external_ids = false});
+  EXPECT_EQ(report.gpu_time, us(407));
+  EXPECT_EQ(find(report.ops, "(launch not recorded)").gpu_events, 7u);
+  // With External ids the operation is known even so.
+  EXPECT_EQ(find(summary_of({.runtime = false}).ops, "aten::mm").gpu_time, us(150));
+}
+
+TEST(Summary, NnModuleFramesNameLayersWhereNoRangeDoes) {
+  Sample sample{.layers = false};
+  sample.extra_events =
+      ",{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"nn.Module: "
+      "Linear_0\",\"pid\":100,\"tid\":100,\"ts\":10101,\"dur\":97,"
+      "\"args\":{\"Python id\":5}}";
+  const SummaryReport report = summary_of(sample);
+  EXPECT_EQ(find(report.layers, "Linear_0").type, "Linear");
+  EXPECT_EQ(find(report.layers, "Linear_0").gpu_time(), us(170));
+}
+
+TEST(Summary, SamplesPerSecondOnlyWhenTold) {
+  EXPECT_FALSE(summary_of({}).samples_per_s);
+  SummaryOptions options;
+  options.samples = 9;
+  EXPECT_DOUBLE_EQ(summary_of({}, options).samples_per_s.value_or(0), 10000.0);
+}
+
+TEST(Summary, ErrorsSayWhatIsThere) {
+  const trace::Trace trace = Sample{}.load();
+  SummaryOptions options;
+  options.step = 99;
+  const Result<SummaryReport> missing = summarise(trace, trace::find_steps(trace), options);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, ErrorCode::kUsage);
+  const Result<trace::Trace> empty = trace::load_bytes("{\"traceEvents\":[]}", "empty.json");
+  ASSERT_TRUE(empty);
+  const Result<SummaryReport> declined = summarise(*empty, trace::find_steps(*empty));
+  ASSERT_FALSE(declined);
+  EXPECT_EQ(declined.error().code, ErrorCode::kDeclined);
+  EXPECT_EQ(declined.error().file, "empty.json");
+}
+
+TEST(Summary, JsonHoldsWhatTextShows) {
+  const std::string json = to_json(summary_of({}));
+  EXPECT_EQ(json.find("{\n  \"schema\": 1,"), 0u);
+  simdjson::dom::parser parser;
+  simdjson::dom::element document;
+  ASSERT_FALSE(parser.parse(json).get(document));
+  EXPECT_EQ(std::string_view(document["step"]), "ProfilerStep#3");
+  EXPECT_DOUBLE_EQ(double(document["traced_ms"]), 0.9);
+  EXPECT_DOUBLE_EQ(double(document["gpu_ms"]), 0.407);
+  EXPECT_EQ(std::int64_t(document["peak_bytes"]), 5000);
+  EXPECT_TRUE(document["samples_per_s"].is_null());
+  EXPECT_EQ(simdjson::dom::array(document["kernels"]).size(), 5u);
+}
+
+TEST(Summary, TextKeepsToTheWidth) {
+  const std::string text = to_text(summary_of({}), {.width = 70, .top = 2});
+  EXPECT_NE(text.find("… and 3 more, "), std::string::npos) << text;
+  EXPECT_NE(text.find("GPU busy 41.9% of the step"), std::string::npos) << text;
+}
+
+TEST(Summary, AStepWithoutGpuWorkIsStillSummarised) {
+  const SummaryReport report = summary_of({.kernels = false});
+  EXPECT_EQ(report.gpu_time, 0);
+  EXPECT_NE(to_text(report).find("no GPU work in this step"), std::string::npos);
+  simdjson::dom::parser parser;
+  EXPECT_FALSE(parser.parse(to_json(report)).error());
+}
+
+}  // namespace
+}  // namespace foretrace::report
