@@ -173,7 +173,10 @@ class Engine {
     }
     // A copy ends when its main thread and its work on the GPU have ended; the step is the distance of the last two ends.
     out_.copy_ends.assign(g_.copies, 0);
-    for (const GraphLane& lane : g_.lanes) {
+    // Threads of their own pace have no part in it.
+    for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
+      const GraphLane& lane = g_.lanes[l];
+      if (lane.kind == graph::GraphLaneKind::kCpu && l != g_.main_lane) continue;
       const std::uint32_t length = (lane.end - lane.begin) / g_.copies;
       for (std::uint32_t c = 0; c < g_.copies && length > 0; ++c) {
         Ns& end = out_.copy_ends[c];
