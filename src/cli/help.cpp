@@ -41,6 +41,12 @@ std::string rows(const std::vector<Row>& list, std::size_t width) {
   return out;
 }
 
+/// ": formats" for a verb whose first argument is one of a few words.
+std::string choices_text(const Verb& verb) {
+  if (verb.arguments.empty() || verb.arguments.front().choices.empty()) return {};
+  return fmt::format(": {}", fmt::join(verb.arguments.front().choices, ", "));
+}
+
 std::string examples(const std::vector<Example>& list) {
   std::string out;
   for (const Example& example : list) out += fmt::format("  {}\n      {}\n", example.command, example.about);
@@ -63,7 +69,7 @@ std::string overview_help(std::size_t width) {
       fmt::format("foretrace {} - from a trace of a few training steps: where the time goes\n\n", FORETRACE_VERSION);
   out += "usage: foretrace VERB [ARGUMENTS] [OPTIONS]\n\nverbs\n";
   std::vector<Row> list;
-  for (const Verb& verb : verbs()) list.push_back({usage_line(verb), verb.about});
+  for (const Verb& verb : verbs()) list.push_back({usage_line(verb), verb.about + choices_text(verb)});
   out += rows(list, width);
   out += "\nexamples\n";
   for (const Verb& verb : verbs()) {

@@ -99,7 +99,8 @@ Status distribute(const Verb& verb, const std::vector<std::string>& words, Value
     if (left < argument.min) {
       return fail(ErrorCode::kUsage,
                   fmt::format("{} needs {} {}", verb.name, argument.min > 1 ? "more" : "a", argument.name),
-                  fmt::format("usage: foretrace {}", usage_line(verb)));
+                  argument.choices.empty() ? fmt::format("usage: foretrace {}", usage_line(verb))
+                                           : fmt::format("one of: {}", fmt::join(argument.choices, ", ")));
     }
     const std::size_t take = std::min(argument.max, left > needed ? left - needed : argument.min);
     std::vector<std::string> share(words.begin() + static_cast<std::ptrdiff_t>(at),

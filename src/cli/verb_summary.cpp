@@ -21,9 +21,10 @@ Result<Answer> run_summary(const Request& request) {
 const Verb& summary_verb() {
   static const Verb kVerb{
       .name = "summary",
-      .about = "where the time of a step goes: lanes, phases, layers, operations, kernels, memory",
+      .about = "where the time of a step goes",
       .details =
-          "Looks at one step: the median one unless --step says otherwise. GPU work belongs to the step that launched "
+          "Shows one step, the median one unless --step says otherwise: lanes and their use, time by phase, layer, "
+          "operation and kernel, and the memory peak. GPU work belongs to the step that launched "
           "it. "
           "Phases and layers come from ranges, the autograd thread and sequence numbers; nothing is guessed.",
       .arguments =

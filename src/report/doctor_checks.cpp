@@ -25,11 +25,13 @@ double part(std::uint64_t some, std::uint64_t all) {
 
 Maybe no_kernels(const Facts& f) {
   if (f.gpu_work() > 0) return {};
-  return Finding{"no_kernels", Weight::kBlocks, "the trace holds no GPU work, only the CPU's side",
+  return Finding{"no_kernels", Weight::kBlocks, "the trace holds no GPU work",
                  "Without kernels there is nothing to replay or to change: foretrace predicts steps that run on a GPU.",
-                 fmt::format("{}; if it was recorded so, CUPTI could not attach: another profiler was running, or the "
-                             "process lacks the permission",
-                             kBothActivities)};
+                 f.trace->partial
+                     ? std::string("the cut came before the GPU's events; a whole file has them")
+                     : fmt::format("{}; if it was recorded so, CUPTI could not attach: another profiler was "
+                                   "running, or the process lacks the permission",
+                                   kBothActivities)};
 }
 
 Maybe no_cpu(const Facts& f) {

@@ -29,9 +29,13 @@ std::string devices_text(const DoctorReport& report) {
     if (device.sm_count) out += fmt::format(", {} SMs", *device.sm_count);
     if (!device.compute_capability.empty()) out += fmt::format(", compute {}", device.compute_capability);
   }
-  if (out.empty()) out = "no GPU worked";
+  if (out.empty()) {
+    return report.idle_devices == 0
+               ? "no GPU worked"
+               : fmt::format("no GPU worked; the file describes {}", format_count(report.idle_devices));
+  }
   if (report.idle_devices > 0)
-    out += fmt::format(" ({} described, without work)", format_count(report.idle_devices) + " more");
+    out += fmt::format(" ({} more described, without work)", format_count(report.idle_devices));
   return out;
 }
 
@@ -101,7 +105,8 @@ std::string problems_text(const DoctorReport& report, const TextStyle& style) {
 }  // namespace
 
 std::string to_text(const DoctorReport& report, const TextStyle& style) {
-  std::string out = printable(report.file) + "\n" + wrap(report.verdict(), style.width, 0, 0) + "\n\n";
+  std::string out = (report.file == "-" ? "standard input" : printable(report.file)) + "\n" +
+                    wrap(report.verdict(), style.width, 0, 0) + "\n\n";
   out += entry("file",
                fmt::format("{}, {}, {}, {} ms{}", report.format, format_bytes(report.input_bytes),
                            plural(report.events, "event"), format_ms(report.span), report.partial ? ", cut off" : ""),

@@ -26,8 +26,9 @@ std::string headline(const SummaryReport& report) {
         fmt::format("{} of {} steps", report.chosen_by_user ? "one" : "the median", format_count(report.steps.size()));
   }
   how += fmt::format(" ({})", report.step_source);
-  std::string out = fmt::format("{}\n{}: {} ms as traced, {}\n", printable(report.file), printable(step.name),
-                                format_ms(step.duration), how);
+  std::string out =
+      fmt::format("{}\n{}: {} ms as traced, {}\n", report.file == "-" ? "standard input" : printable(report.file),
+                  printable(step.name), format_ms(step.duration), how);
   std::string where = report.device.empty() ? std::string() : printable(report.device);
   const auto add = [&where](std::string text) { where += (where.empty() ? "" : ", ") + std::move(text); };
   if (report.rank && report.world_size) {

@@ -183,9 +183,13 @@ TEST_F(Cli, NoPermissionSaysSo) {
   fs::permissions(folder_, fs::perms::all);
   const bool root = geteuid() == 0;  // who may read everything, so become somebody else
   constexpr uid_t kNobody = 65534;
-  if (root) ASSERT_EQ(seteuid(kNobody), 0);
+  if (root) {
+    ASSERT_EQ(seteuid(kNobody), 0);
+  }
   const Outcome outcome = run_with({"doctor", trace_});
-  if (root) ASSERT_EQ(seteuid(0), 0);
+  if (root) {
+    ASSERT_EQ(seteuid(0), 0);
+  }
   EXPECT_EQ(outcome.code, kUnreadableInput);
   EXPECT_TRUE(contains(outcome.err, "ermission denied")) << outcome.err;
 }
