@@ -1,0 +1,258 @@
+#include "foretrace/whatif/unprofiled.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace foretrace::whatif {
+
+using graph::DependencyKind;
+using graph::Graph;
+using graph::Phase;
+using graph::TaskKind;
+
+namespace {
+
+constexpr std::size_t kParameters = kCpuPhases + 1;  // log factors of forward, backward, optimizer CPU time and of the GPU
+constexpr std::size_t kGpu = kCpuPhases;
+// Half-width of the band in standard deviations: 10th and 90th percentile of a normal distribution.
+constexpr double kBandSigmas = 1.2816;
+// A measured step repeats to about this; a user's figure is not better known.
+constexpr double kMeasuredSpread = 0.01;
+
+using Vector = std::array<double, kParameters>;
+using Matrix = std::array<Vector, kParameters>;
+
+// CUDA-graph launches and waiting calls do not follow the cost of ordinary launches.
+bool scaled(const Graph& g, std::size_t t) {
+  if (g.kind[t] == TaskKind::kCpu) return true;
+  return g.kind[t] == TaskKind::kCall && g.task_name(t).find("GraphLaunch") == std::string_view::npos;
+}
+
+// Calls followed by a wait are synchronisations; what is left of their cost is not the launch model's business.
+bool is_sync_call(const Graph& g, std::size_t t) {
+  return g.kind[t] == TaskKind::kCall && t + 1 < g.lanes[g.lane[t]].end && g.kind[t + 1] == TaskKind::kWait;
+}
+
+struct PhaseTotals {
+  std::array<Ns, kCpuPhases> time = {};
+  std::array<std::size_t, kCpuPhases> launches = {};
+};
+
+PhaseTotals totals(const Graph& g) {
+  PhaseTotals sum;
+  std::vector<char> launches(g.size(), 0);
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (g.launch[t].valid()) launches[g.launch[t].index()] = 1;
+  }
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t])) continue;
+    const auto p = static_cast<std::size_t>(cpu_phase(g, t));
+    if (scaled(g, t) && !is_sync_call(g, t)) sum.time[p] += g.cost[t];
+    sum.launches[p] += launches[t] != 0 ? 1u : 0u;
+  }
+  return sum;
+}
+
+CpuFactors factors_at(const CpuFactors& base, const Vector& theta) {
+  CpuFactors f = base;
+  for (std::size_t p = 0; p < kCpuPhases; ++p) f.phase[p] *= std::exp(theta[p]);
+  f.gpu *= std::exp(theta[kGpu]);
+  return f;
+}
+
+Ns step_with(const Graph& g, const CpuFactors& factors, const CpuPrior& prior) {
+  return simulate::steady_state(apply(g, factors, prior)).timeline.step;
+}
+
+Matrix prior_covariance(const CpuPrior& prior) {
+  Matrix s{};
+  for (std::size_t i = 0; i < kCpuPhases; ++i) {
+    for (std::size_t j = 0; j < kCpuPhases; ++j) s[i][j] = prior.sigma_common * prior.sigma_common;
+    s[i][i] += prior.sigma_phase[i] * prior.sigma_phase[i];
+  }
+  s[kGpu][kGpu] = prior.sigma_gpu * prior.sigma_gpu;
+  return s;
+}
+
+Vector times(const Matrix& m, const Vector& v) {
+  Vector out{};
+  for (std::size_t i = 0; i < kParameters; ++i) {
+    for (std::size_t j = 0; j < kParameters; ++j) out[i] += m[i][j] * v[j];
+  }
+  return out;
+}
+
+double dot(const Vector& a, const Vector& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < kParameters; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+class Calibration {
+ public:
+  Calibration(const Graph& g, const CpuFactors& base, const CpuPrior& prior)
+      : g_(g), base_(base), prior_(prior), covariance_(prior_covariance(prior)) {}
+
+  [[nodiscard]] double step(const Vector& theta) const {
+    return static_cast<double>(step_with(g_, factors_at(base_, theta), prior_));
+  }
+
+  // d step / d theta, by central differences. The step is piecewise linear in the costs, so these are wide.
+  [[nodiscard]] Vector gradient(const Vector& theta) const {
+    Vector g{};
+    for (std::size_t i = 0; i < kParameters; ++i) {
+      const double h = i == kGpu ? 0.01 : 0.02;
+      Vector up = theta;
+      Vector down = theta;
+      up[i] += h;
+      down[i] -= h;
+      g[i] = (step(up) - step(down)) / (2 * h);
+    }
+    return g;
+  }
+
+  // The smallest move, weighed by the prior, that meets the measured step: Gauss-Newton, halving steps that overshoot.
+  Vector solve(double measured) {
+    const double spread = kMeasuredSpread * measured;
+    Vector theta{};
+    double off = step(theta) - measured;
+    for (int round = 0; round < 4; ++round) {
+      const Vector g = gradient(theta);
+      const Vector sg = times(covariance_, g);
+      const double target = dot(g, theta) - off;
+      const double gain = target / (dot(g, sg) + spread * spread);
+      Vector next{};
+      for (std::size_t i = 0; i < kParameters; ++i) next[i] = gain * sg[i];
+      bool improved = false;
+      for (double part = 1; part > 0.1; part /= 2) {
+        Vector trial{};
+        for (std::size_t i = 0; i < kParameters; ++i) trial[i] = theta[i] + part * (next[i] - theta[i]);
+        const double trial_off = step(trial) - measured;
+        if (std::abs(trial_off) < std::abs(off)) {
+          theta = trial;
+          off = trial_off;
+          improved = true;
+          break;
+        }
+      }
+      if (!improved || std::abs(off) < 0.001 * measured) break;
+    }
+    // What the measured step determined is known better now; what it did not keeps its width.
+    const Vector g = gradient(theta);
+    const Vector sg = times(covariance_, g);
+    const double scale = dot(g, sg) + spread * spread;
+    for (std::size_t i = 0; i < kParameters; ++i) {
+      for (std::size_t j = 0; j < kParameters; ++j) covariance_[i][j] -= sg[i] * sg[j] / scale;
+    }
+    return theta;
+  }
+
+  [[nodiscard]] const Matrix& covariance() const { return covariance_; }
+
+ private:
+  const Graph& g_;
+  CpuFactors base_;
+  const CpuPrior& prior_;
+  Matrix covariance_;
+};
+
+// The step at both ends of what stays free: all phases slow together or fast together, and the GPU's own spread.
+void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matrix& covariance) {
+  Vector slow{};
+  Vector fast{};
+  for (std::size_t p = 0; p < kCpuPhases; ++p) {
+    out.sigma[p] = std::sqrt(std::max(0.0, covariance[p][p]));
+    slow[p] = kBandSigmas * out.sigma[p];
+    fast[p] = -slow[p];
+  }
+  out.sigma[kGpu] = std::sqrt(std::max(0.0, covariance[kGpu][kGpu]));
+  const double gpu = kBandSigmas * out.sigma[kGpu];
+  const auto high = static_cast<double>(step_with(g, factors_at(out.factors, slow), prior));
+  const auto low = static_cast<double>(step_with(g, factors_at(out.factors, fast), prior));
+  out.high = std::max(out.step, static_cast<Ns>(high * (1 + gpu)));
+  out.low = std::min(out.step, static_cast<Ns>(low * (1 - gpu)));
+}
+
+}  // namespace
+
+CpuPhase cpu_phase(const Graph& g, std::size_t task) {
+  if (g.phase[task] == Phase::kOptimizer) return CpuPhase::kOptimizer;
+  // Backward runs on a thread of its own; what else runs beside the main thread belongs to it.
+  return g.lane[task] == g.main_lane ? CpuPhase::kForward : CpuPhase::kBackward;
+}
+
+CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
+  const PhaseTotals sum = totals(g);
+  CpuFactors f;
+  for (std::size_t p = 0; p < kCpuPhases; ++p) {
+    if (sum.launches[p] <= prior.fewest_launches || sum.time[p] <= 0) continue;
+    const double usual = static_cast<double>(prior.per_launch[p]) * static_cast<double>(sum.launches[p]);
+    f.phase[p] = std::min(1.0, usual / static_cast<double>(sum.time[p]));
+  }
+  return f;
+}
+
+Graph apply(const Graph& graph, const CpuFactors& factors, const CpuPrior& prior) {
+  Graph g = graph;
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t])) {
+      if (factors.gpu != 1) g.cost[t] = static_cast<Ns>(std::llround(static_cast<double>(g.cost[t]) * factors.gpu));
+    } else if (scaled(g, t) && !is_sync_call(g, t)) {
+      const double f = factors.phase[static_cast<std::size_t>(cpu_phase(g, t))];
+      g.cost[t] = static_cast<Ns>(std::llround(static_cast<double>(g.cost[t]) * f));
+    }
+    for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
+      Ns& lag = g.dep_lag[d];
+      if (g.dep_kind[d] == DependencyKind::kThread) {
+        const bool join = g.kind[g.dep_to[d]] == TaskKind::kWait;
+        lag = std::min(lag, join ? prior.longest_join : prior.longest_hand_over);
+      } else if (g.dep_kind[d] == DependencyKind::kSync) {
+        lag = std::min(lag, prior.longest_sync_return);
+      }
+    }
+  }
+  return g;
+}
+
+Unprofiled unprofiled(const Graph& g, std::optional<Ns> measured, const CpuPrior& prior) {
+  Unprofiled out;
+  out.factors = prior_factors(g, prior);
+  out.origin = "prior";
+  Calibration calibration(g, out.factors, prior);
+  if (measured) {
+    out.factors = factors_at(out.factors, calibration.solve(static_cast<double>(*measured)));
+    out.calibrated = true;
+    out.origin = "measured step";
+  }
+  out.step = step_with(g, out.factors, prior);
+  set_band(out, g, prior, calibration.covariance());
+  return out;
+}
+
+Unprofiled with_costs_of(const Graph& g, const Graph& other, const Unprofiled& found, const CpuPrior& prior) {
+  // A launch costs here what it cost there: the other trace's calibrated time per launch, phase by phase.
+  const PhaseTotals there = totals(other);
+  CpuPrior host = prior;
+  for (std::size_t p = 0; p < kCpuPhases; ++p) {
+    if (there.launches[p] <= prior.fewest_launches) continue;
+    const double per_launch = static_cast<double>(there.time[p]) * found.factors.phase[p] / static_cast<double>(there.launches[p]);
+    // Phases capped by their traced time say what they cost there, not what a launch costs elsewhere.
+    const CpuFactors plain = prior_factors(other, prior);
+    const double moved = plain.phase[p] > 0 ? found.factors.phase[p] / plain.phase[p] : 1;
+    host.per_launch[p] = plain.phase[p] < 1
+                             ? static_cast<Ns>(per_launch)
+                             : static_cast<Ns>(static_cast<double>(prior.per_launch[p]) * moved);
+  }
+  Unprofiled out;
+  out.factors = prior_factors(g, host);
+  out.factors.gpu = found.factors.gpu;
+  out.origin = "costs of another trace";
+  out.calibrated = true;
+  out.step = step_with(g, out.factors, host);
+  Matrix covariance = prior_covariance(prior);
+  for (std::size_t i = 0; i < kParameters; ++i) covariance[i][i] = found.sigma[i] * found.sigma[i];
+  set_band(out, g, host, covariance);
+  return out;
+}
+
+}  // namespace foretrace::whatif
