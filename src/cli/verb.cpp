@@ -7,30 +7,30 @@ namespace foretrace::cli {
 namespace {
 
 const std::vector<Option>& output_options() {
-  static const std::vector<Option> kOptions{
+  static const std::vector<Option> options{
       {"json", 0, ValueType::kFlag, "", "", "print JSON instead of text, whatever the exit code", {}, {}},
       {"output", 'o', ValueType::kFile, "FILE", "", "write to FILE instead of standard output", {}, {}},
       {"help", 'h', ValueType::kFlag, "", "", "show this help", {}, {}},
   };
-  return kOptions;
+  return options;
 }
 
 const std::vector<Option>& step_options() {
-  static const std::vector<Option> kOptions{
+  static const std::vector<Option> options{
       {"step", 0, ValueType::kInteger, "N", "the median step", "the step named ProfilerStep#N", {}, {}},
       {"rank", 0, ValueType::kInteger, "R", "the lowest", "the rank to look at when several are given", {}, 0.0},
   };
-  return kOptions;
+  return options;
 }
 
 const std::vector<Option>& reading_options() {
-  static const std::vector<Option> kOptions{
+  static const std::vector<Option> options{
       {"partial", 0, ValueType::kFlag, "", "", "read a file that is cut off up to the cut", {}, {}},
       {"strict", 0, ValueType::kFlag, "", "", "fail on any record that cannot be used, instead of counting it", {}, {}},
       {"threads", 0, ValueType::kInteger, "N", "all cores", "threads to read with; the result is the same", {}, 0.0},
       {"quiet", 'q', ValueType::kFlag, "", "", "no progress bar and no notes on standard error", {}, {}},
   };
-  return kOptions;
+  return options;
 }
 
 void append(std::vector<Option>& to, const std::vector<Option>& from) { to.insert(to.end(), from.begin(), from.end()); }
@@ -46,13 +46,13 @@ std::vector<Option> all_options(const Verb& verb) {
 }
 
 const std::vector<Option>& shared_options() {
-  static const std::vector<Option> kOptions = [] {
-    std::vector<Option> options = step_options();
-    append(options, reading_options());
-    append(options, output_options());
-    return options;
+  static const std::vector<Option> options = [] {
+    std::vector<Option> all = step_options();
+    append(all, reading_options());
+    append(all, output_options());
+    return all;
   }();
-  return kOptions;
+  return options;
 }
 
 std::optional<std::string> Values::text(std::string_view option) const {
@@ -74,9 +74,9 @@ std::optional<double> Values::number(std::string_view option) const {
 }
 
 const std::vector<std::string>& Values::argument(std::string_view name) const {
-  static const std::vector<std::string> kEmpty;
+  static const std::vector<std::string> empty;
   const auto at = arguments_.find(name);
-  return at == arguments_.end() ? kEmpty : at->second;
+  return at == arguments_.end() ? empty : at->second;
 }
 
 }  // namespace foretrace::cli

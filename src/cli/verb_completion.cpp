@@ -24,7 +24,7 @@ Result<Answer> run_completion(const Request& request) {
 }  // namespace
 
 const Verb& completion_verb() {
-  static const Verb kVerb{
+  static const Verb verb{
       .name = "completion",
       .about = "a script that lets the shell complete verbs, options and files",
       .details = "",
@@ -36,7 +36,7 @@ const Verb& completion_verb() {
       .reads_traces = false,
       .picks_step = false,
       .run = run_completion};
-  return kVerb;
+  return verb;
 }
 
 }  // namespace foretrace::cli

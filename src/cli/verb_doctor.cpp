@@ -60,7 +60,7 @@ Result<Answer> run_doctor(const Request& request) {
 }  // namespace
 
 const Verb& doctor_verb() {
-  static const Verb kVerb{
+  static const Verb verb{
       .name = "doctor",
       .about = "what a trace holds, what it lacks, and what each lack costs",
       .details =
@@ -78,7 +78,7 @@ const Verb& doctor_verb() {
       .reads_traces = true,
       .picks_step = false,
       .run = run_doctor};
-  return kVerb;
+  return verb;
 }
 
 }  // namespace foretrace::cli

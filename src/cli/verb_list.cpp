@@ -43,7 +43,7 @@ Result<Answer> run_list(const Request& request) {
 }  // namespace
 
 const Verb& list_verb() {
-  static const Verb kVerb = [] {
+  static const Verb self = [] {
     Verb verb{.name = "list",
               .about = "what this build knows",
               .details = "",
@@ -56,7 +56,7 @@ const Verb& list_verb() {
     for (const Listing& listing : kListings) verb.arguments[0].choices.emplace_back(listing.name);
     return verb;
   }();
-  return kVerb;
+  return self;
 }
 
 }  // namespace foretrace::cli

@@ -19,7 +19,7 @@ Result<Answer> run_summary(const Request& request) {
 }  // namespace
 
 const Verb& summary_verb() {
-  static const Verb kVerb{
+  static const Verb verb{
       .name = "summary",
       .about = "where the time of a step goes",
       .details =
@@ -38,7 +38,7 @@ const Verb& summary_verb() {
       .reads_traces = true,
       .picks_step = true,
       .run = run_summary};
-  return kVerb;
+  return verb;
 }
 
 }  // namespace foretrace::cli

@@ -5,13 +5,13 @@
 namespace foretrace::cli {
 
 const std::vector<Verb>& verbs() {
-  static const std::vector<Verb> kVerbs{
+  static const std::vector<Verb> list{
       doctor_verb(),
       summary_verb(),
       list_verb(),
       completion_verb(),
   };
-  return kVerbs;
+  return list;
 }
 
 const Verb* find_verb(std::string_view name) {

@@ -10,7 +10,7 @@ namespace foretrace::report {
 namespace {
 
 using trace::EventKind;
-using trace::kAbsent;
+
 using trace::Trace;
 
 bool is_cpu_row(EventKind kind) {
@@ -197,8 +197,7 @@ class Builder {
     }
     std::uint32_t last_layer = kNone;
     LaneId lane;
-    for (std::uint32_t r = 0; r < result_.cpu.size(); ++r) {
-      CpuRow& row = result_.cpu[r];
+    for (CpuRow& row : result_.cpu) {
       if (row.lane != lane) last_layer = kNone;
       lane = row.lane;
       if (row.phase != Phase::kBackward && row.phase != Phase::kCommunication) continue;

@@ -50,9 +50,11 @@ void look_at_gpu_work(Facts& facts, const Trace& trace, std::size_t e, EventKind
 }
 
 Ns within_steps(const trace::Steps& steps, Ns start, Ns end) {
+  const auto& list = steps.steps;
+  auto step = std::partition_point(list.begin(), list.end(), [&](const trace::Step& s) { return s.end <= start; });
   Ns sum = 0;
-  for (const trace::Step& step : steps.steps) {
-    sum += std::max<Ns>(0, std::min(end, step.end) - std::max(start, step.start));
+  for (; step != list.end() && step->start < end; ++step) {
+    sum += std::min(end, step->end) - std::max(start, step->start);
   }
   return sum;
 }

@@ -18,7 +18,7 @@ std::string ms_or_dash(Ns ns) { return ns == 0 ? "-" : format_ms(ns); }
 
 std::string number_or_dash(std::uint64_t n) { return n == 0 ? "-" : format_count(n); }
 
-std::string headline(const SummaryReport& report) {
+std::string headline(const SummaryReport& report, const TextStyle& style) {
   const SummaryReport::StepRow& step = report.steps[report.chosen];
   std::string how = "the only step";
   if (report.steps.size() > 1) {
@@ -26,9 +26,9 @@ std::string headline(const SummaryReport& report) {
         fmt::format("{} of {} steps", report.chosen_by_user ? "one" : "the median", format_count(report.steps.size()));
   }
   how += fmt::format(" ({})", report.step_source);
-  std::string out =
-      fmt::format("{}\n{}: {} ms as traced, {}\n", report.file == "-" ? "standard input" : printable(report.file),
-                  printable(step.name), format_ms(step.duration), how);
+  const std::string what = fmt::format("{}: {} ms as traced, {}", printable(step.name), format_ms(step.duration), how);
+  const std::string out = fmt::format("{}\n{}\n", report.file == "-" ? "standard input" : printable(report.file),
+                                      wrap(what, style.width, 2, 0));
   std::string where = report.device.empty() ? std::string() : printable(report.device);
   const auto add = [&where](std::string text) { where += (where.empty() ? "" : ", ") + std::move(text); };
   if (report.rank && report.world_size) {
@@ -42,7 +42,7 @@ std::string headline(const SummaryReport& report) {
     add("no GPU work in this step");
   }
   if (report.samples_per_s) add(fmt::format("{:.1f} samples/s as traced", *report.samples_per_s));
-  return out + where + "\n";
+  return fmt::format("{}{}\n", out, wrap(where, style.width, 2, 0));
 }
 
 /// Rows of a table up to style.top, the rest as one note.
@@ -174,8 +174,9 @@ std::string ops_text(const SummaryReport& report, const TextStyle& style) {
                    number_or_dash(row.gpu_events), ms_or_dash(row.cpu_time)});
       },
       [](const SummaryReport::OpRow& row) { return row.gpu_time; });
-  return fmt::format("\n{}  Times are an operation's own, without operations inside it; (calls) stand outside any.\n",
-                     table.render(style));
+  return fmt::format("\n{}  {}\n", table.render(style),
+                     wrap("Times are an operation's own, without operations inside it; a (call) stands outside any.",
+                          style.width, 2, 2));
 }
 
 std::string kernels_text(const SummaryReport& report, const TextStyle& style) {
@@ -221,7 +222,7 @@ std::string memory_text(const SummaryReport& report, const TextStyle& style) {
 }  // namespace
 
 std::string to_text(const SummaryReport& report, const TextStyle& style) {
-  return headline(report) + steps_text(report, style) + lanes_text(report, style) + phases_text(report, style) +
+  return headline(report, style) + steps_text(report, style) + lanes_text(report, style) + phases_text(report, style) +
          layers_text(report, style) + ops_text(report, style) + kernels_text(report, style) +
          memory_text(report, style);
 }

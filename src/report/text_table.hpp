@@ -31,7 +31,7 @@ struct TableColumn {
 
 class TextTable {
  public:
-  static constexpr std::size_t kNarrowest = 16;
+  static constexpr std::size_t kNarrowest = 12;
   static constexpr std::size_t kBarWidth = 10;
 
   explicit TextTable(std::vector<TableColumn> columns, std::size_t indent = 2)
