@@ -23,6 +23,8 @@ std::uint32_t StepState::add_task(TaskKind kind, Ns cost, Ns measured, StringId 
   g.op.push_back(EventId{op});
   g.measured.push_back(measured);
   g.soft.push_back(Graph::kNoSoft);
+  g.work.push_back(Graph::kNoWork);
+  g.origin.push_back(Origin::kMeasured);
   return static_cast<std::uint32_t>(g.size() - 1);
 }
 
@@ -203,6 +205,8 @@ Graph repeat(const Graph& g, std::uint32_t copies) {
         out.op.push_back(g.op[t]);
         out.measured.push_back(g.measured[t]);
         out.soft.push_back(Graph::kNoSoft);
+        out.work.push_back(g.work[t]);
+        out.origin.push_back(g.origin[t]);
         if (g.soft[t] != Graph::kNoSoft) {
           SoftDependency soft = g.soft_dependencies[g.soft[t]];
           soft.from = TaskId{place(soft.from.value, copy)};

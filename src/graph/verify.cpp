@@ -14,9 +14,13 @@ tl::unexpected<Error> wrong(std::string message) {
 
 Status check_shape(const Graph& g) {
   const std::size_t n = g.size();
-  if (g.cost.size() != n || g.lane.size() != n || g.lane_lag.size() != n || g.soft.size() != n ||
-      g.launch.size() != n || g.in_degree.size() != n || g.dep_begin.size() != n + 1) {
-    return wrong("columns of different lengths");
+  for (const std::size_t size :
+       {g.cost.size(), g.lane_lag.size(), g.lane.size(), g.name.size(), g.phase.size(), g.layer.size(), g.launch.size(),
+        g.event.size(), g.op.size(), g.measured.size(), g.soft.size(), g.in_degree.size(), g.dep_begin.size() - 1}) {
+    if (size != n) return wrong("columns of different lengths");
+  }
+  for (const std::size_t size : {g.dep_lag.size(), g.dep_point.size(), g.dep_kind.size()}) {
+    if (size != g.dep_to.size()) return wrong("columns of dependencies of different lengths");
   }
   std::uint32_t at = 0;
   for (std::size_t l = 0; l < g.lanes.size(); ++l) {
@@ -33,7 +37,18 @@ Status check_shape(const Graph& g) {
                                         g.soft_dependencies[g.soft[t]].from.index() >= n)) {
       return wrong(fmt::format("task {} depends on a task that does not exist", t));
     }
+    if (g.launch[t].valid() && g.launch[t].index() >= n) {
+      return wrong(fmt::format("task {} is launched by a task that does not exist", t));
+    }
+    if (g.layer[t].valid() && g.layer[t].index() >= g.layers.size()) {
+      return wrong(fmt::format("task {} belongs to a layer that does not exist", t));
+    }
     if (g.dep_begin[t] > g.dep_begin[t + 1]) return wrong("dependencies out of order");
+  }
+  if (g.main_lane >= g.lanes.size()) return wrong("the main lane does not exist");
+  if (g.copies == 0) return wrong("no copy of the step");
+  for (const GraphLane& lane : g.lanes) {
+    if ((lane.end - lane.begin) % g.copies != 0) return wrong("copies of different lengths");
   }
   if (g.dep_begin[n] != g.dep_to.size()) return wrong("dependencies out of order");
   for (const std::uint32_t to : g.dep_to) {

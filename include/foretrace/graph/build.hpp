@@ -14,9 +14,12 @@ namespace foretrace::graph {
 class TraceIndex;
 
 struct BuildOptions {
-  /// Families left out, for ablation. kLane cannot be.
+  /// Families left out, for ablation: their edges go, waits stay out of the costs. kLane cannot be left out.
   std::set<DependencyKind> without;
   bool device_gaps = true;  ///< false: tasks of a stream follow each other without the device's own gap (ablation)
+  /// GPU tasks that started more than 20 µs after everything known to hold them back start after the usual distance
+  /// instead: what no rule explains then shows as an error of the replay rather than being kept as measured.
+  bool strict = false;
 };
 
 /// Builds graphs of a trace's steps; sorts and links the trace once, however many steps are asked for. The trace must

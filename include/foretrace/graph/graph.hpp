@@ -60,6 +60,15 @@ enum class Phase : std::uint8_t { kForward, kBackward, kOptimizer, kCommunicatio
 std::string_view to_string(Phase phase);
 inline constexpr std::size_t kPhases = 6;
 
+/// Where a cost comes from, from best known to least.
+enum class Origin : std::uint8_t {
+  kMeasured,  ///< as the trace shows it
+  kScaled,    ///< a measured cost times a factor
+  kModelled,  ///< from measured tables or fitted rates
+  kAnalytic,  ///< from a formula alone
+};
+std::string_view to_string(Origin origin);
+
 using LayerId = Id<struct LayerTag>;
 
 struct Layer {
@@ -111,6 +120,8 @@ class Graph {
   Column<EventId> op;             ///< the innermost operation it works for
   Column<Ns> measured;            ///< measured start, relative to the step's begin
   Column<std::uint32_t> soft;     ///< index into soft_dependencies, kNoSoft when none
+  Column<std::uint32_t> work;     ///< what it computes: a row of whoever describes it (hardware), kNoWork when nobody does
+  Column<Origin> origin;          ///< where its cost comes from
 
   // Dependencies by source.
   Column<std::uint32_t> dep_begin;  ///< size() + 1 offsets
@@ -122,6 +133,7 @@ class Graph {
   Column<std::uint32_t> in_degree;
 
   static constexpr std::uint32_t kNoSoft = 0xFFFF'FFFFu;
+  static constexpr std::uint32_t kNoWork = 0xFFFF'FFFFu;
   std::vector<SoftDependency> soft_dependencies;
   std::vector<GraphLane> lanes;
   std::vector<Layer> layers;
@@ -155,7 +167,7 @@ class Graph {
 /// The launch call that waits for task t to start because of the bounded queue of t's stream; invalid when none does.
 inline TaskId queued_behind(const Graph& g, std::uint32_t t) {
   const GraphLane& lane = g.lanes[g.lane[t]];
-  if (lane.queue_depth == 0 || t + lane.queue_depth >= lane.end) return TaskId{};
+  if (lane.queue_depth == 0 || lane.queue_depth >= lane.end - t) return TaskId{};
   const std::uint32_t later = t + lane.queue_depth;
   // The tasks of one CUDA-graph launch enter the queue together.
   return g.launch[later] == g.launch[later - 1] ? TaskId{} : g.launch[later];

@@ -229,6 +229,7 @@ void tile_other(StepState& s, std::uint32_t lane) {
     const std::uint32_t join = s.task_before(main_lane, b->join - s.begin + 1);
     if (starts >= s.graph.lanes[graph_lane].end || ends == kNone || ends < starts) continue;
     first_is_burst |= starts == first_task;
+    if (s.without(DependencyKind::kThread)) continue;
     s.depend(hand == kNone ? 0 : hand, starts, b->begin - b->hand, DependencyKind::kThread);
     if (join != kNone) {
       // The wait is the task that begins where the hole ends.
@@ -237,7 +238,9 @@ void tile_other(StepState& s, std::uint32_t lane) {
       if (s.graph.kind[wait] == TaskKind::kWait) s.depend(ends, wait, b->join - b->end, DependencyKind::kThread);
     }
   }
-  if (!first_is_burst) s.depend(0, first_task, first - s.begin, DependencyKind::kBorder);
+  if (!first_is_burst && !s.without(DependencyKind::kBorder)) {
+    s.depend(0, first_task, first - s.begin, DependencyKind::kBorder);
+  }
 }
 
 }  // namespace

@@ -150,16 +150,19 @@ class LagRule {
     const Ns lag = w.begin - binding.satisfied;
     const bool shared = (lag > kLongestGap || (graph && lag > kLongestGraphGap)) && share(i, binding.satisfied);
     if (shared) binding = {w.begin, Cause::kShare, kNone, w.begin};
-    if (!shared && lag > kOutlier && !is_queued_behind_border(i, call)) {
+    const bool unexplained = !shared && lag > kOutlier && !is_queued_behind_border(i, call);
+    if (unexplained) {
       ++s_.graph.notes.unexplained_lags;
       s_.graph.notes.unexplained_time += lag;
     }
+    // What the binding constraint keeps of its own distance.
+    const bool own_lag = s_.options.device_gaps && !(unexplained && s_.options.strict);
 
     for (const Constraint& c : all) {
       if (c.cause == Cause::kLaunch) continue;
       const Ns own = w.begin - c.satisfied;
       Ns distance = std::min(usual_gap(s_.gpu(c.source), w), own);
-      if (c.cause == binding.cause && c.source == binding.source && s_.options.device_gaps) distance = own;
+      if (c.cause == binding.cause && c.source == binding.source && own_lag) distance = own;
       if (c.cause == Cause::kStream) {
         s_.graph.lane_lag[work.task] = distance;
       } else {
@@ -186,8 +189,7 @@ class LagRule {
       s_.depend(from, work.task, launch_bound ? own : std::min(own, kLongestGap), DependencyKind::kLaunch, 0);
     } else {
       const Ns own = w.begin - call.end;
-      const bool keep = launch_bound && s_.options.device_gaps;
-      s_.depend(from, work.task, keep ? own : std::min(latency_, own), DependencyKind::kLaunch);
+      s_.depend(from, work.task, launch_bound && own_lag ? own : std::min(latency_, own), DependencyKind::kLaunch);
     }
   }
 
@@ -202,13 +204,17 @@ class LagRule {
   void place_border(std::uint32_t i) {
     const StepWork& work = s_.works[i];
     const GpuWork& w = s_.gpu(i);
-    if (work.border && w.call != kNone) {
+    const auto keep_place = [&] {
+      if (s_.without(DependencyKind::kBorder)) return;
       s_.depend(0, work.task, std::max<Ns>(0, w.begin - s_.begin), DependencyKind::kBorder);
+    };
+    if (work.border && w.call != kNone) {
+      keep_place();
       s_.graph.lane_lag[work.task] = 0;
       return;
     }
     if (work.previous == kNone) {
-      s_.depend(0, work.task, std::max<Ns>(0, w.begin - s_.begin), DependencyKind::kBorder);
+      keep_place();
       s_.graph.lane_lag[work.task] = w.before == kNone ? 0 : std::max<Ns>(0, w.begin - s_.index.work[w.before].end);
       return;
     }

@@ -25,7 +25,7 @@ std::vector<Ns> points_of_main(const StepState& s) {
 }  // namespace
 
 void find_bursts(StepState& s) {
-  if (s.main == kNone || s.without(DependencyKind::kThread)) return;
+  if (s.main == kNone) return;
   const std::vector<Ns> points = points_of_main(s);
   for (std::uint32_t lane = 0; lane < s.index.cpu.size(); ++lane) {
     if (lane == s.main || s.index.has_ops[lane] == 0 || !s.ours(lane)) continue;

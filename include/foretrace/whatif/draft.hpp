@@ -1,0 +1,136 @@
+#pragma once
+// The five primitives. A Draft is a list of changes to a graph: costs overridden, tasks removed, tasks and dependencies
+// added, lanes that choose their order. Nothing is rebuilt until commit(), and then once.
+//
+//   Draft d(graph);
+//   auto bn = d.select({.kind = TaskKind::kKernel, .op = "*batch_norm*"});
+//   d.scale(bn, 0.5);
+//   d.remove(d.select({.op = "aten::relu*"}), Draft::kWithLaunch);
+//   Graph changed = d.commit();
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "foretrace/graph/graph.hpp"
+#include "foretrace/simulate/simulate.hpp"
+#include "foretrace/trace/trace.hpp"
+
+namespace foretrace::whatif {
+
+using graph::DependencyKind;
+using graph::Graph;
+using graph::Phase;
+using graph::TaskKind;
+
+/// Tasks, ascending. Ids below graph.size() are the graph's; higher ones were inserted into this draft.
+using Selection = std::vector<std::uint32_t>;
+
+/// All given conditions must hold. Texts are globs (* and ?), case-sensitive.
+struct Query {
+  std::optional<TaskKind> kind;
+  bool gpu = false;                 ///< any GPU task
+  std::optional<Phase> phase;
+  std::string name;                 ///< task (kernel) name
+  std::string op;                   ///< any operation in the task's chain, innermost first
+  std::string layer;
+  std::optional<std::uint32_t> lane;
+  std::function<bool(std::uint32_t)> where;
+};
+
+/// "aten::*norm*" against "aten::batch_norm".
+bool glob_match(std::string_view pattern, std::string_view text);
+
+/// A GPU task to insert, with the CPU work that launches it.
+struct NewKernel {
+  std::string name;
+  Ns cost = 0;
+  Phase phase = Phase::kOther;
+  graph::LayerId layer;
+  TaskKind kind = TaskKind::kKernel;
+  std::uint32_t after_gpu = 0;       ///< placed behind this task on its stream
+  std::uint32_t after_cpu = 0;       ///< its launch is placed behind this task on its thread
+  Ns cpu_cost = 0;                   ///< of the launch with the operation around it; 0 and no_launch: rides on `launch_of`
+  std::optional<std::uint32_t> launch_of;  ///< share this call (a CUDA graph) instead of a launch of its own
+  std::uint32_t work = Graph::kNoWork;
+  graph::Origin origin = graph::Origin::kModelled;
+};
+
+class Draft {
+ public:
+  enum Removal : std::uint8_t { kTaskOnly, kWithLaunch };
+
+  /// `trace` resolves operation chains for Query::op; may be null, then only the innermost operation's name is known.
+  explicit Draft(const Graph& graph, const trace::Trace* trace = nullptr);
+
+  [[nodiscard]] Selection select(const Query& query) const;
+  void scale(const Selection& tasks, double factor);
+  void set(const Selection& tasks, Ns cost);
+  void set(std::uint32_t task, Ns cost, graph::Origin origin = graph::Origin::kModelled);
+  /// Removes tasks and links what is left. kWithLaunch: a GPU task takes its call and its operation's CPU time with it, as
+  /// far as nothing else is launched by them.
+  void remove(const Selection& tasks, Removal how = kTaskOnly);
+  /// Returns the id of the new GPU task; its launch call is id - 1 when it has one of its own.
+  std::uint32_t insert(const NewKernel& kernel);
+  /// CPU work behind a task of its lane.
+  std::uint32_t insert_cpu(std::uint32_t after, std::string name, Ns cost, Phase phase);
+  /// A zero-cost place behind a CPU task where it waits for others: add dependencies of kind kSync to it.
+  std::uint32_t insert_wait(std::uint32_t after, std::string name);
+  /// A new lane (a copy stream, a network channel) and a task at its end.
+  std::uint32_t add_lane(graph::GraphLaneKind kind, std::string name, std::int64_t device = -1);
+  std::uint32_t append(std::uint32_t lane, TaskKind kind, std::string name, Ns cost, Phase phase, graph::LayerId layer);
+  void depend(std::uint32_t from, std::uint32_t to, Ns lag, DependencyKind kind, std::uint32_t point = graph::kWhole);
+  /// Lane order is replaced by `policy` on the lanes it manages.
+  void schedule(std::shared_ptr<const simulate::Schedule> policy) { policy_ = std::move(policy); }
+  void set_lane_lag(std::uint32_t task, Ns lag);
+  void set_work(std::uint32_t task, std::uint32_t work);
+
+  [[nodiscard]] const Graph& base() const { return base_; }
+  [[nodiscard]] Ns cost(std::uint32_t task) const;
+  [[nodiscard]] bool removed(std::uint32_t task) const { return task < removed_.size() && removed_[task] != 0; }
+  [[nodiscard]] std::size_t changed() const { return changed_; }
+  [[nodiscard]] bool structural() const { return structural_; }
+  [[nodiscard]] std::shared_ptr<const simulate::Schedule> policy() const { return policy_; }
+
+  /// The changed graph. Cost-only drafts copy columns; structural ones rebuild once.
+  [[nodiscard]] Graph commit() const;
+
+ private:
+  struct NewTask {
+    TaskKind kind;
+    Ns cost;
+    std::string name;
+    Phase phase;
+    graph::LayerId layer;
+    std::uint32_t launch;     // id in this draft, or kNoTask
+    std::uint32_t after;      // id on the same lane, or kNoTask with `lane`
+    std::uint32_t lane;       // new lanes: graph.lanes.size() + i
+    std::uint32_t work;
+    graph::Origin origin;
+    Ns lane_lag;
+  };
+  static constexpr std::uint32_t kNoTask = 0xFFFF'FFFFu;
+
+  std::uint32_t add(NewTask task);
+  [[nodiscard]] std::uint32_t lane_of(std::uint32_t task) const;
+
+  const Graph& base_;
+  const trace::Trace* trace_;
+  Column<Ns> cost_;
+  std::vector<graph::Origin> origin_;
+  std::vector<std::uint8_t> removed_;
+  std::vector<NewTask> added_;
+  std::vector<graph::Dependency> dependencies_;
+  std::vector<graph::GraphLane> new_lanes_;
+  std::vector<std::string> new_lane_names_;
+  std::vector<std::pair<std::uint32_t, Ns>> lane_lags_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> works_;
+  std::shared_ptr<const simulate::Schedule> policy_;
+  std::size_t changed_ = 0;
+  bool structural_ = false;
+};
+
+}  // namespace foretrace::whatif

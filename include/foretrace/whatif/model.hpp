@@ -1,0 +1,42 @@
+#pragma once
+// Model: everything a what-if may look at and change about one step. The graph is the step without the profiler; works
+// describe its GPU tasks; facts are what the trace says about the training job.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "foretrace/graph/build.hpp"
+#include "foretrace/graph/graph.hpp"
+#include "foretrace/hardware/device.hpp"
+#include "foretrace/hardware/work.hpp"
+#include "foretrace/whatif/unprofiled.hpp"
+
+namespace foretrace::whatif {
+
+/// What CPU work around a launch costs in each phase, from this trace without the profiler: what an inserted kernel costs.
+struct LaunchCosts {
+  std::array<Ns, kCpuPhases> cpu_per_launch = {};  ///< operation overhead and call together
+};
+
+struct Model {
+  const trace::Trace* trace = nullptr;
+  graph::Graph graph;
+  std::vector<hardware::Work> works;   ///< rows of graph.work; grows as what-ifs add tasks
+  hardware::Device device;
+  LaunchCosts launches;
+  Unprofiled base;                     ///< how the profiler was undone, and what stays uncertain
+  std::int64_t parameter_elements = 0; ///< trained parameters, from the optimizer's kernels or memory; 0 when unknown
+  std::int64_t parameter_tensors = 0;
+  std::string optimizer;               ///< "Adam", "SGD", …; empty when none was seen
+  /// Set by what-ifs, read by later ones and by the report.
+  std::vector<std::string> applied;
+  std::vector<std::string> not_modelled;
+};
+
+/// The model of a trace's step, ready for what-ifs.
+Result<Model> make_model(const trace::Trace& trace, graph::Graph graph, std::optional<Ns> measured,
+                         const CpuPrior& prior = {});
+
+}  // namespace foretrace::whatif

@@ -1,0 +1,85 @@
+#pragma once
+// What-ifs: named changes of a step with parameters, described once. Help, Python signatures, `foretrace list whatifs`, the
+// documentation table and "did you mean" come from the description.
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "foretrace/base/result.hpp"
+#include "foretrace/whatif/draft.hpp"
+#include "foretrace/whatif/model.hpp"
+
+namespace foretrace::whatif {
+
+struct Parameter {
+  std::string name;      ///< "dtype"
+  std::string about;
+  std::string standard;  ///< value when not given; empty: required
+  std::vector<std::string> choices;  ///< the only values allowed, when not empty
+};
+
+/// Values of one use, checked against the description: every parameter is present.
+class Parameters {
+ public:
+  [[nodiscard]] const std::string& text(std::string_view name) const;
+  [[nodiscard]] double number(std::string_view name) const;      ///< checked when parsed
+  [[nodiscard]] std::vector<std::string> list(std::string_view name) const;  ///< split at '|'
+  [[nodiscard]] bool given(std::string_view name) const;
+  void set(std::string name, std::string value, bool given);
+
+ private:
+  std::map<std::string, std::pair<std::string, bool>, std::less<>> values_;
+};
+
+/// A change is written into `draft`; what it could not model goes to model.not_modelled. An error of code kDeclined means
+/// "does not apply here", with the reason.
+struct WhatIf {
+  std::string name;           ///< "fused-optimizer"
+  std::string about;          ///< one sentence
+  std::vector<Parameter> parameters;
+  std::string assumes;        ///< what has to hold
+  std::string source;         ///< paper or documentation
+  std::string not_modelled;   ///< what it leaves out
+  std::string needs;          ///< what the trace must hold: "shapes", "memory events", …
+  std::string code;           ///< how to switch it on in PyTorch, one line
+  bool validated = false;     ///< has truth rows (docs/accuracy.md)
+  Status (*apply)(Model& model, Draft& draft, const Parameters& parameters);
+};
+
+/// The catalogue, sorted by name. One file each under src/whatif/catalogue, one line each in catalogue.cpp.
+const std::vector<WhatIf>& catalogue();
+Result<const WhatIf*> find_whatif(std::string_view name);
+
+/// One use of a what-if as written: "amp", "batch:x=2", "checkpoint:layers='a,b'|c".
+struct Use {
+  const WhatIf* whatif = nullptr;
+  Parameters parameters;
+  std::string text;
+};
+Result<Use> parse_use(std::string_view text);
+
+/// The driver: applies uses in order, verifying the graph after each, and predicts the step.
+struct Prediction {
+  std::string whatif;            ///< "amp + fused-optimizer"
+  Ns step = 0, low = 0, high = 0;
+  double speedup = 1;
+  Ns gpu_time = 0;               ///< sum of kernels and copies
+  std::optional<std::int64_t> peak_bytes;
+  std::string origin;
+  std::vector<std::string> not_modelled;
+  bool validated = false;
+  struct Applied {
+    std::string text;
+    std::size_t changed = 0;     ///< tasks changed, added or removed
+    double seconds = 0;          ///< spent applying it
+  };
+  std::vector<Applied> steps;
+  std::string declined;          ///< the reason, when nothing could be predicted
+  graph::Graph graph;            ///< the changed graph, for export
+};
+Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured);
+
+}  // namespace foretrace::whatif

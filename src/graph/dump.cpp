@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "graph/text_form.hpp"
+
+namespace foretrace::graph {
+
+namespace {
+
+class Writer {
+ public:
+  explicit Writer(const Graph& g) : g_(g) {}
+
+  std::string run() {
+    write("{}\nstep {}", kTextHeader, quoted(g_.step_name));
+    number("traced", g_.traced);
+    number("main", g_.main_lane);
+    if (g_.last.valid()) write(" last={}", g_.last.value);
+    number("copies", g_.copies, 1);
+    if (g_.periodic) write(" periodic");
+    write("\nnotes");
+    for (const NoteKey& note : kNoteKeys) number(note.name, static_cast<std::int64_t>(g_.notes.*note.count));
+    number("unexplained_time", g_.notes.unexplained_time);
+    if (g_.notes.queue_depth_measured) write(" queue_depth_measured");
+    write("\n");
+    for (std::size_t l = 0; l < g_.layers.size(); ++l) {
+      const Layer& layer = g_.layers[l];
+      write("layer {} {} {}{}\n", l, quoted(g_.strings[layer.name]), quoted(g_.strings[layer.type]),
+            layer.synthetic ? " synthetic" : "");
+    }
+    for (const GraphLane& lane : g_.lanes) {
+      write("lane {} {}", kLaneKindNames[static_cast<std::size_t>(lane.kind)], quoted(g_.strings[lane.name]));
+      if (lane.trace_lane.valid()) write(" trace={}", lane.trace_lane.value);
+      number("device", lane.device, -1);
+      number("stream", lane.stream, -1);
+      number("queue", lane.queue_depth);
+      number("queue_lag", lane.queue_lag);
+      write("\n");
+      for (std::uint32_t t = lane.begin; t < lane.end; ++t) task(t);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  template <class... Args>
+  void write(fmt::format_string<Args...> text, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), text, std::forward<Args>(args)...);
+  }
+
+  void number(std::string_view key, std::int64_t value, std::int64_t usual = 0) {
+    if (value != usual) write(" {}={}", key, value);
+  }
+
+  static std::string quoted(std::string_view text) {
+    std::string out = "\"";
+    for (const char c : text) {
+      if (c == '"' || c == '\\') out += '\\';
+      if (static_cast<unsigned char>(c) < 0x20) {
+        out += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
+      } else {
+        out += c;
+      }
+    }
+    return out + '"';
+  }
+
+  void task(std::uint32_t t) {
+    write("task {} {}", t, to_string(g_.kind[t]));
+    if (g_.name[t].valid() && g_.name[t].value != 0) write(" {}", quoted(g_.task_name(t)));
+    number("cost", g_.cost[t]);
+    number("lag", g_.lane_lag[t]);
+    number("at", g_.measured[t]);
+    if (g_.phase[t] != Phase::kOther) write(" phase={}", to_string(g_.phase[t]));
+    if (g_.layer[t].valid()) write(" layer={}", g_.layer[t].value);
+    if (g_.launch[t].valid()) write(" launch={}", g_.launch[t].value);
+    if (g_.event[t].valid()) write(" event={}", g_.event[t].value);
+    if (g_.op[t].valid()) write(" op={}", g_.op[t].value);
+    write("\n");
+    if (g_.soft[t] != Graph::kNoSoft) {
+      const SoftDependency& soft = g_.soft_dependencies[g_.soft[t]];
+      write("< {} share", soft.from.value);
+      number("lag", soft.lag);
+      number("point", soft.point, kWhole);
+      number("slack", soft.slack);
+      write("\n");
+    }
+    for (std::uint32_t d = g_.dep_begin[t]; d < g_.dep_begin[t + 1]; ++d) {
+      if (g_.dep_kind[d] == DependencyKind::kShare) continue;  // told by the line of the task that waits
+      write("> {} {}", g_.dep_to[d], to_string(g_.dep_kind[d]));
+      number("lag", g_.dep_lag[d]);
+      number("point", g_.dep_point[d], kWhole);
+      write("\n");
+    }
+  }
+
+  const Graph& g_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string dump(const Graph& graph) { return Writer(graph).run(); }
+
+}  // namespace foretrace::graph
