@@ -87,6 +87,17 @@ class Draft {
   void schedule(std::shared_ptr<const simulate::Schedule> policy) { policy_ = std::move(policy); }
   void set_lane_lag(std::uint32_t task, Ns lag);
   void set_work(std::uint32_t task, std::uint32_t work);
+  /// Another call launches this GPU task (a CUDA graph); its dependency on the old call is dropped.
+  void set_launch(std::uint32_t task, std::uint32_t call, Ns lag);
+  /// The step no longer ends with everything done: its length becomes the distance between two steps in a row.
+  void make_periodic() {
+    periodic_ = structural_ = true;
+    ++changed_;
+  }
+  /// Copies tasks with the dependencies and launches among them. On each lane the copies follow the lane's last task of
+  /// `behind` (or keep their order behind their originals' lane end when it has none). Returns draft ids, in order of
+  /// `tasks`.
+  std::vector<std::uint32_t> clone(const Selection& tasks, const std::vector<std::uint32_t>& behind, double factor = 1);
 
   [[nodiscard]] const Graph& base() const { return base_; }
   [[nodiscard]] Ns cost(std::uint32_t task) const;
@@ -128,6 +139,8 @@ class Draft {
   std::vector<std::string> new_lane_names_;
   std::vector<std::pair<std::uint32_t, Ns>> lane_lags_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> works_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> launches_;  // task, new call
+  bool periodic_ = false;
   std::shared_ptr<const simulate::Schedule> policy_;
   std::size_t changed_ = 0;
   bool structural_ = false;

@@ -14,11 +14,16 @@
 
 namespace foretrace::whatif {
 
+enum class ParameterType : std::uint8_t { kText, kNumber };
+
 struct Parameter {
   std::string name;      ///< "dtype"
   std::string about;
-  std::string standard;  ///< value when not given; empty: required
-  std::vector<std::string> choices;  ///< the only values allowed, when not empty
+  std::string standard = {};  ///< value when not given
+  std::vector<std::string> choices = {};  ///< the only values allowed, when not empty
+  ParameterType type = ParameterType::kText;
+  bool required = false;
+  double minimum = 0;    ///< numbers must be greater
 };
 
 /// Values of one use, checked against the description: every parameter is present.

@@ -1,0 +1,20 @@
+#include "whatif/catalogue/catalogue.hpp"
+
+#include <algorithm>
+
+namespace foretrace::whatif {
+
+const std::vector<WhatIf>& catalogue() {
+  static const std::vector<WhatIf> kAll = [] {
+    std::vector<WhatIf> all = {
+        accumulate_whatif(),        batch_whatif(),    checkpoint_whatif(),
+        cpu_whatif(),               cuda_graph_whatif(), duration_whatif(),
+        foreach_optimizer_whatif(), fused_optimizer_whatif(), no_sync_whatif(),
+    };
+    std::sort(all.begin(), all.end(), [](const WhatIf& a, const WhatIf& b) { return a.name < b.name; });
+    return all;
+  }();
+  return kAll;
+}
+
+}  // namespace foretrace::whatif

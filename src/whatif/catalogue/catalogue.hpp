@@ -1,0 +1,18 @@
+#pragma once
+// Every what-if of the catalogue, one function and one file each. The list is in catalogue.cpp.
+
+#include "foretrace/whatif/whatif.hpp"
+
+namespace foretrace::whatif {
+
+WhatIf accumulate_whatif();
+WhatIf batch_whatif();
+WhatIf checkpoint_whatif();
+WhatIf cpu_whatif();
+WhatIf cuda_graph_whatif();
+WhatIf duration_whatif();
+WhatIf foreach_optimizer_whatif();
+WhatIf fused_optimizer_whatif();
+WhatIf no_sync_whatif();
+
+}  // namespace foretrace::whatif

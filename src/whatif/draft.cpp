@@ -1,0 +1,257 @@
+#include "foretrace/whatif/draft.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace foretrace::whatif {
+
+bool glob_match(std::string_view pattern, std::string_view text) {
+  // Iterative with one backtrack point: the last '*' seen.
+  std::size_t p = 0;
+  std::size_t t = 0;
+  std::size_t star = std::string_view::npos;
+  std::size_t mark = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p;
+      ++t;
+    } else if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      mark = t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++mark;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+namespace {
+
+// A glob over a table of names, each name matched once however many tasks bear it.
+class NameMatch {
+ public:
+  NameMatch(const StringTable& names, const std::string& pattern) : known_(names.size(), -1), names_(names), pattern_(pattern) {}
+  bool operator()(StringId id) {
+    std::int8_t& k = known_[id.index()];
+    if (k < 0) k = glob_match(pattern_, names_[id]) ? 1 : 0;
+    return k != 0;
+  }
+
+ private:
+  std::vector<std::int8_t> known_;
+  const StringTable& names_;
+  const std::string& pattern_;
+};
+
+}  // namespace
+
+Draft::Draft(const Graph& graph, const trace::Trace* trace) : base_(graph), trace_(trace) {}
+
+Selection Draft::select(const Query& q) const {
+  Selection found;
+  const Graph& g = base_;
+  NameMatch name(g.strings, q.name);
+  std::vector<std::int8_t> layers(g.layers.size(), -1);
+  const StringTable none;
+  NameMatch op(trace_ != nullptr ? trace_->strings : none, q.op);
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (removed(t)) continue;
+    if (q.kind && g.kind[t] != *q.kind) continue;
+    if (q.gpu && !graph::is_gpu(g.kind[t])) continue;
+    if (q.phase && g.phase[t] != *q.phase) continue;
+    if (q.lane && g.lane[t] != *q.lane) continue;
+    if (!q.name.empty() && !name(g.name[t])) continue;
+    if (!q.layer.empty()) {
+      if (!g.layer[t].valid()) continue;
+      std::int8_t& k = layers[g.layer[t].index()];
+      if (k < 0) k = glob_match(q.layer, g.strings[g.layers[g.layer[t].index()].name]) ? 1 : 0;
+      if (k == 0) continue;
+    }
+    if (!q.op.empty()) {
+      if (trace_ == nullptr || !g.op[t].valid() || !op(trace_->events.name[g.op[t].index()])) continue;
+    }
+    if (q.where && !q.where(t)) continue;
+    found.push_back(t);
+  }
+  return found;
+}
+
+Ns Draft::cost(std::uint32_t task) const {
+  if (task >= base_.size()) return added_[task - base_.size()].cost;
+  return cost_.empty() ? base_.cost[task] : cost_[task];
+}
+
+void Draft::set(std::uint32_t task, Ns cost, graph::Origin origin) {
+  ++changed_;
+  if (task >= base_.size()) {
+    added_[task - base_.size()].cost = cost;
+    added_[task - base_.size()].origin = origin;
+    return;
+  }
+  if (cost_.empty()) {
+    cost_.append(base_.cost.data(), base_.size());
+    origin_.assign(base_.origin.begin(), base_.origin.end());
+  }
+  cost_[task] = std::max<Ns>(0, cost);
+  origin_[task] = std::max(origin_[task], origin);
+}
+
+void Draft::set(const Selection& tasks, Ns cost) {
+  for (const std::uint32_t t : tasks) set(t, cost);
+}
+
+void Draft::scale(const Selection& tasks, double factor) {
+  for (const std::uint32_t t : tasks) {
+    set(t, static_cast<Ns>(std::llround(static_cast<double>(cost(t)) * factor)), graph::Origin::kScaled);
+  }
+}
+
+void Draft::remove(const Selection& tasks, Removal how) {
+  if (tasks.empty()) return;
+  const Graph& g = base_;
+  structural_ = true;
+  if (removed_.empty()) removed_.assign(g.size(), 0);
+  for (const std::uint32_t t : tasks) {
+    if (t < g.size() && removed_[t] == 0) {
+      removed_[t] = 1;
+      ++changed_;
+    }
+  }
+  if (how == kTaskOnly) return;
+  // Calls that launched nothing else any more, and the CPU time of operations that launch nothing any more.
+  std::vector<std::uint32_t> left(g.size(), 0);
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (g.launch[t].valid() && removed_[t] == 0) ++left[g.launch[t].index()];
+  }
+  std::vector<std::uint32_t> ops;
+  for (const std::uint32_t t : tasks) {
+    if (t >= g.size() || !g.launch[t].valid()) continue;
+    const std::uint32_t call = g.launch[t].value;
+    if (left[call] > 0 || removed_[call] != 0) continue;
+    removed_[call] = 1;
+    ++changed_;
+    if (g.op[call].valid()) ops.push_back(g.op[call].value);
+  }
+  std::sort(ops.begin(), ops.end());
+  ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
+  for (std::uint32_t t = 0; t < g.size(); ++t) {  // an operation that still launches something keeps its time
+    if (g.kind[t] != TaskKind::kCall || removed_[t] != 0 || left[t] == 0 || !g.op[t].valid()) continue;
+    const auto it = std::lower_bound(ops.begin(), ops.end(), g.op[t].value);
+    if (it != ops.end() && *it == g.op[t].value) ops.erase(it);
+  }
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (g.kind[t] == TaskKind::kCpu && removed_[t] == 0 && g.op[t].valid() &&
+        std::binary_search(ops.begin(), ops.end(), g.op[t].value)) {
+      removed_[t] = 1;
+      ++changed_;
+    }
+  }
+}
+
+std::uint32_t Draft::lane_of(std::uint32_t task) const {
+  return task < base_.size() ? base_.lane[task] : added_[task - base_.size()].lane;
+}
+
+std::uint32_t Draft::add(NewTask task) {
+  structural_ = true;
+  ++changed_;
+  if (task.after != kNoTask) task.lane = lane_of(task.after);
+  added_.push_back(std::move(task));
+  return static_cast<std::uint32_t>(base_.size() + added_.size() - 1);
+}
+
+std::uint32_t Draft::insert(const NewKernel& k) {
+  std::uint32_t launch = k.launch_of.value_or(kNoTask);
+  if (!k.launch_of) {
+    launch = add({TaskKind::kCall, k.cpu_cost, "launch of " + k.name, k.phase, k.layer, kNoTask, k.after_cpu, 0,
+                  Graph::kNoWork, graph::Origin::kModelled, 0});
+  }
+  // The gap a kernel of this stream usually follows its predecessor with.
+  const std::uint32_t neighbour = k.after_gpu;
+  const Ns lag = neighbour < base_.size() ? std::clamp<Ns>(base_.lane_lag[neighbour], 0, 2000) : 1200;
+  const std::uint32_t id =
+      add({k.kind, k.cost, k.name, k.phase, k.layer, launch, k.after_gpu, 0, k.work, k.origin, lag});
+  constexpr Ns kLaunchLatency = 1500;  // an idle stream starts a kernel this long after its launch returned
+  depend(launch, id, k.launch_of ? 0 : kLaunchLatency, DependencyKind::kLaunch);
+  return id;
+}
+
+std::uint32_t Draft::insert_cpu(std::uint32_t after, std::string name, Ns cost, Phase phase) {
+  return add({TaskKind::kCpu, cost, std::move(name), phase, graph::LayerId{}, kNoTask, after, 0, Graph::kNoWork,
+              graph::Origin::kModelled, 0});
+}
+
+std::uint32_t Draft::insert_wait(std::uint32_t after, std::string name) {
+  const Phase phase = after < base_.size() ? base_.phase[after] : added_[after - base_.size()].phase;
+  return add({TaskKind::kWait, 0, std::move(name), phase, graph::LayerId{}, kNoTask, after, 0, Graph::kNoWork,
+              graph::Origin::kModelled, 0});
+}
+
+std::uint32_t Draft::add_lane(graph::GraphLaneKind kind, std::string name, std::int64_t device) {
+  graph::GraphLane lane;
+  lane.kind = kind;
+  lane.device = device;
+  new_lanes_.push_back(lane);
+  new_lane_names_.push_back(std::move(name));
+  structural_ = true;
+  return static_cast<std::uint32_t>(base_.lanes.size() + new_lanes_.size() - 1);
+}
+
+std::uint32_t Draft::append(std::uint32_t lane, TaskKind kind, std::string name, Ns cost, Phase phase,
+                            graph::LayerId layer) {
+  return add({kind, cost, std::move(name), phase, layer, kNoTask, kNoTask, lane, Graph::kNoWork,
+              graph::Origin::kModelled, 0});
+}
+
+void Draft::depend(std::uint32_t from, std::uint32_t to, Ns lag, DependencyKind kind, std::uint32_t point) {
+  structural_ = true;
+  dependencies_.push_back({from, to, lag, point, kind});
+}
+
+void Draft::set_lane_lag(std::uint32_t task, Ns lag) {
+  lane_lags_.emplace_back(task, lag);
+  ++changed_;
+}
+
+void Draft::set_launch(std::uint32_t task, std::uint32_t call, Ns lag) {
+  launches_.emplace_back(task, call);
+  // Counted from the call's begin: the length of a graph launch says nothing about when its kernels start.
+  depend(call, task, lag, DependencyKind::kLaunch, 0);
+  ++changed_;
+}
+
+std::vector<std::uint32_t> Draft::clone(const Selection& tasks, const std::vector<std::uint32_t>& behind, double factor) {
+  const Graph& g = base_;
+  std::vector<std::uint32_t> anchor(g.lanes.size() + new_lanes_.size(), kNoTask);
+  for (const std::uint32_t t : behind) anchor[lane_of(t)] = t;
+  std::vector<std::uint32_t> copy_of(g.size(), kNoTask);
+  std::vector<std::uint32_t> copies;
+  for (const std::uint32_t t : tasks) {
+    const std::uint32_t lane = g.lane[t];
+    if (anchor[lane] == kNoTask) anchor[lane] = g.lanes[lane].end - 1;
+    const Ns cost_here = static_cast<Ns>(std::llround(static_cast<double>(cost(t)) * (graph::is_gpu(g.kind[t]) ? factor : 1)));
+    const std::uint32_t id = add({g.kind[t], cost_here, std::string(g.task_name(t)), g.phase[t], g.layer[t], kNoTask,
+                                  anchor[lane], 0, g.work[t], graph::Origin::kScaled, g.lane_lag[t]});
+    anchor[lane] = id;
+    copy_of[t] = id;
+    copies.push_back(id);
+  }
+  for (const std::uint32_t t : tasks) {
+    if (g.launch[t].valid() && copy_of[g.launch[t].index()] != kNoTask) {
+      added_[copy_of[t] - g.size()].launch = copy_of[g.launch[t].index()];
+    }
+    for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
+      if (g.dep_kind[d] == DependencyKind::kShare || copy_of[g.dep_to[d]] == kNoTask) continue;
+      depend(copy_of[t], copy_of[g.dep_to[d]], g.dep_lag[d], g.dep_kind[d], g.dep_point[d]);
+    }
+  }
+  return copies;
+}
+
+void Draft::set_work(std::uint32_t task, std::uint32_t work) { works_.emplace_back(task, work); }
+
+}  // namespace foretrace::whatif

@@ -1,0 +1,115 @@
+#include "foretrace/whatif/model.hpp"
+
+#include <algorithm>
+
+namespace foretrace::whatif {
+
+using graph::Graph;
+using graph::Phase;
+using graph::TaskKind;
+
+namespace {
+
+LaunchCosts launch_costs(const Graph& g, const CpuPrior& prior) {
+  std::array<Ns, kCpuPhases> time = {};
+  std::array<std::int64_t, kCpuPhases> count = {};
+  std::vector<char> launches(g.size(), 0);
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (g.launch[t].valid()) launches[g.launch[t].index()] = 1;
+  }
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t])) continue;
+    const auto p = static_cast<std::size_t>(cpu_phase(g, t));
+    time[p] += g.cost[t];
+    count[p] += launches[t];
+  }
+  LaunchCosts costs;
+  for (std::size_t p = 0; p < kCpuPhases; ++p) {
+    // A phase with few launches says more about its Python than about launching.
+    costs.cpu_per_launch[p] = count[p] > static_cast<std::int64_t>(prior.fewest_launches)
+                                  ? std::min(prior.per_launch[p], time[p] / count[p])
+                                  : prior.per_launch[p];
+  }
+  return costs;
+}
+
+// "Optimizer.step#Adam.step" -> "Adam"
+std::string optimizer_name(const trace::Trace& trace) {
+  constexpr std::string_view kPrefix = "Optimizer.step#";
+  for (std::uint32_t s = 0; s < trace.strings.size(); ++s) {
+    std::string_view name = trace.strings[StringId{s}];
+    if (!name.starts_with(kPrefix)) continue;
+    name.remove_prefix(kPrefix.size());
+    return std::string(name.substr(0, name.find('.')));
+  }
+  return {};
+}
+
+std::int64_t elements(const std::vector<std::int64_t>& shape) {
+  std::int64_t n = 1;
+  for (const std::int64_t d : shape) n *= std::max<std::int64_t>(0, d);
+  return n;
+}
+
+// Parameters by the optimizer operation that touches each of them once, whichever the implementation has.
+void count_parameters(Model& m) {
+  constexpr std::string_view kOnce[] = {"aten::_fused_adam_",       "aten::_fused_adamw_",      "aten::_fused_sgd_",
+                                        "aten::_foreach_addcdiv_",  "aten::_foreach_add_",      "aten::addcdiv_",
+                                        "aten::add_"};
+  const trace::Trace& t = *m.trace;
+  for (const std::string_view op : kOnce) {
+    std::vector<std::uint32_t> seen;
+    std::int64_t total = 0;
+    std::int64_t tensors = 0;
+    for (std::size_t k = 0; k < m.graph.size(); ++k) {
+      if (m.graph.kind[k] != TaskKind::kCall || m.graph.phase[k] != Phase::kOptimizer || !m.graph.op[k].valid()) continue;
+      const std::uint32_t e = m.graph.op[k].value;
+      if (t.name(e) != op || (!seen.empty() && seen.back() == e)) continue;
+      seen.push_back(e);
+      const trace::OpInputs* inputs = t.args.inputs(t.events.args[e]);
+      if (inputs == nullptr || !inputs->dims.valid()) continue;
+      const bool list = op.find("foreach") != std::string_view::npos || op.find("fused") != std::string_view::npos;
+      const auto shapes = trace::parse_shapes(t.strings[inputs->dims]);
+      if (!list && !shapes.empty()) {
+        total += elements(shapes.front());
+        ++tensors;
+      }
+      if (list && op.find("fused") != std::string_view::npos) {
+        // Four or five lists of equal length: parameters, gradients, two states, steps.
+        const std::size_t lists = op.find("sgd") != std::string_view::npos ? 3 : 5;
+        for (std::size_t i = 0; i < shapes.size() / lists; ++i) total += elements(shapes[i]);
+        tensors += static_cast<std::int64_t>(shapes.size() / lists);
+      } else if (list) {
+        const std::size_t lists = op.find("addcdiv") != std::string_view::npos ? 3 : 2;
+        for (std::size_t i = 0; i < shapes.size() / lists; ++i) total += elements(shapes[i]);
+        tensors += static_cast<std::int64_t>(shapes.size() / lists);
+      }
+    }
+    if (total > 0) {
+      m.parameter_elements = total;
+      m.parameter_tensors = tensors;
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+Result<Model> make_model(const trace::Trace& trace, Graph graph, std::optional<Ns> measured, const CpuPrior& prior) {
+  Model m;
+  m.trace = &trace;
+  m.base = unprofiled(graph, measured, prior);
+  m.graph = apply(graph, m.base.factors, prior);
+  m.launches = launch_costs(m.graph, prior);
+  m.works = hardware::describe_work(trace, m.graph);
+  if (auto match = hardware::device_of(trace)) {
+    m.device = match->device;
+  } else {
+    m.not_modelled.push_back("the GPU is unknown: " + match.error().message);
+  }
+  m.optimizer = optimizer_name(trace);
+  count_parameters(m);
+  return m;
+}
+
+}  // namespace foretrace::whatif
