@@ -8,6 +8,7 @@ const std::vector<Verb>& verbs() {
   static const std::vector<Verb> list{
       doctor_verb(),
       summary_verb(),
+      replay_verb(),
       list_verb(),
       completion_verb(),
   };

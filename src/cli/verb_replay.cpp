@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include "cli/errors.hpp"
+#include "cli/traces.hpp"
+#include "cli/verbs.hpp"
+#include "foretrace/report/replay.hpp"
+
+namespace foretrace::cli {
+namespace {
+
+using Outcome = Result<report::ReplayReport>;
+
+Outcome replay_file(const std::string& file, const Request& request) {
+  FORETRACE_TRY(const trace::Trace trace, trace::load(file, request.load));
+  report::ReplayOptions options;
+  options.step = request.values.integer("step");
+  options.measured_ms = request.values.number("measured-ms");
+  options.progress = request.load.progress;
+  return report::replay(trace, trace::find_steps(trace), options);
+}
+
+// A file that cannot be read fails the command; one without a step only when there is no other.
+int exit_code_of(const std::vector<Outcome>& outcomes) {
+  int code = kDone;
+  bool answered = false;
+  for (const Outcome& outcome : outcomes) {
+    answered |= outcome.has_value();
+    if (!outcome && outcome.error().code != ErrorCode::kDeclined) code = exit_code(outcome.error());
+  }
+  return code != kDone ? code : answered ? kDone : kDeclined;
+}
+
+std::string json_of(const std::vector<Outcome>& outcomes) {
+  std::string out;
+  report::JsonWriter json(out, 3);
+  json.begin_object().member("schema", 1).member("verb", "replay");
+  for (const Outcome& outcome : outcomes) {
+    if (!outcome) continue;
+    report::write_members(json, *outcome);
+    break;
+  }
+  json.key("traces").begin_array();
+  for (const Outcome& outcome : outcomes) {
+    outcome ? report::write_json(json, *outcome) : write_error(json, outcome.error());
+  }
+  json.end_array().end_object();
+  return out + "\n";
+}
+
+Result<Answer> run_replay(const Request& request) {
+  std::vector<Outcome> outcomes;
+  if (request.values.integer("rank")) {
+    FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
+    report::ReplayOptions options{request.values.integer("step"), request.values.number("measured-ms"),
+                                  request.load.progress};
+    outcomes.push_back(report::replay(trace, trace::find_steps(trace), options));
+  } else {
+    FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
+    // One trace at a time: a folder may hold more than fits the memory.
+    for (const std::string& file : files) outcomes.push_back(replay_file(file, request));
+  }
+  if (outcomes.size() == 1) {
+    if (!outcomes[0]) return forward(outcomes[0]);
+    return Answer{request.json ? to_json(*outcomes[0]) : to_text(*outcomes[0], request.style)};
+  }
+  Answer answer;
+  answer.exit_code = exit_code_of(outcomes);
+  if (request.json) {
+    answer.body = json_of(outcomes);
+    return answer;
+  }
+  for (const Outcome& outcome : outcomes) {
+    if (!answer.body.empty()) answer.body += fmt::format("\n{}\n", std::string(request.style.width, '-'));
+    answer.body +=
+        outcome ? report::to_text(*outcome, request.style) : fmt::format("error: {}\n", error_text(outcome.error()));
+  }
+  return answer;
+}
+
+}  // namespace
+
+const Verb& replay_verb() {
+  static const Verb kVerb{
+      .name = "replay",
+      .about = "simulate the steps unchanged and compare with the trace",
+      .details =
+          "Builds the graph of every step, simulates it, and shows how far the simulated step and the simulated starts of "
+          "kernels are from the traced ones: what a prediction from the same graph can be trusted with. Then the step as "
+          "it runs without the profiler, with low and high (10th and 90th percentile), and what holds it up. Work that "
+          "outlives its step is simulated in several copies until the period repeats.",
+      .arguments =
+          {{"TRACE", "trace files, folders with one file per rank, or - for standard input", 1, Argument::kAny, {}}},
+      .options = {{"step", 0, ValueType::kInteger, "N", "all steps", "only the step named ProfilerStep#N", {}, {}},
+                  {"measured-ms",
+                   0,
+                   ValueType::kNumber,
+                   "X",
+                   "what the recorder stored",
+                   "the time of a step without the profiler, to calibrate on",
+                   {},
+                   0.001},
+                  {"rank", 0, ValueType::kInteger, "R", "all", "only the trace of this rank", {}, 0.0}},
+      .examples = {{"foretrace replay trace.json.gz", "all steps of a trace"},
+                   {"foretrace replay trace.json.gz --measured-ms 71.3", "with the time a step really takes"},
+                   {"foretrace replay traces/", "all ranks of a job, one after another"},
+                   {"foretrace replay trace.json.gz --json | jq '.steps[].error_pct'", "for scripts"}},
+      .reads_traces = true,
+      .picks_step = false,
+      .run = run_replay};
+  return kVerb;
+}
+
+}  // namespace foretrace::cli

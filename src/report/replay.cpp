@@ -1,0 +1,153 @@
+#include "foretrace/report/replay.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "report/step_analysis.hpp"
+#include "report/step_graphs.hpp"
+#include "report/text.hpp"
+
+namespace foretrace::report {
+namespace {
+
+using graph::Graph;
+using trace::kAbsent;
+
+ReplayReport::StepRow row_of(const StepAnalysis& a, const trace::Step& step) {
+  ReplayReport::StepRow row;
+  row.name = step.name;
+  row.number = step.number;
+  row.traced = a.traced();
+  row.replayed = a.replayed();
+  row.error_pct = a.error_pct();
+  if (a.starts) {
+    row.start_error_p50 = a.starts->p50;
+    row.start_error_p95 = a.starts->p95;
+  }
+  row.copies = a.state.copies;
+  row.settled = a.state.settled;
+  row.tasks = a.graph.size();
+  row.dependencies = a.graph.dependencies();
+  for (const graph::TaskKind kind : a.graph.kind) row.gpu_tasks += graph::is_gpu(kind) ? 1u : 0u;
+  row.notes = a.graph.notes;
+  row.breakdown = a.breakdown;
+  row.bounds = a.bounds;
+  return row;
+}
+
+// The median by length; of an even count the lower one.
+std::size_t median_row(const std::vector<ReplayReport::StepRow>& rows) {
+  std::vector<std::size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return rows[a].traced < rows[b].traced; });
+  return order[(order.size() - 1) / 2];
+}
+
+}  // namespace
+
+double ReplayReport::mean_abs_error_pct() const {
+  double sum = 0;
+  for (const StepRow& row : steps) sum += std::abs(row.error_pct);
+  return steps.empty() ? 0 : sum / static_cast<double>(steps.size());
+}
+
+Graph::Notes ReplayReport::notes() const {
+  Graph::Notes all;
+  for (const StepRow& row : steps) {
+    all.refuted_waits += row.notes.refuted_waits;
+    all.unexplained_lags += row.notes.unexplained_lags;
+    all.unexplained_time += row.notes.unexplained_time;
+    all.dropped_soft += row.notes.dropped_soft;
+    all.border_tasks += row.notes.border_tasks;
+    // These are counted over the whole trace.
+    all.orphans = std::max(all.orphans, row.notes.orphans);
+    all.early_kernels = std::max(all.early_kernels, row.notes.early_kernels);
+    all.foreign_events = std::max(all.foreign_events, row.notes.foreign_events);
+    all.queue_depth_measured |= row.notes.queue_depth_measured;
+  }
+  return all;
+}
+
+Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps, const ReplayOptions& options) {
+  FORETRACE_TRY(const StepGraphs graphs, StepGraphs::open(trace, steps));
+  const std::vector<trace::Step>& all = graphs.steps().steps;
+  std::vector<std::size_t> wanted(all.size());
+  std::iota(wanted.begin(), wanted.end(), std::size_t{0});
+  if (options.step) {
+    FORETRACE_TRY(const std::size_t one, graphs.steps().by_number(*options.step));
+    wanted = {one};
+  }
+  ReplayReport report;
+  report.file = trace.path;
+  report.format = trace.format;
+  report.step_source = trace::describe(graphs.steps().source);
+  report.from_export = graphs.embedded();
+  if (trace.distributed.rank != kAbsent) report.rank = trace.distributed.rank;
+  if (trace.distributed.world_size != kAbsent) report.world_size = trace.distributed.world_size;
+
+  std::vector<std::size_t> built;
+  for (const std::size_t i : wanted) {
+    if (options.progress) options.progress("replaying " + trace.path, built.size(), wanted.size());
+    Result<Graph> graph = graphs.graph(i);
+    if (!graph) {
+      if (graph.error().code == ErrorCode::kInternal) return forward(graph);
+      report.left_out.push_back({all[i].name, graph.error().message});
+      continue;
+    }
+    report.steps.push_back(row_of(analyse(std::move(*graph)), all[i]));
+    built.push_back(i);
+  }
+  if (built.empty()) {
+    const std::string why = report.left_out.empty() ? "the trace holds no event with a duration" : report.left_out[0].reason;
+    return tl::unexpected(Error{ErrorCode::kDeclined, "there is no step to replay: " + why, trace.path, Error::kNoOffset,
+                                "`foretrace doctor` shows what the file does hold"});
+  }
+  report.chosen = median_row(report.steps);
+  const bool told = options.measured_ms.has_value();
+  report.measured = told ? std::optional(static_cast<Ns>(std::llround(*options.measured_ms * 1e6))) : recorded_step(trace);
+  FORETRACE_TRY(const Graph chosen, graphs.graph(built[report.chosen]));
+  report.unprofiled = whatif::unprofiled(chosen, report.measured);
+  if (report.measured && !told) report.unprofiled.origin = "recorder";
+  report.bottleneck = simulate::bottleneck(report.steps[report.chosen].breakdown);
+  report.unprofiled_bottleneck = bottleneck_without_profiler(chosen, report.unprofiled);
+  return report;
+}
+
+std::vector<std::string> sentences(const Graph::Notes& n) {
+  std::vector<std::string> out;
+  if (n.unexplained_lags > 0) {
+    out.push_back(fmt::format("{} started over 20 us late without a known cause, {} ms in all; kept as measured, so that "
+                              "no what-if shortens them",
+                              plural(n.unexplained_lags, "GPU task"), format_ms(n.unexplained_time)));
+  }
+  if (n.refuted_waits > 0) {
+    out.push_back(fmt::format("{} inferred from the order of calls and contradicted by the measured times: left out",
+                              plural(n.refuted_waits, "stream wait was", "stream waits were")));
+  }
+  if (n.dropped_soft > 0) {
+    out.push_back(fmt::format("{} on who made room on the GPU contradicted the program's order: left out",
+                              plural(n.dropped_soft, "inference")));
+  }
+  if (n.border_tasks > 0) {
+    out.push_back(fmt::format("{} from before a step still ran in it, or without a recorded launch: kept at the measured "
+                              "place",
+                              plural(n.border_tasks, "GPU task")));
+  }
+  if (n.orphans > 0) {
+    out.push_back(fmt::format("{} of the trace without a recorded launch: no operation, layer or phase",
+                              plural(n.orphans, "GPU task")));
+  }
+  if (n.early_kernels > 0) {
+    out.push_back(fmt::format("{} before the launch call did: the clocks of CPU and GPU disagree",
+                              plural(n.early_kernels, "GPU task starts", "GPU tasks start")));
+  }
+  if (n.foreign_events > 0) {
+    out.push_back(fmt::format("{} of other processes in the file: left out", plural(n.foreign_events, "event")));
+  }
+  return out;
+}
+
+}  // namespace foretrace::report

@@ -1,0 +1,140 @@
+#include <fmt/format.h>
+
+#include "foretrace/report/replay.hpp"
+#include "report/json_writer.hpp"
+#include "report/text.hpp"
+#include "report/text_table.hpp"
+
+namespace foretrace::report {
+namespace {
+
+std::string us_or_dash(const std::optional<Ns>& ns) { return ns ? format_us(to_us(*ns)) : "-"; }
+
+std::string signed_percent(double pct) { return fmt::format("{:+.2f}%", pct); }
+
+std::string steps_table(const ReplayReport& report, const TextStyle& style) {
+  TextTable table({{"Step", Align::kLeft, true},
+                   {"traced ms"},
+                   {"replayed ms"},
+                   {"error"},
+                   {"starts p50 us"},
+                   {"p95 us"},
+                   {"copies"},
+                   {"tasks"}},
+                  0);
+  for (const ReplayReport::StepRow& row : report.steps) {
+    table.row({"  " + row.name, format_ms(row.traced), format_ms(row.replayed), signed_percent(row.error_pct),
+               us_or_dash(row.start_error_p50), us_or_dash(row.start_error_p95),
+               fmt::format("{}{}", row.copies, row.settled ? "" : "!"), format_count(row.tasks)});
+  }
+  if (report.steps.size() > 1) {
+    table.note(fmt::format("  mean error {:.2f}%, without regard to its sign", report.mean_abs_error_pct()));
+  }
+  return table.render(style);
+}
+
+// "CPU-bound" of "CPU-bound: 38 % of the step …".
+std::string_view verdict(std::string_view sentence) { return sentence.substr(0, sentence.find(':')); }
+
+std::string unprofiled_text(const ReplayReport& report) {
+  const whatif::Unprofiled& u = report.unprofiled;
+  std::string out = fmt::format("without the profiler: {} ms [{}, {}]", format_ms(u.step), format_ms(u.low), format_ms(u.high));
+  if (!report.measured) {
+    return out + ", from what launches usually cost; --measured-ms X calibrates it";
+  }
+  out += fmt::format(", calibrated on the measured step of {} ms", format_ms(*report.measured));
+  return u.origin == "recorder" ? out + " that the recorder stored" : out;
+}
+
+std::string notes_text(const ReplayReport& report, const TextStyle& style) {
+  std::string out;
+  const auto add = [&](std::string_view text) {
+    out += fmt::format("  - {}\n", wrap(printable(text), style.width, 4, 4));
+  };
+  for (const ReplayReport::LeftOut& step : report.left_out) add(fmt::format("{} left out: {}", step.name, step.reason));
+  for (const ReplayReport::StepRow& row : report.steps) {
+    if (!row.settled) add(fmt::format("{} did not settle into a period after {} copies", row.name, row.copies));
+  }
+  for (const std::string& sentence : sentences(report.notes())) add(sentence);
+  return out.empty() ? out : "\nNotes\n" + out;
+}
+
+}  // namespace
+
+std::string to_text(const ReplayReport& report, const TextStyle& style) {
+  std::string out = (report.file == "-" ? "standard input" : printable(report.file)) + "\n";
+  std::string what = fmt::format("{} ({})", plural(report.steps.size(), "step"), report.step_source);
+  if (report.from_export) what += ", the graph as exported";
+  if (report.rank) {
+    what += fmt::format(", rank {}", *report.rank);
+    if (report.world_size) what += fmt::format(" of {}", *report.world_size);
+  }
+  out += what + "\n\n" + steps_table(report, style) + "\n";
+  const std::string name = report.steps.size() > 1 ? report.steps[report.chosen].name + ", " : std::string();
+  out += wrap(printable(name + unprofiled_text(report)), style.width, 2, 0) + "\n";
+  out += wrap(report.bottleneck, style.width, 2, 0) + "\n";
+  if (verdict(report.unprofiled_bottleneck) != verdict(report.bottleneck)) {
+    out += wrap("without the profiler " + report.unprofiled_bottleneck, style.width, 2, 0) + "\n";
+  }
+  return out + notes_text(report, style);
+}
+
+namespace {
+
+void write_notes(JsonWriter& json, const graph::Graph::Notes& n) {
+  json.key("notes").begin_object().member("unexplained_lags", n.unexplained_lags);
+  json.member("unexplained_ms", to_ms(n.unexplained_time)).member("refuted_waits", n.refuted_waits);
+  json.member("dropped_shares", n.dropped_soft).member("border_tasks", n.border_tasks).member("orphans", n.orphans);
+  json.member("early_kernels", n.early_kernels).member("foreign_events", n.foreign_events);
+  json.member("queue_depth_measured", n.queue_depth_measured).end_object();
+}
+
+void write_ns_as(JsonWriter& json, std::string_view key, const std::optional<Ns>& ns, double unit) {
+  json.key(key);
+  ns ? json.value(static_cast<double>(*ns) / unit) : json.null();
+}
+
+}  // namespace
+
+void write_members(JsonWriter& json, const ReplayReport& report) {
+  constexpr double kUs = 1e3, kMs = 1e6;
+  json.member("file", report.file).member("format", report.format).member("rank", report.rank);
+  json.member("world_size", report.world_size).member("step_source", report.step_source);
+  json.member("from_export", report.from_export).key("steps").begin_array();
+  for (const ReplayReport::StepRow& row : report.steps) {
+    json.begin_object().member("step", row.name).member("number", row.number).member("traced_ms", to_ms(row.traced));
+    json.member("replayed_ms", to_ms(row.replayed)).member("error_pct", row.error_pct);
+    write_ns_as(json, "start_error_p50_us", row.start_error_p50, kUs);
+    write_ns_as(json, "start_error_p95_us", row.start_error_p95, kUs);
+    json.member("copies", row.copies).member("settled", row.settled).member("tasks", row.tasks);
+    json.member("dependencies", row.dependencies).member("gpu_tasks", row.gpu_tasks);
+    write_notes(json, row.notes);
+    json.end_object();
+  }
+  json.end_array().member("mean_abs_error_pct", report.mean_abs_error_pct());
+  json.key("left_out").begin_array();
+  for (const ReplayReport::LeftOut& step : report.left_out) {
+    json.begin_object().member("step", step.name).member("reason", step.reason).end_object();
+  }
+  const whatif::Unprofiled& u = report.unprofiled;
+  json.end_array().member("step", report.steps[report.chosen].name).member("unprofiled_ms", to_ms(u.step));
+  json.member("unprofiled_low_ms", to_ms(u.low)).member("unprofiled_high_ms", to_ms(u.high));
+  json.member("unprofiled_origin", u.origin);
+  write_ns_as(json, "measured_ms", report.measured, kMs);
+  json.member("bottleneck", report.bottleneck).member("unprofiled_bottleneck", report.unprofiled_bottleneck);
+}
+
+void write_json(JsonWriter& json, const ReplayReport& report) {
+  json.begin_object().member("schema", 1).member("verb", "replay");
+  write_members(json, report);
+  json.end_object();
+}
+
+std::string to_json(const ReplayReport& report) {
+  std::string out;
+  JsonWriter json(out);
+  write_json(json, report);
+  return out + "\n";
+}
+
+}  // namespace foretrace::report

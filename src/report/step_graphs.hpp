@@ -1,0 +1,50 @@
+#pragma once
+// The graphs of a trace's steps, wherever they come from: built from its events, or read back from a file that
+// `foretrace export` wrote, which holds the graph it shows.
+//
+//   FORETRACE_TRY(const StepGraphs graphs, StepGraphs::open(trace, trace::find_steps(trace)));
+//   FORETRACE_TRY(const graph::Graph graph, graphs.graph(graphs.steps().median()));
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "foretrace/base/result.hpp"
+#include "foretrace/graph/build.hpp"
+#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
+
+namespace foretrace::report {
+
+/// The top-level key of an exported file that holds the text form of its graph.
+inline constexpr std::string_view kGraphKey = "foretraceGraph";
+/// The top-level key our recorder stores its figures under.
+inline constexpr std::string_view kRecorderKey = "foretrace";
+
+class StepGraphs {
+ public:
+  /// The trace must outlive the result. Fails when the file claims to hold a graph and it cannot be read.
+  static Result<StepGraphs> open(const trace::Trace& trace, trace::Steps steps);
+
+  /// The steps of the trace; of an exported file, the one it shows.
+  [[nodiscard]] const trace::Steps& steps() const { return *steps_; }
+  /// Whether the graph was in the file. Its event ids then speak of the trace it was once built from.
+  [[nodiscard]] bool embedded() const { return embedded_.has_value(); }
+  /// Declined when the step holds no work.
+  [[nodiscard]] Result<graph::Graph> graph(std::size_t step) const;
+
+ private:
+  explicit StepGraphs(trace::Steps steps) : steps_(std::make_unique<trace::Steps>(std::move(steps))) {}
+
+  std::unique_ptr<trace::Steps> steps_;  // the builder points to it
+  std::optional<graph::Graph> embedded_;
+  std::optional<graph::GraphBuilder> builder_;
+};
+
+/// The graph an exported file holds; an error when it holds none.
+Result<graph::Graph> embedded_graph(const trace::Trace& trace);
+
+/// The step without the profiler in ns, as the recorder measured it and stored it in the trace.
+std::optional<Ns> recorded_step(const trace::Trace& trace);
+
+}  // namespace foretrace::report
