@@ -32,6 +32,12 @@ int outer_rank(EventKind kind) {
   }
 }
 
+// Traces before 2022 write ranges under the category of operations; their names tell.
+bool is_range(NameClass name, std::string_view text) {
+  return name == NameClass::kStepRange || name == NameClass::kLayer || name == NameClass::kData ||
+         (name == NameClass::kOptimizer && text.starts_with("Optimizer."));
+}
+
 class Builder {
  public:
   Builder(const Trace& trace, Ns start, Ns end) : trace_(trace), names_(trace.strings) {
@@ -64,7 +70,8 @@ class Builder {
       row.end = std::min(end, result_.end);
       row.event = static_cast<std::uint32_t>(e);
       row.lane = events.lane[e];
-      row.kind = kind;
+      row.kind =
+          kind == EventKind::kOp && is_range(names_[events.name[e]], trace_.name(e)) ? EventKind::kAnnotation : kind;
       result_.cpu.push_back(row);
     }
     const auto before = [](const CpuRow& a, const CpuRow& b) {

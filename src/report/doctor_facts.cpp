@@ -23,6 +23,7 @@ void look_at_op(Facts& facts, const Trace& trace, std::size_t e, NameClass name)
   const trace::OpIds* ids = trace.op(e);
   if (ids != nullptr && ids->sequence_number >= 0) ++facts.ops_with_sequence;
   if (name == NameClass::kBackwardNode) ++facts.backward_nodes;
+  if (name == NameClass::kOptimizer) ++facts.optimizer_ranges;  // ranges are operations in traces before 2022
 }
 
 void look_at_gpu_work(Facts& facts, const Trace& trace, std::size_t e, EventKind kind, NameClass name) {

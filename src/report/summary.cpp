@@ -45,6 +45,8 @@ class Summariser {
   Summariser(const Trace& trace, const trace::Step& step, SummaryReport& report)
       : trace_(trace), report_(report), work_(attribute(trace, step.start, step.end)) {}
 
+  [[nodiscard]] bool empty() const { return work_.cpu.empty() && work_.gpu.empty(); }
+
   void run() {
     threads();
     gpus();
@@ -335,7 +337,15 @@ Result<SummaryReport> summarise(const Trace& trace, const trace::Steps& steps, c
   if (options.samples && step.duration() > 0) {
     report.samples_per_s = *options.samples / (static_cast<double>(step.duration()) / 1e9);
   }
-  Summariser(trace, step, report).run();
+  Summariser summariser(trace, step, report);
+  if (summariser.empty()) {
+    auto failed = fail(ErrorCode::kDeclined,
+                       "the step holds no operations, runtime calls or GPU work: there is nothing to summarise",
+                       "`foretrace doctor` shows what the file does hold");
+    failed.value().file = trace.path;
+    return failed;
+  }
+  summariser.run();
   return report;
 }
 

@@ -175,7 +175,7 @@ std::string ops_text(const SummaryReport& report, const TextStyle& style) {
       },
       [](const SummaryReport::OpRow& row) { return row.gpu_time; });
   return fmt::format("\n{}  {}\n", table.render(style),
-                     wrap("Times are an operation's own, without operations inside it; a (call) stands outside any.",
+                     wrap("Times are an operation's own, without operations inside it; (calls) stand outside any.",
                           style.width, 2, 2));
 }
 

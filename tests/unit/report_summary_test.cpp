@@ -184,6 +184,33 @@ TEST(Summary, ErrorsSayWhatIsThere) {
   EXPECT_EQ(declined.error().file, "empty.json");
 }
 
+TEST(Summary, DeclinesWhatItDoesNotKnow) {
+  const Result<trace::Trace> other = trace::load_bytes(
+      "{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"mine\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":5}]}",
+      "mine.json");
+  ASSERT_TRUE(other);
+  const Result<SummaryReport> declined = summarise(*other, trace::find_steps(*other));
+  ASSERT_FALSE(declined);
+  EXPECT_EQ(declined.error().code, ErrorCode::kDeclined);
+}
+
+TEST(Summary, RangesOfOldTracesAreNotOperations) {
+  const Result<trace::Trace> old = trace::load_bytes(
+      "{\"traceEvents\":["
+      "{\"ph\":\"X\",\"cat\":\"Operator\",\"name\":\"ProfilerStep#2\",\"pid\":1,\"tid\":1,\"ts\":100,\"dur\":90},"
+      "{\"ph\":\"X\",\"cat\":\"Operator\",\"name\":\"Optimizer.step#SGD.step\",\"pid\":1,\"tid\":1,\"ts\":120,\"dur\":"
+      "50},"
+      "{\"ph\":\"X\",\"cat\":\"Operator\",\"name\":\"aten::add_\",\"pid\":1,\"tid\":1,\"ts\":130,\"dur\":10}]}",
+      "old.json");
+  ASSERT_TRUE(old);
+  const Result<SummaryReport> report = summarise(*old, trace::find_steps(*old));
+  ASSERT_TRUE(report);
+  ASSERT_EQ(report->ops.size(), 1u);
+  EXPECT_EQ(report->ops[0].name, "aten::add_");
+  EXPECT_EQ(report->lanes[0].busy, us(10));
+  EXPECT_EQ(find(report->phases, "optimizer").cpu_time, us(50));
+}
+
 TEST(Summary, JsonHoldsWhatTextShows) {
   const std::string json = to_json(summary_of({}));
   EXPECT_EQ(json.find("{\n  \"schema\": 1,"), 0u);

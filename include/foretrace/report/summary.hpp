@@ -107,7 +107,7 @@ struct SummaryReport {
   [[nodiscard]] Ns step_duration() const { return steps.empty() ? 0 : steps[chosen].duration; }
 };
 
-/// Fails when the step asked for does not exist (kUsage) or the trace holds no timed event (kDeclined).
+/// Fails when the step asked for does not exist (kUsage), or when it holds nothing to summarise (kDeclined).
 Result<SummaryReport> summarise(const trace::Trace& trace, const trace::Steps& steps,
                                 const SummaryOptions& options = {});
 
