@@ -1,0 +1,31 @@
+#include "whatif/catalogue/batch_scaling.hpp"
+#include "whatif/catalogue/catalogue.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+Status apply_batch(Model& m, Draft& draft, const Parameters& parameters) {
+  if (scale_batch(m, draft, parameters.number("x")) == 0) {
+    return fail(ErrorCode::kDeclined, "the step runs nothing on the GPU that depends on the batch");
+  }
+  return {};
+}
+
+}  // namespace
+
+WhatIf batch_whatif() {
+  return {.name = "batch",
+          .about = "a batch x times as large",
+          .parameters = {{"x", "factor on the batch size", "", {}, ParameterType::kNumber, true}},
+          .assumes = "every forward and backward kernel works on the whole batch; matrix products and convolutions grow by "
+                     "waves of blocks",
+          .source = "wave quantisation; Habitat section 5 discusses batch sizes",
+          .not_modelled = "other algorithms a library may choose for the new shape",
+          .needs = {},
+          .code = "DataLoader(dataset, batch_size=…)",
+          .validated = true,
+          .apply = apply_batch};
+}
+
+}  // namespace foretrace::whatif

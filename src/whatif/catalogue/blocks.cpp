@@ -1,0 +1,69 @@
+#include "whatif/catalogue/blocks.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace foretrace::whatif {
+
+using graph::Graph;
+using graph::Phase;
+
+std::string block_of(std::string_view name) {
+  std::size_t from = 0;
+  while (from < name.size()) {
+    std::size_t dot = name.find('.', from);
+    if (dot == std::string_view::npos) dot = name.size();
+    const std::string_view part = name.substr(from, dot - from);
+    const bool number = !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+    // "layer1.0.conv1": the number must be followed by something, else it is a leaf of a Sequential.
+    if (number && dot < name.size()) return std::string(name.substr(0, dot));
+    from = dot + 1;
+  }
+  return {};
+}
+
+std::vector<BlockOfLayers> repeated_blocks(const Graph& g) {
+  std::vector<std::string> block_of_layer(g.layers.size());
+  for (std::size_t l = 0; l < g.layers.size(); ++l) {
+    if (!g.layers[l].synthetic) block_of_layer[l] = block_of(g.strings[g.layers[l].name]);
+  }
+  // GPU tasks in order of launch.
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t]) && g.launch[t].valid()) order.push_back(t);
+  }
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const Ns ta = g.measured[g.launch[a].index()];
+    const Ns tb = g.measured[g.launch[b].index()];
+    return ta != tb ? ta < tb : a < b;
+  });
+  std::vector<BlockOfLayers> blocks;
+  std::map<std::string, std::size_t> index;
+  std::size_t current = static_cast<std::size_t>(-1);
+  std::size_t last_named = 0;  // tasks behind the last block's last named layer are the head's, not the block's
+  for (const std::uint32_t t : order) {
+    if (g.phase[t] != Phase::kForward) continue;
+    const std::string& name = g.layer[t].valid() ? block_of_layer[g.layer[t].index()] : std::string();
+    const bool named = g.layer[t].valid() && !g.layers[g.layer[t].index()].synthetic;
+    if (!name.empty()) {
+      const auto [it, fresh] = index.try_emplace(name, blocks.size());
+      if (fresh) blocks.push_back({name, {}, Graph::kNoWork});
+      current = it->second;
+    } else if (named) {
+      current = static_cast<std::size_t>(-1);  // a layer outside any block
+    }
+    if (current == static_cast<std::size_t>(-1)) continue;
+    blocks[current].forward.push_back(t);
+    if (!name.empty()) last_named = blocks[current].forward.size();
+  }
+  if (current != static_cast<std::size_t>(-1)) blocks[current].forward.resize(last_named);
+  for (const std::uint32_t t : order) {
+    if (g.phase[t] != Phase::kBackward || !g.layer[t].valid()) continue;
+    const auto it = index.find(block_of_layer[g.layer[t].index()]);
+    if (it != index.end() && blocks[it->second].first_backward == Graph::kNoWork) blocks[it->second].first_backward = t;
+  }
+  if (blocks.size() < 2) blocks.clear();
+  return blocks;
+}
+
+}  // namespace foretrace::whatif

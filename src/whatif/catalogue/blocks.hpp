@@ -1,0 +1,24 @@
+#pragma once
+// Repeated blocks of a model, found in the names of its layers: "encoder.layer.3.attention.query" belongs to block
+// "encoder.layer.3". What runs between the first layers of two blocks belongs to the earlier one, named or not.
+
+#include <string>
+#include <vector>
+
+#include "foretrace/graph/graph.hpp"
+
+namespace foretrace::whatif {
+
+struct BlockOfLayers {
+  std::string name;
+  std::vector<std::uint32_t> forward;                          ///< GPU tasks, in order of launch
+  std::uint32_t first_backward = graph::Graph::kNoWork;        ///< the first GPU task of its backward pass
+};
+
+/// Blocks in order of their forward pass; empty when no numbered layers repeat.
+std::vector<BlockOfLayers> repeated_blocks(const graph::Graph& graph);
+
+/// "encoder.layer.3.attention" -> "encoder.layer.3"; empty when no part of the name is a number.
+std::string block_of(std::string_view layer_name);
+
+}  // namespace foretrace::whatif

@@ -1,0 +1,30 @@
+#include "whatif/catalogue/catalogue.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+Status apply_cpu(Model& m, Draft& draft, const Parameters& parameters) {
+  draft.scale(draft.select({.where = [&](std::uint32_t t) {
+                return m.graph.kind[t] == TaskKind::kCpu || m.graph.kind[t] == TaskKind::kCall;
+              }}),
+              1 / parameters.number("x"));
+  return {};
+}
+
+}  // namespace
+
+WhatIf cpu_whatif() {
+  return {.name = "cpu",
+          .about = "a host whose CPU is x times as fast",
+          .parameters = {{"x", "how many times as fast", "", {}, ParameterType::kNumber, true}},
+          .assumes = "all CPU work speeds up alike",
+          .source = "arithmetic",
+          .not_modelled = "faster copies from host memory",
+          .needs = {},
+          .code = {},
+          .validated = false,
+          .apply = apply_cpu};
+}
+
+}  // namespace foretrace::whatif

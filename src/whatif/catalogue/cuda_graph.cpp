@@ -1,0 +1,93 @@
+#include <algorithm>
+
+#include "whatif/catalogue/catalogue.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+// Between kernels of one CUDA graph on an H200; 1.2 to 1.6 µs between separate launches (docs/accuracy.md).
+constexpr Ns kGapInGraph = 420;
+// From the begin of the launch call to the first kernel.
+constexpr Ns kGraphLatency = 12'000;
+constexpr Ns kGraphLaunchCall = 40'000;
+// A capturable update keeps its step count and bias corrections on the GPU: three small kernels for one.
+constexpr double kCapturableKernels = 2.0;
+constexpr Ns kScalarKernel = 1'300;
+
+Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
+  const Graph& g = m.graph;
+  const auto captured = [&](std::uint32_t t) {
+    return graph::is_gpu(g.kind[t]) && g.launch[t].valid() && g.phase[t] != Phase::kData;
+  };
+  const Selection kernels = draft.select({.where = captured});
+  if (kernels.empty()) return fail(ErrorCode::kDeclined, "no kernel is launched in this step");
+  for (const std::uint32_t t : kernels) {
+    if (g.task_name(g.launch[t].index()).find("GraphLaunch") != std::string_view::npos) {
+      return fail(ErrorCode::kDeclined, "the step already runs as a CUDA graph");
+    }
+    if (g.kind[t] == TaskKind::kCollective) m.not_modelled.push_back("collectives inside a CUDA graph");
+  }
+
+  // On the CPU remain the copies of the batch, one launch, and the wait at the end.
+  const std::uint32_t main = g.main_lane;
+  std::uint32_t last_wait = Graph::kNoWork;
+  for (std::uint32_t t = g.lanes[main].begin; t < g.lanes[main].end; ++t) {
+    if (g.kind[t] == TaskKind::kWait && g.event[t].valid()) last_wait = t;
+  }
+  std::vector<char> keep(g.size(), 0);
+  std::uint32_t anchor = g.lanes[main].begin;
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t]) && g.launch[t].valid() && g.phase[t] == Phase::kData) {
+      keep[g.launch[t].index()] = 1;
+      if (g.task_name(t).find("HtoD") != std::string_view::npos && g.lane[g.launch[t].index()] == main) {
+        anchor = std::max(anchor, g.launch[t].value);
+      }
+    }
+  }
+  const Selection cpu = draft.select({.where = [&](std::uint32_t t) {
+    if (graph::is_gpu(g.kind[t]) || g.kind[t] == TaskKind::kBegin || keep[t] != 0) return false;
+    if (g.lane[t] == main && last_wait != Graph::kNoWork && t + 1 >= last_wait) return false;
+    return g.kind[t] == TaskKind::kCpu || g.kind[t] == TaskKind::kCall || g.kind[t] == TaskKind::kWait;
+  }});
+  const std::uint32_t call = draft.insert_cpu(anchor, "cudaGraphLaunch", kGraphLaunchCall, Phase::kForward);
+  draft.remove(cpu);
+  std::size_t update = 0;
+  std::uint32_t last_update = Graph::kNoWork;
+  for (const std::uint32_t t : kernels) {
+    draft.set_launch(t, call, kGraphLatency);
+    if (g.lane_lag[t] > kGapInGraph) draft.set_lane_lag(t, kGapInGraph);
+    if (g.phase[t] == Phase::kOptimizer && g.kind[t] == TaskKind::kKernel) {
+      ++update;
+      last_update = t;
+    }
+  }
+  // An update of a kernel per tensor and step must keep its counters on the GPU to be captured.
+  if (last_update != Graph::kNoWork && static_cast<std::int64_t>(update) > 2 * m.parameter_tensors && m.parameter_tensors > 0) {
+    const auto extra = static_cast<std::size_t>(kCapturableKernels * static_cast<double>(update));
+    std::uint32_t after = last_update;
+    for (std::size_t i = 0; i < extra; ++i) {
+      after = draft.insert({.name = "capturable update", .cost = kScalarKernel, .phase = Phase::kOptimizer,
+                            .after_gpu = after, .launch_of = call});
+      draft.set_lane_lag(after, kGapInGraph);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+WhatIf cuda_graph_whatif() {
+  return {.name = "cuda-graph",
+          .about = "the whole step is captured once and launched as one CUDA graph",
+          .parameters = {},
+          .assumes = "static shapes, no work on the CPU in the step; a loop optimizer is made capturable",
+          .source = "CUDA graphs; torch.cuda.graph",
+          .not_modelled = "memory of the graph's private pool",
+          .needs = {},
+          .code = "g = torch.cuda.CUDAGraph(); with torch.cuda.graph(g): train_step()",
+          .validated = true,
+          .apply = apply_cuda_graph};
+}
+
+}  // namespace foretrace::whatif

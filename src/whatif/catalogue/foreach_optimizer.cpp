@@ -1,0 +1,33 @@
+#include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/optimizer.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+Status apply_foreach(Model& m, Draft& draft, const Parameters&) {
+  // Passes of the multi-tensor Adam and what each moves per element: lerp 12 B, mul 8, addcmul 12, sqrt 8, div 8, add 8,
+  // addcdiv 16. SGD with momentum: mul 8, add 12, add 12.
+  UpdatePlan plan{"multi-tensor update", 72, 7, 30, 6'000};
+  const int states = states_of(m);
+  if (states == 1) plan = {"multi-tensor update", 32, 3, 30, 4'000};
+  if (states == 0) plan = {"multi-tensor update", 12, 1, 30, 3'000};
+  return replace_update(m, draft, plan);
+}
+
+}  // namespace
+
+WhatIf foreach_optimizer_whatif() {
+  return {.name = "foreach-optimizer",
+          .about = "the update runs over lists of tensors, one kernel per arithmetic step",
+          .parameters = {},
+          .assumes = "Adam, AdamW or SGD with FP32 states; parameters on one GPU",
+          .source = "PyTorch foreach=True",
+          .not_modelled = "temporaries of the multi-tensor update in the peak of memory",
+          .needs = "shapes",
+          .code = "torch.optim.Adam(model.parameters(), lr, foreach=True)",
+          .validated = true,
+          .apply = apply_foreach};
+}
+
+}  // namespace foretrace::whatif

@@ -1,0 +1,30 @@
+#include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/optimizer.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+Status apply_fused(Model& m, Draft& draft, const Parameters&) {
+  // One pass reads parameter, gradient and states and writes parameter and states, 4 bytes each.
+  const int states = states_of(m);
+  UpdatePlan plan{"fused update", 4.0 * (2 + states) + 4.0 * (1 + states), 1, 48, 2'000};
+  return replace_update(m, draft, plan);
+}
+
+}  // namespace
+
+WhatIf fused_optimizer_whatif() {
+  return {.name = "fused-optimizer",
+          .about = "one kernel per group of tensors updates parameters and states in a single pass",
+          .parameters = {},
+          .assumes = "Adam, AdamW or SGD with FP32 states; parameters on one GPU",
+          .source = "PyTorch fused=True; FusedAdam (Apex), Daydream section 5",
+          .not_modelled = {},
+          .needs = "shapes",
+          .code = "torch.optim.Adam(model.parameters(), lr, fused=True)",
+          .validated = true,
+          .apply = apply_fused};
+}
+
+}  // namespace foretrace::whatif

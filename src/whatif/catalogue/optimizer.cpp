@@ -1,0 +1,93 @@
+#include "whatif/catalogue/optimizer.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace foretrace::whatif {
+
+namespace {
+
+// multi_tensor_apply, which both implementations are built on, works in chunks of 65,536 elements and launches at most
+// 320 blocks, one per chunk (PyTorch, MultiTensorApply.cuh).
+constexpr double kChunk = 65536;
+constexpr double kBlocksPerLaunch = 320;
+// A streaming kernel over many tensors reaches this share of peak bandwidth: 3.5 of 4.8 TB/s on an H200, fused Adam on
+// GPT-2, BERT and GNMT; device files may say better.
+constexpr double kStreamingShare = 0.73;
+
+double bandwidth_of(const Model& m) {
+  const double share = m.device.achievable_bandwidth > 0 ? std::min(m.device.achievable_bandwidth, kStreamingShare) : kStreamingShare;
+  return m.device.bandwidth_gbs * share;  // bytes per ns
+}
+
+bool is_scaler(const Model& m, std::uint32_t t) {
+  return m.graph.op[t].valid() && m.trace->name(m.graph.op[t].index()).find("_amp_") != std::string_view::npos;
+}
+
+}  // namespace
+
+int states_of(const Model& model) {
+  if (model.optimizer.find("SGD") == std::string::npos) return 2;
+  for (std::size_t t = 0; t < model.graph.size(); ++t) {
+    if (model.graph.phase[t] == Phase::kOptimizer && model.graph.op[t].valid() &&
+        model.trace->name(model.graph.op[t].index()).find("mul_") != std::string_view::npos) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
+  const Graph& g = m.graph;
+  const Selection kernels = draft.select({.gpu = true, .phase = Phase::kOptimizer, .where = [&](std::uint32_t t) {
+                                            return g.kind[t] == TaskKind::kKernel && !is_scaler(m, t);
+                                          }});
+  if (kernels.empty()) return fail(ErrorCode::kDeclined, "the step shows no optimizer kernels");
+  if (m.parameter_elements == 0) {
+    return fail(ErrorCode::kDeclined, "the size of the parameters is unknown: the trace has no shapes of the update");
+  }
+  if (m.device.bandwidth_gbs <= 0) return fail(ErrorCode::kDeclined, "the GPU's memory bandwidth is unknown");
+  const double tensors = static_cast<double>(m.parameter_tensors);
+  const double elements = static_cast<double>(m.parameter_elements);
+  const double chunks = elements / kChunk + tensors / 2;  // the last chunk of a tensor is half full on average
+  const int launches = static_cast<int>(
+      std::max({1.0, std::ceil(tensors / plan.tensors_per_launch), std::ceil(chunks / kBlocksPerLaunch)}));
+  const int total = launches * plan.passes;
+  if (static_cast<double>(total) >= 0.9 * static_cast<double>(kernels.size())) {
+    return fail(ErrorCode::kDeclined, "the update already runs over many tensors at once");
+  }
+
+  // The update's CPU time: what lies between its first and its last launch on that thread.
+  const std::uint32_t first_call = g.launch[kernels.front()].valid() ? g.launch[kernels.front()].value : 0;
+  const std::uint32_t lane = g.lane[first_call];
+  Selection cpu = draft.select({.phase = Phase::kOptimizer, .lane = lane, .where = [&](std::uint32_t t) {
+                                  return (g.kind[t] == TaskKind::kCpu || g.kind[t] == TaskKind::kCall) && !is_scaler(m, t);
+                                }});
+  std::uint32_t anchor_cpu = first_call;
+  while (anchor_cpu > g.lanes[lane].begin && std::binary_search(cpu.begin(), cpu.end(), anchor_cpu)) --anchor_cpu;
+  const std::uint32_t first = kernels.front();
+  const std::uint32_t anchor_gpu = first > g.lanes[g.lane[first]].begin ? first - 1 : first;
+  draft.remove(kernels, Draft::kWithLaunch);
+  draft.remove(cpu);
+
+  const double bytes = plan.bytes_per_element * elements;
+  const Ns each = static_cast<Ns>(bytes / bandwidth_of(m) / total);
+  const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(CpuPhase::kForward)];
+  hardware::Work work;
+  work.family = hardware::Family::kOptimizer;
+  work.bytes_read = bytes / total;
+  work.elements = m.parameter_elements / launches;
+  m.works.push_back(work);
+  const auto row = static_cast<std::uint32_t>(m.works.size() - 1);
+  std::uint32_t after_cpu = draft.insert_cpu(anchor_cpu, "optimizer bookkeeping",
+                                             plan.cpu_per_tensor * m.parameter_tensors, Phase::kOptimizer);
+  std::uint32_t after_gpu = anchor_gpu;
+  for (int i = 0; i < total; ++i) {
+    after_gpu = draft.insert({.name = plan.kernel, .cost = each, .phase = Phase::kOptimizer, .layer = g.layer[first],
+                              .after_gpu = after_gpu, .after_cpu = after_cpu, .cpu_cost = launch, .work = row});
+    after_cpu = after_gpu - 1;
+  }
+  return {};
+}
+
+}  // namespace foretrace::whatif
