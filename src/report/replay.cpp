@@ -38,6 +38,28 @@ ReplayReport::StepRow row_of(const StepAnalysis& a, const trace::Step& step) {
   return row;
 }
 
+double percent_off(Ns value, Ns truth) {
+  return truth > 0 ? 100.0 * static_cast<double>(value - truth) / static_cast<double>(truth) : 0;
+}
+
+bool same_tasks(const Graph& a, const Graph& b) {
+  if (a.size() != b.size() || a.lanes.size() != b.lanes.size() || a.periodic != b.periodic) return false;
+  for (std::size_t l = 0; l < a.lanes.size(); ++l) {
+    if (a.lanes[l].end != b.lanes[l].end) return false;
+  }
+  for (std::size_t t = 0; t < a.size(); ++t) {
+    if (a.kind[t] != b.kind[t] || a.task_name(t) != b.task_name(t)) return false;
+  }
+  return true;
+}
+
+// The costs of the step in `row` through the structure and the distances of another.
+void cross_check(ReplayReport::StepRow& row, const Graph& own, const Graph& other) {
+  if (!same_tasks(own, other)) return;
+  row.cross_error_pct = percent_off(simulate::steady_state(other, {own.cost.span(), nullptr}).timeline.step, row.traced);
+  row.cross_step = other.step_name;
+}
+
 // The median by length; of an even count the lower one.
 std::size_t median_row(const std::vector<ReplayReport::StepRow>& rows) {
   std::vector<std::size_t> order(rows.size());
@@ -89,6 +111,7 @@ Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps
   if (trace.distributed.world_size != kAbsent) report.world_size = trace.distributed.world_size;
 
   std::vector<std::size_t> built;
+  std::optional<Graph> before;
   for (const std::size_t i : wanted) {
     if (options.progress) options.progress("replaying " + trace.path, built.size(), wanted.size());
     Result<Graph> graph = graphs.graph(i);
@@ -97,7 +120,18 @@ Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps
       report.left_out.push_back({all[i].name, graph.error().message});
       continue;
     }
-    report.steps.push_back(row_of(analyse(std::move(*graph)), all[i]));
+    StepAnalysis analysis = analyse(std::move(*graph));
+    ReplayReport::StepRow row = row_of(analysis, all[i]);
+    FORETRACE_TRY(const Graph strict, graphs.graph(i, {.without = {}, .strict = true}));
+    row.strict_replayed = simulate::steady_state(strict).timeline.step;
+    row.strict_error_pct = percent_off(row.strict_replayed, row.traced);
+    if (before) {
+      cross_check(row, analysis.graph, *before);
+      // The first step has none before it.
+      if (report.steps.size() == 1) cross_check(report.steps[0], *before, analysis.graph);
+    }
+    before = std::move(analysis.graph);
+    report.steps.push_back(std::move(row));
     built.push_back(i);
   }
   if (built.empty()) {

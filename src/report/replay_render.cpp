@@ -15,22 +15,29 @@ std::string signed_percent(double pct) { return fmt::format("{:+.2f}%", pct); }
 std::string steps_table(const ReplayReport& report, const TextStyle& style) {
   TextTable table({{"Step", Align::kLeft, true},
                    {"traced ms"},
-                   {"replayed ms"},
+                   {"replayed"},
                    {"error"},
-                   {"starts p50 us"},
+                   {"strict"},
+                   {"crossed"},
+                   {"start p50"},
                    {"p95 us"},
                    {"copies"},
                    {"tasks"}},
                   0);
   for (const ReplayReport::StepRow& row : report.steps) {
     table.row({"  " + row.name, format_ms(row.traced), format_ms(row.replayed), signed_percent(row.error_pct),
+               signed_percent(row.strict_error_pct), row.cross_error_pct ? signed_percent(*row.cross_error_pct) : "-",
                us_or_dash(row.start_error_p50), us_or_dash(row.start_error_p95),
                fmt::format("{}{}", row.copies, row.settled ? "" : "!"), format_count(row.tasks)});
   }
   if (report.steps.size() > 1) {
     table.note(fmt::format("  mean error {:.2f}%, without regard to its sign", report.mean_abs_error_pct()));
   }
-  return table.render(style);
+  constexpr std::string_view kColumns =
+      "start: simulated against measured starts of GPU tasks, in us, step begin on step begin. strict: error without the "
+      "lags no rule explains. crossed: error of this step's costs in another step's graph. copies: steps in a row until "
+      "the period repeats (! it did not).";
+  return table.render(style) + "  " + wrap(kColumns, style.width, 2, 2) + "\n";
 }
 
 // "CPU-bound" of "CPU-bound: 38 % of the step …".
@@ -104,6 +111,9 @@ void write_members(JsonWriter& json, const ReplayReport& report) {
   for (const ReplayReport::StepRow& row : report.steps) {
     json.begin_object().member("step", row.name).member("number", row.number).member("traced_ms", to_ms(row.traced));
     json.member("replayed_ms", to_ms(row.replayed)).member("error_pct", row.error_pct);
+    json.member("strict_replayed_ms", to_ms(row.strict_replayed)).member("strict_error_pct", row.strict_error_pct);
+    json.member("cross_error_pct", row.cross_error_pct).key("cross_step");
+    row.cross_step.empty() ? json.null() : json.value(row.cross_step);
     write_ns_as(json, "start_error_p50_us", row.start_error_p50, kUs);
     write_ns_as(json, "start_error_p95_us", row.start_error_p95, kUs);
     json.member("copies", row.copies).member("settled", row.settled).member("tasks", row.tasks);

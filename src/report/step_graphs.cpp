@@ -72,9 +72,9 @@ Result<StepGraphs> StepGraphs::open(const trace::Trace& trace, trace::Steps step
   return out;
 }
 
-Result<graph::Graph> StepGraphs::graph(std::size_t step) const {
+Result<graph::Graph> StepGraphs::graph(std::size_t step, const graph::BuildOptions& options) const {
   if (embedded_) return *embedded_;
-  return builder_->build(step);
+  return builder_->build(step, options);
 }
 
 }  // namespace foretrace::report

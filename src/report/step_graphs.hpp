@@ -30,8 +30,8 @@ class StepGraphs {
   [[nodiscard]] const trace::Steps& steps() const { return *steps_; }
   /// Whether the graph was in the file. Its event ids then speak of the trace it was once built from.
   [[nodiscard]] bool embedded() const { return embedded_.has_value(); }
-  /// Declined when the step holds no work.
-  [[nodiscard]] Result<graph::Graph> graph(std::size_t step) const;
+  /// Declined when the step holds no work. A graph that was in the file is given as it is, whatever the options.
+  [[nodiscard]] Result<graph::Graph> graph(std::size_t step, const graph::BuildOptions& options = {}) const;
 
  private:
   explicit StepGraphs(trace::Steps steps) : steps_(std::make_unique<trace::Steps>(std::move(steps))) {}

@@ -1,6 +1,10 @@
 #pragma once
 // replay: every step of a trace simulated unchanged and set beside what was traced, and the step as it runs without the
-// profiler. That a replay meets the trace is what makes a prediction from the same graph believable.
+// profiler.
+//
+// The graph keeps the device's own distances (gaps, latencies) as measured, so that meeting the trace is necessary and not
+// much more. Two figures say more: the replay without the distances no rule explains, and the costs of one step put into
+// the graph of another.
 //
 //   Result<ReplayReport> report = replay(trace, trace::find_steps(trace));
 //   report->steps[0].error_pct;  report->unprofiled.step;
@@ -47,6 +51,13 @@ struct ReplayReport {
     double error_pct = 0;  ///< signed: negative where the replay is shorter than the trace
     /// Distance of simulated from measured starts of GPU tasks, step begin on step begin; nothing without such tasks.
     std::optional<Ns> start_error_p50, start_error_p95;
+    /// The same without what no rule explains: lags of more than 20 us are kept as measured above, here they are not.
+    Ns strict_replayed = 0;
+    double strict_error_pct = 0;
+    /// This step's costs in the graph of another step, which then has to give this step's length. Nothing where no other
+    /// step has the same tasks in the same order.
+    std::optional<double> cross_error_pct;
+    std::string cross_step;
     std::uint32_t copies = 1;  ///< steps simulated in a row until the period repeated
     bool settled = true;       ///< it did
     std::uint64_t tasks = 0, dependencies = 0, gpu_tasks = 0;
