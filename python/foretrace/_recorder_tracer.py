@@ -1,0 +1,111 @@
+"""torch.profiler with the flags foretrace wants, over a few steps, and its output put in place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ._recorder_figures import cuda_in_use, plain
+from ._recorder_output import Scratch, execution_trace_path
+
+SETTLE = 3
+"""Steps under the profiler before the first one that is kept: starting it costs them time of their own."""
+METADATA_KEY = "foretrace"
+
+
+class Tracer:
+    """Steps 0 … SETTLE-1 settle, the next `steps` are traced. `save` or `discard` ends it."""
+
+    def __init__(self, torch: Any, steps: int, *, memory: bool, shapes: bool, execution_trace: bool,
+                 beside: Path) -> None:
+        if torch.autograd._profiler_enabled():
+            raise RuntimeError("another profiler is already running, and PyTorch runs one at a time")
+        self._scratch = Scratch(beside)
+        self._running = False
+        self._observer: Any = None
+        self._observed = self._scratch.folder / "execution.json"
+        activity = torch.profiler.ProfilerActivity
+        if execution_trace:
+            self._observer = _observer(torch, self._observed)
+        try:
+            self._profile = torch.profiler.profile(
+                activities=[activity.CPU, activity.CUDA] if cuda_in_use(torch) else [activity.CPU],
+                schedule=torch.profiler.schedule(wait=0, warmup=SETTLE, active=steps, repeat=1),
+                record_shapes=shapes, profile_memory=memory, with_stack=False, with_flops=False, with_modules=False,
+                experimental_config=_config(torch), execution_trace_observer=self._observer)
+            self._profile.__enter__()
+        except BaseException:
+            self.discard()
+            raise
+        self._running = True
+
+    @property
+    def has_execution_trace(self) -> bool:
+        return self._observer is not None
+
+    def step(self) -> None:
+        """The end of a step that is not the last."""
+        self._profile.step()
+
+    def end_last_step(self) -> None:
+        """Closes the range of the last step at once, so that ending the trace is no part of it."""
+        opened, self._profile.step_rec_fn = self._profile.step_rec_fn, None
+        opened.__exit__(None, None, None)
+
+    def save(self, target: Path, figures: dict[str, Any], *, complete: bool) -> None:
+        """Ends the trace and writes it with the figures in its metadata.
+
+        complete: all steps have ended, by `end_last_step`. Otherwise one has begun that never will; its range is renamed, so that no
+        one takes it for a step.
+        """
+        self._profile.add_metadata_json(METADATA_KEY, json.dumps(plain(figures)))
+        rename = None
+        if complete:
+            self._profile.step()
+        else:
+            rename = f'"ProfilerStep#{self._profile.step_num}"'.encode(), b'"unfinished step"'
+        self._stop()
+        exported = self._scratch.folder / "trace.json"
+        self._profile.export_chrome_trace(str(exported))
+        self._scratch.add(exported, target, rename)
+        if self._observer is not None:
+            self._scratch.add(self._observed, execution_trace_path(target))
+        self._scratch.commit()
+
+    def discard(self) -> None:
+        """Ends the trace and leaves nothing of it."""
+        try:
+            self._stop()
+        finally:
+            self._scratch.remove()
+
+    def _stop(self) -> None:
+        running, self._running = self._running, False
+        if running:
+            self._profile.__exit__(None, None, None)
+        elif self._observer is not None and self._observer.is_registered:
+            self._observer.unregister_callback()
+
+
+def _config(torch: Any) -> Any:
+    """Waits between streams and for the device as events of their own; no Python objects made of the trace, where the
+    version knows that switch."""
+    config = torch._C._profiler._ExperimentalConfig
+    for flags in ({"enable_cuda_sync_events": True, "trace_only": True}, {"enable_cuda_sync_events": True}):
+        try:
+            return config(**flags)
+        except TypeError:
+            continue
+    return None
+
+
+def _observer(torch: Any, path: Path) -> Any:
+    """PyTorch's observer of operations and tensors, or None where it cannot be had."""
+    observer = torch.profiler.ExecutionTraceObserver()
+    observer.register_callback(str(path))
+    if observer.is_registered and not path.exists():
+        # A process has one observer, and it is someone else's: PyTorch only warns, makes no file, and would take away the
+        # other one with ours.
+        observer._registered = False
+    return observer if observer.is_registered else None
