@@ -1,49 +1,62 @@
 #pragma once
 // GPU memory over a step: what was allocated when, by whom, for how long. The allocator follows the CPU's program order, so
-// the curve is computed over that order and a what-if changes sizes and lifetimes rather than times.
+// the curve is computed over that order, and a what-if changes sizes and lifetimes rather than times.
+//
+//   auto c = curve(trace, step);           c->peak_bytes, c->at_peak[kActivation], c->peak_op
+//   for (Block& b : c->blocks) if (b.kind == Kind::kActivation) b.bytes *= 2;
+//   recompute(*c);                         c->peak_bytes is now the peak at twice the batch
 
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "foretrace/graph/graph.hpp"
+#include "foretrace/base/ids.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/trace/trace.hpp"
 
 namespace foretrace::memory {
 
-enum class Kind : std::uint8_t { kParameter, kGradient, kOptimizerState, kActivation, kTemporary, kInput, kUnknown };
-inline constexpr std::size_t kKinds = 7;
+enum class Kind : std::uint8_t {
+  kResident,    ///< there when the step begins and when it ends: parameters, optimizer states
+  kGradient,    ///< of parameters: allocated in backward, alive when the update runs
+  kActivation,  ///< allocated in forward, freed in backward
+  kTemporary,   ///< allocated and freed within a phase
+  kInput,       ///< the batch
+};
+inline constexpr std::size_t kKinds = 5;
 std::string_view to_string(Kind kind);
+
+enum class Stage : std::uint8_t { kForward, kBackward, kUpdate };
 
 /// One block of memory during the step.
 struct Block {
   std::int64_t bytes = 0;
-  std::uint32_t allocated = 0;   ///< position in program order (index of the memory event), 0: before the step
-  std::uint32_t freed = UINT32_MAX;  ///< UINT32_MAX: after the step
-  Kind kind = Kind::kUnknown;
-  graph::Phase phase = graph::Phase::kOther;  ///< in which it was allocated
-  StringId op;                   ///< trace string: the innermost operation that allocated it
-  std::uint32_t op_event = UINT32_MAX;
-  StringId layer_range;          ///< trace string of the layer range around it, empty when none
-  std::int64_t saved_elements = 0;
+  std::uint32_t allocated = 0;            ///< position in program order: index of the memory event, 0 before the step
+  std::uint32_t freed = UINT32_MAX;       ///< UINT32_MAX: not within the step
+  Kind kind = Kind::kTemporary;
+  Stage stage = Stage::kForward;          ///< in which it was allocated
+  std::uint32_t op = UINT32_MAX;          ///< event of the innermost operation that allocated it
+  std::uint32_t layer = UINT32_MAX;       ///< event of the innermost layer range around it
 };
 
 struct Curve {
-  std::vector<Block> blocks;     ///< those alive at the start first
-  std::int64_t start_bytes = 0;  ///< allocated when the step begins
+  std::vector<Block> blocks;              ///< in order of allocation
+  std::int64_t start_bytes = 0;           ///< allocated when the step begins, not counted in blocks
+  std::uint32_t positions = 0;            ///< memory events in the step
+  std::uint32_t backward_from = 0, update_from = 0;  ///< positions where the stages begin
+
   std::int64_t peak_bytes = 0;
-  std::uint32_t peak_at = 0;     ///< position
-  std::string peak_op;
-  std::array<std::int64_t, kKinds> at_peak = {};  ///< bytes by kind
-  std::int64_t resting_bytes = 0;                 ///< the smallest level: what outlives steps
+  std::uint32_t peak_at = 0;
+  std::string peak_op;                    ///< the operation that allocated last before the peak
+  std::array<std::int64_t, kKinds> at_peak = {};  ///< bytes by kind; kResident includes start_bytes
 };
 
-/// The curve of one step; nothing when the trace has no memory events of a GPU.
+/// The curve of one step on device 0; nothing when the trace has no memory events of a GPU in it.
 std::optional<Curve> curve(const trace::Trace& trace, const trace::Step& step);
-/// Recomputes peak and totals from the blocks (after a what-if changed them).
+/// Peak and totals from the blocks, after a what-if changed them.
 void recompute(Curve& curve);
 
 }  // namespace foretrace::memory

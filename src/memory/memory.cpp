@@ -1,0 +1,174 @@
+#include "foretrace/memory/memory.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace foretrace::memory {
+
+using trace::EventKind;
+
+std::string_view to_string(Kind kind) {
+  constexpr std::array<std::string_view, kKinds> kNames = {"parameters and states", "gradients", "activations",
+                                                           "temporaries", "input"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+namespace {
+
+// Operations and ranges open on each thread, moved forward in time with the memory events.
+class OpenEvents {
+ public:
+  explicit OpenEvents(const trace::Trace& t, Ns from, Ns to) : trace_(t), lanes_(t.lanes.size()) {
+    for (std::uint32_t e = 0; e < t.size(); ++e) {
+      const EventKind kind = t.kind(e);
+      if (t.events.ph[e] != 'X' || t.end(e) < from || t.events.start[e] > to) continue;
+      if (kind == EventKind::kOp || kind == EventKind::kAnnotation || kind == EventKind::kPython) {
+        lanes_[t.events.lane[e].index()].events.push_back(e);
+      }
+    }
+    for (Lane& lane : lanes_) {
+      std::sort(lane.events.begin(), lane.events.end(), [&](std::uint32_t a, std::uint32_t b) {
+        if (t.events.start[a] != t.events.start[b]) return t.events.start[a] < t.events.start[b];
+        return t.events.duration[a] > t.events.duration[b];
+      });
+    }
+  }
+
+  const std::vector<std::uint32_t>& at(LaneId id, Ns when) {
+    Lane& lane = lanes_[id.index()];
+    const auto close = [&](Ns t) {
+      while (!lane.open.empty() && trace_.end(lane.open.back()) < t) lane.open.pop_back();
+    };
+    for (; lane.next < lane.events.size() && trace_.events.start[lane.events[lane.next]] <= when; ++lane.next) {
+      close(trace_.events.start[lane.events[lane.next]]);
+      lane.open.push_back(lane.events[lane.next]);
+    }
+    close(when);
+    return lane.open;
+  }
+
+ private:
+  struct Lane {
+    std::vector<std::uint32_t> events, open;
+    std::size_t next = 0;
+  };
+  const trace::Trace& trace_;
+  std::vector<Lane> lanes_;
+};
+
+Stage stage_of(const trace::Trace& t, const std::vector<std::uint32_t>& open) {
+  for (const std::uint32_t e : open) {
+    const std::string_view name = t.name(e);
+    if (name.starts_with("Optimizer.step") || name.find("_amp_") != std::string_view::npos) return Stage::kUpdate;
+    if (name.starts_with("autograd::engine::evaluate_function")) return Stage::kBackward;
+  }
+  return Stage::kForward;
+}
+
+void classify(Curve& c) {
+  for (Block& b : c.blocks) {
+    const bool outlives = b.freed == UINT32_MAX || b.freed >= c.update_from;
+    if (b.stage == Stage::kBackward && outlives) {
+      b.kind = Kind::kGradient;
+    } else if (b.stage == Stage::kForward && b.freed >= c.backward_from) {
+      b.kind = Kind::kActivation;
+    } else {
+      b.kind = Kind::kTemporary;
+    }
+    if (b.stage == Stage::kForward && b.op == UINT32_MAX && b.kind == Kind::kActivation) b.kind = Kind::kInput;
+  }
+}
+
+}  // namespace
+
+std::optional<Curve> curve(const trace::Trace& t, const trace::Step& step) {
+  struct Row {
+    Ns time;
+    std::uint32_t event;
+  };
+  std::vector<Row> rows;
+  for (std::uint32_t e = 0; e < t.size(); ++e) {
+    const trace::MemoryIds* m = t.memory(e);
+    if (m == nullptr || m->total_allocated == trace::kAbsent) continue;
+    if (t.events.start[e] < step.start || t.events.start[e] >= step.end) continue;
+    const auto type = t.args.find(t.events.args[e], "Device Type");
+    if (type && *type != "1") continue;
+    rows.push_back({t.events.start[e], e});
+  }
+  if (rows.empty()) return std::nullopt;
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.time < b.time; });
+
+  Curve c;
+  const trace::MemoryIds& first = *t.memory(rows.front().event);
+  c.start_bytes = first.total_allocated - first.bytes;
+  c.positions = static_cast<std::uint32_t>(rows.size());
+  c.backward_from = c.update_from = c.positions + 1;
+  OpenEvents open(t, step.start, step.end);
+  std::unordered_map<std::int64_t, std::size_t> alive;  // address -> block
+  for (std::uint32_t i = 0; i < rows.size(); ++i) {
+    const trace::MemoryIds& m = *t.memory(rows[i].event);
+    const auto& chain = open.at(t.events.lane[rows[i].event], rows[i].time);
+    const Stage stage = stage_of(t, chain);
+    if (stage == Stage::kBackward) c.backward_from = std::min(c.backward_from, i + 1);
+    if (stage == Stage::kUpdate) c.update_from = std::min(c.update_from, i + 1);
+    if (m.bytes > 0) {
+      Block b;
+      b.bytes = m.bytes;
+      b.allocated = i + 1;
+      b.stage = stage;
+      for (const std::uint32_t e : chain) {
+        if (t.kind(e) == EventKind::kOp) b.op = e;
+        if (t.name(e).starts_with("layer:")) b.layer = e;
+      }
+      alive[m.address] = c.blocks.size();
+      c.blocks.push_back(b);
+    } else if (const auto it = alive.find(m.address); it != alive.end()) {
+      c.blocks[it->second].freed = i + 1;
+      alive.erase(it);
+    } else {
+      // Freed here, allocated before the step: a gradient or batch of the step before.
+      Block b;
+      b.bytes = -m.bytes;
+      b.allocated = 0;
+      b.freed = i + 1;
+      b.kind = Kind::kResident;
+      c.blocks.push_back(b);
+      c.start_bytes -= b.bytes;
+    }
+  }
+  classify(c);
+  for (Block& b : c.blocks) {
+    if (b.allocated == 0) b.kind = b.freed <= c.backward_from ? Kind::kGradient : Kind::kResident;
+  }
+  recompute(c);
+  if (c.peak_at > 0) {
+    for (const Block& b : c.blocks) {
+      if (b.allocated == c.peak_at && b.op != UINT32_MAX) c.peak_op = std::string(t.name(b.op));
+    }
+  }
+  return c;
+}
+
+void recompute(Curve& c) {
+  std::vector<std::int64_t> change(c.positions + 2, 0);
+  for (const Block& b : c.blocks) {
+    change[b.allocated] += b.bytes;
+    if (b.freed <= c.positions) change[b.freed] -= b.bytes;
+  }
+  std::int64_t level = c.start_bytes;
+  c.peak_bytes = INT64_MIN;
+  for (std::uint32_t i = 0; i <= c.positions; ++i) {
+    level += change[i];
+    if (level > c.peak_bytes) {
+      c.peak_bytes = level;
+      c.peak_at = i;
+    }
+  }
+  c.at_peak = {};
+  c.at_peak[static_cast<std::size_t>(Kind::kResident)] = c.start_bytes;
+  for (const Block& b : c.blocks) {
+    if (b.allocated <= c.peak_at && b.freed > c.peak_at) c.at_peak[static_cast<std::size_t>(b.kind)] += b.bytes;
+  }
+}
+
+}  // namespace foretrace::memory
