@@ -95,7 +95,8 @@ void count_parameters(Model& m) {
 
 }  // namespace
 
-Result<Model> make_model(const trace::Trace& trace, Graph graph, std::optional<Ns> measured, const CpuPrior& prior) {
+Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, Graph graph, std::optional<Ns> measured,
+                         const CpuPrior& prior) {
   Model m;
   m.trace = &trace;
   m.base = unprofiled(graph, measured, prior);
@@ -109,6 +110,7 @@ Result<Model> make_model(const trace::Trace& trace, Graph graph, std::optional<N
   }
   m.optimizer = optimizer_name(trace);
   count_parameters(m);
+  m.memory = memory::curve(trace, step);
   return m;
 }
 

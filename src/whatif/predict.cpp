@@ -84,6 +84,10 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
   const Band band = band_around(model, base, simulated, policy.get());
   p.low = static_cast<Ns>(static_cast<double>(band.low) * residual);
   p.high = static_cast<Ns>(static_cast<double>(band.high) * residual);
+  if (model.memory) {
+    memory::recompute(*model.memory);
+    p.peak_bytes = model.memory->peak_bytes;
+  }
   p.origin = worst_origin(model.graph);
   p.not_modelled = model.not_modelled;
   p.graph = std::move(model.graph);

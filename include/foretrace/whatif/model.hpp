@@ -11,6 +11,8 @@
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/hardware/work.hpp"
+#include "foretrace/memory/memory.hpp"
+#include "foretrace/trace/steps.hpp"
 #include "foretrace/whatif/unprofiled.hpp"
 
 namespace foretrace::whatif {
@@ -30,13 +32,14 @@ struct Model {
   std::int64_t parameter_elements = 0; ///< trained parameters, from the optimizer's kernels or memory; 0 when unknown
   std::int64_t parameter_tensors = 0;
   std::string optimizer;               ///< "Adam", "SGD", …; empty when none was seen
+  std::optional<memory::Curve> memory; ///< of the step, where the trace has memory events; what-ifs change it too
   /// Set by what-ifs, read by later ones and by the report.
   std::vector<std::string> applied;
   std::vector<std::string> not_modelled;
 };
 
 /// The model of a trace's step, ready for what-ifs.
-Result<Model> make_model(const trace::Trace& trace, graph::Graph graph, std::optional<Ns> measured,
-                         const CpuPrior& prior = {});
+Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, graph::Graph graph,
+                         std::optional<Ns> measured, const CpuPrior& prior = {});
 
 }  // namespace foretrace::whatif

@@ -24,6 +24,11 @@ Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
   const std::uint32_t join = end_of_backward(g);
   if (join == Graph::kNoWork) return fail(ErrorCode::kDeclined, "the step shows no backward pass on a thread of its own");
   scale_batch(m, draft, 1.0 / n);
+  if (m.memory) {  // from the second pass on, all gradients are there throughout
+    for (memory::Block& b : m.memory->blocks) {
+      if (b.kind == memory::Kind::kGradient) b.allocated = 0;
+    }
+  }
 
   // One more forward and backward pass: their GPU work, the main thread up to the end of backward, the autograd thread.
   std::uint32_t first_forward = join;

@@ -26,7 +26,7 @@ bool grows_by_waves(hardware::Family family) {
 
 }  // namespace
 
-std::size_t scale_batch(const Model& m, Draft& draft, double x) {
+std::size_t scale_batch(Model& m, Draft& draft, double x) {
   const Graph& g = m.graph;
   std::size_t changed = 0;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
@@ -43,6 +43,13 @@ std::size_t scale_batch(const Model& m, Draft& draft, double x) {
     }
     draft.set(t, static_cast<Ns>(becomes), graph::Origin::kScaled);
     ++changed;
+  }
+  if (m.memory) {
+    for (memory::Block& b : m.memory->blocks) {
+      const bool data = b.kind == memory::Kind::kActivation || b.kind == memory::Kind::kInput ||
+                        (b.kind == memory::Kind::kTemporary && b.stage != memory::Stage::kUpdate);
+      if (data) b.bytes = static_cast<std::int64_t>(static_cast<double>(b.bytes) * x);
+    }
   }
   return changed;
 }

@@ -6,6 +6,7 @@
 namespace foretrace::whatif {
 
 /// Rescales forward, backward and data tasks of the draft to a batch x times as large. Returns how many tasks changed.
-std::size_t scale_batch(const Model& model, Draft& draft, double x);
+/// Memory that holds the batch's data grows with it; parameters, states and gradients do not.
+std::size_t scale_batch(Model& model, Draft& draft, double x);
 
 }  // namespace foretrace::whatif

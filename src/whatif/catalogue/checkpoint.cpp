@@ -8,6 +8,41 @@ namespace foretrace::whatif {
 
 namespace {
 
+// Activations of a block live until its forward is over, and again while its backward runs; its output stays, for the
+// next block to start from.
+void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
+  memory::Curve& c = *m.memory;
+  std::map<std::string, std::vector<std::size_t>, std::less<>> held;  // block -> indices, in order of allocation
+  std::string current;
+  for (std::size_t i = 0; i < c.blocks.size(); ++i) {
+    const memory::Block& b = c.blocks[i];
+    if (b.stage != memory::Stage::kForward || b.allocated == 0) continue;
+    if (b.layer != UINT32_MAX) {
+      std::string_view name = m.trace->name(b.layer);
+      name.remove_prefix(6);
+      current = block_of(name.substr(0, name.find('|')));
+    }
+    if (b.kind == memory::Kind::kActivation && !current.empty()) held[current].push_back(i);
+  }
+  for (const BlockOfLayers& block : blocks) {
+    const auto it = held.find(block.name);
+    if (it == held.end() || it->second.size() < 2) continue;
+    const std::uint32_t forward_end = c.blocks[it->second.back()].allocated;
+    std::uint32_t backward_begin = UINT32_MAX;
+    for (const std::size_t i : it->second) backward_begin = std::min(backward_begin, c.blocks[i].freed);
+    if (backward_begin == UINT32_MAX || backward_begin <= forward_end) continue;
+    for (const std::size_t i : it->second) {
+      if (i == it->second.back()) continue;
+      memory::Block again = c.blocks[i];
+      again.allocated = backward_begin - 1;
+      again.kind = memory::Kind::kTemporary;
+      c.blocks[i].freed = forward_end;
+      c.blocks[i].kind = memory::Kind::kTemporary;
+      c.blocks.push_back(again);
+    }
+  }
+}
+
 Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   const Graph& g = m.graph;
   std::vector<BlockOfLayers> blocks = repeated_blocks(g);
@@ -21,6 +56,7 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
     return fail(ErrorCode::kDeclined, wanted.empty() ? "no block of layers repeats: name some with layers=…"
                                                      : "no block of layers has such a name");
   }
+  if (m.memory) shorten_lives(m, blocks);
   const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(CpuPhase::kForward)];
   for (const BlockOfLayers& b : blocks) {
     if (b.first_backward == Graph::kNoWork || !g.launch[b.first_backward].valid()) continue;

@@ -1,0 +1,40 @@
+#pragma once
+// whatif: predictions beside the baseline they start from.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "foretrace/report/text_style.hpp"
+#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
+#include "foretrace/whatif/whatif.hpp"
+
+namespace foretrace::report {
+
+struct WhatIfReport {
+  std::string file;
+  std::string step_name;
+  std::string device;
+  Ns traced = 0, replayed = 0, unprofiled = 0, unprofiled_low = 0, unprofiled_high = 0;
+  std::optional<Ns> measured;
+  std::optional<std::int64_t> peak_bytes;
+  std::vector<whatif::Prediction> predictions;
+};
+
+/// The baseline of a trace: the model what-ifs start from, and the figures a report shows of it.
+struct Baseline {
+  whatif::Model model;
+  WhatIfReport report;  ///< without predictions
+};
+/// `step`: its number, else the median step. `measured_ms`: else what the recorder stored in the trace.
+Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int64_t> step,
+                               std::optional<double> measured_ms);
+
+/// Predicts each use alone, or all together when `stacked`.
+void add_predictions(Baseline& baseline, const std::vector<whatif::Use>& uses, bool stacked);
+
+std::string to_text(const WhatIfReport& report, const TextStyle& style);
+std::string to_json(const WhatIfReport& report);
+
+}  // namespace foretrace::report

@@ -1,0 +1,120 @@
+#include "foretrace/report/whatif.hpp"
+
+#include <fmt/format.h>
+
+#include "foretrace/graph/build.hpp"
+#include "foretrace/simulate/simulate.hpp"
+#include "report/json_writer.hpp"
+#include "report/step_graphs.hpp"
+#include "report/text_table.hpp"
+
+namespace foretrace::report {
+
+Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int64_t> number,
+                               std::optional<double> measured_ms) {
+  const trace::Steps steps = trace::find_steps(trace);
+  if (steps.steps.empty()) {
+    return fail(ErrorCode::kDeclined, "the trace holds no step", "record at least one step with torch.profiler");
+  }
+  std::size_t index = steps.median();
+  if (number) {
+    FORETRACE_TRY(index, steps.by_number(*number));
+  }
+  const graph::GraphBuilder builder(trace, steps);
+  FORETRACE_TRY(graph::Graph graph, builder.build(index));
+
+  Baseline b;
+  b.report.file = trace.path;
+  b.report.step_name = graph.step_name;
+  b.report.traced = graph.traced;
+  b.report.replayed = simulate::steady_state(graph).timeline.step;
+  b.report.measured = measured_ms ? std::optional(static_cast<Ns>(*measured_ms * 1e6)) : recorded_step(trace);
+  FORETRACE_TRY(b.model, whatif::make_model(trace, steps.steps[index], std::move(graph), b.report.measured));
+  b.report.device = b.model.device.name;
+  b.report.unprofiled = b.model.base.step;
+  b.report.unprofiled_low = b.model.base.low;
+  b.report.unprofiled_high = b.model.base.high;
+  if (b.model.memory) b.report.peak_bytes = b.model.memory->peak_bytes;
+  return b;
+}
+
+void add_predictions(Baseline& b, const std::vector<whatif::Use>& uses, bool stacked) {
+  if (stacked) {
+    b.report.predictions.push_back(whatif::predict(b.model, uses, b.report.measured));
+    return;
+  }
+  for (const whatif::Use& use : uses) {
+    b.report.predictions.push_back(whatif::predict(b.model, {use}, b.report.measured));
+  }
+}
+
+namespace {
+
+std::string gigabytes(std::optional<std::int64_t> bytes) {
+  return bytes ? fmt::format("{:.2f} GB", static_cast<double>(*bytes) / 1e9) : "-";
+}
+
+}  // namespace
+
+std::string to_text(const WhatIfReport& r, const TextStyle& style) {
+  std::string out = fmt::format("{}, {}", r.file, r.step_name);
+  if (!r.device.empty()) out += ", " + r.device;
+  out += fmt::format("\n  traced {:.2f} ms; without the profiler {:.2f} ms [{:.2f}, {:.2f}]", to_ms(r.traced),
+                     to_ms(r.unprofiled), to_ms(r.unprofiled_low), to_ms(r.unprofiled_high));
+  if (r.measured) out += fmt::format("; measured {:.2f} ms", to_ms(*r.measured));
+  if (r.peak_bytes) out += "; peak " + gigabytes(r.peak_bytes);
+  out += "\n\n";
+  TextTable table({{"what if", Align::kLeft, true}, {"ms"}, {"10 % .. 90 %"}, {"speed-up"}, {"GPU ms"}, {"peak"}, {"costs", Align::kLeft}});
+  for (const whatif::Prediction& p : r.predictions) {
+    if (!p.declined.empty()) continue;
+    table.row({p.whatif, fmt::format("{:.2f}", to_ms(p.step)), fmt::format("{:.2f} .. {:.2f}", to_ms(p.low), to_ms(p.high)),
+               fmt::format("{:.2f} x", p.speedup), fmt::format("{:.2f}", to_ms(p.gpu_time)), gigabytes(p.peak_bytes), p.origin});
+  }
+  if (table.rows() > 0) out += table.render(style);
+  for (const whatif::Prediction& p : r.predictions) {
+    if (!p.declined.empty()) out += fmt::format("\n  {}: declined. {}\n", p.whatif, p.declined);
+  }
+  for (const whatif::Prediction& p : r.predictions) {
+    if (!p.declined.empty() || p.not_modelled.empty()) continue;
+    out += fmt::format("\n  {}, not modelled:\n", p.whatif);
+    for (const std::string& n : p.not_modelled) out += "    - " + n + "\n";
+  }
+  return out;
+}
+
+std::string to_json(const WhatIfReport& r) {
+  std::string out;
+  JsonWriter json(out);
+  json.begin_object().member("schema", 1).member("verb", "whatif").member("file", r.file).member("step", r.step_name);
+  json.member("device", r.device);
+  json.key("baseline").begin_object();
+  json.member("traced_ms", to_ms(r.traced)).member("replayed_ms", to_ms(r.replayed));
+  json.member("unprofiled_ms", to_ms(r.unprofiled)).member("unprofiled_low_ms", to_ms(r.unprofiled_low));
+  json.member("unprofiled_high_ms", to_ms(r.unprofiled_high));
+  json.key("measured_ms");
+  r.measured ? json.value(to_ms(*r.measured)) : json.null();
+  json.member("peak_bytes", r.peak_bytes).end_object();
+  json.key("predictions").begin_array();
+  for (const whatif::Prediction& p : r.predictions) {
+    json.begin_object().member("whatif", p.whatif);
+    if (!p.declined.empty()) {
+      json.member("declined", p.declined).end_object();
+      continue;
+    }
+    json.member("ms", to_ms(p.step)).member("low_ms", to_ms(p.low)).member("high_ms", to_ms(p.high));
+    json.member("speedup", p.speedup).member("gpu_ms", to_ms(p.gpu_time)).member("peak_bytes", p.peak_bytes);
+    json.member("origin", p.origin).member("validated", p.validated);
+    json.key("not_modelled").begin_array();
+    for (const std::string& n : p.not_modelled) json.value(n);
+    json.end_array();
+    json.key("applied").begin_array();
+    for (const auto& s : p.steps) {
+      json.begin_object().member("whatif", s.text).member("changed", s.changed).member("seconds", s.seconds).end_object();
+    }
+    json.end_array().end_object();
+  }
+  json.end_array().end_object();
+  return out + "\n";
+}
+
+}  // namespace foretrace::report
