@@ -56,8 +56,8 @@ class Tracer:
     def save(self, target: Path, figures: dict[str, Any], *, complete: bool) -> None:
         """Ends the trace and writes it with the figures in its metadata.
 
-        complete: all steps have ended, by `end_last_step`. Otherwise one has begun that never will; its range is renamed, so that no
-        one takes it for a step.
+        complete: all steps have ended, by `end_last_step`. Otherwise one has begun that never will; its range is
+        renamed, so that no one takes it for a step.
         """
         self._profile.add_metadata_json(METADATA_KEY, json.dumps(plain(figures)))
         rename = None
