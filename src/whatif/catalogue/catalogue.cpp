@@ -7,7 +7,7 @@ namespace foretrace::whatif {
 const std::vector<WhatIf>& catalogue() {
   static const std::vector<WhatIf> kAll = [] {
     std::vector<WhatIf> all = {
-        accumulate_whatif(),        batch_whatif(),    checkpoint_whatif(),
+        accumulate_whatif(),        amp_whatif(),  tf32_whatif(), batch_whatif(),    checkpoint_whatif(),
         cpu_whatif(),               cuda_graph_whatif(), duration_whatif(),
         foreach_optimizer_whatif(), fused_optimizer_whatif(), no_sync_whatif(),
     };

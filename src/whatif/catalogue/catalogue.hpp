@@ -6,6 +6,7 @@
 namespace foretrace::whatif {
 
 WhatIf accumulate_whatif();
+WhatIf amp_whatif();
 WhatIf batch_whatif();
 WhatIf checkpoint_whatif();
 WhatIf cpu_whatif();
@@ -14,5 +15,6 @@ WhatIf duration_whatif();
 WhatIf foreach_optimizer_whatif();
 WhatIf fused_optimizer_whatif();
 WhatIf no_sync_whatif();
+WhatIf tf32_whatif();
 
 }  // namespace foretrace::whatif

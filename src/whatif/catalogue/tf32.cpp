@@ -1,0 +1,44 @@
+#include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/rows.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+bool uses_tensor_cores(hardware::Family f) {
+  using hardware::Family;
+  return f == Family::kGemm || f == Family::kConvForward || f == Family::kConvDataGrad || f == Family::kConvWeightGrad;
+}
+
+Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
+  if (m.device.tflops_tf32 <= 0) return fail(ErrorCode::kDeclined, "this GPU has no TF32 tensor cores");
+  std::size_t changed = 0;
+  for (const Row& row : rows_of(m, draft)) {
+    const hardware::Work work = m.works[row.work];
+    if (!uses_tensor_cores(work.family) || work.dtype != hardware::Dtype::kFp32) continue;
+    const hardware::Work becomes = with_dtype(work, hardware::Dtype::kTf32);
+    const hardware::Cost cost = rescale(static_cast<double>(row.time), work, m.device, becomes, m.device);
+    if (!cost.known) continue;
+    set_row(m, draft, row, cost.ns, becomes, cost.origin);
+    ++changed;
+  }
+  if (changed == 0) return fail(ErrorCode::kDeclined, "no matrix product or convolution runs in strict FP32");
+  return {};
+}
+
+}  // namespace
+
+WhatIf tf32_whatif() {
+  return {.name = "tf32",
+          .about = "FP32 matrix products and convolutions run on tensor cores in TF32",
+          .parameters = {},
+          .assumes = "inputs stay FP32 in memory; only multiply-adds lose precision",
+          .source = "NVIDIA Ampere and later; torch.backends.cuda.matmul.allow_tf32",
+          .not_modelled = {},
+          .needs = "shapes",
+          .code = "torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True",
+          .validated = true,
+          .apply = apply_tf32};
+}
+
+}  // namespace foretrace::whatif
