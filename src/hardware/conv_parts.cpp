@@ -1,0 +1,46 @@
+#include "hardware/conv_parts.hpp"
+
+#include <algorithm>
+
+#include "hardware/op_names.hpp"
+
+namespace foretrace::hardware {
+
+std::vector<ConvPart> conv_parts(std::span<const std::string_view> kernels, bool wants_data, bool wants_weight) {
+  const std::size_t n = kernels.size();
+  if (!wants_data) return std::vector<ConvPart>(n, ConvPart::kWeight);
+  if (!wants_weight) return std::vector<ConvPart>(n, ConvPart::kData);
+
+  std::vector<Family> label(n);
+  std::vector<std::size_t> unnamed;  // products without a word about their purpose
+  std::size_t first_weight = n;
+  std::size_t last_data = n;
+  for (std::size_t i = 0; i < n; ++i) {
+    label[i] = conv_part_of_kernel(kernels[i]);
+    if (label[i] == Family::kConvWeightGrad) first_weight = std::min(first_weight, i);
+    if (label[i] == Family::kConvDataGrad) last_data = i;
+    if (label[i] == Family::kOther) unnamed.push_back(i);
+  }
+  // Where does the weight gradient begin?
+  std::size_t boundary = n;
+  if (first_weight < n) {
+    boundary = first_weight;
+  } else if (last_data < n) {
+    boundary = last_data + 1;
+  } else if (unnamed.size() >= 2) {
+    boundary = unnamed[unnamed.size() / 2];
+  } else {
+    return std::vector<ConvPart>(n, ConvPart::kWeight);
+  }
+  // What finishes the data gradient stays with it, what prepares the weight gradient goes with that.
+  if (last_data == n || first_weight == n) {
+    while (boundary < n && first_weight == n && label[boundary] == Family::kReduction) ++boundary;
+  }
+  while (boundary > 0 && label[boundary - 1] == Family::kCopy && (last_data == n || boundary - 1 > last_data)) --boundary;
+
+  std::vector<ConvPart> parts(n, ConvPart::kData);
+  for (std::size_t i = boundary; i < n; ++i) parts[i] = ConvPart::kWeight;
+  return parts;
+}
+
+}  // namespace foretrace::hardware

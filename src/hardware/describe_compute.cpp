@@ -1,0 +1,187 @@
+// Operations whose time is arithmetic: matrix products, convolutions, attention, recurrent layers.
+
+#include <algorithm>
+
+#include "hardware/describe_op.hpp"
+
+namespace foretrace::hardware {
+
+namespace {
+
+// The last two dimensions as rows x columns, those before as batch; vectors are one row.
+struct Matrix {
+  std::int64_t batch = 1, rows = 1, columns = 1;
+};
+
+Matrix matrix(const Shape& s) {
+  Matrix m;
+  if (s.empty()) return m;
+  m.columns = s.back();
+  if (s.size() >= 2) m.rows = s[s.size() - 2];
+  for (std::size_t i = 0; i + 2 < s.size(); ++i) m.batch *= s[i];
+  return m;
+}
+
+void set_gemm(Work& w, const Argument& a, const Argument& b, bool b_is_transposed, bool fold_batch) {
+  Matrix left = matrix(a.shape());
+  const Matrix right = matrix(b.shape());
+  if (fold_batch) {
+    left.rows *= left.batch;
+    left.batch = 1;
+  }
+  w.dtype = w.out_dtype = parse_dtype(a.type);
+  w.batch = std::max<std::int64_t>(left.batch, 1);
+  w.m = left.rows;
+  w.k = left.columns;
+  w.n = b_is_transposed ? right.rows : (b.shape().size() < 2 ? 1 : right.columns);
+  refresh(w);
+}
+
+std::int64_t output_size(std::int64_t in, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
+                         std::int64_t dilation) {
+  return (in + 2 * padding - dilation * (kernel - 1) - 1) / std::max<std::int64_t>(stride, 1) + 1;
+}
+
+// N C and the spatial dimensions folded into two (a 1-D signal has height 1, a volume's depth multiplies its height).
+std::array<std::int64_t, 4> four(const Shape& s) {
+  std::array<std::int64_t, 4> out{1, 1, 1, 1};
+  if (s.size() < 2) return out;
+  out[0] = s[0];
+  out[1] = s[1];
+  if (s.size() == 3) out[3] = s[2];
+  if (s.size() >= 4) {
+    out[3] = s.back();
+    for (std::size_t i = 2; i + 1 < s.size(); ++i) out[2] *= s[i];
+  }
+  return out;
+}
+
+}  // namespace
+
+void describe_gemm(Work& work, const OpClass& what, const OpView& op) {
+  switch (what.form) {
+    case Form::kMm:
+    case Form::kBmm:
+      if (op.tensor(0, 1) && op.tensor(1, 1)) set_gemm(work, op[0], op[1], false, false);
+      break;
+    case Form::kAddmm:
+    case Form::kBaddbmm:
+      if (op.tensor(1, 1) && op.tensor(2, 1)) set_gemm(work, op[1], op[2], false, false);
+      break;
+    case Form::kLinear:
+      if (op.tensor(0, 1) && op.tensor(1, 1)) set_gemm(work, op[0], op[1], true, true);
+      break;
+    default:
+      break;
+  }
+}
+
+void describe_conv(Work& work, const OpClass& what, std::string_view name, const OpView& op) {
+  const bool grad = what.form == Form::kConvBackward;
+  const std::size_t input = grad ? 1 : 0;
+  const std::size_t weight = grad ? 2 : 1;
+  if (!op.tensor(input, 3) || !op.tensor(weight, 3)) return;
+  std::size_t stride = 3;
+  std::size_t padding = 2;
+  std::size_t dilation = 4;
+  std::size_t groups = 5;
+  if (what.form == Form::kConvGeneric) {
+    stride = 3, padding = 4, dilation = 5, groups = 8;
+  } else if (what.form == Form::kConvDepthwise) {
+    stride = 4, padding = 5, dilation = 6, groups = op.size();
+  } else if (grad) {
+    stride = 4, padding = 5, dilation = 6, groups = 9;
+  }
+  const bool transposed =
+      name.find("transpose") != std::string_view::npos || (what.form == Form::kConvGeneric && op.flag(6)) || (grad && op.flag(7));
+  work.dtype = work.out_dtype = parse_dtype(op[input].type);
+  work.input = four(op[input].shape());
+  const std::array<std::int64_t, 4> kernel = four(op[weight].shape());
+  work.kernel_h = kernel[2];
+  work.kernel_w = kernel[3];
+  work.stride = std::max<std::int64_t>(1, op.integer(stride, 1));
+  work.groups = what.form == Form::kConvDepthwise ? work.input[1] : std::max<std::int64_t>(1, op.integer(groups, 1));
+  work.out_channels = transposed ? kernel[1] * work.groups : kernel[0];
+  work.channels_last = op[input].channels_last() || op[weight].channels_last();
+  if (grad && op.tensor(0, 3)) {
+    const std::array<std::int64_t, 4> out = four(op[0].shape());
+    work.out_channels = out[1];
+    work.out_h = out[2];
+    work.out_w = out[3];
+  } else if (transposed) {
+    work.out_h = work.input[2] * work.stride;
+    work.out_w = work.input[3] * work.stride;
+  } else {
+    const Shape pad = op.integers(padding);
+    const Shape dil = op.integers(dilation);
+    const auto at = [](const Shape& s, std::size_t i, std::int64_t otherwise) {
+      return s.empty() ? otherwise : s[std::min(i, s.size() - 1)];
+    };
+    const bool flat = op[input].shape().size() == 3;
+    work.out_h = flat ? 1 : output_size(work.input[2], work.kernel_h, work.stride, at(pad, 0, 0), at(dil, 0, 1));
+    work.out_w = output_size(work.input[3], work.kernel_w, work.stride, at(pad, 1, 0), at(dil, 1, 1));
+  }
+  if (transposed) {
+    // A transposed convolution is a data gradient: the roles of its input and output change places.
+    std::swap(work.input[1], work.out_channels);
+    std::swap(work.input[2], work.out_h);
+    std::swap(work.input[3], work.out_w);
+    if (!grad) work.family = Family::kConvDataGrad;
+  }
+  refresh(work);
+}
+
+void describe_attention(Work& work, const OpClass& what, std::string_view name, const OpView& op) {
+  const std::size_t q = what.form == Form::kAttentionGrad ? 1 : 0;
+  if (!op.tensor(q, 4) || !op.tensor(q + 1, 4)) return;
+  const Shape& query = op[q].shape();
+  const Shape& key = op[q + 1].shape();
+  // The inner flash and memory-efficient operations take batch x sequence x heads x size, all others heads first.
+  const bool sequence_first = name.starts_with("aten::_flash_attention") || name.starts_with("aten::_efficient_attention");
+  const std::size_t s = sequence_first ? 1 : 2;
+  work.dtype = work.out_dtype = parse_dtype(op[q].type);
+  work.batch = query[0];
+  work.heads = query[sequence_first ? 2 : 1];
+  work.queries = query[s];
+  work.keys = key[s];
+  work.head_size = query[3];
+  struct Flag {
+    std::string_view name;
+    std::size_t at;
+  };
+  static constexpr Flag kCausal[] = {
+      {"aten::_flash_attention_forward", 8},          {"aten::_flash_attention_backward", 11},
+      {"aten::_scaled_dot_product_flash_attention", 4}, {"aten::_scaled_dot_product_flash_attention_backward", 11},
+      {"aten::_cudnn_attention_forward", 10},         {"aten::_cudnn_attention_backward", 14},
+      {"aten::_scaled_dot_product_cudnn_attention", 6}, {"aten::_scaled_dot_product_efficient_attention", 6},
+      {"aten::scaled_dot_product_attention", 5},
+  };
+  for (const Flag& f : kCausal) {
+    if (f.name == name) work.causal = op.flag(f.at);
+  }
+  if (name == "aten::_efficient_attention_forward") work.causal = op.integer(9, 0) != 0;
+  if (name == "aten::_efficient_attention_backward") work.causal = op.integer(14, 0) != 0;
+  refresh(work);
+}
+
+void describe_rnn(Work& work, const OpView& op) {
+  if (!op.tensor(0, 3)) return;
+  // (input, weights, weight_stride0, weight_buf, hx, cx, [output, grad_output, grad_hy, grad_cy,] mode, hidden, projection,
+  //  layers, batch_first, dropout, train, bidirectional, …)
+  const std::size_t mode = work.backward ? 10 : 6;
+  const Shape& in = op[0].shape();
+  const bool batch_first = op.flag(mode + 4);
+  work.dtype = work.out_dtype = parse_dtype(op[0].type);
+  work.batch = in[batch_first ? 0 : 1];
+  work.steps = in[batch_first ? 1 : 0];
+  work.k = in[2];
+  work.hidden = op.integer(mode + 1, 0);
+  work.layers = std::max<std::int64_t>(1, op.integer(mode + 3, 1));
+  work.directions = op.flag(mode + 7) ? 2 : 1;
+  const std::int64_t cell = op.integer(mode, 2);  // 0 relu, 1 tanh, 2 LSTM, 3 GRU
+  work.gates = cell == 2 ? 4 : cell == 3 ? 3 : 1;
+  work.elements = work.batch * work.steps * work.hidden * work.directions;
+  refresh(work);
+}
+
+}  // namespace foretrace::hardware

@@ -1,0 +1,378 @@
+// Operations whose time is memory traffic: what they read and write, and in which order.
+
+#include "hardware/describe_op.hpp"
+
+#include <algorithm>
+
+namespace foretrace::hardware {
+
+namespace {
+
+bool floating(Dtype d) { return d <= Dtype::kFp64; }
+
+// What the framework computes in when types differ: the wider floating type; fp16 with bf16 gives fp32.
+Dtype promote(Dtype a, Dtype b) {
+  if (a == b) return a;
+  if (!floating(a)) return floating(b) ? b : (a == Dtype::kInt ? a : b);
+  if (!floating(b)) return a;
+  if (a == Dtype::kFp64 || b == Dtype::kFp64) return Dtype::kFp64;
+  return Dtype::kFp32;
+}
+
+Dtype from_scalar_type(std::int64_t code, Dtype otherwise) {  // c10::ScalarType as printed among an operation's inputs
+  switch (code) {
+    case 5:
+      return Dtype::kFp16;
+    case 6:
+      return Dtype::kFp32;
+    case 7:
+      return Dtype::kFp64;
+    case 15:
+      return Dtype::kBf16;
+    default:
+      return otherwise;
+  }
+}
+
+Shape broadcast(const Shape& a, const Shape& b) {
+  Shape out(std::max(a.size(), b.size()), 1);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
+    const std::int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
+    out[out.size() - 1 - i] = std::max(x, y);
+  }
+  return out;
+}
+
+void read(Work& w, const Argument& a) {
+  w.bytes_read += static_cast<double>(a.bytes());
+  if (parse_dtype(a.type) != w.dtype) w.fixed_read += static_cast<double>(a.bytes());
+}
+
+void write(Work& w, std::int64_t elements, Dtype dtype) {
+  w.bytes_written += static_cast<double>(elements * bytes_of(dtype));
+  if (dtype != w.dtype) w.fixed_written += static_cast<double>(elements * bytes_of(dtype));
+}
+
+// Element-wise over the tensor arguments [first, end).
+void elementwise(Work& w, const OpView& op, Form form) {
+  Shape out;
+  Dtype type = Dtype::kOther;
+  bool mixed = false;
+  std::vector<const Argument*> tensors;
+  for (std::size_t i = 0; i < op.size(); ++i) {
+    if (!op.tensor(i)) continue;
+    const Argument& a = op[i];
+    // Numbers wrapped as 0-dimensional tensors neither promote nor cost.
+    if (a.shape().empty() && op.first_tensor() < op.size()) continue;
+    const Dtype d = parse_dtype(a.type);
+    if (!tensors.empty() && floating(d) && floating(type) && d != type) mixed = true;
+    type = tensors.empty() ? d : promote(type, d);
+    tensors.push_back(&a);
+    out = broadcast(out, a.shape());
+  }
+  if (tensors.empty()) return;
+  w.elements = elements_of(out);
+  w.dtype = type;
+  w.out_dtype = form == Form::kCompare ? Dtype::kOther : form == Form::kInPlace ? parse_dtype(tensors.front()->type) : type;
+  if (w.out_dtype != type && form == Form::kInPlace) mixed = true;
+  bool strided = false;
+  std::optional<std::vector<std::size_t>> order;
+  for (const Argument* a : tensors) {
+    if (a->elements() != w.elements) {
+      strided = strided || a->elements() > 1;
+      continue;
+    }
+    if (a->strides.empty() || a->shape().size() != out.size()) continue;
+    const auto mine = dense_order(a->shape(), a->strides.front());
+    strided = strided || !mine || (order && *order != *mine);
+    if (!order) order = mine;
+  }
+  w.access = strided ? Access::kStrided : mixed ? Access::kMixed : Access::kContiguous;
+  for (const Argument* a : tensors) read(w, *a);
+  write(w, w.elements, w.out_dtype);
+  if (form == Form::kDropout) write(w, w.elements, Dtype::kOther);  // the mask, one byte an element
+  w.flops = static_cast<double>(w.elements);
+}
+
+void copy(Work& w, const OpView& op) {
+  if (!op.tensor(0) || !op.tensor(1)) return;
+  const Argument& to = op[0];
+  const Argument& from = op[1];
+  w.dtype = parse_dtype(from.type);
+  w.out_dtype = parse_dtype(to.type);
+  w.elements = to.elements();
+  const Access plain = cast_work(1, w.dtype, w.out_dtype).access;
+  bool strided = from.elements() != to.elements();
+  if (!to.strides.empty() && !from.strides.empty() && to.shape() == from.shape()) {
+    const auto a = dense_order(to.shape(), to.strides.front());
+    const auto b = dense_order(from.shape(), from.strides.front());
+    strided = strided || !a || !b || *a != *b;
+  }
+  w.access = strided ? Access::kStrided : plain;
+  w.bytes_read = static_cast<double>(from.bytes());
+  w.bytes_written = static_cast<double>(to.bytes());
+  if (!floating(w.dtype)) w.fixed_read = w.bytes_read;
+  if (w.out_dtype != w.dtype) w.fixed_written = w.bytes_written;
+}
+
+void reduction(Work& w, const OpView& op) {
+  const std::size_t at = op.first_tensor();
+  if (at == op.size()) return;
+  const Argument& in = op[at];
+  w.dtype = w.out_dtype = parse_dtype(in.type);
+  w.elements = in.elements();
+  const std::size_t rank = in.shape().size();
+  const bool takes_dims = at + 1 < op.size() && (op[at + 1].type == "ScalarList" || op[at + 1].type == "Scalar");
+  Shape dims = takes_dims ? op.integers(at + 1) : Shape{};
+  std::int64_t columns = 1;
+  bool inner = dims.empty();
+  for (std::int64_t d : dims) {
+    if (d < 0) d += static_cast<std::int64_t>(rank);
+    if (d < 0 || d >= static_cast<std::int64_t>(rank)) continue;
+    columns *= in.shape()[static_cast<std::size_t>(d)];
+    inner = inner || static_cast<std::size_t>(d) + 1 == rank;
+  }
+  w.columns = dims.empty() ? w.elements : columns;
+  w.rows = w.columns > 0 ? w.elements / w.columns : 0;
+  w.access = inner ? Access::kContiguous : Access::kStrided;
+  read(w, in);
+  write(w, w.rows, w.out_dtype);
+  w.flops = static_cast<double>(w.elements);
+}
+
+void normalisation(Work& w, const OpClass& what, std::string_view name, const OpView& op) {
+  const bool grad = what.form == Form::kBatchNormGrad || what.form == Form::kLayerNormGrad || what.form == Form::kSoftmaxGrad;
+  if (!op.tensor(0, 1)) return;
+  const Argument& in = op[0];
+  w.dtype = w.out_dtype = parse_dtype(in.type);
+  w.elements = in.elements();
+  read(w, in);
+  if (grad && op.tensor(1, 1)) read(w, op[1]);
+  const Shape& shape = in.shape();
+  if (w.family == Family::kBatchNorm) {
+    w.rows = shape.size() > 1 ? shape[1] : 1;
+    w.columns = w.rows > 0 ? w.elements / w.rows : 0;
+    w.channels_last = in.channels_last();
+    for (std::size_t i = 0; i < 4 && i < shape.size(); ++i) w.input[i] = shape[i];
+    if (shape.size() == 2) w.input[2] = w.input[3] = 1;
+  } else if (w.family == Family::kSoftmax) {
+    std::int64_t dim = op.integer(grad ? 2 : 1, -1);
+    if (dim < 0) dim += static_cast<std::int64_t>(shape.size());
+    w.columns = dim >= 0 && dim < static_cast<std::int64_t>(shape.size()) ? shape[static_cast<std::size_t>(dim)] : shape.back();
+    w.rows = w.columns > 0 ? w.elements / w.columns : 0;
+    w.access = dim + 1 == static_cast<std::int64_t>(shape.size()) ? Access::kContiguous : Access::kStrided;
+    if (!grad && op.flag(2)) w.out_dtype = Dtype::kFp32;
+    if (grad) w.out_dtype = from_scalar_type(op.integer(3, -1), w.out_dtype);
+  } else if (name.find("group_norm") != std::string_view::npos) {
+    // (input, weight, bias, N, C, HxW, groups, eps) and (grad, input, mean, rstd, weight, N, C, HxW, groups, …)
+    const std::size_t at = grad ? 5 : 3;
+    const std::int64_t groups = std::max<std::int64_t>(1, op.integer(at + 3, 1));
+    w.columns = op.integer(at + 1, 1) * op.integer(at + 2, 1) / groups;
+    w.rows = w.columns > 0 ? w.elements / w.columns : 0;
+  } else {
+    const Shape normalized = op.integers(grad ? 2 : 1);
+    w.columns = normalized.empty() ? shape.back() : elements_of(normalized);
+    w.rows = w.columns > 0 ? w.elements / w.columns : 0;
+  }
+  write(w, w.elements, w.out_dtype);
+  w.flops = static_cast<double>(w.elements) * (grad ? 10 : 6);
+}
+
+void embedding(Work& w, const OpClass& what, const OpView& op) {
+  const std::size_t at = op.first_tensor();
+  if (at == op.size()) return;
+  const Argument& table = op[at];
+  w.dtype = w.out_dtype = parse_dtype(table.type);
+  const std::int64_t row = table.shape().back();
+  if (what.form == Form::kEmbedding && op.tensor(1)) {
+    w.rows = op[1].elements();
+    w.columns = row;
+    w.elements = w.rows * w.columns;
+  } else if (what.form == Form::kEmbeddingGrad && op.tensor(1)) {
+    w.rows = op[1].elements();
+    w.columns = row;
+    w.elements = table.elements();
+  } else {
+    // Index, gather and scatter move as many elements as the smaller side holds: the index's or the values' shape.
+    std::int64_t moved = 0;
+    for (std::size_t i = at + 1; i < op.size(); ++i) {
+      if (op.tensor(i, 1)) moved = std::max(moved, op[i].elements());
+      if (op[i].list()) {
+        for (const Shape& s : op[i].shapes) moved = std::max(moved, elements_of(s));
+      }
+    }
+    w.elements = moved > 0 ? moved : table.elements();
+    w.rows = w.elements / std::max<std::int64_t>(row, 1);
+    w.columns = row;
+  }
+  w.bytes_read = static_cast<double>(w.elements * bytes_of(w.dtype));
+  w.fixed_read = static_cast<double>(w.rows * bytes_of(Dtype::kInt));
+  w.bytes_read += w.fixed_read;
+  write(w, w.elements, w.out_dtype);
+}
+
+void pooling(Work& w, const OpClass& what, std::string_view name, const OpView& op) {
+  const bool grad = what.form == Form::kPoolingGrad;
+  const std::size_t at = grad && op.tensor(1, 2) ? 1 : 0;
+  if (!op.tensor(at, 2)) return;
+  const Shape& in = op[at].shape();
+  w.dtype = w.out_dtype = parse_dtype(op[at].type);
+  w.channels_last = op[at].channels_last();
+  for (std::size_t i = 0; i < 4 && i < in.size(); ++i) w.input[i] = in[i];
+  std::int64_t outputs = 0;
+  if (grad) {
+    outputs = op[0].elements();
+  } else {
+    const Shape sizes = op.integers(1);
+    outputs = in[0] * (in.size() > 1 ? in[1] : 1);
+    if (name.find("adaptive") != std::string_view::npos || name.find("upsample") != std::string_view::npos) {
+      outputs *= sizes.empty() ? 1 : elements_of(sizes);
+    } else {
+      const Shape strides = op.integers(2);
+      const Shape pad = op.integers(3);
+      for (std::size_t d = 2; d < in.size(); ++d) {
+        const auto pick = [&](const Shape& s, std::int64_t otherwise) {
+          return s.empty() ? otherwise : s[std::min(d - 2, s.size() - 1)];
+        };
+        const std::int64_t k = pick(sizes, 1);
+        outputs *= std::max<std::int64_t>(1, (in[d] + 2 * pick(pad, 0) - k) / std::max<std::int64_t>(1, pick(strides, k)) + 1);
+      }
+    }
+  }
+  const bool indices = name.find("with_indices") != std::string_view::npos;
+  w.elements = std::max(op[at].elements(), outputs);
+  const double big = static_cast<double>(op[at].elements() * bytes_of(w.dtype));
+  const double small = static_cast<double>(outputs * bytes_of(w.dtype));
+  const double index = indices ? static_cast<double>(outputs * bytes_of(Dtype::kInt)) : 0;
+  w.bytes_read = grad ? small + index : big;
+  w.bytes_written = grad ? big : small + index;
+  (grad ? w.fixed_read : w.fixed_written) = index;
+  w.flops = static_cast<double>(w.elements);
+}
+
+void loss(Work& w, const OpClass& what, std::string_view name, const OpView& op) {
+  const std::size_t at = what.form == Form::kLossGrad ? 1 : 0;
+  if (!op.tensor(at)) return;
+  const Argument& in = op[at];
+  w.dtype = w.out_dtype = parse_dtype(in.type);
+  w.elements = in.elements();
+  w.columns = in.shape().size() > 1 ? in.shape()[1] : 1;
+  w.rows = w.columns > 0 ? w.elements / w.columns : 0;
+  if (name.find("nll_loss") != std::string_view::npos) {
+    // One element of each row is touched; the gradient's zeros are written by an operation of their own.
+    w.bytes_read = static_cast<double>(w.rows * (bytes_of(w.dtype) + bytes_of(Dtype::kInt)));
+    if (what.form == Form::kLossGrad) w.bytes_written = static_cast<double>(w.rows * bytes_of(w.dtype));
+  } else {
+    w.bytes_read = 2 * static_cast<double>(in.bytes());
+    w.bytes_written = what.form == Form::kLossGrad ? static_cast<double>(in.bytes()) : 0;
+  }
+}
+
+// Lists whose shapes the profiler left out leave everything at zero.
+void foreach(Work& w, std::string_view name, const OpView& op) {
+  bool first = true;
+  const bool fused = name.find("_fused_") != std::string_view::npos;
+  std::size_t lists = 0;
+  for (const Argument& a : op.arguments()) {
+    if (!a.list() || a.shapes.empty()) continue;
+    const double bytes = static_cast<double>(a.elements() * bytes_of(w.dtype));
+    if (first) {
+      w.elements = a.elements();
+      w.tensors = static_cast<std::int64_t>(a.shapes.size());
+    }
+    w.bytes_read += bytes;
+    // A fused optimizer writes parameters and states, not the gradients (the second list).
+    if (first || (fused && lists != 1 && a.elements() == w.elements)) w.bytes_written += bytes;
+    first = false;
+    ++lists;
+  }
+}
+
+}  // namespace
+
+Work describe_op(const OpClass& what, std::string_view name, const OpView& op) {
+  Work w;
+  w.family = what.family;
+  w.backward = what.backward;
+  switch (what.form) {
+    case Form::kNone:
+      break;
+    case Form::kMm:
+    case Form::kAddmm:
+    case Form::kBmm:
+    case Form::kBaddbmm:
+    case Form::kLinear:
+      describe_gemm(w, what, op);
+      break;
+    case Form::kConvCudnn:
+    case Form::kConvGeneric:
+    case Form::kConvDepthwise:
+    case Form::kConvBackward:
+      describe_conv(w, what, name, op);
+      break;
+    case Form::kAttention:
+    case Form::kAttentionGrad:
+      describe_attention(w, what, name, op);
+      break;
+    case Form::kBatchNorm:
+    case Form::kBatchNormGrad:
+    case Form::kLayerNorm:
+    case Form::kLayerNormGrad:
+    case Form::kSoftmax:
+    case Form::kSoftmaxGrad:
+      normalisation(w, what, name, op);
+      break;
+    case Form::kElementwise:
+    case Form::kInPlace:
+    case Form::kCompare:
+    case Form::kDropout:
+      elementwise(w, op, what.form);
+      break;
+    case Form::kFill:
+      if (const std::size_t at = op.first_tensor(); at < op.size()) {
+        w.dtype = w.out_dtype = parse_dtype(op[at].type);
+        w.elements = op[at].elements();
+        w.access = op[at].contiguous() ? Access::kContiguous : Access::kStrided;
+        write(w, w.elements, w.out_dtype);
+      }
+      break;
+    case Form::kCopy:
+      copy(w, op);
+      break;
+    case Form::kCat:
+      if (op.size() > 0 && op[0].list()) {
+        w.elements = op[0].elements();
+        w.tensors = static_cast<std::int64_t>(op[0].shapes.size());
+        w.bytes_read = static_cast<double>(w.elements * bytes_of(w.dtype));
+        w.access = Access::kStrided;
+        write(w, w.elements, w.out_dtype);
+      }
+      break;
+    case Form::kReduction:
+      reduction(w, op);
+      break;
+    case Form::kEmbedding:
+    case Form::kEmbeddingGrad:
+    case Form::kGather:
+      embedding(w, what, op);
+      break;
+    case Form::kPooling:
+    case Form::kPoolingGrad:
+      pooling(w, what, name, op);
+      break;
+    case Form::kLoss:
+    case Form::kLossGrad:
+      loss(w, what, name, op);
+      break;
+    case Form::kRnn:
+      describe_rnn(w, op);
+      break;
+    case Form::kForeach:
+      foreach(w, name, op);
+      break;
+  }
+  return w;
+}
+
+}  // namespace foretrace::hardware

@@ -1,0 +1,22 @@
+#pragma once
+// From an operation's arguments to its work. Sizes come from shapes alone; what only kernels tell (TF32, which gradient of a
+// convolution) is added by describe_work.
+
+#include <string_view>
+
+#include "foretrace/hardware/work.hpp"
+#include "hardware/op_names.hpp"
+#include "hardware/op_view.hpp"
+
+namespace foretrace::hardware {
+
+/// `name` is the operation's, for the few whose argument order depends on it. Without shapes only the family is set.
+Work describe_op(const OpClass& what, std::string_view name, const OpView& op);
+
+// Parts of it, by kind of signature.
+void describe_gemm(Work& work, const OpClass& what, const OpView& op);
+void describe_conv(Work& work, const OpClass& what, std::string_view name, const OpView& op);
+void describe_attention(Work& work, const OpClass& what, std::string_view name, const OpView& op);
+void describe_rnn(Work& work, const OpView& op);
+
+}  // namespace foretrace::hardware
