@@ -93,9 +93,9 @@ struct GraphLane {
 
 /// Fractions of a task as 1/65536: 0 its start, kWhole its end.
 inline constexpr std::uint32_t kWhole = 1u << 16;
+/// floor(cost * point / kWhole), in parts so that no product leaves 64 bits.
 constexpr Ns point_in(Ns cost, std::uint32_t point) {
-  if (point == kWhole) return cost;
-  return static_cast<Ns>(static_cast<__int128>(cost) * point / kWhole);
+  return cost / kWhole * point + cost % kWhole * point / kWhole;
 }
 
 struct SoftDependency {

@@ -124,7 +124,8 @@ class Tiler {
     if (c.role == CallRole::kStreamSync || c.role == CallRole::kDeviceSync || c.role == CallRole::kEventSync) return true;
     if (c.role != CallRole::kLaunch || c.works != 1) return false;
     const GpuWork& w = s_.index.work[s_.index.work_by_call[c.first_work]];
-    return w.end <= c.end && s_.trace().kind(w.event) == EventKind::kMemcpy &&
+    if (w.end > c.end || s_.trace().kind(w.event) != EventKind::kMemcpy) return false;
+    return s_.trace().name(c.event) == "cudaMemcpy" ||
            s_.trace().name(w.event).find("Pageable") != std::string_view::npos;
   }
 

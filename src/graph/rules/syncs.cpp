@@ -109,11 +109,16 @@ class SyncRule {
     const Call& call = s_.index.calls[sync.call];
     const std::uint32_t task = s_.call_task[sync.call - s_.first_call];
     const std::uint32_t wait = s_.wait_task[sync.call - s_.first_call];
-    // A blocking copy must be launched before it can be waited for: its call's own cost ends where the copy begins.
+    // A blocking copy must be launched before it can be waited for: its call's own cost ends where the copy begins, less
+    // the time the copy waited for the GPU.
     if (sync.waited) {
       Ns own = std::min(s_.graph.cost[task], usual_cost);
       if (call.role == CallRole::kLaunch) {
-        own = std::clamp<Ns>(s_.gpu(sync.sources.front()).begin - (call.begin + call.blocked), 0, s_.graph.cost[task]);
+        const StepWork& copy = s_.works[sync.sources.front()];
+        Ns free = call.begin + call.blocked;
+        if (copy.previous != kNone) free = std::max(free, s_.gpu(copy.previous).end);
+        for (const std::uint32_t w : copy.waits) free = std::max(free, s_.gpu(w).end);
+        own = std::clamp<Ns>(s_.gpu(sync.sources.front()).begin - free, 0, s_.graph.cost[task]);
       }
       s_.graph.cost[task] = own;
     }

@@ -34,13 +34,15 @@ void find_bursts(StepState& s) {
       return s.trace().events.start[e] < t;
     });
     bool open = false;
+    Ns beside = INT64_MIN;  // until then an operation of this thread runs beside the main one, with all it calls
     for (auto it = first; it != events.end() && s.trace().events.start[*it] < s.end; ++it) {
       const Ns a = s.trace().events.start[*it];
       const Ns b = s.trace().end(*it);
-      if (b > s.end) continue;
       const auto next = std::upper_bound(points.begin(), points.end(), a);
       // An event that straddles points of the main thread runs beside it: nobody waits for it.
-      if (next == points.begin() || next == points.end() || b > *next) {
+      if (next == points.begin() || next == points.end() || b > *next || a < beside) {
+        const trace::EventKind kind = s.trace().kind(*it);
+        if (kind == trace::EventKind::kOp || kind == trace::EventKind::kRuntime) beside = std::max(beside, b);
         open = false;
         continue;
       }
