@@ -1,0 +1,97 @@
+// GPU -> GPU: a task that found the device full starts when another makes room, by ending or by reaching its last wave.
+
+#include <gtest/gtest.h>
+
+#include "trace_maker.hpp"
+
+namespace foretrace::test {
+namespace {
+
+using graph::DependencyKind;
+using graph::kWhole;
+
+// "large" on stream 20 from 17 to 117 us; "late" on stream 7, launched at 25 us, starts at `start`.
+TraceMaker shared(Ns start, Waves waves) {
+  TraceMaker m;
+  m.step(1, 0, 2'000'000);
+  m.launch(1, {10'000, 15'000}, "large", {17'000, 117'000}, 20, waves);
+  m.op("between", 15'000, 20'000);
+  m.launch(2, {20'000, 25'000}, "late", {start, start + 20'000}, 7, {1});
+  return m;
+}
+
+TEST(GraphShare, ATaskStartsWhenAnotherEnds) {
+  const TraceMaker m = shared(119'000, {2});
+  const Replay r(m);
+  expect_as_measured(r);
+  EXPECT_EQ(r.why("late"), DependencyKind::kShare);
+  EXPECT_EQ(r.with("large", 50'000).start("late"), 69'000);
+  EXPECT_EQ(r.with("large", 150'000).start("late"), 169'000);
+  EXPECT_EQ(r.with("large", 2'000).start("late"), 25'000 + 1'600);  // nothing in its way but its launch
+  const Replay dropped = Replay::without(m, DependencyKind::kShare);
+  EXPECT_EQ(dropped.graph.notes.unexplained_lags, 1U);
+  EXPECT_EQ(dropped.graph.notes.unexplained_time, 94'000);
+  EXPECT_EQ(dropped.with("large", 50'000).start("late"), 119'000);
+}
+
+TEST(GraphShare, OneThatNoLongerHoldsTheDeviceIsIgnored) {
+  const Replay r(shared(119'000, {2}));
+  // Both launched later: the large one, pushed behind the other by more than the slack, is not waited for.
+  graph::Graph g = r.graph;
+  const std::uint32_t launch = r.task("cudaLaunchKernel", 0);
+  for (std::uint32_t d = g.dep_begin[launch + 1]; d < g.dep_begin[launch + 2]; ++d) g.dep_lag[d] += 400'000;
+  EXPECT_EQ(Replay(g).start("late"), 519'000);  // within the slack: still behind it
+  for (std::uint32_t d = g.dep_begin[launch + 1]; d < g.dep_begin[launch + 2]; ++d) g.dep_lag[d] += 200'000;
+  EXPECT_EQ(Replay(g).start("large"), 617'000);
+  EXPECT_EQ(Replay(g).start("late"), 26'600);
+}
+
+TEST(GraphShare, ASmallOneThatHadJustEndedIsADependency) {
+  const Replay r(shared(119'000, {0.2}));
+  expect_as_measured(r);
+  ASSERT_EQ(r.graph.soft_dependencies.size(), 1U);
+  EXPECT_GT(r.graph.soft_dependencies[0].slack, kNsPerSecond);
+}
+
+TEST(GraphShare, ATaskStartsInTheLastWaveOfAnother) {
+  const TraceMaker m = shared(87'000, {2});  // 70 % of the way through two waves
+  const Replay r(m);
+  EXPECT_EQ(r.start("late"), 87'000);
+  ASSERT_EQ(r.graph.soft_dependencies.size(), 1U);
+  EXPECT_EQ(r.graph.soft_dependencies[0].point, static_cast<std::uint32_t>(0.7 * kWhole));
+  EXPECT_NEAR(static_cast<double>(r.with("large", 50'000).start("late")), 17'000 + 0.7 * 50'000, 2);
+  EXPECT_EQ(Replay::without(m, DependencyKind::kShare).with("large", 50'000).start("late"), 87'000);
+}
+
+TEST(GraphShare, NoRoomIsMadeBeforeTheLastWaveNorByASmallKernel) {
+  EXPECT_TRUE(Replay(shared(45'000, {2})).graph.soft_dependencies.empty());    // 28 %: before the last wave
+  EXPECT_TRUE(Replay(shared(87'000, {0.5})).graph.soft_dependencies.empty());  // half a wave holds nothing up
+  EXPECT_TRUE(Replay(shared(30'000, {2})).graph.soft_dependencies.empty());    // 5 us is a device's own gap
+}
+
+TEST(GraphShare, AnUnexplainedLagIsKeptUnlessStrict) {
+  const TraceMaker m = shared(45'000, {2});
+  const Replay r(m);
+  expect_as_measured(r);
+  EXPECT_EQ(r.graph.notes.unexplained_lags, 0U);  // 20 us exactly
+  const TraceMaker longer = shared(45'001, {2});
+  EXPECT_EQ(Replay(longer).graph.notes.unexplained_lags, 1U);
+  graph::BuildOptions strict;
+  strict.strict = true;
+  EXPECT_EQ(Replay(longer, 0, strict).start("late"), 25'000 + 1'600);
+  EXPECT_EQ(Replay(m, 0, strict).start("late"), 45'000);
+}
+
+TEST(GraphShare, TasksOfOneStreamDoNotShare) {
+  TraceMaker m;
+  m.step(1, 0, 300'000);
+  m.launch(1, {10'000, 15'000}, "large", {17'000, 117'000}, 7, {2});
+  m.launch(2, {20'000, 25'000}, "late", {150'000, 160'000}, 7, {1});
+  const Replay r(m);
+  expect_as_measured(r);
+  EXPECT_TRUE(r.graph.soft_dependencies.empty());
+  EXPECT_EQ(r.graph.notes.unexplained_lags, 1U);
+}
+
+}  // namespace
+}  // namespace foretrace::test
