@@ -33,7 +33,8 @@ StringId StringTable::intern(std::string_view text, std::uint64_t hash) {
     if ((slot & ~kIdMask) == tag) {
       const auto id = static_cast<std::uint32_t>((slot & kIdMask) - 1);
       const Entry& e = entries_[id];
-      if (e.length == text.size() && std::memcmp(arena_.data() + e.offset, text.data(), text.size()) == 0) {
+      if (e.length == text.size() &&
+          (text.empty() || std::memcmp(arena_.data() + e.offset, text.data(), text.size()) == 0)) {
         return StringId{id};
       }
     }

@@ -45,7 +45,8 @@ void Batch::report(Incident::What what, std::uint64_t offset, std::string_view e
   }
 }
 
-ChromeParser::ChromeParser() : structurals_(std::make_unique<Structurals>()) {}
+ChromeParser::ChromeParser()
+    : structurals_(std::make_unique<Structurals>()), predictor_(std::make_unique<TuplePredictor>()) {}
 ChromeParser::~ChromeParser() = default;
 
 bool ChromeParser::index(const char* text, std::size_t length) {
@@ -76,7 +77,7 @@ void ChromeParser::parse(const Piece& piece, Batch& batch) {
     if (skip_space(piece.text(), 0) < piece.length) parse_damaged(piece, batch);
     return;
   }
-  RecordSink sink{tables, batch, tuple_, lane_, last_lane_, category_cache_, category_texts_};
+  RecordSink sink{tables, batch, tuple_, *predictor_, lane_, last_lane_, category_cache_, category_texts_};
   Walker walker(piece.buffer.data(), structurals_->stage->structural_indexes.get(),
                 structurals_->stage->n_structural_indexes, piece.offset, sink);
   if (!walker.run()) {
@@ -91,7 +92,7 @@ bool ChromeParser::parse_alone(std::string_view record, std::uint64_t offset, Ba
   alone.buffer.resize(record.size() + simdjson::SIMDJSON_PADDING, ' ');
   std::memcpy(alone.buffer.data(), record.data(), record.size());
   if (!index(alone.buffer.data(), record.size())) return false;
-  RecordSink sink{tables, batch, tuple_, lane_, last_lane_, category_cache_, category_texts_};
+  RecordSink sink{tables, batch, tuple_, *predictor_, lane_, last_lane_, category_cache_, category_texts_};
   Walker walker(alone.buffer.data(), structurals_->stage->structural_indexes.get(),
                 structurals_->stage->n_structural_indexes, offset, sink);
   return walker.one_record();

@@ -12,6 +12,8 @@
 
 namespace foretrace::trace {
 
+class TuplePredictor;
+
 class ChromeParser {
  public:
   ChromeParser();
@@ -34,6 +36,7 @@ class ChromeParser {
 
   struct Structurals;
   std::unique_ptr<Structurals> structurals_;
+  std::unique_ptr<TuplePredictor> predictor_;
   std::string tuple_;   // scratch
   std::string lane_;    // key of the last event's lane
   LaneId last_lane_;

@@ -156,9 +156,9 @@ std::uint16_t RecordSink::category_of(const Record& record, EventKind& kind) {
 LaneId RecordSink::lane_of(const Record& r, char side) {
   // Neighbouring events mostly share their lane: compare with the last one's key before looking it up.
   const std::size_t size = 3 + r.pid.size() + r.tid.size();
-  const bool same = lane.size() == size && lane[0] == side && std::memcmp(lane.data() + 2, r.pid.data(), r.pid.size()) == 0 &&
-                    lane[2 + r.pid.size()] == '\x1f' &&
-                    std::memcmp(lane.data() + 3 + r.pid.size(), r.tid.data(), r.tid.size()) == 0;
+  const std::string_view last = lane;
+  const bool same = last.size() == size && last[0] == side && last.substr(2, r.pid.size()) == r.pid &&
+                    last[2 + r.pid.size()] == '\x1f' && last.substr(3 + r.pid.size()) == r.tid;
   if (!same) {
     lane.assign(1, side);
     lane += '\x1f';
@@ -252,7 +252,7 @@ void RecordSink::finish(Record& r, std::uint64_t offset, std::string_view raw) {
   Events& e = batch.events;
   e.start.push_back(start);
   e.duration.push_back(duration);
-  e.name.push_back(tables.names.intern(r.name));
+  e.name.push_back(r.name_id.valid() ? r.name_id : tables.names.intern(r.name));
   e.category.push_back(category);
   e.ph.push_back(r.ph);
 
@@ -281,11 +281,38 @@ void RecordSink::finish(Record& r, std::uint64_t offset, std::string_view raw) {
     tuple += tuple.size() > 1 ? "," : "";
     tuple.append(text.begin, text.length);
   }
-  if (tuple.size() > 1) {
-    tuple += '}';
-    e.args.push_back(ArgsId{tables.tuples.intern(tuple).value});
+  e.args.push_back(tuple_of(r));
+}
+
+ArgsId RecordSink::tuple_of(const Record& r) {
+  if (runs.count == 0 && tuple.size() == 1) return ArgsId{};
+  const bool plain = tuple.size() == 1;  // nothing but runs
+  std::uint32_t id = 0;
+  if (plain && guessed != nullptr && guessed->runs == runs.count) {
+    id = guessed->tuple;
   } else {
-    e.args.push_back(ArgsId{});
+    for (std::size_t i = 0; i < runs.count; ++i) {
+      if (tuple.size() > 1) tuple += ',';
+      tuple.append(runs.run[i].begin, runs.run[i].length);
+    }
+    tuple += '}';
+    id = tables.tuples.intern(tuple).value;
+    if (plain && r.name_id.valid()) predictor.learn(runs, id);
+  }
+  if (plain) predictor.follow(id);
+  return ArgsId{id};
+}
+
+void TuplePredictor::learn(const TupleRuns& runs, std::uint32_t tuple) {
+  if (runs.count > TupleGuess::kMostRuns) return;
+  TupleGuess& g = guesses_[slot_];
+  g.key = key_;
+  g.tuple = tuple;
+  g.runs = static_cast<std::uint32_t>(runs.count);
+  g.text.clear();
+  for (std::size_t i = 0; i < runs.count; ++i) {
+    g.run[i] = {static_cast<std::uint32_t>(g.text.size()), runs.run[i].length, runs.run[i].structurals};
+    g.text.append(runs.run[i].begin, runs.run[i].length);
   }
 }
 
@@ -312,50 +339,54 @@ bool ChromeParser::Walker::skip(const std::uint32_t*& it) {
 }
 
 bool ChromeParser::Walker::arguments(Record& record, const std::uint32_t*& cursor) {
-  // Arguments that stay in the tuple are copied as runs of the original text: from the first key to the end of the last
+  // Arguments that stay in the tuple are kept as runs of the original text: from the first key to the end of the last
   // value before an id argument.
-  std::string& tuple = sink_.tuple;
   const char* const text = text_;
   const std::uint32_t* it = cursor + 1;  // behind '{'
-  const char* run_begin = nullptr;
+  TupleRuns& runs = sink_.runs;
+  const std::uint32_t* run_from = nullptr;
   const char* run_end = nullptr;
   const auto flush = [&] {
-    if (run_begin == nullptr) return;
-    if (tuple.size() > 1) tuple += ',';
-    tuple.append(run_begin, static_cast<std::size_t>(run_end - run_begin));
-    run_begin = nullptr;
+    if (run_from == nullptr) return;
+    const char* const begin = text + *run_from;
+    const auto length = static_cast<std::uint32_t>(run_end - begin);
+    if (runs.count < TupleRuns::kMost) {
+      runs.run[runs.count++] = {begin, length, static_cast<std::uint32_t>(run_to_ - run_from)};
+    } else {
+      sink_.tuple += sink_.tuple.size() > 1 ? "," : "";
+      sink_.tuple.append(begin, length);
+    }
+    run_from = nullptr;
   };
   if (text[*it] == '}') {
     cursor = it + 1;
     return true;
   }
+  if (record.name.data() != nullptr && !record.name_id.valid()) record.name_id = sink_.tables.names.intern(record.name);
+  sink_.guessed = record.name_id.valid() ? sink_.predictor.guess(record.name_id) : nullptr;
   while (true) {
     if (text[*it] != '"' || it >= end_) return at_end(it);
     if (text[it[1]] != ':') return at_end(it + 1);
-    const char* const key_begin = text + *it;
     const std::string_view key = token(it);
-    it += 2;
-    const char first = text[*it];
     const IdArg id = id_argument(key);
     bool taken = false;
-    if (id != IdArg::kNone && first != '{' && first != '[' && !record.has(id) && it < end_) {
-      const std::string_view value = token(it);
-      const auto slot = static_cast<std::size_t>(id);
-      taken = id == IdArg::kBandwidth ? read_double(value, record.bandwidth)
-                                      : !value.empty() && read_int(value, record.ids[slot]);
+    if (id != IdArg::kNone && !record.has(id) && it + 2 < end_) {
+      taken = take_id(record, id, it);
       if (taken) {
-        if (id == IdArg::kBandwidth) record.ids[slot] = 0;
-        record.ids_present |= 1u << slot;
-        const char* value_end = value.data() + value.size() + (first == '"' ? 1 : 0);
-        record.id_text[slot] = {key_begin, static_cast<std::size_t>(value_end - key_begin)};
         flush();
-        ++it;
+        it += 3;
       }
     }
     if (!taken) {
-      if (!skip(it)) return false;
-      if (run_begin == nullptr) run_begin = key_begin;
+      const bool starts = run_from == nullptr;
+      if (starts) run_from = it;
+      if (!(starts && run_as_guessed(it))) {
+        if (starts) sink_.guessed = nullptr;
+        it += 2;
+        if (!skip(it)) return false;
+      }
       run_end = behind(it);
+      run_to_ = it;
     }
     const char c = text[*it];
     if (c == '}') break;
@@ -365,6 +396,38 @@ bool ChromeParser::Walker::arguments(Record& record, const std::uint32_t*& curso
   }
   cursor = it + 1;
   flush();
+  return true;
+}
+
+// An id argument's value at it + 2; false when it is not a number.
+bool ChromeParser::Walker::take_id(Record& record, IdArg id, const std::uint32_t* it) {
+  const char first = text_[it[2]];
+  if (first == '{' || first == '[') return false;
+  const std::string_view value = token(it + 2);
+  const auto slot = static_cast<std::size_t>(id);
+  const bool taken = id == IdArg::kBandwidth ? read_double(value, record.bandwidth)
+                                             : !value.empty() && read_int(value, record.ids[slot]);
+  if (!taken) return false;
+  if (id == IdArg::kBandwidth) record.ids[slot] = 0;
+  record.ids_present |= 1u << slot;
+  const char* const key_begin = text_ + *it;
+  const char* const value_end = value.data() + value.size() + (first == '"' ? 1 : 0);
+  record.id_text[slot] = {key_begin, static_cast<std::size_t>(value_end - key_begin)};
+  return true;
+}
+
+// The run that starts here is the one guessed: moves `it` behind it.
+bool ChromeParser::Walker::run_as_guessed(const std::uint32_t*& it) {
+  const TupleGuess* const g = sink_.guessed;
+  if (g == nullptr || sink_.runs.count >= g->runs) return false;
+  const auto& run = g->run[sink_.runs.count];
+  const std::uint32_t* const behind_run = it + run.structurals;
+  // The same text has the same structure, so what follows it must be a comma or the end of the arguments.
+  if (behind_run >= end_ || *it + run.length > *behind_run) return false;
+  const char next = text_[*behind_run];
+  if (next != ',' && next != '}') return false;
+  if (std::memcmp(text_ + *it, g->text.data() + run.offset, run.length) != 0) return false;
+  it = behind_run;
   return true;
 }
 
@@ -423,6 +486,8 @@ bool field(Record& r, std::string_view key, std::string_view value) {
 bool ChromeParser::Walker::record(bool alone) {
   Record r;
   sink_.tuple.assign(1, '{');
+  sink_.runs.count = 0;
+  sink_.guessed = nullptr;
   const char* const text = text_;
   const std::uint32_t* it = next_;
   const std::uint32_t begin = *it++;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "trace/importers/chrome_batch.hpp"
 #include "trace/importers/chrome_parser.hpp"
@@ -36,6 +37,7 @@ enum class IdArg : std::uint8_t {
 /// The fields of one record while it is read.
 struct Record {
   std::string_view name, category, pid, tid, ts, dur, id;
+  StringId name_id;               // set as soon as the name is looked up
   char ph = 0;
   bool has_dur = false;
   bool any_field = false;
@@ -58,22 +60,73 @@ struct Record {
   }
 };
 
+/// The runs of tuple text of one event, before they are joined: pieces of the original text between id arguments.
+struct TupleRuns {
+  static constexpr std::size_t kMost = 16;
+  struct Run {
+    const char* begin;
+    std::uint32_t length;
+    std::uint32_t structurals;  ///< structural characters inside
+  };
+  Run run[kMost];
+  std::size_t count = 0;
+};
+
+/// Steps repeat, and with them the arguments of their events: what followed the same arguments under the same name last
+/// time is most likely what follows now. A guess that holds (compared byte by byte) spares walking, joining and hashing.
+struct TupleGuess {
+  static constexpr std::size_t kMostRuns = 4;
+  std::uint64_t key = 0;
+  std::uint32_t tuple = 0;
+  std::uint32_t runs = 0;
+  struct {
+    std::uint32_t offset, length, structurals;
+  } run[kMostRuns];
+  std::string text;  ///< of all runs
+};
+
+class TuplePredictor {
+ public:
+  TuplePredictor() : guesses_(kSlots) {}
+  /// The guess for an event named `name`; nullptr when there is none. Remembers where to store what turns out.
+  const TupleGuess* guess(StringId name) {
+    key_ = (static_cast<std::uint64_t>(name.value) << 32 | previous_) + 1;
+    slot_ = static_cast<std::size_t>((key_ * 0x9E3779B97F4A7C15ull) >> (64 - kBits));
+    const TupleGuess& g = guesses_[slot_];
+    return g.key == key_ ? &g : nullptr;
+  }
+  void learn(const TupleRuns& runs, std::uint32_t tuple);
+  void follow(std::uint32_t tuple) { previous_ = tuple; }
+
+ private:
+  static constexpr unsigned kBits = 12;
+  static constexpr std::size_t kSlots = 1u << kBits;
+  std::vector<TupleGuess> guesses_;
+  std::uint64_t key_ = 0;
+  std::size_t slot_ = 0;
+  std::uint32_t previous_ = 0;
+};
+
 /// Writes finished records into the batch.
 struct RecordSink {
   LocalTables& tables;
   Batch& batch;
-  std::string& tuple;  ///< "{" + the spans of arguments that stay in the tuple, without the closing brace
+  std::string& tuple;  ///< "{" + arguments that stay in the tuple and are not in `runs`, without the closing brace
+  TuplePredictor& predictor;
   std::string& lane;   ///< key of the last event's lane
   LaneId& last_lane;
   Column<std::int32_t>& category_cache;
   StringTable& category_texts;
   StringId last_category{0u};
+  TupleRuns runs{};
+  const TupleGuess* guessed = nullptr;  ///< the guess that held for all runs so far
 
   void finish(Record& record, std::uint64_t offset, std::string_view raw);
 
  private:
   std::uint16_t category_of(const Record& record, EventKind& kind);
   LaneId lane_of(const Record& record, char side);
+  ArgsId tuple_of(const Record& record);
   std::uint32_t side_row(Record& record, EventKind kind);
 };
 
@@ -115,6 +168,8 @@ class ChromeParser::Walker {
   /// One record; `alone`: nothing may follow it. A row is written only when the record is complete.
   bool record(bool alone);
   bool arguments(Record& record, const std::uint32_t*& cursor);
+  bool take_id(Record& record, IdArg id, const std::uint32_t* it);
+  bool run_as_guessed(const std::uint32_t*& it);
   bool skip(const std::uint32_t*& it);
 
   const char* text_;
@@ -122,6 +177,7 @@ class ChromeParser::Walker {
   const std::uint32_t* end_;
   std::uint64_t offset_;
   RecordSink& sink_;
+  const std::uint32_t* run_to_ = nullptr;  // behind the last token of the current run
   bool hit_end_ = false;
 };
 
