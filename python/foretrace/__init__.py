@@ -17,12 +17,14 @@ from ._errors import Error
 from ._reports import Doctor, Report, Summary, doctor, summary
 from ._tables import Category, Device, Distributed, Lane, Problem, Step, Steps, Strings
 from ._trace import ABSENT, KINDS, NO_ARGS, Trace, load, load_bytes
+from .recorder import Recorder, RecordingWarning, record, recorded, recorded_figures
 
 __version__: str = _core.version
 
 __all__ = [
-    "ABSENT", "KINDS", "NO_ARGS", "Category", "Device", "Distributed", "Doctor", "Error", "Lane", "Problem", "Report",
-    "Step", "Steps", "Strings", "Summary", "Trace", "doctor", "find_traces", "formats", "load", "load_bytes", "summary",
+    "ABSENT", "KINDS", "NO_ARGS", "Category", "Device", "Distributed", "Doctor", "Error", "Lane", "Problem", "Recorder",
+    "RecordingWarning", "Report", "Step", "Steps", "Strings", "Summary", "Trace", "doctor", "find_traces", "formats",
+    "load", "load_bytes", "record", "recorded", "recorded_figures", "summary",
 ]
 
 
