@@ -104,6 +104,13 @@ TEST(KinetoBadInput, DamagedGzip) {
   packed[packed.size() - 6] = static_cast<char>(packed[packed.size() - 6] ^ 0x55);  // the checksum
   EXPECT_THAT(must_fail(packed).message, HasSubstr("gzip"));
   EXPECT_THAT(must_fail("\x1f\x8bnot really").message, HasSubstr("gzip"));
+  // Damage in the middle is not a cut, although bytes came out before it.
+  std::string text = "{\"traceEvents\": [";
+  for (int i = 0; i < 20'000; ++i)
+    text += (i == 0 ? "" : ",\n") + op("n" + std::to_string(i * 7919 % 10007), std::to_string(i), "1");
+  packed = gzip(text + "]}");
+  for (std::size_t i = 0; i < 16; ++i) packed[packed.size() / 2 + i] = '\xff';
+  EXPECT_THAT(must_fail(packed).message, HasSubstr("damaged"));
 }
 
 TEST(KinetoBadInput, TruncatedZstd) {
@@ -168,6 +175,19 @@ TEST(KinetoBadInput, AMalformedRecordCostsOnlyItself) {
     const Problem* p = t.diagnostics.find("malformed_record");
     EXPECT_THAT(p->example, HasSubstr("\"ph\"")) << bad;
     EXPECT_EQ(p->offset, static_cast<std::int64_t>(wrap(op("a", "1", "1") + ",").size() - 2)) << bad;
+  }
+}
+
+// Also where it is the last one: a bad record before the closing bracket is not a cut.
+TEST(KinetoBadInput, AMalformedLastRecordIsNotATruncation) {
+  for (const char* bad : {R"({"ph": "X" "cat": "cpu_op", "name": "bad", "ts": 1})", R"({"ph" "X"})",
+                          R"({"ph": "X", "ts": 1, "name": })"}) {
+    const Trace t = must_load(wrap(op("a", "1", "1") + "," + bad));
+    ASSERT_EQ(t.size(), 1u) << bad;
+    EXPECT_THAT(problem_names(t), ElementsAre("malformed_record")) << bad;
+    const Trace alone = must_load("{\"traceEvents\": [" + std::string(bad) + "], \"traceName\": \"t\"}");
+    EXPECT_EQ(alone.size(), 0u) << bad;
+    EXPECT_EQ(alone.metadata_value("traceName"), "\"t\"") << bad;
   }
 }
 

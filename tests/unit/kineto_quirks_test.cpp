@@ -207,7 +207,18 @@ TEST(KinetoQuirks, UnescapedQuotesOfOldTracesAreRepaired) {
   EXPECT_EQ(t.diagnostics.lost_records(), 0u);
 }
 
-TEST(KinetoQuirks, CommentsLookingLikeBoundariesInsideStringsAreNoBoundaries) {
+TEST(KinetoQuirks, UnescapedQuotesBesideCommasAreRepaired) {
+  const Trace t = must_load(wrap(op("before", "1", "1") + "," +
+                                 op(R"json(<lambda>("a", "b", {"c": 1}))json", "2", "1",
+                                    R"({"Input type": ["float", "long "quoted" int"], "Ev Idx": 7})") +
+                                 "," + op("after", "3", "1")));
+  ASSERT_EQ(t.size(), 3u);
+  EXPECT_EQ(t.name(1), R"json(<lambda>("a", "b", {"c": 1}))json");
+  EXPECT_EQ(t.op(1)->event_index, 7);
+  EXPECT_EQ(t.diagnostics.lost_records(), 0u);
+}
+
+TEST(KinetoQuirks, TextThatLooksLikeBoundariesIsNone) {
   const Trace t =
       must_load(wrap(op("x }, { y", "1", "1", R"({"Call stack": "},\n{\"ph\": \"X\""})") + "," + op("b", "2", "1")));
   ASSERT_EQ(t.size(), 2u);
