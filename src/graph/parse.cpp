@@ -240,6 +240,7 @@ class Reader {
     }
     static const auto kKinds = names_of<TaskKind, 8>();
     static const auto kPhaseNames = names_of<Phase, kPhases>();
+    static const auto kOriginNames = names_of<Origin, 4>();
     g_.kind.push_back(static_cast<TaskKind>(l.choice("kind of task", kKinds)));
     g_.name.push_back(g_.strings.intern(l.at_text() ? l.text("the task's name") : std::string()));
     g_.lane.push_back(static_cast<std::uint32_t>(g_.lanes.size() - 1));
@@ -252,6 +253,8 @@ class Reader {
     g_.event.push_back(EventId{});
     g_.op.push_back(EventId{});
     g_.soft.push_back(Graph::kNoSoft);
+    g_.work.push_back(Graph::kNoWork);
+    g_.origin.push_back(Origin::kMeasured);
     l.pairs([&](std::string_view key, std::string_view value) {
       if (key == "cost") return g_.cost.back() = time(l, key, value, 0), true;
       if (key == "lag") return g_.lane_lag.back() = time(l, key, value), true;
@@ -261,6 +264,8 @@ class Reader {
       if (key == "launch") return g_.launch.back() = TaskId{id(l, key, value)}, true;
       if (key == "event") return g_.event.back() = EventId{id(l, key, value)}, true;
       if (key == "op") return g_.op.back() = EventId{id(l, key, value)}, true;
+      if (key == "work") return g_.work.back() = id(l, key, value), true;
+      if (key == "origin") return g_.origin.back() = static_cast<Origin>(l.pick("origin", value, kOriginNames)), true;
       return false;
     });
     g_.lanes.back().end = static_cast<std::uint32_t>(g_.size());
