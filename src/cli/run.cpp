@@ -274,6 +274,7 @@ int run(const std::vector<std::string>& args, const Terminal& terminal) {
     std::optional<std::string> output;
     Result<Answer> answer = dispatch(args, terminal, output);
     if (!answer) return print_error(answer.error(), json, terminal);
+    if (answer->wrote_output) output.reset();
     const Status written = write_output(output, terminal.out, answer->body);
     if (!written) return print_error(written.error(), json && output.has_value(), terminal);
     return answer->exit_code;

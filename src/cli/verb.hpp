@@ -85,6 +85,7 @@ struct Request {
 struct Answer {
   std::string body;  ///< text or JSON, as asked, ending with a newline
   int exit_code = kDone;
+  bool wrote_output = false;  ///< the verb wrote -o FILE itself; the body goes to standard output
 };
 
 struct Verb {

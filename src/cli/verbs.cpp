@@ -9,6 +9,8 @@ const std::vector<Verb>& verbs() {
       doctor_verb(),
       summary_verb(),
       replay_verb(),
+      export_verb(),
+      graph_verb(),
       list_verb(),
       completion_verb(),
   };

@@ -10,7 +10,7 @@ namespace {
 
 std::string us_or_dash(const std::optional<Ns>& ns) { return ns ? format_us(to_us(*ns)) : "-"; }
 
-std::string signed_percent(double pct) { return fmt::format("{:+.2f}%", pct); }
+std::string percent_or_dash(const std::optional<double>& pct) { return pct ? fmt::format("{:+.2f}%", *pct) : "-"; }
 
 std::string steps_table(const ReplayReport& report, const TextStyle& style) {
   TextTable table({{"Step", Align::kLeft, true},
@@ -25,8 +25,8 @@ std::string steps_table(const ReplayReport& report, const TextStyle& style) {
                    {"tasks"}},
                   0);
   for (const ReplayReport::StepRow& row : report.steps) {
-    table.row({"  " + row.name, format_ms(row.traced), format_ms(row.replayed), signed_percent(row.error_pct),
-               signed_percent(row.strict_error_pct), row.cross_error_pct ? signed_percent(*row.cross_error_pct) : "-",
+    table.row({"  " + row.name, format_ms(row.traced), format_ms(row.replayed), percent_or_dash(row.error_pct),
+               percent_or_dash(row.strict_error_pct), percent_or_dash(row.cross_error_pct),
                us_or_dash(row.start_error_p50), us_or_dash(row.start_error_p95),
                fmt::format("{}{}", row.copies, row.settled ? "" : "!"), format_count(row.tasks)});
   }
@@ -111,8 +111,8 @@ void write_members(JsonWriter& json, const ReplayReport& report) {
   for (const ReplayReport::StepRow& row : report.steps) {
     json.begin_object().member("step", row.name).member("number", row.number).member("traced_ms", to_ms(row.traced));
     json.member("replayed_ms", to_ms(row.replayed)).member("error_pct", row.error_pct);
-    json.member("strict_replayed_ms", to_ms(row.strict_replayed)).member("strict_error_pct", row.strict_error_pct);
-    json.member("cross_error_pct", row.cross_error_pct).key("cross_step");
+    write_ns_as(json, "strict_replayed_ms", row.strict_replayed, kMs);
+    json.member("strict_error_pct", row.strict_error_pct).member("cross_error_pct", row.cross_error_pct).key("cross_step");
     row.cross_step.empty() ? json.null() : json.value(row.cross_step);
     write_ns_as(json, "start_error_p50_us", row.start_error_p50, kUs);
     write_ns_as(json, "start_error_p95_us", row.start_error_p95, kUs);

@@ -22,9 +22,10 @@ std::vector<PathSegment> path_of(const StepAnalysis& a) {
     const Ns start = t.start[step.task], end = t.end[step.task];
     if (end <= at && !(end == at && start == end && !path.empty())) continue;
     const Ns wait = std::max<Ns>(0, start - at);
-    const Ns work = std::max<Ns>(0, end - std::max(start, at));
+    const Ns from = std::max(start, at);
+    const Ns work = std::max<Ns>(0, end - from);
     at = std::max(at, end);
-    path.push_back({a.task_at(step.task), step.why, wait, work});
+    path.push_back({a.task_at(step.task), step.why, wait, work, from - a.begin_, a.in_last_copy(step.task)});
   }
   return path;
 }

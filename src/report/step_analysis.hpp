@@ -21,6 +21,8 @@ struct PathSegment {
   std::uint32_t task;  ///< of the graph of one step
   graph::DependencyKind why;
   Ns wait, work;
+  Ns start;        ///< of the work, since the begin of the last copy
+  bool last_copy;  ///< the task is of the last copy, not of the one before
 };
 
 /// Distance between simulated and measured starts of GPU tasks, step begin on step begin.

@@ -52,8 +52,9 @@ struct ReplayReport {
     /// Distance of simulated from measured starts of GPU tasks, step begin on step begin; nothing without such tasks.
     std::optional<Ns> start_error_p50, start_error_p95;
     /// The same without what no rule explains: lags of more than 20 us are kept as measured above, here they are not.
-    Ns strict_replayed = 0;
-    double strict_error_pct = 0;
+    /// Nothing when the graph was in the file.
+    std::optional<Ns> strict_replayed;
+    std::optional<double> strict_error_pct;
     /// This step's costs in the graph of another step, which then has to give this step's length. Nothing where no other
     /// step has the same tasks in the same order.
     std::optional<double> cross_error_pct;

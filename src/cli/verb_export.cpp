@@ -1,0 +1,78 @@
+#include <fmt/format.h>
+
+#include "cli/output.hpp"
+#include "cli/traces.hpp"
+#include "cli/verbs.hpp"
+#include "foretrace/report/export.hpp"
+#include "report/exporter.hpp"
+#include "report/json_writer.hpp"
+#include "report/text.hpp"
+
+namespace foretrace::cli {
+namespace {
+
+Result<Answer> run_export(const Request& request) {
+  const std::optional<std::string> path = request.values.text("output");
+  const bool to_file = path && *path != "-";
+  if (request.json && !to_file) {
+    return fail(ErrorCode::kUsage, "export --json says what was written, and needs -o FILE to write to");
+  }
+  FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
+  report::ExportOptions options;
+  options.step = request.values.integer("step");
+  options.format = request.values.text("format").value_or(options.format);
+  options.gzip = to_file && path->ends_with(".gz");
+  FORETRACE_TRY(report::Exported file, report::export_step(trace, trace::find_steps(trace), options));
+  if (!to_file) return Answer{std::move(file.bytes)};
+
+  FORETRACE_TRY_VOID(write_output(path, nullptr, file.bytes));
+  Answer answer;
+  answer.wrote_output = true;
+  if (request.json) {
+    report::JsonWriter json(answer.body);
+    json.begin_object().member("schema", 1).member("verb", "export").member("file", *path);
+    json.member("format", options.format).member("bytes", file.bytes.size()).member("step", file.step);
+    json.member("tasks", file.tasks).member("dependencies", file.dependencies);
+    json.member("critical_tasks", file.critical_tasks).member("traced_ms", to_ms(file.traced));
+    json.member("replayed_ms", to_ms(file.replayed)).end_object();
+    answer.body += "\n";
+    return answer;
+  }
+  answer.body = fmt::format("{}: {}, {}, {} of them on the critical path; {}\n{}\n", report::printable(*path),
+                            report::printable(file.step), report::plural(file.tasks, "task"),
+                            report::format_count(file.critical_tasks), report::format_bytes(file.bytes.size()), file.hint);
+  return answer;
+}
+
+}  // namespace
+
+const Verb& export_verb() {
+  static const Verb kVerb = [] {
+    Verb verb{.name = "export",
+              .about = "write the simulated timeline of a step for another program",
+              .details =
+                  "Writes one step, the median one unless --step says otherwise, as it was measured and as it is "
+                  "simulated: every task on its lane, arrows from launches to their work, the critical path marked and on "
+                  "a track of its own. The file also holds the graph: `foretrace replay FILE` reads it back and gives "
+                  "the same times. Compressed when FILE ends with .gz.",
+              .arguments = {{"TRACE",
+                             "a trace file, a folder with one file per rank, or - for standard input",
+                             1,
+                             Argument::kAny,
+                             {}}},
+              .options = {{"format", 'f', ValueType::kText, "FORMAT", "perfetto", "what to write", {}, {}}},
+              .examples = {{"foretrace export trace.json.gz -o timeline.json.gz", "then open it in ui.perfetto.dev"},
+                           {"foretrace export trace.json.gz --step 12 -o step12.json.gz", "another step"},
+                           {"foretrace replay timeline.json.gz", "the graph inside, simulated again"}},
+              .reads_traces = true,
+              .picks_step = true,
+              .run = run_export};
+    for (const report::Exporter& exporter : report::exporters()) {
+      verb.options[0].choices.emplace_back(exporter.name);
+    }
+    return verb;
+  }();
+  return kVerb;
+}
+
+}  // namespace foretrace::cli

@@ -1,0 +1,57 @@
+#include "foretrace/report/export.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/deflate.hpp"
+#include "base/suggest.hpp"
+#include "report/exporter.hpp"
+#include "report/step_graphs.hpp"
+
+namespace foretrace::report {
+
+Result<Exported> export_step(const trace::Trace& trace, const trace::Steps& steps, const ExportOptions& options) {
+  const Exporter* exporter = find_exporter(options.format);
+  if (exporter == nullptr) {
+    std::vector<std::string> names;
+    for (const Exporter& e : exporters()) names.emplace_back(e.name);
+    return fail(ErrorCode::kUsage, fmt::format("there is no export format '{}'", options.format),
+                did_you_mean(options.format, names));
+  }
+  FORETRACE_TRY(const StepGraphs graphs, StepGraphs::open(trace, steps));
+  if (graphs.steps().steps.empty()) {
+    return tl::unexpected(Error{ErrorCode::kDeclined, "the trace holds no event with a duration, so there is no step",
+                                trace.path, Error::kNoOffset, "`foretrace doctor` shows what the file does hold"});
+  }
+  std::size_t which = graphs.steps().median();
+  if (options.step) {
+    FORETRACE_TRY(which, graphs.steps().by_number(*options.step));
+  }
+  Result<graph::Graph> graph = graphs.graph(which);
+  if (!graph) {
+    graph.error().file = trace.path;
+    return forward(graph);
+  }
+  const StepAnalysis step = analyse(std::move(*graph));
+  Exported out;
+  out.bytes = exporter->write({step, graphs.embedded() ? nullptr : &trace, trace});
+  if (options.gzip) {
+    FORETRACE_TRY(out.bytes, deflate_gzip(out.bytes));
+  }
+  out.step = step.graph.step_name;
+  out.hint = exporter->hint;
+  out.tasks = step.graph.size();
+  out.dependencies = step.graph.dependencies();
+  out.critical_tasks = step.path.size();
+  out.traced = step.traced();
+  out.replayed = step.replayed();
+  return out;
+}
+
+Result<graph::Graph> read_back(const std::string& path, const trace::LoadOptions& options) {
+  FORETRACE_TRY(const trace::Trace trace, trace::load(path, options));
+  return embedded_graph(trace);
+}
+
+}  // namespace foretrace::report

@@ -1,0 +1,36 @@
+#pragma once
+// Writing a simulated step for another program. An exporter is one file that describes itself and one line in
+// exporters.cpp; the option's choices, `foretrace list formats` and "did you mean" come from the description.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "foretrace/trace/trace.hpp"
+#include "report/step_analysis.hpp"
+
+namespace foretrace::report {
+
+struct ExportInput {
+  const StepAnalysis& step;
+  /// The trace the graph's event ids speak of, for measured durations and the names of operations; null when the graph was
+  /// read back from an exported file: then the trace it was built from is not at hand.
+  const trace::Trace* events = nullptr;
+  /// The trace as loaded, for its metadata.
+  const trace::Trace& file;
+};
+
+struct Exporter {
+  std::string_view name;       ///< "perfetto"
+  std::string_view about;      ///< one line, no period
+  std::string_view extension;  ///< ".json", with .gz behind it when the file's name asks for it
+  std::string_view hint;       ///< what to do with the file
+  std::string (*write)(const ExportInput& input) = nullptr;
+};
+
+/// All of them, in the order of their names.
+const std::vector<Exporter>& exporters();
+/// nullptr when there is none of that name.
+const Exporter* find_exporter(std::string_view name);
+
+}  // namespace foretrace::report

@@ -1,0 +1,288 @@
+// Chrome JSON for ui.perfetto.dev: process 'measured' beside process 'simulated', one track per lane in both, on one clock
+// that starts with the step. The measured side keeps the categories of the profiler, so that the file is an ordinary
+// trace of that step; the simulated side has categories of its own and adds the critical path as a track.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "report/exporter.hpp"
+#include "report/json_writer.hpp"
+#include "report/step_graphs.hpp"
+
+namespace foretrace::report {
+namespace {
+
+using graph::DependencyKind;
+using graph::Graph;
+using graph::GraphLane;
+using graph::TaskKind;
+
+constexpr int kMeasured = 1, kSimulated = 2;
+// Perfetto takes a thread whose id is a process's for that process's main thread: keep clear of both.
+constexpr std::uint32_t kFirstTrack = 101;
+
+std::string_view category(TaskKind kind, bool named) {
+  switch (kind) {
+    case TaskKind::kCpu:
+      return named ? "cpu_op" : "user_annotation";
+    case TaskKind::kCall:
+      return "cuda_runtime";
+    case TaskKind::kMemcpy:
+      return "gpu_memcpy";
+    case TaskKind::kMemset:
+      return "gpu_memset";
+    case TaskKind::kKernel:
+    case TaskKind::kCollective:
+      return "kernel";
+    default:
+      return "wait";
+  }
+}
+
+class Writer {
+ public:
+  explicit Writer(const ExportInput& input) : step_(input.step), g_(input.step.graph), in_(input) {
+    const std::size_t n = g_.size();
+    critical_.assign(n, 0);
+    for (const PathSegment& s : step_.path) critical_[s.task] = 1;
+    for (int p : {kMeasured, kSimulated}) shown_[p].resize(n);
+    for (const GraphLane& lane : g_.lanes) {
+      place(lane, kMeasured);
+      place(lane, kSimulated);
+    }
+    // No time of the file is negative.
+    for (const PathSegment& s : step_.path) origin_ = std::min(origin_, s.start);
+    for (int p : {kMeasured, kSimulated}) {
+      for (const Shown& s : shown_[p]) origin_ = std::min(origin_, s.start);
+    }
+    names_.resize(g_.strings.size());
+  }
+
+  std::string run() {
+    out_ = "{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\",\n";
+    for (const std::string_view key : {std::string_view("deviceProperties"), std::string_view("distributedInfo"), kRecorderKey}) {
+      if (const std::string_view raw = in_.file.metadata_value(key); !raw.empty()) put("\"{}\": {},\n", key, raw);
+    }
+    out_ += "\"traceEvents\": [";
+    process(kMeasured, "measured", g_.traced);
+    process(kSimulated, "simulated", step_.replayed());
+    path_track();
+    path_flows();
+    out_ += "\n],\n\"";
+    out_ += kGraphKey;
+    out_ += "\": ";
+    append_json_string(out_, graph::dump(g_));
+    return std::move(out_) + "}\n";
+  }
+
+ private:
+  /// A slice as drawn. Waits are drawn from where they begin, which the graph does not hold.
+  struct Shown {
+    Ns start = 0, duration = 0;
+    Ns queued = 0;  ///< before it: the launch queue was full
+  };
+
+  template <class... Args>
+  void put(fmt::format_string<Args...> text, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), text, std::forward<Args>(args)...);
+  }
+
+  Ns measured_duration(std::uint32_t t) const {
+    const bool waits = t + 1 < g_.lanes[g_.lane[t]].end && g_.kind[t + 1] == TaskKind::kWait;
+    const bool as_traced = g_.kind[t] == TaskKind::kCall ? !waits : graph::is_gpu(g_.kind[t]) && g_.launch[t].valid();
+    if (!as_traced || in_.events == nullptr || !g_.event[t].valid()) return g_.cost[t];
+    return in_.events->events.duration[g_.event[t].index()];
+  }
+
+  // The slices of a lane, none of them into the next: a track shows one thing at a time.
+  void place(const GraphLane& lane, int p) {
+    const bool measured = p == kMeasured;
+    std::vector<Shown>& shown = shown_[p];
+    const auto start = [&](std::uint32_t t) { return measured ? g_.measured[t] : step_.start(t); };
+    Ns free = lane.begin < lane.end ? start(lane.begin) : 0;
+    for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
+      const Ns at = start(t);
+      Ns end = measured ? at + measured_duration(t) : step_.end(t);
+      if (t + 1 < lane.end && g_.kind[t + 1] != TaskKind::kWait) end = std::min(end, std::max(at, start(t + 1)));
+      const bool queue = !measured && step_.cause_kind(t) == DependencyKind::kQueue;
+      const Ns idle = std::max<Ns>(0, at - free);
+      if (g_.kind[t] == TaskKind::kWait) {
+        shown[t] = {at - idle, idle, 0};
+      } else {
+        shown[t] = {at, end - at, queue ? idle : 0};
+      }
+      free = std::max(free, end);
+    }
+  }
+
+  const std::string& name(StringId id) {
+    std::string& known = names_[id.index()];
+    if (known.empty()) append_json_string(known, g_.strings[id]);
+    return known;
+  }
+
+  static std::uint32_t track(int p, std::size_t place) {
+    return kFirstTrack + static_cast<std::uint32_t>(place) + (p == kSimulated ? 1'000'000u : 0u);
+  }
+  // Tracks of a process: the step, the critical path (simulated only), then the lanes.
+  static constexpr std::size_t kStepTrack = 0, kPathTrack = 1, kFirstLane = 2;
+
+  std::string us(Ns ns) const { return exact_us(ns - origin_); }
+  static std::string exact_us(Ns ns) {
+    return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", std::abs(ns) / kNsPerUs, std::abs(ns) % kNsPerUs);
+  }
+
+  void next() {
+    out_ += first_ ? "\n" : ",\n";
+    first_ = false;
+  }
+
+  void metadata(std::string_view what, int p, std::uint32_t tid, std::string_view key, std::string_view raw) {
+    next();
+    put(R"({{"ph": "M", "name": "{}", "pid": {}, "tid": {}, "ts": 0, "args": {{"{}": {}}}}})", what, p, tid, key, raw);
+  }
+
+  void name_track(int p, std::size_t place, std::string_view quoted_name) {
+    metadata("thread_name", p, track(p, place), "name", quoted_name);
+    metadata("thread_sort_index", p, track(p, place), "sort_index", fmt::format("{}", place));
+  }
+
+  void begin_slice(std::string_view cat, std::string_view quoted_name, int p, std::size_t place, Ns start, Ns duration) {
+    next();
+    put(R"({{"ph": "X", "cat": "{}", "name": {}, "pid": {}, "tid": {}, "ts": {}, "dur": {}, "args": {{)", cat, quoted_name,
+        p, track(p, place), us(start), exact_us(duration));
+  }
+
+  void process(int p, std::string_view label, Ns length) {
+    metadata("process_name", p, 0, "name", fmt::format("\"{}\"", label));
+    metadata("process_sort_index", p, 0, "sort_index", fmt::format("{}", p));
+    name_track(p, kStepTrack, "\"step\"");
+    for (std::size_t l = 0; l < g_.lanes.size(); ++l) name_track(p, kFirstLane + l, name(g_.lanes[l].name));
+    std::string quoted;
+    append_json_string(quoted, g_.step_name);
+    for (std::uint32_t t = 0; t < g_.size(); ++t) {
+      if (g_.kind[t] == TaskKind::kBegin) {
+        begin_slice(p == kMeasured ? "user_annotation" : "simulated", quoted, p, kStepTrack, 0, length);
+        put(R"("ft.task": {}, "ft.kind": "begin"}}}})", t);
+      } else {
+        task(p, t);
+      }
+    }
+    for (std::uint32_t t = 0; t < g_.size(); ++t) {
+      if (graph::is_gpu(g_.kind[t]) && g_.launch[t].valid()) {
+        flow("ac2g", "launch", p, g_.launch[t].value, t);
+      }
+    }
+  }
+
+  std::string_view quoted_task_name(std::uint32_t t) {
+    if (!g_.task_name(t).empty()) return name(g_.name[t]);
+    return g_.kind[t] == TaskKind::kWait ? "\"(another thread)\"" : "\"(no operation follows)\"";
+  }
+
+  void task(int p, std::uint32_t t) {
+    const Shown& s = shown_[p][t];
+    const std::size_t place = kFirstLane + g_.lane[t];
+    const bool named = !g_.task_name(t).empty();
+    if (s.queued > 0) {
+      begin_slice("wait", "\"(launch queue full)\"", p, place, s.start - s.queued, s.queued);
+      out_ += "}}";
+    }
+    const std::string_view cat = p == kMeasured       ? category(g_.kind[t], named)
+                                 : critical_[t] != 0 ? std::string_view("critical path")
+                                                     : std::string_view("simulated");
+    begin_slice(cat, quoted_task_name(t), p, place, s.start, s.duration);
+    put(R"("ft.task": {}, "ft.kind": "{}", "phase": "{}")", t, to_string(g_.kind[t]), to_string(g_.phase[t]));
+    if (g_.layer[t].valid()) put(R"(, "layer": {})", name(g_.layers[g_.layer[t].index()].name));
+    put(R"(, "cost us": {}, "critical": {})", exact_us(g_.cost[t]), critical_[t] != 0);
+    const EventId op = g_.op[t];
+    if (in_.events != nullptr && op.valid() && op != g_.event[t]) {
+      out_ += ", \"op\": ";
+      append_json_string(out_, in_.events->name(op.index()));
+    }
+    if (p == kMeasured) {
+      ids(t);
+    } else {
+      put(R"(, "cause": "{}")", to_string(step_.cause_kind(t)));
+      if (const auto by = step_.cause(t)) put(R"(, "cause task": {})", *by);
+      put(R"(, "later than measured us": {})", exact_us(step_.start(t) - g_.measured[t]));
+    }
+    out_ += "}}";
+  }
+
+  // What ties a launch to its work in a profiler's trace. Ids of the file's own: the graph knows tasks only.
+  void ids(std::uint32_t t) {
+    const GraphLane& lane = g_.lanes[g_.lane[t]];
+    if (graph::is_gpu(g_.kind[t])) {
+      put(R"(, "device": {}, "stream": {})", lane.device, lane.stream);
+      if (g_.launch[t].valid()) put(R"(, "correlation": {})", g_.launch[t].value + 1);
+    } else if (g_.kind[t] == TaskKind::kCall) {
+      put(R"(, "correlation": {})", t + 1);
+    }
+  }
+
+  void flow(std::string_view cat, std::string_view label, int p, std::uint32_t from, std::uint32_t to) {
+    ++flows_;
+    const auto end = [&](std::string_view ph, std::uint32_t t, Ns at) {
+      next();
+      put(R"({{{}, "cat": "{}", "name": "{}", "id": {}, "pid": {}, "tid": {}, "ts": {}}})", ph, cat, label, flows_, p,
+          track(p, kFirstLane + g_.lane[t]), us(at));
+    };
+    const Shown &tail = shown_[p][from], &head = shown_[p][to];
+    // What a wait waits for ends it.
+    const bool into_wait = g_.kind[to] == TaskKind::kWait && head.duration > 0;
+    end(R"("ph": "s")", from, tail.start);
+    end(R"("ph": "f", "bp": "e")", to, into_wait ? head.start + head.duration - 1 : head.start);
+  }
+
+  void path_track() {
+    name_track(kSimulated, kPathTrack, "\"critical path\"");
+    for (std::size_t i = 0; i < step_.path.size(); ++i) {
+      const PathSegment& s = step_.path[i];
+      if (s.wait > 0) {
+        begin_slice("wait", fmt::format("\"({})\"", to_string(s.why)), kSimulated, kPathTrack, s.start - s.wait, s.wait);
+        out_ += "}}";
+      }
+      if (s.work == 0) continue;
+      begin_slice("critical path", quoted_task_name(s.task), kSimulated, kPathTrack, s.start, s.work);
+      put(R"("ft.task": {}, "on": {}, "phase": "{}")", s.task, name(g_.lanes[g_.lane[s.task]].name),
+          to_string(g_.phase[s.task]));
+      if (g_.layer[s.task].valid()) put(R"(, "layer": {})", name(g_.layers[g_.layer[s.task].index()].name));
+      put(R"(, "cause": "{}"}}}})", to_string(s.why));
+    }
+  }
+
+  // Arrows where the path changes lanes; along a lane it is the next slice.
+  void path_flows() {
+    for (std::size_t i = 1; i < step_.path.size(); ++i) {
+      const PathSegment &from = step_.path[i - 1], &to = step_.path[i];
+      if (g_.kind[from.task] == TaskKind::kBegin || g_.kind[to.task] == TaskKind::kBegin) continue;
+      if (!from.last_copy || !to.last_copy || g_.lane[from.task] == g_.lane[to.task]) continue;
+      flow("critical path", to_string(to.why), kSimulated, from.task, to.task);
+    }
+  }
+
+  const StepAnalysis& step_;
+  const Graph& g_;
+  const ExportInput& in_;
+  std::string out_;
+  std::vector<char> critical_;
+  std::vector<Shown> shown_[3];
+  std::vector<std::string> names_;
+  Ns origin_ = 0;
+  std::uint64_t flows_ = 0;
+  bool first_ = true;
+};
+
+std::string write_perfetto(const ExportInput& input) { return Writer(input).run(); }
+
+}  // namespace
+
+Exporter perfetto_exporter() {
+  return {"perfetto", "the measured and the simulated timeline, critical path marked", ".json",
+          "open it in https://ui.perfetto.dev", write_perfetto};
+}
+
+}  // namespace foretrace::report
