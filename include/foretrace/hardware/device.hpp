@@ -2,6 +2,7 @@
 // A GPU model: one TOML file in src/hardware/devices, compiled into the library, or a user's own file of the same form. A
 // figure without a source is left out: optional fields are 0 when unknown.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,22 +24,39 @@ Dtype parse_dtype(std::string_view text);
 struct Device {
   std::string name;                 ///< file stem, "H200-SXM"
   std::string full_name;            ///< as the driver reports it, "NVIDIA H200"
+  std::vector<std::string> driver_names;  ///< all spellings drivers use, full_name first
+  std::string vendor;               ///< "nvidia", "amd"
   int compute_major = 0, compute_minor = 0;
   int sm_count = 0;
   double clock_mhz = 0;             ///< boost
+  int threads_per_sm = 0, blocks_per_sm = 0, registers_per_sm = 0;
+  double shared_kb_per_sm = 0;
   double memory_gb = 0;
   double bandwidth_gbs = 0;         ///< peak, GB/s
-  double achievable_bandwidth = 0;  ///< fraction of peak a streaming kernel reaches
+  double achievable_bandwidth = 0;  ///< fraction of peak a streaming kernel reaches; kAchievable where nobody measured it
   double l2_mb = 0;
   double tflops_fp32 = 0;           ///< CUDA cores
-  double tflops_tf32 = 0;           ///< dense tensor-core rates; 0: none
+  double tflops_tf32 = 0;           ///< dense tensor-core rates, fp32 accumulation; 0: none
   double tflops_fp16 = 0;
   double tflops_bf16 = 0;
   double pcie_gbs = 0;              ///< pinned host copies, one direction
+  double nvlink_gbs = 0;            ///< both directions together
+  double power_w = 0;
   double usd_per_hour = 0;
   std::string price_source;
   std::string source;
+
+  /// Dense rate in TFLOP/s an element type's products can reach at best; falls back to the rate without tensor cores.
+  [[nodiscard]] double tflops(Dtype dtype) const;
+  /// Bytes per ns (GB/s) a streaming kernel reaches.
+  [[nodiscard]] double streaming_gbs() const { return bandwidth_gbs * achievable_bandwidth; }
 };
+
+/// Streaming share of peak bandwidth for devices without a measurement: the mean of the three HBM parts measured (V100 0.92,
+/// A100 0.89, H200 0.90), rounded down.
+inline constexpr double kAchievable = 0.88;
+/// Pinned copies reach 55 of 63 GB/s of a PCIe 5 link (H200 traces); other generations are taken to reach the same share.
+inline constexpr double kPcieShare = 0.87;
 
 /// All built-in devices, sorted by name.
 const std::vector<Device>& devices();
@@ -46,8 +64,10 @@ const std::vector<Device>& devices();
 Result<Device> find_device(std::string_view name);
 /// A user's file.
 Result<Device> load_device(const std::string& path);
+/// A device from the text of a TOML file; `name` is its stem, `origin` names it in errors.
+Result<Device> parse_device(std::string_view text, std::string name, const std::string& origin);
 /// The device a trace was recorded on: by the driver's name, else by properties (said in `how`); the trace's own figures
-/// (SM count, memory) win over the file's. Declined when nothing comes near.
+/// (SM count, memory) win over the file's, and rates follow the SM count (a partitioned GPU). Declined when nothing comes near.
 struct DeviceMatch {
   Device device;
   std::string how;  ///< "by name", "by properties", …

@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <cmath>
+
+#include "hardware/cost_models.hpp"
+
+namespace foretrace::hardware {
+
+namespace {
+
+Model model(const Work& w, const Device& d) {
+  switch (w.family) {
+    case Family::kGemm:
+      return gemm_model(w, d);
+    case Family::kConvForward:
+    case Family::kConvDataGrad:
+    case Family::kConvWeightGrad:
+      return conv_model(w, d);
+    case Family::kAttention:
+      return attention_model(w, d);
+    case Family::kRnn:
+      return rnn_model(w, d);
+    case Family::kCommunication:
+    case Family::kOther:
+      return {};
+    default:
+      return memory_model(w, d);
+  }
+}
+
+// Families whose kernel stays alike when shape or element type change: a ratio carries what the model does not know.
+bool kernel_stays(const Work& was, const Work& becomes) {
+  if (was.family != becomes.family || was.access != becomes.access) return false;
+  const bool products = was.family == Family::kGemm || was.is_conv() || was.family == Family::kAttention ||
+                        was.family == Family::kRnn;
+  return !products || (was.dtype == becomes.dtype && was.channels_last == becomes.channels_last);
+}
+
+bool same_device(const Device& a, const Device& b) {
+  return a.name == b.name && a.sm_count == b.sm_count && a.bandwidth_gbs == b.bandwidth_gbs && a.tflops_fp32 == b.tflops_fp32;
+}
+
+bool same_work(const Work& a, const Work& b) {
+  return a.family == b.family && a.dtype == b.dtype && a.out_dtype == b.out_dtype && a.access == b.access &&
+         a.flops == b.flops && a.bytes_read == b.bytes_read && a.bytes_written == b.bytes_written && a.batch == b.batch &&
+         a.m == b.m && a.n == b.n && a.k == b.k && a.input == b.input && a.channels_last == b.channels_last &&
+         a.rows == b.rows && a.columns == b.columns && a.elements == b.elements && a.tensors == b.tensors &&
+         a.steps == b.steps && a.hidden == b.hidden && a.queries == b.queries && a.keys == b.keys && a.backward == b.backward;
+}
+
+}  // namespace
+
+double roofline_ns(const Work& w, const Device& d) {
+  // What fits in L2 may never reach memory, so traffic bounds the time only beyond it.
+  const double beyond = std::max(0.0, w.bytes() - d.l2_mb * 1e6);
+  const double memory = d.bandwidth_gbs > 0 ? beyond / d.bandwidth_gbs : 0;
+  const bool products = w.family == Family::kGemm || w.is_conv() || w.family == Family::kAttention || w.family == Family::kRnn;
+  // Strict fp32 convolutions may use algorithms with fewer multiplications than the definition's (Winograd, FFT).
+  const double saving = w.is_conv() && w.dtype == Dtype::kFp32 ? 4.0 : 1.0;
+  const double compute = products && d.tflops(w.dtype) > 0 ? w.flops / saving / (d.tflops(w.dtype) * 1e3) : 0;
+  return std::max(memory, compute);
+}
+
+Cost predict(const Work& work, const Device& device) {
+  const Model m = model(work, device);
+  Cost cost;
+  if (!(m.us > 0) || !std::isfinite(m.us)) return cost;
+  cost.ns = std::max(m.us * 1e3, roofline_ns(work, device));
+  cost.sigma = m.sigma;
+  cost.origin = graph::Origin::kModelled;
+  cost.known = true;
+  return cost;
+}
+
+Cost rescale(double measured_ns, const Work& was, const Device& from, const Work& becomes, const Device& to) {
+  Cost cost;
+  if (same_work(was, becomes) && same_device(from, to)) {
+    cost.ns = measured_ns;
+    cost.origin = graph::Origin::kMeasured;
+    cost.sigma = 0;
+    cost.known = true;
+    return cost;
+  }
+  const Model before = model(was, from);
+  const Model after = model(becomes, to);
+  const bool both = before.us > 0 && after.us > 0;
+  if (both && kernel_stays(was, becomes)) {
+    const double ratio = after.us / before.us;
+    // The floor of a launch does not shrink: below it a ratio would promise time no kernel can take.
+    cost.ns = std::max({measured_ns * ratio, roofline_ns(becomes, to), std::min(measured_ns, 1e3)});
+    // The further from what was measured, the more of the model's own error remains.
+    const double distance = std::min(1.0, std::abs(std::log(ratio)) / std::log(4.0));
+    cost.sigma = std::max(0.02, distance * after.sigma);
+    cost.origin = graph::Origin::kScaled;
+    cost.known = true;
+    return cost;
+  }
+  if (after.us > 0) return predict(becomes, to);
+  // Without shapes nothing is known but the family: bandwidth and rates still scale it between devices.
+  if (was.family == becomes.family && was.dtype == becomes.dtype && was.family != Family::kCommunication) {
+    const bool products = was.family == Family::kGemm || was.is_conv() || was.family == Family::kAttention ||
+                          was.family == Family::kRnn;
+    const double ratio = products ? from.tflops(was.dtype) / std::max(1e-9, to.tflops(was.dtype))
+                                  : from.streaming_gbs() / std::max(1e-9, to.streaming_gbs());
+    cost.ns = measured_ns * (same_device(from, to) ? 1.0 : ratio);
+    cost.sigma = same_device(from, to) ? 0.1 : 0.3;
+    cost.origin = graph::Origin::kScaled;
+    cost.known = true;
+  }
+  return cost;
+}
+
+}  // namespace foretrace::hardware
