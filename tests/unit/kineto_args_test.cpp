@@ -207,5 +207,19 @@ TEST(KinetoArgs, Flows) {
   EXPECT_EQ(t.args.find(t.events.args[1], "event.bp"), "\"e\"");
 }
 
+TEST(KinetoArgs, ANumberThatContinuesTheOneBeforeItIsAnotherOne) {
+  // The same name with nearly the same arguments, again and again: 16 must not be taken for the beginning of 161.
+  std::string events;
+  for (const int stream : {16, 161, 16, 161, 1, 16}) {
+    if (!events.empty()) events += ",";
+    events += event("kernel", R"({"correlation": 3, "stream": )" + std::to_string(stream) + R"(, "External id": 5})");
+  }
+  const Trace t = must_load(wrap(events));
+  std::vector<std::string> streams;
+  for (std::size_t e = 0; e < t.size(); ++e)
+    streams.push_back(t.args.find(t.events.args[e], "stream").value_or("none"));
+  EXPECT_THAT(streams, ElementsAre("16", "161", "16", "161", "1", "16"));
+}
+
 }  // namespace
 }  // namespace foretrace::test

@@ -427,6 +427,9 @@ bool ChromeParser::Walker::run_as_guessed(const std::uint32_t*& it) {
   const char next = text_[*behind_run];
   if (next != ',' && next != '}') return false;
   if (std::memcmp(text_ + *it, g->text.data() + run.offset, run.length) != 0) return false;
+  // A number may go on behind the guessed text: 16, 161.
+  const char* const behind_text = text_ + *it + run.length;
+  if (behind_text != text_ + *behind_run && !is_blank(*behind_text)) return false;
   it = behind_run;
   return true;
 }
