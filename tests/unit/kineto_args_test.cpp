@@ -210,7 +210,7 @@ TEST(KinetoArgs, Flows) {
 TEST(KinetoArgs, ANumberThatContinuesTheOneBeforeItIsAnotherOne) {
   // The same name with nearly the same arguments, again and again: 16 must not be taken for the beginning of 161.
   std::string events;
-  for (const int stream : {16, 161, 16, 161, 1, 16}) {
+  for (const int stream : {7, 16, 7, 161, 7, 1, 7, 16}) {
     if (!events.empty()) events += ",";
     events += event("kernel", R"({"correlation": 3, "stream": )" + std::to_string(stream) + R"(, "External id": 5})");
   }
@@ -218,7 +218,7 @@ TEST(KinetoArgs, ANumberThatContinuesTheOneBeforeItIsAnotherOne) {
   std::vector<std::string> streams;
   for (std::size_t e = 0; e < t.size(); ++e)
     streams.push_back(t.args.find(t.events.args[e], "stream").value_or("none"));
-  EXPECT_THAT(streams, ElementsAre("16", "161", "16", "161", "1", "16"));
+  EXPECT_THAT(streams, ElementsAre("7", "16", "7", "161", "7", "1", "7", "16"));
 }
 
 }  // namespace
