@@ -17,12 +17,17 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs" / "performance.md"
 BEGIN = "<!-- measured: written by benchmarks/run.py --update-docs -->"
 END = "<!-- end of measured -->"
+
+
+def shown(path: Path) -> str:
+    return os.path.relpath(path)
 
 
 def size(text: str) -> float:
@@ -46,9 +51,9 @@ def generate(build: Path, folder: Path, name: str, wanted: str) -> Path:
     stamp = folder / f"{name}.stamp"
     want = f"{wanted} {[(p.name, p.stat().st_size) for p in inputs]}"
     if path.exists() and path.with_suffix(".json.gz").exists() and stamp.exists() and stamp.read_text() == want:
-        print(f"bench: {path.relative_to(ROOT)} is there")
+        print(f"bench: {shown(path)} is there")
         return path
-    print(f"bench: writing {path.relative_to(ROOT)} from {len(inputs)} trace(s), and its .gz", flush=True)
+    print(f"bench: writing {shown(path)} from {len(inputs)} trace(s), and its .gz", flush=True)
     subprocess.run([build / "benchmarks" / "make_trace", "--bytes", wanted, "--gzip", "-o", path, *inputs], check=True)
     stamp.write_text(want)
     return path
@@ -56,8 +61,6 @@ def generate(build: Path, folder: Path, name: str, wanted: str) -> Path:
 
 def wait_until_idle(limit_s: float = 60) -> None:
     """Busy neighbours halve the figures: wait for a quiet moment, and say so when there is none."""
-    import time
-
     def busy() -> tuple[int, int]:
         fields = [int(x) for x in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
         return sum(fields) - fields[3] - fields[4], sum(fields)
@@ -110,7 +113,7 @@ def compare_hta(python: str | None, path: Path) -> dict | None:
     if python is None:
         print("bench: HolisticTraceAnalysis is not installed, not compared (benchmarks/run.py --install-hta)")
         return None
-    print(f"bench: HolisticTraceAnalysis reads {path.relative_to(ROOT)} …", flush=True)
+    print(f"bench: HolisticTraceAnalysis reads {shown(path)} …", flush=True)
     wait_until_idle()
     done = subprocess.run([python, ROOT / "benchmarks" / "hta_compare.py", path], stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
@@ -154,8 +157,8 @@ def document(large: dict, rows: list, command: str) -> str:
     lines = [BEGIN, "", f"`{command}` on {machine()}; a file of {large['bytes'] / 1e9:.2f} GB with {large['events'] / 1e6:.2f} M"
              f" events; best of {large['repetitions']} interleaved repetitions.", "",
              "| case | best s | median s | GB/s | M events/s | of the yardstick |", "|---|---|---|---|---|---|"]
-    titles = {"memcpy": "memcpy", "yardstick": "yardstick: simdjson's bare pass", "json_1": "foretrace, .json, 1 thread",
-              "json_2": "foretrace, .json, 2 threads", "gz_1": "foretrace, .json.gz, 1 thread",
+    titles = {"memcpy": "memcpy", "yardstick": "yardstick: simdjson's bare pass", "yardstick_2": "two yardsticks at once, time a file",
+              "json_1": "foretrace, .json, 1 thread", "json_2": "foretrace, .json, 2 threads", "gz_1": "foretrace, .json.gz, 1 thread",
               "gz_2": "foretrace, .json.gz, 2 threads"}
     for name, values in large["cases"].items():
         best = values["best_s"]
@@ -195,7 +198,7 @@ def main() -> int:
         text = DOCS.read_text()
         before, after = text.split(BEGIN)[0], text.split(END)[1]
         DOCS.write_text(before + document(large, rows, command.strip()) + after)
-        print(f"bench: wrote {DOCS.relative_to(ROOT)}")
+        print(f"bench: wrote {shown(DOCS)}")
     return 0
 
 
