@@ -9,6 +9,7 @@ const std::vector<Verb>& verbs() {
       doctor_verb(),
       summary_verb(),
       replay_verb(),
+      whatif_verb(),
       export_verb(),
       graph_verb(),
       list_verb(),
