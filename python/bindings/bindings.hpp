@@ -37,6 +37,7 @@ inline nanobind::object optional_int(std::int64_t value) {
 nanobind::str to_str(std::string_view text);
 
 void bind_trace(nanobind::module_& m);
+void bind_graph(nanobind::module_& m);
 void bind_reports(nanobind::module_& m);
 
 }  // namespace foretrace::python

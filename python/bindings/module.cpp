@@ -55,5 +55,6 @@ NB_MODULE(_core, m) {
       [](const std::vector<std::string>& paths) { return python::value_or_raise(trace::find_trace_files(paths)); },
       nb::arg("paths"));
   python::bind_trace(m);
+  python::bind_graph(m);
   python::bind_reports(m);
 }

@@ -5,6 +5,7 @@
 >>> trace.steps
 >>> foretrace.doctor(trace)
 >>> foretrace.summary(trace)
+>>> trace.step().simulate().breakdown()
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Iterable
 
 from . import _core
 from ._errors import Error
+from ._graph import DEPENDENCY_KINDS, NO_ID, ORIGINS, PHASES, TASK_KINDS, WHOLE, Graph, Timeline
+from ._graph_tables import Breakdown, CriticalPath, GraphLane, GraphNotes, Layer, LowerBounds, Unprofiled
 from ._reports import Doctor, Report, Summary, doctor, summary
 from ._tables import Category, Device, Distributed, Lane, Problem, Step, Steps, Strings
 from ._trace import ABSENT, KINDS, NO_ARGS, Trace, load, load_bytes
@@ -22,9 +25,11 @@ from .recorder import Recorder, RecordingWarning, record, recorded, recorded_fig
 __version__: str = _core.version
 
 __all__ = [
-    "ABSENT", "KINDS", "NO_ARGS", "Category", "Device", "Distributed", "Doctor", "Error", "Lane", "Problem", "Recorder",
-    "RecordingWarning", "Report", "Step", "Steps", "Strings", "Summary", "Trace", "doctor", "find_traces", "formats",
-    "load", "load_bytes", "record", "recorded", "recorded_figures", "summary",
+    "ABSENT", "DEPENDENCY_KINDS", "KINDS", "NO_ARGS", "NO_ID", "ORIGINS", "PHASES", "TASK_KINDS", "WHOLE", "Breakdown",
+    "Category", "CriticalPath", "Device", "Distributed", "Doctor", "Error", "Graph", "GraphLane", "GraphNotes", "Lane",
+    "Layer", "LowerBounds", "Problem", "Recorder", "RecordingWarning", "Report", "Step", "Steps", "Strings", "Summary",
+    "Timeline", "Trace", "Unprofiled", "doctor", "find_traces", "formats", "load", "load_bytes", "record", "recorded",
+    "recorded_figures", "summary",
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from ._tables import Category, Device, Distributed, Lane, Problem, Step, Steps, 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
+
+    from ._graph import Graph
 
 ABSENT: int = _core.ABSENT
 """Marks an integer (correlation, external_id, fields of side tables) that an event does not carry."""
@@ -322,6 +325,24 @@ class Trace:
                 found = {key: _value(raw) for key, raw in self._core.args_pairs(args_id)}
             self._parsed[args_id] = found
         return found
+
+    # -- the graph
+
+    def step(self, number: int | Step | None = None, *, without: Iterable[str] = (), device_gaps: bool = True,
+             strict: bool = False) -> Graph:
+        """The graph of a step: its tasks, and why each cannot start earlier.
+
+        number: that in ProfilerStep#N, or one of `steps`; default the median step.
+        For studies: without leaves out reasons (names of foretrace.DEPENDENCY_KINDS), device_gaps=False the device's own
+        gaps between tasks, and strict=True replaces delays that no rule explains by the usual ones.
+        """
+        from ._graph import build
+
+        return build(self, self._graphs, number, without, device_gaps, strict)
+
+    @cached_property
+    def _graphs(self) -> _core.StepGraphs:
+        return _core.step_graphs(self._core)
 
     # -- frames
 
