@@ -1,5 +1,9 @@
+#include <fmt/format.h>
+
 #include "cli/verbs.hpp"
+#include "foretrace/hardware/device.hpp"
 #include "foretrace/trace/load.hpp"
+#include "foretrace/whatif/whatif.hpp"
 #include "report/json_writer.hpp"
 #include "report/text_table.hpp"
 
@@ -26,12 +30,71 @@ Result<Answer> list_formats(const Request& request) {
   return answer;
 }
 
+Result<Answer> list_whatifs(const Request& request) {
+  Answer answer;
+  if (request.json) {
+    report::JsonWriter json(answer.body);
+    json.begin_object().member("schema", 1).key("whatifs").begin_array();
+    for (const whatif::WhatIf& w : whatif::catalogue()) {
+      json.begin_object().member("name", w.name).member("about", w.about);
+      json.key("parameters").begin_array();
+      for (const whatif::Parameter& p : w.parameters) {
+        json.begin_object().member("name", p.name).member("about", p.about).member("default", p.standard);
+        json.member("required", p.required).key("choices").begin_array();
+        for (const std::string& c : p.choices) json.value(c);
+        json.end_array().end_object();
+      }
+      json.end_array().member("assumes", w.assumes).member("needs", w.needs).member("source", w.source);
+      json.member("not_modelled", w.not_modelled).member("validated", w.validated).member("code", w.code).end_object();
+    }
+    json.end_array().end_object();
+    answer.body += "\n";
+    return answer;
+  }
+  using report::Align;
+  report::TextTable table({{"what-if", Align::kLeft}, {"what", Align::kLeft, true}, {"validated", Align::kLeft}}, 0);
+  for (const whatif::WhatIf& w : whatif::catalogue()) {
+    std::string use = w.name;
+    for (const whatif::Parameter& p : w.parameters) {
+      use += fmt::format("{}{}={}{}", &p == &w.parameters.front() ? ":" : ",", p.required ? "" : "[", p.name, p.required ? "" : "]");
+    }
+    table.row({use, w.about, w.validated ? "yes" : "no"});
+  }
+  answer.body = table.render(request.style);
+  return answer;
+}
+
+Result<Answer> list_devices(const Request& request) {
+  Answer answer;
+  if (request.json) {
+    report::JsonWriter json(answer.body);
+    json.begin_object().member("schema", 1).key("devices").begin_array();
+    for (const hardware::Device& d : hardware::devices()) {
+      json.begin_object().member("name", d.name).member("full_name", d.full_name).member("sm_count", d.sm_count);
+      json.member("memory_gb", d.memory_gb).member("bandwidth_gbs", d.bandwidth_gbs).member("tflops_fp32", d.tflops_fp32);
+      json.member("tflops_tf32", d.tflops_tf32).member("tflops_fp16", d.tflops_fp16).member("source", d.source).end_object();
+    }
+    json.end_array().end_object();
+    answer.body += "\n";
+    return answer;
+  }
+  using report::Align;
+  const auto figure = [](double value, const char* format) { return value > 0 ? fmt::format(fmt::runtime(format), value) : "-"; };
+  report::TextTable table({{"device", Align::kLeft}, {"SMs"}, {"GB"}, {"GB/s"}, {"FP32 TFLOP/s"}, {"TF32"}, {"FP16"}}, 0);
+  for (const hardware::Device& d : hardware::devices()) {
+    table.row({d.name, figure(d.sm_count, "{:.0f}"), figure(d.memory_gb, "{:.0f}"), figure(d.bandwidth_gbs, "{:.0f}"),
+               figure(d.tflops_fp32, "{:.1f}"), figure(d.tflops_tf32, "{:.0f}"), figure(d.tflops_fp16, "{:.0f}")});
+  }
+  answer.body = table.render(request.style);
+  return answer;
+}
+
 struct Listing {
   const char* name;
   Result<Answer> (*run)(const Request&);
 };
 // One line for each thing that can be listed.
-constexpr Listing kListings[] = {{"formats", list_formats}};
+constexpr Listing kListings[] = {{"whatifs", list_whatifs}, {"devices", list_devices}, {"formats", list_formats}};
 
 Result<Answer> run_list(const Request& request) {
   for (const Listing& listing : kListings) {
@@ -49,7 +112,9 @@ const Verb& list_verb() {
               .details = "",
               .arguments = {{"WHAT", "one of", 1, 1, {}}},
               .options = {},
-              .examples = {{"foretrace list formats", "the trace formats it reads"}},
+              .examples = {{"foretrace list whatifs", "the changes it can predict"},
+                           {"foretrace list devices", "the GPUs it knows"},
+                           {"foretrace list formats", "the trace formats it reads"}},
               .reads_traces = false,
               .picks_step = false,
               .run = run_list};

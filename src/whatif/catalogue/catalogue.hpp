@@ -8,10 +8,12 @@ namespace foretrace::whatif {
 WhatIf accumulate_whatif();
 WhatIf amp_whatif();
 WhatIf batch_whatif();
+WhatIf channels_last_whatif();
 WhatIf checkpoint_whatif();
 WhatIf cpu_whatif();
 WhatIf cuda_graph_whatif();
 WhatIf duration_whatif();
+WhatIf flash_attention_whatif();
 WhatIf foreach_optimizer_whatif();
 WhatIf fused_optimizer_whatif();
 WhatIf no_sync_whatif();
