@@ -381,7 +381,7 @@ bool ChromeParser::Walker::arguments(Record& record, const std::uint32_t*& curso
       const bool starts = run_from == nullptr;
       if (starts) run_from = it;
       if (!(starts && run_as_guessed(it))) {
-        if (starts) sink_.guessed = nullptr;
+        sink_.guessed = nullptr;  // other arguments than guessed, or more of them
         it += 2;
         if (!skip(it)) return false;
       }
