@@ -38,6 +38,9 @@ nanobind::str to_str(std::string_view text);
 
 void bind_trace(nanobind::module_& m);
 void bind_graph(nanobind::module_& m);
+void bind_timeline(nanobind::module_& m);
+void bind_whatif(nanobind::module_& m);
+void bind_draft(nanobind::module_& m);
 void bind_reports(nanobind::module_& m);
 
 }  // namespace foretrace::python

@@ -56,5 +56,8 @@ NB_MODULE(_core, m) {
       nb::arg("paths"));
   python::bind_trace(m);
   python::bind_graph(m);
+  python::bind_timeline(m);
+  python::bind_whatif(m);
+  python::bind_draft(m);
   python::bind_reports(m);
 }

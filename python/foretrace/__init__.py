@@ -5,7 +5,9 @@
 >>> trace.steps
 >>> foretrace.doctor(trace)
 >>> foretrace.summary(trace)
->>> trace.step().simulate().breakdown()
+>>> step = trace.step()
+>>> step.simulate().breakdown()
+>>> step.predict("fused-optimizer", "cuda-graph")
 """
 
 from __future__ import annotations
@@ -14,22 +16,26 @@ import os
 from collections.abc import Iterable
 
 from . import _core
+from ._draft import Draft
 from ._errors import Error
-from ._graph import DEPENDENCY_KINDS, NO_ID, ORIGINS, PHASES, TASK_KINDS, WHOLE, Graph, Timeline
+from ._graph import DEPENDENCY_KINDS, NO_ID, ORIGINS, PHASES, TASK_KINDS, WHOLE, Graph
 from ._graph_tables import Breakdown, CriticalPath, GraphLane, GraphNotes, Layer, LowerBounds, Unprofiled
+from ._predictions import Applied, Parameter, Prediction, WhatIf, whatif, whatifs
 from ._reports import Doctor, Report, Summary, doctor, summary
 from ._tables import Category, Device, Distributed, Lane, Problem, Step, Steps, Strings
+from ._timeline import Timeline
 from ._trace import ABSENT, KINDS, NO_ARGS, Trace, load, load_bytes
 from .recorder import Recorder, RecordingWarning, record, recorded, recorded_figures
 
 __version__: str = _core.version
 
 __all__ = [
-    "ABSENT", "DEPENDENCY_KINDS", "KINDS", "NO_ARGS", "NO_ID", "ORIGINS", "PHASES", "TASK_KINDS", "WHOLE", "Breakdown",
-    "Category", "CriticalPath", "Device", "Distributed", "Doctor", "Error", "Graph", "GraphLane", "GraphNotes", "Lane",
-    "Layer", "LowerBounds", "Problem", "Recorder", "RecordingWarning", "Report", "Step", "Steps", "Strings", "Summary",
-    "Timeline", "Trace", "Unprofiled", "doctor", "find_traces", "formats", "load", "load_bytes", "record", "recorded",
-    "recorded_figures", "summary",
+    "ABSENT", "DEPENDENCY_KINDS", "KINDS", "NO_ARGS", "NO_ID", "ORIGINS", "PHASES", "TASK_KINDS", "WHOLE", "Applied",
+    "Breakdown", "Category", "CriticalPath", "Device", "Distributed", "Doctor", "Draft", "Error", "Graph", "GraphLane",
+    "GraphNotes", "Lane", "Layer", "LowerBounds", "Parameter", "Prediction", "Problem", "Recorder", "RecordingWarning",
+    "Report", "Step", "Steps", "Strings", "Summary", "Timeline", "Trace", "Unprofiled", "WhatIf", "doctor",
+    "find_traces", "formats", "load", "load_bytes", "record", "recorded", "recorded_figures", "summary", "whatif",
+    "whatifs",
 ]
 
 

@@ -1,4 +1,4 @@
-"""Graph: the work of one step and why each piece of it cannot start yet. Timeline: when it does."""
+"""Graph: the work of one step and why each piece of it cannot start yet."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from ._graph_tables import Breakdown, CriticalPath, GraphLane, GraphNotes, Layer, LowerBounds, Unprofiled
+from ._errors import Error
+from ._graph_tables import GraphLane, GraphNotes, Layer, LowerBounds, Unprofiled
+from ._predictions import Prediction, WhatIf, given_uses
 from ._tables import Step, Strings
+from ._timeline import Timeline, simulate
 
 if TYPE_CHECKING:
     import pandas
@@ -33,8 +36,6 @@ WHOLE: int = _core.WHOLE
 """Graph.dep_point counts in parts of a task's cost: 0 is its start, WHOLE its end."""
 
 _SHARE = np.dtype([("from", "u4"), ("point", "u4"), ("lag", "i8"), ("slack", "i8")])
-# Longer steps would leave 64-bit nanoseconds when repeated; 18 years are enough for one.
-_LONGEST_NS = 2.0 ** 59
 
 
 class Graph:
@@ -47,9 +48,11 @@ class Graph:
     >>> graph.simulate().step_ms
     """
 
-    def __init__(self, core: _core.Graph, trace: Trace | None) -> None:
+    def __init__(self, core: _core.Graph, trace: Trace | None, step_index: int | None = None) -> None:
         self._core = core
         self._trace = trace
+        self._step_index = step_index  # known where the graph is a step of the trace as traced
+        self._models: dict[int | None, _core.Model] = {}
 
     @classmethod
     def parse(cls, text: str) -> Graph:
@@ -265,7 +268,7 @@ class Graph:
         >>> gpu = graph.kind >= foretrace.TASK_KINDS.index("kernel")
         >>> graph.simulate(np.where(gpu, graph.cost / 2, graph.cost)).step_ms
         """
-        return Timeline(self._core.simulate(None if cost is None else self._costs(cost)), self)
+        return simulate(self, cost)
 
     def lower_bounds(self) -> LowerBounds:
         """How long the step would be if one resource cost nothing: what no change of it alone can beat."""
@@ -277,113 +280,59 @@ class Graph:
         measured_ms: how long a step really takes, to calibrate on; default what the recorder stored in the trace, and where
         it stored nothing, what launches usually cost.
         """
-        origin = None
-        measured = None
-        if measured_ms is not None:
-            ms = float(measured_ms)
-            if not (math.isfinite(ms) and 0.001 <= ms <= 1e9):
-                raise ValueError(f"measured_ms is the time of a step in milliseconds, not {measured_ms!r}")
-            measured = round(ms * 1e6)
-        elif self._trace is not None:
-            measured = _core.recorded_step(self._trace._core)
-            origin = None if measured is None else "recorder"
+        measured = self._measured(measured_ms)
         values = self._core.unprofiled(measured)
-        return Unprofiled(**values | ({"origin": origin} if origin else {}), _of=self)
+        if measured is not None and measured_ms is None:
+            values["origin"] = "recorder"
+        return Unprofiled(**values, _of=self)
+
+    # -- what-ifs
+
+    def predict(self, *whatifs: str | WhatIf, measured_ms: float | None = None) -> Prediction:
+        """The step with all of these changes, one after another. None of them has to be implemented.
+
+        A change is written as on the command line, "batch:x=2", or is one of your own (foretrace.whatif). Predictions speak
+        of the step without the profiler; measured_ms as in `unprofiled`.
+
+        >>> graph.predict("fused-optimizer", "cuda-graph", measured_ms=71.6)
+        """
+        if not whatifs:
+            raise ValueError("predict needs at least one what-if; foretrace.whatifs() lists them")
+        trace = self._traced()
+        values = self._model(measured_ms).predict(given_uses(whatifs, trace))
+        core = values.pop("graph")
+        return Prediction(**values, graph=None if core is None else Graph(core, trace))
+
+    def each(self, *whatifs: str | WhatIf, measured_ms: float | None = None) -> list[Prediction]:
+        """The step with each of these changes alone."""
+        given_uses(whatifs, self._traced())  # a wrong one is found before the first is predicted
+        return [self.predict(one, measured_ms=measured_ms) for one in whatifs]
+
+    def _traced(self) -> Trace:
+        if self._trace is None or self._step_index is None:
+            raise Error("this graph is not a step as traced, so there is nothing to predict from",
+                        hint="use the graph that trace.step() gives: predict takes the profiler's cost off by itself",
+                        code="declined")
+        return self._trace
+
+    def _model(self, measured_ms: float | None) -> _core.Model:
+        trace, measured = self._traced(), self._measured(measured_ms)
+        if measured not in self._models:
+            assert self._step_index is not None
+            self._models[measured] = _core.step_model(trace._core, trace._graphs, self._step_index, self._core, measured)
+        return self._models[measured]
+
+    def _measured(self, measured_ms: float | None) -> int | None:
+        """ns of the real step: as given, else as the recorder stored it."""
+        if measured_ms is None:
+            return None if self._trace is None else _core.recorded_step(self._trace._core)
+        ms = float(measured_ms)
+        if not (math.isfinite(ms) and 0.001 <= ms <= 1e9):
+            raise ValueError(f"measured_ms is the time of a step in milliseconds, not {measured_ms!r}")
+        return round(ms * 1e6)
 
     def _with_factors(self, factors: dict[str, float]) -> Graph:
         return Graph(self._core.apply(**factors), self._trace)
-
-    def _costs(self, cost: ArrayLike) -> NDArray[np.int64]:
-        given = np.asarray(cost)
-        if given.shape != (len(self),):
-            raise ValueError(f"cost needs one value for each of the {len(self)} tasks, not shape {given.shape}")
-        if given.dtype.kind not in "iuf":
-            raise TypeError(f"cost must hold numbers (ns), not {given.dtype}")
-        as_float = given.astype(np.float64)
-        if not np.isfinite(as_float).all() or (as_float < 0).any():
-            task = int(np.flatnonzero(~np.isfinite(as_float) | (as_float < 0))[0])
-            raise ValueError(f"a cost cannot be negative, infinite or nan: that of task {task} is {given[task]}")
-        if as_float.sum() > _LONGEST_NS:
-            raise ValueError("these costs add up to more than 18 years; they are in ns")
-        if given.dtype.kind == "f":
-            given = np.rint(as_float)
-        return np.ascontiguousarray(given, dtype=np.int64)
-
-
-class Timeline:
-    """When every task of a graph runs, and why not earlier. One row per task of the graph; times since the step's begin.
-
-    Where work outlives the step, the step was simulated several times in a row until it repeats; the rows are of the last
-    time, and a task held back by the time before has no cause.
-    """
-
-    def __init__(self, core: _core.Timeline, graph: Graph) -> None:
-        self._core = core
-        self._graph = graph
-
-    def __len__(self) -> int:
-        return len(self._graph)
-
-    def __repr__(self) -> str:
-        repeated = f", {self.copies} steps in a row" if self.copies > 1 else ""
-        return (f"<foretrace.Timeline {self._graph.step_name!r}: {self.step_ms:.3f} ms simulated, "
-                f"{self._graph.traced_ms:.3f} ms traced{repeated}>")
-
-    @property
-    def graph(self) -> Graph:
-        return self._graph
-
-    @property
-    def step(self) -> int:
-        """Length of the step, ns."""
-        return self._core.step()
-
-    @property
-    def step_ms(self) -> float:
-        return self.step / 1e6
-
-    @property
-    def copies(self) -> int:
-        """Steps simulated in a row."""
-        return self._core.copies()
-
-    @property
-    def settled(self) -> bool:
-        """Their length repeats to 0.1 %."""
-        return self._core.settled()
-
-    @cached_property
-    def start(self) -> NDArray[np.int64]:
-        return self._core.column("start")
-
-    @cached_property
-    def end(self) -> NDArray[np.int64]:
-        return self._core.column("end")
-
-    @cached_property
-    def cause(self) -> NDArray[np.uint32]:
-        """The task that held this one back last; NO_ID: none of this step."""
-        return self._core.column("cause")
-
-    @cached_property
-    def cause_kind(self) -> NDArray[np.uint8]:
-        """How, an index into DEPENDENCY_KINDS."""
-        return self._core.column("cause_kind")
-
-    def critical_path(self) -> CriticalPath:
-        """The chain of tasks that makes the step as long as it is."""
-        task, why, start, wait, work, before = self._core.critical_path()
-        return CriticalPath(self._graph, task, why, start, wait, work, before.view(np.bool_))
-
-    def breakdown(self) -> Breakdown:
-        """Where the time of the step goes."""
-        return Breakdown(**self._core.breakdown())
-
-    def to_pandas(self, tasks: ArrayLike | None = None) -> pandas.DataFrame:
-        """The graph's frame with start, end, cause and cause_kind."""
-        from ._graph_frames import timeline_to_pandas
-
-        return timeline_to_pandas(self, tasks)
 
 
 def build(trace: Trace, graphs: _core.StepGraphs, step: int | Step | None, without: Iterable[str], device_gaps: bool,
@@ -394,5 +343,6 @@ def build(trace: Trace, graphs: _core.StepGraphs, step: int | Step | None, witho
         if kind not in DEPENDENCY_KINDS or kind in ("none", "lane"):
             raise ValueError(f"cannot leave out {kind!r}; there are {', '.join(DEPENDENCY_KINDS[2:])}")
     number = step.number if isinstance(step, Step) else step
-    core = graphs.build(graphs.index(number), [DEPENDENCY_KINDS.index(kind) for kind in left_out], device_gaps, strict)
-    return Graph(core, None if graphs.embedded() else trace)
+    index = graphs.index(number)
+    core = graphs.build(index, [DEPENDENCY_KINDS.index(kind) for kind in left_out], device_gaps, strict)
+    return Graph(core, None, None) if graphs.embedded() else Graph(core, trace, index)

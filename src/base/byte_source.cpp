@@ -128,11 +128,12 @@ Result<std::unique_ptr<ByteSource>> open_source(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     const int reason = errno;
-    Error error{ErrorCode::kUnreadable, std::string("cannot open: ") + std::strerror(reason), path, Error::kNoOffset, {}};
+    Error error{
+        ErrorCode::kUnreadable, std::string("cannot open: ") + std::strerror(reason), path, Error::kNoOffset, {}};
     if (reason == EACCES) error.hint = "the file exists but may not be read by you; check its permissions";
     return tl::unexpected(std::move(error));
   }
-  struct stat info {};
+  struct stat info{};
   const bool known = ::fstat(fd, &info) == 0;
   if (known && S_ISDIR(info.st_mode)) {
     ::close(fd);
@@ -140,8 +141,8 @@ Result<std::unique_ptr<ByteSource>> open_source(const std::string& path) {
                                 "verbs that take several ranks accept a folder; this one needs one trace file"});
   }
   const bool regular = known && S_ISREG(info.st_mode);
-  auto opened = recognise(std::make_unique<FileSource>(
-      fd, true, regular ? static_cast<std::uint64_t>(info.st_size) : 0, regular));
+  auto opened = recognise(
+      std::make_unique<FileSource>(fd, true, regular ? static_cast<std::uint64_t>(info.st_size) : 0, regular));
   if (!opened) opened.error().file = path;
   return opened;
 }

@@ -55,7 +55,8 @@ std::optional<Ns> parse_us_as_ns(std::string_view text) {
     if (i < text.size() && text[i] == '+') ++i;
     int exponent = 0;
     const auto [end, error] = std::from_chars(text.data() + i, text.data() + text.size(), exponent);
-    if (error != std::errc{} || end != text.data() + text.size() || exponent > 40 || exponent < -400) return std::nullopt;
+    if (error != std::errc{} || end != text.data() + text.size() || exponent > 40 || exponent < -400)
+      return std::nullopt;
     scale += exponent;
   }
   for (; scale > 0 && value != 0; --scale) {

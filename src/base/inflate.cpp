@@ -33,7 +33,9 @@ class InflatingSource : public ByteSource {
 
 class GzipSource final : public InflatingSource {
  public:
-  explicit GzipSource(std::unique_ptr<ByteSource> compressed) : InflatingSource(std::move(compressed)) { start_member(); }
+  explicit GzipSource(std::unique_ptr<ByteSource> compressed) : InflatingSource(std::move(compressed)) {
+    start_member();
+  }
 
   bool rewind() override {
     if (!compressed_->rewind()) return false;
@@ -107,13 +109,20 @@ class GzipSource final : public InflatingSource {
   }
   static std::string reason(int status) {
     switch (status) {
-      case ISAL_INVALID_BLOCK: return "invalid block";
-      case ISAL_INVALID_SYMBOL: return "invalid symbol";
-      case ISAL_INVALID_LOOKBACK: return "invalid reference";
-      case ISAL_INVALID_WRAPPER: return "invalid header";
-      case ISAL_UNSUPPORTED_METHOD: return "unknown method";
-      case ISAL_INCORRECT_CHECKSUM: return "wrong checksum";
-      default: return "code " + std::to_string(status);
+      case ISAL_INVALID_BLOCK:
+        return "invalid block";
+      case ISAL_INVALID_SYMBOL:
+        return "invalid symbol";
+      case ISAL_INVALID_LOOKBACK:
+        return "invalid reference";
+      case ISAL_INVALID_WRAPPER:
+        return "invalid header";
+      case ISAL_UNSUPPORTED_METHOD:
+        return "unknown method";
+      case ISAL_INCORRECT_CHECKSUM:
+        return "wrong checksum";
+      default:
+        return "code " + std::to_string(status);
     }
   }
 
@@ -154,8 +163,7 @@ class ZstdSource final : public InflatingSource {
       const std::size_t left = ZSTD_decompressStream(stream_, &target, &in_);
       if (ZSTD_isError(left) != 0) {
         if (target.pos > 0) break;
-        return fail(ErrorCode::kUnreadable,
-                    std::string("the zstd data is damaged (") + ZSTD_getErrorName(left) + ")",
+        return fail(ErrorCode::kUnreadable, std::string("the zstd data is damaged (") + ZSTD_getErrorName(left) + ")",
                     "copy the file again, or read what came before the damage with --partial");
       }
       frame_open_ = left != 0;

@@ -24,8 +24,7 @@ StringId StringTable::intern(std::string_view text, std::uint64_t hash) {
     if (slot == 0) {
       const auto id = static_cast<std::uint32_t>(entries_.size());
       slots_[at] = tag | (id + 1);
-      entries_.push_back(
-          {arena_.size(), static_cast<std::uint32_t>(text.size()), static_cast<std::uint32_t>(hash)});
+      entries_.push_back({arena_.size(), static_cast<std::uint32_t>(text.size()), static_cast<std::uint32_t>(hash)});
       arena_.append(text.data(), text.size());
       if (entries_.size() * 4 > slots_.size() * 3) rehash(slots_.size() * 2);
       return StringId{id};

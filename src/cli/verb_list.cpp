@@ -56,7 +56,8 @@ Result<Answer> list_whatifs(const Request& request) {
   for (const whatif::WhatIf& w : whatif::catalogue()) {
     std::string use = w.name;
     for (const whatif::Parameter& p : w.parameters) {
-      use += fmt::format("{}{}={}{}", &p == &w.parameters.front() ? ":" : ",", p.required ? "" : "[", p.name, p.required ? "" : "]");
+      use += fmt::format("{}{}={}{}", &p == &w.parameters.front() ? ":" : ",", p.required ? "" : "[", p.name,
+                         p.required ? "" : "]");
     }
     table.row({use, w.about, w.validated ? "yes" : "no"});
   }
@@ -71,16 +72,24 @@ Result<Answer> list_devices(const Request& request) {
     json.begin_object().member("schema", 1).key("devices").begin_array();
     for (const hardware::Device& d : hardware::devices()) {
       json.begin_object().member("name", d.name).member("full_name", d.full_name).member("sm_count", d.sm_count);
-      json.member("memory_gb", d.memory_gb).member("bandwidth_gbs", d.bandwidth_gbs).member("tflops_fp32", d.tflops_fp32);
-      json.member("tflops_tf32", d.tflops_tf32).member("tflops_fp16", d.tflops_fp16).member("source", d.source).end_object();
+      json.member("memory_gb", d.memory_gb)
+          .member("bandwidth_gbs", d.bandwidth_gbs)
+          .member("tflops_fp32", d.tflops_fp32);
+      json.member("tflops_tf32", d.tflops_tf32)
+          .member("tflops_fp16", d.tflops_fp16)
+          .member("source", d.source)
+          .end_object();
     }
     json.end_array().end_object();
     answer.body += "\n";
     return answer;
   }
   using report::Align;
-  const auto figure = [](double value, const char* format) { return value > 0 ? fmt::format(fmt::runtime(format), value) : "-"; };
-  report::TextTable table({{"device", Align::kLeft}, {"SMs"}, {"GB"}, {"GB/s"}, {"FP32 TFLOP/s"}, {"TF32"}, {"FP16"}}, 0);
+  const auto figure = [](double value, const char* format) {
+    return value > 0 ? fmt::format(fmt::runtime(format), value) : "-";
+  };
+  report::TextTable table({{"device", Align::kLeft}, {"SMs"}, {"GB"}, {"GB/s"}, {"FP32 TFLOP/s"}, {"TF32"}, {"FP16"}},
+                          0);
   for (const hardware::Device& d : hardware::devices()) {
     table.row({d.name, figure(d.sm_count, "{:.0f}"), figure(d.memory_gb, "{:.0f}"), figure(d.bandwidth_gbs, "{:.0f}"),
                figure(d.tflops_fp32, "{:.1f}"), figure(d.tflops_tf32, "{:.0f}"), figure(d.tflops_fp16, "{:.0f}")});

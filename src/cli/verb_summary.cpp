@@ -10,6 +10,7 @@ Result<Answer> run_summary(const Request& request) {
   report::SummaryOptions options;
   options.step = request.values.integer("step");
   options.samples = request.values.number("batch");
+  options.measured_ms = request.values.number("measured-ms");
   FORETRACE_TRY(const report::SummaryReport report, report::summarise(trace, trace::find_steps(trace), options));
   report::TextStyle style = request.style;
   if (const auto top = request.values.integer("top")) style.top = static_cast<std::size_t>(*top);
@@ -23,14 +24,23 @@ const Verb& summary_verb() {
       .name = "summary",
       .about = "where the time of a step goes",
       .details =
-          "Shows one step, the median one unless --step says otherwise: lanes and their use, time by phase, layer, "
-          "operation and kernel, and the memory peak. GPU work belongs to the step that launched "
-          "it. "
-          "Phases and layers come from ranges, the autograd thread and sequence numbers; nothing is guessed.",
+          "Shows one step, the median one unless --step says otherwise: what holds it up, breakdown, critical path, lanes "
+          "and their use, time by phase, layer, operation and kernel, and the memory peak. GPU work belongs to the step "
+          "that launched it. Phases and layers come from ranges, the autograd thread and sequence numbers; where nothing "
+          "names a layer, an operation and its shape stand for one. Breakdown and critical path come from the simulated "
+          "step, which `foretrace replay` compares with the trace.",
       .arguments =
           {{"TRACE", "a trace file, a folder with one file per rank, or - for standard input", 1, Argument::kAny, {}}},
       .options = {{"top", 'n', ValueType::kInteger, "N", "10", "rows of each table; JSON always holds all", {}, 1.0},
-                  {"batch", 0, ValueType::kNumber, "N", "", "samples in a step, to print samples per second", {}, 0.0}},
+                  {"batch", 0, ValueType::kNumber, "N", "", "samples in a step, to print samples per second", {}, 0.0},
+                  {"measured-ms",
+                   0,
+                   ValueType::kNumber,
+                   "X",
+                   "what the recorder stored",
+                   "the time of a step without the profiler, to calibrate on",
+                   {},
+                   0.001}},
       .examples = {{"foretrace summary trace.json.gz", "the median step"},
                    {"foretrace summary trace.json.gz --step 12 --top 30", "ProfilerStep#12, longer tables"},
                    {"foretrace summary traces/ --rank 3", "one rank of a job"},

@@ -12,8 +12,8 @@ Result<Answer> run_whatif(const Request& request) {
     uses.push_back(std::move(use));
   }
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
-  FORETRACE_TRY(report::Baseline baseline, report::make_baseline(trace, request.values.integer("step"),
-                                                                 request.values.number("measured-ms")));
+  FORETRACE_TRY(report::Baseline baseline,
+                report::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
   report::add_predictions(baseline, uses, request.values.flag("stack"));
   bool answered = false;
   for (const whatif::Prediction& p : baseline.report.predictions) answered |= p.declined.empty();
@@ -27,17 +27,25 @@ const Verb& whatif_verb() {
   static const Verb kVerb{
       .name = "whatif",
       .about = "predict each change alone, or all together",
-      .details = "A change is written name or name:key=value,key=value; values with , : or = are quoted, lists use |. "
-                 "`foretrace list whatifs` shows them all. Every prediction carries the 10th and 90th percentile, where its "
-                 "costs come from, and what is not modelled.",
+      .details =
+          "A change is written name or name:key=value,key=value; values with , : or = are quoted, lists use |. "
+          "`foretrace list whatifs` shows them all. Every prediction carries the 10th and 90th percentile, where its "
+          "costs come from, and what is not modelled.",
       .arguments = {{"TRACE", "a trace file, or - for standard input", 1, 1, {}},
                     {"WHATIF", "changes to try", 1, Argument::kAny, {}}},
       .options = {{"stack", 0, ValueType::kFlag, "", "", "all changes together, in this order", {}, {}},
-                  {"measured-ms", 'm', ValueType::kNumber, "X", "what the recorder stored, else a prior",
-                   "the step's time without the profiler", {}, 0.0}},
+                  {"measured-ms",
+                   'm',
+                   ValueType::kNumber,
+                   "X",
+                   "what the recorder stored, else a prior",
+                   "the step's time without the profiler",
+                   {},
+                   0.0}},
       .examples = {{"foretrace whatif trace.json.gz fused-optimizer", "one change"},
                    {"foretrace whatif trace.json.gz batch:x=2 checkpoint", "two changes, each alone"},
-                   {"foretrace whatif trace.json.gz fused-optimizer cuda-graph --stack -m 71.6", "both, with the real step's time"}},
+                   {"foretrace whatif trace.json.gz fused-optimizer cuda-graph --stack -m 71.6",
+                    "both, with the real step's time"}},
       .reads_traces = true,
       .picks_step = true,
       .run = run_whatif};

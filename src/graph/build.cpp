@@ -112,8 +112,8 @@ Graph build_step(const TraceIndex& index, const trace::Steps& steps, std::size_t
   const auto by_begin = [](const Call& c, Ns t) { return c.begin < t; };
   s.first_call = static_cast<std::uint32_t>(
       std::lower_bound(index.calls.begin(), index.calls.end(), s.begin, by_begin) - index.calls.begin());
-  s.last_call = static_cast<std::uint32_t>(
-      std::lower_bound(index.calls.begin(), index.calls.end(), s.end, by_begin) - index.calls.begin());
+  s.last_call = static_cast<std::uint32_t>(std::lower_bound(index.calls.begin(), index.calls.end(), s.end, by_begin) -
+                                           index.calls.begin());
 
   find_bursts(s);
   tile_cpu_lanes(s);

@@ -21,8 +21,8 @@ using trace::EventKind;
 
 enum Mark : std::uint8_t {
   kPlain = 1,
-  kLayerRange = 2,   // layer:… or nn.Module: …
-  kUserRange = 4,    // any other user range: names a layer when nothing better does
+  kLayerRange = 2,  // layer:… or nn.Module: …
+  kUserRange = 4,   // any other user range: names a layer when nothing better does
   kOptimizer = 8,
   kAutogradNode = 16,
   kCommunication = 32,
@@ -36,7 +36,8 @@ std::uint8_t classify(EventKind kind, std::string_view name) {
   if (kind == EventKind::kAnnotation) {
     if (starts("layer:")) return kLayerRange;
     if (starts("Optimizer.")) return kOptimizer;
-    if (starts("ProfilerStep#") || starts("DistributedDataParallel.") || starts("FSDP::") || starts("enumerate(DataLoader)")) {
+    if (starts("ProfilerStep#") || starts("DistributedDataParallel.") || starts("FSDP::") ||
+        starts("enumerate(DataLoader)")) {
       return kPlain;
     }
     return kUserRange;
@@ -85,11 +86,10 @@ class LayerRule {
    public:
     Chain(const TraceIndex& ix, std::uint32_t lane, Ns begin) : ix_(ix), events_(ix.cpu[lane]) {
       // Ranges opened before the step may still enclose it; frames and annotations only, so look back a little.
-      at_ = static_cast<std::size_t>(std::lower_bound(events_.begin(), events_.end(), begin,
-                                                      [&](std::uint32_t e, Ns t) {
-                                                        return ix.trace.events.start[e] < t;
-                                                      }) -
-                                     events_.begin());
+      at_ = static_cast<std::size_t>(
+          std::lower_bound(events_.begin(), events_.end(), begin,
+                           [&](std::uint32_t e, Ns t) { return ix.trace.events.start[e] < t; }) -
+          events_.begin());
       constexpr std::size_t kLookBack = 4096;
       for (std::size_t i = at_ > kLookBack ? at_ - kLookBack : 0; i < at_; ++i) {
         if (ix.trace.end(events_[i]) > begin) open_.push_back(events_[i]);
@@ -144,7 +144,8 @@ class LayerRule {
 
   LayerId synthetic_layer(std::uint32_t op) {
     std::string name(trace().name(op));
-    if (const trace::OpInputs* inputs = trace().args.inputs(trace().events.args[op]); inputs != nullptr && inputs->dims.valid()) {
+    if (const trace::OpInputs* inputs = trace().args.inputs(trace().events.args[op]);
+        inputs != nullptr && inputs->dims.valid()) {
       // "[[64,3,224,224],…" -> the first shape that is not empty
       const std::string_view dims = trace().strings[inputs->dims];
       const std::size_t digit = dims.find_first_of("0123456789");
@@ -192,9 +193,8 @@ class LayerRule {
       if (ids == nullptr || ids->sequence_number == trace::kAbsent || trace().kind(*it) != EventKind::kOp) continue;
       chain.move_to(trace().events.start[*it]);
       const auto& open = chain.open();
-      const bool in_backward = std::any_of(open.begin(), open.end(), [&](std::uint32_t e) {
-        return (mark(e) & kAutogradNode) != 0;
-      });
+      const bool in_backward =
+          std::any_of(open.begin(), open.end(), [&](std::uint32_t e) { return (mark(e) & kAutogradNode) != 0; });
       if (in_backward) continue;
       LayerId found = named_layer(open, 0);
       if (!found.valid()) found = outermost_op_layer(open, 0);
@@ -256,8 +256,7 @@ class LayerRule {
       if (g_.kind[t] == TaskKind::kCollective) {
         g_.phase[t] = Phase::kCommunication;
         g_.layer[t] = layer("(communication)", "", true);
-      } else if (g_.kind[t] == TaskKind::kMemcpy &&
-                 (g_.phase[t] == Phase::kForward || g_.phase[t] == Phase::kOther)) {
+      } else if (g_.kind[t] == TaskKind::kMemcpy && (g_.phase[t] == Phase::kForward || g_.phase[t] == Phase::kOther)) {
         const std::string_view name = g_.task_name(t);
         if (name.find("HtoD") != std::string_view::npos || name.find("DtoH") != std::string_view::npos) {
           g_.phase[t] = Phase::kData;
@@ -313,6 +312,8 @@ class LayerRule {
 
 }  // namespace
 
-void assign_layers(const TraceIndex& index, Graph& graph, Ns window_begin) { LayerRule(index, graph, window_begin).run(); }
+void assign_layers(const TraceIndex& index, Graph& graph, Ns window_begin) {
+  LayerRule(index, graph, window_begin).run();
+}
 
 }  // namespace foretrace::graph

@@ -25,27 +25,28 @@ struct Burst {
 
 /// GPU work of this step.
 struct StepWork {
-  std::uint32_t work;        ///< index into TraceIndex::work
+  std::uint32_t work;  ///< index into TraceIndex::work
   std::uint32_t task = 0;
-  bool border = false;       ///< launched before the step
-  std::uint32_t previous = kNone;           ///< StepWork before it on its stream
-  std::vector<std::uint32_t> waits = {};    ///< StepWorks its stream waited for
+  bool border = false;                    ///< launched before the step
+  std::uint32_t previous = kNone;         ///< StepWork before it on its stream
+  std::vector<std::uint32_t> waits = {};  ///< StepWorks its stream waited for
 };
 
 struct StepState {
   const TraceIndex& index;
   const BuildOptions& options;
   Graph& graph;
-  Ns begin = 0, end = 0;             ///< the window of time
+  Ns begin = 0, end = 0;  ///< the window of time
   bool periodic = false;
-  std::uint32_t main = kNone;        ///< trace lane of the main thread; kNone without CPU events
+  std::uint32_t main = kNone;                   ///< trace lane of the main thread; kNone without CPU events
   std::uint32_t first_call = 0, last_call = 0;  ///< calls [first, last) begin in the window
 
   std::vector<Burst> bursts{};
-  std::vector<std::uint32_t> call_task{};   ///< per call of the window: its task, kNone when left out
-  std::vector<std::uint32_t> wait_task{};   ///< per call of the window: the wait behind it, kNone when none
-  std::vector<StepWork> works{};            ///< by begin
-  std::vector<std::uint32_t> step_work{};   ///< per TraceIndex::work of the window, offset first_work; kNone when foreign
+  std::vector<std::uint32_t> call_task{};  ///< per call of the window: its task, kNone when left out
+  std::vector<std::uint32_t> wait_task{};  ///< per call of the window: the wait behind it, kNone when none
+  std::vector<StepWork> works{};           ///< by begin
+  std::vector<std::uint32_t>
+      step_work{};  ///< per TraceIndex::work of the window, offset first_work; kNone when foreign
   std::uint32_t first_work = 0;
   std::vector<Dependency> dependencies{};
 
@@ -63,7 +64,8 @@ struct StepState {
     return main == kNone || trace().lanes[trace_lane].pid == trace().lanes[main].pid;
   }
 
-  std::uint32_t add_task(TaskKind kind, Ns cost, Ns measured, StringId trace_name, std::uint32_t event, std::uint32_t op);
+  std::uint32_t add_task(TaskKind kind, Ns cost, Ns measured, StringId trace_name, std::uint32_t event,
+                         std::uint32_t op);
   void depend(std::uint32_t from, std::uint32_t to, Ns lag, DependencyKind kind, std::uint32_t point = kWhole) {
     dependencies.push_back({from, to, lag, point, kind});
   }

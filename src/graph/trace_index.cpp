@@ -19,7 +19,8 @@ constexpr std::uint32_t kFarthestPending = 3000;
 
 CallRole role_of(std::string_view name) {
   const auto is = [&](std::string_view prefix) { return name.starts_with(prefix); };
-  if (is("cudaStreamSynchronize") || is("cuStreamSynchronize") || is("hipStreamSynchronize")) return CallRole::kStreamSync;
+  if (is("cudaStreamSynchronize") || is("cuStreamSynchronize") || is("hipStreamSynchronize"))
+    return CallRole::kStreamSync;
   if (is("cudaDeviceSynchronize") || is("cuCtxSynchronize") || is("hipDeviceSynchronize") || name == "cudaMemcpy") {
     return CallRole::kDeviceSync;
   }
@@ -105,7 +106,8 @@ void TraceIndex::collect() {
   for (auto& lane : cpu) {
     const auto earlier = [&](std::uint32_t a, std::uint32_t b) {
       if (trace.events.start[a] != trace.events.start[b]) return trace.events.start[a] < trace.events.start[b];
-      if (trace.events.duration[a] != trace.events.duration[b]) return trace.events.duration[a] > trace.events.duration[b];
+      if (trace.events.duration[a] != trace.events.duration[b])
+        return trace.events.duration[a] > trace.events.duration[b];
       return a < b;
     };
     if (!std::is_sorted(lane.begin(), lane.end(), earlier)) std::sort(lane.begin(), lane.end(), earlier);
@@ -189,7 +191,8 @@ void TraceIndex::order_streams() {
   }
   const auto called = [&](std::uint32_t w) { return work[w].call == kNone ? INT64_MIN : calls[work[w].call].begin; };
   for (auto& stream : launch_order) {
-    std::stable_sort(stream.begin(), stream.end(), [&](std::uint32_t a, std::uint32_t b) { return called(a) < called(b); });
+    std::stable_sort(stream.begin(), stream.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return called(a) < called(b); });
     for (std::uint32_t i = 0; i < stream.size(); ++i) work[stream[i]].position = i;
   }
 }

@@ -18,22 +18,22 @@ struct Call {
   std::uint32_t event;
   std::uint32_t lane;
   Ns begin, end;
-  Ns blocked = 0;                  ///< time the call waited for room in the launch queue
+  Ns blocked = 0;  ///< time the call waited for room in the launch queue
   CallRole role = CallRole::kOther;
-  std::uint32_t first_work = 0;    ///< its GPU work: work_by_call[first_work .. first_work + works)
+  std::uint32_t first_work = 0;  ///< its GPU work: work_by_call[first_work .. first_work + works)
   std::uint32_t works = 0;
   std::uint32_t sync_row = kNone;  ///< event of the CUPTI record with the same correlation
 };
 
 struct GpuWork {
   std::uint32_t event;
-  std::uint32_t lane;              ///< trace lane of the stream
+  std::uint32_t lane;  ///< trace lane of the stream
   Ns begin, end;
-  std::uint32_t call = kNone;      ///< index into calls
-  std::uint32_t position = 0;      ///< in its stream, by order of launch, over the whole trace
-  std::uint32_t before = kNone;    ///< the work before it on its stream, by start
-  std::uint32_t group = 0;         ///< number of GPU tasks the same call launched: > 1 for CUDA graphs
-  float waves = 0;                 ///< waves of blocks; 0 when the trace does not tell
+  std::uint32_t call = kNone;    ///< index into calls
+  std::uint32_t position = 0;    ///< in its stream, by order of launch, over the whole trace
+  std::uint32_t before = kNone;  ///< the work before it on its stream, by start
+  std::uint32_t group = 0;       ///< number of GPU tasks the same call launched: > 1 for CUDA graphs
+  float waves = 0;               ///< waves of blocks; 0 when the trace does not tell
   bool collective = false;
 };
 
@@ -47,8 +47,8 @@ class TraceIndex {
   std::vector<GpuWork> work;                    ///< by (begin, lane)
   std::vector<std::uint32_t> work_by_call;      ///< indices into work, grouped by call, by begin
   std::vector<std::vector<std::uint32_t>> launch_order;  ///< per trace lane of a stream: indices into work
-  std::vector<std::uint8_t> has_ops;            ///< per trace lane
-  bool has_wait_rows = false;                   ///< some 'Stream Wait Event' row exists
+  std::vector<std::uint8_t> has_ops;                     ///< per trace lane
+  bool has_wait_rows = false;                            ///< some 'Stream Wait Event' row exists
   std::uint32_t queue_depth = 0;
   bool queue_depth_measured = false;
   Ns queue_lag = 0;

@@ -16,7 +16,8 @@ Status check_shape(const Graph& g) {
   const std::size_t n = g.size();
   for (const std::size_t size :
        {g.cost.size(), g.lane_lag.size(), g.lane.size(), g.name.size(), g.phase.size(), g.layer.size(), g.launch.size(),
-        g.event.size(), g.op.size(), g.measured.size(), g.soft.size(), g.work.size(), g.origin.size(), g.in_degree.size(), g.dep_begin.size() - 1}) {
+        g.event.size(), g.op.size(), g.measured.size(), g.soft.size(), g.work.size(), g.origin.size(),
+        g.in_degree.size(), g.dep_begin.size() - 1}) {
     if (size != n) return wrong("columns of different lengths");
   }
   for (const std::size_t size : {g.dep_lag.size(), g.dep_point.size(), g.dep_kind.size()}) {
@@ -24,7 +25,8 @@ Status check_shape(const Graph& g) {
   }
   std::uint32_t at = 0;
   for (std::size_t l = 0; l < g.lanes.size(); ++l) {
-    if (g.lanes[l].begin != at || g.lanes[l].end < at) return wrong(fmt::format("lane {} does not follow the one before", l));
+    if (g.lanes[l].begin != at || g.lanes[l].end < at)
+      return wrong(fmt::format("lane {} does not follow the one before", l));
     at = g.lanes[l].end;
   }
   if (at != n) return wrong("lanes do not cover all tasks");
@@ -33,8 +35,8 @@ Status check_shape(const Graph& g) {
     if (g.lane[t] >= g.lanes.size() || t < g.lanes[g.lane[t]].begin || t >= g.lanes[g.lane[t]].end) {
       return wrong(fmt::format("task {} is not on its lane", t));
     }
-    if (g.soft[t] != Graph::kNoSoft && (g.soft[t] >= g.soft_dependencies.size() ||
-                                        g.soft_dependencies[g.soft[t]].from.index() >= n)) {
+    if (g.soft[t] != Graph::kNoSoft &&
+        (g.soft[t] >= g.soft_dependencies.size() || g.soft_dependencies[g.soft[t]].from.index() >= n)) {
       return wrong(fmt::format("task {} depends on a task that does not exist", t));
     }
     if (g.launch[t].valid() && g.launch[t].index() >= n) {

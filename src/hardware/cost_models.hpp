@@ -1,7 +1,8 @@
 #pragma once
 // The cost models by family. Times in microseconds; 0 when the work is outside what the model covers. Each model is built
-// from hardware quantities (rates, bandwidth, SMs) times shares that were measured on an H200, so that it speaks of other
-// devices too; the constants and their errors stand beside the formulas.
+// from hardware quantities (rates, bandwidth, SMs, clock) times shares measured on an H200 with PyTorch 2.11, CUDA 13.0 and
+// cuDNN 9.19, so that it speaks of other devices too. Beside each constant stands what it was read from, and the error that
+// remains: "held out" is on training steps whose kernels had no part in choosing it.
 
 #include "foretrace/hardware/work.hpp"
 
@@ -17,11 +18,44 @@ Model gemm_model(const Work& work, const Device& device);
 Model conv_model(const Work& work, const Device& device);
 Model attention_model(const Work& work, const Device& device);
 Model rnn_model(const Work& work, const Device& device);
-/// Everything that is limited by memory: element-wise, copies, norms, softmax, reductions, embedding, pooling, loss,
-/// optimizer, host copies.
-Model memory_model(const Work& work, const Device& device);
+/// Element-wise work, copies, casts, optimizers, host copies and fills: bytes or elements, whichever takes longer.
+Model pointwise_model(const Work& work, const Device& device);
+/// Norms, softmax, reductions, pooling, embedding, loss: the share of the bandwidth that measured kernels of like shape reach.
+Model measured_model(const Work& work, const Device& device);
 
+/// How a library's kernels turn a product's size into time.
+struct ProductRates {
+  double launch_us;   ///< start, prologue and epilogue
+  double share;       ///< of the peak rate, for a tile so large that its operands' traffic vanishes
+  double traffic;     ///< tile edge (harmonic mean) at which operand traffic halves the rate
+  double start_k;     ///< steps of k a tile loses to filling its pipeline
+  double round_up;    ///< 0: a part of a wave costs its part (persistent kernels); 1: a whole wave
+  double memory;      ///< share of the peak bandwidth
+  double blend;       ///< exponent that joins arithmetic and traffic: large is the maximum, 1 the sum
+  double split_us;    ///< adding up the parts of a product that was split along k
+  double step_ns;     ///< latency of one step along k: what a product of few tiles waits for
+};
+
+/// batch x (m x k)(k x n) at `peak_tflops`, moving `bytes`. Grows with m, n, k and batch: the minimum over tiles and splits
+/// of functions that do.
+double product_us(double batch, double m, double n, double k, double bytes, double peak_tflops, const ProductRates& rates,
+                  const Device& device);
+/// The rates for an element type, alignment and layout.
+ProductRates half_rates(std::int64_t alignment);
+ProductRates tf32_rates(std::int64_t alignment, bool a_transposed, bool b_transposed);
+ProductRates fp32_rates();
+
+/// Elements per clock and SM, as a rate in elements per microsecond.
+inline double element_rate(double per_clock_and_sm, const Device& device) {
+  const double mhz = device.clock_mhz > 0 ? device.clock_mhz : 1500;
+  return per_clock_and_sm * device.sm_count * mhz;
+}
 /// Bytes moved at the streaming rate, in microseconds.
 inline double stream_us(double bytes, const Device& device) { return bytes / (device.streaming_gbs() * 1e3); }
+
+inline bool is_half(Dtype dtype) { return dtype == Dtype::kFp16 || dtype == Dtype::kBf16; }
+inline bool is_product(const Work& w) {
+  return w.family == Family::kGemm || w.is_conv() || w.family == Family::kAttention || w.family == Family::kRnn;
+}
 
 }  // namespace foretrace::hardware

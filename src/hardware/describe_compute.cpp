@@ -34,6 +34,14 @@ void set_gemm(Work& w, const Argument& a, const Argument& b, bool b_is_transpose
   w.m = left.rows;
   w.k = left.columns;
   w.n = b_is_transposed ? right.rows : (b.shape().size() < 2 ? 1 : right.columns);
+  // Contiguous along its rows rather than its columns?
+  const auto by_rows = [](const Argument& x) {
+    if (x.strides.empty() || x.strides.front().size() < 2 || x.shape().size() != x.strides.front().size()) return false;
+    const Shape& stride = x.strides.front();
+    return stride[stride.size() - 2] == 1 && stride.back() != 1;
+  };
+  w.a_transposed = by_rows(a);
+  w.b_transposed = b_is_transposed != by_rows(b);
   refresh(w);
 }
 
@@ -158,9 +166,17 @@ void describe_attention(Work& work, const OpClass& what, std::string_view name, 
   };
   for (const Flag& f : kCausal) {
     if (f.name == name) work.causal = op.flag(f.at);
+    // The probability of dropout stands just before the causal flag.
+    if (f.name == name && f.at > 0) work.dropout = op.number(f.at - 1) > 0;
   }
-  if (name == "aten::_efficient_attention_forward") work.causal = op.integer(9, 0) != 0;
-  if (name == "aten::_efficient_attention_backward") work.causal = op.integer(14, 0) != 0;
+  if (name == "aten::_efficient_attention_forward") {
+    work.dropout = op.number(8) > 0;
+    work.causal = op.integer(9, 0) != 0;
+  }
+  if (name == "aten::_efficient_attention_backward") {
+    work.dropout = op.number(11) > 0;
+    work.causal = op.integer(14, 0) != 0;
+  }
   refresh(work);
 }
 

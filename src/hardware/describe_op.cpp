@@ -54,7 +54,38 @@ void write(Work& w, std::int64_t elements, Dtype dtype) {
   if (dtype != w.dtype) w.fixed_written += static_cast<double>(elements * bytes_of(dtype));
 }
 
-// Element-wise over the tensor arguments [first, end).
+// The orders in which tensors of one shape lie in memory, compared.
+struct Walk {
+  Order first;
+  bool any = false;
+  bool strided = false;
+  bool transposed = false;
+
+  void add(const Order& order) {
+    strided = strided || !order.dense || (any && order != first);
+    transposed = transposed || (any && !order.dims.empty() && !first.dims.empty() && order.dims.back() != first.dims.back());
+    if (!any) first = order;
+    any = true;
+  }
+  [[nodiscard]] Access access(bool mixed) const {
+    if (transposed) return Access::kTransposed;
+    if (strided) return mixed ? Access::kMixedStrided : Access::kStrided;
+    return mixed ? Access::kMixed : Access::kContiguous;
+  }
+};
+
+Arithmetic arithmetic_of(std::string_view name) {
+  const auto has = [&](std::string_view word) { return name.find(word) != std::string_view::npos; };
+  if (has("native_dropout_backward")) return Arithmetic::kPlain;
+  if (has("dropout") || has("bernoulli") || has("rand") || has("normal_") || has("uniform")) return Arithmetic::kDropout;
+  if (has("gelu") || has("erf") || has("mish")) return Arithmetic::kGelu;
+  if (has("silu") || has("sigmoid") || has("softplus")) return Arithmetic::kSilu;
+  if (has("max_pool")) return Arithmetic::kMax;
+  if (has("avg_pool")) return Arithmetic::kAverage;
+  return Arithmetic::kPlain;
+}
+
+// Element-wise over the tensor arguments.
 void elementwise(Work& w, const OpView& op, Form form) {
   Shape out;
   Dtype type = Dtype::kOther;
@@ -76,19 +107,15 @@ void elementwise(Work& w, const OpView& op, Form form) {
   w.dtype = type;
   w.out_dtype = form == Form::kCompare ? Dtype::kOther : form == Form::kInPlace ? parse_dtype(tensors.front()->type) : type;
   if (w.out_dtype != type && form == Form::kInPlace) mixed = true;
-  bool strided = false;
-  std::optional<std::vector<std::size_t>> order;
+  Walk walk;
   for (const Argument* a : tensors) {
     if (a->elements() != w.elements) {
-      strided = strided || a->elements() > 1;
-      continue;
+      walk.strided = walk.strided || a->elements() > 1;
+    } else if (!a->strides.empty() && a->shape().size() == out.size()) {
+      walk.add(order_of(a->shape(), a->strides.front()));
     }
-    if (a->strides.empty() || a->shape().size() != out.size()) continue;
-    const auto mine = dense_order(a->shape(), a->strides.front());
-    strided = strided || !mine || (order && *order != *mine);
-    if (!order) order = mine;
   }
-  w.access = strided ? Access::kStrided : mixed ? Access::kMixed : Access::kContiguous;
+  w.access = walk.access(mixed);
   for (const Argument* a : tensors) read(w, *a);
   write(w, w.elements, w.out_dtype);
   if (form == Form::kDropout) write(w, w.elements, Dtype::kOther);  // the mask, one byte an element
@@ -102,14 +129,14 @@ void copy(Work& w, const OpView& op) {
   w.dtype = parse_dtype(from.type);
   w.out_dtype = parse_dtype(to.type);
   w.elements = to.elements();
-  const Access plain = cast_work(1, w.dtype, w.out_dtype).access;
-  bool strided = from.elements() != to.elements();
+  const bool mixed = cast_work(1, w.dtype, w.out_dtype).access == Access::kMixed;
+  Walk walk;
+  walk.strided = from.elements() != to.elements();
   if (!to.strides.empty() && !from.strides.empty() && to.shape() == from.shape()) {
-    const auto a = dense_order(to.shape(), to.strides.front());
-    const auto b = dense_order(from.shape(), from.strides.front());
-    strided = strided || !a || !b || *a != *b;
+    walk.add(order_of(to.shape(), to.strides.front()));
+    walk.add(order_of(from.shape(), from.strides.front()));
   }
-  w.access = strided ? Access::kStrided : plain;
+  w.access = walk.access(mixed);
   w.bytes_read = static_cast<double>(from.bytes());
   w.bytes_written = static_cast<double>(to.bytes());
   if (!floating(w.dtype)) w.fixed_read = w.bytes_read;
@@ -295,6 +322,7 @@ Work describe_op(const OpClass& what, std::string_view name, const OpView& op) {
   Work w;
   w.family = what.family;
   w.backward = what.backward;
+  w.arithmetic = what.form == Form::kFill ? Arithmetic::kFill : arithmetic_of(name);
   switch (what.form) {
     case Form::kNone:
       break;

@@ -156,6 +156,7 @@ class Describer {
     work.bytes_read = g_.kind[t] == TaskKind::kMemset ? 0 : static_cast<double>(bytes);
     work.fixed_read = work.bytes_read;
     work.fixed_written = work.bytes_written;
+    work.host = kernel(t).find("HtoD") != std::string_view::npos || kernel(t).find("DtoH") != std::string_view::npos;
   }
 
   void describe(Group& group) {

@@ -99,17 +99,17 @@ bool Argument::channels_last() const {
   return s[1] > 1 && pixels > 1 && strides.front()[1] == 1 && strides.front().back() == s[1];
 }
 
-std::optional<std::vector<std::size_t>> dense_order(const Shape& shape, const Shape& strides) {
-  std::vector<std::size_t> order;
+Order order_of(const Shape& shape, const Shape& strides) {
+  Order order;
   for (std::size_t d = 0; d < shape.size(); ++d) {
-    if (shape[d] != 1) order.push_back(d);
+    if (shape[d] != 1) order.dims.push_back(d);
   }
   if (strides.size() != shape.size()) return order;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return strides[a] > strides[b]; });
+  std::stable_sort(order.dims.begin(), order.dims.end(), [&](std::size_t a, std::size_t b) { return strides[a] > strides[b]; });
   std::int64_t expected = 1;
-  for (std::size_t i = order.size(); i-- > 0;) {
-    if (strides[order[i]] != expected) return std::nullopt;
-    expected *= shape[order[i]];
+  for (std::size_t i = order.dims.size(); i-- > 0;) {
+    order.dense = order.dense && strides[order.dims[i]] == expected;
+    expected *= shape[order.dims[i]];
   }
   return order;
 }
@@ -160,6 +160,14 @@ Shape OpView::integers(std::size_t i) const {
     at = static_cast<std::size_t>(end - text.data());
   }
   return out;
+}
+
+double OpView::number(std::size_t i) const {
+  if (i >= size()) return 0;
+  double value = 0;
+  const std::string& text = arguments_[i].value;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
 }
 
 std::vector<bool> OpView::flags(std::size_t i) const {

@@ -3,7 +3,6 @@
 // of scalars. Tensor lists keep their members together.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,9 +36,13 @@ struct Argument {
   [[nodiscard]] bool channels_last() const;
 };
 
-/// A tensor's place in memory order: the permutation of its dimensions by stride, dimensions of one element left out.
-/// Empty when the tensor has holes or repeats (broadcast by stride 0).
-std::optional<std::vector<std::size_t>> dense_order(const Shape& shape, const Shape& strides);
+/// A tensor's order in memory: its dimensions from outermost to innermost by stride, those of one element left out.
+struct Order {
+  std::vector<std::size_t> dims;
+  bool dense = true;  ///< no holes and no repetition (broadcast by stride 0)
+  friend bool operator==(const Order&, const Order&) = default;
+};
+Order order_of(const Shape& shape, const Shape& strides);
 
 class OpView {
  public:
@@ -53,6 +56,8 @@ class OpView {
   /// A scalar or the elements of a scalar list; `otherwise` when absent.
   [[nodiscard]] std::int64_t integer(std::size_t i, std::int64_t otherwise) const;
   [[nodiscard]] Shape integers(std::size_t i) const;
+  /// A scalar's value, 0 when absent.
+  [[nodiscard]] double number(std::size_t i) const;
   [[nodiscard]] bool flag(std::size_t i) const { return i < size() && arguments_[i].value == "True"; }
   [[nodiscard]] std::vector<bool> flags(std::size_t i) const;
   /// The first tensor with at least one dimension, size() when none.

@@ -22,17 +22,23 @@ Model model(const Work& w, const Device& d) {
     case Family::kCommunication:
     case Family::kOther:
       return {};
+    case Family::kElementwise:
+    case Family::kCopy:
+    case Family::kOptimizer:
+    case Family::kMemory:
+      return pointwise_model(w, d);
     default:
-      return memory_model(w, d);
+      return measured_model(w, d);
   }
 }
 
 // Families whose kernel stays alike when shape or element type change: a ratio carries what the model does not know.
 bool kernel_stays(const Work& was, const Work& becomes) {
   if (was.family != becomes.family || was.access != becomes.access) return false;
-  const bool products = was.family == Family::kGemm || was.is_conv() || was.family == Family::kAttention ||
-                        was.family == Family::kRnn;
-  return !products || (was.dtype == becomes.dtype && was.channels_last == becomes.channels_last);
+  if (!is_product(was)) return was.channels_last == becomes.channels_last;
+  // Another precision, layout or alignment class runs other kernels.
+  return was.dtype == becomes.dtype && was.channels_last == becomes.channels_last &&
+         std::min<std::int64_t>(was.alignment(), 8) == std::min<std::int64_t>(becomes.alignment(), 8);
 }
 
 bool same_device(const Device& a, const Device& b) {
@@ -53,7 +59,7 @@ double roofline_ns(const Work& w, const Device& d) {
   // What fits in L2 may never reach memory, so traffic bounds the time only beyond it.
   const double beyond = std::max(0.0, w.bytes() - d.l2_mb * 1e6);
   const double memory = d.bandwidth_gbs > 0 ? beyond / d.bandwidth_gbs : 0;
-  const bool products = w.family == Family::kGemm || w.is_conv() || w.family == Family::kAttention || w.family == Family::kRnn;
+  const bool products = is_product(w);
   // Strict fp32 convolutions may use algorithms with fewer multiplications than the definition's (Winograd, FFT).
   const double saving = w.is_conv() && w.dtype == Dtype::kFp32 ? 4.0 : 1.0;
   const double compute = products && d.tflops(w.dtype) > 0 ? w.flops / saving / (d.tflops(w.dtype) * 1e3) : 0;
@@ -97,9 +103,7 @@ Cost rescale(double measured_ns, const Work& was, const Device& from, const Work
   if (after.us > 0) return predict(becomes, to);
   // Without shapes nothing is known but the family: bandwidth and rates still scale it between devices.
   if (was.family == becomes.family && was.dtype == becomes.dtype && was.family != Family::kCommunication) {
-    const bool products = was.family == Family::kGemm || was.is_conv() || was.family == Family::kAttention ||
-                          was.family == Family::kRnn;
-    const double ratio = products ? from.tflops(was.dtype) / std::max(1e-9, to.tflops(was.dtype))
+    const double ratio = is_product(was) ? from.tflops(was.dtype) / std::max(1e-9, to.tflops(was.dtype))
                                   : from.streaming_gbs() / std::max(1e-9, to.streaming_gbs());
     cost.ns = measured_ns * (same_device(from, to) ? 1.0 : ratio);
     cost.sigma = same_device(from, to) ? 0.1 : 0.3;

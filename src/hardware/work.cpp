@@ -14,15 +14,16 @@ std::string_view to_string(Family family) {
 }
 
 std::string_view to_string(Access access) {
-  switch (access) {
-    case Access::kContiguous:
-      return "contiguous";
-    case Access::kMixed:
-      return "mixed";
-    case Access::kStrided:
-      return "strided";
-  }
-  return "";
+  static constexpr std::array<std::string_view, 5> kNames = {"contiguous", "mixed", "strided", "mixed strided", "transposed"};
+  return kNames[static_cast<std::size_t>(access)];
+}
+
+std::int64_t Work::alignment() const {
+  const std::int64_t a = a_transposed ? m : k;
+  const std::int64_t b = b_transposed ? k : n;
+  std::int64_t power = 1;
+  while (power < 16 && a % (power * 2) == 0 && b % (power * 2) == 0 && n % (power * 2) == 0) power *= 2;
+  return power;
 }
 
 void refresh(Work& w) {
@@ -82,12 +83,13 @@ Work gemm_work(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t 
 }
 
 Work attention_work(std::int64_t batch, std::int64_t heads, std::int64_t queries, std::int64_t keys, std::int64_t head_size,
-                    Dtype dtype, bool backward, bool causal) {
+                    Dtype dtype, bool backward, bool causal, bool dropout) {
   Work w;
   w.family = Family::kAttention;
   w.dtype = w.out_dtype = dtype;
   w.backward = backward;
   w.causal = causal;
+  w.dropout = dropout;
   w.batch = batch, w.heads = heads, w.queries = queries, w.keys = keys, w.head_size = head_size;
   refresh(w);
   return w;
@@ -128,11 +130,12 @@ Work optimizer_work(std::int64_t parameters, double bytes_read, double bytes_wri
   return w;
 }
 
-Work memory_work(std::int64_t bytes) {
+Work memory_work(std::int64_t bytes, bool host) {
   Work w;
   w.family = Family::kMemory;
   w.elements = bytes;
   w.bytes_read = w.bytes_written = static_cast<double>(bytes);
+  w.host = host;
   return w;
 }
 
@@ -143,7 +146,9 @@ Work with_dtype(const Work& work, Dtype dtype) {
   w.bytes_written = w.fixed_written + (w.bytes_written - w.fixed_written) * factor;
   if (w.out_dtype == w.dtype) w.out_dtype = dtype;
   w.dtype = dtype;
+  // All operands are now of one type.
   if (w.access == Access::kMixed) w.access = Access::kContiguous;
+  if (w.access == Access::kMixedStrided) w.access = Access::kStrided;
   refresh(w);
   return w;
 }
@@ -163,7 +168,7 @@ Work with_batch(const Work& work, double x) {
     w.input[0] = times(w.input[0]);
     // Batch statistics and bias gradients reduce over the samples; everything else has rows per sample.
     const bool over_samples =
-        w.family == Family::kBatchNorm || (w.family == Family::kReduction && w.access == Access::kStrided);
+        w.family == Family::kBatchNorm || (w.family == Family::kReduction && w.access != Access::kContiguous);
     (over_samples ? w.columns : w.rows) = times(over_samples ? w.columns : w.rows);
     w.elements = times(w.elements);
     w.flops *= x;

@@ -58,6 +58,19 @@ NameClass classify_name(std::string_view name) {
 
 bool is_graph_launch(std::string_view name) { return contains(name, "GraphLaunch"); }
 
+bool is_range(NameClass name_class, std::string_view name) {
+  switch (name_class) {
+    case NameClass::kStepRange:
+    case NameClass::kLayer:
+    case NameClass::kData:
+      return true;
+    case NameClass::kOptimizer:
+      return name.starts_with("Optimizer.");
+    default:
+      return false;
+  }
+}
+
 bool is_kernel_launch(std::string_view name) {
   // cuda…, cu…, hip…: the verbs are the same.
   return contains(name, "LaunchKernel") || contains(name, "LaunchCooperativeKernel") || is_graph_launch(name);

@@ -27,6 +27,9 @@ enum class NameClass : std::uint8_t {
 };
 NameClass classify_name(std::string_view name);
 
+/// Traces before 2022 write ranges under the category of operations; their names tell.
+bool is_range(NameClass name_class, std::string_view name);
+
 /// Runtime and driver calls.
 bool is_kernel_launch(
     std::string_view name);  ///< cudaLaunchKernel, cuLaunchKernelEx, cudaGraphLaunch, hipModuleLaunchKernel, …

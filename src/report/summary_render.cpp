@@ -6,10 +6,12 @@
 
 #include "foretrace/report/summary.hpp"
 #include "report/json_writer.hpp"
+#include "report/summary_parts.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"
 
 namespace foretrace::report {
+
 namespace {
 
 double share(Ns part, Ns whole) { return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0; }
@@ -26,9 +28,10 @@ std::string headline(const SummaryReport& report, const TextStyle& style) {
         fmt::format("{} of {} steps", report.chosen_by_user ? "one" : "the median", format_count(report.steps.size()));
   }
   how += fmt::format(" ({})", report.step_source);
-  const std::string what = fmt::format("{}: {} ms as traced, {}", printable(step.name), format_ms(step.duration), how);
-  const std::string out = fmt::format("{}\n{}\n", report.file == "-" ? "standard input" : printable(report.file),
-                                      wrap(what, style.width, 2, 0));
+  std::string out =
+      fmt::format("{}\n{}: {} ms as traced, {}\n", report.file == "-" ? "standard input" : printable(report.file),
+                  printable(step.name), format_ms(step.duration), how);
+  if (report.simulated) out += wrap(report.simulated->bottleneck, style.width, 2, 0) + "\n";
   std::string where = report.device.empty() ? std::string() : printable(report.device);
   const auto add = [&where](std::string text) { where += (where.empty() ? "" : ", ") + std::move(text); };
   if (report.rank && report.world_size) {
@@ -36,13 +39,13 @@ std::string headline(const SummaryReport& report, const TextStyle& style) {
   } else if (report.rank) {
     add(fmt::format("rank {}", *report.rank));
   }
-  if (report.gpu_events > 0) {
+  if (report.gpu_busy > 0 || report.gpu_events > 0) {
     add(fmt::format("GPU busy {} of the step", format_percent(share(report.gpu_busy, step.duration))));
   } else {
     add("no GPU work in this step");
   }
   if (report.samples_per_s) add(fmt::format("{:.1f} samples/s as traced", *report.samples_per_s));
-  return fmt::format("{}{}\n", out, wrap(where, style.width, 2, 0));
+  return out + wrap(where, style.width, 2, 0) + "\n";
 }
 
 /// Rows of a table up to style.top, the rest as one note.
@@ -121,6 +124,7 @@ std::string lanes_text(const SummaryReport& report, const TextStyle& style) {
 }
 
 std::string phases_text(const SummaryReport& report, const TextStyle& style) {
+  if (report.phases.empty()) return {};
   TextTable table({{"Phases", Align::kLeft}, {"GPU ms"}, {"share"}, {"", Align::kBar}, {"CPU ms"}, {"GPU tasks"}}, 0);
   for (const SummaryReport::PhaseRow& row : report.phases) {
     const double part = share(row.gpu_time, report.gpu_time);
@@ -129,17 +133,13 @@ std::string phases_text(const SummaryReport& report, const TextStyle& style) {
   }
   return fmt::format(
       "\n{}  {}\n", table.render(style),
-      wrap("CPU time is a thread's own, waits included; time between operations counts as other.", style.width, 2, 2));
+      wrap("CPU time is work, without waits; time between operations goes with the operation that follows.", style.width,
+           2, 2));
 }
 
 std::string layers_text(const SummaryReport& report, const TextStyle& style) {
-  if (report.layers.empty()) {
-    return "\nLayers\n  " +
-           wrap("The trace names no layers (no `layer:<name>|<type>` ranges and no nn.Module frames).", style.width, 2,
-                2) +
-           "\n";
-  }
-  TextTable table({{fmt::format("Layers ({})", format_count(report.named_layers)), Align::kLeft, true},
+  if (report.layers.empty()) return {};
+  TextTable table({{fmt::format("Layers ({} named)", format_count(report.named_layers)), Align::kLeft, true},
                    {"type", Align::kLeft, true},
                    {"GPU ms"},
                    {"share"},
@@ -155,10 +155,21 @@ std::string layers_text(const SummaryReport& report, const TextStyle& style) {
                    ms_or_dash(row.backward), ms_or_dash(row.cpu_time)});
       },
       [](const SummaryReport::LayerRow& row) { return row.gpu_time(); });
-  return fmt::format("\n{}", table.render(style));
+  std::string out = fmt::format("\n{}", table.render(style));
+  if (report.gpu_time > 0) {
+    std::string text = fmt::format("{} of the GPU's time belongs to a layer, {} to one the trace names.",
+                                   format_percent(report.layer_coverage), format_percent(report.named_coverage));
+    if (report.named_layers == 0) {
+      text += " Nothing names layers here (no `layer:<name>|<type>` ranges, no nn.Module frames): they are made from "
+              "operations and shapes.";
+    }
+    out += "  " + wrap(text, style.width, 2, 2) + "\n";
+  }
+  return out;
 }
 
 std::string ops_text(const SummaryReport& report, const TextStyle& style) {
+  if (report.ops.empty()) return {};
   TextTable table({{fmt::format("Operations ({})", format_count(report.ops.size())), Align::kLeft, true},
                    {"calls"},
                    {"GPU ms"},
@@ -222,7 +233,8 @@ std::string memory_text(const SummaryReport& report, const TextStyle& style) {
 }  // namespace
 
 std::string to_text(const SummaryReport& report, const TextStyle& style) {
-  return headline(report, style) + steps_text(report, style) + lanes_text(report, style) + phases_text(report, style) +
+  return headline(report, style) + simulated_text(report, style) + steps_text(report, style) + lanes_text(report, style) +
+         phases_text(report, style) +
          layers_text(report, style) + ops_text(report, style) + kernels_text(report, style) +
          memory_text(report, style);
 }
@@ -246,6 +258,8 @@ void write_json(JsonWriter& json, const SummaryReport& report) {
   json.member("gpu_idle_ms", to_ms(step - report.gpu_busy)).member("gpu_tasks", report.gpu_events);
   json.member("gpu_ms_after_step", to_ms(report.gpu_time_after_step));
   json.member("samples_per_s", report.samples_per_s);
+  json.member("unprofiled_samples_per_s", report.unprofiled_samples_per_s);
+  write_simulated(json, report);
   json.key("lanes").begin_array();
   for (const SummaryReport::LaneUse& lane : report.lanes) {
     json.begin_object().member("lane", lane.label).member("kind", lane.kind).member("events", lane.events);
@@ -258,9 +272,12 @@ void write_json(JsonWriter& json, const SummaryReport& report) {
     json.member("gpu_share", share(row.gpu_time, report.gpu_time)).member("cpu_ms", to_ms(row.cpu_time));
     json.member("gpu_tasks", row.gpu_events).end_object();
   }
-  json.end_array().member("named_layers", report.named_layers).key("layers").begin_array();
+  json.end_array().member("named_layers", report.named_layers);
+  json.member("layer_coverage_pct", 100 * report.layer_coverage);
+  json.member("named_layer_coverage_pct", 100 * report.named_coverage).key("layers").begin_array();
   for (const SummaryReport::LayerRow& row : report.layers) {
-    json.begin_object().member("layer", row.name).member("type", row.type).member("gpu_ms", to_ms(row.gpu_time()));
+    json.begin_object().member("layer", row.name).member("type", row.type).member("synthetic", row.synthetic);
+    json.member("gpu_ms", to_ms(row.gpu_time()));
     json.member("forward_gpu_ms", to_ms(row.forward)).member("backward_gpu_ms", to_ms(row.backward));
     json.member("cpu_ms", to_ms(row.cpu_time)).member("gpu_tasks", row.gpu_events).end_object();
   }

@@ -64,11 +64,18 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
   if (r.measured) out += fmt::format("; measured {:.2f} ms", to_ms(*r.measured));
   if (r.peak_bytes) out += "; peak " + gigabytes(r.peak_bytes);
   out += "\n\n";
-  TextTable table({{"what if", Align::kLeft, true}, {"ms"}, {"10 % .. 90 %"}, {"speed-up"}, {"GPU ms"}, {"peak"}, {"costs", Align::kLeft}});
+  TextTable table({{"what if", Align::kLeft, true},
+                   {"ms"},
+                   {"10 % .. 90 %"},
+                   {"speed-up"},
+                   {"GPU ms"},
+                   {"peak"},
+                   {"costs", Align::kLeft}});
   for (const whatif::Prediction& p : r.predictions) {
     if (!p.declined.empty()) continue;
-    table.row({p.whatif, fmt::format("{:.2f}", to_ms(p.step)), fmt::format("{:.2f} .. {:.2f}", to_ms(p.low), to_ms(p.high)),
-               fmt::format("{:.2f} x", p.speedup), fmt::format("{:.2f}", to_ms(p.gpu_time)), gigabytes(p.peak_bytes), p.origin});
+    table.row({p.whatif, fmt::format("{:.2f}", to_ms(p.step)),
+               fmt::format("{:.2f} .. {:.2f}", to_ms(p.low), to_ms(p.high)), fmt::format("{:.2f} x", p.speedup),
+               fmt::format("{:.2f}", to_ms(p.gpu_time)), gigabytes(p.peak_bytes), p.origin});
   }
   if (table.rows() > 0) out += table.render(style);
   for (const whatif::Prediction& p : r.predictions) {
@@ -109,7 +116,11 @@ std::string to_json(const WhatIfReport& r) {
     json.end_array();
     json.key("applied").begin_array();
     for (const auto& s : p.steps) {
-      json.begin_object().member("whatif", s.text).member("changed", s.changed).member("seconds", s.seconds).end_object();
+      json.begin_object()
+          .member("whatif", s.text)
+          .member("changed", s.changed)
+          .member("seconds", s.seconds)
+          .end_object();
     }
     json.end_array().end_object();
   }

@@ -164,12 +164,14 @@ std::string bottleneck(const Breakdown& b) {
   if (b.gpu_busy == 0 && b.communication == 0) return "CPU only: no work runs on the GPU";
   if (share(b.exposed_communication) > 15) {
     return fmt::format(
-        "communication-bound: {:.0f} % of the step nothing but communication runs; the GPU computes {:.0f} % of the time",
+        "communication-bound: {:.0f} % of the step nothing but communication runs; the GPU computes {:.0f} % of the "
+        "time",
         share(b.exposed_communication), share(b.gpu_busy));
   }
   if (share(b.path_cpu) >= 50) {
     return fmt::format(
-        "CPU-bound: {:.0f} % of the step the GPU waits for launches; the critical path is {:.0f} % CPU, the GPU is idle "
+        "CPU-bound: {:.0f} % of the step the GPU waits for launches; the critical path is {:.0f} % CPU, the GPU is "
+        "idle "
         "{:.0f} % of the time",
         launches, share(b.path_cpu), idle);
   }
@@ -177,7 +179,8 @@ std::string bottleneck(const Breakdown& b) {
     return fmt::format("GPU-bound: the GPU works {:.0f} % of the step; the CPU is hidden behind it", share(b.gpu_busy));
   }
   return fmt::format(
-      "mixed: the critical path is {:.0f} % GPU and {:.0f} % CPU; the GPU is idle {:.0f} % of the step, {:.0f} % waiting for "
+      "mixed: the critical path is {:.0f} % GPU and {:.0f} % CPU; the GPU is idle {:.0f} % of the step, {:.0f} % "
+      "waiting for "
       "launches",
       share(b.path_gpu), share(b.path_cpu), idle, launches);
 }

@@ -49,8 +49,9 @@ constexpr auto kSpellings = std::to_array<Spelling>({
 static_assert(std::is_sorted(kSpellings.begin(), kSpellings.end()));
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(kCount)> kNames = {
-    "cpu_op",  "annotation", "runtime",    "kernel",   "memcpy",  "memset", "gpu_annotation", "sync",     "cuda_event", "python",
-    "memory",  "overhead",   "flow_start", "flow_end", "counter", "span",   "instant",        "metadata", "other"};
+    "cpu_op",  "annotation", "runtime", "kernel",   "memcpy",   "memset",     "gpu_annotation",
+    "sync",    "cuda_event", "python",  "memory",   "overhead", "flow_start", "flow_end",
+    "counter", "span",       "instant", "metadata", "other"};
 
 }  // namespace
 

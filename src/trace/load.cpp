@@ -21,7 +21,8 @@ constexpr int kTraceInFolder = 60;  // surer than "some JSON": a folder may hold
 Result<Trace> read_source(std::unique_ptr<ByteSource> source, const std::string& path, const LoadOptions& options) {
   FORETRACE_TRY(const std::string head, peek(source, kSniffBytes));
   if (head.empty()) {
-    return fail(ErrorCode::kUnreadable, "the file is empty", "the profiler may have been stopped before it wrote its trace");
+    return fail(ErrorCode::kUnreadable, "the file is empty",
+                "the profiler may have been stopped before it wrote its trace");
   }
   const Importer* best = nullptr;
   int best_score = 0;
@@ -118,13 +119,14 @@ Result<std::vector<std::string>> files_in(const std::string& folder) {
     if (known) found.push_back({rank_in(*head).value_or(INT64_MAX), it->path().string()});
   }
   if (error) {
-    return tl::unexpected(Error{ErrorCode::kUnreadable, "cannot list the folder: " + error.message(), folder,
-                                Error::kNoOffset, {}});
+    return tl::unexpected(
+        Error{ErrorCode::kUnreadable, "cannot list the folder: " + error.message(), folder, Error::kNoOffset, {}});
   }
   if (found.empty()) {
-    return tl::unexpected(Error{ErrorCode::kUnreadable,
-                                seen == 0 ? "the folder holds no files" : fmt::format("none of the {} files in this folder is a trace", seen),
-                                folder, Error::kNoOffset, "a folder should hold one trace file per rank, not folders of them"});
+    return tl::unexpected(Error{
+        ErrorCode::kUnreadable,
+        seen == 0 ? "the folder holds no files" : fmt::format("none of the {} files in this folder is a trace", seen),
+        folder, Error::kNoOffset, "a folder should hold one trace file per rank, not folders of them"});
   }
   std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
     if (a.rank != b.rank) return a.rank < b.rank;

@@ -40,8 +40,8 @@ std::vector<Step> profiler_steps(const Trace& trace) {
   for (const std::size_t e : annotations_with_prefix(trace, kProfilerStepPrefix)) {
     const std::string_view name = trace.name(e);
     const auto number = parse_int64(name.substr(kProfilerStepPrefix.size()));
-    steps.push_back({std::string(name), number.value_or(static_cast<std::int64_t>(steps.size())),
-                     trace.events.start[e], trace.end(e), trace.events.lane[e]});
+    steps.push_back({std::string(name), number.value_or(static_cast<std::int64_t>(steps.size())), trace.events.start[e],
+                     trace.end(e), trace.events.lane[e]});
   }
   return steps;
 }

@@ -23,7 +23,8 @@ std::string Trace::lane_label(LaneId id) const {
   const std::string_view what = lane.kind == LaneKind::kCpuThread ? "thread" : "row";
   std::string label = fmt::format("{} {}", what, strings[lane.tid]);
   // Kineto names threads "thread 442 (python)"; only what the number does not say is worth repeating.
-  if (!name.empty() && name != label) label = name.starts_with("thread ") ? std::string(name) : fmt::format("{} ({})", label, name);
+  if (!name.empty() && name != label)
+    label = name.starts_with("thread ") ? std::string(name) : fmt::format("{} ({})", label, name);
   return label;
 }
 

@@ -34,7 +34,8 @@ namespace {
 // A glob over a table of names, each name matched once however many tasks bear it.
 class NameMatch {
  public:
-  NameMatch(const StringTable& names, const std::string& pattern) : known_(names.size(), -1), names_(names), pattern_(pattern) {}
+  NameMatch(const StringTable& names, const std::string& pattern)
+      : known_(names.size(), -1), names_(names), pattern_(pattern) {}
   bool operator()(StringId id) {
     std::int8_t& k = known_[id.index()];
     if (k < 0) k = glob_match(pattern_, names_[id]) ? 1 : 0;
@@ -203,8 +204,8 @@ std::uint32_t Draft::add_lane(graph::GraphLaneKind kind, std::string name, std::
 
 std::uint32_t Draft::append(std::uint32_t lane, TaskKind kind, std::string name, Ns cost, Phase phase,
                             graph::LayerId layer) {
-  return add({kind, cost, std::move(name), phase, layer, kNoTask, kNoTask, lane, Graph::kNoWork,
-              graph::Origin::kModelled, 0});
+  return add(
+      {kind, cost, std::move(name), phase, layer, kNoTask, kNoTask, lane, Graph::kNoWork, graph::Origin::kModelled, 0});
 }
 
 void Draft::depend(std::uint32_t from, std::uint32_t to, Ns lag, DependencyKind kind, std::uint32_t point) {
@@ -224,7 +225,8 @@ void Draft::set_launch(std::uint32_t task, std::uint32_t call, Ns lag) {
   ++changed_;
 }
 
-std::vector<std::uint32_t> Draft::clone(const Selection& tasks, const std::vector<std::uint32_t>& behind, double factor) {
+std::vector<std::uint32_t> Draft::clone(const Selection& tasks, const std::vector<std::uint32_t>& behind,
+                                        double factor) {
   const Graph& g = base_;
   std::vector<std::uint32_t> anchor(g.lanes.size() + new_lanes_.size(), kNoTask);
   for (const std::uint32_t t : behind) anchor[lane_of(t)] = t;
@@ -233,7 +235,8 @@ std::vector<std::uint32_t> Draft::clone(const Selection& tasks, const std::vecto
   for (const std::uint32_t t : tasks) {
     const std::uint32_t lane = g.lane[t];
     if (anchor[lane] == kNoTask) anchor[lane] = g.lanes[lane].end - 1;
-    const Ns cost_here = static_cast<Ns>(std::llround(static_cast<double>(cost(t)) * (graph::is_gpu(g.kind[t]) ? factor : 1)));
+    const Ns cost_here =
+        static_cast<Ns>(std::llround(static_cast<double>(cost(t)) * (graph::is_gpu(g.kind[t]) ? factor : 1)));
     const std::uint32_t id = add({g.kind[t], cost_here, std::string(g.task_name(t)), g.phase[t], g.layer[t], kNoTask,
                                   anchor[lane], 0, g.work[t], graph::Origin::kScaled, g.lane_lag[t]});
     anchor[lane] = id;

@@ -53,16 +53,17 @@ std::int64_t elements(const std::vector<std::int64_t>& shape) {
 
 // Parameters by the optimizer operation that touches each of them once, whichever the implementation has.
 void count_parameters(Model& m) {
-  constexpr std::string_view kOnce[] = {"aten::_fused_adam_",       "aten::_fused_adamw_",      "aten::_fused_sgd_",
-                                        "aten::_foreach_addcdiv_",  "aten::_foreach_add_",      "aten::addcdiv_",
-                                        "aten::add_"};
+  constexpr std::string_view kOnce[] = {
+      "aten::_fused_adam_",  "aten::_fused_adamw_", "aten::_fused_sgd_", "aten::_foreach_addcdiv_",
+      "aten::_foreach_add_", "aten::addcdiv_",      "aten::add_"};
   const trace::Trace& t = *m.trace;
   for (const std::string_view op : kOnce) {
     std::vector<std::uint32_t> seen;
     std::int64_t total = 0;
     std::int64_t tensors = 0;
     for (std::size_t k = 0; k < m.graph.size(); ++k) {
-      if (m.graph.kind[k] != TaskKind::kCall || m.graph.phase[k] != Phase::kOptimizer || !m.graph.op[k].valid()) continue;
+      if (m.graph.kind[k] != TaskKind::kCall || m.graph.phase[k] != Phase::kOptimizer || !m.graph.op[k].valid())
+        continue;
       const std::uint32_t e = m.graph.op[k].value;
       if (t.name(e) != op || (!seen.empty() && seen.back() == e)) continue;
       seen.push_back(e);

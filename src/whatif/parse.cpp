@@ -118,7 +118,8 @@ Result<Use> parse_use(std::string_view text) {
         for (const Parameter& p : whatif->parameters) names.push_back(p.name);
         std::string hint = names.empty() ? fmt::format("{} takes no parameters", whatif->name)
                                          : fmt::format("{} takes: {}", whatif->name, fmt::join(names, ", "));
-        return fail(ErrorCode::kUsage, fmt::format("{} has no parameter '{}'", whatif->name, pair.key), std::move(hint));
+        return fail(ErrorCode::kUsage, fmt::format("{} has no parameter '{}'", whatif->name, pair.key),
+                    std::move(hint));
       }
       if (!it->choices.empty() && std::find(it->choices.begin(), it->choices.end(), pair.value) == it->choices.end()) {
         return fail(ErrorCode::kUsage, fmt::format("{}:{} cannot be '{}'", whatif->name, it->name, pair.value),

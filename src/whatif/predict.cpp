@@ -71,9 +71,8 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
 
   // What the calibrated baseline still misses of the measured step is missed after the change too, in proportion.
   const Ns simulated_base = simulate_model(base, nullptr);
-  const double residual = measured && simulated_base > 0
-                              ? static_cast<double>(*measured) / static_cast<double>(simulated_base)
-                              : 1.0;
+  const double residual =
+      measured && simulated_base > 0 ? static_cast<double>(*measured) / static_cast<double>(simulated_base) : 1.0;
   const Ns simulated = simulate_model(model, policy);
   p.step = static_cast<Ns>(static_cast<double>(simulated) * residual);
   const Ns reference = measured.value_or(simulated_base);

@@ -12,7 +12,8 @@ using graph::TaskKind;
 
 namespace {
 
-constexpr std::size_t kParameters = kCpuPhases + 1;  // log factors of forward, backward, optimizer CPU time and of the GPU
+constexpr std::size_t kParameters =
+    kCpuPhases + 1;  // log factors of forward, backward, optimizer CPU time and of the GPU
 constexpr std::size_t kGpu = kCpuPhases;
 // Half-width of the band in standard deviations: 10th and 90th percentile of a normal distribution.
 constexpr double kBandSigmas = 1.2816;
@@ -235,13 +236,13 @@ Unprofiled with_costs_of(const Graph& g, const Graph& other, const Unprofiled& f
   CpuPrior host = prior;
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     if (there.launches[p] <= prior.fewest_launches) continue;
-    const double per_launch = static_cast<double>(there.time[p]) * found.factors.phase[p] / static_cast<double>(there.launches[p]);
+    const double per_launch =
+        static_cast<double>(there.time[p]) * found.factors.phase[p] / static_cast<double>(there.launches[p]);
     // Phases capped by their traced time say what they cost there, not what a launch costs elsewhere.
     const CpuFactors plain = prior_factors(other, prior);
     const double moved = plain.phase[p] > 0 ? found.factors.phase[p] / plain.phase[p] : 1;
-    host.per_launch[p] = plain.phase[p] < 1
-                             ? static_cast<Ns>(per_launch)
-                             : static_cast<Ns>(static_cast<double>(prior.per_launch[p]) * moved);
+    host.per_launch[p] = plain.phase[p] < 1 ? static_cast<Ns>(per_launch)
+                                            : static_cast<Ns>(static_cast<double>(prior.per_launch[p]) * moved);
   }
   Unprofiled out;
   out.factors = prior_factors(g, host);

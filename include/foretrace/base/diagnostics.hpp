@@ -15,12 +15,12 @@ enum class Severity : std::uint8_t {
 };
 
 struct Problem {
-  std::string name;         ///< "malformed_record"
+  std::string name;  ///< "malformed_record"
   Severity severity = Severity::kInfo;
-  std::string meaning;      ///< one sentence for people
+  std::string meaning;  ///< one sentence for people
   std::uint64_t count = 0;
-  std::string example;      ///< the first one seen, shortened
-  std::int64_t offset = -1; ///< byte offset of the example in the uncompressed input, -1 when unknown
+  std::string example;       ///< the first one seen, shortened
+  std::int64_t offset = -1;  ///< byte offset of the example in the uncompressed input, -1 when unknown
 };
 
 class Diagnostics {

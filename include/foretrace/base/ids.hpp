@@ -24,11 +24,11 @@ struct Id {
   friend constexpr auto operator<=>(Id, Id) = default;
 };
 
-using StringId = Id<struct StringTag>;    // StringTable
-using EventId = Id<struct EventTag>;      // a row of trace::Events
-using LaneId = Id<struct LaneTag>;        // trace::Lane
-using ArgsId = Id<struct ArgsTag>;        // a distinct argument tuple, trace::ArgsTable
-using TaskId = Id<struct TaskTag>;        // graph::Graph
+using StringId = Id<struct StringTag>;  // StringTable
+using EventId = Id<struct EventTag>;    // a row of trace::Events
+using LaneId = Id<struct LaneTag>;      // trace::Lane
+using ArgsId = Id<struct ArgsTag>;      // a distinct argument tuple, trace::ArgsTable
+using TaskId = Id<struct TaskTag>;      // graph::Graph
 
 }  // namespace foretrace
 

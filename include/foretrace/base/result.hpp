@@ -25,10 +25,10 @@ struct Error {
   static constexpr std::int64_t kNoOffset = -1;
 
   ErrorCode code = ErrorCode::kInternal;
-  std::string message;                  ///< one sentence, no trailing period
-  std::string file;                     ///< the input it speaks of; empty when none
-  std::int64_t offset = kNoOffset;      ///< byte offset in the (uncompressed) input
-  std::string hint;                     ///< what to do; may be empty
+  std::string message;              ///< one sentence, no trailing period
+  std::string file;                 ///< the input it speaks of; empty when none
+  std::int64_t offset = kNoOffset;  ///< byte offset in the (uncompressed) input
+  std::string hint;                 ///< what to do; may be empty
 
   /// "trace.json: byte 120: the file ends inside an event\n  hint: …"
   [[nodiscard]] std::string to_string() const;
@@ -53,9 +53,9 @@ tl::unexpected<Error> forward(Result<T>& failed) {
 
 #define FORETRACE_CONCAT2(a, b) a##b
 #define FORETRACE_CONCAT(a, b) FORETRACE_CONCAT2(a, b)
-#define FORETRACE_TRY_IMPL(tmp, decl, expr)           \
-  auto tmp = (expr);                                  \
-  if (!tmp) return ::foretrace::forward(tmp);         \
+#define FORETRACE_TRY_IMPL(tmp, decl, expr)   \
+  auto tmp = (expr);                          \
+  if (!tmp) return ::foretrace::forward(tmp); \
   decl = std::move(*tmp)
 /// FORETRACE_TRY(auto x, f());  returns f's error from the enclosing function, or binds its value.
 #define FORETRACE_TRY(decl, expr) FORETRACE_TRY_IMPL(FORETRACE_CONCAT(try_, __LINE__), decl, expr)
@@ -63,5 +63,4 @@ tl::unexpected<Error> forward(Result<T>& failed) {
   auto tmp = (expr);                       \
   if (!tmp) return ::foretrace::forward(tmp)
 #define FORETRACE_TRY_VOID(expr) FORETRACE_TRY_VOID_IMPL(FORETRACE_CONCAT(try_, __LINE__), expr)
-#define FORETRACE_CHECK(cond) \
-  ((cond) ? static_cast<void>(0) : ::foretrace::check_failed(#cond, __FILE__, __LINE__))
+#define FORETRACE_CHECK(cond) ((cond) ? static_cast<void>(0) : ::foretrace::check_failed(#cond, __FILE__, __LINE__))

@@ -27,10 +27,10 @@
 namespace foretrace::graph {
 
 enum class TaskKind : std::uint8_t {
-  kBegin,       ///< the start of the step: the first task of the main lane, no cost
-  kCpu,         ///< a stretch of CPU time
-  kCall,        ///< a runtime call; `launch` of the GPU tasks it starts points here
-  kWait,        ///< no cost: the place in a CPU lane where a wait ends (a synchronisation, a join of threads)
+  kBegin,  ///< the start of the step: the first task of the main lane, no cost
+  kCpu,    ///< a stretch of CPU time
+  kCall,   ///< a runtime call; `launch` of the GPU tasks it starts points here
+  kWait,   ///< no cost: the place in a CPU lane where a wait ends (a synchronisation, a join of threads)
   kKernel,
   kMemcpy,
   kMemset,
@@ -82,21 +82,19 @@ enum class GraphLaneKind : std::uint8_t { kCpu, kGpu, kNetwork };
 struct GraphLane {
   GraphLaneKind kind = GraphLaneKind::kCpu;
   StringId name;
-  std::uint32_t begin = 0;             ///< tasks [begin, end)
+  std::uint32_t begin = 0;  ///< tasks [begin, end)
   std::uint32_t end = 0;
   LaneId trace_lane;
   std::int64_t device = -1;
   std::int64_t stream = -1;
-  std::uint32_t queue_depth = 0;       ///< launches that fit in this stream's queue; 0: no limit
-  Ns queue_lag = 0;                    ///< from the start that made room to the call's release
+  std::uint32_t queue_depth = 0;  ///< launches that fit in this stream's queue; 0: no limit
+  Ns queue_lag = 0;               ///< from the start that made room to the call's release
 };
 
 /// Fractions of a task as 1/65536: 0 its start, kWhole its end.
 inline constexpr std::uint32_t kWhole = 1u << 16;
 /// floor(cost * point / kWhole), in parts so that no product leaves 64 bits.
-constexpr Ns point_in(Ns cost, std::uint32_t point) {
-  return cost / kWhole * point + cost % kWhole * point / kWhole;
-}
+constexpr Ns point_in(Ns cost, std::uint32_t point) { return cost / kWhole * point + cost % kWhole * point / kWhole; }
 
 struct SoftDependency {
   TaskId from;
@@ -110,25 +108,25 @@ class Graph {
   // Columns, one entry per task.
   Column<TaskKind> kind;
   Column<Ns> cost;
-  Column<Ns> lane_lag;            ///< between the lane predecessor's end and this task's start
+  Column<Ns> lane_lag;  ///< between the lane predecessor's end and this task's start
   Column<std::uint32_t> lane;
   Column<StringId> name;
   Column<Phase> phase;
-  Column<LayerId> layer;          ///< invalid when none
-  Column<TaskId> launch;          ///< of GPU tasks: the call that launched it; invalid when unknown
-  Column<EventId> event;          ///< the trace event behind it; invalid for waits and the begin
-  Column<EventId> op;             ///< the innermost operation it works for
-  Column<Ns> measured;            ///< measured start, relative to the step's begin
-  Column<std::uint32_t> soft;     ///< index into soft_dependencies, kNoSoft when none
-  Column<std::uint32_t> work;     ///< what it computes: a row of whoever describes it (hardware), kNoWork when nobody does
-  Column<Origin> origin;          ///< where its cost comes from
+  Column<LayerId> layer;       ///< invalid when none
+  Column<TaskId> launch;       ///< of GPU tasks: the call that launched it; invalid when unknown
+  Column<EventId> event;       ///< the trace event behind it; invalid for waits and the begin
+  Column<EventId> op;          ///< the innermost operation it works for
+  Column<Ns> measured;         ///< measured start, relative to the step's begin
+  Column<std::uint32_t> soft;  ///< index into soft_dependencies, kNoSoft when none
+  Column<std::uint32_t> work;  ///< what it computes: a row of whoever describes it (hardware), kNoWork when nobody does
+  Column<Origin> origin;       ///< where its cost comes from
 
   // Dependencies by source.
   Column<std::uint32_t> dep_begin;  ///< size() + 1 offsets
   Column<std::uint32_t> dep_to;
   Column<Ns> dep_lag;
   Column<std::uint32_t> dep_point;
-  Column<DependencyKind> dep_kind;   ///< kShare entries only order; their time is in soft_dependencies
+  Column<DependencyKind> dep_kind;  ///< kShare entries only order; their time is in soft_dependencies
   /// Reasons each task waits for, implicit ones included: what the engine counts down.
   Column<std::uint32_t> in_degree;
 
@@ -140,21 +138,21 @@ class Graph {
   StringTable strings;
 
   std::string step_name;
-  Ns traced = 0;              ///< length of the step in the trace
+  Ns traced = 0;  ///< length of the step in the trace
   std::uint32_t main_lane = 0;
-  TaskId last;                ///< its end ends the step: the last task of the main lane (or of the GPU without a CPU)
-  bool periodic = false;      ///< work outlives the step: its length is the distance between the ends of two copies
-  std::uint32_t copies = 1;   ///< the same step several times in a row; every lane holds as many equal parts
+  TaskId last;               ///< its end ends the step: the last task of the main lane (or of the GPU without a CPU)
+  bool periodic = false;     ///< work outlives the step: its length is the distance between the ends of two copies
+  std::uint32_t copies = 1;  ///< the same step several times in a row; every lane holds as many equal parts
   /// What the builder could not explain or had to leave out, for `doctor`.
   struct Notes {
-    std::uint64_t refuted_waits = 0;      ///< inferred stream waits that the measured times contradict
-    std::uint64_t unexplained_lags = 0;   ///< kernels that started > 20 µs late without a cause
+    std::uint64_t refuted_waits = 0;     ///< inferred stream waits that the measured times contradict
+    std::uint64_t unexplained_lags = 0;  ///< kernels that started > 20 µs late without a cause
     Ns unexplained_time = 0;
-    std::uint64_t orphans = 0;            ///< GPU work whose launch is not in the trace
-    std::uint64_t early_kernels = 0;      ///< GPU work that starts before its launch call does
+    std::uint64_t orphans = 0;        ///< GPU work whose launch is not in the trace
+    std::uint64_t early_kernels = 0;  ///< GPU work that starts before its launch call does
     std::uint64_t dropped_soft = 0;
     std::uint64_t border_tasks = 0;
-    std::uint64_t foreign_events = 0;     ///< events of other processes, left out
+    std::uint64_t foreign_events = 0;  ///< events of other processes, left out
     bool queue_depth_measured = false;
   } notes;
 

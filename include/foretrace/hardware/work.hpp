@@ -48,11 +48,24 @@ std::string_view to_string(Family family);
 
 /// How an element-wise operation or copy walks its tensors; decides which kernel the framework picks.
 enum class Access : std::uint8_t {
-  kContiguous,  ///< same shape, same order, same element type: vectorised loads
-  kMixed,       ///< contiguous with different element types (fp16 + fp32, a cast from half): scalar loads
-  kStrided,     ///< broadcast, permuted or sliced: an index calculation per element
+  kContiguous,    ///< same shape, same order, same element type: vectorised loads
+  kMixed,         ///< contiguous with different element types (fp16 + fp32, a cast from half): scalar loads
+  kStrided,       ///< broadcast, sliced or permuted with the innermost dimension kept: an index calculation per element
+  kMixedStrided,  ///< both
+  kTransposed,    ///< another innermost dimension: uncoalesced
 };
 std::string_view to_string(Access access);
+
+/// What kind of arithmetic, where kernels of one family differ by it.
+enum class Arithmetic : std::uint8_t {
+  kPlain,
+  kFill,       ///< writes only
+  kGelu,       ///< error function or tanh per element
+  kSilu,       ///< one exponential per element
+  kDropout,    ///< random numbers
+  kMax,        ///< pooling by maximum, with indices
+  kAverage,    ///< pooling by mean
+};
 
 /// One operation's GPU work (all kernels of one framework operation share it). Sizes in elements unless named otherwise.
 /// 0 and empty mean "not known" (traces without shapes): such rows have a family, and predict() does not know them.
@@ -62,18 +75,20 @@ struct Work {
   Dtype out_dtype = Dtype::kFp32;       ///< of what is written
   bool backward = false;
   Access access = Access::kContiguous;
+  Arithmetic arithmetic = Arithmetic::kPlain;
   double flops = 0;                     ///< multiply-adds count two
   double bytes_read = 0, bytes_written = 0;
   double fixed_read = 0, fixed_written = 0;  ///< of those, bytes that keep their type when `dtype` changes (indices, masks)
   std::int64_t batch = 1, m = 0, n = 0, k = 0;                  ///< GEMM
   bool weight_grad = false;             ///< GEMM that sums over the samples: its k grows with the batch
+  bool a_transposed = false, b_transposed = false;  ///< GEMM operands whose rows (a: m, b: k) are contiguous in memory
   // Convolution: input N C H W, output channels O, kernel R S, stride, groups, output P Q. Batch norm and pooling use input.
   std::array<std::int64_t, 4> input{};
   std::int64_t out_channels = 0, kernel_h = 0, kernel_w = 0, stride = 1, groups = 1, out_h = 0, out_w = 0;
   bool channels_last = false;
   // Attention: batch x heads x queries x keys x head size.
   std::int64_t heads = 0, queries = 0, keys = 0, head_size = 0;
-  bool causal = false;
+  bool causal = false, dropout = false;
   // Norm, softmax, loss, reduction: `rows` independent rows of `columns` elements; embedding: indices x row length.
   std::int64_t rows = 0, columns = 0;
   // RNN: `batch` sequences of `steps`, `k` inputs, `hidden` units, `layers` x `directions`; gates from the cell type.
@@ -84,8 +99,12 @@ struct Work {
   std::uint32_t op_event = 0xFFFF'FFFFu;  ///< the operation that launched it
   double waves = 0;                     ///< waves of blocks of its longest kernel; 0 when the trace does not tell
   std::uint32_t kernels = 0;            ///< GPU tasks that share this row
+  bool host = false;                    ///< a copy from or to the host's memory
 
   [[nodiscard]] double bytes() const { return bytes_read + bytes_written; }
+  /// Largest power of two that divides every dimension a GEMM's kernel loads or stores along: 8 half-precision elements are
+  /// one 16-byte access. The number of rows does not matter.
+  [[nodiscard]] std::int64_t alignment() const;
   [[nodiscard]] bool is_conv() const { return family >= Family::kConvForward && family <= Family::kConvWeightGrad; }
 };
 
@@ -98,15 +117,15 @@ std::vector<Work> describe_work(const trace::Trace& trace, graph::Graph& graph);
 Work gemm_work(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, Dtype dtype);
 /// Fused attention; the scores never reach memory.
 Work attention_work(std::int64_t batch, std::int64_t heads, std::int64_t queries, std::int64_t keys, std::int64_t head_size,
-                    Dtype dtype, bool backward, bool causal = false);
+                    Dtype dtype, bool backward, bool causal = false, bool dropout = false);
 /// A cast of `elements` from one element type to another.
 Work cast_work(std::int64_t elements, Dtype from, Dtype to);
 /// An element-wise kernel that reads `inputs` tensors of `elements` and writes `outputs`, all of one type.
 Work elementwise_work(std::int64_t elements, int inputs, int outputs, Dtype dtype);
 /// One pass of an optimizer over its parameters: bytes read and written per parameter, over `tensors` tensors.
 Work optimizer_work(std::int64_t parameters, double bytes_read, double bytes_written, std::int64_t tensors);
-/// A host-device or device-device copy, or a fill.
-Work memory_work(std::int64_t bytes);
+/// A copy on the device, or (`host`) over the link to the host.
+Work memory_work(std::int64_t bytes, bool host = false);
 
 /// The same operation with other element types: bytes and alignment follow, shapes stay. Tensors that were of another type
 /// than `work.dtype` (indices, masks, statistics) keep theirs.

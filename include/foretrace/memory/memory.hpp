@@ -34,23 +34,23 @@ enum class Stage : std::uint8_t { kForward, kBackward, kUpdate };
 /// One block of memory during the step.
 struct Block {
   std::int64_t bytes = 0;
-  std::uint32_t allocated = 0;            ///< position in program order: index of the memory event, 0 before the step
-  std::uint32_t freed = UINT32_MAX;       ///< UINT32_MAX: not within the step
+  std::uint32_t allocated = 0;       ///< position in program order: index of the memory event, 0 before the step
+  std::uint32_t freed = UINT32_MAX;  ///< UINT32_MAX: not within the step
   Kind kind = Kind::kTemporary;
-  Stage stage = Stage::kForward;          ///< in which it was allocated
-  std::uint32_t op = UINT32_MAX;          ///< event of the innermost operation that allocated it
-  std::uint32_t layer = UINT32_MAX;       ///< event of the innermost layer range around it
+  Stage stage = Stage::kForward;     ///< in which it was allocated
+  std::uint32_t op = UINT32_MAX;     ///< event of the innermost operation that allocated it
+  std::uint32_t layer = UINT32_MAX;  ///< event of the innermost layer range around it
 };
 
 struct Curve {
-  std::vector<Block> blocks;              ///< in order of allocation
-  std::int64_t start_bytes = 0;           ///< allocated when the step begins, not counted in blocks
-  std::uint32_t positions = 0;            ///< memory events in the step
+  std::vector<Block> blocks;                         ///< in order of allocation
+  std::int64_t start_bytes = 0;                      ///< allocated when the step begins, not counted in blocks
+  std::uint32_t positions = 0;                       ///< memory events in the step
   std::uint32_t backward_from = 0, update_from = 0;  ///< positions where the stages begin
 
   std::int64_t peak_bytes = 0;
   std::uint32_t peak_at = 0;
-  std::string peak_op;                    ///< the operation that allocated last before the peak
+  std::string peak_op;                            ///< the operation that allocated last before the peak
   std::array<std::int64_t, kKinds> at_peak = {};  ///< bytes by kind; kResident includes start_bytes
 };
 

@@ -4,9 +4,11 @@
 //   trace::Steps steps = trace::find_steps(trace);
 //   Result<SummaryReport> report = summarise(trace, steps);      // the median step
 //
-// Work belongs to the step whose CPU launched it, even where the GPU ran it later; GPU work without a known launch
-// belongs to the step in which it starts. Lanes are looked at over the step's own range. All figures are in ns here and
-// in ms in text and JSON.
+// Phases, layers and operations come from the step's graph: work belongs to the step whose CPU launched it, even where the
+// GPU ran it later; GPU work without a known launch belongs to the step in which it starts. CPU time is work: waits are not
+// part of it, and time no operation covers goes with the operation that follows. Breakdown, critical path and bounds come
+// from the graph's simulation. Lanes are looked at over the step's own range. All figures are in ns here and in ms in text
+// and JSON.
 
 #include <cstdint>
 #include <optional>
@@ -16,8 +18,10 @@
 #include "foretrace/base/result.hpp"
 #include "foretrace/base/time.hpp"
 #include "foretrace/report/text_style.hpp"
+#include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/trace/trace.hpp"
+#include "foretrace/whatif/unprofiled.hpp"
 
 namespace foretrace::report {
 
@@ -26,6 +30,40 @@ class JsonWriter;
 struct SummaryOptions {
   std::optional<std::int64_t> step;  ///< the number in ProfilerStep#N; default the median step
   std::optional<double> samples;     ///< samples a step works on, for samples per second; never guessed
+  std::optional<double> measured_ms = {};  ///< the step without the profiler; default what the recorder stored
+};
+
+/// What the simulation of a step says.
+struct SimulatedStep {
+  Ns replayed = 0;
+  double error_pct = 0;  ///< of the replay against the trace
+  whatif::Unprofiled unprofiled;
+  std::optional<Ns> measured;
+  std::string bottleneck, unprofiled_bottleneck;
+  simulate::Breakdown breakdown;
+  simulate::LowerBounds bounds;
+
+  /// Why tasks of the critical path could not start earlier, and how long the path stood still for it (latencies, gaps).
+  struct Reason {
+    std::string name;  ///< a DependencyKind: "launch"
+    std::uint64_t count = 0;
+    Ns wait = 0;
+  };
+  std::vector<Reason> reasons;  ///< most frequent first
+  struct PathLayer {
+    std::string name;
+    Ns time = 0;
+    std::uint64_t tasks = 0;
+  };
+  std::vector<PathLayer> path_layers;  ///< most time on the path first; work of no layer by phase, "(forward)"
+  struct PathTask {
+    std::uint32_t task = 0;
+    std::string name, kind, lane, layer, phase;
+    Ns time = 0;
+  };
+  std::vector<PathTask> path_tasks;  ///< the longest ones, at most kPathTasks
+  std::uint64_t path_length = 0;     ///< tasks on the path
+  static constexpr std::size_t kPathTasks = 100;
 };
 
 struct SummaryReport {
@@ -43,7 +81,8 @@ struct SummaryReport {
   std::string step_source;  ///< "ProfilerStep ranges"
   std::size_t chosen = 0;   ///< index into steps
   bool chosen_by_user = false;
-  std::optional<double> samples_per_s;
+  std::optional<double> samples_per_s;             ///< as traced
+  std::optional<double> unprofiled_samples_per_s;  ///< without the profiler
 
   struct LaneUse {
     std::string label;
@@ -62,21 +101,24 @@ struct SummaryReport {
   struct PhaseRow {
     std::string name;  ///< forward, backward, optimizer, communication, data, other
     Ns gpu_time = 0;
-    Ns cpu_time = 0;  ///< on all threads; time no operation covers is "other"
+    Ns cpu_time = 0;  ///< work on all threads
     std::uint64_t gpu_events = 0;
   };
   std::vector<PhaseRow> phases;
 
   struct LayerRow {
-    std::string name;                         ///< "layer1.0.conv1"; "(optimizer)" and the like for work of no layer
-    std::string type;                         ///< "Conv2d"; empty for work of no layer
+    std::string name;        ///< "layer1.0.conv1"; "(optimizer)" and the like for work of no layer
+    std::string type;        ///< "Conv2d"; empty for work of no layer
+    bool synthetic = false;  ///< nothing in the trace names it: made from an operation and its shape
     Ns forward = 0, backward = 0, other = 0;  ///< GPU time
     Ns cpu_time = 0;
     std::uint64_t gpu_events = 0;
     [[nodiscard]] Ns gpu_time() const { return forward + backward + other; }
   };
-  std::vector<LayerRow> layers;  ///< most GPU time first; empty when the trace names no layer
-  std::size_t named_layers = 0;
+  std::vector<LayerRow> layers;  ///< most GPU time first
+  std::size_t named_layers = 0;  ///< those the trace names
+  double layer_coverage = 0;     ///< fraction of GPU time that belongs to some layer
+  double named_coverage = 0;     ///< to one the trace names
 
   struct OpRow {
     std::string name;  ///< "aten::mm"; "(cudaGraphLaunch)" for a runtime call outside any operation
@@ -103,6 +145,9 @@ struct SummaryReport {
     std::string op, layer, phase;                ///< innermost operation running then; empty when none
   };
   std::vector<MemoryPeak> memory;  ///< one per device with allocator events in the step
+
+  std::optional<SimulatedStep> simulated;
+  std::string no_graph;  ///< why there is no simulation, no phase, layer and operation; empty when there is one
 
   [[nodiscard]] Ns step_duration() const { return steps.empty() ? 0 : steps[chosen].duration; }
 };

@@ -36,10 +36,10 @@ struct Options {
 struct Timeline {
   Column<Ns> start;
   Column<Ns> end;
-  Column<std::uint32_t> cause;                 ///< the task that held this one back last; kNoCause: the step's begin
+  Column<std::uint32_t> cause;  ///< the task that held this one back last; kNoCause: the step's begin
   Column<graph::DependencyKind> cause_kind;
-  Ns step = 0;                                 ///< the predicted length of the step
-  std::vector<Ns> copy_ends;                   ///< of each copy of a repeated graph
+  Ns step = 0;                ///< the predicted length of the step
+  std::vector<Ns> copy_ends;  ///< of each copy of a repeated graph
   static constexpr std::uint32_t kNoCause = 0xFFFF'FFFFu;
 };
 
@@ -50,7 +50,7 @@ Timeline simulate(const graph::Graph& graph, const Options& options = {});
 /// of two copies settles to 0.1 % (8 copies at most); the timeline is then that of the repeated graph, returned too.
 struct SteadyState {
   Timeline timeline;
-  graph::Graph repeated;      ///< empty unless copies > 1
+  graph::Graph repeated;  ///< empty unless copies > 1
   std::uint32_t copies = 1;
   bool settled = true;
   [[nodiscard]] const graph::Graph& graph_of(const graph::Graph& original) const {
@@ -70,12 +70,12 @@ std::vector<PathStep> critical_path(const graph::Graph& graph, const Timeline& t
 /// Where the time of a step goes. The first five add up to `step`.
 struct Breakdown {
   Ns step = 0;
-  Ns cpu_only = 0;            ///< the CPU works, the GPU does not
-  Ns gpu_only = 0;            ///< the GPU computes, the CPU does not work
+  Ns cpu_only = 0;  ///< the CPU works, the GPU does not
+  Ns gpu_only = 0;  ///< the GPU computes, the CPU does not work
   Ns both = 0;
   Ns exposed_communication = 0;  ///< communication runs and no computation does
-  Ns idle = 0;                ///< nothing runs
-  Ns gpu_busy = 0;            ///< any computation or copy on the GPU
+  Ns idle = 0;                   ///< nothing runs
+  Ns gpu_busy = 0;               ///< any computation or copy on the GPU
   Ns cpu_busy = 0;
   Ns communication = 0;
   /// Time the GPU computes nothing, by what the next GPU task waited for.

@@ -39,13 +39,13 @@ struct KernelLaunch {
 struct SyncInfo {
   StringId kind;  ///< "Stream Wait Event", "Stream Sync", "Event Sync", "Context Sync"
   std::int64_t device = kAbsent;
-  std::int64_t stream = kAbsent;          ///< kAbsent or -1: none
+  std::int64_t stream = kAbsent;  ///< kAbsent or -1: none
   std::int64_t wait_on_stream = kAbsent;
 };
 
 /// Metadata of a collective, on NCCL kernels and record_param_comms operations.
 struct CollectiveInfo {
-  StringId name;         ///< "allreduce", "_allgather_base", …
+  StringId name;  ///< "allreduce", "_allgather_base", …
   StringId dtype;
   StringId group;        ///< process group name
   StringId group_ranks;  ///< as printed, "[0, 1]"; may be elided with "..."
@@ -57,8 +57,8 @@ struct CollectiveInfo {
 
 /// Inputs of an operation, as JSON text; parse with parse_shapes / parse_strings when needed.
 struct OpInputs {
-  StringId dims;      ///< [[64, 3, 224, 224], [], …]
-  StringId types;     ///< ["float", "long int", …]
+  StringId dims;   ///< [[64, 3, 224, 224], [], …]
+  StringId types;  ///< ["float", "long int", …]
   StringId strides;
   StringId concrete;  ///< ["", "1", "[2, 2]", …]
 };

@@ -8,25 +8,25 @@
 namespace foretrace::trace {
 
 enum class EventKind : std::uint8_t {
-  kOp,              ///< framework operation on a CPU thread (aten::mm, autograd nodes)
-  kAnnotation,      ///< user range on a CPU thread (ProfilerStep#N, layer:…, Optimizer.step#…)
-  kRuntime,         ///< CUDA/HIP runtime or driver call
-  kKernel,          ///< GPU kernel
-  kMemcpy,          ///< GPU copy
-  kMemset,          ///< GPU fill
-  kGpuAnnotation,   ///< user range projected onto a GPU stream
-  kSync,            ///< CUPTI synchronisation record (Stream Sync, Stream Wait Event, …)
-  kCudaEvent,       ///< CUPTI event record
-  kPython,          ///< Python frame or nn.Module call
-  kMemory,          ///< allocator event: [memory]
-  kOverhead,        ///< the profiler's own cost, Command Buffer Full
-  kFlowStart,       ///< flow arrow, tail
-  kFlowEnd,         ///< flow arrow, head
-  kCounter,         ///< counter sample
-  kSpan,            ///< the profiler's own span rows ("Trace")
-  kInstant,         ///< other instants (Iteration Start, Record Window End)
-  kMetadata,        ///< names and sort order of processes and threads
-  kOther,           ///< anything else, kept with its category
+  kOp,             ///< framework operation on a CPU thread (aten::mm, autograd nodes)
+  kAnnotation,     ///< user range on a CPU thread (ProfilerStep#N, layer:…, Optimizer.step#…)
+  kRuntime,        ///< CUDA/HIP runtime or driver call
+  kKernel,         ///< GPU kernel
+  kMemcpy,         ///< GPU copy
+  kMemset,         ///< GPU fill
+  kGpuAnnotation,  ///< user range projected onto a GPU stream
+  kSync,           ///< CUPTI synchronisation record (Stream Sync, Stream Wait Event, …)
+  kCudaEvent,      ///< CUPTI event record
+  kPython,         ///< Python frame or nn.Module call
+  kMemory,         ///< allocator event: [memory]
+  kOverhead,       ///< the profiler's own cost, Command Buffer Full
+  kFlowStart,      ///< flow arrow, tail
+  kFlowEnd,        ///< flow arrow, head
+  kCounter,        ///< counter sample
+  kSpan,           ///< the profiler's own span rows ("Trace")
+  kInstant,        ///< other instants (Iteration Start, Record Window End)
+  kMetadata,       ///< names and sort order of processes and threads
+  kOther,          ///< anything else, kept with its category
   kCount
 };
 

@@ -20,11 +20,11 @@ enum class StepSource : std::uint8_t {
 std::string_view describe(StepSource source);
 
 struct Step {
-  std::string name;          ///< "ProfilerStep#4"; "step 0" when the file names none
-  std::int64_t number = 0;   ///< 4
+  std::string name;         ///< "ProfilerStep#4"; "step 0" when the file names none
+  std::int64_t number = 0;  ///< 4
   Ns start = 0;
   Ns end = 0;
-  LaneId lane;               ///< the thread that carries the range; invalid when none
+  LaneId lane;  ///< the thread that carries the range; invalid when none
   [[nodiscard]] Ns duration() const { return end - start; }
 };
 

@@ -27,16 +27,16 @@ namespace foretrace::trace {
 
 /// Dense columns, all of the same length.
 struct Events {
-  Column<Ns> start;                   ///< relative to Trace::base_time_ns
-  Column<Ns> duration;                ///< 0 for instants and flows
+  Column<Ns> start;     ///< relative to Trace::base_time_ns
+  Column<Ns> duration;  ///< 0 for instants and flows
   Column<StringId> name;
   Column<LaneId> lane;
-  Column<ArgsId> args;                ///< invalid when the event has no arguments beyond its ids
-  Column<std::int64_t> correlation;   ///< correlation id; the flow's id on flow events; kAbsent when none
-  Column<std::int64_t> external_id;   ///< "External id"; kAbsent when none
-  Column<std::uint32_t> side;         ///< row in the side table of the event's kind, kNoSide when none
-  Column<std::uint16_t> category;     ///< index into Trace::categories
-  Column<char> ph;                    ///< Chrome phase letter: X, i, s, f, M, C, …; B/E pairs are joined into X
+  Column<ArgsId> args;               ///< invalid when the event has no arguments beyond its ids
+  Column<std::int64_t> correlation;  ///< correlation id; the flow's id on flow events; kAbsent when none
+  Column<std::int64_t> external_id;  ///< "External id"; kAbsent when none
+  Column<std::uint32_t> side;        ///< row in the side table of the event's kind, kNoSide when none
+  Column<std::uint16_t> category;    ///< index into Trace::categories
+  Column<char> ph;                   ///< Chrome phase letter: X, i, s, f, M, C, …; B/E pairs are joined into X
 
   static constexpr std::uint32_t kNoSide = 0xFFFF'FFFFu;
   [[nodiscard]] std::size_t size() const { return start.size(); }
@@ -79,11 +79,11 @@ enum class LaneKind : std::uint8_t { kCpuThread, kGpuStream, kOther };
 /// Where events happen one after another.
 struct Lane {
   LaneKind kind = LaneKind::kOther;
-  StringId pid;              ///< as spelled in the file: "400", "Spans"
+  StringId pid;  ///< as spelled in the file: "400", "Spans"
   StringId tid;
   std::int64_t pid_number = kAbsent;  ///< process id, or device index on GPU lanes; kAbsent when not a number
   std::int64_t tid_number = kAbsent;  ///< thread id, or stream id
-  StringId name;             ///< thread_name; empty when the file names none
+  StringId name;                      ///< thread_name; empty when the file names none
   StringId process_name;
   StringId process_labels;
   std::int64_t sort_index = kAbsent;
@@ -122,9 +122,9 @@ struct Category {
 
 struct Trace {
   std::string path;
-  std::string format;          ///< the importer's name, "kineto"
+  std::string format;             ///< the importer's name, "kineto"
   std::uint64_t input_bytes = 0;  ///< uncompressed
-  bool partial = false;        ///< the input was cut off and read with `partial`
+  bool partial = false;           ///< the input was cut off and read with `partial`
 
   /// Absolute time in ns of an event = base_time_ns + start. 0 when the file gives absolute times itself.
   Ns base_time_ns = 0;

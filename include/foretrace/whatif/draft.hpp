@@ -32,10 +32,10 @@ using Selection = std::vector<std::uint32_t>;
 /// All given conditions must hold. Texts are globs (* and ?), case-sensitive.
 struct Query {
   std::optional<TaskKind> kind;
-  bool gpu = false;                 ///< any GPU task
+  bool gpu = false;  ///< any GPU task
   std::optional<Phase> phase;
-  std::string name;                 ///< task (kernel) name
-  std::string op;                   ///< any operation in the task's chain, innermost first
+  std::string name;  ///< task (kernel) name
+  std::string op;    ///< any operation in the task's chain, innermost first
   std::string layer;
   std::optional<std::uint32_t> lane;
   std::function<bool(std::uint32_t)> where;
@@ -51,9 +51,9 @@ struct NewKernel {
   Phase phase = Phase::kOther;
   graph::LayerId layer;
   TaskKind kind = TaskKind::kKernel;
-  std::uint32_t after_gpu = 0;       ///< placed behind this task on its stream
-  std::uint32_t after_cpu = 0;       ///< its launch is placed behind this task on its thread
-  Ns cpu_cost = 0;                   ///< of the launch with the operation around it; 0 and no_launch: rides on `launch_of`
+  std::uint32_t after_gpu = 0;  ///< placed behind this task on its stream
+  std::uint32_t after_cpu = 0;  ///< its launch is placed behind this task on its thread
+  Ns cpu_cost = 0;              ///< of the launch with the operation around it; 0 and no_launch: rides on `launch_of`
   std::optional<std::uint32_t> launch_of;  ///< share this call (a CUDA graph) instead of a launch of its own
   std::uint32_t work = Graph::kNoWork;
   graph::Origin origin = graph::Origin::kModelled;
@@ -116,9 +116,9 @@ class Draft {
     std::string name;
     Phase phase;
     graph::LayerId layer;
-    std::uint32_t launch;     // id in this draft, or kNoTask
-    std::uint32_t after;      // id on the same lane, or kNoTask with `lane`
-    std::uint32_t lane;       // new lanes: graph.lanes.size() + i
+    std::uint32_t launch;  // id in this draft, or kNoTask
+    std::uint32_t after;   // id on the same lane, or kNoTask with `lane`
+    std::uint32_t lane;    // new lanes: graph.lanes.size() + i
     std::uint32_t work;
     graph::Origin origin;
     Ns lane_lag;

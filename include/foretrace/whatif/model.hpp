@@ -25,14 +25,14 @@ struct LaunchCosts {
 struct Model {
   const trace::Trace* trace = nullptr;
   graph::Graph graph;
-  std::vector<hardware::Work> works;   ///< rows of graph.work; grows as what-ifs add tasks
+  std::vector<hardware::Work> works;  ///< rows of graph.work; grows as what-ifs add tasks
   hardware::Device device;
   LaunchCosts launches;
-  Unprofiled base;                     ///< how the profiler was undone, and what stays uncertain
-  std::int64_t parameter_elements = 0; ///< trained parameters, from the optimizer's kernels or memory; 0 when unknown
+  Unprofiled base;                      ///< how the profiler was undone, and what stays uncertain
+  std::int64_t parameter_elements = 0;  ///< trained parameters, from the optimizer's kernels or memory; 0 when unknown
   std::int64_t parameter_tensors = 0;
-  std::string optimizer;               ///< "Adam", "SGD", …; empty when none was seen
-  std::optional<memory::Curve> memory; ///< of the step, where the trace has memory events; what-ifs change it too
+  std::string optimizer;                ///< "Adam", "SGD", …; empty when none was seen
+  std::optional<memory::Curve> memory;  ///< of the step, where the trace has memory events; what-ifs change it too
   /// Set by what-ifs, read by later ones and by the report.
   std::vector<std::string> applied;
   std::vector<std::string> not_modelled;

@@ -26,13 +26,13 @@ inline constexpr std::size_t kCpuPhases = 3;
 /// is the bottleneck, 0.6 % where the GPU is.
 struct CpuPrior {
   std::array<Ns, kCpuPhases> per_launch = {28'000, 28'000, 18'000};
-  double sigma_common = 0.09;                                    ///< of log CPU time, shared by all phases
+  double sigma_common = 0.09;  ///< of log CPU time, shared by all phases
   std::array<double, kCpuPhases> sigma_phase = {0.06, 0.06, 0.15};
-  double sigma_gpu = 0.0094;                                     ///< of log GPU time between runs
-  Ns longest_hand_over = 300'000;                                ///< to another thread, without a profiler
+  double sigma_gpu = 0.0094;       ///< of log GPU time between runs
+  Ns longest_hand_over = 300'000;  ///< to another thread, without a profiler
   Ns longest_join = 30'000;
   Ns longest_sync_return = 15'000;
-  std::size_t fewest_launches = 20;                              ///< phases with fewer keep their traced time
+  std::size_t fewest_launches = 20;  ///< phases with fewer keep their traced time
 };
 
 /// How a graph's costs change when the profiler goes: one factor per phase and one for the GPU.
@@ -44,10 +44,10 @@ struct CpuFactors {
 struct Unprofiled {
   CpuFactors factors;
   Ns step = 0;
-  Ns low = 0, high = 0;        ///< 10th and 90th percentile
+  Ns low = 0, high = 0;  ///< 10th and 90th percentile
   bool calibrated = false;
   std::array<double, kCpuPhases + 1> sigma = {};  ///< what stays free of log (forward, backward, optimizer, gpu)
-  std::string origin;          ///< "prior", "measured step", "recorder"
+  std::string origin;                             ///< "prior", "measured step", "recorder"
 };
 
 /// The phase a CPU task is scaled with.

@@ -17,20 +17,20 @@ namespace foretrace::whatif {
 enum class ParameterType : std::uint8_t { kText, kNumber };
 
 struct Parameter {
-  std::string name;      ///< "dtype"
+  std::string name;  ///< "dtype"
   std::string about;
-  std::string standard = {};  ///< value when not given
+  std::string standard = {};              ///< value when not given
   std::vector<std::string> choices = {};  ///< the only values allowed, when not empty
   ParameterType type = ParameterType::kText;
   bool required = false;
-  double minimum = 0;    ///< numbers must be greater
+  double minimum = 0;  ///< numbers must be greater
 };
 
 /// Values of one use, checked against the description: every parameter is present.
 class Parameters {
  public:
   [[nodiscard]] const std::string& text(std::string_view name) const;
-  [[nodiscard]] double number(std::string_view name) const;      ///< checked when parsed
+  [[nodiscard]] double number(std::string_view name) const;                  ///< checked when parsed
   [[nodiscard]] std::vector<std::string> list(std::string_view name) const;  ///< split at '|'
   [[nodiscard]] bool given(std::string_view name) const;
   void set(std::string name, std::string value, bool given);
@@ -42,15 +42,15 @@ class Parameters {
 /// A change is written into `draft`; what it could not model goes to model.not_modelled. An error of code kDeclined means
 /// "does not apply here", with the reason.
 struct WhatIf {
-  std::string name;           ///< "fused-optimizer"
-  std::string about;          ///< one sentence
+  std::string name;   ///< "fused-optimizer"
+  std::string about;  ///< one sentence
   std::vector<Parameter> parameters;
-  std::string assumes;        ///< what has to hold
-  std::string source;         ///< paper or documentation
-  std::string not_modelled;   ///< what it leaves out
-  std::string needs;          ///< what the trace must hold: "shapes", "memory events", …
-  std::string code;           ///< how to switch it on in PyTorch, one line
-  bool validated = false;     ///< has truth rows (docs/accuracy.md)
+  std::string assumes;       ///< what has to hold
+  std::string source;        ///< paper or documentation
+  std::string not_modelled;  ///< what it leaves out
+  std::string needs;         ///< what the trace must hold: "shapes", "memory events", …
+  std::string code;          ///< how to switch it on in PyTorch, one line
+  bool validated = false;    ///< has truth rows (docs/accuracy.md)
   Status (*apply)(Model& model, Draft& draft, const Parameters& parameters);
 };
 
@@ -68,22 +68,22 @@ Result<Use> parse_use(std::string_view text);
 
 /// The driver: applies uses in order, verifying the graph after each, and predicts the step.
 struct Prediction {
-  std::string whatif;            ///< "amp + fused-optimizer"
+  std::string whatif;  ///< "amp + fused-optimizer"
   Ns step = 0, low = 0, high = 0;
   double speedup = 1;
-  Ns gpu_time = 0;               ///< sum of kernels and copies
+  Ns gpu_time = 0;  ///< sum of kernels and copies
   std::optional<std::int64_t> peak_bytes;
   std::string origin;
   std::vector<std::string> not_modelled;
   bool validated = false;
   struct Applied {
     std::string text;
-    std::size_t changed = 0;     ///< tasks changed, added or removed
-    double seconds = 0;          ///< spent applying it
+    std::size_t changed = 0;  ///< tasks changed, added or removed
+    double seconds = 0;       ///< spent applying it
   };
   std::vector<Applied> steps;
-  std::string declined;          ///< the reason, when nothing could be predicted
-  graph::Graph graph;            ///< the changed graph, for export
+  std::string declined;  ///< the reason, when nothing could be predicted
+  graph::Graph graph;    ///< the changed graph, for export
 };
 Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured);
 

@@ -25,9 +25,8 @@ class Tiler {
   void run(Ns from, Ns to) {
     cursor_ = from;
     const auto& events = s_.index.cpu[lane_];
-    const auto first = std::lower_bound(events.begin(), events.end(), s_.begin, [&](std::uint32_t e, Ns t) {
-      return s_.trace().events.start[e] < t;
-    });
+    const auto first = std::lower_bound(events.begin(), events.end(), s_.begin,
+                                        [&](std::uint32_t e, Ns t) { return s_.trace().events.start[e] < t; });
     for (auto it = first; it != events.end() && s_.trace().events.start[*it] < to; ++it) {
       const EventKind kind = s_.trace().kind(*it);
       if (kind != EventKind::kOp && kind != EventKind::kRuntime) continue;
@@ -121,7 +120,8 @@ class Tiler {
   }
 
   [[nodiscard]] bool can_wait(const Call& c) const {
-    if (c.role == CallRole::kStreamSync || c.role == CallRole::kDeviceSync || c.role == CallRole::kEventSync) return true;
+    if (c.role == CallRole::kStreamSync || c.role == CallRole::kDeviceSync || c.role == CallRole::kEventSync)
+      return true;
     if (c.role != CallRole::kLaunch || c.works != 1) return false;
     const GpuWork& w = s_.index.work[s_.index.work_by_call[c.first_work]];
     if (w.end > c.end || s_.trace().kind(w.event) != EventKind::kMemcpy) return false;
@@ -169,8 +169,7 @@ void tile_main(StepState& s) {
     marks.push_back(b.join);
   }
   std::sort(holes.begin(), holes.end(), [](const Hole& a, const Hole& b) { return a.begin < b.begin; });
-  holes.erase(std::unique(holes.begin(), holes.end(),
-                          [](const Hole& a, const Hole& b) { return a.begin == b.begin; }),
+  holes.erase(std::unique(holes.begin(), holes.end(), [](const Hole& a, const Hole& b) { return a.begin == b.begin; }),
               holes.end());
   std::sort(marks.begin(), marks.end());
   s.open_lane(GraphLaneKind::kCpu, s.main);

@@ -112,10 +112,10 @@ class LagRule {
   }
 
   struct Constraint {
-    Ns nominal;           // when it would be satisfied with the usual distance
+    Ns nominal;  // when it would be satisfied with the usual distance
     Cause cause;
-    std::uint32_t source; // StepWork; kNone for the launch
-    Ns satisfied;         // when its source was done
+    std::uint32_t source;  // StepWork; kNone for the launch
+    Ns satisfied;          // when its source was done
   };
 
   void bind(std::uint32_t i) {
@@ -132,8 +132,7 @@ class LagRule {
     const Ns head_begin = s_.index.work[head].begin;
 
     std::vector<Constraint> all;
-    const Ns launch_nominal =
-        graph && !is_head ? head_begin : std::min(call.end + latency_, w.begin);
+    const Ns launch_nominal = graph && !is_head ? head_begin : std::min(call.end + latency_, w.begin);
     const Ns launch_done = !graph ? call.end : is_head ? w.begin : head_begin;
     all.push_back({launch_nominal, Cause::kLaunch, kNone, launch_done});
     if (work.previous != kNone) {
@@ -242,7 +241,8 @@ class LagRule {
       if (x.begin <= w.begin - longest_) break;
       if (x.lane == w.lane || x.end <= w.begin || x.begin >= w.begin - 1 || x.waves < 0.95F) continue;
       const double fraction = static_cast<double>(w.begin - x.begin) / static_cast<double>(x.end - x.begin);
-      const double last_wave = x.waves > 1.05F ? std::max(0.3, 1 - 1 / std::ceil(static_cast<double>(x.waves)) - 0.1) : 0.8;
+      const double last_wave =
+          x.waves > 1.05F ? std::max(0.3, 1 - 1 / std::ceil(static_cast<double>(x.waves)) - 0.1) : 0.8;
       if (fraction >= last_wave) {
         source = j;
         point = static_cast<std::uint32_t>(fraction * kWhole);

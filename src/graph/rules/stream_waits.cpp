@@ -62,8 +62,8 @@ class WaitResolver {
     bool launched_since_record = false;
     bool launched_since_fork = true;
     StreamKey origin = kNone;
-    std::vector<StreamKey> group;                       // streams of the current fork
-    std::map<StreamKey, std::uint32_t> records;         // latest recorded work per stream since the fork
+    std::vector<StreamKey> group;                // streams of the current fork
+    std::map<StreamKey, std::uint32_t> records;  // latest recorded work per stream since the fork
   };
   struct Target {
     std::uint32_t work = kNone;
@@ -151,7 +151,8 @@ class WaitResolver {
     if (ids != nullptr && ids->record_correlation > 0) {
       for (std::uint32_t c = s_.first_call; c < s_.last_call; ++c) {
         const Call& record = s_.index.calls[c];
-        if (record.role == CallRole::kRecord && s_.trace().events.correlation[record.event] == ids->record_correlation) {
+        if (record.role == CallRole::kRecord &&
+            s_.trace().events.correlation[record.event] == ids->record_correlation) {
           recorded = record.begin;
         }
       }

@@ -14,8 +14,8 @@ namespace {
 constexpr Ns kUsualSync = 5 * kNsPerUs;  // a synchronisation that finds nothing to wait for
 
 struct SyncCall {
-  std::uint32_t call;                   // index into calls
-  std::vector<std::uint32_t> sources;   // StepWorks
+  std::uint32_t call;                  // index into calls
+  std::vector<std::uint32_t> sources;  // StepWorks
   Ns last_end = INT64_MIN;
   bool waited = false;
 };

@@ -30,9 +30,8 @@ void find_bursts(StepState& s) {
   for (std::uint32_t lane = 0; lane < s.index.cpu.size(); ++lane) {
     if (lane == s.main || s.index.has_ops[lane] == 0 || !s.ours(lane)) continue;
     const auto& events = s.index.cpu[lane];
-    const auto first = std::lower_bound(events.begin(), events.end(), s.begin, [&](std::uint32_t e, Ns t) {
-      return s.trace().events.start[e] < t;
-    });
+    const auto first = std::lower_bound(events.begin(), events.end(), s.begin,
+                                        [&](std::uint32_t e, Ns t) { return s.trace().events.start[e] < t; });
     bool open = false;
     Ns beside = INT64_MIN;  // until then an operation of this thread runs beside the main one, with all it calls
     for (auto it = first; it != events.end() && s.trace().events.start[*it] < s.end; ++it) {
@@ -61,7 +60,8 @@ void find_bursts(StepState& s) {
     const Call& call = s.index.calls[c];
     if (call.role != CallRole::kLaunch || call.lane == s.main) continue;
     for (std::size_t b = 0; b < s.bursts.size(); ++b) {
-      if (s.bursts[b].lane == call.lane && call.begin >= s.bursts[b].begin && call.begin <= s.bursts[b].end) launches[b] = 1;
+      if (s.bursts[b].lane == call.lane && call.begin >= s.bursts[b].begin && call.begin <= s.bursts[b].end)
+        launches[b] = 1;
     }
   }
   std::vector<Burst> kept;

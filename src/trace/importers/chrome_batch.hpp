@@ -51,11 +51,11 @@ struct Batch {
   std::uint64_t incident_counts[kIncidentKinds] = {};
   std::vector<Incident> incidents;  ///< the first of each kind
 
-  bool array_ended = false;     ///< the closing ']' was met …
-  std::size_t tail_at = 0;      ///< … and this is the position just behind it in the piece
-  bool truncated = false;       ///< the input ends inside a record, which began at `truncated_at`
+  bool array_ended = false;  ///< the closing ']' was met …
+  std::size_t tail_at = 0;   ///< … and this is the position just behind it in the piece
+  bool truncated = false;    ///< the input ends inside a record, which began at `truncated_at`
   std::size_t truncated_at = 0;
-  bool miscut = false;          ///< a piece that is not the last ends inside a record: cut at a false boundary, or damage
+  bool miscut = false;  ///< a piece that is not the last ends inside a record: cut at a false boundary, or damage
 
   void clear();
   void report(Incident::What what, std::uint64_t offset, std::string_view example);

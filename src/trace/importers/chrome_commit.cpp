@@ -18,12 +18,14 @@ struct IncidentText {
 constexpr std::array<IncidentText, kIncidentKinds> kIncidentTexts = {{
     {"malformed_record", Severity::kDataLoss, "a record is not valid JSON and was left out"},
     {"invalid_utf8", Severity::kInfo, "a record holds bytes that are not UTF-8; they were replaced by U+FFFD"},
-    {"unescaped_quotes", Severity::kInfo, "a name holds quotes that are not escaped (older PyTorch); the record was repaired"},
+    {"unescaped_quotes", Severity::kInfo,
+     "a name holds quotes that are not escaped (older PyTorch); the record was repaired"},
     {"control_character", Severity::kInfo, "a string holds a raw control character; it was escaped"},
     {"empty_record", Severity::kInfo, "an event is an empty object"},
     {"not_an_object", Severity::kDataLoss, "an element of traceEvents is not an object and was left out"},
     {"missing_timestamp", Severity::kDataLoss, "an event has no ts and was left out"},
-    {"unreadable_timestamp", Severity::kDataLoss, "the ts of an event is not a number that fits and the event was left out"},
+    {"unreadable_timestamp", Severity::kDataLoss,
+     "the ts of an event is not a number that fits and the event was left out"},
     {"unreadable_duration", Severity::kDataLoss, "the dur of an event is not a number that fits; it counts as 0"},
     {"negative_duration", Severity::kInfo, "an event has a negative dur; it counts as 0"},
     {"args_not_an_object", Severity::kInfo, "the args of an event are not an object; they are kept as text"},
@@ -33,7 +35,8 @@ constexpr std::uint32_t kUnmapped = 0xFFFF'FFFFu;
 
 // Maps one column of local ids; `make` gives the global id of a local id seen for the first time.
 template <class In, class Out, class Make>
-void remap(const Column<In>& from, Column<Out>& to, std::vector<std::uint32_t>& map, std::size_t local_size, Make make) {
+void remap(const Column<In>& from, Column<Out>& to, std::vector<std::uint32_t>& map, std::size_t local_size,
+           Make make) {
   if (map.size() < local_size) map.resize(local_size, kUnmapped);
   Out* out = to.extend(from.size());
   for (std::size_t i = 0; i < from.size(); ++i) {
@@ -67,7 +70,8 @@ std::uint32_t Committer::global_name(std::string_view raw) {
   bool broken = false;
   const std::string text = unescape(raw, &broken);
   if (broken) {
-    trace_.diagnostics.add("broken_escape", Severity::kInfo, "a name holds a broken escape; it was kept as written", raw);
+    trace_.diagnostics.add("broken_escape", Severity::kInfo, "a name holds a broken escape; it was kept as written",
+                           raw);
   }
   return trace_.strings.intern(text).value;
 }
@@ -92,8 +96,8 @@ void Committer::commit(const Batch& batch, const LocalTables& tables, IdMaps& ma
     const std::uint32_t global = category_keys_.intern(key).value - 1;
     if (global == trace_.categories.size()) {
       const std::size_t cut = key.size() - 2;
-      trace_.categories.push_back({trace_.strings.intern(unescape(key.substr(0, cut))),
-                                   static_cast<EventKind>(key.back() - 'A')});
+      trace_.categories.push_back(
+          {trace_.strings.intern(unescape(key.substr(0, cut))), static_cast<EventKind>(key.back() - 'A')});
     }
     return std::min<std::uint32_t>(global, 0xFFFF);
   });

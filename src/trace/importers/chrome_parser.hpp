@@ -37,8 +37,8 @@ class ChromeParser {
   struct Structurals;
   std::unique_ptr<Structurals> structurals_;
   std::unique_ptr<TuplePredictor> predictor_;
-  std::string tuple_;   // scratch
-  std::string lane_;    // key of the last event's lane
+  std::string tuple_;  // scratch
+  std::string lane_;   // key of the last event's lane
   LaneId last_lane_;
   Column<std::int32_t> category_cache_;  // [local cat text × phase class] -> local category, -1 unknown
   StringTable category_texts_;

@@ -162,12 +162,18 @@ Status PieceReader::read_head() {
       return tl::unexpected(std::move(error));
     }
     if (carry_[at] != '[') {
-      return tl::unexpected(Error{ErrorCode::kUnreadable, "\"traceEvents\" is not an array", {},
-                                  static_cast<std::int64_t>(at), "the file is not a trace in Chrome JSON form"});
+      return tl::unexpected(Error{ErrorCode::kUnreadable,
+                                  "\"traceEvents\" is not an array",
+                                  {},
+                                  static_cast<std::int64_t>(at),
+                                  "the file is not a trace in Chrome JSON form"});
     }
     ++at;
   } else {
-    return tl::unexpected(Error{ErrorCode::kUnreadable, "this is not JSON", {}, static_cast<std::int64_t>(at),
+    return tl::unexpected(Error{ErrorCode::kUnreadable,
+                                "this is not JSON",
+                                {},
+                                static_cast<std::int64_t>(at),
                                 "foretrace reads traces written by torch.profiler's export_chrome_trace"});
   }
   carry_.erase(0, at);

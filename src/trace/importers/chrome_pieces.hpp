@@ -23,11 +23,11 @@ namespace foretrace::trace {
 enum class Cut : std::uint8_t { kFast, kExact };
 
 struct Piece {
-  std::vector<char> buffer;     ///< text, then at least SIMDJSON_PADDING bytes
+  std::vector<char> buffer;  ///< text, then at least SIMDJSON_PADDING bytes
   std::size_t length = 0;
-  std::uint64_t offset = 0;     ///< of the first byte, in the uncompressed input
+  std::uint64_t offset = 0;  ///< of the first byte, in the uncompressed input
   std::uint64_t sequence = 0;
-  bool last = false;            ///< the input ends with this piece
+  bool last = false;  ///< the input ends with this piece
   [[nodiscard]] std::string_view text() const { return {buffer.data(), length}; }
 };
 
@@ -54,8 +54,8 @@ class PieceReader {
 
   ByteSource& source_;
   Cut cut_;
-  std::string carry_;           // read but not yet handed out
-  std::uint64_t offset_ = 0;    // of carry_'s first byte
+  std::string carry_;         // read but not yet handed out
+  std::uint64_t offset_ = 0;  // of carry_'s first byte
   std::uint64_t sequence_ = 0;
   bool at_end_ = false;
   bool finished_ = false;

@@ -186,8 +186,8 @@ std::uint32_t RecordSink::side_row(Record& r, EventKind kind) {
   switch (side_table(kind)) {
     case SideTable::kOp:
       if ((r.ids_present & kOpBits) == 0) break;
-      return row(batch.op_ids, OpIds{r.take(IdArg::kRecordFunctionId), r.take(IdArg::kSequenceNumber),
-                                     r.take(IdArg::kEventIndex)});
+      return row(batch.op_ids,
+                 OpIds{r.take(IdArg::kRecordFunctionId), r.take(IdArg::kSequenceNumber), r.take(IdArg::kEventIndex)});
     case SideTable::kPython:
       if ((r.ids_present & kPythonBits) == 0) break;
       return row(batch.python_ids,

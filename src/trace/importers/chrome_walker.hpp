@@ -37,7 +37,7 @@ enum class IdArg : std::uint8_t {
 /// The fields of one record while it is read.
 struct Record {
   std::string_view name, category, pid, tid, ts, dur, id;
-  StringId name_id;               // set as soon as the name is looked up
+  StringId name_id;  // set as soon as the name is looked up
   char ph = 0;
   bool has_dur = false;
   bool any_field = false;
@@ -113,7 +113,7 @@ struct RecordSink {
   Batch& batch;
   std::string& tuple;  ///< "{" + arguments that stay in the tuple and are not in `runs`, without the closing brace
   TuplePredictor& predictor;
-  std::string& lane;   ///< key of the last event's lane
+  std::string& lane;  ///< key of the last event's lane
   LaneId& last_lane;
   Column<std::int32_t>& category_cache;
   StringTable& category_texts;
@@ -157,7 +157,8 @@ class ChromeParser::Walker {
     const char* const begin = text_ + *it;
     const char* const end = behind(it + 1);
     if (*begin != '"') return {begin, static_cast<std::size_t>(end - begin)};
-    return end - begin >= 2 ? std::string_view(begin + 1, static_cast<std::size_t>(end - begin - 2)) : std::string_view();
+    return end - begin >= 2 ? std::string_view(begin + 1, static_cast<std::size_t>(end - begin - 2))
+                            : std::string_view();
   }
   /// Notes whether the grammar broke at the end of the text; always false, for `return at_end(it)`.
   bool at_end(const std::uint32_t* it) {

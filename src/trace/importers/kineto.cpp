@@ -186,7 +186,8 @@ Result<bool> attempt(ByteSource& source, Trace& trace, const LoadOptions& option
       tail.stop = TopLevelScan::Stop::kEnd;
     }
   } else if (!import.array_ended && reader.bare_array()) {
-    trace.diagnostics.add("open_array", Severity::kInfo, "the array of events is not closed, which Chrome traces allow");
+    trace.diagnostics.add("open_array", Severity::kInfo,
+                          "the array of events is not closed, which Chrome traces allow");
   }
   FORETRACE_TRY_VOID(check_end(import, reader, trace, options, tail));
   trace.input_bytes = reader.offset();
@@ -224,7 +225,8 @@ int sniff_kineto(std::string_view head) {
   const std::size_t at = skip_space(head, head.starts_with("\xEF\xBB\xBF") ? 3 : 0);
   if (at >= head.size()) return 0;
   if (head[at] != '{' && head[at] != '[') return 0;
-  if (head.find("\"traceEvents\"") != std::string_view::npos || head.find("\"schemaVersion\"") != std::string_view::npos) {
+  if (head.find("\"traceEvents\"") != std::string_view::npos ||
+      head.find("\"schemaVersion\"") != std::string_view::npos) {
     return 90;
   }
   return head.find("\"ph\"") != std::string_view::npos ? 60 : 20;

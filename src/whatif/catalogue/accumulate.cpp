@@ -22,7 +22,8 @@ Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
   const Graph& g = m.graph;
   const int n = static_cast<int>(parameters.number("n"));
   const std::uint32_t join = end_of_backward(g);
-  if (join == Graph::kNoWork) return fail(ErrorCode::kDeclined, "the step shows no backward pass on a thread of its own");
+  if (join == Graph::kNoWork)
+    return fail(ErrorCode::kDeclined, "the step shows no backward pass on a thread of its own");
   scale_batch(m, draft, 1.0 / n);
   if (m.memory) {  // from the second pass on, all gradients are there throughout
     for (memory::Block& b : m.memory->blocks) {
@@ -67,8 +68,12 @@ Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
     if (gpu == Graph::kNoWork || cpu == Graph::kNoWork) continue;
     const Ns each = 1500 + static_cast<Ns>(bytes / (m.device.bandwidth_gbs * 0.85) / static_cast<double>(tensors));
     for (std::int64_t k = 0; k < tensors; ++k) {
-      draft.insert({.name = "gradient accumulation", .cost = each, .phase = Phase::kBackward, .after_gpu = gpu,
-                    .after_cpu = cpu, .cpu_cost = m.launches.cpu_per_launch[1] / 2});
+      draft.insert({.name = "gradient accumulation",
+                    .cost = each,
+                    .phase = Phase::kBackward,
+                    .after_gpu = gpu,
+                    .after_cpu = cpu,
+                    .cpu_cost = m.launches.cpu_per_launch[1] / 2});
     }
   }
   return {};

@@ -34,7 +34,8 @@ class Amp {
       for (const std::int64_t n : casts[i].activation_casts) insert_casts(rows[i], n);
       for (const std::int64_t n : casts[i].weight_casts) insert_casts(rows[i], n);
     }
-    if (halves == 0) return fail(ErrorCode::kDeclined, "no operation of this step runs in half precision under autocast");
+    if (halves == 0)
+      return fail(ErrorCode::kDeclined, "no operation of this step runs in half precision under autocast");
     if (dtype_ == Dtype::kFp16) insert_scaler();
     m_.memory.reset();
     m_.not_modelled.push_back("memory under mixed precision");
@@ -90,8 +91,13 @@ class Amp {
     work.family = hardware::Family::kCopy;
     work.elements = elements;
     m_.works.push_back(work);
-    draft_.insert({.name = "cast", .cost = static_cast<Ns>(cast_time(elements)), .phase = phase, .layer = g.layer[before],
-                   .after_gpu = gpu, .after_cpu = cpu, .cpu_cost = m_.launches.cpu_per_launch[p],
+    draft_.insert({.name = "cast",
+                   .cost = static_cast<Ns>(cast_time(elements)),
+                   .phase = phase,
+                   .layer = g.layer[before],
+                   .after_gpu = gpu,
+                   .after_cpu = cpu,
+                   .cpu_cost = m_.launches.cpu_per_launch[p],
                    .work = static_cast<std::uint32_t>(m_.works.size() - 1)});
   }
 
@@ -123,7 +129,10 @@ class Amp {
     for (int i = 0; i < static_cast<int>(launches); ++i) {
       gpu = draft_.insert({.name = "unscale and check gradients",
                            .cost = static_cast<Ns>(bytes / launches / (m_.device.bandwidth_gbs * 0.72)),
-                           .phase = Phase::kOptimizer, .after_gpu = gpu, .after_cpu = cpu, .cpu_cost = launch});
+                           .phase = Phase::kOptimizer,
+                           .after_gpu = gpu,
+                           .after_cpu = cpu,
+                           .cpu_cost = launch});
       cpu = gpu - 1;
     }
     const std::uint32_t wait = draft_.insert_wait(cpu, "found_inf.item()");

@@ -19,9 +19,9 @@ bool half_family(Family f) {
 
 // Operations autocast runs in FP32 (PyTorch's list, as far as training steps show them).
 bool float_op(std::string_view op) {
-  for (const std::string_view name :
-       {"softmax", "layer_norm", "nll_loss", "cross_entropy", "mse_loss", "l1_loss", "binary_cross", "aten::pow", "aten::exp",
-        "aten::log", "aten::norm", "linalg_vector_norm", "cumsum", "rsqrt", "cosine", "group_norm", "rms_norm"}) {
+  for (const std::string_view name : {"softmax", "layer_norm", "nll_loss", "cross_entropy", "mse_loss", "l1_loss",
+                                      "binary_cross", "aten::pow", "aten::exp", "aten::log", "aten::norm",
+                                      "linalg_vector_norm", "cumsum", "rsqrt", "cosine", "group_norm", "rms_norm"}) {
     if (op.find(name) != std::string_view::npos) return true;
   }
   return false;
@@ -115,6 +115,8 @@ class Autocast {
 
 }  // namespace
 
-std::vector<AutocastRow> autocast(const Model& model, const std::vector<Row>& rows) { return Autocast(model, rows).run(); }
+std::vector<AutocastRow> autocast(const Model& model, const std::vector<Row>& rows) {
+  return Autocast(model, rows).run();
+}
 
 }  // namespace foretrace::whatif

@@ -11,9 +11,9 @@
 namespace foretrace::whatif {
 
 enum class Precision : std::uint8_t {
-  kFloat,   ///< runs in FP32 as before
-  kHalf,    ///< all tensors half
-  kMixed,   ///< half and FP32 operands together
+  kFloat,  ///< runs in FP32 as before
+  kHalf,   ///< all tensors half
+  kMixed,  ///< half and FP32 operands together
 };
 
 struct AutocastRow {

@@ -18,8 +18,9 @@ WhatIf batch_whatif() {
   return {.name = "batch",
           .about = "a batch x times as large",
           .parameters = {{"x", "factor on the batch size", "", {}, ParameterType::kNumber, true}},
-          .assumes = "every forward and backward kernel works on the whole batch; matrix products and convolutions grow by "
-                     "waves of blocks",
+          .assumes =
+              "every forward and backward kernel works on the whole batch; matrix products and convolutions grow by "
+              "waves of blocks",
           .source = "wave quantisation; Habitat section 5 discusses batch sizes",
           .not_modelled = "other algorithms a library may choose for the new shape",
           .needs = {},

@@ -66,9 +66,16 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
     std::uint32_t after_gpu = b.first_backward;
     if (after_gpu > g.lanes[g.lane[after_gpu]].begin) --after_gpu;
     for (const std::uint32_t t : b.forward) {
-      after_gpu = draft.insert({.name = std::string(g.task_name(t)), .cost = g.cost[t], .phase = Phase::kBackward,
-                                .layer = g.layer[t], .kind = g.kind[t], .after_gpu = after_gpu, .after_cpu = after_cpu,
-                                .cpu_cost = launch, .work = g.work[t], .origin = graph::Origin::kScaled});
+      after_gpu = draft.insert({.name = std::string(g.task_name(t)),
+                                .cost = g.cost[t],
+                                .phase = Phase::kBackward,
+                                .layer = g.layer[t],
+                                .kind = g.kind[t],
+                                .after_gpu = after_gpu,
+                                .after_cpu = after_cpu,
+                                .cpu_cost = launch,
+                                .work = g.work[t],
+                                .origin = graph::Origin::kScaled});
       after_cpu = after_gpu - 1;
     }
   }

@@ -5,9 +5,10 @@ namespace foretrace::whatif {
 namespace {
 
 Status apply_cpu(Model& m, Draft& draft, const Parameters& parameters) {
-  draft.scale(draft.select({.where = [&](std::uint32_t t) {
-                return m.graph.kind[t] == TaskKind::kCpu || m.graph.kind[t] == TaskKind::kCall;
-              }}),
+  draft.scale(draft.select({.where =
+                                [&](std::uint32_t t) {
+                                  return m.graph.kind[t] == TaskKind::kCpu || m.graph.kind[t] == TaskKind::kCall;
+                                }}),
               1 / parameters.number("x"));
   return {};
 }

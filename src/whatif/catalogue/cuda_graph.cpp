@@ -63,12 +63,16 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
     }
   }
   // An update of a kernel per tensor and step must keep its counters on the GPU to be captured.
-  if (last_update != Graph::kNoWork && static_cast<std::int64_t>(update) > 2 * m.parameter_tensors && m.parameter_tensors > 0) {
+  if (last_update != Graph::kNoWork && static_cast<std::int64_t>(update) > 2 * m.parameter_tensors &&
+      m.parameter_tensors > 0) {
     const auto extra = static_cast<std::size_t>(kCapturableKernels * static_cast<double>(update));
     std::uint32_t after = last_update;
     for (std::size_t i = 0; i < extra; ++i) {
-      after = draft.insert({.name = "capturable update", .cost = kScalarKernel, .phase = Phase::kOptimizer,
-                            .after_gpu = after, .launch_of = call});
+      after = draft.insert({.name = "capturable update",
+                            .cost = kScalarKernel,
+                            .phase = Phase::kOptimizer,
+                            .after_gpu = after,
+                            .launch_of = call});
       draft.set_lane_lag(after, kGapInGraph);
     }
   }

@@ -23,8 +23,9 @@ Status apply_duration(Model&, Draft& draft, const Parameters& parameters) {
 WhatIf duration_whatif() {
   return {.name = "duration",
           .about = "selected tasks take x times as long",
-          .parameters = {{"select", "glob over kernel names, else operations, else layers", "", {}, ParameterType::kText, true},
-                         {"x", "factor on their time", "", {}, ParameterType::kNumber, true, -1e-9}},
+          .parameters =
+              {{"select", "glob over kernel names, else operations, else layers", "", {}, ParameterType::kText, true},
+               {"x", "factor on their time", "", {}, ParameterType::kNumber, true, -1e-9}},
           .assumes = "nothing else changes",
           .source = "Daydream's Shrink/Scale",
           .not_modelled = {},

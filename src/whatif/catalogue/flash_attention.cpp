@@ -27,13 +27,15 @@ std::int64_t score_elements(const Model& m, const std::vector<Row>& rows) {
   }
   for (const Row& r : rows) {
     const Work& w = m.works[r.work];
-    if (is_batched_product(w) && r.phase == Phase::kForward && softmaxes.contains(w.batch * w.m * w.n)) return w.batch * w.m * w.n;
+    if (is_batched_product(w) && r.phase == Phase::kForward && softmaxes.contains(w.batch * w.m * w.n))
+      return w.batch * w.m * w.n;
   }
   return 0;
 }
 
 bool belongs(const Work& w, std::int64_t scores) {
-  if (is_batched_product(w)) return w.batch * w.m * w.n == scores || w.batch * w.m * w.k == scores || w.batch * w.k * w.n == scores;
+  if (is_batched_product(w))
+    return w.batch * w.m * w.n == scores || w.batch * w.m * w.k == scores || w.batch * w.k * w.n == scores;
   const bool shaped = w.elements == scores;
   return shaped && (w.family == Family::kSoftmax || w.family == Family::kElementwise || w.family == Family::kCopy ||
                     w.family == Family::kReduction);
@@ -59,12 +61,14 @@ std::vector<Attention> find_attentions(const Model& m, const std::vector<Row>& r
   // Backward passes through them in the opposite order, with equally many operations each.
   if (!found.empty() && !backward.empty()) {
     const std::size_t each = (backward.size() + found.size() - 1) / found.size();
-    for (std::size_t i = 0; i < backward.size(); ++i) found[found.size() - 1 - std::min(i / each, found.size() - 1)].backward.push_back(backward[i]);
+    for (std::size_t i = 0; i < backward.size(); ++i)
+      found[found.size() - 1 - std::min(i / each, found.size() - 1)].backward.push_back(backward[i]);
   }
   return found;
 }
 
-void replace(Model& m, Draft& draft, const std::vector<const Row*>& rows, const Work& attention, Phase phase, int kernels) {
+void replace(Model& m, Draft& draft, const std::vector<const Row*>& rows, const Work& attention, Phase phase,
+             int kernels) {
   if (rows.empty()) return;
   Selection gone;
   for (const Row* r : rows) gone.insert(gone.end(), r->tasks.begin(), r->tasks.end());
@@ -81,9 +85,15 @@ void replace(Model& m, Draft& draft, const std::vector<const Row*>& rows, const 
   std::uint32_t cpu = call > g.lanes[g.lane[call]].begin ? call - 1 : call;
   const std::size_t p = static_cast<std::size_t>(phase == Phase::kForward ? CpuPhase::kForward : CpuPhase::kBackward);
   for (int i = 0; i < kernels; ++i) {
-    gpu = draft.insert({.name = "fused attention", .cost = static_cast<Ns>(cost.ns / kernels), .phase = phase,
-                        .layer = g.layer[first], .after_gpu = gpu, .after_cpu = cpu, .cpu_cost = m.launches.cpu_per_launch[p],
-                        .work = work, .origin = cost.origin});
+    gpu = draft.insert({.name = "fused attention",
+                        .cost = static_cast<Ns>(cost.ns / kernels),
+                        .phase = phase,
+                        .layer = g.layer[first],
+                        .after_gpu = gpu,
+                        .after_cpu = cpu,
+                        .cpu_cost = m.launches.cpu_per_launch[p],
+                        .work = work,
+                        .origin = cost.origin});
     cpu = gpu - 1;
   }
 }
@@ -103,11 +113,13 @@ Status apply_flash_attention(Model& m, Draft& draft, const Parameters&) {
     work.keys = a.first.n;
     work.head_size = a.first.k;
     work.elements = a.first.batch * a.first.m * a.first.k;
-    const double pairs = static_cast<double>(a.first.batch) * static_cast<double>(a.first.m) * static_cast<double>(a.first.n);
+    const double pairs =
+        static_cast<double>(a.first.batch) * static_cast<double>(a.first.m) * static_cast<double>(a.first.n);
     work.flops = 4 * pairs * static_cast<double>(a.first.k);
     work.bytes_read = 3.0 * static_cast<double>(work.elements) * static_cast<double>(bytes_of(work.dtype));
     work.bytes_written = static_cast<double>(work.elements) * static_cast<double>(bytes_of(work.dtype));
-    if (!predict(work, m.device).known) return fail(ErrorCode::kDeclined, "this shape of attention is outside what the models cover");
+    if (!predict(work, m.device).known)
+      return fail(ErrorCode::kDeclined, "this shape of attention is outside what the models cover");
     replace(m, draft, a.forward, work, Phase::kForward, 1);
     work.backward = true;
     work.flops *= 2.5;  // five products instead of two

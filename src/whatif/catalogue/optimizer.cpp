@@ -16,7 +16,8 @@ constexpr double kBlocksPerLaunch = 320;
 constexpr double kStreamingShare = 0.73;
 
 double bandwidth_of(const Model& m) {
-  const double share = m.device.achievable_bandwidth > 0 ? std::min(m.device.achievable_bandwidth, kStreamingShare) : kStreamingShare;
+  const double share =
+      m.device.achievable_bandwidth > 0 ? std::min(m.device.achievable_bandwidth, kStreamingShare) : kStreamingShare;
   return m.device.bandwidth_gbs * share;  // bytes per ns
 }
 
@@ -60,9 +61,10 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
   // The update's CPU time: what lies between its first and its last launch on that thread.
   const std::uint32_t first_call = g.launch[kernels.front()].valid() ? g.launch[kernels.front()].value : 0;
   const std::uint32_t lane = g.lane[first_call];
-  Selection cpu = draft.select({.phase = Phase::kOptimizer, .lane = lane, .where = [&](std::uint32_t t) {
-                                  return (g.kind[t] == TaskKind::kCpu || g.kind[t] == TaskKind::kCall) && !is_scaler(m, t);
-                                }});
+  Selection cpu =
+      draft.select({.phase = Phase::kOptimizer, .lane = lane, .where = [&](std::uint32_t t) {
+                      return (g.kind[t] == TaskKind::kCpu || g.kind[t] == TaskKind::kCall) && !is_scaler(m, t);
+                    }});
   std::uint32_t anchor_cpu = first_call;
   while (anchor_cpu > g.lanes[lane].begin && std::binary_search(cpu.begin(), cpu.end(), anchor_cpu)) --anchor_cpu;
   const std::uint32_t first = kernels.front();
@@ -83,8 +85,14 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
                                              plan.cpu_per_tensor * m.parameter_tensors, Phase::kOptimizer);
   std::uint32_t after_gpu = anchor_gpu;
   for (int i = 0; i < total; ++i) {
-    after_gpu = draft.insert({.name = plan.kernel, .cost = each, .phase = Phase::kOptimizer, .layer = g.layer[first],
-                              .after_gpu = after_gpu, .after_cpu = after_cpu, .cpu_cost = launch, .work = row});
+    after_gpu = draft.insert({.name = plan.kernel,
+                              .cost = each,
+                              .phase = Phase::kOptimizer,
+                              .layer = g.layer[first],
+                              .after_gpu = after_gpu,
+                              .after_cpu = after_cpu,
+                              .cpu_cost = launch,
+                              .work = row});
     after_cpu = after_gpu - 1;
   }
   return {};

@@ -7,11 +7,11 @@ namespace foretrace::whatif {
 
 /// Bytes each parameter element moves in one update, and launches per group of tensors.
 struct UpdatePlan {
-  std::string kernel;         ///< name of the new kernels
-  double bytes_per_element;   ///< read and written, all passes
-  int passes;                 ///< kernels over all parameters, one after another
-  int tensors_per_launch;     ///< that fit into one launch's argument list
-  Ns cpu_per_tensor;          ///< Python's bookkeeping for each tensor
+  std::string kernel;        ///< name of the new kernels
+  double bytes_per_element;  ///< read and written, all passes
+  int passes;                ///< kernels over all parameters, one after another
+  int tensors_per_launch;    ///< that fit into one launch's argument list
+  Ns cpu_per_tensor;         ///< Python's bookkeeping for each tensor
 };
 
 /// Removes the update's kernels and CPU time and inserts the plan's. Declines when the trace shows no such update.

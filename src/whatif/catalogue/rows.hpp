@@ -20,6 +20,7 @@ struct Row {
 std::vector<Row> rows_of(const Model& model, const Draft& draft);
 
 /// Gives all tasks of a row together `time`, each its share; the work they do becomes `becomes`.
-void set_row(Model& model, Draft& draft, const Row& row, double time, const hardware::Work& becomes, graph::Origin origin);
+void set_row(Model& model, Draft& draft, const Row& row, double time, const hardware::Work& becomes,
+             graph::Origin origin);
 
 }  // namespace foretrace::whatif
