@@ -1,0 +1,235 @@
+// Families whose kernels reach a share of the bandwidth that depends on the shape in no simple way. Measured kernels of like
+// shape tell it: the mean log share of the four nearest, weighted by closeness, times what the device could do at best.
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "foretrace/base/result.hpp"
+#include "hardware/cost_models.hpp"
+
+namespace foretrace::hardware {
+
+std::span<const std::pair<std::string_view, std::string_view>> kernel_files();  // generated from kernels/*.csv
+
+namespace {
+
+using Features = std::array<double, 3>;
+
+struct Sample {
+  Features at{};
+  double log_share = 0;  // log(time / ideal)
+};
+
+struct Pool {
+  std::vector<Sample> samples;
+  double sigma = 0.3;  // leaving one sample out
+};
+
+// Kernels differ between these: one pool each.
+using Key = std::array<int, 6>;
+
+Key key_of(const Work& w) {
+  const int type = is_half(w.dtype) ? 1 : 0;
+  const int wider = w.family == Family::kSoftmax && type == 1 && !is_half(w.out_dtype) ? 1 : 0;
+  const int layout = w.family == Family::kReduction ? (w.access == Access::kContiguous ? 0 : 1) : (w.channels_last ? 1 : 0);
+  return {static_cast<int>(w.family), w.backward ? 1 : 0, type, wider, layout, static_cast<int>(w.arithmetic)};
+}
+
+double log_of(std::int64_t v) { return std::log(static_cast<double>(std::max<std::int64_t>(v, 1))); }
+
+Features features_of(const Work& w) {
+  if (w.family == Family::kBatchNorm || w.family == Family::kPooling) {
+    return {log_of(w.input[0]), log_of(w.input[1]), log_of(w.input[2] * w.input[3])};
+  }
+  return {log_of(w.rows), log_of(w.columns), 0};
+}
+
+// What a kernel that streams at full rate would take. Two microseconds: start, and a second pass over small data.
+double ideal_us(const Work& w, const Device& d) { return 2.0 + stream_us(w.bytes(), d); }
+
+double predict_share(const std::vector<Sample>& samples, const Features& at, std::size_t leave_out) {
+  constexpr std::size_t kNearest = 4;
+  std::array<std::pair<double, double>, kNearest> near;
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    if (i == leave_out) continue;
+    double distance = 0;
+    for (std::size_t f = 0; f < at.size(); ++f) {
+      distance += (samples[i].at[f] - at[f]) * (samples[i].at[f] - at[f]);
+    }
+    const std::pair<double, double> one{distance, samples[i].log_share};
+    if (n < kNearest) {
+      near[n++] = one;
+      std::push_heap(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(n));
+    } else if (one < near.front()) {
+      std::pop_heap(near.begin(), near.end());
+      near.back() = one;
+      std::push_heap(near.begin(), near.end());
+    }
+  }
+  double sum = 0;
+  double weights = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double weight = 1 / (near[i].first + 0.01);
+    sum += weight * near[i].second;
+    weights += weight;
+  }
+  return weights > 0 ? sum / weights : 0;
+}
+
+// "rows=512;c=96" -> the value of `name`.
+std::int64_t field(std::string_view shape, std::string_view name) {
+  for (std::size_t at = 0; at < shape.size();) {
+    const std::size_t end = std::min(shape.find(';', at), shape.size());
+    const std::string_view item = shape.substr(at, end - at);
+    if (item.starts_with(name) && item.size() > name.size() && item[name.size()] == '=') {
+      std::int64_t value = 0;
+      std::from_chars(item.data() + name.size() + 1, item.data() + item.size(), value);
+      return value;
+    }
+    at = end + 1;
+  }
+  return 0;
+}
+
+// The work a row of the table describes.
+Work work_of(std::string_view kind, std::string_view dtype, std::string_view layout, std::string_view shape) {
+  Work w;
+  w.dtype = w.out_dtype = dtype == "fp16" ? Dtype::kFp16 : dtype == "bf16" ? Dtype::kBf16 : Dtype::kFp32;
+  w.channels_last = layout == "nhwc";
+  w.backward = kind.ends_with("_bwd");
+  const double size = static_cast<double>(bytes_of(w.dtype));
+  double passes = w.backward ? 3 : 2;
+  w.columns = field(shape, "c");
+  w.rows = field(shape, "rows");
+  w.elements = w.rows * w.columns;
+  if (kind.starts_with("ln_")) {
+    w.family = Family::kLayerNorm;
+  } else if (kind.starts_with("lsm_nll")) {
+    w.family = Family::kLoss;
+    w.bytes_read = static_cast<double>(w.rows) * (size + 8);
+    w.bytes_written = w.backward ? static_cast<double>(w.rows) * size : 0;
+    return w;
+  } else if (kind.starts_with("softmax") || kind.starts_with("lsm_")) {
+    w.family = Family::kSoftmax;
+    if (kind == "softmax_fwd_up") {
+      w.out_dtype = Dtype::kFp32;
+      passes = 3;
+    }
+  } else if (kind.starts_with("bn_") || kind.find("pool") != std::string_view::npos) {
+    w.input = {field(shape, "n"), field(shape, "c"), field(shape, "h"), field(shape, "w")};
+    w.elements = w.input[0] * w.input[1] * w.input[2] * w.input[3];
+    w.rows = w.input[1];
+    w.columns = w.rows > 0 ? w.elements / w.rows : 0;
+    w.family = kind.starts_with("bn_") ? Family::kBatchNorm : Family::kPooling;
+    if (w.family == Family::kPooling) {
+      w.arithmetic = kind.starts_with("max") ? Arithmetic::kMax : Arithmetic::kAverage;
+      const std::int64_t stride = std::max<std::int64_t>(1, field(shape, "s"));
+      const double outputs = static_cast<double>(w.elements) / static_cast<double>(stride * stride);
+      const double small = outputs * (size + (w.arithmetic == Arithmetic::kMax ? 8 : 0));
+      const double large = static_cast<double>(w.elements) * size;
+      w.bytes_read = w.backward ? small : large;
+      w.bytes_written = w.backward ? large : small;
+      return w;
+    }
+  } else if (kind.starts_with("emb_")) {
+    w.family = Family::kEmbedding;
+    passes = 2;
+  } else {
+    w.family = Family::kReduction;
+    if (kind == "sum0") {
+      w.access = Access::kStrided;
+      w.elements = field(shape, "n");
+      w.rows = w.columns;
+      w.columns = w.rows > 0 ? w.elements / w.rows : 0;
+    } else if (kind == "gap") {
+      w.channels_last = false;
+      w.columns = field(shape, "h") * field(shape, "w");
+      w.rows = field(shape, "n") * field(shape, "c");
+      w.elements = w.rows * w.columns;
+      if (layout == "nhwc") w.access = Access::kStrided;
+    } else {  // sum_all, mean_last
+      w.elements = field(shape, "n");
+      if (kind == "sum_all") w.columns = w.elements;
+      w.rows = w.columns > 0 ? w.elements / w.columns : 0;
+    }
+    w.bytes_read = static_cast<double>(w.elements) * size;
+    w.bytes_written = static_cast<double>(w.rows) * size;
+    return w;
+  }
+  w.bytes_read = static_cast<double>(w.elements) * size * (passes - 1);
+  if (kind == "softmax_fwd_up") w.bytes_read = static_cast<double>(w.elements) * size;
+  w.bytes_written = static_cast<double>(w.elements) * static_cast<double>(bytes_of(w.out_dtype));
+  return w;
+}
+
+const std::map<Key, Pool>& pools() {
+  static const std::map<Key, Pool> kPools = [] {
+    std::map<Key, Pool> all;
+    for (const auto& [stem, text] : kernel_files()) {
+      const Result<Device> device = find_device(stem);
+      FORETRACE_CHECK(device.has_value());  // a table is named after the device it was measured on
+      for (std::size_t at = 0; at < text.size();) {
+        const std::size_t end = std::min(text.find('\n', at), text.size());
+        const std::string_view line = text.substr(at, end - at);
+        at = end + 1;
+        if (line.empty() || line.front() == '#') continue;
+        std::array<std::string_view, 5> cell;
+        std::size_t begin = 0;
+        for (std::string_view& c : cell) {
+          const std::size_t comma = std::min(line.find(',', begin), line.size());
+          c = line.substr(begin, comma - begin);
+          begin = std::min(comma + 1, line.size());
+        }
+        double us = 0;
+        std::from_chars(cell[4].data(), cell[4].data() + cell[4].size(), us);
+        const Work w = work_of(cell[0], cell[1], cell[2], cell[3]);
+        all[key_of(w)].samples.push_back({features_of(w), std::log(us / ideal_us(w, *device))});
+      }
+    }
+    for (auto& [key, pool] : all) {
+      double squares = 0;
+      for (std::size_t i = 0; i < pool.samples.size(); ++i) {
+        const double error = predict_share(pool.samples, pool.samples[i].at, i) - pool.samples[i].log_share;
+        squares += error * error;
+      }
+      // With a neighbour on each side a shape is closer to the table than a sample is without itself.
+      pool.sigma = std::max(0.06, 0.7 * std::sqrt(squares / static_cast<double>(pool.samples.size())));
+    }
+    return all;
+  }();
+  return kPools;
+}
+
+}  // namespace
+
+Model measured_model(const Work& w, const Device& d) {
+  if (w.elements <= 0 || w.bytes() <= 0) return {};
+  Key key = key_of(w);
+  auto it = pools().find(key);
+  if (it == pools().end() && key[3] != 0) {  // half in, float out: not measured in this direction
+    key[3] = 0;
+    it = pools().find(key);
+  }
+  if (it == pools().end() && key[4] != 0) {
+    key[4] = 0;
+    it = pools().find(key);
+  }
+  if (it == pools().end() && key[2] != 0) {  // embedding tables were measured in fp32 only
+    key[2] = 0;
+    it = pools().find(key);
+  }
+  // A family without any measured kernel streams at half the rate, give or take a factor.
+  if (it == pools().end()) return {ideal_us(w, d) / 0.5, 0.5};
+  constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  return {ideal_us(w, d) * std::exp(predict_share(it->second.samples, features_of(w), kNone)), it->second.sigma};
+}
+
+}  // namespace foretrace::hardware
