@@ -63,7 +63,7 @@ const Verb& export_verb() {
               .options = {{"format", 'f', ValueType::kText, "FORMAT", "perfetto", "what to write", {}, {}}},
               .examples = {{"foretrace export trace.json.gz -o timeline.json.gz", "then open it in ui.perfetto.dev"},
                            {"foretrace export trace.json.gz --step 12 -o step12.json.gz", "another step"},
-                           {"foretrace replay timeline.json.gz", "the graph inside, simulated again"}},
+                           {"foretrace export traces/ --rank 3 -o rank3.json", "one rank of a job, not compressed"}},
               .reads_traces = true,
               .picks_step = true,
               .run = run_export};

@@ -1,0 +1,194 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <unordered_map>
+
+#include "report/names.hpp"
+#include "report/summary_parts.hpp"
+
+namespace foretrace::report {
+namespace {
+
+using trace::EventKind;
+using trace::kAbsent;
+using trace::Trace;
+
+struct Span {
+  std::uint32_t group;
+  Ns start, end;
+};
+
+/// Time covered by the spans of each group; sorts them.
+template <class Visit>
+void cover(std::vector<Span>& spans, Visit visit) {
+  std::sort(spans.begin(), spans.end(),
+            [](const Span& a, const Span& b) { return a.group != b.group ? a.group < b.group : a.start < b.start; });
+  for (std::size_t i = 0; i < spans.size();) {
+    const std::uint32_t group = spans[i].group;
+    Ns covered = 0, reached = INT64_MIN;
+    std::uint64_t count = 0;
+    for (; i < spans.size() && spans[i].group == group; ++i, ++count) {
+      const Ns from = std::max(spans[i].start, reached);
+      if (spans[i].end > from) covered += spans[i].end - from;
+      reached = std::max(reached, spans[i].end);
+    }
+    visit(group, covered, count);
+  }
+}
+
+void threads(const SummaryInput& in, SummaryReport& report) {
+  const Trace& trace = in.trace;
+  NameClasses names(trace.strings);
+  std::vector<Span> busy;
+  std::map<std::uint32_t, std::uint64_t> events;
+  std::map<std::uint32_t, Ns> waiting;
+  for (std::size_t e = 0; e < trace.size(); ++e) {
+    const Ns start = std::max(trace.events.start[e], in.step.start), end = std::min(trace.end(e), in.step.end);
+    if (start >= end) continue;
+    const EventKind kind = trace.kind(e);
+    const bool call = kind == EventKind::kRuntime;
+    if (!call && kind != EventKind::kOp && kind != EventKind::kAnnotation && kind != EventKind::kPython) continue;
+    const std::uint32_t lane = trace.events.lane[e].value;
+    ++events[lane];
+    if (call && is_sync_call(trace.name(e))) waiting[lane] += end - start;
+    if (call || (kind == EventKind::kOp && !is_range(names[trace.events.name[e]], trace.name(e)))) busy.push_back({lane, start, end});
+  }
+  std::map<std::uint32_t, Ns> covered;
+  cover(busy, [&](std::uint32_t lane, Ns time, std::uint64_t) { covered[lane] = time; });
+  for (const auto& [lane, count] : events) {
+    SummaryReport::LaneUse use;
+    use.label = trace.lane_label(LaneId{lane});
+    use.kind = "thread";
+    use.events = count;
+    use.busy = covered[lane];
+    use.idle = in.step.duration() - use.busy;
+    use.waiting = waiting[lane];
+    report.lanes.push_back(std::move(use));
+  }
+  std::stable_sort(report.lanes.begin(), report.lanes.end(),
+                   [](const auto& a, const auto& b) { return a.busy > b.busy; });
+}
+
+std::int64_t device_of(const Trace& trace, std::size_t event) {
+  const std::int64_t pid = trace.lanes[trace.events.lane[event].index()].pid_number;
+  if (pid != kAbsent) return pid;
+  const trace::KernelLaunch* launch = trace.launch(event);
+  return launch != nullptr && launch->device != kAbsent ? launch->device : 0;
+}
+
+void gpus(const SummaryInput& in, SummaryReport& report) {
+  const Trace& trace = in.trace;
+  const Ns length = in.step.duration();
+  std::vector<Span> by_lane, by_device, all;
+  std::map<std::int64_t, std::map<std::uint32_t, SummaryReport::LaneUse>> streams;
+  for (std::size_t e = 0; e < trace.size(); ++e) {
+    if (!trace::is_gpu_work(trace.kind(e))) continue;
+    const Ns start = std::max(trace.events.start[e], in.step.start), end = std::min(trace.end(e), in.step.end);
+    if (start >= end) continue;
+    const std::uint32_t lane = trace.events.lane[e].value;
+    const std::int64_t device = device_of(trace, e);
+    streams[device][lane];
+    by_lane.push_back({lane, start, end});
+    by_device.push_back({static_cast<std::uint32_t>(device), start, end});
+  }
+  all = by_lane;
+  for (Span& span : all) span.group = 0;
+  cover(all, [&](std::uint32_t, Ns time, std::uint64_t) { report.gpu_busy = time; });
+  std::map<std::uint32_t, std::pair<Ns, std::uint64_t>> lane_cover, device_cover;
+  cover(by_lane, [&](std::uint32_t lane, Ns time, std::uint64_t n) { lane_cover[lane] = {time, n}; });
+  cover(by_device, [&](std::uint32_t device, Ns time, std::uint64_t n) { device_cover[device] = {time, n}; });
+  const auto device_busy = [&](std::int64_t device) { return device_cover[static_cast<std::uint32_t>(device)]; };
+  std::int64_t busiest = kAbsent;
+  for (const auto& [device, lanes] : streams) {
+    if (busiest == kAbsent || device_busy(device).first > device_busy(busiest).first) busiest = device;
+    const auto [busy, count] = device_busy(device);
+    report.lanes.push_back({fmt::format("GPU {}", device), "gpu", count, busy, length - busy, 0});
+    std::vector<SummaryReport::LaneUse> uses;
+    for (const auto& [lane, unused] : lanes) {
+      const auto [time, n] = lane_cover[lane];
+      uses.push_back({trace.lane_label(LaneId{lane}), "stream", n, time, length - time, 0});
+    }
+    std::stable_sort(uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.busy > b.busy; });
+    report.lanes.insert(report.lanes.end(), uses.begin(), uses.end());
+  }
+  for (const trace::DeviceProperties& device : trace.devices) {
+    if (device.id == busiest) report.device = device.name;
+  }
+}
+
+/// Device of an allocator event's argument tuple, kAbsent when it is host memory.
+class MemoryDevices {
+ public:
+  explicit MemoryDevices(const Trace& trace) : trace_(trace) {}
+  std::int64_t operator[](ArgsId args) {
+    const auto [at, fresh] = known_.try_emplace(args.value, kAbsent);
+    // HIP reports itself as CUDA (1); anything but the CPU (0) holds device memory.
+    if (fresh && number(args, "Device Type") > 0) at->second = std::max<std::int64_t>(0, number(args, "Device Id"));
+    return at->second;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t number(ArgsId args, std::string_view key) const {
+    const std::string text = trace_.args.find(args, key).value_or("");
+    std::int64_t value = kAbsent;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+  }
+  const Trace& trace_;
+  std::unordered_map<std::uint32_t, std::int64_t> known_;
+};
+
+/// The task a thread was at when it allocated.
+void locate(const SummaryInput& in, std::size_t event, SummaryReport::MemoryPeak& peak) {
+  if (in.analysis == nullptr || !in.own_events) return;
+  const graph::Graph& g = in.analysis->graph;
+  for (const graph::GraphLane& lane : g.lanes) {
+    if (lane.kind != graph::GraphLaneKind::kCpu || lane.trace_lane != in.trace.events.lane[event]) continue;
+    const auto* after = std::upper_bound(g.measured.begin() + lane.begin, g.measured.begin() + lane.end, peak.at);
+    if (after == g.measured.begin() + lane.begin) return;
+    const auto t = static_cast<std::size_t>(after - g.measured.begin() - 1);
+    if (g.op[t].valid()) peak.op = in.trace.name(g.op[t].index());
+    if (g.layer[t].valid()) peak.layer = g.strings[g.layers[g.layer[t].index()].name];
+    peak.phase = to_string(g.phase[t]);
+  }
+}
+
+}  // namespace
+
+void summarise_lanes(const SummaryInput& input, SummaryReport& report) {
+  threads(input, report);
+  gpus(input, report);
+}
+
+void summarise_memory(const SummaryInput& input, SummaryReport& report) {
+  const Trace& trace = input.trace;
+  MemoryDevices devices(trace);
+  std::map<std::int64_t, std::size_t> peak_event;
+  for (std::size_t e = 0; e < trace.size(); ++e) {
+    const Ns at = trace.events.start[e];
+    if (at < input.step.start || at >= input.step.end || trace.kind(e) != EventKind::kMemory) continue;
+    const trace::MemoryIds* ids = trace.memory(e);
+    if (ids == nullptr || ids->total_allocated == kAbsent) continue;
+    const std::int64_t device = devices[trace.events.args[e]];
+    if (device == kAbsent) continue;
+    const auto [best, fresh] = peak_event.try_emplace(device, e);
+    const trace::MemoryIds* old = trace.memory(best->second);
+    const bool higher = ids->total_allocated > old->total_allocated;
+    const bool earlier = ids->total_allocated == old->total_allocated && at < trace.events.start[best->second];
+    if (!fresh && (higher || earlier)) best->second = e;
+  }
+  for (const auto& [device, e] : peak_event) {
+    const trace::MemoryIds* ids = trace.memory(e);
+    SummaryReport::MemoryPeak peak;
+    peak.device = device;
+    peak.allocated_bytes = ids->total_allocated;
+    if (ids->total_reserved != kAbsent) peak.reserved_bytes = ids->total_reserved;
+    peak.at = trace.events.start[e] - input.step.start;
+    locate(input, e, peak);
+    report.memory.push_back(std::move(peak));
+  }
+}
+
+}  // namespace foretrace::report

@@ -1,0 +1,180 @@
+// What the simulation says about a step, as text and JSON.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "foretrace/report/summary.hpp"
+#include "report/json_writer.hpp"
+#include "report/summary_parts.hpp"
+#include "report/text.hpp"
+#include "report/text_table.hpp"
+
+namespace foretrace::report {
+
+namespace {
+
+struct Part {
+  std::string_view name, key;
+  Ns time;
+};
+
+std::vector<Part> parts(const simulate::Breakdown& b) {
+  return {{"CPU only", "cpu_only", b.cpu_only},
+          {"GPU only", "gpu_only", b.gpu_only},
+          {"CPU and GPU", "both", b.both},
+          {"exposed communication", "exposed_communication", b.exposed_communication},
+          {"nothing runs", "idle", b.idle}};
+}
+
+std::vector<Part> path_parts(const simulate::Breakdown& b) {
+  return {{"CPU", "cpu", b.path_cpu},
+          {"GPU", "gpu", b.path_gpu},
+          {"communication", "communication", b.path_communication},
+          {"latencies and gaps", "waits", b.path_waits}};
+}
+
+std::vector<double> shares(const std::vector<Part>& list, Ns whole) {
+  std::vector<Ns> times;
+  for (const Part& part : list) times.push_back(part.time);
+  return percentages(times, whole);
+}
+
+void add_rows(TextTable& table, const std::vector<Part>& list, Ns whole) {
+  const std::vector<double> pct = shares(list, whole);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].time == 0) continue;
+    table.row({fmt::format("  {}", list[i].name), format_ms(list[i].time), fmt::format("{:.1f}%", pct[i]),
+               fmt::format("{}", pct[i] / 100)});
+  }
+}
+
+std::string join(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, ", ")); }
+
+std::string breakdown_text(const SimulatedStep& s, const TextStyle& style) {
+  const simulate::Breakdown& b = s.breakdown;
+  TextTable table({{"Breakdown", Align::kLeft}, {"ms"}, {"share"}, {"", Align::kBar}}, 0);
+  add_rows(table, parts(b), b.step);
+  std::string out = "\n" + table.render(style);
+  std::vector<std::pair<Ns, std::size_t>> causes;
+  for (std::size_t k = 0; k < graph::kDependencyKinds; ++k) {
+    if (b.gpu_idle_by_cause[k] > 0) causes.emplace_back(-b.gpu_idle_by_cause[k], k);
+  }
+  std::sort(causes.begin(), causes.end());
+  std::vector<std::string> words;
+  for (const auto& [minus, k] : causes) {
+    words.push_back(fmt::format("{} {}", describe(static_cast<graph::DependencyKind>(k)), format_ms(-minus)));
+  }
+  if (!words.empty()) {
+    const std::string text =
+        fmt::format("The GPU computes nothing for {} ms; it waits for: {}.", format_ms(b.step - b.gpu_busy), join(words));
+    out += "  " + wrap(text, style.width, 2, 2) + "\n";
+  }
+  std::string bounds = fmt::format("With a GPU that costs nothing the step takes {} ms, with such a CPU {} ms",
+                                   format_ms(s.bounds.no_gpu), format_ms(s.bounds.no_cpu));
+  if (b.communication > 0) bounds += fmt::format(", with such a network {} ms", format_ms(s.bounds.no_network));
+  return out + "  " + wrap(bounds + ".", style.width, 2, 2) + "\n";
+}
+
+std::string path_text(const SimulatedStep& s, const TextStyle& style) {
+  TextTable where(
+      {{fmt::format("Critical path ({})", plural(s.path_length, "task")), Align::kLeft}, {"ms"}, {"share"}, {"", Align::kBar}},
+      0);
+  add_rows(where, path_parts(s.breakdown), s.breakdown.step);
+  std::string out = "\n" + where.render(style);
+  std::vector<std::string> words;
+  for (const SimulatedStep::Reason& reason : s.reasons) {
+    std::string text = fmt::format("{} {}", reason.name, format_count(reason.count));
+    if (reason.wait > 0) text += fmt::format(" ({} ms)", format_ms(reason.wait));
+    words.push_back(std::move(text));
+  }
+  out += "  " + wrap(fmt::format("Why its tasks start no earlier, and the time lost in between: {}.", join(words)),
+                     style.width, 2, 2) +
+         "\n";
+
+  TextTable layers({{"Layers on it", Align::kLeft, true}, {"ms"}, {"share"}, {"tasks"}}, 0);
+  for (std::size_t i = 0; i < std::min(style.top, s.path_layers.size()); ++i) {
+    const SimulatedStep::PathLayer& row = s.path_layers[i];
+    layers.row({"  " + row.name, format_ms(row.time),
+                format_percent(static_cast<double>(row.time) / static_cast<double>(std::max<Ns>(1, s.breakdown.step))),
+                format_count(row.tasks)});
+  }
+  TextTable tasks({{"Longest tasks on it", Align::kLeft, true}, {"kind", Align::kLeft}, {"layer", Align::kLeft, true}, {"ms"}},
+                  0);
+  for (std::size_t i = 0; i < std::min(style.top, s.path_tasks.size()); ++i) {
+    const SimulatedStep::PathTask& row = s.path_tasks[i];
+    const std::string name = row.name.empty() ? "(no operation follows)" : short_kernel_name(row.name);
+    tasks.row({"  " + name, row.kind, row.layer, format_ms(row.time)});
+  }
+  return out + "\n" + layers.render(style) + "\n" + tasks.render(style);
+}
+
+void write_parts(JsonWriter& json, std::string_view key, const std::vector<Part>& list, Ns whole) {
+  const std::vector<double> pct = shares(list, whole);
+  json.key(key).begin_object();
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    json.member(fmt::format("{}_ms", list[i].key), to_ms(list[i].time));
+    json.member(fmt::format("{}_pct", list[i].key), pct[i]);
+  }
+  json.end_object();
+}
+
+}  // namespace
+
+std::string simulated_text(const SummaryReport& report, const TextStyle& style) {
+  if (!report.simulated) {
+    return "\n" + wrap(fmt::format("No simulation: {}.", printable(report.no_graph)), style.width, 2, 0) + "\n";
+  }
+  const SimulatedStep& s = *report.simulated;
+  const whatif::Unprofiled& u = s.unprofiled;
+  std::string line = fmt::format("replayed {} ms ({:+.2f}%); without the profiler {} ms [{}, {}]", format_ms(s.replayed),
+                                 s.error_pct, format_ms(u.step), format_ms(u.low), format_ms(u.high));
+  if (s.measured) line += fmt::format(", measured {} ms", format_ms(*s.measured));
+  if (report.unprofiled_samples_per_s) line += fmt::format(", {:.1f} samples/s", *report.unprofiled_samples_per_s);
+  std::string out = wrap(line, style.width, 2, 0) + "\n";
+  const auto verdict = [](const std::string& sentence) { return sentence.substr(0, sentence.find(':')); };
+  if (verdict(s.unprofiled_bottleneck) != verdict(s.bottleneck)) {
+    out += wrap("without the profiler " + s.unprofiled_bottleneck, style.width, 2, 0) + "\n";
+  }
+  return out + breakdown_text(s, style) + path_text(s, style);
+}
+
+void write_simulated(JsonWriter& json, const SummaryReport& report) {
+  json.key("no_graph");
+  report.no_graph.empty() ? json.null() : json.value(report.no_graph);
+  if (!report.simulated) return;
+  const SimulatedStep& s = *report.simulated;
+  json.member("replayed_ms", to_ms(s.replayed)).member("error_pct", s.error_pct);
+  json.member("unprofiled_ms", to_ms(s.unprofiled.step)).member("unprofiled_low_ms", to_ms(s.unprofiled.low));
+  json.member("unprofiled_high_ms", to_ms(s.unprofiled.high)).member("unprofiled_origin", s.unprofiled.origin);
+  json.key("measured_ms");
+  s.measured ? json.value(to_ms(*s.measured)) : json.null();
+  json.member("bottleneck", s.bottleneck).member("unprofiled_bottleneck", s.unprofiled_bottleneck);
+  write_parts(json, "breakdown", parts(s.breakdown), s.breakdown.step);
+  json.key("gpu_idle_by_cause_ms").begin_object();
+  for (std::size_t k = 0; k < graph::kDependencyKinds; ++k) {
+    if (s.breakdown.gpu_idle_by_cause[k] == 0) continue;
+    json.member(to_string(static_cast<graph::DependencyKind>(k)), to_ms(s.breakdown.gpu_idle_by_cause[k]));
+  }
+  json.end_object().key("lower_bounds").begin_object().member("no_gpu_ms", to_ms(s.bounds.no_gpu));
+  json.member("no_network_ms", to_ms(s.bounds.no_network)).member("no_cpu_ms", to_ms(s.bounds.no_cpu)).end_object();
+  json.member("critical_path_tasks", s.path_length);
+  write_parts(json, "critical_path", path_parts(s.breakdown), s.breakdown.step);
+  json.key("critical_path_reasons").begin_array();
+  for (const SimulatedStep::Reason& row : s.reasons) {
+    json.begin_object().member("reason", row.name).member("count", row.count).member("wait_ms", to_ms(row.wait)).end_object();
+  }
+  json.end_array().key("critical_path_layers").begin_array();
+  for (const SimulatedStep::PathLayer& row : s.path_layers) {
+    json.begin_object().member("layer", row.name).member("ms", to_ms(row.time)).member("tasks", row.tasks).end_object();
+  }
+  json.end_array().key("critical_path_longest").begin_array();
+  for (const SimulatedStep::PathTask& row : s.path_tasks) {
+    json.begin_object().member("task", row.task).member("name", row.name).member("kind", row.kind);
+    json.member("lane", row.lane).member("layer", row.layer).member("phase", row.phase);
+    json.member("ms", to_ms(row.time)).end_object();
+  }
+  json.end_array();
+}
+
+}  // namespace foretrace::report
