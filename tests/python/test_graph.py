@@ -9,8 +9,8 @@ import weakref
 import foretrace
 import numpy as np
 import pytest
+from foretrace import DEPENDENCY_KINDS, NO_ID, PHASES, TASK_KINDS, _core
 from helpers import EXAMPLE
-from foretrace import DEPENDENCY_KINDS, NO_ID, PHASES, TASK_KINDS
 
 KERNEL = TASK_KINDS.index("kernel")
 CALL = TASK_KINDS.index("call")
@@ -395,7 +395,7 @@ def test_a_text_that_is_no_graph():
 
 def test_an_exported_file_gives_its_graph_back(graph, tmp_path):
     path = tmp_path / "step.json"
-    assert foretrace._core.run(["export", str(EXAMPLE), "--format", "perfetto", "-o", str(path)]) == 0
+    assert _core.run(["export", str(EXAMPLE), "--format", "perfetto", "-o", str(path)]) == 0
     again = foretrace.load(path).step()
     assert again.trace is None and again.dump() == graph.dump()
 
@@ -452,9 +452,8 @@ def test_the_interpreter_runs_on_while_simulating(graph):
     try:
         thread.start()
         before = ticks[0]
-        core = graph._core
         for _ in range(50):
-            core.simulate(None)
+            _core.simulate(graph._core, None)
         during = ticks[0] - before
     finally:
         stop.set()

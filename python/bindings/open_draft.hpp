@@ -1,0 +1,78 @@
+#pragma once
+// A draft while a user's what-if, a Python function, writes into it. What the library takes on trust from its own what-ifs
+// is checked here: task ids, kinds of neighbours, costs.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "foretrace/whatif/draft.hpp"
+#include "foretrace/whatif/model.hpp"
+
+namespace foretrace::python {
+
+using TaskIds = nanobind::ndarray<const std::int64_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
+using Numbers = nanobind::ndarray<const double, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
+
+class OpenDraft {
+ public:
+  OpenDraft(whatif::Model& model, whatif::Draft& draft) : model_(&model), draft_(&draft) {}
+  OpenDraft(const OpenDraft&) = delete;
+  OpenDraft& operator=(const OpenDraft&) = delete;
+
+  /// The function has returned: writes down its schedule, and turns every later use into an error.
+  void finish();
+  void close() { draft_ = nullptr; }
+
+  struct Filter {
+    std::optional<std::string> kind, phase;
+    std::string name, op, layer, after;
+    bool gpu = false;
+    std::optional<std::uint32_t> lane;
+  };
+  nanobind::object select(const Filter& filter);
+  nanobind::object cost(const TaskIds& tasks);
+  graph::Graph* graph();
+
+  void scale(const TaskIds& tasks, const Numbers& factors);
+  void set(const TaskIds& tasks, const Numbers& costs);
+  void remove(const TaskIds& tasks, bool with_launch);
+  /// One kernel behind each of `after`; what is not given is taken from the task it follows.
+  nanobind::object insert(const std::string& name, const TaskIds& after, const Numbers& costs, std::string_view kind,
+                          const std::optional<TaskIds>& cpu_after, const std::optional<Numbers>& cpu_costs,
+                          const std::optional<std::string>& phase);
+  nanobind::object insert_cpu(const std::string& name, const TaskIds& after, const Numbers& costs);
+  std::int64_t insert_wait(const std::string& name, std::int64_t after, const TaskIds& waits_for, double lag);
+  std::int64_t add_lane(const std::string& name, std::string_view kind);
+  std::int64_t append(std::int64_t lane, const std::string& name, double cost, std::string_view kind,
+                      std::string_view phase);
+  void depend(const TaskIds& from, const TaskIds& to, double lag, std::string_view kind);
+  void schedule(const TaskIds& tasks, const Numbers& priorities);
+  void not_modelled(std::string text);
+
+ private:
+  struct TaskInfo {
+    graph::TaskKind kind;
+    graph::Phase phase;
+    graph::LayerId layer;
+    std::uint32_t launch, lane;
+  };
+  /// The draft, or an error when the function that wrote into it has returned.
+  whatif::Draft& draft();
+  std::uint32_t task(std::int64_t id);
+  whatif::Selection tasks(const TaskIds& ids);
+  TaskInfo info(std::uint32_t task);
+  std::uint32_t cpu_task(std::int64_t id);
+  Ns launch_cost(std::uint32_t after);
+
+  whatif::Model* model_;
+  whatif::Draft* draft_;
+  std::vector<TaskInfo> added_;
+  std::vector<graph::GraphLaneKind> lanes_added_;
+  std::vector<std::pair<std::uint32_t, double>> priorities_;
+};
+
+}  // namespace foretrace::python

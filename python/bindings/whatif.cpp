@@ -1,0 +1,168 @@
+#include "foretrace/whatif/whatif.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "bindings.hpp"
+#include "foretrace/whatif/model.hpp"
+#include "open_draft.hpp"
+#include "report/step_graphs.hpp"
+
+namespace nb = nanobind;
+
+namespace foretrace::python {
+
+namespace {
+
+/// What predictions of one step start from.
+struct StepModel {
+  whatif::Model model;
+  std::optional<Ns> measured;
+};
+
+// WhatIf::apply is a plain function; the Python function it is to call travels as a parameter no one can write.
+constexpr const char* kFunction = " python function";
+
+std::string address_of(nb::handle function) { return std::to_string(reinterpret_cast<std::uintptr_t>(function.ptr())); }
+
+/// A user's function that raises foretrace.Error with the code "declined" says that it does not apply; any other
+/// exception goes on to whoever asked for the prediction.
+Status apply_python(whatif::Model& model, whatif::Draft& draft, const whatif::Parameters& parameters) {
+  nb::gil_scoped_acquire locked;
+  const nb::handle function(reinterpret_cast<PyObject*>(std::stoull(parameters.text(kFunction))));
+  auto* open = new OpenDraft(model, draft);
+  const nb::object held = nb::cast(open, nb::rv_policy::take_ownership);
+  try {
+    function(held);
+    open->finish();
+  } catch (nb::python_error& error) {
+    open->close();
+    const nb::object type = nb::module_::import_("foretrace._errors").attr("Error");
+    if (!error.matches(type) || nb::cast<std::string>(error.value().attr("code")) != "declined") throw;
+    return fail(ErrorCode::kDeclined, nb::cast<std::string>(error.value().attr("message")));
+  } catch (...) {
+    open->close();
+    throw;
+  }
+  return {};
+}
+
+StepModel* make_step_model(const LoadedTrace& loaded, const report::StepGraphs& graphs, std::size_t index,
+                           const graph::Graph& g, std::optional<Ns> measured) {
+  auto made = [&] {
+    nb::gil_scoped_release unlocked;
+    return whatif::make_model(loaded.trace, graphs.steps().steps[index], g, measured);
+  }();
+  return new StepModel{value_or_raise(std::move(made)), measured};
+}
+
+/// One use as Python gives it: as it was written, and for a user's own its name, what it leaves out and its function.
+using GivenUse = std::tuple<std::string, std::string, std::string, nb::object>;
+
+std::vector<whatif::Use> uses_of(const std::vector<GivenUse>& given, std::deque<whatif::WhatIf>& own) {
+  std::vector<whatif::Use> uses;
+  for (const auto& [text, name, not_modelled, function] : given) {
+    if (function.is_none()) {
+      uses.push_back(value_or_raise(whatif::parse_use(text)));
+      continue;
+    }
+    own.push_back({.name = name,
+                   .about = {},
+                   .parameters = {},
+                   .assumes = {},
+                   .source = {},
+                   .not_modelled = not_modelled,
+                   .needs = {},
+                   .code = {},
+                   .validated = false,
+                   .apply = apply_python});
+    whatif::Use use{&own.back(), {}, text};
+    use.parameters.set(kFunction, address_of(function), true);
+    uses.push_back(std::move(use));
+  }
+  return uses;
+}
+
+nb::dict to_dict(whatif::Prediction&& p) {
+  nb::dict d;
+  d["whatif"] = to_str(p.whatif);
+  d["declined"] = p.declined.empty() ? nb::none() : nb::object(to_str(p.declined));
+  d["step"] = p.step;
+  d["low"] = p.low;
+  d["high"] = p.high;
+  d["speedup"] = p.speedup;
+  d["gpu_time"] = p.gpu_time;
+  d["peak_bytes"] = p.peak_bytes ? nb::object(nb::int_(*p.peak_bytes)) : nb::none();
+  d["origin"] = to_str(p.origin);
+  d["validated"] = p.validated;
+  nb::list missing;
+  for (const std::string& text : p.not_modelled) missing.append(to_str(text));
+  d["not_modelled"] = nb::tuple(missing);
+  nb::list applied;
+  for (const auto& step : p.steps) applied.append(nb::make_tuple(to_str(step.text), step.changed, step.seconds));
+  d["applied"] = applied;
+  d["graph"] = p.declined.empty() ? nb::cast(new graph::Graph(std::move(p.graph)), nb::rv_policy::take_ownership)
+                                  : nb::object(nb::none());
+  return d;
+}
+
+nb::dict predict(const StepModel& base, const std::vector<GivenUse>& given) {
+  std::deque<whatif::WhatIf> own;
+  const std::vector<whatif::Use> uses = uses_of(given, own);
+  auto predicted = [&] {
+    nb::gil_scoped_release unlocked;
+    return whatif::predict(base.model, uses, base.measured);
+  }();
+  return to_dict(std::move(predicted));
+}
+
+nb::list catalogue() {
+  nb::list list;
+  for (const whatif::WhatIf& w : whatif::catalogue()) {
+    nb::list parameters;
+    for (const whatif::Parameter& p : w.parameters) {
+      nb::list choices;
+      for (const std::string& choice : p.choices) choices.append(to_str(choice));
+      nb::dict d;
+      d["name"] = to_str(p.name);
+      d["about"] = to_str(p.about);
+      d["required"] = p.required;
+      d["default"] = p.required ? nb::none() : nb::object(to_str(p.standard));
+      d["choices"] = nb::tuple(choices);
+      parameters.append(d);
+    }
+    nb::dict d;
+    d["name"] = to_str(w.name);
+    d["about"] = to_str(w.about);
+    d["parameters"] = parameters;
+    d["assumes"] = to_str(w.assumes);
+    d["source"] = to_str(w.source);
+    d["not_modelled"] = to_str(w.not_modelled);
+    d["needs"] = to_str(w.needs);
+    d["code"] = to_str(w.code);
+    d["validated"] = w.validated;
+    list.append(d);
+  }
+  return list;
+}
+
+}  // namespace
+
+void bind_whatif(nb::module_& m) {
+  nb::class_<StepModel>(m, "Model").def("predict", predict, nb::arg("uses"));
+  m.def("step_model", make_step_model, nb::arg("trace"), nb::arg("graphs"), nb::arg("index"), nb::arg("graph"),
+        nb::arg("measured").none(), nb::keep_alive<0, 1>());
+  m.def("whatifs", catalogue);
+  m.def(
+      "check_use", [](const std::string& text) { static_cast<void>(value_or_raise(whatif::parse_use(text))); },
+      nb::arg("text"));
+}
+
+}  // namespace foretrace::python
