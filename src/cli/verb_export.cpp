@@ -38,9 +38,10 @@ Result<Answer> run_export(const Request& request) {
     answer.body += "\n";
     return answer;
   }
-  answer.body = fmt::format("{}: {}, {}, {} of them on the critical path; {}\n{}\n", report::printable(*path),
-                            report::printable(file.step), report::plural(file.tasks, "task"),
-                            report::format_count(file.critical_tasks), report::format_bytes(file.bytes.size()), file.hint);
+  answer.body =
+      fmt::format("{}: {}, {}, {} of them on the critical path; {}\n{}\n", report::printable(*path),
+                  report::printable(file.step), report::plural(file.tasks, "task"),
+                  report::format_count(file.critical_tasks), report::format_bytes(file.bytes.size()), file.hint);
   return answer;
 }
 
@@ -48,25 +49,26 @@ Result<Answer> run_export(const Request& request) {
 
 const Verb& export_verb() {
   static const Verb kVerb = [] {
-    Verb verb{.name = "export",
-              .about = "write the simulated timeline of a step for another program",
-              .details =
-                  "Writes one step, the median one unless --step says otherwise, as it was measured and as it is "
-                  "simulated: every task on its lane, arrows from launches to their work, the critical path marked and on "
-                  "a track of its own. The file also holds the graph: `foretrace replay FILE` reads it back and gives "
-                  "the same times. Compressed when FILE ends with .gz.",
-              .arguments = {{"TRACE",
-                             "a trace file, a folder with one file per rank, or - for standard input",
-                             1,
-                             Argument::kAny,
-                             {}}},
-              .options = {{"format", 'f', ValueType::kText, "FORMAT", "perfetto", "what to write", {}, {}}},
-              .examples = {{"foretrace export trace.json.gz -o timeline.json.gz", "then open it in ui.perfetto.dev"},
-                           {"foretrace export trace.json.gz --step 12 -o step12.json.gz", "another step"},
-                           {"foretrace export traces/ --rank 3 -o rank3.json", "one rank of a job, not compressed"}},
-              .reads_traces = true,
-              .picks_step = true,
-              .run = run_export};
+    Verb verb{
+        .name = "export",
+        .about = "write the simulated timeline of a step for another program",
+        .details =
+            "Writes one step, the median one unless --step says otherwise, as it was measured and as it is "
+            "simulated: every task on its lane, arrows from launches to their work, the critical path marked and on "
+            "a track of its own. The file also holds the graph: `foretrace replay FILE` reads it back and gives "
+            "the same times. Compressed when FILE ends with .gz.",
+        .arguments = {{"TRACE",
+                       "a trace file, a folder with one file per rank, or - for standard input",
+                       1,
+                       Argument::kAny,
+                       {}}},
+        .options = {{"format", 'f', ValueType::kText, "FORMAT", "perfetto", "what to write", {}, {}}},
+        .examples = {{"foretrace export trace.json.gz -o timeline.json.gz", "then open it in ui.perfetto.dev"},
+                     {"foretrace export trace.json.gz --step 12 -o step12.json.gz", "another step"},
+                     {"foretrace export traces/ --rank 3 -o rank3.json", "one rank of a job, not compressed"}},
+        .reads_traces = true,
+        .picks_step = true,
+        .run = run_export};
     for (const report::Exporter& exporter : report::exporters()) {
       verb.options[0].choices.emplace_back(exporter.name);
     }

@@ -73,14 +73,12 @@ Answer check_answer(const std::string& file, const Checked& c, bool as_json) {
     answer.body += "\n";
     return answer;
   }
-  const std::string what =
-      fmt::format("{}: {}, {}, {} on {}", report::printable(file), report::printable(g.step_name),
-                  report::plural(g.size(), "task"), report::plural(g.dependencies(), "dependency", "dependencies"),
-                  report::plural(g.lanes.size(), "lane"));
-  answer.body = c.problem.empty()
-                    ? fmt::format("{}\nsound: no cycle; {} ms as traced, {} ms simulated\n", what,
-                                  report::format_ms(g.traced), report::format_ms(c.step))
-                    : fmt::format("{}\n{}\n", what, report::printable(c.problem));
+  const std::string what = fmt::format(
+      "{}: {}, {}, {} on {}", report::printable(file), report::printable(g.step_name), report::plural(g.size(), "task"),
+      report::plural(g.dependencies(), "dependency", "dependencies"), report::plural(g.lanes.size(), "lane"));
+  answer.body = c.problem.empty() ? fmt::format("{}\nsound: no cycle; {} ms as traced, {} ms simulated\n", what,
+                                                report::format_ms(g.traced), report::format_ms(c.step))
+                                  : fmt::format("{}\n{}\n", what, report::printable(c.problem));
   return answer;
 }
 
@@ -126,7 +124,8 @@ const Verb& graph_verb() {
       .details =
           "dump writes the graph of one step, the median one unless --step says otherwise: a line per lane, task and "
           "dependency, times in nanoseconds. check proves that a graph can run: lanes cover all tasks, no cost is "
-          "negative, there is no cycle; it takes such a text, an exported file or a trace, and ends with exit code 1 when "
+          "negative, there is no cycle; it takes such a text, an exported file or a trace, and ends with exit code 1 "
+          "when "
           "the graph is not sound.",
       .arguments = {{"ACTION", "one of", 1, 1, {"dump", "check"}},
                     {"FILE", "a trace; for check also the text of a graph", 1, Argument::kAny, {}}},

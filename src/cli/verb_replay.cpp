@@ -84,11 +84,14 @@ const Verb& replay_verb() {
       .name = "replay",
       .about = "simulate the steps unchanged and compare with the trace",
       .details =
-          "Builds the graph of every step, simulates it, and shows how far the simulated step and the simulated starts of "
+          "Builds the graph of every step, simulates it, and shows how far the simulated step and the simulated starts "
+          "of "
           "kernels are from the traced ones. The graph keeps the device's gaps and latencies as measured, so two more "
           "figures tell what it is worth: the error without the lags no rule explains (strict), and that of one step's "
-          "costs in another step's graph (crossed). Then the step as it runs without the profiler, with low and high (10th "
-          "and 90th percentile), and what holds it up. Work that outlives its step is simulated in several copies until "
+          "costs in another step's graph (crossed). Then the step as it runs without the profiler, with low and high "
+          "(10th "
+          "and 90th percentile), and what holds it up. Work that outlives its step is simulated in several copies "
+          "until "
           "the period repeats.",
       .arguments =
           {{"TRACE", "trace files, folders with one file per rank, or - for standard input", 1, Argument::kAny, {}}},

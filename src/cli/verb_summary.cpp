@@ -24,10 +24,14 @@ const Verb& summary_verb() {
       .name = "summary",
       .about = "where the time of a step goes",
       .details =
-          "Shows one step, the median one unless --step says otherwise: what holds it up, breakdown, critical path, lanes "
-          "and their use, time by phase, layer, operation and kernel, and the memory peak. GPU work belongs to the step "
-          "that launched it. Phases and layers come from ranges, the autograd thread and sequence numbers; where nothing "
-          "names a layer, an operation and its shape stand for one. Breakdown and critical path come from the simulated "
+          "Shows one step, the median one unless --step says otherwise: what holds it up, breakdown, critical path, "
+          "lanes "
+          "and their use, time by phase, layer, operation and kernel, and the memory peak. GPU work belongs to the "
+          "step "
+          "that launched it. Phases and layers come from ranges, the autograd thread and sequence numbers; where "
+          "nothing "
+          "names a layer, an operation and its shape stand for one. Breakdown and critical path come from the "
+          "simulated "
           "step, which `foretrace replay` compares with the trace.",
       .arguments =
           {{"TRACE", "a trace file, a folder with one file per rank, or - for standard input", 1, Argument::kAny, {}}},

@@ -62,7 +62,8 @@ class Writer {
 
   std::string run() {
     out_ = "{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\",\n";
-    for (const std::string_view key : {std::string_view("deviceProperties"), std::string_view("distributedInfo"), kRecorderKey}) {
+    for (const std::string_view key :
+         {std::string_view("deviceProperties"), std::string_view("distributedInfo"), kRecorderKey}) {
       if (const std::string_view raw = in_.file.metadata_value(key); !raw.empty()) put("\"{}\": {},\n", key, raw);
     }
     out_ += "\"traceEvents\": [";
@@ -149,10 +150,11 @@ class Writer {
     metadata("thread_sort_index", p, track(p, place), "sort_index", fmt::format("{}", place));
   }
 
-  void begin_slice(std::string_view cat, std::string_view quoted_name, int p, std::size_t place, Ns start, Ns duration) {
+  void begin_slice(std::string_view cat, std::string_view quoted_name, int p, std::size_t place, Ns start,
+                   Ns duration) {
     next();
-    put(R"({{"ph": "X", "cat": "{}", "name": {}, "pid": {}, "tid": {}, "ts": {}, "dur": {}, "args": {{)", cat, quoted_name,
-        p, track(p, place), us(start), exact_us(duration));
+    put(R"({{"ph": "X", "cat": "{}", "name": {}, "pid": {}, "tid": {}, "ts": {}, "dur": {}, "args": {{)", cat,
+        quoted_name, p, track(p, place), us(start), exact_us(duration));
   }
 
   void process(int p, std::string_view label, Ns length) {
@@ -190,7 +192,7 @@ class Writer {
       begin_slice("wait", "\"(launch queue full)\"", p, place, s.start - s.queued, s.queued);
       out_ += "}}";
     }
-    const std::string_view cat = p == kMeasured       ? category(g_.kind[t], named)
+    const std::string_view cat = p == kMeasured      ? category(g_.kind[t], named)
                                  : critical_[t] != 0 ? std::string_view("critical path")
                                                      : std::string_view("simulated");
     begin_slice(cat, quoted_task_name(t), p, place, s.start, s.duration);
@@ -242,7 +244,8 @@ class Writer {
     for (std::size_t i = 0; i < step_.path.size(); ++i) {
       const PathSegment& s = step_.path[i];
       if (s.wait > 0) {
-        begin_slice("wait", fmt::format("\"({})\"", to_string(s.why)), kSimulated, kPathTrack, s.start - s.wait, s.wait);
+        begin_slice("wait", fmt::format("\"({})\"", to_string(s.why)), kSimulated, kPathTrack, s.start - s.wait,
+                    s.wait);
         out_ += "}}";
       }
       if (s.work == 0) continue;

@@ -56,7 +56,8 @@ bool same_tasks(const Graph& a, const Graph& b) {
 // The costs of the step in `row` through the structure and the distances of another.
 void cross_check(ReplayReport::StepRow& row, const Graph& own, const Graph& other) {
   if (!same_tasks(own, other)) return;
-  row.cross_error_pct = percent_off(simulate::steady_state(other, {own.cost.span(), nullptr}).timeline.step, row.traced);
+  row.cross_error_pct =
+      percent_off(simulate::steady_state(other, {own.cost.span(), nullptr}).timeline.step, row.traced);
   row.cross_step = other.step_name;
 }
 
@@ -137,13 +138,15 @@ Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps
     built.push_back(i);
   }
   if (built.empty()) {
-    const std::string why = report.left_out.empty() ? "the trace holds no event with a duration" : report.left_out[0].reason;
-    return tl::unexpected(Error{ErrorCode::kDeclined, "there is no step to replay: " + why, trace.path, Error::kNoOffset,
-                                "`foretrace doctor` shows what the file does hold"});
+    const std::string why =
+        report.left_out.empty() ? "the trace holds no event with a duration" : report.left_out[0].reason;
+    return tl::unexpected(Error{ErrorCode::kDeclined, "there is no step to replay: " + why, trace.path,
+                                Error::kNoOffset, "`foretrace doctor` shows what the file does hold"});
   }
   report.chosen = median_row(report.steps);
   const bool told = options.measured_ms.has_value();
-  report.measured = told ? std::optional(static_cast<Ns>(std::llround(*options.measured_ms * 1e6))) : recorded_step(trace);
+  report.measured =
+      told ? std::optional(static_cast<Ns>(std::llround(*options.measured_ms * 1e6))) : recorded_step(trace);
   FORETRACE_TRY(const Graph chosen, graphs.graph(built[report.chosen]));
   report.unprofiled = whatif::unprofiled(chosen, report.measured);
   if (report.measured && !told) report.unprofiled.origin = "recorder";
@@ -155,9 +158,10 @@ Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps
 std::vector<std::string> sentences(const Graph::Notes& n) {
   std::vector<std::string> out;
   if (n.unexplained_lags > 0) {
-    out.push_back(fmt::format("{} started over 20 us late without a known cause, {} ms in all; kept as measured, so that "
-                              "no what-if shortens them",
-                              plural(n.unexplained_lags, "GPU task"), format_ms(n.unexplained_time)));
+    out.push_back(
+        fmt::format("{} started over 20 us late without a known cause, {} ms in all; kept as measured, so that "
+                    "no what-if shortens them",
+                    plural(n.unexplained_lags, "GPU task"), format_ms(n.unexplained_time)));
   }
   if (n.refuted_waits > 0) {
     out.push_back(fmt::format("{} inferred from the order of calls and contradicted by the measured times: left out",
@@ -168,9 +172,10 @@ std::vector<std::string> sentences(const Graph::Notes& n) {
                               plural(n.dropped_soft, "inference")));
   }
   if (n.border_tasks > 0) {
-    out.push_back(fmt::format("{} from before a step still ran in it, or without a recorded launch: kept at the measured "
-                              "place",
-                              plural(n.border_tasks, "GPU task")));
+    out.push_back(
+        fmt::format("{} from before a step still ran in it, or without a recorded launch: kept at the measured "
+                    "place",
+                    plural(n.border_tasks, "GPU task")));
   }
   if (n.orphans > 0) {
     out.push_back(fmt::format("{} of the trace without a recorded launch: no operation, layer or phase",

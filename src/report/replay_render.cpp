@@ -34,8 +34,10 @@ std::string steps_table(const ReplayReport& report, const TextStyle& style) {
     table.note(fmt::format("  mean error {:.2f}%, without regard to its sign", report.mean_abs_error_pct()));
   }
   constexpr std::string_view kColumns =
-      "start: simulated against measured starts of GPU tasks, in us, step begin on step begin. strict: error without the "
-      "lags no rule explains. crossed: error of this step's costs in another step's graph. copies: steps in a row until "
+      "start: simulated against measured starts of GPU tasks, in us, step begin on step begin. strict: error without "
+      "the "
+      "lags no rule explains. crossed: error of this step's costs in another step's graph. copies: steps in a row "
+      "until "
       "the period repeats (! it did not).";
   return table.render(style) + "  " + wrap(kColumns, style.width, 2, 2) + "\n";
 }
@@ -45,7 +47,8 @@ std::string_view verdict(std::string_view sentence) { return sentence.substr(0, 
 
 std::string unprofiled_text(const ReplayReport& report) {
   const whatif::Unprofiled& u = report.unprofiled;
-  std::string out = fmt::format("without the profiler: {} ms [{}, {}]", format_ms(u.step), format_ms(u.low), format_ms(u.high));
+  std::string out =
+      fmt::format("without the profiler: {} ms [{}, {}]", format_ms(u.step), format_ms(u.low), format_ms(u.high));
   if (!report.measured) {
     return out + ", from what launches usually cost; --measured-ms X calibrates it";
   }
@@ -112,7 +115,9 @@ void write_members(JsonWriter& json, const ReplayReport& report) {
     json.begin_object().member("step", row.name).member("number", row.number).member("traced_ms", to_ms(row.traced));
     json.member("replayed_ms", to_ms(row.replayed)).member("error_pct", row.error_pct);
     write_ns_as(json, "strict_replayed_ms", row.strict_replayed, kMs);
-    json.member("strict_error_pct", row.strict_error_pct).member("cross_error_pct", row.cross_error_pct).key("cross_step");
+    json.member("strict_error_pct", row.strict_error_pct)
+        .member("cross_error_pct", row.cross_error_pct)
+        .key("cross_step");
     row.cross_step.empty() ? json.null() : json.value(row.cross_step);
     write_ns_as(json, "start_error_p50_us", row.start_error_p50, kUs);
     write_ns_as(json, "start_error_p95_us", row.start_error_p95, kUs);

@@ -53,7 +53,8 @@ void threads(const SummaryInput& in, SummaryReport& report) {
     const std::uint32_t lane = trace.events.lane[e].value;
     ++events[lane];
     if (call && is_sync_call(trace.name(e))) waiting[lane] += end - start;
-    if (call || (kind == EventKind::kOp && !is_range(names[trace.events.name[e]], trace.name(e)))) busy.push_back({lane, start, end});
+    if (call || (kind == EventKind::kOp && !is_range(names[trace.events.name[e]], trace.name(e))))
+      busy.push_back({lane, start, end});
   }
   std::map<std::uint32_t, Ns> covered;
   cover(busy, [&](std::uint32_t lane, Ns time, std::uint64_t) { covered[lane] = time; });

@@ -133,8 +133,8 @@ std::string phases_text(const SummaryReport& report, const TextStyle& style) {
   }
   return fmt::format(
       "\n{}  {}\n", table.render(style),
-      wrap("CPU time is work, without waits; time between operations goes with the operation that follows.", style.width,
-           2, 2));
+      wrap("CPU time is work, without waits; time between operations goes with the operation that follows.",
+           style.width, 2, 2));
 }
 
 std::string layers_text(const SummaryReport& report, const TextStyle& style) {
@@ -160,8 +160,9 @@ std::string layers_text(const SummaryReport& report, const TextStyle& style) {
     std::string text = fmt::format("{} of the GPU's time belongs to a layer, {} to one the trace names.",
                                    format_percent(report.layer_coverage), format_percent(report.named_coverage));
     if (report.named_layers == 0) {
-      text += " Nothing names layers here (no `layer:<name>|<type>` ranges, no nn.Module frames): they are made from "
-              "operations and shapes.";
+      text +=
+          " Nothing names layers here (no `layer:<name>|<type>` ranges, no nn.Module frames): they are made from "
+          "operations and shapes.";
     }
     out += "  " + wrap(text, style.width, 2, 2) + "\n";
   }
@@ -233,10 +234,9 @@ std::string memory_text(const SummaryReport& report, const TextStyle& style) {
 }  // namespace
 
 std::string to_text(const SummaryReport& report, const TextStyle& style) {
-  return headline(report, style) + simulated_text(report, style) + steps_text(report, style) + lanes_text(report, style) +
-         phases_text(report, style) +
-         layers_text(report, style) + ops_text(report, style) + kernels_text(report, style) +
-         memory_text(report, style);
+  return headline(report, style) + simulated_text(report, style) + steps_text(report, style) +
+         lanes_text(report, style) + phases_text(report, style) + layers_text(report, style) + ops_text(report, style) +
+         kernels_text(report, style) + memory_text(report, style);
 }
 
 void write_json(JsonWriter& json, const SummaryReport& report) {

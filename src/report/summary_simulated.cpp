@@ -66,8 +66,8 @@ std::string breakdown_text(const SimulatedStep& s, const TextStyle& style) {
     words.push_back(fmt::format("{} {}", describe(static_cast<graph::DependencyKind>(k)), format_ms(-minus)));
   }
   if (!words.empty()) {
-    const std::string text =
-        fmt::format("The GPU computes nothing for {} ms; it waits for: {}.", format_ms(b.step - b.gpu_busy), join(words));
+    const std::string text = fmt::format("The GPU computes nothing for {} ms; it waits for: {}.",
+                                         format_ms(b.step - b.gpu_busy), join(words));
     out += "  " + wrap(text, style.width, 2, 2) + "\n";
   }
   std::string bounds = fmt::format("With a GPU that costs nothing the step takes {} ms, with such a CPU {} ms",
@@ -77,9 +77,11 @@ std::string breakdown_text(const SimulatedStep& s, const TextStyle& style) {
 }
 
 std::string path_text(const SimulatedStep& s, const TextStyle& style) {
-  TextTable where(
-      {{fmt::format("Critical path ({})", plural(s.path_length, "task")), Align::kLeft}, {"ms"}, {"share"}, {"", Align::kBar}},
-      0);
+  TextTable where({{fmt::format("Critical path ({})", plural(s.path_length, "task")), Align::kLeft},
+                   {"ms"},
+                   {"share"},
+                   {"", Align::kBar}},
+                  0);
   add_rows(where, path_parts(s.breakdown), s.breakdown.step);
   std::string out = "\n" + where.render(style);
   std::vector<std::string> words;
@@ -88,8 +90,9 @@ std::string path_text(const SimulatedStep& s, const TextStyle& style) {
     if (reason.wait > 0) text += fmt::format(" ({} ms)", format_ms(reason.wait));
     words.push_back(std::move(text));
   }
-  out += "  " + wrap(fmt::format("Why its tasks start no earlier, and the time lost in between: {}.", join(words)),
-                     style.width, 2, 2) +
+  out += "  " +
+         wrap(fmt::format("Why its tasks start no earlier, and the time lost in between: {}.", join(words)),
+              style.width, 2, 2) +
          "\n";
 
   TextTable layers({{"Layers on it", Align::kLeft, true}, {"ms"}, {"share"}, {"tasks"}}, 0);
@@ -99,8 +102,8 @@ std::string path_text(const SimulatedStep& s, const TextStyle& style) {
                 format_percent(static_cast<double>(row.time) / static_cast<double>(std::max<Ns>(1, s.breakdown.step))),
                 format_count(row.tasks)});
   }
-  TextTable tasks({{"Longest tasks on it", Align::kLeft, true}, {"kind", Align::kLeft}, {"layer", Align::kLeft, true}, {"ms"}},
-                  0);
+  TextTable tasks(
+      {{"Longest tasks on it", Align::kLeft, true}, {"kind", Align::kLeft}, {"layer", Align::kLeft, true}, {"ms"}}, 0);
   for (std::size_t i = 0; i < std::min(style.top, s.path_tasks.size()); ++i) {
     const SimulatedStep::PathTask& row = s.path_tasks[i];
     const std::string name = row.name.empty() ? "(no operation follows)" : short_kernel_name(row.name);
@@ -127,8 +130,9 @@ std::string simulated_text(const SummaryReport& report, const TextStyle& style) 
   }
   const SimulatedStep& s = *report.simulated;
   const whatif::Unprofiled& u = s.unprofiled;
-  std::string line = fmt::format("replayed {} ms ({:+.2f}%); without the profiler {} ms [{}, {}]", format_ms(s.replayed),
-                                 s.error_pct, format_ms(u.step), format_ms(u.low), format_ms(u.high));
+  std::string line =
+      fmt::format("replayed {} ms ({:+.2f}%); without the profiler {} ms [{}, {}]", format_ms(s.replayed), s.error_pct,
+                  format_ms(u.step), format_ms(u.low), format_ms(u.high));
   if (s.measured) line += fmt::format(", measured {} ms", format_ms(*s.measured));
   if (report.unprofiled_samples_per_s) line += fmt::format(", {:.1f} samples/s", *report.unprofiled_samples_per_s);
   std::string out = wrap(line, style.width, 2, 0) + "\n";
@@ -162,7 +166,11 @@ void write_simulated(JsonWriter& json, const SummaryReport& report) {
   write_parts(json, "critical_path", path_parts(s.breakdown), s.breakdown.step);
   json.key("critical_path_reasons").begin_array();
   for (const SimulatedStep::Reason& row : s.reasons) {
-    json.begin_object().member("reason", row.name).member("count", row.count).member("wait_ms", to_ms(row.wait)).end_object();
+    json.begin_object()
+        .member("reason", row.name)
+        .member("count", row.count)
+        .member("wait_ms", to_ms(row.wait))
+        .end_object();
   }
   json.end_array().key("critical_path_layers").begin_array();
   for (const SimulatedStep::PathLayer& row : s.path_layers) {

@@ -57,7 +57,9 @@ class WorkTables {
   [[nodiscard]] Ns duration(std::uint32_t t) const {
     return in_.own_events ? trace_.events.duration[g_.event[t].index()] : g_.cost[t];
   }
-  [[nodiscard]] bool is_work(std::uint32_t t) const { return g_.kind[t] == TaskKind::kCpu || g_.kind[t] == TaskKind::kCall; }
+  [[nodiscard]] bool is_work(std::uint32_t t) const {
+    return g_.kind[t] == TaskKind::kCpu || g_.kind[t] == TaskKind::kCall;
+  }
 
   void totals() {
     for (const std::uint32_t t : gpu_) {
@@ -179,7 +181,7 @@ class WorkTables {
     }
     for (const std::uint32_t t : gpu_) {
       const StringId op = operation(t);
-      SummaryReport::OpRow& row = op.valid()              ? op_row(op)
+      SummaryReport::OpRow& row = op.valid()             ? op_row(op)
                                   : g_.launch[t].valid() ? call_row(g_.launch[t].index())
                                                          : calls.row(kUnknown, [] { return "(launch not recorded)"; });
       row.gpu_time += duration(t);
@@ -257,7 +259,8 @@ SimulatedStep summarise_simulation(const StepAnalysis& a, std::optional<Ns> meas
     ++out.path_layers[at->second].tasks;
   }
   std::erase_if(out.reasons, [](const auto& r) { return r.count == 0; });
-  std::stable_sort(out.reasons.begin(), out.reasons.end(), [](const auto& x, const auto& y) { return x.count > y.count; });
+  std::stable_sort(out.reasons.begin(), out.reasons.end(),
+                   [](const auto& x, const auto& y) { return x.count > y.count; });
   std::stable_sort(out.path_layers.begin(), out.path_layers.end(),
                    [](const auto& x, const auto& y) { return x.time > y.time; });
   std::stable_sort(longest.begin(), longest.end(), [](const auto& x, const auto& y) { return x.work > y.work; });

@@ -33,7 +33,8 @@ class JsonWriter;
 
 struct ReplayOptions {
   std::optional<std::int64_t> step;  ///< only the step named ProfilerStep#N; default all
-  std::optional<double> measured_ms;  ///< the step without the profiler; default what the recorder stored, else the prior
+  std::optional<double>
+      measured_ms;  ///< the step without the profiler; default what the recorder stored, else the prior
   Progress progress;
 };
 
@@ -74,8 +75,8 @@ struct ReplayReport {
   std::size_t chosen = 0;         ///< index into steps of the median one, which the rest speaks of
 
   whatif::Unprofiled unprofiled;
-  std::optional<Ns> measured;       ///< the real step, where known
-  std::string bottleneck;           ///< of the step as traced
+  std::optional<Ns> measured;  ///< the real step, where known
+  std::string bottleneck;      ///< of the step as traced
   std::string unprofiled_bottleneck;
 
   [[nodiscard]] double mean_abs_error_pct() const;

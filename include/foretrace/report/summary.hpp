@@ -28,8 +28,8 @@ namespace foretrace::report {
 class JsonWriter;
 
 struct SummaryOptions {
-  std::optional<std::int64_t> step;  ///< the number in ProfilerStep#N; default the median step
-  std::optional<double> samples;     ///< samples a step works on, for samples per second; never guessed
+  std::optional<std::int64_t> step;        ///< the number in ProfilerStep#N; default the median step
+  std::optional<double> samples;           ///< samples a step works on, for samples per second; never guessed
   std::optional<double> measured_ms = {};  ///< the step without the profiler; default what the recorder stored
 };
 
@@ -107,9 +107,9 @@ struct SummaryReport {
   std::vector<PhaseRow> phases;
 
   struct LayerRow {
-    std::string name;        ///< "layer1.0.conv1"; "(optimizer)" and the like for work of no layer
-    std::string type;        ///< "Conv2d"; empty for work of no layer
-    bool synthetic = false;  ///< nothing in the trace names it: made from an operation and its shape
+    std::string name;                         ///< "layer1.0.conv1"; "(optimizer)" and the like for work of no layer
+    std::string type;                         ///< "Conv2d"; empty for work of no layer
+    bool synthetic = false;                   ///< nothing in the trace names it: made from an operation and its shape
     Ns forward = 0, backward = 0, other = 0;  ///< GPU time
     Ns cpu_time = 0;
     std::uint64_t gpu_events = 0;
