@@ -210,6 +210,7 @@ std::uint32_t Draft::append(std::uint32_t lane, TaskKind kind, std::string name,
 
 void Draft::depend(std::uint32_t from, std::uint32_t to, Ns lag, DependencyKind kind, std::uint32_t point) {
   structural_ = true;
+  ++changed_;
   dependencies_.push_back({from, to, lag, point, kind});
 }
 
