@@ -1,33 +1,31 @@
 #!/usr/bin/env python3
 """Makes src/hardware/kernels/<device>.csv from measured kernel tables.
 
-    tools/fit_kernels.py TABLES_DIR [-o src/hardware/kernels/H200-SXM.csv]
+    tools/fit_kernels.py data/h200-kernels [-o src/hardware/kernels/H200-SXM.csv]
 
 TABLES_DIR holds CSV files with the columns kind, name, dtype, layout, cold, shape, kernel_us, …, kernels: one row per
 operation and shape, the median time of its kernels, with operands left in L2 (cold 0) or flushed out of it (cold 1). In a
 training step operands are partly in L2: the geometric mean of both is kept. Kernels that the framework records under an
 operation of their own (the product inside softmax's gradient, fills) are taken out.
 
-Only families whose share of the bandwidth depends on the shape in no simple way are kept: norms, softmax, reductions,
-pooling, embedding. The others have formulas (cost_gemm.cpp, cost_conv.cpp, cost_pointwise.cpp).
+Only families whose kernels depend on the shape in no simple way are kept: norms, softmax, pooling, strict fp32
+convolutions. The others have formulas (src/hardware/cost_*.cpp).
 """
 
 import argparse
 import csv
+import gzip
 import math
 import pathlib
 import re
 import sys
 
 KEEP = {
-    "ln_fwd", "ln_bwd", "softmax_fwd", "softmax_fwd_up", "softmax_bwd", "lsm_fwd", "lsm_bwd", "bn_fwd", "bn_bwd", "sum0",
-    "sum_all", "mean_last", "gap", "maxpool", "maxpool_bwd", "avgpool", "avgpool_bwd", "emb_fwd", "emb_bwd", "lsm_nll",
-    "lsm_nll_bwd",
+    "ln_fwd", "ln_bwd", "softmax_fwd", "softmax_fwd_up", "softmax_bwd", "lsm_fwd", "lsm_bwd", "bn_fwd", "bn_bwd", "maxpool",
+    "maxpool_bwd", "avgpool", "avgpool_bwd",
 }  # fmt: skip
-ELSEWHERE = {
-    "softmax_bwd": ["elementwise"], "emb_bwd": ["FillFunctor", "arange"], "lsm_nll_bwd": ["FillFunctor"],
-    "maxpool_bwd": ["FillFunctor"],
-}  # fmt: skip
+STRICT = {"fwd", "dgrad", "wgrad"}  # convolutions, fp32 only
+ELSEWHERE = {"softmax_bwd": ["elementwise"], "maxpool_bwd": ["FillFunctor"]}
 
 
 def own_share(row):
@@ -53,10 +51,11 @@ def main():
     parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("src/hardware/kernels/H200-SXM.csv"))
     args = parser.parse_args()
     times = {}
-    for path in sorted(args.tables.glob("*.csv")):
-        with path.open(newline="") as file:
+    for path in sorted([*args.tables.glob("*.csv"), *args.tables.glob("*.csv.gz")]):
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", newline="") as file:
             for row in csv.DictReader(file):
-                if row.get("name") not in KEEP or "kernel_us" not in row:
+                strict = row.get("kind") == "conv" and row["name"] in STRICT and row["dtype"] == "fp32"
+                if "kernel_us" not in row or not (row["name"] in KEEP or strict):
                     continue
                 key = (row["name"], row["dtype"], row["layout"], row["shape"])
                 times.setdefault(key, []).append(float(row["kernel_us"]) * own_share(row))

@@ -36,7 +36,8 @@ std::vector<ConvPart> conv_parts(std::span<const std::string_view> kernels, bool
   if (last_data == n || first_weight == n) {
     while (boundary < n && first_weight == n && label[boundary] == Family::kReduction) ++boundary;
   }
-  while (boundary > 0 && label[boundary - 1] == Family::kCopy && (last_data == n || boundary - 1 > last_data)) --boundary;
+  while (boundary > 0 && label[boundary - 1] == Family::kCopy && (last_data == n || boundary - 1 > last_data))
+    --boundary;
 
   std::vector<ConvPart> parts(n, ConvPart::kData);
   for (std::size_t i = boundary; i < n; ++i) parts[i] = ConvPart::kWeight;

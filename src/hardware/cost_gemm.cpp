@@ -12,9 +12,23 @@ namespace foretrace::hardware {
 namespace {
 
 // Tiles cuBLAS chooses from, as their kernels' names tell. A library picks the fastest, and so does the model.
-constexpr std::array<std::pair<int, int>, 17> kTiles = {
-    {{256, 128}, {128, 256}, {192, 128}, {128, 192}, {192, 192}, {128, 128}, {256, 64}, {64, 256}, {128, 64},
-     {64, 128}, {96, 64}, {64, 96}, {64, 64}, {64, 32}, {32, 64}, {64, 16}, {16, 64}}};
+constexpr std::array<std::pair<int, int>, 17> kTiles = {{{256, 128},
+                                                         {128, 256},
+                                                         {192, 128},
+                                                         {128, 192},
+                                                         {192, 192},
+                                                         {128, 128},
+                                                         {256, 64},
+                                                         {64, 256},
+                                                         {128, 64},
+                                                         {64, 128},
+                                                         {96, 64},
+                                                         {64, 96},
+                                                         {64, 64},
+                                                         {64, 32},
+                                                         {32, 64},
+                                                         {64, 16},
+                                                         {16, 64}}};
 constexpr std::array<int, 9> kSplits = {1, 2, 3, 4, 6, 8, 12, 16, 32};
 
 }  // namespace

@@ -38,21 +38,29 @@ using Key = std::array<int, 6>;
 Key key_of(const Work& w) {
   const int type = is_half(w.dtype) ? 1 : 0;
   const int wider = w.family == Family::kSoftmax && type == 1 && !is_half(w.out_dtype) ? 1 : 0;
-  const int layout = w.family == Family::kReduction ? (w.access == Access::kContiguous ? 0 : 1) : (w.channels_last ? 1 : 0);
-  return {static_cast<int>(w.family), w.backward ? 1 : 0, type, wider, layout, static_cast<int>(w.arithmetic)};
+  return {static_cast<int>(w.family),    w.backward ? 1 : 0, type, wider, w.channels_last ? 1 : 0,
+          static_cast<int>(w.arithmetic)};
 }
 
 double log_of(std::int64_t v) { return std::log(static_cast<double>(std::max<std::int64_t>(v, 1))); }
 
 Features features_of(const Work& w) {
+  if (w.is_conv()) {
+    return {log_of(w.input[1]) + log_of(w.out_channels), log_of(w.input[2] * w.input[3]),
+            2 * log_of(w.kernel_h * w.kernel_w) + 2 * log_of(w.stride)};
+  }
   if (w.family == Family::kBatchNorm || w.family == Family::kPooling) {
     return {log_of(w.input[0]), log_of(w.input[1]), log_of(w.input[2] * w.input[3])};
   }
-  return {log_of(w.rows), log_of(w.columns), 0};
+  // How long a row is decides the kernel; how many there are only how full the device is.
+  return {0.5 * log_of(w.rows), 1.5 * log_of(w.columns), 0};
 }
 
-// What a kernel that streams at full rate would take. Two microseconds: start, and a second pass over small data.
-double ideal_us(const Work& w, const Device& d) { return 2.0 + stream_us(w.bytes(), d); }
+// What a kernel at full rate would take. Two microseconds: start, and a second pass over small data.
+double ideal_us(const Work& w, const Device& d) {
+  const double compute = w.is_conv() ? w.flops / (d.tflops_fp32 * 1e6) : 0;
+  return 2.0 + std::max(compute, stream_us(w.bytes(), d));
+}
 
 double predict_share(const std::vector<Sample>& samples, const Features& at, std::size_t leave_out) {
   constexpr std::size_t kNearest = 4;
@@ -100,7 +108,25 @@ std::int64_t field(std::string_view shape, std::string_view name) {
 }
 
 // The work a row of the table describes.
+Work conv_work_of(std::string_view kind, std::string_view layout, std::string_view shape) {
+  Work w;
+  w.family = kind == "fwd" ? Family::kConvForward : kind == "dgrad" ? Family::kConvDataGrad : Family::kConvWeightGrad;
+  w.backward = kind != "fwd";
+  w.channels_last = layout == "nhwc";
+  w.input = {field(shape, "n"), field(shape, "c"), field(shape, "h"), field(shape, "w")};
+  w.out_channels = field(shape, "k");
+  w.kernel_h = field(shape, "r");
+  w.kernel_w = field(shape, "s");
+  w.stride = std::max<std::int64_t>(1, field(shape, "stride"));
+  w.groups = std::max<std::int64_t>(1, field(shape, "groups"));
+  w.out_h = (w.input[2] + 2 * field(shape, "pad") - w.kernel_h) / w.stride + 1;
+  w.out_w = (w.input[3] + 2 * field(shape, "pad") - w.kernel_w) / w.stride + 1;
+  refresh(w);
+  return w;
+}
+
 Work work_of(std::string_view kind, std::string_view dtype, std::string_view layout, std::string_view shape) {
+  if (kind == "fwd" || kind == "dgrad" || kind == "wgrad") return conv_work_of(kind, layout, shape);
   Work w;
   w.dtype = w.out_dtype = dtype == "fp16" ? Dtype::kFp16 : dtype == "bf16" ? Dtype::kBf16 : Dtype::kFp32;
   w.channels_last = layout == "nhwc";
@@ -112,11 +138,6 @@ Work work_of(std::string_view kind, std::string_view dtype, std::string_view lay
   w.elements = w.rows * w.columns;
   if (kind.starts_with("ln_")) {
     w.family = Family::kLayerNorm;
-  } else if (kind.starts_with("lsm_nll")) {
-    w.family = Family::kLoss;
-    w.bytes_read = static_cast<double>(w.rows) * (size + 8);
-    w.bytes_written = w.backward ? static_cast<double>(w.rows) * size : 0;
-    return w;
   } else if (kind.starts_with("softmax") || kind.starts_with("lsm_")) {
     w.family = Family::kSoftmax;
     if (kind == "softmax_fwd_up") {
@@ -139,30 +160,6 @@ Work work_of(std::string_view kind, std::string_view dtype, std::string_view lay
       w.bytes_written = w.backward ? large : small;
       return w;
     }
-  } else if (kind.starts_with("emb_")) {
-    w.family = Family::kEmbedding;
-    passes = 2;
-  } else {
-    w.family = Family::kReduction;
-    if (kind == "sum0") {
-      w.access = Access::kStrided;
-      w.elements = field(shape, "n");
-      w.rows = w.columns;
-      w.columns = w.rows > 0 ? w.elements / w.rows : 0;
-    } else if (kind == "gap") {
-      w.channels_last = false;
-      w.columns = field(shape, "h") * field(shape, "w");
-      w.rows = field(shape, "n") * field(shape, "c");
-      w.elements = w.rows * w.columns;
-      if (layout == "nhwc") w.access = Access::kStrided;
-    } else {  // sum_all, mean_last
-      w.elements = field(shape, "n");
-      if (kind == "sum_all") w.columns = w.elements;
-      w.rows = w.columns > 0 ? w.elements / w.columns : 0;
-    }
-    w.bytes_read = static_cast<double>(w.elements) * size;
-    w.bytes_written = static_cast<double>(w.rows) * size;
-    return w;
   }
   w.bytes_read = static_cast<double>(w.elements) * size * (passes - 1);
   if (kind == "softmax_fwd_up") w.bytes_read = static_cast<double>(w.elements) * size;
@@ -201,7 +198,7 @@ const std::map<Key, Pool>& pools() {
         squares += error * error;
       }
       // With a neighbour on each side a shape is closer to the table than a sample is without itself.
-      pool.sigma = std::max(0.06, 0.7 * std::sqrt(squares / static_cast<double>(pool.samples.size())));
+      pool.sigma = std::max(0.08, 0.7 * std::sqrt(squares / static_cast<double>(pool.samples.size())));
     }
     return all;
   }();
@@ -222,14 +219,12 @@ Model measured_model(const Work& w, const Device& d) {
     key[4] = 0;
     it = pools().find(key);
   }
-  if (it == pools().end() && key[2] != 0) {  // embedding tables were measured in fp32 only
-    key[2] = 0;
-    it = pools().find(key);
-  }
   // A family without any measured kernel streams at half the rate, give or take a factor.
   if (it == pools().end()) return {ideal_us(w, d) / 0.5, 0.5};
   constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-  return {ideal_us(w, d) * std::exp(predict_share(it->second.samples, features_of(w), kNone)), it->second.sigma};
+  // Averages come in forms (adaptive, with odd windows) that were not measured.
+  const double sigma = std::max(it->second.sigma, w.arithmetic == Arithmetic::kAverage ? 0.5 : 0.0);
+  return {ideal_us(w, d) * std::exp(predict_share(it->second.samples, features_of(w), kNone)), sigma};
 }
 
 }  // namespace foretrace::hardware

@@ -20,26 +20,29 @@ Model attention_model(const Work& work, const Device& device);
 Model rnn_model(const Work& work, const Device& device);
 /// Element-wise work, copies, casts, optimizers, host copies and fills: bytes or elements, whichever takes longer.
 Model pointwise_model(const Work& work, const Device& device);
-/// Norms, softmax, reductions, pooling, embedding, loss: the share of the bandwidth that measured kernels of like shape reach.
+/// Reductions, embeddings, losses.
+Model rows_model(const Work& work, const Device& device);
+/// Norms, softmax, pooling, strict fp32 convolutions: the share of what the device could do that measured kernels of like shape
+/// reach.
 Model measured_model(const Work& work, const Device& device);
 
 /// How a library's kernels turn a product's size into time.
 struct ProductRates {
-  double launch_us;   ///< start, prologue and epilogue
-  double share;       ///< of the peak rate, for a tile so large that its operands' traffic vanishes
-  double traffic;     ///< tile edge (harmonic mean) at which operand traffic halves the rate
-  double start_k;     ///< steps of k a tile loses to filling its pipeline
-  double round_up;    ///< 0: a part of a wave costs its part (persistent kernels); 1: a whole wave
-  double memory;      ///< share of the peak bandwidth
-  double blend;       ///< exponent that joins arithmetic and traffic: large is the maximum, 1 the sum
-  double split_us;    ///< adding up the parts of a product that was split along k
-  double step_ns;     ///< latency of one step along k: what a product of few tiles waits for
+  double launch_us;  ///< start, prologue and epilogue
+  double share;      ///< of the peak rate, for a tile so large that its operands' traffic vanishes
+  double traffic;    ///< tile edge (harmonic mean) at which operand traffic halves the rate
+  double start_k;    ///< steps of k a tile loses to filling its pipeline
+  double round_up;   ///< 0: a part of a wave costs its part (persistent kernels); 1: a whole wave
+  double memory;     ///< share of the peak bandwidth
+  double blend;      ///< exponent that joins arithmetic and traffic: large is the maximum, 1 the sum
+  double split_us;   ///< adding up the parts of a product that was split along k
+  double step_ns;    ///< latency of one step along k: what a product of few tiles waits for
 };
 
 /// batch x (m x k)(k x n) at `peak_tflops`, moving `bytes`. Grows with m, n, k and batch: the minimum over tiles and splits
 /// of functions that do.
-double product_us(double batch, double m, double n, double k, double bytes, double peak_tflops, const ProductRates& rates,
-                  const Device& device);
+double product_us(double batch, double m, double n, double k, double bytes, double peak_tflops,
+                  const ProductRates& rates, const Device& device);
 /// The rates for an element type, alignment and layout.
 ProductRates half_rates(std::int64_t alignment);
 ProductRates tf32_rates(std::int64_t alignment, bool a_transposed, bool b_transposed);

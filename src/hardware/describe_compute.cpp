@@ -100,8 +100,8 @@ void describe_conv(Work& work, const OpClass& what, std::string_view name, const
   } else if (grad) {
     stride = 4, padding = 5, dilation = 6, groups = 9;
   }
-  const bool transposed =
-      name.find("transpose") != std::string_view::npos || (what.form == Form::kConvGeneric && op.flag(6)) || (grad && op.flag(7));
+  const bool transposed = name.find("transpose") != std::string_view::npos ||
+                          (what.form == Form::kConvGeneric && op.flag(6)) || (grad && op.flag(7));
   work.dtype = work.out_dtype = parse_dtype(op[input].type);
   work.input = four(op[input].shape());
   const std::array<std::int64_t, 4> kernel = four(op[weight].shape());
@@ -145,7 +145,8 @@ void describe_attention(Work& work, const OpClass& what, std::string_view name, 
   const Shape& query = op[q].shape();
   const Shape& key = op[q + 1].shape();
   // The inner flash and memory-efficient operations take batch x sequence x heads x size, all others heads first.
-  const bool sequence_first = name.starts_with("aten::_flash_attention") || name.starts_with("aten::_efficient_attention");
+  const bool sequence_first =
+      name.starts_with("aten::_flash_attention") || name.starts_with("aten::_efficient_attention");
   const std::size_t s = sequence_first ? 1 : 2;
   work.dtype = work.out_dtype = parse_dtype(op[q].type);
   work.batch = query[0];
@@ -158,10 +159,14 @@ void describe_attention(Work& work, const OpClass& what, std::string_view name, 
     std::size_t at;
   };
   static constexpr Flag kCausal[] = {
-      {"aten::_flash_attention_forward", 8},          {"aten::_flash_attention_backward", 11},
-      {"aten::_scaled_dot_product_flash_attention", 4}, {"aten::_scaled_dot_product_flash_attention_backward", 11},
-      {"aten::_cudnn_attention_forward", 10},         {"aten::_cudnn_attention_backward", 14},
-      {"aten::_scaled_dot_product_cudnn_attention", 6}, {"aten::_scaled_dot_product_efficient_attention", 6},
+      {"aten::_flash_attention_forward", 8},
+      {"aten::_flash_attention_backward", 11},
+      {"aten::_scaled_dot_product_flash_attention", 4},
+      {"aten::_scaled_dot_product_flash_attention_backward", 11},
+      {"aten::_cudnn_attention_forward", 10},
+      {"aten::_cudnn_attention_backward", 14},
+      {"aten::_scaled_dot_product_cudnn_attention", 6},
+      {"aten::_scaled_dot_product_efficient_attention", 6},
       {"aten::scaled_dot_product_attention", 5},
   };
   for (const Flag& f : kCausal) {

@@ -44,16 +44,6 @@ Shape broadcast(const Shape& a, const Shape& b) {
   return out;
 }
 
-void read(Work& w, const Argument& a) {
-  w.bytes_read += static_cast<double>(a.bytes());
-  if (parse_dtype(a.type) != w.dtype) w.fixed_read += static_cast<double>(a.bytes());
-}
-
-void write(Work& w, std::int64_t elements, Dtype dtype) {
-  w.bytes_written += static_cast<double>(elements * bytes_of(dtype));
-  if (dtype != w.dtype) w.fixed_written += static_cast<double>(elements * bytes_of(dtype));
-}
-
 // The orders in which tensors of one shape lie in memory, compared.
 struct Walk {
   Order first;
@@ -63,7 +53,8 @@ struct Walk {
 
   void add(const Order& order) {
     strided = strided || !order.dense || (any && order != first);
-    transposed = transposed || (any && !order.dims.empty() && !first.dims.empty() && order.dims.back() != first.dims.back());
+    transposed =
+        transposed || (any && !order.dims.empty() && !first.dims.empty() && order.dims.back() != first.dims.back());
     if (!any) first = order;
     any = true;
   }
@@ -77,7 +68,8 @@ struct Walk {
 Arithmetic arithmetic_of(std::string_view name) {
   const auto has = [&](std::string_view word) { return name.find(word) != std::string_view::npos; };
   if (has("native_dropout_backward")) return Arithmetic::kPlain;
-  if (has("dropout") || has("bernoulli") || has("rand") || has("normal_") || has("uniform")) return Arithmetic::kDropout;
+  if (has("dropout") || has("bernoulli") || has("rand") || has("normal_") || has("uniform"))
+    return Arithmetic::kDropout;
   if (has("gelu") || has("erf") || has("mish")) return Arithmetic::kGelu;
   if (has("silu") || has("sigmoid") || has("softplus")) return Arithmetic::kSilu;
   if (has("max_pool")) return Arithmetic::kMax;
@@ -105,7 +97,9 @@ void elementwise(Work& w, const OpView& op, Form form) {
   if (tensors.empty()) return;
   w.elements = elements_of(out);
   w.dtype = type;
-  w.out_dtype = form == Form::kCompare ? Dtype::kOther : form == Form::kInPlace ? parse_dtype(tensors.front()->type) : type;
+  w.out_dtype = form == Form::kCompare   ? Dtype::kOther
+                : form == Form::kInPlace ? parse_dtype(tensors.front()->type)
+                                         : type;
   if (w.out_dtype != type && form == Form::kInPlace) mixed = true;
   Walk walk;
   for (const Argument* a : tensors) {
@@ -116,9 +110,9 @@ void elementwise(Work& w, const OpView& op, Form form) {
     }
   }
   w.access = walk.access(mixed);
-  for (const Argument* a : tensors) read(w, *a);
-  write(w, w.elements, w.out_dtype);
-  if (form == Form::kDropout) write(w, w.elements, Dtype::kOther);  // the mask, one byte an element
+  for (const Argument* a : tensors) add_read(w, *a);
+  add_written(w, w.elements, w.out_dtype);
+  if (form == Form::kDropout) add_written(w, w.elements, Dtype::kOther);  // the mask, one byte an element
   w.flops = static_cast<double>(w.elements);
 }
 
@@ -151,31 +145,44 @@ void reduction(Work& w, const OpView& op) {
   w.elements = in.elements();
   const std::size_t rank = in.shape().size();
   const bool takes_dims = at + 1 < op.size() && (op[at + 1].type == "ScalarList" || op[at + 1].type == "Scalar");
-  Shape dims = takes_dims ? op.integers(at + 1) : Shape{};
-  std::int64_t columns = 1;
-  bool inner = dims.empty();
+  const Shape dims = takes_dims ? op.integers(at + 1) : Shape{};
+  std::vector<bool> reduced(rank, dims.empty());
   for (std::int64_t d : dims) {
     if (d < 0) d += static_cast<std::int64_t>(rank);
-    if (d < 0 || d >= static_cast<std::int64_t>(rank)) continue;
-    columns *= in.shape()[static_cast<std::size_t>(d)];
-    inner = inner || static_cast<std::size_t>(d) + 1 == rank;
+    if (d >= 0 && d < static_cast<std::int64_t>(rank)) reduced[static_cast<std::size_t>(d)] = true;
   }
-  w.columns = dims.empty() ? w.elements : columns;
+  w.columns = 1;
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (reduced[d]) w.columns *= in.shape()[d];
+  }
   w.rows = w.columns > 0 ? w.elements / w.columns : 0;
-  w.access = inner ? Access::kContiguous : Access::kStrided;
-  read(w, in);
-  write(w, w.rows, w.out_dtype);
+  // In memory order: are the innermost dimensions summed over, others, or both sides of one that is kept?
+  const Order order = order_of(in.shape(), in.strides.empty() ? Shape{} : in.strides.front());
+  bool kept = false;
+  bool both = false;
+  for (std::size_t i = order.dims.size(); i-- > 0;) {
+    if (!reduced[order.dims[i]]) {
+      kept = true;
+    } else if (kept) {
+      both = true;
+    }
+  }
+  const bool inner = order.dims.empty() || reduced[order.dims.back()];
+  w.access = !inner ? Access::kStrided : both ? Access::kTransposed : Access::kContiguous;
+  add_read(w, in);
+  add_written(w, w.rows, w.out_dtype);
   w.flops = static_cast<double>(w.elements);
 }
 
 void normalisation(Work& w, const OpClass& what, std::string_view name, const OpView& op) {
-  const bool grad = what.form == Form::kBatchNormGrad || what.form == Form::kLayerNormGrad || what.form == Form::kSoftmaxGrad;
+  const bool grad =
+      what.form == Form::kBatchNormGrad || what.form == Form::kLayerNormGrad || what.form == Form::kSoftmaxGrad;
   if (!op.tensor(0, 1)) return;
   const Argument& in = op[0];
   w.dtype = w.out_dtype = parse_dtype(in.type);
   w.elements = in.elements();
-  read(w, in);
-  if (grad && op.tensor(1, 1)) read(w, op[1]);
+  add_read(w, in);
+  if (grad && op.tensor(1, 1)) add_read(w, op[1]);
   const Shape& shape = in.shape();
   if (w.family == Family::kBatchNorm) {
     w.rows = shape.size() > 1 ? shape[1] : 1;
@@ -186,7 +193,8 @@ void normalisation(Work& w, const OpClass& what, std::string_view name, const Op
   } else if (w.family == Family::kSoftmax) {
     std::int64_t dim = op.integer(grad ? 2 : 1, -1);
     if (dim < 0) dim += static_cast<std::int64_t>(shape.size());
-    w.columns = dim >= 0 && dim < static_cast<std::int64_t>(shape.size()) ? shape[static_cast<std::size_t>(dim)] : shape.back();
+    w.columns =
+        dim >= 0 && dim < static_cast<std::int64_t>(shape.size()) ? shape[static_cast<std::size_t>(dim)] : shape.back();
     w.rows = w.columns > 0 ? w.elements / w.columns : 0;
     w.access = dim + 1 == static_cast<std::int64_t>(shape.size()) ? Access::kContiguous : Access::kStrided;
     if (!grad && op.flag(2)) w.out_dtype = Dtype::kFp32;
@@ -202,121 +210,21 @@ void normalisation(Work& w, const OpClass& what, std::string_view name, const Op
     w.columns = normalized.empty() ? shape.back() : elements_of(normalized);
     w.rows = w.columns > 0 ? w.elements / w.columns : 0;
   }
-  write(w, w.elements, w.out_dtype);
+  add_written(w, w.elements, w.out_dtype);
   w.flops = static_cast<double>(w.elements) * (grad ? 10 : 6);
 }
 
-void embedding(Work& w, const OpClass& what, const OpView& op) {
-  const std::size_t at = op.first_tensor();
-  if (at == op.size()) return;
-  const Argument& table = op[at];
-  w.dtype = w.out_dtype = parse_dtype(table.type);
-  const std::int64_t row = table.shape().back();
-  if (what.form == Form::kEmbedding && op.tensor(1)) {
-    w.rows = op[1].elements();
-    w.columns = row;
-    w.elements = w.rows * w.columns;
-  } else if (what.form == Form::kEmbeddingGrad && op.tensor(1)) {
-    w.rows = op[1].elements();
-    w.columns = row;
-    w.elements = table.elements();
-  } else {
-    // Index, gather and scatter move as many elements as the smaller side holds: the index's or the values' shape.
-    std::int64_t moved = 0;
-    for (std::size_t i = at + 1; i < op.size(); ++i) {
-      if (op.tensor(i, 1)) moved = std::max(moved, op[i].elements());
-      if (op[i].list()) {
-        for (const Shape& s : op[i].shapes) moved = std::max(moved, elements_of(s));
-      }
-    }
-    w.elements = moved > 0 ? moved : table.elements();
-    w.rows = w.elements / std::max<std::int64_t>(row, 1);
-    w.columns = row;
-  }
-  w.bytes_read = static_cast<double>(w.elements * bytes_of(w.dtype));
-  w.fixed_read = static_cast<double>(w.rows * bytes_of(Dtype::kInt));
-  w.bytes_read += w.fixed_read;
-  write(w, w.elements, w.out_dtype);
-}
-
-void pooling(Work& w, const OpClass& what, std::string_view name, const OpView& op) {
-  const bool grad = what.form == Form::kPoolingGrad;
-  const std::size_t at = grad && op.tensor(1, 2) ? 1 : 0;
-  if (!op.tensor(at, 2)) return;
-  const Shape& in = op[at].shape();
-  w.dtype = w.out_dtype = parse_dtype(op[at].type);
-  w.channels_last = op[at].channels_last();
-  for (std::size_t i = 0; i < 4 && i < in.size(); ++i) w.input[i] = in[i];
-  std::int64_t outputs = 0;
-  if (grad) {
-    outputs = op[0].elements();
-  } else {
-    const Shape sizes = op.integers(1);
-    outputs = in[0] * (in.size() > 1 ? in[1] : 1);
-    if (name.find("adaptive") != std::string_view::npos || name.find("upsample") != std::string_view::npos) {
-      outputs *= sizes.empty() ? 1 : elements_of(sizes);
-    } else {
-      const Shape strides = op.integers(2);
-      const Shape pad = op.integers(3);
-      for (std::size_t d = 2; d < in.size(); ++d) {
-        const auto pick = [&](const Shape& s, std::int64_t otherwise) {
-          return s.empty() ? otherwise : s[std::min(d - 2, s.size() - 1)];
-        };
-        const std::int64_t k = pick(sizes, 1);
-        outputs *= std::max<std::int64_t>(1, (in[d] + 2 * pick(pad, 0) - k) / std::max<std::int64_t>(1, pick(strides, k)) + 1);
-      }
-    }
-  }
-  const bool indices = name.find("with_indices") != std::string_view::npos;
-  w.elements = std::max(op[at].elements(), outputs);
-  const double big = static_cast<double>(op[at].elements() * bytes_of(w.dtype));
-  const double small = static_cast<double>(outputs * bytes_of(w.dtype));
-  const double index = indices ? static_cast<double>(outputs * bytes_of(Dtype::kInt)) : 0;
-  w.bytes_read = grad ? small + index : big;
-  w.bytes_written = grad ? big : small + index;
-  (grad ? w.fixed_read : w.fixed_written) = index;
-  w.flops = static_cast<double>(w.elements);
-}
-
-void loss(Work& w, const OpClass& what, std::string_view name, const OpView& op) {
-  const std::size_t at = what.form == Form::kLossGrad ? 1 : 0;
-  if (!op.tensor(at)) return;
-  const Argument& in = op[at];
-  w.dtype = w.out_dtype = parse_dtype(in.type);
-  w.elements = in.elements();
-  w.columns = in.shape().size() > 1 ? in.shape()[1] : 1;
-  w.rows = w.columns > 0 ? w.elements / w.columns : 0;
-  if (name.find("nll_loss") != std::string_view::npos) {
-    // One element of each row is touched; the gradient's zeros are written by an operation of their own.
-    w.bytes_read = static_cast<double>(w.rows * (bytes_of(w.dtype) + bytes_of(Dtype::kInt)));
-    if (what.form == Form::kLossGrad) w.bytes_written = static_cast<double>(w.rows * bytes_of(w.dtype));
-  } else {
-    w.bytes_read = 2 * static_cast<double>(in.bytes());
-    w.bytes_written = what.form == Form::kLossGrad ? static_cast<double>(in.bytes()) : 0;
-  }
-}
-
-// Lists whose shapes the profiler left out leave everything at zero.
-void foreach(Work& w, std::string_view name, const OpView& op) {
-  bool first = true;
-  const bool fused = name.find("_fused_") != std::string_view::npos;
-  std::size_t lists = 0;
-  for (const Argument& a : op.arguments()) {
-    if (!a.list() || a.shapes.empty()) continue;
-    const double bytes = static_cast<double>(a.elements() * bytes_of(w.dtype));
-    if (first) {
-      w.elements = a.elements();
-      w.tensors = static_cast<std::int64_t>(a.shapes.size());
-    }
-    w.bytes_read += bytes;
-    // A fused optimizer writes parameters and states, not the gradients (the second list).
-    if (first || (fused && lists != 1 && a.elements() == w.elements)) w.bytes_written += bytes;
-    first = false;
-    ++lists;
-  }
-}
-
 }  // namespace
+
+void add_read(Work& w, const Argument& a) {
+  w.bytes_read += static_cast<double>(a.bytes());
+  if (parse_dtype(a.type) != w.dtype) w.fixed_read += static_cast<double>(a.bytes());
+}
+
+void add_written(Work& w, std::int64_t elements, Dtype dtype) {
+  w.bytes_written += static_cast<double>(elements * bytes_of(dtype));
+  if (dtype != w.dtype) w.fixed_written += static_cast<double>(elements * bytes_of(dtype));
+}
 
 Work describe_op(const OpClass& what, std::string_view name, const OpView& op) {
   Work w;
@@ -362,7 +270,7 @@ Work describe_op(const OpClass& what, std::string_view name, const OpView& op) {
         w.dtype = w.out_dtype = parse_dtype(op[at].type);
         w.elements = op[at].elements();
         w.access = op[at].contiguous() ? Access::kContiguous : Access::kStrided;
-        write(w, w.elements, w.out_dtype);
+        add_written(w, w.elements, w.out_dtype);
       }
       break;
     case Form::kCopy:
@@ -374,7 +282,7 @@ Work describe_op(const OpClass& what, std::string_view name, const OpView& op) {
         w.tensors = static_cast<std::int64_t>(op[0].shapes.size());
         w.bytes_read = static_cast<double>(w.elements * bytes_of(w.dtype));
         w.access = Access::kStrided;
-        write(w, w.elements, w.out_dtype);
+        add_written(w, w.elements, w.out_dtype);
       }
       break;
     case Form::kReduction:
@@ -383,21 +291,21 @@ Work describe_op(const OpClass& what, std::string_view name, const OpView& op) {
     case Form::kEmbedding:
     case Form::kEmbeddingGrad:
     case Form::kGather:
-      embedding(w, what, op);
+      describe_embedding(w, what, op);
       break;
     case Form::kPooling:
     case Form::kPoolingGrad:
-      pooling(w, what, name, op);
+      describe_pooling(w, what, name, op);
       break;
     case Form::kLoss:
     case Form::kLossGrad:
-      loss(w, what, name, op);
+      describe_loss(w, what, name, op);
       break;
     case Form::kRnn:
       describe_rnn(w, op);
       break;
     case Form::kForeach:
-      foreach(w, name, op);
+      describe_foreach(w, name, op);
       break;
   }
   return w;

@@ -18,5 +18,13 @@ void describe_gemm(Work& work, const OpClass& what, const OpView& op);
 void describe_conv(Work& work, const OpClass& what, std::string_view name, const OpView& op);
 void describe_attention(Work& work, const OpClass& what, std::string_view name, const OpView& op);
 void describe_rnn(Work& work, const OpView& op);
+void describe_embedding(Work& work, const OpClass& what, const OpView& op);
+void describe_pooling(Work& work, const OpClass& what, std::string_view name, const OpView& op);
+void describe_loss(Work& work, const OpClass& what, std::string_view name, const OpView& op);
+void describe_foreach(Work& work, std::string_view name, const OpView& op);
+
+/// Counts a tensor that is read; one of another type than work.dtype keeps its type when that changes.
+void add_read(Work& work, const Argument& tensor);
+void add_written(Work& work, std::int64_t elements, Dtype dtype);
 
 }  // namespace foretrace::hardware

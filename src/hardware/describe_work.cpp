@@ -25,7 +25,8 @@ double waves_of(const trace::Trace& trace, EventId event) {
     if (d.id == launch->device && d.max_threads_per_sm > 0) threads = d.max_threads_per_sm;
   }
   const double warps = static_cast<double>((launch->block[0] * launch->block[1] * launch->block[2] + 31) / 32);
-  const double active = std::max(1.0, std::round(static_cast<double>(threads) / 32 * launch->occupancy_pct / 100 / warps));
+  const double active =
+      std::max(1.0, std::round(static_cast<double>(threads) / 32 * launch->occupancy_pct / 100 / warps));
   return launch->blocks_per_sm / active;
 }
 
@@ -38,7 +39,8 @@ class Describer {
     g_.work.resize(g_.size(), Graph::kNoWork);
     for (const graph::GraphLane& lane : g_.lanes) {
       if (lane.kind != graph::GraphLaneKind::kGpu) continue;
-      const std::uint32_t part = std::max<std::uint32_t>(1, (lane.end - lane.begin) / std::max<std::uint32_t>(1, g_.copies));
+      const std::uint32_t part =
+          std::max<std::uint32_t>(1, (lane.end - lane.begin) / std::max<std::uint32_t>(1, g_.copies));
       for (std::uint32_t t = lane.begin; t < lane.end; ++t) place(t, (t - lane.begin) / part);
     }
     for (Group& group : groups_) describe(group);
@@ -111,7 +113,9 @@ class Describer {
         seen = dtype_of_kernel(kernel(t));
       }
       tensor_cores = tensor_cores || is_tf32_kernel(kernel(t));
-      if (g_.phase[t] == graph::Phase::kBackward) work.backward = true;
+      // Named operations say themselves whether they are gradients; a forward one may run again in the backward pass.
+      if (g_.phase[t] == graph::Phase::kBackward && (work.family == Family::kGemm || !work.op.valid()))
+        work.backward = true;
       if (g_.phase[t] == graph::Phase::kOptimizer &&
           (work.family == Family::kElementwise || work.family == Family::kReduction)) {
         work.family = Family::kOptimizer;
@@ -175,9 +179,8 @@ class Describer {
       return;
     }
     // Launch order: the call's id orders tasks over all streams.
-    std::stable_sort(group.tasks.begin(), group.tasks.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return g_.launch[a].value < g_.launch[b].value;
-    });
+    std::stable_sort(group.tasks.begin(), group.tasks.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return g_.launch[a].value < g_.launch[b].value; });
     std::vector<std::string_view> names;
     names.reserve(group.tasks.size());
     for (const std::uint32_t t : group.tasks) names.push_back(kernel(t));
@@ -230,6 +233,8 @@ class Describer {
 
 }  // namespace
 
-std::vector<Work> describe_work(const trace::Trace& trace, graph::Graph& graph) { return Describer(trace, graph).run(); }
+std::vector<Work> describe_work(const trace::Trace& trace, graph::Graph& graph) {
+  return Describer(trace, graph).run();
+}
 
 }  // namespace foretrace::hardware

@@ -1,9 +1,10 @@
 // Device files: the only place that parses TOML.
 
 #define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
+#include "foretrace/hardware/device.hpp"
 
 #include <fmt/format.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cctype>
@@ -15,7 +16,6 @@
 #include <utility>
 
 #include "base/suggest.hpp"
-#include "foretrace/hardware/device.hpp"
 
 namespace foretrace::hardware {
 
@@ -24,7 +24,8 @@ std::span<const std::pair<std::string_view, std::string_view>> device_files();  
 namespace {
 
 tl::unexpected<Error> bad_file(const std::string& file, std::string message, std::string hint = {}) {
-  return tl::unexpected<Error>(Error{ErrorCode::kUnreadable, std::move(message), file, Error::kNoOffset, std::move(hint)});
+  return tl::unexpected<Error>(
+      Error{ErrorCode::kUnreadable, std::move(message), file, Error::kNoOffset, std::move(hint)});
 }
 
 double pcie_gbs_of(std::int64_t generation) {
@@ -44,7 +45,8 @@ double pcie_gbs_of(std::int64_t generation) {
 
 std::string lower(std::string_view text) {
   std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return out;
 }
 
@@ -85,9 +87,7 @@ Result<Device> parse_device(std::string_view text, std::string name, const std::
   const toml::table& t = parsed.table();
   Device d;
   d.name = std::move(name);
-  const auto number = [&](std::string_view table, std::string_view key) {
-    return t[table][key].value_or(0.0);
-  };
+  const auto number = [&](std::string_view table, std::string_view key) { return t[table][key].value_or(0.0); };
   if (const toml::array* names = t["driver_names"].as_array()) {
     for (const toml::node& n : *names) {
       if (const auto text_value = n.value<std::string>()) d.driver_names.push_back(*text_value);
@@ -227,10 +227,10 @@ Result<DeviceMatch> device_of(const trace::Trace& trace) {
   double nearest = 0.25;  // beyond a quarter off, the file's rates say little about this GPU
   for (const Device& d : devices()) {
     if (d.compute_major != p.compute_major || d.compute_minor != p.compute_minor || p.sm_count <= 0) continue;
-    const double off = std::abs(std::log(static_cast<double>(p.sm_count) / d.sm_count)) +
-                       (p.total_memory_bytes > 0
-                            ? std::abs(std::log(static_cast<double>(p.total_memory_bytes) / 1e9 / d.memory_gb))
-                            : 0.0);
+    const double off =
+        std::abs(std::log(static_cast<double>(p.sm_count) / d.sm_count)) +
+        (p.total_memory_bytes > 0 ? std::abs(std::log(static_cast<double>(p.total_memory_bytes) / 1e9 / d.memory_gb))
+                                  : 0.0);
     if (off < nearest) {
       nearest = off;
       best = &d;

@@ -5,7 +5,8 @@
 namespace foretrace::hardware {
 
 std::string_view to_string(Dtype dtype) {
-  static constexpr std::array<std::string_view, kDtypes> kNames = {"fp32", "tf32", "fp16", "bf16", "fp64", "int", "other"};
+  static constexpr std::array<std::string_view, kDtypes> kNames = {"fp32", "tf32", "fp16", "bf16",
+                                                                   "fp64", "int",  "other"};
   return kNames[static_cast<std::size_t>(dtype)];
 }
 
@@ -31,8 +32,8 @@ Dtype parse_dtype(std::string_view text) {
   if (text == "c10::Half" || text == "half" || text == "float16" || text == "Half") return Dtype::kFp16;
   if (text == "c10::BFloat16" || text == "bfloat16" || text == "BFloat16") return Dtype::kBf16;
   if (text == "double" || text == "float64" || text == "Double") return Dtype::kFp64;
-  if (text == "long int" || text == "int" || text == "long" || text == "short int" || text == "short" || text == "Int" ||
-      text == "Long") {
+  if (text == "long int" || text == "int" || text == "long" || text == "short int" || text == "short" ||
+      text == "Int" || text == "Long") {
     return Dtype::kInt;
   }
   return Dtype::kOther;

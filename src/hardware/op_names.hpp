@@ -9,41 +9,41 @@ namespace foretrace::hardware {
 
 /// How an operation's arguments are to be read; several operations share one signature.
 enum class Form : std::uint8_t {
-  kNone,            ///< family only
-  kMm,              ///< (a, b)
-  kAddmm,           ///< (bias, a, b)
-  kBmm,             ///< (a, b), batched
-  kBaddbmm,         ///< (bias, a, b), batched
-  kLinear,          ///< (input, weight, bias)
-  kConvCudnn,       ///< (input, weight, padding, stride, dilation, groups, …)
-  kConvGeneric,     ///< (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, …)
-  kConvDepthwise,   ///< (input, weight, kernel_size, bias, stride, padding, dilation)
-  kConvBackward,    ///< (grad, input, weight, bias_sizes, stride, …, groups at 9, output_mask at 10)
-  kAttention,       ///< (query, key, value, …)
-  kAttentionGrad,   ///< (grad, query, key, value, …)
-  kBatchNorm,       ///< (input, weight, …)
-  kBatchNormGrad,   ///< (input, grad, weight, …) in either order
-  kLayerNorm,       ///< (input, normalized_shape, …)
-  kLayerNormGrad,   ///< (grad, input, normalized_shape, …)
-  kSoftmax,         ///< (input, dim, …)
-  kSoftmaxGrad,     ///< (grad, output, dim, …)
-  kElementwise,     ///< reads every tensor argument, writes one
-  kInPlace,         ///< reads every tensor argument, writes the first
-  kCompare,         ///< writes bool
-  kFill,            ///< writes the first
-  kCopy,            ///< (destination, source)
-  kCat,             ///< (tensors, dim)
-  kDropout,         ///< writes output and mask
-  kReduction,       ///< (input, dims, keepdim, …)
-  kEmbedding,       ///< (weight, indices)
-  kEmbeddingGrad,   ///< (grad, indices, rows, …)
-  kGather,          ///< reads and writes as many as the index (or the output)
-  kPooling,         ///< (input, kernel, stride, …)
-  kPoolingGrad,     ///< (grad, input, …)
-  kLoss,            ///< (input, target, …)
-  kLossGrad,        ///< (grad, input, target, …)
-  kRnn,             ///< (input, weights, …)
-  kForeach,         ///< tensor lists, each read; the first written
+  kNone,           ///< family only
+  kMm,             ///< (a, b)
+  kAddmm,          ///< (bias, a, b)
+  kBmm,            ///< (a, b), batched
+  kBaddbmm,        ///< (bias, a, b), batched
+  kLinear,         ///< (input, weight, bias)
+  kConvCudnn,      ///< (input, weight, padding, stride, dilation, groups, …)
+  kConvGeneric,    ///< (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, …)
+  kConvDepthwise,  ///< (input, weight, kernel_size, bias, stride, padding, dilation)
+  kConvBackward,   ///< (grad, input, weight, bias_sizes, stride, …, groups at 9, output_mask at 10)
+  kAttention,      ///< (query, key, value, …)
+  kAttentionGrad,  ///< (grad, query, key, value, …)
+  kBatchNorm,      ///< (input, weight, …)
+  kBatchNormGrad,  ///< (input, grad, weight, …) in either order
+  kLayerNorm,      ///< (input, normalized_shape, …)
+  kLayerNormGrad,  ///< (grad, input, normalized_shape, …)
+  kSoftmax,        ///< (input, dim, …)
+  kSoftmaxGrad,    ///< (grad, output, dim, …)
+  kElementwise,    ///< reads every tensor argument, writes one
+  kInPlace,        ///< reads every tensor argument, writes the first
+  kCompare,        ///< writes bool
+  kFill,           ///< writes the first
+  kCopy,           ///< (destination, source)
+  kCat,            ///< (tensors, dim)
+  kDropout,        ///< writes output and mask
+  kReduction,      ///< (input, dims, keepdim, …)
+  kEmbedding,      ///< (weight, indices)
+  kEmbeddingGrad,  ///< (grad, indices, rows, …)
+  kGather,         ///< reads and writes as many as the index (or the output)
+  kPooling,        ///< (input, kernel, stride, …)
+  kPoolingGrad,    ///< (grad, input, …)
+  kLoss,           ///< (input, target, …)
+  kLossGrad,       ///< (grad, input, target, …)
+  kRnn,            ///< (input, weights, …)
+  kForeach,        ///< tensor lists, each read; the first written
 };
 
 struct OpClass {

@@ -62,10 +62,26 @@ std::int64_t element_bytes(std::string_view type) {
     std::int64_t bytes;
   };
   static constexpr Entry kTypes[] = {
-      {"float", 4},         {"c10::Half", 2}, {"c10::BFloat16", 2},   {"double", 8},      {"long int", 8},  {"long", 8},
-      {"int", 4},           {"bool", 1},      {"unsigned char", 1},   {"signed char", 1}, {"char", 1},      {"short int", 2},
-      {"short", 2},         {"half", 2},      {"c10::complex<float>", 8}, {"c10::complex<double>", 16},
-      {"c10::Float8_e4m3fn", 1}, {"c10::Float8_e5m2", 1}, {"unsigned int", 4}, {"unsigned long", 8},
+      {"float", 4},
+      {"c10::Half", 2},
+      {"c10::BFloat16", 2},
+      {"double", 8},
+      {"long int", 8},
+      {"long", 8},
+      {"int", 4},
+      {"bool", 1},
+      {"unsigned char", 1},
+      {"signed char", 1},
+      {"char", 1},
+      {"short int", 2},
+      {"short", 2},
+      {"half", 2},
+      {"c10::complex<float>", 8},
+      {"c10::complex<double>", 16},
+      {"c10::Float8_e4m3fn", 1},
+      {"c10::Float8_e5m2", 1},
+      {"unsigned int", 4},
+      {"unsigned long", 8},
       {"unsigned short", 2},
   };
   for (const Entry& e : kTypes) {
@@ -105,7 +121,8 @@ Order order_of(const Shape& shape, const Shape& strides) {
     if (shape[d] != 1) order.dims.push_back(d);
   }
   if (strides.size() != shape.size()) return order;
-  std::stable_sort(order.dims.begin(), order.dims.end(), [&](std::size_t a, std::size_t b) { return strides[a] > strides[b]; });
+  std::stable_sort(order.dims.begin(), order.dims.end(),
+                   [&](std::size_t a, std::size_t b) { return strides[a] > strides[b]; });
   std::int64_t expected = 1;
   for (std::size_t i = order.dims.size(); i-- > 0;) {
     order.dense = order.dense && strides[order.dims[i]] == expected;

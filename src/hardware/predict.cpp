@@ -27,6 +27,10 @@ Model model(const Work& w, const Device& d) {
     case Family::kOptimizer:
     case Family::kMemory:
       return pointwise_model(w, d);
+    case Family::kReduction:
+    case Family::kEmbedding:
+    case Family::kLoss:
+      return rows_model(w, d);
     default:
       return measured_model(w, d);
   }
@@ -42,15 +46,17 @@ bool kernel_stays(const Work& was, const Work& becomes) {
 }
 
 bool same_device(const Device& a, const Device& b) {
-  return a.name == b.name && a.sm_count == b.sm_count && a.bandwidth_gbs == b.bandwidth_gbs && a.tflops_fp32 == b.tflops_fp32;
+  return a.name == b.name && a.sm_count == b.sm_count && a.bandwidth_gbs == b.bandwidth_gbs &&
+         a.tflops_fp32 == b.tflops_fp32;
 }
 
 bool same_work(const Work& a, const Work& b) {
   return a.family == b.family && a.dtype == b.dtype && a.out_dtype == b.out_dtype && a.access == b.access &&
-         a.flops == b.flops && a.bytes_read == b.bytes_read && a.bytes_written == b.bytes_written && a.batch == b.batch &&
-         a.m == b.m && a.n == b.n && a.k == b.k && a.input == b.input && a.channels_last == b.channels_last &&
-         a.rows == b.rows && a.columns == b.columns && a.elements == b.elements && a.tensors == b.tensors &&
-         a.steps == b.steps && a.hidden == b.hidden && a.queries == b.queries && a.keys == b.keys && a.backward == b.backward;
+         a.flops == b.flops && a.bytes_read == b.bytes_read && a.bytes_written == b.bytes_written &&
+         a.batch == b.batch && a.m == b.m && a.n == b.n && a.k == b.k && a.input == b.input &&
+         a.channels_last == b.channels_last && a.rows == b.rows && a.columns == b.columns && a.elements == b.elements &&
+         a.tensors == b.tensors && a.steps == b.steps && a.hidden == b.hidden && a.queries == b.queries &&
+         a.keys == b.keys && a.backward == b.backward;
 }
 
 }  // namespace
@@ -104,7 +110,7 @@ Cost rescale(double measured_ns, const Work& was, const Device& from, const Work
   // Without shapes nothing is known but the family: bandwidth and rates still scale it between devices.
   if (was.family == becomes.family && was.dtype == becomes.dtype && was.family != Family::kCommunication) {
     const double ratio = is_product(was) ? from.tflops(was.dtype) / std::max(1e-9, to.tflops(was.dtype))
-                                  : from.streaming_gbs() / std::max(1e-9, to.streaming_gbs());
+                                         : from.streaming_gbs() / std::max(1e-9, to.streaming_gbs());
     cost.ns = measured_ns * (same_device(from, to) ? 1.0 : ratio);
     cost.sigma = same_device(from, to) ? 0.1 : 0.3;
     cost.origin = graph::Origin::kScaled;

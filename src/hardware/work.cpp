@@ -7,14 +7,17 @@ namespace foretrace::hardware {
 
 std::string_view to_string(Family family) {
   static constexpr std::array<std::string_view, kFamilies> kNames = {
-      "gemm",      "conv forward", "conv data grad", "conv weight grad", "attention", "batch norm", "layer norm",
-      "softmax",   "elementwise",  "reduction",      "copy",             "optimizer", "embedding",  "pooling",
-      "loss",      "rnn",          "communication",  "memory",           "other"};
+      "gemm",          "conv forward", "conv data grad", "conv weight grad",
+      "attention",     "batch norm",   "layer norm",     "softmax",
+      "elementwise",   "reduction",    "copy",           "optimizer",
+      "embedding",     "pooling",      "loss",           "rnn",
+      "communication", "memory",       "other"};
   return kNames[static_cast<std::size_t>(family)];
 }
 
 std::string_view to_string(Access access) {
-  static constexpr std::array<std::string_view, 5> kNames = {"contiguous", "mixed", "strided", "mixed strided", "transposed"};
+  static constexpr std::array<std::string_view, 5> kNames = {"contiguous", "mixed", "strided", "mixed strided",
+                                                             "transposed"};
   return kNames[static_cast<std::size_t>(access)];
 }
 
@@ -37,12 +40,12 @@ void refresh(Work& w) {
     w.bytes_written = b * m * n * out;
     w.elements = w.batch * w.m * w.n;
   } else if (w.is_conv()) {
-    const double x = static_cast<double>(w.input[0]) * static_cast<double>(w.input[1]) * static_cast<double>(w.input[2]) *
-                     static_cast<double>(w.input[3]);
+    const double x = static_cast<double>(w.input[0]) * static_cast<double>(w.input[1]) *
+                     static_cast<double>(w.input[2]) * static_cast<double>(w.input[3]);
     const double taps = static_cast<double>(w.kernel_h) * static_cast<double>(w.kernel_w);
     const double depth = static_cast<double>(w.input[1]) / static_cast<double>(w.groups);
-    const double y = static_cast<double>(w.input[0]) * static_cast<double>(w.out_channels) * static_cast<double>(w.out_h) *
-                     static_cast<double>(w.out_w);
+    const double y = static_cast<double>(w.input[0]) * static_cast<double>(w.out_channels) *
+                     static_cast<double>(w.out_h) * static_cast<double>(w.out_w);
     const double weights = static_cast<double>(w.out_channels) * depth * taps;
     w.flops = 2 * y * depth * taps;
     const bool data = w.family == Family::kConvDataGrad;
@@ -52,7 +55,8 @@ void refresh(Work& w) {
     w.elements = static_cast<std::int64_t>(data ? x : filter ? weights : y);
   } else if (w.family == Family::kAttention) {
     const double heads = static_cast<double>(w.batch * w.heads);
-    const double q = static_cast<double>(w.queries), s = static_cast<double>(w.keys), d = static_cast<double>(w.head_size);
+    const double q = static_cast<double>(w.queries), s = static_cast<double>(w.keys),
+                 d = static_cast<double>(w.head_size);
     // Two products forward; five backward, one of which recomputes the scores.
     w.flops = heads * 4 * q * s * d * (w.causal ? 0.5 : 1.0) * (w.backward ? 2.5 : 1.0);
     const double row = heads * q * d * in;
@@ -82,8 +86,8 @@ Work gemm_work(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t 
   return w;
 }
 
-Work attention_work(std::int64_t batch, std::int64_t heads, std::int64_t queries, std::int64_t keys, std::int64_t head_size,
-                    Dtype dtype, bool backward, bool causal, bool dropout) {
+Work attention_work(std::int64_t batch, std::int64_t heads, std::int64_t queries, std::int64_t keys,
+                    std::int64_t head_size, Dtype dtype, bool backward, bool causal, bool dropout) {
   Work w;
   w.family = Family::kAttention;
   w.dtype = w.out_dtype = dtype;

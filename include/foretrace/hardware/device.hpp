@@ -22,25 +22,26 @@ std::int64_t bytes_of(Dtype dtype);
 Dtype parse_dtype(std::string_view text);
 
 struct Device {
-  std::string name;                 ///< file stem, "H200-SXM"
-  std::string full_name;            ///< as the driver reports it, "NVIDIA H200"
+  std::string name;                       ///< file stem, "H200-SXM"
+  std::string full_name;                  ///< as the driver reports it, "NVIDIA H200"
   std::vector<std::string> driver_names;  ///< all spellings drivers use, full_name first
-  std::string vendor;               ///< "nvidia", "amd"
+  std::string vendor;                     ///< "nvidia", "amd"
   int compute_major = 0, compute_minor = 0;
   int sm_count = 0;
-  double clock_mhz = 0;             ///< boost
+  double clock_mhz = 0;  ///< boost
   int threads_per_sm = 0, blocks_per_sm = 0, registers_per_sm = 0;
   double shared_kb_per_sm = 0;
   double memory_gb = 0;
-  double bandwidth_gbs = 0;         ///< peak, GB/s
-  double achievable_bandwidth = 0;  ///< fraction of peak a streaming kernel reaches; kAchievable where nobody measured it
+  double bandwidth_gbs = 0;  ///< peak, GB/s
+  double achievable_bandwidth =
+      0;  ///< fraction of peak a streaming kernel reaches; kAchievable where nobody measured it
   double l2_mb = 0;
-  double tflops_fp32 = 0;           ///< CUDA cores
-  double tflops_tf32 = 0;           ///< dense tensor-core rates, fp32 accumulation; 0: none
+  double tflops_fp32 = 0;  ///< CUDA cores
+  double tflops_tf32 = 0;  ///< dense tensor-core rates, fp32 accumulation; 0: none
   double tflops_fp16 = 0;
   double tflops_bf16 = 0;
-  double pcie_gbs = 0;              ///< pinned host copies, one direction
-  double nvlink_gbs = 0;            ///< both directions together
+  double pcie_gbs = 0;    ///< pinned host copies, one direction
+  double nvlink_gbs = 0;  ///< both directions together
   double power_w = 0;
   double usd_per_hour = 0;
   std::string price_source;

@@ -23,24 +23,24 @@
 namespace foretrace::hardware {
 
 enum class Family : std::uint8_t {
-  kGemm,          ///< mm, addmm, bmm, linear
+  kGemm,  ///< mm, addmm, bmm, linear
   kConvForward,
   kConvDataGrad,
   kConvWeightGrad,
-  kAttention,     ///< fused attention
+  kAttention,  ///< fused attention
   kBatchNorm,
-  kLayerNorm,     ///< layer, group, RMS norm in one kernel
+  kLayerNorm,  ///< layer, group, RMS norm in one kernel
   kSoftmax,
   kElementwise,
   kReduction,
-  kCopy,          ///< copies, casts, permutations
+  kCopy,  ///< copies, casts, permutations
   kOptimizer,
-  kEmbedding,     ///< embedding, index, gather, scatter
+  kEmbedding,  ///< embedding, index, gather, scatter
   kPooling,
   kLoss,
   kRnn,
   kCommunication,
-  kMemory,        ///< memcpy, memset
+  kMemory,  ///< memcpy, memset
   kOther,
 };
 inline constexpr std::size_t kFamilies = 19;
@@ -59,28 +59,29 @@ std::string_view to_string(Access access);
 /// What kind of arithmetic, where kernels of one family differ by it.
 enum class Arithmetic : std::uint8_t {
   kPlain,
-  kFill,       ///< writes only
-  kGelu,       ///< error function or tanh per element
-  kSilu,       ///< one exponential per element
-  kDropout,    ///< random numbers
-  kMax,        ///< pooling by maximum, with indices
-  kAverage,    ///< pooling by mean
+  kFill,     ///< writes only
+  kGelu,     ///< error function or tanh per element
+  kSilu,     ///< one exponential per element
+  kDropout,  ///< random numbers
+  kMax,      ///< pooling by maximum, with indices
+  kAverage,  ///< pooling by mean
 };
 
 /// One operation's GPU work (all kernels of one framework operation share it). Sizes in elements unless named otherwise.
 /// 0 and empty mean "not known" (traces without shapes): such rows have a family, and predict() does not know them.
 struct Work {
   Family family = Family::kOther;
-  Dtype dtype = Dtype::kFp32;           ///< of the arithmetic's inputs
-  Dtype out_dtype = Dtype::kFp32;       ///< of what is written
+  Dtype dtype = Dtype::kFp32;      ///< of the arithmetic's inputs
+  Dtype out_dtype = Dtype::kFp32;  ///< of what is written
   bool backward = false;
   Access access = Access::kContiguous;
   Arithmetic arithmetic = Arithmetic::kPlain;
-  double flops = 0;                     ///< multiply-adds count two
+  double flops = 0;  ///< multiply-adds count two
   double bytes_read = 0, bytes_written = 0;
-  double fixed_read = 0, fixed_written = 0;  ///< of those, bytes that keep their type when `dtype` changes (indices, masks)
-  std::int64_t batch = 1, m = 0, n = 0, k = 0;                  ///< GEMM
-  bool weight_grad = false;             ///< GEMM that sums over the samples: its k grows with the batch
+  double fixed_read = 0,
+         fixed_written = 0;  ///< of those, bytes that keep their type when `dtype` changes (indices, masks)
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;      ///< GEMM
+  bool weight_grad = false;                         ///< GEMM that sums over the samples: its k grows with the batch
   bool a_transposed = false, b_transposed = false;  ///< GEMM operands whose rows (a: m, b: k) are contiguous in memory
   // Convolution: input N C H W, output channels O, kernel R S, stride, groups, output P Q. Batch norm and pooling use input.
   std::array<std::int64_t, 4> input{};
@@ -93,13 +94,13 @@ struct Work {
   std::int64_t rows = 0, columns = 0;
   // RNN: `batch` sequences of `steps`, `k` inputs, `hidden` units, `layers` x `directions`; gates from the cell type.
   std::int64_t steps = 0, hidden = 0, layers = 0, directions = 1, gates = 1;
-  std::int64_t elements = 0;            ///< of the main tensor (output of element-wise, input of reductions)
-  std::int64_t tensors = 1;             ///< tensors one operation works on (foreach and fused optimizers, cat)
-  StringId op;                          ///< trace string: "aten::addmm"; empty for GPU tasks without an operation
+  std::int64_t elements = 0;              ///< of the main tensor (output of element-wise, input of reductions)
+  std::int64_t tensors = 1;               ///< tensors one operation works on (foreach and fused optimizers, cat)
+  StringId op;                            ///< trace string: "aten::addmm"; empty for GPU tasks without an operation
   std::uint32_t op_event = 0xFFFF'FFFFu;  ///< the operation that launched it
-  double waves = 0;                     ///< waves of blocks of its longest kernel; 0 when the trace does not tell
-  std::uint32_t kernels = 0;            ///< GPU tasks that share this row
-  bool host = false;                    ///< a copy from or to the host's memory
+  double waves = 0;                       ///< waves of blocks of its longest kernel; 0 when the trace does not tell
+  std::uint32_t kernels = 0;              ///< GPU tasks that share this row
+  bool host = false;                      ///< a copy from or to the host's memory
 
   [[nodiscard]] double bytes() const { return bytes_read + bytes_written; }
   /// Largest power of two that divides every dimension a GEMM's kernel loads or stores along: 8 half-precision elements are
@@ -116,8 +117,8 @@ std::vector<Work> describe_work(const trace::Trace& trace, graph::Graph& graph);
 /// batch x (m x k) * (k x n).
 Work gemm_work(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, Dtype dtype);
 /// Fused attention; the scores never reach memory.
-Work attention_work(std::int64_t batch, std::int64_t heads, std::int64_t queries, std::int64_t keys, std::int64_t head_size,
-                    Dtype dtype, bool backward, bool causal = false, bool dropout = false);
+Work attention_work(std::int64_t batch, std::int64_t heads, std::int64_t queries, std::int64_t keys,
+                    std::int64_t head_size, Dtype dtype, bool backward, bool causal = false, bool dropout = false);
 /// A cast of `elements` from one element type to another.
 Work cast_work(std::int64_t elements, Dtype from, Dtype to);
 /// An element-wise kernel that reads `inputs` tensors of `elements` and writes `outputs`, all of one type.
@@ -144,8 +145,8 @@ void refresh(Work& work);
 struct Cost {
   double ns = 0;
   graph::Origin origin = graph::Origin::kAnalytic;
-  double sigma = 0.1;   ///< of log time: error of this family's model
-  bool known = false;   ///< false: outside what the models cover; do not use
+  double sigma = 0.1;  ///< of log time: error of this family's model
+  bool known = false;  ///< false: outside what the models cover; do not use
 };
 
 /// Absolute model: from tables and hardware figures. Whole operation, all its kernels.

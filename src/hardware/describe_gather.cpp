@@ -1,0 +1,120 @@
+// Embeddings, pooling, losses and lists of tensors: what they read and write.
+
+#include <algorithm>
+
+#include "hardware/describe_op.hpp"
+
+namespace foretrace::hardware {
+
+void describe_embedding(Work& w, const OpClass& what, const OpView& op) {
+  const std::size_t at = op.first_tensor();
+  if (at == op.size()) return;
+  const Argument& table = op[at];
+  w.dtype = w.out_dtype = parse_dtype(table.type);
+  const std::int64_t row = table.shape().back();
+  if (what.form == Form::kEmbedding && op.tensor(1)) {
+    w.rows = op[1].elements();
+    w.columns = row;
+    w.elements = w.rows * w.columns;
+  } else if (what.form == Form::kEmbeddingGrad && op.tensor(1)) {
+    w.rows = op[1].elements();
+    w.columns = row;
+    w.elements = table.elements();
+  } else {
+    // Index, gather and scatter move as many elements as the smaller side holds: the index's or the values' shape.
+    std::int64_t moved = 0;
+    for (std::size_t i = at + 1; i < op.size(); ++i) {
+      if (op.tensor(i, 1)) moved = std::max(moved, op[i].elements());
+      if (op[i].list()) {
+        for (const Shape& s : op[i].shapes) moved = std::max(moved, elements_of(s));
+      }
+    }
+    w.elements = moved > 0 ? moved : table.elements();
+    w.rows = w.elements / std::max<std::int64_t>(row, 1);
+    w.columns = row;
+  }
+  w.bytes_read = static_cast<double>(w.elements * bytes_of(w.dtype));
+  w.fixed_read = static_cast<double>(w.rows * bytes_of(Dtype::kInt));
+  w.bytes_read += w.fixed_read;
+  add_written(w, w.elements, w.out_dtype);
+}
+
+void describe_pooling(Work& w, const OpClass& what, std::string_view name, const OpView& op) {
+  const bool grad = what.form == Form::kPoolingGrad;
+  const std::size_t at = grad && op.tensor(1, 2) ? 1 : 0;
+  if (!op.tensor(at, 2)) return;
+  const Shape& in = op[at].shape();
+  w.dtype = w.out_dtype = parse_dtype(op[at].type);
+  w.channels_last = op[at].channels_last();
+  for (std::size_t i = 0; i < 4 && i < in.size(); ++i) w.input[i] = in[i];
+  std::int64_t outputs = 0;
+  if (grad) {
+    outputs = op[0].elements();
+  } else {
+    const Shape sizes = op.integers(1);
+    outputs = in[0] * (in.size() > 1 ? in[1] : 1);
+    if (name.find("adaptive") != std::string_view::npos || name.find("upsample") != std::string_view::npos) {
+      outputs *= sizes.empty() ? 1 : elements_of(sizes);
+    } else {
+      const Shape strides = op.integers(2);
+      const Shape pad = op.integers(3);
+      for (std::size_t d = 2; d < in.size(); ++d) {
+        const auto pick = [&](const Shape& s, std::int64_t otherwise) {
+          return s.empty() ? otherwise : s[std::min(d - 2, s.size() - 1)];
+        };
+        const std::int64_t k = pick(sizes, 1);
+        outputs *=
+            std::max<std::int64_t>(1, (in[d] + 2 * pick(pad, 0) - k) / std::max<std::int64_t>(1, pick(strides, k)) + 1);
+      }
+    }
+  }
+  const bool indices = name.find("with_indices") != std::string_view::npos;
+  w.elements = std::max(op[at].elements(), outputs);
+  const double big = static_cast<double>(op[at].elements() * bytes_of(w.dtype));
+  const double small = static_cast<double>(outputs * bytes_of(w.dtype));
+  const double index = indices ? static_cast<double>(outputs * bytes_of(Dtype::kInt)) : 0;
+  w.bytes_read = grad ? small + index : big;
+  w.bytes_written = grad ? big : small + index;
+  (grad ? w.fixed_read : w.fixed_written) = index;
+  w.flops = static_cast<double>(w.elements);
+}
+
+void describe_loss(Work& w, const OpClass& what, std::string_view name, const OpView& op) {
+  const std::size_t at = what.form == Form::kLossGrad ? 1 : 0;
+  if (!op.tensor(at)) return;
+  const Argument& in = op[at];
+  w.dtype = w.out_dtype = parse_dtype(in.type);
+  w.elements = in.elements();
+  w.columns = in.shape().size() > 1 ? in.shape()[1] : 1;
+  w.rows = w.columns > 0 ? w.elements / w.columns : 0;
+  if (name.find("nll_loss") != std::string_view::npos) {
+    // One element of each row is touched; the gradient's zeros are written by an operation of their own.
+    w.bytes_read = static_cast<double>(w.rows * (bytes_of(w.dtype) + bytes_of(Dtype::kInt)));
+    if (what.form == Form::kLossGrad) w.bytes_written = static_cast<double>(w.rows * bytes_of(w.dtype));
+  } else {
+    w.bytes_read = 2 * static_cast<double>(in.bytes());
+    w.bytes_written = what.form == Form::kLossGrad ? static_cast<double>(in.bytes()) : 0;
+  }
+}
+
+// Lists whose shapes the profiler left out leave everything at zero.
+void describe_foreach(Work& w, std::string_view name, const OpView& op) {
+  bool first = true;
+  const bool fused = name.find("_fused_") != std::string_view::npos;
+  std::size_t lists = 0;
+  for (const Argument& a : op.arguments()) {
+    if (!a.list() || a.shapes.empty()) continue;
+    const double bytes = static_cast<double>(a.elements() * bytes_of(w.dtype));
+    if (first) {
+      w.elements = a.elements();
+      w.tensors = static_cast<std::int64_t>(a.shapes.size());
+    }
+    w.bytes_read += bytes;
+    // A fused optimizer writes parameters and states, not the gradients (the second list).
+    if (first || (fused && lists != 1 && a.elements() == w.elements)) w.bytes_written += bytes;
+    first = false;
+    ++lists;
+  }
+}
+
+}  // namespace foretrace::hardware
