@@ -8,6 +8,7 @@
 
 #include "report/doctor_checks.hpp"
 #include "report/doctor_facts.hpp"
+#include "report/step_graphs.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::report {
@@ -32,8 +33,9 @@ constexpr std::array<VersionKey, 9> kVersionKeys{{{"pytorch_version", "PyTorch",
 constexpr std::array<std::string_view, 5> kFlags{"record_shapes", "profile_memory", "with_stack", "with_flops",
                                                  "with_modules"};
 // Known, harmless, and of no interest to the reader of a report.
-constexpr std::array<std::string_view, 6> kPlainKeys{"displayTimeUnit", "baseTimeNanoseconds", "traceName",
-                                                     "trace_id",        "deviceProperties",    "distributedInfo"};
+constexpr std::array<std::string_view, 8> kPlainKeys{"displayTimeUnit", "baseTimeNanoseconds", "traceName",
+                                                     "trace_id",        "deviceProperties",    "distributedInfo",
+                                                     kGraphKey,         kRecorderKey};
 
 /// The value if it looks like a version; anything else under a known key is not printed either.
 std::string version_text(std::string_view raw) {
@@ -167,7 +169,8 @@ std::string DoctorReport::verdict() const {
 }
 
 DoctorReport examine(const Trace& trace, const trace::Steps& steps) {
-  const Facts facts = gather_facts(trace, steps);
+  Facts facts = gather_facts(trace, steps);
+  replay_median_step(facts);
   DoctorReport report;
   report.file = trace.path;
   report.format = trace.format;
@@ -189,6 +192,7 @@ DoctorReport examine(const Trace& trace, const trace::Steps& steps) {
   read_metadata(report, trace);
   for (const trace::Step& step : steps.steps) report.steps.push_back({step.name, step.number, step.duration()});
   report.step_source = trace::describe(steps.source);
+  report.replay = facts.replay;
   report.findings = check_all(facts);
   report.problems = trace.diagnostics.problems();
   report.lost_records = trace.diagnostics.lost_records();

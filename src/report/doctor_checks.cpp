@@ -392,6 +392,9 @@ std::vector<Finding> check_all(const Facts& facts) {
   for (const auto check : kChecks) {
     if (Maybe finding = check(facts)) findings.push_back(std::move(*finding));
   }
+  // What an exported file lacks, its graph does not need: it was made from the whole trace.
+  if (facts.from_export) findings.clear();
+  for (Finding& finding : check_graph(facts)) findings.push_back(std::move(finding));
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.weight < b.weight; });
   return findings;

@@ -9,6 +9,11 @@
 
 namespace foretrace::report {
 
+/// Builds and simulates the median step, for the checks that ask what came of it.
+void replay_median_step(Facts& facts);
+/// Findings about the graph of the median step, in the same way; its list is in doctor_graph.cpp.
+std::vector<Finding> check_graph(const Facts& facts);
+
 /// All findings, heaviest first.
 std::vector<Finding> check_all(const Facts& facts);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "foretrace/base/time.hpp"
+#include "foretrace/report/doctor.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/trace/trace.hpp"
 
@@ -54,6 +55,10 @@ struct Facts {
 
   std::uint64_t thread_overlaps = 0, stream_overlaps = 0;  ///< events that overlap without nesting
   Ns worst_overlap = 0;
+
+  bool from_export = false;  ///< `foretrace export` wrote the file; its graph is inside
+  std::optional<DoctorReport::Replay> replay;
+  std::string no_replay;  ///< why there is none
 };
 
 Facts gather_facts(const trace::Trace& trace, const trace::Steps& steps);

@@ -5,6 +5,7 @@
 
 #include "foretrace/report/doctor.hpp"
 #include "report/json_writer.hpp"
+#include "report/notes.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::report {
@@ -57,6 +58,12 @@ std::string steps_text(const DoctorReport& report, const TextStyle& style) {
   }
   if (shown < report.steps.size()) out += style.utf8 ? ", …" : ", ...";
   return out;
+}
+
+std::string replay_text(const DoctorReport::Replay& replay) {
+  return fmt::format("{}: {} ms simulated unchanged, {:+.2f}% off the trace; {}, {}", replay.step,
+                     format_ms(replay.replayed), replay.error_pct, plural(replay.tasks, "task"),
+                     plural(replay.dependencies, "dependency", "dependencies"));
 }
 
 std::string counts_text(const std::vector<DoctorReport::Count>& counts) {
@@ -133,6 +140,7 @@ std::string to_text(const DoctorReport& report, const TextStyle& style) {
         fmt::format("{}; values are not shown, they may be private", plural(report.other_metadata, "more key")), style);
   }
   out += entry("steps", steps_text(report, style), style);
+  if (report.replay) out += entry("replay", replay_text(*report.replay), style);
   out += findings_text(report, Weight::kBlocks, "Rules predictions out", style);
   out += findings_text(report, Weight::kCosts, "Costs accuracy or answers", style);
   out += findings_text(report, Weight::kNote, "Good to know", style);
@@ -173,7 +181,18 @@ void write_json(JsonWriter& json, const DoctorReport& report) {
     json.begin_object().member("step", step.name).member("number", step.number);
     json.member("traced_ms", to_ms(step.duration)).end_object();
   }
-  json.end_array().key("findings").begin_array();
+  json.end_array().key("replay");
+  if (report.replay) {
+    const DoctorReport::Replay& r = *report.replay;
+    json.begin_object().member("step", r.step).member("traced_ms", to_ms(r.traced));
+    json.member("replayed_ms", to_ms(r.replayed)).member("error_pct", r.error_pct).member("tasks", r.tasks);
+    json.member("dependencies", r.dependencies).key("notes");
+    write_json(json, r.notes);
+    json.end_object();
+  } else {
+    json.null();
+  }
+  json.key("findings").begin_array();
   for (const Finding& finding : report.findings) {
     json.begin_object().member("name", finding.name).member("weight", to_string(finding.weight));
     json.member("what", finding.what).member("cost", finding.cost).member("remedy", finding.remedy);

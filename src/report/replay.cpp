@@ -155,40 +155,4 @@ Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps
   return report;
 }
 
-std::vector<std::string> sentences(const Graph::Notes& n) {
-  std::vector<std::string> out;
-  if (n.unexplained_lags > 0) {
-    out.push_back(
-        fmt::format("{} started over 20 us late without a known cause, {} ms in all; kept as measured, so that "
-                    "no what-if shortens them",
-                    plural(n.unexplained_lags, "GPU task"), format_ms(n.unexplained_time)));
-  }
-  if (n.refuted_waits > 0) {
-    out.push_back(fmt::format("{} inferred from the order of calls and contradicted by the measured times: left out",
-                              plural(n.refuted_waits, "stream wait was", "stream waits were")));
-  }
-  if (n.dropped_soft > 0) {
-    out.push_back(fmt::format("{} on who made room on the GPU contradicted the program's order: left out",
-                              plural(n.dropped_soft, "inference")));
-  }
-  if (n.border_tasks > 0) {
-    out.push_back(
-        fmt::format("{} from before a step still ran in it, or without a recorded launch: kept at the measured "
-                    "place",
-                    plural(n.border_tasks, "GPU task")));
-  }
-  if (n.orphans > 0) {
-    out.push_back(fmt::format("{} of the trace without a recorded launch: no operation, layer or phase",
-                              plural(n.orphans, "GPU task")));
-  }
-  if (n.early_kernels > 0) {
-    out.push_back(fmt::format("{} before the launch call did: the clocks of CPU and GPU disagree",
-                              plural(n.early_kernels, "GPU task starts", "GPU tasks start")));
-  }
-  if (n.foreign_events > 0) {
-    out.push_back(fmt::format("{} of other processes in the file: left out", plural(n.foreign_events, "event")));
-  }
-  return out;
-}
-
 }  // namespace foretrace::report

@@ -2,6 +2,7 @@
 
 #include "foretrace/report/replay.hpp"
 #include "report/json_writer.hpp"
+#include "report/notes.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"
 
@@ -91,14 +92,6 @@ std::string to_text(const ReplayReport& report, const TextStyle& style) {
 
 namespace {
 
-void write_notes(JsonWriter& json, const graph::Graph::Notes& n) {
-  json.key("notes").begin_object().member("unexplained_lags", n.unexplained_lags);
-  json.member("unexplained_ms", to_ms(n.unexplained_time)).member("refuted_waits", n.refuted_waits);
-  json.member("dropped_shares", n.dropped_soft).member("border_tasks", n.border_tasks).member("orphans", n.orphans);
-  json.member("early_kernels", n.early_kernels).member("foreign_events", n.foreign_events);
-  json.member("queue_depth_measured", n.queue_depth_measured).end_object();
-}
-
 void write_ns_as(JsonWriter& json, std::string_view key, const std::optional<Ns>& ns, double unit) {
   json.key(key);
   ns ? json.value(static_cast<double>(*ns) / unit) : json.null();
@@ -123,7 +116,8 @@ void write_members(JsonWriter& json, const ReplayReport& report) {
     write_ns_as(json, "start_error_p95_us", row.start_error_p95, kUs);
     json.member("copies", row.copies).member("settled", row.settled).member("tasks", row.tasks);
     json.member("dependencies", row.dependencies).member("gpu_tasks", row.gpu_tasks);
-    write_notes(json, row.notes);
+    json.key("notes");
+    write_json(json, row.notes);
     json.end_object();
   }
   json.end_array().member("mean_abs_error_pct", report.mean_abs_error_pct());

@@ -15,6 +15,7 @@
 
 #include "foretrace/base/diagnostics.hpp"
 #include "foretrace/base/time.hpp"
+#include "foretrace/graph/graph.hpp"
 #include "foretrace/report/text_style.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/trace/trace.hpp"
@@ -87,6 +88,16 @@ struct DoctorReport {
   };
   std::vector<StepRow> steps;
   std::string step_source;  ///< "ProfilerStep ranges"
+
+  /// The median step, built and simulated unchanged: what a prediction would start from.
+  struct Replay {
+    std::string step;
+    Ns traced = 0, replayed = 0;
+    double error_pct = 0;
+    std::uint64_t tasks = 0, dependencies = 0;
+    graph::Graph::Notes notes;
+  };
+  std::optional<Replay> replay;  ///< nothing when no graph could be built
 
   std::vector<Finding> findings;  ///< heaviest first
   std::vector<Problem> problems;  ///< bad records, as the importer counted them

@@ -87,9 +87,6 @@ struct ReplayReport {
 /// Fails when the step asked for does not exist (kUsage) or no step can be replayed (kDeclined).
 Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps, const ReplayOptions& options = {});
 
-/// What the notes of a builder say, one sentence each; empty when nothing was left out or unexplained.
-std::vector<std::string> sentences(const graph::Graph::Notes& notes);
-
 std::string to_text(const ReplayReport& report, const TextStyle& style = {});
 /// An object that starts with "schema": 1.
 std::string to_json(const ReplayReport& report);
