@@ -41,6 +41,7 @@ class GzipSource final : public InflatingSource {
     if (!compressed_->rewind()) return false;
     done_ = false;
     pending_ = false;
+    damage_ = ISAL_DECOMP_OK;
     state_.avail_in = 0;
     start_member();
     return true;
@@ -48,7 +49,7 @@ class GzipSource final : public InflatingSource {
 
   Result<std::size_t> read(char* out, std::size_t n) override {
     std::size_t got = 0;
-    while (got < n && !done_) {
+    while (got < n && !done_ && damage_ == ISAL_DECOMP_OK) {
       if (state_.avail_in == 0 && !pending_) {
         FORETRACE_TRY(const std::size_t more, refill());
         if (more == 0) {
@@ -74,11 +75,15 @@ class GzipSource final : public InflatingSource {
       // A full output buffer may hide inflated bytes that need no further input.
       pending_ = state_.avail_out == 0;
       if (status != ISAL_DECOMP_OK && status != ISAL_END_INPUT && status != ISAL_OUT_OVERFLOW) {
-        if (got > 0) return got;  // the error comes back on the next call: the state stays broken
-        return fail(ErrorCode::kUnreadable, "the gzip data is damaged (" + reason(status) + ")",
-                    "copy the file again, or read what came before the damage with --partial");
+        damage_ = status;
+        break;
       }
       if (state_.block_state == ISAL_BLOCK_FINISH) between_members_ = true;
+    }
+    // What came before the damage goes out first; the error comes with the next call.
+    if (got == 0 && damage_ != ISAL_DECOMP_OK) {
+      return fail(ErrorCode::kUnreadable, "the gzip data is damaged (" + reason(damage_) + ")",
+                  "copy the file again, or read what came before the damage with --partial");
     }
     return got;
   }
@@ -127,6 +132,7 @@ class GzipSource final : public InflatingSource {
   }
 
   inflate_state state_{};
+  int damage_ = ISAL_DECOMP_OK;
   bool between_members_ = false;
   bool pending_ = false;
   bool done_ = false;

@@ -58,16 +58,19 @@ double product(const Work& w, const Sizes& s, const ProductRates& rates, const D
   const double samples = static_cast<double>(w.input[0]);
   const double positions = samples * static_cast<double>(w.out_h * w.out_w);
   const double peak = d.tflops(w.dtype);
+  // A stride wider than the kernel skips most of the input.
+  const double unused = std::max(0.0, 1 - s.taps / static_cast<double>(w.stride * w.stride));
+  const double skipped = w.family == Family::kConvDataGrad ? 0 : s.in * unused * static_cast<double>(bytes_of(w.dtype));
+  const double bytes = w.bytes() - skipped;
   double t = 0;
   if (w.family == Family::kConvForward) {
-    t = product_us(groups, positions, o, std::max(c, 8.0) * s.taps, w.bytes(), peak, rates, d);
+    t = product_us(groups, positions, o, std::max(c, 8.0) * s.taps, bytes, peak, rates, d);
   } else if (w.family == Family::kConvDataGrad) {
     const double skip = static_cast<double>(w.stride * w.stride);
-    t = product_us(groups, samples * s.pixels, std::max(c, 8.0), o * s.taps / skip, w.bytes(), peak, rates, d);
+    t = product_us(groups, samples * s.pixels, std::max(c, 8.0), o * s.taps / skip, bytes, peak, rates, d);
     if (w.stride > 1) t *= 1.3;  // gathers through an index, 1.2-1.45 times the product's time
   } else {
-    t = product_us(groups, o, std::max(c, 8.0) * s.taps, positions, w.bytes(), peak, rates, d) +
-        3;  // workspace, reduction
+    t = product_us(groups, o, std::max(c, 8.0) * s.taps, positions, bytes, peak, rates, d) + 3;  // workspace, reduction
   }
   // Fewer than 8 channels: padded first, by kernels made for images; 1.6 to 3 times as long. 64 channels fill half a tile;
   // with 128 and more a convolution re-uses its operands better than a product of the same size (840 TFLOP/s).

@@ -107,15 +107,17 @@ void idle_causes(const Graph& g, const Timeline& t, Ns begin, Ns end, Breakdown&
   if (end > busy_until) b.gpu_idle_by_cause[static_cast<std::size_t>(DependencyKind::kNone)] += end - busy_until;
 }
 
-void path_shares(const Graph& g, const Timeline& t, Ns begin, Breakdown& b) {
+void path_shares(const Graph& g, const Timeline& t, Ns begin, Ns end, Breakdown& b) {
   Ns at = begin;
   for (const PathStep& p : critical_path(g, t)) {
-    const Ns start = std::max(t.start[p.task], begin);
+    const Ns start = std::clamp(t.start[p.task], begin, end);
     if (t.end[p.task] <= begin) continue;
     b.path_waits += std::max<Ns>(0, start - at);
     const Ns from = std::max(start, at);
-    const Ns cost = std::max<Ns>(0, t.end[p.task] - from);
-    at = std::max(at, t.end[p.task]);
+    // A task that lets the next one go early may itself outlast the step.
+    const Ns until = std::min(t.end[p.task], end);
+    const Ns cost = std::max<Ns>(0, until - from);
+    at = std::max(at, until);
     switch (resource_of(g.kind[p.task])) {
       case kCommWork:
         b.path_communication += cost;
@@ -139,7 +141,7 @@ Breakdown breakdown(const Graph& graph, const Timeline& timeline) {
   b.step = end - begin;
   sweep(graph, timeline, begin, end, b);
   idle_causes(graph, timeline, begin, end, b);
-  path_shares(graph, timeline, begin, b);
+  path_shares(graph, timeline, begin, end, b);
   return b;
 }
 

@@ -24,6 +24,10 @@ Result<Trace> read_source(std::unique_ptr<ByteSource> source, const std::string&
     return fail(ErrorCode::kUnreadable, "the file is empty",
                 "the profiler may have been stopped before it wrote its trace");
   }
+  if (head.size() < kSniffBytes && head.find_first_not_of(" \t\r\n") == std::string::npos) {
+    return fail(ErrorCode::kUnreadable, "the file holds only white space",
+                "the profiler may have been stopped before it wrote its trace");
+  }
   const Importer* best = nullptr;
   int best_score = 0;
   for (const Importer& importer : importers()) {

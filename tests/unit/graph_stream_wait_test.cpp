@@ -139,6 +139,16 @@ TEST(GraphStreamWait, AWaitForOnesOwnStreamIsNone) {
   EXPECT_EQ(Replay(m, 0, waits_only()).dependencies(DependencyKind::kStreamWait), 0U);
 }
 
+TEST(GraphStreamWait, AWaitForAStreamWithoutKernelsIsNone) {
+  TraceMaker m;
+  m.step(1, 0, 400'000);
+  m.launch(1, {10'000, 12'000}, "before", {14'000, 84'000}, 7);
+  m.record(13'000, 2);
+  m.stream_wait(22'000, 5, 20, 99, 2);
+  m.launch(6, {25'000, 30'000}, "after", {87'000, 100'000}, 20);
+  EXPECT_EQ(Replay(m, 0, waits_only()).dependencies(DependencyKind::kStreamWait), 0U);
+}
+
 TEST(GraphStreamWait, AnInferenceTheTimesContradictIsDropped) {
   TraceMaker m;
   m.step(1, 0, 300'000);

@@ -46,7 +46,9 @@ void add_trace(const std::string& path, Coverage& all, bool each) {
       mine.unknown[std::string(graph->task_name(t))] += ns;
     }
   }
-  if (each && mine.total > 0) EXPECT_LE(mine.other, 0.02 * mine.total) << path;
+  if (each && mine.total > 0) {
+    EXPECT_LE(mine.other, 0.02 * mine.total) << path;
+  }
   all.total += mine.total;
   all.other += mine.other;
   for (const auto& [name, ns] : mine.unknown) all.unknown[name] += ns;

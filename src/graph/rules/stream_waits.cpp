@@ -145,7 +145,7 @@ class WaitResolver {
     const trace::SyncInfo* row = s_.trace().args.sync(s_.trace().events.args[call.sync_row]);
     if (row == nullptr || row->wait_on_stream < 0) return false;
     const StreamKey from = lane_of(row->device, row->wait_on_stream);
-    if (from == kNone || from == t.stream) return from != kNone;
+    if (from == kNone || from == t.stream) return true;  // a stream without kernels, or its own: nothing to wait for
     const trace::SyncIds* ids = s_.trace().sync(call.sync_row);
     Ns recorded = call.begin;
     if (ids != nullptr && ids->record_correlation > 0) {

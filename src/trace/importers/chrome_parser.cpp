@@ -51,6 +51,7 @@ ChromeParser::~ChromeParser() = default;
 
 bool ChromeParser::index(const char* text, std::size_t length) {
   Structurals& s = *structurals_;
+  if (length == 0) return false;
   if (length > s.capacity) {
     s.stage.reset();
     if (simdjson::get_active_implementation()->create_dom_parser_implementation(length, 1, s.stage) !=

@@ -91,14 +91,17 @@ bool read_us(std::string_view text, Ns& ns) {
   if (text.size() >= 5 && text.size() <= 18 && text[text.size() - 4] == '.') {
     std::int64_t v = 0;
     const std::size_t point = text.size() - 4;
+    bool digits = true;
     for (std::size_t i = 0; i < text.size(); ++i) {
       if (i == point) continue;
       const unsigned digit = static_cast<unsigned char>(text[i]) - '0';
-      if (digit > 9) return false;
+      digits &= digit <= 9;
       v = v * 10 + digit;
     }
-    ns = v;
-    return true;
+    if (digits) {
+      ns = v;
+      return true;
+    }
   }
   const auto parsed = parse_us_as_ns(text);
   if (parsed) ns = *parsed;
