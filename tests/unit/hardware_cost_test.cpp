@@ -1,0 +1,367 @@
+// Cost models: measured kernels and whole steps, and what must hold whatever the constants are.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/byte_source.hpp"
+#include "foretrace/graph/build.hpp"
+#include "foretrace/hardware/work.hpp"
+#include "foretrace/trace/load.hpp"
+#include "foretrace/trace/steps.hpp"
+
+namespace foretrace::hardware {
+namespace {
+
+const Device& h200() {
+  static const Device kDevice = *find_device("H200-SXM");
+  return kDevice;
+}
+
+// ---- Against measured kernels -------------------------------------------------------------------------------------------
+
+struct Row {
+  std::string name, dtype, layout;
+  std::map<std::string, std::int64_t> shape;
+  double us = 0;
+};
+
+std::vector<std::string> split(std::string_view text, char at) {
+  std::vector<std::string> out;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(at, begin), text.size());
+    out.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
+std::vector<Row> table(const std::string& file) {
+  const std::string path = std::string(FORETRACE_SOURCE_DIR) + "/data/h200-kernels/" + file;
+  Result<std::unique_ptr<ByteSource>> source = open_source(path);
+  EXPECT_TRUE(source) << path;
+  std::string text;
+  std::string piece(1 << 16, '\0');
+  while (source) {
+    const Result<std::size_t> n = (*source)->read(piece.data(), piece.size());
+    if (!n || *n == 0) break;
+    text.append(piece, 0, *n);
+  }
+  std::vector<Row> rows;
+  for (const std::string& line : split(text, '\n')) {
+    const std::vector<std::string> cell = split(line, ',');  // kernels' names, which may hold commas, come last
+    if (cell.size() < 7 || cell[0] == "kind") continue;
+    Row row{cell[1], cell[2], cell[3], {}, std::stod(cell[6])};
+    for (const std::string& item : split(cell[5], ';')) {
+      const std::size_t equals = item.find('=');
+      row.shape[item.substr(0, equals)] = std::stoll(item.substr(equals + 1));
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Dtype dtype_of(const std::string& name) {
+  return name == "fp16" ? Dtype::kFp16 : name == "bf16" ? Dtype::kBf16 : name == "tf32" ? Dtype::kTf32 : Dtype::kFp32;
+}
+
+struct Error {
+  double sum = 0;
+  double worst = 0;
+  std::string what;
+  int n = 0;
+  void add(const Work& w, double us, const std::string& name) {
+    const Cost cost = predict(w, h200());
+    ASSERT_TRUE(cost.known) << name;
+    const double e = std::abs(std::log(cost.ns / 1e3 / us));
+    sum += e;
+    ++n;
+    if (e > worst) {
+      worst = e;
+      what = fmt::format("{}: {:.1f} us, predicted {:.1f}", name, us, cost.ns / 1e3);
+    }
+  }
+  [[nodiscard]] double mean() const { return n > 0 ? sum / n : 1; }
+};
+
+Work gemm_of(const Row& r) {
+  const auto at = [&](const char* key) { return r.shape.contains(key) ? r.shape.at(key) : 1; };
+  Work w = gemm_work(at("b"), at("m"), at("n"), at("k"), dtype_of(r.dtype));
+  w.a_transposed = r.layout == "tn";
+  w.b_transposed = r.layout == "nt";
+  w.weight_grad = r.name == "mm_wgrad";
+  return w;
+}
+
+TEST(KernelTables, Products) {
+  Error aligned, even, odd, tf32, strict;
+  for (const char* file : {"gemm.csv.gz", "bmm.csv.gz"}) {
+    for (const Row& r : table(file)) {
+      const Work w = gemm_of(r);
+      if (w.m == 1 || w.n == 1 || w.k == 1) continue;
+      const std::string name = fmt::format("{} {} {}x{}x{}x{}", r.name, r.dtype, w.batch, w.m, w.n, w.k);
+      Error& e = w.dtype == Dtype::kFp32   ? strict
+                 : w.dtype == Dtype::kTf32 ? tf32
+                 : w.alignment() >= 8      ? aligned
+                 : w.alignment() >= 2      ? even
+                                           : odd;
+      e.add(w, r.us, name);
+    }
+  }
+  EXPECT_GT(aligned.n, 400);
+  EXPECT_LT(aligned.mean(), 0.09) << aligned.what;
+  EXPECT_LT(even.mean(), 0.15) << even.what;
+  EXPECT_LT(odd.mean(), 0.16) << odd.what;
+  EXPECT_LT(tf32.mean(), 0.16) << tf32.what;
+  EXPECT_LT(strict.mean(), 0.12) << strict.what;
+}
+
+TEST(KernelTables, Convolutions) {
+  Error first, last, strict;
+  for (const Row& r : table("conv.csv.gz")) {
+    Work w;
+    w.family = r.name == "fwd"     ? Family::kConvForward
+               : r.name == "dgrad" ? Family::kConvDataGrad
+                                   : Family::kConvWeightGrad;
+    w.dtype = w.out_dtype = dtype_of(r.dtype);
+    w.backward = r.name != "fwd";
+    w.channels_last = r.layout == "nhwc";
+    w.input = {r.shape.at("n"), r.shape.at("c"), r.shape.at("h"), r.shape.at("w")};
+    w.out_channels = r.shape.at("k");
+    w.kernel_h = r.shape.at("r");
+    w.kernel_w = r.shape.at("s");
+    w.stride = r.shape.at("stride");
+    w.groups = r.shape.at("groups");
+    w.out_h = (w.input[2] + 2 * r.shape.at("pad") - w.kernel_h) / w.stride + 1;
+    w.out_w = (w.input[3] + 2 * r.shape.at("pad") - w.kernel_w) / w.stride + 1;
+    refresh(w);
+    if (w.input[1] < 8) continue;  // images: a spread of its own
+    (w.dtype == Dtype::kFp32 ? strict
+     : w.channels_last       ? last
+                             : first)
+        .add(w, r.us,
+             fmt::format("{} {} {} c{} h{} k{} r{} s{}", r.name, r.dtype, r.layout, w.input[1], w.input[2],
+                         w.out_channels, w.kernel_h, w.stride));
+  }
+  EXPECT_GT(first.n, 80);
+  EXPECT_LT(first.mean(), 0.16) << first.what;
+  EXPECT_LT(last.mean(), 0.20) << last.what;
+  EXPECT_LT(strict.mean(), 0.10) << strict.what;  // its own table
+}
+
+TEST(KernelTables, Attention) {
+  Error half, single;
+  for (const Row& r : table("sdpa.csv.gz")) {
+    const Work w = attention_work(r.shape.at("b"), r.shape.at("h"), r.shape.at("s"), r.shape.at("s"), r.shape.at("d"),
+                                  dtype_of(r.dtype), r.name == "bwd", r.layout == "causal");
+    (w.dtype == Dtype::kFp32 ? single : half)
+        .add(w, r.us, fmt::format("{} {} {} b{} s{} d{}", r.name, r.dtype, r.layout, w.batch, w.queries, w.head_size));
+  }
+  EXPECT_GT(half.n, 70);
+  EXPECT_LT(half.mean(), 0.12) << half.what;
+  EXPECT_LT(single.mean(), 0.15) << single.what;
+}
+
+TEST(KernelTables, FusedOptimizers) {
+  Error e;
+  for (const Row& r : table("opt.csv.gz")) {
+    const double read = r.name == "adam_fused" || r.name == "adamw_fused" ? 16 : r.name == "sgdm_fused" ? 12 : 0;
+    const double unscale = r.name == "unscale" ? 4 : 0;
+    if (read + unscale == 0) continue;
+    e.add(optimizer_work(r.shape.at("params"), read + unscale, read > 0 ? read - 4 : 4, r.shape.at("tensors")), r.us,
+          r.name + " " + r.layout);
+  }
+  EXPECT_GE(e.n, 30);
+  EXPECT_LT(e.mean(), 0.12) << e.what;
+}
+
+TEST(KernelTables, CastsAndElementwise) {
+  Error e;
+  for (const Row& r : table("elem.csv.gz")) {
+    if (!r.shape.contains("n") || r.shape.at("n") < 4'000'000) continue;
+    const std::int64_t n = r.shape.at("n");
+    const Dtype d = dtype_of(r.dtype);
+    Work w;
+    if (r.name == "add" || r.name == "mul" || r.name == "relu_bwd") w = elementwise_work(n, 2, 1, d);
+    if (r.name == "mul_scalar" || r.name == "clone") w = elementwise_work(n, 1, 1, d);
+    if (r.name == "cast_down") w = cast_work(n, Dtype::kFp32, d);
+    if (r.name == "cast_up") w = cast_work(n, d, Dtype::kFp32);
+    if (w.elements > 0) e.add(w, r.us, fmt::format("{} {} {}", r.name, r.dtype, n));
+  }
+  EXPECT_GT(e.n, 80);
+  EXPECT_LT(e.mean(), 0.16) << e.what;  // half of them with operands in L2, half without
+}
+
+// ---- Against whole steps ------------------------------------------------------------------------------------------------
+
+// GPU time of a recorded step, measured and predicted from its operations alone.
+void expect_step_within(const std::string& file, double tolerance) {
+  const std::string path = std::string(FORETRACE_SOURCE_DIR) + "/data/h200-more/" + file;
+  Result<trace::Trace> trace = trace::load(path);
+  ASSERT_TRUE(trace) << trace.error().to_string();
+  const trace::Steps steps = trace::find_steps(*trace);
+  Result<graph::Graph> graph = graph::GraphBuilder(*trace, steps).build(steps.median());
+  ASSERT_TRUE(graph);
+  const std::vector<Work> works = describe_work(*trace, *graph);
+  const Result<DeviceMatch> device = device_of(*trace);
+  ASSERT_TRUE(device);
+  std::vector<double> measured(works.size());
+  double all = 0;
+  for (std::size_t t = 0; t < graph->size(); ++t) {
+    if (graph->work[t] == graph::Graph::kNoWork) continue;
+    measured[graph->work[t]] += static_cast<double>(graph->cost[t]);
+    all += static_cast<double>(graph->cost[t]);
+  }
+  double known = 0;
+  double predicted = 0;
+  for (std::size_t r = 0; r < works.size(); ++r) {
+    const Cost c = predict(works[r], device->device);
+    if (!c.known) continue;
+    known += measured[r];
+    predicted += c.ns;
+    const Cost same = rescale(measured[r], works[r], device->device, works[r], device->device);
+    EXPECT_TRUE(same.known);
+    EXPECT_EQ(same.ns, measured[r]);
+  }
+  EXPECT_GT(known, 0.97 * all) << file;
+  EXPECT_NEAR(predicted / known, 1, tolerance) << file;
+}
+
+TEST(WholeSteps, HalfPrecision) {
+  for (const char* file : {"bert_l8.amp.json.gz", "llama_w4.amp.json.gz", "vit_b_16.amp.json.gz", "vgg16.amp.json.gz",
+                           "convnext_tiny.amp.json.gz"}) {
+    expect_step_within(file, 0.05);
+  }
+  expect_step_within("vgg16.ampcl.json.gz", 0.08);
+}
+
+TEST(WholeSteps, Tf32AndAttention) {
+  expect_step_within("llama_w4.tf32.json.gz", 0.05);
+  expect_step_within("vgg16.tf32.json.gz", 0.05);
+  expect_step_within("bert_l8.sdpa.json.gz", 0.05);
+  expect_step_within("llama_w4.sdpa.json.gz", 0.05);
+}
+
+// ---- What must always hold ----------------------------------------------------------------------------------------------
+
+TEST(Properties, ProductsGrowInEveryDimension) {
+  for (const Dtype d : {Dtype::kFp32, Dtype::kTf32, Dtype::kFp16}) {
+    for (const std::int64_t m : {64, 512, 4096}) {
+      for (const std::int64_t n : {64, 768, 8192}) {
+        for (const std::int64_t k : {64, 1024, 16384}) {
+          const double t = predict(gemm_work(1, m, n, k, d), h200()).ns;
+          for (const std::int64_t more : {8, 64, 1000, 4096}) {
+            EXPECT_GE(predict(gemm_work(1, m + more, n, k, d), h200()).ns, t) << m << ' ' << n << ' ' << k;
+            EXPECT_GE(predict(gemm_work(1, m, n + more, k, d), h200()).ns, t) << m << ' ' << n << ' ' << k;
+            EXPECT_GE(predict(gemm_work(1, m, n, k + more, d), h200()).ns, t) << m << ' ' << n << ' ' << k;
+            EXPECT_GE(predict(gemm_work(1 + more, m, n, k, d), h200()).ns, t) << m << ' ' << n << ' ' << k;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Properties, BetterHardwareIsNeverSlower) {
+  const std::vector<Work> works = {gemm_work(1, 4096, 768, 3072, Dtype::kFp16),
+                                   gemm_work(96, 512, 64, 512, Dtype::kFp32),
+                                   attention_work(8, 12, 512, 512, 64, Dtype::kBf16, true),
+                                   elementwise_work(1'000'000, 2, 1, Dtype::kFp32),
+                                   cast_work(10'000'000, Dtype::kFp16, Dtype::kFp32),
+                                   optimizer_work(100'000'000, 16, 12, 200)};
+  for (const Work& w : works) {
+    const double t = predict(w, h200()).ns;
+    Device faster = h200();
+    faster.bandwidth_gbs *= 1.5;
+    EXPECT_LE(predict(w, faster).ns, t);
+    faster = h200();
+    faster.tflops_fp32 *= 1.5;
+    faster.tflops_tf32 *= 1.5;
+    faster.tflops_fp16 *= 1.5;
+    faster.tflops_bf16 *= 1.5;
+    EXPECT_LE(predict(w, faster).ns, t);
+    faster = h200();
+    faster.clock_mhz *= 1.5;
+    EXPECT_LE(predict(w, faster).ns, t);
+  }
+}
+
+TEST(Properties, NothingBeatsTheRoofline) {
+  for (const Device& d : devices()) {
+    for (const Dtype type : {Dtype::kFp32, Dtype::kFp16}) {
+      for (const Work& w : {gemm_work(1, 16384, 16384, 16384, type), elementwise_work(500'000'000, 2, 1, type)}) {
+        const Cost c = predict(w, d);
+        ASSERT_TRUE(c.known) << d.name;
+        EXPECT_GE(c.ns, roofline_ns(w, d)) << d.name;
+        EXPECT_LE(c.ns, 20 * roofline_ns(w, d)) << d.name;
+        EXPECT_GT(c.sigma, 0) << d.name;
+      }
+    }
+  }
+}
+
+TEST(Rescale, SameWorkOnTheSameDeviceIsWhatWasMeasured) {
+  const Work w = gemm_work(1, 4096, 768, 768, Dtype::kFp32);
+  const Cost c = rescale(123'456.0, w, h200(), w, h200());
+  EXPECT_TRUE(c.known);
+  EXPECT_EQ(c.ns, 123'456.0);
+  EXPECT_EQ(c.origin, graph::Origin::kMeasured);
+  EXPECT_EQ(c.sigma, 0);
+}
+
+TEST(Rescale, ShapeKeepsWhatTheMeasurementKnows) {
+  // A kernel half as fast as the model thinks stays so at twice the batch.
+  const Work w = gemm_work(1, 8192, 768, 3072, Dtype::kFp32);
+  const Work twice = with_batch(w, 2);
+  const double slow = 2 * predict(w, h200()).ns;
+  const Cost c = rescale(slow, w, h200(), twice, h200());
+  EXPECT_EQ(c.origin, graph::Origin::kScaled);
+  EXPECT_NEAR(c.ns / slow, 2, 0.15);
+  EXPECT_LT(c.sigma, predict(twice, h200()).sigma);
+}
+
+TEST(Rescale, PrecisionOfProductsComesFromTheModel) {
+  // Strict fp32 says nothing about the tensor cores: twice as slow a measurement gives the same prediction.
+  const Work w = gemm_work(1, 4096, 3072, 768, Dtype::kFp32);
+  const Work half = with_dtype(w, Dtype::kFp16);
+  const Cost a = rescale(400e3, w, h200(), half, h200());
+  const Cost b = rescale(800e3, w, h200(), half, h200());
+  EXPECT_EQ(a.ns, b.ns);
+  EXPECT_EQ(a.ns, predict(half, h200()).ns);
+  EXPECT_NEAR(a.ns, 31.5e3, 2e3);  // measured in four steps: 30.8-31.6 us
+}
+
+TEST(Rescale, PrecisionOfElementwiseIsARatio) {
+  const Work w = elementwise_work(100'000'000, 2, 1, Dtype::kFp32);
+  const Cost c = rescale(300e3, w, h200(), with_dtype(w, Dtype::kFp16), h200());
+  EXPECT_NEAR(c.ns, 150e3, 3e3);
+  EXPECT_EQ(c.origin, graph::Origin::kScaled);
+}
+
+TEST(Rescale, OtherDeviceFollowsItsFigures) {
+  const Device a100 = *find_device("A100-SXM4-80GB");
+  const Work w = elementwise_work(100'000'000, 2, 1, Dtype::kFp32);
+  const Cost c = rescale(280e3, w, h200(), w, a100);
+  EXPECT_NEAR(c.ns / 280e3, h200().streaming_gbs() / a100.streaming_gbs(), 0.03);
+  // Without shapes the family alone decides.
+  Work unknown;
+  unknown.family = Family::kElementwise;
+  EXPECT_NEAR(rescale(280e3, unknown, h200(), unknown, a100).ns / c.ns, 1, 0.03);
+}
+
+TEST(Rescale, CommunicationIsNotOurs) {
+  Work w;
+  w.family = Family::kCommunication;
+  const Device a100 = *find_device("A100-SXM4-80GB");
+  EXPECT_FALSE(predict(w, h200()).known);
+  EXPECT_FALSE(rescale(1e6, w, h200(), w, a100).known);
+}
+
+}  // namespace
+}  // namespace foretrace::hardware
