@@ -75,30 +75,32 @@ class LagRule {
   }
 
   void sample() {
-    std::unordered_map<std::uint64_t, std::vector<Ns>> samples;
     std::vector<Ns> latencies;
     for (std::uint32_t i = 0; i < s_.works.size(); ++i) {
-      if (!launched_here(i)) continue;
+      if (!launched_here(i) || !s_.works[i].waits.empty()) continue;
       const GpuWork& w = s_.gpu(i);
       const Timing call = timing(w);
       const std::uint32_t p = s_.works[i].previous;
-      if (p != kNone) {
-        const Ns gap = w.begin - s_.gpu(p).end;
-        if (s_.gpu(p).end >= call.end && gap >= 0 && gap <= kOutlier) {
-          std::uint64_t k[4];
-          keys(s_.gpu(p), w, k);
-          for (const std::uint64_t one : k) samples[one].push_back(gap);
-        }
-      }
       const bool idle = p == kNone || s_.gpu(p).end + 5 * kNsPerUs < call.begin;
-      if (idle && s_.works[i].waits.empty() && w.group == 1 && w.begin - call.end < kOutlier) {
-        latencies.push_back(w.begin - call.end);
-      }
+      if (idle && w.group == 1 && w.begin - call.end < kOutlier) latencies.push_back(w.begin - call.end);
+    }
+    if (latencies.size() >= kEnoughSamples) latency_ = median(latencies);
+
+    // Gaps of tasks that only the one in front can have held back: their launch had come through.
+    std::unordered_map<std::uint64_t, std::vector<Ns>> samples;
+    for (std::uint32_t i = 0; i < s_.works.size(); ++i) {
+      const std::uint32_t p = s_.works[i].previous;
+      if (p == kNone || !launched_here(i)) continue;
+      const GpuWork& w = s_.gpu(i);
+      const Ns gap = w.begin - s_.gpu(p).end;
+      if (s_.gpu(p).end < timing(w).end + std::max<Ns>(0, latency_) || gap < 0 || gap > kOutlier) continue;
+      std::uint64_t k[4];
+      keys(s_.gpu(p), w, k);
+      for (const std::uint64_t one : k) samples[one].push_back(gap);
     }
     for (auto& [k, list] : samples) {
       if (list.size() >= kEnoughSamples) gaps_[k] = median(list);
     }
-    if (latencies.size() >= kEnoughSamples) latency_ = median(latencies);
   }
 
   [[nodiscard]] Ns usual_gap(const GpuWork& before, const GpuWork& w) const {
