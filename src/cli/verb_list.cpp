@@ -4,6 +4,7 @@
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/whatif.hpp"
+#include "report/exporter.hpp"
 #include "report/json_writer.hpp"
 #include "report/text_table.hpp"
 
@@ -19,14 +20,23 @@ Result<Answer> list_formats(const Request& request) {
       json.begin_object().member("name", format.name).member("about", format.about);
       json.member("extensions", format.extensions).end_object();
     }
+    json.end_array().key("exports").begin_array();
+    for (const report::Exporter& exporter : report::exporters()) {
+      json.begin_object().member("name", exporter.name).member("about", exporter.about);
+      json.member("extensions", exporter.extensions).end_object();
+    }
     json.end_array().end_object();
     answer.body += "\n";
     return answer;
   }
   using report::Align;
-  report::TextTable table({{"format", Align::kLeft}, {"what", Align::kLeft, true}, {"files", Align::kLeft}}, 0);
-  for (const trace::FormatInfo& format : trace::formats()) table.row({format.name, format.about, format.extensions});
-  answer.body = table.render(request.style);
+  report::TextTable reads({{"reads", Align::kLeft}, {"what", Align::kLeft, true}, {"files", Align::kLeft}}, 0);
+  for (const trace::FormatInfo& format : trace::formats()) reads.row({format.name, format.about, format.extensions});
+  report::TextTable writes({{"exports", Align::kLeft}, {"what", Align::kLeft, true}, {"files", Align::kLeft}}, 0);
+  for (const report::Exporter& exporter : report::exporters()) {
+    writes.row({std::string(exporter.name), std::string(exporter.about), std::string(exporter.extensions)});
+  }
+  answer.body = reads.render(request.style) + "\n" + writes.render(request.style);
   return answer;
 }
 

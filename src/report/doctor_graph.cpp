@@ -71,7 +71,7 @@ Maybe border_work(const Facts& f) {
   if (!f.replay || f.replay->notes.border_tasks == 0) return {};
   return Finding{"border_work",
                  Weight::kNote,
-                 fmt::format("{} of {} were launched before it, or by nothing in the trace",
+                 fmt::format("{} ran in {} without being launched in it",
                              plural(f.replay->notes.border_tasks, "GPU task"), f.replay->step),
                  "They keep their measured place in the step, whatever changes around them.",
                  "",

@@ -21,10 +21,10 @@ struct ExportInput {
 };
 
 struct Exporter {
-  std::string_view name;       ///< "perfetto"
-  std::string_view about;      ///< one line, no period
-  std::string_view extension;  ///< ".json", with .gz behind it when the file's name asks for it
-  std::string_view hint;       ///< what to do with the file
+  std::string_view name;        ///< "perfetto"
+  std::string_view about;       ///< one line, no period
+  std::string_view extensions;  ///< ".json .json.gz"
+  std::string_view hint;        ///< what to do with the file
   std::string (*write)(const ExportInput& input) = nullptr;
 };
 

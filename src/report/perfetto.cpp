@@ -284,7 +284,7 @@ std::string write_perfetto(const ExportInput& input) { return Writer(input).run(
 }  // namespace
 
 Exporter perfetto_exporter() {
-  return {"perfetto", "the measured and the simulated timeline, critical path marked", ".json",
+  return {"perfetto", "the measured and the simulated timeline, critical path marked", ".json .json.gz",
           "open it in https://ui.perfetto.dev", write_perfetto};
 }
 

@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "foretrace/report/replay.hpp"
 #include "report/json_writer.hpp"
 #include "report/notes.hpp"
@@ -25,14 +28,24 @@ std::string steps_table(const ReplayReport& report, const TextStyle& style) {
                    {"copies"},
                    {"tasks"}},
                   0);
-  for (const ReplayReport::StepRow& row : report.steps) {
+  // A long trace shows its first steps; the mean and the worst speak for all.
+  constexpr std::size_t kMostRows = 30;
+  const std::size_t shown = std::min(report.steps.size(), kMostRows);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const ReplayReport::StepRow& row = report.steps[i];
     table.row({"  " + row.name, format_ms(row.traced), format_ms(row.replayed), percent_or_dash(row.error_pct),
                percent_or_dash(row.strict_error_pct), percent_or_dash(row.cross_error_pct),
                us_or_dash(row.start_error_p50), us_or_dash(row.start_error_p95),
                fmt::format("{}{}", row.copies, row.settled ? "" : "!"), format_count(row.tasks)});
   }
   if (report.steps.size() > 1) {
-    table.note(fmt::format("  mean error {:.2f}%, without regard to its sign", report.mean_abs_error_pct()));
+    const auto worst = std::max_element(report.steps.begin(), report.steps.end(), [](const auto& a, const auto& b) {
+      return std::abs(a.error_pct) < std::abs(b.error_pct);
+    });
+    const std::string more =
+        shown < report.steps.size() ? fmt::format("and {} more; ", report.steps.size() - shown) : "";
+    table.note(fmt::format("  {}mean error {:.2f}% without regard to its sign, worst {:+.2f}% ({})", more,
+                           report.mean_abs_error_pct(), worst->error_pct, worst->name));
   }
   constexpr std::string_view kColumns =
       "start: simulated against measured starts of GPU tasks, in us, step begin on step begin. strict: error without "

@@ -187,7 +187,8 @@ std::string ops_text(const SummaryReport& report, const TextStyle& style) {
       },
       [](const SummaryReport::OpRow& row) { return row.gpu_time; });
   return fmt::format("\n{}  {}\n", table.render(style),
-                     wrap("Times are an operation's own, without operations inside it; (calls) stand outside any.",
+                     wrap("Times are an operation's own, without operations inside it, CPU time with what comes before "
+                          "it on its thread; (calls) stand outside any.",
                           style.width, 2, 2));
 }
 

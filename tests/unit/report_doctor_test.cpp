@@ -4,7 +4,9 @@
 #include <ostream>
 
 #include "foretrace/report/doctor.hpp"
+#include "foretrace/report/export.hpp"
 #include "report_sample.hpp"
+#include "trace_maker.hpp"
 
 namespace foretrace::report {
 namespace {
@@ -192,6 +194,95 @@ std::vector<DoctorReport> ranks(const std::vector<std::int64_t>& list, std::int6
     reports.push_back(std::move(report));
   }
   return reports;
+}
+
+// What building and simulating the median step tells ---------------------------------------------------------------------
+
+DoctorReport doctor_of(const test::TraceMaker& maker) {
+  const trace::Trace trace = maker.load();
+  return examine(trace, trace::find_steps(trace));
+}
+
+TEST(DoctorGraph, ReplaysTheMedianStep) {
+  const DoctorReport report = doctor_of(Sample{});
+  ASSERT_TRUE(report.replay);
+  EXPECT_EQ(report.replay->step, "ProfilerStep#3");
+  EXPECT_EQ(report.replay->replayed, 900 * kNsPerUs);
+  EXPECT_EQ(report.replay->error_pct, 0);
+  EXPECT_NE(to_text(report).find("ProfilerStep#3: 0.900 ms simulated unchanged, +0.00% off the trace"),
+            std::string::npos);
+}
+
+TEST(DoctorGraph, DelaysWithoutACauseCostWhenTheyAreLong) {
+  test::TraceMaker m;
+  m.step(3, 0, 2'000'000).op("aten::mm", 5'000, 20'000);
+  m.launch(1, {10'000, 15'000}, "gemm", {100'000, 150'000});
+  const DoctorReport report = doctor_of(m);
+  const Finding* found = report.find("unexplained_lags");
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->weight, Weight::kCosts);  // 85 us of 2 ms
+  EXPECT_EQ(found->count, 1u);
+  test::TraceMaker longer;
+  longer.step(3, 0, 20'000'000).op("aten::mm", 5'000, 20'000);
+  longer.launch(1, {10'000, 15'000}, "gemm", {100'000, 150'000});
+  const DoctorReport diluted = doctor_of(longer);
+  ASSERT_NE(diluted.find("unexplained_lags"), nullptr);
+  EXPECT_EQ(diluted.find("unexplained_lags")->weight, Weight::kNote);
+}
+
+TEST(DoctorGraph, WorkFromBeforeTheStep) {
+  test::TraceMaker m;
+  m.launch(1, {10'000, 15'000}, "earlier", {20'000, 400'000});
+  m.step(3, 100'000, 500'000).op("aten::mm", 110'000, 130'000);
+  m.launch(2, {115'000, 120'000}, "gemm", {402'000, 450'000});
+  m.call("cudaDeviceSynchronize", {200'000, 460'000}, 3);
+  const DoctorReport report = doctor_of(m);
+  const Finding* found = report.find("border_work");
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->what, "1 GPU task ran in ProfilerStep#3 without being launched in it");
+}
+
+TEST(DoctorGraph, EventsOfOtherProcesses) {
+  const DoctorReport report = doctor_of(with_events(call(300, 10850, 5, "cudaEventRecord", 9999, 300)));
+  const Finding* found = report.find("foreign_processes");
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->count, 1u);
+}
+
+TEST(DoctorGraph, RampUpStepsReplayBadlyAndItSaysSo) {
+  // The CPU runs ahead; nothing is in steady state while the queue fills, so the period is the GPU's 150 us.
+  test::TraceMaker m;
+  for (int s = 0; s < 2; ++s) {
+    const Ns t = 100'000 * s;
+    m.step(s, t, t + 100'000).op("aten::mm", t + 5'000, t + 95'000);
+    m.launch(s + 1, {t + 10'000, t + 15'000}, "gemm", {20'000 + s * 152'000, 170'000 + s * 152'000});
+  }
+  const DoctorReport report = doctor_of(m);
+  const Finding* found = report.find("replay_off");
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->weight, Weight::kCosts);
+  ASSERT_TRUE(report.replay);
+  EXPECT_GT(report.replay->error_pct, 40);
+}
+
+TEST(DoctorGraph, AnExportIsKnownAsOne) {
+  const trace::Trace trace = Sample{}.load();
+  const Result<Exported> file = export_step(trace, trace::find_steps(trace));
+  ASSERT_TRUE(file);
+  const Result<trace::Trace> back = trace::load_bytes(file->bytes, "export.json");
+  ASSERT_TRUE(back);
+  const DoctorReport report = examine(*back, trace::find_steps(*back));
+  EXPECT_EQ(names(report), "from_export ");
+  EXPECT_EQ(report.other_metadata, 0u);
+  ASSERT_TRUE(report.replay);
+  EXPECT_EQ(report.replay->replayed, 900 * kNsPerUs);
+  std::string damaged = file->bytes;
+  damaged.replace(damaged.find("foretrace graph 1"), 17, "foretrace graph 7");
+  const Result<trace::Trace> bad = trace::load_bytes(damaged, "bad.json");
+  ASSERT_TRUE(bad);
+  const DoctorReport blocked = examine(*bad, trace::find_steps(*bad));
+  ASSERT_NE(blocked.find("no_graph"), nullptr);
+  EXPECT_EQ(blocked.count(Weight::kBlocks), 1u);
 }
 
 TEST(DoctorSet, AllRanksTogether) {
