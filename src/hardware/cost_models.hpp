@@ -16,6 +16,9 @@ struct Model {
 
 Model gemm_model(const Work& work, const Device& device);
 Model conv_model(const Work& work, const Device& device);
+/// A strict fp32 convolution as a product on CUDA cores. Not what it takes (kernels differ too much), but how that grows with
+/// the batch and follows the device: waves of tiles fill up.
+Model strict_conv_growth(const Work& work, const Device& device);
 Model attention_model(const Work& work, const Device& device);
 Model rnn_model(const Work& work, const Device& device);
 /// Element-wise work, copies, casts, optimizers, host copies and fills: bytes or elements, whichever takes longer.

@@ -92,8 +92,10 @@ Cost rescale(double measured_ns, const Work& was, const Device& from, const Work
     cost.known = true;
     return cost;
   }
-  const Model before = model(was, from);
-  const Model after = model(becomes, to);
+  const bool strict = was.is_conv() && was.dtype == Dtype::kFp32 && becomes.is_conv() &&
+                      becomes.dtype == Dtype::kFp32 && was.groups < was.input[1];
+  const Model before = strict ? strict_conv_growth(was, from) : model(was, from);
+  const Model after = strict ? strict_conv_growth(becomes, to) : model(becomes, to);
   const bool both = before.us > 0 && after.us > 0;
   if (both && kernel_stays(was, becomes)) {
     const double ratio = after.us / before.us;
