@@ -9,6 +9,7 @@
 #include "report/step_analysis.hpp"
 #include "report/step_graphs.hpp"
 #include "report/text.hpp"
+#include "simulate/transplant.hpp"
 
 namespace foretrace::report {
 namespace {
@@ -42,23 +43,14 @@ double percent_off(Ns value, Ns truth) {
   return truth > 0 ? 100.0 * static_cast<double>(value - truth) / static_cast<double>(truth) : 0;
 }
 
-bool same_tasks(const Graph& a, const Graph& b) {
-  if (a.size() != b.size() || a.lanes.size() != b.lanes.size() || a.periodic != b.periodic) return false;
-  for (std::size_t l = 0; l < a.lanes.size(); ++l) {
-    if (a.lanes[l].end != b.lanes[l].end) return false;
-  }
-  for (std::size_t t = 0; t < a.size(); ++t) {
-    if (a.kind[t] != b.kind[t] || a.task_name(t) != b.task_name(t)) return false;
-  }
-  return true;
-}
-
-// The costs of the step in `row` through the structure and the distances of another.
+// The costs of the step in `row` through the structure and the distances of another. Steps that do other work are no test.
 void cross_check(ReplayReport::StepRow& row, const Graph& own, const Graph& other) {
-  if (!same_tasks(own, other)) return;
-  row.cross_error_pct =
-      percent_off(simulate::steady_state(other, {own.cost.span(), nullptr}).timeline.step, row.traced);
+  const simulate::Transplant costs = simulate::transplant(other, own);
+  constexpr std::size_t kOneIn = 50;
+  if (costs.unmatched * kOneIn > own.size()) return;
+  row.cross_error_pct = percent_off(simulate::steady_state(other, {costs.cost, nullptr}).timeline.step, row.traced);
   row.cross_step = other.step_name;
+  row.cross_unmatched = costs.unmatched;
 }
 
 // The median by length; of an even count the lower one.

@@ -125,6 +125,7 @@ void write_members(JsonWriter& json, const ReplayReport& report) {
         .member("cross_error_pct", row.cross_error_pct)
         .key("cross_step");
     row.cross_step.empty() ? json.null() : json.value(row.cross_step);
+    json.member("cross_unmatched", row.cross_unmatched);
     write_ns_as(json, "start_error_p50_us", row.start_error_p50, kUs);
     write_ns_as(json, "start_error_p95_us", row.start_error_p95, kUs);
     json.member("copies", row.copies).member("settled", row.settled).member("tasks", row.tasks);

@@ -57,11 +57,12 @@ struct ReplayReport {
     std::optional<Ns> strict_replayed;
     std::optional<double> strict_error_pct;
     /// This step's costs in the graph of another step, which then has to give this step's length. Nothing where no other
-    /// step has the same tasks in the same order.
+    /// step does the same work: where more than 2 % of the tasks have no partner.
     std::optional<double> cross_error_pct;
     std::string cross_step;
-    std::uint32_t copies = 1;  ///< steps simulated in a row until the period repeated
-    bool settled = true;       ///< it did
+    std::uint64_t cross_unmatched = 0;  ///< tasks without a partner in the other step
+    std::uint32_t copies = 1;           ///< steps simulated in a row until the period repeated
+    bool settled = true;                ///< it did
     std::uint64_t tasks = 0, dependencies = 0, gpu_tasks = 0;
     graph::Graph::Notes notes;
     simulate::Breakdown breakdown;
