@@ -27,6 +27,36 @@ std::string_view to_string(Phase phase) {
   return kNames[static_cast<std::size_t>(phase)];
 }
 
+namespace {
+
+// Kahn's algorithm, which goes on along a lane as long as it can: runs are long, and memory is read in order.
+void find_order(Graph& g) {
+  g.order.clear();
+  std::vector<std::uint32_t> pending(g.in_degree.begin(), g.in_degree.end());
+  std::vector<std::uint32_t> ready;
+  for (std::uint32_t t = static_cast<std::uint32_t>(g.size()); t-- > 0;) {
+    if (pending[t] == 0) ready.push_back(t);
+  }
+  const auto release = [&](std::uint32_t t) {
+    if (--pending[t] == 0) ready.push_back(t);
+  };
+  while (!ready.empty()) {
+    std::uint32_t t = ready.back();
+    ready.pop_back();
+    const std::uint32_t lane_end = g.lanes[g.lane[t]].end;
+    TaskRun run{t, t};
+    for (bool goes_on = true; goes_on; ++t) {
+      for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) release(g.dep_to[d]);
+      if (const TaskId call = queued_behind(g, t); call.valid()) release(call.value);
+      run.end = t + 1;
+      goes_on = t + 1 < lane_end && --pending[t + 1] == 0;
+    }
+    g.order.push_back(run);
+  }
+}
+
+}  // namespace
+
 void finish(Graph& g, std::vector<Dependency> all) {
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     if (g.soft[t] == Graph::kNoSoft) continue;
@@ -60,6 +90,7 @@ void finish(Graph& g, std::vector<Dependency> all) {
       if (const TaskId call = queued_behind(g, t); call.valid()) ++g.in_degree[call.index()];
     }
   }
+  find_order(g);
 }
 
 }  // namespace foretrace::graph

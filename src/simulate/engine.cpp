@@ -22,9 +22,7 @@ class Engine {
   Engine(const Graph& g, const Options& options)
       : g_(g), cost_(options.cost.empty() ? g.cost.data() : options.cost.data()), schedule_(options.schedule) {
     const std::size_t n = g.size();
-    ready_.resize(n, 0);
-    pending_.append(g.in_degree.data(), n);
-    out_.start.extend(n);
+    out_.start.resize(n, 0);
     out_.end.extend(n);
     out_.cause.resize(n, Timeline::kNoCause);
     out_.cause_kind.resize(n, DependencyKind::kNone);
@@ -41,34 +39,28 @@ class Engine {
   }
 
  private:
+  // Until a task has started, its start is the earliest one its reasons so far allow.
   void hold(std::uint32_t t, Ns until, std::uint32_t by, DependencyKind why) {
     // >=: of equally late reasons the last one counts, so that a path runs through real work rather than through 0.
-    if (until >= ready_[t] && until > 0) {
-      ready_[t] = until;
+    if (until >= out_.start[t] && until > 0) {
+      out_.start[t] = until;
       out_.cause[t] = by;
       out_.cause_kind[t] = why;
     }
   }
 
-  // Sets the times of a task whose dependencies are all met.
-  void start(std::uint32_t t, Ns when) {
-    out_.start[t] = when;
-    out_.end[t] = when + cost_[t];
+  // The last of a task's reasons: whether it holds depends on the others.
+  void hold_back_softly(std::uint32_t t) {
+    if (g_.soft[t] == Graph::kNoSoft) return;
+    const graph::SoftDependency& soft = g_.soft_dependencies[g_.soft[t]];
+    const std::uint32_t from = soft.from.value;
+    if (out_.start[from] > out_.start[t] + soft.slack) return;
+    hold(t, out_.start[from] + graph::point_in(cost_[from], soft.point) + soft.lag, from, DependencyKind::kShare);
   }
 
-  [[nodiscard]] Ns earliest(std::uint32_t t) {
-    if (g_.soft[t] != Graph::kNoSoft) {
-      const graph::SoftDependency& soft = g_.soft_dependencies[g_.soft[t]];
-      const std::uint32_t from = soft.from.value;
-      if (out_.start[from] <= ready_[t] + soft.slack) {
-        hold(t, out_.start[from] + graph::point_in(cost_[from], soft.point) + soft.lag, from, DependencyKind::kShare);
-      }
-    }
-    return ready_[t];
-  }
-
+  // Tells the tasks that wait for t, which has its times, when they may start; release(task) after each.
   template <class Release>
-  void release_successors(std::uint32_t t, bool lane_in_order, Release release) {
+  void let_go(std::uint32_t t, const GraphLane& lane, bool lane_in_order, Release release) {
     const Ns begin = out_.start[t];
     const Ns end = out_.end[t];
     const std::uint32_t last = g_.dep_begin[t + 1];
@@ -81,29 +73,27 @@ class Engine {
       }
       release(to);
     }
-    const GraphLane& lane = g_.lanes[g_.lane[t]];
     if (lane_in_order && t + 1 < lane.end) {
       hold(t + 1, std::max(end + g_.lane_lag[t + 1], begin), t, DependencyKind::kLane);
       release(t + 1);
     }
+    if (lane.queue_depth == 0) return;
     if (const TaskId call = graph::queued_behind(g_, t); call.valid()) {
       hold(call.value, begin + lane.queue_lag, t, DependencyKind::kQueue);
       release(call.value);
     }
   }
 
+  // Every lane in its order: the graph knows an order in which all reasons come first, and one pass along it does.
   void run_in_order() {
-    std::vector<std::uint32_t> stack;
-    for (std::uint32_t t = static_cast<std::uint32_t>(g_.size()); t-- > 0;) {
-      if (pending_[t] == 0) stack.push_back(t);
-    }
-    while (!stack.empty()) {
-      const std::uint32_t t = stack.back();
-      stack.pop_back();
-      start(t, earliest(t));
-      release_successors(t, true, [&](std::uint32_t to) {
-        if (--pending_[to] == 0) stack.push_back(to);
-      });
+    const bool any_soft = !g_.soft_dependencies.empty();
+    for (const graph::TaskRun run : g_.order) {
+      const GraphLane lane = g_.lanes[g_.lane[run.begin]];
+      for (std::uint32_t t = run.begin; t < run.end; ++t) {
+        if (any_soft) hold_back_softly(t);
+        out_.end[t] = out_.start[t] + cost_[t];
+        let_go(t, lane, true, [](std::uint32_t) {});
+      }
     }
   }
 
@@ -121,20 +111,25 @@ class Engine {
     std::vector<char> managed(g_.lanes.size(), 0);
     std::vector<Ns> free_at(g_.lanes.size(), 0);
     std::vector<std::vector<std::uint32_t>> waiting(g_.lanes.size());
+    std::vector<std::uint32_t> pending(g_.in_degree.begin(), g_.in_degree.end());
     for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
       managed[l] = schedule_->manages(l) ? 1 : 0;
       if (managed[l] == 0) continue;
-      for (std::uint32_t t = g_.lanes[l].begin + 1; t < g_.lanes[l].end; ++t) --pending_[t];
+      for (std::uint32_t t = g_.lanes[l].begin + 1; t < g_.lanes[l].end; ++t) --pending[t];
     }
-    const auto become_ready = [&](std::uint32_t t) { queue.push({earliest(t), 0, g_.lane[t], t}); };
+    const auto become_ready = [&](std::uint32_t t) {
+      hold_back_softly(t);
+      queue.push({out_.start[t], 0, g_.lane[t], t});
+    };
     const auto begin = [&](std::uint32_t t, Ns when) {
-      start(t, when);
-      release_successors(t, managed[g_.lane[t]] == 0, [&](std::uint32_t to) {
-        if (--pending_[to] == 0) become_ready(to);
+      out_.start[t] = when;
+      out_.end[t] = when + cost_[t];
+      let_go(t, g_.lanes[g_.lane[t]], managed[g_.lane[t]] == 0, [&](std::uint32_t to) {
+        if (--pending[to] == 0) become_ready(to);
       });
     };
     for (std::uint32_t t = 0; t < g_.size(); ++t) {
-      if (pending_[t] == 0) become_ready(t);
+      if (pending[t] == 0) become_ready(t);
     }
     constexpr std::uint32_t kChoose = Timeline::kNoCause;
     while (!queue.empty()) {
@@ -154,7 +149,7 @@ class Engine {
       const std::size_t choice = std::min(schedule_->pick(now.lane, list, now.time), list.size() - 1);
       const std::uint32_t t = list[choice];
       list.erase(list.begin() + static_cast<std::ptrdiff_t>(choice));
-      if (now.time > ready_[t]) {
+      if (now.time > out_.start[t]) {
         out_.cause[t] = last_on_lane_.size() > now.lane ? last_on_lane_[now.lane] : Timeline::kNoCause;
         out_.cause_kind[t] = DependencyKind::kLane;
       }
@@ -191,8 +186,6 @@ class Engine {
   const Graph& g_;
   const Ns* cost_;
   const Schedule* schedule_;
-  Column<Ns> ready_;
-  Column<std::uint32_t> pending_;
   std::vector<std::uint32_t> last_on_lane_;
   Timeline out_;
 };

@@ -96,6 +96,11 @@ inline constexpr std::uint32_t kWhole = 1u << 16;
 /// floor(cost * point / kWhole), in parts so that no product leaves 64 bits.
 constexpr Ns point_in(Ns cost, std::uint32_t point) { return cost / kWhole * point + cost % kWhole * point / kWhole; }
 
+/// Tasks [begin, end) of one lane.
+struct TaskRun {
+  std::uint32_t begin, end;
+};
+
 struct SoftDependency {
   TaskId from;
   std::uint32_t point = kWhole;
@@ -127,8 +132,11 @@ class Graph {
   Column<Ns> dep_lag;
   Column<std::uint32_t> dep_point;
   Column<DependencyKind> dep_kind;  ///< kShare entries only order; their time is in soft_dependencies
-  /// Reasons each task waits for, implicit ones included: what the engine counts down.
+  /// Reasons each task waits for, implicit ones included.
   Column<std::uint32_t> in_degree;
+  /// All tasks, each behind everything it waits for, as runs of neighbours on a lane: what the engine walks along. Holds
+  /// fewer tasks than there are when the graph has a cycle.
+  Column<TaskRun> order;
 
   static constexpr std::uint32_t kNoSoft = 0xFFFF'FFFFu;
   static constexpr std::uint32_t kNoWork = 0xFFFF'FFFFu;
@@ -178,8 +186,8 @@ struct Dependency {
   std::uint32_t point;
   DependencyKind kind;
 };
-/// Stores dependencies by source, adds those of soft_dependencies, and counts what each task waits for. The last step of
-/// whoever makes a graph.
+/// Stores dependencies by source, adds those of soft_dependencies, counts what each task waits for and finds an order. The
+/// last step of whoever makes a graph.
 void finish(Graph& graph, std::vector<Dependency> dependencies);
 
 /// Proves that a graph can run: offsets in range, lanes partition the tasks, costs >= 0, and no cycle through any kind of
