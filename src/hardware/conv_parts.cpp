@@ -13,13 +13,28 @@ std::vector<ConvPart> conv_parts(std::span<const std::string_view> kernels, bool
 
   std::vector<Family> label(n);
   std::vector<std::size_t> unnamed;  // products without a word about their purpose
+  bool weight_first = false;
   std::size_t first_weight = n;
   std::size_t last_data = n;
   for (std::size_t i = 0; i < n; ++i) {
     label[i] = conv_part_of_kernel(kernels[i]);
     if (label[i] == Family::kConvWeightGrad) first_weight = std::min(first_weight, i);
-    if (label[i] == Family::kConvDataGrad) last_data = i;
+    if (label[i] == Family::kConvDataGrad) {
+      weight_first = weight_first || (last_data == n && first_weight < i);
+      last_data = i;
+    }
     if (label[i] == Family::kOther) unnamed.push_back(i);
+  }
+  if (weight_first) {
+    // The framework's own depthwise kernels: every one says what it is, helpers belong to what follows them.
+    std::vector<ConvPart> parts(n, ConvPart::kData);
+    ConvPart next = ConvPart::kData;
+    for (std::size_t i = n; i-- > 0;) {
+      if (label[i] == Family::kConvWeightGrad) next = ConvPart::kWeight;
+      if (label[i] == Family::kConvDataGrad) next = ConvPart::kData;
+      parts[i] = next;
+    }
+    return parts;
   }
   // Where does the weight gradient begin?
   std::size_t boundary = n;

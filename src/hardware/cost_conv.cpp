@@ -38,16 +38,29 @@ double layout_us(double elements, double channels, bool weights, Dtype dtype, co
   return 2.0 + elements / element_rate(rate, d);
 }
 
-// One channel per group: no product at all. Rates in operations per clock and SM from ConvNeXt's 7 x 7 layers (half,
-// channels-last: 8.9-13.5, 4.5-5.6 and 9.6-19 TFLOP/s forward, for the data and for the weights); in fp32 9, 8 and 3.5.
-Model depthwise(const Work& w, const Device& d) {
+// One channel per group: no product at all. Channels-last, from ConvNeXt's 7 x 7 layers: operations per clock and SM (half
+// 8.9-13.5, 4.5-5.6 and 9.6-19 TFLOP/s forward, for the data and for the weights). Channels-first, from MobileNetV3's 3 x 3
+// and 5 x 5: time per element written, by tiles in shared memory (half, stride 1) or by the framework's own kernels, which
+// take three times as long. One model each, in sample.
+Model depthwise(const Work& w, const Sizes& s, const Device& d) {
   const bool half = is_half(w.dtype);
-  double per_clock = half ? 43 : 34;
-  if (w.family == Family::kConvDataGrad) per_clock = half ? 21 : 31;
-  if (w.family == Family::kConvWeightGrad) per_clock = half ? 54 : 13;
+  const bool data = w.family == Family::kConvDataGrad;
+  const bool filter = w.family == Family::kConvWeightGrad;
+  double us = 0;
+  if (w.channels_last) {
+    us = w.flops / element_rate(data ? (half ? 21 : 31) : filter ? (half ? 54 : 13) : (half ? 43 : 34), d);
+  } else {
+    const bool tiles = half && w.stride == 1 && s.pixels <= 64 * 64;
+    const double ps = filter  ? (tiles ? 8.0 : 25.0)
+                      : tiles ? 2.6 + 0.12 * s.taps
+                      : data  ? 14 + 0.3 * s.taps
+                              : 5.5 + 0.5 * s.taps;
+    constexpr double kPsAtOnePerClock = 3.83;  // 132 SMs at 1.98 GHz
+    us = (data ? s.in : s.out) / element_rate(kPsAtOnePerClock / ps, d);
+  }
   // In strict fp32 the gradient of the weights took 1-19 ms instead of 0.1-1.1: a ratio may use this, nothing else should.
-  const double sigma = half ? 0.3 : w.family == Family::kConvWeightGrad ? 1.5 : 0.45;
-  return {3 + std::max(w.flops / element_rate(per_clock, d), stream_us(w.bytes(), d)), sigma};
+  const double sigma = filter ? (half ? 0.5 : 1.5) : 0.45;
+  return {3 + std::max(us, stream_us(w.bytes(), d)), sigma};
 }
 
 // The product itself, channels-last.
@@ -85,7 +98,7 @@ Model conv_model(const Work& w, const Device& d) {
   if (w.input[0] <= 0 || w.flops <= 0 || d.sm_count <= 0) return {};
   const Sizes s = sizes_of(w);
   const std::int64_t channels = w.input[1] / std::max<std::int64_t>(1, w.groups);
-  if (w.groups > 1 && channels <= 2) return depthwise(w, d);
+  if (w.groups > 1 && channels <= 2) return depthwise(w, s, d);
   if (!is_half(w.dtype) && w.dtype != Dtype::kTf32) {
     // Strict fp32 runs from 11 to 123 TFLOP/s of the definition's operations: direct, Winograd and FFT kernels, chosen by
     // rules nobody publishes. The nearest of 102 measured layers is the best guess there is; left out, it misses by 30 %.
@@ -197,8 +210,11 @@ Model rnn_model(const Work& w, const Device& d) {
   double total = 0;
   for (std::int64_t layer = 0; layer < w.layers; ++layer) {
     const double inputs = layer == 0 ? static_cast<double>(w.k) : h * static_cast<double>(w.directions);
-    const double serial =
-        half ? std::max(w.backward ? 10.3 : 7.4, 1.6 * gemm(b, n, h)) : gemm(b, n, h) + (w.backward ? 12 : 6);
+    // Without tensor cores a step's product of few rows waits for its k steps: 25 us forward and 43 backward at 1024
+    // units and 64 rows, less with fewer.
+    const double waits = (w.backward ? 0.042 : 0.0245) * h * std::pow(b / 64, 0.35);
+    const double serial = half ? std::max(w.backward ? 10.3 : 7.4, 1.6 * gemm(b, n, h))
+                               : std::max(gemm(b, n, h), waits) + (w.backward ? 12 : 6);
     double one = t * serial + gemm(t * b, n, inputs);
     if (w.backward) one += gemm(n, inputs, t * b) + gemm(n, h, t * b) + stream_us(4 * t * b * n * size, d);
     total += one * static_cast<double>(w.directions);

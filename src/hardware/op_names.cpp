@@ -245,6 +245,8 @@ Family family_of_kernel(std::string_view k) {
 
 Family conv_part_of_kernel(std::string_view k) {
   if (has(k, "reduce_wgrad")) return Family::kReduction;  // follows a product whose own name says nothing
+  if (has(k, "depthwise2d_grad_weight")) return Family::kConvWeightGrad;
+  if (has(k, "depthwise2d_backward")) return Family::kConvDataGrad;
   if (any_of(k, {"dgrad", "bprop_data", "winogradBwdData"})) return Family::kConvDataGrad;
   if (any_of(k, {"wgrad", "Wgrad", "bprop_filter"})) return Family::kConvWeightGrad;
   if (any_of(k, {"nchwToNhwc", "nchwToFolded", "scalePackedTensor", "nchwAddPadding", "Memset", "fft2d_r2c",

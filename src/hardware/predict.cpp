@@ -77,7 +77,7 @@ Cost predict(const Work& work, const Device& device) {
   Cost cost;
   if (!(m.us > 0) || !std::isfinite(m.us)) return cost;
   cost.ns = std::max(m.us * 1e3, roofline_ns(work, device));
-  cost.sigma = m.sigma;
+  cost.sigma = m.us < 15 && work.is_conv() ? std::max(m.sigma, 0.3) : m.sigma;
   cost.origin = graph::Origin::kModelled;
   cost.known = true;
   return cost;

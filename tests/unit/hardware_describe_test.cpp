@@ -265,6 +265,8 @@ TEST(ConvParts, NamesDecideAndHelpersFollow) {
               ElementsAre(kData, kData, kData, kData, kWeight, kWeight, kWeight));
   EXPECT_THAT(parts({"cutlass_gemm", "nchwToNhwc", "nchwToNhwc", "xmma_wgrad"}),
               ElementsAre(kData, kWeight, kWeight, kWeight));
+  EXPECT_THAT(parts({"conv_depthwise2d_grad_weight_kernel", "conv_depthwise2d_backward_kernel"}),
+              ElementsAre(kWeight, kData));
   EXPECT_THAT(conv_parts(std::vector<std::string_view>{"a", "b"}, false, true), ElementsAre(kWeight, kWeight));
   EXPECT_THAT(conv_parts(std::vector<std::string_view>{"a", "b"}, true, false), ElementsAre(kData, kData));
 }
