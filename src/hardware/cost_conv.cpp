@@ -106,6 +106,11 @@ Model conv_model(const Work& w, const Device& d) {
     strict.dtype = strict.out_dtype = Dtype::kFp32;
     Model m = measured_model(strict, d);
     m.sigma = std::max(m.sigma, 0.45);
+    // Small layers wait for their steps along k, 30 ns each on CUDA cores (DenseNet's 32 outputs from 128 channels).
+    const std::int64_t depth = w.family == Family::kConvDataGrad ? w.out_channels : w.input[1];
+    if (w.family != Family::kConvWeightGrad) {
+      m.us = std::max(m.us, 0.03 * static_cast<double>(depth / std::max<std::int64_t>(1, w.groups)) * s.taps);
+    }
     return m;
   }
   const bool half = is_half(w.dtype);
@@ -187,7 +192,8 @@ Model attention_model(const Work& w, const Device& d) {
   double t = flops / (peak * 1e6 * std::min(1.0, share * wide) * s / (s + half_length));
   // Random numbers: measured 1.9-2.06 and 1.08-1.15 in half, 1.30 and 1.17 in fp32.
   if (w.dropout) t *= half ? (w.backward ? 1.12 : 2.0) : (w.backward ? 1.17 : 1.30);
-  return {(w.backward ? 5.0 : 3.0) + std::max(t, stream_us(w.bytes(), d)), 0.13};
+  const double us = (w.backward ? 5.0 : 3.0) + std::max(t, stream_us(w.bytes(), d));
+  return {us, us < 40 ? 0.25 : 0.13};
 }
 
 Model rnn_model(const Work& w, const Device& d) {
