@@ -317,8 +317,8 @@ int main(int argc, char** argv) {
   }
 
   if (!json_path.empty()) {
-    std::string out = fmt::format(R"({{"file":"{}","bytes":{},"events":{},"repetitions":{},"cases":{{)", path,
-                                  text.size(), visited.records, repetitions);
+    std::string out = fmt::format(R"({{"file":"{}","bytes":{},"events":{},"repetitions":{},"disturbed":{},"cases":{{)",
+                                  path, text.size(), visited.records, repetitions, disturbed);
     for (const Case& c : cases) {
       out += fmt::format(R"({}"{}":{{"best_s":{:.6f},"median_s":{:.6f}}})", &c == cases.data() ? "" : ",", c.key,
                          c.best(), c.median());

@@ -193,6 +193,11 @@ def main() -> int:
     print()
     for what, measured, goal, reached in rows:
         print(f"{'ok  ' if reached else 'MISS'} {what}: {measured}, goal {goal}")
+    measurements = large["repetitions"] * len(large["cases"])
+    if options.update_docs and large["disturbed"] > measurements / 10:
+        print(f"bench: {large['disturbed']} of {measurements} measurements were disturbed by other work:"
+              f" {shown(DOCS)} is left as it is", file=sys.stderr)
+        return 1
     if options.update_docs:
         command = "benchmarks/run.py " + " ".join(a for a in sys.argv[1:] if a != "--update-docs")
         text = DOCS.read_text()

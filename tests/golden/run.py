@@ -20,6 +20,7 @@ import concurrent.futures
 import difflib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-TIMEOUT_S = 240
+TIMEOUT_S = 120
 OWN_FILES = ("cmd", "expected", "exit", "slow")
 
 
@@ -57,9 +58,15 @@ def execute(case: Path, program: Path) -> tuple[str, int]:
         }
         for name in ("FORETRACE_TRUTH", "FORETRACE_PUBLIC"):
             environment.pop(name, None)
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", (case / "cmd").read_text()], cwd=place, env=environment,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=TIMEOUT_S)
-        return done.stdout.decode("utf-8", "replace"), done.returncode
+        script = subprocess.Popen(["bash", "-euo", "pipefail", "-c", (case / "cmd").read_text()], cwd=place, env=environment,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
+        try:
+            output, _ = script.communicate(timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(script.pid, signal.SIGKILL)  # with everything it started
+            script.communicate()
+            raise
+        return output.decode("utf-8", "replace"), script.returncode
 
 
 def expected_exit(case: Path) -> int:
