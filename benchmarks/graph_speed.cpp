@@ -128,6 +128,7 @@ int main(int argc, char** argv) {
   std::size_t tasks = 0;
   volatile Ns sink = 0;
   std::optional<GraphBuilder> again;
+  foretrace::simulate::Timeline timeline;
   const auto events = static_cast<double>(trace->size());
   std::vector<Case> cases = {
       {"index", "sort and link the trace", events, [&] { again.emplace(*trace, steps); }},
@@ -140,6 +141,11 @@ int main(int argc, char** argv) {
        }},
       {"bare", "bare longest-path pass", static_cast<double>(row.size()), [&] { sink = bare.run(); }},
       {"simulate", "simulate", static_cast<double>(row.size()),
+       [&] {
+         foretrace::simulate::simulate(row, {}, timeline);
+         sink = timeline.step;
+       }},
+      {"simulate_fresh", "simulate, memory not reused", static_cast<double>(row.size()),
        [&] { sink = foretrace::simulate::simulate(row).step; }},
       {"verify", "verify", static_cast<double>(row.size()), [&] { sink = verify(row) ? 1 : 0; }},
   };

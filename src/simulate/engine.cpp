@@ -19,23 +19,30 @@ namespace {
 
 class Engine {
  public:
-  Engine(const Graph& g, const Options& options)
-      : g_(g), cost_(options.cost.empty() ? g.cost.data() : options.cost.data()), schedule_(options.schedule) {
+  Engine(const Graph& g, const Options& options, Timeline& out)
+      : g_(g),
+        cost_(options.cost.empty() ? g.cost.data() : options.cost.data()),
+        schedule_(options.schedule),
+        out_(out) {
+    out_.start.clear();
+    out_.end.clear();
+    out_.cause.clear();
+    out_.cause_kind.clear();
+    out_.copy_ends.clear();
     const std::size_t n = g.size();
-    out_.start.resize(n, 0);
+    out_.start.extend(n);
     out_.end.extend(n);
-    out_.cause.resize(n, Timeline::kNoCause);
-    out_.cause_kind.resize(n, DependencyKind::kNone);
+    out_.cause.extend(n);
+    out_.cause_kind.extend(n);
   }
 
-  Timeline run() {
+  void run() {
     if (schedule_ == nullptr) {
       run_in_order();
     } else {
       run_scheduled();
     }
     find_step();
-    return std::move(out_);
   }
 
  private:
@@ -58,9 +65,9 @@ class Engine {
     hold(t, out_.start[from] + graph::point_in(cost_[from], soft.point) + soft.lag, from, DependencyKind::kShare);
   }
 
-  // Tells the tasks that wait for t, which has its times, when they may start; release(task) after each.
+  // Tells the tasks of other lanes that wait for t, which has its times, when they may start; release(task) after each.
   template <class Release>
-  void let_go(std::uint32_t t, const GraphLane& lane, bool lane_in_order, Release release) {
+  void let_go(std::uint32_t t, const GraphLane& lane, Release release) {
     const Ns begin = out_.start[t];
     const Ns end = out_.end[t];
     const std::uint32_t last = g_.dep_begin[t + 1];
@@ -73,10 +80,6 @@ class Engine {
       }
       release(to);
     }
-    if (lane_in_order && t + 1 < lane.end) {
-      hold(t + 1, std::max(end + g_.lane_lag[t + 1], begin), t, DependencyKind::kLane);
-      release(t + 1);
-    }
     if (lane.queue_depth == 0) return;
     if (const TaskId call = graph::queued_behind(g_, t); call.valid()) {
       hold(call.value, begin + lane.queue_lag, t, DependencyKind::kQueue);
@@ -84,16 +87,54 @@ class Engine {
     }
   }
 
-  // Every lane in its order: the graph knows an order in which all reasons come first, and one pass along it does.
+  // And the next one on the lane.
+  void let_next_go(std::uint32_t t) {
+    hold(t + 1, std::max(out_.end[t] + g_.lane_lag[t + 1], out_.start[t]), t, DependencyKind::kLane);
+  }
+
+  void forget(std::uint32_t t) {
+    out_.start[t] = 0;
+    out_.cause[t] = Timeline::kNoCause;
+    out_.cause_kind[t] = DependencyKind::kNone;
+  }
+
+  // Every lane in its order: the graph knows an order in which all reasons come first, and one pass along it does. Most
+  // tasks wait for nothing but the one in front of them; their times never leave the registers but to be written.
   void run_in_order() {
-    const bool any_soft = !g_.soft_dependencies.empty();
+    for (std::uint32_t t = 0; t < g_.size(); ++t) {
+      if (g_.in_degree[t] != 1) forget(t);
+    }
+    for (const graph::TaskRun run : g_.order) forget(run.begin);
+    const std::uint32_t* const reasons = g_.in_degree.data();
+    const std::uint32_t* const dep_begin = g_.dep_begin.data();
+    const Ns* const lane_lag = g_.lane_lag.data();
+    const Ns* const cost = cost_;
+    Ns* const start = out_.start.data();
+    Ns* const end = out_.end.data();
+    std::uint32_t* const cause = out_.cause.data();
+    DependencyKind* const cause_kind = out_.cause_kind.data();
     for (const graph::TaskRun run : g_.order) {
       const GraphLane lane = g_.lanes[g_.lane[run.begin]];
+      Ns begins = 0;
+      Ns ends = 0;
       for (std::uint32_t t = run.begin; t < run.end; ++t) {
-        if (any_soft) hold_back_softly(t);
-        out_.end[t] = out_.start[t] + cost_[t];
-        let_go(t, lane, true, [](std::uint32_t) {});
+        const Ns in_line = t == run.begin ? 0 : std::max(ends + lane_lag[t], begins);
+        if (reasons[t] == 1 && in_line > 0) {
+          begins = in_line;
+          start[t] = begins;
+          cause[t] = t - 1;
+          cause_kind[t] = DependencyKind::kLane;
+        } else {
+          if (reasons[t] == 1 && t > run.begin) forget(t);
+          if (t > run.begin) hold(t, in_line, t - 1, DependencyKind::kLane);
+          hold_back_softly(t);
+          begins = start[t];
+        }
+        ends = begins + cost[t];
+        end[t] = ends;
+        if (dep_begin[t] != dep_begin[t + 1] || lane.queue_depth != 0) let_go(t, lane, [](std::uint32_t) {});
       }
+      if (run.end < lane.end) let_next_go(run.end - 1);  // it waits for something else too, or the run would go on
     }
   }
 
@@ -112,6 +153,7 @@ class Engine {
     std::vector<Ns> free_at(g_.lanes.size(), 0);
     std::vector<std::vector<std::uint32_t>> waiting(g_.lanes.size());
     std::vector<std::uint32_t> pending(g_.in_degree.begin(), g_.in_degree.end());
+    for (std::uint32_t t = 0; t < g_.size(); ++t) forget(t);
     for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
       managed[l] = schedule_->manages(l) ? 1 : 0;
       if (managed[l] == 0) continue;
@@ -124,9 +166,15 @@ class Engine {
     const auto begin = [&](std::uint32_t t, Ns when) {
       out_.start[t] = when;
       out_.end[t] = when + cost_[t];
-      let_go(t, g_.lanes[g_.lane[t]], managed[g_.lane[t]] == 0, [&](std::uint32_t to) {
+      const GraphLane& lane = g_.lanes[g_.lane[t]];
+      const auto release = [&](std::uint32_t to) {
         if (--pending[to] == 0) become_ready(to);
-      });
+      };
+      let_go(t, lane, release);
+      if (managed[g_.lane[t]] == 0 && t + 1 < lane.end) {
+        let_next_go(t);
+        release(t + 1);
+      }
     };
     for (std::uint32_t t = 0; t < g_.size(); ++t) {
       if (pending[t] == 0) become_ready(t);
@@ -187,12 +235,20 @@ class Engine {
   const Ns* cost_;
   const Schedule* schedule_;
   std::vector<std::uint32_t> last_on_lane_;
-  Timeline out_;
+  Timeline& out_;
 };
 
 }  // namespace
 
-Timeline simulate(const Graph& graph, const Options& options) { return Engine(graph, options).run(); }
+Timeline simulate(const Graph& graph, const Options& options) {
+  Timeline timeline;
+  simulate(graph, options, timeline);
+  return timeline;
+}
+
+void simulate(const Graph& graph, const Options& options, Timeline& timeline) {
+  Engine(graph, options, timeline).run();
+}
 
 SteadyState steady_state(const Graph& graph, const Options& options) {
   SteadyState result;

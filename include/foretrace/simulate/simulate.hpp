@@ -45,6 +45,8 @@ struct Timeline {
 
 /// The graph must have passed graph::verify.
 Timeline simulate(const graph::Graph& graph, const Options& options = {});
+/// The same into a timeline whose memory is used again: for those who simulate many times.
+void simulate(const graph::Graph& graph, const Options& options, Timeline& timeline);
 
 /// Simulates a step in steady state. A graph whose work outlives the step is repeated until the distance between the ends
 /// of two copies settles to 0.1 % (8 copies at most); the timeline is then that of the repeated graph, returned too.
