@@ -179,7 +179,18 @@ class Writer {
     }
   }
 
-  std::string_view quoted_task_name(std::uint32_t t) {
+  /// CPU time no operation covers, which goes with the call that follows and has its name.
+  [[nodiscard]] bool before_call(std::uint32_t t) const {
+    return g_.kind[t] == TaskKind::kCpu && t + 1 < g_.lanes[g_.lane[t]].end && g_.kind[t + 1] == TaskKind::kCall &&
+           g_.name[t] == g_.name[t + 1];
+  }
+
+  std::string quoted_task_name(std::uint32_t t) {
+    if (before_call(t)) {
+      std::string quoted;
+      append_json_string(quoted, fmt::format("(before {})", g_.task_name(t)));
+      return quoted;
+    }
     if (!g_.task_name(t).empty()) return name(g_.name[t]);
     return g_.kind[t] == TaskKind::kWait ? "\"(another thread)\"" : "\"(no operation follows)\"";
   }
@@ -187,7 +198,7 @@ class Writer {
   void task(int p, std::uint32_t t) {
     const Shown& s = shown_[p][t];
     const std::size_t place = kFirstLane + g_.lane[t];
-    const bool named = !g_.task_name(t).empty();
+    const bool named = !g_.task_name(t).empty() && !before_call(t);
     if (s.queued > 0) {
       begin_slice("wait", "\"(launch queue full)\"", p, place, s.start - s.queued, s.queued);
       out_ += "}}";

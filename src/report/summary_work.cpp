@@ -131,15 +131,16 @@ class WorkTables {
     report_.layers = std::move(rows);
   }
 
-  /// The operation a task works for, a name of the trace; invalid when there is none, or only a range that an old trace
-  /// calls one.
+  /// The operation a task works for, a name of the trace; invalid when there is none, only a range that an old trace
+  /// calls one, or only the call that follows.
   StringId operation(std::uint32_t t) {
     EventId op = g_.op[t];
     if (!op.valid() && graph::is_gpu(g_.kind[t])) {
       const auto at = op_of_id_.find(trace_.events.external_id[g_.event[t].index()]);
       if (at != op_of_id_.end()) op = at->second;
     }
-    return op.valid() && !is_range_event(op.index()) ? trace_.events.name[op.index()] : StringId{};
+    const bool is_op = op.valid() && trace_.kind(op.index()) != EventKind::kRuntime && !is_range_event(op.index());
+    return is_op ? trace_.events.name[op.index()] : StringId{};
   }
 
   bool is_range_event(std::size_t e) { return is_range(names_[trace_.events.name[e]], trace_.name(e)); }
@@ -174,9 +175,9 @@ class WorkTables {
       if (!is_work(t)) continue;
       if (const StringId op = operation(t); op.valid()) {
         op_row(op).cpu_time += g_.cost[t];
-      } else if (g_.kind[t] == TaskKind::kCall) {
+      } else if (g_.event[t].valid() && trace_.kind(g_.event[t].index()) == EventKind::kRuntime) {
         call_row(t).cpu_time += g_.cost[t];
-        ++call_row(t).calls;
+        call_row(t).calls += g_.kind[t] == TaskKind::kCall ? 1u : 0u;
       }
     }
     for (const std::uint32_t t : gpu_) {

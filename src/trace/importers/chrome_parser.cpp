@@ -2,8 +2,9 @@
 
 #include <simdjson.h>
 
-#include <charconv>
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "base/decimal.hpp"
 #include "trace/importers/chrome_walker.hpp"
@@ -101,36 +102,87 @@ bool ChromeParser::parse_alone(std::string_view record, std::uint64_t offset, Ba
 
 namespace {
 
-// Quotes inside strings that an old writer forgot to escape: a quote closes a string only when what follows it can
-// follow a string in JSON.
-std::string escape_inner_quotes(std::string_view record) {
-  std::string out;
-  out.reserve(record.size() + 16);
-  bool inside = false;
-  for (std::size_t i = 0; i < record.size(); ++i) {
-    const char c = record[i];
-    if (c == '\\' && inside && i + 1 < record.size()) {
-      out += c;
-      out += record[++i];
-      continue;
-    }
-    if (c == '"') {
-      if (!inside) {
-        inside = true;
-      } else {
-        const std::size_t next = skip_space(record, i + 1);
-        const char follows = next < record.size() ? record[next] : '}';
-        if (follows == ',' || follows == ':' || follows == '}' || follows == ']') {
-          inside = false;
-        } else {
-          out += '\\';
-        }
+// Whether what follows position `at` is the next key of an object: "key" and a colon.
+bool key_follows(std::string_view text, std::size_t at) {
+  at = skip_space(text, at);
+  if (at >= text.size() || text[at] != '"') return false;
+  const std::size_t close = text.find('"', at + 1);
+  if (close == std::string_view::npos) return false;
+  const std::size_t colon = skip_space(text, close + 1);
+  return colon < text.size() && text[colon] == ':';
+}
+
+// Quotes inside strings that an old writer forgot to escape: a quote closes a string only when what follows it can follow
+// such a string. Keys end before a colon, values before a closing bracket or a comma and the next key, elements of a list
+// before a comma and another element.
+class QuoteRepair {
+ public:
+  explicit QuoteRepair(std::string_view record) : text_(record) {}
+
+  std::string run() {
+    out_.reserve(text_.size() + 16);
+    for (at_ = 0; at_ < text_.size(); ++at_) {
+      const char c = text_[at_];
+      out_ += c;
+      if (c == '"') {
+        string();
+      } else if (c == '{' || c == '[') {
+        open_.push_back(c);
+        key_ = c == '{';
+      } else if (c == '}' || c == ']') {
+        if (!open_.empty()) open_.pop_back();
+        key_ = false;
+      } else if (c == ',') {
+        key_ = !open_.empty() && open_.back() == '{';
       }
     }
-    out += c;
+    return std::move(out_);
   }
-  return out;
-}
+
+ private:
+  [[nodiscard]] bool closes(std::size_t quote) const {
+    // Of an event's own fields only the name is free text; elsewhere an odd quote is damage, not a missing escape.
+    if (open_.size() <= 1 && (key_ || last_key_ != "name")) return true;
+    const std::size_t next = skip_space(text_, quote + 1);
+    const char c = next < text_.size() ? text_[next] : '}';
+    if (key_) return c == ':';
+    if (!open_.empty() && open_.back() == '[') {
+      if (c == ']') return true;
+      const std::size_t element = skip_space(text_, next + 1);
+      constexpr std::string_view kBegins = "\"[{-0123456789tfn";
+      return c == ',' && element < text_.size() && kBegins.find(text_[element]) != std::string_view::npos;
+    }
+    return c == '}' || (c == ',' && key_follows(text_, next + 1));
+  }
+
+  // Behind an opening quote: up to the one that closes, escaping those that do not.
+  void string() {
+    const std::size_t begin = at_ + 1;
+    for (++at_; at_ < text_.size(); ++at_) {
+      const char c = text_[at_];
+      if (c == '\\' && at_ + 1 < text_.size()) {
+        out_ += c;
+        out_ += text_[++at_];
+      } else if (c == '"') {
+        const bool close = closes(at_);
+        if (!close) out_ += '\\';
+        out_ += c;
+        if (close) break;
+      } else {
+        out_ += c;
+      }
+    }
+    if (key_) last_key_ = text_.substr(begin, std::min(at_, text_.size()) - begin);
+    key_ = false;
+  }
+
+  std::string_view text_;
+  std::string_view last_key_;
+  std::string out_;
+  std::size_t at_ = 0;
+  std::vector<char> open_;
+  bool key_ = false;  // the next string of an object is a key
+};
 
 std::string escape_control_characters(std::string_view record) {
   std::string out;
@@ -195,7 +247,7 @@ void ChromeParser::parse_damaged(const Piece& piece, Batch& batch) {
           done = true;
         }
         if (!done) {
-          if (parse_alone(escape_inner_quotes(escape_control_characters(clean)), offset, batch)) {
+          if (parse_alone(QuoteRepair(escape_control_characters(clean)).run(), offset, batch)) {
             batch.report(Incident::What::kRepairedQuotes, offset, clean);
             done = true;
           }
@@ -205,15 +257,17 @@ void ChromeParser::parse_damaged(const Piece& piece, Batch& batch) {
       if (final_record) break;
     }
     if (!done) {
+      // A record whose brackets close is whole, however wrong; the last one of the input may also be cut off.
       const std::size_t brace = first_boundary(text, at);
-      const bool cut = piece.last && brace == std::string_view::npos;
-      if (cut) {
+      const std::size_t whole = brace == std::string_view::npos ? skip_value(text, at) : kIncomplete;
+      if (piece.last && brace == std::string_view::npos && whole == kIncomplete) {
         batch.truncated = true;
         batch.truncated_at = at;
         return;
       }
       batch.report(Incident::What::kMalformed, piece.offset + at, text.substr(at, 160));
-      end = brace == std::string_view::npos ? text.size() : brace + 1;
+      end = brace != std::string_view::npos ? brace + 1 : whole != kIncomplete ? whole : text.size();
+      end = std::max(end, at + 1);  // a stray bracket is no value: step over it
     }
     at = end;
   }

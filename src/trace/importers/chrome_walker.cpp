@@ -511,6 +511,13 @@ bool ChromeParser::Walker::record(bool alone) {
       if (!skip(it)) return false;
       const bool scalar = first != '{' && first != '[';
       const bool known = scalar && field(r, key, token(value_at));
+      // A time that is a list or an object is kept below, and counted as unreadable.
+      if (!scalar && key == "dur") {
+        r.dur = {text + *value_at, 1};
+        r.has_dur = true;
+      } else if (!scalar && key == "ts") {
+        r.ts = {text + *value_at, 1};
+      }
       // What no column takes stays in the tuple, marked as the event's own key.
       if (!known) {
         if (key == "args") r.args_not_object = true;
