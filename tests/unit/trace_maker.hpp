@@ -202,5 +202,4 @@ inline void expect_as_measured(const Replay& r) {
   EXPECT_EQ(r.step(), r.graph.traced) << graph::dump(r.graph);
 }
 
-
 }  // namespace foretrace::test

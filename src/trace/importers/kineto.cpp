@@ -193,9 +193,9 @@ Result<bool> attempt(ByteSource& source, Trace& trace, const LoadOptions& option
     const std::size_t closed = reader.bare_array() ? 0 : tail.at + 1;
     const std::size_t more = skip_space(import.tail, closed);
     if (more < import.tail.size() && trace.diagnostics.find("second_trace_events") == nullptr) {
-      trace.diagnostics.add("text_behind_the_end", Severity::kDataLoss, "what follows the end of the trace was left out",
-                            std::string_view(import.tail).substr(more, 160),
-                            static_cast<std::int64_t>(import.tail_at + more));
+      trace.diagnostics.add(
+          "text_behind_the_end", Severity::kDataLoss, "what follows the end of the trace was left out",
+          std::string_view(import.tail).substr(more, 160), static_cast<std::int64_t>(import.tail_at + more));
     }
   }
   FORETRACE_TRY_VOID(check_end(import, reader, trace, options, tail));
