@@ -17,6 +17,7 @@ help:  ## this list
 demo: build  ## set up, build, and look at a real trace: ResNet-50 on an H200
 	build/foretrace doctor $(EXAMPLE)
 	build/foretrace summary $(EXAMPLE)
+	build/foretrace replay $(EXAMPLE)
 
 build: configure  ## set up and build the program, build/foretrace
 	@echo "build: build/foretrace"

@@ -110,7 +110,7 @@ std::vector<double> percentages(const std::vector<Ns>& parts, Ns whole) {
 
 std::string_view describe(DependencyKind cause) {
   constexpr std::array<std::string_view, graph::kDependencyKinds> kWords = {
-      "no task, before its first or after its last",
+      "nothing (before the first task or after the last)",
       "the gap between two tasks of a stream",
       "the CPU's launch",
       "room in the launch queue",

@@ -49,7 +49,7 @@ void add_rows(TextTable& table, const std::vector<Part>& list, Ns whole) {
   }
 }
 
-std::string join(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, ", ")); }
+std::string join(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, "; ")); }
 
 std::string breakdown_text(const SimulatedStep& s, const TextStyle& style) {
   const simulate::Breakdown& b = s.breakdown;
