@@ -149,8 +149,17 @@ int main(int argc, char** argv) {
        [&] { sink = foretrace::simulate::simulate(row).step; }},
       {"verify", "verify", static_cast<double>(row.size()), [&] { sink = verify(row) ? 1 : 0; }},
   };
+  // Short cases run several times in a row, or a busy neighbour is all they see.
+  constexpr double kShort = 0.05;
   for (std::size_t r = 0; r < options.repetitions; ++r) {
-    for (Case& c : cases) c.best = std::min(c.best, seconds(c.run));
+    for (Case& c : cases) {
+      double spent = 0;
+      do {
+        const double s = seconds(c.run);
+        c.best = std::min(c.best, s);
+        spent += s;
+      } while (spent < kShort);
+    }
   }
 
   const auto best = [&](const std::string& key) {

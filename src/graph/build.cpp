@@ -59,8 +59,10 @@ std::uint32_t main_lane_of(const TraceIndex& index, const trace::Step& step) {
   std::uint32_t best = kNone;
   std::size_t most = 0;
   std::vector<std::size_t> launches(index.cpu.size(), 0);
-  for (const Call& c : index.calls) {
-    if (c.begin >= step.start && c.begin < step.end) launches[c.lane] += c.role == CallRole::kLaunch ? 3 : 1;
+  for (auto c = std::lower_bound(index.calls.begin(), index.calls.end(), step.start,
+                                 [](const Call& x, Ns t) { return x.begin < t; });
+       c != index.calls.end() && c->begin < step.end; ++c) {
+    launches[c->lane] += c->role == CallRole::kLaunch ? 3 : 1;
   }
   for (std::uint32_t lane = 0; lane < index.cpu.size(); ++lane) {
     std::size_t weight = launches[lane];

@@ -85,14 +85,13 @@ class LayerRule {
   class Chain {
    public:
     Chain(const TraceIndex& ix, std::uint32_t lane, Ns begin) : ix_(ix), events_(ix.cpu[lane]) {
-      // Ranges opened before the step may still enclose it; frames and annotations only, so look back a little.
       at_ = static_cast<std::size_t>(
           std::lower_bound(events_.begin(), events_.end(), begin,
                            [&](std::uint32_t e, Ns t) { return ix.trace.events.start[e] < t; }) -
           events_.begin());
-      constexpr std::size_t kLookBack = 4096;
-      for (std::size_t i = at_ > kLookBack ? at_ - kLookBack : 0; i < at_; ++i) {
-        if (ix.trace.end(events_[i]) > begin) open_.push_back(events_[i]);
+      // Ranges opened before the step may still enclose it.
+      for (const std::uint32_t e : ix.open_at(lane, begin)) {
+        if (ix.trace.kind(e) != EventKind::kRuntime) open_.push_back(e);
       }
     }
     void move_to(Ns when) {

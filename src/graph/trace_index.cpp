@@ -15,7 +15,6 @@ namespace {
 // Launches that fit into a stream's queue when the trace shows none that waited: measured on H200 and V100, where a
 // call blocks while 1021 launches of its stream have not started.
 constexpr std::uint32_t kDefaultQueueDepth = 1021;
-constexpr std::uint32_t kFarthestPending = 3000;
 
 CallRole role_of(std::string_view name) {
   const auto is = [&](std::string_view prefix) { return name.starts_with(prefix); };
@@ -112,6 +111,7 @@ void TraceIndex::collect() {
     };
     if (!std::is_sorted(lane.begin(), lane.end(), earlier)) std::sort(lane.begin(), lane.end(), earlier);
   }
+  nest();
   std::sort(calls.begin(), calls.end(),
             [](const Call& a, const Call& b) { return a.begin != b.begin ? a.begin < b.begin : a.event < b.event; });
   std::sort(work.begin(), work.end(), [](const GpuWork& a, const GpuWork& b) {
@@ -120,6 +120,52 @@ void TraceIndex::collect() {
   });
   std::sort(queue_full_.begin(), queue_full_.end(),
             [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+}
+
+void TraceIndex::nest() {
+  around.resize(cpu.size());
+  std::vector<std::uint32_t> open;
+  for (std::size_t lane = 0; lane < cpu.size(); ++lane) {
+    const auto& events = cpu[lane];
+    around[lane].assign(events.size(), kNone);
+    open.clear();
+    for (std::uint32_t i = 0; i < events.size(); ++i) {
+      while (!open.empty() && trace.end(events[open.back()]) <= trace.events.start[events[i]]) open.pop_back();
+      if (!open.empty()) around[lane][i] = open.back();
+      open.push_back(i);
+    }
+  }
+}
+
+std::vector<std::uint32_t> TraceIndex::open_at(std::uint32_t lane, Ns when) const {
+  const auto& events = cpu[lane];
+  const auto behind = std::lower_bound(events.begin(), events.end(), when,
+                                       [&](std::uint32_t e, Ns t) { return trace.events.start[e] < t; });
+  std::vector<std::uint32_t> open;
+  if (behind == events.begin()) return open;
+  for (auto i = static_cast<std::uint32_t>(behind - events.begin() - 1); i != kNone; i = around[lane][i]) {
+    if (trace.end(events[i]) > when) open.push_back(events[i]);
+  }
+  std::reverse(open.begin(), open.end());
+  return open;
+}
+
+std::uint32_t TraceIndex::call_of(std::uint32_t event) const {
+  const Ns begin = trace.events.start[event];
+  const auto it = std::lower_bound(calls.begin(), calls.end(), event, [&](const Call& c, std::uint32_t e) {
+    return c.begin != begin ? c.begin < begin : c.event < e;
+  });
+  return it != calls.end() && it->event == event ? static_cast<std::uint32_t>(it - calls.begin()) : kNone;
+}
+
+std::uint32_t TraceIndex::stream_lane(std::int64_t device, std::int64_t stream) const {
+  if (device == trace::kAbsent) {
+    const auto any =
+        std::find_if(streams.begin(), streams.end(), [&](const auto& s) { return s.first.second == stream; });
+    return any == streams.end() ? kNone : any->second;
+  }
+  const auto it = streams.find({device, stream});
+  return it == streams.end() ? kNone : it->second;
 }
 
 // Calls and their GPU work, by correlation id. Ids repeat when several processes share a file: a kernel then belongs to
@@ -195,15 +241,23 @@ void TraceIndex::order_streams() {
                      [&](std::uint32_t a, std::uint32_t b) { return called(a) < called(b); });
     for (std::uint32_t i = 0; i < stream.size(); ++i) work[stream[i]].position = i;
   }
+  started_.resize(launch_order.size());
+  for (std::size_t lane = 0; lane < launch_order.size(); ++lane) {
+    Ns latest = INT64_MIN;
+    for (const std::uint32_t w : launch_order[lane]) started_[lane].push_back(latest = std::max(latest, work[w].begin));
+  }
+  for (const GpuWork& w : work) longest_work = std::max(longest_work, w.end - w.begin);
+  for (std::uint32_t l = 0; l < trace.lanes.size(); ++l) {
+    const trace::Lane& lane = trace.lanes[l];
+    if (lane.kind == trace::LaneKind::kGpuStream) streams[{lane.pid_number, lane.tid_number}] = l;
+  }
 }
 
 std::uint32_t TraceIndex::pending_at(const Call& call, Ns when) const {
   const GpuWork& first = work[work_by_call[call.first_work]];
-  const auto& stream = launch_order[first.lane];
-  const std::uint32_t from = first.position > kFarthestPending ? first.position - kFarthestPending : 0;
-  std::uint32_t pending = 1;
-  for (std::uint32_t i = from; i < first.position; ++i) pending += work[stream[i]].begin > when ? 1u : 0u;
-  return pending;
+  const auto& started = started_[first.lane];
+  const auto earlier = started.begin() + first.position;
+  return static_cast<std::uint32_t>(earlier - std::upper_bound(started.begin(), earlier, when)) + 1;
 }
 
 void TraceIndex::find_blocked_calls() {

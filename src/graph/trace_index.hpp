@@ -3,6 +3,8 @@
 // start, calls and their GPU work by correlation id, launch queues.
 
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "foretrace/trace/trace.hpp"
@@ -43,9 +45,11 @@ class TraceIndex {
 
   const trace::Trace& trace;
   std::vector<std::vector<std::uint32_t>> cpu;  ///< per trace lane: ops, annotations, calls, frames by (start, -end)
-  std::vector<Call> calls;                      ///< by (begin, event)
-  std::vector<GpuWork> work;                    ///< by (begin, lane)
-  std::vector<std::uint32_t> work_by_call;      ///< indices into work, grouped by call, by begin
+  /// For each of these the one around it, as a place in the same list; kNone for the outermost.
+  std::vector<std::vector<std::uint32_t>> around;
+  std::vector<Call> calls;                               ///< by (begin, event)
+  std::vector<GpuWork> work;                             ///< by (begin, lane)
+  std::vector<std::uint32_t> work_by_call;               ///< indices into work, grouped by call, by begin
   std::vector<std::vector<std::uint32_t>> launch_order;  ///< per trace lane of a stream: indices into work
   std::vector<std::uint8_t> has_ops;                     ///< per trace lane
   bool has_wait_rows = false;                            ///< some 'Stream Wait Event' row exists
@@ -54,9 +58,19 @@ class TraceIndex {
   Ns queue_lag = 0;
   std::uint64_t orphans = 0;
   std::uint64_t early = 0;
+  Ns longest_work = 0;                                                     ///< of all GPU work
+  std::map<std::pair<std::int64_t, std::int64_t>, std::uint32_t> streams;  ///< (device, stream) -> trace lane
+
+  /// Events of a thread that began before `when` and end behind it, outermost first.
+  [[nodiscard]] std::vector<std::uint32_t> open_at(std::uint32_t lane, Ns when) const;
+  /// The call behind an event; kNone when it is none.
+  [[nodiscard]] std::uint32_t call_of(std::uint32_t event) const;
+  /// The trace lane of a stream, of any device when none is given; kNone when nothing ran on it.
+  [[nodiscard]] std::uint32_t stream_lane(std::int64_t device, std::int64_t stream) const;
 
  private:
   void collect();
+  void nest();
   void link();
   void order_streams();
   void find_blocked_calls();
@@ -66,7 +80,8 @@ class TraceIndex {
   struct Interval {
     Ns begin, end;
   };
-  std::vector<Interval> queue_full_;  ///< 'Command Buffer Full' rows
+  std::vector<Interval> queue_full_;      ///< 'Command Buffer Full' rows
+  std::vector<std::vector<Ns>> started_;  ///< per stream and launch: when it and all before it had started
 };
 
 /// Is this a communication kernel, by name?

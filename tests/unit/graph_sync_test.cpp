@@ -43,6 +43,14 @@ TEST(GraphSync, AStreamSynchronisationOfAnUnknownStreamWaitsForAll) {
   EXPECT_EQ(r.with("long", 48'000).start("cudaStreamSynchronize", 1), 75'000);
 }
 
+TEST(GraphSync, AStreamSynchronisationOfAStreamWithoutKernelsWaitsForNothing) {
+  TraceMaker m = two_streams(100'000);
+  m.call("cudaStreamSynchronize", {20'000, 95'000}, 3).sync_row("Stream Sync", {20'000, 95'000}, 3, 99);
+  const Replay r(m);
+  expect_as_measured(r);
+  EXPECT_EQ(r.dependencies(DependencyKind::kSync), 0U);
+}
+
 TEST(GraphSync, ADeviceSynchronisationWaitsForEveryStream) {
   TraceMaker m = two_streams(100'000);
   m.call("cudaDeviceSynchronize", {20'000, 95'000}, 3).sync_row("Context Sync", {20'000, 95'000}, 3, -1);

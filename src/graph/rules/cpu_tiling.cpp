@@ -129,16 +129,10 @@ class Tiler {
            s_.trace().name(w.event).find("Pageable") != std::string_view::npos;
   }
 
-  // Calls of a lane come in the order of the window's calls.
-  std::uint32_t call_of(std::uint32_t event) {
-    const Ns begin = s_.trace().events.start[event];
-    while (next_call_ < s_.last_call &&
-           (s_.index.calls[next_call_].begin < begin ||
-            (s_.index.calls[next_call_].begin == begin && s_.index.calls[next_call_].event != event))) {
-      ++next_call_;
-    }
-    if (next_call_ < s_.last_call && s_.index.calls[next_call_].event == event) return next_call_++;
-    return kNone;
+  // The call behind an event, when it is one of the window's.
+  [[nodiscard]] std::uint32_t call_of(std::uint32_t event) const {
+    const std::uint32_t c = s_.index.call_of(event);
+    return c >= s_.first_call && c < s_.last_call ? c : kNone;
   }
 
   StringId join_name() {
@@ -157,7 +151,6 @@ class Tiler {
   std::uint32_t owner_ = kNone;
   std::size_t hole_ = 0;
   std::size_t mark_ = 0;
-  std::uint32_t next_call_ = s_.first_call;
 };
 
 void tile_main(StepState& s) {
@@ -200,14 +193,17 @@ void tile_other(StepState& s, std::uint32_t lane) {
     if (b.lane == lane) bursts.push_back(&b);
   }
   std::sort(bursts.begin(), bursts.end(), [](const Burst* a, const Burst* b) { return a->begin < b->begin; });
+  Ns idle = first;
+  std::vector<Ns> running;  // ends of events that outlast the bursts so far
+  auto it = std::lower_bound(events.begin(), events.end(), s.begin,
+                             [&](std::uint32_t e, Ns t) { return s.trace().events.start[e] < t; });
   for (const Burst* b : bursts) {
     // Idle from the last event before the burst until it begins.
-    Ns idle = first;
-    for (auto it = std::lower_bound(events.begin(), events.end(), s.begin,
-                                    [&](std::uint32_t e, Ns t) { return s.trace().events.start[e] < t; });
-         it != events.end() && s.trace().events.start[*it] < b->begin; ++it) {
-      if (s.trace().end(*it) <= b->begin) idle = std::max(idle, s.trace().end(*it));
-    }
+    for (; it != events.end() && s.trace().events.start[*it] < b->begin; ++it) running.push_back(s.trace().end(*it));
+    std::erase_if(running, [&](Ns end) {
+      if (end <= b->begin) idle = std::max(idle, end);
+      return end <= b->begin;
+    });
     if (idle < b->begin) holes.push_back({idle, b->begin, false});
     marks.push_back(b->begin);
     marks.push_back(b->end);

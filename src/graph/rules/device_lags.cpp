@@ -43,8 +43,11 @@ class LagRule {
     std::sort(by_end_.begin(), by_end_.end(), [&](std::uint32_t a, std::uint32_t b) {
       return std::tuple(s_.gpu(a).end, a) < std::tuple(s_.gpu(b).end, b);
     });
-    for (std::uint32_t i = 0; i < s_.works.size(); ++i) longest_ = std::max(longest_, s_.gpu(i).end - s_.gpu(i).begin);
-    for (std::uint32_t i = 0; i < s_.works.size(); ++i) bind(i);
+    for (std::uint32_t i = 0; i < s_.works.size(); ++i) {
+      std::erase_if(running_, [&](std::uint32_t x) { return s_.gpu(x).end <= s_.gpu(i).begin; });
+      bind(i);
+      running_.push_back(i);
+    }
   }
 
  private:
@@ -238,10 +241,10 @@ class LagRule {
       if (x.lane != w.lane && x.begin < w.begin) source = *it;
     }
     // … or one that fills the device and had reached its last wave.
-    for (std::uint32_t j = i; j-- > 0 && source == kNone;) {
+    for (std::size_t r = running_.size(); r-- > 0 && source == kNone;) {
+      const std::uint32_t j = running_[r];
       const GpuWork& x = s_.gpu(j);
-      if (x.begin <= w.begin - longest_) break;
-      if (x.lane == w.lane || x.end <= w.begin || x.begin >= w.begin - 1 || x.waves < 0.95F) continue;
+      if (x.lane == w.lane || x.begin >= w.begin - 1 || x.waves < 0.95F) continue;
       const double fraction = static_cast<double>(w.begin - x.begin) / static_cast<double>(x.end - x.begin);
       const double last_wave =
           x.waves > 1.05F ? std::max(0.3, 1 - 1 / std::ceil(static_cast<double>(x.waves)) - 0.1) : 0.8;
@@ -269,7 +272,7 @@ class LagRule {
   StepState& s_;
   std::unordered_map<std::uint64_t, Ns> gaps_;
   Ns latency_ = kUsualLatency;
-  Ns longest_ = 0;
+  std::vector<std::uint32_t> running_;  // StepWorks that run when the one at hand begins, by begin
   std::vector<std::uint32_t> by_end_;
 };
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 #include "graph/step_state.hpp"
@@ -24,12 +25,7 @@ using StreamKey = std::uint32_t;  // trace lane of a stream
 
 class WaitResolver {
  public:
-  explicit WaitResolver(StepState& s) : s_(s) {
-    for (std::uint32_t l = 0; l < s.trace().lanes.size(); ++l) {
-      const trace::Lane& lane = s.trace().lanes[l];
-      if (lane.kind == trace::LaneKind::kGpuStream) lanes_[{lane.pid_number, lane.tid_number}] = l;
-    }
-  }
+  explicit WaitResolver(StepState& s) : s_(s) {}
 
   void run() {
     find_targets();
@@ -76,11 +72,6 @@ class WaitResolver {
     return it == last_.end() ? kNone : it->second;
   }
 
-  [[nodiscard]] StreamKey lane_of(std::int64_t device, std::int64_t stream) const {
-    const auto it = lanes_.find({device == trace::kAbsent ? 0 : device, stream});
-    return it == lanes_.end() ? kNone : it->second;
-  }
-
   // The stream of each wait, and the work launched next on it: what the wait holds back.
   void find_targets() {
     targets_.resize(s_.last_call - s_.first_call);
@@ -95,7 +86,7 @@ class WaitResolver {
             call.sync_row == kNone ? nullptr : s_.trace().args.sync(s_.trace().events.args[call.sync_row]);
         if (row != nullptr && row->stream >= 0) {
           t.known = true;
-          t.stream = lane_of(row->device, row->stream);
+          t.stream = s_.index.stream_lane(row->device, row->stream);
           const auto it = next_on_stream.find(t.stream);
           if (it != next_on_stream.end()) t.work = it->second;
         } else if (!s_.index.has_wait_rows) {
@@ -139,30 +130,37 @@ class WaitResolver {
 
   [[nodiscard]] bool is_collective(std::uint32_t w) const { return w != kNone && s_.gpu(w).collective; }
 
+  const std::unordered_map<std::int64_t, Ns>& records() {
+    if (!record_times_) {
+      record_times_.emplace();
+      for (std::uint32_t c = s_.first_call; c < s_.last_call; ++c) {
+        const Call& call = s_.index.calls[c];
+        if (call.role == CallRole::kRecord) (*record_times_)[s_.trace().events.correlation[call.event]] = call.begin;
+      }
+    }
+    return *record_times_;
+  }
+
   // The record is named by the trace itself, or at least its stream is.
   bool resolved(const Call& call, const Target& t, std::vector<std::uint32_t>& sources) {
     if (call.sync_row == kNone) return false;
     const trace::SyncInfo* row = s_.trace().args.sync(s_.trace().events.args[call.sync_row]);
     if (row == nullptr || row->wait_on_stream < 0) return false;
-    const StreamKey from = lane_of(row->device, row->wait_on_stream);
+    const StreamKey from = s_.index.stream_lane(row->device, row->wait_on_stream);
     if (from == kNone || from == t.stream) return true;  // a stream without kernels, or its own: nothing to wait for
     const trace::SyncIds* ids = s_.trace().sync(call.sync_row);
     Ns recorded = call.begin;
     if (ids != nullptr && ids->record_correlation > 0) {
-      for (std::uint32_t c = s_.first_call; c < s_.last_call; ++c) {
-        const Call& record = s_.index.calls[c];
-        if (record.role == CallRole::kRecord &&
-            s_.trace().events.correlation[record.event] == ids->record_correlation) {
-          recorded = record.begin;
-        }
-      }
+      const auto it = records().find(ids->record_correlation);
+      if (it != records().end()) recorded = it->second;
     }
+    // The last work of this step launched on that stream before the record.
+    const auto& stream = s_.index.launch_order[from];
+    auto behind = std::upper_bound(stream.begin(), stream.end(), recorded, [&](Ns t, std::uint32_t w) {
+      return s_.index.work[w].call != kNone && t < s_.index.calls[s_.index.work[w].call].begin;
+    });
     std::uint32_t source = kNone;
-    for (const std::uint32_t w : s_.index.launch_order[from]) {
-      const GpuWork& work = s_.index.work[w];
-      if (work.call != kNone && s_.index.calls[work.call].begin > recorded) break;
-      if (const std::uint32_t sw = s_.step_work_of(w); sw != kNone) source = sw;
-    }
+    while (behind != stream.begin() && source == kNone && *--behind >= s_.first_work) source = s_.step_work_of(*behind);
     if (source != kNone) sources.push_back(source);
     return true;
   }
@@ -238,7 +236,7 @@ class WaitResolver {
   }
 
   StepState& s_;
-  std::map<std::pair<std::int64_t, std::int64_t>, StreamKey> lanes_;
+  std::optional<std::unordered_map<std::int64_t, Ns>> record_times_;  // by correlation id
   std::unordered_map<std::uint32_t, HostThread> threads_;
   std::map<StreamKey, std::uint32_t> last_;  // ordered: the inference must not depend on hashing
   std::deque<std::uint32_t> open_collectives_;

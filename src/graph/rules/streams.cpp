@@ -31,9 +31,7 @@ TaskKind kind_of(const StepState& s, const GpuWork& w) {
 void select_works(StepState& s) {
   // Work of this step starts after its launch, so it begins inside the window or later; border work may begin before it.
   // How far before: no longer than the longest piece of work in the trace.
-  Ns longest = 0;
-  for (const GpuWork& w : s.index.work) longest = std::max(longest, w.end - w.begin);
-  const auto first = std::lower_bound(s.index.work.begin(), s.index.work.end(), s.begin - longest,
+  const auto first = std::lower_bound(s.index.work.begin(), s.index.work.end(), s.begin - s.index.longest_work,
                                       [](const GpuWork& w, Ns t) { return w.begin < t; });
   s.first_work = static_cast<std::uint32_t>(first - s.index.work.begin());
   std::uint32_t last = s.first_work;

@@ -60,9 +60,9 @@ class SyncRule {
         if (s_.wait_task[c - s_.first_call] == kNone) continue;
         covered.push_back(s_.step_work_of(s_.index.work_by_call[call.first_work]));
       } else if (s_.wait_task[c - s_.first_call] != kNone) {
-        const std::uint32_t stream = stream_of(call);
-        if (call.role == CallRole::kStreamSync && stream != kNone) {
-          if (const auto it = last.find(stream); it != last.end()) covered.push_back(it->second);
+        if (const trace::SyncInfo* row = row_of(call); call.role == CallRole::kStreamSync && row != nullptr) {
+          const auto it = last.find(s_.index.stream_lane(row->device, row->stream));
+          if (it != last.end()) covered.push_back(it->second);
         } else {
           for (const auto& [lane, w] : last) covered.push_back(w);
         }
@@ -91,18 +91,11 @@ class SyncRule {
     syncs_.push_back(std::move(sync));
   }
 
-  [[nodiscard]] std::uint32_t stream_of(const Call& call) const {
-    if (call.sync_row == kNone) return kNone;
+  // The row that names the stream of a synchronisation.
+  [[nodiscard]] const trace::SyncInfo* row_of(const Call& call) const {
+    if (call.sync_row == kNone) return nullptr;
     const trace::SyncInfo* row = s_.trace().args.sync(s_.trace().events.args[call.sync_row]);
-    if (row == nullptr || row->stream < 0) return kNone;
-    for (std::uint32_t l = 0; l < s_.trace().lanes.size(); ++l) {
-      const trace::Lane& lane = s_.trace().lanes[l];
-      if (lane.kind == trace::LaneKind::kGpuStream && lane.tid_number == row->stream &&
-          (row->device == trace::kAbsent || lane.pid_number == row->device)) {
-        return l;
-      }
-    }
-    return kNone;
+    return row == nullptr || row->stream < 0 ? nullptr : row;
   }
 
   void connect(const SyncCall& sync, Ns usual_cost, Ns usual_return) {

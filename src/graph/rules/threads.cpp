@@ -11,14 +11,30 @@ namespace foretrace::graph {
 namespace {
 
 std::vector<Ns> points_of_main(const StepState& s) {
-  std::vector<Ns> points = {s.begin, s.end};
-  for (const std::uint32_t e : s.index.cpu[s.main]) {
-    for (const Ns p : {s.trace().events.start[e], s.trace().end(e)}) {
-      if (p >= s.begin && p <= s.end) points.push_back(p);
-    }
+  const auto& events = s.index.cpu[s.main];
+  std::vector<Ns> points = {s.begin};
+  std::vector<Ns> ends;  // of what is open, innermost last
+  const auto add = [&](Ns p) {
+    if (p >= s.begin && p <= s.end && p != points.back()) points.push_back(p);
+  };
+  const auto close_until = [&](Ns when) {
+    for (; !ends.empty() && ends.back() <= when; ends.pop_back()) add(ends.back());
+  };
+  for (const std::uint32_t e : s.index.open_at(s.main, s.begin)) ends.push_back(s.trace().end(e));
+  for (auto it = std::lower_bound(events.begin(), events.end(), s.begin,
+                                  [&](std::uint32_t e, Ns t) { return s.trace().events.start[e] < t; });
+       it != events.end() && s.trace().events.start[*it] <= s.end; ++it) {
+    close_until(s.trace().events.start[*it]);
+    add(s.trace().events.start[*it]);
+    ends.push_back(s.trace().end(*it));
   }
-  std::sort(points.begin(), points.end());
-  points.erase(std::unique(points.begin(), points.end()), points.end());
+  close_until(INT64_MAX);
+  add(s.end);
+  // Rows of a thread that overlap without being nested come out of order.
+  if (!std::is_sorted(points.begin(), points.end())) {
+    std::sort(points.begin(), points.end());
+    points.erase(std::unique(points.begin(), points.end()), points.end());
+  }
   return points;
 }
 
@@ -59,10 +75,13 @@ void find_bursts(StepState& s) {
   for (std::uint32_t c = s.first_call; c < s.last_call; ++c) {
     const Call& call = s.index.calls[c];
     if (call.role != CallRole::kLaunch || call.lane == s.main) continue;
-    for (std::size_t b = 0; b < s.bursts.size(); ++b) {
-      if (s.bursts[b].lane == call.lane && call.begin >= s.bursts[b].begin && call.begin <= s.bursts[b].end)
-        launches[b] = 1;
-    }
+    // Bursts come lane by lane, by time.
+    auto b = std::upper_bound(s.bursts.begin(), s.bursts.end(), call, [](const Call& c, const Burst& x) {
+      return c.lane != x.lane ? c.lane < x.lane : c.begin < x.begin;
+    });
+    if (b == s.bursts.begin()) continue;
+    --b;
+    if (b->lane == call.lane && call.begin <= b->end) launches[static_cast<std::size_t>(b - s.bursts.begin())] = 1;
   }
   std::vector<Burst> kept;
   for (std::size_t b = 0; b < s.bursts.size(); ++b) {
