@@ -61,19 +61,18 @@ class Writer {
   }
 
   std::string run() {
-    out_ = "{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\",\n";
-    for (const std::string_view key :
-         {std::string_view("deviceProperties"), std::string_view("distributedInfo"), kRecorderKey}) {
-      if (const std::string_view raw = in_.file.metadata_value(key); !raw.empty()) put("\"{}\": {},\n", key, raw);
-    }
-    out_ += "\"traceEvents\": [";
+    // Viewers skip what follows a key they do not know, so the events come first.
+    out_ = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
     process(kMeasured, "measured", g_.traced);
     process(kSimulated, "simulated", step_.replayed());
     path_track();
     path_flows();
-    out_ += "\n],\n\"";
-    out_ += kGraphKey;
-    out_ += "\": ";
+    out_ += "\n],\n\"schemaVersion\": 1";
+    for (const std::string_view key :
+         {std::string_view("deviceProperties"), std::string_view("distributedInfo"), kRecorderKey}) {
+      if (const std::string_view raw = in_.file.metadata_value(key); !raw.empty()) put(",\n\"{}\": {}", key, raw);
+    }
+    put(",\n\"{}\": ", kGraphKey);
     append_json_string(out_, graph::dump(g_));
     return std::move(out_) + "}\n";
   }
