@@ -10,7 +10,7 @@
 
 #include "bindings.hpp"
 #include "foretrace/graph/build.hpp"
-#include "foretrace/report/replay.hpp"
+#include "report/notes.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/whatif/unprofiled.hpp"
 #include "report/step_graphs.hpp"

@@ -17,6 +17,14 @@ std::int64_t number_in(std::string_view name) {
   return number;
 }
 
+// Where the measured step begins on the clock of an exported file: at 0, unless something in it lies before its step.
+Ns start_of(const trace::Trace& trace, std::string_view step) {
+  for (std::size_t e = 0; e < trace.size(); ++e) {
+    if (trace.kind(e) == trace::EventKind::kAnnotation && trace.name(e) == step) return trace.events.start[e];
+  }
+  return 0;
+}
+
 }  // namespace
 
 Result<graph::Graph> embedded_graph(const trace::Trace& trace) {
@@ -64,8 +72,10 @@ Result<StepGraphs> StepGraphs::open(const trace::Trace& trace, trace::Steps step
   if (!trace.metadata_value(kGraphKey).empty()) {
     FORETRACE_TRY(out.embedded_, embedded_graph(trace));
     const graph::Graph& g = *out.embedded_;
-    // The file shows this step and nothing else; its range begins where the file's clock does.
-    *out.steps_ = {trace::StepSource::kProfilerStep, {{g.step_name, number_in(g.step_name), 0, g.traced, LaneId{}}}};
+    // The file shows this step and nothing else.
+    const Ns start = start_of(trace, g.step_name);
+    *out.steps_ = {trace::StepSource::kProfilerStep,
+                   {{g.step_name, number_in(g.step_name), start, start + g.traced, LaneId{}}}};
     return out;
   }
   out.builder_.emplace(trace, *out.steps_);

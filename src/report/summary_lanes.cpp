@@ -72,25 +72,32 @@ void threads(const SummaryInput& in, SummaryReport& report) {
                    [](const auto& a, const auto& b) { return a.busy > b.busy; });
 }
 
+// The event's own arguments before its row: in an exported file rows are tracks, not devices and streams.
 std::int64_t device_of(const Trace& trace, std::size_t event) {
-  const std::int64_t pid = trace.lanes[trace.events.lane[event].index()].pid_number;
-  if (pid != kAbsent) return pid;
   const trace::KernelLaunch* launch = trace.launch(event);
-  return launch != nullptr && launch->device != kAbsent ? launch->device : 0;
+  if (launch != nullptr && launch->device != kAbsent) return launch->device;
+  const std::int64_t pid = trace.lanes[trace.events.lane[event].index()].pid_number;
+  return pid != kAbsent ? pid : 0;
+}
+
+std::string stream_label(const Trace& trace, std::size_t event) {
+  const trace::KernelLaunch* launch = trace.launch(event);
+  if (launch == nullptr || launch->stream == kAbsent) return trace.lane_label(trace.events.lane[event]);
+  return fmt::format("GPU {} stream {}", device_of(trace, event), launch->stream);
 }
 
 void gpus(const SummaryInput& in, SummaryReport& report) {
   const Trace& trace = in.trace;
   const Ns length = in.step.duration();
   std::vector<Span> by_lane, by_device, all;
-  std::map<std::int64_t, std::map<std::uint32_t, SummaryReport::LaneUse>> streams;
+  std::map<std::int64_t, std::map<std::uint32_t, std::size_t>> streams;  // device, lane: its first event
   for (std::size_t e = 0; e < trace.size(); ++e) {
     if (!trace::is_gpu_work(trace.kind(e))) continue;
     const Ns start = std::max(trace.events.start[e], in.step.start), end = std::min(trace.end(e), in.step.end);
     if (start >= end) continue;
     const std::uint32_t lane = trace.events.lane[e].value;
     const std::int64_t device = device_of(trace, e);
-    streams[device][lane];
+    streams[device].try_emplace(lane, e);
     by_lane.push_back({lane, start, end});
     by_device.push_back({static_cast<std::uint32_t>(device), start, end});
   }
@@ -107,9 +114,9 @@ void gpus(const SummaryInput& in, SummaryReport& report) {
     const auto [busy, count] = device_busy(device);
     report.lanes.push_back({fmt::format("GPU {}", device), "gpu", count, busy, length - busy, 0});
     std::vector<SummaryReport::LaneUse> uses;
-    for (const auto& [lane, unused] : lanes) {
+    for (const auto& [lane, event] : lanes) {
       const auto [time, n] = lane_cover[lane];
-      uses.push_back({trace.lane_label(LaneId{lane}), "stream", n, time, length - time, 0});
+      uses.push_back({stream_label(trace, event), "stream", n, time, length - time, 0});
     }
     std::stable_sort(uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.busy > b.busy; });
     report.lanes.insert(report.lanes.end(), uses.begin(), uses.end());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "foretrace/report/export.hpp"
 #include "foretrace/report/summary.hpp"
 #include "report_sample.hpp"
 
@@ -301,6 +302,27 @@ TEST(Summary, PercentagesInJsonAddUpToAHundred) {
   EXPECT_EQ(std::string_view(document["bottleneck"]).substr(0, 20), "communication-bound:");
   EXPECT_DOUBLE_EQ(double(document["replayed_ms"]), 0.9);
   EXPECT_DOUBLE_EQ(double(document["layer_coverage_pct"]), 100);
+}
+
+TEST(Summary, OfAnExportedFile) {
+  const trace::Trace trace = Sample{}.load();
+  const trace::Steps steps = trace::find_steps(trace);
+  const Result<Exported> file = export_step(trace, steps);
+  ASSERT_TRUE(file);
+  const Result<trace::Trace> back = trace::load_bytes(file->bytes, "export.json");
+  ASSERT_TRUE(back);
+  const Result<SummaryReport> again = summarise(*back, trace::find_steps(*back));
+  ASSERT_TRUE(again) << again.error().to_string();
+  const SummaryReport first = summary_of({});
+  ASSERT_TRUE(again->simulated);
+  EXPECT_EQ(again->steps[0].name, "ProfilerStep#3");
+  EXPECT_EQ(again->simulated->replayed, first.simulated->replayed);
+  EXPECT_EQ(again->simulated->bottleneck, first.simulated->bottleneck);
+  EXPECT_EQ(again->gpu_time, first.gpu_time);
+  EXPECT_EQ(again->gpu_busy, first.gpu_busy);
+  EXPECT_EQ(find(again->phases, "backward").cpu_time, find(first.phases, "backward").cpu_time);
+  EXPECT_EQ(find(again->layers, "fc").backward, find(first.layers, "fc").backward);
+  EXPECT_EQ(find(again->kernels, "sgemm").total, find(first.kernels, "sgemm").total);
 }
 
 TEST(Summary, TheBottleneckComesFirst) {
