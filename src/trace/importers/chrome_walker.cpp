@@ -89,7 +89,7 @@ bool read_int(std::string_view text, std::int64_t& value) {
 // Microseconds with up to three decimals, as Kineto prints them; everything else goes the general way.
 bool read_us(std::string_view text, Ns& ns) {
   if (text.size() >= 5 && text.size() <= 18 && text[text.size() - 4] == '.') {
-    std::int64_t v = 0;
+    std::uint64_t v = 0;  // wraps on text that is no number, which is then discarded
     const std::size_t point = text.size() - 4;
     bool digits = true;
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -99,7 +99,7 @@ bool read_us(std::string_view text, Ns& ns) {
       v = v * 10 + digit;
     }
     if (digits) {
-      ns = v;
+      ns = static_cast<Ns>(v);
       return true;
     }
   }
