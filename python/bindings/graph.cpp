@@ -10,9 +10,9 @@
 
 #include "bindings.hpp"
 #include "foretrace/graph/build.hpp"
-#include "report/notes.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/whatif/unprofiled.hpp"
+#include "report/notes.hpp"
 #include "report/step_graphs.hpp"
 #include "views.hpp"
 
