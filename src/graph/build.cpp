@@ -87,18 +87,39 @@ bool outlives(const TraceIndex& index, const trace::Step& step, std::uint32_t ma
   return false;
 }
 
-void drop_soft(Graph& g) {
-  std::vector<Dependency> rest;
+// All dependencies that `keeps` keeps; soft ones are left to finish().
+template <class Keeps>
+std::vector<Dependency> dependencies_of(const Graph& g, Keeps keeps) {
+  std::vector<Dependency> kept;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
-    g.soft[t] = Graph::kNoSoft;
     for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
-      if (g.dep_kind[d] != DependencyKind::kShare) {
-        rest.push_back({t, g.dep_to[d], g.dep_lag[d], g.dep_point[d], g.dep_kind[d]});
-      }
+      if (g.dep_kind[d] == DependencyKind::kShare || !keeps(t, g.dep_to[d])) continue;
+      kept.push_back({t, g.dep_to[d], g.dep_lag[d], g.dep_point[d], g.dep_kind[d]});
     }
   }
+  return kept;
+}
+
+// Some reasons are inferred from times, and clocks err. Where reasons contradict each other, the least certain go first:
+// sharing the device, then the bounds of launch queues, then whatever leads back in measured time; lanes are in measured
+// order, so that nothing is left that could make a cycle.
+Status make_sound(Graph& g) {
+  if (Status sound = verify(g)) return sound;
+  const auto all = [](std::uint32_t, std::uint32_t) { return true; };
+  g.notes.dropped_soft += g.soft_dependencies.size();
   g.soft_dependencies.clear();
-  finish(g, std::move(rest));
+  std::fill(g.soft.begin(), g.soft.end(), Graph::kNoSoft);
+  finish(g, dependencies_of(g, all));
+  if (Status sound = verify(g)) return sound;
+  for (GraphLane& lane : g.lanes) lane.queue_depth = 0;
+  finish(g, dependencies_of(g, all));
+  if (Status sound = verify(g)) return sound;
+  const std::size_t before = g.dependencies();
+  finish(g, dependencies_of(g, [&](std::uint32_t from, std::uint32_t to) {
+           return g.measured[from] != g.measured[to] ? g.measured[from] < g.measured[to] : from < to;
+         }));
+  g.notes.dropped_dependencies += before - g.dependencies();
+  return verify(g);
 }
 
 Graph build_step(const TraceIndex& index, const trace::Steps& steps, std::size_t which, const BuildOptions& options) {
@@ -147,7 +168,9 @@ Graph build_step(const TraceIndex& index, const trace::Steps& steps, std::size_t
 }  // namespace
 
 GraphBuilder::GraphBuilder(const trace::Trace& trace, const trace::Steps& steps)
-    : trace_(&trace), steps_(&steps), index_(std::make_unique<TraceIndex>(trace)) {}
+    : trace_(&trace),
+      steps_(&steps),
+      index_(std::make_unique<TraceIndex>(trace, steps.steps.empty() ? 0 : steps.steps.front().start)) {}
 GraphBuilder::~GraphBuilder() = default;
 GraphBuilder::GraphBuilder(GraphBuilder&&) noexcept = default;
 GraphBuilder& GraphBuilder::operator=(GraphBuilder&&) noexcept = default;
@@ -156,17 +179,17 @@ Result<Graph> GraphBuilder::build(std::size_t which, const BuildOptions& options
   if (which >= steps_->steps.size()) {
     return fail(ErrorCode::kDeclined, "the trace holds no step", "record at least one step with torch.profiler");
   }
+  const trace::Step& step = steps_->steps[which];
+  if (index_->far(step.start) || index_->far(step.end)) {
+    return fail(ErrorCode::kDeclined, step.name + " lies days away from the first step",
+                "the trace's clock is broken, or the file holds several recordings");
+  }
   Graph graph = build_step(*index_, *steps_, which, options);
   if (graph.size() <= 1) {
     return fail(ErrorCode::kDeclined, steps_->steps[which].name + " holds no work",
                 "no operation, call or kernel lies inside the step's range");
   }
-  // Sharing is inferred from times; should an inference contradict the program's order, the program is right.
-  if (Status sound = verify(graph); !sound) {
-    graph.notes.dropped_soft += graph.soft_dependencies.size();
-    drop_soft(graph);
-    FORETRACE_TRY_VOID(verify(graph));
-  }
+  FORETRACE_TRY_VOID(make_sound(graph));
   return graph;
 }
 

@@ -32,6 +32,8 @@ inline constexpr NoteKey kNoteKeys[] = {{"refuted_waits", &Graph::Notes::refuted
                                         {"orphans", &Graph::Notes::orphans},
                                         {"early_kernels", &Graph::Notes::early_kernels},
                                         {"dropped_soft", &Graph::Notes::dropped_soft},
+                                        {"dropped_dependencies", &Graph::Notes::dropped_dependencies},
+
                                         {"border_tasks", &Graph::Notes::border_tasks},
                                         {"foreign_events", &Graph::Notes::foreign_events}};
 

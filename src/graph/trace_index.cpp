@@ -29,6 +29,11 @@ CallRole role_of(std::string_view name) {
   return CallRole::kOther;
 }
 
+bool starts_before(const GpuWork& a, const GpuWork& b) {
+  if (a.begin != b.begin) return a.begin < b.begin;
+  return a.lane != b.lane ? a.lane < b.lane : a.event < b.event;
+}
+
 float waves_of(const trace::KernelLaunch* launch) {
   if (launch == nullptr || launch->blocks_per_sm < 0 || launch->occupancy_pct < 0) return 0;
   // Occupancy is given in percent of the 64 warps an SM holds; from it, the blocks resident at once.
@@ -48,7 +53,7 @@ bool is_collective_name(std::string_view kernel) {
   return false;
 }
 
-TraceIndex::TraceIndex(const trace::Trace& t) : trace(t) {
+TraceIndex::TraceIndex(const trace::Trace& t, Ns around) : trace(t), around_(around) {
   collect();
   link();
   order_streams();
@@ -66,6 +71,7 @@ void TraceIndex::collect() {
     const std::uint32_t lane = trace.events.lane[e].value;
     const auto id = static_cast<std::uint32_t>(e);
     const Ns begin = trace.events.start[e];
+    if (far(begin) || far(trace.end(e))) continue;
     const std::uint32_t name = trace.events.name[e].value;
     switch (kind) {
       case EventKind::kRuntime: {
@@ -114,10 +120,7 @@ void TraceIndex::collect() {
   nest();
   std::sort(calls.begin(), calls.end(),
             [](const Call& a, const Call& b) { return a.begin != b.begin ? a.begin < b.begin : a.event < b.event; });
-  std::sort(work.begin(), work.end(), [](const GpuWork& a, const GpuWork& b) {
-    if (a.begin != b.begin) return a.begin < b.begin;
-    return a.lane != b.lane ? a.lane < b.lane : a.event < b.event;
-  });
+  std::sort(work.begin(), work.end(), starts_before);
   std::sort(queue_full_.begin(), queue_full_.end(),
             [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
 }
@@ -200,9 +203,15 @@ void TraceIndex::link() {
       ++orphans;
       continue;
     }
-    if (w.begin < calls[w.call].begin) ++early;
     ++calls[w.call].works;
+    // Clocks of CPU and GPU are aligned by the profiler, not always well: nothing starts before it is launched.
+    if (w.begin < calls[w.call].begin) {
+      ++early;
+      w.end += calls[w.call].begin - w.begin;
+      w.begin = calls[w.call].begin;
+    }
   }
+  if (early > 0) std::sort(work.begin(), work.end(), starts_before);
   std::uint32_t at = 0;
   for (Call& c : calls) {
     c.first_work = at;

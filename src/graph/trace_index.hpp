@@ -41,7 +41,13 @@ struct GpuWork {
 
 class TraceIndex {
  public:
-  explicit TraceIndex(const trace::Trace& trace);
+  /// Events that lie more than kFarthest from `around` come from a broken clock and are left out.
+  TraceIndex(const trace::Trace& trace, Ns around);
+  static constexpr Ns kFarthest = 1'000'000 * kNsPerSecond;  // eleven days
+  [[nodiscard]] bool far(Ns when) const {
+    Ns distance = 0;
+    return __builtin_sub_overflow(when, around_, &distance) || distance > kFarthest || distance < -kFarthest;
+  }
 
   const trace::Trace& trace;
   std::vector<std::vector<std::uint32_t>> cpu;  ///< per trace lane: ops, annotations, calls, frames by (start, -end)
@@ -77,6 +83,7 @@ class TraceIndex {
   void infer_blocked_calls(std::vector<std::uint32_t>& pending);
   [[nodiscard]] std::uint32_t pending_at(const Call& call, Ns when) const;
 
+  Ns around_;
   struct Interval {
     Ns begin, end;
   };

@@ -177,6 +177,63 @@ TEST(GraphPart, TwoProcessesInOneFileWithTheSameIds) {
   expect_as_measured(two);
 }
 
+TEST(GraphClock, KernelsBeforeTheirLaunchesMakeNoCycle) {
+  // The second kernel claims to have run before the first, which a synchronisation in front of its launch waited for.
+  TraceMaker m;
+  m.step(1, 0, 200'000);
+  m.launch(1, {10'000, 15'000}, "first", {17'000, 60'000});
+  m.call("cudaDeviceSynchronize", {20'000, 65'000}, 2);
+  m.launch(3, {70'000, 75'000}, "second", {5'000, 9'000});
+  const Replay r(m);
+  EXPECT_EQ(r.graph.notes.early_kernels, 1U);
+  EXPECT_EQ(r.start("first"), 17'000);
+  EXPECT_EQ(r.start("second"), 70'000);
+  EXPECT_EQ(r.cost("second"), 4'000);
+  EXPECT_EQ(r.step(), 200'000);
+}
+
+TEST(GraphClock, ReasonsThatContradictTheMeasuredOrderAreDropped) {
+  // Launches of two threads on one stream, started in the other order: the queue would make each wait for the other.
+  TraceMaker m;
+  m.step(1, 0, 400'000);
+  m.queue_full(10'000, 20'000);
+  m.launch(1, {10'000, 30'000}, "a", {90'000, 120'000});
+  m.launch(2, {40'000, 45'000}, "b", {50'000, 80'000});
+  m.op("tail", 45'000, 400'000);
+  const Replay r(m);
+  EXPECT_EQ(r.graph.lanes.back().queue_depth, 0U);
+  // What the first call waited for room is still no cost: all comes 10 us earlier.
+  EXPECT_EQ(r.start("b"), 40'000);
+  EXPECT_EQ(r.start("a"), 80'000);
+}
+
+TEST(GraphClock, EventsDaysAwayAreLeftOut) {
+  TraceMaker m;
+  m.step(1, 0, 100'000);
+  m.op("a", 10'000, 90'000).launch(1, {20'000, 25'000}, "k", {27'000, 30'000});
+  constexpr Ns kYear = 365LL * 24 * 3600 * kNsPerSecond;
+  m.kernel(1, "a year later", {kYear, kYear + 1'000});
+  m.op("outlasts everything", 95'000, 100 * kYear);
+  const Replay r(m);
+  expect_as_measured(r);
+  EXPECT_EQ(r.count("a year later"), 0U);
+  EXPECT_FALSE(r.graph.periodic);
+}
+
+TEST(GraphClock, AStepDaysAwayIsDeclined) {
+  constexpr Ns kYear = 365LL * 24 * 3600 * kNsPerSecond;
+  TraceMaker m;
+  m.step(1, 0, 100'000).op("a", 10'000, 90'000).step(2, kYear, kYear + 100'000);
+  const trace::Trace trace = m.load();
+  const trace::Steps steps = trace::find_steps(trace);
+  const GraphBuilder builder(trace, steps);
+  EXPECT_TRUE(builder.build(0));
+  const Result<graph::Graph> g = builder.build(1);
+  ASSERT_FALSE(g);
+  EXPECT_EQ(g.error().code, ErrorCode::kDeclined);
+  EXPECT_NE(g.error().message.find("days"), std::string::npos);
+}
+
 TEST(GraphPart, SeveralDevicesHaveStreamsOfTheSameNumber) {
   TraceMaker m;
   m.step(1, 0, 100'000);

@@ -25,6 +25,7 @@ inline void expect_same_graph(const graph::Graph& a, const graph::Graph& b) {
   EXPECT_EQ(a.notes.orphans, b.notes.orphans);
   EXPECT_EQ(a.notes.early_kernels, b.notes.early_kernels);
   EXPECT_EQ(a.notes.dropped_soft, b.notes.dropped_soft);
+  EXPECT_EQ(a.notes.dropped_dependencies, b.notes.dropped_dependencies);
   EXPECT_EQ(a.notes.border_tasks, b.notes.border_tasks);
   EXPECT_EQ(a.notes.foreign_events, b.notes.foreign_events);
   EXPECT_EQ(a.notes.queue_depth_measured, b.notes.queue_depth_measured);

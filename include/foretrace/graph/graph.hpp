@@ -156,9 +156,10 @@ class Graph {
     std::uint64_t refuted_waits = 0;     ///< inferred stream waits that the measured times contradict
     std::uint64_t unexplained_lags = 0;  ///< kernels that started > 20 µs late without a cause
     Ns unexplained_time = 0;
-    std::uint64_t orphans = 0;        ///< GPU work whose launch is not in the trace
-    std::uint64_t early_kernels = 0;  ///< GPU work that starts before its launch call does
-    std::uint64_t dropped_soft = 0;
+    std::uint64_t orphans = 0;               ///< GPU work whose launch is not in the trace
+    std::uint64_t early_kernels = 0;         ///< GPU work that starts before its launch call does: moved there
+    std::uint64_t dropped_soft = 0;          ///< shares of the device that contradict the program's order
+    std::uint64_t dropped_dependencies = 0;  ///< other dependencies that contradict the measured order
     std::uint64_t border_tasks = 0;
     std::uint64_t foreign_events = 0;  ///< events of other processes, left out
     bool queue_depth_measured = false;
