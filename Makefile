@@ -64,7 +64,7 @@ setup:  ## only install what is missing
 	@scripts/setup build python
 
 clean:  ## remove everything built (keeps .venv)
-	rm -rf build build-sanitize build-tsan build-fuzz build-wheel dist wheelhouse
+	rm -rf build build-sanitize build-tsan build-fuzz build-wheel-* dist wheelhouse
 
 # Not for people: the steps the commands above share.
 configure:

@@ -3,6 +3,8 @@
 //   graph_speed build/bench/small.json [--repetitions 5] [--tasks 1000000] [--json result.json]
 //
 // Building: sorting and linking the trace, then the graph of every step, one thread; events of the file a second.
+// Critical paths: from the loaded trace (its index, the graph of every step, one simulation and the path of each), which
+// is what HolisticTraceAnalysis calls critical_path_analysis.
 // Simulating: the median step in a row until it has --tasks tasks. The yardstick is the least a simulation can do: one
 // pass over the same arrays in an order found beforehand, maximum of end + lag, no queues, no causes. Cases are
 // interleaved, so that a busy moment of the machine hits all of them alike; the best of all repetitions counts.
@@ -126,6 +128,7 @@ int main(int argc, char** argv) {
   BarePass bare(row);
 
   std::size_t tasks = 0;
+  std::size_t path_tasks = 0;
   volatile Ns sink = 0;
   std::optional<GraphBuilder> again;
   foretrace::simulate::Timeline timeline;
@@ -147,6 +150,17 @@ int main(int argc, char** argv) {
        }},
       {"simulate_fresh", "simulate, memory not reused", static_cast<double>(row.size()),
        [&] { sink = foretrace::simulate::simulate(row).step; }},
+      {"path", "loaded trace to critical paths", events,
+       [&] {
+         const GraphBuilder fresh(*trace, steps);
+         path_tasks = 0;
+         for (std::size_t s = 0; s < steps.steps.size(); ++s) {
+           const Result<Graph> g = fresh.build(s);
+           if (!g) continue;
+           foretrace::simulate::simulate(*g, {}, timeline);
+           path_tasks += critical_path(*g, timeline).size();
+         }
+       }},
       {"verify", "verify", static_cast<double>(row.size()), [&] { sink = verify(row) ? 1 : 0; }},
   };
   // Short cases run several times in a row, or a busy neighbour is all they see.
@@ -184,9 +198,9 @@ int main(int argc, char** argv) {
     std::ofstream out(options.json);
     out << fmt::format(
         "{{\"events\": {}, \"steps\": {}, \"graph_tasks\": {}, \"tasks\": {}, \"dependencies\": {}, "
-        "\"index_s\": {}, \"build_s\": {}, \"bare_s\": {}, \"simulate_s\": {}, \"verify_s\": {}}}\n",
+        "\"index_s\": {}, \"build_s\": {}, \"bare_s\": {}, \"simulate_s\": {}, \"verify_s\": {}, \"path_s\": {}, \"path_tasks\": {}}}\n",
         trace->size(), steps.steps.size(), tasks, row.size(), row.dependencies(), best("index"), best("build"),
-        best("bare"), best("simulate"), best("verify"));
+        best("bare"), best("simulate"), best("verify"), best("path"), path_tasks);
     if (!out) die("cannot write " + options.json);
   }
   return 0;

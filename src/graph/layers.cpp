@@ -5,6 +5,8 @@
 //              nodes without a number (gradient accumulation) belong to the node before them on their thread
 //   optimizer, communication, data   by their ranges, operations and kernels
 //
+// Work between two leaf ranges belongs to the module that holds both: what runs after h.3.attn.c_attn and before
+// h.3.attn.c_proj is h.3.attn's, what runs between h.3's last leaf and h.4's first (a residual sum) is h.3's.
 // Where no range names a layer, the outermost operation and its first input's shape stand for one ("synthetic").
 
 #include <algorithm>
@@ -51,6 +53,27 @@ std::uint8_t classify(EventKind kind, std::string_view name) {
   return kPlain;
 }
 
+// The module around both of two leaves that run one after the other; empty when only the model holds both.
+std::string module_between(std::string_view before, std::string_view after) {
+  std::size_t common = 0;  // end of the components they share
+  std::size_t at = 0;
+  while (at < before.size() && at < after.size()) {
+    const std::size_t end_before = std::min(before.find('.', at), before.size());
+    const std::size_t end_after = std::min(after.find('.', at), after.size());
+    const std::string_view a = before.substr(at, end_before - at);
+    const std::string_view b = after.substr(at, end_after - at);
+    if (a != b) {
+      const auto number = [](std::string_view s) { return s.find_first_not_of("0123456789") == std::string_view::npos; };
+      // Members of a list, one after the other: the first is not over until the second begins.
+      if (number(a) && number(b) && end_before < before.size()) common = end_before;
+      break;
+    }
+    common = end_before;
+    at = end_before + 1;
+  }
+  return std::string(before.substr(0, common));
+}
+
 class LayerRule {
  public:
   LayerRule(const TraceIndex& index, Graph& graph, Ns begin) : ix_(index), g_(graph), begin_(begin) {
@@ -58,11 +81,15 @@ class LayerRule {
   }
 
   void run() {
-    for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
-      if (g_.lanes[l].kind == GraphLaneKind::kCpu && g_.lanes[l].trace_lane.valid()) find_forward(g_.lanes[l]);
+    for (const GraphLane& lane : g_.lanes) {
+      if (lane.kind != GraphLaneKind::kCpu || !lane.trace_lane.valid()) continue;
+      find_leaves(lane);
+      find_forward(lane);
     }
-    for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
-      if (g_.lanes[l].kind == GraphLaneKind::kCpu && g_.lanes[l].trace_lane.valid()) assign_cpu(g_.lanes[l]);
+    for (const GraphLane& lane : g_.lanes) {
+      if (lane.kind != GraphLaneKind::kCpu || !lane.trace_lane.valid()) continue;
+      find_leaves(lane);
+      assign_cpu(lane);
     }
     for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
       if (g_.lanes[l].kind == GraphLaneKind::kGpu) assign_gpu(g_.lanes[l]);
@@ -150,7 +177,7 @@ class LayerRule {
       const std::size_t digit = dims.find_first_of("0123456789");
       if (digit != std::string_view::npos) {
         const std::size_t end = dims.find(']', digit);
-        name += "[" + std::string(dims.substr(digit, end - digit)) + "]";
+        name.append("[").append(dims.substr(digit, end - digit)).append("]");
       }
     }
     return layer(name, "", true);
@@ -172,9 +199,41 @@ class LayerRule {
     return LayerId{};
   }
 
+  // The `layer:` ranges of a thread in order of time: leaves, so that the modules around them have no range of their own.
+  void find_leaves(const GraphLane& lane) {
+    leaves_.clear();
+    const auto& events = ix_.cpu[lane.trace_lane.value];
+    const Ns end = begin_ + std::max(g_.traced, last_measured(lane));
+    for (auto it = std::lower_bound(events.begin(), events.end(), begin_,
+                                    [&](std::uint32_t e, Ns t) { return trace().events.start[e] < t; });
+         it != events.end() && trace().events.start[*it] < end; ++it) {
+      if (trace().kind(*it) == EventKind::kAnnotation && trace().name(*it).starts_with("layer:")) leaves_.push_back(*it);
+    }
+  }
+
+  // The module that holds the leaf before and the leaf after an operation outside of all ranges.
+  LayerId enclosing_module(const std::vector<std::uint32_t>& open, std::size_t from) {
+    if (from >= open.size()) return LayerId{};
+    const Ns when = trace().events.start[open.back()];
+    const auto next = std::lower_bound(leaves_.begin(), leaves_.end(), when,
+                                       [&](std::uint32_t e, Ns t) { return trace().events.start[e] < t; });
+    if (next == leaves_.begin() || next == leaves_.end()) return LayerId{};
+    const std::uint64_t pair =
+        (std::uint64_t{trace().events.name[*(next - 1)].value} << 32) | trace().events.name[*next].value;
+    const auto [it, fresh] = modules_.try_emplace(pair, LayerId{});
+    if (fresh) {
+      const auto name = [&](std::uint32_t e) { return std::string(g_.strings[g_.layers[range_layer(e).index()].name]); };
+      const std::string module = module_between(name(*(next - 1)), name(*next));
+      if (!module.empty()) it->second = layer(module, "", false);
+    }
+    return it->second;
+  }
+
   LayerId outermost_op_layer(const std::vector<std::uint32_t>& open, std::size_t from) {
     for (std::size_t i = from; i < open.size(); ++i) {
-      if ((mark(open[i]) & kOpMark) != 0) return synthetic_layer(open[i]);
+      if ((mark(open[i]) & kOpMark) == 0) continue;
+      const LayerId module = enclosing_module(open, i);
+      return module.valid() ? module : synthetic_layer(open[i]);
     }
     return LayerId{};
   }
@@ -307,6 +366,8 @@ class LayerRule {
   std::unordered_map<std::int64_t, Forward> forward_;
   std::unordered_map<std::string, LayerId> by_name_;
   std::unordered_map<std::uint32_t, LayerId> range_layers_;
+  std::vector<std::uint32_t> leaves_;
+  std::unordered_map<std::uint64_t, LayerId> modules_;  // names of the leaf before and the leaf after -> module
 };
 
 }  // namespace

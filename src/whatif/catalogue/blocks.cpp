@@ -22,6 +22,15 @@ std::string block_of(std::string_view name) {
   return {};
 }
 
+namespace {
+
+// Whether `module` is the block itself, or a list of blocks it stands in: what runs there is still the block's.
+bool holds(std::string_view module, std::string_view block) {
+  return block.starts_with(module) && (block.size() == module.size() || block[module.size()] == '.');
+}
+
+}  // namespace
+
 std::vector<BlockOfLayers> repeated_blocks(const Graph& g) {
   std::vector<std::string> block_of_layer(g.layers.size());
   for (std::size_t l = 0; l < g.layers.size(); ++l) {
@@ -49,7 +58,8 @@ std::vector<BlockOfLayers> repeated_blocks(const Graph& g) {
       const auto [it, fresh] = index.try_emplace(name, blocks.size());
       if (fresh) blocks.push_back({name, {}, Graph::kNoWork});
       current = it->second;
-    } else if (named) {
+    } else if (named && !(current != static_cast<std::size_t>(-1) &&
+                          holds(g.strings[g.layers[g.layer[t].index()].name], blocks[current].name))) {
       current = static_cast<std::size_t>(-1);  // a layer outside any block
     }
     if (current == static_cast<std::size_t>(-1)) continue;
