@@ -198,7 +198,8 @@ int main(int argc, char** argv) {
     std::ofstream out(options.json);
     out << fmt::format(
         "{{\"events\": {}, \"steps\": {}, \"graph_tasks\": {}, \"tasks\": {}, \"dependencies\": {}, "
-        "\"index_s\": {}, \"build_s\": {}, \"bare_s\": {}, \"simulate_s\": {}, \"verify_s\": {}, \"path_s\": {}, \"path_tasks\": {}}}\n",
+        "\"index_s\": {}, \"build_s\": {}, \"bare_s\": {}, \"simulate_s\": {}, \"verify_s\": {}, \"path_s\": {}, "
+        "\"path_tasks\": {}}}\n",
         trace->size(), steps.steps.size(), tasks, row.size(), row.dependencies(), best("index"), best("build"),
         best("bare"), best("simulate"), best("verify"), best("path"), path_tasks);
     if (!out) die("cannot write " + options.json);

@@ -63,7 +63,9 @@ std::string module_between(std::string_view before, std::string_view after) {
     const std::string_view a = before.substr(at, end_before - at);
     const std::string_view b = after.substr(at, end_after - at);
     if (a != b) {
-      const auto number = [](std::string_view s) { return s.find_first_not_of("0123456789") == std::string_view::npos; };
+      const auto number = [](std::string_view s) {
+        return s.find_first_not_of("0123456789") == std::string_view::npos;
+      };
       // Members of a list, one after the other: the first is not over until the second begins.
       if (number(a) && number(b) && end_before < before.size()) common = end_before;
       break;
@@ -207,7 +209,8 @@ class LayerRule {
     for (auto it = std::lower_bound(events.begin(), events.end(), begin_,
                                     [&](std::uint32_t e, Ns t) { return trace().events.start[e] < t; });
          it != events.end() && trace().events.start[*it] < end; ++it) {
-      if (trace().kind(*it) == EventKind::kAnnotation && trace().name(*it).starts_with("layer:")) leaves_.push_back(*it);
+      if (trace().kind(*it) == EventKind::kAnnotation && trace().name(*it).starts_with("layer:"))
+        leaves_.push_back(*it);
     }
   }
 
@@ -222,7 +225,9 @@ class LayerRule {
         (std::uint64_t{trace().events.name[*(next - 1)].value} << 32) | trace().events.name[*next].value;
     const auto [it, fresh] = modules_.try_emplace(pair, LayerId{});
     if (fresh) {
-      const auto name = [&](std::uint32_t e) { return std::string(g_.strings[g_.layers[range_layer(e).index()].name]); };
+      const auto name = [&](std::uint32_t e) {
+        return std::string(g_.strings[g_.layers[range_layer(e).index()].name]);
+      };
       const std::string module = module_between(name(*(next - 1)), name(*next));
       if (!module.empty()) it->second = layer(module, "", false);
     }

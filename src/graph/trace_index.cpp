@@ -270,8 +270,7 @@ std::uint32_t TraceIndex::pending_at(const Call& call, Ns when) const {
 }
 
 void TraceIndex::find_blocked_calls() {
-  queue_depth = kDefaultQueueDepth;
-  std::vector<std::uint32_t> pending;
+  PendingOfLanes pending(trace.lanes.size());
   if (queue_full_.empty()) {
     infer_blocked_calls(pending);
   } else {
@@ -290,18 +289,19 @@ void TraceIndex::find_blocked_calls() {
         released = std::max(released, to);
       }
       c.blocked = std::min(c.blocked, c.end - c.begin);
-      if (c.blocked > 0 && c.role == CallRole::kLaunch) pending.push_back(pending_at(c, released));
+      if (c.blocked > 0 && c.role == CallRole::kLaunch) {
+        pending[work[work_by_call[c.first_work]].lane].push_back(pending_at(c, released));
+      }
     }
   }
-  if (pending.empty()) return;
-  queue_depth = median(pending);
-  queue_depth_measured = true;
+  find_queue_depths(pending);
   std::vector<Ns> lags;
   for (const Call& c : calls) {
     if (c.blocked <= 0 || c.role != CallRole::kLaunch) continue;
     const GpuWork& first = work[work_by_call[c.first_work]];
-    if (first.position < queue_depth) continue;
-    lags.push_back(c.begin + c.blocked - work[launch_order[first.lane][first.position - queue_depth]].begin);
+    const std::uint32_t depth = queue_depth[first.lane];
+    if (first.position < depth) continue;
+    lags.push_back(c.begin + c.blocked - work[launch_order[first.lane][first.position - depth]].begin);
   }
   // Slots that event calls take make the depth wobble; a lag far from zero is that, not the device.
   constexpr Ns kPlausibleLag = 60 * kNsPerUs;
@@ -309,9 +309,27 @@ void TraceIndex::find_blocked_calls() {
   if (std::abs(queue_lag) > kPlausibleLag) queue_lag = 0;
 }
 
+// A stream on which calls waited shows its own depth. Event calls take slots too, so that fewer launches fit while many of
+// them are pending: the depth is what fits when there are few. Elsewhere at least as many fit as were seen pending behind a
+// call that did not wait.
+void TraceIndex::find_queue_depths(PendingOfLanes& pending) {
+  constexpr double kFewEventCalls = 0.9;  // not the largest: one row that belongs to another call must not decide
+  queue_depth.assign(trace.lanes.size(), kDefaultQueueDepth);
+  for (const Call& c : calls) {
+    if (c.role != CallRole::kLaunch || c.blocked > 0) continue;
+    std::uint32_t& depth = queue_depth[work[work_by_call[c.first_work]].lane];
+    depth = std::max(depth, pending_at(c, c.end));
+  }
+  for (std::size_t lane = 0; lane < pending.size(); ++lane) {
+    if (pending[lane].empty()) continue;
+    queue_depth[lane] = quantile(pending[lane], kFewEventCalls);
+    queue_depth_measured = true;
+  }
+}
+
 // Older profilers write no rows for a full queue: a launch call that lasts ten times the usual with hundreds of
 // launches pending waited for room.
-void TraceIndex::infer_blocked_calls(std::vector<std::uint32_t>& pending) {
+void TraceIndex::infer_blocked_calls(PendingOfLanes& pending) {
   constexpr Ns kLongCall = 100 * kNsPerUs;
   constexpr std::uint32_t kMany = 256;
   std::vector<Ns> durations;
@@ -323,16 +341,19 @@ void TraceIndex::infer_blocked_calls(std::vector<std::uint32_t>& pending) {
   for (const Call& c : calls) {
     if (c.role != CallRole::kLaunch || c.end - c.begin <= std::max(kLongCall, 10 * usual)) continue;
     const std::uint32_t p = pending_at(c, c.end);
-    if (p >= kMany) pending.push_back(p);
+    if (p >= kMany) pending[work[work_by_call[c.first_work]].lane].push_back(p);
   }
-  if (pending.empty()) return;
-  const std::uint32_t depth = median(pending);
+  std::vector<std::uint32_t> depth(pending.size(), UINT32_MAX);
+  for (std::size_t lane = 0; lane < pending.size(); ++lane) {
+    if (!pending[lane].empty()) depth[lane] = median(pending[lane]);
+  }
   std::unordered_map<std::uint32_t, std::vector<Ns>> free_calls;  // by name
   std::vector<std::uint32_t> full_calls;
   for (std::uint32_t i = 0; i < calls.size(); ++i) {
     const Call& c = calls[i];
     if (c.role != CallRole::kLaunch) continue;
-    if (pending_at(c, c.end) + 4 >= depth) {
+    const std::uint32_t full = depth[work[work_by_call[c.first_work]].lane];
+    if (full != UINT32_MAX && pending_at(c, c.end) + 4 >= full) {
       full_calls.push_back(i);
     } else {
       free_calls[trace.events.name[c.event].value].push_back(c.end - c.begin);

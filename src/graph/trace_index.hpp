@@ -59,8 +59,8 @@ class TraceIndex {
   std::vector<std::vector<std::uint32_t>> launch_order;  ///< per trace lane of a stream: indices into work
   std::vector<std::uint8_t> has_ops;                     ///< per trace lane
   bool has_wait_rows = false;                            ///< some 'Stream Wait Event' row exists
-  std::uint32_t queue_depth = 0;
-  bool queue_depth_measured = false;
+  std::vector<std::uint32_t> queue_depth;  ///< per trace lane of a stream: launches that fit into its queue
+  bool queue_depth_measured = false;       ///< some stream shows its own
   Ns queue_lag = 0;
   std::uint64_t orphans = 0;
   std::uint64_t early = 0;
@@ -80,7 +80,10 @@ class TraceIndex {
   void link();
   void order_streams();
   void find_blocked_calls();
-  void infer_blocked_calls(std::vector<std::uint32_t>& pending);
+  /// Launches pending when blocked calls were released, per trace lane of their stream.
+  using PendingOfLanes = std::vector<std::vector<std::uint32_t>>;
+  void infer_blocked_calls(PendingOfLanes& pending);
+  void find_queue_depths(PendingOfLanes& pending);
   [[nodiscard]] std::uint32_t pending_at(const Call& call, Ns when) const;
 
   Ns around_;

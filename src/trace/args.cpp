@@ -227,6 +227,7 @@ void collect_shapes(const simdjson::dom::array& list, std::vector<std::vector<st
 
 std::vector<std::vector<std::int64_t>> parse_shapes(std::string_view json) {
   std::vector<std::vector<std::int64_t>> shapes;
+  if (json.empty()) return shapes;  // an absent list may have no memory at all, which the parser would copy from
   simdjson::dom::parser parser;
   simdjson::dom::array list;
   if (parser.parse(json.data(), json.size()).get(list) != simdjson::SUCCESS) return shapes;
@@ -243,6 +244,7 @@ std::vector<std::vector<std::int64_t>> parse_shapes(std::string_view json) {
 
 std::vector<std::string> parse_strings(std::string_view json) {
   std::vector<std::string> out;
+  if (json.empty()) return shapes;  // an absent list may have no memory at all, which the parser would copy from
   simdjson::dom::parser parser;
   simdjson::dom::array list;
   if (parser.parse(json.data(), json.size()).get(list) != simdjson::SUCCESS) return out;

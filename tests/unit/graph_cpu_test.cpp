@@ -46,6 +46,29 @@ TEST(GraphCpuTiling, UncoveredTimeBelongsToWhatFollows) {
   EXPECT_EQ(r.with("second", 0).start("cudaGetDevice"), 20'000);
 }
 
+TEST(GraphLayers, WorkBetweenTwoLeavesIsTheirModules) {
+  TraceMaker m;
+  m.step(1, 0, 100'000);
+  m.range("layer:h.0.attn.c_attn|Linear", 5'000, 10'000).op("linear", 5'000, 10'000);
+  m.op("softmax", 12'000, 18'000);
+  m.range("layer:h.0.attn.c_proj|Linear", 20'000, 25'000).op("proj", 20'000, 25'000);
+  m.op("residual", 30'000, 35'000);
+  m.range("layer:h.1.ln|LayerNorm", 40'000, 45'000).op("norm", 40'000, 45'000);
+  m.op("view", 46'000, 48'000);
+  m.range("layer:head|Linear", 50'000, 55'000).op("head", 50'000, 55'000);
+  m.op("loss", 60'000, 70'000);
+  const Replay r(m);
+  const auto layer_of = [&](std::string_view name) {
+    const graph::Layer& l = r.graph.layers[r.graph.layer[r.task(std::string(name))].index()];
+    return fmt::format("{}{}", r.graph.strings[l.name], l.synthetic ? " (synthetic)" : "");
+  };
+  EXPECT_EQ(layer_of("linear"), "h.0.attn.c_attn");
+  EXPECT_EQ(layer_of("softmax"), "h.0.attn");
+  EXPECT_EQ(layer_of("residual"), "h.0");           // the next block has not begun
+  EXPECT_EQ(layer_of("view"), "view (synthetic)");  // only the model holds h.1.ln and head
+  EXPECT_EQ(layer_of("loss"), "loss (synthetic)");  // behind the last leaf
+}
+
 TEST(GraphCpuTiling, OverlappingRowsOfAThreadAreClipped) {
   TraceMaker m;
   m.step(1, 0, 100'000);

@@ -178,6 +178,16 @@ TEST(GraphLaunchQueue, WithoutBlockedCallsTheUsualDepthHolds) {
   EXPECT_EQ(r.graph.lanes.back().queue_depth, 1021U);
 }
 
+TEST(GraphLaunchQueue, EachStreamHasItsOwnDepth) {
+  TraceMaker m = full_queue(12, 4, 50'000, 500, true);
+  // One that never waited holds at least what was seen in it, and as many as usual.
+  m.launch(70, {1'000, 6'000}, "aside", {9'000, 400'000}, 20);
+  const Replay r(m);
+  for (const graph::GraphLane& lane : r.graph.lanes) {
+    if (lane.kind == graph::GraphLaneKind::kGpu) EXPECT_EQ(lane.queue_depth, lane.stream == 20 ? 1021U : 4U);
+  }
+}
+
 TEST(GraphCudaGraph, OneLaunchOwnsAllItsKernels) {
   TraceMaker m;
   m.step(1, 0, 300'000);

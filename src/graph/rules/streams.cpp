@@ -76,7 +76,7 @@ void place_gpu_work(StepState& s) {
     s.graph.lanes[lane].device = id.first;
     s.graph.lanes[lane].stream = id.second;
     if (!s.without(DependencyKind::kQueue)) {
-      s.graph.lanes[lane].queue_depth = s.index.queue_depth;
+      s.graph.lanes[lane].queue_depth = s.index.queue_depth[s.gpu(stream.front()).lane];
       s.graph.lanes[lane].queue_lag = s.index.queue_lag;
     }
     for (const std::uint32_t i : stream) {
