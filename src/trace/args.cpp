@@ -244,7 +244,7 @@ std::vector<std::vector<std::int64_t>> parse_shapes(std::string_view json) {
 
 std::vector<std::string> parse_strings(std::string_view json) {
   std::vector<std::string> out;
-  if (json.empty()) return shapes;  // an absent list may have no memory at all, which the parser would copy from
+  if (json.empty()) return {};
   simdjson::dom::parser parser;
   simdjson::dom::array list;
   if (parser.parse(json.data(), json.size()).get(list) != simdjson::SUCCESS) return out;

@@ -184,7 +184,8 @@ TEST(GraphLaunchQueue, EachStreamHasItsOwnDepth) {
   m.launch(70, {1'000, 6'000}, "aside", {9'000, 400'000}, 20);
   const Replay r(m);
   for (const graph::GraphLane& lane : r.graph.lanes) {
-    if (lane.kind == graph::GraphLaneKind::kGpu) EXPECT_EQ(lane.queue_depth, lane.stream == 20 ? 1021U : 4U);
+    if (lane.kind != graph::GraphLaneKind::kGpu) continue;
+    EXPECT_EQ(lane.queue_depth, lane.stream == 20 ? 1021U : 4U);
   }
 }
 
