@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+"""What predictions are worth: every variant of every measured model predicted from the model's base trace alone, beside
+what was measured. Prints tables; `--gate` fails where a what-if got worse than tools/accuracy_limits.json allows.
+
+    tools/accuracy.py                    the truth folders of data/, and of $FORETRACE_TRUTH where set
+    tools/accuracy.py TRUTH_DIR…         these folders
+    tools/accuracy.py --rows             also every row
+    tools/accuracy.py --worst 10         also the worst rows by time, GPU time and memory
+    tools/accuracy.py --no-measured      without the measured step of the base: from the trace alone
+    tools/accuracy.py --daydream         also Daydream's printed rules (tools/daydream.py)
+    tools/accuracy.py --update-docs      the same, written into docs/accuracy.md
+    tools/accuracy.py --update-limits    the line --gate holds, moved to what is reached now
+
+A row is quiet when p90 - p10 is at most 5 % of its median; its error is the distance to the median. Otherwise the error is
+the distance to [p10, p90]. A row that has a truth and is declined counts as 100 %.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean
+
+import accuracy_tables as tables
+from daydream import predictions as daydream_predictions
+from truth import ROOT, Folder, Row, default_folders, whatifs_of
+
+DOCS = ROOT / "docs" / "accuracy.md"
+LIMITS = Path(__file__).resolve().parent / "accuracy_limits.json"
+DECLINED_PCT = 100.0
+# What a gate allows above what was reached when the limits were written: a change elsewhere may move a row by this much.
+SLACK_PCT = 0.5
+
+
+@dataclass
+class Result:
+    """One row of truth and its prediction. Errors are signed percent; None where there is nothing to compare."""
+
+    folder: str
+    base: Row
+    row: Row
+    uses: list[str]
+    prediction: dict = field(default_factory=dict)
+    daydream: tuple[float, float] | None = None
+
+    @property
+    def declined(self) -> str | None:
+        return self.prediction.get("declined")
+
+    @property
+    def whatif(self) -> str:
+        return " + ".join(self.uses)
+
+    @property
+    def time_pct(self) -> float:
+        return DECLINED_PCT if self.declined else self.row.error_pct(self.prediction["ms"])
+
+    @property
+    def gpu_pct(self) -> float | None:
+        truth = self.row.gpu_ms
+        if truth is None:
+            return None
+        return DECLINED_PCT if self.declined else 100 * (self.prediction["gpu_ms"] - truth) / truth
+
+    @property
+    def memory_pct(self) -> float | None:
+        truth = self.row.peak_bytes
+        if truth is None:
+            return None
+        mine = self.prediction.get("peak_bytes")
+        return DECLINED_PCT if self.declined or mine is None else 100 * (mine - truth) / truth
+
+    @property
+    def covered(self) -> bool | None:
+        return None if self.declined else self.prediction["low_ms"] <= self.row.median <= self.prediction["high_ms"]
+
+    @property
+    def half_width_pct(self) -> float | None:
+        return None if self.declined else 50 * (self.prediction["high_ms"] - self.prediction["low_ms"]) / self.prediction["ms"]
+
+    @property
+    def speedup(self) -> float:
+        return self.base.median / self.row.median
+
+    def as_json(self) -> dict:
+        out = {"folder": self.folder, "model": self.row.model, "bs": self.row.data.get("bs"), "variant": self.row.variant,
+               "whatif": self.whatif, "quiet": self.row.quiet, "measured_ms": self.row.median,
+               "p10_ms": self.row.data["p10_ms"], "p90_ms": self.row.data["p90_ms"], "measured_speedup": self.speedup,
+               "measured_gpu_ms": self.row.gpu_ms, "measured_peak_bytes": self.row.peak_bytes, "time_error_pct": self.time_pct,
+               "gpu_error_pct": self.gpu_pct, "memory_error_pct": self.memory_pct, "in_band": self.covered,
+               "half_width_pct": self.half_width_pct}
+        keys = ("declined", "ms", "low_ms", "high_ms", "speedup", "gpu_ms", "peak_bytes", "origin", "validated")
+        out |= {k: self.prediction[k] for k in keys if k in self.prediction}
+        if self.daydream:
+            out["daydream_ms"], out["daydream_clean_ms"] = self.daydream
+        return out
+
+
+class Program:
+    def __init__(self, path: Path):
+        self.path = path
+        self.whatifs = self.run("list", "whatifs", "--json")["whatifs"]
+        self.names = {w["name"] for w in self.whatifs}
+
+    def run(self, *arguments: str) -> dict:
+        done = subprocess.run([str(self.path), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            return json.loads(done.stdout)
+        except json.JSONDecodeError:
+            return {"error": done.stderr.strip().splitlines()[0] if done.stderr.strip() else f"exit {done.returncode}"}
+
+    def predict(self, trace: Path, measured_ms: float | None, stacks: list[list[str]]) -> tuple[str, list[dict]]:
+        """The step, and one prediction per stack of what-ifs; a failed command is a declined prediction."""
+        common = [] if measured_ms is None else ["--measured-ms", repr(measured_ms)]
+        out: list[dict | None] = [None] * len(stacks)
+        step = ""
+        alone = []
+        for i, uses in enumerate(stacks):
+            missing = [u for u in uses if u.split(":")[0] not in self.names]
+            if missing:
+                out[i] = {"declined": f"no what-if {missing[0]}"}
+            elif len(uses) == 1:
+                alone.append(i)
+        runs = [(alone, [u for i in alone for u in stacks[i]], [])] if alone else []
+        runs += [([i], uses, ["--stack"]) for i, uses in enumerate(stacks) if out[i] is None and len(uses) > 1]
+        for indices, uses, options in runs:
+            answer = self.run("whatif", str(trace), *uses, *options, *common, "--json")
+            step = answer.get("step", step)
+            got = answer.get("predictions") or [{"declined": answer.get("error", "no answer")}] * len(indices)
+            for i, prediction in zip(indices, got):
+                out[i] = prediction
+        return step, out
+
+
+def measure(program: Program, folders: list[Folder], options) -> tuple[list[Result], list[str]]:
+    unknown = sorted({f"{f.name}: {r.model} {r.variant}" for f in folders for _, rows in f.cases() for r in rows
+                      if whatifs_of(r.variant) is None})
+    cases = [(f, base, [r for r in rows if whatifs_of(r.variant) is not None]) for f in folders for base, rows in f.cases()]
+
+    def one(case) -> list[Result]:
+        folder, base, rows = case
+        stacks = [whatifs_of(r.variant) for r in rows]
+        step, predictions = program.predict(base.trace, None if options.no_measured else base.median, stacks)
+        results = [Result(folder.name, base, r, uses, p) for r, uses, p in zip(rows, stacks, predictions)]
+        if options.daydream and step:
+            for result, printed in zip(results, daydream_predictions(base.trace, step, base.median, stacks)):
+                result.daydream = printed
+        return results
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [r for results in pool.map(one, cases) for r in results], unknown
+
+
+def by_whatif(results: list[Result]) -> dict[str, list[Result]]:
+    """Alone by what-if and parameters, all combinations together."""
+    groups: dict[str, list[Result]] = {}
+    for r in sorted(results, key=lambda r: (len(r.uses) > 1, r.whatif)):
+        groups.setdefault(r.whatif if len(r.uses) == 1 else "combinations", []).append(r)
+    return groups
+
+
+def figures(results: list[Result]) -> dict[str, float]:
+    """Mean and largest errors of some rows, as the gate and the tables name them."""
+    out: dict[str, float] = {}
+
+    def add(name: str, values: list[float]) -> None:
+        if values:
+            out[f"{name}_mean"], out[f"{name}_max"] = mean(map(abs, values)), max(map(abs, values))
+
+    add("quiet", [r.time_pct for r in results if r.row.quiet])
+    add("noisy", [r.time_pct for r in results if not r.row.quiet])
+    add("gpu", [r.gpu_pct for r in results if r.gpu_pct is not None])
+    add("memory", [r.memory_pct for r in results if r.memory_pct is not None])
+    return out
+
+
+def reached(results: list[Result]) -> dict[str, dict[str, dict[str, float]]]:
+    folders: dict[str, list[Result]] = {}
+    for r in results:
+        folders.setdefault(r.folder, []).append(r)
+    return {f: {w: figures(rs) for w, rs in by_whatif(mine).items()} for f, mine in folders.items()}
+
+
+def regressions(results: list[Result], limits: dict) -> list[str]:
+    bad = []
+    for folder, whatifs in reached(results).items():
+        for whatif, now in whatifs.items():
+            allowed = limits.get(folder, {}).get(whatif, {})
+            for name, value in now.items():
+                if name in allowed and value > allowed[name] + SLACK_PCT:
+                    bad.append(f"{folder}: {whatif}: {name.replace('_', ', ')} error {value:.2f} %, was {allowed[name]:.2f} %")
+    return bad
+
+
+def unfounded(program: Program, results: list[Result]) -> tuple[list[str], list[str]]:
+    """What-ifs without a row of truth, and those among them that claim to be validated."""
+    seen = {u.split(":")[0] for r in results for u in r.uses}
+    missing = [w for w in program.whatifs if w["name"] not in seen]
+    return [w["name"] for w in missing], [w["name"] for w in missing if w["validated"] and w["name"] not in tables.BY_DEFINITION]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", type=Path, metavar="TRUTH_DIR")
+    parser.add_argument("--program", type=Path, default=ROOT / "build" / "foretrace")
+    parser.add_argument("--rows", action="store_true", help="print every row")
+    parser.add_argument("--worst", type=int, metavar="N", default=0, help="print the N worst rows by time, GPU time and memory")
+    parser.add_argument("--model", help="only models whose name holds this")
+    parser.add_argument("--whatif", help="only rows whose what-ifs hold this")
+    parser.add_argument("--no-measured", action="store_true", help="do not give the base's measured step to the command")
+    parser.add_argument("--daydream", action="store_true", help="Daydream's printed rules beside ours")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep all figures in this file (- for standard output)")
+    parser.add_argument("--gate", action="store_true", help="exit 1 when a what-if got worse than its limits")
+    parser.add_argument("--update-limits", action="store_true", help="write what is reached as the limits of --gate")
+    parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/accuracy.md")
+    options = parser.parse_args()
+    if not options.program.exists():
+        parser.error(f"{options.program} is not there: make build")
+    if not options.folders and not os.environ.get("FORETRACE_TRUTH"):
+        print("accuracy: FORETRACE_TRUTH is not set: only the project's own measurements", file=sys.stderr)
+    missing = [f for f in options.folders if not (f / "truth.jsonl").exists()]
+    if missing:
+        parser.error(f"{missing[0]} holds no truth.jsonl")
+    options.daydream |= options.update_docs
+
+    program = Program(options.program)
+    results, unknown = measure(program, [Folder(f.resolve()) for f in options.folders or default_folders()], options)
+    results = [r for r in results if (options.model or "") in r.row.model and (options.whatif or "") in r.whatif]
+    for line in unknown:
+        print(f"accuracy: not a variant this suite knows: {line}", file=sys.stderr)
+    if not results:
+        print("accuracy: no row to predict", file=sys.stderr)
+        return 1
+    not_validated, claims = unfounded(program, results)
+    page = tables.page(results, by_whatif(results), figures, program.whatifs, not_validated)
+    text = "\n".join(page)
+    if options.json:
+        data = {"schema": 1, "rows": [r.as_json() for r in results], "whatifs": reached(results),
+                "bands": tables.band_figures(results), "not_validated": not_validated}
+        blob = json.dumps(data, indent=1)
+        print(blob) if str(options.json) == "-" else options.json.write_text(blob + "\n")
+    if str(options.json) != "-":
+        print(text)
+        if options.rows:
+            print("\n".join(["", *tables.row_table(results)]))
+        if options.worst:
+            print("\n".join(["", *tables.worst(results, options.worst)]))
+    whole = not options.folders and os.environ.get("FORETRACE_TRUTH") and not (options.model or options.whatif)
+    if (options.update_docs or options.update_limits) and not whole:
+        parser.error("tables and limits are written over all folders only: set FORETRACE_TRUTH and name no folder")
+    if options.update_docs:
+        tables.write_between(DOCS, "accuracy", text + "\n\n### Every row\n\n" + "\n".join(tables.row_table(results)))
+        print(f"accuracy: wrote {os.path.relpath(DOCS)}")
+    if options.update_limits:
+        rounded = {f: {w: {k: round(v, 2) for k, v in figs.items()} for w, figs in ws.items()} for f, ws in reached(results).items()}
+        LIMITS.write_text(json.dumps(rounded, indent=1) + "\n")
+        print(f"accuracy: wrote {os.path.relpath(LIMITS)}")
+    bad = regressions(results, json.loads(LIMITS.read_text()) if LIMITS.exists() else {})
+    if whole:
+        bad += [f"{name} says it is validated, and no row of truth shows it" for name in claims]
+    for line in bad if options.gate else []:
+        print(f"FAILED {line}")
+    return 1 if options.gate and bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""The tables of tools/accuracy.py, as Markdown that also reads well in a terminal."""
+
+from pathlib import Path
+from statistics import mean
+
+# Nothing to measure: the answer is the definition.
+BY_DEFINITION = {"duration", "cpu", "bandwidth"}
+
+
+def aligned(head: list[str], rows: list[list[str]]) -> list[str]:
+    """A Markdown table, first column to the left, with columns of equal width."""
+    widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
+
+    def line(cells: list[str]) -> str:
+        return "| " + " | ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths))) + " |"
+
+    rule = "|" + "|".join(("-" * (w + 2)) if i == 0 else ("-" * (w + 1) + ":") for i, w in enumerate(widths)) + "|"
+    return [line(head), rule, *(line(r) for r in rows)]
+
+
+def pair(figures: dict, name: str) -> str:
+    return f"{figures[name + '_mean']:.1f} / {figures[name + '_max']:.1f}" if name + "_mean" in figures else "–"
+
+
+def summary(groups: dict, figures) -> list[str]:
+    rows = []
+    for whatif, results in [*groups.items(), ("all", [r for rs in groups.values() for r in rs])]:
+        f = figures(results)
+        shown = [r for r in results if r.covered is not None]
+        rows.append([whatif, f"{sum(r.row.quiet for r in results)}", pair(f, "quiet"), f"{sum(not r.row.quiet for r in results)}",
+                     pair(f, "noisy"), pair(f, "gpu"), pair(f, "memory"), f"{sum(r.covered for r in shown)} of {len(shown)}",
+                     str(sum(r.declined is not None for r in results) or "–")])
+    return aligned(["what if", "quiet rows", "error % mean / max", "noisy rows", "distance % mean / max", "GPU time % mean / max",
+                    "peak memory % mean / max", "in band", "declined"], rows)
+
+
+def band_figures(results: list) -> dict:
+    """Coverage and width of the bands, and whether narrow bands are the better ones."""
+    shown = [r for r in results if r.covered is not None]
+    if not shown:
+        return {}
+    quiet = [r for r in shown if r.row.quiet]
+    ordered = sorted(shown, key=lambda r: r.half_width_pct)
+    # To the median here also for noisy rows, because the band speaks of the step, not of the host's bad days.
+    off = [abs(r.prediction["ms"] / r.row.median - 1) * 100 for r in ordered]
+    half = len(ordered) // 2
+    out = {"rows": len(shown), "coverage_pct": 100 * mean(r.covered for r in shown),
+           "half_width_mean_pct": mean(r.half_width_pct for r in shown)}
+    if quiet:
+        out |= {"quiet_rows": len(quiet), "quiet_coverage_pct": 100 * mean(r.covered for r in quiet),
+                "quiet_half_width_max_pct": max(r.half_width_pct for r in quiet)}
+    if half:
+        out |= {"narrow_half_error_pct": mean(off[:half]), "wide_half_error_pct": mean(off[half:])}
+    return out
+
+
+def band_table(results: list) -> list[str]:
+    rows = []
+    models = sorted({r.row.model for r in results})
+    for title, mine in [*((m, [r for r in results if r.row.model == m]) for m in models), ("all", results)]:
+        f = band_figures(mine)
+        if not f:
+            continue
+        rows.append([title, str(f["rows"]), f"{f['coverage_pct']:.0f}", f"{f.get('quiet_coverage_pct', 0):.0f}" if "quiet_rows" in f else "–",
+                     f"{f['half_width_mean_pct']:.1f}", f"{f['quiet_half_width_max_pct']:.1f}" if "quiet_rows" in f else "–",
+                     f"{f['narrow_half_error_pct']:.1f} / {f['wide_half_error_pct']:.1f}" if "narrow_half_error_pct" in f else "–"])
+    return aligned(["model", "rows", "median in band %", "of quiet rows %", "half-width % mean", "widest quiet ± %",
+                    "error % narrow / wide half"], rows)
+
+
+def slow_downs(results: list) -> list[str]:
+    """Rows whose measured step got slower by more than the spread, and whether that was predicted."""
+    slower = [r for r in results if r.row.data["p10_ms"] > r.base.median * 1.005]
+    foreseen = [r for r in slower if not r.declined and r.prediction["ms"] > r.base.median]
+    missed = [f"{r.folder} {r.row.model} {r.row.variant}" for r in slower if r not in foreseen]
+    text = f"{len(foreseen)} of {len(slower)} slow-downs were predicted as slow-downs"
+    return [text + (f"; not: {', '.join(missed)}." if missed else ".")]
+
+
+def daydream_table(results: list) -> list[str]:
+    rows = []
+    groups: dict[str, list] = {}
+    for r in results:
+        if r.daydream:
+            groups.setdefault(r.whatif, []).append(r)
+    for whatif, mine in groups.items():
+        def off(ms_of) -> str:
+            errors = [abs(ms_of(r) / r.row.median - 1) * 100 for r in mine]
+            return f"{mean(errors):.1f} / {max(errors):.1f}"
+        rows.append([whatif, str(len(mine)), off(lambda r: r.daydream[0]), off(lambda r: r.daydream[1]),
+                     off(lambda r: 2 * r.row.median if r.declined else r.prediction["ms"])])
+    return aligned(["what if", "rows", "Daydream's rules % mean / max", "with queues and profiler dealt with", "foretrace"], rows) if rows else []
+
+
+def validation_table(whatifs: list[dict], groups: dict) -> list[str]:
+    rows = []
+    for w in whatifs:
+        mine = [r for rs in groups.values() for r in rs if w["name"] in {u.split(":")[0] for u in r.uses}]
+        alone = [r for r in mine if len(r.uses) == 1]
+        models = len({(r.folder, r.row.model) for r in mine})
+        state = "by definition" if w["name"] in BY_DEFINITION else f"{len(alone)} rows alone, {len(mine) - len(alone)} combined, {models} models" \
+            if mine else "not validated"
+        rows.append([w["name"], state, "yes" if w["validated"] else "no"])
+    return aligned(["what if", "measured", "says validated"], rows)
+
+
+def signed(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.1f}"
+
+
+def row_table(results: list) -> list[str]:
+    rows = []
+    for r in results:
+        p = r.prediction
+        cells = ["declined", "–", "–"] if r.declined else [f"{p['ms']:.1f}", f"{p['low_ms']:.1f} … {p['high_ms']:.1f}", f"{p['speedup']:.2f}"]
+        rows.append([f"{r.folder} {r.row.model} {r.row.variant}", f"{r.row.median:.1f}" + ("" if r.row.quiet else " noisy"), *cells,
+                     f"{r.speedup:.2f}", signed(r.time_pct), signed(r.gpu_pct), signed(r.memory_pct)])
+    return aligned(["row", "measured ms", "predicted ms", "band", "speed-up", "measured", "time %", "GPU time %", "memory %"], rows)
+
+
+def worst(results: list, count: int) -> list[str]:
+    out = []
+    for title, value in (("time", lambda r: r.time_pct), ("GPU time", lambda r: r.gpu_pct), ("memory", lambda r: r.memory_pct)):
+        rows = sorted((r for r in results if value(r) is not None), key=lambda r: -abs(value(r)))[:count]
+        out += [f"### Worst rows by {title}", "", *row_table(rows), ""]
+        reasons = sorted({f"{r.whatif}: {r.declined}" for r in rows if r.declined})
+        out += [*(f"- declined: {reason}" for reason in reasons), *([""] if reasons else [])]
+    return out
+
+
+def page(results: list, groups: dict, figures, whatifs: list[dict], not_validated: list[str]) -> list[str]:
+    folders = sorted({r.folder for r in results})
+    out = [f"{len(results)} rows, {len({(r.folder, r.row.model) for r in results})} models and batches of {', '.join(folders)}.", "",
+           *summary(groups, figures), "", *slow_downs(results), "", "### Bands", "", *band_table(results)]
+    if printed := daydream_table(results):
+        out += ["", "### Daydream's printed rules", "", *printed]
+    out += ["", "### What has been measured", "", *validation_table(whatifs, groups)]
+    if open_ones := [n for n in not_validated if n not in BY_DEFINITION]:
+        out += ["", "Not validated: " + ", ".join(open_ones) + "."]
+    return out
+
+
+def write_between(path: Path, name: str, text: str) -> None:
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    page_text = path.read_text()
+    path.write_text(page_text.split(begin)[0] + "\n".join([begin, "", text, "", end]) + page_text.split(end)[1])

@@ -1,0 +1,144 @@
+"""Measured steps: the rows of a truth folder, the what-ifs their variants stand for, and how far a prediction is from them.
+
+A truth folder holds `truth.jsonl`, one row per model and variant, and the traces the rows name (data/README.md).
+"""
+
+import gzip
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# What a part of a variant's name switches on; longer names first, since names are read from the left ("bf16sdpafused").
+SWITCHES = {
+    "foreach": "foreach-optimizer",
+    "batchnorm": "batchnorm",
+    "compress": "compress-activations",
+    "prefetch": "offload:prefetch=1",
+    "offload": "offload",
+    "compile": "compile",
+    "workers": "dataloader",
+    "accum2": "accumulate:n=2",
+    "accum4": "accumulate:n=4",
+    "nosync": "no-sync",
+    "fused": "fused-optimizer",
+    "graph": "cuda-graph",
+    "tf32": "tf32",
+    "bf16": "amp:dtype=bf16",
+    "sdpa": "flash-attention",
+    "ckpt": "checkpoint",
+    "amp": "amp",
+    "bs2": "batch:x=2",
+    "bs4": "batch:x=4",
+    "bsh": "batch:x=0.5",
+    "cl": "channels-last",
+}
+# Variants that change the job or the recording, not the step's implementation: nothing to predict.
+NO_WHATIF = {"base", "stack", "plain", "sgd"}
+
+QUIET_SPREAD = 0.05  # p90 - p10 of a quiet row, as a part of its median
+
+
+def whatifs_of(variant: str) -> list[str] | None:
+    """The what-ifs a variant stacks, in order; None when its name holds something unknown."""
+    uses = []
+    while variant:
+        name = next((n for n in SWITCHES if variant.startswith(n)), None)
+        if name is None:
+            return None
+        uses.append(SWITCHES[name])
+        variant = variant[len(name):]
+    return uses
+
+
+@dataclass
+class Row:
+    folder: Path
+    data: dict
+
+    @property
+    def model(self) -> str:
+        return self.data["model"]
+
+    @property
+    def variant(self) -> str:
+        return self.data["variant"]
+
+    @property
+    def median(self) -> float:
+        return self.data["median_ms"]
+
+    @property
+    def quiet(self) -> bool:
+        return self.data["p90_ms"] - self.data["p10_ms"] <= QUIET_SPREAD * self.median
+
+    @property
+    def trace(self) -> Path | None:
+        name = self.data.get("trace")
+        return self.folder / name if name and (self.folder / name).exists() else None
+
+    @property
+    def gpu_ms(self) -> float | None:
+        """Kernels and copies of one step: as measured, else summed over the row's own trace."""
+        if self.data.get("gpu_ms"):
+            return self.data["gpu_ms"]
+        return gpu_ms_of_trace(self.trace) if self.trace else None
+
+    @property
+    def peak_bytes(self) -> int | None:
+        # A CUDA graph's private pool is not in the allocator's peak.
+        return None if "graph" in self.variant else self.data.get("peak_bytes")
+
+    def error_pct(self, ms: float) -> float:
+        """Signed: to the median of a quiet row, to the nearer end of [p10, p90] of a noisy one."""
+        if self.quiet:
+            return 100 * (ms - self.median) / self.median
+        low, high = self.data["p10_ms"], self.data["p90_ms"]
+        return 100 * (ms - min(max(ms, low), high)) / self.median
+
+
+def gpu_ms_of_trace(path: Path) -> float:
+    with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+        events = json.load(file)["traceEvents"]
+    steps = {e["name"] for e in events if str(e.get("name", "")).startswith("ProfilerStep#")}
+    kinds = ("kernel", "gpu_memcpy", "gpu_memset")
+    return sum(e["dur"] for e in events if e.get("cat") in kinds) / 1e3 / max(1, len(steps))
+
+
+class Folder:
+    """A truth folder: its bases that have a trace, and the rows predicted from each."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.name = path.name
+        with open(path / "truth.jsonl") as file:
+            self.rows = [Row(path, json.loads(line)) for line in file if line.strip()]
+        # A row whose run failed carries an error instead of figures.
+        self.rows = [r for r in self.rows if r.data.get("median_ms") and "variant" in r.data]
+
+    def cases(self) -> list[tuple[Row, list[Row]]]:
+        out = []
+        for base in self.rows:
+            if base.variant != "base" or base.trace is None:
+                continue
+            mine = [r for r in self.rows if r.model == base.model and r.variant not in NO_WHATIF
+                    and r.data.get("run") == base.data.get("run")]
+            out.append((base, mine))
+        # Rows of other runs than any base's belong to the model's first base.
+        seen = {id(r) for _, rows in out for r in rows}
+        for base, mine in out:
+            for r in self.rows:
+                if r.model == base.model and r.variant not in NO_WHATIF and id(r) not in seen:
+                    seen.add(id(r))
+                    mine.append(r)
+        return out
+
+
+def default_folders() -> list[Path]:
+    """Every truth folder of the project, and those of $FORETRACE_TRUTH that hold one step on one GPU."""
+    found = sorted(p.parent for p in (ROOT / "data").glob("*/truth.jsonl"))
+    if truth := os.environ.get("FORETRACE_TRUTH"):
+        found += [Path(truth, n) for n in ("h200", "h200-large") if Path(truth, n, "truth.jsonl").exists()]
+    return found
