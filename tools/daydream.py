@@ -7,7 +7,7 @@ Where the paper leaves something open we take what favours it: a call that waite
 done, and a thread's first call keeps its measured start (the paper has no dependency between threads).
 
 `plain` is that method on the trace as it is. `clean` deals with what it does not know first: launches that found the queue
-full cost what launches usually cost, and CPU time is scaled until the unchanged replay meets the step measured without
+full cost what launches usually cost, and CPU time shrinks until the unchanged replay meets the step measured without
 the profiler.
 """
 
@@ -15,10 +15,9 @@ import gzip
 import json
 from collections import defaultdict
 from pathlib import Path
-from statistics import median
 
 LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaMemcpy", "cudaMemset", "cudaGraphLaunch")
-BLOCKED_US = 1000  # a launch call longer than this waited for room in the queue
+BLOCKED = 5  # a launch call this many times as long as the usual one waited for room in the queue
 
 
 class Step:
@@ -55,11 +54,9 @@ class Step:
         self.gap[last] = max(0.0, end - self.calls[last]["ts"] - self.calls[last]["dur"])
         self.gpu_cost = [g["dur"] for g in self.gpu]
         self.waits_for = [[] for _ in self.calls]  # a synchronising call -> GPU tasks
+        to_host = {at for k, at in enumerate(self.launch) if "DtoH" in self.gpu[k]["name"]}
         for i, c in enumerate(self.calls):
-            name = c["name"]
-            to_host = any("DtoH" in self.gpu[k]["name"] for k, at in enumerate(self.launch) if at == i) \
-                if name.startswith("cudaMemcpy") else False
-            if not to_host and name not in ("cudaDeviceSynchronize", "cudaStreamSynchronize"):
+            if i not in to_host and c["name"] not in ("cudaDeviceSynchronize", "cudaStreamSynchronize"):
                 continue
             before = [k for k, at in enumerate(self.launch) if at <= i]
             self.waits_for[i] = before
@@ -68,9 +65,11 @@ class Step:
                 self.cost[i] = max(0.0, min(c["dur"], c["ts"] + c["dur"] - done))
 
     def without_full_queues(self) -> None:
-        usual = median([c["dur"] for c in self.calls if c["name"].startswith(LAUNCHES) and c["dur"] < BLOCKED_US] or [0])
+        # The lower quartile: where the GPU is the bottleneck, more than half of the launches may have waited.
+        lengths = sorted(c["dur"] for c in self.calls if c["name"].startswith(LAUNCHES))
+        usual = lengths[len(lengths) // 4] if lengths else 0
         for i, c in enumerate(self.calls):
-            if c["name"].startswith(LAUNCHES) and not self.waits_for[i] and self.cost[i] >= BLOCKED_US:
+            if c["name"].startswith(LAUNCHES) and not self.waits_for[i] and self.cost[i] > BLOCKED * usual:
                 self.cost[i] = usual
 
     def simulate(self, cpu: float = 1, gpu_cost=None, removed=frozenset(), removed_gpu=frozenset()) -> float:
@@ -101,7 +100,8 @@ class Step:
         return end / 1e3
 
     def cpu_factor(self, measured_ms: float) -> float:
-        low, high = 0.05, 3.0
+        """At most 1: a profiler only adds."""
+        low, high = 0.05, 1.0
         for _ in range(24):
             middle = (low + high) / 2
             low, high = (low, middle) if self.simulate(middle) > measured_ms else (middle, high)

@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -79,7 +80,7 @@ class Row:
         name = self.data.get("trace")
         return self.folder / name if name and (self.folder / name).exists() else None
 
-    @property
+    @cached_property
     def gpu_ms(self) -> float | None:
         """Kernels and copies of one step: as measured, else summed over the row's own trace."""
         if self.data.get("gpu_ms"):

@@ -1,0 +1,98 @@
+"""The accuracy suite's own arithmetic: variants, errors of quiet and noisy rows, limits, Daydream's simulation."""
+
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+import accuracy
+import daydream
+import truth
+
+
+def row(median=100.0, p10=99.0, p90=101.0, **more):
+    return truth.Row(Path("."), {"model": "m", "variant": "amp", "median_ms": median, "p10_ms": p10, "p90_ms": p90, **more})
+
+
+def result(ms, **more):
+    r = row(peak_bytes=1000, gpu_ms=50.0, **more)
+    base = row(median=200.0)
+    return accuracy.Result("f", base, r, ["amp"], {"ms": ms, "low_ms": ms - 2, "high_ms": ms + 2, "gpu_ms": 55.0, "peak_bytes": 900})
+
+
+class Variants(unittest.TestCase):
+    def test_combinations_are_read_from_the_left(self):
+        self.assertEqual(truth.whatifs_of("ampclfused"), ["amp", "channels-last", "fused-optimizer"])
+        self.assertEqual(truth.whatifs_of("bf16sdpafused"), ["amp:dtype=bf16", "flash-attention", "fused-optimizer"])
+        self.assertEqual(truth.whatifs_of("compile"), ["compile"])
+        self.assertIsNone(truth.whatifs_of("amp2"))
+
+
+class Errors(unittest.TestCase):
+    def test_quiet_rows_are_compared_with_their_median(self):
+        self.assertAlmostEqual(row().error_pct(103), 3)
+
+    def test_noisy_rows_are_compared_with_their_span(self):
+        noisy = row(p10=90, p90=120)
+        self.assertFalse(noisy.quiet)
+        self.assertEqual(noisy.error_pct(119), 0)
+        self.assertAlmostEqual(noisy.error_pct(130), 10)
+        self.assertAlmostEqual(noisy.error_pct(85), -5)
+
+    def test_a_declined_row_counts_as_wrong_altogether(self):
+        r = accuracy.Result("f", row(), row(peak_bytes=1, gpu_ms=1.0), ["amp"], {"declined": "no"})
+        self.assertEqual((r.time_pct, r.gpu_pct, r.memory_pct), (100, 100, 100))
+
+    def test_figures(self):
+        f = accuracy.figures([result(101), result(97)])
+        self.assertAlmostEqual(f["quiet_mean"], 2)
+        self.assertAlmostEqual(f["quiet_max"], 3)
+        self.assertAlmostEqual(f["gpu_max"], 10)
+        self.assertAlmostEqual(f["memory_mean"], 10)
+
+    def test_the_gate_sees_what_got_worse(self):
+        limits = accuracy.reached([result(101)])
+        self.assertEqual(accuracy.regressions([result(101)], limits), [])
+        self.assertEqual(len(accuracy.regressions([result(103)], limits)), 2)  # mean and max
+
+
+class Folders(unittest.TestCase):
+    def test_rows_belong_to_the_base_of_their_run(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            rows = [{"model": "a", "variant": v, "run": run, "median_ms": 1, "p10_ms": 1, "p90_ms": 1, "trace": f"{run}.json"}
+                    for v, run in (("base", "x"), ("amp", "x"), ("base", "y"), ("tf32", "y"), ("sgd", "y"), ("fused", "z"))]
+            (folder / "truth.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+            for run in "xy":
+                (folder / f"{run}.json").write_text("{}")
+            cases = truth.Folder(folder).cases()
+            self.assertEqual([[r.variant for r in mine] for _, mine in cases], [["amp", "fused"], ["tf32"]])
+
+
+class Daydream(unittest.TestCase):
+    def test_rules_and_simulation(self):
+        """Two kernels of 30 us behind calls of 10 us and gaps of 5, then a call that waits for both."""
+        def call(ts, dur, corr, name="cudaLaunchKernel"):
+            return {"ph": "X", "cat": "cuda_runtime", "name": name, "tid": 1, "ts": ts, "dur": dur, "args": {"correlation": corr}}
+
+        def kernel(ts, corr, name):
+            return {"ph": "X", "cat": "kernel", "name": name, "ts": ts, "dur": 30, "args": {"correlation": corr, "stream": 7}}
+
+        events = [{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "ts": 0, "dur": 80, "tid": 1},
+                  call(0, 10, 1), call(15, 10, 2), call(30, 48, 3, "cudaDeviceSynchronize"),
+                  kernel(15, 1, "a_sgemm_b"), kernel(45, 2, "elementwise")]
+        with tempfile.TemporaryDirectory() as name:
+            path = Path(name) / "t.json"
+            path.write_text(json.dumps({"traceEvents": events}))
+            step = daydream.Step(path, "ProfilerStep#1")
+        # Kernels at 15 and 45 end at 75; the waiting call needs 3 us after them, and 2 follow it.
+        self.assertAlmostEqual(step.simulate() * 1e3, 80)
+        # 30/3 and 30/2: the second starts at 30, when its call and the gap behind it are over.
+        self.assertAlmostEqual(step.predict(["amp"]) * 1e3, 50)
+        self.assertIsNone(step.predict(["tf32"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
