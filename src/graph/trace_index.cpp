@@ -53,7 +53,7 @@ bool is_collective_name(std::string_view kernel) {
   return false;
 }
 
-TraceIndex::TraceIndex(const trace::Trace& t, Ns around) : trace(t), around_(around) {
+TraceIndex::TraceIndex(const trace::Trace& t, Ns centre) : trace(t), centre_(centre) {
   collect();
   link();
   order_streams();

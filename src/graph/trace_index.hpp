@@ -41,12 +41,12 @@ struct GpuWork {
 
 class TraceIndex {
  public:
-  /// Events that lie more than kFarthest from `around` come from a broken clock and are left out.
-  TraceIndex(const trace::Trace& trace, Ns around);
+  /// Events that lie more than kFarthest from `centre` come from a broken clock and are left out.
+  TraceIndex(const trace::Trace& trace, Ns centre);
   static constexpr Ns kFarthest = 1'000'000 * kNsPerSecond;  // eleven days
   [[nodiscard]] bool far(Ns when) const {
     Ns distance = 0;
-    return __builtin_sub_overflow(when, around_, &distance) || distance > kFarthest || distance < -kFarthest;
+    return __builtin_sub_overflow(when, centre_, &distance) || distance > kFarthest || distance < -kFarthest;
   }
 
   const trace::Trace& trace;
@@ -86,7 +86,7 @@ class TraceIndex {
   void find_queue_depths(PendingOfLanes& pending);
   [[nodiscard]] std::uint32_t pending_at(const Call& call, Ns when) const;
 
-  Ns around_;
+  Ns centre_;
   struct Interval {
     Ns begin, end;
   };

@@ -29,7 +29,7 @@ Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int
   b.report.traced = graph.traced;
   b.report.replayed = simulate::steady_state(graph).timeline.step;
   b.report.measured = measured_ms ? std::optional(static_cast<Ns>(*measured_ms * 1e6)) : recorded_step(trace);
-  FORETRACE_TRY(b.model, whatif::make_model(trace, steps.steps[index], std::move(graph), b.report.measured));
+  FORETRACE_TRY(b.model, whatif::make_model(trace, steps.steps[index], graph, b.report.measured));
   b.report.device = b.model.device.name;
   b.report.unprofiled = b.model.base.step;
   b.report.unprofiled_low = b.model.base.low;

@@ -99,12 +99,11 @@ class Engine {
   }
 
   // Every lane in its order: the graph knows an order in which all reasons come first, and one pass along it does. Most
-  // tasks wait for nothing but the one in front of them; their times never leave the registers but to be written.
+  // tasks wait for nothing but the one in front of them, and most of those let nobody else go; their times never leave
+  // the registers but to be written.
   void run_in_order() {
-    for (std::uint32_t t = 0; t < g_.size(); ++t) {
-      if (g_.in_degree[t] != 1) forget(t);
-    }
-    for (const graph::TaskRun run : g_.order) forget(run.begin);
+    // A task whose start is still 0 when its turn comes was held by nothing: only then are the old causes wrong.
+    std::fill(out_.start.begin(), out_.start.end(), Ns{0});
     const std::uint32_t* const reasons = g_.in_degree.data();
     const std::uint32_t* const dep_begin = g_.dep_begin.data();
     const Ns* const lane_lag = g_.lane_lag.data();
@@ -115,27 +114,37 @@ class Engine {
     DependencyKind* const cause_kind = out_.cause_kind.data();
     for (const graph::TaskRun run : g_.order) {
       const GraphLane lane = g_.lanes[g_.lane[run.begin]];
+      const bool queued = lane.queue_depth != 0;
       Ns begins = 0;
       Ns ends = 0;
       for (std::uint32_t t = run.begin; t < run.end; ++t) {
-        const Ns in_line = t == run.begin ? 0 : std::max(ends + lane_lag[t], begins);
-        if (reasons[t] == 1 && in_line > 0) {
-          begins = in_line;
-          start[t] = begins;
-          cause[t] = t - 1;
-          cause_kind[t] = DependencyKind::kLane;
+        if (t > run.begin) {
+          const Ns in_line = std::max(ends + lane_lag[t], begins);
+          if (reasons[t] == 1 && in_line > 0) {
+            begins = in_line;
+            start[t] = begins;
+            cause[t] = t - 1;
+            cause_kind[t] = DependencyKind::kLane;
+          } else {
+            hold(t, in_line, t - 1, DependencyKind::kLane);
+            begins = settle(t);
+          }
         } else {
-          if (reasons[t] == 1 && t > run.begin) forget(t);
-          if (t > run.begin) hold(t, in_line, t - 1, DependencyKind::kLane);
-          hold_back_softly(t);
-          begins = start[t];
+          begins = settle(t);
         }
         ends = begins + cost[t];
         end[t] = ends;
-        if (dep_begin[t] != dep_begin[t + 1] || lane.queue_depth != 0) let_go(t, lane, [](std::uint32_t) {});
+        if (dep_begin[t] != dep_begin[t + 1] || queued) let_go(t, lane, [](std::uint32_t) {});
       }
       if (run.end < lane.end) let_next_go(run.end - 1);  // it waits for something else too, or the run would go on
     }
+  }
+
+  // The start of a task all of whose reasons have spoken.
+  Ns settle(std::uint32_t t) {
+    hold_back_softly(t);
+    if (out_.start[t] == 0) forget(t);
+    return out_.start[t];
   }
 
   struct Moment {

@@ -96,8 +96,8 @@ void count_parameters(Model& m) {
 
 }  // namespace
 
-Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, Graph graph, std::optional<Ns> measured,
-                         const CpuPrior& prior) {
+Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, const Graph& graph,
+                         std::optional<Ns> measured, const CpuPrior& prior) {
   Model m;
   m.trace = &trace;
   m.base = unprofiled(graph, measured, prior);

@@ -111,7 +111,6 @@ TraceMaker full_queue(int n, int depth, Ns length, Ns lag, bool rows) {
   std::vector<Ns> starts;
   Ns cpu = 10'000;
   Ns gpu = 0;
-  std::string events;
   for (int i = 0; i < n; ++i) {
     const Ns begin = cpu;
     const Ns release = i >= depth ? std::max(begin, starts[static_cast<std::size_t>(i - depth)] + lag) : begin;

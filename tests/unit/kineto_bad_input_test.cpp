@@ -23,10 +23,8 @@ TEST(KinetoBadInput, Empty) {
 }
 
 TEST(KinetoBadInput, NotJson) {
-  for (const char* text : {"hello", "<html></html>",
-                           "\x7f"
-                           "ELF",
-                           "SQLite format 3", "\xff\xfe\x00", "}", "]", "\"traceEvents\""}) {
+  for (const char* text :
+       {"hello", "<html></html>", "\177ELF", "SQLite format 3", "\xff\xfe\x00", "}", "]", "\"traceEvents\""}) {
     const Error e = must_fail(text);
     EXPECT_FALSE(e.hint.empty()) << text;
   }

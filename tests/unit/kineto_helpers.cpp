@@ -10,7 +10,8 @@ template <class T>
 void expect_same_column(const Column<T>& a, const Column<T>& b, const char* what) {
   ASSERT_EQ(a.size(), b.size()) << what;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::memcmp(&a[i], &b[i], sizeof(T)) != 0) {
+    // Bytes, because a NaN that was read must be read again.
+    if (std::memcmp(static_cast<const void*>(&a[i]), static_cast<const void*>(&b[i]), sizeof(T)) != 0) {
       ADD_FAILURE() << what << " differs first in row " << i << " of " << a.size();
       return;
     }

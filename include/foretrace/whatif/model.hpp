@@ -39,7 +39,7 @@ struct Model {
 };
 
 /// The model of a trace's step, ready for what-ifs.
-Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, graph::Graph graph,
+Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,
                          std::optional<Ns> measured, const CpuPrior& prior = {});
 
 }  // namespace foretrace::whatif

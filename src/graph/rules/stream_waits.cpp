@@ -156,8 +156,8 @@ class WaitResolver {
     }
     // The last work of this step launched on that stream before the record.
     const auto& stream = s_.index.launch_order[from];
-    auto behind = std::upper_bound(stream.begin(), stream.end(), recorded, [&](Ns t, std::uint32_t w) {
-      return s_.index.work[w].call != kNone && t < s_.index.calls[s_.index.work[w].call].begin;
+    auto behind = std::upper_bound(stream.begin(), stream.end(), recorded, [&](Ns at, std::uint32_t w) {
+      return s_.index.work[w].call != kNone && at < s_.index.calls[s_.index.work[w].call].begin;
     });
     std::uint32_t source = kNone;
     while (behind != stream.begin() && source == kNone && *--behind >= s_.first_work) source = s_.step_work_of(*behind);

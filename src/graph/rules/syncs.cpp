@@ -69,11 +69,11 @@ class SyncRule {
       } else {
         continue;
       }
-      add(c, call, std::move(covered));
+      add(c, call, covered);
     }
   }
 
-  void add(std::uint32_t c, const Call& call, std::vector<std::uint32_t> covered) {
+  void add(std::uint32_t c, const Call& call, const std::vector<std::uint32_t>& covered) {
     SyncCall sync{c, {}};
     for (const std::uint32_t w : covered) {
       // Work that ended after the call returned was not waited for, whatever the call's name says.

@@ -76,8 +76,8 @@ void find_bursts(StepState& s) {
     const Call& call = s.index.calls[c];
     if (call.role != CallRole::kLaunch || call.lane == s.main) continue;
     // Bursts come lane by lane, by time.
-    auto b = std::upper_bound(s.bursts.begin(), s.bursts.end(), call, [](const Call& c, const Burst& x) {
-      return c.lane != x.lane ? c.lane < x.lane : c.begin < x.begin;
+    auto b = std::upper_bound(s.bursts.begin(), s.bursts.end(), call, [](const Call& made, const Burst& x) {
+      return made.lane != x.lane ? made.lane < x.lane : made.begin < x.begin;
     });
     if (b == s.bursts.begin()) continue;
     --b;
