@@ -147,6 +147,7 @@ nb::list catalogue() {
     d["not_modelled"] = to_str(w.not_modelled);
     d["needs"] = to_str(w.needs);
     d["code"] = to_str(w.code);
+    d["effort"] = to_str(to_string(w.effort));
     d["validated"] = w.validated;
     list.append(d);
   }

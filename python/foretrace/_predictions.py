@@ -40,6 +40,7 @@ class WhatIf:
     not_modelled: str = ""
     needs: str = ""  # what the trace must hold
     code: str = ""  # how to switch it on in PyTorch
+    effort: str = ""  # what that takes: "one line", "a few lines", "work"
     validated: bool = False  # against measurements
     function: Callable[..., None] | None = field(default=None, repr=False, compare=False)  # None: of the catalogue
 

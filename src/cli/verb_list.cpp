@@ -55,7 +55,10 @@ Result<Answer> list_whatifs(const Request& request) {
         json.end_array().end_object();
       }
       json.end_array().member("assumes", w.assumes).member("needs", w.needs).member("source", w.source);
-      json.member("not_modelled", w.not_modelled).member("validated", w.validated).member("code", w.code).end_object();
+      json.member("not_modelled", w.not_modelled).member("validated", w.validated).member("code", w.code);
+      json.member("effort", to_string(w.effort)).key("advise").begin_array();
+      for (const std::string& use : w.advise) json.value(use);
+      json.end_array().end_object();
     }
     json.end_array().end_object();
     answer.body += "\n";

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "base/suggest.hpp"
@@ -43,6 +44,11 @@ bool Parameters::given(std::string_view name) const {
 
 void Parameters::set(std::string name, std::string value, bool given) {
   values_[std::move(name)] = {std::move(value), given};
+}
+
+std::string_view to_string(Effort effort) {
+  constexpr std::array<std::string_view, 3> kNames = {"one line", "a few lines", "work"};
+  return kNames[static_cast<std::size_t>(effort)];
 }
 
 Result<const WhatIf*> find_whatif(std::string_view name) {

@@ -87,6 +87,7 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
     memory::recompute(*model.memory);
     p.peak_bytes = model.memory->peak_bytes;
   }
+  p.samples = model.samples;
   p.origin = worst_origin(model.graph);
   p.not_modelled = model.not_modelled;
   p.graph = std::move(model.graph);

@@ -39,6 +39,13 @@ class Parameters {
   std::map<std::string, std::pair<std::string, bool>, std::less<>> values_;
 };
 
+/// What it takes to switch a change on in a training script.
+enum class Effort : std::uint8_t { kLine, kFewLines, kWork };
+std::string_view to_string(Effort effort);
+
+/// Where a change stands when several are combined: what changes the work comes before what changes how it runs.
+enum class Stage : std::uint8_t { kBatch, kPrecision, kKernels, kMemory, kOptimizer, kRuntime };
+
 /// A change is written into `draft`; what it could not model goes to model.not_modelled. An error of code kDeclined means
 /// "does not apply here", with the reason.
 struct WhatIf {
@@ -50,7 +57,10 @@ struct WhatIf {
   std::string not_modelled;  ///< what it leaves out
   std::string needs;         ///< what the trace must hold: "shapes", "memory events", …
   std::string code;          ///< how to switch it on in PyTorch, one line
-  bool validated = false;    ///< has truth rows (docs/accuracy.md)
+  Effort effort = Effort::kWork;
+  Stage stage = Stage::kKernels;
+  std::vector<std::string> advise = {};  ///< uses `advise` tries; none: nobody would switch it on by itself
+  bool validated = false;                ///< has truth rows (docs/accuracy.md)
   Status (*apply)(Model& model, Draft& draft, const Parameters& parameters);
 };
 
@@ -73,6 +83,7 @@ struct Prediction {
   double speedup = 1;
   Ns gpu_time = 0;  ///< sum of kernels and copies
   std::optional<std::int64_t> peak_bytes;
+  double samples = 1;  ///< in a step, as a multiple of the traced step's (batch)
   std::string origin;
   std::vector<std::string> not_modelled;
   bool validated = false;

@@ -90,6 +90,9 @@ WhatIf accumulate_whatif() {
           .not_modelled = {},
           .needs = {},
           .code = "for part in batch.chunk(n): (loss_fn(model(part)) / n).backward()",
+          .effort = Effort::kFewLines,
+          .stage = Stage::kBatch,
+          .advise = {"accumulate:n=2"},
           .validated = true,
           .apply = apply_accumulate};
 }

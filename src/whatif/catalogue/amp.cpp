@@ -166,6 +166,9 @@ WhatIf amp_whatif() {
           .not_modelled = {},
           .needs = "shapes",
           .code = "with torch.autocast('cuda', dtype=torch.float16): …  # and torch.amp.GradScaler",
+          .effort = Effort::kFewLines,
+          .stage = Stage::kPrecision,
+          .advise = {"amp:dtype=bf16", "amp"},
           .validated = true,
           .apply = apply_amp};
 }

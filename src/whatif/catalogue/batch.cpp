@@ -9,6 +9,7 @@ Status apply_batch(Model& m, Draft& draft, const Parameters& parameters) {
   if (scale_batch(m, draft, parameters.number("x")) == 0) {
     return fail(ErrorCode::kDeclined, "the step runs nothing on the GPU that depends on the batch");
   }
+  m.samples *= parameters.number("x");
   return {};
 }
 
@@ -25,6 +26,9 @@ WhatIf batch_whatif() {
           .not_modelled = "other algorithms a library may choose for the new shape",
           .needs = {},
           .code = "DataLoader(dataset, batch_size=…)",
+          .effort = Effort::kLine,
+          .stage = Stage::kBatch,
+          .advise = {"batch:x=2", "batch:x=4"},
           .validated = true,
           .apply = apply_batch};
 }

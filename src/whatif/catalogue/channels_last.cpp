@@ -37,6 +37,9 @@ WhatIf channels_last_whatif() {
           .not_modelled = "batch-norm and pooling kernels of the other layout",
           .needs = "shapes",
           .code = "model.to(memory_format=torch.channels_last)",
+          .effort = Effort::kFewLines,
+          .stage = Stage::kKernels,
+          .advise = {"channels-last"},
           .validated = true,
           .apply = apply_channels_last};
 }

@@ -93,6 +93,9 @@ WhatIf checkpoint_whatif() {
           .not_modelled = "saving and restoring of random-number states",
           .needs = "layer ranges",
           .code = "model.gradient_checkpointing_enable()  # or torch.utils.checkpoint.checkpoint(block, x)",
+          .effort = Effort::kFewLines,
+          .stage = Stage::kMemory,
+          .advise = {"checkpoint"},
           .validated = true,
           .apply = apply_checkpoint};
 }

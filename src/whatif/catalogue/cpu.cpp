@@ -24,6 +24,7 @@ WhatIf cpu_whatif() {
           .not_modelled = "faster copies from host memory",
           .needs = {},
           .code = {},
+          .stage = Stage::kRuntime,
           .validated = false,
           .apply = apply_cpu};
 }

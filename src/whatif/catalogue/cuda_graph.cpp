@@ -90,6 +90,9 @@ WhatIf cuda_graph_whatif() {
           .not_modelled = "memory of the graph's private pool",
           .needs = {},
           .code = "g = torch.cuda.CUDAGraph(); with torch.cuda.graph(g): train_step()",
+          .effort = Effort::kWork,
+          .stage = Stage::kRuntime,
+          .advise = {"cuda-graph"},
           .validated = true,
           .apply = apply_cuda_graph};
 }

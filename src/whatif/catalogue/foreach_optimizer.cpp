@@ -26,6 +26,9 @@ WhatIf foreach_optimizer_whatif() {
           .not_modelled = "temporaries of the multi-tensor update in the peak of memory",
           .needs = "shapes",
           .code = "torch.optim.Adam(model.parameters(), lr, foreach=True)",
+          .effort = Effort::kLine,
+          .stage = Stage::kOptimizer,
+          .advise = {"foreach-optimizer"},
           .validated = true,
           .apply = apply_foreach};
 }

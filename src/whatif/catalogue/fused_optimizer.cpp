@@ -23,6 +23,9 @@ WhatIf fused_optimizer_whatif() {
           .not_modelled = {},
           .needs = "shapes",
           .code = "torch.optim.Adam(model.parameters(), lr, fused=True)",
+          .effort = Effort::kLine,
+          .stage = Stage::kOptimizer,
+          .advise = {"fused-optimizer"},
           .validated = true,
           .apply = apply_fused};
 }

@@ -39,6 +39,9 @@ WhatIf no_sync_whatif() {
           .not_modelled = {},
           .needs = {},
           .code = "if step % 50 == 0: print(loss.item())",
+          .effort = Effort::kLine,
+          .stage = Stage::kRuntime,
+          .advise = {"no-sync"},
           .validated = true,
           .apply = apply_no_sync};
 }

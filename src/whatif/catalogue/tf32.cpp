@@ -37,6 +37,9 @@ WhatIf tf32_whatif() {
           .not_modelled = {},
           .needs = "shapes",
           .code = "torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True",
+          .effort = Effort::kLine,
+          .stage = Stage::kPrecision,
+          .advise = {"tf32"},
           .validated = true,
           .apply = apply_tf32};
 }
