@@ -15,6 +15,7 @@ const Verb& doctor_verb();
 const Verb& summary_verb();
 const Verb& replay_verb();
 const Verb& whatif_verb();
+const Verb& gpus_verb();
 const Verb& export_verb();
 const Verb& graph_verb();
 const Verb& list_verb();

@@ -182,7 +182,16 @@ Result<Device> load_device(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return bad_file(path, "the device file cannot be opened");
   const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  return parse_device(text, std::filesystem::path(path).stem().string(), path);
+  FORETRACE_TRY(Device d, parse_device(text, std::filesystem::path(path).stem().string(), path));
+  d.file = path;
+  return d;
+}
+
+Result<Device> device_or_file(const std::string& name) {
+  Result<Device> known = find_device(name);
+  std::error_code ignored;
+  const bool path = name.ends_with(".toml") || std::filesystem::is_regular_file(name, ignored);
+  return known || !path ? std::move(known) : load_device(name);
 }
 
 namespace {
@@ -200,18 +209,23 @@ void adopt(Device& d, const trace::DeviceProperties& p) {
   if (p.total_memory_bytes > 0) d.memory_gb = static_cast<double>(p.total_memory_bytes) / 1e9;
   if (p.max_threads_per_sm > 0) d.threads_per_sm = static_cast<int>(p.max_threads_per_sm);
   if (p.registers_per_sm > 0) d.registers_per_sm = static_cast<int>(p.registers_per_sm);
+  if (p.shared_memory_per_sm > 0) d.shared_kb_per_sm = static_cast<double>(p.shared_memory_per_sm) / 1024;
 }
 
 }  // namespace
 
-Result<DeviceMatch> device_of(const trace::Trace& trace) {
+Result<DeviceMatch> device_of(const trace::Trace& trace, const std::vector<Device>& own) {
   if (trace.devices.empty()) {
     return fail(ErrorCode::kDeclined, "the trace does not say which GPU it was recorded on",
                 "record with a PyTorch profiler that writes deviceProperties, or name the GPU with --device");
   }
   const trace::DeviceProperties& p = trace.devices.front();
   const std::string key = key_of(p.name);
-  for (const Device& d : devices()) {
+  std::vector<const Device*> known;
+  for (const Device& d : own) known.push_back(&d);
+  for (const Device& d : devices()) known.push_back(&d);
+  for (const Device* one : known) {
+    const Device& d = *one;
     for (const std::string& driver : d.driver_names) {
       if (key_of(driver) != key || key.empty()) continue;
       DeviceMatch match{d, fmt::format("by name, {}", p.name)};
@@ -225,7 +239,8 @@ Result<DeviceMatch> device_of(const trace::Trace& trace) {
   // Same architecture, then the nearest in SMs and memory.
   const Device* best = nullptr;
   double nearest = 0.25;  // beyond a quarter off, the file's rates say little about this GPU
-  for (const Device& d : devices()) {
+  for (const Device* one : known) {
+    const Device& d = *one;
     if (d.compute_major != p.compute_major || d.compute_minor != p.compute_minor || p.sm_count <= 0) continue;
     const double off =
         std::abs(std::log(static_cast<double>(p.sm_count) / d.sm_count)) +

@@ -25,6 +25,7 @@ struct Device {
   std::string name;                       ///< file stem, "H200-SXM"
   std::string full_name;                  ///< as the driver reports it, "NVIDIA H200"
   std::vector<std::string> driver_names;  ///< all spellings drivers use, full_name first
+  std::string file;                       ///< a user's file it was read from; empty for those compiled in
   std::string vendor;                     ///< "nvidia", "amd"
   int compute_major = 0, compute_minor = 0;
   int sm_count = 0;
@@ -65,6 +66,8 @@ const std::vector<Device>& devices();
 Result<Device> find_device(std::string_view name);
 /// A user's file.
 Result<Device> load_device(const std::string& path);
+/// A name of the list, else a user's file of that path.
+Result<Device> device_or_file(const std::string& name);
 /// A device from the text of a TOML file; `name` is its stem, `origin` names it in errors.
 Result<Device> parse_device(std::string_view text, std::string name, const std::string& origin);
 /// The device a trace was recorded on: by the driver's name, else by properties (said in `how`); the trace's own figures
@@ -73,6 +76,7 @@ struct DeviceMatch {
   Device device;
   std::string how;  ///< "by name", "by properties", …
 };
-Result<DeviceMatch> device_of(const trace::Trace& trace);
+/// `own` are the user's device files, looked at first.
+Result<DeviceMatch> device_of(const trace::Trace& trace, const std::vector<Device>& own = {});
 
 }  // namespace foretrace::hardware

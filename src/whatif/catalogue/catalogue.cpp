@@ -18,6 +18,7 @@ const std::vector<WhatIf>& catalogue() {
         flash_attention_whatif(),
         foreach_optimizer_whatif(),
         fused_optimizer_whatif(),
+        gpu_whatif(),
         no_sync_whatif(),
         tf32_whatif(),
     };

@@ -16,6 +16,7 @@ WhatIf duration_whatif();
 WhatIf flash_attention_whatif();
 WhatIf foreach_optimizer_whatif();
 WhatIf fused_optimizer_whatif();
+WhatIf gpu_whatif();
 WhatIf no_sync_whatif();
 WhatIf tf32_whatif();
 

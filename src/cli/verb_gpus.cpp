@@ -1,0 +1,95 @@
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "cli/traces.hpp"
+#include "cli/verbs.hpp"
+#include "foretrace/report/gpus.hpp"
+
+namespace foretrace::cli {
+namespace {
+
+std::vector<std::string> split(const std::optional<std::string>& list) {
+  std::vector<std::string> parts;
+  std::size_t from = 0;
+  while (list && from < list->size()) {
+    const std::size_t comma = list->find(',', from);
+    if (comma != from) parts.push_back(list->substr(from, comma == std::string::npos ? comma : comma - from));
+    if (comma == std::string::npos) break;
+    from = comma + 1;
+  }
+  return parts;
+}
+
+// "H100-SXM5=2.49"
+Result<std::pair<std::string, double>> parse_price(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  double usd = 0;
+  const char* end = text.data() + text.size();
+  const bool number = equals != std::string::npos && equals + 1 < text.size() &&
+                      std::from_chars(text.data() + equals + 1, end, usd).ptr == end;
+  if (!number || equals == 0 || !(usd >= 0) || usd > 1e6) {
+    return fail(ErrorCode::kUsage, fmt::format("--price takes NAME=USD per hour, not '{}'", text),
+                "for example --price H100-SXM5=2.49,L4=0.80");
+  }
+  return std::pair{text.substr(0, equals), usd};
+}
+
+Result<Answer> run_gpus(const Request& request) {
+  report::GpusOptions options;
+  options.targets = split(request.values.text("to"));
+  for (const std::string& file : split(request.values.text("device"))) {
+    FORETRACE_TRY(hardware::Device d, hardware::load_device(file));
+    options.own.push_back(std::move(d));
+  }
+  for (const std::string& text : split(request.values.text("price"))) {
+    FORETRACE_TRY(const auto price, parse_price(text));
+    options.prices.insert_or_assign(price.first, price.second);
+  }
+  options.whatifs = request.values.argument("WHATIF");
+  options.cpu = request.values.number("cpu");
+  options.from = request.values.text("from");
+  options.step = request.values.integer("step");
+  options.measured_ms = request.values.number("measured-ms");
+  const std::string sort = request.values.text("sort").value_or("time");
+  options.order = sort == "cost"    ? report::GpuOrder::kCost
+                  : sort == "value" ? report::GpuOrder::kValue
+                                    : report::GpuOrder::kTime;
+  FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
+  FORETRACE_TRY(const report::GpusReport report, report::compare_gpus(trace, options));
+  bool answered = false;
+  for (const report::GpuPrediction& g : report.predictions) answered |= g.prediction.declined.empty();
+  return Answer{request.json ? to_json(report) : to_text(report, request.style), answered ? kDone : kDeclined};
+}
+
+}  // namespace
+
+const Verb& gpus_verb() {
+  static const Verb kVerb{
+      .name = "gpus",
+      .about = "the same step on other GPUs, with cost per step",
+      .details =
+          "Carries every kernel and copy of the step over to other GPUs, keeps the CPU as it is, and simulates the "
+          "whole step there. `foretrace list devices` shows the GPUs; a file of your own works the same way. Prices "
+          "come from the device files or from --price; without one the cost stays open. Further changes are stacked "
+          "with the move.",
+      .arguments = {{"TRACE", "a trace file, or - for standard input", 1, 1, {}},
+                    {"WHATIF", "changes made together with the move", 0, Argument::kAny, {}}},
+      .options = {{"to", 0, ValueType::kText, "A,B", "all that are known", "the GPUs to predict for", {}, {}},
+                  {"device", 0, ValueType::kText, "FILE,…", "", "device files of your own, predicted for too", {}, {}},
+                  {"price", 0, ValueType::kText, "NAME=USD,…", "the device file's", "what a GPU costs per hour", {}, {}},
+                  {"cpu", 0, ValueType::kNumber, "X", "1", "the host there is X times as fast", {}, 0.001},
+                  {"sort", 0, ValueType::kText, "KEY", "time", "order by time, cost per step or value", {"time", "cost", "value"}, {}},
+                  {"from", 0, ValueType::kText, "NAME", "what the trace says", "the GPU the trace was recorded on", {}, {}},
+                  {"measured-ms", 'm', ValueType::kNumber, "X", "what the recorder stored, else a prior",
+                   "the step's time without the profiler", {}, 0.0}},
+      .examples = {{"foretrace gpus trace.json.gz", "every GPU there is"},
+                   {"foretrace gpus trace.json.gz --to A100-SXM4-80GB,H100-SXM5 --price H100-SXM5=2.49", "two, one with a price"},
+                   {"foretrace gpus trace.json.gz amp --to B200", "mixed precision on a B200"}},
+      .reads_traces = true,
+      .picks_step = true,
+      .run = run_gpus};
+  return kVerb;
+}
+
+}  // namespace foretrace::cli

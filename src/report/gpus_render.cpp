@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "foretrace/report/gpus.hpp"
+#include "report/json_writer.hpp"
+#include "report/text_table.hpp"
+
+namespace foretrace::report {
+
+namespace {
+
+std::string_view to_string(GpuOrder order) {
+  static constexpr std::string_view kNames[] = {"time", "cost", "value"};
+  return kNames[static_cast<std::size_t>(order)];
+}
+
+std::string money(const std::optional<double>& usd, int digits) {
+  return usd ? fmt::format("{:.{}f}", *usd, digits) : "-";
+}
+
+std::string memory_cell(const GpuPrediction& g) {
+  if (!g.prediction.peak_bytes) return "-";
+  const double share = 100.0 * static_cast<double>(*g.prediction.peak_bytes) / (g.device.memory_gb * 1e9);
+  return g.fits == false ? "does not fit" : fmt::format("{:.0f} %", share);
+}
+
+// What several devices have in common is said once.
+std::vector<std::pair<std::string, std::string>> notes_of(const GpusReport& r) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> by_note;
+  std::size_t answered = 0;
+  for (const GpuPrediction& g : r.predictions) {
+    if (!g.prediction.declined.empty()) continue;
+    ++answered;
+    for (const std::string& n : g.prediction.not_modelled) {
+      const auto it = std::find_if(by_note.begin(), by_note.end(), [&](const auto& e) { return e.first == n; });
+      if (it == by_note.end()) {
+        by_note.push_back({n, {g.device.name}});
+      } else if (it->second.back() != g.device.name) {
+        it->second.push_back(g.device.name);
+      }
+    }
+  }
+  std::vector<std::pair<std::string, std::string>> notes;
+  for (const auto& [note, names] : by_note) {
+    notes.emplace_back(note, names.size() == answered ? "" : fmt::format("{}", fmt::join(names, ", ")));
+  }
+  return notes;
+}
+
+}  // namespace
+
+std::string to_text(const GpusReport& r, const TextStyle& style) {
+  std::string out = fmt::format("{}, {}, recorded on {} ({})\n", r.file, r.step_name, r.from, r.how);
+  out += fmt::format("  {:.2f} ms a step there without the profiler", to_ms(r.baseline));
+  if (!r.whatifs.empty()) out += fmt::format("; below with {}", fmt::join(r.whatifs, " + "));
+  out += "\n\n";
+  TextTable table({{"device", Align::kLeft},
+                   {"ms"},
+                   {"10 % .. 90 %"},
+                   {"speed-up"},
+                   {"memory"},
+                   {"$/h"},
+                   {"$/1k steps"},
+                   {"steps/$"},
+                   {"costs", Align::kLeft}});
+  for (const GpuPrediction& g : r.predictions) {
+    const whatif::Prediction& p = g.prediction;
+    if (!p.declined.empty()) continue;
+    table.row({g.device.name + (g.is_origin ? " (here)" : ""), fmt::format("{:.2f}", to_ms(p.step)),
+               fmt::format("{:.2f} .. {:.2f}", to_ms(p.low), to_ms(p.high)), fmt::format("{:.2f} x", p.speedup),
+               memory_cell(g), money(g.usd_per_hour, 2), money(g.usd_per_1k_steps, 4), money(g.steps_per_usd, 0),
+               p.origin});
+  }
+  if (table.rows() > 0) out += table.render(style);
+  for (const GpuPrediction& g : r.predictions) {
+    if (!g.prediction.declined.empty()) out += fmt::format("\n  {}: declined. {}\n", g.device.name, g.prediction.declined);
+  }
+  if (const auto notes = notes_of(r); !notes.empty()) {
+    out += "\n  not modelled:\n";
+    for (const auto& [note, names] : notes) {
+      out += fmt::format("    - {}{}\n", note, names.empty() ? "" : " [" + names + "]");
+    }
+  }
+  return out;
+}
+
+std::string to_json(const GpusReport& r) {
+  std::string out;
+  JsonWriter json(out);
+  json.begin_object().member("schema", 1).member("verb", "gpus").member("file", r.file).member("step", r.step_name);
+  json.member("from", r.from).member("from_device", r.from_device).member("matched", r.how);
+  json.member("baseline_ms", to_ms(r.baseline)).member("order", to_string(r.order));
+  json.key("whatifs").begin_array();
+  for (const std::string& w : r.whatifs) json.value(w);
+  json.end_array();
+  json.key("predictions").begin_array();
+  for (const GpuPrediction& g : r.predictions) {
+    const whatif::Prediction& p = g.prediction;
+    json.begin_object().member("device", g.device.name);
+    if (!p.declined.empty()) {
+      json.member("declined", p.declined).end_object();
+      continue;
+    }
+    json.member("ms", to_ms(p.step)).member("low_ms", to_ms(p.low)).member("high_ms", to_ms(p.high));
+    json.member("speedup", p.speedup).member("gpu_ms", to_ms(p.gpu_time));
+    json.member("usd_per_hour", g.usd_per_hour).member("usd_per_1k_steps", g.usd_per_1k_steps);
+    json.member("steps_per_usd", g.steps_per_usd).member("fits", g.fits);
+    json.member("peak_bytes", p.peak_bytes).member("memory_bytes", g.device.memory_gb * 1e9);
+    json.member("origin", p.origin).member("validated", p.validated);
+    json.key("not_modelled").begin_array();
+    for (const std::string& n : p.not_modelled) json.value(n);
+    json.end_array().end_object();
+  }
+  json.end_array().end_object();
+  return out + "\n";
+}
+
+}  // namespace foretrace::report

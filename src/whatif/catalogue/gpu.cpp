@@ -1,0 +1,96 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "foretrace/hardware/transfer.hpp"
+#include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/rows.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+using hardware::Device;
+using hardware::Dtype;
+
+hardware::KernelShape shape_of(const Model& m, std::uint32_t task) {
+  const EventId event = m.graph.event[task];
+  if (!event.valid() || m.trace == nullptr) return {};
+  const trace::KernelLaunch* launch = m.trace->launch(event.index());
+  if (launch == nullptr) return {};
+  return {launch->grid[0] * launch->grid[1] * launch->grid[2], launch->block[0] * launch->block[1] * launch->block[2],
+          std::max<std::int64_t>(0, launch->registers_per_thread),
+          std::max<std::int64_t>(0, launch->shared_memory_bytes)};
+}
+
+// What the target cannot do the way the trace does it.
+void note_precision(Model& m, const std::vector<Row>& rows, const Device& to) {
+  bool bf16 = false;
+  bool fp16 = false;
+  bool tf32 = false;
+  for (const Row& row : rows) {
+    const hardware::Work& w = m.works[row.work];
+    if (!hardware::kernel_varies(w.family)) continue;
+    bf16 |= w.dtype == Dtype::kBf16 && to.tflops_bf16 <= 0;
+    fp16 |= w.dtype == Dtype::kFp16 && to.tflops_fp16 <= 0;
+    tf32 |= w.dtype == Dtype::kTf32 && to.tflops_tf32 <= 0;
+  }
+  if (bf16) m.not_modelled.push_back(to.name + " has no bf16 tensor cores: those products are taken at its FP32 rate");
+  if (fp16) m.not_modelled.push_back(to.name + " has no fp16 tensor cores: those products are taken at its FP32 rate");
+  if (tf32) m.not_modelled.push_back(to.name + " has no TF32: those products run in FP32 there");
+}
+
+Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
+  FORETRACE_TRY(const Device to, hardware::device_or_file(parameters.text("to")));
+  if (m.device.name.empty()) {
+    return fail(ErrorCode::kDeclined, "the trace does not say which GPU it was recorded on");
+  }
+  FORETRACE_TRY_VOID(hardware::can_transfer(m.device, to));
+  const std::vector<Row> rows = rows_of(m, draft);
+  double unknown = 0;
+  double all = 0;
+  bool collectives = false;
+  for (const Row& row : rows) {
+    const hardware::Work& work = m.works[row.work];
+    for (const std::uint32_t t : row.tasks) {
+      const double was = static_cast<double>(draft.cost(t));
+      if (work.family == hardware::Family::kCommunication) {
+        collectives = true;
+        draft.set(t, draft.cost(t), graph::Origin::kMeasured);
+        continue;
+      }
+      all += was;
+      const hardware::Cost cost =
+          hardware::transfer(was, static_cast<double>(row.time), work, shape_of(m, t), m.device, to);
+      if (!cost.known) unknown += was;
+      draft.set(t, static_cast<Ns>(std::llround(cost.known ? cost.ns : was)), cost.origin);
+    }
+  }
+  if (all == 0) return fail(ErrorCode::kDeclined, "the step holds no GPU work");
+  if (unknown > 0) {
+    m.not_modelled.push_back(
+        fmt::format("{:.1f} % of the GPU's time has no model and stays as measured", 100 * unknown / all));
+  }
+  if (collectives) m.not_modelled.push_back("collectives keep their measured time");
+  note_precision(m, rows, to);
+  m.device = to;
+  return {};
+}
+
+}  // namespace
+
+WhatIf gpu_whatif() {
+  return {.name = "gpu",
+          .about = "the same step on another GPU",
+          .parameters = {{"to", "a name of `foretrace list devices`, or a device file (.toml)", "", {},
+                          ParameterType::kText, true}},
+          .assumes = "the same software on the same host; libraries pick their best kernels there too",
+          .source = "Habitat (Yu et al. 2021), NeuSight (Lee et al. 2025): wave scaling, utilisation under the roofline",
+          .not_modelled = {},
+          .needs = "shapes",
+          .code = {},
+          .validated = false,
+          .apply = apply_gpu};
+}
+
+}  // namespace foretrace::whatif
