@@ -74,7 +74,7 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
   const double residual =
       measured && simulated_base > 0 ? static_cast<double>(*measured) / static_cast<double>(simulated_base) : 1.0;
   const Ns simulated = simulate_model(model, policy);
-  p.step = static_cast<Ns>(static_cast<double>(simulated) * residual);
+  p.step = std::llround(static_cast<double>(simulated) * residual);
   const Ns reference = measured.value_or(simulated_base);
   p.speedup = p.step > 0 ? static_cast<double>(reference) / static_cast<double>(p.step) : 0;
   for (std::size_t t = 0; t < model.graph.size(); ++t) {

@@ -1,0 +1,103 @@
+// The same step on other GPUs: identity, order, memory, prices, what is declined, stacking.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "foretrace/report/gpus.hpp"
+#include "foretrace/trace/load.hpp"
+
+namespace foretrace::report {
+namespace {
+
+using ::testing::HasSubstr;
+
+const trace::Trace& example() {
+  static const trace::Trace kTrace =
+      *trace::load(std::string(FORETRACE_SOURCE_DIR) + "/examples/resnet50-h200.json.gz");
+  return kTrace;
+}
+
+const GpuPrediction& of(const GpusReport& r, std::string_view device) {
+  const auto it = std::find_if(r.predictions.begin(), r.predictions.end(),
+                               [&](const GpuPrediction& g) { return g.device.name == device; });
+  EXPECT_NE(it, r.predictions.end()) << device;
+  return *it;
+}
+
+TEST(Gpus, TheOriginIsTheReplayToTheNanosecond) {
+  const Result<Baseline> b = make_baseline(example(), std::nullopt, std::nullopt);
+  ASSERT_TRUE(b);
+  const Result<GpusReport> r = compare_gpus(example(), {.targets = {"H200-SXM"}});
+  ASSERT_TRUE(r) << r.error().to_string();
+  EXPECT_EQ(r->from, "NVIDIA H200");
+  EXPECT_EQ(of(*r, "H200-SXM").prediction.step, b->report.unprofiled);
+  EXPECT_EQ(of(*r, "H200-SXM").prediction.origin, "measured");
+  const Result<GpusReport> measured = compare_gpus(example(), {.targets = {"H200-SXM"}, .measured_ms = 83.25});
+  ASSERT_TRUE(measured);
+  EXPECT_EQ(of(*measured, "H200-SXM").prediction.step, 83'250'000);
+}
+
+TEST(Gpus, AllOfThemInOrder) {
+  const Result<GpusReport> r = compare_gpus(example(), {});
+  ASSERT_TRUE(r);
+  EXPECT_EQ(r->predictions.size(), hardware::devices().size());
+  EXPECT_THAT(of(*r, "MI300X").prediction.declined, HasSubstr("amd"));
+  Ns before = 0;
+  for (const GpuPrediction& g : r->predictions) {
+    if (!g.prediction.declined.empty() || g.fits == false) break;
+    EXPECT_GE(g.prediction.step, before);
+    EXPECT_LE(g.prediction.low, g.prediction.step);
+    EXPECT_GE(g.prediction.high, g.prediction.step);
+    before = g.prediction.step;
+  }
+  EXPECT_LT(of(*r, "H100-SXM5").prediction.step, of(*r, "T4").prediction.step);
+}
+
+TEST(Gpus, PricesAndMemory) {
+  GpusOptions options{.targets = {"H100-SXM5", "L4", "P4"}, .prices = {{"h100-sxm5", 3.6}, {"L4", 0.36}}};
+  options.order = GpuOrder::kCost;
+  const Result<GpusReport> r = compare_gpus(example(), options);
+  ASSERT_TRUE(r);
+  const GpuPrediction& h100 = of(*r, "H100-SXM5");
+  ASSERT_TRUE(h100.usd_per_1k_steps);
+  // 3.6 USD an hour is a thousandth of a dollar a second.
+  EXPECT_NEAR(*h100.usd_per_1k_steps, static_cast<double>(h100.prediction.step) / 1e9, 1e-9);
+  EXPECT_NEAR(*h100.steps_per_usd * *h100.usd_per_1k_steps, 1000, 1e-6);
+  EXPECT_FALSE(compare_gpus(example(), {.prices = {{"H1000", 1}}}));
+}
+
+TEST(Gpus, StacksWithOtherChanges) {
+  const Result<GpusReport> plain = compare_gpus(example(), {.targets = {"B200"}});
+  const Result<GpusReport> amp = compare_gpus(example(), {.targets = {"B200"}, .whatifs = {"amp"}});
+  ASSERT_TRUE(plain && amp);
+  EXPECT_EQ(amp->predictions[0].prediction.whatif, "amp + gpu:to=B200");
+  EXPECT_LT(amp->predictions[0].prediction.gpu_time, plain->predictions[0].prediction.gpu_time);
+  const Result<GpusReport> slow = compare_gpus(example(), {.targets = {"B200"}, .cpu = 0.25});
+  ASSERT_TRUE(slow);
+  EXPECT_GT(slow->predictions[0].prediction.step, plain->predictions[0].prediction.step);
+}
+
+TEST(Gpus, WhatIsWrong) {
+  EXPECT_FALSE(compare_gpus(example(), {.targets = {"H999"}}));
+  EXPECT_FALSE(compare_gpus(example(), {.whatifs = {"nonsense"}}));
+  trace::Trace silent = *trace::load(std::string(FORETRACE_SOURCE_DIR) + "/examples/resnet50-h200.json.gz");
+  silent.devices.clear();
+  EXPECT_FALSE(compare_gpus(silent, {.targets = {"H200-SXM"}}));
+  EXPECT_TRUE(compare_gpus(silent, {.targets = {"A100-SXM4-80GB"}, .from = "H200-SXM"}));
+}
+
+TEST(Gpus, JsonNames) {
+  const Result<GpusReport> r = compare_gpus(example(), {.targets = {"A100-SXM4-80GB", "MI300X"}});
+  ASSERT_TRUE(r);
+  const std::string json = to_json(*r);
+  for (const char* name : {"\"schema\": 1", "\"from\": \"NVIDIA H200\"", "\"predictions\"", "\"device\"", "\"ms\"", "\"low_ms\"",
+                           "\"high_ms\"", "\"usd_per_1k_steps\"", "\"origin\"", "\"not_modelled\"", "\"peak_bytes\"", "\"declined\""}) {
+    EXPECT_THAT(json, HasSubstr(name));
+  }
+}
+
+}  // namespace
+}  // namespace foretrace::report
