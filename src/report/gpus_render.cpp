@@ -74,7 +74,8 @@ std::string to_text(const GpusReport& r, const TextStyle& style) {
   }
   if (table.rows() > 0) out += table.render(style);
   for (const GpuPrediction& g : r.predictions) {
-    if (!g.prediction.declined.empty()) out += fmt::format("\n  {}: declined. {}\n", g.device.name, g.prediction.declined);
+    if (!g.prediction.declined.empty())
+      out += fmt::format("\n  {}: declined. {}\n", g.device.name, g.prediction.declined);
   }
   if (const auto notes = notes_of(r); !notes.empty()) {
     out += "\n  not modelled:\n";

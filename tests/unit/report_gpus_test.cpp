@@ -93,8 +93,9 @@ TEST(Gpus, JsonNames) {
   const Result<GpusReport> r = compare_gpus(example(), {.targets = {"A100-SXM4-80GB", "MI300X"}});
   ASSERT_TRUE(r);
   const std::string json = to_json(*r);
-  for (const char* name : {"\"schema\": 1", "\"from\": \"NVIDIA H200\"", "\"predictions\"", "\"device\"", "\"ms\"", "\"low_ms\"",
-                           "\"high_ms\"", "\"usd_per_1k_steps\"", "\"origin\"", "\"not_modelled\"", "\"peak_bytes\"", "\"declined\""}) {
+  for (const char* name :
+       {"\"schema\": 1", "\"from\": \"NVIDIA H200\"", "\"predictions\"", "\"device\"", "\"ms\"", "\"low_ms\"",
+        "\"high_ms\"", "\"usd_per_1k_steps\"", "\"origin\"", "\"not_modelled\"", "\"peak_bytes\"", "\"declined\""}) {
     EXPECT_THAT(json, HasSubstr(name));
   }
 }

@@ -19,25 +19,25 @@ namespace foretrace::report {
 enum class GpuOrder : unsigned char { kTime, kCost, kValue };
 
 struct GpusOptions {
-  std::vector<std::string> targets;         ///< names or device files; empty: every device there is
-  std::vector<hardware::Device> own;        ///< the user's device files: targets too, and the trace's GPU may be one of them
-  std::map<std::string, double> prices;     ///< USD per hour by device name; wins over the file's
-  std::vector<std::string> whatifs;         ///< changes stacked with the move, "amp"
-  std::optional<double> cpu;                ///< the target's host is x times as fast
-  std::optional<std::string> from;          ///< the GPU the trace was recorded on, where it does not say
-  std::optional<std::int64_t> step;         ///< its number, else the median step
-  std::optional<double> measured_ms;        ///< of a step without the profiler
+  std::vector<std::string> targets;   ///< names or device files; empty: every device there is
+  std::vector<hardware::Device> own;  ///< the user's device files: targets too, and the trace's GPU may be one of them
+  std::map<std::string, double> prices;  ///< USD per hour by device name; wins over the file's
+  std::vector<std::string> whatifs;      ///< changes stacked with the move, "amp"
+  std::optional<double> cpu;             ///< the target's host is x times as fast
+  std::optional<std::string> from;       ///< the GPU the trace was recorded on, where it does not say
+  std::optional<std::int64_t> step;      ///< its number, else the median step
+  std::optional<double> measured_ms;     ///< of a step without the profiler
   GpuOrder order = GpuOrder::kTime;
 };
 
 struct GpuPrediction {
   hardware::Device device;
   bool is_origin = false;
-  whatif::Prediction prediction;           ///< `declined` where nothing could be said
-  std::optional<double> usd_per_hour;      ///< nothing without a price
+  whatif::Prediction prediction;       ///< `declined` where nothing could be said
+  std::optional<double> usd_per_hour;  ///< nothing without a price
   std::optional<double> usd_per_1k_steps;
   std::optional<double> steps_per_usd;
-  std::optional<bool> fits;                ///< the peak of memory, with what the runtime keeps; unknown without memory events
+  std::optional<bool> fits;  ///< the peak of memory, with what the runtime keeps; unknown without memory events
 };
 
 struct GpusReport {
@@ -48,7 +48,8 @@ struct GpusReport {
   Ns baseline = 0;          ///< the step without the profiler on `from`
   std::vector<std::string> whatifs;
   GpuOrder order = GpuOrder::kTime;
-  std::vector<GpuPrediction> predictions;  ///< in the order asked for; what does not fit, has no price or was declined last
+  std::vector<GpuPrediction>
+      predictions;  ///< in the order asked for; what does not fit, has no price or was declined last
 };
 
 /// Memory the CUDA runtime and its libraries keep beside the allocator's: contexts and workspaces of our H200 runs.

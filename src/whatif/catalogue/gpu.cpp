@@ -80,17 +80,18 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
 }  // namespace
 
 WhatIf gpu_whatif() {
-  return {.name = "gpu",
-          .about = "the same step on another GPU",
-          .parameters = {{"to", "a name of `foretrace list devices`, or a device file (.toml)", "", {},
-                          ParameterType::kText, true}},
-          .assumes = "the same software on the same host; libraries pick their best kernels there too",
-          .source = "Habitat (Yu et al. 2021), NeuSight (Lee et al. 2025): wave scaling, utilisation under the roofline",
-          .not_modelled = {},
-          .needs = "shapes",
-          .code = {},
-          .validated = false,
-          .apply = apply_gpu};
+  return {
+      .name = "gpu",
+      .about = "the same step on another GPU",
+      .parameters =
+          {{"to", "a name of `foretrace list devices`, or a device file (.toml)", "", {}, ParameterType::kText, true}},
+      .assumes = "the same software on the same host; libraries pick their best kernels there too",
+      .source = "Habitat (Yu et al. 2021), NeuSight (Lee et al. 2025): wave scaling, utilisation under the roofline",
+      .not_modelled = {},
+      .needs = "shapes",
+      .code = {},
+      .validated = false,
+      .apply = apply_gpu};
 }
 
 }  // namespace foretrace::whatif
