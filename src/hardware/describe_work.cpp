@@ -24,9 +24,9 @@ double waves_of(const trace::Trace& trace, EventId event) {
   for (const trace::DeviceProperties& d : trace.devices) {
     if (d.id == launch->device && d.max_threads_per_sm > 0) threads = d.max_threads_per_sm;
   }
-  const double warps = static_cast<double>((launch->block[0] * launch->block[1] * launch->block[2] + 31) / 32);
-  const double active =
-      std::max(1.0, std::round(static_cast<double>(threads) / 32 * launch->occupancy_pct / 100 / warps));
+  const std::int64_t warps = (std::int64_t{launch->block[0]} * launch->block[1] * launch->block[2] + 31) / 32;
+  const double active = std::max(
+      1.0, std::round(static_cast<double>(threads) / 32 * launch->occupancy_pct / 100 / static_cast<double>(warps)));
   return launch->blocks_per_sm / active;
 }
 

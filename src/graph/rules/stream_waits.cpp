@@ -160,7 +160,11 @@ class WaitResolver {
       return s_.index.work[w].call != kNone && at < s_.index.calls[s_.index.work[w].call].begin;
     });
     std::uint32_t source = kNone;
-    while (behind != stream.begin() && source == kNone && *--behind >= s_.first_work) source = s_.step_work_of(*behind);
+    while (behind != stream.begin() && source == kNone) {
+      --behind;
+      if (*behind < s_.first_work) break;
+      source = s_.step_work_of(*behind);
+    }
     if (source != kNone) sources.push_back(source);
     return true;
   }

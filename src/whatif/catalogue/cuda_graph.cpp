@@ -26,7 +26,7 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
     if (g.task_name(g.launch[t].index()).find("GraphLaunch") != std::string_view::npos) {
       return fail(ErrorCode::kDeclined, "the step already runs as a CUDA graph");
     }
-    if (g.kind[t] == TaskKind::kCollective) m.not_modelled.push_back("collectives inside a CUDA graph");
+    if (g.kind[t] == TaskKind::kCollective) m.not_modelled.emplace_back("collectives inside a CUDA graph");
   }
 
   // On the CPU remain the copies of the batch, one launch, and the wait at the end.
