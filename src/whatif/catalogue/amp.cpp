@@ -1,113 +1,139 @@
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
 
+#include "whatif/catalogue/amp_memory.hpp"
 #include "whatif/catalogue/autocast.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/rows.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
 
+using hardware::Access;
 using hardware::Dtype;
-
-// A vectorised kernel loses its wide loads when operands differ in type: 1.8 to 2.5 TB/s instead of 4.2 on an H200.
-constexpr double kMixedSlowdown = 1.5;
+using hardware::Family;
+using hardware::Work;
 
 class Amp {
  public:
-  Amp(Model& m, Draft& draft, Dtype dtype) : m_(m), draft_(draft), dtype_(dtype) {}
+  Amp(Model& m, Draft& draft, Dtype dtype) : m_(m), draft_(draft), dtype_(dtype), flow_(forward_flow(m)) {}
 
   Status run() {
     const std::vector<Row> rows = rows_of(m_, draft_);
     for (const Row& row : rows) {
-      if (m_.works[row.work].family == hardware::Family::kGemm &&
-          (m_.works[row.work].dtype == Dtype::kFp16 || m_.works[row.work].dtype == Dtype::kBf16)) {
+      const Dtype was = m_.works[row.work].dtype;
+      if (m_.works[row.work].family == Family::kGemm && (was == Dtype::kFp16 || was == Dtype::kBf16))
         return fail(ErrorCode::kDeclined, "the step already runs matrix products in half precision");
-      }
     }
-    const std::vector<AutocastRow> casts = autocast(m_, rows);
-    index_backward(rows);
+    cast_ = autocast(flow_);
+    first_.assign(flow_.units.size(), Graph::kNoWork);
+    last_backward_of_.assign(flow_.units.size(), Graph::kNoWork);
     std::size_t halves = 0;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      halves += retime(rows[i], casts[i].precision) ? 1u : 0u;
-      for (const std::int64_t n : casts[i].activation_casts) insert_casts(rows[i], n);
-      for (const std::int64_t n : casts[i].weight_casts) insert_casts(rows[i], n);
-    }
+    for (const Row& row : rows) halves += change(row) ? 1u : 0u;
     if (halves == 0)
       return fail(ErrorCode::kDeclined, "no operation of this step runs in half precision under autocast");
+    insert_casts();
     if (dtype_ == Dtype::kFp16) insert_scaler();
-    m_.memory.reset();
-    m_.not_modelled.push_back("memory under mixed precision");
+    if (m_.memory) autocast_memory(*m_.memory, flow_, cast_);
     return {};
   }
 
  private:
+  // Gives a row its new cost; returns whether it is half now.
+  bool change(const Row& row) {
+    const std::uint32_t event = m_.works[row.work].op_event;
+    if (row.phase == Phase::kBackward && !row.tasks.empty()) last_backward_ = row.tasks.back();
+    if (event == 0xFFFF'FFFFu || (row.phase != Phase::kForward && row.phase != Phase::kBackward)) return false;
+    if (const std::uint32_t unit = flow_.unit_of(event); unit != kNothing) {
+      if (first_[unit] == Graph::kNoWork) first_[unit] = row.tasks.front();
+      return retime(row, cast_.units[unit].precision);
+    }
+    const Dataflow::Backward b = flow_.backward_of(event);
+    if (b.unit == kNothing || b.node.starts_with("AccumulateGrad")) return false;
+    last_backward_of_[b.unit] = row.tasks.back();
+    const AutocastUnit& a = cast_.units[b.unit];
+    if (b.sums) return a.sums_half && retime(row, Precision::kHalf);
+    // Half and FP32 together compute their gradients in FP32 as before.
+    return a.precision == Precision::kHalf && retime(row, Precision::kHalf);
+  }
+
   bool retime(const Row& row, Precision precision) {
-    if (precision == Precision::kFloat) return false;
-    const hardware::Work work = m_.works[row.work];
-    hardware::Work becomes = with_dtype(work, dtype_);
+    const Work work = m_.works[row.work];
+    if (precision == Precision::kFloat || work.dtype != Dtype::kFp32) return false;
+    Work becomes = with_dtype(work, dtype_);
     if (precision == Precision::kMixed) {
-      set_row(m_, draft_, row, static_cast<double>(row.time) * kMixedSlowdown, work, graph::Origin::kModelled);
-      return false;
+      // One operand in two is half: fewer bytes, but no vectorised loads.
+      becomes = work;
+      const bool even = work.access == Access::kContiguous || work.access == Access::kMixed;
+      becomes.access = even ? Access::kMixed : Access::kMixedStrided;
+      becomes.bytes_read = work.fixed_read + 0.75 * (work.bytes_read - work.fixed_read);
     }
     const hardware::Cost cost = rescale(static_cast<double>(row.time), work, m_.device, becomes, m_.device);
     if (!cost.known) return false;
     set_row(m_, draft_, row, cost.ns, becomes, cost.origin);
-    return true;
+    return precision == Precision::kHalf;
   }
 
-  double cast_time(std::int64_t elements) {
-    hardware::Work cast;
-    cast.family = hardware::Family::kCopy;
-    cast.access = hardware::Access::kMixed;
-    cast.elements = elements;
-    cast.dtype = Dtype::kFp32;
-    cast.out_dtype = dtype_;
-    cast.bytes_read = 4.0 * static_cast<double>(elements);
-    cast.bytes_written = 2.0 * static_cast<double>(elements);
-    const hardware::Cost cost = predict(cast, m_.device);
-    if (cost.known) return cost.ns;
-    return 1800 + 6.0 * static_cast<double>(elements) / (m_.device.bandwidth_gbs * 0.8);
-  }
-
-  void index_backward(const std::vector<Row>& rows) {
-    for (const Row& row : rows) {
-      if (row.phase != Phase::kBackward || row.tasks.empty()) continue;
-      last_backward_ = row.tasks.back();
-      const graph::LayerId layer = m_.graph.layer[row.tasks.front()];
-      if (layer.valid()) backward_of_.try_emplace(layer.value, row.tasks.front());
-    }
-  }
-
-  void insert_one(std::uint32_t before, std::int64_t elements, Phase phase) {
-    const Graph& g = m_.graph;
-    if (!g.launch[before].valid()) return;
-    const std::uint32_t call = g.launch[before].value;
-    const std::uint32_t gpu = before > g.lanes[g.lane[before]].begin ? before - 1 : before;
-    const std::uint32_t cpu = call > g.lanes[g.lane[call]].begin ? call - 1 : call;
-    const std::size_t p = static_cast<std::size_t>(phase == Phase::kForward ? CpuPhase::kForward : CpuPhase::kBackward);
-    hardware::Work work;
-    work.family = hardware::Family::kCopy;
-    work.elements = elements;
+  void insert_one(std::uint32_t after_gpu, std::uint32_t after_cpu, std::int64_t elements, bool to_float, Phase phase,
+                  graph::LayerId layer) {
+    const Work work = to_float ? cast_work(elements, dtype_, Dtype::kFp32) : cast_work(elements, Dtype::kFp32, dtype_);
+    const hardware::Cost cost = predict(work, m_.device);
+    if (!cost.known) return;
     m_.works.push_back(work);
+    const auto p = static_cast<std::size_t>(phase == Phase::kForward ? CpuPhase::kForward : CpuPhase::kBackward);
     draft_.insert({.name = "cast",
-                   .cost = static_cast<Ns>(cast_time(elements)),
+                   .cost = static_cast<Ns>(cost.ns),
                    .phase = phase,
-                   .layer = g.layer[before],
-                   .after_gpu = gpu,
-                   .after_cpu = cpu,
+                   .layer = layer,
+                   .after_gpu = after_gpu,
+                   .after_cpu = after_cpu,
                    .cpu_cost = m_.launches.cpu_per_launch[p],
                    .work = static_cast<std::uint32_t>(m_.works.size() - 1)});
   }
 
-  // In front of the operation, and back again in its backward pass.
-  void insert_casts(const Row& row, std::int64_t elements) {
-    insert_one(row.tasks.front(), elements, Phase::kForward);
-    const graph::LayerId layer = m_.graph.layer[row.tasks.front()];
-    const auto it = layer.valid() ? backward_of_.find(layer.value) : backward_of_.end();
-    const std::uint32_t back = it == backward_of_.end() ? last_backward_ : it->second;
-    if (back != Graph::kNoWork) insert_one(back, elements, Phase::kBackward);
+  // In front of a task and its launch.
+  void insert_before(std::uint32_t task, std::int64_t elements, bool to_float, Phase phase) {
+    const Graph& g = m_.graph;
+    if (!g.launch[task].valid()) return;
+    const std::uint32_t call = g.launch[task].value;
+    insert_one(task > g.lanes[g.lane[task]].begin ? task - 1 : task,
+               call > g.lanes[g.lane[call]].begin ? call - 1 : call, elements, to_float, phase, g.layer[task]);
+  }
+  void insert_behind(std::uint32_t task, std::int64_t elements, bool to_float, Phase phase) {
+    const Graph& g = m_.graph;
+    if (g.launch[task].valid()) insert_one(task, g.launch[task].value, elements, to_float, phase, g.layer[task]);
+  }
+
+  // Casts stand in front of their operation, and behind its backward pass the other way round.
+  void insert_casts() {
+    // Operations without GPU work of their own borrow the place of the next one.
+    std::uint32_t first = Graph::kNoWork;
+    std::uint32_t back = last_backward_;
+    std::vector<std::uint32_t> first_at(first_.size()), back_at(first_.size());
+    for (std::size_t u = first_.size(); u-- > 0;) {
+      if (first_[u] != Graph::kNoWork) first = first_[u];
+      first_at[u] = first;
+    }
+    for (std::size_t u = 0; u < first_.size(); ++u) {
+      if (last_backward_of_[u] != Graph::kNoWork) back = last_backward_of_[u];
+      back_at[u] = last_backward_of_[u] != Graph::kNoWork ? back : Graph::kNoWork;
+    }
+    for (std::size_t u = first_.size(); u-- > 0;) {
+      if (back_at[u] == Graph::kNoWork) back_at[u] = u + 1 < first_.size() ? back_at[u + 1] : last_backward_;
+    }
+    for (std::size_t u = 0; u < cast_.units.size(); ++u) {
+      const AutocastUnit& a = cast_.units[u];
+      for (const Cast& c : a.casts) {
+        if (c.elements <= 0) continue;
+        if (first_at[u] != Graph::kNoWork) insert_before(first_at[u], c.elements, c.to_float, Phase::kForward);
+        if (c.gradient && back_at[u] != Graph::kNoWork)
+          insert_behind(back_at[u], c.elements, !c.to_float, Phase::kBackward);
+      }
+      for (const std::int64_t n : a.narrowed) {
+        if (back_at[u] != Graph::kNoWork) insert_behind(back_at[u], n, false, Phase::kBackward);
+      }
+    }
   }
 
   // GradScaler: gradients are unscaled and checked, and the CPU reads the result before it may update.
@@ -121,14 +147,17 @@ class Amp {
       m_.not_modelled.push_back("the gradient scaler's synchronisation");
       return;
     }
-    const double bytes = 8.0 * static_cast<double>(m_.parameter_elements);
-    const double launches = std::max(1.0, std::ceil(static_cast<double>(m_.parameter_tensors) / 110));
+    const Work work =
+        hardware::optimizer_work(m_.parameter_elements, 4, 4, std::max<std::int64_t>(2, m_.parameter_tensors));
+    const hardware::Cost cost = predict(work, m_.device);
+    const double launches = std::max({1.0, std::ceil(static_cast<double>(m_.parameter_tensors) / 110),
+                                      std::ceil(static_cast<double>(m_.parameter_elements) / (320 * 65536.0))});
     const Ns launch = m_.launches.cpu_per_launch[static_cast<std::size_t>(CpuPhase::kForward)];
     std::uint32_t cpu = join;
     std::uint32_t gpu = last_backward_;
     for (int i = 0; i < static_cast<int>(launches); ++i) {
       gpu = draft_.insert({.name = "unscale and check gradients",
-                           .cost = static_cast<Ns>(bytes / launches / (m_.device.bandwidth_gbs * 0.72)),
+                           .cost = static_cast<Ns>(cost.ns / launches),
                            .phase = Phase::kOptimizer,
                            .after_gpu = gpu,
                            .after_cpu = cpu,
@@ -143,7 +172,9 @@ class Amp {
   Model& m_;
   Draft& draft_;
   Dtype dtype_;
-  std::unordered_map<std::uint32_t, std::uint32_t> backward_of_;
+  Dataflow flow_;
+  Autocast cast_;
+  std::vector<std::uint32_t> first_, last_backward_of_;  // GPU tasks by unit
   std::uint32_t last_backward_ = Graph::kNoWork;
 };
 

@@ -1,122 +1,165 @@
 #include "whatif/catalogue/autocast.hpp"
 
 #include <algorithm>
-#include <unordered_map>
-
-#include "hardware/op_view.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
 
-using hardware::Family;
-using hardware::OpView;
-
-bool half_family(Family f) {
-  return f == Family::kGemm || f == Family::kConvForward || f == Family::kConvDataGrad ||
-         f == Family::kConvWeightGrad || f == Family::kAttention || f == Family::kRnn;
+bool any_of(std::string_view op, std::initializer_list<std::string_view> names) {
+  return std::any_of(names.begin(), names.end(), [&](std::string_view n) { return op == n; });
 }
 
-// Operations autocast runs in FP32 (PyTorch's list, as far as training steps show them).
-bool float_op(std::string_view op) {
-  for (const std::string_view name : {"softmax", "layer_norm", "nll_loss", "cross_entropy", "mse_loss", "l1_loss",
-                                      "binary_cross", "aten::pow", "aten::exp", "aten::log", "aten::norm",
-                                      "linalg_vector_norm", "cumsum", "rsqrt", "cosine", "group_norm", "rms_norm"}) {
-    if (op.find(name) != std::string_view::npos) return true;
-  }
-  return false;
+std::string_view plain(std::string_view op) { return op.starts_with("aten::") ? op.substr(6) : op; }
+
+// PyTorch's list of operations that run in the lower precision (aten/src/ATen/autocast_mode.h), as training steps call them.
+bool lower_precision(std::string_view name) {
+  const std::string_view op = plain(name);
+  return multiplies_weights(name) ||
+         any_of(op, {"matmul", "bmm", "baddbmm", "addbmm", "einsum", "addmv", "mv", "addr", "prelu", "chain_matmul",
+                     "linalg_vecdot", "linalg_multi_dot", "scaled_dot_product_attention", "rnn_tanh", "rnn_relu"});
 }
 
-class Autocast {
+// Its list of those that run in FP32.
+bool full_precision(std::string_view name) {
+  const std::string_view op = plain(name);
+  if (op.starts_with("upsample_") || op.ends_with("_loss") || op.starts_with("nll_loss")) return true;
+  return any_of(op, {"acos",
+                     "asin",
+                     "cosh",
+                     "erfinv",
+                     "exp",
+                     "expm1",
+                     "log",
+                     "log10",
+                     "log2",
+                     "log1p",
+                     "reciprocal",
+                     "rsqrt",
+                     "sinh",
+                     "tan",
+                     "pow",
+                     "softplus",
+                     "layer_norm",
+                     "native_layer_norm",
+                     "group_norm",
+                     "norm",
+                     "frobenius_norm",
+                     "nuclear_norm",
+                     "cosine_similarity",
+                     "kl_div",
+                     "dist",
+                     "pdist",
+                     "cdist",
+                     "renorm",
+                     "logsumexp",
+                     "binary_cross_entropy_with_logits",
+                     "huber_loss"});
+}
+
+// Run in FP32 by being asked for an FP32 result: they read half and need no cast.
+bool full_precision_result(std::string_view name) {
+  return any_of(plain(name), {"softmax", "log_softmax", "cross_entropy_loss", "sum", "prod", "cumsum", "cumprod",
+                              "linalg_vector_norm"});
+}
+
+// Operations whose other tensors are statistics or parameters that keep their type.
+bool follows_first_input(std::string_view name) {
+  return name.find("batch_norm") != std::string_view::npos || name.find("instance_norm") != std::string_view::npos;
+}
+
+bool is_weight(std::string_view name, std::size_t argument) {
+  if (name == "aten::addmm" || name == "aten::addbmm") return argument != 1;
+  return multiplies_weights(name) && argument >= 1;
+}
+
+class Follower {
  public:
-  Autocast(const Model& m, const std::vector<Row>& rows) : m_(m), rows_(rows) {}
+  explicit Follower(const Dataflow& flow) : flow_(flow) {
+    out_.half.assign(flow.values.size(), 0);
+    grad_.assign(flow.values.size(), 0);
+  }
 
-  std::vector<AutocastRow> run() {
-    std::vector<AutocastRow> out;
-    out.reserve(rows_.size());
-    for (const Row& row : rows_) out.push_back(one(row));
-    return out;
+  Autocast run() {
+    for (const Unit& u : flow_.units) {
+      AutocastUnit a;
+      const bool half_result = one(u, a);
+      bool grad = std::any_of(u.inputs.begin(), u.inputs.end(), [&](const Input& in) { return needs(in, u); });
+      if (u.computes && plain(u.name) == "to") grad = false;  // the batch on its way to the GPU
+      for (const std::uint32_t v : u.outputs) {
+        out_.half[v] = half_result ? 1 : 0;
+        grad_[v] = grad ? 1 : 0;
+      }
+      out_.units.push_back(std::move(a));
+    }
+    return std::move(out_);
   }
 
  private:
-  bool half(std::int64_t elements) const {
-    const auto it = half_.find(elements);
-    return it != half_.end() && it->second;
+  bool half(const Input& in) const { return out_.half[in.value] != 0; }
+  // Does the loss depend on it? What was there before the step is a parameter where weights are used, else a constant.
+  bool needs(const Input& in, const Unit& u) const {
+    if (flow_.values[in.value].producer != kNothing) return grad_[in.value] != 0;
+    return multiplies_weights(u.name) || u.name.find("embedding") != std::string_view::npos ||
+           u.name.find("norm") != std::string_view::npos;
   }
 
-  AutocastRow one(const Row& row) {
-    AutocastRow a;
-    const hardware::Work& work = m_.works[row.work];
-    if (row.phase == Phase::kOptimizer || row.phase == Phase::kCommunication || row.phase == Phase::kData) return a;
-    const bool backward = row.phase == Phase::kBackward;
-    const std::string_view op = work.op.valid() ? m_.trace->strings[work.op] : std::string_view();
-    std::vector<hardware::Argument> tensors;
-    if (work.op_event != 0xFFFF'FFFFu) {
-      const OpView view(*m_.trace, m_.trace->events.args[work.op_event]);
-      for (std::size_t i = 0; i < view.size(); ++i) {
-        if (view.tensor(i) && view[i].type == "float") tensors.push_back(view[i]);
-      }
+  // Fills `a`; returns whether the result is half.
+  bool one(const Unit& u, AutocastUnit& a) const {
+    const bool first_half = !u.inputs.empty() && half(u.inputs.front());
+    a.sums_half = first_half;
+    if (plain(u.name) == "to" && !u.computes) {
+      // The program asked for FP32, which changed nothing before.
+      if (first_half) a.casts.push_back({u.inputs.front().elements, u.inputs.front().value, false, true, true});
+      return false;
     }
-    if (half_family(work.family)) {
+    if (!u.computes) return first_half;
+    if (lower_precision(u.name)) {
       a.precision = Precision::kHalf;
-      if (!backward) find_casts(work, tensors, a);
-      half_[work.elements] = true;
-      return a;
-    }
-    if (float_op(op)) {
-      if (!backward) {
-        // A softmax reads half and writes FP32 in one kernel; the others are handed a cast copy.
-        const bool reads_half = op.find("softmax") != std::string_view::npos;
-        for (const auto& t : tensors) {
-          if (t.elements() > 1 && half(t.elements()) && !reads_half) a.activation_casts.push_back(t.elements());
-        }
-        half_[work.elements] = false;
+      for (const Input& in : u.inputs) {
+        const bool weight = is_weight(u.name, in.argument);
+        if (half(in) && !weight) continue;
+        a.casts.push_back({in.elements, in.value, weight, false, weight || needs(in, u)});
       }
-      return a;
+      return true;
+    }
+    if (full_precision_result(u.name)) {
+      a.reads_half = first_half;
+      return false;
+    }
+    if (full_precision(u.name)) {
+      for (const Input& in : u.inputs) {
+        if (half(in)) a.casts.push_back({in.elements, in.value, false, true, needs(in, u)});
+      }
+      return false;
     }
     std::size_t halves = 0;
-    std::size_t large = 0;
-    for (const auto& t : tensors) {
-      if (t.elements() <= 1) continue;
-      ++large;
-      halves += half(t.elements()) ? 1u : 0u;
+    std::size_t floats = 0;
+    for (const Input& in : u.inputs) {
+      // A number as a tensor does not decide the result's type.
+      if (flow_.values[in.value].producer == kNothing && in.elements <= 1) continue;
+      (half(in) ? halves : floats) += 1;
+      if (follows_first_input(u.name)) break;
     }
-    if (large > 0 && halves == large) {
+    if (halves == 0) return false;
+    if (floats == 0) {
       a.precision = Precision::kHalf;
-    } else if (halves > 0) {
-      a.precision = Precision::kMixed;
+      return true;
     }
-    if (!backward) half_[work.elements] = a.precision == Precision::kHalf;
-    return a;
+    a.precision = Precision::kMixed;
+    for (const Input& in : u.inputs) {
+      if (half(in) && needs(in, u)) a.narrowed.push_back(in.elements);
+    }
+    return u.name.ends_with("_") && first_half;
   }
 
-  void find_casts(const hardware::Work& work, const std::vector<hardware::Argument>& tensors, AutocastRow& a) {
-    const std::string_view op = work.op.valid() ? m_.trace->strings[work.op] : std::string_view();
-    const bool conv = work.family == Family::kConvForward;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      const std::int64_t n = tensors[i].elements();
-      // addmm: bias, input, weight; mm and linear: input, weight; convolution: input, weight, bias.
-      bool weight = conv || op.find("linear") != std::string_view::npos || op == "aten::mm" ? i >= 1 : false;
-      if (op.find("addmm") != std::string_view::npos) weight = i != 1;
-      if (work.family == Family::kRnn) weight = i >= 1 && tensors[i].shape().size() <= 2;
-      if (op.find("bmm") != std::string_view::npos) weight = false;
-      if (weight) {
-        a.weight_casts.push_back(n);
-      } else if (!half(n)) {
-        a.activation_casts.push_back(n);
-      }
-    }
-  }
-
-  const Model& m_;
-  const std::vector<Row>& rows_;
-  std::unordered_map<std::int64_t, bool> half_;
+  const Dataflow& flow_;
+  Autocast out_;
+  std::vector<char> grad_;
 };
 
 }  // namespace
 
-std::vector<AutocastRow> autocast(const Model& model, const std::vector<Row>& rows) {
-  return Autocast(model, rows).run();
-}
+Autocast autocast(const Dataflow& flow) { return Follower(flow).run(); }
 
 }  // namespace foretrace::whatif

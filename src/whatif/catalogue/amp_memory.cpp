@@ -1,0 +1,235 @@
+#include "whatif/catalogue/amp_memory.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace foretrace::whatif {
+
+namespace {
+
+using memory::Block;
+using memory::Kind;
+using memory::Stage;
+
+// The allocator hands out multiples of this.
+constexpr std::int64_t kGrain = 512;
+
+bool holds(const Block& b, std::int64_t elements, std::int64_t size) {
+  return elements > 0 && b.bytes >= elements * size && b.bytes - elements * size < kGrain;
+}
+
+bool named(std::string_view op, std::initializer_list<std::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view p) { return op.find(p) != std::string_view::npos; });
+}
+
+// Does the operation keep its input (its result) for the backward pass?
+bool keeps_input(std::string_view op) {
+  return multiplies_weights(op) ||
+         named(op, {"matmul", "bmm",      "norm", "mul",       "div", "pow", "gelu",     "silu",    "hardswish",
+                    "mish",   "softplus", "elu",  "attention", "log", "abs", "mse_loss", "l1_loss", "binary_cross",
+                    "einsum", "max_pool", "addc", "lerp",      "rms", "erf", "var",      "std"});
+}
+bool keeps_result(std::string_view op) {
+  return named(op, {"relu", "threshold", "clamp", "softmax", "sigmoid", "tanh", "exp", "sqrt", "reciprocal",
+                    "attention", "lstm", "gru", "rnn", "cross_entropy"});
+}
+
+class Rewriter {
+ public:
+  Rewriter(memory::Curve& curve, const Dataflow& flow, const Autocast& cast) : c_(curve), flow_(flow), cast_(cast) {}
+
+  void run() {
+    place();
+    const std::size_t before = c_.blocks.size();
+    for (std::size_t i = 0; i < before; ++i) resize(i);
+    shorten();
+    for (std::uint32_t u = 0; u < flow_.units.size(); ++u) add_casts(u);
+    c_.blocks.insert(c_.blocks.end(), added_.begin(), added_.end());
+  }
+
+ private:
+  struct Span {
+    std::uint32_t first = UINT32_MAX, last = 0;
+    void cover(std::uint32_t p) {
+      first = std::min(first, p);
+      last = std::max(last, p);
+    }
+    [[nodiscard]] bool known() const { return first != UINT32_MAX; }
+  };
+
+  // Positions of units, forward and backward, and which block holds which value.
+  void place() {
+    const std::size_t n = flow_.units.size();
+    forward_.resize(n);
+    backward_.resize(n);
+    unit_.assign(c_.blocks.size(), kNothing);
+    sums_.assign(c_.blocks.size(), 0);
+    block_of_.assign(flow_.values.size(), kNothing);
+    for (std::size_t i = 0; i < c_.blocks.size(); ++i) {
+      const Block& b = c_.blocks[i];
+      if (b.op == UINT32_MAX || b.allocated == 0) continue;
+      if (b.stage == Stage::kForward) {
+        const std::uint32_t u = flow_.unit_of(b.op);
+        if (u == kNothing) continue;
+        unit_[i] = u;
+        forward_[u].cover(b.allocated);
+        for (const std::uint32_t v : flow_.units[u].outputs) {
+          if (holds(b, hardware::elements_of(flow_.values[v].shape), 4) && !flow_.values[v].shape.empty())
+            block_of_[v] = static_cast<std::uint32_t>(i);
+        }
+      } else if (b.stage == Stage::kBackward) {
+        const Dataflow::Backward back = flow_.backward_of(b.op);
+        unit_[i] = back.unit;
+        sums_[i] = back.sums ? 1 : 0;
+        if (back.unit != kNothing) backward_[back.unit].cover(b.allocated);
+      }
+    }
+    Span at{0, 0};
+    for (std::size_t u = 0; u < n; ++u) {  // units without memory happen where the one before did
+      if (!forward_[u].known()) forward_[u] = {at.last, at.last};
+      at = forward_[u];
+    }
+    at = {c_.backward_from, c_.backward_from};
+    for (std::size_t u = n; u-- > 0;) {
+      if (!backward_[u].known()) backward_[u] = {at.last, at.last};
+      at = backward_[u];
+    }
+  }
+
+  [[nodiscard]] std::int64_t result_elements(std::uint32_t u) const {
+    std::int64_t most = 0;
+    for (const std::uint32_t v : flow_.units[u].outputs)
+      most = std::max(most, flow_.values[v].shape.empty() ? 0 : hardware::elements_of(flow_.values[v].shape));
+    return most;
+  }
+
+  void add(std::int64_t bytes, std::uint32_t from, std::uint32_t to, Kind kind, Stage stage) {
+    if (bytes <= 0 || to <= from) return;
+    Block b;
+    b.bytes = bytes;
+    b.allocated = from;
+    b.freed = to;
+    b.kind = kind;
+    b.stage = stage;
+    added_.push_back(b);
+  }
+
+  void resize(std::size_t i) {
+    Block& b = c_.blocks[i];
+    const std::uint32_t u = unit_[i];
+    if (u == kNothing || b.bytes < kGrain) return;
+    const AutocastUnit& a = cast_.units[u];
+    if (b.stage == Stage::kForward) {
+      if (a.precision != Precision::kHalf) return;
+      const std::int64_t n = result_elements(u);
+      if (n > 0 && (holds(b, n, 1) || holds(b, n, 8))) return;  // masks and indices
+      b.bytes /= 2;
+      return;
+    }
+    if (b.kind == Kind::kGradient) {  // computed in half, then cast: both are there for a moment
+      if (a.precision == Precision::kHalf) add(b.bytes / 2, b.allocated, b.allocated + 1, Kind::kTemporary, b.stage);
+      return;
+    }
+    if (sums_[i] != 0) {
+      if (a.sums_half) b.bytes /= 2;
+      return;
+    }
+    if (a.precision == Precision::kHalf) {
+      const bool cast_back = std::any_of(a.casts.begin(), a.casts.end(), [&](const Cast& c) {
+        return c.gradient && !c.weight && holds(b, c.elements, 4);
+      });
+      if (cast_back)
+        add(b.bytes / 2, b.allocated, b.allocated + 1, Kind::kTemporary, b.stage);
+      else
+        b.bytes /= 2;
+    } else if (a.reads_half &&
+               holds(b, flow_.units[u].inputs.empty() ? 0 : flow_.units[u].inputs.front().elements, 4)) {
+      b.bytes /= 2;
+    }
+  }
+
+  // A tensor that only matrix products kept is freed when the last operation has read it: they keep their cast copies.
+  void shorten() {
+    std::vector<std::vector<std::uint32_t>> sharing(flow_.values.size());
+    for (std::uint32_t v = 0; v < flow_.values.size(); ++v) sharing[flow_.values[v].storage].push_back(v);
+    for (std::uint32_t s = 0; s < flow_.values.size(); ++s) {
+      if (block_of_[s] == kNothing || flow_.values[s].producer == kNothing) continue;
+      Block& b = c_.blocks[block_of_[s]];
+      if (b.kind != Kind::kActivation) continue;
+      bool kept = false;
+      bool cast = false;
+      std::uint32_t last = forward_[flow_.values[s].producer].last;
+      for (const std::uint32_t v : sharing[s]) {
+        const std::uint32_t by = flow_.values[v].producer;
+        if (by != kNothing && flow_.units[by].computes && keeps_result(flow_.units[by].name)) kept = true;
+        for (const std::uint32_t u : flow_.values[v].consumers) {
+          last = std::max(last, forward_[u].last);
+          const auto& casts = cast_.units[u].casts;
+          const bool copied = std::any_of(casts.begin(), casts.end(), [&](const Cast& c) { return c.value == v; });
+          cast = cast || copied;
+          if (!copied && flow_.units[u].computes && keeps_input(flow_.units[u].name)) kept = true;
+        }
+      }
+      if (kept || !cast || last >= b.freed) continue;
+      b.freed = last + 1;
+      b.kind = Kind::kTemporary;
+    }
+  }
+
+  void add_casts(std::uint32_t u) {
+    const AutocastUnit& a = cast_.units[u];
+    const Unit& unit = flow_.units[u];
+    const std::uint32_t here = forward_[u].first;
+    const std::uint32_t back = backward_[u].last + 1;
+    for (const Cast& c : a.casts) {
+      const std::int64_t bytes = c.elements * (c.to_float ? 4 : 2);
+      bool kept = c.weight || keeps_input(unit.name);
+      std::uint32_t until = forward_[u].last + 1;
+      if (!unit.computes) {  // an explicit cast: its result lives as long as someone needs it
+        kept = false;
+        for (const std::uint32_t v : unit.outputs) {
+          for (const std::uint32_t reader : flow_.values[v].consumers) {
+            kept = kept || keeps_input(flow_.units[reader].name);
+            until = std::max(until, forward_[reader].last + 1);
+          }
+        }
+      }
+      add(bytes, here, kept ? back : until, kept ? Kind::kActivation : Kind::kTemporary, Stage::kForward);
+      // The gradient of what was half is half again until its producer has used it.
+      if (c.to_float && c.gradient) narrow_gradient(u, c.elements, c.value);
+    }
+    for (const std::int64_t n : a.narrowed) add(2 * n, backward_[u].first, back, Kind::kTemporary, Stage::kBackward);
+  }
+
+  void narrow_gradient(std::uint32_t u, std::int64_t elements, std::uint32_t value) {
+    const std::uint32_t at = backward_[u].last;
+    for (std::size_t i = c_.blocks.size(); i-- > 0;) {
+      Block& b = c_.blocks[i];
+      if (b.stage != Stage::kBackward || b.allocated > at || b.freed <= at + 1 || !holds(b, elements, 4)) continue;
+      if (b.kind == Kind::kGradient) continue;
+      add(2 * elements, at, b.freed, Kind::kTemporary, Stage::kBackward);
+      b.freed = at + 1;
+      return;
+    }
+    const std::uint32_t producer = flow_.values[value].producer;
+    if (producer != kNothing) add(2 * elements, at, backward_[producer].last, Kind::kTemporary, Stage::kBackward);
+  }
+
+  memory::Curve& c_;
+  const Dataflow& flow_;
+  const Autocast& cast_;
+  std::vector<Span> forward_, backward_;  // by unit
+  std::vector<std::uint32_t> unit_;       // by block
+  std::vector<char> sums_;
+  std::vector<std::uint32_t> block_of_;  // by value
+  std::vector<Block> added_;
+};
+
+}  // namespace
+
+void autocast_memory(memory::Curve& curve, const Dataflow& flow, const Autocast& cast) {
+  Rewriter(curve, flow, cast).run();
+}
+
+}  // namespace foretrace::whatif

@@ -1,0 +1,10 @@
+#pragma once
+// Memory under autocast: what each operation's results, casts and gradients take once their element types change.
+
+#include "whatif/catalogue/autocast.hpp"
+
+namespace foretrace::whatif {
+
+void autocast_memory(memory::Curve& curve, const Dataflow& flow, const Autocast& cast);
+
+}  // namespace foretrace::whatif

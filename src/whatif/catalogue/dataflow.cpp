@@ -1,0 +1,386 @@
+#include "whatif/catalogue/dataflow.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace foretrace::whatif {
+
+using hardware::Argument;
+using hardware::OpView;
+using hardware::Shape;
+using trace::EventKind;
+
+namespace {
+
+constexpr std::string_view kEvaluate = "autograd::engine::evaluate_function: ";
+
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+bool floating(std::string_view type) {
+  return type == "float" || type == "c10::Half" || type == "c10::BFloat16" || type == "double";
+}
+
+/// Sizes with one -1 filled in.
+Shape resolved(Shape sizes, std::int64_t elements) {
+  std::int64_t known = 1;
+  for (const std::int64_t d : sizes) known *= d < 0 ? 1 : d;
+  for (std::int64_t& d : sizes) {
+    if (d < 0) d = known > 0 ? elements / known : 0;
+  }
+  return sizes;
+}
+
+class Builder {
+ public:
+  explicit Builder(const Model& m) : m_(m), t_(*m.trace) {}
+
+  Dataflow run() {
+    flow_.trace = &t_;
+    find_window();
+    collect();
+    std::vector<std::uint32_t> inside;
+    for (std::size_t i = 0; i < ops_.size();) {
+      const Ns end = t_.end(ops_[i]);
+      inside.clear();
+      std::size_t k = i + 1;
+      for (; k < ops_.size() && t_.events.start[ops_[k]] < end; ++k) inside.push_back(ops_[k]);
+      add_unit(ops_[i], inside);
+      i = k;
+    }
+    for (const auto& [sequence, unit] : last_with_) flow_.sequences.emplace_back(sequence, unit);
+    return std::move(flow_);
+  }
+
+ private:
+  void find_window() {
+    const Graph& g = m_.graph;
+    flow_.lane = g.lanes[g.main_lane].trace_lane;
+    from_ = INT64_MAX;
+    to_ = INT64_MIN;
+    for (std::uint32_t t = 0; t < g.size(); ++t) {
+      if (graph::is_gpu(g.kind[t])) {
+        if (g.op[t].valid()) computing_.insert(g.op[t].value);
+      } else if (g.event[t].valid()) {
+        from_ = std::min(from_, t_.events.start[g.event[t].index()]);
+        to_ = std::max(to_, t_.end(g.event[t].index()));
+      }
+    }
+  }
+
+  void collect() {
+    std::vector<std::pair<Ns, Ns>> update;
+    std::vector<std::uint32_t> own;
+    for (std::uint32_t e = 0; e < t_.size(); ++e) {
+      if (t_.events.ph[e] != 'X' || t_.events.start[e] < from_ || t_.events.start[e] > to_) continue;
+      const EventKind kind = t_.kind(e);
+      const std::string_view name = t_.name(e);
+      if (kind == EventKind::kAnnotation && t_.events.lane[e] == flow_.lane && name.starts_with("Optimizer.")) {
+        update.emplace_back(t_.events.start[e], t_.end(e));
+      }
+      if (kind != EventKind::kOp) continue;
+      const trace::OpIds* ids = t_.op(e);
+      if (name.starts_with(kEvaluate)) {
+        const std::int64_t sequence = ids != nullptr ? ids->sequence_number : trace::kAbsent;
+        flow_.nodes.push_back({t_.events.start[e], t_.end(e), t_.events.lane[e], sequence,
+                               name.substr(kEvaluate.size()), t_.events.start[e], t_.events.start[e]});
+      } else if (t_.events.lane[e] == flow_.lane) {
+        ops_.push_back(e);
+      }
+      if (contains(name, "Backward") && !name.starts_with(kEvaluate)) own.push_back(e);
+    }
+    const auto outer_first = [&](std::uint32_t a, std::uint32_t b) {
+      if (t_.events.start[a] != t_.events.start[b]) return t_.events.start[a] < t_.events.start[b];
+      return t_.events.duration[a] > t_.events.duration[b];
+    };
+    std::sort(flow_.nodes.begin(), flow_.nodes.end(), [](const Dataflow::Node& a, const Dataflow::Node& b) {
+      return a.lane.value != b.lane.value ? a.lane.value < b.lane.value : a.begin < b.begin;
+    });
+    for (const std::uint32_t e : own) {
+      if (Dataflow::Node* node = node_at(t_.events.lane[e], t_.events.start[e]);
+          node != nullptr && node->work_begin == node->work_end && contains(t_.name(e), node->name)) {
+        node->work_begin = t_.events.start[e];
+        node->work_end = t_.end(e);
+      }
+    }
+    std::erase_if(ops_, [&](std::uint32_t e) {
+      const Ns at = t_.events.start[e];
+      if (node_at(flow_.lane, at) != nullptr) return true;
+      return std::any_of(update.begin(), update.end(), [&](const auto& u) { return at >= u.first && at < u.second; });
+    });
+    std::sort(ops_.begin(), ops_.end(), outer_first);
+  }
+
+  Dataflow::Node* node_at(LaneId lane, Ns at) {
+    auto it = std::upper_bound(flow_.nodes.begin(), flow_.nodes.end(), std::pair(lane.value, at),
+                               [](const auto& key, const Dataflow::Node& n) {
+                                 return key.first != n.lane.value ? key.first < n.lane.value : key.second < n.begin;
+                               });
+    if (it == flow_.nodes.begin()) return nullptr;
+    --it;
+    return it->lane == lane && at >= it->begin && at < it->end ? &*it : nullptr;
+  }
+
+  // ---- values
+
+  std::uint32_t add_value(Shape shape, std::uint32_t producer, std::uint32_t storage) {
+    const auto id = static_cast<std::uint32_t>(flow_.values.size());
+    if (!shape.empty()) by_shape_[shape].push_back(id);
+    flow_.values.push_back({std::move(shape), producer, storage == kNothing ? id : storage, {}});
+    reshaped_.push_back(0);
+    return id;
+  }
+
+  // Lower is likelier; see the header for why.
+  int unlikeliness(std::uint32_t id, const Unit& unit) const {
+    const Value& v = flow_.values[id];
+    int rank = 0;
+    const std::string_view producer = v.producer == kNothing ? std::string_view() : flow_.units[v.producer].name;
+    const bool product = multiplies_weights(producer);
+    if (reshaped_[id] != 0) rank += 4;
+    if (product && multiplies_weights(unit.name)) rank += 8;
+    if (!v.consumers.empty()) rank += product || contains(producer, "dropout") ? 3 : 1;
+    return rank;
+  }
+
+  std::uint32_t find(const Shape& shape, const Unit& unit) {
+    std::uint32_t best = kNothing;
+    int lowest = INT32_MAX;
+    if (const auto it = by_shape_.find(shape); it != by_shape_.end()) {
+      constexpr std::size_t kLookBack = 48;
+      const auto& list = it->second;
+      for (std::size_t k = list.size(); k-- > 0 && list.size() - k <= kLookBack;) {
+        const bool taken =
+            std::any_of(unit.inputs.begin(), unit.inputs.end(), [&](const Input& in) { return in.value == list[k]; });
+        if (taken) continue;
+        const int rank = unlikeliness(list[k], unit);
+        if (rank < lowest) {
+          lowest = rank;
+          best = list[k];
+        }
+      }
+    }
+    // A result whose shape is not known yet and that nobody took is likelier than one that was used already.
+    if (open_ != kNothing && (best == kNothing || lowest > 0)) {
+      const std::uint32_t id = open_;
+      open_ = kNothing;
+      flow_.values[id].shape = shape;
+      by_shape_[shape].push_back(id);
+      return id;
+    }
+    return best;
+  }
+
+  void take(Unit& unit, std::size_t argument, const Shape& shape) {
+    const std::int64_t n = hardware::elements_of(shape);
+    std::uint32_t id = shape.empty() ? kNothing : find(shape, unit);
+    if (id == kNothing) id = add_value({}, kNothing, kNothing);
+    flow_.values[id].consumers.push_back(static_cast<std::uint32_t>(flow_.units.size()));
+    unit.inputs.push_back({argument, id, n});
+  }
+
+  void add_unit(std::uint32_t e, const std::vector<std::uint32_t>& inside) {
+    Unit unit;
+    unit.event = e;
+    unit.name = t_.name(e);
+    unit.computes = computing_.contains(e) ||
+                    std::any_of(inside.begin(), inside.end(), [&](std::uint32_t c) { return computing_.contains(c); });
+    const OpView view(t_, t_.events.args[e]);
+    for (std::size_t i = 0; i < view.size(); ++i) {
+      const Argument& a = view[i];
+      if (a.list()) {
+        for (const Shape& s : a.shapes) take(unit, i, s);
+      } else if (a.tensor() && floating(a.type)) {
+        take(unit, i, a.shape());
+      }
+    }
+    const auto index = static_cast<std::uint32_t>(flow_.units.size());
+    const auto note = [&](std::uint32_t op) {
+      const trace::OpIds* ids = t_.op(op);
+      if (ids != nullptr && ids->sequence_number != trace::kAbsent) last_with_[ids->sequence_number] = index;
+    };
+    note(e);
+    for (const std::uint32_t c : inside) note(c);
+    flow_.begins.push_back(t_.events.start[e]);
+    flow_.units.push_back(std::move(unit));
+    add_outputs(index, view, inside);
+  }
+
+  // Sizes of the views that `ops` make, in order.
+  std::vector<Shape> views_in(const std::vector<std::uint32_t>& ops, Ns behind) const {
+    std::vector<Shape> shapes;
+    for (const std::uint32_t c : ops) {
+      if (t_.events.start[c] < behind) continue;
+      const std::string_view name = t_.name(c);
+      if (!contains(name, "as_strided") && name != "aten::view" && name != "aten::_unsafe_view" &&
+          name != "aten::_reshape_alias")
+        continue;
+      const OpView v(t_, t_.events.args[c]);
+      if (v.size() < 2 || !v.tensor(0) || !floating(v[0].type)) continue;
+      shapes.push_back(resolved(v.integers(1), v[0].elements()));
+    }
+    return shapes;
+  }
+
+  void add_outputs(std::uint32_t index, const OpView& view, const std::vector<std::uint32_t>& inside) {
+    Unit& unit = flow_.units[index];
+    const std::uint32_t source = unit.inputs.empty() ? kNothing : unit.inputs.front().value;
+    const auto store = [&](Shape shape, std::uint32_t storage) {
+      flow_.units[index].outputs.push_back(add_value(std::move(shape), index, storage));
+    };
+    if (!unit.computes) {
+      if (source == kNothing) return;
+      std::vector<std::uint32_t> all = inside;
+      all.insert(all.begin(), unit.event);
+      const std::vector<Shape> shapes = views_in(all, INT64_MIN);
+      if (unit.name == "aten::to") {  // to the type it has; not so once types change
+        const Shape shape = flow_.values[source].shape;
+        store(shape, flow_.values[source].storage);
+        return;
+      }
+      if (shapes.empty()) {  // hands its input on: dropout that drops nothing, `contiguous` where it is
+        flow_.values[source].consumers.pop_back();
+        unit.outputs.push_back(source);
+        return;
+      }
+      reshaped_[source] = 1;
+      for (const Shape& s : shapes) store(s, flow_.values[source].storage);
+      return;
+    }
+    if (unit.name.ends_with("_") && source != kNothing) {  // in place: the same memory, a new content
+      const Shape shape = flow_.values[source].shape;
+      store(shape, flow_.values[source].storage);
+      return;
+    }
+    if (Shape known = output_shape(unit.name, view, inside); !known.empty()) {
+      store(std::move(known), kNothing);
+      return;
+    }
+    store({}, kNothing);
+    open_ = flow_.units[index].outputs.front();
+  }
+
+  Shape output_shape(std::string_view name, const OpView& view, const std::vector<std::uint32_t>& inside) const {
+    Ns last_work = INT64_MIN;
+    for (const std::uint32_t c : inside) {
+      if (computing_.contains(c)) last_work = t_.events.start[c];
+      if (t_.name(c) == "aten::convolution") {
+        if (Shape s = convolved(OpView(t_, t_.events.args[c])); !s.empty()) return s;
+      }
+    }
+    if (last_work != INT64_MIN) {
+      if (std::vector<Shape> trailing = views_in(inside, last_work); !trailing.empty()) return trailing.back();
+    }
+    if (name == "aten::mm" || name == "aten::bmm" || name == "aten::linear" || name == "aten::matmul") {
+      if (!view.tensor(0, 2) || !view.tensor(1, 2)) return {};
+      Shape s = view[0].shape();
+      s.back() = name == "aten::linear" ? view[1].shape().front() : view[1].shape().back();
+      return s;
+    }
+    if (name == "aten::addmm" || name == "aten::baddbmm") {
+      if (!view.tensor(1, 2) || !view.tensor(2, 2)) return {};
+      Shape s = view[1].shape();
+      s.back() = view[2].shape().back();
+      return s;
+    }
+    if (name == "aten::reshape") return view.tensor(0) ? resolved(view.integers(1), view[0].elements()) : Shape();
+    if (name == "aten::cat" && view.size() > 1 && !view[0].shapes.empty()) {
+      Shape s = view[0].shapes.front();
+      std::int64_t dim = view.integer(1, 0);
+      if (dim < 0) dim += static_cast<std::int64_t>(s.size());
+      if (dim < 0 || dim >= static_cast<std::int64_t>(s.size())) return {};
+      const auto d = static_cast<std::size_t>(dim);
+      s[d] = 0;
+      for (const Shape& part : view[0].shapes) s[d] += d < part.size() ? part[d] : 0;
+      return s;
+    }
+    for (const std::string_view changes :
+         {"pool",  "mean", "sum",           "max",      "min",         "norm_except", "embedding",
+          "lstm",  "gru",  "rnn",           "upsample", "interpolate", "index",       "gather",
+          "stack", "loss", "cross_entropy", "einsum",   "repeat",      "pad",         "tril_indices"}) {
+      if (contains(name, changes) && name != "aten::masked_fill") return {};
+    }
+    // Element-wise, norms, softmax, dropout, copies: as large as the inputs broadcast together.
+    Shape out;
+    for (const Argument& a : view.arguments()) {
+      if (!a.tensor()) continue;
+      const Shape& s = a.shape();
+      if (s.size() > out.size()) out.insert(out.begin(), s.size() - out.size(), 1);
+      for (std::size_t k = 0; k < s.size(); ++k) {
+        std::int64_t& d = out[out.size() - s.size() + k];
+        d = std::max(d, s[k]);
+      }
+      if (contains(name, "norm") || contains(name, "attention")) break;
+    }
+    return out;
+  }
+
+  static Shape convolved(const OpView& v) {
+    if (!v.tensor(0, 3) || !v.tensor(1, 3) || v.size() < 9) return {};
+    const Shape& in = v[0].shape();
+    const Shape& weight = v[1].shape();
+    const Shape stride = v.integers(3), pad = v.integers(4), dilation = v.integers(5), extra = v.integers(7);
+    const bool transposed = v.flag(6);
+    const std::size_t dims = in.size() - 2;
+    if (stride.size() < dims || pad.size() < dims || dilation.size() < dims || weight.size() != in.size()) return {};
+    Shape out = {in[0], transposed ? weight[1] * v.integer(8, 1) : weight[0]};
+    for (std::size_t d = 0; d < dims; ++d) {
+      const std::int64_t reach = dilation[d] * (weight[d + 2] - 1) + 1;
+      out.push_back(transposed ? (in[d + 2] - 1) * stride[d] - 2 * pad[d] + reach + (d < extra.size() ? extra[d] : 0)
+                               : (in[d + 2] + 2 * pad[d] - reach) / std::max<std::int64_t>(1, stride[d]) + 1);
+    }
+    return out;
+  }
+
+  const Model& m_;
+  const trace::Trace& t_;
+  Dataflow flow_;
+  Ns from_ = 0, to_ = 0;
+  std::set<std::uint32_t> computing_;  // operations that launched GPU work themselves
+  std::vector<std::uint32_t> ops_;     // of the forward pass, outer ones first
+  std::map<Shape, std::vector<std::uint32_t>> by_shape_;
+  std::vector<char> reshaped_;     // by value: used through a view
+  std::uint32_t open_ = kNothing;  // the latest result of unknown shape
+  std::map<std::int64_t, std::uint32_t> last_with_;
+};
+
+}  // namespace
+
+Dataflow forward_flow(const Model& model) { return Builder(model).run(); }
+
+bool multiplies_weights(std::string_view op) {
+  for (const std::string_view name : {"aten::linear", "aten::addmm", "aten::mm", "aten::conv", "aten::lstm",
+                                      "aten::gru", "aten::_convolution", "aten::cudnn_conv", "aten::_cudnn_rnn"}) {
+    if (op.starts_with(name)) return true;
+  }
+  return false;
+}
+
+std::uint32_t Dataflow::unit_of(std::uint32_t event) const {
+  if (trace->events.lane[event] != lane) return kNothing;
+  const Ns at = trace->events.start[event];
+  const auto it = std::upper_bound(begins.begin(), begins.end(), at);
+  if (it == begins.begin()) return kNothing;
+  const auto unit = static_cast<std::uint32_t>(it - begins.begin() - 1);
+  return at < std::max(trace->end(units[unit].event), trace->events.start[units[unit].event] + 1) ? unit : kNothing;
+}
+
+Dataflow::Backward Dataflow::backward_of(std::uint32_t event) const {
+  const LaneId where = trace->events.lane[event];
+  const Ns at = trace->events.start[event];
+  auto it =
+      std::upper_bound(nodes.begin(), nodes.end(), std::pair(where.value, at), [](const auto& key, const Node& n) {
+        return key.first != n.lane.value ? key.first < n.lane.value : key.second < n.begin;
+      });
+  if (it == nodes.begin()) return {};
+  --it;
+  if (it->lane != where || at >= it->end) return {};
+  Backward found;
+  found.node = it->name;
+  found.sums = at < it->work_begin || at >= it->work_end;
+  const auto s = std::lower_bound(sequences.begin(), sequences.end(), std::pair(it->sequence, std::uint32_t{0}));
+  if (s != sequences.end() && s->first == it->sequence) found.unit = s->second;
+  return found;
+}
+
+}  // namespace foretrace::whatif
