@@ -197,11 +197,37 @@ Model attention_model(const Work& w, const Device& d) {
   return {us, us < 40 ? 0.25 : 0.13};
 }
 
+// PyTorch asks cuDNN for its persistent kernel (recurrent weights stay on chip, one launch a layer) in fp16 alone, and only for
+// the shapes on its list (ATen/native/cudnn/RNN.cpp).
+bool persistent_rnn(const Work& w) {
+  return w.dtype == Dtype::kFp16 && w.layers == 1 && w.directions == 1 && w.hidden <= 1024 && w.hidden % 128 == 0 &&
+         w.k % 128 == 0 && w.batch % 8 == 0 && w.batch <= 128;
+}
+
+namespace {
+
+// One time step of a layer, from 80 measured LSTMs (batch 20-256, 256-1500 units, one and two layers): the recurrent product
+// and an element-wise kernel. A product of few rows waits for its steps along k: with hidden units, and slowly with the batch.
+double rnn_step_us(const Work& w, double product) {
+  const double h = static_cast<double>(w.hidden);
+  const double b = static_cast<double>(w.batch);
+  if (persistent_rnn(w)) return std::max(3.0, (w.backward ? 0.21 : 0.117) * b * h / 1024);
+  if (is_half(w.dtype)) {
+    const double aligned = w.hidden % 8 == 0 ? 1.0 : 4.5;  // 1,500 units; 650: 1.3
+    return (w.backward ? 6.0 : 2.4) + product * (w.backward ? 1.3 : 1.0) * aligned + (w.backward ? 0.03 : 0.005) * b;
+  }
+  if (w.dtype == Dtype::kTf32) {
+    return w.backward ? 14 + 0.0125 * h * std::pow(b / 64, 0.45) : 5 + 0.0085 * h * std::pow(b / 64, 0.35);
+  }
+  const double waits = (w.backward ? 0.042 : 0.0245) * h * std::pow(b / 64, 0.35);
+  return std::max(product, waits) + (w.backward ? 12 : 6);
+}
+
+}  // namespace
+
 Model rnn_model(const Work& w, const Device& d) {
   if (w.hidden <= 0 || w.steps <= 0 || d.sm_count <= 0) return {};
-  // cuDNN: the inputs' product for all steps at once, then step after step. In half precision one persistent kernel keeps the
-  // recurrent weights on chip (7.4 us a step forward, 10.3 backward at 64 x 1024); in fp32 a product and an element-wise
-  // kernel per step. One model's layers (GNMT): in sample, hence the wide spread.
+  // cuDNN: the inputs' product for all steps at once, then step after step.
   const bool half = is_half(w.dtype);
   const ProductRates rates = half ? half_rates(8) : w.dtype == Dtype::kTf32 ? tf32_rates(8, false, true) : fp32_rates();
   const double peak = d.tflops(w.dtype);
@@ -217,16 +243,11 @@ Model rnn_model(const Work& w, const Device& d) {
   double total = 0;
   for (std::int64_t layer = 0; layer < w.layers; ++layer) {
     const double inputs = layer == 0 ? static_cast<double>(w.k) : h * static_cast<double>(w.directions);
-    // Without tensor cores a step's product of few rows waits for its k steps: 25 us forward and 43 backward at 1024
-    // units and 64 rows, less with fewer.
-    const double waits = (w.backward ? 0.042 : 0.0245) * h * std::pow(b / 64, 0.35);
-    const double serial = half ? std::max(w.backward ? 10.3 : 7.4, 1.6 * gemm(b, n, h))
-                               : std::max(gemm(b, n, h), waits) + (w.backward ? 12 : 6);
-    double one = t * serial + gemm(t * b, n, inputs);
+    double one = t * rnn_step_us(w, gemm(b, n, h)) + gemm(t * b, n, inputs);
     if (w.backward) one += gemm(n, inputs, t * b) + gemm(n, h, t * b) + stream_us(4 * t * b * n * size, d);
     total += one * static_cast<double>(w.directions);
   }
-  return {total, 0.4};
+  return {total, 0.25};
 }
 
 }  // namespace foretrace::hardware

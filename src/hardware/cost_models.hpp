@@ -21,6 +21,8 @@ Model conv_model(const Work& work, const Device& device);
 Model strict_conv_growth(const Work& work, const Device& device);
 Model attention_model(const Work& work, const Device& device);
 Model rnn_model(const Work& work, const Device& device);
+/// One kernel for all time steps of a layer.
+bool persistent_rnn(const Work& work);
 /// Element-wise work, copies, casts, optimizers, host copies and fills: bytes or elements, whichever takes longer.
 Model pointwise_model(const Work& work, const Device& device);
 /// Reductions, embeddings, losses.

@@ -61,6 +61,17 @@ bool same_work(const Work& a, const Work& b) {
 
 }  // namespace
 
+std::size_t kernels_of(const Work& w, std::size_t measured) {
+  // Strict fp32 may loop over groups, images or tiles of an FFT (thousands of kernels in a depthwise layer's gradient). On
+  // tensor cores an operation is a product with at most a fill, two layout changes before it and two kernels behind it.
+  constexpr std::size_t kProduct = 6;
+  if (w.family == Family::kRnn) {
+    if (persistent_rnn(w)) return std::min<std::size_t>(measured, w.backward ? 16 : 7);
+    return measured;
+  }
+  return is_product(w) ? std::min(measured, kProduct) : measured;
+}
+
 double roofline_ns(const Work& w, const Device& d) {
   // What fits in L2 may never reach memory, so traffic bounds the time only beyond it.
   const double beyond = std::max(0.0, w.bytes() - d.l2_mb * 1e6);

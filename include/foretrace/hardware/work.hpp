@@ -101,6 +101,7 @@ struct Work {
   double waves = 0;                       ///< waves of blocks of its longest kernel; 0 when the trace does not tell
   std::uint32_t kernels = 0;              ///< GPU tasks that share this row
   bool host = false;                      ///< a copy from or to the host's memory
+  bool of_parameters = false;             ///< works on parameters: does not grow with the batch
 
   [[nodiscard]] double bytes() const { return bytes_read + bytes_written; }
   /// Largest power of two that divides every dimension a GEMM's kernel loads or stores along: 8 half-precision elements are
@@ -155,6 +156,9 @@ Cost predict(const Work& work, const Device& device);
 /// hardware can do. The way to change precision, layout, shape or GPU of a measured operation. Where nothing changes the
 /// measured time comes back as it is.
 Cost rescale(double measured_ns, const Work& was, const Device& from, const Work& becomes, const Device& to);
+/// How many kernels a product runs as when `work` differs in precision, layout or algorithm from what was measured with
+/// `measured` kernels: never more, and few where the libraries' algorithms for the new one need few.
+std::size_t kernels_of(const Work& work, std::size_t measured);
 /// No kernel can be faster: the larger of bytes over peak bandwidth (L2 aside) and operations over peak rate. 0 when neither
 /// is known.
 double roofline_ns(const Work& work, const Device& device);

@@ -75,9 +75,17 @@ class Amp {
     return precision == Precision::kHalf;
   }
 
-  void insert_one(std::uint32_t after_gpu, std::uint32_t after_cpu, std::int64_t elements, bool to_float, Phase phase,
+  struct Conversion {
+    std::int64_t elements;
+    bool to_float, weight;
+    std::uint32_t event;  // the operation it is made for
+  };
+
+  void insert_one(std::uint32_t after_gpu, std::uint32_t after_cpu, const Conversion& c, Phase phase,
                   graph::LayerId layer) {
-    const Work work = to_float ? cast_work(elements, dtype_, Dtype::kFp32) : cast_work(elements, Dtype::kFp32, dtype_);
+    Work work = c.to_float ? cast_work(c.elements, dtype_, Dtype::kFp32) : cast_work(c.elements, Dtype::kFp32, dtype_);
+    work.of_parameters = c.weight;
+    work.op_event = c.event;
     const hardware::Cost cost = predict(work, m_.device);
     if (!cost.known) return;
     m_.works.push_back(work);
@@ -93,16 +101,16 @@ class Amp {
   }
 
   // In front of a task and its launch.
-  void insert_before(std::uint32_t task, std::int64_t elements, bool to_float, Phase phase) {
+  void insert_before(std::uint32_t task, const Conversion& c, Phase phase) {
     const Graph& g = m_.graph;
     if (!g.launch[task].valid()) return;
     const std::uint32_t call = g.launch[task].value;
     insert_one(task > g.lanes[g.lane[task]].begin ? task - 1 : task,
-               call > g.lanes[g.lane[call]].begin ? call - 1 : call, elements, to_float, phase, g.layer[task]);
+               call > g.lanes[g.lane[call]].begin ? call - 1 : call, c, phase, g.layer[task]);
   }
-  void insert_behind(std::uint32_t task, std::int64_t elements, bool to_float, Phase phase) {
+  void insert_behind(std::uint32_t task, const Conversion& c, Phase phase) {
     const Graph& g = m_.graph;
-    if (g.launch[task].valid()) insert_one(task, g.launch[task].value, elements, to_float, phase, g.layer[task]);
+    if (g.launch[task].valid()) insert_one(task, g.launch[task].value, c, phase, g.layer[task]);
   }
 
   // Casts stand in front of their operation, and behind its backward pass the other way round.
@@ -124,14 +132,16 @@ class Amp {
     }
     for (std::size_t u = 0; u < cast_.units.size(); ++u) {
       const AutocastUnit& a = cast_.units[u];
+      const std::uint32_t event = flow_.units[u].event;
       for (const Cast& c : a.casts) {
         if (c.elements <= 0) continue;
-        if (first_at[u] != Graph::kNoWork) insert_before(first_at[u], c.elements, c.to_float, Phase::kForward);
+        if (first_at[u] != Graph::kNoWork)
+          insert_before(first_at[u], {c.elements, c.to_float, c.weight, event}, Phase::kForward);
         if (c.gradient && back_at[u] != Graph::kNoWork)
-          insert_behind(back_at[u], c.elements, !c.to_float, Phase::kBackward);
+          insert_behind(back_at[u], {c.elements, !c.to_float, c.weight, event}, Phase::kBackward);
       }
       for (const std::int64_t n : a.narrowed) {
-        if (back_at[u] != Graph::kNoWork) insert_behind(back_at[u], n, false, Phase::kBackward);
+        if (back_at[u] != Graph::kNoWork) insert_behind(back_at[u], {n, false, false, event}, Phase::kBackward);
       }
     }
   }

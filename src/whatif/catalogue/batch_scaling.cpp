@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "whatif/catalogue/rows.hpp"
+
 namespace foretrace::whatif {
 
 namespace {
@@ -10,38 +12,31 @@ namespace {
 // A kernel that does next to nothing still takes this long on an H200; only what lies above grows with the data.
 constexpr double kKernelFloor = 1500;
 
-// Blocks run in waves; time goes with the number of waves, and below one wave adding blocks is free until the GPU is full.
-// With many waves the last one matters little, and the rule becomes linear by itself.
-double wave_factor(double waves, double x) {
-  if (waves <= 0) return x;
-  const double more = waves * x;
-  if (waves < 1) return std::max(1.0, more < 1 ? 1.0 : more);
-  return std::max(1.0, std::ceil(more - 0.05)) / std::ceil(waves - 0.05);
+double linear(double was, double x) {
+  const double floor = std::min(was, kKernelFloor);
+  return floor + (was - floor) * x;
 }
 
-bool grows_by_waves(hardware::Family family) {
-  using hardware::Family;
-  return family == Family::kGemm || family == Family::kConvForward || family == Family::kConvDataGrad;
-}
+bool works_on_samples(Phase phase) { return phase != Phase::kOptimizer && phase != Phase::kCommunication; }
 
 }  // namespace
 
 std::size_t scale_batch(Model& m, Draft& draft, double x) {
   const Graph& g = m.graph;
   std::size_t changed = 0;
+  for (const Row& row : rows_of(m, draft)) {
+    const hardware::Work work = m.works[row.work];
+    if (!works_on_samples(row.phase) || work.of_parameters) continue;
+    const hardware::Work becomes = with_batch(work, x);
+    const hardware::Cost cost = rescale(static_cast<double>(row.time), work, m.device, becomes, m.device);
+    const bool known = cost.known && work.family != hardware::Family::kOther;
+    set_row(m, draft, row, known ? cost.ns : linear(static_cast<double>(row.time), x), becomes, graph::Origin::kScaled);
+    ++changed;
+  }
   for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (!graph::is_gpu(g.kind[t]) || draft.removed(t)) continue;
-    if (g.phase[t] == Phase::kOptimizer || g.phase[t] == Phase::kCommunication) continue;
-    const double was = static_cast<double>(draft.cost(t));
-    double becomes = was;
-    const hardware::Work* work = g.work[t] == Graph::kNoWork ? nullptr : &m.works[g.work[t]];
-    if (work != nullptr && grows_by_waves(work->family) && work->waves > 0) {
-      becomes = was * wave_factor(work->waves, x);
-    } else {
-      const double floor = std::min(was, kKernelFloor);
-      becomes = floor + (was - floor) * x;
-    }
-    draft.set(t, static_cast<Ns>(becomes), graph::Origin::kScaled);
+    if (!graph::is_gpu(g.kind[t]) || g.work[t] != Graph::kNoWork || draft.removed(t) || !works_on_samples(g.phase[t]))
+      continue;
+    draft.set(t, static_cast<Ns>(linear(static_cast<double>(draft.cost(t)), x)), graph::Origin::kScaled);
     ++changed;
   }
   if (m.memory) {

@@ -10,16 +10,20 @@ using graph::Phase;
 
 std::string block_of(std::string_view name) {
   std::size_t from = 0;
+  std::size_t numbered = 0;  // end of the innermost part that only ends with a number: "encoder_layer_3"
   while (from < name.size()) {
     std::size_t dot = name.find('.', from);
     if (dot == std::string_view::npos) dot = name.size();
     const std::string_view part = name.substr(from, dot - from);
-    const bool number = !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+    const std::size_t digits = part.find_last_not_of("0123456789") + 1;  // 0 when there is nothing else
     // "layer1.0.conv1": the number must be followed by something, else it is a leaf of a Sequential.
-    if (number && dot < name.size()) return std::string(name.substr(0, dot));
+    if (digits < part.size() && dot < name.size()) {
+      if (digits == 0) return std::string(name.substr(0, dot));
+      numbered = dot;
+    }
     from = dot + 1;
   }
-  return {};
+  return std::string(name.substr(0, numbered));
 }
 
 namespace {

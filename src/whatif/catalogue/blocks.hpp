@@ -18,7 +18,8 @@ struct BlockOfLayers {
 /// Blocks in order of their forward pass; empty when no numbered layers repeat.
 std::vector<BlockOfLayers> repeated_blocks(const graph::Graph& graph);
 
-/// "encoder.layer.3.attention" -> "encoder.layer.3"; empty when no part of the name is a number.
+/// "encoder.layer.3.attention" -> "encoder.layer.3", "layers.encoder_layer_3.mlp" -> "layers.encoder_layer_3"; empty when no
+/// part of the name is or ends with a number.
 std::string block_of(std::string_view layer_name);
 
 }  // namespace foretrace::whatif

@@ -1,7 +1,8 @@
 #include <algorithm>
-#include <map>
+#include <set>
 
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/dataflow.hpp"
 #include "whatif/catalogue/rows.hpp"
 
 namespace foretrace::whatif {
@@ -11,61 +12,113 @@ namespace {
 using hardware::Family;
 using hardware::Work;
 
-/// One attention of the step: the batched products around a softmax over scores, and everything shaped like the scores.
+/// One attention of the step: two batched products around a softmax, and what is done to the scores between them.
 struct Attention {
   std::vector<const Row*> forward, backward;
-  Work first;  ///< queries x keys
+  std::set<std::uint32_t> units;  ///< of the data flow: all of it runs in the fused kernel
+  Work first;                     ///< queries x keys
+  std::int64_t scores = 0;        ///< elements
+  bool dropout = false, causal = false;
 };
 
-bool is_batched_product(const Work& w) { return w.family == Family::kGemm && w.batch > 1; }
+bool is_batched_product(const Work& w) { return w.family == Family::kGemm && w.batch > 1 && !w.backward; }
 
-// Scores are what a batched product writes and a softmax reads: as many elements as batch x queries x keys.
-std::int64_t score_elements(const Model& m, const std::vector<Row>& rows) {
-  std::map<std::int64_t, int> softmaxes;
-  for (const Row& r : rows) {
-    if (m.works[r.work].family == Family::kSoftmax && r.phase == Phase::kForward) ++softmaxes[m.works[r.work].elements];
-  }
-  for (const Row& r : rows) {
-    const Work& w = m.works[r.work];
-    if (is_batched_product(w) && r.phase == Phase::kForward && softmaxes.contains(w.batch * w.m * w.n))
-      return w.batch * w.m * w.n;
-  }
-  return 0;
-}
-
-bool belongs(const Work& w, std::int64_t scores) {
-  if (is_batched_product(w))
-    return w.batch * w.m * w.n == scores || w.batch * w.m * w.k == scores || w.batch * w.k * w.n == scores;
-  const bool shaped = w.elements == scores;
-  return shaped && (w.family == Family::kSoftmax || w.family == Family::kElementwise || w.family == Family::kCopy ||
-                    w.family == Family::kReduction);
-}
-
-std::vector<Attention> find_attentions(const Model& m, const std::vector<Row>& rows, std::int64_t scores) {
-  std::vector<Attention> found;
-  std::vector<const Row*> backward;
-  for (const Row& r : rows) {
-    const Work& w = m.works[r.work];
-    if (!belongs(w, scores)) continue;
-    if (r.phase == Phase::kBackward) {
-      backward.push_back(&r);
-      continue;
+class Finder {
+ public:
+  Finder(const Model& m, const std::vector<Row>& rows, const Dataflow& flow) : m_(m), rows_(rows), flow_(flow) {
+    unit_.reserve(rows.size());
+    for (const Row& r : rows) {
+      const std::uint32_t e = m.works[r.work].op_event;
+      unit_.push_back(e == kNothing || r.phase != Phase::kForward ? kNothing : flow.unit_of(e));
     }
-    if (r.phase != Phase::kForward) continue;
-    // The product that makes the scores begins an attention; the one that uses them ends it.
-    if (is_batched_product(w) && w.batch * w.m * w.n == scores && (found.empty() || found.back().forward.size() > 1)) {
-      found.push_back({{}, {}, w});
+  }
+
+  std::vector<Attention> run() {
+    std::vector<Attention> found;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const Work& softmax = work(i);
+      if (softmax.family != Family::kSoftmax || rows_[i].phase != Phase::kForward) continue;
+      Attention a;
+      a.scores = softmax.elements;
+      // The product that makes the scores is the last of their size in front, the one that uses them the first behind.
+      std::size_t begin = rows_.size(), end = rows_.size();
+      for (std::size_t k = i; k-- > 0 && begin == rows_.size() && i - k < kReach;) {
+        const Work& w = work(k);
+        if (is_batched_product(w) && rows_[k].phase == Phase::kForward && w.batch * w.m * w.n == a.scores) begin = k;
+      }
+      for (std::size_t k = i + 1; k < rows_.size() && end == rows_.size() && k - i < kReach; ++k) {
+        const Work& w = work(k);
+        if (is_batched_product(w) && rows_[k].phase == Phase::kForward && w.batch * w.m * w.k == a.scores) end = k;
+      }
+      if (begin == rows_.size() || end == rows_.size()) continue;
+      a.first = work(begin);
+      for (std::size_t k = begin; k <= end; ++k) {
+        if (unit_[k] == kNothing) continue;
+        const Work& w = work(k);
+        const bool product = k == begin || k == end;
+        const bool on_scores = w.elements == a.scores && (w.family == Family::kSoftmax || w.family == Family::kCopy ||
+                                                          w.family == Family::kElementwise);
+        if (product || on_scores) a.units.insert(unit_[k]);
+        a.dropout = a.dropout || (on_scores && w.arithmetic == hardware::Arithmetic::kDropout);
+      }
+      add_copy_of_result(a, unit_[end]);
+      a.forward.push_back(&rows_[begin]);
+      for (std::size_t k = 0; k < rows_.size(); ++k) {
+        if (k != begin && unit_[k] != kNothing && a.units.contains(unit_[k])) a.forward.push_back(&rows_[k]);
+      }
+      found.push_back(std::move(a));
     }
-    if (!found.empty()) found.back().forward.push_back(&r);
+    add_backward(found);
+    return found;
   }
-  // Backward passes through them in the opposite order, with equally many operations each.
-  if (!found.empty() && !backward.empty()) {
-    const std::size_t each = (backward.size() + found.size() - 1) / found.size();
-    for (std::size_t i = 0; i < backward.size(); ++i)
-      found[found.size() - 1 - std::min(i / each, found.size() - 1)].backward.push_back(backward[i]);
+
+ private:
+  static constexpr std::size_t kReach = 40;  // rows between an attention's first product and its softmax
+  [[nodiscard]] const Work& work(std::size_t row) const { return m_.works[rows_[row].work]; }
+
+  // The fused kernel writes heads where the projection wants them: a copy that brought them together is not made.
+  void add_copy_of_result(Attention& a, std::uint32_t last) const {
+    if (last == kNothing) return;
+    std::vector<std::uint32_t> values = flow_.units[last].outputs;
+    for (int views = 0; views < 4; ++views) {
+      std::vector<std::uint32_t> next;
+      for (const std::uint32_t v : values) {
+        for (const std::uint32_t u : flow_.values[v].consumers) {
+          const std::string_view name = flow_.units[u].name;
+          if (!flow_.units[u].computes) {
+            next.insert(next.end(), flow_.units[u].outputs.begin(), flow_.units[u].outputs.end());
+          } else if (name == "aten::contiguous" || name == "aten::reshape" || name == "aten::clone" ||
+                     name == "aten::flatten") {
+            a.units.insert(u);
+          }
+        }
+      }
+      values = std::move(next);
+    }
   }
-  return found;
-}
+
+  void add_backward(std::vector<Attention>& found) const {
+    for (const Row& r : rows_) {
+      const std::uint32_t e = m_.works[r.work].op_event;
+      if (r.phase != Phase::kBackward || e == kNothing) continue;
+      // Casts another what-if put there carry the operation they were made for.
+      const std::uint32_t inserted = flow_.unit_of(e);
+      const Dataflow::Backward b = flow_.backward_of(e);
+      const std::uint32_t unit = inserted != kNothing ? inserted : b.sums ? kNothing : b.unit;
+      for (Attention& a : found) {
+        if (unit == kNothing || !a.units.contains(unit)) continue;
+        a.backward.push_back(&r);
+        if (inserted == kNothing && a.backward.size() > 1 && flow_.unit_of(m_.works[a.backward.front()->work].op_event) != kNothing)
+          std::swap(a.backward.front(), a.backward.back());
+      }
+    }
+  }
+
+  const Model& m_;
+  const std::vector<Row>& rows_;
+  const Dataflow& flow_;
+  std::vector<std::uint32_t> unit_;  // by row
+};
 
 void replace(Model& m, Draft& draft, const std::vector<const Row*>& rows, const Work& attention, Phase phase,
              int kernels) {
@@ -98,42 +151,41 @@ void replace(Model& m, Draft& draft, const std::vector<const Row*>& rows, const 
   }
 }
 
-Status apply_flash_attention(Model& m, Draft& draft, const Parameters&) {
-  const std::vector<Row> rows = rows_of(m, draft);
-  const std::int64_t scores = score_elements(m, rows);
-  if (scores == 0) return fail(ErrorCode::kDeclined, "no attention is computed from batched products and a softmax");
-  const std::vector<Attention> all = find_attentions(m, rows, scores);
-  for (const Attention& a : all) {
-    Work work;
-    work.family = Family::kAttention;
-    work.dtype = work.out_dtype = a.first.dtype;
-    work.batch = a.first.batch;
-    work.heads = 1;
-    work.queries = a.first.m;
-    work.keys = a.first.n;
-    work.head_size = a.first.k;
-    work.elements = a.first.batch * a.first.m * a.first.k;
-    const double pairs =
-        static_cast<double>(a.first.batch) * static_cast<double>(a.first.m) * static_cast<double>(a.first.n);
-    work.flops = 4 * pairs * static_cast<double>(a.first.k);
-    work.bytes_read = 3.0 * static_cast<double>(work.elements) * static_cast<double>(bytes_of(work.dtype));
-    work.bytes_written = static_cast<double>(work.elements) * static_cast<double>(bytes_of(work.dtype));
-    if (!predict(work, m.device).known)
-      return fail(ErrorCode::kDeclined, "this shape of attention is outside what the models cover");
-    replace(m, draft, a.forward, work, Phase::kForward, 1);
-    work.backward = true;
-    work.flops *= 2.5;  // five products instead of two
-    work.bytes_read *= 2;
-    work.bytes_written *= 3;
-    replace(m, draft, a.backward, work, Phase::kBackward, 3);
-  }
-  if (m.memory) {
-    // Blocks as large as the scores are no longer kept.
-    for (memory::Block& b : m.memory->blocks) {
-      const std::int64_t bytes = scores * bytes_of(all.front().first.dtype);
-      if (b.kind == memory::Kind::kActivation && (b.bytes == bytes || b.bytes == bytes / 4)) b.bytes = 0;
+// Scores, what is made of them and their masks are no longer allocated.
+void forget_scores(memory::Curve& curve, const Dataflow& flow, const std::vector<Attention>& all) {
+  constexpr std::int64_t kGrain = 512;
+  for (memory::Block& b : curve.blocks) {
+    if (b.op == UINT32_MAX || b.allocated == 0) continue;
+    const std::uint32_t unit =
+        b.stage == memory::Stage::kForward ? flow.unit_of(b.op) : flow.backward_of(b.op).unit;
+    if (unit == kNothing) continue;
+    for (const Attention& a : all) {
+      if (!a.units.contains(unit)) continue;
+      for (const std::int64_t size : {1, 2, 4}) {
+        if (b.bytes >= a.scores * size && b.bytes - a.scores * size < kGrain) b.bytes = 0;
+      }
     }
   }
+}
+
+Status apply_flash_attention(Model& m, Draft& draft, const Parameters&) {
+  const std::vector<Row> rows = rows_of(m, draft);
+  const Dataflow flow = forward_flow(m);
+  const std::vector<Attention> all = Finder(m, rows, flow).run();
+  if (all.empty())
+    return fail(ErrorCode::kDeclined, "no attention is computed from batched products and a softmax");
+  for (const Attention& a : all) {
+    const hardware::Dtype dtype = a.first.dtype == hardware::Dtype::kTf32 ? hardware::Dtype::kFp32 : a.first.dtype;
+    const Work forward =
+        hardware::attention_work(a.first.batch, 1, a.first.m, a.first.n, a.first.k, dtype, false, a.causal, a.dropout);
+    const Work backward =
+        hardware::attention_work(a.first.batch, 1, a.first.m, a.first.n, a.first.k, dtype, true, a.causal, a.dropout);
+    if (!predict(forward, m.device).known)
+      return fail(ErrorCode::kDeclined, "this shape of attention is outside what the models cover");
+    replace(m, draft, a.forward, forward, Phase::kForward, 1);
+    replace(m, draft, a.backward, backward, Phase::kBackward, 3);
+  }
+  if (m.memory) forget_scores(*m.memory, flow, all);
   return {};
 }
 
@@ -148,9 +200,6 @@ WhatIf flash_attention_whatif() {
           .not_modelled = {},
           .needs = "shapes",
           .code = "F.scaled_dot_product_attention(q, k, v)",
-          .effort = Effort::kFewLines,
-          .stage = Stage::kKernels,
-          .advise = {"flash-attention"},
           .validated = true,
           .apply = apply_flash_attention};
 }

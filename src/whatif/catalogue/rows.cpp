@@ -26,8 +26,20 @@ std::vector<Row> rows_of(const Model& m, const Draft& draft) {
 void set_row(Model& m, Draft& draft, const Row& row, double time, const hardware::Work& becomes, graph::Origin origin) {
   m.works.push_back(becomes);
   const auto work = static_cast<std::uint32_t>(m.works.size() - 1);
-  const double factor = row.time > 0 ? time / static_cast<double>(row.time) : 0;
-  for (const std::uint32_t t : row.tasks) {
+  // Another algorithm launches another number of kernels; those too many go, with their calls.
+  const std::size_t kept = m.works[row.work].dtype == becomes.dtype && m.works[row.work].channels_last == becomes.channels_last
+                               ? row.tasks.size()
+                               : kernels_of(becomes, row.tasks.size());
+  double of_kept = 0;
+  for (std::size_t i = 0; i < kept; ++i) of_kept += static_cast<double>(draft.cost(row.tasks[i]));
+  const double factor = of_kept > 0 ? time / of_kept : 0;
+  if (kept < row.tasks.size()) {
+    Selection gone(row.tasks.begin() + static_cast<std::ptrdiff_t>(kept), row.tasks.end());
+    std::sort(gone.begin(), gone.end());
+    draft.remove(gone, Draft::kWithLaunch);
+  }
+  for (std::size_t i = 0; i < kept; ++i) {
+    const std::uint32_t t = row.tasks[i];
     draft.set(t, static_cast<Ns>(static_cast<double>(draft.cost(t)) * factor), origin);
     draft.set_work(t, work);
   }

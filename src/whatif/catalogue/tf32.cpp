@@ -5,9 +5,11 @@ namespace foretrace::whatif {
 
 namespace {
 
-bool uses_tensor_cores(hardware::Family f) {
+bool uses_tensor_cores(const hardware::Work& w) {
   using hardware::Family;
-  return f == Family::kGemm || f == Family::kConvForward || f == Family::kConvDataGrad || f == Family::kConvWeightGrad;
+  // One channel per group is no product: its kernels stay.
+  if (w.is_conv()) return w.groups == 1 || w.input[1] / w.groups > 2;
+  return w.family == Family::kGemm || w.family == Family::kRnn;
 }
 
 Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
@@ -15,7 +17,7 @@ Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
   std::size_t changed = 0;
   for (const Row& row : rows_of(m, draft)) {
     const hardware::Work work = m.works[row.work];
-    if (!uses_tensor_cores(work.family) || work.dtype != hardware::Dtype::kFp32) continue;
+    if (!uses_tensor_cores(work) || work.dtype != hardware::Dtype::kFp32) continue;
     const hardware::Work becomes = with_dtype(work, hardware::Dtype::kTf32);
     const hardware::Cost cost = rescale(static_cast<double>(row.time), work, m.device, becomes, m.device);
     if (!cost.known) continue;
