@@ -5,6 +5,7 @@
 #include "whatif/catalogue/autocast.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/rows.hpp"
+#include "whatif/catalogue/workspaces.hpp"
 
 namespace foretrace::whatif {
 
@@ -21,6 +22,7 @@ class Amp {
 
   Status run() {
     const std::vector<Row> rows = rows_of(m_, draft_);
+    const std::size_t works_before = m_.works.size();
     for (const Row& row : rows) {
       const Dtype was = m_.works[row.work].dtype;
       if (m_.works[row.work].family == Family::kGemm && (was == Dtype::kFp16 || was == Dtype::kBf16))
@@ -36,6 +38,7 @@ class Amp {
     insert_casts();
     if (dtype_ == Dtype::kFp16) insert_scaler();
     if (m_.memory) autocast_memory(*m_.memory, flow_, cast_);
+    resize_workspaces(m_, works_before);
     return {};
   }
 
@@ -46,16 +49,28 @@ class Amp {
     if (row.phase == Phase::kBackward && !row.tasks.empty()) last_backward_ = row.tasks.back();
     if (event == 0xFFFF'FFFFu || (row.phase != Phase::kForward && row.phase != Phase::kBackward)) return false;
     if (const std::uint32_t unit = flow_.unit_of(event); unit != kNothing) {
+      if (fused_away(row, unit)) return false;
       if (first_[unit] == Graph::kNoWork) first_[unit] = row.tasks.front();
       return retime(row, cast_.units[unit].precision);
     }
     const Dataflow::Backward b = flow_.backward_of(event);
     if (b.unit == kNothing || b.node.starts_with("AccumulateGrad")) return false;
+    if (!b.sums && fused_away(row, b.unit)) return false;
     last_backward_of_[b.unit] = row.tasks.back();
     const AutocastUnit& a = cast_.units[b.unit];
     if (b.sums) return a.sums_half && retime(row, Precision::kHalf);
     // Half and FP32 together compute their gradients in FP32 as before.
     return a.precision == Precision::kHalf && retime(row, Precision::kHalf);
+  }
+
+  // In half precision attention runs in cuDNN's kernels, which take operands as they lie and need nothing around them.
+  bool fused_away(const Row& row, std::uint32_t unit) {
+    if (flow_.units[unit].name != "aten::scaled_dot_product_attention") return false;
+    if (m_.works[row.work].family == Family::kAttention) return false;
+    Selection gone(row.tasks);
+    std::sort(gone.begin(), gone.end());
+    draft_.remove(gone, Draft::kWithLaunch);
+    return true;
   }
 
   bool retime(const Row& row, Precision precision) {

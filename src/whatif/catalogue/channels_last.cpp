@@ -1,28 +1,32 @@
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/rows.hpp"
+#include "whatif/catalogue/workspaces.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
 
-bool is_convolution(hardware::Family f) {
-  using hardware::Family;
-  return f == Family::kConvForward || f == Family::kConvDataGrad || f == Family::kConvWeightGrad;
+// Kernels that know both layouts. Element-wise ones do not care.
+bool has_layout(const hardware::Work& w) {
+  return w.is_conv() || w.family == hardware::Family::kBatchNorm || w.family == hardware::Family::kPooling;
 }
 
 Status apply_channels_last(Model& m, Draft& draft, const Parameters&) {
-  std::size_t changed = 0;
+  std::size_t convolutions = 0;
+  const std::size_t before = m.works.size();
   for (const Row& row : rows_of(m, draft)) {
     const hardware::Work work = m.works[row.work];
-    if (!is_convolution(work.family) || work.channels_last) continue;
-    hardware::Work becomes = work;
-    becomes.channels_last = true;
+    const bool planes = work.family == hardware::Family::kReduction && work.access == hardware::Access::kTransposed;
+    if ((!has_layout(work) || work.channels_last) && !planes) continue;
+    hardware::Work becomes = with_layout(work, true);
+    if (planes) becomes.access = hardware::Access::kStrided;  // a convolution's bias gradient: columns now, not planes
     const hardware::Cost cost = rescale(static_cast<double>(row.time), work, m.device, becomes, m.device);
     if (!cost.known) continue;
     set_row(m, draft, row, cost.ns, becomes, cost.origin);
-    ++changed;
+    convolutions += work.is_conv() ? 1u : 0u;
   }
-  if (changed == 0) return fail(ErrorCode::kDeclined, "no convolution would change its layout");
+  if (convolutions == 0) return fail(ErrorCode::kDeclined, "no convolution would change its layout");
+  resize_workspaces(m, before);
   return {};
 }
 
@@ -34,7 +38,7 @@ WhatIf channels_last_whatif() {
           .parameters = {},
           .assumes = "the whole network runs in that layout; nothing converts back",
           .source = "torch.channels_last",
-          .not_modelled = "batch-norm and pooling kernels of the other layout",
+          .not_modelled = {},
           .needs = "shapes",
           .code = "model.to(memory_format=torch.channels_last)",
           .effort = Effort::kFewLines,

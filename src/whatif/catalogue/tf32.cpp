@@ -1,5 +1,6 @@
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/rows.hpp"
+#include "whatif/catalogue/workspaces.hpp"
 
 namespace foretrace::whatif {
 
@@ -15,6 +16,7 @@ bool uses_tensor_cores(const hardware::Work& w) {
 Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
   if (m.device.tflops_tf32 <= 0) return fail(ErrorCode::kDeclined, "this GPU has no TF32 tensor cores");
   std::size_t changed = 0;
+  const std::size_t before = m.works.size();
   for (const Row& row : rows_of(m, draft)) {
     const hardware::Work work = m.works[row.work];
     if (!uses_tensor_cores(work) || work.dtype != hardware::Dtype::kFp32) continue;
@@ -25,6 +27,7 @@ Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
     ++changed;
   }
   if (changed == 0) return fail(ErrorCode::kDeclined, "no matrix product or convolution runs in strict FP32");
+  resize_workspaces(m, before);
   return {};
 }
 

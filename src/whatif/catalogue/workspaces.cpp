@@ -1,0 +1,57 @@
+#include "whatif/catalogue/workspaces.hpp"
+
+#include <cstdlib>
+#include <unordered_map>
+
+namespace foretrace::whatif {
+
+namespace {
+
+using hardware::Work;
+
+struct Tensors {
+  std::int64_t in, out, weights;  // elements
+};
+
+Tensors tensors_of(const Work& w) {
+  const std::int64_t in = w.input[0] * w.input[1] * w.input[2] * w.input[3];
+  const std::int64_t out = w.input[0] * w.out_channels * w.out_h * w.out_w;
+  return {in, out, w.out_channels * w.input[1] / std::max<std::int64_t>(1, w.groups) * w.kernel_h * w.kernel_w};
+}
+
+std::int64_t scratch(const Work& w) {
+  const bool product_as_it_is = w.kernel_h * w.kernel_w == 1 && w.stride == 1 && w.groups == 1;
+  const bool depthwise = w.groups > 1 && w.input[1] / w.groups <= 2;
+  if (w.channels_last || product_as_it_is || depthwise) return 0;
+  const Tensors t = tensors_of(w);
+  return (t.in + t.out + t.weights) * hardware::bytes_of(w.dtype);
+}
+
+}  // namespace
+
+void resize_workspaces(Model& m, std::size_t before) {
+  if (!m.memory) return;
+  std::unordered_map<std::uint32_t, std::int64_t> needs;  // operation -> scratch bytes, of its largest part
+  std::unordered_map<std::uint32_t, Tensors> tensors;
+  for (std::size_t i = before; i < m.works.size(); ++i) {
+    const Work& w = m.works[i];
+    if (!w.is_conv() || w.op_event == 0xFFFF'FFFFu) continue;
+    std::int64_t& bytes = needs[w.op_event];
+    bytes = std::max(bytes, scratch(w));
+    tensors[w.op_event] = tensors_of(w);
+  }
+  constexpr std::int64_t kGrain = 512;
+  constexpr std::uint32_t kWithin = 6;  // memory events of one convolution
+  for (memory::Block& b : m.memory->blocks) {
+    const auto it = needs.find(b.op);
+    if (it == needs.end() || b.kind != memory::Kind::kTemporary || b.freed > b.allocated + kWithin) continue;
+    const Tensors& t = tensors[b.op];
+    bool result = false;
+    for (const std::int64_t n : {t.in, t.out, t.weights}) {
+      for (const std::int64_t size : {2, 4}) result = result || std::llabs(b.bytes - n * size) < kGrain;
+    }
+    if (!result) b.bytes = std::min(b.bytes, it->second);
+  }
+}
+
+}  // namespace foretrace::whatif
