@@ -92,7 +92,7 @@ class Rewriter {
     }
     at = {c_.backward_from, c_.backward_from};
     for (std::size_t u = n; u-- > 0;) {
-      if (!backward_[u].known()) backward_[u] = {at.last, at.last};
+      if (!backward_[u].known()) backward_[u] = {at.last + 1, at.last + 1};
       at = backward_[u];
     }
   }

@@ -21,6 +21,14 @@ bool floating(std::string_view type) {
   return type == "float" || type == "c10::Half" || type == "c10::BFloat16" || type == "double";
 }
 
+/// Results that a program tends to use more than once: where residual connections begin.
+bool meets(std::string_view op) {
+  for (const std::string_view name : {"norm", "aten::add", "embedding", "aten::cat", "pool", "relu", "silu"}) {
+    if (contains(op, name)) return true;
+  }
+  return false;
+}
+
 /// Sizes with one -1 filled in.
 Shape resolved(Shape sizes, std::int64_t elements) {
   std::int64_t known = 1;
@@ -139,7 +147,8 @@ class Builder {
     const bool product = multiplies_weights(producer);
     if (reshaped_[id] != 0) rank += 4;
     if (product && multiplies_weights(unit.name)) rank += 8;
-    if (!v.consumers.empty()) rank += product || contains(producer, "dropout") ? 3 : 1;
+    // Used already: likely again where paths meet, unlikely for what leads from one operation to the next.
+    if (!v.consumers.empty()) rank += meets(producer) ? 1 : 3;
     return rank;
   }
 

@@ -108,7 +108,8 @@ class Finder {
       for (Attention& a : found) {
         if (unit == kNothing || !a.units.contains(unit)) continue;
         a.backward.push_back(&r);
-        if (inserted == kNothing && a.backward.size() > 1 && flow_.unit_of(m_.works[a.backward.front()->work].op_event) != kNothing)
+        if (inserted == kNothing && a.backward.size() > 1 &&
+            flow_.unit_of(m_.works[a.backward.front()->work].op_event) != kNothing)
           std::swap(a.backward.front(), a.backward.back());
       }
     }
@@ -156,8 +157,7 @@ void forget_scores(memory::Curve& curve, const Dataflow& flow, const std::vector
   constexpr std::int64_t kGrain = 512;
   for (memory::Block& b : curve.blocks) {
     if (b.op == UINT32_MAX || b.allocated == 0) continue;
-    const std::uint32_t unit =
-        b.stage == memory::Stage::kForward ? flow.unit_of(b.op) : flow.backward_of(b.op).unit;
+    const std::uint32_t unit = b.stage == memory::Stage::kForward ? flow.unit_of(b.op) : flow.backward_of(b.op).unit;
     if (unit == kNothing) continue;
     for (const Attention& a : all) {
       if (!a.units.contains(unit)) continue;
@@ -172,8 +172,7 @@ Status apply_flash_attention(Model& m, Draft& draft, const Parameters&) {
   const std::vector<Row> rows = rows_of(m, draft);
   const Dataflow flow = forward_flow(m);
   const std::vector<Attention> all = Finder(m, rows, flow).run();
-  if (all.empty())
-    return fail(ErrorCode::kDeclined, "no attention is computed from batched products and a softmax");
+  if (all.empty()) return fail(ErrorCode::kDeclined, "no attention is computed from batched products and a softmax");
   for (const Attention& a : all) {
     const hardware::Dtype dtype = a.first.dtype == hardware::Dtype::kTf32 ? hardware::Dtype::kFp32 : a.first.dtype;
     const Work forward =

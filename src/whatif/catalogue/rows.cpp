@@ -27,9 +27,10 @@ void set_row(Model& m, Draft& draft, const Row& row, double time, const hardware
   m.works.push_back(becomes);
   const auto work = static_cast<std::uint32_t>(m.works.size() - 1);
   // Another algorithm launches another number of kernels; those too many go, with their calls.
-  const std::size_t kept = m.works[row.work].dtype == becomes.dtype && m.works[row.work].channels_last == becomes.channels_last
-                               ? row.tasks.size()
-                               : kernels_of(becomes, row.tasks.size());
+  const std::size_t kept =
+      m.works[row.work].dtype == becomes.dtype && m.works[row.work].channels_last == becomes.channels_last
+          ? row.tasks.size()
+          : kernels_of(becomes, row.tasks.size());
   double of_kept = 0;
   for (std::size_t i = 0; i < kept; ++i) of_kept += static_cast<double>(draft.cost(row.tasks[i]));
   const double factor = of_kept > 0 ? time / of_kept : 0;
