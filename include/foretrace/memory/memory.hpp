@@ -42,6 +42,15 @@ struct Block {
   std::uint32_t layer = UINT32_MAX;  ///< event of the innermost layer range around it
 };
 
+/// The caching allocator hands out multiples of this.
+inline constexpr std::int64_t kGrain = 512;
+/// Could the block be the answer to a request of so many bytes? Blocks of more than 1 MB are not split for a rest below that.
+constexpr bool could_hold(const Block& block, std::int64_t bytes) {
+  constexpr std::int64_t kUnsplit = 1 << 20;
+  const std::int64_t rest = block.bytes - bytes;
+  return rest >= 0 && rest < (bytes >= kUnsplit ? kUnsplit + kGrain : kGrain);
+}
+
 struct Curve {
   std::vector<Block> blocks;                         ///< in order of allocation
   std::int64_t start_bytes = 0;                      ///< allocated when the step begins, not counted in blocks

@@ -11,11 +11,10 @@ using memory::Block;
 using memory::Kind;
 using memory::Stage;
 
-// The allocator hands out multiples of this.
-constexpr std::int64_t kGrain = 512;
+constexpr std::int64_t kGrain = memory::kGrain;
 
 bool holds(const Block& b, std::int64_t elements, std::int64_t size) {
-  return elements > 0 && b.bytes >= elements * size && b.bytes - elements * size < kGrain;
+  return elements > 0 && memory::could_hold(b, elements * size);
 }
 
 bool named(std::string_view op, std::initializer_list<std::string_view> parts) {
@@ -43,6 +42,12 @@ class Rewriter {
     place();
     const std::size_t before = c_.blocks.size();
     for (std::size_t i = 0; i < before; ++i) resize(i);
+    for (const std::size_t i : inner_) {
+      const auto& outputs = flow_.units[unit_[i]].outputs;
+      if (std::none_of(outputs.begin(), outputs.end(), [&](std::uint32_t v) { return block_of_[v] == i; }))
+        copied_.emplace_back(unit_[i], c_.blocks[i].bytes);
+    }
+    std::sort(copied_.begin(), copied_.end());
     shorten();
     for (std::uint32_t u = 0; u < flow_.units.size(); ++u) add_casts(u);
     c_.blocks.insert(c_.blocks.end(), added_.begin(), added_.end());
@@ -74,6 +79,8 @@ class Rewriter {
         if (u == kNothing) continue;
         unit_[i] = u;
         forward_[u].cover(b.allocated);
+        // A copy inside: as large as an input, not the result.
+        if (b.kind == Kind::kActivation && flow_.trace->name(b.op) != "aten::empty_strided") inner_.push_back(i);
         for (const std::uint32_t v : flow_.units[u].outputs) {
           if (holds(b, hardware::elements_of(flow_.values[v].shape), 4) && !flow_.values[v].shape.empty())
             block_of_[v] = static_cast<std::uint32_t>(i);
@@ -104,7 +111,7 @@ class Rewriter {
     return most;
   }
 
-  void add(std::int64_t bytes, std::uint32_t from, std::uint32_t to, Kind kind, Stage stage) {
+  void add(std::uint32_t unit, std::int64_t bytes, std::uint32_t from, std::uint32_t to, Kind kind, Stage stage) {
     if (bytes <= 0 || to <= from) return;
     Block b;
     b.bytes = bytes;
@@ -112,6 +119,7 @@ class Rewriter {
     b.freed = to;
     b.kind = kind;
     b.stage = stage;
+    b.op = flow_.units[unit].event;
     added_.push_back(b);
   }
 
@@ -128,7 +136,7 @@ class Rewriter {
       return;
     }
     if (b.kind == Kind::kGradient) {  // computed in half, then cast: both are there for a moment
-      if (a.precision == Precision::kHalf) add(b.bytes / 2, b.allocated, b.allocated + 1, Kind::kTemporary, b.stage);
+      if (a.precision == Precision::kHalf) add(u, b.bytes / 2, b.allocated, b.allocated + 1, Kind::kTemporary, b.stage);
       return;
     }
     if (sums_[i] != 0) {
@@ -140,7 +148,7 @@ class Rewriter {
         return c.gradient && !c.weight && holds(b, c.elements, 4);
       });
       if (cast_back)
-        add(b.bytes / 2, b.allocated, b.allocated + 1, Kind::kTemporary, b.stage);
+        add(u, b.bytes / 2, b.allocated, b.allocated + 1, Kind::kTemporary, b.stage);
       else
         b.bytes /= 2;
     } else if (a.reads_half &&
@@ -177,6 +185,16 @@ class Rewriter {
     }
   }
 
+  [[nodiscard]] bool copies(std::uint32_t u, std::int64_t elements) const {
+    const auto [first, last] = std::equal_range(copied_.begin(), copied_.end(), std::pair(u, std::int64_t{0}),
+                                                [](const auto& a, const auto& b) { return a.first < b.first; });
+    return std::any_of(first, last, [&](const auto& c) {
+      Block b;
+      b.bytes = c.second;
+      return holds(b, elements, 2);
+    });
+  }
+
   void add_casts(std::uint32_t u) {
     const AutocastUnit& a = cast_.units[u];
     const Unit& unit = flow_.units[u];
@@ -184,7 +202,8 @@ class Rewriter {
     const std::uint32_t back = backward_[u].last + 1;
     for (const Cast& c : a.casts) {
       const std::int64_t bytes = c.elements * (c.to_float ? 4 : 2);
-      bool kept = c.weight || keeps_input(unit.name);
+      // An operation that first brings its input into order keeps that copy, not the cast.
+      bool kept = c.weight || (keeps_input(unit.name) && !copies(u, c.elements));
       std::uint32_t until = forward_[u].last + 1;
       if (!unit.computes) {  // an explicit cast: its result lives as long as someone needs it
         kept = false;
@@ -195,11 +214,11 @@ class Rewriter {
           }
         }
       }
-      add(bytes, here, kept ? back : until, kept ? Kind::kActivation : Kind::kTemporary, Stage::kForward);
+      add(u, bytes, here, kept ? back : until, kept ? Kind::kActivation : Kind::kTemporary, Stage::kForward);
       // The gradient of what was half is half again until its producer has used it.
       if (c.to_float && c.gradient) narrow_gradient(u, c.elements, c.value);
     }
-    for (const std::int64_t n : a.narrowed) add(2 * n, backward_[u].first, back, Kind::kTemporary, Stage::kBackward);
+    for (const std::int64_t n : a.narrowed) add(u, 2 * n, backward_[u].first, back, Kind::kTemporary, Stage::kBackward);
   }
 
   void narrow_gradient(std::uint32_t u, std::int64_t elements, std::uint32_t value) {
@@ -208,12 +227,12 @@ class Rewriter {
       Block& b = c_.blocks[i];
       if (b.stage != Stage::kBackward || b.allocated > at || b.freed <= at + 1 || !holds(b, elements, 4)) continue;
       if (b.kind == Kind::kGradient) continue;
-      add(2 * elements, at, b.freed, Kind::kTemporary, Stage::kBackward);
+      add(u, 2 * elements, at, b.freed, Kind::kTemporary, Stage::kBackward);
       b.freed = at + 1;
       return;
     }
     const std::uint32_t producer = flow_.values[value].producer;
-    if (producer != kNothing) add(2 * elements, at, backward_[producer].last, Kind::kTemporary, Stage::kBackward);
+    if (producer != kNothing) add(u, 2 * elements, at, backward_[producer].last, Kind::kTemporary, Stage::kBackward);
   }
 
   memory::Curve& c_;
@@ -222,7 +241,9 @@ class Rewriter {
   std::vector<Span> forward_, backward_;  // by unit
   std::vector<std::uint32_t> unit_;       // by block
   std::vector<char> sums_;
-  std::vector<std::uint32_t> block_of_;  // by value
+  std::vector<std::uint32_t> block_of_;                         // by value
+  std::vector<std::size_t> inner_;                              // activations allocated by forward units
+  std::vector<std::pair<std::uint32_t, std::int64_t>> copied_;  // unit, bytes of a copy it keeps
   std::vector<Block> added_;
 };
 

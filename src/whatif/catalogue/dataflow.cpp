@@ -252,7 +252,13 @@ class Builder {
         unit.outputs.push_back(source);
         return;
       }
-      reshaped_[source] = 1;
+      // A part of a tensor leaves the rest to be used; another shape of all of it replaces it.
+      const std::int64_t all_of_it = unit.inputs.front().elements;
+      const bool whole = hardware::elements_of(shapes.back()) >= all_of_it;
+      if (whole)
+        reshaped_[source] = 1;
+      else
+        flow_.values[source].consumers.pop_back();
       for (const Shape& s : shapes) store(s, flow_.values[source].storage);
       return;
     }
@@ -270,6 +276,9 @@ class Builder {
   }
 
   Shape output_shape(std::string_view name, const OpView& view, const std::vector<std::uint32_t>& inside) const {
+    // Their views are of statistics and masks, not of the result.
+    if ((contains(name, "_norm") || contains(name, "softmax") || contains(name, "dropout")) && view.tensor(0))
+      return view[0].shape();
     Ns last_work = INT64_MIN;
     for (const std::uint32_t c : inside) {
       if (computing_.contains(c)) last_work = t_.events.start[c];

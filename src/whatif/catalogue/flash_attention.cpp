@@ -15,9 +15,10 @@ using hardware::Work;
 /// One attention of the step: two batched products around a softmax, and what is done to the scores between them.
 struct Attention {
   std::vector<const Row*> forward, backward;
-  std::set<std::uint32_t> units;  ///< of the data flow: all of it runs in the fused kernel
-  Work first;                     ///< queries x keys
-  std::int64_t scores = 0;        ///< elements
+  std::set<std::uint32_t> units;                              ///< of the data flow: all of it runs in the fused kernel
+  Work first;                                                 ///< queries x keys
+  std::int64_t scores = 0;                                    ///< elements
+  std::uint32_t first_unit = kNothing, last_unit = kNothing;  ///< the two products
   bool dropout = false, causal = false;
 };
 
@@ -52,6 +53,8 @@ class Finder {
       }
       if (begin == rows_.size() || end == rows_.size()) continue;
       a.first = work(begin);
+      a.first_unit = unit_[begin];
+      a.last_unit = unit_[end];
       for (std::size_t k = begin; k <= end; ++k) {
         if (unit_[k] == kNothing) continue;
         const Work& w = work(k);
@@ -152,18 +155,20 @@ void replace(Model& m, Draft& draft, const std::vector<const Row*>& rows, const 
   }
 }
 
-// Scores, what is made of them and their masks are no longer allocated.
+// Scores, what is made of them and their masks are no longer allocated; queries, keys, values and the result still are.
 void forget_scores(memory::Curve& curve, const Dataflow& flow, const std::vector<Attention>& all) {
-  constexpr std::int64_t kGrain = 512;
   for (memory::Block& b : curve.blocks) {
     if (b.op == UINT32_MAX || b.allocated == 0) continue;
-    const std::uint32_t unit = b.stage == memory::Stage::kForward ? flow.unit_of(b.op) : flow.backward_of(b.op).unit;
+    std::uint32_t unit = flow.unit_of(b.op);
+    if (unit == kNothing) unit = flow.backward_of(b.op).unit;
     if (unit == kNothing) continue;
     for (const Attention& a : all) {
       if (!a.units.contains(unit)) continue;
-      for (const std::int64_t size : {1, 2, 4}) {
-        if (b.bytes >= a.scores * size && b.bytes - a.scores * size < kGrain) b.bytes = 0;
-      }
+      const bool half = a.first.dtype == hardware::Dtype::kFp16 || a.first.dtype == hardware::Dtype::kBf16;
+      const bool product = unit == a.first_unit || unit == a.last_unit;
+      const bool gone = memory::could_hold(b, a.scores * 4) || (half && memory::could_hold(b, a.scores * 2)) ||
+                        (!product && memory::could_hold(b, a.scores));
+      if (gone) b.bytes = 0;
     }
   }
 }
