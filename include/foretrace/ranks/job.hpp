@@ -1,0 +1,61 @@
+#pragma once
+// A job: the traces of its ranks, read together and put in order.
+//
+//   FORETRACE_TRY(ranks::Job job, ranks::load_job(files));
+//   job.ranks[1].rank, job.missing, job.notes …
+//
+// Files that cannot take part (unreadable, of another job, a rank given twice) are left out with a note; what the others
+// tell is answered.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "foretrace/base/result.hpp"
+#include "foretrace/trace/load.hpp"
+#include "foretrace/trace/steps.hpp"
+#include "foretrace/trace/trace.hpp"
+
+namespace foretrace::ranks {
+
+struct Rank {
+  std::int64_t rank = 0;  ///< as the trace says; its place among the files when none does
+  trace::Trace trace;
+  trace::Steps steps;
+  std::string host;  ///< where the trace or its file's name tells it; else empty
+};
+
+struct Job {
+  std::vector<Rank> ranks;  ///< by rank
+  std::int64_t world_size = 0;
+  std::vector<std::int64_t> missing;  ///< ranks of the job no trace was given of
+  bool ranks_named = true;            ///< false: no trace says its rank; the order of the files counts
+  std::vector<std::string> notes;     ///< what was left out or assumed, in sentences
+};
+
+/// Reads all files, several at a time; the result does not depend on how many. One entry per file.
+std::vector<Result<trace::Trace>> load_all(const std::vector<std::string>& files, const trace::LoadOptions& options);
+
+/// Puts traces of one job together. Declined when none is left.
+Result<Job> assemble(std::vector<trace::Trace> traces);
+
+/// load_all and assemble. A file that cannot be read is a note as long as another can be, and an error otherwise.
+Result<Job> load_job(const std::vector<std::string>& files, const trace::LoadOptions& options = {});
+
+/// The step all ranks have in common: per rank an index into its steps.
+struct CommonStep {
+  std::string name;
+  std::int64_t number = 0;
+  std::vector<std::size_t> step;  ///< per rank; kNone: the rank has no such step
+  static constexpr std::size_t kNone = SIZE_MAX;
+};
+/// Steps at least two ranks have (or the only rank), by number where the steps are numbered by the profiler, else by
+/// order. Those all ranks have come first in `complete`.
+struct CommonSteps {
+  std::vector<CommonStep> steps;  ///< by number
+  bool by_number = true;
+  std::vector<std::string> notes;  ///< ranks that lack steps others have
+};
+CommonSteps common_steps(const Job& job);
+
+}  // namespace foretrace::ranks

@@ -1,0 +1,361 @@
+// From kernels of many traces to collectives. Each rank's communication kernels become a list per process group and step;
+// lists of one group and step are laid side by side and paired in order, kind and size being the same. Where a rank lacks
+// one (a lost record, a file cut short), the longest common subsequence says which.
+
+#include "foretrace/ranks/collectives.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+#include "graph/trace_index.hpp"
+
+namespace foretrace::ranks {
+
+using trace::EventKind;
+using trace::kAbsent;
+
+std::string_view to_string(CollectiveKind kind) {
+  constexpr std::string_view kNames[] = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "barrier", "broadcast",
+                                         "scatter",    "reduce",     "gather",         "send-recv",  "other"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+Waits waits_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kBroadcast:
+    case CollectiveKind::kScatter:
+    case CollectiveKind::kSendRecv:
+      return Waits::kOnRoot;
+    case CollectiveKind::kReduce:
+    case CollectiveKind::kGather:
+      return Waits::kRootOnAll;
+    default:
+      return Waits::kAll;
+  }
+}
+
+namespace {
+
+/// One kernel on one rank.
+struct Seen {
+  std::uint32_t event;
+  Ns start, end;  // absolute
+  CollectiveKind kind;
+  std::int64_t bytes;
+  std::int64_t step;
+  std::int64_t sequence;
+};
+
+std::string lower_letters(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c >= 'a' && c <= 'z') out += c;
+    if (c >= 'A' && c <= 'Z') out += static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+// "_allgather_base", "ncclDevKernel_AllGather_RING_LL", "all_to_allv": the same words once only letters count. Longer
+// words first: "allreduce" holds "reduce", "reducescatter" holds both.
+CollectiveKind kind_of(std::string_view name) {
+  const std::string letters = lower_letters(name);
+  const auto has = [&](std::string_view word) { return letters.find(word) != std::string::npos; };
+  if (has("reducescatter")) return CollectiveKind::kReduceScatter;
+  if (has("allreduce")) return CollectiveKind::kAllReduce;
+  if (has("allgather")) return CollectiveKind::kAllGather;
+  if (has("alltoall") || has("sendrecv")) return CollectiveKind::kAllToAll;
+  if (has("barrier")) return CollectiveKind::kBarrier;
+  if (has("broadcast")) return CollectiveKind::kBroadcast;
+  if (has("scatter")) return CollectiveKind::kScatter;
+  if (has("gather")) return CollectiveKind::kGather;
+  if (has("reduce")) return CollectiveKind::kReduce;
+  if (has("send") || has("recv")) return CollectiveKind::kSendRecv;
+  return CollectiveKind::kOther;
+}
+
+std::int64_t element_bytes(std::string_view dtype) {
+  const std::string d = lower_letters(dtype);
+  if (d == "double" || d == "long") return 8;
+  if (d == "float" || d == "int") return 4;
+  if (d == "half" || d == "bfloat" || d == "short") return 2;
+  return d.empty() ? 0 : 1;
+}
+
+std::string_view text_of(const trace::Trace& t, StringId id) { return id.valid() ? t.strings[id] : std::string_view{}; }
+
+std::int64_t number_in(const std::optional<std::string>& raw) {
+  if (!raw) return kAbsent;
+  const std::size_t first = raw->find_first_of("-0123456789");
+  std::int64_t value = kAbsent;
+  if (first != std::string::npos) std::from_chars(raw->data() + first, raw->data() + raw->size(), value);
+  return value;
+}
+
+/// Everything a group is known by; ranks of one group agree on it.
+struct GroupKey {
+  std::string name, ranks;
+  std::int64_t from = -1, to = -1;  // of send and receive
+  friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
+};
+
+class Matcher {
+ public:
+  explicit Matcher(const Job& job) : job_(job) {}
+
+  Matching run() {
+    out_.unmatched.assign(job_.ranks.size(), 0);
+    out_.total.assign(job_.ranks.size(), 0);
+    for (std::uint32_t r = 0; r < job_.ranks.size(); ++r) collect(r);
+    for (auto& [key, lists] : groups_) match_group(key, lists);
+    find_roots();
+    name_families();
+    return std::move(out_);
+  }
+
+ private:
+  using Lists = std::vector<std::vector<Seen>>;  // per rank
+
+  // Steps a kernel belongs to: by when it was launched, since a queue may delay it into the next.
+  static std::int64_t step_at(const trace::Steps& steps, Ns when) {
+    const auto after = std::upper_bound(steps.steps.begin(), steps.steps.end(), when,
+                                        [](Ns t, const trace::Step& s) { return t < s.start; });
+    if (after == steps.steps.begin()) return -1;
+    const auto index = static_cast<std::size_t>(after - steps.steps.begin()) - 1;
+    return steps.source == trace::StepSource::kProfilerStep ? steps.steps[index].number
+                                                            : static_cast<std::int64_t>(index);
+  }
+
+  void collect(std::uint32_t r) {
+    const trace::Trace& t = job_.ranks[r].trace;
+    std::vector<std::int8_t> communicates(t.strings.size(), -1);
+    std::vector<std::uint32_t> kernels;
+    std::unordered_map<std::int64_t, Ns> launched;
+    for (std::uint32_t e = 0; e < t.size(); ++e) {
+      if (t.kind(e) != EventKind::kKernel) continue;
+      std::int8_t& known = communicates[t.events.name[e].index()];
+      if (known < 0) known = graph::is_collective_name(t.name(e)) ? 1 : 0;
+      if (known == 0) continue;
+      kernels.push_back(e);
+      if (t.events.correlation[e] != kAbsent) launched.emplace(t.events.correlation[e], kAbsent);
+    }
+    if (kernels.empty()) return;
+    for (std::uint32_t e = 0; e < t.size(); ++e) {
+      if (t.kind(e) != EventKind::kRuntime || t.events.correlation[e] == kAbsent) continue;
+      if (const auto it = launched.find(t.events.correlation[e]); it != launched.end()) it->second = t.events.start[e];
+    }
+    out_.total[r] = kernels.size();
+    for (const std::uint32_t e : kernels) {
+      const auto launch = launched.find(t.events.correlation[e]);
+      const Ns when = launch != launched.end() && launch->second != kAbsent ? launch->second : t.events.start[e];
+      Seen seen{e,
+                t.base_time_ns + t.events.start[e],
+                t.base_time_ns + t.end(e),
+                kind_of(t.name(e)),
+                -1,
+                step_at(job_.ranks[r].steps, when),
+                kAbsent};
+      auto& list = groups_[key_of(r, e, seen)];
+      if (list.empty()) list.resize(job_.ranks.size());
+      list[r].push_back(seen);
+    }
+    for (auto& [key, lists] : groups_) {
+      if (lists.size() <= r) continue;
+      std::stable_sort(lists[r].begin(), lists[r].end(), [](const Seen& a, const Seen& b) { return a.start < b.start; });
+    }
+  }
+
+  GroupKey key_of(std::uint32_t r, std::uint32_t e, Seen& seen) {
+    const trace::Trace& t = job_.ranks[r].trace;
+    const trace::CollectiveInfo* info = t.args.collective(t.events.args[e]);
+    GroupKey key;
+    if (info == nullptr) return key;
+    if (const std::string_view name = text_of(t, info->name); !name.empty()) {
+      const CollectiveKind named = kind_of(name);
+      if (named != CollectiveKind::kOther) seen.kind = named;
+    }
+    const std::int64_t elements = seen.kind == CollectiveKind::kAllGather ? info->out_elements : info->in_elements;
+    if (elements != kAbsent) seen.bytes = elements * std::max<std::int64_t>(1, element_bytes(text_of(t, info->dtype)));
+    seen.sequence = info->sequence;
+    key.name = text_of(t, info->group);
+    key.ranks = text_of(t, info->group_ranks);
+    if (info->group_size != kAbsent) sizes_[key] = info->group_size;
+    if (seen.kind == CollectiveKind::kSendRecv) {
+      const std::int64_t me = job_.ranks[r].rank;
+      const std::int64_t to = number_in(t.args.find(t.events.args[e], "Dst Rank"));
+      const std::int64_t from = number_in(t.args.find(t.events.args[e], "Src Rank"));
+      const bool sends = lower_letters(text_of(t, info->name)).find("send") != std::string::npos;
+      key.from = sends ? me : from;
+      key.to = sends ? to : me;
+    }
+    return key;
+  }
+
+  // Sizes differ between ranks where each brings what it has.
+  static bool sized(CollectiveKind kind) {
+    return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce || kind == CollectiveKind::kBroadcast;
+  }
+  static bool same(const Seen& a, const Seen& b) {
+    return a.kind == b.kind && (!sized(a.kind) || a.bytes == b.bytes || a.bytes < 0 || b.bytes < 0);
+  }
+
+  void match_group(const GroupKey& key, Lists& lists) {
+    Group group;
+    group.name = key.name.empty() ? "all ranks" : key.name;
+    if (const auto it = sizes_.find({key.name, key.ranks, -1, -1}); it != sizes_.end()) group.size = it->second;
+    for (std::uint32_t r = 0; r < lists.size(); ++r) {
+      if (!lists[r].empty()) group.ranks.push_back(r);
+    }
+    const auto index = static_cast<std::uint32_t>(out_.groups.size());
+    bool sequenced = true;
+    for (const auto& list : lists) {
+      for (const Seen& s : list) sequenced = sequenced && s.sequence != kAbsent;
+    }
+    if (group.ranks.size() < 2) {
+      for (const std::uint32_t r : group.ranks) out_.unmatched[r] += lists[r].size();
+      return;
+    }
+    out_.groups.push_back(std::move(group));
+    const auto bucket = [&](const Seen& s) { return sequenced ? s.sequence : s.step; };
+    std::map<std::int64_t, Lists> buckets;
+    for (std::uint32_t r = 0; r < lists.size(); ++r) {
+      for (const Seen& s : lists[r]) {
+        Lists& b = buckets[bucket(s)];
+        if (b.empty()) b.resize(lists.size());
+        b[r].push_back(s);
+      }
+    }
+    for (auto& [id, b] : buckets) match_lists(index, b);
+  }
+
+  // One group, one step: pairs every list with the longest one.
+  void match_lists(std::uint32_t group, const Lists& lists) {
+    std::uint32_t longest = 0;
+    for (std::uint32_t r = 1; r < lists.size(); ++r) {
+      if (lists[r].size() > lists[longest].size()) longest = r;
+    }
+    const std::vector<Seen>& reference = lists[longest];
+    constexpr std::uint32_t kNobody = 0xFFFF'FFFFu;
+    std::vector<std::vector<std::uint32_t>> place(lists.size());  // per rank, per entry of the reference
+    for (std::uint32_t r = 0; r < lists.size(); ++r) {
+      place[r].assign(reference.size(), kNobody);
+      std::uint64_t paired = 0;
+      for (const auto& [a, b] : pairs(reference, lists[r])) {
+        place[r][a] = b;
+        ++paired;
+      }
+      out_.unmatched[r] += lists[r].size() - paired;
+    }
+    for (std::uint32_t i = 0; i < reference.size(); ++i) {
+      Collective c;
+      c.kind = reference[i].kind;
+      c.group = group;
+      c.bytes = reference[i].bytes;
+      c.step = reference[i].step;
+      c.first = static_cast<std::uint32_t>(out_.members.size());
+      for (std::uint32_t r = 0; r < lists.size(); ++r) {
+        if (place[r][i] == kNobody) continue;
+        const Seen& s = lists[r][place[r][i]];
+        out_.members.push_back({r, s.event, s.start, s.end});
+      }
+      c.count = static_cast<std::uint32_t>(out_.members.size()) - c.first;
+      if (c.count < 2) {
+        for (std::uint32_t m = c.first; m < c.first + c.count; ++m) ++out_.unmatched[out_.members[m].rank];
+        out_.members.resize(c.first);
+        continue;
+      }
+      out_.incomplete += c.count < out_.groups[group].ranks.size() ? 1u : 0u;
+      out_.collectives.push_back(c);
+    }
+  }
+
+  using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+  static Pairs pairs(const std::vector<Seen>& a, const std::vector<Seen>& b) {
+    Pairs out;
+    std::uint32_t i = 0;
+    while (i < a.size() && i < b.size() && same(a[i], b[i])) {
+      out.emplace_back(i, i);
+      ++i;
+    }
+    if (i == a.size() || i == b.size()) return out;
+    std::uint32_t tail = 0;
+    while (tail < a.size() - i && tail < b.size() - i && same(a[a.size() - 1 - tail], b[b.size() - 1 - tail])) ++tail;
+    const std::size_t n = a.size() - i - tail;
+    const std::size_t m = b.size() - i - tail;
+    // A table for what differs in the middle; where even that is huge, the lists are of different programs.
+    constexpr std::size_t kMostCells = 16'000'000;
+    if (n * m <= kMostCells) {
+      std::vector<std::uint32_t> best((n + 1) * (m + 1), 0);
+      const auto at = [&](std::size_t x, std::size_t y) -> std::uint32_t& { return best[x * (m + 1) + y]; };
+      for (std::size_t x = n; x-- > 0;) {
+        for (std::size_t y = m; y-- > 0;) {
+          at(x, y) = same(a[i + x], b[i + y]) ? at(x + 1, y + 1) + 1 : std::max(at(x + 1, y), at(x, y + 1));
+        }
+      }
+      for (std::size_t x = 0, y = 0; x < n && y < m;) {
+        if (same(a[i + x], b[i + y])) {
+          out.emplace_back(i + x++, i + y++);
+        } else {
+          at(x + 1, y) >= at(x, y + 1) ? ++x : ++y;
+        }
+      }
+    }
+    for (std::uint32_t k = tail; k > 0; --k) {
+      out.emplace_back(static_cast<std::uint32_t>(a.size() - k), static_cast<std::uint32_t>(b.size() - k));
+    }
+    return out;
+  }
+
+  // Traces do not say who the root is. It is the one that does not wait for others, so its kernels are the shortest of
+  // the group's; the root of a reduction waits longest.
+  void find_roots() {
+    std::map<std::tuple<std::uint32_t, CollectiveKind>, std::map<std::uint32_t, Ns>> spent;
+    for (const Collective& c : out_.collectives) {
+      if (waits_of(c.kind) == Waits::kAll || c.kind == CollectiveKind::kSendRecv) continue;
+      for (const Member& m : out_.of(c)) spent[{c.group, c.kind}][m.rank] += m.end - m.start;
+    }
+    for (Collective& c : out_.collectives) {
+      if (waits_of(c.kind) == Waits::kAll) continue;
+      std::uint32_t best = 0;
+      const auto members = out_.of(c);
+      for (std::uint32_t i = 0; i < members.size(); ++i) {
+        if (c.kind == CollectiveKind::kSendRecv) {
+          if (is_sender(members[i])) best = i;
+          continue;
+        }
+        const auto& times = spent[{c.group, c.kind}];
+        const Ns mine = times.at(members[i].rank);
+        const Ns theirs = times.at(members[best].rank);
+        if (waits_of(c.kind) == Waits::kOnRoot ? mine < theirs : mine > theirs) best = i;
+      }
+      c.root = best;
+    }
+  }
+
+  [[nodiscard]] bool is_sender(const Member& m) const {
+    const trace::Trace& t = job_.ranks[m.rank].trace;
+    const trace::CollectiveInfo* info = t.args.collective(t.events.args[m.event]);
+    return info != nullptr && lower_letters(text_of(t, info->name)).find("send") != std::string::npos;
+  }
+
+  void name_families() {
+    std::map<std::tuple<std::uint32_t, CollectiveKind, std::int64_t>, std::uint32_t> known;
+    for (Collective& c : out_.collectives) {
+      c.family = known.emplace(std::tuple(c.group, c.kind, c.bytes), static_cast<std::uint32_t>(known.size())).first->second;
+    }
+    out_.families = static_cast<std::uint32_t>(known.size());
+  }
+
+  const Job& job_;
+  Matching out_;
+  std::map<GroupKey, Lists> groups_;
+  std::map<GroupKey, std::int64_t> sizes_;
+};
+
+}  // namespace
+
+Matching match(const Job& job) { return Matcher(job).run(); }
+
+}  // namespace foretrace::ranks

@@ -1,0 +1,321 @@
+#include "foretrace/ranks/job_graph.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+
+#include "foretrace/graph/build.hpp"
+#include "ranks/merge.hpp"
+
+namespace foretrace::ranks {
+namespace {
+
+using graph::DependencyKind;
+using graph::Graph;
+using graph::TaskKind;
+
+constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
+
+// The graphs of all ranks' steps, several built at a time.
+std::vector<std::optional<Result<Graph>>> build_all(const Job& job, const CommonStep& step, unsigned threads) {
+  std::vector<std::optional<Result<Graph>>> out(job.ranks.size());
+  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t r = next++; r < job.ranks.size(); r = next++) {
+      if (step.step[r] == CommonStep::kNone) continue;
+      out[r] = graph::GraphBuilder(job.ranks[r].trace, job.ranks[r].steps).build(step.step[r]);
+    }
+  };
+  std::vector<std::thread> pool;
+  for (unsigned t = 1; t < std::min<std::size_t>(threads, job.ranks.size()); ++t) pool.emplace_back(work);
+  work();
+  for (std::thread& t : pool) t.join();
+  return out;
+}
+
+/// A collective on its way into the graph.
+struct Plan {
+  std::uint32_t collective;
+  std::vector<std::uint32_t> task;  // per member: of its rank's own graph; kNone when the step does not hold it
+};
+
+class Builder {
+ public:
+  Builder(const Job& job, const Matching& matching, const Clocks& clocks, JobGraph& out)
+      : job_(job), m_(matching), clocks_(clocks), out_(out), merger_(out.graph) {}
+
+  void run(const CommonStep& step, std::vector<std::optional<Result<Graph>>>& graphs) {
+    place_ranks(step, graphs);
+    plan(graphs);
+    lay_out(step, graphs);
+    bind();
+    merger_.finish();
+  }
+
+ private:
+  [[nodiscard]] Ns aligned(std::uint32_t rank, Ns on_trace) const {
+    return clocks_.clocks[rank].aligned(job_.ranks[rank].trace.base_time_ns + on_trace);
+  }
+
+  void place_ranks(const CommonStep& step, const std::vector<std::optional<Result<Graph>>>& graphs) {
+    bool first = true;
+    for (std::uint32_t r = 0; r < job_.ranks.size(); ++r) {
+      if (!graphs[r] || !*graphs[r]) continue;
+      const trace::Step& s = job_.ranks[r].steps.steps[step.step[r]];
+      RankPart part;
+      part.rank = r;
+      part.step_start = aligned(r, s.start);
+      part.step_end = aligned(r, s.end);
+      out_.begin = first ? part.step_start : std::min(out_.begin, part.step_start);
+      first = false;
+      out_.ranks.push_back(part);
+    }
+    Ns end = 0;
+    for (RankPart& part : out_.ranks) {
+      part.step_start -= out_.begin;
+      part.step_end -= out_.begin;
+      end = std::max(end, part.step_end);
+    }
+    out_.graph.traced = end;
+    out_.graph.step_name = step.name;
+  }
+
+  // Which collectives the step's graphs hold, and where.
+  void plan(const std::vector<std::optional<Result<Graph>>>& graphs) {
+    std::vector<std::unordered_map<std::uint32_t, std::uint32_t>> task_of(job_.ranks.size());
+    split_.resize(job_.ranks.size());
+    for (std::uint32_t r = 0; r < job_.ranks.size(); ++r) {
+      if (!graphs[r] || !*graphs[r]) continue;
+      const Graph& g = **graphs[r];
+      split_[r].assign(g.size(), 0);
+      for (std::uint32_t t = 0; t < g.size(); ++t) {
+        if (g.kind[t] == TaskKind::kCollective && g.event[t].valid()) task_of[r].emplace(g.event[t].value, t);
+      }
+    }
+    for (std::uint32_t k = 0; k < m_.collectives.size(); ++k) {
+      const Collective& c = m_.collectives[k];
+      Plan plan{k, {}};
+      std::uint32_t held = 0;
+      for (const Member& m : m_.of(c)) {
+        const auto it = task_of[m.rank].find(m.event);
+        plan.task.push_back(it == task_of[m.rank].end() ? kNone : it->second);
+        held += plan.task.back() != kNone ? 1u : 0u;
+      }
+      if (held == 0) continue;
+      for (std::uint32_t i = 0; i < c.count; ++i) {
+        const Waits waits = waits_of(c.kind);
+        const bool whole = (waits == Waits::kOnRoot && i == c.root) || (waits == Waits::kRootOnAll && i != c.root);
+        if (plan.task[i] != kNone && !whole) split_[m_.members[c.first + i].rank][plan.task[i]] = 1;
+      }
+      plans_.push_back(std::move(plan));
+    }
+  }
+
+  void lay_out(const CommonStep& step, std::vector<std::optional<Result<Graph>>>& graphs) {
+    merger_.open_lane(graph::GraphLaneKind::kCpu, "job");
+    begin_ = merger_.add_task(TaskKind::kBegin, 0, 0, step.name);
+    end_ = merger_.add_task(TaskKind::kWait, 0, out_.graph.traced, "all ranks are done");
+    merger_.close_lane();
+    out_.graph.last = TaskId{end_};
+    out_.rank_of_lane.push_back(JobGraph::kNobody);
+    std::vector<std::unordered_map<std::uint32_t, std::uint32_t>> placed(job_.ranks.size());
+    for (RankPart& part : out_.ranks) {
+      Graph& g = **graphs[part.rank];
+      part.first_lane = static_cast<std::uint32_t>(out_.graph.lanes.size());
+      merger_.copy(g, part.step_start, split_[part.rank]);
+      part.end_lane = static_cast<std::uint32_t>(out_.graph.lanes.size());
+      out_.rank_of_lane.resize(part.end_lane, part.rank);
+      part.begin = TaskId{merger_.place(g.lanes[g.main_lane].begin)};
+      part.last = TaskId{split_[part.rank][g.last.index()] != 0 ? merger_.tail(g.last.value) : merger_.place(g.last.value)};
+      merger_.depend(begin_, part.begin.value, part.step_start, DependencyKind::kBorder);
+      merger_.depend(part.last.value, end_, 0, DependencyKind::kThread);
+      for (Plan& plan : plans_) {
+        const Collective& c = m_.collectives[plan.collective];
+        for (std::uint32_t i = 0; i < c.count; ++i) {
+          if (m_.members[c.first + i].rank == part.rank && plan.task[i] != kNone) {
+            plan.task[i] = merger_.place(plan.task[i]);
+          }
+        }
+      }
+      add_notes(g.notes);
+      g = Graph{};  // not needed any more, and there may be many
+    }
+  }
+
+  void add_notes(const Graph::Notes& notes) {
+    Graph::Notes& all = out_.graph.notes;
+    all.refuted_waits += notes.refuted_waits;
+    all.unexplained_lags += notes.unexplained_lags;
+    all.unexplained_time += notes.unexplained_time;
+    all.orphans += notes.orphans;
+    all.early_kernels += notes.early_kernels;
+    all.dropped_soft += notes.dropped_soft;
+    all.dropped_dependencies += notes.dropped_dependencies;
+    all.border_tasks += notes.border_tasks;
+    all.foreign_events += notes.foreign_events;
+  }
+
+  void bind() {
+    // Groups' lanes, one after another; within a group in the order of meeting, so that lane order contradicts nothing.
+    std::vector<std::pair<const Plan*, Rendezvous>> meetings;
+    for (const Plan& plan : plans_) meetings.emplace_back(&plan, measure(plan));
+    std::stable_sort(meetings.begin(), meetings.end(), [&](const auto& a, const auto& b) {
+      const auto key = [&](const auto& x) {
+        return std::pair(m_.collectives[x.second.collective].group, x.second.parts[x.second.last].start);
+      };
+      return key(a) < key(b);
+    });
+    std::uint32_t open_group = kNone;
+    Ns free = 0;
+    for (auto& [plan_of, meeting] : meetings) {
+      const Plan& plan = *plan_of;
+      const Collective& c = m_.collectives[plan.collective];
+      if (waits_of(c.kind) == Waits::kAll) {
+        if (c.group != open_group) {
+          if (open_group != kNone) merger_.close_lane();
+          merger_.open_lane(graph::GraphLaneKind::kNetwork, m_.groups[c.group].name);
+          out_.rank_of_lane.push_back(JobGraph::kNobody);
+          open_group = c.group;
+          free = INT64_MIN;
+        }
+        bind_all(plan, meeting, free);
+      } else {
+        bind_rooted(plan, meeting);
+      }
+      out_.collectives.push_back(std::move(meeting));
+    }
+    if (open_group != kNone) merger_.close_lane();
+  }
+
+  // Members as measured; those the step does not hold too, for they may have arrived last.
+  Rendezvous measure(const Plan& plan) {
+    const Collective& c = m_.collectives[plan.collective];
+    Rendezvous out;
+    out.collective = plan.collective;
+    for (std::uint32_t i = 0; i < c.count; ++i) {
+      const Member& m = m_.members[c.first + i];
+      const Clock& clock = clocks_.clocks[m.rank];
+      const Ns start = clock.aligned(m.start) - out_.begin;
+      const Ns end = clock.aligned(m.end) - out_.begin;
+      Rendezvous::Part part{m.rank, TaskId{}, TaskId{}, start, end, 0, 0};
+      if (plan.task[i] != kNone) part.arrive = TaskId{plan.task[i]};
+      out.parts.push_back(part);
+      if (start > out.parts[out.last].start) out.last = i;
+    }
+    const Waits waits = waits_of(c.kind);
+    for (std::uint32_t i = 0; i < c.count; ++i) {
+      Rendezvous::Part& p = out.parts[i];
+      Ns met = p.start;
+      if (waits == Waits::kAll || (waits == Waits::kRootOnAll && i == c.root)) met = out.parts[out.last].start;
+      if (waits == Waits::kOnRoot) met = std::max(met, out.parts[c.root].start);
+      met = std::clamp(met, p.start, std::max(p.start, p.end));
+      p.wait = met - p.start;
+      p.transfer = p.end - met;
+      if (p.arrive.valid() && split(waits, i, c.root)) p.tail = TaskId{static_cast<std::uint32_t>(p.arrive.value + 1)};
+    }
+    return out;
+  }
+
+  static bool split(Waits waits, std::uint32_t i, std::uint32_t root) {
+    return waits == Waits::kAll || (waits == Waits::kOnRoot ? i != root : i == root);
+  }
+
+  // A tail's cost, and the arrival's, which has none.
+  void set_tail(const Rendezvous::Part& p, Ns cost, Ns measured) {
+    out_.graph.cost[p.arrive.index()] = 0;
+    out_.graph.cost[p.tail.index()] = std::max<Ns>(0, cost);
+    out_.graph.measured[p.tail.index()] = measured;
+  }
+
+  void bind_all(const Plan& plan, Rendezvous& meeting, Ns& free) {
+    const Collective& c = m_.collectives[plan.collective];
+    const Ns met = meeting.parts[meeting.last].start;
+    Ns first_end = INT64_MAX;
+    for (const Rendezvous::Part& p : meeting.parts) {
+      if (p.end >= met) first_end = std::min(first_end, p.end);
+    }
+    const Ns transfer = std::max<Ns>(0, first_end - met);
+    const std::uint32_t hub = merger_.add_task(TaskKind::kCollective, transfer, met, to_string(c.kind));
+    meeting.hub = TaskId{hub};
+    // Order on the lane is by sequence; it delays nothing the arrivals do not.
+    if (free != INT64_MIN) out_.graph.lane_lag[hub] = std::min<Ns>(0, met - free);
+    free = met + transfer;
+    for (const Rendezvous::Part& p : meeting.parts) {
+      if (!p.arrive.valid()) {
+        merger_.depend(begin_, hub, std::max<Ns>(0, p.start), DependencyKind::kBorder);
+        continue;
+      }
+      merger_.depend(p.arrive.value, hub, 0, DependencyKind::kCollective, 0);
+      if (p.end < met) {  // what no clock explains binds nobody
+        set_tail(p, p.end - p.start, p.start);
+        continue;
+      }
+      merger_.depend(hub, p.tail.value, 0, DependencyKind::kCollective);
+      set_tail(p, p.end - (met + transfer), met + transfer);
+    }
+  }
+
+  void bind_rooted(const Plan& plan, const Rendezvous& meeting) {
+    const Collective& c = m_.collectives[plan.collective];
+    for (std::uint32_t i = 0; i < c.count; ++i) {
+      const Rendezvous::Part& p = meeting.parts[i];
+      if (!p.tail.valid()) continue;
+      set_tail(p, p.transfer, p.start + p.wait);
+      for (std::uint32_t j = 0; j < c.count; ++j) {
+        const Rendezvous::Part& other = meeting.parts[j];
+        if (i == j || (waits_of(c.kind) == Waits::kOnRoot && j != c.root)) continue;
+        // What the clocks cannot explain binds nobody.
+        if (other.start > p.end) continue;
+        if (other.arrive.valid()) {
+          merger_.depend(other.arrive.value, p.tail.value, 0, DependencyKind::kCollective, 0);
+        } else {
+          merger_.depend(begin_, p.tail.value, std::max<Ns>(0, other.start), DependencyKind::kBorder);
+        }
+      }
+    }
+  }
+
+  const Job& job_;
+  const Matching& m_;
+  const Clocks& clocks_;
+  JobGraph& out_;
+  Merger merger_;
+  std::vector<std::vector<char>> split_;
+  std::vector<Plan> plans_;
+  std::uint32_t begin_ = 0, end_ = 0;
+};
+
+}  // namespace
+
+Result<JobGraph> build_job_graph(const Job& job, const Matching& matching, const Clocks& clocks, const CommonStep& step,
+                                 std::vector<std::string>& notes, const JobGraphOptions& options) {
+  std::vector<std::optional<Result<Graph>>> graphs = build_all(job, step, options.threads);
+  std::size_t built = 0;
+  for (std::size_t r = 0; r < graphs.size(); ++r) {
+    if (!graphs[r]) {
+      notes.push_back(fmt::format("rank {} has no {}: when it arrived is taken from the trace where that shows it",
+                                  job.ranks[r].rank, step.name));
+    } else if (!*graphs[r]) {
+      if (graphs[r]->error().code == ErrorCode::kInternal) return forward(*graphs[r]);
+      notes.push_back(fmt::format("rank {} left out of {}: {}", job.ranks[r].rank, step.name, graphs[r]->error().message));
+    } else {
+      ++built;
+    }
+  }
+  if (built == 0) {
+    return fail(ErrorCode::kDeclined, fmt::format("no rank has work in {}", step.name),
+                "`foretrace doctor` shows what the traces hold");
+  }
+  JobGraph out;
+  Builder(job, matching, clocks, out).run(step, graphs);
+  FORETRACE_TRY_VOID(graph::verify(out.graph));
+  return out;
+}
+
+}  // namespace foretrace::ranks
