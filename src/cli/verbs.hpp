@@ -14,6 +14,7 @@ const Verb* find_verb(std::string_view name);
 const Verb& doctor_verb();
 const Verb& summary_verb();
 const Verb& replay_verb();
+const Verb& ranks_verb();
 const Verb& whatif_verb();
 const Verb& gpus_verb();
 const Verb& export_verb();

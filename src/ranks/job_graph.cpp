@@ -133,7 +133,10 @@ class Builder {
       out_.rank_of_lane.resize(part.end_lane, part.rank);
       part.begin = TaskId{merger_.place(g.lanes[g.main_lane].begin)};
       part.last = TaskId{split_[part.rank][g.last.index()] != 0 ? merger_.tail(g.last.value) : merger_.place(g.last.value)};
-      merger_.depend(begin_, part.begin.value, part.step_start, DependencyKind::kBorder);
+      // A late start is a cost of the rank's begin, so that a change of costs can take it away.
+      out_.graph.cost[part.begin.index()] = part.step_start;
+      out_.graph.measured[part.begin.index()] = 0;
+      merger_.depend(begin_, part.begin.value, 0, DependencyKind::kBorder);
       merger_.depend(part.last.value, end_, 0, DependencyKind::kThread);
       for (Plan& plan : plans_) {
         const Collective& c = m_.collectives[plan.collective];

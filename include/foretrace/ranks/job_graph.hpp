@@ -28,7 +28,8 @@ namespace foretrace::ranks {
 struct RankPart {
   std::uint32_t rank = 0;                      ///< index into Job::ranks
   std::uint32_t first_lane = 0, end_lane = 0;  ///< its lanes
-  TaskId begin, last;
+  TaskId begin;  ///< its cost is how much later than the first rank this one starts
+  TaskId last;
   Ns step_start = 0, step_end = 0;  ///< of its step, after the job's begin, on aligned clocks
 };
 

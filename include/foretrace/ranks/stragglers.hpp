@@ -2,7 +2,7 @@
 // Stragglers: ranks (or links) that hold the job up, why, and what the step would cost without.
 //
 // Each rank is compared with the typical one, cause by cause: the rank whose total is the (lower) median. For a rank that
-// is slower, the typical rank's costs are put in place of its own and the job is simulated again; what that saves is what
+// is slower, the typical rank's costs are put in place of its own and the job is simulated again; the difference is what
 // this cause costs. Nothing is guessed from names of ranks or from thresholds on durations.
 
 #include <cstdint>
@@ -27,7 +27,8 @@ inline constexpr std::size_t kStragglerCauses = 5;
 struct Straggler {
   std::uint32_t rank = 0;  ///< index into Job::ranks; of a slow link, the rank whose transfers are slow
   StragglerCause cause = StragglerCause::kSlowKernel;
-  Ns cost = 0;             ///< how much shorter the step would be without this
+  Ns cost = 0;   ///< how much longer this alone makes a job of otherwise typical ranks
+  Ns saves = 0;  ///< how much shorter the job would be if only this went: less than `cost` when others are late too
   Ns excess = 0;           ///< how much longer its work of this kind is than the typical rank's
   std::uint32_t like = 0;  ///< the typical rank it is compared with
   std::string worst;       ///< the task that adds most to the excess
@@ -43,7 +44,6 @@ struct Stragglers {
 };
 
 /// `timeline` is the graph's own simulation.
-Stragglers find_stragglers(const Job& job, const Matching& matching, const JobGraph& graph,
-                           const simulate::Timeline& timeline);
+Stragglers find_stragglers(const Matching& matching, const JobGraph& graph, const simulate::Timeline& timeline);
 
 }  // namespace foretrace::ranks

@@ -71,7 +71,6 @@ struct RanksReport {
 
   Ns traced = 0, replayed = 0;
   double error_pct = 0;
-  Ns replayed_raw = 0;  ///< with clocks as written; 0 when they were
   std::uint64_t tasks = 0, dependencies = 0;
 
   ranks::Clocks clocks;

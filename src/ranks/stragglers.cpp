@@ -1,0 +1,255 @@
+#include "foretrace/ranks/stragglers.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+
+namespace foretrace::ranks {
+
+using graph::Graph;
+using graph::GraphLane;
+using graph::GraphLaneKind;
+using graph::TaskKind;
+
+std::string_view to_string(StragglerCause cause) {
+  constexpr std::string_view kNames[] = {"slow kernel", "late launch", "data loader", "late start", "slow link"};
+  return kNames[static_cast<std::size_t>(cause)];
+}
+
+namespace {
+
+constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
+
+/// One task of a rank and the typical rank's in its place.
+struct Swap {
+  std::uint32_t task, like;
+};
+
+class Finder {
+ public:
+  Finder(const Matching& m, const JobGraph& job, const simulate::Timeline& timeline)
+      : m_(m), job_(job), g_(job.graph), own_(timeline.step) {
+    cause_.assign(g_.size(), kNone);
+    for (const RankPart& part : job.ranks) classify(part);
+    for (const Rendezvous& r : job.collectives) {
+      if (r.hub.valid()) cause_[r.hub.index()] = static_cast<std::uint32_t>(StragglerCause::kSlowLink);
+      for (const Rendezvous::Part& p : r.parts) {
+        if (p.tail.valid()) cause_[p.tail.index()] = static_cast<std::uint32_t>(StragglerCause::kSlowLink);
+      }
+    }
+  }
+
+  Stragglers run() {
+    Stragglers out;
+    out.step = out.without_any = own_;
+    if (job_.ranks.size() < 2) return out;
+    std::vector<Candidate> candidates;
+    std::vector<Ns> even(g_.cost.begin(), g_.cost.end());
+    for (std::size_t c = 0; c < kStragglerCauses; ++c) compare(static_cast<StragglerCause>(c), candidates, even);
+    out.without_any = step_with(even);
+    const auto notable = static_cast<Ns>(Stragglers::kNotable * static_cast<double>(own_));
+    std::erase_if(candidates, [&](const Candidate& c) { return c.straggler.excess < notable; });
+    // The dearest ones are worth a simulation each; a job of thousands of ranks has thousands that are a little late.
+    constexpr std::size_t kMost = 12;
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.straggler.excess > b.straggler.excess; });
+    if (candidates.size() > kMost) candidates.resize(kMost);
+    for (Candidate& c : candidates) {
+      std::vector<Ns> alone = even;
+      for (const Swap& s : c.swaps) alone[s.task] = g_.cost[s.task];
+      std::vector<Ns> fixed(g_.cost.begin(), g_.cost.end());
+      for (const Swap& s : c.swaps) fixed[s.task] = g_.cost[s.like];
+      c.straggler.cost = step_with(alone) - out.without_any;
+      c.straggler.saves = own_ - step_with(fixed);
+      name_worst(c);
+      if (c.straggler.cost >= notable || c.straggler.saves >= notable) out.found.push_back(c.straggler);
+    }
+    std::stable_sort(out.found.begin(), out.found.end(),
+                     [](const Straggler& a, const Straggler& b) { return a.cost > b.cost; });
+    return out;
+  }
+
+ private:
+  struct Candidate {
+    Straggler straggler;
+    std::vector<Swap> swaps;
+  };
+
+  Ns step_with(const std::vector<Ns>& cost) {
+    simulate::simulate(g_, {cost, nullptr}, scratch_);
+    return scratch_.step;
+  }
+
+  void classify(const RankPart& part) {
+    for (std::uint32_t l = part.first_lane; l < part.end_lane; ++l) {
+      for (std::uint32_t t = g_.lanes[l].begin; t < g_.lanes[l].end; ++t) {
+        StragglerCause cause = StragglerCause::kLateLaunch;
+        if (t == part.begin.value) {
+          cause = StragglerCause::kLateStart;
+        } else if (graph::is_gpu(g_.kind[t])) {
+          // Communication no other rank shows may wait for anybody: its length says nothing about this rank.
+          if (g_.kind[t] == TaskKind::kCollective) continue;
+          cause = StragglerCause::kSlowKernel;
+        } else if (g_.phase[t] == graph::Phase::kData) {
+          cause = StragglerCause::kDataLoader;
+        }
+        cause_[t] = static_cast<std::uint32_t>(cause);
+      }
+    }
+  }
+
+  // Tasks of a rank by what they are, in order: lanes by kind and place, then kind and name.
+  using Key = std::tuple<std::uint32_t, TaskKind, StringId>;
+  struct KeyHash {
+    std::size_t operator()(const Key& k) const {
+      return (std::size_t{std::get<0>(k)} * 1'000'003u + static_cast<std::size_t>(std::get<1>(k))) * 1'000'003u +
+             std::get<2>(k).value;
+    }
+  };
+  using Index = std::unordered_map<Key, std::vector<std::uint32_t>, KeyHash>;
+
+  [[nodiscard]] std::vector<std::uint32_t> lane_places(const RankPart& part) const {
+    std::vector<std::uint32_t> order(part.end_lane - part.first_lane);
+    std::iota(order.begin(), order.end(), part.first_lane);
+    std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      const auto key = [&](std::uint32_t l) {
+        const bool main = g_.lane[part.begin.index()] == l;
+        return std::tuple(g_.lanes[l].kind, !main, g_.lanes[l].stream);
+      };
+      return key(a) < key(b);
+    });
+    std::vector<std::uint32_t> place(order.size());
+    std::uint32_t cpu = 0, gpu = 0;
+    for (const std::uint32_t l : order) {
+      place[l - part.first_lane] = g_.lanes[l].kind == GraphLaneKind::kGpu ? 1000 + gpu++ : cpu++;
+    }
+    return place;
+  }
+
+  [[nodiscard]] Index index(const RankPart& part, StragglerCause cause) const {
+    Index out;
+    const std::vector<std::uint32_t> places = lane_places(part);
+    for (std::uint32_t l = part.first_lane; l < part.end_lane; ++l) {
+      for (std::uint32_t t = g_.lanes[l].begin; t < g_.lanes[l].end; ++t) {
+        if (cause_[t] == static_cast<std::uint32_t>(cause)) {
+          out[{places[l - part.first_lane], g_.kind[t], g_.name[t]}].push_back(t);
+        }
+      }
+    }
+    return out;
+  }
+
+  // Pairs of tasks of two ranks; all that lack a partner are left as they are.
+  [[nodiscard]] std::vector<Swap> pair_up(const RankPart& slow, const RankPart& like, StragglerCause cause) const {
+    std::vector<Swap> swaps;
+    const Index theirs = index(like, cause);
+    Index next;  // vectors of one: how many were taken
+    const std::vector<std::uint32_t> places = lane_places(slow);
+    for (std::uint32_t l = slow.first_lane; l < slow.end_lane; ++l) {
+      for (std::uint32_t t = g_.lanes[l].begin; t < g_.lanes[l].end; ++t) {
+        if (cause_[t] != static_cast<std::uint32_t>(cause)) continue;
+        const Key key{places[l - slow.first_lane], g_.kind[t], g_.name[t]};
+        const auto list = theirs.find(key);
+        if (list == theirs.end()) continue;
+        auto& taken = next[key];
+        if (taken.empty()) taken.push_back(0);
+        if (taken[0] < list->second.size()) swaps.push_back({t, list->second[taken[0]++]});
+      }
+    }
+    return swaps;
+  }
+
+  // Transfers: the same collective of the other rank, in order of kind and size.
+  [[nodiscard]] std::vector<Swap> pair_transfers(std::uint32_t slow, std::uint32_t like) const {
+    using Kind = std::tuple<CollectiveKind, std::int64_t>;
+    const auto list = [&](std::uint32_t rank) {
+      std::map<Kind, std::vector<std::pair<std::uint32_t, std::uint32_t>>> out;  // hub, tail
+      for (const Rendezvous& r : job_.collectives) {
+        const Collective& c = m_.collectives[r.collective];
+        for (const Rendezvous::Part& p : r.parts) {
+          if (p.rank == rank && p.tail.valid()) out[{c.kind, c.bytes}].emplace_back(r.hub.value, p.tail.value);
+        }
+      }
+      return out;
+    };
+    std::vector<Swap> swaps;
+    const auto theirs = list(like);
+    for (const auto& [kind, mine] : list(slow)) {
+      const auto it = theirs.find(kind);
+      if (it == theirs.end()) continue;
+      for (std::size_t i = 0; i < std::min(mine.size(), it->second.size()); ++i) {
+        swaps.push_back({mine[i].second, it->second[i].second});
+        if (mine[i].first != kNone && it->second[i].first != kNone && mine[i].first != it->second[i].first) {
+          swaps.push_back({mine[i].first, it->second[i].first});
+        }
+      }
+    }
+    return swaps;
+  }
+
+  [[nodiscard]] Ns total(const RankPart& part, StragglerCause cause) const {
+    Ns sum = 0;
+    if (cause == StragglerCause::kSlowLink) {
+      for (const Rendezvous& r : job_.collectives) {
+        for (const Rendezvous::Part& p : r.parts) {
+          if (p.rank != part.rank || !p.tail.valid()) continue;
+          sum += g_.cost[p.tail.index()] + (r.hub.valid() ? g_.cost[r.hub.index()] : 0);
+        }
+      }
+      return sum;
+    }
+    for (std::uint32_t l = part.first_lane; l < part.end_lane; ++l) {
+      for (std::uint32_t t = g_.lanes[l].begin; t < g_.lanes[l].end; ++t) {
+        if (cause_[t] == static_cast<std::uint32_t>(cause)) sum += g_.cost[t];
+      }
+    }
+    return sum;
+  }
+
+  void compare(StragglerCause cause, std::vector<Candidate>& candidates, std::vector<Ns>& even) {
+    std::vector<std::pair<Ns, std::uint32_t>> totals;
+    for (std::uint32_t i = 0; i < job_.ranks.size(); ++i) totals.emplace_back(total(job_.ranks[i], cause), i);
+    std::stable_sort(totals.begin(), totals.end());
+    const auto [typical, like] = totals[(totals.size() - 1) / 2];
+    for (const auto& [sum, i] : totals) {
+      if (sum <= typical) continue;
+      Candidate c;
+      c.straggler.rank = job_.ranks[i].rank;
+      c.straggler.like = job_.ranks[like].rank;
+      c.straggler.cause = cause;
+      c.straggler.excess = sum - typical;
+      c.swaps = cause == StragglerCause::kSlowLink ? pair_transfers(job_.ranks[i].rank, job_.ranks[like].rank)
+                                                   : pair_up(job_.ranks[i], job_.ranks[like], cause);
+      for (const Swap& s : c.swaps) even[s.task] = g_.cost[s.like];
+      candidates.push_back(std::move(c));
+    }
+  }
+
+  // Of all tasks of one name the largest difference.
+  void name_worst(Candidate& c) const {
+    std::map<StringId, Ns> by_name;
+    for (const Swap& s : c.swaps) by_name[g_.name[s.task]] += g_.cost[s.task] - g_.cost[s.like];
+    for (const auto& [name, excess] : by_name) {
+      if (excess <= c.straggler.worst_excess) continue;
+      c.straggler.worst_excess = excess;
+      c.straggler.worst = g_.strings[name];
+    }
+  }
+
+  const Matching& m_;
+  const JobGraph& job_;
+  const Graph& g_;
+  Ns own_;
+  std::vector<std::uint32_t> cause_;
+  simulate::Timeline scratch_;
+};
+
+}  // namespace
+
+Stragglers find_stragglers(const Matching& matching, const JobGraph& graph, const simulate::Timeline& timeline) {
+  return Finder(matching, graph, timeline).run();
+}
+
+}  // namespace foretrace::ranks

@@ -1,0 +1,254 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "foretrace/report/ranks.hpp"
+#include "report/json_writer.hpp"
+#include "report/text.hpp"
+#include "report/text_table.hpp"
+
+namespace foretrace::report {
+namespace {
+
+std::string size_text(std::int64_t bytes) {
+  return bytes < 0 ? std::string("-") : format_bytes(static_cast<std::uint64_t>(bytes));
+}
+
+std::string signed_us(Ns ns) { return fmt::format("{:+.1f}", to_us(ns)); }
+
+std::string clock_text(const RanksReport& report, const TextStyle& style) {
+  const ranks::Clocks& c = report.clocks;
+  if (report.ranks.size() < 2 || report.collectives.empty()) return {};
+  std::string out = fmt::format("clocks: ranks end a collective {} us apart (median), {} us on the clocks as written",
+                                format_us(to_us(c.end_spread)), format_us(to_us(c.raw_end_spread)));
+  out += c.drift_fitted ? "; drift fitted" : "";
+  out += fmt::format("; {} in an impossible order before, {} after", plural(c.violations_before, "collective"),
+                     c.impossible.size());
+  return wrap(out, style.width, 2, 0) + "\n";
+}
+
+std::string rank_table(const RanksReport& report, const TextStyle& style) {
+  TextTable table({{"Rank", Align::kLeft, true},
+                   {"offset us"},
+                   {"+-"},
+                   {"drift ppm"},
+                   {"start ms"},
+                   {"step ms"},
+                   {"wait"},
+                   {"transfer"},
+                   {"last"},
+                   {"critical"}},
+                  0);
+  constexpr std::size_t kMostRows = 64;
+  for (std::size_t i = 0; i < std::min(report.ranks.size(), kMostRows); ++i) {
+    const RanksReport::RankRow& r = report.ranks[i];
+    std::string name = fmt::format("  {}", r.rank);
+    if (!r.host.empty()) name += fmt::format(" ({})", r.host);
+    if (!r.in_step) {
+      table.row({name, signed_us(r.clock.offset), "", "", "not in this step"});
+      continue;
+    }
+    table.row({name, r.clock.known ? signed_us(r.clock.offset) : "?",
+               r.clock.known ? format_us(to_us(r.clock.uncertainty)) : "-",
+               report.clocks.drift_fitted ? fmt::format("{:+.2f}", r.clock.drift_ppm) : "-", format_ms(r.start),
+               format_ms(r.step), format_ms(r.wait), format_ms(r.transfer),
+               fmt::format("{}/{}", r.arrived_last, r.collectives), format_ms(r.critical)});
+  }
+  if (report.ranks.size() > kMostRows) table.note(fmt::format("  and {} more", report.ranks.size() - kMostRows));
+  constexpr std::string_view kColumns =
+      "offset: this clock is ahead of the first rank's, +- its standard error. start: after the first rank's. wait: in "
+      "collectives, for the last to arrive; transfer: from then on. last: collectives it was the last to join. critical: "
+      "time of the critical path on it.";
+  return table.render(style) + "  " + wrap(kColumns, style.width, 2, 2) + "\n";
+}
+
+std::string collective_table(const RanksReport& report, const TextStyle& style) {
+  if (report.collectives.empty()) return {};
+  TextTable table({{"Collective", Align::kLeft, true},
+                   {"size"},
+                   {"ranks"},
+                   {"at ms"},
+                   {"transfer"},
+                   {"longest wait"},
+                   {"last"},
+                   {"ends us apart"}},
+                  0);
+  // The dearest ones, in order of time.
+  constexpr std::size_t kMostRows = 20;
+  std::vector<const RanksReport::CollectiveRow*> rows;
+  for (const auto& c : report.collectives) rows.push_back(&c);
+  if (rows.size() > kMostRows) {
+    std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) {
+      return a->transfer + a->longest_wait > b->transfer + b->longest_wait;
+    });
+    rows.resize(kMostRows);
+    std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->arrival < b->arrival; });
+  }
+  for (const RanksReport::CollectiveRow* c : rows) {
+    table.row({fmt::format("  {} ({})", c->kind, c->group), size_text(c->bytes), fmt::format("{}", c->members),
+               format_ms(c->arrival), format_ms(c->transfer), format_ms(c->longest_wait), fmt::format("{}", c->last),
+               format_us(to_us(c->end_spread))});
+  }
+  if (report.collectives.size() > rows.size()) {
+    table.note(fmt::format("  and {} shorter ones", report.collectives.size() - rows.size()));
+  }
+  return "\n" + table.render(style);
+}
+
+const RanksReport::RankRow& rank_of(const RanksReport& report, std::uint32_t index) { return report.ranks[index]; }
+
+std::string straggler_text(const RanksReport& report, const TextStyle& style) {
+  if (report.ranks.size() < 2) return {};
+  std::string out = "\nStragglers\n";
+  const ranks::Stragglers& s = report.stragglers;
+  if (s.found.empty()) {
+    out += fmt::format("  none costs {:.0f} % of the step or more\n", 100 * ranks::Stragglers::kNotable);
+  }
+  for (const ranks::Straggler& x : s.found) {
+    std::string line = fmt::format("rank {}, {}: {} ms", rank_of(report, x.rank).rank, to_string(x.cause), format_ms(x.cost));
+    line += fmt::format("; {} ms more than rank {}", format_ms(x.excess), rank_of(report, x.like).rank);
+    if (!x.worst.empty()) line += fmt::format(", {} of it {}", format_ms(x.worst_excess), short_kernel_name(x.worst));
+    out += "  - " + wrap(printable(line), style.width, 4, 4) + "\n";
+  }
+  const double gain = report.replayed > 0 ? 100.0 * static_cast<double>(report.replayed - s.without_any) /
+                                                static_cast<double>(report.replayed)
+                                          : 0;
+  out += fmt::format("  with every rank as fast as the typical one: {} ms ({:+.1f}%)\n", format_ms(s.without_any), -gain);
+  return out;
+}
+
+std::string path_text(const RanksReport& report, const TextStyle& style) {
+  if (report.path.empty()) return {};
+  TextTable table({{"Critical path", Align::kLeft, true}, {"at ms"}, {"ms"}, {"waited for"}, {"most of it", Align::kLeft, true}}, 0);
+  constexpr std::size_t kMostRows = 12;
+  std::vector<const RanksReport::PathPart*> rows;
+  for (const auto& p : report.path) rows.push_back(&p);
+  if (rows.size() > kMostRows) {
+    std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->length > b->length; });
+    rows.resize(kMostRows);
+    std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->start < b->start; });
+  }
+  for (const RanksReport::PathPart* p : rows) {
+    const std::string where = p->rank < 0 ? "transfer, " + p->on : fmt::format("rank {}, {}", p->rank, p->on);
+    table.row({"  " + where, format_ms(p->start), format_ms(p->length), p->why, short_kernel_name(p->longest)});
+  }
+  if (report.path.size() > rows.size()) table.note(fmt::format("  and {} shorter stretches", report.path.size() - rows.size()));
+  return "\n" + table.render(style);
+}
+
+}  // namespace
+
+std::string to_text(const RanksReport& report, const TextStyle& style) {
+  std::string out = fmt::format("{} of {}, {} ({} in common, {})\n", plural(report.ranks.size(), "rank"), report.world_size,
+                                printable(report.step), plural(report.steps.size(), "step"), report.step_source);
+  out += clock_text(report, style) + "\n" + rank_table(report, style);
+  out += collective_table(report, style);
+  out += fmt::format("\nstep of all ranks: {} ms traced, {} ms replayed ({:+.2f}%), {} tasks\n", format_ms(report.traced),
+                     format_ms(report.replayed), report.error_pct, format_count(report.tasks));
+  out += straggler_text(report, style) + path_text(report, style);
+  std::string notes;
+  const auto add = [&](const std::string& text) {
+    notes += "  - " + wrap(printable(text), style.width, 4, 4) + "\n";
+  };
+  for (const std::string& n : report.notes) add(n);
+  constexpr std::size_t kMostImpossible = 5;
+  for (std::size_t i = 0; i < std::min(report.impossible.size(), kMostImpossible); ++i) {
+    add(fmt::format("impossible order: {}, by {} us", report.impossible[i].what, format_us(to_us(report.impossible[i].by))));
+  }
+  for (const std::string& n : report.not_modelled) add("not modelled: " + n);
+  return notes.empty() ? out : out + "\nNotes\n" + notes;
+}
+
+namespace {
+
+void write_ranks(JsonWriter& json, const RanksReport& report) {
+  json.key("ranks").begin_array();
+  for (const RanksReport::RankRow& r : report.ranks) {
+    json.begin_object().member("rank", r.rank).member("file", r.file).member("offset_ns", r.clock.offset);
+    json.member("offset_error_ns", r.clock.uncertainty).member("drift_ppm", r.clock.drift_ppm);
+    json.member("clock_known", r.clock.known).member("host", r.clock.host).member("in_step", r.in_step);
+    json.member("start_ms", to_ms(r.start)).member("step_ms", to_ms(r.step)).member("replayed_ms", to_ms(r.replayed));
+    json.member("wait_ms", to_ms(r.wait)).member("transfer_ms", to_ms(r.transfer));
+    json.member("replayed_wait_ms", to_ms(r.replayed_wait)).member("collectives", r.collectives);
+    json.member("arrived_last", r.arrived_last).member("unmatched", r.unmatched).member("critical_ms", to_ms(r.critical));
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_clocks(JsonWriter& json, const RanksReport& report) {
+  const ranks::Clocks& c = report.clocks;
+  json.key("clocks").begin_object().member("end_spread_us", to_us(c.end_spread));
+  json.member("raw_end_spread_us", to_us(c.raw_end_spread)).member("drift_fitted", c.drift_fitted);
+  json.member("hosts", c.hosts).member("violations_before", c.violations_before);
+  json.member("violations_left", c.impossible.size()).key("impossible").begin_array();
+  for (const RanksReport::Impossible& i : report.impossible) {
+    json.begin_object().member("what", i.what).member("by_us", to_us(i.by)).end_object();
+  }
+  json.end_array().end_object();
+}
+
+void write_collectives(JsonWriter& json, const RanksReport& report) {
+  json.key("collectives").begin_array();
+  for (const RanksReport::CollectiveRow& c : report.collectives) {
+    json.begin_object().member("kind", c.kind).member("group", c.group).key("bytes");
+    c.bytes < 0 ? json.null() : json.value(c.bytes);
+    json.member("ranks", c.members).member("at_ms", to_ms(c.arrival)).member("transfer_ms", to_ms(c.transfer));
+    json.member("longest_wait_ms", to_ms(c.longest_wait)).member("total_wait_ms", to_ms(c.total_wait));
+    json.member("start_spread_us", to_us(c.start_spread)).member("end_spread_us", to_us(c.end_spread));
+    json.member("last_rank", c.last).key("members").begin_array();
+    for (std::size_t i = 0; i < c.rank.size(); ++i) {
+      json.begin_object().member("rank", c.rank[i]).member("wait_ms", to_ms(c.wait[i]));
+      json.member("transfer_ms", to_ms(c.rank_transfer[i])).end_object();
+    }
+    json.end_array().end_object();
+  }
+  json.end_array();
+}
+
+void write_stragglers(JsonWriter& json, const RanksReport& report) {
+  json.key("stragglers").begin_array();
+  for (const ranks::Straggler& s : report.stragglers.found) {
+    json.begin_object().member("rank", report.ranks[s.rank].rank).member("cause", to_string(s.cause));
+    json.member("cost_ms", to_ms(s.cost)).member("saves_ms", to_ms(s.saves)).member("excess_ms", to_ms(s.excess));
+    json.member("compared_with", report.ranks[s.like].rank).member("worst", s.worst);
+    json.member("worst_excess_ms", to_ms(s.worst_excess)).end_object();
+  }
+  json.end_array().member("without_stragglers_ms", to_ms(report.stragglers.without_any));
+}
+
+}  // namespace
+
+std::string to_json(const RanksReport& report) {
+  std::string out;
+  JsonWriter json(out);
+  json.begin_object().member("schema", 1).member("verb", "ranks").member("step", report.step);
+  json.member("step_number", report.step_number).member("step_source", report.step_source);
+  json.key("steps").begin_array();
+  for (const std::int64_t n : report.steps) json.value(n);
+  json.end_array().member("world_size", report.world_size).key("missing").begin_array();
+  for (const std::int64_t r : report.missing) json.value(r);
+  json.end_array();
+  write_ranks(json, report);
+  json.member("traced_ms", to_ms(report.traced)).member("replayed_ms", to_ms(report.replayed));
+  json.member("error_pct", report.error_pct).member("tasks", report.tasks).member("dependencies", report.dependencies);
+  write_stragglers(json, report);
+  write_clocks(json, report);
+  write_collectives(json, report);
+  json.key("critical_path").begin_array();
+  for (const RanksReport::PathPart& p : report.path) {
+    json.begin_object().key("rank");
+    p.rank < 0 ? json.null() : json.value(p.rank);
+    json.member("on", p.on).member("at_ms", to_ms(p.start)).member("ms", to_ms(p.length)).member("waited_for", p.why);
+    json.member("tasks", p.tasks).member("longest", p.longest).end_object();
+  }
+  json.end_array().key("notes").begin_array();
+  for (const std::string& n : report.notes) json.value(n);
+  json.end_array().key("not_modelled").begin_array();
+  for (const std::string& n : report.not_modelled) json.value(n);
+  json.end_array().end_object();
+  return out + "\n";
+}
+
+}  // namespace foretrace::report
