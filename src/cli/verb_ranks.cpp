@@ -1,14 +1,18 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/ranks/job.hpp"
+#include "foretrace/ranks/pipeline.hpp"
+#include "foretrace/report/pipeline.hpp"
 #include "foretrace/report/ranks.hpp"
 
 namespace foretrace::cli {
 namespace {
 
-Result<Answer> run_ranks(const Request& request) {
-  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
-  FORETRACE_TRY(const ranks::Job job, ranks::load_job(files, request.load));
+Result<Answer> kernels(const ranks::Job& job, const Request& request) {
   report::RanksOptions options;
   options.step = request.values.integer("step");
   options.align = !request.values.flag("raw-clocks");
@@ -16,6 +20,36 @@ Result<Answer> run_ranks(const Request& request) {
   options.progress = request.load.progress;
   FORETRACE_TRY(const report::RanksReport report, report::analyse_ranks(job, options));
   return Answer{request.json ? report::to_json(report) : report::to_text(report, request.style)};
+}
+
+// One file of all workers' operations over many steps.
+Result<Answer> pipeline(const trace::Trace& trace, const Request& request) {
+  FORETRACE_TRY(ranks::PipelineJob job, ranks::read_pipeline(trace));
+  if (const auto step = request.values.integer("step")) {
+    const auto is = [&](const ranks::PipelineJob::Step& s) { return s.number == *step; };
+    const auto it = std::find_if(job.steps.begin(), job.steps.end(), is);
+    if (it == job.steps.end()) {
+      return fail(ErrorCode::kUsage, fmt::format("the trace has no step {}", *step),
+                  fmt::format("there are {} to {}", job.steps.front().number, job.steps.back().number));
+    }
+    job.steps = {*it};
+  }
+  FORETRACE_TRY(const ranks::PipelineAnswers answers, ranks::answer(job));
+  return Answer{request.json ? report::to_json(job, answers) : report::to_text(job, answers, request.style)};
+}
+
+Result<Answer> run_ranks(const Request& request) {
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
+  if (files.size() == 1) {
+    FORETRACE_TRY(trace::Trace trace, trace::load(files[0], request.load));
+    if (ranks::is_pipeline(trace)) return pipeline(trace, request);
+    std::vector<trace::Trace> one;
+    one.push_back(std::move(trace));
+    FORETRACE_TRY(const ranks::Job job, ranks::assemble(std::move(one)));
+    return kernels(job, request);
+  }
+  FORETRACE_TRY(const ranks::Job job, ranks::load_job(files, request.load));
+  return kernels(job, request);
 }
 
 }  // namespace
@@ -27,13 +61,15 @@ const Verb& ranks_verb() {
       .details = "Matches the collectives of all ranks, puts their clocks on one, splits the time in collectives into waiting "
                  "for the last rank and moving data, simulates the step over all ranks, and names ranks that hold the "
                  "others up: why, and what the step would cost without. Ranks that are missing, cut short or of another "
-                 "job are named and left out.",
+                 "job are named and left out. An operation trace of a pipeline-parallel job (one CSV file of all workers) "
+                 "is replayed step by step, with and without stragglers.",
       .arguments = {{"TRACE", "a folder with one trace per rank, or the files", 1, Argument::kAny, {}}},
       .options = {{"step", 0, ValueType::kInteger, "N", "the median step", "the step named ProfilerStep#N", {}, {}},
                   {"raw-clocks", 0, ValueType::kFlag, "", "", "take the ranks' clocks as written", {}, {}}},
       .examples = {{"foretrace ranks traces/", "all ranks of a job"},
                    {"foretrace ranks rank0.json.gz rank1.json.gz --step 12", "another step"},
-                   {"foretrace ranks traces/ --json | jq '.stragglers'", "for scripts"}},
+                   {"foretrace ranks traces/ --json | jq '.stragglers'", "for scripts"},
+                   {"foretrace ranks job.csv.gz", "operations of a pipeline-parallel job"}},
       .reads_traces = true,
       .picks_step = false,
       .run = run_ranks};

@@ -72,6 +72,7 @@ class Builder {
       part.rank = r;
       part.step_start = aligned(r, s.start);
       part.step_end = aligned(r, s.end);
+      part.trace_start = s.start;
       out_.begin = first ? part.step_start : std::min(out_.begin, part.step_start);
       first = false;
       out_.ranks.push_back(part);

@@ -22,6 +22,38 @@ namespace {
 
 constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
 
+// Ranges in which a thread fetches its input, by start; they do not nest.
+std::vector<std::pair<Ns, Ns>> loader_ranges(const trace::Trace& trace) {
+  std::vector<std::int8_t> loads(trace.strings.size(), -1);
+  std::vector<std::pair<Ns, Ns>> out;
+  for (std::size_t e = 0; e < trace.size(); ++e) {
+    const trace::EventKind kind = trace.kind(e);
+    if (kind != trace::EventKind::kOp && kind != trace::EventKind::kAnnotation) continue;
+    std::int8_t& known = loads[trace.events.name[e].index()];
+    if (known < 0) {
+      const std::string_view name = trace.name(e);
+      known = name.find("DataLoader") != std::string_view::npos || name.find("IterDataPipe") != std::string_view::npos ? 1 : 0;
+    }
+    if (known != 0) out.emplace_back(trace.events.start[e], trace.end(e));
+  }
+  std::sort(out.begin(), out.end());
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (kept > 0 && out[i].first < out[kept - 1].second) {
+      out[kept - 1].second = std::max(out[kept - 1].second, out[i].second);
+    } else {
+      out[kept++] = out[i];
+    }
+  }
+  out.resize(kept);
+  return out;
+}
+
+bool inside(const std::vector<std::pair<Ns, Ns>>& ranges, Ns when) {
+  const auto after = std::upper_bound(ranges.begin(), ranges.end(), when, [](Ns t, const auto& r) { return t < r.first; });
+  return after != ranges.begin() && when < (after - 1)->second;
+}
+
 /// One task of a rank and the typical rank's in its place.
 struct Swap {
   std::uint32_t task, like;
@@ -29,10 +61,10 @@ struct Swap {
 
 class Finder {
  public:
-  Finder(const Matching& m, const JobGraph& job, const simulate::Timeline& timeline)
+  Finder(const Job& traces, const Matching& m, const JobGraph& job, const simulate::Timeline& timeline)
       : m_(m), job_(job), g_(job.graph), own_(timeline.step) {
     cause_.assign(g_.size(), kNone);
-    for (const RankPart& part : job.ranks) classify(part);
+    for (const RankPart& part : job.ranks) classify(part, loader_ranges(traces.ranks[part.rank].trace));
     for (const Rendezvous& r : job.collectives) {
       if (r.hub.valid()) cause_[r.hub.index()] = static_cast<std::uint32_t>(StragglerCause::kSlowLink);
       for (const Rendezvous::Part& p : r.parts) {
@@ -48,7 +80,8 @@ class Finder {
     std::vector<Candidate> candidates;
     std::vector<Ns> even(g_.cost.begin(), g_.cost.end());
     for (std::size_t c = 0; c < kStragglerCauses; ++c) compare(static_cast<StragglerCause>(c), candidates, even);
-    out.without_any = step_with(even);
+    // The typical rank is no ideal one: where it is slower on the path, the job as it is stands.
+    out.without_any = std::min(own_, step_with(even));
     const auto notable = static_cast<Ns>(Stragglers::kNotable * static_cast<double>(own_));
     std::erase_if(candidates, [&](const Candidate& c) { return c.straggler.excess < notable; });
     // The dearest ones are worth a simulation each; a job of thousands of ranks has thousands that are a little late.
@@ -82,7 +115,7 @@ class Finder {
     return scratch_.step;
   }
 
-  void classify(const RankPart& part) {
+  void classify(const RankPart& part, const std::vector<std::pair<Ns, Ns>>& loading) {
     for (std::uint32_t l = part.first_lane; l < part.end_lane; ++l) {
       for (std::uint32_t t = g_.lanes[l].begin; t < g_.lanes[l].end; ++t) {
         StragglerCause cause = StragglerCause::kLateLaunch;
@@ -92,7 +125,8 @@ class Finder {
           // Communication no other rank shows may wait for anybody: its length says nothing about this rank.
           if (g_.kind[t] == TaskKind::kCollective) continue;
           cause = StragglerCause::kSlowKernel;
-        } else if (g_.phase[t] == graph::Phase::kData) {
+        } else if (!loading.empty() &&
+                   inside(loading, g_.measured[t] - part.step_start + part.trace_start + g_.cost[t] / 2)) {
           cause = StragglerCause::kDataLoader;
         }
         cause_[t] = static_cast<std::uint32_t>(cause);
@@ -248,8 +282,9 @@ class Finder {
 
 }  // namespace
 
-Stragglers find_stragglers(const Matching& matching, const JobGraph& graph, const simulate::Timeline& timeline) {
-  return Finder(matching, graph, timeline).run();
+Stragglers find_stragglers(const Job& job, const Matching& matching, const JobGraph& graph,
+                           const simulate::Timeline& timeline) {
+  return Finder(job, matching, graph, timeline).run();
 }
 
 }  // namespace foretrace::ranks

@@ -235,7 +235,7 @@ Result<RanksReport> analyse_ranks(const ranks::Job& job, const RanksOptions& opt
   fill_path(job, s, out);
   fill_notes(job, s, out);
   if (options.progress) options.progress("looking for stragglers", 0, 1);
-  out.stragglers = ranks::find_stragglers(s.matching, s.graph, s.timeline);
+  out.stragglers = ranks::find_stragglers(job, s.matching, s.graph, s.timeline);
   return out;
 }
 

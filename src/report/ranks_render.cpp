@@ -120,7 +120,7 @@ std::string straggler_text(const RanksReport& report, const TextStyle& style) {
 
 std::string path_text(const RanksReport& report, const TextStyle& style) {
   if (report.path.empty()) return {};
-  TextTable table({{"Critical path", Align::kLeft, true}, {"at ms"}, {"ms"}, {"waited for"}, {"most of it", Align::kLeft, true}}, 0);
+  TextTable table({{"Critical path", Align::kLeft}, {"at ms"}, {"ms"}, {"waited for"}, {"most of it", Align::kLeft, true}}, 0);
   constexpr std::size_t kMostRows = 12;
   std::vector<const RanksReport::PathPart*> rows;
   for (const auto& p : report.path) rows.push_back(&p);

@@ -31,6 +31,7 @@ struct RankPart {
   TaskId begin;  ///< its cost is how much later than the first rank this one starts
   TaskId last;
   Ns step_start = 0, step_end = 0;  ///< of its step, after the job's begin, on aligned clocks
+  Ns trace_start = 0;               ///< of its step, on the trace's own clock
 };
 
 /// A collective in the graph.

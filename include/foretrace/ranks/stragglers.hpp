@@ -44,6 +44,7 @@ struct Stragglers {
 };
 
 /// `timeline` is the graph's own simulation.
-Stragglers find_stragglers(const Matching& matching, const JobGraph& graph, const simulate::Timeline& timeline);
+Stragglers find_stragglers(const Job& job, const Matching& matching, const JobGraph& graph,
+                           const simulate::Timeline& timeline);
 
 }  // namespace foretrace::ranks

@@ -5,10 +5,12 @@
 namespace foretrace::trace {
 
 Importer kineto_importer();
+Importer operations_csv_importer();
 
 const std::vector<Importer>& importers() {
   static const std::vector<Importer> all = {
       kineto_importer(),
+      operations_csv_importer(),
   };
   return all;
 }

@@ -1,0 +1,130 @@
+#include "foretrace/report/pipeline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/json_writer.hpp"
+#include "report/text.hpp"
+#include "report/text_table.hpp"
+
+namespace foretrace::report {
+namespace {
+
+using ranks::PipelineAnswers;
+using ranks::PipelineJob;
+
+double percent_off(Ns value, Ns truth) {
+  return truth > 0 ? 100.0 * static_cast<double>(value - truth) / static_cast<double>(truth) : 0;
+}
+
+// The median step by length; of an even count the lower one.
+const PipelineAnswers::Step& median(const PipelineAnswers& a) {
+  std::vector<const PipelineAnswers::Step*> order;
+  for (const auto& s : a.steps) order.push_back(&s);
+  std::stable_sort(order.begin(), order.end(), [](const auto* x, const auto* y) { return x->traced < y->traced; });
+  return *order[(order.size() - 1) / 2];
+}
+
+// Groups that cost a hundredth of the step or more; below that workers differ by chance.
+constexpr double kNotable = 1.01;
+
+std::string share_table(std::string_view title, const std::vector<PipelineAnswers::Share>& shares, const TextStyle& style) {
+  TextTable table({{std::string(title), Align::kLeft, true}, {"slowdown"}}, 0);
+  constexpr std::size_t kMostRows = 8;
+  for (std::size_t i = 0; i < std::min(shares.size(), kMostRows); ++i) {
+    table.row({"  " + shares[i].name, fmt::format("{:.3f}", shares[i].slowdown)});
+  }
+  if (shares.size() > kMostRows) table.note(fmt::format("  and {} more", shares.size() - kMostRows));
+  return "\n" + table.render(style);
+}
+
+void write_shares(JsonWriter& json, std::string_view key, const std::vector<PipelineAnswers::Share>& shares) {
+  json.key(key).begin_object();
+  for (const auto& s : shares) json.member(s.number >= 0 ? fmt::format("{}", s.number) : s.name, s.slowdown);
+  json.end_object();
+}
+
+}  // namespace
+
+std::string to_text(const PipelineJob& job, const PipelineAnswers& a, const TextStyle& style) {
+  std::string out = fmt::format("pipeline of {} x {} ranks, {}, {} tasks simulated\n\n", plural(job.stages, "stage"),
+                                job.dp_size, plural(a.steps.size(), "step"), format_count(a.tasks));
+  out += fmt::format("mean step: {:.3f} ms traced, {:.3f} ms replayed ({:+.2f}%), {:.3f} ms with typical operations\n",
+                     a.traced_ms, a.replayed_ms, 100 * (a.replayed_ms / a.traced_ms - 1), a.ideal_ms);
+  out += wrap(fmt::format("slowdown by stragglers {:.3f}; by delays no operation explains {:.3f}", a.slowdown,
+                          a.launch_slowdown),
+              style.width, 2, 0) +
+         "\n";
+  out += wrap(fmt::format("{:.1f} % of it goes with the slowest 3 % of the workers, {:.1f} % with the last stage",
+                          100 * a.slow_workers, 100 * a.last_stage),
+              style.width, 2, 0) +
+         "\n";
+  out += share_table("Operation", a.by_type, style) + share_table("Stage", a.by_stage, style) +
+         share_table("Data-parallel rank", a.by_dp, style);
+  TextTable steps({{"Step", Align::kLeft}, {"traced ms"}, {"replayed"}, {"error"}, {"ideal"}, {"slowdown"}}, 0);
+  constexpr std::size_t kMostRows = 10;
+  std::vector<const PipelineAnswers::Step*> worst;
+  for (const auto& s : a.steps) worst.push_back(&s);
+  std::stable_sort(worst.begin(), worst.end(), [](const auto* x, const auto* y) { return x->replayed > y->replayed; });
+  for (std::size_t i = 0; i < std::min(worst.size(), kMostRows); ++i) {
+    const PipelineAnswers::Step& s = *worst[i];
+    steps.row({fmt::format("  {}", s.number), format_ms(s.traced), format_ms(s.replayed),
+               fmt::format("{:+.2f}%", percent_off(s.replayed, s.traced)), format_ms(s.ideal),
+               fmt::format("{:.3f}", s.ideal > 0 ? static_cast<double>(s.replayed) / static_cast<double>(s.ideal) : 1)});
+  }
+  if (worst.size() > kMostRows) steps.note(fmt::format("  and {} shorter ones", worst.size() - kMostRows));
+  out += "\n" + steps.render(style);
+  constexpr std::string_view kColumns =
+      "slowdown: an ideal job in which only this group is as measured, against the ideal job. ideal: every kind of "
+      "operation takes its mean, every kind of transfer its median.";
+  out += "  " + wrap(kColumns, style.width, 2, 2) + "\n";
+  if (!a.notes.empty()) out += "\nNotes\n";
+  for (const std::string& n : a.notes) out += "  - " + wrap(printable(n), style.width, 4, 4) + "\n";
+  return out;
+}
+
+std::string to_json(const PipelineJob& job, const PipelineAnswers& a) {
+  std::string out;
+  JsonWriter json(out);
+  const PipelineAnswers::Step& typical = median(a);
+  json.begin_object().member("schema", 1).member("verb", "ranks").member("format", "operations-csv");
+  json.member("dp_size", job.dp_size).member("stages", job.stages).member("step_number", typical.number);
+  json.member("traced_ms", to_ms(typical.traced)).member("replayed_ms", to_ms(typical.replayed));
+  json.member("error_pct", percent_off(typical.replayed, typical.traced)).member("ideal_ms", to_ms(typical.ideal));
+  json.member("without_stragglers_ms", to_ms(typical.ideal)).member("tasks", a.tasks);
+  json.key("ranks").begin_array();
+  for (const PipelineAnswers::Worker& w : a.workers) {
+    json.begin_object().member("rank", w.rank).member("dp_rank", w.dp).member("stage", w.stage).member("offset_ns", 0);
+    json.member("step_ms", to_ms(w.step)).member("wait_ms", to_ms(w.wait)).member("transfer_ms", to_ms(w.transfer));
+    json.member("slowdown", w.slowdown).end_object();
+  }
+  json.end_array().key("stragglers").begin_array();
+  for (const std::int64_t i : a.slowest) {
+    const PipelineAnswers::Worker& w = a.workers[static_cast<std::size_t>(i)];
+    if (w.slowdown < kNotable) continue;
+    json.begin_object().member("rank", w.rank).member("dp_rank", w.dp).member("stage", w.stage);
+    json.member("cause", a.by_type.front().name).member("slowdown", w.slowdown);
+    json.member("cost_ms", (w.slowdown - 1) * a.ideal_ms).end_object();
+  }
+  json.end_array().key("mean").begin_object().member("traced_ms", a.traced_ms).member("replayed_ms", a.replayed_ms);
+  json.member("ideal_ms", a.ideal_ms).member("launch_slowdown", a.launch_slowdown).member("slowdown", a.slowdown);
+  json.member("explained_by_slowest_workers", a.slow_workers).member("explained_by_last_stage", a.last_stage).end_object();
+  json.key("slowdown_by").begin_object();
+  write_shares(json, "dp_rank", a.by_dp);
+  write_shares(json, "stage", a.by_stage);
+  write_shares(json, "optype", a.by_type);
+  json.end_object().key("steps").begin_array();
+  for (const PipelineAnswers::Step& s : a.steps) {
+    json.begin_object().member("step", s.number).member("traced_ms", to_ms(s.traced));
+    json.member("replayed_ms", to_ms(s.replayed)).member("ideal_ms", to_ms(s.ideal)).end_object();
+  }
+  json.end_array().key("notes").begin_array();
+  for (const std::string& n : a.notes) json.value(n);
+  json.end_array().key("not_modelled").begin_array();
+  json.value("tensor-parallel peers, which the trace does not show").value("delays between operations").end_array();
+  json.end_object();
+  return out + "\n";
+}
+
+}  // namespace foretrace::report

@@ -1,0 +1,231 @@
+// A job of several ranks: matching, the graph over all of them, waits and transfers, stragglers, and jobs with something
+// missing.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "foretrace/report/ranks.hpp"
+#include "job_maker.hpp"
+
+namespace foretrace::test {
+namespace {
+
+using ranks::StragglerCause;
+using report::RanksReport;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+RanksReport analyse(const ranks::Job& job, report::RanksOptions options = {}) {
+  auto report = report::analyse_ranks(job, options);
+  EXPECT_TRUE(report) << report.error().to_string();
+  return report ? std::move(*report) : RanksReport{};
+}
+
+TEST(RanksJob, ReplayedToTheNanosecond) {
+  JobMaker m(4);
+  m.compute = {1'000'000, 1'700'000, 800'000, 1'100'000};
+  m.offset = {0, 4'000'000, -2'000'000, 17};
+  m.collectives = 5;
+  const RanksReport r = analyse(m.job());
+  EXPECT_EQ(r.replayed, r.traced);
+  for (const auto& rank : r.ranks) EXPECT_EQ(rank.replayed, rank.step) << rank.rank;
+}
+
+TEST(RanksJob, WaitsAndTransfers) {
+  JobMaker m(3);
+  m.compute = {1'000'000, 1'500'000, 1'200'000};
+  m.collectives = 3;
+  const RanksReport r = analyse(m.job());
+  ASSERT_EQ(r.collectives.size(), 3U);
+  for (const auto& c : r.collectives) {
+    EXPECT_EQ(c.last, 1);
+    EXPECT_EQ(c.transfer, 200'000);
+    EXPECT_EQ(c.wait, (std::vector<Ns>{500'000, 0, 300'000}));
+    EXPECT_EQ(c.rank_transfer, (std::vector<Ns>{200'000, 200'000, 200'000}));
+  }
+  EXPECT_EQ(r.ranks[0].wait, 1'500'000);
+  EXPECT_EQ(r.ranks[0].replayed_wait, 1'500'000);
+  EXPECT_EQ(r.ranks[1].arrived_last, 3U);
+  EXPECT_EQ(r.ranks[1].transfer, 600'000);
+}
+
+TEST(RanksJob, ASlowKernelIsNamedAndItsCostIsTheDifference) {
+  JobMaker m(4);
+  m.compute[2] = 1'800'000;
+  m.collectives = 4;
+  const RanksReport r = analyse(m.job());
+  ASSERT_EQ(r.stragglers.found.size(), 1U);
+  const ranks::Straggler& s = r.stragglers.found[0];
+  EXPECT_EQ(s.rank, 2U);
+  EXPECT_EQ(s.cause, StragglerCause::kSlowKernel);
+  EXPECT_EQ(s.cost, 4 * 800'000);
+  EXPECT_EQ(s.saves, 4 * 800'000);
+  EXPECT_EQ(s.worst, "gemm");
+  EXPECT_EQ(r.stragglers.without_any, r.replayed - 4 * 800'000);
+}
+
+TEST(RanksJob, TwoEquallySlowRanksAreBothNamed) {
+  JobMaker m(5);
+  m.compute[1] = m.compute[3] = 2'000'000;
+  const RanksReport r = analyse(m.job());
+  ASSERT_EQ(r.stragglers.found.size(), 2U);
+  for (const ranks::Straggler& s : r.stragglers.found) {
+    EXPECT_EQ(s.cost, 2'000'000);
+    EXPECT_EQ(s.saves, 0);
+  }
+  EXPECT_EQ(r.stragglers.without_any, r.replayed - 2'000'000);
+}
+
+TEST(RanksJob, ALateLauncherIsNamed) {
+  JobMaker m(3);
+  m.compute = {20'000, 20'000, 20'000};
+  m.launch[1] = 900'000;
+  m.collectives = 4;
+  const RanksReport r = analyse(m.job());
+  ASSERT_FALSE(r.stragglers.found.empty());
+  EXPECT_EQ(r.stragglers.found[0].rank, 1U);
+  EXPECT_EQ(r.stragglers.found[0].cause, StragglerCause::kLateLaunch);
+}
+
+TEST(RanksJob, ASlowDataLoaderIsNamed) {
+  JobMaker m(3);
+  m.data = {100'000, 100'000, 4'100'000};
+  const RanksReport r = analyse(m.job());
+  ASSERT_FALSE(r.stragglers.found.empty());
+  EXPECT_EQ(r.stragglers.found[0].rank, 2U);
+  EXPECT_EQ(r.stragglers.found[0].cause, StragglerCause::kDataLoader);
+  EXPECT_NEAR(r.stragglers.found[0].cost, 4'000'000, 10'000);
+}
+
+TEST(RanksJob, EvenRanksHaveNoStraggler) {
+  const RanksReport r = analyse(JobMaker(4).job());
+  EXPECT_TRUE(r.stragglers.found.empty());
+  EXPECT_EQ(r.stragglers.without_any, r.replayed);
+}
+
+TEST(RanksJob, TheCriticalPathCrossesToTheSlowRank) {
+  JobMaker m(2);
+  m.compute = {3'000'000, 1'000'000};
+  m.collectives = 1;
+  const RanksReport r = analyse(m.job());
+  EXPECT_GT(r.ranks[0].critical, 2'900'000);
+  Ns sum = 0;
+  for (const auto& p : r.path) sum += p.length;
+  EXPECT_EQ(sum, r.replayed);
+}
+
+TEST(RanksJob, MatchesByOrderWithoutDescriptions) {
+  JobMaker m(3);
+  m.metadata = false;
+  m.collectives = 4;
+  const ranks::Matching matching = ranks::match(m.job());
+  EXPECT_EQ(matching.collectives.size(), 4U);
+  for (const auto& c : matching.collectives) EXPECT_EQ(c.count, 3U);
+}
+
+// A record lost in the middle shifts nothing: sizes tell which one.
+TEST(RanksJob, ALostKernelLeavesTheOthersMatched) {
+  JobMaker m(2);
+  m.collectives = 5;
+  std::vector<std::string> texts = m.texts();
+  const std::string lost = "\"In msg nelems\":3000";
+  const std::size_t at = texts[1].find(lost);
+  ASSERT_NE(at, std::string::npos);
+  const std::size_t begin = texts[1].rfind("{\"ph\"", at);
+  const std::size_t end = texts[1].find(",\n", at) + 2;
+  texts[1].erase(begin, end - begin);
+  std::vector<trace::Trace> traces;
+  for (const std::string& t : texts) traces.push_back(std::move(*trace::load_bytes(t, "rank.json", {})));
+  auto job = ranks::assemble(std::move(traces));
+  ASSERT_TRUE(job);
+  const ranks::Matching matching = ranks::match(*job);
+  EXPECT_EQ(matching.collectives.size(), 4U);
+  EXPECT_EQ(matching.unmatched, (std::vector<std::uint64_t>{1, 0}));
+  const RanksReport r = analyse(*job);
+  EXPECT_THAT(r.notes, Contains(HasSubstr("1 of 9 communication kernels match none")));
+}
+
+TEST(RanksJob, DifferentStepCounts) {
+  JobMaker m(3);
+  m.steps = 4;
+  m.cut = {4, 2, 4};
+  const ranks::Job job = m.job();
+  const RanksReport r = analyse(job);
+  EXPECT_TRUE(r.step_number == 3 || r.step_number == 4) << r.step_number;
+  EXPECT_EQ(r.replayed, r.traced);
+  EXPECT_THAT(r.notes, Contains(HasSubstr("do not hold the same steps")));
+  // The two others can still be asked about the step the third lacks.
+  const RanksReport later = analyse(job, {.step = 6, .align = true, .threads = 1, .progress = {}});
+  EXPECT_FALSE(later.ranks[1].in_step);
+  EXPECT_EQ(later.replayed, later.traced);
+}
+
+TEST(RanksJob, AMissingRankIsSaid) {
+  JobMaker m(4);
+  std::vector<trace::Trace> traces = m.traces();
+  traces.erase(traces.begin() + 2);
+  auto job = ranks::assemble(std::move(traces));
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->missing, std::vector<std::int64_t>{2});
+  const RanksReport r = analyse(*job);
+  EXPECT_EQ(r.replayed, r.traced);
+  EXPECT_THAT(r.notes, Contains(HasSubstr("1 of 4 ranks have no trace (2)")));
+}
+
+TEST(RanksJob, AnotherJobsRankIsLeftOut) {
+  std::vector<trace::Trace> traces = JobMaker(3).traces();
+  JobMaker other(9);
+  traces.push_back(std::move(other.traces()[8]));
+  auto job = ranks::assemble(std::move(traces));
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->ranks.size(), 3U);
+  EXPECT_THAT(job->notes, Contains(HasSubstr("of another job, of 9 ranks")));
+}
+
+TEST(RanksJob, ARankGivenTwiceCountsOnce) {
+  std::vector<trace::Trace> traces = JobMaker(2).traces();
+  traces.push_back(std::move(JobMaker(2).traces()[1]));
+  auto job = ranks::assemble(std::move(traces));
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->ranks.size(), 2U);
+  EXPECT_THAT(job->notes, Contains(HasSubstr("given twice")));
+}
+
+TEST(RanksJob, OneRankAlone) {
+  const RanksReport r = analyse(JobMaker(1).job());
+  EXPECT_EQ(r.replayed, r.traced);
+  EXPECT_TRUE(r.collectives.empty());
+  EXPECT_THAT(r.notes, Contains(HasSubstr("one rank alone")));
+}
+
+TEST(RanksJob, CollectivesThatDoNotMatch) {
+  std::vector<trace::Trace> traces = JobMaker(2).traces();
+  JobMaker other(2);
+  other.name = "_allgather_base";
+  other.kernel = "ncclDevKernel_AllGather_RING_LL";
+  traces[1] = std::move(other.traces()[1]);
+  auto job = ranks::assemble(std::move(traces));
+  ASSERT_TRUE(job);
+  const RanksReport r = analyse(*job);
+  EXPECT_THAT(r.notes, Contains(HasSubstr("are these traces of one job?")));
+  EXPECT_EQ(r.ranks.size(), 2U);
+}
+
+TEST(RanksJob, UnknownStep) {
+  const auto report = report::analyse_ranks(JobMaker(2).job(), {.step = 77, .align = true, .threads = 1, .progress = {}});
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, ErrorCode::kUsage);
+  EXPECT_THAT(report.error().hint, HasSubstr("there are: 3"));
+}
+
+TEST(RanksJob, TheSameOnAnyNumberOfThreads) {
+  JobMaker m(6);
+  m.compute[4] = 1'400'000;
+  const std::string one = report::to_json(analyse(m.job(), {.step = {}, .align = true, .threads = 1, .progress = {}}));
+  const std::string many = report::to_json(analyse(m.job(), {.step = {}, .align = true, .threads = 8, .progress = {}}));
+  EXPECT_EQ(one, many);
+}
+
+}  // namespace
+}  // namespace foretrace::test
