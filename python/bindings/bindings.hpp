@@ -42,5 +42,6 @@ void bind_timeline(nanobind::module_& m);
 void bind_whatif(nanobind::module_& m);
 void bind_draft(nanobind::module_& m);
 void bind_reports(nanobind::module_& m);
+void bind_ranks(nanobind::module_& m);
 
 }  // namespace foretrace::python

@@ -60,4 +60,5 @@ NB_MODULE(_core, m) {
   python::bind_whatif(m);
   python::bind_draft(m);
   python::bind_reports(m);
+  python::bind_ranks(m);
 }

@@ -21,6 +21,7 @@ from ._errors import Error
 from ._graph import DEPENDENCY_KINDS, NO_ID, ORIGINS, PHASES, TASK_KINDS, WHOLE, Graph
 from ._graph_tables import Breakdown, CriticalPath, GraphLane, GraphNotes, Layer, LowerBounds, Unprofiled
 from ._predictions import Applied, Parameter, Prediction, WhatIf, whatif, whatifs
+from ._ranks import Job, RanksReport, load_ranks
 from ._reports import Doctor, Report, Summary, doctor, summary
 from ._tables import Category, Device, Distributed, Lane, Problem, Step, Steps, Strings
 from ._timeline import Timeline
@@ -32,9 +33,9 @@ __version__: str = _core.version
 __all__ = [
     "ABSENT", "DEPENDENCY_KINDS", "KINDS", "NO_ARGS", "NO_ID", "ORIGINS", "PHASES", "TASK_KINDS", "WHOLE", "Applied",
     "Breakdown", "Category", "CriticalPath", "Device", "Distributed", "Doctor", "Draft", "Error", "Graph", "GraphLane",
-    "GraphNotes", "Lane", "Layer", "LowerBounds", "Parameter", "Prediction", "Problem", "Recorder", "RecordingWarning",
-    "Report", "Step", "Steps", "Strings", "Summary", "Timeline", "Trace", "Unprofiled", "WhatIf", "doctor",
-    "find_traces", "formats", "load", "load_bytes", "record", "recorded", "recorded_figures", "summary", "whatif",
+    "GraphNotes", "Job", "Lane", "Layer", "LowerBounds", "Parameter", "Prediction", "Problem", "RanksReport", "Recorder",
+    "RecordingWarning", "Report", "Step", "Steps", "Strings", "Summary", "Timeline", "Trace", "Unprofiled", "WhatIf", "doctor",
+    "find_traces", "formats", "load", "load_bytes", "load_ranks", "record", "recorded", "recorded_figures", "summary", "whatif",
     "whatifs",
 ]
 

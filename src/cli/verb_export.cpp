@@ -3,7 +3,9 @@
 #include "cli/output.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/ranks/job.hpp"
 #include "foretrace/report/export.hpp"
+#include "foretrace/report/ranks_export.hpp"
 #include "report/exporter.hpp"
 #include "report/json_writer.hpp"
 #include "report/text.hpp"
@@ -11,18 +13,31 @@
 namespace foretrace::cli {
 namespace {
 
+// Several traces that say their ranks are one job and go into one file; otherwise one trace does.
+Result<report::Exported> written(const Request& request, const report::ExportOptions& options) {
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
+  if (files.size() > 1 && !request.values.integer("rank")) {
+    FORETRACE_TRY(const ranks::Job job, ranks::load_job(files, request.load));
+    if (job.ranks_named && job.ranks.size() > 1) {
+      for (const std::string& note : job.notes) request.note(note);
+      return report::export_ranks(job, options, request.load.threads);
+    }
+  }
+  FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
+  return report::export_step(trace, trace::find_steps(trace), options);
+}
+
 Result<Answer> run_export(const Request& request) {
   const std::optional<std::string> path = request.values.text("output");
   const bool to_file = path && *path != "-";
   if (request.json && !to_file) {
     return fail(ErrorCode::kUsage, "export --json says what was written, and needs -o FILE to write to");
   }
-  FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   report::ExportOptions options;
   options.step = request.values.integer("step");
   options.format = request.values.text("format").value_or(options.format);
   options.gzip = to_file && path->ends_with(".gz");
-  FORETRACE_TRY(report::Exported file, report::export_step(trace, trace::find_steps(trace), options));
+  FORETRACE_TRY(report::Exported file, written(request, options));
   if (!to_file) return Answer{std::move(file.bytes)};
 
   FORETRACE_TRY_VOID(write_output(path, nullptr, file.bytes));
@@ -56,7 +71,8 @@ const Verb& export_verb() {
             "Writes one step, the median one unless --step says otherwise, as it was measured and as it is "
             "simulated: every task on its lane, arrows from launches to their work, the critical path marked and on "
             "a track of its own. The file also holds the graph: `foretrace replay FILE` reads it back and gives "
-            "the same times. Compressed when FILE ends with .gz.",
+            "the same times. Compressed when FILE ends with .gz. The traces of several ranks go into one file, on one clock, "
+            "with the transfers between them.",
         .arguments = {{"TRACE",
                        "a trace file, a folder with one file per rank, or - for standard input",
                        1,
@@ -65,7 +81,8 @@ const Verb& export_verb() {
         .options = {{"format", 'f', ValueType::kText, "FORMAT", "perfetto", "what to write", {}, {}}},
         .examples = {{"foretrace export trace.json.gz -o timeline.json.gz", "then open it in ui.perfetto.dev"},
                      {"foretrace export trace.json.gz --step 12 -o step12.json.gz", "another step"},
-                     {"foretrace export traces/ --rank 3 -o rank3.json", "one rank of a job, not compressed"}},
+                     {"foretrace export traces/ -o job.json.gz", "all ranks of a job"},
+                     {"foretrace export traces/ --rank 3 -o rank3.json", "one rank of it, not compressed"}},
         .reads_traces = true,
         .picks_step = true,
         .run = run_export};

@@ -1,0 +1,76 @@
+"""All ranks of one job: clocks, waits against transfers, stragglers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from . import _core
+from ._reports import Report, _width
+
+
+class RanksReport(Report):
+    """Who waits for whom, what transfers cost, and who holds the job up."""
+
+
+class Job:
+    """The traces of all ranks of one job, or one operation trace of all its workers.
+
+    >>> job = foretrace.load_ranks("traces/")
+    >>> print(job.report())
+    >>> job.report(step=12)["stragglers"]
+    """
+
+    def __init__(self, core: _core.Job) -> None:
+        self._core = core
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks a trace was read of, in order."""
+        return list(self._core.ranks)
+
+    @property
+    def missing(self) -> list[int]:
+        """Ranks of the job no trace was given of."""
+        return list(self._core.missing)
+
+    @property
+    def world_size(self) -> int:
+        return self._core.world_size
+
+    @property
+    def is_pipeline(self) -> bool:
+        """Whether this is an operation trace of a pipeline-parallel job."""
+        return self._core.pipeline
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out or assumed."""
+        return list(self._core.notes)
+
+    def report(self, step: int | None = None, align: bool = True) -> RanksReport:
+        """What `foretrace ranks` says; index it by the names of its JSON form.
+
+        step: the number in ProfilerStep#N; default the median step.
+        align: False takes the ranks' clocks as written.
+        """
+        return RanksReport(*self._core.report(step, align, _width()))
+
+    def export(self, path: str | os.PathLike[str], step: int | None = None) -> None:
+        """Writes all ranks into one file for ui.perfetto.dev; compressed when the path ends with .gz."""
+        name = os.fspath(path)
+        with open(name, "wb") as file:
+            file.write(self._core.timeline(step, name.endswith(".gz")))
+
+    def __repr__(self) -> str:
+        if self.is_pipeline:
+            return "<foretrace.Job of a pipeline>"
+        return f"<foretrace.Job of {len(self.ranks)} of {self.world_size} ranks>"
+
+
+def load_ranks(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], threads: int = 0,
+               partial: bool = False) -> Job:
+    """Reads the traces of all ranks of a job: a folder, or the files."""
+    many = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    files = _core.find_trace_files([os.fspath(p) for p in many])
+    return Job(_core.load_ranks(files, threads, partial))

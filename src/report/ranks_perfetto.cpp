@@ -1,0 +1,257 @@
+// Chrome JSON of all ranks for ui.perfetto.dev. Every rank is two processes, as measured and as simulated; the job is one
+// more, with the groups' transfers and the critical path. A collective is drawn as a wait and a transfer.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/deflate.hpp"
+#include "foretrace/report/ranks_export.hpp"
+#include "foretrace/simulate/simulate.hpp"
+#include "report/json_writer.hpp"
+
+namespace foretrace::report {
+namespace {
+
+using graph::Graph;
+using graph::GraphLane;
+using graph::TaskKind;
+using ranks::JobGraph;
+using ranks::Rendezvous;
+
+std::string_view category(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::kCpu:
+      return "cpu_op";
+    case TaskKind::kCall:
+      return "cuda_runtime";
+    case TaskKind::kMemcpy:
+      return "gpu_memcpy";
+    case TaskKind::kMemset:
+      return "gpu_memset";
+    case TaskKind::kKernel:
+    case TaskKind::kCollective:
+      return "kernel";
+    default:
+      return "wait";
+  }
+}
+
+class Writer {
+ public:
+  Writer(const ranks::Job& job, const RanksStep& step) : job_(job), s_(step), g_(step.graph.graph) {
+    meeting_.assign(g_.size(), kNone);
+    for (std::uint32_t i = 0; i < s_.graph.collectives.size(); ++i) {
+      for (const Rendezvous::Part& p : s_.graph.collectives[i].parts) {
+        if (p.tail.valid()) meeting_[p.arrive.index()] = meeting_[p.tail.index()] = i;
+      }
+    }
+    critical_.assign(g_.size(), 0);
+    path_ = simulate::critical_path(g_, s_.timeline);
+    for (const simulate::PathStep& p : path_) critical_[p.task] = 1;
+    for (const Ns m : g_.measured) origin_ = std::min(origin_, m);
+    names_.resize(g_.strings.size());
+  }
+
+  std::string run() {
+    out_ = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
+    process(1, "job", 0);
+    for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
+      if (s_.graph.rank_of_lane[l] != JobGraph::kNobody || l == 0) continue;
+      track(1, l, fmt::format("{} (measured)", g_.strings[g_.lanes[l].name]));
+      track(1, l + kSimulatedTracks, fmt::format("{} (simulated)", g_.strings[g_.lanes[l].name]));
+      for (std::uint32_t t = g_.lanes[l].begin; t < g_.lanes[l].end; ++t) {
+        slice("transfer", name(t), 1, l, g_.measured[t], g_.cost[t], t);
+        slice("transfer", name(t), 1, l + kSimulatedTracks, s_.timeline.start[t], g_.cost[t], t);
+      }
+    }
+    for (const ranks::RankPart& part : s_.graph.ranks) {
+      for (const bool simulated : {false, true}) rank(part, simulated);
+    }
+    arrows();
+    path();
+    out_ += "\n],\n\"schemaVersion\": 1}\n";
+    return std::move(out_);
+  }
+
+  [[nodiscard]] std::size_t path_length() const { return path_.size(); }
+
+ private:
+  static constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
+  // Perfetto takes a thread whose id is a process's for that process's main thread: tracks keep clear of all of them.
+  static constexpr std::uint32_t kSimulatedTracks = 1'000'000, kFirstTrack = 1'000'000, kStepTrack = 900'000'000,
+                                 kPathTrack = 900'000'001;
+
+  template <class... Args>
+  void put(fmt::format_string<Args...> text, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), text, std::forward<Args>(args)...);
+  }
+  void next() {
+    out_ += first_ ? "\n" : ",\n";
+    first_ = false;
+  }
+  static std::string exact_us(Ns ns) {
+    return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", std::abs(ns) / kNsPerUs, std::abs(ns) % kNsPerUs);
+  }
+  static std::uint32_t tid(std::uint32_t place) { return place >= kStepTrack ? place : kFirstTrack + place; }
+
+  void metadata(std::string_view what, std::uint32_t pid, std::uint32_t place, std::string_view key, std::string_view raw) {
+    next();
+    put(R"({{"ph": "M", "name": "{}", "pid": {}, "tid": {}, "ts": 0, "args": {{"{}": {}}}}})", what, pid, place, key, raw);
+  }
+  void process(std::uint32_t pid, std::string_view label, std::size_t order) {
+    std::string quoted;
+    append_json_string(quoted, label);
+    metadata("process_name", pid, 0, "name", quoted);
+    metadata("process_sort_index", pid, 0, "sort_index", fmt::format("{}", order));
+  }
+  void track(std::uint32_t pid, std::uint32_t place, std::string_view label) {
+    std::string quoted;
+    append_json_string(quoted, label);
+    metadata("thread_name", pid, tid(place), "name", quoted);
+    metadata("thread_sort_index", pid, tid(place), "sort_index", fmt::format("{}", place >= kStepTrack ? 0 : place + 1));
+  }
+
+  const std::string& name(std::uint32_t t) {
+    std::string& known = names_[g_.name[t].index()];
+    if (known.empty()) append_json_string(known, g_.task_name(t).empty() ? "(no operation)" : g_.task_name(t));
+    return known;
+  }
+
+  void slice(std::string_view cat, std::string_view quoted, std::uint32_t pid, std::uint32_t place, Ns start, Ns length,
+             std::uint32_t t) {
+    next();
+    put(R"({{"ph": "X", "cat": "{}", "name": {}, "pid": {}, "tid": {}, "ts": {}, "dur": {}, "args": {{"ft.task": {}, "critical": {}}}}})",
+        cat, quoted, pid, tid(place), exact_us(start - origin_), exact_us(std::max<Ns>(0, length)), t, critical_[t] != 0);
+  }
+
+  static std::uint32_t pid_of(std::uint32_t rank, bool simulated) { return 2 * rank + (simulated ? 3 : 2); }
+  [[nodiscard]] Ns start(std::uint32_t t, bool simulated) const { return simulated ? s_.timeline.start[t] : g_.measured[t]; }
+
+  // When the transfer of a collective began.
+  [[nodiscard]] Ns met(std::uint32_t tail, bool simulated) const {
+    const Rendezvous& r = s_.graph.collectives[meeting_[tail]];
+    return r.hub.valid() ? std::min(start(r.hub.value, simulated), start(tail, simulated)) : start(tail, simulated);
+  }
+
+  void rank(const ranks::RankPart& part, bool simulated) {
+    const std::uint32_t pid = pid_of(part.rank, simulated);
+    const std::int64_t number = job_.ranks[part.rank].rank;
+    process(pid, fmt::format("rank {} {}", number, simulated ? "simulated" : "measured"), pid);
+    track(pid, kStepTrack, "step");
+    std::string quoted;
+    append_json_string(quoted, g_.step_name);
+    const Ns end = simulated ? s_.timeline.end[part.last.index()] : part.step_end;
+    const Ns begin = simulated ? s_.timeline.end[part.begin.index()] : part.step_start;
+    slice("user_annotation", quoted, pid, kStepTrack, begin, end - begin, part.begin.value);
+    for (std::uint32_t l = part.first_lane; l < part.end_lane; ++l) {
+      const GraphLane& lane = g_.lanes[l];
+      track(pid, l, g_.strings[lane.name]);
+      Ns free = lane.begin < lane.end ? start(lane.begin, simulated) : 0;
+      for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
+        if (g_.kind[t] == TaskKind::kBegin) continue;
+        draw(pid, l, t, simulated, free);
+        free = std::max(free, start(t, simulated) + g_.cost[t]);
+      }
+    }
+  }
+
+  void draw(std::uint32_t pid, std::uint32_t lane, std::uint32_t t, bool simulated, Ns free) {
+    const Ns at = start(t, simulated);
+    if (meeting_[t] != kNone && g_.cost[t] == 0 && t + 1 < g_.lanes[lane].end && meeting_[t + 1] == meeting_[t]) {
+      slice("wait", "\"(waits for other ranks)\"", pid, lane, at, met(t + 1, simulated) - at, t);
+    } else if (meeting_[t] != kNone) {
+      const Ns from = met(t, simulated);
+      slice("kernel", name(t), pid, lane, from, at + g_.cost[t] - from, t);
+    } else if (g_.kind[t] == TaskKind::kWait) {
+      if (at > free) slice("wait", name(t), pid, lane, free, at - free, t);
+    } else {
+      // A track shows one thing at a time.
+      Ns length = g_.cost[t];
+      if (t + 1 < g_.lanes[lane].end) length = std::min(length, std::max<Ns>(0, start(t + 1, simulated) - at));
+      slice(category(g_.kind[t]), name(t), pid, lane, at, length, t);
+    }
+  }
+
+  void arrow(std::string_view label, std::uint32_t from_pid, std::uint32_t from_track, Ns from, std::uint32_t to_pid,
+             std::uint32_t to_track, Ns to) {
+    ++flows_;
+    const auto end = [&](std::string_view ph, std::uint32_t pid, std::uint32_t place, Ns at) {
+      next();
+      put(R"({{{}, "cat": "ranks", "name": "{}", "id": {}, "pid": {}, "tid": {}, "ts": {}}})", ph, label, flows_, pid,
+          tid(place), exact_us(at - origin_));
+    };
+    end(R"("ph": "s")", from_pid, from_track, from);
+    end(R"("ph": "f", "bp": "e")", to_pid, to_track, to);
+  }
+
+  // From the rank that came last to those that waited for it.
+  void arrows() {
+    for (const Rendezvous& r : s_.graph.collectives) {
+      const Rendezvous::Part& last = r.parts[r.last];
+      if (!last.arrive.valid()) continue;
+      for (const Rendezvous::Part& p : r.parts) {
+        if (p.wait == 0 || !p.tail.valid()) continue;
+        arrow("last to arrive", pid_of(last.rank, false), g_.lane[last.arrive.index()], last.start, pid_of(p.rank, false),
+              g_.lane[p.tail.index()], met(p.tail.value, false));
+      }
+    }
+  }
+
+  void path() {
+    track(1, kPathTrack, "critical path");
+    for (std::size_t i = 0; i < path_.size(); ++i) {
+      const std::uint32_t t = path_[i].task;
+      const Ns until = i + 1 < path_.size() ? s_.timeline.start[path_[i + 1].task] : s_.timeline.end[t];
+      if (until <= s_.timeline.start[t]) continue;
+      const std::uint32_t rank = s_.graph.rank_of_lane[g_.lane[t]];
+      std::string quoted;
+      append_json_string(quoted, rank == JobGraph::kNobody
+                                     ? std::string(g_.task_name(t))
+                                     : fmt::format("rank {}: {}", job_.ranks[rank].rank, g_.task_name(t)));
+      slice("critical path", quoted, 1, kPathTrack, s_.timeline.start[t], until - s_.timeline.start[t], t);
+    }
+  }
+
+  const ranks::Job& job_;
+  const RanksStep& s_;
+  const Graph& g_;
+  std::string out_;
+  std::vector<std::uint32_t> meeting_;
+  std::vector<char> critical_;
+  std::vector<simulate::PathStep> path_;
+  std::vector<std::string> names_;
+  Ns origin_ = 0;
+  std::uint64_t flows_ = 0;
+  bool first_ = true;
+};
+
+}  // namespace
+
+Result<Exported> export_ranks(const ranks::Job& job, const ExportOptions& options, unsigned threads) {
+  if (options.format != "perfetto") {
+    return fail(ErrorCode::kUsage, fmt::format("the format '{}' holds one rank", options.format),
+                "--rank R picks one; --format perfetto takes all of them");
+  }
+  RanksOptions asked;
+  asked.step = options.step;
+  asked.threads = threads;
+  FORETRACE_TRY(const RanksStep step, ranks_step(job, asked));
+  Writer writer(job, step);
+  Exported out;
+  out.bytes = writer.run();
+  if (options.gzip) {
+    FORETRACE_TRY(out.bytes, deflate_gzip(out.bytes));
+  }
+  out.step = step.steps.steps[step.chosen].name;
+  out.hint = "open it in https://ui.perfetto.dev";
+  out.tasks = step.graph.graph.size();
+  out.dependencies = step.graph.graph.dependencies();
+  out.critical_tasks = writer.path_length();
+  out.traced = step.graph.graph.traced;
+  out.replayed = step.timeline.step;
+  return out;
+}
+
+}  // namespace foretrace::report
