@@ -88,8 +88,9 @@ int main(int argc, char** argv) {
     best = std::min(best, seconds_since(begin));
   }
   const double rate = static_cast<double>(all.size()) / best;
-  fmt::print("{} ranks, {} collectives matched in {:.3f} s, clocks in {:.3f} s, graph of {} tasks in {:.3f} s (1 thread)\n",
-             job->ranks.size(), matching.collectives.size(), match_s, align_s, one, build_s);
+  fmt::print(
+      "{} ranks, {} collectives matched in {:.3f} s, clocks in {:.3f} s, graph of {} tasks in {:.3f} s (1 thread)\n",
+      job->ranks.size(), matching.collectives.size(), match_s, align_s, one, build_s);
   fmt::print("{} tasks ({} a rank, {} in a row) simulated in {:.3f} s: {:.1f} M tasks/s\n", all.size(),
              all.size() / ranks, copies, best, rate / 1e6);
   if (!json.empty()) {

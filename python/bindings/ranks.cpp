@@ -1,3 +1,5 @@
+#include "foretrace/report/ranks.hpp"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -9,7 +11,6 @@
 #include "foretrace/ranks/job.hpp"
 #include "foretrace/ranks/pipeline.hpp"
 #include "foretrace/report/pipeline.hpp"
-#include "foretrace/report/ranks.hpp"
 #include "foretrace/report/ranks_export.hpp"
 
 namespace nb = nanobind;
@@ -56,7 +57,8 @@ LoadedJob load(const std::vector<std::string>& files, unsigned threads, bool par
 nb::tuple report_of(const LoadedJob& j, std::optional<std::int64_t> step, bool align, std::size_t width) {
   if (j.pipeline) {
     const ranks::PipelineAnswers a = value_or_raise(ranks::answer(*j.pipeline));
-    return nb::make_tuple(to_str(report::to_text(*j.pipeline, a, {.width = width})), to_str(report::to_json(*j.pipeline, a)));
+    return nb::make_tuple(to_str(report::to_text(*j.pipeline, a, {.width = width})),
+                          to_str(report::to_json(*j.pipeline, a)));
   }
   report::RanksOptions options;
   options.step = step;
@@ -89,7 +91,8 @@ void bind_ranks(nb::module_& m) {
           "timeline",
           [](const LoadedJob& j, std::optional<std::int64_t> step, bool gzip) {
             if (j.pipeline) {
-              raise(Error{ErrorCode::kDeclined, "an operation trace has no timeline of kernels", {}, Error::kNoOffset, {}});
+              raise(Error{
+                  ErrorCode::kDeclined, "an operation trace has no timeline of kernels", {}, Error::kNoOffset, {}});
             }
             const report::Exported e = value_or_raise(report::export_ranks(j.job, {step, "perfetto", gzip}));
             return nb::bytes(e.bytes.data(), e.bytes.size());

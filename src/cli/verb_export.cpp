@@ -71,7 +71,8 @@ const Verb& export_verb() {
             "Writes one step, the median one unless --step says otherwise, as it was measured and as it is "
             "simulated: every task on its lane, arrows from launches to their work, the critical path marked and on "
             "a track of its own. The file also holds the graph: `foretrace replay FILE` reads it back and gives "
-            "the same times. Compressed when FILE ends with .gz. The traces of several ranks go into one file, on one clock, "
+            "the same times. Compressed when FILE ends with .gz. The traces of several ranks go into one file, on one "
+            "clock, "
             "with the transfers between them.",
         .arguments = {{"TRACE",
                        "a trace file, a folder with one file per rank, or - for standard input",

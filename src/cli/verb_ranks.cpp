@@ -58,11 +58,12 @@ const Verb& ranks_verb() {
   static const Verb kVerb{
       .name = "ranks",
       .about = "all ranks of one job: clocks, waits against transfers, stragglers",
-      .details = "Matches the collectives of all ranks, puts their clocks on one, splits the time in collectives into waiting "
-                 "for the last rank and moving data, simulates the step over all ranks, and names ranks that hold the "
-                 "others up: why, and what the step would cost without. Ranks that are missing, cut short or of another "
-                 "job are named and left out. An operation trace of a pipeline-parallel job (one CSV file of all workers) "
-                 "is replayed step by step, with and without stragglers.",
+      .details =
+          "Matches the collectives of all ranks, puts their clocks on one, splits the time in collectives into waiting "
+          "for the last rank and moving data, simulates the step over all ranks, and names ranks that hold the "
+          "others up: why, and what the step would cost without. Ranks that are missing, cut short or of another "
+          "job are named and left out. An operation trace of a pipeline-parallel job (one CSV file of all workers) "
+          "is replayed step by step, with and without stragglers.",
       .arguments = {{"TRACE", "a folder with one trace per rank, or the files", 1, Argument::kAny, {}}},
       .options = {{"step", 0, ValueType::kInteger, "N", "the median step", "the step named ProfilerStep#N", {}, {}},
                   {"raw-clocks", 0, ValueType::kFlag, "", "", "take the ranks' clocks as written", {}, {}}},

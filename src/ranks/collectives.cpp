@@ -18,8 +18,9 @@ using trace::EventKind;
 using trace::kAbsent;
 
 std::string_view to_string(CollectiveKind kind) {
-  constexpr std::string_view kNames[] = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "barrier", "broadcast",
-                                         "scatter",    "reduce",     "gather",         "send-recv",  "other"};
+  constexpr std::string_view kNames[] = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all",
+                                         "barrier",    "broadcast",  "scatter",        "reduce",
+                                         "gather",     "send-recv",  "other"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -163,7 +164,8 @@ class Matcher {
     }
     for (auto& [key, lists] : groups_) {
       if (lists.size() <= r) continue;
-      std::stable_sort(lists[r].begin(), lists[r].end(), [](const Seen& a, const Seen& b) { return a.start < b.start; });
+      std::stable_sort(lists[r].begin(), lists[r].end(),
+                       [](const Seen& a, const Seen& b) { return a.start < b.start; });
     }
   }
 
@@ -343,7 +345,8 @@ class Matcher {
   void name_families() {
     std::map<std::tuple<std::uint32_t, CollectiveKind, std::int64_t>, std::uint32_t> known;
     for (Collective& c : out_.collectives) {
-      c.family = known.emplace(std::tuple(c.group, c.kind, c.bytes), static_cast<std::uint32_t>(known.size())).first->second;
+      c.family =
+          known.emplace(std::tuple(c.group, c.kind, c.bytes), static_cast<std::uint32_t>(known.size())).first->second;
     }
     out_.families = static_cast<std::uint32_t>(known.size());
   }

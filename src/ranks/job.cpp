@@ -125,7 +125,8 @@ Result<Job> assemble(std::vector<trace::Trace> traces) {
     }
     Rank rank;
     rank.rank = any_named ? info.rank : here;
-    const auto twice = std::find_if(job.ranks.begin(), job.ranks.end(), [&](const Rank& r) { return r.rank == rank.rank; });
+    const auto twice =
+        std::find_if(job.ranks.begin(), job.ranks.end(), [&](const Rank& r) { return r.rank == rank.rank; });
     if (twice != job.ranks.end()) {
       job.notes.push_back(fmt::format("{} left out: rank {} is given twice, first by {}", file, rank.rank,
                                       file_name(twice->trace.path)));
@@ -145,7 +146,8 @@ Result<Job> assemble(std::vector<trace::Trace> traces) {
   }
   std::sort(job.ranks.begin(), job.ranks.end(), [](const Rank& a, const Rank& b) { return a.rank < b.rank; });
   if (job.ranks.empty()) {
-    return fail(ErrorCode::kDeclined, "no trace of a rank is left" + (job.notes.empty() ? "" : ": " + job.notes.front()),
+    return fail(ErrorCode::kDeclined,
+                "no trace of a rank is left" + (job.notes.empty() ? "" : ": " + job.notes.front()),
                 "give the traces of one job, one file per rank");
   }
   job.world_size = std::max(job.world_size, static_cast<std::int64_t>(job.ranks.size()));

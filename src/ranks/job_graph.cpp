@@ -133,7 +133,8 @@ class Builder {
       part.end_lane = static_cast<std::uint32_t>(out_.graph.lanes.size());
       out_.rank_of_lane.resize(part.end_lane, part.rank);
       part.begin = TaskId{merger_.place(g.lanes[g.main_lane].begin)};
-      part.last = TaskId{split_[part.rank][g.last.index()] != 0 ? merger_.tail(g.last.value) : merger_.place(g.last.value)};
+      part.last =
+          TaskId{split_[part.rank][g.last.index()] != 0 ? merger_.tail(g.last.value) : merger_.place(g.last.value)};
       // A late start is a cost of the rank's begin, so that a change of costs can take it away.
       out_.graph.cost[part.begin.index()] = part.step_start;
       out_.graph.measured[part.begin.index()] = 0;
@@ -307,7 +308,8 @@ Result<JobGraph> build_job_graph(const Job& job, const Matching& matching, const
                                   job.ranks[r].rank, step.name));
     } else if (!*graphs[r]) {
       if (graphs[r]->error().code == ErrorCode::kInternal) return forward(*graphs[r]);
-      notes.push_back(fmt::format("rank {} left out of {}: {}", job.ranks[r].rank, step.name, graphs[r]->error().message));
+      notes.push_back(
+          fmt::format("rank {} left out of {}: {}", job.ranks[r].rank, step.name, graphs[r]->error().message));
     } else {
       ++built;
     }

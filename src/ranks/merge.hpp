@@ -24,7 +24,8 @@ class Merger {
   [[nodiscard]] std::uint32_t place(std::uint32_t t) const { return place_[t]; }
   [[nodiscard]] std::uint32_t tail(std::uint32_t t) const { return place_[t] + 1; }
 
-  void depend(std::uint32_t from, std::uint32_t to, Ns lag, graph::DependencyKind kind, std::uint32_t point = graph::kWhole) {
+  void depend(std::uint32_t from, std::uint32_t to, Ns lag, graph::DependencyKind kind,
+              std::uint32_t point = graph::kWhole) {
     dependencies_.push_back({from, to, lag, point, kind});
   }
   void finish() { graph::finish(out_, std::move(dependencies_)); }

@@ -76,7 +76,8 @@ class Study {
       return fail(ErrorCode::kDeclined, "no step of the trace can be simulated: " + out_.notes.front());
     }
     if (alone > 0) {
-      out_.notes.push_back(fmt::format("{} sends or receives have no partner in the trace and keep their measured time", alone));
+      out_.notes.push_back(
+          fmt::format("{} sends or receives have no partner in the trace and keep their measured time", alone));
     }
     return {};
   }
@@ -131,13 +132,15 @@ class Study {
 
   void decompose() {
     const auto worst_first = [](std::vector<PipelineAnswers::Share>& shares) {
-      std::stable_sort(shares.begin(), shares.end(), [](const auto& a, const auto& b) { return a.slowdown > b.slowdown; });
+      std::stable_sort(shares.begin(), shares.end(),
+                       [](const auto& a, const auto& b) { return a.slowdown > b.slowdown; });
     };
     for (std::uint32_t d = 0; d < job_.dp_size; ++d) {
       out_.by_dp.push_back({fmt::format("dp {}", d), d, alone([&](const PipelineOp& o) { return o.dp == d; })});
     }
     for (std::uint32_t s = 0; s < job_.stages; ++s) {
-      out_.by_stage.push_back({fmt::format("stage {}", s), s, alone([&](const PipelineOp& o) { return o.stage == s; })});
+      out_.by_stage.push_back(
+          {fmt::format("stage {}", s), s, alone([&](const PipelineOp& o) { return o.stage == s; })});
     }
     std::map<std::string_view, bool> types;
     for (const PipelineOp& o : job_.ops) types.emplace(group_name(o.type), true);

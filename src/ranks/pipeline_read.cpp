@@ -13,15 +13,21 @@
 namespace foretrace::ranks {
 namespace {
 
-constexpr std::array<std::string_view, kPipelineOpTypes + 1> kNames = {
-    "forward-compute",           "backward-compute",
-    "forward-send",              "forward-recv",
-    "backward-send",             "backward-recv",
-    "params-all-gather",         "grads-reduce-scatter",
-    "layernorm-grads-all-reduce", "embedding-grads-all-reduce",
-    "separate-grads-all-reduce", "optimizer-clip-main-grad",
-    "optimizer",                 "gc",
-    "unknown"};
+constexpr std::array<std::string_view, kPipelineOpTypes + 1> kNames = {"forward-compute",
+                                                                       "backward-compute",
+                                                                       "forward-send",
+                                                                       "forward-recv",
+                                                                       "backward-send",
+                                                                       "backward-recv",
+                                                                       "params-all-gather",
+                                                                       "grads-reduce-scatter",
+                                                                       "layernorm-grads-all-reduce",
+                                                                       "embedding-grads-all-reduce",
+                                                                       "separate-grads-all-reduce",
+                                                                       "optimizer-clip-main-grad",
+                                                                       "optimizer",
+                                                                       "gc",
+                                                                       "unknown"};
 
 // A number of the importer's own tuple.
 std::int64_t number(std::string_view tuple, std::string_view key) {
@@ -89,6 +95,9 @@ Result<PipelineJob> read_pipeline(const trace::Trace& trace) {
     job.stages = std::max(job.stages, op.stage + 1);
     job.ops.push_back(op);
   }
+  for (const Problem& p : trace.diagnostics.problems()) {
+    job.notes.push_back(fmt::format("{} {} left out", p.count, p.meaning));
+  }
   for (const auto& [name, count] : unknown) {
     job.notes.push_back(fmt::format("{} operations of unknown kind '{}' left out", count, name.substr(0, 60)));
   }
@@ -109,7 +118,8 @@ Result<PipelineJob> read_pipeline(const trace::Trace& trace) {
     return key(a) < key(b);
   });
   for (std::uint32_t i = 0; i < job.ops.size(); ++i) {
-    if (job.steps.empty() || job.steps.back().number != job.ops[i].step) job.steps.push_back({job.ops[i].step, i, i, 0});
+    if (job.steps.empty() || job.steps.back().number != job.ops[i].step)
+      job.steps.push_back({job.ops[i].step, i, i, 0});
     job.steps.back().end = i + 1;
     job.steps.back().traced = std::max(job.steps.back().traced, job.ops[i].end);
   }

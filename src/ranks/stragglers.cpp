@@ -32,7 +32,9 @@ std::vector<std::pair<Ns, Ns>> loader_ranges(const trace::Trace& trace) {
     std::int8_t& known = loads[trace.events.name[e].index()];
     if (known < 0) {
       const std::string_view name = trace.name(e);
-      known = name.find("DataLoader") != std::string_view::npos || name.find("IterDataPipe") != std::string_view::npos ? 1 : 0;
+      known = name.find("DataLoader") != std::string_view::npos || name.find("IterDataPipe") != std::string_view::npos
+                  ? 1
+                  : 0;
     }
     if (known != 0) out.emplace_back(trace.events.start[e], trace.end(e));
   }
@@ -50,7 +52,8 @@ std::vector<std::pair<Ns, Ns>> loader_ranges(const trace::Trace& trace) {
 }
 
 bool inside(const std::vector<std::pair<Ns, Ns>>& ranges, Ns when) {
-  const auto after = std::upper_bound(ranges.begin(), ranges.end(), when, [](Ns t, const auto& r) { return t < r.first; });
+  const auto after =
+      std::upper_bound(ranges.begin(), ranges.end(), when, [](Ns t, const auto& r) { return t < r.first; });
   return after != ranges.begin() && when < (after - 1)->second;
 }
 

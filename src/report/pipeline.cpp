@@ -29,7 +29,8 @@ const PipelineAnswers::Step& median(const PipelineAnswers& a) {
 // Groups that cost a hundredth of the step or more; below that workers differ by chance.
 constexpr double kNotable = 1.01;
 
-std::string share_table(std::string_view title, const std::vector<PipelineAnswers::Share>& shares, const TextStyle& style) {
+std::string share_table(std::string_view title, const std::vector<PipelineAnswers::Share>& shares,
+                        const TextStyle& style) {
   TextTable table({{std::string(title), Align::kLeft, true}, {"slowdown"}}, 0);
   constexpr std::size_t kMostRows = 8;
   for (std::size_t i = 0; i < std::min(shares.size(), kMostRows); ++i) {
@@ -69,9 +70,10 @@ std::string to_text(const PipelineJob& job, const PipelineAnswers& a, const Text
   std::stable_sort(worst.begin(), worst.end(), [](const auto* x, const auto* y) { return x->replayed > y->replayed; });
   for (std::size_t i = 0; i < std::min(worst.size(), kMostRows); ++i) {
     const PipelineAnswers::Step& s = *worst[i];
-    steps.row({fmt::format("  {}", s.number), format_ms(s.traced), format_ms(s.replayed),
-               fmt::format("{:+.2f}%", percent_off(s.replayed, s.traced)), format_ms(s.ideal),
-               fmt::format("{:.3f}", s.ideal > 0 ? static_cast<double>(s.replayed) / static_cast<double>(s.ideal) : 1)});
+    steps.row(
+        {fmt::format("  {}", s.number), format_ms(s.traced), format_ms(s.replayed),
+         fmt::format("{:+.2f}%", percent_off(s.replayed, s.traced)), format_ms(s.ideal),
+         fmt::format("{:.3f}", s.ideal > 0 ? static_cast<double>(s.replayed) / static_cast<double>(s.ideal) : 1)});
   }
   if (worst.size() > kMostRows) steps.note(fmt::format("  and {} shorter ones", worst.size() - kMostRows));
   out += "\n" + steps.render(style);
@@ -109,7 +111,9 @@ std::string to_json(const PipelineJob& job, const PipelineAnswers& a) {
   }
   json.end_array().key("mean").begin_object().member("traced_ms", a.traced_ms).member("replayed_ms", a.replayed_ms);
   json.member("ideal_ms", a.ideal_ms).member("launch_slowdown", a.launch_slowdown).member("slowdown", a.slowdown);
-  json.member("explained_by_slowest_workers", a.slow_workers).member("explained_by_last_stage", a.last_stage).end_object();
+  json.member("explained_by_slowest_workers", a.slow_workers)
+      .member("explained_by_last_stage", a.last_stage)
+      .end_object();
   json.key("slowdown_by").begin_object();
   write_shares(json, "dp_rank", a.by_dp);
   write_shares(json, "stage", a.by_stage);

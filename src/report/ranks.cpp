@@ -146,7 +146,7 @@ void fill_path(const ranks::Job& job, const RanksStep& s, RanksReport& out) {
   std::erase_if(out.path, [](const RanksReport::PathPart& p) { return p.length == 0; });
 }
 
-void fill_notes(const ranks::Job& job, const RanksStep& s, RanksReport& out) {
+void fill_notes(const ranks::Job& job, const RanksStep& s, bool aligned, RanksReport& out) {
   out.notes = job.notes;
   out.notes.insert(out.notes.end(), s.notes.begin(), s.notes.end());
   const auto note = [&](std::string text) { out.notes.push_back(std::move(text)); };
@@ -161,13 +161,14 @@ void fill_notes(const ranks::Job& job, const RanksStep& s, RanksReport& out) {
     note(fmt::format("none of the {} communication kernels matches one of another rank: are these traces of one job?",
                      total));
   } else if (unmatched > 0) {
-    note(fmt::format("{} of {} communication kernels match none of another rank and keep their measured time, waiting "
-                     "included",
-                     unmatched, total));
+    note(
+        fmt::format("{} of {} communication kernels match none of another rank and keep their measured time, waiting "
+                    "included",
+                    unmatched, total));
   }
   if (s.matching.incomplete > 0) {
-    note(fmt::format("{} of {} collectives lack the kernel of a rank that takes part in the others", s.matching.incomplete,
-                     s.matching.collectives.size()));
+    note(fmt::format("{} of {} collectives lack the kernel of a rank that takes part in the others",
+                     s.matching.incomplete, s.matching.collectives.size()));
   }
   for (std::size_t r = 0; r < job.ranks.size(); ++r) {
     if (!s.clocks.clocks[r].known && job.ranks.size() > 1 && !s.matching.collectives.empty()) {
@@ -183,15 +184,18 @@ void fill_notes(const ranks::Job& job, const RanksStep& s, RanksReport& out) {
                               i.by});
   }
   if (!out.impossible.empty()) {
-    note(fmt::format("{} in an order no setting of the clocks explains: the traces are not of one run, or a clock "
-                     "jumped; they bind nobody in the replay",
-                     plural(out.impossible.size(), "collective")));
+    note(fmt::format(
+        "{} in {}; they bind nobody in the replay", plural(out.impossible.size(), "collective"),
+        aligned ? "an order no setting of the clocks explains: the traces are not of one run, or a clock jumped"
+                : "an impossible order on the clocks as written"));
   }
   if (s.graph.graph.notes.unexplained_lags > 0) {
-    note(fmt::format("{} started later than anything explains, {} ms together", plural(s.graph.graph.notes.unexplained_lags, "kernel"),
+    note(fmt::format("{} started later than anything explains, {} ms together",
+                     plural(s.graph.graph.notes.unexplained_lags, "kernel"),
                      format_ms(s.graph.graph.notes.unexplained_time)));
   }
-  out.not_modelled = {"transfers keep their measured length: links are not shared anew when ranks arrive at other times"};
+  out.not_modelled = {
+      "transfers keep their measured length: links are not shared anew when ranks arrive at other times"};
   if (!job.missing.empty()) out.not_modelled.emplace_back("ranks without a trace");
 }
 
@@ -209,8 +213,8 @@ Result<RanksStep> ranks_step(const ranks::Job& job, const RanksOptions& options)
   }
   FORETRACE_TRY(s.chosen, choose_step(job, s, options.step));
   if (options.progress) options.progress("building the graph of all ranks", 0, 1);
-  FORETRACE_TRY(s.graph, ranks::build_job_graph(job, s.matching, s.clocks, s.steps.steps[s.chosen], s.notes,
-                                                {options.threads}));
+  FORETRACE_TRY(s.graph,
+                ranks::build_job_graph(job, s.matching, s.clocks, s.steps.steps[s.chosen], s.notes, {options.threads}));
   s.timeline = simulate::simulate(s.graph.graph);
   return s;
 }
@@ -227,13 +231,14 @@ Result<RanksReport> analyse_ranks(const ranks::Job& job, const RanksOptions& opt
   out.clocks = s.clocks;
   out.traced = s.graph.graph.traced;
   out.replayed = s.timeline.step;
-  out.error_pct = out.traced > 0 ? 100.0 * static_cast<double>(out.replayed - out.traced) / static_cast<double>(out.traced) : 0;
+  out.error_pct =
+      out.traced > 0 ? 100.0 * static_cast<double>(out.replayed - out.traced) / static_cast<double>(out.traced) : 0;
   out.tasks = s.graph.graph.size();
   out.dependencies = s.graph.graph.dependencies();
   fill_ranks(job, s, out);
   fill_collectives(job, s, out);
   fill_path(job, s, out);
-  fill_notes(job, s, out);
+  fill_notes(job, s, options.align, out);
   if (options.progress) options.progress("looking for stragglers", 0, 1);
   out.stragglers = ranks::find_stragglers(job, s.matching, s.graph, s.timeline);
   return out;

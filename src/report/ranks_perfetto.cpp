@@ -81,7 +81,7 @@ class Writer {
   static constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
   // Perfetto takes a thread whose id is a process's for that process's main thread: tracks keep clear of all of them.
   static constexpr std::uint32_t kSimulatedTracks = 1'000'000, kFirstTrack = 1'000'000, kStepTrack = 900'000'000,
-                                 kPathTrack = 900'000'001;
+                                 kPathTrack = 899'999'999;
 
   template <class... Args>
   void put(fmt::format_string<Args...> text, Args&&... args) {
@@ -94,11 +94,13 @@ class Writer {
   static std::string exact_us(Ns ns) {
     return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", std::abs(ns) / kNsPerUs, std::abs(ns) % kNsPerUs);
   }
-  static std::uint32_t tid(std::uint32_t place) { return place >= kStepTrack ? place : kFirstTrack + place; }
+  static std::uint32_t tid(std::uint32_t place) { return place >= kPathTrack ? place : kFirstTrack + place; }
 
-  void metadata(std::string_view what, std::uint32_t pid, std::uint32_t place, std::string_view key, std::string_view raw) {
+  void metadata(std::string_view what, std::uint32_t pid, std::uint32_t place, std::string_view key,
+                std::string_view raw) {
     next();
-    put(R"({{"ph": "M", "name": "{}", "pid": {}, "tid": {}, "ts": 0, "args": {{"{}": {}}}}})", what, pid, place, key, raw);
+    put(R"({{"ph": "M", "name": "{}", "pid": {}, "tid": {}, "ts": 0, "args": {{"{}": {}}}}})", what, pid, place, key,
+        raw);
   }
   void process(std::uint32_t pid, std::string_view label, std::size_t order) {
     std::string quoted;
@@ -110,7 +112,8 @@ class Writer {
     std::string quoted;
     append_json_string(quoted, label);
     metadata("thread_name", pid, tid(place), "name", quoted);
-    metadata("thread_sort_index", pid, tid(place), "sort_index", fmt::format("{}", place >= kStepTrack ? 0 : place + 1));
+    metadata("thread_sort_index", pid, tid(place), "sort_index",
+             fmt::format("{}", place >= kPathTrack ? 0 : place + 1));
   }
 
   const std::string& name(std::uint32_t t) {
@@ -123,11 +126,18 @@ class Writer {
              std::uint32_t t) {
     next();
     put(R"({{"ph": "X", "cat": "{}", "name": {}, "pid": {}, "tid": {}, "ts": {}, "dur": {}, "args": {{"ft.task": {}, "critical": {}}}}})",
-        cat, quoted, pid, tid(place), exact_us(start - origin_), exact_us(std::max<Ns>(0, length)), t, critical_[t] != 0);
+        cat, quoted, pid, tid(place), exact_us(start - origin_), exact_us(std::max<Ns>(0, length)), t,
+        critical_[t] != 0);
   }
 
+  // Track ids are those of one process only: viewers take equal ids in two processes for one thread.
+  static std::uint32_t lane_track(std::uint32_t lane, bool simulated) {
+    return lane + (simulated ? kSimulatedTracks : 0);
+  }
   static std::uint32_t pid_of(std::uint32_t rank, bool simulated) { return 2 * rank + (simulated ? 3 : 2); }
-  [[nodiscard]] Ns start(std::uint32_t t, bool simulated) const { return simulated ? s_.timeline.start[t] : g_.measured[t]; }
+  [[nodiscard]] Ns start(std::uint32_t t, bool simulated) const {
+    return simulated ? s_.timeline.start[t] : g_.measured[t];
+  }
 
   // When the transfer of a collective began.
   [[nodiscard]] Ns met(std::uint32_t tail, bool simulated) const {
@@ -139,15 +149,15 @@ class Writer {
     const std::uint32_t pid = pid_of(part.rank, simulated);
     const std::int64_t number = job_.ranks[part.rank].rank;
     process(pid, fmt::format("rank {} {}", number, simulated ? "simulated" : "measured"), pid);
-    track(pid, kStepTrack, "step");
+    track(pid, kStepTrack + pid, "step");
     std::string quoted;
     append_json_string(quoted, g_.step_name);
     const Ns end = simulated ? s_.timeline.end[part.last.index()] : part.step_end;
     const Ns begin = simulated ? s_.timeline.end[part.begin.index()] : part.step_start;
-    slice("user_annotation", quoted, pid, kStepTrack, begin, end - begin, part.begin.value);
+    slice("user_annotation", quoted, pid, kStepTrack + pid, begin, end - begin, part.begin.value);
     for (std::uint32_t l = part.first_lane; l < part.end_lane; ++l) {
       const GraphLane& lane = g_.lanes[l];
-      track(pid, l, g_.strings[lane.name]);
+      track(pid, lane_track(l, simulated), g_.strings[lane.name]);
       Ns free = lane.begin < lane.end ? start(lane.begin, simulated) : 0;
       for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
         if (g_.kind[t] == TaskKind::kBegin) continue;
@@ -160,17 +170,17 @@ class Writer {
   void draw(std::uint32_t pid, std::uint32_t lane, std::uint32_t t, bool simulated, Ns free) {
     const Ns at = start(t, simulated);
     if (meeting_[t] != kNone && g_.cost[t] == 0 && t + 1 < g_.lanes[lane].end && meeting_[t + 1] == meeting_[t]) {
-      slice("wait", "\"(waits for other ranks)\"", pid, lane, at, met(t + 1, simulated) - at, t);
+      slice("wait", "\"(waits for other ranks)\"", pid, lane_track(lane, simulated), at, met(t + 1, simulated) - at, t);
     } else if (meeting_[t] != kNone) {
       const Ns from = met(t, simulated);
-      slice("kernel", name(t), pid, lane, from, at + g_.cost[t] - from, t);
+      slice("kernel", name(t), pid, lane_track(lane, simulated), from, at + g_.cost[t] - from, t);
     } else if (g_.kind[t] == TaskKind::kWait) {
-      if (at > free) slice("wait", name(t), pid, lane, free, at - free, t);
+      if (at > free) slice("wait", name(t), pid, lane_track(lane, simulated), free, at - free, t);
     } else {
       // A track shows one thing at a time.
       Ns length = g_.cost[t];
       if (t + 1 < g_.lanes[lane].end) length = std::min(length, std::max<Ns>(0, start(t + 1, simulated) - at));
-      slice(category(g_.kind[t]), name(t), pid, lane, at, length, t);
+      slice(category(g_.kind[t]), name(t), pid, lane_track(lane, simulated), at, length, t);
     }
   }
 
@@ -193,8 +203,8 @@ class Writer {
       if (!last.arrive.valid()) continue;
       for (const Rendezvous::Part& p : r.parts) {
         if (p.wait == 0 || !p.tail.valid()) continue;
-        arrow("last to arrive", pid_of(last.rank, false), g_.lane[last.arrive.index()], last.start, pid_of(p.rank, false),
-              g_.lane[p.tail.index()], met(p.tail.value, false));
+        arrow("last to arrive", pid_of(last.rank, false), g_.lane[last.arrive.index()], last.start,
+              pid_of(p.rank, false), g_.lane[p.tail.index()], met(p.tail.value, false));
       }
     }
   }

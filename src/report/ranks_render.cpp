@@ -58,7 +58,8 @@ std::string rank_table(const RanksReport& report, const TextStyle& style) {
   if (report.ranks.size() > kMostRows) table.note(fmt::format("  and {} more", report.ranks.size() - kMostRows));
   constexpr std::string_view kColumns =
       "offset: this clock is ahead of the first rank's, +- its standard error. start: after the first rank's. wait: in "
-      "collectives, for the last to arrive; transfer: from then on. last: collectives it was the last to join. critical: "
+      "collectives, for the last to arrive; transfer: from then on. last: collectives it was the last to join. "
+      "critical: "
       "time of the critical path on it.";
   return table.render(style) + "  " + wrap(kColumns, style.width, 2, 2) + "\n";
 }
@@ -106,21 +107,24 @@ std::string straggler_text(const RanksReport& report, const TextStyle& style) {
     out += fmt::format("  none costs {:.0f} % of the step or more\n", 100 * ranks::Stragglers::kNotable);
   }
   for (const ranks::Straggler& x : s.found) {
-    std::string line = fmt::format("rank {}, {}: {} ms", rank_of(report, x.rank).rank, to_string(x.cause), format_ms(x.cost));
+    std::string line =
+        fmt::format("rank {}, {}: {} ms", rank_of(report, x.rank).rank, to_string(x.cause), format_ms(x.cost));
     line += fmt::format("; {} ms more than rank {}", format_ms(x.excess), rank_of(report, x.like).rank);
     if (!x.worst.empty()) line += fmt::format(", {} of it {}", format_ms(x.worst_excess), short_kernel_name(x.worst));
     out += "  - " + wrap(printable(line), style.width, 4, 4) + "\n";
   }
-  const double gain = report.replayed > 0 ? 100.0 * static_cast<double>(report.replayed - s.without_any) /
-                                                static_cast<double>(report.replayed)
-                                          : 0;
-  out += fmt::format("  with every rank as fast as the typical one: {} ms ({:+.1f}%)\n", format_ms(s.without_any), -gain);
+  const double gain = report.replayed > s.without_any ? 100.0 * static_cast<double>(report.replayed - s.without_any) /
+                                                            static_cast<double>(report.replayed)
+                                                      : 0;
+  out += fmt::format("  with every rank as fast as the typical one: {} ms ({:+.1f}%)\n", format_ms(s.without_any),
+                     0.0 - gain);
   return out;
 }
 
 std::string path_text(const RanksReport& report, const TextStyle& style) {
   if (report.path.empty()) return {};
-  TextTable table({{"Critical path", Align::kLeft}, {"at ms"}, {"ms"}, {"waited for"}, {"most of it", Align::kLeft, true}}, 0);
+  TextTable table(
+      {{"Critical path", Align::kLeft}, {"at ms"}, {"ms"}, {"waited for"}, {"most of it", Align::kLeft, true}}, 0);
   constexpr std::size_t kMostRows = 12;
   std::vector<const RanksReport::PathPart*> rows;
   for (const auto& p : report.path) rows.push_back(&p);
@@ -133,28 +137,30 @@ std::string path_text(const RanksReport& report, const TextStyle& style) {
     const std::string where = p->rank < 0 ? "transfer, " + p->on : fmt::format("rank {}, {}", p->rank, p->on);
     table.row({"  " + where, format_ms(p->start), format_ms(p->length), p->why, short_kernel_name(p->longest)});
   }
-  if (report.path.size() > rows.size()) table.note(fmt::format("  and {} shorter stretches", report.path.size() - rows.size()));
+  if (report.path.size() > rows.size())
+    table.note(fmt::format("  and {} shorter stretches", report.path.size() - rows.size()));
   return "\n" + table.render(style);
 }
 
 }  // namespace
 
 std::string to_text(const RanksReport& report, const TextStyle& style) {
-  std::string out = fmt::format("{} of {}, {} ({} in common, {})\n", plural(report.ranks.size(), "rank"), report.world_size,
-                                printable(report.step), plural(report.steps.size(), "step"), report.step_source);
+  std::string out =
+      fmt::format("{} of {}, {} ({} in common, {})\n", plural(report.ranks.size(), "rank"), report.world_size,
+                  printable(report.step), plural(report.steps.size(), "step"), report.step_source);
   out += clock_text(report, style) + "\n" + rank_table(report, style);
   out += collective_table(report, style);
-  out += fmt::format("\nstep of all ranks: {} ms traced, {} ms replayed ({:+.2f}%), {} tasks\n", format_ms(report.traced),
-                     format_ms(report.replayed), report.error_pct, format_count(report.tasks));
+  out +=
+      fmt::format("\nstep of all ranks: {} ms traced, {} ms replayed ({:+.2f}%), {} tasks\n", format_ms(report.traced),
+                  format_ms(report.replayed), report.error_pct, format_count(report.tasks));
   out += straggler_text(report, style) + path_text(report, style);
   std::string notes;
-  const auto add = [&](const std::string& text) {
-    notes += "  - " + wrap(printable(text), style.width, 4, 4) + "\n";
-  };
+  const auto add = [&](const std::string& text) { notes += "  - " + wrap(printable(text), style.width, 4, 4) + "\n"; };
   for (const std::string& n : report.notes) add(n);
   constexpr std::size_t kMostImpossible = 5;
   for (std::size_t i = 0; i < std::min(report.impossible.size(), kMostImpossible); ++i) {
-    add(fmt::format("impossible order: {}, by {} us", report.impossible[i].what, format_us(to_us(report.impossible[i].by))));
+    add(fmt::format("impossible order: {}, by {} us", report.impossible[i].what,
+                    format_us(to_us(report.impossible[i].by))));
   }
   for (const std::string& n : report.not_modelled) add("not modelled: " + n);
   return notes.empty() ? out : out + "\nNotes\n" + notes;
@@ -171,7 +177,9 @@ void write_ranks(JsonWriter& json, const RanksReport& report) {
     json.member("start_ms", to_ms(r.start)).member("step_ms", to_ms(r.step)).member("replayed_ms", to_ms(r.replayed));
     json.member("wait_ms", to_ms(r.wait)).member("transfer_ms", to_ms(r.transfer));
     json.member("replayed_wait_ms", to_ms(r.replayed_wait)).member("collectives", r.collectives);
-    json.member("arrived_last", r.arrived_last).member("unmatched", r.unmatched).member("critical_ms", to_ms(r.critical));
+    json.member("arrived_last", r.arrived_last)
+        .member("unmatched", r.unmatched)
+        .member("critical_ms", to_ms(r.critical));
     json.end_object();
   }
   json.end_array();

@@ -36,13 +36,13 @@ class JobMaker {
   int first_step = 3;
   int collectives = 2;  ///< per step
   Ns transfer = 200 * kNsPerUs;
-  Ns period = 0;             ///< steps begin so far apart; 0: one after another
-  Ns noise = 0;              ///< standard deviation of ends
+  Ns period = 0;  ///< steps begin so far apart; 0: one after another
+  Ns noise = 0;   ///< standard deviation of ends
   std::string name = "allreduce";
   std::string kernel = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
-  bool metadata = true;      ///< false: kernels carry no description of their collective
-  int world = 0;             ///< 0: as many as there are ranks
-  std::vector<int> cut;      ///< per rank: only so many steps; empty: all
+  bool metadata = true;  ///< false: kernels carry no description of their collective
+  int world = 0;         ///< 0: as many as there are ranks
+  std::vector<int> cut;  ///< per rank: only so many steps; empty: all
 
   std::vector<std::string> texts() {
     const std::size_t n = compute.size();
@@ -57,7 +57,8 @@ class JobMaker {
       if (period > 0) begin_all = std::max(begin_all, s * period);
       for (std::size_t r = 0; r < n; ++r) {
         begin[r] = gpu[r] = now[r] = std::max(now[r], begin_all);
-        if (data[r] > 0) put(events, r, s, "cpu_op", "enumerate(DataLoader)#_Next.__next__", false, {now[r], now[r] + data[r]});
+        if (data[r] > 0)
+          put(events, r, s, "cpu_op", "enumerate(DataLoader)#_Next.__next__", false, {now[r], now[r] + data[r]});
         now[r] += data[r];
       }
       for (int c = 0; c < collectives; ++c) {
@@ -75,10 +76,11 @@ class JobMaker {
         for (std::size_t r = 0; r < n; ++r) {
           const Ns end = met + transfer + static_cast<Ns>(noise > 0 ? std::abs(normal(random)) : 0);
           const std::string info =
-              metadata ? fmt::format(R"(,"Collective name":"{}","In msg nelems":{},"Out msg nelems":{},"Group size":{},)"
-                                     R"("dtype":"Float","Process Group Name":"0","Process Group Ranks":"[all]")",
-                                     name, 1000 * (c + 1), 1000 * (c + 1), n)
-                       : "";
+              metadata
+                  ? fmt::format(R"(,"Collective name":"{}","In msg nelems":{},"Out msg nelems":{},"Group size":{},)"
+                                R"("dtype":"Float","Process Group Name":"0","Process Group Ranks":"[all]")",
+                                name, 1000 * (c + 1), 1000 * (c + 1), n)
+                  : "";
           launched(events, r, s, ++correlation[r], now[r] - 5'000, kernel, {arrive[r], end}, info);
           gpu[r] = end + 1'200;
         }
@@ -87,7 +89,8 @@ class JobMaker {
         const Ns end = gpu[r] + 3'000;
         put(events, r, s, "cuda_runtime", "cudaDeviceSynchronize", true, {now[r] + 1'000, end},
             fmt::format("\"correlation\":{}", ++correlation[r]));
-        put(events, r, s, "user_annotation", fmt::format("ProfilerStep#{}", first_step + s), true, {begin[r], end + 2'000});
+        put(events, r, s, "user_annotation", fmt::format("ProfilerStep#{}", first_step + s), true,
+            {begin[r], end + 2'000});
         now[r] = end + 3'000;
       }
     }
@@ -131,11 +134,11 @@ class JobMaker {
     const Ns begin = shown(r, t.begin), length = shown(r, t.end) - begin;
     events[r] += fmt::format(
         R"({}{{"ph":"X","cat":"{}","name":"{}","pid":{},"tid":{},"ts":{}.{:03},"dur":{}.{:03},"args":{{{}}}}})",
-        events[r].empty() ? "" : ",\n", category, what, pid, tid, begin / 1000, begin % 1000, length / 1000, length % 1000,
-        args);
+        events[r].empty() ? "" : ",\n", category, what, pid, tid, begin / 1000, begin % 1000, length / 1000,
+        length % 1000, args);
   }
-  void launched(std::vector<std::string>& events, std::size_t r, int step, int correlation, Ns call, std::string_view what,
-                Times t, const std::string& info) const {
+  void launched(std::vector<std::string>& events, std::size_t r, int step, int correlation, Ns call,
+                std::string_view what, Times t, const std::string& info) const {
     put(events, r, step, "cuda_runtime", "cudaLaunchKernel", true, {call, call + 5'000},
         fmt::format("\"correlation\":{}", correlation));
     const int stream = info.empty() && what == "gemm" ? 7 : 20;

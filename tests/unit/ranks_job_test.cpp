@@ -213,7 +213,8 @@ TEST(RanksJob, CollectivesThatDoNotMatch) {
 }
 
 TEST(RanksJob, UnknownStep) {
-  const auto report = report::analyse_ranks(JobMaker(2).job(), {.step = 77, .align = true, .threads = 1, .progress = {}});
+  const auto report =
+      report::analyse_ranks(JobMaker(2).job(), {.step = 77, .align = true, .threads = 1, .progress = {}});
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().code, ErrorCode::kUsage);
   EXPECT_THAT(report.error().hint, HasSubstr("there are: 3"));

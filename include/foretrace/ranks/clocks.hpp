@@ -16,11 +16,11 @@
 namespace foretrace::ranks {
 
 struct Clock {
-  Ns offset = 0;         ///< this clock is ahead of the first rank's by so much, at `reference`
-  double drift_ppm = 0;  ///< and gains so much
-  Ns reference = 0;      ///< on this clock
-  Ns uncertainty = 0;    ///< standard error of the offset
-  bool known = true;     ///< false: no collective ties this rank to the first; the clock is taken as it is
+  Ns offset = 0;           ///< this clock is ahead of the first rank's by so much, at `reference`
+  double drift_ppm = 0;    ///< and gains so much
+  Ns reference = 0;        ///< on this clock
+  Ns uncertainty = 0;      ///< standard error of the offset
+  bool known = true;       ///< false: no collective ties this rank to the first; the clock is taken as it is
   std::uint32_t host = 0;  ///< ranks of one number share a clock
 
   /// The first rank's clock when this one shows t.
@@ -36,8 +36,8 @@ struct Impossible {
 
 struct Clocks {
   std::vector<Clock> clocks;  ///< per rank of the job
-  Ns end_spread = 0;          ///< how far apart ranks end the same collective on aligned clocks: median over collectives
-  Ns raw_end_spread = 0;      ///< the same on the clocks as written
+  Ns end_spread = 0;      ///< how far apart ranks end the same collective on aligned clocks: median over collectives
+  Ns raw_end_spread = 0;  ///< the same on the clocks as written
   std::uint64_t violations_before = 0;  ///< collectives in an impossible order on the clocks as written
   std::vector<Impossible> impossible;   ///< those left: contradictory measurements, worst first
   bool drift_fitted = false;

@@ -42,10 +42,10 @@ struct Member {
 
 struct Collective {
   CollectiveKind kind = CollectiveKind::kOther;
-  std::uint32_t group = 0;   ///< index into Matching::groups
-  std::uint32_t family = 0;  ///< same group, kind and size: instances whose transfers should take as long
-  std::int64_t bytes = -1;   ///< of one rank's input (of all-gather its output); -1 unknown
-  std::int64_t step = -1;    ///< the profiler's step number; -1 when outside of any
+  std::uint32_t group = 0;             ///< index into Matching::groups
+  std::uint32_t family = 0;            ///< same group, kind and size: instances whose transfers should take as long
+  std::int64_t bytes = -1;             ///< of one rank's input (of all-gather its output); -1 unknown
+  std::int64_t step = -1;              ///< the profiler's step number; -1 when outside of any
   std::uint32_t first = 0, count = 0;  ///< Matching::members
   std::uint32_t root = 0;              ///< member of rooted kinds: offset from `first`
 };

@@ -28,7 +28,7 @@ namespace foretrace::ranks {
 struct RankPart {
   std::uint32_t rank = 0;                      ///< index into Job::ranks
   std::uint32_t first_lane = 0, end_lane = 0;  ///< its lanes
-  TaskId begin;  ///< its cost is how much later than the first rank this one starts
+  TaskId begin;                                ///< its cost is how much later than the first rank this one starts
   TaskId last;
   Ns step_start = 0, step_end = 0;  ///< of its step, after the job's begin, on aligned clocks
   Ns trace_start = 0;               ///< of its step, on the trace's own clock
@@ -53,7 +53,7 @@ struct Rendezvous {
 
 struct JobGraph {
   graph::Graph graph;
-  std::vector<RankPart> ranks;             ///< those that have the step
+  std::vector<RankPart> ranks;              ///< those that have the step
   std::vector<std::uint32_t> rank_of_lane;  ///< index into Job::ranks; kNobody for lanes of the job and its groups
   std::vector<Rendezvous> collectives;
   Ns begin = 0;  ///< of the step on the first rank's clock: the earliest rank's start

@@ -50,9 +50,7 @@ inline constexpr std::size_t kPipelineOpTypes = 14;
 std::string_view to_string(PipelineOpType type);
 /// For groups of operations: sends and receives of one direction are one, "forward-pp-comm".
 std::string_view group_name(PipelineOpType type);
-constexpr bool is_transfer(PipelineOpType t) {
-  return t >= PipelineOpType::kForwardSend && t <= PipelineOpType::kClip;
-}
+constexpr bool is_transfer(PipelineOpType t) { return t >= PipelineOpType::kForwardSend && t <= PipelineOpType::kClip; }
 
 struct PipelineOp {
   std::uint32_t dp = 0, stage = 0;
@@ -110,10 +108,10 @@ struct PipelineAnswers {
   struct Worker {
     std::int64_t rank = -1;
     std::uint32_t dp = 0, stage = 0;
-    Ns step = 0;            ///< mean, from its first start to its last end
-    Ns wait = 0;            ///< mean per step, in transfers
+    Ns step = 0;  ///< mean, from its first start to its last end
+    Ns wait = 0;  ///< mean per step, in transfers
     Ns transfer = 0;
-    double slowdown = 1;    ///< the smaller one of its rank's and its stage's
+    double slowdown = 1;  ///< the smaller one of its rank's and its stage's
   };
   std::vector<Worker> workers;
   double slow_workers = 0;  ///< share of the slowdown that goes when the slowest 3 % of the workers are typical ("M_W")

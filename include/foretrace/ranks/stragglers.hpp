@@ -27,9 +27,9 @@ inline constexpr std::size_t kStragglerCauses = 5;
 struct Straggler {
   std::uint32_t rank = 0;  ///< index into Job::ranks; of a slow link, the rank whose transfers are slow
   StragglerCause cause = StragglerCause::kSlowKernel;
-  Ns cost = 0;   ///< how much longer this alone makes a job of otherwise typical ranks
-  Ns saves = 0;  ///< how much shorter the job would be if only this went: less than `cost` when others are late too
-  Ns excess = 0;           ///< how much longer its work of this kind is than the typical rank's
+  Ns cost = 0;    ///< how much longer this alone makes a job of otherwise typical ranks
+  Ns saves = 0;   ///< how much shorter the job would be if only this went: less than `cost` when others are late too
+  Ns excess = 0;  ///< how much longer its work of this kind is than the typical rank's
   std::uint32_t like = 0;  ///< the typical rank it is compared with
   std::string worst;       ///< the task that adds most to the excess
   Ns worst_excess = 0;

@@ -18,9 +18,22 @@
 namespace foretrace::trace {
 namespace {
 
-enum Field : std::uint8_t { kDp, kStage, kStep, kType, kStart, kDuration, kRank, kSeq, kChunk, kBatch, kGlobalChunk, kFields };
-constexpr std::array<std::string_view, kFields> kNames = {"dp_rank",  "stage", "step",   "optype", "start_ts", "duration",
-                                                         "rank",     "seq_id", "mc",    "mb_id",  "gmc"};
+enum Field : std::uint8_t {
+  kDp,
+  kStage,
+  kStep,
+  kType,
+  kStart,
+  kDuration,
+  kRank,
+  kSeq,
+  kChunk,
+  kBatch,
+  kGlobalChunk,
+  kFields
+};
+constexpr std::array<std::string_view, kFields> kNames = {"dp_rank", "stage",  "step", "optype", "start_ts", "duration",
+                                                          "rank",    "seq_id", "mc",   "mb_id",  "gmc"};
 constexpr std::size_t kRequired = kDuration + 1;  // the fields before are always there
 
 std::string_view trimmed(std::string_view s) {
@@ -109,9 +122,7 @@ class Reader {
   void row(std::string_view line, std::uint64_t offset) {
     if (trimmed(line).empty()) return;
     const std::vector<std::string_view> cells = split(line);
-    const auto cell = [&](Field f) {
-      return layout_[f] < cells.size() ? cells[layout_[f]] : std::string_view{};
-    };
+    const auto cell = [&](Field f) { return layout_[f] < cells.size() ? cells[layout_[f]] : std::string_view{}; };
     std::array<std::int64_t, kFields> number{};
     number.fill(-1);
     bool good = true;
@@ -159,8 +170,8 @@ class Reader {
     e.name.push_back(trace_.strings.intern(type));
     e.lane.push_back(lane(n[kDp], n[kStage], n[kRank], lane_of(type)));
     e.args.push_back(trace_.args.intern(
-        fmt::format(R"({{"dp_rank":{},"stage":{},"rank":{},"step":{},"seq_id":{},"mc":{},"mb_id":{},"gmc":{}}})", n[kDp],
-                    n[kStage], n[kRank], n[kStep], n[kSeq], n[kChunk], n[kBatch], n[kGlobalChunk])));
+        fmt::format(R"({{"dp_rank":{},"stage":{},"rank":{},"step":{},"seq_id":{},"mc":{},"mb_id":{},"gmc":{}}})",
+                    n[kDp], n[kStage], n[kRank], n[kStep], n[kSeq], n[kChunk], n[kBatch], n[kGlobalChunk])));
     e.correlation.push_back(kAbsent);
     e.external_id.push_back(kAbsent);
     e.side.push_back(Events::kNoSide);
@@ -238,7 +249,8 @@ Result<Trace> read(ByteSource& source, const std::string& path, const LoadOption
 }  // namespace
 
 Importer operations_csv_importer() {
-  return {"operations-csv", "operations of a pipeline-parallel job, all workers (straggler CSV)", ".csv .csv.gz", sniff, read};
+  return {"operations-csv", "operations of a pipeline-parallel job, one row each", ".csv .csv.gz", sniff,
+          read};
 }
 
 }  // namespace foretrace::trace
