@@ -47,8 +47,9 @@ struct Plan {
 
 class Builder {
  public:
-  Builder(const Job& job, const Matching& matching, const Clocks& clocks, JobGraph& out)
-      : job_(job), m_(matching), clocks_(clocks), out_(out), merger_(out.graph) {}
+  /// `binds`: ranks wait for each other; otherwise every collective keeps its measured time.
+  Builder(const Job& job, const Matching& matching, const Clocks& clocks, bool binds, JobGraph& out)
+      : job_(job), m_(matching), clocks_(clocks), out_(out), merger_(out.graph), binds_(binds) {}
 
   void run(const CommonStep& step, std::vector<std::optional<Result<Graph>>>& graphs) {
     place_ranks(step, graphs);
@@ -109,7 +110,7 @@ class Builder {
         held += plan.task.back() != kNone ? 1u : 0u;
       }
       if (held == 0) continue;
-      for (std::uint32_t i = 0; i < c.count; ++i) {
+      for (std::uint32_t i = 0; i < c.count && binds_; ++i) {
         const Waits waits = waits_of(c.kind);
         const bool whole = (waits == Waits::kOnRoot && i == c.root) || (waits == Waits::kRootOnAll && i != c.root);
         if (plan.task[i] != kNone && !whole) split_[m_.members[c.first + i].rank][plan.task[i]] = 1;
@@ -181,6 +182,10 @@ class Builder {
     for (auto& [plan_of, meeting] : meetings) {
       const Plan& plan = *plan_of;
       const Collective& c = m_.collectives[plan.collective];
+      if (!binds_) {
+        out_.collectives.push_back(std::move(meeting));
+        continue;
+      }
       if (waits_of(c.kind) == Waits::kAll) {
         if (c.group != open_group) {
           if (open_group != kNone) merger_.close_lane();
@@ -222,7 +227,8 @@ class Builder {
       met = std::clamp(met, p.start, std::max(p.start, p.end));
       p.wait = met - p.start;
       p.transfer = p.end - met;
-      if (p.arrive.valid() && split(waits, i, c.root)) p.tail = TaskId{static_cast<std::uint32_t>(p.arrive.value + 1)};
+      if (binds_ && p.arrive.valid() && split(waits, i, c.root))
+        p.tail = TaskId{static_cast<std::uint32_t>(p.arrive.value + 1)};
     }
     return out;
   }
@@ -291,6 +297,7 @@ class Builder {
   const Clocks& clocks_;
   JobGraph& out_;
   Merger merger_;
+  bool binds_;
   std::vector<std::vector<char>> split_;
   std::vector<Plan> plans_;
   std::uint32_t begin_ = 0, end_ = 0;
@@ -318,8 +325,16 @@ Result<JobGraph> build_job_graph(const Job& job, const Matching& matching, const
     return fail(ErrorCode::kDeclined, fmt::format("no rank has work in {}", step.name),
                 "`foretrace doctor` shows what the traces hold");
   }
+  {
+    JobGraph out;
+    Builder(job, matching, clocks, true, out).run(step, graphs);
+    if (graph::verify(out.graph)) return out;
+  }
+  // Damaged times can put a rank's collectives in another order than the others'.
+  notes.emplace_back("the collectives contradict the ranks' own order: in the replay no rank waits for another");
+  graphs = build_all(job, step, options.threads);
   JobGraph out;
-  Builder(job, matching, clocks, out).run(step, graphs);
+  Builder(job, matching, clocks, false, out).run(step, graphs);
   FORETRACE_TRY_VOID(graph::verify(out.graph));
   return out;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "foretrace/simulate/simulate.hpp"
@@ -174,6 +175,16 @@ void fill_notes(const ranks::Job& job, const RanksStep& s, bool aligned, RanksRe
     if (!s.clocks.clocks[r].known && job.ranks.size() > 1 && !s.matching.collectives.empty()) {
       note(fmt::format("no collective ties rank {} to rank {}: its clock is taken as written", job.ranks[r].rank,
                        job.ranks[0].rank));
+    }
+  }
+  for (std::size_t r = 0; r < job.ranks.size(); ++r) {
+    const trace::Steps& steps = job.ranks[r].steps;
+    const Ns recorded = steps.steps.back().end - steps.steps.front().start;
+    if (std::abs(s.clocks.clocks[r].offset) > recorded && job.ranks.size() > 1) {
+      note(
+          fmt::format("the clock of rank {} is {:+.3f} s from rank {}'s, more than its trace is long; it is taken off, "
+                      "but are they of one run?",
+                      job.ranks[r].rank, to_ms(s.clocks.clocks[r].offset) / 1e3, job.ranks[0].rank));
     }
   }
   for (const ranks::Impossible& i : s.clocks.impossible) {

@@ -40,9 +40,11 @@ class JobMaker {
   Ns noise = 0;   ///< standard deviation of ends
   std::string name = "allreduce";
   std::string kernel = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
-  bool metadata = true;  ///< false: kernels carry no description of their collective
-  int world = 0;         ///< 0: as many as there are ranks
-  std::vector<int> cut;  ///< per rank: only so many steps; empty: all
+  bool metadata = true;            ///< false: kernels carry no description of their collective
+  int world = 0;                   ///< 0: as many as there are ranks
+  std::vector<int> group;          ///< per rank: its process group; empty: one for all
+  std::vector<Ns> group_transfer;  ///< per group, instead of `transfer`
+  std::vector<int> cut;            ///< per rank: only so many steps; empty: all
 
   std::vector<std::string> texts() {
     const std::size_t n = compute.size();
@@ -72,14 +74,18 @@ class JobMaker {
           arrive[r] = std::max(gpu[r], call + 11'500);
           now[r] = call + 10'000;
         }
-        const Ns met = *std::max_element(arrive.begin(), arrive.end());
         for (std::size_t r = 0; r < n; ++r) {
-          const Ns end = met + transfer + static_cast<Ns>(noise > 0 ? std::abs(normal(random)) : 0);
+          Ns met = 0;
+          for (std::size_t q = 0; q < n; ++q) {
+            if (group_of(q) == group_of(r)) met = std::max(met, arrive[q]);
+          }
+          const Ns moves = group_transfer.empty() ? transfer : group_transfer[static_cast<std::size_t>(group_of(r))];
+          const Ns end = met + moves + static_cast<Ns>(noise > 0 ? std::abs(normal(random)) : 0);
           const std::string info =
               metadata
                   ? fmt::format(R"(,"Collective name":"{}","In msg nelems":{},"Out msg nelems":{},"Group size":{},)"
-                                R"("dtype":"Float","Process Group Name":"0","Process Group Ranks":"[all]")",
-                                name, 1000 * (c + 1), 1000 * (c + 1), n)
+                                R"("dtype":"Float","Process Group Name":"{}","Process Group Ranks":"[all]")",
+                                name, 1000 * (c + 1), 1000 * (c + 1), n, group_of(r))
                   : "";
           launched(events, r, s, ++correlation[r], now[r] - 5'000, kernel, {arrive[r], end}, info);
           gpu[r] = end + 1'200;
@@ -122,6 +128,7 @@ class JobMaker {
   }
 
  private:
+  [[nodiscard]] int group_of(std::size_t r) const { return group.empty() ? 0 : group[r]; }
   struct Times {
     Ns begin, end;
   };

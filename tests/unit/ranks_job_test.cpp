@@ -98,6 +98,48 @@ TEST(RanksJob, ASlowDataLoaderIsNamed) {
   EXPECT_NEAR(r.stragglers.found[0].cost, 4'000'000, 10'000);
 }
 
+TEST(RanksJob, ASlowLinkIsNamed) {
+  JobMaker m(6);
+  m.group = {0, 0, 1, 1, 2, 2};
+  m.group_transfer = {200'000, 900'000, 200'000};
+  m.compute = std::vector<Ns>(6, 300'000);
+  m.collectives = 3;
+  const RanksReport r = analyse(m.job());
+  EXPECT_EQ(r.replayed, r.traced);
+  ASSERT_FALSE(r.stragglers.found.empty());
+  for (const ranks::Straggler& s : r.stragglers.found) {
+    EXPECT_EQ(s.cause, StragglerCause::kSlowLink);
+    EXPECT_TRUE(s.rank == 2 || s.rank == 3);
+    EXPECT_EQ(s.cost, 3 * 700'000);
+  }
+  EXPECT_EQ(r.stragglers.without_any, r.replayed - 3 * 700'000);
+  // Nothing ties the groups' clocks.
+  EXPECT_THAT(r.notes, Contains(HasSubstr("no collective ties rank 2 to rank 0")));
+}
+
+// A receive waits for its send; the sender waits for nobody.
+TEST(RanksJob, SendAndReceiveBindTheirPair) {
+  JobMaker m(2);
+  m.collectives = 1;
+  m.compute = {2'000'000, 1'000'000};
+  std::vector<std::string> texts = m.texts();
+  const auto become = [](std::string& text, const std::string& what) {
+    const std::string was = "\"Collective name\":\"allreduce\"";
+    text.replace(text.find(was), was.size(), what);
+  };
+  become(texts[0], R"("Collective name":"send","Dst Rank":1)");
+  become(texts[1], R"("Collective name":"recv","Src Rank":0)");
+  std::vector<trace::Trace> traces;
+  for (const std::string& t : texts) traces.push_back(std::move(*trace::load_bytes(t, "rank.json", {})));
+  auto job = ranks::assemble(std::move(traces));
+  ASSERT_TRUE(job);
+  const RanksReport r = analyse(*job);
+  ASSERT_EQ(r.collectives.size(), 1U);
+  EXPECT_EQ(r.collectives[0].kind, "send-recv");
+  EXPECT_EQ(r.collectives[0].wait, (std::vector<Ns>{0, 1'000'000}));
+  EXPECT_EQ(r.replayed, r.traced);
+}
+
 TEST(RanksJob, EvenRanksHaveNoStraggler) {
   const RanksReport r = analyse(JobMaker(4).job());
   EXPECT_TRUE(r.stragglers.found.empty());
