@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <queue>
 
 #include "base/statistics.hpp"
+#include "ranks/first_guess.hpp"
 #include "ranks/quadratic.hpp"
 
 namespace foretrace::ranks {
@@ -42,7 +42,10 @@ class Solver {
   }
 
   Clocks run(const ClockOptions& options) {
-    guess();
+    FirstGuess first = first_guess(n_, m_);
+    guess_ = std::move(first.guess);
+    anchor_ = std::move(first.anchor);
+    known_ = std::move(first.known);
     x_.assign(2 * n_, 0.0);
     result_.clocks.resize(n_);
     result_.violations_before = violated(true).size();
@@ -70,58 +73,6 @@ class Solver {
 
  private:
   [[nodiscard]] bool symmetric(const Collective& c) const { return waits_of(c.kind) == Waits::kAll; }
-
-  // First guess: along a tree of collectives that share ranks, the median distance of their ends.
-  void guess() {
-    guess_.assign(n_, 0);
-    known_.assign(n_, 0);
-    anchor_.assign(n_, 0);
-    std::vector<std::vector<std::uint32_t>> of_rank(n_);
-    for (std::uint32_t k = 0; k < m_.collectives.size(); ++k) {
-      for (const Member& m : m_.of(m_.collectives[k])) of_rank[m.rank].push_back(k);
-    }
-    for (std::uint32_t r = 0; r < n_; ++r) {
-      if (!of_rank[r].empty()) anchor_[r] = member(of_rank[r].front(), r)->end;
-    }
-    std::queue<std::uint32_t> reached;
-    known_[0] = 1;
-    reached.push(0);
-    while (!reached.empty()) {
-      const std::uint32_t a = reached.front();
-      reached.pop();
-      std::map<std::uint32_t, std::vector<Ns>> even, uneven;
-      for (const std::uint32_t k : of_rank[a]) {
-        const Collective& c = m_.collectives[k];
-        const Ns end = member(k, a)->end;
-        for (const Member& m : m_.of(c)) {
-          if (known_[m.rank] == 0) (symmetric(c) ? even : uneven)[m.rank].push_back(end - m.end);
-        }
-      }
-      for (auto* distances : {&even, &uneven}) {  // ends of rooted kinds do not agree: only where there is nothing else
-        for (auto& [r, list] : *distances) {
-          if (known_[r] != 0) continue;
-          guess_[r] = guess_[a] + median(list);
-          known_[r] = 1;
-          reached.push(r);
-        }
-      }
-    }
-    for (std::uint32_t r = 0; r < n_; ++r) {
-      if (known_[r] != 0 && !of_rank[r].empty()) continue;
-      known_[r] = r == 0 ? 1 : 0;
-    }
-    // Drift counts from the same moment on all clocks: the first rank's anchor.
-    for (std::uint32_t r = 1; r < n_; ++r) {
-      if (known_[r] != 0) anchor_[r] = anchor_[0] - guess_[r];
-    }
-  }
-
-  [[nodiscard]] const Member* member(std::uint32_t k, std::uint32_t rank) const {
-    for (const Member& m : m_.of(m_.collectives[k])) {
-      if (m.rank == rank) return &m;
-    }
-    return nullptr;
-  }
 
   // Times on the first rank's clock, in µs after its anchor.
   [[nodiscard]] double us(const Member& m, Ns t) const {
