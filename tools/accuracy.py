@@ -12,7 +12,8 @@ what was measured. Prints tables; `--gate` fails where a what-if got worse than 
     tools/accuracy.py --update-limits    the line --gate holds, moved to what is reached now
 
 A row is quiet when p90 - p10 is at most 5 % of its median; its error is the distance to the median. Otherwise the error is
-the distance to [p10, p90]. A row that has a truth and is declined counts as 100 %.
+the distance to [p10, p90]. A row that has a truth and is declined counts as 100 %. Bands are those of a table of residuals in
+which nobody measured the row's model (tools/fit_bands.py).
 """
 
 import argparse
@@ -20,6 +21,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +33,7 @@ from truth import ROOT, Folder, Row, default_folders, whatifs_of
 
 DOCS = ROOT / "docs" / "accuracy.md"
 LIMITS = Path(__file__).resolve().parent / "accuracy_limits.json"
+RESIDUALS = ROOT / "src" / "whatif" / "residuals" / "H200-SXM.csv"
 DECLINED_PCT = 100.0
 # What a gate allows above what was reached when the limits were written: a change elsewhere may move a row by this much.
 SLACK_PCT = 0.5
@@ -113,9 +116,8 @@ class Program:
         except json.JSONDecodeError:
             return {"error": done.stderr.strip().splitlines()[0] if done.stderr.strip() else f"exit {done.returncode}"}
 
-    def predict(self, trace: Path, measured_ms: float | None, stacks: list[list[str]]) -> tuple[str, list[dict]]:
+    def predict(self, trace: Path, options: list[str], stacks: list[list[str]]) -> tuple[str, list[dict]]:
         """The step, and one prediction per stack of what-ifs; a failed command is a declined prediction."""
-        common = [] if measured_ms is None else ["--measured-ms", repr(measured_ms)]
         out: list[dict | None] = [None] * len(stacks)
         step = ""
         alone = []
@@ -127,8 +129,8 @@ class Program:
                 alone.append(i)
         runs = [(alone, [u for i in alone for u in stacks[i]], [])] if alone else []
         runs += [([i], uses, ["--stack"]) for i, uses in enumerate(stacks) if out[i] is None and len(uses) > 1]
-        for indices, uses, options in runs:
-            answer = self.run("whatif", str(trace), *uses, *options, *common, "--json")
+        for indices, uses, together in runs:
+            answer = self.run("whatif", str(trace), *uses, *options, *together, "--json")
             step = answer.get("step", step)
             got = answer.get("predictions") or [{"declined": answer.get("error", "no answer")}] * len(indices)
             for i, prediction in zip(indices, got):
@@ -136,7 +138,17 @@ class Program:
         return step, out
 
 
-def measure(program: Program, folders: list[Folder], options) -> tuple[list[Result], list[str]]:
+def residuals_without(model: str, folder: str) -> Path:
+    """The table behind the bands as it would be had nobody measured this model."""
+    lines = RESIDUALS.read_text().splitlines()
+    path = Path(folder) / f"{model}.csv"
+    path.write_text("".join(f"{line}\n" for line in lines if line.startswith("#") or line.split(",")[1] != model))
+    return path
+
+
+def measure(program: Program, folders: list[Folder], measured: bool = True, daydream: bool = False,
+            scratch: str | None = None) -> tuple[list[Result], list[str]]:
+    """All rows, and those with a variant nobody knows. `scratch`: a folder for residuals that leave the row's model out."""
     unknown = sorted({f"{f.name}: {r.model} {r.variant}" for f in folders for _, rows in f.cases() for r in rows
                       if whatifs_of(r.variant) is None})
     cases = [(f, base, [r for r in rows if whatifs_of(r.variant) is not None]) for f in folders for base, rows in f.cases()]
@@ -144,9 +156,12 @@ def measure(program: Program, folders: list[Folder], options) -> tuple[list[Resu
     def one(case) -> list[Result]:
         folder, base, rows = case
         stacks = [whatifs_of(r.variant) for r in rows]
-        step, predictions = program.predict(base.trace, None if options.no_measured else base.median, stacks)
+        options = ["--measured-ms", repr(base.median)] if measured else []
+        if scratch:
+            options += ["--residuals", str(residuals_without(base.model, scratch))]
+        step, predictions = program.predict(base.trace, options, stacks)
         results = [Result(folder.name, base, r, uses, p) for r, uses, p in zip(rows, stacks, predictions)]
-        if options.daydream and step:
+        if daydream and step:
             for result, printed in zip(results, daydream_predictions(base.trace, step, base.median, stacks)):
                 result.daydream = printed
         return results
@@ -212,6 +227,7 @@ def main() -> int:
     parser.add_argument("--model", help="only models whose name holds this")
     parser.add_argument("--whatif", help="only rows whose what-ifs hold this")
     parser.add_argument("--no-measured", action="store_true", help="do not give the base's measured step to the command")
+    parser.add_argument("--own-residuals", action="store_true", help="bands from all models, the row's own among them")
     parser.add_argument("--daydream", action="store_true", help="Daydream's printed rules beside ours")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all figures in this file (- for standard output)")
     parser.add_argument("--gate", action="store_true", help="exit 1 when a what-if got worse than its limits")
@@ -228,7 +244,10 @@ def main() -> int:
     options.daydream |= options.update_docs
 
     program = Program(options.program)
-    results, unknown = measure(program, [Folder(f.resolve()) for f in options.folders or default_folders()], options)
+    folders = [Folder(f.resolve()) for f in options.folders or default_folders()]
+    with tempfile.TemporaryDirectory() as scratch:
+        results, unknown = measure(program, folders, not options.no_measured, options.daydream,
+                                   None if options.own_residuals else scratch)
     results = [r for r in results if (options.model or "") in r.row.model and (options.whatif or "") in r.whatif]
     for line in unknown:
         print(f"accuracy: not a variant this suite knows: {line}", file=sys.stderr)

@@ -1,9 +1,22 @@
+#include "base/byte_source.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/whatif.hpp"
 
 namespace foretrace::cli {
 namespace {
+
+constexpr std::size_t kLargestTable = 1 << 20;  // a line per family and model: thousands of models fit
+
+// Null: the built-in ones.
+Result<std::shared_ptr<const whatif::Residuals>> residuals_of(const Request& request) {
+  const std::optional<std::string> path = request.values.text("residuals");
+  if (!path) return std::shared_ptr<const whatif::Residuals>();
+  FORETRACE_TRY(std::unique_ptr<ByteSource> source, open_source(*path));
+  FORETRACE_TRY(const std::string text, peek(source, kLargestTable));
+  FORETRACE_TRY(whatif::Residuals table, whatif::Residuals::parse(text, *path));
+  return std::make_shared<const whatif::Residuals>(std::move(table));
+}
 
 Result<Answer> run_whatif(const Request& request) {
   std::vector<whatif::Use> uses;
@@ -14,6 +27,7 @@ Result<Answer> run_whatif(const Request& request) {
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   FORETRACE_TRY(report::Baseline baseline,
                 report::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
+  FORETRACE_TRY(baseline.model.residuals, residuals_of(request));
   report::add_predictions(baseline, uses, request.values.flag("stack"));
   bool answered = false;
   for (const whatif::Prediction& p : baseline.report.predictions) answered |= p.declined.empty();
@@ -41,7 +55,15 @@ const Verb& whatif_verb() {
                    "what the recorder stored, else a prior",
                    "the step's time without the profiler",
                    {},
-                   0.0}},
+                   0.0},
+                  {"residuals",
+                   0,
+                   ValueType::kFile,
+                   "FILE",
+                   "those of the project's own measurements",
+                   "how far predictions were off: decides the bands",
+                   {},
+                   {}}},
       .examples = {{"foretrace whatif trace.json.gz fused-optimizer", "one change"},
                    {"foretrace whatif trace.json.gz batch:x=2 checkpoint", "two changes, each alone"},
                    {"foretrace whatif trace.json.gz fused-optimizer cuda-graph --stack -m 71.6",

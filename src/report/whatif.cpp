@@ -34,6 +34,7 @@ Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int
   b.report.unprofiled = b.model.base.step;
   b.report.unprofiled_low = b.model.base.low;
   b.report.unprofiled_high = b.model.base.high;
+  b.report.gpu_families = whatif::family_times(b.model);
   if (b.model.memory) b.report.peak_bytes = b.model.memory->peak_bytes;
   return b;
 }
@@ -52,6 +53,18 @@ namespace {
 
 std::string gigabytes(std::optional<std::int64_t> bytes) {
   return bytes ? fmt::format("{:.2f} GB", static_cast<double>(*bytes) / 1e9) : "-";
+}
+
+void write_families(JsonWriter& json, const std::vector<whatif::FamilyTime>& families) {
+  json.key("gpu_families").begin_object();
+  for (const whatif::FamilyTime& f : families) {
+    json.key(f.family).begin_object().member("errors", f.errors);
+    for (std::size_t o = 0; o < f.time.size(); ++o) {
+      if (f.time[o] > 0) json.member(fmt::format("{}_ms", to_string(static_cast<graph::Origin>(o))), to_ms(f.time[o]));
+    }
+    json.end_object();
+  }
+  json.end_object();
 }
 
 }  // namespace
@@ -100,7 +113,9 @@ std::string to_json(const WhatIfReport& r) {
   json.member("unprofiled_high_ms", to_ms(r.unprofiled_high));
   json.key("measured_ms");
   r.measured ? json.value(to_ms(*r.measured)) : json.null();
-  json.member("peak_bytes", r.peak_bytes).end_object();
+  json.member("peak_bytes", r.peak_bytes);
+  write_families(json, r.gpu_families);
+  json.end_object();
   json.key("predictions").begin_array();
   for (const whatif::Prediction& p : r.predictions) {
     json.begin_object().member("whatif", p.whatif);
@@ -114,6 +129,13 @@ std::string to_json(const WhatIfReport& r) {
     json.key("not_modelled").begin_array();
     for (const std::string& n : p.not_modelled) json.value(n);
     json.end_array();
+    json.key("band").begin_array();
+    for (const whatif::BandPart& part : p.band) {
+      json.begin_object().member("family", part.family).member("sigma", part.sigma);
+      json.member("down_ms", to_ms(part.down)).member("up_ms", to_ms(part.up)).end_object();
+    }
+    json.end_array();
+    write_families(json, p.gpu_families);
     json.key("applied").begin_array();
     for (const auto& s : p.steps) {
       json.begin_object()

@@ -1,78 +1,145 @@
 #include "whatif/bands.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+
+#include "foretrace/whatif/residuals.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
+
 constexpr double kTenthPercentile = 1.2816;  // standard deviations
+// Families that hold less of the GPU's time than this cannot move the band, and cost two simulations each.
+constexpr double kLeastShare = 0.002;
+
+hardware::Family family_of(const Model& m, std::size_t task) {
+  const std::uint32_t work = m.graph.work[task];
+  return work == graph::Graph::kNoWork ? hardware::Family::kOther : m.works[work].family;
 }
 
-double modelled_sigma(hardware::Family family) {
+// What holds a kernel back decides how its model errs: an element-wise kernel, a norm and a cast all wait for memory.
+constexpr std::array<std::string_view, 5> kErrorFamilies = {"gemm", "convolution", "attention", "rnn", "bandwidth"};
+
+std::size_t error_family(hardware::Family family) {
   using hardware::Family;
   switch (family) {
     case Family::kGemm:
-      return 0.06;
+      return 0;
     case Family::kConvForward:
     case Family::kConvDataGrad:
     case Family::kConvWeightGrad:
-      return 0.12;
+      return 1;
     case Family::kAttention:
+      return 2;
     case Family::kRnn:
-      return 0.15;
-    case Family::kOptimizer:
-    case Family::kElementwise:
-    case Family::kCopy:
-      return 0.08;
+      return 3;
     default:
-      return 0.15;
+      return 4;
   }
 }
 
-Band band_around(const Model& changed, const Model& base, Ns step, const simulate::Schedule* policy) {
-  const graph::Graph& g = changed.graph;
-  double up = 0;
-  double down = 0;
-  const auto deviate = [&](auto factor_of) {
-    std::vector<Ns> cost(g.size());
-    double ends[2] = {};
-    for (const int sign : {1, -1}) {
-      for (std::size_t t = 0; t < g.size(); ++t) {
-        const double sigma = factor_of(t);
-        cost[t] = sigma == 0 ? g.cost[t]
-                             : static_cast<Ns>(std::llround(static_cast<double>(g.cost[t]) * std::exp(sign * sigma)));
+class Deviations {
+ public:
+  Deviations(const graph::Graph& g, Ns step, const simulate::Schedule* policy) : g_(g), step_(step), policy_(policy) {}
+
+  /// `sigma_of(task)` of log time, 0 where the family does not reach.
+  template <class SigmaOf>
+  void add(std::string family, double sigma, SigmaOf sigma_of) {
+    std::array<double, 2> ends{};
+    cost_.resize(g_.size());
+    for (const std::size_t way : {0, 1}) {
+      const double sign = way == 0 ? 1 : -1;
+      for (std::size_t t = 0; t < g_.size(); ++t) {
+        const double s = sigma_of(t);
+        cost_[t] =
+            s == 0 ? g_.cost[t] : static_cast<Ns>(std::llround(static_cast<double>(g_.cost[t]) * std::exp(sign * s)));
       }
-      ends[sign < 0 ? 1 : 0] = static_cast<double>(simulate::steady_state(g, {cost, policy}).timeline.step - step);
+      ends[way] = static_cast<double>(simulate::steady_state(g_, {cost_, policy_}).timeline.step - step_);
     }
-    up += std::pow(std::max({ends[0], ends[1], 0.0}), 2);
-    down += std::pow(std::max({-ends[0], -ends[1], 0.0}), 2);
-  };
-  deviate([&](std::size_t t) {
-    return graph::is_gpu(g.kind[t]) ? 0.0 : base.base.sigma[static_cast<std::size_t>(cpu_phase(g, t))];
-  });
-  deviate([&](std::size_t t) { return graph::is_gpu(g.kind[t]) ? base.base.sigma[kCpuPhases] : 0.0; });
-  std::array<bool, hardware::kFamilies> modelled = {};
-  const auto family_of = [&](std::size_t t) {
-    return g.work[t] == graph::Graph::kNoWork ? hardware::Family::kOther : changed.works[g.work[t]].family;
-  };
-  for (std::size_t t = 0; t < g.size(); ++t) {
-    if (graph::is_gpu(g.kind[t]) && g.origin[t] >= graph::Origin::kModelled) {
-      modelled[static_cast<std::size_t>(family_of(t))] = true;
-    }
+    const double up = std::max({ends[0], ends[1], 0.0});
+    const double down = std::max({-ends[0], -ends[1], 0.0});
+    up_ += up * up;
+    down_ += down * down;
+    band_.parts.push_back({std::move(family), sigma, static_cast<Ns>(down), static_cast<Ns>(up)});
   }
-  for (std::size_t f = 0; f < hardware::kFamilies; ++f) {
-    if (!modelled[f]) continue;
-    const auto family = static_cast<hardware::Family>(f);
-    deviate([&](std::size_t t) {
-      const bool mine = graph::is_gpu(g.kind[t]) && g.origin[t] >= graph::Origin::kModelled && family_of(t) == family;
-      return mine ? modelled_sigma(family) : 0.0;
+
+  Band finish() {
+    band_.high = step_ + static_cast<Ns>(kTenthPercentile * std::sqrt(up_));
+    band_.low = std::max<Ns>(0, step_ - static_cast<Ns>(kTenthPercentile * std::sqrt(down_)));
+    return std::move(band_);
+  }
+
+ private:
+  const graph::Graph& g_;
+  Ns step_;
+  const simulate::Schedule* policy_;
+  std::vector<Ns> cost_;
+  double up_ = 0, down_ = 0;
+  Band band_;
+};
+
+}  // namespace
+
+Band band_around(const Model& changed, const Model& base, Ns step, const simulate::Schedule* policy) {
+  using graph::Origin;
+  const graph::Graph& g = changed.graph;
+  const Residuals& residuals = base.residuals ? *base.residuals : Residuals::built_in();
+  Deviations deviations(g, step, policy);
+
+  // The host: what calibration left free, and how its speed differs between runs.
+  const double host = residuals.sigma(kHostFamily);
+  std::array<double, kCpuPhases> cpu{};
+  for (std::size_t p = 0; p < kCpuPhases; ++p) cpu[p] = std::hypot(base.base.sigma[p], host);
+  deviations.add(std::string(kHostFamily), *std::max_element(cpu.begin(), cpu.end()), [&](std::size_t t) {
+    return graph::is_gpu(g.kind[t]) ? 0.0 : cpu[static_cast<std::size_t>(cpu_phase(g, t))];
+  });
+  const double gpu = base.base.sigma[kCpuPhases];
+  deviations.add("gpu", gpu, [&](std::size_t t) { return graph::is_gpu(g.kind[t]) ? gpu : 0.0; });
+
+  double all = 0;
+  double scaled = 0;
+  std::array<double, kErrorFamilies.size()> modelled = {};
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (!graph::is_gpu(g.kind[t])) continue;
+    const auto time = static_cast<double>(g.cost[t]);
+    all += time;
+    if (g.origin[t] == Origin::kScaled) scaled += time;
+    if (g.origin[t] > Origin::kScaled) modelled[error_family(family_of(changed, t))] += time;
+  }
+  if (scaled > kLeastShare * all) {
+    const double sigma = residuals.sigma(kScaledFamily);
+    deviations.add(std::string(kScaledFamily), sigma, [&](std::size_t t) {
+      return graph::is_gpu(g.kind[t]) && g.origin[t] == Origin::kScaled ? sigma : 0.0;
     });
   }
-  Band band;
-  band.high = step + static_cast<Ns>(kTenthPercentile * std::sqrt(up));
-  band.low = std::max<Ns>(0, step - static_cast<Ns>(kTenthPercentile * std::sqrt(down)));
-  return band;
+  for (std::size_t f = 0; f < kErrorFamilies.size(); ++f) {
+    if (modelled[f] <= kLeastShare * all) continue;
+    const double sigma = residuals.sigma(kErrorFamilies[f]);
+    deviations.add(std::string(kErrorFamilies[f]), sigma, [&](std::size_t t) {
+      const bool mine = graph::is_gpu(g.kind[t]) && g.origin[t] > Origin::kScaled;
+      return mine && error_family(family_of(changed, t)) == f ? sigma : 0.0;
+    });
+  }
+  return deviations.finish();
+}
+
+std::vector<FamilyTime> family_times(const Model& model) {
+  const graph::Graph& g = model.graph;
+  std::array<FamilyTime, hardware::kFamilies> times{};
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (!graph::is_gpu(g.kind[t])) continue;
+    times[static_cast<std::size_t>(family_of(model, t))].time[static_cast<std::size_t>(g.origin[t])] += g.cost[t];
+  }
+  std::vector<FamilyTime> out;
+  for (std::size_t f = 0; f < hardware::kFamilies; ++f) {
+    if (times[f].total() == 0) continue;
+    times[f].family = to_string(static_cast<hardware::Family>(f));
+    times[f].errors = kErrorFamilies[error_family(static_cast<hardware::Family>(f))];
+    out.push_back(times[f]);
+  }
+  return out;
 }
 
 }  // namespace foretrace::whatif

@@ -35,7 +35,7 @@ std::string worst_origin(const graph::Graph& g) {
 
 }  // namespace
 
-Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured) {
+Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured, Detail detail) {
   Prediction p;
   for (const Use& use : uses) p.whatif += (p.whatif.empty() ? "" : " + ") + use.text;
   Model model = base;
@@ -80,9 +80,18 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
   for (std::size_t t = 0; t < model.graph.size(); ++t) {
     if (graph::is_gpu(model.graph.kind[t])) p.gpu_time += model.graph.cost[t];
   }
-  const Band band = band_around(model, base, simulated, policy.get());
-  p.low = static_cast<Ns>(static_cast<double>(band.low) * residual);
-  p.high = static_cast<Ns>(static_cast<double>(band.high) * residual);
+  if (detail == Detail::kFull) {
+    Band band = band_around(model, base, simulated, policy.get());
+    const auto in_full = [&](Ns ns) { return static_cast<Ns>(static_cast<double>(ns) * residual); };
+    p.low = in_full(band.low);
+    p.high = in_full(band.high);
+    for (BandPart& part : band.parts) {
+      part.down = in_full(part.down);
+      part.up = in_full(part.up);
+    }
+    p.band = std::move(band.parts);
+    p.gpu_families = family_times(model);
+  }
   if (model.memory) {
     memory::recompute(*model.memory);
     p.peak_bytes = model.memory->peak_bytes;

@@ -19,6 +19,7 @@ struct WhatIfReport {
   Ns traced = 0, replayed = 0, unprofiled = 0, unprofiled_low = 0, unprofiled_high = 0;
   std::optional<Ns> measured;
   std::optional<std::int64_t> peak_bytes;
+  std::vector<whatif::FamilyTime> gpu_families;
   std::vector<whatif::Prediction> predictions;
 };
 

@@ -13,6 +13,7 @@
 #include "foretrace/hardware/work.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/trace/steps.hpp"
+#include "foretrace/whatif/residuals.hpp"
 #include "foretrace/whatif/unprofiled.hpp"
 
 namespace foretrace::whatif {
@@ -33,7 +34,8 @@ struct Model {
   std::int64_t parameter_tensors = 0;
   std::string optimizer;                ///< "Adam", "SGD", …; empty when none was seen
   std::optional<memory::Curve> memory;  ///< of the step, where the trace has memory events; what-ifs change it too
-  double samples = 1;                   ///< in a step, as a multiple of the traced step's; `batch` changes it
+  std::shared_ptr<const Residuals> residuals;  ///< behind the bands; null: the built-in ones
+  double samples = 1;                          ///< in a step, as a multiple of the traced step's; `batch` changes it
   /// Set by what-ifs, read by later ones and by the report.
   std::vector<std::string> applied;
   std::vector<std::string> not_modelled;

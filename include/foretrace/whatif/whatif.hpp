@@ -2,6 +2,7 @@
 // What-ifs: named changes of a step with parameters, described once. Help, Python signatures, `foretrace list whatifs`, the
 // documentation table and "did you mean" come from the description.
 
+#include <array>
 #include <functional>
 #include <map>
 #include <string>
@@ -76,6 +77,21 @@ struct Use {
 };
 Result<Use> parse_use(std::string_view text);
 
+/// What one family of errors adds to a band, one standard deviation up and down.
+struct BandPart {
+  std::string family;  ///< "host", "gpu", "scaled", or what holds kernels back: "gemm", "bandwidth", …
+  double sigma = 0;    ///< of log time
+  Ns down = 0, up = 0;
+};
+
+/// GPU time of a family of kernels, by graph::Origin.
+struct FamilyTime {
+  std::string_view family;
+  std::string_view errors;  ///< the family of errors it belongs to: "bandwidth"
+  std::array<Ns, 4> time = {};
+  [[nodiscard]] Ns total() const { return time[0] + time[1] + time[2] + time[3]; }
+};
+
 /// The driver: applies uses in order, verifying the graph after each, and predicts the step.
 struct Prediction {
   std::string whatif;  ///< "amp + fused-optimizer"
@@ -93,9 +109,16 @@ struct Prediction {
     double seconds = 0;       ///< spent applying it
   };
   std::vector<Applied> steps;
+  std::vector<BandPart> band;  ///< what low and high are made of
+  std::vector<FamilyTime> gpu_families;
   std::string declined;  ///< the reason, when nothing could be predicted
   graph::Graph graph;    ///< the changed graph, for export
 };
-Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured);
+/// kStepOnly leaves out the band and the families, for those who predict many and show few.
+enum class Detail : std::uint8_t { kFull, kStepOnly };
+Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured,
+                   Detail detail = Detail::kFull);
+/// GPU time by family of kernels and origin of its cost.
+std::vector<FamilyTime> family_times(const Model& model);
 
 }  // namespace foretrace::whatif

@@ -1,0 +1,46 @@
+#pragma once
+// How far predictions were from measured steps, by family of errors and model: the data behind bands. Errors inside a
+// family move together, so one model counts once however many rows it has.
+//
+//   Residuals::built_in().sigma("gemm")      // of log time
+//
+// The built-in table is written by tools/fit_bands.py from measured steps; the same tool makes one from your own.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "foretrace/base/result.hpp"
+
+namespace foretrace::whatif {
+
+class Residuals {
+ public:
+  /// One line: family, model, log(measured / predicted).
+  struct Row {
+    std::string family;
+    std::string model;
+    double residual = 0;
+  };
+
+  /// Lines "family,model,residual"; '#' begins a comment.
+  static Result<Residuals> parse(std::string_view csv, std::string_view file);
+  static const Residuals& built_in();
+
+  /// Half of the distance from the 10th to the 90th percentile of a family's errors, in units that make it a standard
+  /// deviation where many models were measured; wider by Student's t where few were. A family nobody measured gets what
+  /// all kernels together have.
+  [[nodiscard]] double sigma(std::string_view family) const;
+  /// Models with rows of this family.
+  [[nodiscard]] std::size_t models(std::string_view family) const;
+  [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
+
+ private:
+  std::vector<Row> rows_;
+};
+
+/// Families that are not kinds of kernels.
+inline constexpr std::string_view kHostFamily = "host";      ///< CPU time between runs and after a change
+inline constexpr std::string_view kScaledFamily = "scaled";  ///< measured kernels times a factor
+
+}  // namespace foretrace::whatif

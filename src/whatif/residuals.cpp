@@ -1,0 +1,112 @@
+#include "foretrace/whatif/residuals.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <span>
+#include <utility>
+
+namespace foretrace::whatif {
+
+std::span<const std::pair<std::string_view, std::string_view>> residual_files();  // generated from residuals/*.csv
+
+namespace {
+
+// Until somebody measures: a prediction from tables is off by this much or less two times of three.
+constexpr double kUnmeasured = 0.15;
+
+// Student's 90th percentile for 1, 2, … degrees of freedom, over the normal one: what few models do not tell.
+double small_sample(std::size_t models) {
+  constexpr std::array kFactor = {2.402, 1.471, 1.278, 1.196, 1.152, 1.123, 1.104, 1.090, 1.079, 1.071};
+  return models == 0 ? 1 : models <= kFactor.size() ? kFactor[models - 1] : 1 + 0.71 / static_cast<double>(models);
+}
+
+struct Spread {
+  double mean_square = 0;
+  std::size_t models = 0;
+};
+
+// One vote per model: its mean square.
+template <class Take>
+Spread spread_of(const std::vector<Residuals::Row>& rows, Take take) {
+  std::map<std::string_view, std::pair<double, std::size_t>> by_model;
+  for (const Residuals::Row& row : rows) {
+    if (!take(row)) continue;
+    auto& [sum, count] = by_model[row.model];
+    sum += row.residual * row.residual;
+    ++count;
+  }
+  Spread s;
+  for (const auto& [model, squares] : by_model) s.mean_square += squares.first / static_cast<double>(squares.second);
+  s.models = by_model.size();
+  if (s.models > 0) s.mean_square /= static_cast<double>(s.models);
+  return s;
+}
+
+bool of_kernels(std::string_view family) { return family != kHostFamily && family != kScaledFamily; }
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.back() == '\r' || text.back() == ' ')) text.remove_suffix(1);
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  return text;
+}
+
+}  // namespace
+
+Result<Residuals> Residuals::parse(std::string_view csv, std::string_view file) {
+  Residuals out;
+  std::size_t number = 0;
+  for (std::size_t from = 0; from < csv.size();) {
+    const std::size_t end = std::min(csv.find('\n', from), csv.size());
+    const std::string_view line = trimmed(csv.substr(from, end - from));
+    from = end + 1;
+    ++number;
+    if (line.empty() || line.front() == '#') continue;
+    const std::size_t first = line.find(',');
+    const std::size_t second = first == std::string_view::npos ? first : line.find(',', first + 1);
+    double value = 0;
+    bool good = second != std::string_view::npos && first > 0;
+    if (good) {
+      const std::string_view text = trimmed(line.substr(second + 1));
+      const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      good = error == std::errc{} && at == text.data() + text.size() && std::isfinite(value);
+    }
+    if (!good) {
+      return tl::unexpected(Error{ErrorCode::kUnreadable, fmt::format("line {} is not family,model,residual", number),
+                                  std::string(file), Error::kNoOffset, "tools/fit_bands.py writes such files"});
+    }
+    out.rows_.push_back({std::string(trimmed(line.substr(0, first))),
+                         std::string(trimmed(line.substr(first + 1, second - first - 1))), value});
+  }
+  return out;
+}
+
+const Residuals& Residuals::built_in() {
+  static const Residuals kBuiltIn = [] {
+    Residuals all;
+    for (const auto& [stem, text] : residual_files()) {
+      Result<Residuals> part = parse(text, stem);
+      FORETRACE_CHECK(part.has_value());
+      all.rows_.insert(all.rows_.end(), part->rows_.begin(), part->rows_.end());
+    }
+    return all;
+  }();
+  return kBuiltIn;
+}
+
+double Residuals::sigma(std::string_view family) const {
+  Spread s = spread_of(rows_, [&](const Row& row) { return row.family == family; });
+  if (s.models == 0 && of_kernels(family)) {
+    s = spread_of(rows_, [](const Row& row) { return of_kernels(row.family); });
+  }
+  return s.models == 0 ? kUnmeasured : std::sqrt(s.mean_square) * small_sample(s.models);
+}
+
+std::size_t Residuals::models(std::string_view family) const {
+  return spread_of(rows_, [&](const Row& row) { return row.family == family; }).models;
+}
+
+}  // namespace foretrace::whatif

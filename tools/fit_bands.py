@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""How far predictions were from measured steps, by family of errors and model: the table bands are made from.
+
+    tools/fit_bands.py                   writes src/whatif/residuals/H200-SXM.csv from data/ and $FORETRACE_TRUTH
+    tools/fit_bands.py TRUTH_DIR… -o F   the same from your own measurements, for `foretrace whatif --residuals F`
+
+One line per family, model and row: log(measured / predicted). Where a row has a trace of its own, each family of kernels is
+compared with what that trace shows; where it only has the GPU's time, the difference belongs to the family that holds most of
+what was modelled. What a row's step is off by beyond its kernels is the host's, if the CPU decides that step.
+"""
+
+import argparse
+import math
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import mean
+
+import accuracy
+from truth import ROOT, Folder, default_folders
+
+TABLE = ROOT / "src" / "whatif" / "residuals" / "H200-SXM.csv"
+# A family tells something about itself when it holds this part of the GPU's time,
+LEAST_SHARE = 0.03
+# and a total tells something about a family when that family holds this part of what could be wrong.
+MOST = 0.6
+# The CPU decides a step whose length follows it to this part.
+CPU_BOUND = 0.5
+
+
+def log_ratio(measured: float, predicted: float) -> float | None:
+    return math.log(measured / predicted) if measured > 0 and predicted > 0 else None
+
+
+def in_groups(families: dict) -> dict[str, dict[str, float]]:
+    """Time by family of errors and origin."""
+    groups: dict[str, dict[str, float]] = {}
+    for times in families.values():
+        mine = groups.setdefault(times["errors"], {"measured": 0.0, "scaled": 0.0, "modelled": 0.0})
+        mine["measured"] += times.get("measured_ms", 0)
+        mine["scaled"] += times.get("scaled_ms", 0)
+        mine["modelled"] += times.get("modelled_ms", 0) + times.get("analytic_ms", 0)
+    return groups
+
+
+def by_trace(predicted: dict, measured: dict) -> dict[str, float]:
+    """Families of a row whose own trace shows them."""
+    whole = sum(sum(t.values()) for t in predicted.values())
+    out = {}
+    for family, times in predicted.items():
+        if times["modelled"] < LEAST_SHARE * whole or family not in measured:
+            continue
+        # Scaled kernels of the same kind cannot be told from modelled ones in the other trace: they err together here.
+        guessed = times["modelled"] + times["scaled"]
+        ratio = log_ratio(sum(measured[family].values()) - times["measured"], guessed)
+        if ratio is not None:
+            out[family] = ratio
+    return out
+
+
+def by_total(predicted: dict, gpu_ms: float) -> dict[str, float]:
+    """Where only the GPU's time is known: the family that holds most of what was not simply measured."""
+    whole = sum(sum(t.values()) for t in predicted.values())
+    parts = {f: t["modelled"] for f, t in predicted.items() if t["modelled"] > 0}
+    parts["scaled"] = sum(t["scaled"] for t in predicted.values())
+    family = max(parts, key=parts.get)
+    uncertain = sum(parts.values())
+    if uncertain < LEAST_SHARE * whole or parts[family] < MOST * uncertain:
+        return {}
+    ratio = log_ratio(gpu_ms - (whole - parts[family]), parts[family])
+    return {} if ratio is None else {family: ratio}
+
+
+def elasticities(prediction: dict) -> dict[str, float]:
+    """How much of the step follows each family: d log step / d log time."""
+    return {p["family"]: (p["up_ms"] + p["down_ms"]) / (2 * p["sigma"] * prediction["ms"])
+            for p in prediction["band"] if p["sigma"] > 0}
+
+
+def residuals_of(program: accuracy.Program, result: accuracy.Result) -> list[tuple[str, str, float]]:
+    if result.declined:
+        return []
+    p = result.prediction
+    found: dict[str, float] = {}
+    if result.row.trace:
+        shown = program.run("whatif", str(result.row.trace), "cpu:x=1", "--json")
+        found = by_trace(in_groups(p["gpu_families"]), in_groups(shown.get("baseline", {}).get("gpu_families", {})))
+    elif result.row.gpu_ms:
+        found = by_total(in_groups(p["gpu_families"]), result.row.gpu_ms)
+    pull = elasticities(p)
+    off = math.log(result.row.median / p["ms"])
+    explained = sum(pull.get(f, 0) * r for f, r in found.items())
+    if pull.get("host", 0) >= CPU_BOUND:
+        found["host"] = (off - explained) / pull["host"]
+    elif not found and pull.get("scaled", 0) >= MOST:
+        found["scaled"] = off / pull["scaled"]
+    return [(family, result.row.model, value) for family, value in sorted(found.items())]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", type=Path, metavar="TRUTH_DIR")
+    parser.add_argument("-o", "--output", type=Path, default=TABLE)
+    parser.add_argument("--program", type=Path, default=ROOT / "build" / "foretrace")
+    options = parser.parse_args()
+    if not options.folders and not os.environ.get("FORETRACE_TRUTH"):
+        parser.error("name the folders, or set FORETRACE_TRUTH: the project's own are too few for its table")
+    program = accuracy.Program(options.program)
+    folders = [Folder(f.resolve()) for f in options.folders or default_folders()]
+    results, _ = accuracy.measure(program, folders)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        rows = [line for lines in pool.map(lambda r: residuals_of(program, r), results) for line in lines]
+    rows.sort(key=lambda r: (r[0], r[1]))
+    text = "# family,model,log(measured / predicted): written by tools/fit_bands.py\n"
+    options.output.write_text(text + "".join(f"{f},{m},{v:.4f}\n" for f, m, v in rows))
+    for family in sorted({r[0] for r in rows}):
+        mine = [r for r in rows if r[0] == family]
+        spread = math.sqrt(mean(v * v for _, _, v in mine))
+        print(f"{family:20} {len(mine):3} rows {len({m for _, m, _ in mine}):2} models, off by {spread:.3f}, on average {mean(v for *_, v in mine):+.3f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
