@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "bindings.hpp"
+#include "foretrace/search/advise.hpp"
 #include "foretrace/whatif/model.hpp"
 #include "open_draft.hpp"
 #include "report/step_graphs.hpp"
@@ -123,6 +124,36 @@ nb::dict predict(const StepModel& base, const std::vector<GivenUse>& given) {
   return to_dict(std::move(predicted));
 }
 
+nb::object to_dict(search::Advice&& a) {
+  nb::dict d;
+  nb::list code;
+  for (const whatif::Use& use : a.uses) code.append(to_str(use.whatif->code));
+  d["code"] = nb::tuple(code);
+  d["effort"] = to_str(to_string(a.effort));
+  d["gain"] = a.gain;
+  d["samples"] = a.prediction.samples;
+  d["fits"] = a.fits;
+  d["prediction"] = to_dict(std::move(a.prediction));
+  return d;
+}
+
+nb::dict advise(const StepModel& base, std::optional<std::int64_t> memory_limit) {
+  auto advised = [&] {
+    nb::gil_scoped_release unlocked;
+    return search::advise(base.model, base.measured, {.memory_limit = memory_limit});
+  }();
+  const auto optional = [](std::optional<search::Advice>& a) { return a ? to_dict(std::move(*a)) : nb::none(); };
+  nb::dict d;
+  nb::list alone;
+  for (search::Advice& a : advised.alone) alone.append(to_dict(std::move(a)));
+  d["advice"] = alone;
+  d["combined"] = optional(advised.together);
+  d["larger_batch"] = optional(advised.larger_batch);
+  d["memory_limit"] = advised.memory_limit ? nb::object(nb::int_(*advised.memory_limit)) : nb::none();
+  d["tried"] = advised.tried;
+  return d;
+}
+
 nb::list catalogue() {
   nb::list list;
   for (const whatif::WhatIf& w : whatif::catalogue()) {
@@ -157,7 +188,9 @@ nb::list catalogue() {
 }  // namespace
 
 void bind_whatif(nb::module_& m) {
-  nb::class_<StepModel>(m, "Model").def("predict", predict, nb::arg("uses"));
+  nb::class_<StepModel>(m, "Model")
+      .def("predict", predict, nb::arg("uses"))
+      .def("advise", advise, nb::arg("memory_limit").none());
   m.def("step_model", make_step_model, nb::arg("trace"), nb::arg("graphs"), nb::arg("index"), nb::arg("graph"),
         nb::arg("measured").none(), nb::keep_alive<0, 1>());
   m.def("whatifs", catalogue);

@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterable
 
 from . import _core
+from ._advice import Advice, Advised
 from ._draft import Draft
 from ._errors import Error
 from ._graph import DEPENDENCY_KINDS, NO_ID, ORIGINS, PHASES, TASK_KINDS, WHOLE, Graph
@@ -31,7 +32,8 @@ from .recorder import Recorder, RecordingWarning, record, recorded, recorded_fig
 __version__: str = _core.version
 
 __all__ = [
-    "ABSENT", "DEPENDENCY_KINDS", "KINDS", "NO_ARGS", "NO_ID", "ORIGINS", "PHASES", "TASK_KINDS", "WHOLE", "Applied",
+    "ABSENT", "DEPENDENCY_KINDS", "KINDS", "NO_ARGS", "NO_ID", "ORIGINS", "PHASES", "TASK_KINDS", "WHOLE", "Advice",
+    "Advised", "Applied",
     "Breakdown", "Category", "CriticalPath", "Device", "Distributed", "Doctor", "Draft", "Error", "Graph", "GraphLane",
     "GraphNotes", "Job", "Lane", "Layer", "LowerBounds", "Parameter", "Prediction", "Problem", "RanksReport", "Recorder",
     "RecordingWarning", "Report", "Step", "Steps", "Strings", "Summary", "Timeline", "Trace", "Unprofiled", "WhatIf", "doctor",

@@ -70,6 +70,7 @@ class Timeline:
 
 class Model:
     def predict(self, uses: list[tuple[str, str, str, Any]]) -> dict[str, Any]: ...
+    def advise(self, memory_limit: int | None) -> dict[str, Any]: ...
 
 class Draft:
     def select(self, kind: str | None, phase: str | None, name: str, op: str, layer: str, after: str, gpu: bool,

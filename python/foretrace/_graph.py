@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
+from ._advice import Advised, advised
 from ._errors import Error
 from ._graph_tables import GraphLane, GraphNotes, Layer, LowerBounds, Unprofiled
 from ._predictions import Prediction, WhatIf, given_uses
@@ -307,6 +308,17 @@ class Graph:
         """The step with each of these changes alone."""
         given_uses(whatifs, self._traced())  # a wrong one is found before the first is predicted
         return [self.predict(one, measured_ms=measured_ms) for one in whatifs]
+
+    def advise(self, *, measured_ms: float | None = None, memory_gb: float | None = None) -> Advised:
+        """Everything of the catalogue that is worth trying, alone and combined, ranked by gain.
+
+        memory_gb: the most the allocator may hold, in 10^9 bytes; default the GPU's memory less what the driver keeps.
+
+        >>> print(step.advise(measured_ms=71.6).combined)
+        """
+        self._traced()
+        limit = None if memory_gb is None else int(memory_gb * 1e9)
+        return advised(self._model(measured_ms).advise(limit))
 
     def _traced(self) -> Trace:
         if self._trace is None or self._step_index is None:

@@ -16,6 +16,7 @@ const Verb& summary_verb();
 const Verb& replay_verb();
 const Verb& ranks_verb();
 const Verb& whatif_verb();
+const Verb& advise_verb();
 const Verb& gpus_verb();
 const Verb& export_verb();
 const Verb& graph_verb();

@@ -1,0 +1,60 @@
+#pragma once
+// What to switch on: every change of the catalogue that is worth trying, alone and together, within the GPU's memory.
+//
+//   Advised a = advise(model, measured, {});
+//   a.alone.front().prediction.whatif       // "amp:dtype=bf16", the change that gains most
+//   a.together->prediction.speedup          // of the best combination found
+//
+// Changes are combined greedily, by gain. A change that does not pay alone may pay beside another (a CUDA graph once mixed
+// precision has made the CPU the bottleneck), so when no single change helps any more, pairs are tried; at the end, what no
+// longer pays its way is dropped.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "foretrace/whatif/whatif.hpp"
+
+namespace foretrace::search {
+
+struct AdviseOptions {
+  std::optional<std::int64_t> memory_limit;  ///< bytes; else the device's memory less what the driver keeps
+  double least_gain = 0.01;                  ///< a change joins a combination when it gains at least this part
+  unsigned threads = 0;                      ///< 0: as many as the machine has; the answer is the same
+  std::function<void(std::size_t tried)> progress = {};
+};
+
+/// One change, or several in the order they are applied, and what they give.
+struct Advice {
+  std::vector<whatif::Use> uses;
+  whatif::Prediction prediction;
+  double gain = 1;  ///< samples per second, as a multiple of now
+  bool fits = true;
+  whatif::Effort effort = whatif::Effort::kLine;  ///< of the change that takes most
+  [[nodiscard]] bool declined() const { return !prediction.declined.empty(); }
+};
+
+struct Advised {
+  std::vector<Advice> alone;           ///< by gain; what was declined last
+  std::optional<Advice> together;      ///< best combination at the same batch; none when nothing pays
+  std::optional<Advice> larger_batch;  ///< best with a larger batch, where that pays more
+  std::optional<std::int64_t> memory_limit;
+  std::size_t tried = 0;  ///< predictions made
+};
+
+/// All uses the catalogue says are worth trying unasked.
+std::vector<whatif::Use> candidates();
+
+/// Predicts stacks of changes side by side, in the order given, whatever the number of threads.
+std::vector<whatif::Prediction> predict_all(const whatif::Model& model,
+                                            const std::vector<std::vector<whatif::Use>>& stacks,
+                                            std::optional<Ns> measured, whatif::Detail detail, unsigned threads);
+
+/// Uses in the order they are to be applied: what changes the work before what changes how it runs (whatif::Stage).
+std::vector<whatif::Use> in_order(std::vector<whatif::Use> uses);
+
+Advised advise(const whatif::Model& model, std::optional<Ns> measured, const AdviseOptions& options);
+
+}  // namespace foretrace::search

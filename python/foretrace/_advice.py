@@ -1,0 +1,70 @@
+"""Advice: what to switch on, ranked by gain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ._predictions import Prediction
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One change, or several together, and what they give."""
+
+    prediction: Prediction
+    gain: float  # samples per second, as a multiple of now; 0 when declined
+    samples: float  # in a step, as a multiple of the traced step's
+    fits: bool  # into the GPU's memory
+    effort: str  # "one line", "a few lines", "work"
+    code: tuple[str, ...]  # how to switch it on in PyTorch, one line per change
+
+    @property
+    def whatif(self) -> str:
+        return self.prediction.whatif
+
+    @property
+    def declined(self) -> str | None:
+        return self.prediction.declined
+
+    def __str__(self) -> str:
+        if self.declined is not None:
+            return str(self.prediction)
+        p = self.prediction
+        memory = "" if p.peak_bytes is None else f", peak {p.peak_bytes / 1e9:.2f} GB"
+        crowded = "" if self.fits else ", more than the GPU's memory"
+        return f"{p.whatif}: {self.gain:.2f} x, {p.ms:.3f} ms [{p.low_ms:.3f}, {p.high_ms:.3f}]{memory}{crowded}; {self.effort}"
+
+
+@dataclass(frozen=True)
+class Advised:
+    """What was tried on a step: each change alone by gain, what was declined last, and the best combinations."""
+
+    advice: tuple[Advice, ...]
+    combined: Advice | None  # at the same batch; None when nothing pays
+    larger_batch: Advice | None  # where a larger batch pays more
+    memory_limit: int | None  # bytes
+    tried: int  # predictions made
+
+    def __str__(self) -> str:
+        lines = [str(a) for a in self.advice]
+        if self.combined is not None:
+            lines.append(f"together: {self.combined}")
+        if self.larger_batch is not None:
+            lines.append(f"with a larger batch: {self.larger_batch}")
+        return "\n".join(lines)
+
+
+def advised(values: dict[str, Any]) -> Advised:
+    """From what the compiled half gives."""
+    return Advised(tuple(_one(a) for a in values["advice"]), _maybe(values["combined"]), _maybe(values["larger_batch"]),
+                   values["memory_limit"], values["tried"])
+
+
+def _maybe(value: dict[str, Any] | None) -> Advice | None:
+    return None if value is None else _one(value)
+
+
+def _one(value: dict[str, Any]) -> Advice:
+    prediction = {**value["prediction"], "graph": None}
+    return Advice(Prediction(**prediction), value["gain"], value["samples"], value["fits"], value["effort"], value["code"])

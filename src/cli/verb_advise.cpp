@@ -1,0 +1,59 @@
+#include "cli/traces.hpp"
+#include "cli/verbs.hpp"
+#include "foretrace/report/advise.hpp"
+
+namespace foretrace::cli {
+namespace {
+
+Result<Answer> run_advise(const Request& request) {
+  FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
+  FORETRACE_TRY(report::Baseline baseline,
+                report::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
+  search::AdviseOptions options;
+  if (const std::optional<double> gb = request.values.number("memory-gb")) {
+    options.memory_limit = static_cast<std::int64_t>(*gb * 1e9);
+  }
+  const report::AdviseReport advised = report::make_advise(std::move(baseline), options);
+  bool answered = false;
+  for (const search::Advice& a : advised.advised.alone) answered |= !a.declined();
+  return Answer{request.json ? to_json(advised) : to_text(advised, request.style), answered ? kDone : kDeclined};
+}
+
+}  // namespace
+
+const Verb& advise_verb() {
+  static const Verb kVerb{
+      .name = "advise",
+      .about = "try everything that applies, rank by gain, within the memory limit",
+      .details =
+          "Every change of the catalogue that is worth trying is predicted alone; then they are combined greedily, "
+          "pairs "
+          "are tried where no single change helps any more, and what no longer pays is dropped. The combination fits "
+          "the GPU's memory. Gains are in samples per second, so that another batch can be compared.",
+      .arguments = {{"TRACE", "a trace file, or - for standard input", 1, 1, {}}},
+      .options = {{"measured-ms",
+                   'm',
+                   ValueType::kNumber,
+                   "X",
+                   "what the recorder stored, else a prior",
+                   "the step's time without the profiler",
+                   {},
+                   0.0},
+                  {"memory-gb",
+                   0,
+                   ValueType::kNumber,
+                   "X",
+                   "the GPU's memory less 1 GB for the driver",
+                   "the most the allocator may hold, in 10^9 bytes",
+                   {},
+                   0.0}},
+      .examples = {{"foretrace advise trace.json.gz", "what to switch on"},
+                   {"foretrace advise trace.json.gz -m 71.6 --memory-gb 24",
+                    "with the real step's time, on a smaller GPU"}},
+      .reads_traces = true,
+      .picks_step = true,
+      .run = run_advise};
+  return kVerb;
+}
+
+}  // namespace foretrace::cli

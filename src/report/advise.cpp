@@ -1,0 +1,150 @@
+#include "foretrace/report/advise.hpp"
+
+#include <fmt/format.h>
+
+#include "report/json_writer.hpp"
+#include "report/text.hpp"
+#include "report/text_table.hpp"
+
+namespace foretrace::report {
+
+namespace {
+
+std::string gigabytes(std::optional<std::int64_t> bytes) {
+  return bytes ? fmt::format("{:.2f} GB", static_cast<double>(*bytes) / 1e9) : "-";
+}
+
+// Changes of less than this are lost in the step's own spread.
+constexpr double kWorthALine = 0.005;
+
+std::vector<std::string> row_of(const search::Advice& a) {
+  const whatif::Prediction& p = a.prediction;
+  return {p.whatif,
+          fmt::format("{:.2f}", to_ms(p.step)),
+          fmt::format("{:.2f} .. {:.2f}", to_ms(p.low), to_ms(p.high)),
+          fmt::format("{:.2f} x", a.gain),
+          gigabytes(p.peak_bytes) + (a.fits ? "" : " (!)"),
+          std::string(to_string(a.effort))};
+}
+
+void write_code(std::string& out, const search::Advice& a) {
+  for (const whatif::Use& use : a.uses) {
+    if (!use.whatif->code.empty()) out += fmt::format("    {:<18}  {}\n", use.whatif->name, use.whatif->code);
+  }
+}
+
+void write_advice(JsonWriter& json, const search::Advice& a) {
+  const whatif::Prediction& p = a.prediction;
+  json.begin_object().member("whatif", p.whatif);
+  json.key("effort").value(to_string(a.effort));
+  json.key("code").begin_array();
+  for (const whatif::Use& use : a.uses) json.value(use.whatif->code);
+  json.end_array();
+  if (a.declined()) {
+    json.member("declined", p.declined).end_object();
+    return;
+  }
+  json.member("ms", to_ms(p.step)).member("low_ms", to_ms(p.low)).member("high_ms", to_ms(p.high));
+  json.member("speedup", p.speedup).member("samples", p.samples).member("gain", a.gain);
+  json.member("gpu_ms", to_ms(p.gpu_time)).member("peak_bytes", p.peak_bytes).member("fits", a.fits);
+  json.member("origin", p.origin).member("validated", p.validated);
+  json.key("not_modelled").begin_array();
+  for (const std::string& n : p.not_modelled) json.value(n);
+  json.end_array().end_object();
+}
+
+}  // namespace
+
+AdviseReport make_advise(Baseline baseline, const search::AdviseOptions& options) {
+  AdviseReport report;
+  report.advised = search::advise(baseline.model, baseline.report.measured, options);
+  report.baseline = std::move(baseline.report);
+  return report;
+}
+
+std::string to_text(const AdviseReport& r, const TextStyle& style) {
+  const WhatIfReport& b = r.baseline;
+  std::string out = fmt::format("{}, {}", printable(b.file), printable(b.step_name));
+  if (!b.device.empty()) out += ", " + b.device;
+  out += fmt::format("\n  now {:.2f} ms [{:.2f}, {:.2f}]{}", to_ms(b.unprofiled), to_ms(b.unprofiled_low),
+                     to_ms(b.unprofiled_high), b.measured ? "" : " without the profiler");
+  if (b.peak_bytes) out += ", peak " + gigabytes(b.peak_bytes);
+  if (r.advised.memory_limit) out += " of " + gigabytes(r.advised.memory_limit);
+  out += "\n\n";
+
+  TextTable table(
+      {{"what if", Align::kLeft, true}, {"ms"}, {"10 % .. 90 %"}, {"gain"}, {"peak"}, {"effort", Align::kLeft}});
+  bool crowded = false;
+  std::vector<const search::Advice*> idle;
+  std::string code;
+  for (const search::Advice& a : r.advised.alone) {
+    if (a.declined()) continue;
+    const bool saves = a.prediction.peak_bytes && b.peak_bytes &&
+                       static_cast<double>(*a.prediction.peak_bytes) < 0.9 * static_cast<double>(*b.peak_bytes);
+    if (a.gain < 1 + kWorthALine && !saves) {
+      idle.push_back(&a);
+      continue;
+    }
+    table.row(row_of(a));
+    crowded |= !a.fits;
+    write_code(code, a);
+  }
+  if (table.rows() > 0) {
+    out += table.render(style);
+  } else {
+    out += "  no change of the catalogue makes this step faster or smaller\n";
+  }
+  if (crowded) out += "  (!) more than the GPU's memory\n";
+  const auto show = [&](const char* title, const search::Advice& a) {
+    out += fmt::format("\n  {}: {}\n    {:.2f} ms [{:.2f}, {:.2f}], {:.2f} x, peak {}\n", title, a.prediction.whatif,
+                       to_ms(a.prediction.step), to_ms(a.prediction.low), to_ms(a.prediction.high), a.gain,
+                       gigabytes(a.prediction.peak_bytes));
+  };
+  if (r.advised.together) show("together", *r.advised.together);
+  if (r.advised.larger_batch) show("with a larger batch (gain in samples per second)", *r.advised.larger_batch);
+  if (!code.empty()) out += "\n  in PyTorch:\n" + code;
+  if (!idle.empty()) {
+    std::string names;
+    for (const search::Advice* a : idle) {
+      names += fmt::format("{}{} {:.2f} x", names.empty() ? "" : ", ", a->prediction.whatif, a->gain);
+    }
+    out += "\n" + wrap("no gain: " + names, style.width, 2, 2) + "\n";
+  }
+  std::string declined;
+  for (const search::Advice& a : r.advised.alone) {
+    if (a.declined()) declined += wrap(a.prediction.declined, style.width, 4, 2) + "\n";
+  }
+  if (!declined.empty()) out += "\n  does not apply:\n" + declined;
+  return out;
+}
+
+std::string to_json(const AdviseReport& r) {
+  const WhatIfReport& b = r.baseline;
+  std::string out;
+  JsonWriter json(out);
+  json.begin_object().member("schema", 1).member("verb", "advise").member("file", b.file).member("step", b.step_name);
+  json.member("device", b.device);
+  json.key("baseline").begin_object();
+  json.member("traced_ms", to_ms(b.traced)).member("replayed_ms", to_ms(b.replayed));
+  json.member("unprofiled_ms", to_ms(b.unprofiled)).member("unprofiled_low_ms", to_ms(b.unprofiled_low));
+  json.member("unprofiled_high_ms", to_ms(b.unprofiled_high));
+  json.key("measured_ms");
+  b.measured ? json.value(to_ms(*b.measured)) : json.null();
+  json.member("peak_bytes", b.peak_bytes).member("memory_limit_bytes", r.advised.memory_limit).end_object();
+  json.key("advice").begin_array();
+  for (const search::Advice& a : r.advised.alone) write_advice(json, a);
+  json.end_array();
+  for (const auto& [name, advice] :
+       {std::pair{"combined", &r.advised.together}, std::pair{"larger_batch", &r.advised.larger_batch}}) {
+    json.key(name);
+    if (*advice) {
+      write_advice(json, **advice);
+    } else {
+      json.null();
+    }
+  }
+  json.member("tried", r.advised.tried).end_object();
+  return out + "\n";
+}
+
+}  // namespace foretrace::report
