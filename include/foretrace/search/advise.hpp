@@ -20,9 +20,9 @@
 namespace foretrace::search {
 
 struct AdviseOptions {
-  std::optional<std::int64_t> memory_limit;  ///< bytes; else the device's memory less what the driver keeps
-  double least_gain = 0.01;                  ///< a change joins a combination when it gains at least this part
-  unsigned threads = 0;                      ///< 0: as many as the machine has; the answer is the same
+  std::optional<std::int64_t> memory_limit = {};  ///< bytes; else the device's memory less what the driver keeps
+  double least_gain = 0.01;                       ///< a change joins a combination when it gains at least this part
+  unsigned threads = 0;                           ///< 0: as many as the machine has; the answer is the same
   std::function<void(std::size_t tried)> progress = {};
 };
 
