@@ -77,6 +77,31 @@ def slow_downs(results: list) -> list[str]:
     return [text + (f"; not: {', '.join(missed)}." if missed else ".")]
 
 
+def promises(groups: dict, figures) -> list[str]:
+    """What the project wants of itself, and the what-ifs and rows that do not meet it."""
+    out = []
+    for whatif, results in groups.items():
+        f = figures(results)
+        if f.get("quiet_mean", 0) > 5:
+            out.append(f"{whatif}: quiet rows are off by {f['quiet_mean']:.1f} % on average, 5 % wanted")
+        if f.get("noisy_mean", 0) > 5:
+            out.append(f"{whatif}: noisy rows are {f['noisy_mean']:.1f} % away on average, 5 % wanted")
+        for r in results:
+            name = f"{r.folder} {r.row.model} {r.row.variant}"
+            if r.row.quiet and abs(r.time_pct) > 10:
+                out.append(f"{name}: " + (f"declined ({r.declined})" if r.declined else f"step {r.time_pct:+.1f} %, 10 % wanted"))
+            judged = {"amp", "tf32", "flash-attention"} & {u.split(":")[0] for u in r.uses}
+            if judged and r.gpu_pct is not None and abs(r.gpu_pct) > 10 and not r.declined:
+                out.append(f"{name}: GPU time {r.gpu_pct:+.1f} %, 10 % wanted")
+            if r.memory_pct is not None and abs(r.memory_pct) > 5 and not r.declined:
+                what = "unknown" if r.prediction.get("peak_bytes") is None else f"{r.memory_pct:+.1f} %"
+                out.append(f"{name}: peak memory {what}, 5 % wanted")
+    memory = [abs(r.memory_pct) for rs in groups.values() for r in rs if r.memory_pct is not None]
+    if memory and mean(memory) > 3:
+        out.append(f"peak memory is off by {mean(memory):.1f} % on average, 3 % wanted")
+    return [f"- {line}" for line in out] or ["Every row meets what the project wants of itself."]
+
+
 def daydream_table(results: list) -> list[str]:
     rows = []
     groups: dict[str, list] = {}
@@ -131,7 +156,11 @@ def worst(results: list, count: int) -> list[str]:
 def page(results: list, groups: dict, figures, whatifs: list[dict], not_validated: list[str]) -> list[str]:
     folders = sorted({r.folder for r in results})
     out = [f"{len(results)} rows, {len({(r.folder, r.row.model) for r in results})} models and batches of {', '.join(folders)}.", "",
-           *summary(groups, figures), "", *slow_downs(results), "", "### Bands", "", *band_table(results)]
+           *summary(groups, figures), "", *slow_downs(results), "", "### Short of what is wanted", "",
+           "Quiet rows within 10 % and 5 % on average per what-if, noisy ones 5 % from their span on average, GPU time of mixed precision, TF32"
+           " and fused attention within 10 %, peak memory within 5 % and 3 % on average.", "", *promises(groups, figures), "", "### Bands", "",
+           "The 10th and 90th percentile should hold four of five medians. Residuals leave out the model that is judged.", "",
+           *band_table(results)]
     if printed := daydream_table(results):
         out += ["", "### Daydream's printed rules", "", *printed]
     out += ["", "### What has been measured", "", *validation_table(whatifs, groups)]

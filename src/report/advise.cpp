@@ -27,9 +27,11 @@ std::vector<std::string> row_of(const search::Advice& a) {
           std::string(to_string(a.effort))};
 }
 
+// Each change once, whatever number of its settings was tried.
 void write_code(std::string& out, const search::Advice& a) {
   for (const whatif::Use& use : a.uses) {
-    if (!use.whatif->code.empty()) out += fmt::format("    {:<18}  {}\n", use.whatif->name, use.whatif->code);
+    const std::string line = fmt::format("    {:<18}  {}\n", use.whatif->name, use.whatif->code);
+    if (!use.whatif->code.empty() && out.find(line) == std::string::npos) out += line;
   }
 }
 
@@ -108,11 +110,11 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
     for (const search::Advice* a : idle) {
       names += fmt::format("{}{} {:.2f} x", names.empty() ? "" : ", ", a->prediction.whatif, a->gain);
     }
-    out += "\n" + wrap("no gain: " + names, style.width, 2, 2) + "\n";
+    out += "\n  " + wrap("no gain: " + names, style.width, 4, 2) + "\n";
   }
   std::string declined;
   for (const search::Advice& a : r.advised.alone) {
-    if (a.declined()) declined += wrap(a.prediction.declined, style.width, 4, 2) + "\n";
+    if (a.declined()) declined += "    " + wrap(a.prediction.declined, style.width, 6, 4) + "\n";
   }
   if (!declined.empty()) out += "\n  does not apply:\n" + declined;
   return out;
