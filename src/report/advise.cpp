@@ -39,16 +39,18 @@ void write_advice(JsonWriter& json, const search::Advice& a) {
   const whatif::Prediction& p = a.prediction;
   json.begin_object().member("whatif", p.whatif);
   json.key("effort").value(to_string(a.effort));
-  json.key("code").begin_array();
-  for (const whatif::Use& use : a.uses) json.value(use.whatif->code);
-  json.end_array();
+  std::string code;
+  for (const whatif::Use& use : a.uses) code += (code.empty() ? "" : "\n") + use.whatif->code;
+  json.member("code", code);
   if (a.declined()) {
     json.member("declined", p.declined).end_object();
     return;
   }
   json.member("ms", to_ms(p.step)).member("low_ms", to_ms(p.low)).member("high_ms", to_ms(p.high));
   json.member("speedup", p.speedup).member("samples", p.samples).member("gain", a.gain);
-  json.member("gpu_ms", to_ms(p.gpu_time)).member("peak_bytes", p.peak_bytes).member("fits", a.fits);
+  json.member("gpu_ms", to_ms(p.gpu_time)).member("peak_bytes", p.peak_bytes).key("fits");
+  // Without a peak nobody knows.
+  p.peak_bytes ? json.value(a.fits) : json.null();
   json.member("origin", p.origin).member("validated", p.validated);
   json.key("not_modelled").begin_array();
   for (const std::string& n : p.not_modelled) json.value(n);

@@ -17,7 +17,7 @@ def test_the_same_as_the_command(advised, capfd):
     said = json.loads(capfd.readouterr().out)
     assert [a.whatif for a in advised.advice] == [a["whatif"] for a in said["advice"]]
     for mine, theirs in zip(advised.advice, said["advice"], strict=True):
-        assert list(mine.code) == theirs["code"] and mine.effort == theirs["effort"]
+        assert "\n".join(mine.code) == theirs["code"] and mine.effort == theirs["effort"]
         assert mine.declined == theirs.get("declined")
         if mine.declined is None:
             assert mine.gain == pytest.approx(theirs["gain"]) and mine.prediction.ms == pytest.approx(theirs["ms"])
