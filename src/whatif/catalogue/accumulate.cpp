@@ -44,6 +44,18 @@ Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
   std::vector<std::uint32_t> behind;
   std::vector<std::uint32_t> last(g.lanes.size(), Graph::kNoWork);
   for (const std::uint32_t t : pass) last[g.lane[t]] = t;
+  // What the main thread waits for up to there, and what was launched by then, stays in front of the second pass, also
+  // where it is not repeated (copies, collectives and the thread's work for them).
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    std::uint32_t& end = last[g.lane[t]];
+    if (end == Graph::kNoWork || g.lane[t] == g.main_lane || t <= end) continue;
+    const TaskId call = graph::is_gpu(g.kind[t]) ? g.launch[t] : TaskId{};
+    bool first_pass = call.valid() && (g.lane[call.index()] != g.main_lane || call.value <= join);
+    for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1] && !first_pass; ++d) {
+      first_pass = g.lane[g.dep_to[d]] == g.main_lane && g.dep_to[d] <= join;
+    }
+    if (first_pass) end = t;
+  }
   for (const std::uint32_t t : last) {
     if (t != Graph::kNoWork) behind.push_back(t);
   }

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "whatif/catalogue/catalogue.hpp"
@@ -42,6 +44,18 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
       keep[g.launch[t].index()] = 1;
       if (g.task_name(t).find("HtoD") != std::string_view::npos && g.lane[g.launch[t].index()] == main) {
         anchor = std::max(anchor, g.launch[t].value);
+      }
+    }
+  }
+  // A graph cannot begin behind a copy that waits for what the graph computes.
+  for (const std::uint32_t t : kernels) {
+    for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
+      const std::uint32_t to = g.dep_to[d];
+      if (g.lane[to] == main && to <= anchor && g.dep_kind[d] == DependencyKind::kSync) {
+        return fail(ErrorCode::kDeclined,
+                    fmt::format("in the middle of the step the CPU waits for the GPU ({}) and then copies a batch: "
+                                "that cannot be captured as one graph",
+                                g.task_name(to)));
       }
     }
   }
