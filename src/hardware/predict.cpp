@@ -120,12 +120,13 @@ Cost rescale(double measured_ns, const Work& was, const Device& from, const Work
     return cost;
   }
   if (after.us > 0) return predict(becomes, to);
-  // Without shapes nothing is known but the family: bandwidth and rates still scale it between devices.
-  if (was.family == becomes.family && was.dtype == becomes.dtype && was.family != Family::kCommunication) {
+  // Without shapes nothing is known but the family: bandwidth and rates still scale it between devices, and that is all.
+  if (was.family == becomes.family && was.dtype == becomes.dtype && was.family != Family::kCommunication &&
+      !same_device(from, to)) {
     const double ratio = is_product(was) ? from.tflops(was.dtype) / std::max(1e-9, to.tflops(was.dtype))
                                          : from.streaming_gbs() / std::max(1e-9, to.streaming_gbs());
-    cost.ns = measured_ns * (same_device(from, to) ? 1.0 : ratio);
-    cost.sigma = same_device(from, to) ? 0.1 : 0.3;
+    cost.ns = measured_ns * ratio;
+    cost.sigma = 0.3;
     cost.origin = graph::Origin::kScaled;
     cost.known = true;
   }

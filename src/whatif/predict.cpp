@@ -33,6 +33,11 @@ std::string worst_origin(const graph::Graph& g) {
   return std::string(to_string(graph::Origin::kMeasured));
 }
 
+bool knows_shapes(const Model& model) {
+  return std::any_of(model.works.begin(), model.works.end(),
+                     [](const hardware::Work& w) { return w.family != hardware::Family::kMemory && w.has_shape(); });
+}
+
 }  // namespace
 
 Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured, Detail detail) {
@@ -43,6 +48,11 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
   p.validated = true;
   for (const Use& use : uses) {
     const auto begin = std::chrono::steady_clock::now();
+    if (use.whatif->needs == "shapes" && !knows_shapes(model)) {
+      p.declined = fmt::format("{}: the trace records no shapes of operations (profile with record_shapes=True)",
+                               use.whatif->name);
+      return p;
+    }
     Draft draft(model.graph, model.trace);
     if (Status applied = use.whatif->apply(model, draft, use.parameters); !applied) {
       p.declined = fmt::format("{}: {}", use.whatif->name, applied.error().message);

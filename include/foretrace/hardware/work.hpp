@@ -104,6 +104,8 @@ struct Work {
   bool of_parameters = false;             ///< works on parameters: does not grow with the batch
 
   [[nodiscard]] double bytes() const { return bytes_read + bytes_written; }
+  /// False where the trace recorded no shapes: only the family is known.
+  [[nodiscard]] bool has_shape() const { return flops > 0 || bytes() > 0; }
   /// Largest power of two that divides every dimension a GEMM's kernel loads or stores along: 8 half-precision elements are
   /// one 16-byte access. The number of rows does not matter.
   [[nodiscard]] std::int64_t alignment() const;

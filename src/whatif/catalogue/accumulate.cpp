@@ -37,6 +37,7 @@ Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
     if (g.phase[t] == Phase::kForward && g.kind[t] != TaskKind::kWait) first_forward = t;
   }
   const Selection pass = draft.select({.where = [&](std::uint32_t t) {
+    if (g.kind[t] == TaskKind::kCollective) return moves_samples(g.task_name(t));
     if (graph::is_gpu(g.kind[t])) return computes_gradients(g.phase[t]) && g.kind[t] != TaskKind::kMemcpy;
     if (g.lane[t] == g.main_lane) return t >= first_forward && t <= join && g.phase[t] != Phase::kOptimizer;
     return g.phase[t] == Phase::kBackward;

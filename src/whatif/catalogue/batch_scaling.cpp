@@ -21,15 +21,26 @@ bool works_on_samples(Phase phase) { return phase != Phase::kOptimizer && phase 
 
 }  // namespace
 
+bool moves_samples(std::string_view collective) {
+  for (const std::string_view mark : {"SendRecv", "AllToAll", "alltoall", "all_to_all"}) {
+    if (collective.find(mark) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
 std::size_t scale_batch(Model& m, Draft& draft, double x) {
   const Graph& g = m.graph;
   std::size_t changed = 0;
+  Ns all = 0;
+  Ns shapeless = 0;
   for (const Row& row : rows_of(m, draft)) {
     const hardware::Work work = m.works[row.work];
     if (!works_on_samples(row.phase) || work.of_parameters) continue;
     const hardware::Work becomes = with_batch(work, x);
     const hardware::Cost cost = rescale(static_cast<double>(row.time), work, m.device, becomes, m.device);
-    const bool known = cost.known && work.family != hardware::Family::kOther;
+    const bool known = cost.known && work.has_shape() && work.family != hardware::Family::kOther;
+    shapeless += work.has_shape() ? 0 : row.time;
+    all += row.time;
     set_row(m, draft, row, known ? cost.ns : linear(static_cast<double>(row.time), x), becomes, graph::Origin::kScaled);
     ++changed;
   }
@@ -39,6 +50,17 @@ std::size_t scale_batch(Model& m, Draft& draft, double x) {
     draft.set(t, static_cast<Ns>(linear(static_cast<double>(draft.cost(t)), x)), graph::Origin::kScaled);
     ++changed;
   }
+  if (shapeless > all / 10) {
+    m.not_modelled.emplace_back("shapes, which the trace lacks: kernels grow in proportion to the batch");
+  }
+  bool collectives = false;
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (g.kind[t] != TaskKind::kCollective || draft.removed(t)) continue;
+    collectives = true;
+    if (moves_samples(g.task_name(t)))
+      draft.set(t, static_cast<Ns>(linear(static_cast<double>(draft.cost(t)), x)), graph::Origin::kScaled);
+  }
+  if (collectives) m.not_modelled.emplace_back("when the other ranks arrive at collectives with the new batch");
   if (m.memory) {
     for (memory::Block& b : m.memory->blocks) {
       const bool data = b.kind == memory::Kind::kActivation || b.kind == memory::Kind::kInput ||

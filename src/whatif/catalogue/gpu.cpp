@@ -88,7 +88,7 @@ WhatIf gpu_whatif() {
       .assumes = "the same software on the same host; libraries pick their best kernels there too",
       .source = "Habitat (Yu et al. 2021), NeuSight (Lee et al. 2025): wave scaling, utilisation under the roofline",
       .not_modelled = {},
-      .needs = "shapes",
+      .needs = "shapes; without them only the rates of the two GPUs count",
       .code = {},
       .validated = false,
       .apply = apply_gpu};
