@@ -34,12 +34,16 @@ bool is_sync_call(const Graph& g, std::size_t t) {
   return g.kind[t] == TaskKind::kCall && t + 1 < g.lanes[g.lane[t]].end && g.kind[t + 1] == TaskKind::kWait;
 }
 
+// The part of a task's cost that follows launches and the profiler; what is longer is work of its own (reading data,
+// cudaMalloc) and keeps its time.
+Ns ordinary(Ns cost, const CpuPrior& prior) { return std::min(cost, prior.longest_stretch); }
+
 struct PhaseTotals {
   std::array<Ns, kCpuPhases> time = {};
   std::array<std::size_t, kCpuPhases> launches = {};
 };
 
-PhaseTotals totals(const Graph& g) {
+PhaseTotals totals(const Graph& g, const CpuPrior& prior) {
   PhaseTotals sum;
   std::vector<char> launches(g.size(), 0);
   for (std::size_t t = 0; t < g.size(); ++t) {
@@ -48,7 +52,7 @@ PhaseTotals totals(const Graph& g) {
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) continue;
     const auto p = static_cast<std::size_t>(cpu_phase(g, t));
-    if (scaled(g, t) && !is_sync_call(g, t)) sum.time[p] += g.cost[t];
+    if (scaled(g, t) && !is_sync_call(g, t)) sum.time[p] += ordinary(g.cost[t], prior);
     sum.launches[p] += launches[t] != 0 ? 1u : 0u;
   }
   return sum;
@@ -165,6 +169,11 @@ void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matr
     out.sigma[p] = std::sqrt(std::max(0.0, covariance[p][p]));
     slow[p] = kBandSigmas * out.sigma[p];
     fast[p] = -slow[p];
+    if (out.calibrated) continue;
+    // More would come off than a profiler was ever seen to cost: the rest may as well be the program's own.
+    const double beyond = std::max(0.0, std::log(prior.least_seen / out.factors.phase[p]));
+    slow[p] += beyond;
+    out.sigma[p] += beyond / kBandSigmas;
   }
   out.sigma[kGpu] = std::sqrt(std::max(0.0, covariance[kGpu][kGpu]));
   const double gpu = kBandSigmas * out.sigma[kGpu];
@@ -183,7 +192,7 @@ CpuPhase cpu_phase(const Graph& g, std::size_t task) {
 }
 
 CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
-  const PhaseTotals sum = totals(g);
+  const PhaseTotals sum = totals(g, prior);
   CpuFactors f;
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     if (sum.launches[p] <= prior.fewest_launches || sum.time[p] <= 0) continue;
@@ -200,7 +209,8 @@ Graph apply(const Graph& graph, const CpuFactors& factors, const CpuPrior& prior
       if (factors.gpu != 1) g.cost[t] = static_cast<Ns>(std::llround(static_cast<double>(g.cost[t]) * factors.gpu));
     } else if (scaled(g, t) && !is_sync_call(g, t)) {
       const double f = factors.phase[static_cast<std::size_t>(cpu_phase(g, t))];
-      g.cost[t] = static_cast<Ns>(std::llround(static_cast<double>(g.cost[t]) * f));
+      const Ns part = ordinary(g.cost[t], prior);
+      g.cost[t] += static_cast<Ns>(std::llround(static_cast<double>(part) * f)) - part;
     }
     for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
       Ns& lag = g.dep_lag[d];
@@ -232,7 +242,7 @@ Unprofiled unprofiled(const Graph& g, std::optional<Ns> measured, const CpuPrior
 
 Unprofiled with_costs_of(const Graph& g, const Graph& other, const Unprofiled& found, const CpuPrior& prior) {
   // A launch costs here what it cost there: the other trace's calibrated time per launch, phase by phase.
-  const PhaseTotals there = totals(other);
+  const PhaseTotals there = totals(other, prior);
   CpuPrior host = prior;
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     if (there.launches[p] <= prior.fewest_launches) continue;

@@ -32,6 +32,10 @@ struct CpuPrior {
   Ns longest_hand_over = 300'000;  ///< to another thread, without a profiler
   Ns longest_join = 30'000;
   Ns longest_sync_return = 15'000;
+  /// A stretch between two events of a CPU holds a handful of events' worth of profiling; time beyond this is the program's
+  /// own (measured: the longest stretch of the steps the prior was fitted on lasts about half of it).
+  Ns longest_stretch = 2'000'000;
+  double least_seen = 0.46;          ///< profiled steps were measured to last up to 2.15 times the real ones
   std::size_t fewest_launches = 20;  ///< phases with fewer keep their traced time
 };
 
