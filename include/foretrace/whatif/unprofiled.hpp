@@ -35,7 +35,8 @@ struct CpuPrior {
   /// A stretch between two events of a CPU holds a handful of events' worth of profiling; time beyond this is the program's
   /// own (measured: the longest stretch of the steps the prior was fitted on lasts about half of it).
   Ns longest_stretch = 2'000'000;
-  double least_seen = 0.46;          ///< profiled steps were measured to last up to 2.15 times the real ones
+  double least_seen =
+      0.2;  ///< of a phase: the least that was left of the CPU time of one with a range around each layer
   std::size_t fewest_launches = 20;  ///< phases with fewer keep their traced time
 };
 
