@@ -1,0 +1,103 @@
+"""The model of matrix products on any GPU, as src/hardware/transfer_product.cpp has it, for training and for tests.
+
+A product of b x (m x k)(k x n) is cut into tiles; tiles run on SMs in waves; a tile's time is its arithmetic, its loads or the
+latency of its steps along k, whichever is longer; the whole is never faster than the device's peak, its power limit or its
+memory. The library picks the best tile and split along k, and so does the model. tests/python/test_transfer.py holds this file and
+the C++ to the same numbers.
+"""
+
+import pathlib
+import tomllib
+
+import numpy as np
+
+SPLITS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 32], float)
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "src" / "hardware"
+# Parameters of a product model: start value, least and largest.
+BOUNDS = {
+    "start": (1.5, 0.5, 4.0),  # us: a kernel's begin and end
+    "pad": (0.3, 0.0, 1.0),  # share of a partly filled tile's empty part that is paid for
+    "share": (0.85, 0.3, 1.0),  # of the peak rate
+    "traffic": (7.0, 0.01, 60.0),  # tile edge (harmonic mean) at which loading operands halves the rate
+    "start_k": (60.0, 0.1, 250.0),  # steps of k a tile loses at its begin and end
+    "fill": (500.0, 10.0, 6000.0),  # cycles a tile waits for its first operands
+    "step": (2.0, 0.05, 20.0),  # cycles of latency per step of k
+    "load": (30.0, 2.0, 300.0),  # bytes per cycle one SM can load
+    "round": (0.3, 0.0, 1.0),  # 1: a part of a wave costs a whole one
+    "memory": (0.9, 0.3, 1.0),  # of the streaming bandwidth
+    "cache": (0.3, 0.02, 1.5),  # share of L2 in which operands stay between uses
+    "hit": (0.7, 0.0, 1.0),  # share of traffic they then save
+    "blend": (3.0, 1.0, 10.0),  # joins arithmetic and memory: large is the maximum, 1 the sum
+    "split": (3.0, 0.1, 30.0),  # us to add up what was split along k
+    "energy": (20.0, 0.2, 60.0),  # W per TFLOP/s at 12 nm
+    "shrink": (2.0, 0.0, 4.0),  # how energy falls with the process: (nm / 12) to this power
+}
+
+
+class Device:
+    """What the model reads of a device file."""
+
+    def __init__(self, name):
+        with open(FOLDER / "devices" / f"{name}.toml", "rb") as f:
+            t = tomllib.load(f)
+        c, m = t["compute"], t["memory"]
+        self.name = name
+        self.driver_names = t.get("driver_names", [])
+        self.major, self.minor = (int(x) for x in c["capability"].split("."))
+        self.sms, self.clock_mhz = c["sms"], c.get("clock_mhz", 1500)
+        self.threads_per_sm = c.get("threads_per_sm", 2048)
+        self.tflops = {"fp32": t["tflops"]["fp32"], "half": t["tflops"].get("bf16", t["tflops"].get("fp16", t["tflops"]["fp32"]))}
+        self.bandwidth, self.streaming = m["bandwidth_gbs"], m["bandwidth_gbs"] * m.get("achievable_bandwidth", 0.88)
+        self.l2_mb, self.power_w = m.get("l2_mb", 0), t.get("board", {}).get("power_w", 0)
+
+    @property
+    def arch(self):
+        return architecture(self.major, self.minor)
+
+    @property
+    def nanometres(self):
+        return 16 if self.major <= 6 else 12 if self.major == 7 else (8 if self.minor in (6, 7) else 5 if self.minor == 9 else 7) if self.major == 8 else 5
+
+    def flops_per_clock(self, kind):
+        """Of one SM, by compute capability: the figure NVIDIA's programming guide and architecture papers give."""
+        if kind != "half":
+            return 256 if (self.major, self.minor) in ((6, 1),) or self.major >= 9 or (self.major == 8 and self.minor >= 6) else 128
+        if self.major < 7:
+            return 128
+        return {7: 1024, 8: 2048 if self.minor == 0 else 1024, 9: 4096, 10: 8192}.get(self.major, 1024)
+
+
+def architecture(major, minor):
+    """GPUs whose libraries pick alike: Pascal, Volta and Turing as families, later ones by compute capability."""
+    return str(major) if major <= 7 else f"{major}.{minor}"
+
+
+def product_us(p, tiles, batch, m, n, k, element_bytes, dev, kind):
+    """Microseconds, for arrays of shapes. `p`: parameters by name; `tiles`: pairs."""
+    b, m, n, k = (np.asarray(x, float)[:, None, None] for x in (batch, m, n, k))
+    tile = np.array(tiles, float)
+    tm, tn = tile[:, 0][None, :, None], tile[:, 1][None, :, None]
+    s = SPLITS[None, None, :]
+    edge = tm * tn / (tm + tn)
+    clock = float(dev.clock_mhz)  # cycles per us
+    loss = (edge + p["traffic"]) / edge
+    rate = dev.flops_per_clock(kind) * clock * p["share"] / loss
+    count = b * (p["pad"] * np.ceil(m / tm) + (1 - p["pad"]) * m / tm) * (p["pad"] * np.ceil(n / tn) + (1 - p["pad"]) * n / tn)
+    waves = count * s / dev.sms
+    turns = p["round"] * np.ceil(waves) + (1 - p["round"]) * np.maximum(waves, 1)
+    steps = k / s
+    turn = np.maximum(2 * tm * tn * (steps + p["start_k"]) / rate,
+                      np.maximum(p["step"] * steps / clock,
+                                 element_bytes * (np.minimum(tm, m) + np.minimum(tn, n)) * steps / (p["load"] * clock)))
+    turn = turn + p["fill"] / clock
+    peak = dev.tflops["half" if kind == "half" else "fp32"] * p["share"]
+    if dev.power_w > 0:
+        peak = min(peak, dev.power_w / (p["energy"] * (dev.nanometres / 12) ** p["shrink"]))
+    whole = 2 * count * tm * tn * k * loss / (peak * 1e6)
+    traffic = element_bytes * b * (m * n + m * k + k * n)
+    kept = p["hit"] * np.clip(1 - traffic / max(1.0, dev.l2_mb * 1e6 * p["cache"]), 0, 1)
+    memory = traffic * (1 - kept) / (dev.streaming * p["memory"] * 1e3)
+    x = p["blend"]
+    t = (np.maximum(turns * turn, whole) ** x + memory**x) ** (1 / x)
+    t = t + np.where(s > 1, p["split"] + s * b * m * n * 4 / (dev.streaming * 2e3), 0)
+    return p["start"] + t.reshape(t.shape[0], -1).min(1)
