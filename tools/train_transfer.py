@@ -93,22 +93,16 @@ class Fit:
         found = least_squares(residuals, self.encode(p), loss="soft_l1", f_scale=0.1, diff_step=1e-2, max_nfev=steps)
         return self.decode(found.x)
 
-    def carry(self, by_arch):
-        """How much of what the model misses on the origin shows on the target too: (same architecture, another)."""
-        best = {}
-        for same in (True, False):
-            pairs = [(o, t) for o, t in itertools.permutations(self.gpus, 2)
-                     if (self.table.devices[o].arch == self.table.devices[t].arch) == same]
-            if not pairs:
-                best[same] = 1.0 if same else 0.3
-                continue
-            logs = {g: np.log(self.times(by_arch.get(self.table.devices[g].arch, by_arch["any"]), g, self.rows, None)) for g in self.gpus}
-            errors = []
-            for c in CARRY:
-                e = [np.abs(np.exp(logs[t] + c * (np.log(self.rows[o].values) - logs[o])) / self.rows[t].values - 1).mean() for o, t in pairs]
-                errors.append(np.mean(e))
-            best[same] = CARRY[int(np.argmin(errors))]
-        return best
+    def carry(self, p):
+        """How much of what the model misses on the origin shows on a target of another architecture too. Judged with the
+        parameters of all GPUs, since those of the target's own would know what it misses."""
+        pairs = [(o, t) for o, t in itertools.permutations(self.gpus, 2) if self.table.devices[o].arch != self.table.devices[t].arch]
+        logs = {g: np.log(self.times(p, g, self.rows, None)) for g in self.gpus}
+        errors = []
+        for c in CARRY:
+            e = [np.abs(np.exp(logs[t] + c * (np.log(self.rows[o].values) - logs[o])) / self.rows[t].values - 1).mean() for o, t in pairs]
+            errors.append(np.mean(e))
+        return CARRY[int(np.argmin(errors))] if pairs else 0.3
 
 
 def train(folder, without, start=None, steps=24, log=lambda text: None):
@@ -125,11 +119,11 @@ def train(folder, without, start=None, steps=24, log=lambda text: None):
         for arch in sorted({table.devices[g].arch for g in gpus}):
             known = begin.get(arch) if begin else None
             by_arch[arch] = fit.run(arch, known or by_arch["any"], max(8, steps // 2))
-        carry = fit.carry(by_arch)
+        carry = fit.carry(by_arch["any"])
         for p in by_arch.values():
-            p["carry_same"], p["carry_other"] = carry[True], carry[False]
+            p["carry_other"] = carry
         result[kind] = by_arch
-        log(f"{kind}: {len(gpus)} GPUs, carry {carry[True]:.1f} / {carry[False]:.1f}")
+        log(f"{kind}: {len(gpus)} GPUs, carry {carry:.1f}")
     return result
 
 

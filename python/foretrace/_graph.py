@@ -320,6 +320,24 @@ class Graph:
         limit = None if memory_gb is None else int(memory_gb * 1e9)
         return advised(self._model(measured_ms).advise(limit))
 
+    def on(self, device: str, *whatifs: str | WhatIf, cpu: float | None = None, measured_ms: float | None = None,
+           ) -> Prediction:
+        """The same step on another GPU, with these changes; `device` is a name of `foretrace list devices` or a device file.
+
+        cpu: how many times as fast the host there is. Where the GPU of the trace cannot do a change (bf16 on a V100), it is
+        made after the move.
+
+        >>> graph.on("A100-SXM4-80GB", "amp")
+        """
+        quoted = f"'{device}'" if any(c in device for c in ",:=|") else device
+        move = f"gpu:to={quoted}"
+        host = () if cpu is None else (f"cpu:x={cpu:g}",)
+        first = self.predict(*whatifs, move, *host, measured_ms=measured_ms)
+        if first.declined is None or not whatifs:
+            return first
+        after = self.predict(move, *whatifs, *host, measured_ms=measured_ms)
+        return first if after.declined is not None else after
+
     def _traced(self) -> Trace:
         if self._trace is None or self._step_index is None:
             raise Error("this graph is not a step as traced, so there is nothing to predict from",

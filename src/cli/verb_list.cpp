@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "cli/verbs.hpp"
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/trace/load.hpp"
@@ -90,6 +92,8 @@ Result<Answer> list_devices(const Request& request) {
           .member("tflops_fp32", d.tflops_fp32);
       json.member("tflops_tf32", d.tflops_tf32)
           .member("tflops_fp16", d.tflops_fp16)
+          .member("usd_per_hour", d.usd_per_hour > 0 ? std::optional(d.usd_per_hour) : std::nullopt)
+          .member("price_source", d.price_source)
           .member("source", d.source)
           .end_object();
     }
@@ -101,11 +105,13 @@ Result<Answer> list_devices(const Request& request) {
   const auto figure = [](double value, const char* format) {
     return value > 0 ? fmt::format(fmt::runtime(format), value) : "-";
   };
-  report::TextTable table({{"device", Align::kLeft}, {"SMs"}, {"GB"}, {"GB/s"}, {"FP32 TFLOP/s"}, {"TF32"}, {"FP16"}},
+  report::TextTable table({{"device", Align::kLeft}, {"SMs"}, {"GB"}, {"GB/s"}, {"FP32 TFLOP/s"}, {"TF32"}, {"FP16"},
+                           {"$/h"}},
                           0);
   for (const hardware::Device& d : hardware::devices()) {
     table.row({d.name, figure(d.sm_count, "{:.0f}"), figure(d.memory_gb, "{:.0f}"), figure(d.bandwidth_gbs, "{:.0f}"),
-               figure(d.tflops_fp32, "{:.1f}"), figure(d.tflops_tf32, "{:.0f}"), figure(d.tflops_fp16, "{:.0f}")});
+               figure(d.tflops_fp32, "{:.1f}"), figure(d.tflops_tf32, "{:.0f}"), figure(d.tflops_fp16, "{:.0f}"),
+               figure(d.usd_per_hour, "{:.2f}")});
   }
   answer.body = table.render(request.style);
   return answer;

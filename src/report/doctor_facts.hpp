@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "foretrace/base/time.hpp"
@@ -59,6 +61,8 @@ struct Facts {
   bool from_export = false;  ///< `foretrace export` wrote the file; its graph is inside
   std::optional<DoctorReport::Replay> replay;
   std::string no_replay;  ///< why there is none
+  Ns gpu_time = 0;        ///< of the replayed step
+  std::vector<std::pair<std::string, Ns>> without_model;  ///< kernels of it in no family, longest first
 };
 
 Facts gather_facts(const trace::Trace& trace, const trace::Steps& steps);

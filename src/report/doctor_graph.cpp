@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
+#include "foretrace/hardware/work.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/doctor_checks.hpp"
 #include "report/step_graphs.hpp"
@@ -100,8 +103,48 @@ Maybe foreign_events(const Facts& f) {
       f.replay->notes.foreign_events};
 }
 
+Maybe without_model(const Facts& f) {
+  if (f.without_model.empty() || f.gpu_time <= 0) return {};
+  Ns time = 0;
+  for (const auto& [name, ns] : f.without_model) time += ns;
+  const double part = 100.0 * static_cast<double>(time) / static_cast<double>(f.gpu_time);
+  std::string names;
+  constexpr std::size_t kShown = 5;
+  for (std::size_t i = 0; i < std::min(kShown, f.without_model.size()); ++i) {
+    names += fmt::format("{}{} ({} ms)", i == 0 ? "" : ", ", shorten_middle(short_kernel_name(f.without_model[i].first), 60),
+                         format_ms(f.without_model[i].second));
+  }
+  if (f.without_model.size() > kShown) names += fmt::format(" and {} more", f.without_model.size() - kShown);
+  return Finding{"kernels_without_model",
+                 part > 2 ? Weight::kCosts : Weight::kNote,
+                 fmt::format("{:.1f} % of the GPU's time is in kernels of no known family: {}", part, names),
+                 "What-ifs leave them as measured; on another GPU they follow its bandwidth, with a wide band.",
+                 "",
+                 f.without_model.size()};
+}
+
 constexpr Maybe (*kChecks[])(const Facts&) = {from_export,   no_graph,    replay_off,     unexplained_lags,
-                                              refuted_waits, border_work, dropped_shares, foreign_events};
+                                              refuted_waits, border_work, dropped_shares, foreign_events,
+                                              without_model};
+
+// Kernels whose family neither their operation nor their name tells.
+void list_without_model(Facts& facts, const graph::Graph& graph) {
+  if (facts.from_export) return;  // the events behind the tasks are not in this file
+  graph::Graph described = graph;
+  const std::vector<hardware::Work> works = hardware::describe_work(*facts.trace, described);
+  std::map<std::string, Ns> by_name;
+  for (std::size_t t = 0; t < described.size(); ++t) {
+    if (!graph::is_gpu(described.kind[t])) continue;
+    facts.gpu_time += described.cost[t];
+    const std::uint32_t row = described.work[t];
+    if (row < works.size() && works[row].family == hardware::Family::kOther) {
+      by_name[std::string(described.task_name(t))] += described.cost[t];
+    }
+  }
+  facts.without_model.assign(by_name.begin(), by_name.end());
+  std::stable_sort(facts.without_model.begin(), facts.without_model.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+}
 
 }  // namespace
 
@@ -126,6 +169,7 @@ void replay_median_step(Facts& facts) {
     replay.error_pct =
         100.0 * static_cast<double>(replay.replayed - replay.traced) / static_cast<double>(replay.traced);
   }
+  list_without_model(facts, *graph);
   replay.tasks = graph->size();
   replay.dependencies = graph->dependencies();
   replay.notes = graph->notes;

@@ -122,6 +122,25 @@ Band band_around(const Model& changed, const Model& base, Ns step, const simulat
       return mine && error_family(family_of(changed, t)) == f ? sigma : 0.0;
     });
   }
+  // On another GPU: one error in its bandwidth moves every kernel that stays the same, one in its products all of them.
+  std::array<double, kErrorFamilies.size()> moved = {};
+  std::array<double, kErrorFamilies.size()> spread = {};
+  const auto moved_sigma = [&](std::size_t t) {
+    return graph::is_gpu(g.kind[t]) ? changed.moved_sigma[static_cast<std::size_t>(family_of(changed, t))] : 0.0;
+  };
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    const double sigma = moved_sigma(t);
+    if (sigma <= 0) continue;
+    const std::size_t f = error_family(family_of(changed, t));
+    moved[f] += static_cast<double>(g.cost[t]);
+    spread[f] += sigma * static_cast<double>(g.cost[t]);
+  }
+  for (std::size_t f = 0; f < kErrorFamilies.size(); ++f) {
+    if (moved[f] <= kLeastShare * all) continue;
+    deviations.add("moved " + std::string(kErrorFamilies[f]), spread[f] / moved[f], [&](std::size_t t) {
+      return graph::is_gpu(g.kind[t]) && error_family(family_of(changed, t)) == f ? moved_sigma(t) : 0.0;
+    });
+  }
   return deviations.finish();
 }
 

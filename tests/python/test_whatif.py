@@ -430,3 +430,17 @@ def test_names(step):
 def test_what_it_leaves_out_is_said(step):
     own = foretrace.whatif("own", not_modelled="the weather")(lambda g: g.scale([5], 2))
     assert "the weather" in step.predict(own).not_modelled
+
+
+def test_another_gpu(step):
+    same = step.on("H200-SXM", measured_ms=MEASURED)
+    assert same.ms == MEASURED and same.origin == "measured"
+    slower = step.on("A100-SXM4-80GB", measured_ms=MEASURED)
+    assert slower.ms > MEASURED and slower.low_ms <= slower.ms <= slower.high_ms
+    both = step.on("A100-SXM4-80GB", "amp", measured_ms=MEASURED)
+    assert both.whatif == "amp + gpu:to=A100-SXM4-80GB"
+    assert both.gpu_ms < slower.gpu_ms
+    assert step.on("B200", cpu=0.2, measured_ms=MEASURED).ms > step.on("B200", measured_ms=MEASURED).ms
+    assert step.on("MI300X").declined is not None
+    with pytest.raises(foretrace.Error):
+        step.on("H999")

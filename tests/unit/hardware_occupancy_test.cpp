@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstdio>
 #include <filesystem>
-#include <fstream>
+#include <memory>
 #include <sstream>
 #include <string>
 
+#include "base/byte_source.hpp"
 #include "foretrace/hardware/occupancy.hpp"
 #include "foretrace/trace/load.hpp"
 
@@ -54,6 +56,32 @@ TEST(Occupancy, Waves) {
   const KernelShape k{132 * 8, 256, 32, 0};
   EXPECT_EQ(blocks_per_wave(k, h200), 132 * 8);
   EXPECT_DOUBLE_EQ(waves(k, h200), 1.0);
+}
+
+// 36,870 answers of the driver on an H200: block sizes x registers x static x dynamic shared memory.
+TEST(Occupancy, AsTheDriverOfAnH200) {
+  Result<std::unique_ptr<ByteSource>> source =
+      open_source(std::string(FORETRACE_SOURCE_DIR) + "/tests/data/occupancy-h200.csv.gz");
+  ASSERT_TRUE(source) << source.error().to_string();
+  std::string text;
+  std::string piece(1 << 16, '\0');
+  while (true) {
+    const Result<std::size_t> n = (*source)->read(piece.data(), piece.size());
+    ASSERT_TRUE(n);
+    if (*n == 0) break;
+    text.append(piece, 0, *n);
+  }
+  const Device h200 = device("H200-SXM");
+  std::istringstream lines(text);
+  std::string line;
+  std::size_t rows = 0;
+  while (std::getline(lines, line)) {
+    long block = 0, registers = 0, fixed = 0, dynamic = 0, expected = 0;
+    if (std::sscanf(line.c_str(), "%ld,%ld,%ld,%ld,%ld", &block, &registers, &fixed, &dynamic, &expected) != 5) continue;
+    ++rows;
+    ASSERT_EQ(occupancy({1, block, registers, fixed + dynamic}, h200).blocks_per_sm, expected) << line;
+  }
+  EXPECT_EQ(rows, 36870U);
 }
 
 // "est. achieved occupancy %" of every kernel with at most 48 KiB of shared memory.

@@ -2,6 +2,7 @@
 // Model: everything a what-if may look at and change about one step. The graph is the step without the profiler; works
 // describe its GPU tasks; facts are what the trace says about the training job.
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,8 @@ struct Model {
   std::optional<memory::Curve> memory;  ///< of the step, where the trace has memory events; what-ifs change it too
   std::shared_ptr<const Residuals> residuals;  ///< behind the bands; null: the built-in ones
   double samples = 1;                          ///< in a step, as a multiple of the traced step's; `batch` changes it
+  /// Of log time, by family: what carrying kernels over to another GPU left uncertain. 0 on the GPU of the trace.
+  std::array<double, hardware::kFamilies> moved_sigma = {};
   /// Set by what-ifs, read by later ones and by the report.
   std::vector<std::string> applied;
   std::vector<std::string> not_modelled;

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "foretrace/hardware/transfer.hpp"
@@ -47,9 +49,21 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
   }
   FORETRACE_TRY_VOID(hardware::can_transfer(m.device, to));
   const std::vector<Row> rows = rows_of(m, draft);
+  hardware::TransferContext context;
+  {
+    std::vector<hardware::Work> works;
+    std::vector<double> times;
+    for (const Row& row : rows) {
+      works.push_back(m.works[row.work]);
+      times.push_back(static_cast<double>(row.time));
+    }
+    context.learn(works, times, m.device);
+  }
   double unknown = 0;
   double all = 0;
   bool collectives = false;
+  std::array<double, hardware::kFamilies> time = {};
+  std::array<double, hardware::kFamilies> spread = {};  // sigma by time
   for (const Row& row : rows) {
     const hardware::Work& work = m.works[row.work];
     for (const std::uint32_t t : row.tasks) {
@@ -61,8 +75,10 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
       }
       all += was;
       const hardware::Cost cost =
-          hardware::transfer(was, static_cast<double>(row.time), work, shape_of(m, t), m.device, to);
+          hardware::transfer(was, static_cast<double>(row.time), work, shape_of(m, t), m.device, to, context);
       if (!cost.known) unknown += was;
+      time[static_cast<std::size_t>(work.family)] += was;
+      spread[static_cast<std::size_t>(work.family)] += was * (cost.known ? cost.sigma : 0.5);
       draft.set(t, static_cast<Ns>(std::llround(cost.known ? cost.ns : was)), cost.origin);
     }
   }
@@ -73,6 +89,10 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
   }
   if (collectives) m.not_modelled.push_back("collectives keep their measured time");
   note_precision(m, rows, to);
+  // Moved twice, both errors count.
+  for (std::size_t f = 0; f < time.size(); ++f) {
+    if (time[f] > 0) m.moved_sigma[f] = std::hypot(m.moved_sigma[f], spread[f] / time[f]);
+  }
   m.device = to;
   return {};
 }

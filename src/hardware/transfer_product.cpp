@@ -1,0 +1,233 @@
+#include "hardware/transfer_product.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <span>
+
+namespace foretrace::hardware {
+
+std::span<const std::pair<std::string_view, std::string_view>> transfer_files();  // generated from transfer/*.csv
+
+namespace {
+
+constexpr std::array<double, 9> kSplits = {1, 2, 3, 4, 6, 8, 12, 16, 32};
+
+// The width of transistors by generation: what a multiplication costs in energy follows it.
+double nanometres(const Device& d) {
+  if (d.compute_major <= 6) return 16;
+  if (d.compute_major == 7) return 12;
+  if (d.compute_major > 8 || d.compute_minor == 9) return 5;
+  return d.compute_minor == 0 ? 7 : 8;
+}
+
+double clock_of(const Device& d) { return d.clock_mhz > 0 ? d.clock_mhz : 1500; }
+
+using Field = double ProductWeights::*;
+constexpr std::array<std::pair<std::string_view, Field>, 18> kFields = {{
+    {"start", &ProductWeights::start},     {"pad", &ProductWeights::pad},       {"share", &ProductWeights::share},
+    {"traffic", &ProductWeights::traffic}, {"start_k", &ProductWeights::start_k}, {"fill", &ProductWeights::fill},
+    {"step", &ProductWeights::step},       {"load", &ProductWeights::load},     {"round", &ProductWeights::round},
+    {"memory", &ProductWeights::memory},   {"cache", &ProductWeights::cache},   {"hit", &ProductWeights::hit},
+    {"blend", &ProductWeights::blend},     {"split", &ProductWeights::split},   {"energy", &ProductWeights::energy},
+    {"shrink", &ProductWeights::shrink},   {"host", &ProductWeights::host},     {"carry_other", &ProductWeights::carry_other},
+}};
+
+bool parse_number(std::string_view text, double& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
+}
+
+bool parse_tiles(std::string_view text, std::vector<std::pair<double, double>>& tiles) {
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), one.size() + 1));
+    const std::size_t x = one.find('x');
+    std::pair<double, double> tile;
+    if (x == std::string_view::npos || !parse_number(one.substr(0, x), tile.first) ||
+        !parse_number(one.substr(x + 1), tile.second) || tile.first < 1 || tile.second < 1) {
+      return false;
+    }
+    tiles.push_back(tile);
+  }
+  return !tiles.empty();
+}
+
+}  // namespace
+
+std::string_view to_string(ProductKind kind) {
+  static constexpr std::string_view kNames[] = {"half", "fp32", "fp32-batched", "conv"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string architecture(const Device& d) {
+  return d.compute_major <= 7 ? fmt::format("{}", d.compute_major)
+                              : fmt::format("{}.{}", d.compute_major, d.compute_minor);
+}
+
+Result<TransferWeights> TransferWeights::parse(std::string_view csv, const std::string& origin) {
+  TransferWeights weights;
+  std::size_t line_number = 0;
+  while (!csv.empty()) {
+    const std::string_view line = csv.substr(0, csv.find('\n'));
+    csv.remove_prefix(std::min(csv.size(), line.size() + 1));
+    if (++line_number == 1 || line.empty()) continue;
+    std::array<std::string_view, 4> cells;
+    std::string_view rest = line;
+    for (std::string_view& cell : cells) {
+      cell = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(rest.size(), cell.size() + 1));
+    }
+    const auto wrong = [&](std::string_view what) {
+      return tl::unexpected<Error>(Error{ErrorCode::kUnreadable, fmt::format("line {}: {}", line_number, what), origin,
+                                         Error::kNoOffset, "written by tools/train_transfer.py"});
+    };
+    std::optional<ProductKind> kind;
+    for (std::size_t k = 0; k < 4; ++k) {
+      if (to_string(static_cast<ProductKind>(k)) == cells[0]) kind = static_cast<ProductKind>(k);
+    }
+    if (!kind) return wrong("an unknown kind of product");
+    ProductWeights& set = weights.sets_[{*kind, std::string(cells[1])}];
+    if (cells[2] == "tiles") {
+      if (!parse_tiles(cells[3], set.tiles)) return wrong("tiles are written 128x64, with blanks between them");
+      continue;
+    }
+    for (const auto& [name, field] : kFields) {
+      if (name == cells[2] && !parse_number(cells[3], set.*field)) return wrong("a value is no number");
+    }
+  }
+  for (std::size_t k = 0; k < 4; ++k) {
+    const auto it = weights.sets_.find({static_cast<ProductKind>(k), "any"});
+    if (it == weights.sets_.end() || it->second.tiles.empty()) {
+      return tl::unexpected<Error>(Error{ErrorCode::kUnreadable,
+                                         fmt::format("no parameters of kind {} for any architecture",
+                                                     to_string(static_cast<ProductKind>(k))),
+                                         origin, Error::kNoOffset, "written by tools/train_transfer.py"});
+    }
+  }
+  return weights;
+}
+
+const TransferWeights& TransferWeights::shipped() {
+  static const TransferWeights kShipped = [] {
+    for (const auto& [stem, text] : transfer_files()) {
+      if (stem != "products") continue;
+      Result<TransferWeights> parsed = parse(text, "products.csv");
+      FORETRACE_CHECK(parsed.has_value());  // a test reads it
+      return std::move(*parsed);
+    }
+    FORETRACE_CHECK(false);
+    return TransferWeights{};
+  }();
+  return kShipped;
+}
+
+const ProductWeights& TransferWeights::of(ProductKind kind, const Device& d) const {
+  const auto own = sets_.find({kind, architecture(d)});
+  return own != sets_.end() ? own->second : sets_.find({kind, "any"})->second;
+}
+
+bool TransferWeights::trained_on(ProductKind kind, const Device& d) const {
+  return sets_.contains({kind, architecture(d)});
+}
+
+double flops_per_clock(Dtype dtype, const Device& d) {
+  const int major = d.compute_major;
+  const bool tensor = dtype == Dtype::kFp16 || dtype == Dtype::kBf16 || dtype == Dtype::kTf32;
+  if (!tensor || major < 7) {
+    // Lanes of one SM, two operations each: 64 in data-centre parts before Hopper, 128 elsewhere.
+    const bool wide = (major == 6 && d.compute_minor == 1) || major >= 9 || (major == 8 && d.compute_minor >= 6);
+    return wide ? 256 : 128;
+  }
+  double half = 1024;
+  if (major == 8 && d.compute_minor == 0) half = 2048;
+  if (major == 9) half = 4096;
+  if (major == 10) half = 8192;
+  return dtype == Dtype::kTf32 ? half / 2 : half;
+}
+
+double sustained_tflops(Dtype dtype, const ProductWeights& p, const Device& d) {
+  const double peak = d.tflops(dtype) * p.share;
+  if (d.power_w <= 0 || p.energy <= 0) return peak;
+  // TF32 moves twice the bits of half precision for each multiplication.
+  const double energy = p.energy * (dtype == Dtype::kTf32 ? 2 : 1) * std::pow(nanometres(d) / 12, p.shrink);
+  return std::min(peak, d.power_w / energy);
+}
+
+double product_us(const Product& x, const ProductWeights& p, const Device& d) {
+  const double clock = clock_of(d);
+  const double per_sm = flops_per_clock(x.dtype, d) * clock * p.share;
+  const double whole_rate = sustained_tflops(x.dtype, p, d) * 1e6;
+  const double traffic = x.element_bytes * x.batch * (x.m * x.n + x.m * x.k + x.k * x.n);
+  const double kept =
+      p.hit * std::clamp(1 - traffic / std::max(1.0, d.l2_mb * 1e6 * p.cache), 0.0, 1.0);
+  const double memory = traffic * (1 - kept) / (d.streaming_gbs() * p.memory * 1e3);
+  const double memory_power = std::pow(memory, p.blend);
+  double best = INFINITY;
+  for (const double split : kSplits) {
+    const double steps = x.k / split;
+    double busy = INFINITY;  // of the best tile
+    for (const auto& [tm, tn] : p.tiles) {
+      const double edge = tm * tn / (tm + tn);
+      const double loss = (edge + p.traffic) / edge;
+      const double rows = p.pad * std::ceil(x.m / tm) + (1 - p.pad) * x.m / tm;
+      const double columns = p.pad * std::ceil(x.n / tn) + (1 - p.pad) * x.n / tn;
+      const double count = x.batch * rows * columns;
+      const double whole = 2 * count * tm * tn * x.k * loss / whole_rate;
+      const double waves = count * split / d.sm_count;
+      const double turns = p.round * std::ceil(waves) + (1 - p.round) * std::max(waves, 1.0);
+      const double loads = x.element_bytes * (std::min(tm, x.m) + std::min(tn, x.n)) * steps / (p.load * clock);
+      const double turn =
+          std::max({2 * tm * tn * (steps + p.start_k) * loss / per_sm, p.step * steps / clock, loads}) + p.fill / clock;
+      busy = std::min(busy, std::max(turns * turn, whole));
+    }
+    double t = std::pow(std::pow(busy, p.blend) + memory_power, 1 / p.blend);
+    // Partial results go through L2 in fp32, about twice as fast as memory.
+    if (split > 1) t += p.split + split * x.batch * x.m * x.n * 4 / (d.streaming_gbs() * 2e3);
+    best = std::min(best, t);
+  }
+  return p.start + best;
+}
+
+Product product_of(const Work& w, const Device& d) {
+  Product x;
+  x.dtype = w.dtype;
+  const bool tensor_type = w.dtype == Dtype::kFp16 || w.dtype == Dtype::kBf16 || w.dtype == Dtype::kTf32;
+  const double tensor_rate = w.dtype == Dtype::kTf32   ? d.tflops_tf32
+                             : w.dtype == Dtype::kBf16 ? d.tflops_bf16
+                             : w.dtype == Dtype::kFp16 ? d.tflops_fp16
+                                                       : 0;
+  if (!tensor_type || tensor_rate <= 0) x.dtype = Dtype::kFp32;
+  x.element_bytes = static_cast<double>(bytes_of(w.dtype));
+  const bool tensor = x.dtype != Dtype::kFp32;
+  if (w.family == Family::kGemm) {
+    x.kind = tensor ? ProductKind::kHalf : w.batch > 1 ? ProductKind::kFp32Batched : ProductKind::kFp32;
+    x.batch = static_cast<double>(w.batch);
+    x.m = static_cast<double>(w.m), x.n = static_cast<double>(w.n), x.k = static_cast<double>(w.k);
+    return x;
+  }
+  if (!w.is_conv() || w.input[0] <= 0 || w.groups <= 0) return x;
+  x.kind = tensor ? ProductKind::kHalf : ProductKind::kConv;
+  const double groups = static_cast<double>(w.groups);
+  const double taps = static_cast<double>(w.kernel_h * w.kernel_w);
+  const double images = static_cast<double>(w.input[0]);
+  const double in = static_cast<double>(w.input[1]) / groups;
+  const double out = static_cast<double>(w.out_channels) / groups;
+  const double pixels_in = images * static_cast<double>(w.input[2] * w.input[3]);
+  const double pixels_out = images * static_cast<double>(w.out_h * w.out_w);
+  x.batch = groups;
+  if (w.family == Family::kConvForward) {
+    x.m = pixels_out, x.n = out, x.k = in * taps;
+  } else if (w.family == Family::kConvDataGrad) {
+    const double stride = std::max(1.0, static_cast<double>(w.stride * w.stride));
+    x.m = pixels_in, x.n = in, x.k = std::max(1.0, out * taps / stride);
+  } else {
+    x.m = out, x.n = in * taps, x.k = pixels_out;
+  }
+  return x;
+}
+
+}  // namespace foretrace::hardware

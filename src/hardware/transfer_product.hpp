@@ -1,0 +1,67 @@
+#pragma once
+// The time of a matrix product on any GPU, from its device figures: tiles in waves over the SMs, under the roofline, the power
+// limit and memory. Parameters are fitted by tools/train_transfer.py to products measured on ten GPUs and live in
+// transfer/products.csv, as plain data; tools/transfer_model.py holds the same formula for training.
+//
+// Grows with batch, m, n and k; never grows with SMs, clock, rates, bandwidth, L2 or power, each taken alone: every term is
+// built from monotone parts, and the best tile is a minimum of such functions.
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "foretrace/base/result.hpp"
+#include "foretrace/hardware/work.hpp"
+
+namespace foretrace::hardware {
+
+/// Kinds of product that are fitted apart.
+enum class ProductKind : std::uint8_t { kHalf, kFp32, kFp32Batched, kConv };
+std::string_view to_string(ProductKind kind);
+
+/// One set of parameters; tools/transfer_model.py says what each means and between which bounds it was looked for.
+struct ProductWeights {
+  double start = 0, pad = 0, share = 1, traffic = 0, start_k = 0, fill = 0, step = 0, load = 1, round = 0, memory = 1,
+         cache = 0, hit = 0, blend = 2, split = 0, energy = 0, shrink = 0;
+  double host = 0;         ///< of the tables only: share of the host's floor that adds to a kernel
+  double carry_other = 0;  ///< share of what the model misses on the origin that an unlike target misses too
+  std::vector<std::pair<double, double>> tiles;
+};
+
+/// By kind and architecture ("any", "7", "9.0").
+class TransferWeights {
+ public:
+  static Result<TransferWeights> parse(std::string_view csv, const std::string& origin);
+  /// Those compiled in.
+  static const TransferWeights& shipped();
+  /// The device's architecture's, else "any".
+  [[nodiscard]] const ProductWeights& of(ProductKind kind, const Device& device) const;
+  /// True when GPUs of this architecture were among those fitted to.
+  [[nodiscard]] bool trained_on(ProductKind kind, const Device& device) const;
+
+ private:
+  std::map<std::pair<ProductKind, std::string>, ProductWeights> sets_;
+};
+
+/// GPUs whose libraries pick kernels alike: "6" (Pascal), "7" (Volta, Turing), then by compute capability, "9.0".
+std::string architecture(const Device& device);
+/// FLOP per clock of one SM for this element type, by compute capability.
+double flops_per_clock(Dtype dtype, const Device& device);
+/// What the device sustains of its peak for this type, within its power limit, in TFLOP/s.
+double sustained_tflops(Dtype dtype, const ProductWeights& weights, const Device& device);
+
+/// One product, or a convolution seen as one.
+struct Product {
+  ProductKind kind = ProductKind::kFp32;
+  Dtype dtype = Dtype::kFp32;  ///< what the device really multiplies in
+  double batch = 1, m = 0, n = 0, k = 0;
+  double element_bytes = 4;
+};
+
+/// The product behind a piece of work on this device (a GPU without TF32 multiplies in FP32); m is 0 when its sizes are unknown.
+Product product_of(const Work& work, const Device& device);
+double product_us(const Product& product, const ProductWeights& weights, const Device& device);
+
+}  // namespace foretrace::hardware

@@ -1,0 +1,117 @@
+// What the library itself says about measured operations of tools/gpu_accuracy.py: one line in, one line out.
+//
+//   gpu_figures [WEIGHTS.csv] < requests > answers
+//
+//   product KIND ORIGIN TARGET batch m n k element_bytes measured_us      -> model_us on the origin, model_us on the target, transferred us
+//   common  KIND value                                                    -> nothing; what a whole step misses, for the products that follow
+//   alike   ORIGIN TARGET bytes blocks threads measured_us                -> transferred us
+//
+// measured_us of 0 or less: not known, the model's own time is carried over. Other parameters than those compiled in come from a
+// file of tools/train_transfer.py.
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "foretrace/hardware/occupancy.hpp"
+#include "foretrace/hardware/transfer.hpp"
+#include "hardware/transfer_product.hpp"
+
+namespace {
+
+using namespace foretrace;
+using namespace foretrace::hardware;
+
+const Device& device(const std::string& name) {
+  static std::map<std::string, Device> kSeen;
+  const auto it = kSeen.find(name);
+  if (it != kSeen.end()) return it->second;
+  Result<Device> found = device_or_file(name);
+  if (!found) {
+    std::cerr << found.error().to_string() << '\n';
+    std::exit(2);
+  }
+  return kSeen.emplace(name, std::move(*found)).first->second;
+}
+
+Work work_of(const std::string& kind, double batch, double m, double n, double k) {
+  const auto whole = [](double x) { return static_cast<std::int64_t>(x); };
+  const Dtype dtype = kind == "half" ? Dtype::kBf16 : Dtype::kFp32;
+  Work w = gemm_work(whole(batch), whole(m), whole(n), whole(k), dtype);
+  if (kind != "conv") return w;
+  // A convolution seen as the product of its table: 1 x 1, the same sizes.
+  w.family = Family::kConvForward;
+  w.input = {whole(m), whole(k), 1, 1};
+  w.out_channels = whole(n);
+  w.kernel_h = w.kernel_w = w.out_h = w.out_w = 1;
+  refresh(w);
+  return w;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  TransferWeights weights = TransferWeights::shipped();
+  if (argc > 1) {
+    std::ifstream in(argv[1], std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    Result<TransferWeights> given = TransferWeights::parse(text, argv[1]);
+    if (!given) {
+      std::cerr << given.error().to_string() << '\n';
+      return 3;
+    }
+    weights = std::move(*given);
+  }
+  TransferContext context;
+  context.weights = &weights;
+  std::string line;
+  std::string out;
+  while (std::getline(std::cin, line)) {
+    std::istringstream in(line);
+    std::string what;
+    std::string origin;
+    std::string target;
+    in >> what;
+    if (what == "product") {
+      std::string kind;
+      double batch = 0, m = 0, n = 0, k = 0, bytes = 0, us = 0;
+      in >> kind >> origin >> target >> batch >> m >> n >> k >> bytes >> us;
+      const Work w = work_of(kind, batch, m, n, k);
+      const Product here = product_of(w, device(origin));
+      const Product there = product_of(w, device(target));
+      const double before = product_us(here, weights.of(here.kind, device(origin)), device(origin));
+      const double after = product_us(there, weights.of(there.kind, device(target)), device(target));
+      const double measured = us > 0 ? us : before;
+      const Cost cost =
+          transfer(measured * 1e3, measured * 1e3, w, KernelShape{}, device(origin), device(target), context);
+      fmt::format_to(std::back_inserter(out), "{} {} {}\n", before, after, cost.ns / 1e3);
+    } else if (what == "common") {
+      std::string kind;
+      double value = 0;
+      in >> kind >> value;
+      for (std::size_t k = 0; k < TransferContext::kKinds; ++k) {
+        if (to_string(static_cast<ProductKind>(k)) == kind) context.common[k] = value;
+      }
+    } else if (what == "alike") {
+      double bytes = 0, us = 0;
+      KernelShape shape;
+      in >> origin >> target >> bytes >> shape.blocks >> shape.threads >> us;
+      fmt::format_to(std::back_inserter(out), "{}\n", alike_us(us, bytes, shape, device(origin), device(target)));
+    } else {
+      std::cerr << "not a request: " << line << '\n';
+      return 2;
+    }
+    if (!in) {
+      std::cerr << "cannot be read: " << line << '\n';
+      return 2;
+    }
+  }
+  std::cout << out;
+  return 0;
+}

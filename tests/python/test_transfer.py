@@ -1,0 +1,53 @@
+"""The formula that was fitted (tools/transfer_model.py) and the one that predicts (C++) are the same."""
+
+import csv
+import importlib.util
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PROGRAM = Path(os.environ.get("FORETRACE_PROGRAM", ROOT / "build" / "foretrace")).parent / "tests" / "gpu_figures"
+
+pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="gpu_figures is not built")
+
+
+@pytest.fixture(scope="module")
+def model():
+    pytest.importorskip("tomllib")
+    spec = importlib.util.spec_from_file_location("transfer_model", ROOT / "tools" / "transfer_model.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def weights():
+    sets = {}
+    with open(ROOT / "src" / "hardware" / "transfer" / "products.csv", newline="") as f:
+        for row in csv.DictReader(f):
+            sets.setdefault((row["kind"], row["architecture"]), {})[row["parameter"]] = row["value"]
+    return sets
+
+
+@pytest.mark.parametrize("kind", ["half", "fp32", "fp32-batched", "conv"])
+@pytest.mark.parametrize("name", ["A100-SXM4-80GB", "T4", "L40S", "P100-PCIe-16GB", "H200-SXM", "B200"])
+def test_training_and_prediction_agree(kind, name, model, weights):
+    device = model.Device(name)
+    if kind == "half" and device.major * 10 + device.minor < 80:
+        pytest.skip("no bf16 there")
+    rng = np.random.default_rng(3)
+    batch = rng.integers(2, 64, 40) if kind == "fp32-batched" else np.ones(40, int)
+    m, n, k = (np.exp2(rng.uniform(3, 13, 40)).astype(int) for _ in range(3))
+    size = 2 if kind == "half" else 4
+    lines = [f"product {kind} H100-SXM5 {name} {b} {x} {y} {z} {size} 0" for b, x, y, z in zip(batch, m, n, k)]
+    done = subprocess.run([str(PROGRAM)], input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
+    ours = np.array([float(line.split()[1]) for line in done.stdout.splitlines()])
+    own = weights.get((kind, device.arch), weights[(kind, "any")])
+    tiles = [tuple(int(x) for x in t.split("x")) for t in own["tiles"].split()]
+    p = {name: float(v) for name, v in own.items() if name != "tiles"}
+    expected = model.product_us(p, tiles, batch, m, n, k, size, device, kind)
+    np.testing.assert_allclose(ours, expected, rtol=1e-4)

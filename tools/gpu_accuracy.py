@@ -1,0 +1,365 @@
+#!/usr/bin/env python3
+"""How well the library carries measured operations from one GPU to another.
+
+    tools/gpu_accuracy.py DIR [--json] [--gate] [--program build/tests/gpu_figures]
+
+DIR is laid out as docs/gpus.md describes: `gpu-kernels-fp32/*.csv.gz`, `gpu-gemm-bf16.csv.gz`, `neusight-e2e/`; what is missing is
+left out and said so. All ordered pairs of the GPUs found there are predicted, also of GPUs the model was never fitted to. A GPU
+that it was fitted to is left out: files of `tools/train_transfer.py --each` beside this script. The figures are the library's own
+(the program evaluates the C++); this script prepares requests and compares. Needs numpy and pandas. --gate: exit 1 when a limit of
+LIMITS is missed.
+"""
+
+import argparse
+import itertools
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import habitat_wave_scaling as habitat  # noqa: E402
+import transfer_model as model  # noqa: E402
+import transfer_tables as tables  # noqa: E402
+
+LEFT_OUT = HERE / "transfer-left-out"
+# Tensors read and written by each kernel-alike table, and FLOP per element for Habitat's arithmetic intensity.
+ALIKE = {"add": (3, 1), "div": (3, 1), "mul": (3, 1), "pow": (3, 1), "addu": (2, 1), "divu": (2, 1), "mulu": (2, 1), "powu": (2, 1),
+         "relu": (2, 1), "gelu": (2, 8), "tanh": (2, 4), "softmax": (2, 5), "ln": (2, 8)}  # fmt: skip
+# Measured times hold the host: this share of the smallest row's comes on top of every kernel (element-wise tables).
+HOST_SHARE = 0.4
+# Rows within this factor of the host's floor say nothing about their kernel.
+AT_FLOOR = 1.08
+NO_KERNEL = 0.25  # of the time its operands would need: an operation this fast moved nothing
+LONG_US = 10.0  # kernels at least this long on every GPU: below, launch latency is measured
+LIMITS = {"alike median": 10.0, "alike mean": 15.0, "bf16 mean": 12.0, "bf16 worst pair": 25.0, "fp32 mean": 15.0, "models mean": 8.0}
+NEUSIGHT = {"inf": 9.7, "train": 7.3}  # published means over 54 and 26 cases, their own GPUs and models
+
+
+class Figures:
+    """The library's answers."""
+
+    def __init__(self, program):
+        self.program = program
+
+    def ask(self, lines, without=None):
+        weights = LEFT_OUT / f"{without}.csv" if without else None
+        command = [str(self.program)] + ([str(weights)] if weights and weights.exists() else [])
+        done = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{command[0]}: {done.stderr.strip()}")
+        return np.array([[float(x) for x in line.split()] for line in done.stdout.splitlines()])
+
+
+def percent(x):
+    return round(100 * float(x), 2)
+
+
+def summary(errors):
+    """{(origin, target): array of relative errors} -> figures."""
+    every = np.concatenate(list(errors.values()))
+    by_pair = {f"{o} -> {t}": percent(e.mean()) for (o, t), e in errors.items()}
+    worst = max(by_pair, key=by_pair.get)
+    return {"rows": int(len(next(iter(errors.values())))), "pairs": len(errors), "mean_pct": percent(every.mean()),
+            "median_pct": percent(np.median(every)), "p90_pct": percent(np.quantile(every, 0.9)), "worst_pair": worst,
+            "worst_pair_pct": by_pair[worst], "by_pair": by_pair}
+
+
+def alike(folder, figures):
+    """Kernels that stay the same, ours beside Habitat's."""
+    known = habitat.listed(folder)
+    errors = {name: {} for name in ("ours", "ours, host floor of the origin kept", "Habitat Eq. 2, roofline share",
+                                    "Habitat Eq. 2, memory only", "Habitat Eq. 1, roofline share")}  # fmt: skip
+    by_op = {}
+    for op, (tensors, flop) in ALIKE.items():
+        path = folder / "gpu-kernels-fp32" / f"{op}.csv.gz"
+        if not path.exists():
+            continue
+        raw = pd.read_csv(path)
+        raw["gpu"] = raw.Device.map(tables.device_of)
+        raw = raw[raw.gpu.notna()].drop_duplicates(["B", "H", "gpu"])
+        raw["blocks"] = raw["Grid x"] * raw["Grid y"] * raw["Grid z"]
+        raw["threads"] = raw["Block x"] * raw["Block y"] * raw["Block z"]
+        time = raw.pivot(index=["B", "H"], columns="gpu", values="Latency") * 1e3
+        time = time.dropna()
+        shape = {c: raw.pivot(index=["B", "H"], columns="gpu", values=c).loc[time.index] for c in ("blocks", "threads")}
+        gpus = list(time.columns)
+        elements = np.array([b * h for b, h in time.index], float)
+        size = 4.0 * tensors * elements
+        floors = {g: float(time[g].quantile(tables.FLOOR_QUANTILE)) for g in gpus}
+        devices = {g: model.Device(g) for g in gpus}
+        for o, t in itertools.permutations(gpus, 2):
+            hidden = time[o].values < AT_FLOOR * floors[o]
+            host = HOST_SHARE * floors[o]
+            stream = size / (devices[o].streaming * 1e3)
+            kernel = np.where(hidden, np.minimum(stream + 1.0, time[o].values - host), time[o].values - host)
+            blocks, threads = shape["blocks"][o].values, shape["threads"][o].values
+            lines = [f"alike {o} {t} {b} {int(n)} {int(th)} {max(us, 0.1)}" for b, n, th, us in zip(size, blocks, threads, kernel)]
+            moved = figures.ask(lines)[:, 0]
+            truth = time[t].values
+            ours = np.maximum(floors[t], HOST_SHARE * floors[t] + moved)
+            blind = np.maximum(floors[o], host + moved)
+            ho, hd = habitat.figures(devices[o], known), habitat.figures(devices[t], known)
+            g = habitat.gamma(flop * elements / size, hd)
+            answers = {"ours": ours, "ours, host floor of the origin kept": blind,
+                       "Habitat Eq. 2, roofline share": habitat.equation_2(time[o].values, blocks, threads, g, ho, hd),
+                       "Habitat Eq. 2, memory only": habitat.equation_2(time[o].values, blocks, threads, 1.0, ho, hd),
+                       "Habitat Eq. 1, roofline share": habitat.equation_1(time[o].values, blocks, threads, g, ho, hd)}  # fmt: skip
+            for name, predicted in answers.items():
+                e = np.abs(predicted / truth - 1)
+                errors[name][(o, t)] = np.concatenate([errors[name].get((o, t), np.array([])), e])
+            by_op.setdefault(op, []).append(np.abs(ours / truth - 1))
+    if not by_op:
+        return None
+    result = {name: summary(e) for name, e in errors.items()}
+    result["ours"]["by_operation"] = {op: percent(np.concatenate(e).mean()) for op, e in by_op.items()}
+    return result
+
+
+def roofline_us(rows, element_bytes, dev, kind):
+    flop = 2.0 * rows.batch * rows.m * rows.n * rows.k
+    size = element_bytes * rows.batch * (rows.m * rows.n + rows.m * rows.k + rows.k * rows.n)
+    return np.maximum(flop / (dev.tflops["half" if kind == "half" else "fp32"] * 1e6), size / (dev.bandwidth * 1e3)).values
+
+
+def move_products(figures, table, kind, rows, o, t, without):
+    """Predicted table times on t from those on o."""
+    host_o = host_t = 0.0
+    known = rows[o].values
+    if table.has_host:
+        host_o, host_t = (host_share(kind, without) * table.floors[g] for g in (o, t))
+        known = np.where(known < AT_FLOOR * table.floors[o], 0.0, known - host_o)
+    lines = [f"product {kind} {o} {t} {int(b)} {int(m)} {int(n)} {int(k)} {table.element_bytes} {us}"
+             for b, m, n, k, us in zip(rows.batch, rows.m, rows.n, rows.k, known)]  # fmt: skip
+    moved = figures.ask(lines, without)[:, 2]
+    return np.maximum(table.floors[t], host_t + moved) if table.has_host else moved
+
+
+def host_share(kind, without):
+    path = LEFT_OUT / f"{without}.csv"
+    text = (path if path.exists() else model.FOLDER / "transfer" / "products.csv").read_text()
+    match = re.search(rf"^{kind},any,host,([\d.e+-]+)$", text, re.M)
+    return float(match.group(1)) if match else HOST_SHARE
+
+
+def products(folder, figures, kind):
+    """Each target left out of the fit in turn, beside the ratio of rooflines."""
+    table = tables.product_table(folder, kind)
+    if table is None:
+        return None
+    sets = {"all rows": table.rows}
+    if kind == "half":
+        sets[f"rows of at least {LONG_US:.0f} us on every GPU"] = table.rows[table.rows[list(table.devices)].min(axis=1) >= LONG_US]
+    result = {}
+    every = {}
+    for t in table.devices:
+        for o in table.devices:
+            if o != t:
+                every[(o, t)] = move_products(figures, table, kind, table.rows, o, t, t)
+    for name, rows in sets.items():
+        at = table.rows.index.get_indexer(rows.index)
+        ours = {(o, t): np.abs(p[at] / rows[t].values - 1) for (o, t), p in every.items()}
+        roof = {g: roofline_us(rows, table.element_bytes, d, kind) for g, d in table.devices.items()}
+        plain = {(o, t): np.abs(rows[o].values * roof[t] / roof[o] / rows[t].values - 1) for o, t in ours}
+        result[name] = {"ours": summary(ours), "roofline ratio": summary(plain)}
+    return result
+
+
+LAYER = re.compile(r"\b(?:h|layer|layers|block|blocks)\.0\b")
+
+
+def shapes_of(text):
+    return [tuple(int(x) for x in re.findall(r"\d+", s)) for s in re.findall(r"\[([\d, ]+)\]", str(text))]
+
+
+def operations(path, layers):
+    """(name, kind, sizes, forward us, backward us, times it runs) of one model's listing."""
+    d = pd.read_csv(path)
+    inside = d.apply(lambda r: bool(LAYER.search(f"{r.target} {r.meta}")), axis=1).to_numpy(copy=True)
+    if inside.any():
+        first, last = np.flatnonzero(inside)[[0, -1]]
+        inside[first : last + 1] = True
+    result = []
+    for row, within in zip(d.itertuples(), inside):
+        forward = 1e3 * float(row.fw_latency)
+        backward = 1e3 * (float(row.bw_latency) + float(row.acc_latency))
+        if forward + backward <= 0:
+            continue
+        shapes, out = shapes_of(row.input_shapes), tuple(int(x) for x in re.findall(r"\d+", str(row.output_shape)))
+        target = str(row.target)
+        kind, sizes = "alike", 4.0 * (sum(np.prod(s) for s in shapes) + (np.prod(out) if out else 0))
+        if "addmm" in target and len(shapes) >= 3:
+            kind, sizes = "fp32", (1, shapes[1][0], shapes[2][1], shapes[1][1])
+        elif "matmul" in target or "bmm" in target:
+            if len(shapes) >= 2 and len(shapes[0]) >= 3:
+                kind, sizes = "fp32-batched", (int(np.prod(shapes[0][:-2])), shapes[0][-2], shapes[1][-1], shapes[0][-1])
+        elif row.op == "call_module" and shapes and out and len(out) >= 2 and is_linear(target, shapes, out):
+            kind, sizes = "fp32", (1, int(np.prod(out[:-1])), out[-1], shapes[0][-1])
+        result.append((str(row.Name), kind, sizes, forward, backward, layers if within else 1))
+    return result
+
+
+def is_linear(target, shapes, out):
+    words = ("dense", "query", "key", "value", "decoder", "lm_head", "fc1", "fc2", "proj", "c_attn", "c_fc", "seq_relationship", "Linear")
+    return any(target.endswith(w) for w in words) and len(shapes[0]) == len(out)
+
+
+def move_model(figures, ops, o, t, without):
+    """Sum of operations on t, from the measured ones on o: what foretrace does with the kernels of a step."""
+    alike_lines, alike_times, product_rows = [], [], []
+    bandwidth = model.Device(o).streaming
+    kept = 0.0
+    for _, kind, sizes, forward, backward, times in ops:
+        if kind == "alike":
+            for us in (forward, backward):
+                # Views and shapes: no kernel moved so many bytes in so little time; the host's time stays.
+                if us > 0 and sizes / (bandwidth * 1e3) > us / NO_KERNEL:
+                    kept += us * times
+                elif us > 0:
+                    alike_lines.append(f"alike {o} {t} {sizes} 0 0 {us}")
+                    alike_times.append(times)
+            continue
+        b, m, n, k = sizes
+        product_rows.append((kind, f"{b} {m} {n} {k}", forward, times))
+        if backward > 0:  # of the input and of the weights
+            product_rows += [(kind, f"{b} {mm} {nn} {kk}", backward / 2, times) for mm, nn, kk in ((m, k, n), (k, n, m))]
+    total = kept + float(np.dot(figures.ask(alike_lines)[:, 0], alike_times))
+    if not product_rows:
+        return total
+    lines = [f"product {kind} {o} {t} {size} 4 {us}" for kind, size, us, _ in product_rows]
+    here = figures.ask(lines, without)[:, 0]
+    us = np.array([r[2] for r in product_rows])
+    weight = np.array([r[2] * r[3] for r in product_rows])
+    kinds = np.array([r[0] for r in product_rows])
+    common = [f"common {k} {np.average(np.log(us / here)[kinds == k], weights=weight[kinds == k])}" for k in sorted(set(kinds))]
+    moved = figures.ask(common + lines, without)[:, 2]
+    return total + float(np.dot(moved, [r[3] for r in product_rows]))
+
+
+def models(folder, figures):
+    """Whole models: the origin's measured end to end times predicted over measured operations."""
+    path = folder / "neusight-e2e" / "measured_e2e.csv"
+    if not path.exists():
+        return None
+    measured = pd.read_csv(path)
+    cases, listings = {}, {}
+    for row in measured.itertuples():
+        option = "" if pd.isna(row.option) else str(row.option)
+        if option:
+            continue  # fused variants have no listing of their own
+        listing = folder / "neusight-e2e" / "ops" / row.device / f"{row.model}-{row.mode}-{row.seqlen}-{row.batch}.csv.gz"
+        gpu = tables.device_of(row.device)
+        case = (row.model, row.mode, int(row.seqlen), int(row.batch))
+        if gpu:
+            cases.setdefault(case, {})[gpu] = (float(row.e2e_ms), int(row.num_layer), listing)
+    rows = []
+    for case, by_gpu in cases.items():
+        for o, t in itertools.permutations(by_gpu, 2):
+            e2e, layers, listing = by_gpu[o]
+            if not listing.exists():
+                continue
+            if listing not in listings:
+                listings[listing] = operations(listing, layers)
+            ops = listings[listing]
+            total = sum((f + b) * n for _, _, _, f, b, n in ops)
+            # The A100 of 40 and 80 GB are one chip: whichever is the target, neither was fitted to.
+            without = "A100-PCIe-40GB" if t.startswith("A100") else t
+            predicted = e2e * move_model(figures, ops, o, t, without) / total
+            truth = by_gpu[t][0]
+            # What the rule itself can reach: the target's own measured operations in place of predicted ones.
+            there = by_gpu[t][2]
+            perfect = None
+            if there.exists():
+                if there not in listings:
+                    listings[there] = operations(there, layers)
+                perfect = percent(e2e * sum((f + b) * n for _, _, _, f, b, n in listings[there]) / total / truth - 1)
+            rows.append({"model": case[0], "mode": case[1], "seqlen": case[2], "batch": case[3], "from": o, "to": t,
+                         "measured_ms": truth, "predicted_ms": round(predicted, 2), "error_pct": percent(predicted / truth - 1), "with_measured_operations_pct": perfect})
+    if not rows:
+        return None
+    errors = np.array([abs(r["error_pct"]) for r in rows])
+    rule = [abs(r["with_measured_operations_pct"]) for r in rows if r["with_measured_operations_pct"] is not None]
+    by_target = {t: percent(np.mean([abs(r["error_pct"]) for r in rows if r["to"] == t]) / 100) for t in sorted({r["to"] for r in rows})}
+    by_mode = {m: percent(np.mean([abs(r["error_pct"]) for r in rows if r["mode"] == m]) / 100) for m in sorted({r["mode"] for r in rows})}
+    return {"cases": len(rows), "mean_pct": percent(errors.mean() / 100), "median_pct": percent(np.median(errors) / 100),
+            "max_pct": percent(errors.max() / 100), "by_target": by_target, "by_mode": by_mode, "with_measured_operations_mean_pct": percent(np.mean(rule) / 100) if rule else None, "neusight_published_pct": NEUSIGHT, "rows": rows}
+
+
+def judged(result):
+    """[(limit, figure, allowed, met)]"""
+    found = []
+
+    def add(name, value):
+        found.append({"limit": name, "allowed_pct": LIMITS[name], "found_pct": value, "met": value <= LIMITS[name]})
+
+    if result["alike"]:
+        add("alike median", result["alike"]["ours"]["median_pct"])
+        add("alike mean", result["alike"]["ours"]["mean_pct"])
+    if result["half"]:
+        long = list(result["half"].values())[-1]["ours"]
+        add("bf16 mean", long["mean_pct"])
+        add("bf16 worst pair", long["worst_pair_pct"])
+    fp32 = [result[k]["all rows"]["ours"]["mean_pct"] for k in ("fp32", "fp32-batched", "conv") if result[k]]
+    if fp32:
+        add("fp32 mean", round(float(np.mean(fp32)), 2))
+    if result["models"]:
+        add("models mean", result["models"]["mean_pct"])
+    return found
+
+
+def show(result):
+    def line(name, s):
+        print(f"  {name:44s} mean {s['mean_pct']:7.2f} %   median {s['median_pct']:7.2f} %   worst pair {s['worst_pair_pct']:7.2f} %  {s['worst_pair']}")
+
+    if result["alike"]:
+        s = result["alike"]["ours"]
+        print(f"Kernels that stay the same, {s['pairs']} ordered pairs, {s['rows']} rows each (gpu-kernels-fp32 without conv, linear, bmm)")
+        for name, s in result["alike"].items():
+            line(name, s)
+        print("  by operation: " + ", ".join(f"{k} {v}" for k, v in result["alike"]["ours"]["by_operation"].items()))
+    titles = {"half": "BF16 GEMM", "fp32": "FP32 linear", "fp32-batched": "FP32 bmm", "conv": "FP32 convolution"}
+    for kind, title in titles.items():
+        for rows, s in (result[kind] or {}).items():
+            print(f"\n{title}, {rows}: {s['ours']['pairs']} pairs, {s['ours']['rows']} rows each, target left out of the fit")
+            for name in ("ours", "roofline ratio"):
+                line(name, s[name])
+    if result["models"]:
+        m = result["models"]
+        print(f"\nWhole models (neusight-e2e), {m['cases']} model x pair, target left out of the fit")
+        print(f"  mean {m['mean_pct']} %, median {m['median_pct']} %, largest {m['max_pct']} %; by target {m['by_target']}; by mode {m['by_mode']}")
+        print(f"  the same rule with the target's own measured operations: mean {m['with_measured_operations_mean_pct']} %")
+        print(f"  NeuSight's published means, on its own GPUs and models: {m['neusight_published_pct']}")
+    print("\nlimits")
+    for j in result["limits"]:
+        print(f"  {j['limit']:18s} {j['found_pct']:7.2f} %  allowed {j['allowed_pct']:.0f} %  {'met' if j['met'] else 'MISSED'}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--gate", action="store_true")
+    parser.add_argument("--program", type=pathlib.Path, default=HERE.parent / "build" / "tests" / "gpu_figures")
+    args = parser.parse_args()
+    if not args.program.exists():
+        sys.exit(f"{args.program} is not built: cmake --build build --target gpu_figures")
+    figures = Figures(args.program)
+    result = {"schema": 1, "folder": args.folder.name, "alike": alike(args.folder, figures)}
+    for kind in ("half", "fp32", "fp32-batched", "conv"):
+        result[kind] = products(args.folder, figures, kind)
+    result["models"] = models(args.folder, figures)
+    result["limits"] = judged(result)
+    if args.json:
+        print(json.dumps(result, indent=1))
+    else:
+        show(result)
+    sys.exit(1 if args.gate and not all(j["met"] for j in result["limits"]) else 0)
+
+
+if __name__ == "__main__":
+    main()
