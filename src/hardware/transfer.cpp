@@ -19,8 +19,8 @@ constexpr double kStartUs = 1.0;
 constexpr double kOverlap = 2;
 // Kernels faster than memory ran out of L2, but none by more than this: below, fewer bytes moved than their operands hold.
 constexpr double kFastest = 0.3;
-// Beyond a third the model lacks something the kernel has (odd alignment, another algorithm), and the target has it too.
-constexpr double kNoise = 0.3;
+// Beyond a factor of two the model lacks something the kernel has (odd alignment, another algorithm), and the target has it too.
+constexpr double kNoise = 0.7;
 
 bool same_silicon(const Device& a, const Device& b) {
   return a.compute_major == b.compute_major && a.compute_minor == b.compute_minor;
