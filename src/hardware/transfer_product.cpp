@@ -28,12 +28,24 @@ double clock_of(const Device& d) { return d.clock_mhz > 0 ? d.clock_mhz : 1500; 
 
 using Field = double ProductWeights::*;
 constexpr std::array<std::pair<std::string_view, Field>, 18> kFields = {{
-    {"start", &ProductWeights::start},     {"pad", &ProductWeights::pad},       {"share", &ProductWeights::share},
-    {"traffic", &ProductWeights::traffic}, {"start_k", &ProductWeights::start_k}, {"fill", &ProductWeights::fill},
-    {"step", &ProductWeights::step},       {"load", &ProductWeights::load},     {"round", &ProductWeights::round},
-    {"memory", &ProductWeights::memory},   {"cache", &ProductWeights::cache},   {"hit", &ProductWeights::hit},
-    {"blend", &ProductWeights::blend},     {"split", &ProductWeights::split},   {"energy", &ProductWeights::energy},
-    {"shrink", &ProductWeights::shrink},   {"host", &ProductWeights::host},     {"carry_other", &ProductWeights::carry_other},
+    {"start", &ProductWeights::start},
+    {"pad", &ProductWeights::pad},
+    {"share", &ProductWeights::share},
+    {"traffic", &ProductWeights::traffic},
+    {"start_k", &ProductWeights::start_k},
+    {"fill", &ProductWeights::fill},
+    {"step", &ProductWeights::step},
+    {"load", &ProductWeights::load},
+    {"round", &ProductWeights::round},
+    {"memory", &ProductWeights::memory},
+    {"cache", &ProductWeights::cache},
+    {"hit", &ProductWeights::hit},
+    {"blend", &ProductWeights::blend},
+    {"split", &ProductWeights::split},
+    {"energy", &ProductWeights::energy},
+    {"shrink", &ProductWeights::shrink},
+    {"host", &ProductWeights::host},
+    {"carry_other", &ProductWeights::carry_other},
 }};
 
 bool parse_number(std::string_view text, double& value) {
@@ -102,10 +114,10 @@ Result<TransferWeights> TransferWeights::parse(std::string_view csv, const std::
   for (std::size_t k = 0; k < 4; ++k) {
     const auto it = weights.sets_.find({static_cast<ProductKind>(k), "any"});
     if (it == weights.sets_.end() || it->second.tiles.empty()) {
-      return tl::unexpected<Error>(Error{ErrorCode::kUnreadable,
-                                         fmt::format("no parameters of kind {} for any architecture",
-                                                     to_string(static_cast<ProductKind>(k))),
-                                         origin, Error::kNoOffset, "written by tools/train_transfer.py"});
+      return tl::unexpected<Error>(
+          Error{ErrorCode::kUnreadable,
+                fmt::format("no parameters of kind {} for any architecture", to_string(static_cast<ProductKind>(k))),
+                origin, Error::kNoOffset, "written by tools/train_transfer.py"});
     }
   }
   return weights;
@@ -162,8 +174,7 @@ double product_us(const Product& x, const ProductWeights& p, const Device& d) {
   const double per_sm = flops_per_clock(x.dtype, d) * clock * p.share;
   const double whole_rate = sustained_tflops(x.dtype, p, d) * 1e6;
   const double traffic = x.element_bytes * x.batch * (x.m * x.n + x.m * x.k + x.k * x.n);
-  const double kept =
-      p.hit * std::clamp(1 - traffic / std::max(1.0, d.l2_mb * 1e6 * p.cache), 0.0, 1.0);
+  const double kept = p.hit * std::clamp(1 - traffic / std::max(1.0, d.l2_mb * 1e6 * p.cache), 0.0, 1.0);
   const double memory = traffic * (1 - kept) / (d.streaming_gbs() * p.memory * 1e3);
   const double memory_power = std::pow(memory, p.blend);
   double best = INFINITY;

@@ -60,8 +60,8 @@ struct Facts {
 
   bool from_export = false;  ///< `foretrace export` wrote the file; its graph is inside
   std::optional<DoctorReport::Replay> replay;
-  std::string no_replay;  ///< why there is none
-  Ns gpu_time = 0;        ///< of the replayed step
+  std::string no_replay;                                  ///< why there is none
+  Ns gpu_time = 0;                                        ///< of the replayed step
   std::vector<std::pair<std::string, Ns>> without_model;  ///< kernels of it in no family, longest first
 };
 

@@ -111,8 +111,9 @@ Maybe without_model(const Facts& f) {
   std::string names;
   constexpr std::size_t kShown = 5;
   for (std::size_t i = 0; i < std::min(kShown, f.without_model.size()); ++i) {
-    names += fmt::format("{}{} ({} ms)", i == 0 ? "" : ", ", shorten_middle(short_kernel_name(f.without_model[i].first), 60),
-                         format_ms(f.without_model[i].second));
+    names +=
+        fmt::format("{}{} ({} ms)", i == 0 ? "" : ", ", shorten_middle(short_kernel_name(f.without_model[i].first), 60),
+                    format_ms(f.without_model[i].second));
   }
   if (f.without_model.size() > kShown) names += fmt::format(" and {} more", f.without_model.size() - kShown);
   return Finding{"kernels_without_model",
@@ -123,9 +124,9 @@ Maybe without_model(const Facts& f) {
                  f.without_model.size()};
 }
 
-constexpr Maybe (*kChecks[])(const Facts&) = {from_export,   no_graph,    replay_off,     unexplained_lags,
-                                              refuted_waits, border_work, dropped_shares, foreign_events,
-                                              without_model};
+constexpr Maybe (*kChecks[])(const Facts&) = {from_export,      no_graph,       replay_off,
+                                              unexplained_lags, refuted_waits,  border_work,
+                                              dropped_shares,   foreign_events, without_model};
 
 // Kernels whose family neither their operation nor their name tells.
 void list_without_model(Facts& facts, const graph::Graph& graph) {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <sstream>
@@ -77,7 +77,8 @@ TEST(Occupancy, AsTheDriverOfAnH200) {
   std::size_t rows = 0;
   while (std::getline(lines, line)) {
     long block = 0, registers = 0, fixed = 0, dynamic = 0, expected = 0;
-    if (std::sscanf(line.c_str(), "%ld,%ld,%ld,%ld,%ld", &block, &registers, &fixed, &dynamic, &expected) != 5) continue;
+    if (std::sscanf(line.c_str(), "%ld,%ld,%ld,%ld,%ld", &block, &registers, &fixed, &dynamic, &expected) != 5)
+      continue;
     ++rows;
     ASSERT_EQ(occupancy({1, block, registers, fixed + dynamic}, h200).blocks_per_sm, expected) << line;
   }

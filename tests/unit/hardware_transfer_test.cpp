@@ -50,7 +50,7 @@ Work any_product() {
 RC_GTEST_PROP(Transfer, ProductsGrowWithTheirSizes, ()) {
   const Device d = *rc::gen::elementOf(nvidia());
   const Work w = any_product();
-  for (std::int64_t Work::*side : {&Work::batch, &Work::m, &Work::n, &Work::k}) {
+  for (std::int64_t Work::* side : {&Work::batch, &Work::m, &Work::n, &Work::k}) {
     Work larger = w;
     larger.*side += *rc::gen::inRange<std::int64_t>(1, 300);
     refresh(larger);
