@@ -26,11 +26,23 @@ bool same_silicon(const Device& a, const Device& b) {
   return a.compute_major == b.compute_major && a.compute_minor == b.compute_minor;
 }
 
+// In all that moves a kernel; two boards may differ in memory only.
 bool same_device(const Device& a, const Device& b) {
-  return a.name == b.name && a.sm_count == b.sm_count && a.clock_mhz == b.clock_mhz &&
+  return same_silicon(a, b) && a.sm_count == b.sm_count && a.clock_mhz == b.clock_mhz &&
          a.bandwidth_gbs == b.bandwidth_gbs && a.achievable_bandwidth == b.achievable_bandwidth &&
          a.tflops_fp32 == b.tflops_fp32 && a.tflops_tf32 == b.tflops_tf32 && a.tflops_fp16 == b.tflops_fp16 &&
          a.tflops_bf16 == b.tflops_bf16 && a.l2_mb == b.l2_mb && a.power_w == b.power_w && a.pcie_gbs == b.pcie_gbs;
+}
+
+// How far two GPUs of one architecture are apart: 0 for twins, 1 from half as much again in any figure that counts.
+double distance(const Device& a, const Device& b) {
+  double most = 0;
+  for (const double ratio :
+       {a.streaming_gbs() / b.streaming_gbs(), a.tflops_fp32 / b.tflops_fp32,
+        static_cast<double>(a.sm_count) / b.sm_count, a.tflops(Dtype::kBf16) / b.tflops(Dtype::kBf16)}) {
+    most = std::max(most, std::abs(std::log(ratio)));
+  }
+  return std::min(1.0, most / std::log(1.5));
 }
 
 Cost known(double ns, double sigma, graph::Origin origin) {
@@ -109,7 +121,7 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   double sigma = there.kind == ProductKind::kHalf ? 0.12 : there.kind == ProductKind::kConv ? 0.22 : 0.2;
   if (work.is_conv()) sigma = std::max(sigma, work.family == Family::kConvForward ? 0.22 : 0.3);
   if (there.dtype == Dtype::kTf32) sigma = std::max(sigma, 0.2);
-  if (same_silicon(from, to)) sigma *= 0.5;
+  if (same_silicon(from, to)) sigma *= 0.5 * distance(from, to);
   return known(std::max(ns, roofline_ns(work, to)), sigma, graph::Origin::kModelled);
 }
 
@@ -122,7 +134,7 @@ Cost roofline_transfer(double measured_ns, const Work& work, const Device& from,
   };
   if (work.flops <= 0) return {};
   return known(std::max(measured_ns * ideal(to) / ideal(from), roofline_ns(work, to)),
-               same_silicon(from, to) ? 0.15 : 0.3, graph::Origin::kModelled);
+               same_silicon(from, to) ? 0.15 * distance(from, to) : 0.3, graph::Origin::kModelled);
 }
 
 }  // namespace
@@ -181,7 +193,8 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     return known(start + (measured_ns - start) * from.pcie_gbs / to.pcie_gbs, 0.2, graph::Origin::kScaled);
   }
   const double us = alike_us(measured_ns / 1e3, work.bytes() * part, shape, from, to);
-  return known(us * 1e3, work.bytes() > 0 ? 0.09 : 0.2, graph::Origin::kScaled);
+  const double sigma = work.bytes() > 0 ? 0.09 : 0.2;
+  return known(us * 1e3, same_silicon(from, to) ? sigma * distance(from, to) : sigma, graph::Origin::kScaled);
 }
 
 }  // namespace foretrace::hardware
