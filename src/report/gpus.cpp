@@ -136,7 +136,7 @@ Result<GpusReport> compare_gpus(const trace::Trace& trace, const GpusOptions& op
     if (g.prediction.declined.empty()) {
       add_cost(g, prices);
       if (g.prediction.peak_bytes) {
-        g.fits = static_cast<double>(*g.prediction.peak_bytes) + kRuntimeBytes <= to.memory_gb * 1e9;
+        g.fits = static_cast<double>(*g.prediction.peak_bytes + hardware::kDriverBytes) <= to.memory_gb * 1e9;
       }
     }
     g.prediction.graph = {};  // one for each of thirty devices is a lot of memory nobody looks at

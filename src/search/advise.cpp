@@ -14,8 +14,6 @@ using whatif::Use;
 
 namespace {
 
-// What the CUDA context and the libraries' own buffers take before the first tensor; 0.5 to 1 GB on current GPUs.
-constexpr std::int64_t kDriverBytes = 1'000'000'000;
 // So many changes pay in no real step; a bound on a loop that ends by itself.
 constexpr std::size_t kMostTogether = 12;
 
@@ -28,7 +26,7 @@ class Adviser {
     if (options.memory_limit) {
       limit_ = options.memory_limit;
     } else if (model.device.memory_gb > 0) {
-      limit_ = static_cast<std::int64_t>(model.device.memory_gb * 1e9) - kDriverBytes;
+      limit_ = static_cast<std::int64_t>(model.device.memory_gb * 1e9) - hardware::kDriverBytes;
     }
   }
 

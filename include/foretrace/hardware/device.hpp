@@ -60,6 +60,9 @@ inline constexpr double kAchievable = 0.88;
 /// Pinned copies reach 55 of 63 GB/s of a PCIe 5 link (H200 traces); other generations are taken to reach the same share.
 inline constexpr double kPcieShare = 0.87;
 
+/// Memory that the CUDA context and the libraries' own buffers take before the first tensor; 0.5 to 1 GB on current GPUs.
+inline constexpr std::int64_t kDriverBytes = 1'000'000'000;
+
 /// All built-in devices, sorted by name.
 const std::vector<Device>& devices();
 /// By file stem, ignoring case and vendor; an error with the closest names otherwise.

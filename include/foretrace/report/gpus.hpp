@@ -37,7 +37,7 @@ struct GpuPrediction {
   std::optional<double> usd_per_hour;  ///< nothing without a price
   std::optional<double> usd_per_1k_steps;
   std::optional<double> steps_per_usd;
-  std::optional<bool> fits;  ///< the peak of memory, with what the runtime keeps; unknown without memory events
+  std::optional<bool> fits;  ///< the peak of memory, with what the driver keeps; unknown without memory events
 };
 
 struct GpusReport {
@@ -51,9 +51,6 @@ struct GpusReport {
   std::vector<GpuPrediction>
       predictions;  ///< in the order asked for; what does not fit, has no price or was declined last
 };
-
-/// Memory the CUDA runtime and its libraries keep beside the allocator's: contexts and workspaces of our H200 runs.
-inline constexpr double kRuntimeBytes = 0.5e9;
 
 Result<GpusReport> compare_gpus(const trace::Trace& trace, const GpusOptions& options);
 
