@@ -3,8 +3,8 @@
 
     tools/gpu_accuracy.py [DIR] [--json] [--gate] [--program build/tests/gpu_figures]
 
-DIR (default: the folder FORETRACE_PUBLIC names) is laid out as docs/gpus.md describes: `gpu-kernels-fp32/*.csv.gz`, `gpu-gemm-bf16.csv.gz`, `neusight-e2e/`; what is missing is
-left out and said so. All ordered pairs of the GPUs found there are predicted, also of GPUs the model was never fitted to. A GPU
+DIR (default: the folder FORETRACE_PUBLIC names) is laid out as docs/gpus.md describes: `gpu-kernels-fp32/*.csv.gz`,
+`gpu-gemm-bf16.csv.gz`, `neusight-e2e/`; what is missing is left out and said so. All ordered pairs of the GPUs found there are predicted, also of GPUs the model was never fitted to. A GPU
 that it was fitted to is left out: files of `tools/train_transfer.py --each` beside this script. The figures are the library's own
 (the program evaluates the C++); this script prepares requests and compares. Needs numpy and pandas. --gate: exit 1 when a figure
 falls behind what was reached (REACHED).
@@ -87,25 +87,25 @@ def alike(folder, figures):
         path = folder / "gpu-kernels-fp32" / f"{op}.csv.gz"
         if not path.exists():
             continue
-        raw = pd.read_csv(path)
-        raw["gpu"] = raw.Device.map(tables.device_of)
-        raw = raw[raw.gpu.notna()].drop_duplicates(["B", "H", "gpu"])
+        raw = tables.with_gpu(pd.read_csv(path)).drop_duplicates(["B", "H", "gpu"])
         raw["blocks"] = raw["Grid x"] * raw["Grid y"] * raw["Grid z"]
         raw["threads"] = raw["Block x"] * raw["Block y"] * raw["Block z"]
-        time = raw.pivot(index=["B", "H"], columns="gpu", values="Latency") * 1e3
-        time = time.dropna()
-        shape = {c: raw.pivot(index=["B", "H"], columns="gpu", values=c).loc[time.index] for c in ("blocks", "threads")}
-        gpus = list(time.columns)
-        elements = np.array([b * h for b, h in time.index], float)
-        size = 4.0 * tensors * elements
-        floors = {g: float(time[g].quantile(tables.FLOOR_QUANTILE)) for g in gpus}
+        every = raw.pivot(index=["B", "H"], columns="gpu", values="Latency") * 1e3
+        shape = {c: raw.pivot(index=["B", "H"], columns="gpu", values=c) for c in ("blocks", "threads")}
+        gpus = list(every.columns)
+        floors = {g: float(every[g].quantile(tables.FLOOR_QUANTILE)) for g in gpus}
         devices = {g: model.Device(g) for g in gpus}
         for o, t in itertools.permutations(gpus, 2):
+            time = every[[o, t]].dropna()
+            if time.empty:
+                continue
+            elements = np.array([b * h for b, h in time.index], float)
+            size = 4.0 * tensors * elements
             hidden = time[o].values < AT_FLOOR * floors[o]
             host = HOST_SHARE * floors[o]
             stream = size / (devices[o].streaming * 1e3)
             kernel = np.where(hidden, np.minimum(stream + 1.0, time[o].values - host), time[o].values - host)
-            blocks, threads = shape["blocks"][o].values, shape["threads"][o].values
+            blocks, threads = (shape[c][o].loc[time.index].values for c in ("blocks", "threads"))
             lines = [f"alike {o} {t} {b} {int(n)} {int(th)} {max(us, 0.1)}" for b, n, th, us in zip(size, blocks, threads, kernel)]
             moved = figures.ask(lines)[:, 0]
             truth = time[t].values
@@ -159,22 +159,24 @@ def products(folder, figures, kind):
     table = tables.product_table(folder, kind)
     if table is None:
         return None
-    sets = {"all rows": table.rows}
-    if kind == "half":
-        sets[f"rows of at least {LONG_US:.0f} us on every GPU"] = table.rows[table.rows[list(table.devices)].min(axis=1) >= LONG_US]
-    result = {}
-    every = {}
-    for t in table.devices:
-        for o in table.devices:
-            if o != t:
-                every[(o, t)] = move_products(figures, table, kind, table.rows, o, t, t)
-    for name, rows in sets.items():
-        at = table.rows.index.get_indexer(rows.index)
-        ours = {(o, t): np.abs(p[at] / rows[t].values - 1) for (o, t), p in every.items()}
-        roof = {g: roofline_us(rows, table.element_bytes, d, kind) for g, d in table.devices.items()}
-        plain = {(o, t): np.abs(rows[o].values * roof[t] / roof[o] / rows[t].values - 1) for o, t in ours}
-        result[name] = {"ours": summary(ours), "roofline ratio": summary(plain)}
-    return result
+    gpus = list(table.devices)
+    if len(gpus) < 2:
+        return None
+    names = ["all rows"] + ([f"rows of at least {LONG_US:.0f} us on every GPU"] if kind == "half" else [])
+    ours, plain = {name: {} for name in names}, {name: {} for name in names}
+    for o, t in itertools.permutations(gpus, 2):
+        rows = table.rows.dropna(subset=[o, t])
+        if rows.empty:
+            continue
+        moved = move_products(figures, table, kind, rows, o, t, t)
+        roof = {g: roofline_us(rows, table.element_bytes, table.devices[g], kind) for g in (o, t)}
+        truth = rows[t].values
+        long = rows[gpus].min(axis=1).values >= LONG_US
+        for name, mask in zip(names, (np.ones(len(rows), bool), long)):
+            if mask.any():
+                ours[name][(o, t)] = np.abs(moved[mask] / truth[mask] - 1)
+                plain[name][(o, t)] = np.abs((rows[o].values * roof[t] / roof[o])[mask] / truth[mask] - 1)
+    return {name: {"ours": summary(ours[name]), "roofline ratio": summary(plain[name])} for name in names if ours[name]} or None
 
 
 LAYER = re.compile(r"\b(?:h|layer|layers|block|blocks)\.0\b")
@@ -261,6 +263,8 @@ def models(folder, figures):
             continue  # fused variants have no listing of their own
         listing = folder / "neusight-e2e" / "ops" / row.device / f"{row.model}-{row.mode}-{row.seqlen}-{row.batch}.csv.gz"
         gpu = tables.device_of(row.device)
+        if gpu is None:
+            tables.unknown.add(row.device)
         case = (row.model, row.mode, int(row.seqlen), int(row.batch))
         if gpu:
             cases.setdefault(case, {})[gpu] = (float(row.e2e_ms), int(row.num_layer), listing)
@@ -342,6 +346,11 @@ def show(result):
         print(f"  mean {m['mean_pct']} %, median {m['median_pct']} %, largest {m['max_pct']} %; by target {m['by_target']}; by mode {m['by_mode']}")
         print(f"  the same rule with the target's own measured operations: mean {m['with_measured_operations_mean_pct']} %")
         print(f"  NeuSight's published means, on its own GPUs and models: {m['neusight_published_pct']}")
+    if result["unknown_gpus"]:
+        print("\nleft out, no device file has them: " + ", ".join(result["unknown_gpus"]))
+    for part in ("alike", "half", "fp32", "fp32-batched", "conv", "models"):
+        if not result[part]:
+            print(f"\nleft out, the folder does not hold it: {part}")
     print("\nlimits")
     for j in result["limits"]:
         print(f"  {j['limit']:18s} {j['found_pct']:7.2f} %  aim {j['aim_pct']:.0f} %  {'met' if j['met'] else 'MISSED'}")
@@ -366,6 +375,7 @@ def main():
     for kind in ("half", "fp32", "fp32-batched", "conv"):
         result[kind] = products(args.folder, figures, kind)
     result["models"] = models(args.folder, figures)
+    result["unknown_gpus"] = sorted(tables.unknown)
     result["limits"] = judged(result)
     if args.json:
         print(json.dumps(result, indent=1))

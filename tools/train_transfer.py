@@ -54,8 +54,8 @@ class Fit:
         self.kind, self.table, self.gpus = kind, table, gpus
         self.names = [*model.BOUNDS, "host"] if table.has_host else list(model.BOUNDS)
         self.bounds = {**model.BOUNDS, "host": (0.6, 0.05, 1.0)}
-        rows = min(len(table.rows), 500)
-        self.rows = table.rows.sample(rows, random_state=1)
+        shared = table.rows.dropna()  # shapes that every GPU has
+        self.rows = shared.sample(min(len(shared), 500), random_state=1)
 
     def decode(self, z):
         return {n: self.bounds[n][1] + (self.bounds[n][2] - self.bounds[n][1]) / (1 + np.exp(-v)) for n, v in zip(self.names, z)}

@@ -1,7 +1,7 @@
 """Measured operations on several GPUs, from folders laid out as docs/gpus.md describes. Needs pandas.
 
 Devices are the stems of src/hardware/devices that match the names in the tables; rows of GPUs without a device file are left out
-and named in `unknown`.
+and named in `unknown`. Not every GPU has every shape.
 """
 
 import functools
@@ -56,13 +56,23 @@ class Table:
         self.floors = {g: float(rows[g].quantile(FLOOR_QUANTILE)) for g in devices} if has_host else {}
 
 
+unknown = set()
+"""Names in tables that no device file has."""
+
+
+def with_gpu(d):
+    """Rows of known GPUs, with the column `gpu`."""
+    found = {name: device_of(name) for name in d.Device.unique()}
+    unknown.update(name for name, gpu in found.items() if gpu is None)
+    d = d.assign(gpu=d.Device.map(found))
+    return d[d.gpu.notna()]
+
+
 def wide(path, keys):
-    """One row per shape, one column per device (us); only shapes that every device has."""
-    d = pd.read_csv(path)
-    d["gpu"] = d.Device.map(device_of)
-    d = d[d.gpu.notna()]
+    """One row per shape, one column per device (us), NaN where a device lacks the shape."""
+    d = with_gpu(pd.read_csv(path))
     w = d.pivot_table(index=keys, columns="gpu", values="Latency", aggfunc="mean") * 1e3
-    return w.dropna().reset_index()
+    return w.reset_index()
 
 
 @functools.cache
@@ -75,11 +85,12 @@ def product_table(folder, kind):
             return None
         d = pd.read_csv(path)
         found = {c: GEMM_COLUMNS.get(c.removesuffix("_ms")) or device_of(c.removesuffix("_ms")) for c in d.columns if c.endswith("_ms")}
+        unknown.update(c for c, g in found.items() if not g)
         d = d.rename(columns={c: g for c, g in found.items() if g})
         gpus = [g for g in found.values() if g]
         d[gpus] *= 1e3
         d["batch"] = 1
-        return Table(d[["batch", "m", "n", "k", *gpus]].dropna(), {g: model.Device(g) for g in gpus}, False, 2)
+        return Table(d[["batch", "m", "n", "k", *gpus]], {g: model.Device(g) for g in gpus}, False, 2)
     name, keys = {"fp32": ("linear", list("BMNK")), "fp32-batched": ("bmm", list("BMNK")),
                   "conv": ("conv", ["B", "Input_Channel", "Output_Channel", "Kernel_Szie", "Input_Size", "Stride", "Padding"])}[kind]  # fmt: skip
     path = folder / "gpu-kernels-fp32" / f"{name}.csv.gz"
