@@ -193,7 +193,7 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     return known(start + (measured_ns - start) * from.pcie_gbs / to.pcie_gbs, 0.2, graph::Origin::kScaled);
   }
   const double us = alike_us(measured_ns / 1e3, work.bytes() * part, shape, from, to);
-  const double sigma = work.bytes() > 0 ? 0.09 : 0.2;
+  const double sigma = work.bytes() > 0 ? 0.09 : 0.35;
   return known(us * 1e3, same_silicon(from, to) ? sigma * distance(from, to) : sigma, graph::Origin::kScaled);
 }
 
