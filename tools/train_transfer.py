@@ -52,8 +52,9 @@ class Fit:
 
     def __init__(self, kind, table, gpus):
         self.kind, self.table, self.gpus = kind, table, gpus
-        self.names = [*model.BOUNDS, "host"] if table.has_host else list(model.BOUNDS)
-        self.bounds = {**model.BOUNDS, "host": (0.6, 0.05, 1.0)}
+        own = model.CONV_BOUNDS if kind == "conv" else {}
+        self.names = [*model.BOUNDS, *own, *(["host"] if table.has_host else [])]
+        self.bounds = {**model.BOUNDS, **own, "host": (0.6, 0.05, 1.0)}
         shared = table.rows.dropna()  # shapes that every GPU has
         self.rows = shared.sample(min(len(shared), 500), random_state=1)
 
@@ -64,14 +65,17 @@ class Fit:
         z = []
         for n in self.names:
             _, low, high = self.bounds[n]
-            x = min(max((p[n] - low) / (high - low), 0.002), 0.998)
+            x = min(max((p.get(n, self.bounds[n][0]) - low) / (high - low), 0.002), 0.998)
             z.append(np.log(x / (1 - x)))
         return np.array(z)
 
     def times(self, p, gpu, rows, arch):
         dev = self.table.devices[gpu]
         tiles = tiles_of(self.kind, arch if arch is not None else dev.arch)
-        us = model.product_us(p, tiles, rows.batch, rows.m, rows.n, rows.k, self.table.element_bytes, dev, self.kind)
+        if self.kind == "conv":
+            us = model.conv_us(p, tiles, rows.images, rows.channels, rows["size"], rows.out_channels, rows.kernel, rows.stride, rows.out_size, dev)
+        else:
+            us = model.product_us(p, tiles, rows.batch, rows.m, rows.n, rows.k, self.table.element_bytes, dev, self.kind)
         if not self.table.has_host:
             return us
         return np.maximum(self.table.floors[gpu], p["host"] * self.table.floors[gpu] + us)
@@ -105,16 +109,23 @@ class Fit:
         return CARRY[int(np.argmin(errors))] if pairs else 0.3
 
 
-def train(folder, without, start=None, steps=24, log=lambda text: None):
-    """{kind: {arch: parameters}}; `without`: a device name, or None."""
+KINDS = ("half", "fp32", "fp32-batched", "conv")
+
+
+def train(folder, without, start=None, steps=24, log=lambda text: None, kinds=KINDS, cold=False):
+    """{kind: {arch: parameters}}; `without`: a device name, or None. Kinds that are not asked for come from `start`;
+    the others begin there too, unless `cold`."""
     result = {}
-    for kind in ("half", "fp32", "fp32-batched", "conv"):
+    for kind in KINDS:
+        if kind not in kinds:
+            result[kind] = start[kind]
+            continue
         table = tables.product_table(folder, kind)
         if table is None:
             continue
         gpus = [g for g in table.devices if g != without]
         fit = Fit(kind, table, gpus)
-        begin = start.get(kind) if start else None
+        begin = start.get(kind) if start and not cold else None
         by_arch = {"any": fit.run(None, begin["any"] if begin else None, steps)}
         for arch in sorted({table.devices[g].arch for g in gpus}):
             known = begin.get(arch) if begin else None
@@ -133,7 +144,7 @@ def text_of(result):
         for arch, p in by_arch.items():
             tiles = TILES.get((kind, arch), TILES[(kind, "any")])
             lines.append(f"{kind},{arch},tiles,{tiles}")
-            lines += [f"{kind},{arch},{name},{value:.6g}" for name, value in p.items()]
+            lines += [f"{kind},{arch},{name},{value:.6g}" for name, value in p.items() if name != "tiles"]
     return "\n".join(lines) + "\n"
 
 
@@ -149,6 +160,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--without", help="a device to leave out")
+    parser.add_argument("--only", choices=KINDS, help="fit this kind alone; the others stay as they are in the files")
     parser.add_argument("--each", type=pathlib.Path, help="write one file per device left out into this folder")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=model.FOLDER / "transfer" / "products.csv")
     args = parser.parse_args()
@@ -157,11 +169,16 @@ def main():
         args.each.mkdir(parents=True, exist_ok=True)
         start = read_weights(shipped)
         for gpu in tables.product_gpus(args.folder):
-            found = train(args.folder, gpu, start=start, steps=14)
+            known = args.each / f"{gpu}.csv"
+            if args.only and gpu not in tables.product_table(args.folder, args.only).devices:
+                continue
+            begin = {**start, **{k: v for k, v in read_weights(known).items() if k != args.only}} if args.only else start
+            found = train(args.folder, gpu, start=begin, steps=14, kinds=(args.only,) if args.only else KINDS)
             (args.each / f"{gpu}.csv").write_text(text_of(found))
             print(f"without {gpu}: done", flush=True)
         return
-    found = train(args.folder, args.without, log=lambda text: print(text, flush=True))
+    found = train(args.folder, args.without, start=read_weights(shipped) if args.only else None,
+                  kinds=(args.only,) if args.only else KINDS, cold=True, log=lambda text: print(text, flush=True))
     args.output.parent.mkdir(parents=True, exist_ok=True)
     args.output.write_text(text_of(found))
     print(f"{args.output}: {args.output.stat().st_size} bytes")

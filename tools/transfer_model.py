@@ -32,6 +32,8 @@ BOUNDS = {
     "energy": (20.0, 0.2, 60.0),  # W per TFLOP/s at 12 nm
     "shrink": (2.0, 0.0, 4.0),  # how energy falls with the process: (nm / 12) to this power
 }
+# Of convolutions beside them.
+CONV_BOUNDS = {"transform": (0.4, 0.05, 3.0)}  # traffic of a Winograd algorithm's transforms, as a share of all they read and write
 
 
 class Device:
@@ -101,3 +103,20 @@ def product_us(p, tiles, batch, m, n, k, element_bytes, dev, kind):
     t = (np.maximum(turns * turn, whole) ** x + memory**x) ** (1 / x)
     t = t + np.where(s > 1, p["split"] + s * b * m * n * 4 / (dev.streaming * 2e3), 0)
     return p["start"] + t.reshape(t.shape[0], -1).min(1)
+
+
+def conv_us(p, tiles, images, channels, size, out_channels, kernel, stride, out_size, dev):
+    """A strict fp32 convolution of square images: as a product, or where it is 3 x 3 with stride 1 by Winograd's algorithms,
+    whichever is fastest: F(2 x 2) in one kernel (16 / 36 of the multiplications), F(4 x 4) with its transforms through memory
+    (36 / 144)."""
+    one = np.ones(len(images))
+    images, channels, size, out_channels, out_size = (np.asarray(x, float) for x in (images, channels, size, out_channels, out_size))
+    taps = np.asarray(kernel, float) ** 2
+    best = product_us(p, tiles, one, images * out_size**2, out_channels, channels * taps, 4, dev, "conv")
+    small = images * np.ceil(out_size / 2) ** 2
+    fused = product_us(p, tiles, one, 16 * small, out_channels, channels, 4, dev, "conv")
+    large = images * np.ceil(out_size / 4) ** 2
+    moved = 4 * (72 * large * (channels + out_channels) + images * (size**2 * channels + out_size**2 * out_channels))
+    apart = product_us(p, tiles, 36 * one, large, out_channels, channels, 4, dev, "conv") + p["transform"] * moved / (dev.streaming * 1e3)
+    winograd = (np.asarray(kernel) == 3) & (np.asarray(stride) == 1)
+    return np.where(winograd, np.minimum(best, np.minimum(fused, apart)), best)

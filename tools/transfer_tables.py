@@ -100,7 +100,9 @@ def product_table(folder, kind):
     gpus = [c for c in w.columns if c not in keys]
     if kind == "conv":
         out = np.floor((w.Input_Size + 2 * w.Padding - w.Kernel_Szie) / w.Stride) + 1
-        rows = pd.DataFrame({"batch": 1, "m": w.B * out**2, "n": w.Output_Channel, "k": w.Input_Channel * w.Kernel_Szie**2})
+        rows = pd.DataFrame({"batch": 1, "m": w.B * out**2, "n": w.Output_Channel, "k": w.Input_Channel * w.Kernel_Szie**2,
+                             "images": w.B, "channels": w.Input_Channel, "size": w.Input_Size, "out_channels": w.Output_Channel,
+                             "kernel": w.Kernel_Szie, "stride": w.Stride, "padding": w.Padding, "out_size": out})  # fmt: skip
     else:
         rows = w[list("BMNK")].rename(columns={"B": "batch", "M": "m", "N": "n", "K": "k"})
     rows = pd.concat([rows, w[gpus]], axis=1)

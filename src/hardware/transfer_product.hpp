@@ -25,6 +25,7 @@ std::string_view to_string(ProductKind kind);
 struct ProductWeights {
   double start = 0, pad = 0, share = 1, traffic = 0, start_k = 0, fill = 0, step = 0, load = 1, round = 0, memory = 1,
          cache = 0, hit = 0, blend = 2, split = 0, energy = 0, shrink = 0;
+  double transform = 0;    ///< of convolutions: traffic of a Winograd algorithm's transforms
   double host = 0;         ///< of the tables only: share of the host's floor that adds to a kernel
   double carry_other = 0;  ///< share of what the model misses on the origin that an unlike target misses too
   std::vector<std::pair<double, double>> tiles;
@@ -58,6 +59,8 @@ struct Product {
   Dtype dtype = Dtype::kFp32;  ///< what the device really multiplies in
   double batch = 1, m = 0, n = 0, k = 0;
   double element_bytes = 4;
+  /// Of a 3 x 3 convolution with stride 1 in strict fp32, which may run by Winograd's algorithms; images is 0 otherwise.
+  double images = 0, channels = 0, out_channels = 0, height = 0, width = 0, out_height = 0, out_width = 0;
 };
 
 /// The product behind a piece of work on this device (a GPU without TF32 multiplies in FP32); m is 0 when its sizes are unknown.

@@ -3,6 +3,7 @@
 //   gpu_figures [WEIGHTS.csv] < requests > answers
 //
 //   product KIND ORIGIN TARGET batch m n k element_bytes measured_us      -> model_us on the origin, model_us on the target, transferred us
+//   conv    ORIGIN TARGET images channels size out_channels kernel stride padding measured_us   -> the same, of a square fp32 convolution
 //   common  KIND value                                                    -> nothing; what a whole step misses, for the products that follow
 //   alike   ORIGIN TARGET bytes blocks threads measured_us                -> transferred us
 //
@@ -11,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -44,12 +45,17 @@ Work work_of(const std::string& kind, double batch, double m, double n, double k
   const auto whole = [](double x) { return static_cast<std::int64_t>(x); };
   const Dtype dtype = kind == "half" ? Dtype::kBf16 : Dtype::kFp32;
   Work w = gemm_work(whole(batch), whole(m), whole(n), whole(k), dtype);
-  if (kind != "conv") return w;
-  // A convolution seen as the product of its table: 1 x 1, the same sizes.
+  return w;
+}
+
+Work conv_work(std::istringstream& in) {
+  Work w;
   w.family = Family::kConvForward;
-  w.input = {whole(m), whole(k), 1, 1};
-  w.out_channels = whole(n);
-  w.kernel_h = w.kernel_w = w.out_h = w.out_w = 1;
+  std::int64_t size = 0, kernel = 0, padding = 0;
+  in >> w.input[0] >> w.input[1] >> size >> w.out_channels >> kernel >> w.stride >> padding;
+  w.input[2] = w.input[3] = size;
+  w.kernel_h = w.kernel_w = kernel;
+  w.out_h = w.out_w = (size + 2 * padding - kernel) / std::max<std::int64_t>(1, w.stride) + 1;
   refresh(w);
   return w;
 }
@@ -78,11 +84,19 @@ int main(int argc, char** argv) {
     std::string origin;
     std::string target;
     in >> what;
-    if (what == "product") {
-      std::string kind;
-      double batch = 0, m = 0, n = 0, k = 0, bytes = 0, us = 0;
-      in >> kind >> origin >> target >> batch >> m >> n >> k >> bytes >> us;
-      const Work w = work_of(kind, batch, m, n, k);
+    if (what == "product" || what == "conv") {
+      double us = 0;
+      Work w;
+      if (what == "product") {
+        std::string kind;
+        double batch = 0, m = 0, n = 0, k = 0, bytes = 0;
+        in >> kind >> origin >> target >> batch >> m >> n >> k >> bytes >> us;
+        w = work_of(kind, batch, m, n, k);
+      } else {
+        in >> origin >> target;
+        w = conv_work(in);
+        in >> us;
+      }
       const Product here = product_of(w, device(origin));
       const Product there = product_of(w, device(target));
       const double before = product_us(here, weights.of(here.kind, device(origin)), device(origin));
