@@ -239,6 +239,7 @@ Product product_of(const Work& w, const Device& d) {
   if (!tensor_type || tensor_rate <= 0) x.dtype = Dtype::kFp32;
   x.element_bytes = static_cast<double>(bytes_of(w.dtype));
   const bool tensor = x.dtype != Dtype::kFp32;
+  x.kind = tensor ? ProductKind::kHalf : ProductKind::kFp32;
   if (w.family == Family::kGemm) {
     x.kind = tensor ? ProductKind::kHalf : w.batch > 1 ? ProductKind::kFp32Batched : ProductKind::kFp32;
     x.batch = static_cast<double>(w.batch);

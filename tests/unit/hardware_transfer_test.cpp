@@ -138,6 +138,15 @@ TEST(Transfer, TensorCoresThatAreNotThere) {
   EXPECT_EQ(product_of(tf32, device("T4")).dtype, Dtype::kFp32);
 }
 
+TEST(Transfer, AttentionFollowsTheTensorCores) {
+  const Work w = attention_work(8, 16, 2048, 2048, 64, Dtype::kBf16, false);
+  const Cost c = transfer(1e6, 1e6, w, {}, device("H100-SXM5"), device("A100-SXM4-80GB"));
+  ASSERT_TRUE(c.known);
+  EXPECT_GT(c.ns, 2e6);  // 989 against 312 TFLOP/s, and neither runs at its peak
+  EXPECT_LT(c.ns, 4e6);
+  EXPECT_GE(c.sigma, 0.25);
+}
+
 TEST(Transfer, OtherVendorsAreDeclined) {
   const Status s = can_transfer(device("H200-SXM"), device("MI300X"));
   ASSERT_FALSE(s);
