@@ -116,7 +116,8 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   const double own = missed - context.common[static_cast<std::size_t>(here.kind)];
   const double noise = std::clamp(own, -kNoise, kNoise);
   const double carry = same_silicon(from, to) ? 1.0 : target.carry_other;
-  const double ns = after * std::exp(missed - noise + carry * noise);
+  // What a tensor-core kernel misses says nothing about the fp32 kernel that stands in for it.
+  const double ns = here.kind == there.kind ? after * std::exp(missed - noise + carry * noise) : after;
   // Leave-one-GPU-out errors of docs/gpus.md; more for kinds that no table holds (TF32, convolutions' gradients).
   double sigma = there.kind == ProductKind::kHalf ? 0.12 : there.kind == ProductKind::kConv ? 0.22 : 0.2;
   if (work.is_conv()) sigma = std::max(sigma, work.family == Family::kConvForward ? 0.22 : 0.3);

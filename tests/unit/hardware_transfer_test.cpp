@@ -51,6 +51,7 @@ RC_GTEST_PROP(Transfer, ProductsGrowWithTheirSizes, ()) {
   const Device d = *rc::gen::elementOf(nvidia());
   const Work w = any_product();
   for (std::int64_t Work::* side : {&Work::batch, &Work::m, &Work::n, &Work::k}) {
+    if (side == &Work::batch && w.batch == 1) continue;  // a batch is another kind of product, with its own kernels
     Work larger = w;
     larger.*side += *rc::gen::inRange<std::int64_t>(1, 300);
     refresh(larger);
