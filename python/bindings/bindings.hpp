@@ -43,5 +43,6 @@ void bind_whatif(nanobind::module_& m);
 void bind_draft(nanobind::module_& m);
 void bind_reports(nanobind::module_& m);
 void bind_ranks(nanobind::module_& m);
+void bind_search(nanobind::module_& m);
 
 }  // namespace foretrace::python

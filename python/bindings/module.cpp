@@ -58,6 +58,7 @@ NB_MODULE(_core, m) {
   python::bind_graph(m);
   python::bind_timeline(m);
   python::bind_whatif(m);
+  python::bind_search(m);
   python::bind_draft(m);
   python::bind_reports(m);
   python::bind_ranks(m);

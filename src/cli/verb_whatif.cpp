@@ -2,6 +2,7 @@
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/whatif.hpp"
+#include "foretrace/search/strategy.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -24,11 +25,23 @@ Result<Answer> run_whatif(const Request& request) {
     FORETRACE_TRY(whatif::Use use, whatif::parse_use(text));
     uses.push_back(std::move(use));
   }
+  std::vector<whatif::Use> together;
+  const std::optional<std::string> file = request.values.text("strategy");
+  if (file) {
+    FORETRACE_TRY(const search::Strategy strategy, search::load_strategy(*file));
+    if (strategy.communication) {
+      return fail(ErrorCode::kDeclined, "the strategy speaks of several workers", "`foretrace scale` predicts those");
+    }
+    FORETRACE_TRY(together, search::uses_of(strategy));
+  } else if (uses.empty()) {
+    return fail(ErrorCode::kUsage, "which change?", "name what-ifs (`foretrace list whatifs`) or give --strategy FILE");
+  }
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   FORETRACE_TRY(report::Baseline baseline,
                 report::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
   FORETRACE_TRY(baseline.model.residuals, residuals_of(request));
-  report::add_predictions(baseline, uses, request.values.flag("stack"));
+  if (file) report::add_predictions(baseline, together, true);
+  if (!uses.empty()) report::add_predictions(baseline, uses, request.values.flag("stack"));
   bool answered = false;
   for (const whatif::Prediction& p : baseline.report.predictions) answered |= p.declined.empty();
   return Answer{request.json ? to_json(baseline.report) : to_text(baseline.report, request.style),
@@ -46,8 +59,9 @@ const Verb& whatif_verb() {
           "`foretrace list whatifs` shows them all. Every prediction carries the 10th and 90th percentile, where its "
           "costs come from, and what is not modelled.",
       .arguments = {{"TRACE", "a trace file, or - for standard input", 1, 1, {}},
-                    {"WHATIF", "changes to try", 1, Argument::kAny, {}}},
+                    {"WHATIF", "changes to try", 0, Argument::kAny, {}}},
       .options = {{"stack", 0, ValueType::kFlag, "", "", "all changes together, in this order", {}, {}},
+                  {"strategy", 0, ValueType::kFile, "FILE", "", "all changes of a strategy file together", {}, {}},
                   {"measured-ms",
                    'm',
                    ValueType::kNumber,
@@ -67,7 +81,8 @@ const Verb& whatif_verb() {
       .examples = {{"foretrace whatif trace.json.gz fused-optimizer", "one change"},
                    {"foretrace whatif trace.json.gz batch:x=2 checkpoint", "two changes, each alone"},
                    {"foretrace whatif trace.json.gz fused-optimizer cuda-graph --stack -m 71.6",
-                    "both, with the real step's time"}},
+                    "both, with the real step's time"},
+                   {"foretrace whatif trace.json.gz --strategy best.json", "what `foretrace optimize` wrote"}},
       .reads_traces = true,
       .picks_step = true,
       .run = run_whatif};

@@ -21,6 +21,7 @@ const Verb& gpus_verb();
 const Verb& export_verb();
 const Verb& graph_verb();
 const Verb& list_verb();
+const Verb& optimize_verb();
 const Verb& completion_verb();
 
 }  // namespace foretrace::cli

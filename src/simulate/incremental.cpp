@@ -147,7 +147,28 @@ void Incremental::summarise() {
   }
 }
 
-Ns Incremental::cost_of(std::uint32_t task) const { return cost_[task]; }
+Ns Incremental::ready_beside_lane(std::uint32_t t) const {
+  Ns ready = 0;
+  for (std::uint32_t k = reason_begin_[t]; k < reason_begin_[t + 1]; ++k) {
+    const Reason& r = reasons_[k];
+    ready = std::max(ready, reason_time(r, start(r.from), cost_[r.from]));
+  }
+  return ready;
+}
+
+std::uint32_t Incremental::cause(std::uint32_t t) const {
+  const Ns begins = start(t);
+  if (begins <= 0) return Timeline::kNoCause;
+  for (std::uint32_t k = reason_begin_[t]; k < reason_begin_[t + 1]; ++k) {
+    const Reason& r = reasons_[k];
+    if (reason_time(r, start(r.from), cost_[r.from]) == begins) return r.from;
+  }
+  if (!g_.first_of_lane(t)) {
+    const Ns before = start(t - 1);
+    if (std::max(before + cost_[t - 1] + lane_lag_[t], before) == begins) return t - 1;
+  }
+  return g_.soft[t] == Graph::kNoSoft ? Timeline::kNoCause : g_.soft_dependencies[g_.soft[t]].from.value;
+}
 
 Ns Incremental::shift(std::uint32_t task) const {
   const std::vector<Piece>& pieces = pieces_[g_.lane[task]];

@@ -54,7 +54,11 @@ class Incremental {
   /// Of the last what_if (of the base when there was none since the last accept).
   [[nodiscard]] Ns start(std::uint32_t task) const { return start_[task] + shift(task); }
   [[nodiscard]] Ns end(std::uint32_t task) const { return start(task) + cost_of(task); }
-  [[nodiscard]] Ns cost_of(std::uint32_t task) const;
+  [[nodiscard]] Ns cost_of(std::uint32_t task) const { return cost_[task]; }
+  /// When everything but the task in front of it on its lane lets a task go.
+  [[nodiscard]] Ns ready_beside_lane(std::uint32_t task) const;
+  /// A task that holds this one back exactly; Timeline::kNoCause: the step's begin. Of several, the lane's comes last.
+  [[nodiscard]] std::uint32_t cause(std::uint32_t task) const;
 
   /// What the last what_if took.
   struct Effort {

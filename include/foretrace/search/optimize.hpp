@@ -1,0 +1,92 @@
+#pragma once
+// The search for the best strategy: from "what if" to "do this".
+//
+//   Result<Optimized> o = optimize(model, measured, {.memory_limit = 12'000'000'000});
+//   o->best, o->step, o->parts[0].gain
+//
+// A beam of strategies grows by moves (moves/, one file each). Moves say which part of the critical path they shorten; those
+// that attack its longest part come first, so that a search that is cut short has tried what matters. A strategy over the memory
+// limit may be passed through and is never the answer. For N workers the buckets of each strategy's gradients are found by
+// search_tensors (tensors.hpp), and checked with the full model of what runs beside what.
+//
+// With a budget in evaluations the answer depends on the input, the options and the seed alone: not on threads, machines or
+// time. `evaluate` lets somebody else predict candidates (other processes, a cluster); answers are used in the order of the
+// candidates, so who computed them does not matter.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "foretrace/search/strategy.hpp"
+#include "foretrace/whatif/whatif.hpp"
+
+namespace foretrace::search {
+
+/// What a strategy gives; what a search needs to know of it.
+struct Evaluation {
+  std::string declined;  ///< why nothing could be predicted
+  Ns step = 0;
+  std::optional<std::int64_t> peak_bytes;
+  double samples = 1;  ///< in a step, as a multiple of the traced step's
+  [[nodiscard]] bool ok() const { return declined.empty(); }
+};
+using Evaluate = std::function<std::vector<Evaluation>(const std::vector<Strategy>&)>;
+
+/// Predicts strategies side by side; the same answers on any number of threads (0: as many as there are).
+std::vector<Evaluation> evaluate_all(const whatif::Model& model, std::optional<Ns> measured,
+                                     const std::vector<Strategy>& strategies, unsigned threads);
+
+struct Progress {
+  std::size_t evaluations = 0;
+  Ns step = 0;  ///< of the best so far
+  std::string strategy;
+};
+
+struct OptimizeOptions {
+  std::optional<std::int64_t> memory_limit;  ///< bytes; else the device's memory less what the driver keeps
+  std::size_t evaluations = 400;             ///< at most; each is one strategy predicted
+  double seconds = 0;                        ///< at most; 0: no limit. The one thing that makes answers vary
+  std::uint64_t seed = 1;
+  unsigned threads = 0;
+  std::size_t beam = 4;
+  std::vector<std::string> only = {};  ///< names of what-ifs that may be used; none: all
+  double least_gain = 0.005;           ///< a change stays in the answer when it gains at least this part of the step
+  Evaluate evaluate = {};              ///< instead of evaluate_all
+  std::function<void(const Progress&)> progress = {};
+};
+
+/// One part of the answer and what it is for.
+struct OptimizedPart {
+  std::string text;  ///< the what-if as written, or "communication"
+  Ns without = 0;    ///< the step without this part; 0: without it nothing is left that fits or can be predicted
+  Ns gain = 0;
+  std::optional<std::int64_t> saved_bytes;  ///< of the peak
+  std::string why;                          ///< "shortens the GPU's part of the critical path by 12.1 ms"
+  std::string may_break;
+  std::string code;
+};
+
+struct Optimized {
+  Strategy best;
+  Ns baseline = 0;  ///< today's step
+  std::optional<std::int64_t> baseline_peak;
+  whatif::Prediction prediction;  ///< of `best`, in full
+  std::vector<OptimizedPart> parts;
+  std::optional<std::int64_t> memory_limit;
+  std::size_t evaluations = 0;
+  bool converged = false;             ///< ended by itself, not by a budget
+  std::vector<std::string> declined;  ///< moves that do not apply here, and why
+};
+
+Result<Optimized> optimize(const whatif::Model& model, std::optional<Ns> measured, const OptimizeOptions& options);
+
+/// A move on strategies, for lists and documentation.
+struct MoveInfo {
+  std::string name, about, may_break;
+};
+/// Every move of the search, on strategies and on plans of gradients.
+std::vector<MoveInfo> moves();
+
+}  // namespace foretrace::search

@@ -1,0 +1,96 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+
+#include "bindings.hpp"
+#include "cli/evaluator.hpp"
+#include "foretrace/report/optimize.hpp"
+#include "foretrace/trace/load.hpp"
+
+namespace nb = nanobind;
+
+namespace foretrace::python {
+
+namespace {
+
+/// (why it was declined or "", step in ns, peak in bytes, samples)
+using Outcome = std::tuple<std::string, std::int64_t, std::optional<std::int64_t>, double>;
+
+/// One step of one trace, ready to predict strategies of it: what a worker of a cluster holds.
+class StrategyStep {
+ public:
+  StrategyStep(const std::string& path, std::optional<std::int64_t> step, std::optional<double> measured_ms) {
+    nb::gil_scoped_release unlocked;
+    Result<trace::Trace> trace = trace::load(path);
+    if (!trace) {
+      nb::gil_scoped_acquire locked;
+      raise(trace.error());
+    }
+    trace_ = std::make_unique<trace::Trace>(std::move(*trace));
+    Result<report::Baseline> base = report::make_baseline(*trace_, step, measured_ms);
+    if (!base) {
+      nb::gil_scoped_acquire locked;
+      raise(base.error());
+    }
+    base_ = std::make_unique<report::Baseline>(std::move(*base));
+  }
+
+  std::vector<Outcome> evaluate(const std::vector<std::string>& texts, unsigned threads) const {
+    std::vector<search::Strategy> strategies;
+    for (const std::string& text : texts) {
+      strategies.push_back(value_or_raise(search::parse_strategy(text, "strategy")));
+    }
+    nb::gil_scoped_release unlocked;
+    std::vector<Outcome> out;
+    for (const search::Evaluation& e :
+         search::evaluate_all(base_->model, base_->report.measured, strategies, threads)) {
+      out.emplace_back(e.declined, e.step, e.peak_bytes, e.samples);
+    }
+    return out;
+  }
+
+ private:
+  std::unique_ptr<trace::Trace> trace_;
+  std::unique_ptr<report::Baseline> base_;
+};
+
+/// A Python function (trace, step, measured_ms) -> function (list of strategies as JSON) -> list of outcomes.
+void set_evaluator(nb::object make) {
+  if (make.is_none()) {
+    cli::other_evaluator() = {};
+    return;
+  }
+  // Never destroyed: the interpreter may be gone when static objects are.
+  auto* const held = new nb::object(std::move(make));
+  cli::other_evaluator() = [held](const std::string& trace, std::optional<std::int64_t> step,
+                                  std::optional<double> measured_ms) -> search::Evaluate {
+    nb::gil_scoped_acquire locked;
+    auto* const evaluate = new nb::object((*held)(trace, step, measured_ms));
+    return [evaluate](const std::vector<search::Strategy>& strategies) {
+      nb::gil_scoped_acquire also;
+      std::vector<std::string> texts;
+      for (const search::Strategy& s : strategies) texts.push_back(report::strategy_json(s));
+      const auto outcomes = nb::cast<std::vector<Outcome>>((*evaluate)(texts));
+      std::vector<search::Evaluation> out;
+      for (const auto& [declined, ns, peak, samples] : outcomes) out.push_back({declined, ns, peak, samples});
+      if (out.size() != strategies.size()) throw nb::value_error("one outcome for each strategy is needed");
+      return out;
+    };
+  };
+}
+
+}  // namespace
+
+void bind_search(nb::module_& m) {
+  nb::class_<StrategyStep>(m, "StrategyStep")
+      .def(nb::init<const std::string&, std::optional<std::int64_t>, std::optional<double>>(), nb::arg("path"),
+           nb::arg("step") = nb::none(), nb::arg("measured_ms") = nb::none())
+      .def("evaluate", &StrategyStep::evaluate, nb::arg("strategies"), nb::arg("threads") = 1);
+  m.def("set_evaluator", &set_evaluator, nb::arg("make").none());
+}
+
+}  // namespace foretrace::python

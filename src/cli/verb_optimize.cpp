@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "cli/evaluator.hpp"
+#include "cli/traces.hpp"
+#include "cli/verbs.hpp"
+#include "foretrace/report/optimize.hpp"
+
+namespace foretrace::cli {
+namespace {
+
+Status write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) {
+    return tl::unexpected<Error>(Error{ErrorCode::kUsage, "cannot be written", path, Error::kNoOffset, {}});
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> names_of(std::string_view text) {
+  std::vector<std::string> names;
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find(','));
+    FORETRACE_TRY(const whatif::WhatIf* const whatif, whatif::find_whatif(one));
+    names.push_back(whatif->name);
+    text.remove_prefix(std::min(text.size(), one.size() + 1));
+  }
+  return names;
+}
+
+Result<Answer> run_optimize(const Request& request) {
+  const Values& v = request.values;
+  search::OptimizeOptions options;
+  FORETRACE_TRY(options.only, names_of(v.text("only").value_or("")));  // a wrong name is said before a long import
+  FORETRACE_TRY(const trace::Trace trace, load_one(v.argument("TRACE"), request));
+  FORETRACE_TRY(report::Baseline baseline, report::make_baseline(trace, v.integer("step"), v.number("measured-ms")));
+  if (const auto gb = v.number("memory-gb")) options.memory_limit = static_cast<std::int64_t>(*gb * 1e9);
+  if (const auto n = v.integer("budget-evals")) options.evaluations = static_cast<std::size_t>(*n);
+  if (const auto s = v.number("budget-s")) {
+    options.seconds = *s;
+    if (!v.integer("budget-evals")) options.evaluations = SIZE_MAX;
+  }
+  if (const auto seed = v.integer("seed")) options.seed = static_cast<std::uint64_t>(*seed);
+  options.threads = request.load.threads;
+  if (v.text("ray")) {
+    if (!other_evaluator()) {
+      return fail(ErrorCode::kUsage, "--ray is served by the Python command",
+                  "pip install 'foretrace[ray]', then: python3 -m foretrace optimize … --ray ADDRESS");
+    }
+    options.evaluate = other_evaluator()(trace.path, v.integer("step"), v.number("measured-ms"));
+  }
+  if (request.load.progress) {
+    options.progress = [&](const search::Progress& p) {
+      const std::uint64_t total = options.evaluations == SIZE_MAX ? 0 : options.evaluations;
+      request.load.progress(fmt::format("{:.2f} ms: {}", to_ms(p.step), p.strategy), p.evaluations, total);
+    };
+  }
+  FORETRACE_TRY(search::Optimized found, search::optimize(baseline.model, baseline.report.measured, options));
+  const report::OptimizeReport result{baseline.report, std::move(found)};
+  if (const auto path = v.text("strategy-out")) {
+    FORETRACE_TRY_VOID(write_file(*path, report::strategy_json(result.found.best)));
+  }
+  if (const auto path = v.text("code-out")) {
+    FORETRACE_TRY_VOID(write_file(*path, report::pytorch_script(result)));
+  }
+  return Answer{request.json ? to_json(result) : to_text(result, request.style), kDone};
+}
+
+}  // namespace
+
+MakeEvaluate& other_evaluator() {
+  static MakeEvaluate make;
+  return make;
+}
+
+const Verb& optimize_verb() {
+  static const Verb kVerb{
+      .name = "optimize",
+      .about = "search for the best strategy",
+      .details =
+          "Tries changes of the step alone and together, guided by its critical path, within the memory there is; "
+          "prints what "
+          "each part of the best strategy found contributes. The same trace, options, seed and budget in evaluations "
+          "give the "
+          "same answer on any number of threads; a budget in seconds does not.",
+      .arguments = {{"TRACE", "a trace file, or - for standard input", 1, 1, {}}},
+      .options =
+          {{"memory-gb",
+            0,
+            ValueType::kNumber,
+            "M",
+            "the GPU's memory",
+            "no strategy whose peak is above M GB",
+            {},
+            0.0},
+           {"budget-evals", 0, ValueType::kInteger, "N", "400", "strategies predicted at most", {}, 1.0},
+           {"budget-s", 0, ValueType::kNumber, "S", "", "seconds at most", {}, 0.0},
+           {"seed", 0, ValueType::kInteger, "K", "1", "of what is left to chance", {}, 0.0},
+           {"only", 0, ValueType::kText, "NAMES", "all", "what-ifs that may be used, separated by commas", {}, {}},
+           {"strategy-out", 0, ValueType::kFile, "FILE", "", "write the strategy, for whatif --strategy", {}, {}},
+           {"code-out", 0, ValueType::kFile, "FILE", "", "write a PyTorch script that switches it on", {}, {}},
+           {"measured-ms",
+            'm',
+            ValueType::kNumber,
+            "X",
+            "what the recorder stored, else a prior",
+            "the step's time without the profiler",
+            {},
+            0.0}},
+      .examples = {{"foretrace optimize trace.json.gz", "the best found for this GPU"},
+                   {"foretrace optimize trace.json.gz --memory-gb 12 --strategy-out best.json --code-out best.py",
+                    "within 12 GB; the strategy and the code to switch it on"}},
+      .reads_traces = true,
+      .picks_step = true,
+      .run = run_optimize};
+  return kVerb;
+}
+
+}  // namespace foretrace::cli

@@ -1,0 +1,176 @@
+// The strategy as a PyTorch script. What has a place of its own in a training loop is written there; everything else stands
+// as a comment beside its predicted gain, in the words of the catalogue.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "foretrace/report/optimize.hpp"
+
+namespace foretrace::report {
+
+namespace {
+
+class Script {
+ public:
+  explicit Script(const OptimizeReport& r) : r_(r) {}
+
+  std::string write() {
+    const search::Optimized& o = r_.found;
+    text_ = fmt::format(
+        "# {}\n# predicted: {:.2f} ms -> {:.2f} ms [{:.2f}, {:.2f}]. Gains are those of each part beside all others.\n",
+        one_line(describe(o.best)), to_ms(o.baseline), to_ms(o.prediction.step), to_ms(o.prediction.low),
+        to_ms(o.prediction.high));
+    text_ += "import contextlib\n\nimport torch\n\n\n";
+    prepare();
+    optimizer();
+    step();
+    communication();
+    others();
+    return text_;
+  }
+
+ private:
+  static std::string one_line(std::string text) {
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return text;
+  }
+
+  const search::OptimizedPart* part(std::string_view name) {
+    for (const search::OptimizedPart& p : r_.found.parts) {
+      if (std::string_view(p.text).substr(0, p.text.find(':')) != name) continue;
+      written_.push_back(p.text);
+      return &p;
+    }
+    return nullptr;
+  }
+  static std::string gain(const search::OptimizedPart& p) { return fmt::format("  # {:+.2f} ms", -to_ms(p.gain)); }
+  void line(std::string_view code, const search::OptimizedPart& p) { text_ += fmt::format("{}{}\n", code, gain(p)); }
+
+  static whatif::Parameters parameters(const search::OptimizedPart& p) {
+    const Result<whatif::Use> use = whatif::parse_use(p.text);
+    return use ? use->parameters : whatif::Parameters{};
+  }
+
+  void prepare() {
+    text_ += "def prepare(model):\n    \"\"\"Once, before training.\"\"\"\n";
+    if (const auto* p = part("tf32")) {
+      line("    torch.backends.cuda.matmul.allow_tf32 = True", *p);
+      text_ += "    torch.backends.cudnn.allow_tf32 = True\n";
+    }
+    if (const auto* p = part("channels-last"))
+      line("    model = model.to(memory_format=torch.channels_last)  # images too", *p);
+    if (const auto* p = part("checkpoint")) {
+      const std::vector<std::string> layers = parameters(*p).list("layers");
+      if (layers.empty()) {
+        line("    model.gradient_checkpointing_enable()", *p);
+      } else {
+        text_ += "    from torch.utils.checkpoint import checkpoint\n";
+        line("    for name in (", *p);
+        for (const std::string& l : layers) text_ += fmt::format("        \"{}\",\n", l);
+        text_ +=
+            "    ):\n        block = model.get_submodule(name)\n"
+            "        forward = block.forward\n"
+            "        block.forward = lambda *a, _f=forward, **k: checkpoint(_f, *a, use_reentrant=False, **k)\n";
+      }
+    }
+    if (const auto* p = part("compile")) line("    model = torch.compile(model)", *p);
+    text_ += "    return model\n\n\n";
+  }
+
+  void optimizer() {
+    text_ += "def make_optimizer(cls, parameters, **options):\n";
+    const auto* fused = part("fused-optimizer");
+    const auto* foreach = part("foreach-optimizer");
+    if (fused != nullptr) {
+      line("    options[\"fused\"] = True", *fused);
+    } else if (foreach != nullptr) {
+      line("    options[\"foreach\"] = True", *foreach);
+    }
+    text_ += "    return cls(parameters, **options)\n\n\n";
+  }
+
+  void step() {
+    const auto* amp = part("amp");
+    const auto* accumulate = part("accumulate");
+    const bool fp16 = amp != nullptr && parameters(*amp).text("dtype") != "bf16";
+    text_ += fmt::format("def train_step(model, optimizer, loss_fn, inputs, targets{}):\n", fp16 ? ", scaler" : "");
+    text_ += "    optimizer.zero_grad(set_to_none=True)\n";
+    std::string indent = "    ";
+    if (accumulate != nullptr) {
+      const int n = static_cast<int>(parameters(*accumulate).number("n"));
+      line(fmt::format("    parts = {}", n), *accumulate);
+      text_ += "    for x, y in zip(inputs.chunk(parts), targets.chunk(parts)):\n";
+      indent += "    ";
+    } else {
+      text_ += "    parts, x, y = 1, inputs, targets\n";
+    }
+    if (amp != nullptr) {
+      line(fmt::format("{}with torch.autocast(\"cuda\", dtype=torch.{}):", indent, fp16 ? "float16" : "bfloat16"),
+           *amp);
+    } else {
+      text_ += indent + "with contextlib.nullcontext():\n";
+    }
+    text_ += indent + "    loss = loss_fn(model(x), y) / parts\n";
+    text_ += indent + (fp16 ? "scaler.scale(loss).backward()  # scaler = torch.amp.GradScaler(\"cuda\")\n"
+                            : "loss.backward()\n");
+    text_ += fp16 ? "    scaler.step(optimizer)\n    scaler.update()\n" : "    optimizer.step()\n";
+    text_ += "    return loss\n";
+  }
+
+  void communication() {
+    const auto& c = r_.found.best.communication;
+    if (!c || c->workers < 2) return;
+    const auto* p = part("communication");
+    text_ += "\n\ndef distribute(model, device):\n    \"\"\"After torch.distributed.init_process_group.\"\"\"\n";
+    if (c->scheme == "ddp" || c->scheme == "zero1") {
+      text_ += "    from torch.nn.parallel import DistributedDataParallel\n";
+      const std::string code = fmt::format(
+          "    model = DistributedDataParallel(model, device_ids=[device], bucket_cap_mb={:g}, "
+          "gradient_as_bucket_view=True)",
+          c->bucket_mb);
+      p != nullptr ? line(code, *p) : static_cast<void>(text_ += code + "\n");
+      if (!c->buckets.empty()) {
+        text_ += "    # The plan the prediction speaks of: bytes of each bucket, in the order backward fills them.\n";
+        text_ += "    plan_mb = [";
+        for (std::size_t i = 0; i < c->buckets.size(); ++i) {
+          text_ += fmt::format("{}{:.2f}", i == 0 ? "" : ", ", c->buckets[i].mb);
+        }
+        text_ += "]\n";
+        text_ +=
+            "    # DDP takes sizes through torch.distributed._compute_bucket_assignment_by_size; bucket_cap_mb above "
+            "is the\n"
+            "    # single size that comes nearest to the plan.\n    del plan_mb\n";
+      }
+      if (c->compression == "fp16") {
+        text_ +=
+            "    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n\n"
+            "    model.register_comm_hook(None, default_hooks.fp16_compress_hook)\n";
+      }
+    } else {
+      text_ += "    from torch.distributed.fsdp import fully_shard\n\n    fully_shard(model)" +
+               (p != nullptr ? gain(*p) : std::string()) + "\n";
+    }
+    text_ += "    return model\n";
+  }
+
+  void others() {
+    bool first = true;
+    for (const search::OptimizedPart& p : r_.found.parts) {
+      if (std::find(written_.begin(), written_.end(), p.text) != written_.end() || p.code.empty()) continue;
+      if (first) text_ += "\n\n# By hand:\n";
+      first = false;
+      text_ += fmt::format("# {} ({:+.2f} ms): {}\n", p.text, -to_ms(p.gain), one_line(p.code));
+    }
+  }
+
+  const OptimizeReport& r_;
+  std::string text_;
+  std::vector<std::string> written_;
+};
+
+}  // namespace
+
+std::string pytorch_script(const OptimizeReport& report) { return Script(report).write(); }
+
+}  // namespace foretrace::report

@@ -1,0 +1,34 @@
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "search/moves/strategy_move.hpp"
+
+namespace foretrace::search {
+
+namespace {
+
+void propose(const StrategyView& v, std::vector<Strategy>& out) {
+  const std::string now = use_in(v.strategy, "accumulate");
+  int n = 1;
+  if (const std::size_t at = now.find("n="); at != std::string::npos) {
+    std::from_chars(now.data() + at + 2, now.data() + now.size(), n);
+  }
+  // More parts only to save memory; fewer where it is no longer needed.
+  constexpr int kMost = 32;
+  if (v.over_limit()) {
+    for (int parts = 2 * n; parts <= kMost; parts *= 2) {
+      out.push_back(with(v.strategy, "accumulate", fmt::format("accumulate:n={}", parts)));
+    }
+  }
+  if (n > 1) out.push_back(with(v.strategy, "accumulate", n > 2 ? fmt::format("accumulate:n={}", n / 2) : ""));
+}
+
+}  // namespace
+
+StrategyMove accumulate_move() {
+  return {"accumulate", "the batch in parts whose gradients are added up",
+          "batch norm sees smaller batches; the last step of an epoch may have fewer parts", Attacks::kMemory, propose};
+}
+
+}  // namespace foretrace::search

@@ -1,0 +1,49 @@
+#pragma once
+// Moves on strategies: each proposes strategies near the one it is shown. One file each; the list is in strategy_moves.cpp.
+
+#include <string>
+#include <vector>
+
+#include "foretrace/search/optimize.hpp"
+#include "foretrace/simulate/simulate.hpp"
+
+namespace foretrace::search {
+
+/// What a move shortens: the part of the critical path it attacks.
+enum class Attacks : std::uint8_t { kCpu, kGpu, kCommunication, kMemory };
+
+struct StrategyView {
+  const whatif::Model& model;  ///< the step as it is today
+  const Strategy& strategy;
+  Evaluation now;
+  std::optional<std::int64_t> limit;
+  std::vector<std::string> blocks;  ///< repeated blocks of layers, in order of their forward pass
+  [[nodiscard]] bool over_limit() const { return limit && now.peak_bytes && *now.peak_bytes > *limit; }
+};
+
+struct StrategyMove {
+  std::string name;
+  std::string about;
+  std::string may_break;
+  Attacks attacks = Attacks::kGpu;
+  void (*propose)(const StrategyView& view, std::vector<Strategy>& out);
+};
+
+StrategyMove accumulate_move();
+StrategyMove checkpoint_layer_move();
+StrategyMove cuda_graph_move();
+StrategyMove precision_move();
+StrategyMove switch_off_move();
+StrategyMove switch_on_move();
+
+const std::vector<StrategyMove>& strategy_moves();
+
+/// The use of a what-if by name in a strategy; empty when it is not there.
+std::string use_in(const Strategy& strategy, std::string_view whatif);
+/// The strategy with this use instead of any other of the same what-if, in the order what-ifs are to be applied. An empty
+/// `text` only takes it out.
+Strategy with(const Strategy& strategy, std::string_view whatif, const std::string& text);
+/// "checkpoint" of "checkpoint:layers=a|b".
+std::string_view name_of(std::string_view use);
+
+}  // namespace foretrace::search

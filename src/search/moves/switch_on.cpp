@@ -1,0 +1,33 @@
+// Everything the catalogue says is worth trying unasked and no other move handles.
+
+#include <algorithm>
+#include <array>
+
+#include "search/moves/strategy_move.hpp"
+
+namespace foretrace::search {
+
+namespace {
+
+constexpr std::array<std::string_view, 5> kOthers = {"accumulate", "amp", "checkpoint", "cuda-graph", "tf32"};
+
+void propose(const StrategyView& v, std::vector<Strategy>& out) {
+  for (const whatif::WhatIf& w : whatif::catalogue()) {
+    // Another batch is another job; what only saves memory is worth its time only where memory is short.
+    if (w.stage == whatif::Stage::kBatch) continue;
+    if (w.stage == whatif::Stage::kMemory && !v.over_limit()) continue;
+    if (std::find(kOthers.begin(), kOthers.end(), w.name) != kOthers.end()) continue;
+    for (const std::string& use : w.advise) {
+      if (use_in(v.strategy, w.name) != use) out.push_back(with(v.strategy, w.name, use));
+    }
+  }
+}
+
+}  // namespace
+
+StrategyMove switch_on_move() {
+  return {"switch on", "a change of the catalogue: fused optimizer, channels last, compiled regions, …",
+          "what the change itself says it assumes (`foretrace list whatifs`)", Attacks::kGpu, propose};
+}
+
+}  // namespace foretrace::search

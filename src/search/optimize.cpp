@@ -1,0 +1,296 @@
+#include "foretrace/search/optimize.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+
+#include "search/moves/strategy_move.hpp"
+#include "whatif/catalogue/blocks.hpp"
+
+namespace foretrace::search {
+
+namespace {
+
+// What the CUDA context and the libraries' own buffers take before the first tensor; 0.5 to 1 GB on current GPUs.
+constexpr std::int64_t kDriverBytes = 1'000'000'000;
+// Rounds without a better strategy before the search ends: a change may pay only beside a second one.
+constexpr int kIdleRounds = 2;
+
+struct State {
+  Strategy strategy;
+  Evaluation evaluation;
+};
+
+class Optimizer {
+ public:
+  Optimizer(const whatif::Model& model, std::optional<Ns> measured, const OptimizeOptions& options)
+      : model_(model), measured_(measured), o_(options), begin_(std::chrono::steady_clock::now()) {
+    if (options.memory_limit) {
+      limit_ = options.memory_limit;
+    } else if (model.device.memory_gb > 0) {
+      limit_ = static_cast<std::int64_t>(model.device.memory_gb * 1e9) - kDriverBytes;
+    }
+    for (const whatif::BlockOfLayers& b : whatif::repeated_blocks(model.graph)) blocks_.push_back(b.name);
+  }
+
+  Result<Optimized> run() {
+    if (o_.memory_limit && !model_.memory) {
+      return fail(ErrorCode::kDeclined, "the trace has no memory events: nobody can say what fits",
+                  "record with profile_memory=True");
+    }
+    Optimized out;
+    out.memory_limit = limit_;
+    State today{{}, evaluate({Strategy{}}).front()};
+    out.baseline = today.evaluation.step;
+    out.baseline_peak = today.evaluation.peak_bytes;
+    today_ = today.evaluation;
+    best_ = today;
+    std::vector<State> beam = {today};
+    int idle = 0;
+    while (idle < kIdleRounds && !over()) {
+      beam = grow(beam);
+      const State before = best_;
+      for (const State& s : beam) {
+        if (better(s.evaluation, best_.evaluation)) best_ = s;
+      }
+      idle = pays(before.evaluation, best_.evaluation) ? 0 : idle + 1;
+      if (beam.empty()) break;
+    }
+    out.converged = !cut_;
+    simplify();
+    if (!fits(best_.evaluation)) {
+      return fail(
+          ErrorCode::kDeclined,
+          fmt::format("no strategy found that stays below {:.2f} GB; the least is {:.2f} GB ({})",
+                      static_cast<double>(limit_.value_or(0)) / 1e9,
+                      static_cast<double>(best_.evaluation.peak_bytes.value_or(0)) / 1e9, describe(best_.strategy)),
+          "a smaller batch, or more memory");
+    }
+    out.best = best_.strategy;
+    out.evaluations = evaluated_;
+    explain(out);
+    for (const auto& [what, why] : declined_) out.declined.push_back(fmt::format("{}: {}", what, why));
+    return out;
+  }
+
+ private:
+  bool over() {
+    if (evaluated_ >= o_.evaluations) cut_ = true;
+    if (o_.seconds > 0 &&
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count() > o_.seconds) {
+      cut_ = true;
+    }
+    return cut_;
+  }
+
+  std::vector<Evaluation> evaluate(const std::vector<Strategy>& strategies) {
+    evaluated_ += strategies.size();
+    return o_.evaluate ? o_.evaluate(strategies) : evaluate_all(model_, measured_, strategies, o_.threads);
+  }
+
+  // With a limit that was asked for, what nobody can measure does not fit.
+  [[nodiscard]] bool fits(const Evaluation& e) const {
+    if (!limit_) return true;
+    return e.peak_bytes ? *e.peak_bytes <= *limit_ : !o_.memory_limit;
+  }
+  static std::int64_t size_of(const Evaluation& e) { return e.peak_bytes.value_or(INT64_MAX); }
+  static double time_per_sample(const Evaluation& e) { return static_cast<double>(e.step) / e.samples; }
+  // What fits before what does not; of what fits the faster, of what does not the smaller.
+  [[nodiscard]] bool better(const Evaluation& a, const Evaluation& b) const {
+    if (fits(a) != fits(b)) return fits(a);
+    if (!fits(a)) return size_of(a) < size_of(b);
+    return time_per_sample(a) < time_per_sample(b);
+  }
+  [[nodiscard]] bool pays(const Evaluation& before, const Evaluation& now) const {
+    if (fits(before) != fits(now)) return fits(now);
+    if (!fits(now)) return size_of(now) < size_of(before);
+    return time_per_sample(now) < time_per_sample(before) * (1 - o_.least_gain);
+  }
+
+  // The moves, those first that attack the longest part of today's critical path.
+  std::vector<StrategyMove> moves_in_order() {
+    if (!order_.empty()) return order_;
+    order_ = strategy_moves();
+    const simulate::SteadyState run = simulate::steady_state(model_.graph);
+    const simulate::Breakdown parts = simulate::breakdown(run.graph_of(model_.graph), run.timeline);
+    const auto weight = [&](const StrategyMove& m) -> Ns {
+      switch (m.attacks) {
+        case Attacks::kCpu:
+          return parts.path_cpu;
+        case Attacks::kGpu:
+          return parts.path_gpu;
+        case Attacks::kCommunication:
+          return parts.path_communication;
+        case Attacks::kMemory:
+          return fits(today_) ? 0 : parts.step + 1;
+      }
+      return 0;
+    };
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](const StrategyMove& a, const StrategyMove& b) { return weight(a) > weight(b); });
+    return order_;
+  }
+
+  std::vector<State> grow(const std::vector<State>& beam) {
+    std::vector<Strategy> candidates;
+    for (const StrategyMove& move : moves_in_order()) {
+      for (const State& s : beam) {
+        std::vector<Strategy> near;
+        move.propose({model_, s.strategy, s.evaluation, limit_, blocks_}, near);
+        for (Strategy& candidate : near) {
+          if (hopeless(candidate) || !seen_.insert(key_of(candidate)).second) continue;
+          candidates.push_back(std::move(candidate));
+        }
+      }
+    }
+    if (evaluated_ + candidates.size() > o_.evaluations) {
+      candidates.resize(o_.evaluations > evaluated_ ? o_.evaluations - evaluated_ : 0);
+      cut_ = true;
+    }
+    // A time budget is looked at between small batches, a budget in evaluations is not: batches do not change the answer.
+    std::vector<State> found = beam;
+    constexpr std::size_t kBatch = 16;
+    for (std::size_t i = 0; i < candidates.size(); i += kBatch) {
+      if (i > 0 && o_.seconds > 0 && over()) break;
+      const std::vector<Strategy> batch(
+          candidates.begin() + static_cast<std::ptrdiff_t>(i),
+          candidates.begin() + static_cast<std::ptrdiff_t>(std::min(candidates.size(), i + kBatch)));
+      const std::vector<Evaluation> results = evaluate(batch);
+      for (std::size_t k = 0; k < batch.size(); ++k) {
+        if (!results[k].ok()) {
+          if (batch[k].whatifs.size() == 1) declined_.emplace(batch[k].whatifs.front(), results[k].declined);
+          continue;
+        }
+        found.push_back({batch[k], results[k]});
+        if (better(results[k], shown_.value_or(today_))) shown_ = results[k], shown_name_ = describe(batch[k]);
+      }
+      if (o_.progress) o_.progress({evaluated_, shown_.value_or(today_).step, shown_name_});
+    }
+    return best_of(std::move(found));
+  }
+
+  // The best that fit, and as many that do not yet: those that would be fastest if what they are over could be saved at the
+  // price paid so far. Half a mix of two ways to save memory is not good for anything, the whole may be the best there is.
+  std::vector<State> best_of(std::vector<State> found) const {
+    double price = 0;  // of a byte, in ns
+    if (today_.peak_bytes && *today_.peak_bytes > 0) {
+      price = static_cast<double>(today_.step) / static_cast<double>(*today_.peak_bytes);
+      for (const State& s : found) {
+        if (!fits(s.evaluation) || !s.evaluation.peak_bytes || *s.evaluation.peak_bytes >= *today_.peak_bytes) continue;
+        const auto saved = static_cast<double>(*today_.peak_bytes - *s.evaluation.peak_bytes);
+        price = std::min(price, std::max(0.0, time_per_sample(s.evaluation) - time_per_sample(today_)) / saved);
+      }
+    }
+    const auto when_saved = [&](const Evaluation& e) {
+      if (!e.peak_bytes) return 2 * time_per_sample(e);
+      return time_per_sample(e) + price * static_cast<double>(*e.peak_bytes - *limit_);
+    };
+    std::vector<State> fitting;
+    std::vector<State> over;
+    for (State& s : found) (fits(s.evaluation) ? fitting : over).push_back(std::move(s));
+    std::stable_sort(fitting.begin(), fitting.end(),
+                     [&](const State& a, const State& b) { return better(a.evaluation, b.evaluation); });
+    std::stable_sort(over.begin(), over.end(), [&](const State& a, const State& b) {
+      return when_saved(a.evaluation) < when_saved(b.evaluation);
+    });
+    if (fitting.size() > o_.beam) fitting.resize(o_.beam);
+    if (over.size() > o_.beam) over.resize(o_.beam);
+    fitting.insert(fitting.end(), over.begin(), over.end());
+    return fitting;
+  }
+
+  // A change that is declined alone is declined beside others: what it needs is in the trace or is not.
+  [[nodiscard]] bool hopeless(const Strategy& s) const {
+    return std::any_of(s.whatifs.begin(), s.whatifs.end(), [&](const std::string& t) {
+      const bool allowed = o_.only.empty() || std::find(o_.only.begin(), o_.only.end(), name_of(t)) != o_.only.end();
+      return !allowed || declined_.find(t) != declined_.end();
+    });
+  }
+
+  // Takes out what does not pay its way.
+  void simplify() {
+    while (best_.strategy.whatifs.size() > 1 && evaluated_ + best_.strategy.whatifs.size() <= o_.evaluations) {
+      std::vector<Strategy> fewer;
+      for (const std::string& use : best_.strategy.whatifs) fewer.push_back(with(best_.strategy, name_of(use), {}));
+      const std::vector<Evaluation> results = evaluate(fewer);
+      std::optional<State> next;
+      for (std::size_t i = 0; i < fewer.size(); ++i) {
+        if (!results[i].ok() || pays(results[i], best_.evaluation)) continue;
+        if (!next || better(results[i], next->evaluation)) next = State{fewer[i], results[i]};
+      }
+      if (!next) return;
+      best_ = *next;
+    }
+    if (best_.strategy.whatifs.size() == 1 && !pays(today_, best_.evaluation)) best_ = {{}, today_};
+  }
+
+  struct Path {
+    Ns cpu = 0, gpu = 0, communication = 0, waits = 0;
+  };
+  Path path_of(const graph::Graph& g) const {
+    const simulate::SteadyState run = simulate::steady_state(g);
+    const simulate::Breakdown b = simulate::breakdown(run.graph_of(g), run.timeline);
+    return {b.path_cpu, b.path_gpu, b.path_communication, b.path_waits};
+  }
+
+  void explain(Optimized& out) {
+    const Result<std::vector<whatif::Use>> uses = uses_of(out.best);
+    out.prediction = whatif::predict(model_, *uses, measured_);
+    const Path best = path_of(out.prediction.graph);
+    for (const whatif::Use& use : *uses) {
+      OptimizedPart part;
+      part.text = use.text;
+      part.code = use.whatif->code;
+      part.may_break = use.whatif->assumes;
+      std::vector<whatif::Use> others = *uses;
+      std::erase_if(others, [&](const whatif::Use& u) { return u.text == use.text; });
+      const whatif::Prediction p = whatif::predict(model_, others, measured_);
+      if (p.declined.empty()) {
+        part.without = p.step;
+        part.gain = p.step - out.prediction.step;
+        if (p.peak_bytes && out.prediction.peak_bytes) part.saved_bytes = *p.peak_bytes - *out.prediction.peak_bytes;
+        const Path path = path_of(p.graph);
+        const std::pair<Ns, std::string_view> shorter[] = {
+            {path.gpu - best.gpu, "the GPU's part"},
+            {path.cpu - best.cpu, "the CPU's part"},
+            {path.communication - best.communication, "the network's part"},
+            {path.waits - best.waits, "the waits"}};
+        const auto most = *std::max_element(std::begin(shorter), std::end(shorter));
+        if (part.gain > 0 && most.first > 0) {
+          part.why = fmt::format("shortens {} of the critical path by {:.2f} ms", most.second,
+                                 to_ms(std::min(most.first, part.gain)));
+        } else if (part.saved_bytes && *part.saved_bytes > 0) {
+          part.why = fmt::format("saves {:.2f} GB of the peak", static_cast<double>(*part.saved_bytes) / 1e9);
+        }
+      }
+      out.parts.push_back(std::move(part));
+    }
+  }
+
+  const whatif::Model& model_;
+  std::optional<Ns> measured_;
+  const OptimizeOptions& o_;
+  std::chrono::steady_clock::time_point begin_;
+  std::optional<std::int64_t> limit_;
+  std::vector<std::string> blocks_;
+  std::vector<StrategyMove> order_;
+  Evaluation today_;
+  State best_;
+  std::optional<Evaluation> shown_;
+  std::string shown_name_ = "as it is";
+  std::set<std::string> seen_;
+  std::map<std::string, std::string> declined_;
+  std::size_t evaluated_ = 0;
+  bool cut_ = false;
+};
+
+}  // namespace
+
+Result<Optimized> optimize(const whatif::Model& model, std::optional<Ns> measured, const OptimizeOptions& options) {
+  return Optimizer(model, measured, options).run();
+}
+
+}  // namespace foretrace::search

@@ -1,0 +1,92 @@
+"""Strategies predicted through the module, and the search on a local Ray cluster."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from foretrace import _core
+
+ROOT = Path(__file__).resolve().parents[2]
+TRACE = str(ROOT / "data/h200-more/bert_l8.base.json.gz")
+STRATEGY = '{"schema": 1, "whatifs": [{"whatif": "accumulate", "n": 2}, "fused-optimizer"]}'
+
+
+def run(*args: str) -> dict:
+    command = [sys.executable, "-m", "foretrace", "optimize", TRACE, "--json", "--quiet", "--budget-evals", "60", *args]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_step_predicts_strategies() -> None:
+    step = _core.StrategyStep(TRACE)
+    today, changed, wrong = step.evaluate(['{"whatifs": []}', STRATEGY, '{"whatifs": ["channels-last"]}'])
+    assert today[0] == "" and today[1] > 0 and today[2] > 0
+    assert changed[1] != today[1] and changed[2] < today[2]
+    assert wrong[0] != ""
+
+
+def test_a_strategy_reads_back(tmp_path: Path) -> None:
+    strategy, code = tmp_path / "best.json", tmp_path / "best.py"
+    found = run("--strategy-out", str(strategy), "--code-out", str(code))
+    command = [sys.executable, "-m", "foretrace", "whatif", TRACE, "--strategy", str(strategy), "--json"]
+    again = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert again["predictions"][0]["ms"] == pytest.approx(found["best"]["ms"], rel=1e-9)
+    compile(code.read_text(), str(code), "exec")
+
+
+def test_another_evaluator_gives_the_same_answer() -> None:
+    step = _core.StrategyStep(TRACE)
+    asked: list[int] = []
+
+    def evaluate(strategies: list[str]) -> list[tuple]:
+        asked.append(len(strategies))
+        return step.evaluate(strategies)
+
+    out = Path("search-other.json")
+    _core.set_evaluator(lambda trace, number, measured: evaluate)
+    try:
+        arguments = ["optimize", TRACE, "--json", "--quiet", "--budget-evals", "60", "--ray", "here", "-o", str(out)]
+        assert _core.run(arguments) == 0
+        found = json.loads(out.read_text())
+    finally:
+        _core.set_evaluator(None)
+        out.unlink(missing_ok=True)
+    assert sum(asked) == found["evaluations"]
+    assert found["best"] == run()["best"]
+
+
+def test_a_ray_cluster_gives_the_same_answer_and_loses_nothing() -> None:
+    pytest.importorskip("ray")
+    from foretrace import _ray
+
+    lost: list[int] = []
+
+    def lose(workers: list) -> None:
+        if not lost:  # one worker, in the middle of its first batch
+            import ray
+
+            lost.append(1)
+            ray.kill(workers[0], no_restart=False)
+
+    cluster = _ray.Cluster("local", workers=2, lose=lose)
+    out = Path("search-ray.json")
+    _core.set_evaluator(cluster)
+    try:
+        arguments = ["optimize", TRACE, "--json", "--quiet", "--budget-evals", "60", "--ray", "local", "-o", str(out)]
+        assert _core.run(arguments) == 0
+        found = json.loads(out.read_text())
+    finally:
+        import ray
+
+        _core.set_evaluator(None)
+        ray.shutdown()
+        out.unlink(missing_ok=True)
+    assert lost, "no worker was lost"
+    alone = run()
+    assert found["best"] == alone["best"]
+    assert found["evaluations"] == alone["evaluations"]

@@ -1,0 +1,129 @@
+// The search for a strategy, on a real step.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "foretrace/report/optimize.hpp"
+#include "foretrace/search/optimize.hpp"
+#include "foretrace/trace/load.hpp"
+
+namespace foretrace::test {
+namespace {
+
+using search::Strategy;
+using ::testing::HasSubstr;
+
+class Optimize : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    Result<trace::Trace> loaded = trace::load(FORETRACE_SOURCE_DIR "/data/h200-more/bert_l8.base.json.gz");
+    ASSERT_TRUE(loaded.has_value());
+    trace_ = new trace::Trace(std::move(*loaded));
+    Result<report::Baseline> made = report::make_baseline(*trace_, std::nullopt, std::nullopt);
+    ASSERT_TRUE(made.has_value());
+    base_ = new report::Baseline(std::move(*made));
+  }
+  static void TearDownTestSuite() {
+    delete base_;
+    delete trace_;
+  }
+  static const whatif::Model& model() { return base_->model; }
+  static std::int64_t peak() { return model().memory->peak_bytes; }
+
+  static trace::Trace* trace_;
+  static report::Baseline* base_;
+};
+trace::Trace* Optimize::trace_ = nullptr;
+report::Baseline* Optimize::base_ = nullptr;
+
+TEST_F(Optimize, FindsSomethingFasterAndSaysWhatEachPartGives) {
+  search::OptimizeOptions options;
+  options.evaluations = 60;
+  const auto found = optimize(model(), std::nullopt, options);
+  ASSERT_TRUE(found.has_value()) << found.error().to_string();
+  EXPECT_LT(found->prediction.step, found->baseline);
+  EXPECT_LE(found->evaluations, 60U);
+  ASSERT_EQ(found->parts.size(), found->best.whatifs.size());
+  for (const auto& part : found->parts) EXPECT_FALSE(part.why.empty()) << part.text;
+}
+
+TEST_F(Optimize, TheSameAnswerOnAnyNumberOfThreadsAndBySomebodyElse) {
+  search::OptimizeOptions options;
+  options.evaluations = 40;
+  options.threads = 1;
+  const auto one = optimize(model(), std::nullopt, options);
+  options.threads = 5;
+  const auto five = optimize(model(), std::nullopt, options);
+  options.evaluate = [&](const std::vector<Strategy>& strategies) {
+    std::vector<search::Evaluation> out;
+    for (const Strategy& s : strategies) {
+      // As another process would get it: as text.
+      const auto read = search::parse_strategy(report::strategy_json(s), "wire");
+      EXPECT_EQ(*read, s);
+      out.push_back(search::evaluate_all(model(), std::nullopt, {*read}, 1).front());
+    }
+    return out;
+  };
+  const auto elsewhere = optimize(model(), std::nullopt, options);
+  ASSERT_TRUE(one && five && elsewhere);
+  EXPECT_EQ(one->best, five->best);
+  EXPECT_EQ(one->best, elsewhere->best);
+  EXPECT_EQ(one->prediction.step, elsewhere->prediction.step);
+}
+
+TEST_F(Optimize, NeverOverTheMemoryLimit) {
+  for (const double share : {0.9, 0.7, 0.6, 0.5}) {
+    search::OptimizeOptions options;
+    options.evaluations = 80;
+    options.memory_limit = static_cast<std::int64_t>(share * static_cast<double>(peak()));
+    options.only = {"checkpoint", "accumulate"};
+    const auto found = optimize(model(), std::nullopt, options);
+    ASSERT_TRUE(found.has_value()) << found.error().to_string();
+    ASSERT_TRUE(found->prediction.peak_bytes.has_value());
+    EXPECT_LE(*found->prediction.peak_bytes, *options.memory_limit);
+    // No other number of blocks and parts that fits is faster.
+    std::vector<Strategy> all;
+    for (const char* const parts : {"", "accumulate:n=2", "accumulate:n=4"}) {
+      std::string blocks;
+      for (int k = 0; k <= 8; ++k) {
+        Strategy s;
+        if (*parts != 0) s.whatifs.emplace_back(parts);
+        if (k > 0) {
+          blocks += (k > 1 ? "|bert.encoder.layer." : "bert.encoder.layer.") + std::to_string(k - 1);
+          s.whatifs.push_back("checkpoint:layers=" + blocks);
+        }
+        all.push_back(std::move(s));
+      }
+    }
+    Ns best = INT64_MAX;
+    for (const search::Evaluation& e : search::evaluate_all(model(), std::nullopt, all, 0)) {
+      if (e.ok() && e.peak_bytes && *e.peak_bytes <= *options.memory_limit) best = std::min(best, e.step);
+    }
+    EXPECT_LE(static_cast<double>(found->prediction.step), 1.005 * static_cast<double>(best)) << share;
+  }
+}
+
+TEST_F(Optimize, DeclinesWhatNothingCanMeet) {
+  search::OptimizeOptions options;
+  options.evaluations = 60;
+  options.memory_limit = 1'000'000;
+  const auto found = optimize(model(), std::nullopt, options);
+  ASSERT_FALSE(found.has_value());
+  EXPECT_EQ(found.error().code, ErrorCode::kDeclined);
+  EXPECT_THAT(found.error().message, HasSubstr("no strategy found"));
+}
+
+TEST_F(Optimize, TheScriptNamesTheLayers) {
+  search::OptimizeOptions options;
+  options.memory_limit = peak() * 6 / 10;
+  options.only = {"checkpoint", "accumulate", "fused-optimizer"};
+  options.evaluations = 80;
+  auto found = optimize(model(), std::nullopt, options);
+  ASSERT_TRUE(found.has_value());
+  const std::string script = report::pytorch_script({base_->report, std::move(*found)});
+  EXPECT_THAT(script, HasSubstr("def train_step("));
+  EXPECT_THAT(script, ::testing::AnyOf(HasSubstr("checkpoint(_f"), HasSubstr("parts = ")));
+}
+
+}  // namespace
+}  // namespace foretrace::test
