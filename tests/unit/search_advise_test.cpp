@@ -86,6 +86,15 @@ TEST(Advise, OrderIsByStage) {
   EXPECT_EQ(names, "batch amp fused-optimizer cuda-graph ");
 }
 
+TEST(Advise, TriesWhatPeopleSwitchOn) {
+  std::vector<std::string> names;
+  for (const whatif::Use& u : candidates()) names.push_back(u.whatif->name);
+  for (const char* name : {"accumulate", "amp", "batch", "channels-last", "checkpoint", "cuda-graph", "flash-attention",
+                           "foreach-optimizer", "fused-optimizer", "no-sync", "tf32"}) {
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+  }
+}
+
 TEST(Advise, EveryCandidateSaysHowToSwitchItOn) {
   for (const whatif::Use& u : candidates()) EXPECT_FALSE(u.whatif->code.empty()) << u.text;
 }
