@@ -23,6 +23,8 @@ from truth import ROOT, Folder, default_folders
 TABLE = ROOT / "src" / "whatif" / "residuals" / "H200-SXM.csv"
 # A family tells something about itself when it holds this part of the GPU's time,
 LEAST_SHARE = 0.03
+# a total tells only about what holds this part of it (else it is the total's own spread that is seen),
+LEAST_OF_TOTAL = 0.3
 # and a total tells something about a family when that family holds this part of what could be wrong.
 MOST = 0.6
 # The CPU decides a step whose length follows it to this part.
@@ -66,7 +68,7 @@ def by_total(predicted: dict, gpu_ms: float) -> dict[str, float]:
     parts["scaled"] = sum(t["scaled"] for t in predicted.values())
     family = max(parts, key=parts.get)
     uncertain = sum(parts.values())
-    if uncertain < LEAST_SHARE * whole or parts[family] < MOST * uncertain:
+    if parts[family] < LEAST_OF_TOTAL * whole or parts[family] < MOST * uncertain:
         return {}
     ratio = log_ratio(gpu_ms - (whole - parts[family]), parts[family])
     return {} if ratio is None else {family: ratio}

@@ -10,6 +10,8 @@ Result<Answer> run_advise(const Request& request) {
   FORETRACE_TRY(report::Baseline baseline,
                 report::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
   search::AdviseOptions options;
+  options.threads = request.load.threads;
+  options.progress = request.load.progress;
   if (const std::optional<double> gb = request.values.number("memory-gb")) {
     options.memory_limit = static_cast<std::int64_t>(*gb * 1e9);
   }

@@ -16,6 +16,10 @@ namespace {
 
 // So many changes pay in no real step; a bound on a loop that ends by itself.
 constexpr std::size_t kMostTogether = 12;
+// Pairs are many. Of large steps only the most promising are tried, so that the answer takes seconds: tasks simulated in
+// all pairs of a round, and the fewest pairs tried anyway. A bound in tasks gives every machine the same answer.
+constexpr std::size_t kTasksInPairs = 20'000'000;
+constexpr std::size_t kFewestPairs = 10;
 
 using Stack = std::vector<Use>;
 
@@ -37,16 +41,16 @@ class Adviser {
     std::vector<Stack> singles;
     for (const Use& use : all) singles.push_back({use});
     out.alone = evaluate(singles, Detail::kFull);
+    std::stable_sort(out.alone.begin(), out.alone.end(), [](const Advice& a, const Advice& b) {
+      if (a.declined() != b.declined()) return b.declined();
+      return a.gain > b.gain;
+    });
     for (const Advice& a : out.alone) {
       if (!a.declined()) usable_.push_back(a.uses.front());
     }
     const Advice best = combine();
     if (!best.uses.empty()) out.together = in_full(best.uses);
     out.larger_batch = with_larger_batch(best);
-    std::stable_sort(out.alone.begin(), out.alone.end(), [](const Advice& a, const Advice& b) {
-      if (a.declined() != b.declined()) return b.declined();
-      return a.gain > b.gain;
-    });
     out.tried = tried_;
     return out;
   }
@@ -65,7 +69,7 @@ class Adviser {
       a.fits = !limit_ || !a.prediction.peak_bytes || *a.prediction.peak_bytes <= *limit_;
     }
     tried_ += stacks.size();
-    if (options_.progress) options_.progress(tried_);
+    if (options_.progress) options_.progress("trying changes", tried_, 0);
     return out;
   }
 
@@ -105,24 +109,34 @@ class Adviser {
     std::vector<Advice> tried = evaluate(stacks, Detail::kStepOnly);
     const Advice* best = best_of(tried);
     const auto added = static_cast<double>(additions.empty() ? 1 : additions.front().size());
-    if (best == nullptr || best->gain < chosen.gain * (1 + options_.least_gain * added)) return std::nullopt;
+    // A step that does not fit has to change, whatever that costs.
+    const double wanted = chosen.fits ? chosen.gain * (1 + options_.least_gain * added) : 0;
+    if (best == nullptr || best->gain < wanted) return std::nullopt;
     return *best;
+  }
+
+  // `rest` is in order of gain, so pairs of the best come first.
+  [[nodiscard]] std::vector<Stack> pairs_of(const Stack& rest) const {
+    const std::size_t most = std::max(kFewestPairs, kTasksInPairs / std::max<std::size_t>(1, model_.graph.size()));
+    std::vector<Stack> pairs;
+    for (std::size_t sum = 1; sum + 2 < 2 * rest.size() && pairs.size() < most; ++sum) {
+      for (std::size_t i = 0; 2 * i < sum && pairs.size() < most; ++i) {
+        const std::size_t j = sum - i;
+        if (j < rest.size() && rest[i].whatif != rest[j].whatif) pairs.push_back({rest[i], rest[j]});
+      }
+    }
+    return pairs;
   }
 
   Advice combine() {
     Advice chosen;  // nothing yet: the step as it is
+    chosen.fits = !limit_ || !model_.memory || model_.memory->peak_bytes <= *limit_;
     while (chosen.uses.size() < kMostTogether) {
       const Stack rest = joinable(chosen.uses);
       std::vector<Stack> singles;
-      std::vector<Stack> pairs;
-      for (std::size_t i = 0; i < rest.size(); ++i) {
-        singles.push_back({rest[i]});
-        for (std::size_t j = i + 1; j < rest.size(); ++j) {
-          if (rest[i].whatif != rest[j].whatif) pairs.push_back({rest[i], rest[j]});
-        }
-      }
+      for (const Use& use : rest) singles.push_back({use});
       std::optional<Advice> next = extended(chosen, singles);
-      if (!next) next = extended(chosen, pairs);
+      if (!next) next = extended(chosen, pairs_of(rest));
       if (!next) break;
       chosen = std::move(*next);
     }

@@ -88,10 +88,11 @@ Band band_around(const Model& changed, const Model& base, Ns step, const simulat
   const Residuals& residuals = base.residuals ? *base.residuals : Residuals::built_in();
   Deviations deviations(g, step, policy);
 
-  // The host: what calibration left free, and how its speed differs between runs.
+  // The host: how far its time was off on measured steps, what calibration had left free included; more where this step
+  // leaves more free.
   const double host = residuals.sigma(kHostFamily);
   std::array<double, kCpuPhases> cpu{};
-  for (std::size_t p = 0; p < kCpuPhases; ++p) cpu[p] = std::hypot(base.base.sigma[p], host);
+  for (std::size_t p = 0; p < kCpuPhases; ++p) cpu[p] = std::max(base.base.sigma[p], host);
   deviations.add(std::string(kHostFamily), *std::max_element(cpu.begin(), cpu.end()), [&](std::size_t t) {
     return graph::is_gpu(g.kind[t]) ? 0.0 : cpu[static_cast<std::size_t>(cpu_phase(g, t))];
   });

@@ -73,7 +73,12 @@ TEST(Advise, NothingIsProposedThatDoesNotFit) {
       EXPECT_LE(*(*a)->prediction.peak_bytes, now);
     }
   }
+  // Less than the step takes now: something that saves memory is proposed, although it costs time.
+  const Advised smaller = advised({.memory_limit = now / 2});
+  ASSERT_TRUE(smaller.together.has_value());
+  EXPECT_LE(*smaller.together->prediction.peak_bytes, now / 2);
   const Advised none = advised({.memory_limit = 1});
+  EXPECT_FALSE(none.together.has_value());
   for (const Advice& x : none.alone) EXPECT_FALSE(!x.declined() && x.prediction.peak_bytes && x.fits);
 }
 
@@ -84,6 +89,15 @@ TEST(Advise, OrderIsByStage) {
   std::string names;
   for (const whatif::Use& u : sorted) names += u.whatif->name + " ";
   EXPECT_EQ(names, "batch amp fused-optimizer cuda-graph ");
+}
+
+TEST(Advise, TriesWhatPeopleSwitchOn) {
+  std::vector<std::string> names;
+  for (const whatif::Use& u : candidates()) names.push_back(u.whatif->name);
+  for (const char* name : {"accumulate", "amp", "batch", "channels-last", "checkpoint", "cuda-graph", "flash-attention",
+                           "foreach-optimizer", "fused-optimizer", "no-sync", "tf32"}) {
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+  }
 }
 
 TEST(Advise, EveryCandidateSaysHowToSwitchItOn) {

@@ -10,11 +10,11 @@
 // longer pays its way is dropped.
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "foretrace/base/progress.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::search {
@@ -23,7 +23,7 @@ struct AdviseOptions {
   std::optional<std::int64_t> memory_limit = {};  ///< bytes; else the device's memory less what the driver keeps
   double least_gain = 0.01;                       ///< a change joins a combination when it gains at least this part
   unsigned threads = 0;                           ///< 0: as many as the machine has; the answer is the same
-  std::function<void(std::size_t tried)> progress = {};
+  Progress progress = {};
 };
 
 /// One change, or several in the order they are applied, and what they give.
