@@ -138,6 +138,9 @@ Result<Use> parse_use(std::string_view text) {
                                                      it->name, it->minimum, pair.value));
         }
       }
+      if (it->check != nullptr) {
+        FORETRACE_TRY_VOID(it->check(pair.value));
+      }
       use.parameters.set(pair.key, pair.value, true);
     }
   }

@@ -105,6 +105,13 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
   if (model.memory) {
     memory::recompute(*model.memory);
     p.peak_bytes = model.memory->peak_bytes;
+    const bool fits = static_cast<double>(*p.peak_bytes + hardware::kDriverBytes) <= model.device.memory_gb * 1e9;
+    const bool moved = model.device.name != base.device.name;
+    if (moved && !fits) {
+      model.not_modelled.push_back(fmt::format("the step does not fit into {}: its peak is {:.1f} of {:.0f} GB",
+                                               model.device.name, static_cast<double>(*p.peak_bytes) / 1e9,
+                                               model.device.memory_gb));
+    }
   }
   p.samples = model.samples;
   p.origin = worst_origin(model.graph);

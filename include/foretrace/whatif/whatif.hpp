@@ -24,7 +24,8 @@ struct Parameter {
   std::vector<std::string> choices = {};  ///< the only values allowed, when not empty
   ParameterType type = ParameterType::kText;
   bool required = false;
-  double minimum = 0;  ///< numbers must be greater
+  double minimum = 0;                                   ///< numbers must be greater
+  Status (*check)(const std::string& value) = nullptr;  ///< of values no list or bound can tell: a device, a file
 };
 
 /// Values of one use, checked against the description: every parameter is present.
