@@ -9,6 +9,8 @@
 #include <optional>
 #include <thread>
 
+#include "foretrace/ranks/pipeline.hpp"
+
 namespace foretrace::ranks {
 namespace {
 
@@ -114,6 +116,10 @@ Result<Job> assemble(std::vector<trace::Trace> traces) {
     const std::string file = file_name(t.path);
     const trace::DistributedInfo& info = t.distributed;
     const std::int64_t here = place++;
+    if (is_pipeline(t)) {
+      job.notes.push_back(fmt::format("{} left out: it holds the operations of a whole job; give it alone", file));
+      continue;
+    }
     if (any_named && info.rank == kAbsent) {
       job.notes.push_back(fmt::format("{} left out: it does not say which rank it is", file));
       continue;
