@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <functional>
 #include <map>
 
@@ -93,7 +95,7 @@ class Study {
     }
     std::array<Ns, kPipelineOpTypes> cost{};
     for (std::size_t t = 0; t < kPipelineOpTypes; ++t) {
-      cost[t] = static_cast<Ns>(typical(values[t], is_transfer(static_cast<PipelineOpType>(t))) + 0.5);
+      cost[t] = std::llround(typical(values[t], is_transfer(static_cast<PipelineOpType>(t))));
     }
     for (std::size_t o = 0; o < job_.ops.size(); ++o) ideal_[o] = cost[static_cast<std::size_t>(job_.ops[o].type)];
   }

@@ -15,7 +15,6 @@ namespace {
 using ranks::CommonStep;
 using ranks::JobGraph;
 using ranks::Rendezvous;
-using trace::kAbsent;
 
 // Of the steps most ranks have, the lower median by length on aligned clocks.
 std::size_t median_step(const ranks::Job& job, const ranks::Clocks& clocks, const ranks::CommonSteps& steps) {
