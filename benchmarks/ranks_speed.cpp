@@ -69,7 +69,7 @@ int main(int argc, char** argv) {
   const auto align_begin = Clock::now();
   const foretrace::ranks::Clocks clocks = foretrace::ranks::align_clocks(*job, matching);
   const double align_s = seconds_since(align_begin);
-  const auto steps = foretrace::ranks::common_steps(*job);
+  const auto steps = foretrace::ranks::common_steps(*job, matching, clocks);
   if (steps.steps.empty()) die("the ranks have no step in common");
   std::vector<std::string> notes;
   const auto build_begin = Clock::now();
