@@ -11,9 +11,9 @@
 namespace foretrace::search {
 
 Result<Applied> apply_uses(const whatif::Model& base, const std::vector<whatif::Use>& uses) {
-  Applied out{base, nullptr};
+  Applied out{base};
   for (const whatif::Use& use : uses) {
-    whatif::Draft draft(out.model.graph, out.model.trace);
+    whatif::Draft draft(out.model.graph, out.model.trace, out.model.chains);
     if (Status applied = use.whatif->apply(out.model, draft, use.parameters); !applied) {
       return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, applied.error().message));
     }
@@ -26,7 +26,6 @@ Result<Applied> apply_uses(const whatif::Model& base, const std::vector<whatif::
     }
     out.model.graph = std::move(changed);
     out.model.applied.push_back(use.whatif->name);
-    if (draft.policy()) out.policy = draft.policy();
   }
   if (out.model.memory) memory::recompute(*out.model.memory);
   return out;

@@ -48,8 +48,8 @@ class ContendedEngine {
     waiting_.resize(g.lanes.size());
     last_on_lane_.assign(g.lanes.size(), Timeline::kNoCause);
     for (std::uint32_t l = 0; schedule_ != nullptr && l < g.lanes.size(); ++l) {
-      managed_[l] = schedule_->manages(l) ? 1 : 0;
-      if (managed_[l] == 0) continue;
+      managed_[l] = g.lanes[l].by_priority || schedule_->manages(l) ? 1 : 0;
+      if (managed_[l] == 0 || g.lanes[l].by_priority) continue;  // lanes by priority have no order to drop
       for (std::uint32_t t = g.lanes[l].begin + 1; t < g.lanes[l].end; ++t) --pending_[t];
     }
   }

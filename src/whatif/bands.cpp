@@ -43,8 +43,7 @@ std::size_t error_family(hardware::Family family) {
 
 class Deviations {
  public:
-  Deviations(const Model& model, Ns step, const simulate::Schedule* policy)
-      : model_(model), g_(model.graph), step_(step), policy_(policy) {}
+  Deviations(const Model& model, Ns step) : model_(model), g_(model.graph), step_(step) {}
 
   /// `sigma_of(task)` of log time, 0 where the family does not reach.
   template <class SigmaOf>
@@ -58,7 +57,7 @@ class Deviations {
         cost_[t] =
             s == 0 ? g_.cost[t] : static_cast<Ns>(std::llround(static_cast<double>(g_.cost[t]) * std::exp(sign * s)));
       }
-      ends[way] = static_cast<double>(simulate_model(model_, cost_, policy_).timeline.step - step_);
+      ends[way] = static_cast<double>(simulate_model(model_, cost_).timeline.step - step_);
     }
     const double up = std::max({ends[0], ends[1], 0.0});
     const double down = std::max({-ends[0], -ends[1], 0.0});
@@ -77,7 +76,6 @@ class Deviations {
   const Model& model_;
   const graph::Graph& g_;
   Ns step_;
-  const simulate::Schedule* policy_;
   std::vector<Ns> cost_;
   double up_ = 0, down_ = 0;
   Band band_;
@@ -85,11 +83,11 @@ class Deviations {
 
 }  // namespace
 
-Band band_around(const Model& changed, const Model& base, Ns step, const simulate::Schedule* policy) {
+Band band_around(const Model& changed, const Model& base, Ns step) {
   using graph::Origin;
   const graph::Graph& g = changed.graph;
   const Residuals& residuals = base.residuals ? *base.residuals : Residuals::built_in();
-  Deviations deviations(changed, step, policy);
+  Deviations deviations(changed, step);
 
   // The host: how far its time was off on measured steps, what calibration had left free included; more where this step
   // leaves more free.

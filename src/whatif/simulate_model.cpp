@@ -48,10 +48,9 @@ simulate::Contention contention_of(const Model& m) {
 
 }  // namespace
 
-simulate::SteadyState simulate_model(const Model& model, std::span<const Ns> cost, const simulate::Schedule* policy) {
+simulate::SteadyState simulate_model(const Model& model, std::span<const Ns> cost) {
   simulate::Options options;
   options.cost = cost;
-  options.schedule = policy;
   simulate::Contention contention;
   if (model.interference) {
     contention = contention_of(model);

@@ -11,7 +11,7 @@ namespace foretrace::whatif {
 inline constexpr std::string_view kPeriodLane = "period";
 
 /// `cost` instead of the graph's own, where given.
-simulate::SteadyState simulate_model(const Model& model, std::span<const Ns> cost, const simulate::Schedule* policy);
+simulate::SteadyState simulate_model(const Model& model, std::span<const Ns> cost);
 
 /// The least certain origin that carries at least a hundredth of the GPU's time.
 std::string worst_origin(const graph::Graph& graph);

@@ -43,7 +43,7 @@ Contention repeat(const Contention& contention, const graph::Graph& graph, std::
 
 struct Options {
   std::span<const Ns> cost;                ///< instead of graph.cost; empty: the graph's own
-  const Schedule* schedule = nullptr;      ///< null: every lane in its order
+  const Schedule* schedule = nullptr;      ///< null: every lane in its order, or by priority where the graph says so
   const Contention* contention = nullptr;  ///< null: tasks do not slow each other
 };
 

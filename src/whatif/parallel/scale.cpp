@@ -118,13 +118,12 @@ Result<ScalePrediction> predict_scale(const Model& base, std::optional<Ns> measu
   if (cluster.workers < 1) return fail(ErrorCode::kUsage, "the number of workers must be at least 1");
   ScalePrediction p;
   p.workers = cluster.workers;
-  const simulate::SteadyState alone = simulate_model(base, {}, nullptr);
+  const simulate::SteadyState alone = simulate_model(base, {});
   const Ns simulated_base = alone.timeline.step;
   const Ns one = measured.value_or(simulated_base);
   // What the simulation misses of the measured step lies in the computation, which N workers do just the same.
   const Ns missed = one - simulated_base;
   Model model = base;
-  std::shared_ptr<const simulate::Schedule> policy;
   Draft draft(base.graph, base.trace);
   // Workers differ by what a GPU's steps differ by; the slowest of them sets the pace.
   const double spread = 1 + expected_maximum(cluster.workers) * CpuPrior{}.sigma_gpu;
@@ -134,14 +133,13 @@ Result<ScalePrediction> predict_scale(const Model& base, std::optional<Ns> measu
     FORETRACE_TRY_VOID(apply_strategy(model, draft, gradients, strategy, cluster));
     p.buckets = plan_of(gradients, strategy).size();
     if (!gradients.guessed.empty()) model.not_modelled.push_back(gradients.guessed);
-    policy = draft.policy();
     model.graph = draft.commit();
     FORETRACE_TRY_VOID(graph::verify(model.graph));
   } else if (strategy.slow_worker != 1) {
     slow_down(draft, base.graph, strategy.slow_worker);
     model.graph = draft.commit();
   }
-  const simulate::SteadyState run = simulate_model(model, {}, policy.get());
+  const simulate::SteadyState run = simulate_model(model, {});
   const graph::Graph& timed = run.graph_of(model.graph);
   const simulate::Breakdown parts = simulate::breakdown(timed, run.timeline);
   p.step = std::max<Ns>(1, run.timeline.step + missed);
@@ -149,7 +147,7 @@ Result<ScalePrediction> predict_scale(const Model& base, std::optional<Ns> measu
   p.communication = parts.communication / run.copies;
   p.efficiency = static_cast<double>(one) / static_cast<double>(p.step);
   if (detail == Detail::kFull) {
-    const Band band = band_around(model, base, run.timeline.step, policy.get());
+    const Band band = band_around(model, base, run.timeline.step);
     p.low = std::max<Ns>(0, band.low + missed);
     p.high = band.high + missed;
   }

@@ -31,20 +31,6 @@ Exchange exchange(Builder& b, std::uint32_t lane, std::uint32_t server_lane, dou
   return e;
 }
 
-// On the managed lane tasks lie in the order of their priority, so the first of those that are ready runs.
-class FirstOnLane : public simulate::Schedule {
- public:
-  explicit FirstOnLane(std::uint32_t lane) : lane_(lane) {}
-  [[nodiscard]] bool manages(std::uint32_t lane) const override { return lane == lane_; }
-  [[nodiscard]] std::size_t pick(std::uint32_t /*lane*/, std::span<const std::uint32_t> ready,
-                                 Ns /*now*/) const override {
-    return static_cast<std::size_t>(std::min_element(ready.begin(), ready.end()) - ready.begin());
-  }
-
- private:
-  std::uint32_t lane_;
-};
-
 }  // namespace
 
 Status apply_ps(Builder& b) {
@@ -91,12 +77,12 @@ Status apply_p3(Builder& b) {
     b.cpu(at, "P3: push calls", b.costs.per_gradient * slices, Phase::kBackward);
     for (int s = 0; s < slices; ++s) {
       const Exchange e = exchange(b, lane, server, bytes / slices);
+      if (priorities) b.draft.schedule({e.push, e.pull}, static_cast<std::int32_t>(i));
       b.start_behind(e.push, at);
       for (const std::uint32_t side : gradient.side) b.draft.depend(side, e.push, 1'200, DependencyKind::kStreamWait);
       pulled[i] = e.pull;
     }
   }
-  if (priorities) b.draft.schedule(std::make_shared<FirstOnLane>(lane));
 
   // The next step's forward pass, each layer behind its own parameters: the step is the distance of the two passes' ends.
   Query forward;
