@@ -40,11 +40,12 @@ Ns ordinary(Ns cost, const CpuPrior& prior) { return std::min(cost, prior.longes
 
 struct PhaseTotals {
   std::array<Ns, kCpuPhases> time = {};
-  std::array<std::size_t, kCpuPhases> launches = {};
+  std::array<double, kCpuPhases> launches = {};
 };
 
 PhaseTotals totals(const Graph& g, const CpuPrior& prior) {
   PhaseTotals sum;
+  std::vector<std::pair<EventId, std::size_t>> last_op(g.lanes.size());
   std::vector<char> launches(g.size(), 0);
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (g.launch[t].valid()) launches[g.launch[t].index()] = 1;
@@ -53,7 +54,13 @@ PhaseTotals totals(const Graph& g, const CpuPrior& prior) {
     if (graph::is_gpu(g.kind[t])) continue;
     const auto p = static_cast<std::size_t>(cpu_phase(g, t));
     if (scaled(g, t) && !is_sync_call(g, t)) sum.time[p] += ordinary(g.cost[t], prior);
-    sum.launches[p] += launches[t] != 0 ? 1u : 0u;
+    if (launches[t] == 0) continue;
+    // One operation that launches many kernels (a recurrent layer, an FFT convolution) dispatches once.
+    const EventId op = g.op[t];
+    auto& [before, in_a_row] = last_op[g.lane[t]];
+    in_a_row = op.valid() && op == before ? in_a_row + 1 : 0;
+    before = op;
+    sum.launches[p] += in_a_row < prior.usual_launches ? 1.0 : prior.repeated_launch;
   }
   return sum;
 }
@@ -195,8 +202,8 @@ CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
   const PhaseTotals sum = totals(g, prior);
   CpuFactors f;
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
-    if (sum.launches[p] <= prior.fewest_launches || sum.time[p] <= 0) continue;
-    const double usual = static_cast<double>(prior.per_launch[p]) * static_cast<double>(sum.launches[p]);
+    if (sum.launches[p] <= static_cast<double>(prior.fewest_launches) || sum.time[p] <= 0) continue;
+    const double usual = static_cast<double>(prior.per_launch[p]) * sum.launches[p];
     f.phase[p] = std::min(1.0, usual / static_cast<double>(sum.time[p]));
   }
   return f;
@@ -245,9 +252,8 @@ Unprofiled with_costs_of(const Graph& g, const Graph& other, const Unprofiled& f
   const PhaseTotals there = totals(other, prior);
   CpuPrior host = prior;
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
-    if (there.launches[p] <= prior.fewest_launches) continue;
-    const double per_launch =
-        static_cast<double>(there.time[p]) * found.factors.phase[p] / static_cast<double>(there.launches[p]);
+    if (there.launches[p] <= static_cast<double>(prior.fewest_launches)) continue;
+    const double per_launch = static_cast<double>(there.time[p]) * found.factors.phase[p] / there.launches[p];
     // Phases capped by their traced time say what they cost there, not what a launch costs elsewhere.
     const CpuFactors plain = prior_factors(other, prior);
     const double moved = plain.phase[p] > 0 ? found.factors.phase[p] / plain.phase[p] : 1;

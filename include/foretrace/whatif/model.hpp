@@ -37,6 +37,7 @@ struct Model {
   std::optional<memory::Curve> memory;  ///< of the step, where the trace has memory events; what-ifs change it too
   std::shared_ptr<const Residuals> residuals;  ///< behind the bands; null: the built-in ones
   double samples = 1;                          ///< in a step, as a multiple of the traced step's; `batch` changes it
+  double pass_samples = 1;                     ///< in one forward pass, the same way; accumulation changes it too
   /// Of log time, by family: what carrying kernels over to another GPU left uncertain. 0 on the GPU of the trace.
   std::array<double, hardware::kFamilies> moved_sigma = {};
   /// Set by what-ifs, read by later ones and by the report.
