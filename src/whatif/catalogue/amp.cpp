@@ -29,6 +29,11 @@ class Amp {
         return fail(ErrorCode::kDeclined, "the step already runs matrix products in half precision");
     }
     cast_ = autocast(flow_);
+    // On one stream: behind it, nothing of the backward pass is left that a wait for it could hold up.
+    const std::uint32_t stream = main_stream(m_.graph);
+    for (std::uint32_t t = m_.graph.lanes[stream].begin; t < m_.graph.lanes[stream].end; ++t) {
+      if (m_.graph.phase[t] == Phase::kBackward && !draft_.removed(t)) last_backward_ = t;
+    }
     first_.assign(flow_.units.size(), Graph::kNoWork);
     last_backward_of_.assign(flow_.units.size(), Graph::kNoWork);
     std::size_t halves = 0;
@@ -46,7 +51,6 @@ class Amp {
   // Gives a row its new cost; returns whether it is half now.
   bool change(const Row& row) {
     const std::uint32_t event = m_.works[row.work].op_event;
-    if (row.phase == Phase::kBackward && !row.tasks.empty()) last_backward_ = row.tasks.back();
     if (event == 0xFFFF'FFFFu || (row.phase != Phase::kForward && row.phase != Phase::kBackward)) return false;
     const std::uint32_t unit = flow_.unit_of(event);
     if (unit != kNothing && row.phase == Phase::kBackward) {  // put there by another what-if

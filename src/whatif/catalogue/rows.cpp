@@ -25,17 +25,6 @@ std::vector<Row> rows_of(const Model& m, const Draft& draft) {
   return rows;
 }
 
-hardware::Cost rescale_row(const Model& m, const Row& row, const hardware::Work& becomes) {
-  const hardware::Work& work = m.works[row.work];
-  const double times =
-      work.kernels > 0 ? std::max(1.0, std::floor(static_cast<double>(row.tasks.size()) / work.kernels + 0.01)) : 1.0;
-  hardware::Cost cost = rescale(static_cast<double>(row.time) / times, work, m.device, becomes, m.device);
-  cost.ns *= times;
-  return cost;
-}
-
-namespace {
-
 std::uint32_t main_stream(const Graph& g) {
   std::uint32_t found = 0;
   std::uint32_t most = 0;
@@ -47,6 +36,17 @@ std::uint32_t main_stream(const Graph& g) {
   }
   return found;
 }
+
+hardware::Cost rescale_row(const Model& m, const Row& row, const hardware::Work& becomes) {
+  const hardware::Work& work = m.works[row.work];
+  const double times =
+      work.kernels > 0 ? std::max(1.0, std::floor(static_cast<double>(row.tasks.size()) / work.kernels + 0.01)) : 1.0;
+  hardware::Cost cost = rescale(static_cast<double>(row.time) / times, work, m.device, becomes, m.device);
+  cost.ns *= times;
+  return cost;
+}
+
+namespace {
 
 // What was spread over streams becomes part of the main one: behind the task launched before it, in front of the next.
 void put_in_line(const Graph& g, Draft& draft, std::uint32_t main, const Row& row,

@@ -19,6 +19,9 @@ struct Row {
 /// Rows with GPU tasks that are still there, in program order.
 std::vector<Row> rows_of(const Model& model, const Draft& draft);
 
+/// The stream most GPU tasks run on.
+std::uint32_t main_stream(const Graph& graph);
+
 /// What a row takes when its work becomes another on the same GPU. A row that earlier what-ifs made run several times
 /// (recomputed, accumulated) counts as often.
 hardware::Cost rescale_row(const Model& model, const Row& row, const hardware::Work& becomes);
