@@ -8,6 +8,7 @@
 
 #include "foretrace/graph/build.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "simulate/step_end.hpp"
 
 namespace foretrace::simulate {
 
@@ -42,7 +43,7 @@ class Engine {
     } else {
       run_scheduled();
     }
-    find_step();
+    find_step(g_, out_);
   }
 
  private:
@@ -218,28 +219,6 @@ class Engine {
     }
   }
 
-  void find_step() {
-    if (g_.copies == 1) {
-      out_.step = out_.end[g_.last.index()];
-      return;
-    }
-    // A copy ends when its main thread and its work on the GPU have ended; the step is the distance of the last two ends.
-    out_.copy_ends.assign(g_.copies, 0);
-    // Threads of their own pace have no part in it.
-    for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
-      const GraphLane& lane = g_.lanes[l];
-      if (lane.kind == graph::GraphLaneKind::kCpu && l != g_.main_lane) continue;
-      const std::uint32_t length = (lane.end - lane.begin) / g_.copies;
-      for (std::uint32_t c = 0; c < g_.copies && length > 0; ++c) {
-        Ns& end = out_.copy_ends[c];
-        for (std::uint32_t t = lane.begin + c * length; t < lane.begin + (c + 1) * length; ++t) {
-          end = std::max(end, out_.end[t]);
-        }
-      }
-    }
-    out_.step = out_.copy_ends[g_.copies - 1] - out_.copy_ends[g_.copies - 2];
-  }
-
   const Graph& g_;
   const Ns* cost_;
   const Schedule* schedule_;
@@ -249,6 +228,28 @@ class Engine {
 
 }  // namespace
 
+void find_step(const Graph& g, Timeline& out) {
+  if (g.copies == 1) {
+    out.step = out.end[g.last.index()];
+    return;
+  }
+  // A copy ends when its main thread and its work on the GPU have ended; the step is the distance of the last two ends.
+  out.copy_ends.assign(g.copies, 0);
+  // Threads of their own pace have no part in it.
+  for (std::uint32_t l = 0; l < g.lanes.size(); ++l) {
+    const GraphLane& lane = g.lanes[l];
+    if (lane.kind == graph::GraphLaneKind::kCpu && l != g.main_lane) continue;
+    const std::uint32_t length = (lane.end - lane.begin) / g.copies;
+    for (std::uint32_t c = 0; c < g.copies && length > 0; ++c) {
+      Ns& end = out.copy_ends[c];
+      for (std::uint32_t t = lane.begin + c * length; t < lane.begin + (c + 1) * length; ++t) {
+        end = std::max(end, out.end[t]);
+      }
+    }
+  }
+  out.step = out.copy_ends[g.copies - 1] - out.copy_ends[g.copies - 2];
+}
+
 Timeline simulate(const Graph& graph, const Options& options) {
   Timeline timeline;
   simulate(graph, options, timeline);
@@ -256,7 +257,11 @@ Timeline simulate(const Graph& graph, const Options& options) {
 }
 
 void simulate(const Graph& graph, const Options& options, Timeline& timeline) {
-  Engine(graph, options, timeline).run();
+  if (options.contention != nullptr) {
+    simulate_contended(graph, options, timeline);
+  } else {
+    Engine(graph, options, timeline).run();
+  }
 }
 
 SteadyState steady_state(const Graph& graph, const Options& options) {
@@ -279,6 +284,11 @@ SteadyState steady_state(const Graph& graph, const Options& options) {
         }
       }
       repeated.cost = cost;
+    }
+    Contention contention;
+    if (options.contention != nullptr) {
+      contention = repeat(*options.contention, graph, copies);
+      repeated.contention = &contention;
     }
     result.timeline = simulate(result.repeated, repeated);
     const std::vector<Ns>& ends = result.timeline.copy_ends;

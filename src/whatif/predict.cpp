@@ -9,14 +9,9 @@
 
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/bands.hpp"
+#include "whatif/simulate_model.hpp"
 
 namespace foretrace::whatif {
-
-namespace {
-
-Ns simulate_model(const Model& model, const std::shared_ptr<const simulate::Schedule>& policy) {
-  return simulate::steady_state(model.graph, {{}, policy.get()}).timeline.step;
-}
 
 std::string worst_origin(const graph::Graph& g) {
   // Weighed by time: the least certain origin that carries at least a hundredth of the GPU's time.
@@ -32,6 +27,8 @@ std::string worst_origin(const graph::Graph& g) {
   }
   return std::string(to_string(graph::Origin::kMeasured));
 }
+
+namespace {
 
 bool knows_shapes(const Model& model) {
   return std::any_of(model.works.begin(), model.works.end(),
@@ -80,10 +77,10 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
   }
 
   // What the calibrated baseline still misses of the measured step is missed after the change too, in proportion.
-  const Ns simulated_base = simulate_model(base, nullptr);
+  const Ns simulated_base = simulate_model(base, {}, nullptr).timeline.step;
   const double residual =
       measured && simulated_base > 0 ? static_cast<double>(*measured) / static_cast<double>(simulated_base) : 1.0;
-  const Ns simulated = simulate_model(model, policy);
+  const Ns simulated = simulate_model(model, {}, policy.get()).timeline.step;
   p.step = std::llround(static_cast<double>(simulated) * residual);
   const Ns reference = measured.value_or(simulated_base);
   p.speedup = p.step > 0 ? static_cast<double>(reference) / static_cast<double>(p.step) : 0;

@@ -23,6 +23,7 @@ namespace foretrace::whatif {
 
 using graph::DependencyKind;
 using graph::Graph;
+using graph::GraphLane;
 using graph::Phase;
 using graph::TaskKind;
 

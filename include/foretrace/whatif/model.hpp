@@ -24,6 +24,16 @@ struct LaunchCosts {
   std::array<Ns, kCpuPhases> cpu_per_launch = {};  ///< operation overhead and call together
 };
 
+/// Communication beside computation: how a collective's thread blocks and memory traffic slow kernels, and the other way
+/// round (docs/scale.md gives the form and the fit).
+struct Interference {
+  double sm_share = 0;                               ///< of the GPU's SMs a collective occupies
+  double memory = 0;                                 ///< speed a kernel that only moves data loses beside a collective
+  double collective = 0;                             ///< speed a collective loses beside kernels
+  double communication_sigma = 0;                    ///< spread of log(real / modelled) of the collectives
+  std::vector<std::vector<std::string>> links = {};  ///< names of communication lanes that share a link
+};
+
 struct Model {
   const trace::Trace* trace = nullptr;
   graph::Graph graph;
@@ -39,6 +49,7 @@ struct Model {
   double samples = 1;                          ///< in a step, as a multiple of the traced step's; `batch` changes it
   /// Of log time, by family: what carrying kernels over to another GPU left uncertain. 0 on the GPU of the trace.
   std::array<double, hardware::kFamilies> moved_sigma = {};
+  std::optional<Interference> interference;  ///< set by what-ifs that add communication
   /// Set by what-ifs, read by later ones and by the report.
   std::vector<std::string> applied;
   std::vector<std::string> not_modelled;
