@@ -204,6 +204,9 @@ WhatIf flash_attention_whatif() {
           .not_modelled = {},
           .needs = "shapes",
           .code = "F.scaled_dot_product_attention(q, k, v)",
+          .effort = Effort::kFewLines,
+          .stage = Stage::kKernels,
+          .advise = {"flash-attention"},
           .validated = true,
           .apply = apply_flash_attention};
 }
