@@ -14,10 +14,13 @@ help:  ## this list
 	@echo "foretrace: what would my training step cost if …"
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 
-demo: build  ## set up, build, and look at a real trace: ResNet-50 on an H200
+demo: build  ## set up, build, and ask about a real trace: ResNet-50 on an H200
 	build/foretrace doctor $(EXAMPLE)
-	build/foretrace summary $(EXAMPLE)
+	build/foretrace summary $(EXAMPLE) --top 5
 	build/foretrace replay $(EXAMPLE)
+	build/foretrace whatif $(EXAMPLE) fused-optimizer amp batch:x=2
+	build/foretrace advise $(EXAMPLE)
+	build/foretrace gpus $(EXAMPLE)
 
 build: configure  ## set up and build the program, build/foretrace
 	@echo "build: build/foretrace"

@@ -69,7 +69,7 @@ int main(int argc, char** argv) {
   const auto align_begin = Clock::now();
   const foretrace::ranks::Clocks clocks = foretrace::ranks::align_clocks(*job, matching);
   const double align_s = seconds_since(align_begin);
-  const auto steps = foretrace::ranks::common_steps(*job);
+  const auto steps = foretrace::ranks::common_steps(*job, matching, clocks);
   if (steps.steps.empty()) die("the ranks have no step in common");
   std::vector<std::string> notes;
   const auto build_begin = Clock::now();
@@ -80,6 +80,7 @@ int main(int argc, char** argv) {
   const std::size_t one = graph->graph.size();
   const auto copies = static_cast<std::uint32_t>(std::max<std::size_t>(1, (ranks * tasks + one - 1) / one));
   const foretrace::graph::Graph all = copies > 1 ? foretrace::graph::repeat(graph->graph, copies) : graph->graph;
+  if (const auto sound = foretrace::graph::verify(all); !sound) die(sound.error().to_string());
   foretrace::simulate::Timeline timeline;
   double best = 1e30;
   for (std::size_t i = 0; i < repetitions; ++i) {
@@ -88,6 +89,11 @@ int main(int argc, char** argv) {
     best = std::min(best, seconds_since(begin));
   }
   const double rate = static_cast<double>(all.size()) / best;
+  // Every copy takes as long as the step: nothing was skipped.
+  foretrace::Ns end = 0;
+  for (const foretrace::Ns e : timeline.end) end = std::max(end, e);
+  const foretrace::simulate::Timeline single = foretrace::simulate::simulate(graph->graph);
+  if (end < single.step * copies) die("the simulation ends too early");
   fmt::print(
       "{} ranks, {} collectives matched in {:.3f} s, clocks in {:.3f} s, graph of {} tasks in {:.3f} s (1 thread)\n",
       job->ranks.size(), matching.collectives.size(), match_s, align_s, one, build_s);

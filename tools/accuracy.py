@@ -215,7 +215,7 @@ def unfounded(program: Program, results: list[Result]) -> tuple[list[str], list[
     """What-ifs without a row of truth, and those among them that claim to be validated."""
     seen = {u.split(":")[0] for r in results for u in r.uses}
     missing = [w for w in program.whatifs if w["name"] not in seen]
-    return [w["name"] for w in missing], [w["name"] for w in missing if w["validated"] and w["name"] not in tables.BY_DEFINITION]
+    return [w["name"] for w in missing], [w["name"] for w in missing if w["validated"] and w["name"] not in tables.BY_DEFINITION | tables.IN_SCALE]
 
 
 def main() -> int:

@@ -56,7 +56,15 @@ LoadedJob load(const std::vector<std::string>& files, unsigned threads, bool par
 
 nb::tuple report_of(const LoadedJob& j, std::optional<std::int64_t> step, bool align, std::size_t width) {
   if (j.pipeline) {
-    const ranks::PipelineAnswers a = value_or_raise(ranks::answer(*j.pipeline));
+    ranks::PipelineAnswers a = value_or_raise(ranks::answer(*j.pipeline));
+    for (std::size_t i = 0; step && i < a.steps.size(); ++i) {
+      if (a.steps[i].number != *step) continue;
+      a = ranks::of_step(a, i);
+      step.reset();
+    }
+    if (step) {
+      raise(Error{ErrorCode::kUsage, "the trace has no step " + std::to_string(*step), {}, Error::kNoOffset, {}});
+    }
     return nb::make_tuple(to_str(report::to_text(*j.pipeline, a, {.width = width})),
                           to_str(report::to_json(*j.pipeline, a)));
   }

@@ -4,6 +4,7 @@
 
 #include "cli/verbs.hpp"
 #include "foretrace/hardware/device.hpp"
+#include "foretrace/hardware/fabric.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "report/exporter.hpp"
@@ -47,7 +48,8 @@ Result<Answer> list_whatifs(const Request& request) {
   if (request.json) {
     report::JsonWriter json(answer.body);
     json.begin_object().member("schema", 1).key("whatifs").begin_array();
-    for (const whatif::WhatIf& w : whatif::catalogue()) {
+    for (const whatif::WhatIf* listed : whatif::all_whatifs()) {
+      const whatif::WhatIf& w = *listed;
       json.begin_object().member("name", w.name).member("about", w.about);
       json.key("parameters").begin_array();
       for (const whatif::Parameter& p : w.parameters) {
@@ -68,7 +70,8 @@ Result<Answer> list_whatifs(const Request& request) {
   }
   using report::Align;
   report::TextTable table({{"what-if", Align::kLeft}, {"what", Align::kLeft, true}, {"validated", Align::kLeft}}, 0);
-  for (const whatif::WhatIf& w : whatif::catalogue()) {
+  for (const whatif::WhatIf* listed : whatif::all_whatifs()) {
+    const whatif::WhatIf& w = *listed;
     std::string use = w.name;
     for (const whatif::Parameter& p : w.parameters) {
       use += fmt::format("{}{}={}{}", &p == &w.parameters.front() ? ":" : ",", p.required ? "" : "[", p.name,
@@ -116,12 +119,42 @@ Result<Answer> list_devices(const Request& request) {
   return answer;
 }
 
+Result<Answer> list_fabrics(const Request& request) {
+  Answer answer;
+  if (request.json) {
+    report::JsonWriter json(answer.body);
+    json.begin_object().member("schema", 1).key("fabrics").begin_array();
+    for (const hardware::Fabric& f : hardware::fabrics()) {
+      json.begin_object().member("name", f.name).member("about", f.about).member("gpus_per_node", f.gpus_per_node);
+      json.key("levels").begin_array();
+      for (const hardware::FabricLevel& l : f.levels) {
+        json.begin_object().member("name", l.name).member("link", to_string(l.link)).member("gbs", l.gbs);
+        json.member("per_node", l.per_node).member("efficiency", l.efficiency).end_object();
+      }
+      json.end_array().member("source", f.source).end_object();
+    }
+    json.end_array().end_object();
+    answer.body += "\n";
+    return answer;
+  }
+  using report::Align;
+  report::TextTable table({{"fabric", Align::kLeft}, {"GPUs/node"}, {"GB/s"}, {"what", Align::kLeft, true}}, 0);
+  for (const hardware::Fabric& f : hardware::fabrics()) {
+    std::string rates;
+    for (const hardware::FabricLevel& l : f.levels) rates += fmt::format("{}{:g}", rates.empty() ? "" : " | ", l.gbs);
+    table.row({f.name, fmt::format("{}", f.gpus_per_node), rates, f.about});
+  }
+  answer.body = table.render(request.style);
+  return answer;
+}
+
 struct Listing {
   const char* name;
   Result<Answer> (*run)(const Request&);
 };
 // One line for each thing that can be listed.
-constexpr Listing kListings[] = {{"whatifs", list_whatifs}, {"devices", list_devices}, {"formats", list_formats}};
+constexpr Listing kListings[] = {
+    {"whatifs", list_whatifs}, {"devices", list_devices}, {"fabrics", list_fabrics}, {"formats", list_formats}};
 
 Result<Answer> run_list(const Request& request) {
   for (const Listing& listing : kListings) {
@@ -141,9 +174,11 @@ const Verb& list_verb() {
               .options = {},
               .examples = {{"foretrace list whatifs", "the changes it can predict"},
                            {"foretrace list devices", "the GPUs it knows"},
+                           {"foretrace list fabrics", "the networks it knows"},
                            {"foretrace list formats", "the trace formats it reads"}},
               .reads_traces = false,
               .picks_step = false,
+              .takes_plugins = true,
               .run = run_list};
     for (const Listing& listing : kListings) verb.arguments[0].choices.emplace_back(listing.name);
     return verb;

@@ -24,17 +24,18 @@ Result<Answer> kernels(const ranks::Job& job, const Request& request) {
 
 // One file of all workers' operations over many steps.
 Result<Answer> pipeline(const trace::Trace& trace, const Request& request) {
-  FORETRACE_TRY(ranks::PipelineJob job, ranks::read_pipeline(trace));
+  FORETRACE_TRY(const ranks::PipelineJob job, ranks::read_pipeline(trace));
+  FORETRACE_TRY(ranks::PipelineAnswers answers, ranks::answer(job));
   if (const auto step = request.values.integer("step")) {
-    const auto is = [&](const ranks::PipelineJob::Step& s) { return s.number == *step; };
-    const auto it = std::find_if(job.steps.begin(), job.steps.end(), is);
-    if (it == job.steps.end()) {
+    const auto it =
+        std::find_if(answers.steps.begin(), answers.steps.end(), [&](const auto& s) { return s.number == *step; });
+    if (it == answers.steps.end()) {
       return fail(ErrorCode::kUsage, fmt::format("the trace has no step {}", *step),
-                  fmt::format("there are {} to {}", job.steps.front().number, job.steps.back().number));
+                  fmt::format("there are {}, from {} to {}", answers.steps.size(), answers.steps.front().number,
+                              answers.steps.back().number));
     }
-    job.steps = {*it};
+    answers = ranks::of_step(answers, static_cast<std::size_t>(it - answers.steps.begin()));
   }
-  FORETRACE_TRY(const ranks::PipelineAnswers answers, ranks::answer(job));
   return Answer{request.json ? report::to_json(job, answers) : report::to_text(job, answers, request.style)};
 }
 

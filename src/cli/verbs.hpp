@@ -18,6 +18,7 @@ const Verb& ranks_verb();
 const Verb& whatif_verb();
 const Verb& advise_verb();
 const Verb& gpus_verb();
+const Verb& scale_verb();
 const Verb& export_verb();
 const Verb& graph_verb();
 const Verb& list_verb();

@@ -129,7 +129,7 @@ Graph build_step(const TraceIndex& index, const trace::Steps& steps, std::size_t
   s.main = main_lane_of(index, step);
   s.begin = step.start;
   s.end = step.end;
-  s.periodic = outlives(index, step, s.main);
+  s.periodic = !options.alone && outlives(index, step, s.main);
   if (s.periodic && which + 1 < steps.steps.size()) s.end = std::max(step.end, steps.steps[which + 1].start);
   s.names.assign(index.trace.strings.size(), StringId{});
   const auto by_begin = [](const Call& c, Ns t) { return c.begin < t; };
@@ -232,6 +232,7 @@ Graph repeat(const Graph& g, std::uint32_t copies) {
         out.soft.push_back(Graph::kNoSoft);
         out.work.push_back(g.work[t]);
         out.origin.push_back(g.origin[t]);
+        if (!g.priority.empty()) out.priority.push_back(g.priority[t]);
         if (g.soft[t] != Graph::kNoSoft) {
           SoftDependency soft = g.soft_dependencies[g.soft[t]];
           soft.from = TaskId{place(soft.from.value, copy)};

@@ -39,9 +39,9 @@ double layout_us(double elements, double channels, bool weights, Dtype dtype, co
 }
 
 // One channel per group: no product at all. Channels-last, from ConvNeXt's 7 x 7 layers: operations per clock and SM (half
-// 8.9-13.5, 4.5-5.6 and 9.6-19 TFLOP/s forward, for the data and for the weights). Channels-first, from MobileNetV3's 3 x 3
-// and 5 x 5: time per element written, by tiles in shared memory (half, stride 1) or by the framework's own kernels, which
-// take three times as long. One model each, in sample.
+// 8.9-13.5, 4.5-5.6 and 9.6-19 TFLOP/s forward, for the data and for the weights). Channels-first, from the 3 x 3 and 5 x 5 of
+// MobileNetV3 and EfficientNet-B0: time per element written, by cuDNN's kernels (half, stride 1) or by the framework's own,
+// which take three times as long and as long in half as in fp32.
 Model depthwise(const Work& w, const Sizes& s, const Device& d) {
   const bool half = is_half(w.dtype);
   const bool data = w.family == Family::kConvDataGrad;
@@ -50,8 +50,8 @@ Model depthwise(const Work& w, const Sizes& s, const Device& d) {
   if (w.channels_last) {
     us = w.flops / element_rate(data ? (half ? 21 : 31) : filter ? (half ? 54 : 13) : (half ? 43 : 34), d);
   } else {
-    const bool tiles = half && w.stride == 1 && s.pixels <= 64 * 64;
-    const double ps = filter  ? (tiles ? 8.0 : 25.0)
+    const bool tiles = half && w.stride == 1;
+    const double ps = filter  ? (tiles ? 6.5 : 25.0)
                       : tiles ? 2.6 + 0.12 * s.taps
                       : data  ? 14 + 0.3 * s.taps
                               : 5.5 + 0.5 * s.taps;
@@ -206,20 +206,25 @@ bool persistent_rnn(const Work& w) {
 
 namespace {
 
-// One time step of a layer, from 80 measured LSTMs (batch 20-256, 256-1500 units, one and two layers): the recurrent product
+// One time step of a layer, from 78 measured LSTMs (batch 20-256, 256-1500 units, one and two layers): the recurrent product
 // and an element-wise kernel. A product of few rows waits for its steps along k: with hidden units, and slowly with the batch.
 double rnn_step_us(const Work& w, double product) {
   const double h = static_cast<double>(w.hidden);
   const double b = static_cast<double>(w.batch);
   if (persistent_rnn(w)) return std::max(3.0, (w.backward ? 0.21 : 0.117) * b * h / 1024);
+  // Layers that run side by side slow each other down.
+  const bool several = w.layers > 1;
   if (is_half(w.dtype)) {
     const double aligned = w.hidden % 8 == 0 ? 1.0 : 4.5;  // 1,500 units; 650: 1.3
-    return (w.backward ? 6.0 : 2.4) + product * (w.backward ? 1.3 : 1.0) * aligned + (w.backward ? 0.03 : 0.005) * b;
+    const double step =
+        (w.backward ? 6.0 : 2.4) + product * (w.backward ? 1.3 : 1.0) * aligned + (w.backward ? 0.03 : 0.005) * b;
+    return step * (several && w.backward ? 1.17 : 1.0);
   }
   if (w.dtype == Dtype::kTf32) {
-    return w.backward ? 14 + 0.0125 * h * std::pow(b / 64, 0.45) : 5 + 0.0085 * h * std::pow(b / 64, 0.35);
+    return w.backward ? (14 + 0.0125 * h * std::pow(b / 64, 0.45)) * (several ? 1.5 : 1.0)
+                      : (5 + 0.0085 * h * std::pow(b / 64, 0.35)) * (several ? 1.25 : 1.0);
   }
-  const double waits = (w.backward ? 0.042 : 0.0245) * h * std::pow(b / 64, 0.35);
+  const double waits = (w.backward ? 0.042 : 0.0245) * h * std::pow(b / 64, w.backward && b < 64 ? 0.6 : 0.35);
   return std::max(product, waits) + (w.backward ? 12 : 6);
 }
 

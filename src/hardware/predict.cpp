@@ -45,6 +45,12 @@ bool kernel_stays(const Work& was, const Work& becomes) {
          std::min<std::int64_t>(was.alignment(), 8) == std::min<std::int64_t>(becomes.alignment(), 8);
 }
 
+// Depthwise layers that PyTorch runs with kernels of its own in any precision: strided ones, channels-first. They compute, so
+// that narrower elements gain nothing.
+bool own_depthwise(const Work& w) {
+  return w.is_conv() && w.groups > 1 && w.input[1] / w.groups <= 2 && !w.channels_last && w.stride > 1;
+}
+
 bool same_device(const Device& a, const Device& b) {
   return a.name == b.name && a.sm_count == b.sm_count && a.bandwidth_gbs == b.bandwidth_gbs &&
          a.tflops_fp32 == b.tflops_fp32;
@@ -100,6 +106,13 @@ Cost rescale(double measured_ns, const Work& was, const Device& from, const Work
     cost.ns = measured_ns;
     cost.origin = graph::Origin::kMeasured;
     cost.sigma = 0;
+    cost.known = true;
+    return cost;
+  }
+  if (own_depthwise(was) && own_depthwise(becomes) && was.dtype != becomes.dtype && same_device(from, to)) {
+    cost.ns = measured_ns;
+    cost.origin = graph::Origin::kScaled;
+    cost.sigma = 0.1;
     cost.known = true;
     return cost;
   }

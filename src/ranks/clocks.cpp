@@ -9,6 +9,7 @@
 
 #include "base/statistics.hpp"
 #include "ranks/first_guess.hpp"
+#include "ranks/order.hpp"
 #include "ranks/quadratic.hpp"
 
 namespace foretrace::ranks {
@@ -24,11 +25,9 @@ namespace {
 constexpr double kResolutionUs = 1.0;
 // Clocks of processes of one host agree to about this (the profiler's own conversion to wall time).
 constexpr double kHostSpreadUs = 2.0;
+// And run equally fast.
+constexpr double kHostDriftPpm = 0.01;
 constexpr std::uint32_t kNoUnknown = 0xFFFF'FFFFu;
-
-struct Order {
-  std::uint32_t late, early;  // members: `late` must have started when `early` ends
-};
 
 class Solver {
  public:
@@ -54,8 +53,8 @@ class Solver {
     for (std::uint32_t r = 0; r < n_; ++r) result_.clocks[r].host = r;
     if (options.align && !m_.collectives.empty()) {
       solve(false);
-      tie_hosts();
       if (options.drift && long_enough()) solve_drift();
+      tie_hosts();
     } else {
       guess_.assign(n_, 0);
     }
@@ -196,6 +195,11 @@ class Solver {
       if (unknown_[first] != kNoUnknown) row.entries.push_back({unknown_[first], -1});
       const double apart = (static_cast<double>(guess_[r] - guess_[first])) * 1e-3 + x_[r] - x_[first];
       q.add_square(row, apart, 1 / (kHostSpreadUs * kHostSpreadUs));
+      if (!with_drift_) continue;
+      SparseRow drift;
+      if (unknown_drift_[r] != kNoUnknown) drift.entries.push_back({unknown_drift_[r], 1});
+      if (unknown_drift_[first] != kNoUnknown) drift.entries.push_back({unknown_drift_[first], -1});
+      q.add_square(drift, x_[n_ + r] - x_[n_ + first], 1 / (kHostDriftPpm * kHostDriftPpm));
     }
   }
 
@@ -262,61 +266,53 @@ class Solver {
     return moved;
   }
 
-  // The worst pair of every collective that is out of order; `raw`: on the clocks as written.
+  [[nodiscard]] auto raw_start() const {
+    return [this](const Member& m) { return static_cast<double>(m.start - anchor_[0]) * 1e-3; };
+  }
+  [[nodiscard]] auto raw_end() const {
+    return [this](const Member& m) { return static_cast<double>(m.end - anchor_[0]) * 1e-3; };
+  }
+
+  // On the clocks as written (`raw`), or on those found so far.
   [[nodiscard]] std::vector<Order> violated(bool raw) const {
-    std::vector<Order> out;
-    const auto start_of = [&](const Member& m) {
-      return raw ? static_cast<double>(m.start - anchor_[0]) * 1e-3 : start(m);
-    };
-    const auto end_of = [&](const Member& m) { return raw ? static_cast<double>(m.end - anchor_[0]) * 1e-3 : end(m); };
-    for (const Collective& c : m_.collectives) {
-      const Waits waits = waits_of(c.kind);
-      std::uint32_t late = c.first + c.root;
-      std::uint32_t early = c.first + c.root;
-      for (std::uint32_t i = c.first; i < c.first + c.count; ++i) {
-        if (waits != Waits::kOnRoot && start_of(m_.members[i]) > start_of(m_.members[late])) late = i;
-        if (waits != Waits::kRootOnAll && end_of(m_.members[i]) < end_of(m_.members[early])) early = i;
-      }
-      if (late == early) continue;
-      // Times are cut to the resolution, so an order may look broken by that much and not be.
-      const double tolerance = raw ? kResolutionUs : 0.5 * kResolutionUs;
-      if (start_of(m_.members[late]) > end_of(m_.members[early]) + tolerance) out.push_back({late, early});
-    }
-    return out;
+    // Times are cut to the resolution, so an order may look broken by that much and not be.
+    if (raw) return out_of_order(m_, raw_start(), raw_end(), kResolutionUs);
+    return out_of_order(
+        m_, [this](const Member& m) { return start(m); }, [this](const Member& m) { return end(m); },
+        0.5 * kResolutionUs);
   }
-
   [[nodiscard]] Ns spread(bool raw) const {
-    std::vector<double> spreads;
-    for (const Collective& c : m_.collectives) {
-      if (!symmetric(c)) continue;
-      double low = 0, high = 0;
-      bool first = true;
-      for (const Member& m : m_.of(c)) {
-        const double e = raw ? static_cast<double>(m.end - anchor_[0]) * 1e-3 : end(m);
-        low = first ? e : std::min(low, e);
-        high = first ? e : std::max(high, e);
-        first = false;
-      }
-      spreads.push_back(high - low);
-    }
-    return spreads.empty() ? 0 : static_cast<Ns>(std::llround(median(spreads) * 1e3));
+    return raw ? end_spread(m_, raw_end()) : end_spread(m_, [this](const Member& m) { return end(m); });
   }
-
-  // Ranks whose files name the same host share its clock, unless the collectives say otherwise.
+  // Ranks whose files name the same host share its clock, unless the collectives say otherwise; so do ranks whose files name
+  // none and whose clocks nothing tells apart.
   void tie_hosts() {
-    std::map<std::string, std::uint32_t> first;
+    std::vector<std::uint32_t> heads;
     bool tied = false;
     for (std::uint32_t r = 0; r < n_; ++r) {
-      if (job_.ranks[r].host.empty() || known_[r] == 0) continue;
-      const std::uint32_t f = first.emplace(job_.ranks[r].host, r).first->second;
-      if (f == r) continue;
-      const double apart = std::abs(static_cast<double>(guess_[r] - guess_[f]) * 1e-3 + x_[r] - x_[f]);
-      const double error = 1e-3 * static_cast<double>(result_.clocks[r].uncertainty + result_.clocks[f].uncertainty);
-      if (apart > 3 * (error + kHostSpreadUs)) continue;
-      result_.clocks[r].host = f;
+      if (known_[r] == 0) continue;
+      const std::string& host = job_.ranks[r].host;
+      const auto head = std::find_if(heads.begin(), heads.end(), [&](std::uint32_t f) {
+        return job_.ranks[f].host == host && same_clock(r, f, host.empty() ? 2 : 3);
+      });
+      if (head == heads.end()) {
+        heads.push_back(r);
+        continue;
+      }
+      result_.clocks[r].host = *head;
       tied = true;
     }
-    if (tied) solve(false);
+    if (tied) solve(result_.drift_fitted);
+  }
+
+  /// Within so many standard errors.
+  [[nodiscard]] bool same_clock(std::uint32_t a, std::uint32_t b, double errors) const {
+    const double apart = std::abs(static_cast<double>(guess_[a] - guess_[b]) * 1e-3 + x_[a] - x_[b]);
+    const double error = 1e-3 * std::hypot(static_cast<double>(result_.clocks[a].uncertainty),
+                                           static_cast<double>(result_.clocks[b].uncertainty));
+    if (apart > errors * error + kHostSpreadUs) return false;
+    if (!result_.drift_fitted) return true;
+    return std::abs(x_[n_ + a] - x_[n_ + b]) <= errors * std::hypot(drift_error_[a], drift_error_[b]) + kHostDriftPpm;
   }
 
   // Drift shows when it moves a clock further than collectives' ends lie apart.

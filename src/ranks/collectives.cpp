@@ -104,7 +104,7 @@ struct GroupKey {
 
 class Matcher {
  public:
-  explicit Matcher(const Job& job) : job_(job) {}
+  explicit Matcher(const Job& job) : job_(job), numbered_(steps_are_numbered(job)) {}
 
   Matching run() {
     out_.unmatched.assign(job_.ranks.size(), 0);
@@ -120,13 +120,12 @@ class Matcher {
   using Lists = std::vector<std::vector<Seen>>;  // per rank
 
   // Steps a kernel belongs to: by when it was launched, since a queue may delay it into the next.
-  static std::int64_t step_at(const trace::Steps& steps, Ns when) {
+  [[nodiscard]] std::int64_t step_at(const trace::Steps& steps, Ns when) const {
+    if (!numbered_) return -1;  // the whole trace in one: order alone counts
     const auto after = std::upper_bound(steps.steps.begin(), steps.steps.end(), when,
                                         [](Ns t, const trace::Step& s) { return t < s.start; });
     if (after == steps.steps.begin()) return -1;
-    const auto index = static_cast<std::size_t>(after - steps.steps.begin()) - 1;
-    return steps.source == trace::StepSource::kProfilerStep ? steps.steps[index].number
-                                                            : static_cast<std::int64_t>(index);
+    return (after - 1)->number;
   }
 
   void collect(std::uint32_t r) {
@@ -352,6 +351,7 @@ class Matcher {
   }
 
   const Job& job_;
+  bool numbered_;
   Matching out_;
   std::map<GroupKey, Lists> groups_;
   std::map<GroupKey, std::int64_t> sizes_;

@@ -9,6 +9,8 @@
 #include <optional>
 #include <thread>
 
+#include "foretrace/ranks/pipeline.hpp"
+
 namespace foretrace::ranks {
 namespace {
 
@@ -38,20 +40,6 @@ std::string host_of(const trace::Trace& trace) {
   return pid && host != "rank" && host != "worker" ? host : std::string{};
 }
 
-// A comma-separated list of numbers, runs as "3-5", and no longer than a line.
-std::string list_of(const std::vector<std::int64_t>& numbers) {
-  std::string out;
-  for (std::size_t i = 0; i < numbers.size();) {
-    std::size_t j = i;
-    while (j + 1 < numbers.size() && numbers[j + 1] == numbers[j] + 1) ++j;
-    if (!out.empty()) out += ", ";
-    out += j > i + 1 ? fmt::format("{}-{}", numbers[i], numbers[j]) : fmt::format("{}", numbers[i]);
-    i = j > i + 1 ? j + 1 : i + 1;
-    if (out.size() > 80 && i < numbers.size()) return fmt::format("{} and {} more", out, numbers.size() - i);
-  }
-  return out;
-}
-
 // What most traces say; ties go to the larger.
 std::int64_t most_common(const std::vector<trace::Trace>& traces) {
   std::map<std::int64_t, std::size_t> votes;
@@ -70,6 +58,19 @@ std::int64_t most_common(const std::vector<trace::Trace>& traces) {
 }
 
 }  // namespace
+
+std::string list_of(const std::vector<std::int64_t>& numbers) {
+  std::string out;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t j = i;
+    while (j + 1 < numbers.size() && numbers[j + 1] == numbers[j] + 1) ++j;
+    if (!out.empty()) out += ", ";
+    out += j > i + 1 ? fmt::format("{}-{}", numbers[i], numbers[j]) : fmt::format("{}", numbers[i]);
+    i = j > i + 1 ? j + 1 : i + 1;
+    if (out.size() > 80 && i < numbers.size()) return fmt::format("{} and {} more", out, numbers.size() - i);
+  }
+  return out;
+}
 
 std::vector<Result<trace::Trace>> load_all(const std::vector<std::string>& files, const trace::LoadOptions& options) {
   std::vector<std::optional<Result<trace::Trace>>> read(files.size());
@@ -114,6 +115,10 @@ Result<Job> assemble(std::vector<trace::Trace> traces) {
     const std::string file = file_name(t.path);
     const trace::DistributedInfo& info = t.distributed;
     const std::int64_t here = place++;
+    if (is_pipeline(t)) {
+      job.notes.push_back(fmt::format("{} left out: it holds the operations of a whole job; give it alone", file));
+      continue;
+    }
     if (any_named && info.rank == kAbsent) {
       job.notes.push_back(fmt::format("{} left out: it does not say which rank it is", file));
       continue;
@@ -183,41 +188,20 @@ Result<Job> load_job(const std::vector<std::string>& files, const trace::LoadOpt
   return job;
 }
 
-CommonSteps common_steps(const Job& job) {
-  CommonSteps out;
-  for (const Rank& r : job.ranks) out.by_number = out.by_number && r.steps.source == trace::StepSource::kProfilerStep;
-  std::map<std::int64_t, CommonStep> all;
-  for (std::size_t r = 0; r < job.ranks.size(); ++r) {
-    const std::vector<trace::Step>& steps = job.ranks[r].steps.steps;
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      CommonStep& common = all[out.by_number ? steps[i].number : static_cast<std::int64_t>(i)];
-      if (common.step.empty()) {
-        common.name = steps[i].name;
-        common.number = out.by_number ? steps[i].number : static_cast<std::int64_t>(i);
-        common.step.assign(job.ranks.size(), CommonStep::kNone);
-      }
-      if (common.step[r] == CommonStep::kNone) common.step[r] = i;
+bool steps_are_numbered(const Job& job) {
+  std::vector<std::int64_t> common;
+  for (const Rank& r : job.ranks) {
+    if (r.steps.source != trace::StepSource::kProfilerStep) return false;
+    std::vector<std::int64_t> numbers;
+    for (const trace::Step& s : r.steps.steps) numbers.push_back(s.number);
+    std::sort(numbers.begin(), numbers.end());
+    if (&r == &job.ranks.front()) {
+      common = numbers;
+      continue;
     }
+    std::erase_if(common, [&](std::int64_t n) { return !std::binary_search(numbers.begin(), numbers.end(), n); });
   }
-  std::vector<std::size_t> lacks(job.ranks.size(), 0);
-  for (auto& [number, common] : all) {
-    std::size_t have = 0;
-    for (const std::size_t s : common.step) have += s != CommonStep::kNone ? 1u : 0u;
-    for (std::size_t r = 0; r < job.ranks.size(); ++r) lacks[r] += common.step[r] == CommonStep::kNone ? 1u : 0u;
-    if (have >= std::min<std::size_t>(2, job.ranks.size())) out.steps.push_back(std::move(common));
-  }
-  std::vector<std::int64_t> short_ranks;
-  std::size_t worst = 0;
-  for (std::size_t r = 0; r < job.ranks.size(); ++r) {
-    if (lacks[r] == 0) continue;
-    short_ranks.push_back(job.ranks[r].rank);
-    worst = std::max(worst, lacks[r]);
-  }
-  if (!short_ranks.empty()) {
-    out.notes.push_back(fmt::format("the ranks do not hold the same steps: up to {} of {} lack on rank {}", worst,
-                                    all.size(), list_of(short_ranks)));
-  }
-  return out;
+  return !common.empty();
 }
 
 }  // namespace foretrace::ranks

@@ -26,10 +26,12 @@ std::vector<std::optional<Result<Graph>>> build_all(const Job& job, const Common
   std::vector<std::optional<Result<Graph>>> out(job.ranks.size());
   if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
   std::atomic<std::size_t> next{0};
+  graph::BuildOptions options;
+  options.alone = true;  // ranks begin at different moments: the step is replayed as it happened, not as a period
   const auto work = [&] {
     for (std::size_t r = next++; r < job.ranks.size(); r = next++) {
       if (step.step[r] == CommonStep::kNone) continue;
-      out[r] = graph::GraphBuilder(job.ranks[r].trace, job.ranks[r].steps).build(step.step[r]);
+      out[r] = graph::GraphBuilder(job.ranks[r].trace, job.ranks[r].steps).build(step.step[r], options);
     }
   };
   std::vector<std::thread> pool;
@@ -211,8 +213,13 @@ class Builder {
     for (std::uint32_t i = 0; i < c.count; ++i) {
       const Member& m = m_.members[c.first + i];
       const Clock& clock = clocks_.clocks[m.rank];
-      const Ns start = clock.aligned(m.start) - out_.begin;
-      const Ns end = clock.aligned(m.end) - out_.begin;
+      Ns start = clock.aligned(m.start) - out_.begin;
+      Ns end = clock.aligned(m.end) - out_.begin;
+      if (plan.task[i] != kNone) {
+        // A kernel from before the step counts from the step's begin on, as in the rank's own graph.
+        start = std::max(start, out_.graph.measured[plan.task[i]]);
+        end = std::max(end, start);
+      }
       Rendezvous::Part part{m.rank, TaskId{}, TaskId{}, start, end, 0, 0};
       if (plan.task[i] != kNone) part.arrive = TaskId{plan.task[i]};
       out.parts.push_back(part);

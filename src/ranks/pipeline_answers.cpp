@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <functional>
 #include <map>
 
@@ -43,14 +45,17 @@ class Study {
       out_.steps.push_back({step.number, step.traced, replayed[s], ideal[s]});
       out_.traced_ms += to_ms(step.traced) / static_cast<double>(built_.size());
     }
+    replayed_ = replayed;
+    ideal_steps_ = ideal;
     out_.replayed_ms = mean_ms(replayed);
     out_.ideal_ms = mean_ms(ideal);
     out_.launch_slowdown = out_.replayed_ms > 0 ? out_.traced_ms / out_.replayed_ms : 1;
     out_.slowdown = ratio(out_.replayed_ms);
     decompose();
     workers();
-    out_.slow_workers = explained([&](const PipelineOp& o) { return !is_slow(o); });
-    out_.last_stage = explained([&](const PipelineOp& o) { return o.stage + 1 != job_.stages; });
+    out_.slow_workers = explained([&](const PipelineOp& o) { return !is_slow(o); }, out_.slow_workers_per_step);
+    out_.last_stage =
+        explained([&](const PipelineOp& o) { return o.stage + 1 != job_.stages; }, out_.last_stage_per_step);
     out_.notes.insert(out_.notes.begin(), job_.notes.begin(), job_.notes.end());
     return std::move(out_);
   }
@@ -93,7 +98,7 @@ class Study {
     }
     std::array<Ns, kPipelineOpTypes> cost{};
     for (std::size_t t = 0; t < kPipelineOpTypes; ++t) {
-      cost[t] = static_cast<Ns>(typical(values[t], is_transfer(static_cast<PipelineOpType>(t))) + 0.5);
+      cost[t] = std::llround(typical(values[t], is_transfer(static_cast<PipelineOpType>(t))));
     }
     for (std::size_t o = 0; o < job_.ops.size(); ++o) ideal_[o] = cost[static_cast<std::size_t>(job_.ops[o].type)];
   }
@@ -121,13 +126,28 @@ class Study {
     return sum / static_cast<double>(steps.size());
   }
   [[nodiscard]] double ratio(double ms) const { return out_.ideal_ms > 0 ? ms / out_.ideal_ms : 1; }
-  double alone(const AsMeasured& as_measured) { return ratio(mean_ms(simulate(as_measured))); }
+  // An ideal job in which only some operations are as measured.
+  PipelineAnswers::Share alone(std::string name, std::int64_t number, const AsMeasured& as_measured) {
+    PipelineAnswers::Share share{std::move(name), number, 1, {}};
+    const std::vector<Ns> steps = simulate(as_measured);
+    share.slowdown = ratio(mean_ms(steps));
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      const auto ideal = static_cast<double>(ideal_steps_[s]);
+      share.per_step.push_back(ideal > 0 ? static_cast<double>(steps[s]) / ideal : 1);
+    }
+    return share;
+  }
 
   // What goes of the slowdown when the operations not named are typical.
-  double explained(const AsMeasured& rest) {
-    const double all = out_.replayed_ms - out_.ideal_ms;
-    if (all <= 0) return 0;
-    return (out_.replayed_ms - mean_ms(simulate(rest))) / all;
+  double explained(const AsMeasured& rest, std::vector<double>& per_step) {
+    const std::vector<Ns> steps = simulate(rest);
+    const auto share = [](double as_is, double changed, double ideal) {
+      return as_is > ideal ? (as_is - changed) / (as_is - ideal) : 0;
+    };
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      per_step.push_back(share(to_ms(replayed_[s]), to_ms(steps[s]), to_ms(ideal_steps_[s])));
+    }
+    return share(out_.replayed_ms, mean_ms(steps), out_.ideal_ms);
   }
 
   void decompose() {
@@ -136,17 +156,16 @@ class Study {
                        [](const auto& a, const auto& b) { return a.slowdown > b.slowdown; });
     };
     for (std::uint32_t d = 0; d < job_.dp_size; ++d) {
-      out_.by_dp.push_back({fmt::format("dp {}", d), d, alone([&](const PipelineOp& o) { return o.dp == d; })});
+      out_.by_dp.push_back(alone(fmt::format("dp {}", d), d, [&](const PipelineOp& o) { return o.dp == d; }));
     }
     for (std::uint32_t s = 0; s < job_.stages; ++s) {
-      out_.by_stage.push_back(
-          {fmt::format("stage {}", s), s, alone([&](const PipelineOp& o) { return o.stage == s; })});
+      out_.by_stage.push_back(alone(fmt::format("stage {}", s), s, [&](const PipelineOp& o) { return o.stage == s; }));
     }
     std::map<std::string_view, bool> types;
     for (const PipelineOp& o : job_.ops) types.emplace(group_name(o.type), true);
     for (const auto& [name, seen] : types) {
       out_.by_type.push_back(
-          {std::string(name), -1, alone([n = name](const PipelineOp& o) { return group_name(o.type) == n; })});
+          alone(std::string(name), -1, [n = name](const PipelineOp& o) { return group_name(o.type) == n; }));
     }
     for (const auto& share : out_.by_dp) dp_slowdown_[static_cast<std::uint32_t>(share.number)] = share.slowdown;
     for (const auto& share : out_.by_stage) stage_slowdown_[static_cast<std::uint32_t>(share.number)] = share.slowdown;
@@ -203,7 +222,8 @@ class Study {
   PipelineAnswers out_;
   std::vector<PipelineGraph> graphs_;
   std::vector<const PipelineJob::Step*> built_;
-  std::vector<Ns> own_, ideal_;
+  std::vector<Ns> own_, ideal_;             // per op
+  std::vector<Ns> replayed_, ideal_steps_;  // per step
   std::map<std::uint32_t, double> dp_slowdown_, stage_slowdown_;
   simulate::Timeline scratch_;
 };
@@ -211,5 +231,28 @@ class Study {
 }  // namespace
 
 Result<PipelineAnswers> answer(const PipelineJob& job) { return Study(job).run(); }
+
+PipelineAnswers of_step(const PipelineAnswers& all, std::size_t step) {
+  PipelineAnswers out = all;
+  out.steps = {all.steps[step]};
+  out.traced_ms = to_ms(out.steps[0].traced);
+  out.replayed_ms = to_ms(out.steps[0].replayed);
+  out.ideal_ms = to_ms(out.steps[0].ideal);
+  out.launch_slowdown = out.replayed_ms > 0 ? out.traced_ms / out.replayed_ms : 1;
+  out.slowdown = out.ideal_ms > 0 ? out.replayed_ms / out.ideal_ms : 1;
+  for (auto* shares : {&out.by_dp, &out.by_stage, &out.by_type}) {
+    for (PipelineAnswers::Share& s : *shares) {
+      s.slowdown = s.per_step[step];
+      s.per_step = {s.slowdown};
+    }
+    std::stable_sort(shares->begin(), shares->end(),
+                     [](const auto& a, const auto& b) { return a.slowdown > b.slowdown; });
+  }
+  out.slow_workers = all.slow_workers_per_step[step];
+  out.last_stage = all.last_stage_per_step[step];
+  out.slow_workers_per_step = {out.slow_workers};
+  out.last_stage_per_step = {out.last_stage};
+  return out;
+}
 
 }  // namespace foretrace::ranks

@@ -9,7 +9,6 @@
 namespace foretrace::ranks {
 
 using graph::Graph;
-using graph::GraphLane;
 using graph::GraphLaneKind;
 using graph::TaskKind;
 

@@ -131,7 +131,7 @@ Result<GpusReport> compare_gpus(const trace::Trace& trace, const GpusOptions& op
   for (const Device& to : targets) {
     GpuPrediction g;
     g.device = to;
-    g.is_origin = to.name == b.model.device.name;
+    g.is_origin = to.name == b.model.device.name && to.sm_count == b.model.device.sm_count;  // not a part of one
     g.prediction = predict_on(b, to, changes, cpu);
     if (g.prediction.declined.empty()) {
       add_cost(g, prices);

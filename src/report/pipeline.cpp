@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "report/json_writer.hpp"
 #include "report/text.hpp"
@@ -40,9 +41,13 @@ std::string share_table(std::string_view title, const std::vector<PipelineAnswer
   return "\n" + table.render(style);
 }
 
-void write_shares(JsonWriter& json, std::string_view key, const std::vector<PipelineAnswers::Share>& shares) {
+// Of one step where it is given, else of all together.
+void write_shares(JsonWriter& json, std::string_view key, const std::vector<PipelineAnswers::Share>& shares,
+                  std::optional<std::size_t> step = std::nullopt) {
   json.key(key).begin_object();
-  for (const auto& s : shares) json.member(s.number >= 0 ? fmt::format("{}", s.number) : s.name, s.slowdown);
+  for (const auto& s : shares) {
+    json.member(s.number >= 0 ? fmt::format("{}", s.number) : s.name, step ? s.per_step[*step] : s.slowdown);
+  }
   json.end_object();
 }
 
@@ -119,9 +124,15 @@ std::string to_json(const PipelineJob& job, const PipelineAnswers& a) {
   write_shares(json, "stage", a.by_stage);
   write_shares(json, "optype", a.by_type);
   json.end_object().key("steps").begin_array();
-  for (const PipelineAnswers::Step& s : a.steps) {
+  for (std::size_t i = 0; i < a.steps.size(); ++i) {
+    const PipelineAnswers::Step& s = a.steps[i];
     json.begin_object().member("step", s.number).member("traced_ms", to_ms(s.traced));
-    json.member("replayed_ms", to_ms(s.replayed)).member("ideal_ms", to_ms(s.ideal)).end_object();
+    json.member("replayed_ms", to_ms(s.replayed)).member("ideal_ms", to_ms(s.ideal));
+    json.key("slowdown_by").begin_object();
+    write_shares(json, "dp_rank", a.by_dp, i);
+    write_shares(json, "stage", a.by_stage, i);
+    write_shares(json, "optype", a.by_type, i);
+    json.end_object().end_object();
   }
   json.end_array().key("notes").begin_array();
   for (const std::string& n : a.notes) json.value(n);

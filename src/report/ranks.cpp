@@ -15,35 +15,9 @@ namespace {
 using ranks::CommonStep;
 using ranks::JobGraph;
 using ranks::Rendezvous;
-using trace::kAbsent;
-
-// Of the steps most ranks have, the lower median by length on aligned clocks.
-std::size_t median_step(const ranks::Job& job, const ranks::Clocks& clocks, const ranks::CommonSteps& steps) {
-  std::size_t most = 0;
-  const auto have = [](const CommonStep& s) {
-    return static_cast<std::size_t>(
-        std::count_if(s.step.begin(), s.step.end(), [](std::size_t i) { return i != CommonStep::kNone; }));
-  };
-  for (const CommonStep& s : steps.steps) most = std::max(most, have(s));
-  std::vector<std::pair<Ns, std::size_t>> lengths;
-  for (std::size_t i = 0; i < steps.steps.size(); ++i) {
-    const CommonStep& s = steps.steps[i];
-    if (have(s) < most) continue;
-    Ns begin = INT64_MAX, end = INT64_MIN;
-    for (std::size_t r = 0; r < job.ranks.size(); ++r) {
-      if (s.step[r] == CommonStep::kNone) continue;
-      const trace::Step& step = job.ranks[r].steps.steps[s.step[r]];
-      begin = std::min(begin, clocks.clocks[r].aligned(job.ranks[r].trace.base_time_ns + step.start));
-      end = std::max(end, clocks.clocks[r].aligned(job.ranks[r].trace.base_time_ns + step.end));
-    }
-    lengths.emplace_back(end - begin, i);
-  }
-  std::sort(lengths.begin(), lengths.end());
-  return lengths[(lengths.size() - 1) / 2].second;
-}
 
 Result<std::size_t> choose_step(const ranks::Job& job, const RanksStep& s, const std::optional<std::int64_t>& number) {
-  if (!number) return median_step(job, s.clocks, s.steps);
+  if (!number) return ranks::median_step(job, s.clocks, s.steps);
   std::string there;
   for (std::size_t i = 0; i < s.steps.steps.size(); ++i) {
     if (s.steps.steps[i].number == *number) return i;
@@ -207,6 +181,9 @@ void fill_notes(const ranks::Job& job, const RanksStep& s, bool aligned, RanksRe
   }
   out.not_modelled = {
       "transfers keep their measured length: links are not shared anew when ranks arrive at other times"};
+  if (job.ranks.size() > 1) {
+    out.not_modelled.emplace_back("what a straggler costs is simulated and not validated on a job measured without it");
+  }
   if (!job.missing.empty()) out.not_modelled.emplace_back("ranks without a trace");
 }
 
@@ -216,7 +193,7 @@ Result<RanksStep> ranks_step(const ranks::Job& job, const RanksOptions& options)
   RanksStep s;
   s.matching = ranks::match(job);
   s.clocks = ranks::align_clocks(job, s.matching, {options.align, true});
-  s.steps = ranks::common_steps(job);
+  s.steps = ranks::common_steps(job, s.matching, s.clocks);
   s.notes = s.steps.notes;
   if (s.steps.steps.empty()) {
     return fail(ErrorCode::kDeclined, "the ranks have no step in common",

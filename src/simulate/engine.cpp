@@ -8,6 +8,7 @@
 
 #include "foretrace/graph/build.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "simulate/step_end.hpp"
 
 namespace foretrace::simulate {
 
@@ -42,7 +43,7 @@ class Engine {
     } else {
       run_scheduled();
     }
-    find_step();
+    find_step(g_, out_);
   }
 
  private:
@@ -164,8 +165,8 @@ class Engine {
     std::vector<std::uint32_t> pending(g_.in_degree.begin(), g_.in_degree.end());
     for (std::uint32_t t = 0; t < g_.size(); ++t) forget(t);
     for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
-      managed[l] = schedule_->manages(l) ? 1 : 0;
-      if (managed[l] == 0) continue;
+      managed[l] = g_.lanes[l].by_priority || schedule_->manages(l) ? 1 : 0;
+      if (managed[l] == 0 || g_.lanes[l].by_priority) continue;
       for (std::uint32_t t = g_.lanes[l].begin + 1; t < g_.lanes[l].end; ++t) --pending[t];
     }
     const auto become_ready = [&](std::uint32_t t) {
@@ -218,28 +219,6 @@ class Engine {
     }
   }
 
-  void find_step() {
-    if (g_.copies == 1) {
-      out_.step = out_.end[g_.last.index()];
-      return;
-    }
-    // A copy ends when its main thread and its work on the GPU have ended; the step is the distance of the last two ends.
-    out_.copy_ends.assign(g_.copies, 0);
-    // Threads of their own pace have no part in it.
-    for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
-      const GraphLane& lane = g_.lanes[l];
-      if (lane.kind == graph::GraphLaneKind::kCpu && l != g_.main_lane) continue;
-      const std::uint32_t length = (lane.end - lane.begin) / g_.copies;
-      for (std::uint32_t c = 0; c < g_.copies && length > 0; ++c) {
-        Ns& end = out_.copy_ends[c];
-        for (std::uint32_t t = lane.begin + c * length; t < lane.begin + (c + 1) * length; ++t) {
-          end = std::max(end, out_.end[t]);
-        }
-      }
-    }
-    out_.step = out_.copy_ends[g_.copies - 1] - out_.copy_ends[g_.copies - 2];
-  }
-
   const Graph& g_;
   const Ns* cost_;
   const Schedule* schedule_;
@@ -247,7 +226,50 @@ class Engine {
   Timeline& out_;
 };
 
+/// The order a graph itself asks for.
+class ByPriority final : public Schedule {
+ public:
+  explicit ByPriority(const Graph& g) : g_(g) {}
+  [[nodiscard]] bool manages(std::uint32_t lane) const override { return g_.lanes[lane].by_priority; }
+  [[nodiscard]] std::size_t pick(std::uint32_t /*lane*/, std::span<const std::uint32_t> ready,
+                                 Ns /*now*/) const override {
+    const auto best = std::max_element(ready.begin(), ready.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return g_.priority_of(a) < g_.priority_of(b);
+    });
+    return static_cast<std::size_t>(best - ready.begin());
+  }
+
+ private:
+  const Graph& g_;
+};
+
+bool goes_by_priority(const Graph& g) {
+  return std::any_of(g.lanes.begin(), g.lanes.end(), [](const GraphLane& lane) { return lane.by_priority; });
+}
+
 }  // namespace
+
+void find_step(const Graph& g, Timeline& out) {
+  if (g.copies == 1) {
+    out.step = out.end[g.last.index()];
+    return;
+  }
+  // A copy ends when its main thread and its work on the GPU have ended; the step is the distance of the last two ends.
+  out.copy_ends.assign(g.copies, 0);
+  // Threads of their own pace have no part in it.
+  for (std::uint32_t l = 0; l < g.lanes.size(); ++l) {
+    const GraphLane& lane = g.lanes[l];
+    if (lane.kind == graph::GraphLaneKind::kCpu && l != g.main_lane) continue;
+    const std::uint32_t length = (lane.end - lane.begin) / g.copies;
+    for (std::uint32_t c = 0; c < g.copies && length > 0; ++c) {
+      Ns& end = out.copy_ends[c];
+      for (std::uint32_t t = lane.begin + c * length; t < lane.begin + (c + 1) * length; ++t) {
+        end = std::max(end, out.end[t]);
+      }
+    }
+  }
+  out.step = out.copy_ends[g.copies - 1] - out.copy_ends[g.copies - 2];
+}
 
 Timeline simulate(const Graph& graph, const Options& options) {
   Timeline timeline;
@@ -256,7 +278,14 @@ Timeline simulate(const Graph& graph, const Options& options) {
 }
 
 void simulate(const Graph& graph, const Options& options, Timeline& timeline) {
-  Engine(graph, options, timeline).run();
+  const ByPriority own(graph);
+  Options chosen = options;
+  if (chosen.schedule == nullptr && goes_by_priority(graph)) chosen.schedule = &own;
+  if (chosen.contention != nullptr) {
+    simulate_contended(graph, chosen, timeline);
+  } else {
+    Engine(graph, chosen, timeline).run();
+  }
 }
 
 SteadyState steady_state(const Graph& graph, const Options& options) {
@@ -279,6 +308,11 @@ SteadyState steady_state(const Graph& graph, const Options& options) {
         }
       }
       repeated.cost = cost;
+    }
+    Contention contention;
+    if (options.contention != nullptr) {
+      contention = repeat(*options.contention, graph, copies);
+      repeated.contention = &contention;
     }
     result.timeline = simulate(result.repeated, repeated);
     const std::vector<Ns>& ends = result.timeline.copy_ends;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "foretrace/whatif/residuals.hpp"
+#include "whatif/simulate_model.hpp"
 
 namespace foretrace::whatif {
 
@@ -42,7 +43,7 @@ std::size_t error_family(hardware::Family family) {
 
 class Deviations {
  public:
-  Deviations(const graph::Graph& g, Ns step, const simulate::Schedule* policy) : g_(g), step_(step), policy_(policy) {}
+  Deviations(const Model& model, Ns step) : model_(model), g_(model.graph), step_(step) {}
 
   /// `sigma_of(task)` of log time, 0 where the family does not reach.
   template <class SigmaOf>
@@ -56,7 +57,7 @@ class Deviations {
         cost_[t] =
             s == 0 ? g_.cost[t] : static_cast<Ns>(std::llround(static_cast<double>(g_.cost[t]) * std::exp(sign * s)));
       }
-      ends[way] = static_cast<double>(simulate::steady_state(g_, {cost_, policy_}).timeline.step - step_);
+      ends[way] = static_cast<double>(simulate_model(model_, cost_).timeline.step - step_);
     }
     const double up = std::max({ends[0], ends[1], 0.0});
     const double down = std::max({-ends[0], -ends[1], 0.0});
@@ -72,9 +73,9 @@ class Deviations {
   }
 
  private:
+  const Model& model_;
   const graph::Graph& g_;
   Ns step_;
-  const simulate::Schedule* policy_;
   std::vector<Ns> cost_;
   double up_ = 0, down_ = 0;
   Band band_;
@@ -82,11 +83,11 @@ class Deviations {
 
 }  // namespace
 
-Band band_around(const Model& changed, const Model& base, Ns step, const simulate::Schedule* policy) {
+Band band_around(const Model& changed, const Model& base, Ns step) {
   using graph::Origin;
   const graph::Graph& g = changed.graph;
   const Residuals& residuals = base.residuals ? *base.residuals : Residuals::built_in();
-  Deviations deviations(g, step, policy);
+  Deviations deviations(changed, step);
 
   // The host: how far its time was off on measured steps, what calibration had left free included; more where this step
   // leaves more free.
@@ -99,11 +100,17 @@ Band band_around(const Model& changed, const Model& base, Ns step, const simulat
   const double gpu = base.base.sigma[kCpuPhases];
   deviations.add("gpu", gpu, [&](std::size_t t) { return graph::is_gpu(g.kind[t]) ? gpu : 0.0; });
 
+  const auto communicates = [&](std::size_t t) { return g.kind[t] == graph::TaskKind::kCollective; };
+  if (changed.interference && changed.interference->communication_sigma > 0) {
+    const double sigma = changed.interference->communication_sigma;
+    deviations.add("communication", sigma, [&](std::size_t t) { return communicates(t) ? sigma : 0.0; });
+  }
+
   double all = 0;
   double scaled = 0;
   std::array<double, kErrorFamilies.size()> modelled = {};
   for (std::size_t t = 0; t < g.size(); ++t) {
-    if (!graph::is_gpu(g.kind[t])) continue;
+    if (!graph::is_gpu(g.kind[t]) || (changed.interference && communicates(t))) continue;
     const auto time = static_cast<double>(g.cost[t]);
     all += time;
     if (g.origin[t] == Origin::kScaled) scaled += time;
@@ -112,14 +119,16 @@ Band band_around(const Model& changed, const Model& base, Ns step, const simulat
   if (scaled > kLeastShare * all) {
     const double sigma = residuals.sigma(kScaledFamily);
     deviations.add(std::string(kScaledFamily), sigma, [&](std::size_t t) {
-      return graph::is_gpu(g.kind[t]) && g.origin[t] == Origin::kScaled ? sigma : 0.0;
+      const bool mine = graph::is_gpu(g.kind[t]) && !(changed.interference && communicates(t));
+      return mine && g.origin[t] == Origin::kScaled ? sigma : 0.0;
     });
   }
   for (std::size_t f = 0; f < kErrorFamilies.size(); ++f) {
     if (modelled[f] <= kLeastShare * all) continue;
     const double sigma = residuals.sigma(kErrorFamilies[f]);
     deviations.add(std::string(kErrorFamilies[f]), sigma, [&](std::size_t t) {
-      const bool mine = graph::is_gpu(g.kind[t]) && g.origin[t] > Origin::kScaled;
+      const bool mine =
+          graph::is_gpu(g.kind[t]) && !(changed.interference && communicates(t)) && g.origin[t] > Origin::kScaled;
       return mine && error_family(family_of(changed, t)) == f ? sigma : 0.0;
     });
   }

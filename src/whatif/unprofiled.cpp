@@ -23,8 +23,9 @@ constexpr double kMeasuredSpread = 0.01;
 using Vector = std::array<double, kParameters>;
 using Matrix = std::array<Vector, kParameters>;
 
-// CUDA-graph launches and waiting calls do not follow the cost of ordinary launches.
+// CUDA-graph launches, waiting calls and the loading of data do not follow the cost of ordinary launches.
 bool scaled(const Graph& g, std::size_t t) {
+  if (g.phase[t] == Phase::kData) return false;
   if (g.kind[t] == TaskKind::kCpu) return true;
   return g.kind[t] == TaskKind::kCall && g.task_name(t).find("GraphLaunch") == std::string_view::npos;
 }
@@ -40,11 +41,12 @@ Ns ordinary(Ns cost, const CpuPrior& prior) { return std::min(cost, prior.longes
 
 struct PhaseTotals {
   std::array<Ns, kCpuPhases> time = {};
-  std::array<std::size_t, kCpuPhases> launches = {};
+  std::array<double, kCpuPhases> launches = {};
 };
 
 PhaseTotals totals(const Graph& g, const CpuPrior& prior) {
   PhaseTotals sum;
+  std::vector<std::pair<EventId, std::size_t>> last_op(g.lanes.size());
   std::vector<char> launches(g.size(), 0);
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (g.launch[t].valid()) launches[g.launch[t].index()] = 1;
@@ -53,7 +55,13 @@ PhaseTotals totals(const Graph& g, const CpuPrior& prior) {
     if (graph::is_gpu(g.kind[t])) continue;
     const auto p = static_cast<std::size_t>(cpu_phase(g, t));
     if (scaled(g, t) && !is_sync_call(g, t)) sum.time[p] += ordinary(g.cost[t], prior);
-    sum.launches[p] += launches[t] != 0 ? 1u : 0u;
+    if (launches[t] == 0) continue;
+    // One operation that launches many kernels (a recurrent layer, an FFT convolution) dispatches once.
+    const EventId op = g.op[t];
+    auto& [before, in_a_row] = last_op[g.lane[t]];
+    in_a_row = op.valid() && op == before ? in_a_row + 1 : 0;
+    before = op;
+    sum.launches[p] += in_a_row < prior.usual_launches ? 1.0 : prior.repeated_launch;
   }
   return sum;
 }
@@ -195,8 +203,8 @@ CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
   const PhaseTotals sum = totals(g, prior);
   CpuFactors f;
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
-    if (sum.launches[p] <= prior.fewest_launches || sum.time[p] <= 0) continue;
-    const double usual = static_cast<double>(prior.per_launch[p]) * static_cast<double>(sum.launches[p]);
+    if (sum.launches[p] <= static_cast<double>(prior.fewest_launches) || sum.time[p] <= 0) continue;
+    const double usual = static_cast<double>(prior.per_launch[p]) * sum.launches[p];
     f.phase[p] = std::min(1.0, usual / static_cast<double>(sum.time[p]));
   }
   return f;
@@ -245,9 +253,8 @@ Unprofiled with_costs_of(const Graph& g, const Graph& other, const Unprofiled& f
   const PhaseTotals there = totals(other, prior);
   CpuPrior host = prior;
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
-    if (there.launches[p] <= prior.fewest_launches) continue;
-    const double per_launch =
-        static_cast<double>(there.time[p]) * found.factors.phase[p] / static_cast<double>(there.launches[p]);
+    if (there.launches[p] <= static_cast<double>(prior.fewest_launches)) continue;
+    const double per_launch = static_cast<double>(there.time[p]) * found.factors.phase[p] / there.launches[p];
     // Phases capped by their traced time say what they cost there, not what a launch costs elsewhere.
     const CpuFactors plain = prior_factors(other, prior);
     const double moved = plain.phase[p] > 0 ? found.factors.phase[p] / plain.phase[p] : 1;

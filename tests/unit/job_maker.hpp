@@ -41,6 +41,8 @@ class JobMaker {
   std::string name = "allreduce";
   std::string kernel = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
   bool metadata = true;            ///< false: kernels carry no description of their collective
+  bool sync = true;                ///< false: nothing waits for the GPU at the end of a step
+  std::vector<int> shift;          ///< per rank: its profiler counts steps from so much later; empty: alike
   int world = 0;                   ///< 0: as many as there are ranks
   std::vector<int> group;          ///< per rank: its process group; empty: one for all
   std::vector<Ns> group_transfer;  ///< per group, instead of `transfer`
@@ -51,14 +53,15 @@ class JobMaker {
     std::mt19937 random(7);
     std::normal_distribution<double> normal(0, static_cast<double>(noise));
     std::vector<std::string> events(n);
-    std::vector<Ns> now(n, 0);
+    std::vector<Ns> now(n, 0), free(n, 0);
     std::vector<int> correlation(n, 0);
     Ns begin_all = 0;
     for (int s = 0; s < steps; ++s) {
       std::vector<Ns> begin(n), gpu(n);
       if (period > 0) begin_all = std::max(begin_all, s * period);
       for (std::size_t r = 0; r < n; ++r) {
-        begin[r] = gpu[r] = now[r] = std::max(now[r], begin_all);
+        begin[r] = now[r] = std::max(now[r], begin_all);
+        gpu[r] = std::max(free[r], now[r]);
         if (data[r] > 0)
           put(events, r, s, "cpu_op", "enumerate(DataLoader)#_Next.__next__", false, {now[r], now[r] + data[r]});
         now[r] += data[r];
@@ -92,12 +95,15 @@ class JobMaker {
         }
       }
       for (std::size_t r = 0; r < n; ++r) {
-        const Ns end = gpu[r] + 3'000;
-        put(events, r, s, "cuda_runtime", "cudaDeviceSynchronize", true, {now[r] + 1'000, end},
-            fmt::format("\"correlation\":{}", ++correlation[r]));
-        put(events, r, s, "user_annotation", fmt::format("ProfilerStep#{}", first_step + s), true,
-            {begin[r], end + 2'000});
+        const Ns end = sync ? gpu[r] + 3'000 : now[r] + 10'000;
+        if (sync) {
+          put(events, r, s, "cuda_runtime", "cudaDeviceSynchronize", true, {now[r] + 1'000, end},
+              fmt::format("\"correlation\":{}", ++correlation[r]));
+        }
+        const int number = first_step + s + (shift.empty() ? 0 : shift[r]);
+        put(events, r, s, "user_annotation", fmt::format("ProfilerStep#{}", number), true, {begin[r], end + 2'000});
         now[r] = end + 3'000;
+        free[r] = gpu[r];
       }
     }
     std::vector<std::string> out;

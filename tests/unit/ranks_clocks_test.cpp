@@ -64,6 +64,19 @@ TEST(RanksClocks, DriftOfAMinute) {
   }
 }
 
+TEST(RanksClocks, RanksOfOneHostShareAClock) {
+  JobMaker m(6);
+  m.steps = 10;
+  m.noise = 40 * kNsPerUs;
+  m.offset = {0, 0, 0, 3'000'000, 3'000'000, 3'000'000};
+  const Aligned a = align(m.job());
+  EXPECT_EQ(a.clocks.hosts, 2U);
+  for (std::size_t r = 0; r < 6; ++r) {
+    EXPECT_EQ(a.clocks.clocks[r].host, r / 3) << r;
+    EXPECT_NEAR(static_cast<double>(a.clocks.clocks[r].offset - a.clocks.clocks[r / 3 * 3].offset), 0, 3e3) << r;
+  }
+}
+
 TEST(RanksClocks, NoDriftWhereThereIsNone) {
   JobMaker m(3);
   m.steps = 60;

@@ -203,6 +203,32 @@ TEST(RanksJob, DifferentStepCounts) {
   EXPECT_EQ(later.replayed, later.traced);
 }
 
+TEST(RanksJob, StepsNumberedDifferently) {
+  JobMaker m(3);
+  m.steps = 3;
+  m.shift = {0, 10, 0};
+  m.compute = {1'000'000, 1'500'000, 1'200'000};
+  m.offset = {0, 900'000'000, -70'000};
+  const RanksReport r = analyse(m.job());
+  EXPECT_EQ(r.collectives.size(), 2U);
+  EXPECT_EQ(r.replayed, r.traced);
+  EXPECT_EQ(r.steps.size(), 3U);
+  EXPECT_THAT(r.notes, Contains(HasSubstr("not numbered alike")));
+}
+
+// Nothing waits for the GPU: its work of one step runs into the next.
+TEST(RanksJob, WorkThatOutlivesItsStep) {
+  JobMaker m(3);
+  m.steps = 4;
+  m.sync = false;
+  m.compute = {1'000'000, 1'500'000, 1'200'000};
+  const ranks::Job job = m.job();
+  for (const int step : {3, 4, 5, 6}) {
+    const RanksReport r = analyse(job, {.step = step, .align = true, .threads = 1, .progress = {}});
+    EXPECT_EQ(r.replayed, r.traced) << step;
+  }
+}
+
 TEST(RanksJob, AMissingRankIsSaid) {
   JobMaker m(4);
   std::vector<trace::Trace> traces = m.traces();

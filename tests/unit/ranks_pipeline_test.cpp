@@ -167,6 +167,14 @@ TEST_P(Published, AreMet) {
       EXPECT_NEAR(s.slowdown, t, 0.05) << object << " " << s.name;
     }
   };
+  for (std::size_t i = 0; i < a->steps.size(); ++i) {
+    const std::string step = std::to_string(a->steps[i].number);
+    const PipelineAnswers one = ranks::of_step(*a, i);
+    for (const auto& s : one.by_stage) {
+      const std::size_t from = truth.find('"' + step + "\":", truth.find("\"blocking_decompose_by_stage_per_step\""));
+      EXPECT_NEAR(s.slowdown, number(truth.substr(from, 400), step, std::to_string(s.number)), 0.05) << step;
+    }
+  }
   compare("blocking_decompose_by_dp_rank", a->by_dp);
   compare("blocking_decompose_by_stage", a->by_stage);
   compare("blocking_decompose_by_optype", a->by_type);

@@ -69,6 +69,25 @@ TEST(Gpus, PricesAndMemory) {
   EXPECT_FALSE(compare_gpus(example(), {.prices = {{"H1000", 1}}}));
 }
 
+TEST(Gpus, WhatDoesNotFitIsSaid) {
+  const Result<GpusReport> r = compare_gpus(example(), {.targets = {"P4", "H100-SXM5"}, .whatifs = {"batch:x=4"}});
+  ASSERT_TRUE(r);
+  const GpuPrediction& p4 = of(*r, "P4");
+  EXPECT_EQ(p4.fits, false);
+  EXPECT_THAT(p4.prediction.not_modelled, ::testing::Contains(HasSubstr("does not fit into P4")));
+  EXPECT_EQ(of(*r, "H100-SXM5").fits, true);
+  EXPECT_EQ(r->predictions.back().device.name, "P4");
+  EXPECT_THAT(to_text(*r, {}), HasSubstr("does not fit"));
+}
+
+TEST(Gpus, ADeviceIsCheckedWithTheRest) {
+  const Result<whatif::Use> wrong = whatif::parse_use("gpu:to=H10");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code, ErrorCode::kUsage);
+  EXPECT_THAT(wrong.error().to_string(), HasSubstr("H100-SXM5"));
+  EXPECT_TRUE(whatif::parse_use("gpu:to=h100-sxm5"));
+}
+
 TEST(Gpus, StacksWithOtherChanges) {
   const Result<GpusReport> plain = compare_gpus(example(), {.targets = {"B200"}});
   const Result<GpusReport> amp = compare_gpus(example(), {.targets = {"B200"}, .whatifs = {"amp"}});

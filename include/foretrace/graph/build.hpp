@@ -20,6 +20,8 @@ struct BuildOptions {
   /// GPU tasks that started more than 20 µs after everything known to hold them back start after the usual distance
   /// instead: what no rule explains then shows as an error of the replay rather than being kept as measured.
   bool strict = false;
+  /// The step as it happened, once: work from before it keeps its measured place even where the step could be repeated.
+  bool alone = false;
 };
 
 /// Builds graphs of a trace's steps; sorts and links the trace once, however many steps are asked for. The trace must

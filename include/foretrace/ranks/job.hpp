@@ -42,20 +42,10 @@ Result<Job> assemble(std::vector<trace::Trace> traces);
 /// load_all and assemble. A file that cannot be read is a note as long as another can be, and an error otherwise.
 Result<Job> load_job(const std::vector<std::string>& files, const trace::LoadOptions& options = {});
 
-/// The step all ranks have in common: per rank an index into its steps.
-struct CommonStep {
-  std::string name;
-  std::int64_t number = 0;
-  std::vector<std::size_t> step;  ///< per rank; kNone: the rank has no such step
-  static constexpr std::size_t kNone = SIZE_MAX;
-};
-/// Steps at least two ranks have (or the only rank), by number where the steps are numbered by the profiler, else by
-/// order. Those all ranks have come first in `complete`.
-struct CommonSteps {
-  std::vector<CommonStep> steps;  ///< by number
-  bool by_number = true;
-  std::vector<std::string> notes;  ///< ranks that lack steps others have
-};
-CommonSteps common_steps(const Job& job);
+/// "0, 3-5 and 12 more": numbers, sorted, no longer than a line.
+std::string list_of(const std::vector<std::int64_t>& numbers);
+
+/// Whether the profiler numbered the steps of all ranks and the numbers meet: then they say which steps belong together.
+bool steps_are_numbered(const Job& job);
 
 }  // namespace foretrace::ranks

@@ -19,6 +19,7 @@
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/ranks/clocks.hpp"
 #include "foretrace/ranks/collectives.hpp"
+#include "foretrace/ranks/common_steps.hpp"
 #include "foretrace/ranks/job.hpp"
 #include "foretrace/simulate/simulate.hpp"
 

@@ -103,6 +103,7 @@ struct PipelineAnswers {
     std::string name;
     std::int64_t number = -1;  ///< of a rank or stage
     double slowdown = 1;       ///< an ideal job in which only this group is as measured
+    std::vector<double> per_step;
   };
   std::vector<Share> by_dp, by_stage, by_type;  ///< worst first
   struct Worker {
@@ -114,6 +115,7 @@ struct PipelineAnswers {
     double slowdown = 1;  ///< the smaller one of its rank's and its stage's
   };
   std::vector<Worker> workers;
+  std::vector<double> slow_workers_per_step, last_stage_per_step;
   double slow_workers = 0;  ///< share of the slowdown that goes when the slowest 3 % of the workers are typical ("M_W")
   double last_stage = 0;    ///< the same for the last stage ("M_S")
   std::vector<std::int64_t> slowest;  ///< indices into workers of those 3 %
@@ -121,5 +123,8 @@ struct PipelineAnswers {
   std::vector<std::string> notes;
 };
 Result<PipelineAnswers> answer(const PipelineJob& job);
+
+/// The same answers for one step alone (typical costs are still those of all steps); index into `steps`.
+PipelineAnswers of_step(const PipelineAnswers& answers, std::size_t step);
 
 }  // namespace foretrace::ranks

@@ -28,9 +28,23 @@ class Schedule {
   [[nodiscard]] virtual std::size_t pick(std::uint32_t lane, std::span<const std::uint32_t> ready, Ns now) const = 0;
 };
 
+/// What tasks that run at the same time do to each other. A task carries work: its time alone. While a collective runs, a
+/// computation of the same GPU advances at `beside_communication` of its speed, and the other way round; tasks of one link
+/// share it evenly. Empty columns: no effect.
+struct Contention {
+  std::vector<float> beside_communication;  ///< per task: speed of a computation while a collective runs
+  std::vector<float> beside_computation;    ///< per task: speed of a collective while a computation runs
+  std::vector<std::uint32_t> link;          ///< per task: the link it occupies; kNoLink when none
+  std::uint32_t links = 0;
+  static constexpr std::uint32_t kNoLink = 0xFFFF'FFFFu;
+};
+/// The same for `copies` of the graph in a row.
+Contention repeat(const Contention& contention, const graph::Graph& graph, std::uint32_t copies);
+
 struct Options {
-  std::span<const Ns> cost;            ///< instead of graph.cost; empty: the graph's own
-  const Schedule* schedule = nullptr;  ///< null: every lane in its order
+  std::span<const Ns> cost;                ///< instead of graph.cost; empty: the graph's own
+  const Schedule* schedule = nullptr;      ///< null: every lane in its order, or by priority where the graph says so
+  const Contention* contention = nullptr;  ///< null: tasks do not slow each other
 };
 
 struct Timeline {

@@ -14,6 +14,7 @@
 #include "foretrace/hardware/work.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/trace/steps.hpp"
+#include "foretrace/whatif/op_chains.hpp"
 #include "foretrace/whatif/residuals.hpp"
 #include "foretrace/whatif/unprofiled.hpp"
 
@@ -24,10 +25,21 @@ struct LaunchCosts {
   std::array<Ns, kCpuPhases> cpu_per_launch = {};  ///< operation overhead and call together
 };
 
+/// Communication beside computation: how a collective's thread blocks and memory traffic slow kernels, and the other way
+/// round (docs/scale.md gives the form and the fit).
+struct Interference {
+  double sm_share = 0;                               ///< of the GPU's SMs a collective occupies
+  double memory = 0;                                 ///< speed a kernel that only moves data loses beside a collective
+  double collective = 0;                             ///< speed a collective loses beside kernels
+  double communication_sigma = 0;                    ///< spread of log(real / modelled) of the collectives
+  std::vector<std::vector<std::string>> links = {};  ///< names of communication lanes that share a link
+};
+
 struct Model {
   const trace::Trace* trace = nullptr;
   graph::Graph graph;
-  std::vector<hardware::Work> works;  ///< rows of graph.work; grows as what-ifs add tasks
+  std::shared_ptr<const OpChains> chains;  ///< of the trace's operations, shared by all copies of the model
+  std::vector<hardware::Work> works;       ///< rows of graph.work; grows as what-ifs add tasks
   hardware::Device device;
   LaunchCosts launches;
   Unprofiled base;                      ///< how the profiler was undone, and what stays uncertain
@@ -37,8 +49,10 @@ struct Model {
   std::optional<memory::Curve> memory;  ///< of the step, where the trace has memory events; what-ifs change it too
   std::shared_ptr<const Residuals> residuals;  ///< behind the bands; null: the built-in ones
   double samples = 1;                          ///< in a step, as a multiple of the traced step's; `batch` changes it
+  double pass_samples = 1;                     ///< in one forward pass, the same way; accumulation changes it too
   /// Of log time, by family: what carrying kernels over to another GPU left uncertain. 0 on the GPU of the trace.
   std::array<double, hardware::kFamilies> moved_sigma = {};
+  std::optional<Interference> interference;  ///< set by what-ifs that add communication
   /// Set by what-ifs, read by later ones and by the report.
   std::vector<std::string> applied;
   std::vector<std::string> not_modelled;

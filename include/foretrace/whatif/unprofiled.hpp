@@ -26,7 +26,9 @@ inline constexpr std::size_t kCpuPhases = 3;
 /// is the bottleneck, 0.6 % where the GPU is.
 struct CpuPrior {
   std::array<Ns, kCpuPhases> per_launch = {28'000, 28'000, 18'000};
-  double sigma_common = 0.09;  ///< of log CPU time, shared by all phases
+  std::size_t usual_launches = 8;  ///< of one operation; what it launches beyond costs a bare call:
+  double repeated_launch = 0.25;   ///< of per_launch
+  double sigma_common = 0.09;      ///< of log CPU time, shared by all phases
   std::array<double, kCpuPhases> sigma_phase = {0.06, 0.06, 0.15};
   double sigma_gpu = 0.0094;       ///< of log GPU time between runs
   Ns longest_hand_over = 300'000;  ///< to another thread, without a profiler

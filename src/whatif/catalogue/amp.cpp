@@ -37,7 +37,7 @@ class Amp {
       return fail(ErrorCode::kDeclined, "no operation of this step runs in half precision under autocast");
     insert_casts();
     if (dtype_ == Dtype::kFp16) insert_scaler();
-    if (m_.memory) autocast_memory(*m_.memory, flow_, cast_);
+    if (m_.memory) autocast_memory(*m_.memory, flow_, cast_, m_.pass_samples);
     resize_workspaces(m_, works_before);
     return {};
   }
@@ -48,19 +48,33 @@ class Amp {
     const std::uint32_t event = m_.works[row.work].op_event;
     if (row.phase == Phase::kBackward && !row.tasks.empty()) last_backward_ = row.tasks.back();
     if (event == 0xFFFF'FFFFu || (row.phase != Phase::kForward && row.phase != Phase::kBackward)) return false;
-    if (const std::uint32_t unit = flow_.unit_of(event); unit != kNothing) {
+    const std::uint32_t unit = flow_.unit_of(event);
+    if (unit != kNothing && row.phase == Phase::kBackward) {  // put there by another what-if
+      last_backward_of_[unit] = row.tasks.back();
+      return retime(row, cast_.units[unit].precision);
+    }
+    if (unit != kNothing) {
       if (fused_away(row, unit)) return false;
       if (first_[unit] == Graph::kNoWork) first_[unit] = row.tasks.front();
       return retime(row, cast_.units[unit].precision);
     }
     const Dataflow::Backward b = flow_.backward_of(event);
-    if (b.unit == kNothing || b.node.starts_with("AccumulateGrad")) return false;
+    // Without sequence numbers a product's gradient is still known to be one.
+    if (b.unit == kNothing) return row.phase == Phase::kBackward && is_product(row) && retime(row, Precision::kHalf);
+    if (b.node.starts_with("AccumulateGrad")) return false;
     if (!b.sums && fused_away(row, b.unit)) return false;
     last_backward_of_[b.unit] = row.tasks.back();
     const AutocastUnit& a = cast_.units[b.unit];
-    if (b.sums) return a.sums_half && retime(row, Precision::kHalf);
+    // Gradients that meet are added up in the type of the tensor they belong to; a sum over broadcast dimensions is the
+    // operation's own.
+    if (b.sums && m_.works[row.work].family != Family::kReduction) return a.sums_half && retime(row, Precision::kHalf);
     // Half and FP32 together compute their gradients in FP32 as before.
     return a.precision == Precision::kHalf && retime(row, Precision::kHalf);
+  }
+
+  [[nodiscard]] bool is_product(const Row& row) const {
+    const Work& w = m_.works[row.work];
+    return w.family == Family::kGemm || w.is_conv() || w.family == Family::kRnn || w.family == Family::kAttention;
   }
 
   // In half precision attention runs in cuDNN's kernels, which take operands as they lie and need nothing around them.
@@ -75,8 +89,16 @@ class Amp {
 
   bool retime(const Row& row, Precision precision) {
     const Work work = m_.works[row.work];
-    if (precision == Precision::kFloat || work.dtype != Dtype::kFp32) return false;
+    if (precision == Precision::kFloat) return false;
+    const bool copy = work.family == Family::kMemory && !work.host && precision == Precision::kHalf;
+    if (work.dtype != Dtype::kFp32 && !copy) return false;
     Work becomes = with_dtype(work, dtype_);
+    if (copy) {  // made by the driver, which knows bytes only
+      becomes = work;
+      for (double* bytes : {&becomes.bytes_read, &becomes.bytes_written, &becomes.fixed_read, &becomes.fixed_written})
+        *bytes /= 2;
+      becomes.elements /= 2;
+    }
     if (precision == Precision::kMixed) {
       // One operand in two is half: fewer bytes, but no vectorised loads.
       becomes = work;
@@ -84,7 +106,7 @@ class Amp {
       becomes.access = even ? Access::kMixed : Access::kMixedStrided;
       becomes.bytes_read = work.fixed_read + 0.75 * (work.bytes_read - work.fixed_read);
     }
-    const hardware::Cost cost = rescale(static_cast<double>(row.time), work, m_.device, becomes, m_.device);
+    const hardware::Cost cost = rescale_row(m_, row, becomes);
     if (!cost.known) return false;
     set_row(m_, draft_, row, cost.ns, becomes, cost.origin);
     return precision == Precision::kHalf;
@@ -149,16 +171,23 @@ class Amp {
       const AutocastUnit& a = cast_.units[u];
       const std::uint32_t event = flow_.units[u].event;
       for (const Cast& c : a.casts) {
-        if (c.elements <= 0) continue;
+        // An operation whose work another what-if took away casts nothing.
+        if (c.elements <= 0 || (flow_.units[u].computes && first_[u] == Graph::kNoWork)) continue;
+        const std::int64_t elements = c.weight ? c.elements : samples(c.elements);
         if (first_at[u] != Graph::kNoWork)
-          insert_before(first_at[u], {c.elements, c.to_float, c.weight, event}, Phase::kForward);
+          insert_before(first_at[u], {elements, c.to_float, c.weight, event}, Phase::kForward);
         if (c.gradient && back_at[u] != Graph::kNoWork)
-          insert_behind(back_at[u], {c.elements, !c.to_float, c.weight, event}, Phase::kBackward);
+          insert_behind(back_at[u], {elements, !c.to_float, c.weight, event}, Phase::kBackward);
       }
       for (const std::int64_t n : a.narrowed) {
-        if (back_at[u] != Graph::kNoWork) insert_behind(back_at[u], {n, false, false, event}, Phase::kBackward);
+        if (back_at[u] != Graph::kNoWork)
+          insert_behind(back_at[u], {samples(n), false, false, event}, Phase::kBackward);
       }
     }
+  }
+
+  [[nodiscard]] std::int64_t samples(std::int64_t elements) const {
+    return std::llround(static_cast<double>(elements) * m_.pass_samples);
   }
 
   // GradScaler: gradients are unscaled and checked, and the CPU reads the result before it may update.

@@ -1,7 +1,7 @@
 #include "whatif/catalogue/amp_memory.hpp"
 
 #include <algorithm>
-#include <cstdlib>
+#include <cmath>
 
 namespace foretrace::whatif {
 
@@ -13,30 +13,10 @@ using memory::Stage;
 
 constexpr std::int64_t kGrain = memory::kGrain;
 
-bool holds(const Block& b, std::int64_t elements, std::int64_t size) {
-  return elements > 0 && memory::could_hold(b, elements * size);
-}
-
-bool named(std::string_view op, std::initializer_list<std::string_view> parts) {
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](std::string_view p) { return op.find(p) != std::string_view::npos; });
-}
-
-// Does the operation keep its input (its result) for the backward pass?
-bool keeps_input(std::string_view op) {
-  return multiplies_weights(op) ||
-         named(op, {"matmul", "bmm",      "norm", "mul",       "div", "pow", "gelu",     "silu",    "hardswish",
-                    "mish",   "softplus", "elu",  "attention", "log", "abs", "mse_loss", "l1_loss", "binary_cross",
-                    "einsum", "max_pool", "addc", "lerp",      "rms", "erf", "var",      "std"});
-}
-bool keeps_result(std::string_view op) {
-  return named(op, {"relu", "threshold", "clamp", "softmax", "sigmoid", "tanh", "exp", "sqrt", "reciprocal",
-                    "attention", "lstm", "gru", "rnn", "cross_entropy"});
-}
-
 class Rewriter {
  public:
-  Rewriter(memory::Curve& curve, const Dataflow& flow, const Autocast& cast) : c_(curve), flow_(flow), cast_(cast) {}
+  Rewriter(memory::Curve& curve, const Dataflow& flow, const Autocast& cast, double samples)
+      : c_(curve), flow_(flow), cast_(cast), samples_(samples) {}
 
   void run() {
     place();
@@ -51,6 +31,8 @@ class Rewriter {
     shorten();
     for (std::uint32_t u = 0; u < flow_.units.size(); ++u) add_casts(u);
     c_.blocks.insert(c_.blocks.end(), added_.begin(), added_.end());
+    std::stable_sort(c_.blocks.begin(), c_.blocks.end(),
+                     [](const Block& a, const Block& b) { return a.allocated < b.allocated; });
   }
 
  private:
@@ -62,6 +44,14 @@ class Rewriter {
     }
     [[nodiscard]] bool known() const { return first != UINT32_MAX; }
   };
+
+  [[nodiscard]] std::int64_t scaled(std::int64_t elements) const {
+    return std::llround(static_cast<double>(elements) * samples_);
+  }
+  // Is it a tensor of so many elements in the trace?
+  [[nodiscard]] bool holds(const Block& b, std::int64_t elements, std::int64_t size) const {
+    return elements > 0 && memory::could_hold(b, scaled(elements) * size);
+  }
 
   // Positions of units, forward and backward, and which block holds which value.
   void place() {
@@ -201,7 +191,7 @@ class Rewriter {
     const std::uint32_t here = forward_[u].first;
     const std::uint32_t back = backward_[u].last + 1;
     for (const Cast& c : a.casts) {
-      const std::int64_t bytes = c.elements * (c.to_float ? 4 : 2);
+      const std::int64_t bytes = (c.weight ? c.elements : scaled(c.elements)) * (c.to_float ? 4 : 2);
       // An operation that first brings its input into order keeps that copy, not the cast.
       bool kept = c.weight || (keeps_input(unit.name) && !copies(u, c.elements));
       std::uint32_t until = forward_[u].last + 1;
@@ -218,7 +208,8 @@ class Rewriter {
       // The gradient of what was half is half again until its producer has used it.
       if (c.to_float && c.gradient) narrow_gradient(u, c.elements, c.value);
     }
-    for (const std::int64_t n : a.narrowed) add(u, 2 * n, backward_[u].first, back, Kind::kTemporary, Stage::kBackward);
+    for (const std::int64_t n : a.narrowed)
+      add(u, 2 * scaled(n), backward_[u].first, back, Kind::kTemporary, Stage::kBackward);
   }
 
   void narrow_gradient(std::uint32_t u, std::int64_t elements, std::uint32_t value) {
@@ -227,17 +218,19 @@ class Rewriter {
       Block& b = c_.blocks[i];
       if (b.stage != Stage::kBackward || b.allocated > at || b.freed <= at + 1 || !holds(b, elements, 4)) continue;
       if (b.kind == Kind::kGradient) continue;
-      add(u, 2 * elements, at, b.freed, Kind::kTemporary, Stage::kBackward);
+      add(u, 2 * scaled(elements), at, b.freed, Kind::kTemporary, Stage::kBackward);
       b.freed = at + 1;
       return;
     }
     const std::uint32_t producer = flow_.values[value].producer;
-    if (producer != kNothing) add(u, 2 * elements, at, backward_[producer].last, Kind::kTemporary, Stage::kBackward);
+    if (producer != kNothing)
+      add(u, 2 * scaled(elements), at, backward_[producer].last, Kind::kTemporary, Stage::kBackward);
   }
 
   memory::Curve& c_;
   const Dataflow& flow_;
   const Autocast& cast_;
+  double samples_;
   std::vector<Span> forward_, backward_;  // by unit
   std::vector<std::uint32_t> unit_;       // by block
   std::vector<char> sums_;
@@ -249,8 +242,8 @@ class Rewriter {
 
 }  // namespace
 
-void autocast_memory(memory::Curve& curve, const Dataflow& flow, const Autocast& cast) {
-  Rewriter(curve, flow, cast).run();
+void autocast_memory(memory::Curve& curve, const Dataflow& flow, const Autocast& cast, double samples) {
+  Rewriter(curve, flow, cast, samples).run();
 }
 
 }  // namespace foretrace::whatif

@@ -5,6 +5,7 @@
 
 namespace foretrace::whatif {
 
-void autocast_memory(memory::Curve& curve, const Dataflow& flow, const Autocast& cast);
+/// `samples`: of a pass, relative to the trace.
+void autocast_memory(memory::Curve& curve, const Dataflow& flow, const Autocast& cast, double samples);
 
 }  // namespace foretrace::whatif

@@ -113,7 +113,10 @@ class Follower {
       if (first_half) a.casts.push_back({u.inputs.front().elements, u.inputs.front().value, false, true, true});
       return false;
     }
-    if (!u.computes) return first_half;
+    if (!u.computes) {  // its backward pass may copy
+      if (first_half) a.precision = Precision::kHalf;
+      return first_half;
+    }
     if (lower_precision(u.name)) {
       a.precision = Precision::kHalf;
       for (const Input& in : u.inputs) {

@@ -33,11 +33,12 @@ std::size_t scale_batch(Model& m, Draft& draft, double x) {
   std::size_t changed = 0;
   Ns all = 0;
   Ns shapeless = 0;
+  m.pass_samples *= x;
   for (const Row& row : rows_of(m, draft)) {
     const hardware::Work work = m.works[row.work];
     if (!works_on_samples(row.phase) || work.of_parameters) continue;
     const hardware::Work becomes = with_batch(work, x);
-    const hardware::Cost cost = rescale(static_cast<double>(row.time), work, m.device, becomes, m.device);
+    const hardware::Cost cost = rescale_row(m, row, becomes);
     const bool known = cost.known && work.has_shape() && work.family != hardware::Family::kOther;
     shapeless += work.has_shape() ? 0 : row.time;
     all += row.time;

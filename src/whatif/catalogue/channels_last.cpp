@@ -20,7 +20,7 @@ Status apply_channels_last(Model& m, Draft& draft, const Parameters&) {
     if ((!has_layout(work) || work.channels_last) && !planes) continue;
     hardware::Work becomes = with_layout(work, true);
     if (planes) becomes.access = hardware::Access::kStrided;  // a convolution's bias gradient: columns now, not planes
-    const hardware::Cost cost = rescale(static_cast<double>(row.time), work, m.device, becomes, m.device);
+    const hardware::Cost cost = rescale_row(m, row, becomes);
     if (!cost.known) continue;
     set_row(m, draft, row, cost.ns, becomes, cost.origin);
     convolutions += work.is_conv() ? 1u : 0u;

@@ -3,6 +3,7 @@
 
 #include "whatif/catalogue/blocks.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/dataflow.hpp"
 
 namespace foretrace::whatif {
 
@@ -27,12 +28,22 @@ void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
   for (const BlockOfLayers& block : blocks) {
     const auto it = held.find(block.name);
     if (it == held.end() || it->second.size() < 2) continue;
+    // Its result is the last allocation, but for statistics of a norm, which are a row's width smaller.
+    const auto& mine = it->second;
+    const std::size_t few = std::min<std::size_t>(3, mine.size());
+    std::int64_t most = 0;
+    for (std::size_t k = 1; k <= few; ++k) most = std::max(most, c.blocks[mine[mine.size() - k]].bytes);
+    std::size_t result = mine.back();
+    for (std::size_t k = 1; k <= few; ++k) {
+      result = mine[mine.size() - k];
+      if (c.blocks[result].bytes * 16 >= most) break;
+    }
     const std::uint32_t forward_end = c.blocks[it->second.back()].allocated;
     std::uint32_t backward_begin = UINT32_MAX;
     for (const std::size_t i : it->second) backward_begin = std::min(backward_begin, c.blocks[i].freed);
     if (backward_begin == UINT32_MAX || backward_begin <= forward_end) continue;
     for (const std::size_t i : it->second) {
-      if (i == it->second.back()) continue;
+      if (i == result) continue;
       memory::Block again = c.blocks[i];
       again.allocated = backward_begin - 1;
       again.kind = memory::Kind::kTemporary;
@@ -41,6 +52,23 @@ void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
       c.blocks.push_back(again);
     }
   }
+  std::stable_sort(c.blocks.begin(), c.blocks.end(),
+                   [](const memory::Block& a, const memory::Block& b) { return a.allocated < b.allocated; });
+}
+
+// Recomputation stops where the last tensor that backward needs is known. What comes behind it does not run again; nor does
+// the last operation itself when it keeps its inputs alone (a product at the end of a block).
+std::vector<std::uint32_t> recomputed(const Graph& g, const Dataflow& flow, std::vector<std::uint32_t> tasks) {
+  while (!tasks.empty()) {
+    const EventId op = g.op[tasks.back()];
+    const std::uint32_t unit = op.valid() ? flow.unit_of(op.value) : kNothing;
+    if (unit == kNothing || keeps_result(flow.units[unit].name) || keeps_more(flow.units[unit].name)) break;
+    const bool last = keeps_input(flow.units[unit].name);
+    while (!tasks.empty() && g.op[tasks.back()].valid() && flow.unit_of(g.op[tasks.back()].value) == unit)
+      tasks.pop_back();
+    if (last) break;
+  }
+  return tasks;
 }
 
 Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
@@ -57,6 +85,7 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
                                                      : "no block of layers has such a name");
   }
   if (m.memory) shorten_lives(m, blocks);
+  const Dataflow flow = forward_flow(m);
   const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(CpuPhase::kForward)];
   for (const BlockOfLayers& b : blocks) {
     if (b.first_backward == Graph::kNoWork || !g.launch[b.first_backward].valid()) continue;
@@ -65,7 +94,7 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
     std::uint32_t after_cpu = call > g.lanes[g.lane[call]].begin ? call - 1 : call;
     std::uint32_t after_gpu = b.first_backward;
     if (after_gpu > g.lanes[g.lane[after_gpu]].begin) --after_gpu;
-    for (const std::uint32_t t : b.forward) {
+    for (const std::uint32_t t : recomputed(g, flow, b.forward)) {
       after_gpu = draft.insert({.name = std::string(g.task_name(t)),
                                 .cost = g.cost[t],
                                 .phase = Phase::kBackward,
@@ -88,7 +117,9 @@ WhatIf checkpoint_whatif() {
   return {.name = "checkpoint",
           .about = "activations of blocks are recomputed in the backward pass instead of kept",
           .parameters = {{"layers", "globs of block names, separated by |; every repeated block when not given"}},
-          .assumes = "each block keeps its input only; its whole forward runs again",
+          .assumes =
+              "each block keeps its input only; its forward runs again until all that backward needs is there "
+              "(use_reentrant=False)",
           .source = "Chen et al. 2016; torch.utils.checkpoint; Echo (Daydream's table)",
           .not_modelled = "saving and restoring of random-number states",
           .needs = "layer ranges",

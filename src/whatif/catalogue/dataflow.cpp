@@ -366,14 +366,6 @@ class Builder {
 
 Dataflow forward_flow(const Model& model) { return Builder(model).run(); }
 
-bool multiplies_weights(std::string_view op) {
-  for (const std::string_view name : {"aten::linear", "aten::addmm", "aten::mm", "aten::conv", "aten::lstm",
-                                      "aten::gru", "aten::_convolution", "aten::cudnn_conv", "aten::_cudnn_rnn"}) {
-    if (op.starts_with(name)) return true;
-  }
-  return false;
-}
-
 std::uint32_t Dataflow::unit_of(std::uint32_t event) const {
   if (trace->events.lane[event] != lane) return kNothing;
   const Ns at = trace->events.start[event];

@@ -14,6 +14,7 @@
 
 #include "foretrace/whatif/whatif.hpp"
 #include "hardware/op_view.hpp"
+#include "whatif/catalogue/op_habits.hpp"
 
 namespace foretrace::whatif {
 
@@ -71,8 +72,5 @@ struct Dataflow {
 };
 
 Dataflow forward_flow(const Model& model);
-
-/// Operations that multiply by a weight: "aten::linear", "aten::conv2d", "aten::lstm", …
-bool multiplies_weights(std::string_view op);
 
 }  // namespace foretrace::whatif

@@ -15,9 +15,10 @@ using hardware::Work;
 /// One attention of the step: two batched products around a softmax, and what is done to the scores between them.
 struct Attention {
   std::vector<const Row*> forward, backward;
-  std::set<std::uint32_t> units;                              ///< of the data flow: all of it runs in the fused kernel
-  Work first;                                                 ///< queries x keys
-  std::int64_t scores = 0;                                    ///< elements
+  std::set<std::uint32_t> units;  ///< of the data flow: all of it runs in the fused kernel
+  std::set<std::uint32_t> views;  ///< that lead to its operands: their gradients arrive as they are wanted, uncopied
+  Work first;                     ///< queries x keys
+  std::int64_t scores = 0;        ///< elements
   std::uint32_t first_unit = kNothing, last_unit = kNothing;  ///< the two products
   bool dropout = false, causal = false;
 };
@@ -65,6 +66,8 @@ class Finder {
         a.dropout = a.dropout || (on_scores && w.arithmetic == hardware::Arithmetic::kDropout);
       }
       add_copy_of_result(a, unit_[end]);
+      add_views_of_operands(a, unit_[begin]);
+      add_views_of_operands(a, unit_[end]);
       a.forward.push_back(&rows_[begin]);
       for (std::size_t k = 0; k < rows_.size(); ++k) {
         if (k != begin && unit_[k] != kNothing && a.units.contains(unit_[k])) a.forward.push_back(&rows_[k]);
@@ -100,6 +103,23 @@ class Finder {
     }
   }
 
+  void add_views_of_operands(Attention& a, std::uint32_t product) const {
+    if (product == kNothing) return;
+    for (const Input& in : flow_.units[product].inputs) {
+      std::uint32_t u = flow_.values[in.value].producer;
+      while (u != kNothing && !flow_.units[u].computes && a.views.insert(u).second) {
+        u = flow_.units[u].inputs.empty() ? kNothing : flow_.values[flow_.units[u].inputs.front().value].producer;
+      }
+    }
+  }
+
+  [[nodiscard]] bool runs_fused(const Attention& a, std::uint32_t unit, const Work& w) const {
+    if (a.units.contains(unit)) return true;
+    // Parts of a common tensor are still put together.
+    return a.views.contains(unit) && w.tensors <= 1 && (w.family == Family::kCopy || w.family == Family::kMemory) &&
+           !flow_.units[unit].name.starts_with("aten::split") && !flow_.units[unit].name.starts_with("aten::chunk");
+  }
+
   void add_backward(std::vector<Attention>& found) const {
     for (const Row& r : rows_) {
       const std::uint32_t e = m_.works[r.work].op_event;
@@ -109,7 +129,7 @@ class Finder {
       const Dataflow::Backward b = flow_.backward_of(e);
       const std::uint32_t unit = inserted != kNothing ? inserted : b.sums ? kNothing : b.unit;
       for (Attention& a : found) {
-        if (unit == kNothing || !a.units.contains(unit)) continue;
+        if (unit == kNothing || !runs_fused(a, unit, m_.works[r.work])) continue;
         a.backward.push_back(&r);
         if (inserted == kNothing && a.backward.size() > 1 &&
             flow_.unit_of(m_.works[a.backward.front()->work].op_event) != kNothing)
@@ -180,10 +200,11 @@ Status apply_flash_attention(Model& m, Draft& draft, const Parameters&) {
   if (all.empty()) return fail(ErrorCode::kDeclined, "no attention is computed from batched products and a softmax");
   for (const Attention& a : all) {
     const hardware::Dtype dtype = a.first.dtype == hardware::Dtype::kTf32 ? hardware::Dtype::kFp32 : a.first.dtype;
-    const Work forward =
+    Work forward =
         hardware::attention_work(a.first.batch, 1, a.first.m, a.first.n, a.first.k, dtype, false, a.causal, a.dropout);
-    const Work backward =
+    Work backward =
         hardware::attention_work(a.first.batch, 1, a.first.m, a.first.n, a.first.k, dtype, true, a.causal, a.dropout);
+    if (a.first_unit != kNothing) forward.op_event = backward.op_event = flow.units[a.first_unit].event;
     if (!predict(forward, m.device).known)
       return fail(ErrorCode::kDeclined, "this shape of attention is outside what the models cover");
     replace(m, draft, a.forward, forward, Phase::kForward, 1);

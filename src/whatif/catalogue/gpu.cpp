@@ -42,6 +42,11 @@ void note_precision(Model& m, const std::vector<Row>& rows, const Device& to) {
   if (tf32) m.not_modelled.push_back(to.name + " has no TF32: those products run in FP32 there");
 }
 
+Status check_device(const std::string& name) {
+  FORETRACE_TRY_VOID(hardware::device_or_file(name));
+  return {};
+}
+
 Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
   FORETRACE_TRY(const Device to, hardware::device_or_file(parameters.text("to")));
   if (m.device.name.empty()) {
@@ -103,8 +108,14 @@ WhatIf gpu_whatif() {
   return {
       .name = "gpu",
       .about = "the same step on another GPU",
-      .parameters =
-          {{"to", "a name of `foretrace list devices`, or a device file (.toml)", "", {}, ParameterType::kText, true}},
+      .parameters = {{"to",
+                      "a name of `foretrace list devices`, or a device file (.toml)",
+                      "",
+                      {},
+                      ParameterType::kText,
+                      true,
+                      0,
+                      check_device}},
       .assumes = "the same software on the same host; libraries pick their best kernels there too",
       .source = "Habitat (Yu et al. 2021), NeuSight (Lee et al. 2025): wave scaling, utilisation under the roofline",
       .not_modelled = {},

@@ -1,6 +1,8 @@
 #include "whatif/catalogue/rows.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 
 namespace foretrace::whatif {
 
@@ -23,24 +25,100 @@ std::vector<Row> rows_of(const Model& m, const Draft& draft) {
   return rows;
 }
 
+hardware::Cost rescale_row(const Model& m, const Row& row, const hardware::Work& becomes) {
+  const hardware::Work& work = m.works[row.work];
+  const double times =
+      work.kernels > 0 ? std::max(1.0, std::floor(static_cast<double>(row.tasks.size()) / work.kernels + 0.01)) : 1.0;
+  hardware::Cost cost = rescale(static_cast<double>(row.time) / times, work, m.device, becomes, m.device);
+  cost.ns *= times;
+  return cost;
+}
+
+namespace {
+
+std::uint32_t main_stream(const Graph& g) {
+  std::uint32_t found = 0;
+  std::uint32_t most = 0;
+  for (std::uint32_t l = 0; l < g.lanes.size(); ++l) {
+    const graph::GraphLane& lane = g.lanes[l];
+    if (lane.kind != graph::GraphLaneKind::kGpu || lane.end - lane.begin <= most) continue;
+    most = lane.end - lane.begin;
+    found = l;
+  }
+  return found;
+}
+
+// What was spread over streams becomes part of the main one: behind the task launched before it, in front of the next.
+void put_in_line(const Graph& g, Draft& draft, std::uint32_t main, const Row& row,
+                 const std::vector<std::uint32_t>& kept) {
+  std::uint32_t first = UINT32_MAX, last = 0;  // calls
+  for (const std::uint32_t t : row.tasks) {
+    if (!g.launch[t].valid()) return;
+    first = std::min(first, g.launch[t].value);
+    last = std::max(last, g.launch[t].value);
+  }
+  const graph::GraphLane& lane = g.lanes[main];
+  const auto launched = [&](std::uint32_t t, std::uint32_t call) {
+    return g.launch[t].valid() && g.launch[t].value < call;
+  };
+  std::uint32_t next = lane.begin;
+  while (next < lane.end && launched(next, first)) ++next;
+  if (next > lane.begin) {
+    for (const std::uint32_t t : kept) {
+      if (g.lane[t] != main) draft.depend(next - 1, t, 0, DependencyKind::kStreamWait);
+    }
+  }
+  while (next < lane.end && (launched(next, last + 1) || draft.removed(next))) ++next;
+  if (next == lane.end || g.lane[g.launch[next].index()] != g.lane[last]) return;
+  for (const std::uint32_t t : kept) {
+    if (g.lane[t] != main) draft.depend(t, next, 0, DependencyKind::kStreamWait);
+  }
+}
+
+// Kernels of a row that take its new time. Another algorithm launches another number of them: those too many go, with their
+// calls. A recurrent layer on tensor cores fills the GPU, so that streams it was spread over no longer gain anything: its
+// time stays on one, and the calls on the others.
+std::vector<std::uint32_t> kept_tasks(const Model& m, Draft& draft, const Row& row, const hardware::Work& becomes) {
+  const hardware::Work& was = m.works[row.work];
+  if (was.dtype == becomes.dtype && was.channels_last == becomes.channels_last) return row.tasks;
+  std::vector<std::uint32_t> kept = row.tasks;
+  const std::size_t times = was.kernels > 0 ? std::max<std::size_t>(1, row.tasks.size() / was.kernels) : 1;
+  const std::size_t count = times * kernels_of(becomes, row.tasks.size() / times);
+  Draft::Removal how = Draft::kWithLaunch;
+  if (count < kept.size()) {
+    const std::uint32_t main = main_stream(m.graph);
+    std::stable_partition(kept.begin(), kept.end(), [&](std::uint32_t t) { return m.graph.lane[t] == main; });
+    kept.resize(count);
+    put_in_line(m.graph, draft, main, row, kept);
+  } else if (becomes.family == hardware::Family::kRnn) {
+    std::map<std::uint32_t, std::size_t> tasks_on;
+    for (const std::uint32_t t : row.tasks) ++tasks_on[m.graph.lane[t]];
+    const auto most = std::max_element(tasks_on.begin(), tasks_on.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    std::erase_if(kept, [&](std::uint32_t t) { return m.graph.lane[t] != most->first; });
+    how = Draft::kTaskOnly;
+  }
+  if (kept.size() < row.tasks.size()) {
+    Selection gone;
+    for (const std::uint32_t t : row.tasks) {
+      if (std::find(kept.begin(), kept.end(), t) == kept.end()) gone.push_back(t);
+    }
+    std::sort(gone.begin(), gone.end());
+    draft.remove(gone, how);
+  }
+  return kept;
+}
+
+}  // namespace
+
 void set_row(Model& m, Draft& draft, const Row& row, double time, const hardware::Work& becomes, graph::Origin origin) {
+  const std::vector<std::uint32_t> kept = kept_tasks(m, draft, row, becomes);
   m.works.push_back(becomes);
   const auto work = static_cast<std::uint32_t>(m.works.size() - 1);
-  // Another algorithm launches another number of kernels; those too many go, with their calls.
-  const std::size_t kept =
-      m.works[row.work].dtype == becomes.dtype && m.works[row.work].channels_last == becomes.channels_last
-          ? row.tasks.size()
-          : kernels_of(becomes, row.tasks.size());
-  double of_kept = 0;
-  for (std::size_t i = 0; i < kept; ++i) of_kept += static_cast<double>(draft.cost(row.tasks[i]));
-  const double factor = of_kept > 0 ? time / of_kept : 0;
-  if (kept < row.tasks.size()) {
-    Selection gone(row.tasks.begin() + static_cast<std::ptrdiff_t>(kept), row.tasks.end());
-    std::sort(gone.begin(), gone.end());
-    draft.remove(gone, Draft::kWithLaunch);
-  }
-  for (std::size_t i = 0; i < kept; ++i) {
-    const std::uint32_t t = row.tasks[i];
+  double before = 0;
+  for (const std::uint32_t t : kept) before += static_cast<double>(draft.cost(t));
+  const double factor = before > 0 ? time / before : 0;
+  for (const std::uint32_t t : kept) {
     draft.set(t, static_cast<Ns>(static_cast<double>(draft.cost(t)) * factor), origin);
     draft.set_work(t, work);
   }

@@ -1,0 +1,33 @@
+#pragma once
+// scale: the same step on N workers.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "foretrace/report/text_style.hpp"
+#include "foretrace/report/whatif.hpp"
+#include "foretrace/whatif/parallel.hpp"
+
+namespace foretrace::report {
+
+struct ScaleReport {
+  std::string file, step_name, device;
+  std::string scheme, network, compression;
+  Ns traced = 0, unprofiled = 0;
+  std::optional<Ns> measured;
+  std::int64_t gradient_bytes = 0;
+  int gpus_per_node = 1;
+  std::vector<whatif::ScalePrediction> predictions;
+  std::vector<std::pair<int, std::string>> declined;  ///< workers, reason
+};
+
+/// One prediction per worker count.
+ScaleReport scale_report(const Baseline& baseline, const whatif::Strategy& strategy,
+                         const hardware::CollectiveModel& collectives, int gpus_per_node,
+                         const std::vector<int>& workers);
+
+std::string to_text(const ScaleReport& report, const TextStyle& style);
+std::string to_json(const ScaleReport& report);
+
+}  // namespace foretrace::report

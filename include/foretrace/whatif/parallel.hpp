@@ -1,0 +1,116 @@
+#pragma once
+// From one worker's step to the step of N: gradients in the order backward makes them, buckets as PyTorch builds them, and
+// the schemes that reduce them. Everything a search varies is a plain value here.
+//
+//   Gradients g = *find_gradients(model);
+//   Strategy s;                       s.buckets = pytorch_buckets(g, 25 << 20, 1 << 20);      // or any plan of one's own
+//   Cluster c{&collectives, 16};
+//   ScalePrediction p = predict_scale(model, measured, s, c);      p.step, p.exposed_communication
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "foretrace/hardware/collective.hpp"
+#include "foretrace/whatif/whatif.hpp"
+
+namespace foretrace::whatif {
+
+inline constexpr std::uint32_t kNoTask = 0xFFFF'FFFFu;
+
+/// The gradient of one parameter.
+struct Gradient {
+  std::int64_t elements = 0;
+  std::int64_t rows = 0;                 ///< its first dimension when it has several, 0 for vectors and where unknown
+  std::uint32_t cpu = kNoTask;           ///< the CPU task behind which the framework knows that it is being computed
+  std::uint32_t gpu = kNoTask;           ///< the task of the main stream launched last before that
+  std::vector<std::uint32_t> side = {};  ///< tasks of other streams it also waits for
+};
+
+struct Gradients {
+  std::vector<Gradient> list;  ///< in the order they become ready
+  std::int64_t elements = 0;
+  std::int64_t bytes_per_element = 4;
+  std::uint32_t stream = 0;              ///< graph lane of the main stream
+  std::uint32_t backward_cpu = kNoTask;  ///< the last CPU task of backward on its thread
+  std::uint32_t backward_gpu = kNoTask;  ///< the last task backward put on the main stream
+  std::string guessed;                   ///< what the trace does not show; empty when it shows all
+  [[nodiscard]] std::int64_t bytes() const { return elements * bytes_per_element; }
+};
+/// Declined when the step shows no backward pass or the size of the parameters is unknown.
+Result<Gradients> find_gradients(const Model& model);
+
+/// Gradients reduced by one call; indices into Gradients::list.
+struct Bucket {
+  std::vector<std::uint32_t> gradients;
+  std::int64_t bytes = 0;
+};
+using BucketPlan = std::vector<Bucket>;
+/// As DistributedDataParallel builds them from the second step on: gradients in the order they became ready; a bucket is
+/// closed once it holds at least its limit (`first` for the first one). PyTorch takes 1 MiB for the first bucket and 25 MiB for
+/// the others, unless bucket_cap_mb is given: then that for all.
+BucketPlan pytorch_buckets(const Gradients& gradients, std::int64_t cap_bytes, std::int64_t first_bytes);
+
+enum class Scheme : std::uint8_t {
+  kDdp,          ///< all-reduce of buckets, overlapped with backward
+  kFsdp,         ///< ZeRO 3: parameters gathered before use, gradients reduce-scattered
+  kZero1,        ///< optimizer states divided: all-reduce, then updated parameters gathered
+  kZero2,        ///< gradients divided too: reduce-scatter, then updated parameters gathered
+  kPs,           ///< parameter servers, one beside each worker
+  kP3,           ///< slices, the layers needed first go first
+  kBlueConnect,  ///< all-reduce taken apart along the levels of the network
+  kHorovod,      ///< a fusion buffer filled every cycle
+};
+std::string_view to_string(Scheme scheme);
+/// "ddp", "fsdp", "zero1", …; "zero3" is fsdp.
+Result<Scheme> parse_scheme(std::string_view text);
+std::vector<std::string> scheme_names();
+
+enum class Compression : std::uint8_t { kNone, kFp16, kPowerSgd, kTopK, kDgc, kQsgd, kTernGrad };
+std::string_view to_string(Compression compression);
+Result<Compression> parse_compression(std::string_view text);
+
+struct Strategy {
+  Scheme scheme = Scheme::kDdp;
+  double bucket_mb = 25;
+  std::optional<double> first_bucket_mb = 1;  ///< nothing: as bucket_mb
+  std::optional<BucketPlan> buckets;          ///< an explicit plan instead of the two above
+  Compression compression = Compression::kNone;
+  double ratio = 0.01;     ///< share of elements top-k and DGC send
+  int rank = 1;            ///< of PowerSGD
+  double slice_mb = 4;     ///< parameter servers and P3: what is sent at once
+  bool priorities = true;  ///< P3: false sends whole gradients, first come, first served
+  double cycle_ms = 1;     ///< Horovod: how often the buffer is looked at
+  double slow_worker = 1;  ///< the slowest worker's computation takes this many times as long
+};
+
+struct Cluster {
+  const hardware::CollectiveModel* collectives = nullptr;
+  int workers = 1;
+  int gpus_per_node = 1;
+};
+
+/// Writes the scheme's tasks into a draft. The model learns what runs beside what (Model::contention).
+Status apply_strategy(Model& model, Draft& draft, const Gradients& gradients, const Strategy& strategy,
+                      const Cluster& cluster);
+
+struct ScalePrediction {
+  int workers = 1;
+  Ns step = 0, low = 0, high = 0;
+  Ns exposed_communication = 0;
+  Ns communication = 0;
+  double efficiency = 1;  ///< the step of one worker over this one: N workers do N times the work
+  std::size_t buckets = 0;
+  std::optional<std::int64_t> peak_bytes;
+  std::string origin;
+  std::vector<std::string> not_modelled;
+  bool validated = false;
+  graph::Graph graph;  ///< of one worker, for export
+};
+/// `measured`: the step of one worker without the profiler.
+Result<ScalePrediction> predict_scale(const Model& base, std::optional<Ns> measured, const Strategy& strategy,
+                                      const Cluster& cluster, Detail detail = Detail::kFull);
+
+}  // namespace foretrace::whatif

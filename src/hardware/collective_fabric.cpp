@@ -1,0 +1,210 @@
+// Collectives over a fabric: every algorithm and protocol that applies is costed as latency + bytes / bandwidth, and the
+// cheapest is taken, which is how NCCL chooses. The latencies of a step are those NCCL's own tuning model assumes for each
+// kind of link (its tables for LL, LL128 and Simple); bandwidths are the fabric's.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "foretrace/hardware/collective.hpp"
+
+namespace foretrace::hardware {
+
+namespace {
+
+constexpr std::size_t index(Protocol p) { return static_cast<std::size_t>(p); }
+
+// Microseconds before the first byte moves, and one step to a neighbour of a ring, for LL, LL128 and Simple. NVLink and PCIe:
+// fitted on published runs of eight A100 and of eight H100 (docs/scale.md gives the error on others). Networks: what NCCL's
+// own tuning tables assume.
+constexpr std::array<double, 3> kBaseUs = {6.0, 30.0, 38.0};
+constexpr std::array<double, 3> kNetworkBaseUs = {6.6, 14.0, 8.4};
+constexpr std::array<std::array<double, 3>, 3> kRingStepUs = {{{0.77, 1.35, 1.8}, {1.0, 2.5, 3.0}, {2.7, 4.0, 14.0}}};
+constexpr std::array<std::array<double, 3>, 3> kTreeStepUs = {{{0.77, 1.35, 1.8}, {1.0, 2.5, 3.0}, {5.0, 8.5, 14.0}}};
+// Sending to a peer needs less set-up than a ring.
+constexpr double kPeerBaseUs = 11.7;
+constexpr double kPeerLLShare = 0.8;  // of an LL collective's base
+// Reducing in the switch: set-up beyond Simple's, and what it reaches of the links. Each GPU sends its tensor once and
+// receives it once, with the switch's own part: (n+1)/n instead of 2(n-1)/n.
+constexpr double kNvlsUs = 34.0;
+constexpr double kNvlsShare = 0.82;
+// LL sends a flag with every 4 bytes and polls; LL128 8 bytes of flags in 128.
+constexpr std::array<double, 3> kPayload = {0.4, 0.85, 1.0};
+// A rank's own part is copied in its memory, this many times as fast as a link.
+constexpr double kLocalCopy = 2.8;
+// A tree moves every byte up and down through one parent: NCCL takes 0.92 of the ring's bandwidth, and less for middle sizes;
+// 80 H100 over ten nodes show what a lower share gives.
+constexpr double kTreeShare = 0.7;
+
+struct Shape {
+  int ranks = 1, nodes = 1, per_node = 1;
+  const FabricLevel* inner = nullptr;  // inside a node; null when nodes hold one GPU
+  const FabricLevel* outer = nullptr;  // between nodes; null with one node
+};
+
+Shape shape_of(const Fabric& f, int ranks) {
+  Shape s;
+  s.ranks = ranks;
+  if (f.levels.size() == 1) {
+    const bool network = f.levels[0].link == LinkKind::kNetwork;
+    s.per_node = network ? 1 : ranks;
+    s.nodes = network ? ranks : 1;
+    (network ? s.outer : s.inner) = &f.levels[0];
+    return s;
+  }
+  s.per_node = std::min(f.gpus_per_node, ranks);
+  s.nodes = (ranks + f.gpus_per_node - 1) / f.gpus_per_node;
+  if (s.per_node > 1) s.inner = &f.levels[0];
+  if (s.nodes > 1) s.outer = &f.levels[1];
+  return s;
+}
+
+double reached(const FabricLevel& l) { return l.gbs * l.efficiency * 1e3; }  // bytes per us
+
+// Bytes per us that leave a node through the outer level, all its GPUs together.
+double node_rate(const Shape& s) { return reached(*s.outer) * (s.outer->per_node ? 1 : s.per_node); }
+
+double step_us(const FabricLevel& l, const std::array<std::array<double, 3>, 3>& table, Protocol p) {
+  return table[static_cast<std::size_t>(l.link)][index(p)] * l.latency_scale + l.extra_us;
+}
+
+double payload_rate(double rate, Protocol p) { return rate * kPayload[index(p)]; }
+
+bool two_passes(Collective kind) { return kind == Collective::kAllReduce; }
+bool one_way(Collective kind) { return kind == Collective::kSendRecv; }
+bool one_root(Collective kind) { return kind == Collective::kBroadcast || kind == Collective::kReduce; }
+
+}  // namespace
+
+double bus_factor(Collective kind, int ranks) {
+  const double n = std::max(1, ranks);
+  switch (kind) {
+    case Collective::kAllReduce:
+      return 2 * (n - 1) / n;
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+    case Collective::kAllToAll:
+      return (n - 1) / n;
+    default:
+      return n > 1 ? 1 : 0;
+  }
+}
+
+std::string_view to_string(Algorithm algorithm) {
+  constexpr std::array<std::string_view, 4> kNames = {"ring", "tree", "two-level", "NVLS"};
+  return kNames[static_cast<std::size_t>(algorithm)];
+}
+std::string_view to_string(Protocol protocol) {
+  constexpr std::array<std::string_view, 3> kNames = {"LL", "LL128", "Simple"};
+  return kNames[index(protocol)];
+}
+
+std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algorithm algorithm,
+                                                Protocol protocol) const {
+  const Shape s = shape_of(fabric_, call.ranks);
+  if (call.ranks < 2) return 0.0;
+  const double n = call.ranks;
+  const double nodes = s.nodes;
+  const double k = s.per_node;
+  const double passes = two_passes(call.kind) ? 2 : 1;
+  const bool network = s.outer != nullptr;
+  const double scale = network ? s.outer->latency_scale : s.inner->latency_scale;
+  const double base = (network ? kNetworkBaseUs : kBaseUs)[index(protocol)] * scale;
+  const auto hop = [&](const FabricLevel& l, bool tree) {
+    return step_us(l, tree ? kTreeStepUs : kRingStepUs, protocol);
+  };
+  // LL128 needs stores that arrive whole: NVLink inside the node.
+  if (protocol == Protocol::kLL128 && (s.inner == nullptr || s.inner->link != LinkKind::kNvlink)) return std::nullopt;
+
+  if (call.kind == Collective::kSendRecv || call.kind == Collective::kAllToAll) {
+    // Point to point: no reduction, no ring; a message per peer, those inside the node at the inner rate.
+    if (algorithm != Algorithm::kRing || protocol == Protocol::kLL128) return std::nullopt;
+    const FabricLevel& far = s.outer != nullptr ? *s.outer : *s.inner;
+    double us = hop(far, false);
+    if (network) {
+      us += base;
+    } else {
+      us += (protocol == Protocol::kSimple ? kPeerBaseUs : kPeerLLShare * kBaseUs[0]) * scale;
+    }
+    if (one_way(call.kind)) return us + call.bytes / payload_rate(reached(far), protocol);
+    if (s.inner != nullptr) us += call.bytes * (k - 1) / n / payload_rate(reached(*s.inner), protocol);
+    if (s.outer != nullptr) {
+      us += call.bytes * (n - k) / n / payload_rate(node_rate(s) / k, protocol);
+    }
+    return us;
+  }
+
+  switch (algorithm) {
+    case Algorithm::kRing: {
+      // One ring through all ranks: 2(n-1) steps, those that cross nodes slower; its bandwidth is its slowest link's.
+      const double steps = passes * (n - 1);
+      const double crossing = s.outer != nullptr ? passes * (nodes - 1) : 0;
+      double us = base + crossing * (s.outer != nullptr ? hop(*s.outer, false) : 0) +
+                  (steps - crossing) * (s.inner != nullptr ? hop(*s.inner, false) : 0);
+      double rate = s.inner != nullptr ? payload_rate(reached(*s.inner), protocol) : 0;
+      if (s.outer != nullptr) {
+        const double out = payload_rate(node_rate(s), protocol);
+        rate = s.inner != nullptr ? std::min(rate, out) : out;
+      }
+      if (!network && s.inner->link == LinkKind::kNvlink && !one_root(call.kind)) {
+        us += call.bytes / n / (reached(*s.inner) * kLocalCopy);
+      }
+      return us + bus_factor(call.kind, call.ranks) * call.bytes / rate;
+    }
+    case Algorithm::kTwoLevel: {
+      // Inside the node, between nodes on each GPU's part, inside the node again. One node or one GPU per node: the ring.
+      if (s.inner == nullptr || s.outer == nullptr) return micros(call, Algorithm::kRing, protocol);
+      const double in_rate = payload_rate(reached(*s.inner), protocol);
+      const double out_rate = payload_rate(node_rate(s) / k, protocol);
+      const double inside = (k - 1) * hop(*s.inner, false) + (k - 1) / k * call.bytes / in_rate;
+      const double between = (nodes - 1) * hop(*s.outer, false) + (nodes - 1) / nodes * (call.bytes / k) / out_rate;
+      return base + passes * (inside + between);
+    }
+    case Algorithm::kTree: {
+      if (call.kind != Collective::kAllReduce) return std::nullopt;
+      const double depth = s.outer != nullptr ? std::floor(std::log2(nodes)) : 0;
+      double us = base + 2 * ((k - 1) * (s.inner != nullptr ? hop(*s.inner, true) : 0) +
+                              depth * (s.outer != nullptr ? hop(*s.outer, true) : 0));
+      double rate = s.inner != nullptr ? payload_rate(reached(*s.inner), protocol) : 0;
+      if (s.outer != nullptr) {
+        const double out = payload_rate(node_rate(s), protocol);
+        rate = s.inner != nullptr ? std::min(rate, out) : out;
+      }
+      return us + 2 * call.bytes / (rate * kTreeShare);
+    }
+    case Algorithm::kNvls: {
+      if (s.inner == nullptr || !s.inner->nvls || s.outer != nullptr || protocol != Protocol::kSimple ||
+          call.ranks < 3) {
+        return std::nullopt;
+      }
+      if (call.kind != Collective::kAllReduce) return std::nullopt;
+      return base + kNvlsUs * s.inner->latency_scale + (n + 1) / n * call.bytes / (reached(*s.inner) * kNvlsShare);
+    }
+  }
+  return std::nullopt;
+}
+
+CollectiveCost FabricCollectives::cost(const CollectiveCall& call) const {
+  CollectiveCost best;
+  if (call.ranks < 2 || fabric_.levels.empty()) {
+    best.how = "one rank";
+    best.sigma = 0;
+    return best;
+  }
+  double us = 0;
+  for (const Algorithm a : {Algorithm::kRing, Algorithm::kTree, Algorithm::kNvls}) {
+    for (const Protocol p : {Protocol::kLL, Protocol::kLL128, Protocol::kSimple}) {
+      const std::optional<double> t = micros(call, a, p);
+      if (!t || (!best.how.empty() && *t >= us)) continue;
+      us = *t;
+      best.how = std::string(to_string(a)) + " " + std::string(to_string(p));
+    }
+  }
+  us = std::max(us, fabric_.floor_us);
+  best.ns = static_cast<Ns>(std::llround(std::min(us * 1e3, 9e17)));
+  const Shape s = shape_of(fabric_, call.ranks);
+  best.channels = fabric_.channels > 0 ? fabric_.channels : s.outer != nullptr && s.inner == nullptr ? 2 : 16;
+  return best;
+}
+
+}  // namespace foretrace::hardware

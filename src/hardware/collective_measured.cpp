@@ -1,0 +1,131 @@
+// Measured collectives as a cost model.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "foretrace/hardware/collective.hpp"
+
+namespace foretrace::hardware {
+
+namespace {
+
+// Steps a message takes through a ring: what a small message's time is made of.
+double steps_of(Collective kind, int ranks) {
+  const double n = ranks;
+  switch (kind) {
+    case Collective::kAllReduce:
+      return 2 * (n - 1);
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+      return n - 1;
+    default:
+      return 1;
+  }
+}
+
+// How well one collective stands for another: moving the same way first, then the same number of ranks.
+double distance(Collective a, int n, Collective b, int m) {
+  const auto group = [](Collective c) {
+    switch (c) {
+      case Collective::kAllReduce:
+      case Collective::kAllGather:
+      case Collective::kReduceScatter:
+        return 0;
+      case Collective::kBroadcast:
+      case Collective::kReduce:
+        return 1;
+      default:
+        return 2;
+    }
+  };
+  const double kind = a == b ? 0 : group(a) == group(b) ? 1 : b == Collective::kAllReduce ? 2 : 3;
+  return kind + 0.5 * std::abs(std::log2(static_cast<double>(n) / m));
+}
+
+}  // namespace
+
+double MeasuredCollectives::Curve::ns(double bytes) const {
+  if (points.size() == 1 || bytes <= points.front().first) {
+    // Below the smallest size the time is latency; a single size says nothing about it.
+    if (points.size() == 1) return points[0].second * std::max(1.0, bytes / std::max(1.0, points[0].first));
+    return points.front().second;
+  }
+  std::size_t i = 1;
+  while (i + 1 < points.size() && points[i].first < bytes) ++i;
+  const auto& [b0, t0] = points[i - 1];
+  const auto& [b1, t1] = points[i];
+  const double slope = std::max(0.0, (t1 - t0) / (b1 - b0));
+  return bytes > b1 ? t1 + (bytes - b1) * slope : t0 + (bytes - b0) * slope;
+}
+
+Result<MeasuredCollectives> MeasuredCollectives::make(std::vector<CollectiveRow> rows, std::string name) {
+  MeasuredCollectives m;
+  m.name_ = std::move(name);
+  std::stable_sort(rows.begin(), rows.end(), [](const CollectiveRow& a, const CollectiveRow& b) {
+    return std::tuple(a.kind, a.ranks, a.bytes) < std::tuple(b.kind, b.ranks, b.bytes);
+  });
+  for (const CollectiveRow& row : rows) {
+    if (row.ranks < 2 || !(row.bytes > 0) || !(row.ms > 0)) continue;
+    if (m.curves_.empty() || m.curves_.back().kind != row.kind || m.curves_.back().ranks != row.ranks) {
+      m.curves_.push_back({row.kind, row.ranks, {}});
+    }
+    auto& points = m.curves_.back().points;
+    if (!points.empty() && points.back().first == row.bytes) {
+      points.back().second = std::min(points.back().second, row.ms * 1e6);  // measured twice: the less disturbed run
+    } else {
+      points.emplace_back(row.bytes, row.ms * 1e6);
+    }
+  }
+  // A larger message does not take less: where a smaller one was measured longer, it was disturbed.
+  for (Curve& curve : m.curves_) {
+    for (std::size_t i = curve.points.size() - 1; i-- > 0;) {
+      curve.points[i].second = std::min(curve.points[i].second, curve.points[i + 1].second);
+    }
+  }
+  if (m.curves_.empty()) {
+    return fail(ErrorCode::kDeclined, "no usable row: a measurement needs at least two ranks, a size and a time");
+  }
+  return m;
+}
+
+CollectiveCost MeasuredCollectives::cost(const CollectiveCall& call) const {
+  CollectiveCost c;
+  c.channels = 2;
+  if (call.ranks < 2) {
+    c.how = "one rank";
+    c.sigma = 0;
+    return c;
+  }
+  const Curve* best = nullptr;
+  for (const Curve& curve : curves_) {
+    if (best == nullptr || distance(call.kind, call.ranks, curve.kind, curve.ranks) <
+                               distance(call.kind, call.ranks, best->kind, best->ranks)) {
+      best = &curve;
+    }
+  }
+  if (best->kind == call.kind && best->ranks == call.ranks) {
+    c.ns = static_cast<Ns>(std::llround(std::min(9e17, best->ns(call.bytes))));
+    c.how = "measured";
+    c.measured = true;
+    c.sigma = 0.04;
+    return c;
+  }
+  // Latency follows the steps, the rest the bytes on the busiest link.
+  const double from_factor = bus_factor(best->kind, best->ranks);
+  const double to_factor = bus_factor(call.kind, call.ranks);
+  const double smallest = best->points.front().second;
+  const double steps = steps_of(call.kind, call.ranks) / steps_of(best->kind, best->ranks);
+  const double whole = best->ns(call.bytes);
+  const double latency = std::min(smallest, whole);
+  c.ns = static_cast<Ns>(std::llround(std::min(9e17, latency * steps + (whole - latency) * to_factor / from_factor)));
+  c.how = fmt::format("derived from {} over {}", to_string(best->kind), best->ranks);
+  c.sigma = 0.2;
+  return c;
+}
+
+}  // namespace foretrace::hardware

@@ -1,0 +1,336 @@
+// Measured collectives from files: JSON lines, CSV, and the output of nccl-tests as it is printed.
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "base/byte_source.hpp"
+#include "foretrace/hardware/collective.hpp"
+
+namespace foretrace::hardware {
+
+namespace {
+
+constexpr double kMiB = 1 << 20;
+constexpr std::string_view kForms =
+    R"(one of: lines of {"world", "coll", "mb", "ms"}; CSV with such a header; the output of nccl-tests)";
+
+tl::unexpected<Error> bad(const std::string& origin, std::size_t line, std::string message) {
+  return tl::unexpected<Error>(Error{ErrorCode::kUnreadable,
+                                     line == 0 ? std::move(message) : fmt::format("line {}: {}", line, message), origin,
+                                     Error::kNoOffset, std::string(kForms)});
+}
+
+std::string_view trim(std::string_view s) {
+  while (!s.empty() && std::isspace(static_cast<unsigned char>(s.front())) != 0) s.remove_prefix(1);
+  while (!s.empty() && std::isspace(static_cast<unsigned char>(s.back())) != 0) s.remove_suffix(1);
+  return s;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    lines.push_back(trim(text.substr(0, end)));
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+  }
+  return lines;
+}
+
+std::optional<double> number(std::string_view s) {
+  s = trim(s);
+  double value = 0;
+  const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), value);
+  if (error != std::errc() || end != s.data() + s.size() || s.empty() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+// What the rows' sizes count, per collective: JSON lines give each rank's input of an all-gather.
+double whole_bytes(Collective kind, double bytes, int ranks, bool per_rank_gather) {
+  return kind == Collective::kAllGather && per_rank_gather ? bytes * ranks : bytes;
+}
+
+Status check(const CollectiveRow& row, const std::string& origin, std::size_t line) {
+  constexpr int kMostRanks = 1 << 20;
+  if (row.ranks < 1 || row.ranks > kMostRanks) return bad(origin, line, "the number of ranks is not from 1 to 1048576");
+  if (!(row.bytes >= 0) || !std::isfinite(row.bytes)) return bad(origin, line, "the size is negative");
+  if (!(row.ms > 0) || !std::isfinite(row.ms)) return bad(origin, line, "the time is not above 0");
+  return {};
+}
+
+Result<std::vector<CollectiveRow>> read_json_lines(std::string_view text, const std::string& origin) {
+  std::vector<CollectiveRow> rows;
+  simdjson::dom::parser parser;
+  std::size_t n = 0;
+  for (const std::string_view line : lines_of(text)) {
+    ++n;
+    if (line.empty()) continue;
+    simdjson::dom::object o;
+    if (parser.parse(simdjson::padded_string(line)).get(o) != simdjson::SUCCESS) {
+      return bad(origin, n, "not a JSON object");
+    }
+    CollectiveRow row;
+    std::string_view coll;
+    std::string_view tag;
+    double world = 0;
+    double mb = 0;
+    if (o["coll"].get(coll) != simdjson::SUCCESS || o["world"].get(world) != simdjson::SUCCESS ||
+        o["ms"].get(row.ms) != simdjson::SUCCESS) {
+      return bad(origin, n, "coll, world or ms is missing or of the wrong type");
+    }
+    if (o["mb"].get(mb) == simdjson::SUCCESS) {
+      mb *= kMiB;
+    } else if (o["bytes"].get(mb) != simdjson::SUCCESS) {
+      return bad(origin, n, "mb (or bytes) is missing or not a number");
+    }
+    std::string_view dtype;
+    if (o["dtype"].get(dtype) == simdjson::SUCCESS && dtype != "float32")
+      continue;  // buckets are FP32 unless compressed
+    const std::optional<Collective> kind = parse_collective(coll);
+    if (!kind) continue;  // a collective no scheme uses (barrier, …)
+    if (o["tag"].get(tag) == simdjson::SUCCESS) row.tag = std::string(tag);
+    row.kind = *kind;
+    row.ranks = world >= 0 && world <= 1 << 30 ? static_cast<int>(world) : -1;
+    row.bytes = whole_bytes(*kind, mb, row.ranks, true);
+    if (Status ok = check(row, origin, n); !ok) return tl::unexpected<Error>(ok.error());
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<std::string_view> fields_of(std::string_view line) {
+  std::vector<std::string_view> fields;
+  for (;;) {
+    const std::size_t comma = line.find(',');
+    std::string_view field = trim(line.substr(0, comma));
+    if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = field.substr(1, field.size() - 2);
+    fields.push_back(field);
+    if (comma == std::string_view::npos) return fields;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+// Column names people use, each list for one thing.
+struct Columns {
+  int tag = -1, kind = -1, ranks = -1, per_node = -1, size = -1, unit = -1, time = -1;
+  double size_scale = 1, time_scale = 1;
+  bool per_rank_gather = false;
+};
+
+Result<Columns> read_header(const std::vector<std::string_view>& names, const std::string& origin) {
+  Columns c;
+  for (int i = 0; i < static_cast<int>(names.size()); ++i) {
+    const std::string_view s = names[static_cast<std::size_t>(i)];
+    const auto is = [&](std::initializer_list<std::string_view> any) {
+      return std::find(any.begin(), any.end(), s) != any.end();
+    };
+    if (is({"tag", "system"})) c.tag = i;
+    if (is({"coll", "collective", "op", "operation"})) c.kind = i;
+    if (is({"world", "ranks", "nranks", "num_workers", "gpus"})) c.ranks = i;
+    if (is({"ranks_per_node", "gpus_per_node"})) c.per_node = i;
+    if (is({"mb"})) c.size = i, c.size_scale = kMiB, c.per_rank_gather = true;
+    if (is({"bytes", "size", "message_bytes"})) c.size = i;
+    if (is({"unit"})) c.unit = i;
+    if (is({"ms", "time_ms"})) c.time = i, c.time_scale = 1;
+    if (is({"us", "time_us"})) c.time = i, c.time_scale = 1e-3;
+  }
+  if (c.kind < 0 || c.ranks < 0 || c.size < 0 || c.time < 0) {
+    return bad(origin, 1,
+               "the header names no collective (coll), rank count (world), size (mb, bytes) or time (ms, us)");
+  }
+  return c;
+}
+
+Result<std::vector<CollectiveRow>> read_csv(std::string_view text, const std::string& origin) {
+  std::vector<CollectiveRow> rows;
+  const std::vector<std::string_view> lines = lines_of(text);
+  FORETRACE_TRY(const Columns c, read_header(fields_of(lines.front()), origin));
+  for (std::size_t n = 1; n < lines.size(); ++n) {
+    if (lines[n].empty()) continue;
+    const std::vector<std::string_view> f = fields_of(lines[n]);
+    const auto field = [&](int column) {
+      return column >= 0 && column < static_cast<int>(f.size()) ? f[static_cast<std::size_t>(column)]
+                                                                : std::string_view();
+    };
+    const auto ranks = number(field(c.ranks));
+    const auto size = number(field(c.size));
+    const auto time = number(field(c.time));
+    if (!ranks || !size || !time) return bad(origin, n + 1, "the rank count, size or time is not a number");
+    const std::optional<Collective> kind = parse_collective(field(c.kind));
+    if (!kind || *size == 0) continue;
+    CollectiveRow row;
+    row.tag = std::string(field(c.tag));
+    row.kind = *kind;
+    row.ranks = *ranks >= 0 && *ranks <= 1 << 30 ? static_cast<int>(*ranks) : -1;
+    row.ranks_per_node = static_cast<int>(std::clamp(number(field(c.per_node)).value_or(0), 0.0, 1e6));
+    row.bytes = whole_bytes(*kind, *size * c.size_scale, row.ranks, c.per_rank_gather);
+    row.ms = *time * c.time_scale;
+    if (Status ok = check(row, origin, n + 1); !ok) return tl::unexpected<Error>(ok.error());
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<std::string_view> words_of(std::string_view line) {
+  std::vector<std::string_view> words;
+  while (!(line = trim(line)).empty()) {
+    std::size_t end = 0;
+    while (end < line.size() && std::isspace(static_cast<unsigned char>(line[end])) == 0) ++end;
+    words.push_back(line.substr(0, end));
+    line.remove_prefix(end);
+  }
+  return words;
+}
+
+// A line of results: size count type [redop] [root] time algbw busbw #wrong time algbw busbw #wrong. What ran follows from
+// the name it prints, else from the ratio of bus to algorithm bandwidth.
+Result<std::vector<CollectiveRow>> read_nccl_tests(std::string_view text, const std::string& origin) {
+  std::vector<CollectiveRow> rows;
+  int ranks = 0;
+  std::set<std::string_view> hosts;
+  std::optional<Collective> named;
+  std::size_t n = 0;
+  for (const std::string_view line : lines_of(text)) {
+    ++n;
+    const std::vector<std::string_view> w = words_of(line);
+    if (w.empty()) continue;
+    if (w[0].starts_with('#')) {
+      for (std::size_t i = 0; i + 1 < w.size(); ++i) {
+        // "#  Rank  0 Group  0 Pid 1234 on node-a device  0 [0x00] NVIDIA H100"
+        if (w[i] == "Rank" && number(w[i + 1])) {
+          ranks = std::max(ranks, static_cast<int>(*number(w[i + 1])) + 1);
+          const auto on = std::find(w.begin(), w.end(), "on");
+          if (on != w.end() && on + 1 != w.end()) hosts.insert(*(on + 1));
+        }
+        if (w[i] == "starting:") named = parse_collective(w[i + 1]);
+      }
+      continue;
+    }
+    const auto size = number(w[0]);
+    if (!size || w.size() < 8 || !number(w[1])) {
+      if (const auto kind =
+              parse_collective(w[0].substr(w[0].rfind('/') == std::string_view::npos ? 0 : w[0].rfind('/') + 1))) {
+        named = kind;  // the command line was kept in the log
+      }
+      continue;
+    }
+    // The first three numbers behind the type, redop and root columns are time, algbw, busbw.
+    std::size_t at = 3;
+    if (!number(w[at])) ++at;  // redop
+    if (w.size() > at + 3 && w[at].find('.') == std::string_view::npos && number(w[at]).value_or(-2) <= 65536 &&
+        number(w[at + 1]) && number(w[at + 2]) && number(w[at + 3]) && w.size() - at >= 5) {
+      ++at;  // root
+    }
+    if (at + 2 >= w.size()) return bad(origin, n, "a line of results without time and bandwidths");
+    const auto time = number(w[at]);
+    const auto algbw = number(w[at + 1]);
+    const auto busbw = number(w[at + 2]);
+    if (!time || !algbw || !busbw) return bad(origin, n, "a line of results without time and bandwidths");
+    if (*size == 0) continue;
+    CollectiveRow row;
+    row.ranks = ranks;
+    row.ranks_per_node = hosts.empty() ? 0 : ranks / static_cast<int>(hosts.size());
+    row.bytes = *size;
+    row.ms = *time * 1e-3;
+    const double ratio = *algbw > 0 ? *busbw / *algbw : 0;
+    if (named) {
+      row.kind = *named;
+    } else if (w[3] == "sum" || w[3] == "avg" || w[3] == "prod" || w[3] == "max" || w[3] == "min") {
+      row.kind = ratio > 1.0 - 1e-9 && ranks >= 2 ? Collective::kAllReduce : Collective::kReduceScatter;
+    } else {
+      row.kind = Collective::kAllGather;
+    }
+    if (ranks == 0 && row.kind == Collective::kAllReduce && ratio > 0 && ratio < 1.9995) {
+      row.ranks = static_cast<int>(std::lround(2 / (2 - ratio)));  // 2(n-1)/n = ratio
+    }
+    if (row.ranks == 0) {
+      return bad(origin, n, "the number of ranks is not in the file: keep the lines '#  Rank  0 …' of nccl-tests");
+    }
+    if (Status ok = check(row, origin, n); !ok) return tl::unexpected<Error>(ok.error());
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::string_view to_string(Collective collective) {
+  constexpr std::array<std::string_view, kCollectives> kNames = {
+      "all-reduce", "all-gather", "reduce-scatter", "broadcast", "reduce", "all-to-all", "send/recv"};
+  return kNames[static_cast<std::size_t>(collective)];
+}
+
+std::optional<Collective> parse_collective(std::string_view text) {
+  std::string key;
+  for (const char c : text) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  if (key.ends_with("perf")) key.resize(key.size() - 4);
+  constexpr std::array<std::pair<std::string_view, Collective>, 9> kKeys = {
+      {{"allreduce", Collective::kAllReduce},
+       {"allgather", Collective::kAllGather},
+       {"reducescatter", Collective::kReduceScatter},
+       {"broadcast", Collective::kBroadcast},
+       {"bcast", Collective::kBroadcast},
+       {"reduce", Collective::kReduce},
+       {"alltoall", Collective::kAllToAll},
+       {"sendrecv", Collective::kSendRecv},
+       {"p2p", Collective::kSendRecv}}};
+  for (const auto& [name, kind] : kKeys) {
+    if (key == name) return kind;
+  }
+  return std::nullopt;
+}
+
+Result<std::vector<CollectiveRow>> read_collectives(std::string_view text, const std::string& origin,
+                                                    const std::optional<std::string>& tag) {
+  const std::string_view body = trim(text);
+  if (body.empty()) return bad(origin, 0, "the file of collectives is empty");
+  const std::string_view first = body.substr(0, body.find('\n'));
+  const bool csv = body.front() != '#' && first.find(',') != std::string_view::npos &&
+                   (first.find("ms") != std::string_view::npos || first.find("us") != std::string_view::npos);
+  Result<std::vector<CollectiveRow>> all = body.front() == '{' ? read_json_lines(text, origin)
+                                           : csv               ? read_csv(body, origin)
+                                                               : read_nccl_tests(text, origin);
+  if (!all) return all;
+  if (all->empty()) return bad(origin, 0, "no measured collective in the file");
+  std::set<std::string> tags;
+  for (const CollectiveRow& row : *all) tags.insert(row.tag);
+  std::string listed;
+  for (const std::string& t : tags) listed += (listed.empty() ? "" : ", ") + t;
+  if (tag) {
+    std::erase_if(*all, [&](const CollectiveRow& row) { return row.tag != *tag; });
+    if (all->empty()) {
+      return fail(ErrorCode::kUsage, fmt::format("{} has no measurement with the tag '{}'", origin, *tag),
+                  "tags in the file: " + listed);
+    }
+  } else if (tags.size() > 1) {
+    return fail(ErrorCode::kUsage, fmt::format("{} holds measurements of {} set-ups", origin, tags.size()),
+                "pick one with --collectives-tag: " + listed);
+  }
+  return all;
+}
+
+Result<std::vector<CollectiveRow>> load_collectives(const std::string& path, const std::optional<std::string>& tag) {
+  FORETRACE_TRY(std::unique_ptr<ByteSource> source, open_source(path));
+  std::string text;
+  constexpr std::size_t kPart = 1u << 20;
+  for (std::size_t got = kPart; got == kPart;) {
+    const std::size_t at = text.size();
+    text.resize(at + kPart);
+    FORETRACE_TRY(got, source->read(text.data() + at, kPart));
+    text.resize(at + got);
+  }
+  return read_collectives(text, path, tag);
+}
+
+}  // namespace foretrace::hardware

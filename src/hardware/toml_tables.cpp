@@ -1,0 +1,62 @@
+#define TOML_EXCEPTIONS 0
+#include "hardware/toml_tables.hpp"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+namespace foretrace::hardware {
+
+namespace {
+
+void fill(TomlTable& out, const toml::table& table) {
+  for (const auto& [key, node] : table) {
+    const std::string name(key.str());
+    if (const toml::table* inner = node.as_table()) {
+      fill(out.tables[name].emplace_back(), *inner);
+    } else if (const toml::array* list = node.as_array()) {
+      for (const toml::node& item : *list) {
+        if (const toml::table* inner_item = item.as_table()) fill(out.tables[name].emplace_back(), *inner_item);
+      }
+    } else if (node.is_boolean()) {
+      out.values[name] = node.as_boolean()->get();
+    } else if (const auto number = node.value<double>()) {
+      out.values[name] = *number;
+    } else if (const auto text = node.value<std::string>()) {
+      out.values[name] = *text;
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<double> TomlTable::number(std::string_view key) const {
+  const auto at = values.find(key);
+  if (at == values.end() || !std::holds_alternative<double>(at->second)) return std::nullopt;
+  return std::get<double>(at->second);
+}
+
+std::optional<std::string> TomlTable::text(std::string_view key) const {
+  const auto at = values.find(key);
+  if (at == values.end() || !std::holds_alternative<std::string>(at->second)) return std::nullopt;
+  return std::get<std::string>(at->second);
+}
+
+bool TomlTable::flag(std::string_view key) const {
+  const auto at = values.find(key);
+  return at != values.end() && std::holds_alternative<bool>(at->second) && std::get<bool>(at->second);
+}
+
+Result<TomlTable> parse_toml(std::string_view text, const std::string& origin, const std::string& hint) {
+  const toml::parse_result parsed = toml::parse(text, origin);
+  if (!parsed) {
+    const toml::parse_error& e = parsed.error();
+    return tl::unexpected<Error>(Error{ErrorCode::kUnreadable,
+                                       fmt::format("line {}: {}", e.source().begin.line, std::string(e.description())),
+                                       origin, Error::kNoOffset, hint});
+  }
+  TomlTable out;
+  fill(out, parsed.table());
+  return out;
+}
+
+}  // namespace foretrace::hardware

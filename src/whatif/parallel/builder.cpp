@@ -1,0 +1,178 @@
+#include "whatif/parallel/builder.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace foretrace::whatif {
+
+namespace {
+
+// The host against the one the costs were read on: what its launches cost.
+double host_speed(const Model& m) {
+  const CpuPrior prior;
+  double sum = 0;
+  for (const CpuPhase p : {CpuPhase::kForward, CpuPhase::kBackward}) {
+    const auto i = static_cast<std::size_t>(p);
+    sum += static_cast<double>(m.launches.cpu_per_launch[i]) / static_cast<double>(prior.per_launch[i]) / 2;
+  }
+  return std::clamp(sum, 0.3, 3.0);
+}
+
+// Speed a kernel that only moves data loses beside a collective, and a collective beside kernels: fitted on two models and
+// two rank counts (docs/scale.md).
+constexpr double kMemoryLoss = 0.18;
+constexpr double kCollectiveLoss = 0.05;
+
+}  // namespace
+
+Builder::Builder(Model& model, Draft& d, const Gradients& g, const Strategy& s, const Cluster& c)
+    : m(model), draft(d), gradients(g), strategy(s), cluster(c) {
+  const double speed = host_speed(model);
+  for (Ns* cost : {&costs.per_gradient, &costs.per_collective, &costs.per_copy_back, &costs.per_wait, &costs.per_hook,
+                   &costs.buffers_fixed, &costs.per_buffer}) {
+    *cost = static_cast<Ns>(static_cast<double>(*cost) * speed);
+  }
+  const Result<hardware::Device> whole = hardware::find_device(model.device.name);
+  few_queues_ = whole && model.device.sm_count > 0 && model.device.sm_count < whole->sm_count;
+  for (std::uint32_t t = 0; t < m.graph.size(); ++t) {
+    if (m.graph.kind[t] != TaskKind::kCollective) continue;
+    draft.set(t, 0, graph::Origin::kModelled);
+    communicates_ = true;
+  }
+  if (communicates_)
+    m.not_modelled.push_back("the trace is of several workers: its own collectives were taken out first");
+  if (!m.interference) m.interference = Interference{0, kMemoryLoss, kCollectiveLoss, 0, {}};
+}
+
+std::uint32_t Builder::new_lane(const std::string& name) {
+  return draft.add_lane(graph::GraphLaneKind::kNetwork, name, m.graph.lanes[gradients.stream].device);
+}
+
+std::uint32_t Builder::lane() {
+  if (lane_ == kNoTask) lane_ = new_lane("communication");
+  return lane_;
+}
+
+std::uint32_t Builder::collective(std::uint32_t to, hardware::Collective kind, double bytes, const std::string& name) {
+  return collective(to, kind, bytes, cluster.workers, name);
+}
+
+std::uint32_t Builder::collective(std::uint32_t to, hardware::Collective kind, double bytes, int ranks,
+                                  const std::string& name) {
+  const hardware::CollectiveCost cost = cluster.collectives->cost({kind, bytes, ranks});
+  const std::uint32_t task =
+      draft.append(to, TaskKind::kCollective, name, cost.ns, Phase::kCommunication, graph::LayerId{});
+  draft.set(task, cost.ns, cost.measured ? graph::Origin::kScaled : graph::Origin::kModelled);
+  Interference& i = *m.interference;
+  i.communication_sigma = std::max(i.communication_sigma, cost.sigma);
+  if (m.device.sm_count > 0) {
+    i.sm_share = std::max(i.sm_share, std::min(0.5, static_cast<double>(cost.channels) / m.device.sm_count));
+  }
+  return task;
+}
+
+Ns Builder::memory_ns(double bytes) const {
+  constexpr double kFloorNs = 1500;  // the shortest kernels of H200 traces
+  const double gbs = m.device.streaming_gbs();
+  return static_cast<Ns>(std::llround(kFloorNs + (gbs > 0 ? bytes / gbs : 0)));
+}
+
+std::uint32_t Builder::kernel(Place& at, const std::string& name, double bytes, Ns cpu_cost, Phase phase,
+                              int launches) {
+  hardware::Work work;
+  work.family = hardware::Family::kCopy;
+  work.bytes_read = work.bytes_written = bytes / 2;
+  m.works.push_back(work);
+  const std::uint32_t task = draft.insert({.name = name,
+                                           .cost = memory_ns(bytes) + (launches - 1) * memory_ns(0),
+                                           .phase = phase,
+                                           .layer = {},
+                                           .after_gpu = at.gpu,
+                                           .after_cpu = at.cpu,
+                                           .cpu_cost = cpu_cost * launches,
+                                           .launch_of = {},
+                                           .work = static_cast<std::uint32_t>(m.works.size() - 1)});
+  at = {task - 1, task};
+  return task;
+}
+
+std::uint32_t Builder::cpu(Place& at, const std::string& name, Ns cost, Phase phase) {
+  at.cpu = draft.insert_cpu(at.cpu, name, cost, phase);
+  return at.cpu;
+}
+
+void Builder::start_behind(std::uint32_t task, const Place& at) {
+  constexpr Ns kStart = 4'000;  // from the call's return to the kernel on an idle stream (H200 traces)
+  draft.depend(at.cpu, task, kStart, DependencyKind::kLaunch);
+  if (at.gpu != kNoTask) draft.depend(at.gpu, task, kStart, DependencyKind::kStreamWait);
+}
+
+void Builder::wait_for(std::uint32_t task, std::uint32_t collective) {
+  constexpr Ns kHandOver = 3'000;  // event to the next kernel of another stream (H200 traces)
+  draft.depend(collective, task, kHandOver, DependencyKind::kStreamWait);
+}
+
+void Builder::hold_side_streams(std::uint32_t cpu, std::uint32_t collective) {
+  const Graph& g = m.graph;
+  for (std::uint32_t l = 0; l < g.lanes.size(); ++l) {
+    if (g.lanes[l].kind != graph::GraphLaneKind::kGpu || l == gradients.stream) continue;
+    for (std::uint32_t t = g.lanes[l].begin; t < g.lanes[l].end; ++t) {
+      if (!g.launch[t].valid() || g.lane[g.launch[t].index()] != g.lane[cpu] || g.launch[t].value <= cpu) continue;
+      draft.depend(collective, t, 0, DependencyKind::kStreamWait, 0);
+      break;  // the others follow on their stream
+    }
+  }
+}
+
+void Builder::hold_main_stream(std::uint32_t launched_behind, std::uint32_t task) {
+  const Graph& g = m.graph;
+  for (std::uint32_t t = g.lanes[gradients.stream].begin; t < g.lanes[gradients.stream].end; ++t) {
+    if (!g.launch[t].valid() || g.lane[g.launch[t].index()] != g.lane[launched_behind] ||
+        g.launch[t].value <= launched_behind) {
+      continue;
+    }
+    draft.depend(task, t, 0, DependencyKind::kStreamWait);
+    return;
+  }
+}
+
+std::pair<int, double> Builder::buffers() const {
+  // Running mean, running variance and the count of batches of every batch norm.
+  std::vector<std::uint32_t> seen;
+  double bytes = 0;
+  for (const hardware::Work& w : m.works) {
+    if (w.family != hardware::Family::kBatchNorm || w.backward) continue;
+    if (std::find(seen.begin(), seen.end(), w.op_event) != seen.end()) continue;
+    seen.push_back(w.op_event);
+    bytes += 8.0 * static_cast<double>(w.input[1]) + 8;
+  }
+  return {3 * static_cast<int>(seen.size()), bytes};
+}
+
+Place Builder::before_forward() const {
+  const Graph& g = m.graph;
+  Place at;
+  const graph::GraphLane& main = g.lanes[g.main_lane];
+  for (std::uint32_t t = main.begin + 1; t < main.end; ++t) {
+    if (g.phase[t] == Phase::kForward && g.kind[t] != TaskKind::kWait) {
+      at.cpu = t - 1;
+      break;
+    }
+  }
+  const graph::GraphLane& stream = g.lanes[gradients.stream];
+  for (std::uint32_t t = stream.begin; t < stream.end; ++t) {
+    if (g.phase[t] == Phase::kForward) {
+      if (t > stream.begin) at.gpu = t - 1;
+      break;
+    }
+  }
+  return at;
+}
+
+BucketPlan plan_of(const Gradients& gradients, const Strategy& s) {
+  if (s.buckets) return *s.buckets;
+  const auto bytes = [](double mb) { return static_cast<std::int64_t>(std::llround(std::min(mb, 1e9) * (1 << 20))); };
+  return pytorch_buckets(gradients, bytes(s.bucket_mb), bytes(s.first_bucket_mb.value_or(s.bucket_mb)));
+}
+
+}  // namespace foretrace::whatif

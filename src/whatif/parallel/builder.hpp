@@ -1,0 +1,115 @@
+#pragma once
+// What the schemes share: collectives on communication lanes, the framework's CPU work around them, small kernels that copy
+// gradients. Each scheme is one file beside this one.
+
+#include <string>
+#include <vector>
+
+#include "foretrace/whatif/parallel.hpp"
+
+namespace foretrace::whatif {
+
+/// CPU time of DistributedDataParallel's own work, without a profiler, on a host whose launches cost what CpuPrior says. Read
+/// from H200 traces of ResNet-50 and BERT-base under DDP (PyTorch 2.11), where launches cost 0.7 of that and the profiled calls
+/// 1.5 times what they take without a profiler.
+struct DdpCosts {
+  Ns per_gradient = 25'000;      ///< hook, bookkeeping, the kernel that copies into the bucket
+  Ns per_collective = 130'000;   ///< work object, stream hand-over, enqueueing in NCCL
+  Ns per_copy_back = 13'000;     ///< the copy from the bucket into .grad
+  Ns per_hook = 160'000;         ///< a communication hook: Python called for a bucket
+  Ns per_wait = 17'000;          ///< making the main stream wait for a bucket
+  Ns buffers_fixed = 1'400'000;  ///< forward: flattening the buffers, two broadcasts
+  Ns per_buffer = 16'000;        ///< forward: the copy back into a buffer
+};
+
+/// A point on the main stream and on the thread that feeds it; what is inserted goes behind it.
+struct Place {
+  std::uint32_t cpu = kNoTask, gpu = kNoTask;
+};
+
+class Builder {
+ public:
+  Builder(Model& model, Draft& draft, const Gradients& gradients, const Strategy& strategy, const Cluster& cluster);
+
+  Model& m;
+  Draft& draft;
+  const Gradients& gradients;
+  const Strategy& strategy;
+  const Cluster& cluster;
+  DdpCosts costs;  ///< scaled to this host
+
+  /// The communication stream: its first lane, made on first use.
+  std::uint32_t lane();
+  std::uint32_t new_lane(const std::string& name);
+  /// A collective at the end of a lane, known to the interference model.
+  std::uint32_t collective(std::uint32_t lane, hardware::Collective kind, double bytes, const std::string& name);
+  std::uint32_t collective(std::uint32_t lane, hardware::Collective kind, double bytes, int ranks,
+                           const std::string& name);
+  /// A kernel that moves `bytes` through memory, launched behind `at`; moves `at` behind it.
+  std::uint32_t kernel(Place& at, const std::string& name, double bytes, Ns cpu_cost, Phase phase, int launches = 1);
+  /// CPU time behind `at`.
+  std::uint32_t cpu(Place& at, const std::string& name, Ns cost, Phase phase);
+  /// The collective starts behind this CPU task and this GPU task.
+  void start_behind(std::uint32_t collective, const Place& at);
+  /// The next kernel inserted at a place waits for a collective: makes `task` wait.
+  void wait_for(std::uint32_t task, std::uint32_t collective);
+
+  /// The trace is of several workers already: its own collectives cost nothing from now on, its copies and calls stay.
+  [[nodiscard]] bool communicates() const { return communicates_; }
+
+  /// A part of a GPU (MPS) has two hardware queues for all streams of a process: work of streams that share one starts in the
+  /// order of its launches (seen in every trace of ranks on one GPU; a whole GPU has 8 to 128 queues).
+  [[nodiscard]] bool few_queues() const { return few_queues_; }
+  /// Tasks of the side streams (cuDNN's) launched behind `cpu` do not start before `collective` has started.
+  void hold_side_streams(std::uint32_t cpu, std::uint32_t collective);
+  /// The next task of the main stream launched behind this place does not start before `task` has ended.
+  void hold_main_stream(std::uint32_t launched_behind, std::uint32_t task);
+
+  [[nodiscard]] Ns memory_ns(double bytes) const;
+  /// Batch-norm statistics and the like that forward broadcasts: count and bytes.
+  [[nodiscard]] std::pair<int, double> buffers() const;
+  /// The place in front of the first forward operation.
+  [[nodiscard]] Place before_forward() const;
+
+ private:
+  std::uint32_t lane_ = kNoTask;
+  bool few_queues_ = false;
+  bool communicates_ = false;
+};
+
+/// The bucket plan of a strategy.
+BucketPlan plan_of(const Gradients& gradients, const Strategy& strategy);
+
+/// What a compression makes of a bucket: bytes on the wire, and what it costs before and behind the collectives.
+struct Compressed {
+  std::vector<double> messages;  ///< bytes of each collective, one behind the other
+  double before_bytes = 0;       ///< moved through memory before the first, all kernels together
+  double between_bytes = 0;      ///< between two of them
+  double behind_bytes = 0;       ///< behind the last
+  int before_kernels = 0, between_kernels = 0, behind_kernels = 0;
+  Ns cpu = 0;         ///< of the hook's own work on each tensor, without a profiler
+  double slower = 1;  ///< the collective's time against one of FP32 sums of the same bytes
+  hardware::Collective kind = hardware::Collective::kAllReduce;
+};
+Compressed compress(const Builder& builder, const Bucket& bucket);
+
+// The schemes.
+Status apply_ddp(Builder& b);
+Status apply_fsdp(Builder& b);
+Status apply_zero1(Builder& b);
+Status apply_zero2(Builder& b);
+Status apply_ps(Builder& b);
+Status apply_p3(Builder& b);
+Status apply_blueconnect(Builder& b);
+Status apply_horovod(Builder& b);
+
+// Parts of DDP that other schemes use too.
+void broadcast_buffers(Builder& b);
+/// Copies each gradient into its bucket; the place behind each copy.
+std::vector<Place> gradients_into_buckets(Builder& b);
+/// Waits for each bucket and copies it back.
+void copy_back(Builder& b, Place at, const BucketPlan& plan, const std::vector<std::uint32_t>& done);
+/// The place behind backward, where the wait for the collectives goes.
+Place behind_backward(Builder& b, const std::vector<Place>& behind);
+
+}  // namespace foretrace::whatif

@@ -1,0 +1,17 @@
+#pragma once
+// The parameters the what-ifs of several workers share, and what they make of them.
+
+#include "foretrace/whatif/parallel.hpp"
+
+namespace foretrace::whatif {
+
+/// workers, fabric, gpus_per_node, and bucket_mb where the scheme has buckets.
+std::vector<Parameter> cluster_parameters(bool buckets);
+
+/// Applies a strategy on the cluster the parameters name.
+Status apply_on_cluster(Model& model, Draft& draft, const Parameters& parameters, Strategy strategy);
+
+/// What joins the GPUs of a node on a fabric that only says what joins the nodes.
+hardware::FabricLevel inside_node(const hardware::Device& device);
+
+}  // namespace foretrace::whatif

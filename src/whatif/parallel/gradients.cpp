@@ -1,0 +1,217 @@
+// Which gradients a step computes, how large they are, and when each is ready.
+
+#include <algorithm>
+
+#include "foretrace/whatif/parallel.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
+
+// Time of the step's begin in the trace, from a runtime call that has both its place in the step and its event.
+std::optional<Ns> begin_of(const Model& m) {
+  const Graph& g = m.graph;
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (g.kind[t] == TaskKind::kCall && g.event[t].valid()) {
+      return m.trace->events.start[g.event[t].index()] - g.measured[t];
+    }
+  }
+  return std::nullopt;
+}
+
+struct Ready {
+  Ns time;
+  std::uint32_t lane;  // graph lane
+  std::int64_t elements = 0, rows = 0;
+};
+
+void read_shape(const trace::Trace& trace, std::size_t event, Ready& out) {
+  const trace::OpInputs* inputs = trace.args.inputs(trace.events.args[event]);
+  if (inputs == nullptr || !inputs->dims.valid()) return;
+  const auto shapes = trace::parse_shapes(trace.strings[inputs->dims]);
+  if (shapes.empty()) return;
+  constexpr double kMost = 1e15;  // a damaged shape must not overflow
+  double n = 1;
+  for (const std::int64_t d : shapes.front()) n *= static_cast<double>(std::max<std::int64_t>(d, 0));
+  if (n > kMost) return;
+  out.elements = static_cast<std::int64_t>(n);
+  if (shapes.front().size() > 1) out.rows = shapes.front().front();
+}
+
+// Every accumulation into a parameter inside the step.
+std::vector<Ready> accumulations(const Model& m) {
+  std::vector<Ready> found;
+  const Graph& g = m.graph;
+  const std::optional<Ns> begin = begin_of(m);
+  if (!begin || m.trace == nullptr) return found;
+  std::vector<std::uint32_t> lane_of(m.trace->lanes.size(), kNoTask);
+  for (std::uint32_t l = 0; l < g.lanes.size(); ++l) {
+    if (g.lanes[l].kind == graph::GraphLaneKind::kCpu && g.lanes[l].trace_lane.valid()) {
+      lane_of[g.lanes[l].trace_lane.index()] = l;
+    }
+  }
+  for (std::size_t e = 0; e < m.trace->size(); ++e) {
+    const Ns at = m.trace->events.start[e] - *begin;
+    if (at < 0 || at > g.traced || m.trace->name(e) != kAccumulate) continue;
+    const LaneId lane = m.trace->events.lane[e];
+    if (!lane.valid() || lane_of[lane.index()] == kNoTask) continue;
+    Ready ready{at, lane_of[lane.index()]};
+    read_shape(*m.trace, e, ready);
+    found.push_back(ready);
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Ready& a, const Ready& b) { return a.time < b.time; });
+  return found;
+}
+
+// The stream with most of the GPU's tasks.
+std::uint32_t main_stream(const Graph& g) {
+  std::uint32_t best = kNoTask;
+  for (std::uint32_t l = 0; l < g.lanes.size(); ++l) {
+    if (g.lanes[l].kind != graph::GraphLaneKind::kGpu) continue;
+    const auto tasks = [&](std::uint32_t lane) { return g.lanes[lane].end - g.lanes[lane].begin; };
+    if (best == kNoTask || tasks(l) > tasks(best)) best = l;
+  }
+  return best;
+}
+
+// Tasks of a GPU lane in the order of their launches on one thread: the last one launched at or before a CPU task.
+class LaunchOrder {
+ public:
+  LaunchOrder(const Graph& g, std::uint32_t gpu_lane, std::uint32_t cpu_lane) {
+    for (std::uint32_t t = g.lanes[gpu_lane].begin; t < g.lanes[gpu_lane].end; ++t) {
+      if (g.launch[t].valid() && g.lane[g.launch[t].index()] == cpu_lane) calls_.emplace_back(g.launch[t].value, t);
+    }
+    std::sort(calls_.begin(), calls_.end());
+  }
+  [[nodiscard]] std::uint32_t last_before(std::uint32_t cpu) const {
+    const auto at = std::upper_bound(calls_.begin(), calls_.end(), std::pair(cpu, kNoTask));
+    return at == calls_.begin() ? kNoTask : std::prev(at)->second;
+  }
+
+ private:
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> calls_;
+};
+
+// The last task of a lane that began at or before a time.
+std::uint32_t task_at(const Graph& g, std::uint32_t lane, Ns time) {
+  const GraphLane& l = g.lanes[lane];
+  std::uint32_t lo = l.begin;
+  std::uint32_t hi = l.end;
+  while (lo < hi) {  // measured begins ascend along a CPU lane
+    const std::uint32_t mid = lo + (hi - lo) / 2;
+    if (g.measured[mid] <= time) {
+      lo = mid + 1;
+    } else {
+      hi = mid;
+    }
+  }
+  return lo == l.begin ? l.begin : lo - 1;
+}
+
+void place(const Graph& g, Gradients& out, std::uint32_t cpu_lane, const std::vector<Ready>& ready) {
+  const LaunchOrder main(g, out.stream, cpu_lane);
+  std::vector<LaunchOrder> sides;
+  for (std::uint32_t l = 0; l < g.lanes.size(); ++l) {
+    if (g.lanes[l].kind == graph::GraphLaneKind::kGpu && l != out.stream) sides.emplace_back(g, l, cpu_lane);
+  }
+  for (const Ready& r : ready) {
+    Gradient gradient;
+    gradient.elements = r.elements;
+    gradient.rows = r.rows;
+    gradient.cpu = task_at(g, cpu_lane, r.time);
+    gradient.gpu = main.last_before(gradient.cpu);
+    // Work on other streams launched since then joins the main stream before the gradient is read.
+    for (const LaunchOrder& side : sides) {
+      const std::uint32_t t = side.last_before(gradient.cpu);
+      if (t != kNoTask && (gradient.gpu == kNoTask || g.launch[t].value > g.launch[gradient.gpu].value)) {
+        gradient.side.push_back(t);
+      }
+    }
+    out.list.push_back(std::move(gradient));
+  }
+}
+
+}  // namespace
+
+Result<Gradients> find_gradients(const Model& m) {
+  const Graph& g = m.graph;
+  Gradients out;
+  out.stream = main_stream(g);
+  if (out.stream == kNoTask) return fail(ErrorCode::kDeclined, "the step has no work on a GPU");
+  std::vector<Ready> ready = accumulations(m);
+  std::uint32_t cpu_lane = kNoTask;
+  if (!ready.empty()) {
+    cpu_lane = ready.front().lane;
+    std::erase_if(ready, [&](const Ready& r) { return r.lane != cpu_lane; });
+    const bool shapes = std::all_of(ready.begin(), ready.end(), [](const Ready& r) { return r.elements > 0; });
+    if (!shapes) {
+      if (m.parameter_elements == 0) {
+        return fail(ErrorCode::kDeclined, "the size of the parameters is unknown: the trace has no shapes",
+                    "record with record_shapes=True");
+      }
+      for (Ready& r : ready) {
+        r.elements = std::max<std::int64_t>(1, m.parameter_elements / static_cast<std::int64_t>(ready.size()));
+      }
+      out.guessed = "the sizes of single gradients: the trace has no shapes, all are taken to be equal";
+    }
+  } else {
+    // No accumulations in the trace (no CPU operations, another framework): spread over backward.
+    std::vector<std::uint32_t> calls;
+    for (std::uint32_t t = 0; t < g.size(); ++t) {
+      if (graph::is_gpu(g.kind[t]) && g.phase[t] == Phase::kBackward && g.lane[t] == out.stream &&
+          g.launch[t].valid()) {
+        calls.push_back(g.launch[t].value);
+      }
+    }
+    if (calls.empty()) return fail(ErrorCode::kDeclined, "the step shows no backward pass");
+    if (m.parameter_elements == 0) {
+      return fail(ErrorCode::kDeclined,
+                  "the size of the parameters is unknown: the trace shows neither gradients nor the "
+                  "shapes of the update",
+                  "record with record_shapes=True");
+    }
+    cpu_lane = g.lane[calls.front()];
+    std::erase_if(calls, [&](std::uint32_t t) { return g.lane[t] != cpu_lane; });
+    std::sort(calls.begin(), calls.end());
+    const std::size_t parts =
+        std::min<std::size_t>(calls.size(), static_cast<std::size_t>(std::max<std::int64_t>(1, m.parameter_tensors)));
+    for (std::size_t i = 0; i < parts; ++i) {
+      const std::uint32_t call = calls[(i + 1) * calls.size() / parts - 1];
+      ready.push_back({g.measured[call], cpu_lane,
+                       std::max<std::int64_t>(1, m.parameter_elements / static_cast<std::int64_t>(parts)), 0});
+    }
+    out.guessed = "when each gradient is ready: the trace does not show them, they are spread evenly over backward";
+  }
+  place(g, out, cpu_lane, ready);
+  for (const Gradient& gradient : out.list) out.elements += gradient.elements;
+
+  out.backward_cpu = out.list.back().cpu;
+  for (std::uint32_t t = out.backward_cpu; t < g.lanes[cpu_lane].end; ++t) {
+    if (g.phase[t] == Phase::kBackward && g.kind[t] != TaskKind::kWait) out.backward_cpu = t;
+  }
+  out.backward_gpu = LaunchOrder(g, out.stream, cpu_lane).last_before(out.backward_cpu);
+  if (out.backward_gpu == kNoTask) return fail(ErrorCode::kDeclined, "backward put no work on the main stream");
+  for (Gradient& gradient : out.list) {
+    if (gradient.gpu == kNoTask) gradient.gpu = g.lanes[out.stream].begin;
+  }
+  return out;
+}
+
+BucketPlan pytorch_buckets(const Gradients& gradients, std::int64_t cap_bytes, std::int64_t first_bytes) {
+  BucketPlan plan;
+  Bucket open;
+  for (std::uint32_t i = 0; i < gradients.list.size(); ++i) {
+    open.gradients.push_back(i);
+    open.bytes += gradients.list[i].elements * gradients.bytes_per_element;
+    if (open.bytes >= (plan.empty() ? first_bytes : cap_bytes)) {
+      plan.push_back(std::move(open));
+      open = {};
+    }
+  }
+  if (!open.gradients.empty()) plan.push_back(std::move(open));
+  return plan;
+}
+
+}  // namespace foretrace::whatif

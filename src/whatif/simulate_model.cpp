@@ -1,0 +1,68 @@
+#include "whatif/simulate_model.hpp"
+
+#include <algorithm>
+
+namespace foretrace::whatif {
+
+namespace {
+
+// The part of each task's time in which memory traffic is what limits it: 1 for a copy, near 0 for a large product.
+std::vector<float> memory_share(const Model& m) {
+  const graph::Graph& g = m.graph;
+  std::vector<Ns> row_time(m.works.size(), 0);
+  const auto described = [&](std::size_t t) { return g.work[t] < m.works.size(); };
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t]) && described(t)) row_time[g.work[t]] += g.cost[t];
+  }
+  constexpr float kUnknown = 0.5F;
+  std::vector<float> share(g.size(), kUnknown);
+  const double gbs = m.device.streaming_gbs();
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (g.kind[t] == graph::TaskKind::kMemcpy || g.kind[t] == graph::TaskKind::kMemset) share[t] = 1;
+    if (!described(t) || gbs <= 0 || row_time[g.work[t]] <= 0 || m.works[g.work[t]].bytes() <= 0) continue;
+    const double busy = m.works[g.work[t]].bytes() / gbs / static_cast<double>(row_time[g.work[t]]);
+    share[t] = static_cast<float>(std::min(1.0, busy));
+  }
+  return share;
+}
+
+simulate::Contention contention_of(const Model& m) {
+  simulate::Contention c;
+  const std::vector<float> memory = memory_share(m);
+  c.beside_communication.resize(memory.size());
+  for (std::size_t t = 0; t < memory.size(); ++t) {
+    c.beside_communication[t] =
+        static_cast<float>((1 - m.interference->sm_share) * (1 - m.interference->memory * memory[t]));
+  }
+  c.beside_computation.assign(memory.size(), static_cast<float>(1 - m.interference->collective));
+  for (const std::vector<std::string>& names : m.interference->links) {
+    c.link.resize(memory.size(), simulate::Contention::kNoLink);
+    for (const graph::GraphLane& lane : m.graph.lanes) {
+      if (std::find(names.begin(), names.end(), m.graph.strings[lane.name]) == names.end()) continue;
+      std::fill(c.link.begin() + lane.begin, c.link.begin() + lane.end, c.links);
+    }
+    ++c.links;
+  }
+  return c;
+}
+
+}  // namespace
+
+simulate::SteadyState simulate_model(const Model& model, std::span<const Ns> cost) {
+  simulate::Options options;
+  options.cost = cost;
+  simulate::Contention contention;
+  if (model.interference) {
+    contention = contention_of(model);
+    options.contention = &contention;
+  }
+  simulate::SteadyState state = simulate::steady_state(model.graph, options);
+  const graph::Graph& g = state.graph_of(model.graph);
+  for (const graph::GraphLane& lane : g.lanes) {
+    if (g.strings[lane.name] != kPeriodLane || lane.end - lane.begin < 2) continue;
+    state.timeline.step = state.timeline.start[lane.end - 1] - state.timeline.start[lane.end - 2];
+  }
+  return state;
+}
+
+}  // namespace foretrace::whatif

@@ -1,0 +1,168 @@
+// What autocast, fused attention and checkpointing do to real steps, beside traces of steps that did it.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "foretrace/report/whatif.hpp"
+#include "foretrace/trace/load.hpp"
+#include "hardware/cost_models.hpp"
+#include "whatif/catalogue/autocast.hpp"
+#include "whatif/catalogue/blocks.hpp"
+
+namespace foretrace::whatif {
+namespace {
+
+constexpr const char* kData = FORETRACE_SOURCE_DIR "/data/";
+
+struct Loaded {
+  trace::Trace trace;
+  report::Baseline baseline;
+};
+
+std::unique_ptr<Loaded> load(const std::string& file) {
+  auto loaded = std::make_unique<Loaded>();
+  Result<trace::Trace> trace = trace::load(kData + file);
+  EXPECT_TRUE(trace) << file;
+  if (!trace) return nullptr;
+  loaded->trace = std::move(*trace);
+  Result<report::Baseline> baseline = report::make_baseline(loaded->trace, std::nullopt, std::nullopt);
+  EXPECT_TRUE(baseline) << file;
+  if (!baseline) return nullptr;
+  loaded->baseline = std::move(*baseline);
+  return loaded;
+}
+
+Prediction predicted(const Loaded& l, const std::string& use) {
+  Result<Use> parsed = parse_use(use);
+  EXPECT_TRUE(parsed);
+  return predict(l.baseline.model, {*parsed}, std::nullopt);
+}
+
+/// Copies between FP32 and half in the forward pass of a recorded step.
+std::size_t recorded_casts(const Loaded& l) {
+  const Dataflow flow = forward_flow(l.baseline.model);
+  const trace::Trace& t = l.trace;
+  std::size_t casts = 0;
+  const Graph& g = l.baseline.model.graph;
+  for (std::uint32_t task = 0; task < g.size(); ++task) {
+    if (!graph::is_gpu(g.kind[task]) || !g.op[task].valid() || g.phase[task] != Phase::kForward) continue;
+    const std::uint32_t e = g.op[task].value;
+    if (t.name(e) != "aten::copy_" || flow.unit_of(e) == kNothing) continue;
+    const hardware::OpView view(t, t.events.args[e]);
+    if (view.tensor(0) && view.tensor(1) && view[0].type != view[1].type &&
+        (view[0].type == "c10::Half" || view[1].type == "c10::Half"))
+      ++casts;
+  }
+  return casts;
+}
+
+std::size_t foretold_casts(const Loaded& l) {
+  std::size_t casts = 0;
+  for (const AutocastUnit& u : autocast(forward_flow(l.baseline.model)).units) casts += u.casts.size();
+  return casts;
+}
+
+TEST(Autocast, CastsAsManyTensorsAsTheRealStep) {
+  for (const std::string model : {"h200-more/llama_w4", "h200-more/bert_l8", "h200-more/vit_b_16", "h200-more/vgg16",
+                                  "h200-more/convnext_tiny", "h200-families/unet"}) {
+    const auto base = load(model + ".base.json.gz");
+    const auto amp = load(model + ".amp.json.gz");
+    ASSERT_TRUE(base && amp);
+    const auto real = static_cast<double>(recorded_casts(*amp));
+    ASSERT_GT(real, 10) << model;
+    EXPECT_NEAR(static_cast<double>(foretold_casts(*base)) / real, 1, 0.07) << model;
+  }
+}
+
+TEST(Autocast, ResidualsStayFp32InTransformersAndGoHalfInConvolutionalNets) {
+  const auto bert = load("h200-more/bert_l8.base.json.gz");
+  ASSERT_TRUE(bert);
+  const Dataflow flow = forward_flow(bert->baseline.model);
+  const Autocast cast = autocast(flow);
+  std::size_t adds = 0;
+  for (std::size_t u = 0; u < flow.units.size(); ++u) {
+    if (flow.units[u].name != "aten::add" || !flow.units[u].computes || flow.units[u].inputs.size() != 2) continue;
+    if (flow.values[flow.units[u].inputs[0].value].shape != flow.values[flow.units[u].inputs[1].value].shape) continue;
+    ++adds;
+    EXPECT_NE(cast.units[u].precision, Precision::kHalf);
+  }
+  EXPECT_GE(adds, 16u);  // two in each of eight layers
+}
+
+TEST(Autocast, PeakMemoryAsRecorded) {
+  for (const std::string model : {"h200-more/llama_w4", "h200-more/bert_l8", "h200-more/vit_b_16", "h200-more/vgg16",
+                                  "h200-more/convnext_tiny", "h200-families/unet", "h200-families/lstm_lm"}) {
+    const auto base = load(model + ".base.json.gz");
+    const auto amp = load(model + ".amp.json.gz");
+    ASSERT_TRUE(base && amp);
+    const Prediction p = predicted(*base, "amp");
+    ASSERT_TRUE(p.peak_bytes.has_value()) << model << ": " << p.declined;
+    ASSERT_TRUE(amp->baseline.report.peak_bytes.has_value());
+    EXPECT_NEAR(static_cast<double>(*p.peak_bytes) / static_cast<double>(*amp->baseline.report.peak_bytes), 1, 0.05)
+        << model;
+  }
+}
+
+TEST(FlashAttention, EveryShapeOfOneStepIsFound) {
+  const auto l = load("h200-families/nmt_3x3.base.json.gz");
+  ASSERT_TRUE(l);
+  const Prediction p = predicted(*l, "flash-attention");
+  ASSERT_TRUE(p.declined.empty()) << p.declined;
+  std::map<Phase, std::size_t> fused;
+  for (std::uint32_t t = 0; t < p.graph.size(); ++t) {
+    if (p.graph.task_name(t) == "fused attention") ++fused[p.graph.phase[t]];
+  }
+  // Three of the encoder, three causal ones and three across in the decoder; three kernels each backward.
+  EXPECT_EQ(fused[Phase::kForward], 9u);
+  EXPECT_EQ(fused[Phase::kBackward], 27u);
+}
+
+TEST(Checkpoint, BlocksByNumberAndByNumberedName) {
+  EXPECT_EQ(block_of("encoder.layer.3.attention.query"), "encoder.layer.3");
+  EXPECT_EQ(block_of("encoder.layers.encoder_layer_3.mlp.0"), "encoder.layers.encoder_layer_3");
+  EXPECT_EQ(block_of("layer1.0.conv1"), "layer1.0");
+  EXPECT_EQ(block_of("features.denseblock1.denselayer2.conv1"), "features.denseblock1.denselayer2");
+  EXPECT_EQ(block_of("classifier.0"), "");
+  EXPECT_EQ(block_of("conv1"), "");
+  EXPECT_EQ(block_of(""), "");
+}
+
+TEST(Checkpoint, StopsWhereNothingMoreIsNeeded) {
+  // A block of ViT ends with a product and an addition, which keep their inputs alone; one of BERT with a norm.
+  const auto vit = load("h200-more/vit_b_16.base.json.gz");
+  const auto bert = load("h200-more/bert_l8.base.json.gz");
+  ASSERT_TRUE(vit && bert);
+  const auto again = [](const Loaded& l) {
+    const Prediction p = predicted(l, "checkpoint");
+    EXPECT_TRUE(p.declined.empty()) << p.declined;
+    Ns gpu = 0;
+    for (std::uint32_t t = 0; t < l.baseline.model.graph.size(); ++t) {
+      if (graph::is_gpu(l.baseline.model.graph.kind[t])) gpu += l.baseline.model.graph.cost[t];
+    }
+    return static_cast<double>(p.gpu_time) / static_cast<double>(gpu);
+  };
+  EXPECT_NEAR(again(*vit), 1.232, 0.02);   // measured 322.8 / 262.0
+  EXPECT_NEAR(again(*bert), 1.260, 0.02);  // measured 288.8 / 229.3
+}
+
+TEST(RecurrentLayers, RunAsOneKernelOnlyWhereTheFrameworkAsksForIt) {
+  hardware::Work w;
+  w.family = hardware::Family::kRnn;
+  w.batch = 64, w.steps = 50, w.k = w.hidden = 1024, w.layers = 1, w.gates = 4;
+  w.dtype = hardware::Dtype::kFp16;
+  EXPECT_TRUE(hardware::persistent_rnn(w));
+  EXPECT_EQ(hardware::kernels_of(w, 156), 7u);
+  w.dtype = hardware::Dtype::kBf16;
+  EXPECT_FALSE(hardware::persistent_rnn(w));
+  EXPECT_EQ(hardware::kernels_of(w, 156), 156u);
+  w.dtype = hardware::Dtype::kFp16;
+  w.batch = 256;
+  EXPECT_FALSE(hardware::persistent_rnn(w));
+  w.batch = 64, w.layers = 2;
+  EXPECT_FALSE(hardware::persistent_rnn(w));
+}
+
+}  // namespace
+}  // namespace foretrace::whatif

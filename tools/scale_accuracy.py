@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Predicted against measured steps of several workers.
+
+usage: scale_accuracy.py [--foretrace build/foretrace] [--all-ranks] [--gate MEAN,MAX] FOLDER...
+
+A FOLDER holds truth.jsonl (rows with tag, rank, world, model, case, median_ms, p10_ms, p90_ms), the traces of the case
+`solo` named MODEL.TAG.solo.wWORLD.rRANK.json.gz, and collectives.jsonl. Each other case is predicted from the solo trace of
+the same rank with its measured step and the measured collectives. A row whose p90 - p10 exceeds 5 % of its median counts
+its distance to [p10, p90], any other its distance to the median.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs" / "scale.md"
+
+
+def update_docs(mark, lines):
+    """Replaces what stands between two marks of docs/scale.md."""
+    begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
+    text = DOCS.read_text()
+    head, rest = text.split(begin)
+    DOCS.write_text(head + begin + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1])
+
+
+# What the command line says for each case.
+SCHEMES = {
+    "ddp": [],
+    "ddpfp16": ["--compress", "fp16"],
+    "powersgd": ["--compress", "powersgd"],
+    "fsdp": ["--parallel", "fsdp"],
+    "ps": ["--parallel", "ps"],
+    "zero1": ["--parallel", "zero1"],
+}
+
+
+def options(case):
+    """ddp is bucket_cap_mb=25 given explicitly; ddp@X is X; None for a case without a prediction."""
+    name, _, mb = case.partition("@")
+    if name not in SCHEMES:
+        return None
+    extra = [] if name == "fsdp" else ["--bucket-mb", mb or "25"]
+    return SCHEMES[name] + extra
+
+
+def predict(foretrace, trace, measured_ms, world, collectives, tag, extra):
+    command = [foretrace, "scale", str(trace), "--workers", str(world), "--measured-ms", str(measured_ms), "--collectives",
+               str(collectives), "--collectives-tag", tag, "--json", *extra]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return None, done.stderr.strip() or done.stdout.strip()
+    return json.loads(done.stdout)["predictions"][0], None
+
+
+def distance(ms, row):
+    low, high, median = row["p10_ms"], row["p90_ms"], row["median_ms"]
+    if high - low <= 0.05 * median:
+        return ms / median - 1
+    if low <= ms <= high:
+        return 0.0
+    return (ms - (low if ms < low else high)) / median
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="+", type=pathlib.Path)
+    parser.add_argument("--foretrace", default="build/foretrace")
+    parser.add_argument("--all-ranks", action="store_true", help="every rank's row, not only rank 0's")
+    parser.add_argument("--cases", help="only cases that start with one of these, separated by commas")
+    parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/scale.md")
+    parser.add_argument("--gate", help="MEAN,MAX in percent over the ddp cases: exit 1 above")
+    args = parser.parse_args()
+    errors, lines = {}, ["| model | ranks | case | measured ms | p10 … p90 | predicted ms | exposed ms | error |",
+                         "|---|---:|---|---:|---:|---:|---:|---:|"]
+    print(f"{'model':10} {'world':>5} {'case':10} {'rank':>4} {'measured':>9} {'p10..p90':>17} {'predicted':>9} {'exposed':>8} {'error':>8}")
+    for folder in args.folder:
+        rows = [json.loads(line) for line in (folder / "truth.jsonl").read_text().splitlines() if line.strip()]
+        solo = {(r["tag"], r["model"], r["world"], r["rank"]): r for r in rows if r["case"] == "solo"}
+        for row in rows:
+            extra = options(row["case"])
+            if row["case"] == "solo" or extra is None or (row["rank"] and not args.all_ranks):
+                continue
+            if args.cases and not row["case"].startswith(tuple(args.cases.split(","))):
+                continue
+            base = solo[(row["tag"], row["model"], row["world"], row["rank"])]
+            trace = folder / f"{row['model']}.{row['tag']}.solo.w{row['world']}.r{row['rank']}.json.gz"
+            if not trace.exists():
+                continue
+            p, problem = predict(args.foretrace, trace, base["median_ms"], row["world"], folder / "collectives.jsonl",
+                                 row["tag"], extra)
+            if p is None:
+                print(f"{row['model']:10} {row['world']:5} {row['case']:10} {row['rank']:4} {problem}")
+                errors.setdefault(row["case"].partition("@")[0], []).append(1.0)
+                continue
+            e = distance(p["ms"], row)
+            errors.setdefault(row["case"].partition("@")[0], []).append(abs(e))
+            lines.append(f"| {row['model']} | {row['world']} | {row['case']} | {row['median_ms']:.1f} | {row['p10_ms']:.1f} … "
+                         f"{row['p90_ms']:.1f} | {p['ms']:.1f} | {p['exposed_comm_ms']:.1f} | {100 * e:+.1f} % |")
+            print(f"{row['model']:10} {row['world']:5} {row['case']:10} {row['rank']:4} {row['median_ms']:9.2f} "
+                  f"{row['p10_ms']:8.2f}..{row['p90_ms']:<7.2f} {p['ms']:9.2f} {p['exposed_comm_ms']:8.2f} {100 * e:7.1f}%")
+    print()
+    for case, all_errors in errors.items():
+        print(f"{case:10} rows {len(all_errors):3}  mean {100 * sum(all_errors) / len(all_errors):5.1f} %  max {100 * max(all_errors):5.1f} %")
+    if args.update_docs:
+        summary = ["| case | rows | mean error | largest |", "|---|---:|---:|---:|"]
+        summary += [f"| {case} | {len(all_errors)} | {100 * sum(all_errors) / len(all_errors):.1f} % | {100 * max(all_errors):.1f} % |"
+                    for case, all_errors in errors.items()]
+        update_docs("scale", [*summary, "", *lines])
+    gated = [e for case in ("ddp", "ddpfp16") for e in errors.get(case, [])]
+    if gated:
+        mean, worst = 100 * sum(gated) / len(gated), 100 * max(gated)
+        print(f"ddp cases  rows {len(gated):3}  mean {mean:5.1f} %  max {worst:5.1f} %")
+        if args.gate:
+            limits = [float(x) for x in args.gate.split(",")]
+            return 1 if mean > limits[0] or worst > limits[1] else 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
