@@ -20,6 +20,8 @@ SWITCHES = {
     "prefetch": "offload:prefetch=1",
     "offload": "offload",
     "compile": "compile",
+    "workers12": "dataloader:workers=12",
+    "workers2": "dataloader:workers=2",
     "workers": "dataloader",
     "accum2": "accumulate:n=2",
     "accum4": "accumulate:n=4",

@@ -7,10 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 
 #include "bindings.hpp"
-#include "op_chains.hpp"
 #include "views.hpp"
 
 namespace nb = nanobind;
@@ -58,26 +56,6 @@ void check_count(const Numbers& numbers, std::size_t tasks, std::string_view wha
   }
 }
 
-/// On the lanes of given tasks, the ready one of the highest priority goes first; of equals the one ready first.
-class PrioritySchedule : public simulate::Schedule {
- public:
-  PrioritySchedule(std::vector<double> priority, std::vector<char> managed)
-      : priority_(std::move(priority)), managed_(std::move(managed)) {}
-  [[nodiscard]] bool manages(std::uint32_t lane) const override {
-    return lane < managed_.size() && managed_[lane] != 0;
-  }
-  [[nodiscard]] std::size_t pick(std::uint32_t /*lane*/, std::span<const std::uint32_t> ready,
-                                 Ns /*now*/) const override {
-    const auto of = [&](std::uint32_t t) { return t < priority_.size() ? priority_[t] : 0.0; };
-    const auto best = std::max_element(ready.begin(), ready.end(), [&](auto a, auto b) { return of(a) < of(b); });
-    return static_cast<std::size_t>(best - ready.begin());
-  }
-
- private:
-  std::vector<double> priority_;
-  std::vector<char> managed_;
-};
-
 }  // namespace
 
 Draft& OpenDraft::draft() {
@@ -113,34 +91,16 @@ std::uint32_t OpenDraft::cpu_task(std::int64_t id) {
 
 nb::object OpenDraft::select(const Filter& f) {
   const Draft& d = draft();
-  const graph::Graph& g = d.base();
   whatif::Query query;
   if (f.kind) query.kind = task_kind(*f.kind);
   if (f.phase) query.phase = phase_named(*f.phase);
   query.gpu = f.gpu;
   query.lane = f.lane;
   query.name = f.name;
+  query.op = f.op;
+  query.after = f.after;
+  query.shape = f.shape;
   query.layer = f.layer;
-  std::vector<std::int8_t> ops, before;
-  if (!f.op.empty() || !f.after.empty()) {
-    const OpChains chains(*model_->trace);
-    if (!f.op.empty()) ops = chains.matching(f.op);
-    if (!f.after.empty()) before = chains.matching(f.after);
-    const auto works_for = [&g](std::uint32_t t, const std::vector<std::int8_t>& matching) {
-      return g.op[t].valid() && matching[g.op[t].index()] == 1;
-    };
-    query.where = [&, works_for](std::uint32_t t) {
-      if (!ops.empty() && !works_for(t, ops)) return false;
-      if (before.empty()) return true;
-      const std::uint32_t first = g.lanes[g.lane[t]].begin;
-      std::uint32_t p = t;
-      do {
-        if (p == first) return false;
-        --p;
-      } while (d.removed(p));
-      return works_for(p, before);
-    };
-  }
   Column<std::int64_t> found;
   for (const std::uint32_t t : d.select(query)) found.push_back(t);
   return give(std::move(found));
@@ -321,26 +281,14 @@ void OpenDraft::not_modelled(std::string text) {
 }
 
 void OpenDraft::finish() {
-  if (!priorities_.empty()) {
-    // Ids change when a draft becomes a graph; marks in a column that travels along tell which became which.
-    Draft marked = draft();
-    const std::size_t first_mark = model_->works.size();
-    for (std::size_t i = 0; i < priorities_.size(); ++i) {
-      marked.set_work(priorities_[i].first, static_cast<std::uint32_t>(first_mark + i));
-    }
-    const graph::Graph g = marked.commit();
-    std::vector<double> priority(g.size(), 0.0);
-    std::vector<char> managed(g.lanes.size(), 0);
-    for (std::size_t t = 0; t < g.size(); ++t) {
-      if (g.work[t] == graph::Graph::kNoWork || g.work[t] < first_mark) continue;
-      priority[t] = priorities_[g.work[t] - first_mark].second;
-      managed[g.lane[t]] = 1;
-    }
-    draft().schedule(std::make_shared<PrioritySchedule>(std::move(priority), std::move(managed)));
-  }
-  // Another order and other dependencies are a change though no task differs, and the driver counts changes of tasks.
-  if (draft().changed() == 0 && (draft().structural() || draft().policy() != nullptr)) {
-    draft().set_lane_lag(0, draft().base().lane_lag[0]);
+  // A graph counts priorities in whole numbers: only their order matters, and where 0 lies among them.
+  std::vector<double> steps{0.0};
+  for (const auto& [task, priority] : priorities_) steps.push_back(priority);
+  std::sort(steps.begin(), steps.end());
+  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  const auto rank = [&](double p) { return std::lower_bound(steps.begin(), steps.end(), p) - steps.begin(); };
+  for (const auto& [task, priority] : priorities_) {
+    draft().schedule({task}, static_cast<std::int32_t>(rank(priority) - rank(0.0)));
   }
   close();
 }
@@ -350,12 +298,13 @@ void bind_draft(nb::module_& m) {
       .def(
           "select",
           [](OpenDraft& d, std::optional<std::string> kind, std::optional<std::string> phase, std::string name,
-             std::string op, std::string layer, std::string after, bool gpu, std::optional<std::uint32_t> lane) {
+             std::string op, std::string layer, std::string after, std::string shape, bool gpu,
+             std::optional<std::uint32_t> lane) {
             return d.select({std::move(kind), std::move(phase), std::move(name), std::move(op), std::move(layer),
-                             std::move(after), gpu, lane});
+                             std::move(after), std::move(shape), gpu, lane});
           },
           nb::arg("kind").none(), nb::arg("phase").none(), nb::arg("name"), nb::arg("op"), nb::arg("layer"),
-          nb::arg("after"), nb::arg("gpu"), nb::arg("lane").none())
+          nb::arg("after"), nb::arg("shape"), nb::arg("gpu"), nb::arg("lane").none())
       .def("cost", &OpenDraft::cost)
       .def("graph", &OpenDraft::graph, nb::rv_policy::take_ownership)
       .def("scale", &OpenDraft::scale)

@@ -29,7 +29,7 @@ class OpenDraft {
 
   struct Filter {
     std::optional<std::string> kind, phase;
-    std::string name, op, layer, after;
+    std::string name, op, layer, after, shape;
     bool gpu = false;
     std::optional<std::uint32_t> lane;
   };

@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <deque>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -28,20 +29,14 @@ struct StepModel {
   std::optional<Ns> measured;
 };
 
-// WhatIf::apply is a plain function; the Python function it is to call travels as a parameter no one can write.
-constexpr const char* kFunction = " python function";
-
-std::string address_of(nb::handle function) { return std::to_string(reinterpret_cast<std::uintptr_t>(function.ptr())); }
-
 /// A user's function that raises foretrace.Error with the code "declined" says that it does not apply; any other
-/// exception goes on to whoever asked for the prediction.
-Status apply_python(whatif::Model& model, whatif::Draft& draft, const whatif::Parameters& parameters) {
-  nb::gil_scoped_acquire locked;
-  const nb::handle function(reinterpret_cast<PyObject*>(std::stoull(parameters.text(kFunction))));
+/// exception goes on to whoever asked for the prediction. The caller holds the interpreter's lock.
+template <class Call>
+Status apply_python(whatif::Model& model, whatif::Draft& draft, Call call) {
   auto* open = new OpenDraft(model, draft);
   const nb::object held = nb::cast(open, nb::rv_policy::take_ownership);
   try {
-    function(held);
+    call(held);
     open->finish();
   } catch (nb::python_error& error) {
     open->close();
@@ -74,19 +69,22 @@ std::vector<whatif::Use> uses_of(const std::vector<GivenUse>& given, std::deque<
       uses.push_back(value_or_raise(whatif::parse_use(text)));
       continue;
     }
-    own.push_back({.name = name,
-                   .about = {},
-                   .parameters = {},
-                   .assumes = {},
-                   .source = {},
-                   .not_modelled = not_modelled,
-                   .needs = {},
-                   .code = {},
-                   .validated = false,
-                   .apply = apply_python});
-    whatif::Use use{&own.back(), {}, text};
-    use.parameters.set(kFunction, address_of(function), true);
-    uses.push_back(std::move(use));
+    own.push_back(
+        {.name = name,
+         .about = {},
+         .parameters = {},
+         .assumes = {},
+         .source = {},
+         .not_modelled = not_modelled,
+         .needs = {},
+         .code = {},
+         .validated = false,
+         // `given` outlives the prediction and keeps the function alive.
+         .apply = [call = nb::handle(function)](whatif::Model& model, whatif::Draft& draft, const whatif::Parameters&) {
+           nb::gil_scoped_acquire locked;
+           return apply_python(model, draft, call);
+         }});
+    uses.push_back({&own.back(), {}, text});
   }
   return uses;
 }
@@ -154,6 +152,44 @@ nb::dict advise(const StepModel& base, std::optional<std::int64_t> memory_limit)
   return d;
 }
 
+/// A user's own, known to the whole library from now on: to the command line's uses, its lists and its advice.
+void add_own(std::string name, std::string about,
+             const std::vector<std::tuple<std::string, std::string, bool, bool>>& parameters, std::string assumes,
+             std::string source, std::string not_modelled, nb::object function) {
+  whatif::WhatIf own{.name = std::move(name),
+                     .about = std::move(about),
+                     .parameters = {},
+                     .assumes = std::move(assumes),
+                     .source = std::move(source),
+                     .not_modelled = std::move(not_modelled),
+                     .needs = {},
+                     .code = {},
+                     .validated = false,
+                     .apply = {}};
+  std::vector<std::string> names;
+  for (const auto& [parameter, standard, required, number] : parameters) {
+    names.push_back(parameter);
+    own.parameters.push_back({.name = parameter,
+                              .about = {},
+                              .standard = standard,
+                              .choices = {},
+                              .type = number ? whatif::ParameterType::kNumber : whatif::ParameterType::kText,
+                              .required = required,
+                              .minimum = -std::numeric_limits<double>::infinity()});
+  }
+  // What is added stays until the program ends, which may be after the interpreter's end: the function is never let go.
+  own.apply = [names, call = function.release()](whatif::Model& model, whatif::Draft& draft,
+                                                 const whatif::Parameters& given) {
+    nb::gil_scoped_acquire locked;
+    nb::dict values;
+    for (const std::string& parameter : names) {
+      if (given.given(parameter)) values[parameter.c_str()] = to_str(given.text(parameter));
+    }
+    return apply_python(model, draft, [&](const nb::object& open) { call(open, values); });
+  };
+  if (Status added = whatif::add_whatif(std::move(own)); !added) raise(added.error());
+}
+
 nb::list catalogue() {
   nb::list list;
   for (const whatif::WhatIf& w : whatif::catalogue()) {
@@ -194,6 +230,8 @@ void bind_whatif(nb::module_& m) {
   m.def("step_model", make_step_model, nb::arg("trace"), nb::arg("graphs"), nb::arg("index"), nb::arg("graph"),
         nb::arg("measured").none(), nb::keep_alive<0, 1>());
   m.def("whatifs", catalogue);
+  m.def("add_whatif", add_own, nb::arg("name"), nb::arg("about"), nb::arg("parameters"), nb::arg("assumes"),
+        nb::arg("source"), nb::arg("not_modelled"), nb::arg("function"));
   m.def(
       "check_use", [](const std::string& text) { static_cast<void>(value_or_raise(whatif::parse_use(text))); },
       nb::arg("text"));

@@ -1,4 +1,4 @@
-"""The command `foretrace`, and `python -m foretrace`: the same program as build/foretrace."""
+"""The command `foretrace`, and `python -m foretrace`: the same program as build/foretrace, and what needs Python."""
 
 from __future__ import annotations
 
@@ -9,18 +9,29 @@ import sys
 def main() -> int:
     from . import _core
 
-    if "optimize" in sys.argv and not {"-h", "--help"} & set(sys.argv):
+    args = sys.argv[1:]
+    if "optimize" in args and not {"-h", "--help"} & set(args):
         from . import _ray
 
-        if address := _ray.take_address(sys.argv[1:]):
+        if address := _ray.take_address(args):
             try:
                 _core.set_evaluator(_ray.Cluster(address))
             except _ray.Error as error:
                 print(f"foretrace: {error}", file=sys.stderr)
                 return 2
+    if any(a == "--plugin" or a.startswith("--plugin=") for a in args) and not {"-h", "--help"} & set(args):
+        from . import _plugin
+        from ._errors import Error
+
+        try:
+            args, files = _plugin.take_plugins(args)
+            for file in files:
+                _plugin.load(file)
+        except Error as error:
+            return _plugin.report(error, "--json" in args)
     # The work happens outside the interpreter, which would not see Ctrl-C before it is over.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    return _core.run(sys.argv[1:])
+    return _core.run(args)
 
 
 if __name__ == "__main__":

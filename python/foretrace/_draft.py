@@ -23,7 +23,7 @@ class Draft:
     and then once. It can be used only until then.
     """
 
-    def __init__(self, core: _core.Draft, trace: Trace) -> None:
+    def __init__(self, core: _core.Draft, trace: Trace | None) -> None:
         self._core = core
         self._trace = trace
 
@@ -35,14 +35,15 @@ class Draft:
         return Graph(self._core.graph(), self._trace)
 
     def select(self, *, kind: str | None = None, op: str = "", name: str = "", layer: str = "", phase: str | None = None,
-               after: str = "", gpu: bool = False, lane: int | None = None) -> NDArray[np.int64]:
+               after: str = "", shape: str = "", gpu: bool = False, lane: int | None = None) -> NDArray[np.int64]:
         """Tasks of the graph for which everything given holds, ascending; those removed or inserted by now are not among them.
 
         kind: one of foretrace.TASK_KINDS; gpu=True: any GPU task. phase: one of foretrace.PHASES. lane: an index into lanes.
         name, op, layer: globs (* and ?) over the task's (kernel's) name, the operation it works for or any around that, and
-        its layer. after: a glob over operations; the task before it on its lane works for one.
+        its layer. after: a glob over operations; the task before it on its lane works for one. shape: a glob over the input
+        shapes of its operation as the trace writes them, "[[64, 3, 224, 224]*".
         """
-        return self._core.select(kind, phase, name, op, layer, after, gpu, lane)
+        return self._core.select(kind, phase, name, op, layer, after, shape, gpu, lane)
 
     def cost(self, tasks: ArrayLike) -> NDArray[np.int64]:
         """What tasks cost by now, ns."""

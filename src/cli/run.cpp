@@ -168,6 +168,9 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
     bar.erase();
     if (!quiet) fmt::print(terminal.err, "note: {}\n", report::printable(text));
   };
+  if (values.text("plugin")) {
+    return fail(ErrorCode::kUsage, "--plugin is served by the Python command", "`python3 -m foretrace …`");
+  }
   return verb.run(request);
 }
 
@@ -262,6 +265,10 @@ Result<Values> parse(const Verb& verb, const std::vector<std::string>& args) {
   }
   FORETRACE_TRY_VOID(distribute(verb, words, values));
   return values;
+}
+
+int report_error(const Error& error, const std::vector<std::string>& args, const Terminal& terminal) {
+  return print_error(error, std::find(args.begin(), args.end(), "--json") != args.end(), terminal);
 }
 
 int run(const std::vector<std::string>& args, const Terminal& terminal) {

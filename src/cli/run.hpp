@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "foretrace/base/result.hpp"
+
 namespace foretrace::cli {
 
 /// Where to print and what is known about it.
@@ -35,5 +37,7 @@ enum ExitCode : int {
 /// Runs one command. `args` without the program's name. Never throws, never exits. A reader that closes the pipe early
 /// is not an error; the caller ignores SIGPIPE.
 int run(const std::vector<std::string>& args, const Terminal& terminal);
+/// Prints an error that kept a command from being run, as JSON where `args` ask for it; gives its exit code.
+int report_error(const Error& error, const std::vector<std::string>& args, const Terminal& terminal);
 
 }  // namespace foretrace::cli

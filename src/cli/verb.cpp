@@ -23,6 +23,13 @@ const std::vector<Option>& step_options() {
   return options;
 }
 
+const std::vector<Option>& plugin_options() {
+  static const std::vector<Option> options{
+      {"plugin", 0, ValueType::kFile, "FILE.py", "", "what-ifs of your own, made with @foretrace.whatif", {}, {}},
+  };
+  return options;
+}
+
 const std::vector<Option>& reading_options() {
   static const std::vector<Option> options{
       {"partial", 0, ValueType::kFlag, "", "", "read a file that is cut off up to the cut", {}, {}},
@@ -39,6 +46,7 @@ void append(std::vector<Option>& to, const std::vector<Option>& from) { to.inser
 
 std::vector<Option> all_options(const Verb& verb) {
   std::vector<Option> options = verb.options;
+  if (verb.takes_plugins) append(options, plugin_options());
   if (verb.picks_step) append(options, step_options());
   if (verb.reads_traces) append(options, reading_options());
   append(options, output_options());
@@ -48,6 +56,7 @@ std::vector<Option> all_options(const Verb& verb) {
 const std::vector<Option>& shared_options() {
   static const std::vector<Option> options = [] {
     std::vector<Option> all = step_options();
+    append(all, plugin_options());
     append(all, reading_options());
     append(all, output_options());
     return all;

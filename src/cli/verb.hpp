@@ -95,8 +95,9 @@ struct Verb {
   std::vector<Argument> arguments;
   std::vector<Option> options;
   std::vector<Example> examples;
-  bool reads_traces = false;  ///< adds --strict, --partial, --threads, --quiet
-  bool picks_step = false;    ///< adds --step, --rank
+  bool reads_traces = false;   ///< adds --strict, --partial, --threads, --quiet
+  bool picks_step = false;     ///< adds --step, --rank
+  bool takes_plugins = false;  ///< adds --plugin, which the Python command serves before any verb runs
   Result<Answer> (*run)(const Request& request) = nullptr;
 };
 

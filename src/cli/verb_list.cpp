@@ -47,7 +47,8 @@ Result<Answer> list_whatifs(const Request& request) {
   if (request.json) {
     report::JsonWriter json(answer.body);
     json.begin_object().member("schema", 1).key("whatifs").begin_array();
-    for (const whatif::WhatIf& w : whatif::catalogue()) {
+    for (const whatif::WhatIf* listed : whatif::all_whatifs()) {
+      const whatif::WhatIf& w = *listed;
       json.begin_object().member("name", w.name).member("about", w.about);
       json.key("parameters").begin_array();
       for (const whatif::Parameter& p : w.parameters) {
@@ -68,7 +69,8 @@ Result<Answer> list_whatifs(const Request& request) {
   }
   using report::Align;
   report::TextTable table({{"what-if", Align::kLeft}, {"what", Align::kLeft, true}, {"validated", Align::kLeft}}, 0);
-  for (const whatif::WhatIf& w : whatif::catalogue()) {
+  for (const whatif::WhatIf* listed : whatif::all_whatifs()) {
+    const whatif::WhatIf& w = *listed;
     std::string use = w.name;
     for (const whatif::Parameter& p : w.parameters) {
       use += fmt::format("{}{}={}{}", &p == &w.parameters.front() ? ":" : ",", p.required ? "" : "[", p.name,
@@ -144,6 +146,7 @@ const Verb& list_verb() {
                            {"foretrace list formats", "the trace formats it reads"}},
               .reads_traces = false,
               .picks_step = false,
+              .takes_plugins = true,
               .run = run_list};
     for (const Listing& listing : kListings) verb.arguments[0].choices.emplace_back(listing.name);
     return verb;

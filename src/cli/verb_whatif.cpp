@@ -82,9 +82,11 @@ const Verb& whatif_verb() {
                    {"foretrace whatif trace.json.gz batch:x=2 checkpoint", "two changes, each alone"},
                    {"foretrace whatif trace.json.gz fused-optimizer cuda-graph --stack -m 71.6",
                     "both, with the real step's time"},
-                   {"foretrace whatif trace.json.gz --strategy best.json", "what `foretrace optimize` wrote"}},
+                   {"foretrace whatif trace.json.gz --strategy best.json", "what `foretrace optimize` wrote"},
+                   {"foretrace whatif trace.json.gz mine:x=2 --plugin mine.py", "one of your own, in Python"}},
       .reads_traces = true,
       .picks_step = true,
+      .takes_plugins = true,
       .run = run_whatif};
   return kVerb;
 }

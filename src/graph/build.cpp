@@ -232,6 +232,7 @@ Graph repeat(const Graph& g, std::uint32_t copies) {
         out.soft.push_back(Graph::kNoSoft);
         out.work.push_back(g.work[t]);
         out.origin.push_back(g.origin[t]);
+        if (!g.priority.empty()) out.priority.push_back(g.priority[t]);
         if (g.soft[t] != Graph::kNoSoft) {
           SoftDependency soft = g.soft_dependencies[g.soft[t]];
           soft.from = TaskId{place(soft.from.value, copy)};

@@ -38,6 +38,7 @@ class Writer {
       number("stream", lane.stream, -1);
       number("queue", lane.queue_depth);
       number("queue_lag", lane.queue_lag);
+      if (lane.by_priority) write(" by-priority");
       write("\n");
       for (std::uint32_t t = lane.begin; t < lane.end; ++t) task(t);
     }
@@ -73,6 +74,7 @@ class Writer {
     number("cost", g_.cost[t]);
     number("lag", g_.lane_lag[t]);
     number("at", g_.measured[t]);
+    number("priority", g_.priority_of(t));
     if (g_.phase[t] != Phase::kOther) write(" phase={}", to_string(g_.phase[t]));
     if (g_.layer[t].valid()) write(" layer={}", g_.layer[t].value);
     if (g_.launch[t].valid()) write(" launch={}", g_.launch[t].value);

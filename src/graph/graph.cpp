@@ -43,13 +43,13 @@ void find_order(Graph& g) {
   while (!ready.empty()) {
     std::uint32_t t = ready.back();
     ready.pop_back();
-    const std::uint32_t lane_end = g.lanes[g.lane[t]].end;
+    const GraphLane& lane = g.lanes[g.lane[t]];
     TaskRun run{t, t};
     for (bool goes_on = true; goes_on; ++t) {
       for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) release(g.dep_to[d]);
       if (const TaskId call = queued_behind(g, t); call.valid()) release(call.value);
       run.end = t + 1;
-      goes_on = t + 1 < lane_end && --pending[t + 1] == 0;
+      goes_on = !lane.by_priority && t + 1 < lane.end && --pending[t + 1] == 0;
     }
     g.order.push_back(run);
   }
@@ -86,7 +86,7 @@ void finish(Graph& g, std::vector<Dependency> all) {
   }
   for (const GraphLane& lane : g.lanes) {
     for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
-      if (t > lane.begin) ++g.in_degree[t];
+      if (t > lane.begin && !lane.by_priority) ++g.in_degree[t];
       if (const TaskId call = queued_behind(g, t); call.valid()) ++g.in_degree[call.index()];
     }
   }

@@ -28,6 +28,7 @@ enum Mark : std::uint8_t {
   kOptimizer = 8,
   kAutogradNode = 16,
   kCommunication = 32,
+  kDataLoader = 128,
   kOpMark = 64,
 };
 
@@ -38,6 +39,7 @@ std::uint8_t classify(EventKind kind, std::string_view name) {
   if (kind == EventKind::kAnnotation) {
     if (starts("layer:")) return kLayerRange;
     if (starts("Optimizer.")) return kOptimizer;
+    if (starts("enumerate(DataLoader)#")) return kDataLoader;
     if (starts("ProfilerStep#") || starts("DistributedDataParallel.") || starts("FSDP::") ||
         starts("enumerate(DataLoader)")) {
       return kPlain;
@@ -274,6 +276,9 @@ class LayerRule {
     }
     for (std::size_t i = 0; i < open.size(); ++i) {
       if ((mark(open[i]) & kOptimizer) != 0) return {Phase::kOptimizer, layer("(optimizer)", "", true)};
+    }
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      if ((mark(open[i]) & kDataLoader) != 0) return {Phase::kData, layer("(data)", "", true)};
     }
     for (std::size_t i = 0; i < open.size(); ++i) {
       if ((mark(open[i]) & kAutogradNode) == 0) continue;

@@ -227,6 +227,7 @@ class Reader {
       if (key == "stream") return lane.stream = l.convert(key, value, INT64_MIN, INT64_MAX), true;
       if (key == "queue") return lane.queue_depth = id(l, key, value), true;
       if (key == "queue_lag") return lane.queue_lag = time(l, key, value), true;
+      if (key == "by-priority") return lane.by_priority = true;
       return false;
     });
     g_.lanes.push_back(lane);
@@ -259,6 +260,7 @@ class Reader {
       if (key == "cost") return g_.cost.back() = time(l, key, value, 0), true;
       if (key == "lag") return g_.lane_lag.back() = time(l, key, value), true;
       if (key == "at") return g_.measured.back() = time(l, key, value), true;
+      if (key == "priority") return set_priority(l.convert(key, value, INT32_MIN, INT32_MAX)), true;
       if (key == "phase") return g_.phase.back() = static_cast<Phase>(l.pick("phase", value, kPhaseNames)), true;
       if (key == "layer") return g_.layer.back() = LayerId{id(l, key, value)}, true;
       if (key == "launch") return g_.launch.back() = TaskId{id(l, key, value)}, true;
@@ -273,6 +275,11 @@ class Reader {
       l.wrong(fmt::format("layer {} does not exist; there are {}", g_.layer.back().value, g_.layers.size()));
     }
     if (g_.launch.back().valid()) mention(g_.launch.back().value);
+  }
+
+  void set_priority(std::int64_t priority) {
+    g_.priority.resize(g_.size(), 0);
+    g_.priority.back() = static_cast<std::int32_t>(priority);
   }
 
   void dependency(Line& l) {
@@ -338,6 +345,7 @@ class Reader {
       return fail(ErrorCode::kUnreadable, fmt::format("lane {} holds {} tasks, which {} copies cannot share evenly",
                                                       g_.strings[lane.name], lane.end - lane.begin, g_.copies));
     }
+    if (!g_.priority.empty()) g_.priority.resize(g_.size(), 0);
     finish(g_, std::move(dependencies_));
     return std::move(g_);
   }

@@ -20,6 +20,7 @@ Status check_shape(const Graph& g) {
         g.in_degree.size(), g.dep_begin.size() - 1}) {
     if (size != n) return wrong("columns of different lengths");
   }
+  if (!g.priority.empty() && g.priority.size() != n) return wrong("columns of different lengths");
   for (const std::size_t size : {g.dep_lag.size(), g.dep_point.size(), g.dep_kind.size()}) {
     if (size != g.dep_to.size()) return wrong("columns of dependencies of different lengths");
   }
@@ -80,7 +81,8 @@ Status verify(const Graph& g) {
     ready.pop_back();
     ++done;
     for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) release(g.dep_to[d]);
-    if (t + 1 < g.lanes[g.lane[t]].end) release(t + 1);
+    const GraphLane& lane = g.lanes[g.lane[t]];
+    if (!lane.by_priority && t + 1 < lane.end) release(t + 1);
     if (const TaskId call = queued_behind(g, t); call.valid()) release(call.value);
   }
   if (done != n) {

@@ -17,6 +17,27 @@ using graph::GraphLane;
 
 namespace {
 
+/// The order a graph itself asks for.
+class ByPriority final : public Schedule {
+ public:
+  explicit ByPriority(const Graph& g) : g_(g) {}
+  [[nodiscard]] bool manages(std::uint32_t lane) const override { return g_.lanes[lane].by_priority; }
+  [[nodiscard]] std::size_t pick(std::uint32_t /*lane*/, std::span<const std::uint32_t> ready,
+                                 Ns /*now*/) const override {
+    const auto best = std::max_element(ready.begin(), ready.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return g_.priority_of(a) < g_.priority_of(b);
+    });
+    return static_cast<std::size_t>(best - ready.begin());
+  }
+
+ private:
+  const Graph& g_;
+};
+
+bool goes_by_priority(const Graph& g) {
+  return std::any_of(g.lanes.begin(), g.lanes.end(), [](const GraphLane& lane) { return lane.by_priority; });
+}
+
 class Engine {
  public:
   Engine(const Graph& g, const Options& options, Timeline& out)
@@ -37,6 +58,8 @@ class Engine {
   }
 
   void run() {
+    const ByPriority own(g_);
+    if (schedule_ == nullptr && goes_by_priority(g_)) schedule_ = &own;
     if (schedule_ == nullptr) {
       run_in_order();
     } else {
@@ -164,8 +187,8 @@ class Engine {
     std::vector<std::uint32_t> pending(g_.in_degree.begin(), g_.in_degree.end());
     for (std::uint32_t t = 0; t < g_.size(); ++t) forget(t);
     for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
-      managed[l] = schedule_->manages(l) ? 1 : 0;
-      if (managed[l] == 0) continue;
+      managed[l] = g_.lanes[l].by_priority || schedule_->manages(l) ? 1 : 0;
+      if (managed[l] == 0 || g_.lanes[l].by_priority) continue;
       for (std::uint32_t t = g_.lanes[l].begin + 1; t < g_.lanes[l].end; ++t) --pending[t];
     }
     const auto become_ready = [&](std::uint32_t t) {

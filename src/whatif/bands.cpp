@@ -42,7 +42,7 @@ std::size_t error_family(hardware::Family family) {
 
 class Deviations {
  public:
-  Deviations(const graph::Graph& g, Ns step, const simulate::Schedule* policy) : g_(g), step_(step), policy_(policy) {}
+  Deviations(const graph::Graph& g, Ns step) : g_(g), step_(step) {}
 
   /// `sigma_of(task)` of log time, 0 where the family does not reach.
   template <class SigmaOf>
@@ -56,7 +56,7 @@ class Deviations {
         cost_[t] =
             s == 0 ? g_.cost[t] : static_cast<Ns>(std::llround(static_cast<double>(g_.cost[t]) * std::exp(sign * s)));
       }
-      ends[way] = static_cast<double>(simulate::steady_state(g_, {cost_, policy_}).timeline.step - step_);
+      ends[way] = static_cast<double>(simulate::steady_state(g_, {cost_, nullptr}).timeline.step - step_);
     }
     const double up = std::max({ends[0], ends[1], 0.0});
     const double down = std::max({-ends[0], -ends[1], 0.0});
@@ -74,7 +74,6 @@ class Deviations {
  private:
   const graph::Graph& g_;
   Ns step_;
-  const simulate::Schedule* policy_;
   std::vector<Ns> cost_;
   double up_ = 0, down_ = 0;
   Band band_;
@@ -82,11 +81,11 @@ class Deviations {
 
 }  // namespace
 
-Band band_around(const Model& changed, const Model& base, Ns step, const simulate::Schedule* policy) {
+Band band_around(const Model& changed, const Model& base, Ns step) {
   using graph::Origin;
   const graph::Graph& g = changed.graph;
   const Residuals& residuals = base.residuals ? *base.residuals : Residuals::built_in();
-  Deviations deviations(g, step, policy);
+  Deviations deviations(g, step);
 
   // The host: what calibration left free, and how its speed differs between runs.
   const double host = residuals.sigma(kHostFamily);

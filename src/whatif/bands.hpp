@@ -14,6 +14,6 @@ struct Band {
 };
 
 /// The band around a changed model whose simulated step is `step`. `base` is the model before the change.
-Band band_around(const Model& changed, const Model& base, Ns step, const simulate::Schedule* policy);
+Band band_around(const Model& changed, const Model& base, Ns step);
 
 }  // namespace foretrace::whatif

@@ -50,15 +50,41 @@ class NameMatch {
 
 }  // namespace
 
-Draft::Draft(const Graph& graph, const trace::Trace* trace) : base_(graph), trace_(trace) {}
+Draft::Draft(const Graph& graph, const trace::Trace* trace, std::shared_ptr<const OpChains> chains)
+    : base_(graph), trace_(trace), chains_(std::move(chains)) {}
+
+const OpChains& Draft::chains() const {
+  if (!chains_) chains_ = std::make_shared<const OpChains>(*trace_);
+  return *chains_;
+}
 
 Selection Draft::select(const Query& q) const {
   Selection found;
   const Graph& g = base_;
   NameMatch name(g.strings, q.name);
   std::vector<std::int8_t> layers(g.layers.size(), -1);
+  const bool asks_trace = !q.op.empty() || !q.after.empty() || !q.shape.empty();
+  if (asks_trace && trace_ == nullptr) return found;
   const StringTable none;
-  NameMatch op(trace_ != nullptr ? trace_->strings : none, q.op);
+  NameMatch shape(trace_ != nullptr ? trace_->strings : none, q.shape);
+  const std::vector<bool> ops = q.op.empty() ? std::vector<bool>() : chains().matching(q.op);
+  const std::vector<bool> before = q.after.empty() ? std::vector<bool>() : chains().matching(q.after);
+  const auto works_for = [&](std::uint32_t t, const std::vector<bool>& matching) {
+    return g.op[t].valid() && matching[g.op[t].index()];
+  };
+  const auto follows = [&](std::uint32_t t) {
+    std::uint32_t p = t;
+    do {
+      if (p == g.lanes[g.lane[t]].begin) return false;
+      --p;
+    } while (removed(p));
+    return works_for(p, before);
+  };
+  const auto shaped = [&](std::uint32_t t) {
+    if (!g.op[t].valid()) return false;
+    const trace::OpInputs* inputs = trace_->args.inputs(trace_->events.args[g.op[t].index()]);
+    return inputs != nullptr && inputs->dims.valid() && shape(inputs->dims);
+  };
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     if (removed(t)) continue;
     if (q.kind && g.kind[t] != *q.kind) continue;
@@ -72,9 +98,9 @@ Selection Draft::select(const Query& q) const {
       if (k < 0) k = glob_match(q.layer, g.strings[g.layers[g.layer[t].index()].name]) ? 1 : 0;
       if (k == 0) continue;
     }
-    if (!q.op.empty()) {
-      if (trace_ == nullptr || !g.op[t].valid() || !op(trace_->events.name[g.op[t].index()])) continue;
-    }
+    if (!q.op.empty() && !works_for(t, ops)) continue;
+    if (!q.after.empty() && !follows(t)) continue;
+    if (!q.shape.empty() && !shaped(t)) continue;
     if (q.where && !q.where(t)) continue;
     found.push_back(t);
   }
@@ -212,6 +238,13 @@ void Draft::depend(std::uint32_t from, std::uint32_t to, Ns lag, DependencyKind 
   structural_ = true;
   ++changed_;
   dependencies_.push_back({from, to, lag, point, kind});
+}
+
+void Draft::schedule(const Selection& tasks, std::int32_t priority) {
+  if (tasks.empty()) return;
+  structural_ = true;
+  ++changed_;
+  for (const std::uint32_t t : tasks) priorities_.emplace_back(t, priority);
 }
 
 void Draft::set_lane_lag(std::uint32_t task, Ns lag) {

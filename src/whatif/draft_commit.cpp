@@ -20,6 +20,41 @@ void copy_cost_only(Graph& out, const Column<Ns>& cost, const std::vector<graph:
 
 }  // namespace
 
+// What waited for a removed task waits for what that one waited for, through any number of removed tasks. Lane neighbours
+// are linked already, a kernel whose call is gone waits for its stream alone, and with a wait goes what it waited for.
+void Draft::link_across_removed(const std::vector<std::uint32_t>& place, std::vector<graph::Dependency>& all) const {
+  const Graph& g = base_;
+  struct Hop {
+    std::uint32_t task;
+    Ns lag;
+    std::uint32_t point;
+  };
+  std::vector<Hop> open;
+  std::vector<std::uint32_t> seen(g.size(), kGone);  // by the last source that came through
+  for (std::uint32_t source = 0; source < g.size(); ++source) {
+    if (place[source] == kGone) continue;
+    const auto follow = [&](std::uint32_t through, Ns lag, std::uint32_t point) {
+      for (std::uint32_t d = g.dep_begin[through]; d < g.dep_begin[through + 1]; ++d) {
+        const std::uint32_t to = g.dep_to[d];
+        if (g.dep_kind[d] == DependencyKind::kShare) continue;
+        if (place[to] == kGone) {
+          if (seen[to] == source || g.kind[to] == TaskKind::kWait) continue;
+          seen[to] = source;
+          open.push_back({to, lag + g.dep_lag[d], through == source ? g.dep_point[d] : point});
+        } else if (through != source && g.dep_kind[d] != DependencyKind::kLaunch && g.lane[to] != g.lane[source]) {
+          all.push_back({place[source], place[to], lag + g.dep_lag[d], point, g.dep_kind[d]});
+        }
+      }
+    };
+    follow(source, 0, graph::kWhole);
+    while (!open.empty()) {
+      const Hop hop = open.back();
+      open.pop_back();
+      follow(hop.task, hop.lag, hop.point);
+    }
+  }
+}
+
 Graph Draft::commit() const {
   const Graph& g = base_;
   if (!structural_) {
@@ -76,6 +111,7 @@ Graph Draft::commit() const {
     out.soft.push_back(g.soft[t]);
     out.work.push_back(g.work[t]);
     out.origin.push_back(origin_.empty() ? g.origin[t] : origin_[t]);
+    if (!g.priority.empty()) out.priority.push_back(g.priority[t]);
   };
   const auto put_new = [&](std::uint32_t i) {
     const NewTask& n = added_[i];
@@ -94,6 +130,7 @@ Graph Draft::commit() const {
     out.soft.push_back(Graph::kNoSoft);
     out.work.push_back(n.work);
     out.origin.push_back(n.origin);
+    if (!g.priority.empty()) out.priority.push_back(0);
   };
   std::vector<std::uint32_t> stack;
   const auto put_followers = [&](std::uint32_t id) {
@@ -131,6 +168,13 @@ Graph Draft::commit() const {
   }
   for (const auto& [task, work] : works_) {
     if (place[task] != kGone) out.work[place[task]] = work;
+  }
+
+  for (const auto& [task, priority] : priorities_) {
+    if (place[task] == kGone) continue;
+    if (out.priority.empty()) out.priority.resize(out.size(), 0);
+    out.priority[place[task]] = priority;
+    out.lanes[out.lane[place[task]]].by_priority = true;
   }
 
   // A removed task's place is taken by its neighbour on the lane: the one before it where it was waited for, the one
@@ -174,9 +218,10 @@ Graph Draft::commit() const {
   const auto keep = [&](const graph::Dependency& d) {
     const bool launch = d.kind == DependencyKind::kLaunch;
     if (launch && (place[d.from] == kGone || place[d.to] == kGone)) return;
+    if (d.to < g.size() && place[d.to] == kGone && g.kind[d.to] == TaskKind::kWait) return;
     const std::uint32_t from = before[d.from];
     const std::uint32_t to = behind[d.to];
-    if (from == kGone || to == kGone || from == to) return;
+    if (from == kGone || to == kGone || (from == to && d.from != d.to)) return;
     const bool moved = from != place[d.from];
     all.push_back({from, to, d.lag, moved ? graph::kWhole : d.point, d.kind});
   };
@@ -188,8 +233,7 @@ Graph Draft::commit() const {
     }
   }
   for (const graph::Dependency& d : dependencies_) keep(d);
-  // A dependency moved onto a neighbour may now point backwards on one lane; lane order says the same already.
-  std::erase_if(all, [&](const graph::Dependency& d) { return out.lane[d.from] == out.lane[d.to] && d.from > d.to; });
+  if (!removed_.empty()) link_across_removed(place, all);
   const std::uint32_t last = before[g.last.index()];
   const graph::GraphLane& end_lane = out.lanes[g.lane[g.last.index()]];
   out.last = TaskId{last == kGone ? end_lane.begin : std::max(last, end_lane.end - 1)};

@@ -100,6 +100,7 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
                          std::optional<Ns> measured, const CpuPrior& prior) {
   Model m;
   m.trace = &trace;
+  m.chains = std::make_shared<const OpChains>(trace);
   m.base = unprofiled(graph, measured, prior);
   m.graph = apply(graph, m.base.factors, prior);
   m.launches = launch_costs(m.graph, prior);

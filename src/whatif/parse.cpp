@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 
 #include "base/suggest.hpp"
 #include "foretrace/whatif/whatif.hpp"
@@ -53,9 +54,9 @@ std::string_view to_string(Effort effort) {
 
 Result<const WhatIf*> find_whatif(std::string_view name) {
   std::vector<std::string> names;
-  for (const WhatIf& w : catalogue()) {
-    if (w.name == name) return &w;
-    names.push_back(w.name);
+  for (const WhatIf* w : all_whatifs()) {
+    if (w->name == name) return w;
+    names.push_back(w->name);
   }
   std::string hint = "`foretrace list whatifs` shows all";
   if (const auto near = closest_match(name, names)) hint = fmt::format("did you mean '{}'? {}", *near, hint);
@@ -102,7 +103,7 @@ Result<std::vector<Pair>> split_pairs(std::string_view text, std::string_view wh
 
 bool read_number(const std::string& text, double& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size();
+  return error == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
 }
 
 }  // namespace
@@ -134,8 +135,10 @@ Result<Use> parse_use(std::string_view text) {
       if (it->type == ParameterType::kNumber) {
         double value = 0;
         if (!read_number(pair.value, value) || value <= it->minimum) {
-          return fail(ErrorCode::kUsage, fmt::format("{}:{} must be a number greater than {}, not '{}'", whatif->name,
-                                                     it->name, it->minimum, pair.value));
+          const std::string limit =
+              std::isfinite(it->minimum) ? fmt::format(" greater than {}", it->minimum) : std::string();
+          return fail(ErrorCode::kUsage,
+                      fmt::format("{}:{} must be a number{}, not '{}'", whatif->name, it->name, limit, pair.value));
         }
       }
       use.parameters.set(pair.key, pair.value, true);

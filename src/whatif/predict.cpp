@@ -14,9 +14,7 @@ namespace foretrace::whatif {
 
 namespace {
 
-Ns simulate_model(const Model& model, const std::shared_ptr<const simulate::Schedule>& policy) {
-  return simulate::steady_state(model.graph, {{}, policy.get()}).timeline.step;
-}
+Ns simulate_model(const Model& model) { return simulate::steady_state(model.graph).timeline.step; }
 
 std::string worst_origin(const graph::Graph& g) {
   // Weighed by time: the least certain origin that carries at least a hundredth of the GPU's time.
@@ -44,7 +42,6 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
   Prediction p;
   for (const Use& use : uses) p.whatif += (p.whatif.empty() ? "" : " + ") + use.text;
   Model model = base;
-  std::shared_ptr<const simulate::Schedule> policy;
   p.validated = true;
   for (const Use& use : uses) {
     const auto begin = std::chrono::steady_clock::now();
@@ -53,7 +50,7 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
                                use.whatif->name);
       return p;
     }
-    Draft draft(model.graph, model.trace);
+    Draft draft(model.graph, model.trace, model.chains);
     if (Status applied = use.whatif->apply(model, draft, use.parameters); !applied) {
       p.declined = fmt::format("{}: {}", use.whatif->name, applied.error().message);
       return p;
@@ -69,7 +66,6 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
     }
     model.graph = std::move(changed);
     model.applied.push_back(use.whatif->name);
-    if (draft.policy()) policy = draft.policy();
     if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);
     if (!use.whatif->validated) {
       p.validated = false;
@@ -80,10 +76,10 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
   }
 
   // What the calibrated baseline still misses of the measured step is missed after the change too, in proportion.
-  const Ns simulated_base = simulate_model(base, nullptr);
+  const Ns simulated_base = simulate_model(base);
   const double residual =
       measured && simulated_base > 0 ? static_cast<double>(*measured) / static_cast<double>(simulated_base) : 1.0;
-  const Ns simulated = simulate_model(model, policy);
+  const Ns simulated = simulate_model(model);
   p.step = std::llround(static_cast<double>(simulated) * residual);
   const Ns reference = measured.value_or(simulated_base);
   p.speedup = p.step > 0 ? static_cast<double>(reference) / static_cast<double>(p.step) : 0;
@@ -91,7 +87,7 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
     if (graph::is_gpu(model.graph.kind[t])) p.gpu_time += model.graph.cost[t];
   }
   if (detail == Detail::kFull) {
-    Band band = band_around(model, base, simulated, policy.get());
+    Band band = band_around(model, base, simulated);
     const auto in_full = [&](Ns ns) { return static_cast<Ns>(static_cast<double>(ns) * residual); };
     p.low = in_full(band.low);
     p.high = in_full(band.high);

@@ -23,8 +23,9 @@ constexpr double kMeasuredSpread = 0.01;
 using Vector = std::array<double, kParameters>;
 using Matrix = std::array<Vector, kParameters>;
 
-// CUDA-graph launches and waiting calls do not follow the cost of ordinary launches.
+// CUDA-graph launches, waiting calls and the loading of data do not follow the cost of ordinary launches.
 bool scaled(const Graph& g, std::size_t t) {
+  if (g.phase[t] == Phase::kData) return false;
   if (g.kind[t] == TaskKind::kCpu) return true;
   return g.kind[t] == TaskKind::kCall && g.task_name(t).find("GraphLaunch") == std::string_view::npos;
 }

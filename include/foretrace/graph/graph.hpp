@@ -89,6 +89,9 @@ struct GraphLane {
   std::int64_t stream = -1;
   std::uint32_t queue_depth = 0;  ///< launches that fit in this stream's queue; 0: no limit
   Ns queue_lag = 0;               ///< from the start that made room to the call's release
+  /// Its tasks run one at a time but in no order of their own: of those that could start, the one with the highest
+  /// Graph::priority goes first, of equals the one that could start first.
+  bool by_priority = false;
 };
 
 /// Fractions of a task as 1/65536: 0 its start, kWhole its end.
@@ -125,6 +128,7 @@ class Graph {
   Column<std::uint32_t> soft;  ///< index into soft_dependencies, kNoSoft when none
   Column<std::uint32_t> work;  ///< what it computes: a row of whoever describes it (hardware), kNoWork when nobody does
   Column<Origin> origin;       ///< where its cost comes from
+  Column<std::int32_t> priority;  ///< on lanes that go by it; no entries at all when every task has 0
 
   // Dependencies by source.
   Column<std::uint32_t> dep_begin;  ///< size() + 1 offsets
@@ -168,6 +172,7 @@ class Graph {
   [[nodiscard]] std::size_t size() const { return kind.size(); }
   [[nodiscard]] std::size_t dependencies() const { return dep_to.size(); }
   [[nodiscard]] std::string_view task_name(std::size_t t) const { return strings[name[t]]; }
+  [[nodiscard]] std::int32_t priority_of(std::size_t t) const { return priority.empty() ? 0 : priority[t]; }
   [[nodiscard]] bool first_of_lane(std::size_t t) const { return lanes[lane[t]].begin == t; }
 };
 

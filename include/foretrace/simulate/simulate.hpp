@@ -30,7 +30,7 @@ class Schedule {
 
 struct Options {
   std::span<const Ns> cost;            ///< instead of graph.cost; empty: the graph's own
-  const Schedule* schedule = nullptr;  ///< null: every lane in its order
+  const Schedule* schedule = nullptr;  ///< null: every lane in its order, or by priority where the graph says so
 };
 
 struct Timeline {

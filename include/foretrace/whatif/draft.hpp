@@ -1,6 +1,6 @@
 #pragma once
 // The five primitives. A Draft is a list of changes to a graph: costs overridden, tasks removed, tasks and dependencies
-// added, lanes that choose their order. Nothing is rebuilt until commit(), and then once.
+// added, lanes that go by priority. Nothing is rebuilt until commit(), and then once.
 //
 //   Draft d(graph);
 //   auto bn = d.select({.kind = TaskKind::kKernel, .op = "*batch_norm*"});
@@ -12,12 +12,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "foretrace/graph/graph.hpp"
-#include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/trace.hpp"
+#include "foretrace/whatif/op_chains.hpp"
 
 namespace foretrace::whatif {
 
@@ -31,14 +32,17 @@ using Selection = std::vector<std::uint32_t>;
 
 /// All given conditions must hold. Texts are globs (* and ?), case-sensitive.
 struct Query {
-  std::optional<TaskKind> kind;
+  std::optional<TaskKind> kind = {};
   bool gpu = false;  ///< any GPU task
-  std::optional<Phase> phase;
-  std::string name;  ///< task (kernel) name
-  std::string op;    ///< any operation in the task's chain, innermost first
-  std::string layer;
-  std::optional<std::uint32_t> lane;
-  std::function<bool(std::uint32_t)> where;
+  std::optional<Phase> phase = {};
+  std::string name = {};   ///< task (kernel) name
+  std::string op = {};     ///< the operation the task works for, or any around that
+  std::string after = {};  ///< the task before it on its lane works for such an operation
+  std::string shape =
+      {};  ///< shapes of the innermost operation's inputs, as the trace writes them: "[[64, 3, 224, 224]*"
+  std::string layer = {};
+  std::optional<std::uint32_t> lane = {};
+  std::function<bool(std::uint32_t)> where = {};
 };
 
 /// "aten::*norm*" against "aten::batch_norm".
@@ -46,15 +50,15 @@ bool glob_match(std::string_view pattern, std::string_view text);
 
 /// A GPU task to insert, with the CPU work that launches it.
 struct NewKernel {
-  std::string name;
+  std::string name = {};
   Ns cost = 0;
   Phase phase = Phase::kOther;
-  graph::LayerId layer;
+  graph::LayerId layer = {};
   TaskKind kind = TaskKind::kKernel;
   std::uint32_t after_gpu = 0;  ///< placed behind this task on its stream
   std::uint32_t after_cpu = 0;  ///< its launch is placed behind this task on its thread
   Ns cpu_cost = 0;              ///< of the launch with the operation around it; 0 and no_launch: rides on `launch_of`
-  std::optional<std::uint32_t> launch_of;  ///< share this call (a CUDA graph) instead of a launch of its own
+  std::optional<std::uint32_t> launch_of = {};  ///< share this call (a CUDA graph) instead of a launch of its own
   std::uint32_t work = Graph::kNoWork;
   graph::Origin origin = graph::Origin::kModelled;
 };
@@ -63,15 +67,18 @@ class Draft {
  public:
   enum Removal : std::uint8_t { kTaskOnly, kWithLaunch };
 
-  /// `trace` resolves operation chains for Query::op; may be null, then only the innermost operation's name is known.
-  explicit Draft(const Graph& graph, const trace::Trace* trace = nullptr);
+  /// `trace` answers questions about operations and shapes: without it, nothing matches those. `chains` is shared by
+  /// drafts over one trace, so that it is sorted once; made when needed where there is none.
+  explicit Draft(const Graph& graph, const trace::Trace* trace = nullptr,
+                 std::shared_ptr<const OpChains> chains = nullptr);
 
   [[nodiscard]] Selection select(const Query& query) const;
   void scale(const Selection& tasks, double factor);
   void set(const Selection& tasks, Ns cost);
   void set(std::uint32_t task, Ns cost, graph::Origin origin = graph::Origin::kModelled);
-  /// Removes tasks and links what is left. kWithLaunch: a GPU task takes its call and its operation's CPU time with it, as
-  /// far as nothing else is launched by them.
+  /// Removes tasks and links what is left: its lane neighbours take its place, and what waited for it waits for what it
+  /// waited for. A removed wait no longer waits. kWithLaunch: a GPU task takes its call and its operation's CPU time with it, as far as nothing else is
+  /// launched by them.
   void remove(const Selection& tasks, Removal how = kTaskOnly);
   /// Returns the id of the new GPU task; its launch call is id - 1 when it has one of its own.
   std::uint32_t insert(const NewKernel& kernel);
@@ -82,9 +89,11 @@ class Draft {
   /// A new lane (a copy stream, a network channel) and a task at its end.
   std::uint32_t add_lane(graph::GraphLaneKind kind, std::string name, std::int64_t device = -1);
   std::uint32_t append(std::uint32_t lane, TaskKind kind, std::string name, Ns cost, Phase phase, graph::LayerId layer);
+  /// One that contradicts the order of a lane stays in, and graph::verify refuses the changed graph.
   void depend(std::uint32_t from, std::uint32_t to, Ns lag, DependencyKind kind, std::uint32_t point = graph::kWhole);
-  /// Lane order is replaced by `policy` on the lanes it manages.
-  void schedule(std::shared_ptr<const simulate::Schedule> policy) { policy_ = std::move(policy); }
+  /// The lanes of these tasks no longer run in order: of the tasks that could start, the highest priority goes first.
+  /// Others have 0. Both travel with the graph, so that later what-ifs and every simulation keep to them.
+  void schedule(const Selection& tasks, std::int32_t priority);
   void set_lane_lag(std::uint32_t task, Ns lag);
   void set_work(std::uint32_t task, std::uint32_t work);
   /// Another call launches this GPU task (a CUDA graph); its dependency on the old call is dropped.
@@ -101,10 +110,13 @@ class Draft {
 
   [[nodiscard]] const Graph& base() const { return base_; }
   [[nodiscard]] Ns cost(std::uint32_t task) const;
+  /// Of every task of the graph, as simulate::Options takes them: a change of costs alone needs no commit.
+  [[nodiscard]] std::span<const Ns> costs() const {
+    return cost_.empty() ? std::span(base_.cost.data(), base_.size()) : std::span(cost_.data(), cost_.size());
+  }
   [[nodiscard]] bool removed(std::uint32_t task) const { return task < removed_.size() && removed_[task] != 0; }
   [[nodiscard]] std::size_t changed() const { return changed_; }
   [[nodiscard]] bool structural() const { return structural_; }
-  [[nodiscard]] std::shared_ptr<const simulate::Schedule> policy() const { return policy_; }
 
   /// The changed graph. Cost-only drafts copy columns; structural ones rebuild once.
   [[nodiscard]] Graph commit() const;
@@ -127,9 +139,12 @@ class Draft {
 
   std::uint32_t add(NewTask task);
   [[nodiscard]] std::uint32_t lane_of(std::uint32_t task) const;
+  [[nodiscard]] const OpChains& chains() const;
+  void link_across_removed(const std::vector<std::uint32_t>& place, std::vector<graph::Dependency>& all) const;
 
   const Graph& base_;
   const trace::Trace* trace_;
+  mutable std::shared_ptr<const OpChains> chains_;
   Column<Ns> cost_;
   std::vector<graph::Origin> origin_;
   std::vector<std::uint8_t> removed_;
@@ -140,8 +155,8 @@ class Draft {
   std::vector<std::pair<std::uint32_t, Ns>> lane_lags_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> works_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> launches_;  // task, new call
+  std::vector<std::pair<std::uint32_t, std::int32_t>> priorities_;
   bool periodic_ = false;
-  std::shared_ptr<const simulate::Schedule> policy_;
   std::size_t changed_ = 0;
   bool structural_ = false;
 };

@@ -15,6 +15,7 @@
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/whatif/residuals.hpp"
+#include "foretrace/whatif/op_chains.hpp"
 #include "foretrace/whatif/unprofiled.hpp"
 
 namespace foretrace::whatif {
@@ -27,7 +28,8 @@ struct LaunchCosts {
 struct Model {
   const trace::Trace* trace = nullptr;
   graph::Graph graph;
-  std::vector<hardware::Work> works;  ///< rows of graph.work; grows as what-ifs add tasks
+  std::shared_ptr<const OpChains> chains;  ///< of the trace's operations, shared by all copies of the model
+  std::vector<hardware::Work> works;       ///< rows of graph.work; grows as what-ifs add tasks
   hardware::Device device;
   LaunchCosts launches;
   Unprofiled base;                      ///< how the profiler was undone, and what stays uncertain

@@ -62,11 +62,17 @@ struct WhatIf {
   Stage stage = Stage::kKernels;
   std::vector<std::string> advise = {};  ///< uses `advise` tries; none: nobody would switch it on by itself
   bool validated = false;                ///< has truth rows (docs/accuracy.md)
-  Status (*apply)(Model& model, Draft& draft, const Parameters& parameters);
+  std::function<Status(Model& model, Draft& draft, const Parameters& parameters)> apply;
 };
 
 /// The catalogue, sorted by name. One file each under src/whatif/catalogue, one line each in catalogue.cpp.
 const std::vector<WhatIf>& catalogue();
+/// Makes a what-if of a program or plugin known beside the catalogue's until the program ends, or replaces one of the same
+/// name that was added before. Refused when the catalogue has the name, or it holds a character uses are split at.
+Status add_whatif(WhatIf whatif);
+/// The catalogue and everything added, sorted by name; what it points to stays.
+std::vector<const WhatIf*> all_whatifs();
+/// Among all of them; an error with the closest name otherwise.
 Result<const WhatIf*> find_whatif(std::string_view name);
 
 /// One use of a what-if as written: "amp", "batch:x=2", "checkpoint:layers='a,b'|c".

@@ -6,15 +6,30 @@ namespace foretrace::whatif {
 
 const std::vector<WhatIf>& catalogue() {
   static const std::vector<WhatIf> kAll = [] {
+    // clang-format off: one line each, so that additions do not meet
     std::vector<WhatIf> all = {
-        accumulate_whatif(),      amp_whatif(),
-        batch_whatif(),           channels_last_whatif(),
-        checkpoint_whatif(),      cpu_whatif(),
-        cuda_graph_whatif(),      duration_whatif(),
-        flash_attention_whatif(), foreach_optimizer_whatif(),
-        fused_optimizer_whatif(), gpu_whatif(),
-        no_sync_whatif(),         tf32_whatif(),
+        accumulate_whatif(),
+        amp_whatif(),
+        batch_whatif(),
+        batchnorm_whatif(),
+        channels_last_whatif(),
+        checkpoint_whatif(),
+        compile_whatif(),
+        compress_activations_whatif(),
+        cpu_whatif(),
+        cuda_graph_whatif(),
+        dataloader_whatif(),
+        duration_whatif(),
+        flash_attention_whatif(),
+        foreach_optimizer_whatif(),
+        fused_optimizer_whatif(),
+        gpu_whatif(),
+        no_sync_whatif(),
+        offload_whatif(),
+        substitute_whatif(),
+        tf32_whatif(),
     };
+    // clang-format on
     std::sort(all.begin(), all.end(), [](const WhatIf& a, const WhatIf& b) { return a.name < b.name; });
     return all;
   }();

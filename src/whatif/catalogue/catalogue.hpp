@@ -8,16 +8,22 @@ namespace foretrace::whatif {
 WhatIf accumulate_whatif();
 WhatIf amp_whatif();
 WhatIf batch_whatif();
+WhatIf batchnorm_whatif();
 WhatIf channels_last_whatif();
 WhatIf checkpoint_whatif();
+WhatIf compile_whatif();
+WhatIf compress_activations_whatif();
 WhatIf cpu_whatif();
 WhatIf cuda_graph_whatif();
+WhatIf dataloader_whatif();
 WhatIf duration_whatif();
 WhatIf flash_attention_whatif();
 WhatIf foreach_optimizer_whatif();
 WhatIf fused_optimizer_whatif();
 WhatIf gpu_whatif();
 WhatIf no_sync_whatif();
+WhatIf offload_whatif();
+WhatIf substitute_whatif();
 WhatIf tf32_whatif();
 
 }  // namespace foretrace::whatif

@@ -1,0 +1,68 @@
+#include "cli/python_command.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace foretrace::cli {
+
+namespace {
+
+constexpr int kNotFound = 127;  // as shells say it
+
+// A folder of that name in the working directory is a namespace without an origin, not the module.
+constexpr const char* kIsInstalled =
+    "import importlib.util, sys; s = importlib.util.find_spec('foretrace'); sys.exit(0 if s and s.origin else 1)";
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  return argv;
+}
+
+/// The exit status of a command, kNotFound when there is no such program.
+int status_of(std::vector<std::string> words) {
+  std::vector<char*> argv = pointers(words);
+  const pid_t child = fork();
+  if (child < 0) return kNotFound;
+  if (child == 0) {
+    execvp(argv[0], argv.data());
+    _exit(kNotFound);
+  }
+  int status = 0;
+  if (waitpid(child, &status, 0) != child || !WIFEXITED(status)) return kNotFound;
+  return WEXITSTATUS(status);
+}
+
+}  // namespace
+
+bool needs_python(const std::vector<std::string>& args) {
+  const auto end = std::find(args.begin(), args.end(), "--");
+  const auto is = [&](auto test) { return std::any_of(args.begin(), end, test); };
+  if (is([](const std::string& a) { return a == "--help" || a == "-h"; })) return false;
+  return is([](const std::string& a) { return a == "--plugin" || a.starts_with("--plugin="); });
+}
+
+Error hand_to_python(const std::vector<std::string>& args) {
+  Error error;
+  error.code = ErrorCode::kUsage;
+  const int found = status_of({"python3", "-c", kIsInstalled});
+  if (found == kNotFound) {
+    error.message = "--plugin needs Python, and there is no python3 on the PATH";
+    error.hint = "install Python 3.10 or later, then `pip install foretrace`";
+    return error;
+  }
+  if (found == 0) {
+    std::vector<std::string> words{"python3", "-m", "foretrace"};
+    words.insert(words.end(), args.begin(), args.end());
+    std::vector<char*> argv = pointers(words);
+    execvp(argv[0], argv.data());
+  }
+  error.message = "--plugin needs foretrace's Python module, which this python3 does not have";
+  error.hint = "`pip install foretrace` (or `pip install .` in its source) for the python3 on the PATH";
+  return error;
+}
+
+}  // namespace foretrace::cli

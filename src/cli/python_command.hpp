@@ -1,0 +1,17 @@
+#pragma once
+// What only the Python command can serve. build/foretrace links no Python: it hands such commands over.
+
+#include <string>
+#include <vector>
+
+#include "foretrace/base/result.hpp"
+
+namespace foretrace::cli {
+
+/// Whether the arguments hold an option that needs Python (--plugin).
+bool needs_python(const std::vector<std::string>& args);
+
+/// Becomes `python3 -m foretrace ARGS…`. Comes back only when that cannot be, with how to install it.
+Error hand_to_python(const std::vector<std::string>& args);
+
+}  // namespace foretrace::cli

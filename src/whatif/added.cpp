@@ -1,0 +1,59 @@
+// What-ifs that are not of the catalogue: a program's own, or those of a plugin.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <mutex>
+
+#include "foretrace/whatif/whatif.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+// Uses point to their what-if, so none ever moves or goes; a replaced one is only no longer found.
+struct Added {
+  std::mutex mutex;
+  std::deque<WhatIf> all;
+  std::vector<const WhatIf*> found;
+};
+
+Added& added() {
+  static Added kAdded;
+  return kAdded;
+}
+
+}  // namespace
+
+Status add_whatif(WhatIf whatif) {
+  if (whatif.name.empty() || whatif.name.find_first_of(":,=|+'\" \t\n") != std::string::npos) {
+    return fail(ErrorCode::kUsage, fmt::format("'{}' cannot name a what-if", whatif.name),
+                "a name has no space, no quote, and none of : , = | +");
+  }
+  for (const WhatIf& known : catalogue()) {
+    if (known.name == whatif.name) {
+      return fail(ErrorCode::kUsage, fmt::format("the catalogue has a what-if named '{}'", whatif.name),
+                  "choose another name");
+    }
+  }
+  Added& list = added();
+  const std::scoped_lock lock(list.mutex);
+  std::erase_if(list.found, [&](const WhatIf* w) { return w->name == whatif.name; });
+  list.found.push_back(&list.all.emplace_back(std::move(whatif)));
+  return {};
+}
+
+std::vector<const WhatIf*> all_whatifs() {
+  std::vector<const WhatIf*> all;
+  for (const WhatIf& w : catalogue()) all.push_back(&w);
+  Added& list = added();
+  {
+    const std::scoped_lock lock(list.mutex);
+    all.insert(all.end(), list.found.begin(), list.found.end());
+  }
+  std::sort(all.begin(), all.end(), [](const WhatIf* a, const WhatIf* b) { return a->name < b->name; });
+  return all;
+}
+
+}  // namespace foretrace::whatif

@@ -1,0 +1,191 @@
+#include <algorithm>
+#include <unordered_set>
+
+#include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/rows.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+using hardware::Family;
+using hardware::Work;
+
+// A generated kernel's shortest form, as of any vectorised kernel.
+constexpr double kKernelStart = 1'500;
+
+bool is_product(const Work& w) {
+  return w.family == Family::kGemm || w.is_conv() || w.family == Family::kAttention || w.family == Family::kRnn;
+}
+
+// What the compiler writes kernels for. Losses lie outside the model that is compiled, gathers and pools keep theirs.
+bool fuses(const Work& w) {
+  return w.family == Family::kElementwise || w.family == Family::kCopy || w.family == Family::kReduction ||
+         w.family == Family::kLayerNorm || w.family == Family::kBatchNorm ||
+         (w.family == Family::kSoftmax && w.heads == 0);
+}
+
+bool of_the_loss(const Model& m, const Row& r) {
+  const Work& w = m.works[r.work];
+  const std::string_view op = w.op.valid() ? m.trace->strings[w.op] : std::string_view();
+  return op.find("log_softmax") != std::string_view::npos || op.find("nll_loss") != std::string_view::npos ||
+         op.find("cross_entropy") != std::string_view::npos;
+}
+
+// Activations a product reads and what it writes for others; weights and their gradients are nobody's in a chain.
+double activations_in(const Work& w) {
+  if (w.family != Family::kGemm) return w.is_conv() ? w.bytes_read : 0;
+  if (w.weight_grad) return 0;
+  const double a = static_cast<double>(w.batch) * static_cast<double>(w.m) * static_cast<double>(w.k);
+  const double b = w.batch > 1 ? static_cast<double>(w.batch) * static_cast<double>(w.k) * static_cast<double>(w.n) : 0;
+  return (a + b) * static_cast<double>(bytes_of(w.dtype));
+}
+double activations_out(const Work& w) {
+  return w.weight_grad || w.family == Family::kConvWeightGrad ? 0 : w.bytes_written;
+}
+
+// A kernel the compiler writes for one member of a chain: never slower than the library's, and bound by its bytes. Batch norm
+// reads its input once for the sums and once more to apply them, in backward the gradient too.
+double member_time(const Model& m, const Row& r) {
+  const Work& w = m.works[r.work];
+  const double passes = w.family == Family::kBatchNorm ? (w.backward ? 5.0 / 3.0 : 1.5) : 1;
+  const double bound = kKernelStart + passes * w.bytes() / m.device.streaming_gbs();
+  return w.bytes() > 0 ? std::min(static_cast<double>(r.time), bound) : static_cast<double>(r.time);
+}
+
+struct Chain {
+  std::vector<const Row*> members;
+  double bytes_around = 0;  ///< written by the products before it and read by those behind it
+};
+
+// Runs of rows between products, in program order. Backward and forward are compiled apart.
+std::vector<Chain> find_chains(const Model& m, const std::vector<Row>& rows) {
+  std::vector<Chain> chains;
+  double written = 0;  // by the products since the last chain
+  bool open = false;   // the last row belongs to the last chain
+  Phase phase = Phase::kOther;
+  for (const Row& r : rows) {
+    const Work& w = m.works[r.work];
+    if (r.phase != Phase::kForward && r.phase != Phase::kBackward) continue;
+    if (r.phase != phase) {
+      phase = r.phase;
+      written = 0;
+      open = false;
+    }
+    if (fuses(w) && !of_the_loss(m, r)) {
+      if (!open) chains.push_back({{}, written});
+      open = true;
+      written = 0;
+      chains.back().members.push_back(&r);
+    } else if (is_product(w)) {
+      // The first behind a chain reads what it wrote; others side by side with it read the same.
+      if (open) chains.back().bytes_around += activations_in(w);
+      open = false;
+      written += activations_out(w);
+    } else {
+      open = false;
+      written = 0;
+    }
+  }
+  return chains;
+}
+
+// What lies inside a chain never reaches memory; the backward pass computes it again from what the chain read.
+void forget_inside(Model& m, const std::vector<Chain>& chains) {
+  if (!m.memory) return;
+  std::unordered_set<std::uint32_t> inside;
+  for (const Chain& chain : chains) {
+    for (std::size_t i = 0; i + 1 < chain.members.size(); ++i) inside.insert(m.works[chain.members[i]->work].op_event);
+  }
+  for (memory::Block& b : m.memory->blocks) {
+    if (b.kind != memory::Kind::kActivation || b.op == UINT32_MAX) continue;
+    for (std::uint32_t e = b.op; e != OpChains::kNone; e = m.chains->around(e)) {
+      if (!inside.contains(e)) continue;
+      b.kind = memory::Kind::kTemporary;
+      b.freed = b.allocated;
+      b.bytes = 0;
+      break;
+    }
+  }
+}
+
+void fuse(Model& m, Draft& draft, const Chain& chain) {
+  // One kernel that reads and writes what its largest member does; what the products around the chain exchange with it
+  // crosses memory at least once.
+  double time = kKernelStart + chain.bytes_around / m.device.streaming_gbs();
+  double all = 0;
+  const Row* largest = chain.members.front();
+  for (const Row* r : chain.members) {
+    all += static_cast<double>(r->time);
+    time = std::max(time, member_time(m, *r));
+    if (r->time > largest->time) largest = r;
+  }
+  time = std::min(time, all);
+  Selection gone;
+  for (const Row* r : chain.members) {
+    if (r != largest) gone.insert(gone.end(), r->tasks.begin(), r->tasks.end());
+  }
+  std::sort(gone.begin(), gone.end());
+  draft.remove(gone, Draft::kWithLaunch);
+  Work fused = m.works[largest->work];
+  fused.family = Family::kElementwise;
+  set_row(m, draft, *largest, time, fused, graph::Origin::kModelled);
+}
+
+// The forward and the backward pass each become a CUDA graph: one call where every kernel had its own.
+void graph_the_passes(Model& m, Draft& draft) {
+  constexpr Ns kGraphLaunch = 40'000;
+  const Graph& g = m.graph;
+  for (const Phase phase : {Phase::kForward, Phase::kBackward}) {
+    const Selection cpu = draft.select({.phase = phase, .where = [&](std::uint32_t t) {
+                                          return g.kind[t] == TaskKind::kCpu || g.kind[t] == TaskKind::kCall;
+                                        }});
+    if (cpu.empty()) continue;
+    draft.set(cpu, 0);
+    draft.set(cpu.front(), kGraphLaunch);
+  }
+  m.not_modelled.push_back("compile:mode=reduce-overhead is not validated against measurements");
+}
+
+Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
+  if (m.device.bandwidth_gbs <= 0) return fail(ErrorCode::kDeclined, "the GPU's memory bandwidth is unknown");
+  const Graph& g = m.graph;
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (g.kind[t] == TaskKind::kKernel && g.task_name(t).starts_with("triton_") &&
+        g.task_name(t).find("_fused_") != std::string_view::npos) {
+      return fail(ErrorCode::kDeclined, "the step already runs kernels of torch.compile");
+    }
+  }
+  const std::vector<Row> rows = rows_of(m, draft);
+  std::vector<Chain> chains = find_chains(m, rows);
+  std::erase_if(chains, [](const Chain& chain) { return chain.members.size() < 2; });
+  if (chains.empty()) {
+    return fail(ErrorCode::kDeclined, "no two element-wise or normalisation operations follow each other");
+  }
+  forget_inside(m, chains);
+  for (const Chain& chain : chains) fuse(m, draft, chain);
+  if (parameters.text("mode") == "reduce-overhead") graph_the_passes(m, draft);
+  return {};
+}
+
+}  // namespace
+
+WhatIf compile_whatif() {
+  return {.name = "compile",
+          .about = "torch.compile: chains of element-wise operations and normalisations become one kernel each",
+          .parameters = {{"mode", "of torch.compile", "default", {"default", "reduce-overhead"}}},
+          .assumes =
+              "the whole model compiles without graph breaks; products and convolutions keep their kernels; the "
+              "loss and the update stay as they are",
+          .source = "Ansel et al. 2024 (PyTorch 2); TVM and Tensor Comprehensions (Daydream's table)",
+          .not_modelled = "max-autotune's choice of other kernels for products",
+          .needs = "shapes",
+          .code = "model = torch.compile(model)",
+          .effort = Effort::kLine,
+          .stage = Stage::kKernels,
+          .advise = {"compile"},
+          .validated = true,
+          .apply = apply_compile};
+}
+
+}  // namespace foretrace::whatif

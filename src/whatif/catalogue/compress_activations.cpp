@@ -1,0 +1,66 @@
+#include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/saved_tensors.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+// Smaller ones are not worth two kernels.
+constexpr std::int64_t kFewestElements = 1 << 18;
+
+Status apply_compress(Model& m, Draft& draft, const Parameters& parameters) {
+  if (std::string why = stale_shapes(m); !why.empty()) return fail(ErrorCode::kDeclined, std::move(why));
+  const bool half = parameters.text("bits") == "16";
+  std::vector<SavedTensor> saved = saved_tensors(m, draft);
+  std::erase_if(saved, [](const SavedTensor& s) {
+    return s.parameter || !s.floating || s.elements < kFewestElements || s.bytes != 4 * s.elements;
+  });
+  if (saved.empty()) return fail(ErrorCode::kDeclined, "no large FP32 activation is kept for the backward pass");
+  for (const SavedTensor& s : saved) {
+    for (const bool forward : {true, false}) {
+      // Four bytes are read and two or one written, and back again.
+      hardware::Work work = forward ? hardware::cast_work(s.elements, hardware::Dtype::kFp32, hardware::Dtype::kFp16)
+                                    : hardware::cast_work(s.elements, hardware::Dtype::kFp16, hardware::Dtype::kFp32);
+      const hardware::Cost cost = predict(work, m.device);
+      if (!cost.known) return fail(ErrorCode::kDeclined, "what a conversion costs on this GPU is unknown");
+      m.works.push_back(work);
+      const Place at(m, forward ? s.forward : s.backward, forward && s.computed);
+      if (!at.known) continue;
+      const auto phase = static_cast<std::size_t>(forward ? CpuPhase::kForward : CpuPhase::kBackward);
+      draft.insert({.name = forward ? "encode activation" : "decode activation",
+                    .cost = static_cast<Ns>(cost.ns * (half ? 1.0 : 5.0 / 6.0)),
+                    .phase = forward ? Phase::kForward : Phase::kBackward,
+                    .layer = m.graph.layer[s.forward],
+                    .after_gpu = at.gpu,
+                    .after_cpu = at.cpu,
+                    .cpu_cost = m.launches.cpu_per_launch[phase],
+                    .work = static_cast<std::uint32_t>(m.works.size() - 1),
+                    .origin = cost.origin});
+    }
+  }
+  release_saved(m, saved, half ? 0.5 : 0.25);
+  if (!half) m.not_modelled.push_back("compress-activations:bits=8 is not validated against measurements");
+  return {};
+}
+
+}  // namespace
+
+WhatIf compress_activations_whatif() {
+  return {.name = "compress-activations",
+          .about = "activations wait for the backward pass in fewer bits",
+          .parameters = {{"bits", "of a kept element", "16", {"16", "8"}}},
+          .assumes =
+              "one kernel encodes each large FP32 tensor that is saved, one decodes it; a tensor two operations "
+              "save is encoded twice",
+          .source = "Jain et al. 2018 (Gist, delayed precision reduction); Daydream section 5",
+          .not_modelled = "Gist's lossless codes for ReLU and pooling; what fewer bits do to the model's accuracy",
+          .needs = "shapes",
+          .code = "with torch.autograd.graph.saved_tensors_hooks(lambda x: x.half(), lambda x: x.float()): …",
+          .effort = Effort::kFewLines,
+          .stage = Stage::kMemory,
+          .advise = {"compress-activations"},
+          .validated = true,
+          .apply = apply_compress};
+}
+
+}  // namespace foretrace::whatif

@@ -1,0 +1,268 @@
+#include "whatif/catalogue/saved_tensors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+
+#include "hardware/op_view.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+using hardware::Argument;
+using hardware::OpView;
+
+enum class Output : std::uint8_t { kNone, kLikeInput, kMask, kPoolIndices };
+
+// What an operation saves, by position of its arguments (tools/autograd/derivatives.yaml of PyTorch 2). Inputs that are
+// scalars are not saved on the GPU.
+struct Formula {
+  std::string_view op;
+  std::array<int, 4> inputs;      // -1: none
+  std::array<int, 3> parameters;  // those of them that are weights or running statistics
+  Output result;
+  int statistics;  // small tensors: means, deviations
+};
+constexpr Formula kFormulas[] = {
+    {"aten::convolution", {0, 1, -1, -1}, {1, -1, -1}, Output::kNone, 0},
+    {"aten::addmm", {1, 2, -1, -1}, {2, -1, -1}, Output::kNone, 0},
+    {"aten::mm", {0, 1, -1, -1}, {1, -1, -1}, Output::kNone, 0},
+    {"aten::bmm", {0, 1, -1, -1}, {-1, -1, -1}, Output::kNone, 0},
+    {"aten::baddbmm", {1, 2, -1, -1}, {-1, -1, -1}, Output::kNone, 0},
+    {"aten::cudnn_batch_norm", {0, 1, 3, 4}, {1, 3, 4}, Output::kNone, 2},
+    {"aten::miopen_batch_norm", {0, 1, 3, 4}, {1, 3, 4}, Output::kNone, 2},
+    {"aten::native_batch_norm", {0, 1, 3, 4}, {1, 3, 4}, Output::kNone, 2},
+    {"aten::native_layer_norm", {0, 2, 3, -1}, {2, 3, -1}, Output::kNone, 2},
+    {"aten::_fused_rms_norm", {0, 2, -1, -1}, {2, -1, -1}, Output::kNone, 1},
+    {"aten::native_group_norm", {0, 1, -1, -1}, {1, -1, -1}, Output::kNone, 2},
+    {"aten::relu", {-1, -1, -1, -1}, {-1, -1, -1}, Output::kLikeInput, 0},
+    {"aten::relu_", {-1, -1, -1, -1}, {-1, -1, -1}, Output::kLikeInput, 0},
+    {"aten::tanh", {-1, -1, -1, -1}, {-1, -1, -1}, Output::kLikeInput, 0},
+    {"aten::sigmoid", {-1, -1, -1, -1}, {-1, -1, -1}, Output::kLikeInput, 0},
+    {"aten::_softmax", {-1, -1, -1, -1}, {-1, -1, -1}, Output::kLikeInput, 0},
+    {"aten::_log_softmax", {-1, -1, -1, -1}, {-1, -1, -1}, Output::kLikeInput, 0},
+    {"aten::rsqrt", {-1, -1, -1, -1}, {-1, -1, -1}, Output::kLikeInput, 0},
+    {"aten::sqrt", {-1, -1, -1, -1}, {-1, -1, -1}, Output::kLikeInput, 0},
+    {"aten::exp", {-1, -1, -1, -1}, {-1, -1, -1}, Output::kLikeInput, 0},
+    {"aten::gelu", {0, -1, -1, -1}, {-1, -1, -1}, Output::kNone, 0},
+    {"aten::silu", {0, -1, -1, -1}, {-1, -1, -1}, Output::kNone, 0},
+    {"aten::leaky_relu", {0, -1, -1, -1}, {-1, -1, -1}, Output::kNone, 0},
+    {"aten::hardswish", {0, -1, -1, -1}, {-1, -1, -1}, Output::kNone, 0},
+    {"aten::pow", {0, -1, -1, -1}, {-1, -1, -1}, Output::kNone, 0},
+    {"aten::log", {0, -1, -1, -1}, {-1, -1, -1}, Output::kNone, 0},
+    {"aten::mul", {0, 1, -1, -1}, {-1, -1, -1}, Output::kNone, 0},
+    {"aten::div", {0, 1, -1, -1}, {-1, -1, -1}, Output::kNone, 0},
+    {"aten::native_dropout", {-1, -1, -1, -1}, {-1, -1, -1}, Output::kMask, 0},
+    {"aten::masked_fill", {1, -1, -1, -1}, {-1, -1, -1}, Output::kNone, 0},
+    {"aten::max_pool2d_with_indices", {0, -1, -1, -1}, {-1, -1, -1}, Output::kPoolIndices, 0},
+    {"aten::avg_pool2d", {0, -1, -1, -1}, {-1, -1, -1}, Output::kNone, 0},
+    {"aten::embedding", {1, -1, -1, -1}, {-1, -1, -1}, Output::kNone, 0},
+    {"aten::nll_loss_forward", {0, 1, -1, -1}, {-1, -1, -1}, Output::kNone, 1},
+    {"aten::_scaled_dot_product_efficient_attention", {0, 1, 2, -1}, {-1, -1, -1}, Output::kLikeInput, 1},
+    {"aten::_scaled_dot_product_flash_attention", {0, 1, 2, -1}, {-1, -1, -1}, Output::kLikeInput, 1},
+    {"aten::_scaled_dot_product_cudnn_attention", {0, 1, 2, -1}, {-1, -1, -1}, Output::kLikeInput, 1},
+    {"aten::_cudnn_rnn", {0, -1, -1, -1}, {-1, -1, -1}, Output::kLikeInput, 1},
+};
+
+constexpr std::int64_t kStatistic = 4096;  // bytes of a small tensor: a thousand channels
+
+const Formula* formula_of(std::string_view name) {
+  for (const Formula& f : kFormulas) {
+    if (f.op == name) return &f;
+  }
+  return nullptr;
+}
+
+/// GPU tasks of an operation, first and last in order of launch.
+struct Span {
+  std::uint32_t first = Graph::kNoWork, last = 0;
+  std::uint32_t node = 0;
+};
+
+class Finder {
+ public:
+  Finder(const Model& m, const Draft& draft) : m_(m), draft_(draft), t_(*m.trace) {}
+
+  std::vector<SavedTensor> run() {
+    find_spans();
+    std::vector<std::pair<Ns, std::uint32_t>> order;
+    for (const auto& [op, span] : forward_) order.emplace_back(t_.events.start[op], op);
+    std::sort(order.begin(), order.end());
+    for (const auto& [start, op] : order) one(op, forward_[op]);
+    return std::move(found_);
+  }
+
+ private:
+  // Walking up from the innermost operation, the first one with a formula saves, and the engine's node is what runs backward.
+  void find_spans() {
+    const Graph& g = m_.graph;
+    const auto by_launch = [&](std::uint32_t t) { return g.measured[g.launch[t].index()]; };
+    const auto put = [&](Span& span, std::uint32_t t) {
+      if (span.first == Graph::kNoWork || by_launch(t) < by_launch(span.first)) span.first = t;
+      if (span.last == 0 || by_launch(t) >= by_launch(span.last)) span.last = t;
+    };
+    for (std::uint32_t t = 0; t < g.size(); ++t) {
+      if (!graph::is_gpu(g.kind[t]) || draft_.removed(t) || !g.op[t].valid() || !g.launch[t].valid()) continue;
+      if (g.phase[t] == Phase::kForward) {
+        for (std::uint32_t e = g.op[t].value; e != OpChains::kNone; e = m_.chains->around(e)) {
+          if (formula_of(t_.name(e)) == nullptr) continue;
+          put(forward_[e], t);
+          break;
+        }
+      } else if (g.phase[t] == Phase::kBackward) {
+        const std::uint32_t e = m_.chains->outermost(g.op[t].value);
+        const trace::OpIds* ids = t_.op(e);
+        if (ids == nullptr || ids->sequence_number < 0 || !t_.name(e).starts_with("autograd::engine")) continue;
+        Span& span = backward_[ids->sequence_number];
+        put(span, t);
+        span.node = e;
+      }
+    }
+  }
+
+  void add(const SavedTensor& like, std::int64_t elements, std::int64_t bytes) {
+    if (elements <= 1 || bytes <= 0) return;
+    SavedTensor s = like;
+    s.elements = elements;
+    s.bytes = bytes;
+    found_.push_back(s);
+  }
+
+  void one(std::uint32_t op, const Span& span) {
+    const trace::OpIds* ids = t_.op(op);
+    const auto node = ids == nullptr ? backward_.end() : backward_.find(ids->sequence_number);
+    if (node == backward_.end()) return;
+    const Formula& f = *formula_of(t_.name(op));
+    const OpView view(t_, t_.events.args[op]);
+    const std::uint32_t row = m_.graph.work[span.first];
+    const hardware::Work* work = row == Graph::kNoWork ? nullptr : &m_.works[row];
+    // A what-if before this one may have changed the precision the operation runs in.
+    const auto bytes = [&](const Argument& a) {
+      const bool halved = work != nullptr && bytes_of(work->dtype) == 2 && a.type == "float";
+      return a.bytes() / (halved ? 2 : 1);
+    };
+    SavedTensor s;
+    s.op = op;
+    s.node = node->second.node;
+    s.forward = span.first;
+    s.backward = node->second.first;
+    for (const int i : f.inputs) {
+      if (i < 0 || !view.tensor(static_cast<std::size_t>(i))) continue;
+      const Argument& a = view[static_cast<std::size_t>(i)];
+      s.parameter = std::find(f.parameters.begin(), f.parameters.end(), i) != f.parameters.end();
+      s.floating = a.type != "bool" && a.type.find("int") == std::string::npos;
+      s.in_order = a.contiguous();
+      add(s, a.elements(), bytes(a));
+    }
+    s.computed = true;
+    s.parameter = false;
+    s.floating = s.in_order = true;
+    s.forward = span.last;
+    for (int i = 0; i < f.statistics; ++i) add(s, kStatistic / 4, kStatistic);
+    if (f.result == Output::kNone || !view.tensor(0)) return;
+    const Argument& in = view[0];
+    if (f.result == Output::kLikeInput) return add(s, in.elements(), bytes(in));
+    s.floating = false;
+    if (f.result == Output::kMask) return add(s, in.elements(), in.elements());
+    if (work != nullptr && work->out_h > 0) {
+      const std::int64_t pixels = work->input[0] * work->input[1] * work->out_h * work->out_w;
+      add(s, pixels, 8 * pixels);
+    }
+  }
+
+  const Model& m_;
+  const Draft& draft_;
+  const trace::Trace& t_;
+  std::map<std::uint32_t, Span> forward_;  // by operation
+  std::map<std::int64_t, Span> backward_;  // by sequence number
+  std::vector<SavedTensor> found_;
+};
+
+// Where operations stand among the allocator's events.
+class Positions {
+ public:
+  Positions(const memory::Curve& curve, const trace::Trace& trace) : last_(curve.positions) {
+    for (const memory::Block& b : curve.blocks) {
+      if (b.op != UINT32_MAX && b.allocated > 0) at_.emplace_back(trace.events.start[b.op], b.allocated);
+    }
+    std::sort(at_.begin(), at_.end());
+  }
+  /// The first event of an operation that starts then or later.
+  [[nodiscard]] std::uint32_t from(Ns time) const {
+    const auto it = std::lower_bound(at_.begin(), at_.end(), std::pair(time, std::uint32_t{0}));
+    return it == at_.end() ? last_ : it->second;
+  }
+
+ private:
+  std::vector<std::pair<Ns, std::uint32_t>> at_;
+  std::uint32_t last_;
+};
+
+}  // namespace
+
+std::vector<SavedTensor> saved_tensors(const Model& model, const Draft& draft) { return Finder(model, draft).run(); }
+
+void release_saved(Model& m, const std::vector<SavedTensor>& saved, double kept) {
+  if (!m.memory) return;
+  memory::Curve& c = *m.memory;
+  const Positions positions(c, *m.trace);
+  std::map<std::int64_t, std::vector<std::uint32_t>> uses;  // by size: positions at which the forward pass saves such
+  for (const SavedTensor& s : saved) {
+    if (!s.parameter) uses[s.bytes].push_back(positions.from(m.trace->end(s.op)));
+  }
+  for (memory::Block& b : c.blocks) {
+    if (b.kind != memory::Kind::kActivation) continue;
+    // The allocator rounds up to 512 bytes.
+    const auto it = uses.lower_bound(b.bytes - 511);
+    if (it == uses.end() || it->first > b.bytes) continue;
+    // Still needed until the second use behind its allocation is over: the operation that made it may save it, the next
+    // one reads it, and a residual connection does so once more.
+    std::vector<std::uint32_t>& at = it->second;
+    auto use = std::upper_bound(at.begin(), at.end(), b.allocated);
+    for (int i = 0; i < 1 && use != at.end(); ++i) ++use;
+    const std::uint32_t over = use == at.end() ? c.backward_from : *use;
+    b.freed = std::min(b.freed, std::max(b.allocated + 1, std::min(over, c.backward_from)));
+    b.kind = memory::Kind::kTemporary;
+  }
+  for (const SavedTensor& s : saved) {
+    memory::Block b;
+    b.op = s.op;
+    b.kind = memory::Kind::kActivation;
+    b.allocated = positions.from(m.trace->events.start[s.op]);
+    const std::uint32_t back = positions.from(m.trace->events.start[s.node]);
+    if (kept > 0 && !s.parameter) {
+      b.bytes = static_cast<std::int64_t>(kept * static_cast<double>(s.bytes));
+      b.freed = std::max(b.allocated + 1, back);
+      c.blocks.push_back(b);
+    }
+    b.bytes = s.bytes;
+    b.kind = memory::Kind::kTemporary;
+    b.stage = memory::Stage::kBackward;
+    b.allocated = back;
+    b.freed = std::max(back + 1, positions.from(m.trace->end(s.node)));
+    c.blocks.push_back(b);
+  }
+}
+
+Place::Place(const Model& m, std::uint32_t task, bool behind) : gpu(task), cpu(0) {
+  const Graph& g = m.graph;
+  if (!g.launch[task].valid()) return;
+  known = true;
+  cpu = g.launch[task].value;
+  if (behind) return;
+  if (gpu > g.lanes[g.lane[gpu]].begin) --gpu;
+  if (cpu > g.lanes[g.lane[cpu]].begin) --cpu;
+}
+
+std::string stale_shapes(const Model& m) {
+  for (const std::string& before : m.applied) {
+    if (before == "batch" || before == "accumulate") {
+      return "the shapes in the trace are those of another batch after " + before + ": put this change in front of it";
+    }
+  }
+  return {};
+}
+
+}  // namespace foretrace::whatif

@@ -1,0 +1,44 @@
+#pragma once
+// What autograd keeps of the forward pass for the backward pass: which operation saves which of its inputs and outputs, from
+// PyTorch's derivative formulas and the shapes in the trace. What saved-tensor hooks see, one by one: a tensor saved by two
+// operations is saved twice.
+
+#include <vector>
+
+#include "foretrace/whatif/whatif.hpp"
+
+namespace foretrace::whatif {
+
+struct SavedTensor {
+  std::uint32_t op = 0;        ///< event of the operation that saves it
+  std::uint32_t node = 0;      ///< event of its node in the backward pass
+  std::uint32_t forward = 0;   ///< GPU task: the operation's first, or its last for what it computes
+  std::uint32_t backward = 0;  ///< the node's first GPU task
+  std::int64_t elements = 0;
+  std::int64_t bytes = 0;
+  bool computed = false;   ///< a result: saved once it is there; an input is saved before the operation runs
+  bool parameter = false;  ///< a weight or a running statistic
+  bool floating = true;    ///< not indices or masks
+  bool in_order = true;    ///< elements lie in memory as they are counted; else a copy puts them in order first
+};
+
+/// In the order in which they are saved. Operations without a node in the backward pass save nothing.
+std::vector<SavedTensor> saved_tensors(const Model& model, const Draft& draft);
+
+/// The memory curve when the activations among `saved` leave the GPU's memory after their use in the forward pass, `kept` of
+/// their bytes stay (0: none), and they are there again, whole, while their node runs.
+void release_saved(Model& model, const std::vector<SavedTensor>& saved, double kept);
+
+/// Puts GPU tasks and their calls in front of a task or behind it, in the order asked for.
+class Place {
+ public:
+  Place(const Model& model, std::uint32_t task, bool behind);
+  std::uint32_t gpu, cpu;  ///< what the next one follows
+  bool known = false;      ///< false: no call is known to have launched the task
+};
+
+/// Why tensors of the trace cannot be taken as those of the step any more, when a what-if before this one changed their
+/// sizes; empty when they can.
+std::string stale_shapes(const Model& model);
+
+}  // namespace foretrace::whatif

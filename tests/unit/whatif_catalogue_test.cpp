@@ -1,0 +1,193 @@
+// What-ifs of the catalogue on real steps: what they change, and what they decline.
+
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "foretrace/report/whatif.hpp"
+#include "foretrace/trace/load.hpp"
+#include "trace_maker.hpp"
+#include "whatif/catalogue/saved_tensors.hpp"
+
+namespace foretrace::whatif {
+
+WhatIf half_batchnorm_whatif();  // the example of docs/adding-a-whatif.md
+
+namespace {
+
+using testing::HasSubstr;
+
+std::string example() { return std::string(FORETRACE_SOURCE_DIR) + "/examples/resnet50-h200.json.gz"; }
+std::string more(const std::string& name) {
+  return std::string(FORETRACE_SOURCE_DIR) + "/data/h200-more/" + name + ".json.gz";
+}
+
+/// A trace's step, read once for all tests that ask for it.
+const report::Baseline& step_of(const std::string& path) {
+  struct Loaded {
+    trace::Trace trace;
+    std::optional<report::Baseline> baseline;
+  };
+  static std::map<std::string, std::unique_ptr<Loaded>> all;
+  std::unique_ptr<Loaded>& found = all[path];
+  if (!found) {
+    found = std::make_unique<Loaded>();
+    Result<trace::Trace> trace = trace::load(path);
+    EXPECT_TRUE(trace) << trace.error().to_string();
+    found->trace = std::move(*trace);
+    Result<report::Baseline> baseline = report::make_baseline(found->trace, std::nullopt, std::nullopt);
+    EXPECT_TRUE(baseline) << baseline.error().to_string();
+    found->baseline = std::move(*baseline);
+  }
+  return *found->baseline;
+}
+
+Prediction predicted(const std::string& path, const std::vector<std::string>& uses) {
+  std::vector<Use> parsed;
+  for (const std::string& text : uses) {
+    Result<Use> use = parse_use(text);
+    EXPECT_TRUE(use) << use.error().to_string();
+    parsed.push_back(std::move(*use));
+  }
+  return predict(step_of(path).model, parsed, std::nullopt);
+}
+
+TEST(Catalogue, EveryEntryDescribesItself) {
+  for (const WhatIf& w : catalogue()) {
+    EXPECT_FALSE(w.about.empty()) << w.name;
+    EXPECT_FALSE(w.assumes.empty()) << w.name;
+    EXPECT_FALSE(w.source.empty()) << w.name;
+    EXPECT_TRUE(w.apply) << w.name;
+    for (const std::string& use : w.advise) EXPECT_TRUE(parse_use(use)) << use;
+  }
+}
+
+TEST(Catalogue, EveryEntryPredictsOrSaysWhyNot) {
+  for (const WhatIf& w : catalogue()) {
+    std::string text = w.name;
+    for (const Parameter& p : w.parameters) {
+      if (!p.required) continue;
+      text += (text == w.name ? ":" : ",") + p.name + "=" + (p.type == ParameterType::kNumber ? "2" : "*");
+    }
+    if (w.name == "gpu") text = "gpu:to=A100-SXM4-80GB";
+    const Result<Use> use = parse_use(text);
+    if (!use) continue;  // parameters only its own tests know
+    for (const std::string& path : {example(), more("bert_l8.base")}) {
+      const Prediction p = predict(step_of(path).model, {*use}, std::nullopt);
+      if (!p.declined.empty()) {
+        EXPECT_THAT(p.declined, testing::StartsWith(w.name + ": "));
+        EXPECT_THAT(p.declined, testing::Not(HasSubstr("not sound"))) << path;
+        continue;
+      }
+      EXPECT_GT(p.step, 0) << text;
+      EXPECT_LE(p.low, p.step) << text;
+      EXPECT_GE(p.high, p.step) << text;
+      EXPECT_TRUE(w.validated || !p.not_modelled.empty()) << text;
+    }
+  }
+}
+
+TEST(Catalogue, WhatDoesNotApplyIsDeclinedWithTheReason) {
+  const auto reason = [](const std::string& path, const std::vector<std::string>& uses) {
+    return predicted(path, uses).declined;
+  };
+  EXPECT_THAT(reason(example(), {"flash-attention"}), HasSubstr("no attention"));
+  EXPECT_THAT(reason(more("bert_l8.base"), {"channels-last"}), HasSubstr("no convolution"));
+  EXPECT_THAT(reason(more("bert_l8.base"), {"batchnorm"}), HasSubstr("no batch norm"));
+  EXPECT_THAT(reason(more("bert_l8.amp"), {"amp"}), HasSubstr("already"));
+  EXPECT_THAT(reason(example(), {"amp", "amp"}), HasSubstr("already"));
+  EXPECT_THAT(reason(more("llama_w4.compile"), {"compile"}), HasSubstr("already"));
+  EXPECT_THAT(reason(more("llama_w4.base"), {"compile", "compile"}), HasSubstr("compile: "));
+  EXPECT_THAT(reason(example(), {"substitute"}), HasSubstr("no layers side by side"));
+  EXPECT_THAT(reason(example(), {"dataloader"}), HasSubstr("no DataLoader"));
+  EXPECT_THAT(reason(example(), {"batch:x=2", "offload"}), HasSubstr("in front of it"));
+  // In a stack, the first that does not apply is named.
+  EXPECT_THAT(reason(example(), {"fused-optimizer", "flash-attention"}), testing::StartsWith("flash-attention: "));
+}
+
+// save_on_cpu on this model and host copied 481 tensors in a step of 32 images; the loss was the 482nd copy. Of a step of 64
+// images the activations are twice as large, the weights and statistics the same.
+TEST(SavedTensors, AreThoseAutogradKeeps) {
+  const Model& m = step_of(example()).model;
+  const Draft draft(m.graph, m.trace, m.chains);
+  const std::vector<SavedTensor> saved = saved_tensors(m, draft);
+  EXPECT_EQ(saved.size(), 481U);
+  std::int64_t weights = 0;
+  std::int64_t data = 0;
+  for (const SavedTensor& s : saved) (s.parameter ? weights : data) += s.bytes;
+  const double of_32_images = 4.274493192e9 - 4;
+  EXPECT_NEAR(static_cast<double>(data) / 2 + static_cast<double>(weights), of_32_images, 0.005 * of_32_images);
+}
+
+TEST(Offload, IsASlowDownThatSavesMemory) {
+  const Prediction p = predicted(example(), {"offload"});
+  ASSERT_TRUE(p.declined.empty()) << p.declined;
+  EXPECT_LT(p.speedup, 0.25);
+  EXPECT_LT(*p.peak_bytes, *step_of(example()).report.peak_bytes / 2);
+  const Prediction beside = predicted(example(), {"offload:prefetch=1"});
+  EXPECT_LT(beside.step, p.step);
+  EXPECT_EQ(beside.graph.lanes.size(), step_of(example()).model.graph.lanes.size() + 2);
+}
+
+TEST(CompressActivations, KeepsHalf) {
+  const Prediction p = predicted(more("bert_l8.base"), {"compress-activations"});
+  ASSERT_TRUE(p.declined.empty()) << p.declined;
+  EXPECT_LT(p.speedup, 1);
+  EXPECT_LT(*p.peak_bytes, *step_of(more("bert_l8.base")).report.peak_bytes);
+}
+
+TEST(Compile, LaunchesLessAndMovesLess) {
+  const Model& before = step_of(more("llama_w4.base")).model;
+  const Prediction p = predicted(more("llama_w4.base"), {"compile"});
+  ASSERT_TRUE(p.declined.empty()) << p.declined;
+  EXPECT_LT(p.graph.size(), before.graph.size());
+  EXPECT_GT(p.speedup, 1.02);
+}
+
+TEST(Substitute, JoinsQueryKeyAndValue) {
+  const Prediction p = predicted(more("bert_l8.base"), {"substitute"});
+  ASSERT_TRUE(p.declined.empty()) << p.declined;
+  EXPECT_LE(p.step, step_of(more("bert_l8.base")).report.unprofiled);
+  EXPECT_THAT(p.not_modelled, testing::Contains(HasSubstr("not validated")));
+  // Two of three products of each of the 8 blocks are gone, forward and twice backward.
+  EXPECT_EQ(p.steps.front().changed > 3 * 2 * 8, true);
+}
+
+// A step of 30 ms of loading and 10 ms of work.
+TEST(DataLoader, AStepIsNoShorterThanItsWorkersNeed) {
+  test::TraceMaker m;
+  m.step(1, 0, 40'000'000);
+  m.range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 30'000'000);
+  for (int i = 0; i < 40; ++i) {
+    const Ns at = 30'000'000 + i * 250'000;
+    m.op("aten::mul", at, at + 40'000);
+    m.launch(i + 1, {at + 10'000, at + 20'000}, "mul", {at + 30'000, at + 240'000});
+  }
+  m.call("cudaDeviceSynchronize", {39'990'000, 40'000'000}, 99);
+  const trace::Trace trace = m.load();
+  const trace::Steps steps = trace::find_steps(trace);
+  Result<Graph> graph = graph::GraphBuilder(trace, steps).build(0);
+  ASSERT_TRUE(graph);
+  Result<Model> model = make_model(trace, steps.steps[0], std::move(*graph), Ns{40'000'000});
+  ASSERT_TRUE(model);
+  const auto step_with = [&](const char* use) {
+    const Prediction p = predict(*model, {*parse_use(use)}, Ns{40'000'000});
+    EXPECT_TRUE(p.declined.empty()) << p.declined;
+    return static_cast<double>(p.step);
+  };
+  EXPECT_NEAR(step_with("dataloader:workers=1"), 30e6 * 1.35, 1e6);
+  EXPECT_NEAR(step_with("dataloader:workers=2"), 30e6 * 1.35 / 2, 1e6);
+  EXPECT_NEAR(step_with("dataloader:workers=16"), 10e6, 1e6);
+}
+
+TEST(Example, OfThePageAboutAddingOnePredicts) {
+  ASSERT_TRUE(add_whatif(half_batchnorm_whatif()));
+  const Prediction half = predicted(example(), {"half-batchnorm"});
+  ASSERT_TRUE(half.declined.empty()) << half.declined;
+  EXPECT_GT(half.speedup, 1);
+  EXPECT_LT(predicted(example(), {"half-batchnorm:x=0.1"}).step, half.step);
+  EXPECT_THAT(predicted(more("bert_l8.base"), {"half-batchnorm"}).declined, HasSubstr("no batch norm"));
+}
+
+}  // namespace
+}  // namespace foretrace::whatif

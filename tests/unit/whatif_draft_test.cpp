@@ -1,0 +1,285 @@
+// The primitives: what they select, what they leave of a graph, and that nothing asked for is lost on the way.
+
+#include <gmock/gmock.h>
+
+#include "foretrace/whatif/draft.hpp"
+#include "foretrace/whatif/whatif.hpp"
+#include "random_graph.hpp"
+#include "trace_maker.hpp"
+
+namespace foretrace::whatif {
+namespace {
+
+using test::Replay;
+using test::TraceMaker;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Graph parsed(const std::string& body) {
+  Result<Graph> g = graph::parse("foretrace graph 1\n" + body);
+  EXPECT_TRUE(g) << g.error().to_string();
+  return g ? std::move(*g) : Graph{};
+}
+
+// Two threads' worth of operations: a linear layer around a product, and a product alone.
+TraceMaker nested() {
+  TraceMaker m;
+  m.step(1, 0, 100'000);
+  m.op("aten::linear", 5'000, 30'000).op("aten::addmm", 10'000, 25'000);
+  m.launch(1, {12'000, 15'000}, "gemm", {17'000, 30'000});
+  m.op("aten::addmm", 40'000, 50'000).launch(2, {42'000, 45'000}, "gemm", {47'000, 60'000});
+  m.op("aten::relu", 55'000, 62'000).launch(3, {57'000, 60'000}, "relu", {62'000, 70'000});
+  return m;
+}
+
+class Selecting : public testing::Test {
+ protected:
+  Selecting() : trace(nested().load()) {
+    const trace::Steps steps = trace::find_steps(trace);
+    graph = std::move(*graph::GraphBuilder(trace, steps).build(0));
+  }
+  std::vector<std::string> names(const Selection& tasks) {
+    std::vector<std::string> out;
+    for (const std::uint32_t t : tasks) out.emplace_back(graph.task_name(t));
+    return out;
+  }
+  trace::Trace trace;
+  Graph graph;
+};
+
+TEST_F(Selecting, AnOperationHoldsWhatLiesInsideIt) {
+  const Draft draft(graph, &trace);
+  EXPECT_THAT(draft.select({.kind = TaskKind::kKernel, .op = "aten::linear"}), testing::SizeIs(1));
+  EXPECT_THAT(draft.select({.kind = TaskKind::kKernel, .op = "aten::addmm"}), testing::SizeIs(2));
+  EXPECT_THAT(names(draft.select({.kind = TaskKind::kKernel, .op = "aten::*"})), ElementsAre("gemm", "gemm", "relu"));
+  EXPECT_THAT(draft.select({.kind = TaskKind::kKernel, .op = "linear"}), IsEmpty());
+}
+
+TEST_F(Selecting, WhatFollowsAnOperationOnItsLane) {
+  Draft draft(graph, &trace);
+  EXPECT_THAT(names(draft.select({.kind = TaskKind::kKernel, .after = "aten::addmm"})), ElementsAre("gemm", "relu"));
+  draft.remove(draft.select({.kind = TaskKind::kKernel, .op = "aten::addmm", .after = "aten::linear"}));
+  // With the second product gone, the first one comes before the activation.
+  EXPECT_THAT(names(draft.select({.kind = TaskKind::kKernel, .after = "aten::linear"})), ElementsAre("relu"));
+}
+
+TEST_F(Selecting, WithoutATraceNothingIsKnownOfOperations) {
+  const Draft draft(graph);
+  EXPECT_THAT(draft.select({.op = "*"}), IsEmpty());
+  EXPECT_THAT(draft.select({.kind = TaskKind::kKernel, .name = "g*"}), testing::SizeIs(2));
+}
+
+constexpr const char* kThreeStreams = R"(step "s" last=1
+lane cpu "main"
+task 0 begin
+task 1 wait "end"
+lane gpu "a" device=0 stream=1
+task 2 kernel "x" cost=10000
+> 3 stream-wait lag=100
+lane gpu "b" device=0 stream=2
+task 3 kernel "r" cost=5000
+> 4 stream-wait lag=200
+lane gpu "c" device=0 stream=3
+task 4 kernel "y" cost=7000
+> 1 sync lag=50
+)";
+
+TEST(Removing, WhatWaitedForATaskWaitsForWhatThatOneWaitedFor) {
+  const Replay before(parsed(kThreeStreams));
+  EXPECT_EQ(before.start("y"), 15'300);
+  Draft draft(before.graph);
+  draft.remove({3});
+  const Replay after(draft.commit());
+  EXPECT_EQ(after.start("y"), 10'300);  // the lags stay, the task is gone
+  EXPECT_EQ(after.step(), 17'350);
+}
+
+TEST(Removing, ThroughSeveralRemovedTasks) {
+  const Replay before(parsed(R"(step "s" last=0
+lane cpu "main"
+task 0 begin
+lane gpu "a"
+task 1 kernel "x" cost=10000
+> 2 stream-wait
+lane gpu "b"
+task 2 kernel "r" cost=5000
+> 3 stream-wait
+lane gpu "c"
+task 3 kernel "q" cost=5000
+> 4 stream-wait
+lane gpu "d"
+task 4 kernel "y" cost=7000
+)"));
+  Draft draft(before.graph);
+  draft.remove({2, 3});
+  EXPECT_EQ(Replay(draft.commit()).start("y"), 10'000);
+}
+
+TEST(Removing, AWaitThatIsGoneNoLongerWaits) {
+  const Replay before(parsed(R"(step "s" last=3
+lane cpu "main"
+task 0 begin
+task 1 wait "item"
+task 2 cpu "next" cost=1000
+task 3 cpu "end"
+lane gpu "a" device=0 stream=1
+task 4 kernel "k" cost=50000
+> 1 sync
+)"));
+  EXPECT_EQ(before.start("next"), 50'000);
+  Draft draft(before.graph);
+  draft.remove({1});
+  EXPECT_EQ(Replay(draft.commit()).start("next"), 0);
+}
+
+TEST(Depending, WhatContradictsALaneIsRefusedNotForgotten) {
+  const Replay before(parsed(R"(step "s" last=2
+lane cpu "main"
+task 0 begin
+task 1 cpu "first" cost=1000
+task 2 cpu "second" cost=1000
+)"));
+  for (const auto& [from, to] : {std::pair{2U, 1U}, std::pair{1U, 1U}}) {
+    Draft draft(before.graph);
+    draft.depend(from, to, 0, DependencyKind::kSync);
+    const Status sound = graph::verify(draft.commit());
+    ASSERT_FALSE(sound);
+    EXPECT_THAT(sound.error().message, HasSubstr("cycle"));
+  }
+}
+
+constexpr const char* kNetwork = R"(step "s" last=1
+lane cpu "main"
+task 0 begin
+task 1 wait "end"
+lane gpu "compute" device=0 stream=1
+task 2 kernel "late layer" cost=1000
+> 4 stream-wait
+task 3 kernel "early layer" cost=1000
+> 5 stream-wait
+> 6 stream-wait
+lane network "ring"
+task 4 collective "big" cost=5000
+> 1 sync
+task 5 collective "second" cost=5000
+> 1 sync
+task 6 collective "urgent" cost=5000
+> 1 sync
+)";
+
+TEST(Scheduling, TheHighestPriorityGoesFirst) {
+  const Replay before(parsed(kNetwork));
+  EXPECT_EQ(before.start("urgent"), 11'000);
+  Draft draft(before.graph);
+  draft.schedule({6}, 5);
+  const Replay after(draft.commit());
+  EXPECT_EQ(after.start("big"), 1'000);  // already running when the others could
+  EXPECT_EQ(after.start("urgent"), 6'000);
+  EXPECT_EQ(after.start("second"), 11'000);
+  EXPECT_EQ(after.step(), before.step());
+}
+
+TEST(Scheduling, PrioritiesStayWithTheirTasksThroughLaterChanges) {
+  const Graph base = parsed(kNetwork);
+  Draft draft(base);
+  draft.schedule({6}, 5);
+  const Graph scheduled = draft.commit();
+  // Another what-if puts work in front, so that every id of the network lane moves.
+  Draft later(scheduled);
+  later.insert_cpu(0, "more work", 100, Phase::kOther);
+  later.remove({2});
+  const Replay after(later.commit());
+  EXPECT_LT(after.start("urgent"), after.start("second"));
+  EXPECT_TRUE(after.graph.lanes[2].by_priority);
+}
+
+TEST(Scheduling, EveryCopyOfARepeatedStepKeepsToIt) {
+  const Graph base = parsed(kNetwork);
+  Draft draft(base);
+  draft.schedule({6}, 5);
+  const Replay twice(graph::repeat(draft.commit(), 2));
+  EXPECT_LT(twice.start("urgent", 0), twice.start("second", 0));
+  EXPECT_LT(twice.start("urgent", 1), twice.start("second", 1));
+}
+
+TEST(Scheduling, TheTextOfAGraphHoldsIt) {
+  const Graph base = parsed(kNetwork);
+  Draft draft(base);
+  draft.schedule({6}, 5);
+  draft.schedule({4}, -2);
+  const std::string text = graph::dump(draft.commit());
+  const Result<Graph> again = graph::parse(text);
+  ASSERT_TRUE(again) << again.error().to_string();
+  EXPECT_EQ(graph::dump(*again), text);
+  EXPECT_EQ(again->priority_of(6), 5);
+  EXPECT_EQ(again->priority_of(4), -2);
+}
+
+TEST(Draft, ScalingByOneAndInsertingThenRemovingChangeNothing) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const Graph base = test::RandomGraph({.queue_depth = 0, .negative_lags = false, .seed = seed}).graph;
+    const Ns step = simulate::simulate(base).step;
+    Draft same(base);
+    same.scale(same.select({}), 1.0);
+    EXPECT_EQ(simulate::simulate(same.commit()).step, step);
+    const Selection kernels = same.select({.where = [&](std::uint32_t t) { return base.launch[t].valid(); }});
+    if (kernels.empty()) continue;
+    Draft more(base);
+    for (const std::uint32_t t : kernels) {
+      more.insert(
+          {.name = "inserted", .cost = 3'000, .after_gpu = t, .after_cpu = base.launch[t].value, .cpu_cost = 500});
+    }
+    const Graph larger = more.commit();
+    ASSERT_TRUE(graph::verify(larger));
+    EXPECT_EQ(larger.size(), base.size() + 2 * kernels.size());
+    Draft less(larger);
+    less.remove(less.select({.name = "*inserted"}));
+    const Graph back = less.commit();
+    ASSERT_TRUE(graph::verify(back));
+    EXPECT_EQ(simulate::simulate(back).step, step) << "seed " << seed;
+  }
+}
+
+WhatIf made(std::string name) {
+  return {.name = std::move(name),
+          .about = "of a plugin",
+          .parameters = {},
+          .assumes = {},
+          .source = {},
+          .not_modelled = {},
+          .needs = {},
+          .code = {},
+          .validated = false,
+          .apply = [factor = 0.5](Model&, Draft& draft, const Parameters&) -> Status {
+            draft.scale(draft.select({.gpu = true}), factor);
+            return {};
+          }};
+}
+
+TEST(Adding, AWhatIfOfAProgramIsKnownBesideTheCatalogue) {
+  EXPECT_FALSE(find_whatif("test-half"));
+  ASSERT_TRUE(add_whatif(made("test-half")));
+  const Result<Use> use = parse_use("test-half");
+  ASSERT_TRUE(use);
+  const std::size_t known = all_whatifs().size();
+  ASSERT_TRUE(add_whatif(made("test-half")));  // again: replaced
+  EXPECT_EQ(all_whatifs().size(), known);
+  EXPECT_EQ(use->whatif->name, "test-half");  // and what was parsed before still holds
+  const Result<const WhatIf*> wrong = find_whatif("test-hald");
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().hint, HasSubstr("test-half"));
+}
+
+TEST(Adding, NamesOfTheCatalogueAndUnusableOnesAreRefused) {
+  EXPECT_FALSE(add_whatif(made("amp")));
+  EXPECT_FALSE(add_whatif(made("a:b")));
+  EXPECT_FALSE(add_whatif(made("")));
+}
+
+TEST(Parsing, NumbersMustBeFinite) {
+  for (const char* text : {"batch:x=nan", "batch:x=inf", "batch:x=-1", "batch:x=0"}) EXPECT_FALSE(parse_use(text));
+}
+
+}  // namespace
+}  // namespace foretrace::whatif
