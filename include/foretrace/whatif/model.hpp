@@ -14,8 +14,8 @@
 #include "foretrace/hardware/work.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/trace/steps.hpp"
-#include "foretrace/whatif/residuals.hpp"
 #include "foretrace/whatif/op_chains.hpp"
+#include "foretrace/whatif/residuals.hpp"
 #include "foretrace/whatif/unprofiled.hpp"
 
 namespace foretrace::whatif {
