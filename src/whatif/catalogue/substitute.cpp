@@ -21,8 +21,8 @@ std::string_view parent_of(std::string_view layer) { return layer.substr(0, std:
 
 bool joinable(const Work& w) { return w.family == Family::kGemm && w.batch == 1 && w.m > 0 && w.n > 0 && w.k > 0; }
 
-// Products that follow each other directly, of layers side by side in one module, with inputs of one shape: where nothing ran
-// between them, the second cannot have read what the first wrote unless its input has that shape.
+// Products that follow each other directly, of layers side by side in one module, with inputs of one shape. A layer that reads
+// what the one before it wrote has an activation between them, or is a numbered member of a Sequential.
 std::vector<Siblings> find_siblings(const Model& m, const std::vector<Row>& rows) {
   std::vector<Siblings> found;
   const Graph& g = m.graph;
@@ -38,8 +38,7 @@ std::vector<Siblings> find_siblings(const Model& m, const std::vector<Row>& rows
     if (product && last != nullptr) {
       const Work& before = m.works[last->work];
       joins = before.m == w.m && before.k == w.k && before.dtype == w.dtype && layer_of(*last) != layer_of(r) &&
-              parent_of(name_of(*last)) == parent_of(name_of(r)) && (before.n != before.k || w.op == before.op);
-      // A chain of square layers in a Sequential looks the same, but its layers are numbered.
+              parent_of(name_of(*last)) == parent_of(name_of(r));
       const std::string_view leaf = name_of(r).substr(std::min(name_of(r).rfind('.') + 1, name_of(r).size()));
       if (!leaf.empty() && leaf.find_first_not_of("0123456789") == std::string_view::npos) joins = false;
     }
