@@ -79,6 +79,7 @@ const Formula* formula_of(std::string_view name) {
 struct Span {
   std::uint32_t first = Graph::kNoWork, last = 0;
   std::uint32_t node = 0;
+  std::uint32_t tasks = 0;
 };
 
 class Finder {
@@ -100,6 +101,7 @@ class Finder {
     const Graph& g = m_.graph;
     const auto by_launch = [&](std::uint32_t t) { return g.measured[g.launch[t].index()]; };
     const auto put = [&](Span& span, std::uint32_t t) {
+      ++span.tasks;
       if (span.first == Graph::kNoWork || by_launch(t) < by_launch(span.first)) span.first = t;
       if (span.last == 0 || by_launch(t) >= by_launch(span.last)) span.last = t;
     };
@@ -148,7 +150,10 @@ class Finder {
     s.node = node->second.node;
     s.forward = span.first;
     s.backward = node->second.first;
+    // A product's gradient by one factor needs the other factor only; a node of one kernel has one gradient, the first's.
+    const bool factors = f.op == "aten::mul" || f.op == "aten::div";
     for (const int i : f.inputs) {
+      if (factors && i == 0 && node->second.tasks < 2) continue;
       if (i < 0 || !view.tensor(static_cast<std::size_t>(i))) continue;
       const Argument& a = view[static_cast<std::size_t>(i)];
       s.parameter = std::find(f.parameters.begin(), f.parameters.end(), i) != f.parameters.end();
