@@ -109,7 +109,7 @@ void forget_inside(Model& m, const std::vector<Chain>& chains) {
   }
 }
 
-void fuse(Model& m, Draft& draft, const Chain& chain) {
+void fuse(Model& m, Draft& draft, const Chain& chain, Selection& gone) {
   // One kernel that reads and writes what its largest member does; what the products around the chain exchange with it
   // crosses memory at least once.
   double time = kKernelStart + chain.bytes_around / m.device.streaming_gbs();
@@ -121,12 +121,9 @@ void fuse(Model& m, Draft& draft, const Chain& chain) {
     if (r->time > largest->time) largest = r;
   }
   time = std::min(time, all);
-  Selection gone;
   for (const Row* r : chain.members) {
     if (r != largest) gone.insert(gone.end(), r->tasks.begin(), r->tasks.end());
   }
-  std::sort(gone.begin(), gone.end());
-  draft.remove(gone, Draft::kWithLaunch);
   Work fused = m.works[largest->work];
   fused.family = Family::kElementwise;
   set_row(m, draft, *largest, time, fused, graph::Origin::kModelled);
@@ -163,7 +160,10 @@ Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
     return fail(ErrorCode::kDeclined, "no two element-wise or normalisation operations follow each other");
   }
   forget_inside(m, chains);
-  for (const Chain& chain : chains) fuse(m, draft, chain);
+  Selection gone;
+  for (const Chain& chain : chains) fuse(m, draft, chain, gone);
+  std::sort(gone.begin(), gone.end());
+  draft.remove(gone, Draft::kWithLaunch);
   if (parameters.text("mode") == "reduce-overhead") graph_the_passes(m, draft);
   return {};
 }

@@ -54,7 +54,7 @@ std::vector<Siblings> find_siblings(const Model& m, const std::vector<Row>& rows
 }
 
 // Several rows become one that does `becomes`: its time is theirs, scaled as the models say of the joined product.
-void join(Model& m, Draft& draft, const std::vector<const Row*>& rows, Work becomes) {
+void join(Model& m, Draft& draft, const std::vector<const Row*>& rows, Work becomes, Selection& gone) {
   double measured = 0;
   double apart = 0;
   for (const Row* r : rows) {
@@ -64,10 +64,7 @@ void join(Model& m, Draft& draft, const std::vector<const Row*>& rows, Work beco
   refresh(becomes);
   const hardware::Cost together = predict(becomes, m.device);
   if (!together.known || apart <= 0) return;
-  Selection gone;
   for (std::size_t i = 1; i < rows.size(); ++i) gone.insert(gone.end(), rows[i]->tasks.begin(), rows[i]->tasks.end());
-  std::sort(gone.begin(), gone.end());
-  draft.remove(gone, Draft::kWithLaunch);
   set_row(m, draft, *rows.front(), measured * std::min(1.0, together.ns / apart), becomes, graph::Origin::kModelled);
 }
 
@@ -80,10 +77,11 @@ Status apply_substitute(Model& m, Draft& draft, const Parameters&) {
     const graph::LayerId layer = m.graph.layer[r.tasks.front()];
     if (r.phase == Phase::kBackward && joinable(m.works[r.work]) && layer.valid()) backward[layer.value].push_back(&r);
   }
+  Selection gone;
   for (const Siblings& s : all) {
     Work joined = m.works[s.forward.front()->work];
     for (std::size_t i = 1; i < s.forward.size(); ++i) joined.n += m.works[s.forward[i]->work].n;
-    join(m, draft, s.forward, joined);
+    join(m, draft, s.forward, joined, gone);
     for (const bool weights : {false, true}) {
       std::vector<const Row*> same;
       for (const std::uint32_t layer : s.layers) {
@@ -98,9 +96,11 @@ Status apply_substitute(Model& m, Draft& draft, const Parameters&) {
       for (std::size_t i = 1; i < same.size(); ++i) {
         grows += weights ? m.works[same[i]->work].m : m.works[same[i]->work].k;
       }
-      join(m, draft, same, wide);
+      join(m, draft, same, wide, gone);
     }
   }
+  std::sort(gone.begin(), gone.end());
+  draft.remove(gone, Draft::kWithLaunch);
   return {};
 }
 
