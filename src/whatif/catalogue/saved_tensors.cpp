@@ -219,9 +219,11 @@ void release_saved(Model& m, const std::vector<SavedTensor>& saved, double kept)
   }
   for (memory::Block& b : c.blocks) {
     if (b.kind != memory::Kind::kActivation) continue;
-    // The allocator rounds up to 512 bytes.
-    const auto it = uses.lower_bound(b.bytes - 511);
-    if (it == uses.end() || it->first > b.bytes) continue;
+    auto it = uses.upper_bound(b.bytes);
+    if (it == uses.begin()) continue;
+    --it;
+    // The allocator rounds up to 512 bytes, and gives a larger block whole when less than a megabyte of it would be left.
+    if (b.bytes - it->first >= (b.bytes > (1 << 20) ? (1 << 20) : 0) + 512) continue;
     // Still needed until the second use behind its allocation is over: the operation that made it may save it, the next
     // one reads it, and a residual connection does so once more.
     std::vector<std::uint32_t>& at = it->second;
@@ -237,16 +239,17 @@ void release_saved(Model& m, const std::vector<SavedTensor>& saved, double kept)
     b.kind = memory::Kind::kActivation;
     b.allocated = positions.from(m.trace->events.start[s.op]);
     const std::uint32_t back = positions.from(m.trace->events.start[s.node]);
+    const std::uint32_t done = std::max(back + 1, positions.from(m.trace->end(s.node)));  // the node lets go of both
     if (kept > 0 && !s.parameter) {
       b.bytes = static_cast<std::int64_t>(kept * static_cast<double>(s.bytes));
-      b.freed = std::max(b.allocated + 1, back);
+      b.freed = std::max(b.allocated + 1, done);
       c.blocks.push_back(b);
     }
     b.bytes = s.bytes;
     b.kind = memory::Kind::kTemporary;
     b.stage = memory::Stage::kBackward;
     b.allocated = back;
-    b.freed = std::max(back + 1, positions.from(m.trace->end(s.node)));
+    b.freed = done;
     c.blocks.push_back(b);
   }
 }
