@@ -1,9 +1,11 @@
 #include "cli/python_command.hpp"
 
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace foretrace::cli {
 
@@ -14,6 +16,19 @@ constexpr int kNotFound = 127;  // as shells say it
 // A folder of that name in the working directory is a namespace without an origin, not the module.
 constexpr const char* kIsInstalled =
     "import importlib.util, sys; s = importlib.util.find_spec('foretrace'); sys.exit(0 if s and s.origin else 1)";
+
+constexpr std::string_view kOptions[] = {"--plugin", "--ray"};
+
+/// The first option among the arguments that needs Python; empty when there is none.
+std::string_view python_option(const std::vector<std::string>& args) {
+  for (const std::string& arg : args) {
+    if (arg == "--") break;
+    for (const std::string_view option : kOptions) {
+      if (arg.substr(0, arg.find('=')) == option) return option;
+    }
+  }
+  return {};
+}
 
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> argv;
@@ -39,10 +54,8 @@ int status_of(std::vector<std::string> words) {
 }  // namespace
 
 bool needs_python(const std::vector<std::string>& args) {
-  const auto end = std::find(args.begin(), args.end(), "--");
-  const auto is = [&](auto test) { return std::any_of(args.begin(), end, test); };
-  if (is([](const std::string& a) { return a == "--help" || a == "-h"; })) return false;
-  return is([](const std::string& a) { return a == "--plugin" || a.starts_with("--plugin="); });
+  const bool help = std::any_of(args.begin(), args.end(), [](const auto& a) { return a == "--help" || a == "-h"; });
+  return !help && !python_option(args).empty();
 }
 
 Error hand_to_python(const std::vector<std::string>& args) {
@@ -50,7 +63,7 @@ Error hand_to_python(const std::vector<std::string>& args) {
   error.code = ErrorCode::kUsage;
   const int found = status_of({"python3", "-c", kIsInstalled});
   if (found == kNotFound) {
-    error.message = "--plugin needs Python, and there is no python3 on the PATH";
+    error.message = fmt::format("{} needs Python, and there is no python3 on the PATH", python_option(args));
     error.hint = "install Python 3.10 or later, then `pip install foretrace`";
     return error;
   }
@@ -60,7 +73,8 @@ Error hand_to_python(const std::vector<std::string>& args) {
     std::vector<char*> argv = pointers(words);
     execvp(argv[0], argv.data());
   }
-  error.message = "--plugin needs foretrace's Python module, which this python3 does not have";
+  error.message =
+      fmt::format("{} needs foretrace's Python module, which this python3 does not have", python_option(args));
   error.hint = "`pip install foretrace` (or `pip install .` in its source) for the python3 on the PATH";
   return error;
 }

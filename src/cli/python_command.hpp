@@ -8,7 +8,7 @@
 
 namespace foretrace::cli {
 
-/// Whether the arguments hold an option that needs Python (--plugin).
+/// Whether the arguments hold an option that needs Python (--plugin, --ray).
 bool needs_python(const std::vector<std::string>& args);
 
 /// Becomes `python3 -m foretrace ARGS…`. Comes back only when that cannot be, with how to install it.
