@@ -9,9 +9,9 @@
 namespace foretrace::search {
 
 Result<Applied> apply_uses(const whatif::Model& base, const std::vector<whatif::Use>& uses) {
-  Applied out{base, nullptr};
+  Applied out{base};
   for (const whatif::Use& use : uses) {
-    whatif::Draft draft(out.model.graph, out.model.trace);
+    whatif::Draft draft(out.model.graph, out.model.trace, out.model.chains);
     if (Status applied = use.whatif->apply(out.model, draft, use.parameters); !applied) {
       return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, applied.error().message));
     }
@@ -24,7 +24,6 @@ Result<Applied> apply_uses(const whatif::Model& base, const std::vector<whatif::
     }
     out.model.graph = std::move(changed);
     out.model.applied.push_back(use.whatif->name);
-    if (draft.policy()) out.policy = draft.policy();
   }
   if (out.model.memory) memory::recompute(*out.model.memory);
   return out;
@@ -47,7 +46,7 @@ Evaluation evaluate(const whatif::Model& model, double residual, const Strategy&
   if (!uses) return declined(uses.error());
   const Result<Applied> applied = apply_uses(model, *uses);
   if (!applied) return declined(applied.error());
-  const simulate::SteadyState run = simulate::steady_state(applied->model.graph, {{}, applied->policy.get()});
+  const simulate::SteadyState run = simulate::steady_state(applied->model.graph);
   e.step = static_cast<Ns>(static_cast<double>(run.timeline.step) * residual);
   if (applied->model.memory) e.peak_bytes = applied->model.memory->peak_bytes;
   e.samples = applied->model.samples;

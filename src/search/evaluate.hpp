@@ -1,15 +1,12 @@
 #pragma once
 // From a strategy to a model with all of its what-ifs applied, and to the figures a search compares.
 
-#include <memory>
-
 #include "foretrace/search/optimize.hpp"
 
 namespace foretrace::search {
 
 struct Applied {
   whatif::Model model;
-  std::shared_ptr<const simulate::Schedule> policy;
 };
 /// Declined when one of them does not apply.
 Result<Applied> apply_uses(const whatif::Model& base, const std::vector<whatif::Use>& uses);
