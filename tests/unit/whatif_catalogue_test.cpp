@@ -158,6 +158,7 @@ TEST(DataLoader, AStepIsNoShorterThanItsWorkersNeed) {
   test::TraceMaker m;
   m.step(1, 0, 40'000'000);
   m.range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 30'000'000);
+  m.op("aten::stack", 1'000, 29'990'000);
   for (int i = 0; i < 40; ++i) {
     const Ns at = 30'000'000 + i * 250'000;
     m.op("aten::mul", at, at + 40'000);
@@ -177,7 +178,7 @@ TEST(DataLoader, AStepIsNoShorterThanItsWorkersNeed) {
   };
   EXPECT_NEAR(step_with("dataloader:workers=1"), 30e6 * 1.35, 1e6);
   EXPECT_NEAR(step_with("dataloader:workers=2"), 30e6 * 1.35 / 2, 1e6);
-  EXPECT_NEAR(step_with("dataloader:workers=16"), 10e6, 1e6);
+  EXPECT_NEAR(step_with("dataloader:workers=16"), 10e6, 2e6);
 }
 
 TEST(Example, OfThePageAboutAddingOnePredicts) {

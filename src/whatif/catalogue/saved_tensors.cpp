@@ -171,10 +171,13 @@ class Finder {
     if (f.result == Output::kLikeInput) return add(s, in.elements(), bytes(in));
     s.floating = false;
     if (f.result == Output::kMask) return add(s, in.elements(), in.elements());
-    if (work != nullptr && work->out_h > 0) {
-      const std::int64_t pixels = work->input[0] * work->input[1] * work->out_h * work->out_w;
-      add(s, pixels, 8 * pixels);
-    }
+    // Indices of a pool, as many as it has results: (input, kernel, stride, …), the stride being the kernel's when not given.
+    hardware::Shape stride = view.integers(2);
+    if (stride.empty()) stride = view.integers(1);
+    std::int64_t pixels = in.elements();
+    for (const std::int64_t step : stride) pixels /= std::max<std::int64_t>(1, step);
+    if (stride.size() == 1) pixels /= std::max<std::int64_t>(1, stride.front());
+    add(s, pixels, 8 * pixels);
   }
 
   const Model& m_;
