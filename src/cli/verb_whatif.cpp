@@ -2,7 +2,7 @@
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/whatif.hpp"
-#include "foretrace/search/strategy.hpp"
+#include "foretrace/search/optimize.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -25,14 +25,9 @@ Result<Answer> run_whatif(const Request& request) {
     FORETRACE_TRY(whatif::Use use, whatif::parse_use(text));
     uses.push_back(std::move(use));
   }
-  std::vector<whatif::Use> together;
-  const std::optional<std::string> file = request.values.text("strategy");
-  if (file) {
-    FORETRACE_TRY(const search::Strategy strategy, search::load_strategy(*file));
-    if (strategy.communication) {
-      return fail(ErrorCode::kDeclined, "the strategy speaks of several workers", "`foretrace scale` predicts those");
-    }
-    FORETRACE_TRY(together, search::uses_of(strategy));
+  std::optional<search::Strategy> strategy;
+  if (const std::optional<std::string> file = request.values.text("strategy")) {
+    FORETRACE_TRY(strategy, search::load_strategy(*file));
   } else if (uses.empty()) {
     return fail(ErrorCode::kUsage, "which change?", "name what-ifs (`foretrace list whatifs`) or give --strategy FILE");
   }
@@ -40,7 +35,10 @@ Result<Answer> run_whatif(const Request& request) {
   FORETRACE_TRY(report::Baseline baseline,
                 report::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
   FORETRACE_TRY(baseline.model.residuals, residuals_of(request));
-  if (file) report::add_predictions(baseline, together, true);
+  if (strategy) {
+    baseline.report.predictions.push_back(
+        search::predict_strategy(baseline.model, baseline.report.measured, *strategy));
+  }
   if (!uses.empty()) report::add_predictions(baseline, uses, request.values.flag("stack"));
   bool answered = false;
   for (const whatif::Prediction& p : baseline.report.predictions) answered |= p.declined.empty();

@@ -20,10 +20,14 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
   const search::Optimized& o = r.found;
   std::string out = fmt::format("{}, {}", r.base.file, r.base.step_name);
   if (!r.base.device.empty()) out += ", " + r.base.device;
+  if (const auto& c = o.best.communication) {
+    out += fmt::format(", {} workers over {}", c->workers, c->fabric.empty() ? "measured collectives" : c->fabric);
+  }
   out += "\n\n";
   TextTable table({{"", Align::kLeft}, {"ms"}, {"10 % .. 90 %"}, {"speed-up"}, {"peak"}});
   table.row({"today", fmt::format("{:.2f}", to_ms(o.baseline)),
-             r.base.measured
+             o.best.communication ? "predicted"
+             : r.base.measured
                  ? "measured"
                  : fmt::format("{:.2f} .. {:.2f}", to_ms(r.base.unprofiled_low), to_ms(r.base.unprofiled_high)),
              "1.00 x", gigabytes(o.baseline_peak)});
@@ -69,6 +73,7 @@ std::string to_json(const OptimizeReport& r) {
   json.begin_object().member("schema", 1).member("verb", "optimize").member("file", r.base.file);
   json.member("step", r.base.step_name).member("device", r.base.device);
   json.key("baseline").begin_object().member("ms", to_ms(o.baseline));
+  if (o.best.communication) json.member("workers", o.best.communication->workers);
   json.member("traced_ms", to_ms(r.base.traced)).member("unprofiled_ms", to_ms(r.base.unprofiled));
   json.key("measured_ms");
   r.base.measured ? json.value(to_ms(*r.base.measured)) : json.null();

@@ -11,6 +11,38 @@ namespace foretrace::report {
 
 namespace {
 
+// The plan in PyTorch: gradients are numbered as the first backward pass makes them.
+constexpr std::string_view kPlannedBuckets = R"(
+
+class PlannedBuckets:
+    """Reduces gradients in the buckets of a plan while backward goes on; call wait() before optimizer.step()."""
+
+    def __init__(self, model, lasts):
+        self.lasts, self.place, self.bucket, self.work = lasts, {}, [], []
+        for parameter in model.parameters():
+            parameter.register_post_accumulate_grad_hook(self.ready)
+
+    def ready(self, parameter):
+        self.bucket.append(parameter.grad)
+        if self.place.setdefault(parameter, len(self.place)) in self.lasts:
+            self.reduce()
+
+    def reduce(self):
+        flat = torch.cat([gradient.reshape(-1) for gradient in self.bucket])
+        flat /= torch.distributed.get_world_size()
+        self.work.append((torch.distributed.all_reduce(flat, async_op=True), flat, self.bucket))
+        self.bucket = []
+
+    def wait(self):
+        if self.bucket:
+            self.reduce()
+        for work, flat, gradients in self.work:
+            work.wait()
+            for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients])):
+                gradient.copy_(part.view_as(gradient))
+        self.work.clear()
+)";
+
 class Script {
  public:
   explicit Script(const OptimizeReport& r) : r_(r) {}
@@ -123,30 +155,29 @@ class Script {
     if (!c || c->workers < 2) return;
     const auto* p = part("communication");
     text_ += "\n\ndef distribute(model, device):\n    \"\"\"After torch.distributed.init_process_group.\"\"\"\n";
-    if (c->scheme == "ddp" || c->scheme == "zero1") {
-      text_ += "    from torch.nn.parallel import DistributedDataParallel\n";
-      const std::string code = fmt::format(
-          "    model = DistributedDataParallel(model, device_ids=[device], bucket_cap_mb={:g}, "
-          "gradient_as_bucket_view=True)",
-          c->bucket_mb);
+    if (!c->buckets.empty()) {
+      std::string lasts;
+      for (const search::PlannedBucket& b : c->buckets) lasts += fmt::format("{}{}", lasts.empty() ? "" : ", ", b.last);
+      const std::string code = fmt::format("    return PlannedBuckets(model, {{{}}})", lasts);
+      text_ += "    # With one size for all buckets instead: DistributedDataParallel(model, device_ids=[device], ";
+      text_ += fmt::format("bucket_cap_mb={:g}).\n", c->bucket_mb);
       p != nullptr ? line(code, *p) : static_cast<void>(text_ += code + "\n");
-      if (!c->buckets.empty()) {
-        text_ += "    # The plan the prediction speaks of: bytes of each bucket, in the order backward fills them.\n";
-        text_ += "    plan_mb = [";
-        for (std::size_t i = 0; i < c->buckets.size(); ++i) {
-          text_ += fmt::format("{}{:.2f}", i == 0 ? "" : ", ", c->buckets[i].mb);
-        }
-        text_ += "]\n";
-        text_ +=
-            "    # DDP takes sizes through torch.distributed._compute_bucket_assignment_by_size; bucket_cap_mb above "
-            "is the\n"
-            "    # single size that comes nearest to the plan.\n    del plan_mb\n";
-      }
+      text_ += kPlannedBuckets;
+      return;
+    }
+    if (c->scheme == "ddp" || c->scheme == "zero1") {
+      text_ += "    from torch.nn.parallel import DistributedDataParallel\n\n";
+      const std::string size = c->first_bucket_mb ? "" : fmt::format(", bucket_cap_mb={:g}", c->bucket_mb);
+      const std::string code = fmt::format(
+          "    model = DistributedDataParallel(model, device_ids=[device]{}, gradient_as_bucket_view=True)", size);
+      p != nullptr ? line(code, *p) : static_cast<void>(text_ += code + "\n");
       if (c->compression == "fp16") {
         text_ +=
             "    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n\n"
             "    model.register_comm_hook(None, default_hooks.fp16_compress_hook)\n";
       }
+      if (c->scheme == "zero1")
+        text_ += "    # and torch.distributed.optim.ZeroRedundancyOptimizer around the optimizer\n";
     } else {
       text_ += "    from torch.distributed.fsdp import fully_shard\n\n    fully_shard(model)" +
                (p != nullptr ? gain(*p) : std::string()) + "\n";

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <thread>
 
+#include "search/communication.hpp"
+
 namespace foretrace::search {
 
 Result<Applied> apply_uses(const whatif::Model& base, const std::vector<whatif::Use>& uses) {
@@ -37,24 +39,66 @@ double residual_of(const whatif::Model& base, std::optional<Ns> measured) {
 
 namespace {
 
-Evaluation evaluate(const whatif::Model& model, double residual, const Strategy& strategy) {
-  Evaluation e;
-  const auto declined = [&](const Error& error) {
-    e.declined = error.message;
-    return e;
-  };
+whatif::Prediction declined(const Strategy& strategy, const Error& error) {
+  whatif::Prediction p;
+  p.whatif = describe(strategy);
+  p.declined = error.message;
+  return p;
+}
+
+// N workers: the changed step of one of them, and the scheme on top.
+Result<whatif::Prediction> predict_workers(const whatif::Model& base, double residual, const Strategy& strategy,
+                                           const std::vector<whatif::Use>& uses, whatif::Detail detail) {
+  const Communication& c = *strategy.communication;
+  FORETRACE_TRY(const Applied applied, apply_uses(base, uses));
+  FORETRACE_TRY(const Network network, network_of(c, base.device));
+  FORETRACE_TRY(const whatif::Gradients gradients, whatif::find_gradients(applied.model));
+  FORETRACE_TRY(const whatif::Strategy scheme, scheme_of(c, gradients));
+  std::optional<Ns> one;
+  if (residual != 1) {
+    const Ns simulated = simulate::steady_state(applied.model.graph).timeline.step;
+    one = static_cast<Ns>(static_cast<double>(simulated) * residual);
+  }
+  FORETRACE_TRY(whatif::ScalePrediction s, whatif::predict_scale(applied.model, one, scheme, network.cluster, detail));
+  whatif::Prediction p;
+  p.whatif = describe(strategy);
+  p.step = s.step;
+  p.low = s.low;
+  p.high = s.high;
+  p.peak_bytes = s.peak_bytes;
+  p.samples = applied.model.samples;
+  p.origin = s.origin;
+  p.validated = s.validated;
+  p.not_modelled = s.not_modelled;
+  for (const whatif::Use& use : uses) {
+    if (!use.whatif->not_modelled.empty()) p.not_modelled.push_back(use.whatif->not_modelled);
+    p.validated = p.validated && use.whatif->validated;
+  }
+  for (std::size_t t = 0; t < s.graph.size(); ++t) {
+    if (graph::is_gpu(s.graph.kind[t]) && s.graph.kind[t] != graph::TaskKind::kCollective)
+      p.gpu_time += s.graph.cost[t];
+  }
+  p.graph = std::move(s.graph);
+  return p;
+}
+
+whatif::Prediction predict_with(const whatif::Model& model, std::optional<Ns> measured, double residual,
+                                const Strategy& strategy, whatif::Detail detail) {
   const Result<std::vector<whatif::Use>> uses = uses_of(strategy);
-  if (!uses) return declined(uses.error());
-  const Result<Applied> applied = apply_uses(model, *uses);
-  if (!applied) return declined(applied.error());
-  const simulate::SteadyState run = simulate::steady_state(applied->model.graph, {{}, applied->policy.get()});
-  e.step = static_cast<Ns>(static_cast<double>(run.timeline.step) * residual);
-  if (applied->model.memory) e.peak_bytes = applied->model.memory->peak_bytes;
-  e.samples = applied->model.samples;
-  return e;
+  if (!uses) return declined(strategy, uses.error());
+  if (!strategy.communication || strategy.communication->workers < 2) {
+    return whatif::predict(model, *uses, measured, detail);
+  }
+  Result<whatif::Prediction> p = predict_workers(model, residual, strategy, *uses, detail);
+  return p ? std::move(*p) : declined(strategy, p.error());
 }
 
 }  // namespace
+
+whatif::Prediction predict_strategy(const whatif::Model& model, std::optional<Ns> measured, const Strategy& strategy,
+                                    whatif::Detail detail) {
+  return predict_with(model, measured, residual_of(model, measured), strategy, detail);
+}
 
 std::vector<Evaluation> evaluate_all(const whatif::Model& model, std::optional<Ns> measured,
                                      const std::vector<Strategy>& strategies, unsigned threads) {
@@ -62,7 +106,10 @@ std::vector<Evaluation> evaluate_all(const whatif::Model& model, std::optional<N
   const double residual = residual_of(model, measured);
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
-    for (std::size_t i = next++; i < strategies.size(); i = next++) out[i] = evaluate(model, residual, strategies[i]);
+    for (std::size_t i = next++; i < strategies.size(); i = next++) {
+      whatif::Prediction p = predict_with(model, measured, residual, strategies[i], whatif::Detail::kStepOnly);
+      out[i] = {std::move(p.declined), p.step, p.peak_bytes, p.samples};
+    }
   };
   const unsigned wanted = threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
   std::vector<std::jthread> others;

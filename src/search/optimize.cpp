@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "search/communication.hpp"
+#include "search/evaluate.hpp"
 #include "search/moves/strategy_move.hpp"
 #include "whatif/catalogue/blocks.hpp"
 
@@ -43,7 +45,15 @@ class Optimizer {
     }
     Optimized out;
     out.memory_limit = limit_;
-    State today{{}, evaluate({Strategy{}}).front()};
+    Strategy as_it_is;
+    as_it_is.communication = o_.communication;
+    if (o_.communication) {
+      FORETRACE_TRY(const Network network, network_of(*o_.communication, model_.device));
+      gpus_per_node_ = network.cluster.gpus_per_node;
+    }
+    State today{as_it_is, evaluate({as_it_is}).front()};
+    if (!today.evaluation.ok()) return fail(ErrorCode::kDeclined, today.evaluation.declined);
+    as_it_is_ = as_it_is;
     out.baseline = today.evaluation.step;
     out.baseline_peak = today.evaluation.peak_bytes;
     today_ = today.evaluation;
@@ -60,6 +70,7 @@ class Optimizer {
       if (beam.empty()) break;
     }
     out.converged = !cut_;
+    plan_gradients();
     simplify();
     if (!fits(best_.evaluation)) {
       return fail(
@@ -114,8 +125,9 @@ class Optimizer {
   std::vector<StrategyMove> moves_in_order() {
     if (!order_.empty()) return order_;
     order_ = strategy_moves();
-    const simulate::SteadyState run = simulate::steady_state(model_.graph);
-    const simulate::Breakdown parts = simulate::breakdown(run.graph_of(model_.graph), run.timeline);
+    const whatif::Prediction today = predict_strategy(model_, measured_, as_it_is_, whatif::Detail::kStepOnly);
+    const simulate::SteadyState run = simulate::steady_state(today.graph);
+    const simulate::Breakdown parts = simulate::breakdown(run.graph_of(today.graph), run.timeline);
     const auto weight = [&](const StrategyMove& m) -> Ns {
       switch (m.attacks) {
         case Attacks::kCpu:
@@ -137,9 +149,10 @@ class Optimizer {
   std::vector<State> grow(const std::vector<State>& beam) {
     std::vector<Strategy> candidates;
     for (const StrategyMove& move : moves_in_order()) {
+      if (!move.whatif.empty() && !allowed(move.whatif)) continue;
       for (const State& s : beam) {
         std::vector<Strategy> near;
-        move.propose({model_, s.strategy, s.evaluation, limit_, blocks_}, near);
+        move.propose({model_, s.strategy, s.evaluation, limit_, blocks_, gpus_per_node_, o_.bucket_sizes}, near);
         for (Strategy& candidate : near) {
           if (hopeless(candidate) || !seen_.insert(key_of(candidate)).second) continue;
           candidates.push_back(std::move(candidate));
@@ -202,12 +215,36 @@ class Optimizer {
     return fitting;
   }
 
+  [[nodiscard]] bool allowed(std::string_view whatif) const {
+    return o_.only.empty() || std::find(o_.only.begin(), o_.only.end(), whatif) != o_.only.end();
+  }
+
   // A change that is declined alone is declined beside others: what it needs is in the trace or is not.
   [[nodiscard]] bool hopeless(const Strategy& s) const {
     return std::any_of(s.whatifs.begin(), s.whatifs.end(), [&](const std::string& t) {
-      const bool allowed = o_.only.empty() || std::find(o_.only.begin(), o_.only.end(), name_of(t)) != o_.only.end();
-      return !allowed || declined_.find(t) != declined_.end();
+      return !allowed(name_of(t)) || declined_.find(t) != declined_.end();
     });
+  }
+
+  // The best strategy's gradients, bucket by bucket: a free plan where it beats one size for all.
+  void plan_gradients() {
+    const auto& c = best_.strategy.communication;
+    if (!c || c->workers < 2 || c->scheme != "ddp" || c->compression != "none" || !o_.bucket_sizes.empty() ||
+        !allowed("bucket"))
+      return;
+    const Result<std::vector<whatif::Use>> uses = uses_of(best_.strategy);
+    const Result<Applied> applied = apply_uses(model_, *uses);
+    const Result<Network> network = network_of(*c, model_.device);
+    if (!applied || !network) return;
+    TensorOptions options;
+    options.seed = o_.seed;
+    options.stop = [this] { return o_.seconds > 0 && over(); };
+    const Result<std::vector<PlannedBucket>> plan = plan_buckets(applied->model, *c, *network, options);
+    if (!plan) return;
+    Strategy candidate = best_.strategy;
+    candidate.communication->buckets = *plan;
+    const Evaluation e = evaluate({candidate}).front();
+    if (e.ok() && pays(best_.evaluation, e)) best_ = {candidate, e};
   }
 
   // Takes out what does not pay its way.
@@ -224,7 +261,13 @@ class Optimizer {
       if (!next) return;
       best_ = *next;
     }
-    if (best_.strategy.whatifs.size() == 1 && !pays(today_, best_.evaluation)) best_ = {{}, today_};
+    if (best_.strategy.communication != as_it_is_.communication) {
+      Strategy plain = best_.strategy;
+      plain.communication = as_it_is_.communication;
+      const Evaluation e = evaluate({plain}).front();
+      if (e.ok() && !pays(e, best_.evaluation)) best_ = {plain, e};
+    }
+    if (!pays(today_, best_.evaluation)) best_ = {as_it_is_, today_};
   }
 
   struct Path {
@@ -237,36 +280,48 @@ class Optimizer {
   }
 
   void explain(Optimized& out) {
-    const Result<std::vector<whatif::Use>> uses = uses_of(out.best);
-    out.prediction = whatif::predict(model_, *uses, measured_);
+    out.prediction = predict_strategy(model_, measured_, out.best);
     const Path best = path_of(out.prediction.graph);
+    const Result<std::vector<whatif::Use>> uses = uses_of(out.best);
     for (const whatif::Use& use : *uses) {
       OptimizedPart part;
       part.text = use.text;
       part.code = use.whatif->code;
       part.may_break = use.whatif->assumes;
-      std::vector<whatif::Use> others = *uses;
-      std::erase_if(others, [&](const whatif::Use& u) { return u.text == use.text; });
-      const whatif::Prediction p = whatif::predict(model_, others, measured_);
-      if (p.declined.empty()) {
-        part.without = p.step;
-        part.gain = p.step - out.prediction.step;
-        if (p.peak_bytes && out.prediction.peak_bytes) part.saved_bytes = *p.peak_bytes - *out.prediction.peak_bytes;
-        const Path path = path_of(p.graph);
-        const std::pair<Ns, std::string_view> shorter[] = {
-            {path.gpu - best.gpu, "the GPU's part"},
-            {path.cpu - best.cpu, "the CPU's part"},
-            {path.communication - best.communication, "the network's part"},
-            {path.waits - best.waits, "the waits"}};
-        const auto most = *std::max_element(std::begin(shorter), std::end(shorter));
-        if (part.gain > 0 && most.first > 0) {
-          part.why = fmt::format("shortens {} of the critical path by {:.2f} ms", most.second,
-                                 to_ms(std::min(most.first, part.gain)));
-        } else if (part.saved_bytes && *part.saved_bytes > 0) {
-          part.why = fmt::format("saves {:.2f} GB of the peak", static_cast<double>(*part.saved_bytes) / 1e9);
-        }
-      }
+      compare(with(out.best, use.whatif->name, {}), out.prediction, best, part);
       out.parts.push_back(std::move(part));
+    }
+    if (out.best.communication != as_it_is_.communication) {
+      OptimizedPart part;
+      part.text = "communication";
+      part.may_break = "the network as described; workers that start together";
+      Strategy others = out.best;
+      others.communication = as_it_is_.communication;
+      compare(others, out.prediction, best, part);
+      out.parts.push_back(std::move(part));
+    }
+  }
+
+  // What the step would be without a part.
+  void compare(const Strategy& others, const whatif::Prediction& with_it, const Path& best, OptimizedPart& part) const {
+    const whatif::Prediction p = predict_strategy(model_, measured_, others, whatif::Detail::kStepOnly);
+    if (!p.declined.empty()) return;
+    part.without = p.step;
+    part.gain = p.step - with_it.step;
+    if (p.peak_bytes && with_it.peak_bytes) part.saved_bytes = *p.peak_bytes - *with_it.peak_bytes;
+    const Path path = path_of(p.graph);
+    const std::pair<Ns, std::string_view> shorter[] = {{path.gpu - best.gpu, "the GPU's part"},
+                                                       {path.cpu - best.cpu, "the CPU's part"},
+                                                       {path.communication - best.communication, "the network's part"},
+                                                       {path.waits - best.waits, "the waits"}};
+    const auto most = *std::max_element(std::begin(shorter), std::end(shorter));
+    if (part.gain > 0 && most.first > 0) {
+      part.why = fmt::format("shortens {} of the critical path by {:.2f} ms", most.second,
+                             to_ms(std::min(most.first, part.gain)));
+    } else if (part.saved_bytes && *part.saved_bytes > 0) {
+      part.why = fmt::format("saves {:.2f} GB of the peak", static_cast<double>(*part.saved_bytes) / 1e9);
+    } else if (part.gain > 0) {
+      part.why = "shortens the step where it waits for others";
     }
   }
 
@@ -279,6 +334,8 @@ class Optimizer {
   std::vector<StrategyMove> order_;
   Evaluation today_;
   State best_;
+  Strategy as_it_is_;
+  int gpus_per_node_ = 1;
   std::optional<Evaluation> shown_;
   std::string shown_name_ = "as it is";
   std::set<std::string> seen_;

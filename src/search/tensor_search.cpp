@@ -130,11 +130,21 @@ class Search {
     apply(p_, o_, edits, candidate);
     if (candidate == plan_ || !possible(candidate)) return false;
     const Ns step = evaluator_.evaluate(candidate);
-    if (step >= step_) return false;
+    // Of equally fast plans the one with fewer calls: what they cost is not all in the graph.
+    if (step > step_ || (step == step_ && calls(candidate) >= calls(plan_))) return false;
     evaluator_.accept();
     plan_ = std::move(candidate);
     step_ = step;
     return true;
+  }
+
+  static std::size_t calls(const TensorPlan& plan) {
+    std::size_t n = 0;
+    for (std::size_t i = 0; i < plan.joined_with_previous.size(); ++i) {
+      const bool last = i + 1 == plan.joined_with_previous.size() || plan.joined_with_previous[i + 1] == 0;
+      if (last) n += plan.parts[i];
+    }
+    return n;
   }
 
   [[nodiscard]] bool possible(const TensorPlan& plan) const {

@@ -34,6 +34,10 @@ struct Evaluation {
 };
 using Evaluate = std::function<std::vector<Evaluation>(const std::vector<Strategy>&)>;
 
+/// One strategy, with its band unless `detail` says otherwise. Declined as a prediction is: with the reason.
+whatif::Prediction predict_strategy(const whatif::Model& model, std::optional<Ns> measured, const Strategy& strategy,
+                                    whatif::Detail detail = whatif::Detail::kFull);
+
 /// Predicts strategies side by side; the same answers on any number of threads (0: as many as there are).
 std::vector<Evaluation> evaluate_all(const whatif::Model& model, std::optional<Ns> measured,
                                      const std::vector<Strategy>& strategies, unsigned threads);
@@ -51,9 +55,11 @@ struct OptimizeOptions {
   std::uint64_t seed = 1;
   unsigned threads = 0;
   std::size_t beam = 4;
-  std::vector<std::string> only = {};  ///< names of what-ifs that may be used; none: all
-  double least_gain = 0.005;           ///< a change stays in the answer when it gains at least this part of the step
-  Evaluate evaluate = {};              ///< instead of evaluate_all
+  std::optional<Communication> communication = {};  ///< the workers and their network; none: one GPU
+  std::vector<double> bucket_sizes = {};            ///< MiB, the only ones allowed; none: any, and free plans
+  std::vector<std::string> only = {};               ///< names of what-ifs that may be used; none: all
+  double least_gain = 0.005;  ///< a change stays in the answer when it gains at least this part of the step
+  Evaluate evaluate = {};     ///< instead of evaluate_all
   std::function<void(const Progress&)> progress = {};
 };
 

@@ -70,7 +70,7 @@ struct TensorOptions {
   std::size_t evaluations = 20'000;  ///< at most
   std::uint64_t seed = 1;
   bool coarsened = true;
-  bool symmetric = true;
+  bool symmetric = false;           ///< faster on very deep models, and blind to what only one of the blocks needs
   bool incremental = true;          ///< else every candidate is simulated in full
   bool assign = true;               ///< buckets by dynamic programming, where it applies
   int idle_rounds = 10;             ///< without gain, then it ends

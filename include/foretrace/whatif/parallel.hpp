@@ -111,6 +111,6 @@ struct ScalePrediction {
 };
 /// `measured`: the step of one worker without the profiler.
 Result<ScalePrediction> predict_scale(const Model& base, std::optional<Ns> measured, const Strategy& strategy,
-                                      const Cluster& cluster);
+                                      const Cluster& cluster, Detail detail = Detail::kFull);
 
 }  // namespace foretrace::whatif

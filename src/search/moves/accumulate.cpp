@@ -27,8 +27,12 @@ void propose(const StrategyView& v, std::vector<Strategy>& out) {
 }  // namespace
 
 StrategyMove accumulate_move() {
-  return {"accumulate", "the batch in parts whose gradients are added up",
-          "batch norm sees smaller batches; the last step of an epoch may have fewer parts", Attacks::kMemory, propose};
+  return {"accumulate",
+          "the batch in parts whose gradients are added up",
+          "batch norm sees smaller batches; the last step of an epoch may have fewer parts",
+          Attacks::kMemory,
+          "",
+          propose};
 }
 
 }  // namespace foretrace::search

@@ -39,8 +39,11 @@ void propose(const StrategyView& v, std::vector<Strategy>& out) {
 }  // namespace
 
 StrategyMove checkpoint_layer_move() {
-  return {"checkpoint a layer", "a block keeps its input only and computes the rest again in backward",
-          "layers with state of their own (batch norm counts twice); random numbers must be restored", Attacks::kMemory,
+  return {"checkpoint a layer",
+          "a block keeps its input only and computes the rest again in backward",
+          "layers with state of their own (batch norm counts twice); random numbers must be restored",
+          Attacks::kMemory,
+          "",
           propose};
 }
 

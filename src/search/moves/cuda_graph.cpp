@@ -11,8 +11,12 @@ void propose(const StrategyView& v, std::vector<Strategy>& out) {
 }  // namespace
 
 StrategyMove cuda_graph_move() {
-  return {"CUDA-graph a region", "the step is captured once and launched as a whole",
-          "shapes must not change, and nothing in the step may wait for the GPU", Attacks::kCpu, propose};
+  return {"CUDA-graph a region",
+          "the step is captured once and launched as a whole",
+          "shapes must not change, and nothing in the step may wait for the GPU",
+          Attacks::kCpu,
+          "",
+          propose};
 }
 
 }  // namespace foretrace::search

@@ -16,8 +16,12 @@ void propose(const StrategyView& v, std::vector<Strategy>& out) {
 }  // namespace
 
 StrategyMove precision_move() {
-  return {"change precision", "products and convolutions in bf16, fp16 or TF32",
-          "convergence: compare losses over a few hundred steps; fp16 needs a gradient scaler", Attacks::kGpu, propose};
+  return {"change precision",
+          "products and convolutions in bf16, fp16 or TF32",
+          "convergence: compare losses over a few hundred steps; fp16 needs a gradient scaler",
+          Attacks::kGpu,
+          "",
+          propose};
 }
 
 }  // namespace foretrace::search

@@ -18,6 +18,8 @@ struct StrategyView {
   Evaluation now;
   std::optional<std::int64_t> limit;
   std::vector<std::string> blocks;  ///< repeated blocks of layers, in order of their forward pass
+  int gpus_per_node = 1;
+  std::vector<double> bucket_sizes;  ///< MiB, the only ones allowed; none: any
   [[nodiscard]] bool over_limit() const { return limit && now.peak_bytes && *now.peak_bytes > *limit; }
 };
 
@@ -26,13 +28,18 @@ struct StrategyMove {
   std::string about;
   std::string may_break;
   Attacks attacks = Attacks::kGpu;
-  void (*propose)(const StrategyView& view, std::vector<Strategy>& out);
+  std::string whatif = {};  ///< the what-if that allows it where only some are allowed; empty: its strategies' own
+  void (*propose)(const StrategyView& view, std::vector<Strategy>& out) = nullptr;
 };
 
 StrategyMove accumulate_move();
+StrategyMove bucket_size_move();
 StrategyMove checkpoint_layer_move();
+StrategyMove compress_move();
 StrategyMove cuda_graph_move();
 StrategyMove precision_move();
+StrategyMove shard_move();
+StrategyMove switch_algorithm_move();
 StrategyMove switch_off_move();
 StrategyMove switch_on_move();
 

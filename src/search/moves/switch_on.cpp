@@ -26,8 +26,12 @@ void propose(const StrategyView& v, std::vector<Strategy>& out) {
 }  // namespace
 
 StrategyMove switch_on_move() {
-  return {"switch on", "a change of the catalogue: fused optimizer, channels last, compiled regions, …",
-          "what the change itself says it assumes (`foretrace list whatifs`)", Attacks::kGpu, propose};
+  return {"switch on",
+          "a change of the catalogue: fused optimizer, channels last, compiled regions, …",
+          "what the change itself says it assumes (`foretrace list whatifs`)",
+          Attacks::kGpu,
+          "",
+          propose};
 }
 
 }  // namespace foretrace::search

@@ -114,7 +114,7 @@ Status apply_strategy(Model& model, Draft& draft, const Gradients& gradients, co
 }
 
 Result<ScalePrediction> predict_scale(const Model& base, std::optional<Ns> measured, const Strategy& strategy,
-                                      const Cluster& cluster) {
+                                      const Cluster& cluster, Detail detail) {
   if (cluster.workers < 1) return fail(ErrorCode::kUsage, "the number of workers must be at least 1");
   ScalePrediction p;
   p.workers = cluster.workers;
@@ -148,9 +148,11 @@ Result<ScalePrediction> predict_scale(const Model& base, std::optional<Ns> measu
   p.exposed_communication = parts.exposed_communication / run.copies;
   p.communication = parts.communication / run.copies;
   p.efficiency = static_cast<double>(one) / static_cast<double>(p.step);
-  const Band band = band_around(model, base, run.timeline.step, policy.get());
-  p.low = std::max<Ns>(0, band.low + missed);
-  p.high = band.high + missed;
+  if (detail == Detail::kFull) {
+    const Band band = band_around(model, base, run.timeline.step, policy.get());
+    p.low = std::max<Ns>(0, band.low + missed);
+    p.high = band.high + missed;
+  }
   if (model.memory) {
     memory::recompute(*model.memory);
     p.peak_bytes = model.memory->peak_bytes;
