@@ -150,6 +150,7 @@ const Verb& optimize_verb() {
            {"only", 0, ValueType::kText, "NAMES", "all", "what-ifs that may be used, separated by commas", {}, {}},
            {"strategy-out", 0, ValueType::kFile, "FILE", "", "write the strategy, for whatif --strategy", {}, {}},
            {"code-out", 0, ValueType::kFile, "FILE", "", "write a PyTorch script that switches it on", {}, {}},
+           {"ray", 0, ValueType::kText, "ADDRESS", "", "predict on a Ray cluster; local: start one here", {}, {}},
            {"measured-ms",
             'm',
             ValueType::kNumber,
