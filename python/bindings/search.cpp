@@ -58,18 +58,26 @@ class StrategyStep {
   std::unique_ptr<report::Baseline> base_;
 };
 
+/// A Python object that may be let go of by any thread, and after the interpreter's end.
+std::shared_ptr<nb::object> shared(nb::object object) {
+  return {new nb::object(std::move(object)), [](nb::object* held) {
+            if (Py_IsInitialized() == 0) return;
+            nb::gil_scoped_acquire locked;
+            delete held;
+          }};
+}
+
 /// A Python function (trace, step, measured_ms) -> function (list of strategies as JSON) -> list of outcomes.
 void set_evaluator(nb::object make) {
   if (make.is_none()) {
     cli::other_evaluator() = {};
     return;
   }
-  // Never destroyed: the interpreter may be gone when static objects are.
-  auto* const held = new nb::object(std::move(make));
+  const std::shared_ptr<nb::object> held = shared(std::move(make));
   cli::other_evaluator() = [held](const std::string& trace, std::optional<std::int64_t> step,
                                   std::optional<double> measured_ms) -> search::Evaluate {
     nb::gil_scoped_acquire locked;
-    auto* const evaluate = new nb::object((*held)(trace, step, measured_ms));
+    const std::shared_ptr<nb::object> evaluate = shared((*held)(trace, step, measured_ms));
     return [evaluate](const std::vector<search::Strategy>& strategies) {
       nb::gil_scoped_acquire also;
       std::vector<std::string> texts;

@@ -57,7 +57,12 @@ class Cluster:
         self._ray = ray
         self._lose = lose
         if not ray.is_initialized():
-            ray.init(address=None if address == "local" else address, log_to_driver=False, logging_level="ERROR")
+            try:
+                ray.init(address=None if address == "local" else address, log_to_driver=False, logging_level="ERROR")
+            except Exception as error:  # Ray raises what its parts raise
+                message = f"no Ray cluster answers at {address}: {error}"
+                hint = "`ray status` says whether it runs; --ray local starts one here"
+                raise Error(f"{message}\n  hint: {hint}", message=message, hint=hint, code="usage") from error
         self._count = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
 
     def __call__(self, path: str, step: int | None, measured_ms: float | None) -> Evaluate:
