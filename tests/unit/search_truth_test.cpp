@@ -68,8 +68,9 @@ TEST(SearchTruth, StrategiesWithin60PercentOfTheMemoryHoldOnARealGpu) {
     EXPECT_NEAR(static_cast<double>(*found->prediction.peak_bytes), real->second.bytes, 0.08 * real->second.bytes);
     EXPECT_LE(real->second.bytes, 1.0 * static_cast<double>(*options.memory_limit)) << name;
     for (const auto& [mix, other] : measured) {
-      if (other.bytes <= static_cast<double>(*options.memory_limit))
+      if (other.bytes <= static_cast<double>(*options.memory_limit)) {
         EXPECT_LE(real->second.ms, 1.03 * other.ms) << name;
+      }
     }
   }
 }
