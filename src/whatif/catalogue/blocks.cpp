@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace foretrace::whatif {
 
@@ -39,6 +40,12 @@ std::vector<BlockOfLayers> repeated_blocks(const Graph& g) {
   std::vector<std::string> block_of_layer(g.layers.size());
   for (std::size_t l = 0; l < g.layers.size(); ++l) {
     if (!g.layers[l].synthetic) block_of_layer[l] = block_of(g.strings[g.layers[l].name]);
+  }
+  // Work between the layers of a block belongs to the block's own module, "layer1.0", whatever block that lies in.
+  const std::set<std::string> names(block_of_layer.begin(), block_of_layer.end());
+  for (std::size_t l = 0; l < g.layers.size(); ++l) {
+    const std::string name(g.strings[g.layers[l].name]);
+    if (!g.layers[l].synthetic && names.count(name) > 0) block_of_layer[l] = name;
   }
   // GPU tasks in order of launch.
   std::vector<std::uint32_t> order;

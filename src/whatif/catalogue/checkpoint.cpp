@@ -31,8 +31,16 @@ void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
     std::uint32_t backward_begin = UINT32_MAX;
     for (const std::size_t i : it->second) backward_begin = std::min(backward_begin, c.blocks[i].freed);
     if (backward_begin == UINT32_MAX || backward_begin <= forward_end) continue;
+    // The output is what the last layer made, not what it keeps for itself beside it (a norm's mean and deviation).
+    std::size_t output = it->second.back();
+    const std::uint32_t last_layer = c.blocks[output].layer;
     for (const std::size_t i : it->second) {
-      if (i == it->second.back()) continue;
+      if (last_layer != UINT32_MAX && c.blocks[i].layer == last_layer && c.blocks[i].bytes > c.blocks[output].bytes) {
+        output = i;
+      }
+    }
+    for (const std::size_t i : it->second) {
+      if (i == output) continue;
       memory::Block again = c.blocks[i];
       again.allocated = backward_begin - 1;
       again.kind = memory::Kind::kTemporary;
