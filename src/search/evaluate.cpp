@@ -90,7 +90,12 @@ whatif::Prediction predict_with(const whatif::Model& model, std::optional<Ns> me
     return whatif::predict(model, *uses, measured, detail);
   }
   Result<whatif::Prediction> p = predict_workers(model, residual, strategy, *uses, detail);
-  return p ? std::move(*p) : declined(strategy, p.error());
+  if (!p) return declined(strategy, p.error());
+  if (detail == whatif::Detail::kFull && p->step > 0) {  // against one worker's step: N of them do N times the work
+    const Ns one = measured.value_or(simulate::steady_state(model.graph).timeline.step);
+    p->speedup = static_cast<double>(one) / static_cast<double>(p->step);
+  }
+  return std::move(*p);
 }
 
 }  // namespace
