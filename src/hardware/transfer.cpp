@@ -86,9 +86,11 @@ double alike_us(double measured_us, double bytes, const KernelShape& shape, cons
   // Few blocks and little traffic: latency, which the clock moves little.
   if (work <= 0) return measured_us;
   if (memory <= 0) {
-    // Without sizes a kernel of many waves is taken to stream, one that leaves SMs idle to keep its time.
-    const bool small = shape.blocks > 0 && shape.blocks < std::min(from.sm_count, to.sm_count);
-    return small ? measured_us : start + work * from.streaming_gbs() / to.streaming_gbs();
+    // Without sizes a kernel of many waves is taken to stream; one that left SMs idle keeps its time where it still does.
+    const double streamed = start + work * from.streaming_gbs() / to.streaming_gbs();
+    const bool small = shape.blocks > 0 && shape.blocks < from.sm_count;
+    if (!small) return streamed;
+    return shape.blocks <= to.sm_count ? measured_us : std::max(measured_us, streamed);
   }
   const double rate = usable_tflops(shape, from) / usable_tflops(shape, to);
   if (work > memory) {
