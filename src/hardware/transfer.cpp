@@ -86,9 +86,11 @@ double alike_us(double measured_us, double bytes, const KernelShape& shape, cons
   // Few blocks and little traffic: latency, which the clock moves little.
   if (work <= 0) return measured_us;
   if (memory <= 0) {
-    // Without sizes a kernel of many waves is taken to stream, one that leaves SMs idle to keep its time.
-    const bool small = shape.blocks > 0 && shape.blocks < std::min(from.sm_count, to.sm_count);
-    return small ? measured_us : start + work * from.streaming_gbs() / to.streaming_gbs();
+    // Without sizes a kernel of many waves is taken to stream; one that left SMs idle keeps its time where it still does.
+    const double streamed = start + work * from.streaming_gbs() / to.streaming_gbs();
+    const bool small = shape.blocks > 0 && shape.blocks < from.sm_count;
+    if (!small) return streamed;
+    return shape.blocks <= to.sm_count ? measured_us : std::max(measured_us, streamed);
   }
   const double rate = usable_tflops(shape, from) / usable_tflops(shape, to);
   if (work > memory) {
@@ -102,6 +104,12 @@ double alike_us(double measured_us, double bytes, const KernelShape& shape, cons
 }
 
 namespace {
+
+// The roofline there. A kernel that beats it here does less than its operands' sizes say, and does so there too.
+double bound_ns(double measured_ns, const Work& work, const Device& from, const Device& to) {
+  const double here = roofline_ns(work, from);
+  return roofline_ns(work, to) * (here > measured_ns ? measured_ns / here : 1.0);
+}
 
 Cost product_transfer(double measured_ns, const Work& work, const Device& from, const Device& to,
                       const TransferContext& context) {
@@ -123,7 +131,7 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   if (work.is_conv()) sigma = std::max(sigma, work.family == Family::kConvForward ? 0.22 : 0.3);
   if (there.dtype == Dtype::kTf32) sigma = std::max(sigma, 0.2);
   if (same_silicon(from, to)) sigma *= 0.5 * distance(from, to);
-  return known(std::max(ns, roofline_ns(work, to)), sigma, graph::Origin::kModelled);
+  return known(std::max(ns, bound_ns(measured_ns, work, from, to)), sigma, graph::Origin::kModelled);
 }
 
 // Work whose kernels no table holds on several GPUs: the roofline's ratio, with its wide band.
@@ -134,7 +142,7 @@ Cost roofline_transfer(double measured_ns, const Work& work, const Device& from,
     return std::max(work.flops / (tflops * 1e3), work.bytes() / d.streaming_gbs());
   };
   if (work.flops <= 0) return {};
-  return known(std::max(measured_ns * ideal(to) / ideal(from), roofline_ns(work, to)),
+  return known(std::max(measured_ns * ideal(to) / ideal(from), bound_ns(measured_ns, work, from, to)),
                same_silicon(from, to) ? 0.15 * distance(from, to) : 0.3, graph::Origin::kModelled);
 }
 

@@ -442,5 +442,4 @@ def test_another_gpu(step):
     assert both.gpu_ms < slower.gpu_ms
     assert step.on("B200", cpu=0.2, measured_ms=MEASURED).ms > step.on("B200", measured_ms=MEASURED).ms
     assert step.on("MI300X").declined is not None
-    with pytest.raises(foretrace.Error):
-        step.on("H999")
+    assert "H999" in (step.on("H999").declined or "")
