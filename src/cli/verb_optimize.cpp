@@ -128,7 +128,11 @@ const Verb& optimize_verb() {
           "each part of the best strategy found contributes. The same trace, options, seed and budget in evaluations "
           "give the "
           "same answer on any number of threads; a budget in seconds does not.",
-      .arguments = {{"TRACE", "a trace file, or - for standard input", 1, 1, {}}},
+      .arguments = {{"TRACE",
+                     "a trace file, a folder of ranks (the lowest, or --rank), or - for standard input",
+                     1,
+                     Argument::kAny,
+                     {}}},
       .options =
           {{"memory-gb",
             0,
@@ -144,7 +148,7 @@ const Verb& optimize_verb() {
            {"collectives-tag", 0, ValueType::kText, "TAG", "", "which rows of that file", {}, {}},
            {"gpus-per-node", 0, ValueType::kInteger, "K", "the fabric's", "GPUs that share a node", {}, 1.0},
            {"bucket-mb", 0, ValueType::kText, "A,B,…", "any", "the only sizes of buckets to choose from, MiB", {}, {}},
-           {"budget-evals", 0, ValueType::kInteger, "N", "400", "strategies predicted at most", {}, 1.0},
+           {"budget-evals", 0, ValueType::kInteger, "N", "1000", "strategies predicted at most", {}, 1.0},
            {"budget-s", 0, ValueType::kNumber, "S", "", "seconds at most", {}, 0.0},
            {"seed", 0, ValueType::kInteger, "K", "1", "of what is left to chance", {}, 0.0},
            {"only", 0, ValueType::kText, "NAMES", "all", "what-ifs that may be used, separated by commas", {}, {}},

@@ -35,6 +35,7 @@ class Optimizer {
     } else if (model.device.memory_gb > 0) {
       limit_ = static_cast<std::int64_t>(model.device.memory_gb * 1e9) - kDriverBytes;
     }
+    budget_ = o_.communication && o_.evaluations > 2 ? o_.evaluations - 2 : o_.evaluations;
     for (const whatif::BlockOfLayers& b : whatif::repeated_blocks(model.graph)) blocks_.push_back(b.name);
   }
 
@@ -89,7 +90,7 @@ class Optimizer {
 
  private:
   bool over() {
-    if (evaluated_ >= o_.evaluations) cut_ = true;
+    if (evaluated_ >= budget_) cut_ = true;
     if (o_.seconds > 0 &&
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count() > o_.seconds) {
       cut_ = true;
@@ -159,8 +160,8 @@ class Optimizer {
         }
       }
     }
-    if (evaluated_ + candidates.size() > o_.evaluations) {
-      candidates.resize(o_.evaluations > evaluated_ ? o_.evaluations - evaluated_ : 0);
+    if (evaluated_ + candidates.size() > budget_) {
+      candidates.resize(budget_ > evaluated_ ? budget_ - evaluated_ : 0);
       cut_ = true;
     }
     // A time budget is looked at between small batches, a budget in evaluations is not: batches do not change the answer.
@@ -243,6 +244,7 @@ class Optimizer {
     if (!plan) return;
     Strategy candidate = best_.strategy;
     candidate.communication->buckets = *plan;
+    if (evaluated_ >= o_.evaluations) return;
     const Evaluation e = evaluate({candidate}).front();
     if (e.ok() && pays(best_.evaluation, e)) best_ = {candidate, e};
   }
@@ -261,7 +263,7 @@ class Optimizer {
       if (!next) return;
       best_ = *next;
     }
-    if (best_.strategy.communication != as_it_is_.communication) {
+    if (best_.strategy.communication != as_it_is_.communication && evaluated_ < o_.evaluations) {
       Strategy plain = best_.strategy;
       plain.communication = as_it_is_.communication;
       const Evaluation e = evaluate({plain}).front();
@@ -341,6 +343,7 @@ class Optimizer {
   std::set<std::string> seen_;
   std::map<std::string, std::string> declined_;
   std::size_t evaluated_ = 0;
+  std::size_t budget_ = 0;  ///< of the beam; what is left is for the plan of buckets and the last look at it
   bool cut_ = false;
 };
 
