@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/rows.hpp"
@@ -90,22 +90,26 @@ std::vector<Chain> find_chains(const Model& m, const std::vector<Row>& rows) {
   return chains;
 }
 
-// What lies inside a chain never reaches memory; the backward pass computes it again from what the chain read.
-void forget_inside(Model& m, const std::vector<Chain>& chains) {
+// Of what a chain computes, its result is kept for the product behind it and its largest other tensor for the backward pass,
+// which computes the rest again.
+void keep_two(Model& m, const std::vector<Chain>& chains) {
   if (!m.memory) return;
-  std::unordered_set<std::uint32_t> inside;
-  for (const Chain& chain : chains) {
-    for (std::size_t i = 0; i + 1 < chain.members.size(); ++i) inside.insert(m.works[chain.members[i]->work].op_event);
+  std::unordered_map<std::uint32_t, std::size_t> inside;  // operation -> chain
+  for (std::size_t c = 0; c < chains.size(); ++c) {
+    for (std::size_t i = 0; i + 1 < chains[c].members.size(); ++i) {
+      inside.emplace(m.works[chains[c].members[i]->work].op_event, c);
+    }
   }
+  std::vector<memory::Block*> kept(chains.size(), nullptr);
   for (memory::Block& b : m.memory->blocks) {
     if (b.kind != memory::Kind::kActivation || b.op == UINT32_MAX) continue;
-    for (std::uint32_t e = b.op; e != OpChains::kNone; e = m.chains->around(e)) {
-      if (!inside.contains(e)) continue;
-      b.kind = memory::Kind::kTemporary;
-      b.freed = b.allocated;
-      b.bytes = 0;
-      break;
-    }
+    std::uint32_t e = b.op;
+    while (e != OpChains::kNone && !inside.contains(e)) e = m.chains->around(e);
+    if (e == OpChains::kNone) continue;
+    memory::Block*& largest = kept[inside.at(e)];
+    memory::Block* gone = &b;
+    if (largest == nullptr || b.bytes > largest->bytes) std::swap(largest, gone);
+    if (gone != nullptr) gone->bytes = 0;
   }
 }
 
@@ -159,7 +163,7 @@ Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
   if (chains.empty()) {
     return fail(ErrorCode::kDeclined, "no two element-wise or normalisation operations follow each other");
   }
-  forget_inside(m, chains);
+  keep_two(m, chains);
   Selection gone;
   for (const Chain& chain : chains) fuse(m, draft, chain, gone);
   std::sort(gone.begin(), gone.end());
