@@ -105,7 +105,9 @@ def main(argv=None) -> int:
             bin_folder = Path(temp) / "bin"
             bin_folder.mkdir()
             (bin_folder / "foretrace").symlink_to(args.program.resolve())
-            env = dict(os.environ, PATH=f"{bin_folder}:{os.environ['PATH']}", TERM="dumb")
+            # python3 is the one that holds the module: the program hands some commands to it.
+            python_folder = Path(args.python).absolute().parent
+            env = dict(os.environ, PATH=f"{bin_folder}:{python_folder}:{os.environ['PATH']}", TERM="dumb")
             for snippet in snippets(path.resolve()):
                 shown = snippet.text.strip().splitlines()[0] if snippet.language == "console" else "python block"
                 if not snippet.run:

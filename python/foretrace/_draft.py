@@ -41,7 +41,7 @@ class Draft:
         kind: one of foretrace.TASK_KINDS; gpu=True: any GPU task. phase: one of foretrace.PHASES. lane: an index into lanes.
         name, op, layer: globs (* and ?) over the task's (kernel's) name, the operation it works for or any around that, and
         its layer. after: a glob over operations; the task before it on its lane works for one. shape: a glob over the input
-        shapes of its operation as the trace writes them, "[[64, 3, 224, 224]*".
+        shapes of its operation as the trace writes them, blanks included: "*[64,*3,*224,*224]*".
         """
         return self._core.select(kind, phase, name, op, layer, after, shape, gpu, lane)
 

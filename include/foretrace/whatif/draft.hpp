@@ -39,8 +39,7 @@ struct Query {
   std::string name = {};   ///< task (kernel) name
   std::string op = {};     ///< the operation the task works for, or any around that
   std::string after = {};  ///< the task before it on its lane works for such an operation
-  std::string shape =
-      {};  ///< shapes of the innermost operation's inputs, as the trace writes them: "[[64, 3, 224, 224]*"
+  std::string shape = {};  ///< shapes of the innermost operation's inputs, blanks as in the file: "*[64,*3,*224,*224]*"
   std::string layer = {};
   std::optional<std::uint32_t> lane = {};
   std::function<bool(std::uint32_t)> where = {};
