@@ -84,11 +84,11 @@ TEST(Advise, NothingIsProposedThatDoesNotFit) {
 
 TEST(Advise, OrderIsByStage) {
   const auto use = [](const char* text) { return whatif::parse_use(text).value(); };
-  const std::vector<whatif::Use> sorted =
-      in_order({use("cuda-graph"), use("fused-optimizer"), use("amp"), use("batch:x=2")});
+  const std::vector<whatif::Use> sorted = in_order({use("cuda-graph"), use("compile"), use("flash-attention"),
+                                                    use("fused-optimizer"), use("amp"), use("batch:x=2")});
   std::string names;
   for (const whatif::Use& u : sorted) names += u.whatif->name + " ";
-  EXPECT_EQ(names, "batch amp fused-optimizer cuda-graph ");
+  EXPECT_EQ(names, "batch amp flash-attention fused-optimizer compile cuda-graph ");
 }
 
 TEST(Advise, TriesWhatPeopleSwitchOn) {

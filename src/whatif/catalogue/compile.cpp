@@ -186,7 +186,7 @@ WhatIf compile_whatif() {
           .needs = "shapes",
           .code = "model = torch.compile(model)",
           .effort = Effort::kLine,
-          .stage = Stage::kKernels,
+          .stage = Stage::kRuntime,  // it fuses what the other changes leave
           .advise = {"compile"},
           .validated = true,
           .apply = apply_compile};
