@@ -71,6 +71,10 @@ void slow_down(Draft& draft, const Graph& g, double factor) {
   draft.scale(draft.select(computation), factor);
 }
 
+bool measured_rows(Compression c) {
+  return c == Compression::kNone || c == Compression::kFp16 || c == Compression::kPowerSgd;
+}
+
 }  // namespace
 
 std::string_view to_string(Scheme scheme) {
@@ -161,6 +165,11 @@ Result<ScalePrediction> predict_scale(const Model& base, std::optional<Ns> measu
   if (cluster.workers > 1) {
     if (!p.validated) {
       p.not_modelled.push_back(fmt::format("{} is not validated against measurements", to_string(strategy.scheme)));
+    }
+    if (!measured_rows(strategy.compression)) {
+      p.validated = false;
+      p.not_modelled.push_back(
+          fmt::format("{} compression is not validated against measurements", to_string(strategy.compression)));
     }
     if (strategy.slow_worker == 1) p.not_modelled.push_back("workers that differ by more than a GPU's usual spread");
   }
