@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "cli/verbs.hpp"
@@ -72,11 +73,14 @@ Result<Answer> list_whatifs(const Request& request) {
   report::TextTable table({{"what-if", Align::kLeft}, {"what", Align::kLeft, true}, {"validated", Align::kLeft}}, 0);
   for (const whatif::WhatIf* listed : whatif::all_whatifs()) {
     const whatif::WhatIf& w = *listed;
+    // "batch:x=", "amp[:dtype=]"; of many parameters the first two: --json names them all.
     std::string use = w.name;
-    for (const whatif::Parameter& p : w.parameters) {
-      use += fmt::format("{}{}={}{}", &p == &w.parameters.front() ? ":" : ",", p.required ? "" : "[", p.name,
-                         p.required ? "" : "]");
+    constexpr std::size_t kShown = 2;
+    for (std::size_t i = 0; i < std::min(w.parameters.size(), kShown); ++i) {
+      const whatif::Parameter& p = w.parameters[i];
+      use += fmt::format("{}{}{}={}", p.required ? "" : "[", i == 0 ? ":" : ",", p.name, p.required ? "" : "]");
     }
+    if (w.parameters.size() > kShown) use += "[,…]";
     table.row({use, w.about, w.validated ? "yes" : "no"});
   }
   answer.body = table.render(request.style);
