@@ -2,7 +2,11 @@
 set(FORETRACE_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
 
 add_library(foretrace_options INTERFACE)
-target_compile_options(foretrace_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
+target_compile_options(foretrace_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+                                                   -Wno-missing-field-initializers) # designated ones leave the rest out
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(foretrace_options INTERFACE -Wno-restrict) # wrong about std::string + char* in g++ 12 (bug 105651)
+endif()
 if(FORETRACE_WERROR)
   target_compile_options(foretrace_options INTERFACE -Werror)
 endif()

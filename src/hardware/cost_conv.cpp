@@ -107,8 +107,8 @@ Model conv_model(const Work& w, const Device& d) {
     Model m = measured_model(strict, d);
     m.sigma = std::max(m.sigma, 0.45);
     // Small layers wait for their steps along k, 30 ns each on CUDA cores (DenseNet's 32 outputs from 128 channels).
-    const std::int64_t channels = w.family == Family::kConvDataGrad ? w.out_channels : w.input[1];
-    const std::int64_t depth = channels / std::max<std::int64_t>(1, w.groups);
+    const std::int64_t summed = w.family == Family::kConvDataGrad ? w.out_channels : w.input[1];
+    const std::int64_t depth = summed / std::max<std::int64_t>(1, w.groups);
     if (w.family != Family::kConvWeightGrad) {
       m.us = std::max(m.us, 0.03 * static_cast<double>(depth) * s.taps);
     }

@@ -108,7 +108,7 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   if (auto match = hardware::device_of(trace)) {
     m.device = match->device;
   } else {
-    m.not_modelled.push_back("the GPU is unknown: " + match.error().message);
+    m.not_modelled.emplace_back("the GPU is unknown: " + match.error().message);
   }
   m.optimizer = optimizer_name(trace);
   count_parameters(m);

@@ -202,7 +202,7 @@ class Amp {
       if (g.kind[t] == TaskKind::kWait && !g.event[t].valid()) join = t;
     }
     if (join == Graph::kNoWork || last_backward_ == Graph::kNoWork) {
-      m_.not_modelled.push_back("the gradient scaler's synchronisation");
+      m_.not_modelled.emplace_back("the gradient scaler's synchronisation");
       return;
     }
     const Work work =

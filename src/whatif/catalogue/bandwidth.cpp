@@ -14,7 +14,7 @@ Status apply_bandwidth(Model& model, Draft& draft, const Parameters& parameters)
   }
   for (const std::uint32_t t : collectives) {
     if (model.graph.origin[t] == graph::Origin::kMeasured) {
-      model.not_modelled.push_back("measured collectives include their waits for other ranks, which are scaled too");
+      model.not_modelled.emplace_back("measured collectives include their waits for other ranks, which are scaled too");
       break;
     }
   }

@@ -58,7 +58,7 @@ Status apply_batchnorm(Model& m, Draft& draft, const Parameters& parameters) {
   if (norms == 0) return fail(ErrorCode::kDeclined, "no batch norm is followed by a ReLU in this step");
   std::sort(gone.begin(), gone.end());
   draft.remove(gone, Draft::kWithLaunch);
-  if (in_convolutions) m.not_modelled.push_back("batchnorm:fuse=conv is not validated against measurements");
+  if (in_convolutions) m.not_modelled.emplace_back("batchnorm:fuse=conv is not validated against measurements");
   return {};
 }
 

@@ -145,7 +145,7 @@ void graph_the_passes(Model& m, Draft& draft) {
     draft.set(cpu, 0);
     draft.set(cpu.front(), kGraphLaunch);
   }
-  m.not_modelled.push_back("compile:mode=reduce-overhead is not validated against measurements");
+  m.not_modelled.emplace_back("compile:mode=reduce-overhead is not validated against measurements");
 }
 
 Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {

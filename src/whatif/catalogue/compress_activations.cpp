@@ -39,7 +39,7 @@ Status apply_compress(Model& m, Draft& draft, const Parameters& parameters) {
     }
   }
   release_saved(m, saved, half ? 0.5 : 0.25);
-  if (!half) m.not_modelled.push_back("compress-activations:bits=8 is not validated against measurements");
+  if (!half) m.not_modelled.emplace_back("compress-activations:bits=8 is not validated against measurements");
   return {};
 }
 

@@ -92,7 +92,7 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
     m.not_modelled.push_back(
         fmt::format("{:.1f} % of the GPU's time has no model and stays as measured", 100 * unknown / all));
   }
-  if (collectives) m.not_modelled.push_back("collectives keep their measured time");
+  if (collectives) m.not_modelled.emplace_back("collectives keep their measured time");
   note_precision(m, rows, to);
   // Moved twice, both errors count.
   for (std::size_t f = 0; f < time.size(); ++f) {

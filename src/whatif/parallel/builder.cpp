@@ -40,7 +40,7 @@ Builder::Builder(Model& model, Draft& d, const Gradients& g, const Strategy& s, 
     communicates_ = true;
   }
   if (communicates_)
-    m.not_modelled.push_back("the trace is of several workers: its own collectives were taken out first");
+    m.not_modelled.emplace_back("the trace is of several workers: its own collectives were taken out first");
   if (!m.interference) m.interference = Interference{0, kMemoryLoss, kCollectiveLoss, 0, {}};
 }
 

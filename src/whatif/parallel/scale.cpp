@@ -171,7 +171,7 @@ Result<ScalePrediction> predict_scale(const Model& base, std::optional<Ns> measu
       p.not_modelled.push_back(
           fmt::format("{} compression is not validated against measurements", to_string(strategy.compression)));
     }
-    if (strategy.slow_worker == 1) p.not_modelled.push_back("workers that differ by more than a GPU's usual spread");
+    if (strategy.slow_worker == 1) p.not_modelled.emplace_back("workers that differ by more than a GPU's usual spread");
   }
   p.graph = std::move(model.graph);
   return p;
