@@ -87,8 +87,9 @@ class Maker {
 template <class T>
 void expect_same_row(const T* a, const T* b, const char* what) {
   ASSERT_EQ(a == nullptr, b == nullptr) << what;
-  if (a != nullptr)
+  if (a != nullptr) {
     EXPECT_EQ(std::memcmp(static_cast<const void*>(a), static_cast<const void*>(b), sizeof(T)), 0) << what;
+  }
 }
 
 void expect_same_event(const Trace& a, std::size_t i, const Trace& b, std::size_t j) {
