@@ -151,8 +151,7 @@ Result<Job> assemble(std::vector<trace::Trace> traces) {
   }
   std::sort(job.ranks.begin(), job.ranks.end(), [](const Rank& a, const Rank& b) { return a.rank < b.rank; });
   if (job.ranks.empty()) {
-    return fail(ErrorCode::kDeclined,
-                "no trace of a rank is left" + (job.notes.empty() ? "" : ": " + job.notes.back()),
+    return fail(ErrorCode::kDeclined, "no trace of a rank is left" + (job.notes.empty() ? "" : ": " + job.notes.back()),
                 "give the traces of one job, one file per rank");
   }
   job.world_size = std::max(job.world_size, static_cast<std::int64_t>(job.ranks.size()));

@@ -50,7 +50,7 @@ struct Progress {
 
 struct OptimizeOptions {
   std::optional<std::int64_t> memory_limit;  ///< bytes; else the device's memory less what the driver keeps
-  std::size_t evaluations = 1000;             ///< at most; each is one strategy predicted
+  std::size_t evaluations = 1000;            ///< at most; each is one strategy predicted
   double seconds = 0;                        ///< at most; 0: no limit. The one thing that makes answers vary
   std::uint64_t seed = 1;
   unsigned threads = 0;

@@ -249,8 +249,7 @@ Result<Trace> read(ByteSource& source, const std::string& path, const LoadOption
 }  // namespace
 
 Importer operations_csv_importer() {
-  return {"operations-csv", "operations of a pipeline-parallel job, one row each", ".csv .csv.gz", sniff,
-          read};
+  return {"operations-csv", "operations of a pipeline-parallel job, one row each", ".csv .csv.gz", sniff, read};
 }
 
 }  // namespace foretrace::trace
