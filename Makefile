@@ -45,7 +45,7 @@ bench: configure  ## reading speed and memory beside the yardsticks (options: BE
 
 lint: configure  ## format, layering, and clang-tidy on the files that changed
 	@scripts/setup lint
-	@scripts/lint
+	@scripts/lint $(LINT)
 
 lint-all: configure  ## the same with clang-tidy on all files
 	@scripts/setup lint

@@ -18,23 +18,23 @@ class Optimize : public ::testing::Test {
   static void SetUpTestSuite() {
     Result<trace::Trace> loaded = trace::load(FORETRACE_SOURCE_DIR "/data/h200-more/bert_l8.base.json.gz");
     ASSERT_TRUE(loaded.has_value());
-    trace_ = new trace::Trace(std::move(*loaded));
-    Result<report::Baseline> made = report::make_baseline(*trace_, std::nullopt, std::nullopt);
+    recorded = new trace::Trace(std::move(*loaded));
+    Result<report::Baseline> made = report::make_baseline(*recorded, std::nullopt, std::nullopt);
     ASSERT_TRUE(made.has_value());
-    base_ = new report::Baseline(std::move(*made));
+    baseline = new report::Baseline(std::move(*made));
   }
   static void TearDownTestSuite() {
-    delete base_;
-    delete trace_;
+    delete baseline;
+    delete recorded;
   }
-  static const whatif::Model& model() { return base_->model; }
+  static const whatif::Model& model() { return baseline->model; }
   static std::int64_t peak() { return model().memory->peak_bytes; }
 
-  static trace::Trace* trace_;
-  static report::Baseline* base_;
+  static trace::Trace* recorded;
+  static report::Baseline* baseline;
 };
-trace::Trace* Optimize::trace_ = nullptr;
-report::Baseline* Optimize::base_ = nullptr;
+trace::Trace* Optimize::recorded = nullptr;
+report::Baseline* Optimize::baseline = nullptr;
 
 TEST_F(Optimize, FindsSomethingFasterAndSaysWhatEachPartGives) {
   search::OptimizeOptions options;
@@ -120,7 +120,7 @@ TEST_F(Optimize, TheScriptNamesTheLayers) {
   options.evaluations = 80;
   auto found = optimize(model(), std::nullopt, options);
   ASSERT_TRUE(found.has_value());
-  const std::string script = report::pytorch_script({base_->report, std::move(*found)});
+  const std::string script = report::pytorch_script({baseline->report, std::move(*found)});
   EXPECT_THAT(script, HasSubstr("def train_step("));
   EXPECT_THAT(script, ::testing::AnyOf(HasSubstr("checkpoint(_f"), HasSubstr("parts = ")));
 }
