@@ -98,6 +98,7 @@ nb::dict to_dict(whatif::Prediction&& p) {
   d["high"] = p.high;
   d["speedup"] = p.speedup;
   d["gpu_time"] = p.gpu_time;
+  d["largest_batch"] = p.largest_batch ? nb::object(nb::float_(*p.largest_batch)) : nb::none();
   d["peak_bytes"] = p.peak_bytes ? nb::object(nb::int_(*p.peak_bytes)) : nb::none();
   d["origin"] = to_str(p.origin);
   d["validated"] = p.validated;

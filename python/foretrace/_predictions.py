@@ -74,6 +74,7 @@ class Prediction:
     speedup: float  # against the measured step, else the step without the profiler
     gpu_time: int  # sum of kernels and copies
     peak_bytes: int | None  # of the allocator; None where the trace has no memory events
+    largest_batch: float | None  # that fits the GPU, as a multiple of the traced one; where the batch changes
     origin: str  # where the costs come from: "measured", "scaled", "modelled", "analytic"
     validated: bool  # all its what-ifs are checked against measurements
     not_modelled: tuple[str, ...]

@@ -171,4 +171,30 @@ void recompute(Curve& c) {
   }
 }
 
+void scale_batch(Curve& curve, double x) {
+  for (Block& b : curve.blocks) {
+    const bool data = b.kind == Kind::kActivation || b.kind == Kind::kInput ||
+                      (b.kind == Kind::kTemporary && b.stage != Stage::kUpdate);
+    if (data) b.bytes = static_cast<std::int64_t>(static_cast<double>(b.bytes) * x);
+  }
+}
+
+double largest_batch(const Curve& curve, double bytes) {
+  const auto fits = [&](double x) {
+    Curve scaled = curve;
+    scale_batch(scaled, x);
+    recompute(scaled);
+    return static_cast<double>(scaled.peak_bytes) <= bytes;
+  };
+  double low = 1.0 / 1024;
+  if (!fits(low)) return 0;
+  double high = 1;
+  for (; high < 1e5 && fits(high); high *= 2) low = high;
+  for (int round = 0; round < 16; ++round) {  // to 1/65536 of the interval
+    const double middle = (low + high) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
 }  // namespace foretrace::memory

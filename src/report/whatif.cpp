@@ -95,6 +95,11 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
     if (!p.declined.empty()) out += fmt::format("\n  {}: declined. {}\n", p.whatif, p.declined);
   }
   for (const whatif::Prediction& p : r.predictions) {
+    if (!p.largest_batch) continue;
+    out += fmt::format("\n  {}: the largest batch that fits into the GPU's memory is {:.1f} times the traced one\n",
+                       p.whatif, *p.largest_batch);
+  }
+  for (const whatif::Prediction& p : r.predictions) {
     if (!p.declined.empty() || p.not_modelled.empty()) continue;
     out += fmt::format("\n  {}, not modelled:\n", p.whatif);
     for (const std::string& n : p.not_modelled) out += "    - " + n + "\n";
@@ -125,6 +130,7 @@ std::string to_json(const WhatIfReport& r) {
     }
     json.member("ms", to_ms(p.step)).member("low_ms", to_ms(p.low)).member("high_ms", to_ms(p.high));
     json.member("speedup", p.speedup).member("gpu_ms", to_ms(p.gpu_time)).member("peak_bytes", p.peak_bytes);
+    if (p.largest_batch) json.member("largest_batch", *p.largest_batch);
     json.member("origin", p.origin).member("validated", p.validated);
     json.key("not_modelled").begin_array();
     for (const std::string& n : p.not_modelled) json.value(n);

@@ -102,6 +102,11 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
     p.peak_bytes = model.memory->peak_bytes;
     const bool fits = static_cast<double>(*p.peak_bytes + hardware::kDriverBytes) <= model.device.memory_gb * 1e9;
     const bool moved = model.device.name != base.device.name;
+    const bool other_batch = std::find(model.applied.begin(), model.applied.end(), "batch") != model.applied.end();
+    if (other_batch && detail == Detail::kFull && model.device.memory_gb > 0) {
+      const double room = model.device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
+      p.largest_batch = model.samples * memory::largest_batch(*model.memory, room);
+    }
     if (moved && !fits) {
       model.not_modelled.push_back(fmt::format("the step does not fit into {}: its peak is {:.1f} of {:.0f} GB",
                                                model.device.name, static_cast<double>(*p.peak_bytes) / 1e9,

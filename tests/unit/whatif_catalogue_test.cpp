@@ -1,5 +1,6 @@
 // What-ifs of the catalogue on real steps: what they change, and what they decline.
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <map>
@@ -180,6 +181,18 @@ TEST(DataLoader, AStepIsNoShorterThanItsWorkersNeed) {
   EXPECT_NEAR(step_with("dataloader:workers=1"), 30e6 * 1.35, 2e6);
   EXPECT_NEAR(step_with("dataloader:workers=2"), 30e6 * 1.35 / 2, 1e6);
   EXPECT_NEAR(step_with("dataloader:workers=16"), 10e6, 2e6);
+}
+
+TEST(Batch, TheLargestThatFitsFits) {
+  const Prediction twice = predicted(example(), {"batch:x=2"});
+  ASSERT_TRUE(twice.largest_batch.has_value());
+  const auto peak_at = [](double x) {
+    return static_cast<double>(predicted(example(), {fmt::format("batch:x={}", x)}).peak_bytes.value_or(0));
+  };
+  const double room = step_of(example()).model.device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
+  EXPECT_LE(peak_at(*twice.largest_batch), room * 1.001);
+  EXPECT_GT(peak_at(*twice.largest_batch * 1.02), room);
+  EXPECT_FALSE(predicted(example(), {"fused-optimizer"}).largest_batch.has_value());
 }
 
 TEST(Example, OfThePageAboutAddingOnePredicts) {

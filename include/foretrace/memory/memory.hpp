@@ -67,5 +67,9 @@ struct Curve {
 std::optional<Curve> curve(const trace::Trace& trace, const trace::Step& step);
 /// Peak and totals from the blocks, after a what-if changed them.
 void recompute(Curve& curve);
+/// What holds the batch's data (activations, inputs, temporaries of forward and backward) becomes x times as large.
+void scale_batch(Curve& curve, double x);
+/// The largest factor on the batch whose peak is at most `bytes`; 0 when what does not depend on the batch is more already.
+double largest_batch(const Curve& curve, double bytes);
 
 }  // namespace foretrace::memory

@@ -107,6 +107,8 @@ struct Prediction {
   Ns gpu_time = 0;  ///< sum of kernels and copies
   std::optional<std::int64_t> peak_bytes;
   double samples = 1;  ///< in a step, as a multiple of the traced step's (batch)
+  /// Where the batch changes: the largest that fits the GPU, as a multiple of the traced step's.
+  std::optional<double> largest_batch;
   std::string origin;
   std::vector<std::string> not_modelled;
   bool validated = false;

@@ -62,13 +62,7 @@ std::size_t scale_batch(Model& m, Draft& draft, double x) {
       draft.set(t, static_cast<Ns>(linear(static_cast<double>(draft.cost(t)), x)), graph::Origin::kScaled);
   }
   if (collectives) m.not_modelled.emplace_back("when the other ranks arrive at collectives with the new batch");
-  if (m.memory) {
-    for (memory::Block& b : m.memory->blocks) {
-      const bool data = b.kind == memory::Kind::kActivation || b.kind == memory::Kind::kInput ||
-                        (b.kind == memory::Kind::kTemporary && b.stage != memory::Stage::kUpdate);
-      if (data) b.bytes = static_cast<std::int64_t>(static_cast<double>(b.bytes) * x);
-    }
-  }
+  if (m.memory) memory::scale_batch(*m.memory, x);
   return changed;
 }
 
