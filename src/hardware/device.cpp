@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/suggest.hpp"
+#include "hardware/toml_tables.hpp"
 
 namespace foretrace::hardware {
 
@@ -78,6 +79,10 @@ double Device::tflops(Dtype dtype) const {
 }
 
 Result<Device> parse_device(std::string_view text, std::string name, const std::string& origin) {
+  if (has_control_characters(text)) {
+    return bad_file(origin, "control characters: this is not a TOML file",
+                    "see docs/adding-a-device.md for the form of a device file");
+  }
   const toml::parse_result parsed = toml::parse(text, origin);
   if (!parsed) {
     const toml::parse_error& e = parsed.error();

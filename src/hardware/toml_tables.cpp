@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include <algorithm>
+
 namespace foretrace::hardware {
 
 namespace {
@@ -46,7 +48,18 @@ bool TomlTable::flag(std::string_view key) const {
   return at != values.end() && std::holds_alternative<bool>(at->second) && std::get<bool>(at->second);
 }
 
+bool has_control_characters(std::string_view text) {
+  return std::any_of(text.begin(), text.end(), [](char c) {
+    const auto u = static_cast<unsigned char>(c);
+    return (u < 0x20 && c != '\t' && c != '\n' && c != '\r') || u == 0x7F;
+  });
+}
+
 Result<TomlTable> parse_toml(std::string_view text, const std::string& origin, const std::string& hint) {
+  if (has_control_characters(text)) {
+    return tl::unexpected<Error>(
+        Error{ErrorCode::kUnreadable, "control characters: this is not a TOML file", origin, Error::kNoOffset, hint});
+  }
   const toml::parse_result parsed = toml::parse(text, origin);
   if (!parsed) {
     const toml::parse_error& e = parsed.error();
