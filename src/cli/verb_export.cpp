@@ -1,11 +1,15 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "cli/output.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/ranks/job.hpp"
 #include "foretrace/report/export.hpp"
 #include "foretrace/report/ranks_export.hpp"
+#include "foretrace/whatif/whatif.hpp"
 #include "report/exporter.hpp"
 #include "report/json_writer.hpp"
 #include "report/text.hpp"
@@ -13,17 +17,42 @@
 namespace foretrace::cli {
 namespace {
 
+bool known(std::string_view name) {
+  const std::vector<whatif::WhatIf>& all = whatif::catalogue();
+  return std::any_of(all.begin(), all.end(), [&](const whatif::WhatIf& w) { return w.name == name; });
+}
+
+// What is no file and names a what-if is one.
+Result<std::vector<std::string>> take_whatifs(std::vector<std::string>& arguments) {
+  std::vector<std::string> whatifs;
+  std::vector<std::string> rest;
+  for (std::string& text : arguments) {
+    const std::string name = text.substr(0, text.find(':'));
+    std::error_code ignored;
+    if (text == "-" || std::filesystem::exists(text, ignored) || !known(name)) {
+      rest.push_back(std::move(text));
+      continue;
+    }
+    if (const Result<whatif::Use> use = whatif::parse_use(text); !use) return tl::unexpected(use.error());
+    whatifs.push_back(std::move(text));
+  }
+  arguments = std::move(rest);
+  return whatifs;
+}
+
 // Several traces that say their ranks are one job and go into one file; otherwise one trace does.
-Result<report::Exported> written(const Request& request, const report::ExportOptions& options) {
-  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
-  if (files.size() > 1 && !request.values.integer("rank")) {
+Result<report::Exported> written(const Request& request, report::ExportOptions options) {
+  std::vector<std::string> traces = request.values.argument("TRACE");
+  FORETRACE_TRY(options.whatifs, take_whatifs(traces));
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(traces));
+  if (files.size() > 1 && !request.values.integer("rank") && options.whatifs.empty()) {
     FORETRACE_TRY(const ranks::Job job, ranks::load_job(files, request.load));
     if (job.ranks_named && job.ranks.size() > 1) {
       for (const std::string& note : job.notes) request.note(note);
       return report::export_ranks(job, options, request.load.threads);
     }
   }
-  FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
+  FORETRACE_TRY(const trace::Trace trace, load_one(traces, request));
   return report::export_step(trace, trace::find_steps(trace), options);
 }
 
@@ -73,14 +102,17 @@ const Verb& export_verb() {
             "a track of its own. The file also holds the graph: `foretrace replay FILE` reads it back and gives "
             "the same times. Compressed when FILE ends with .gz. The traces of several ranks go into one file, on one "
             "clock, "
-            "with the transfers between them.",
+            "with the transfers between them. With what-ifs behind the trace the step is written as all of them "
+            "together "
+            "are predicted to make it.",
         .arguments = {{"TRACE",
-                       "a trace file, a folder with one file per rank, or - for standard input",
+                       "a trace file, a folder with one file per rank, or - for standard input; then what-ifs",
                        1,
                        Argument::kAny,
                        {}}},
         .options = {{"format", 'f', ValueType::kText, "FORMAT", "perfetto", "what to write", {}, {}}},
         .examples = {{"foretrace export trace.json.gz -o timeline.json.gz", "then open it in ui.perfetto.dev"},
+                     {"foretrace export trace.json.gz amp fused-optimizer -o predicted.json.gz", "as it would be"},
                      {"foretrace export trace.json.gz --step 12 -o step12.json.gz", "another step"},
                      {"foretrace export traces/ -o job.json.gz", "all ranks of a job"},
                      {"foretrace export traces/ --rank 3 -o rank3.json", "one rank of it, not compressed"}},

@@ -79,8 +79,8 @@ double Device::tflops(Dtype dtype) const {
 }
 
 Result<Device> parse_device(std::string_view text, std::string name, const std::string& origin) {
-  if (has_control_characters(text)) {
-    return bad_file(origin, "control characters: this is not a TOML file",
+  if (has_forbidden_characters(text)) {
+    return bad_file(origin, "characters no TOML file may hold",
                     "see docs/adding-a-device.md for the form of a device file");
   }
   const toml::parse_result parsed = toml::parse(text, origin);

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
-#include <algorithm>
-
 namespace foretrace::hardware {
 
 namespace {
@@ -48,17 +46,27 @@ bool TomlTable::flag(std::string_view key) const {
   return at != values.end() && std::holds_alternative<bool>(at->second) && std::get<bool>(at->second);
 }
 
-bool has_control_characters(std::string_view text) {
-  return std::any_of(text.begin(), text.end(), [](char c) {
+bool has_forbidden_characters(std::string_view text) {
+  char quote = 0;  // the quote we are in; '#' in a comment
+  for (const char c : text) {
     const auto u = static_cast<unsigned char>(c);
-    return (u < 0x20 && c != '\t' && c != '\n' && c != '\r') || u == 0x7F;
-  });
+    if ((u < 0x20 && c != '\t' && c != '\n' && c != '\r') || u == 0x7F) return true;
+    if (c == '\n') {
+      quote = 0;
+    } else if (quote == 0) {
+      if (u >= 0x80) return true;
+      if (c == '"' || c == '\'' || c == '#') quote = c;
+    } else if (c == quote && quote != '#') {
+      quote = 0;
+    }
+  }
+  return false;
 }
 
 Result<TomlTable> parse_toml(std::string_view text, const std::string& origin, const std::string& hint) {
-  if (has_control_characters(text)) {
+  if (has_forbidden_characters(text)) {
     return tl::unexpected<Error>(
-        Error{ErrorCode::kUnreadable, "control characters: this is not a TOML file", origin, Error::kNoOffset, hint});
+        Error{ErrorCode::kUnreadable, "characters no TOML file may hold", origin, Error::kNoOffset, hint});
   }
   const toml::parse_result parsed = toml::parse(text, origin);
   if (!parsed) {

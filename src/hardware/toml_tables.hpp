@@ -21,8 +21,9 @@ struct TomlTable {
   [[nodiscard]] bool flag(std::string_view key) const;
 };
 
-/// Characters no TOML file may hold; toml++ stops the program at some of them where its assertions are compiled in.
-bool has_control_characters(std::string_view text);
+/// What no TOML file may hold: control characters, and anything but ASCII outside quotes and comments. toml++ stops the
+/// program at some of them, or reads past its tables.
+bool has_forbidden_characters(std::string_view text);
 
 /// `origin` names the text in errors; `hint` says where the form is described.
 Result<TomlTable> parse_toml(std::string_view text, const std::string& origin, const std::string& hint);

@@ -6,10 +6,29 @@
 
 #include "base/deflate.hpp"
 #include "base/suggest.hpp"
+#include "foretrace/report/whatif.hpp"
 #include "report/exporter.hpp"
 #include "report/step_graphs.hpp"
 
 namespace foretrace::report {
+
+namespace {
+
+// The graph with the what-ifs in it, as it runs without the profiler.
+Result<graph::Graph> changed(const trace::Trace& trace, const ExportOptions& options) {
+  FORETRACE_TRY(const Baseline baseline, make_baseline(trace, options.step, std::nullopt));
+  std::vector<whatif::Use> uses;
+  for (const std::string& text : options.whatifs) {
+    FORETRACE_TRY(whatif::Use use, whatif::parse_use(text));
+    uses.push_back(std::move(use));
+  }
+  whatif::Prediction p = whatif::predict(baseline.model, uses, baseline.report.measured, whatif::Detail::kStepOnly);
+  if (!p.declined.empty()) return fail(ErrorCode::kDeclined, p.declined);
+  p.graph.step_name += " with " + p.whatif;
+  return std::move(p.graph);
+}
+
+}  // namespace
 
 Result<Exported> export_step(const trace::Trace& trace, const trace::Steps& steps, const ExportOptions& options) {
   const Exporter* exporter = find_exporter(options.format);
@@ -32,6 +51,9 @@ Result<Exported> export_step(const trace::Trace& trace, const trace::Steps& step
   if (!graph) {
     graph.error().file = trace.path;
     return forward(graph);
+  }
+  if (!options.whatifs.empty()) {
+    FORETRACE_TRY(*graph, changed(trace, options));
   }
   const StepAnalysis step = analyse(std::move(*graph));
   Exported out;

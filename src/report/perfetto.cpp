@@ -167,15 +167,21 @@ class Writer {
       if (g_.kind[t] == TaskKind::kBegin) {
         begin_slice(p == kMeasured ? "user_annotation" : "simulated", quoted, p, kStepTrack, 0, length);
         put(R"("ft.task": {}, "ft.kind": "begin"}}}})", t);
-      } else {
+      } else if (p != kMeasured || !added(t)) {
         task(p, t);
       }
     }
     for (std::uint32_t t = 0; t < g_.size(); ++t) {
-      if (graph::is_gpu(g_.kind[t]) && g_.launch[t].valid()) {
-        flow("ac2g", "launch", p, g_.launch[t].value, t);
-      }
+      if (!graph::is_gpu(g_.kind[t]) || !g_.launch[t].valid()) continue;
+      const std::uint32_t call = g_.launch[t].value;
+      if (p == kMeasured && (added(t) || added(call) || shown_[p][call].start > shown_[p][t].start)) continue;
+      flow("ac2g", "launch", p, call, t);
     }
+  }
+
+  /// A what-if put it there: nothing of it was measured.
+  [[nodiscard]] bool added(std::uint32_t t) const {
+    return (graph::is_gpu(g_.kind[t]) || g_.kind[t] == TaskKind::kCall) && !g_.event[t].valid();
   }
 
   /// CPU time no operation covers, which goes with the call that follows and has its name.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/base/time.hpp"
@@ -21,6 +22,7 @@ struct ExportOptions {
   std::optional<std::int64_t> step;  ///< the number in ProfilerStep#N; default the median step
   std::string format = "perfetto";
   bool gzip = false;
+  std::vector<std::string> whatifs;  ///< all together: "amp", "batch:x=2"; none: the step as it is
 };
 
 struct Exported {
@@ -31,7 +33,8 @@ struct Exported {
   Ns traced = 0, replayed = 0;
 };
 
-/// Fails when the step or the format does not exist (kUsage), or when the step cannot be simulated (kDeclined).
+/// Fails when the step or the format does not exist (kUsage), or when the step cannot be simulated or changed
+/// (kDeclined).
 Result<Exported> export_step(const trace::Trace& trace, const trace::Steps& steps, const ExportOptions& options = {});
 
 /// The graph inside a file that export_step wrote. Declined when the file holds none.
