@@ -205,7 +205,7 @@ Result<std::vector<CollectiveRow>> read_nccl_tests(std::string_view text, const 
       for (std::size_t i = 0; i + 1 < w.size(); ++i) {
         // "#  Rank  0 Group  0 Pid 1234 on node-a device  0 [0x00] NVIDIA H100"
         if (w[i] == "Rank" && number(w[i + 1])) {
-          ranks = std::max(ranks, static_cast<int>(*number(w[i + 1])) + 1);
+          ranks = std::max(ranks, static_cast<int>(std::clamp(*number(w[i + 1]), 0.0, 1e6)) + 1);
           const auto on = std::find(w.begin(), w.end(), "on");
           if (on != w.end() && on + 1 != w.end()) hosts.insert(*(on + 1));
         }
