@@ -15,9 +15,9 @@ namespace {
 
 // Of large steps fewer strategies are predicted, so that the answer takes seconds: tasks simulated in all of them, and the
 // fewest tried anyway. A bound in tasks gives every machine the same answer.
-constexpr std::size_t kTasks = 20'000'000;
+constexpr std::size_t kTasks = 10'000'000;
 constexpr std::size_t kFewest = 60;
-constexpr std::size_t kMost = 1000;
+constexpr std::size_t kMost = 700;
 
 class Adviser {
  public:
@@ -54,7 +54,7 @@ class Adviser {
 
   std::vector<Advice> alone() {
     std::vector<Strategy> singles;
-    for (const Use& use : candidates()) singles.push_back({{use.text}, {}});
+    for (const Use& use : candidates()) singles.emplace_back().whatifs.push_back(use.text);
     std::vector<Prediction> predictions = predict_all(model_, measured_, singles, Detail::kFull, options_.threads);
     tried_ += singles.size();
     std::vector<Advice> out;
@@ -93,6 +93,7 @@ class Adviser {
     if (o.start.empty()) return std::nullopt;
     for (const std::string& use : best.whatifs) o.only.emplace_back(name_of(use));
     o.only.emplace_back("batch");
+    o.evaluations /= 2;  // it begins with what was found
     for (const whatif::WhatIf& w : whatif::catalogue()) {
       if (w.stage == whatif::Stage::kMemory || w.name == "accumulate") o.only.push_back(w.name);
     }

@@ -41,14 +41,17 @@ std::vector<std::uint32_t> layers_of_units(const Graph& g, const Dataflow& flow)
 }  // namespace
 
 tl::unexpected<Error> no_such_layer(std::string_view pattern, const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 4;
-  std::vector<std::string> some(names.begin(),
-                                names.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, names.size())));
+  // Enough of them to show how they are called: the first, the middle and the last.
+  constexpr std::size_t kShown = 6;
+  std::vector<std::string> some;
+  for (std::size_t i = 0; i < names.size() && i < kShown; ++i) {
+    some.push_back(names.size() <= kShown ? names[i] : names[i * (names.size() - 1) / (kShown - 1)]);
+  }
   const std::optional<std::string> near = closest_match(pattern, names);
   std::string message = fmt::format("no layer of this step is called '{}'", pattern);
-  if (near) message += fmt::format("; did you mean '{}'?", *near);
-  message += fmt::format(" It has {}{}", fmt::join(some, ", "),
-                         names.size() > kShown ? fmt::format(", … ({} in all)", names.size()) : "");
+  if (near) message += fmt::format(" (did you mean '{}'?)", *near);
+  message += fmt::format("; it has {}{}", fmt::join(some, ", "),
+                         names.size() > kShown ? fmt::format(" and others, {} in all", names.size()) : "");
   return fail(ErrorCode::kDeclined, std::move(message));
 }
 
