@@ -97,7 +97,7 @@ TEST(Layers, BordersAreCast) {
 TEST(Layers, ANameTheTraceDoesNotHaveIsAnError) {
   for (const char* const use : {"amp:layers=layer5", "compile:layers=layer1|layer5", "checkpoint:layers=layer5"}) {
     EXPECT_THAT(predict(resnet(), use).declined,
-                AllOf(HasSubstr("no layer"), HasSubstr("'layer5'"), HasSubstr("layer4.2")))
+                AllOf(HasSubstr("no layer"), HasSubstr("'layer5'"), HasSubstr("layer4.")))
         << use;
   }
 }
