@@ -178,52 +178,52 @@ Family family_of_kernel(std::string_view k) {
   if (contains_any(k, {"nccl", "ncclDevKernel", "rccl"})) return Family::kCommunication;
   if (k.starts_with("Memcpy") || k.starts_with("Memset")) return Family::kMemory;
   if (contains_any(k, {"flash_fwd", "flash_bwd", "fmha_", "_sdpa_", "attention_kernel", "flash_attn", "FlashAttn",
-                 "compute_dot_do_o", "convert_dq"})) {
+                       "compute_dot_do_o", "convert_dq"})) {
     return Family::kAttention;
   }
   if (contains_any(k, {"lstm", "LSTM", "RNN_", "persistRNN", "GRU", "elemWiseRNN", "GENERIC_elementWise_bp"}))
     return Family::kRnn;
   if (contains_any(k, {"multi_tensor_apply", "FusedOptimizer", "addcmul", "addcdiv", "lerp_", "fused_adam", "FusedAdam",
-                 "amp_update_scale"})) {
+                       "amp_update_scale"})) {
     return Family::kOptimizer;
   }
   if (contains_any(k, {"dgrad", "bprop_data", "winogradBwdData"})) return Family::kConvDataGrad;
   if (contains_any(k, {"wgrad", "Wgrad", "bprop_filter"})) return Family::kConvWeightGrad;
   if (contains_any(k, {"fprop",          "implicit_convolve", "convolve",      "fft2d",
-                 "flip_filter",    "winograd",          "conv2d",        "Conv2d",
-                 "conv_depthwise", "nchwToNhwc",        "nhwcToNchw",    "scalePackedTensor",
-                 "nchwAddPadding", "foldedNchw",        "FoldedNchw",    "kern_precompute_indices",
-                 "computeOffsets", "cudnn::cnn",        "implicit_gemm", "im2col",
-                 "col2im"})) {
+                       "flip_filter",    "winograd",          "conv2d",        "Conv2d",
+                       "conv_depthwise", "nchwToNhwc",        "nhwcToNchw",    "scalePackedTensor",
+                       "nchwAddPadding", "foldedNchw",        "FoldedNchw",    "kern_precompute_indices",
+                       "computeOffsets", "cudnn::cnn",        "implicit_gemm", "im2col",
+                       "col2im"})) {
     return Family::kConvForward;
   }
   if (contains_any(k, {"gemm", "GEMM", "nvjet", "gemv", "cutlass", "splitKreduce", "Cijk_", "dot_kernel", "triton_tem",
-                 "cublas", "magma_"})) {
+                       "cublas", "magma_"})) {
     return Family::kGemm;
   }
   if (contains_any(k, {"batch_norm", "batchnorm", "bn_fw", "bn_bw", "BatchNorm"})) return Family::kBatchNorm;
   if (contains_any(k, {"layer_norm", "LayerNorm", "GammaBetaBackward", "group_norm", "GroupNorm", "rms_norm", "RMSNorm",
-                 "RowwiseMoments", "ComputeGradientFused", "ln_fwd", "ln_bwd"})) {
+                       "RowwiseMoments", "ComputeGradientFused", "ln_fwd", "ln_bwd"})) {
     return Family::kLayerNorm;
   }
   if (contains_any(k, {"softmax", "SoftMax", "Softmax"})) return Family::kSoftmax;
   if (contains_any(k, {"nll_loss", "cross_entropy", "ctc_loss"})) return Family::kLoss;
   if (contains_any(k, {"max_pool", "avg_pool", "MaxPool", "AvgPool", "adaptive_", "upsample"})) return Family::kPooling;
-  if (contains_any(k, {"embedding", "index_elementwise", "gather", "scatter", "indexSelect", "index_put", "indexing_backward",
-                 "krn_partial", "compute_grad_weight", "sum_and_scatter", "RadixSort", "DeviceScan", "thrust",
-                 "cub::", "write_num_of_segments", "indexFunc", "split_embedding"})) {
+  if (contains_any(k, {"embedding", "index_elementwise", "gather", "scatter", "indexSelect", "index_put",
+                       "indexing_backward", "krn_partial", "compute_grad_weight", "sum_and_scatter", "RadixSort",
+                       "DeviceScan", "thrust", "cub::", "write_num_of_segments", "indexFunc", "split_embedding"})) {
     return Family::kEmbedding;
   }
-  if (contains_any(k, {"reduce_kernel", "triton_red", "triton_per", "ReduceOp", "reduction", "row_reduc", "column_reduc",
-                 "input_reduce_fusion", "DeviceReduce", "cumsum", "tensor_kernel_scan"})) {
+  if (contains_any(k, {"reduce_kernel", "triton_red", "triton_per", "ReduceOp", "reduction", "row_reduc",
+                       "column_reduc", "input_reduce_fusion", "DeviceReduce", "cumsum", "tensor_kernel_scan"})) {
     return Family::kReduction;
   }
   if (contains_any(k, {"direct_copy_kernel", "copy_kernel", "CatArray", "copy_device_to_device", "transpose",
-                 "input_concatenate", "wrapped_transpose"})) {
+                       "input_concatenate", "wrapped_transpose"})) {
     return Family::kCopy;
   }
-  if (contains_any(k, {"elementwise", "Elementwise", "triton_poi", "dropout", "pointwise", "loop_", "_fusion", "FillFunctor",
-                 "distribution_", "threefry", "tril_triu", "arange"})) {
+  if (contains_any(k, {"elementwise", "Elementwise", "triton_poi", "dropout", "pointwise", "loop_", "_fusion",
+                       "FillFunctor", "distribution_", "threefry", "tril_triu", "arange"})) {
     return Family::kElementwise;
   }
   return Family::kOther;
@@ -236,12 +236,12 @@ Family conv_part_of_kernel(std::string_view k) {
   if (contains_any(k, {"dgrad", "bprop_data", "winogradBwdData"})) return Family::kConvDataGrad;
   if (contains_any(k, {"wgrad", "Wgrad", "bprop_filter"})) return Family::kConvWeightGrad;
   if (contains_any(k, {"nchwToNhwc", "nchwToFolded", "scalePackedTensor", "nchwAddPadding", "Memset", "fft2d_r2c",
-                 "fft1d_r2c", "flip_filter", "kern_precompute_indices", "computeOffsets", "DataTransform",
-                 "InputTransform", "generateWinograd", "FilterTransform", "init_device_workspace", "im2col"})) {
+                       "fft1d_r2c", "flip_filter", "kern_precompute_indices", "computeOffsets", "DataTransform",
+                       "InputTransform", "generateWinograd", "FilterTransform", "init_device_workspace", "im2col"})) {
     return Family::kCopy;
   }
   if (contains_any(k, {"nhwcToNchw", "foldedNchwToNchw", "fft2d_c2r", "fft1d_c2r", "OutputTransform", "splitKreduce",
-                 "split_k", "col2im"})) {
+                       "split_k", "col2im"})) {
     return Family::kReduction;
   }
   return Family::kOther;
@@ -249,12 +249,14 @@ Family conv_part_of_kernel(std::string_view k) {
 
 bool is_tf32_kernel(std::string_view k) {
   if (contains_any(k, {"ffma", "simt", "sgemm_", "f32f32_f32f32"})) return false;
-  return contains_any(k, {"tf32", "TF32", "s1688", "s16816", "tensorop_s", "nvjet_sm90_sss", "nvjet_sm100_sss", "nvjet_"});
+  return contains_any(k,
+                      {"tf32", "TF32", "s1688", "s16816", "tensorop_s", "nvjet_sm90_sss", "nvjet_sm100_sss", "nvjet_"});
 }
 
 Dtype dtype_of_kernel(std::string_view k) {
   if (contains_any(k, {"bf16", "BFloat16", "nv_bfloat", "_tst_", "_tss_"})) return Dtype::kBf16;
-  if (contains_any(k, {"f16f16", "__half", "c10::Half", "_f16_", "hgemm", "_hsh_", "_hss_", "h16816", "h1688", "fp16"})) {
+  if (contains_any(k,
+                   {"f16f16", "__half", "c10::Half", "_f16_", "hgemm", "_hsh_", "_hss_", "h16816", "h1688", "fp16"})) {
     return Dtype::kFp16;
   }
   if (contains_any(k, {"tf32", "TF32", "tensorop_s1688gemm", "tensorop_s16816gemm_tf32", "nvjet_sm90_sss"}))

@@ -14,14 +14,15 @@ bool multiplies_weights(std::string_view op) {
 
 bool keeps_input(std::string_view op) {
   return multiplies_weights(op) ||
-         contains_any(op, {"matmul", "bmm",      "norm", "mul",       "div", "pow", "gelu",     "silu",    "hardswish",
-                    "mish",   "softplus", "elu",  "attention", "log", "abs", "mse_loss", "l1_loss", "binary_cross",
-                    "einsum", "max_pool", "addc", "lerp",      "rms", "erf", "var",      "std"});
+         contains_any(op,
+                      {"matmul", "bmm",      "norm", "mul",       "div", "pow", "gelu",     "silu",    "hardswish",
+                       "mish",   "softplus", "elu",  "attention", "log", "abs", "mse_loss", "l1_loss", "binary_cross",
+                       "einsum", "max_pool", "addc", "lerp",      "rms", "erf", "var",      "std"});
 }
 
 bool keeps_result(std::string_view op) {
   return contains_any(op, {"relu", "threshold", "clamp", "softmax", "sigmoid", "tanh", "exp", "sqrt", "reciprocal",
-                    "attention", "lstm", "gru", "rnn", "cross_entropy"});
+                           "attention", "lstm", "gru", "rnn", "cross_entropy"});
 }
 
 bool keeps_more(std::string_view op) { return contains_any(op, {"dropout", "_norm", "max_pool"}); }
