@@ -77,6 +77,19 @@ Result<whatif::Strategy> strategy_of(const Values& values) {
     s.bucket_mb = *mb;
     s.first_bucket_mb.reset();  // PyTorch keeps its small first bucket only when bucket_cap_mb is not given
   }
+  if (const auto servers = values.integer("servers")) {
+    if (*servers < 0 || *servers > kMostWorkers) return fail(ErrorCode::kUsage, "--servers must be from 0 to 16384");
+    if (s.scheme != whatif::Scheme::kPs && s.scheme != whatif::Scheme::kP3) {
+      return fail(ErrorCode::kUsage, fmt::format("--servers: {} has no parameter servers", to_string(s.scheme)),
+                  "--parallel ps or --parallel p3");
+    }
+    s.servers = static_cast<int>(*servers);
+  }
+  if (const auto mb = values.number("slice-mb")) {
+    if (!(*mb > 0)) return fail(ErrorCode::kUsage, "--slice-mb must be above 0");
+    s.slice_mb = *mb;
+  }
+  s.ring_steps = values.flag("ring-steps");
   if (const auto x = values.number("slow-worker")) {
     if (!(*x > 0)) return fail(ErrorCode::kUsage, "--slow-worker must be above 0");
     s.slow_worker = *x;
@@ -123,6 +136,23 @@ const Verb& scale_verb() {
            {"gpus-per-node", 0, ValueType::kInteger, "K", "the fabric's", "GPUs that share a node", {}, 1.0},
            {"parallel", 0, ValueType::kText, "SCHEME", "ddp", "how workers share the work", whatif::scheme_names(), {}},
            {"bucket-mb", 0, ValueType::kNumber, "X", "25, the first 1", "gradients reduced at once, MiB", {}, {}},
+           {"servers",
+            0,
+            ValueType::kInteger,
+            "M",
+            "0",
+            "ps, p3: servers on machines of their own; 0: one beside each worker",
+            {},
+            0.0},
+           {"slice-mb",
+            0,
+            ValueType::kNumber,
+            "X",
+            "p3: 4, else whole buckets",
+            "ps, p3, blueconnect: what is sent at once, MiB",
+            {},
+            {}},
+           {"ring-steps", 0, ValueType::kFlag, "", "", "every step of a ring as a task of its own", {}, {}},
            {"compress",
             0,
             ValueType::kText,
@@ -142,8 +172,9 @@ const Verb& scale_verb() {
             0.0}},
       .examples = {{"foretrace scale trace.json.gz --workers 8,64,512 --fabric DGX-H100", "up to 64 nodes"},
                    {"foretrace scale trace.json.gz --workers 4 --collectives nccl.log -m 67.1", "measured collectives"},
-                   {"foretrace scale trace.json.gz --workers 16 --fabric 25GbE --bucket-mb 100",
-                    "another bucket size"}},
+                   {"foretrace scale trace.json.gz --workers 16 --fabric 25GbE --bucket-mb 100", "another bucket size"},
+                   {"foretrace scale trace.json.gz --workers 16 --fabric 100GbE --parallel ps --servers 4",
+                    "parameter servers"}},
       .reads_traces = true,
       .picks_step = true,
       .run = run_scale};

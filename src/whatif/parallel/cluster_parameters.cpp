@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace foretrace::whatif {
 
 namespace {
+
+constexpr double kMostServers = 16384;
 
 // The node this GPU is usually sold in.
 std::string usual_fabric(const hardware::Device& device) {
@@ -40,6 +43,24 @@ std::vector<Parameter> cluster_parameters(bool buckets) {
                    0});
   }
   return all;
+}
+
+Parameter servers_parameter() {
+  return {"servers",
+          "parameter servers on machines of their own; 0: one beside each worker",
+          "0",
+          {},
+          ParameterType::kNumber,
+          false,
+          -1};
+}
+
+Result<int> servers_of(const Parameters& p) {
+  const double servers = p.number("servers");
+  if (servers < 0 || servers > kMostServers || servers != std::floor(servers)) {
+    return fail(ErrorCode::kDeclined, "servers must be a whole number from 0 to 16384");
+  }
+  return static_cast<int>(servers);
 }
 
 hardware::FabricLevel inside_node(const hardware::Device& device) {
