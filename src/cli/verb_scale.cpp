@@ -5,12 +5,12 @@
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/scale.hpp"
-#include "whatif/parallel/cluster_parameters.hpp"
+#include "whatif/parallel/network.hpp"
 
 namespace foretrace::cli {
 namespace {
 
-constexpr int kMostWorkers = 16384;
+using whatif::kMostWorkers;
 
 Result<std::vector<int>> parse_workers(std::string_view text) {
   std::vector<int> workers;
@@ -30,81 +30,32 @@ Result<std::vector<int>> parse_workers(std::string_view text) {
   }
 }
 
-struct Network {
-  std::unique_ptr<hardware::CollectiveModel> model;
-  int gpus_per_node = 1;
-};
-
-Result<Network> network_of(const Values& values, const hardware::Device& device) {
-  Network network;
-  const auto per_node = values.integer("gpus-per-node");
-  if (per_node && (*per_node < 1 || *per_node > kMostWorkers)) {
-    return fail(ErrorCode::kUsage, "--gpus-per-node must be from 1 to 16384");
-  }
-  if (const auto file = values.text("collectives")) {
-    FORETRACE_TRY(std::vector<hardware::CollectiveRow> rows,
-                  hardware::load_collectives(*file, values.text("collectives-tag")));
-    FORETRACE_TRY(hardware::MeasuredCollectives measured,
-                  hardware::MeasuredCollectives::make(std::move(rows), "measured collectives"));
-    network.model = std::make_unique<hardware::MeasuredCollectives>(std::move(measured));
-    network.gpus_per_node = static_cast<int>(per_node.value_or(1));
-    return network;
-  }
-  if (values.text("collectives-tag")) {
-    return fail(ErrorCode::kUsage, "--collectives-tag without --collectives", "name the file of measured collectives");
-  }
-  const auto name = values.text("fabric");
-  if (!name) {
-    return fail(ErrorCode::kUsage, "which network? neither --fabric nor --collectives is given",
-                "'foretrace list fabrics' shows the names; --fabric DGX-H100, for example");
-  }
-  FORETRACE_TRY(hardware::Fabric fabric, hardware::fabric_from(*name));
-  if (per_node) {
-    FORETRACE_TRY(fabric,
-                  hardware::with_gpus_per_node(fabric, static_cast<int>(*per_node), whatif::inside_node(device)));
-  }
-  network.gpus_per_node = fabric.gpus_per_node;
-  network.model = std::make_unique<hardware::FabricCollectives>(std::move(fabric));
-  return network;
+whatif::NetworkChoice network_of(const Values& values) {
+  return {values.text("fabric"), values.text("collectives"), values.text("collectives-tag"),
+          values.integer("gpus-per-node")};
 }
 
-Result<whatif::Strategy> strategy_of(const Values& values) {
-  whatif::Strategy s;
-  FORETRACE_TRY(s.scheme, whatif::parse_scheme(values.text("parallel").value_or("ddp")));
-  FORETRACE_TRY(s.compression, whatif::parse_compression(values.text("compress").value_or("none")));
-  if (const auto mb = values.number("bucket-mb")) {
-    if (!(*mb > 0)) return fail(ErrorCode::kUsage, "--bucket-mb must be above 0");
-    s.bucket_mb = *mb;
-    s.first_bucket_mb.reset();  // PyTorch keeps its small first bucket only when bucket_cap_mb is not given
-  }
-  if (const auto servers = values.integer("servers")) {
-    if (*servers < 0 || *servers > kMostWorkers) return fail(ErrorCode::kUsage, "--servers must be from 0 to 16384");
-    if (s.scheme != whatif::Scheme::kPs && s.scheme != whatif::Scheme::kP3) {
-      return fail(ErrorCode::kUsage, fmt::format("--servers: {} has no parameter servers", to_string(s.scheme)),
-                  "--parallel ps or --parallel p3");
-    }
-    s.servers = static_cast<int>(*servers);
-  }
-  if (const auto mb = values.number("slice-mb")) {
-    if (!(*mb > 0)) return fail(ErrorCode::kUsage, "--slice-mb must be above 0");
-    s.slice_mb = *mb;
-  }
-  s.ring_steps = values.flag("ring-steps");
-  if (const auto x = values.number("slow-worker")) {
-    if (!(*x > 0)) return fail(ErrorCode::kUsage, "--slow-worker must be above 0");
-    s.slow_worker = *x;
-  }
-  return s;
+whatif::StrategyChoice strategy_of(const Values& values) {
+  whatif::StrategyChoice c;
+  c.parallel = values.text("parallel").value_or(c.parallel);
+  c.compress = values.text("compress").value_or(c.compress);
+  c.bucket_mb = values.number("bucket-mb");
+  c.slice_mb = values.number("slice-mb");
+  c.slow_worker = values.number("slow-worker");
+  c.servers = values.integer("servers");
+  c.ring_steps = values.flag("ring-steps");
+  return c;
 }
 
 Result<Answer> run_scale(const Request& request) {
   FORETRACE_TRY(const std::vector<int> workers, parse_workers(request.values.text("workers").value_or("2,4,8,16")));
-  FORETRACE_TRY(const whatif::Strategy strategy, strategy_of(request.values));
-  FORETRACE_TRY(const Network early, network_of(request.values, {}));  // a wrong name is said before a long import
+  FORETRACE_TRY(const whatif::Strategy strategy, whatif::make_strategy(strategy_of(request.values)));
+  const whatif::NetworkChoice choice = network_of(request.values);
+  FORETRACE_TRY_VOID(whatif::make_network(choice, {}));  // a wrong name is said before a long import
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   FORETRACE_TRY(const report::Baseline baseline,
                 report::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
-  FORETRACE_TRY(const Network network, network_of(request.values, baseline.model.device));
+  FORETRACE_TRY(const whatif::Network network, whatif::make_network(choice, baseline.model.device));
   const report::ScaleReport r =
       report::scale_report(baseline, strategy, *network.model, network.gpus_per_node, workers);
   return Answer{request.json ? to_json(r) : to_text(r, request.style), r.predictions.empty() ? kDeclined : kDone};

@@ -105,8 +105,7 @@ CollectiveCost MeasuredCollectives::cost(const CollectiveCall& call) const {
   const double to_factor = bus_factor(call.kind, call.ranks);
   const double smallest = best->points.front().second;
   // What a small message's time is made of.
-  const double steps =
-      static_cast<double>(ring_steps(call.kind, call.ranks)) / ring_steps(best->kind, best->ranks);
+  const double steps = static_cast<double>(ring_steps(call.kind, call.ranks)) / ring_steps(best->kind, best->ranks);
   const double whole = best->ns(call.bytes);
   const double latency = std::min(smallest, whole);
   c.ns = static_cast<Ns>(std::llround(std::min(9e17, latency * steps + (whole - latency) * to_factor / from_factor)));

@@ -51,8 +51,9 @@ Status only_known(const TomlTable& table, const std::set<std::string_view>& know
 
 Result<FabricLevel> parse_level(const TomlTable& t, std::size_t index, const std::string& origin) {
   const std::string where = fmt::format("level {}: ", index + 1);
-  if (Status known = only_known(
-          t, {"name", "link", "gbs", "per_node", "efficiency", "latency_scale", "extra_us", "nvls", "sharp"}, where, origin);
+  if (Status known =
+          only_known(t, {"name", "link", "gbs", "per_node", "efficiency", "latency_scale", "extra_us", "nvls", "sharp"},
+                     where, origin);
       !known) {
     return tl::unexpected<Error>(known.error());
   }
@@ -105,7 +106,8 @@ std::string_view to_string(LinkKind kind) {
 
 Result<Fabric> parse_fabric(std::string_view text, std::string name, const std::string& origin) {
   FORETRACE_TRY(const TomlTable t, parse_toml(text, origin, std::string(kHint)));
-  if (Status known = only_known(t, {"about", "source", "gpus_per_node", "channels", "hierarchical"}, "", origin); !known) {
+  if (Status known = only_known(t, {"about", "source", "gpus_per_node", "channels", "hierarchical"}, "", origin);
+      !known) {
     return tl::unexpected<Error>(known.error());
   }
   Fabric f;

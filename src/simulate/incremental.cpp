@@ -24,9 +24,10 @@ constexpr std::uint32_t kBlock = 64;
 Result<Incremental> Incremental::make(const Graph& graph, std::span<const Ns> cost) {
   for (const graph::GraphLane& lane : graph.lanes) {
     if (!lane.by_priority) continue;
-    return fail(ErrorCode::kDeclined,
-                "lane '" + std::string(graph.strings[lane.name]) + "' goes by priority: nothing there moves by a constant",
-                "simulate() answers for such graphs");
+    return fail(
+        ErrorCode::kDeclined,
+        "lane '" + std::string(graph.strings[lane.name]) + "' goes by priority: nothing there moves by a constant",
+        "simulate() answers for such graphs");
   }
   return Incremental(graph, cost);
 }

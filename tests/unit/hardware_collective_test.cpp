@@ -81,13 +81,14 @@ TEST(Collectives, TwoLevelsAreTakenWhereTheLibraryHasThemAndTheyAreCheaper) {
   EXPECT_EQ(chosen.how, "two-level Simple");
   // Each of eight ports carries 2(m-1)/m of an eighth, m nodes: half of what the ring through all 16 sends, nearly.
   EXPECT_NEAR(static_cast<double>(chosen.ns), 2.0 * (2 - 1) / 2 * kBytes / 8 / 25, 1e-3 * kBytes / 200);
-  const auto ring = *FabricCollectives(f).micros({Collective::kAllReduce, kBytes, 16}, Algorithm::kRing, Protocol::kSimple);
+  const auto ring =
+      *FabricCollectives(f).micros({Collective::kAllReduce, kBytes, 16}, Algorithm::kRing, Protocol::kSimple);
   EXPECT_NEAR(ring * 1e3, 2.0 * 15 / 16 * kBytes / 8 / 25, 1e-3 * kBytes / 200);
   // One node, and one GPU in each: nothing to take apart, so the flat ring is what is said.
   EXPECT_EQ(FabricCollectives(f).cost({Collective::kAllReduce, kBytes, 8}).how, "ring Simple");
-  // Slow links inside nodes: the flat ring is cheaper, and taken.
-  f.levels[0].gbs = 1;
-  EXPECT_EQ(FabricCollectives(f).cost({Collective::kAllReduce, kBytes, 16}).how, "ring Simple");
+  // Both levels cost time one after the other: where neither is much slower, the flat ring is cheaper, and taken.
+  f.levels[0].gbs = 100;
+  EXPECT_EQ(FabricCollectives(f).cost({Collective::kAllReduce, kBytes, 512}).how, "ring Simple");
 }
 
 TEST(Collectives, SwitchesThatAddUpHalveWhatLeavesANode) {
@@ -106,7 +107,7 @@ TEST(Collectives, ManyNodesTakeTheTreeOfNvlsForMiddleSizes) {
   const FabricCollectives model(*hardware::find_fabric("DGX-H100"));
   const auto how = [&](double bytes) { return model.cost({Collective::kAllReduce, bytes, 2048}).how; };
   EXPECT_EQ(how(1024).substr(0, 4), "tree");  // 255 steps around a ring of nodes cost more than the tree's eight
-  EXPECT_EQ(how(1e7), "NVLS tree Simple");
+  EXPECT_EQ(how(1e8), "NVLS tree Simple");
   EXPECT_EQ(how(1e11), "ring Simple");
 }
 

@@ -22,13 +22,14 @@ class Levels {
     l.whole_ = cluster.collectives;
     l.per_node = cluster.gpus_per_node;
     if (const auto* model = dynamic_cast<const hardware::FabricCollectives*>(cluster.collectives)) {
-      if (model->fabric().levels.size() < 2) l.per_node = 1;
+      l.per_node = model->fabric().levels.size() < 2 ? 1 : model->fabric().gpus_per_node;
       if (l.per_node > 1) l.outer_ = std::make_unique<hardware::FabricCollectives>(between_nodes(model->fabric()));
     }
     if (l.per_node < 2) {
-      return fail(ErrorCode::kDeclined, "BlueConnect needs a network of two levels",
-                  "name a fabric with nodes of several GPUs: --fabric DGX-H100, or --gpus-per-node with Ethernet or with "
-                  "measured collectives");
+      return fail(
+          ErrorCode::kDeclined, "BlueConnect needs a network of two levels",
+          "name a fabric with nodes of several GPUs: --fabric DGX-H100, or --gpus-per-node with Ethernet or with "
+          "measured collectives");
     }
     l.nodes = (cluster.workers + l.per_node - 1) / l.per_node;
     if (l.nodes < 2) return fail(ErrorCode::kDeclined, "all workers are in one node: there is one level only");

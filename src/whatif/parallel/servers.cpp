@@ -31,8 +31,7 @@ class Servers {
     } else {
       // A worker's link carries its pushes and, for the server beside it, the pulls of the others.
       push_lane_ = pull_lane_ = own_network ? b.new_lane("network") : b.lane();
-      sum_lane_ =
-          b.draft.add_lane(graph::GraphLaneKind::kGpu, "server", b.m.graph.lanes[b.gradients.stream].device);
+      sum_lane_ = b.draft.add_lane(graph::GraphLaneKind::kGpu, "server", b.m.graph.lanes[b.gradients.stream].device);
     }
   }
 
