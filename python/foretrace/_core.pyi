@@ -72,8 +72,7 @@ class Timeline:
 class Model:
     def predict(self, uses: list[tuple[str, str, str, Any]]) -> dict[str, Any]: ...
     def advise(self, memory_limit: int | None) -> dict[str, Any]: ...
-    def scale(self, workers: int, fabric: str | None, collectives: str | None, collectives_tag: str | None,
-              gpus_per_node: int | None, parallel: str, compress: str, bucket_mb: float | None, servers: int | None,
+    def scale(self, workers: int, fabric: str, collectives: str, collectives_tag: str, gpus_per_node: int, parallel: str, compress: str, bucket_mb: float | None, servers: int | None,
               slice_mb: float | None, slow_worker: float | None, ring_steps: bool) -> dict[str, Any]: ...
 
 class Draft:

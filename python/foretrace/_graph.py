@@ -355,8 +355,8 @@ class Graph:
         """
         trace = self._traced()
         values = self._model(measured_ms).scale(
-            workers, None if fabric is None else os.fspath(fabric), None if collectives is None else os.fspath(collectives), collectives_tag, gpus_per_node, parallel, compress, bucket_mb, servers,
-            slice_mb, slow_worker, ring_steps)
+            workers, os.fspath(fabric or ""), os.fspath(collectives or ""), collectives_tag or "", gpus_per_node or 0, parallel,
+            compress, bucket_mb, servers, slice_mb, slow_worker, ring_steps)
         return Scaled(**{**values, "graph": Graph(values["graph"], trace)})
 
     def _traced(self) -> Trace:

@@ -1,38 +1,29 @@
 #include <fmt/format.h>
 
-#include <charconv>
-
+#include "base/decimal.hpp"
+#include "base/text.hpp"
+#include "cli/network.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/scale.hpp"
-#include "whatif/parallel/network.hpp"
+#include "search/communication.hpp"
+#include "whatif/parallel/strategy_choice.hpp"
 
 namespace foretrace::cli {
 namespace {
 
-using whatif::kMostWorkers;
-
 Result<std::vector<int>> parse_workers(std::string_view text) {
   std::vector<int> workers;
-  for (;;) {
-    const std::size_t comma = text.find(',');
-    const std::string_view one = text.substr(0, comma);
-    int n = 0;
-    const auto [end, error] = std::from_chars(one.data(), one.data() + one.size(), n);
-    if (error != std::errc() || end != one.data() + one.size() || n < 1 || n > kMostWorkers) {
+  for (const std::string_view one : split(text, ',')) {
+    const std::int64_t n = parse_int64(one).value_or(0);
+    if (n < 1 || n > kMostWorkers) {
       return fail(ErrorCode::kUsage, fmt::format("'{}' is not a number of workers", one),
                   fmt::format("--workers takes whole numbers from 1 to {}, separated by commas: --workers 2,4,8",
                               kMostWorkers));
     }
-    workers.push_back(n);
-    if (comma == std::string_view::npos) return workers;
-    text.remove_prefix(comma + 1);
+    workers.push_back(static_cast<int>(n));
   }
-}
-
-whatif::NetworkChoice network_of(const Values& values) {
-  return {values.text("fabric"), values.text("collectives"), values.text("collectives-tag"),
-          values.integer("gpus-per-node")};
+  return workers;
 }
 
 whatif::StrategyChoice strategy_of(const Values& values) {
@@ -50,15 +41,47 @@ whatif::StrategyChoice strategy_of(const Values& values) {
 Result<Answer> run_scale(const Request& request) {
   FORETRACE_TRY(const std::vector<int> workers, parse_workers(request.values.text("workers").value_or("2,4,8,16")));
   FORETRACE_TRY(const whatif::Strategy strategy, whatif::make_strategy(strategy_of(request.values)));
-  const whatif::NetworkChoice choice = network_of(request.values);
-  FORETRACE_TRY_VOID(whatif::make_network(choice, {}));  // a wrong name is said before a long import
+  FORETRACE_TRY(const search::Communication asked, network_asked(request.values, 1));
+  FORETRACE_TRY_VOID(search::network_of(asked, {}));  // a wrong name is said before a long import
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   FORETRACE_TRY(const report::Baseline baseline,
                 report::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
-  FORETRACE_TRY(const whatif::Network network, whatif::make_network(choice, baseline.model.device));
+  FORETRACE_TRY(const search::Network network, search::network_of(asked, baseline.model.device));
   const report::ScaleReport r =
-      report::scale_report(baseline, strategy, *network.model, network.gpus_per_node, workers);
+      report::scale_report(baseline, strategy, *network.collectives, network.cluster.gpus_per_node, workers);
   return Answer{request.json ? to_json(r) : to_text(r, request.style), r.predictions.empty() ? kDeclined : kDone};
+}
+
+std::vector<Option> scheme_options() {
+  return {
+      {"parallel", 0, ValueType::kText, "SCHEME", "ddp", "how workers share the work", whatif::scheme_names()},
+      {"bucket-mb", 0, ValueType::kNumber, "X", "25, the first 1", "gradients reduced at once, MiB", {}, 0.001},
+      {"compress",
+       0,
+       ValueType::kText,
+       "METHOD",
+       "none",
+       "gradient compression",
+       {"none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"}},
+      {"servers",
+       0,
+       ValueType::kInteger,
+       "M",
+       "0",
+       "ps, p3: servers on machines of their own; 0: one beside each worker",
+       {},
+       0.0},
+      {"slice-mb",
+       0,
+       ValueType::kNumber,
+       "X",
+       "p3: 4, else whole buckets",
+       "ps, p3, blueconnect: what is sent at once, MiB",
+       {},
+       0.001},
+      {"ring-steps", 0, ValueType::kFlag, "", "", "every step of a ring as a task of its own"},
+      {"slow-worker", 0, ValueType::kNumber, "X", "1", "the slowest worker computes X times as long", {}, 0.001},
+  };
 }
 
 }  // namespace
@@ -69,58 +92,11 @@ const Verb& scale_verb() {
       .about = "the same step on N workers",
       .details =
           "Every worker does the traced step on its own data; gradients are reduced over the network. --collectives "
-          "takes "
-          "measured collectives (JSON lines, CSV, or what nccl-tests prints), which override the fabric's model.",
-      .arguments = {{"TRACE", "a trace file of one worker, or - for standard input", 1, 1, {}}},
+          "takes measured collectives (JSON lines, CSV, or what nccl-tests prints), which override the fabric's model.",
+      .arguments = {{"TRACE", "a trace file of one worker, or - for standard input", 1, 1}},
       .options =
-          {{"workers", 'w', ValueType::kText, "N,…", "2,4,8,16", "numbers of workers, 1 to 16384", {}, {}},
-           {"fabric",
-            'f',
-            ValueType::kText,
-            "NAME|FILE",
-            "",
-            "the network: a name of `list fabrics`, or a file",
-            {},
-            {}},
-           {"collectives", 0, ValueType::kFile, "FILE", "", "measured collectives instead of a fabric", {}, {}},
-           {"collectives-tag", 0, ValueType::kText, "TAG", "", "which rows of that file", {}, {}},
-           {"gpus-per-node", 0, ValueType::kInteger, "K", "the fabric's", "GPUs that share a node", {}, 1.0},
-           {"parallel", 0, ValueType::kText, "SCHEME", "ddp", "how workers share the work", whatif::scheme_names(), {}},
-           {"bucket-mb", 0, ValueType::kNumber, "X", "25, the first 1", "gradients reduced at once, MiB", {}, {}},
-           {"servers",
-            0,
-            ValueType::kInteger,
-            "M",
-            "0",
-            "ps, p3: servers on machines of their own; 0: one beside each worker",
-            {},
-            0.0},
-           {"slice-mb",
-            0,
-            ValueType::kNumber,
-            "X",
-            "p3: 4, else whole buckets",
-            "ps, p3, blueconnect: what is sent at once, MiB",
-            {},
-            {}},
-           {"ring-steps", 0, ValueType::kFlag, "", "", "every step of a ring as a task of its own", {}, {}},
-           {"compress",
-            0,
-            ValueType::kText,
-            "METHOD",
-            "none",
-            "gradient compression",
-            {"none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"},
-            {}},
-           {"slow-worker", 0, ValueType::kNumber, "X", "1", "the slowest worker computes X times as long", {}, {}},
-           {"measured-ms",
-            'm',
-            ValueType::kNumber,
-            "X",
-            "what the recorder stored, else a prior",
-            "one worker's step without the profiler",
-            {},
-            0.0}},
+          std::vector<Option>{{"workers", 'w', ValueType::kText, "N,…", "2,4,8,16", "numbers of workers, 1 to 16384"}} +
+          network_options() + scheme_options(),
       .examples = {{"foretrace scale trace.json.gz --workers 8,64,512 --fabric DGX-H100", "up to 64 nodes"},
                    {"foretrace scale trace.json.gz --workers 4 --collectives nccl.log -m 67.1", "measured collectives"},
                    {"foretrace scale trace.json.gz --workers 16 --fabric 25GbE --bucket-mb 100", "another bucket size"},
@@ -128,6 +104,7 @@ const Verb& scale_verb() {
                     "parameter servers"}},
       .reads_traces = true,
       .picks_step = true,
+      .calibrates = true,
       .run = run_scale};
   return kVerb;
 }

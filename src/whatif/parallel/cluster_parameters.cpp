@@ -9,8 +9,6 @@ namespace foretrace::whatif {
 
 namespace {
 
-constexpr double kMostServers = 16384;
-
 // The node this GPU is usually sold in.
 std::string usual_fabric(const hardware::Device& device) {
   if (device.nvlink_gbs >= 1800) return "DGX-B200";
@@ -58,7 +56,7 @@ Parameter servers_parameter() {
 Result<int> servers_of(const Parameters& p) {
   const double servers = p.number("servers");
   if (servers < 0 || servers > kMostServers || servers != std::floor(servers)) {
-    return fail(ErrorCode::kDeclined, "servers must be a whole number from 0 to 16384");
+    return fail(ErrorCode::kDeclined, fmt::format("servers must be a whole number from 0 to {}", kMostServers));
   }
   return static_cast<int>(servers);
 }
