@@ -192,7 +192,7 @@ Ns Incremental::shift(std::uint32_t task) const {
 Ns Incremental::most_shift(std::uint32_t lane, std::uint32_t from) const {
   const std::vector<Piece>& pieces = pieces_[lane];
   Ns most = pieces.back().by;
-  for (std::size_t i = pieces.size(); i-- > 1 && pieces[i].from > from;) most = std::max(most, pieces[i - 1].by);
+  for (std::size_t i = pieces.size() - 1; i > 0 && pieces[i].from > from; --i) most = std::max(most, pieces[i - 1].by);
   return most;
 }
 

@@ -165,7 +165,7 @@ constexpr std::string_view kLines =
 {"tag": "b", "world": 2, "coll": "all_reduce", "mb": 1, "ms": 9.0}
 )";
 
-hardware::MeasuredCollectives measured(std::string_view text, std::optional<std::string> tag) {
+hardware::MeasuredCollectives measured(std::string_view text, const std::optional<std::string>& tag) {
   auto rows = hardware::read_collectives(text, "file", tag);
   EXPECT_TRUE(rows) << rows.error().to_string();
   return *hardware::MeasuredCollectives::make(std::move(*rows), "m");

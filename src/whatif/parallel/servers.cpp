@@ -22,20 +22,20 @@ struct Exchange {
 /// for all.
 class Servers {
  public:
-  Servers(Builder& builder, bool own_network) : b(builder) {
-    if (b.strategy.servers > 0) {
+  Servers(Builder& builder, bool own_network) : b_(builder) {
+    if (b_.strategy.servers > 0) {
       // Links carry both directions at once: pushes come in while sums go out.
-      push_lane_ = b.new_lane("push to servers");
-      pull_lane_ = b.new_lane("pull from servers");
-      sum_lane_ = b.new_lane("server");
+      push_lane_ = b_.new_lane("push to servers");
+      pull_lane_ = b_.new_lane("pull from servers");
+      sum_lane_ = b_.new_lane("server");
     } else {
       // A worker's link carries its pushes and, for the server beside it, the pulls of the others.
-      push_lane_ = pull_lane_ = own_network ? b.new_lane("network") : b.lane();
-      sum_lane_ = b.draft.add_lane(graph::GraphLaneKind::kGpu, "server", b.m.graph.lanes[b.gradients.stream].device);
+      push_lane_ = pull_lane_ = own_network ? b_.new_lane("network") : b_.lane();
+      sum_lane_ = b_.draft.add_lane(graph::GraphLaneKind::kGpu, "server", b_.m.graph.lanes[b_.gradients.stream].device);
     }
   }
 
-  [[nodiscard]] bool beside_workers() const { return b.strategy.servers == 0; }
+  [[nodiscard]] bool beside_workers() const { return b_.strategy.servers == 0; }
 
   Exchange exchange(double bytes) { return beside_workers() ? with_neighbours(bytes) : with_servers(bytes); }
 
@@ -44,13 +44,13 @@ class Servers {
   // to its own; pull is the way back.
   Exchange with_neighbours(double bytes) {
     Exchange e;
-    const double slice = bytes / b.cluster.workers;
-    e.push = b.collective(push_lane_, Collective::kAllToAll, bytes, "push");
-    e.sum = b.draft.append(sum_lane_, TaskKind::kKernel, "server: SUM",
-                           b.memory_ns(slice * 3 * (b.cluster.workers - 1)), Phase::kBackward, {});
-    e.pull = b.collective(pull_lane_, Collective::kAllToAll, bytes, "pull");
-    b.wait_for(e.sum, e.push);
-    b.wait_for(e.pull, e.sum);
+    const double slice = bytes / b_.cluster.workers;
+    e.push = b_.collective(push_lane_, Collective::kAllToAll, bytes, "push");
+    e.sum = b_.draft.append(sum_lane_, TaskKind::kKernel, "server: SUM",
+                            b_.memory_ns(slice * 3 * (b_.cluster.workers - 1)), Phase::kBackward, {});
+    e.pull = b_.collective(pull_lane_, Collective::kAllToAll, bytes, "pull");
+    b_.wait_for(e.sum, e.push);
+    b_.wait_for(e.pull, e.sum);
     return e;
   }
 
@@ -58,38 +58,38 @@ class Servers {
   // is left when all have arrived.
   Exchange with_servers(double bytes) {
     Exchange e;
-    const int workers = b.cluster.workers;
-    const double part = bytes / b.strategy.servers;
+    const int workers = b_.cluster.workers;
+    const double part = bytes / b_.strategy.servers;
     const hardware::CollectiveCost cost = link_cost(bytes);
-    const auto sum_of_one = b.memory_ns(part * 3);
-    e.push = b.transfer(push_lane_, cost, "push");
+    const auto sum_of_one = b_.memory_ns(part * 3);
+    e.push = b_.transfer(push_lane_, cost, "push");
     const std::uint32_t early =
-        b.draft.append(sum_lane_, TaskKind::kCollective, "server: COPY_FIRST, SUM",
-                       b.memory_ns(part * 2) + std::max(0, workers - 2) * sum_of_one, Phase::kCommunication, {});
-    e.sum = b.draft.append(sum_lane_, TaskKind::kCollective, "server: SUM of the last", sum_of_one,
-                           Phase::kCommunication, {});
-    e.pull = b.transfer(pull_lane_, cost, "pull");
-    const std::uint32_t arrived = b.first_of(e.push);
+        b_.draft.append(sum_lane_, TaskKind::kCollective, "server: COPY_FIRST, SUM",
+                        b_.memory_ns(part * 2) + std::max(0, workers - 2) * sum_of_one, Phase::kCommunication, {});
+    e.sum = b_.draft.append(sum_lane_, TaskKind::kCollective, "server: SUM of the last", sum_of_one,
+                            Phase::kCommunication, {});
+    e.pull = b_.transfer(pull_lane_, cost, "pull");
+    const std::uint32_t arrived = b_.first_of(e.push);
     const bool whole = arrived == e.push;  // of a push in steps, the first one's end
-    b.draft.depend(arrived, early, 0, DependencyKind::kCollective,
-                   whole ? graph::kWhole / static_cast<std::uint32_t>(workers) : graph::kWhole);
-    b.wait_for(e.sum, e.push);
-    b.wait_for(e.pull, e.sum);
+    b_.draft.depend(arrived, early, 0, DependencyKind::kCollective,
+                    whole ? graph::kWhole / static_cast<std::uint32_t>(workers) : graph::kWhole);
+    b_.wait_for(e.sum, e.push);
+    b_.wait_for(e.pull, e.sum);
     return e;
   }
 
   // A server's link carries its part of every worker's bytes; a worker's (or, shared, its node's) port all parts of its own.
   [[nodiscard]] hardware::CollectiveCost link_cost(double bytes) const {
-    const hardware::CollectiveModel& network = *b.cluster.collectives;
-    const int ranks = b.cluster.workers + b.strategy.servers;
+    const hardware::CollectiveModel& network = *b_.cluster.collectives;
+    const int ranks = b_.cluster.workers + b_.strategy.servers;
     const hardware::CollectiveCost server =
-        network.cost({Collective::kSendRecv, bytes * b.cluster.workers / b.strategy.servers, ranks});
+        network.cost({Collective::kSendRecv, bytes * b_.cluster.workers / b_.strategy.servers, ranks});
     const hardware::CollectiveCost worker =
-        network.cost({Collective::kSendRecv, bytes * std::min(network.sharing_a_port(), b.cluster.workers), ranks});
+        network.cost({Collective::kSendRecv, bytes * std::min(network.sharing_a_port(), b_.cluster.workers), ranks});
     return server.ns >= worker.ns ? server : worker;
   }
 
-  Builder& b;
+  Builder& b_;
   std::uint32_t push_lane_ = kNoTask, pull_lane_ = kNoTask, sum_lane_ = kNoTask;
 };
 
