@@ -215,7 +215,7 @@ Result<std::vector<whatif::Use>> uses_of(const Strategy& strategy) {
 std::string short_use(std::string_view use) {
   const auto entries = 1 + std::count(use.begin(), use.end(), '|');
   if (entries < 4) return std::string(use);
-  return fmt::format("{}|…|{} ({})", use.substr(0, use.find('|')), use.substr(use.rfind('|') + 1), entries);
+  return fmt::format("{}|… ({})", use.substr(0, use.find('|')), entries);
 }
 
 std::string key_of(const Strategy& strategy) {

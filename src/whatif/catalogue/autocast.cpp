@@ -75,15 +75,17 @@ bool is_weight(std::string_view name, std::size_t argument) {
 
 class Follower {
  public:
-  explicit Follower(const Dataflow& flow) : flow_(flow) {
+  Follower(const Dataflow& flow, const std::vector<char>& inside) : flow_(flow), inside_(inside) {
     out_.half.assign(flow.values.size(), 0);
+    widened_.assign(flow.values.size(), 0);
     grad_.assign(flow.values.size(), 0);
   }
 
   Autocast run() {
-    for (const Unit& u : flow_.units) {
+    for (std::size_t i = 0; i < flow_.units.size(); ++i) {
+      const Unit& u = flow_.units[i];
       AutocastUnit a;
-      const bool half_result = one(u, a);
+      const bool half_result = inside_.empty() || inside_[i] != 0 ? one(u, a) : outside(u, a);
       bool grad = std::any_of(u.inputs.begin(), u.inputs.end(), [&](const Input& in) { return needs(in, u); });
       if (u.computes && plain(u.name) == "to") grad = false;  // the batch on its way to the GPU
       for (const std::uint32_t v : u.outputs) {
@@ -102,6 +104,16 @@ class Follower {
     if (flow_.values[in.value].producer != kNothing) return grad_[in.value] != 0;
     return multiplies_weights(u.name) || u.name.find("embedding") != std::string_view::npos ||
            u.name.find("norm") != std::string_view::npos;
+  }
+
+  // FP32 as before: what comes out of a region is cast back, once for all who read it.
+  bool outside(const Unit& u, AutocastUnit& a) {
+    for (const Input& in : u.inputs) {
+      if (!half(in) || widened_[in.value] != 0) continue;
+      widened_[in.value] = 1;
+      a.casts.push_back({in.elements, in.value, false, true, needs(in, u)});
+    }
+    return false;
   }
 
   // Fills `a`; returns whether the result is half.
@@ -157,12 +169,13 @@ class Follower {
   }
 
   const Dataflow& flow_;
+  const std::vector<char>& inside_;
   Autocast out_;
-  std::vector<char> grad_;
+  std::vector<char> grad_, widened_;  // by value
 };
 
 }  // namespace
 
-Autocast autocast(const Dataflow& flow) { return Follower(flow).run(); }
+Autocast autocast(const Dataflow& flow, const std::vector<char>& inside) { return Follower(flow, inside).run(); }
 
 }  // namespace foretrace::whatif
