@@ -21,6 +21,17 @@ constexpr std::size_t kChunk = 128;
 constexpr std::uint32_t kBlock = 64;
 }  // namespace
 
+Result<Incremental> Incremental::make(const Graph& graph, std::span<const Ns> cost) {
+  for (const graph::GraphLane& lane : graph.lanes) {
+    if (!lane.by_priority) continue;
+    return fail(
+        ErrorCode::kDeclined,
+        "lane '" + std::string(graph.strings[lane.name]) + "' goes by priority: nothing there moves by a constant",
+        "simulate() answers for such graphs");
+  }
+  return Incremental(graph, cost);
+}
+
 Incremental::Incremental(const Graph& graph, std::span<const Ns> cost) : g_(graph) {
   const std::span<const Ns> costs = cost.empty() ? g_.cost.span() : cost;
   cost_.assign(costs.begin(), costs.end());

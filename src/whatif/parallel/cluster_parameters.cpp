@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace foretrace::whatif {
 
@@ -40,6 +41,24 @@ std::vector<Parameter> cluster_parameters(bool buckets) {
                    0});
   }
   return all;
+}
+
+Parameter servers_parameter() {
+  return {"servers",
+          "parameter servers on machines of their own; 0: one beside each worker",
+          "0",
+          {},
+          ParameterType::kNumber,
+          false,
+          -1};
+}
+
+Result<int> servers_of(const Parameters& p) {
+  const double servers = p.number("servers");
+  if (servers < 0 || servers > kMostServers || servers != std::floor(servers)) {
+    return fail(ErrorCode::kDeclined, fmt::format("servers must be a whole number from 0 to {}", kMostServers));
+  }
+  return static_cast<int>(servers);
 }
 
 hardware::FabricLevel inside_node(const hardware::Device& device) {
