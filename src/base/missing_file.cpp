@@ -46,7 +46,8 @@ Error missing_file(const std::string& path) {
   if (!folder.empty() && !fs::exists(folder, error)) {
     out.message = "no such file; its folder " + folder.string() + " does not exist either";
     const fs::path there = existing_part(folder);
-    out.hint = there.empty() ? "relative paths start where the command runs" : "the path exists up to " + there.string();
+    out.hint =
+        there.empty() ? "relative paths start where the command runs" : "the path exists up to " + there.string();
     return out;
   }
   const std::vector<std::string> names = neighbours(wanted);
@@ -58,9 +59,9 @@ Error missing_file(const std::string& path) {
         std::find_if(names.begin(), names.end(), [&](const std::string& n) { return n.starts_with(name); });
     if (longer != names.end()) match = *longer;
   }
-  out.hint = match              ? "did you mean " + (folder / *match).string() + "?"
-             : folder.empty()   ? "relative paths start where the command runs"
-                                : folder.string() + " holds nothing of a similar name";
+  out.hint = match            ? "did you mean " + (folder / *match).string() + "?"
+             : folder.empty() ? "relative paths start where the command runs"
+                              : folder.string() + " holds nothing of a similar name";
   return out;
 }
 

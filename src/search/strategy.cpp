@@ -16,7 +16,8 @@ using simdjson::dom::array;
 using simdjson::dom::element;
 using simdjson::dom::object;
 
-constexpr std::string_view kHint = "`foretrace optimize --strategy-out FILE` writes one; docs/optimize.md shows its form";
+constexpr std::string_view kHint =
+    "`foretrace optimize --strategy-out FILE` writes one; docs/optimize.md shows its form";
 
 class Reader {
  public:
