@@ -16,6 +16,9 @@ using simdjson::dom::array;
 using simdjson::dom::element;
 using simdjson::dom::object;
 
+constexpr std::string_view kHint =
+    "`foretrace optimize --strategy-out FILE` writes one; docs/optimize.md shows its form";
+
 class Reader {
  public:
   explicit Reader(std::string origin) : origin_(std::move(origin)) {}
@@ -47,9 +50,9 @@ class Reader {
   }
 
  private:
-  [[nodiscard]] tl::unexpected<Error> wrong(std::string message, std::string hint = {}) const {
+  [[nodiscard]] tl::unexpected<Error> wrong(std::string message, std::string hint = std::string(kHint)) const {
     return tl::unexpected<Error>(
-        Error{ErrorCode::kUsage, std::move(message), origin_, Error::kNoOffset, std::move(hint)});
+        Error{ErrorCode::kUnreadable, std::move(message), origin_, Error::kNoOffset, std::move(hint)});
   }
   [[nodiscard]] tl::unexpected<Error> unknown(std::string_view key, const std::vector<std::string>& known) const {
     std::string hint = did_you_mean(key, known);
