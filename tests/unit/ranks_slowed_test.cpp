@@ -18,7 +18,7 @@ struct Slowed {
       unslowed_ms;  ///< the case slow-none of the same model in truth.jsonl, profiled as the traces are: mean of two steps
 };
 
-void PrintTo(const Slowed& s, std::ostream* out) { *out << s.files; }
+std::ostream& operator<<(std::ostream& out, const Slowed& s) { return out << s.files; }
 
 class RanksSlowed : public ::testing::TestWithParam<Slowed> {};
 

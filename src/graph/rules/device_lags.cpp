@@ -278,10 +278,11 @@ class LagRule {
 
   [[nodiscard]] std::uint32_t collective_ahead(std::uint32_t i) const {
     const GpuWork& w = s_.gpu(i);
-    for (std::uint32_t j = i; j-- > 0 && s_.gpu(j).begin >= w.begin - kLongestGap;) {
-      const GpuWork& x = s_.gpu(j);
-      if (x.lane == w.lane || x.call == kNone || s_.graph.kind[s_.works[j].task] != TaskKind::kCollective) continue;
-      if (s_.index.calls[x.call].begin < s_.index.calls[w.call].begin) return j;
+    for (std::uint32_t j = i; j > 0; --j) {
+      const GpuWork& x = s_.gpu(j - 1);
+      if (x.begin < w.begin - kLongestGap) break;
+      if (x.lane == w.lane || x.call == kNone || s_.graph.kind[s_.works[j - 1].task] != TaskKind::kCollective) continue;
+      if (s_.index.calls[x.call].begin < s_.index.calls[w.call].begin) return j - 1;
     }
     return kNone;
   }
