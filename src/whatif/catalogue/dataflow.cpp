@@ -155,14 +155,15 @@ class Builder {
     if (const auto it = by_shape_.find(shape); it != by_shape_.end()) {
       constexpr std::size_t kLookBack = 48;
       const auto& list = it->second;
-      for (std::size_t k = list.size(); k-- > 0 && list.size() - k <= kLookBack;) {
+      for (std::size_t back = 1; back <= std::min(list.size(), kLookBack); ++back) {
+        const std::uint32_t value = list[list.size() - back];
         const bool taken =
-            std::any_of(unit.inputs.begin(), unit.inputs.end(), [&](const Input& in) { return in.value == list[k]; });
+            std::any_of(unit.inputs.begin(), unit.inputs.end(), [&](const Input& in) { return in.value == value; });
         if (taken) continue;
-        const int rank = unlikeliness(list[k], unit);
+        const int rank = unlikeliness(value, unit);
         if (rank < lowest) {
           lowest = rank;
-          best = list[k];
+          best = value;
         }
       }
     }
