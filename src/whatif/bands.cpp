@@ -66,6 +66,15 @@ class Deviations {
     band_.parts.push_back({std::move(family), sigma, static_cast<Ns>(down), static_cast<Ns>(up)});
   }
 
+  /// Of the whole step, whatever it is made of.
+  void add_whole(std::string family, double sigma) {
+    const double up = static_cast<double>(step_) * std::expm1(sigma);
+    const double down = -static_cast<double>(step_) * std::expm1(-sigma);
+    up_ += up * up;
+    down_ += down * down;
+    band_.parts.push_back({std::move(family), sigma, static_cast<Ns>(down), static_cast<Ns>(up)});
+  }
+
   Band finish() {
     band_.high = step_ + static_cast<Ns>(kTenthPercentile * std::sqrt(up_));
     band_.low = std::max<Ns>(0, step_ - static_cast<Ns>(kTenthPercentile * std::sqrt(down_)));
@@ -150,6 +159,11 @@ Band band_around(const Model& changed, const Model& base, Ns step) {
     deviations.add("moved " + std::string(kErrorFamilies[f]), spread[f] / moved[f], [&](std::size_t t) {
       return graph::is_gpu(g.kind[t]) && error_family(family_of(changed, t)) == f ? moved_sigma(t) : 0.0;
     });
+  }
+  // Changes are fitted one by one; each that is stacked on others meets kernels and a host the fit has not seen.
+  if (changed.applied.size() > base.applied.size() + 1) {
+    const auto more = static_cast<double>(changed.applied.size() - base.applied.size() - 1);
+    deviations.add_whole(std::string(kCombinedFamily), residuals.sigma(kCombinedFamily) * std::sqrt(more));
   }
   return deviations.finish();
 }
