@@ -54,7 +54,9 @@ struct Unprofiled {
   Ns low = 0, high = 0;  ///< 10th and 90th percentile
   bool calibrated = false;
   std::array<double, kCpuPhases + 1> sigma = {};  ///< what stays free of log (forward, backward, optimizer, gpu)
-  std::string origin;                             ///< "prior", "measured step", "recorder"
+  /// Log of how much longer a phase's CPU tasks take together when what was taken off as the profiler's is the program's own.
+  std::array<double, kCpuPhases> slower = {};
+  std::string origin;  ///< "prior", "measured step", "recorder"
 };
 
 /// The phase a CPU task is scaled with.
