@@ -104,10 +104,29 @@ class Follower {
            u.name.find("norm") != std::string_view::npos;
   }
 
+  // A conversion that changed nothing, of an FP32 tensor: `.float()` there has no purpose, `.to(other.dtype)` in front of a
+  // concatenation has one, to give the parts one type. Elsewhere (rotary embeddings, norms) the other tensor is not in sight.
+  bool joins_half(const Unit& u) const {
+    if (u.inputs.empty() || u.outputs.empty()) return false;
+    const std::vector<std::uint32_t>& readers = flow_.values[u.outputs.front()].consumers;
+    return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](std::uint32_t r) {
+      const Unit& reader = flow_.units[r];
+      if (!any_of(plain(reader.name), {"cat", "stack", "concat", "hstack", "vstack"})) return false;
+      return std::any_of(reader.inputs.begin(), reader.inputs.end(), [&](const Input& in) {
+        const std::uint32_t by = flow_.values[in.value].producer;
+        return half(in) && by != kNothing && plain(flow_.units[by].name) != "to";
+      });
+    });
+  }
+
   // Fills `a`; returns whether the result is half.
   bool one(const Unit& u, AutocastUnit& a) const {
     const bool first_half = !u.inputs.empty() && half(u.inputs.front());
     a.sums_half = first_half;
+    if (plain(u.name) == "to" && !u.computes && !first_half && joins_half(u)) {
+      a.casts.push_back({u.inputs.front().elements, u.inputs.front().value, false, false, needs(u.inputs.front(), u)});
+      return true;
+    }
     if (plain(u.name) == "to" && !u.computes) {
       // The program asked for FP32, which changed nothing before.
       if (first_half) a.casts.push_back({u.inputs.front().elements, u.inputs.front().value, false, true, true});

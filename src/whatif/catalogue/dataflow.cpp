@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "whatif/catalogue/result_shape.hpp"
+
 namespace foretrace::whatif {
 
 using hardware::Argument;
@@ -267,6 +269,7 @@ class Builder {
       store(shape, flow_.values[source].storage);
       return;
     }
+    if (makes_integers(unit.name)) return;
     if (Shape known = output_shape(unit.name, view, inside); !known.empty()) {
       store(std::move(known), kNothing);
       return;
@@ -289,48 +292,8 @@ class Builder {
     if (last_work != INT64_MIN) {
       if (std::vector<Shape> trailing = views_in(inside, last_work); !trailing.empty()) return trailing.back();
     }
-    if (name == "aten::mm" || name == "aten::bmm" || name == "aten::linear" || name == "aten::matmul") {
-      if (!view.tensor(0, 2) || !view.tensor(1, 2)) return {};
-      Shape s = view[0].shape();
-      s.back() = name == "aten::linear" ? view[1].shape().front() : view[1].shape().back();
-      return s;
-    }
-    if (name == "aten::addmm" || name == "aten::baddbmm") {
-      if (!view.tensor(1, 2) || !view.tensor(2, 2)) return {};
-      Shape s = view[1].shape();
-      s.back() = view[2].shape().back();
-      return s;
-    }
     if (name == "aten::reshape") return view.tensor(0) ? resolved(view.integers(1), view[0].elements()) : Shape();
-    if (name == "aten::cat" && view.size() > 1 && !view[0].shapes.empty()) {
-      Shape s = view[0].shapes.front();
-      std::int64_t dim = view.integer(1, 0);
-      if (dim < 0) dim += static_cast<std::int64_t>(s.size());
-      if (dim < 0 || dim >= static_cast<std::int64_t>(s.size())) return {};
-      const auto d = static_cast<std::size_t>(dim);
-      s[d] = 0;
-      for (const Shape& part : view[0].shapes) s[d] += d < part.size() ? part[d] : 0;
-      return s;
-    }
-    for (const std::string_view changes :
-         {"pool",  "mean", "sum",           "max",      "min",         "norm_except", "embedding",
-          "lstm",  "gru",  "rnn",           "upsample", "interpolate", "index",       "gather",
-          "stack", "loss", "cross_entropy", "einsum",   "repeat",      "pad",         "tril_indices"}) {
-      if (contains(name, changes) && name != "aten::masked_fill") return {};
-    }
-    // Element-wise, norms, softmax, dropout, copies: as large as the inputs broadcast together.
-    Shape out;
-    for (const Argument& a : view.arguments()) {
-      if (!a.tensor()) continue;
-      const Shape& s = a.shape();
-      if (s.size() > out.size()) out.insert(out.begin(), s.size() - out.size(), 1);
-      for (std::size_t k = 0; k < s.size(); ++k) {
-        std::int64_t& d = out[out.size() - s.size() + k];
-        d = std::max(d, s[k]);
-      }
-      if (contains(name, "norm") || contains(name, "attention")) break;
-    }
-    return out;
+    return result_shape(name, view);
   }
 
   static Shape convolved(const OpView& v) {
