@@ -154,13 +154,15 @@ class Builder {
     return rank;
   }
 
-  std::uint32_t find(const Shape& shape, const Unit& unit) {
+  // `may_be_new`: may it be the latest result, whose shape is not known? `beside`: inputs of the same unit.
+  std::uint32_t find(const Shape& shape, const Unit& unit, bool may_be_new, std::size_t beside) {
     std::uint32_t best = kNothing;
     int lowest = INT32_MAX;
     if (const auto it = by_shape_.find(shape); it != by_shape_.end()) {
-      constexpr std::size_t kLookBack = 48;
+      const std::size_t look_back =
+          48 + 4 * beside;  // a part of a long list is older, with views of all others behind it
       const auto& list = it->second;
-      for (std::size_t k = list.size(); k-- > 0 && list.size() - k <= kLookBack;) {
+      for (std::size_t k = list.size(); k-- > 0 && list.size() - k <= look_back;) {
         const bool taken =
             std::any_of(unit.inputs.begin(), unit.inputs.end(), [&](const Input& in) { return in.value == list[k]; });
         if (taken) continue;
@@ -172,7 +174,7 @@ class Builder {
       }
     }
     // A result whose shape is not known yet and that nobody took is likelier than one that was used already.
-    if (open_ != kNothing && (best == kNothing || lowest > 0)) {
+    if (may_be_new && open_ != kNothing && (best == kNothing || lowest > 0)) {
       const std::uint32_t id = open_;
       open_ = kNothing;
       flow_.values[id].shape = shape;
@@ -182,9 +184,9 @@ class Builder {
     return best;
   }
 
-  void take(Unit& unit, std::size_t argument, const Shape& shape) {
+  void take(Unit& unit, std::size_t argument, const Shape& shape, bool may_be_new = true, std::size_t beside = 0) {
     const std::int64_t n = hardware::elements_of(shape);
-    std::uint32_t id = shape.empty() ? kNothing : find(shape, unit);
+    std::uint32_t id = shape.empty() ? kNothing : find(shape, unit, may_be_new, beside);
     if (id == kNothing) id = add_value({}, kNothing, kNothing);
     flow_.values[id].consumers.push_back(static_cast<std::uint32_t>(flow_.units.size()));
     unit.inputs.push_back({argument, id, n});
@@ -200,7 +202,10 @@ class Builder {
     for (std::size_t i = 0; i < view.size(); ++i) {
       const Argument& a = view[i];
       if (a.list()) {
-        for (const Shape& s : a.shapes) take(unit, i, s);
+        // Of several tensors, the one no other result explains is the one whose shape was not known.
+        const auto known = [&](const Shape& s) { return by_shape_.contains(s); };
+        const bool all = std::all_of(a.shapes.begin(), a.shapes.end(), known);
+        for (const Shape& s : a.shapes) take(unit, i, s, all || !known(s), a.shapes.size());
       } else if (a.tensor() && floating(a.type)) {
         take(unit, i, a.shape());
       }
