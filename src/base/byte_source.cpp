@@ -107,9 +107,10 @@ class PrefixedSource final : public ByteSource {
 };
 
 Result<std::unique_ptr<ByteSource>> recognise(std::unique_ptr<ByteSource> raw) {
-  FORETRACE_TRY(const std::string head, peek(raw, 4));
-  if (head.starts_with("\x1f\x8b")) return inflate_gzip(std::move(raw));
-  if (head.starts_with("\x28\xb5\x2f\xfd")) return inflate_zstd(std::move(raw));
+  Result<std::string> head = peek(raw, 4);
+  if (!head) return forward(head);
+  if (head->starts_with("\x1f\x8b")) return inflate_gzip(std::move(raw));
+  if (head->starts_with("\x28\xb5\x2f\xfd")) return inflate_zstd(std::move(raw));
   return raw;
 }
 
@@ -145,6 +146,28 @@ Result<std::unique_ptr<ByteSource>> open_source(const std::string& path) {
       std::make_unique<FileSource>(fd, true, regular ? static_cast<std::uint64_t>(info.st_size) : 0, regular));
   if (!opened) opened.error().file = path;
   return opened;
+}
+
+Result<std::string> read_file(const std::string& path, std::size_t most) {
+  FORETRACE_TRY(const std::unique_ptr<ByteSource> source, open_source(path));
+  std::string text;
+  constexpr std::size_t kPart = 1u << 16;
+  for (std::size_t got = kPart; got == kPart;) {
+    const std::size_t at = text.size();
+    text.resize(at + kPart);
+    Result<std::size_t> part = source->read(text.data() + at, kPart);
+    if (!part) {
+      part.error().file = path;
+      return forward(part);
+    }
+    got = *part;
+    text.resize(at + got);
+    if (text.size() > most) {
+      return tl::unexpected(Error{ErrorCode::kUnreadable, "is larger than any file of its kind", path, Error::kNoOffset,
+                                  "was another file meant?"});
+    }
+  }
+  return text;
 }
 
 Result<std::unique_ptr<ByteSource>> memory_source(std::string_view bytes) {

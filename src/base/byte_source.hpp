@@ -29,6 +29,10 @@ Result<std::unique_ptr<ByteSource>> open_source(const std::string& path);
 /// Bytes in memory, which must outlive the source. Compression is recognised by content.
 Result<std::unique_ptr<ByteSource>> memory_source(std::string_view bytes);
 
+/// All bytes of a file, inflated: for what is no trace (devices, collectives, strategies, the text of a graph). More than
+/// `most` bytes are an error, so that a file named by mistake does not fill the memory.
+Result<std::string> read_file(const std::string& path, std::size_t most = std::size_t{1} << 30);
+
 /// The first bytes (up to n) of a source, which afterwards still starts with them.
 Result<std::string> peek(std::unique_ptr<ByteSource>& source, std::size_t n);
 

@@ -1,6 +1,7 @@
 #include "base/decimal.hpp"
 
 #include <charconv>
+#include <cmath>
 
 namespace foretrace {
 
@@ -8,6 +9,13 @@ std::optional<std::int64_t> parse_int64(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  return value;
+}
+
+std::optional<double> parse_double(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
   return value;
 }
 

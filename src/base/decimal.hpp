@@ -1,5 +1,5 @@
 #pragma once
-// Exact decimal numbers from text, without a detour through floating point.
+// Numbers from text, all of it or nothing; times exactly, without a detour through floating point.
 
 #include <cstdint>
 #include <optional>
@@ -11,6 +11,9 @@ namespace foretrace {
 
 /// A JSON integer ("42", "-7"); nothing for fractions, exponents, blanks or anything out of range.
 std::optional<std::int64_t> parse_int64(std::string_view text);
+
+/// A finite decimal number ("0.5", "1e-3"); nothing for blanks, "inf", "nan" or anything behind the number.
+std::optional<double> parse_double(std::string_view text);
 
 /// Microseconds in decimal ("4458676983543.183", "1712195495505772.8", "1.7e15") as nanoseconds, exactly. Digits below a
 /// nanosecond are cut off. Nothing for text that is not a number ("NaN") or does not fit.

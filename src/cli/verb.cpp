@@ -8,59 +8,95 @@ namespace {
 
 const std::vector<Option>& output_options() {
   static const std::vector<Option> options{
-      {"json", 0, ValueType::kFlag, "", "", "print JSON instead of text, whatever the exit code", {}, {}},
-      {"output", 'o', ValueType::kFile, "FILE", "", "write to FILE instead of standard output", {}, {}},
-      {"help", 'h', ValueType::kFlag, "", "", "show this help", {}, {}},
+      {"json", 0, ValueType::kFlag, "", "", "print JSON instead of text, whatever the exit code"},
+      {"output", 'o', ValueType::kFile, "FILE", "", "write to FILE instead of standard output"},
+      {"help", 'h', ValueType::kFlag, "", "", "show this help"},
   };
   return options;
 }
 
 const std::vector<Option>& step_options() {
   static const std::vector<Option> options{
-      {"step", 0, ValueType::kInteger, "N", "the median step", "the step named ProfilerStep#N", {}, {}},
+      step_option(),
       {"rank", 0, ValueType::kInteger, "R", "the lowest", "the rank to look at when several are given", {}, 0.0},
+  };
+  return options;
+}
+
+const std::vector<Option>& calibration_options() {
+  static const std::vector<Option> options{
+      {"measured-ms",
+       'm',
+       ValueType::kNumber,
+       "X",
+       "what the recorder stored, else a prior",
+       "the step's time without the profiler",
+       {},
+       0.001},
   };
   return options;
 }
 
 const std::vector<Option>& plugin_options() {
   static const std::vector<Option> options{
-      {"plugin", 0, ValueType::kFile, "FILE.py", "", "what-ifs of your own, made with @foretrace.whatif", {}, {}},
+      {"plugin", 0, ValueType::kFile, "FILE.py", "", "what-ifs of your own, made with @foretrace.whatif"},
   };
   return options;
 }
 
 const std::vector<Option>& reading_options() {
   static const std::vector<Option> options{
-      {"partial", 0, ValueType::kFlag, "", "", "read a file that is cut off up to the cut", {}, {}},
-      {"strict", 0, ValueType::kFlag, "", "", "fail on any record that cannot be used, instead of counting it", {}, {}},
+      {"partial", 0, ValueType::kFlag, "", "", "read a file that is cut off up to the cut"},
+      {"strict", 0, ValueType::kFlag, "", "", "fail on any record that cannot be used, instead of counting it"},
       {"threads", 0, ValueType::kInteger, "N", "all cores", "threads to read with; the result is the same", {}, 0.0},
-      {"quiet", 'q', ValueType::kFlag, "", "", "no progress bar and no notes on standard error", {}, {}},
+      {"quiet", 'q', ValueType::kFlag, "", "", "no progress bar and no notes on standard error"},
   };
   return options;
 }
 
-void append(std::vector<Option>& to, const std::vector<Option>& from) { to.insert(to.end(), from.begin(), from.end()); }
-
 }  // namespace
+
+std::vector<Option> operator+(std::vector<Option> some, const std::vector<Option>& more) {
+  some.insert(some.end(), more.begin(), more.end());
+  return some;
+}
+
+Option step_option() {
+  return {"step", 0, ValueType::kInteger, "N", "the median step", "the step named ProfilerStep#N"};
+}
+
+Option memory_option() {
+  return {"memory-gb",
+          0,
+          ValueType::kNumber,
+          "M",
+          "the GPU's memory less 1 GB for the driver",
+          "the most the allocator may hold, in 10^9 bytes",
+          {},
+          0.0};
+}
+
+std::vector<Option> network_options() {
+  return {
+      {"fabric", 'f', ValueType::kText, "NAME|FILE", "", "the network: a name of `list fabrics`, or a file"},
+      {"collectives", 0, ValueType::kFile, "FILE", "", "measured collectives instead of a fabric"},
+      {"collectives-tag", 0, ValueType::kText, "TAG", "", "which rows of that file"},
+      {"gpus-per-node", 0, ValueType::kInteger, "K", "the fabric's", "GPUs that share a node", {}, 1.0},
+  };
+}
 
 std::vector<Option> all_options(const Verb& verb) {
   std::vector<Option> options = verb.options;
-  if (verb.takes_plugins) append(options, plugin_options());
-  if (verb.picks_step) append(options, step_options());
-  if (verb.reads_traces) append(options, reading_options());
-  append(options, output_options());
-  return options;
+  if (verb.calibrates) options = options + calibration_options();
+  if (verb.takes_plugins) options = options + plugin_options();
+  if (verb.picks_step) options = options + step_options();
+  if (verb.reads_traces) options = options + reading_options();
+  return options + output_options();
 }
 
 const std::vector<Option>& shared_options() {
-  static const std::vector<Option> options = [] {
-    std::vector<Option> all = step_options();
-    append(all, plugin_options());
-    append(all, reading_options());
-    append(all, output_options());
-    return all;
-  }();
+  static const std::vector<Option> options =
+      step_options() + calibration_options() + plugin_options() + reading_options() + output_options();
   return options;
 }
 

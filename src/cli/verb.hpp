@@ -37,16 +37,16 @@ struct Option {
   std::string value_name;    ///< "N", "FILE"; empty for flags
   std::string default_text;  ///< for the help: "the median step"
   std::string about;
-  std::vector<std::string> choices;  ///< the only values allowed, when not empty
-  std::optional<double> minimum;     ///< of numbers
+  std::vector<std::string> choices = {};         ///< the only values allowed, when not empty
+  std::optional<double> minimum = std::nullopt;  ///< of numbers
 };
 
 struct Argument {
   std::string name;  ///< "TRACE"
   std::string about;
   std::size_t min = 1;
-  std::size_t max = 1;               ///< kAny: no limit
-  std::vector<std::string> choices;  ///< the only values allowed, when not empty; else the shell completes files
+  std::size_t max = 1;                    ///< kAny: no limit
+  std::vector<std::string> choices = {};  ///< the only values allowed, when not empty; else the shell completes files
   static constexpr std::size_t kAny = SIZE_MAX;
 };
 
@@ -90,13 +90,14 @@ struct Answer {
 
 struct Verb {
   std::string name;
-  std::string about;    ///< one line, no period
-  std::string details;  ///< a paragraph for --help; may be empty
-  std::vector<Argument> arguments;
-  std::vector<Option> options;
-  std::vector<Example> examples;
+  std::string about;         ///< one line, no period
+  std::string details = {};  ///< a paragraph for --help; may be empty
+  std::vector<Argument> arguments = {};
+  std::vector<Option> options = {};
+  std::vector<Example> examples = {};
   bool reads_traces = false;   ///< adds --strict, --partial, --threads, --quiet
   bool picks_step = false;     ///< adds --step, --rank
+  bool calibrates = false;     ///< adds --measured-ms
   bool takes_plugins = false;  ///< adds --plugin, which the Python command serves before any verb runs
   Result<Answer> (*run)(const Request& request) = nullptr;
 };
@@ -105,6 +106,13 @@ struct Verb {
 std::vector<Option> all_options(const Verb& verb);
 /// Every option any verb shares; they may stand before the verb's name.
 const std::vector<Option>& shared_options();
+
+/// Options some verbs take, with one meaning: each is described here and nowhere else.
+Option step_option();
+Option memory_option();
+/// --fabric, --collectives, --collectives-tag, --gpus-per-node: the network between workers.
+std::vector<Option> network_options();
+std::vector<Option> operator+(std::vector<Option> some, const std::vector<Option>& more);
 
 /// Splits `args` (without the verb's name) into options and arguments, and checks them. Errors are kUsage.
 Result<Values> parse(const Verb& verb, const std::vector<std::string>& args);

@@ -29,31 +29,16 @@ const Verb& advise_verb() {
       .about = "try everything that applies, rank by gain, within the memory limit",
       .details =
           "Every change of the catalogue that is worth trying is predicted alone; then they are combined greedily, "
-          "pairs "
-          "are tried where no single change helps any more, and what no longer pays is dropped. The combination fits "
-          "the GPU's memory. Gains are in samples per second, so that another batch can be compared.",
-      .arguments = {{"TRACE", "a trace file, or - for standard input", 1, 1, {}}},
-      .options = {{"measured-ms",
-                   'm',
-                   ValueType::kNumber,
-                   "X",
-                   "what the recorder stored, else a prior",
-                   "the step's time without the profiler",
-                   {},
-                   0.0},
-                  {"memory-gb",
-                   0,
-                   ValueType::kNumber,
-                   "X",
-                   "the GPU's memory less 1 GB for the driver",
-                   "the most the allocator may hold, in 10^9 bytes",
-                   {},
-                   0.0}},
+          "pairs are tried where no single change helps any more, and what no longer pays is dropped. The combination "
+          "fits the GPU's memory. Gains are in samples per second, so that another batch can be compared.",
+      .arguments = {{"TRACE", "a trace file, or - for standard input", 1, 1}},
+      .options = {memory_option()},
       .examples = {{"foretrace advise trace.json.gz", "what to switch on"},
                    {"foretrace advise trace.json.gz -m 71.6 --memory-gb 24",
                     "with the real step's time, on a smaller GPU"}},
       .reads_traces = true,
       .picks_step = true,
+      .calibrates = true,
       .run = run_advise};
   return kVerb;
 }

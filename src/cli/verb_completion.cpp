@@ -27,14 +27,10 @@ const Verb& completion_verb() {
   static const Verb verb{
       .name = "completion",
       .about = "a script that lets the shell complete verbs, options and files",
-      .details = "",
       .arguments = {{"SHELL", "the shell", 1, 1, {"bash", "zsh", "fish"}}},
-      .options = {},
       .examples = {{"source <(foretrace completion bash)", "for this shell; in ~/.bashrc for all"},
                    {"foretrace completion zsh > ~/.zfunc/_foretrace", "with ~/.zfunc in fpath"},
                    {"foretrace completion fish > ~/.config/fish/completions/foretrace.fish", "for fish"}},
-      .reads_traces = false,
-      .picks_step = false,
       .run = run_completion};
   return verb;
 }

@@ -65,18 +65,15 @@ const Verb& doctor_verb() {
       .about = "what a trace holds, what it lacks, and what each lack costs",
       .details =
           "Reads each trace and says whether it is good for predictions: steps and how they were found, lanes, "
-          "devices, "
-          "ranks, and for everything missing what it costs and which torch.profiler flag records it. Bad records are "
-          "counted by name with an example. Values of unknown metadata are never printed.",
-      .arguments =
-          {{"TRACE", "trace files, folders with one file per rank, or - for standard input", 1, Argument::kAny, {}}},
-      .options = {},
+          "devices, ranks, and for everything missing what it costs and which torch.profiler flag records it. Bad "
+          "records are counted by name with an example. Values of unknown metadata are never printed.",
+      .arguments = {{"TRACE", "trace files, folders with one file per rank, or - for standard input", 1,
+                     Argument::kAny}},
       .examples = {{"foretrace doctor trace.json.gz", "one trace"},
                    {"foretrace doctor traces/", "all ranks of a job, and whether any is missing"},
                    {"foretrace doctor --partial broken.json", "a file that was cut off"},
                    {"foretrace doctor trace.json.gz --json | jq '.traces[0].findings[].name'", "for scripts"}},
       .reads_traces = true,
-      .picks_step = false,
       .run = run_doctor};
   return verb;
 }

@@ -77,8 +77,8 @@ Result<Answer> run_export(const Request& request) {
     json.begin_object().member("schema", 1).member("verb", "export").member("file", *path);
     json.member("format", options.format).member("bytes", file.bytes.size()).member("step", file.step);
     json.member("tasks", file.tasks).member("dependencies", file.dependencies);
-    json.member("critical_tasks", file.critical_tasks).member("traced_ms", to_ms(file.traced));
-    json.member("replayed_ms", to_ms(file.replayed)).end_object();
+    json.member("critical_tasks", file.critical_tasks).member_ms("traced_ms", file.traced);
+    json.member_ms("replayed_ms", file.replayed).end_object();
     answer.body += "\n";
     return answer;
   }
@@ -97,20 +97,15 @@ const Verb& export_verb() {
         .name = "export",
         .about = "write the simulated timeline of a step for another program",
         .details =
-            "Writes one step, the median one unless --step says otherwise, as it was measured and as it is "
-            "simulated: every task on its lane, arrows from launches to their work, the critical path marked and on "
-            "a track of its own. The file also holds the graph: `foretrace replay FILE` reads it back and gives "
-            "the same times. Compressed when FILE ends with .gz. The traces of several ranks go into one file, on one "
-            "clock, "
-            "with the transfers between them. With what-ifs behind the trace the step is written as all of them "
-            "together "
-            "are predicted to make it.",
-        .arguments = {{"TRACE",
-                       "a trace file, a folder with one file per rank, or - for standard input; then what-ifs",
-                       1,
-                       Argument::kAny,
-                       {}}},
-        .options = {{"format", 'f', ValueType::kText, "FORMAT", "perfetto", "what to write", {}, {}}},
+            "Writes one step, the median one unless --step says otherwise, as it was measured and as it is simulated: "
+            "every task on its lane, arrows from launches to their work, the critical path marked and on a track of "
+            "its own. The file also holds the graph: `foretrace replay FILE` reads it back and gives the same times. "
+            "Compressed when FILE ends with .gz. The traces of several ranks go into one file, on one clock, with the "
+            "transfers between them. With what-ifs behind the trace the step is written as all of them together are "
+            "predicted to make it.",
+        .arguments = {{"TRACE", "a trace file, a folder with one file per rank, or - for standard input; then what-ifs",
+                       1, Argument::kAny}},
+        .options = {{"format", 'f', ValueType::kText, "FORMAT", "perfetto", "what to write"}},
         .examples = {{"foretrace export trace.json.gz -o timeline.json.gz", "then open it in ui.perfetto.dev"},
                      {"foretrace export trace.json.gz amp fused-optimizer -o predicted.json.gz", "as it would be"},
                      {"foretrace export trace.json.gz --step 12 -o step12.json.gz", "another step"},

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include <charconv>
-
+#include "base/decimal.hpp"
+#include "base/text.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/gpus.hpp"
@@ -9,40 +9,36 @@
 namespace foretrace::cli {
 namespace {
 
-std::vector<std::string> split(const std::optional<std::string>& list) {
-  std::vector<std::string> parts;
-  std::size_t from = 0;
-  while (list && from < list->size()) {
-    const std::size_t comma = list->find(',', from);
-    if (comma != from) parts.push_back(list->substr(from, comma == std::string::npos ? comma : comma - from));
-    if (comma == std::string::npos) break;
-    from = comma + 1;
+// The entries of an option's list, without empty ones.
+std::vector<std::string> entries(const std::optional<std::string>& list) {
+  std::vector<std::string> out;
+  if (!list) return out;
+  for (const std::string_view one : split(*list, ',')) {
+    if (!one.empty()) out.emplace_back(one);
   }
-  return parts;
+  return out;
 }
 
 // "H100-SXM5=2.49"
 Result<std::pair<std::string, double>> parse_price(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  double usd = 0;
-  const char* end = text.data() + text.size();
-  const bool number = equals != std::string::npos && equals + 1 < text.size() &&
-                      std::from_chars(text.data() + equals + 1, end, usd).ptr == end;
-  if (!number || equals == 0 || !(usd >= 0) || usd > 1e6) {
+  const std::vector<std::string_view> parts = split(text, '=');
+  const std::optional<double> usd = parts.size() == 2 ? parse_double(parts[1]) : std::nullopt;
+  constexpr double kMost = 1e6;
+  if (!usd || parts[0].empty() || *usd < 0 || *usd > kMost) {
     return fail(ErrorCode::kUsage, fmt::format("--price takes NAME=USD per hour, not '{}'", text),
                 "for example --price H100-SXM5=2.49,L4=0.80");
   }
-  return std::pair{text.substr(0, equals), usd};
+  return std::pair{std::string(parts[0]), *usd};
 }
 
 Result<Answer> run_gpus(const Request& request) {
   report::GpusOptions options;
-  options.targets = split(request.values.text("to"));
-  for (const std::string& file : split(request.values.text("device"))) {
+  options.targets = entries(request.values.text("to"));
+  for (const std::string& file : entries(request.values.text("device"))) {
     FORETRACE_TRY(hardware::Device d, hardware::load_device(file));
     options.own.push_back(std::move(d));
   }
-  for (const std::string& text : split(request.values.text("price"))) {
+  for (const std::string& text : entries(request.values.text("price"))) {
     FORETRACE_TRY(const auto price, parse_price(text));
     options.prices.insert_or_assign(price.first, price.second);
   }
@@ -73,36 +69,28 @@ const Verb& gpus_verb() {
           "whole step there. `foretrace list devices` shows the GPUs; a file of your own works the same way. Prices "
           "come from the device files or from --price; without one the cost stays open. Further changes are stacked "
           "with the move.",
-      .arguments = {{"TRACE", "a trace file, or - for standard input", 1, 1, {}},
-                    {"WHATIF", "changes made together with the move", 0, Argument::kAny, {}}},
-      .options =
-          {{"to", 0, ValueType::kText, "A,B", "all that are known", "the GPUs to predict for", {}, {}},
-           {"device", 0, ValueType::kText, "FILE,…", "", "device files of your own, predicted for too", {}, {}},
-           {"price", 0, ValueType::kText, "NAME=USD,…", "the device file's", "what a GPU costs per hour", {}, {}},
-           {"cpu", 0, ValueType::kNumber, "X", "1", "the host there is X times as fast", {}, 0.001},
-           {"sort",
-            0,
-            ValueType::kText,
-            "KEY",
-            "time",
-            "order by time, cost per step or value",
-            {"time", "cost", "value"},
-            {}},
-           {"from", 0, ValueType::kText, "NAME", "what the trace says", "the GPU the trace was recorded on", {}, {}},
-           {"measured-ms",
-            'm',
-            ValueType::kNumber,
-            "X",
-            "what the recorder stored, else a prior",
-            "the step's time without the profiler",
-            {},
-            0.0}},
+      .arguments = {{"TRACE", "a trace file, or - for standard input", 1, 1},
+                    {"WHATIF", "changes made together with the move", 0, Argument::kAny}},
+      .options = {{"to", 0, ValueType::kText, "A,B", "all that are known", "the GPUs to predict for"},
+                  {"device", 0, ValueType::kText, "FILE,…", "", "device files of your own, predicted for too"},
+                  {"price", 0, ValueType::kText, "NAME=USD,…", "the device file's", "what a GPU costs per hour"},
+                  {"cpu", 0, ValueType::kNumber, "X", "1", "the host there is X times as fast", {}, 0.001},
+                  {"sort",
+                   0,
+                   ValueType::kText,
+                   "KEY",
+                   "time",
+                   "order by time, cost per step or value",
+                   {"time", "cost", "value"},
+                   {}},
+                  {"from", 0, ValueType::kText, "NAME", "what the trace says", "the GPU the trace was recorded on"}},
       .examples = {{"foretrace gpus trace.json.gz", "every GPU there is"},
                    {"foretrace gpus trace.json.gz --to A100-SXM4-80GB,H100-SXM5 --price H100-SXM5=2.49",
                     "two, one with a price"},
                    {"foretrace gpus trace.json.gz amp --to B200", "mixed precision on a B200"}},
       .reads_traces = true,
       .picks_step = true,
+      .calibrates = true,
       .run = run_gpus};
   return kVerb;
 }

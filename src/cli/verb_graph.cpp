@@ -14,19 +14,6 @@ namespace {
 
 constexpr std::string_view kTextStart = "foretrace graph ";
 
-Result<std::string> read_all(const std::string& path) {
-  FORETRACE_TRY(std::unique_ptr<ByteSource> source, open_source(path));
-  std::string text;
-  constexpr std::size_t kPart = 1u << 20;
-  for (std::size_t got = kPart; got == kPart;) {
-    const std::size_t at = text.size();
-    text.resize(at + kPart);
-    FORETRACE_TRY(got, source->read(text.data() + at, kPart));
-    text.resize(at + got);
-  }
-  return text;
-}
-
 Result<graph::Graph> build(const Request& request) {
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("FILE"), request));
   FORETRACE_TRY(const report::StepGraphs graphs, report::StepGraphs::open(trace, trace::find_steps(trace)));
@@ -68,8 +55,8 @@ Answer check_answer(const std::string& file, const Checked& c, bool as_json) {
     c.problem.empty() ? json.null() : json.value(c.problem);
     json.member("step", g.step_name).member("tasks", g.size()).member("dependencies", g.dependencies());
     json.member("shares", g.soft_dependencies.size()).member("lanes", g.lanes.size());
-    json.member("layers", g.layers.size()).member("traced_ms", to_ms(g.traced));
-    json.member("replayed_ms", to_ms(c.step)).end_object();
+    json.member("layers", g.layers.size()).member_ms("traced_ms", g.traced);
+    json.member_ms("replayed_ms", c.step).end_object();
     answer.body += "\n";
     return answer;
   }
@@ -93,7 +80,7 @@ Result<Answer> check(const Request& request) {
   FORETRACE_TRY(std::unique_ptr<ByteSource> source, open_source(file));
   FORETRACE_TRY(const std::string head, peek(source, kTextStart.size()));
   if (head.starts_with(kTextStart)) {
-    FORETRACE_TRY(const std::string text, read_all(file));
+    FORETRACE_TRY(const std::string text, read_file(file));
     Result<graph::Graph> parsed = graph::parse(text);
     if (!parsed) {
       parsed.error().file = file;
@@ -118,23 +105,20 @@ Result<Answer> run_graph(const Request& request) {
 }  // namespace
 
 const Verb& graph_verb() {
-  static const Verb kVerb{
-      .name = "graph",
-      .about = "the dependency graph of a step as text, to read or to check",
-      .details =
-          "dump writes the graph of one step, the median one unless --step says otherwise: a line per lane, task and "
-          "dependency, times in nanoseconds. check proves that a graph can run: lanes cover all tasks, no cost is "
-          "negative, there is no cycle; it takes such a text, an exported file or a trace, and ends with exit code 1 "
-          "when "
-          "the graph is not sound.",
-      .arguments = {{"ACTION", "one of", 1, 1, {"dump", "check"}},
-                    {"FILE", "a trace; for check also the text of a graph", 1, Argument::kAny, {}}},
-      .options = {},
-      .examples = {{"foretrace graph dump trace.json.gz -o step.graph", "the median step as text"},
-                   {"foretrace graph check step.graph", "proves that it can run"}},
-      .reads_traces = true,
-      .picks_step = true,
-      .run = run_graph};
+  static const Verb kVerb{.name = "graph",
+                          .about = "the dependency graph of a step as text, to read or to check",
+                          .details =
+                              "dump writes the graph of one step, the median one unless --step says otherwise: a line "
+                              "per lane, task and dependency, times in nanoseconds. check proves that a graph can run: "
+                              "lanes cover all tasks, no cost is negative, there is no cycle; it takes such a text, an "
+                              "exported file or a trace, and ends with exit code 1 when the graph is not sound.",
+                          .arguments = {{"ACTION", "one of", 1, 1, {"dump", "check"}},
+                                        {"FILE", "a trace; for check also the text of a graph", 1, Argument::kAny}},
+                          .examples = {{"foretrace graph dump trace.json.gz -o step.graph", "the median step as text"},
+                                       {"foretrace graph check step.graph", "proves that it can run"}},
+                          .reads_traces = true,
+                          .picks_step = true,
+                          .run = run_graph};
   return kVerb;
 }
 

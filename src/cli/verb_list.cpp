@@ -55,15 +55,11 @@ Result<Answer> list_whatifs(const Request& request) {
       json.key("parameters").begin_array();
       for (const whatif::Parameter& p : w.parameters) {
         json.begin_object().member("name", p.name).member("about", p.about).member("default", p.standard);
-        json.member("required", p.required).key("choices").begin_array();
-        for (const std::string& c : p.choices) json.value(c);
-        json.end_array().end_object();
+        json.member("required", p.required).member("choices", p.choices).end_object();
       }
       json.end_array().member("assumes", w.assumes).member("needs", w.needs).member("source", w.source);
       json.member("not_modelled", w.not_modelled).member("validated", w.validated).member("code", w.code);
-      json.member("effort", to_string(w.effort)).key("advise").begin_array();
-      for (const std::string& use : w.advise) json.value(use);
-      json.end_array().end_object();
+      json.member("effort", to_string(w.effort)).member("advise", w.advise).end_object();
     }
     json.end_array().end_object();
     answer.body += "\n";
@@ -173,15 +169,11 @@ const Verb& list_verb() {
   static const Verb self = [] {
     Verb verb{.name = "list",
               .about = "what this build knows",
-              .details = "",
-              .arguments = {{"WHAT", "one of", 1, 1, {}}},
-              .options = {},
+              .arguments = {{"WHAT", "one of", 1, 1}},
               .examples = {{"foretrace list whatifs", "the changes it can predict"},
                            {"foretrace list devices", "the GPUs it knows"},
                            {"foretrace list fabrics", "the networks it knows"},
                            {"foretrace list formats", "the trace formats it reads"}},
-              .reads_traces = false,
-              .picks_step = false,
               .takes_plugins = true,
               .run = run_list};
     for (const Listing& listing : kListings) verb.arguments[0].choices.emplace_back(listing.name);

@@ -65,15 +65,13 @@ const Verb& ranks_verb() {
           "others up: why, and what the step would cost without. Ranks that are missing, cut short or of another "
           "job are named and left out. An operation trace of a pipeline-parallel job (one CSV file of all workers) "
           "is replayed step by step, with and without stragglers.",
-      .arguments = {{"TRACE", "a folder with one trace per rank, or the files", 1, Argument::kAny, {}}},
-      .options = {{"step", 0, ValueType::kInteger, "N", "the median step", "the step named ProfilerStep#N", {}, {}},
-                  {"raw-clocks", 0, ValueType::kFlag, "", "", "take the ranks' clocks as written", {}, {}}},
+      .arguments = {{"TRACE", "a folder with one trace per rank, or the files", 1, Argument::kAny}},
+      .options = {step_option(), {"raw-clocks", 0, ValueType::kFlag, "", "", "take the ranks' clocks as written"}},
       .examples = {{"foretrace ranks traces/", "all ranks of a job"},
                    {"foretrace ranks rank0.json.gz rank1.json.gz --step 12", "another step"},
                    {"foretrace ranks traces/ --json | jq '.stragglers'", "for scripts"},
                    {"foretrace ranks job.csv.gz", "operations of a pipeline-parallel job"}},
       .reads_traces = true,
-      .picks_step = false,
       .run = run_ranks};
   return kVerb;
 }

@@ -85,32 +85,21 @@ const Verb& replay_verb() {
       .about = "simulate the steps unchanged and compare with the trace",
       .details =
           "Builds the graph of every step, simulates it, and shows how far the simulated step and the simulated starts "
-          "of "
-          "kernels are from the traced ones. The graph keeps the device's gaps and latencies as measured, so two more "
-          "figures tell what it is worth: the error without the lags no rule explains (strict), and that of one step's "
-          "costs in another step's graph (crossed). Then the step as it runs without the profiler, with low and high "
-          "(10th "
-          "and 90th percentile), and what holds it up. Work that outlives its step is simulated in several copies "
-          "until "
-          "the period repeats.",
-      .arguments =
-          {{"TRACE", "trace files, folders with one file per rank, or - for standard input", 1, Argument::kAny, {}}},
-      .options = {{"step", 0, ValueType::kInteger, "N", "all steps", "only the step named ProfilerStep#N", {}, {}},
-                  {"measured-ms",
-                   0,
-                   ValueType::kNumber,
-                   "X",
-                   "what the recorder stored",
-                   "the time of a step without the profiler, to calibrate on",
-                   {},
-                   0.001},
+          "of kernels are from the traced ones. The graph keeps the device's gaps and latencies as measured, so two "
+          "more figures tell what it is worth: the error without the lags no rule explains (strict), and that of one "
+          "step's costs in another step's graph (crossed). Then the step as it runs without the profiler, with low and "
+          "high (10th and 90th percentile), and what holds it up. Work that outlives its step is simulated in several "
+          "copies until the period repeats.",
+      .arguments = {{"TRACE", "trace files, folders with one file per rank, or - for standard input", 1,
+                     Argument::kAny}},
+      .options = {{"step", 0, ValueType::kInteger, "N", "all steps", "only the step named ProfilerStep#N"},
                   {"rank", 0, ValueType::kInteger, "R", "all", "only the trace of this rank", {}, 0.0}},
       .examples = {{"foretrace replay trace.json.gz", "all steps of a trace"},
                    {"foretrace replay trace.json.gz --measured-ms 71.3", "with the time a step really takes"},
                    {"foretrace replay traces/", "all ranks of a job, one after another"},
                    {"foretrace replay trace.json.gz --json | jq '.steps[].error_pct'", "for scripts"}},
       .reads_traces = true,
-      .picks_step = false,
+      .calibrates = true,
       .run = run_replay};
   return kVerb;
 }

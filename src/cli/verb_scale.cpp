@@ -1,71 +1,28 @@
 #include <fmt/format.h>
 
-#include <charconv>
-
+#include "base/decimal.hpp"
+#include "base/text.hpp"
+#include "cli/network.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/scale.hpp"
-#include "whatif/parallel/cluster_parameters.hpp"
+#include "search/communication.hpp"
 
 namespace foretrace::cli {
 namespace {
 
-constexpr int kMostWorkers = 16384;
-
 Result<std::vector<int>> parse_workers(std::string_view text) {
   std::vector<int> workers;
-  for (;;) {
-    const std::size_t comma = text.find(',');
-    const std::string_view one = text.substr(0, comma);
-    int n = 0;
-    const auto [end, error] = std::from_chars(one.data(), one.data() + one.size(), n);
-    if (error != std::errc() || end != one.data() + one.size() || n < 1 || n > kMostWorkers) {
+  for (const std::string_view one : split(text, ',')) {
+    const std::int64_t n = parse_int64(one).value_or(0);
+    if (n < 1 || n > kMostWorkers) {
       return fail(ErrorCode::kUsage, fmt::format("'{}' is not a number of workers", one),
                   fmt::format("--workers takes whole numbers from 1 to {}, separated by commas: --workers 2,4,8",
                               kMostWorkers));
     }
-    workers.push_back(n);
-    if (comma == std::string_view::npos) return workers;
-    text.remove_prefix(comma + 1);
+    workers.push_back(static_cast<int>(n));
   }
-}
-
-struct Network {
-  std::unique_ptr<hardware::CollectiveModel> model;
-  int gpus_per_node = 1;
-};
-
-Result<Network> network_of(const Values& values, const hardware::Device& device) {
-  Network network;
-  const auto per_node = values.integer("gpus-per-node");
-  if (per_node && (*per_node < 1 || *per_node > kMostWorkers)) {
-    return fail(ErrorCode::kUsage, "--gpus-per-node must be from 1 to 16384");
-  }
-  if (const auto file = values.text("collectives")) {
-    FORETRACE_TRY(std::vector<hardware::CollectiveRow> rows,
-                  hardware::load_collectives(*file, values.text("collectives-tag")));
-    FORETRACE_TRY(hardware::MeasuredCollectives measured,
-                  hardware::MeasuredCollectives::make(std::move(rows), "measured collectives"));
-    network.model = std::make_unique<hardware::MeasuredCollectives>(std::move(measured));
-    network.gpus_per_node = static_cast<int>(per_node.value_or(1));
-    return network;
-  }
-  if (values.text("collectives-tag")) {
-    return fail(ErrorCode::kUsage, "--collectives-tag without --collectives", "name the file of measured collectives");
-  }
-  const auto name = values.text("fabric");
-  if (!name) {
-    return fail(ErrorCode::kUsage, "which network? neither --fabric nor --collectives is given",
-                "'foretrace list fabrics' shows the names; --fabric DGX-H100, for example");
-  }
-  FORETRACE_TRY(hardware::Fabric fabric, hardware::fabric_from(*name));
-  if (per_node) {
-    FORETRACE_TRY(fabric,
-                  hardware::with_gpus_per_node(fabric, static_cast<int>(*per_node), whatif::inside_node(device)));
-  }
-  network.gpus_per_node = fabric.gpus_per_node;
-  network.model = std::make_unique<hardware::FabricCollectives>(std::move(fabric));
-  return network;
+  return workers;
 }
 
 Result<whatif::Strategy> strategy_of(const Values& values) {
@@ -73,12 +30,10 @@ Result<whatif::Strategy> strategy_of(const Values& values) {
   FORETRACE_TRY(s.scheme, whatif::parse_scheme(values.text("parallel").value_or("ddp")));
   FORETRACE_TRY(s.compression, whatif::parse_compression(values.text("compress").value_or("none")));
   if (const auto mb = values.number("bucket-mb")) {
-    if (!(*mb > 0)) return fail(ErrorCode::kUsage, "--bucket-mb must be above 0");
     s.bucket_mb = *mb;
     s.first_bucket_mb.reset();  // PyTorch keeps its small first bucket only when bucket_cap_mb is not given
   }
   if (const auto x = values.number("slow-worker")) {
-    if (!(*x > 0)) return fail(ErrorCode::kUsage, "--slow-worker must be above 0");
     s.slow_worker = *x;
   }
   return s;
@@ -87,14 +42,30 @@ Result<whatif::Strategy> strategy_of(const Values& values) {
 Result<Answer> run_scale(const Request& request) {
   FORETRACE_TRY(const std::vector<int> workers, parse_workers(request.values.text("workers").value_or("2,4,8,16")));
   FORETRACE_TRY(const whatif::Strategy strategy, strategy_of(request.values));
-  FORETRACE_TRY(const Network early, network_of(request.values, {}));  // a wrong name is said before a long import
+  FORETRACE_TRY(const search::Communication asked, network_asked(request.values, 1));
+  FORETRACE_TRY_VOID(search::network_of(asked, {}));  // a wrong name is said before a long import
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   FORETRACE_TRY(const report::Baseline baseline,
                 report::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
-  FORETRACE_TRY(const Network network, network_of(request.values, baseline.model.device));
+  FORETRACE_TRY(const search::Network network, search::network_of(asked, baseline.model.device));
   const report::ScaleReport r =
-      report::scale_report(baseline, strategy, *network.model, network.gpus_per_node, workers);
+      report::scale_report(baseline, strategy, *network.collectives, network.cluster.gpus_per_node, workers);
   return Answer{request.json ? to_json(r) : to_text(r, request.style), r.predictions.empty() ? kDeclined : kDone};
+}
+
+std::vector<Option> scheme_options() {
+  return {
+      {"parallel", 0, ValueType::kText, "SCHEME", "ddp", "how workers share the work", whatif::scheme_names()},
+      {"bucket-mb", 0, ValueType::kNumber, "X", "25, the first 1", "gradients reduced at once, MiB", {}, 0.001},
+      {"compress",
+       0,
+       ValueType::kText,
+       "METHOD",
+       "none",
+       "gradient compression",
+       {"none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"}},
+      {"slow-worker", 0, ValueType::kNumber, "X", "1", "the slowest worker computes X times as long", {}, 0.001},
+  };
 }
 
 }  // namespace
@@ -105,47 +76,18 @@ const Verb& scale_verb() {
       .about = "the same step on N workers",
       .details =
           "Every worker does the traced step on its own data; gradients are reduced over the network. --collectives "
-          "takes "
-          "measured collectives (JSON lines, CSV, or what nccl-tests prints), which override the fabric's model.",
-      .arguments = {{"TRACE", "a trace file of one worker, or - for standard input", 1, 1, {}}},
+          "takes measured collectives (JSON lines, CSV, or what nccl-tests prints), which override the fabric's model.",
+      .arguments = {{"TRACE", "a trace file of one worker, or - for standard input", 1, 1}},
       .options =
-          {{"workers", 'w', ValueType::kText, "N,…", "2,4,8,16", "numbers of workers, 1 to 16384", {}, {}},
-           {"fabric",
-            'f',
-            ValueType::kText,
-            "NAME|FILE",
-            "",
-            "the network: a name of `list fabrics`, or a file",
-            {},
-            {}},
-           {"collectives", 0, ValueType::kFile, "FILE", "", "measured collectives instead of a fabric", {}, {}},
-           {"collectives-tag", 0, ValueType::kText, "TAG", "", "which rows of that file", {}, {}},
-           {"gpus-per-node", 0, ValueType::kInteger, "K", "the fabric's", "GPUs that share a node", {}, 1.0},
-           {"parallel", 0, ValueType::kText, "SCHEME", "ddp", "how workers share the work", whatif::scheme_names(), {}},
-           {"bucket-mb", 0, ValueType::kNumber, "X", "25, the first 1", "gradients reduced at once, MiB", {}, {}},
-           {"compress",
-            0,
-            ValueType::kText,
-            "METHOD",
-            "none",
-            "gradient compression",
-            {"none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"},
-            {}},
-           {"slow-worker", 0, ValueType::kNumber, "X", "1", "the slowest worker computes X times as long", {}, {}},
-           {"measured-ms",
-            'm',
-            ValueType::kNumber,
-            "X",
-            "what the recorder stored, else a prior",
-            "one worker's step without the profiler",
-            {},
-            0.0}},
+          std::vector<Option>{{"workers", 'w', ValueType::kText, "N,…", "2,4,8,16", "numbers of workers, 1 to 16384"}} +
+          network_options() + scheme_options(),
       .examples = {{"foretrace scale trace.json.gz --workers 8,64,512 --fabric DGX-H100", "up to 64 nodes"},
                    {"foretrace scale trace.json.gz --workers 4 --collectives nccl.log -m 67.1", "measured collectives"},
                    {"foretrace scale trace.json.gz --workers 16 --fabric 25GbE --bucket-mb 100",
                     "another bucket size"}},
       .reads_traces = true,
       .picks_step = true,
+      .calibrates = true,
       .run = run_scale};
   return kVerb;
 }

@@ -25,32 +25,21 @@ const Verb& summary_verb() {
       .about = "where the time of a step goes",
       .details =
           "Shows one step, the median one unless --step says otherwise: what holds it up, breakdown, critical path, "
-          "lanes "
-          "and their use, time by phase, layer, operation and kernel, and the memory peak. GPU work belongs to the "
-          "step "
-          "that launched it. Phases and layers come from ranges, the autograd thread and sequence numbers; where "
-          "nothing "
-          "names a layer, an operation and its shape stand for one. Breakdown and critical path come from the "
-          "simulated "
-          "step, which `foretrace replay` compares with the trace.",
-      .arguments =
-          {{"TRACE", "a trace file, a folder with one file per rank, or - for standard input", 1, Argument::kAny, {}}},
+          "lanes and their use, time by phase, layer, operation and kernel, and the memory peak. GPU work belongs to "
+          "the step that launched it. Phases and layers come from ranges, the autograd thread and sequence numbers; "
+          "where nothing names a layer, an operation and its shape stand for one. Breakdown and critical path come "
+          "from the simulated step, which `foretrace replay` compares with the trace.",
+      .arguments = {{"TRACE", "a trace file, a folder with one file per rank, or - for standard input", 1,
+                     Argument::kAny}},
       .options = {{"top", 'n', ValueType::kInteger, "N", "10", "rows of each table; JSON always holds all", {}, 1.0},
-                  {"batch", 0, ValueType::kNumber, "N", "", "samples in a step, to print samples per second", {}, 0.0},
-                  {"measured-ms",
-                   0,
-                   ValueType::kNumber,
-                   "X",
-                   "what the recorder stored",
-                   "the time of a step without the profiler, to calibrate on",
-                   {},
-                   0.001}},
+                  {"batch", 0, ValueType::kNumber, "N", "", "samples in a step, to print samples per second", {}, 0.0}},
       .examples = {{"foretrace summary trace.json.gz", "the median step"},
                    {"foretrace summary trace.json.gz --step 12 --top 30", "ProfilerStep#12, longer tables"},
                    {"foretrace summary traces/ --rank 3", "one rank of a job"},
                    {"foretrace summary trace.json.gz --json -o summary.json", "everything, for scripts"}},
       .reads_traces = true,
       .picks_step = true,
+      .calibrates = true,
       .run = run_summary};
   return verb;
 }

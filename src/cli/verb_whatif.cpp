@@ -13,8 +13,7 @@ constexpr std::size_t kLargestTable = 1 << 20;  // a line per family and model: 
 Result<std::shared_ptr<const whatif::Residuals>> residuals_of(const Request& request) {
   const std::optional<std::string> path = request.values.text("residuals");
   if (!path) return std::shared_ptr<const whatif::Residuals>();
-  FORETRACE_TRY(std::unique_ptr<ByteSource> source, open_source(*path));
-  FORETRACE_TRY(const std::string text, peek(source, kLargestTable));
+  FORETRACE_TRY(const std::string text, read_file(*path, kLargestTable));
   FORETRACE_TRY(whatif::Residuals table, whatif::Residuals::parse(text, *path));
   return std::make_shared<const whatif::Residuals>(std::move(table));
 }
@@ -56,26 +55,12 @@ const Verb& whatif_verb() {
           "A change is written name or name:key=value,key=value; values with , : or = are quoted, lists use |. "
           "`foretrace list whatifs` shows them all. Every prediction carries the 10th and 90th percentile, where its "
           "costs come from, and what is not modelled.",
-      .arguments = {{"TRACE", "a trace file, or - for standard input", 1, 1, {}},
-                    {"WHATIF", "changes to try", 0, Argument::kAny, {}}},
-      .options = {{"stack", 0, ValueType::kFlag, "", "", "all changes together, in this order", {}, {}},
-                  {"strategy", 0, ValueType::kFile, "FILE", "", "all changes of a strategy file together", {}, {}},
-                  {"measured-ms",
-                   'm',
-                   ValueType::kNumber,
-                   "X",
-                   "what the recorder stored, else a prior",
-                   "the step's time without the profiler",
-                   {},
-                   0.0},
-                  {"residuals",
-                   0,
-                   ValueType::kFile,
-                   "FILE",
-                   "those of the project's own measurements",
-                   "how far predictions were off: decides the bands",
-                   {},
-                   {}}},
+      .arguments = {{"TRACE", "a trace file, or - for standard input", 1, 1},
+                    {"WHATIF", "changes to try", 0, Argument::kAny}},
+      .options = {{"stack", 0, ValueType::kFlag, "", "", "all changes together, in this order"},
+                  {"strategy", 0, ValueType::kFile, "FILE", "", "all changes of a strategy file together"},
+                  {"residuals", 0, ValueType::kFile, "FILE", "those of the project's own measurements",
+                   "how far predictions were off: decides the bands"}},
       .examples = {{"foretrace whatif trace.json.gz fused-optimizer", "one change"},
                    {"foretrace whatif trace.json.gz batch:x=2 checkpoint", "two changes, each alone"},
                    {"foretrace whatif trace.json.gz fused-optimizer cuda-graph --stack -m 71.6",
@@ -84,6 +69,7 @@ const Verb& whatif_verb() {
                    {"foretrace whatif trace.json.gz mine:x=2 --plugin mine.py", "one of your own, in Python"}},
       .reads_traces = true,
       .picks_step = true,
+      .calibrates = true,
       .takes_plugins = true,
       .run = run_whatif};
   return kVerb;

@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <set>
 
 #include "base/byte_source.hpp"
+#include "base/decimal.hpp"
+#include "base/text.hpp"
 #include "foretrace/hardware/collective.hpp"
 
 namespace foretrace::hardware {
@@ -25,31 +26,6 @@ tl::unexpected<Error> bad(const std::string& origin, std::size_t line, std::stri
   return tl::unexpected<Error>(Error{ErrorCode::kUnreadable,
                                      line == 0 ? std::move(message) : fmt::format("line {}: {}", line, message), origin,
                                      Error::kNoOffset, std::string(kForms)});
-}
-
-std::string_view trim(std::string_view s) {
-  while (!s.empty() && std::isspace(static_cast<unsigned char>(s.front())) != 0) s.remove_prefix(1);
-  while (!s.empty() && std::isspace(static_cast<unsigned char>(s.back())) != 0) s.remove_suffix(1);
-  return s;
-}
-
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    lines.push_back(trim(text.substr(0, end)));
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
-  }
-  return lines;
-}
-
-std::optional<double> number(std::string_view s) {
-  s = trim(s);
-  double value = 0;
-  const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), value);
-  if (error != std::errc() || end != s.data() + s.size() || s.empty() || !std::isfinite(value)) return std::nullopt;
-  return value;
 }
 
 // What the rows' sizes count, per collective: JSON lines give each rank's input of an all-gather.
@@ -69,7 +45,7 @@ Result<std::vector<CollectiveRow>> read_json_lines(std::string_view text, const 
   std::vector<CollectiveRow> rows;
   simdjson::dom::parser parser;
   std::size_t n = 0;
-  for (const std::string_view line : lines_of(text)) {
+  for (const std::string_view line : split(text, '\n')) {
     ++n;
     if (line.empty()) continue;
     simdjson::dom::object o;
@@ -105,18 +81,6 @@ Result<std::vector<CollectiveRow>> read_json_lines(std::string_view text, const 
   return rows;
 }
 
-std::vector<std::string_view> fields_of(std::string_view line) {
-  std::vector<std::string_view> fields;
-  for (;;) {
-    const std::size_t comma = line.find(',');
-    std::string_view field = trim(line.substr(0, comma));
-    if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = field.substr(1, field.size() - 2);
-    fields.push_back(field);
-    if (comma == std::string_view::npos) return fields;
-    line.remove_prefix(comma + 1);
-  }
-}
-
 // Column names people use, each list for one thing.
 struct Columns {
   int tag = -1, kind = -1, ranks = -1, per_node = -1, size = -1, unit = -1, time = -1;
@@ -150,18 +114,18 @@ Result<Columns> read_header(const std::vector<std::string_view>& names, const st
 
 Result<std::vector<CollectiveRow>> read_csv(std::string_view text, const std::string& origin) {
   std::vector<CollectiveRow> rows;
-  const std::vector<std::string_view> lines = lines_of(text);
-  FORETRACE_TRY(const Columns c, read_header(fields_of(lines.front()), origin));
+  const std::vector<std::string_view> lines = split(text, '\n');
+  FORETRACE_TRY(const Columns c, read_header(csv_fields(lines.front()), origin));
   for (std::size_t n = 1; n < lines.size(); ++n) {
     if (lines[n].empty()) continue;
-    const std::vector<std::string_view> f = fields_of(lines[n]);
+    const std::vector<std::string_view> f = csv_fields(lines[n]);
     const auto field = [&](int column) {
       return column >= 0 && column < static_cast<int>(f.size()) ? f[static_cast<std::size_t>(column)]
                                                                 : std::string_view();
     };
-    const auto ranks = number(field(c.ranks));
-    const auto size = number(field(c.size));
-    const auto time = number(field(c.time));
+    const auto ranks = parse_double(field(c.ranks));
+    const auto size = parse_double(field(c.size));
+    const auto time = parse_double(field(c.time));
     if (!ranks || !size || !time) return bad(origin, n + 1, "the rank count, size or time is not a number");
     const std::optional<Collective> kind = parse_collective(field(c.kind));
     if (!kind || *size == 0) continue;
@@ -169,7 +133,7 @@ Result<std::vector<CollectiveRow>> read_csv(std::string_view text, const std::st
     row.tag = std::string(field(c.tag));
     row.kind = *kind;
     row.ranks = *ranks >= 0 && *ranks <= 1 << 30 ? static_cast<int>(*ranks) : -1;
-    row.ranks_per_node = static_cast<int>(std::clamp(number(field(c.per_node)).value_or(0), 0.0, 1e6));
+    row.ranks_per_node = static_cast<int>(std::clamp(parse_double(field(c.per_node)).value_or(0), 0.0, 1e6));
     row.bytes = whole_bytes(*kind, *size * c.size_scale, row.ranks, c.per_rank_gather);
     row.ms = *time * c.time_scale;
     if (Status ok = check(row, origin, n + 1); !ok) return tl::unexpected<Error>(ok.error());
@@ -180,7 +144,7 @@ Result<std::vector<CollectiveRow>> read_csv(std::string_view text, const std::st
 
 std::vector<std::string_view> words_of(std::string_view line) {
   std::vector<std::string_view> words;
-  while (!(line = trim(line)).empty()) {
+  while (!(line = trimmed(line)).empty()) {
     std::size_t end = 0;
     while (end < line.size() && std::isspace(static_cast<unsigned char>(line[end])) == 0) ++end;
     words.push_back(line.substr(0, end));
@@ -197,15 +161,15 @@ Result<std::vector<CollectiveRow>> read_nccl_tests(std::string_view text, const 
   std::set<std::string_view> hosts;
   std::optional<Collective> named;
   std::size_t n = 0;
-  for (const std::string_view line : lines_of(text)) {
+  for (const std::string_view line : split(text, '\n')) {
     ++n;
     const std::vector<std::string_view> w = words_of(line);
     if (w.empty()) continue;
     if (w[0].starts_with('#')) {
       for (std::size_t i = 0; i + 1 < w.size(); ++i) {
         // "#  Rank  0 Group  0 Pid 1234 on node-a device  0 [0x00] NVIDIA H100"
-        if (w[i] == "Rank" && number(w[i + 1])) {
-          ranks = std::max(ranks, static_cast<int>(std::clamp(*number(w[i + 1]), 0.0, 1e6)) + 1);
+        if (w[i] == "Rank" && parse_double(w[i + 1])) {
+          ranks = std::max(ranks, static_cast<int>(std::clamp(*parse_double(w[i + 1]), 0.0, 1e6)) + 1);
           const auto on = std::find(w.begin(), w.end(), "on");
           if (on != w.end() && on + 1 != w.end()) hosts.insert(*(on + 1));
         }
@@ -213,8 +177,8 @@ Result<std::vector<CollectiveRow>> read_nccl_tests(std::string_view text, const 
       }
       continue;
     }
-    const auto size = number(w[0]);
-    if (!size || w.size() < 8 || !number(w[1])) {
+    const auto size = parse_double(w[0]);
+    if (!size || w.size() < 8 || !parse_double(w[1])) {
       if (const auto kind =
               parse_collective(w[0].substr(w[0].rfind('/') == std::string_view::npos ? 0 : w[0].rfind('/') + 1))) {
         named = kind;  // the command line was kept in the log
@@ -223,15 +187,15 @@ Result<std::vector<CollectiveRow>> read_nccl_tests(std::string_view text, const 
     }
     // The first three numbers behind the type, redop and root columns are time, algbw, busbw.
     std::size_t at = 3;
-    if (!number(w[at])) ++at;  // redop
-    if (w.size() > at + 3 && w[at].find('.') == std::string_view::npos && number(w[at]).value_or(-2) <= 65536 &&
-        number(w[at + 1]) && number(w[at + 2]) && number(w[at + 3]) && w.size() - at >= 5) {
+    if (!parse_double(w[at])) ++at;  // redop
+    if (w.size() > at + 3 && w[at].find('.') == std::string_view::npos && parse_double(w[at]).value_or(-2) <= 65536 &&
+        parse_double(w[at + 1]) && parse_double(w[at + 2]) && parse_double(w[at + 3]) && w.size() - at >= 5) {
       ++at;  // root
     }
     if (at + 2 >= w.size()) return bad(origin, n, "a line of results without time and bandwidths");
-    const auto time = number(w[at]);
-    const auto algbw = number(w[at + 1]);
-    const auto busbw = number(w[at + 2]);
+    const auto time = parse_double(w[at]);
+    const auto algbw = parse_double(w[at + 1]);
+    const auto busbw = parse_double(w[at + 2]);
     if (!time || !algbw || !busbw) return bad(origin, n, "a line of results without time and bandwidths");
     if (*size == 0) continue;
     CollectiveRow row;
@@ -293,7 +257,7 @@ std::optional<Collective> parse_collective(std::string_view text) {
 
 Result<std::vector<CollectiveRow>> read_collectives(std::string_view text, const std::string& origin,
                                                     const std::optional<std::string>& tag) {
-  const std::string_view body = trim(text);
+  const std::string_view body = trimmed(text);
   if (body.empty()) return bad(origin, 0, "the file of collectives is empty");
   const std::string_view first = body.substr(0, body.find('\n'));
   const bool csv = body.front() != '#' && first.find(',') != std::string_view::npos &&
@@ -321,15 +285,7 @@ Result<std::vector<CollectiveRow>> read_collectives(std::string_view text, const
 }
 
 Result<std::vector<CollectiveRow>> load_collectives(const std::string& path, const std::optional<std::string>& tag) {
-  FORETRACE_TRY(std::unique_ptr<ByteSource> source, open_source(path));
-  std::string text;
-  constexpr std::size_t kPart = 1u << 20;
-  for (std::size_t got = kPart; got == kPart;) {
-    const std::size_t at = text.size();
-    text.resize(at + kPart);
-    FORETRACE_TRY(got, source->read(text.data() + at, kPart));
-    text.resize(at + got);
-  }
+  FORETRACE_TRY(const std::string text, read_file(path));
   return read_collectives(text, path, tag);
 }
 

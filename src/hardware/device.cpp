@@ -1,23 +1,16 @@
-// Device files.
-
-#define TOML_EXCEPTIONS 0
-#define TOML_ASSERT(condition) \
-  static_cast<void>(0)  // a damaged file is an error, also where assertions are compiled in
 #include "foretrace/hardware/device.hpp"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <span>
 #include <utility>
 
+#include "base/byte_source.hpp"
 #include "base/suggest.hpp"
+#include "base/text.hpp"
 #include "hardware/toml_tables.hpp"
 
 namespace foretrace::hardware {
@@ -26,13 +19,15 @@ std::span<const std::pair<std::string_view, std::string_view>> device_files();  
 
 namespace {
 
-tl::unexpected<Error> bad_file(const std::string& file, std::string message, std::string hint = {}) {
+constexpr std::string_view kHint = "docs/adding-a-device.md shows the form of a device file";
+
+tl::unexpected<Error> bad_file(const std::string& file, std::string message) {
   return tl::unexpected<Error>(
-      Error{ErrorCode::kUnreadable, std::move(message), file, Error::kNoOffset, std::move(hint)});
+      Error{ErrorCode::kUnreadable, std::move(message), file, Error::kNoOffset, std::string(kHint)});
 }
 
-double pcie_gbs_of(std::int64_t generation) {
-  switch (generation) {  // x16, one direction, after line coding
+double pcie_gbs_of(double generation) {
+  switch (static_cast<int>(std::clamp(generation, 0.0, 100.0))) {  // x16, one direction, after line coding
     case 3:
       return 15.75 * kPcieShare;
     case 4:
@@ -46,24 +41,7 @@ double pcie_gbs_of(std::int64_t generation) {
   }
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
-
-// "NVIDIA H200", "nvidia-h200" and "H200" are the same question.
-std::string key_of(std::string_view name) {
-  std::string key;
-  for (const char c : lower(name)) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) key += c;
-  }
-  for (const std::string_view vendor : {"nvidia", "amd", "geforce", "tesla", "instinct"}) {
-    if (key.starts_with(vendor) && key.size() > vendor.size()) key.erase(0, vendor.size());
-  }
-  return key;
-}
+std::string key_of(std::string_view name) { return name_key(name, {"nvidia", "amd", "geforce", "tesla", "instinct"}); }
 
 }  // namespace
 
@@ -81,59 +59,53 @@ double Device::tflops(Dtype dtype) const {
 }
 
 Result<Device> parse_device(std::string_view text, std::string name, const std::string& origin) {
-  if (has_forbidden_characters(text)) {
-    return bad_file(origin, "characters no TOML file may hold",
-                    "see docs/adding-a-device.md for the form of a device file");
-  }
-  const toml::parse_result parsed = toml::parse(text, origin);
-  if (!parsed) {
-    const toml::parse_error& e = parsed.error();
-    return bad_file(origin, fmt::format("line {}: {}", e.source().begin.line, std::string(e.description())),
-                    "see docs/adding-a-device.md for the form of a device file");
-  }
-  const toml::table& t = parsed.table();
+  FORETRACE_TRY(const TomlTable t, parse_toml(text, origin, std::string(kHint)));
+  const TomlTable &compute = t.table("compute"), &tflops = t.table("tflops"), &memory = t.table("memory");
+  const TomlTable &link = t.table("link"), &board = t.table("board");
+  const auto number = [](const TomlTable& table, std::string_view key) {
+    const double value = table.number(key).value_or(0);
+    return std::isfinite(value) ? value : 0;  // TOML knows inf and nan
+  };
+  constexpr double kMost = 1e9;  // of anything a GPU has
+  const auto count = [&](std::string_view key) {
+    return static_cast<int>(std::clamp(number(compute, key), 0.0, kMost));
+  };
   Device d;
   d.name = std::move(name);
-  const auto number = [&](std::string_view table, std::string_view key) { return t[table][key].value_or(0.0); };
-  if (const toml::array* names = t["driver_names"].as_array()) {
-    for (const toml::node& n : *names) {
-      if (const auto text_value = n.value<std::string>()) d.driver_names.push_back(*text_value);
-    }
-  }
+  if (const auto names = t.lists.find("driver_names"); names != t.lists.end()) d.driver_names = names->second;
   d.full_name = d.driver_names.empty() ? d.name : d.driver_names.front();
-  d.vendor = t["vendor"].value_or(std::string("nvidia"));
-  const std::string capability = t["compute"]["capability"].value_or(std::string());
+  d.vendor = t.text("vendor").value_or("nvidia");
+  const std::string capability = compute.text("capability").value_or("");
   if (std::sscanf(capability.c_str(), "%d.%d", &d.compute_major, &d.compute_minor) != 2) {
     return bad_file(origin, "compute.capability is missing or not of the form \"9.0\"");
   }
-  d.sm_count = static_cast<int>(number("compute", "sms"));
-  d.clock_mhz = number("compute", "clock_mhz");
-  d.threads_per_sm = static_cast<int>(number("compute", "threads_per_sm"));
-  d.blocks_per_sm = static_cast<int>(number("compute", "blocks_per_sm"));
-  d.registers_per_sm = static_cast<int>(number("compute", "registers_per_sm"));
-  d.shared_kb_per_sm = number("compute", "shared_kb_per_sm");
-  d.tflops_fp32 = number("tflops", "fp32");
-  d.tflops_tf32 = number("tflops", "tf32");
-  d.tflops_fp16 = number("tflops", "fp16");
-  d.tflops_bf16 = number("tflops", "bf16");
-  d.memory_gb = number("memory", "gb");
-  d.bandwidth_gbs = number("memory", "bandwidth_gbs");
-  d.achievable_bandwidth = t["memory"]["achievable_bandwidth"].value_or(kAchievable);
-  d.l2_mb = number("memory", "l2_mb");
-  d.pcie_gbs = t["link"]["pcie_gbs"].value_or(pcie_gbs_of(t["link"]["pcie_generation"].value_or(std::int64_t{0})));
-  d.nvlink_gbs = number("link", "nvlink_gbs");
-  d.power_w = number("board", "power_w");
-  d.usd_per_hour = number("board", "usd_per_hour");
-  d.price_source = t["board"]["price_source"].value_or(std::string());
-  d.source = t["board"]["source"].value_or(std::string());
+  d.sm_count = count("sms");
+  d.clock_mhz = number(compute, "clock_mhz");
+  d.threads_per_sm = count("threads_per_sm");
+  d.blocks_per_sm = count("blocks_per_sm");
+  d.registers_per_sm = count("registers_per_sm");
+  d.shared_kb_per_sm = number(compute, "shared_kb_per_sm");
+  d.tflops_fp32 = number(tflops, "fp32");
+  d.tflops_tf32 = number(tflops, "tf32");
+  d.tflops_fp16 = number(tflops, "fp16");
+  d.tflops_bf16 = number(tflops, "bf16");
+  d.memory_gb = number(memory, "gb");
+  d.bandwidth_gbs = number(memory, "bandwidth_gbs");
+  d.achievable_bandwidth = memory.number("achievable_bandwidth").value_or(kAchievable);
+  d.l2_mb = number(memory, "l2_mb");
+  d.pcie_gbs = link.number("pcie_gbs").value_or(pcie_gbs_of(number(link, "pcie_generation")));
+  d.nvlink_gbs = number(link, "nvlink_gbs");
+  d.power_w = number(board, "power_w");
+  d.usd_per_hour = number(board, "usd_per_hour");
+  d.price_source = board.text("price_source").value_or("");
+  d.source = board.text("source").value_or("");
 
   for (const auto& [value, key] : {std::pair<double, const char*>{d.sm_count, "compute.sms"},
                                    {d.tflops_fp32, "tflops.fp32"},
                                    {d.memory_gb, "memory.gb"},
                                    {d.bandwidth_gbs, "memory.bandwidth_gbs"}}) {
-    if (!(value > 0) || !std::isfinite(value)) {
-      return bad_file(origin, fmt::format("{} is missing or not a positive number", key),
-                      "no prediction can do without it; see docs/adding-a-device.md");
+    if (!(value > 0)) {
+      return bad_file(origin, fmt::format("{} is missing or not a positive number: no prediction can do without", key));
     }
   }
   if (!(d.achievable_bandwidth > 0 && d.achievable_bandwidth <= 1)) {
@@ -181,14 +153,12 @@ Result<Device> find_device(std::string_view name) {
     hint = did_you_mean(name, names);
   }
   hint += (hint.empty() ? "" : " ");
-  hint += "'foretrace list devices' shows them all; a file of your own works with --device FILE";
+  hint += "`foretrace list devices` shows them all; a file of your own works with --device FILE";
   return fail(ErrorCode::kUsage, fmt::format("no device is named '{}'", name), std::move(hint));
 }
 
 Result<Device> load_device(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return bad_file(path, "the device file cannot be opened");
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  FORETRACE_TRY(const std::string text, read_file(path, kLargestToml));
   FORETRACE_TRY(Device d, parse_device(text, std::filesystem::path(path).stem().string(), path));
   d.file = path;
   return d;

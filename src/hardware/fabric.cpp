@@ -3,15 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <span>
 
+#include "base/byte_source.hpp"
 #include "base/suggest.hpp"
+#include "base/text.hpp"
 #include "hardware/toml_tables.hpp"
 
 namespace foretrace::hardware {
@@ -27,18 +26,7 @@ tl::unexpected<Error> bad_file(const std::string& file, std::string message) {
       Error{ErrorCode::kUnreadable, std::move(message), file, Error::kNoOffset, std::string(kHint)});
 }
 
-std::string key_of(std::string_view name) {
-  std::string key;
-  for (const char c : name) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
-  }
-  for (const std::string_view vendor : {"nvidia", "mellanox", "infiniband"}) {
-    if (key.starts_with(vendor) && key.size() > vendor.size()) key.erase(0, vendor.size());
-  }
-  return key;
-}
+std::string key_of(std::string_view name) { return name_key(name, {"nvidia", "mellanox", "infiniband"}); }
 
 // A misspelt key would otherwise be a silent default.
 Status only_known(const TomlTable& table, const std::set<std::string_view>& known, const std::string& where,
@@ -155,14 +143,12 @@ Result<Fabric> find_fabric(std::string_view name) {
   }
   std::string hint = did_you_mean(name, names);
   hint += hint.empty() ? "" : " ";
-  hint += "'foretrace list fabrics' shows them all; a file of your own works too";
+  hint += "`foretrace list fabrics` shows them all; a file of your own works too";
   return fail(ErrorCode::kUsage, fmt::format("no fabric is named '{}'", name), std::move(hint));
 }
 
 Result<Fabric> load_fabric(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return bad_file(path, "the fabric file cannot be opened");
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  FORETRACE_TRY(const std::string text, read_file(path, kLargestToml));
   return parse_fabric(text, std::filesystem::path(path).stem().string(), path);
 }
 

@@ -37,17 +37,17 @@ constexpr std::array kRows = {
     Row{cls(Family::kConvWeightGrad, Form::kNone, true), "cudnn_convolution_backward_weight _slow_conv2d_backward"},
     Row{cls(Family::kAttention, Form::kAttention),
         "_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention "
-        "_scaled_dot_product_cudnn_attention "
-        "_flash_attention_forward _efficient_attention_forward _cudnn_attention_forward scaled_dot_product_attention "
-        "_scaled_dot_product_attention_math _scaled_dot_product_fused_attention_overrideable"},
+        "_scaled_dot_product_cudnn_attention _flash_attention_forward _efficient_attention_forward "
+        "_cudnn_attention_forward scaled_dot_product_attention _scaled_dot_product_attention_math "
+        "_scaled_dot_product_fused_attention_overrideable"},
     Row{cls(Family::kAttention, Form::kAttentionGrad, true),
         "_scaled_dot_product_flash_attention_backward _scaled_dot_product_efficient_attention_backward "
         "_scaled_dot_product_cudnn_attention_backward _flash_attention_backward _efficient_attention_backward "
         "_cudnn_attention_backward"},
     Row{cls(Family::kBatchNorm, Form::kBatchNorm),
         "cudnn_batch_norm native_batch_norm miopen_batch_norm batch_norm _batch_norm_impl_index "
-        "_native_batch_norm_legit "
-        "_batch_norm_with_update batch_norm_stats batch_norm_elemt batch_norm_gather_stats_with_counts"},
+        "_native_batch_norm_legit _batch_norm_with_update batch_norm_stats batch_norm_elemt "
+        "batch_norm_gather_stats_with_counts"},
     Row{cls(Family::kBatchNorm, Form::kBatchNormGrad, true),
         "cudnn_batch_norm_backward native_batch_norm_backward miopen_batch_norm_backward batch_norm_backward "
         "batch_norm_backward_reduce batch_norm_backward_elemt"},
@@ -61,40 +61,36 @@ constexpr std::array kRows = {
         "_softmax_backward_data _log_softmax_backward_data _masked_softmax_backward"},
     Row{cls(Family::kElementwise, Form::kElementwise),
         "add sub rsub mul div true_divide floor_divide remainder fmod pow sqrt rsqrt exp exp2 expm1 log log2 log10 "
-        "log1p "
-        "neg abs sign reciprocal square sin cos tan asin acos atan atan2 sinh cosh tanh sigmoid erf erfc erfinv relu "
-        "relu6 leaky_relu elu selu celu silu gelu mish hardswish hardsigmoid hardtanh softplus prelu _prelu_kernel "
-        "threshold clamp clamp_min clamp_max maximum minimum lerp addcmul addcdiv where masked_fill ceil floor round "
-        "trunc frac nan_to_num log_sigmoid_forward glu bitwise_and bitwise_or bitwise_xor bitwise_not logaddexp hypot "
-        "complex polar view_as_complex view_as_real angle real imag conj_physical heaviside copysign sinc tril triu "
-        "logit xlogy _conj sgn isfinite polygamma digamma lgamma special_entr xlog1py bitwise_left_shift "
-        "bitwise_right_shift __and__ __or__ __lshift__ __rshift__"},
+        "log1p neg abs sign reciprocal square sin cos tan asin acos atan atan2 sinh cosh tanh sigmoid erf erfc erfinv "
+        "relu relu6 leaky_relu elu selu celu silu gelu mish hardswish hardsigmoid hardtanh softplus prelu "
+        "_prelu_kernel threshold clamp clamp_min clamp_max maximum minimum lerp addcmul addcdiv where masked_fill ceil "
+        "floor round trunc frac nan_to_num log_sigmoid_forward glu bitwise_and bitwise_or bitwise_xor bitwise_not "
+        "logaddexp hypot complex polar view_as_complex view_as_real angle real imag conj_physical heaviside copysign "
+        "sinc tril triu logit xlogy _conj sgn isfinite polygamma digamma lgamma special_entr xlog1py "
+        "bitwise_left_shift bitwise_right_shift __and__ __or__ __lshift__ __rshift__"},
     Row{cls(Family::kElementwise, Form::kElementwise, true),
         "threshold_backward gelu_backward silu_backward sigmoid_backward tanh_backward elu_backward "
-        "leaky_relu_backward "
-        "hardtanh_backward hardswish_backward hardsigmoid_backward softplus_backward mish_backward glu_backward "
-        "native_dropout_backward _prelu_kernel_backward log_sigmoid_backward logit_backward _masked_scale"},
+        "leaky_relu_backward hardtanh_backward hardswish_backward hardsigmoid_backward softplus_backward mish_backward "
+        "glu_backward native_dropout_backward _prelu_kernel_backward log_sigmoid_backward logit_backward "
+        "_masked_scale"},
     Row{cls(Family::kElementwise, Form::kCompare),
         "eq ne lt le gt ge isnan isinf logical_and logical_or logical_not logical_xor isneginf isposinf"},
     Row{cls(Family::kElementwise, Form::kFill),
         "fill zero zeros ones full arange linspace bernoulli uniform normal random exponential rand randn randint "
-        "ones_like "
-        "zeros_like full_like eye randperm new_zeros new_full tril_indices triu_indices empty_like"},
+        "ones_like zeros_like full_like eye randperm new_zeros new_full tril_indices triu_indices empty_like"},
     Row{cls(Family::kElementwise, Form::kDropout), "native_dropout _fused_dropout dropout feature_dropout"},
     Row{cls(Family::kReduction, Form::kReduction),
         "sum mean prod max min amax amin argmax argmin any all norm linalg_vector_norm var std var_mean std_mean "
-        "logsumexp "
-        "_logcumsumexp nansum count_nonzero aminmax nuclear_norm std_mean frobenius_norm median mode"},
+        "logsumexp _logcumsumexp nansum count_nonzero aminmax nuclear_norm std_mean frobenius_norm median mode"},
     Row{cls(Family::kReduction, Form::kElementwise),
         "cumsum cumprod cummax cummin sort topk argsort kthvalue unique _unique2 "
         "searchsorted bucketize histc bincount unique_consecutive"},
     Row{cls(Family::kCopy, Form::kCopy), "copy"},
     Row{cls(Family::kCopy, Form::kElementwise),
         "clone contiguous _to_copy to permute_copy transpose_copy roll flip repeat constant_pad_nd pad tile "
-        "expand_copy "
-        "_pin_memory channel_shuffle pixel_shuffle pixel_unshuffle rot90 repeat_interleave _reshape_alias_copy "
-        "reflection_pad2d replication_pad2d reflection_pad1d im2col col2im unfold_backward slice_backward "
-        "select_backward constant_pad_nd_backward diagonal_backward reshape"},
+        "expand_copy _pin_memory channel_shuffle pixel_shuffle pixel_unshuffle rot90 repeat_interleave "
+        "_reshape_alias_copy reflection_pad2d replication_pad2d reflection_pad1d im2col col2im unfold_backward "
+        "slice_backward select_backward constant_pad_nd_backward diagonal_backward reshape"},
     Row{cls(Family::kCopy, Form::kCat), "cat _cat stack concat split_with_sizes_copy"},
     Row{cls(Family::kEmbedding, Form::kEmbedding), "embedding embedding_bag _embedding_bag embedding_renorm"},
     Row{cls(Family::kEmbedding, Form::kEmbeddingGrad, true),
@@ -105,11 +101,9 @@ constexpr std::array kRows = {
         "grid_sampler_2d grid_sampler_2d_backward segment_reduce"},
     Row{cls(Family::kPooling, Form::kPooling),
         "max_pool2d_with_indices max_pool2d avg_pool2d adaptive_avg_pool2d _adaptive_avg_pool2d "
-        "max_pool3d_with_indices "
-        "avg_pool3d adaptive_max_pool2d max_pool1d avg_pool1d adaptive_avg_pool1d upsample_nearest2d "
-        "upsample_bilinear2d "
-        "upsample_bicubic2d _adaptive_avg_pool3d upsample_nearest1d upsample_linear1d upsample_nearest3d "
-        "_upsample_bilinear2d_aa"},
+        "max_pool3d_with_indices avg_pool3d adaptive_max_pool2d max_pool1d avg_pool1d adaptive_avg_pool1d "
+        "upsample_nearest2d upsample_bilinear2d upsample_bicubic2d _adaptive_avg_pool3d upsample_nearest1d "
+        "upsample_linear1d upsample_nearest3d _upsample_bilinear2d_aa"},
     Row{cls(Family::kPooling, Form::kPoolingGrad, true),
         "max_pool2d_with_indices_backward avg_pool2d_backward _adaptive_avg_pool2d_backward "
         "max_pool3d_with_indices_backward avg_pool3d_backward adaptive_max_pool2d_backward upsample_nearest2d_backward "
@@ -122,8 +116,7 @@ constexpr std::array kRows = {
         "binary_cross_entropy_backward _ctc_loss_backward soft_margin_loss_backward"},
     Row{cls(Family::kRnn, Form::kRnn),
         "_cudnn_rnn miopen_rnn lstm gru rnn_tanh rnn_relu _thnn_fused_lstm_cell _thnn_fused_gru_cell lstm_cell "
-        "gru_cell "
-        "_cudnn_rnn_flatten_weight"},
+        "gru_cell _cudnn_rnn_flatten_weight"},
     Row{cls(Family::kRnn, Form::kRnn, true),
         "_cudnn_rnn_backward miopen_rnn_backward _thnn_fused_lstm_cell_backward_impl _thnn_fused_lstm_cell_backward "
         "_thnn_fused_gru_cell_backward"},

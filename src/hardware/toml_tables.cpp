@@ -18,6 +18,7 @@ void fill(TomlTable& out, const toml::table& table) {
     } else if (const toml::array* list = node.as_array()) {
       for (const toml::node& item : *list) {
         if (const toml::table* inner_item = item.as_table()) fill(out.tables[name].emplace_back(), *inner_item);
+        if (const auto text = item.value<std::string>()) out.lists[name].push_back(*text);
       }
     } else if (node.is_boolean()) {
       out.values[name] = node.as_boolean()->get();
@@ -27,6 +28,25 @@ void fill(TomlTable& out, const toml::table& table) {
       out.values[name] = *text;
     }
   }
+}
+
+// What no TOML file may hold: control characters, and anything but ASCII outside quotes and comments. toml++ stops the
+// program at some of them, or reads past its tables.
+bool has_forbidden_characters(std::string_view text) {
+  char quote = 0;  // the quote we are in; '#' in a comment
+  for (const char c : text) {
+    const auto u = static_cast<unsigned char>(c);
+    if ((u < 0x20 && c != '\t' && c != '\n' && c != '\r') || u == 0x7F) return true;
+    if (c == '\n') {
+      quote = 0;
+    } else if (quote == 0) {
+      if (u >= 0x80) return true;
+      if (c == '"' || c == '\'' || c == '#') quote = c;
+    } else if (c == quote && quote != '#') {
+      quote = 0;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -48,21 +68,10 @@ bool TomlTable::flag(std::string_view key) const {
   return at != values.end() && std::holds_alternative<bool>(at->second) && std::get<bool>(at->second);
 }
 
-bool has_forbidden_characters(std::string_view text) {
-  char quote = 0;  // the quote we are in; '#' in a comment
-  for (const char c : text) {
-    const auto u = static_cast<unsigned char>(c);
-    if ((u < 0x20 && c != '\t' && c != '\n' && c != '\r') || u == 0x7F) return true;
-    if (c == '\n') {
-      quote = 0;
-    } else if (quote == 0) {
-      if (u >= 0x80) return true;
-      if (c == '"' || c == '\'' || c == '#') quote = c;
-    } else if (c == quote && quote != '#') {
-      quote = 0;
-    }
-  }
-  return false;
+const TomlTable& TomlTable::table(std::string_view name) const {
+  static const TomlTable kNone;
+  const auto at = tables.find(name);
+  return at == tables.end() ? kNone : at->second.front();
 }
 
 Result<TomlTable> parse_toml(std::string_view text, const std::string& origin, const std::string& hint) {

@@ -1,5 +1,6 @@
 #pragma once
-// TOML as plain tables of numbers, texts and flags, so that the header-heavy parser is compiled in one place.
+// TOML as plain tables of numbers, texts and flags: the only place that knows the parser. It is header-heavy, and it has
+// to be kept from some inputs.
 
 #include <map>
 #include <optional>
@@ -14,16 +15,18 @@ namespace foretrace::hardware {
 
 struct TomlTable {
   std::map<std::string, std::variant<double, std::string, bool>, std::less<>> values;
-  std::map<std::string, std::vector<TomlTable>, std::less<>> tables;  ///< [[name]] several, [name] one
+  std::map<std::string, std::vector<std::string>, std::less<>> lists;  ///< of texts
+  std::map<std::string, std::vector<TomlTable>, std::less<>> tables;   ///< [[name]] several, [name] one
 
   [[nodiscard]] std::optional<double> number(std::string_view key) const;
   [[nodiscard]] std::optional<std::string> text(std::string_view key) const;
   [[nodiscard]] bool flag(std::string_view key) const;
+  /// [name], or an empty table where the file has none.
+  [[nodiscard]] const TomlTable& table(std::string_view name) const;
 };
 
-/// What no TOML file may hold: control characters, and anything but ASCII outside quotes and comments. toml++ stops the
-/// program at some of them, or reads past its tables.
-bool has_forbidden_characters(std::string_view text);
+/// Far more than a page of figures needs.
+inline constexpr std::size_t kLargestToml = std::size_t{1} << 20;
 
 /// `origin` names the text in errors; `hint` says where the form is described.
 Result<TomlTable> parse_toml(std::string_view text, const std::string& origin, const std::string& hint);

@@ -73,7 +73,7 @@ Status can_transfer(const Device& from, const Device& to) {
     if (d->vendor == "nvidia") continue;
     return fail(ErrorCode::kDeclined,
                 fmt::format("kernels of {} ({}) are not measured, so nothing can be carried over", d->name, d->vendor),
-                "the devices of vendor nvidia in 'foretrace list devices' can be asked for");
+                "the devices of vendor nvidia in `foretrace list devices` can be asked for");
   }
   return {};
 }

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <span>
 #include <utility>
+
+#include "base/decimal.hpp"
+#include "base/text.hpp"
 
 namespace foretrace::hardware {
 
@@ -50,24 +52,16 @@ constexpr std::array<std::pair<std::string_view, Field>, 19> kFields = {{
     {"carry_other", &ProductWeights::carry_other},
 }};
 
-bool parse_number(std::string_view text, double& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
-}
-
 bool parse_tiles(std::string_view text, std::vector<std::pair<double, double>>& tiles) {
-  while (!text.empty()) {
-    const std::string_view one = text.substr(0, text.find(' '));
-    text.remove_prefix(std::min(text.size(), one.size() + 1));
-    const std::size_t x = one.find('x');
-    std::pair<double, double> tile;
-    if (x == std::string_view::npos || !parse_number(one.substr(0, x), tile.first) ||
-        !parse_number(one.substr(x + 1), tile.second) || tile.first < 1 || tile.second < 1) {
-      return false;
-    }
-    tiles.push_back(tile);
+  for (const std::string_view one : split(text, ' ')) {
+    const std::vector<std::string_view> sides = split(one, 'x');
+    if (sides.size() != 2) return false;
+    const std::optional<double> m = parse_double(sides[0]);
+    const std::optional<double> n = parse_double(sides[1]);
+    if (!m || !n || *m < 1 || *n < 1) return false;
+    tiles.emplace_back(*m, *n);
   }
-  return !tiles.empty();
+  return true;
 }
 
 }  // namespace
@@ -85,16 +79,10 @@ std::string architecture(const Device& d) {
 Result<TransferWeights> TransferWeights::parse(std::string_view csv, const std::string& origin) {
   TransferWeights weights;
   std::size_t line_number = 0;
-  while (!csv.empty()) {
-    const std::string_view line = csv.substr(0, csv.find('\n'));
-    csv.remove_prefix(std::min(csv.size(), line.size() + 1));
+  for (const std::string_view line : split(csv, '\n')) {
     if (++line_number == 1 || line.empty()) continue;
-    std::array<std::string_view, 4> cells;
-    std::string_view rest = line;
-    for (std::string_view& cell : cells) {
-      cell = rest.substr(0, rest.find(','));
-      rest.remove_prefix(std::min(rest.size(), cell.size() + 1));
-    }
+    std::vector<std::string_view> cells = csv_fields(line);
+    cells.resize(4);
     const auto wrong = [&](std::string_view what) {
       return tl::unexpected<Error>(Error{ErrorCode::kUnreadable, fmt::format("line {}: {}", line_number, what), origin,
                                          Error::kNoOffset, "written by tools/train_transfer.py"});
@@ -109,8 +97,10 @@ Result<TransferWeights> TransferWeights::parse(std::string_view csv, const std::
       if (!parse_tiles(cells[3], set.tiles)) return wrong("tiles are written 128x64, with blanks between them");
       continue;
     }
+    const std::optional<double> value = parse_double(cells[3]);
+    if (!value) return wrong("a value is no number");
     for (const auto& [name, field] : kFields) {
-      if (name == cells[2] && !parse_number(cells[3], set.*field)) return wrong("a value is no number");
+      if (name == cells[2]) set.*field = *value;
     }
   }
   for (std::size_t k = 0; k < 4; ++k) {

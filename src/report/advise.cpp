@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "report/json_writer.hpp"
+#include "report/prediction_parts.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"
 
@@ -10,19 +10,15 @@ namespace foretrace::report {
 
 namespace {
 
-std::string gigabytes(std::optional<std::int64_t> bytes) {
-  return bytes ? fmt::format("{:.2f} GB", static_cast<double>(*bytes) / 1e9) : "-";
-}
-
 // Changes of less than this are lost in the step's own spread.
 constexpr double kWorthALine = 0.005;
 
 std::vector<std::string> row_of(const search::Advice& a) {
   const whatif::Prediction& p = a.prediction;
   return {p.whatif,
-          fmt::format("{:.2f}", to_ms(p.step)),
-          fmt::format("{:.2f} .. {:.2f}", to_ms(p.low), to_ms(p.high)),
-          fmt::format("{:.2f} x", a.gain),
+          short_ms(p.step),
+          band(p.low, p.high),
+          times(a.gain),
           gigabytes(p.peak_bytes) + (a.fits ? "" : " (!)"),
           std::string(to_string(a.effort))};
 }
@@ -46,15 +42,12 @@ void write_advice(JsonWriter& json, const search::Advice& a) {
     json.member("declined", p.declined).end_object();
     return;
   }
-  json.member("ms", to_ms(p.step)).member("low_ms", to_ms(p.low)).member("high_ms", to_ms(p.high));
+  json.member_ms("ms", p.step).member_ms("low_ms", p.low).member_ms("high_ms", p.high);
   json.member("speedup", p.speedup).member("samples", p.samples).member("gain", a.gain);
-  json.member("gpu_ms", to_ms(p.gpu_time)).member("peak_bytes", p.peak_bytes).key("fits");
+  json.member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes).key("fits");
   // Without a peak nobody knows.
   p.peak_bytes ? json.value(a.fits) : json.null();
-  json.member("origin", p.origin).member("validated", p.validated);
-  json.key("not_modelled").begin_array();
-  for (const std::string& n : p.not_modelled) json.value(n);
-  json.end_array().end_object();
+  json.member("origin", p.origin).member("validated", p.validated).member("not_modelled", p.not_modelled).end_object();
 }
 
 }  // namespace
@@ -68,8 +61,7 @@ AdviseReport make_advise(Baseline baseline, const search::AdviseOptions& options
 
 std::string to_text(const AdviseReport& r, const TextStyle& style) {
   const WhatIfReport& b = r.baseline;
-  std::string out = fmt::format("{}, {}", printable(b.file), printable(b.step_name));
-  if (!b.device.empty()) out += ", " + b.device;
+  std::string out = headline(b.file, b.step_name, b.device);
   out += fmt::format("\n  now {:.2f} ms [{:.2f}, {:.2f}]{}", to_ms(b.unprofiled), to_ms(b.unprofiled_low),
                      to_ms(b.unprofiled_high), b.measured ? "" : " without the profiler");
   if (b.peak_bytes) out += ", peak " + gigabytes(b.peak_bytes);
@@ -129,12 +121,8 @@ std::string to_json(const AdviseReport& r) {
   json.begin_object().member("schema", 1).member("verb", "advise").member("file", b.file).member("step", b.step_name);
   json.member("device", b.device);
   json.key("baseline").begin_object();
-  json.member("traced_ms", to_ms(b.traced)).member("replayed_ms", to_ms(b.replayed));
-  json.member("unprofiled_ms", to_ms(b.unprofiled)).member("unprofiled_low_ms", to_ms(b.unprofiled_low));
-  json.member("unprofiled_high_ms", to_ms(b.unprofiled_high));
-  json.key("measured_ms");
-  b.measured ? json.value(to_ms(*b.measured)) : json.null();
-  json.member("peak_bytes", b.peak_bytes).member("memory_limit_bytes", r.advised.memory_limit).end_object();
+  write_baseline(json, b);
+  json.member("memory_limit_bytes", r.advised.memory_limit).end_object();
   json.key("advice").begin_array();
   for (const search::Advice& a : r.advised.alone) write_advice(json, a);
   json.end_array();

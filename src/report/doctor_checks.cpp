@@ -71,8 +71,8 @@ Maybe no_profiler_step(const Facts& f) {
                        : fmt::format("no step is marked; taken instead: {}", trace::describe(f.steps->source)),
                  whole ? "Start-up, evaluation and everything else in the trace count as part of the step."
                        : "The borders of a step are a guess; work may be counted in the wrong step.",
-                 "call prof.step() at the end of each iteration, with "
-                 "schedule=torch.profiler.schedule(wait=1, warmup=1, active=3)"};
+                 "call prof.step() at the end of each iteration, with schedule=torch.profiler.schedule(wait=1, "
+                 "warmup=1, active=3)"};
 }
 
 Maybe steps_cut_off(const Facts& f) {

@@ -151,7 +151,7 @@ std::string to_text(const DoctorReport& report, const TextStyle& style) {
 void write_json(JsonWriter& json, const DoctorReport& report) {
   json.begin_object().member("schema", 1).member("file", report.file).member("format", report.format);
   json.member("verdict", report.verdict()).member("input_bytes", report.input_bytes).member("events", report.events);
-  json.member("partial", report.partial).member("span_ms", to_ms(report.span));
+  json.member("partial", report.partial).member_ms("span_ms", report.span);
   for (const auto& [key, counts] : {std::pair("kinds", &report.kinds), std::pair("categories", &report.categories)}) {
     json.key(key).begin_object();
     for (const DoctorReport::Count& count : *counts) json.member(count.name, count.count);
@@ -159,9 +159,7 @@ void write_json(JsonWriter& json, const DoctorReport& report) {
   }
   json.key("lanes").begin_object().member("cpu_threads", report.cpu_threads);
   json.member("gpu_streams", report.gpu_streams).member("other", report.other_lanes).end_object();
-  json.key("processes").begin_array();
-  for (const std::int64_t process : report.processes) json.value(process);
-  json.end_array().key("devices").begin_array();
+  json.member("processes", report.processes).key("devices").begin_array();
   for (const DoctorReport::Device& device : report.devices) {
     json.begin_object().member("id", device.id).key("name");
     device.name.empty() ? json.null() : json.value(device.name);
@@ -179,13 +177,13 @@ void write_json(JsonWriter& json, const DoctorReport& report) {
   json.member("step_source", report.step_source).key("steps").begin_array();
   for (const DoctorReport::StepRow& step : report.steps) {
     json.begin_object().member("step", step.name).member("number", step.number);
-    json.member("traced_ms", to_ms(step.duration)).end_object();
+    json.member_ms("traced_ms", step.duration).end_object();
   }
   json.end_array().key("replay");
   if (report.replay) {
     const DoctorReport::Replay& r = *report.replay;
-    json.begin_object().member("step", r.step).member("traced_ms", to_ms(r.traced));
-    json.member("replayed_ms", to_ms(r.replayed)).member("error_pct", r.error_pct).member("tasks", r.tasks);
+    json.begin_object().member("step", r.step).member_ms("traced_ms", r.traced);
+    json.member_ms("replayed_ms", r.replayed).member("error_pct", r.error_pct).member("tasks", r.tasks);
     json.member("dependencies", r.dependencies).key("notes");
     write_json(json, r.notes);
     json.end_object();
@@ -211,15 +209,9 @@ void write_json(JsonWriter& json, const DoctorReport& report) {
 }
 
 void write_json(JsonWriter& json, const TraceSet& set) {
-  const auto list = [&json](std::string_view key, const std::vector<std::int64_t>& ranks) {
-    json.key(key).begin_array();
-    for (const std::int64_t rank : ranks) json.value(rank);
-    json.end_array();
-  };
   json.begin_object().member("files", set.files).member("world_size", set.world_size);
-  list("ranks", set.ranks);
-  list("missing_ranks", set.missing_ranks);
-  list("repeated_ranks", set.repeated_ranks);
+  json.member("ranks", set.ranks).member("missing_ranks", set.missing_ranks);
+  json.member("repeated_ranks", set.repeated_ranks);
   json.member("without_rank", set.without_rank).end_object();
 }
 

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "foretrace/report/gpus.hpp"
-#include "report/json_writer.hpp"
+#include "report/prediction_parts.hpp"
+#include "report/text.hpp"
 #include "report/text_table.hpp"
 
 namespace foretrace::report {
@@ -51,7 +52,8 @@ std::vector<std::pair<std::string, std::string>> notes_of(const GpusReport& r) {
 }  // namespace
 
 std::string to_text(const GpusReport& r, const TextStyle& style) {
-  std::string out = fmt::format("{}, {}, recorded on {} ({})\n", r.file, r.step_name, r.from, r.how);
+  std::string out =
+      fmt::format("{}, recorded on {} ({})\n", headline(r.file, r.step_name, {}), printable(r.from), printable(r.how));
   out += fmt::format("  {:.2f} ms a step there without the profiler", to_ms(r.baseline));
   if (!r.whatifs.empty()) out += fmt::format("; below with {}", fmt::join(r.whatifs, " + "));
   out += "\n\n";
@@ -67,8 +69,7 @@ std::string to_text(const GpusReport& r, const TextStyle& style) {
   for (const GpuPrediction& g : r.predictions) {
     const whatif::Prediction& p = g.prediction;
     if (!p.declined.empty()) continue;
-    table.row({g.device.name + (g.is_origin ? " (here)" : ""), fmt::format("{:.2f}", to_ms(p.step)),
-               fmt::format("{:.2f} .. {:.2f}", to_ms(p.low), to_ms(p.high)), fmt::format("{:.2f} x", p.speedup),
+    table.row({g.device.name + (g.is_origin ? " (here)" : ""), short_ms(p.step), band(p.low, p.high), times(p.speedup),
                memory_cell(g), money(g.usd_per_hour, 2), money(g.usd_per_1k_steps, 4), money(g.steps_per_usd, 0),
                p.origin});
   }
@@ -91,11 +92,8 @@ std::string to_json(const GpusReport& r) {
   JsonWriter json(out);
   json.begin_object().member("schema", 1).member("verb", "gpus").member("file", r.file).member("step", r.step_name);
   json.member("from", r.from).member("from_device", r.from_device).member("matched", r.how);
-  json.member("baseline_ms", to_ms(r.baseline)).member("order", to_string(r.order));
-  json.key("whatifs").begin_array();
-  for (const std::string& w : r.whatifs) json.value(w);
-  json.end_array();
-  json.key("predictions").begin_array();
+  json.member_ms("baseline_ms", r.baseline).member("order", to_string(r.order));
+  json.member("whatifs", r.whatifs).key("predictions").begin_array();
   for (const GpuPrediction& g : r.predictions) {
     const whatif::Prediction& p = g.prediction;
     json.begin_object().member("device", g.device.name);
@@ -103,15 +101,15 @@ std::string to_json(const GpusReport& r) {
       json.member("declined", p.declined).end_object();
       continue;
     }
-    json.member("ms", to_ms(p.step)).member("low_ms", to_ms(p.low)).member("high_ms", to_ms(p.high));
-    json.member("speedup", p.speedup).member("gpu_ms", to_ms(p.gpu_time));
+    json.member_ms("ms", p.step).member_ms("low_ms", p.low).member_ms("high_ms", p.high);
+    json.member("speedup", p.speedup).member_ms("gpu_ms", p.gpu_time);
     json.member("usd_per_hour", g.usd_per_hour).member("usd_per_1k_steps", g.usd_per_1k_steps);
     json.member("steps_per_usd", g.steps_per_usd).member("fits", g.fits);
     json.member("peak_bytes", p.peak_bytes).member("memory_bytes", g.device.memory_gb * 1e9);
-    json.member("origin", p.origin).member("validated", p.validated);
-    json.key("not_modelled").begin_array();
-    for (const std::string& n : p.not_modelled) json.value(n);
-    json.end_array().end_object();
+    json.member("origin", p.origin)
+        .member("validated", p.validated)
+        .member("not_modelled", p.not_modelled)
+        .end_object();
   }
   json.end_array().end_object();
   return out + "\n";

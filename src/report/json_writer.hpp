@@ -24,6 +24,8 @@
 #include <string_view>
 #include <vector>
 
+#include "foretrace/base/time.hpp"
+
 namespace foretrace::report {
 
 class JsonWriter {
@@ -52,8 +54,19 @@ class JsonWriter {
   }
 
   template <class T>
+  JsonWriter& value(const std::vector<T>& list) {
+    begin_array();
+    for (const T& one : list) value(one);
+    return end_array();
+  }
+
+  template <class T>
   JsonWriter& member(std::string_view name, const T& v) {
     return key(name).value(v);
+  }
+  /// A time in milliseconds, null where it is not known.
+  JsonWriter& member_ms(std::string_view name, std::optional<Ns> time) {
+    return key(name).value(time ? std::optional(to_ms(*time)) : std::nullopt);
   }
 
  private:

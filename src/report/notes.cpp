@@ -46,7 +46,7 @@ std::vector<std::string> sentences(const Graph::Notes& n) {
 
 void write_json(JsonWriter& json, const Graph::Notes& n) {
   json.begin_object().member("unexplained_lags", n.unexplained_lags);
-  json.member("unexplained_ms", to_ms(n.unexplained_time)).member("refuted_waits", n.refuted_waits);
+  json.member_ms("unexplained_ms", n.unexplained_time).member("refuted_waits", n.refuted_waits);
   json.member("dropped_shares", n.dropped_soft).member("border_tasks", n.border_tasks).member("orphans", n.orphans);
   json.member("early_kernels", n.early_kernels).member("foreign_events", n.foreign_events);
   json.member("queue_depth_measured", n.queue_depth_measured).end_object();

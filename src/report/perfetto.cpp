@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
+#include "report/chrome_events.hpp"
 #include "report/exporter.hpp"
 #include "report/json_writer.hpp"
 #include "report/step_graphs.hpp"
@@ -19,27 +19,9 @@ using graph::Graph;
 using graph::GraphLane;
 using graph::TaskKind;
 
-constexpr int kMeasured = 1, kSimulated = 2;
+constexpr std::uint32_t kMeasured = 1, kSimulated = 2;
 // Perfetto takes a thread whose id is a process's for that process's main thread: keep clear of both.
 constexpr std::uint32_t kFirstTrack = 101;
-
-std::string_view category(TaskKind kind, bool named) {
-  switch (kind) {
-    case TaskKind::kCpu:
-      return named ? "cpu_op" : "user_annotation";
-    case TaskKind::kCall:
-      return "cuda_runtime";
-    case TaskKind::kMemcpy:
-      return "gpu_memcpy";
-    case TaskKind::kMemset:
-      return "gpu_memset";
-    case TaskKind::kKernel:
-    case TaskKind::kCollective:
-      return "kernel";
-    default:
-      return "wait";
-  }
-}
 
 class Writer {
  public:
@@ -47,15 +29,15 @@ class Writer {
     const std::size_t n = g_.size();
     critical_.assign(n, 0);
     for (const PathSegment& s : step_.path) critical_[s.task] = 1;
-    for (int p : {kMeasured, kSimulated}) shown_[p].resize(n);
+    for (const std::uint32_t p : {kMeasured, kSimulated}) shown_[p].resize(n);
     for (const GraphLane& lane : g_.lanes) {
       place(lane, kMeasured);
       place(lane, kSimulated);
     }
     // No time of the file is negative.
-    for (const PathSegment& s : step_.path) origin_ = std::min(origin_, s.start);
-    for (int p : {kMeasured, kSimulated}) {
-      for (const Shown& s : shown_[p]) origin_ = std::min(origin_, s.start);
+    for (const PathSegment& s : step_.path) events_.origin = std::min(events_.origin, s.start);
+    for (const std::uint32_t p : {kMeasured, kSimulated}) {
+      for (const Shown& s : shown_[p]) events_.origin = std::min(events_.origin, s.start);
     }
     names_.resize(g_.strings.size());
   }
@@ -70,9 +52,10 @@ class Writer {
     out_ += "\n],\n\"schemaVersion\": 1";
     for (const std::string_view key :
          {std::string_view("deviceProperties"), std::string_view("distributedInfo"), kRecorderKey}) {
-      if (const std::string_view raw = in_.file.metadata_value(key); !raw.empty()) put(",\n\"{}\": {}", key, raw);
+      if (const std::string_view raw = in_.file.metadata_value(key); !raw.empty())
+        events_.put(",\n\"{}\": {}", key, raw);
     }
-    put(",\n\"{}\": ", kGraphKey);
+    events_.put(",\n\"{}\": ", kGraphKey);
     append_json_string(out_, graph::dump(g_));
     return std::move(out_) + "}\n";
   }
@@ -84,11 +67,6 @@ class Writer {
     Ns queued = 0;  ///< before it: the launch queue was full
   };
 
-  template <class... Args>
-  void put(fmt::format_string<Args...> text, Args&&... args) {
-    fmt::format_to(std::back_inserter(out_), text, std::forward<Args>(args)...);
-  }
-
   Ns measured_duration(std::uint32_t t) const {
     const bool waits = t + 1 < g_.lanes[g_.lane[t]].end && g_.kind[t + 1] == TaskKind::kWait;
     const bool as_traced = g_.kind[t] == TaskKind::kCall ? !waits : graph::is_gpu(g_.kind[t]) && g_.launch[t].valid();
@@ -97,7 +75,7 @@ class Writer {
   }
 
   // The slices of a lane, none of them into the next: a track shows one thing at a time.
-  void place(const GraphLane& lane, int p) {
+  void place(const GraphLane& lane, std::uint32_t p) {
     const bool measured = p == kMeasured;
     std::vector<Shown>& shown = shown_[p];
     const auto start = [&](std::uint32_t t) { return measured ? g_.measured[t] : step_.start(t); };
@@ -123,42 +101,23 @@ class Writer {
     return known;
   }
 
-  static std::uint32_t track(int p, std::size_t place) {
+  static std::uint32_t track(std::uint32_t p, std::size_t place) {
     return kFirstTrack + static_cast<std::uint32_t>(place) + (p == kSimulated ? 1'000'000u : 0u);
   }
   // Tracks of a process: the step, the critical path (simulated only), then the lanes.
   static constexpr std::size_t kStepTrack = 0, kPathTrack = 1, kFirstLane = 2;
 
-  std::string us(Ns ns) const { return exact_us(ns - origin_); }
-  static std::string exact_us(Ns ns) {
-    return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", std::abs(ns) / kNsPerUs, std::abs(ns) % kNsPerUs);
+  void name_track(std::uint32_t p, std::size_t place, std::string_view quoted_name) {
+    events_.name_track(p, track(p, place), quoted_name, place);
   }
 
-  void next() {
-    out_ += first_ ? "\n" : ",\n";
-    first_ = false;
-  }
-
-  void metadata(std::string_view what, int p, std::uint32_t tid, std::string_view key, std::string_view raw) {
-    next();
-    put(R"({{"ph": "M", "name": "{}", "pid": {}, "tid": {}, "ts": 0, "args": {{"{}": {}}}}})", what, p, tid, key, raw);
-  }
-
-  void name_track(int p, std::size_t place, std::string_view quoted_name) {
-    metadata("thread_name", p, track(p, place), "name", quoted_name);
-    metadata("thread_sort_index", p, track(p, place), "sort_index", fmt::format("{}", place));
-  }
-
-  void begin_slice(std::string_view cat, std::string_view quoted_name, int p, std::size_t place, Ns start,
+  void begin_slice(std::string_view cat, std::string_view quoted_name, std::uint32_t p, std::size_t place, Ns start,
                    Ns duration) {
-    next();
-    put(R"({{"ph": "X", "cat": "{}", "name": {}, "pid": {}, "tid": {}, "ts": {}, "dur": {}, "args": {{)", cat,
-        quoted_name, p, track(p, place), us(start), exact_us(duration));
+    events_.begin_slice(cat, quoted_name, p, track(p, place), start, duration);
   }
 
-  void process(int p, std::string_view label, Ns length) {
-    metadata("process_name", p, 0, "name", fmt::format("\"{}\"", label));
-    metadata("process_sort_index", p, 0, "sort_index", fmt::format("{}", p));
+  void process(std::uint32_t p, std::string_view label, Ns length) {
+    events_.name_process(p, fmt::format("\"{}\"", label), p);
     name_track(p, kStepTrack, "\"step\"");
     for (std::size_t l = 0; l < g_.lanes.size(); ++l) name_track(p, kFirstLane + l, name(g_.lanes[l].name));
     std::string quoted;
@@ -166,7 +125,7 @@ class Writer {
     for (std::uint32_t t = 0; t < g_.size(); ++t) {
       if (g_.kind[t] == TaskKind::kBegin) {
         begin_slice(p == kMeasured ? "user_annotation" : "simulated", quoted, p, kStepTrack, 0, length);
-        put(R"("ft.task": {}, "ft.kind": "begin"}}}})", t);
+        events_.put(R"("ft.task": {}, "ft.kind": "begin"}}}})", t);
       } else if (p != kMeasured || !added(t)) {
         task(p, t);
       }
@@ -200,21 +159,24 @@ class Writer {
     return g_.kind[t] == TaskKind::kWait ? "\"(another thread)\"" : "\"(no operation follows)\"";
   }
 
-  void task(int p, std::uint32_t t) {
+  // Time of a thread that no operation covers is none a profiler would have recorded as one.
+  [[nodiscard]] std::string_view category(std::uint32_t p, std::uint32_t t) const {
+    if (p == kSimulated) return critical_[t] != 0 ? "critical path" : "simulated";
+    const bool named = !g_.task_name(t).empty() && !before_call(t);
+    return g_.kind[t] == TaskKind::kCpu && !named ? "user_annotation" : profiler_category(g_.kind[t]);
+  }
+
+  void task(std::uint32_t p, std::uint32_t t) {
     const Shown& s = shown_[p][t];
     const std::size_t place = kFirstLane + g_.lane[t];
-    const bool named = !g_.task_name(t).empty() && !before_call(t);
     if (s.queued > 0) {
       begin_slice("wait", "\"(launch queue full)\"", p, place, s.start - s.queued, s.queued);
       out_ += "}}";
     }
-    const std::string_view cat = p == kMeasured      ? category(g_.kind[t], named)
-                                 : critical_[t] != 0 ? std::string_view("critical path")
-                                                     : std::string_view("simulated");
-    begin_slice(cat, quoted_task_name(t), p, place, s.start, s.duration);
-    put(R"("ft.task": {}, "ft.kind": "{}", "phase": "{}")", t, to_string(g_.kind[t]), to_string(g_.phase[t]));
-    if (g_.layer[t].valid()) put(R"(, "layer": {})", name(g_.layers[g_.layer[t].index()].name));
-    put(R"(, "cost us": {}, "critical": {})", exact_us(g_.cost[t]), critical_[t] != 0);
+    begin_slice(category(p, t), quoted_task_name(t), p, place, s.start, s.duration);
+    events_.put(R"("ft.task": {}, "ft.kind": "{}", "phase": "{}")", t, to_string(g_.kind[t]), to_string(g_.phase[t]));
+    if (g_.layer[t].valid()) events_.put(R"(, "layer": {})", name(g_.layers[g_.layer[t].index()].name));
+    events_.put(R"(, "cost us": {}, "critical": {})", exact_us(g_.cost[t]), critical_[t] != 0);
     const EventId op = g_.op[t];
     if (in_.events != nullptr && op.valid() && op != g_.event[t]) {
       out_ += ", \"op\": ";
@@ -223,9 +185,9 @@ class Writer {
     if (p == kMeasured) {
       ids(t);
     } else {
-      put(R"(, "cause": "{}")", to_string(step_.cause_kind(t)));
-      if (const auto by = step_.cause(t)) put(R"(, "cause task": {})", *by);
-      put(R"(, "later than measured us": {})", exact_us(step_.start(t) - g_.measured[t]));
+      events_.put(R"(, "cause": "{}")", to_string(step_.cause_kind(t)));
+      if (const auto by = step_.cause(t)) events_.put(R"(, "cause task": {})", *by);
+      events_.put(R"(, "later than measured us": {})", exact_us(step_.start(t) - g_.measured[t]));
     }
     out_ += "}}";
   }
@@ -234,25 +196,19 @@ class Writer {
   void ids(std::uint32_t t) {
     const GraphLane& lane = g_.lanes[g_.lane[t]];
     if (graph::is_gpu(g_.kind[t])) {
-      put(R"(, "device": {}, "stream": {})", lane.device, lane.stream);
-      if (g_.launch[t].valid()) put(R"(, "correlation": {})", g_.launch[t].value + 1);
+      events_.put(R"(, "device": {}, "stream": {})", lane.device, lane.stream);
+      if (g_.launch[t].valid()) events_.put(R"(, "correlation": {})", g_.launch[t].value + 1);
     } else if (g_.kind[t] == TaskKind::kCall) {
-      put(R"(, "correlation": {})", t + 1);
+      events_.put(R"(, "correlation": {})", t + 1);
     }
   }
 
-  void flow(std::string_view cat, std::string_view label, int p, std::uint32_t from, std::uint32_t to) {
-    ++flows_;
-    const auto end = [&](std::string_view ph, std::uint32_t t, Ns at) {
-      next();
-      put(R"({{{}, "cat": "{}", "name": "{}", "id": {}, "pid": {}, "tid": {}, "ts": {}}})", ph, cat, label, flows_, p,
-          track(p, kFirstLane + g_.lane[t]), us(at));
-    };
+  void flow(std::string_view cat, std::string_view label, std::uint32_t p, std::uint32_t from, std::uint32_t to) {
     const Shown &tail = shown_[p][from], &head = shown_[p][to];
     // What a wait waits for ends it.
     const bool into_wait = g_.kind[to] == TaskKind::kWait && head.duration > 0;
-    end(R"("ph": "s")", from, tail.start);
-    end(R"("ph": "f", "bp": "e")", to, into_wait ? head.start + head.duration - 1 : head.start);
+    events_.arrow(cat, label, {p, track(p, kFirstLane + g_.lane[from]), tail.start},
+                  {p, track(p, kFirstLane + g_.lane[to]), into_wait ? head.start + head.duration - 1 : head.start});
   }
 
   void path_track() {
@@ -266,10 +222,10 @@ class Writer {
       }
       if (s.work == 0) continue;
       begin_slice("critical path", quoted_task_name(s.task), kSimulated, kPathTrack, s.start, s.work);
-      put(R"("ft.task": {}, "on": {}, "phase": "{}")", s.task, name(g_.lanes[g_.lane[s.task]].name),
-          to_string(g_.phase[s.task]));
-      if (g_.layer[s.task].valid()) put(R"(, "layer": {})", name(g_.layers[g_.layer[s.task].index()].name));
-      put(R"(, "cause": "{}"}}}})", to_string(s.why));
+      events_.put(R"("ft.task": {}, "on": {}, "phase": "{}")", s.task, name(g_.lanes[g_.lane[s.task]].name),
+                  to_string(g_.phase[s.task]));
+      if (g_.layer[s.task].valid()) events_.put(R"(, "layer": {})", name(g_.layers[g_.layer[s.task].index()].name));
+      events_.put(R"(, "cause": "{}"}}}})", to_string(s.why));
     }
   }
 
@@ -287,12 +243,10 @@ class Writer {
   const Graph& g_;
   const ExportInput& in_;
   std::string out_;
+  ChromeEvents events_{out_};
   std::vector<char> critical_;
   std::vector<Shown> shown_[3];
   std::vector<std::string> names_;
-  Ns origin_ = 0;
-  std::uint64_t flows_ = 0;
-  bool first_ = true;
 };
 
 std::string write_perfetto(const ExportInput& input) { return Writer(input).run(); }

@@ -97,13 +97,13 @@ std::string to_json(const PipelineJob& job, const PipelineAnswers& a) {
   const PipelineAnswers::Step& typical = median(a);
   json.begin_object().member("schema", 1).member("verb", "ranks").member("format", "operations-csv");
   json.member("dp_size", job.dp_size).member("stages", job.stages).member("step_number", typical.number);
-  json.member("traced_ms", to_ms(typical.traced)).member("replayed_ms", to_ms(typical.replayed));
-  json.member("error_pct", percent_off(typical.replayed, typical.traced)).member("ideal_ms", to_ms(typical.ideal));
-  json.member("without_stragglers_ms", to_ms(typical.ideal)).member("tasks", a.tasks);
+  json.member_ms("traced_ms", typical.traced).member_ms("replayed_ms", typical.replayed);
+  json.member("error_pct", percent_off(typical.replayed, typical.traced)).member_ms("ideal_ms", typical.ideal);
+  json.member_ms("without_stragglers_ms", typical.ideal).member("tasks", a.tasks);
   json.key("ranks").begin_array();
   for (const PipelineAnswers::Worker& w : a.workers) {
     json.begin_object().member("rank", w.rank).member("dp_rank", w.dp).member("stage", w.stage).member("offset_ns", 0);
-    json.member("step_ms", to_ms(w.step)).member("wait_ms", to_ms(w.wait)).member("transfer_ms", to_ms(w.transfer));
+    json.member_ms("step_ms", w.step).member_ms("wait_ms", w.wait).member_ms("transfer_ms", w.transfer);
     json.member("slowdown", w.slowdown).end_object();
   }
   json.end_array().key("stragglers").begin_array();
@@ -126,8 +126,8 @@ std::string to_json(const PipelineJob& job, const PipelineAnswers& a) {
   json.end_object().key("steps").begin_array();
   for (std::size_t i = 0; i < a.steps.size(); ++i) {
     const PipelineAnswers::Step& s = a.steps[i];
-    json.begin_object().member("step", s.number).member("traced_ms", to_ms(s.traced));
-    json.member("replayed_ms", to_ms(s.replayed)).member("ideal_ms", to_ms(s.ideal));
+    json.begin_object().member("step", s.number).member_ms("traced_ms", s.traced);
+    json.member_ms("replayed_ms", s.replayed).member_ms("ideal_ms", s.ideal);
     json.key("slowdown_by").begin_object();
     write_shares(json, "dp_rank", a.by_dp, i);
     write_shares(json, "stage", a.by_stage, i);

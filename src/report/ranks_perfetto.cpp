@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "base/deflate.hpp"
 #include "foretrace/report/ranks_export.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "report/chrome_events.hpp"
 #include "report/json_writer.hpp"
 
 namespace foretrace::report {
@@ -19,24 +19,6 @@ using graph::GraphLane;
 using graph::TaskKind;
 using ranks::JobGraph;
 using ranks::Rendezvous;
-
-std::string_view category(TaskKind kind) {
-  switch (kind) {
-    case TaskKind::kCpu:
-      return "cpu_op";
-    case TaskKind::kCall:
-      return "cuda_runtime";
-    case TaskKind::kMemcpy:
-      return "gpu_memcpy";
-    case TaskKind::kMemset:
-      return "gpu_memset";
-    case TaskKind::kKernel:
-    case TaskKind::kCollective:
-      return "kernel";
-    default:
-      return "wait";
-  }
-}
 
 class Writer {
  public:
@@ -50,7 +32,7 @@ class Writer {
     critical_.assign(g_.size(), 0);
     path_ = simulate::critical_path(g_, s_.timeline);
     for (const simulate::PathStep& p : path_) critical_[p.task] = 1;
-    for (const Ns m : g_.measured) origin_ = std::min(origin_, m);
+    for (const Ns m : g_.measured) events_.origin = std::min(events_.origin, m);
     names_.resize(g_.strings.size());
   }
 
@@ -83,37 +65,17 @@ class Writer {
   static constexpr std::uint32_t kSimulatedTracks = 1'000'000, kFirstTrack = 1'000'000, kStepTrack = 900'000'000,
                                  kPathTrack = 899'999'999;
 
-  template <class... Args>
-  void put(fmt::format_string<Args...> text, Args&&... args) {
-    fmt::format_to(std::back_inserter(out_), text, std::forward<Args>(args)...);
-  }
-  void next() {
-    out_ += first_ ? "\n" : ",\n";
-    first_ = false;
-  }
-  static std::string exact_us(Ns ns) {
-    return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", std::abs(ns) / kNsPerUs, std::abs(ns) % kNsPerUs);
-  }
   static std::uint32_t tid(std::uint32_t place) { return place >= kPathTrack ? place : kFirstTrack + place; }
 
-  void metadata(std::string_view what, std::uint32_t pid, std::uint32_t place, std::string_view key,
-                std::string_view raw) {
-    next();
-    put(R"({{"ph": "M", "name": "{}", "pid": {}, "tid": {}, "ts": 0, "args": {{"{}": {}}}}})", what, pid, place, key,
-        raw);
-  }
   void process(std::uint32_t pid, std::string_view label, std::size_t order) {
     std::string quoted;
     append_json_string(quoted, label);
-    metadata("process_name", pid, 0, "name", quoted);
-    metadata("process_sort_index", pid, 0, "sort_index", fmt::format("{}", order));
+    events_.name_process(pid, quoted, order);
   }
   void track(std::uint32_t pid, std::uint32_t place, std::string_view label) {
     std::string quoted;
     append_json_string(quoted, label);
-    metadata("thread_name", pid, tid(place), "name", quoted);
-    metadata("thread_sort_index", pid, tid(place), "sort_index",
-             fmt::format("{}", place >= kPathTrack ? 0 : place + 1));
+    events_.name_track(pid, tid(place), quoted, place >= kPathTrack ? 0 : place + 1);
   }
 
   const std::string& name(std::uint32_t t) {
@@ -124,10 +86,8 @@ class Writer {
 
   void slice(std::string_view cat, std::string_view quoted, std::uint32_t pid, std::uint32_t place, Ns start, Ns length,
              std::uint32_t t) {
-    next();
-    put(R"({{"ph": "X", "cat": "{}", "name": {}, "pid": {}, "tid": {}, "ts": {}, "dur": {}, "args": {{"ft.task": {}, "critical": {}}}}})",
-        cat, quoted, pid, tid(place), exact_us(start - origin_), exact_us(std::max<Ns>(0, length)), t,
-        critical_[t] != 0);
+    events_.begin_slice(cat, quoted, pid, tid(place), start, std::max<Ns>(0, length));
+    events_.put(R"("ft.task": {}, "critical": {}}}}})", t, critical_[t] != 0);
   }
 
   // Track ids are those of one process only: viewers take equal ids in two processes for one thread.
@@ -180,20 +140,8 @@ class Writer {
       // A track shows one thing at a time.
       Ns length = g_.cost[t];
       if (t + 1 < g_.lanes[lane].end) length = std::min(length, std::max<Ns>(0, start(t + 1, simulated) - at));
-      slice(category(g_.kind[t]), name(t), pid, lane_track(lane, simulated), at, length, t);
+      slice(profiler_category(g_.kind[t]), name(t), pid, lane_track(lane, simulated), at, length, t);
     }
-  }
-
-  void arrow(std::string_view label, std::uint32_t from_pid, std::uint32_t from_track, Ns from, std::uint32_t to_pid,
-             std::uint32_t to_track, Ns to) {
-    ++flows_;
-    const auto end = [&](std::string_view ph, std::uint32_t pid, std::uint32_t place, Ns at) {
-      next();
-      put(R"({{{}, "cat": "ranks", "name": "{}", "id": {}, "pid": {}, "tid": {}, "ts": {}}})", ph, label, flows_, pid,
-          tid(place), exact_us(at - origin_));
-    };
-    end(R"("ph": "s")", from_pid, from_track, from);
-    end(R"("ph": "f", "bp": "e")", to_pid, to_track, to);
   }
 
   // From the rank that came last to those that waited for it.
@@ -203,8 +151,9 @@ class Writer {
       if (!last.arrive.valid()) continue;
       for (const Rendezvous::Part& p : r.parts) {
         if (p.wait == 0 || !p.tail.valid()) continue;
-        arrow("last to arrive", pid_of(last.rank, false), g_.lane[last.arrive.index()], last.start,
-              pid_of(p.rank, false), g_.lane[p.tail.index()], met(p.tail.value, false));
+        events_.arrow("ranks", "last to arrive",
+                      {pid_of(last.rank, false), tid(g_.lane[last.arrive.index()]), last.start},
+                      {pid_of(p.rank, false), tid(g_.lane[p.tail.index()]), met(p.tail.value, false)});
       }
     }
   }
@@ -228,13 +177,11 @@ class Writer {
   const RanksStep& s_;
   const Graph& g_;
   std::string out_;
+  ChromeEvents events_{out_};
   std::vector<std::uint32_t> meeting_;
   std::vector<char> critical_;
   std::vector<simulate::PathStep> path_;
   std::vector<std::string> names_;
-  Ns origin_ = 0;
-  std::uint64_t flows_ = 0;
-  bool first_ = true;
 };
 
 }  // namespace

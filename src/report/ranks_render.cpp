@@ -59,8 +59,7 @@ std::string rank_table(const RanksReport& report, const TextStyle& style) {
   constexpr std::string_view kColumns =
       "offset: this clock is ahead of the first rank's, +- its standard error. start: after the first rank's. wait: in "
       "collectives, for the last to arrive; transfer: from then on. last: collectives it was the last to join. "
-      "critical: "
-      "time of the critical path on it.";
+      "critical: time of the critical path on it.";
   return table.render(style) + "  " + wrap(kColumns, style.width, 2, 2) + "\n";
 }
 
@@ -174,12 +173,10 @@ void write_ranks(JsonWriter& json, const RanksReport& report) {
     json.begin_object().member("rank", r.rank).member("file", r.file).member("offset_ns", r.clock.offset);
     json.member("offset_error_ns", r.clock.uncertainty).member("drift_ppm", r.clock.drift_ppm);
     json.member("clock_known", r.clock.known).member("host", r.clock.host).member("in_step", r.in_step);
-    json.member("start_ms", to_ms(r.start)).member("step_ms", to_ms(r.step)).member("replayed_ms", to_ms(r.replayed));
-    json.member("wait_ms", to_ms(r.wait)).member("transfer_ms", to_ms(r.transfer));
-    json.member("replayed_wait_ms", to_ms(r.replayed_wait)).member("collectives", r.collectives);
-    json.member("arrived_last", r.arrived_last)
-        .member("unmatched", r.unmatched)
-        .member("critical_ms", to_ms(r.critical));
+    json.member_ms("start_ms", r.start).member_ms("step_ms", r.step).member_ms("replayed_ms", r.replayed);
+    json.member_ms("wait_ms", r.wait).member_ms("transfer_ms", r.transfer);
+    json.member_ms("replayed_wait_ms", r.replayed_wait).member("collectives", r.collectives);
+    json.member("arrived_last", r.arrived_last).member("unmatched", r.unmatched).member_ms("critical_ms", r.critical);
     json.end_object();
   }
   json.end_array();
@@ -202,13 +199,13 @@ void write_collectives(JsonWriter& json, const RanksReport& report) {
   for (const RanksReport::CollectiveRow& c : report.collectives) {
     json.begin_object().member("kind", c.kind).member("group", c.group).key("bytes");
     c.bytes < 0 ? json.null() : json.value(c.bytes);
-    json.member("ranks", c.members).member("at_ms", to_ms(c.arrival)).member("transfer_ms", to_ms(c.transfer));
-    json.member("longest_wait_ms", to_ms(c.longest_wait)).member("total_wait_ms", to_ms(c.total_wait));
+    json.member("ranks", c.members).member_ms("at_ms", c.arrival).member_ms("transfer_ms", c.transfer);
+    json.member_ms("longest_wait_ms", c.longest_wait).member_ms("total_wait_ms", c.total_wait);
     json.member("start_spread_us", to_us(c.start_spread)).member("end_spread_us", to_us(c.end_spread));
     json.member("last_rank", c.last).key("members").begin_array();
     for (std::size_t i = 0; i < c.rank.size(); ++i) {
-      json.begin_object().member("rank", c.rank[i]).member("wait_ms", to_ms(c.wait[i]));
-      json.member("transfer_ms", to_ms(c.rank_transfer[i])).end_object();
+      json.begin_object().member("rank", c.rank[i]).member_ms("wait_ms", c.wait[i]);
+      json.member_ms("transfer_ms", c.rank_transfer[i]).end_object();
     }
     json.end_array().end_object();
   }
@@ -219,11 +216,11 @@ void write_stragglers(JsonWriter& json, const RanksReport& report) {
   json.key("stragglers").begin_array();
   for (const ranks::Straggler& s : report.stragglers.found) {
     json.begin_object().member("rank", report.ranks[s.rank].rank).member("cause", to_string(s.cause));
-    json.member("cost_ms", to_ms(s.cost)).member("saves_ms", to_ms(s.saves)).member("excess_ms", to_ms(s.excess));
+    json.member_ms("cost_ms", s.cost).member_ms("saves_ms", s.saves).member_ms("excess_ms", s.excess);
     json.member("compared_with", report.ranks[s.like].rank).member("worst", s.worst);
-    json.member("worst_excess_ms", to_ms(s.worst_excess)).end_object();
+    json.member_ms("worst_excess_ms", s.worst_excess).end_object();
   }
-  json.end_array().member("without_stragglers_ms", to_ms(report.stragglers.without_any));
+  json.end_array().member_ms("without_stragglers_ms", report.stragglers.without_any);
 }
 
 }  // namespace
@@ -233,13 +230,9 @@ std::string to_json(const RanksReport& report) {
   JsonWriter json(out);
   json.begin_object().member("schema", 1).member("verb", "ranks").member("step", report.step);
   json.member("step_number", report.step_number).member("step_source", report.step_source);
-  json.key("steps").begin_array();
-  for (const std::int64_t n : report.steps) json.value(n);
-  json.end_array().member("world_size", report.world_size).key("missing").begin_array();
-  for (const std::int64_t r : report.missing) json.value(r);
-  json.end_array();
+  json.member("steps", report.steps).member("world_size", report.world_size).member("missing", report.missing);
   write_ranks(json, report);
-  json.member("traced_ms", to_ms(report.traced)).member("replayed_ms", to_ms(report.replayed));
+  json.member_ms("traced_ms", report.traced).member_ms("replayed_ms", report.replayed);
   json.member("error_pct", report.error_pct).member("tasks", report.tasks).member("dependencies", report.dependencies);
   write_stragglers(json, report);
   write_clocks(json, report);
@@ -248,7 +241,7 @@ std::string to_json(const RanksReport& report) {
   for (const RanksReport::PathPart& p : report.path) {
     json.begin_object().key("rank");
     p.rank < 0 ? json.null() : json.value(p.rank);
-    json.member("on", p.on).member("at_ms", to_ms(p.start)).member("ms", to_ms(p.length)).member("waited_for", p.why);
+    json.member("on", p.on).member_ms("at_ms", p.start).member_ms("ms", p.length).member("waited_for", p.why);
     json.member("tasks", p.tasks).member("longest", p.longest).end_object();
   }
   json.end_array().key("notes").begin_array();

@@ -49,10 +49,8 @@ std::string steps_table(const ReplayReport& report, const TextStyle& style) {
   }
   constexpr std::string_view kColumns =
       "start: simulated against measured starts of GPU tasks, in us, step begin on step begin. strict: error without "
-      "the "
-      "lags no rule explains. crossed: error of this step's costs in another step's graph. copies: steps in a row "
-      "until "
-      "the period repeats (! it did not).";
+      "the lags no rule explains. crossed: error of this step's costs in another step's graph. copies: steps in a row "
+      "until the period repeats (! it did not).";
   return table.render(style) + "  " + wrap(kColumns, style.width, 2, 2) + "\n";
 }
 
@@ -118,8 +116,8 @@ void write_members(JsonWriter& json, const ReplayReport& report) {
   json.member("world_size", report.world_size).member("step_source", report.step_source);
   json.member("from_export", report.from_export).key("steps").begin_array();
   for (const ReplayReport::StepRow& row : report.steps) {
-    json.begin_object().member("step", row.name).member("number", row.number).member("traced_ms", to_ms(row.traced));
-    json.member("replayed_ms", to_ms(row.replayed)).member("error_pct", row.error_pct);
+    json.begin_object().member("step", row.name).member("number", row.number).member_ms("traced_ms", row.traced);
+    json.member_ms("replayed_ms", row.replayed).member("error_pct", row.error_pct);
     write_ns_as(json, "strict_replayed_ms", row.strict_replayed, kMs);
     json.member("strict_error_pct", row.strict_error_pct)
         .member("cross_error_pct", row.cross_error_pct)
@@ -140,8 +138,8 @@ void write_members(JsonWriter& json, const ReplayReport& report) {
     json.begin_object().member("step", step.name).member("reason", step.reason).end_object();
   }
   const whatif::Unprofiled& u = report.unprofiled;
-  json.end_array().member("step", report.steps[report.chosen].name).member("unprofiled_ms", to_ms(u.step));
-  json.member("unprofiled_low_ms", to_ms(u.low)).member("unprofiled_high_ms", to_ms(u.high));
+  json.end_array().member("step", report.steps[report.chosen].name).member_ms("unprofiled_ms", u.step);
+  json.member_ms("unprofiled_low_ms", u.low).member_ms("unprofiled_high_ms", u.high);
   json.member("unprofiled_origin", u.origin);
   write_ns_as(json, "measured_ms", report.measured, kMs);
   json.member("bottleneck", report.bottleneck).member("unprofiled_bottleneck", report.unprofiled_bottleneck);

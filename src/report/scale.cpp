@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "report/json_writer.hpp"
+#include "report/prediction_parts.hpp"
 #include "report/text_table.hpp"
 
 namespace foretrace::report {
@@ -37,8 +37,7 @@ ScaleReport scale_report(const Baseline& baseline, const whatif::Strategy& strat
 }
 
 std::string to_text(const ScaleReport& r, const TextStyle& style) {
-  std::string out = fmt::format("{}, {}", r.file, r.step_name);
-  if (!r.device.empty()) out += ", " + r.device;
+  std::string out = headline(r.file, r.step_name, r.device);
   out += fmt::format("\n  one worker {:.2f} ms{}; gradients {:.1f} MB; {} over {}",
                      to_ms(r.measured.value_or(r.unprofiled)), r.measured ? " (measured)" : "",
                      static_cast<double>(r.gradient_bytes) / 1e6, r.scheme, r.network);
@@ -47,11 +46,8 @@ std::string to_text(const ScaleReport& r, const TextStyle& style) {
   TextTable table(
       {{"workers"}, {"ms"}, {"10 % .. 90 %"}, {"communication"}, {"exposed"}, {"efficiency"}, {"costs", Align::kLeft}});
   for (const whatif::ScalePrediction& p : r.predictions) {
-    table.row({fmt::format("{}", p.workers), fmt::format("{:.2f}", to_ms(p.step)),
-               fmt::format("{:.2f} .. {:.2f}", to_ms(p.low), to_ms(p.high)),
-               fmt::format("{:.2f} ms", to_ms(p.communication)),
-               fmt::format("{:.2f} ms", to_ms(p.exposed_communication)), fmt::format("{:.1f} %", 100 * p.efficiency),
-               p.origin});
+    table.row({fmt::format("{}", p.workers), short_ms(p.step), band(p.low, p.high), short_ms(p.communication) + " ms",
+               short_ms(p.exposed_communication) + " ms", fmt::format("{:.1f} %", 100 * p.efficiency), p.origin});
   }
   if (table.rows() > 0) out += table.render(style);
   for (const auto& [n, reason] : r.declined) out += fmt::format("\n  {} workers: declined. {}\n", n, reason);
@@ -73,19 +69,17 @@ std::string to_json(const ScaleReport& r) {
   json.member("device", r.device).member("parallel", r.scheme).member("network", r.network);
   json.member("compression", r.compression).member("gpus_per_node", r.gpus_per_node);
   json.member("gradient_bytes", r.gradient_bytes);
-  json.key("baseline").begin_object().member("traced_ms", to_ms(r.traced)).member("unprofiled_ms", to_ms(r.unprofiled));
-  json.key("measured_ms");
-  r.measured ? json.value(to_ms(*r.measured)) : json.null();
-  json.end_object().key("predictions").begin_array();
+  json.key("baseline").begin_object().member_ms("traced_ms", r.traced).member_ms("unprofiled_ms", r.unprofiled);
+  json.member_ms("measured_ms", r.measured).end_object().key("predictions").begin_array();
   for (const whatif::ScalePrediction& p : r.predictions) {
-    json.begin_object().member("workers", p.workers).member("ms", to_ms(p.step));
-    json.member("low_ms", to_ms(p.low)).member("high_ms", to_ms(p.high));
-    json.member("exposed_comm_ms", to_ms(p.exposed_communication)).member("comm_ms", to_ms(p.communication));
+    json.begin_object().member("workers", p.workers).member_ms("ms", p.step);
+    json.member_ms("low_ms", p.low).member_ms("high_ms", p.high);
+    json.member_ms("exposed_comm_ms", p.exposed_communication).member_ms("comm_ms", p.communication);
     json.member("efficiency", p.efficiency).member("buckets", p.buckets).member("peak_bytes", p.peak_bytes);
-    json.member("origin", p.origin).member("validated", p.validated);
-    json.key("not_modelled").begin_array();
-    for (const std::string& n : p.not_modelled) json.value(n);
-    json.end_array().end_object();
+    json.member("origin", p.origin)
+        .member("validated", p.validated)
+        .member("not_modelled", p.not_modelled)
+        .end_object();
   }
   for (const auto& [n, reason] : r.declined) {
     json.begin_object().member("workers", n).member("declined", reason).end_object();

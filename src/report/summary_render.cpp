@@ -250,27 +250,27 @@ void write_json(JsonWriter& json, const SummaryReport& report) {
   json.key("steps").begin_array();
   for (const SummaryReport::StepRow& row : report.steps) {
     json.begin_object().member("step", row.name).member("number", row.number);
-    json.member("traced_ms", to_ms(row.duration)).end_object();
+    json.member_ms("traced_ms", row.duration).end_object();
   }
   json.end_array();
   json.member("step", report.steps.empty() ? std::string() : report.steps[report.chosen].name);
-  json.member("traced_ms", to_ms(step));
-  json.member("gpu_ms", to_ms(report.gpu_time)).member("gpu_busy_ms", to_ms(report.gpu_busy));
-  json.member("gpu_idle_ms", to_ms(step - report.gpu_busy)).member("gpu_tasks", report.gpu_events);
-  json.member("gpu_ms_after_step", to_ms(report.gpu_time_after_step));
+  json.member_ms("traced_ms", step);
+  json.member_ms("gpu_ms", report.gpu_time).member_ms("gpu_busy_ms", report.gpu_busy);
+  json.member_ms("gpu_idle_ms", step - report.gpu_busy).member("gpu_tasks", report.gpu_events);
+  json.member_ms("gpu_ms_after_step", report.gpu_time_after_step);
   json.member("samples_per_s", report.samples_per_s);
   json.member("unprofiled_samples_per_s", report.unprofiled_samples_per_s);
   write_simulated(json, report);
   json.key("lanes").begin_array();
   for (const SummaryReport::LaneUse& lane : report.lanes) {
     json.begin_object().member("lane", lane.label).member("kind", lane.kind).member("events", lane.events);
-    json.member("busy_ms", to_ms(lane.busy)).member("idle_ms", to_ms(lane.idle));
-    json.member("waiting_ms", to_ms(lane.waiting)).member("busy_share", share(lane.busy, step)).end_object();
+    json.member_ms("busy_ms", lane.busy).member_ms("idle_ms", lane.idle);
+    json.member_ms("waiting_ms", lane.waiting).member("busy_share", share(lane.busy, step)).end_object();
   }
   json.end_array().key("phases").begin_array();
   for (const SummaryReport::PhaseRow& row : report.phases) {
-    json.begin_object().member("phase", row.name).member("gpu_ms", to_ms(row.gpu_time));
-    json.member("gpu_share", share(row.gpu_time, report.gpu_time)).member("cpu_ms", to_ms(row.cpu_time));
+    json.begin_object().member("phase", row.name).member_ms("gpu_ms", row.gpu_time);
+    json.member("gpu_share", share(row.gpu_time, report.gpu_time)).member_ms("cpu_ms", row.cpu_time);
     json.member("gpu_tasks", row.gpu_events).end_object();
   }
   json.end_array().member("named_layers", report.named_layers);
@@ -278,25 +278,25 @@ void write_json(JsonWriter& json, const SummaryReport& report) {
   json.member("named_layer_coverage_pct", 100 * report.named_coverage).key("layers").begin_array();
   for (const SummaryReport::LayerRow& row : report.layers) {
     json.begin_object().member("layer", row.name).member("type", row.type).member("synthetic", row.synthetic);
-    json.member("gpu_ms", to_ms(row.gpu_time()));
-    json.member("forward_gpu_ms", to_ms(row.forward)).member("backward_gpu_ms", to_ms(row.backward));
-    json.member("cpu_ms", to_ms(row.cpu_time)).member("gpu_tasks", row.gpu_events).end_object();
+    json.member_ms("gpu_ms", row.gpu_time());
+    json.member_ms("forward_gpu_ms", row.forward).member_ms("backward_gpu_ms", row.backward);
+    json.member_ms("cpu_ms", row.cpu_time).member("gpu_tasks", row.gpu_events).end_object();
   }
   json.end_array().key("operations").begin_array();
   for (const SummaryReport::OpRow& row : report.ops) {
-    json.begin_object().member("operation", row.name).member("calls", row.calls).member("gpu_ms", to_ms(row.gpu_time));
-    json.member("cpu_ms", to_ms(row.cpu_time)).member("gpu_tasks", row.gpu_events).end_object();
+    json.begin_object().member("operation", row.name).member("calls", row.calls).member_ms("gpu_ms", row.gpu_time);
+    json.member_ms("cpu_ms", row.cpu_time).member("gpu_tasks", row.gpu_events).end_object();
   }
   json.end_array().key("kernels").begin_array();
   for (const SummaryReport::KernelRow& row : report.kernels) {
     json.begin_object().member("kernel", row.name).member("kind", row.kind).member("launches", row.launches);
-    json.member("total_ms", to_ms(row.total)).member("mean_us", to_us(row.total) / static_cast<double>(row.launches));
+    json.member_ms("total_ms", row.total).member("mean_us", to_us(row.total) / static_cast<double>(row.launches));
     json.member("share", share(row.total, report.gpu_time)).end_object();
   }
   json.end_array().key("memory").begin_array();
   for (const SummaryReport::MemoryPeak& peak : report.memory) {
     json.begin_object().member("device", peak.device).member("peak_bytes", peak.allocated_bytes);
-    json.member("reserved_bytes", peak.reserved_bytes).member("at_ms", to_ms(peak.at));
+    json.member("reserved_bytes", peak.reserved_bytes).member_ms("at_ms", peak.at);
     json.member("operation", peak.op).member("layer", peak.layer).member("phase", peak.phase).end_object();
   }
   json.end_array();

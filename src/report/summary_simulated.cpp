@@ -148,11 +148,10 @@ void write_simulated(JsonWriter& json, const SummaryReport& report) {
   report.no_graph.empty() ? json.null() : json.value(report.no_graph);
   if (!report.simulated) return;
   const SimulatedStep& s = *report.simulated;
-  json.member("replayed_ms", to_ms(s.replayed)).member("error_pct", s.error_pct);
-  json.member("unprofiled_ms", to_ms(s.unprofiled.step)).member("unprofiled_low_ms", to_ms(s.unprofiled.low));
-  json.member("unprofiled_high_ms", to_ms(s.unprofiled.high)).member("unprofiled_origin", s.unprofiled.origin);
-  json.key("measured_ms");
-  s.measured ? json.value(to_ms(*s.measured)) : json.null();
+  json.member_ms("replayed_ms", s.replayed).member("error_pct", s.error_pct);
+  json.member_ms("unprofiled_ms", s.unprofiled.step).member_ms("unprofiled_low_ms", s.unprofiled.low);
+  json.member_ms("unprofiled_high_ms", s.unprofiled.high).member("unprofiled_origin", s.unprofiled.origin);
+  json.member_ms("measured_ms", s.measured);
   json.member("bottleneck", s.bottleneck).member("unprofiled_bottleneck", s.unprofiled_bottleneck);
   write_parts(json, "breakdown", parts(s.breakdown), s.breakdown.step);
   json.key("gpu_idle_by_cause_ms").begin_object();
@@ -160,8 +159,8 @@ void write_simulated(JsonWriter& json, const SummaryReport& report) {
     if (s.breakdown.gpu_idle_by_cause[k] == 0) continue;
     json.member(to_string(static_cast<graph::DependencyKind>(k)), to_ms(s.breakdown.gpu_idle_by_cause[k]));
   }
-  json.end_object().key("lower_bounds").begin_object().member("no_gpu_ms", to_ms(s.bounds.no_gpu));
-  json.member("no_network_ms", to_ms(s.bounds.no_network)).member("no_cpu_ms", to_ms(s.bounds.no_cpu)).end_object();
+  json.end_object().key("lower_bounds").begin_object().member_ms("no_gpu_ms", s.bounds.no_gpu);
+  json.member_ms("no_network_ms", s.bounds.no_network).member_ms("no_cpu_ms", s.bounds.no_cpu).end_object();
   json.member("critical_path_tasks", s.path_length);
   write_parts(json, "critical_path", path_parts(s.breakdown), s.breakdown.step);
   json.key("critical_path_reasons").begin_array();
@@ -169,18 +168,18 @@ void write_simulated(JsonWriter& json, const SummaryReport& report) {
     json.begin_object()
         .member("reason", row.name)
         .member("count", row.count)
-        .member("wait_ms", to_ms(row.wait))
+        .member_ms("wait_ms", row.wait)
         .end_object();
   }
   json.end_array().key("critical_path_layers").begin_array();
   for (const SimulatedStep::PathLayer& row : s.path_layers) {
-    json.begin_object().member("layer", row.name).member("ms", to_ms(row.time)).member("tasks", row.tasks).end_object();
+    json.begin_object().member("layer", row.name).member_ms("ms", row.time).member("tasks", row.tasks).end_object();
   }
   json.end_array().key("critical_path_longest").begin_array();
   for (const SimulatedStep::PathTask& row : s.path_tasks) {
     json.begin_object().member("task", row.task).member("name", row.name).member("kind", row.kind);
     json.member("lane", row.lane).member("layer", row.layer).member("phase", row.phase);
-    json.member("ms", to_ms(row.time)).end_object();
+    json.member_ms("ms", row.time).end_object();
   }
   json.end_array();
 }

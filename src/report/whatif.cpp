@@ -4,7 +4,7 @@
 
 #include "foretrace/graph/build.hpp"
 #include "foretrace/simulate/simulate.hpp"
-#include "report/json_writer.hpp"
+#include "report/prediction_parts.hpp"
 #include "report/step_graphs.hpp"
 #include "report/text_table.hpp"
 
@@ -51,10 +51,6 @@ void add_predictions(Baseline& b, const std::vector<whatif::Use>& uses, bool sta
 
 namespace {
 
-std::string gigabytes(std::optional<std::int64_t> bytes) {
-  return bytes ? fmt::format("{:.2f} GB", static_cast<double>(*bytes) / 1e9) : "-";
-}
-
 void write_families(JsonWriter& json, const std::vector<whatif::FamilyTime>& families) {
   json.key("gpu_families").begin_object();
   for (const whatif::FamilyTime& f : families) {
@@ -70,8 +66,7 @@ void write_families(JsonWriter& json, const std::vector<whatif::FamilyTime>& fam
 }  // namespace
 
 std::string to_text(const WhatIfReport& r, const TextStyle& style) {
-  std::string out = fmt::format("{}, {}", r.file, r.step_name);
-  if (!r.device.empty()) out += ", " + r.device;
+  std::string out = headline(r.file, r.step_name, r.device);
   out += fmt::format("\n  traced {:.2f} ms; without the profiler {:.2f} ms [{:.2f}, {:.2f}]", to_ms(r.traced),
                      to_ms(r.unprofiled), to_ms(r.unprofiled_low), to_ms(r.unprofiled_high));
   if (r.measured) out += fmt::format("; measured {:.2f} ms", to_ms(*r.measured));
@@ -86,9 +81,8 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
                    {"costs", Align::kLeft}});
   for (const whatif::Prediction& p : r.predictions) {
     if (!p.declined.empty()) continue;
-    table.row({p.whatif, fmt::format("{:.2f}", to_ms(p.step)),
-               fmt::format("{:.2f} .. {:.2f}", to_ms(p.low), to_ms(p.high)), fmt::format("{:.2f} x", p.speedup),
-               fmt::format("{:.2f}", to_ms(p.gpu_time)), gigabytes(p.peak_bytes), p.origin});
+    table.row({p.whatif, short_ms(p.step), band(p.low, p.high), times(p.speedup), short_ms(p.gpu_time),
+               gigabytes(p.peak_bytes), p.origin});
   }
   if (table.rows() > 0) out += table.render(style);
   for (const whatif::Prediction& p : r.predictions) {
@@ -113,12 +107,7 @@ std::string to_json(const WhatIfReport& r) {
   json.begin_object().member("schema", 1).member("verb", "whatif").member("file", r.file).member("step", r.step_name);
   json.member("device", r.device);
   json.key("baseline").begin_object();
-  json.member("traced_ms", to_ms(r.traced)).member("replayed_ms", to_ms(r.replayed));
-  json.member("unprofiled_ms", to_ms(r.unprofiled)).member("unprofiled_low_ms", to_ms(r.unprofiled_low));
-  json.member("unprofiled_high_ms", to_ms(r.unprofiled_high));
-  json.key("measured_ms");
-  r.measured ? json.value(to_ms(*r.measured)) : json.null();
-  json.member("peak_bytes", r.peak_bytes);
+  write_baseline(json, r);
   write_families(json, r.gpu_families);
   json.end_object();
   json.key("predictions").begin_array();
@@ -128,17 +117,14 @@ std::string to_json(const WhatIfReport& r) {
       json.member("declined", p.declined).end_object();
       continue;
     }
-    json.member("ms", to_ms(p.step)).member("low_ms", to_ms(p.low)).member("high_ms", to_ms(p.high));
-    json.member("speedup", p.speedup).member("gpu_ms", to_ms(p.gpu_time)).member("peak_bytes", p.peak_bytes);
+    json.member_ms("ms", p.step).member_ms("low_ms", p.low).member_ms("high_ms", p.high);
+    json.member("speedup", p.speedup).member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes);
     if (p.largest_batch) json.member("largest_batch", *p.largest_batch);
-    json.member("origin", p.origin).member("validated", p.validated);
-    json.key("not_modelled").begin_array();
-    for (const std::string& n : p.not_modelled) json.value(n);
-    json.end_array();
+    json.member("origin", p.origin).member("validated", p.validated).member("not_modelled", p.not_modelled);
     json.key("band").begin_array();
     for (const whatif::BandPart& part : p.band) {
       json.begin_object().member("family", part.family).member("sigma", part.sigma);
-      json.member("down_ms", to_ms(part.down)).member("up_ms", to_ms(part.up)).end_object();
+      json.member_ms("down_ms", part.down).member_ms("up_ms", part.up).end_object();
     }
     json.end_array();
     write_families(json, p.gpu_families);

@@ -16,8 +16,6 @@ namespace foretrace::search {
 
 namespace {
 
-// What the CUDA context and the libraries' own buffers take before the first tensor; 0.5 to 1 GB on current GPUs.
-constexpr std::int64_t kDriverBytes = 1'000'000'000;
 // Rounds without a better strategy before the search ends: a change may pay only beside a second one.
 constexpr int kIdleRounds = 2;
 
@@ -33,7 +31,7 @@ class Optimizer {
     if (options.memory_limit) {
       limit_ = options.memory_limit;
     } else if (model.device.memory_gb > 0) {
-      limit_ = static_cast<std::int64_t>(model.device.memory_gb * 1e9) - kDriverBytes;
+      limit_ = static_cast<std::int64_t>(model.device.memory_gb * 1e9) - hardware::kDriverBytes;
     }
     budget_ = o_.communication && o_.evaluations > 2 ? o_.evaluations - 2 : o_.evaluations;
     for (const whatif::BlockOfLayers& b : whatif::repeated_blocks(model.graph)) blocks_.push_back(b.name);

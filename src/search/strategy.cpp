@@ -199,14 +199,7 @@ class Reader {
 Result<Strategy> parse_strategy(std::string_view text, const std::string& origin) { return Reader(origin).read(text); }
 
 Result<Strategy> load_strategy(const std::string& path) {
-  FORETRACE_TRY(const std::unique_ptr<ByteSource> source, open_source(path));
-  std::string text;
-  std::string piece(1 << 16, '\0');
-  while (true) {
-    FORETRACE_TRY(const std::size_t n, source->read(piece.data(), piece.size()));
-    text.append(piece, 0, n);
-    if (n < piece.size()) break;
-  }
+  FORETRACE_TRY(const std::string text, read_file(path));
   return parse_strategy(text, path);
 }
 

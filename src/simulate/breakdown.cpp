@@ -173,8 +173,7 @@ std::string bottleneck(const Breakdown& b) {
   if (share(b.path_cpu) >= 50) {
     return fmt::format(
         "CPU-bound: {:.0f} % of the step the GPU waits for launches; the critical path is {:.0f} % CPU, the GPU is "
-        "idle "
-        "{:.0f} % of the time",
+        "idle {:.0f} % of the time",
         launches, share(b.path_cpu), idle);
   }
   if (share(b.path_gpu) >= 80) {
@@ -182,8 +181,7 @@ std::string bottleneck(const Breakdown& b) {
   }
   return fmt::format(
       "mixed: the critical path is {:.0f} % GPU and {:.0f} % CPU; the GPU is idle {:.0f} % of the step, {:.0f} % "
-      "waiting for "
-      "launches",
+      "waiting for launches",
       share(b.path_gpu), share(b.path_cpu), idle, launches);
 }
 

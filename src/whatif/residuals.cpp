@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <span>
 #include <utility>
+
+#include "base/decimal.hpp"
+#include "base/text.hpp"
 
 namespace foretrace::whatif {
 
@@ -48,38 +50,21 @@ Spread spread_of(const std::vector<Residuals::Row>& rows, Take take) {
 
 bool of_kernels(std::string_view family) { return family != kHostFamily && family != kScaledFamily; }
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.back() == '\r' || text.back() == ' ')) text.remove_suffix(1);
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  return text;
-}
-
 }  // namespace
 
 Result<Residuals> Residuals::parse(std::string_view csv, std::string_view file) {
   Residuals out;
   std::size_t number = 0;
-  for (std::size_t from = 0; from < csv.size();) {
-    const std::size_t end = std::min(csv.find('\n', from), csv.size());
-    const std::string_view line = trimmed(csv.substr(from, end - from));
-    from = end + 1;
+  for (const std::string_view line : split(csv, '\n')) {
     ++number;
     if (line.empty() || line.front() == '#') continue;
-    const std::size_t first = line.find(',');
-    const std::size_t second = first == std::string_view::npos ? first : line.find(',', first + 1);
-    double value = 0;
-    bool good = second != std::string_view::npos && first > 0;
-    if (good) {
-      const std::string_view text = trimmed(line.substr(second + 1));
-      const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      good = error == std::errc{} && at == text.data() + text.size() && std::isfinite(value);
-    }
-    if (!good) {
+    const std::vector<std::string_view> fields = csv_fields(line);
+    const std::optional<double> value = fields.size() == 3 ? parse_double(fields[2]) : std::nullopt;
+    if (!value || fields[0].empty()) {
       return tl::unexpected(Error{ErrorCode::kUnreadable, fmt::format("line {} is not family,model,residual", number),
                                   std::string(file), Error::kNoOffset, "tools/fit_bands.py writes such files"});
     }
-    out.rows_.push_back({std::string(trimmed(line.substr(0, first))),
-                         std::string(trimmed(line.substr(first + 1, second - first - 1))), value});
+    out.rows_.push_back({std::string(fields[0]), std::string(fields[1]), *value});
   }
   return out;
 }

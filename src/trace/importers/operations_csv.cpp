@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "base/decimal.hpp"
+#include "base/text.hpp"
 #include "trace/importers/importer.hpp"
 
 namespace foretrace::trace {
@@ -36,29 +37,12 @@ constexpr std::array<std::string_view, kFields> kNames = {"dp_rank", "stage",  "
                                                           "rank",    "seq_id", "mc",   "mb_id",  "gmc"};
 constexpr std::size_t kRequired = kDuration + 1;  // the fields before are always there
 
-std::string_view trimmed(std::string_view s) {
-  while (!s.empty() && (s.back() == '\r' || s.back() == ' ')) s.remove_suffix(1);
-  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
-  if (s.size() >= 2 && s.front() == '"' && s.back() == '"') s = s.substr(1, s.size() - 2);
-  return s;
-}
-
-std::vector<std::string_view> split(std::string_view line) {
-  std::vector<std::string_view> out;
-  while (true) {
-    const std::size_t comma = line.find(',');
-    out.push_back(trimmed(line.substr(0, comma)));
-    if (comma == std::string_view::npos) return out;
-    line.remove_prefix(comma + 1);
-  }
-}
-
 /// Which column holds which field; nothing when a required one is missing.
 using Layout = std::array<std::size_t, kFields>;
 std::optional<Layout> layout_of(std::string_view header) {
   Layout layout;
   layout.fill(SIZE_MAX);
-  const std::vector<std::string_view> columns = split(header);
+  const std::vector<std::string_view> columns = csv_fields(header);
   for (std::size_t c = 0; c < columns.size(); ++c) {
     const auto it = std::find(kNames.begin(), kNames.end(), columns[c]);
     if (it != kNames.end()) layout[static_cast<std::size_t>(it - kNames.begin())] = c;
@@ -121,7 +105,7 @@ class Reader {
 
   void row(std::string_view line, std::uint64_t offset) {
     if (trimmed(line).empty()) return;
-    const std::vector<std::string_view> cells = split(line);
+    const std::vector<std::string_view> cells = csv_fields(line);
     const auto cell = [&](Field f) { return layout_[f] < cells.size() ? cells[layout_[f]] : std::string_view{}; };
     std::array<std::int64_t, kFields> number{};
     number.fill(-1);

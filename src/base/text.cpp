@@ -1,0 +1,55 @@
+#include "base/text.hpp"
+
+namespace foretrace {
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r\n\v\f";
+
+// Not those of <cctype>, which follow the locale.
+bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+bool is_letter_or_digit(char c) { return is_upper(c) || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+
+}  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t at = text.find(separator);
+    parts.push_back(trimmed(text.substr(0, at)));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+std::vector<std::string_view> csv_fields(std::string_view line) {
+  std::vector<std::string_view> fields = split(line, ',');
+  for (std::string_view& field : fields) {
+    if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = field.substr(1, field.size() - 2);
+  }
+  return fields;
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (is_upper(c)) c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+std::string name_key(std::string_view name, std::initializer_list<std::string_view> makers) {
+  std::string key = lower(name);
+  std::erase_if(key, [](char c) { return !is_letter_or_digit(c); });
+  for (const std::string_view maker : makers) {
+    if (key.starts_with(maker) && key.size() > maker.size()) key.erase(0, maker.size());
+  }
+  return key;
+}
+
+}  // namespace foretrace

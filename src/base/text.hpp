@@ -1,0 +1,28 @@
+#pragma once
+// What readers of options and of small text files share: trimming, lists, names without regard to case.
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace foretrace {
+
+/// Without white space at either end.
+std::string_view trimmed(std::string_view text);
+
+/// The parts between separators, each trimmed; empty parts stay. The parts point into `text`.
+///   split("a, b,,c", ',') -> "a", "b", "", "c"
+std::vector<std::string_view> split(std::string_view text, char separator);
+
+/// A line of a CSV file: as split(), and quotes around a field come off. Quoted fields hold no commas in the files read here.
+std::vector<std::string_view> csv_fields(std::string_view line);
+
+/// ASCII letters in lower case.
+std::string lower(std::string_view text);
+
+/// What is left of a name when only letters and digits count, in lower case, without the makers' names in front:
+/// "NVIDIA H200", "nvidia-h200" and "H200" are the same question. A name that is nothing but a maker's stays.
+std::string name_key(std::string_view name, std::initializer_list<std::string_view> makers);
+
+}  // namespace foretrace

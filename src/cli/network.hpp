@@ -1,0 +1,17 @@
+#pragma once
+// The network between workers, as the options of network_options() ask for it.
+
+#include "cli/verb.hpp"
+#include "foretrace/search/strategy.hpp"
+
+namespace foretrace::cli {
+
+inline constexpr std::int64_t kMostWorkers = 16384;
+
+/// Whether --fabric or --collectives is given.
+bool names_network(const Values& values);
+
+/// `workers` and the network; neither name nor file is looked up yet. An error when none is given.
+Result<search::Communication> network_asked(const Values& values, std::int64_t workers);
+
+}  // namespace foretrace::cli

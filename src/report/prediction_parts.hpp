@@ -1,0 +1,23 @@
+#pragma once
+// What every report of predictions says the same way: the line on top, a time and its band, bytes, the baseline.
+
+#include <optional>
+#include <string>
+
+#include "foretrace/report/whatif.hpp"
+#include "report/json_writer.hpp"
+
+namespace foretrace::report {
+
+/// "trace.json.gz, ProfilerStep#4, H200-SXM"
+std::string headline(const std::string& file, const std::string& step, const std::string& device);
+
+std::string short_ms(Ns time);                             ///< "71.34"
+std::string band(Ns low, Ns high);                         ///< "70.48 .. 72.21"
+std::string times(double factor);                          ///< "1.50 x"
+std::string gigabytes(std::optional<std::int64_t> bytes);  ///< "5.96 GB", powers of 1000 as on the box; "-"
+
+/// The members of "baseline" that whatif and advise share; the object is open before and after.
+void write_baseline(JsonWriter& json, const WhatIfReport& baseline);
+
+}  // namespace foretrace::report
