@@ -91,9 +91,30 @@ TEST(Autocast, ResidualsStayFp32InTransformersAndGoHalfInConvolutionalNets) {
   EXPECT_GE(adds, 16u);  // two in each of eight layers
 }
 
+// Embeddings are FP32; the program brings them to the type of what they are stacked with.
+TEST(Autocast, ConversionsInFrontOfAConcatenationFollowTheOtherParts) {
+  const auto dlrm = load("h200-families/dlrm.base.json.gz");
+  ASSERT_TRUE(dlrm);
+  const Dataflow flow = forward_flow(dlrm->baseline.model);
+  const Autocast cast = autocast(flow);
+  std::size_t joined = 0;
+  std::size_t narrowed = 0;
+  for (std::size_t u = 0; u < flow.units.size(); ++u) {
+    if (flow.units[u].name == "aten::stack") {
+      EXPECT_EQ(cast.units[u].precision, Precision::kHalf);
+      joined += flow.units[u].inputs.size();
+    }
+    if (flow.units[u].name == "aten::to" && !flow.units[u].computes && !cast.units[u].casts.empty())
+      narrowed += cast.units[u].casts.front().to_float ? 0 : 1;
+  }
+  EXPECT_EQ(joined, 27U);
+  EXPECT_EQ(narrowed, 26U);
+}
+
 TEST(Autocast, PeakMemoryAsRecorded) {
-  for (const std::string model : {"h200-more/llama_w4", "h200-more/bert_l8", "h200-more/vit_b_16", "h200-more/vgg16",
-                                  "h200-more/convnext_tiny", "h200-families/unet", "h200-families/lstm_lm"}) {
+  for (const std::string model :
+       {"h200-more/llama_w4", "h200-more/bert_l8", "h200-more/vit_b_16", "h200-more/vgg16", "h200-more/convnext_tiny",
+        "h200-families/unet", "h200-families/lstm_lm", "h200-families/dlrm"}) {
     const auto base = load(model + ".base.json.gz");
     const auto amp = load(model + ".amp.json.gz");
     ASSERT_TRUE(base && amp);
