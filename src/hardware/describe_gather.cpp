@@ -6,7 +6,19 @@
 
 namespace foretrace::hardware {
 
-void describe_embedding(Work& w, const OpClass& what, const OpView& op) {
+namespace {
+
+// index_put adds up only when told to; it is what gathers run backward.
+bool adds_up(std::string_view name, const OpView& op) {
+  if (name.find("index_put") != std::string_view::npos) return op.flag(3);
+  return name.find("index_add") != std::string_view::npos || name.find("scatter_add") != std::string_view::npos ||
+         name.find("scatter_reduce") != std::string_view::npos;
+}
+
+}  // namespace
+
+void describe_embedding(Work& w, const OpClass& what, std::string_view name, const OpView& op) {
+  if (adds_up(name, op)) w.arithmetic = Arithmetic::kScatter;
   const std::size_t at = op.first_tensor();
   if (at == op.size()) return;
   const Argument& table = op[at];

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 namespace foretrace::whatif {
 
@@ -212,10 +211,10 @@ CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     if (sum.launches[p] <= static_cast<double>(prior.fewest_launches) || sum.time[p] <= 0) continue;
     const double usual = static_cast<double>(prior.per_launch[p]) * sum.launches[p];
-    static const double w = std::getenv("FTW") ? std::atof(std::getenv("FTW")) : 0;
-    static const double k = std::getenv("FTK") ? std::atof(std::getenv("FTK")) : 0.57;
-    const double time = static_cast<double>(sum.time[p]);
-    f.phase[p] = std::min(1.0, std::exp((1 - w) * std::log(usual) + w * std::log(k * time)) / time);
+    const auto traced = static_cast<double>(sum.time[p]);
+    const double part =
+        std::pow(usual / traced, 1 - prior.traced_weight) * std::pow(prior.traced_share, prior.traced_weight);
+    f.phase[p] = std::min(1.0, part);
   }
   return f;
 }

@@ -84,6 +84,11 @@ class Follower {
     for (const Unit& u : flow_.units) {
       AutocastUnit a;
       const bool half_result = one(u, a);
+      if (a.precision == Precision::kHalf && adds_into_fresh(u)) {  // made in the type of what is added
+        const std::uint32_t made = u.inputs.front().value;
+        out_.half[made] = 1;
+        out_.units[flow_.values[made].producer].precision = Precision::kHalf;
+      }
       bool grad = std::any_of(u.inputs.begin(), u.inputs.end(), [&](const Input& in) { return needs(in, u); });
       if (u.computes && plain(u.name) == "to") grad = false;  // the batch on its way to the GPU
       for (const std::uint32_t v : u.outputs) {
@@ -117,6 +122,12 @@ class Follower {
         return half(in) && by != kNothing && plain(flow_.units[by].name) != "to";
       });
     });
+  }
+
+  bool adds_into_fresh(const Unit& u) const {
+    if (!u.name.ends_with("_") || u.inputs.size() < 2) return false;
+    const std::uint32_t by = flow_.values[u.inputs.front().value].producer;
+    return by != kNothing && flow_.units[by].name == "aten::zeros" && flow_.units[by].inputs.empty();
   }
 
   // Fills `a`; returns whether the result is half.
@@ -157,7 +168,9 @@ class Follower {
     }
     std::size_t halves = 0;
     std::size_t floats = 0;
+    const bool into_fresh = adds_into_fresh(u);
     for (const Input& in : u.inputs) {
+      if (into_fresh && &in == &u.inputs.front()) continue;
       // A number as a tensor does not decide the result's type.
       if (flow_.values[in.value].producer == kNothing && in.elements <= 1) continue;
       (half(in) ? halves : floats) += 1;

@@ -33,6 +33,11 @@ bool keeps_result(std::string_view op) {
                     "attention", "lstm", "gru", "rnn", "cross_entropy"});
 }
 
+bool fresh(std::string_view op) {
+  return op == "aten::zeros" || op == "aten::empty" || op == "aten::full" || op == "aten::zeros_like" ||
+         op == "aten::empty_like" || op == "aten::new_zeros" || op == "aten::full_like";
+}
+
 bool keeps_more(std::string_view op) { return named(op, {"dropout", "_norm", "max_pool"}); }
 
 }  // namespace foretrace::whatif
