@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
   const foretrace::graph::Graph g = foretrace::graph::repeat(*step, copies);
 
   auto begin = Clock::now();
-  foretrace::simulate::Incremental incremental(g);
+  foretrace::simulate::Incremental incremental = *foretrace::simulate::Incremental::make(g);
   const double prepared = microseconds(begin) / 1000;
   fmt::print("{} tasks, {} dependencies; prepared in {:.1f} ms\n", g.size(), g.dependencies(), prepared);
 

@@ -9,6 +9,7 @@
 #include "foretrace/trace/event_kind.hpp"
 #include "foretrace/trace/load.hpp"
 #include "trace/importers/chrome_pieces.hpp"
+#include "views.hpp"
 
 namespace nb = nanobind;
 
@@ -18,24 +19,10 @@ namespace {
 
 using trace::Trace;
 
-/// A read-only NumPy array over memory of the trace; it keeps the trace alive.
-template <class T>
-nb::object view(nb::handle owner, const T* data, std::size_t size) {
-  static const T kNothing{};
-  return nb::cast(nb::ndarray<nb::numpy, const T, nb::ndim<1>>(size == 0 ? &kNothing : data, {size}, owner));
-}
-
 /// Rows of a side table as bytes; Python gives them their record type.
 template <class T>
 nb::object rows(nb::handle owner, const Column<T>& table) {
   return view(owner, reinterpret_cast<const std::uint8_t*>(table.data()), table.bytes());
-}
-
-/// Ids are uint32 wrapped in a struct of the same layout.
-template <class Tag>
-nb::object ids(nb::handle owner, const Column<Id<Tag>>& column) {
-  static_assert(sizeof(Id<Tag>) == sizeof(std::uint32_t));
-  return view(owner, reinterpret_cast<const std::uint32_t*>(column.data()), column.size());
 }
 
 nb::object column(nb::handle self, std::string_view name) {
@@ -44,9 +31,9 @@ nb::object column(nb::handle self, std::string_view name) {
   const trace::Events& e = t.events;
   if (name == "start") return view(self, e.start.data(), e.size());
   if (name == "duration") return view(self, e.duration.data(), e.size());
-  if (name == "name") return ids(self, e.name);
-  if (name == "lane") return ids(self, e.lane);
-  if (name == "args") return ids(self, e.args);
+  if (name == "name") return view(self, e.name.data(), e.name.size());
+  if (name == "lane") return view(self, e.lane.data(), e.lane.size());
+  if (name == "args") return view(self, e.args.data(), e.args.size());
   if (name == "correlation") return view(self, e.correlation.data(), e.size());
   if (name == "external_id") return view(self, e.external_id.data(), e.size());
   if (name == "side") return view(self, e.side.data(), e.size());

@@ -16,6 +16,8 @@
 #include "foretrace/whatif/model.hpp"
 #include "open_draft.hpp"
 #include "report/step_graphs.hpp"
+#include "search/communication.hpp"
+#include "whatif/parallel/strategy_choice.hpp"
 
 namespace nb = nanobind;
 
@@ -153,6 +155,53 @@ nb::dict advise(const StepModel& base, std::optional<std::int64_t> memory_limit)
   return d;
 }
 
+/// The step on several workers: what `foretrace scale` says of one number of them.
+nb::dict scale(const StepModel& base, int workers, const std::string& fabric, const std::string& collectives,
+               const std::string& collectives_tag, int gpus_per_node, const std::string& parallel,
+               const std::string& compress, std::optional<double> bucket_mb, std::optional<std::int64_t> servers,
+               std::optional<double> slice_mb, std::optional<double> slow_worker, bool ring_steps) {
+  constexpr int kMostWorkers = 16384;
+  if (workers < 1 || workers > kMostWorkers) {
+    raise({.code = ErrorCode::kUsage, .message = "the number of workers must be from 1 to 16384"});
+  }
+  if (gpus_per_node < 0 || gpus_per_node > kMostWorkers) {
+    raise({.code = ErrorCode::kUsage, .message = "gpus_per_node must be from 1 to 16384"});
+  }
+  const whatif::Strategy strategy = value_or_raise(
+      whatif::make_strategy({parallel, compress, bucket_mb, slice_mb, slow_worker, servers, ring_steps}));
+  search::Communication asked;
+  asked.workers = workers;
+  asked.fabric = fabric;
+  asked.collectives = collectives;
+  asked.collectives_tag = collectives_tag;
+  asked.gpus_per_node = gpus_per_node;
+  const search::Network network = value_or_raise(search::network_of(asked, base.model.device));
+  auto predicted = [&] {
+    nb::gil_scoped_release unlocked;
+    return whatif::predict_scale(base.model, base.measured, strategy,
+                                 {network.collectives.get(), workers, network.cluster.gpus_per_node});
+  }();
+  whatif::ScalePrediction p = value_or_raise(std::move(predicted));
+  nb::dict d;
+  d["workers"] = p.workers;
+  d["network"] = to_str(network.collectives->name());
+  d["step"] = p.step;
+  d["low"] = p.low;
+  d["high"] = p.high;
+  d["communication"] = p.communication;
+  d["exposed_communication"] = p.exposed_communication;
+  d["efficiency"] = p.efficiency;
+  d["buckets"] = p.buckets;
+  d["peak_bytes"] = p.peak_bytes ? nb::object(nb::int_(*p.peak_bytes)) : nb::none();
+  d["origin"] = to_str(p.origin);
+  d["validated"] = p.validated;
+  nb::list missing;
+  for (const std::string& text : p.not_modelled) missing.append(to_str(text));
+  d["not_modelled"] = nb::tuple(missing);
+  d["graph"] = nb::cast(new graph::Graph(std::move(p.graph)), nb::rv_policy::take_ownership);
+  return d;
+}
+
 /// A user's own, known to the whole library from now on: to the command line's uses, its lists and its advice.
 void add_own(std::string name, std::string about,
              const std::vector<std::tuple<std::string, std::string, bool, bool>>& parameters, std::string assumes,
@@ -227,7 +276,10 @@ nb::list catalogue() {
 void bind_whatif(nb::module_& m) {
   nb::class_<StepModel>(m, "Model")
       .def("predict", predict, nb::arg("uses"))
-      .def("advise", advise, nb::arg("memory_limit").none());
+      .def("advise", advise, nb::arg("memory_limit").none())
+      .def("scale", scale, nb::arg("workers"), nb::arg("fabric"), nb::arg("collectives"), nb::arg("collectives_tag"),
+           nb::arg("gpus_per_node"), nb::arg("parallel"), nb::arg("compress"), nb::arg("bucket_mb").none(),
+           nb::arg("servers").none(), nb::arg("slice_mb").none(), nb::arg("slow_worker").none(), nb::arg("ring_steps"));
   m.def("step_model", make_step_model, nb::arg("trace"), nb::arg("graphs"), nb::arg("index"), nb::arg("graph"),
         nb::arg("measured").none(), nb::keep_alive<0, 1>());
   m.def("whatifs", catalogue);

@@ -8,6 +8,7 @@
 >>> step = trace.step()
 >>> step.simulate().breakdown()
 >>> step.predict("fused-optimizer", "cuda-graph")
+>>> step.scale(16, fabric="25GbE")
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ._graph_tables import Breakdown, CriticalPath, GraphLane, GraphNotes, Layer
 from ._predictions import Applied, Parameter, Prediction, WhatIf, whatif, whatifs
 from ._ranks import Job, RanksReport, load_ranks
 from ._reports import Doctor, Report, Summary, doctor, summary
+from ._scale import Scaled
 from ._tables import Category, Device, Distributed, Lane, Problem, Step, Steps, Strings
 from ._timeline import Timeline
 from ._trace import ABSENT, KINDS, NO_ARGS, Trace, load, load_bytes
@@ -36,7 +38,7 @@ __all__ = [
     "Advised", "Applied",
     "Breakdown", "Category", "CriticalPath", "Device", "Distributed", "Doctor", "Draft", "Error", "Graph", "GraphLane",
     "GraphNotes", "Job", "Lane", "Layer", "LowerBounds", "Parameter", "Prediction", "Problem", "RanksReport", "Recorder",
-    "RecordingWarning", "Report", "Step", "Steps", "Strings", "Summary", "Timeline", "Trace", "Unprofiled", "WhatIf", "doctor",
+    "RecordingWarning", "Report", "Scaled", "Step", "Steps", "Strings", "Summary", "Timeline", "Trace", "Unprofiled", "WhatIf", "doctor",
     "find_traces", "formats", "load", "load_bytes", "load_ranks", "record", "recorded", "recorded_figures", "summary", "whatif",
     "whatifs",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from ._advice import Advised, advised
 from ._errors import Error
 from ._graph_tables import GraphLane, GraphNotes, Layer, LowerBounds, Unprofiled
 from ._predictions import Prediction, WhatIf, given_uses
+from ._scale import Scaled
 from ._tables import Step, Strings
 from ._timeline import Timeline, simulate
 
@@ -337,6 +339,25 @@ class Graph:
             return first
         after = self.predict(move, *whatifs, *host, measured_ms=measured_ms)
         return first if after.declined is not None else after
+
+    def scale(self, workers: int, *, fabric: str | os.PathLike[str] | None = None,
+              collectives: str | os.PathLike[str] | None = None, collectives_tag: str | None = None,
+              gpus_per_node: int | None = None, parallel: str = "ddp", compress: str = "none",
+              bucket_mb: float | None = None, servers: int | None = None, slice_mb: float | None = None,
+              slow_worker: float | None = None, ring_steps: bool = False, measured_ms: float | None = None) -> Scaled:
+        """The same step on several workers, each on its own data: what `foretrace scale` says.
+
+        fabric: a name of `foretrace list fabrics` or a file; or collectives: a file of measured ones. parallel: "ddp", "fsdp",
+        "zero1", "zero2", "ps", "p3", "blueconnect", "horovod". compress: "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad".
+        servers: of "ps" and "p3", on machines of their own. A scheme that does not apply raises Error with code "declined".
+
+        >>> step.scale(16, fabric="25GbE", bucket_mb=100).ms
+        """
+        trace = self._traced()
+        values = self._model(measured_ms).scale(
+            workers, os.fspath(fabric or ""), os.fspath(collectives or ""), collectives_tag or "", gpus_per_node or 0, parallel,
+            compress, bucket_mb, servers, slice_mb, slow_worker, ring_steps)
+        return Scaled(**{**values, "graph": Graph(values["graph"], trace)})
 
     def _traced(self) -> Trace:
         if self._trace is None or self._step_index is None:

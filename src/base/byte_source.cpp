@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/inflate.hpp"
+#include "base/missing_file.hpp"
 
 namespace foretrace {
 
@@ -129,6 +130,7 @@ Result<std::unique_ptr<ByteSource>> open_source(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     const int reason = errno;
+    if (reason == ENOENT || reason == ENOTDIR) return tl::unexpected(missing_file(path));
     Error error{
         ErrorCode::kUnreadable, std::string("cannot open: ") + std::strerror(reason), path, Error::kNoOffset, {}};
     if (reason == EACCES) error.hint = "the file exists but may not be read by you; check its permissions";

@@ -1,9 +1,11 @@
 #pragma once
-// Order statistics the rules and reports share.
+// Order statistics and errors the rules and reports share.
 
 #include <algorithm>
 #include <cstddef>
 #include <vector>
+
+#include "foretrace/base/time.hpp"
 
 namespace foretrace {
 
@@ -20,6 +22,11 @@ T quantile(std::vector<T>& values, double p) {
 template <class T>
 T median(std::vector<T>& values) {
   return quantile(values, 0.5);
+}
+
+/// How far `value` is from `truth`, in percent, with its sign; 0 where there is no truth.
+inline double percent_off(Ns value, Ns truth) {
+  return truth > 0 ? 100.0 * static_cast<double>(value - truth) / static_cast<double>(truth) : 0;
 }
 
 }  // namespace foretrace

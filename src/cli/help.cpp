@@ -66,7 +66,8 @@ std::string usage_line(const Verb& verb) {
 
 std::string overview_help(std::size_t width) {
   std::string out =
-      fmt::format("foretrace {} - from a trace of a few training steps: where the time goes\n\n", FORETRACE_VERSION);
+      fmt::format("foretrace {} - what a training step would cost if something were changed, from a trace of it\n\n",
+                  FORETRACE_VERSION);
   out += "usage: foretrace VERB [ARGUMENTS] [OPTIONS]\n\nverbs\n";
   std::vector<Row> list;
   for (const Verb& verb : verbs()) list.push_back({usage_line(verb), verb.about + choices_text(verb)});

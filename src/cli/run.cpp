@@ -67,6 +67,7 @@ tl::unexpected<Error> unknown_option(const std::string& arg, const Verb* verb) {
 
 Status check_value(const Option& option, const std::string& value) {
   const auto wrong = [&](std::string_view wanted, std::string hint = {}) -> Status {
+    if (hint.empty()) hint = fmt::format("--{} {}: {}", option.name, option.value_name, option.about);
     return fail(ErrorCode::kUsage, fmt::format("--{} expects {}, not '{}'", option.name, wanted, value),
                 std::move(hint));
   };
@@ -174,6 +175,15 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
   return verb.run(request);
 }
 
+Answer help_answer(std::string text, bool json) {
+  if (!json) return Answer{std::move(text)};
+  Answer answer;
+  report::JsonWriter writer(answer.body);
+  writer.begin_object().member("schema", 1).member("help", text).end_object();
+  answer.body += "\n";
+  return answer;
+}
+
 Result<Answer> dispatch(const std::vector<std::string>& args, const Terminal& terminal,
                         std::optional<std::string>& output) {
   const bool json = std::find(args.begin(), args.end(), "--json") != args.end();
@@ -186,20 +196,21 @@ Result<Answer> dispatch(const std::vector<std::string>& args, const Terminal& te
   std::vector<std::string> rest = args;
   if (at == args.size()) {
     const bool asked = std::any_of(args.begin(), args.end(), [](const auto& a) { return a == "--help" || a == "-h"; });
-    if (asked) return Answer{overview_help(terminal.width)};
+    if (asked) return help_answer(overview_help(terminal.width), json);
     return fail(ErrorCode::kUsage, "a verb is missing", "`foretrace --help` shows what there is");
   }
   rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(at));
   std::string name = args[at];
   if (name == "help") {  // as people type it
-    if (rest.empty()) return Answer{overview_help(terminal.width)};
+    std::erase_if(rest, looks_like_option);
+    if (rest.empty()) return help_answer(overview_help(terminal.width), json);
     name = rest.front();
     rest = {"--help"};
   }
   const Verb* verb = find_verb(name);
   if (verb == nullptr) return unknown_verb(name);
   const bool help = std::any_of(rest.begin(), rest.end(), [](const auto& a) { return a == "--help" || a == "-h"; });
-  if (help) return Answer{verb_help(*verb, terminal.width)};
+  if (help) return help_answer(verb_help(*verb, terminal.width), json);
   FORETRACE_TRY(const Values values, parse(*verb, rest));
   output = values.text("output");
   return answer_of(*verb, values, terminal);
@@ -259,7 +270,8 @@ Result<Values> parse(const Verb& verb, const std::vector<std::string>& args) {
     const std::vector<std::string>& given = texts[option.name];
     if (given.empty()) continue;
     if (given.size() > 1)
-      return fail(ErrorCode::kUsage, fmt::format("--{} is given {} times", option.name, given.size()));
+      return fail(ErrorCode::kUsage, fmt::format("--{} is given {} times", option.name, given.size()),
+                  "which one counts? give it once");
     FORETRACE_TRY_VOID(check_value(option, given.front()));
     values.set_option(option.name, given.front());
   }

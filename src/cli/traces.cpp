@@ -5,50 +5,18 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/suggest.hpp"
+#include "base/missing_file.hpp"
 
 namespace foretrace::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Names beside a path that is not there; enough of them to find a slip of the keyboard.
-std::vector<std::string> neighbours(const fs::path& path) {
-  constexpr std::size_t kMost = 10'000;
-  std::vector<std::string> names;
-  std::error_code error;
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  for (fs::directory_iterator it(folder, error), end; !error && it != end && names.size() < kMost;
-       it.increment(error)) {
-    names.push_back(it->path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 Error not_found(const std::string& path, const std::error_code& error) {
-  Error out{ErrorCode::kUnreadable, "no such file or folder", path, Error::kNoOffset, {}};
-  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) {
-    out.message = error.message();
-    return out;
+  if (!error || error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory) {
+    return missing_file(path);
   }
-  const fs::path wanted(path);
-  const fs::path folder = wanted.parent_path();
-  if (!folder.empty() && !fs::exists(folder)) {
-    out.message = fmt::format("no such file; its folder {} does not exist either", folder.string());
-    return out;
-  }
-  const std::vector<std::string> names = neighbours(wanted);
-  const std::string name = wanted.filename().string();
-  std::optional<std::string> match = closest_match(name, names);
-  // "trace.json" typed for "trace.json.gz": the shell would have completed it.
-  if (!match) {
-    const auto longer =
-        std::find_if(names.begin(), names.end(), [&](const std::string& n) { return n.starts_with(name); });
-    if (longer != names.end()) match = *longer;
-  }
-  if (match) out.hint = fmt::format("did you mean {}?", (folder / *match).string());
-  return out;
+  return {ErrorCode::kUnreadable, error.message(), path, Error::kNoOffset, "check the path and its permissions"};
 }
 
 }  // namespace

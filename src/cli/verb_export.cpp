@@ -29,7 +29,10 @@ Result<std::vector<std::string>> take_whatifs(std::vector<std::string>& argument
   for (std::string& text : arguments) {
     const std::string name = text.substr(0, text.find(':'));
     std::error_code ignored;
-    if (text == "-" || std::filesystem::exists(text, ignored) || !known(name)) {
+    const bool file = text == "-" || std::filesystem::exists(text, ignored);
+    // Behind a trace, a word that is neither and has nothing of a path was meant as a what-if.
+    const bool word = !rest.empty() && text.find_first_of("./") == std::string::npos;
+    if (file || (!known(name) && !word)) {
       rest.push_back(std::move(text));
       continue;
     }
@@ -60,7 +63,8 @@ Result<Answer> run_export(const Request& request) {
   const std::optional<std::string> path = request.values.text("output");
   const bool to_file = path && *path != "-";
   if (request.json && !to_file) {
-    return fail(ErrorCode::kUsage, "export --json says what was written, and needs -o FILE to write to");
+    return fail(ErrorCode::kUsage, "export --json says what was written, and needs -o FILE to write to",
+                "without --json the timeline itself goes to standard output");
   }
   report::ExportOptions options;
   options.step = request.values.integer("step");

@@ -78,8 +78,12 @@ Result<Answer> check(const Request& request) {
     return fail(ErrorCode::kUsage, "graph check takes one file", "give the text of a graph, an export or a trace");
   }
   FORETRACE_TRY(std::unique_ptr<ByteSource> source, open_source(file));
-  FORETRACE_TRY(const std::string head, peek(source, kTextStart.size()));
-  if (head.starts_with(kTextStart)) {
+  Result<std::string> head = peek(source, kTextStart.size());
+  if (!head) {
+    head.error().file = file;
+    return forward(head);
+  }
+  if (head->starts_with(kTextStart)) {
     FORETRACE_TRY(const std::string text, read_file(file));
     Result<graph::Graph> parsed = graph::parse(text);
     if (!parsed) {

@@ -74,7 +74,7 @@ Result<Answer> run_optimize(const Request& request) {
     options.evaluate = other_evaluator()(trace.path, v.integer("step"), v.number("measured-ms"));
   }
   if (request.load.progress) {
-    options.progress = [&](const search::Progress& p) {
+    options.progress = [&](const search::SearchProgress& p) {
       const std::uint64_t total = options.evaluations == SIZE_MAX ? 0 : options.evaluations;
       request.load.progress(fmt::format("{:.2f} ms: {}", to_ms(p.step), p.strategy), p.evaluations, total);
     };

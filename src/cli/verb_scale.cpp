@@ -7,6 +7,7 @@
 #include "cli/verbs.hpp"
 #include "foretrace/report/scale.hpp"
 #include "search/communication.hpp"
+#include "whatif/parallel/strategy_choice.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -25,23 +26,21 @@ Result<std::vector<int>> parse_workers(std::string_view text) {
   return workers;
 }
 
-Result<whatif::Strategy> strategy_of(const Values& values) {
-  whatif::Strategy s;
-  FORETRACE_TRY(s.scheme, whatif::parse_scheme(values.text("parallel").value_or("ddp")));
-  FORETRACE_TRY(s.compression, whatif::parse_compression(values.text("compress").value_or("none")));
-  if (const auto mb = values.number("bucket-mb")) {
-    s.bucket_mb = *mb;
-    s.first_bucket_mb.reset();  // PyTorch keeps its small first bucket only when bucket_cap_mb is not given
-  }
-  if (const auto x = values.number("slow-worker")) {
-    s.slow_worker = *x;
-  }
-  return s;
+whatif::StrategyChoice strategy_of(const Values& values) {
+  whatif::StrategyChoice c;
+  c.parallel = values.text("parallel").value_or(c.parallel);
+  c.compress = values.text("compress").value_or(c.compress);
+  c.bucket_mb = values.number("bucket-mb");
+  c.slice_mb = values.number("slice-mb");
+  c.slow_worker = values.number("slow-worker");
+  c.servers = values.integer("servers");
+  c.ring_steps = values.flag("ring-steps");
+  return c;
 }
 
 Result<Answer> run_scale(const Request& request) {
   FORETRACE_TRY(const std::vector<int> workers, parse_workers(request.values.text("workers").value_or("2,4,8,16")));
-  FORETRACE_TRY(const whatif::Strategy strategy, strategy_of(request.values));
+  FORETRACE_TRY(const whatif::Strategy strategy, whatif::make_strategy(strategy_of(request.values)));
   FORETRACE_TRY(const search::Communication asked, network_asked(request.values, 1));
   FORETRACE_TRY_VOID(search::network_of(asked, {}));  // a wrong name is said before a long import
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
@@ -64,6 +63,23 @@ std::vector<Option> scheme_options() {
        "none",
        "gradient compression",
        {"none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"}},
+      {"servers",
+       0,
+       ValueType::kInteger,
+       "M",
+       "0",
+       "ps, p3: servers on machines of their own; 0: one beside each worker",
+       {},
+       0.0},
+      {"slice-mb",
+       0,
+       ValueType::kNumber,
+       "X",
+       "p3: 4, else whole buckets",
+       "ps, p3, blueconnect: what is sent at once, MiB",
+       {},
+       0.001},
+      {"ring-steps", 0, ValueType::kFlag, "", "", "every step of a ring as a task of its own"},
       {"slow-worker", 0, ValueType::kNumber, "X", "1", "the slowest worker computes X times as long", {}, 0.001},
   };
 }
@@ -83,8 +99,9 @@ const Verb& scale_verb() {
           network_options() + scheme_options(),
       .examples = {{"foretrace scale trace.json.gz --workers 8,64,512 --fabric DGX-H100", "up to 64 nodes"},
                    {"foretrace scale trace.json.gz --workers 4 --collectives nccl.log -m 67.1", "measured collectives"},
-                   {"foretrace scale trace.json.gz --workers 16 --fabric 25GbE --bucket-mb 100",
-                    "another bucket size"}},
+                   {"foretrace scale trace.json.gz --workers 16 --fabric 25GbE --bucket-mb 100", "another bucket size"},
+                   {"foretrace scale trace.json.gz --workers 16 --fabric 100GbE --parallel ps --servers 4",
+                    "parameter servers"}},
       .reads_traces = true,
       .picks_step = true,
       .calibrates = true,

@@ -3,29 +3,21 @@
 #include <algorithm>
 
 #include "graph/step_state.hpp"
+#include "graph/task_row.hpp"
 
 namespace foretrace::graph {
 
 std::uint32_t StepState::add_task(TaskKind kind, Ns cost, Ns measured, StringId trace_name, std::uint32_t event,
                                   std::uint32_t op) {
-  Graph& g = graph;
-  g.kind.push_back(kind);
-  g.cost.push_back(cost);
-  g.lane_lag.push_back(0);
-  g.lane.push_back(static_cast<std::uint32_t>(g.lanes.size() - 1));
   StringId& name = names[trace_name.index()];
-  if (!name.valid()) name = g.strings.intern(trace().strings[trace_name]);
-  g.name.push_back(name);
-  g.phase.push_back(Phase::kOther);
-  g.layer.push_back(LayerId{});
-  g.launch.push_back(TaskId{});
-  g.event.push_back(EventId{event});
-  g.op.push_back(EventId{op});
-  g.measured.push_back(measured);
-  g.soft.push_back(Graph::kNoSoft);
-  g.work.push_back(Graph::kNoWork);
-  g.origin.push_back(Origin::kMeasured);
-  return static_cast<std::uint32_t>(g.size() - 1);
+  if (!name.valid()) name = graph.strings.intern(trace().strings[trace_name]);
+  return append_task(graph, {.kind = kind,
+                             .cost = cost,
+                             .lane = static_cast<std::uint32_t>(graph.lanes.size() - 1),
+                             .name = name,
+                             .event = EventId{event},
+                             .op = EventId{op},
+                             .measured = measured});
 }
 
 std::uint32_t StepState::open_lane(GraphLaneKind kind, std::uint32_t trace_lane) {
@@ -195,15 +187,8 @@ Result<Graph> GraphBuilder::build(std::size_t which, const BuildOptions& options
 
 Graph repeat(const Graph& g, std::uint32_t copies) {
   // Lane by lane: all copies of a lane in a row. Task t of a lane becomes lane start * copies + copy * length + offset.
-  Graph out;
-  out.strings = g.strings;
-  out.layers = g.layers;
-  out.step_name = g.step_name;
-  out.traced = g.traced;
-  out.main_lane = g.main_lane;
-  out.periodic = g.periodic;
+  Graph out = empty_like(g);
   out.copies = g.copies * copies;
-  out.notes = g.notes;
   out.lanes = g.lanes;
   const auto place = [&](std::uint32_t t, std::uint32_t copy) {
     const GraphLane& lane = g.lanes[g.lane[t]];
@@ -218,27 +203,15 @@ Graph repeat(const Graph& g, std::uint32_t copies) {
   for (const GraphLane& lane : g.lanes) {
     for (std::uint32_t copy = 0; copy < copies; ++copy) {
       for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
-        out.kind.push_back(g.kind[t]);
-        out.cost.push_back(g.cost[t]);
-        out.lane_lag.push_back(g.lane_lag[t]);
-        out.lane.push_back(g.lane[t]);
-        out.name.push_back(g.name[t]);
-        out.phase.push_back(g.phase[t]);
-        out.layer.push_back(g.layer[t]);
-        out.launch.push_back(g.launch[t].valid() ? TaskId{place(g.launch[t].value, copy)} : TaskId{});
-        out.event.push_back(g.event[t]);
-        out.op.push_back(g.op[t]);
-        out.measured.push_back(g.measured[t]);
-        out.soft.push_back(Graph::kNoSoft);
-        out.work.push_back(g.work[t]);
-        out.origin.push_back(g.origin[t]);
-        if (!g.priority.empty()) out.priority.push_back(g.priority[t]);
-        if (g.soft[t] != Graph::kNoSoft) {
-          SoftDependency soft = g.soft_dependencies[g.soft[t]];
+        TaskRow row = row_of(g, t);
+        if (row.launch.valid()) row.launch = TaskId{place(row.launch.value, copy)};
+        if (row.soft != Graph::kNoSoft) {
+          SoftDependency soft = g.soft_dependencies[row.soft];
           soft.from = TaskId{place(soft.from.value, copy)};
-          out.soft.back() = static_cast<std::uint32_t>(out.soft_dependencies.size());
+          row.soft = static_cast<std::uint32_t>(out.soft_dependencies.size());
           out.soft_dependencies.push_back(soft);
         }
+        append_task(out, row);
         for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
           if (g.dep_kind[d] == DependencyKind::kShare) continue;  // finish() adds those
           all.push_back({place(t, copy), place(g.dep_to[d], copy), g.dep_lag[d], g.dep_point[d], g.dep_kind[d]});

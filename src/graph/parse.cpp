@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/decimal.hpp"
+#include "graph/task_row.hpp"
 #include "graph/text_form.hpp"
 
 namespace foretrace::graph {
@@ -242,20 +243,10 @@ class Reader {
     static const auto kKinds = names_of<TaskKind, 8>();
     static const auto kPhaseNames = names_of<Phase, kPhases>();
     static const auto kOriginNames = names_of<Origin, 4>();
-    g_.kind.push_back(static_cast<TaskKind>(l.choice("kind of task", kKinds)));
-    g_.name.push_back(g_.strings.intern(l.at_text() ? l.text("the task's name") : std::string()));
-    g_.lane.push_back(static_cast<std::uint32_t>(g_.lanes.size() - 1));
-    g_.cost.push_back(0);
-    g_.lane_lag.push_back(0);
-    g_.measured.push_back(0);
-    g_.phase.push_back(Phase::kOther);
-    g_.layer.push_back(LayerId{});
-    g_.launch.push_back(TaskId{});
-    g_.event.push_back(EventId{});
-    g_.op.push_back(EventId{});
-    g_.soft.push_back(Graph::kNoSoft);
-    g_.work.push_back(Graph::kNoWork);
-    g_.origin.push_back(Origin::kMeasured);
+    const auto kind = static_cast<TaskKind>(l.choice("kind of task", kKinds));
+    append_task(g_, {.kind = kind,
+                     .lane = static_cast<std::uint32_t>(g_.lanes.size() - 1),
+                     .name = g_.strings.intern(l.at_text() ? l.text("the task's name") : std::string())});
     l.pairs([&](std::string_view key, std::string_view value) {
       if (key == "cost") return g_.cost.back() = time(l, key, value, 0), true;
       if (key == "lag") return g_.lane_lag.back() = time(l, key, value), true;

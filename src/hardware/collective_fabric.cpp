@@ -90,8 +90,21 @@ double bus_factor(Collective kind, int ranks) {
   }
 }
 
+int ring_steps(Collective kind, int ranks) {
+  switch (kind) {
+    case Collective::kAllReduce:
+      return 2 * (ranks - 1);
+    case Collective::kAllToAll:
+    case Collective::kSendRecv:
+      return 1;
+    default:
+      return ranks - 1;
+  }
+}
+
 std::string_view to_string(Algorithm algorithm) {
-  constexpr std::array<std::string_view, 4> kNames = {"ring", "tree", "two-level", "NVLS"};
+  constexpr std::array<std::string_view, kAlgorithms> kNames = {"ring", "tree",      "two-level",
+                                                                "NVLS", "NVLS tree", "CollNet"};
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 std::string_view to_string(Protocol protocol) {
@@ -180,6 +193,27 @@ std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algo
       if (call.kind != Collective::kAllReduce) return std::nullopt;
       return base + kNvlsUs * s.inner->latency_scale + (n + 1) / n * call.bytes / (reached(*s.inner) * kNvlsShare);
     }
+    case Algorithm::kNvlsTree: {
+      if (s.inner == nullptr || !s.inner->nvls || s.outer == nullptr || protocol != Protocol::kSimple ||
+          call.kind != Collective::kAllReduce) {
+        return std::nullopt;
+      }
+      // Both levels work on parts of the tensor at the same time: the slower one's bytes are what is seen.
+      const double inside = (k + 1) / k * call.bytes / (reached(*s.inner) * kNvlsShare);
+      const double between = 2 * call.bytes / (node_rate(s) * kTreeShare);
+      return base + kNvlsUs * s.inner->latency_scale + 2 * std::floor(std::log2(nodes)) * hop(*s.outer, true) +
+             std::max(inside, between);
+    }
+    case Algorithm::kCollNet: {
+      if (s.outer == nullptr || !s.outer->sharp || protocol != Protocol::kSimple ||
+          call.kind != Collective::kAllReduce) {
+        return std::nullopt;
+      }
+      // Up to the switches and back: every byte leaves a node once and comes in once, whatever the number of nodes.
+      const double inside = s.inner != nullptr ? 2 * (k - 1) / k * call.bytes / reached(*s.inner) : 0;
+      const double steps = s.inner != nullptr ? 2 * (k - 1) * hop(*s.inner, false) : 0;
+      return base + steps + 2 * hop(*s.outer, false) + std::max(inside, call.bytes / node_rate(s));
+    }
   }
   return std::nullopt;
 }
@@ -192,12 +226,15 @@ CollectiveCost FabricCollectives::cost(const CollectiveCall& call) const {
     return best;
   }
   double us = 0;
-  for (const Algorithm a : {Algorithm::kRing, Algorithm::kTree, Algorithm::kNvls}) {
+  for (const Algorithm a : {Algorithm::kRing, Algorithm::kTree, Algorithm::kTwoLevel, Algorithm::kNvls,
+                            Algorithm::kNvlsTree, Algorithm::kCollNet}) {
+    if (a == Algorithm::kTwoLevel && !fabric_.hierarchical) continue;
     for (const Protocol p : {Protocol::kLL, Protocol::kLL128, Protocol::kSimple}) {
       const std::optional<double> t = micros(call, a, p);
       if (!t || (!best.how.empty() && *t >= us)) continue;
       us = *t;
       best.how = std::string(to_string(a)) + " " + std::string(to_string(p));
+      best.steps = a == Algorithm::kRing ? ring_steps(call.kind, call.ranks) : 1;
     }
   }
   us = std::max(us, fabric_.floor_us);

@@ -12,22 +12,6 @@ namespace foretrace::hardware {
 
 namespace {
 
-// Steps a message takes through a ring: what a small message's time is made of.
-double steps_of(Collective kind, int ranks) {
-  const double n = ranks;
-  switch (kind) {
-    case Collective::kAllReduce:
-      return 2 * (n - 1);
-    case Collective::kAllGather:
-    case Collective::kReduceScatter:
-    case Collective::kBroadcast:
-    case Collective::kReduce:
-      return n - 1;
-    default:
-      return 1;
-  }
-}
-
 // How well one collective stands for another: moving the same way first, then the same number of ranks.
 double distance(Collective a, int n, Collective b, int m) {
   const auto group = [](Collective c) {
@@ -101,6 +85,7 @@ CollectiveCost MeasuredCollectives::cost(const CollectiveCall& call) const {
     c.sigma = 0;
     return c;
   }
+  c.steps = ring_steps(call.kind, call.ranks);
   const Curve* best = nullptr;
   for (const Curve& curve : curves_) {
     if (best == nullptr || distance(call.kind, call.ranks, curve.kind, curve.ranks) <
@@ -119,7 +104,8 @@ CollectiveCost MeasuredCollectives::cost(const CollectiveCall& call) const {
   const double from_factor = bus_factor(best->kind, best->ranks);
   const double to_factor = bus_factor(call.kind, call.ranks);
   const double smallest = best->points.front().second;
-  const double steps = steps_of(call.kind, call.ranks) / steps_of(best->kind, best->ranks);
+  // What a small message's time is made of.
+  const double steps = static_cast<double>(ring_steps(call.kind, call.ranks)) / ring_steps(best->kind, best->ranks);
   const double whole = best->ns(call.bytes);
   const double latency = std::min(smallest, whole);
   c.ns = static_cast<Ns>(std::llround(std::min(9e17, latency * steps + (whole - latency) * to_factor / from_factor)));

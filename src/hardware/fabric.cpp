@@ -39,8 +39,9 @@ Status only_known(const TomlTable& table, const std::set<std::string_view>& know
 
 Result<FabricLevel> parse_level(const TomlTable& t, std::size_t index, const std::string& origin) {
   const std::string where = fmt::format("level {}: ", index + 1);
-  if (Status known = only_known(
-          t, {"name", "link", "gbs", "per_node", "efficiency", "latency_scale", "extra_us", "nvls"}, where, origin);
+  if (Status known =
+          only_known(t, {"name", "link", "gbs", "per_node", "efficiency", "latency_scale", "extra_us", "nvls", "sharp"},
+                     where, origin);
       !known) {
     return tl::unexpected<Error>(known.error());
   }
@@ -72,6 +73,9 @@ Result<FabricLevel> parse_level(const TomlTable& t, std::size_t index, const std
     return bad_file(origin, where + "latency_scale must be above 0 and extra_us not below 0");
   }
   level.nvls = t.flag("nvls");
+  level.sharp = t.flag("sharp");
+  if (level.nvls && level.link != LinkKind::kNvlink) return bad_file(origin, where + "nvls is for NVLink only");
+  if (level.sharp && level.link != LinkKind::kNetwork) return bad_file(origin, where + "sharp is for networks only");
   return level;
 }
 
@@ -90,7 +94,8 @@ std::string_view to_string(LinkKind kind) {
 
 Result<Fabric> parse_fabric(std::string_view text, std::string name, const std::string& origin) {
   FORETRACE_TRY(const TomlTable t, parse_toml(text, origin, std::string(kHint)));
-  if (Status known = only_known(t, {"about", "source", "gpus_per_node", "channels"}, "", origin); !known) {
+  if (Status known = only_known(t, {"about", "source", "gpus_per_node", "channels", "hierarchical"}, "", origin);
+      !known) {
     return tl::unexpected<Error>(known.error());
   }
   Fabric f;
@@ -106,6 +111,7 @@ Result<Fabric> parse_fabric(std::string_view text, std::string name, const std::
   if (!(channels >= 0 && channels <= 1024)) return bad_file(origin, "channels is not a number from 0 to 1024");
   f.gpus_per_node = static_cast<int>(gpus);
   f.channels = static_cast<int>(channels);
+  f.hierarchical = t.flag("hierarchical");
   const auto levels = t.tables.find("level");
   if (levels == t.tables.end()) return bad_file(origin, "no [[level]]: a fabric has one or two");
   for (std::size_t i = 0; i < levels->second.size(); ++i) {

@@ -4,6 +4,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/text.hpp"
+
 namespace foretrace::hardware {
 
 namespace {
@@ -142,15 +144,6 @@ const std::unordered_map<std::string_view, OpClass>& table() {
   return kTable;
 }
 
-bool has(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
-
-bool any_of(std::string_view text, std::initializer_list<std::string_view> words) {
-  for (const std::string_view w : words) {
-    if (has(text, w)) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 OpClass classify_op(std::string_view name) {
@@ -158,12 +151,12 @@ OpClass classify_op(std::string_view name) {
       name.starts_with("_c10d_functional::")) {
     return cls(Family::kCommunication);
   }
-  if (any_of(name, {"flash_attn", "FlashAttn", "fmha"})) {
-    const bool backward = any_of(name, {"backward", "Backward", "bwd"});
+  if (contains_any(name, {"flash_attn", "FlashAttn", "fmha"})) {
+    const bool backward = contains_any(name, {"backward", "Backward", "bwd"});
     return cls(Family::kAttention, Form::kNone, backward);
   }
   if (name.starts_with("fbgemm::")) {
-    return any_of(name, {"lookup", "embedding", "permute", "bounds_check"}) ? cls(Family::kEmbedding) : OpClass{};
+    return contains_any(name, {"lookup", "embedding", "permute", "bounds_check"}) ? cls(Family::kEmbedding) : OpClass{};
   }
   if (!name.starts_with("aten::")) return {};
   name.remove_prefix(6);
@@ -182,92 +175,94 @@ OpClass classify_op(std::string_view name) {
 
 Family family_of_kernel(std::string_view k) {
   // Order matters: names of fused kernels carry several of these words.
-  if (any_of(k, {"nccl", "ncclDevKernel", "rccl"})) return Family::kCommunication;
+  if (contains_any(k, {"nccl", "ncclDevKernel", "rccl"})) return Family::kCommunication;
   if (k.starts_with("Memcpy") || k.starts_with("Memset")) return Family::kMemory;
-  if (any_of(k, {"flash_fwd", "flash_bwd", "fmha_", "_sdpa_", "attention_kernel", "flash_attn", "FlashAttn",
-                 "compute_dot_do_o", "convert_dq"})) {
+  if (contains_any(k, {"flash_fwd", "flash_bwd", "fmha_", "_sdpa_", "attention_kernel", "flash_attn", "FlashAttn",
+                       "compute_dot_do_o", "convert_dq"})) {
     return Family::kAttention;
   }
-  if (any_of(k, {"lstm", "LSTM", "RNN_", "persistRNN", "GRU", "elemWiseRNN", "GENERIC_elementWise_bp"}))
+  if (contains_any(k, {"lstm", "LSTM", "RNN_", "persistRNN", "GRU", "elemWiseRNN", "GENERIC_elementWise_bp"}))
     return Family::kRnn;
-  if (any_of(k, {"multi_tensor_apply", "FusedOptimizer", "addcmul", "addcdiv", "lerp_", "fused_adam", "FusedAdam",
-                 "amp_update_scale"})) {
+  if (contains_any(k, {"multi_tensor_apply", "FusedOptimizer", "addcmul", "addcdiv", "lerp_", "fused_adam", "FusedAdam",
+                       "amp_update_scale"})) {
     return Family::kOptimizer;
   }
-  if (any_of(k, {"dgrad", "bprop_data", "winogradBwdData"})) return Family::kConvDataGrad;
-  if (any_of(k, {"wgrad", "Wgrad", "bprop_filter"})) return Family::kConvWeightGrad;
-  if (any_of(k, {"fprop",          "implicit_convolve", "convolve",      "fft2d",
-                 "flip_filter",    "winograd",          "conv2d",        "Conv2d",
-                 "conv_depthwise", "nchwToNhwc",        "nhwcToNchw",    "scalePackedTensor",
-                 "nchwAddPadding", "foldedNchw",        "FoldedNchw",    "kern_precompute_indices",
-                 "computeOffsets", "cudnn::cnn",        "implicit_gemm", "im2col",
-                 "col2im"})) {
+  if (contains_any(k, {"dgrad", "bprop_data", "winogradBwdData"})) return Family::kConvDataGrad;
+  if (contains_any(k, {"wgrad", "Wgrad", "bprop_filter"})) return Family::kConvWeightGrad;
+  if (contains_any(k, {"fprop",          "implicit_convolve", "convolve",      "fft2d",
+                       "flip_filter",    "winograd",          "conv2d",        "Conv2d",
+                       "conv_depthwise", "nchwToNhwc",        "nhwcToNchw",    "scalePackedTensor",
+                       "nchwAddPadding", "foldedNchw",        "FoldedNchw",    "kern_precompute_indices",
+                       "computeOffsets", "cudnn::cnn",        "implicit_gemm", "im2col",
+                       "col2im"})) {
     return Family::kConvForward;
   }
-  if (any_of(k, {"gemm", "GEMM", "nvjet", "gemv", "cutlass", "splitKreduce", "Cijk_", "dot_kernel", "triton_tem",
-                 "cublas", "magma_"})) {
+  if (contains_any(k, {"gemm", "GEMM", "nvjet", "gemv", "cutlass", "splitKreduce", "Cijk_", "dot_kernel", "triton_tem",
+                       "cublas", "magma_"})) {
     return Family::kGemm;
   }
-  if (any_of(k, {"batch_norm", "batchnorm", "bn_fw", "bn_bw", "BatchNorm"})) return Family::kBatchNorm;
-  if (any_of(k, {"layer_norm", "LayerNorm", "GammaBetaBackward", "group_norm", "GroupNorm", "rms_norm", "RMSNorm",
-                 "RowwiseMoments", "ComputeGradientFused", "ln_fwd", "ln_bwd"})) {
+  if (contains_any(k, {"batch_norm", "batchnorm", "bn_fw", "bn_bw", "BatchNorm"})) return Family::kBatchNorm;
+  if (contains_any(k, {"layer_norm", "LayerNorm", "GammaBetaBackward", "group_norm", "GroupNorm", "rms_norm", "RMSNorm",
+                       "RowwiseMoments", "ComputeGradientFused", "ln_fwd", "ln_bwd"})) {
     return Family::kLayerNorm;
   }
-  if (any_of(k, {"softmax", "SoftMax", "Softmax"})) return Family::kSoftmax;
-  if (any_of(k, {"nll_loss", "cross_entropy", "ctc_loss"})) return Family::kLoss;
-  if (any_of(k, {"max_pool", "avg_pool", "MaxPool", "AvgPool", "adaptive_", "upsample"})) return Family::kPooling;
-  if (any_of(k, {"embedding", "index_elementwise", "gather", "scatter", "indexSelect", "index_put", "indexing_backward",
-                 "krn_partial", "compute_grad_weight", "sum_and_scatter", "RadixSort", "DeviceScan", "thrust",
-                 "cub::", "write_num_of_segments", "indexFunc", "split_embedding"})) {
+  if (contains_any(k, {"softmax", "SoftMax", "Softmax"})) return Family::kSoftmax;
+  if (contains_any(k, {"nll_loss", "cross_entropy", "ctc_loss"})) return Family::kLoss;
+  if (contains_any(k, {"max_pool", "avg_pool", "MaxPool", "AvgPool", "adaptive_", "upsample"})) return Family::kPooling;
+  if (contains_any(k, {"embedding", "index_elementwise", "gather", "scatter", "indexSelect", "index_put",
+                       "indexing_backward", "krn_partial", "compute_grad_weight", "sum_and_scatter", "RadixSort",
+                       "DeviceScan", "thrust", "cub::", "write_num_of_segments", "indexFunc", "split_embedding"})) {
     return Family::kEmbedding;
   }
-  if (any_of(k, {"reduce_kernel", "triton_red", "triton_per", "ReduceOp", "reduction", "row_reduc", "column_reduc",
-                 "input_reduce_fusion", "DeviceReduce", "cumsum", "tensor_kernel_scan"})) {
+  if (contains_any(k, {"reduce_kernel", "triton_red", "triton_per", "ReduceOp", "reduction", "row_reduc",
+                       "column_reduc", "input_reduce_fusion", "DeviceReduce", "cumsum", "tensor_kernel_scan"})) {
     return Family::kReduction;
   }
-  if (any_of(k, {"direct_copy_kernel", "copy_kernel", "CatArray", "copy_device_to_device", "transpose",
-                 "input_concatenate", "wrapped_transpose"})) {
+  if (contains_any(k, {"direct_copy_kernel", "copy_kernel", "CatArray", "copy_device_to_device", "transpose",
+                       "input_concatenate", "wrapped_transpose"})) {
     return Family::kCopy;
   }
-  if (any_of(k, {"elementwise", "Elementwise", "triton_poi", "dropout", "pointwise", "loop_", "_fusion", "FillFunctor",
-                 "distribution_", "threefry", "tril_triu", "arange"})) {
+  if (contains_any(k, {"elementwise", "Elementwise", "triton_poi", "dropout", "pointwise", "loop_", "_fusion",
+                       "FillFunctor", "distribution_", "threefry", "tril_triu", "arange"})) {
     return Family::kElementwise;
   }
   return Family::kOther;
 }
 
 Family conv_part_of_kernel(std::string_view k) {
-  if (has(k, "reduce_wgrad")) return Family::kReduction;  // follows a product whose own name says nothing
-  if (has(k, "depthwise2d_grad_weight")) return Family::kConvWeightGrad;
-  if (has(k, "depthwise2d_backward")) return Family::kConvDataGrad;
-  if (any_of(k, {"dgrad", "bprop_data", "winogradBwdData"})) return Family::kConvDataGrad;
-  if (any_of(k, {"wgrad", "Wgrad", "bprop_filter"})) return Family::kConvWeightGrad;
-  if (any_of(k, {"nchwToNhwc", "nchwToFolded", "scalePackedTensor", "nchwAddPadding", "Memset", "fft2d_r2c",
-                 "fft1d_r2c", "flip_filter", "kern_precompute_indices", "computeOffsets", "DataTransform",
-                 "InputTransform", "generateWinograd", "FilterTransform", "init_device_workspace", "im2col"})) {
+  if (contains(k, "reduce_wgrad")) return Family::kReduction;  // follows a product whose own name says nothing
+  if (contains(k, "depthwise2d_grad_weight")) return Family::kConvWeightGrad;
+  if (contains(k, "depthwise2d_backward")) return Family::kConvDataGrad;
+  if (contains_any(k, {"dgrad", "bprop_data", "winogradBwdData"})) return Family::kConvDataGrad;
+  if (contains_any(k, {"wgrad", "Wgrad", "bprop_filter"})) return Family::kConvWeightGrad;
+  if (contains_any(k, {"nchwToNhwc", "nchwToFolded", "scalePackedTensor", "nchwAddPadding", "Memset", "fft2d_r2c",
+                       "fft1d_r2c", "flip_filter", "kern_precompute_indices", "computeOffsets", "DataTransform",
+                       "InputTransform", "generateWinograd", "FilterTransform", "init_device_workspace", "im2col"})) {
     return Family::kCopy;
   }
-  if (any_of(k, {"nhwcToNchw", "foldedNchwToNchw", "fft2d_c2r", "fft1d_c2r", "OutputTransform", "splitKreduce",
-                 "split_k", "col2im"})) {
+  if (contains_any(k, {"nhwcToNchw", "foldedNchwToNchw", "fft2d_c2r", "fft1d_c2r", "OutputTransform", "splitKreduce",
+                       "split_k", "col2im"})) {
     return Family::kReduction;
   }
   return Family::kOther;
 }
 
 bool is_tf32_kernel(std::string_view k) {
-  if (any_of(k, {"ffma", "simt", "sgemm_", "f32f32_f32f32"})) return false;
-  return any_of(k, {"tf32", "TF32", "s1688", "s16816", "tensorop_s", "nvjet_sm90_sss", "nvjet_sm100_sss", "nvjet_"});
+  if (contains_any(k, {"ffma", "simt", "sgemm_", "f32f32_f32f32"})) return false;
+  return contains_any(k,
+                      {"tf32", "TF32", "s1688", "s16816", "tensorop_s", "nvjet_sm90_sss", "nvjet_sm100_sss", "nvjet_"});
 }
 
 Dtype dtype_of_kernel(std::string_view k) {
-  if (any_of(k, {"bf16", "BFloat16", "nv_bfloat", "_tst_", "_tss_"})) return Dtype::kBf16;
-  if (any_of(k, {"f16f16", "__half", "c10::Half", "_f16_", "hgemm", "_hsh_", "_hss_", "h16816", "h1688", "fp16"})) {
+  if (contains_any(k, {"bf16", "BFloat16", "nv_bfloat", "_tst_", "_tss_"})) return Dtype::kBf16;
+  if (contains_any(k,
+                   {"f16f16", "__half", "c10::Half", "_f16_", "hgemm", "_hsh_", "_hss_", "h16816", "h1688", "fp16"})) {
     return Dtype::kFp16;
   }
-  if (any_of(k, {"tf32", "TF32", "tensorop_s1688gemm", "tensorop_s16816gemm_tf32", "nvjet_sm90_sss"}))
+  if (contains_any(k, {"tf32", "TF32", "tensorop_s1688gemm", "tensorop_s16816gemm_tf32", "nvjet_sm90_sss"}))
     return Dtype::kTf32;
-  if (any_of(k, {"double", "dgemm", "f64"})) return Dtype::kFp64;
-  if (any_of(k, {"float", "f32", "sgemm"})) return Dtype::kFp32;
+  if (contains_any(k, {"double", "dgemm", "f64"})) return Dtype::kFp64;
+  if (contains_any(k, {"float", "f32", "sgemm"})) return Dtype::kFp32;
   return Dtype::kOther;
 }
 

@@ -1,5 +1,7 @@
 #include "ranks/merge.hpp"
 
+#include "graph/task_row.hpp"
+
 namespace foretrace::ranks {
 
 using graph::DependencyKind;
@@ -18,46 +20,29 @@ std::uint32_t Merger::open_lane(graph::GraphLaneKind kind, std::string_view name
 }
 
 std::uint32_t Merger::add_task(TaskKind kind, Ns cost, Ns measured, std::string_view name) {
-  out_.kind.push_back(kind);
-  out_.cost.push_back(cost);
-  out_.lane_lag.push_back(0);
-  out_.lane.push_back(static_cast<std::uint32_t>(out_.lanes.size() - 1));
-  out_.name.push_back(out_.strings.intern(name));
-  out_.phase.push_back(kind == TaskKind::kCollective ? graph::Phase::kCommunication : graph::Phase::kOther);
-  out_.layer.push_back(LayerId{});
-  out_.launch.push_back(TaskId{});
-  out_.event.push_back(EventId{});
-  out_.op.push_back(EventId{});
-  out_.measured.push_back(measured);
-  out_.soft.push_back(Graph::kNoSoft);
-  out_.work.push_back(Graph::kNoWork);
-  out_.origin.push_back(graph::Origin::kMeasured);
-  return static_cast<std::uint32_t>(out_.size() - 1);
+  return append_task(out_,
+                     {.kind = kind,
+                      .cost = cost,
+                      .lane = static_cast<std::uint32_t>(out_.lanes.size() - 1),
+                      .name = out_.strings.intern(name),
+                      .phase = kind == TaskKind::kCollective ? graph::Phase::kCommunication : graph::Phase::kOther,
+                      .measured = measured});
 }
 
 void Merger::close_lane() { out_.lanes.back().end = static_cast<std::uint32_t>(out_.size()); }
 
 void Merger::copy_task(const Graph& g, std::uint32_t t, Ns shift) {
-  const auto name = [&](StringId id) {
-    StringId& known = names_[id.index()];
-    if (!known.valid()) known = out_.strings.intern(g.strings[id]);
-    return known;
-  };
-  out_.kind.push_back(g.kind[t]);
-  out_.cost.push_back(g.cost[t]);
-  out_.lane_lag.push_back(g.lane_lag[t]);
-  out_.lane.push_back(static_cast<std::uint32_t>(out_.lanes.size() - 1));
-  out_.name.push_back(name(g.name[t]));
-  out_.phase.push_back(g.phase[t]);
-  out_.layer.push_back(g.layer[t].valid() ? LayerId{static_cast<std::uint32_t>(g.layer[t].value + out_.layers.size())}
-                                          : LayerId{});
-  out_.launch.push_back(g.launch[t]);  // mapped at the end of copy()
-  out_.event.push_back(g.event[t]);
-  out_.op.push_back(g.op[t]);
-  out_.measured.push_back(g.measured[t] + shift);
-  out_.soft.push_back(Graph::kNoSoft);
-  out_.work.push_back(Graph::kNoWork);
-  out_.origin.push_back(g.origin[t]);
+  StringId& name = names_[g.name[t].index()];
+  if (!name.valid()) name = out_.strings.intern(g.task_name(t));
+  graph::TaskRow row = graph::row_of(g, t);
+  row.name = name;
+  row.lane = static_cast<std::uint32_t>(out_.lanes.size() - 1);
+  if (row.layer.valid()) row.layer = LayerId{static_cast<std::uint32_t>(row.layer.value + out_.layers.size())};
+  row.measured += shift;
+  row.soft = Graph::kNoSoft;  // this and the launch are mapped at the end of copy()
+  row.work = Graph::kNoWork;
+  row.priority = 0;
+  append_task(out_, row);
 }
 
 void Merger::copy(const Graph& g, Ns shift, const std::vector<char>& split) {

@@ -31,7 +31,7 @@ void write_code(std::string& out, const search::Advice& a) {
   }
 }
 
-void write_advice(JsonWriter& json, const search::Advice& a) {
+void write_advice(JsonWriter& json, const search::Advice& a, const std::vector<search::OptimizedPart>& parts = {}) {
   const whatif::Prediction& p = a.prediction;
   json.begin_object().member("whatif", p.whatif);
   json.key("effort").value(to_string(a.effort));
@@ -47,7 +47,17 @@ void write_advice(JsonWriter& json, const search::Advice& a) {
   json.member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes).key("fits");
   // Without a peak nobody knows.
   p.peak_bytes ? json.value(a.fits) : json.null();
-  json.member("origin", p.origin).member("validated", p.validated).member("not_modelled", p.not_modelled).end_object();
+  json.member("origin", p.origin).member("validated", p.validated).member("not_modelled", p.not_modelled);
+  if (!parts.empty()) {
+    json.key("parts").begin_array();
+    for (const search::OptimizedPart& part : parts) {
+      json.begin_object().member("whatif", part.text).member_ms("gain_ms", part.gain).key("without_ms");
+      part.without > 0 ? json.value(to_ms(part.without)) : json.null();
+      json.member("why", part.why).end_object();
+    }
+    json.end_array();
+  }
+  json.end_object();
 }
 
 }  // namespace
@@ -96,7 +106,13 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
                        to_ms(a.prediction.step), to_ms(a.prediction.low), to_ms(a.prediction.high), a.gain,
                        gigabytes(a.prediction.peak_bytes));
   };
-  if (r.advised.together) show("together", *r.advised.together);
+  if (r.advised.together) {
+    show("together", *r.advised.together);
+    for (const search::OptimizedPart& part : r.advised.parts) {
+      out += fmt::format("      {:<20} {:+9.2f} ms{}{}\n", search::short_use(part.text), -to_ms(part.gain),
+                         part.why.empty() ? "" : ": ", part.why);
+    }
+  }
   if (r.advised.larger_batch) show("with a larger batch (gain in samples per second)", *r.advised.larger_batch);
   if (!code.empty()) out += "\n  in PyTorch:\n" + code;
   if (!idle.empty()) {
@@ -130,7 +146,8 @@ std::string to_json(const AdviseReport& r) {
        {std::pair{"combined", &r.advised.together}, std::pair{"larger_batch", &r.advised.larger_batch}}) {
     json.key(name);
     if (*advice) {
-      write_advice(json, **advice);
+      write_advice(json, **advice,
+                   advice == &r.advised.together ? r.advised.parts : std::vector<search::OptimizedPart>());
     } else {
       json.null();
     }

@@ -4,6 +4,8 @@
 #include <array>
 #include <string>
 
+#include "base/text.hpp"
+
 namespace foretrace::report {
 namespace {
 
@@ -11,8 +13,6 @@ template <std::size_t N>
 bool starts_with_any(std::string_view text, const std::array<std::string_view, N>& prefixes) {
   return std::any_of(prefixes.begin(), prefixes.end(), [&](std::string_view p) { return text.starts_with(p); });
 }
-
-bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 // People mark phases by hand as "## forward ##", "[backward]", "Optimizer": the bare word in lower case.
 std::string bare_word(std::string_view name) {

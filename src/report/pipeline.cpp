@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/statistics.hpp"
 #include "report/json_writer.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"
@@ -14,10 +15,6 @@ namespace {
 
 using ranks::PipelineAnswers;
 using ranks::PipelineJob;
-
-double percent_off(Ns value, Ns truth) {
-  return truth > 0 ? 100.0 * static_cast<double>(value - truth) / static_cast<double>(truth) : 0;
-}
 
 // The median step by length; of an even count the lower one.
 const PipelineAnswers::Step& median(const PipelineAnswers& a) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/statistics.hpp"
 #include "report/step_analysis.hpp"
 #include "report/step_graphs.hpp"
 #include "report/text.hpp"
@@ -37,10 +38,6 @@ ReplayReport::StepRow row_of(const StepAnalysis& a, const trace::Step& step) {
   row.breakdown = a.breakdown;
   row.bounds = a.bounds;
   return row;
-}
-
-double percent_off(Ns value, Ns truth) {
-  return truth > 0 ? 100.0 * static_cast<double>(value - truth) / static_cast<double>(truth) : 0;
 }
 
 // The costs of the step in `row` through the structure and the distances of another. Steps that do other work are no test.

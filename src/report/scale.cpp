@@ -23,6 +23,7 @@ ScaleReport scale_report(const Baseline& baseline, const whatif::Strategy& strat
   r.compression = std::string(to_string(strategy.compression));
   r.network = collectives.name();
   r.gpus_per_node = gpus_per_node;
+  r.servers = strategy.servers;
   if (const auto gradients = whatif::find_gradients(baseline.model)) r.gradient_bytes = gradients->bytes();
   for (const int n : workers) {
     Result<whatif::ScalePrediction> p =
@@ -41,6 +42,7 @@ std::string to_text(const ScaleReport& r, const TextStyle& style) {
   out += fmt::format("\n  one worker {:.2f} ms{}; gradients {:.1f} MB; {} over {}",
                      to_ms(r.measured.value_or(r.unprofiled)), r.measured ? " (measured)" : "",
                      static_cast<double>(r.gradient_bytes) / 1e6, r.scheme, r.network);
+  if (r.servers > 0) out += fmt::format(", {} server{} apart from the workers", r.servers, r.servers == 1 ? "" : "s");
   if (r.compression != "none") out += ", " + r.compression + " gradients";
   out += "\n\n";
   TextTable table(
@@ -67,7 +69,7 @@ std::string to_json(const ScaleReport& r) {
   JsonWriter json(out);
   json.begin_object().member("schema", 1).member("verb", "scale").member("file", r.file).member("step", r.step_name);
   json.member("device", r.device).member("parallel", r.scheme).member("network", r.network);
-  json.member("compression", r.compression).member("gpus_per_node", r.gpus_per_node);
+  json.member("compression", r.compression).member("gpus_per_node", r.gpus_per_node).member("servers", r.servers);
   json.member("gradient_bytes", r.gradient_bytes);
   json.key("baseline").begin_object().member_ms("traced_ms", r.traced).member_ms("unprofiled_ms", r.unprofiled);
   json.member_ms("measured_ms", r.measured).end_object().key("predictions").begin_array();

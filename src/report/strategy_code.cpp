@@ -43,6 +43,57 @@ class PlannedBuckets:
         self.work.clear()
 )";
 
+constexpr std::string_view kAutocastRegion = R"(def autocast_region(module, dtype, ends):
+    """The module computes under autocast; where the region ends, its results go on in FP32."""
+    forward = module.forward
+
+    def widened(value):
+        return value.float() if torch.is_tensor(value) and value.dtype == dtype else value
+
+    def region(*args, **kwargs):
+        with torch.autocast("cuda", dtype=dtype):
+            result = forward(*args, **kwargs)
+        if not ends:
+            return result
+        return tuple(map(widened, result)) if isinstance(result, tuple) else widened(result)
+
+    module.forward = region
+
+
+)";
+
+std::string python_literal(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+// The number a name ends with, and what stands before it; -1 when it ends with none.
+std::pair<std::string_view, long> numbered(std::string_view name) {
+  const std::size_t digits = name.find_last_not_of("0123456789") + 1;
+  if (digits == name.size() || name.size() - digits > 6) return {name, -1};
+  return {name.substr(0, digits), std::stol(std::string(name.substr(digits)))};
+}
+
+// "layer1.2" after "layer1.1", "layer2.0" after "layer1.2": blocks that run one behind the other.
+bool follows(std::string_view block, std::string_view next) {
+  const auto [parent, number] = numbered(block);
+  const auto [next_parent, next_number] = numbered(next);
+  if (number < 0 || next_number < 0) return false;
+  if (parent == next_parent) return next_number == number + 1;
+  if (next_number != 0 || !parent.ends_with('.') || !next_parent.ends_with('.')) return false;
+  const auto [list, place] = numbered(parent.substr(0, parent.size() - 1));
+  const auto [next_list, next_place] = numbered(next_parent.substr(0, next_parent.size() - 1));
+  return place >= 0 && list == next_list && next_place == place + 1;
+}
+
 class Script {
  public:
   explicit Script(const OptimizeReport& r) : r_(r) {}
@@ -84,7 +135,25 @@ class Script {
     return use ? use->parameters : whatif::Parameters{};
   }
 
+  // Names come from a trace: nothing in them may end the literal.
+  void names(const std::vector<std::string>& layers) {
+    for (const std::string& l : layers) text_ += fmt::format("        {},\n", python_literal(l));
+  }
+
+  // Regions of autocast. A block whose successor is half too hands on what it has.
+  void autocast(const search::OptimizedPart& p, const std::vector<std::string>& layers) {
+    line("    for name, ends in (", p);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const bool goes_on = i + 1 < layers.size() && follows(layers[i], layers[i + 1]);
+      text_ += fmt::format("        ({}, {}),\n", python_literal(layers[i]), goes_on ? "False" : "True");
+    }
+    const bool fp16 = parameters(p).text("dtype") != "bf16";
+    text_ += fmt::format("    ):\n        autocast_region(model.get_submodule(name), torch.{}, ends)\n",
+                         fp16 ? "float16" : "bfloat16");
+  }
+
   void prepare() {
+    if (const auto* p = part("amp"); p != nullptr && parameters(*p).given("layers")) text_ += kAutocastRegion;
     text_ += "def prepare(model):\n    \"\"\"Once, before training.\"\"\"\n";
     if (const auto* p = part("tf32")) {
       line("    torch.backends.cuda.matmul.allow_tf32 = True", *p);
@@ -99,14 +168,25 @@ class Script {
       } else {
         text_ += "    from torch.utils.checkpoint import checkpoint\n";
         line("    for name in (", *p);
-        for (const std::string& l : layers) text_ += fmt::format("        \"{}\",\n", l);
+        names(layers);
         text_ +=
             "    ):\n        block = model.get_submodule(name)\n"
             "        forward = block.forward\n"
             "        block.forward = lambda *a, _f=forward, **k: checkpoint(_f, *a, use_reentrant=False, **k)\n";
       }
     }
-    if (const auto* p = part("compile")) line("    model = torch.compile(model)", *p);
+    if (const auto* p = part("amp")) {
+      if (const std::vector<std::string> layers = parameters(*p).list("layers"); !layers.empty()) autocast(*p, layers);
+    }
+    if (const auto* p = part("compile")) {
+      if (const std::vector<std::string> layers = parameters(*p).list("layers"); layers.empty()) {
+        line("    model = torch.compile(model)", *p);
+      } else {
+        line("    for name in (", *p);
+        names(layers);
+        text_ += "    ):\n        model.get_submodule(name).compile()\n";
+      }
+    }
     text_ += "    return model\n\n\n";
   }
 
@@ -137,7 +217,7 @@ class Script {
     } else {
       text_ += "    parts, x, y = 1, inputs, targets\n";
     }
-    if (amp != nullptr) {
+    if (amp != nullptr && !parameters(*amp).given("layers")) {
       line(fmt::format("{}with torch.autocast(\"cuda\", dtype=torch.{}):", indent, fp16 ? "float16" : "bfloat16"),
            *amp);
     } else {

@@ -10,8 +10,10 @@
 
 namespace foretrace::report {
 
-Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int64_t> number,
-                               std::optional<double> measured_ms) {
+namespace {
+
+Result<Baseline> baseline_of(const trace::Trace& trace, std::optional<std::int64_t> number,
+                             std::optional<double> measured_ms) {
   const trace::Steps steps = trace::find_steps(trace);
   if (steps.steps.empty()) {
     return fail(ErrorCode::kDeclined, "the trace holds no step", "record at least one step with torch.profiler");
@@ -37,6 +39,15 @@ Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int
   b.report.gpu_families = whatif::family_times(b.model);
   if (b.model.memory) b.report.peak_bytes = b.model.memory->peak_bytes;
   return b;
+}
+
+}  // namespace
+
+Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int64_t> number,
+                               std::optional<double> measured_ms) {
+  Result<Baseline> baseline = baseline_of(trace, number, measured_ms);
+  if (!baseline && baseline.error().file.empty()) baseline.error().file = trace.path;
+  return baseline;
 }
 
 void add_predictions(Baseline& b, const std::vector<whatif::Use>& uses, bool stacked) {

@@ -90,6 +90,10 @@ Result<std::unique_ptr<TensorStep>> tensor_step(const whatif::Model& model, cons
   auto out = std::make_unique<TensorStep>();
   out->graph = draft.commit();
   FORETRACE_TRY_VOID(graph::verify(out->graph));
+  for (const graph::GraphLane& lane : out->graph.lanes) {
+    if (lane.by_priority)
+      return fail(ErrorCode::kDeclined, "the step has lanes by priority: its order is not searched");
+  }
   const graph::Graph& g = out->graph;
   // Work that outlives the step: what counts is when the main stream is done.
   if (g.periodic) {

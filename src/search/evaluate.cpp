@@ -32,6 +32,11 @@ Result<Applied> apply_uses(const whatif::Model& base, const std::vector<whatif::
   return out;
 }
 
+std::optional<std::int64_t> memory_limit(const whatif::Model& model, std::optional<std::int64_t> asked) {
+  if (asked || model.device.memory_gb <= 0) return asked;
+  return static_cast<std::int64_t>(model.device.memory_gb * 1e9) - hardware::kDriverBytes;
+}
+
 double residual_of(const whatif::Model& base, std::optional<Ns> measured) {
   const Ns simulated = simulate::steady_state(base.graph).timeline.step;
   return measured && simulated > 0 ? static_cast<double>(*measured) / static_cast<double>(simulated) : 1.0;
@@ -105,15 +110,17 @@ whatif::Prediction predict_strategy(const whatif::Model& model, std::optional<Ns
   return predict_with(model, measured, residual_of(model, measured), strategy, detail);
 }
 
-std::vector<Evaluation> evaluate_all(const whatif::Model& model, std::optional<Ns> measured,
-                                     const std::vector<Strategy>& strategies, unsigned threads) {
-  std::vector<Evaluation> out(strategies.size());
+std::vector<whatif::Prediction> predict_all(const whatif::Model& model, std::optional<Ns> measured,
+                                            const std::vector<Strategy>& strategies, whatif::Detail detail,
+                                            unsigned threads) {
+  std::vector<whatif::Prediction> out(strategies.size());
   const double residual = residual_of(model, measured);
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < strategies.size(); i = next++) {
-      whatif::Prediction p = predict_with(model, measured, residual, strategies[i], whatif::Detail::kStepOnly);
-      out[i] = {std::move(p.declined), p.step, p.peak_bytes, p.samples};
+      out[i] = predict_with(model, measured, residual, strategies[i], detail);
+      // Graphs of many predictions would fill the memory; the one that is wanted is made again.
+      out[i].graph = {};
     }
   };
   const unsigned wanted = threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
@@ -121,6 +128,15 @@ std::vector<Evaluation> evaluate_all(const whatif::Model& model, std::optional<N
   for (std::size_t t = 1; t < std::min<std::size_t>(wanted, strategies.size()); ++t) others.emplace_back(work);
   work();
   others.clear();
+  return out;
+}
+
+std::vector<Evaluation> evaluate_all(const whatif::Model& model, std::optional<Ns> measured,
+                                     const std::vector<Strategy>& strategies, unsigned threads) {
+  std::vector<Evaluation> out;
+  for (whatif::Prediction& p : predict_all(model, measured, strategies, whatif::Detail::kStepOnly, threads)) {
+    out.push_back({std::move(p.declined), p.step, p.peak_bytes, p.samples});
+  }
   return out;
 }
 

@@ -11,6 +11,9 @@ struct Applied {
 /// Declined when one of them does not apply.
 Result<Applied> apply_uses(const whatif::Model& base, const std::vector<whatif::Use>& uses);
 
+/// Bytes a strategy may take: what was asked for, else the device's memory less what the driver keeps; none where unknown.
+std::optional<std::int64_t> memory_limit(const whatif::Model& model, std::optional<std::int64_t> asked);
+
 /// What a measured step is longer than its simulation, as a factor; 1 without a measurement.
 double residual_of(const whatif::Model& base, std::optional<Ns> measured);
 

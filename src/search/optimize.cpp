@@ -27,12 +27,12 @@ struct State {
 class Optimizer {
  public:
   Optimizer(const whatif::Model& model, std::optional<Ns> measured, const OptimizeOptions& options)
-      : model_(model), measured_(measured), o_(options), begin_(std::chrono::steady_clock::now()) {
-    if (options.memory_limit) {
-      limit_ = options.memory_limit;
-    } else if (model.device.memory_gb > 0) {
-      limit_ = static_cast<std::int64_t>(model.device.memory_gb * 1e9) - hardware::kDriverBytes;
-    }
+      : model_(model),
+        measured_(measured),
+        o_(options),
+        begin_(std::chrono::steady_clock::now()),
+        limit_(memory_limit(model, options.memory_limit)),
+        groups_(module_groups(model)) {
     budget_ = o_.communication && o_.evaluations > 2 ? o_.evaluations - 2 : o_.evaluations;
     for (const whatif::BlockOfLayers& b : whatif::repeated_blocks(model.graph)) blocks_.push_back(b.name);
   }
@@ -58,6 +58,13 @@ class Optimizer {
     today_ = today.evaluation;
     best_ = today;
     std::vector<State> beam = {today};
+    for (const Strategy& s : o_.start) {
+      const Evaluation e = evaluate({s}).front();
+      if (!e.ok()) continue;
+      seen_.insert(key_of(s));
+      beam.push_back({s, e});
+      if (better(e, best_.evaluation)) best_ = beam.back();
+    }
     int idle = 0;
     while (idle < kIdleRounds && !over()) {
       beam = grow(beam);
@@ -151,7 +158,8 @@ class Optimizer {
       if (!move.whatif.empty() && !allowed(move.whatif)) continue;
       for (const State& s : beam) {
         std::vector<Strategy> near;
-        move.propose({model_, s.strategy, s.evaluation, limit_, blocks_, gpus_per_node_, o_.bucket_sizes}, near);
+        move.propose({model_, s.strategy, s.evaluation, limit_, blocks_, groups_, gpus_per_node_, o_.bucket_sizes},
+                     near);
         for (Strategy& candidate : near) {
           if (hopeless(candidate) || !seen_.insert(key_of(candidate)).second) continue;
           candidates.push_back(std::move(candidate));
@@ -331,6 +339,7 @@ class Optimizer {
   std::chrono::steady_clock::time_point begin_;
   std::optional<std::int64_t> limit_;
   std::vector<std::string> blocks_;
+  std::vector<ModuleGroup> groups_;
   std::vector<StrategyMove> order_;
   Evaluation today_;
   State best_;

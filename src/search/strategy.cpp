@@ -16,6 +16,9 @@ using simdjson::dom::array;
 using simdjson::dom::element;
 using simdjson::dom::object;
 
+constexpr std::string_view kHint =
+    "`foretrace optimize --strategy-out FILE` writes one; docs/optimize.md shows its form";
+
 class Reader {
  public:
   explicit Reader(std::string origin) : origin_(std::move(origin)) {}
@@ -47,9 +50,9 @@ class Reader {
   }
 
  private:
-  [[nodiscard]] tl::unexpected<Error> wrong(std::string message, std::string hint = {}) const {
+  [[nodiscard]] tl::unexpected<Error> wrong(std::string message, std::string hint = std::string(kHint)) const {
     return tl::unexpected<Error>(
-        Error{ErrorCode::kUsage, std::move(message), origin_, Error::kNoOffset, std::move(hint)});
+        Error{ErrorCode::kUnreadable, std::move(message), origin_, Error::kNoOffset, std::move(hint)});
   }
   [[nodiscard]] tl::unexpected<Error> unknown(std::string_view key, const std::vector<std::string>& known) const {
     std::string hint = did_you_mean(key, known);
@@ -215,7 +218,7 @@ Result<std::vector<whatif::Use>> uses_of(const Strategy& strategy) {
 std::string short_use(std::string_view use) {
   const auto entries = 1 + std::count(use.begin(), use.end(), '|');
   if (entries < 4) return std::string(use);
-  return fmt::format("{}|…|{} ({})", use.substr(0, use.find('|')), use.substr(use.rfind('|') + 1), entries);
+  return fmt::format("{}|… ({})", use.substr(0, use.find('|')), entries);
 }
 
 std::string key_of(const Strategy& strategy) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "foretrace/base/result.hpp"
 #include "foretrace/search/tensors.hpp"
 
 namespace foretrace::search {
@@ -14,8 +15,17 @@ TensorPlan separate(const TensorProblem& problem) {
   return plan;
 }
 
+namespace {
+// Problems are made of graphs whose lanes run in order (tensor_step refuses others).
+simulate::Incremental simulation_of(const graph::Graph& graph) {
+  Result<simulate::Incremental> made = simulate::Incremental::make(graph);
+  FORETRACE_CHECK(made.has_value());
+  return std::move(*made);
+}
+}  // namespace
+
 TensorEvaluator::TensorEvaluator(const TensorProblem& problem, bool incremental)
-    : p_(problem), incremental_(incremental), simulation_(*problem.graph), bytes_before_(1, 0) {
+    : p_(problem), incremental_(incremental), simulation_(simulation_of(*problem.graph)), bytes_before_(1, 0) {
   for (const TensorProblem::Tensor& t : p_.tensors) bytes_before_.push_back(bytes_before_.back() + t.bytes);
   sync_cache_.resize(4096);
 }

@@ -21,6 +21,17 @@ constexpr std::size_t kChunk = 128;
 constexpr std::uint32_t kBlock = 64;
 }  // namespace
 
+Result<Incremental> Incremental::make(const Graph& graph, std::span<const Ns> cost) {
+  for (const graph::GraphLane& lane : graph.lanes) {
+    if (!lane.by_priority) continue;
+    return fail(
+        ErrorCode::kDeclined,
+        "lane '" + std::string(graph.strings[lane.name]) + "' goes by priority: nothing there moves by a constant",
+        "simulate() answers for such graphs");
+  }
+  return Incremental(graph, cost);
+}
+
 Incremental::Incremental(const Graph& graph, std::span<const Ns> cost) : g_(graph) {
   const std::span<const Ns> costs = cost.empty() ? g_.cost.span() : cost;
   cost_.assign(costs.begin(), costs.end());
@@ -181,7 +192,7 @@ Ns Incremental::shift(std::uint32_t task) const {
 Ns Incremental::most_shift(std::uint32_t lane, std::uint32_t from) const {
   const std::vector<Piece>& pieces = pieces_[lane];
   Ns most = pieces.back().by;
-  for (std::size_t i = pieces.size(); i-- > 1 && pieces[i].from > from;) most = std::max(most, pieces[i - 1].by);
+  for (std::size_t i = pieces.size() - 1; i > 0 && pieces[i].from > from; --i) most = std::max(most, pieces[i - 1].by);
   return most;
 }
 

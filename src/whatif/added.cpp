@@ -20,8 +20,8 @@ struct Added {
 };
 
 Added& added() {
-  static Added kAdded;
-  return kAdded;
+  static Added list;
+  return list;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "foretrace/whatif/draft.hpp"
+#include "graph/task_row.hpp"
 
 namespace foretrace::whatif {
 
@@ -10,234 +11,250 @@ namespace {
 
 constexpr std::uint32_t kGone = 0xFFFF'FFFFu;
 
-void copy_cost_only(Graph& out, const Column<Ns>& cost, const std::vector<graph::Origin>& origin) {
-  if (cost.empty()) return;
-  for (std::size_t t = 0; t < out.size(); ++t) {
-    out.cost[t] = cost[t];
-    out.origin[t] = origin[t];
-  }
-}
-
 }  // namespace
 
-// What waited for a removed task waits for what that one waited for, through any number of removed tasks. Lane neighbours
-// are linked already, a kernel whose call is gone waits for its stream alone, and with a wait goes what it waited for.
-void Draft::link_across_removed(const std::vector<std::uint32_t>& place, std::vector<graph::Dependency>& all) const {
-  const Graph& g = base_;
-  struct Hop {
-    std::uint32_t task;
-    Ns lag;
-    std::uint32_t point;
-  };
-  std::vector<Hop> open;
-  std::vector<std::uint32_t> seen(g.size(), kGone);  // by the last source that came through
-  for (std::uint32_t source = 0; source < g.size(); ++source) {
-    if (place[source] == kGone) continue;
-    const auto follow = [&](std::uint32_t through, Ns lag, std::uint32_t point) {
-      for (std::uint32_t d = g.dep_begin[through]; d < g.dep_begin[through + 1]; ++d) {
-        const std::uint32_t to = g.dep_to[d];
-        if (g.dep_kind[d] == DependencyKind::kShare) continue;
-        if (place[to] == kGone) {
-          if (seen[to] == source || g.kind[to] == TaskKind::kWait) continue;
-          seen[to] = source;
-          open.push_back({to, lag + g.dep_lag[d], through == source ? g.dep_point[d] : point});
-        } else if (through != source && g.dep_kind[d] != DependencyKind::kLaunch && g.lane[to] != g.lane[source]) {
-          all.push_back({place[source], place[to], lag + g.dep_lag[d], point, g.dep_kind[d]});
-        }
-      }
-    };
-    follow(source, 0, graph::kWhole);
-    while (!open.empty()) {
-      const Hop hop = open.back();
-      open.pop_back();
-      follow(hop.task, hop.lag, hop.point);
-    }
-  }
-}
-
-Graph Draft::commit() const {
-  const Graph& g = base_;
-  if (!structural_) {
-    Graph out = g;
-    copy_cost_only(out, cost_, origin_);
-    for (const auto& [task, lag] : lane_lags_) out.lane_lag[task] = lag;
-    for (const auto& [task, work] : works_) out.work[task] = work;
-    return out;
+/// The parts of a structural commit, in the order in which they run.
+class Draft::Commit {
+ public:
+  explicit Commit(const Draft& draft)
+      : d_(draft),
+        g_(draft.base_),
+        total_(g_.size() + draft.added_.size()),
+        out_(graph::empty_like(g_)),
+        place_(total_, kGone),
+        before_(total_, kGone),
+        behind_(total_, kGone) {
+    out_.periodic |= d_.periodic_;
   }
 
-  Graph out;
-  out.strings = g.strings;
-  out.layers = g.layers;
-  out.step_name = g.step_name;
-  out.traced = g.traced;
-  out.main_lane = g.main_lane;
-  out.periodic = g.periodic || periodic_;
-  out.notes = g.notes;
+  Graph run() {
+    queue_added();
+    for (std::uint32_t l = 0; l < g_.lanes.size() + d_.new_lanes_.size(); ++l) put_lane(l);
+    change_figures();
+    find_neighbours();
+    relink_launches();
+    relink_shares();
+    std::vector<graph::Dependency> all = dependencies();
+    if (!d_.removed_.empty()) link_across_removed(all);
+    const std::uint32_t last = before_[g_.last.index()];
+    const graph::GraphLane& end_lane = out_.lanes[g_.lane[g_.last.index()]];
+    out_.last = TaskId{last == kGone ? end_lane.begin : std::max(last, end_lane.end - 1)};
+    finish(out_, std::move(all));
+    return std::move(out_);
+  }
 
+ private:
   // Inserted tasks by what they follow, in order of insertion; those that follow an inserted task come right behind it.
-  const std::size_t total = g.size() + added_.size();
-  std::vector<std::uint32_t> head(total, kGone);
-  std::vector<std::uint32_t> tail(total, kGone);
-  std::vector<std::uint32_t> next(added_.size(), kGone);
-  std::vector<std::vector<std::uint32_t>> at_lane_end(g.lanes.size() + new_lanes_.size());
-  for (std::uint32_t i = 0; i < added_.size(); ++i) {
-    if (added_[i].after == kNoTask) {
-      at_lane_end[added_[i].lane].push_back(i);
-      continue;
-    }
-    std::uint32_t& last = tail[added_[i].after];
-    if (last == kGone) {
-      head[added_[i].after] = i;
-    } else {
-      next[last] = i;
-    }
-    last = i;
-  }
-
-  std::vector<std::uint32_t> place(total, kGone);  // draft id -> new id
-  const auto put_base = [&](std::uint32_t t) {
-    place[t] = static_cast<std::uint32_t>(out.size());
-    out.kind.push_back(g.kind[t]);
-    out.cost.push_back(cost(t));
-    out.lane_lag.push_back(g.lane_lag[t]);
-    out.lane.push_back(static_cast<std::uint32_t>(out.lanes.size() - 1));
-    out.name.push_back(g.name[t]);
-    out.phase.push_back(g.phase[t]);
-    out.layer.push_back(g.layer[t]);
-    out.launch.push_back(g.launch[t]);
-    out.event.push_back(g.event[t]);
-    out.op.push_back(g.op[t]);
-    out.measured.push_back(g.measured[t]);
-    out.soft.push_back(g.soft[t]);
-    out.work.push_back(g.work[t]);
-    out.origin.push_back(origin_.empty() ? g.origin[t] : origin_[t]);
-    if (!g.priority.empty()) out.priority.push_back(g.priority[t]);
-  };
-  const auto put_new = [&](std::uint32_t i) {
-    const NewTask& n = added_[i];
-    place[g.size() + i] = static_cast<std::uint32_t>(out.size());
-    out.kind.push_back(n.kind);
-    out.cost.push_back(std::max<Ns>(0, n.cost));
-    out.lane_lag.push_back(n.lane_lag);
-    out.lane.push_back(static_cast<std::uint32_t>(out.lanes.size() - 1));
-    out.name.push_back(out.strings.intern(n.name));
-    out.phase.push_back(n.phase);
-    out.layer.push_back(n.layer);
-    out.launch.push_back(n.launch == kNoTask ? TaskId{} : TaskId{n.launch});
-    out.event.push_back(EventId{});
-    out.op.push_back(n.after != kNoTask && n.after < g.size() ? g.op[n.after] : EventId{});
-    out.measured.push_back(n.after != kNoTask && n.after < g.size() ? g.measured[n.after] : 0);
-    out.soft.push_back(Graph::kNoSoft);
-    out.work.push_back(n.work);
-    out.origin.push_back(n.origin);
-    if (!g.priority.empty()) out.priority.push_back(0);
-  };
-  std::vector<std::uint32_t> stack;
-  const auto put_followers = [&](std::uint32_t id) {
-    if (head[id] == kGone) return;
-    // Depth first: followers of a follower come before its sibling.
-    stack.assign(1, head[id]);
-    while (!stack.empty()) {
-      const std::uint32_t i = stack.back();
-      stack.pop_back();
-      put_new(i);
-      if (next[i] != kGone) stack.push_back(next[i]);
-      if (head[g.size() + i] != kGone) stack.push_back(head[g.size() + i]);
-    }
-  };
-  for (std::uint32_t l = 0; l < g.lanes.size() + new_lanes_.size(); ++l) {
-    const bool fresh = l >= g.lanes.size();
-    graph::GraphLane lane = fresh ? new_lanes_[l - g.lanes.size()] : g.lanes[l];
-    if (fresh) lane.name = out.strings.intern(new_lane_names_[l - g.lanes.size()]);
-    lane.begin = static_cast<std::uint32_t>(out.size());
-    out.lanes.push_back(lane);
-    if (!fresh) {
-      for (std::uint32_t t = g.lanes[l].begin; t < g.lanes[l].end; ++t) {
-        if (!removed(t)) put_base(t);
-        put_followers(t);
+  void queue_added() {
+    first_.assign(total_, kGone);
+    next_.assign(d_.added_.size(), kGone);
+    at_lane_end_.resize(g_.lanes.size() + d_.new_lanes_.size());
+    std::vector<std::uint32_t> last(total_, kGone);
+    for (std::uint32_t i = 0; i < d_.added_.size(); ++i) {
+      const std::uint32_t after = d_.added_[i].after;
+      if (after == kNoTask) {
+        at_lane_end_[d_.added_[i].lane].push_back(i);
+        continue;
       }
+      (last[after] == kGone ? first_[after] : next_[last[after]]) = i;
+      last[after] = i;
     }
-    for (const std::uint32_t i : at_lane_end[l]) {
-      put_new(i);
-      put_followers(static_cast<std::uint32_t>(g.size() + i));
-    }
-    out.lanes.back().end = static_cast<std::uint32_t>(out.size());
-  }
-  for (const auto& [task, lag] : lane_lags_) {
-    if (place[task] != kGone) out.lane_lag[place[task]] = lag;
-  }
-  for (const auto& [task, work] : works_) {
-    if (place[task] != kGone) out.work[place[task]] = work;
   }
 
-  for (const auto& [task, priority] : priorities_) {
-    if (place[task] == kGone) continue;
-    if (out.priority.empty()) out.priority.resize(out.size(), 0);
-    out.priority[place[task]] = priority;
-    out.lanes[out.lane[place[task]]].by_priority = true;
+  void put_lane(std::uint32_t l) {
+    const bool fresh = l >= g_.lanes.size();
+    graph::GraphLane lane = fresh ? d_.new_lanes_[l - g_.lanes.size()] : g_.lanes[l];
+    const graph::GraphLane old = lane;
+    if (fresh) lane.name = out_.strings.intern(d_.new_lane_names_[l - g_.lanes.size()]);
+    lane.begin = static_cast<std::uint32_t>(out_.size());
+    out_.lanes.push_back(lane);
+    for (std::uint32_t t = old.begin; !fresh && t < old.end; ++t) {
+      if (!d_.removed(t)) put_base(t);
+      put_followers(t);
+    }
+    for (const std::uint32_t i : at_lane_end_[l]) {
+      put_new(i);
+      put_followers(static_cast<std::uint32_t>(g_.size() + i));
+    }
+    out_.lanes.back().end = static_cast<std::uint32_t>(out_.size());
+  }
+
+  void put_base(std::uint32_t t) {
+    graph::TaskRow row = graph::row_of(g_, t);
+    row.cost = d_.cost(t);
+    row.lane = static_cast<std::uint32_t>(out_.lanes.size() - 1);
+    if (!d_.origin_.empty()) row.origin = d_.origin_[t];
+    place_[t] = append_task(out_, row);
+  }
+
+  void put_new(std::uint32_t i) {
+    const NewTask& n = d_.added_[i];
+    const bool behind_base = n.after != kNoTask && n.after < g_.size();
+    place_[g_.size() + i] = append_task(out_, {.kind = n.kind,
+                                               .cost = std::max<Ns>(0, n.cost),
+                                               .lane_lag = n.lane_lag,
+                                               .lane = static_cast<std::uint32_t>(out_.lanes.size() - 1),
+                                               .name = out_.strings.intern(n.name),
+                                               .phase = n.phase,
+                                               .layer = n.layer,
+                                               .launch = n.launch == kNoTask ? TaskId{} : TaskId{n.launch},
+                                               .op = behind_base ? g_.op[n.after] : EventId{},
+                                               .measured = behind_base ? g_.measured[n.after] : 0,
+                                               .work = n.work,
+                                               .origin = n.origin});
+  }
+
+  // Depth first: followers of a follower come before its sibling.
+  void put_followers(std::uint32_t id) {
+    if (first_[id] == kGone) return;
+    stack_.assign(1, first_[id]);
+    while (!stack_.empty()) {
+      const std::uint32_t i = stack_.back();
+      stack_.pop_back();
+      put_new(i);
+      if (next_[i] != kGone) stack_.push_back(next_[i]);
+      if (first_[g_.size() + i] != kGone) stack_.push_back(first_[g_.size() + i]);
+    }
+  }
+
+  void change_figures() {
+    for (const auto& [task, lag] : d_.lane_lags_) {
+      if (place_[task] != kGone) out_.lane_lag[place_[task]] = lag;
+    }
+    for (const auto& [task, work] : d_.works_) {
+      if (place_[task] != kGone) out_.work[place_[task]] = work;
+    }
+    for (const auto& [task, priority] : d_.priorities_) {
+      if (place_[task] == kGone) continue;
+      if (out_.priority.empty()) out_.priority.resize(out_.size(), 0);
+      out_.priority[place_[task]] = priority;
+      out_.lanes[out_.lane[place_[task]]].by_priority = true;
+    }
   }
 
   // A removed task's place is taken by its neighbour on the lane: the one before it where it was waited for, the one
   // behind it where it waited.
-  std::vector<std::uint32_t> before(total, kGone);
-  std::vector<std::uint32_t> behind(total, kGone);
-  for (const graph::GraphLane& lane : g.lanes) {
-    std::uint32_t last = kGone;
-    for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
-      if (!removed(t)) last = place[t];
-      before[t] = last;
+  void find_neighbours() {
+    for (const graph::GraphLane& lane : g_.lanes) {
+      std::uint32_t last = kGone;
+      for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
+        if (!d_.removed(t)) last = place_[t];
+        before_[t] = last;
+      }
+      last = kGone;
+      for (std::uint32_t t = lane.end; t-- > lane.begin;) {
+        if (!d_.removed(t)) last = place_[t];
+        behind_[t] = last;
+      }
     }
-    last = kGone;
-    for (std::uint32_t t = lane.end; t-- > lane.begin;) {
-      if (!removed(t)) last = place[t];
-      behind[t] = last;
-    }
+    for (std::size_t i = g_.size(); i < total_; ++i) before_[i] = behind_[i] = place_[i];
   }
-  for (std::size_t i = g.size(); i < total; ++i) before[i] = behind[i] = place[i];
 
-  std::vector<std::uint8_t> relaunched(launches_.empty() ? 0 : total, 0);
-  for (const auto& [task, call] : launches_) {
-    relaunched[task] = 1;
-    if (place[task] != kGone) out.launch[place[task]] = TaskId{call};
-  }
-  for (std::size_t t = 0; t < out.size(); ++t) {
-    if (out.launch[t].valid()) {
-      const std::uint32_t call = place[out.launch[t].index()];
-      out.launch[t] = call == kGone ? TaskId{} : TaskId{call};
+  void relink_launches() {
+    for (const auto& [task, call] : d_.launches_) {
+      if (place_[task] != kGone) out_.launch[place_[task]] = TaskId{call};
     }
-    if (out.soft[t] == Graph::kNoSoft) continue;
-    graph::SoftDependency soft = g.soft_dependencies[out.soft[t]];
-    const std::uint32_t from = place[soft.from.index()];
-    out.soft[t] = Graph::kNoSoft;
-    if (from == kGone) continue;
-    soft.from = TaskId{from};
-    out.soft[t] = static_cast<std::uint32_t>(out.soft_dependencies.size());
-    out.soft_dependencies.push_back(soft);
+    for (std::size_t t = 0; t < out_.size(); ++t) {
+      if (!out_.launch[t].valid()) continue;
+      const std::uint32_t call = place_[out_.launch[t].index()];
+      out_.launch[t] = call == kGone ? TaskId{} : TaskId{call};
+    }
   }
-  std::vector<graph::Dependency> all;
-  const auto keep = [&](const graph::Dependency& d) {
+
+  void relink_shares() {
+    for (std::size_t t = 0; t < out_.size(); ++t) {
+      if (out_.soft[t] == Graph::kNoSoft) continue;
+      graph::SoftDependency soft = g_.soft_dependencies[out_.soft[t]];
+      const std::uint32_t from = place_[soft.from.index()];
+      out_.soft[t] = Graph::kNoSoft;
+      if (from == kGone) continue;
+      soft.from = TaskId{from};
+      out_.soft[t] = static_cast<std::uint32_t>(out_.soft_dependencies.size());
+      out_.soft_dependencies.push_back(soft);
+    }
+  }
+
+  void keep(const graph::Dependency& d, std::vector<graph::Dependency>& all) const {
     const bool launch = d.kind == DependencyKind::kLaunch;
-    if (launch && (place[d.from] == kGone || place[d.to] == kGone)) return;
-    if (d.to < g.size() && place[d.to] == kGone && g.kind[d.to] == TaskKind::kWait) return;
-    const std::uint32_t from = before[d.from];
-    const std::uint32_t to = behind[d.to];
+    if (launch && (place_[d.from] == kGone || place_[d.to] == kGone)) return;
+    if (d.to < g_.size() && place_[d.to] == kGone && g_.kind[d.to] == TaskKind::kWait) return;
+    const std::uint32_t from = before_[d.from];
+    const std::uint32_t to = behind_[d.to];
     if (from == kGone || to == kGone || (from == to && d.from != d.to)) return;
-    const bool moved = from != place[d.from];
+    const bool moved = from != place_[d.from];
     all.push_back({from, to, d.lag, moved ? graph::kWhole : d.point, d.kind});
-  };
-  for (std::uint32_t t = 0; t < g.size(); ++t) {
-    for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
-      if (g.dep_kind[d] == DependencyKind::kShare) continue;  // finish() adds those from soft_dependencies
-      if (g.dep_kind[d] == DependencyKind::kLaunch && !relaunched.empty() && relaunched[g.dep_to[d]] != 0) continue;
-      keep({t, g.dep_to[d], g.dep_lag[d], g.dep_point[d], g.dep_kind[d]});
+  }
+
+  [[nodiscard]] std::vector<graph::Dependency> dependencies() const {
+    std::vector<std::uint8_t> relaunched(d_.launches_.empty() ? 0 : total_, 0);
+    for (const auto& [task, call] : d_.launches_) relaunched[task] = 1;
+    std::vector<graph::Dependency> all;
+    for (std::uint32_t t = 0; t < g_.size(); ++t) {
+      for (std::uint32_t d = g_.dep_begin[t]; d < g_.dep_begin[t + 1]; ++d) {
+        if (g_.dep_kind[d] == DependencyKind::kShare) continue;  // finish() adds those from soft_dependencies
+        if (g_.dep_kind[d] == DependencyKind::kLaunch && !relaunched.empty() && relaunched[g_.dep_to[d]] != 0) continue;
+        keep({t, g_.dep_to[d], g_.dep_lag[d], g_.dep_point[d], g_.dep_kind[d]}, all);
+      }
+    }
+    for (const graph::Dependency& d : d_.dependencies_) keep(d, all);
+    return all;
+  }
+
+  // What waited for a removed task waits for what that one waited for, through any number of removed tasks. Lane
+  // neighbours are linked already, a kernel whose call is gone waits for its stream alone, and with a wait goes what it
+  // waited for.
+  void link_across_removed(std::vector<graph::Dependency>& all) const {
+    struct Hop {
+      std::uint32_t task;
+      Ns lag;
+      std::uint32_t point;
+    };
+    std::vector<Hop> open;
+    std::vector<std::uint32_t> seen(g_.size(), kGone);  // by the last source that came through
+    for (std::uint32_t source = 0; source < g_.size(); ++source) {
+      if (place_[source] == kGone) continue;
+      const auto follow = [&](std::uint32_t through, Ns lag, std::uint32_t point) {
+        for (std::uint32_t d = g_.dep_begin[through]; d < g_.dep_begin[through + 1]; ++d) {
+          const std::uint32_t to = g_.dep_to[d];
+          if (g_.dep_kind[d] == DependencyKind::kShare) continue;
+          if (place_[to] == kGone) {
+            if (seen[to] == source || g_.kind[to] == TaskKind::kWait) continue;
+            seen[to] = source;
+            open.push_back({to, lag + g_.dep_lag[d], through == source ? g_.dep_point[d] : point});
+          } else if (through != source && g_.dep_kind[d] != DependencyKind::kLaunch && g_.lane[to] != g_.lane[source]) {
+            all.push_back({place_[source], place_[to], lag + g_.dep_lag[d], point, g_.dep_kind[d]});
+          }
+        }
+      };
+      follow(source, 0, graph::kWhole);
+      while (!open.empty()) {
+        const Hop hop = open.back();
+        open.pop_back();
+        follow(hop.task, hop.lag, hop.point);
+      }
     }
   }
-  for (const graph::Dependency& d : dependencies_) keep(d);
-  if (!removed_.empty()) link_across_removed(place, all);
-  const std::uint32_t last = before[g.last.index()];
-  const graph::GraphLane& end_lane = out.lanes[g.lane[g.last.index()]];
-  out.last = TaskId{last == kGone ? end_lane.begin : std::max(last, end_lane.end - 1)};
-  finish(out, std::move(all));
+
+  const Draft& d_;
+  const Graph& g_;
+  const std::size_t total_;  // tasks of the graph, then the inserted ones
+  Graph out_;
+  std::vector<std::uint32_t> place_;            // draft id -> new id
+  std::vector<std::uint32_t> before_, behind_;  // draft id -> new id of the nearest task that is left
+  std::vector<std::uint32_t> first_, next_;     // inserted tasks that follow a task: the first, and the one after each
+  std::vector<std::vector<std::uint32_t>> at_lane_end_;
+  std::vector<std::uint32_t> stack_;
+};
+
+Graph Draft::commit() const {
+  if (structural_) return Commit(*this).run();
+  Graph out = base_;
+  for (std::size_t t = 0; t < cost_.size(); ++t) {
+    out.cost[t] = cost_[t];
+    out.origin[t] = origin_[t];
+  }
+  for (const auto& [task, lag] : lane_lags_) out.lane_lag[task] = lag;
+  for (const auto& [task, work] : works_) out.work[task] = work;
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/decimal.hpp"
 #include "base/suggest.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
@@ -88,7 +89,8 @@ Result<std::vector<Pair>> split_pairs(std::string_view text, std::string_view wh
       pair.value = std::string(text.substr(at + 1, close - at - 1));
       at = close + 1;
       if (at < text.size() && text[at] != ',') {
-        return fail(ErrorCode::kUsage, fmt::format("a comma must follow the quoted value in '{}'", whole));
+        return fail(ErrorCode::kUsage, fmt::format("a comma must follow the quoted value in '{}'", whole),
+                    "write name:key='a,b',key=value");
       }
     } else {
       const std::size_t comma = text.find(',', at);
@@ -101,9 +103,31 @@ Result<std::vector<Pair>> split_pairs(std::string_view text, std::string_view wh
   return pairs;
 }
 
-bool read_number(const std::string& text, double& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
+tl::unexpected<Error> unknown_parameter(const WhatIf& whatif, const std::string& key) {
+  std::vector<std::string> names;
+  for (const Parameter& p : whatif.parameters) names.push_back(p.name);
+  std::string hint = did_you_mean(key, names);
+  if (!hint.empty()) hint += ' ';
+  hint += names.empty() ? fmt::format("{} takes no parameters", whatif.name)
+                        : fmt::format("{} takes: {}", whatif.name, fmt::join(names, ", "));
+  return fail(ErrorCode::kUsage, fmt::format("{} has no parameter '{}'", whatif.name, key), std::move(hint));
+}
+
+Status check_value(const WhatIf& whatif, const Parameter& p, const std::string& value) {
+  if (!p.choices.empty() && std::find(p.choices.begin(), p.choices.end(), value) == p.choices.end()) {
+    return fail(ErrorCode::kUsage, fmt::format("{}:{} cannot be '{}'", whatif.name, p.name, value),
+                fmt::format("one of: {}", fmt::join(p.choices, ", ")));
+  }
+  if (p.type == ParameterType::kNumber) {
+    const std::optional<double> number = parse_double(value);
+    if (!number || *number <= p.minimum) {
+      const std::string limit = std::isfinite(p.minimum) ? fmt::format(" greater than {}", p.minimum) : std::string();
+      return fail(ErrorCode::kUsage,
+                  fmt::format("{}:{} must be a number{}, not '{}'", whatif.name, p.name, limit, value),
+                  fmt::format("{}: {}", p.name, p.about));
+    }
+  }
+  return p.check != nullptr ? p.check(value) : Status{};
 }
 
 }  // namespace
@@ -120,30 +144,8 @@ Result<Use> parse_use(std::string_view text) {
     for (const Pair& pair : pairs) {
       const auto it = std::find_if(whatif->parameters.begin(), whatif->parameters.end(),
                                    [&](const Parameter& p) { return p.name == pair.key; });
-      if (it == whatif->parameters.end()) {
-        std::vector<std::string> names;
-        for (const Parameter& p : whatif->parameters) names.push_back(p.name);
-        std::string hint = names.empty() ? fmt::format("{} takes no parameters", whatif->name)
-                                         : fmt::format("{} takes: {}", whatif->name, fmt::join(names, ", "));
-        return fail(ErrorCode::kUsage, fmt::format("{} has no parameter '{}'", whatif->name, pair.key),
-                    std::move(hint));
-      }
-      if (!it->choices.empty() && std::find(it->choices.begin(), it->choices.end(), pair.value) == it->choices.end()) {
-        return fail(ErrorCode::kUsage, fmt::format("{}:{} cannot be '{}'", whatif->name, it->name, pair.value),
-                    fmt::format("one of: {}", fmt::join(it->choices, ", ")));
-      }
-      if (it->type == ParameterType::kNumber) {
-        double value = 0;
-        if (!read_number(pair.value, value) || value <= it->minimum) {
-          const std::string limit =
-              std::isfinite(it->minimum) ? fmt::format(" greater than {}", it->minimum) : std::string();
-          return fail(ErrorCode::kUsage,
-                      fmt::format("{}:{} must be a number{}, not '{}'", whatif->name, it->name, limit, pair.value));
-        }
-      }
-      if (it->check != nullptr) {
-        FORETRACE_TRY_VOID(it->check(pair.value));
-      }
+      if (it == whatif->parameters.end()) return unknown_parameter(*whatif, pair.key);
+      FORETRACE_TRY_VOID(check_value(*whatif, *it, pair.value));
       use.parameters.set(pair.key, pair.value, true);
     }
   }

@@ -65,6 +65,78 @@ RC_GTEST_PROP(Collectives, MoreBytesNeverTakeLess, ()) {
   RC_ASSERT(model.cost({kind, bytes, n}).ns <= model.cost({kind, 2 * bytes, n}).ns);
 }
 
+// The network a node's GPUs share, and rings inside nodes that cost nothing.
+Fabric free_inside(int per_node) {
+  Fabric f = two_levels(1e9, 25, per_node);
+  f.levels[0].latency_scale = 1e-9;
+  return f;
+}
+
+TEST(Collectives, TwoLevelsAreTakenWhereTheLibraryHasThemAndTheyAreCheaper) {
+  constexpr double kBytes = 1e12;
+  Fabric f = free_inside(8);
+  EXPECT_EQ(FabricCollectives(f).cost({Collective::kAllReduce, kBytes, 16}).how, "ring Simple");
+  f.hierarchical = true;
+  const auto chosen = FabricCollectives(f).cost({Collective::kAllReduce, kBytes, 16});
+  EXPECT_EQ(chosen.how, "two-level Simple");
+  // Each of eight ports carries 2(m-1)/m of an eighth, m nodes: half of what the ring through all 16 sends, nearly.
+  EXPECT_NEAR(static_cast<double>(chosen.ns), 2.0 * (2 - 1) / 2 * kBytes / 8 / 25, 1e-3 * kBytes / 200);
+  const auto ring =
+      *FabricCollectives(f).micros({Collective::kAllReduce, kBytes, 16}, Algorithm::kRing, Protocol::kSimple);
+  EXPECT_NEAR(ring * 1e3, 2.0 * 15 / 16 * kBytes / 8 / 25, 1e-3 * kBytes / 200);
+  // One node, and one GPU in each: nothing to take apart, so the flat ring is what is said.
+  EXPECT_EQ(FabricCollectives(f).cost({Collective::kAllReduce, kBytes, 8}).how, "ring Simple");
+  // Both levels cost time one after the other: where neither is much slower, the flat ring is cheaper, and taken.
+  f.levels[0].gbs = 100;
+  EXPECT_EQ(FabricCollectives(f).cost({Collective::kAllReduce, kBytes, 512}).how, "ring Simple");
+}
+
+TEST(Collectives, SwitchesThatAddUpHalveWhatLeavesANode) {
+  constexpr double kBytes = 1e12;
+  Fabric f = free_inside(8);
+  f.levels[1].sharp = true;
+  for (const int ranks : {64, 1024}) {
+    const auto chosen = FabricCollectives(f).cost({Collective::kAllReduce, kBytes, ranks});
+    EXPECT_EQ(chosen.how, "CollNet Simple");
+    EXPECT_NEAR(static_cast<double>(chosen.ns), kBytes / 8 / 25, 1e-3 * kBytes / 200);
+  }
+  EXPECT_EQ(FabricCollectives(f).cost({Collective::kAllGather, kBytes, 64}).how, "ring Simple");
+}
+
+TEST(Collectives, ManyNodesTakeTheTreeOfNvlsForMiddleSizes) {
+  const FabricCollectives model(*hardware::find_fabric("DGX-H100"));
+  const auto how = [&](double bytes) { return model.cost({Collective::kAllReduce, bytes, 2048}).how; };
+  EXPECT_EQ(how(1024).substr(0, 4), "tree");  // 255 steps around a ring of nodes cost more than the tree's eight
+  EXPECT_EQ(how(1e8), "NVLS tree Simple");
+  EXPECT_EQ(how(1e11), "ring Simple");
+}
+
+RC_GTEST_PROP(Collectives, TheChosenAlgorithmIsTheCheapestThatApplies, ()) {
+  Fabric f = two_levels(*rc::gen::inRange(1, 500), *rc::gen::inRange(1, 100), *rc::gen::inRange(1, 9));
+  if (f.gpus_per_node == 1) f.levels.erase(f.levels.begin());
+  f.levels[0].nvls = f.levels[0].link == LinkKind::kNvlink && *rc::gen::arbitrary<bool>();
+  f.levels.back().sharp = *rc::gen::arbitrary<bool>();
+  f.hierarchical = *rc::gen::arbitrary<bool>();
+  const hardware::CollectiveCall call{Collective::kAllReduce, static_cast<double>(*rc::gen::inRange(1, 1 << 30)),
+                                      *rc::gen::inRange(2, 300)};
+  const FabricCollectives model(f);
+  double least = 1e300;
+  for (std::size_t a = 0; a < hardware::kAlgorithms; ++a) {
+    if (static_cast<Algorithm>(a) == Algorithm::kTwoLevel && !f.hierarchical) continue;
+    for (const Protocol p : {Protocol::kLL, Protocol::kLL128, Protocol::kSimple}) {
+      if (const auto us = model.micros(call, static_cast<Algorithm>(a), p)) least = std::min(least, *us);
+    }
+  }
+  RC_ASSERT(std::abs(static_cast<double>(model.cost(call).ns) - least * 1e3) <= 1);
+}
+
+TEST(Collectives, StepsOfTheRing) {
+  const FabricCollectives model(network(10));
+  EXPECT_EQ(model.cost({Collective::kAllReduce, 1e9, 8}).steps, 14);
+  EXPECT_EQ(model.cost({Collective::kAllGather, 1e9, 8}).steps, 7);
+  EXPECT_EQ(model.cost({Collective::kAllToAll, 1e9, 8}).steps, 1);
+}
+
 TEST(Collectives, OneRankCostsNothing) {
   EXPECT_EQ(FabricCollectives(network(10)).cost({Collective::kAllReduce, 1e9, 1}).ns, 0);
 }
@@ -93,7 +165,7 @@ constexpr std::string_view kLines =
 {"tag": "b", "world": 2, "coll": "all_reduce", "mb": 1, "ms": 9.0}
 )";
 
-hardware::MeasuredCollectives measured(std::string_view text, std::optional<std::string> tag) {
+hardware::MeasuredCollectives measured(std::string_view text, const std::optional<std::string>& tag) {
   auto rows = hardware::read_collectives(text, "file", tag);
   EXPECT_TRUE(rows) << rows.error().to_string();
   return *hardware::MeasuredCollectives::make(std::move(*rows), "m");

@@ -23,7 +23,9 @@ const report::Baseline& baseline() {
   return kBaseline;
 }
 
-Advised advised(AdviseOptions options = {}) { return advise(baseline().model, baseline().report.measured, options); }
+Advised advised(const AdviseOptions& options = {}) {
+  return advise(baseline().model, baseline().report.measured, options);
+}
 
 TEST(Advise, RanksByGainAndKeepsWhatWasDeclined) {
   const Advised a = advised();

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "foretrace/search/tensors.hpp"
+#include "graph/task_row.hpp"
 
 namespace foretrace::test {
 namespace {
@@ -112,20 +113,9 @@ class SmallStep {
     lane.kind = kind;
     lane.begin = static_cast<std::uint32_t>(g.size());
     for (std::size_t i = 0; i < tasks; ++i) {
-      g.kind.push_back(graph::TaskKind::kCpu);
-      g.cost.push_back(0);
-      g.lane_lag.push_back(0);
-      g.lane.push_back(static_cast<std::uint32_t>(g.lanes.size()));
-      g.name.push_back(g.strings.intern("task"));
-      g.phase.push_back(graph::Phase::kBackward);
-      g.layer.push_back({});
-      g.launch.push_back({});
-      g.event.push_back({});
-      g.op.push_back({});
-      g.measured.push_back(0);
-      g.soft.push_back(Graph::kNoSoft);
-      g.work.push_back(Graph::kNoWork);
-      g.origin.push_back(graph::Origin::kMeasured);
+      append_task(g, {.lane = static_cast<std::uint32_t>(g.lanes.size()),
+                      .name = g.strings.intern("task"),
+                      .phase = graph::Phase::kBackward});
     }
     lane.end = static_cast<std::uint32_t>(g.size());
     g.lanes.push_back(lane);

@@ -69,7 +69,7 @@ void apply(Graph& g, const std::vector<Change>& move) {
 double check_moves(const Graph& base, std::size_t moves, std::uint64_t seed) {
   Dice dice(seed);
   Graph current = base;
-  Incremental incremental(base);
+  Incremental incremental = *Incremental::make(base);
   EXPECT_EQ(incremental.step(), simulate::simulate(base).step);
   simulate::Timeline expected;
   double simulated = 0;
@@ -147,11 +147,23 @@ TEST(Incremental, EqualsTheEngineOnRealSteps) {
 
 TEST(Incremental, NoChangeIsNoWork) {
   const RandomGraph r({.tasks = 900, .dependencies = 300});
-  Incremental incremental(r.graph);
+  Incremental incremental = *Incremental::make(r.graph);
   EXPECT_EQ(incremental.what_if({}), incremental.step());
   EXPECT_EQ(incremental.effort().simulated, 0U);
   EXPECT_EQ(incremental.what_if({{Change::kCost, 5, r.graph.cost[5]}}), incremental.step());
   EXPECT_EQ(incremental.effort().untouched, r.graph.size());
+}
+
+TEST(Incremental, RefusesLanesByPriority) {
+  RandomGraph r({.tasks = 60, .dependencies = 20});
+  ASSERT_TRUE(Incremental::make(r.graph).has_value());
+  r.graph.lanes.back().by_priority = true;
+  graph::finish(r.graph, r.dependencies);
+  ASSERT_TRUE(graph::verify(r.graph).has_value());
+  const Result<Incremental> refused = Incremental::make(r.graph);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kDeclined);
+  EXPECT_NE(refused.error().message.find("by priority"), std::string::npos);
 }
 
 }  // namespace

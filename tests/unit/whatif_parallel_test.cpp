@@ -147,5 +147,134 @@ TEST_F(Scale, PrioritiesGainMostWhereCommunicationEqualsComputation) {
   EXPECT_NEAR(fast, 1, 0.06);
 }
 
+// A network of one level without latency, so that times are bytes over bandwidth.
+hardware::Fabric plain_network(double gbs) {
+  hardware::Fabric f;
+  f.name = "plain";
+  f.levels.push_back({"net", hardware::LinkKind::kNetwork, gbs, false, 1, 1e-9, 0, false});
+  return f;
+}
+
+// Costs of the tasks of a name on lanes of the network, added up.
+Ns total(const graph::Graph& g, std::string_view name) {
+  Ns sum = 0;
+  for (std::uint32_t t = 0; t < g.size(); ++t) sum += g.task_name(t) == name ? g.cost[t] : 0;
+  return sum;
+}
+
+std::size_t count(const graph::Graph& g, std::string_view name) {
+  std::size_t n = 0;
+  for (std::uint32_t t = 0; t < g.size(); ++t) n += g.task_name(t) == name ? 1 : 0;
+  return n;
+}
+
+class Servers : public Scale {
+ protected:
+  static constexpr double kGbs = 2;
+
+  whatif::ScalePrediction with(int workers, int servers, std::optional<double> slice_mb = {}) {
+    Strategy s;
+    s.scheme = Scheme::kPs;
+    s.servers = servers;
+    s.slice_mb = slice_mb;
+    const FabricCollectives model(plain_network(kGbs));
+    return *predict_scale(baseline_->model, baseline_->report.measured, s, {&model, workers, 1});
+  }
+  double bytes() { return static_cast<double>(find_gradients(baseline_->model)->bytes()); }
+};
+
+TEST_F(Servers, OneServersLinkCarriesAllWorkersBytes) {
+  for (const int n : {2, 8, 64}) {
+    const whatif::ScalePrediction p = with(n, 1);
+    const double law = n * bytes() / kGbs;
+    EXPECT_NEAR(static_cast<double>(total(p.graph, "push")) / law, 1, 1e-3) << n;
+    EXPECT_NEAR(static_cast<double>(total(p.graph, "pull")) / law, 1, 1e-3) << n;
+    EXPECT_GT(p.step, static_cast<Ns>(law));
+  }
+}
+
+TEST_F(Servers, MoreServersShareTheLoadUntilTheWorkersOwnLinksAreFull) {
+  const double whole = bytes() / kGbs;
+  for (const int m : {1, 2, 4, 8, 16}) {
+    const double law = std::max(8.0 / m, 1.0) * whole;
+    EXPECT_NEAR(static_cast<double>(total(with(8, m).graph, "push")) / law, 1, 1e-3) << m;
+  }
+}
+
+TEST_F(Servers, ServersBesideAllWorkersMoveWhatARingMoves) {
+  for (const int n : {2, 8, 64}) {
+    const whatif::ScalePrediction p = with(n, 0);
+    const double ring = 2.0 * (n - 1) / n * bytes() / kGbs;
+    EXPECT_NEAR(static_cast<double>(total(p.graph, "push") + total(p.graph, "pull")) / ring, 1, 1e-3) << n;
+  }
+}
+
+TEST_F(Servers, SlicesLetPullsBeginBeforeTheBucketIsPushed) {
+  const whatif::ScalePrediction whole = with(8, 1);
+  const whatif::ScalePrediction sliced = with(8, 1, 1);
+  EXPECT_LT(sliced.step, whole.step - 50'000'000);
+  EXPECT_NEAR(static_cast<double>(total(sliced.graph, "push")), static_cast<double>(total(whole.graph, "push")),
+              1e-3 * static_cast<double>(total(whole.graph, "push")));
+  // Both directions full all the time: what is left is one direction's bytes and the last slice's way back.
+  EXPECT_LT(static_cast<double>(sliced.step), 8 * bytes() / kGbs + 100e6);
+}
+
+TEST_F(Servers, TheFirstPushIsCopiedTheOthersAreAdded) {
+  const whatif::ScalePrediction p = with(8, 2);
+  EXPECT_EQ(count(p.graph, "server: COPY_FIRST, SUM"), p.buckets);
+  EXPECT_EQ(count(p.graph, "server: SUM of the last"), p.buckets);
+  // Memory traffic of a server: a copy of its half and seven sums of it.
+  const double gbs = baseline_->model.device.streaming_gbs();
+  constexpr double kFloorNs = 1500;  // of each of its eight kernels
+  const double law = (2 + 7 * 3) * bytes() / 2 / gbs + 8 * kFloorNs * static_cast<double>(p.buckets);
+  const auto sums =
+      static_cast<double>(total(p.graph, "server: COPY_FIRST, SUM") + total(p.graph, "server: SUM of the last"));
+  EXPECT_NEAR(sums / law, 1, 1e-3);
+}
+
+TEST_F(Scale, RingStepsAddUpToTheCollective) {
+  for (const int n : {2, 4, 8}) {
+    Strategy steps;
+    steps.ring_steps = true;
+    const whatif::ScalePrediction whole = predict({}, n);
+    const whatif::ScalePrediction detailed = predict(steps, n);
+    constexpr std::string_view kName = "all-reduce of a bucket";
+    EXPECT_EQ(count(whole.graph, kName), whole.buckets);
+    EXPECT_EQ(count(detailed.graph, kName), whole.buckets * 2 * (static_cast<std::size_t>(n) - 1)) << n;
+    EXPECT_EQ(total(detailed.graph, kName), total(whole.graph, kName)) << n;
+    EXPECT_NEAR(static_cast<double>(detailed.step), static_cast<double>(whole.step), 2e3) << n;
+  }
+}
+
+TEST_F(Scale, RingStepsOfThousandsOfWorkersAreJoined) {
+  Strategy steps;
+  steps.ring_steps = true;
+  const whatif::ScalePrediction p = predict(steps, 16384);
+  EXPECT_LE(count(p.graph, "all-reduce of a bucket"), p.buckets * static_cast<std::size_t>(whatif::kMostSteps));
+}
+
+TEST_F(Scale, ManyPartsLeaveOnlyTheSlowestLevelOfBlueConnect) {
+  hardware::Fabric f = plain_network(1);
+  f.gpus_per_node = 4;
+  f.levels.insert(f.levels.begin(), {"in", hardware::LinkKind::kPcie, 1, false, 1, 1e-9, 0, false});
+  const FabricCollectives model(f);
+  const auto step = [&](std::optional<double> slice_mb) {
+    Strategy s;
+    s.scheme = Scheme::kBlueConnect;
+    s.bucket_mb = 1000;
+    s.first_bucket_mb.reset();
+    s.slice_mb = slice_mb;
+    return *predict_scale(baseline_->model, baseline_->report.measured, s, {&model, 16, 4});
+  };
+  const whatif::ScalePrediction whole = step({});
+  const whatif::ScalePrediction cut = step(1);
+  const auto bytes = static_cast<double>(find_gradients(baseline_->model)->bytes());
+  // One GB/s: 3/4 of the bytes twice inside, 2 * 3/4 of a quarter between. The two ways inside share the node's links.
+  const double inside = 2 * 0.75 * bytes;
+  const double between = 1.5 * bytes / 4;
+  EXPECT_NEAR(static_cast<double>(whole.communication), inside + between, 0.02 * inside);
+  EXPECT_NEAR(static_cast<double>(cut.communication), inside, 0.06 * inside);
+}
+
 }  // namespace
 }  // namespace foretrace::test

@@ -51,6 +51,7 @@ struct CollectiveCost {
   bool measured = false;  ///< interpolated between measurements of the same collective and rank count
   double sigma = 0.15;    ///< spread of log(real / this)
   int channels = 0;       ///< thread blocks it occupies on each GPU
+  int steps = 1;          ///< of its ring, one behind the other; 1: not made of equal steps
 };
 
 class CollectiveModel {
@@ -58,9 +59,19 @@ class CollectiveModel {
   virtual ~CollectiveModel() = default;
   [[nodiscard]] virtual CollectiveCost cost(const CollectiveCall& call) const = 0;
   [[nodiscard]] virtual std::string name() const = 0;
+  /// GPUs of a node that share one port to other nodes.
+  [[nodiscard]] virtual int sharing_a_port() const { return 1; }
 };
 
-enum class Algorithm : std::uint8_t { kRing, kTree, kTwoLevel, kNvls };
+enum class Algorithm : std::uint8_t {
+  kRing,      ///< one ring through all ranks
+  kTree,      ///< chains inside nodes, a double binary tree between them
+  kTwoLevel,  ///< rings inside nodes and, on each GPU's part, between them; where Fabric::hierarchical says so
+  kNvls,      ///< the switch of a node adds up
+  kNvlsTree,  ///< the same inside nodes, a tree between them
+  kCollNet,   ///< rings inside nodes, the switches between them add up (FabricLevel::sharp)
+};
+inline constexpr std::size_t kAlgorithms = 6;
 enum class Protocol : std::uint8_t { kLL, kLL128, kSimple };
 std::string_view to_string(Algorithm algorithm);
 std::string_view to_string(Protocol protocol);
@@ -71,6 +82,9 @@ class FabricCollectives : public CollectiveModel {
   explicit FabricCollectives(Fabric fabric) : fabric_(std::move(fabric)) {}
   [[nodiscard]] CollectiveCost cost(const CollectiveCall& call) const override;
   [[nodiscard]] std::string name() const override { return fabric_.name; }
+  [[nodiscard]] int sharing_a_port() const override {
+    return fabric_.levels.size() == 2 && fabric_.levels[1].per_node ? fabric_.gpus_per_node : 1;
+  }
   /// One algorithm and protocol in microseconds; nothing where the fabric or the collective does not allow it.
   [[nodiscard]] std::optional<double> micros(const CollectiveCall& call, Algorithm algorithm, Protocol protocol) const;
   [[nodiscard]] const Fabric& fabric() const { return fabric_; }
@@ -119,6 +133,8 @@ Result<std::vector<CollectiveRow>> load_collectives(const std::string& path, con
 /// smallest the latency. A latency far beyond what steps take is the host's and becomes the floor.
 Fabric calibrate(Fabric fabric, std::size_t level, const CollectiveRow& smallest, const CollectiveRow& largest);
 
+/// Steps a message takes around a ring of this many ranks: 2(n-1) for an all-reduce; 1 where there is no ring.
+int ring_steps(Collective kind, int ranks);
 /// Bytes the busiest link carries per byte of the tensor: 2(n-1)/n for an all-reduce.
 double bus_factor(Collective kind, int ranks);
 

@@ -11,6 +11,7 @@
 //   gbs = 450                  # GB/s in one direction, per GPU (or per node: per_node = true)
 //   efficiency = 0.82          # what large collectives reach of it
 //   nvls = true                # the switch adds up (NVLink SHARP)
+//   sharp = true               # of a network: its switches add up (SHARP, with NCCL's plugin for it)
 //   [[level]]
 //   name = "NDR"
 //   …
@@ -35,6 +36,7 @@ struct FabricLevel {
   double latency_scale = 1;  ///< of the steps' latencies, against what NCCL assumes for this kind of link
   double extra_us = 0;       ///< added to each step: the host's network stack (TCP)
   bool nvls = false;
+  bool sharp = false;
 };
 
 struct Fabric {
@@ -44,6 +46,7 @@ struct Fabric {
   int gpus_per_node = 1;  ///< joined by the innermost of two levels; with one level: all GPUs are joined by it
   std::vector<FabricLevel> levels;  ///< one or two
   double floor_us = 0;              ///< no collective takes less: what the host needs to launch one (benchmarks' loops)
+  bool hierarchical = false;        ///< the library may reduce inside nodes first (Horovod's switch; NCCL does not)
   int channels = 0;                 ///< thread blocks a collective occupies; 0: NCCL's usual number for the link
 };
 

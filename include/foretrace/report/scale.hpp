@@ -18,6 +18,7 @@ struct ScaleReport {
   std::optional<Ns> measured;
   std::int64_t gradient_bytes = 0;
   int gpus_per_node = 1;
+  int servers = 0;
   std::vector<whatif::ScalePrediction> predictions;
   std::vector<std::pair<int, std::string>> declined;  ///< workers, reason
 };

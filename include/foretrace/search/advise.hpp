@@ -5,9 +5,8 @@
 //   a.alone.front().prediction.whatif       // "amp:dtype=bf16", the change that gains most
 //   a.together->prediction.speedup          // of the best combination found
 //
-// Changes are combined greedily, by gain. A change that does not pay alone may pay beside another (a CUDA graph once mixed
-// precision has made the CPU the bottleneck), so when no single change helps any more, pairs are tried; at the end, what no
-// longer pays its way is dropped.
+// Changes are combined by the search of optimize.hpp, on one GPU: the same candidates and moves, the same predictions, the
+// same account of what each part contributes.
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +14,8 @@
 #include <vector>
 
 #include "foretrace/base/progress.hpp"
-#include "foretrace/whatif/whatif.hpp"
+#include "foretrace/search/candidates.hpp"
+#include "foretrace/search/optimize.hpp"
 
 namespace foretrace::search {
 
@@ -39,21 +39,11 @@ struct Advice {
 struct Advised {
   std::vector<Advice> alone;           ///< by gain; what was declined last
   std::optional<Advice> together;      ///< best combination at the same batch; none when nothing pays
+  std::vector<OptimizedPart> parts;    ///< what each change of `together` contributes beside the others
   std::optional<Advice> larger_batch;  ///< best with a larger batch, where that pays more
   std::optional<std::int64_t> memory_limit;
   std::size_t tried = 0;  ///< predictions made
 };
-
-/// All uses the catalogue says are worth trying unasked.
-std::vector<whatif::Use> candidates();
-
-/// Predicts stacks of changes side by side, in the order given, whatever the number of threads.
-std::vector<whatif::Prediction> predict_all(const whatif::Model& model,
-                                            const std::vector<std::vector<whatif::Use>>& stacks,
-                                            std::optional<Ns> measured, whatif::Detail detail, unsigned threads);
-
-/// Uses in the order they are to be applied: what changes the work before what changes how it runs (whatif::Stage).
-std::vector<whatif::Use> in_order(std::vector<whatif::Use> uses);
 
 Advised advise(const whatif::Model& model, std::optional<Ns> measured, const AdviseOptions& options);
 

@@ -39,10 +39,13 @@ whatif::Prediction predict_strategy(const whatif::Model& model, std::optional<Ns
                                     whatif::Detail detail = whatif::Detail::kFull);
 
 /// Predicts strategies side by side; the same answers on any number of threads (0: as many as there are).
+std::vector<whatif::Prediction> predict_all(const whatif::Model& model, std::optional<Ns> measured,
+                                            const std::vector<Strategy>& strategies, whatif::Detail detail,
+                                            unsigned threads);
 std::vector<Evaluation> evaluate_all(const whatif::Model& model, std::optional<Ns> measured,
                                      const std::vector<Strategy>& strategies, unsigned threads);
 
-struct Progress {
+struct SearchProgress {
   std::size_t evaluations = 0;
   Ns step = 0;  ///< of the best so far
   std::string strategy;
@@ -58,9 +61,10 @@ struct OptimizeOptions {
   std::optional<Communication> communication = {};  ///< the workers and their network; none: one GPU
   std::vector<double> bucket_sizes = {};            ///< MiB, the only ones allowed; none: any, and free plans
   std::vector<std::string> only = {};               ///< names of what-ifs that may be used; none: all
+  std::vector<Strategy> start = {};                 ///< begins with these too, beside today
   double least_gain = 0.005;  ///< a change stays in the answer when it gains at least this part of the step
   Evaluate evaluate = {};     ///< instead of evaluate_all
-  std::function<void(const Progress&)> progress = {};
+  std::function<void(const SearchProgress&)> progress = {};
 };
 
 /// One part of the answer and what it is for.

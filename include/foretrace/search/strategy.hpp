@@ -62,7 +62,7 @@ Result<Strategy> load_strategy(const std::string& path);
 /// The what-ifs of a strategy, checked against the catalogue.
 Result<std::vector<whatif::Use>> uses_of(const Strategy& strategy);
 
-/// A use of a what-if for people: of long lists the first and the last entry, "checkpoint:layers=h.0|…|h.7 (8)".
+/// A use of a what-if for people: of long lists the first entry and how many, "checkpoint:layers=h.0|… (8)".
 std::string short_use(std::string_view use);
 /// "amp:dtype=bf16 + fused-optimizer, ddp in 4 buckets"; "as it is" when nothing changes.
 std::string describe(const Strategy& strategy);

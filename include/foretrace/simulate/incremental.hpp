@@ -1,7 +1,7 @@
 #pragma once
 // Incremental simulation: what a few changed costs or distances do to a timeline that is known already.
 //
-//   Incremental now(graph);                                        // one full simulation
+//   Incremental now = *Incremental::make(graph);                   // one full simulation
 //   Ns step = now.what_if({{Change::kCost, kernel, 12'000}});      // the step after the change; the base stays
 //   now.start(task), now.end(task)                                 // of the changed step, until the next what_if
 //   now.accept();                                                  // the changed step becomes the base
@@ -14,13 +14,15 @@
 // one constant and nothing behind reaches back further than that.
 //
 // Shifts are kept as pieces: "from task id on, this lane is d later", so that what moved by a constant costs nothing.
-// Lanes run in their order: schedules (simulate::Schedule) are not for this class.
+// Lanes run in their order: a graph with lanes by priority is refused, since there a later end can let another task go first
+// and nothing moves by a constant; simulate() answers for those.
 
 #include <cstdint>
 #include <initializer_list>
 #include <span>
 #include <vector>
 
+#include "foretrace/base/result.hpp"
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/simulate/simulate.hpp"
 
@@ -40,8 +42,9 @@ struct Change {
 
 class Incremental {
  public:
-  /// The graph must have passed graph::verify and outlive this object. `cost`: instead of the graph's own.
-  explicit Incremental(const graph::Graph& graph, std::span<const Ns> cost = {});
+  /// The graph must have passed graph::verify and outlive this object. `cost`: instead of the graph's own. Declined when a
+  /// lane goes by priority.
+  static Result<Incremental> make(const graph::Graph& graph, std::span<const Ns> cost = {});
 
   /// Of the base.
   [[nodiscard]] Ns step() const { return base_step_; }
@@ -69,6 +72,8 @@ class Incremental {
   [[nodiscard]] const Effort& effort() const { return effort_; }
 
  private:
+  Incremental(const graph::Graph& graph, std::span<const Ns> cost);
+
   /// From this task on its lane has moved by `by`.
   struct Piece {
     std::uint32_t from;

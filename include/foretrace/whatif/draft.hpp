@@ -140,7 +140,7 @@ class Draft {
   std::uint32_t add(NewTask task);
   [[nodiscard]] std::uint32_t lane_of(std::uint32_t task) const;
   [[nodiscard]] const OpChains& chains() const;
-  void link_across_removed(const std::vector<std::uint32_t>& place, std::vector<graph::Dependency>& all) const;
+  class Commit;  // draft_commit.cpp
 
   const Graph& base_;
   const trace::Trace* trace_;

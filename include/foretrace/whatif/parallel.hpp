@@ -58,7 +58,7 @@ enum class Scheme : std::uint8_t {
   kFsdp,         ///< ZeRO 3: parameters gathered before use, gradients reduce-scattered
   kZero1,        ///< optimizer states divided: all-reduce, then updated parameters gathered
   kZero2,        ///< gradients divided too: reduce-scatter, then updated parameters gathered
-  kPs,           ///< parameter servers, one beside each worker
+  kPs,           ///< parameter servers: beside the workers or on machines of their own
   kP3,           ///< slices, the layers needed first go first
   kBlueConnect,  ///< all-reduce taken apart along the levels of the network
   kHorovod,      ///< a fusion buffer filled every cycle
@@ -78,13 +78,19 @@ struct Strategy {
   std::optional<double> first_bucket_mb = 1;  ///< nothing: as bucket_mb
   std::optional<BucketPlan> buckets;          ///< an explicit plan instead of the two above
   Compression compression = Compression::kNone;
-  double ratio = 0.01;     ///< share of elements top-k and DGC send
-  int rank = 1;            ///< of PowerSGD
-  double slice_mb = 4;     ///< parameter servers and P3: what is sent at once
-  bool priorities = true;  ///< P3: false sends whole gradients, first come, first served
-  double cycle_ms = 1;     ///< Horovod: how often the buffer is looked at
-  double slow_worker = 1;  ///< the slowest worker's computation takes this many times as long
+  double ratio = 0.01;  ///< share of elements top-k and DGC send
+  int rank = 1;         ///< of PowerSGD
+  int servers = 0;      ///< parameter servers on machines of their own; 0: one beside each worker
+  /// What goes at once through servers or through the levels of BlueConnect; nothing: 4 MiB for P3, else whole buckets.
+  std::optional<double> slice_mb = {};
+  bool ring_steps = false;  ///< collectives as the steps of their ring (at most kMostSteps tasks each), not as one task
+  bool priorities = true;   ///< P3: false sends whole gradients, first come, first served
+  double cycle_ms = 1;      ///< Horovod: how often the buffer is looked at
+  double slow_worker = 1;   ///< the slowest worker's computation takes this many times as long
 };
+
+/// Steps of a longer ring are joined, so that the cost of a prediction does not depend on the number of workers.
+inline constexpr int kMostSteps = 126;
 
 struct Cluster {
   const hardware::CollectiveModel* collectives = nullptr;

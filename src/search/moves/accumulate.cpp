@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "search/moves/strategy_move.hpp"
@@ -15,9 +16,10 @@ void propose(const StrategyView& v, std::vector<Strategy>& out) {
     std::from_chars(now.data() + at + 2, now.data() + now.size(), n);
   }
   // More parts only to save memory; fewer where it is no longer needed.
+  // Each part is a pass of its own to simulate, so the next two sizes are tried, and more from there.
   constexpr int kMost = 32;
   if (v.over_limit()) {
-    for (int parts = 2 * n; parts <= kMost; parts *= 2) {
+    for (int parts = 2 * n; parts <= std::min(kMost, 4 * n); parts *= 2) {
       out.push_back(with(v.strategy, "accumulate", fmt::format("accumulate:n={}", parts)));
     }
   }

@@ -15,9 +15,7 @@ void propose(const StrategyView& v, std::vector<Strategy>& out) {
   if (v.blocks.empty()) return;
   const std::string now = use_in(v.strategy, "checkpoint");
   const std::size_t all = v.blocks.size();
-  std::size_t count = now.empty()           ? 0
-                      : now == "checkpoint" ? all
-                                            : 1 + static_cast<std::size_t>(std::count(now.begin(), now.end(), '|'));
+  const std::size_t count = now.empty() ? 0 : count_in(now, all);
   const auto first = [&](std::size_t n) {
     if (n == 0) return with(v.strategy, "checkpoint", {});
     const std::vector<std::string> names(v.blocks.begin(), v.blocks.begin() + static_cast<std::ptrdiff_t>(n));

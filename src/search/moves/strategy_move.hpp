@@ -6,6 +6,7 @@
 
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "search/module_groups.hpp"
 
 namespace foretrace::search {
 
@@ -18,6 +19,7 @@ struct StrategyView {
   Evaluation now;
   std::optional<std::int64_t> limit;
   std::vector<std::string> blocks;  ///< repeated blocks of layers, in order of their forward pass
+  const std::vector<ModuleGroup>& groups;
   int gpus_per_node = 1;
   std::vector<double> bucket_sizes;  ///< MiB, the only ones allowed; none: any
   [[nodiscard]] bool over_limit() const { return limit && now.peak_bytes && *now.peak_bytes > *limit; }
@@ -35,8 +37,10 @@ struct StrategyMove {
 StrategyMove accumulate_move();
 StrategyMove bucket_size_move();
 StrategyMove checkpoint_layer_move();
+StrategyMove compile_region_move();
 StrategyMove compress_move();
 StrategyMove cuda_graph_move();
+StrategyMove precision_layer_move();
 StrategyMove precision_move();
 StrategyMove shard_move();
 StrategyMove switch_algorithm_move();
@@ -50,6 +54,8 @@ std::string use_in(const Strategy& strategy, std::string_view whatif);
 /// The strategy with this use instead of any other of the same what-if, in the order what-ifs are to be applied. An empty
 /// `text` only takes it out.
 Strategy with(const Strategy& strategy, std::string_view whatif, const std::string& text);
+/// How many layers a use names; `all` where it names none.
+std::size_t count_in(std::string_view use, std::size_t all);
 /// "checkpoint" of "checkpoint:layers=a|b".
 std::string_view name_of(std::string_view use);
 

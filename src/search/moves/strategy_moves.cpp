@@ -6,10 +6,10 @@
 namespace foretrace::search {
 
 const std::vector<StrategyMove>& strategy_moves() {
-  static const std::vector<StrategyMove> kAll = {bucket_size_move(),      compress_move(),         shard_move(),
-                                                 switch_algorithm_move(), precision_move(),        switch_on_move(),
-                                                 cuda_graph_move(),       checkpoint_layer_move(), accumulate_move(),
-                                                 switch_off_move()};
+  static const std::vector<StrategyMove> kAll = {bucket_size_move(),      compress_move(),        shard_move(),
+                                                 switch_algorithm_move(), precision_move(),       switch_on_move(),
+                                                 cuda_graph_move(),       precision_layer_move(), compile_region_move(),
+                                                 checkpoint_layer_move(), accumulate_move(),      switch_off_move()};
   return kAll;
 }
 
@@ -22,6 +22,11 @@ std::vector<MoveInfo> moves() {
 }
 
 std::string_view name_of(std::string_view use) { return use.substr(0, use.find(':')); }
+
+std::size_t count_in(std::string_view use, std::size_t all) {
+  if (use.find("layers=") == std::string_view::npos) return all;
+  return 1 + static_cast<std::size_t>(std::count(use.begin(), use.end(), '|'));
+}
 
 std::string use_in(const Strategy& strategy, std::string_view whatif) {
   for (const std::string& text : strategy.whatifs) {

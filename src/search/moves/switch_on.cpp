@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "foretrace/search/candidates.hpp"
 #include "search/moves/strategy_move.hpp"
 
 namespace foretrace::search {
@@ -12,14 +13,13 @@ namespace {
 constexpr std::array<std::string_view, 5> kOthers = {"accumulate", "amp", "checkpoint", "cuda-graph", "tf32"};
 
 void propose(const StrategyView& v, std::vector<Strategy>& out) {
-  for (const whatif::WhatIf& w : whatif::catalogue()) {
+  for (const whatif::Use& use : candidates()) {
+    const whatif::WhatIf& w = *use.whatif;
     // Another batch is another job; what only saves memory is worth its time only where memory is short.
     if (w.stage == whatif::Stage::kBatch) continue;
     if (w.stage == whatif::Stage::kMemory && !v.over_limit()) continue;
     if (std::find(kOthers.begin(), kOthers.end(), w.name) != kOthers.end()) continue;
-    for (const std::string& use : w.advise) {
-      if (use_in(v.strategy, w.name) != use) out.push_back(with(v.strategy, w.name, use));
-    }
+    if (use_in(v.strategy, w.name) != use.text) out.push_back(with(v.strategy, w.name, use.text));
   }
 }
 

@@ -156,8 +156,10 @@ Status PieceReader::read_head() {
         error.hint = "a PyTorch profiler trace has one; is this another tool's file?";
       } else if (scan.stop == TopLevelScan::Stop::kNeedMore) {
         error.message = "the JSON text ends before any event: the file is truncated";
+        error.hint = "nothing of it can be used: copy or record it again";
       } else {
         error.message = "this is not valid JSON";
+        error.hint = "a PyTorch profiler trace is one JSON object; was the file edited or joined with another?";
       }
       return tl::unexpected(std::move(error));
     }

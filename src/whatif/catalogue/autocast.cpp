@@ -75,15 +75,17 @@ bool is_weight(std::string_view name, std::size_t argument) {
 
 class Follower {
  public:
-  explicit Follower(const Dataflow& flow) : flow_(flow) {
+  Follower(const Dataflow& flow, const std::vector<char>& inside) : flow_(flow), inside_(inside) {
     out_.half.assign(flow.values.size(), 0);
+    widened_.assign(flow.values.size(), 0);
     grad_.assign(flow.values.size(), 0);
   }
 
   Autocast run() {
-    for (const Unit& u : flow_.units) {
+    for (std::size_t i = 0; i < flow_.units.size(); ++i) {
+      const Unit& u = flow_.units[i];
       AutocastUnit a;
-      const bool half_result = one(u, a);
+      const bool half_result = inside_.empty() || inside_[i] != 0 ? one(u, a) : outside(u, a);
       if (a.precision == Precision::kHalf && adds_into_fresh(u)) {  // made in the type of what is added
         const std::uint32_t made = u.inputs.front().value;
         out_.half[made] = 1;
@@ -128,6 +130,16 @@ class Follower {
     if (!u.name.ends_with("_") || u.inputs.size() < 2) return false;
     const std::uint32_t by = flow_.values[u.inputs.front().value].producer;
     return by != kNothing && flow_.units[by].name == "aten::zeros" && flow_.units[by].inputs.empty();
+  }
+
+  // FP32 as before: what comes out of a region is cast back, once for all who read it.
+  bool outside(const Unit& u, AutocastUnit& a) {
+    for (const Input& in : u.inputs) {
+      if (!half(in) || widened_[in.value] != 0) continue;
+      widened_[in.value] = 1;
+      a.casts.push_back({in.elements, in.value, false, true, needs(in, u)});
+    }
+    return false;
   }
 
   // Fills `a`; returns whether the result is half.
@@ -189,12 +201,13 @@ class Follower {
   }
 
   const Dataflow& flow_;
+  const std::vector<char>& inside_;
   Autocast out_;
-  std::vector<char> grad_;
+  std::vector<char> grad_, widened_;  // by value
 };
 
 }  // namespace
 
-Autocast autocast(const Dataflow& flow) { return Follower(flow).run(); }
+Autocast autocast(const Dataflow& flow, const std::vector<char>& inside) { return Follower(flow, inside).run(); }
 
 }  // namespace foretrace::whatif

@@ -5,6 +5,9 @@
 // Autocast looks at operations as the program calls them (linear, not the addmm inside), so the answer is per unit of the
 // data flow. Its lists are PyTorch's; what is on neither list follows its inputs, and operands of two types give FP32. Casts
 // of parameters are made once a step, casts of activations once per use.
+//
+// Where autocast is on for some layers only, the others compute in FP32 as before; what they read of a half tensor is cast
+// back once, where it leaves the layers that are half.
 
 #include <cstdint>
 #include <vector>
@@ -41,6 +44,7 @@ struct Autocast {
   std::vector<char> half;           ///< by value: is it half afterwards?
 };
 
-Autocast autocast(const Dataflow& flow);
+/// `inside`: by unit, whether autocast is on there; empty: everywhere.
+Autocast autocast(const Dataflow& flow, const std::vector<char>& inside = {});
 
 }  // namespace foretrace::whatif

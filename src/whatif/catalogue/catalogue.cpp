@@ -33,6 +33,7 @@ const std::vector<WhatIf>& catalogue() {
         no_sync_whatif(),
         offload_whatif(),
         p3_whatif(),
+        ps_whatif(),
         substitute_whatif(),
         tf32_whatif(),
     };

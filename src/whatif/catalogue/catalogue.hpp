@@ -30,6 +30,7 @@ WhatIf gpu_whatif();
 WhatIf no_sync_whatif();
 WhatIf offload_whatif();
 WhatIf p3_whatif();
+WhatIf ps_whatif();
 WhatIf substitute_whatif();
 WhatIf tf32_whatif();
 

@@ -4,6 +4,7 @@
 #include "whatif/catalogue/blocks.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/dataflow.hpp"
+#include "whatif/catalogue/layer_regions.hpp"
 
 namespace foretrace::whatif {
 
@@ -75,14 +76,19 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   const Graph& g = m.graph;
   std::vector<BlockOfLayers> blocks = repeated_blocks(g);
   const std::vector<std::string> wanted = parameters.list("layers");
-  if (!wanted.empty()) {
+  if (!wanted.empty() && !blocks.empty()) {
+    std::vector<std::string> names;
+    for (const BlockOfLayers& b : blocks) names.push_back(b.name);
+    for (const std::string& w : wanted) {
+      if (std::none_of(names.begin(), names.end(), [&](const std::string& n) { return glob_match(w, n); }))
+        return no_such_layer(w, names);
+    }
     std::erase_if(blocks, [&](const BlockOfLayers& b) {
       return std::none_of(wanted.begin(), wanted.end(), [&](const std::string& w) { return glob_match(w, b.name); });
     });
   }
   if (blocks.empty()) {
-    return fail(ErrorCode::kDeclined, wanted.empty() ? "no block of layers repeats: name some with layers=…"
-                                                     : "no block of layers has such a name");
+    return fail(ErrorCode::kDeclined, "no block of layers repeats in this step, or its trace names no layers");
   }
   if (m.memory) shorten_lives(m, blocks);
   const Dataflow flow = forward_flow(m);

@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/layer_regions.hpp"
 #include "whatif/catalogue/rows.hpp"
 
 namespace foretrace::whatif {
@@ -58,13 +59,16 @@ struct Chain {
   double bytes_around = 0;  ///< written by the products before it and read by those behind it
 };
 
-// Runs of rows between products, in program order. Backward and forward are compiled apart.
-std::vector<Chain> find_chains(const Model& m, const std::vector<Row>& rows) {
+// Runs of rows between products, in program order. Backward and forward are compiled apart, and so is each region: `region`
+// by row, kNothing for what stays as it is.
+std::vector<Chain> find_chains(const Model& m, const std::vector<Row>& rows, const std::vector<std::uint32_t>& region) {
   std::vector<Chain> chains;
   double written = 0;  // by the products since the last chain
   bool open = false;   // the last row belongs to the last chain
   Phase phase = Phase::kOther;
-  for (const Row& r : rows) {
+  std::uint32_t last_region = kNothing;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Row& r = rows[i];
     const Work& w = m.works[r.work];
     if (r.phase != Phase::kForward && r.phase != Phase::kBackward) continue;
     if (r.phase != phase) {
@@ -72,7 +76,9 @@ std::vector<Chain> find_chains(const Model& m, const std::vector<Row>& rows) {
       written = 0;
       open = false;
     }
-    if (fuses(w) && !of_the_loss(m, r)) {
+    if (region[i] != last_region) open = false;
+    last_region = region[i];
+    if (region[i] != kNothing && fuses(w) && !of_the_loss(m, r)) {
       if (!open) chains.push_back({{}, written});
       open = true;
       written = 0;
@@ -158,7 +164,17 @@ Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
     }
   }
   const std::vector<Row> rows = rows_of(m, draft);
-  std::vector<Chain> chains = find_chains(m, rows);
+  std::vector<std::uint32_t> region(rows.size(), 0);
+  if (const std::vector<std::string> layers = parameters.list("layers"); !layers.empty()) {
+    if (parameters.text("mode") != "default") {
+      return fail(ErrorCode::kDeclined, "regions are modelled in torch.compile's default mode only");
+    }
+    const Dataflow flow = forward_flow(m);
+    FORETRACE_TRY(const LayerRegions regions, choose_regions(m, flow, layers));
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      region[i] = regions.of(g, flow, m.works[rows[i].work].op_event, rows[i].tasks.front());
+  }
+  std::vector<Chain> chains = find_chains(m, rows, region);
   std::erase_if(chains, [](const Chain& chain) { return chain.members.size() < 2; });
   if (chains.empty()) {
     return fail(ErrorCode::kDeclined, "no two element-wise or normalisation operations follow each other");
@@ -177,9 +193,12 @@ Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
 WhatIf compile_whatif() {
   return {.name = "compile",
           .about = "torch.compile: chains of element-wise operations and normalisations become one kernel each",
-          .parameters = {{"mode", "of torch.compile", "default", {"default", "reduce-overhead"}}},
+          .parameters = {{"mode", "of torch.compile", "default", {"default", "reduce-overhead"}},
+                         {"layers",
+                          "globs of modules, each compiled by itself, separated by |; the whole model when "
+                          "not given"}},
           .assumes =
-              "the whole model compiles without graph breaks; products and convolutions keep their kernels; the "
+              "what is compiled compiles without graph breaks; products and convolutions keep their kernels; the "
               "loss and the update stay as they are",
           .source = "Ansel et al. 2024 (PyTorch 2); TVM and Tensor Comprehensions (Daydream's table)",
           .not_modelled = "max-autotune's choice of other kernels for products",

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/text.hpp"
 #include "whatif/catalogue/result_shape.hpp"
 
 namespace foretrace::whatif {
@@ -17,18 +18,13 @@ namespace {
 
 constexpr std::string_view kEvaluate = "autograd::engine::evaluate_function: ";
 
-bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
-
 bool floating(std::string_view type) {
   return type == "float" || type == "c10::Half" || type == "c10::BFloat16" || type == "double";
 }
 
 /// Results that a program tends to use more than once: where residual connections begin.
 bool meets(std::string_view op) {
-  for (const std::string_view name : {"norm", "aten::add", "embedding", "aten::cat", "pool", "relu", "silu"}) {
-    if (contains(op, name)) return true;
-  }
-  return false;
+  return contains_any(op, {"norm", "aten::add", "embedding", "aten::cat", "pool", "relu", "silu"});
 }
 
 /// Sizes with one -1 filled in.

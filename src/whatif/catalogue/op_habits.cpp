@@ -1,18 +1,8 @@
 #include "whatif/catalogue/op_habits.hpp"
 
-#include <algorithm>
-#include <initializer_list>
+#include "base/text.hpp"
 
 namespace foretrace::whatif {
-
-namespace {
-
-bool named(std::string_view op, std::initializer_list<std::string_view> parts) {
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](std::string_view p) { return op.find(p) != std::string_view::npos; });
-}
-
-}  // namespace
 
 bool multiplies_weights(std::string_view op) {
   for (const std::string_view name : {"aten::linear", "aten::addmm", "aten::mm", "aten::conv", "aten::lstm",
@@ -24,20 +14,22 @@ bool multiplies_weights(std::string_view op) {
 
 bool keeps_input(std::string_view op) {
   return multiplies_weights(op) ||
-         named(op, {"matmul", "bmm",      "norm", "mul",       "div", "pow", "gelu",     "silu",    "hardswish",
-                    "mish",   "softplus", "elu",  "attention", "log", "abs", "mse_loss", "l1_loss", "binary_cross",
-                    "einsum", "max_pool", "addc", "lerp",      "rms", "erf", "var",      "std"});
+         contains_any(op,
+                      {"matmul", "bmm",      "norm", "mul",       "div", "pow", "gelu",     "silu",    "hardswish",
+                       "mish",   "softplus", "elu",  "attention", "log", "abs", "mse_loss", "l1_loss", "binary_cross",
+                       "einsum", "max_pool", "addc", "lerp",      "rms", "erf", "var",      "std"});
 }
+
 bool keeps_result(std::string_view op) {
-  return named(op, {"relu", "threshold", "clamp", "softmax", "sigmoid", "tanh", "exp", "sqrt", "reciprocal",
-                    "attention", "lstm", "gru", "rnn", "cross_entropy"});
+  return contains_any(op, {"relu", "threshold", "clamp", "softmax", "sigmoid", "tanh", "exp", "sqrt", "reciprocal",
+                           "attention", "lstm", "gru", "rnn", "cross_entropy"});
 }
+
+bool keeps_more(std::string_view op) { return contains_any(op, {"dropout", "_norm", "max_pool"}); }
 
 bool fresh(std::string_view op) {
   return op == "aten::zeros" || op == "aten::empty" || op == "aten::full" || op == "aten::zeros_like" ||
          op == "aten::empty_like" || op == "aten::new_zeros" || op == "aten::full_like";
 }
-
-bool keeps_more(std::string_view op) { return named(op, {"dropout", "_norm", "max_pool"}); }
 
 }  // namespace foretrace::whatif

@@ -10,6 +10,7 @@ Status apply_p3(Model& model, Draft& draft, const Parameters& parameters) {
   s.scheme = Scheme::kP3;
   s.slice_mb = parameters.number("slice_mb");
   s.priorities = parameters.text("priorities") == "on";
+  FORETRACE_TRY(s.servers, servers_of(parameters));
   return apply_on_cluster(model, draft, parameters, s);
 }
 
@@ -21,6 +22,7 @@ WhatIf p3_whatif() {
           .parameters =
               [] {
                 std::vector<Parameter> all = cluster_parameters(false);
+                all.push_back(servers_parameter());
                 all.push_back({"slice_mb", "what is sent at once, MiB", "4", {}, ParameterType::kNumber, false, 0});
                 all.push_back({"priorities",
                                "off: whole gradients, first come, first served",
@@ -31,7 +33,7 @@ WhatIf p3_whatif() {
                                0});
                 return all;
               }(),
-          .assumes = "one server beside each worker; updates at the servers",
+          .assumes = "updates at the servers, which add up as fast as a GPU like the worker's",
           .source = "P3 (Jayarajan et al. 2019); Daydream",
           .not_modelled = "the servers' own CPU time",
           .needs = "a backward pass; shapes",

@@ -124,4 +124,50 @@ void set_row(Model& m, Draft& draft, const Row& row, double time, const hardware
   }
 }
 
+void replace_rows(Model& m, Draft& draft, const std::vector<const Row*>& rows, const hardware::Work& becomes,
+                  const std::string& name, int kernels) {
+  if (rows.empty()) return;
+  const Graph& g = m.graph;
+  const std::uint32_t first = rows.front()->tasks.front();
+  if (!g.launch[first].valid()) return;
+  Selection gone;
+  for (const Row* r : rows) gone.insert(gone.end(), r->tasks.begin(), r->tasks.end());
+  std::sort(gone.begin(), gone.end());
+  draft.remove(gone, Draft::kWithLaunch);
+  const hardware::Cost cost = predict(becomes, m.device);
+  m.works.push_back(becomes);
+  const auto work = static_cast<std::uint32_t>(m.works.size() - 1);
+  const std::uint32_t call = g.launch[first].value;
+  std::uint32_t gpu = first > g.lanes[g.lane[first]].begin ? first - 1 : first;
+  std::uint32_t cpu = call > g.lanes[g.lane[call]].begin ? call - 1 : call;
+  const Phase phase = rows.front()->phase;
+  const auto p = static_cast<std::size_t>(phase == Phase::kForward ? CpuPhase::kForward : CpuPhase::kBackward);
+  for (int i = 0; i < kernels; ++i) {
+    gpu = draft.insert({.name = name,
+                        .cost = static_cast<Ns>(cost.ns / kernels),
+                        .phase = phase,
+                        .layer = g.layer[first],
+                        .after_gpu = gpu,
+                        .after_cpu = cpu,
+                        .cpu_cost = m.launches.cpu_per_launch[p],
+                        .work = work,
+                        .origin = cost.origin});
+    cpu = gpu - 1;
+  }
+}
+
+void join_rows(Model& m, Draft& draft, const std::vector<const Row*>& rows, hardware::Work becomes, Selection& gone) {
+  double measured = 0;
+  double apart = 0;
+  for (const Row* r : rows) {
+    measured += static_cast<double>(r->time);
+    apart += predict(m.works[r->work], m.device).ns;
+  }
+  refresh(becomes);
+  const hardware::Cost together = predict(becomes, m.device);
+  if (!together.known || apart <= 0) return;
+  for (std::size_t i = 1; i < rows.size(); ++i) gone.insert(gone.end(), rows[i]->tasks.begin(), rows[i]->tasks.end());
+  set_row(m, draft, *rows.front(), measured * std::min(1.0, together.ns / apart), becomes, graph::Origin::kModelled);
+}
+
 }  // namespace foretrace::whatif

@@ -30,4 +30,14 @@ hardware::Cost rescale_row(const Model& model, const Row& row, const hardware::W
 void set_row(Model& model, Draft& draft, const Row& row, double time, const hardware::Work& becomes,
              graph::Origin origin);
 
+/// The tasks of several rows go, with what launched them; at the place of the first, `kernels` kernels do `becomes` instead.
+/// Nothing happens where no launch is known.
+void replace_rows(Model& model, Draft& draft, const std::vector<const Row*>& rows, const hardware::Work& becomes,
+                  const std::string& name, int kernels);
+
+/// The first row does `becomes`, the work of all of them: its time is theirs, scaled as the models say of joined and
+/// separate work. The tasks of the others are added to `gone`. Nothing happens where the models know neither.
+void join_rows(Model& model, Draft& draft, const std::vector<const Row*>& rows, hardware::Work becomes,
+               Selection& gone);
+
 }  // namespace foretrace::whatif

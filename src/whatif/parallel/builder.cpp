@@ -58,17 +58,53 @@ std::uint32_t Builder::collective(std::uint32_t to, hardware::Collective kind, d
 }
 
 std::uint32_t Builder::collective(std::uint32_t to, hardware::Collective kind, double bytes, int ranks,
-                                  const std::string& name) {
-  const hardware::CollectiveCost cost = cluster.collectives->cost({kind, bytes, ranks});
-  const std::uint32_t task =
-      draft.append(to, TaskKind::kCollective, name, cost.ns, Phase::kCommunication, graph::LayerId{});
-  draft.set(task, cost.ns, cost.measured ? graph::Origin::kScaled : graph::Origin::kModelled);
+                                  const std::string& name, double slower) {
+  hardware::CollectiveCost cost = cluster.collectives->cost({kind, bytes, ranks});
+  cost.ns = static_cast<Ns>(static_cast<double>(cost.ns) * slower);
+  return transfer(to, cost, name);
+}
+
+std::uint32_t Builder::transfer(std::uint32_t to, const hardware::CollectiveCost& cost, const std::string& name) {
+  const Ns steps = strategy.ring_steps ? std::clamp(cost.steps, 1, kMostSteps) : 1;
+  std::uint32_t first = kNoTask;
+  std::uint32_t last = kNoTask;
+  for (Ns k = 0; k < steps; ++k) {
+    const Ns ns = cost.ns * (k + 1) / steps - cost.ns * k / steps;  // adds up to the nanosecond
+    last = draft.append(to, TaskKind::kCollective, name, ns, Phase::kCommunication, graph::LayerId{});
+    draft.set(last, ns, cost.measured ? graph::Origin::kScaled : graph::Origin::kModelled);
+    if (first == kNoTask) {
+      first = last;
+    } else {
+      draft.depend(last - 1, last, 0, DependencyKind::kCollective);  // also where the lane goes by priority
+    }
+  }
+  if (first != last) first_.emplace(last, first);
   Interference& i = *m.interference;
   i.communication_sigma = std::max(i.communication_sigma, cost.sigma);
   if (m.device.sm_count > 0) {
     i.sm_share = std::max(i.sm_share, std::min(0.5, static_cast<double>(cost.channels) / m.device.sm_count));
   }
-  return task;
+  return last;
+}
+
+std::uint32_t Builder::first_of(std::uint32_t collective) const {
+  const auto found = first_.find(collective);
+  return found == first_.end() ? collective : found->second;
+}
+
+Selection Builder::steps_of(std::uint32_t collective) const {
+  Selection all;
+  for (std::uint32_t t = first_of(collective); t <= collective; ++t) all.push_back(t);
+  return all;
+}
+
+std::vector<double> Builder::slices(double bytes) const {
+  constexpr double kMostSlices = 4096;
+  constexpr double kP3SliceMb = 4;
+  if (!strategy.slice_mb && strategy.scheme != Scheme::kP3) return {bytes};
+  const double slice = strategy.slice_mb.value_or(kP3SliceMb) * (1 << 20);
+  const double count = std::clamp(std::ceil(bytes / slice), 1.0, kMostSlices);
+  return std::vector<double>(static_cast<std::size_t>(count), bytes / count);
 }
 
 Ns Builder::memory_ns(double bytes) const {
@@ -103,13 +139,13 @@ std::uint32_t Builder::cpu(Place& at, const std::string& name, Ns cost, Phase ph
 
 void Builder::start_behind(std::uint32_t task, const Place& at) {
   constexpr Ns kStart = 4'000;  // from the call's return to the kernel on an idle stream (H200 traces)
-  draft.depend(at.cpu, task, kStart, DependencyKind::kLaunch);
-  if (at.gpu != kNoTask) draft.depend(at.gpu, task, kStart, DependencyKind::kStreamWait);
+  draft.depend(at.cpu, first_of(task), kStart, DependencyKind::kLaunch);
+  if (at.gpu != kNoTask) draft.depend(at.gpu, first_of(task), kStart, DependencyKind::kStreamWait);
 }
 
 void Builder::wait_for(std::uint32_t task, std::uint32_t collective) {
   constexpr Ns kHandOver = 3'000;  // event to the next kernel of another stream (H200 traces)
-  draft.depend(collective, task, kHandOver, DependencyKind::kStreamWait);
+  draft.depend(collective, first_of(task), kHandOver, DependencyKind::kStreamWait);
 }
 
 void Builder::hold_side_streams(std::uint32_t cpu, std::uint32_t collective) {
@@ -118,7 +154,7 @@ void Builder::hold_side_streams(std::uint32_t cpu, std::uint32_t collective) {
     if (g.lanes[l].kind != graph::GraphLaneKind::kGpu || l == gradients.stream) continue;
     for (std::uint32_t t = g.lanes[l].begin; t < g.lanes[l].end; ++t) {
       if (!g.launch[t].valid() || g.lane[g.launch[t].index()] != g.lane[cpu] || g.launch[t].value <= cpu) continue;
-      draft.depend(collective, t, 0, DependencyKind::kStreamWait, 0);
+      draft.depend(first_of(collective), t, 0, DependencyKind::kStreamWait, 0);
       break;  // the others follow on their stream
     }
   }

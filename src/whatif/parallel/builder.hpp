@@ -2,6 +2,7 @@
 // What the schemes share: collectives on communication lanes, the framework's CPU work around them, small kernels that copy
 // gradients. Each scheme is one file beside this one.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -41,15 +42,23 @@ class Builder {
   /// The communication stream: its first lane, made on first use.
   std::uint32_t lane();
   std::uint32_t new_lane(const std::string& name);
-  /// A collective at the end of a lane, known to the interference model.
+  /// A collective at the end of a lane, known to the interference model. With Strategy::ring_steps a task for each step of
+  /// its ring; the id of the last stands for it.
   std::uint32_t collective(std::uint32_t lane, hardware::Collective kind, double bytes, const std::string& name);
   std::uint32_t collective(std::uint32_t lane, hardware::Collective kind, double bytes, int ranks,
-                           const std::string& name);
+                           const std::string& name, double slower = 1);
+  std::uint32_t transfer(std::uint32_t lane, const hardware::CollectiveCost& cost, const std::string& name);
+  /// The first step of a collective; the task itself where it has one only.
+  [[nodiscard]] std::uint32_t first_of(std::uint32_t collective) const;
+  /// All its steps.
+  [[nodiscard]] Selection steps_of(std::uint32_t collective) const;
+  /// Equal parts of at most Strategy::slice_mb; one part where nothing is said.
+  [[nodiscard]] std::vector<double> slices(double bytes) const;
   /// A kernel that moves `bytes` through memory, launched behind `at`; moves `at` behind it.
   std::uint32_t kernel(Place& at, const std::string& name, double bytes, Ns cpu_cost, Phase phase, int launches = 1);
   /// CPU time behind `at`.
   std::uint32_t cpu(Place& at, const std::string& name, Ns cost, Phase phase);
-  /// The collective starts behind this CPU task and this GPU task.
+  /// The collective starts behind this CPU task and, where there is one, this GPU task.
   void start_behind(std::uint32_t collective, const Place& at);
   /// The next kernel inserted at a place waits for a collective: makes `task` wait.
   void wait_for(std::uint32_t task, std::uint32_t collective);
@@ -73,6 +82,7 @@ class Builder {
 
  private:
   std::uint32_t lane_ = kNoTask;
+  std::map<std::uint32_t, std::uint32_t> first_;  // by last step
   bool few_queues_ = false;
   bool communicates_ = false;
 };

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace foretrace::whatif {
 
 namespace {
+
+constexpr const char* kUsual = "usual";
 
 // The node this GPU is usually sold in.
 std::string usual_fabric(const hardware::Device& device) {
@@ -17,6 +20,13 @@ std::string usual_fabric(const hardware::Device& device) {
   return device.pcie_gbs > 30 ? "PCIe5" : device.pcie_gbs > 15 ? "PCIe4" : "PCIe3";
 }
 
+// A wrong name is said before the trace is read.
+Status check_fabric(const std::string& name) {
+  if (name == kUsual) return {};
+  FORETRACE_TRY_VOID(hardware::fabric_from(name));
+  return {};
+}
+
 }  // namespace
 
 std::vector<Parameter> cluster_parameters(bool buckets) {
@@ -24,11 +34,12 @@ std::vector<Parameter> cluster_parameters(bool buckets) {
       {"workers", "number of workers", "8", {}, ParameterType::kNumber, false, 1},
       {"fabric",
        "the network: a name of `list fabrics`, or a file; default: this GPU's usual node",
-       "usual",
+       kUsual,
        {},
        ParameterType::kText,
        false,
-       0},
+       0,
+       check_fabric},
       {"gpus_per_node", "GPUs that share a node; default: the fabric's", "0", {}, ParameterType::kNumber, false, -1}};
   if (buckets) {
     all.push_back({"bucket_mb",
@@ -40,6 +51,24 @@ std::vector<Parameter> cluster_parameters(bool buckets) {
                    0});
   }
   return all;
+}
+
+Parameter servers_parameter() {
+  return {"servers",
+          "parameter servers on machines of their own; 0: one beside each worker",
+          "0",
+          {},
+          ParameterType::kNumber,
+          false,
+          -1};
+}
+
+Result<int> servers_of(const Parameters& p) {
+  const double servers = p.number("servers");
+  if (servers < 0 || servers > kMostServers || servers != std::floor(servers)) {
+    return fail(ErrorCode::kDeclined, fmt::format("servers must be a whole number from 0 to {}", kMostServers));
+  }
+  return static_cast<int>(servers);
 }
 
 hardware::FabricLevel inside_node(const hardware::Device& device) {
@@ -57,7 +86,7 @@ Status apply_on_cluster(Model& model, Draft& draft, const Parameters& p, Strateg
   if (workers > kMostWorkers || workers < 2) {
     return fail(ErrorCode::kDeclined, "workers must be from 2 to 16384");
   }
-  const bool given = p.given("fabric");
+  const bool given = p.given("fabric") && p.text("fabric") != kUsual;
   const std::string name = given ? p.text("fabric") : usual_fabric(model.device);
   FORETRACE_TRY(hardware::Fabric fabric, hardware::fabric_from(name));
   if (p.given("gpus_per_node") && p.number("gpus_per_node") >= 1) {

@@ -8,6 +8,11 @@ namespace foretrace::whatif {
 /// workers, fabric, gpus_per_node, and bucket_mb where the scheme has buckets.
 std::vector<Parameter> cluster_parameters(bool buckets);
 
+inline constexpr int kMostServers = 16384;
+/// servers: how many parameter servers have machines of their own.
+Parameter servers_parameter();
+Result<int> servers_of(const Parameters& parameters);
+
 /// Applies a strategy on the cluster the parameters name.
 Status apply_on_cluster(Model& model, Draft& draft, const Parameters& parameters, Strategy strategy);
 

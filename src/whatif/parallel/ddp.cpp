@@ -93,9 +93,8 @@ Reduced reduce_bucket(Builder& b, const Bucket& bucket, Place& at, std::uint32_t
   std::uint32_t previous = kNoTask;
   for (std::size_t i = 0; i < c.messages.size(); ++i) {
     b.cpu(at, "DDP: all-reduce call", b.costs.per_collective, Phase::kBackward);
-    const std::uint32_t task =
-        b.collective(b.lane(), c.kind, c.messages[i], hook ? "compressed gradients" : "all-reduce of a bucket");
-    if (c.slower != 1) b.draft.set(task, static_cast<Ns>(static_cast<double>(b.draft.cost(task)) * c.slower));
+    const std::uint32_t task = b.collective(b.lane(), c.kind, c.messages[i], b.cluster.workers,
+                                            hook ? "compressed gradients" : "all-reduce of a bucket", c.slower);
     b.start_behind(task, at);
     if (previous != kNoTask) b.wait_for(task, previous);
     r.collective = task;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "foretrace/whatif/parallel.hpp"
+#include "whatif/catalogue/rows.hpp"
 
 namespace foretrace::whatif {
 
@@ -63,17 +64,6 @@ std::vector<Ready> accumulations(const Model& m) {
   }
   std::stable_sort(found.begin(), found.end(), [](const Ready& a, const Ready& b) { return a.time < b.time; });
   return found;
-}
-
-// The stream with most of the GPU's tasks.
-std::uint32_t main_stream(const Graph& g) {
-  std::uint32_t best = kNoTask;
-  for (std::uint32_t l = 0; l < g.lanes.size(); ++l) {
-    if (g.lanes[l].kind != graph::GraphLaneKind::kGpu) continue;
-    const auto tasks = [&](std::uint32_t lane) { return g.lanes[lane].end - g.lanes[lane].begin; };
-    if (best == kNoTask || tasks(l) > tasks(best)) best = l;
-  }
-  return best;
 }
 
 // Tasks of a GPU lane in the order of their launches on one thread: the last one launched at or before a CPU task.
@@ -138,8 +128,10 @@ void place(const Graph& g, Gradients& out, std::uint32_t cpu_lane, const std::ve
 Result<Gradients> find_gradients(const Model& m) {
   const Graph& g = m.graph;
   Gradients out;
+  if (std::none_of(g.kind.begin(), g.kind.end(), graph::is_gpu)) {
+    return fail(ErrorCode::kDeclined, "the step has no work on a GPU");
+  }
   out.stream = main_stream(g);
-  if (out.stream == kNoTask) return fail(ErrorCode::kDeclined, "the step has no work on a GPU");
   std::vector<Ready> ready = accumulations(m);
   std::uint32_t cpu_lane = kNoTask;
   if (!ready.empty()) {

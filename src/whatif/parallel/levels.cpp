@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "foretrace/simulate/simulate.hpp"
 #include "whatif/parallel/builder.hpp"
@@ -13,27 +14,53 @@ using hardware::Collective;
 
 namespace {
 
-// The level between nodes as a network of its own, with the part of it that each of K groups gets.
-hardware::FabricCollectives between_nodes(const hardware::Fabric& fabric) {
-  hardware::Fabric outer = fabric;
-  outer.levels.erase(outer.levels.begin());
-  if (outer.levels[0].per_node) outer.levels[0].gbs /= fabric.gpus_per_node;
-  outer.gpus_per_node = 1;
-  return hardware::FabricCollectives(std::move(outer));
-}
+// What one bucket's part costs at each level of the network.
+class Levels {
+ public:
+  static Result<Levels> of(const Cluster& cluster) {
+    Levels l;
+    l.whole_ = cluster.collectives;
+    l.per_node = cluster.gpus_per_node;
+    if (const auto* model = dynamic_cast<const hardware::FabricCollectives*>(cluster.collectives)) {
+      l.per_node = model->fabric().levels.size() < 2 ? 1 : model->fabric().gpus_per_node;
+      if (l.per_node > 1) l.outer_ = std::make_unique<hardware::FabricCollectives>(between_nodes(model->fabric()));
+    }
+    if (l.per_node < 2) {
+      return fail(
+          ErrorCode::kDeclined, "BlueConnect needs a network of two levels",
+          "name a fabric with nodes of several GPUs: --fabric DGX-H100, or --gpus-per-node with Ethernet or with "
+          "measured collectives");
+    }
+    l.nodes = (cluster.workers + l.per_node - 1) / l.per_node;
+    if (l.nodes < 2) return fail(ErrorCode::kDeclined, "all workers are in one node: there is one level only");
+    return l;
+  }
+
+  [[nodiscard]] hardware::CollectiveCost between(double bytes) const {
+    const hardware::CollectiveModel& model = outer_ ? *outer_ : *whole_;
+    return model.cost({Collective::kAllReduce, bytes / per_node, nodes});
+  }
+
+  int per_node = 1, nodes = 1;
+
+ private:
+  // The level between nodes as a network of its own, with the part of it that each of K groups gets.
+  static hardware::Fabric between_nodes(const hardware::Fabric& fabric) {
+    hardware::Fabric outer = fabric;
+    outer.levels.erase(outer.levels.begin());
+    if (outer.levels[0].per_node) outer.levels[0].gbs /= fabric.gpus_per_node;
+    outer.gpus_per_node = 1;
+    return outer;
+  }
+
+  const hardware::CollectiveModel* whole_ = nullptr;  // measured collectives: of groups of either size
+  std::unique_ptr<hardware::FabricCollectives> outer_;
+};
 
 }  // namespace
 
 Status apply_blueconnect(Builder& b) {
-  const auto* model = dynamic_cast<const hardware::FabricCollectives*>(b.cluster.collectives);
-  if (model == nullptr || model->fabric().levels.size() < 2) {
-    return fail(ErrorCode::kDeclined, "BlueConnect needs a network of two levels",
-                "name a fabric with nodes of several GPUs: --fabric DGX-H100, or --gpus-per-node with Ethernet");
-  }
-  const int per_node = model->fabric().gpus_per_node;
-  const int nodes = (b.cluster.workers + per_node - 1) / per_node;
-  if (nodes < 2) return fail(ErrorCode::kDeclined, "all workers are in one node: there is one level only");
-  const hardware::FabricCollectives outer = between_nodes(model->fabric());
+  FORETRACE_TRY(const Levels levels, Levels::of(b.cluster));
   const BucketPlan plan = plan_of(b.gradients, b.strategy);
   broadcast_buffers(b);
   std::vector<Place> behind = gradients_into_buckets(b);
@@ -46,17 +73,18 @@ Status apply_blueconnect(Builder& b) {
   for (const Bucket& bucket : plan) {
     for (const std::uint32_t i : bucket.gradients) last = std::max(last, i);
     Place at = behind[last];
-    b.cpu(at, "BlueConnect calls", 4 * b.costs.per_collective, Phase::kBackward);
-    const auto bytes = static_cast<double>(bucket.bytes);
-    const std::uint32_t scatter =
-        b.collective(inside, Collective::kReduceScatter, bytes, per_node, "reduce-scatter inside nodes");
-    const hardware::CollectiveCost reduce = outer.cost({Collective::kAllReduce, bytes / per_node, nodes});
-    const std::uint32_t across = b.draft.append(between, TaskKind::kCollective, "all-reduce between nodes", reduce.ns,
-                                                Phase::kCommunication, {});
-    const std::uint32_t gather = b.collective(back, Collective::kAllGather, bytes, per_node, "all-gather inside nodes");
-    b.start_behind(scatter, at);
-    b.wait_for(across, scatter);
-    b.wait_for(gather, across);
+    std::uint32_t gather = kNoTask;
+    // Parts of a bucket follow each other through the levels: with many of them the slowest level's time is what is seen.
+    for (const double bytes : b.slices(static_cast<double>(bucket.bytes))) {
+      b.cpu(at, "BlueConnect calls", 3 * b.costs.per_collective, Phase::kBackward);
+      const std::uint32_t scatter =
+          b.collective(inside, Collective::kReduceScatter, bytes, levels.per_node, "reduce-scatter inside nodes");
+      const std::uint32_t across = b.transfer(between, levels.between(bytes), "all-reduce between nodes");
+      gather = b.collective(back, Collective::kAllGather, bytes, levels.per_node, "all-gather inside nodes");
+      b.start_behind(scatter, at);
+      b.wait_for(across, scatter);
+      b.wait_for(gather, across);
+    }
     behind[last].cpu = at.cpu;
     done.push_back(gather);
   }
@@ -89,8 +117,8 @@ Status apply_horovod(Builder& b) {
     const std::uint32_t task = b.collective(b.lane(), Collective::kAllReduce, static_cast<double>(bucket.bytes),
                                             "all-reduce of the fusion buffer");
     // Horovod's own thread looks at the tick; the tensors of the same tick wait for it.
-    b.draft.depend(at.cpu, task, 0, DependencyKind::kLaunch);
-    b.draft.depend(at.gpu, task, std::max<Ns>(0, tick - ready_at(last)), DependencyKind::kStreamWait);
+    b.draft.depend(at.cpu, b.first_of(task), 0, DependencyKind::kLaunch);
+    b.draft.depend(at.gpu, b.first_of(task), std::max<Ns>(0, tick - ready_at(last)), DependencyKind::kStreamWait);
     reduced.push_back(task);
     plan.push_back(std::move(bucket));
   }

@@ -1,5 +1,6 @@
-// Parameter servers, one beside each worker: a slice of every gradient is pushed to the server that owns it, added up there
-// and pulled back. P3 cuts gradients into slices and sends those first that the next forward pass needs first.
+// Parameter servers. Gradients are pushed to the servers that own their parts, added up there and pulled back. Servers stand
+// beside the workers (each owns 1/N of everything) or on machines of their own, whose links all workers share. P3 cuts gradients
+// into slices and sends those first that the next forward pass needs first.
 
 #include <algorithm>
 #include <cmath>
@@ -13,23 +14,84 @@ using hardware::Collective;
 
 namespace {
 
-// Push: every worker sends each server its slice and receives its own from all others; an all-to-all of the bucket. The
-// server adds n slices up; pull is the way back.
 struct Exchange {
   std::uint32_t push = kNoTask, sum = kNoTask, pull = kNoTask;
 };
 
-Exchange exchange(Builder& b, std::uint32_t lane, std::uint32_t server_lane, double bytes) {
-  Exchange e;
-  e.push = b.collective(lane, Collective::kAllToAll, bytes, "push");
-  const double slice = bytes / b.cluster.workers;
-  e.sum = b.draft.append(server_lane, TaskKind::kKernel, "server: sum",
-                         b.memory_ns(slice * 3 * (b.cluster.workers - 1)), Phase::kBackward, {});
-  e.pull = b.collective(lane, Collective::kAllToAll, bytes, "pull");
-  b.wait_for(e.sum, e.push);
-  b.wait_for(e.pull, e.sum);
-  return e;
-}
+/// The servers of a job and the links to them. Workers do the same at the same time, and so do servers: one of each stands
+/// for all.
+class Servers {
+ public:
+  Servers(Builder& builder, bool own_network) : b_(builder) {
+    if (b_.strategy.servers > 0) {
+      // Links carry both directions at once: pushes come in while sums go out.
+      push_lane_ = b_.new_lane("push to servers");
+      pull_lane_ = b_.new_lane("pull from servers");
+      sum_lane_ = b_.new_lane("server");
+    } else {
+      // A worker's link carries its pushes and, for the server beside it, the pulls of the others.
+      push_lane_ = pull_lane_ = own_network ? b_.new_lane("network") : b_.lane();
+      sum_lane_ = b_.draft.add_lane(graph::GraphLaneKind::kGpu, "server", b_.m.graph.lanes[b_.gradients.stream].device);
+    }
+  }
+
+  [[nodiscard]] bool beside_workers() const { return b_.strategy.servers == 0; }
+
+  Exchange exchange(double bytes) { return beside_workers() ? with_neighbours(bytes) : with_servers(bytes); }
+
+ private:
+  // Every worker sends each other one its slice and receives its own from all others: an all-to-all. It adds n - 1 slices
+  // to its own; pull is the way back.
+  Exchange with_neighbours(double bytes) {
+    Exchange e;
+    const double slice = bytes / b_.cluster.workers;
+    e.push = b_.collective(push_lane_, Collective::kAllToAll, bytes, "push");
+    e.sum = b_.draft.append(sum_lane_, TaskKind::kKernel, "server: SUM",
+                            b_.memory_ns(slice * 3 * (b_.cluster.workers - 1)), Phase::kBackward, {});
+    e.pull = b_.collective(pull_lane_, Collective::kAllToAll, bytes, "pull");
+    b_.wait_for(e.sum, e.push);
+    b_.wait_for(e.pull, e.sum);
+    return e;
+  }
+
+  // The first push to arrive is copied (COPY_FIRST), the others are added as they come in (SUM); only the last one's sum
+  // is left when all have arrived.
+  Exchange with_servers(double bytes) {
+    Exchange e;
+    const int workers = b_.cluster.workers;
+    const double part = bytes / b_.strategy.servers;
+    const hardware::CollectiveCost cost = link_cost(bytes);
+    const auto sum_of_one = b_.memory_ns(part * 3);
+    e.push = b_.transfer(push_lane_, cost, "push");
+    const std::uint32_t early =
+        b_.draft.append(sum_lane_, TaskKind::kCollective, "server: COPY_FIRST, SUM",
+                        b_.memory_ns(part * 2) + std::max(0, workers - 2) * sum_of_one, Phase::kCommunication, {});
+    e.sum = b_.draft.append(sum_lane_, TaskKind::kCollective, "server: SUM of the last", sum_of_one,
+                            Phase::kCommunication, {});
+    e.pull = b_.transfer(pull_lane_, cost, "pull");
+    const std::uint32_t arrived = b_.first_of(e.push);
+    const bool whole = arrived == e.push;  // of a push in steps, the first one's end
+    b_.draft.depend(arrived, early, 0, DependencyKind::kCollective,
+                    whole ? graph::kWhole / static_cast<std::uint32_t>(workers) : graph::kWhole);
+    b_.wait_for(e.sum, e.push);
+    b_.wait_for(e.pull, e.sum);
+    return e;
+  }
+
+  // A server's link carries its part of every worker's bytes; a worker's (or, shared, its node's) port all parts of its own.
+  [[nodiscard]] hardware::CollectiveCost link_cost(double bytes) const {
+    const hardware::CollectiveModel& network = *b_.cluster.collectives;
+    const int ranks = b_.cluster.workers + b_.strategy.servers;
+    const hardware::CollectiveCost server =
+        network.cost({Collective::kSendRecv, bytes * b_.cluster.workers / b_.strategy.servers, ranks});
+    const hardware::CollectiveCost worker =
+        network.cost({Collective::kSendRecv, bytes * std::min(network.sharing_a_port(), b_.cluster.workers), ranks});
+    return server.ns >= worker.ns ? server : worker;
+  }
+
+  Builder& b_;
+  std::uint32_t push_lane_ = kNoTask, pull_lane_ = kNoTask, sum_lane_ = kNoTask;
+};
 
 }  // namespace
 
@@ -37,21 +99,27 @@ Status apply_ps(Builder& b) {
   const BucketPlan plan = plan_of(b.gradients, b.strategy);
   broadcast_buffers(b);
   std::vector<Place> behind = gradients_into_buckets(b);
-  const std::uint32_t server =
-      b.draft.add_lane(graph::GraphLaneKind::kGpu, "server", b.m.graph.lanes[b.gradients.stream].device);
+  Servers servers(b, false);
   std::vector<std::uint32_t> pulled;
   std::uint32_t last = 0;
   for (const Bucket& bucket : plan) {
     for (const std::uint32_t i : bucket.gradients) last = std::max(last, i);
     Place at = behind[last];
-    b.cpu(at, "push and pull calls", 2 * b.costs.per_collective + b.costs.per_hook, Phase::kBackward);
-    const Exchange e = exchange(b, b.lane(), server, static_cast<double>(bucket.bytes));
-    b.start_behind(e.push, at);
-    b.draft.depend(at.cpu, e.pull, 0, DependencyKind::kLaunch);
+    const std::vector<double> parts = b.slices(static_cast<double>(bucket.bytes));
+    b.cpu(at, "communication hook", b.costs.per_hook, Phase::kBackward);
+    Exchange e;
+    for (const double bytes : parts) {
+      b.cpu(at, "push and pull calls", 2 * b.costs.per_collective, Phase::kBackward);
+      e = servers.exchange(bytes);
+      b.start_behind(e.push, at);
+      b.draft.depend(at.cpu, b.first_of(e.pull), 0, DependencyKind::kLaunch);
+    }
     behind[last].cpu = at.cpu;
     pulled.push_back(e.pull);
-    // The server's sum waits on a stream that shares the main one's queue.
-    if (b.few_queues()) b.hold_main_stream(b.gradients.list[last].cpu, e.sum);
+    // What waits on a stream that shares the main one's queue: the server's sum, or the division behind a pull.
+    if (b.few_queues()) {
+      b.hold_main_stream(b.gradients.list[last].cpu, servers.beside_workers() ? e.sum : e.pull);
+    }
   }
   copy_back(b, behind_backward(b, behind), plan, pulled);
   return {};
@@ -62,24 +130,26 @@ Status apply_p3(Builder& b) {
   // Slices of each gradient, pushed once it is there; priority: gradients that come last in backward are needed first.
   // Without priorities: whole gradients, first come, first served. The update keeps its place in the step, wherever it runs.
   const bool priorities = b.strategy.priorities;
-  const auto slice_bytes = b.strategy.slice_mb * (1 << 20);
-  const std::uint32_t lane = b.new_lane("network");
-  const std::uint32_t server =
-      b.draft.add_lane(graph::GraphLaneKind::kGpu, "server", g.lanes[b.gradients.stream].device);
+  Servers servers(b, true);
   std::vector<std::uint32_t> pulled(b.gradients.list.size(), kNoTask);
   const auto count = static_cast<std::uint32_t>(b.gradients.list.size());
   for (std::uint32_t k = 0; k < count; ++k) {
     const std::uint32_t i = priorities ? count - 1 - k : k;
     const Gradient& gradient = b.gradients.list[i];
     const auto bytes = static_cast<double>(gradient.elements * b.gradients.bytes_per_element);
-    const int slices = priorities ? static_cast<int>(std::clamp(std::ceil(bytes / slice_bytes), 1.0, 4096.0)) : 1;
+    const std::vector<double> slices = priorities ? b.slices(bytes) : std::vector<double>{bytes};
     Place at{gradient.cpu, gradient.gpu};
-    b.cpu(at, "P3: push calls", b.costs.per_gradient * slices, Phase::kBackward);
-    for (int s = 0; s < slices; ++s) {
-      const Exchange e = exchange(b, lane, server, bytes / slices);
-      if (priorities) b.draft.schedule({e.push, e.pull}, static_cast<std::int32_t>(i));
+    b.cpu(at, "P3: push calls", b.costs.per_gradient * static_cast<Ns>(slices.size()), Phase::kBackward);
+    for (const double slice : slices) {
+      const Exchange e = servers.exchange(slice);
+      if (priorities) {
+        b.draft.schedule(b.steps_of(e.push), static_cast<std::int32_t>(i));
+        b.draft.schedule(b.steps_of(e.pull), static_cast<std::int32_t>(i));
+      }
       b.start_behind(e.push, at);
-      for (const std::uint32_t side : gradient.side) b.draft.depend(side, e.push, 1'200, DependencyKind::kStreamWait);
+      for (const std::uint32_t side : gradient.side) {
+        b.draft.depend(side, b.first_of(e.push), 1'200, DependencyKind::kStreamWait);
+      }
       pulled[i] = e.pull;
     }
   }

@@ -142,7 +142,7 @@ void gather_unit(Builder& b, const Unit& unit, std::uint32_t first, std::uint32_
       b.collective(b.lane(), Collective::kAllGather, static_cast<double>(unit.bytes), "all-gather of a unit");
   b.start_behind(gathered, {call.cpu, kNoTask});
   // With few queues the gather starts in its turn behind the work launched before it.
-  if (b.few_queues()) b.draft.depend(previous, gathered, 0, DependencyKind::kStreamWait, 0);
+  if (b.few_queues()) b.draft.depend(previous, b.first_of(gathered), 0, DependencyKind::kStreamWait, 0);
   const std::uint32_t copy =
       b.kernel(at, "FSDP: copy out", 2.0 * static_cast<double>(unit.bytes), b.costs.per_copy_back, phase);
   b.wait_for(copy, gathered);

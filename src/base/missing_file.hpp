@@ -1,0 +1,13 @@
+#pragma once
+// The error of a path that is not there, with the name that was probably meant.
+
+#include <string>
+
+#include "foretrace/base/result.hpp"
+
+namespace foretrace {
+
+/// "no such file or folder", and as a hint a similar name beside it, or how much of the path exists.
+Error missing_file(const std::string& path);
+
+}  // namespace foretrace

@@ -1,0 +1,66 @@
+#pragma once
+// A task on its way into a graph: one entry of every column, so that whoever makes or copies tasks names only what differs
+// and a new column is added in one place.
+
+#include "foretrace/graph/graph.hpp"
+
+namespace foretrace::graph {
+
+struct TaskRow {
+  TaskKind kind = TaskKind::kCpu;
+  Ns cost = 0;
+  Ns lane_lag = 0;
+  std::uint32_t lane = 0;
+  StringId name = {};
+  Phase phase = Phase::kOther;
+  LayerId layer = {};
+  TaskId launch = {};
+  EventId event = {};
+  EventId op = {};
+  Ns measured = 0;
+  std::uint32_t soft = Graph::kNoSoft;
+  std::uint32_t work = Graph::kNoWork;
+  Origin origin = Origin::kMeasured;
+  std::int32_t priority = 0;
+};
+
+inline TaskRow row_of(const Graph& g, std::uint32_t t) {
+  return {g.kind[t],  g.cost[t], g.lane_lag[t], g.lane[t], g.name[t], g.phase[t],  g.layer[t],      g.launch[t],
+          g.event[t], g.op[t],   g.measured[t], g.soft[t], g.work[t], g.origin[t], g.priority_of(t)};
+}
+
+/// Behind the last task; returns its id.
+inline std::uint32_t append_task(Graph& g, const TaskRow& row) {
+  if (row.priority != 0 && g.priority.empty()) g.priority.resize(g.size(), 0);
+  if (row.priority != 0 || !g.priority.empty()) g.priority.push_back(row.priority);
+  g.kind.push_back(row.kind);
+  g.cost.push_back(row.cost);
+  g.lane_lag.push_back(row.lane_lag);
+  g.lane.push_back(row.lane);
+  g.name.push_back(row.name);
+  g.phase.push_back(row.phase);
+  g.layer.push_back(row.layer);
+  g.launch.push_back(row.launch);
+  g.event.push_back(row.event);
+  g.op.push_back(row.op);
+  g.measured.push_back(row.measured);
+  g.soft.push_back(row.soft);
+  g.work.push_back(row.work);
+  g.origin.push_back(row.origin);
+  return static_cast<std::uint32_t>(g.size() - 1);
+}
+
+/// A graph of the same step without lanes, tasks and dependencies.
+inline Graph empty_like(const Graph& g) {
+  Graph out;
+  out.strings = g.strings;
+  out.layers = g.layers;
+  out.step_name = g.step_name;
+  out.traced = g.traced;
+  out.main_lane = g.main_lane;
+  out.periodic = g.periodic;
+  out.notes = g.notes;
+  return out;
+}
+
+}  // namespace foretrace::graph

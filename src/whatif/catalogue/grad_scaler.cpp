@@ -1,0 +1,42 @@
+#include "whatif/catalogue/grad_scaler.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace foretrace::whatif {
+
+using hardware::Work;
+
+void insert_grad_scaler(Model& m, Draft& draft, std::uint32_t last_backward) {
+  const Graph& g = m.graph;
+  std::uint32_t join = Graph::kNoWork;
+  for (std::uint32_t t = g.lanes[g.main_lane].begin; t < g.lanes[g.main_lane].end; ++t) {
+    if (g.kind[t] == TaskKind::kWait && !g.event[t].valid()) join = t;
+  }
+  if (join == Graph::kNoWork || last_backward == Graph::kNoWork) {
+    m.not_modelled.emplace_back("the gradient scaler's synchronisation");
+    return;
+  }
+  const Work work =
+      hardware::optimizer_work(m.parameter_elements, 4, 4, std::max<std::int64_t>(2, m.parameter_tensors));
+  const hardware::Cost cost = predict(work, m.device);
+  const double launches = std::max({1.0, std::ceil(static_cast<double>(m.parameter_tensors) / 110),
+                                    std::ceil(static_cast<double>(m.parameter_elements) / (320 * 65536.0))});
+  const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(CpuPhase::kForward)];
+  std::uint32_t cpu = join;
+  std::uint32_t gpu = last_backward;
+  for (int i = 0; i < static_cast<int>(launches); ++i) {
+    gpu = draft.insert({.name = "unscale and check gradients",
+                        .cost = static_cast<Ns>(cost.ns / launches),
+                        .phase = Phase::kOptimizer,
+                        .after_gpu = gpu,
+                        .after_cpu = cpu,
+                        .cpu_cost = launch});
+    cpu = gpu - 1;
+  }
+  const std::uint32_t wait = draft.insert_wait(cpu, "found_inf.item()");
+  constexpr Ns kReturn = 15'000;  // a copy of one number to the host, and the call's return
+  draft.depend(gpu, wait, kReturn, DependencyKind::kSync);
+}
+
+}  // namespace foretrace::whatif

@@ -1,0 +1,40 @@
+#include "whatif/parallel/strategy_choice.hpp"
+
+#include <fmt/format.h>
+
+#include "whatif/parallel/cluster_parameters.hpp"
+
+namespace foretrace::whatif {
+
+Result<Strategy> make_strategy(const StrategyChoice& choice) {
+  Strategy s;
+  FORETRACE_TRY(s.scheme, parse_scheme(choice.parallel));
+  FORETRACE_TRY(s.compression, parse_compression(choice.compress));
+  const auto above_zero = [](const std::optional<double>& value, const char* name) -> Status {
+    if (!value || *value > 0) return {};
+    return fail(ErrorCode::kUsage, fmt::format("--{} must be above 0", name));
+  };
+  FORETRACE_TRY_VOID(above_zero(choice.bucket_mb, "bucket-mb"));
+  FORETRACE_TRY_VOID(above_zero(choice.slice_mb, "slice-mb"));
+  FORETRACE_TRY_VOID(above_zero(choice.slow_worker, "slow-worker"));
+  if (choice.bucket_mb) {
+    s.bucket_mb = *choice.bucket_mb;
+    s.first_bucket_mb.reset();  // PyTorch keeps its small first bucket only when bucket_cap_mb is not given
+  }
+  if (choice.servers) {
+    if (*choice.servers < 0 || *choice.servers > kMostServers) {
+      return fail(ErrorCode::kUsage, fmt::format("--servers must be from 0 to {}", kMostServers));
+    }
+    if (s.scheme != Scheme::kPs && s.scheme != Scheme::kP3) {
+      return fail(ErrorCode::kUsage, fmt::format("--servers: {} has no parameter servers", to_string(s.scheme)),
+                  "--parallel ps or --parallel p3");
+    }
+    s.servers = static_cast<int>(*choice.servers);
+  }
+  s.slice_mb = choice.slice_mb;
+  s.ring_steps = choice.ring_steps;
+  s.slow_worker = choice.slow_worker.value_or(1);
+  return s;
+}
+
+}  // namespace foretrace::whatif
