@@ -159,7 +159,8 @@ nb::dict advise(const StepModel& base, std::optional<std::int64_t> memory_limit)
 nb::dict scale(const StepModel& base, int workers, const std::string& fabric, const std::string& collectives,
                const std::string& collectives_tag, int gpus_per_node, const std::string& parallel,
                const std::string& compress, std::optional<double> bucket_mb, std::optional<std::int64_t> servers,
-               std::optional<double> slice_mb, std::optional<double> slow_worker, bool ring_steps) {
+               std::optional<double> slice_mb, std::optional<double> slow_worker, std::optional<double> cycle_ms,
+               std::optional<double> send_us, bool ring_steps) {
   constexpr int kMostWorkers = 16384;
   if (workers < 1 || workers > kMostWorkers) {
     raise({.code = ErrorCode::kUsage, .message = "the number of workers must be from 1 to 16384"});
@@ -167,8 +168,8 @@ nb::dict scale(const StepModel& base, int workers, const std::string& fabric, co
   if (gpus_per_node < 0 || gpus_per_node > kMostWorkers) {
     raise({.code = ErrorCode::kUsage, .message = "gpus_per_node must be from 1 to 16384"});
   }
-  const whatif::Strategy strategy = value_or_raise(
-      whatif::make_strategy({parallel, compress, bucket_mb, slice_mb, slow_worker, servers, ring_steps}));
+  const whatif::Strategy strategy = value_or_raise(whatif::make_strategy(
+      {parallel, compress, bucket_mb, slice_mb, slow_worker, cycle_ms, send_us, servers, ring_steps}));
   search::Communication asked;
   asked.workers = workers;
   asked.fabric = fabric;
@@ -279,7 +280,8 @@ void bind_whatif(nb::module_& m) {
       .def("advise", advise, nb::arg("memory_limit").none())
       .def("scale", scale, nb::arg("workers"), nb::arg("fabric"), nb::arg("collectives"), nb::arg("collectives_tag"),
            nb::arg("gpus_per_node"), nb::arg("parallel"), nb::arg("compress"), nb::arg("bucket_mb").none(),
-           nb::arg("servers").none(), nb::arg("slice_mb").none(), nb::arg("slow_worker").none(), nb::arg("ring_steps"));
+           nb::arg("servers").none(), nb::arg("slice_mb").none(), nb::arg("slow_worker").none(),
+           nb::arg("cycle_ms").none(), nb::arg("send_us").none(), nb::arg("ring_steps"));
   m.def("step_model", make_step_model, nb::arg("trace"), nb::arg("graphs"), nb::arg("index"), nb::arg("graph"),
         nb::arg("measured").none(), nb::keep_alive<0, 1>());
   m.def("whatifs", catalogue);

@@ -344,7 +344,8 @@ class Graph:
               collectives: str | os.PathLike[str] | None = None, collectives_tag: str | None = None,
               gpus_per_node: int | None = None, parallel: str = "ddp", compress: str = "none",
               bucket_mb: float | None = None, servers: int | None = None, slice_mb: float | None = None,
-              slow_worker: float | None = None, ring_steps: bool = False, measured_ms: float | None = None) -> Scaled:
+              slow_worker: float | None = None, cycle_ms: float | None = None, send_us: float | None = None,
+              ring_steps: bool = False, measured_ms: float | None = None) -> Scaled:
         """The same step on several workers, each on its own data: what `foretrace scale` says.
 
         fabric: a name of `foretrace list fabrics` or a file; or collectives: a file of measured ones. parallel: "ddp", "fsdp",
@@ -356,7 +357,7 @@ class Graph:
         trace = self._traced()
         values = self._model(measured_ms).scale(
             workers, os.fspath(fabric or ""), os.fspath(collectives or ""), collectives_tag or "", gpus_per_node or 0, parallel,
-            compress, bucket_mb, servers, slice_mb, slow_worker, ring_steps)
+            compress, bucket_mb, servers, slice_mb, slow_worker, cycle_ms, send_us, ring_steps)
         return Scaled(**{**values, "graph": Graph(values["graph"], trace)})
 
     def _traced(self) -> Trace:

@@ -33,6 +33,8 @@ whatif::StrategyChoice strategy_of(const Values& values) {
   c.bucket_mb = values.number("bucket-mb");
   c.slice_mb = values.number("slice-mb");
   c.slow_worker = values.number("slow-worker");
+  c.cycle_ms = values.number("cycle-ms");
+  c.send_us = values.number("send-us");
   c.servers = values.integer("servers");
   c.ring_steps = values.flag("ring-steps");
   return c;
@@ -79,6 +81,8 @@ std::vector<Option> scheme_options() {
        "ps, p3, blueconnect: what is sent at once, MiB",
        {},
        0.001},
+      {"cycle-ms", 0, ValueType::kNumber, "X", "1", "horovod: how often its buffer is looked at", {}, 0.001},
+      {"send-us", 0, ValueType::kNumber, "X", "25", "p3: CPU time of sending a slice", {}, 0.001},
       {"ring-steps", 0, ValueType::kFlag, "", "", "every step of a ring as a task of its own"},
       {"slow-worker", 0, ValueType::kNumber, "X", "1", "the slowest worker computes X times as long", {}, 0.001},
   };

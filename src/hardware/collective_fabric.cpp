@@ -71,7 +71,9 @@ double step_us(const FabricLevel& l, const std::array<std::array<double, 3>, 3>&
 double payload_rate(double rate, Protocol p) { return rate * kPayload[index(p)]; }
 
 bool two_passes(Collective kind) { return kind == Collective::kAllReduce; }
-bool one_way(Collective kind) { return kind == Collective::kSendRecv; }
+bool one_link(Collective kind) {
+  return kind == Collective::kSendRecv || kind == Collective::kGather || kind == Collective::kScatter;
+}
 bool one_root(Collective kind) { return kind == Collective::kBroadcast || kind == Collective::kReduce; }
 
 }  // namespace
@@ -84,6 +86,8 @@ double bus_factor(Collective kind, int ranks) {
     case Collective::kAllGather:
     case Collective::kReduceScatter:
     case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter:
       return (n - 1) / n;
     default:
       return n > 1 ? 1 : 0;
@@ -96,6 +100,8 @@ int ring_steps(Collective kind, int ranks) {
       return 2 * (ranks - 1);
     case Collective::kAllToAll:
     case Collective::kSendRecv:
+    case Collective::kGather:
+    case Collective::kScatter:
       return 1;
     default:
       return ranks - 1;
@@ -129,7 +135,7 @@ std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algo
   // LL128 needs stores that arrive whole: NVLink inside the node.
   if (protocol == Protocol::kLL128 && (s.inner == nullptr || s.inner->link != LinkKind::kNvlink)) return std::nullopt;
 
-  if (call.kind == Collective::kSendRecv || call.kind == Collective::kAllToAll) {
+  if (one_link(call.kind) || call.kind == Collective::kAllToAll) {
     // Point to point: no reduction, no ring; a message per peer, those inside the node at the inner rate.
     if (algorithm != Algorithm::kRing || protocol == Protocol::kLL128) return std::nullopt;
     const FabricLevel& far = s.outer != nullptr ? *s.outer : *s.inner;
@@ -139,7 +145,10 @@ std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algo
     } else {
       us += (protocol == Protocol::kSimple ? kPeerBaseUs : kPeerLLShare * kBaseUs[0]) * scale;
     }
-    if (one_way(call.kind)) return us + call.bytes / payload_rate(reached(far), protocol);
+    // All parts but its own go over the root's link.
+    if (one_link(call.kind)) {
+      return us + bus_factor(call.kind, call.ranks) * call.bytes / payload_rate(reached(far), protocol);
+    }
     if (s.inner != nullptr) us += call.bytes * (k - 1) / n / payload_rate(reached(*s.inner), protocol);
     if (s.outer != nullptr) {
       us += call.bytes * (n - k) / n / payload_rate(node_rate(s) / k, protocol);

@@ -28,9 +28,10 @@ tl::unexpected<Error> bad(const std::string& origin, std::size_t line, std::stri
                                      Error::kNoOffset, std::string(kForms)});
 }
 
-// What the rows' sizes count, per collective: JSON lines give each rank's input of an all-gather.
+// What the rows' sizes count, per collective: JSON lines give each rank's part of what is gathered or scattered.
 double whole_bytes(Collective kind, double bytes, int ranks, bool per_rank_gather) {
-  return kind == Collective::kAllGather && per_rank_gather ? bytes * ranks : bytes;
+  const bool in_parts = kind == Collective::kAllGather || kind == Collective::kGather || kind == Collective::kScatter;
+  return in_parts && per_rank_gather ? bytes * ranks : bytes;
 }
 
 Status check(const CollectiveRow& row, const std::string& origin, std::size_t line) {
@@ -226,8 +227,9 @@ Result<std::vector<CollectiveRow>> read_nccl_tests(std::string_view text, const 
 }  // namespace
 
 std::string_view to_string(Collective collective) {
-  constexpr std::array<std::string_view, kCollectives> kNames = {
-      "all-reduce", "all-gather", "reduce-scatter", "broadcast", "reduce", "all-to-all", "send/recv"};
+  constexpr std::array<std::string_view, kCollectives> kNames = {"all-reduce", "all-gather", "reduce-scatter",
+                                                                 "broadcast",  "reduce",     "all-to-all",
+                                                                 "send/recv",  "gather",     "scatter"};
   return kNames[static_cast<std::size_t>(collective)];
 }
 
@@ -239,7 +241,7 @@ std::optional<Collective> parse_collective(std::string_view text) {
     }
   }
   if (key.ends_with("perf")) key.resize(key.size() - 4);
-  constexpr std::array<std::pair<std::string_view, Collective>, 9> kKeys = {
+  constexpr std::array<std::pair<std::string_view, Collective>, 11> kKeys = {
       {{"allreduce", Collective::kAllReduce},
        {"allgather", Collective::kAllGather},
        {"reducescatter", Collective::kReduceScatter},
@@ -248,7 +250,9 @@ std::optional<Collective> parse_collective(std::string_view text) {
        {"reduce", Collective::kReduce},
        {"alltoall", Collective::kAllToAll},
        {"sendrecv", Collective::kSendRecv},
-       {"p2p", Collective::kSendRecv}}};
+       {"p2p", Collective::kSendRecv},
+       {"gather", Collective::kGather},
+       {"scatter", Collective::kScatter}}};
   for (const auto& [name, kind] : kKeys) {
     if (key == name) return kind;
   }

@@ -56,9 +56,10 @@ bool inside(const std::vector<std::pair<Ns, Ns>>& ranges, Ns when) {
   return after != ranges.begin() && when < (after - 1)->second;
 }
 
-/// One task of a rank and the typical rank's in its place.
+/// One task of a rank and what it would cost there if the rank were the typical one.
 struct Swap {
-  std::uint32_t task, like;
+  std::uint32_t task;
+  Ns cost;
 };
 
 class Finder {
@@ -95,7 +96,7 @@ class Finder {
       std::vector<Ns> alone = even;
       for (const Swap& s : c.swaps) alone[s.task] = g_.cost[s.task];
       std::vector<Ns> fixed(g_.cost.begin(), g_.cost.end());
-      for (const Swap& s : c.swaps) fixed[s.task] = g_.cost[s.like];
+      for (const Swap& s : c.swaps) fixed[s.task] = s.cost;
       c.straggler.cost = step_with(alone) - out.without_any;
       c.straggler.saves = own_ - step_with(fixed);
       name_worst(c);
@@ -177,22 +178,27 @@ class Finder {
     return out;
   }
 
-  // Pairs of tasks of two ranks; all that lack a partner are left as they are.
+  // Pairs of tasks of two ranks. What has no partner is work the other rank does otherwise (a library chose another kernel)
+  // or not at all: together it may cost what the other rank's work without a partner costs.
   [[nodiscard]] std::vector<Swap> pair_up(const RankPart& slow, const RankPart& like, StragglerCause cause) const {
     std::vector<Swap> swaps;
     const Index theirs = index(like, cause);
-    Index next;  // vectors of one: how many were taken
-    const std::vector<std::uint32_t> places = lane_places(slow);
-    for (std::uint32_t l = slow.first_lane; l < slow.end_lane; ++l) {
-      for (std::uint32_t t = g_.lanes[l].begin; t < g_.lanes[l].end; ++t) {
-        if (cause_[t] != static_cast<std::uint32_t>(cause)) continue;
-        const Key key{places[l - slow.first_lane], g_.kind[t], g_.name[t]};
-        const auto list = theirs.find(key);
-        if (list == theirs.end()) continue;
-        auto& taken = next[key];
-        if (taken.empty()) taken.push_back(0);
-        if (taken[0] < list->second.size()) swaps.push_back({t, list->second[taken[0]++]});
+    std::vector<std::uint32_t> alone;
+    Ns left = total(like, cause);  // of the typical rank's work, what has no partner
+    for (const auto& [key, mine] : index(slow, cause)) {
+      const auto list = theirs.find(key);
+      const std::size_t pairs = list == theirs.end() ? 0 : std::min(mine.size(), list->second.size());
+      for (std::size_t i = 0; i < pairs; ++i) {
+        swaps.push_back({mine[i], g_.cost[list->second[i]]});
+        left -= g_.cost[list->second[i]];
       }
+      alone.insert(alone.end(), mine.begin() + static_cast<std::ptrdiff_t>(pairs), mine.end());
+    }
+    double own = 0;
+    for (const std::uint32_t t : alone) own += static_cast<double>(g_.cost[t]);
+    const double share = own > 0 ? std::clamp(static_cast<double>(left) / own, 0.0, 1.0) : 1;
+    for (const std::uint32_t t : alone) {
+      swaps.push_back({t, static_cast<Ns>(static_cast<double>(g_.cost[t]) * share)});
     }
     return swaps;
   }
@@ -216,9 +222,9 @@ class Finder {
       const auto it = theirs.find(kind);
       if (it == theirs.end()) continue;
       for (std::size_t i = 0; i < std::min(mine.size(), it->second.size()); ++i) {
-        swaps.push_back({mine[i].second, it->second[i].second});
+        swaps.push_back({mine[i].second, g_.cost[it->second[i].second]});
         if (mine[i].first != kNone && it->second[i].first != kNone && mine[i].first != it->second[i].first) {
-          swaps.push_back({mine[i].first, it->second[i].first});
+          swaps.push_back({mine[i].first, g_.cost[it->second[i].first]});
         }
       }
     }
@@ -258,7 +264,7 @@ class Finder {
       c.straggler.excess = sum - typical;
       c.swaps = cause == StragglerCause::kSlowLink ? pair_transfers(job_.ranks[i].rank, job_.ranks[like].rank)
                                                    : pair_up(job_.ranks[i], job_.ranks[like], cause);
-      for (const Swap& s : c.swaps) even[s.task] = g_.cost[s.like];
+      for (const Swap& s : c.swaps) even[s.task] = s.cost;
       candidates.push_back(std::move(c));
     }
   }
@@ -266,7 +272,7 @@ class Finder {
   // Of all tasks of one name the largest difference.
   void name_worst(Candidate& c) const {
     std::map<StringId, Ns> by_name;
-    for (const Swap& s : c.swaps) by_name[g_.name[s.task]] += g_.cost[s.task] - g_.cost[s.like];
+    for (const Swap& s : c.swaps) by_name[g_.name[s.task]] += g_.cost[s.task] - s.cost;
     for (const auto& [name, excess] : by_name) {
       if (excess <= c.straggler.worst_excess) continue;
       c.straggler.worst_excess = excess;

@@ -224,7 +224,9 @@ TEST_F(Servers, TheFirstPushIsCopiedTheOthersAreAdded) {
   EXPECT_EQ(count(p.graph, "server: COPY_FIRST, SUM"), p.buckets);
   EXPECT_EQ(count(p.graph, "server: SUM of the last"), p.buckets);
   // Memory traffic of a server: a copy of its half and seven sums of it.
-  const double gbs = baseline_->model.device.streaming_gbs();
+  // This rank had a half of the GPU, and of its memory's bandwidth.
+  const hardware::Device& device = baseline_->model.device;
+  const double gbs = device.streaming_gbs() * device.sm_count / hardware::find_device(device.name)->sm_count;
   constexpr double kFloorNs = 1500;  // of each of its eight kernels
   const double law = (2 + 7 * 3) * bytes() / 2 / gbs + 8 * kFloorNs * static_cast<double>(p.buckets);
   const auto sums =

@@ -6,7 +6,7 @@
 //   CollectiveCost c = model.cost({Collective::kAllReduce, 100 << 20, 16});     c.ns, c.how == "ring Simple"
 //
 // Sizes are bytes of the whole tensor: all-reduce and broadcast: the tensor; all-gather: what comes out; reduce-scatter:
-// what goes in; all-to-all: what each rank holds; send/recv: the message.
+// what goes in; all-to-all: what each rank holds; send/recv: the message; gather and scatter: all parts together, the root's too.
 //
 // The large-size limit of every algorithm is bytes on the busiest link over its bandwidth: for a ring all-reduce of S bytes
 // over n ranks 2(n-1)/n S/B.
@@ -32,9 +32,11 @@ enum class Collective : std::uint8_t {
   kBroadcast,
   kReduce,
   kAllToAll,
-  kSendRecv
+  kSendRecv,
+  kGather,  ///< all send their part to one: the push to a parameter server
+  kScatter  ///< the way back
 };
-inline constexpr std::size_t kCollectives = 7;
+inline constexpr std::size_t kCollectives = 9;
 std::string_view to_string(Collective collective);
 /// "all_reduce", "allreduce", "AllReduce", "all_reduce_perf", …
 std::optional<Collective> parse_collective(std::string_view text);

@@ -24,7 +24,7 @@ WhatIf blueconnect_whatif() {
           .code = "reduce-scatter inside nodes, all-reduce between, all-gather inside",
           .effort = Effort::kWork,
           .stage = Stage::kRuntime,
-          .validated = false,
+          .validated = true,
           .apply = apply_blueconnect};
 }
 

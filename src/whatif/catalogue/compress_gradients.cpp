@@ -40,7 +40,7 @@ WhatIf compress_gradients_whatif() {
           .code = "model.register_comm_hook(state, hook)",
           .effort = Effort::kWork,
           .stage = Stage::kRuntime,
-          .validated = false,
+          .validated = true,
           .apply = apply_compress_gradients};
 }
 

@@ -34,6 +34,7 @@ Builder::Builder(Model& model, Draft& d, const Gradients& g, const Strategy& s, 
   }
   const Result<hardware::Device> whole = hardware::find_device(model.device.name);
   few_queues_ = whole && model.device.sm_count > 0 && model.device.sm_count < whole->sm_count;
+  if (few_queues_) memory_share_ = static_cast<double>(model.device.sm_count) / whole->sm_count;
   for (std::uint32_t t = 0; t < m.graph.size(); ++t) {
     if (m.graph.kind[t] != TaskKind::kCollective) continue;
     draft.set(t, 0, graph::Origin::kModelled);
@@ -109,7 +110,7 @@ std::vector<double> Builder::slices(double bytes) const {
 
 Ns Builder::memory_ns(double bytes) const {
   constexpr double kFloorNs = 1500;  // the shortest kernels of H200 traces
-  const double gbs = m.device.streaming_gbs();
+  const double gbs = m.device.streaming_gbs() * memory_share_;
   return static_cast<Ns>(std::llround(kFloorNs + (gbs > 0 ? bytes / gbs : 0)));
 }
 
@@ -149,12 +150,27 @@ void Builder::wait_for(std::uint32_t task, std::uint32_t collective) {
 }
 
 void Builder::hold_side_streams(std::uint32_t cpu, std::uint32_t collective) {
+  hold_side_streams(cpu, first_of(collective), 0);
+}
+
+void Builder::hold_side_streams_until(std::uint32_t cpu, std::uint32_t task) {
+  hold_side_streams(cpu, task, graph::kWhole);
+}
+
+void Builder::sync(Place& at, const std::string& name) {
+  constexpr Ns kReturn = 15'000;  // a small copy to the host, and the call's return
+  const std::uint32_t wait = draft.insert_wait(at.cpu, name);
+  draft.depend(at.gpu, wait, kReturn, DependencyKind::kSync);
+  at.cpu = wait;
+}
+
+void Builder::hold_side_streams(std::uint32_t cpu, std::uint32_t task, std::uint32_t point) {
   const Graph& g = m.graph;
   for (std::uint32_t l = 0; l < g.lanes.size(); ++l) {
     if (g.lanes[l].kind != graph::GraphLaneKind::kGpu || l == gradients.stream) continue;
     for (std::uint32_t t = g.lanes[l].begin; t < g.lanes[l].end; ++t) {
       if (!g.launch[t].valid() || g.lane[g.launch[t].index()] != g.lane[cpu] || g.launch[t].value <= cpu) continue;
-      draft.depend(first_of(collective), t, 0, DependencyKind::kStreamWait, 0);
+      draft.depend(task, t, 0, DependencyKind::kStreamWait, point);
       break;  // the others follow on their stream
     }
   }

@@ -71,8 +71,13 @@ class Builder {
   [[nodiscard]] bool few_queues() const { return few_queues_; }
   /// Tasks of the side streams (cuDNN's) launched behind `cpu` do not start before `collective` has started.
   void hold_side_streams(std::uint32_t cpu, std::uint32_t collective);
+  /// Tasks of the side streams launched behind `cpu` do not start before `task` has ended.
+  void hold_side_streams_until(std::uint32_t cpu, std::uint32_t task);
   /// The next task of the main stream launched behind this place does not start before `task` has ended.
   void hold_main_stream(std::uint32_t launched_behind, std::uint32_t task);
+
+  /// The CPU waits until this GPU task is done.
+  void sync(Place& at, const std::string& name);
 
   [[nodiscard]] Ns memory_ns(double bytes) const;
   /// Batch-norm statistics and the like that forward broadcasts: count and bytes.
@@ -81,9 +86,12 @@ class Builder {
   [[nodiscard]] Place before_forward() const;
 
  private:
+  void hold_side_streams(std::uint32_t cpu, std::uint32_t task, std::uint32_t point);
+
   std::uint32_t lane_ = kNoTask;
   std::map<std::uint32_t, std::uint32_t> first_;  // by last step
   bool few_queues_ = false;
+  double memory_share_ = 1;  // ranks on parts of one GPU share its memory's bandwidth
   bool communicates_ = false;
 };
 
@@ -97,8 +105,9 @@ struct Compressed {
   double between_bytes = 0;      ///< between two of them
   double behind_bytes = 0;       ///< behind the last
   int before_kernels = 0, between_kernels = 0, behind_kernels = 0;
-  Ns cpu = 0;         ///< of the hook's own work on each tensor, without a profiler
-  double slower = 1;  ///< the collective's time against one of FP32 sums of the same bytes
+  Ns cpu = 0;          ///< of the hook's own work, without a profiler
+  bool waits = false;  ///< the hook reads something back from the GPU: a size, or a number it writes
+  double slower = 1;   ///< the collective's time against one of FP32 sums of the same bytes
   hardware::Collective kind = hardware::Collective::kAllReduce;
 };
 Compressed compress(const Builder& builder, const Bucket& bucket);

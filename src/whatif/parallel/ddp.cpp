@@ -89,6 +89,7 @@ Reduced reduce_bucket(Builder& b, const Bucket& bucket, Place& at, std::uint32_t
   };
   if (hook) b.cpu(at, "DDP: communication hook", b.costs.per_hook + c.cpu, Phase::kBackward);
   small_kernel("compress", c.before_bytes, c.before_kernels);
+  if (c.waits) b.sync(at, "the hook waits for the GPU");
   // What runs behind a collective runs on streams of the hook's own.
   std::uint32_t previous = kNoTask;
   for (std::size_t i = 0; i < c.messages.size(); ++i) {

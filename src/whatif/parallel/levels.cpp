@@ -73,13 +73,15 @@ Status apply_blueconnect(Builder& b) {
   for (const Bucket& bucket : plan) {
     for (const std::uint32_t i : bucket.gradients) last = std::max(last, i);
     Place at = behind[last];
+    b.cpu(at, "communication hook", b.costs.per_hook, Phase::kBackward);
     std::uint32_t gather = kNoTask;
+    std::uint32_t across = kNoTask;
     // Parts of a bucket follow each other through the levels: with many of them the slowest level's time is what is seen.
     for (const double bytes : b.slices(static_cast<double>(bucket.bytes))) {
       b.cpu(at, "BlueConnect calls", 3 * b.costs.per_collective, Phase::kBackward);
       const std::uint32_t scatter =
           b.collective(inside, Collective::kReduceScatter, bytes, levels.per_node, "reduce-scatter inside nodes");
-      const std::uint32_t across = b.transfer(between, levels.between(bytes), "all-reduce between nodes");
+      across = b.transfer(between, levels.between(bytes), "all-reduce between nodes");
       gather = b.collective(back, Collective::kAllGather, bytes, levels.per_node, "all-gather inside nodes");
       b.start_behind(scatter, at);
       b.wait_for(across, scatter);
@@ -87,6 +89,8 @@ Status apply_blueconnect(Builder& b) {
     }
     behind[last].cpu = at.cpu;
     done.push_back(gather);
+    // The division behind the all-reduce waits on a stream that shares the main one's queue.
+    if (b.few_queues()) b.hold_main_stream(b.gradients.list[last].cpu, across);
   }
   copy_back(b, behind_backward(b, behind), plan, done);
   return {};
@@ -94,41 +98,51 @@ Status apply_blueconnect(Builder& b) {
 
 Status apply_horovod(Builder& b) {
   constexpr double kFusionBytes = 64 << 20;  // HOROVOD_FUSION_THRESHOLD
-  const auto cycle = static_cast<Ns>(b.strategy.cycle_ms * 1e6);
+  const auto cycle = std::max<Ns>(1, static_cast<Ns>(b.strategy.cycle_ms * 1e6));
+  const Gradients& gradients = b.gradients;
+  // A gradient joins the next round once its hook has run: rounds follow the CPU, which is ahead of the GPU.
   const simulate::Timeline alone = simulate::simulate(b.m.graph);
-  broadcast_buffers(b);
-  std::vector<Place> behind = gradients_into_buckets(b);
-  std::vector<std::uint32_t> reduced;
-  BucketPlan plan;
-  const auto ready_at = [&](std::uint32_t i) { return alone.end[b.gradients.list[i].gpu]; };
-  for (std::uint32_t i = 0; i < b.gradients.list.size();) {
-    // Everything ready at the next tick, as far as it fits.
-    const Ns tick = cycle > 0 ? (ready_at(i) / cycle + 1) * cycle : ready_at(i);
-    Bucket bucket;
-    std::uint32_t last = i;
-    while (i < b.gradients.list.size() && (bucket.gradients.empty() || ready_at(i) <= tick)) {
-      const std::int64_t bytes = b.gradients.list[i].elements * b.gradients.bytes_per_element;
-      if (!bucket.gradients.empty() && static_cast<double>(bucket.bytes + bytes) > kFusionBytes) break;
-      bucket.gradients.push_back(i);
-      bucket.bytes += bytes;
-      last = i++;
-    }
-    Place at = behind[last];
-    const std::uint32_t task = b.collective(b.lane(), Collective::kAllReduce, static_cast<double>(bucket.bytes),
-                                            "all-reduce of the fusion buffer");
-    // Horovod's own thread looks at the tick; the tensors of the same tick wait for it.
-    b.draft.depend(at.cpu, b.first_of(task), 0, DependencyKind::kLaunch);
-    b.draft.depend(at.gpu, b.first_of(task), std::max<Ns>(0, tick - ready_at(last)), DependencyKind::kStreamWait);
-    reduced.push_back(task);
-    plan.push_back(std::move(bucket));
+  const Ns hook = b.costs.per_gradient / 2;  // an event and a place in a list; no copy yet
+  const Ns begin = alone.end[gradients.list.front().cpu];
+  const auto round_of = [&](std::uint32_t i) {
+    return (alone.end[gradients.list[i].cpu] - begin + static_cast<Ns>(i) * hook) / cycle;
+  };
+  const std::uint32_t copies =
+      b.draft.add_lane(graph::GraphLaneKind::kGpu, "fusion buffer", b.m.graph.lanes[gradients.stream].device);
+  const std::uint32_t rounds = b.draft.add_lane(graph::GraphLaneKind::kCpu, "Horovod");
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t i = 0; i < gradients.list.size();) {
+    const Ns round = round_of(i);
+    double bytes = 0;
+    std::uint32_t hooked = kNoTask;
+    do {
+      const Gradient& gradient = gradients.list[i];
+      bytes += static_cast<double>(gradient.elements * gradients.bytes_per_element);
+      Place at{gradient.cpu, gradient.gpu};
+      hooked = b.cpu(at, "Horovod: hook", hook, Phase::kBackward);
+      ++i;
+    } while (i < gradients.list.size() && round_of(i) == round &&
+             bytes + static_cast<double>(gradients.list[i].elements * gradients.bytes_per_element) <= kFusionBytes);
+    // The thread looks at the end of the round, agrees with the others, and calls three kernels and the collective.
+    const std::uint32_t call = b.draft.append(rounds, TaskKind::kCpu, "Horovod: round",
+                                              b.costs.per_hook + b.costs.per_collective, Phase::kBackward, {});
+    b.draft.depend(hooked, call, cycle / 2, DependencyKind::kThread);  // rounds end at any time
+    const std::uint32_t in = b.draft.append(copies, TaskKind::kKernel, "gradients into the fusion buffer",
+                                            b.memory_ns(2 * bytes), Phase::kBackward, {});
+    b.draft.depend(call, in, 0, DependencyKind::kLaunch);
+    const Gradient& last = gradients.list[i - 1];
+    b.draft.depend(last.gpu, in, 1'200, DependencyKind::kStreamWait);
+    for (const std::uint32_t side : last.side) b.draft.depend(side, in, 1'200, DependencyKind::kStreamWait);
+    const std::uint32_t task = b.collective(b.lane(), Collective::kAllReduce, bytes, "all-reduce of the fusion buffer");
+    b.start_behind(task, {call, in});
+    out.push_back(b.draft.append(copies, TaskKind::kKernel, "gradients out of the fusion buffer",
+                                 b.memory_ns(4 * bytes), Phase::kBackward, {}));  // divided, copied
+    b.wait_for(out.back(), task);
+    // What waits behind the collective on a stream of its own holds whatever shares its queue.
+    if (b.few_queues()) b.hold_side_streams_until(last.cpu, out.back());
   }
-  Place at = behind_backward(b, behind);
-  for (std::size_t k = 0; k < plan.size(); ++k) {
-    const std::uint32_t copy =
-        b.kernel(at, "gradients out of the fusion buffer", 2.0 * static_cast<double>(plan[k].bytes),
-                 b.costs.per_copy_back, Phase::kBackward);
-    b.wait_for(copy, reduced[k]);
-  }
+  Place at{gradients.backward_cpu, gradients.backward_gpu};
+  b.wait_for(b.kernel(at, "wait for Horovod", 0, b.costs.per_wait, Phase::kBackward), out.back());
   return {};
 }
 

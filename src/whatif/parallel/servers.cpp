@@ -60,15 +60,14 @@ class Servers {
     Exchange e;
     const int workers = b_.cluster.workers;
     const double part = bytes / b_.strategy.servers;
-    const hardware::CollectiveCost cost = link_cost(bytes);
     const auto sum_of_one = b_.memory_ns(part * 3);
-    e.push = b_.transfer(push_lane_, cost, "push");
+    e.push = b_.transfer(push_lane_, link_cost(bytes, Collective::kGather), "push");
     const std::uint32_t early =
         b_.draft.append(sum_lane_, TaskKind::kCollective, "server: COPY_FIRST, SUM",
                         b_.memory_ns(part * 2) + std::max(0, workers - 2) * sum_of_one, Phase::kCommunication, {});
     e.sum = b_.draft.append(sum_lane_, TaskKind::kCollective, "server: SUM of the last", sum_of_one,
                             Phase::kCommunication, {});
-    e.pull = b_.transfer(pull_lane_, cost, "pull");
+    e.pull = b_.transfer(pull_lane_, link_cost(bytes, Collective::kScatter), "pull");
     const std::uint32_t arrived = b_.first_of(e.push);
     const bool whole = arrived == e.push;  // of a push in steps, the first one's end
     b_.draft.depend(arrived, early, 0, DependencyKind::kCollective,
@@ -79,13 +78,16 @@ class Servers {
   }
 
   // A server's link carries its part of every worker's bytes; a worker's (or, shared, its node's) port all parts of its own.
-  [[nodiscard]] hardware::CollectiveCost link_cost(double bytes) const {
+  [[nodiscard]] hardware::CollectiveCost link_cost(double bytes, Collective way) const {
     const hardware::CollectiveModel& network = *b_.cluster.collectives;
-    const int ranks = b_.cluster.workers + b_.strategy.servers;
-    const hardware::CollectiveCost server =
-        network.cost({Collective::kSendRecv, bytes * b_.cluster.workers / b_.strategy.servers, ranks});
+    // Workers and their server; more than a node holds, so that the link is that between nodes.
+    const double ranks = std::max(b_.cluster.workers, b_.cluster.gpus_per_node) + 1;
+    const auto over_one_link = [&](double all) {
+      return network.cost({way, all * ranks / (ranks - 1), static_cast<int>(ranks)});
+    };
+    const hardware::CollectiveCost server = over_one_link(bytes * b_.cluster.workers / b_.strategy.servers);
     const hardware::CollectiveCost worker =
-        network.cost({Collective::kSendRecv, bytes * std::min(network.sharing_a_port(), b_.cluster.workers), ranks});
+        over_one_link(bytes * std::min(network.sharing_a_port(), b_.cluster.workers));
     return server.ns >= worker.ns ? server : worker;
   }
 
@@ -131,6 +133,10 @@ Status apply_p3(Builder& b) {
   // Without priorities: whole gradients, first come, first served. The update keeps its place in the step, wherever it runs.
   const bool priorities = b.strategy.priorities;
   Servers servers(b, true);
+  // The thread that sends takes the most urgent slice there is, and needs time for each.
+  const std::uint32_t sender = b.draft.add_lane(graph::GraphLaneKind::kCpu, "P3 sender");
+  const Ns send_ns =
+      b.strategy.send_us ? static_cast<Ns>(std::llround(*b.strategy.send_us * 1e3)) : b.costs.per_gradient;
   std::vector<std::uint32_t> pulled(b.gradients.list.size(), kNoTask);
   const auto count = static_cast<std::uint32_t>(b.gradients.list.size());
   for (std::uint32_t k = 0; k < count; ++k) {
@@ -139,14 +145,19 @@ Status apply_p3(Builder& b) {
     const auto bytes = static_cast<double>(gradient.elements * b.gradients.bytes_per_element);
     const std::vector<double> slices = priorities ? b.slices(bytes) : std::vector<double>{bytes};
     Place at{gradient.cpu, gradient.gpu};
-    b.cpu(at, "P3: push calls", b.costs.per_gradient * static_cast<Ns>(slices.size()), Phase::kBackward);
+    b.cpu(at, "P3: hook", b.costs.per_gradient, Phase::kBackward);
     for (const double slice : slices) {
       const Exchange e = servers.exchange(slice);
+      const std::uint32_t send =
+          b.draft.append(sender, TaskKind::kCpu, "P3: send a slice", send_ns, Phase::kBackward, {});
+      b.draft.depend(at.cpu, send, 0, DependencyKind::kThread);
       if (priorities) {
-        b.draft.schedule(b.steps_of(e.push), static_cast<std::int32_t>(i));
-        b.draft.schedule(b.steps_of(e.pull), static_cast<std::int32_t>(i));
+        const auto priority = static_cast<std::int32_t>(i);
+        b.draft.schedule({send}, priority);
+        b.draft.schedule(b.steps_of(e.push), priority);
+        b.draft.schedule(b.steps_of(e.pull), priority);
       }
-      b.start_behind(e.push, at);
+      b.start_behind(e.push, {send, at.gpu});
       for (const std::uint32_t side : gradient.side) {
         b.draft.depend(side, b.first_of(e.push), 1'200, DependencyKind::kStreamWait);
       }

@@ -17,6 +17,8 @@ Result<Strategy> make_strategy(const StrategyChoice& choice) {
   FORETRACE_TRY_VOID(above_zero(choice.bucket_mb, "bucket-mb"));
   FORETRACE_TRY_VOID(above_zero(choice.slice_mb, "slice-mb"));
   FORETRACE_TRY_VOID(above_zero(choice.slow_worker, "slow-worker"));
+  FORETRACE_TRY_VOID(above_zero(choice.cycle_ms, "cycle-ms"));
+  FORETRACE_TRY_VOID(above_zero(choice.send_us, "send-us"));
   if (choice.bucket_mb) {
     s.bucket_mb = *choice.bucket_mb;
     s.first_bucket_mb.reset();  // PyTorch keeps its small first bucket only when bucket_cap_mb is not given
@@ -32,6 +34,8 @@ Result<Strategy> make_strategy(const StrategyChoice& choice) {
     s.servers = static_cast<int>(*choice.servers);
   }
   s.slice_mb = choice.slice_mb;
+  s.cycle_ms = choice.cycle_ms.value_or(s.cycle_ms);
+  s.send_us = choice.send_us;
   s.ring_steps = choice.ring_steps;
   s.slow_worker = choice.slow_worker.value_or(1);
   return s;

@@ -11,7 +11,7 @@ namespace foretrace::whatif {
 
 struct StrategyChoice {
   std::string parallel = "ddp", compress = "none";
-  std::optional<double> bucket_mb, slice_mb, slow_worker;
+  std::optional<double> bucket_mb, slice_mb, slow_worker, cycle_ms, send_us;
   std::optional<std::int64_t> servers;
   bool ring_steps = false;
 };
