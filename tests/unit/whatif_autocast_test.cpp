@@ -8,6 +8,7 @@
 #include "foretrace/report/whatif.hpp"
 #include "foretrace/trace/load.hpp"
 #include "hardware/cost_models.hpp"
+#include "whatif/catalogue/attentions.hpp"
 #include "whatif/catalogue/autocast.hpp"
 #include "whatif/catalogue/blocks.hpp"
 
@@ -123,6 +124,21 @@ TEST(Autocast, PeakMemoryAsRecorded) {
     ASSERT_TRUE(amp->baseline.report.peak_bytes.has_value());
     EXPECT_NEAR(static_cast<double>(*p.peak_bytes) / static_cast<double>(*amp->baseline.report.peak_bytes), 1, 0.05)
         << model;
+  }
+}
+
+// GPT-2 draws a triangle and adds it to the scores; BERT adds a mask of ones.
+TEST(FlashAttention, CausalMasksAreKnownByTheirTriangle) {
+  for (const auto& [file, causal] : {std::pair("h200-heldout/gpt2_m8.base.json.gz", true),
+                                     std::pair("h200-heldout/bert_large8.base.json.gz", false)}) {
+    const auto loaded = load(file);
+    ASSERT_TRUE(loaded);
+    const Model& m = loaded->baseline.model;
+    const Draft draft(m.graph, m.trace, m.chains);
+    const std::vector<Row> rows = rows_of(m, draft);
+    const std::vector<Attention> all = find_attentions(m, rows, forward_flow(m));
+    ASSERT_EQ(all.size(), 8U) << file;
+    for (const Attention& a : all) EXPECT_EQ(a.causal, causal) << file;
   }
 }
 
