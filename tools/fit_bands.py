@@ -6,7 +6,8 @@
 
 One line per family, model and row: log(measured / predicted). Where a row has a trace of its own, each family of kernels is
 compared with what that trace shows; where it only has the GPU's time, the difference belongs to the family that holds most of
-what was modelled. What a row's step is off by beyond its kernels is the host's, if the CPU decides that step.
+what was modelled. What a row's step is off by beyond its kernels is the host's, if the CPU decides that step. What a
+combination is off by beyond the spread of its kernels and its host is shared out among the changes after the first.
 """
 
 import argparse
@@ -97,6 +98,10 @@ def residuals_of(program: accuracy.Program, result: accuracy.Result) -> list[tup
         found["host"] = (off - explained) / pull["host"]
     elif not found and pull.get("scaled", 0) >= MOST:
         found["scaled"] = off / pull["scaled"]
+    if len(result.uses) > 1:
+        known = sum(((b["up_ms"] + b["down_ms"]) / 2 / p["ms"]) ** 2 for b in p["band"] if b["family"] != "combined")
+        beyond = math.sqrt(max(0.0, off * off - known) / (len(result.uses) - 1))
+        found["combined"] = math.copysign(beyond, off)
     return [(family, result.row.model, value) for family, value in sorted(found.items())]
 
 

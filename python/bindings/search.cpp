@@ -8,8 +8,10 @@
 
 #include "bindings.hpp"
 #include "cli/evaluator.hpp"
+#include "cli/reader.hpp"
 #include "foretrace/report/optimize.hpp"
 #include "foretrace/trace/load.hpp"
+#include "foretrace/trace/pack.hpp"
 
 namespace nb = nanobind;
 
@@ -91,6 +93,58 @@ void set_evaluator(nb::object make) {
   };
 }
 
+/// An error as a tuple: (code, message, file, offset, hint).
+using ErrorFields = std::tuple<int, std::string, std::string, std::int64_t, std::string>;
+
+/// Reads a file on behalf of another process: (packed trace, None) or (b"", the error).
+nb::tuple read_packed(const std::string& path, bool strict, bool partial, unsigned threads) {
+  std::string bytes;
+  std::optional<Error> error;
+  {
+    nb::gil_scoped_release unlocked;
+    const Result<trace::Trace> trace =
+        trace::load(path, {.threads = threads, .strict = strict, .partial = partial, .progress = {}});
+    if (trace) {
+      bytes = trace::pack(*trace);
+    } else {
+      error = trace.error();
+    }
+  }
+  if (!error) return nb::make_tuple(nb::bytes(bytes.data(), bytes.size()), nb::none());
+  const ErrorFields fields{static_cast<int>(error->code), error->message, error->file, error->offset, error->hint};
+  return nb::make_tuple(nb::bytes("", 0), nb::cast(fields));
+}
+
+Result<trace::Trace> unpacked(nb::handle answer, const std::string& file) {
+  const nb::handle error = answer[1];
+  if (!error.is_none()) {
+    const auto [code, message, named, offset, hint] = nb::cast<ErrorFields>(error);
+    return tl::unexpected<Error>(
+        Error{static_cast<ErrorCode>(code), message, named.empty() ? named : file, offset, hint});
+  }
+  const nb::bytes bytes = nb::cast<nb::bytes>(answer[0]);
+  Result<trace::Trace> trace = trace::unpack({bytes.c_str(), bytes.size()});
+  if (trace) trace->path = file;  // a worker on another machine read a copy
+  return trace;
+}
+
+/// A Python function (files, strict, partial) -> list of what read_packed gives.
+void set_reader(nb::object read) {
+  if (read.is_none()) {
+    cli::other_reader() = {};
+    return;
+  }
+  const std::shared_ptr<nb::object> held = shared(std::move(read));
+  cli::other_reader() = [held](const std::vector<std::string>& files, const trace::LoadOptions& options) {
+    nb::gil_scoped_acquire locked;
+    const nb::list answers = nb::cast<nb::list>((*held)(files, options.strict, options.partial));
+    if (answers.size() != files.size()) throw nb::value_error("one answer for each file is needed");
+    std::vector<Result<trace::Trace>> out;
+    for (std::size_t i = 0; i < files.size(); ++i) out.push_back(unpacked(answers[i], files[i]));
+    return out;
+  };
+}
+
 }  // namespace
 
 void bind_search(nb::module_& m) {
@@ -99,6 +153,9 @@ void bind_search(nb::module_& m) {
            nb::arg("step") = nb::none(), nb::arg("measured_ms") = nb::none())
       .def("evaluate", &StrategyStep::evaluate, nb::arg("strategies"), nb::arg("threads") = 1);
   m.def("set_evaluator", &set_evaluator, nb::arg("make").none());
+  m.def("read_packed", &read_packed, nb::arg("path"), nb::arg("strict") = false, nb::arg("partial") = false,
+        nb::arg("threads") = 1);
+  m.def("set_reader", &set_reader, nb::arg("read").none());
 }
 
 }  // namespace foretrace::python

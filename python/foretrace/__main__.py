@@ -10,12 +10,14 @@ def main() -> int:
     from . import _core
 
     args = sys.argv[1:]
-    if "optimize" in args and not {"-h", "--help"} & set(args):
+    if {"optimize", "ranks"} & set(args) and not {"-h", "--help"} & set(args):
         from . import _ray
 
         if address := _ray.take_address(args):
             try:
-                _core.set_evaluator(_ray.Cluster(address))
+                cluster = _ray.Cluster(address)
+                _core.set_evaluator(cluster)
+                _core.set_reader(cluster.read_all)
             except _ray.Error as error:
                 print(f"foretrace: {error}", file=sys.stderr)
                 return 2

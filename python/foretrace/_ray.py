@@ -1,8 +1,9 @@
-"""`foretrace optimize … --ray ADDRESS`: candidates are predicted on a Ray cluster.
+"""`--ray ADDRESS`: `optimize` predicts its candidates on a Ray cluster, `ranks` reads the traces of many ranks there.
 
 The search itself runs here and asks for strategies in batches. A batch is dealt out to the workers; answers are used in the
 order of the strategies, so the result depends on the trace, the options and the seed alone, not on who computed what or how many
-workers there are. A worker that is lost is started again by Ray and its part of the batch predicted once more.
+workers there are. A worker that is lost is started again by Ray and its part of the batch predicted once more. Traces are read
+one task per file; what a task gives back is the trace as columns, equal to what reading it here would give.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ._errors import Error
 
 Outcome = tuple[str, int, "int | None", float]
 Evaluate = Callable[[list[str]], list[Outcome]]
+Packed = tuple[bytes, "tuple[int, str, str, int, str] | None"]
 
 
 def take_address(args: list[str]) -> str | None:
@@ -34,21 +36,47 @@ class Worker:
     def __init__(self, path: str, content: bytes, step: int | None, measured_ms: float | None) -> None:
         from foretrace import _core
 
-        if not os.path.exists(path):  # another machine
-            suffix = "".join("." + part for part in os.path.basename(path).split(".")[1:])
-            with tempfile.NamedTemporaryFile(suffix=suffix, delete=False) as file:
-                file.write(content)
-            path = file.name
-        self._step = _core.StrategyStep(path, step, measured_ms)
+        self._step = _core.StrategyStep(local_copy(path, content), step, measured_ms)
 
     def evaluate(self, strategies: list[str]) -> list[Outcome]:
         return self._step.evaluate(strategies)
 
 
-class Cluster:
-    """Workers for one trace. `lose` is for tests: called after each batch is dealt out."""
+def local_copy(path: str, content: bytes) -> str:
+    """The file itself where this machine has it, else a copy."""
+    if os.path.exists(path):
+        return path
+    suffix = "".join("." + part for part in os.path.basename(path).split(".")[1:])
+    with tempfile.NamedTemporaryFile(suffix=suffix, delete=False) as file:
+        file.write(content)
+    return file.name
 
-    def __init__(self, address: str, workers: int | None = None, lose: Callable[[list[Any]], None] | None = None) -> None:
+
+def read_packed(path: str, content: bytes, strict: bool, partial: bool, lose_once: str | None) -> Packed:
+    """On the cluster: one trace. `lose_once` is for tests: the first worker that sees no such file writes it and dies."""
+    from foretrace import _core
+
+    if lose_once is not None:
+        try:
+            os.close(os.open(lose_once, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            pass
+        else:
+            os._exit(1)
+    here = local_copy(path, content)
+    try:
+        return _core.read_packed(here, strict, partial)
+    finally:
+        if here != path:
+            os.unlink(here)
+
+
+class Cluster:
+    """A cluster that predicts and reads. `lose` and `lose_once` are for tests: the first is called after each batch is dealt
+    out, the second names a file whose writer dies."""
+
+    def __init__(self, address: str, workers: int | None = None, lose: Callable[[list[Any]], None] | None = None,
+                 lose_once: str | None = None) -> None:
         try:
             import ray
         except ImportError as error:
@@ -56,6 +84,7 @@ class Cluster:
                         hint="pip install 'foretrace[ray]'", code="usage") from error
         self._ray = ray
         self._lose = lose
+        self._lose_once = lose_once
         if not ray.is_initialized():
             try:
                 ray.init(address=None if address == "local" else address, log_to_driver=False, logging_level="ERROR")
@@ -85,3 +114,18 @@ class Cluster:
             return outcomes
 
         return evaluate
+
+    def read_all(self, files: list[str], strict: bool, partial: bool) -> list[Packed]:
+        """Every file's trace, or why it cannot be read, in the order of the files."""
+        ray = self._ray
+        # Tried again for ever, like the workers above.
+        remote = ray.remote(num_cpus=1, max_retries=-1)(read_packed)
+        asked = []
+        for path in files:
+            try:
+                with open(path, "rb") as file:
+                    content = ray.put(file.read())
+            except OSError:  # the worker says why in the words reading has for it
+                content = b""
+            asked.append(remote.remote(path, content, strict, partial, self._lose_once))
+        return ray.get(asked)

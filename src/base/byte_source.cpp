@@ -154,7 +154,7 @@ Result<std::string> read_file(const std::string& path, std::size_t most) {
   FORETRACE_TRY(const std::unique_ptr<ByteSource> source, open_source(path));
   std::string text;
   constexpr std::size_t kPart = 1u << 16;
-  for (std::size_t got = kPart; got == kPart;) {
+  for (std::size_t got = kPart; got > 0;) {  // a short read may also be the last one before damage
     const std::size_t at = text.size();
     text.resize(at + kPart);
     Result<std::size_t> part = source->read(text.data() + at, kPart);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/reader.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/ranks/job.hpp"
@@ -40,6 +41,10 @@ Result<Answer> pipeline(const trace::Trace& trace, const Request& request) {
 }
 
 Result<Answer> run_ranks(const Request& request) {
+  if (request.values.text("ray") && !other_reader()) {
+    return fail(ErrorCode::kUsage, "--ray is served by the Python command",
+                "pip install 'foretrace[ray]', then: python3 -m foretrace ranks … --ray ADDRESS");
+  }
   FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
   if (files.size() == 1) {
     FORETRACE_TRY(trace::Trace trace, trace::load(files[0], request.load));
@@ -49,11 +54,20 @@ Result<Answer> run_ranks(const Request& request) {
     FORETRACE_TRY(const ranks::Job job, ranks::assemble(std::move(one)));
     return kernels(job, request);
   }
+  if (request.values.text("ray")) {
+    FORETRACE_TRY(const ranks::Job job, ranks::assemble(files, other_reader()(files, request.load)));
+    return kernels(job, request);
+  }
   FORETRACE_TRY(const ranks::Job job, ranks::load_job(files, request.load));
   return kernels(job, request);
 }
 
 }  // namespace
+
+ReadAll& other_reader() {
+  static ReadAll read;
+  return read;
+}
 
 const Verb& ranks_verb() {
   static const Verb kVerb{
@@ -66,7 +80,10 @@ const Verb& ranks_verb() {
           "job are named and left out. An operation trace of a pipeline-parallel job (one CSV file of all workers) "
           "is replayed step by step, with and without stragglers.",
       .arguments = {{"TRACE", "a folder with one trace per rank, or the files", 1, Argument::kAny}},
-      .options = {step_option(), {"raw-clocks", 0, ValueType::kFlag, "", "", "take the ranks' clocks as written"}},
+      .options = {step_option(),
+                  {"raw-clocks", 0, ValueType::kFlag, "", "", "take the ranks' clocks as written"},
+                  {"ray", 0, ValueType::kText, "ADDRESS", "",
+                   "read the traces on a Ray cluster; local: start one here"}},
       .examples = {{"foretrace ranks traces/", "all ranks of a job"},
                    {"foretrace ranks rank0.json.gz rank1.json.gz --step 12", "another step"},
                    {"foretrace ranks traces/ --json | jq '.stragglers'", "for scripts"},

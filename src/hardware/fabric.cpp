@@ -180,9 +180,4 @@ Result<Fabric> with_gpus_per_node(const Fabric& fabric, int gpus, const FabricLe
   return f;
 }
 
-Fabric with_bandwidth(Fabric fabric, double factor) {
-  for (FabricLevel& level : fabric.levels) level.gbs *= factor;
-  return fabric;
-}
-
 }  // namespace foretrace::hardware

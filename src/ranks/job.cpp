@@ -170,8 +170,7 @@ Result<Job> assemble(std::vector<trace::Trace> traces) {
   return job;
 }
 
-Result<Job> load_job(const std::vector<std::string>& files, const trace::LoadOptions& options) {
-  std::vector<Result<trace::Trace>> read = load_all(files, options);
+Result<Job> assemble(const std::vector<std::string>& files, std::vector<Result<trace::Trace>> read) {
   std::vector<trace::Trace> traces;
   std::vector<std::string> unread;
   for (std::size_t i = 0; i < read.size(); ++i) {
@@ -185,6 +184,10 @@ Result<Job> load_job(const std::vector<std::string>& files, const trace::LoadOpt
   FORETRACE_TRY(Job job, assemble(std::move(traces)));
   job.notes.insert(job.notes.begin(), unread.begin(), unread.end());
   return job;
+}
+
+Result<Job> load_job(const std::vector<std::string>& files, const trace::LoadOptions& options) {
+  return assemble(files, load_all(files, options));
 }
 
 bool steps_are_numbered(const Job& job) {

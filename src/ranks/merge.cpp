@@ -82,8 +82,9 @@ void Merger::copy(const Graph& g, Ns shift, const std::vector<char>& split) {
     if (g.soft[t] == Graph::kNoSoft) continue;
     graph::SoftDependency soft = g.soft_dependencies[g.soft[t]];
     const std::uint32_t from = soft.from.value;
-    soft.from = TaskId{split[from] != 0 ? tail(from) : place_[from]};
-    if (split[from] != 0) soft.point = soft.point == graph::kWhole ? graph::kWhole : 0;
+    const bool behind = split[from] != 0 && soft.point != 0;  // not the arrival: what follows the transfer
+    soft.from = TaskId{behind ? tail(from) : place_[from]};
+    if (behind) soft.point = soft.point == graph::kWhole ? graph::kWhole : 0;
     out_.soft[place_[t]] = static_cast<std::uint32_t>(out_.soft_dependencies.size());
     out_.soft_dependencies.push_back(soft);
   }

@@ -29,9 +29,8 @@ class Quadratic {
   [[nodiscard]] std::size_t size() const { return n_; }
   /// Adds weight/2 (row x + value)^2.
   void add_square(const SparseRow& row, double value, double weight);
-  /// Adds to one place of H (the caller keeps it symmetric) and of g.
+  /// Adds to one place of H; the caller keeps it symmetric.
   void add(std::size_t i, std::size_t j, double value) { h_[i * n_ + j] += value; }
-  void add_linear(std::size_t i, double value) { g_[i] += value; }
   /// Inverts H; a tiny multiple of the unit matrix makes it definite.
   void factor();
   /// The unconstrained minimum. After factor().

@@ -1,6 +1,7 @@
 #pragma once
 // The findings of doctor. Each check is one small function over Facts; a new one is one function and one line in the
-// list at the end of the source.
+// list at the end of doctor_checks.cpp, which also holds the checks of what a trace records; doctor_gpu.hpp has those of the
+// GPU's side, doctor_graph.cpp those of the graph.
 
 #include <vector>
 

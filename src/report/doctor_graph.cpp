@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "base/statistics.hpp"
 #include "foretrace/hardware/work.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/doctor_checks.hpp"
@@ -166,10 +167,7 @@ void replay_median_step(Facts& facts) {
   replay.step = graph->step_name;
   replay.traced = graph->traced;
   replay.replayed = simulate::steady_state(*graph).timeline.step;
-  if (replay.traced > 0) {
-    replay.error_pct =
-        100.0 * static_cast<double>(replay.replayed - replay.traced) / static_cast<double>(replay.traced);
-  }
+  replay.error_pct = percent_off(replay.replayed, replay.traced);
   list_without_model(facts, *graph);
   replay.tasks = graph->size();
   replay.dependencies = graph->dependencies();

@@ -182,7 +182,7 @@ void fill_notes(const ranks::Job& job, const RanksStep& s, bool aligned, RanksRe
   out.not_modelled = {
       "transfers keep their measured length: links are not shared anew when ranks arrive at other times"};
   if (job.ranks.size() > 1) {
-    out.not_modelled.emplace_back("what a straggler costs is simulated and not validated on a job measured without it");
+    out.not_modelled.emplace_back("kernels that a late rank leaves more of a shared GPU or host for");
   }
   if (!job.missing.empty()) out.not_modelled.emplace_back("ranks without a trace");
 }

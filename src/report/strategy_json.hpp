@@ -1,4 +1,6 @@
 #pragma once
+// A strategy as the file that `whatif --strategy` reads, and as a part of other JSON.
+
 #include "foretrace/search/strategy.hpp"
 #include "report/json_writer.hpp"
 

@@ -79,6 +79,15 @@ class Deviations {
     add_uneven(std::move(family), sigma, [&](std::size_t t, bool /*up*/) { return sigma_of(t); });
   }
 
+  /// Of the whole step, whatever it is made of.
+  void add_whole(std::string family, double sigma) {
+    const double up = static_cast<double>(step_) * std::expm1(sigma);
+    const double down = -static_cast<double>(step_) * std::expm1(-sigma);
+    up_ += sigma * sigma;
+    down_ += sigma * sigma;
+    band_.parts.push_back({std::move(family), sigma, static_cast<Ns>(down), static_cast<Ns>(up)});
+  }
+
   Band finish() {
     const auto step = static_cast<double>(step_);
     band_.high = static_cast<Ns>(std::ceil(step * std::exp(kTenthPercentile * std::sqrt(up_))));
@@ -167,6 +176,11 @@ Band band_around(const Model& changed, const Model& base, Ns step) {
     deviations.add("moved " + std::string(kErrorFamilies[f]), spread[f] / moved[f], [&](std::size_t t) {
       return graph::is_gpu(g.kind[t]) && error_family(family_of(changed, t)) == f ? moved_sigma(t) : 0.0;
     });
+  }
+  // Changes are fitted one by one; each that is stacked on others meets kernels and a host the fit has not seen.
+  if (changed.applied.size() > base.applied.size() + 1) {
+    const auto more = static_cast<double>(changed.applied.size() - base.applied.size() - 1);
+    deviations.add_whole(std::string(kCombinedFamily), residuals.sigma(kCombinedFamily) * std::sqrt(more));
   }
   return deviations.finish();
 }

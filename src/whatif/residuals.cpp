@@ -48,7 +48,9 @@ Spread spread_of(const std::vector<Residuals::Row>& rows, Take take) {
   return s;
 }
 
-bool of_kernels(std::string_view family) { return family != kHostFamily && family != kScaledFamily; }
+bool of_kernels(std::string_view family) {
+  return family != kHostFamily && family != kScaledFamily && family != kCombinedFamily;
+}
 
 }  // namespace
 

@@ -90,3 +90,47 @@ def test_a_ray_cluster_gives_the_same_answer_and_loses_nothing() -> None:
     alone = run()
     assert found["best"] == alone["best"]
     assert found["evaluations"] == alone["evaluations"]
+
+
+def ranks_of_a_job(folder: Path) -> list[str]:
+    """Two ranks of one job made of one trace, and a file that is no trace."""
+    import gzip
+
+    source = gzip.decompress((ROOT / "data/h200-ranks/resnet50.mps.ddp@5.w2.r0.json.gz").read_bytes())
+    start = json.loads(source)
+    files = []
+    for rank in range(2):
+        start["distributedInfo"]["rank"] = rank
+        files.append(folder / f"rank{rank}.json.gz")
+        files[-1].write_bytes(gzip.compress(json.dumps(start).encode(), 1))
+    files.append(folder / "rank2.json")
+    files[-1].write_text('{"traceEvents": [')
+    return [str(f) for f in files]
+
+
+def test_a_packed_trace_is_the_trace(tmp_path: Path) -> None:
+    packed, error = _core.read_packed(TRACE)
+    assert error is None and len(packed) > 1_000_000
+    missing, error = _core.read_packed(str(tmp_path / "none.json"))
+    assert missing == b"" and error is not None and "none.json" in error[2]
+
+
+def test_ranks_read_on_a_ray_cluster_give_the_same_answer_and_lose_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    from foretrace import _ray
+
+    files = ranks_of_a_job(tmp_path)
+    here, there, lost = tmp_path / "here.json", tmp_path / "there.json", tmp_path / "lost"
+    assert _core.run(["ranks", *files, "--json", "--quiet", "-o", str(here)]) == 0
+    cluster = _ray.Cluster("local", workers=2, lose_once=str(lost))
+    _core.set_reader(cluster.read_all)
+    try:
+        assert _core.run(["ranks", *files, "--json", "--quiet", "--ray", "local", "-o", str(there)]) == 0
+    finally:
+        import ray
+
+        _core.set_reader(None)
+        ray.shutdown()
+    assert lost.exists(), "no worker was lost"
+    assert there.read_text() == here.read_text()
+    assert "rank2.json" in here.read_text()

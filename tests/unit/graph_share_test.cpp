@@ -63,6 +63,28 @@ TEST(GraphShare, ATaskStartsInTheLastWaveOfAnother) {
   EXPECT_EQ(Replay::without(m, DependencyKind::kShare).with("large", 50'000).start("late"), 87'000);
 }
 
+// On stream 20 a kernel until 100 us, then `second`, launched before "late" of stream 7, which starts at 120 us.
+TraceMaker queued(const char* second, Ns launched) {
+  TraceMaker m;
+  m.step(1, 0, 2'000'000);
+  m.launch(1, {10'000, 15'000}, "first", {17'000, 100'000}, 20, {0.1});
+  m.launch(2, {launched, launched + 5'000}, second, {114'000, 400'000}, 20, {0.1});
+  m.launch(3, {40'000, 45'000}, "late", {120'000, 140'000}, 7, {1});
+  return m;
+}
+
+TEST(GraphShare, AQueueHoldsWorkBehindACollectiveThatBeganLate) {
+  const Replay r(queued("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20'000));
+  expect_as_measured(r);
+  EXPECT_EQ(r.why("late"), DependencyKind::kShare);
+  EXPECT_EQ(r.graph.notes.unexplained_lags, 0U);
+  EXPECT_EQ(r.with("first", 43'000).start("late"), 80'000);  // both follow: it began 40 us earlier
+  EXPECT_EQ(r.with("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 1'000).start("late"), 120'000);  // its end holds nothing
+  // Neither an ordinary kernel nor a collective launched later stands in front of it in a queue.
+  EXPECT_EQ(Replay(queued("kernel", 20'000)).graph.notes.unexplained_lags, 1U);
+  EXPECT_EQ(Replay(queued("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 50'000)).graph.notes.unexplained_lags, 1U);
+}
+
 TEST(GraphShare, NoRoomIsMadeBeforeTheLastWaveNorByASmallKernel) {
   EXPECT_TRUE(Replay(shared(45'000, {2})).graph.soft_dependencies.empty());    // 28 %: before the last wave
   EXPECT_TRUE(Replay(shared(87'000, {0.5})).graph.soft_dependencies.empty());  // half a wave holds nothing up

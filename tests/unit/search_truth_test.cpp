@@ -1,4 +1,4 @@
-// What optimize proposed within 60 % of the memory, against real runs of it (data/h200-search).
+// What optimize proposed and chose, against real runs of it (data/h200-search, data/h200-ranks).
 
 #include <gtest/gtest.h>
 #include <simdjson.h>
@@ -41,6 +41,17 @@ Mix mix_of(const search::Strategy& s) {
     if (use.starts_with("accumulate")) mix.second = std::atoi(use.c_str() + use.find("n=") + 2);
   }
   return mix;
+}
+
+double base_ms(const std::string& folder, const std::string& model) {
+  simdjson::dom::parser parser;
+  simdjson::dom::document_stream rows;
+  if (parser.load_many(folder + "truth.jsonl").get(rows) != simdjson::SUCCESS) return 0;
+  for (auto row : rows) {
+    if (row["model"].get_string().value() == model && row["variant"].get_string().value() == "base")
+      return row["median_ms"].get_double().value();
+  }
+  return 0;
 }
 
 std::string listed(const std::map<Mix, Measured>& measured) {
@@ -122,6 +133,39 @@ TEST(SearchTruth, OfTheMeasuredBucketsTheBestIsChosen) {
     expect_best_bucket(folder, "fast", "resnet50", 4);
     expect_best_bucket(folder, "fast", "bert_base", 2);
   }
+}
+
+// Precision and compilation of some modules (rows with `whatifs`), from the base step of the same model and batch.
+TEST(SearchTruth, SomeLayersOnlyHoldOnARealGpu) {
+  const char* const truth = std::getenv("FORETRACE_TRUTH");
+  if (truth == nullptr) GTEST_SKIP() << "FORETRACE_TRUTH is not set";
+  simdjson::dom::parser parser;
+  simdjson::dom::document_stream rows;
+  ASSERT_EQ(parser.load_many(FORETRACE_SOURCE_DIR "/data/h200-search/truth.jsonl").get(rows), simdjson::SUCCESS);
+  std::size_t judged = 0;
+  for (auto row : rows) {
+    simdjson::dom::array whatifs;
+    if (row["whatifs"].get(whatifs) != simdjson::SUCCESS || whatifs.size() > 1) continue;
+    search::Strategy strategy;
+    for (auto use : whatifs) strategy.whatifs.emplace_back(use.get_string().value());
+    const std::string model(row["model"].get_string().value());
+    const std::string folder = row["bs"].get_int64().value() > 64 ? "/h200-large/" : "/h200/";
+    const auto trace = trace::load(truth + folder + model + ".base.json.gz");
+    ASSERT_TRUE(trace.has_value());
+    const auto made = report::make_baseline(*trace, std::nullopt, base_ms(truth + folder, model));
+    ASSERT_TRUE(made.has_value());
+    const whatif::Prediction p = search::predict_strategy(made->model, made->report.measured, strategy);
+    ASSERT_EQ(p.declined, "") << describe(strategy);
+    const double gpu = row["gpu_ms"].get_double().value();
+    EXPECT_NEAR(static_cast<double>(p.gpu_time) / 1e6, gpu, 0.05 * gpu) << model << " " << describe(strategy);
+    // The run cast what left each of the four stages, and kept it; the strategy's own code casts where the last one ends.
+    const bool all_stages = strategy.whatifs.front().ends_with("layer1|layer2|layer3|layer4");
+    const auto peak = static_cast<double>(row["peak_bytes"].get_int64().value());
+    EXPECT_NEAR(static_cast<double>(*p.peak_bytes), peak, (all_stages ? 0.13 : 0.05) * peak)
+        << model << " " << describe(strategy);
+    ++judged;
+  }
+  EXPECT_GE(judged, 8U);
 }
 
 TEST(SearchTruth, StrategiesWithin60PercentOfTheMemoryHoldOnARealGpu) {

@@ -63,7 +63,5 @@ Result<Fabric> parse_fabric(std::string_view text, std::string name, const std::
 
 /// The same fabric with K GPUs in a node. A fabric that only has a network between nodes gets `inner` inside them.
 Result<Fabric> with_gpus_per_node(const Fabric& fabric, int gpus, const FabricLevel& inner);
-/// Every bandwidth times a factor.
-Fabric with_bandwidth(Fabric fabric, double factor);
 
 }  // namespace foretrace::hardware

@@ -39,7 +39,10 @@ std::vector<Result<trace::Trace>> load_all(const std::vector<std::string>& files
 /// Puts traces of one job together. Declined when none is left.
 Result<Job> assemble(std::vector<trace::Trace> traces);
 
-/// load_all and assemble. A file that cannot be read is a note as long as another can be, and an error otherwise.
+/// What was read of each file put together. A file that cannot be read is a note as long as another can be, and an error
+/// otherwise.
+Result<Job> assemble(const std::vector<std::string>& files, std::vector<Result<trace::Trace>> read);
+/// load_all and assemble.
 Result<Job> load_job(const std::vector<std::string>& files, const trace::LoadOptions& options = {});
 
 /// "0, 3-5 and 12 more": numbers, sorted, no longer than a line.

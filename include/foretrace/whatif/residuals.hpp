@@ -42,5 +42,8 @@ class Residuals {
 /// Families that are not kinds of kernels.
 inline constexpr std::string_view kHostFamily = "host";      ///< CPU time between runs and after a change
 inline constexpr std::string_view kScaledFamily = "scaled";  ///< measured kernels times a factor
+/// What two changes do to each other beyond what each does to kernels and host; of the whole step, for every change after the
+/// first.
+inline constexpr std::string_view kCombinedFamily = "combined";
 
 }  // namespace foretrace::whatif

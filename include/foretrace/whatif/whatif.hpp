@@ -86,7 +86,7 @@ Result<Use> parse_use(std::string_view text);
 
 /// What one family of errors adds to a band, one standard deviation up and down.
 struct BandPart {
-  std::string family;  ///< "host", "gpu", "scaled", or what holds kernels back: "gemm", "bandwidth", …
+  std::string family;  ///< "host", "gpu", "scaled", "combined", or what holds kernels back: "gemm", "bandwidth", …
   double sigma = 0;    ///< of log time
   Ns down = 0, up = 0;
 };

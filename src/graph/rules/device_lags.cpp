@@ -4,7 +4,8 @@
 // the usual distance, so that any of them can become binding in a what-if.
 //
 // A binding distance too long for a device gap has another cause: the GPU was full. Then the task waits for the task of
-// another stream that made room, by ending or by reaching its last wave of blocks.
+// another stream that made room, by ending or by reaching its last wave of blocks; or it stood in one hardware queue behind
+// a collective that began late.
 
 #include <algorithm>
 #include <cmath>
@@ -253,6 +254,12 @@ class LagRule {
         point = static_cast<std::uint32_t>(fraction * kWhole);
       }
     }
+    // … or a collective launched before this one that had just begun: a part of a GPU has few hardware queues, and work of
+    // streams that share one starts in the order of its launches.
+    if (source == kNone) {
+      source = collective_ahead(i);
+      if (source != kNone) point = 0;
+    }
     if (source == kNone) return false;
     const GpuWork& x = s_.gpu(source);
     const bool graph = w.group > 1;
@@ -262,11 +269,22 @@ class LagRule {
     const Ns cost = s_.graph.cost[s_.works[source].task];
     soft.lag = w.begin - (x.end - cost + point_in(cost, point));
     // A small kernel that had just ended is a dependency the trace does not name, and stays one.
-    const bool certain = graph || (point == kWhole && x.waves < 0.5F);
+    const bool certain = graph || point == 0 || (point == kWhole && x.waves < 0.5F);
     soft.slack = certain ? kForever : std::max<Ns>(0, x.begin - satisfied) + kShareSlack;
     s_.graph.soft[s_.works[i].task] = static_cast<std::uint32_t>(s_.graph.soft_dependencies.size());
     s_.graph.soft_dependencies.push_back(soft);
     return true;
+  }
+
+  [[nodiscard]] std::uint32_t collective_ahead(std::uint32_t i) const {
+    const GpuWork& w = s_.gpu(i);
+    for (std::uint32_t j = i; j > 0; --j) {
+      const GpuWork& x = s_.gpu(j - 1);
+      if (x.begin < w.begin - kLongestGap) break;
+      if (x.lane == w.lane || x.call == kNone || s_.graph.kind[s_.works[j - 1].task] != TaskKind::kCollective) continue;
+      if (s_.index.calls[x.call].begin < s_.index.calls[w.call].begin) return j - 1;
+    }
+    return kNone;
   }
 
   StepState& s_;

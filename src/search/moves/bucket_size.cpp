@@ -24,11 +24,12 @@ void propose(const StrategyView& v, std::vector<Strategy>& out) {
     const double mb = sizes[i];
     // All of them once, then the neighbours of the one in use.
     if (!untouched && std::abs(static_cast<std::ptrdiff_t>(i) - at) > 1) continue;
-    Strategy s = v.strategy;
-    s.communication->buckets.clear();
-    s.communication->bucket_mb = mb;
-    s.communication->first_bucket_mb.reset();
-    out.push_back(std::move(s));
+    Communication changed = now;
+    changed.buckets.clear();
+    changed.bucket_mb = mb;
+    changed.first_bucket_mb.reset();
+    out.push_back(v.strategy);
+    out.back().communication = std::move(changed);
   }
 }
 

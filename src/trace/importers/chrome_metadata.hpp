@@ -1,4 +1,5 @@
 #pragma once
+// What stands around the events of a Chrome trace.
 
 #include "foretrace/trace/trace.hpp"
 

@@ -44,7 +44,8 @@ class Finder {
 
   // The product that makes the scores is the last of their size in front, the one that uses them the first behind.
   [[nodiscard]] std::size_t product_before(std::size_t softmax, std::int64_t scores) const {
-    for (std::size_t k = softmax; k-- > 0 && softmax - k < kReach;) {
+    for (std::size_t back = 1; back <= softmax && back < kReach; ++back) {
+      const std::size_t k = softmax - back;
       if (is_product(k) && work(k).batch * work(k).m * work(k).n == scores) return k;
     }
     return kNoRow;

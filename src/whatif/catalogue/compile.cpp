@@ -45,12 +45,13 @@ double activations_out(const Work& w) {
   return w.weight_grad || w.family == Family::kConvWeightGrad ? 0 : w.bytes_written;
 }
 
-// A kernel the compiler writes for one member of a chain: never slower than the library's, and bound by its bytes. Batch norm
-// reads its input once for the sums and once more to apply them, in backward the gradient too.
+// A kernel the compiler writes for one member of a chain: never slower than the library's, and bound by its bytes. Batch norm's
+// sums over all samples stay reductions of their own, which the compiler writes no faster than the library does (ResNet-50
+// on an H200: a bound by bytes promises 10 ms of 69, 3 came; data/h200-search).
 double member_time(const Model& m, const Row& r) {
   const Work& w = m.works[r.work];
-  const double passes = w.family == Family::kBatchNorm ? (w.backward ? 5.0 / 3.0 : 1.5) : 1;
-  const double bound = kKernelStart + passes * w.bytes() / m.device.streaming_gbs();
+  if (w.family == Family::kBatchNorm) return static_cast<double>(r.time) / dispatch_penalty(w);
+  const double bound = kKernelStart + w.bytes() / m.device.streaming_gbs();
   return w.bytes() > 0 ? std::min(static_cast<double>(r.time), bound) : static_cast<double>(r.time);
 }
 
@@ -183,7 +184,9 @@ Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
   Selection gone;
   for (const Chain& chain : chains) fuse(m, draft, chain, gone);
   std::sort(gone.begin(), gone.end());
-  draft.remove(gone, Draft::kWithLaunch);
+  // Fewer launches, but guards, wrappers and launches from Python instead: measured on CPU-bound steps, a compiled step's CPU
+  // takes what the eager one's does (data/h200-search). `reduce-overhead` and `cuda-graph` are for that.
+  draft.remove(gone, Draft::kTaskOnly);
   if (parameters.text("mode") == "reduce-overhead") graph_the_passes(m, draft);
   return {};
 }

@@ -160,14 +160,15 @@ class Builder {
       const std::size_t look_back =
           48 + 4 * beside;  // a part of a long list is older, with views of all others behind it
       const auto& list = it->second;
-      for (std::size_t k = list.size(); k-- > 0 && list.size() - k <= look_back;) {
+      for (std::size_t back = 1; back <= std::min(list.size(), look_back); ++back) {
+        const std::uint32_t value = list[list.size() - back];
         const bool taken =
-            std::any_of(unit.inputs.begin(), unit.inputs.end(), [&](const Input& in) { return in.value == list[k]; });
+            std::any_of(unit.inputs.begin(), unit.inputs.end(), [&](const Input& in) { return in.value == value; });
         if (taken) continue;
-        const int rank = unlikeliness(list[k], unit);
+        const int rank = unlikeliness(value, unit);
         if (rank < lowest) {
           lowest = rank;
-          best = list[k];
+          best = value;
         }
       }
     }

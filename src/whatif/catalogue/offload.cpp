@@ -26,7 +26,7 @@ Status apply_offload(Model& m, Draft& draft, const Parameters& parameters) {
   }
   if (prefetch) {
     copy_beside(m, draft, saved);
-    m.not_modelled.push_back(
+    m.not_modelled.emplace_back(
         "offload:prefetch=1: copies and kernels that slow each other down; the two steps measured did not hold their "
         "copies back for memory's sake (-3 % and +15 %)");
   } else {

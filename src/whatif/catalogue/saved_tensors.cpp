@@ -257,7 +257,7 @@ void release_saved(Model& m, const std::vector<SavedTensor>& saved, double kept)
   }
 }
 
-Place::Place(const Model& m, std::uint32_t task, bool behind) : gpu(task), cpu(0) {
+Place::Place(const Model& m, std::uint32_t task, bool behind) : gpu(task) {
   const Graph& g = m.graph;
   if (!g.launch[task].valid()) return;
   known = true;

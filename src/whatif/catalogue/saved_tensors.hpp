@@ -33,8 +33,9 @@ void release_saved(Model& model, const std::vector<SavedTensor>& saved, double k
 class Place {
  public:
   Place(const Model& model, std::uint32_t task, bool behind);
-  std::uint32_t gpu, cpu;  ///< what the next one follows
-  bool known = false;      ///< false: no call is known to have launched the task
+  std::uint32_t gpu;  ///< what the next one follows, and its call
+  std::uint32_t cpu = 0;
+  bool known = false;  ///< false: no call is known to have launched the task
 };
 
 /// Why tensors of the trace cannot be taken as those of the step any more, when a what-if before this one changed their
