@@ -81,6 +81,8 @@ def execute(snippet: Snippet, folder: Path, python: str, env: dict) -> str:
                               stderr=subprocess.STDOUT, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
         return f"not done after {TIMEOUT_S} s"
+    except FileNotFoundError:
+        return f"there is no {argv[0]}; `make test` installs the module, --python names another interpreter"
     if done.returncode == snippet.exit:
         return ""
     return f"exit {done.returncode}, expected {snippet.exit}\n{done.stdout.decode(errors='replace')[-3000:]}"

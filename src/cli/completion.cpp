@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/verbs.hpp"
 
 namespace foretrace::cli {
@@ -42,8 +44,22 @@ std::vector<std::string> verb_names() {
   return names;
 }
 
-std::vector<std::string> argument_choices(const Verb& verb) {
-  return verb.arguments.empty() ? std::vector<std::string>{} : verb.arguments.front().choices;
+/// All words that may stand as arguments: the choices and suggestions of all of them.
+std::vector<std::string> argument_words(const Verb& verb) {
+  std::vector<std::string> words;
+  for (const Argument& argument : verb.arguments) {
+    words.insert(words.end(), argument.choices.begin(), argument.choices.end());
+    words.insert(words.end(), argument.suggestions.begin(), argument.suggestions.end());
+  }
+  return words;
+}
+
+bool takes_files(const Verb& verb) {
+  return std::any_of(verb.arguments.begin(), verb.arguments.end(), [](const Argument& a) { return a.choices.empty(); });
+}
+
+const std::vector<std::string>& offered(const Option& option) {
+  return option.choices.empty() ? option.suggestions : option.choices;
 }
 
 std::string bash() {
@@ -58,41 +74,50 @@ std::string bash() {
     for (const std::string& name : verb_names()) pattern += (pattern.empty() ? "" : "|") + name;
     return pattern;
   }());
-  out += "    esac\n  done\n  local words='' files=''\n  case \"$verb\" in\n";
-  out += fmt::format("    '') words='{} --help --version' ;;\n", joined(verb_names()));
+  out += "    esac\n  done\n  local words='' options='--help --version' files=''\n  case \"$verb\" in\n";
+  out += fmt::format("    '') words='{}' ;;\n", joined(verb_names()));
   for (const Verb& verb : verbs()) {
-    std::vector<std::string> words = argument_choices(verb);
+    std::vector<std::string> options;
     std::string values, file_options, chosen;
     for (const Option& option : all_options(verb)) {
-      words.push_back("--" + option.name);
+      options.push_back("--" + option.name);
       if (option.type == ValueType::kFlag) continue;
       const std::string pattern =
           option.letter != 0 ? fmt::format("-{}|--{}", option.letter, option.name) : "--" + option.name;
-      if (!option.choices.empty()) {
-        chosen += fmt::format("        {}) words='{}' files='' ;;\n", pattern, joined(option.choices));
+      if (!offered(option).empty()) {
+        chosen += fmt::format("        {}) words='{}' options='' files={} ;;\n", pattern, joined(offered(option)),
+                              option.choices.empty() ? "1" : "''");
         continue;
       }
       std::string& list = option.type == ValueType::kFile ? file_options : values;
       list += (list.empty() ? "" : "|") + pattern;
     }
-    out += fmt::format("    {})\n      words='{}'\n", verb.name, joined(words));
-    if (argument_choices(verb).empty()) out += "      files=1\n";
+    out += fmt::format("    {})\n      words='{}'\n      options='{}'\n", verb.name, joined(argument_words(verb)),
+                       joined(options));
+    if (takes_files(verb)) out += "      files=1\n";
     out += "      case \"$previous\" in\n";
-    if (!file_options.empty()) out += fmt::format("        {}) words='' files=1 ;;\n", file_options);
+    if (!file_options.empty()) out += fmt::format("        {}) words='' options='' files=1 ;;\n", file_options);
     if (!values.empty()) out += fmt::format("        {}) return ;;\n", values);
     out += chosen;
     out += "      esac ;;\n";
   }
   out +=
       "  esac\n"
+      "  if [[ $word == -* ]]; then words=$options files=''; fi\n"
       "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-      "  if [[ -n $files && $word != -* ]]; then\n"
+      "  if [[ -n $files ]]; then\n"
       "    compopt -o filenames 2>/dev/null\n"
-      "    COMPREPLY=($(compgen -f -- \"$word\"))\n"
+      "    COMPREPLY+=($(compgen -f -- \"$word\"))\n"
       "  fi\n"
       "}\n"
       "complete -F _foretrace foretrace\n";
   return out;
+}
+
+std::string zsh_values(const Argument& argument) {
+  if (!argument.choices.empty()) return fmt::format("({})", joined(argument.choices));
+  if (argument.suggestions.empty()) return "_files";
+  return "_alternative \"files:file:_files\" \"names:name:(" + joined(argument.suggestions) + ")\"";
 }
 
 std::string zsh() {
@@ -115,17 +140,17 @@ std::string zsh() {
       if (option.type != ValueType::kFlag) {
         value = fmt::format(":{}:{}", zsh_text(option.value_name),
                             option.type == ValueType::kFile ? "_files"
-                            : option.choices.empty()        ? ""
-                                                            : fmt::format("({})", joined(option.choices)));
+                            : offered(option).empty()       ? ""
+                                                            : fmt::format("({})", joined(offered(option))));
       }
       out += fmt::format(" \\\n            '--{}[{}]{}'", option.name, zsh_text(option.about), value);
       if (option.letter != 0)
         out += fmt::format(" \\\n            '-{}[{}]{}'", option.letter, zsh_text(option.about), value);
     }
-    const std::vector<std::string> choices = argument_choices(verb);
-    if (!verb.arguments.empty()) {
-      out += fmt::format(" \\\n            '*:{}:{}'", zsh_text(verb.arguments.front().name),
-                         choices.empty() ? "_files" : fmt::format("({})", joined(choices)));
+    for (std::size_t i = 0; i < verb.arguments.size(); ++i) {
+      const Argument& argument = verb.arguments[i];
+      const std::string place = argument.max > 1 ? "*" : fmt::format("{}", i + 1);
+      out += fmt::format(" \\\n            '{}:{}:{}'", place, zsh_text(argument.name), zsh_values(argument));
     }
     out += " ;;\n";
   }
@@ -144,13 +169,15 @@ std::string fish() {
     out += fmt::format("complete -c foretrace -f -n 'not __fish_seen_subcommand_from {}' -a {} -d '{}'\n", names,
                        verb.name, quoted(verb.about));
     const std::string here = fmt::format("complete -c foretrace -n '__fish_seen_subcommand_from {}'", verb.name);
-    for (const std::string& choice : argument_choices(verb)) out += fmt::format("{} -f -a {}\n", here, choice);
+    for (const std::string& word : argument_words(verb)) {
+      out += fmt::format("{}{} -a {}\n", here, takes_files(verb) ? "" : " -f", word);
+    }
     for (const Option& option : all_options(verb)) {
       out += fmt::format("{} -l {}", here, option.name);
       if (option.letter != 0) out += fmt::format(" -s {}", option.letter);
       if (option.type == ValueType::kFile) out += " -r -F";
       if (option.type != ValueType::kFlag && option.type != ValueType::kFile) out += " -x";
-      if (!option.choices.empty()) out += fmt::format(" -a '{}'", joined(option.choices));
+      if (!offered(option).empty()) out += fmt::format(" -a '{}'", joined(offered(option)));
       out += fmt::format(" -d '{}'\n", quoted(option.about));
     }
   }

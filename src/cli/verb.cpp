@@ -3,6 +3,10 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "foretrace/hardware/device.hpp"
+#include "foretrace/hardware/fabric.hpp"
+#include "foretrace/whatif/whatif.hpp"
+
 namespace foretrace::cli {
 namespace {
 
@@ -76,9 +80,31 @@ Option memory_option() {
           0.0};
 }
 
+std::vector<std::string> whatif_names() {
+  std::vector<std::string> names;
+  for (const whatif::WhatIf& w : whatif::catalogue()) names.push_back(w.name);
+  return names;
+}
+
+std::vector<std::string> device_names() {
+  std::vector<std::string> names;
+  for (const hardware::Device& d : hardware::devices()) names.push_back(d.name);
+  return names;
+}
+
 std::vector<Option> network_options() {
+  std::vector<std::string> fabrics;
+  for (const hardware::Fabric& f : hardware::fabrics()) fabrics.push_back(f.name);
   return {
-      {"fabric", 'f', ValueType::kText, "NAME|FILE", "", "the network: a name of `list fabrics`, or a file"},
+      {"fabric",
+       'f',
+       ValueType::kText,
+       "NAME|FILE",
+       "",
+       "the network: a name of `list fabrics`, or a file",
+       {},
+       {},
+       fabrics},
       {"collectives", 0, ValueType::kFile, "FILE", "", "measured collectives instead of a fabric"},
       {"collectives-tag", 0, ValueType::kText, "TAG", "", "which rows of that file"},
       {"gpus-per-node", 0, ValueType::kInteger, "K", "the fabric's", "GPUs that share a node", {}, 1.0},

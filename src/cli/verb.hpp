@@ -39,6 +39,7 @@ struct Option {
   std::string about;
   std::vector<std::string> choices = {};         ///< the only values allowed, when not empty
   std::optional<double> minimum = std::nullopt;  ///< of numbers
+  std::vector<std::string> suggestions = {};     ///< values the shell offers; others are allowed
 };
 
 struct Argument {
@@ -47,6 +48,7 @@ struct Argument {
   std::size_t min = 1;
   std::size_t max = 1;                    ///< kAny: no limit
   std::vector<std::string> choices = {};  ///< the only values allowed, when not empty; else the shell completes files
+  std::vector<std::string> suggestions = {};  ///< words the shell offers beside files
   static constexpr std::size_t kAny = SIZE_MAX;
 };
 
@@ -112,6 +114,9 @@ Option step_option();
 Option memory_option();
 /// --fabric, --collectives, --collectives-tag, --gpus-per-node: the network between workers.
 std::vector<Option> network_options();
+/// Names for the shell to offer.
+std::vector<std::string> whatif_names();
+std::vector<std::string> device_names();
 std::vector<Option> operator+(std::vector<Option> some, const std::vector<Option>& more);
 
 /// Splits `args` (without the verb's name) into options and arguments, and checks them. Errors are kUsage.

@@ -107,8 +107,12 @@ const Verb& export_verb() {
             "Compressed when FILE ends with .gz. The traces of several ranks go into one file, on one clock, with the "
             "transfers between them. With what-ifs behind the trace the step is written as all of them together are "
             "predicted to make it.",
-        .arguments = {{"TRACE", "a trace file, a folder with one file per rank, or - for standard input; then what-ifs",
-                       1, Argument::kAny}},
+        .arguments = {{"TRACE",
+                       "a trace file, a folder with one file per rank, or - for standard input; then what-ifs",
+                       1,
+                       Argument::kAny,
+                       {},
+                       whatif_names()}},
         .options = {{"format", 'f', ValueType::kText, "FORMAT", "perfetto", "what to write"}},
         .examples = {{"foretrace export trace.json.gz -o timeline.json.gz", "then open it in ui.perfetto.dev"},
                      {"foretrace export trace.json.gz amp fused-optimizer -o predicted.json.gz", "as it would be"},

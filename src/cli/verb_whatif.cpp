@@ -56,7 +56,7 @@ const Verb& whatif_verb() {
           "`foretrace list whatifs` shows them all. Every prediction carries the 10th and 90th percentile, where its "
           "costs come from, and what is not modelled.",
       .arguments = {{"TRACE", "a trace file, or - for standard input", 1, 1},
-                    {"WHATIF", "changes to try", 0, Argument::kAny}},
+                    {"WHATIF", "changes to try", 0, Argument::kAny, {}, whatif_names()}},
       .options = {{"stack", 0, ValueType::kFlag, "", "", "all changes together, in this order"},
                   {"strategy", 0, ValueType::kFile, "FILE", "", "all changes of a strategy file together"},
                   {"residuals", 0, ValueType::kFile, "FILE", "those of the project's own measurements",

@@ -9,7 +9,6 @@
 namespace foretrace::report {
 
 using trace::EventKind;
-using trace::kAbsent;
 
 std::optional<Finding> orphans(const Facts& f) {
   if (f.orphans == 0 || f.of(EventKind::kRuntime) == 0) {

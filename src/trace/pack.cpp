@@ -42,7 +42,7 @@ class Reader {
   void value(T& v) {
     static_assert(std::is_trivially_copyable_v<T>);
     if (in_.size() < sizeof v) return broken();
-    std::memcpy(&v, in_.data(), sizeof v);
+    in_.copy(reinterpret_cast<char*>(&v), sizeof v);
     in_.remove_prefix(sizeof v);
   }
   std::string_view text() {
@@ -63,7 +63,7 @@ class Reader {
     value(n);
     if (n > in_.size() / sizeof(T)) return broken();
     c.clear();
-    if (n > 0) std::memcpy(static_cast<void*>(c.extend(n)), in_.data(), n * sizeof(T));
+    if (n > 0) in_.copy(reinterpret_cast<char*>(c.extend(n)), n * sizeof(T));
     in_.remove_prefix(n * sizeof(T));
   }
   void broken() {
@@ -163,7 +163,7 @@ Result<Trace> unpack(std::string_view bytes) {
   };
   std::uint64_t sum = 0;
   if (!bytes.starts_with(kMark) || bytes.size() < kMark.size() + sizeof sum) return refused();
-  std::memcpy(&sum, bytes.data() + kMark.size(), sizeof sum);
+  bytes.copy(reinterpret_cast<char*>(&sum), sizeof sum, kMark.size());
   bytes.remove_prefix(kMark.size() + sizeof sum);
   if (StringTable::hash(bytes) != sum) return refused();
   Reader r(bytes);

@@ -30,15 +30,15 @@ using namespace foretrace;
 using namespace foretrace::hardware;
 
 const Device& device(const std::string& name) {
-  static std::map<std::string, Device> kSeen;
-  const auto it = kSeen.find(name);
-  if (it != kSeen.end()) return it->second;
+  static std::map<std::string, Device> seen;
+  const auto it = seen.find(name);
+  if (it != seen.end()) return it->second;
   Result<Device> found = device_or_file(name);
   if (!found) {
     std::cerr << found.error().to_string() << '\n';
     std::exit(2);
   }
-  return kSeen.emplace(name, std::move(*found)).first->second;
+  return seen.emplace(name, std::move(*found)).first->second;
 }
 
 Work work_of(const std::string& kind, double batch, double m, double n, double k) {

@@ -344,7 +344,7 @@ TEST(CliCompletion, BashCompletes) {
   EXPECT_EQ(completed("foretrace su"), "summary\n");
   EXPECT_EQ(completed("foretrace summary --st"), "--step --strict\n");
   EXPECT_EQ(completed("foretrace list fo"), "formats\n");
-  EXPECT_EQ(completed("foretrace completion \"\""), "bash zsh fish --json --output --help\n");
+  EXPECT_EQ(completed("foretrace completion \"\""), "bash zsh fish\n");
   EXPECT_EQ(completed("foretrace summary --step \"\""), "\n");
 }
 

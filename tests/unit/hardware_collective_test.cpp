@@ -246,7 +246,8 @@ TEST(Fabrics, BadFilesAreRefusedWithAReason) {
        {std::string("source = \"x\"\n[[level]]\nlink = \"network\"\ngbs = -10\n"), std::string("gbs = 10\n"),
         std::string("source = \"x\"\n"), std::string("source = \"x\"\n[[level]]\nlink = \"rope\"\ngbs = 1\n"),
         std::string("source = \"x\"\n[[level]]\nlink = \"network\"\n"), good + "effciency = 0.5\n",
-        good + "efficiency = 1.5\n", good + "latency_scale = -1\n", std::string("source = ["),
+        good + "efficiency = 1.5\n", good + "efficiency = \"0.8\"\n", good + "sharp = 1\n", good + "nvls = true\n",
+        "hierarchical = 1\n" + good, good + "latency_scale = -1\n", std::string("source = ["),
         "gpus_per_node = 0.5\n" + good, std::string("[[level]]\nlink = \"network\"\ngbs = nan\n")}) {
     const auto fabric = hardware::parse_fabric(text, "bad", "bad.toml");
     ASSERT_FALSE(fabric) << text;

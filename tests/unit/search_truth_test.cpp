@@ -57,7 +57,7 @@ double base_ms(const std::string& folder, const std::string& model) {
 std::string listed(const std::map<Mix, Measured>& measured) {
   std::string out;
   for (const auto& [mix, m] : measured) {
-    out += std::to_string(mix.first) + " blocks in " + std::to_string(mix.second) + " parts; ";
+    out.append(std::to_string(mix.first)).append(" blocks in ").append(std::to_string(mix.second)).append(" parts; ");
   }
   return out;
 }
@@ -150,7 +150,7 @@ TEST(SearchTruth, SomeLayersOnlyHoldOnARealGpu) {
     for (auto use : whatifs) strategy.whatifs.emplace_back(use.get_string().value());
     const std::string model(row["model"].get_string().value());
     const std::string folder = row["bs"].get_int64().value() > 64 ? "/h200-large/" : "/h200/";
-    const auto trace = trace::load(truth + folder + model + ".base.json.gz");
+    const auto trace = trace::load(std::string(truth).append(folder).append(model).append(".base.json.gz"));
     ASSERT_TRUE(trace.has_value());
     const auto made = report::make_baseline(*trace, std::nullopt, base_ms(truth + folder, model));
     ASSERT_TRUE(made.has_value());

@@ -170,7 +170,7 @@ TEST(DataLoader, AStepIsNoShorterThanItsWorkersNeed) {
   const trace::Steps steps = trace::find_steps(trace);
   Result<Graph> graph = graph::GraphBuilder(trace, steps).build(0);
   ASSERT_TRUE(graph);
-  Result<Model> model = make_model(trace, steps.steps[0], std::move(*graph), Ns{40'000'000});
+  Result<Model> model = make_model(trace, steps.steps[0], *graph, Ns{40'000'000});
   ASSERT_TRUE(model);
   const auto step_with = [&](const char* use) {
     const Prediction p = predict(*model, {*parse_use(use)}, Ns{40'000'000});

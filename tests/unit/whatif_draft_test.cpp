@@ -35,21 +35,21 @@ TraceMaker nested() {
 
 class Selecting : public testing::Test {
  protected:
-  Selecting() : trace(nested().load()) {
-    const trace::Steps steps = trace::find_steps(trace);
-    graph = std::move(*graph::GraphBuilder(trace, steps).build(0));
+  Selecting() : trace_(nested().load()) {
+    const trace::Steps steps = trace::find_steps(trace_);
+    graph_ = std::move(*graph::GraphBuilder(trace_, steps).build(0));
   }
   std::vector<std::string> names(const Selection& tasks) {
     std::vector<std::string> out;
-    for (const std::uint32_t t : tasks) out.emplace_back(graph.task_name(t));
+    for (const std::uint32_t t : tasks) out.emplace_back(graph_.task_name(t));
     return out;
   }
-  trace::Trace trace;
-  Graph graph;
+  trace::Trace trace_;
+  Graph graph_;
 };
 
 TEST_F(Selecting, AnOperationHoldsWhatLiesInsideIt) {
-  const Draft draft(graph, &trace);
+  const Draft draft(graph_, &trace_);
   EXPECT_THAT(draft.select({.kind = TaskKind::kKernel, .op = "aten::linear"}), testing::SizeIs(1));
   EXPECT_THAT(draft.select({.kind = TaskKind::kKernel, .op = "aten::addmm"}), testing::SizeIs(2));
   EXPECT_THAT(names(draft.select({.kind = TaskKind::kKernel, .op = "aten::*"})), ElementsAre("gemm", "gemm", "relu"));
@@ -57,7 +57,7 @@ TEST_F(Selecting, AnOperationHoldsWhatLiesInsideIt) {
 }
 
 TEST_F(Selecting, WhatFollowsAnOperationOnItsLane) {
-  Draft draft(graph, &trace);
+  Draft draft(graph_, &trace_);
   EXPECT_THAT(names(draft.select({.kind = TaskKind::kKernel, .after = "aten::addmm"})), ElementsAre("gemm", "relu"));
   draft.remove(draft.select({.kind = TaskKind::kKernel, .op = "aten::addmm", .after = "aten::linear"}));
   // With the second product gone, the first one comes before the activation.
@@ -65,7 +65,7 @@ TEST_F(Selecting, WhatFollowsAnOperationOnItsLane) {
 }
 
 TEST_F(Selecting, WithoutATraceNothingIsKnownOfOperations) {
-  const Draft draft(graph);
+  const Draft draft(graph_);
   EXPECT_THAT(draft.select({.op = "*"}), IsEmpty());
   EXPECT_THAT(draft.select({.kind = TaskKind::kKernel, .name = "g*"}), testing::SizeIs(2));
 }

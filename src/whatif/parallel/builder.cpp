@@ -168,6 +168,7 @@ void Builder::sync(Place& at, const std::string& name) {
 
 void Builder::hold_side_streams(std::uint32_t cpu, std::uint32_t task, std::uint32_t point) {
   const Graph& g = m.graph;
+  FORETRACE_CHECK(cpu < g.size());
   for (std::uint32_t l = 0; l < g.lanes.size(); ++l) {
     if (g.lanes[l].kind != graph::GraphLaneKind::kGpu || l == gradients.stream) continue;
     for (std::uint32_t t = g.lanes[l].begin; t < g.lanes[l].end; ++t) {
@@ -180,6 +181,7 @@ void Builder::hold_side_streams(std::uint32_t cpu, std::uint32_t task, std::uint
 
 void Builder::hold_main_stream(std::uint32_t launched_behind, std::uint32_t task) {
   const Graph& g = m.graph;
+  FORETRACE_CHECK(launched_behind < g.size());
   for (std::uint32_t t = g.lanes[gradients.stream].begin; t < g.lanes[gradients.stream].end; ++t) {
     if (!g.launch[t].valid() || g.lane[g.launch[t].index()] != g.lane[launched_behind] ||
         g.launch[t].value <= launched_behind) {

@@ -69,6 +69,7 @@ class Builder {
   /// A part of a GPU (MPS) has two hardware queues for all streams of a process: work of streams that share one starts in the
   /// order of its launches (seen in every trace of ranks on one GPU; a whole GPU has 8 to 128 queues).
   [[nodiscard]] bool few_queues() const { return few_queues_; }
+  /// `cpu` and `launched_behind` below are tasks of the step as it was, not of the draft.
   /// Tasks of the side streams (cuDNN's) launched behind `cpu` do not start before `collective` has started.
   void hold_side_streams(std::uint32_t cpu, std::uint32_t collective);
   /// Tasks of the side streams launched behind `cpu` do not start before `task` has ended.

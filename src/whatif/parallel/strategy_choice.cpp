@@ -12,7 +12,8 @@ Result<Strategy> make_strategy(const StrategyChoice& choice) {
   FORETRACE_TRY(s.compression, parse_compression(choice.compress));
   const auto above_zero = [](const std::optional<double>& value, const char* name) -> Status {
     if (!value || *value > 0) return {};
-    return fail(ErrorCode::kUsage, fmt::format("--{} must be above 0", name));
+    return fail(ErrorCode::kUsage, fmt::format("--{} must be above 0, not {}", name, *value),
+                "leave it out for the default");
   };
   FORETRACE_TRY_VOID(above_zero(choice.bucket_mb, "bucket-mb"));
   FORETRACE_TRY_VOID(above_zero(choice.slice_mb, "slice-mb"));
@@ -25,7 +26,8 @@ Result<Strategy> make_strategy(const StrategyChoice& choice) {
   }
   if (choice.servers) {
     if (*choice.servers < 0 || *choice.servers > kMostServers) {
-      return fail(ErrorCode::kUsage, fmt::format("--servers must be from 0 to {}", kMostServers));
+      return fail(ErrorCode::kUsage, fmt::format("--servers must be from 0 to {}", kMostServers),
+                  "0: a server beside each worker");
     }
     if (s.scheme != Scheme::kPs && s.scheme != Scheme::kP3) {
       return fail(ErrorCode::kUsage, fmt::format("--servers: {} has no parameter servers", to_string(s.scheme)),
