@@ -5,7 +5,7 @@
 namespace foretrace::graph {
 
 Status verify_or_relax(Graph& g) {
-  const Status sound = verify(g);
+  Status sound = verify(g);
   if (sound || g.soft_dependencies.empty()) return sound;
   std::vector<Dependency> firm;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
