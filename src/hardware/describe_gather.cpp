@@ -6,7 +6,22 @@
 
 namespace foretrace::hardware {
 
-void describe_embedding(Work& w, const OpClass& what, const OpView& op) {
+namespace {
+
+// index_put adds up only when told to; it is what gathers run backward. Rows of a warp's width and less have kernels of their
+// own, which follow the bytes.
+bool adds_up(std::string_view name, const OpView& op) {
+  constexpr std::int64_t kWarp = 32;
+  if (name.find("index_put") != std::string_view::npos)
+    return op.flag(3) && op.tensor(0, 1) && op[0].shape().back() > kWarp;
+  return name.find("index_add") != std::string_view::npos || name.find("scatter_add") != std::string_view::npos ||
+         name.find("scatter_reduce") != std::string_view::npos;
+}
+
+}  // namespace
+
+void describe_embedding(Work& w, const OpClass& what, std::string_view name, const OpView& op) {
+  if (adds_up(name, op)) w.arithmetic = Arithmetic::kScatter;
   const std::size_t at = op.first_tensor();
   if (at == op.size()) return;
   const Argument& table = op[at];

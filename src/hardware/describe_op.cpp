@@ -291,7 +291,7 @@ Work describe_op(const OpClass& what, std::string_view name, const OpView& op) {
     case Form::kEmbedding:
     case Form::kEmbeddingGrad:
     case Form::kGather:
-      describe_embedding(w, what, op);
+      describe_embedding(w, what, name, op);
       break;
     case Form::kPooling:
     case Form::kPoolingGrad:

@@ -18,7 +18,7 @@ void describe_gemm(Work& work, const OpClass& what, const OpView& op);
 void describe_conv(Work& work, const OpClass& what, std::string_view name, const OpView& op);
 void describe_attention(Work& work, const OpClass& what, std::string_view name, const OpView& op);
 void describe_rnn(Work& work, const OpView& op);
-void describe_embedding(Work& work, const OpClass& what, const OpView& op);
+void describe_embedding(Work& work, const OpClass& what, std::string_view name, const OpView& op);
 void describe_pooling(Work& work, const OpClass& what, std::string_view name, const OpView& op);
 void describe_loss(Work& work, const OpClass& what, std::string_view name, const OpView& op);
 void describe_foreach(Work& work, std::string_view name, const OpView& op);

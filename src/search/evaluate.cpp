@@ -6,6 +6,7 @@
 #include <atomic>
 #include <thread>
 
+#include "foretrace/graph/soundness.hpp"
 #include "search/communication.hpp"
 
 namespace foretrace::search {
@@ -21,7 +22,7 @@ Result<Applied> apply_uses(const whatif::Model& base, const std::vector<whatif::
       return fail(ErrorCode::kDeclined, fmt::format("{}: nothing in this step would change", use.whatif->name));
     }
     graph::Graph changed = draft.commit();
-    if (Status sound = graph::verify(changed); !sound) {
+    if (Status sound = graph::verify_or_relax(changed); !sound) {
       return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, sound.error().message));
     }
     out.model.graph = std::move(changed);

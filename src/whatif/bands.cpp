@@ -14,6 +14,8 @@ namespace {
 constexpr double kTenthPercentile = 1.2816;  // standard deviations
 // Families that hold less of the GPU's time than this cannot move the band, and cost two simulations each.
 constexpr double kLeastShare = 0.002;
+// The most one family's standard deviation may take off a step, for the logarithm's sake.
+constexpr double kMost = 0.999;
 
 hardware::Family family_of(const Model& m, std::size_t task) {
   const std::uint32_t work = m.graph.work[task];
@@ -45,15 +47,15 @@ class Deviations {
  public:
   Deviations(const Model& model, Ns step) : model_(model), g_(model.graph), step_(step) {}
 
-  /// `sigma_of(task)` of log time, 0 where the family does not reach.
+  /// `sigma_of(task, up)` of log time, 0 where the family does not reach.
   template <class SigmaOf>
-  void add(std::string family, double sigma, SigmaOf sigma_of) {
+  void add_uneven(std::string family, double sigma, SigmaOf sigma_of) {
     std::array<double, 2> ends{};
     cost_.resize(g_.size());
     for (const std::size_t way : {0, 1}) {
       const double sign = way == 0 ? 1 : -1;
       for (std::size_t t = 0; t < g_.size(); ++t) {
-        const double s = sigma_of(t);
+        const double s = sigma_of(t, way == 0);
         cost_[t] =
             s == 0 ? g_.cost[t] : static_cast<Ns>(std::llround(static_cast<double>(g_.cost[t]) * std::exp(sign * s)));
       }
@@ -61,23 +63,35 @@ class Deviations {
     }
     const double up = std::max({ends[0], ends[1], 0.0});
     const double down = std::max({-ends[0], -ends[1], 0.0});
-    up_ += up * up;
-    down_ += down * down;
+    // Errors are factors: where they are large, a difference would let the step end before it began.
+    if (step_ > 0) {
+      const auto step = static_cast<double>(step_);
+      const double longer = std::log1p(up / step);
+      const double shorter = -std::log1p(-std::min(down / step, kMost));
+      up_ += longer * longer;
+      down_ += shorter * shorter;
+    }
     band_.parts.push_back({std::move(family), sigma, static_cast<Ns>(down), static_cast<Ns>(up)});
+  }
+
+  template <class SigmaOf>
+  void add(std::string family, double sigma, SigmaOf sigma_of) {
+    add_uneven(std::move(family), sigma, [&](std::size_t t, bool /*up*/) { return sigma_of(t); });
   }
 
   /// Of the whole step, whatever it is made of.
   void add_whole(std::string family, double sigma) {
     const double up = static_cast<double>(step_) * std::expm1(sigma);
     const double down = -static_cast<double>(step_) * std::expm1(-sigma);
-    up_ += up * up;
-    down_ += down * down;
+    up_ += sigma * sigma;
+    down_ += sigma * sigma;
     band_.parts.push_back({std::move(family), sigma, static_cast<Ns>(down), static_cast<Ns>(up)});
   }
 
   Band finish() {
-    band_.high = step_ + static_cast<Ns>(kTenthPercentile * std::sqrt(up_));
-    band_.low = std::max<Ns>(0, step_ - static_cast<Ns>(kTenthPercentile * std::sqrt(down_)));
+    const auto step = static_cast<double>(step_);
+    band_.high = static_cast<Ns>(std::ceil(step * std::exp(kTenthPercentile * std::sqrt(up_))));
+    band_.low = static_cast<Ns>(step * std::exp(-kTenthPercentile * std::sqrt(down_)));
     return std::move(band_);
   }
 
@@ -103,9 +117,12 @@ Band band_around(const Model& changed, const Model& base, Ns step) {
   const double host = residuals.sigma(kHostFamily);
   std::array<double, kCpuPhases> cpu{};
   for (std::size_t p = 0; p < kCpuPhases; ++p) cpu[p] = std::max(base.base.sigma[p], host);
-  deviations.add(std::string(kHostFamily), *std::max_element(cpu.begin(), cpu.end()), [&](std::size_t t) {
-    return graph::is_gpu(g.kind[t]) ? 0.0 : cpu[static_cast<std::size_t>(cpu_phase(g, t))];
-  });
+  deviations.add_uneven(std::string(kHostFamily), *std::max_element(cpu.begin(), cpu.end()),
+                        [&](std::size_t t, bool up) {
+                          if (graph::is_gpu(g.kind[t])) return 0.0;
+                          const auto p = static_cast<std::size_t>(cpu_phase(g, t));
+                          return cpu[p] + (up ? base.base.slower[p] / kTenthPercentile : 0.0);
+                        });
   const double gpu = base.base.sigma[kCpuPhases];
   deviations.add("gpu", gpu, [&](std::size_t t) { return graph::is_gpu(g.kind[t]) ? gpu : 0.0; });
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "foretrace/graph/soundness.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/bands.hpp"
 #include "whatif/simulate_model.hpp"
@@ -59,10 +60,13 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
       return p;
     }
     graph::Graph changed = draft.commit();
-    if (Status sound = graph::verify(changed); !sound) {
+    const std::uint64_t shares = changed.notes.dropped_soft;
+    if (Status sound = graph::verify_or_relax(changed); !sound) {
       p.declined = fmt::format("{}: {}", use.whatif->name, sound.error().message);
       return p;
     }
+    if (changed.notes.dropped_soft > shares)
+      model.not_modelled.emplace_back("kernels of several streams that keep each other from the GPU");
     model.graph = std::move(changed);
     model.applied.push_back(use.whatif->name);
     if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);

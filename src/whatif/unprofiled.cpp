@@ -41,6 +41,7 @@ Ns ordinary(Ns cost, const CpuPrior& prior) { return std::min(cost, prior.longes
 
 struct PhaseTotals {
   std::array<Ns, kCpuPhases> time = {};
+  std::array<Ns, kCpuPhases> other = {};  // CPU time that keeps its length
   std::array<double, kCpuPhases> launches = {};
 };
 
@@ -54,7 +55,9 @@ PhaseTotals totals(const Graph& g, const CpuPrior& prior) {
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) continue;
     const auto p = static_cast<std::size_t>(cpu_phase(g, t));
-    if (scaled(g, t) && !is_sync_call(g, t)) sum.time[p] += ordinary(g.cost[t], prior);
+    const Ns part = scaled(g, t) && !is_sync_call(g, t) ? ordinary(g.cost[t], prior) : 0;
+    sum.time[p] += part;
+    sum.other[p] += g.cost[t] - part;
     if (launches[t] == 0) continue;
     // One operation that launches many kernels (a recurrent layer, an FFT convolution) dispatches once.
     const EventId op = g.op[t];
@@ -171,6 +174,7 @@ class Calibration {
 
 // The step at both ends of what stays free: all phases slow together or fast together, and the GPU's own spread.
 void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matrix& covariance) {
+  const PhaseTotals sum = totals(g, prior);
   Vector slow{};
   Vector fast{};
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
@@ -181,7 +185,9 @@ void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matr
     // More would come off than a profiler was ever seen to cost: the rest may as well be the program's own.
     const double beyond = std::max(0.0, std::log(prior.least_seen / out.factors.phase[p]));
     slow[p] += beyond;
-    out.sigma[p] += beyond / kBandSigmas;
+    const double follows = static_cast<double>(sum.time[p]) * out.factors.phase[p];
+    const double all = follows + static_cast<double>(sum.other[p]);
+    if (all > 0) out.slower[p] = std::log1p(follows / all * std::expm1(beyond));
   }
   out.sigma[kGpu] = std::sqrt(std::max(0.0, covariance[kGpu][kGpu]));
   const double gpu = kBandSigmas * out.sigma[kGpu];
@@ -205,7 +211,10 @@ CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     if (sum.launches[p] <= static_cast<double>(prior.fewest_launches) || sum.time[p] <= 0) continue;
     const double usual = static_cast<double>(prior.per_launch[p]) * sum.launches[p];
-    f.phase[p] = std::min(1.0, usual / static_cast<double>(sum.time[p]));
+    const auto traced = static_cast<double>(sum.time[p]);
+    const double part =
+        std::pow(usual / traced, 1 - prior.traced_weight) * std::pow(prior.traced_share, prior.traced_weight);
+    f.phase[p] = std::min(1.0, part);
   }
   return f;
 }

@@ -363,5 +363,21 @@ TEST(Rescale, CommunicationIsNotOurs) {
   EXPECT_FALSE(rescale(1e6, w, h200(), w, a100).known);
 }
 
+// index_add: an atomic addition per element, whatever its type. A gather of the same size halves.
+TEST(Rescale, AdditionsByIndexGainNothingFromHalf) {
+  Work w;
+  w.family = Family::kEmbedding;
+  w.elements = 245'760'000;
+  w.rows = 480'000;
+  w.columns = 512;
+  w.bytes_read = w.bytes_written = 4.0 * static_cast<double>(w.elements);
+  const double gather = rescale(1e6, w, h200(), with_dtype(w, Dtype::kFp16), h200()).ns;
+  w.arithmetic = Arithmetic::kScatter;
+  const double added = rescale(1e6, w, h200(), with_dtype(w, Dtype::kFp16), h200()).ns;
+  EXPECT_NEAR(gather, 0.5e6, 0.05e6);
+  EXPECT_GT(added, 1e6);
+  EXPECT_LT(added, 1.3e6);
+}
+
 }  // namespace
 }  // namespace foretrace::hardware

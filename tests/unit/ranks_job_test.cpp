@@ -14,9 +14,8 @@ using ranks::StragglerCause;
 using report::RanksReport;
 using ::testing::Contains;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
-RanksReport analyse(const ranks::Job& job, report::RanksOptions options = {}) {
+RanksReport analyse(const ranks::Job& job, const report::RanksOptions& options = {}) {
   auto report = report::analyse_ranks(job, options);
   EXPECT_TRUE(report) << report.error().to_string();
   return report ? std::move(*report) : RanksReport{};

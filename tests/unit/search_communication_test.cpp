@@ -17,14 +17,14 @@ class Workers : public ::testing::Test {
   static void SetUpTestSuite() {
     Result<trace::Trace> loaded = trace::load(FORETRACE_SOURCE_DIR "/examples/resnet50-h200.json.gz");
     ASSERT_TRUE(loaded.has_value());
-    trace_ = new trace::Trace(std::move(*loaded));
-    Result<report::Baseline> made = report::make_baseline(*trace_, std::nullopt, 71.6);
+    shared_trace = new trace::Trace(std::move(*loaded));
+    Result<report::Baseline> made = report::make_baseline(*shared_trace, std::nullopt, 71.6);
     ASSERT_TRUE(made.has_value());
-    base_ = new report::Baseline(std::move(*made));
+    shared_base = new report::Baseline(std::move(*made));
   }
   static void TearDownTestSuite() {
-    delete base_;
-    delete trace_;
+    delete shared_base;
+    delete shared_trace;
   }
   static Communication on(const char* fabric) {
     Communication c;
@@ -33,13 +33,13 @@ class Workers : public ::testing::Test {
     c.first_bucket_mb = 1;
     return c;
   }
-  static const whatif::Model& model() { return base_->model; }
+  static const whatif::Model& model() { return shared_base->model; }
 
-  static trace::Trace* trace_;
-  static report::Baseline* base_;
+  static trace::Trace* shared_trace;
+  static report::Baseline* shared_base;
 };
-trace::Trace* Workers::trace_ = nullptr;
-report::Baseline* Workers::base_ = nullptr;
+trace::Trace* Workers::shared_trace = nullptr;
+report::Baseline* Workers::shared_base = nullptr;
 
 // Costs moved between the reductions of single gradients stand for buckets.
 TEST_F(Workers, JoinedGradientsAreWorthWhatTheirBucketIs) {
@@ -78,7 +78,7 @@ TEST_F(Workers, ThePlanIsNoWorseThanAnySizeAndReadsBack) {
     options.communication = on(fabric);
     options.evaluations = 40;
     options.only = {"fused-optimizer", "bucket"};
-    const auto found = search::optimize(model(), base_->report.measured, options);
+    const auto found = search::optimize(model(), shared_base->report.measured, options);
     ASSERT_TRUE(found.has_value()) << found.error().to_string();
     EXPECT_LE(found->prediction.step, found->baseline);
     for (const double mb : {1.0, 5.0, 25.0, 100.0}) {
@@ -89,12 +89,12 @@ TEST_F(Workers, ThePlanIsNoWorseThanAnySizeAndReadsBack) {
       s.communication->first_bucket_mb.reset();
       s.communication->bucket_mb = mb;
       const whatif::Prediction p =
-          search::predict_strategy(model(), base_->report.measured, s, whatif::Detail::kStepOnly);
+          search::predict_strategy(model(), shared_base->report.measured, s, whatif::Detail::kStepOnly);
       EXPECT_LE(static_cast<double>(found->prediction.step), 1.006 * static_cast<double>(p.step)) << fabric << mb;
     }
     const auto read = search::parse_strategy(report::strategy_json(found->best), "file");
     ASSERT_TRUE(read.has_value()) << read.error().to_string();
-    EXPECT_EQ(search::predict_strategy(model(), base_->report.measured, *read).step, found->prediction.step);
+    EXPECT_EQ(search::predict_strategy(model(), shared_base->report.measured, *read).step, found->prediction.step);
   }
 }
 
@@ -104,7 +104,7 @@ TEST_F(Workers, OnlyTheSizesAllowed) {
   options.evaluations = 20;
   options.only = {"fused-optimizer", "bucket"};
   options.bucket_sizes = {5, 100};
-  const auto found = search::optimize(model(), base_->report.measured, options);
+  const auto found = search::optimize(model(), shared_base->report.measured, options);
   ASSERT_TRUE(found.has_value());
   EXPECT_TRUE(found->best.communication->buckets.empty());
   const double mb = found->best.communication->bucket_mb;

@@ -8,6 +8,7 @@
 #include "foretrace/report/whatif.hpp"
 #include "foretrace/trace/load.hpp"
 #include "hardware/cost_models.hpp"
+#include "whatif/catalogue/attentions.hpp"
 #include "whatif/catalogue/autocast.hpp"
 #include "whatif/catalogue/blocks.hpp"
 
@@ -91,9 +92,30 @@ TEST(Autocast, ResidualsStayFp32InTransformersAndGoHalfInConvolutionalNets) {
   EXPECT_GE(adds, 16u);  // two in each of eight layers
 }
 
+// Embeddings are FP32; the program brings them to the type of what they are stacked with.
+TEST(Autocast, ConversionsInFrontOfAConcatenationFollowTheOtherParts) {
+  const auto dlrm = load("h200-families/dlrm.base.json.gz");
+  ASSERT_TRUE(dlrm);
+  const Dataflow flow = forward_flow(dlrm->baseline.model);
+  const Autocast cast = autocast(flow);
+  std::size_t joined = 0;
+  std::size_t narrowed = 0;
+  for (std::size_t u = 0; u < flow.units.size(); ++u) {
+    if (flow.units[u].name == "aten::stack") {
+      EXPECT_EQ(cast.units[u].precision, Precision::kHalf);
+      joined += flow.units[u].inputs.size();
+    }
+    if (flow.units[u].name == "aten::to" && !flow.units[u].computes && !cast.units[u].casts.empty())
+      narrowed += cast.units[u].casts.front().to_float ? 0 : 1;
+  }
+  EXPECT_EQ(joined, 27U);
+  EXPECT_EQ(narrowed, 26U);
+}
+
 TEST(Autocast, PeakMemoryAsRecorded) {
-  for (const std::string model : {"h200-more/llama_w4", "h200-more/bert_l8", "h200-more/vit_b_16", "h200-more/vgg16",
-                                  "h200-more/convnext_tiny", "h200-families/unet", "h200-families/lstm_lm"}) {
+  for (const std::string model :
+       {"h200-more/llama_w4", "h200-more/bert_l8", "h200-more/vit_b_16", "h200-more/vgg16", "h200-more/convnext_tiny",
+        "h200-families/unet", "h200-families/lstm_lm", "h200-families/dlrm"}) {
     const auto base = load(model + ".base.json.gz");
     const auto amp = load(model + ".amp.json.gz");
     ASSERT_TRUE(base && amp);
@@ -102,6 +124,21 @@ TEST(Autocast, PeakMemoryAsRecorded) {
     ASSERT_TRUE(amp->baseline.report.peak_bytes.has_value());
     EXPECT_NEAR(static_cast<double>(*p.peak_bytes) / static_cast<double>(*amp->baseline.report.peak_bytes), 1, 0.05)
         << model;
+  }
+}
+
+// GPT-2 draws a triangle and adds it to the scores; BERT adds a mask of ones.
+TEST(FlashAttention, CausalMasksAreKnownByTheirTriangle) {
+  for (const auto& [file, causal] : {std::pair("h200-heldout/gpt2_m8.base.json.gz", true),
+                                     std::pair("h200-heldout/bert_large8.base.json.gz", false)}) {
+    const auto loaded = load(file);
+    ASSERT_TRUE(loaded);
+    const Model& m = loaded->baseline.model;
+    const Draft draft(m.graph, m.trace, m.chains);
+    const std::vector<Row> rows = rows_of(m, draft);
+    const std::vector<Attention> all = find_attentions(m, rows, forward_flow(m));
+    ASSERT_EQ(all.size(), 8U) << file;
+    for (const Attention& a : all) EXPECT_EQ(a.causal, causal) << file;
   }
 }
 

@@ -70,12 +70,13 @@ TEST_F(BandTest, DeviationsAddInSquares) {
   ASSERT_TRUE(p.declined.empty()) << p.declined;
   double up = 0;
   double down = 0;
+  const auto step = static_cast<double>(p.step);
   for (const BandPart& part : p.band) {
-    up += std::pow(static_cast<double>(part.up), 2);
-    down += std::pow(static_cast<double>(part.down), 2);
+    up += std::pow(std::log1p(static_cast<double>(part.up) / step), 2);
+    down += std::pow(std::log1p(-static_cast<double>(part.down) / step), 2);
   }
-  EXPECT_NEAR(static_cast<double>(p.high - p.step), 1.2816 * std::sqrt(up), 1e3);
-  EXPECT_NEAR(static_cast<double>(p.step - p.low), 1.2816 * std::sqrt(down), 1e3);
+  EXPECT_NEAR(std::log(static_cast<double>(p.high) / step), 1.2816 * std::sqrt(up), 1e-3);
+  EXPECT_NEAR(std::log(step / static_cast<double>(p.low)), 1.2816 * std::sqrt(down), 1e-3);
   EXPECT_GT(p.high, p.step);
   EXPECT_LT(p.low, p.step);
 }

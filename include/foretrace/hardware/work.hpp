@@ -65,6 +65,7 @@ enum class Arithmetic : std::uint8_t {
   kDropout,  ///< random numbers
   kMax,      ///< pooling by maximum, with indices
   kAverage,  ///< pooling by mean
+  kScatter,  ///< adds rows up where an index says
 };
 
 /// One operation's GPU work (all kernels of one framework operation share it). Sizes in elements unless named otherwise.

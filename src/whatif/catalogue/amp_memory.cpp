@@ -154,12 +154,14 @@ class Rewriter {
     for (std::uint32_t s = 0; s < flow_.values.size(); ++s) {
       if (block_of_[s] == kNothing || flow_.values[s].producer == kNothing) continue;
       Block& b = c_.blocks[block_of_[s]];
-      if (b.kind != Kind::kActivation) continue;
+      if (b.kind != Kind::kActivation && b.kind != Kind::kTemporary) continue;
       bool kept = false;
       bool cast = false;
       std::uint32_t last = forward_[flow_.values[s].producer].last;
       for (const std::uint32_t v : sharing[s]) {
         const std::uint32_t by = flow_.values[v].producer;
+        // A conversion that changed nothing made a view; now that it converts, its result is a tensor of its own.
+        if (by != kNothing && !flow_.units[by].computes && !cast_.units[by].casts.empty()) continue;
         if (by != kNothing && flow_.units[by].computes && keeps_result(flow_.units[by].name)) kept = true;
         for (const std::uint32_t u : flow_.values[v].consumers) {
           last = std::max(last, forward_[u].last);

@@ -72,6 +72,7 @@ class Finder {
       if (product || on_scores) a.units.insert(unit_[k]);
       a.dropout = a.dropout || (on_scores && w.arithmetic == hardware::Arithmetic::kDropout);
     }
+    a.causal = masked_causally(a);
     add_copy_of_result(a, unit_[end]);
     add_views_of_operands(a, unit_[begin]);
     add_views_of_operands(a, unit_[end]);
@@ -80,6 +81,47 @@ class Finder {
       if (k != begin && unit_[k] != kNothing && a.units.contains(unit_[k])) a.forward.push_back(&rows_[k]);
     }
     return a;
+  }
+
+  // A mask over queries and keys alone, the same for every head: where the step draws a triangle of that size, or the mask does
+  // not depend on the sample either, it hides the future. Fused kernels are told so and skip it.
+  [[nodiscard]] bool masked_causally(const Attention& a) const {
+    if (a.first.m != a.first.n || a.first.m <= 1) return false;
+    const std::int64_t n = a.first.m;
+    const auto square = [n](const hardware::Shape& s) {
+      return s.size() >= 2 && s.back() == n && s[s.size() - 2] == n;
+    };
+    bool masked = false;
+    for (const std::uint32_t u : a.units) {
+      const hardware::OpView view(*m_.trace, m_.trace->events.args[flow_.units[u].event]);
+      for (const hardware::Argument& mask : view.arguments()) {
+        if (!mask.tensor() || !square(mask.shape()) || mask.elements() >= a.scores) continue;
+        const hardware::Shape& s = mask.shape();
+        if (s.size() > 2 && s[s.size() - 3] != 1) continue;  // by head: a bias of positions
+        if (mask.type == "bool" && mask.elements() == n * n) return true;
+        masked = true;
+      }
+    }
+    return masked && draws_triangle(n);
+  }
+
+  [[nodiscard]] bool draws_triangle(std::int64_t n) const {
+    return std::any_of(flow_.units.begin(), flow_.units.end(), [&](const Unit& u) {
+      const bool cut = u.name.starts_with("aten::tril") || u.name.starts_with("aten::triu");
+      const bool compared =
+          u.name == "aten::le" || u.name == "aten::lt" || u.name == "aten::ge" || u.name == "aten::gt";
+      if (!cut && !compared) return false;
+      const hardware::OpView view(*m_.trace, m_.trace->events.args[u.event]);
+      std::int64_t rows = 1;
+      std::int64_t columns = 1;
+      for (const hardware::Argument& x : view.arguments()) {
+        if (!x.tensor()) continue;
+        if (compared && x.type != "long int" && x.type != "int") return false;
+        if (!x.shape().empty()) columns = std::max(columns, x.shape().back());
+        if (x.shape().size() > 1) rows = std::max(rows, x.shape()[x.shape().size() - 2]);
+      }
+      return rows == n && columns == n;
+    });
   }
 
   // The fused kernel writes heads where the projection wants them: a copy that brought them together is not made.

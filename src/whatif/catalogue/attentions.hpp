@@ -19,6 +19,7 @@ struct Attention {
   std::int64_t scores = 0;        ///< elements
   std::uint32_t first_unit = kNothing, last_unit = kNothing;  ///< the two products
   bool dropout = false;
+  bool causal = false;  ///< what lies behind a position is masked
 };
 
 /// In program order. The rows must outlive what is found.

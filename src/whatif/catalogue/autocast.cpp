@@ -86,6 +86,11 @@ class Follower {
       const Unit& u = flow_.units[i];
       AutocastUnit a;
       const bool half_result = inside_.empty() || inside_[i] != 0 ? one(u, a) : outside(u, a);
+      if (a.precision == Precision::kHalf && adds_into_fresh(u)) {  // made in the type of what is added
+        const std::uint32_t made = u.inputs.front().value;
+        out_.half[made] = 1;
+        out_.units[flow_.values[made].producer].precision = Precision::kHalf;
+      }
       bool grad = std::any_of(u.inputs.begin(), u.inputs.end(), [&](const Input& in) { return needs(in, u); });
       if (u.computes && plain(u.name) == "to") grad = false;  // the batch on its way to the GPU
       for (const std::uint32_t v : u.outputs) {
@@ -106,6 +111,27 @@ class Follower {
            u.name.find("norm") != std::string_view::npos;
   }
 
+  // A conversion that changed nothing, of an FP32 tensor: `.float()` there has no purpose, `.to(other.dtype)` in front of a
+  // concatenation has one, to give the parts one type. Elsewhere (rotary embeddings, norms) the other tensor is not in sight.
+  bool joins_half(const Unit& u) const {
+    if (u.inputs.empty() || u.outputs.empty()) return false;
+    const std::vector<std::uint32_t>& readers = flow_.values[u.outputs.front()].consumers;
+    return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](std::uint32_t r) {
+      const Unit& reader = flow_.units[r];
+      if (!any_of(plain(reader.name), {"cat", "stack", "concat", "hstack", "vstack"})) return false;
+      return std::any_of(reader.inputs.begin(), reader.inputs.end(), [&](const Input& in) {
+        const std::uint32_t by = flow_.values[in.value].producer;
+        return half(in) && by != kNothing && plain(flow_.units[by].name) != "to";
+      });
+    });
+  }
+
+  bool adds_into_fresh(const Unit& u) const {
+    if (!u.name.ends_with("_") || u.inputs.size() < 2) return false;
+    const std::uint32_t by = flow_.values[u.inputs.front().value].producer;
+    return by != kNothing && flow_.units[by].name == "aten::zeros" && flow_.units[by].inputs.empty();
+  }
+
   // FP32 as before: what comes out of a region is cast back, once for all who read it.
   bool outside(const Unit& u, AutocastUnit& a) {
     for (const Input& in : u.inputs) {
@@ -120,6 +146,10 @@ class Follower {
   bool one(const Unit& u, AutocastUnit& a) const {
     const bool first_half = !u.inputs.empty() && half(u.inputs.front());
     a.sums_half = first_half;
+    if (plain(u.name) == "to" && !u.computes && !first_half && joins_half(u)) {
+      a.casts.push_back({u.inputs.front().elements, u.inputs.front().value, false, false, needs(u.inputs.front(), u)});
+      return true;
+    }
     if (plain(u.name) == "to" && !u.computes) {
       // The program asked for FP32, which changed nothing before.
       if (first_half) a.casts.push_back({u.inputs.front().elements, u.inputs.front().value, false, true, true});
@@ -150,7 +180,9 @@ class Follower {
     }
     std::size_t halves = 0;
     std::size_t floats = 0;
+    const bool into_fresh = adds_into_fresh(u);
     for (const Input& in : u.inputs) {
+      if (into_fresh && &in == &u.inputs.front()) continue;
       // A number as a tensor does not decide the result's type.
       if (flow_.values[in.value].producer == kNothing && in.elements <= 1) continue;
       (half(in) ? halves : floats) += 1;

@@ -31,7 +31,8 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
     if (g.kind[t] == TaskKind::kCollective) m.not_modelled.emplace_back("collectives inside a CUDA graph");
   }
 
-  // On the CPU remain the copies of the batch, one launch, and the wait at the end.
+  // On the CPU remain the loading of data, work of the program's own (a stretch too long to be a launch's), the copies of the
+  // batch, one launch, and the wait at the end.
   const std::uint32_t main = g.main_lane;
   std::uint32_t last_wait = Graph::kNoWork;
   for (std::uint32_t t = g.lanes[main].begin; t < g.lanes[main].end; ++t) {
@@ -39,7 +40,10 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
   }
   std::vector<char> keep(g.size(), 0);
   std::uint32_t anchor = g.lanes[main].begin;
+  const CpuPrior prior;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
+    const bool own = g.kind[t] == TaskKind::kCpu && g.cost[t] >= prior.longest_stretch;
+    if (!graph::is_gpu(g.kind[t]) && (own || g.phase[t] == Phase::kData)) keep[t] = 1;
     if (graph::is_gpu(g.kind[t]) && g.launch[t].valid() && g.phase[t] == Phase::kData) {
       keep[g.launch[t].index()] = 1;
       if (g.task_name(t).find("HtoD") != std::string_view::npos && g.lane[g.launch[t].index()] == main) {

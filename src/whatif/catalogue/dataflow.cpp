@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "whatif/catalogue/result_shape.hpp"
 
 namespace foretrace::whatif {
 
@@ -143,19 +144,23 @@ class Builder {
     const std::string_view producer = v.producer == kNothing ? std::string_view() : flow_.units[v.producer].name;
     const bool product = multiplies_weights(producer);
     if (reshaped_[id] != 0) rank += 4;
+    // Fresh zeros are written into before they are read.
+    if (fresh(producer) && !unit.name.ends_with("_")) rank += 6;
     if (product && multiplies_weights(unit.name)) rank += 8;
     // Used already: likely again where paths meet, unlikely for what leads from one operation to the next.
     if (!v.consumers.empty()) rank += meets(producer) ? 1 : 3;
     return rank;
   }
 
-  std::uint32_t find(const Shape& shape, const Unit& unit) {
+  // `may_be_new`: may it be the latest result, whose shape is not known? `beside`: inputs of the same unit.
+  std::uint32_t find(const Shape& shape, const Unit& unit, bool may_be_new, std::size_t beside) {
     std::uint32_t best = kNothing;
     int lowest = INT32_MAX;
     if (const auto it = by_shape_.find(shape); it != by_shape_.end()) {
-      constexpr std::size_t kLookBack = 48;
+      const std::size_t look_back =
+          48 + 4 * beside;  // a part of a long list is older, with views of all others behind it
       const auto& list = it->second;
-      for (std::size_t back = 1; back <= std::min(list.size(), kLookBack); ++back) {
+      for (std::size_t back = 1; back <= std::min(list.size(), look_back); ++back) {
         const std::uint32_t value = list[list.size() - back];
         const bool taken =
             std::any_of(unit.inputs.begin(), unit.inputs.end(), [&](const Input& in) { return in.value == value; });
@@ -168,7 +173,7 @@ class Builder {
       }
     }
     // A result whose shape is not known yet and that nobody took is likelier than one that was used already.
-    if (open_ != kNothing && (best == kNothing || lowest > 0)) {
+    if (may_be_new && open_ != kNothing && (best == kNothing || lowest > 0)) {
       const std::uint32_t id = open_;
       open_ = kNothing;
       flow_.values[id].shape = shape;
@@ -178,9 +183,9 @@ class Builder {
     return best;
   }
 
-  void take(Unit& unit, std::size_t argument, const Shape& shape) {
+  void take(Unit& unit, std::size_t argument, const Shape& shape, bool may_be_new = true, std::size_t beside = 0) {
     const std::int64_t n = hardware::elements_of(shape);
-    std::uint32_t id = shape.empty() ? kNothing : find(shape, unit);
+    std::uint32_t id = shape.empty() ? kNothing : find(shape, unit, may_be_new, beside);
     if (id == kNothing) id = add_value({}, kNothing, kNothing);
     flow_.values[id].consumers.push_back(static_cast<std::uint32_t>(flow_.units.size()));
     unit.inputs.push_back({argument, id, n});
@@ -196,7 +201,10 @@ class Builder {
     for (std::size_t i = 0; i < view.size(); ++i) {
       const Argument& a = view[i];
       if (a.list()) {
-        for (const Shape& s : a.shapes) take(unit, i, s);
+        // Of several tensors, the one no other result explains is the one whose shape was not known.
+        const auto known = [&](const Shape& s) { return by_shape_.contains(s); };
+        const bool all = std::all_of(a.shapes.begin(), a.shapes.end(), known);
+        for (const Shape& s : a.shapes) take(unit, i, s, all || !known(s), a.shapes.size());
       } else if (a.tensor() && floating(a.type)) {
         take(unit, i, a.shape());
       }
@@ -265,6 +273,7 @@ class Builder {
       store(shape, flow_.values[source].storage);
       return;
     }
+    if (makes_integers(unit.name)) return;
     if (Shape known = output_shape(unit.name, view, inside); !known.empty()) {
       store(std::move(known), kNothing);
       return;
@@ -287,48 +296,8 @@ class Builder {
     if (last_work != INT64_MIN) {
       if (std::vector<Shape> trailing = views_in(inside, last_work); !trailing.empty()) return trailing.back();
     }
-    if (name == "aten::mm" || name == "aten::bmm" || name == "aten::linear" || name == "aten::matmul") {
-      if (!view.tensor(0, 2) || !view.tensor(1, 2)) return {};
-      Shape s = view[0].shape();
-      s.back() = name == "aten::linear" ? view[1].shape().front() : view[1].shape().back();
-      return s;
-    }
-    if (name == "aten::addmm" || name == "aten::baddbmm") {
-      if (!view.tensor(1, 2) || !view.tensor(2, 2)) return {};
-      Shape s = view[1].shape();
-      s.back() = view[2].shape().back();
-      return s;
-    }
     if (name == "aten::reshape") return view.tensor(0) ? resolved(view.integers(1), view[0].elements()) : Shape();
-    if (name == "aten::cat" && view.size() > 1 && !view[0].shapes.empty()) {
-      Shape s = view[0].shapes.front();
-      std::int64_t dim = view.integer(1, 0);
-      if (dim < 0) dim += static_cast<std::int64_t>(s.size());
-      if (dim < 0 || dim >= static_cast<std::int64_t>(s.size())) return {};
-      const auto d = static_cast<std::size_t>(dim);
-      s[d] = 0;
-      for (const Shape& part : view[0].shapes) s[d] += d < part.size() ? part[d] : 0;
-      return s;
-    }
-    for (const std::string_view changes :
-         {"pool",  "mean", "sum",           "max",      "min",         "norm_except", "embedding",
-          "lstm",  "gru",  "rnn",           "upsample", "interpolate", "index",       "gather",
-          "stack", "loss", "cross_entropy", "einsum",   "repeat",      "pad",         "tril_indices"}) {
-      if (contains(name, changes) && name != "aten::masked_fill") return {};
-    }
-    // Element-wise, norms, softmax, dropout, copies: as large as the inputs broadcast together.
-    Shape out;
-    for (const Argument& a : view.arguments()) {
-      if (!a.tensor()) continue;
-      const Shape& s = a.shape();
-      if (s.size() > out.size()) out.insert(out.begin(), s.size() - out.size(), 1);
-      for (std::size_t k = 0; k < s.size(); ++k) {
-        std::int64_t& d = out[out.size() - s.size() + k];
-        d = std::max(d, s[k]);
-      }
-      if (contains(name, "norm") || contains(name, "attention")) break;
-    }
-    return out;
+    return result_shape(name, view);
   }
 
   static Shape convolved(const OpView& v) {

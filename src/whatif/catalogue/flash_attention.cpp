@@ -36,7 +36,7 @@ Status apply_flash_attention(Model& m, Draft& draft, const Parameters&) {
   for (const Attention& a : all) {
     const hardware::Dtype dtype = a.first.dtype == hardware::Dtype::kTf32 ? hardware::Dtype::kFp32 : a.first.dtype;
     const auto fused = [&](bool backward) {
-      return hardware::attention_work(a.first.batch, 1, a.first.m, a.first.n, a.first.k, dtype, backward, false,
+      return hardware::attention_work(a.first.batch, 1, a.first.m, a.first.n, a.first.k, dtype, backward, a.causal,
                                       a.dropout);
     };
     Work forward = fused(false);

@@ -27,4 +27,9 @@ bool keeps_result(std::string_view op) {
 
 bool keeps_more(std::string_view op) { return contains_any(op, {"dropout", "_norm", "max_pool"}); }
 
+bool fresh(std::string_view op) {
+  return op == "aten::zeros" || op == "aten::empty" || op == "aten::full" || op == "aten::zeros_like" ||
+         op == "aten::empty_like" || op == "aten::new_zeros" || op == "aten::full_like";
+}
+
 }  // namespace foretrace::whatif

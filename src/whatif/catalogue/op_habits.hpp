@@ -12,4 +12,7 @@ bool keeps_input(std::string_view op);
 bool keeps_result(std::string_view op);
 bool keeps_more(std::string_view op);
 
+/// Makes a tensor of one number, to be written into.
+bool fresh(std::string_view op);
+
 }  // namespace foretrace::whatif

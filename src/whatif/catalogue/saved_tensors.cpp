@@ -262,8 +262,9 @@ Place::Place(const Model& m, std::uint32_t task, bool behind) : gpu(task) {
   if (!g.launch[task].valid()) return;
   known = true;
   cpu = g.launch[task].value;
-  if (behind) return;
-  if (gpu > g.lanes[g.lane[gpu]].begin) --gpu;
+  // In front of a stream's first task there is nothing to stand behind: what is put there comes behind it, launch and all.
+  if (behind || gpu == g.lanes[g.lane[gpu]].begin) return;
+  --gpu;
   if (cpu > g.lanes[g.lane[cpu]].begin) --cpu;
 }
 

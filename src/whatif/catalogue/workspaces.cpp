@@ -44,7 +44,9 @@ void resize_workspaces(Model& m, std::size_t before) {
   constexpr std::uint32_t kWithin = 6;  // memory events of one convolution
   for (memory::Block& b : m.memory->blocks) {
     const auto it = needs.find(b.op);
-    if (it == needs.end() || b.kind != memory::Kind::kTemporary || b.freed > b.allocated + kWithin) continue;
+    // Where a step has several passes (a GAN's), scratch of the second forward pass counts as an activation; it is as short.
+    const bool scratch = b.kind == memory::Kind::kTemporary || b.kind == memory::Kind::kActivation;
+    if (it == needs.end() || !scratch || b.freed > b.allocated + kWithin) continue;
     const Tensors& t = tensors[b.op];
     bool result = false;
     for (const std::int64_t n : {t.in, t.out, t.weights}) {

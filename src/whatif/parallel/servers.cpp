@@ -166,8 +166,17 @@ Status apply_p3(Builder& b) {
   }
 
   // The next step's forward pass, each layer behind its own parameters: the step is the distance of the two passes' ends.
+  // What counts as forward behind the first gradient (a wrapper's own copies) is not part of that pass.
+  Ns backward = INT64_MAX;
+  for (std::uint32_t t = g.lanes[b.gradients.stream].begin; t < g.lanes[b.gradients.stream].end; ++t) {
+    if (g.phase[t] != Phase::kBackward) continue;
+    backward = g.launch[t].valid() ? g.measured[g.launch[t].index()] : g.measured[t];
+    break;
+  }
   Query forward;
   forward.where = [&](std::uint32_t t) {
+    const bool launched = graph::is_gpu(g.kind[t]) && g.launch[t].valid();
+    if ((launched ? g.measured[g.launch[t].index()] : g.measured[t]) >= backward) return false;
     return g.phase[t] == Phase::kForward && g.kind[t] != TaskKind::kWait && g.kind[t] != TaskKind::kBegin &&
            (graph::is_gpu(g.kind[t]) || g.lane[t] == g.main_lane);
   };

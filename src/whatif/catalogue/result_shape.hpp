@@ -1,0 +1,16 @@
+#pragma once
+// The shape of an operation's result from its recorded inputs, by the rules PyTorch's documentation gives for each operation.
+
+#include <string_view>
+
+#include "hardware/op_view.hpp"
+
+namespace foretrace::whatif {
+
+/// Results without a floating-point value: indices, masks, ranges. They feed no operation a change of precision touches.
+bool makes_integers(std::string_view op);
+
+/// Empty where the recorded inputs do not tell (boolean indices, sizes computed on the way).
+hardware::Shape result_shape(std::string_view op, const hardware::OpView& view);
+
+}  // namespace foretrace::whatif
