@@ -2,7 +2,8 @@
 
 The search itself runs here and asks for strategies in batches. A batch is dealt out to the workers; answers are used in the
 order of the strategies, so the result depends on the trace, the options and the seed alone, not on who computed what or how many
-workers there are. A worker that is lost is started again by Ray and its part of the batch predicted once more. Traces are read
+workers there are. In the place of a worker that is lost another is started, which predicts its part of the batch once more. That is
+done here: Ray's own restarts can leave what was asked of an actor killed while it starts unanswered for ever. Traces are read
 one task per file; what a task gives back is the trace as columns, equal to what reading it here would give.
 """
 
@@ -17,6 +18,8 @@ from ._errors import Error
 
 Outcome = tuple[str, int, "int | None", float]
 Evaluate = Callable[[list[str]], list[Outcome]]
+# Of one worker during one batch: more is no accident.
+MOST_LOSSES = 5
 Packed = tuple[bytes, "tuple[int, str, str, int, str] | None"]
 
 
@@ -98,19 +101,32 @@ class Cluster:
         ray = self._ray
         with open(path, "rb") as file:
             content = ray.put(file.read())
-        # Restarted and asked again for ever: a lost worker loses nothing.
-        remote = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(Worker)
-        workers = [remote.remote(path, content, step, measured_ms) for _ in range(self._count)]
+        remote = ray.remote(num_cpus=1)(Worker)
+
+        def start() -> Any:
+            return remote.remote(path, content, step, measured_ms)
+
+        workers = [start() for _ in range(self._count)]
 
         def evaluate(strategies: list[str]) -> list[Outcome]:
             parts = [strategies[i :: len(workers)] for i in range(len(workers))]
-            asked = [worker.evaluate.remote(part) for worker, part in zip(workers, parts) if part]
+            asked = {i: workers[i].evaluate.remote(part) for i, part in enumerate(parts) if part}
             if self._lose:
                 self._lose(workers)
-            answers = ray.get(asked)
             outcomes: list[Outcome] = [("", 0, None, 1.0)] * len(strategies)
-            for i, answer in enumerate(answers):
-                outcomes[i :: len(workers)] = answer
+            losses = 0
+            while asked:
+                i, answer = next(iter(asked.items()))
+                try:
+                    outcomes[i :: len(workers)] = ray.get(answer)
+                    del asked[i]
+                except ray.exceptions.RayActorError as error:
+                    losses += 1
+                    if losses > len(workers) * MOST_LOSSES:
+                        raise Error(f"workers of the Ray cluster die as they start: {error}",
+                                    message="workers of the Ray cluster die as they start", code="declined") from error
+                    workers[i] = start()
+                    asked[i] = workers[i].evaluate.remote(parts[i])
             return outcomes
 
         return evaluate
@@ -118,7 +134,7 @@ class Cluster:
     def read_all(self, files: list[str], strict: bool, partial: bool) -> list[Packed]:
         """Every file's trace, or why it cannot be read, in the order of the files."""
         ray = self._ray
-        # Tried again for ever, like the workers above.
+        # A task that is lost is tried again for as long as it takes.
         remote = ray.remote(num_cpus=1, max_retries=-1)(read_packed)
         asked = []
         for path in files:

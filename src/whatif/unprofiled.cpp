@@ -257,29 +257,4 @@ Unprofiled unprofiled(const Graph& g, std::optional<Ns> measured, const CpuPrior
   return out;
 }
 
-Unprofiled with_costs_of(const Graph& g, const Graph& other, const Unprofiled& found, const CpuPrior& prior) {
-  // A launch costs here what it cost there: the other trace's calibrated time per launch, phase by phase.
-  const PhaseTotals there = totals(other, prior);
-  CpuPrior host = prior;
-  for (std::size_t p = 0; p < kCpuPhases; ++p) {
-    if (there.launches[p] <= static_cast<double>(prior.fewest_launches)) continue;
-    const double per_launch = static_cast<double>(there.time[p]) * found.factors.phase[p] / there.launches[p];
-    // Phases capped by their traced time say what they cost there, not what a launch costs elsewhere.
-    const CpuFactors plain = prior_factors(other, prior);
-    const double moved = plain.phase[p] > 0 ? found.factors.phase[p] / plain.phase[p] : 1;
-    host.per_launch[p] = plain.phase[p] < 1 ? static_cast<Ns>(per_launch)
-                                            : static_cast<Ns>(static_cast<double>(prior.per_launch[p]) * moved);
-  }
-  Unprofiled out;
-  out.factors = prior_factors(g, host);
-  out.factors.gpu = found.factors.gpu;
-  out.origin = "costs of another trace";
-  out.calibrated = true;
-  out.step = step_with(g, out.factors, host);
-  Matrix covariance = prior_covariance(prior);
-  for (std::size_t i = 0; i < kParameters; ++i) covariance[i][i] = found.sigma[i] * found.sigma[i];
-  set_band(out, g, host, covariance);
-  return out;
-}
-
 }  // namespace foretrace::whatif

@@ -71,7 +71,7 @@ def test_a_ray_cluster_gives_the_same_answer_and_loses_nothing() -> None:
             import ray
 
             lost.append(1)
-            ray.kill(workers[0], no_restart=False)
+            ray.kill(workers[0])
 
     cluster = _ray.Cluster("local", workers=2, lose=lose)
     out = Path("search-ray.json")

@@ -31,7 +31,7 @@ TEST(RanksClocks, OffsetsComeOut) {
   m.offset = {0, 5'000'000, -5'000'000, 1'234'567};
   m.compute = {1'000'000, 1'300'000, 900'000, 1'100'000};
   const Aligned a = align(m.job());
-  for (std::size_t r = 0; r < 4; ++r) EXPECT_NEAR(a.clocks.clocks[r].offset, m.offset[r], 100) << r;
+  for (std::size_t r = 0; r < 4; ++r) EXPECT_LE(std::abs(a.clocks.clocks[r].offset - m.offset[r]), 100) << r;
   EXPECT_GT(a.clocks.violations_before, 0U);
   EXPECT_TRUE(a.clocks.impossible.empty());
 }
@@ -40,7 +40,7 @@ TEST(RanksClocks, OffsetsLongerThanTheTrace) {
   JobMaker m(3);
   m.offset = {0, 3600 * kNsPerSecond, -500 * kNsPerMs};
   const Aligned a = align(m.job());
-  for (std::size_t r = 0; r < 3; ++r) EXPECT_NEAR(a.clocks.clocks[r].offset, m.offset[r], 100) << r;
+  for (std::size_t r = 0; r < 3; ++r) EXPECT_LE(std::abs(a.clocks.clocks[r].offset - m.offset[r]), 100) << r;
 }
 
 TEST(RanksClocks, DriftOfAMinute) {
@@ -59,7 +59,7 @@ TEST(RanksClocks, DriftOfAMinute) {
     // At both ends of the minute, a moment on a rank's clock is the first rank's moment.
     for (const Ns t : {Ns{0}, 60 * kNsPerSecond}) {
       const Ns shown = t + kNsPerSecond + m.offset[r] + static_cast<Ns>(static_cast<double>(t) * m.drift_ppm[r] * 1e-6);
-      EXPECT_NEAR(a.clocks.clocks[r].aligned(shown), t + kNsPerSecond, 20'000) << r;
+      EXPECT_LE(std::abs(a.clocks.clocks[r].aligned(shown) - t - kNsPerSecond), 20'000) << r;
     }
   }
 }

@@ -116,7 +116,6 @@ class Draft {
   }
   [[nodiscard]] bool removed(std::uint32_t task) const { return task < removed_.size() && removed_[task] != 0; }
   [[nodiscard]] std::size_t changed() const { return changed_; }
-  [[nodiscard]] bool structural() const { return structural_; }
 
   /// The changed graph. Cost-only drafts copy columns; structural ones rebuild once.
   [[nodiscard]] Graph commit() const;

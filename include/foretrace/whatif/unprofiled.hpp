@@ -77,8 +77,5 @@ CpuFactors prior_factors(const graph::Graph& graph, const CpuPrior& prior);
 
 /// The step without the profiler. `measured`: the real step's time where known.
 Unprofiled unprofiled(const graph::Graph& graph, std::optional<Ns> measured, const CpuPrior& prior = {});
-/// The same with factors found elsewhere (another trace of the same job on the same host): no prior of its own.
-Unprofiled with_costs_of(const graph::Graph& graph, const graph::Graph& other, const Unprofiled& found,
-                         const CpuPrior& prior = {});
 
 }  // namespace foretrace::whatif
