@@ -103,7 +103,7 @@ TEST(RanksClocks, CausalityBeatsTheMean) {
   set(1, 60'000'000, 60'000'000, 5'000'000);
   const Clocks c = ranks::align_clocks(job, m);
   EXPECT_TRUE(c.impossible.empty());
-  EXPECT_NEAR(c.clocks[1].offset, -2'000'000, 1'000);
+  EXPECT_LE(std::abs(c.clocks[1].offset + 2'000'000), 1'000);
 }
 
 TEST(RanksClocks, ContradictionsAreNamed) {
@@ -163,7 +163,7 @@ TEST(RanksClocks, RanksNobodyTiesKeepTheirs) {
   ASSERT_TRUE(job);
   const Aligned a = align(*job);
   EXPECT_TRUE(a.clocks.clocks[1].known);
-  EXPECT_NEAR(a.clocks.clocks[1].offset, 2'000'000, 100);
+  EXPECT_LE(std::abs(a.clocks.clocks[1].offset - 2'000'000), 100);
   EXPECT_FALSE(a.clocks.clocks[2].known);
   EXPECT_EQ(a.clocks.clocks[2].offset, 0);
 }
@@ -195,7 +195,7 @@ void recover(const std::vector<std::string>& files, Ns within, bool within_sprea
     EXPECT_TRUE(a.clocks.impossible.empty());
     const Ns allowed = within_spread ? a.clocks.end_spread : within;
     for (std::size_t r = 0; r < put_in.size(); ++r) {
-      EXPECT_NEAR(a.clocks.clocks[r].offset, put_in[r] - put_in[0], allowed) << files[r];
+      EXPECT_LE(std::abs(a.clocks.clocks[r].offset - (put_in[r] - put_in[0])), allowed) << files[r];
     }
   }
 }
