@@ -75,10 +75,17 @@ TEST(Advise, NothingIsProposedThatDoesNotFit) {
       EXPECT_LE(*(*a)->prediction.peak_bytes, now);
     }
   }
-  // Less than the step takes now: something that saves memory is proposed, although it costs time.
+}
+
+// Less than the step takes now: something that saves memory is proposed, although it costs time.
+TEST(Advise, WhatSavesMemoryIsProposedWhereTheStepDoesNotFit) {
+  const std::int64_t now = *baseline().report.peak_bytes;
   const Advised smaller = advised({.memory_limit = now / 2});
   ASSERT_TRUE(smaller.together.has_value());
   EXPECT_LE(*smaller.together->prediction.peak_bytes, now / 2);
+}
+
+TEST(Advise, NothingFitsIntoNothing) {
   const Advised none = advised({.memory_limit = 1});
   EXPECT_FALSE(none.together.has_value());
   for (const Advice& x : none.alone) EXPECT_FALSE(!x.declined() && x.prediction.peak_bytes && x.fits);
