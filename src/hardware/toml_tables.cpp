@@ -30,20 +30,26 @@ void fill(TomlTable& out, const toml::table& table) {
   }
 }
 
-// What no TOML file may hold: control characters, and anything but ASCII outside quotes and comments. toml++ stops the
-// program at some of them, or reads past its tables.
+// What no TOML file may hold: control characters, and anything but ASCII outside strings and comments. toml++ stops the
+// program at some of them, or reads past its tables. A quote begins a string only where a key or a value may begin.
 bool has_forbidden_characters(std::string_view text) {
-  char quote = 0;  // the quote we are in; '#' in a comment
+  char inside = 0;  // the quote of the string we are in; '#' in a comment
+  char before = 0;  // the last that was no blank, of what lies outside in this line
+  bool escaped = false;
   for (const char c : text) {
     const auto u = static_cast<unsigned char>(c);
     if ((u < 0x20 && c != '\t' && c != '\n' && c != '\r') || u == 0x7F) return true;
     if (c == '\n') {
-      quote = 0;
-    } else if (quote == 0) {
+      inside = before = 0;
+      escaped = false;
+    } else if (inside != 0) {
+      if (!escaped && c == inside && inside != '#') inside = 0;
+      escaped = inside == '"' && c == '\\' && !escaped;
+    } else {
       if (u >= 0x80) return true;
-      if (c == '"' || c == '\'' || c == '#') quote = c;
-    } else if (c == quote && quote != '#') {
-      quote = 0;
+      const bool begins = before == 0 || std::string_view("=[,.{").find(before) != std::string_view::npos;
+      if (c == '#' || ((c == '"' || c == '\'') && begins)) inside = c;
+      if (c != ' ' && c != '\t' && c != '\r') before = c;
     }
   }
   return false;
