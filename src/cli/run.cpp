@@ -157,6 +157,7 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
   request.style.utf8 = terminal.utf8;
   request.load.strict = values.flag("strict");
   request.load.partial = values.flag("partial");
+  request.load.steps_by = values.text("steps-by").value_or("");
   request.load.threads = static_cast<unsigned>(std::min<std::int64_t>(values.integer("threads").value_or(0), 1024));
   const bool quiet = values.flag("quiet");
   ProgressBar bar(terminal.err, terminal.width);

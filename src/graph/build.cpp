@@ -121,6 +121,7 @@ Graph build_step(const TraceIndex& index, const trace::Steps& steps, std::size_t
   s.main = main_lane_of(index, step);
   s.begin = step.start;
   s.end = step.end;
+  s.missing_until = step.waited > 0 ? step.waited_until : INT64_MIN;
   s.periodic = !options.alone && outlives(index, step, s.main);
   if (s.periodic && which + 1 < steps.steps.size()) s.end = std::max(step.end, steps.steps[which + 1].start);
   s.names.assign(index.trace.strings.size(), StringId{});

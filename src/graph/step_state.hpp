@@ -38,6 +38,7 @@ struct StepState {
   Graph& graph;
   Ns begin = 0, end = 0;  ///< the window of time
   bool periodic = false;
+  Ns missing_until = INT64_MIN;  ///< until then the GPU did work that is not in the file
   std::uint32_t main = kNone;                   ///< trace lane of the main thread; kNone without CPU events
   std::uint32_t first_call = 0, last_call = 0;  ///< calls [first, last) begin in the window
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "foretrace/trace/ranges.hpp"
+
 namespace foretrace::memory {
 
 using trace::EventKind;
@@ -60,7 +62,7 @@ Stage stage_of(const trace::Trace& t, const std::vector<std::uint32_t>& open) {
   for (const std::uint32_t e : open) {
     const std::string_view name = t.name(e);
     if (name.starts_with("Optimizer.step") || name.find("_amp_") != std::string_view::npos) return Stage::kUpdate;
-    if (name.starts_with("autograd::engine::evaluate_function")) return Stage::kBackward;
+    if (trace::is_autograd_node(name)) return Stage::kBackward;
   }
   return Stage::kForward;
 }

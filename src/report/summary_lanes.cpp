@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "graph/call_roles.hpp"
 #include "report/names.hpp"
 #include "report/summary_parts.hpp"
 
@@ -40,7 +41,6 @@ void cover(std::vector<Span>& spans, Visit visit) {
 
 void threads(const SummaryInput& in, SummaryReport& report) {
   const Trace& trace = in.trace;
-  NameClasses names(trace.strings);
   std::vector<Span> busy;
   std::map<std::uint32_t, std::uint64_t> events;
   std::map<std::uint32_t, Ns> waiting;
@@ -52,9 +52,8 @@ void threads(const SummaryInput& in, SummaryReport& report) {
     if (!call && kind != EventKind::kOp && kind != EventKind::kAnnotation && kind != EventKind::kPython) continue;
     const std::uint32_t lane = trace.events.lane[e].value;
     ++events[lane];
-    if (call && is_sync_call(trace.name(e))) waiting[lane] += end - start;
-    if (call || (kind == EventKind::kOp && !is_range(names[trace.events.name[e]], trace.name(e))))
-      busy.push_back({lane, start, end});
+    if (call && graph::waits_for_gpu(graph::kind_of_call(trace.name(e)))) waiting[lane] += end - start;
+    if (call || kind == EventKind::kOp) busy.push_back({lane, start, end});
   }
   std::map<std::uint32_t, Ns> covered;
   cover(busy, [&](std::uint32_t lane, Ns time, std::uint64_t) { covered[lane] = time; });

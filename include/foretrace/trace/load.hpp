@@ -15,6 +15,7 @@ struct LoadOptions {
   bool strict = false;   ///< any lost record is an error
   bool partial = false;  ///< a truncated input yields what came before the cut
   Progress progress;     ///< may be empty
+  std::string steps_by = {};  ///< the range that marks steps (trace::steps_by); empty: found in the order of trust
 };
 
 /// One trace from a file, or from standard input when the path is "-".

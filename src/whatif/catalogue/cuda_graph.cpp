@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/call_roles.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 
 namespace foretrace::whatif {
@@ -25,7 +26,7 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
   const Selection kernels = draft.select({.where = captured});
   if (kernels.empty()) return fail(ErrorCode::kDeclined, "no kernel is launched in this step");
   for (const std::uint32_t t : kernels) {
-    if (g.task_name(g.launch[t].index()).find("GraphLaunch") != std::string_view::npos) {
+    if (graph::is_graph_launch(g.task_name(g.launch[t].index()))) {
       return fail(ErrorCode::kDeclined, "the step already runs as a CUDA graph");
     }
     if (g.kind[t] == TaskKind::kCollective) m.not_modelled.emplace_back("collectives inside a CUDA graph");
