@@ -127,6 +127,7 @@ nb::dict notes(const Graph& g) {
   d["border_tasks"] = n.border_tasks;
   d["foreign_events"] = n.foreign_events;
   d["queue_depth_measured"] = n.queue_depth_measured;
+  d["waited"] = n.waited;
   nb::list sentences;
   for (const std::string& sentence : report::sentences(n)) sentences.append(to_str(sentence));
   d["sentences"] = nb::tuple(sentences);

@@ -71,6 +71,10 @@ Result<Answer> run_optimize(const Request& request) {
       return fail(ErrorCode::kUsage, "--ray is served by the Python command",
                   "pip install 'foretrace[ray]', then: python3 -m foretrace optimize … --ray ADDRESS");
     }
+    if (!trace.steps_by.empty()) {
+      return fail(ErrorCode::kUsage, "the workers of a Ray cluster find the steps themselves: --ray goes without --steps-by",
+                  "leave one of them out");
+    }
     options.evaluate = other_evaluator()(trace.path, v.integer("step"), v.number("measured-ms"));
   }
   if (request.load.progress) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "foretrace/trace/gpu.hpp"
 #include "graph/call_roles.hpp"
 #include "report/names.hpp"
 #include "report/summary_parts.hpp"
@@ -120,9 +121,7 @@ void gpus(const SummaryInput& in, SummaryReport& report) {
     std::stable_sort(uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.busy > b.busy; });
     report.lanes.insert(report.lanes.end(), uses.begin(), uses.end());
   }
-  for (const trace::DeviceProperties& device : trace.devices) {
-    if (device.id == busiest) report.device = device.name;
-  }
+  if (const trace::DeviceProperties* device = trace::properties_of(trace, busiest)) report.device = device->name;
 }
 
 /// Device of an allocator event's argument tuple, kAbsent when it is host memory.

@@ -51,12 +51,7 @@ Result<Trace> read_source(std::unique_ptr<ByteSource> source, const std::string&
                                 fmt::format("{} ({} of them, --strict)", first->meaning, first->count), path,
                                 first->offset, "without --strict such records are counted and left out"});
   }
-  if (!options.steps_by.empty()) {
-    // A name the trace does not have is found out here, once for all verbs.
-    const Result<Steps> picked = steps_by(trace, options.steps_by);
-    if (!picked) return forward(picked);
-    trace.steps_by = options.steps_by;
-  }
+  FORETRACE_TRY_VOID(mark_steps_by(trace, options.steps_by));
   return trace;
 }
 

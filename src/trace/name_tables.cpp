@@ -40,6 +40,18 @@ char small(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + '
 
 }  // namespace
 
+std::string without_numbers(std::string_view name) {
+  std::string out;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (!is_digit(name[i])) {
+      out += name[i];
+    } else if (i == 0 || !is_digit(name[i - 1])) {
+      out += "%d";
+    }
+  }
+  return out;
+}
+
 bool matches(std::string_view name, std::string_view pattern) {
   std::size_t n = 0;
   std::size_t p = 0;

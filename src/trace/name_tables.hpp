@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,5 +20,8 @@ std::vector<NameRow> name_table(std::string_view stem, std::size_t columns);
 /// Whether a name is of a pattern: '*' any text, "%d" a number, anything else itself; case does not count.
 ///   matches("Step 12", "step %d") -> true
 bool matches(std::string_view name, std::string_view pattern);
+
+/// Numbers as "%d": "step 12" and "step 13" are ranges of one kind, "step %d".
+std::string without_numbers(std::string_view name);
 
 }  // namespace foretrace::trace

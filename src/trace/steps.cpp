@@ -207,19 +207,6 @@ std::vector<Step> whole_trace(const Trace& trace) {
   return {Step{"whole trace", 0, start, end, LaneId{}}};
 }
 
-// Numbers as "%d": "step 12" and "step 13" are the same range.
-std::string without_numbers(std::string_view name) {
-  std::string out;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    if (name[i] < '0' || name[i] > '9') {
-      out += name[i];
-    } else if (i == 0 || name[i - 1] < '0' || name[i - 1] > '9') {
-      out += "%d";
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string_view describe(StepSource source) {
@@ -307,6 +294,13 @@ Result<Steps> steps_by(const Trace& trace, std::string_view name) {
   return fail(ErrorCode::kUsage, fmt::format("no range is named '{}'", name), std::move(hint));
 }
 
+Status mark_steps_by(Trace& trace, const std::string& name) {
+  if (name.empty()) return {};
+  if (const Result<Steps> picked = steps_by(trace, name); !picked) return tl::unexpected(picked.error());
+  trace.steps_by = name;
+  return {};
+}
+
 std::vector<StepCandidate> step_candidates(const Trace& trace) {
   std::map<std::string, std::vector<std::uint32_t>, std::less<>> sets;
   std::unordered_map<std::uint32_t, std::string> plain;
@@ -324,7 +318,10 @@ std::vector<StepCandidate> step_candidates(const Trace& trace) {
     const RangeSet set = outermost(trace, std::move(events), nullptr);
     if (set.events.empty()) continue;
     const Ns time = held(trace, set, clock).time;
-    if (time == 0) continue;
+    // Ranges around a part of the step (a layer, a collective) are no candidates.
+    constexpr Ns kPart = 2;
+    const bool known = step_pattern_of(trace.name(set.events.front())) != nullptr;
+    if (time == 0 || name.starts_with("layer:") || (time < all / kPart && !known)) continue;
     std::vector<Ns> lengths;
     for (const std::uint32_t e : set.events) lengths.push_back(trace.events.duration[e]);
     out.push_back({name, set.events.size(), median(lengths),

@@ -34,6 +34,8 @@ struct Step {
   Ns waited = 0;
   /// When that work was over: what the step launched before did not start earlier.
   Ns waited_until = 0;
+  /// Of a step alone in its file: when its thread had done its last task. The step ends when its GPU work has, too.
+  std::optional<Ns> thread_end;
   [[nodiscard]] Ns duration() const { return end - start - waited; }
 };
 
@@ -56,6 +58,9 @@ Steps find_steps(const Trace& trace);
 /// their numbers ("step" for "step 12"). An unknown name is an error that says which there are.
 Result<Steps> steps_by(const Trace& trace, std::string_view name);
 
+/// From now on find_steps(trace) goes by ranges of this name; an error where there are none. An empty name changes nothing.
+Status mark_steps_by(Trace& trace, const std::string& name);
+
 /// A range that could mark steps.
 struct StepCandidate {
   std::string name;       ///< numbers as "%d": what --steps-by takes
@@ -63,7 +68,7 @@ struct StepCandidate {
   Ns median = 0;            ///< of their lengths
   double gpu_share = 0;     ///< of the trace's GPU time, launched inside of them
 };
-/// Ranges that repeat and launch GPU work, or that the table of names knows; those that hold most of it first.
+/// Ranges in which at least half of the GPU's time was launched, and those the table of names knows; largest share first.
 std::vector<StepCandidate> step_candidates(const Trace& trace);
 
 }  // namespace foretrace::trace

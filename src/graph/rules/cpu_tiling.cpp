@@ -172,6 +172,7 @@ void tile_main(StepState& s) {
   s.open_lane(GraphLaneKind::kCpu, s.main);
   s.add_task(TaskKind::kBegin, 0, 0, StringId{0u}, kNone, kNone);
   Tiler(s, s.main, std::move(holes), std::move(marks)).run(s.begin, s.end);
+  if (s.ends_with_gpu) s.end_wait = s.add_task(TaskKind::kWait, 0, s.end - s.begin, StringId{0u}, kNone, kNone);
   s.close_lane();
 }
 

@@ -155,13 +155,14 @@ class LagRule {
     const Ns lag = w.begin - binding.satisfied;
     const bool shared = (lag > kLongestGap || (graph && lag > kLongestGraphGap)) && share(i, binding.satisfied);
     if (shared) binding = {w.begin, Cause::kShare, kNone, w.begin};
-    const bool unexplained = !shared && lag > kOutlier && !is_queued_behind_border(i, call);
+    const bool held = s_.held_by_missing_work(w);
+    const bool unexplained = !shared && !held && lag > kOutlier && !is_queued_behind_border(i, call);
     if (unexplained) {
       ++s_.graph.notes.unexplained_lags;
       s_.graph.notes.unexplained_time += lag;
     }
     // What the binding constraint keeps of its own distance.
-    const bool own_lag = s_.options.device_gaps && !(unexplained && s_.options.strict);
+    const bool own_lag = s_.options.device_gaps && !held && !(unexplained && s_.options.strict);
 
     for (const Constraint& c : all) {
       if (c.cause == Cause::kLaunch) continue;
@@ -211,7 +212,9 @@ class LagRule {
     const GpuWork& w = s_.gpu(i);
     const auto keep_place = [&] {
       if (s_.without(DependencyKind::kBorder)) return;
-      s_.depend(0, work.task, std::max<Ns>(0, w.begin - s_.begin), DependencyKind::kBorder);
+      // Where all waited for work that is not in the file, places count from its end.
+      const Ns from = s_.held_by_missing_work(w) ? s_.missing_until : s_.begin;
+      s_.depend(0, work.task, std::max<Ns>(0, w.begin - from), DependencyKind::kBorder);
     };
     if (work.border && w.call != kNone) {
       keep_place();
