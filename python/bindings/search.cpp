@@ -143,7 +143,8 @@ void set_reader(nb::object read) {
     for (std::size_t i = 0; i < files.size(); ++i) {
       Result<trace::Trace> one = unpacked(answers[i], files[i]);
       if (one) {
-        if (const Status marked = trace::mark_steps_by(*one, options.steps_by); !marked) one = tl::unexpected(marked.error());
+        if (const Status marked = trace::mark_steps_by(*one, options.steps_by); !marked)
+          one = tl::unexpected(marked.error());
       }
       out.push_back(std::move(one));
     }

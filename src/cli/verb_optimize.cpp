@@ -72,7 +72,8 @@ Result<Answer> run_optimize(const Request& request) {
                   "pip install 'foretrace[ray]', then: python3 -m foretrace optimize … --ray ADDRESS");
     }
     if (!trace.steps_by.empty()) {
-      return fail(ErrorCode::kUsage, "the workers of a Ray cluster find the steps themselves: --ray goes without --steps-by",
+      return fail(ErrorCode::kUsage,
+                  "the workers of a Ray cluster find the steps themselves: --ray goes without --steps-by",
                   "leave one of them out");
     }
     options.evaluate = other_evaluator()(trace.path, v.integer("step"), v.number("measured-ms"));

@@ -324,8 +324,7 @@ class LayerRule {
   void assign_cuda_graphs() {
     std::vector<std::uint32_t> tasks;
     for (std::uint32_t t = 0; t < g_.size(); ++t) {
-      if (is_gpu(g_.kind[t]) && g_.launch[t].valid() &&
-          is_graph_launch(g_.task_name(g_.launch[t].index()))) {
+      if (is_gpu(g_.kind[t]) && g_.launch[t].valid() && is_graph_launch(g_.task_name(g_.launch[t].index()))) {
         tasks.push_back(t);
       }
     }

@@ -38,9 +38,9 @@ struct StepState {
   Graph& graph;
   Ns begin = 0, end = 0;  ///< the window of time
   bool periodic = false;
-  bool ends_with_gpu = false;     ///< the step is alone in its file and is over when its GPU work is
-  std::uint32_t end_wait = kNone;  ///< the task that waits for that
-  Ns missing_until = INT64_MIN;  ///< until then the GPU did work that is not in the file
+  bool ends_with_gpu = false;                   ///< the step is alone in its file and is over when its GPU work is
+  std::uint32_t end_wait = kNone;               ///< the task that waits for that
+  Ns missing_until = INT64_MIN;                 ///< until then the GPU did work that is not in the file
   std::uint32_t main = kNone;                   ///< trace lane of the main thread; kNone without CPU events
   std::uint32_t first_call = 0, last_call = 0;  ///< calls [first, last) begin in the window
 

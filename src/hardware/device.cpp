@@ -265,8 +265,8 @@ Result<DeviceMatch> device_of(const trace::Trace& trace, const std::vector<Devic
                             p.sm_count, amd ? "CUs" : "SMs"),
                 "describe it in a file of your own (docs/adding-a-device.md) and pass --device FILE");
   }
-  DeviceMatch match{*best, fmt::format("by {}: '{}' looks like {}", architecture.empty() ? "properties" : "architecture",
-                                       p.name, best->name)};
+  DeviceMatch match{*best, fmt::format("by {}: '{}' looks like {}",
+                                       architecture.empty() ? "properties" : "architecture", p.name, best->name)};
   adopt(match.device, p);
   match.device.full_name = p.name;
   return match;

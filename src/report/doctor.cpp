@@ -192,7 +192,8 @@ DoctorReport examine(const Trace& trace, const trace::Steps& steps) {
   report.backend = trace.distributed.backend;
   report.nccl_version = trace.distributed.nccl_version;
   read_metadata(report, trace);
-  for (const trace::Step& step : steps.steps) report.steps.push_back({step.name, step.number, step.duration(), step.waited});
+  for (const trace::Step& step : steps.steps)
+    report.steps.push_back({step.name, step.number, step.duration(), step.waited});
   report.step_source = trace::describe(steps.source);
   report.steps_marked_by = steps.marked_by;
   if (!facts.from_export) {

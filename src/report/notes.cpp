@@ -11,8 +11,8 @@ using graph::Graph;
 std::vector<std::string> sentences(const Graph::Notes& n) {
   std::vector<std::string> out;
   if (n.waited > 0) {
-    out.push_back(fmt::format("the step waited {} ms for GPU work that is not in the file: left out of it",
-                              format_ms(n.waited)));
+    out.push_back(
+        fmt::format("the step waited {} ms for GPU work that is not in the file: left out of it", format_ms(n.waited)));
   }
   if (n.unexplained_lags > 0) {
     out.push_back(

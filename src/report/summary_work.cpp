@@ -143,7 +143,6 @@ class WorkTables {
     return is_op ? trace_.events.name[op.index()] : StringId{};
   }
 
-
   struct OpTable {
     std::unordered_map<std::uint32_t, std::size_t> index;
     std::vector<SummaryReport::OpRow> rows;

@@ -23,7 +23,8 @@ GpuVendor gpu_vendor(const Trace& trace) {
     if (const GpuVendor named = vendor_in_name(d.name); named != GpuVendor::kUnknown) return named;
   }
   for (const auto& [key, value] : trace.metadata) {
-    if (key.starts_with("hip_") || key.starts_with("roctracer") || key.starts_with("rocprofiler")) return GpuVendor::kAmd;
+    if (key.starts_with("hip_") || key.starts_with("roctracer") || key.starts_with("rocprofiler"))
+      return GpuVendor::kAmd;
     if (key.starts_with("cuda_") || key.starts_with("cupti")) return GpuVendor::kNvidia;
   }
   for (std::size_t i = 0; i < trace.strings.size(); ++i) {

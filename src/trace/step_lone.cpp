@@ -86,7 +86,8 @@ class LoneStep {
   // so did the first of all that ran without a break before it. INT64_MIN when nothing shows any.
   [[nodiscard]] Ns missing_until() const {
     std::vector<Ns> busy_until;  // by all work up to here
-    for (const Work& w : work_) busy_until.push_back(std::max(busy_until.empty() ? INT64_MIN : busy_until.back(), w.end));
+    for (const Work& w : work_)
+      busy_until.push_back(std::max(busy_until.empty() ? INT64_MIN : busy_until.back(), w.end));
     std::map<std::uint32_t, char> seen;  // streams
     for (std::size_t i = 0; i < work_.size(); ++i) {
       const Work& w = work_[i];

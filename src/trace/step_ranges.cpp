@@ -193,7 +193,7 @@ std::vector<Step> steps_of_ranges(const Trace& trace, const RangeSet& set) {
     distances.push_back(trace.events.start[set.events[i + 1]] - trace.events.start[set.events[i]]);
     gaps.push_back(trace.events.start[set.events[i + 1]] - trace.end(set.events[i]));
   }
-  constexpr Ns kIdle = 2;  // times the usual distance
+  constexpr Ns kIdle = 2;    // times the usual distance
   constexpr Ns kClose = 20;  // one part in so many
   std::vector<Ns> sorted = distances;
   const Ns usual = median(sorted);

@@ -52,9 +52,8 @@ void keep_first_name(const Trace& trace, std::vector<std::uint32_t>& events) {
 }
 
 std::vector<Step> profiler_steps(const Trace& trace, std::vector<std::uint32_t> events) {
-  std::stable_sort(events.begin(), events.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return trace.events.start[a] < trace.events.start[b];
-  });
+  std::stable_sort(events.begin(), events.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return trace.events.start[a] < trace.events.start[b]; });
   std::vector<Step> steps;
   for (const std::uint32_t e : events) {
     const std::string_view name = trace.name(e);

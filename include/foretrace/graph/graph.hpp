@@ -166,7 +166,7 @@ class Graph {
     std::uint64_t dropped_dependencies = 0;  ///< other dependencies that contradict the measured order
     std::uint64_t border_tasks = 0;
     std::uint64_t foreign_events = 0;  ///< events of other processes, left out
-    Ns waited = 0;  ///< for GPU work that is not in the file: left out of the step
+    Ns waited = 0;                     ///< for GPU work that is not in the file: left out of the step
     bool queue_depth_measured = false;
   } notes;
 

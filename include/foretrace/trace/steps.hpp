@@ -63,7 +63,7 @@ Status mark_steps_by(Trace& trace, const std::string& name);
 
 /// A range that could mark steps.
 struct StepCandidate {
-  std::string name;       ///< numbers as "%d": what --steps-by takes
+  std::string name;         ///< numbers as "%d": what --steps-by takes
   std::uint64_t count = 0;  ///< of ranges on the thread that has most
   Ns median = 0;            ///< of their lengths
   double gpu_share = 0;     ///< of the trace's GPU time, launched inside of them
