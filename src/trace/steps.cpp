@@ -10,6 +10,7 @@
 #include "base/decimal.hpp"
 #include "base/statistics.hpp"
 #include "base/suggest.hpp"
+#include "foretrace/trace/ranges.hpp"
 #include "trace/name_tables.hpp"
 #include "trace/step_ranges.hpp"
 
@@ -319,7 +320,7 @@ std::vector<StepCandidate> step_candidates(const Trace& trace) {
     const Ns time = held(trace, set, clock).time;
     // Ranges around a part of the step (a layer, a collective) are no candidates.
     constexpr Ns kPart = 2;
-    const bool known = step_pattern_of(trace.name(set.events.front())) != nullptr;
+    const bool known = is_step_range(trace.name(set.events.front()));
     if (time == 0 || name.starts_with("layer:") || (time < all / kPart && !known)) continue;
     std::vector<Ns> lengths;
     for (const std::uint32_t e : set.events) lengths.push_back(trace.events.duration[e]);
