@@ -1,15 +1,23 @@
 #include "trace/step_ranges.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <unordered_map>
 
 #include "base/decimal.hpp"
 #include "base/statistics.hpp"
+#include "base/text.hpp"
 #include "foretrace/trace/ranges.hpp"
 #include "trace/name_tables.hpp"
 
 namespace foretrace::trace {
+
+namespace {
+
+char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
+
+}  // namespace
 
 const std::vector<StepPattern>& step_patterns() {
   static const std::vector<StepPattern> kPatterns = [] {
@@ -26,6 +34,17 @@ const std::vector<StepPattern>& step_patterns() {
 }
 
 const StepPattern* step_pattern_of(std::string_view name) {
+  // Most names of a trace begin like none of the patterns ("aten::…", "void …").
+  static const std::array<bool, 256> kBegins = [] {
+    std::array<bool, 256> begins{};
+    for (const StepPattern& p : step_patterns()) {
+      FORETRACE_CHECK(!p.pattern.empty() && p.pattern.front() != '*' && p.pattern.front() != '%');
+      begins[static_cast<unsigned char>(lower(p.pattern.substr(0, 1)).front())] = true;
+      begins[static_cast<unsigned char>(upper(p.pattern.front()))] = true;
+    }
+    return begins;
+  }();
+  if (name.empty() || !kBegins[static_cast<unsigned char>(name.front())]) return nullptr;
   for (const StepPattern& p : step_patterns()) {
     if (matches(name, p.pattern)) return &p;
   }

@@ -162,7 +162,9 @@ TEST(GpuVendor, AnAmdTraceIsNeverTakenForNvidia) {
   const trace::Trace t = with_device(kCdna2, R"("hip_runtime_version":60443483,)");
   EXPECT_EQ(trace::gpu_vendor(t), trace::GpuVendor::kAmd);
   const auto match = hardware::device_of(t);
-  if (match) EXPECT_EQ(match->device.vendor, "amd") << match->how;
+  if (match) {
+    EXPECT_EQ(match->device.vendor, "amd") << match->how;
+  }
   EXPECT_EQ(trace::gpu_vendor(with_device(kCdna2)), trace::GpuVendor::kAmd) << "waves of 64";
 }
 

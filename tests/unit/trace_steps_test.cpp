@@ -185,7 +185,8 @@ TEST(LoneStep, AThreadThatWaitsForMissingWorkMovesWithIt) {
   EXPECT_EQ(step.waited, 1'005'000 - 20'000) << "the copy could have run when it was asked for";
   EXPECT_EQ(step.duration(), step.end - step.start - 985'000);
   const Replay r(m);
-  EXPECT_NEAR(static_cast<double>(r.step()), static_cast<double>(step.duration()), 6'000);
+  EXPECT_NEAR(static_cast<double>(r.step()), static_cast<double>(step.duration()), 12'000)
+      << "a blocking copy is asked for up to 10 us before it runs";
 }
 
 TEST(LoneStep, WorkInTheFileExplainsADelay) {
@@ -296,10 +297,7 @@ RC_GTEST_PROP(Repetition, LayersOfOneStepAreNoSteps, ()) {
 RC_GTEST_PROP(Repetition, AHandfulIsNoStep, ()) {
   const auto layer = *rc::gen::inRange<std::size_t>(1, 8);
   const Made made = network(0, layer, 1, 0, 50);
-  for (const std::size_t begin : trace::repeated_parts(made.sequence, std::vector<Ns>(made.sequence.size(), 0))) {
-    RC_ASSERT(begin % layer == 0);  // several of them together at most
-  }
-  RC_ASSERT(trace::repeated_parts(made.sequence, std::vector<Ns>(made.sequence.size(), 0)).size() <= 50 * layer / 8);
+  RC_ASSERT(trace::repeated_parts(made.sequence, std::vector<Ns>(made.sequence.size(), 0)).empty());
 }
 
 TEST(Repetition, LongRestsTellStepsFromLayersThatFollowOneAnother) {
