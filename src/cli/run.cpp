@@ -46,15 +46,14 @@ tl::unexpected<Error> unknown_option(const std::string& arg, const Verb* verb) {
   for (const Option& option : verb != nullptr ? all_options(*verb) : shared_options())
     names.push_back("--" + option.name);
   const std::string written = arg.substr(0, arg.find('='));
-  std::string hint = did_you_mean(written, names);
-  if (hint.empty()) {
-    // Known elsewhere: say where rather than calling it unknown.
-    for (const Verb& other : verbs()) {
-      if (verb == nullptr || other.name == verb->name || find_option(all_options(other), arg) == nullptr) continue;
-      hint = fmt::format("`foretrace {}` has it", other.name);
-      break;
-    }
+  // Known elsewhere: say where rather than guessing another.
+  std::string hint;
+  for (const Verb& other : verbs()) {
+    if (verb == nullptr || other.name == verb->name || find_option(all_options(other), arg) == nullptr) continue;
+    hint = fmt::format("`foretrace {}` has it", other.name);
+    break;
   }
+  if (hint.empty()) hint = did_you_mean(written, names);
   if (hint.empty()) {
     hint = verb != nullptr ? fmt::format("`foretrace {} --help` lists the options", verb->name)
                            : std::string("`foretrace --help` shows what there is");

@@ -18,9 +18,7 @@ namespace foretrace::trace {
 
 namespace {
 
-bool is_range_kind(EventKind kind) {
-  return kind == EventKind::kAnnotation || kind == EventKind::kOp || kind == EventKind::kOther;
-}
+bool is_range_kind(EventKind kind) { return kind == EventKind::kAnnotation || kind == EventKind::kOp; }
 
 // Events whose name `wanted` gives a group, by group, in the order of the file.
 template <class Group>
@@ -284,9 +282,13 @@ Result<Steps> steps_by(const Trace& trace, std::string_view name) {
   }
   std::vector<std::string> names;
   std::string there;
+  std::size_t shown = 0;
   for (const StepCandidate& c : step_candidates(trace)) {
     names.push_back(c.name);
-    if (names.size() <= 8) there += fmt::format("{}'{}' ({})", names.size() == 1 ? "" : ", ", c.name, c.count);
+    if (const std::size_t number = c.name.find("%d"); number != std::string::npos && number > 1) {
+      names.push_back(c.name.substr(0, c.name.find_last_not_of(" _#-=", number - 1) + 1));  // "step" for "step %d"
+    }
+    if (++shown <= 8) there += fmt::format("{}'{}' ({})", shown == 1 ? "" : ", ", c.name, c.count);
   }
   std::string hint = did_you_mean(name, names);
   if (!hint.empty()) hint += " ";

@@ -342,7 +342,7 @@ TEST(CliCompletion, BashCompletes) {
     return out;
   };
   EXPECT_EQ(completed("foretrace su"), "summary\n");
-  EXPECT_EQ(completed("foretrace summary --st"), "--step --strict\n");
+  EXPECT_EQ(completed("foretrace summary --st"), "--step --steps-by --strict\n");
   EXPECT_EQ(completed("foretrace list fo"), "formats\n");
   EXPECT_EQ(completed("foretrace completion \"\""), "bash zsh fish\n");
   EXPECT_EQ(completed("foretrace summary --step \"\""), "\n");
