@@ -34,7 +34,8 @@ class Step:
             self.model.to(memory_format=torch.channels_last)
         self.optimizer = make_optimizer(self.model, job.optimizer, switches["opt"], capturable=bool(switches.get("graph")))
         self.scaler = torch.amp.GradScaler(device, enabled=switches["amp"] == "fp16")
-        self.called = torch.compile(self.model) if switches.get("compile") else self.model
+        backend = "inductor" if device == "cuda" else "aot_eager"  # the CPU only tries the program
+        self.called = torch.compile(self.model, backend=backend) if switches.get("compile") else self.model
         data = job.data(batch, tiny)
         self.inputs = tuple(t.pin_memory() for t in data) if device == "cuda" else data
         self.parts = switches.get("accum", 1)

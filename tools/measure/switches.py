@@ -58,6 +58,12 @@ class Spec:
     def start(self) -> str:
         return parse_model(self.model)[2]
 
+    @property
+    def batch(self) -> int:
+        """Before a variant's own factor."""
+        from .models import JOBS
+        return parse_model(self.model)[1] or JOBS[self.job].batch
+
     def switches(self, update: str) -> dict[str, Any]:
         """`update`: the job's own optimizer, as in "loop"."""
         found = {"opt": update, "amp": None, "tf32": 0, "attn": "eager"} | STARTS[self.start]
