@@ -30,7 +30,7 @@ def import_all(jobs: list[str]) -> None:
     import torch._dynamo  # an optimizer's first step would
     import torch.profiler
 
-    from .models import JOBS
+    from .jobs import JOBS
     for name in jobs:
         try:
             with torch.device("meta"):

@@ -25,7 +25,7 @@ ROW_S, COMPILED_S, WRITE_S = 100.0, 200.0, 60.0
 """After these a process is taken for hung."""
 NEEDED_S = {"row": 9.0, "compiled": 22.0, "recording": 9.0, "compile": 60.0, "host": 60.0}
 """What must be left of the time for a task to begin."""
-AT_ONCE = 12  # compilations side by side
+AT_ONCE = 10  # compilations side by side
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Task:
 
     @property
     def compiled(self) -> bool:
-        from .models import JOBS
+        from .jobs import JOBS
         return self.kind == "row" and bool(self.spec.switches(JOBS[self.spec.job].update).get("compile"))
 
     @property
@@ -237,7 +237,7 @@ class Runner:
         import torch
 
         from . import host, rows
-        from .models import JOBS
+        from .jobs import JOBS
         from .steps import Step
         if task.kind != "compile":
             os.sched_setaffinity(0, self.timed_cores)
@@ -252,6 +252,7 @@ class Runner:
         self._context(torch)
         if task.kind == "compile":
             # Tuned by measuring kernels, which others disturb here: each row tunes its own again.
+            import torch._inductor.config
             torch._inductor.config.autotune_local_cache = False
             batch = max(1, int(batch * switches.get("bsx", 1)))
             step = Step(job, batch, switches, self.device, self.tiny)

@@ -17,7 +17,7 @@ import torch
 
 from .host_cases import Case, cases
 
-ROUNDS = 15
+ROUNDS, PROFILED_ROUNDS = 21, 5
 COLUMNS = ("kind", "name", "mode", "us", "p10", "p90", "rounds", "per_round", "ops", "ranges", "calls", "memory", "frames")
 
 
@@ -48,7 +48,6 @@ def modes(device: str) -> Iterator[Mode]:
 
 def write(path: Path, device: str = "cuda", quick: bool = False) -> int:
     """Measures everything into a CSV; how many rows."""
-    rounds = 2 if quick else ROUNDS
     made, written = [], 0
     for case in cases(device):
         try:
@@ -60,6 +59,7 @@ def write(path: Path, device: str = "cuda", quick: bool = False) -> int:
         out.writerow(COLUMNS)
         for mode in modes(device):
             start = perf_counter()
+            rounds = 2 if quick else ROUNDS if mode.options is None else PROFILED_ROUNDS
             try:
                 found = one_mode(made, mode, device, rounds)
             except Exception as error:
@@ -88,8 +88,7 @@ def one_mode(made: list[tuple[Case, Callable[[], None]]], mode: Mode, device: st
     with profiler as profile:
         for case, run in made:
             try:
-                for _ in range(2):
-                    run()
+                run()
                 times = []
                 for _ in range(rounds):
                     if case.before:

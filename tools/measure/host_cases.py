@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-TIMES = 200
-LEAVES = 100  # parameters of an optimizer, nodes of a backward pass
+TIMES = 100
+LEAVES = 50  # parameters of an optimizer, nodes of a backward pass
 
 
 @dataclass(frozen=True)

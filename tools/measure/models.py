@@ -18,7 +18,7 @@ Batch = tuple[torch.Tensor, ...]
 @dataclass(frozen=True)
 class Job:
     """`batch` and `small` are the batches that keep an H200's GPU busy, and its CPU. `params` is what the rows in data/ say the
-    network has: a rebuilt one must have as many. `blocks` are the classes that checkpointing wraps; empty: nothing repeats."""
+    network has, where there are any: a rebuilt one must have as many. `blocks` are the classes that checkpointing wraps; empty: nothing repeats."""
 
     build: Callable[[str, bool], nn.Module]  # (attention, tiny)
     data: Callable[[int, bool], Batch]  # (batch, tiny)
@@ -73,14 +73,14 @@ def token_data(vocabulary: int, *lengths: int) -> Callable[[int, bool], Batch]:
 
 
 def image_data(size: int = 224, classes: int = 1000) -> Callable[[int, bool], Batch]:
-    return lambda batch, tiny: (torch.randn(batch, 3, 64 if tiny else size, 64 if tiny else size),
+    return lambda batch, tiny: (torch.randn(batch, 3, 32 if tiny else size, 32 if tiny else size),
                                 torch.randint(0, classes, (batch,)))
 
 
 def vision(name: str, batch: int, small: int, params: int, blocks: tuple[str, ...] = (), **options: Any) -> Job:
     def build(_attention: str, tiny: bool) -> nn.Module:
         import torchvision.models
-        more = {"image_size": 64} if tiny and name.startswith("vit") else {}
+        more = {"image_size": 32} if tiny and name.startswith("vit") else {}
         if name == "googlenet":
             more |= {"aux_logits": False, "init_weights": False}
         return getattr(torchvision.models, name)(**more)
@@ -174,7 +174,7 @@ JOBS: dict[str, Job] = {
     "vit_b_16": vision("vit_b_16", 96, 4, 86567656, ("EncoderBlock",)),
     "convnext_tiny": vision("convnext_tiny", 128, 4, 28589128, ("CNBlock",)),
     "efficientnet_b0": vision("efficientnet_b0", 256, 16, 5288548, ("MBConv",)),
-    "densenet121": vision("densenet121", 48, 8, 7978856, ("_DenseLayer",), optimizer="sgd", update="foreach"),
+    "densenet121": vision("densenet121", 48, 8, 7978856, ("_DenseBlock",), optimizer="sgd", update="foreach"),
     "mobilenet_v3_large": vision("mobilenet_v3_large", 96, 16, 5483032, ("InvertedResidual",)),
     "swin_t": vision("swin_t", 48, 4, 28288354, ("SwinTransformerBlock",), optimizer="adamw", update="foreach"),
 }

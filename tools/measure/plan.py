@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from .collect import Task
-from .models import JOBS
+from .jobs import JOBS
 from .switches import Spec, parse_rows
 
 # The GPU bounds the FP32 base; the changes uncover the CPU. Then what people start from today, and changes on top of it.
@@ -25,19 +25,19 @@ bert_base        base+ amp bf16 bf16sdpafused ckpt+ again
 
 # More CPU-bound steps, of other families, and of today's starts at small batches.
 SECOND = """
-swin_t@4         base+ amp bf16fused ckpt graph again
 gpt2@1-today     base+ ckpt graph nosync again
-llama_gqa@1      base+ amp bf16sdpafused ckpt again
-convnext_tiny@8-image base+ ckpt graph bs2 again
-dlrm@2048        base+ amp tf32 fused again
-vit_b_16@4       base+ amp bf16fused ckpt again
+swin_t@4         base+ amp ckpt again
+llama_gqa@1      base+ bf16sdpafused ckpt again
+convnext_tiny@8-image base+ ckpt graph again
+dlrm@2048        base+ amp fused again
+vit_b_16@4       base+ bf16fused ckpt again
 densenet121@8    base+ amp again
-wav2vec@1        base+ bf16fused ckpt again
+wav2vec@1        base+ bf16fused again
 lstm_lm@8        base+ amp fused again
-nmt_3x3          base+ amp bf16 bf16sdpafused ckpt again
-llama_gqa-today  base+ bsh accum2 ckpt graph again
-unet@4-image     base+ bs2 ckpt graph again
-mobilenet_v3_large@16 base+ amp bf16clfused again
+llama_gqa-today  base+ bsh accum2 graph again
+nmt_3x3          base+ amp bf16sdpafused ckpt again
+unet@4-image     base+ bs2 graph again
+mobilenet_v3_large@16 base+ bf16clfused again
 """
 
 # torch.compile, alone and as a start.
@@ -58,12 +58,26 @@ swin_t@8-today   base compile again
 resnet18         base+ compile again
 """
 
+# Networks kept apart (unseen.py), measured last.
+UNSEEN = """
+electra@4        base+ amp bf16sdpafused graph again
+gemma-today      base+ ckpt graph bsh again
+resnet152-image  base+ ckpt accum2 again
+phi-today        base+ compile again
+albert           base+ amp bf16sdpafused ckpt again
+googlenet@16     base+ amp bf16clfused again
+tcn              base+ tf32 bf16 ckpt again
+pointnet@32      base+ graph fused again
+vae-image        base+ bs2 graph again
+squeezenet1_1    base+ amp again
+"""
+
 # The same step recorded again and again, a process each: what differs between two recordings of nothing changed.
 RECORDED = ("mlp", "resnet18-image", "gpt2@1-today", "lstm_lm", "dlrm@2048")
 RECORDINGS = 10
 
 PARTS = ("first", "second", "compiled", "recordings", "host", "unseen")
-TEXT = {"first": FIRST, "second": SECOND, "compiled": COMPILED, "unseen": ""}
+TEXT = {"first": FIRST, "second": SECOND, "compiled": COMPILED, "unseen": UNSEEN}
 
 
 def rows(part: str) -> list[Spec]:

@@ -19,8 +19,8 @@ from . import probe
 from .models import Job
 from .steps import PHASES, Step
 
-WARM_UP, WARM_UP_S = 8, 0.8
-LEAST, MOST, TIMED_S = 10, 150, 2.5
+WARM_UP, WARM_UP_S = 8, 0.7
+LEAST, MOST, TIMED_S = 10, 150, 2.0
 TOGETHER = 5  # steps between two waits where the loss is not read
 GPU_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
 

@@ -136,7 +136,7 @@ def checkpoint_blocks(model: torch.nn.Module, classes: tuple[str, ...], reentran
     from torch.utils.checkpoint import checkpoint
     if not classes:
         raise ValueError("this network repeats no block to checkpoint")
-    if hasattr(model, "gradient_checkpointing_enable"):
+    if getattr(model, "supports_gradient_checkpointing", False):
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
         if reentrant:  # whose inputs must need a gradient
             model.enable_input_require_grads()

@@ -61,7 +61,7 @@ class Spec:
     @property
     def batch(self) -> int:
         """Before a variant's own factor."""
-        from .models import JOBS
+        from .jobs import JOBS
         return parse_model(self.model)[1] or JOBS[self.job].batch
 
     def switches(self, update: str) -> dict[str, Any]:
