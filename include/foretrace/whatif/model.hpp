@@ -53,6 +53,9 @@ struct Model {
   /// Of log time, by family: what carrying kernels over to another GPU left uncertain. 0 on the GPU of the trace.
   std::array<double, hardware::kFamilies> moved_sigma = {};
   std::optional<Interference> interference;  ///< set by what-ifs that add communication
+  int workers = 1;                           ///< as set by them, and
+  std::size_t buckets = 0;                   ///< in how many buckets they reduce gradients
+  bool validated = true;                     ///< whether everything applied so far has truth rows (docs/accuracy.md)
   /// Set by what-ifs, read by later ones and by the report.
   std::vector<std::string> applied;
   std::vector<std::string> not_modelled;

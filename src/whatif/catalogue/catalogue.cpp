@@ -30,12 +30,16 @@ const std::vector<WhatIf>& catalogue() {
         fsdp_whatif(),
         fused_optimizer_whatif(),
         gpu_whatif(),
+        horovod_whatif(),
         no_sync_whatif(),
         offload_whatif(),
         p3_whatif(),
         ps_whatif(),
         substitute_whatif(),
         tf32_whatif(),
+        zero1_whatif(),
+        zero2_whatif(),
+        zero3_whatif(),
     };
     // clang-format on
     std::sort(all.begin(), all.end(), [](const WhatIf& a, const WhatIf& b) { return a.name < b.name; });

@@ -27,11 +27,15 @@ WhatIf foreach_optimizer_whatif();
 WhatIf fsdp_whatif();
 WhatIf fused_optimizer_whatif();
 WhatIf gpu_whatif();
+WhatIf horovod_whatif();
 WhatIf no_sync_whatif();
 WhatIf offload_whatif();
 WhatIf p3_whatif();
 WhatIf ps_whatif();
 WhatIf substitute_whatif();
 WhatIf tf32_whatif();
+WhatIf zero1_whatif();
+WhatIf zero2_whatif();
+WhatIf zero3_whatif();
 
 }  // namespace foretrace::whatif
