@@ -168,18 +168,17 @@ nb::dict scale(const StepModel& base, int workers, const std::string& fabric, co
   if (gpus_per_node < 0 || gpus_per_node > kMostWorkers) {
     raise({.code = ErrorCode::kUsage, .message = "gpus_per_node must be from 1 to 16384"});
   }
-  const whatif::Parallelism how =
-      value_or_raise(whatif::make_parallelism({.parallel = parallel,
-                                               .compress = compress,
-                                               .bucket_mb = bucket_mb,
-                                               .slice_mb = slice_mb,
-                                               .slow_worker = slow_worker,
-                                               .cycle_ms = cycle_ms,
-                                               .send_us = send_us,
-                                               .servers = servers,
-                                               .ring_steps = ring_steps}));
-  const whatif::Network network = value_or_raise(
-      whatif::network_of({fabric, collectives, collectives_tag, gpus_per_node}, base.model.device));
+  const whatif::Parallelism how = value_or_raise(whatif::make_parallelism({.parallel = parallel,
+                                                                           .compress = compress,
+                                                                           .bucket_mb = bucket_mb,
+                                                                           .slice_mb = slice_mb,
+                                                                           .slow_worker = slow_worker,
+                                                                           .cycle_ms = cycle_ms,
+                                                                           .send_us = send_us,
+                                                                           .servers = servers,
+                                                                           .ring_steps = ring_steps}));
+  const whatif::Network network =
+      value_or_raise(whatif::network_of({fabric, collectives, collectives_tag, gpus_per_node}, base.model.device));
   std::vector<whatif::Use> uses;
   if (workers > 1 || how.slow_worker != 1) {
     uses.push_back(whatif::parallel_use(how, network.collectives, workers, network.gpus_per_node));
@@ -269,7 +268,7 @@ nb::list catalogue() {
     d["assumes"] = to_str(w.assumes);
     d["source"] = to_str(w.source);
     d["not_modelled"] = to_str(w.not_modelled);
-    d["needs"] = to_str(w.needs);
+    d["needs"] = to_str(to_string(w.needs));
     d["code"] = to_str(w.code);
     d["effort"] = to_str(to_string(w.effort));
     d["validated"] = w.validated;

@@ -44,8 +44,8 @@ Result<std::unique_ptr<TensorStep>> tensor_step(const whatif::Model& model, cons
   for (std::uint32_t i = 0; i < gradients.list.size(); ++i) alone.buckets.push_back({i, i});
   whatif::Model changed = model;
   whatif::Draft draft(model.graph, model.trace);
-  FORETRACE_TRY_VOID(whatif::apply_parallelism(changed, draft, alone,
-                                               {network.collectives.get(), c.workers, network.gpus_per_node}));
+  FORETRACE_TRY_VOID(
+      whatif::apply_parallelism(changed, draft, alone, {network.collectives.get(), c.workers, network.gpus_per_node}));
   auto out = std::make_unique<TensorStep>();
   out->graph = draft.commit();
   FORETRACE_TRY_VOID(graph::verify(out->graph));

@@ -31,11 +31,6 @@ std::string worst_origin(const graph::Graph& g) {
 
 namespace {
 
-bool knows_shapes(const Model& model) {
-  return std::any_of(model.works.begin(), model.works.end(),
-                     [](const hardware::Work& w) { return w.family != hardware::Family::kMemory && w.has_shape(); });
-}
-
 // The step, and what of it is communication.
 struct Timed {
   Ns step = 0;
@@ -46,8 +41,8 @@ Timed time_of(const Model& model) {
   const simulate::SteadyState run = simulate_model(model, {});
   Timed out{run.timeline.step};
   const graph::Graph& g = run.graph_of(model.graph);
-  const bool communicates = std::any_of(g.kind.begin(), g.kind.end(),
-                                        [](graph::TaskKind k) { return k == graph::TaskKind::kCollective; });
+  const bool communicates =
+      std::any_of(g.kind.begin(), g.kind.end(), [](graph::TaskKind k) { return k == graph::TaskKind::kCollective; });
   if (!communicates) return out;
   const simulate::Breakdown parts = simulate::breakdown(g, run.timeline);
   out.communication = parts.communication / run.copies;
@@ -92,8 +87,8 @@ Result<Model> apply_use(Model model, const Use& use, std::size_t& changed_tasks)
   const auto declined = [&](std::string_view why) {
     return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, why));
   };
-  if (use.whatif->needs == "shapes" && !knows_shapes(model)) {
-    return declined("the trace records no shapes of operations (profile with record_shapes=True)");
+  for (const Need need : use.whatif->needs) {
+    if (const std::string why = missing(model, need); !why.empty()) return declined(why);
   }
   Draft draft(model.graph, model.trace, model.chains);
   if (Status applied = use.whatif->apply(model, draft, use.parameters); !applied) {
@@ -107,7 +102,7 @@ Result<Model> apply_use(Model model, const Use& use, std::size_t& changed_tasks)
   if (changed.notes.dropped_soft > shares)
     model.not_modelled.emplace_back("kernels of several streams that keep each other from the GPU");
   model.graph = std::move(changed);
-  model.applied.push_back(use.whatif->name);
+  model.applied.push_back({use.whatif->name, use.whatif->changes});
   if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);
   if (!use.whatif->validated) {
     model.validated = false;

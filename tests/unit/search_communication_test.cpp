@@ -58,8 +58,8 @@ TEST_F(Workers, JoinedGradientsAreWorthWhatTheirBucketIs) {
     const whatif::BucketPlan buckets = whatif::pytorch_buckets(*gradients, bytes, bytes);
     whatif::Model changed = model();
     whatif::Draft draft(model().graph, model().trace);
-    ASSERT_TRUE(whatif::apply_parallelism(changed, draft, s,
-                                          {network->collectives.get(), c.workers, network->gpus_per_node}));
+    ASSERT_TRUE(
+        whatif::apply_parallelism(changed, draft, s, {network->collectives.get(), c.workers, network->gpus_per_node}));
     const graph::Graph g = draft.commit();
     search::TensorPlan plan = separate((*step)->problem);
     std::size_t next = 0;

@@ -13,8 +13,8 @@ namespace {
 
 using hardware::FabricCollectives;
 using whatif::Gradients;
-using whatif::Scheme;
 using whatif::Parallelism;
+using whatif::Scheme;
 
 Gradients gradients_of(const std::vector<std::int64_t>& elements) {
   Gradients g;
@@ -59,8 +59,7 @@ class Scale : public ::testing::Test {
                                 int gpus_per_node = 1) {
     std::vector<whatif::Use> uses;
     if (workers > 1) {
-      uses.push_back(
-          whatif::parallel_use(how, std::make_shared<FabricCollectives>(fabric), workers, gpus_per_node));
+      uses.push_back(whatif::parallel_use(how, std::make_shared<FabricCollectives>(fabric), workers, gpus_per_node));
     }
     whatif::Prediction p = whatif::predict(baseline_->model, uses, baseline_->report.measured);
     EXPECT_EQ(p.declined, "");

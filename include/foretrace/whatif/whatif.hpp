@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "foretrace/base/result.hpp"
+#include "foretrace/whatif/contract.hpp"
 #include "foretrace/whatif/draft.hpp"
 #include "foretrace/whatif/model.hpp"
 
@@ -59,8 +60,10 @@ struct WhatIf {
   std::string assumes;       ///< what has to hold
   std::string source;        ///< paper or documentation
   std::string not_modelled;  ///< what it leaves out
-  std::string needs;         ///< what the trace must hold: "shapes", "memory events", …
-  std::string code;          ///< how to switch it on in PyTorch, one line
+  std::vector<Need> needs;   ///< checked by the driver before `apply` is called
+  Changes changes = Changes::kCosts;
+  Parts parts = {};
+  std::string code;  ///< how to switch it on in PyTorch, one line
   Effort effort = Effort::kWork;
   Stage stage = Stage::kKernels;
   std::vector<std::string> advise = {};  ///< uses `advise` tries; none: nobody would switch it on by itself
@@ -68,8 +71,11 @@ struct WhatIf {
   std::function<Status(Model& model, Draft& draft, const Parameters& parameters)> apply;
 };
 
-/// The catalogue, sorted by name. One file each under src/whatif/catalogue, one line each in catalogue.cpp.
+/// The catalogue, sorted by name. One file each under src/whatif/catalogue.
 const std::vector<WhatIf>& catalogue();
+/// Those of the catalogue that change this, by name, and their first: the catalogue has one of every kind.
+std::vector<const WhatIf*> that_change(Changes changes);
+const WhatIf& the_one_that_changes(Changes changes);
 /// Makes a what-if of a program or plugin known beside the catalogue's until the program ends, or replaces one of the same
 /// name that was added before. Refused when the catalogue has the name, or it holds a character uses are split at.
 Status add_whatif(WhatIf whatif);

@@ -3,6 +3,8 @@
 
 namespace foretrace::whatif {
 
+namespace {
+
 WhatIf blueconnect_whatif() {
   WhatIf w = scheme_whatif(
       "blueconnect",
@@ -13,5 +15,9 @@ WhatIf blueconnect_whatif() {
   w.code = "reduce-scatter inside nodes, all-reduce between, all-gather inside";
   return w;
 }
+
+const Registered kRegistered(blueconnect_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

@@ -11,8 +11,6 @@ Status apply_bucket(Model& model, Draft& draft, const Parameters& parameters) {
   return apply_on_cluster(model, draft, parameters, choice);
 }
 
-}  // namespace
-
 WhatIf bucket_whatif() {
   WhatIf w = scheme_whatif("bucket");
   w.parameters.insert(w.parameters.begin(),
@@ -25,5 +23,9 @@ WhatIf bucket_whatif() {
   w.apply = apply_bucket;
   return w;
 }
+
+const Registered kRegistered(bucket_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

@@ -13,14 +13,16 @@ Status apply_compress_gradients(Model& model, Draft& draft, const Parameters& pa
   return apply_on_cluster(model, draft, parameters, choice);
 }
 
-}  // namespace
-
 WhatIf compress_gradients_whatif() {
   WhatIf w = scheme_whatif("compress-gradients", {bucket_mb_parameter()});
   w.parameters.pop_back();  // the compression has a name of its own here
-  w.parameters.insert(
-      w.parameters.begin(),
-      {"method", "how", "fp16", {"fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"}, ParameterType::kText, false, 0});
+  w.parameters.insert(w.parameters.begin(), {"method",
+                                             "how",
+                                             "fp16",
+                                             {"fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"},
+                                             ParameterType::kText,
+                                             false,
+                                             0});
   w.parameters.push_back(
       {"ratio", "share of elements top-k and DGC send", "0.01", {}, ParameterType::kNumber, false, 0});
   w.parameters.push_back({"rank", "of PowerSGD", "1", {}, ParameterType::kNumber, false, 0});
@@ -32,5 +34,9 @@ WhatIf compress_gradients_whatif() {
   w.apply = apply_compress_gradients;
   return w;
 }
+
+const Registered kRegistered(compress_gradients_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

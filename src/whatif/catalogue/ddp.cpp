@@ -3,6 +3,8 @@
 
 namespace foretrace::whatif {
 
+namespace {
+
 WhatIf ddp_whatif() {
   WhatIf w = scheme_whatif("ddp", {bucket_mb_parameter()});
   w.about = "data parallel: the same step on N workers, gradients all-reduced in buckets";
@@ -12,5 +14,9 @@ WhatIf ddp_whatif() {
   w.code = "model = DistributedDataParallel(model)";
   return w;
 }
+
+const Registered kRegistered(ddp_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

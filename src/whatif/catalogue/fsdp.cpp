@@ -3,6 +3,8 @@
 
 namespace foretrace::whatif {
 
+namespace {
+
 WhatIf fsdp_whatif() {
   WhatIf w = scheme_whatif("fsdp");
   w.about = "fully sharded data parallel (ZeRO 3): parameters gathered before use, gradients reduce-scattered";
@@ -11,5 +13,9 @@ WhatIf fsdp_whatif() {
   w.code = "for block in model.layers: fully_shard(block)";
   return w;
 }
+
+const Registered kRegistered(fsdp_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

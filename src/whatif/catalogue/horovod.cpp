@@ -3,6 +3,8 @@
 
 namespace foretrace::whatif {
 
+namespace {
+
 WhatIf horovod_whatif() {
   WhatIf w = scheme_whatif(
       "horovod", {bucket_mb_parameter(),
@@ -14,5 +16,9 @@ WhatIf horovod_whatif() {
   w.code = "optimizer = horovod.torch.DistributedOptimizer(optimizer)";
   return w;
 }
+
+const Registered kRegistered(horovod_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

@@ -3,10 +3,12 @@
 
 namespace foretrace::whatif {
 
+namespace {
+
 WhatIf ps_whatif() {
-  WhatIf w = scheme_whatif(
-      "ps", {bucket_mb_parameter(), servers_parameter(),
-             slice_mb_parameter("buckets are cut into parts of this many MiB; 0: sent whole", "0")});
+  WhatIf w =
+      scheme_whatif("ps", {bucket_mb_parameter(), servers_parameter(),
+                           slice_mb_parameter("buckets are cut into parts of this many MiB; 0: sent whole", "0")});
   w.about = "parameter servers: gradients are pushed, added up and pulled back";
   w.assumes = "servers add up as fast as a GPU like the worker's; all workers push at the same time";
   w.source = "parameter servers (Li et al. 2014); BytePS; dPRO";
@@ -14,5 +16,9 @@ WhatIf ps_whatif() {
   w.code = "model.register_comm_hook(state, push_and_pull)";
   return w;
 }
+
+const Registered kRegistered(ps_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

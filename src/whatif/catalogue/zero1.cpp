@@ -3,6 +3,8 @@
 
 namespace foretrace::whatif {
 
+namespace {
+
 WhatIf zero1_whatif() {
   WhatIf w = scheme_whatif("zero1", {bucket_mb_parameter()});
   w.about = "optimizer states divided among N workers: gradients all-reduced, updated parameters gathered";
@@ -12,5 +14,9 @@ WhatIf zero1_whatif() {
   w.code = "optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=lr)";
   return w;
 }
+
+const Registered kRegistered(zero1_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

@@ -3,6 +3,8 @@
 
 namespace foretrace::whatif {
 
+namespace {
+
 WhatIf zero2_whatif() {
   WhatIf w = scheme_whatif("zero2", {bucket_mb_parameter()});
   w.about = "optimizer states and gradients divided among N workers: gradients reduce-scattered, parameters gathered";
@@ -12,5 +14,9 @@ WhatIf zero2_whatif() {
   w.code = "deepspeed.initialize(model=model, config={\"zero_optimization\": {\"stage\": 2}})";
   return w;
 }
+
+const Registered kRegistered(zero2_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

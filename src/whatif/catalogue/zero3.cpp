@@ -3,6 +3,8 @@
 
 namespace foretrace::whatif {
 
+namespace {
+
 WhatIf zero3_whatif() {
   WhatIf w = scheme_whatif("zero3");
   w.about = "ZeRO stage 3, which is fsdp: parameters, gradients and optimizer states divided among N workers";
@@ -11,5 +13,9 @@ WhatIf zero3_whatif() {
   w.code = "for block in model.layers: fully_shard(block)";
   return w;
 }
+
+const Registered kRegistered(zero3_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

@@ -55,7 +55,8 @@ Result<NetworkChoice> network_choice(Model& model, const Parameters& p) {
 }  // namespace
 
 std::vector<Parameter> cluster_parameters() {
-  Parameter fabric = text("fabric", "the network: a name of `list fabrics`, or a file; default: this GPU's usual node", kUsual);
+  Parameter fabric =
+      text("fabric", "the network: a name of `list fabrics`, or a file; default: this GPU's usual node", kUsual);
   fabric.check = check_fabric;
   Parameter ring = text("ring_steps", "every step of a ring as a task of its own", "off");
   ring.choices = {"on", "off"};
@@ -113,7 +114,9 @@ WhatIf scheme_whatif(std::string scheme, std::vector<Parameter> more) {
   WhatIf w;
   w.name = scheme;
   w.parameters = std::move(parameters);
-  w.needs = "a backward pass; shapes";
+  w.needs = {Need::kBackward, Need::kShapes};
+  w.changes = Changes::kWorkers;
+  w.parts = {.memory = Part::kModelled};
   w.effort = Effort::kWork;
   w.stage = Stage::kRuntime;
   w.validated = true;

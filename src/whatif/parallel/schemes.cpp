@@ -141,8 +141,8 @@ Use parallel_use(const Parallelism& how, std::shared_ptr<const hardware::Collect
   FORETRACE_CHECK(known.has_value());
   auto own = std::make_shared<WhatIf>(**known);
   const std::string text = fmt::format("{}:workers={}", own->name, workers);
-  own->apply = [how, collectives = std::move(collectives), workers, gpus_per_node](
-                   Model& model, Draft& draft, const Parameters& /*bound above*/) {
+  own->apply = [how, collectives = std::move(collectives), workers, gpus_per_node](Model& model, Draft& draft,
+                                                                                   const Parameters& /*bound above*/) {
     return apply_parallelism(model, draft, how, {collectives.get(), workers, gpus_per_node});
   };
   return {own.get(), {}, text, own};

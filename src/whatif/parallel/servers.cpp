@@ -135,8 +135,7 @@ Status apply_p3(Builder& b) {
   Servers servers(b, true);
   // The thread that sends takes the most urgent slice there is, and needs time for each.
   const std::uint32_t sender = b.draft.add_lane(graph::GraphLaneKind::kCpu, "P3 sender");
-  const Ns send_ns =
-      b.how.send_us ? static_cast<Ns>(std::llround(*b.how.send_us * 1e3)) : b.costs.per_gradient;
+  const Ns send_ns = b.how.send_us ? static_cast<Ns>(std::llround(*b.how.send_us * 1e3)) : b.costs.per_gradient;
   std::vector<std::uint32_t> pulled(b.gradients.list.size(), kNoTask);
   const auto count = static_cast<std::uint32_t>(b.gradients.list.size());
   for (std::uint32_t k = 0; k < count; ++k) {
