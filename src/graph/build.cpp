@@ -20,6 +20,14 @@ std::uint32_t StepState::add_task(TaskKind kind, Ns cost, Ns measured, StringId 
                              .measured = measured});
 }
 
+std::uint32_t StepState::add_unrecorded(Ns cost, Ns measured) {
+  return append_task(graph, {.kind = TaskKind::kKernel,
+                             .cost = cost,
+                             .lane = static_cast<std::uint32_t>(graph.lanes.size() - 1),
+                             .name = graph.strings.intern("(nodes of a graph that the trace does not hold)"),
+                             .measured = measured});
+}
+
 std::uint32_t StepState::open_lane(GraphLaneKind kind, std::uint32_t trace_lane) {
   GraphLane lane;
   lane.kind = kind;
@@ -117,7 +125,7 @@ Status make_sound(Graph& g) {
 Graph build_step(const TraceIndex& index, const trace::Steps& steps, std::size_t which, const BuildOptions& options) {
   const trace::Step& step = steps.steps[which];
   Graph graph;
-  StepState s{index, options, graph};
+  StepState s{index, options, graph, steps, which};
   s.main = main_lane_of(index, step);
   s.begin = step.start;
   s.end = step.end;
@@ -218,6 +226,17 @@ Graph repeat(const Graph& g, std::uint32_t copies) {
         }
       }
     }
+  }
+  for (const CarriedDependency& c : g.carried) {
+    Dependency d = c.dependency;
+    for (std::uint32_t copy = c.back; copy < copies; ++copy) {
+      all.push_back({place(d.from, copy - c.back), place(d.to, copy), d.lag, d.point, d.kind});
+    }
+    // Copies of copies: the last of these still lets the first of the next ones go.
+    if (copies <= c.back) continue;
+    d.from = place(c.dependency.from, copies - 1);
+    d.to = place(c.dependency.to, c.back - 1);
+    out.carried.push_back({d, 1});
   }
   finish(out, std::move(all));
   out.last = TaskId{place(g.last.value, copies - 1)};

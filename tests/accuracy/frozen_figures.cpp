@@ -58,6 +58,25 @@ std::map<std::string, LongLags> long_lags(const Graph& g, bool print) {
   return out;
 }
 
+// The first tasks that start elsewhere than measured, and what held them.
+void print_late(const Graph& g, const simulate::SteadyState& s) {
+  if (s.copies > 1) return;
+  std::vector<std::uint32_t> late;
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (std::abs(s.timeline.start[t] - g.measured[t]) > kLong) late.push_back(t);
+  }
+  std::sort(late.begin(), late.end(), [&](auto a, auto b) { return g.measured[a] < g.measured[b]; });
+  for (std::size_t i = 0; i < std::min<std::size_t>(late.size(), 12); ++i) {
+    const std::uint32_t t = late[i];
+    const std::uint32_t by = s.timeline.cause[t];
+    fmt::print(stderr, "late {:+9.1f} us at {:.3f} ms: {} {} by {} {} (task {} lane {})\n",
+               to_us(s.timeline.start[t] - g.measured[t]), to_ms(g.measured[t]), to_string(g.kind[t]),
+               g.task_name(t).substr(0, 50), to_string(s.timeline.cause_kind[t]),
+               by == simulate::Timeline::kNoCause ? "-" : g.task_name(by).substr(0, 50), t,
+               g.strings[g.lanes[g.lane[t]].name]);
+  }
+}
+
 bool write_trace(report::JsonWriter& json, const std::string& path, bool print) {
   const Result<trace::Trace> trace = trace::load(path);
   if (!trace) {
@@ -74,6 +93,7 @@ bool write_trace(report::JsonWriter& json, const std::string& path, bool print) 
     const Graph& g = *built;
     const simulate::SteadyState s = simulate::steady_state(g);
     const simulate::Limits l = simulate::limits(g, s.timeline.step);
+    if (print) print_late(g, s);
     Ns gpu = 0;
     for (std::size_t t = 0; t < g.size(); ++t) gpu += graph::is_gpu(g.kind[t]) ? g.cost[t] : 0;
     json.begin_object().member("step", g.step_name).member("traced_ms", to_ms(g.traced));
