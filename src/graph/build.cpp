@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/pace.hpp"
 #include "graph/step_state.hpp"
 #include "graph/task_row.hpp"
 
@@ -170,7 +171,8 @@ Graph build_step(const TraceIndex& index, const trace::Steps& steps, std::size_t
 GraphBuilder::GraphBuilder(const trace::Trace& trace, const trace::Steps& steps)
     : trace_(&trace),
       steps_(&steps),
-      index_(std::make_unique<TraceIndex>(trace, steps.steps.empty() ? 0 : steps.steps.front().start)) {}
+      index_(std::make_unique<TraceIndex>(trace, steps.steps.empty() ? 0 : steps.steps.front().start)),
+      paces_(find_paces(*index_, steps)) {}
 GraphBuilder::~GraphBuilder() = default;
 GraphBuilder::GraphBuilder(GraphBuilder&&) noexcept = default;
 GraphBuilder& GraphBuilder::operator=(GraphBuilder&&) noexcept = default;
@@ -190,6 +192,8 @@ Result<Graph> GraphBuilder::build(std::size_t which, const BuildOptions& options
                 "no operation, call or kernel lies inside the step's range");
   }
   FORETRACE_TRY_VOID(make_sound(graph));
+  graph.period = paces_[which].period;
+  graph.ramp_up = paces_[which].ramp_up;
   return graph;
 }
 

@@ -22,10 +22,12 @@ class Writer {
   std::string run() {
     write("{}\nstep {}", kTextHeader, quoted(g_.step_name));
     number("traced", g_.traced);
+    number("period", g_.period);
     number("main", g_.main_lane);
     if (g_.last.valid()) write(" last={}", g_.last.value);
     number("copies", g_.copies, 1);
     if (g_.periodic) write(" periodic");
+    if (g_.ramp_up) write(" ramp_up");
     write("\nnotes");
     for (const NoteKey& note : kNoteKeys) number(note.name, static_cast<std::int64_t>(g_.notes.*note.count));
     number("unexplained_time", g_.notes.unexplained_time);

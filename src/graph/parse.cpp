@@ -184,6 +184,8 @@ class Reader {
     g_.step_name = l.text("the name of the step");
     l.pairs([&](std::string_view key, std::string_view value) {
       if (key == "traced") return g_.traced = time(l, key, value, 0), true;
+      if (key == "period") return g_.period = time(l, key, value, 0), true;
+      if (key == "ramp_up") return g_.ramp_up = true;
       if (key == "main") return g_.main_lane = id(l, key, value), true;
       if (key == "last") return g_.last = TaskId{id(l, key, value)}, true;
       if (key == "copies") return g_.copies = static_cast<std::uint32_t>(l.convert(key, value, 1, 1 << 20)), true;

@@ -35,6 +35,7 @@ Graph with_distances_of_gpu(Graph g) {
   }
   for (std::size_t d = 0; d < g.dependencies(); ++d) {
     const DependencyKind kind = g.dep_kind[d];
+    if (kind == DependencyKind::kThread) continue;
     const bool on_gpu = kind == DependencyKind::kStreamWait || kind == DependencyKind::kGraph;
     g.dep_lag[d] = std::min<Ns>(g.dep_lag[d], on_gpu ? kLongestGap : 0);
   }
@@ -54,6 +55,31 @@ Graph with_distances_of_cpu(Graph g) {
 }
 
 }  // namespace
+
+Ns frozen_time(const Graph& graph) { return period_of(graph::repeat(graph, kCopies), false, false); }
+
+std::vector<LongLag> long_lags(const Graph& g) {
+  constexpr Ns kLong = 50 * kNsPerUs;
+  std::vector<LongLag> out;
+  const auto add = [&](std::uint32_t from, std::uint32_t to, DependencyKind kind, Ns lag) {
+    const bool own_pace = kind == DependencyKind::kBorder && !graph::is_gpu(g.kind[to]);
+    if (lag > kLong && kind != DependencyKind::kThread && !own_pace) out.push_back({from, to, kind, lag});
+  };
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (!g.first_of_lane(t)) add(t - 1, t, DependencyKind::kLane, g.lane_lag[t]);
+    for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
+      if (g.dep_kind[d] != DependencyKind::kShare) add(t, g.dep_to[d], g.dep_kind[d], g.dep_lag[d]);
+    }
+    if (g.soft[t] == Graph::kNoSoft) continue;
+    const graph::SoftDependency& soft = g.soft_dependencies[g.soft[t]];
+    add(soft.from.value, t, DependencyKind::kShare, soft.lag);
+  }
+  for (const graph::CarriedDependency& c : g.carried) {
+    add(c.dependency.from, c.dependency.to, c.dependency.kind, c.dependency.lag);
+  }
+  std::stable_sort(out.begin(), out.end(), [](const LongLag& a, const LongLag& b) { return a.lag > b.lag; });
+  return out;
+}
 
 Limits limits(const Graph& graph, Ns step) {
   const Graph repeated = graph::repeat(graph, kCopies);

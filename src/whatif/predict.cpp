@@ -41,6 +41,15 @@ bool knows_shapes(const Model& model) {
 Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured, Detail detail) {
   Prediction p;
   for (const Use& use : uses) p.whatif += (p.whatif.empty() ? "" : " + ") + use.text;
+  // Where most of the step is waiting that nothing explains, an answer would only say that nothing changes.
+  constexpr double kMostFrozen = 0.6;
+  if (base.frozen_share() > kMostFrozen) {
+    p.declined = fmt::format(
+        "{:.0f} % of this step are waits that nothing in the trace explains: no change would move them (`foretrace "
+        "doctor` lists them)",
+        100 * base.frozen_share());
+    return p;
+  }
   Model model = base;
   p.validated = true;
   for (const Use& use : uses) {

@@ -98,6 +98,9 @@ bool write_trace(report::JsonWriter& json, const std::string& path, bool print) 
     for (std::size_t t = 0; t < g.size(); ++t) gpu += graph::is_gpu(g.kind[t]) ? g.cost[t] : 0;
     json.begin_object().member("step", g.step_name).member("traced_ms", to_ms(g.traced));
     json.member("replayed_ms", to_ms(l.step)).member("error_pct", percent_off(l.step, g.traced));
+    json.member("period_ms", to_ms(g.period)).member("error_vs_period_pct", percent_off(l.step, g.period));
+    json.member("ramp_up", g.ramp_up).member("unexplained_lags", g.notes.unexplained_lags);
+    json.member("carried", g.carried.size()).member("unrecorded", g.notes.unrecorded_tasks);
     json.member("copies", s.copies).member("periodic", g.periodic).member("tasks", g.size());
     json.member("gpu_ms", to_ms(gpu)).member("frozen_pct", l.frozen_pct());
     json.member("cpu_free_ms", to_ms(l.cpu_free)).member("gpu_path_ms", to_ms(l.gpu_path));

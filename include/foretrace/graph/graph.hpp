@@ -167,9 +167,11 @@ class Graph {
 
   std::string step_name;
   Ns traced = 0;  ///< length of the step in the trace
+  Ns period = 0;  ///< from this step's work to the same work of the next one, as measured; 0: no other step shows it
   std::uint32_t main_lane = 0;
   TaskId last;               ///< its end ends the step: the last task of the main lane (or of the GPU without a CPU)
   bool periodic = false;     ///< work outlives the step: its length is the distance between the ends of two copies
+  bool ramp_up = false;      ///< the CPU is still running away from its GPU: the range is shorter than the period
   std::uint32_t copies = 1;  ///< the same step several times in a row; every lane holds as many equal parts
   /// What the builder could not explain or had to leave out, for `doctor`.
   struct Notes {

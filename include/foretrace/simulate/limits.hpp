@@ -9,6 +9,9 @@
 //
 // All of them are the distance between the ends of the last two of several copies in a row.
 
+#include <cstdint>
+#include <vector>
+
 #include "foretrace/base/time.hpp"
 #include "foretrace/graph/graph.hpp"
 
@@ -18,7 +21,9 @@ struct Limits {
   Ns step = 0;  ///< as replayed
   Ns frozen = 0;
   Ns cpu_free = 0;
-  Ns gpu_path = 0;  ///< GPU tasks and the gaps between them (20 us at most each), with nothing from the CPU but its order
+  /// GPU tasks and the gaps between them (20 us at most each), with nothing from the CPU but the order it gives and the
+  /// hand-overs between its threads, which belong to neither.
+  Ns gpu_path = 0;
   Ns gpu_free = 0;
   Ns cpu_work = 0;  ///< CPU tasks and the hand-overs between threads, with nothing from the GPU
 
@@ -37,6 +42,18 @@ struct Limits {
     return whole > 0 ? 100.0 * static_cast<double>(limit - path) / static_cast<double>(whole) : 0;
   }
 };
+
+/// Only the first of them: the step with every cost at zero.
+Ns frozen_time(const graph::Graph& graph);
+
+/// A distance of more than 50 us that no change shortens.
+struct LongLag {
+  std::uint32_t from, to;  ///< tasks; `from` is the lane predecessor where the kind is kLane
+  graph::DependencyKind kind;
+  Ns lag;
+};
+/// All of them, longest first. Hand-overs between threads and threads of their own pace have their name and are left out.
+std::vector<LongLag> long_lags(const graph::Graph& graph);
 
 /// Of a graph whose unchanged step is `step`. The graph must have passed graph::verify.
 Limits limits(const graph::Graph& graph, Ns step);
