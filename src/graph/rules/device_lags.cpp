@@ -132,8 +132,10 @@ class LagRule {
     const Timing call = timing(w);
     // A blocking copy's call lasts until the copy is done: its launch is counted from the call's release.
     if (s_.wait_task[w.call - s_.first_call] != kNone) return {0, call.release, kLongestGap, true};
-    const Ns begin = s_.index.calls[w.call].graph ? head_of(w).begin : w.begin;
-    if (begin >= call.end + std::min<Ns>(0, latency_) || call.end <= call.release) return {kWhole, call.end, latency_};
+    const Ns begin = head_of(w).begin;
+    if (!s_.index.calls[w.call].graph || begin >= call.end || call.end <= call.release) {
+      return {kWhole, call.end, latency_};
+    }
     // A graph begins to run while its call still hands over the rest of it.
     const double done = static_cast<double>(std::max<Ns>(0, begin - std::max<Ns>(0, latency_) - call.release)) /
                         static_cast<double>(call.end - call.release);
@@ -221,6 +223,7 @@ class LagRule {
     const StepWork& work = s_.works[i];
     const GpuWork& w = s_.gpu(i);
     if (work.border || !infer_launch(i)) {
+      s_.graph.notes.border_tasks += work.border ? 0U : 1U;
       if (!s_.without(DependencyKind::kBorder))
         s_.depend(0, work.task, std::max<Ns>(0, w.begin - s_.begin), DependencyKind::kBorder);
     }
