@@ -34,6 +34,10 @@ std::string waits_of(const DoctorReport::Replay& replay) {
 
 Maybe frozen(const Facts& f) {
   if (!f.replay || f.gpu_work() == 0 || f.replay->limits.frozen_pct() <= kMuchFrozen) return {};
+  // Hand-overs between threads are frozen too, but nobody asks what they wait for.
+  simulate::Limits unnamed = f.replay->limits;
+  unnamed.frozen -= f.replay->hand_overs;
+  if (unnamed.frozen_pct() <= kMuchFrozen) return {};
   return Finding{"frozen", Weight::kCosts,
                  fmt::format("{:.0f} % of {} are waits that no change shortens", f.replay->limits.frozen_pct(),
                              f.replay->step),
@@ -47,7 +51,7 @@ Maybe frozen(const Facts& f) {
 // One limit of the step that its own path does not reach.
 Maybe limit(const Facts& f, std::string_view name, std::string_view resource, Ns limit, std::string_view path_name,
             Ns path, double off) {
-  if (std::abs(off) <= kTooFarOff) return {};
+  if (std::abs(off) <= kTooFarOff || f.replay->unexplained_waits.empty()) return {};
   return Finding{std::string(name), Weight::kNote,
                  fmt::format("with {} at no cost {} would take {} ms; {} alone is {} ms", resource, f.replay->step,
                              format_ms(limit), path_name, format_ms(path)),
@@ -82,6 +86,11 @@ constexpr Maybe (*kChecks[])(const Facts&) = {frozen, cpu_limit, gpu_limit, ramp
 
 void examine_waits(const graph::Graph& graph, DoctorReport::Replay& replay) {
   replay.limits = simulate::limits(graph, replay.replayed);
+  graph::Graph without = graph;
+  for (std::size_t d = 0; d < without.dependencies(); ++d) {
+    if (without.dep_kind[d] == graph::DependencyKind::kThread) without.dep_lag[d] = 0;
+  }
+  replay.hand_overs = replay.limits.frozen - simulate::frozen_time(without);
   replay.ramp_up = graph.ramp_up;
   if (graph.periodic && graph.period > 0) replay.period = graph.period;
   for (const simulate::LongLag& lag : simulate::long_lags(graph)) {

@@ -98,6 +98,7 @@ struct DoctorReport {
     std::uint64_t tasks = 0, dependencies = 0;
     graph::Graph::Notes notes;
     simulate::Limits limits;
+    Ns hand_overs = 0;         ///< of the frozen time: between threads
     std::optional<Ns> period;  ///< where the GPU runs behind the CPU
     bool ramp_up = false;
     /// Distances of more than 50 us without a cause, longest first: "4.8 ms in front of X on GPU 0 stream 7".
