@@ -155,7 +155,7 @@ std::size_t step_index(const StepGraphs& graphs, std::optional<std::int64_t> num
   if (graphs.steps().steps.empty()) {
     raise({ErrorCode::kDeclined, "the trace has no timed event, and so no step", {}, Error::kNoOffset, {}});
   }
-  return graphs.steps().median();
+  return graphs.median();
 }
 
 Graph* build(const StepGraphs& graphs, std::size_t index, const std::vector<std::uint8_t>& without, bool device_gaps,

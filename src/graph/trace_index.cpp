@@ -200,6 +200,7 @@ void TraceIndex::link() {
     c.first_work = at;
     at += c.works;
     if (c.works > 0) c.role = CallRole::kLaunch;
+    c.graph = c.works > 0 && c.kind.graph;
     c.works = 0;
   }
   work_by_call.resize(at);
@@ -227,10 +228,20 @@ void TraceIndex::order_streams() {
     work[w].before = last[work[w].lane];
     last[work[w].lane] = w;
   }
-  const auto called = [&](std::uint32_t w) { return work[w].call == kNone ? INT64_MIN : calls[work[w].call].begin; };
+  // A stream runs what it is given in order, so its neighbours tell when work without a call was put there.
   for (auto& stream : launch_order) {
+    Ns before = INT64_MIN;
+    for (const std::uint32_t w : stream) {
+      if (work[w].call != kNone) before = std::max(before, calls[work[w].call].begin);
+      work[w].issued = work[w].call != kNone ? calls[work[w].call].begin : before;
+    }
+    Ns behind = INT64_MAX;
+    for (auto w = stream.rbegin(); w != stream.rend(); ++w) {
+      work[*w].issued_before = behind;
+      if (work[*w].call != kNone) behind = std::min(behind, work[*w].issued);
+    }
     std::stable_sort(stream.begin(), stream.end(),
-                     [&](std::uint32_t a, std::uint32_t b) { return called(a) < called(b); });
+                     [&](std::uint32_t a, std::uint32_t b) { return work[a].issued < work[b].issued; });
     for (std::uint32_t i = 0; i < stream.size(); ++i) work[stream[i]].position = i;
   }
   started_.resize(launch_order.size());
@@ -311,7 +322,7 @@ void TraceIndex::find_queue_depths(PendingOfLanes& pending) {
 }
 
 // Older profilers write no rows for a full queue: a launch call that lasts ten times the usual with hundreds of
-// launches pending waited for room.
+// launches pending waited for room, unless as many were pending behind calls that did not wait.
 void TraceIndex::infer_blocked_calls(PendingOfLanes& pending) {
   constexpr Ns kLongCall = 100 * kNsPerUs;
   constexpr std::uint32_t kMany = 256;
@@ -321,9 +332,17 @@ void TraceIndex::infer_blocked_calls(PendingOfLanes& pending) {
   }
   if (durations.empty()) return;
   const Ns usual = median(durations);
+  constexpr std::uint32_t kWobble = 8;  // slots that events take
+  std::vector<std::uint32_t> fitted(pending.size(), 0);
+  for (const Call& c : calls) {
+    if (c.role != CallRole::kLaunch || c.end - c.begin > 2 * usual) continue;
+    std::uint32_t& most = fitted[work[work_by_call[c.first_work]].lane];
+    most = std::max(most, pending_at(c, c.end));
+  }
   for (const Call& c : calls) {
     if (c.role != CallRole::kLaunch || c.end - c.begin <= std::max(kLongCall, 10 * usual)) continue;
     const std::uint32_t p = pending_at(c, c.end);
+    if (p + kWobble < fitted[work[work_by_call[c.first_work]].lane]) continue;
     if (p >= kMany) pending[work[work_by_call[c.first_work]].lane].push_back(p);
   }
   std::vector<std::uint32_t> depth(pending.size(), UINT32_MAX);

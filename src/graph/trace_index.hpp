@@ -24,6 +24,7 @@ struct Call {
   std::uint32_t first_work = 0;  ///< its GPU work: work_by_call[first_work .. first_work + works)
   std::uint32_t works = 0;
   std::uint32_t sync_row = kNone;  ///< event of the CUPTI record with the same correlation
+  bool graph = false;              ///< launches a CUDA or HIP graph
 };
 
 struct GpuWork {
@@ -36,6 +37,11 @@ struct GpuWork {
   std::uint32_t group = 0;       ///< number of GPU tasks the same call launched: > 1 for CUDA graphs
   float waves = 0;               ///< waves of blocks; 0 when the trace does not tell
   bool collective = false;
+  bool unrecorded = false;  ///< stands for nodes of a CUDA graph that the trace does not hold
+  /// When it was put into its stream: the begin of its call. Of work without a call, the last launch on its stream before it;
+  /// INT64_MIN when there is none: it was launched before the trace begins.
+  Ns issued = INT64_MIN;
+  Ns issued_before = INT64_MAX;  ///< the first launch on its stream behind it; INT64_MAX when there is none
 };
 
 class TraceIndex {

@@ -57,6 +57,11 @@ Status check_shape(const Graph& g) {
   for (const std::uint32_t to : g.dep_to) {
     if (to >= n) return wrong("a dependency leads to a task that does not exist");
   }
+  for (const CarriedDependency& c : g.carried) {
+    if (c.dependency.from >= n || c.dependency.to >= n || c.back == 0) {
+      return wrong("a dependency between steps leads to a task that does not exist");
+    }
+  }
   if (!g.last.valid() || g.last.index() >= n) return wrong("the step has no end");
   return {};
 }

@@ -248,6 +248,7 @@ std::vector<Finding> check_all(const Facts& facts) {
   // What an exported file lacks, its graph does not need: it was made from the whole trace.
   if (facts.from_export) findings.clear();
   for (Finding& finding : check_graph(facts)) findings.push_back(std::move(finding));
+  for (Finding& finding : check_waits(facts)) findings.push_back(std::move(finding));
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.weight < b.weight; });
   return findings;

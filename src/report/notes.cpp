@@ -38,6 +38,15 @@ std::vector<std::string> sentences(const Graph::Notes& n) {
     out.push_back(fmt::format("{} of the trace without a recorded launch: no operation, layer or phase",
                               plural(n.orphans, "GPU task")));
   }
+  if (n.inferred_launches > 0) {
+    out.push_back(fmt::format("{} of a step without a recorded launch waited for the CPU, by the times",
+                              plural(n.inferred_launches, "GPU task")));
+  }
+  if (n.unrecorded_tasks > 0) {
+    out.push_back(fmt::format("{} of GPU time inside CUDA graphs whose nodes the trace does not hold: the GPU is taken "
+                              "to work there",
+                              plural(n.unrecorded_tasks, "stretch", "stretches")));
+  }
   if (n.early_kernels > 0) {
     out.push_back(fmt::format("{} before the launch call did: the clocks of CPU and GPU disagree",
                               plural(n.early_kernels, "GPU task starts", "GPU tasks start")));
@@ -53,6 +62,7 @@ void write_json(JsonWriter& json, const Graph::Notes& n) {
   json.member_ms("unexplained_ms", n.unexplained_time).member("refuted_waits", n.refuted_waits);
   json.member("dropped_shares", n.dropped_soft).member("border_tasks", n.border_tasks).member("orphans", n.orphans);
   json.member("early_kernels", n.early_kernels).member("foreign_events", n.foreign_events);
+  json.member("inferred_launches", n.inferred_launches).member("unrecorded_tasks", n.unrecorded_tasks);
   json.member("queue_depth_measured", n.queue_depth_measured).member_ms("waited_ms", n.waited).end_object();
 }
 

@@ -52,10 +52,10 @@ class WorkTables {
   }
 
   [[nodiscard]] std::int64_t correlation(std::uint32_t t) const {
-    return trace_.events.correlation[g_.event[t].index()];
+    return g_.event[t].valid() ? trace_.events.correlation[g_.event[t].index()] : trace::kAbsent;
   }
   [[nodiscard]] Ns duration(std::uint32_t t) const {
-    return in_.own_events ? trace_.events.duration[g_.event[t].index()] : g_.cost[t];
+    return in_.own_events && g_.event[t].valid() ? trace_.events.duration[g_.event[t].index()] : g_.cost[t];
   }
   [[nodiscard]] bool is_work(std::uint32_t t) const {
     return g_.kind[t] == TaskKind::kCpu || g_.kind[t] == TaskKind::kCall;
@@ -135,7 +135,7 @@ class WorkTables {
   /// calls one, or only the call that follows.
   StringId operation(std::uint32_t t) {
     EventId op = g_.op[t];
-    if (!op.valid() && graph::is_gpu(g_.kind[t])) {
+    if (!op.valid() && graph::is_gpu(g_.kind[t]) && g_.event[t].valid()) {
       const auto at = op_of_id_.find(trace_.events.external_id[g_.event[t].index()]);
       if (at != op_of_id_.end()) op = at->second;
     }

@@ -18,11 +18,11 @@ Result<Baseline> baseline_of(const trace::Trace& trace, std::optional<std::int64
   if (steps.steps.empty()) {
     return fail(ErrorCode::kDeclined, "the trace holds no step", "record at least one step with torch.profiler");
   }
-  std::size_t index = steps.median();
+  const graph::GraphBuilder builder(trace, steps);
+  std::size_t index = builder.median();
   if (number) {
     FORETRACE_TRY(index, steps.by_number(*number));
   }
-  const graph::GraphBuilder builder(trace, steps);
   FORETRACE_TRY(graph::Graph graph, builder.build(index));
 
   Baseline b;
@@ -30,6 +30,7 @@ Result<Baseline> baseline_of(const trace::Trace& trace, std::optional<std::int64
   b.report.step_name = graph.step_name;
   b.report.traced = graph.traced;
   b.report.replayed = simulate::steady_state(graph).timeline.step;
+  if (graph.periodic && graph.period > 0) b.report.period = graph.period;
   b.report.measured = measured_ms ? std::optional(static_cast<Ns>(*measured_ms * 1e6)) : recorded_step(trace);
   FORETRACE_TRY(b.model, whatif::make_model(trace, steps.steps[index], graph, b.report.measured));
   b.report.device = b.model.device.name;
@@ -80,6 +81,10 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
   std::string out = headline(r.file, r.step_name, r.device);
   out += fmt::format("\n  traced {:.2f} ms; without the profiler {:.2f} ms [{:.2f}, {:.2f}]", to_ms(r.traced),
                      to_ms(r.unprofiled), to_ms(r.unprofiled_low), to_ms(r.unprofiled_high));
+  if (r.period) {
+    out += fmt::format("\n  the GPU runs behind the CPU: the step's work repeats every {:.2f} ms, which is what counts",
+                       to_ms(*r.period));
+  }
   if (r.measured) out += fmt::format("; measured {:.2f} ms", to_ms(*r.measured));
   if (r.peak_bytes) out += "; peak " + gigabytes(r.peak_bytes);
   out += "\n\n";

@@ -34,6 +34,7 @@ class Draft::Commit {
     find_neighbours();
     relink_launches();
     relink_shares();
+    relink_carried();
     std::vector<graph::Dependency> all = dependencies();
     if (!d_.removed_.empty()) link_across_removed(all);
     const std::uint32_t last = before_[g_.last.index()];
@@ -171,6 +172,16 @@ class Draft::Commit {
       soft.from = TaskId{from};
       out_.soft[t] = static_cast<std::uint32_t>(out_.soft_dependencies.size());
       out_.soft_dependencies.push_back(soft);
+    }
+  }
+
+  // For a removed task its neighbour speaks, as within the step.
+  void relink_carried() {
+    std::vector<graph::Dependency> kept;
+    for (const graph::CarriedDependency& c : g_.carried) {
+      kept.clear();
+      keep(c.dependency, kept);
+      for (const graph::Dependency& d : kept) out_.carried.push_back({d, c.back});
     }
   }
 

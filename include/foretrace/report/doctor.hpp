@@ -16,6 +16,7 @@
 #include "foretrace/base/diagnostics.hpp"
 #include "foretrace/base/time.hpp"
 #include "foretrace/graph/graph.hpp"
+#include "foretrace/simulate/limits.hpp"
 #include "foretrace/report/text_style.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/trace/trace.hpp"
@@ -99,6 +100,12 @@ struct DoctorReport {
     double error_pct = 0;
     std::uint64_t tasks = 0, dependencies = 0;
     graph::Graph::Notes notes;
+    simulate::Limits limits;
+    Ns hand_overs = 0;         ///< of the frozen time: between threads
+    std::optional<Ns> period;  ///< where the GPU runs behind the CPU
+    bool ramp_up = false;
+    /// Distances of more than 50 us without a cause, longest first: "4.8 ms in front of X on GPU 0 stream 7".
+    std::vector<std::string> unexplained_waits;
   };
   std::optional<Replay> replay;  ///< nothing when no graph could be built
 

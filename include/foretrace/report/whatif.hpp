@@ -17,6 +17,7 @@ struct WhatIfReport {
   std::string step_name;
   std::string device;
   Ns traced = 0, replayed = 0, unprofiled = 0, unprofiled_low = 0, unprofiled_high = 0;
+  std::optional<Ns> period;  ///< where the GPU runs behind the CPU: the distance of the same work in two steps
   std::optional<Ns> measured;
   std::optional<std::int64_t> peak_bytes;
   std::vector<whatif::FamilyTime> gpu_families;
