@@ -45,9 +45,8 @@ Result<std::optional<search::Communication>> communication_of(const Values& v) {
     if (names_network(v)) return fail(ErrorCode::kUsage, "a network between how many?", "--workers N");
     return std::nullopt;
   }
-  FORETRACE_TRY(search::Communication c, network_asked(v, workers));
-  c.first_bucket_mb = 1;  // PyTorch's own, as long as bucket_cap_mb is not given
-  return c;
+  FORETRACE_TRY(const search::Communication c, network_asked(v, workers));
+  return search::plain_communication(c);
 }
 
 Result<Answer> run_optimize(const Request& request) {
