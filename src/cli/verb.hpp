@@ -109,6 +109,10 @@ std::vector<Option> all_options(const Verb& verb);
 /// Every option any verb shares; they may stand before the verb's name.
 const std::vector<Option>& shared_options();
 
+/// The entries of an option that takes a list separated by commas; empty when it is not given. A list of nothing but commas is an
+/// error.
+Result<std::vector<std::string>> entries_of(const Values& values, std::string_view option);
+
 /// Options some verbs take, with one meaning: each is described here and nowhere else.
 Option step_option();
 Option memory_option();

@@ -29,7 +29,7 @@ int gpus_per_node(const search::Communication& c) {
 // What is registered with DistributedDataParallel; false: nothing is known for this compression.
 bool write_hook(const search::Communication& c, ScriptPlaces& to) {
   if (c.scheme == "blueconnect") {
-    to.wrap.push_back(fmt::format("    model.register_comm_hook(None, AlongNodes({}))", gpus_per_node(c)));
+    to.wrap.push_back(fmt::format("    model.register_comm_hook(None, AlongNodes({}).reduce)", gpus_per_node(c)));
     return c.compression == "none";
   }
   if (c.compression == "fp16") {

@@ -33,7 +33,7 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
   if (o.parts.empty() && searched) out += "\n  nothing found that pays\n";
   if (!o.parts.empty()) {
     out += "\n";
-    TextTable parts({{"part", Align::kLeft}, {"without it"}, {"gains"}, {"why", Align::kLeft, true}});
+    TextTable parts({{"part", Align::kLeft}, {"without it"}, {"gains"}, {"why", Align::kLeft, false, true}});
     for (const search::OptimizedPart& p : o.parts) {
       parts.row({search::short_use(p.text), p.without > 0 ? fmt::format("{:.2f} ms", to_ms(p.without)) : "-",
                  fmt::format("{:+.2f} ms", to_ms(p.gain)), p.why});

@@ -13,6 +13,7 @@ namespace foretrace::search {
 Result<Network> network_of(const Communication& c, const hardware::Device& device) {
   Network out;
   out.cluster.workers = c.workers;
+  FORETRACE_TRY_VOID(whatif::check_nodes(c.workers, c.gpus_per_node));
   if (!c.collectives.empty()) {
     const auto tag = c.collectives_tag.empty() ? std::nullopt : std::optional(c.collectives_tag);
     FORETRACE_TRY(std::vector<hardware::CollectiveRow> rows, hardware::load_collectives(c.collectives, tag));

@@ -1,5 +1,5 @@
 class AlongNodes:
-    """A communication hook: buckets are reduced inside each node, then between nodes, and gathered inside again."""
+    """reduce() is a communication hook: buckets are reduced inside each node, then between nodes, and gathered inside again."""
 
     def __init__(self, gpus_per_node):
         world, rank = torch.distributed.get_world_size(), torch.distributed.get_rank()
@@ -13,7 +13,7 @@ class AlongNodes:
         self.between = next(group for ranks, group in made[len(nodes) :] if rank in ranks)
         self.stream = torch.cuda.Stream() if torch.cuda.is_available() else None
 
-    def __call__(self, _, bucket):
+    def reduce(self, _, bucket):
         flat = bucket.buffer()
         devices = [flat.device] if flat.is_cuda else []
         done = torch.futures.Future(devices=devices)

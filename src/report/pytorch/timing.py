@@ -15,7 +15,7 @@ class Stage(torch.nn.Module):
         return x
 
 
-def small_job(width=16):
+def small_job(width=8):
     """A model of a few blocks that has the modules the plan names: enough to see that the plan runs."""
     torch.manual_seed(0)
     model = Stage()
@@ -32,7 +32,7 @@ def small_job(width=16):
             parent.add_module(last, Block(width))
     model.blocks = torch.nn.Sequential(*(Block(width) for _ in range(4)))
     model.head = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(width, 10))
-    inputs, targets = torch.randn(24, 3, 32, 32), torch.randint(10, (24,))
+    inputs, targets = torch.randn(6, 3, 12, 12), torch.randint(10, (6,))
     return model, torch.nn.functional.cross_entropy, inputs, targets
 
 
@@ -56,8 +56,9 @@ def join_workers(device):
 
 def milliseconds(step, batch, steps, rounds=5):
     """Of a step, the median of a few rounds; the first steps, which compile and record, are not among them."""
-    wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
-    for _ in range(15):
+    on_gpu = torch.cuda.is_available()
+    wait = torch.cuda.synchronize if on_gpu else lambda: None
+    for _ in range(15 if on_gpu else 3):
         step(*batch)
     means = []
     for _ in range(rounds):

@@ -1,5 +1,6 @@
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/parallel/cluster_parameters.hpp"
+#include "whatif/whole_number.hpp"
 
 namespace foretrace::whatif {
 
@@ -30,7 +31,7 @@ WhatIf compress_gradients_whatif() {
                                          0});
                 all.push_back(
                     {"ratio", "share of elements top-k and DGC send", "0.01", {}, ParameterType::kNumber, false, 0});
-                all.push_back({"rank", "of PowerSGD", "1", {}, ParameterType::kNumber, false, 0});
+                all.push_back({"rank", "of PowerSGD", "1", {}, ParameterType::kNumber, false, 0, whole_number<>});
                 return all;
               }(),
           .assumes = "training converges all the same",

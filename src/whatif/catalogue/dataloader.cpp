@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/whole_number.hpp"
 
 namespace foretrace::whatif {
 
@@ -83,8 +84,9 @@ WhatIf dataloader_whatif() {
       .name = "dataloader",
       .about = "worker processes load the batches while the step before runs",
       .parameters =
-          {{"workers", "how many", "4", {}, ParameterType::kNumber},
-           {"now", "how many the trace was recorded with, where it waits for them", "", {}, ParameterType::kNumber}},
+          {{"workers", "how many", "4", {}, ParameterType::kNumber, false, 0, whole_number<>},
+           {"now", "how many the trace was recorded with, where it waits for them", "", {}, ParameterType::kNumber, false, 0,
+            whole_number<>}},
       .assumes = "as many free cores as workers; the mean over many steps, batches come in bursts",
       .source = "torch.utils.data.DataLoader(num_workers=…)",
       .not_modelled = "storage that is slower than the workers; workers that take cores from the main thread",

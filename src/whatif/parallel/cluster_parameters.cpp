@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "whatif/whole_number.hpp"
+
 namespace foretrace::whatif {
 
 namespace {
@@ -31,7 +33,7 @@ Status check_fabric(const std::string& name) {
 
 std::vector<Parameter> cluster_parameters(bool buckets) {
   std::vector<Parameter> all = {
-      {"workers", "number of workers", "8", {}, ParameterType::kNumber, false, 1},
+      {"workers", "number of workers", "8", {}, ParameterType::kNumber, false, 1, whole_number<>},
       {"fabric",
        "the network: a name of `list fabrics`, or a file; default: this GPU's usual node",
        kUsual,
@@ -40,7 +42,8 @@ std::vector<Parameter> cluster_parameters(bool buckets) {
        false,
        0,
        check_fabric},
-      {"gpus_per_node", "GPUs that share a node; default: the fabric's", "0", {}, ParameterType::kNumber, false, -1}};
+      {"gpus_per_node", "GPUs that share a node; default: the fabric's", "0", {}, ParameterType::kNumber, false, -1,
+       whole_number<>}};
   if (buckets) {
     all.push_back({"bucket_mb",
                    "gradients reduced at once, MiB; default: 25, the first 1",
@@ -71,6 +74,14 @@ Result<int> servers_of(const Parameters& p) {
   return static_cast<int>(servers);
 }
 
+Status check_nodes(std::int64_t workers, std::int64_t per_node) {
+  if (per_node <= 0 || workers <= per_node || workers % per_node == 0) return {};
+  return fail(ErrorCode::kUsage,
+              fmt::format("{} workers do not fill nodes of {}: {} would be left over", workers, per_node,
+                          workers % per_node),
+              "GPUs per node divide the number of workers, or are at least as many");
+}
+
 hardware::FabricLevel inside_node(const hardware::Device& device) {
   if (device.nvlink_gbs > 0) {
     constexpr double kReached = 0.8;  // as in the NVLink files
@@ -86,6 +97,7 @@ Status apply_on_cluster(Model& model, Draft& draft, const Parameters& p, Strateg
   if (workers > kMostWorkers || workers < 2) {
     return fail(ErrorCode::kDeclined, "workers must be from 2 to 16384");
   }
+  FORETRACE_TRY_VOID(check_nodes(static_cast<int>(workers), static_cast<int>(p.number("gpus_per_node"))));
   const bool given = p.given("fabric") && p.text("fabric") != kUsual;
   const std::string name = given ? p.text("fabric") : usual_fabric(model.device);
   FORETRACE_TRY(hardware::Fabric fabric, hardware::fabric_from(name));

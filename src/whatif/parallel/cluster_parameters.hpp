@@ -11,6 +11,9 @@ std::vector<Parameter> cluster_parameters(bool buckets);
 inline constexpr int kMostServers = 16384;
 /// servers: how many parameter servers have machines of their own.
 Parameter servers_parameter();
+/// Nodes are full, unless one holds all workers. `per_node` 0: the fabric's own, which may be cut.
+Status check_nodes(std::int64_t workers, std::int64_t per_node);
+
 Result<int> servers_of(const Parameters& parameters);
 
 /// Applies a strategy on the cluster the parameters name.
