@@ -9,12 +9,6 @@ def each_tensor(change, batch):
     return batch
 
 
-def tensors_of(batch):
-    found = []
-    each_tensor(lambda tensor: found.append(tensor), batch)
-    return found
-
-
 def forward(model, inputs):
     """A dictionary holds arguments by name, a list or tuple by place."""
     if isinstance(inputs, dict):

@@ -8,10 +8,6 @@ def recordable(cls, options):
     return {**options, "capturable": True, "lr": torch.as_tensor(rate, dtype=torch.float32, device="cuda")}
 
 
-def side_stream():
-    return torch.cuda.stream(torch.cuda.Stream()) if torch.cuda.is_available() else contextlib.nullcontext()
-
-
 class CapturedStep:
     """The whole step as one CUDA graph.
 
