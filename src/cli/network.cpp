@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "whatif/parallel/cluster_parameters.hpp"
+#include "whatif/parallel/network.hpp"
 
 namespace foretrace::cli {
 

@@ -77,8 +77,6 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
-}  // namespace
-
 WhatIf dataloader_whatif() {
   return {
       .name = "dataloader",
@@ -90,7 +88,9 @@ WhatIf dataloader_whatif() {
       .assumes = "as many free cores as workers; the mean over many steps, batches come in bursts",
       .source = "torch.utils.data.DataLoader(num_workers=…)",
       .not_modelled = "storage that is slower than the workers; workers that take cores from the main thread",
-      .needs = "DataLoader ranges (profiler annotations of PyTorch)",
+      .needs = {Need::kLoader},
+      .changes = Changes::kInput,
+      .parts = {.memory = Part::kUnchanged},
       .code = "DataLoader(dataset, batch_size=…, num_workers=4, pin_memory=True)",
       .effort = Effort::kLine,
       .stage = Stage::kRuntime,
@@ -98,5 +98,9 @@ WhatIf dataloader_whatif() {
       .validated = true,
       .apply = apply_dataloader};
 }
+
+const Registered kRegistered(dataloader_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif
