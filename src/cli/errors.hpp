@@ -1,7 +1,7 @@
 #pragma once
 // Errors on the command line: exit codes, and JSON of the same shape for every verb.
 
-#include "cli/run.hpp"
+#include "foretrace/cli/run.hpp"
 #include "foretrace/base/result.hpp"
 #include "report/json_writer.hpp"
 

@@ -6,6 +6,7 @@
 
 #include "cli/verbs.hpp"
 #include "report/text.hpp"
+#include "foretrace/version.hpp"
 
 namespace foretrace::cli {
 namespace {

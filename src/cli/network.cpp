@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "whatif/parallel/network.hpp"
+#include "foretrace/whatif/network.hpp"
 
 namespace foretrace::cli {
 

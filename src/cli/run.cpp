@@ -1,4 +1,5 @@
-#include "cli/run.hpp"
+#include "foretrace/cli/run.hpp"
+#include "foretrace/version.hpp"
 
 #include <fmt/format.h>
 

@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/run.hpp"
+#include "foretrace/cli/run.hpp"
 #include "foretrace/base/result.hpp"
 #include "foretrace/report/text_style.hpp"
 #include "foretrace/trace/load.hpp"

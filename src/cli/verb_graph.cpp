@@ -6,7 +6,7 @@
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/json_writer.hpp"
-#include "report/step_graphs.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::cli {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/decimal.hpp"
-#include "cli/evaluator.hpp"
+#include "foretrace/cli/evaluator.hpp"
 #include "cli/network.hpp"
 #include "cli/output.hpp"
 #include "cli/traces.hpp"

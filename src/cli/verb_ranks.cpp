@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cli/reader.hpp"
+#include "foretrace/cli/reader.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/ranks/job.hpp"

@@ -7,7 +7,7 @@
 #include "cli/verbs.hpp"
 #include "foretrace/report/scale.hpp"
 #include "search/communication.hpp"
-#include "whatif/parallel/parallel_choice.hpp"
+#include "foretrace/whatif/parallel_choice.hpp"
 
 namespace foretrace::cli {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "report/doctor_checks.hpp"
 #include "report/doctor_facts.hpp"
-#include "report/step_graphs.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::report {

@@ -11,7 +11,7 @@
 #include "foretrace/hardware/work.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/doctor_checks.hpp"
-#include "report/step_graphs.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::report {

@@ -8,7 +8,7 @@
 #include "base/suggest.hpp"
 #include "foretrace/report/whatif.hpp"
 #include "report/exporter.hpp"
-#include "report/step_graphs.hpp"
+#include "foretrace/report/step_graphs.hpp"
 
 namespace foretrace::report {
 

@@ -5,7 +5,7 @@
 #include "foretrace/graph/build.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/prediction_parts.hpp"
-#include "report/step_graphs.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "report/strategy_json.hpp"
 #include "report/text_table.hpp"
 

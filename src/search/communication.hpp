@@ -7,7 +7,7 @@
 #include "foretrace/search/strategy.hpp"
 #include "foretrace/search/tensors.hpp"
 #include "foretrace/whatif/parallel.hpp"
-#include "whatif/parallel/network.hpp"
+#include "foretrace/whatif/network.hpp"
 
 namespace foretrace::search {
 

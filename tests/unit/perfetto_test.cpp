@@ -16,7 +16,7 @@
 #include "graph_compare.hpp"
 #include "random_graph.hpp"
 #include "report/exporter.hpp"
-#include "report/step_graphs.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "report_sample.hpp"
 
 namespace foretrace::report {

@@ -1,4 +1,4 @@
-#include "whatif/parallel/network.hpp"
+#include "foretrace/whatif/network.hpp"
 
 #include <fmt/format.h>
 

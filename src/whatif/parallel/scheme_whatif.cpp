@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "whatif/parallel/network.hpp"
+#include "foretrace/whatif/network.hpp"
 #include "whatif/whole_number.hpp"
 
 namespace foretrace::whatif {
