@@ -12,12 +12,12 @@
 #include <optional>
 
 #include "bindings.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/search/advise.hpp"
 #include "foretrace/whatif/model.hpp"
-#include "open_draft.hpp"
-#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/whatif/network.hpp"
 #include "foretrace/whatif/parallel_choice.hpp"
+#include "open_draft.hpp"
 
 namespace nb = nanobind;
 

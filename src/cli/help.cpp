@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "cli/verbs.hpp"
-#include "report/text.hpp"
 #include "foretrace/version.hpp"
+#include "report/text.hpp"
 
 namespace foretrace::cli {
 namespace {

@@ -1,5 +1,4 @@
 #include "foretrace/cli/run.hpp"
-#include "foretrace/version.hpp"
 
 #include <fmt/format.h>
 
@@ -20,6 +19,7 @@
 #include "cli/progress_bar.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/version.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::cli {

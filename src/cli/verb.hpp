@@ -21,8 +21,8 @@
 #include <string_view>
 #include <vector>
 
-#include "foretrace/cli/run.hpp"
 #include "foretrace/base/result.hpp"
+#include "foretrace/cli/run.hpp"
 #include "foretrace/report/text_style.hpp"
 #include "foretrace/trace/load.hpp"
 

@@ -36,7 +36,8 @@ Result<Answer> list_formats(const Request& request) {
   using report::Align;
   report::TextTable reads({{"reads", Align::kLeft}, {"what", Align::kLeft, false, true}, {"files", Align::kLeft}}, 0);
   for (const trace::FormatInfo& format : trace::formats()) reads.row({format.name, format.about, format.extensions});
-  report::TextTable writes({{"exports", Align::kLeft}, {"what", Align::kLeft, false, true}, {"files", Align::kLeft}}, 0);
+  report::TextTable writes({{"exports", Align::kLeft}, {"what", Align::kLeft, false, true}, {"files", Align::kLeft}},
+                           0);
   for (const report::Exporter& exporter : report::exporters()) {
     writes.row({std::string(exporter.name), std::string(exporter.about), std::string(exporter.extensions)});
   }
@@ -69,7 +70,8 @@ Result<Answer> list_whatifs(const Request& request) {
     return answer;
   }
   using report::Align;
-  report::TextTable table({{"what-if", Align::kLeft}, {"what", Align::kLeft, false, true}, {"validated", Align::kLeft}}, 0);
+  report::TextTable table({{"what-if", Align::kLeft}, {"what", Align::kLeft, false, true}, {"validated", Align::kLeft}},
+                          0);
   for (const whatif::WhatIf* listed : whatif::all_whatifs()) {
     const whatif::WhatIf& w = *listed;
     // "batch:x=", "amp[:dtype=]"; of many parameters the first two: --json names them all.

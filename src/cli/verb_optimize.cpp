@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/decimal.hpp"
-#include "foretrace/cli/evaluator.hpp"
 #include "cli/network.hpp"
 #include "cli/output.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/cli/evaluator.hpp"
 #include "foretrace/report/optimize.hpp"
 
 namespace foretrace::cli {

@@ -6,8 +6,8 @@
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/scale.hpp"
-#include "search/communication.hpp"
 #include "foretrace/whatif/parallel_choice.hpp"
+#include "search/communication.hpp"
 
 namespace foretrace::cli {
 namespace {

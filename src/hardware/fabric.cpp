@@ -32,9 +32,9 @@ TomlForm form_of(const std::string& origin) { return {"a fabric file", origin, s
 Result<FabricLevel> parse_level(const TomlTable& t, std::size_t index, const std::string& origin) {
   const std::string where = fmt::format("level {}: ", index + 1);
   using enum TomlType;
-  static const std::vector<TomlKey> kKeys = {
-      {"name", kText},       {"link", kText},   {"gbs"},         {"per_node", kFlag}, {"efficiency"}, {"latency_scale"},
-      {"extra_us", kNumber}, {"nvls", kFlag}, {"sharp", kFlag}};
+  static const std::vector<TomlKey> kKeys = {{"name", kText},       {"link", kText}, {"gbs"},
+                                             {"per_node", kFlag},   {"efficiency"},  {"latency_scale"},
+                                             {"extra_us", kNumber}, {"nvls", kFlag}, {"sharp", kFlag}};
   FORETRACE_TRY_VOID(only_known(t, kKeys, where, form_of(origin)));
   FabricLevel level;
   level.name = t.text("name").value_or(fmt::format("level {}", index + 1));

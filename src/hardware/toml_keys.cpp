@@ -24,7 +24,8 @@ Status only_known(const TomlTable& table, const std::vector<TomlKey>& known, con
       for (const TomlKey& k : known) names.emplace_back(k.name);
       return bad(fmt::format("{}'{}' is not a key of {}", where, key, form.file), did_you_mean(key, names));
     }
-    if (at->type != is) return bad(fmt::format("{}{} is not {}", where, key, kWanted[static_cast<std::size_t>(at->type)]));
+    if (at->type != is)
+      return bad(fmt::format("{}{} is not {}", where, key, kWanted[static_cast<std::size_t>(at->type)]));
     return {};
   };
   for (const auto& [key, value] : table.values) {

@@ -47,7 +47,8 @@ void each_named(const PieceUse& p, const std::vector<std::string>& names, std::s
                 std::vector<std::string>& lines, ScriptPlaces& to) {
   std::string all;
   for (const std::string& name : names) all += fmt::format("        {},\n", python_literal(name));
-  lines.push_back(fmt::format("    for module in modules_named({}\n        model,\n{}    ):\n        {}", p.gain, all, body));
+  lines.push_back(
+      fmt::format("    for module in modules_named({}\n        model,\n{}    ):\n        {}", p.gain, all, body));
   to.layers.insert(to.layers.end(), names.begin(), names.end());
 }
 
@@ -69,9 +70,10 @@ void write_amp(const PieceUse& p, ScriptPlaces& to) {
     const bool goes_on = i + 1 < layers.size() && follows(layers[i], layers[i + 1]);
     all += fmt::format("        ({}, {}),\n", python_literal(layers[i]), goes_on ? "False" : "True");
   }
-  to.model.push_back(fmt::format("    for name, ends in ({}\n{}    ):\n        for module in modules_named(model, name):\n"
-                                 "            autocast_region(module, {}, ends)",
-                                 p.gain, all, half_type(p)));
+  to.model.push_back(
+      fmt::format("    for name, ends in ({}\n{}    ):\n        for module in modules_named(model, name):\n"
+                  "            autocast_region(module, {}, ends)",
+                  p.gain, all, half_type(p)));
   to.layers.insert(to.layers.end(), layers.begin(), layers.end());
 }
 
@@ -105,9 +107,10 @@ void write_compile(const PieceUse& p, ScriptPlaces& to) {
   } else if (p.communication != nullptr && !p.communication->buckets.empty()) {
     // One graph would hand over all gradients at its end. DistributedDataParallel cuts it at its buckets; for a plan of
     // one's own the blocks are compiled one by one.
-    to.regions.push_back(fmt::format(
-        "    for block in repeated_blocks(model) or [model]:{}  Gradients come block by block.\n        block.compile({})",
-        p.gain.empty() ? "  #" : p.gain + ".", options));
+    to.regions.push_back(
+        fmt::format("    for block in repeated_blocks(model) or [model]:{}  Gradients come block by block.\n        "
+                    "block.compile({})",
+                    p.gain.empty() ? "  #" : p.gain + ".", options));
   } else {
     to.whole.push_back(fmt::format("    model.compile({}){}", options, p.gain));
   }
@@ -123,7 +126,8 @@ void write_foreach(const PieceUse& p, ScriptPlaces& to) {
 
 void write_accumulate(const PieceUse& p, ScriptPlaces& to) {
   to.passes = std::max(1, static_cast<int>(p.use.parameters.number("n")));
-  to.step.push_back(fmt::format("    # accumulate: {} parts{}", to.passes, p.gain.empty() ? "" : "," + p.gain.substr(3)));
+  to.step.push_back(
+      fmt::format("    # accumulate: {} parts{}", to.passes, p.gain.empty() ? "" : "," + p.gain.substr(3)));
 }
 
 void write_compress_activations(const PieceUse& p, ScriptPlaces& to) {
@@ -135,8 +139,7 @@ void write_offload(const PieceUse& p, ScriptPlaces& to) {
   if (p.use.parameters.text("prefetch") == "1") {
     to.contexts.push_back("with offloaded_beside(model):" + p.gain);
   } else {
-    to.contexts.push_back(
-        "with torch.autograd.graph.save_on_cpu(pin_memory=tensors_of(inputs)[0].is_cuda):" + p.gain);
+    to.contexts.push_back("with torch.autograd.graph.save_on_cpu(pin_memory=tensors_of(inputs)[0].is_cuda):" + p.gain);
   }
 }
 
@@ -181,9 +184,8 @@ constexpr CodePiece kPieces[] = {
 }  // namespace
 
 bool write_piece(const PieceUse& part, ScriptPlaces& places) {
-  const auto* const piece =
-      std::find_if(std::begin(kPieces), std::end(kPieces),
-                   [&](const CodePiece& p) { return p.whatif == part.use.whatif->name; });
+  const auto* const piece = std::find_if(std::begin(kPieces), std::end(kPieces),
+                                         [&](const CodePiece& p) { return p.whatif == part.use.whatif->name; });
   if (piece == std::end(kPieces)) return false;
   piece->write(part, places);
   return true;

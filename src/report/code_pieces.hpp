@@ -13,11 +13,11 @@ namespace foretrace::report {
 
 /// Lines of Python by where they stand; indented as their place wants it, each with what it gains as a comment.
 struct ScriptPlaces {
-  std::vector<std::string> flags;      ///< prepare(): switches of PyTorch
-  std::vector<std::string> model;      ///< prepare(): layout and modules, before anything wraps them
-  std::vector<std::string> regions;    ///< prepare(): compiled modules, each by itself
-  std::vector<std::string> wrap;       ///< distribute(): what divides the work among workers
-  std::vector<std::string> whole;      ///< prepare(): the model compiled with its wrapper, which cuts the graph at buckets
+  std::vector<std::string> flags;    ///< prepare(): switches of PyTorch
+  std::vector<std::string> model;    ///< prepare(): layout and modules, before anything wraps them
+  std::vector<std::string> regions;  ///< prepare(): compiled modules, each by itself
+  std::vector<std::string> wrap;     ///< distribute(): what divides the work among workers
+  std::vector<std::string> whole;  ///< prepare(): the model compiled with its wrapper, which cuts the graph at buckets
   std::vector<std::string> optimizer;  ///< make_optimizer(): changes of `options`
   std::string make_optimizer = "cls(parameters, **options)";
   std::string inputs = "inputs";      ///< arranged(): the inputs as the model wants them

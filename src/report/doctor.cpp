@@ -6,9 +6,9 @@
 #include <array>
 #include <charconv>
 
+#include "foretrace/report/step_graphs.hpp"
 #include "report/doctor_checks.hpp"
 #include "report/doctor_facts.hpp"
-#include "foretrace/report/step_graphs.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::report {

@@ -29,8 +29,7 @@ constexpr std::string_view kUse = R"(#
 )";
 
 std::string one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  std::replace_if(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
   return text;
 }
 
@@ -77,10 +76,11 @@ class Script {
     body_ = prepare() + optimizer() + step();
     if (several) body_ += distribute();
     if (!places_.loader.empty()) body_ += loader();
-    std::string text = fmt::format("# {}\n# Predicted by foretrace: {:.2f} ms -> {:.2f} ms [{:.2f}, {:.2f}]. Gains are "
-                                   "those of each part beside all others.\n",
-                                   one_line(describe(o.best)), to_ms(o.baseline), to_ms(o.prediction.step),
-                                   to_ms(o.prediction.low), to_ms(o.prediction.high));
+    std::string text = fmt::format(
+        "# {}\n# Predicted by foretrace: {:.2f} ms -> {:.2f} ms [{:.2f}, {:.2f}]. Gains are "
+        "those of each part beside all others.\n",
+        one_line(describe(o.best)), to_ms(o.baseline), to_ms(o.prediction.step), to_ms(o.prediction.low),
+        to_ms(o.prediction.high));
     text += by_hand_.empty() ? std::string() : "#\n# By hand:\n" + by_hand_;
     text += kUse;
     const std::string helpers = add_helpers();
@@ -175,8 +175,8 @@ class Script {
   }
 
   [[nodiscard]] std::string distribute() const {
-    return "def distribute(model):\n    \"\"\"After torch.distributed.init_process_group.\"\"\"\n" + joined(places_.wrap) +
-           "    return model\n\n\n";
+    return "def distribute(model):\n    \"\"\"After torch.distributed.init_process_group.\"\"\"\n" +
+           joined(places_.wrap) + "    return model\n\n\n";
   }
 
   [[nodiscard]] std::string loader() const {
@@ -224,8 +224,8 @@ class Script {
   [[nodiscard]] std::string imports(const std::string& helpers) const {
     const std::string text = helpers + body_ + std::string(timing());
     std::string out;
-    for (const std::string_view module : {"argparse", "contextlib", "copy", "difflib", "fnmatch", "inspect", "math", "os",
-                                          "runpy", "statistics", "sys", "time", "warnings"}) {
+    for (const std::string_view module : {"argparse", "contextlib", "copy", "difflib", "fnmatch", "inspect", "math",
+                                          "os", "runpy", "statistics", "sys", "time", "warnings"}) {
       if (text.find(fmt::format("{}.", module)) != std::string::npos) out += fmt::format("import {}\n", module);
     }
     out += "\nimport torch\n";

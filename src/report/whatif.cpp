@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "foretrace/graph/build.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/prediction_parts.hpp"
-#include "foretrace/report/step_graphs.hpp"
 #include "report/strategy_json.hpp"
 #include "report/text_table.hpp"
 

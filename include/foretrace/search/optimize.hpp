@@ -2,7 +2,7 @@
 // The search for the best strategy: from "what if" to "do this".
 //
 //   Result<Optimized> o = optimize(model, measured, {.memory_limit = 12'000'000'000});
-//   o->best, o->step, o->parts[0].gain
+//   o->best;  o->prediction.step;  o->parts[0].gain;
 //
 // A beam of strategies grows by moves (moves/, one file each). Moves say which part of the critical path they shorten; those
 // that attack its longest part come first, so that a search that is cut short has tried what matters. A strategy over the memory

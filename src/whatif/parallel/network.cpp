@@ -31,10 +31,10 @@ std::string usual_fabric(const hardware::Device& device) {
 
 Status check_nodes(std::int64_t workers, std::int64_t per_node) {
   if (per_node <= 0 || workers <= per_node || workers % per_node == 0) return {};
-  return fail(ErrorCode::kUsage,
-              fmt::format("{} workers do not fill nodes of {}: {} would be left over", workers, per_node,
-                          workers % per_node),
-              "GPUs per node divide the number of workers, or are at least as many");
+  return fail(
+      ErrorCode::kUsage,
+      fmt::format("{} workers do not fill nodes of {}: {} would be left over", workers, per_node, workers % per_node),
+      "GPUs per node divide the number of workers, or are at least as many");
 }
 
 Result<Network> network_of(const NetworkChoice& choice, const hardware::Device& device) {
