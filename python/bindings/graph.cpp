@@ -10,10 +10,10 @@
 
 #include "bindings.hpp"
 #include "foretrace/graph/build.hpp"
+#include "foretrace/report/notes.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/whatif/unprofiled.hpp"
-#include "report/notes.hpp"
-#include "report/step_graphs.hpp"
 #include "views.hpp"
 
 namespace nb = nanobind;

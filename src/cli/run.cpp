@@ -1,4 +1,4 @@
-#include "cli/run.hpp"
+#include "foretrace/cli/run.hpp"
 
 #include <fmt/format.h>
 
@@ -19,6 +19,7 @@
 #include "cli/progress_bar.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/version.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::cli {
@@ -70,6 +71,11 @@ Status check_value(const Option& option, const std::string& value) {
     return fail(ErrorCode::kUsage, fmt::format("--{} expects {}, not '{}'", option.name, wanted, value),
                 std::move(hint));
   };
+  if (value.empty()) {
+    return fail(ErrorCode::kUsage, fmt::format("--{} is given, and empty", option.name),
+                fmt::format("--{} {}: {}; leave it out for: {}", option.name, option.value_name, option.about,
+                            option.default_text.empty() ? "nothing" : option.default_text));
+  }
   double number = 0;
   if (option.type == ValueType::kInteger) {
     std::int64_t whole = 0;

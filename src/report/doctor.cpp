@@ -6,10 +6,10 @@
 #include <array>
 #include <charconv>
 
+#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/trace/gpu.hpp"
 #include "report/doctor_checks.hpp"
 #include "report/doctor_facts.hpp"
-#include "report/step_graphs.hpp"
 #include "report/text.hpp"
 #include "trace/name_tables.hpp"
 

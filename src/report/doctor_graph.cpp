@@ -9,9 +9,9 @@
 
 #include "base/statistics.hpp"
 #include "foretrace/hardware/work.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/doctor_checks.hpp"
-#include "report/step_graphs.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::report {

@@ -6,9 +6,9 @@
 
 #include "base/deflate.hpp"
 #include "base/suggest.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/report/whatif.hpp"
 #include "report/exporter.hpp"
-#include "report/step_graphs.hpp"
 
 namespace foretrace::report {
 

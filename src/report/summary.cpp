@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "report/step_graphs.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "report/summary_parts.hpp"
 
 namespace foretrace::report {

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include "foretrace/graph/build.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/prediction_parts.hpp"
-#include "report/step_graphs.hpp"
+#include "report/strategy_json.hpp"
 #include "report/text_table.hpp"
 
 namespace foretrace::report {
@@ -117,7 +118,7 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
   return out;
 }
 
-std::string to_json(const WhatIfReport& r) {
+std::string to_json(const WhatIfReport& r, const search::Optimized* plan) {
   std::string out;
   JsonWriter json(out);
   json.begin_object().member("schema", 1).member("verb", "whatif").member("file", r.file).member("step", r.step_name);
@@ -154,7 +155,14 @@ std::string to_json(const WhatIfReport& r) {
     }
     json.end_array().end_object();
   }
-  json.end_array().end_object();
+  json.end_array();
+  if (plan != nullptr && plan->prediction.declined.empty()) {
+    json.key("plan").begin_object().member_ms("baseline_ms", plan->baseline);
+    json.member("baseline_peak_bytes", plan->baseline_peak);
+    write_plan(json, *plan, "strategy");
+    json.end_object();
+  }
+  json.end_object();
   return out + "\n";
 }
 

@@ -11,8 +11,9 @@
 #include "cli/completion.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
-#include "cli/run.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/cli/run.hpp"
+#include "foretrace/version.hpp"
 #include "report_sample.hpp"
 
 namespace foretrace::cli {

@@ -13,10 +13,10 @@
 #include "foretrace/graph/build.hpp"
 #include "foretrace/report/export.hpp"
 #include "foretrace/report/replay.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "graph_compare.hpp"
 #include "random_graph.hpp"
 #include "report/exporter.hpp"
-#include "report/step_graphs.hpp"
 #include "report_sample.hpp"
 
 namespace foretrace::report {

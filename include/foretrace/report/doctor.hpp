@@ -2,7 +2,7 @@
 // doctor: what a trace holds, what it lacks, and what each lack will cost a prediction.
 //
 //   DoctorReport report = examine(trace, trace::find_steps(trace));
-//   fmt::print("{}", to_text(report));        // or to_json(report)
+//   std::string text = to_text(report, style);        // or to_json(report)
 //
 // Metadata of a trace may hold host names, user names and access tokens. Only values of keys known to be harmless
 // (versions, profiler flags) enter a report; the rest is counted.

@@ -10,6 +10,10 @@
 #include "foretrace/trace/trace.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
+namespace foretrace::search {
+struct Optimized;
+}
+
 namespace foretrace::report {
 
 struct WhatIfReport {
@@ -37,6 +41,7 @@ Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int
 void add_predictions(Baseline& baseline, const std::vector<whatif::Use>& uses, bool stacked);
 
 std::string to_text(const WhatIfReport& report, const TextStyle& style);
-std::string to_json(const WhatIfReport& report);
+/// `plan`: a strategy that was asked for too, shown as `optimize` shows its own.
+std::string to_json(const WhatIfReport& report, const search::Optimized* plan = nullptr);
 
 }  // namespace foretrace::report

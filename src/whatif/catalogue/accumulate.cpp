@@ -2,6 +2,7 @@
 
 #include "whatif/catalogue/batch_scaling.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/whole_number.hpp"
 
 namespace foretrace::whatif {
 
@@ -112,7 +113,7 @@ Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
 WhatIf accumulate_whatif() {
   return {.name = "accumulate",
           .about = "the same batch in n parts, gradients added up before the update",
-          .parameters = {{"n", "number of parts", "2", {}, ParameterType::kNumber, false, 1}},
+          .parameters = {{"n", "number of parts", "2", {}, ParameterType::kNumber, false, 1, whole_number<256>}},
           .assumes = "parts of equal size",
           .source = "gradient accumulation",
           .not_modelled = {},
