@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "whatif/catalogue/batch_scaling.hpp"
 #include "whatif/catalogue/catalogue.hpp"
@@ -22,13 +25,31 @@ std::uint32_t end_of_backward(const Graph& g) {
 
 bool computes_gradients(Phase p) { return p == Phase::kForward || p == Phase::kBackward; }
 
+// Behind these tasks their lane goes on with what the main thread launches when backward is over (a scaler's checks, an update).
+// Such work is not part of a pass, whatever it looks like: a second pass that came behind it would wait for itself.
+std::vector<std::uint32_t> ends_of_launched(const Graph& g, std::uint32_t end) {
+  std::vector<std::uint32_t> until(g.lanes.size());
+  for (std::size_t l = 0; l < g.lanes.size(); ++l) {
+    const graph::GraphLane& lane = g.lanes[l];
+    until[l] = lane.begin;
+    const auto behind = [&](std::uint32_t t) {
+      const TaskId call = g.launch[t];
+      return graph::is_gpu(g.kind[t]) && call.valid() && g.lane[call.index()] == g.main_lane && call.value > end;
+    };
+    while (until[l] < lane.end && !behind(until[l])) ++until[l];
+  }
+  return until;
+}
+
 // A forward and a backward pass: their GPU work, the main thread up to the end of backward, the autograd thread.
 Selection one_pass(const Graph& g, const Draft& draft, std::uint32_t end) {
   std::uint32_t first_forward = end;
   for (std::uint32_t t = end; t > g.lanes[g.main_lane].begin; --t) {
     if (g.phase[t] == Phase::kForward && g.kind[t] != TaskKind::kWait) first_forward = t;
   }
+  const std::vector<std::uint32_t> until = ends_of_launched(g, end);
   return draft.select({.where = [&](std::uint32_t t) {
+    if (graph::is_gpu(g.kind[t]) && t >= until[g.lane[t]]) return false;
     if (g.kind[t] == TaskKind::kCollective) return moves_samples(g.task_name(t));
     if (graph::is_gpu(g.kind[t])) return computes_gradients(g.phase[t]) && g.kind[t] != TaskKind::kMemcpy;
     if (g.lane[t] == g.main_lane) return t >= first_forward && t <= end && g.phase[t] != Phase::kOptimizer;
@@ -88,7 +109,12 @@ std::vector<std::uint32_t> known(const std::vector<std::uint32_t>& tasks) {
 
 Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
   const Graph& g = m.graph;
-  const int n = static_cast<int>(parameters.number("n"));
+  constexpr double kMostParts = 256;
+  const double parts = parameters.number("n");
+  if (parts > kMostParts || parts != std::floor(parts)) {
+    return fail(ErrorCode::kDeclined, fmt::format("n must be a whole number from 2 to {}", kMostParts));
+  }
+  const int n = static_cast<int>(parts);
   const std::uint32_t end = end_of_backward(g);
   if (end == Graph::kNoWork)
     return fail(ErrorCode::kDeclined, "the step shows no backward pass on a thread of its own");

@@ -1,6 +1,7 @@
 #include "whatif/catalogue/host_copies.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace foretrace::whatif {
 
@@ -64,7 +65,11 @@ void copy_back(Copier& c, const std::vector<SavedTensor>& saved, const std::vect
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   const Graph& g = c.m.graph;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return g.measured[g.launch[saved[a].backward].index()] < g.measured[g.launch[saved[b].backward].index()];
+    const auto needed = [&](std::size_t i) {  // tasks of one launch (a CUDA graph) in the order of their lane
+      const std::uint32_t task = saved[i].backward;
+      return std::pair(g.measured[g.launch[task].index()], task);
+    };
+    return needed(a) < needed(b);
   });
   for (std::size_t k = 0; k < order.size(); ++k) {
     const SavedTensor& s = saved[order[k]];
