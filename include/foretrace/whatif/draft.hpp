@@ -143,6 +143,7 @@ class Draft {
   [[nodiscard]] std::uint32_t graph_launch_of(std::uint32_t task) const;
   [[nodiscard]] const OpChains& chains() const;
   class Commit;  // draft_commit.cpp
+  class LaunchOrder;
 
   const Graph& base_;
   const trace::Trace* trace_;
