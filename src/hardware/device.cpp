@@ -12,7 +12,6 @@
 #include "base/suggest.hpp"
 #include "base/text.hpp"
 #include "foretrace/trace/gpu.hpp"
-#include "hardware/toml_tables.hpp"
 #include "hardware/toml_keys.hpp"
 
 namespace foretrace::hardware {

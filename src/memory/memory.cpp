@@ -154,6 +154,8 @@ std::optional<Curve> curve(const trace::Trace& t, const trace::Step& step) {
 void recompute(Curve& c) {
   std::vector<std::int64_t> change(c.positions + 2, 0);
   for (const Block& b : c.blocks) {
+    // What a change puts behind the last event (a backward pass the step does not have) never comes to be.
+    if (b.allocated > c.positions || b.freed <= b.allocated) continue;
     change[b.allocated] += b.bytes;
     if (b.freed <= c.positions) change[b.freed] -= b.bytes;
   }
