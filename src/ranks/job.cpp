@@ -88,7 +88,7 @@ std::vector<Result<trace::Trace>> load_all(const std::vector<std::string>& files
       const std::size_t finished = ++done;
       if (!options.progress) continue;
       const std::lock_guard lock(mutex);
-      options.progress("reading the ranks' traces", finished, files.size());
+      options.progress("reading the ranks' traces", finished, files.size(), "files");
     }
   };
   std::vector<std::thread> pool;

@@ -8,6 +8,8 @@
 
 #include "report/doctor_checks.hpp"
 #include "report/doctor_facts.hpp"
+#include "report/doctor_recorder.hpp"
+#include "report/measured.hpp"
 #include "report/step_graphs.hpp"
 #include "report/text.hpp"
 
@@ -190,6 +192,7 @@ DoctorReport examine(const Trace& trace, const trace::Steps& steps) {
   report.backend = trace.distributed.backend;
   report.nccl_version = trace.distributed.nccl_version;
   read_metadata(report, trace);
+  report.recorder = recorder_fields(trace);
   for (const trace::Step& step : steps.steps) report.steps.push_back({step.name, step.number, step.duration()});
   report.step_source = trace::describe(steps.source);
   report.replay = facts.replay;

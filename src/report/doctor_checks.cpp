@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "foretrace/graph/gpu_work.hpp"
 #include "report/doctor_gpu.hpp"
 #include "report/text.hpp"
 
@@ -19,7 +20,7 @@ using Maybe = std::optional<Finding>;
 
 Maybe no_kernels(const Facts& f) {
   if (f.gpu_work() > 0) return {};
-  return Finding{"no_kernels", Weight::kBlocks, "the trace holds no GPU work",
+  return Finding{"no_kernels", Weight::kBlocks, fmt::format("{}, nor anywhere in the trace", graph::kNoGpuWork),
                  "Without kernels there is nothing to replay or to change: foretrace predicts steps that run on a GPU.",
                  f.trace->partial
                      ? std::string("the cut came before the GPU's events; a whole file has them")

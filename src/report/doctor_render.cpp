@@ -4,6 +4,7 @@
 #include <string>
 
 #include "foretrace/report/doctor.hpp"
+#include "report/doctor_recorder.hpp"
 #include "report/json_writer.hpp"
 #include "report/notes.hpp"
 #include "report/text.hpp"
@@ -134,6 +135,7 @@ std::string to_text(const DoctorReport& report, const TextStyle& style) {
   std::string flags;
   for (const std::string& flag : report.profiler_flags) flags += (flags.empty() ? "" : ", ") + flag;
   if (!flags.empty()) out += entry("recorded", flags, style);
+  if (!report.recorder.empty()) out += entry("recorder", recorder_text(report.recorder), style);
   if (report.other_metadata > 0) {
     out += entry(
         "metadata",
@@ -173,7 +175,14 @@ void write_json(JsonWriter& json, const DoctorReport& report) {
   for (const auto& [label, version] : report.versions) json.member(label, version);
   json.end_object().key("profiler_flags").begin_array();
   for (const std::string& flag : report.profiler_flags) json.value(flag);
-  json.end_array().member("other_metadata_keys", report.other_metadata);
+  json.end_array().member("other_metadata_keys", report.other_metadata).key("recorder");
+  if (report.recorder.empty()) {
+    json.null();
+  } else {
+    json.begin_object();
+    for (const auto& [name, value] : report.recorder) json.key(name).raw(value);
+    json.end_object();
+  }
   json.member("step_source", report.step_source).key("steps").begin_array();
   for (const DoctorReport::StepRow& step : report.steps) {
     json.begin_object().member("step", step.name).member("number", step.number);

@@ -54,7 +54,7 @@ std::vector<std::pair<std::string, std::string>> notes_of(const GpusReport& r) {
 std::string to_text(const GpusReport& r, const TextStyle& style) {
   std::string out =
       fmt::format("{}, recorded on {} ({})\n", headline(r.file, r.step_name, {}), printable(r.from), printable(r.how));
-  out += fmt::format("  {:.2f} ms a step there without the profiler", to_ms(r.baseline));
+  out += fmt::format("  {} ms a step there without the profiler", short_ms(r.baseline));
   if (!r.whatifs.empty()) out += fmt::format("; below with {}", fmt::join(r.whatifs, " + "));
   out += "\n\n";
   TextTable table({{"device", Align::kLeft},
@@ -74,10 +74,11 @@ std::string to_text(const GpusReport& r, const TextStyle& style) {
                p.origin});
   }
   if (table.rows() > 0) out += table.render(style);
+  std::vector<std::pair<std::string, std::string>> declined;
   for (const GpuPrediction& g : r.predictions) {
-    if (!g.prediction.declined.empty())
-      out += fmt::format("\n  {}: declined. {}\n", g.device.name, g.prediction.declined);
+    if (!g.prediction.declined.empty()) declined.emplace_back(g.device.name, g.prediction.declined);
   }
+  if (!declined.empty()) out += "\n  declined:\n" + reasons_text(declined, style);
   if (const auto notes = notes_of(r); !notes.empty()) {
     out += "\n  not modelled:\n";
     for (const auto& [note, names] : notes) {

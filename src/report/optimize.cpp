@@ -33,7 +33,7 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
     out += "\n";
     TextTable parts({{"part", Align::kLeft}, {"without it"}, {"gains"}, {"why", Align::kLeft, true}});
     for (const search::OptimizedPart& p : o.parts) {
-      parts.row({search::short_use(p.text), p.without > 0 ? fmt::format("{:.2f} ms", to_ms(p.without)) : "-",
+      parts.row({search::short_use(p.text), p.without > 0 ? short_ms(p.without) + " ms" : "-",
                  fmt::format("{:+.2f} ms", to_ms(p.gain)), p.why});
     }
     out += parts.render(style);
@@ -50,7 +50,7 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
   }
   if (!o.declined.empty()) {
     out += "\n  does not apply here:\n";
-    for (const std::string& d : o.declined) out += "    - " + d + "\n";
+    for (const std::string& d : o.declined) out += "    - " + wrap(printable(d), style.width, 6, 6) + "\n";
   }
   return out;
 }

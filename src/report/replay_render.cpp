@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "foretrace/report/replay.hpp"
+#include "report/measured.hpp"
 #include "report/json_writer.hpp"
 #include "report/notes.hpp"
 #include "report/text.hpp"
@@ -77,6 +78,7 @@ std::string notes_text(const ReplayReport& report, const TextStyle& style) {
   for (const ReplayReport::StepRow& row : report.steps) {
     if (!row.settled) add(fmt::format("{} did not settle into a period after {} copies", row.name, row.copies));
   }
+  if (!report.measured_refused.empty()) add(report.measured_refused);
   for (const std::string& sentence : sentences(report.notes())) add(sentence);
   return out.empty() ? out : "\nNotes\n" + out;
 }
@@ -142,6 +144,7 @@ void write_members(JsonWriter& json, const ReplayReport& report) {
   json.member_ms("unprofiled_low_ms", u.low).member_ms("unprofiled_high_ms", u.high);
   json.member("unprofiled_origin", u.origin);
   write_ns_as(json, "measured_ms", report.measured, kMs);
+  write_refused(json, report.measured_refused);
   json.member("bottleneck", report.bottleneck).member("unprofiled_bottleneck", report.unprofiled_bottleneck);
 }
 

@@ -39,8 +39,8 @@ ScaleReport scale_report(const Baseline& baseline, const whatif::Strategy& strat
 
 std::string to_text(const ScaleReport& r, const TextStyle& style) {
   std::string out = headline(r.file, r.step_name, r.device);
-  out += fmt::format("\n  one worker {:.2f} ms{}; gradients {:.1f} MB; {} over {}",
-                     to_ms(r.measured.value_or(r.unprofiled)), r.measured ? " (measured)" : "",
+  out += fmt::format("\n  one worker {} ms{}; gradients {:.1f} MB; {} over {}",
+                     short_ms(r.measured.value_or(r.unprofiled)), r.measured ? " (measured)" : "",
                      static_cast<double>(r.gradient_bytes) / 1e6, r.scheme, r.network);
   if (r.servers > 0) out += fmt::format(", {} server{} apart from the workers", r.servers, r.servers == 1 ? "" : "s");
   if (r.compression != "none") out += ", " + r.compression + " gradients";
@@ -52,7 +52,9 @@ std::string to_text(const ScaleReport& r, const TextStyle& style) {
                short_ms(p.exposed_communication) + " ms", fmt::format("{:.1f} %", 100 * p.efficiency), p.origin});
   }
   if (table.rows() > 0) out += table.render(style);
-  for (const auto& [n, reason] : r.declined) out += fmt::format("\n  {} workers: declined. {}\n", n, reason);
+  std::vector<std::pair<std::string, std::string>> declined;
+  for (const auto& [n, reason] : r.declined) declined.emplace_back(fmt::format("{} workers", n), reason);
+  if (!declined.empty()) out += "\n  declined:\n" + reasons_text(declined, style);
   std::vector<std::string> notes;
   for (const whatif::ScalePrediction& p : r.predictions) {
     for (const std::string& n : p.not_modelled) {

@@ -14,17 +14,17 @@ namespace foretrace::search {
 Result<Applied> apply_uses(const whatif::Model& base, const std::vector<whatif::Use>& uses) {
   Applied out{base};
   for (const whatif::Use& use : uses) {
+    const auto declined = [&](std::string_view why) {  // as whatif::predict says it
+      return fail(ErrorCode::kDeclined,
+                  uses.size() > 1 ? fmt::format("{}: {}", use.whatif->name, why) : std::string(why));
+    };
     whatif::Draft draft(out.model.graph, out.model.trace, out.model.chains);
     if (Status applied = use.whatif->apply(out.model, draft, use.parameters); !applied) {
-      return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, applied.error().message));
+      return declined(applied.error().message);
     }
-    if (draft.changed() == 0) {
-      return fail(ErrorCode::kDeclined, fmt::format("{}: nothing in this step would change", use.whatif->name));
-    }
+    if (draft.changed() == 0) return declined("nothing in this step would change");
     graph::Graph changed = draft.commit();
-    if (Status sound = graph::verify_or_relax(changed); !sound) {
-      return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, sound.error().message));
-    }
+    if (Status sound = graph::verify_or_relax(changed); !sound) return declined(sound.error().message);
     out.model.graph = std::move(changed);
     out.model.applied.push_back(use.whatif->name);
   }

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "foretrace/graph/gpu_work.hpp"
 #include "search/communication.hpp"
 #include "search/evaluate.hpp"
 #include "search/moves/strategy_move.hpp"
@@ -38,6 +39,9 @@ class Optimizer {
   }
 
   Result<Optimized> run() {
+    if (!graph::has_gpu_work(model_.graph)) {
+      return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork), "`foretrace doctor` says what the trace holds");
+    }
     if (o_.memory_limit && !model_.memory) {
       return fail(ErrorCode::kDeclined, "the trace has no memory events: nobody can say what fits",
                   "record with profile_memory=True");

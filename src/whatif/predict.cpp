@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/graph/soundness.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/bands.hpp"
@@ -36,35 +37,62 @@ bool knows_shapes(const Model& model) {
                      [](const hardware::Work& w) { return w.family != hardware::Family::kMemory && w.has_shape(); });
 }
 
+// The largest batch is a property of the step and the other changes, whatever factor was asked for: the memory of all
+// changes but those of the batch, scaled from the traced batch on. (Scaling what was scaled to 1/1000 back would multiply
+// what rounding left over.) Nothing when no batch is too large, as far as the curve tells.
+std::optional<double> largest_batch(const Model& base, const std::vector<Use>& uses, double room) {
+  Model model = base;
+  for (const Use& use : uses) {
+    if (use.whatif->name == "batch") continue;
+    Draft draft(model.graph, model.trace, model.chains);
+    if (!use.whatif->apply(model, draft, use.parameters)) return std::nullopt;
+    graph::Graph changed = draft.commit();
+    if (!graph::verify_or_relax(changed)) return std::nullopt;
+    model.graph = std::move(changed);
+    model.applied.push_back(use.whatif->name);
+  }
+  const double x = memory::largest_batch(*model.memory, room);
+  if (x >= memory::kLargestFactor) return std::nullopt;
+  return x;
+}
+
+void keep_first(std::vector<std::string>& list) {
+  std::vector<std::string> once;
+  for (std::string& text : list) {
+    if (std::find(once.begin(), once.end(), text) == once.end()) once.push_back(std::move(text));
+  }
+  list = std::move(once);
+}
+
 }  // namespace
 
 Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured, Detail detail) {
   Prediction p;
   for (const Use& use : uses) p.whatif += (p.whatif.empty() ? "" : " + ") + use.text;
+  if (!graph::has_gpu_work(base.graph)) {
+    p.declined = graph::kNoGpuWork;
+    return p;
+  }
   Model model = base;
   p.validated = true;
   for (const Use& use : uses) {
     const auto begin = std::chrono::steady_clock::now();
+    // The reason stands beside the name of the prediction; of several changes it says which one.
+    const auto declined = [&](std::string_view why) {
+      p.declined = uses.size() > 1 ? fmt::format("{}: {}", use.whatif->name, why) : std::string(why);
+      return std::move(p);
+    };
     if (use.whatif->needs == "shapes" && !knows_shapes(model)) {
-      p.declined = fmt::format("{}: the trace records no shapes of operations (profile with record_shapes=True)",
-                               use.whatif->name);
-      return p;
+      return declined("the trace records no shapes of operations (profile with record_shapes=True)");
     }
     Draft draft(model.graph, model.trace, model.chains);
     if (Status applied = use.whatif->apply(model, draft, use.parameters); !applied) {
-      p.declined = fmt::format("{}: {}", use.whatif->name, applied.error().message);
-      return p;
+      return declined(applied.error().message);
     }
-    if (draft.changed() == 0) {
-      p.declined = fmt::format("{}: nothing in this step would change", use.whatif->name);
-      return p;
-    }
+    if (draft.changed() == 0) return declined("nothing in this step would change");
     graph::Graph changed = draft.commit();
     const std::uint64_t shares = changed.notes.dropped_soft;
-    if (Status sound = graph::verify_or_relax(changed); !sound) {
-      p.declined = fmt::format("{}: {}", use.whatif->name, sound.error().message);
-      return p;
-    }
+    if (Status sound = graph::verify_or_relax(changed); !sound) return declined(sound.error().message);
     if (changed.notes.dropped_soft > shares)
       model.not_modelled.emplace_back("kernels of several streams that keep each other from the GPU");
     model.graph = std::move(changed);
@@ -104,14 +132,14 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
   if (model.memory) {
     memory::recompute(*model.memory);
     p.peak_bytes = model.memory->peak_bytes;
-    const bool fits = static_cast<double>(*p.peak_bytes + hardware::kDriverBytes) <= model.device.memory_gb * 1e9;
+    const double room = model.device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
+    if (model.device.memory_gb > 0) p.fits = static_cast<double>(*p.peak_bytes) <= room;
     const bool moved = model.device.name != base.device.name;
     const bool other_batch = std::find(model.applied.begin(), model.applied.end(), "batch") != model.applied.end();
     if (other_batch && detail == Detail::kFull && model.device.memory_gb > 0) {
-      const double room = model.device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
-      p.largest_batch = model.samples * memory::largest_batch(*model.memory, room);
+      p.largest_batch = largest_batch(base, uses, room);
     }
-    if (moved && !fits) {
+    if (moved && p.fits == false) {
       model.not_modelled.push_back(fmt::format("the step does not fit into {}: its peak is {:.1f} of {:.0f} GB",
                                                model.device.name, static_cast<double>(*p.peak_bytes) / 1e9,
                                                model.device.memory_gb));
@@ -119,7 +147,8 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
   }
   p.samples = model.samples;
   p.origin = worst_origin(model.graph);
-  p.not_modelled = model.not_modelled;
+  p.not_modelled = std::move(model.not_modelled);
+  keep_first(p.not_modelled);
   p.graph = std::move(model.graph);
   return p;
 }

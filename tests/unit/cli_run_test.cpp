@@ -291,11 +291,11 @@ TEST_F(Cli, MessagesCannotControlTheTerminal) {
 }
 
 TEST(CliProgress, SaysHowFarHowFastAndHowLong) {
-  EXPECT_EQ(ProgressBar::line("reading t.json", 500'000'000, 1'000'000'000, 2, 100),
+  EXPECT_EQ(ProgressBar::line("reading t.json", 500'000'000, 1'000'000'000, kBytes, 2, 100),
             "reading t.json  [##########----------]   50%  250.0 MB/s  2 s left");
-  EXPECT_EQ(ProgressBar::line("reading -", 1'500'000, 0, 1.5, 100), "reading -  1.5 MB  1.0 MB/s");
-  EXPECT_TRUE(contains(ProgressBar::line("x", 1, 1'000'000'000, 1, 100), "16666667 min left"));
-  EXPECT_LT(ProgressBar::line(std::string(300, 'x'), 5, 10, 1, 80).size(), 80u);
+  EXPECT_EQ(ProgressBar::line("reading -", 1'500'000, 0, kBytes, 1.5, 100), "reading -  1.5 MB  1.0 MB/s");
+  EXPECT_TRUE(contains(ProgressBar::line("x", 1, 1'000'000'000, kBytes, 1, 100), "16666667 min left"));
+  EXPECT_LT(ProgressBar::line(std::string(300, 'x'), 5, 10, kBytes, 1, 80).size(), 80u);
 }
 
 TEST(CliProgress, NothingIsDrawnInTheFirstSecond) {
@@ -304,7 +304,7 @@ TEST(CliProgress, NothingIsDrawnInTheFirstSecond) {
   std::FILE* err = open_memstream(&text, &size);
   {
     ProgressBar bar(err, 80);
-    for (std::uint64_t i = 0; i < 100; ++i) bar.update("reading", i, 100);
+    for (std::uint64_t i = 0; i < 100; ++i) bar.update("reading", i, 100, kBytes);
   }
   std::fclose(err);
   EXPECT_EQ(size, 0u);
