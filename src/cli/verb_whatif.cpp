@@ -34,6 +34,7 @@ Result<Answer> run_whatif(const Request& request) {
   FORETRACE_TRY(report::Baseline baseline,
                 report::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
   FORETRACE_TRY(baseline.model.residuals, residuals_of(request));
+  baseline.report.batch = request.values.number("batch");
   if (strategy) {
     baseline.report.predictions.push_back(
         search::predict_strategy(baseline.model, baseline.report.measured, *strategy));
@@ -59,6 +60,7 @@ const Verb& whatif_verb() {
                     {"WHATIF", "changes to try", 0, Argument::kAny, {}, whatif_names()}},
       .options = {{"stack", 0, ValueType::kFlag, "", "", "all changes together, in this order"},
                   {"strategy", 0, ValueType::kFile, "FILE", "", "all changes of a strategy file together"},
+                  {"batch", 0, ValueType::kNumber, "N", "", "samples in the traced step, to print samples per second", {}, 0.0},
                   {"residuals", 0, ValueType::kFile, "FILE", "those of the project's own measurements",
                    "how far predictions were off: decides the bands"}},
       .examples = {{"foretrace whatif trace.json.gz fused-optimizer", "one change"},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "report/prediction_parts.hpp"
+#include "report/text.hpp"
 #include "report/strategy_json.hpp"
 #include "report/text_table.hpp"
 

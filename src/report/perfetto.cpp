@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "report/measured.hpp"
 #include "report/chrome_events.hpp"
 #include "report/exporter.hpp"
 #include "report/json_writer.hpp"
