@@ -128,15 +128,15 @@ class Finder {
   };
 
   // How wrong the clocks of a rank and of the one it is compared with may be, together. When a rank started and how long it
-  // moved data is read off both clocks, and how far ranks end a collective apart says how well those agree; a clock nothing
-  // ties to the others says nothing of the kind. Other causes are lengths on one clock; all wait for the others in the end,
+  // moved data is read off several clocks, and how far ranks end a collective apart says how well those agree; when a rank
+  // started whose clock nothing ties to the others, nobody knows. Other causes are lengths on one clock; all wait for the others in the end,
   // so that none is named below the error that is printed.
   [[nodiscard]] Ns clock_error(const Straggler& s) const {
     const Clock &mine = clocks_.clocks[s.rank], &theirs = clocks_.clocks[s.like];
     const auto together = static_cast<Ns>(
         std::hypot(static_cast<double>(mine.uncertainty), static_cast<double>(theirs.uncertainty)));
     if (s.cause != StragglerCause::kLateStart && s.cause != StragglerCause::kSlowLink) return together;
-    if (!mine.known || !theirs.known) return INT64_MAX;
+    if (s.cause == StragglerCause::kLateStart && !(mine.known && theirs.known)) return INT64_MAX;
     return std::max(together, clocks_.end_spread);
   }
 

@@ -32,7 +32,7 @@ Maybe no_kernels(const Facts& f) {
 Maybe no_cpu(const Facts& f) {
   if (f.gpu_work() == 0 || f.of(EventKind::kOp) + f.of(EventKind::kRuntime) > 0) return {};
   return Finding{
-      "no_cpu", Weight::kBlocks, "the trace holds no CPU events, only the GPU's side",
+      "no_cpu", Weight::kCosts, "the trace holds no CPU events, only the GPU's side",
       "What launches the kernels and in which order the CPU waits is unknown: only changes of kernel times can be "
       "estimated, no change of launches, operations or layers.",
       kBothActivities};

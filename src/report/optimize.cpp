@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "report/prediction_parts.hpp"
-#include "report/text.hpp"
 #include "report/strategy_json.hpp"
 #include "report/text_table.hpp"
 
@@ -51,7 +52,12 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
   }
   if (!o.declined.empty()) {
     out += "\n  does not apply here:\n";
-    for (const std::string& d : o.declined) out += "    - " + wrap(printable(d), style.width, 6, 6) + "\n";
+    std::vector<std::pair<std::string, std::string>> reasons;
+    for (const std::string& d : o.declined) {
+      const std::size_t colon = std::min(d.find(": "), d.size());
+      reasons.emplace_back(d.substr(0, colon), colon < d.size() ? d.substr(colon + 2) : "");
+    }
+    out += reasons_text(reasons, style);
   }
   return out;
 }

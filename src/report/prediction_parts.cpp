@@ -29,17 +29,22 @@ std::string gigabytes(std::optional<std::int64_t> bytes) {
   return bytes ? fmt::format("{:.2f} GB", static_cast<double>(*bytes) / 1e9) : "-";
 }
 
-std::string reasons_text(const std::vector<std::pair<std::string, std::string>>& declined, const TextStyle& style) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
-  for (const auto& [name, reason] : declined) {
-    auto at = std::find_if(by_reason.begin(), by_reason.end(), [&r = reason](const auto& e) { return e.first == r; });
-    if (at == by_reason.end()) at = by_reason.insert(at, {reason, {}});
+std::vector<std::pair<std::string, std::string>> by_text(const std::vector<std::pair<std::string, std::string>>& said) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> names_of;
+  for (const auto& [name, text] : said) {
+    auto at = std::find_if(names_of.begin(), names_of.end(), [&t = text](const auto& e) { return e.first == t; });
+    if (at == names_of.end()) at = names_of.insert(at, {text, {}});
     if (std::find(at->second.begin(), at->second.end(), name) == at->second.end()) at->second.push_back(name);
   }
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const auto& [text, names] : names_of) out.emplace_back(text, fmt::format("{}", fmt::join(names, ", ")));
+  return out;
+}
+
+std::string reasons_text(const std::vector<std::pair<std::string, std::string>>& declined, const TextStyle& style) {
   std::string out;
-  for (const auto& [reason, names] : by_reason) {
-    const std::string text = fmt::format("{}: {}", fmt::join(names, ", "), reason);
-    out += "    " + wrap(printable(text), style.width, 6, 4) + "\n";
+  for (const auto& [reason, names] : by_text(declined)) {
+    out += "    " + wrap(printable(names + ": " + reason), style.width, 6, 4) + "\n";
   }
   return out;
 }

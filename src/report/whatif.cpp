@@ -143,16 +143,17 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
   for (const whatif::Prediction& p : r.predictions) {
     if (!p.declined.empty()) out += fmt::format("\n  {}: declined. {}\n", p.whatif, p.declined);
   }
+  std::vector<std::pair<std::string, std::string>> largest, missing;
   for (const whatif::Prediction& p : r.predictions) {
-    if (!p.largest_batch) continue;
-    out += fmt::format("\n  {}: the largest batch that fits into the GPU's memory is {} times the traced one\n", p.whatif,
-                       rounded_down(*p.largest_batch));
-  }
-  for (const whatif::Prediction& p : r.predictions) {
+    if (p.largest_batch) largest.emplace_back(p.whatif, rounded_down(*p.largest_batch));
     if (!p.declined.empty() || p.not_modelled.empty()) continue;
-    out += fmt::format("\n  {}, not modelled:\n", p.whatif);
-    for (const std::string& n : p.not_modelled) out += "    - " + n + "\n";
+    missing.emplace_back(p.whatif, fmt::format("    - {}\n", fmt::join(p.not_modelled, "\n    - ")));
   }
+  for (const auto& [factor, names] : by_text(largest)) {
+    out += fmt::format("\n  {}: the largest batch that fits into the GPU's memory is {} times the traced one\n", names,
+                       factor);
+  }
+  for (const auto& [notes, names] : by_text(missing)) out += fmt::format("\n  {}, not modelled:\n{}", names, notes);
   return out;
 }
 

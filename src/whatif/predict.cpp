@@ -37,6 +37,13 @@ bool knows_shapes(const Model& model) {
                      [](const hardware::Work& w) { return w.family != hardware::Family::kMemory && w.has_shape(); });
 }
 
+bool has_operations(const trace::Trace& trace) {
+  for (std::size_t e = 0; e < trace.size(); ++e) {
+    if (trace.kind(e) == trace::EventKind::kOp) return true;
+  }
+  return false;
+}
+
 // The largest batch is a property of the step and the other changes, whatever factor was asked for: the memory of all
 // changes but those of the batch, scaled from the traced batch on. (Scaling what was scaled to 1/1000 back would multiply
 // what rounding left over.) Nothing when no batch is too large, as far as the curve tells.
@@ -83,7 +90,9 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
       return std::move(p);
     };
     if (use.whatif->needs == "shapes" && !knows_shapes(model)) {
-      return declined("the trace records no shapes of operations (profile with record_shapes=True)");
+      return declined(has_operations(*model.trace)
+                          ? "the trace records no shapes of operations (profile with record_shapes=True)"
+                          : "the trace holds no operations, only the GPU's side (profile the CPU too)");
     }
     Draft draft(model.graph, model.trace, model.chains);
     if (Status applied = use.whatif->apply(model, draft, use.parameters); !applied) {
