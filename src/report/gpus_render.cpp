@@ -78,7 +78,9 @@ std::string to_text(const GpusReport& r, const TextStyle& style) {
   for (const GpuPrediction& g : r.predictions) {
     if (!g.prediction.declined.empty()) declined.emplace_back(g.device.name, g.prediction.declined);
   }
-  if (!declined.empty()) out += "\n  declined:\n" + reasons_text(declined, style);
+  for (const auto& [reason, names] : by_text(declined)) {
+    out += "\n  " + wrap(fmt::format("{}: declined. {}", names, reason), style.width, 4, 2) + "\n";
+  }
   if (const auto notes = notes_of(r); !notes.empty()) {
     out += "\n  not modelled:\n";
     for (const auto& [note, names] : notes) {

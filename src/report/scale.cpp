@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "report/prediction_parts.hpp"
+#include "report/text.hpp"
 #include "report/text_table.hpp"
 
 namespace foretrace::report {
@@ -54,7 +55,9 @@ std::string to_text(const ScaleReport& r, const TextStyle& style) {
   if (table.rows() > 0) out += table.render(style);
   std::vector<std::pair<std::string, std::string>> declined;
   for (const auto& [n, reason] : r.declined) declined.emplace_back(fmt::format("{} workers", n), reason);
-  if (!declined.empty()) out += "\n  declined:\n" + reasons_text(declined, style);
+  for (const auto& [reason, names] : by_text(declined)) {
+    out += "\n  " + wrap(fmt::format("{}: declined. {}", names, reason), style.width, 4, 2) + "\n";
+  }
   std::vector<std::string> notes;
   for (const whatif::ScalePrediction& p : r.predictions) {
     for (const std::string& n : p.not_modelled) {

@@ -50,6 +50,7 @@ void take_stretches(const Graph& g, const graph::GraphLane& lane, const CpuPrior
   const auto is_long = [&](std::size_t t) { return g.cost[t] > prior.longest_stretch; };
   for (std::size_t t = lane.begin; t < lane.end; ++t) {
     if (graph::is_gpu(g.kind[t]) || !scaled(g, t) || is_sync_call(g, t)) continue;
+    if (g.cost[t] > prior.longest_stall) continue;
     parts[t] = g.cost[t];
     (is_long(t) ? of_long : usual) += g.cost[t];
   }

@@ -41,8 +41,8 @@ struct CpuPrior {
   Ns longest_hand_over = 300'000;  ///< to another thread, without a profiler
   Ns longest_join = 30'000;
   Ns longest_sync_return = 15'000;
-  /// A hand-over, join or return that takes longer waits for something that is no profiler (17 steps of 11 models on H200: at
-  /// most 0.97 ms).
+  /// No single thing a profiler does takes longer: a hand-over, join, return or stretch that does waits or works for the
+  /// program (17 steps of 11 models on H200: hand-overs up to 0.97 ms, stretches up to 1.96).
   Ns longest_stall = 2'000'000;
   /// A stretch between two events of a CPU holds a handful of events' worth of profiling, and so does the time between two
   /// launches. What is longer is the program's own (a sleep, reading data, an allocation, waiting for a lock) and keeps its
