@@ -39,7 +39,7 @@ SWITCHES = {
     "cl": "channels-last",
 }
 # Variants that change the job or the recording, not the step's implementation: nothing to predict.
-NO_WHATIF = {"base", "stack", "plain", "sgd"}
+NO_WHATIF = {"base", "again", "stack", "plain", "sgd"}
 
 QUIET_SPREAD = 0.05  # p90 - p10 of a quiet row, as a part of its median
 

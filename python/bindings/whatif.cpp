@@ -16,8 +16,8 @@
 #include "foretrace/whatif/model.hpp"
 #include "open_draft.hpp"
 #include "report/step_graphs.hpp"
-#include "search/communication.hpp"
-#include "whatif/parallel/strategy_choice.hpp"
+#include "whatif/parallel/network.hpp"
+#include "whatif/parallel/parallel_choice.hpp"
 
 namespace nb = nanobind;
 
@@ -163,37 +163,42 @@ nb::dict scale(const StepModel& base, int workers, const std::string& fabric, co
                const std::string& compress, std::optional<double> bucket_mb, std::optional<std::int64_t> servers,
                std::optional<double> slice_mb, std::optional<double> slow_worker, std::optional<double> cycle_ms,
                std::optional<double> send_us, bool ring_steps) {
-  constexpr int kMostWorkers = 16384;
+  using whatif::kMostWorkers;
   if (workers < 1 || workers > kMostWorkers) {
     raise({.code = ErrorCode::kUsage, .message = "the number of workers must be from 1 to 16384"});
   }
   if (gpus_per_node < 0 || gpus_per_node > kMostWorkers) {
     raise({.code = ErrorCode::kUsage, .message = "gpus_per_node must be from 1 to 16384"});
   }
-  const whatif::Strategy strategy = value_or_raise(whatif::make_strategy(
-      {parallel, compress, bucket_mb, slice_mb, slow_worker, cycle_ms, send_us, servers, ring_steps}));
-  search::Communication asked;
-  asked.workers = workers;
-  asked.fabric = fabric;
-  asked.collectives = collectives;
-  asked.collectives_tag = collectives_tag;
-  asked.gpus_per_node = gpus_per_node;
-  const search::Network network = value_or_raise(search::network_of(asked, base.model.device));
-  auto predicted = [&] {
+  const whatif::Parallelism how = value_or_raise(whatif::make_parallelism({.parallel = parallel,
+                                                                           .compress = compress,
+                                                                           .bucket_mb = bucket_mb,
+                                                                           .slice_mb = slice_mb,
+                                                                           .slow_worker = slow_worker,
+                                                                           .cycle_ms = cycle_ms,
+                                                                           .send_us = send_us,
+                                                                           .servers = servers,
+                                                                           .ring_steps = ring_steps}));
+  const whatif::Network network =
+      value_or_raise(whatif::network_of({fabric, collectives, collectives_tag, gpus_per_node}, base.model.device));
+  std::vector<whatif::Use> uses;
+  if (workers > 1 || how.slow_worker != 1) {
+    uses.push_back(whatif::parallel_use(how, network.collectives, workers, network.gpus_per_node));
+  }
+  auto p = [&] {
     nb::gil_scoped_release unlocked;
-    return whatif::predict_scale(base.model, base.measured, strategy,
-                                 {network.collectives.get(), workers, network.cluster.gpus_per_node});
+    return whatif::predict(base.model, uses, base.measured);
   }();
-  whatif::ScalePrediction p = value_or_raise(std::move(predicted));
+  if (!p.declined.empty()) raise({.code = ErrorCode::kDeclined, .message = p.declined});
   nb::dict d;
-  d["workers"] = p.workers;
+  d["workers"] = workers;
   d["network"] = to_str(network.collectives->name());
   d["step"] = p.step;
   d["low"] = p.low;
   d["high"] = p.high;
   d["communication"] = p.communication;
   d["exposed_communication"] = p.exposed_communication;
-  d["efficiency"] = p.efficiency;
+  d["efficiency"] = p.speedup;
   d["buckets"] = p.buckets;
   d["peak_bytes"] = p.peak_bytes ? nb::object(nb::int_(*p.peak_bytes)) : nb::none();
   d["origin"] = to_str(p.origin);
@@ -265,7 +270,7 @@ nb::list catalogue() {
     d["assumes"] = to_str(w.assumes);
     d["source"] = to_str(w.source);
     d["not_modelled"] = to_str(w.not_modelled);
-    d["needs"] = to_str(w.needs);
+    d["needs"] = to_str(to_string(w.needs));
     d["code"] = to_str(w.code);
     d["effort"] = to_str(to_string(w.effort));
     d["validated"] = w.validated;

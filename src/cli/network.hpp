@@ -3,10 +3,11 @@
 
 #include "cli/verb.hpp"
 #include "foretrace/search/strategy.hpp"
+#include "whatif/parallel/parallel_choice.hpp"
 
 namespace foretrace::cli {
 
-inline constexpr std::int64_t kMostWorkers = 16384;
+using whatif::kMostWorkers;
 
 /// Whether --fabric or --collectives is given.
 bool names_network(const Values& values);

@@ -57,9 +57,12 @@ Result<Answer> list_whatifs(const Request& request) {
         json.begin_object().member("name", p.name).member("about", p.about).member("default", p.standard);
         json.member("required", p.required).member("choices", p.choices).end_object();
       }
-      json.end_array().member("assumes", w.assumes).member("needs", w.needs).member("source", w.source);
+      json.end_array().member("assumes", w.assumes).member("needs", to_string(w.needs)).member("source", w.source);
       json.member("not_modelled", w.not_modelled).member("validated", w.validated).member("code", w.code);
-      json.member("effort", to_string(w.effort)).member("advise", w.advise).end_object();
+      json.member("effort", to_string(w.effort)).member("advise", w.advise);
+      json.member("changes", to_string(w.changes)).key("parts").begin_object();
+      json.member("cpu", to_string(w.parts.cpu)).member("gpu", to_string(w.parts.gpu));
+      json.member("memory", to_string(w.parts.memory)).end_object().end_object();
     }
     json.end_array().end_object();
     answer.body += "\n";

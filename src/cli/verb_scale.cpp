@@ -7,7 +7,7 @@
 #include "cli/verbs.hpp"
 #include "foretrace/report/scale.hpp"
 #include "search/communication.hpp"
-#include "whatif/parallel/strategy_choice.hpp"
+#include "whatif/parallel/parallel_choice.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -26,8 +26,8 @@ Result<std::vector<int>> parse_workers(std::string_view text) {
   return workers;
 }
 
-whatif::StrategyChoice strategy_of(const Values& values) {
-  whatif::StrategyChoice c;
+whatif::ParallelChoice choice_of(const Values& values) {
+  whatif::ParallelChoice c;
   c.parallel = values.text("parallel").value_or(c.parallel);
   c.compress = values.text("compress").value_or(c.compress);
   c.bucket_mb = values.number("bucket-mb");
@@ -42,15 +42,15 @@ whatif::StrategyChoice strategy_of(const Values& values) {
 
 Result<Answer> run_scale(const Request& request) {
   FORETRACE_TRY(const std::vector<int> workers, parse_workers(request.values.text("workers").value_or("2,4,8,16")));
-  FORETRACE_TRY(const whatif::Strategy strategy, whatif::make_strategy(strategy_of(request.values)));
+  FORETRACE_TRY(const whatif::Parallelism how, whatif::make_parallelism(choice_of(request.values)));
   FORETRACE_TRY(const search::Communication asked, network_asked(request.values, 1));
   FORETRACE_TRY_VOID(search::network_of(asked, {}));  // a wrong name is said before a long import
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   FORETRACE_TRY(const report::Baseline baseline,
                 report::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
-  FORETRACE_TRY(const search::Network network, search::network_of(asked, baseline.model.device));
+  FORETRACE_TRY(const whatif::Network network, search::network_of(asked, baseline.model.device));
   const report::ScaleReport r =
-      report::scale_report(baseline, strategy, *network.collectives, network.cluster.gpus_per_node, workers);
+      report::scale_report(baseline, how, network.collectives, network.gpus_per_node, workers);
   return Answer{request.json ? to_json(r) : to_text(r, request.style), r.predictions.empty() ? kDeclined : kDone};
 }
 

@@ -42,13 +42,15 @@ Result<std::vector<Use>> uses_of(const GpusOptions& options) {
   return uses;
 }
 
-Result<Use> cpu_use(double x) { return whatif::parse_use(fmt::format("cpu:x={}", x)); }
+Result<Use> cpu_use(double x) {
+  return whatif::parse_use(fmt::format("{}:x={}", whatif::the_one_that_changes(whatif::Changes::kHost).name, x));
+}
 
 Use move_to(const Device& to) {
   Use use;
-  use.whatif = *whatif::find_whatif("gpu");
+  use.whatif = &whatif::the_one_that_changes(whatif::Changes::kDevice);
   use.parameters.set("to", to.file.empty() ? to.name : to.file, true);
-  use.text = "gpu:to=" + to.name;
+  use.text = use.whatif->name + ":to=" + to.name;
   return use;
 }
 

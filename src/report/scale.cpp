@@ -10,8 +10,8 @@
 
 namespace foretrace::report {
 
-ScaleReport scale_report(const Baseline& baseline, const whatif::Strategy& strategy,
-                         const hardware::CollectiveModel& collectives, int gpus_per_node,
+ScaleReport scale_report(const Baseline& baseline, const whatif::Parallelism& how,
+                         const std::shared_ptr<const hardware::CollectiveModel>& network, int gpus_per_node,
                          const std::vector<int>& workers) {
   ScaleReport r;
   r.file = baseline.report.file;
@@ -20,19 +20,23 @@ ScaleReport scale_report(const Baseline& baseline, const whatif::Strategy& strat
   r.traced = baseline.report.traced;
   r.unprofiled = baseline.report.unprofiled;
   r.measured = baseline.report.measured;
-  r.scheme = std::string(to_string(strategy.scheme));
-  r.compression = std::string(to_string(strategy.compression));
-  r.network = collectives.name();
+  r.scheme = std::string(to_string(how.scheme));
+  r.compression = std::string(to_string(how.compression));
+  r.network = network->name();
   r.gpus_per_node = gpus_per_node;
-  r.servers = strategy.servers;
+  r.servers = how.servers;
   if (const auto gradients = whatif::find_gradients(baseline.model)) r.gradient_bytes = gradients->bytes();
   for (const int n : workers) {
-    Result<whatif::ScalePrediction> p =
-        predict_scale(baseline.model, r.measured, strategy, {&collectives, n, gpus_per_node});
-    if (p) {
-      r.predictions.push_back(std::move(*p));
+    // One worker is the step as it is, unless it is a slow one.
+    std::vector<whatif::Use> uses;
+    if (n > 1 || how.slow_worker != 1) uses.push_back(whatif::parallel_use(how, network, n, gpus_per_node));
+    whatif::Prediction p = whatif::predict(baseline.model, uses, r.measured);
+    if (p.declined.empty()) {
+      p.workers = n;
+      p.graph = {};  // nobody looks at it
+      r.predictions.push_back(std::move(p));
     } else {
-      r.declined.emplace_back(n, p.error().message + (p.error().hint.empty() ? "" : "; " + p.error().hint));
+      r.declined.emplace_back(n, p.declined);
     }
   }
   return r;
@@ -48,9 +52,9 @@ std::string to_text(const ScaleReport& r, const TextStyle& style) {
   out += "\n\n";
   TextTable table(
       {{"workers"}, {"ms"}, {"10 % .. 90 %"}, {"communication"}, {"exposed"}, {"efficiency"}, {"costs", Align::kLeft}});
-  for (const whatif::ScalePrediction& p : r.predictions) {
+  for (const whatif::Prediction& p : r.predictions) {
     table.row({fmt::format("{}", p.workers), short_ms(p.step), band(p.low, p.high), short_ms(p.communication) + " ms",
-               short_ms(p.exposed_communication) + " ms", fmt::format("{:.1f} %", 100 * p.efficiency), p.origin});
+               short_ms(p.exposed_communication) + " ms", fmt::format("{:.1f} %", 100 * p.speedup), p.origin});
   }
   if (table.rows() > 0) out += table.render(style);
   std::vector<std::pair<std::string, std::string>> declined;
@@ -59,7 +63,7 @@ std::string to_text(const ScaleReport& r, const TextStyle& style) {
     out += "\n  " + wrap(fmt::format("{}: declined. {}", names, reason), style.width, 4, 2) + "\n";
   }
   std::vector<std::string> notes;
-  for (const whatif::ScalePrediction& p : r.predictions) {
+  for (const whatif::Prediction& p : r.predictions) {
     for (const std::string& n : p.not_modelled) {
       if (std::find(notes.begin(), notes.end(), n) == notes.end()) notes.push_back(n);
     }
@@ -78,11 +82,11 @@ std::string to_json(const ScaleReport& r) {
   json.member("gradient_bytes", r.gradient_bytes);
   json.key("baseline").begin_object().member_ms("traced_ms", r.traced).member_ms("unprofiled_ms", r.unprofiled);
   json.member_ms("measured_ms", r.measured).end_object().key("predictions").begin_array();
-  for (const whatif::ScalePrediction& p : r.predictions) {
+  for (const whatif::Prediction& p : r.predictions) {
     json.begin_object().member("workers", p.workers).member_ms("ms", p.step);
     json.member_ms("low_ms", p.low).member_ms("high_ms", p.high);
     json.member_ms("exposed_comm_ms", p.exposed_communication).member_ms("comm_ms", p.communication);
-    json.member("efficiency", p.efficiency).member("buckets", p.buckets).member("peak_bytes", p.peak_bytes);
+    json.member("efficiency", p.speedup).member("buckets", p.buckets).member("peak_bytes", p.peak_bytes);
     json.member("origin", p.origin)
         .member("validated", p.validated)
         .member("not_modelled", p.not_modelled)

@@ -87,18 +87,19 @@ class Adviser {
     if (!model_.memory) return std::nullopt;
     OptimizeOptions o = search_options();
     for (const Advice& a : found.alone) {
-      if (a.declined() || a.uses.front().whatif->name != "batch") continue;
-      o.start.push_back(with(best, "batch", a.uses.front().text));
+      const whatif::WhatIf& w = *a.uses.front().whatif;
+      if (a.declined() || w.changes != whatif::Changes::kBatch) continue;
+      o.start.push_back(with(best, w.name, a.uses.front().text));
     }
     if (o.start.empty()) return std::nullopt;
     for (const std::string& use : best.whatifs) o.only.emplace_back(name_of(use));
-    o.only.emplace_back("batch");
+    for (const whatif::WhatIf* w : whatif::that_change(whatif::Changes::kBatch)) o.only.push_back(w->name);
     o.evaluations /= 2;  // it begins with what was found
     for (const whatif::WhatIf& w : whatif::catalogue()) {
-      if (w.stage == whatif::Stage::kMemory || w.name == "accumulate") o.only.push_back(w.name);
+      if (w.stage == whatif::Stage::kMemory || w.changes == whatif::Changes::kAccumulation) o.only.push_back(w.name);
     }
     const Result<Optimized> larger = optimize(model_, measured_, o);
-    if (!larger || use_in(larger->best, "batch").empty()) return std::nullopt;
+    if (!larger || without(larger->best, whatif::Changes::kBatch) == larger->best) return std::nullopt;
     tried_ += larger->evaluations;
     Advice a = advice_of(larger->best, larger->prediction);
     const double now = found.together ? found.together->gain : 1.0;

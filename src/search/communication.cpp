@@ -6,60 +6,22 @@
 #include <map>
 
 #include "whatif/catalogue/blocks.hpp"
-#include "whatif/parallel/cluster_parameters.hpp"
 
 namespace foretrace::search {
 
-Result<Network> network_of(const Communication& c, const hardware::Device& device) {
-  Network out;
-  out.cluster.workers = c.workers;
-  if (!c.collectives.empty()) {
-    const auto tag = c.collectives_tag.empty() ? std::nullopt : std::optional(c.collectives_tag);
-    FORETRACE_TRY(std::vector<hardware::CollectiveRow> rows, hardware::load_collectives(c.collectives, tag));
-    FORETRACE_TRY(hardware::MeasuredCollectives measured,
-                  hardware::MeasuredCollectives::make(std::move(rows), "measured collectives"));
-    out.collectives = std::make_unique<hardware::MeasuredCollectives>(std::move(measured));
-    out.cluster.gpus_per_node = std::max(1, c.gpus_per_node);
-  } else {
-    if (c.fabric.empty()) {
-      return fail(ErrorCode::kUsage, "which network? neither a fabric nor measured collectives are given",
-                  "`foretrace list fabrics` shows the names");
-    }
-    FORETRACE_TRY(hardware::Fabric fabric, hardware::fabric_from(c.fabric));
-    if (c.gpus_per_node > 0) {
-      FORETRACE_TRY(fabric, hardware::with_gpus_per_node(fabric, c.gpus_per_node, whatif::inside_node(device)));
-    }
-    out.cluster.gpus_per_node = fabric.gpus_per_node;
-    out.collectives = std::make_unique<hardware::FabricCollectives>(std::move(fabric));
-  }
-  out.cluster.collectives = out.collectives.get();
-  return out;
+Result<whatif::Network> network_of(const Communication& c, const hardware::Device& device) {
+  return whatif::network_of({c.fabric, c.collectives, c.collectives_tag, c.gpus_per_node}, device);
 }
 
-Result<whatif::Strategy> scheme_of(const Communication& c, const whatif::Gradients& gradients) {
-  whatif::Strategy s;
-  FORETRACE_TRY(s.scheme, whatif::parse_scheme(c.scheme));
-  FORETRACE_TRY(s.compression, whatif::parse_compression(c.compression));
-  s.bucket_mb = c.bucket_mb;
-  s.first_bucket_mb = c.first_bucket_mb;
-  if (c.buckets.empty()) return s;
-  if (c.buckets.back().last + 1 != gradients.list.size()) {
-    return fail(ErrorCode::kDeclined,
-                fmt::format("the strategy's buckets hold {} gradients, the step makes {}", c.buckets.back().last + 1,
-                            gradients.list.size()),
-                "it was found for another model");
-  }
-  whatif::BucketPlan plan;
-  for (const PlannedBucket& b : c.buckets) {
-    whatif::Bucket bucket;
-    for (std::uint32_t i = b.first; i <= b.last; ++i) {
-      bucket.gradients.push_back(i);
-      bucket.bytes += gradients.list[i].elements * gradients.bytes_per_element;
-    }
-    plan.push_back(std::move(bucket));
-  }
-  s.buckets = std::move(plan);
-  return s;
+Result<whatif::Use> use_of(const Communication& c, const hardware::Device& device) {
+  FORETRACE_TRY(whatif::Network network, network_of(c, device));
+  whatif::Parallelism how;
+  FORETRACE_TRY(how.scheme, whatif::parse_scheme(c.scheme));
+  FORETRACE_TRY(how.compression, whatif::parse_compression(c.compression));
+  how.bucket_mb = c.bucket_mb;
+  how.first_bucket_mb = c.first_bucket_mb;
+  for (const PlannedBucket& b : c.buckets) how.buckets.push_back({b.first, b.last});
+  return whatif::parallel_use(how, std::move(network.collectives), c.workers, network.gpus_per_node);
 }
 
 std::vector<PlannedBucket> planned(const whatif::Gradients& gradients, const whatif::BucketPlan& plan) {
@@ -76,17 +38,14 @@ std::vector<PlannedBucket> planned(const whatif::Gradients& gradients, const wha
 }
 
 Result<std::unique_ptr<TensorStep>> tensor_step(const whatif::Model& model, const Communication& c,
-                                                const Network& network) {
+                                                const whatif::Network& network) {
   FORETRACE_TRY(const whatif::Gradients gradients, whatif::find_gradients(model));
-  whatif::Strategy alone;
-  whatif::BucketPlan each;
-  for (std::uint32_t i = 0; i < gradients.list.size(); ++i) {
-    each.push_back({{i}, gradients.list[i].elements * gradients.bytes_per_element});
-  }
-  alone.buckets = std::move(each);
+  whatif::Parallelism alone;
+  for (std::uint32_t i = 0; i < gradients.list.size(); ++i) alone.buckets.push_back({i, i});
   whatif::Model changed = model;
   whatif::Draft draft(model.graph, model.trace);
-  FORETRACE_TRY_VOID(whatif::apply_strategy(changed, draft, gradients, alone, network.cluster));
+  FORETRACE_TRY_VOID(
+      whatif::apply_parallelism(changed, draft, alone, {network.collectives.get(), c.workers, network.gpus_per_node}));
   auto out = std::make_unique<TensorStep>();
   out->graph = draft.commit();
   FORETRACE_TRY_VOID(graph::verify(out->graph));
@@ -156,7 +115,7 @@ Result<std::unique_ptr<TensorStep>> tensor_step(const whatif::Model& model, cons
     return fail(ErrorCode::kDeclined, "this scheme's reductions cannot be planned gradient by gradient");
   }
   p.fused = [](std::uint32_t, std::uint32_t) -> std::optional<Ns> { return std::nullopt; };
-  const hardware::CollectiveModel* const collectives = network.cluster.collectives;
+  const hardware::CollectiveModel* const collectives = network.collectives.get();
   const int workers = c.workers;
   p.sync = [collectives, workers](std::int64_t bytes, int parts) {
     const double each_part = static_cast<double>(bytes) / parts;
@@ -166,7 +125,7 @@ Result<std::unique_ptr<TensorStep>> tensor_step(const whatif::Model& model, cons
 }
 
 Result<std::vector<PlannedBucket>> plan_buckets(const whatif::Model& model, const Communication& c,
-                                                const Network& network, const TensorOptions& options) {
+                                                const whatif::Network& network, const TensorOptions& options) {
   FORETRACE_TRY(const std::unique_ptr<TensorStep> step, tensor_step(model, c, network));
   const TensorProblem& p = step->problem;
   const TensorResult found = search_tensors(p, separate(p), options);

@@ -7,18 +7,15 @@
 #include "foretrace/search/strategy.hpp"
 #include "foretrace/search/tensors.hpp"
 #include "foretrace/whatif/parallel.hpp"
+#include "whatif/parallel/network.hpp"
 
 namespace foretrace::search {
 
-struct Network {
-  std::unique_ptr<hardware::CollectiveModel> collectives;
-  whatif::Cluster cluster;
-};
 /// A wrong name of a fabric, or a file that cannot be read, is an error.
-Result<Network> network_of(const Communication& communication, const hardware::Device& device);
+Result<whatif::Network> network_of(const Communication& communication, const hardware::Device& device);
 
-/// The scheme as the simulation takes it. Declined when buckets speak of other gradients than the step has.
-Result<whatif::Strategy> scheme_of(const Communication& communication, const whatif::Gradients& gradients);
+/// All of it as a use of its scheme's what-if, on this device.
+Result<whatif::Use> use_of(const Communication& communication, const hardware::Device& device);
 
 /// One collective for every gradient, and what joining them changes.
 struct TensorStep {
@@ -26,11 +23,11 @@ struct TensorStep {
   TensorProblem problem;  ///< points into `graph`
 };
 Result<std::unique_ptr<TensorStep>> tensor_step(const whatif::Model& model, const Communication& communication,
-                                                const Network& network);
+                                                const whatif::Network& network);
 
 /// Buckets found by search_tensors for this model, in MiB for people.
 Result<std::vector<PlannedBucket>> plan_buckets(const whatif::Model& model, const Communication& communication,
-                                                const Network& network, const TensorOptions& options);
+                                                const whatif::Network& network, const TensorOptions& options);
 
 /// Buckets as PyTorch fills them, as a plan.
 std::vector<PlannedBucket> planned(const whatif::Gradients& gradients, const whatif::BucketPlan& plan);

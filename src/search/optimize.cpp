@@ -51,8 +51,8 @@ class Optimizer {
     Strategy as_it_is;
     as_it_is.communication = o_.communication;
     if (o_.communication) {
-      FORETRACE_TRY(const Network network, network_of(*o_.communication, model_.device));
-      gpus_per_node_ = network.cluster.gpus_per_node;
+      FORETRACE_TRY(const whatif::Network network, network_of(*o_.communication, model_.device));
+      gpus_per_node_ = network.gpus_per_node;
     }
     State today{as_it_is, evaluate({as_it_is}).front()};
     if (!today.evaluation.ok()) return fail(ErrorCode::kDeclined, today.evaluation.declined);
@@ -244,13 +244,13 @@ class Optimizer {
         !allowed("bucket"))
       return;
     const Result<std::vector<whatif::Use>> uses = uses_of(best_.strategy);
-    const Result<Applied> applied = apply_uses(model_, *uses);
-    const Result<Network> network = network_of(*c, model_.device);
+    const Result<whatif::Model> applied = whatif::apply_uses(model_, *uses);
+    const Result<whatif::Network> network = network_of(*c, model_.device);
     if (!applied || !network) return;
     TensorOptions options;
     options.seed = o_.seed;
     options.stop = [this] { return o_.seconds > 0 && over(); };
-    const Result<std::vector<PlannedBucket>> plan = plan_buckets(applied->model, *c, *network, options);
+    const Result<std::vector<PlannedBucket>> plan = plan_buckets(*applied, *c, *network, options);
     if (!plan) return;
     Strategy candidate = best_.strategy;
     candidate.communication->buckets = *plan;

@@ -32,35 +32,66 @@ std::string worst_origin(const graph::Graph& g) {
 
 namespace {
 
-bool knows_shapes(const Model& model) {
-  return std::any_of(model.works.begin(), model.works.end(),
-                     [](const hardware::Work& w) { return w.family != hardware::Family::kMemory && w.has_shape(); });
+// The step, and what of it is communication.
+struct Timed {
+  Ns step = 0;
+  Ns communication = 0, exposed = 0;
+};
+
+Timed time_of(const Model& model) {
+  const simulate::SteadyState run = simulate_model(model, {});
+  Timed out{run.timeline.step};
+  const graph::Graph& g = run.graph_of(model.graph);
+  const bool communicates =
+      std::any_of(g.kind.begin(), g.kind.end(), [](graph::TaskKind k) { return k == graph::TaskKind::kCollective; });
+  if (!communicates) return out;
+  const simulate::Breakdown parts = simulate::breakdown(g, run.timeline);
+  out.communication = parts.communication / run.copies;
+  out.exposed = parts.exposed_communication / run.copies;
+  return out;
 }
 
-bool has_operations(const trace::Trace& trace) {
-  for (std::size_t e = 0; e < trace.size(); ++e) {
-    if (trace.kind(e) == trace::EventKind::kOp) return true;
+// What the calibrated baseline misses of the measured step lies in its computation, and is missed after the change too, in
+// proportion. Waiting for the network is no computation: it stays as simulated.
+class Completion {
+ public:
+  Completion(const Timed& today, std::optional<Ns> measured) {
+    const auto computed = static_cast<double>(today.step - today.exposed);
+    if (measured && computed > 0) factor_ = std::max(0.0, static_cast<double>(*measured - today.exposed) / computed);
   }
-  return false;
-}
+  [[nodiscard]] Ns of(Ns simulated, Ns exposed) const {
+    return exposed + std::llround(static_cast<double>(simulated - exposed) * factor_);
+  }
+  [[nodiscard]] Ns part(Ns time) const { return std::llround(static_cast<double>(time) * factor_); }
 
-// The largest batch is a property of the step and the other changes, whatever factor was asked for: the memory of all
-// changes but those of the batch, scaled from the traced batch on. (Scaling what was scaled to 1/1000 back would multiply
-// what rounding left over.) Nothing when no batch is too large, as far as the curve tells.
-std::optional<double> largest_batch(const Model& base, const std::vector<Use>& uses, double room) {
-  Model model = base;
-  for (const Use& use : uses) {
-    if (use.whatif->name == "batch") continue;
-    Draft draft(model.graph, model.trace, model.chains);
-    if (!use.whatif->apply(model, draft, use.parameters)) return std::nullopt;
-    graph::Graph changed = draft.commit();
-    if (!graph::verify_or_relax(changed)) return std::nullopt;
-    model.graph = std::move(changed);
-    model.applied.push_back(use.whatif->name);
+ private:
+  double factor_ = 1;
+};
+
+Result<Model> apply_use(Model model, const Use& use, std::size_t& changed_tasks) {
+  const auto declined = [](std::string_view why) { return fail(ErrorCode::kDeclined, std::string(why)); };
+  for (const Need need : use.whatif->needs) {
+    if (const std::string why = missing(model, need); !why.empty()) return declined(why);
   }
-  const double x = memory::largest_batch(*model.memory, room);
-  if (x >= memory::kLargestFactor) return std::nullopt;
-  return x;
+  Draft draft(model.graph, model.trace, model.chains);
+  if (Status applied = use.whatif->apply(model, draft, use.parameters); !applied) {
+    return declined(applied.error().message);
+  }
+  if (draft.changed() == 0) return declined("nothing in this step would change");
+  changed_tasks = draft.changed();
+  graph::Graph changed = draft.commit();
+  const std::uint64_t shares = changed.notes.dropped_soft;
+  if (Status sound = graph::verify_or_relax(changed); !sound) return declined(sound.error().message);
+  if (changed.notes.dropped_soft > shares)
+    model.not_modelled.emplace_back("kernels of several streams that keep each other from the GPU");
+  model.graph = std::move(changed);
+  model.applied.push_back({use.whatif->name, use.whatif->changes});
+  if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);
+  if (!use.whatif->validated) {
+    model.validated = false;
+    model.not_modelled.push_back(use.whatif->name + " is not validated against measurements");
+  }
+  return model;
 }
 
 void keep_first(std::vector<std::string>& list) {
@@ -73,88 +104,95 @@ void keep_first(std::vector<std::string>& list) {
 
 }  // namespace
 
+Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses, std::vector<Prediction::Applied>* applied) {
+  if (!uses.empty() && !graph::has_gpu_work(base.graph)) {
+    return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork));
+  }
+  Model model = base;
+  for (const Use& use : uses) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::size_t changed = 0;
+    Result<Model> next = apply_use(std::move(model), use, changed);
+    if (!next) {
+      // The reason stands beside the name of the prediction; of several changes it says which one.
+      if (uses.size() > 1) next.error().message = fmt::format("{}: {}", use.whatif->name, next.error().message);
+      return next;
+    }
+    model = std::move(*next);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    if (applied != nullptr) applied->push_back({use.text, changed, took.count()});
+  }
+  return model;
+}
+
+namespace {
+
+// The largest batch is a property of the step and the other changes, whatever factor was asked for: the memory of all
+// changes but those of the batch, scaled from the traced batch on. (Scaling what was scaled to 1/1000 back would multiply
+// what rounding left over.) Nothing when no batch is too large, as far as the curve tells.
+std::optional<double> largest_batch(const Model& base, std::vector<Use> uses, double room) {
+  std::erase_if(uses, [](const Use& use) { return use.whatif->changes == Changes::kBatch; });
+  const Result<Model> others = apply_uses(base, uses);
+  if (!others) return std::nullopt;
+  const double x = memory::largest_batch(*others->memory, room);
+  if (x >= memory::kLargestFactor) return std::nullopt;
+  return x;
+}
+
+void describe_memory(Prediction& p, Model& model, const Model& base, const std::vector<Use>& uses, Detail detail) {
+  if (!model.memory) return;
+  memory::recompute(*model.memory);
+  p.peak_bytes = model.memory->peak_bytes;
+  if (model.device.memory_gb <= 0) return;
+  const double room = model.device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
+  p.fits = static_cast<double>(*p.peak_bytes) <= room;
+  if (model.samples != base.samples && detail == Detail::kFull) p.largest_batch = largest_batch(base, uses, room);
+  if (model.device.name != base.device.name && p.fits == false) {
+    model.not_modelled.push_back(fmt::format("the step does not fit into {}: its peak is {:.1f} of {:.0f} GB",
+                                             model.device.name, static_cast<double>(*p.peak_bytes) / 1e9,
+                                             model.device.memory_gb));
+  }
+}
+
+}  // namespace
+
 Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured, Detail detail) {
   Prediction p;
   for (const Use& use : uses) p.whatif += (p.whatif.empty() ? "" : " + ") + use.text;
-  if (!graph::has_gpu_work(base.graph)) {
-    p.declined = graph::kNoGpuWork;
+  Result<Model> changed = apply_uses(base, uses, &p.steps);
+  if (!changed) {
+    p.declined = changed.error().message;
     return p;
   }
-  Model model = base;
-  p.validated = true;
-  for (const Use& use : uses) {
-    const auto begin = std::chrono::steady_clock::now();
-    // The reason stands beside the name of the prediction; of several changes it says which one.
-    const auto declined = [&](std::string_view why) {
-      p.declined = uses.size() > 1 ? fmt::format("{}: {}", use.whatif->name, why) : std::string(why);
-      return std::move(p);
-    };
-    if (use.whatif->needs == "shapes" && !knows_shapes(model)) {
-      return declined(has_operations(*model.trace)
-                          ? "the trace records no shapes of operations (profile with record_shapes=True)"
-                          : "the trace holds no operations, only the GPU's side (profile the CPU too)");
-    }
-    Draft draft(model.graph, model.trace, model.chains);
-    if (Status applied = use.whatif->apply(model, draft, use.parameters); !applied) {
-      return declined(applied.error().message);
-    }
-    if (draft.changed() == 0) return declined("nothing in this step would change");
-    graph::Graph changed = draft.commit();
-    const std::uint64_t shares = changed.notes.dropped_soft;
-    if (Status sound = graph::verify_or_relax(changed); !sound) return declined(sound.error().message);
-    if (changed.notes.dropped_soft > shares)
-      model.not_modelled.emplace_back("kernels of several streams that keep each other from the GPU");
-    model.graph = std::move(changed);
-    model.applied.push_back(use.whatif->name);
-    if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);
-    if (!use.whatif->validated) {
-      p.validated = false;
-      model.not_modelled.push_back(use.whatif->name + " is not validated against measurements");
-    }
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    p.steps.push_back({use.text, draft.changed(), took.count()});
-  }
-
-  // What the calibrated baseline still misses of the measured step is missed after the change too, in proportion.
-  const Ns simulated_base = simulate_model(base, {}).timeline.step;
-  const double residual =
-      measured && simulated_base > 0 ? static_cast<double>(*measured) / static_cast<double>(simulated_base) : 1.0;
-  const Ns simulated = simulate_model(model, {}).timeline.step;
-  p.step = std::llround(static_cast<double>(simulated) * residual);
-  const Ns reference = measured.value_or(simulated_base);
-  p.speedup = p.step > 0 ? static_cast<double>(reference) / static_cast<double>(p.step) : 0;
+  Model& model = *changed;
+  const Timed today = time_of(base);
+  const Timed now = time_of(model);
+  const Completion completed(today, measured);
+  p.step = std::max<Ns>(1, completed.of(now.step, now.exposed));
+  p.speedup = static_cast<double>(measured.value_or(today.step)) / static_cast<double>(p.step);
+  p.workers = model.workers;
+  p.buckets = model.buckets;
+  p.communication = now.communication;
+  p.exposed_communication = now.exposed;
   for (std::size_t t = 0; t < model.graph.size(); ++t) {
-    if (graph::is_gpu(model.graph.kind[t])) p.gpu_time += model.graph.cost[t];
+    const graph::TaskKind kind = model.graph.kind[t];
+    const bool other_workers = model.workers > 1 && kind == graph::TaskKind::kCollective;
+    if (graph::is_gpu(kind) && !other_workers) p.gpu_time += model.graph.cost[t];
   }
   if (detail == Detail::kFull) {
-    Band band = band_around(model, base, simulated);
-    const auto in_full = [&](Ns ns) { return static_cast<Ns>(static_cast<double>(ns) * residual); };
-    p.low = in_full(band.low);
-    p.high = in_full(band.high);
+    Band band = band_around(model, base, now.step);
+    p.low = std::max<Ns>(0, completed.of(band.low, now.exposed));
+    p.high = completed.of(band.high, now.exposed);
     for (BandPart& part : band.parts) {
-      part.down = in_full(part.down);
-      part.up = in_full(part.up);
+      part.down = completed.part(part.down);
+      part.up = completed.part(part.up);
     }
     p.band = std::move(band.parts);
     p.gpu_families = family_times(model);
   }
-  if (model.memory) {
-    memory::recompute(*model.memory);
-    p.peak_bytes = model.memory->peak_bytes;
-    const double room = model.device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
-    if (model.device.memory_gb > 0) p.fits = static_cast<double>(*p.peak_bytes) <= room;
-    const bool moved = model.device.name != base.device.name;
-    const bool other_batch = std::find(model.applied.begin(), model.applied.end(), "batch") != model.applied.end();
-    if (other_batch && detail == Detail::kFull && model.device.memory_gb > 0) {
-      p.largest_batch = largest_batch(base, uses, room);
-    }
-    if (moved && p.fits == false) {
-      model.not_modelled.push_back(fmt::format("the step does not fit into {}: its peak is {:.1f} of {:.0f} GB",
-                                               model.device.name, static_cast<double>(*p.peak_bytes) / 1e9,
-                                               model.device.memory_gb));
-    }
-  }
+  describe_memory(p, model, base, uses, detail);
   p.samples = model.samples;
+  p.validated = model.validated;
   p.origin = worst_origin(model.graph);
   p.not_modelled = std::move(model.not_modelled);
   keep_first(p.not_modelled);

@@ -11,8 +11,6 @@ Status apply_half_batchnorm(Model&, Draft& draft, const Parameters& parameters) 
   return {};
 }
 
-}  // namespace
-
 WhatIf half_batchnorm_whatif() {
   return {.name = "half-batchnorm",
           .about = "batch-norm kernels read their input once",
@@ -21,9 +19,13 @@ WhatIf half_batchnorm_whatif() {
           .source = "Jung et al. 2018",
           .not_modelled = "copies the new kernels need",
           .needs = {},
+          .changes = Changes::kKernels,
           .code = {},
           .validated = false,
           .apply = apply_half_batchnorm};
 }
 
+const Registered kRegistered(half_batchnorm_whatif);
+
+}  // namespace
 }  // namespace foretrace::whatif

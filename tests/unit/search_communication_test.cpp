@@ -51,14 +51,15 @@ TEST_F(Workers, JoinedGradientsAreWorthWhatTheirBucketIs) {
   const auto gradients = whatif::find_gradients(model());
   ASSERT_EQ((*step)->problem.tensors.size(), gradients->list.size());
   for (const double mb : {1.0, 5.0, 25.0, 1000.0}) {
-    whatif::Strategy s;
+    whatif::Parallelism s;
     s.bucket_mb = mb;
     s.first_bucket_mb.reset();
     const auto bytes = static_cast<std::int64_t>(mb * (1 << 20));
     const whatif::BucketPlan buckets = whatif::pytorch_buckets(*gradients, bytes, bytes);
     whatif::Model changed = model();
     whatif::Draft draft(model().graph, model().trace);
-    ASSERT_TRUE(whatif::apply_strategy(changed, draft, *gradients, s, network->cluster).has_value());
+    ASSERT_TRUE(
+        whatif::apply_parallelism(changed, draft, s, {network->collectives.get(), c.workers, network->gpus_per_node}));
     const graph::Graph g = draft.commit();
     search::TensorPlan plan = separate((*step)->problem);
     std::size_t next = 0;

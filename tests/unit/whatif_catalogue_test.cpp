@@ -12,8 +12,6 @@
 
 namespace foretrace::whatif {
 
-WhatIf half_batchnorm_whatif();  // the example of docs/adding-a-whatif.md
-
 namespace {
 
 using testing::HasSubstr;
@@ -198,7 +196,7 @@ TEST(Batch, TheLargestThatFitsFits) {
 }
 
 TEST(Example, OfThePageAboutAddingOnePredicts) {
-  ASSERT_TRUE(add_whatif(half_batchnorm_whatif()));
+  // tests/unit/half_batchnorm.cpp is all it takes: one file, known to everything.
   const Prediction half = predicted(example(), {"half-batchnorm"});
   ASSERT_TRUE(half.declined.empty()) << half.declined;
   EXPECT_GT(half.speedup, 1);

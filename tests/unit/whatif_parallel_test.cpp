@@ -13,8 +13,8 @@ namespace {
 
 using hardware::FabricCollectives;
 using whatif::Gradients;
+using whatif::Parallelism;
 using whatif::Scheme;
-using whatif::Strategy;
 
 Gradients gradients_of(const std::vector<std::int64_t>& elements) {
   Gradients g;
@@ -51,12 +51,19 @@ class Scale : public ::testing::Test {
     baseline_ = std::make_unique<report::Baseline>(std::move(*baseline));
   }
 
-  whatif::ScalePrediction predict(const Strategy& s, int workers, const char* fabric = "25GbE") {
-    const FabricCollectives model(*hardware::find_fabric(fabric));
-    Result<whatif::ScalePrediction> p =
-        predict_scale(baseline_->model, baseline_->report.measured, s, {&model, workers, 1});
-    EXPECT_TRUE(p) << p.error().to_string();
-    return p ? std::move(*p) : whatif::ScalePrediction{};
+  whatif::Prediction predict(const Parallelism& s, int workers, const char* fabric = "25GbE") {
+    return predict_on(*hardware::find_fabric(fabric), s, workers);
+  }
+
+  whatif::Prediction predict_on(const hardware::Fabric& fabric, const Parallelism& how, int workers,
+                                int gpus_per_node = 1) {
+    std::vector<whatif::Use> uses;
+    if (workers > 1) {
+      uses.push_back(whatif::parallel_use(how, std::make_shared<FabricCollectives>(fabric), workers, gpus_per_node));
+    }
+    whatif::Prediction p = whatif::predict(baseline_->model, uses, baseline_->report.measured);
+    EXPECT_EQ(p.declined, "");
+    return p;
   }
 
   std::unique_ptr<trace::Trace> trace_;
@@ -79,17 +86,17 @@ TEST_F(Scale, BucketsEqualThoseOfTheDdpTrace) {
 }
 
 TEST_F(Scale, OneWorkerIsTheMeasuredStep) {
-  const whatif::ScalePrediction p = predict({}, 1);
+  const whatif::Prediction p = predict({}, 1);
   EXPECT_NEAR(static_cast<double>(p.step), 67.73e6, 1e3);
   EXPECT_EQ(p.exposed_communication, 0);
-  EXPECT_NEAR(p.efficiency, 1, 1e-4);
+  EXPECT_NEAR(p.speedup, 1, 1e-4);
 }
 
 TEST_F(Scale, EverySchemeAnswersAndStaysAboveOneWorkersStep) {
   for (const std::string& name : whatif::scheme_names()) {
-    Strategy s;
+    Parallelism s;
     s.scheme = *whatif::parse_scheme(name);
-    const whatif::ScalePrediction p = predict(s, 16, "DGX-A100");
+    const whatif::Prediction p = predict(s, 16, "DGX-A100");
     EXPECT_GT(p.step, 65'000'000) << name;
     EXPECT_LE(p.low, p.step) << name;
     EXPECT_GE(p.high, p.step) << name;
@@ -107,35 +114,32 @@ TEST_F(Scale, AFasterNetworkNeverTakesLonger) {
 }
 
 TEST_F(Scale, ASlowWorkerHoldsAll) {
-  Strategy slow;
+  Parallelism slow;
   slow.slow_worker = 1.5;
   EXPECT_GT(predict(slow, 8, "NDR").step, predict({}, 8, "NDR").step * 13 / 10);
 }
 
 TEST_F(Scale, AnExplicitPlanIsTaken) {
   const Gradients g = *find_gradients(baseline_->model);
-  Strategy s;
-  s.buckets = pytorch_buckets(g, 5 << 20, 5 << 20);
-  Strategy same;
+  Parallelism s;
+  s.buckets = ranges_of(pytorch_buckets(g, 5 << 20, 5 << 20));
+  Parallelism same;
   same.bucket_mb = 5;
   same.first_bucket_mb.reset();
   EXPECT_EQ(predict(s, 4).step, predict(same, 4).step);
-  EXPECT_EQ(predict(s, 4).buckets, s.buckets->size());
+  EXPECT_EQ(predict(s, 4).buckets, s.buckets.size());
 }
 
 TEST_F(Scale, PrioritiesGainMostWhereCommunicationEqualsComputation) {
-  Strategy fifo;
+  Parallelism fifo;
   fifo.scheme = Scheme::kP3;
   fifo.priorities = false;
-  Strategy p3;
+  Parallelism p3;
   p3.scheme = Scheme::kP3;
   const auto gain = [&](double gbits) {
     hardware::Fabric f = *hardware::find_fabric("10GbE");
     f.levels[0] = {"net", hardware::LinkKind::kNetwork, gbits / 8, true, 1, 1, 0, false};
-    const FabricCollectives model(f);
-    const auto step = [&](const Strategy& s) {
-      return static_cast<double>(predict_scale(baseline_->model, baseline_->report.measured, s, {&model, 4, 1})->step);
-    };
+    const auto step = [&](const Parallelism& s) { return static_cast<double>(predict_on(f, s, 4).step); };
     return step(fifo) / step(p3);
   };
   const double slow = gain(0.5);
@@ -172,20 +176,19 @@ class Servers : public Scale {
  protected:
   static constexpr double kGbs = 2;
 
-  whatif::ScalePrediction with(int workers, int servers, std::optional<double> slice_mb = {}) {
-    Strategy s;
+  whatif::Prediction with(int workers, int servers, std::optional<double> slice_mb = {}) {
+    Parallelism s;
     s.scheme = Scheme::kPs;
     s.servers = servers;
     s.slice_mb = slice_mb;
-    const FabricCollectives model(plain_network(kGbs));
-    return *predict_scale(baseline_->model, baseline_->report.measured, s, {&model, workers, 1});
+    return predict_on(plain_network(kGbs), s, workers);
   }
   double bytes() { return static_cast<double>(find_gradients(baseline_->model)->bytes()); }
 };
 
 TEST_F(Servers, OneServersLinkCarriesAllWorkersBytes) {
   for (const int n : {2, 8, 64}) {
-    const whatif::ScalePrediction p = with(n, 1);
+    const whatif::Prediction p = with(n, 1);
     const double law = n * bytes() / kGbs;
     EXPECT_NEAR(static_cast<double>(total(p.graph, "push")) / law, 1, 1e-3) << n;
     EXPECT_NEAR(static_cast<double>(total(p.graph, "pull")) / law, 1, 1e-3) << n;
@@ -203,15 +206,15 @@ TEST_F(Servers, MoreServersShareTheLoadUntilTheWorkersOwnLinksAreFull) {
 
 TEST_F(Servers, ServersBesideAllWorkersMoveWhatARingMoves) {
   for (const int n : {2, 8, 64}) {
-    const whatif::ScalePrediction p = with(n, 0);
+    const whatif::Prediction p = with(n, 0);
     const double ring = 2.0 * (n - 1) / n * bytes() / kGbs;
     EXPECT_NEAR(static_cast<double>(total(p.graph, "push") + total(p.graph, "pull")) / ring, 1, 1e-3) << n;
   }
 }
 
 TEST_F(Servers, SlicesLetPullsBeginBeforeTheBucketIsPushed) {
-  const whatif::ScalePrediction whole = with(8, 1);
-  const whatif::ScalePrediction sliced = with(8, 1, 1);
+  const whatif::Prediction whole = with(8, 1);
+  const whatif::Prediction sliced = with(8, 1, 1);
   EXPECT_LT(sliced.step, whole.step - 50'000'000);
   EXPECT_NEAR(static_cast<double>(total(sliced.graph, "push")), static_cast<double>(total(whole.graph, "push")),
               1e-3 * static_cast<double>(total(whole.graph, "push")));
@@ -220,7 +223,7 @@ TEST_F(Servers, SlicesLetPullsBeginBeforeTheBucketIsPushed) {
 }
 
 TEST_F(Servers, TheFirstPushIsCopiedTheOthersAreAdded) {
-  const whatif::ScalePrediction p = with(8, 2);
+  const whatif::Prediction p = with(8, 2);
   EXPECT_EQ(count(p.graph, "server: COPY_FIRST, SUM"), p.buckets);
   EXPECT_EQ(count(p.graph, "server: SUM of the last"), p.buckets);
   // Memory traffic of a server: a copy of its half and seven sums of it.
@@ -236,10 +239,10 @@ TEST_F(Servers, TheFirstPushIsCopiedTheOthersAreAdded) {
 
 TEST_F(Scale, RingStepsAddUpToTheCollective) {
   for (const int n : {2, 4, 8}) {
-    Strategy steps;
+    Parallelism steps;
     steps.ring_steps = true;
-    const whatif::ScalePrediction whole = predict({}, n);
-    const whatif::ScalePrediction detailed = predict(steps, n);
+    const whatif::Prediction whole = predict({}, n);
+    const whatif::Prediction detailed = predict(steps, n);
     constexpr std::string_view kName = "all-reduce of a bucket";
     EXPECT_EQ(count(whole.graph, kName), whole.buckets);
     EXPECT_EQ(count(detailed.graph, kName), whole.buckets * 2 * (static_cast<std::size_t>(n) - 1)) << n;
@@ -249,9 +252,9 @@ TEST_F(Scale, RingStepsAddUpToTheCollective) {
 }
 
 TEST_F(Scale, RingStepsOfThousandsOfWorkersAreJoined) {
-  Strategy steps;
+  Parallelism steps;
   steps.ring_steps = true;
-  const whatif::ScalePrediction p = predict(steps, 16384);
+  const whatif::Prediction p = predict(steps, 16384);
   EXPECT_LE(count(p.graph, "all-reduce of a bucket"), p.buckets * static_cast<std::size_t>(whatif::kMostSteps));
 }
 
@@ -259,17 +262,16 @@ TEST_F(Scale, ManyPartsLeaveOnlyTheSlowestLevelOfBlueConnect) {
   hardware::Fabric f = plain_network(1);
   f.gpus_per_node = 4;
   f.levels.insert(f.levels.begin(), {"in", hardware::LinkKind::kPcie, 1, false, 1, 1e-9, 0, false});
-  const FabricCollectives model(f);
   const auto step = [&](std::optional<double> slice_mb) {
-    Strategy s;
+    Parallelism s;
     s.scheme = Scheme::kBlueConnect;
     s.bucket_mb = 1000;
     s.first_bucket_mb.reset();
     s.slice_mb = slice_mb;
-    return *predict_scale(baseline_->model, baseline_->report.measured, s, {&model, 16, 4});
+    return predict_on(f, s, 16, 4);
   };
-  const whatif::ScalePrediction whole = step({});
-  const whatif::ScalePrediction cut = step(1);
+  const whatif::Prediction whole = step({});
+  const whatif::Prediction cut = step(1);
   const auto bytes = static_cast<double>(find_gradients(baseline_->model)->bytes());
   // One GB/s: 3/4 of the bytes twice inside, 2 * 3/4 of a quarter between. The two ways inside share the node's links.
   const double inside = 2 * 0.75 * bytes;

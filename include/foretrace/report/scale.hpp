@@ -1,6 +1,7 @@
 #pragma once
 // scale: the same step on N workers.
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,13 +20,13 @@ struct ScaleReport {
   std::int64_t gradient_bytes = 0;
   int gpus_per_node = 1;
   int servers = 0;
-  std::vector<whatif::ScalePrediction> predictions;
+  std::vector<whatif::Prediction> predictions;
   std::vector<std::pair<int, std::string>> declined;  ///< workers, reason
 };
 
-/// One prediction per worker count.
-ScaleReport scale_report(const Baseline& baseline, const whatif::Strategy& strategy,
-                         const hardware::CollectiveModel& collectives, int gpus_per_node,
+/// One prediction per worker count. `network`: what collectives cost there.
+ScaleReport scale_report(const Baseline& baseline, const whatif::Parallelism& how,
+                         const std::shared_ptr<const hardware::CollectiveModel>& network, int gpus_per_node,
                          const std::vector<int>& workers);
 
 std::string to_text(const ScaleReport& report, const TextStyle& style);

@@ -14,6 +14,7 @@
 #include "foretrace/hardware/work.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/trace/steps.hpp"
+#include "foretrace/whatif/contract.hpp"
 #include "foretrace/whatif/op_chains.hpp"
 #include "foretrace/whatif/residuals.hpp"
 #include "foretrace/whatif/unprofiled.hpp"
@@ -53,8 +54,15 @@ struct Model {
   /// Of log time, by family: what carrying kernels over to another GPU left uncertain. 0 on the GPU of the trace.
   std::array<double, hardware::kFamilies> moved_sigma = {};
   std::optional<Interference> interference;  ///< set by what-ifs that add communication
+  int workers = 1;                           ///< as set by them, and
+  std::size_t buckets = 0;                   ///< in how many buckets they reduce gradients
+  bool validated = true;                     ///< whether everything applied so far has truth rows (docs/accuracy.md)
   /// Set by what-ifs, read by later ones and by the report.
-  std::vector<std::string> applied;
+  struct Applied {
+    std::string whatif;
+    Changes changes;
+  };
+  std::vector<Applied> applied;
   std::vector<std::string> not_modelled;
 };
 

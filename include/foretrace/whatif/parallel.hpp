@@ -3,9 +3,8 @@
 // the schemes that reduce them. Everything a search varies is a plain value here.
 //
 //   Gradients g = *find_gradients(model);
-//   Strategy s;                       s.buckets = pytorch_buckets(g, 25 << 20, 1 << 20);      // or any plan of one's own
-//   Cluster c{&collectives, 16};
-//   ScalePrediction p = predict_scale(model, measured, s, c);      p.step, p.exposed_communication
+//   Parallelism how;                     how.buckets = {{0, 80}, {81, 160}};      // or by size, as PyTorch fills them
+//   Prediction p = predict(model, {parallel_use(how, collectives, 16, 8)}, measured);      p.step, p.exposed_communication
 
 #include <cstdint>
 #include <memory>
@@ -48,6 +47,15 @@ struct Bucket {
   std::int64_t bytes = 0;
 };
 using BucketPlan = std::vector<Bucket>;
+
+/// Gradients [first, last] of Gradients::list, reduced together.
+struct GradientRange {
+  std::uint32_t first = 0, last = 0;
+  friend bool operator==(const GradientRange&, const GradientRange&) = default;
+};
+/// A plan as ranges: what buckets in the order of the gradients hold.
+std::vector<GradientRange> ranges_of(const BucketPlan& plan);
+
 /// As DistributedDataParallel builds them from the second step on: gradients in the order they became ready; a bucket is
 /// closed once it holds at least its limit (`first` for the first one). PyTorch takes 1 MiB for the first bucket and 25 MiB for
 /// the others, unless bucket_cap_mb is given: then that for all.
@@ -72,11 +80,11 @@ enum class Compression : std::uint8_t { kNone, kFp16, kPowerSgd, kTopK, kDgc, kQ
 std::string_view to_string(Compression compression);
 Result<Compression> parse_compression(std::string_view text);
 
-struct Strategy {
+struct Parallelism {
   Scheme scheme = Scheme::kDdp;
   double bucket_mb = 25;
   std::optional<double> first_bucket_mb = 1;  ///< nothing: as bucket_mb
-  std::optional<BucketPlan> buckets;          ///< an explicit plan instead of the two above
+  std::vector<GradientRange> buckets = {};    ///< an explicit plan instead of the two above
   Compression compression = Compression::kNone;
   double ratio = 0.01;  ///< share of elements top-k and DGC send
   int rank = 1;         ///< of PowerSGD
@@ -100,25 +108,13 @@ struct Cluster {
   int gpus_per_node = 1;
 };
 
-/// Writes the scheme's tasks into a draft. The model learns what runs beside what (Model::contention).
-Status apply_strategy(Model& model, Draft& draft, const Gradients& gradients, const Strategy& strategy,
-                      const Cluster& cluster);
+/// Writes N workers into a draft: the slowest of them sets the pace, and the scheme adds its collectives. The model learns what
+/// runs beside what (Model::interference) and how many workers there are (Model::workers). One worker: nothing but `slow_worker`.
+Status apply_parallelism(Model& model, Draft& draft, const Parallelism& how, const Cluster& cluster);
 
-struct ScalePrediction {
-  int workers = 1;
-  Ns step = 0, low = 0, high = 0;
-  Ns exposed_communication = 0;
-  Ns communication = 0;
-  double efficiency = 1;  ///< the step of one worker over this one: N workers do N times the work
-  std::size_t buckets = 0;
-  std::optional<std::int64_t> peak_bytes;
-  std::string origin;
-  std::vector<std::string> not_modelled;
-  bool validated = false;
-  graph::Graph graph;  ///< of one worker, for export
-};
-/// `measured`: the step of one worker without the profiler.
-Result<ScalePrediction> predict_scale(const Model& base, std::optional<Ns> measured, const Strategy& strategy,
-                                      const Cluster& cluster, Detail detail = Detail::kFull);
+/// The same as a use of the scheme's what-if, for whoever has a network at hand rather than its name. The use keeps
+/// `collectives` alive.
+Use parallel_use(const Parallelism& how, std::shared_ptr<const hardware::CollectiveModel> collectives, int workers,
+                 int gpus_per_node);
 
 }  // namespace foretrace::whatif

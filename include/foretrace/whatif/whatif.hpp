@@ -5,11 +5,14 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "foretrace/base/result.hpp"
+#include "foretrace/whatif/contract.hpp"
 #include "foretrace/whatif/draft.hpp"
 #include "foretrace/whatif/model.hpp"
 
@@ -57,8 +60,10 @@ struct WhatIf {
   std::string assumes;       ///< what has to hold
   std::string source;        ///< paper or documentation
   std::string not_modelled;  ///< what it leaves out
-  std::string needs;         ///< what the trace must hold: "shapes", "memory events", …
-  std::string code;          ///< how to switch it on in PyTorch, one line
+  std::vector<Need> needs;   ///< checked by the driver before `apply` is called
+  Changes changes = Changes::kCosts;
+  Parts parts = {};
+  std::string code;  ///< how to switch it on in PyTorch, one line
   Effort effort = Effort::kWork;
   Stage stage = Stage::kKernels;
   std::vector<std::string> advise = {};  ///< uses `advise` tries; none: nobody would switch it on by itself
@@ -66,8 +71,11 @@ struct WhatIf {
   std::function<Status(Model& model, Draft& draft, const Parameters& parameters)> apply;
 };
 
-/// The catalogue, sorted by name. One file each under src/whatif/catalogue, one line each in catalogue.cpp.
+/// The catalogue, sorted by name. One file each under src/whatif/catalogue.
 const std::vector<WhatIf>& catalogue();
+/// Those of the catalogue that change this, by name, and their first: the catalogue has one of every kind.
+std::vector<const WhatIf*> that_change(Changes changes);
+const WhatIf& the_one_that_changes(Changes changes);
 /// Makes a what-if of a program or plugin known beside the catalogue's until the program ends, or replaces one of the same
 /// name that was added before. Refused when the catalogue has the name, or it holds a character uses are split at.
 Status add_whatif(WhatIf whatif);
@@ -79,8 +87,9 @@ Result<const WhatIf*> find_whatif(std::string_view name);
 /// One use of a what-if as written: "amp", "batch:x=2", "checkpoint:layers='a,b'|c".
 struct Use {
   const WhatIf* whatif = nullptr;
-  Parameters parameters;
-  std::string text;
+  Parameters parameters = {};
+  std::string text = {};
+  std::shared_ptr<const WhatIf> own = {};  ///< what `whatif` points to where it is not the catalogue's
 };
 Result<Use> parse_use(std::string_view text);
 
@@ -99,7 +108,7 @@ struct FamilyTime {
   [[nodiscard]] Ns total() const { return time[0] + time[1] + time[2] + time[3]; }
 };
 
-/// The driver: applies uses in order, verifying the graph after each, and predicts the step.
+/// The answer to one question: the step with some changes in it.
 struct Prediction {
   std::string whatif;  ///< "amp + fused-optimizer"
   Ns step = 0, low = 0, high = 0;
@@ -112,6 +121,10 @@ struct Prediction {
   [[nodiscard]] double gain() const { return speedup * samples; }
   /// Where the batch changes: the largest that fits the GPU, as a multiple of the traced step's.
   std::optional<double> largest_batch;
+  int workers = 1;
+  Ns communication = 0;          ///< time of all collectives
+  Ns exposed_communication = 0;  ///< while nothing else ran
+  std::size_t buckets = 0;       ///< gradients are reduced in so many
   std::string origin;
   std::vector<std::string> not_modelled;
   bool validated = false;
@@ -128,8 +141,13 @@ struct Prediction {
 };
 /// kStepOnly leaves out the band and the families, for those who predict many and show few.
 enum class Detail : std::uint8_t { kFull, kStepOnly };
+/// The driver, and the only one: applies uses in order, proves the graph sound after each, simulates, and puts a band around
+/// the answer. Every verb, the search and Python ask here. `measured`: the step of today without the profiler, where known.
 Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured,
                    Detail detail = Detail::kFull);
+/// The first half of it: the model with every use applied; declined, with the reason, when one of them does not apply.
+Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses,
+                         std::vector<Prediction::Applied>* applied = nullptr);
 /// GPU time by family of kernels and origin of its cost.
 std::vector<FamilyTime> family_times(const Model& model);
 

@@ -10,7 +10,8 @@ namespace foretrace::search {
 namespace {
 
 void propose(const StrategyView& v, std::vector<Strategy>& out) {
-  const std::string now = use_in(v.strategy, "accumulate");
+  const std::string& name = whatif::the_one_that_changes(whatif::Changes::kAccumulation).name;
+  const std::string now = use_in(v.strategy, name);
   int n = 1;
   if (const std::size_t at = now.find("n="); at != std::string::npos) {
     std::from_chars(now.data() + at + 2, now.data() + now.size(), n);
@@ -20,10 +21,10 @@ void propose(const StrategyView& v, std::vector<Strategy>& out) {
   constexpr int kMost = 32;
   if (v.over_limit()) {
     for (int parts = 2 * n; parts <= std::min(kMost, 4 * n); parts *= 2) {
-      out.push_back(with(v.strategy, "accumulate", fmt::format("accumulate:n={}", parts)));
+      out.push_back(with(v.strategy, name, fmt::format("{}:n={}", name, parts)));
     }
   }
-  if (n > 1) out.push_back(with(v.strategy, "accumulate", n > 2 ? fmt::format("accumulate:n={}", n / 2) : ""));
+  if (n > 1) out.push_back(with(v.strategy, name, n > 2 ? fmt::format("{}:n={}", name, n / 2) : ""));
 }
 
 }  // namespace

@@ -13,13 +13,14 @@ namespace {
 
 void propose(const StrategyView& v, std::vector<Strategy>& out) {
   if (v.blocks.empty()) return;
-  const std::string now = use_in(v.strategy, "checkpoint");
+  const std::string& name = whatif::the_one_that_changes(whatif::Changes::kRecomputation).name;
+  const std::string now = use_in(v.strategy, name);
   const std::size_t all = v.blocks.size();
   const std::size_t count = now.empty() ? 0 : count_in(now, all);
   const auto first = [&](std::size_t n) {
-    if (n == 0) return with(v.strategy, "checkpoint", {});
+    if (n == 0) return with(v.strategy, name, {});
     const std::vector<std::string> names(v.blocks.begin(), v.blocks.begin() + static_cast<std::ptrdiff_t>(n));
-    return with(v.strategy, "checkpoint", fmt::format("checkpoint:layers={}", fmt::join(names, "|")));
+    return with(v.strategy, name, fmt::format("{}:layers={}", name, fmt::join(names, "|")));
   };
   if (v.over_limit()) {
     // One more, and on in doubling steps up to all of them.

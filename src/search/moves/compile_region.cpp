@@ -11,14 +11,15 @@ namespace {
 
 void propose(const StrategyView& v, std::vector<Strategy>& out) {
   if (v.groups.size() < 2) return;
-  const std::string now = use_in(v.strategy, "compile");
+  const std::string& name = whatif::the_one_that_changes(whatif::Changes::kCompilation).name;
+  const std::string now = use_in(v.strategy, name);
   if (now.find("mode=") != std::string::npos) return;
   const std::size_t all = heaviest(v.groups, &ModuleGroup::others, v.groups.size()).size();
   const std::size_t count = now.empty() ? 0 : count_in(now, all);
   for (const std::size_t n : count == 0 ? std::vector<std::size_t>{1, all / 2} : near_counts(count, all)) {
     if (n == 0) continue;
-    out.push_back(with(v.strategy, "compile",
-                       fmt::format("compile:layers={}", fmt::join(heaviest(v.groups, &ModuleGroup::others, n), "|"))));
+    out.push_back(with(v.strategy, name,
+                       fmt::format("{}:layers={}", name, fmt::join(heaviest(v.groups, &ModuleGroup::others, n), "|"))));
   }
 }
 

@@ -5,7 +5,8 @@ namespace foretrace::search {
 namespace {
 
 void propose(const StrategyView& v, std::vector<Strategy>& out) {
-  if (use_in(v.strategy, "cuda-graph").empty()) out.push_back(with(v.strategy, "cuda-graph", "cuda-graph"));
+  const std::string& name = whatif::the_one_that_changes(whatif::Changes::kLaunches).name;
+  if (use_in(v.strategy, name).empty()) out.push_back(with(v.strategy, name, name));
 }
 
 }  // namespace

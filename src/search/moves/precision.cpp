@@ -4,12 +4,16 @@ namespace foretrace::search {
 
 namespace {
 
+// One precision at a time. From none or another one to each that is worth trying; those that only change products (one use,
+// nothing cast) are where one begins, not where one goes back to.
 void propose(const StrategyView& v, std::vector<Strategy>& out) {
-  for (const char* const use : {"amp:dtype=bf16", "amp:dtype=fp16"}) {
-    if (use_in(v.strategy, "amp") != use) out.push_back(with(with(v.strategy, "tf32", {}), "amp", use));
-  }
-  if (use_in(v.strategy, "tf32").empty() && use_in(v.strategy, "amp").empty()) {
-    out.push_back(with(v.strategy, "tf32", "tf32"));
+  const Strategy bare = without(v.strategy, whatif::Changes::kPrecision);
+  const bool any = bare.whatifs.size() != v.strategy.whatifs.size();
+  for (const whatif::WhatIf* w : whatif::that_change(whatif::Changes::kPrecision)) {
+    if (any && w->parts.memory == whatif::Part::kUnchanged) continue;
+    for (const std::string& use : w->advise) {
+      if (use_in(v.strategy, w->name) != use) out.push_back(with(bare, w->name, use));
+    }
   }
 }
 

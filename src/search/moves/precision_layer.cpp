@@ -12,15 +12,16 @@ namespace {
 
 void propose(const StrategyView& v, std::vector<Strategy>& out) {
   if (v.groups.size() < 2) return;
-  const std::string now = use_in(v.strategy, "amp");
+  const whatif::WhatIf& half = whatif::the_one_that_changes(whatif::Changes::kPrecision);
+  const std::string now = use_in(v.strategy, half.name);
   const std::size_t all = heaviest(v.groups, &ModuleGroup::products, v.groups.size()).size();
   const std::size_t count = now.empty() ? 0 : count_in(now, all);
   const bool fp16 = !now.empty() && now.find("bf16") == std::string::npos;
   for (const std::size_t n : count == 0 ? std::vector<std::size_t>{all / 2} : near_counts(count, all)) {
     if (n == 0) continue;
-    const std::string use = fmt::format("amp:dtype={},layers={}", fp16 ? "fp16" : "bf16",
+    const std::string use = fmt::format("{}:dtype={},layers={}", half.name, fp16 ? "fp16" : "bf16",
                                         fmt::join(heaviest(v.groups, &ModuleGroup::products, n), "|"));
-    out.push_back(with(with(v.strategy, "tf32", {}), "amp", use));
+    out.push_back(with(without(v.strategy, whatif::Changes::kPrecision), half.name, use));
   }
 }
 

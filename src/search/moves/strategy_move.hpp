@@ -56,6 +56,8 @@ std::string use_in(const Strategy& strategy, std::string_view whatif);
 Strategy with(const Strategy& strategy, std::string_view whatif, const std::string& text);
 /// How many layers a use names; `all` where it names none.
 std::size_t count_in(std::string_view use, std::size_t all);
+/// The strategy without any what-if that changes this.
+Strategy without(const Strategy& strategy, whatif::Changes changes);
 /// "checkpoint" of "checkpoint:layers=a|b".
 std::string_view name_of(std::string_view use);
 

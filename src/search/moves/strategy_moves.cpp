@@ -21,6 +21,14 @@ std::vector<MoveInfo> moves() {
   return all;
 }
 
+Strategy without(const Strategy& strategy, whatif::Changes changes) {
+  Strategy out = strategy;
+  for (const whatif::WhatIf* w : whatif::that_change(changes)) {
+    std::erase_if(out.whatifs, [&](const std::string& t) { return name_of(t) == w->name; });
+  }
+  return out;
+}
+
 std::string_view name_of(std::string_view use) { return use.substr(0, use.find(':')); }
 
 std::size_t count_in(std::string_view use, std::size_t all) {

@@ -10,7 +10,8 @@ namespace foretrace::search {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kOthers = {"accumulate", "amp", "checkpoint", "cuda-graph", "tf32"};
+constexpr std::array kOthers = {whatif::Changes::kAccumulation, whatif::Changes::kPrecision,
+                                whatif::Changes::kRecomputation, whatif::Changes::kLaunches};
 
 void propose(const StrategyView& v, std::vector<Strategy>& out) {
   for (const whatif::Use& use : candidates()) {
@@ -18,7 +19,7 @@ void propose(const StrategyView& v, std::vector<Strategy>& out) {
     // Another batch is another job; what only saves memory is worth its time only where memory is short.
     if (w.stage == whatif::Stage::kBatch) continue;
     if (w.stage == whatif::Stage::kMemory && !v.over_limit()) continue;
-    if (std::find(kOthers.begin(), kOthers.end(), w.name) != kOthers.end()) continue;
+    if (std::find(kOthers.begin(), kOthers.end(), w.changes) != kOthers.end()) continue;
     if (use_in(v.strategy, w.name) != use.text) out.push_back(with(v.strategy, w.name, use.text));
   }
 }

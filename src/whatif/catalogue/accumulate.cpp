@@ -109,8 +109,6 @@ Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
-}  // namespace
-
 WhatIf accumulate_whatif() {
   return {.name = "accumulate",
           .about = "the same batch in n parts, gradients added up before the update",
@@ -119,6 +117,8 @@ WhatIf accumulate_whatif() {
           .source = "gradient accumulation",
           .not_modelled = {},
           .needs = {},
+          .changes = Changes::kAccumulation,
+          .parts = {.memory = Part::kModelled},
           .code = "for part in batch.chunk(n): (loss_fn(model(part)) / n).backward()",
           .effort = Effort::kFewLines,
           .stage = Stage::kBatch,
@@ -126,5 +126,9 @@ WhatIf accumulate_whatif() {
           .validated = true,
           .apply = apply_accumulate};
 }
+
+const Registered kRegistered(accumulate_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

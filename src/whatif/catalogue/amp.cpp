@@ -123,8 +123,6 @@ Status apply_amp(Model& m, Draft& draft, const Parameters& parameters) {
   return Amp(m, draft, bf16 ? Dtype::kBf16 : Dtype::kFp16).run(parameters.list("layers"));
 }
 
-}  // namespace
-
 WhatIf amp_whatif() {
   return {.name = "amp",
           .about = "mixed precision: autocast, and a gradient scaler for fp16",
@@ -135,7 +133,9 @@ WhatIf amp_whatif() {
               "once",
           .source = "Micikevicius et al. 2018; torch.autocast; Daydream section 5",
           .not_modelled = {},
-          .needs = "shapes",
+          .needs = {Need::kShapes},
+          .changes = Changes::kPrecision,
+          .parts = {.memory = Part::kModelled},
           .code = "with torch.autocast('cuda', dtype=torch.float16): …  # and torch.amp.GradScaler",
           .effort = Effort::kFewLines,
           .stage = Stage::kPrecision,
@@ -143,5 +143,9 @@ WhatIf amp_whatif() {
           .validated = true,
           .apply = apply_amp};
 }
+
+const Registered kRegistered(amp_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

@@ -22,8 +22,6 @@ Status apply_bandwidth(Model& model, Draft& draft, const Parameters& parameters)
   return {};
 }
 
-}  // namespace
-
 WhatIf bandwidth_whatif() {
   return {.name = "bandwidth",
           .about = "a network x times as fast",
@@ -31,12 +29,18 @@ WhatIf bandwidth_whatif() {
           .assumes = "latency shrinks with it",
           .source = "Daydream",
           .not_modelled = {},
-          .needs = "communication",
+          .needs = {Need::kCommunication},
+          .changes = Changes::kNetwork,
+          .parts = {.memory = Part::kUnchanged},
           .code = "another network",
           .effort = Effort::kWork,
           .stage = Stage::kRuntime,
           .validated = false,
           .apply = apply_bandwidth};
 }
+
+const Registered kRegistered(bandwidth_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

@@ -13,8 +13,6 @@ Status apply_batch(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
-}  // namespace
-
 WhatIf batch_whatif() {
   return {.name = "batch",
           .about = "a batch x times as large",
@@ -25,6 +23,8 @@ WhatIf batch_whatif() {
           .source = "wave quantisation; Habitat section 5 discusses batch sizes",
           .not_modelled = "other algorithms a library may choose for the new shape",
           .needs = {},
+          .changes = Changes::kBatch,
+          .parts = {.memory = Part::kModelled},
           .code = "DataLoader(dataset, batch_size=…)",
           .effort = Effort::kLine,
           .stage = Stage::kBatch,
@@ -32,5 +32,9 @@ WhatIf batch_whatif() {
           .validated = true,
           .apply = apply_batch};
 }
+
+const Registered kRegistered(batch_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

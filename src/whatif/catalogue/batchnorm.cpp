@@ -62,8 +62,6 @@ Status apply_batchnorm(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
-}  // namespace
-
 WhatIf batchnorm_whatif() {
   return {
       .name = "batchnorm",
@@ -80,7 +78,9 @@ WhatIf batchnorm_whatif() {
       .not_modelled =
           "batch norms without a ReLU behind them stay as they are; only the GPU's time was compared with a "
           "measurement (2 % less than measured): kernels compiled one by one cost the CPU more than they save",
-      .needs = "shapes",
+      .needs = {Need::kShapes},
+      .changes = Changes::kKernels,
+      .parts = {.memory = Part::kNotModelled},
       .code = "torch.compile of batch norm and ReLU together",
       .effort = Effort::kWork,
       .stage = Stage::kKernels,
@@ -88,5 +88,9 @@ WhatIf batchnorm_whatif() {
       .validated = false,
       .apply = apply_batchnorm};
 }
+
+const Registered kRegistered(batchnorm_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

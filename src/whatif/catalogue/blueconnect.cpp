@@ -1,31 +1,23 @@
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/parallel/cluster_parameters.hpp"
+#include "whatif/parallel/scheme_whatif.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
 
-Status apply_blueconnect(Model& model, Draft& draft, const Parameters& parameters) {
-  Strategy s;
-  s.scheme = Scheme::kBlueConnect;
-  return apply_on_cluster(model, draft, parameters, s);
+WhatIf blueconnect_whatif() {
+  WhatIf w = scheme_whatif(
+      "blueconnect",
+      {bucket_mb_parameter(), slice_mb_parameter("buckets are cut into parts of this many MiB; 0: sent whole", "0")});
+  w.about = "all-reduce taken apart along the levels of the network, each a channel of its own";
+  w.assumes = "levels work side by side";
+  w.source = "BlueConnect (Cho et al. 2019); Daydream";
+  w.code = "reduce-scatter inside nodes, all-reduce between, all-gather inside";
+  return w;
 }
+
+const Registered kRegistered(blueconnect_whatif);
 
 }  // namespace
-
-WhatIf blueconnect_whatif() {
-  return {.name = "blueconnect",
-          .about = "all-reduce taken apart along the levels of the network, each a channel of its own",
-          .parameters = cluster_parameters(true),
-          .assumes = "levels work side by side",
-          .source = "BlueConnect (Cho et al. 2019); Daydream",
-          .not_modelled = "",
-          .needs = "a backward pass; shapes",
-          .code = "reduce-scatter inside nodes, all-reduce between, all-gather inside",
-          .effort = Effort::kWork,
-          .stage = Stage::kRuntime,
-          .validated = true,
-          .apply = apply_blueconnect};
-}
 
 }  // namespace foretrace::whatif

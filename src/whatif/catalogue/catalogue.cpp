@@ -4,44 +4,40 @@
 
 namespace foretrace::whatif {
 
+namespace {
+
+// In a function: whoever registers first makes it, in whichever order files are initialised.
+std::vector<WhatIf (*)()>& makers() {
+  static std::vector<WhatIf (*)()> all;
+  return all;
+}
+
+}  // namespace
+
+Registered::Registered(WhatIf (*make)()) { makers().push_back(make); }
+
 const std::vector<WhatIf>& catalogue() {
   static const std::vector<WhatIf> kAll = [] {
-    // clang-format off: one line each, so that additions do not meet
-    std::vector<WhatIf> all = {
-        accumulate_whatif(),
-        amp_whatif(),
-        bandwidth_whatif(),
-        batch_whatif(),
-        batchnorm_whatif(),
-        blueconnect_whatif(),
-        bucket_whatif(),
-        channels_last_whatif(),
-        checkpoint_whatif(),
-        compile_whatif(),
-        compress_activations_whatif(),
-        compress_gradients_whatif(),
-        cpu_whatif(),
-        cuda_graph_whatif(),
-        dataloader_whatif(),
-        ddp_whatif(),
-        duration_whatif(),
-        flash_attention_whatif(),
-        foreach_optimizer_whatif(),
-        fsdp_whatif(),
-        fused_optimizer_whatif(),
-        gpu_whatif(),
-        no_sync_whatif(),
-        offload_whatif(),
-        p3_whatif(),
-        ps_whatif(),
-        substitute_whatif(),
-        tf32_whatif(),
-    };
-    // clang-format on
+    std::vector<WhatIf> all;
+    for (WhatIf (*const make)() : makers()) all.push_back(make());
     std::sort(all.begin(), all.end(), [](const WhatIf& a, const WhatIf& b) { return a.name < b.name; });
     return all;
   }();
   return kAll;
+}
+
+std::vector<const WhatIf*> that_change(Changes changes) {
+  std::vector<const WhatIf*> found;
+  for (const WhatIf& w : catalogue()) {
+    if (w.changes == changes) found.push_back(&w);
+  }
+  return found;
+}
+
+const WhatIf& the_one_that_changes(Changes changes) {
+  const std::vector<const WhatIf*> found = that_change(changes);
+  FORETRACE_CHECK(!found.empty());
+  return *found.front();
 }
 
 }  // namespace foretrace::whatif

@@ -30,8 +30,6 @@ Status apply_channels_last(Model& m, Draft& draft, const Parameters&) {
   return {};
 }
 
-}  // namespace
-
 WhatIf channels_last_whatif() {
   return {.name = "channels-last",
           .about = "images keep their channels innermost (NHWC), which convolutions on tensor cores want",
@@ -39,7 +37,9 @@ WhatIf channels_last_whatif() {
           .assumes = "the whole network runs in that layout; nothing converts back",
           .source = "torch.channels_last",
           .not_modelled = {},
-          .needs = "shapes",
+          .needs = {Need::kShapes},
+          .changes = Changes::kLayout,
+          .parts = {.memory = Part::kUnchanged},
           .code = "model.to(memory_format=torch.channels_last)",
           .effort = Effort::kFewLines,
           .stage = Stage::kKernels,
@@ -47,5 +47,9 @@ WhatIf channels_last_whatif() {
           .validated = true,
           .apply = apply_channels_last};
 }
+
+const Registered kRegistered(channels_last_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

@@ -117,8 +117,6 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
-}  // namespace
-
 WhatIf checkpoint_whatif() {
   return {.name = "checkpoint",
           .about = "activations of blocks are recomputed in the backward pass instead of kept",
@@ -128,7 +126,9 @@ WhatIf checkpoint_whatif() {
               "(use_reentrant=False)",
           .source = "Chen et al. 2016; torch.utils.checkpoint; Echo (Daydream's table)",
           .not_modelled = "saving and restoring of random-number states",
-          .needs = "layer ranges",
+          .needs = {Need::kLayers, Need::kBackward},
+          .changes = Changes::kRecomputation,
+          .parts = {.memory = Part::kModelled},
           .code = "model.gradient_checkpointing_enable()  # or torch.utils.checkpoint.checkpoint(block, x)",
           .effort = Effort::kFewLines,
           .stage = Stage::kMemory,
@@ -136,5 +136,9 @@ WhatIf checkpoint_whatif() {
           .validated = true,
           .apply = apply_checkpoint};
 }
+
+const Registered kRegistered(checkpoint_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

@@ -191,8 +191,6 @@ Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
-}  // namespace
-
 WhatIf compile_whatif() {
   return {.name = "compile",
           .about = "torch.compile: chains of element-wise operations and normalisations become one kernel each",
@@ -205,7 +203,9 @@ WhatIf compile_whatif() {
               "loss and the update stay as they are",
           .source = "Ansel et al. 2024 (PyTorch 2); TVM and Tensor Comprehensions (Daydream's table)",
           .not_modelled = "max-autotune's choice of other kernels for products",
-          .needs = "shapes",
+          .needs = {Need::kShapes},
+          .changes = Changes::kCompilation,
+          .parts = {.memory = Part::kModelled},
           .code = "model = torch.compile(model)",
           .effort = Effort::kLine,
           .stage = Stage::kRuntime,  // it fuses what the other changes leave
@@ -213,5 +213,9 @@ WhatIf compile_whatif() {
           .validated = true,
           .apply = apply_compile};
 }
+
+const Registered kRegistered(compile_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

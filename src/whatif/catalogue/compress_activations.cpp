@@ -43,8 +43,6 @@ Status apply_compress(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
-}  // namespace
-
 WhatIf compress_activations_whatif() {
   return {.name = "compress-activations",
           .about = "activations wait for the backward pass in fewer bits",
@@ -54,7 +52,9 @@ WhatIf compress_activations_whatif() {
               "save is encoded twice",
           .source = "Jain et al. 2018 (Gist, delayed precision reduction); Daydream section 5",
           .not_modelled = "Gist's lossless codes for ReLU and pooling; what fewer bits do to the model's accuracy",
-          .needs = "shapes",
+          .needs = {Need::kShapes, Need::kBackward},
+          .changes = Changes::kPlacement,
+          .parts = {.memory = Part::kModelled},
           .code = "with torch.autograd.graph.saved_tensors_hooks(lambda x: x.half(), lambda x: x.float()): …",
           .effort = Effort::kFewLines,
           .stage = Stage::kMemory,
@@ -62,5 +62,9 @@ WhatIf compress_activations_whatif() {
           .validated = true,
           .apply = apply_compress};
 }
+
+const Registered kRegistered(compress_activations_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

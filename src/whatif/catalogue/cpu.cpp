@@ -13,8 +13,6 @@ Status apply_cpu(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
-}  // namespace
-
 WhatIf cpu_whatif() {
   return {.name = "cpu",
           .about = "a host whose CPU is x times as fast",
@@ -23,10 +21,16 @@ WhatIf cpu_whatif() {
           .source = "arithmetic",
           .not_modelled = "faster copies from host memory",
           .needs = {},
+          .changes = Changes::kHost,
+          .parts = {.memory = Part::kUnchanged},
           .code = {},
           .stage = Stage::kRuntime,
           .validated = false,
           .apply = apply_cpu};
 }
+
+const Registered kRegistered(cpu_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

@@ -97,8 +97,6 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
   return {};
 }
 
-}  // namespace
-
 WhatIf cuda_graph_whatif() {
   return {.name = "cuda-graph",
           .about = "the whole step is captured once and launched as one CUDA graph",
@@ -107,6 +105,8 @@ WhatIf cuda_graph_whatif() {
           .source = "CUDA graphs; torch.cuda.graph",
           .not_modelled = "memory of the graph's private pool",
           .needs = {},
+          .changes = Changes::kLaunches,
+          .parts = {.memory = Part::kNotModelled},
           .code = "g = torch.cuda.CUDAGraph(); with torch.cuda.graph(g): train_step()",
           .effort = Effort::kWork,
           .stage = Stage::kRuntime,
@@ -114,5 +114,9 @@ WhatIf cuda_graph_whatif() {
           .validated = true,
           .apply = apply_cuda_graph};
 }
+
+const Registered kRegistered(cuda_graph_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

@@ -76,8 +76,6 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
-}  // namespace
-
 WhatIf dataloader_whatif() {
   return {
       .name = "dataloader",
@@ -88,7 +86,9 @@ WhatIf dataloader_whatif() {
       .assumes = "as many free cores as workers; the mean over many steps, batches come in bursts",
       .source = "torch.utils.data.DataLoader(num_workers=…)",
       .not_modelled = "storage that is slower than the workers; workers that take cores from the main thread",
-      .needs = "DataLoader ranges (profiler annotations of PyTorch)",
+      .needs = {Need::kLoader},
+      .changes = Changes::kInput,
+      .parts = {.memory = Part::kUnchanged},
       .code = "DataLoader(dataset, batch_size=…, num_workers=4, pin_memory=True)",
       .effort = Effort::kLine,
       .stage = Stage::kRuntime,
@@ -96,5 +96,9 @@ WhatIf dataloader_whatif() {
       .validated = true,
       .apply = apply_dataloader};
 }
+
+const Registered kRegistered(dataloader_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

@@ -1,30 +1,22 @@
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/parallel/cluster_parameters.hpp"
+#include "whatif/parallel/scheme_whatif.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
 
-Status apply_ddp(Model& model, Draft& draft, const Parameters& parameters) {
-  Strategy s;
-  return apply_on_cluster(model, draft, parameters, s);
+WhatIf ddp_whatif() {
+  WhatIf w = scheme_whatif("ddp", {bucket_mb_parameter()});
+  w.about = "data parallel: the same step on N workers, gradients all-reduced in buckets";
+  w.assumes = "every worker computes what this one did";
+  w.source = "PyTorch DistributedDataParallel; Daydream";
+  w.not_modelled = "the spread of a real network";
+  w.code = "model = DistributedDataParallel(model)";
+  return w;
 }
+
+const Registered kRegistered(ddp_whatif);
 
 }  // namespace
-
-WhatIf ddp_whatif() {
-  return {.name = "ddp",
-          .about = "data parallel: the same step on N workers, gradients all-reduced in buckets",
-          .parameters = cluster_parameters(true),
-          .assumes = "every worker computes what this one did",
-          .source = "PyTorch DistributedDataParallel; Daydream",
-          .not_modelled = "the spread of a real network",
-          .needs = "a backward pass; shapes",
-          .code = "model = DistributedDataParallel(model)",
-          .effort = Effort::kWork,
-          .stage = Stage::kRuntime,
-          .validated = true,
-          .apply = apply_ddp};
-}
 
 }  // namespace foretrace::whatif

@@ -18,8 +18,6 @@ Status apply_duration(Model&, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
-}  // namespace
-
 WhatIf duration_whatif() {
   return {.name = "duration",
           .about = "selected tasks take x times as long",
@@ -30,9 +28,15 @@ WhatIf duration_whatif() {
           .source = "Daydream's Shrink/Scale",
           .not_modelled = {},
           .needs = {},
+          .changes = Changes::kCosts,
+          .parts = {.memory = Part::kUnchanged},
           .code = {},
           .validated = true,
           .apply = apply_duration};
 }
+
+const Registered kRegistered(duration_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

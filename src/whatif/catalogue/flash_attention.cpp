@@ -51,8 +51,6 @@ Status apply_flash_attention(Model& m, Draft& draft, const Parameters&) {
   return {};
 }
 
-}  // namespace
-
 WhatIf flash_attention_whatif() {
   return {.name = "flash-attention",
           .about = "attention runs as one fused kernel that never writes its scores",
@@ -60,7 +58,9 @@ WhatIf flash_attention_whatif() {
           .assumes = "batched products around a softmax; no other use of the scores",
           .source = "Dao et al. 2022; torch scaled_dot_product_attention",
           .not_modelled = {},
-          .needs = "shapes",
+          .needs = {Need::kShapes},
+          .changes = Changes::kKernels,
+          .parts = {.memory = Part::kModelled},
           .code = "F.scaled_dot_product_attention(q, k, v)",
           .effort = Effort::kFewLines,
           .stage = Stage::kKernels,
@@ -68,5 +68,9 @@ WhatIf flash_attention_whatif() {
           .validated = true,
           .apply = apply_flash_attention};
 }
+
+const Registered kRegistered(flash_attention_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

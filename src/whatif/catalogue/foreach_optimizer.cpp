@@ -15,8 +15,6 @@ Status apply_foreach(Model& m, Draft& draft, const Parameters&) {
   return replace_update(m, draft, plan);
 }
 
-}  // namespace
-
 WhatIf foreach_optimizer_whatif() {
   return {.name = "foreach-optimizer",
           .about = "the update runs over lists of tensors, one kernel per arithmetic step",
@@ -24,7 +22,9 @@ WhatIf foreach_optimizer_whatif() {
           .assumes = "Adam, AdamW or SGD with FP32 states; parameters on one GPU",
           .source = "PyTorch foreach=True",
           .not_modelled = "temporaries of the multi-tensor update in the peak of memory",
-          .needs = "shapes",
+          .needs = {Need::kShapes},
+          .changes = Changes::kOptimizer,
+          .parts = {.memory = Part::kNotModelled},
           .code = "torch.optim.Adam(model.parameters(), lr, foreach=True)",
           .effort = Effort::kLine,
           .stage = Stage::kOptimizer,
@@ -32,5 +32,9 @@ WhatIf foreach_optimizer_whatif() {
           .validated = true,
           .apply = apply_foreach};
 }
+
+const Registered kRegistered(foreach_optimizer_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

@@ -12,8 +12,6 @@ Status apply_fused(Model& m, Draft& draft, const Parameters&) {
   return replace_update(m, draft, plan);
 }
 
-}  // namespace
-
 WhatIf fused_optimizer_whatif() {
   return {.name = "fused-optimizer",
           .about = "one kernel per group of tensors updates parameters and states in a single pass",
@@ -21,7 +19,9 @@ WhatIf fused_optimizer_whatif() {
           .assumes = "Adam, AdamW or SGD with FP32 states; parameters on one GPU",
           .source = "PyTorch fused=True; FusedAdam (Apex), Daydream section 5",
           .not_modelled = {},
-          .needs = "shapes",
+          .needs = {Need::kShapes},
+          .changes = Changes::kOptimizer,
+          .parts = {.memory = Part::kUnchanged},
           .code = "torch.optim.Adam(model.parameters(), lr, fused=True)",
           .effort = Effort::kLine,
           .stage = Stage::kOptimizer,
@@ -29,5 +29,9 @@ WhatIf fused_optimizer_whatif() {
           .validated = true,
           .apply = apply_fused};
 }
+
+const Registered kRegistered(fused_optimizer_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

@@ -103,8 +103,6 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
-}  // namespace
-
 WhatIf gpu_whatif() {
   return {
       .name = "gpu",
@@ -120,10 +118,16 @@ WhatIf gpu_whatif() {
       .assumes = "the same software on the same host; libraries pick their best kernels there too",
       .source = "Habitat (Yu et al. 2021), NeuSight (Lee et al. 2025): wave scaling, utilisation under the roofline",
       .not_modelled = {},
-      .needs = "shapes; without them only the rates of the two GPUs count",
+      .needs = {},
+      .changes = Changes::kDevice,
+      .parts = {.memory = Part::kUnchanged},
       .code = {},
       .validated = false,
       .apply = apply_gpu};
 }
+
+const Registered kRegistered(gpu_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

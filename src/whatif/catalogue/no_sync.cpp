@@ -28,8 +28,6 @@ Status apply_no_sync(Model& m, Draft& draft, const Parameters&) {
   return {};
 }
 
-}  // namespace
-
 WhatIf no_sync_whatif() {
   return {.name = "no-sync",
           .about = "the step no longer waits for the GPU (the loss is not read every step)",
@@ -38,6 +36,8 @@ WhatIf no_sync_whatif() {
           .source = "PyTorch performance guide: avoid unnecessary synchronisation",
           .not_modelled = {},
           .needs = {},
+          .changes = Changes::kWaits,
+          .parts = {.memory = Part::kUnchanged},
           .code = "if step % 50 == 0: print(loss.item())",
           .effort = Effort::kLine,
           .stage = Stage::kRuntime,
@@ -45,5 +45,9 @@ WhatIf no_sync_whatif() {
           .validated = true,
           .apply = apply_no_sync};
 }
+
+const Registered kRegistered(no_sync_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

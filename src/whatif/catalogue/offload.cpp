@@ -36,8 +36,6 @@ Status apply_offload(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
-}  // namespace
-
 WhatIf offload_whatif() {
   return {.name = "offload",
           .about = "tensors kept for the backward pass wait in the host's memory",
@@ -51,7 +49,9 @@ WhatIf offload_whatif() {
               "of a megabyte and more)",
           .source = "Rhu et al. 2016 (vDNN); torch.autograd.graph.save_on_cpu; Daydream section 5",
           .not_modelled = "tensors of operations whose derivative is not in the table (custom autograd functions)",
-          .needs = "shapes",
+          .needs = {Need::kShapes, Need::kBackward},
+          .changes = Changes::kPlacement,
+          .parts = {.memory = Part::kModelled},
           .code = "with torch.autograd.graph.save_on_cpu(pin_memory=True): loss = loss_fn(model(x), y)",
           .effort = Effort::kLine,
           .stage = Stage::kMemory,
@@ -59,5 +59,9 @@ WhatIf offload_whatif() {
           .validated = true,
           .apply = apply_offload};
 }
+
+const Registered kRegistered(offload_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

@@ -269,9 +269,10 @@ Place::Place(const Model& m, std::uint32_t task, bool behind) : gpu(task) {
 }
 
 std::string stale_shapes(const Model& m) {
-  for (const std::string& before : m.applied) {
-    if (before == "batch" || before == "accumulate") {
-      return "the shapes in the trace are those of another batch after " + before + ": put this change in front of it";
+  for (const Model::Applied& before : m.applied) {
+    if (before.changes == Changes::kBatch || before.changes == Changes::kAccumulation) {
+      return "the shapes in the trace are those of another batch after " + before.whatif +
+             ": put this change in front of it";
     }
   }
   return {};

@@ -54,8 +54,6 @@ Status apply_substitute(Model& m, Draft& draft, const Parameters&) {
   return {};
 }
 
-}  // namespace
-
 WhatIf substitute_whatif() {
   return {
       .name = "substitute",
@@ -64,7 +62,9 @@ WhatIf substitute_whatif() {
       .assumes = "their weights lie side by side; the parts of the result are views of it",
       .source = "Jia et al. 2019 (MetaFlow); TASO (Daydream's table)",
       .not_modelled = "other substitutions: convolutions of parallel branches, sums of input gradients that fall away",
-      .needs = "shapes and layer ranges",
+      .needs = {Need::kShapes, Need::kLayers},
+      .changes = Changes::kKernels,
+      .parts = {.memory = Part::kNotModelled},
       .code = "self.qkv = nn.Linear(d, 3 * d)  # then q, k, v = self.qkv(x).chunk(3, -1)",
       .effort = Effort::kWork,
       .stage = Stage::kKernels,
@@ -72,5 +72,9 @@ WhatIf substitute_whatif() {
       .validated = false,
       .apply = apply_substitute};
 }
+
+const Registered kRegistered(substitute_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

@@ -60,8 +60,6 @@ Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
   return {};
 }
 
-}  // namespace
-
 WhatIf tf32_whatif() {
   return {.name = "tf32",
           .about = "FP32 matrix products and convolutions run on tensor cores in TF32",
@@ -69,7 +67,9 @@ WhatIf tf32_whatif() {
           .assumes = "inputs stay FP32 in memory; only multiply-adds lose precision",
           .source = "NVIDIA Ampere and later; torch.backends.cuda.matmul.allow_tf32",
           .not_modelled = {},
-          .needs = "shapes",
+          .needs = {Need::kShapes},
+          .changes = Changes::kPrecision,
+          .parts = {.memory = Part::kUnchanged},
           .code = "torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True",
           .effort = Effort::kLine,
           .stage = Stage::kPrecision,
@@ -77,5 +77,9 @@ WhatIf tf32_whatif() {
           .validated = true,
           .apply = apply_tf32};
 }
+
+const Registered kRegistered(tf32_whatif);
+
+}  // namespace
 
 }  // namespace foretrace::whatif

@@ -27,8 +27,8 @@ constexpr double kCollectiveLoss = 0.05;
 
 }  // namespace
 
-Builder::Builder(Model& model, Draft& d, const Gradients& g, const Strategy& s, const Cluster& c)
-    : m(model), draft(d), gradients(g), strategy(s), cluster(c) {
+Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& p, const Cluster& c)
+    : m(model), draft(d), gradients(g), how(p), cluster(c) {
   const double speed = host_speed(model);
   for (Ns* cost : {&costs.per_gradient, &costs.per_collective, &costs.per_copy_back, &costs.per_wait, &costs.per_hook,
                    &costs.buffers_fixed, &costs.per_buffer}) {
@@ -68,7 +68,7 @@ std::uint32_t Builder::collective(std::uint32_t to, hardware::Collective kind, d
 }
 
 std::uint32_t Builder::transfer(std::uint32_t to, const hardware::CollectiveCost& cost, const std::string& name) {
-  const Ns steps = strategy.ring_steps ? std::clamp(cost.steps, 1, kMostSteps) : 1;
+  const Ns steps = how.ring_steps ? std::clamp(cost.steps, 1, kMostSteps) : 1;
   std::uint32_t first = kNoTask;
   std::uint32_t last = kNoTask;
   for (Ns k = 0; k < steps; ++k) {
@@ -104,8 +104,8 @@ Selection Builder::steps_of(std::uint32_t collective) const {
 std::vector<double> Builder::slices(double bytes) const {
   constexpr double kMostSlices = 4096;
   constexpr double kP3SliceMb = 4;
-  if (!strategy.slice_mb && strategy.scheme != Scheme::kP3) return {bytes};
-  const double slice = strategy.slice_mb.value_or(kP3SliceMb) * (1 << 20);
+  if (!how.slice_mb && how.scheme != Scheme::kP3) return {bytes};
+  const double slice = how.slice_mb.value_or(kP3SliceMb) * (1 << 20);
   const double count = std::clamp(std::ceil(bytes / slice), 1.0, kMostSlices);
   return std::vector<double>(static_cast<std::size_t>(count), bytes / count);
 }
@@ -225,10 +225,27 @@ Place Builder::before_forward() const {
   return at;
 }
 
-BucketPlan plan_of(const Gradients& gradients, const Strategy& s) {
-  if (s.buckets) return *s.buckets;
+BucketPlan plan_of(const Gradients& gradients, const Parallelism& how) {
+  if (!how.buckets.empty()) {
+    BucketPlan plan;
+    for (const GradientRange& range : how.buckets) {
+      Bucket bucket;
+      for (std::uint32_t i = range.first; i <= range.last; ++i) {
+        bucket.gradients.push_back(i);
+        bucket.bytes += gradients.list[i].elements * gradients.bytes_per_element;
+      }
+      plan.push_back(std::move(bucket));
+    }
+    return plan;
+  }
   const auto bytes = [](double mb) { return static_cast<std::int64_t>(std::llround(std::min(mb, 1e9) * (1 << 20))); };
-  return pytorch_buckets(gradients, bytes(s.bucket_mb), bytes(s.first_bucket_mb.value_or(s.bucket_mb)));
+  return pytorch_buckets(gradients, bytes(how.bucket_mb), bytes(how.first_bucket_mb.value_or(how.bucket_mb)));
+}
+
+std::vector<GradientRange> ranges_of(const BucketPlan& plan) {
+  std::vector<GradientRange> ranges;
+  for (const Bucket& b : plan) ranges.push_back({b.gradients.front(), b.gradients.back()});
+  return ranges;
 }
 
 }  // namespace foretrace::whatif

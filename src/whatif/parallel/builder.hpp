@@ -30,19 +30,19 @@ struct Place {
 
 class Builder {
  public:
-  Builder(Model& model, Draft& draft, const Gradients& gradients, const Strategy& strategy, const Cluster& cluster);
+  Builder(Model& model, Draft& draft, const Gradients& gradients, const Parallelism& how, const Cluster& cluster);
 
   Model& m;
   Draft& draft;
   const Gradients& gradients;
-  const Strategy& strategy;
+  const Parallelism& how;
   const Cluster& cluster;
   DdpCosts costs;  ///< scaled to this host
 
   /// The communication stream: its first lane, made on first use.
   std::uint32_t lane();
   std::uint32_t new_lane(const std::string& name);
-  /// A collective at the end of a lane, known to the interference model. With Strategy::ring_steps a task for each step of
+  /// A collective at the end of a lane, known to the interference model. With Parallelism::ring_steps a task for each step of
   /// its ring; the id of the last stands for it.
   std::uint32_t collective(std::uint32_t lane, hardware::Collective kind, double bytes, const std::string& name);
   std::uint32_t collective(std::uint32_t lane, hardware::Collective kind, double bytes, int ranks,
@@ -52,7 +52,7 @@ class Builder {
   [[nodiscard]] std::uint32_t first_of(std::uint32_t collective) const;
   /// All its steps.
   [[nodiscard]] Selection steps_of(std::uint32_t collective) const;
-  /// Equal parts of at most Strategy::slice_mb; one part where nothing is said.
+  /// Equal parts of at most Parallelism::slice_mb; one part where nothing is said.
   [[nodiscard]] std::vector<double> slices(double bytes) const;
   /// A kernel that moves `bytes` through memory, launched behind `at`; moves `at` behind it.
   std::uint32_t kernel(Place& at, const std::string& name, double bytes, Ns cpu_cost, Phase phase, int launches = 1);
@@ -96,8 +96,8 @@ class Builder {
   bool communicates_ = false;
 };
 
-/// The bucket plan of a strategy.
-BucketPlan plan_of(const Gradients& gradients, const Strategy& strategy);
+/// The buckets asked for. An explicit plan must be one of these gradients.
+BucketPlan plan_of(const Gradients& gradients, const Parallelism& how);
 
 /// What a compression makes of a bucket: bytes on the wire, and what it costs before and behind the collectives.
 struct Compressed {

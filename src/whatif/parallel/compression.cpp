@@ -23,7 +23,7 @@ constexpr Ns kPerHookOp = 40'000;
 
 Compressed compress(const Builder& b, const Bucket& bucket) {
   Compressed c;
-  const Strategy& s = b.strategy;
+  const Parallelism& s = b.how;
   const auto bytes = static_cast<double>(bucket.bytes);
   const double elements = bytes / static_cast<double>(b.gradients.bytes_per_element);
   const double workers = b.cluster.workers;

@@ -83,7 +83,7 @@ struct Reduced {
 Reduced reduce_bucket(Builder& b, const Bucket& bucket, Place& at, std::uint32_t& hook_lane) {
   const Compressed c = compress(b, bucket);
   Reduced r;
-  const bool hook = b.strategy.compression != Compression::kNone;
+  const bool hook = b.how.compression != Compression::kNone;
   const auto small_kernel = [&](const char* name, double bytes, int count) {
     if (count > 0) b.kernel(at, name, bytes, b.costs.per_copy_back, Phase::kBackward, count);
   };
@@ -122,7 +122,7 @@ Reduced reduce_bucket(Builder& b, const Bucket& bucket, Place& at, std::uint32_t
 
 Status apply_ddp(Builder& b) {
   const Gradients& gradients = b.gradients;
-  const BucketPlan plan = plan_of(gradients, b.strategy);
+  const BucketPlan plan = plan_of(gradients, b.how);
   broadcast_buffers(b);
   std::vector<Place> behind = gradients_into_buckets(b);
   if (b.m.memory) b.m.memory->start_bytes += gradients.bytes();  // the buckets stay

@@ -61,7 +61,7 @@ class Levels {
 
 Status apply_blueconnect(Builder& b) {
   FORETRACE_TRY(const Levels levels, Levels::of(b.cluster));
-  const BucketPlan plan = plan_of(b.gradients, b.strategy);
+  const BucketPlan plan = plan_of(b.gradients, b.how);
   broadcast_buffers(b);
   std::vector<Place> behind = gradients_into_buckets(b);
   const std::uint32_t inside = b.lane();
@@ -98,7 +98,7 @@ Status apply_blueconnect(Builder& b) {
 
 Status apply_horovod(Builder& b) {
   constexpr double kFusionBytes = 64 << 20;  // HOROVOD_FUSION_THRESHOLD
-  const auto cycle = std::max<Ns>(1, static_cast<Ns>(b.strategy.cycle_ms * 1e6));
+  const auto cycle = std::max<Ns>(1, static_cast<Ns>(b.how.cycle_ms * 1e6));
   const Gradients& gradients = b.gradients;
   // A gradient joins the next round once its hook has run: rounds follow the CPU, which is ahead of the GPU.
   const simulate::Timeline alone = simulate::simulate(b.m.graph);

@@ -23,7 +23,7 @@ struct Exchange {
 class Servers {
  public:
   Servers(Builder& builder, bool own_network) : b_(builder) {
-    if (b_.strategy.servers > 0) {
+    if (b_.how.servers > 0) {
       // Links carry both directions at once: pushes come in while sums go out.
       push_lane_ = b_.new_lane("push to servers");
       pull_lane_ = b_.new_lane("pull from servers");
@@ -35,7 +35,7 @@ class Servers {
     }
   }
 
-  [[nodiscard]] bool beside_workers() const { return b_.strategy.servers == 0; }
+  [[nodiscard]] bool beside_workers() const { return b_.how.servers == 0; }
 
   Exchange exchange(double bytes) { return beside_workers() ? with_neighbours(bytes) : with_servers(bytes); }
 
@@ -59,7 +59,7 @@ class Servers {
   Exchange with_servers(double bytes) {
     Exchange e;
     const int workers = b_.cluster.workers;
-    const double part = bytes / b_.strategy.servers;
+    const double part = bytes / b_.how.servers;
     const auto sum_of_one = b_.memory_ns(part * 3);
     e.push = b_.transfer(push_lane_, link_cost(bytes, Collective::kGather), "push");
     const std::uint32_t early =
@@ -85,7 +85,7 @@ class Servers {
     const auto over_one_link = [&](double all) {
       return network.cost({way, all * ranks / (ranks - 1), static_cast<int>(ranks)});
     };
-    const hardware::CollectiveCost server = over_one_link(bytes * b_.cluster.workers / b_.strategy.servers);
+    const hardware::CollectiveCost server = over_one_link(bytes * b_.cluster.workers / b_.how.servers);
     const hardware::CollectiveCost worker =
         over_one_link(bytes * std::min(network.sharing_a_port(), b_.cluster.workers));
     return server.ns >= worker.ns ? server : worker;
@@ -98,7 +98,7 @@ class Servers {
 }  // namespace
 
 Status apply_ps(Builder& b) {
-  const BucketPlan plan = plan_of(b.gradients, b.strategy);
+  const BucketPlan plan = plan_of(b.gradients, b.how);
   broadcast_buffers(b);
   std::vector<Place> behind = gradients_into_buckets(b);
   Servers servers(b, false);
@@ -131,12 +131,11 @@ Status apply_p3(Builder& b) {
   const Graph& g = b.m.graph;
   // Slices of each gradient, pushed once it is there; priority: gradients that come last in backward are needed first.
   // Without priorities: whole gradients, first come, first served. The update keeps its place in the step, wherever it runs.
-  const bool priorities = b.strategy.priorities;
+  const bool priorities = b.how.priorities;
   Servers servers(b, true);
   // The thread that sends takes the most urgent slice there is, and needs time for each.
   const std::uint32_t sender = b.draft.add_lane(graph::GraphLaneKind::kCpu, "P3 sender");
-  const Ns send_ns =
-      b.strategy.send_us ? static_cast<Ns>(std::llround(*b.strategy.send_us * 1e3)) : b.costs.per_gradient;
+  const Ns send_ns = b.how.send_us ? static_cast<Ns>(std::llround(*b.how.send_us * 1e3)) : b.costs.per_gradient;
   std::vector<std::uint32_t> pulled(b.gradients.list.size(), kNoTask);
   const auto count = static_cast<std::uint32_t>(b.gradients.list.size());
   for (std::uint32_t k = 0; k < count; ++k) {

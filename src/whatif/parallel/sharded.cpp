@@ -164,7 +164,7 @@ Status apply_zero1(Builder& b) {
 }
 
 Status apply_zero2(Builder& b) {
-  const BucketPlan plan = plan_of(b.gradients, b.strategy);
+  const BucketPlan plan = plan_of(b.gradients, b.how);
   broadcast_buffers(b);
   std::vector<Place> behind = gradients_into_buckets(b);
   std::uint32_t last = 0;

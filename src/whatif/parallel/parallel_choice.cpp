@@ -1,13 +1,11 @@
-#include "whatif/parallel/strategy_choice.hpp"
+#include "whatif/parallel/parallel_choice.hpp"
 
 #include <fmt/format.h>
 
-#include "whatif/parallel/cluster_parameters.hpp"
-
 namespace foretrace::whatif {
 
-Result<Strategy> make_strategy(const StrategyChoice& choice) {
-  Strategy s;
+Result<Parallelism> make_parallelism(const ParallelChoice& choice) {
+  Parallelism s;
   FORETRACE_TRY(s.scheme, parse_scheme(choice.parallel));
   FORETRACE_TRY(s.compression, parse_compression(choice.compress));
   const auto above_zero = [](const std::optional<double>& value, const char* name) -> Status {
@@ -40,6 +38,9 @@ Result<Strategy> make_strategy(const StrategyChoice& choice) {
   s.send_us = choice.send_us;
   s.ring_steps = choice.ring_steps;
   s.slow_worker = choice.slow_worker.value_or(1);
+  s.priorities = choice.priorities;
+  s.ratio = choice.ratio.value_or(s.ratio);
+  s.rank = static_cast<int>(choice.rank.value_or(s.rank));
   return s;
 }
 

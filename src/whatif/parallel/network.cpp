@@ -1,0 +1,51 @@
+#include "whatif/parallel/network.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace foretrace::whatif {
+
+namespace {
+
+// What joins the GPUs of a node on a fabric that only says what joins the nodes.
+hardware::FabricLevel inside_node(const hardware::Device& device) {
+  if (device.nvlink_gbs > 0) {
+    constexpr double kReached = 0.8;  // as in the NVLink files
+    return {"NVLink", hardware::LinkKind::kNvlink, device.nvlink_gbs / 2, false, kReached, 1, 0, false};
+  }
+  constexpr double kPcie3 = 12;
+  return {"PCIe", hardware::LinkKind::kPcie, device.pcie_gbs > 0 ? device.pcie_gbs : kPcie3, false, 1, 1, 0, false};
+}
+
+}  // namespace
+
+std::string usual_fabric(const hardware::Device& device) {
+  if (device.nvlink_gbs >= 1800) return "DGX-B200";
+  if (device.nvlink_gbs >= 900) return "DGX-H100";
+  if (device.nvlink_gbs >= 600) return "DGX-A100";
+  if (device.nvlink_gbs >= 300) return "NVLink2";
+  return device.pcie_gbs > 30 ? "PCIe5" : device.pcie_gbs > 15 ? "PCIe4" : "PCIe3";
+}
+
+Result<Network> network_of(const NetworkChoice& choice, const hardware::Device& device) {
+  if (!choice.collectives.empty()) {
+    const auto tag = choice.collectives_tag.empty() ? std::nullopt : std::optional(choice.collectives_tag);
+    FORETRACE_TRY(std::vector<hardware::CollectiveRow> rows, hardware::load_collectives(choice.collectives, tag));
+    FORETRACE_TRY(hardware::MeasuredCollectives measured,
+                  hardware::MeasuredCollectives::make(std::move(rows), "measured collectives"));
+    return Network{std::make_shared<hardware::MeasuredCollectives>(std::move(measured)),
+                   std::max(1, choice.gpus_per_node)};
+  }
+  if (choice.fabric.empty()) {
+    return fail(ErrorCode::kUsage, "which network? neither a fabric nor measured collectives are given",
+                "`foretrace list fabrics` shows the names");
+  }
+  FORETRACE_TRY(hardware::Fabric fabric, hardware::fabric_from(choice.fabric));
+  if (choice.gpus_per_node > 0) {
+    FORETRACE_TRY(fabric, hardware::with_gpus_per_node(fabric, choice.gpus_per_node, inside_node(device)));
+  }
+  const int per_node = fabric.gpus_per_node;
+  return Network{std::make_shared<hardware::FabricCollectives>(std::move(fabric)), per_node};
+}
+
+}  // namespace foretrace::whatif

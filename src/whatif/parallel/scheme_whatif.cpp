@@ -1,0 +1,129 @@
+#include "whatif/parallel/scheme_whatif.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "whatif/parallel/network.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+constexpr const char* kUsual = "usual";
+
+// A wrong name is said before the trace is read.
+Status check_fabric(const std::string& name) {
+  if (name == kUsual) return {};
+  FORETRACE_TRY_VOID(hardware::fabric_from(name));
+  return {};
+}
+
+Parameter number(std::string name, std::string about, std::string usual, double above) {
+  return {std::move(name), std::move(about), std::move(usual), {}, ParameterType::kNumber, false, above};
+}
+
+Parameter text(std::string name, std::string about, std::string usual) {
+  return {std::move(name), std::move(about), std::move(usual), {}, ParameterType::kText, false, 0};
+}
+
+// A parameter that stands for "nothing said" until somebody says something.
+std::optional<double> said(const Parameters& p, std::string_view name) {
+  return p.given(name) ? std::optional(p.number(name)) : std::nullopt;
+}
+
+Result<int> whole(const Parameters& p, std::string_view name, int least, int most) {
+  const double value = p.number(name);
+  if (value < least || value > most || value != std::floor(value)) {
+    return fail(ErrorCode::kUsage, fmt::format("{} must be a whole number from {} to {}", name, least, most));
+  }
+  return static_cast<int>(value);
+}
+
+Result<NetworkChoice> network_choice(Model& model, const Parameters& p) {
+  NetworkChoice choice;
+  choice.collectives = p.text("collectives");
+  choice.collectives_tag = p.text("collectives_tag");
+  FORETRACE_TRY(choice.gpus_per_node, whole(p, "gpus_per_node", 0, kMostWorkers));
+  if (!choice.collectives.empty()) return choice;
+  const bool named = p.given("fabric") && p.text("fabric") != kUsual;
+  choice.fabric = named ? p.text("fabric") : usual_fabric(model.device);
+  if (!named) model.not_modelled.push_back(fmt::format("the network was not named: {} assumed", choice.fabric));
+  return choice;
+}
+
+}  // namespace
+
+std::vector<Parameter> cluster_parameters() {
+  Parameter fabric =
+      text("fabric", "the network: a name of `list fabrics`, or a file; default: this GPU's usual node", kUsual);
+  fabric.check = check_fabric;
+  Parameter ring = text("ring_steps", "every step of a ring as a task of its own", "off");
+  ring.choices = {"on", "off"};
+  return {number("workers", "number of workers", "8", 1),
+          std::move(fabric),
+          text("collectives", "a file of measured collectives, instead of the fabric's model", ""),
+          text("collectives_tag", "the rows of that file with this tag", ""),
+          number("gpus_per_node", "GPUs that share a node; default: the fabric's", "0", -1),
+          number("slow_worker", "the slowest worker computes so many times as long", "1", 0),
+          std::move(ring)};
+}
+
+Parameter bucket_mb_parameter() {
+  return number("bucket_mb", "gradients reduced at once, MiB; default: 25, the first 1", "25", 0);
+}
+
+Parameter servers_parameter() {
+  return number("servers", "parameter servers on machines of their own; 0: one beside each worker", "0", -1);
+}
+
+Parameter slice_mb_parameter(std::string about, std::string usual) {
+  return number("slice_mb", std::move(about), std::move(usual), -1);
+}
+
+ParallelChoice choice_of(const Parameters& p, std::string parallel) {
+  ParallelChoice c;
+  c.parallel = std::move(parallel);
+  c.bucket_mb = said(p, "bucket_mb");
+  c.slow_worker = said(p, "slow_worker");
+  c.cycle_ms = said(p, "cycle_ms");
+  c.send_us = said(p, "send_us");
+  c.slice_mb = said(p, "slice_mb");
+  if (c.slice_mb == 0.0) c.slice_mb.reset();  // sent whole
+  if (p.given("servers")) c.servers = static_cast<std::int64_t>(p.number("servers"));
+  if (p.given("compress")) c.compress = p.text("compress");
+  c.ring_steps = p.text("ring_steps") == "on";
+  c.priorities = p.text("priorities") != "off";
+  return c;
+}
+
+Status apply_on_cluster(Model& model, Draft& draft, const Parameters& p, const ParallelChoice& choice) {
+  FORETRACE_TRY(const int workers, whole(p, "workers", 2, kMostWorkers));
+  FORETRACE_TRY(const NetworkChoice named, network_choice(model, p));
+  FORETRACE_TRY(const Network network, network_of(named, model.device));
+  FORETRACE_TRY(const Parallelism how, make_parallelism(choice));
+  return apply_parallelism(model, draft, how, {network.collectives.get(), workers, network.gpus_per_node});
+}
+
+WhatIf scheme_whatif(std::string scheme, std::vector<Parameter> more) {
+  std::vector<Parameter> parameters = cluster_parameters();
+  Parameter compress = text("compress", "gradient compression", "none");
+  compress.choices = {"none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"};
+  more.push_back(std::move(compress));
+  parameters.insert(parameters.end(), more.begin(), more.end());
+  WhatIf w;
+  w.name = scheme;
+  w.parameters = std::move(parameters);
+  w.needs = {Need::kBackward, Need::kShapes};
+  w.changes = Changes::kWorkers;
+  w.parts = {.memory = Part::kModelled};
+  w.effort = Effort::kWork;
+  w.stage = Stage::kRuntime;
+  w.validated = true;
+  w.apply = [scheme](Model& model, Draft& draft, const Parameters& p) {
+    return apply_on_cluster(model, draft, p, choice_of(p, scheme));
+  };
+  return w;
+}
+
+}  // namespace foretrace::whatif

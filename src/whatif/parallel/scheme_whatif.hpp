@@ -1,0 +1,26 @@
+#pragma once
+// What the what-ifs of several workers share: their parameters, and how those become workers, a network and a scheme.
+
+#include "foretrace/whatif/parallel.hpp"
+#include "whatif/parallel/parallel_choice.hpp"
+
+namespace foretrace::whatif {
+
+/// workers, fabric, collectives, collectives_tag, gpus_per_node, slow_worker, ring_steps.
+std::vector<Parameter> cluster_parameters();
+/// Those of single schemes.
+Parameter bucket_mb_parameter();
+Parameter servers_parameter();
+Parameter slice_mb_parameter(std::string about, std::string usual);
+
+/// What parameters say that every scheme understands, written into `choice`; those of single schemes where the what-if has
+/// them.
+ParallelChoice choice_of(const Parameters& parameters, std::string parallel);
+
+/// Applies a choice on the cluster the parameters name.
+Status apply_on_cluster(Model& model, Draft& draft, const Parameters& parameters, const ParallelChoice& choice);
+
+/// A what-if that is one scheme, as PyTorch or a paper does it: what it is called and its sentences are left to the caller.
+WhatIf scheme_whatif(std::string scheme, std::vector<Parameter> more = {});
+
+}  // namespace foretrace::whatif

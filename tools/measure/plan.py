@@ -1,0 +1,123 @@
+"""Which rows are measured, in parts that each fit into one run, the most telling first. A line is a model and its variants; each
+begins with its base and ends with it again, so that the host's drift between the two is known. `+`: recorded as well."""
+
+from __future__ import annotations
+
+import re
+
+from .collect import Task
+from .jobs import JOBS
+from .switches import Spec, parse_rows
+
+# The GPU bounds the FP32 base; the changes uncover the CPU. Then what people start from today, and changes on top of it.
+FIRST = """
+gpt2             base+ amp bf16 tf32 bf16sdpafused+ ckpt+ graph+ again
+gpt2-today       base+ ckpt+ graph+ accum2 bsh bs2 nosync offload again
+resnet50-image   base+ ckpt+ graph+ bs2 bsh accum2 nosync again
+bert_base@4      base+ amp bf16sdpafused ckpt graph fused again
+bert_base-today  base+ ckpt+ graph+ bs2 bsh accum2 again
+resnet50         base+ amp tf32 bf16clfused ckpt+ graph+ again
+mlp              base+ amp fused foreach graph nosync again
+t5_4x4@2         base+ amp bf16sdpafused ckpt ckptreentrant accum2 again
+efficientnet_b0@16 base+ amp bf16clfused ckpt again
+bert_base        base+ amp bf16 bf16sdpafused ckpt+ again
+"""
+
+# More CPU-bound steps, of other families, and of today's starts at small batches.
+SECOND = """
+gpt2@1-today     base+ ckpt graph nosync again
+swin_t@4         base+ amp ckpt again
+llama_gqa@1      base+ bf16sdpafused ckpt again
+convnext_tiny@8-image base+ ckpt graph again
+dlrm@2048        base+ amp fused again
+vit_b_16@4       base+ bf16fused ckpt again
+densenet121@8    base+ amp again
+wav2vec@1        base+ bf16fused again
+lstm_lm@8        base+ amp fused again
+llama_gqa-today  base+ bsh accum2 graph again
+nmt_3x3          base+ amp bf16sdpafused ckpt again
+unet@4-image     base+ bs2 graph again
+mobilenet_v3_large@16 base+ bf16clfused again
+"""
+
+# torch.compile, alone and as a start.
+COMPILED = """
+gpt2-compiled    base+ bsh accum2 bs2 ckpt graph+ nosync again
+bert_base-today  base compile+ compilegraph again
+resnet50-image   compile+
+resnet50-compiled base+ bsh accum2 bs2 graph+ again
+bert_base@4-today base compile again
+bert_base-compiled base+ bsh accum2 graph+ again
+llama_gqa-today  compile
+vit_b_16-today   base compile again
+mlp              compile
+gpt2             compile bf16sdpafusedcompile
+t5_4x4-today     base compile again
+convnext_tiny-image base compile again
+swin_t@8-today   base compile again
+resnet18         base+ compile again
+"""
+
+# Networks kept apart (unseen.py), measured last.
+UNSEEN = """
+electra@4        base+ amp bf16sdpafused graph again
+gemma-today      base+ ckpt graph bsh again
+resnet152-image  base+ ckpt accum2 again
+phi-today        base+ compile again
+albert           base+ amp bf16sdpafused ckpt again
+googlenet@16     base+ amp bf16clfused again
+tcn              base+ tf32 bf16 ckpt again
+pointnet@32      base+ graph fused again
+vae-image        base+ bs2 graph again
+squeezenet1_1    base+ amp again
+"""
+
+# The same step recorded again and again, a process each: what differs between two recordings of nothing changed.
+RECORDED = ("mlp", "resnet18-image", "gpt2@1-today", "lstm_lm", "dlrm@2048")
+RECORDINGS = 10
+
+PARTS = ("first", "second", "compiled", "recordings", "host", "unseen")
+TEXT = {"first": FIRST, "second": SECOND, "compiled": COMPILED, "unseen": UNSEEN}
+
+
+def rows(part: str) -> list[Spec]:
+    return parse_rows(TEXT[part])
+
+
+def tasks(parts: list[str], done: set[str] = frozenset(), only: re.Pattern[str] | None = None) -> list[Task]:
+    out: list[Task] = []
+    for part in parts:
+        if part == "host":
+            out.append(Task("host", Spec("host", "base")))
+        elif part == "recordings":
+            out += [Task("recording", Spec(model, "base"), n) for n in range(RECORDINGS) for model in RECORDED]
+        elif part in TEXT:
+            out += [Task("row", spec) for spec in rows(part)]
+        else:
+            raise SystemExit(f"no part {part!r}; there are {', '.join(PARTS)}")
+    out = [t for t in out if t.key not in done and (only is None or only.search(t.key))]
+    return compilations(out) + out
+
+
+def compilations(wanted: list[Task]) -> list[Task]:
+    """One task for each different graph that the compiled rows need: batch, precision and checkpoints make one."""
+    seen, out = set(), []
+    for task in wanted:
+        if not task.compiled:
+            continue
+        switches = task.spec.switches(JOBS[task.spec.job].update)
+        batch = int(task.spec.batch * switches.get("bsx", 1)) // switches.get("accum", 1)
+        graph = (task.spec.job, batch, *(switches.get(k) for k in ("amp", "tf32", "attn", "cl", "ckpt")))
+        if graph not in seen:
+            seen.add(graph)
+            out.append(Task("compile", task.spec))
+    return out
+
+
+def counts(wanted: list[Task]) -> str:
+    measured = [t for t in wanted if t.kind == "row"]
+    of = [t.spec.switches(JOBS[t.spec.job].update) for t in measured]
+    return (f"{len(measured)} rows of {len({t.spec.job for t in measured})} jobs: {sum(bool(s.get('compile')) for s in of)} compiled, "
+            f"{sum(bool(s.get('ckpt')) for s in of)} checkpointed, {sum(bool(s.get('graph')) for s in of)} graphed, "
+            f"{sum(t.spec.trace for t in measured)} traced; {sum(t.kind == 'compile' for t in wanted)} compilations, "
+            f"{sum(t.kind == 'recording' for t in wanted)} recordings")

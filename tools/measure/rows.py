@@ -1,0 +1,175 @@
+"""One row, measured in this process: timed first, profiled afterwards, since CUPTI stays attached to a process for good and
+makes steps that the CPU bounds 15 to 35 % longer."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import sys
+import time
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import probe
+from .models import Job
+from .steps import PHASES, Step
+
+WARM_UP, WARM_UP_S = 8, 0.7
+LEAST, MOST, TIMED_S = 10, 150, 2.0
+TOGETHER = 5  # steps between two waits where the loss is not read
+GPU_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
+
+
+def nothing() -> None:
+    pass
+
+
+def measure(job: Job, model: str, variant: str, batch: int, switches: dict[str, Any], *, quiet: Callable[[], None] = nothing,
+            gpu_free: Callable[[], None] = nothing, trace: Path | None = None, device: str = "cuda", tiny: bool = False,
+            seconds: float = TIMED_S) -> dict[str, Any]:
+    """The row. `quiet` returns when nothing else is running; `gpu_free` is called when the GPU is not needed any more."""
+    begun = time.perf_counter()
+    batch = max(1, int(batch * switches.get("bsx", 1)))
+    step = Step(job, batch, switches, device, tiny)
+    warm_up(step, 2 if tiny else WARM_UP, 0 if tiny else WARM_UP_S)
+    ready_s = time.perf_counter() - begun
+    quiet()
+    row: dict[str, Any] = {"model": model, "bs": batch, "variant": variant, "switches": switches | {"optimizer": job.optimizer}}
+    before = probe.probe(device)
+    row |= timed(step, seconds)
+    row |= {"probe": before, "probe_after": probe.probe(device), "params": sum(p.numel() for p in step.model.parameters()),
+            "ready_s": round(ready_s, 1)}
+    row |= surroundings(device)
+    if trace is not None:
+        gpu_free_once = _once(gpu_free)
+        row["figures"] = record(step, trace, before_writing=gpu_free_once)
+        gpu_free_once()
+        row |= gpu_of_trace(trace) | {"trace": trace.name, "gz_bytes": trace.stat().st_size}
+    else:
+        row |= gpu_of_profile(step) if device == "cuda" else {}
+        gpu_free()
+    return row
+
+
+def warm_up(step: Step, steps: int, seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    done = 0
+    while done < steps or (time.perf_counter() < end and done < 100):
+        step()
+        done += 1
+    step.finish()
+
+
+def timed(step: Step, seconds: float) -> dict[str, Any]:
+    """Steps as they are, each waited for (unless the variant waits for nothing), and where the host was in them."""
+    group = TOGETHER if step.switches.get("nosync") else 1
+    times: list[float] = []
+    hosts: list[dict[str, float]] = []
+    if step.device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    step.finish()
+    thread, process, end = time.thread_time(), time.process_time(), time.perf_counter() + seconds
+    while len(times) < MOST and (len(times) < LEAST or time.perf_counter() < end):
+        sums = dict.fromkeys(PHASES, 0.0)
+        start = time.perf_counter()
+        for _ in range(group):
+            step()
+            for phase in PHASES:
+                sums[phase] += step.host[phase]
+        step.finish()
+        times.append((time.perf_counter() - start) / group * 1e3)
+        hosts.append({phase: s / group * 1e3 for phase, s in sums.items()})
+    n = len(times)
+    thread, process = time.thread_time() - thread, time.process_time() - process
+    phases = {phase: [h[phase] for h in hosts] for phase in PHASES}
+    return {
+        "median_ms": percentile(times, 50), "p10_ms": percentile(times, 10), "p90_ms": percentile(times, 90), "n": n,
+        "peak_bytes": torch.cuda.max_memory_allocated() if step.device == "cuda" else None,
+        "host_ms": {p: percentile(v, 50) for p, v in phases.items()},
+        "host_p10_ms": {p: percentile(v, 10) for p, v in phases.items()},
+        "host_p90_ms": {p: percentile(v, 90) for p, v in phases.items()},
+        "thread_cpu_ms": round(thread * 1e3 / n / group, 4), "cpu_ms": round(process * 1e3 / n / group, 4),
+        "step_ms": [round(t, 3) for t in times],
+    }
+
+
+def percentile(values: list[float], p: float) -> float:
+    """As the rows of the truth folders have it: a value that was measured, except for a median between two."""
+    ordered = sorted(values)
+    if p == 50 and len(ordered) % 2 == 0:
+        return round((ordered[len(ordered) // 2 - 1] + ordered[len(ordered) // 2]) / 2, 4)
+    return round(ordered[min(len(ordered) - 1, int(len(ordered) * p / 100))], 4)
+
+
+def surroundings(device: str) -> dict[str, Any]:
+    out = {"torch": torch.__version__, "cores": sorted(os.sched_getaffinity(0)), "gpu": None}
+    if device == "cuda":
+        out |= {"gpu": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
+    return out
+
+
+def gpu_of_profile(step: Step, steps: int = 2) -> dict[str, Any]:
+    """Kernels and copies of a step: their sum, and the time in which at least one ran."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(steps):
+            step()
+        step.finish()
+    cuda = torch.autograd.DeviceType.CUDA
+    spans = [(e.start_ns(), e.start_ns() + e.duration_ns()) for e in profile.profiler.kineto_results.events()
+             if e.device_type() == cuda and not e.is_user_annotation()]
+    return _gpu(spans, steps, 1e6)
+
+
+def gpu_of_trace(path: Path) -> dict[str, Any]:
+    with gzip.open(path) as file:
+        events = json.load(file)["traceEvents"]
+    steps = {e["name"] for e in events if str(e.get("name", "")).startswith("ProfilerStep#")}
+    spans = [(e["ts"], e["ts"] + e["dur"]) for e in events if e.get("cat") in GPU_KINDS]
+    ranges = [e["dur"] / 1e3 for e in events if str(e.get("name", "")).startswith("ProfilerStep#") and e.get("cat") == "user_annotation"]
+    return _gpu(spans, max(1, len(steps)), 1e3) | {"profiled_ms": ranges}
+
+
+def _gpu(spans: list[tuple[float, float]], steps: int, per_ms: float) -> dict[str, Any]:
+    busy, end = 0.0, 0.0
+    for start, stop in sorted(spans):
+        busy += max(0.0, stop - max(start, end))
+        end = max(end, stop)
+    return {"gpu_ms": round(sum(b - a for a, b in spans) / per_ms / steps, 4), "gpu_busy_ms": round(busy / per_ms / steps, 4),
+            "gpu_launched": len(spans) // steps}
+
+
+def record(step: Step, path: Path, before_writing: Callable[[], None] = nothing, measured: int = 15, steps: int = 2) -> dict[str, Any]:
+    """Records the step with the project's recorder, and returns what that measured."""
+    recorder = _recorder()
+    layers = not (step.switches.get("compile") or step.switches.get("graph"))
+    with recorder.record(path, steps=steps, measure=measured, warmup=1, layers=layers, model=step.model if layers else None) as r:
+        for _ in range(r.steps_needed - 1):
+            step()
+            r.step()
+        step()
+        step.finish()
+        before_writing()
+        r.step()
+    if not path.exists():
+        raise RuntimeError(f"the recorder wrote no file: it ended in phase '{r.phase}'")
+    return r.figures or {}
+
+
+def _recorder() -> Any:
+    """foretrace.recorder without the compiled module that `import foretrace` loads."""
+    if "foretrace" not in sys.modules:
+        package = types.ModuleType("foretrace")
+        package.__path__ = [str(Path(__file__).resolve().parents[2] / "python" / "foretrace")]
+        sys.modules["foretrace"] = package
+    from foretrace import recorder
+    return recorder
+
+
+def _once(call: Callable[[], None]) -> Callable[[], None]:
+    left = [call]
+    return lambda: left.pop()() if left else None

@@ -1,0 +1,155 @@
+"""A job with its switches on, ready to train: `Step()` runs one step and notes where the host's time went."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from .models import Job
+
+PHASES = ("data", "forward", "backward", "update", "wait")
+"""Where the host is in a step: copies and zero_grad, network and loss, backward, optimizer (and scaler), reading the loss."""
+
+
+class Step:
+    """`host` holds the seconds of the last step by phase. A graphed step has no forward or backward: `update` is its replay."""
+
+    def __init__(self, job: Job, batch: int, switches: dict[str, Any], device: str = "cuda", tiny: bool = False):
+        self.job, self.switches, self.device = job, switches, device
+        self.host = dict.fromkeys(PHASES, 0.0)
+        torch.manual_seed(0)
+        torch.backends.cudnn.benchmark = True
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = bool(switches["tf32"])
+        with torch.device(device):  # parameters are made where they stay: on the CPU that takes seconds
+            self.model = job.build(switches["attn"], tiny)
+        self.model.train()
+        if switches.get("ckpt"):
+            checkpoint_blocks(self.model, job.blocks, reentrant=switches["ckpt"] == "reentrant")
+        self.channels_last = bool(switches.get("cl"))
+        if self.channels_last:
+            self.model.to(memory_format=torch.channels_last)
+        self.optimizer = make_optimizer(self.model, job.optimizer, switches["opt"], capturable=bool(switches.get("graph")))
+        self.scaler = torch.amp.GradScaler(device, enabled=switches["amp"] == "fp16")
+        backend = "inductor" if device == "cuda" else "aot_eager"  # the CPU only tries the program
+        self.called = torch.compile(self.model, backend=backend) if switches.get("compile") else self.model
+        data = job.data(batch, tiny)
+        self.inputs = tuple(t.pin_memory() for t in data) if device == "cuda" else data
+        self.parts = switches.get("accum", 1)
+        self.graph: Any = None
+
+    def __call__(self) -> None:
+        if self.switches.get("graph"):
+            self._graphed()
+            return
+        start = perf_counter()
+        moved = self._move()
+        self.host["data"] = perf_counter() - start
+        loss = self._train(moved)
+        start = perf_counter()
+        if not self.switches.get("nosync"):
+            loss.item()
+        self.host["wait"] = perf_counter() - start
+
+    def finish(self) -> None:
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+    def _move(self) -> tuple[torch.Tensor, ...]:
+        moved = tuple(t.to(self.device, non_blocking=True) for t in self.inputs)
+        if self.channels_last and moved[0].dim() == 4:
+            moved = (moved[0].to(memory_format=torch.channels_last), *moved[1:])
+        return moved
+
+    def _cast(self) -> Any:
+        if not self.switches["amp"]:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device, dtype=torch.float16 if self.switches["amp"] == "fp16" else torch.bfloat16)
+
+    def _saved(self) -> Any:
+        if not self.switches.get("offload"):
+            return contextlib.nullcontext()
+        return torch.autograd.graph.save_on_cpu(pin_memory=self.device == "cuda")
+
+    def _train(self, moved: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        host, total = self.host, None
+        start = perf_counter()
+        # A graph replays into the gradients it was captured with: they may not go away.
+        self.optimizer.zero_grad(set_to_none=not self.switches.get("graph"))
+        now = perf_counter()
+        host["data"] += now - start
+        host["forward"] = host["backward"] = 0.0
+        for i in range(self.parts):
+            part = tuple(t.chunk(self.parts)[i] for t in moved) if self.parts > 1 else moved
+            with self._cast(), self._saved():
+                loss = self.job.loss(self.called, part) / self.parts
+            between = perf_counter()
+            self.scaler.scale(loss).backward()
+            host["forward"] += between - now
+            now = perf_counter()
+            host["backward"] += now - between
+            total = loss.detach() if total is None else total + loss.detach()
+        now = perf_counter()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        host["update"] = perf_counter() - now
+        return total
+
+    # -- the whole step in a CUDA graph
+
+    def _capture(self) -> None:
+        self.fixed = tuple(t.to(self.device) for t in self.inputs)
+        if self.channels_last and self.fixed[0].dim() == 4:
+            self.fixed = (self.fixed[0].to(memory_format=torch.channels_last), *self.fixed[1:])
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(4):
+                self._train(self.fixed)
+        torch.cuda.current_stream().wait_stream(side)
+        self.optimizer.zero_grad(set_to_none=True)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.graph_loss = self._train(self.fixed)
+        self.graph = graph
+        self.host = dict.fromkeys(PHASES, 0.0)
+
+    def _graphed(self) -> None:
+        if self.graph is None:
+            self._capture()
+        start = perf_counter()
+        for to, t in zip(self.fixed, self.inputs):
+            to.copy_(t, non_blocking=True)
+        now = perf_counter()
+        self.graph.replay()
+        after = perf_counter()
+        if not self.switches.get("nosync"):
+            self.graph_loss.item()
+        self.host |= {"data": now - start, "update": after - now, "wait": perf_counter() - after}
+
+
+def checkpoint_blocks(model: torch.nn.Module, classes: tuple[str, ...], reentrant: bool) -> int:
+    """Checkpoints every block of these classes; the library's own way where it has one."""
+    from torch.utils.checkpoint import checkpoint
+    if not classes:
+        raise ValueError("this network repeats no block to checkpoint")
+    if getattr(model, "supports_gradient_checkpointing", False):
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
+        if reentrant:  # whose inputs must need a gradient
+            model.enable_input_require_grads()
+        return sum(type(m).__name__ in classes for m in model.modules())
+    blocks = [m for m in model.modules() if type(m).__name__ in classes]
+    for block in blocks:
+        block.forward = functools.partial(checkpoint, block.forward, use_reentrant=reentrant)
+    return len(blocks)
+
+
+def make_optimizer(model: torch.nn.Module, kind: str, update: str, capturable: bool) -> torch.optim.Optimizer:
+    how = {"loop": {"foreach": False, "fused": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}[update]
+    if kind == "sgd":
+        return torch.optim.SGD(model.parameters(), 1e-5, momentum=0.9, **how)
+    made = torch.optim.AdamW if kind == "adamw" else torch.optim.Adam
+    return made(model.parameters(), 1e-5, **how, **({"capturable": True} if capturable else {}))
