@@ -13,8 +13,8 @@
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/whatif/measured_step.hpp"
 #include "foretrace/whatif/unprofiled.hpp"
-#include "report/notes.hpp"
 #include "report/measured.hpp"
+#include "report/notes.hpp"
 #include "report/step_graphs.hpp"
 #include "views.hpp"
 
@@ -256,8 +256,9 @@ void bind_graph(nb::module_& m) {
       .def("dump", [](const Graph& g) { return to_str(graph::dump(g)); })
       .def("lower_bounds", lower_bounds)
       .def("unprofiled", unprofiled, nb::arg("measured").none())
-      .def("plausible_step", [](const Graph& g, double ms) { return value_or_raise(whatif::plausible_step(g, ms)); },
-           nb::arg("ms"))
+      .def(
+          "plausible_step", [](const Graph& g, double ms) { return value_or_raise(whatif::plausible_step(g, ms)); },
+          nb::arg("ms"))
       .def("apply", apply_factors, nb::arg("forward"), nb::arg("backward"), nb::arg("optimizer"), nb::arg("gpu"),
            nb::call_guard<nb::gil_scoped_release>());
   m.def("parse_graph", parse, nb::arg("text"));

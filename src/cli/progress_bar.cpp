@@ -41,7 +41,7 @@ void listen(std::FILE* err) {
   for (std::size_t i = 0; i < kEnding.size(); ++i) {
     ::sigaction(kEnding[i], nullptr, &before_us[i]);
     if (before_us[i].sa_handler != SIG_DFL) continue;  // somebody ignores it (nohup) or listens already
-    struct sigaction ours {};
+    struct sigaction ours{};
     ours.sa_handler = erase_and_end;
     ::sigaction(kEnding[i], &ours, nullptr);
   }

@@ -71,7 +71,8 @@ const Verb& doctor_verb() {
       .details =
           "Reads each trace and says whether it is good for predictions: steps and how they were found, lanes, "
           "devices, ranks, and for everything missing what it costs and which torch.profiler flag records it. Bad "
-          "records are counted by name with an example. Values of unknown metadata are never printed. Exits with 4 when "
+          "records are counted by name with an example. Values of unknown metadata are never printed. Exits with 4 "
+          "when "
           "nothing can be predicted.",
       .arguments = {{"TRACE", "trace files, folders with one file per rank, or - for standard input", 1,
                      Argument::kAny}},

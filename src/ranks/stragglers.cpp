@@ -133,8 +133,8 @@ class Finder {
   // so that none is named below the error that is printed.
   [[nodiscard]] Ns clock_error(const Straggler& s) const {
     const Clock &mine = clocks_.clocks[s.rank], &theirs = clocks_.clocks[s.like];
-    const auto together = static_cast<Ns>(
-        std::hypot(static_cast<double>(mine.uncertainty), static_cast<double>(theirs.uncertainty)));
+    const auto together =
+        static_cast<Ns>(std::hypot(static_cast<double>(mine.uncertainty), static_cast<double>(theirs.uncertainty)));
     if (s.cause != StragglerCause::kLateStart && s.cause != StragglerCause::kSlowLink) return together;
     if (s.cause == StragglerCause::kLateStart && !(mine.known && theirs.known)) return INT64_MAX;
     return std::max(together, clocks_.end_spread);

@@ -141,9 +141,9 @@ Maybe measured_refused(const Facts& f) {
                  "give the time of a step with --measured-ms X, or record again"};
 }
 
-constexpr Maybe (*kChecks[])(const Facts&) = {
-    from_export, no_graph,       step_without_gpu, replay_off,    measured_refused, unexplained_lags,
-    refuted_waits, border_work, dropped_shares,   foreign_events, without_model};
+constexpr Maybe (*kChecks[])(const Facts&) = {from_export,      no_graph,         step_without_gpu, replay_off,
+                                              measured_refused, unexplained_lags, refuted_waits,    border_work,
+                                              dropped_shares,   foreign_events,   without_model};
 
 // Kernels whose family neither their operation nor their name tells.
 void list_without_model(Facts& facts, const graph::Graph& graph) {

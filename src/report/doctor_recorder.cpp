@@ -12,13 +12,35 @@ namespace foretrace::report {
 namespace {
 
 // docs/recording.md says what each is.
-constexpr std::array<std::string_view, 29> kFields{
-    "version",        "measured_ms",     "measured_p10_ms", "measured_p90_ms",  "measured_by",
-    "measured_steps", "step_ms",         "host_step_ms",    "period_ms",        "asynchronous",
-    "cpu_ms_per_step", "thread_cpu_ms_per_step", "peak_bytes", "peak_reserved_bytes", "warmup_steps",
-    "traced_steps",   "traced_host_ms",  "layer_ranges",    "torch",            "cuda",
-    "python",         "device",          "host_cpu",        "host_cpu_count",   "host_cpus_usable",
-    "intra_op_threads", "rank",          "world_size",      "missing"};
+constexpr std::array<std::string_view, 29> kFields{"version",
+                                                   "measured_ms",
+                                                   "measured_p10_ms",
+                                                   "measured_p90_ms",
+                                                   "measured_by",
+                                                   "measured_steps",
+                                                   "step_ms",
+                                                   "host_step_ms",
+                                                   "period_ms",
+                                                   "asynchronous",
+                                                   "cpu_ms_per_step",
+                                                   "thread_cpu_ms_per_step",
+                                                   "peak_bytes",
+                                                   "peak_reserved_bytes",
+                                                   "warmup_steps",
+                                                   "traced_steps",
+                                                   "traced_host_ms",
+                                                   "layer_ranges",
+                                                   "torch",
+                                                   "cuda",
+                                                   "python",
+                                                   "device",
+                                                   "host_cpu",
+                                                   "host_cpu_count",
+                                                   "host_cpus_usable",
+                                                   "intra_op_threads",
+                                                   "rank",
+                                                   "world_size",
+                                                   "missing"};
 
 }  // namespace
 

@@ -1,11 +1,11 @@
 #include "foretrace/report/gpus.hpp"
 
-#include "foretrace/graph/gpu_work.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
+
+#include "foretrace/graph/gpu_work.hpp"
 
 namespace foretrace::report {
 

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "report/measured.hpp"
 #include "report/chrome_events.hpp"
 #include "report/exporter.hpp"
 #include "report/json_writer.hpp"
+#include "report/measured.hpp"
 #include "report/step_graphs.hpp"
 
 namespace foretrace::report {

@@ -1,10 +1,10 @@
-#include "report/measured.hpp"
 #include "report/prediction_parts.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "report/measured.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::report {

@@ -135,9 +135,10 @@ void fill_notes(const ranks::Job& job, const RanksStep& s, bool aligned, RanksRe
   } else if (total == 0) {
     note("no trace holds a communication kernel: the ranks' clocks are taken as written, and nothing ties the ranks");
   } else if (s.matching.collectives.empty()) {
-    note(fmt::format("none of the {} communication kernels matches one of another rank; by their process groups these "
-                     "ranks do not meet",
-                     total));
+    note(
+        fmt::format("none of the {} communication kernels matches one of another rank; by their process groups these "
+                    "ranks do not meet",
+                    total));
   } else if (unmatched > 0) {
     note(
         fmt::format("{} of {} communication kernels match none of another rank and keep their measured time, waiting "
@@ -154,7 +155,7 @@ void fill_notes(const ranks::Job& job, const RanksStep& s, bool aligned, RanksRe
                        job.ranks[0].rank));
     }
   }
-  for (std::string& doubt : ranks::doubts(job, s.matching, s.clocks)) note(std::move(doubt));
+  for (std::string& doubt : ranks::doubts(job, s.matching, s.clocks, aligned)) note(std::move(doubt));
   const std::vector<ranks::RankPart>& parts = s.graph.ranks;
   const bool on_gpu = std::any_of(s.graph.graph.kind.begin(), s.graph.graph.kind.end(),
                                   [](graph::TaskKind kind) { return graph::is_gpu(kind); });

@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "base/statistics.hpp"
-#include "report/step_analysis.hpp"
 #include "report/measured.hpp"
+#include "report/step_analysis.hpp"
 #include "report/step_graphs.hpp"
 #include "report/text.hpp"
 #include "simulate/transplant.hpp"

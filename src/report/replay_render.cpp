@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "foretrace/report/replay.hpp"
-#include "report/measured.hpp"
 #include "report/json_writer.hpp"
+#include "report/measured.hpp"
 #include "report/notes.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "foretrace/report/summary.hpp"
-#include "report/measured.hpp"
 #include "report/json_writer.hpp"
+#include "report/measured.hpp"
 #include "report/summary_parts.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"

@@ -9,7 +9,6 @@
 #include "foretrace/simulate/simulate.hpp"
 #include "report/measured.hpp"
 #include "report/prediction_parts.hpp"
-
 #include "report/text_table.hpp"
 
 namespace foretrace::report {
@@ -109,18 +108,14 @@ std::string memory_text(const WhatIfReport& r) {
 
 std::string to_text(const WhatIfReport& r, const TextStyle& style) {
   std::string out = headline(r.file, r.step_name, r.device);
-  out += fmt::format("\n  traced {} ms; without the profiler {} ms [{}, {}]", short_ms(r.traced), short_ms(r.unprofiled),
-                     short_ms(r.unprofiled_low), short_ms(r.unprofiled_high));
+  out += fmt::format("\n  traced {} ms; without the profiler {} ms [{}, {}]", short_ms(r.traced),
+                     short_ms(r.unprofiled), short_ms(r.unprofiled_low), short_ms(r.unprofiled_high));
   if (r.measured) out += fmt::format("; measured {} ms", short_ms(*r.measured));
   if (r.peak_bytes) out += "; peak " + gigabytes(r.peak_bytes);
   out += "\n" + refused_text(r, style) + "\n";
-  std::vector<TableColumn> columns{{"what if", Align::kLeft, true},
-                   {"ms"},
-                   {"10 % .. 90 %"},
-                   {"speed-up"},
-                   {"GPU ms"},
-                   {"peak"},
-                   {"costs", Align::kLeft}};
+  std::vector<TableColumn> columns{
+      {"what if", Align::kLeft, true}, {"ms"}, {"10 % .. 90 %"}, {"speed-up"}, {"GPU ms"}, {"peak"},
+      {"costs", Align::kLeft}};
   const bool other_batch = std::any_of(r.predictions.begin(), r.predictions.end(), changes_batch);
   if (other_batch) columns.insert(columns.begin() + 4, {"samples/s"});
   TextTable table(std::move(columns));
@@ -128,13 +123,10 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
   for (const whatif::Prediction& p : r.predictions) {
     if (!p.declined.empty()) continue;
     crowded |= p.fits == false;
-    std::vector<std::string> row{p.whatif,
-                                 short_ms(p.step),
-                                 band(p.low, p.high),
-                                 times(p.speedup),
-                                 short_ms(p.gpu_time),
-                                 gigabytes(p.peak_bytes) + (p.fits == false ? " (!)" : ""),
-                                 p.origin};
+    std::vector<std::string> row{
+        p.whatif,         short_ms(p.step),     band(p.low, p.high),
+        times(p.speedup), short_ms(p.gpu_time), gigabytes(p.peak_bytes) + (p.fits == false ? " (!)" : ""),
+        p.origin};
     if (other_batch) row.insert(row.begin() + 4, samples_text(r, p));
     table.row(std::move(row));
   }

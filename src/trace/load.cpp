@@ -27,7 +27,9 @@ std::string_view other_encoding(std::string_view head) {
   if (head.starts_with("\xFF\xFE"sv)) return "UTF-16LE";
   if (head.starts_with("\xFE\xFF"sv)) return "UTF-16BE";
   if (head.size() < 4) return {};
-  const auto text = [&](std::size_t i) { return head[i] == '{' || head[i] == '[' || head[i] == ' ' || head[i] == '\n'; };
+  const auto text = [&](std::size_t i) {
+    return head[i] == '{' || head[i] == '[' || head[i] == ' ' || head[i] == '\n';
+  };
   if (text(0) && head[1] == 0 && head[2] != 0 && head[3] == 0) return "UTF-16LE";
   if (head[0] == 0 && text(1) && head[2] == 0 && head[3] != 0) return "UTF-16BE";
   if (text(0) && head.substr(1, 3) == "\0\0\0"sv) return "UTF-32LE";
@@ -46,8 +48,9 @@ Result<Trace> read_source(std::unique_ptr<ByteSource> source, const std::string&
                 "the profiler may have been stopped before it wrote its trace");
   }
   if (const std::string_view encoding = other_encoding(head); !encoding.empty()) {
-    return tl::unexpected(Error{ErrorCode::kUnreadable, fmt::format("the file is {} text, and traces are UTF-8", encoding),
-                                path, 0, fmt::format("iconv -f {} -t UTF-8 FILE > trace.json", encoding)});
+    return tl::unexpected(Error{ErrorCode::kUnreadable,
+                                fmt::format("the file is {} text, and traces are UTF-8", encoding), path, 0,
+                                fmt::format("iconv -f {} -t UTF-8 FILE > trace.json", encoding)});
   }
   const Importer* best = nullptr;
   int best_score = 0;

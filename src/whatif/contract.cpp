@@ -21,9 +21,9 @@ std::string to_string(const std::vector<Need>& needs) {
 
 std::string_view to_string(Changes changes) {
   constexpr std::array<std::string_view, 17> kNames = {
-      "costs",     "batch",        "accumulation", "precision", "layout", "kernels", "recomputation", "placement",
-      "optimizer", "compilation",  "launches",     "waits",     "input",  "host",    "device",        "workers",
-      "network"};
+      "costs",         "batch",     "accumulation", "precision",   "layout",   "kernels",
+      "recomputation", "placement", "optimizer",    "compilation", "launches", "waits",
+      "input",         "host",      "device",       "workers",     "network"};
   return kNames[static_cast<std::size_t>(changes)];
 }
 

@@ -41,7 +41,9 @@ std::string shown_ms(double ms) { return fmt::format("{:.6g}", ms); }
 
 // The unit or the figure somebody may have had in hand instead, when it would fit.
 std::string likely_slip(double ms, const PlausibleRange& range) {
-  const auto fits = [&](double other) { return other * 1e6 >= double(range.least) && other * 1e6 <= double(range.most); };
+  const auto fits = [&](double other) {
+    return other * 1e6 >= double(range.least) && other * 1e6 <= double(range.most);
+  };
   if (fits(ms * 1e3)) return fmt::format("seconds? in milliseconds that is {}", shown_ms(ms * 1e3));
   if (fits(ms / 1e3)) return fmt::format("microseconds? in milliseconds that is {}", shown_ms(ms / 1e3));
   if (fits(ms / 1e6)) return fmt::format("nanoseconds? in milliseconds that is {}", shown_ms(ms / 1e6));
@@ -69,9 +71,9 @@ Result<Ns> plausible_step(const graph::Graph& graph, double ms) {
   const bool short_ = !(ms > 0) || ms * 1e6 < static_cast<double>(range.least);
   if (!short_ && ms * 1e6 <= static_cast<double>(range.most)) return static_cast<Ns>(std::llround(ms * 1e6));
   const std::string why =
-      !short_       ? fmt::format("with the profiler it takes {} ms, and without it no longer", shown_ms(to_ms(range.traced)))
-      : !(ms > 0)   ? std::string("a step takes time")
-                    : fmt::format("the GPU alone works {} ms in it", shown_ms(to_ms(range.gpu_busy)));
+      !short_ ? fmt::format("with the profiler it takes {} ms, and without it no longer", shown_ms(to_ms(range.traced)))
+      : !(ms > 0) ? std::string("a step takes time")
+                  : fmt::format("the GPU alone works {} ms in it", shown_ms(to_ms(range.gpu_busy)));
   return fail(ErrorCode::kUsage, fmt::format("a step of {} ms is impossible: {}", shown_ms(ms), why),
               likely_slip(ms, range));
 }

@@ -13,7 +13,7 @@ namespace foretrace::ranks {
 /// when they may be of one job all the same: ranks whose process groups have no member in common.
 std::string unrelated(const Job& job, const Matching& matching);
 
-/// What makes it doubtful that they are of one job and one run, in sentences.
-std::vector<std::string> doubts(const Job& job, const Matching& matching, const Clocks& clocks);
+/// What makes it doubtful that they are of one job and one run, in sentences. `aligned`: the clocks are not those as written.
+std::vector<std::string> doubts(const Job& job, const Matching& matching, const Clocks& clocks, bool aligned);
 
 }  // namespace foretrace::ranks

@@ -115,8 +115,9 @@ struct Prediction {
   double speedup = 1;
   Ns gpu_time = 0;  ///< sum of kernels and copies
   std::optional<std::int64_t> peak_bytes;
-  std::optional<bool> fits;  ///< the peak and what the driver keeps into the GPU's memory; nothing when either is unknown
-  double samples = 1;        ///< in a step, as a multiple of the traced step's (batch)
+  std::optional<bool>
+      fits;            ///< the peak and what the driver keeps into the GPU's memory; nothing when either is unknown
+  double samples = 1;  ///< in a step, as a multiple of the traced step's (batch)
   /// Samples per second, as a multiple of now.
   [[nodiscard]] double gain() const { return speedup * samples; }
   /// Where the batch changes: the largest that fits the GPU, as a multiple of the traced step's.
