@@ -167,9 +167,8 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
   const bool quiet = values.flag("quiet");
   ProgressBar bar(terminal.err, terminal.width);
   if (terminal.err_is_terminal && !quiet) {
-    request.load.progress = [&bar](std::string_view what, std::uint64_t done, std::uint64_t total) {
-      bar.update(what, done, total);
-    };
+    request.load.progress = [&bar](std::string_view what, std::uint64_t done, std::uint64_t total,
+                                   std::string_view unit) { bar.update(what, done, total, unit); };
   }
   request.note = [&](const std::string& text) {
     bar.erase();

@@ -79,7 +79,8 @@ Result<Answer> run_optimize(const Request& request) {
   if (request.load.progress) {
     options.progress = [&](const search::SearchProgress& p) {
       const std::uint64_t total = options.evaluations == SIZE_MAX ? 0 : options.evaluations;
-      request.load.progress(fmt::format("{:.2f} ms: {}", to_ms(p.step), p.strategy), p.evaluations, total);
+      request.load.progress(fmt::format("{:.2f} ms: {}", to_ms(p.step), p.strategy), p.evaluations, total,
+                            "strategies");
     };
   }
   FORETRACE_TRY(search::Optimized found, search::optimize(baseline.model, baseline.report.measured, options));

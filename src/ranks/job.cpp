@@ -89,7 +89,7 @@ std::vector<Result<trace::Trace>> load_all(const std::vector<std::string>& files
       const std::size_t finished = ++done;
       if (!options.progress) continue;
       const std::lock_guard lock(mutex);
-      options.progress("reading the ranks' traces", finished, files.size());
+      options.progress("reading the ranks' traces", finished, files.size(), "files");
     }
   };
   run_workers(workers, work, [&] { next = files.size(); });

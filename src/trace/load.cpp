@@ -20,6 +20,25 @@ namespace fs = std::filesystem;
 constexpr std::size_t kSniffBytes = 64 * 1024;
 constexpr int kTraceInFolder = 60;  // surer than "some JSON": a folder may hold other files
 
+// JSON begins with a bracket, so that the zeros around the first two characters tell the encoding where no mark does.
+// Windows PowerShell writes UTF-16 when a command's output goes into a file.
+std::string_view other_encoding(std::string_view head) {
+  using namespace std::string_view_literals;
+  if (head.starts_with("\xFF\xFE\0\0"sv)) return "UTF-32LE";
+  if (head.starts_with("\0\0\xFE\xFF"sv)) return "UTF-32BE";
+  if (head.starts_with("\xFF\xFE"sv)) return "UTF-16LE";
+  if (head.starts_with("\xFE\xFF"sv)) return "UTF-16BE";
+  if (head.size() < 4) return {};
+  const auto text = [&](std::size_t i) {
+    return head[i] == '{' || head[i] == '[' || head[i] == ' ' || head[i] == '\n';
+  };
+  if (text(0) && head[1] == 0 && head[2] != 0 && head[3] == 0) return "UTF-16LE";
+  if (head[0] == 0 && text(1) && head[2] == 0 && head[3] != 0) return "UTF-16BE";
+  if (text(0) && head.substr(1, 3) == "\0\0\0"sv) return "UTF-32LE";
+  if (head.substr(0, 3) == "\0\0\0"sv && text(3)) return "UTF-32BE";
+  return {};
+}
+
 Result<Trace> read_source(std::unique_ptr<ByteSource> source, const std::string& path, const LoadOptions& options) {
   FORETRACE_TRY(const std::string head, peek(source, kSniffBytes));
   if (head.empty()) {
@@ -31,6 +50,11 @@ Result<Trace> read_source(std::unique_ptr<ByteSource> source, const std::string&
                 head.size() < kSniffBytes ? "the file holds only white space"
                                           : "the file begins with 64 KiB of white space and is not read further",
                 "the profiler may have been stopped before it wrote its trace");
+  }
+  if (const std::string_view encoding = other_encoding(head); !encoding.empty()) {
+    return tl::unexpected(Error{ErrorCode::kUnreadable,
+                                fmt::format("the file is {} text, and traces are UTF-8", encoding), path, 0,
+                                fmt::format("iconv -f {} -t UTF-8 FILE > trace.json", encoding)});
   }
   const Importer* best = nullptr;
   int best_score = 0;

@@ -81,6 +81,8 @@ struct DoctorReport {
   std::vector<std::pair<std::string, std::string>> versions;  ///< {"CUDA runtime", "13.0"}
   std::vector<std::string> profiler_flags;                    ///< those recorded as on: "record_shapes"
   std::uint64_t other_metadata = 0;                           ///< top-level keys whose values are not shown
+  /// What our recorder stored, each value as JSON: {"measured_ms", "71.6"}. Empty when it did not make the trace.
+  std::vector<std::pair<std::string, std::string>> recorder;
 
   struct StepRow {
     std::string name;
@@ -117,6 +119,8 @@ struct DoctorReport {
   [[nodiscard]] std::size_t count(Weight weight) const;
   /// One sentence: "Good for predictions; 2 things to know.", "No predictions: …".
   [[nodiscard]] std::string verdict() const;
+  /// Whether anything can be predicted from this trace.
+  [[nodiscard]] bool predicts() const { return events > 0 && count(Weight::kBlocks) == 0; }
 };
 
 DoctorReport examine(const trace::Trace& trace, const trace::Steps& steps);

@@ -104,7 +104,7 @@ class Import {
       append_tail(piece.text().substr(batch.tail_at));
     }
     if (options_.progress && piece.sequence % 4 == 0) {
-      options_.progress("reading " + trace_.path, reader_.source().consumed(), reader_.source().total());
+      options_.progress("reading " + trace_.path, reader_.source().consumed(), reader_.source().total(), kBytes);
     }
   }
 
