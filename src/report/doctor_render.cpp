@@ -6,7 +6,7 @@
 #include "foretrace/report/doctor.hpp"
 #include "report/doctor_recorder.hpp"
 #include "report/json_writer.hpp"
-#include "foretrace/report/notes.hpp"
+#include "report/notes.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::report {

@@ -1,4 +1,4 @@
-#include "foretrace/report/notes.hpp"
+#include "report/notes.hpp"
 
 #include <fmt/format.h>
 

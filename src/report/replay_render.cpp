@@ -6,7 +6,7 @@
 #include "foretrace/report/replay.hpp"
 #include "report/json_writer.hpp"
 #include "foretrace/report/measured.hpp"
-#include "foretrace/report/notes.hpp"
+#include "report/notes.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"
 
