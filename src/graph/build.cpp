@@ -129,8 +129,10 @@ Graph build_step(const TraceIndex& index, const trace::Steps& steps, std::size_t
   StepState s{index, options, graph, steps, which};
   s.main = main_lane_of(index, step);
   s.begin = step.start;
-  s.end = step.end;
-  s.periodic = !options.alone && outlives(index, step, s.main);
+  s.end = step.thread_end.value_or(step.end);
+  s.ends_with_gpu = step.thread_end.has_value();
+  s.missing_until = step.waited > 0 ? step.waited_until : INT64_MIN;
+  s.periodic = !options.alone && !s.ends_with_gpu && outlives(index, step, s.main);
   if (s.periodic && which + 1 < steps.steps.size()) s.end = std::max(step.end, steps.steps[which + 1].start);
   s.names.assign(index.trace.strings.size(), StringId{});
   const auto by_begin = [](const Call& c, Ns t) { return c.begin < t; };
@@ -154,11 +156,19 @@ Graph build_step(const TraceIndex& index, const trace::Steps& steps, std::size_t
   resolve_stream_waits(s);
   set_device_lags(s);
   add_syncs(s);
+  if (s.end_wait != kNone) {
+    std::vector<std::uint32_t> last(graph.lanes.size(), kNone);
+    for (const StepWork& w : s.works) last[graph.lane[w.task]] = graph.lanes[graph.lane[w.task]].end - 1;
+    for (const std::uint32_t task : last) {
+      if (task != kNone) s.depend(task, s.end_wait, 0, DependencyKind::kSync);
+    }
+  }
   finish(graph, std::move(s.dependencies));
   graph.step_name = step.name;
   graph.traced = step.duration();
   graph.periodic = s.periodic;
   graph.main_lane = 0;
+  graph.notes.waited = step.waited;
   graph.notes.orphans = index.orphans;
   graph.notes.early_kernels = index.early;
   graph.notes.queue_depth_measured = index.queue_depth_measured;

@@ -197,6 +197,7 @@ class Reader {
   void notes(Line& l) {
     l.pairs([&](std::string_view key, std::string_view value) {
       if (key == "unexplained_time") return g_.notes.unexplained_time = time(l, key, value), true;
+      if (key == "waited") return g_.notes.waited = time(l, key, value), true;
       if (key == "queue_depth_measured") return g_.notes.queue_depth_measured = true;
       for (const NoteKey& note : kNoteKeys) {
         if (key != note.name) continue;

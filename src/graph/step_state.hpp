@@ -52,6 +52,9 @@ struct StepState {
   std::size_t which = 0;  ///< index into steps
   Ns begin = 0, end = 0;  ///< the window of time
   bool periodic = false;
+  bool ends_with_gpu = false;                   ///< the step is alone in its file and is over when its GPU work is
+  std::uint32_t end_wait = kNone;               ///< the task that waits for that
+  Ns missing_until = INT64_MIN;                 ///< until then the GPU did work that is not in the file
   std::uint32_t main = kNone;                   ///< trace lane of the main thread; kNone without CPU events
   std::uint32_t first_call = 0, last_call = 0;  ///< calls [first, last) begin in the window
 
@@ -82,6 +85,10 @@ struct StepState {
   }
   [[nodiscard]] std::uint32_t step_work_of(std::uint32_t work) const {
     return work >= first_work && work - first_work < step_work.size() ? step_work[work - first_work] : kNone;
+  }
+  /// Whether what held this work back is not in the file: its delay is then no latency of its own.
+  [[nodiscard]] bool held_by_missing_work(const GpuWork& w) const {
+    return w.call != kNone && index.calls[w.call].begin < missing_until && w.begin >= missing_until;
   }
   /// Whether a trace lane belongs to the process whose step this is.
   [[nodiscard]] bool ours(std::uint32_t trace_lane) const {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/statistics.hpp"
+#include "foretrace/trace/communication.hpp"
 
 namespace foretrace::graph {
 
@@ -15,19 +16,6 @@ namespace {
 // Launches that fit into a stream's queue when the trace shows none that waited: measured on H200 and V100, where a
 // call blocks while 1021 launches of its stream have not started.
 constexpr std::uint32_t kDefaultQueueDepth = 1021;
-
-CallRole role_of(std::string_view name) {
-  const auto is = [&](std::string_view prefix) { return name.starts_with(prefix); };
-  if (is("cudaStreamSynchronize") || is("cuStreamSynchronize") || is("hipStreamSynchronize"))
-    return CallRole::kStreamSync;
-  if (is("cudaDeviceSynchronize") || is("cuCtxSynchronize") || is("hipDeviceSynchronize") || name == "cudaMemcpy") {
-    return CallRole::kDeviceSync;
-  }
-  if (is("cudaEventSynchronize") || is("cuEventSynchronize") || is("hipEventSynchronize")) return CallRole::kEventSync;
-  if (is("cudaEventRecord") || is("cuEventRecord") || is("hipEventRecord")) return CallRole::kRecord;
-  if (is("cudaStreamWaitEvent") || is("cuStreamWaitEvent") || is("hipStreamWaitEvent")) return CallRole::kStreamWait;
-  return CallRole::kOther;
-}
 
 bool starts_before(const GpuWork& a, const GpuWork& b) {
   if (a.begin != b.begin) return a.begin < b.begin;
@@ -46,13 +34,6 @@ float waves_of(const trace::KernelLaunch* launch) {
 
 }  // namespace
 
-bool is_collective_name(std::string_view kernel) {
-  for (const std::string_view mark : {"nccl", "NCCL", "rccl", "deep_ep", "nvshmem"}) {
-    if (kernel.find(mark) != std::string_view::npos) return true;
-  }
-  return false;
-}
-
 TraceIndex::TraceIndex(const trace::Trace& t, Ns centre) : trace(t), centre_(centre) {
   collect();
   link();
@@ -63,7 +44,7 @@ TraceIndex::TraceIndex(const trace::Trace& t, Ns centre) : trace(t), centre_(cen
 void TraceIndex::collect() {
   cpu.resize(trace.lanes.size());
   has_ops.assign(trace.lanes.size(), 0);
-  std::vector<std::int8_t> role(trace.strings.size(), -1);
+  std::unordered_map<std::uint32_t, CallKind> kinds;  // by name: calls have few
   std::vector<std::int8_t> collective(trace.strings.size(), -1);
   for (std::size_t e = 0; e < trace.size(); ++e) {
     if (trace.events.ph[e] != 'X') continue;
@@ -75,9 +56,11 @@ void TraceIndex::collect() {
     const std::uint32_t name = trace.events.name[e].value;
     switch (kind) {
       case EventKind::kRuntime: {
-        if (role[name] < 0) role[name] = static_cast<std::int8_t>(role_of(trace.name(e)));
+        const auto [known, fresh] = kinds.try_emplace(name);
+        if (fresh) known->second = kind_of_call(trace.name(e));
         Call call{id, lane, begin, trace.end(e)};
-        call.role = static_cast<CallRole>(role[name]);
+        call.kind = known->second;
+        call.role = call.kind.role;
         calls.push_back(call);
         cpu[lane].push_back(id);
         break;
@@ -94,7 +77,7 @@ void TraceIndex::collect() {
       case EventKind::kMemset: {
         GpuWork w{id, lane, begin, trace.end(e)};
         if (kind == EventKind::kKernel) {
-          if (collective[name] < 0) collective[name] = is_collective_name(trace.name(e)) ? 1 : 0;
+          if (collective[name] < 0) collective[name] = trace::is_communication_kernel(trace.name(e)) ? 1 : 0;
           w.collective = collective[name] != 0;
           w.waves = waves_of(trace.launch(e));
         }
@@ -217,7 +200,7 @@ void TraceIndex::link() {
     c.first_work = at;
     at += c.works;
     if (c.works > 0) c.role = CallRole::kLaunch;
-    c.graph = c.works > 0 && trace.name(c.event).find("GraphLaunch") != std::string_view::npos;
+    c.graph = c.works > 0 && c.kind.graph;
     c.works = 0;
   }
   work_by_call.resize(at);

@@ -8,13 +8,11 @@
 #include <vector>
 
 #include "foretrace/trace/trace.hpp"
+#include "graph/call_roles.hpp"
 
 namespace foretrace::graph {
 
 inline constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
-
-/// What a runtime call does, as far as time is concerned.
-enum class CallRole : std::uint8_t { kOther, kLaunch, kStreamSync, kDeviceSync, kEventSync, kRecord, kStreamWait };
 
 struct Call {
   std::uint32_t event;
@@ -22,6 +20,7 @@ struct Call {
   Ns begin, end;
   Ns blocked = 0;  ///< time the call waited for room in the launch queue
   CallRole role = CallRole::kOther;
+  CallKind kind;                 ///< by name
   std::uint32_t first_work = 0;  ///< its GPU work: work_by_call[first_work .. first_work + works)
   std::uint32_t works = 0;
   std::uint32_t sync_row = kNone;  ///< event of the CUPTI record with the same correlation
@@ -99,8 +98,5 @@ class TraceIndex {
   std::vector<Interval> queue_full_;      ///< 'Command Buffer Full' rows
   std::vector<std::vector<Ns>> started_;  ///< per stream and launch: when it and all before it had started
 };
-
-/// Is this a communication kernel, by name?
-bool is_collective_name(std::string_view kernel);
 
 }  // namespace foretrace::graph

@@ -184,13 +184,14 @@ class LagRule {
     const bool called = !shared && !launched && lag > kOutlier && infer_launch(i);
     if (called) binding = {w.begin, Cause::kLaunch, {}, w.begin};
     if (binding.cause != Cause::kLaunch) work.free = shared ? w.begin - kUsualGap : binding.satisfied;
-    const bool unexplained = !shared && !called && lag > kOutlier;
+    const bool held = binding.cause == Cause::kLaunch && s_.held_by_missing_work(w);
+    const bool unexplained = !shared && !called && !held && lag > kOutlier;
     if (unexplained) {
       ++s_.graph.notes.unexplained_lags;
       s_.graph.notes.unexplained_time += lag;
     }
     // What the binding constraint keeps of its own distance.
-    const bool own_lag = s_.options.device_gaps && !(unexplained && s_.options.strict);
+    const bool own_lag = s_.options.device_gaps && !held && !(unexplained && s_.options.strict);
 
     // The first task of its stream follows the last one of the step before, in a row of steps.
     if (work.previous == kNone) s_.graph.lane_lag[work.task] = kUsualGap;
@@ -224,8 +225,10 @@ class LagRule {
     const GpuWork& w = s_.gpu(i);
     if (work.border || !infer_launch(i)) {
       s_.graph.notes.border_tasks += work.border ? 0U : 1U;
+      // Where all waited for work that is not in the file, places count from its end.
+      const Ns from = s_.held_by_missing_work(w) ? s_.missing_until : s_.begin;
       if (!s_.without(DependencyKind::kBorder))
-        s_.depend(0, work.task, std::max<Ns>(0, w.begin - s_.begin), DependencyKind::kBorder);
+        s_.depend(0, work.task, std::max<Ns>(0, w.begin - from), DependencyKind::kBorder);
     }
     s_.graph.lane_lag[work.task] = work.previous != kNone || w.before == kNone
                                        ? 0
