@@ -290,8 +290,7 @@ class Reader {
     l.pairs([&](std::string_view key, std::string_view value) {
       if (key == "lag") return d.lag = time(l, key, value), true;
       if (key == "point") return d.point = static_cast<std::uint32_t>(l.convert(key, value, 0, kWhole)), true;
-      if (carried && key == "back")
-        return back = static_cast<std::uint32_t>(l.convert(key, value, 1, kMostBack)), true;
+      if (carried && key == "back") return back = static_cast<std::uint32_t>(l.convert(key, value, 1, kMostBack)), true;
       return false;
     });
     mention(d.to);

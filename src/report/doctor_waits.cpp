@@ -38,24 +38,27 @@ Maybe frozen(const Facts& f) {
   simulate::Limits unnamed = f.replay->limits;
   unnamed.frozen -= f.replay->hand_overs;
   if (unnamed.frozen_pct() <= kMuchFrozen) return {};
-  return Finding{"frozen", Weight::kCosts,
-                 fmt::format("{:.0f} % of {} are waits that no change shortens", f.replay->limits.frozen_pct(),
-                             f.replay->step),
-                 fmt::format("Predictions say too little of what a change gains; above 30 % their bands are wider, above "
-                             "60 % they are declined. {}",
-                             waits_of(*f.replay)),
-                 "another step may do better: `foretrace replay` shows all of them, --step N chooses one",
-                 f.replay->unexplained_waits.size()};
+  return Finding{
+      "frozen",
+      Weight::kCosts,
+      fmt::format("{:.0f} % of {} are waits that no change shortens", f.replay->limits.frozen_pct(), f.replay->step),
+      fmt::format("Predictions say too little of what a change gains; above 30 % their bands are wider, above "
+                  "60 % they are declined. {}",
+                  waits_of(*f.replay)),
+      "another step may do better: `foretrace replay` shows all of them, --step N chooses one",
+      f.replay->unexplained_waits.size()};
 }
 
 // One limit of the step that its own path does not reach.
 Maybe limit(const Facts& f, std::string_view name, std::string_view resource, Ns limit, std::string_view path_name,
             Ns path, double off) {
   if (std::abs(off) <= kTooFarOff || f.replay->unexplained_waits.empty()) return {};
-  return Finding{std::string(name), Weight::kNote,
+  return Finding{std::string(name),
+                 Weight::kNote,
                  fmt::format("with {} at no cost {} would take {} ms; {} alone is {} ms", resource, f.replay->step,
                              format_ms(limit), path_name, format_ms(path)),
-                 "What lies between them are waits without an explanation. " + waits_of(*f.replay), "",
+                 "What lies between them are waits without an explanation. " + waits_of(*f.replay),
+                 "",
                  f.replay->unexplained_waits.size()};
 }
 

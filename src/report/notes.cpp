@@ -43,9 +43,10 @@ std::vector<std::string> sentences(const Graph::Notes& n) {
                               plural(n.inferred_launches, "GPU task")));
   }
   if (n.unrecorded_tasks > 0) {
-    out.push_back(fmt::format("{} of GPU time inside CUDA graphs whose nodes the trace does not hold: the GPU is taken "
-                              "to work there",
-                              plural(n.unrecorded_tasks, "stretch", "stretches")));
+    out.push_back(
+        fmt::format("{} of GPU time inside CUDA graphs whose nodes the trace does not hold: the GPU is taken "
+                    "to work there",
+                    plural(n.unrecorded_tasks, "stretch", "stretches")));
   }
   if (n.early_kernels > 0) {
     out.push_back(fmt::format("{} before the launch call did: the clocks of CPU and GPU disagree",

@@ -25,9 +25,13 @@ std::string steps_table(const ReplayReport& report, const TextStyle& style) {
   // The period is shown where it differs from the range.
   const bool behind = any_behind(report);
   std::vector<TableColumn> columns = {{"Step", Align::kLeft, true}, {"traced ms"}, {"replayed"}, {"error"}};
-  if (behind) columns.insert(columns.end(), {{"period"}, {"vs period"}});
-  columns.insert(columns.end(), {{"strict"}, {"crossed"}, {"frozen"}});
-  if (!behind) columns.insert(columns.end(), {{"start p50"}, {"p95 us"}});
+  if (behind) {
+    columns.insert(columns.end(), {{"period"}, {"off it"}});
+  } else {
+    columns.push_back({"strict"});
+  }
+  columns.insert(columns.end(), {{"crossed"}, {"frozen"}});
+  if (!behind) columns.push_back({"start us"});
   columns.insert(columns.end(), {{"copies"}, {"tasks"}});
   TextTable table(std::move(columns), 0);
   // A long trace shows its first steps; the mean and the worst speak for all.
@@ -40,14 +44,12 @@ std::string steps_table(const ReplayReport& report, const TextStyle& style) {
     if (behind) {
       cells.push_back(row.period ? format_ms(*row.period) : "-");
       cells.push_back(percent_or_dash(row.period_error_pct));
+    } else {
+      cells.push_back(percent_or_dash(row.strict_error_pct));
     }
-    cells.push_back(percent_or_dash(row.strict_error_pct));
     cells.push_back(percent_or_dash(row.cross_error_pct));
     cells.push_back(fmt::format("{:.1f}%", row.limits.frozen_pct()));
-    if (!behind) {
-      cells.push_back(us_or_dash(row.start_error_p50));
-      cells.push_back(us_or_dash(row.start_error_p95));
-    }
+    if (!behind) cells.push_back(us_or_dash(row.start_error_p95));
     cells.push_back(fmt::format("{}{}", row.copies, row.settled ? "" : "!"));
     cells.push_back(format_count(row.tasks));
     table.row(std::move(cells));
@@ -62,12 +64,13 @@ std::string steps_table(const ReplayReport& report, const TextStyle& style) {
                            report.mean_abs_error_pct(), worst->error_pct, worst->name));
   }
   constexpr std::string_view kPeriod =
-      "period: distance of the same work in two steps, since the GPU runs behind the CPU; vs period: the replay's "
-      "distance from it. ";
+      "period: distance of the same work in two steps, since the GPU runs behind the CPU; off it: the replay. ";
   constexpr std::string_view kStart =
-      "start: simulated against measured starts of GPU tasks, in us, step begin on step begin. ";
+      "start: simulated against measured starts of GPU tasks, 95th percentile, step begin on step begin. "
+      "strict: error without the lags no rule explains. ";
   constexpr std::string_view kColumns =
-      "strict: error without the lags no rule explains. crossed: error of this step's costs in another step's graph. frozen: what is left of the step when nothing costs "
+      "crossed: error of this step's costs in another step's graph. frozen: what is left of the step when nothing "
+      "costs "
       "anything. copies: steps in a row "
       "until the period repeats (! it did not).";
   const std::string legend = std::string(behind ? kPeriod : kStart) + std::string(kColumns);
@@ -94,13 +97,15 @@ std::string notes_text(const ReplayReport& report, const TextStyle& style) {
     out += fmt::format("  - {}\n", wrap(printable(text), style.width, 4, 4));
   };
   for (const ReplayReport::LeftOut& step : report.left_out) add(fmt::format("{} left out: {}", step.name, step.reason));
+  std::string ramp_up;
   for (const ReplayReport::StepRow& row : report.steps) {
-    if (row.ramp_up) {
-      add(fmt::format("{} is ramp-up: its range of {} ms is how fast the CPU filled the GPU's queue; the work of a step "
-                      "repeats every {} ms",
-                      row.name, format_ms(row.traced), format_ms(*row.period)));
-    }
-    if (!row.cross_error_pct && !row.cross_missing.empty()) {
+    if (row.ramp_up) ramp_up += (ramp_up.empty() ? "" : ", ") + row.name;
+  }
+  if (!ramp_up.empty()) {
+    add(fmt::format("ramp-up: {}; the range is how fast the CPU filled the GPU's queue, not the period", ramp_up));
+  }
+  for (const ReplayReport::StepRow& row : report.steps) {
+    if (!row.cross_error_pct && !row.cross_missing.empty() && report.steps.size() > 1) {
       add(fmt::format("{}: nothing crossed; {}", row.name, row.cross_missing));
     }
     if (!row.settled) add(fmt::format("{} did not settle into a period after {} copies", row.name, row.copies));
@@ -148,7 +153,9 @@ void write_members(JsonWriter& json, const ReplayReport& report) {
     json.begin_object().member("step", row.name).member("number", row.number).member_ms("traced_ms", row.traced);
     json.member_ms("replayed_ms", row.replayed).member("error_pct", row.error_pct);
     write_ns_as(json, "period_ms", row.period, kMs);
-    json.member("error_vs_period_pct", row.period_error_pct).member("behind", row.behind).member("ramp_up", row.ramp_up);
+    json.member("error_vs_period_pct", row.period_error_pct)
+        .member("behind", row.behind)
+        .member("ramp_up", row.ramp_up);
     json.member("frozen_pct", row.limits.frozen_pct()).member_ms("frozen_ms", row.limits.frozen);
     json.member_ms("cpu_free_ms", row.limits.cpu_free).member_ms("gpu_path_ms", row.limits.gpu_path);
     json.member_ms("gpu_free_ms", row.limits.gpu_free).member_ms("cpu_work_ms", row.limits.cpu_work);

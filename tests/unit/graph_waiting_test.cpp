@@ -59,7 +59,8 @@ TEST(GraphWaiting, GraphLaunchesBehindOneAnother) {
     const Ns call = 10'000 + 20'000 * g;
     m.call("cudaGraphLaunch", {call, call + 15'000}, g + 1);
     const Ns at = 30'000 + 300'000 * g;
-    m.kernel(g + 1, fmt::format("a{}", g), {at, at + 150'000}).kernel(g + 1, fmt::format("b{}", g), {at + 150'500, at + 299'000});
+    m.kernel(g + 1, fmt::format("a{}", g), {at, at + 150'000})
+        .kernel(g + 1, fmt::format("b{}", g), {at + 150'500, at + 299'000});
   }
   m.call("cudaDeviceSynchronize", {80'000, 940'000}, 9);
   const Replay r(m);
@@ -228,7 +229,8 @@ TEST(GraphPace, AStepThatWaitsForItsWorkHasThePeriodOfItsRange) {
   TraceMaker m;
   for (int s = 0; s < 2; ++s) {
     const Ns begin = 110'000 * s;
-    m.step(s, begin, begin + 100'000).launch(2 * s + 1, {begin + 10'000, begin + 15'000}, "k", {begin + 17'000, begin + 90'000});
+    m.step(s, begin, begin + 100'000)
+        .launch(2 * s + 1, {begin + 10'000, begin + 15'000}, "k", {begin + 17'000, begin + 90'000});
     m.call("cudaDeviceSynchronize", {begin + 20'000, begin + 95'000}, 2 * s + 2);
   }
   const trace::Trace trace = m.load();
@@ -248,7 +250,8 @@ std::vector<std::filesystem::path> real_traces() {
     if (!std::filesystem::is_directory(folder)) continue;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
       const std::string name = entry.path().filename().string();
-      if (name.find(".json.") != std::string::npos && name.find("csv") == std::string::npos) found.push_back(entry.path());
+      if (name.find(".json.") != std::string::npos && name.find("csv") == std::string::npos)
+        found.push_back(entry.path());
     }
   }
   std::sort(found.begin(), found.end());
@@ -273,7 +276,7 @@ TEST(GraphWaiting, RealStepsCanMove) {
         if (graph::is_gpu(g->kind[t])) gpu += g->cost[t];
         if (!g->event[t].valid()) continue;
         ASSERT_LE(g->cost[t], g->kind[t] == graph::TaskKind::kCpu ? g->traced * 2 + kNsPerSecond
-                                                                    : trace->events.duration[g->event[t].index()])
+                                                                  : trace->events.duration[g->event[t].index()])
             << where << " task " << t;
       }
       if (gpu == 0) continue;

@@ -183,10 +183,11 @@ class Graph {
     std::uint64_t dropped_soft = 0;          ///< shares of the device that contradict the program's order
     std::uint64_t dropped_dependencies = 0;  ///< other dependencies that contradict the measured order
     std::uint64_t border_tasks = 0;
-    std::uint64_t unrecorded_tasks = 0;   ///< nodes of CUDA graphs that the trace does not hold, as stretches of GPU time
+    std::uint64_t unrecorded_tasks =
+        0;  ///< nodes of CUDA graphs that the trace does not hold, as stretches of GPU time
     std::uint64_t inferred_launches = 0;  ///< GPU work without a recorded launch that the CPU held up, by its times
-    std::uint64_t foreign_events = 0;  ///< events of other processes, left out
-    Ns waited = 0;                     ///< for GPU work that is not in the file: left out of the step
+    std::uint64_t foreign_events = 0;     ///< events of other processes, left out
+    Ns waited = 0;                        ///< for GPU work that is not in the file: left out of the step
     bool queue_depth_measured = false;
   } notes;
 

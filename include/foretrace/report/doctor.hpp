@@ -16,8 +16,8 @@
 #include "foretrace/base/diagnostics.hpp"
 #include "foretrace/base/time.hpp"
 #include "foretrace/graph/graph.hpp"
-#include "foretrace/simulate/limits.hpp"
 #include "foretrace/report/text_style.hpp"
+#include "foretrace/simulate/limits.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/trace/trace.hpp"
 

@@ -51,8 +51,8 @@ struct Model {
   std::shared_ptr<const Residuals> residuals;  ///< behind the bands; null: the built-in ones
   Ns frozen = 0;  ///< of the step as replayed: waits that nothing explains and no change shortens
   Ns replayed = 0;
-  double samples = 1;                          ///< in a step, as a multiple of the traced step's; `batch` changes it
-  double pass_samples = 1;                     ///< in one forward pass, the same way; accumulation changes it too
+  double samples = 1;       ///< in a step, as a multiple of the traced step's; `batch` changes it
+  double pass_samples = 1;  ///< in one forward pass, the same way; accumulation changes it too
   /// Of log time, by family: what carrying kernels over to another GPU left uncertain. 0 on the GPU of the trace.
   std::array<double, hardware::kFamilies> moved_sigma = {};
   std::optional<Interference> interference;  ///< set by what-ifs that add communication

@@ -230,8 +230,9 @@ class LagRule {
       if (!s_.without(DependencyKind::kBorder))
         s_.depend(0, work.task, std::max<Ns>(0, w.begin - from), DependencyKind::kBorder);
     }
-    s_.graph.lane_lag[work.task] =
-        work.previous != kNone || w.before == kNone ? 0 : std::clamp<Ns>(w.begin - s_.index.work[w.before].end, 0, kUsualGap);
+    s_.graph.lane_lag[work.task] = work.previous != kNone || w.before == kNone
+                                       ? 0
+                                       : std::clamp<Ns>(w.begin - s_.index.work[w.before].end, 0, kUsualGap);
   }
 
   // Work without a recorded launch that started late, with nothing on the GPU to hold it: the CPU did, at a time at which it

@@ -38,8 +38,8 @@ void HeldBack::advance_to(std::uint32_t i) {
 }
 
 Source HeldBack::just_ended(const GpuWork& w, Ns satisfied, Ns within) const {
-  auto it = std::upper_bound(by_end_.begin(), by_end_.end(), w.begin,
-                             [&](Ns t, Source x) { return t < s_.gpu(x).end; });
+  auto it =
+      std::upper_bound(by_end_.begin(), by_end_.end(), w.begin, [&](Ns t, Source x) { return t < s_.gpu(x).end; });
   while (it != by_end_.begin()) {
     const GpuWork& x = s_.gpu(*--it);
     if (x.end < w.begin - within || x.end <= satisfied) break;
@@ -88,12 +88,12 @@ Holder HeldBack::find(std::uint32_t i, Ns satisfied, bool long_wait) const {
   }
   const bool usual = holder.source.valid();
   if (!usual && long_wait) holder.source = just_ended(w, satisfied, kLongestWake);
-  const bool waited = !usual && holder.source.valid();
   if (!holder.source.valid() && long_wait) holder = fills_the_device(w, true);
   if (!holder.source.valid()) return holder;
-  // A small kernel that had just ended is a dependency the trace does not name, and stays one.
+  // A small kernel that had just ended is a dependency the trace does not name, and stays one; so does whatever ended a wait
+  // that is too long to be anything else.
   const GpuWork& x = s_.gpu(holder.source);
-  holder.certain = graph || waited || holder.point == 0 ||
+  holder.certain = graph || !usual || holder.point == 0 ||
                    (holder.point == kWhole && (x.waves < 0.5F || (x.collective && long_wait)));
   return holder;
 }

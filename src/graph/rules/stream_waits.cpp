@@ -7,8 +7,8 @@
 //   inner  launches between record and wait: the latest record of every other stream since the fork
 //   a collective is waited for in the order of launch, once
 //
-// Every inference is checked against the times. A source that ended after its target began is refuted: the wait was for an
-// earlier work of that stream, if one ended just then, and is dropped otherwise.
+// Every inference is checked against the times. A source that ended after its target began is refuted and dropped; a wait for
+// a collective was then for an earlier one, if that ended just then.
 
 #include <algorithm>
 #include <deque>
@@ -60,7 +60,7 @@ class WaitResolver {
     bool launched_since_record = false;
     bool launched_since_fork = true;
     StreamKey origin = kNone;
-    std::vector<StreamKey> group;                // streams of the current fork
+    std::vector<StreamKey> group;         // streams of the current fork
     std::map<StreamKey, Source> records;  // latest recorded work per stream since the fork
   };
   struct Target {
@@ -248,14 +248,15 @@ class WaitResolver {
     if (std::find(waits.begin(), waits.end(), source) == waits.end()) waits.push_back(source);
   }
 
-  // The work in front of `source` on its stream that ended when `to` began: programs launch the next collective before they
+  // The collective in front of `source` on its stream that ended when `to` began: programs launch the next one before they
   // wait for the one before it.
   [[nodiscard]] Source ended_just_before(Source source, const GpuWork& to) const {
     constexpr Ns kLongestWake = 50 * kNsPerUs;  // 15 us on MI300X, 35 us under MPS, 3 us elsewhere
     const std::uint32_t first = source.earlier ? source.id : s_.works[source.id].work;
     std::uint32_t w = first == kNone ? kNone : s_.index.work[first].before;
+    if (!is_collective(source)) return {};
     while (w != kNone && s_.index.work[w].end > to.begin) w = s_.index.work[w].before;
-    if (w == kNone || s_.index.work[w].end + kLongestWake < to.begin) return {};
+    if (w == kNone || !s_.index.work[w].collective || s_.index.work[w].end + kLongestWake < to.begin) return {};
     if (const std::uint32_t mine = s_.step_work_of(w); mine != kNone) return {mine};
     return s_.periodic && s_.index.work[w].issued < s_.begin ? Source{w, true} : Source{};
   }

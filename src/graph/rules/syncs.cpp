@@ -14,7 +14,7 @@ namespace {
 constexpr Ns kUsualSync = 5 * kNsPerUs;  // a synchronisation that finds nothing to wait for
 
 struct SyncCall {
-  std::uint32_t call;                  // index into calls
+  std::uint32_t call;  // index into calls
   std::vector<Source> sources;
   Ns last_end = INT64_MIN;
   bool waited = false;

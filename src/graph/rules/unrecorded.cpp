@@ -85,7 +85,7 @@ void find_unrecorded(StepState& s) {
     extra.end = w.begin;
     extra.unrecorded = true;
     extra.collective = false;
-    extra.waves = 1;  // as far as anybody can tell they fill the device
+    extra.waves = 1;                                                // as far as anybody can tell they fill the device
     if (!of_graph(s, w)) extra.call = s.index.work[w.before].call;  // the graph in front of it
     if (s.task_of_call(extra.call) == kNone) continue;
     s.works.push_back({.work = kNone, .extra = static_cast<std::uint32_t>(s.unrecorded.size())});
