@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "bindings.hpp"
-#include "cli/evaluator.hpp"
-#include "cli/reader.hpp"
+#include "foretrace/cli/evaluator.hpp"
+#include "foretrace/cli/reader.hpp"
 #include "foretrace/report/optimize.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/trace/pack.hpp"

@@ -8,7 +8,6 @@
 #include "bindings.hpp"
 #include "foretrace/trace/event_kind.hpp"
 #include "foretrace/trace/load.hpp"
-#include "trace/importers/chrome_pieces.hpp"
 #include "views.hpp"
 
 namespace nb = nanobind;

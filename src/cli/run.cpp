@@ -1,4 +1,4 @@
-#include "cli/run.hpp"
+#include "foretrace/cli/run.hpp"
 
 #include <fmt/format.h>
 
@@ -19,6 +19,7 @@
 #include "cli/progress_bar.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/version.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::cli {
@@ -70,6 +71,11 @@ Status check_value(const Option& option, const std::string& value) {
     return fail(ErrorCode::kUsage, fmt::format("--{} expects {}, not '{}'", option.name, wanted, value),
                 std::move(hint));
   };
+  if (value.empty()) {
+    return fail(ErrorCode::kUsage, fmt::format("--{} is given, and empty", option.name),
+                fmt::format("--{} {}: {}; leave it out for: {}", option.name, option.value_name, option.about,
+                            option.default_text.empty() ? "nothing" : option.default_text));
+  }
   double number = 0;
   if (option.type == ValueType::kInteger) {
     std::int64_t whole = 0;
@@ -161,9 +167,8 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
   const bool quiet = values.flag("quiet");
   ProgressBar bar(terminal.err, terminal.width);
   if (terminal.err_is_terminal && !quiet) {
-    request.load.progress = [&bar](std::string_view what, std::uint64_t done, std::uint64_t total) {
-      bar.update(what, done, total);
-    };
+    request.load.progress = [&bar](std::string_view what, std::uint64_t done, std::uint64_t total,
+                                   std::string_view unit) { bar.update(what, done, total, unit); };
   }
   request.note = [&](const std::string& text) {
     bar.erase();

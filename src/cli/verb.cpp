@@ -1,8 +1,11 @@
 #include "cli/verb.hpp"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cstdlib>
 
+#include "base/text.hpp"
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/hardware/fabric.hpp"
 #include "foretrace/whatif/whatif.hpp"
@@ -144,6 +147,20 @@ std::optional<std::int64_t> Values::integer(std::string_view option) const {
 std::optional<double> Values::number(std::string_view option) const {
   const auto at = given_.find(option);
   return at == given_.end() ? std::nullopt : std::optional(std::strtod(at->second.c_str(), nullptr));
+}
+
+Result<std::vector<std::string>> entries_of(const Values& values, std::string_view option) {
+  std::vector<std::string> out;
+  const std::optional<std::string> list = values.text(option);
+  if (!list) return out;
+  for (const std::string_view one : split(*list, ',')) {
+    if (!one.empty()) out.emplace_back(one);
+  }
+  if (out.empty()) {
+    return fail(ErrorCode::kUsage, fmt::format("--{} '{}' names nothing", option, *list),
+                "entries are separated by commas: A,B");
+  }
+  return out;
 }
 
 const std::vector<std::string>& Values::argument(std::string_view name) const {

@@ -4,9 +4,9 @@
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/graph/graph.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/json_writer.hpp"
-#include "report/step_graphs.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::cli {

@@ -12,7 +12,7 @@
 #include "base/suggest.hpp"
 #include "base/text.hpp"
 #include "foretrace/trace/gpu.hpp"
-#include "hardware/toml_tables.hpp"
+#include "hardware/toml_keys.hpp"
 
 namespace foretrace::hardware {
 
@@ -42,6 +42,32 @@ double pcie_gbs_of(double generation) {
   }
 }
 
+Status check_keys(const TomlTable& t, const std::string& origin) {
+  using enum TomlType;
+  static const std::vector<TomlKey> kTop = {{"driver_names", kTexts}, {"vendor", kText},  {"compute", kTable},
+                                            {"tflops", kTable},       {"memory", kTable}, {"link", kTable},
+                                            {"board", kTable}};
+  static const std::vector<std::pair<std::string_view, std::vector<TomlKey>>> kTables = {
+      {"compute",
+       {{"capability", kText},
+        {"sms"},
+        {"clock_mhz"},
+        {"threads_per_sm"},
+        {"registers_per_sm"},
+        {"shared_kb_per_sm"},
+        {"blocks_per_sm"}}},
+      {"tflops", {{"fp32"}, {"tf32"}, {"fp16"}, {"bf16"}}},
+      {"memory", {{"gb"}, {"bandwidth_gbs"}, {"achievable_bandwidth"}, {"l2_mb"}}},
+      {"link", {{"pcie_generation"}, {"pcie_gbs"}, {"nvlink_gbs"}}},
+      {"board", {{"power_w"}, {"usd_per_hour"}, {"price_source", kText}, {"source", kText}}}};
+  const TomlForm form{"a device file", origin, std::string(kHint)};
+  FORETRACE_TRY_VOID(only_known(t, kTop, "", form));
+  for (const auto& [name, keys] : kTables) {
+    FORETRACE_TRY_VOID(only_known(t.table(name), keys, fmt::format("{}.", name), form));
+  }
+  return {};
+}
+
 std::string key_of(std::string_view name) { return name_key(name, {"nvidia", "amd", "geforce", "tesla", "instinct"}); }
 
 }  // namespace
@@ -61,6 +87,7 @@ double Device::tflops(Dtype dtype) const {
 
 Result<Device> parse_device(std::string_view text, std::string name, const std::string& origin) {
   FORETRACE_TRY(const TomlTable t, parse_toml(text, origin, std::string(kHint)));
+  FORETRACE_TRY_VOID(check_keys(t, origin));
   const TomlTable &compute = t.table("compute"), &tflops = t.table("tflops"), &memory = t.table("memory");
   const TomlTable &link = t.table("link"), &board = t.table("board");
   const auto number = [](const TomlTable& table, std::string_view key) {

@@ -6,10 +6,12 @@
 #include <array>
 #include <charconv>
 
+#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/trace/gpu.hpp"
 #include "report/doctor_checks.hpp"
 #include "report/doctor_facts.hpp"
-#include "report/step_graphs.hpp"
+#include "report/doctor_recorder.hpp"
+#include "foretrace/report/measured.hpp"
 #include "report/text.hpp"
 #include "trace/name_tables.hpp"
 
@@ -194,6 +196,7 @@ DoctorReport examine(const Trace& trace, const trace::Steps& steps) {
   read_metadata(report, trace);
   for (const trace::Step& step : steps.steps)
     report.steps.push_back({step.name, step.number, step.duration(), step.waited});
+  report.recorder = recorder_fields(trace);
   report.step_source = trace::describe(steps.source);
   report.steps_marked_by = steps.marked_by;
   if (!facts.from_export) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "foretrace/graph/gpu_work.hpp"
 #include "report/doctor_gpu.hpp"
 #include "report/text.hpp"
 
@@ -19,7 +20,7 @@ using Maybe = std::optional<Finding>;
 
 Maybe no_kernels(const Facts& f) {
   if (f.gpu_work() > 0) return {};
-  return Finding{"no_kernels", Weight::kBlocks, "the trace holds no GPU work",
+  return Finding{"no_kernels", Weight::kBlocks, fmt::format("{}, nor anywhere in the trace", graph::kNoGpuWork),
                  "Without kernels there is nothing to replay or to change: foretrace predicts steps that run on a GPU.",
                  f.trace->partial
                      ? std::string("the cut came before the GPU's events; a whole file has them")
@@ -31,7 +32,7 @@ Maybe no_kernels(const Facts& f) {
 Maybe no_cpu(const Facts& f) {
   if (f.gpu_work() == 0 || f.of(EventKind::kOp) + f.of(EventKind::kRuntime) > 0) return {};
   return Finding{
-      "no_cpu", Weight::kBlocks, "the trace holds no CPU events, only the GPU's side",
+      "no_cpu", Weight::kCosts, "the trace holds no CPU events, only the GPU's side",
       "What launches the kernels and in which order the CPU waits is unknown: only changes of kernel times can be "
       "estimated, no change of launches, operations or layers.",
       kBothActivities};

@@ -4,8 +4,9 @@
 #include <string>
 
 #include "foretrace/report/doctor.hpp"
+#include "report/doctor_recorder.hpp"
 #include "report/json_writer.hpp"
-#include "report/notes.hpp"
+#include "foretrace/report/notes.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::report {
@@ -153,6 +154,7 @@ std::string to_text(const DoctorReport& report, const TextStyle& style) {
   std::string flags;
   for (const std::string& flag : report.profiler_flags) flags += (flags.empty() ? "" : ", ") + flag;
   if (!flags.empty()) out += entry("recorded", flags, style);
+  if (!report.recorder.empty()) out += entry("recorder", recorder_text(report.recorder), style);
   if (report.other_metadata > 0) {
     out += entry(
         "metadata",
@@ -194,7 +196,14 @@ void write_json(JsonWriter& json, const DoctorReport& report) {
   for (const auto& [label, version] : report.versions) json.member(label, version);
   json.end_object().key("profiler_flags").begin_array();
   for (const std::string& flag : report.profiler_flags) json.value(flag);
-  json.end_array().member("other_metadata_keys", report.other_metadata);
+  json.end_array().member("other_metadata_keys", report.other_metadata).key("recorder");
+  if (report.recorder.empty()) {
+    json.null();
+  } else {
+    json.begin_object();
+    for (const auto& [name, value] : report.recorder) json.key(name).raw(value);
+    json.end_object();
+  }
   json.member("step_source", report.step_source).key("steps_marked_by");
   report.steps_marked_by.empty() ? json.null() : json.value(report.steps_marked_by);
   json.key("step_candidates").begin_array();

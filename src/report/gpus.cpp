@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "foretrace/trace/gpu.hpp"
+#include "foretrace/graph/gpu_work.hpp"
 
 namespace foretrace::report {
 
@@ -126,7 +127,13 @@ Result<GpusReport> compare_gpus(const trace::Trace& trace, const GpusOptions& op
   }
   FORETRACE_TRY(Baseline b, make_baseline(trace, options.step, options.measured_ms));
   GpusReport r;
-  FORETRACE_TRY_VOID(find_origin(b, r, trace, options));
+  // On a trace without GPU work nobody asks which GPU that was.
+  const bool on_gpu = graph::has_gpu_work(b.model.graph);
+  if (Status found = find_origin(b, r, trace, options); !found) {
+    if (on_gpu) return forward(found);
+    return tl::unexpected(Error{ErrorCode::kDeclined, std::string(graph::kNoGpuWork), trace.path, Error::kNoOffset,
+                                "`foretrace doctor` says what the trace holds"});
+  }
   r.file = b.report.file;
   r.step_name = b.report.step_name;
   r.from_device = b.model.device.name;

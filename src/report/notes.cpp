@@ -1,4 +1,4 @@
-#include "report/notes.hpp"
+#include "foretrace/report/notes.hpp"
 
 #include <fmt/format.h>
 

@@ -7,8 +7,9 @@
 #include <numeric>
 
 #include "base/statistics.hpp"
+#include "foretrace/report/step_graphs.hpp"
+#include "foretrace/report/measured.hpp"
 #include "report/step_analysis.hpp"
-#include "report/step_graphs.hpp"
 #include "report/text.hpp"
 #include "simulate/transplant.hpp"
 
@@ -124,7 +125,7 @@ Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps
   std::vector<std::size_t> built;
   std::optional<Graph> before;
   for (const std::size_t i : wanted) {
-    if (options.progress) options.progress("replaying " + trace.path, built.size(), wanted.size());
+    if (options.progress) options.progress("replaying " + trace.path, built.size(), wanted.size(), "steps");
     Result<Graph> graph = graphs.graph(i);
     if (!graph) {
       if (graph.error().code == ErrorCode::kInternal) return forward(graph);
@@ -155,12 +156,12 @@ Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps
                                 Error::kNoOffset, "`foretrace doctor` shows what the file does hold"});
   }
   report.chosen = median_row(report.steps);
-  const bool told = options.measured_ms.has_value();
-  report.measured =
-      told ? std::optional(static_cast<Ns>(std::llround(*options.measured_ms * 1e6))) : recorded_step(trace);
   FORETRACE_TRY(const Graph chosen, graphs.graph(built[report.chosen]));
+  FORETRACE_TRY(const Measured measured, measured_step(trace, chosen, options.measured_ms));
+  report.measured = measured.step;
   report.unprofiled = whatif::unprofiled(chosen, report.measured);
-  if (report.measured && !told) report.unprofiled.origin = "recorder";
+  if (measured.recorded) report.unprofiled.origin = "recorder";
+  report.measured_refused = measured.refused;
   report.bottleneck = simulate::bottleneck(report.steps[report.chosen].breakdown);
   report.unprofiled_bottleneck = bottleneck_without_profiler(chosen, report.unprofiled);
   return report;

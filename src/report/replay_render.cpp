@@ -5,7 +5,8 @@
 
 #include "foretrace/report/replay.hpp"
 #include "report/json_writer.hpp"
-#include "report/notes.hpp"
+#include "foretrace/report/measured.hpp"
+#include "foretrace/report/notes.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"
 
@@ -104,6 +105,7 @@ std::string notes_text(const ReplayReport& report, const TextStyle& style) {
     }
     if (!row.settled) add(fmt::format("{} did not settle into a period after {} copies", row.name, row.copies));
   }
+  if (!report.measured_refused.empty()) add(report.measured_refused);
   for (const std::string& sentence : sentences(report.notes())) add(sentence);
   return out.empty() ? out : "\nNotes\n" + out;
 }
@@ -175,6 +177,7 @@ void write_members(JsonWriter& json, const ReplayReport& report) {
   json.member_ms("unprofiled_low_ms", u.low).member_ms("unprofiled_high_ms", u.high);
   json.member("unprofiled_origin", u.origin);
   write_ns_as(json, "measured_ms", report.measured, kMs);
+  write_refused(json, report.measured_refused);
   json.member("bottleneck", report.bottleneck).member("unprofiled_bottleneck", report.unprofiled_bottleneck);
 }
 

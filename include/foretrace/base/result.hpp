@@ -3,8 +3,8 @@
 // which input, and what the user can do about it. Exceptions never cross the library's edge; FORETRACE_CHECK is for
 // our own bugs only and is never reachable from input.
 //
-//   Result<Trace> t = load(path);
-//   if (!t) return forward(t);                // or:  FORETRACE_TRY(auto trace, load(path));
+//   Result<trace::Trace> t = trace::load(path);
+//   if (!t) return forward(t);                // or:  FORETRACE_TRY(auto trace, trace::load(path));
 
 #include <cstdint>
 #include <string>
@@ -19,6 +19,7 @@ enum class ErrorCode : std::uint8_t {
   kUnreadable,  ///< the input cannot be read or is not what it claims to be (exit 3)
   kDeclined,    ///< the input is fine but does not hold what the answer needs (exit 4)
   kInternal,    ///< a bug of ours
+  kOutput,      ///< the answer could not be written: the disk is full, a device fails (exit 74)
 };
 
 struct Error {

@@ -202,8 +202,13 @@ inline TaskId queued_behind(const Graph& g, std::uint32_t t) {
   const GraphLane& lane = g.lanes[g.lane[t]];
   if (lane.queue_depth == 0 || lane.queue_depth >= lane.end - t) return TaskId{};
   const std::uint32_t later = t + lane.queue_depth;
+  const TaskId call = g.launch[later];
   // The tasks of one CUDA-graph launch enter the queue together.
-  return g.launch[later] == g.launch[later - 1] ? TaskId{} : g.launch[later];
+  if (!call.valid() || call == g.launch[later - 1]) return TaskId{};
+  // No call waits for what it launches itself, or what the same thread launches behind it: that was not in the queue yet.
+  const TaskId first = g.launch[t];
+  if (first.valid() && first.value >= call.value && g.lane[first.index()] == g.lane[call.index()]) return TaskId{};
+  return call;
 }
 
 /// Stores dependencies by source, adds those of soft_dependencies, counts what each task waits for and finds an order. The

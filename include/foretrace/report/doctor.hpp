@@ -2,7 +2,7 @@
 // doctor: what a trace holds, what it lacks, and what each lack will cost a prediction.
 //
 //   DoctorReport report = examine(trace, trace::find_steps(trace));
-//   fmt::print("{}", to_text(report));        // or to_json(report)
+//   std::string text = to_text(report, style);        // or to_json(report)
 //
 // Metadata of a trace may hold host names, user names and access tokens. Only values of keys known to be harmless
 // (versions, profiler flags) enter a report; the rest is counted.
@@ -81,6 +81,8 @@ struct DoctorReport {
   std::vector<std::pair<std::string, std::string>> versions;  ///< {"CUDA runtime", "13.0"}
   std::vector<std::string> profiler_flags;                    ///< those recorded as on: "record_shapes"
   std::uint64_t other_metadata = 0;                           ///< top-level keys whose values are not shown
+  /// What our recorder stored, each value as JSON: {"measured_ms", "71.6"}. Empty when it did not make the trace.
+  std::vector<std::pair<std::string, std::string>> recorder;
 
   struct StepRow {
     std::string name;
@@ -117,6 +119,8 @@ struct DoctorReport {
   [[nodiscard]] std::size_t count(Weight weight) const;
   /// One sentence: "Good for predictions; 2 things to know.", "No predictions: …".
   [[nodiscard]] std::string verdict() const;
+  /// Whether anything can be predicted from this trace.
+  [[nodiscard]] bool predicts() const { return events > 0 && count(Weight::kBlocks) == 0; }
 };
 
 DoctorReport examine(const trace::Trace& trace, const trace::Steps& steps);

@@ -85,8 +85,9 @@ struct ReplayReport {
   std::size_t chosen = 0;         ///< index into steps of the median one, which the rest speaks of
 
   whatif::Unprofiled unprofiled;
-  std::optional<Ns> measured;  ///< the real step, where known
-  std::string bottleneck;      ///< of the step as traced
+  std::optional<Ns> measured;    ///< the real step, where known
+  std::string measured_refused;  ///< why the figure the recorder stored is not used; empty when it is, or there is none
+  std::string bottleneck;        ///< of the step as traced
   std::string unprofiled_bottleneck;
 
   [[nodiscard]] double mean_abs_error_pct() const;

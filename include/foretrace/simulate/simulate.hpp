@@ -1,8 +1,8 @@
 #pragma once
 // The engine: when every task of a graph starts, and why not earlier.
 //
-//   Timeline t = simulate(graph);          t.step, t.start[task], t.cause[task]
-//   Timeline t = simulate(graph, {.cost = faster});      // other costs, same structure: nothing is rebuilt
+//   Timeline t = simulate(graph);          t.step;  t.start[task];  t.cause[task];
+//   Timeline u = simulate(graph, {.cost = faster});      // other costs, same structure: nothing is rebuilt
 //
 // Integer time, no randomness, no dependence on threads or hashing: the same graph gives the same timeline.
 

@@ -6,8 +6,8 @@
 // through `side`. Strings and argument tuples are interned. About 55 bytes an event, 75-95 for operations and memory
 // events.
 //
-//   for (EventId e : trace.events.of_kind(EventKind::kKernel)) …            // or loop over the columns yourself
-//   trace.name(e);  trace.events.start[e.index()];  trace.args.launch(trace.events.args[e.index()])->grid[0];
+//   for (std::uint32_t e = 0; e < trace.size(); ++e) if (trace.kind(e) == EventKind::kKernel) trace.name(e);
+//   trace.events.start[task];  trace.args.launch(trace.events.args[task])->grid[0];
 
 #include <cstdint>
 #include <string>

@@ -18,8 +18,6 @@ namespace foretrace::report {
 
 /// The top-level key of an exported file that holds the text form of its graph.
 inline constexpr std::string_view kGraphKey = "foretraceGraph";
-/// The top-level key our recorder stores its figures under.
-inline constexpr std::string_view kRecorderKey = "foretrace";
 
 class StepGraphs {
  public:
@@ -45,8 +43,5 @@ class StepGraphs {
 
 /// The graph an exported file holds; an error when it holds none.
 Result<graph::Graph> embedded_graph(const trace::Trace& trace);
-
-/// The step without the profiler in ns, as the recorder measured it and stored it in the trace.
-std::optional<Ns> recorded_step(const trace::Trace& trace);
 
 }  // namespace foretrace::report

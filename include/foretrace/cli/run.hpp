@@ -1,7 +1,7 @@
 #pragma once
 // The command line, whole: build/foretrace and Python's `foretrace` command both call run().
 //
-//   int main(int argc, char** argv) { return cli::run({argv + 1, argv + argc}, cli::standard_terminal()); }
+//   return cli::run({argv + 1, argv + argc}, cli::standard_terminal());      // all of main(argc, argv)
 
 #include <cstddef>
 #include <cstdio>
@@ -32,6 +32,7 @@ enum ExitCode : int {
   kUnreadableInput = 3,
   kDeclined = 4,
   kBug = 70,
+  kCannotWrite = 74,  ///< the request was right and the disk is full; as BSD's sysexits.h counts
 };
 
 /// Runs one command. `args` without the program's name. Never throws, never exits. A reader that closes the pipe early
