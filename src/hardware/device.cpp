@@ -295,7 +295,7 @@ Result<DeviceMatch> device_of(const trace::Trace& trace, const std::vector<Devic
   DeviceMatch match{*best, fmt::format("by {}: '{}' looks like {}",
                                        architecture.empty() ? "properties" : "architecture", p.name, best->name)};
   adopt(match.device, p);
-  match.device.full_name = p.name;
+  if (!p.name.empty()) match.device.full_name = p.name;
   return match;
 }
 

@@ -110,7 +110,8 @@ Status find_origin(Baseline& b, GpusReport& r, const trace::Trace& trace, const 
   FORETRACE_TRY(hardware::DeviceMatch match, hardware::device_of(trace, options.own));
   b.model.device = match.device;
   r.how = match.how;
-  r.from = trace.devices.empty() ? match.device.full_name : trace::main_properties(trace)->name;
+  const trace::DeviceProperties* own = trace::main_properties(trace);
+  r.from = own == nullptr || own->name.empty() ? match.device.full_name : own->name;
   return {};
 }
 
