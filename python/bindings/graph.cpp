@@ -13,7 +13,9 @@
 #include "foretrace/report/notes.hpp"
 #include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "foretrace/whatif/measured_step.hpp"
 #include "foretrace/whatif/unprofiled.hpp"
+#include "foretrace/report/measured.hpp"
 #include "views.hpp"
 
 namespace nb = nanobind;
@@ -127,6 +129,7 @@ nb::dict notes(const Graph& g) {
   d["border_tasks"] = n.border_tasks;
   d["foreign_events"] = n.foreign_events;
   d["queue_depth_measured"] = n.queue_depth_measured;
+  d["waited"] = n.waited;
   nb::list sentences;
   for (const std::string& sentence : report::sentences(n)) sentences.append(to_str(sentence));
   d["sentences"] = nb::tuple(sentences);
@@ -154,7 +157,7 @@ std::size_t step_index(const StepGraphs& graphs, std::optional<std::int64_t> num
   if (graphs.steps().steps.empty()) {
     raise({ErrorCode::kDeclined, "the trace has no timed event, and so no step", {}, Error::kNoOffset, {}});
   }
-  return graphs.steps().median();
+  return graphs.median();
 }
 
 Graph* build(const StepGraphs& graphs, std::size_t index, const std::vector<std::uint8_t>& without, bool device_gaps,
@@ -230,7 +233,7 @@ void bind_graph(nb::module_& m) {
       .def("index", step_index, nb::arg("number").none())
       .def("build", build, nb::arg("index"), nb::arg("without"), nb::arg("device_gaps"), nb::arg("strict"));
   m.def("step_graphs", open_graphs, nb::arg("trace"), nb::keep_alive<0, 1>());
-  m.def("recorded_step", [](const LoadedTrace& t) { return report::recorded_step(t.trace); }, nb::arg("trace"));
+  m.def("recorded_ms", [](const LoadedTrace& t) { return report::recorded_ms(t.trace); }, nb::arg("trace"));
 
   nb::class_<Graph>(m, "Graph")
       .def("__len__", &Graph::size)
@@ -254,6 +257,9 @@ void bind_graph(nb::module_& m) {
       .def("dump", [](const Graph& g) { return to_str(graph::dump(g)); })
       .def("lower_bounds", lower_bounds)
       .def("unprofiled", unprofiled, nb::arg("measured").none())
+      .def(
+          "plausible_step", [](const Graph& g, double ms) { return value_or_raise(whatif::plausible_step(g, ms)); },
+          nb::arg("ms"))
       .def("apply", apply_factors, nb::arg("forward"), nb::arg("backward"), nb::arg("optimizer"), nb::arg("gpu"),
            nb::call_guard<nb::gil_scoped_release>());
   m.def("parse_graph", parse, nb::arg("text"));

@@ -14,7 +14,7 @@ namespace nb = nanobind;
 namespace foretrace::python {
 
 void raise(const Error& error) {
-  static constexpr const char* kCodes[] = {"usage", "unreadable", "declined", "internal"};
+  static constexpr const char* kCodes[] = {"usage", "unreadable", "declined", "internal", "output"};
   nb::object type = nb::module_::import_("foretrace._errors").attr("Error");
   nb::object instance = type(to_str(error.to_string()), nb::arg("message") = to_str(error.message),
                              nb::arg("file") = error.file.empty() ? nb::none() : nb::object(to_str(error.file)),

@@ -101,6 +101,8 @@ nb::dict to_dict(whatif::Prediction&& p) {
   d["speedup"] = p.speedup;
   d["gpu_time"] = p.gpu_time;
   d["largest_batch"] = p.largest_batch ? nb::object(nb::float_(*p.largest_batch)) : nb::none();
+  d["fits"] = p.fits ? nb::object(nb::bool_(*p.fits)) : nb::none();
+  d["samples"] = p.samples;
   d["peak_bytes"] = p.peak_bytes ? nb::object(nb::int_(*p.peak_bytes)) : nb::none();
   d["origin"] = to_str(p.origin);
   d["validated"] = p.validated;

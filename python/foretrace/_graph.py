@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
+import warnings
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -375,13 +375,19 @@ class Graph:
         return self._models[measured]
 
     def _measured(self, measured_ms: float | None) -> int | None:
-        """ns of the real step: as given, else as the recorder stored it."""
-        if measured_ms is None:
-            return None if self._trace is None else _core.recorded_step(self._trace._core)
-        ms = float(measured_ms)
-        if not (math.isfinite(ms) and 0.001 <= ms <= 1e9):
-            raise ValueError(f"measured_ms is the time of a step in milliseconds, not {measured_ms!r}")
-        return round(ms * 1e6)
+        """ns of the real step: as given, else as the recorder stored it. What cannot be true raises when given, and is left
+        alone with a warning when stored."""
+        if measured_ms is not None:
+            return self._core.plausible_step(float(measured_ms))
+        stored = None if self._trace is None else _core.recorded_ms(self._trace._core)
+        if stored is None:
+            return None
+        try:
+            return self._core.plausible_step(stored)
+        except Error as refused:
+            warnings.warn(f"the measured step the recorder stored is not used: {refused.message} ({refused.hint})",
+                          stacklevel=4)
+            return None
 
     def _with_factors(self, factors: dict[str, float]) -> Graph:
         return Graph(self._core.apply(**factors), self._trace)

@@ -74,6 +74,8 @@ class Prediction:
     speedup: float  # against the measured step, else the step without the profiler
     gpu_time: int  # sum of kernels and copies
     peak_bytes: int | None  # of the allocator; None where the trace has no memory events
+    fits: bool | None  # the peak and what the driver keeps into the GPU's memory; None where one of them is unknown
+    samples: float  # in a step, as a multiple of the traced step's
     largest_batch: float | None  # that fits the GPU, as a multiple of the traced one; where the batch changes
     origin: str  # where the costs come from: "measured", "scaled", "modelled", "analytic"
     validated: bool  # all its what-ifs are checked against measurements
@@ -100,16 +102,29 @@ class Prediction:
     def gpu_ms(self) -> float:
         return self._known(self.gpu_time) / 1e6
 
+    @property
+    def gain(self) -> float:
+        """Samples per second, as a multiple of now: what to compare where the batch changes."""
+        return self.speedup * self.samples
+
+    @property
+    def _reason(self) -> str:
+        """`declined` to stand behind `whatif`: without the name where that is of one change only."""
+        name = self.whatif.partition(":")[0]
+        return (self.declined or "").removeprefix("" if " + " in self.whatif else f"{name}: ")
+
     def _known(self, value: int) -> int:
         if self.declined is not None:
-            raise Error(f"nothing was predicted. {self.declined}", code="declined")
+            raise Error(f"nothing was predicted. {self.whatif}: {self._reason}", code="declined")
         return value
 
     def __str__(self) -> str:
         if self.declined is not None:
-            return f"{self.whatif}: declined. {self.declined.removeprefix(self.whatif + ': ')}"
+            return f"{self.whatif}: declined. {self._reason}"
         memory = "" if self.peak_bytes is None else f", peak {self.peak_bytes / 1e9:.2f} GB"
-        text = (f"{self.whatif}: {self.ms:.3f} ms [{self.low_ms:.3f}, {self.high_ms:.3f}], {self.speedup:.3f} x, "
+        memory += ", more than the GPU's memory" if self.fits is False else ""
+        rate = "" if self.samples == 1 else f" ({self.gain:.3f} x samples per second)"
+        text = (f"{self.whatif}: {self.ms:.3f} ms [{self.low_ms:.3f}, {self.high_ms:.3f}], {self.speedup:.3f} x{rate}, "
                 f"GPU {self.gpu_ms:.3f} ms{memory}; costs {self.origin}")
         return text + "".join(f"\n  not modelled: {what}" for what in self.not_modelled)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import mmap
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ class Tracer:
             raise RuntimeError("another profiler is already running, and PyTorch runs one at a time")
         self._scratch = Scratch(beside)
         self._running = False
+        self.gpu_worked = False  # known once it is saved
         self._observer: Any = None
         self._observed = self._scratch.folder / "execution.json"
         activity = torch.profiler.ProfilerActivity
@@ -68,6 +72,7 @@ class Tracer:
         self._stop()
         exported = self._scratch.folder / "trace.json"
         self._profile.export_chrome_trace(str(exported))
+        self.gpu_worked = holds_gpu_work(exported)
         self._scratch.add(exported, target, rename)
         if self._observer is not None:
             self._scratch.add(self._observed, execution_trace_path(target))
@@ -86,6 +91,15 @@ class Tracer:
             self._profile.__exit__(None, None, None)
         elif self._observer is not None and self._observer.is_registered:
             self._observer.unregister_callback()
+
+
+def holds_gpu_work(trace: Path) -> bool:
+    """Whether a trace as Kineto writes it holds a kernel, a copy or a fill of a GPU."""
+    with open(trace, "rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return False
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            return re.search(rb'"cat":\s*"(?:kernel|gpu_memcpy|gpu_memset)"', text) is not None
 
 
 def _config(torch: Any) -> Any:

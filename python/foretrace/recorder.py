@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._recorder_callback import StepCallback, make_callback, wrap_step
-from ._recorder_figures import VERSION, Meter, surroundings, unmeasured
+from ._recorder_figures import VERSION, Meter, cuda_in_use, surroundings, unmeasured
 from ._recorder_layers import LayerRanges, ModelFinder, something_is_compiled
 from ._recorder_output import check_folder, rank_and_world, rank_path, split_suffix
 from ._recorder_tracer import METADATA_KEY, SETTLE, Tracer
@@ -321,6 +321,9 @@ class Recorder:
         tracer, path = self._tracer, self.path
         assert tracer is not None
         tracer.save(path, figures, complete=complete)
+        if not tracer.gpu_worked:
+            _warn(f"nothing ran on a GPU in the traced steps, so nothing can be predicted from {path}; "
+                  f"{_why_no_gpu(self._torch)}")
         self._tracer = None
         self._figures = figures
         self._clean_up()
@@ -373,6 +376,14 @@ def _count(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or number < least:
         raise ValueError(f"{name} must be {least} or more, not {value!r}")
     return number
+
+
+def _why_no_gpu(torch: Any) -> str:
+    if not torch.cuda.is_available():
+        return "PyTorch sees no GPU here"
+    if not cuda_in_use(torch):
+        return "is the model on the GPU? (model.to('cuda'))"
+    return "is the model on the GPU? If it is, the profiler could not see it: another one was running, or this process may not"
 
 
 def _models(model: Any) -> list[Any]:

@@ -13,6 +13,8 @@ std::string_view code_name(ErrorCode code) {
       return "unreadable";
     case ErrorCode::kDeclined:
       return "declined";
+    case ErrorCode::kOutput:
+      return "output";
     default:
       return "internal";
   }
@@ -33,6 +35,8 @@ int exit_code(const Error& error) {
       return kUnreadableInput;
     case ErrorCode::kDeclined:
       return kDeclined;
+    case ErrorCode::kOutput:
+      return kCannotWrite;
     default:
       return kBug;
   }

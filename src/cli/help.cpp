@@ -83,7 +83,9 @@ std::string overview_help(std::size_t width) {
              "per rank, or - for standard input.",
              width, 0, 0) +
          "\n";
-  out += "exit codes: 0 done, 1 a gate failed, 2 wrong usage, 3 unreadable input, 4 declined\n";
+  out +=
+      "exit codes: 0 done, 1 a gate failed, 2 wrong usage, 3 unreadable input, 4 declined,\n  74 the output could not "
+      "be written\n";
   return out;
 }
 

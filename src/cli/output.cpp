@@ -16,9 +16,24 @@ namespace fs = std::filesystem;
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-tl::unexpected<Error> cannot_write(const std::string& path, const std::string& why, std::string hint = {}) {
-  return tl::unexpected(Error{ErrorCode::kUsage, fmt::format("cannot write the output: {}", why), path,
-                              Error::kNoOffset, std::move(hint)});
+tl::unexpected<Error> cannot_write(const std::string& path, const std::string& why, std::string hint = {},
+                                   ErrorCode code = ErrorCode::kUsage) {
+  return tl::unexpected(
+      Error{code, fmt::format("cannot write the output: {}", why), path, Error::kNoOffset, std::move(hint)});
+}
+
+// The place was a right one to ask for and what writing met there is nobody's slip: a full disk, a quota, a device that fails.
+tl::unexpected<Error> cannot_write(const std::string& path, int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case EIO:
+      return cannot_write(path, reason(error), error == EIO ? "" : "make room, or write elsewhere with -o FILE",
+                          ErrorCode::kOutput);
+    default:
+      return cannot_write(path, reason(error));
+  }
 }
 
 /// 0, or the errno of the write that failed.
@@ -36,10 +51,10 @@ int write_all(int fd, std::string_view text) {
 
 Status write_special(const std::string& path, std::string_view text) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return cannot_write(path, reason(errno));
+  if (fd < 0) return cannot_write(path, errno);
   const int error = write_all(fd, text);
   ::close(fd);
-  if (error != 0 && error != EPIPE) return cannot_write(path, reason(error));
+  if (error != 0 && error != EPIPE) return cannot_write(path, error);
   return {};
 }
 
@@ -63,13 +78,13 @@ Status write_file(const std::string& path, std::string_view text) {
   }
   const std::string temporary = (folder / fmt::format(".{}.{}.tmp", target.filename().string(), ::getpid())).string();
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (fd < 0) return cannot_write(path, reason(errno));
+  if (fd < 0) return cannot_write(path, errno);
   int failed = write_all(fd, text);
   if (::close(fd) != 0 && failed == 0) failed = errno;
   if (failed == 0 && ::rename(temporary.c_str(), target.c_str()) != 0) failed = errno;
   if (failed != 0) {
     ::unlink(temporary.c_str());
-    return cannot_write(path, reason(failed));
+    return cannot_write(path, failed);
   }
   return {};
 }
@@ -83,7 +98,7 @@ Status write_output(const std::optional<std::string>& path, std::FILE* out, std:
   }
   errno = 0;
   const bool written = std::fwrite(text.data(), 1, text.size(), out) == text.size() && std::fflush(out) == 0;
-  if (!written && errno != EPIPE) return cannot_write("standard output", reason(errno));
+  if (!written && errno != EPIPE) return cannot_write("standard output", errno);
   return {};
 }
 

@@ -2,6 +2,9 @@
 // One line on a terminal's stderr while something takes longer than a second; erased when it is over.
 //
 //   reading trace.json.gz  [##########----------]  52%  812 MB/s  3 s left
+//   replaying trace.json.gz  [#####---------------]  3 of 12 steps  9 s left
+//
+// A program that is stopped while the line stands there (Ctrl-C) takes it away first.
 
 #include <chrono>
 #include <cstdio>
@@ -18,11 +21,11 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  void update(std::string_view what, std::uint64_t done, std::uint64_t total);
+  void update(std::string_view what, std::uint64_t done, std::uint64_t total, std::string_view unit);
   void erase();
   /// The line for given figures; `seconds` since the start.
-  static std::string line(std::string_view what, std::uint64_t done, std::uint64_t total, double seconds,
-                          std::size_t width);
+  static std::string line(std::string_view what, std::uint64_t done, std::uint64_t total, std::string_view unit,
+                          double seconds, std::size_t width);
 
  private:
   using Clock = std::chrono::steady_clock;

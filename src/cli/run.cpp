@@ -47,15 +47,14 @@ tl::unexpected<Error> unknown_option(const std::string& arg, const Verb* verb) {
   for (const Option& option : verb != nullptr ? all_options(*verb) : shared_options())
     names.push_back("--" + option.name);
   const std::string written = arg.substr(0, arg.find('='));
-  std::string hint = did_you_mean(written, names);
-  if (hint.empty()) {
-    // Known elsewhere: say where rather than calling it unknown.
-    for (const Verb& other : verbs()) {
-      if (verb == nullptr || other.name == verb->name || find_option(all_options(other), arg) == nullptr) continue;
-      hint = fmt::format("`foretrace {}` has it", other.name);
-      break;
-    }
+  // Known elsewhere: say where rather than guessing another.
+  std::string hint;
+  for (const Verb& other : verbs()) {
+    if (verb == nullptr || other.name == verb->name || find_option(all_options(other), arg) == nullptr) continue;
+    hint = fmt::format("`foretrace {}` has it", other.name);
+    break;
   }
+  if (hint.empty()) hint = did_you_mean(written, names);
   if (hint.empty()) {
     hint = verb != nullptr ? fmt::format("`foretrace {} --help` lists the options", verb->name)
                            : std::string("`foretrace --help` shows what there is");
@@ -163,13 +162,13 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
   request.style.utf8 = terminal.utf8;
   request.load.strict = values.flag("strict");
   request.load.partial = values.flag("partial");
+  request.load.steps_by = values.text("steps-by").value_or("");
   request.load.threads = static_cast<unsigned>(std::min<std::int64_t>(values.integer("threads").value_or(0), 1024));
   const bool quiet = values.flag("quiet");
   ProgressBar bar(terminal.err, terminal.width);
   if (terminal.err_is_terminal && !quiet) {
-    request.load.progress = [&bar](std::string_view what, std::uint64_t done, std::uint64_t total) {
-      bar.update(what, done, total);
-    };
+    request.load.progress = [&bar](std::string_view what, std::uint64_t done, std::uint64_t total,
+                                   std::string_view unit) { bar.update(what, done, total, unit); };
   }
   request.note = [&](const std::string& text) {
     bar.erase();

@@ -54,6 +54,8 @@ const std::vector<Option>& plugin_options() {
 const std::vector<Option>& reading_options() {
   static const std::vector<Option> options{
       {"partial", 0, ValueType::kFlag, "", "", "read a file that is cut off up to the cut"},
+      {"steps-by", 0, ValueType::kText, "NAME", "ranges that mark steps, see `doctor`",
+       "the range a step lies in: its name, a pattern with *"},
       {"strict", 0, ValueType::kFlag, "", "", "fail on any record that cannot be used, instead of counting it"},
       {"threads", 0, ValueType::kInteger, "N", "all cores", "threads to read with; the result is the same", {}, 0.0},
       {"quiet", 'q', ValueType::kFlag, "", "", "no progress bar and no notes on standard error"},

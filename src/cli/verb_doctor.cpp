@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/errors.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
@@ -31,6 +33,9 @@ Result<Answer> run_doctor(const Request& request) {
   }
   const report::TraceSet set = report::examine_set(reports);
   Answer answer;
+  // As every other verb would answer: declined, when nothing can be predicted from any of them.
+  const bool useful = std::any_of(reports.begin(), reports.end(), [](const auto& r) { return r.predicts(); });
+  if (!useful) answer.exit_code = kDeclined;
   for (const Section& section : sections) {
     if (section.error) answer.exit_code = exit_code(*section.error);
   }
@@ -66,7 +71,9 @@ const Verb& doctor_verb() {
       .details =
           "Reads each trace and says whether it is good for predictions: steps and how they were found, lanes, "
           "devices, ranks, and for everything missing what it costs and which torch.profiler flag records it. Bad "
-          "records are counted by name with an example. Values of unknown metadata are never printed.",
+          "records are counted by name with an example. Values of unknown metadata are never printed. Exits with 4 "
+          "when "
+          "nothing can be predicted.",
       .arguments = {{"TRACE", "trace files, folders with one file per rank, or - for standard input", 1,
                      Argument::kAny}},
       .examples = {{"foretrace doctor trace.json.gz", "one trace"},

@@ -17,7 +17,7 @@ constexpr std::string_view kTextStart = "foretrace graph ";
 Result<graph::Graph> build(const Request& request) {
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("FILE"), request));
   FORETRACE_TRY(const report::StepGraphs graphs, report::StepGraphs::open(trace, trace::find_steps(trace)));
-  std::size_t which = graphs.steps().steps.empty() ? 0 : graphs.steps().median();
+  std::size_t which = graphs.steps().steps.empty() ? 0 : graphs.median();
   if (const auto step = request.values.integer("step")) {
     FORETRACE_TRY(which, graphs.steps().by_number(*step));
   }

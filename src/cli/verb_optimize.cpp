@@ -69,12 +69,18 @@ Result<Answer> run_optimize(const Request& request) {
       return fail(ErrorCode::kUsage, "--ray is served by the Python command",
                   "pip install 'foretrace[ray]', then: python3 -m foretrace optimize … --ray ADDRESS");
     }
+    if (!trace.steps_by.empty()) {
+      return fail(ErrorCode::kUsage,
+                  "the workers of a Ray cluster find the steps themselves: --ray goes without --steps-by",
+                  "leave one of them out");
+    }
     options.evaluate = other_evaluator()(trace.path, v.integer("step"), v.number("measured-ms"));
   }
   if (request.load.progress) {
     options.progress = [&](const search::SearchProgress& p) {
       const std::uint64_t total = options.evaluations == SIZE_MAX ? 0 : options.evaluations;
-      request.load.progress(fmt::format("{:.2f} ms: {}", to_ms(p.step), p.strategy), p.evaluations, total);
+      request.load.progress(fmt::format("{:.2f} ms: {}", to_ms(p.step), p.strategy), p.evaluations, total,
+                            "strategies");
     };
   }
   FORETRACE_TRY(search::Optimized found, search::optimize(baseline.model, baseline.report.measured, options));

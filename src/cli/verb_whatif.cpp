@@ -40,6 +40,7 @@ Result<Answer> run_whatif(const Request& request) {
   FORETRACE_TRY(baseline.model.residuals, residuals_of(request));
   std::optional<search::Optimized> plan;
   std::string body;
+  baseline.report.batch = request.values.number("batch");
   if (strategy) {
     plan = search::explain_strategy(baseline.model, baseline.report.measured, *strategy);
     const bool shown = plan->prediction.declined.empty();
@@ -76,6 +77,14 @@ const Verb& whatif_verb() {
       .options = {{"stack", 0, ValueType::kFlag, "", "", "all changes together, in this order"},
                   {"strategy", 0, ValueType::kFile, "FILE", "", "all changes of a strategy file together"},
                   {"code-out", 0, ValueType::kFile, "FILE", "", "write a PyTorch script that switches the strategy on"},
+                  {"batch",
+                   0,
+                   ValueType::kNumber,
+                   "N",
+                   "",
+                   "samples in the traced step, to print samples per second",
+                   {},
+                   0.0},
                   {"residuals", 0, ValueType::kFile, "FILE", "those of the project's own measurements",
                    "how far predictions were off: decides the bands"}},
       .examples = {{"foretrace whatif trace.json.gz fused-optimizer", "one change"},

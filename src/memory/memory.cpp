@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "foretrace/trace/ranges.hpp"
+
 namespace foretrace::memory {
 
 using trace::EventKind;
@@ -60,7 +62,7 @@ Stage stage_of(const trace::Trace& t, const std::vector<std::uint32_t>& open) {
   for (const std::uint32_t e : open) {
     const std::string_view name = t.name(e);
     if (name.starts_with("Optimizer.step") || name.find("_amp_") != std::string_view::npos) return Stage::kUpdate;
-    if (name.starts_with("autograd::engine::evaluate_function")) return Stage::kBackward;
+    if (trace::is_autograd_node(name)) return Stage::kBackward;
   }
   return Stage::kForward;
 }
@@ -152,6 +154,8 @@ std::optional<Curve> curve(const trace::Trace& t, const trace::Step& step) {
 void recompute(Curve& c) {
   std::vector<std::int64_t> change(c.positions + 2, 0);
   for (const Block& b : c.blocks) {
+    // What a change puts behind the last event (a backward pass the step does not have) never comes to be.
+    if (b.allocated > c.positions || b.freed <= b.allocated) continue;
     change[b.allocated] += b.bytes;
     if (b.freed <= c.positions) change[b.freed] -= b.bytes;
   }
@@ -172,10 +176,11 @@ void recompute(Curve& c) {
 }
 
 void scale_batch(Curve& curve, double x) {
+  constexpr double kLargestBlock = 1e14;  // a hundred terabytes fit nowhere, and the sum of all blocks stays a number
   for (Block& b : curve.blocks) {
     const bool data = b.kind == Kind::kActivation || b.kind == Kind::kInput ||
                       (b.kind == Kind::kTemporary && b.stage != Stage::kUpdate);
-    if (data) b.bytes = static_cast<std::int64_t>(static_cast<double>(b.bytes) * x);
+    if (data) b.bytes = static_cast<std::int64_t>(std::min(static_cast<double>(b.bytes) * x, kLargestBlock));
   }
 }
 
@@ -186,11 +191,14 @@ double largest_batch(const Curve& curve, double bytes) {
     recompute(scaled);
     return static_cast<double>(scaled.peak_bytes) <= bytes;
   };
-  double low = 1.0 / 1024;
-  if (!fits(low)) return 0;
+  if (!fits(0)) return 0;
+  double low = 0;
   double high = 1;
-  for (; high < 1e5 && fits(high); high *= 2) low = high;
-  for (int round = 0; round < 16; ++round) {  // to 1/65536 of the interval
+  for (; fits(high); high *= 2) {
+    if (high >= kLargestFactor) return kLargestFactor;
+    low = high;
+  }
+  for (int round = 0; round < 24; ++round) {  // to 1/16777216 of the interval
     const double middle = (low + high) / 2;
     (fits(middle) ? low : high) = middle;
   }

@@ -10,7 +10,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "graph/trace_index.hpp"
+#include "foretrace/trace/communication.hpp"
 
 namespace foretrace::ranks {
 
@@ -109,8 +109,10 @@ class Matcher {
   Matching run() {
     out_.unmatched.assign(job_.ranks.size(), 0);
     out_.total.assign(job_.ranks.size(), 0);
+    out_.reordered.assign(job_.ranks.size(), 0);
     for (std::uint32_t r = 0; r < job_.ranks.size(); ++r) collect(r);
     for (auto& [key, lists] : groups_) match_group(key, lists);
+    find_reordered();
     find_roots();
     name_families();
     return std::move(out_);
@@ -136,7 +138,7 @@ class Matcher {
     for (std::uint32_t e = 0; e < t.size(); ++e) {
       if (t.kind(e) != EventKind::kKernel) continue;
       std::int8_t& known = communicates[t.events.name[e].index()];
-      if (known < 0) known = graph::is_collective_name(t.name(e)) ? 1 : 0;
+      if (known < 0) known = trace::is_communication_kernel(t.name(e)) ? 1 : 0;
       if (known == 0) continue;
       kernels.push_back(e);
       if (t.events.correlation[e] != kAbsent) launched.emplace(t.events.correlation[e], kAbsent);
@@ -215,6 +217,7 @@ class Matcher {
       for (const Seen& s : list) sequenced = sequenced && s.sequence != kAbsent;
     }
     if (group.ranks.size() < 2) {
+      out_.foreign_groups |= meets_others(key.ranks, group.ranks);
       for (const std::uint32_t r : group.ranks) out_.unmatched[r] += lists[r].size();
       return;
     }
@@ -229,6 +232,37 @@ class Matcher {
       }
     }
     for (auto& [id, b] : buckets) match_lists(index, b);
+  }
+
+  // "[0, 2]" of a group only rank 0 of the ranks given was seen in: whether it says so itself.
+  [[nodiscard]] bool meets_others(std::string_view members, const std::vector<std::uint32_t>& seen) const {
+    std::vector<std::int64_t> named;
+    for (std::size_t at = members.find_first_of("0123456789"); at < members.size();
+         at = members.find_first_of("0123456789", at)) {
+      std::int64_t rank = 0;
+      at = static_cast<std::size_t>(std::from_chars(members.data() + at, members.data() + members.size(), rank).ptr -
+                                    members.data());
+      named.push_back(rank);
+    }
+    if (named.empty() || members.find("...") != std::string_view::npos) return false;  // it does not say
+    for (std::uint32_t r = 0; r < job_.ranks.size(); ++r) {
+      const bool mine = std::find(seen.begin(), seen.end(), r) != seen.end();
+      if (!mine && std::find(named.begin(), named.end(), job_.ranks[r].rank) != named.end()) return false;
+    }
+    return true;
+  }
+
+  // A group's collectives run one after another on every rank: by number, an order that goes back; in one step, kernels two
+  // ranks both have and whose order no pairing keeps (match_lists counts those).
+  void find_reordered() {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Ns> last;  // group, rank
+    for (const Collective& c : out_.collectives) {
+      for (const Member& m : out_.of(c)) {
+        Ns& before = last.emplace(std::pair(c.group, m.rank), m.start).first->second;
+        if (m.start < before) ++out_.reordered[m.rank];
+        before = std::max(before, m.start);
+      }
+    }
   }
 
   // One group, one step: pairs every list with the longest one.
@@ -248,6 +282,7 @@ class Matcher {
         ++paired;
       }
       out_.unmatched[r] += lists[r].size() - paired;
+      if (numbered_ && paired < lists[r].size()) out_.reordered[r] += crossed(reference, lists[r], place[r]);
     }
     for (std::uint32_t i = 0; i < reference.size(); ++i) {
       Collective c;
@@ -270,6 +305,27 @@ class Matcher {
       out_.incomplete += c.count < out_.groups[group].ranks.size() ? 1u : 0u;
       out_.collectives.push_back(c);
     }
+  }
+
+  // Kernels without a partner on both sides that are the same: they are there, in another order. (Without numbered steps,
+  // lists that begin or end elsewhere look the same.)
+  static std::uint64_t crossed(const std::vector<Seen>& reference, const std::vector<Seen>& list,
+                               const std::vector<std::uint32_t>& place) {
+    std::vector<char> paired(list.size(), 0);
+    for (const std::uint32_t p : place) {
+      if (p < list.size()) paired[p] = 1;
+    }
+    std::uint64_t count = 0;
+    for (std::uint32_t i = 0; i < reference.size(); ++i) {
+      if (place[i] < list.size() || reference[i].bytes < 0) continue;
+      for (std::uint32_t j = 0; j < list.size(); ++j) {
+        if (paired[j] != 0 || list[j].kind != reference[i].kind || list[j].bytes != reference[i].bytes) continue;
+        paired[j] = 1;
+        ++count;
+        break;
+      }
+    }
+    return count;
   }
 
   using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;

@@ -1,6 +1,7 @@
 #include "foretrace/ranks/stragglers.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -64,8 +65,9 @@ struct Swap {
 
 class Finder {
  public:
-  Finder(const Job& traces, const Matching& m, const JobGraph& job, const simulate::Timeline& timeline)
-      : m_(m), job_(job), g_(job.graph), own_(timeline.step) {
+  Finder(const Job& traces, const Matching& m, const Clocks& clocks, const JobGraph& job,
+         const simulate::Timeline& timeline)
+      : m_(m), clocks_(clocks), job_(job), g_(job.graph), own_(timeline.step) {
     cause_.assign(g_.size(), kNone);
     for (const RankPart& part : job.ranks) classify(part, loader_ranges(traces.ranks[part.rank].trace));
     for (const Rendezvous& r : job.collectives) {
@@ -86,7 +88,13 @@ class Finder {
     // The typical rank is no ideal one: where it is slower on the path, the job as it is stands.
     out.without_any = std::min(own_, step_with(even));
     const auto notable = static_cast<Ns>(Stragglers::kNotable * static_cast<double>(own_));
-    std::erase_if(candidates, [&](const Candidate& c) { return c.straggler.excess < notable; });
+    std::erase_if(candidates, [&](const Candidate& c) {
+      if (c.straggler.excess < notable) return true;
+      const Ns error = clock_error(c.straggler);
+      if (c.straggler.excess > error) return false;
+      out.clock_error = std::max(out.clock_error, error);
+      return true;
+    });
     // The dearest ones are worth a simulation each; a job of thousands of ranks has thousands that are a little late.
     constexpr std::size_t kMost = 12;
     std::stable_sort(candidates.begin(), candidates.end(),
@@ -100,7 +108,13 @@ class Finder {
       c.straggler.cost = step_with(alone) - out.without_any;
       c.straggler.saves = own_ - step_with(fixed);
       name_worst(c);
-      if (c.straggler.cost >= notable || c.straggler.saves >= notable) out.found.push_back(c.straggler);
+      const Ns costs = std::max(c.straggler.cost, c.straggler.saves);
+      if (costs < notable) continue;
+      if (const Ns error = clock_error(c.straggler); costs <= error) {
+        out.clock_error = std::max(out.clock_error, error);
+        continue;
+      }
+      out.found.push_back(c.straggler);
     }
     std::stable_sort(out.found.begin(), out.found.end(),
                      [](const Straggler& a, const Straggler& b) { return a.cost > b.cost; });
@@ -112,6 +126,19 @@ class Finder {
     Straggler straggler;
     std::vector<Swap> swaps;
   };
+
+  // How wrong the clocks of a rank and of the one it is compared with may be, together. When a rank started and how long it
+  // moved data is read off several clocks, and how far ranks end a collective apart says how well those agree; when a rank
+  // started whose clock nothing ties to the others, nobody knows. Other causes are lengths on one clock; all wait for the others in the end,
+  // so that none is named below the error that is printed.
+  [[nodiscard]] Ns clock_error(const Straggler& s) const {
+    const Clock &mine = clocks_.clocks[s.rank], &theirs = clocks_.clocks[s.like];
+    const auto together =
+        static_cast<Ns>(std::hypot(static_cast<double>(mine.uncertainty), static_cast<double>(theirs.uncertainty)));
+    if (s.cause != StragglerCause::kLateStart && s.cause != StragglerCause::kSlowLink) return together;
+    if (s.cause == StragglerCause::kLateStart && !(mine.known && theirs.known)) return INT64_MAX;
+    return std::max(together, clocks_.end_spread);
+  }
 
   Ns step_with(const std::vector<Ns>& cost) {
     simulate::simulate(g_, {cost, nullptr}, scratch_);
@@ -281,6 +308,7 @@ class Finder {
   }
 
   const Matching& m_;
+  const Clocks& clocks_;
   const JobGraph& job_;
   const Graph& g_;
   Ns own_;
@@ -290,9 +318,9 @@ class Finder {
 
 }  // namespace
 
-Stragglers find_stragglers(const Job& job, const Matching& matching, const JobGraph& graph,
+Stragglers find_stragglers(const Job& job, const Matching& matching, const Clocks& clocks, const JobGraph& graph,
                            const simulate::Timeline& timeline) {
-  return Finder(job, matching, graph, timeline).run();
+  return Finder(job, matching, clocks, graph, timeline).run();
 }
 
 }  // namespace foretrace::ranks

@@ -72,11 +72,11 @@ AdviseReport make_advise(Baseline baseline, const search::AdviseOptions& options
 std::string to_text(const AdviseReport& r, const TextStyle& style) {
   const WhatIfReport& b = r.baseline;
   std::string out = headline(b.file, b.step_name, b.device);
-  out += fmt::format("\n  now {:.2f} ms [{:.2f}, {:.2f}]{}", to_ms(b.unprofiled), to_ms(b.unprofiled_low),
-                     to_ms(b.unprofiled_high), b.measured ? "" : " without the profiler");
+  out += fmt::format("\n  now {} ms [{}, {}]{}", short_ms(b.unprofiled), short_ms(b.unprofiled_low),
+                     short_ms(b.unprofiled_high), b.measured ? "" : " without the profiler");
   if (b.peak_bytes) out += ", peak " + gigabytes(b.peak_bytes);
   if (r.advised.memory_limit) out += " of " + gigabytes(r.advised.memory_limit);
-  out += "\n\n";
+  out += "\n" + refused_text(b, style) + "\n";
 
   TextTable table(
       {{"what if", Align::kLeft, true}, {"ms"}, {"10 % .. 90 %"}, {"gain"}, {"peak"}, {"effort", Align::kLeft}});
@@ -102,8 +102,8 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
   }
   if (crowded) out += "  (!) more than the GPU's memory\n";
   const auto show = [&](const char* title, const search::Advice& a) {
-    out += fmt::format("\n  {}: {}\n    {:.2f} ms [{:.2f}, {:.2f}], {:.2f} x, peak {}\n", title, a.prediction.whatif,
-                       to_ms(a.prediction.step), to_ms(a.prediction.low), to_ms(a.prediction.high), a.gain,
+    out += fmt::format("\n  {}: {}\n    {} ms [{}, {}], {:.2f} x, peak {}\n", title, a.prediction.whatif,
+                       short_ms(a.prediction.step), short_ms(a.prediction.low), short_ms(a.prediction.high), a.gain,
                        gigabytes(a.prediction.peak_bytes));
   };
   if (r.advised.together) {
@@ -122,11 +122,11 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
     }
     out += "\n  " + wrap("no gain: " + names, style.width, 4, 2) + "\n";
   }
-  std::string declined;
+  std::vector<std::pair<std::string, std::string>> declined;
   for (const search::Advice& a : r.advised.alone) {
-    if (a.declined()) declined += "    " + wrap(a.prediction.declined, style.width, 6, 4) + "\n";
+    if (a.declined()) declined.emplace_back(a.uses.front().whatif->name, a.prediction.reason());
   }
-  if (!declined.empty()) out += "\n  does not apply:\n" + declined;
+  if (!declined.empty()) out += "\n  does not apply:\n" + reasons_text(declined, style);
   return out;
 }
 

@@ -61,6 +61,8 @@ struct Facts {
   bool from_export = false;  ///< `foretrace export` wrote the file; its graph is inside
   std::optional<DoctorReport::Replay> replay;
   std::string no_replay;                                  ///< why there is none
+  bool step_on_gpu = false;                               ///< the replayed step has GPU work
+  std::string measured_refused;                           ///< why the recorder's measured step is not used
   Ns gpu_time = 0;                                        ///< of the replayed step
   std::vector<std::pair<std::string, Ns>> without_model;  ///< kernels of it in no family, longest first
 };

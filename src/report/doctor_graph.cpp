@@ -8,10 +8,12 @@
 #include <optional>
 
 #include "base/statistics.hpp"
+#include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/hardware/work.hpp"
 #include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/doctor_checks.hpp"
+#include "foretrace/report/measured.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::report {
@@ -36,6 +38,8 @@ Maybe no_graph(const Facts& f) {
 
 Maybe replay_off(const Facts& f) {
   if (!f.replay || std::abs(f.replay->error_pct) <= 2) return {};
+  // Where the GPU runs behind the CPU the range is not what a replay should meet.
+  if (f.replay->period && std::abs(percent_off(f.replay->replayed, *f.replay->period)) <= 2) return {};
   return Finding{
       "replay_off", Weight::kCosts,
       fmt::format("{} replays in {} ms instead of {}, {:+.1f}%", f.replay->step, format_ms(f.replay->replayed),
@@ -125,9 +129,23 @@ Maybe without_model(const Facts& f) {
                  f.without_model.size()};
 }
 
-constexpr Maybe (*kChecks[])(const Facts&) = {from_export,      no_graph,       replay_off,
-                                              unexplained_lags, refuted_waits,  border_work,
-                                              dropped_shares,   foreign_events, without_model};
+Maybe step_without_gpu(const Facts& f) {
+  if (!f.replay || f.step_on_gpu || f.gpu_work() == 0) return {};
+  return Finding{"step_without_gpu", Weight::kCosts, fmt::format("{}: {}", f.replay->step, graph::kNoGpuWork),
+                 "It is the step predictions start from unless told otherwise, and nothing can be predicted from it.",
+                 "choose a step that works on the GPU: --step N"};
+}
+
+Maybe measured_refused(const Facts& f) {
+  if (f.measured_refused.empty()) return {};
+  return Finding{"measured_refused", Weight::kCosts, f.measured_refused,
+                 "The step without the profiler is estimated from what launches usually cost instead.",
+                 "give the time of a step with --measured-ms X, or record again"};
+}
+
+constexpr Maybe (*kChecks[])(const Facts&) = {from_export,      no_graph,         step_without_gpu, replay_off,
+                                              measured_refused, unexplained_lags, refuted_waits,    border_work,
+                                              dropped_shares,   foreign_events,   without_model};
 
 // Kernels whose family neither their operation nor their name tells.
 void list_without_model(Facts& facts, const graph::Graph& graph) {
@@ -158,7 +176,7 @@ void replay_median_step(Facts& facts) {
     facts.no_replay = graphs.error().message;
     return;
   }
-  const Result<graph::Graph> graph = graphs->graph(graphs->steps().median());
+  const Result<graph::Graph> graph = graphs->graph(graphs->median());
   if (!graph) {
     facts.no_replay = graph.error().message;
     return;
@@ -168,6 +186,11 @@ void replay_median_step(Facts& facts) {
   replay.traced = graph->traced;
   replay.replayed = simulate::steady_state(*graph).timeline.step;
   replay.error_pct = percent_off(replay.replayed, replay.traced);
+  examine_waits(*graph, replay);
+  facts.step_on_gpu = graph::has_gpu_work(*graph);
+  if (const Result<Measured> measured = measured_step(*facts.trace, *graph, std::nullopt)) {
+    facts.measured_refused = measured->refused;
+  }
   list_without_model(facts, *graph);
   replay.tasks = graph->size();
   replay.dependencies = graph->dependencies();

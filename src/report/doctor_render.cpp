@@ -4,8 +4,9 @@
 #include <string>
 
 #include "foretrace/report/doctor.hpp"
+#include "report/doctor_recorder.hpp"
 #include "report/json_writer.hpp"
-#include "report/notes.hpp"
+#include "foretrace/report/notes.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::report {
@@ -51,12 +52,31 @@ std::string rank_text(const DoctorReport& report) {
 
 std::string steps_text(const DoctorReport& report, const TextStyle& style) {
   if (report.steps.empty()) return "none: no event has a duration";
-  std::string out = fmt::format("{} ({}): ", format_count(report.steps.size()), report.step_source);
+  std::string source = report.step_source;
+  if (!report.steps_marked_by.empty()) source += fmt::format(": {}", report.steps_marked_by);
+  std::string out = fmt::format("{} ({}): ", format_count(report.steps.size()), source);
   const std::size_t shown = std::min<std::size_t>(report.steps.size(), 5);
   for (std::size_t i = 0; i < shown; ++i) {
     out += fmt::format("{}{} {} ms", i == 0 ? "" : ", ", report.steps[i].name, format_ms(report.steps[i].duration));
   }
   if (shown < report.steps.size()) out += style.utf8 ? ", …" : ", ...";
+  return out;
+}
+
+// Ranges steps could be found by instead, where nothing named them for certain.
+std::string candidates_text(const DoctorReport& report, const TextStyle& style) {
+  constexpr std::size_t kShown = 5;
+  std::string out;
+  std::size_t shown = 0;
+  for (const trace::StepCandidate& c : report.step_candidates) {
+    if (shown == kShown) {
+      out += style.utf8 ? ", …" : ", ...";
+      break;
+    }
+    out += fmt::format("{}{} ({} of {} ms, {} of the GPU's time)", shown++ == 0 ? "" : ", ",
+                       shorten_middle(printable(c.name), 40, style.utf8), format_count(c.count), format_ms(c.median),
+                       format_percent(c.gpu_share));
+  }
   return out;
 }
 
@@ -134,12 +154,15 @@ std::string to_text(const DoctorReport& report, const TextStyle& style) {
   std::string flags;
   for (const std::string& flag : report.profiler_flags) flags += (flags.empty() ? "" : ", ") + flag;
   if (!flags.empty()) out += entry("recorded", flags, style);
+  if (!report.recorder.empty()) out += entry("recorder", recorder_text(report.recorder), style);
   if (report.other_metadata > 0) {
     out += entry(
         "metadata",
         fmt::format("{}; values are not shown, they may be private", plural(report.other_metadata, "more key")), style);
   }
   out += entry("steps", steps_text(report, style), style);
+  const std::string candidates = candidates_text(report, style);
+  if (!candidates.empty()) out += entry("--steps-by", candidates, style);
   if (report.replay) out += entry("replay", replay_text(*report.replay), style);
   out += findings_text(report, Weight::kBlocks, "Rules predictions out", style);
   out += findings_text(report, Weight::kCosts, "Costs accuracy or answers", style);
@@ -173,11 +196,25 @@ void write_json(JsonWriter& json, const DoctorReport& report) {
   for (const auto& [label, version] : report.versions) json.member(label, version);
   json.end_object().key("profiler_flags").begin_array();
   for (const std::string& flag : report.profiler_flags) json.value(flag);
-  json.end_array().member("other_metadata_keys", report.other_metadata);
-  json.member("step_source", report.step_source).key("steps").begin_array();
+  json.end_array().member("other_metadata_keys", report.other_metadata).key("recorder");
+  if (report.recorder.empty()) {
+    json.null();
+  } else {
+    json.begin_object();
+    for (const auto& [name, value] : report.recorder) json.key(name).raw(value);
+    json.end_object();
+  }
+  json.member("step_source", report.step_source).key("steps_marked_by");
+  report.steps_marked_by.empty() ? json.null() : json.value(report.steps_marked_by);
+  json.key("step_candidates").begin_array();
+  for (const trace::StepCandidate& c : report.step_candidates) {
+    json.begin_object().member("name", c.name).member("count", c.count).member_ms("median_ms", c.median);
+    json.member("gpu_share", c.gpu_share).end_object();
+  }
+  json.end_array().key("steps").begin_array();
   for (const DoctorReport::StepRow& step : report.steps) {
     json.begin_object().member("step", step.name).member("number", step.number);
-    json.member_ms("traced_ms", step.duration).end_object();
+    json.member_ms("traced_ms", step.duration).member_ms("waited_ms", step.waited).end_object();
   }
   json.end_array().key("replay");
   if (report.replay) {

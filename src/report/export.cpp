@@ -23,7 +23,7 @@ Result<graph::Graph> changed(const trace::Trace& trace, const ExportOptions& opt
     uses.push_back(std::move(use));
   }
   whatif::Prediction p = whatif::predict(baseline.model, uses, baseline.report.measured, whatif::Detail::kStepOnly);
-  if (!p.declined.empty()) return fail(ErrorCode::kDeclined, p.declined);
+  if (!p.declined.empty()) return fail(ErrorCode::kDeclined, fmt::format("{}: {}", p.whatif, p.reason()));
   p.graph.step_name += " with " + p.whatif;
   return std::move(p.graph);
 }
@@ -43,7 +43,7 @@ Result<Exported> export_step(const trace::Trace& trace, const trace::Steps& step
     return tl::unexpected(Error{ErrorCode::kDeclined, "the trace holds no event with a duration, so there is no step",
                                 trace.path, Error::kNoOffset, "`foretrace doctor` shows what the file does hold"});
   }
-  std::size_t which = graphs.steps().median();
+  std::size_t which = graphs.median();
   if (options.step) {
     FORETRACE_TRY(which, graphs.steps().by_number(*options.step));
   }

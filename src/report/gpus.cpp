@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "foretrace/trace/gpu.hpp"
+#include "foretrace/graph/gpu_work.hpp"
+
 namespace foretrace::report {
 
 namespace {
@@ -107,7 +110,7 @@ Status find_origin(Baseline& b, GpusReport& r, const trace::Trace& trace, const 
   FORETRACE_TRY(hardware::DeviceMatch match, hardware::device_of(trace, options.own));
   b.model.device = match.device;
   r.how = match.how;
-  r.from = trace.devices.empty() ? match.device.full_name : trace.devices.front().name;
+  r.from = trace.devices.empty() ? match.device.full_name : trace::main_properties(trace)->name;
   return {};
 }
 
@@ -123,7 +126,13 @@ Result<GpusReport> compare_gpus(const trace::Trace& trace, const GpusOptions& op
   }
   FORETRACE_TRY(Baseline b, make_baseline(trace, options.step, options.measured_ms));
   GpusReport r;
-  FORETRACE_TRY_VOID(find_origin(b, r, trace, options));
+  // On a trace without GPU work nobody asks which GPU that was.
+  const bool on_gpu = graph::has_gpu_work(b.model.graph);
+  if (Status found = find_origin(b, r, trace, options); !found) {
+    if (on_gpu) return forward(found);
+    return tl::unexpected(Error{ErrorCode::kDeclined, std::string(graph::kNoGpuWork), trace.path, Error::kNoOffset,
+                                "`foretrace doctor` says what the trace holds"});
+  }
   r.file = b.report.file;
   r.step_name = b.report.step_name;
   r.from_device = b.model.device.name;

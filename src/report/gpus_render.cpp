@@ -54,7 +54,7 @@ std::vector<std::pair<std::string, std::string>> notes_of(const GpusReport& r) {
 std::string to_text(const GpusReport& r, const TextStyle& style) {
   std::string out =
       fmt::format("{}, recorded on {} ({})\n", headline(r.file, r.step_name, {}), printable(r.from), printable(r.how));
-  out += fmt::format("  {:.2f} ms a step there without the profiler", to_ms(r.baseline));
+  out += fmt::format("  {} ms a step there without the profiler", short_ms(r.baseline));
   if (!r.whatifs.empty()) out += fmt::format("; below with {}", fmt::join(r.whatifs, " + "));
   out += "\n\n";
   TextTable table({{"device", Align::kLeft},
@@ -74,9 +74,12 @@ std::string to_text(const GpusReport& r, const TextStyle& style) {
                p.origin});
   }
   if (table.rows() > 0) out += table.render(style);
+  std::vector<std::pair<std::string, std::string>> declined;
   for (const GpuPrediction& g : r.predictions) {
-    if (!g.prediction.declined.empty())
-      out += fmt::format("\n  {}: declined. {}\n", g.device.name, g.prediction.declined);
+    if (!g.prediction.declined.empty()) declined.emplace_back(g.device.name, g.prediction.reason());
+  }
+  for (const auto& [reason, names] : by_text(declined)) {
+    out += "\n  " + wrap(fmt::format("{}: declined. {}", names, reason), style.width, 4, 2) + "\n";
   }
   if (const auto notes = notes_of(r); !notes.empty()) {
     out += "\n  not modelled:\n";

@@ -48,6 +48,8 @@ class JsonWriter {
   JsonWriter& value(std::signed_integral auto number) { return integer(number); }
   JsonWriter& value(std::unsigned_integral auto number) { return natural(number); }
   JsonWriter& null() { return literal("null"); }
+  /// A value that is valid JSON already.
+  JsonWriter& raw(std::string_view json) { return literal(json); }
   template <class T>
   JsonWriter& value(const std::optional<T>& maybe) {
     return maybe ? value(*maybe) : null();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "report/prediction_parts.hpp"
 #include "report/strategy_json.hpp"
 #include "report/text_table.hpp"
@@ -35,7 +37,7 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
     out += "\n";
     TextTable parts({{"part", Align::kLeft}, {"without it"}, {"gains"}, {"why", Align::kLeft, false, true}});
     for (const search::OptimizedPart& p : o.parts) {
-      parts.row({search::short_use(p.text), p.without > 0 ? fmt::format("{:.2f} ms", to_ms(p.without)) : "-",
+      parts.row({search::short_use(p.text), p.without > 0 ? short_ms(p.without) + " ms" : "-",
                  fmt::format("{:+.2f} ms", to_ms(p.gain)), p.why});
     }
     out += parts.render(style);
@@ -54,7 +56,12 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
   }
   if (!o.declined.empty()) {
     out += "\n  does not apply here:\n";
-    for (const std::string& d : o.declined) out += "    - " + d + "\n";
+    std::vector<std::pair<std::string, std::string>> reasons;
+    for (const std::string& d : o.declined) {
+      const std::size_t colon = std::min(d.find(": "), d.size());
+      reasons.emplace_back(d.substr(0, colon), colon < d.size() ? d.substr(colon + 2) : "");
+    }
+    out += reasons_text(reasons, style);
   }
   return out;
 }

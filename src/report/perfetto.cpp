@@ -10,6 +10,7 @@
 #include "report/chrome_events.hpp"
 #include "report/exporter.hpp"
 #include "report/json_writer.hpp"
+#include "foretrace/report/measured.hpp"
 
 namespace foretrace::report {
 namespace {

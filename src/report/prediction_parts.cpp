@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "foretrace/report/measured.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::report {
@@ -12,9 +15,13 @@ std::string headline(const std::string& file, const std::string& step, const std
   return out;
 }
 
-std::string short_ms(Ns time) { return fmt::format("{:.2f}", to_ms(time)); }
+// Hundredths of a millisecond, and of a step below one as much as it takes.
+std::string short_ms(Ns time) {
+  constexpr Ns kOneMs = 1'000'000;
+  return time > -kOneMs && time < kOneMs ? format_ms(time) : fmt::format("{:.2f}", to_ms(time));
+}
 
-std::string band(Ns low, Ns high) { return fmt::format("{:.2f} .. {:.2f}", to_ms(low), to_ms(high)); }
+std::string band(Ns low, Ns high) { return fmt::format("{} .. {}", short_ms(low), short_ms(high)); }
 
 std::string times(double factor) { return fmt::format("{:.2f} x", factor); }
 
@@ -22,10 +29,36 @@ std::string gigabytes(std::optional<std::int64_t> bytes) {
   return bytes ? fmt::format("{:.2f} GB", static_cast<double>(*bytes) / 1e9) : "-";
 }
 
+std::vector<std::pair<std::string, std::string>> by_text(const std::vector<std::pair<std::string, std::string>>& said) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> names_of;
+  for (const auto& [name, text] : said) {
+    auto at = std::find_if(names_of.begin(), names_of.end(), [&t = text](const auto& e) { return e.first == t; });
+    if (at == names_of.end()) at = names_of.insert(at, {text, {}});
+    if (std::find(at->second.begin(), at->second.end(), name) == at->second.end()) at->second.push_back(name);
+  }
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const auto& [text, names] : names_of) out.emplace_back(text, fmt::format("{}", fmt::join(names, ", ")));
+  return out;
+}
+
+std::string reasons_text(const std::vector<std::pair<std::string, std::string>>& declined, const TextStyle& style) {
+  std::string out;
+  for (const auto& [reason, names] : by_text(declined)) {
+    out += "    " + wrap(printable(names + ": " + reason), style.width, 6, 4) + "\n";
+  }
+  return out;
+}
+
+std::string refused_text(const WhatIfReport& b, const TextStyle& style) {
+  if (b.measured_refused.empty()) return {};
+  return "  " + wrap(printable(b.measured_refused), style.width, 4, 2) + "\n";
+}
+
 void write_baseline(JsonWriter& json, const WhatIfReport& b) {
-  json.member_ms("traced_ms", b.traced).member_ms("replayed_ms", b.replayed).member_ms("unprofiled_ms", b.unprofiled);
+  json.member_ms("traced_ms", b.traced).member_ms("period_ms", b.period).member_ms("replayed_ms", b.replayed).member_ms("unprofiled_ms", b.unprofiled);
   json.member_ms("unprofiled_low_ms", b.unprofiled_low).member_ms("unprofiled_high_ms", b.unprofiled_high);
   json.member_ms("measured_ms", b.measured).member("peak_bytes", b.peak_bytes);
+  write_refused(json, b.measured_refused);
 }
 
 }  // namespace foretrace::report

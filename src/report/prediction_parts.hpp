@@ -3,6 +3,8 @@
 
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "foretrace/report/whatif.hpp"
 #include "report/json_writer.hpp"
@@ -16,6 +18,15 @@ std::string short_ms(Ns time);                             ///< "71.34"
 std::string band(Ns low, Ns high);                         ///< "70.48 .. 72.21"
 std::string times(double factor);                          ///< "1.50 x"
 std::string gigabytes(std::optional<std::int64_t> bytes);  ///< "5.96 GB", powers of 1000 as on the box; "-"
+
+/// (name, text) pairs turned round: each text once, with all names it is said of, "batch:x=2, batch:x=4".
+std::vector<std::pair<std::string, std::string>> by_text(const std::vector<std::pair<std::string, std::string>>& said);
+
+/// What does not apply, with its reason. Each reason once, with all names it holds for: "    amp, tf32: no GPU work …".
+std::string reasons_text(const std::vector<std::pair<std::string, std::string>>& declined, const TextStyle& style);
+
+/// A line that says why a measured step the recorder stored is not used; empty when there is no such reason.
+std::string refused_text(const WhatIfReport& baseline, const TextStyle& style);
 
 /// The members of "baseline" that whatif and advise share; the object is open before and after.
 void write_baseline(JsonWriter& json, const WhatIfReport& baseline);

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "foretrace/graph/gpu_work.hpp"
+#include "foretrace/ranks/one_job.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/text.hpp"
 
@@ -133,8 +135,10 @@ void fill_notes(const ranks::Job& job, const RanksStep& s, bool aligned, RanksRe
   } else if (total == 0) {
     note("no trace holds a communication kernel: the ranks' clocks are taken as written, and nothing ties the ranks");
   } else if (s.matching.collectives.empty()) {
-    note(fmt::format("none of the {} communication kernels matches one of another rank: are these traces of one job?",
-                     total));
+    note(
+        fmt::format("none of the {} communication kernels matches one of another rank; by their process groups these "
+                    "ranks do not meet",
+                    total));
   } else if (unmatched > 0) {
     note(
         fmt::format("{} of {} communication kernels match none of another rank and keep their measured time, waiting "
@@ -151,16 +155,11 @@ void fill_notes(const ranks::Job& job, const RanksStep& s, bool aligned, RanksRe
                        job.ranks[0].rank));
     }
   }
-  for (std::size_t r = 0; r < job.ranks.size(); ++r) {
-    const trace::Steps& steps = job.ranks[r].steps;
-    const Ns recorded = steps.steps.back().end - steps.steps.front().start;
-    if (std::abs(s.clocks.clocks[r].offset) > recorded && job.ranks.size() > 1) {
-      note(
-          fmt::format("the clock of rank {} is {:+.3f} s from rank {}'s, more than its trace is long; it is taken off, "
-                      "but are they of one run?",
-                      job.ranks[r].rank, to_ms(s.clocks.clocks[r].offset) / 1e3, job.ranks[0].rank));
-    }
-  }
+  for (std::string& doubt : ranks::doubts(job, s.matching, s.clocks, aligned)) note(std::move(doubt));
+  const std::vector<ranks::RankPart>& parts = s.graph.ranks;
+  const bool on_gpu = std::any_of(s.graph.graph.kind.begin(), s.graph.graph.kind.end(),
+                                  [](graph::TaskKind kind) { return graph::is_gpu(kind); });
+  if (!on_gpu && !parts.empty()) note(fmt::format("{} on any rank", graph::kNoGpuWork));
   for (const ranks::Impossible& i : s.clocks.impossible) {
     const ranks::Collective& c = s.matching.collectives[i.collective];
     out.impossible.push_back({fmt::format("{} {} of group {} in step {}: rank {} ends it before rank {} has started it",
@@ -192,6 +191,10 @@ void fill_notes(const ranks::Job& job, const RanksStep& s, bool aligned, RanksRe
 Result<RanksStep> ranks_step(const ranks::Job& job, const RanksOptions& options) {
   RanksStep s;
   s.matching = ranks::match(job);
+  if (const std::string why = ranks::unrelated(job, s.matching); !why.empty()) {
+    return fail(ErrorCode::kDeclined, "the files are of unrelated jobs: " + why,
+                "give the traces of one job, one file per rank; `foretrace summary` looks at one alone");
+  }
   s.clocks = ranks::align_clocks(job, s.matching, {options.align, true});
   s.steps = ranks::common_steps(job, s.matching, s.clocks);
   s.notes = s.steps.notes;
@@ -200,7 +203,7 @@ Result<RanksStep> ranks_step(const ranks::Job& job, const RanksOptions& options)
                 "`foretrace doctor` shows the steps of each trace; record all ranks with the same schedule");
   }
   FORETRACE_TRY(s.chosen, choose_step(job, s, options.step));
-  if (options.progress) options.progress("building the graph of all ranks", 0, 1);
+  if (options.progress) options.progress("building the graph of all ranks", 0, job.ranks.size(), "ranks");
   FORETRACE_TRY(s.graph,
                 ranks::build_job_graph(job, s.matching, s.clocks, s.steps.steps[s.chosen], s.notes, {options.threads}));
   s.timeline = simulate::simulate(s.graph.graph);
@@ -227,8 +230,8 @@ Result<RanksReport> analyse_ranks(const ranks::Job& job, const RanksOptions& opt
   fill_collectives(job, s, out);
   fill_path(job, s, out);
   fill_notes(job, s, options.align, out);
-  if (options.progress) options.progress("looking for stragglers", 0, 1);
-  out.stragglers = ranks::find_stragglers(job, s.matching, s.graph, s.timeline);
+  if (options.progress) options.progress("looking for stragglers", 0, job.ranks.size(), "ranks");
+  out.stragglers = ranks::find_stragglers(job, s.matching, s.clocks, s.graph, s.timeline);
   return out;
 }
 

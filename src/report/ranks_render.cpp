@@ -103,7 +103,8 @@ std::string straggler_text(const RanksReport& report, const TextStyle& style) {
   std::string out = "\nStragglers\n";
   const ranks::Stragglers& s = report.stragglers;
   if (s.found.empty()) {
-    out += fmt::format("  none costs {:.0f} % of the step or more\n", 100 * ranks::Stragglers::kNotable);
+    out += fmt::format("  none costs {:.0f} % of the step or more{}\n", 100 * ranks::Stragglers::kNotable,
+                       s.clock_error > 0 ? " and more than the clocks may be wrong by" : "");
   }
   for (const ranks::Straggler& x : s.found) {
     std::string line =
@@ -221,6 +222,8 @@ void write_stragglers(JsonWriter& json, const RanksReport& report) {
     json.member_ms("worst_excess_ms", s.worst_excess).end_object();
   }
   json.end_array().member_ms("without_stragglers_ms", report.stragglers.without_any);
+  const Ns error = report.stragglers.clock_error;
+  json.member_ms("clock_error_ms", error > 0 && error < INT64_MAX ? std::optional(error) : std::nullopt);
 }
 
 }  // namespace

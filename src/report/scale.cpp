@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "report/prediction_parts.hpp"
+#include "report/text.hpp"
 #include "report/text_table.hpp"
 
 namespace foretrace::report {
@@ -35,7 +36,7 @@ ScaleReport scale_report(const Baseline& baseline, const whatif::Parallelism& ho
       p.graph = {};  // nobody looks at it
       r.predictions.push_back(std::move(p));
     } else {
-      r.declined.emplace_back(n, p.declined);
+      r.declined.emplace_back(n, p.reason());
     }
   }
   return r;
@@ -43,8 +44,8 @@ ScaleReport scale_report(const Baseline& baseline, const whatif::Parallelism& ho
 
 std::string to_text(const ScaleReport& r, const TextStyle& style) {
   std::string out = headline(r.file, r.step_name, r.device);
-  out += fmt::format("\n  one worker {:.2f} ms{}; gradients {:.1f} MB; {} over {}",
-                     to_ms(r.measured.value_or(r.unprofiled)), r.measured ? " (measured)" : "",
+  out += fmt::format("\n  one worker {} ms{}; gradients {:.1f} MB; {} over {}",
+                     short_ms(r.measured.value_or(r.unprofiled)), r.measured ? " (measured)" : "",
                      static_cast<double>(r.gradient_bytes) / 1e6, r.scheme, r.network);
   if (r.servers > 0) out += fmt::format(", {} server{} apart from the workers", r.servers, r.servers == 1 ? "" : "s");
   if (r.compression != "none") out += ", " + r.compression + " gradients";
@@ -56,7 +57,11 @@ std::string to_text(const ScaleReport& r, const TextStyle& style) {
                short_ms(p.exposed_communication) + " ms", fmt::format("{:.1f} %", 100 * p.speedup), p.origin});
   }
   if (table.rows() > 0) out += table.render(style);
-  for (const auto& [n, reason] : r.declined) out += fmt::format("\n  {} workers: declined. {}\n", n, reason);
+  std::vector<std::pair<std::string, std::string>> declined;
+  for (const auto& [n, reason] : r.declined) declined.emplace_back(fmt::format("{} workers", n), reason);
+  for (const auto& [reason, names] : by_text(declined)) {
+    out += "\n  " + wrap(fmt::format("{}: declined. {}", names, reason), style.width, 4, 2) + "\n";
+  }
   std::vector<std::string> notes;
   for (const whatif::Prediction& p : r.predictions) {
     for (const std::string& n : p.not_modelled) {

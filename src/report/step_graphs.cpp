@@ -48,25 +48,6 @@ Result<graph::Graph> embedded_graph(const trace::Trace& trace) {
   return wrong(ErrorCode::kUnreadable, "the graph in this file cannot be used: " + error.message, "export it again");
 }
 
-std::optional<Ns> recorded_step(const trace::Trace& trace) {
-  std::string_view raw = trace.metadata_value(kRecorderKey);
-  if (raw.empty()) return std::nullopt;
-  simdjson::dom::parser parser, inner;
-  simdjson::dom::element value;
-  if (parser.parse(raw.data(), raw.size()).get(value) != simdjson::SUCCESS) return std::nullopt;
-  // add_metadata stores its value as a text, add_metadata_json as it is.
-  if (std::string_view text; value.get(text) == simdjson::SUCCESS) {
-    if (inner.parse(text.data(), text.size()).get(value) != simdjson::SUCCESS) return std::nullopt;
-  }
-  double ms = 0;
-  simdjson::dom::object figures;
-  if (value.get(figures) != simdjson::SUCCESS || figures["measured_ms"].get(ms) != simdjson::SUCCESS)
-    return std::nullopt;
-  constexpr double kLongestMs = 1e9;
-  if (!(ms > 0) || ms > kLongestMs) return std::nullopt;
-  return static_cast<Ns>(std::llround(ms * 1e6));
-}
-
 Result<StepGraphs> StepGraphs::open(const trace::Trace& trace, trace::Steps steps) {
   StepGraphs out(std::move(steps));
   if (!trace.metadata_value(kGraphKey).empty()) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "foretrace/report/step_graphs.hpp"
+#include "foretrace/report/measured.hpp"
 #include "report/summary_parts.hpp"
 
 namespace foretrace::report {
@@ -30,7 +31,7 @@ Result<SummaryReport> summarise(const trace::Trace& trace, const trace::Steps& s
   if (trace.distributed.world_size != kAbsent) report.world_size = trace.distributed.world_size;
   report.step_source = trace::describe(graphs.steps().source);
   for (const trace::Step& step : all) report.steps.push_back({step.name, step.number, step.duration()});
-  report.chosen = graphs.steps().median();
+  report.chosen = graphs.median();
   if (options.step) {
     FORETRACE_TRY(report.chosen, graphs.steps().by_number(*options.step));
     report.chosen_by_user = true;
@@ -57,11 +58,10 @@ Result<SummaryReport> summarise(const trace::Trace& trace, const trace::Steps& s
     return declined(trace, "the step holds no operations, runtime calls or GPU work: there is nothing to summarise");
   }
   if (analysis) {
-    const bool told = options.measured_ms.has_value();
-    const auto measured =
-        told ? std::optional(static_cast<Ns>(std::llround(*options.measured_ms * 1e6))) : recorded_step(trace);
-    report.simulated = summarise_simulation(*analysis, measured);
-    if (measured && !told) report.simulated->unprofiled.origin = "recorder";
+    FORETRACE_TRY(const Measured measured, measured_step(trace, analysis->graph, options.measured_ms));
+    report.simulated = summarise_simulation(*analysis, measured.step);
+    if (measured.recorded) report.simulated->unprofiled.origin = "recorder";
+    report.simulated->measured_refused = measured.refused;
     report.unprofiled_samples_per_s = per_second(report.simulated->unprofiled.step);
   }
   return report;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/report/summary.hpp"
 #include "report/json_writer.hpp"
 #include "report/summary_parts.hpp"
@@ -41,11 +42,11 @@ std::string headline(const SummaryReport& report, const TextStyle& style) {
   }
   if (report.gpu_busy > 0 || report.gpu_events > 0) {
     add(fmt::format("GPU busy {} of the step", format_percent(share(report.gpu_busy, step.duration))));
-  } else {
-    add("no GPU work in this step");
+  } else if (!report.simulated) {  // else the verdict says it
+    add(std::string(graph::kNoGpuWork));
   }
   if (report.samples_per_s) add(fmt::format("{:.1f} samples/s as traced", *report.samples_per_s));
-  return out + wrap(where, style.width, 2, 0) + "\n";
+  return where.empty() ? out : out + wrap(where, style.width, 2, 0) + "\n";
 }
 
 /// Rows of a table up to style.top, the rest as one note.

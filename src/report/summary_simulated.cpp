@@ -6,6 +6,7 @@
 
 #include "foretrace/report/summary.hpp"
 #include "report/json_writer.hpp"
+#include "foretrace/report/measured.hpp"
 #include "report/summary_parts.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"
@@ -136,6 +137,7 @@ std::string simulated_text(const SummaryReport& report, const TextStyle& style) 
   if (s.measured) line += fmt::format(", measured {} ms", format_ms(*s.measured));
   if (report.unprofiled_samples_per_s) line += fmt::format(", {:.1f} samples/s", *report.unprofiled_samples_per_s);
   std::string out = wrap(line, style.width, 2, 0) + "\n";
+  if (!s.measured_refused.empty()) out += wrap(printable(s.measured_refused), style.width, 2, 0) + "\n";
   const auto verdict = [](const std::string& sentence) { return sentence.substr(0, sentence.find(':')); };
   if (verdict(s.unprofiled_bottleneck) != verdict(s.bottleneck)) {
     out += wrap("without the profiler " + s.unprofiled_bottleneck, style.width, 2, 0) + "\n";
@@ -152,6 +154,7 @@ void write_simulated(JsonWriter& json, const SummaryReport& report) {
   json.member_ms("unprofiled_ms", s.unprofiled.step).member_ms("unprofiled_low_ms", s.unprofiled.low);
   json.member_ms("unprofiled_high_ms", s.unprofiled.high).member("unprofiled_origin", s.unprofiled.origin);
   json.member_ms("measured_ms", s.measured);
+  write_refused(json, s.measured_refused);
   json.member("bottleneck", s.bottleneck).member("unprofiled_bottleneck", s.unprofiled_bottleneck);
   write_parts(json, "breakdown", parts(s.breakdown), s.breakdown.step);
   json.key("gpu_idle_by_cause_ms").begin_object();

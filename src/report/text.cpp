@@ -222,7 +222,14 @@ std::string format_count(std::uint64_t n) {
   return digits;
 }
 
-std::string format_ms(Ns ns) { return fmt::format("{:.3f}", to_ms(ns)); }
+std::string format_ms(Ns ns) {
+  const Ns size = ns < 0 ? -ns : ns;
+  if (size == 0 || size >= 1000) return fmt::format("{:.3f}", to_ms(ns));
+  // Below a microsecond three digits would say nothing; nanoseconds are exact with six.
+  std::string text = fmt::format("{:.6f}", to_ms(ns));
+  text.erase(text.find_last_not_of('0') + 1);
+  return text;
+}
 
 std::string format_us(double us) { return us >= 100 ? fmt::format("{:.1f}", us) : fmt::format("{:.2f}", us); }
 

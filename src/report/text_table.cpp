@@ -67,15 +67,17 @@ std::string TextTable::render(const TextStyle& style) const {
     return sum;
   };
   // First the long names give way, then the bars go.
-  const auto shrink = [&] {
+  // Column by column from the widest, so that a name that is short anyway stays whole beside a long one.
+  const auto floor_of = [&](std::size_t c) { return std::max(kNarrowest, display_width(columns_[c].header)); };
+  for (std::size_t excess = total() > style.width ? total() - style.width : 0; excess > 0; --excess) {
+    std::size_t widest = columns_.size();
     for (std::size_t c = 0; c < columns_.size(); ++c) {
-      if (!(columns_[c].shrink || columns_[c].wrap) || total() <= style.width) continue;
-      const std::size_t excess = total() - style.width;
-      const std::size_t floor = std::min(widths[c], std::max(kNarrowest, display_width(columns_[c].header)));
-      widths[c] = widths[c] - std::min(excess, widths[c] - floor);
+      if (!(columns_[c].shrink || columns_[c].wrap) || widths[c] <= floor_of(c)) continue;
+      if (widest == columns_.size() || widths[c] > widths[widest]) widest = c;
     }
-  };
-  shrink();
+    if (widest == columns_.size()) break;
+    --widths[widest];
+  }
   for (std::size_t c = columns_.size(); c-- > 0 && total() > style.width;) {
     if (columns_[c].align == Align::kBar) shown[c] = false;
   }

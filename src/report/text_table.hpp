@@ -1,6 +1,7 @@
 #pragma once
-// Tables for a terminal: columns as wide as their widest cell, numbers to the right, one long column ("name") shortened
-// in the middle, or a sentence wrapped, until the row fits the width.
+// Tables for a terminal: columns as wide as their widest cell, numbers to the right, long columns ("name") shortened in the
+// middle, or a sentence wrapped, until the row fits the width; of several the widest gives way first, until they are equally
+// wide.
 //
 //   TextTable table({{"kernel", Align::kLeft, true}, {"launches"}, {"ms"}, {"share", Align::kBar}});
 //   table.row({"void gemm<…>", "12", "3.500", "0.35"});

@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "foretrace/graph/build.hpp"
 #include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "foretrace/report/measured.hpp"
 #include "report/prediction_parts.hpp"
 #include "report/strategy_json.hpp"
 #include "report/text_table.hpp"
@@ -19,11 +23,11 @@ Result<Baseline> baseline_of(const trace::Trace& trace, std::optional<std::int64
   if (steps.steps.empty()) {
     return fail(ErrorCode::kDeclined, "the trace holds no step", "record at least one step with torch.profiler");
   }
-  std::size_t index = steps.median();
+  const graph::GraphBuilder builder(trace, steps);
+  std::size_t index = builder.median();
   if (number) {
     FORETRACE_TRY(index, steps.by_number(*number));
   }
-  const graph::GraphBuilder builder(trace, steps);
   FORETRACE_TRY(graph::Graph graph, builder.build(index));
 
   Baseline b;
@@ -31,9 +35,13 @@ Result<Baseline> baseline_of(const trace::Trace& trace, std::optional<std::int64
   b.report.step_name = graph.step_name;
   b.report.traced = graph.traced;
   b.report.replayed = simulate::steady_state(graph).timeline.step;
-  b.report.measured = measured_ms ? std::optional(static_cast<Ns>(*measured_ms * 1e6)) : recorded_step(trace);
+  if (graph.periodic && graph.period > 0) b.report.period = graph.period;
+  FORETRACE_TRY(Measured measured, measured_step(trace, graph, measured_ms));
+  b.report.measured = measured.step;
+  b.report.measured_refused = std::move(measured.refused);
   FORETRACE_TRY(b.model, whatif::make_model(trace, steps.steps[index], graph, b.report.measured));
   b.report.device = b.model.device.name;
+  b.report.memory_gb = b.model.device.memory_gb;
   b.report.unprofiled = b.model.base.step;
   b.report.unprofiled_low = b.model.base.low;
   b.report.unprofiled_high = b.model.base.high;
@@ -75,41 +83,76 @@ void write_families(JsonWriter& json, const std::vector<whatif::FamilyTime>& fam
   json.end_object();
 }
 
+bool changes_batch(const whatif::Prediction& p) { return p.declined.empty() && p.samples != 1; }
+
+// Samples per second after the change, where the batch is known.
+std::optional<double> samples_per_second(const WhatIfReport& r, const whatif::Prediction& p) {
+  if (!r.batch || p.step <= 0) return std::nullopt;
+  return *r.batch * p.samples * 1e9 / static_cast<double>(p.step);
+}
+
+std::string samples_text(const WhatIfReport& r, const whatif::Prediction& p) {
+  const std::optional<double> rate = samples_per_second(r, p);
+  return rate ? fmt::format("{:.1f} ({:.2f} x)", *rate, p.gain()) : times(p.gain());
+}
+
+// A batch that is rounded up would no longer fit.
+std::string rounded_down(double factor) {
+  const double unit = factor >= 1 ? 0.01 : 0.0001;
+  return fmt::format("{:.{}f}", std::floor(factor / unit) * unit, factor >= 1 ? 2 : 4);
+}
+
+std::string memory_text(const WhatIfReport& r) {
+  return fmt::format("the GPU has {:.0f} GB, of which the driver keeps {}", r.memory_gb,
+                     gigabytes(hardware::kDriverBytes));
+}
+
 }  // namespace
 
 std::string to_text(const WhatIfReport& r, const TextStyle& style) {
   std::string out = headline(r.file, r.step_name, r.device);
-  out += fmt::format("\n  traced {:.2f} ms; without the profiler {:.2f} ms [{:.2f}, {:.2f}]", to_ms(r.traced),
-                     to_ms(r.unprofiled), to_ms(r.unprofiled_low), to_ms(r.unprofiled_high));
-  if (r.measured) out += fmt::format("; measured {:.2f} ms", to_ms(*r.measured));
+  out += fmt::format("\n  traced {} ms; without the profiler {} ms [{}, {}]", short_ms(r.traced),
+                     short_ms(r.unprofiled), short_ms(r.unprofiled_low), short_ms(r.unprofiled_high));
+  if (r.period) {
+    out += fmt::format("\n  the GPU runs behind the CPU: the step's work repeats every {} ms, which is what counts",
+                       short_ms(*r.period));
+  }
+  if (r.measured) out += fmt::format("; measured {} ms", short_ms(*r.measured));
   if (r.peak_bytes) out += "; peak " + gigabytes(r.peak_bytes);
-  out += "\n\n";
-  TextTable table({{"what if", Align::kLeft, true},
-                   {"ms"},
-                   {"10 % .. 90 %"},
-                   {"speed-up"},
-                   {"GPU ms"},
-                   {"peak"},
-                   {"costs", Align::kLeft}});
+  out += "\n" + refused_text(r, style) + "\n";
+  std::vector<TableColumn> columns{
+      {"what if", Align::kLeft, true}, {"ms"}, {"10 % .. 90 %"}, {"speed-up"}, {"GPU ms"}, {"peak"},
+      {"costs", Align::kLeft}};
+  const bool other_batch = std::any_of(r.predictions.begin(), r.predictions.end(), changes_batch);
+  if (other_batch) columns.insert(columns.begin() + 4, {"samples/s"});
+  TextTable table(std::move(columns));
+  bool crowded = false;
   for (const whatif::Prediction& p : r.predictions) {
     if (!p.declined.empty()) continue;
-    table.row({p.whatif, short_ms(p.step), band(p.low, p.high), times(p.speedup), short_ms(p.gpu_time),
-               gigabytes(p.peak_bytes), p.origin});
+    crowded |= p.fits == false;
+    std::vector<std::string> row{
+        p.whatif,         short_ms(p.step),     band(p.low, p.high),
+        times(p.speedup), short_ms(p.gpu_time), gigabytes(p.peak_bytes) + (p.fits == false ? " (!)" : ""),
+        p.origin};
+    if (other_batch) row.insert(row.begin() + 4, samples_text(r, p));
+    table.row(std::move(row));
   }
   if (table.rows() > 0) out += table.render(style);
+  if (crowded) out += fmt::format("  (!) does not fit: {}\n", memory_text(r));
   for (const whatif::Prediction& p : r.predictions) {
-    if (!p.declined.empty()) out += fmt::format("\n  {}: declined. {}\n", p.whatif, p.declined);
+    if (!p.declined.empty()) out += fmt::format("\n  {}: declined. {}\n", p.whatif, p.reason());
   }
+  std::vector<std::pair<std::string, std::string>> largest, missing;
   for (const whatif::Prediction& p : r.predictions) {
-    if (!p.largest_batch) continue;
-    out += fmt::format("\n  {}: the largest batch that fits into the GPU's memory is {:.1f} times the traced one\n",
-                       p.whatif, *p.largest_batch);
-  }
-  for (const whatif::Prediction& p : r.predictions) {
+    if (p.largest_batch) largest.emplace_back(p.whatif, rounded_down(*p.largest_batch));
     if (!p.declined.empty() || p.not_modelled.empty()) continue;
-    out += fmt::format("\n  {}, not modelled:\n", p.whatif);
-    for (const std::string& n : p.not_modelled) out += "    - " + n + "\n";
+    missing.emplace_back(p.whatif, fmt::format("    - {}\n", fmt::join(p.not_modelled, "\n    - ")));
   }
+  for (const auto& [factor, names] : by_text(largest)) {
+    out += fmt::format("\n  {}: the largest batch that fits into the GPU's memory is {} times the traced one\n", names,
+                       factor);
+  }
+  for (const auto& [notes, names] : by_text(missing)) out += fmt::format("\n  {}, not modelled:\n{}", names, notes);
   return out;
 }
 
@@ -130,7 +173,9 @@ std::string to_json(const WhatIfReport& r, const search::Optimized* plan) {
       continue;
     }
     json.member_ms("ms", p.step).member_ms("low_ms", p.low).member_ms("high_ms", p.high);
-    json.member("speedup", p.speedup).member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes);
+    json.member("speedup", p.speedup).member("samples", p.samples).member("gain", p.gain());
+    json.member("samples_per_s", samples_per_second(r, p));
+    json.member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes).member("fits", p.fits);
     if (p.largest_batch) json.member("largest_batch", *p.largest_batch);
     json.member("origin", p.origin).member("validated", p.validated).member("not_modelled", p.not_modelled);
     json.key("band").begin_array();

@@ -76,7 +76,7 @@ class Adviser {
     if (options_.progress) {
       const Progress& said = options_.progress;
       o.progress = [said, before = tried_](const SearchProgress& p) {
-        said("trying changes", before + p.evaluations, 0);
+        said("trying changes", before + p.evaluations, 0, "predictions");
       };
     }
     return o;

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "foretrace/graph/gpu_work.hpp"
 #include "search/communication.hpp"
 #include "search/evaluate.hpp"
 #include "search/explain.hpp"
@@ -16,6 +17,12 @@
 namespace foretrace::search {
 
 namespace {
+
+// "amp: no operation …" behind "amp:dtype=bf16": the name once.
+std::string without_name(std::string_view why, std::string_view name) {
+  if (why.starts_with(name) && why.substr(name.size()).starts_with(": ")) why.remove_prefix(name.size() + 2);
+  return std::string(why);
+}
 
 // Rounds without a better strategy before the search ends: a change may pay only beside a second one.
 constexpr int kIdleRounds = 2;
@@ -39,6 +46,9 @@ class Optimizer {
   }
 
   Result<Optimized> run() {
+    if (!graph::has_gpu_work(model_.graph)) {
+      return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork), "`foretrace doctor` says what the trace holds");
+    }
     if (o_.memory_limit && !model_.memory) {
       return fail(ErrorCode::kDeclined, "the trace has no memory events: nobody can say what fits",
                   "record with profile_memory=True");
@@ -182,7 +192,10 @@ class Optimizer {
       const std::vector<Evaluation> results = evaluate(batch);
       for (std::size_t k = 0; k < batch.size(); ++k) {
         if (!results[k].ok()) {
-          if (batch[k].whatifs.size() == 1) declined_.emplace(batch[k].whatifs.front(), results[k].declined);
+          if (batch[k].whatifs.size() == 1) {
+            const std::string& use = batch[k].whatifs.front();
+            declined_.emplace(use, without_name(results[k].declined, name_of(use)));
+          }
           continue;
         }
         found.push_back({batch[k], results[k]});

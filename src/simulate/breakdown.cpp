@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/simulate/simulate.hpp"
 
 namespace foretrace::simulate {
@@ -13,7 +14,8 @@ using graph::TaskKind;
 
 namespace {
 
-enum Resource : std::uint8_t { kCpuWork, kGpuWork, kCommWork, kResources };
+// Loading data is CPU work, counted once more.
+enum Resource : std::uint8_t { kCpuWork, kGpuWork, kCommWork, kLoading, kResources };
 
 struct Edge {
   Ns time;
@@ -55,6 +57,9 @@ void sweep(const Graph& g, const Timeline& t, Ns begin, Ns end, Breakdown& b) {
     const std::uint8_t r = resource_of(g.kind[i]);
     edges.push_back({from, r, 1});
     edges.push_back({to, r, -1});
+    if (r != kCpuWork || g.phase[i] != graph::Phase::kData || g.lane[i] != g.main_lane) continue;
+    edges.push_back({from, kLoading, 1});
+    edges.push_back({to, kLoading, -1});
   }
   std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& c) { return a.time < c.time; });
   int active[kResources] = {};
@@ -77,6 +82,7 @@ void sweep(const Graph& g, const Timeline& t, Ns begin, Ns end, Breakdown& b) {
       b.exposed_communication += span;
     } else if (cpu) {
       b.cpu_only += span;
+      if (active[kLoading] > 0) b.exposed_loading += span;
     } else {
       b.idle += span;
     }
@@ -159,16 +165,30 @@ LowerBounds lower_bounds(const Graph& graph) {
 }
 
 std::string bottleneck(const Breakdown& b) {
+  constexpr double kOnPath = 80;  // % of the critical path: the GPU alone decides
   if (b.step <= 0) return "nothing to say: the step has no length";
   const auto share = [&](Ns part) { return 100.0 * static_cast<double>(part) / static_cast<double>(b.step); };
   const double launches = share(b.gpu_idle_by_cause[static_cast<std::size_t>(DependencyKind::kLaunch)]);
   const double idle = share(b.step - b.gpu_busy);
-  if (b.gpu_busy == 0 && b.communication == 0) return "CPU only: no work runs on the GPU";
+  if (b.gpu_busy == 0 && b.communication == 0) return fmt::format("CPU only: {}", graph::kNoGpuWork);
   if (share(b.exposed_communication) > 15) {
     return fmt::format(
         "communication-bound: {:.0f} % of the step nothing but communication runs; the GPU computes {:.0f} % of the "
         "time",
         share(b.exposed_communication), share(b.gpu_busy));
+  }
+  if (share(b.exposed_loading) > 15) {
+    return fmt::format(
+        "loader-bound: {:.0f} % of the step the GPU does nothing while the main thread loads data; worker processes "
+        "would load it meanwhile (dataloader)",
+        share(b.exposed_loading));
+  }
+  // Whatever the critical path says: a faster CPU can save no more than the time in which the GPU does nothing.
+  constexpr double kBusy = 90;
+  const double busy = share(b.gpu_busy + b.exposed_communication);
+  if (busy >= kBusy && share(b.path_gpu) < kOnPath) {
+    return fmt::format("GPU-bound: the GPU works {:.0f} % of the step; a faster CPU gains {:.0f} % at most", busy,
+                       100 - busy);
   }
   if (share(b.path_cpu) >= 50) {
     return fmt::format(
@@ -176,7 +196,7 @@ std::string bottleneck(const Breakdown& b) {
         "idle {:.0f} % of the time",
         launches, share(b.path_cpu), idle);
   }
-  if (share(b.path_gpu) >= 80) {
+  if (share(b.path_gpu) >= kOnPath) {
     return fmt::format("GPU-bound: the GPU works {:.0f} % of the step; the CPU is hidden behind it", share(b.gpu_busy));
   }
   return fmt::format(

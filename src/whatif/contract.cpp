@@ -21,9 +21,9 @@ std::string to_string(const std::vector<Need>& needs) {
 
 std::string_view to_string(Changes changes) {
   constexpr std::array<std::string_view, 17> kNames = {
-      "costs",     "batch",        "accumulation", "precision", "layout", "kernels", "recomputation", "placement",
-      "optimizer", "compilation",  "launches",     "waits",     "input",  "host",    "device",        "workers",
-      "network"};
+      "costs",         "batch",     "accumulation", "precision",   "layout",   "kernels",
+      "recomputation", "placement", "optimizer",    "compilation", "launches", "waits",
+      "input",         "host",      "device",       "workers",     "network"};
   return kNames[static_cast<std::size_t>(changes)];
 }
 
@@ -44,6 +44,17 @@ bool any_task(const graph::Graph& g, Matches matches) {
 
 }  // namespace
 
+namespace {
+
+bool has_operations(const trace::Trace& trace) {
+  for (std::size_t e = 0; e < trace.size(); ++e) {
+    if (trace.kind(e) == trace::EventKind::kOp) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::string missing(const Model& model, Need need) {
   const graph::Graph& g = model.graph;
   switch (need) {
@@ -51,7 +62,10 @@ std::string missing(const Model& model, Need need) {
       const bool known = std::any_of(model.works.begin(), model.works.end(), [](const hardware::Work& w) {
         return w.family != hardware::Family::kMemory && w.has_shape();
       });
-      return known ? "" : "the trace records no shapes of operations (profile with record_shapes=True)";
+      if (known) return "";
+      return has_operations(*model.trace)
+                 ? "the trace records no shapes of operations (profile with record_shapes=True)"
+                 : "the trace holds no operations, only the GPU's side (profile the CPU too)";
     }
     case Need::kBackward:
       return any_task(g, [&](std::size_t t) { return g.phase[t] == graph::Phase::kBackward; })

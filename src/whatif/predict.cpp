@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/graph/soundness.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/bands.hpp"
@@ -67,22 +68,6 @@ class Completion {
   double factor_ = 1;
 };
 
-void describe_memory(Prediction& p, Model& model, const Model& base, Detail detail) {
-  if (!model.memory) return;
-  memory::recompute(*model.memory);
-  p.peak_bytes = model.memory->peak_bytes;
-  const bool fits = static_cast<double>(*p.peak_bytes + hardware::kDriverBytes) <= model.device.memory_gb * 1e9;
-  if (model.samples != base.samples && detail == Detail::kFull && model.device.memory_gb > 0) {
-    const double room = model.device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
-    p.largest_batch = model.samples * memory::largest_batch(*model.memory, room);
-  }
-  if (model.device.name != base.device.name && !fits) {
-    model.not_modelled.push_back(fmt::format("the step does not fit into {}: its peak is {:.1f} of {:.0f} GB",
-                                             model.device.name, static_cast<double>(*p.peak_bytes) / 1e9,
-                                             model.device.memory_gb));
-  }
-}
-
 Result<Model> apply_use(Model model, const Use& use, std::size_t& changed_tasks) {
   const auto declined = [&](std::string_view why) {
     return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, why));
@@ -111,9 +96,28 @@ Result<Model> apply_use(Model model, const Use& use, std::size_t& changed_tasks)
   return model;
 }
 
+void keep_first(std::vector<std::string>& list) {
+  std::vector<std::string> once;
+  for (std::string& text : list) {
+    if (std::find(once.begin(), once.end(), text) == once.end()) once.push_back(std::move(text));
+  }
+  list = std::move(once);
+}
+
 }  // namespace
 
 Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses, std::vector<Prediction::Applied>* applied) {
+  if (!uses.empty() && !graph::has_gpu_work(base.graph)) {
+    return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork));
+  }
+  // Where most of the step is waiting that nothing explains, an answer would only say that nothing changes.
+  constexpr double kMostFrozen = 0.6;
+  if (base.frozen_share() > kMostFrozen) {
+    return fail(ErrorCode::kDeclined,
+                fmt::format("{:.0f} % of this step are waits that nothing in the trace explains, and no change would move "
+                            "them (`foretrace doctor` lists them)",
+                            100 * base.frozen_share()));
+  }
   Model model = base;
   for (const Use& use : uses) {
     const auto begin = std::chrono::steady_clock::now();
@@ -123,6 +127,45 @@ Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses, std::v
     if (applied != nullptr) applied->push_back({use.text, changed, took.count()});
   }
   return model;
+}
+
+namespace {
+
+// The largest batch is a property of the step and the other changes, whatever factor was asked for: the memory of all
+// changes but those of the batch, scaled from the traced batch on. (Scaling what was scaled to 1/1000 back would multiply
+// what rounding left over.) Nothing when no batch is too large, as far as the curve tells.
+std::optional<double> largest_batch(const Model& base, std::vector<Use> uses, double room) {
+  std::erase_if(uses, [](const Use& use) { return use.whatif->changes == Changes::kBatch; });
+  const Result<Model> others = apply_uses(base, uses);
+  if (!others) return std::nullopt;
+  const double x = memory::largest_batch(*others->memory, room);
+  if (x >= memory::kLargestFactor) return std::nullopt;
+  return x;
+}
+
+void describe_memory(Prediction& p, Model& model, const Model& base, const std::vector<Use>& uses, Detail detail) {
+  if (!model.memory) return;
+  memory::recompute(*model.memory);
+  p.peak_bytes = model.memory->peak_bytes;
+  if (model.device.memory_gb <= 0) return;
+  const double room = model.device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
+  p.fits = static_cast<double>(*p.peak_bytes) <= room;
+  if (model.samples != base.samples && detail == Detail::kFull) p.largest_batch = largest_batch(base, uses, room);
+  if (model.device.name != base.device.name && p.fits == false) {
+    model.not_modelled.push_back(fmt::format("the step does not fit into {}: its peak is {:.1f} of {:.0f} GB",
+                                             model.device.name, static_cast<double>(*p.peak_bytes) / 1e9,
+                                             model.device.memory_gb));
+  }
+}
+
+}  // namespace
+
+std::string_view Prediction::reason() const {
+  const std::string_view name = std::string_view(whatif).substr(0, whatif.find(':'));
+  const bool alone = whatif.find(" + ") == std::string::npos;
+  std::string_view why = declined;
+  if (alone && why.starts_with(name) && why.substr(name.size()).starts_with(": ")) why.remove_prefix(name.size() + 2);
+  return why;
 }
 
 Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured, Detail detail) {
@@ -159,11 +202,12 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
     p.band = std::move(band.parts);
     p.gpu_families = family_times(model);
   }
-  describe_memory(p, model, base, detail);
+  describe_memory(p, model, base, uses, detail);
   p.samples = model.samples;
   p.validated = model.validated;
   p.origin = worst_origin(model.graph);
-  p.not_modelled = model.not_modelled;
+  p.not_modelled = std::move(model.not_modelled);
+  keep_first(p.not_modelled);
   p.graph = std::move(model.graph);
   return p;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/call_roles.hpp"
+
 namespace foretrace::whatif {
 
 using graph::DependencyKind;
@@ -27,7 +29,7 @@ using Matrix = std::array<Vector, kParameters>;
 bool scaled(const Graph& g, std::size_t t) {
   if (g.phase[t] == Phase::kData) return false;
   if (g.kind[t] == TaskKind::kCpu) return true;
-  return g.kind[t] == TaskKind::kCall && g.task_name(t).find("GraphLaunch") == std::string_view::npos;
+  return g.kind[t] == TaskKind::kCall && !graph::is_graph_launch(g.task_name(t));
 }
 
 // Calls followed by a wait are synchronisations; what is left of their cost is not the launch model's business.
@@ -35,9 +37,65 @@ bool is_sync_call(const Graph& g, std::size_t t) {
   return g.kind[t] == TaskKind::kCall && t + 1 < g.lanes[g.lane[t]].end && g.kind[t + 1] == TaskKind::kWait;
 }
 
-// The part of a task's cost that follows launches and the profiler; what is longer is work of its own (reading data,
-// cudaMalloc) and keeps its time.
-Ns ordinary(Ns cost, const CpuPrior& prior) { return std::min(cost, prior.longest_stretch); }
+std::vector<char> launching(const Graph& g) {
+  std::vector<char> launches(g.size(), 0);
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (g.launch[t].valid()) launches[g.launch[t].index()] = 1;
+  }
+  return launches;
+}
+
+// Parts of the tasks of one thread. Long stretches are rare in a thread that only launches, and those it has (the first
+// operation of a phase) are shorter without the profiler too; what goes beyond that share is the program's own.
+void take_stretches(const Graph& g, const graph::GraphLane& lane, const CpuPrior& prior, std::vector<Ns>& parts) {
+  Ns usual = 0, of_long = 0;
+  const auto is_long = [&](std::size_t t) { return g.cost[t] > prior.longest_stretch; };
+  for (std::size_t t = lane.begin; t < lane.end; ++t) {
+    if (graph::is_gpu(g.kind[t]) || !scaled(g, t) || is_sync_call(g, t)) continue;
+    if (g.cost[t] > prior.longest_stall) continue;
+    parts[t] = g.cost[t];
+    (is_long(t) ? of_long : usual) += g.cost[t];
+  }
+  const double allowed = prior.long_stretches * static_cast<double>(usual);
+  if (static_cast<double>(of_long) <= allowed) return;
+  const double share = allowed / static_cast<double>(of_long);
+  for (std::size_t t = lane.begin; t < lane.end; ++t) {
+    if (is_long(t)) parts[t] = static_cast<Ns>(static_cast<double>(parts[t]) * share);
+  }
+}
+
+// A thread that launches nothing for long does work of its own, in however many pieces.
+void limit_between_launches(const graph::GraphLane& lane, const std::vector<char>& launches, const CpuPrior& prior,
+                            std::vector<Ns>& parts) {
+  std::size_t begin = lane.begin;
+  Ns together = 0;
+  for (std::size_t t = lane.begin; t < lane.end; ++t) {
+    together += parts[t];
+    if (launches[t] == 0 && t + 1 < lane.end) continue;
+    if (together > prior.longest_between_launches) {
+      const double share = static_cast<double>(prior.longest_between_launches) / static_cast<double>(together);
+      for (std::size_t i = begin; i <= t; ++i) parts[i] = static_cast<Ns>(static_cast<double>(parts[i]) * share);
+    }
+    begin = t + 1;
+    together = 0;
+  }
+}
+
+// Of each CPU task's cost the part that follows launches and the profiler; the rest is the program's own and keeps its time.
+std::vector<Ns> ordinary_parts(const Graph& g, const std::vector<char>& launches, const CpuPrior& prior) {
+  std::vector<Ns> parts(g.size(), 0);
+  for (const graph::GraphLane& lane : g.lanes) {
+    if (lane.kind != graph::GraphLaneKind::kCpu) continue;
+    take_stretches(g, lane, prior, parts);
+    limit_between_launches(lane, launches, prior, parts);
+  }
+  return parts;
+}
+
+// A wake-up that a profiler delays is shorter without it; what takes longer than any of those waits for something else.
+Ns without_stall(Ns lag, Ns usual, const CpuPrior& prior) {
+  return lag > prior.longest_stall ? lag : std::min(lag, usual);
+}
 
 struct PhaseTotals {
   std::array<Ns, kCpuPhases> time = {};
@@ -48,16 +106,13 @@ struct PhaseTotals {
 PhaseTotals totals(const Graph& g, const CpuPrior& prior) {
   PhaseTotals sum;
   std::vector<std::pair<EventId, std::size_t>> last_op(g.lanes.size());
-  std::vector<char> launches(g.size(), 0);
-  for (std::size_t t = 0; t < g.size(); ++t) {
-    if (g.launch[t].valid()) launches[g.launch[t].index()] = 1;
-  }
+  const std::vector<char> launches = launching(g);
+  const std::vector<Ns> parts = ordinary_parts(g, launches, prior);
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) continue;
     const auto p = static_cast<std::size_t>(cpu_phase(g, t));
-    const Ns part = scaled(g, t) && !is_sync_call(g, t) ? ordinary(g.cost[t], prior) : 0;
-    sum.time[p] += part;
-    sum.other[p] += g.cost[t] - part;
+    sum.time[p] += parts[t];
+    sum.other[p] += g.cost[t] - parts[t];
     if (launches[t] == 0) continue;
     // One operation that launches many kernels (a recurrent layer, an FFT convolution) dispatches once.
     const EventId op = g.op[t];
@@ -221,21 +276,21 @@ CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
 
 Graph apply(const Graph& graph, const CpuFactors& factors, const CpuPrior& prior) {
   Graph g = graph;
+  const std::vector<Ns> parts = ordinary_parts(g, launching(g), prior);
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) {
       if (factors.gpu != 1) g.cost[t] = static_cast<Ns>(std::llround(static_cast<double>(g.cost[t]) * factors.gpu));
-    } else if (scaled(g, t) && !is_sync_call(g, t)) {
+    } else {
       const double f = factors.phase[static_cast<std::size_t>(cpu_phase(g, t))];
-      const Ns part = ordinary(g.cost[t], prior);
-      g.cost[t] += static_cast<Ns>(std::llround(static_cast<double>(part) * f)) - part;
+      g.cost[t] += static_cast<Ns>(std::llround(static_cast<double>(parts[t]) * f)) - parts[t];
     }
     for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
       Ns& lag = g.dep_lag[d];
       if (g.dep_kind[d] == DependencyKind::kThread) {
         const bool join = g.kind[g.dep_to[d]] == TaskKind::kWait;
-        lag = std::min(lag, join ? prior.longest_join : prior.longest_hand_over);
+        lag = without_stall(lag, join ? prior.longest_join : prior.longest_hand_over, prior);
       } else if (g.dep_kind[d] == DependencyKind::kSync) {
-        lag = std::min(lag, prior.longest_sync_return);
+        lag = without_stall(lag, prior.longest_sync_return, prior);
       }
     }
   }

@@ -333,8 +333,15 @@ def test_what_the_recorder_measured_is_used():
 
 @pytest.mark.parametrize("wrong", [0, -3, float("nan"), float("inf"), 1e12])
 def test_a_measured_step_that_is_none(graph, wrong):
-    with pytest.raises(ValueError, match="measured_ms is the time of a step in milliseconds, not"):
+    with pytest.raises(foretrace.Error, match="a step of .* ms is impossible"):
         graph.unprofiled(measured_ms=wrong)
+
+
+@pytest.mark.parametrize("stored", [1e300, 0.000095, 95.0])
+def test_an_impossible_figure_of_the_recorder_is_left_alone_and_said(stored):
+    trace = one_kernel(foretrace={"version": 1, "measured_ms": stored})
+    with pytest.warns(UserWarning, match="the measured step the recorder stored is not used: .*impossible"):
+        assert trace.step().unprofiled().origin == "prior"
 
 
 # -- work that outlives the step

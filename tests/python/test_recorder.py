@@ -12,6 +12,7 @@ import pytest
 import foretrace
 from foretrace import _recorder_figures as figures
 from foretrace import _recorder_output as output
+from foretrace import _recorder_tracer
 from foretrace import recorder
 
 
@@ -74,6 +75,18 @@ def test_other_metadata_of_that_name_is_none_of_ours(value):
 
 def test_a_trace_of_another_origin_has_no_figures(example):
     assert recorder.recorded_figures(example) is None
+
+
+@pytest.mark.parametrize("text, worked", [
+    ('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::add"}]}', False),
+    ('{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "gemm"}]}', True),
+    ('{"traceEvents": [{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD"}]}', True),
+    ('{"traceEvents": [{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel"}]}', False),
+    ("", False),
+])
+def test_whether_anything_ran_on_a_gpu(tmp_path, text, worked):
+    (tmp_path / "trace.json").write_text(text)
+    assert _recorder_tracer.holds_gpu_work(tmp_path / "trace.json") is worked
 
 
 # -- which clock counts

@@ -35,7 +35,7 @@ class CheckLayers(unittest.TestCase):
 
     def test_bindings_include_only_public_headers(self):
         status, out = self.check({
-            "python/bindings/a.cpp": '#include "foretrace/version.hpp"\n#include "views.hpp"\n#include "report/notes.hpp"\n'})
+            "python/bindings/a.cpp": '#include "foretrace/version.hpp"\n#include "views.hpp"\n#include "foretrace/report/notes.hpp"\n'})
         self.assertEqual(status, 1)
         self.assertIn("python/bindings/a.cpp:3", out)
         self.assertEqual(out.count("\n"), 1, out)

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <simdjson.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -207,7 +208,7 @@ TEST_F(Cli, CutOffFilesWithPartial) {
 TEST_F(Cli, NothingToAnswerIsFour) {
   const std::string empty = write("empty.json", "{\"traceEvents\":[]}");
   EXPECT_EQ(run_with({"summary", empty}).code, kDeclined);
-  EXPECT_EQ(run_with({"doctor", empty}).code, kDone);
+  EXPECT_EQ(run_with({"doctor", empty}).code, kDeclined);
   expect_json_error({"summary", empty}, kDeclined, "declined");
 }
 
@@ -267,7 +268,64 @@ TEST_F(Cli, OutputThatCannotBeWritten) {
   EXPECT_EQ(nowhere.code, kWrongUsage);
   EXPECT_TRUE(contains(nowhere.err, "mkdir -p")) << nowhere.err;
   EXPECT_EQ(run_with({"list", "formats", "-o", ""}).code, kWrongUsage);
-  EXPECT_EQ(run_with({"list", "formats", "-o", "/dev/full"}).code, kWrongUsage);
+  EXPECT_FALSE(fs::exists(folder_ / "a"));  // no folder is made
+  // A full disk is nobody's slip.
+  const Outcome full = run_with({"list", "formats", "-o", "/dev/full"});
+  EXPECT_EQ(full.code, kCannotWrite);
+  EXPECT_TRUE(contains(full.err, "No space left")) << full.err;
+}
+
+TEST_F(Cli, AStepWithoutGpuWorkIsSaidAlikeByEveryVerb) {
+  report::Sample sample{.kernels = false};
+  for (const bool device : {true, false}) {
+    sample.device = device;
+    const std::string trace = write("cpu.json", sample.json());
+    const std::vector<std::vector<std::string>> declined{{"doctor", trace},
+                                                         {"whatif", trace, "amp", "batch:x=2"},
+                                                         {"whatif", trace, "amp", "fused-optimizer", "--stack"},
+                                                         {"advise", trace},
+                                                         {"gpus", trace},
+                                                         {"scale", trace, "--workers", "2", "--fabric", "25GbE"},
+                                                         {"optimize", trace},
+                                                         {"export", trace, "amp"}};
+    for (const auto& args : declined) {
+      const Outcome outcome = run_with(args);
+      EXPECT_EQ(outcome.code, kDeclined) << args[0];
+      EXPECT_TRUE(contains(outcome.out + outcome.err, "no GPU work in this step")) << args[0] << outcome.out;
+      EXPECT_FALSE(contains(outcome.out + outcome.err, "records no shapes")) << args[0];
+    }
+    for (const char* verb : {"summary", "replay", "ranks"}) {
+      const Outcome outcome = run_with({verb, trace});
+      EXPECT_EQ(outcome.code, kDone) << verb << outcome.err;
+      EXPECT_TRUE(contains(outcome.out, "no GPU work in this step")) << verb << outcome.out;
+    }
+  }
+}
+
+TEST_F(Cli, AnImpossibleMeasuredStepIsRefusedWithTheLikelySlip) {
+  for (const char* verb : {"summary", "replay", "advise", "gpus", "optimize"}) {
+    const Outcome outcome = run_with({verb, trace_, "--measured-ms", "1e300"});
+    EXPECT_EQ(outcome.code, kWrongUsage) << verb;
+    EXPECT_TRUE(contains(outcome.err, "a step of 1e+300 ms is impossible")) << outcome.err;
+    EXPECT_TRUE(contains(outcome.err, "seconds?")) << outcome.err;
+  }
+  const Outcome micro = run_with({"replay", trace_, "--measured-ms", "800"});
+  EXPECT_TRUE(contains(micro.err, "microseconds?")) << micro.err;
+  EXPECT_EQ(run_with({"replay", trace_, "--measured-ms", "0.8"}).code, kDone);
+}
+
+TEST_F(Cli, Utf16IsNamed) {
+  const std::string json = report::Sample{}.json();
+  for (const bool mark : {true, false}) {
+    for (const bool big : {true, false}) {
+      std::string text = mark ? (big ? "\xFE\xFF" : "\xFF\xFE") : "";
+      for (const char c : json) text += big ? std::string{'\0', c} : std::string{c, '\0'};
+      const Outcome outcome = run_with({"doctor", write("utf16.json", text)});
+      EXPECT_EQ(outcome.code, kUnreadableInput);
+      EXPECT_TRUE(contains(outcome.err, big ? "UTF-16BE" : "UTF-16LE")) << outcome.err;
+      EXPECT_TRUE(contains(outcome.err, "iconv -f UTF-16")) << outcome.err;
+    }
+  }
 }
 
 TEST(CliOutput, AReaderThatLeavesIsNotAnError) {
@@ -292,11 +350,49 @@ TEST_F(Cli, MessagesCannotControlTheTerminal) {
 }
 
 TEST(CliProgress, SaysHowFarHowFastAndHowLong) {
-  EXPECT_EQ(ProgressBar::line("reading t.json", 500'000'000, 1'000'000'000, 2, 100),
+  EXPECT_EQ(ProgressBar::line("reading t.json", 500'000'000, 1'000'000'000, kBytes, 2, 100),
             "reading t.json  [##########----------]   50%  250.0 MB/s  2 s left");
-  EXPECT_EQ(ProgressBar::line("reading -", 1'500'000, 0, 1.5, 100), "reading -  1.5 MB  1.0 MB/s");
-  EXPECT_TRUE(contains(ProgressBar::line("x", 1, 1'000'000'000, 1, 100), "16666667 min left"));
-  EXPECT_LT(ProgressBar::line(std::string(300, 'x'), 5, 10, 1, 80).size(), 80u);
+  EXPECT_EQ(ProgressBar::line("reading -", 1'500'000, 0, kBytes, 1.5, 100), "reading -  1.5 MB  1.0 MB/s");
+  EXPECT_TRUE(contains(ProgressBar::line("x", 1, 1'000'000'000, kBytes, 1, 100), "16666667 min left"));
+  EXPECT_LT(ProgressBar::line(std::string(300, 'x'), 5, 10, kBytes, 1, 80).size(), 80u);
+}
+
+TEST(CliProgress, CountsWhatItShows) {
+  EXPECT_EQ(ProgressBar::line("replaying t.json", 3, 12, "steps", 3, 100),
+            "replaying t.json  [#####---------------]  3 of 12 steps  9 s left");
+  EXPECT_EQ(ProgressBar::line("trying changes", 1'200, 0, "predictions", 3, 100), "trying changes  1,200 predictions");
+}
+
+// A child draws a bar and is stopped in the middle of it.
+TEST(CliProgress, TheLineGoesOnCtrlC) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(ends[0]);
+    std::signal(SIGINT, SIG_DFL);
+    std::FILE* err = fdopen(ends[1], "w");
+    ProgressBar bar(err, 80);
+    bar.update("replaying", 0, 9, "steps");
+    ::usleep(1'100'000);
+    bar.update("replaying", 3, 9, "steps");
+    std::raise(SIGINT);
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string said(4096, '\0');
+  std::size_t size = 0;
+  for (ssize_t n = 1; n > 0 && size < said.size();) {
+    n = read(ends[0], said.data() + size, said.size() - size);
+    size += n > 0 ? static_cast<std::size_t>(n) : 0;
+  }
+  close(ends[0]);
+  said.resize(size);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) << status;  // as a shell expects it
+  EXPECT_TRUE(contains(said, "3 of 9 steps"));
+  EXPECT_TRUE(said.ends_with("\r\x1b[K")) << said;
 }
 
 TEST(CliProgress, NothingIsDrawnInTheFirstSecond) {
@@ -305,7 +401,7 @@ TEST(CliProgress, NothingIsDrawnInTheFirstSecond) {
   std::FILE* err = open_memstream(&text, &size);
   {
     ProgressBar bar(err, 80);
-    for (std::uint64_t i = 0; i < 100; ++i) bar.update("reading", i, 100);
+    for (std::uint64_t i = 0; i < 100; ++i) bar.update("reading", i, 100, kBytes);
   }
   std::fclose(err);
   EXPECT_EQ(size, 0u);
@@ -343,7 +439,7 @@ TEST(CliCompletion, BashCompletes) {
     return out;
   };
   EXPECT_EQ(completed("foretrace su"), "summary\n");
-  EXPECT_EQ(completed("foretrace summary --st"), "--step --strict\n");
+  EXPECT_EQ(completed("foretrace summary --st"), "--step --steps-by --strict\n");
   EXPECT_EQ(completed("foretrace list fo"), "formats\n");
   EXPECT_EQ(completed("foretrace completion \"\""), "bash zsh fish\n");
   EXPECT_EQ(completed("foretrace summary --step \"\""), "\n");

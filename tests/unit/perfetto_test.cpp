@@ -17,6 +17,7 @@
 #include "graph_compare.hpp"
 #include "random_graph.hpp"
 #include "report/exporter.hpp"
+#include "foretrace/report/measured.hpp"
 #include "report_sample.hpp"
 
 namespace foretrace::report {
@@ -233,7 +234,7 @@ TEST(Perfetto, AnExportIsAnOrdinaryTraceOfTheStep) {
 
 TEST(Perfetto, TheRecordersFiguresTravelWithTheFile) {
   const Sample sample{.extra_metadata = ",\"foretrace\":{\"measured_ms\":0.75}"};
-  EXPECT_EQ(recorded_step(reloaded(exported(Loaded(sample.load()))).trace), 750 * kNsPerUs);
+  EXPECT_EQ(recorded_ms(reloaded(exported(Loaded(sample.load()))).trace), 0.75);
 }
 
 TEST(Export, ErrorsSayWhatIsThere) {

@@ -274,9 +274,79 @@ TEST(RanksJob, CollectivesThatDoNotMatch) {
   traces[1] = std::move(other.traces()[1]);
   auto job = ranks::assemble(std::move(traces));
   ASSERT_TRUE(job);
-  const RanksReport r = analyse(*job);
-  EXPECT_THAT(r.notes, Contains(HasSubstr("are these traces of one job?")));
-  EXPECT_EQ(r.ranks.size(), 2U);
+  const Result<RanksReport> report = report::analyse_ranks(*job, {});
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, ErrorCode::kDeclined);
+  EXPECT_THAT(report.error().message, HasSubstr("the files are of unrelated jobs: none of their 4"));
+}
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+}
+
+ranks::Job job_of(const std::vector<std::string>& texts) {
+  std::vector<trace::Trace> traces;
+  for (const std::string& text : texts) traces.push_back(std::move(*trace::load_bytes(text, "rank.json", {})));
+  return std::move(*ranks::assemble(std::move(traces)));
+}
+
+TEST(RanksJob, FilesThatNeitherNameARankNorCommunicateAreUnrelated) {
+  std::vector<std::string> texts = JobMaker(2).texts();
+  for (std::string& text : texts) {
+    replace_all(text, "distributedInfo", "anotherKey");
+    replace_all(text, "ncclDevKernel_AllReduce", "vectorized_add");
+    replace_all(text, "Collective name", "Another name");
+  }
+  const Result<RanksReport> report = report::analyse_ranks(job_of(texts), {});
+  ASSERT_FALSE(report);
+  EXPECT_THAT(report.error().message, HasSubstr("unrelated jobs"));
+}
+
+// Rank 1 runs the two collectives of each step the other way round: a job that did so would hang.
+TEST(RanksJob, AnImpossibleOrderIsSaid) {
+  std::vector<std::string> texts = JobMaker(2).texts();
+  replace_all(texts[1], "msg nelems\":1000", "msg nelems\":3000");
+  replace_all(texts[1], "msg nelems\":2000", "msg nelems\":1000");
+  replace_all(texts[1], "msg nelems\":3000", "msg nelems\":2000");
+  const RanksReport r = analyse(job_of(texts));
+  EXPECT_THAT(r.notes, Contains(HasSubstr("impossible order: rank 1 runs 1 of its collectives in another order")));
+}
+
+TEST(RanksJob, RunsOfDifferentHoursAreSaid) {
+  JobMaker m(2);
+  m.offset = {0, 3'600 * kNsPerSecond};
+  EXPECT_THAT(analyse(m.job()).notes, Contains(HasSubstr("the files are of unrelated runs")));
+}
+
+// What is named costs more than the clocks may be wrong by, whatever that is.
+TEST(RanksJob, NobodyIsNamedByLessThanTheClockError) {
+  for (const Ns noise : {0, 20'000, 200'000}) {
+    for (const Ns late : {0, 40'000, 200'000, 3'000'000}) {
+      JobMaker m(4);
+      m.steps = 3;
+      m.noise = noise;
+      m.compute[2] += late;
+      m.launch[1] += late / 4;
+      const RanksReport r = analyse(m.job());
+      for (const ranks::Straggler& s : r.stragglers.found) {
+        const Ns error = std::max(r.clocks.clocks[s.rank].uncertainty, r.clocks.clocks[s.like].uncertainty);
+        EXPECT_GT(std::max(s.cost, s.saves), error) << noise << " " << late;
+        EXPECT_GT(s.excess, error) << noise << " " << late;
+      }
+      if (late >= 3'000'000) {
+        EXPECT_FALSE(r.stragglers.found.empty());
+      }
+    }
+  }
+}
+
+// On clocks nobody aligned, when a rank began is as wrong as its clock.
+TEST(RanksJob, NoLateStartOnClocksAsWritten) {
+  JobMaker m(2);
+  m.offset = {0, 900'000};
+  const RanksReport r = analyse(m.job(), {.step = {}, .align = false, .threads = 1, .progress = {}});
+  for (const ranks::Straggler& s : r.stragglers.found) EXPECT_NE(s.cause, StragglerCause::kLateStart);
 }
 
 TEST(RanksJob, UnknownStep) {

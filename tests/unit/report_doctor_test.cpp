@@ -34,6 +34,30 @@ std::string call(int tid, int ts, int dur, const std::string& name, int correlat
          ",\"args\":{\"correlation\":" + std::to_string(correlation) + "}}";
 }
 
+TEST(Doctor, ShowsWhatTheRecorderStored) {
+  const DoctorReport report = doctor_of(Sample{
+      .extra_metadata = R"(,"foretrace":{"version":1,"measured_ms":0.8,"measured_by":"host","step_ms":[0.79,0.81],)"
+                        R"("peak_bytes":5000,"host_cpu":"a CPU","asynchronous":false,"rank":null,)"
+                        R"("missing":["layer ranges: none"],"secret":"do not show"})"});
+  const std::string text = to_text(report), json = to_json(report);
+  for (const char* part : {"measured_ms 0.8", "measured_by host", "step_ms 2 of 0.79 to 0.81", "peak_bytes 5000",
+                           "host_cpu a CPU", "asynchronous false", "missing layer ranges: none"}) {
+    // Lines may break between words.
+    std::string flat = text;
+    for (std::size_t at = flat.find("\n"); at != std::string::npos; at = flat.find("\n", at)) {
+      const std::size_t end = flat.find_first_not_of(" \n", at);
+      flat.replace(at, end == std::string::npos ? std::string::npos : end - at, " ");
+    }
+    EXPECT_NE(flat.find(part), std::string::npos) << part << "\n" << text;
+  }
+  EXPECT_EQ((text + json).find("do not show"), std::string::npos);
+  EXPECT_NE(json.find("\"measured_ms\": 0.8"), std::string::npos) << json;
+  EXPECT_EQ(report.find("measured_refused"), nullptr);
+  const DoctorReport slip = doctor_of(Sample{.extra_metadata = R"(,"foretrace":{"version":1,"measured_ms":0.0008})"});
+  ASSERT_NE(slip.find("measured_refused"), nullptr);
+  EXPECT_NE(slip.find("measured_refused")->what.find("seconds?"), std::string::npos);
+}
+
 TEST(Doctor, AWholeTraceLacksNothing) {
   const DoctorReport report = doctor_of({});
   EXPECT_EQ(names(report), "");
@@ -77,7 +101,7 @@ Sample with_events(std::string events) {
 INSTANTIATE_TEST_SUITE_P(
     All, DoctorFinding,
     testing::Values(
-        Case{"no_kernels", Weight::kBlocks, {.kernels = false}}, Case{"no_cpu", Weight::kBlocks, {.cpu = false}},
+        Case{"no_kernels", Weight::kBlocks, {.kernels = false}}, Case{"no_cpu", Weight::kCosts, {.cpu = false}},
         Case{"no_shapes", Weight::kCosts, {.shapes = false}}, Case{"no_cuda_sync", Weight::kCosts, {.sync = false}},
         Case{"no_cuda_sync", Weight::kNote, {.sync = false, .collective = false}},  // one stream
         Case{"no_memory", Weight::kCosts, {.memory = false}},
@@ -249,7 +273,7 @@ TEST(DoctorGraph, EventsOfOtherProcesses) {
   EXPECT_EQ(found->count, 1u);
 }
 
-TEST(DoctorGraph, RampUpStepsReplayBadlyAndItSaysSo) {
+TEST(DoctorGraph, WhereAllIsRampUpItSaysSo) {
   // The CPU runs ahead; nothing is in steady state while the queue fills, so the period is the GPU's 150 us.
   test::TraceMaker m;
   for (int s = 0; s < 2; ++s) {
@@ -258,11 +282,13 @@ TEST(DoctorGraph, RampUpStepsReplayBadlyAndItSaysSo) {
     m.launch(s + 1, {t + 10'000, t + 15'000}, "gemm", {20'000 + s * 152'000, 170'000 + s * 152'000});
   }
   const DoctorReport report = doctor_of(m);
-  const Finding* found = report.find("replay_off");
+  const Finding* found = report.find("ramp_up");
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->weight, Weight::kCosts);
   ASSERT_TRUE(report.replay);
   EXPECT_GT(report.replay->error_pct, 40);
+  EXPECT_EQ(report.replay->period, 152'000) << "which the replay meets";
+  EXPECT_EQ(report.find("replay_off"), nullptr);
 }
 
 TEST(DoctorGraph, AnExportIsKnownAsOne) {

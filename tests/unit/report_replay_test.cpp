@@ -6,6 +6,7 @@
 #include "foretrace/graph/build.hpp"
 #include "foretrace/report/replay.hpp"
 #include "foretrace/report/step_graphs.hpp"
+#include "foretrace/report/measured.hpp"
 #include "report/step_analysis.hpp"
 #include "report_sample.hpp"
 #include "trace_maker.hpp"
@@ -128,13 +129,20 @@ TEST(Replay, MeasuredStepFromTheUserTheRecorderOrNobody) {
 
 TEST(Replay, RecorderFiguresThatMakeNoSenseAreNotUsed) {
   const auto stored = [](const std::string& value) {
-    return recorded_step(Sample{.extra_metadata = ",\"foretrace\":" + value}.load());
+    return recorded_ms(Sample{.extra_metadata = ",\"foretrace\":" + value}.load());
   };
-  EXPECT_EQ(stored("{\"measured_ms\":2.5}"), us(2500));
-  EXPECT_EQ(stored("\"{\\\"measured_ms\\\": 2.5}\""), us(2500));  // stored as a text
-  for (const char* bad : {"{}", "3", "[]", "\"x\"", "{\"measured_ms\":-1}", "{\"measured_ms\":0}",
-                          "{\"measured_ms\":\"7\"}", "{\"measured_ms\":1e300}", "null"}) {
+  EXPECT_EQ(stored("{\"measured_ms\":2.5}"), 2.5);
+  EXPECT_EQ(stored("\"{\\\"measured_ms\\\": 2.5}\""), 2.5);  // stored as a text
+  for (const char* bad : {"{}", "3", "[]", "\"x\"", "{\"measured_ms\":\"7\"}", "null"}) {
     EXPECT_FALSE(stored(bad)) << bad;
+  }
+  for (const char* impossible : {"-1", "0", "1e300", "0.00075", "750"}) {
+    const ReplayReport report =
+        replay_of(Sample{.extra_metadata = fmt::format(",\"foretrace\":{{\"measured_ms\":{}}}", impossible)}.load());
+    EXPECT_FALSE(report.measured) << impossible;
+    EXPECT_EQ(report.unprofiled.origin, "prior") << impossible;
+    EXPECT_NE(report.measured_refused.find("is impossible"), std::string::npos) << impossible;
+    EXPECT_NE(to_text(report).find("the recorder stored is not used"), std::string::npos) << impossible;
   }
 }
 

@@ -119,6 +119,27 @@ TEST(TextTable, DropsBarsWhenNamesCannotGiveMore) {
   EXPECT_NE(text.find("10.000"), std::string::npos);
 }
 
+TEST(TextTable, LongNamesShareTheWidth) {
+  TextTable table({{"kernel", Align::kLeft, true}, {"layer", Align::kLeft, true}, {"ms"}}, 0);
+  table.row({std::string(80, 'K'), std::string(70, 'L'), "1.000"});
+  const std::string text = table.render({.width = 60, .utf8 = false});
+  const auto kernel = std::count(text.begin(), text.end(), 'K'), layer = std::count(text.begin(), text.end(), 'L');
+  EXPECT_NEAR(static_cast<double>(kernel), static_cast<double>(layer), 2) << text;
+  // One that is short anyway stays whole.
+  TextTable other({{"kernel", Align::kLeft, true}, {"layer", Align::kLeft, true}, {"ms"}}, 0);
+  other.row({std::string(80, 'K'), "layer1.0.conv1", "1.000"});
+  EXPECT_NE(other.render({.width = 60}).find("layer1.0.conv1"), std::string::npos);
+}
+
+TEST(Format, TimesBelowAMicrosecondAreShown) {
+  EXPECT_EQ(format_ms(80'562'332), "80.562");
+  EXPECT_EQ(format_ms(1'000), "0.001");
+  EXPECT_EQ(format_ms(400), "0.0004");
+  EXPECT_EQ(format_ms(32), "0.000032");
+  EXPECT_EQ(format_ms(-250), "-0.00025");
+  EXPECT_EQ(format_ms(0), "0.000");
+}
+
 TEST(TextTable, PlainAsciiWhenAskedTo) {
   const std::string text = kernels().render({.width = 50, .utf8 = false});
   EXPECT_TRUE(std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; }))

@@ -19,6 +19,7 @@ enum class ErrorCode : std::uint8_t {
   kUnreadable,  ///< the input cannot be read or is not what it claims to be (exit 3)
   kDeclined,    ///< the input is fine but does not hold what the answer needs (exit 4)
   kInternal,    ///< a bug of ours
+  kOutput,      ///< the answer could not be written: the disk is full, a device fails (exit 74)
 };
 
 struct Error {

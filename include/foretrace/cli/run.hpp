@@ -32,6 +32,7 @@ enum ExitCode : int {
   kUnreadableInput = 3,
   kDeclined = 4,
   kBug = 70,
+  kCannotWrite = 74,  ///< the request was right and the disk is full; as BSD's sysexits.h counts
 };
 
 /// Runs one command. `args` without the program's name. Never throws, never exits. A reader that closes the pipe early

@@ -71,5 +71,7 @@ void recompute(Curve& curve);
 void scale_batch(Curve& curve, double x);
 /// The largest factor on the batch whose peak is at most `bytes`; 0 when what does not depend on the batch is more already.
 double largest_batch(const Curve& curve, double bytes);
+/// What largest_batch gives when no batch up to it is too large.
+inline constexpr double kLargestFactor = 65536;
 
 }  // namespace foretrace::memory

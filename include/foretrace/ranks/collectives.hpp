@@ -64,6 +64,8 @@ struct Matching {
   std::vector<std::uint64_t> unmatched;  ///< per rank: communication kernels no other rank shows
   std::vector<std::uint64_t> total;      ///< per rank: communication kernels
   std::uint64_t incomplete = 0;          ///< collectives that lack the kernel of a rank that takes part in their group
+  std::vector<std::uint64_t> reordered;  ///< per rank: collectives it runs in another order than others of their group
+  bool foreign_groups = false;           ///< some group, as it describes itself, has no second member among these ranks
   [[nodiscard]] std::span<const Member> of(const Collective& c) const {
     return std::span(members).subspan(c.first, c.count);
   }

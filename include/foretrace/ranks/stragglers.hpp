@@ -41,10 +41,11 @@ struct Stragglers {
   Ns without_any = 0;            ///< simulated, every rank as fast as the typical one
   /// Below this share of the step a difference between ranks is noise.
   static constexpr double kNotable = 0.01;
+  Ns clock_error = 0;  ///< the largest by which somebody was not named: differences below it may be the clocks'
 };
 
-/// `timeline` is the graph's own simulation.
-Stragglers find_stragglers(const Job& job, const Matching& matching, const JobGraph& graph,
+/// `timeline` is the graph's own simulation. A difference the clocks may have made up is named as nobody's.
+Stragglers find_stragglers(const Job& job, const Matching& matching, const Clocks& clocks, const JobGraph& graph,
                            const simulate::Timeline& timeline);
 
 }  // namespace foretrace::ranks

@@ -16,6 +16,7 @@
 #include "foretrace/base/diagnostics.hpp"
 #include "foretrace/base/time.hpp"
 #include "foretrace/graph/graph.hpp"
+#include "foretrace/simulate/limits.hpp"
 #include "foretrace/report/text_style.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/trace/trace.hpp"
@@ -80,14 +81,19 @@ struct DoctorReport {
   std::vector<std::pair<std::string, std::string>> versions;  ///< {"CUDA runtime", "13.0"}
   std::vector<std::string> profiler_flags;                    ///< those recorded as on: "record_shapes"
   std::uint64_t other_metadata = 0;                           ///< top-level keys whose values are not shown
+  /// What our recorder stored, each value as JSON: {"measured_ms", "71.6"}. Empty when it did not make the trace.
+  std::vector<std::pair<std::string, std::string>> recorder;
 
   struct StepRow {
     std::string name;
     std::int64_t number = 0;
     Ns duration = 0;
+    Ns waited = 0;  ///< left out of the duration: waiting for work that is not in the file
   };
   std::vector<StepRow> steps;
-  std::string step_source;  ///< "ProfilerStep ranges"
+  std::string step_source;                            ///< "ProfilerStep ranges"
+  std::string steps_marked_by;                        ///< which ranges, where names decided; else empty
+  std::vector<trace::StepCandidate> step_candidates;  ///< ranges that could mark steps, for --steps-by
 
   /// The median step, built and simulated unchanged: what a prediction would start from.
   struct Replay {
@@ -96,6 +102,12 @@ struct DoctorReport {
     double error_pct = 0;
     std::uint64_t tasks = 0, dependencies = 0;
     graph::Graph::Notes notes;
+    simulate::Limits limits;
+    Ns hand_overs = 0;         ///< of the frozen time: between threads
+    std::optional<Ns> period;  ///< where the GPU runs behind the CPU
+    bool ramp_up = false;
+    /// Distances of more than 50 us without a cause, longest first: "4.8 ms in front of X on GPU 0 stream 7".
+    std::vector<std::string> unexplained_waits;
   };
   std::optional<Replay> replay;  ///< nothing when no graph could be built
 
@@ -107,6 +119,8 @@ struct DoctorReport {
   [[nodiscard]] std::size_t count(Weight weight) const;
   /// One sentence: "Good for predictions; 2 things to know.", "No predictions: …".
   [[nodiscard]] std::string verdict() const;
+  /// Whether anything can be predicted from this trace.
+  [[nodiscard]] bool predicts() const { return events > 0 && count(Weight::kBlocks) == 0; }
 };
 
 DoctorReport examine(const trace::Trace& trace, const trace::Steps& steps);

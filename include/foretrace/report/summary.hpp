@@ -39,6 +39,7 @@ struct SimulatedStep {
   double error_pct = 0;  ///< of the replay against the trace
   whatif::Unprofiled unprofiled;
   std::optional<Ns> measured;
+  std::string measured_refused;  ///< why the figure the recorder stored is not used; empty when it is, or there is none
   std::string bottleneck, unprofiled_bottleneck;
   simulate::Breakdown breakdown;
   simulate::LowerBounds bounds;

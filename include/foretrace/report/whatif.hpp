@@ -21,8 +21,12 @@ struct WhatIfReport {
   std::string step_name;
   std::string device;
   Ns traced = 0, replayed = 0, unprofiled = 0, unprofiled_low = 0, unprofiled_high = 0;
+  std::optional<Ns> period;  ///< where the GPU runs behind the CPU: the distance of the same work in two steps
   std::optional<Ns> measured;
+  std::string measured_refused;  ///< why the figure the recorder stored is not used; empty when it is, or there is none
   std::optional<std::int64_t> peak_bytes;
+  double memory_gb = 0;         ///< of the GPU; 0 when unknown
+  std::optional<double> batch;  ///< samples in the traced step, where somebody said
   std::vector<whatif::FamilyTime> gpu_families;
   std::vector<whatif::Prediction> predictions;
 };

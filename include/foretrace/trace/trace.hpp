@@ -125,6 +125,7 @@ struct Trace {
   std::string format;             ///< the importer's name, "kineto"
   std::uint64_t input_bytes = 0;  ///< uncompressed
   bool partial = false;           ///< the input was cut off and read with `partial`
+  std::string steps_by;           ///< the range that marks steps, where whoever loaded the trace named one
 
   /// Absolute time in ns of an event = base_time_ns + start. 0 when the file gives absolute times itself.
   Ns base_time_ns = 0;

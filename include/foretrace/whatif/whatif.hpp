@@ -115,7 +115,11 @@ struct Prediction {
   double speedup = 1;
   Ns gpu_time = 0;  ///< sum of kernels and copies
   std::optional<std::int64_t> peak_bytes;
+  std::optional<bool>
+      fits;            ///< the peak and what the driver keeps into the GPU's memory; nothing when either is unknown
   double samples = 1;  ///< in a step, as a multiple of the traced step's (batch)
+  /// Samples per second, as a multiple of now.
+  [[nodiscard]] double gain() const { return speedup * samples; }
   /// Where the batch changes: the largest that fits the GPU, as a multiple of the traced step's.
   std::optional<double> largest_batch;
   int workers = 1;
@@ -133,7 +137,9 @@ struct Prediction {
   std::vector<Applied> steps;
   std::vector<BandPart> band;  ///< what low and high are made of
   std::vector<FamilyTime> gpu_families;
-  std::string declined;  ///< the reason, when nothing could be predicted
+  std::string declined;  ///< the reason, when nothing could be predicted: "amp: …", the change that does not apply
+  /// The same to stand behind `whatif`: without the name where that is of one change only.
+  [[nodiscard]] std::string_view reason() const;
   graph::Graph graph;    ///< the changed graph, for export
 };
 /// kStepOnly leaves out the band and the families, for those who predict many and show few.

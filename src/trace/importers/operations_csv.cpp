@@ -204,7 +204,7 @@ Result<Trace> read(ByteSource& source, const std::string& path, const LoadOption
     ended = *got == 0;
     trace.input_bytes += *got;
     buffer.append(block.data(), *got);
-    if (options.progress) options.progress("reading " + path, source.consumed(), source.total());
+    if (options.progress) options.progress("reading " + path, source.consumed(), source.total(), kBytes);
     std::size_t begin = 0;
     while (begin < buffer.size()) {
       const std::size_t end = buffer.find('\n', begin);

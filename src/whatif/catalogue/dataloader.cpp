@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "foretrace/trace/ranges.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/whole_number.hpp"
 
@@ -33,10 +34,10 @@ std::vector<Loading> find_loading(const Model& m) {
   if (anchor == main.end) return found;
   const Ns zero = t.events.start[g.event[anchor].index()] - g.measured[anchor];
   for (std::uint32_t e = 0; e < t.size(); ++e) {
-    if (t.kind(e) != trace::EventKind::kAnnotation || !t.name(e).starts_with("enumerate(DataLoader)#")) continue;
+    if (t.kind(e) != trace::EventKind::kAnnotation || !trace::is_loader_range(t.name(e))) continue;
     const Ns begin = t.events.start[e] - zero;
     if (begin < 0 || begin >= g.traced || t.events.lane[e] != main.trace_lane) continue;
-    found.push_back({begin, t.end(e) - zero, t.name(e).find("MultiProcessing") != std::string_view::npos, e});
+    found.push_back({begin, t.end(e) - zero, trace::is_worker_loader_range(t.name(e)), e});
   }
   return found;
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/hardware/transfer.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/rows.hpp"
@@ -87,7 +88,7 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
       draft.set(t, static_cast<Ns>(std::llround(cost.known ? cost.ns : was)), cost.origin);
     }
   }
-  if (all == 0) return fail(ErrorCode::kDeclined, "the step holds no GPU work");
+  if (all == 0) return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork));
   if (unknown > 0) {
     m.not_modelled.push_back(
         fmt::format("{:.1f} % of the GPU's time has no model and stays as measured", 100 * unknown / all));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/whatif/parallel.hpp"
 #include "whatif/catalogue/rows.hpp"
 
@@ -129,7 +130,7 @@ Result<Gradients> find_gradients(const Model& m) {
   const Graph& g = m.graph;
   Gradients out;
   if (std::none_of(g.kind.begin(), g.kind.end(), graph::is_gpu)) {
-    return fail(ErrorCode::kDeclined, "the step has no work on a GPU");
+    return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork));
   }
   out.stream = main_stream(g);
   std::vector<Ready> ready = accumulations(m);

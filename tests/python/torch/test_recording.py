@@ -258,6 +258,14 @@ def test_a_compiled_model_is_not_compiled_again(training, tmp_path):
         counters.clear()
 
 
+@pytest.mark.skipif(torch.cuda.is_available() and torch.cuda.is_initialized(), reason="a GPU is in use")
+def test_a_recording_without_gpu_work_says_so(training, tmp_path):
+    with pytest.warns(RecordingWarning, match=r"nothing ran on a GPU in the traced steps.*out\.json\.gz"):
+        with record(tmp_path / "out.json.gz", **SHORT) as r:
+            training.run(r, NEEDED)
+    assert r.path.exists()
+
+
 # -- loops that end otherwise
 
 

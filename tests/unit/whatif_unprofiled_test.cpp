@@ -1,0 +1,168 @@
+// The step without the profiler: what comes off is the profiler's, and which measured steps can be true.
+
+#include <gmock/gmock.h>
+
+#include "foretrace/memory/memory.hpp"
+#include "foretrace/report/whatif.hpp"
+#include "foretrace/whatif/measured_step.hpp"
+#include "foretrace/whatif/unprofiled.hpp"
+#include "trace_maker.hpp"
+
+namespace foretrace::whatif {
+namespace {
+
+using test::Replay;
+using test::TraceMaker;
+using testing::HasSubstr;
+
+constexpr Ns kUs = 1'000;
+
+/// A step whose CPU bounds it: 200 launches a good 100 us apart, of which without the profiler about half is left. Behind
+/// the first half of them comes what `between` writes; it is told when to begin and says when it ends.
+template <class Between>
+graph::Graph launching_step(Between between) {
+  TraceMaker m;
+  Ns at = 10 * kUs;
+  for (int i = 1; i <= 200; ++i) {
+    m.op("aten::add", at, at + 100 * kUs);
+    m.launch(i, {at + 60 * kUs, at + 80 * kUs}, "add", {at + 90 * kUs, at + 95 * kUs});
+    at += 110 * kUs;
+    if (i == 100) at = between(m, at);
+  }
+  m.step(3, 0, at);
+  return Replay(m).graph;
+}
+
+graph::Graph plain_step() {
+  return launching_step([](TraceMaker&, Ns at) { return at; });
+}
+
+Ns unprofiled_step(const graph::Graph& g) { return unprofiled(g, std::nullopt).step; }
+
+TEST(Unprofiled, TheProfilersTimeComesOff) {
+  const graph::Graph g = plain_step();
+  EXPECT_LT(unprofiled_step(g), g.traced * 3 / 4);
+}
+
+TEST(Unprofiled, ARangeThatSleepsKeepsItsTime) {
+  const Ns plain = unprofiled_step(plain_step());
+  for (const Ns sleep : {5'000 * kUs, 20'000 * kUs}) {
+    const graph::Graph g = launching_step([&](TraceMaker& m, Ns at) {
+      m.range("sleep", at, at + sleep);
+      return at + sleep;
+    });
+    EXPECT_NEAR(static_cast<double>(unprofiled_step(g) - plain), static_cast<double>(sleep),
+                0.05 * static_cast<double>(plain));
+  }
+}
+
+TEST(Unprofiled, ManyShortSleepsKeepTheirTime) {
+  TraceMaker m;
+  Ns at = 10 * kUs;
+  for (int i = 1; i <= 200; ++i) {
+    m.op("aten::add", at, at + 100 * kUs);
+    m.launch(i, {at + 60 * kUs, at + 80 * kUs}, "add", {at + 90 * kUs, at + 95 * kUs});
+    at += 500 * kUs;  // 0.4 ms of nothing before the next
+  }
+  m.step(3, 0, at);
+  const graph::Graph g = Replay(m).graph;
+  EXPECT_GT(unprofiled_step(g), g.traced * 3 / 4);
+}
+
+TEST(Unprofiled, LoadingDataInManyOperationsKeepsItsTime) {
+  const Ns plain = unprofiled_step(plain_step());
+  const Ns loads = 50'000 * kUs;
+  const graph::Graph g = launching_step([&](TraceMaker& m, Ns at) {
+    m.range("load_batch", at, at + loads);
+    for (Ns t = at; t + 100 * kUs <= at + loads; t += 100 * kUs) m.op("aten::stack", t + 5 * kUs, t + 95 * kUs);
+    return at + loads;
+  });
+  EXPECT_GT(unprofiled_step(g) - plain, loads - 3'000 * kUs);
+}
+
+TEST(Unprofiled, AWaitForAnotherThreadKeepsItsTime) {
+  // Backward is handed to another thread, which begins 8 ms later: no profiler delays a hand-over that long.
+  TraceMaker m;
+  Ns at = 10 * kUs;
+  int c = 0;
+  const auto launches = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      ++c;
+      m.op("aten::add", at, at + 100 * kUs);
+      m.launch(c, {at + 60 * kUs, at + 80 * kUs}, "add", {at + 90 * kUs, at + 95 * kUs});
+      at += 110 * kUs;
+    }
+  };
+  launches(60);
+  at += 8'000 * kUs;
+  m.thread(2);
+  launches(60);
+  m.thread(1);
+  m.op("aten::item", at, at + 50 * kUs);
+  at += 100 * kUs;
+  m.step(3, 0, at);
+  const graph::Graph g = Replay(m).graph;
+  EXPECT_GT(unprofiled_step(g), 8'000 * kUs + (g.traced - 8'000 * kUs) * 2 / 5);
+}
+
+TEST(MeasuredStep, TheRangeOfWhatCanBeTrue) {
+  const graph::Graph g = plain_step();
+  const PlausibleRange range = plausible_range(g);
+  EXPECT_EQ(range.gpu_busy, 200 * 5 * kUs);
+  EXPECT_EQ(range.traced, g.traced);
+  const double traced = to_ms(g.traced);
+  EXPECT_EQ(plausible_step(g, traced).value_or(0), g.traced);
+  EXPECT_TRUE(plausible_step(g, traced * 1.1));  // steps vary
+  for (const double wrong : {0.0, -1.0, to_ms(range.gpu_busy) * 0.8, traced * 2, 1e300,
+                             std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    const Result<Ns> step = plausible_step(g, wrong);
+    ASSERT_FALSE(step) << wrong;
+    EXPECT_EQ(step.error().code, ErrorCode::kUsage);
+    EXPECT_THAT(step.error().message, HasSubstr("impossible"));
+  }
+  EXPECT_THAT(plausible_step(g, traced / 1e3).error().hint, HasSubstr("seconds? in milliseconds that is"));
+  EXPECT_THAT(plausible_step(g, traced * 1e3).error().hint, HasSubstr("microseconds?"));
+}
+
+TEST(Verdict, ABusyGpuIsNotCpuBound) {
+  simulate::Breakdown b;
+  b.step = 100;
+  for (const Ns busy : {90, 96, 100}) {
+    b.gpu_busy = b.both = busy;
+    b.cpu_busy = 100;
+    b.path_cpu = 99;
+    b.path_gpu = 1;
+    EXPECT_THAT(simulate::bottleneck(b), testing::StartsWith("GPU-bound")) << busy;
+  }
+  b.gpu_busy = b.both = 60;
+  EXPECT_THAT(simulate::bottleneck(b), testing::StartsWith("CPU-bound"));
+}
+
+TEST(LargestBatch, DoesNotDependOnTheFactorAskedFor) {
+  Result<trace::Trace> trace = trace::load(std::string(FORETRACE_SOURCE_DIR) + "/examples/resnet50-h200.json.gz");
+  ASSERT_TRUE(trace);
+  Result<report::Baseline> b = report::make_baseline(*trace, std::nullopt, std::nullopt);
+  ASSERT_TRUE(b);
+  std::vector<Use> uses;
+  for (const char* text : {"batch:x=2", "batch:x=0.0001", "batch:x=0.3", "batch:x=1000", "batch:x=1e9"}) {
+    uses.push_back(*parse_use(text));
+  }
+  report::add_predictions(*b, uses, false);
+  const std::optional<double> first = b->report.predictions[0].largest_batch;
+  ASSERT_TRUE(first);
+  EXPECT_TRUE(b->report.predictions[0].fits.value_or(false));
+  EXPECT_FALSE(b->report.predictions[3].fits.value_or(true));
+  for (const Prediction& p : b->report.predictions) EXPECT_EQ(p.largest_batch, first) << p.whatif;
+  // At that factor it fits, and a little above it does not.
+  for (const auto& [factor, fits] : {std::pair(*first * 0.999, true), std::pair(*first * 1.001, false)}) {
+    const Prediction p = predict(b->model, {*parse_use(fmt::format("batch:x={}", factor))}, std::nullopt);
+    EXPECT_EQ(p.fits, fits) << factor;
+  }
+  const std::string json = report::to_json(b->report);
+  EXPECT_THAT(json, HasSubstr("\"fits\": true"));
+  EXPECT_THAT(json, HasSubstr("\"samples\": 2"));
+  EXPECT_THAT(report::to_text(b->report, {}), HasSubstr("samples/s"));
+}
+
+}  // namespace
+}  // namespace foretrace::whatif
