@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "bindings.hpp"
+#include "foretrace/trace/arguments.hpp"
 #include "foretrace/trace/event_kind.hpp"
 #include "foretrace/trace/load.hpp"
 #include "views.hpp"
@@ -172,12 +173,9 @@ nb::list metadata(const LoadedTrace& loaded) {
 /// Key and raw JSON of each argument of a tuple; also where a value is not valid JSON ("nan").
 nb::list args_pairs(const LoadedTrace& loaded, std::uint32_t id) {
   nb::list list;
-  const std::string_view text = loaded.trace.args.text(ArgsId{id});
-  if (text.empty()) return list;
-  std::vector<std::pair<std::string, std::string>> pairs;
-  const trace::TopLevelScan scan = trace::scan_top_level(text, 1, pairs);
-  static_cast<void>(scan);
-  for (const auto& [key, raw] : pairs) list.append(nb::make_tuple(to_str(key), to_str(raw)));
+  for (const auto& [key, raw] : trace::argument_pairs(loaded.trace.args.text(ArgsId{id}))) {
+    list.append(nb::make_tuple(to_str(key), to_str(raw)));
+  }
   return list;
 }
 

@@ -106,11 +106,11 @@ TEST(TextTable, SentencesGoOnInTheNextLine) {
   table.row({"amp", "mixed precision: autocast, and a gradient scaler for fp16", "yes"});
   table.row({"tf32", "products in TF32", "no"});
   EXPECT_EQ(table.render({.width = 46}),
-            "what-if  what                         checked\n"
-            "amp      mixed precision: autocast,   yes\n"
+            "what-if  what                          checked\n"
+            "amp      mixed precision: autocast,    yes\n"
             "         and a gradient scaler for\n"
             "         fp16\n"
-            "tf32     products in TF32             no\n");
+            "tf32     products in TF32              no\n");
 }
 
 TEST(TextTable, DropsBarsWhenNamesCannotGiveMore) {
