@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "base/workers.hpp"
-#include "foretrace/graph/soundness.hpp"
 #include "search/communication.hpp"
+#include "whatif/checked_commit.hpp"
 
 namespace foretrace::search {
 
@@ -22,11 +22,11 @@ Result<Applied> apply_uses(const whatif::Model& base, const std::vector<whatif::
     if (draft.changed() == 0) {
       return fail(ErrorCode::kDeclined, fmt::format("{}: nothing in this step would change", use.whatif->name));
     }
-    graph::Graph changed = draft.commit();
-    if (Status sound = graph::verify_or_relax(changed); !sound) {
-      return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, sound.error().message));
+    Result<graph::Graph> changed = whatif::checked_commit(draft);
+    if (!changed) {
+      return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, changed.error().message));
     }
-    out.model.graph = std::move(changed);
+    out.model.graph = std::move(*changed);
     out.model.applied.push_back(use.whatif->name);
   }
   if (out.model.memory) memory::recompute(*out.model.memory);

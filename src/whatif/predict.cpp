@@ -7,9 +7,9 @@
 #include <chrono>
 #include <cmath>
 
-#include "foretrace/graph/soundness.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/bands.hpp"
+#include "whatif/checked_commit.hpp"
 #include "whatif/simulate_model.hpp"
 
 namespace foretrace::whatif {
@@ -59,15 +59,15 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
       p.declined = fmt::format("{}: nothing in this step would change", use.whatif->name);
       return p;
     }
-    graph::Graph changed = draft.commit();
-    const std::uint64_t shares = changed.notes.dropped_soft;
-    if (Status sound = graph::verify_or_relax(changed); !sound) {
-      p.declined = fmt::format("{}: {}", use.whatif->name, sound.error().message);
+    const std::uint64_t shares = model.graph.notes.dropped_soft;
+    Result<graph::Graph> changed = checked_commit(draft);
+    if (!changed) {
+      p.declined = fmt::format("{}: {}", use.whatif->name, changed.error().message);
       return p;
     }
-    if (changed.notes.dropped_soft > shares)
+    if (changed->notes.dropped_soft > shares)
       model.not_modelled.emplace_back("kernels of several streams that keep each other from the GPU");
-    model.graph = std::move(changed);
+    model.graph = std::move(*changed);
     model.applied.push_back(use.whatif->name);
     if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);
     if (!use.whatif->validated) {
