@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 EXAMPLE := examples/resnet50-h200.json.gz
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo build test test-cpp test-all bench lint lint-all format wheel accuracy setup configure module clean
+.PHONY: help demo build test test-cpp test-all bench sweep lint lint-all format wheel accuracy setup configure module clean
 
 help:  ## this list
 	@echo "foretrace: what would my training step cost if …"
@@ -42,6 +42,10 @@ test-all: configure module  ## also the slow tests
 bench: configure  ## reading speed and memory beside the yardsticks (options: BENCH='--bytes 5G')
 	@cmake --build build --target benchmarks
 	@python3 benchmarks/run.py $(BENCH)
+
+sweep: configure  ## every verb and every what-if over every trace there is (options: SWEEP='--fast')
+	@cmake --build build --target foretrace sweep_trace
+	@scripts/sweep $(SWEEP)
 
 lint: configure  ## format, layering, and clang-tidy on the files that changed
 	@scripts/setup lint

@@ -6,6 +6,7 @@
 
 #include "base/workers.hpp"
 #include "search/communication.hpp"
+#include "whatif/checked_commit.hpp"
 
 namespace foretrace::search {
 

@@ -34,8 +34,8 @@ class Draft::Commit {
     std::vector<std::vector<std::uint32_t>> tasks(lanes);
     for (std::uint32_t l = 0; l < lanes; ++l) tasks[l] = tasks_of(l);
     LaunchOrder order(d_, tasks);
-    for (std::uint32_t l = 0; l < lanes; ++l) order.keep(l, tasks[l]);
-    for (std::uint32_t l = 0; l < lanes; ++l) put_lane(l, tasks[l]);
+    for (std::uint32_t l = 0; l < lanes; ++l) put_lane(l, order.ordered(l));
+    d_.contradicted_ = order.contradicted();
     change_figures();
     find_neighbours();
     relink_launches();

@@ -8,9 +8,9 @@
 #include <cmath>
 
 #include "foretrace/graph/gpu_work.hpp"
-#include "foretrace/graph/soundness.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/bands.hpp"
+#include "whatif/checked_commit.hpp"
 #include "whatif/simulate_model.hpp"
 
 namespace foretrace::whatif {
@@ -81,12 +81,12 @@ Result<Model> apply_use(Model model, const Use& use, std::size_t& changed_tasks)
   }
   if (draft.changed() == 0) return declined("nothing in this step would change");
   changed_tasks = draft.changed();
-  graph::Graph changed = draft.commit();
-  const std::uint64_t shares = changed.notes.dropped_soft;
-  if (Status sound = graph::verify_or_relax(changed); !sound) return declined(sound.error().message);
-  if (changed.notes.dropped_soft > shares)
+  const std::uint64_t shares = model.graph.notes.dropped_soft;
+  Result<graph::Graph> changed = checked_commit(draft);
+  if (!changed) return declined(changed.error().message);
+  if (changed->notes.dropped_soft > shares)
     model.not_modelled.emplace_back("kernels of several streams that keep each other from the GPU");
-  model.graph = std::move(changed);
+  model.graph = std::move(*changed);
   model.applied.push_back({use.whatif->name, use.whatif->changes});
   if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);
   if (!use.whatif->validated) {

@@ -118,8 +118,12 @@ class Draft {
   [[nodiscard]] bool removed(std::uint32_t task) const { return task < removed_.size() && removed_[task] != 0; }
   [[nodiscard]] std::size_t changed() const { return changed_; }
 
-  /// The changed graph. Cost-only drafts copy columns; structural ones rebuild once.
+  /// The changed graph. Cost-only drafts copy columns; structural ones rebuild once. On a stream, tasks that were inserted or
+  /// are launched in another way stand where their calls put them: a stream runs its work in the order of its launches.
   [[nodiscard]] Graph commit() const;
+  /// After commit(): the trace shows work of a stream in another order than that of its launches, where this draft put more.
+  /// The changed graph may not be sound then.
+  [[nodiscard]] bool contradicted() const { return contradicted_; }
 
  private:
   struct NewTask {
@@ -160,6 +164,7 @@ class Draft {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> launches_;  // task, new call
   std::vector<std::pair<std::uint32_t, std::int32_t>> priorities_;
   bool periodic_ = false;
+  mutable bool contradicted_ = false;  // commit() found out
   std::size_t changed_ = 0;
   bool structural_ = false;
 };

@@ -96,7 +96,11 @@ std::vector<std::uint32_t> kept_tasks(const Model& m, Draft& draft, const Row& r
     const std::uint32_t main = main_stream(m.graph);
     std::stable_partition(kept.begin(), kept.end(), [&](std::uint32_t t) { return m.graph.lane[t] == main; });
     kept.resize(count);
-    put_in_line(m.graph, draft, main, row, kept);
+    // Tasks a change before this one repeated (another pass, recomputation) have lines of their own.
+    const bool once = std::none_of(m.applied.begin(), m.applied.end(), [](const std::string& before) {
+      return before == "accumulate" || before == "checkpoint";
+    });
+    if (once) put_in_line(m.graph, draft, main, row, kept);
   } else if (becomes.family == hardware::Family::kRnn) {
     std::map<std::uint32_t, std::size_t> tasks_on;
     for (const std::uint32_t t : row.tasks) ++tasks_on[m.graph.lane[t]];

@@ -1,0 +1,22 @@
+#include "whatif/checked_commit.hpp"
+
+#include "foretrace/graph/soundness.hpp"
+
+namespace foretrace::whatif {
+
+Result<graph::Graph> checked_commit(const Draft& draft) {
+  graph::Graph changed = draft.commit();
+  if (Status sound = graph::verify_or_relax(changed); !sound) {
+    // What the trace itself contradicts is not our bug, and has another name.
+    if (draft.contradicted()) {
+      return fail(
+          ErrorCode::kDeclined,
+          "the trace shows work of a stream in another order than that of its launches, and this change would have "
+          "to go in between");
+    }
+    return forward(sound);
+  }
+  return changed;
+}
+
+}  // namespace foretrace::whatif
