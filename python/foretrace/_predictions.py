@@ -107,14 +107,20 @@ class Prediction:
         """Samples per second, as a multiple of now: what to compare where the batch changes."""
         return self.speedup * self.samples
 
+    @property
+    def _reason(self) -> str:
+        """`declined` to stand behind `whatif`: without the name where that is of one change only."""
+        name = self.whatif.partition(":")[0]
+        return (self.declined or "").removeprefix("" if " + " in self.whatif else f"{name}: ")
+
     def _known(self, value: int) -> int:
         if self.declined is not None:
-            raise Error(f"nothing was predicted. {self.whatif}: {self.declined}", code="declined")
+            raise Error(f"nothing was predicted. {self.whatif}: {self._reason}", code="declined")
         return value
 
     def __str__(self) -> str:
         if self.declined is not None:
-            return f"{self.whatif}: declined. {self.declined}"
+            return f"{self.whatif}: declined. {self._reason}"
         memory = "" if self.peak_bytes is None else f", peak {self.peak_bytes / 1e9:.2f} GB"
         memory += ", more than the GPU's memory" if self.fits is False else ""
         rate = "" if self.samples == 1 else f" ({self.gain:.3f} x samples per second)"

@@ -124,7 +124,7 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
   }
   std::vector<std::pair<std::string, std::string>> declined;
   for (const search::Advice& a : r.advised.alone) {
-    if (a.declined()) declined.emplace_back(a.uses.front().whatif->name, a.prediction.declined);
+    if (a.declined()) declined.emplace_back(a.uses.front().whatif->name, a.prediction.reason());
   }
   if (!declined.empty()) out += "\n  does not apply:\n" + reasons_text(declined, style);
   return out;

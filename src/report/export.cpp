@@ -23,7 +23,7 @@ Result<graph::Graph> changed(const trace::Trace& trace, const ExportOptions& opt
     uses.push_back(std::move(use));
   }
   whatif::Prediction p = whatif::predict(baseline.model, uses, baseline.report.measured, whatif::Detail::kStepOnly);
-  if (!p.declined.empty()) return fail(ErrorCode::kDeclined, fmt::format("{}: {}", p.whatif, p.declined));
+  if (!p.declined.empty()) return fail(ErrorCode::kDeclined, fmt::format("{}: {}", p.whatif, p.reason()));
   p.graph.step_name += " with " + p.whatif;
   return std::move(p.graph);
 }

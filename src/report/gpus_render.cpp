@@ -76,7 +76,7 @@ std::string to_text(const GpusReport& r, const TextStyle& style) {
   if (table.rows() > 0) out += table.render(style);
   std::vector<std::pair<std::string, std::string>> declined;
   for (const GpuPrediction& g : r.predictions) {
-    if (!g.prediction.declined.empty()) declined.emplace_back(g.device.name, g.prediction.declined);
+    if (!g.prediction.declined.empty()) declined.emplace_back(g.device.name, g.prediction.reason());
   }
   for (const auto& [reason, names] : by_text(declined)) {
     out += "\n  " + wrap(fmt::format("{}: declined. {}", names, reason), style.width, 4, 2) + "\n";

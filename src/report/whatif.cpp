@@ -133,7 +133,7 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
   if (table.rows() > 0) out += table.render(style);
   if (crowded) out += fmt::format("  (!) does not fit: {}\n", memory_text(r));
   for (const whatif::Prediction& p : r.predictions) {
-    if (!p.declined.empty()) out += fmt::format("\n  {}: declined. {}\n", p.whatif, p.declined);
+    if (!p.declined.empty()) out += fmt::format("\n  {}: declined. {}\n", p.whatif, p.reason());
   }
   std::vector<std::pair<std::string, std::string>> largest, missing;
   for (const whatif::Prediction& p : r.predictions) {

@@ -17,6 +17,12 @@ namespace foretrace::search {
 
 namespace {
 
+// "amp: no operation …" behind "amp:dtype=bf16": the name once.
+std::string without_name(std::string_view why, std::string_view name) {
+  if (why.starts_with(name) && why.substr(name.size()).starts_with(": ")) why.remove_prefix(name.size() + 2);
+  return std::string(why);
+}
+
 // Rounds without a better strategy before the search ends: a change may pay only beside a second one.
 constexpr int kIdleRounds = 2;
 
@@ -185,7 +191,10 @@ class Optimizer {
       const std::vector<Evaluation> results = evaluate(batch);
       for (std::size_t k = 0; k < batch.size(); ++k) {
         if (!results[k].ok()) {
-          if (batch[k].whatifs.size() == 1) declined_.emplace(batch[k].whatifs.front(), results[k].declined);
+          if (batch[k].whatifs.size() == 1) {
+            const std::string& use = batch[k].whatifs.front();
+            declined_.emplace(use, without_name(results[k].declined, name_of(use)));
+          }
           continue;
         }
         found.push_back({batch[k], results[k]});

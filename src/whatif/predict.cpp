@@ -69,7 +69,9 @@ class Completion {
 };
 
 Result<Model> apply_use(Model model, const Use& use, std::size_t& changed_tasks) {
-  const auto declined = [](std::string_view why) { return fail(ErrorCode::kDeclined, std::string(why)); };
+  const auto declined = [&](std::string_view why) {
+    return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, why));
+  };
   for (const Need need : use.whatif->needs) {
     if (const std::string why = missing(model, need); !why.empty()) return declined(why);
   }
@@ -112,13 +114,7 @@ Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses, std::v
   for (const Use& use : uses) {
     const auto begin = std::chrono::steady_clock::now();
     std::size_t changed = 0;
-    Result<Model> next = apply_use(std::move(model), use, changed);
-    if (!next) {
-      // The reason stands beside the name of the prediction; of several changes it says which one.
-      if (uses.size() > 1) next.error().message = fmt::format("{}: {}", use.whatif->name, next.error().message);
-      return next;
-    }
-    model = std::move(*next);
+    FORETRACE_TRY(model, apply_use(std::move(model), use, changed));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     if (applied != nullptr) applied->push_back({use.text, changed, took.count()});
   }
@@ -155,6 +151,14 @@ void describe_memory(Prediction& p, Model& model, const Model& base, const std::
 }
 
 }  // namespace
+
+std::string_view Prediction::reason() const {
+  const std::string_view name = std::string_view(whatif).substr(0, whatif.find(':'));
+  const bool alone = whatif.find(" + ") == std::string::npos;
+  std::string_view why = declined;
+  if (alone && why.starts_with(name) && why.substr(name.size()).starts_with(": ")) why.remove_prefix(name.size() + 2);
+  return why;
+}
 
 Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured, Detail detail) {
   Prediction p;

@@ -137,7 +137,9 @@ struct Prediction {
   std::vector<Applied> steps;
   std::vector<BandPart> band;  ///< what low and high are made of
   std::vector<FamilyTime> gpu_families;
-  std::string declined;  ///< the reason, when nothing could be predicted
+  std::string declined;  ///< the reason, when nothing could be predicted: "amp: …", the change that does not apply
+  /// The same to stand behind `whatif`: without the name where that is of one change only.
+  [[nodiscard]] std::string_view reason() const;
   graph::Graph graph;    ///< the changed graph, for export
 };
 /// kStepOnly leaves out the band and the families, for those who predict many and show few.
