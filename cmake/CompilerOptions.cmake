@@ -19,6 +19,8 @@ if(FORETRACE_SANITIZE)
   target_compile_options(foretrace_options INTERFACE -fsanitize=${FORETRACE_SANITIZE} -fno-omit-frame-pointer
                                                      -fno-sanitize-recover=all)
   target_link_options(foretrace_options INTERFACE -fsanitize=${FORETRACE_SANITIZE})
+  # An index behind a vector's end, also where memory is there: what it holds is not the vector's.
+  target_compile_definitions(foretrace_options INTERFACE _GLIBCXX_ASSERTIONS)
 endif()
 find_program(MOLD mold)
 if(MOLD)

@@ -76,16 +76,11 @@ def measure(program: Path, group: Group, ablation: bool) -> None:
         print(f"replay_accuracy: {line}", file=sys.stderr)
 
 
-def ramp_up(group: Group, trace: str, step: dict) -> bool:
-    """A step before the launch queue has filled is shorter than the period its replay gives (docs/replay.md)."""
-    rest = [s for t, s in group.steps() if t == trace and s["step"] != step["step"]]
-    return step["copies"] > 1 and any(step["traced_ms"] < 0.9 * s["traced_ms"] for s in rest)
-
-
 def judged(group: Group) -> list[tuple[str, dict]]:
-    # Without ProfilerStep ranges the "step" is our own finding, and nothing outside says how long it was.
+    # Without ProfilerStep ranges the "step" is our own finding, and nothing outside says how long it was. Errors are against
+    # the period, which ramp-up steps have too (docs/replay.md).
     named = {Path(r["trace"]).name.split(".json")[0] for r in group.results if "ProfilerStep" in r["found_by"]}
-    return [(t, s) for t, s in group.steps() if t in named and not ramp_up(group, t, s)]
+    return [(t, s) for t, s in group.steps() if t in named]
 
 
 def failures(group: Group) -> list[str]:

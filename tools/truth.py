@@ -41,6 +41,9 @@ SWITCHES = {
 # Variants that change the job or the recording, not the step's implementation: nothing to predict.
 NO_WHATIF = {"base", "again", "stack", "plain", "sgd"}
 
+# Folders that nothing is fitted on or held to yet: read when they are named.
+NAMED_ONLY = {"h200-clean"}
+
 QUIET_SPREAD = 0.05  # p90 - p10 of a quiet row, as a part of its median
 
 
@@ -141,7 +144,7 @@ class Folder:
 
 def default_folders() -> list[Path]:
     """Every truth folder of the project, and those of $FORETRACE_TRUTH that hold one step on one GPU."""
-    found = sorted(p.parent for p in (ROOT / "data").glob("*/truth.jsonl"))
+    found = sorted(p.parent for p in (ROOT / "data").glob("*/truth.jsonl") if p.parent.name not in NAMED_ONLY)
     if truth := os.environ.get("FORETRACE_TRUTH"):
         found += [Path(truth, n) for n in ("h200", "h200-large") if Path(truth, n, "truth.jsonl").exists()]
     return found

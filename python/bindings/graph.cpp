@@ -10,12 +10,12 @@
 
 #include "bindings.hpp"
 #include "foretrace/graph/build.hpp"
+#include "foretrace/report/notes.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/whatif/measured_step.hpp"
 #include "foretrace/whatif/unprofiled.hpp"
-#include "report/measured.hpp"
-#include "report/notes.hpp"
-#include "report/step_graphs.hpp"
+#include "foretrace/report/measured.hpp"
 #include "views.hpp"
 
 namespace nb = nanobind;
@@ -129,6 +129,7 @@ nb::dict notes(const Graph& g) {
   d["border_tasks"] = n.border_tasks;
   d["foreign_events"] = n.foreign_events;
   d["queue_depth_measured"] = n.queue_depth_measured;
+  d["waited"] = n.waited;
   nb::list sentences;
   for (const std::string& sentence : report::sentences(n)) sentences.append(to_str(sentence));
   d["sentences"] = nb::tuple(sentences);
@@ -156,7 +157,7 @@ std::size_t step_index(const StepGraphs& graphs, std::optional<std::int64_t> num
   if (graphs.steps().steps.empty()) {
     raise({ErrorCode::kDeclined, "the trace has no timed event, and so no step", {}, Error::kNoOffset, {}});
   }
-  return graphs.steps().median();
+  return graphs.median();
 }
 
 Graph* build(const StepGraphs& graphs, std::size_t index, const std::vector<std::uint8_t>& without, bool device_gaps,

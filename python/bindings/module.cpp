@@ -5,8 +5,9 @@
 #include <cstdio>
 
 #include "bindings.hpp"
-#include "cli/run.hpp"
+#include "foretrace/cli/run.hpp"
 #include "foretrace/trace/load.hpp"
+#include "foretrace/version.hpp"
 
 namespace nb = nanobind;
 

@@ -42,10 +42,11 @@ Result<LoadedJob> read(const std::vector<std::string>& files, const trace::LoadO
   return out;
 }
 
-LoadedJob load(const std::vector<std::string>& files, unsigned threads, bool partial) {
+LoadedJob load(const std::vector<std::string>& files, unsigned threads, bool partial, const std::string& steps_by) {
   trace::LoadOptions options;
   options.threads = threads;
   options.partial = partial;
+  options.steps_by = steps_by;
   std::optional<Result<LoadedJob>> job;
   {
     const nb::gil_scoped_release release;
@@ -106,7 +107,7 @@ void bind_ranks(nb::module_& m) {
             return nb::bytes(e.bytes.data(), e.bytes.size());
           },
           nb::arg("step").none(), nb::arg("gzip"));
-  m.def("load_ranks", load, nb::arg("files"), nb::arg("threads"), nb::arg("partial"));
+  m.def("load_ranks", load, nb::arg("files"), nb::arg("threads"), nb::arg("partial"), nb::arg("steps_by") = "");
 }
 
 }  // namespace foretrace::python

@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "bindings.hpp"
-#include "cli/evaluator.hpp"
-#include "cli/reader.hpp"
+#include "foretrace/cli/evaluator.hpp"
+#include "foretrace/cli/reader.hpp"
 #include "foretrace/report/optimize.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/trace/pack.hpp"
@@ -140,7 +140,14 @@ void set_reader(nb::object read) {
     const nb::list answers = nb::cast<nb::list>((*held)(files, options.strict, options.partial));
     if (answers.size() != files.size()) throw nb::value_error("one answer for each file is needed");
     std::vector<Result<trace::Trace>> out;
-    for (std::size_t i = 0; i < files.size(); ++i) out.push_back(unpacked(answers[i], files[i]));
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      Result<trace::Trace> one = unpacked(answers[i], files[i]);
+      if (one) {
+        if (const Status marked = trace::mark_steps_by(*one, options.steps_by); !marked)
+          one = tl::unexpected(marked.error());
+      }
+      out.push_back(std::move(one));
+    }
     return out;
   };
 }

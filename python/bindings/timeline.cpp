@@ -125,6 +125,7 @@ nb::dict breakdown(const SimulatedStep& s) {
   d["gpu_only"] = b.gpu_only;
   d["both"] = b.both;
   d["exposed_communication"] = b.exposed_communication;
+  d["exposed_loading"] = b.exposed_loading;
   d["idle"] = b.idle;
   d["gpu_busy"] = b.gpu_busy;
   d["cpu_busy"] = b.cpu_busy;

@@ -8,7 +8,6 @@
 #include "bindings.hpp"
 #include "foretrace/trace/event_kind.hpp"
 #include "foretrace/trace/load.hpp"
-#include "trace/importers/chrome_pieces.hpp"
 #include "views.hpp"
 
 namespace nb = nanobind;
@@ -120,20 +119,40 @@ nb::list problems(const LoadedTrace& loaded) {
   return list;
 }
 
-nb::tuple steps(const LoadedTrace& loaded) {
+nb::tuple step_tuple(const trace::Steps& steps) {
   nb::list list;
-  for (const trace::Step& s : loaded.steps.steps) {
+  for (const trace::Step& s : steps.steps) {
     nb::dict d;
     d["name"] = to_str(s.name);
     d["number"] = s.number;
     d["start"] = s.start;
     d["end"] = s.end;
     d["lane"] = s.lane.valid() ? nb::object(nb::int_(s.lane.index())) : nb::none();
+    d["waited"] = s.waited;
     list.append(d);
   }
-  const bool any = !loaded.steps.steps.empty();
-  return nb::make_tuple(to_str(trace::describe(loaded.steps.source)), list,
-                        any ? nb::object(nb::int_(loaded.steps.median())) : nb::none());
+  const bool any = !steps.steps.empty();
+  return nb::make_tuple(to_str(trace::describe(steps.source)), list,
+                        any ? nb::object(nb::int_(steps.median())) : nb::none(), to_str(steps.marked_by));
+}
+
+nb::tuple steps(const LoadedTrace& loaded) { return step_tuple(loaded.steps); }
+
+nb::tuple steps_by(const LoadedTrace& loaded, const std::string& name) {
+  return step_tuple(value_or_raise(trace::steps_by(loaded.trace, name)));
+}
+
+nb::list step_candidates(const LoadedTrace& loaded) {
+  nb::list list;
+  for (const trace::StepCandidate& c : trace::step_candidates(loaded.trace)) {
+    nb::dict d;
+    d["name"] = to_str(c.name);
+    d["count"] = c.count;
+    d["median"] = c.median;
+    d["gpu_share"] = c.gpu_share;
+    list.append(d);
+  }
+  return list;
 }
 
 nb::list categories(const LoadedTrace& loaded) {
@@ -214,24 +233,28 @@ void bind_trace(nb::module_& m) {
       .def("distributed", distributed)
       .def("problems", problems)
       .def("steps", steps)
+      .def("steps_by", steps_by)
+      .def("step_candidates", step_candidates)
       .def("categories", categories)
       .def("metadata", metadata);
 
   m.def(
       "load",
-      [](const std::string& path, unsigned threads, bool strict, bool partial) {
-        return finish(trace::load(path, {threads, strict, partial, {}}));
+      [](const std::string& path, unsigned threads, bool strict, bool partial, const std::string& steps_by) {
+        return finish(trace::load(path, {threads, strict, partial, {}, steps_by}));
       },
-      nb::arg("path"), nb::arg("threads"), nb::arg("strict"), nb::arg("partial"),
+      nb::arg("path"), nb::arg("threads"), nb::arg("strict"), nb::arg("partial"), nb::arg("steps_by") = "",
       nb::call_guard<nb::gil_scoped_release>());
   m.def(
       "load_bytes",
-      [](nb::bytes data, const std::string& name, unsigned threads, bool strict, bool partial) {
+      [](nb::bytes data, const std::string& name, unsigned threads, bool strict, bool partial,
+         const std::string& steps_by) {
         const std::string_view bytes(data.c_str(), data.size());
         nb::gil_scoped_release unlocked;
-        return finish(trace::load_bytes(bytes, name, {threads, strict, partial, {}}));
+        return finish(trace::load_bytes(bytes, name, {threads, strict, partial, {}, steps_by}));
       },
-      nb::arg("data"), nb::arg("name"), nb::arg("threads"), nb::arg("strict"), nb::arg("partial"));
+      nb::arg("data"), nb::arg("name"), nb::arg("threads"), nb::arg("strict"), nb::arg("partial"),
+      nb::arg("steps_by") = "");
 }
 
 }  // namespace foretrace::python

@@ -12,12 +12,12 @@
 #include <optional>
 
 #include "bindings.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/search/advise.hpp"
 #include "foretrace/whatif/model.hpp"
+#include "foretrace/whatif/network.hpp"
+#include "foretrace/whatif/parallel_choice.hpp"
 #include "open_draft.hpp"
-#include "report/step_graphs.hpp"
-#include "whatif/parallel/network.hpp"
-#include "whatif/parallel/parallel_choice.hpp"
 
 namespace nb = nanobind;
 

@@ -26,7 +26,7 @@ from ._predictions import Applied, Parameter, Prediction, WhatIf, whatif, whatif
 from ._ranks import Job, RanksReport, load_ranks
 from ._reports import Doctor, Report, Summary, doctor, summary
 from ._scale import Scaled
-from ._tables import Category, Device, Distributed, Lane, Problem, Step, Steps, Strings
+from ._tables import Category, Device, Distributed, Lane, Problem, Step, StepCandidate, Steps, Strings
 from ._timeline import Timeline
 from ._trace import ABSENT, KINDS, NO_ARGS, Trace, load, load_bytes
 from .recorder import Recorder, RecordingWarning, record, recorded, recorded_figures
@@ -38,8 +38,8 @@ __all__ = [
     "Advised", "Applied",
     "Breakdown", "Category", "CriticalPath", "Device", "Distributed", "Doctor", "Draft", "Error", "Graph", "GraphLane",
     "GraphNotes", "Job", "Lane", "Layer", "LowerBounds", "Parameter", "Prediction", "Problem", "RanksReport", "Recorder",
-    "RecordingWarning", "Report", "Scaled", "Step", "Steps", "Strings", "Summary", "Timeline", "Trace", "Unprofiled", "WhatIf", "doctor",
-    "find_traces", "formats", "load", "load_bytes", "load_ranks", "record", "recorded", "recorded_figures", "summary", "whatif",
+    "RecordingWarning", "Report", "Scaled", "Step", "StepCandidate", "Steps", "Strings", "Summary", "Timeline",
+    "Trace", "Unprofiled", "WhatIf", "doctor", "find_traces", "formats", "load", "load_bytes", "load_ranks", "record", "recorded", "recorded_figures", "summary", "whatif",
     "whatifs",
 ]
 

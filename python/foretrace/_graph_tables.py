@@ -58,6 +58,7 @@ class GraphNotes:
     border_tasks: int  # GPU work from before the step
     foreign_events: int  # of other processes
     queue_depth_measured: bool  # the trace shows how many launches fit in a queue
+    waited: int  # ns for GPU work that is not in the file: left out of the step
     sentences: tuple[str, ...] = field(repr=False)
 
     def __str__(self) -> str:
@@ -85,6 +86,7 @@ class Breakdown:
     gpu_only: int
     both: int
     exposed_communication: int  # communication runs and no computation does
+    exposed_loading: int  # of cpu_only: the main thread loads data
     idle: int
     gpu_busy: int
     cpu_busy: int

@@ -69,8 +69,8 @@ class Job:
 
 
 def load_ranks(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], threads: int = 0,
-               partial: bool = False) -> Job:
-    """Reads the traces of all ranks of a job: a folder, or the files."""
+               partial: bool = False, steps_by: str = "") -> Job:
+    """Reads the traces of all ranks of a job: a folder, or the files. steps_by: as for `load`."""
     many = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     files = _core.find_trace_files([os.fspath(p) for p in many])
-    return Job(_core.load_ranks(files, threads, partial))
+    return Job(_core.load_ranks(files, threads, partial, steps_by))

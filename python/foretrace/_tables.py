@@ -83,21 +83,34 @@ class Step:
     start: int
     end: int
     lane: int | None  # index into Trace.lanes
+    waited: int = 0  # ns between start and end spent waiting for work that is not in the file
 
     @property
     def duration(self) -> int:
-        """ns"""
-        return self.end - self.start
+        """ns, without what it waited for work that is not in the file"""
+        return self.end - self.start - self.waited
 
     @property
     def ms(self) -> float:
         return self.duration / 1e6
 
 
+@dataclass(frozen=True)
+class StepCandidate:
+    """A range that could mark steps."""
+
+    name: str  # numbers as "%d"; what load(steps_by=…) takes
+    count: int
+    median: int  # ns
+    gpu_share: float  # of the trace's GPU time, launched inside of it
+
+
 class Steps(Sequence[Step]):
     """The steps of a trace by start time, and how they were found."""
 
-    def __init__(self, source: str, steps: list[Step], median: int | None) -> None:
+    def __init__(self, source: str, steps: list[Step], median: int | None, marked_by: str = "") -> None:
+        self.marked_by = marked_by
+        """The ranges they were found by; empty where no name decided."""
         self.source = source
         """"ProfilerStep ranges", "optimizer ranges", …"""
         self._steps = steps

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from ._tables import Category, Device, Distributed, Lane, Problem, Step, Steps, Strings
+from ._tables import Category, Device, Distributed, Lane, Problem, Step, StepCandidate, Steps, Strings
 
 if TYPE_CHECKING:
     import pandas
@@ -138,8 +138,21 @@ class Trace:
 
     @cached_property
     def steps(self) -> Steps:
-        source, steps, median = self._core.steps()
-        return Steps(source, [Step(**s) for s in steps], median)
+        source, steps, median, marked_by = self._core.steps()
+        return Steps(source, [Step(**s) for s in steps], median, marked_by)
+
+    def steps_by(self, name: str) -> Steps:
+        """The steps by ranges of this name (a pattern with *, or without its numbers), instead of those found.
+
+        Graphs and predictions follow the steps the trace was loaded with: `foretrace.load(path, steps_by=name)`.
+        """
+        source, steps, median, marked_by = self._core.steps_by(name)
+        return Steps(source, [Step(**s) for s in steps], median, marked_by)
+
+    @cached_property
+    def step_candidates(self) -> list[StepCandidate]:
+        """Ranges that could mark steps, those that hold most of the GPU's time first."""
+        return [StepCandidate(**c) for c in self._core.step_candidates()]
 
     # -- columns
 
@@ -367,22 +380,24 @@ def _value(raw: str) -> Any:
         return {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}.get(raw.lower(), raw)
 
 
-def load(path: str | os.PathLike[str], threads: int = 0, strict: bool = False, partial: bool = False) -> Trace:
+def load(path: str | os.PathLike[str], threads: int = 0, strict: bool = False, partial: bool = False,
+         steps_by: str = "") -> Trace:
     """Reads a trace: .json, .json.gz or .json.zst, or standard input for "-".
 
     threads: 0 uses all the machine has; the result is the same for any number.
     strict: raise Error when any record is lost, instead of listing it in Trace.problems.
     partial: read what a cut-off file still holds.
+    steps_by: the name of the range a step lies in, instead of the ranges foretrace would find (`Trace.step_candidates`).
     """
     _check_threads(threads)
-    return Trace(_core.load(os.fspath(path), threads, strict, partial))
+    return Trace(_core.load(os.fspath(path), threads, strict, partial, steps_by))
 
 
 def load_bytes(data: bytes, name: str = "<bytes>", threads: int = 0, strict: bool = False,
-               partial: bool = False) -> Trace:
+               partial: bool = False, steps_by: str = "") -> Trace:
     """Reads a trace from memory (compressed or not); `name` is used in messages."""
     _check_threads(threads)
-    return Trace(_core.load_bytes(bytes(data), name, threads, strict, partial))
+    return Trace(_core.load_bytes(bytes(data), name, threads, strict, partial, steps_by))
 
 
 def _check_threads(threads: int) -> None:

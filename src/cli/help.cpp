@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/verbs.hpp"
+#include "foretrace/version.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::cli {

@@ -3,7 +3,7 @@
 #include <csignal>
 
 #include "cli/python_command.hpp"
-#include "cli/run.hpp"
+#include "foretrace/cli/run.hpp"
 
 int main(int argc, char** argv) {
   // `foretrace summary … | head` closes the pipe early; the write then fails, which run() takes for what it is.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "foretrace/whatif/network.hpp"
+
 namespace foretrace::cli {
 
 bool names_network(const Values& values) { return values.text("fabric") || values.text("collectives"); }
@@ -23,6 +25,7 @@ Result<search::Communication> network_asked(const Values& values, std::int64_t w
     return fail(ErrorCode::kUsage, fmt::format("--gpus-per-node {} is more than {}", per_node, kMostWorkers),
                 "it counts the GPUs of one machine");
   }
+  FORETRACE_TRY_VOID(whatif::check_nodes(workers, per_node));
   search::Communication c;
   c.workers = static_cast<int>(workers);
   c.fabric = values.text("fabric").value_or("");

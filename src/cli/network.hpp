@@ -3,7 +3,7 @@
 
 #include "cli/verb.hpp"
 #include "foretrace/search/strategy.hpp"
-#include "whatif/parallel/parallel_choice.hpp"
+#include "foretrace/whatif/parallel_choice.hpp"
 
 namespace foretrace::cli {
 

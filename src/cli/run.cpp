@@ -1,4 +1,4 @@
-#include "cli/run.hpp"
+#include "foretrace/cli/run.hpp"
 
 #include <fmt/format.h>
 
@@ -19,6 +19,7 @@
 #include "cli/progress_bar.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/version.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::cli {
@@ -46,15 +47,14 @@ tl::unexpected<Error> unknown_option(const std::string& arg, const Verb* verb) {
   for (const Option& option : verb != nullptr ? all_options(*verb) : shared_options())
     names.push_back("--" + option.name);
   const std::string written = arg.substr(0, arg.find('='));
-  std::string hint = did_you_mean(written, names);
-  if (hint.empty()) {
-    // Known elsewhere: say where rather than calling it unknown.
-    for (const Verb& other : verbs()) {
-      if (verb == nullptr || other.name == verb->name || find_option(all_options(other), arg) == nullptr) continue;
-      hint = fmt::format("`foretrace {}` has it", other.name);
-      break;
-    }
+  // Known elsewhere: say where rather than guessing another.
+  std::string hint;
+  for (const Verb& other : verbs()) {
+    if (verb == nullptr || other.name == verb->name || find_option(all_options(other), arg) == nullptr) continue;
+    hint = fmt::format("`foretrace {}` has it", other.name);
+    break;
   }
+  if (hint.empty()) hint = did_you_mean(written, names);
   if (hint.empty()) {
     hint = verb != nullptr ? fmt::format("`foretrace {} --help` lists the options", verb->name)
                            : std::string("`foretrace --help` shows what there is");
@@ -71,6 +71,11 @@ Status check_value(const Option& option, const std::string& value) {
     return fail(ErrorCode::kUsage, fmt::format("--{} expects {}, not '{}'", option.name, wanted, value),
                 std::move(hint));
   };
+  if (value.empty()) {
+    return fail(ErrorCode::kUsage, fmt::format("--{} is given, and empty", option.name),
+                fmt::format("--{} {}: {}; leave it out for: {}", option.name, option.value_name, option.about,
+                            option.default_text.empty() ? "nothing" : option.default_text));
+  }
   double number = 0;
   if (option.type == ValueType::kInteger) {
     std::int64_t whole = 0;
@@ -157,6 +162,7 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
   request.style.utf8 = terminal.utf8;
   request.load.strict = values.flag("strict");
   request.load.partial = values.flag("partial");
+  request.load.steps_by = values.text("steps-by").value_or("");
   request.load.threads = static_cast<unsigned>(std::min<std::int64_t>(values.integer("threads").value_or(0), 1024));
   const bool quiet = values.flag("quiet");
   ProgressBar bar(terminal.err, terminal.width);

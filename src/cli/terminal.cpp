@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "cli/run.hpp"
+#include "foretrace/cli/run.hpp"
 
 namespace foretrace::cli {
 namespace {

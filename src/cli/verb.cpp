@@ -1,8 +1,11 @@
 #include "cli/verb.hpp"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cstdlib>
 
+#include "base/text.hpp"
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/hardware/fabric.hpp"
 #include "foretrace/whatif/whatif.hpp"
@@ -51,6 +54,8 @@ const std::vector<Option>& plugin_options() {
 const std::vector<Option>& reading_options() {
   static const std::vector<Option> options{
       {"partial", 0, ValueType::kFlag, "", "", "read a file that is cut off up to the cut"},
+      {"steps-by", 0, ValueType::kText, "NAME", "ranges that mark steps, see `doctor`",
+       "the range a step lies in: its name, a pattern with *"},
       {"strict", 0, ValueType::kFlag, "", "", "fail on any record that cannot be used, instead of counting it"},
       {"threads", 0, ValueType::kInteger, "N", "all cores", "threads to read with; the result is the same", {}, 0.0},
       {"quiet", 'q', ValueType::kFlag, "", "", "no progress bar and no notes on standard error"},
@@ -142,6 +147,20 @@ std::optional<std::int64_t> Values::integer(std::string_view option) const {
 std::optional<double> Values::number(std::string_view option) const {
   const auto at = given_.find(option);
   return at == given_.end() ? std::nullopt : std::optional(std::strtod(at->second.c_str(), nullptr));
+}
+
+Result<std::vector<std::string>> entries_of(const Values& values, std::string_view option) {
+  std::vector<std::string> out;
+  const std::optional<std::string> list = values.text(option);
+  if (!list) return out;
+  for (const std::string_view one : split(*list, ',')) {
+    if (!one.empty()) out.emplace_back(one);
+  }
+  if (out.empty()) {
+    return fail(ErrorCode::kUsage, fmt::format("--{} '{}' names nothing", option, *list),
+                "entries are separated by commas: A,B");
+  }
+  return out;
 }
 
 const std::vector<std::string>& Values::argument(std::string_view name) const {

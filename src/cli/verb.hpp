@@ -21,8 +21,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/run.hpp"
 #include "foretrace/base/result.hpp"
+#include "foretrace/cli/run.hpp"
 #include "foretrace/report/text_style.hpp"
 #include "foretrace/trace/load.hpp"
 
@@ -108,6 +108,10 @@ struct Verb {
 std::vector<Option> all_options(const Verb& verb);
 /// Every option any verb shares; they may stand before the verb's name.
 const std::vector<Option>& shared_options();
+
+/// The entries of an option that takes a list separated by commas; empty when it is not given. A list of nothing but commas is an
+/// error.
+Result<std::vector<std::string>> entries_of(const Values& values, std::string_view option);
 
 /// Options some verbs take, with one meaning: each is described here and nowhere else.
 Option step_option();

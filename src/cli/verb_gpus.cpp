@@ -9,16 +9,6 @@
 namespace foretrace::cli {
 namespace {
 
-// The entries of an option's list, without empty ones.
-std::vector<std::string> entries(const std::optional<std::string>& list) {
-  std::vector<std::string> out;
-  if (!list) return out;
-  for (const std::string_view one : split(*list, ',')) {
-    if (!one.empty()) out.emplace_back(one);
-  }
-  return out;
-}
-
 // "H100-SXM5=2.49"
 Result<std::pair<std::string, double>> parse_price(const std::string& text) {
   const std::vector<std::string_view> parts = split(text, '=');
@@ -33,12 +23,14 @@ Result<std::pair<std::string, double>> parse_price(const std::string& text) {
 
 Result<Answer> run_gpus(const Request& request) {
   report::GpusOptions options;
-  options.targets = entries(request.values.text("to"));
-  for (const std::string& file : entries(request.values.text("device"))) {
+  FORETRACE_TRY(options.targets, entries_of(request.values, "to"));
+  FORETRACE_TRY(const std::vector<std::string> files, entries_of(request.values, "device"));
+  FORETRACE_TRY(const std::vector<std::string> prices, entries_of(request.values, "price"));
+  for (const std::string& file : files) {
     FORETRACE_TRY(hardware::Device d, hardware::load_device(file));
     options.own.push_back(std::move(d));
   }
-  for (const std::string& text : entries(request.values.text("price"))) {
+  for (const std::string& text : prices) {
     FORETRACE_TRY(const auto price, parse_price(text));
     options.prices.insert_or_assign(price.first, price.second);
   }

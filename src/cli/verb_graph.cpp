@@ -4,9 +4,9 @@
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/graph/graph.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/json_writer.hpp"
-#include "report/step_graphs.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::cli {
@@ -17,7 +17,7 @@ constexpr std::string_view kTextStart = "foretrace graph ";
 Result<graph::Graph> build(const Request& request) {
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("FILE"), request));
   FORETRACE_TRY(const report::StepGraphs graphs, report::StepGraphs::open(trace, trace::find_steps(trace)));
-  std::size_t which = graphs.steps().steps.empty() ? 0 : graphs.steps().median();
+  std::size_t which = graphs.steps().steps.empty() ? 0 : graphs.median();
   if (const auto step = request.values.integer("step")) {
     FORETRACE_TRY(which, graphs.steps().by_number(*step));
   }

@@ -34,9 +34,10 @@ Result<Answer> list_formats(const Request& request) {
     return answer;
   }
   using report::Align;
-  report::TextTable reads({{"reads", Align::kLeft}, {"what", Align::kLeft, true}, {"files", Align::kLeft}}, 0);
+  report::TextTable reads({{"reads", Align::kLeft}, {"what", Align::kLeft, false, true}, {"files", Align::kLeft}}, 0);
   for (const trace::FormatInfo& format : trace::formats()) reads.row({format.name, format.about, format.extensions});
-  report::TextTable writes({{"exports", Align::kLeft}, {"what", Align::kLeft, true}, {"files", Align::kLeft}}, 0);
+  report::TextTable writes({{"exports", Align::kLeft}, {"what", Align::kLeft, false, true}, {"files", Align::kLeft}},
+                           0);
   for (const report::Exporter& exporter : report::exporters()) {
     writes.row({std::string(exporter.name), std::string(exporter.about), std::string(exporter.extensions)});
   }
@@ -69,7 +70,8 @@ Result<Answer> list_whatifs(const Request& request) {
     return answer;
   }
   using report::Align;
-  report::TextTable table({{"what-if", Align::kLeft}, {"what", Align::kLeft, true}, {"validated", Align::kLeft}}, 0);
+  report::TextTable table({{"what-if", Align::kLeft}, {"what", Align::kLeft, false, true}, {"validated", Align::kLeft}},
+                          0);
   for (const whatif::WhatIf* listed : whatif::all_whatifs()) {
     const whatif::WhatIf& w = *listed;
     // "batch:x=", "amp[:dtype=]"; of many parameters the first two: --json names them all.
@@ -141,7 +143,7 @@ Result<Answer> list_fabrics(const Request& request) {
     return answer;
   }
   using report::Align;
-  report::TextTable table({{"fabric", Align::kLeft}, {"GPUs/node"}, {"GB/s"}, {"what", Align::kLeft, true}}, 0);
+  report::TextTable table({{"fabric", Align::kLeft}, {"GPUs/node"}, {"GB/s"}, {"what", Align::kLeft, false, true}}, 0);
   for (const hardware::Fabric& f : hardware::fabrics()) {
     std::string rates;
     for (const hardware::FabricLevel& l : f.levels) rates += fmt::format("{}{:g}", rates.empty() ? "" : " | ", l.gbs);

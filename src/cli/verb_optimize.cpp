@@ -3,31 +3,28 @@
 #include <algorithm>
 
 #include "base/decimal.hpp"
-#include "base/text.hpp"
-#include "cli/evaluator.hpp"
 #include "cli/network.hpp"
 #include "cli/output.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/cli/evaluator.hpp"
 #include "foretrace/report/optimize.hpp"
 
 namespace foretrace::cli {
 namespace {
 
-Result<std::vector<std::string>> names_of(std::string_view text) {
+Result<std::vector<std::string>> names_of(const std::vector<std::string>& entries) {
   std::vector<std::string> names;
-  for (const std::string_view one : split(text, ',')) {
-    if (one.empty()) continue;
+  for (const std::string& one : entries) {
     FORETRACE_TRY(const whatif::WhatIf* const whatif, whatif::find_whatif(one));
     names.push_back(whatif->name);
   }
   return names;
 }
 
-Result<std::vector<double>> sizes_of(std::string_view text) {
+Result<std::vector<double>> sizes_of(const std::vector<std::string>& entries) {
   std::vector<double> sizes;
-  for (const std::string_view one : split(text, ',')) {
-    if (one.empty()) continue;
+  for (const std::string& one : entries) {
     const double mb = parse_double(one).value_or(0);
     if (!(mb > 0)) {
       return fail(ErrorCode::kUsage, fmt::format("'{}' is not a size of buckets in MiB", one), "--bucket-mb 1,5,25");
@@ -45,17 +42,18 @@ Result<std::optional<search::Communication>> communication_of(const Values& v) {
     if (names_network(v)) return fail(ErrorCode::kUsage, "a network between how many?", "--workers N");
     return std::nullopt;
   }
-  FORETRACE_TRY(search::Communication c, network_asked(v, workers));
-  c.first_bucket_mb = 1;  // PyTorch's own, as long as bucket_cap_mb is not given
-  return c;
+  FORETRACE_TRY(const search::Communication c, network_asked(v, workers));
+  return search::plain_communication(c);
 }
 
 Result<Answer> run_optimize(const Request& request) {
   const Values& v = request.values;
   search::OptimizeOptions options;
-  FORETRACE_TRY(options.only, names_of(v.text("only").value_or("")));  // a wrong name is said before a long import
+  FORETRACE_TRY(const std::vector<std::string> only, entries_of(v, "only"));
+  FORETRACE_TRY(const std::vector<std::string> sizes, entries_of(v, "bucket-mb"));
+  FORETRACE_TRY(options.only, names_of(only));  // a wrong name is said before a long import
   FORETRACE_TRY(options.communication, communication_of(v));
-  FORETRACE_TRY(options.bucket_sizes, sizes_of(v.text("bucket-mb").value_or("")));
+  FORETRACE_TRY(options.bucket_sizes, sizes_of(sizes));
   FORETRACE_TRY(const trace::Trace trace, load_one(v.argument("TRACE"), request));
   FORETRACE_TRY(report::Baseline baseline, report::make_baseline(trace, v.integer("step"), v.number("measured-ms")));
   if (const auto gb = v.number("memory-gb")) options.memory_limit = static_cast<std::int64_t>(*gb * 1e9);
@@ -70,6 +68,11 @@ Result<Answer> run_optimize(const Request& request) {
     if (!other_evaluator()) {
       return fail(ErrorCode::kUsage, "--ray is served by the Python command",
                   "pip install 'foretrace[ray]', then: python3 -m foretrace optimize … --ray ADDRESS");
+    }
+    if (!trace.steps_by.empty()) {
+      return fail(ErrorCode::kUsage,
+                  "the workers of a Ray cluster find the steps themselves: --ray goes without --steps-by",
+                  "leave one of them out");
     }
     options.evaluate = other_evaluator()(trace.path, v.integer("step"), v.number("measured-ms"));
   }
@@ -99,7 +102,7 @@ std::vector<Option> search_options() {
   const std::vector<Option> search{
       {"bucket-mb", 0, ValueType::kText, "A,B,…", "any", "the only sizes of buckets to choose from, MiB"},
       {"budget-evals", 0, ValueType::kInteger, "N", "1000", "strategies predicted at most", {}, 1.0},
-      {"budget-s", 0, ValueType::kNumber, "S", "", "seconds at most", {}, 0.0},
+      {"budget-s", 0, ValueType::kNumber, "S", "", "seconds at most", {}, 0.001},
       {"seed", 0, ValueType::kInteger, "K", "1", "of what is left to chance", {}, 0.0},
       {"only",
        0,

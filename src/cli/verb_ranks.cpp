@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "cli/reader.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/cli/reader.hpp"
 #include "foretrace/ranks/job.hpp"
 #include "foretrace/ranks/pipeline.hpp"
 #include "foretrace/report/pipeline.hpp"

@@ -6,8 +6,8 @@
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/scale.hpp"
+#include "foretrace/whatif/parallel_choice.hpp"
 #include "search/communication.hpp"
-#include "whatif/parallel/parallel_choice.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -44,6 +44,9 @@ Result<Answer> run_scale(const Request& request) {
   FORETRACE_TRY(const std::vector<int> workers, parse_workers(request.values.text("workers").value_or("2,4,8,16")));
   FORETRACE_TRY(const whatif::Parallelism how, whatif::make_parallelism(choice_of(request.values)));
   FORETRACE_TRY(const search::Communication asked, network_asked(request.values, 1));
+  for (const int n : workers) {
+    FORETRACE_TRY_VOID(whatif::check_nodes(n, asked.gpus_per_node));
+  }
   FORETRACE_TRY_VOID(search::network_of(asked, {}));  // a wrong name is said before a long import
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   FORETRACE_TRY(const report::Baseline baseline,

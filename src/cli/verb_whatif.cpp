@@ -1,6 +1,8 @@
 #include "base/byte_source.hpp"
+#include "cli/output.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/report/optimize.hpp"
 #include "foretrace/report/whatif.hpp"
 #include "foretrace/search/optimize.hpp"
 
@@ -27,6 +29,8 @@ Result<Answer> run_whatif(const Request& request) {
   std::optional<search::Strategy> strategy;
   if (const std::optional<std::string> file = request.values.text("strategy")) {
     FORETRACE_TRY(strategy, search::load_strategy(*file));
+  } else if (request.values.text("code-out")) {
+    return fail(ErrorCode::kUsage, "--code-out writes the code of a strategy: which one?", "--strategy FILE");
   } else if (uses.empty()) {
     return fail(ErrorCode::kUsage, "which change?", "name what-ifs (`foretrace list whatifs`) or give --strategy FILE");
   }
@@ -34,16 +38,28 @@ Result<Answer> run_whatif(const Request& request) {
   FORETRACE_TRY(report::Baseline baseline,
                 report::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
   FORETRACE_TRY(baseline.model.residuals, residuals_of(request));
+  std::optional<search::Optimized> plan;
+  std::string body;
   baseline.report.batch = request.values.number("batch");
   if (strategy) {
-    baseline.report.predictions.push_back(
-        search::predict_strategy(baseline.model, baseline.report.measured, *strategy));
+    plan = search::explain_strategy(baseline.model, baseline.report.measured, *strategy);
+    const bool shown = plan->prediction.declined.empty();
+    const report::OptimizeReport alone{baseline.report, *plan};
+    if (shown) body = to_text(alone, request.style);
+    if (const auto path = request.values.text("code-out"); path && shown) {
+      FORETRACE_TRY_VOID(write_output(path, nullptr, report::pytorch_script(alone)));
+    }
+    if (request.json || !shown) baseline.report.predictions.push_back(plan->prediction);
   }
   if (!uses.empty()) report::add_predictions(baseline, uses, request.values.flag("stack"));
-  bool answered = false;
+  bool answered = !body.empty();
   for (const whatif::Prediction& p : baseline.report.predictions) answered |= p.declined.empty();
-  return Answer{request.json ? to_json(baseline.report) : to_text(baseline.report, request.style),
-                answered ? kDone : kDeclined};
+  if (request.json) {
+    body = to_json(baseline.report, plan ? &*plan : nullptr);
+  } else if (!baseline.report.predictions.empty()) {
+    body += (body.empty() ? "" : "\n") + to_text(baseline.report, request.style);
+  }
+  return Answer{std::move(body), answered ? kDone : kDeclined};
 }
 
 }  // namespace
@@ -60,6 +76,7 @@ const Verb& whatif_verb() {
                     {"WHATIF", "changes to try", 0, Argument::kAny, {}, whatif_names()}},
       .options = {{"stack", 0, ValueType::kFlag, "", "", "all changes together, in this order"},
                   {"strategy", 0, ValueType::kFile, "FILE", "", "all changes of a strategy file together"},
+                  {"code-out", 0, ValueType::kFile, "FILE", "", "write a PyTorch script that switches the strategy on"},
                   {"batch",
                    0,
                    ValueType::kNumber,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/pace.hpp"
 #include "graph/step_state.hpp"
 #include "graph/task_row.hpp"
 
@@ -17,6 +18,14 @@ std::uint32_t StepState::add_task(TaskKind kind, Ns cost, Ns measured, StringId 
                              .name = name,
                              .event = EventId{event},
                              .op = EventId{op},
+                             .measured = measured});
+}
+
+std::uint32_t StepState::add_unrecorded(Ns cost, Ns measured) {
+  return append_task(graph, {.kind = TaskKind::kKernel,
+                             .cost = cost,
+                             .lane = static_cast<std::uint32_t>(graph.lanes.size() - 1),
+                             .name = graph.strings.intern("(nodes of a graph that the trace does not hold)"),
                              .measured = measured});
 }
 
@@ -117,11 +126,13 @@ Status make_sound(Graph& g) {
 Graph build_step(const TraceIndex& index, const trace::Steps& steps, std::size_t which, const BuildOptions& options) {
   const trace::Step& step = steps.steps[which];
   Graph graph;
-  StepState s{index, options, graph};
+  StepState s{index, options, graph, steps, which};
   s.main = main_lane_of(index, step);
   s.begin = step.start;
-  s.end = step.end;
-  s.periodic = !options.alone && outlives(index, step, s.main);
+  s.end = step.thread_end.value_or(step.end);
+  s.ends_with_gpu = step.thread_end.has_value();
+  s.missing_until = step.waited > 0 ? step.waited_until : INT64_MIN;
+  s.periodic = !options.alone && !s.ends_with_gpu && outlives(index, step, s.main);
   if (s.periodic && which + 1 < steps.steps.size()) s.end = std::max(step.end, steps.steps[which + 1].start);
   s.names.assign(index.trace.strings.size(), StringId{});
   const auto by_begin = [](const Call& c, Ns t) { return c.begin < t; };
@@ -145,11 +156,19 @@ Graph build_step(const TraceIndex& index, const trace::Steps& steps, std::size_t
   resolve_stream_waits(s);
   set_device_lags(s);
   add_syncs(s);
+  if (s.end_wait != kNone) {
+    std::vector<std::uint32_t> last(graph.lanes.size(), kNone);
+    for (const StepWork& w : s.works) last[graph.lane[w.task]] = graph.lanes[graph.lane[w.task]].end - 1;
+    for (const std::uint32_t task : last) {
+      if (task != kNone) s.depend(task, s.end_wait, 0, DependencyKind::kSync);
+    }
+  }
   finish(graph, std::move(s.dependencies));
   graph.step_name = step.name;
   graph.traced = step.duration();
   graph.periodic = s.periodic;
   graph.main_lane = 0;
+  graph.notes.waited = step.waited;
   graph.notes.orphans = index.orphans;
   graph.notes.early_kernels = index.early;
   graph.notes.queue_depth_measured = index.queue_depth_measured;
@@ -162,7 +181,8 @@ Graph build_step(const TraceIndex& index, const trace::Steps& steps, std::size_t
 GraphBuilder::GraphBuilder(const trace::Trace& trace, const trace::Steps& steps)
     : trace_(&trace),
       steps_(&steps),
-      index_(std::make_unique<TraceIndex>(trace, steps.steps.empty() ? 0 : steps.steps.front().start)) {}
+      index_(std::make_unique<TraceIndex>(trace, steps.steps.empty() ? 0 : steps.steps.front().start)),
+      paces_(find_paces(*index_, steps)) {}
 GraphBuilder::~GraphBuilder() = default;
 GraphBuilder::GraphBuilder(GraphBuilder&&) noexcept = default;
 GraphBuilder& GraphBuilder::operator=(GraphBuilder&&) noexcept = default;
@@ -182,6 +202,8 @@ Result<Graph> GraphBuilder::build(std::size_t which, const BuildOptions& options
                 "no operation, call or kernel lies inside the step's range");
   }
   FORETRACE_TRY_VOID(make_sound(graph));
+  graph.period = paces_[which].period;
+  graph.ramp_up = paces_[which].ramp_up;
   return graph;
 }
 
@@ -218,6 +240,17 @@ Graph repeat(const Graph& g, std::uint32_t copies) {
         }
       }
     }
+  }
+  for (const CarriedDependency& c : g.carried) {
+    Dependency d = c.dependency;
+    for (std::uint32_t copy = c.back; copy < copies; ++copy) {
+      all.push_back({place(d.from, copy - c.back), place(d.to, copy), d.lag, d.point, d.kind});
+    }
+    // Copies of copies: the last of these still lets the first of the next ones go.
+    if (copies <= c.back) continue;
+    d.from = place(c.dependency.from, copies - 1);
+    d.to = place(c.dependency.to, c.back - 1);
+    out.carried.push_back({d, 1});
   }
   finish(out, std::move(all));
   out.last = TaskId{place(g.last.value, copies - 1)};

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "graph/text_form.hpp"
 
@@ -12,18 +14,24 @@ namespace {
 
 class Writer {
  public:
-  explicit Writer(const Graph& g) : g_(g) {}
+  explicit Writer(const Graph& g) : g_(g), carried_(g.carried) {
+    std::stable_sort(carried_.begin(), carried_.end(),
+                     [](const auto& a, const auto& b) { return a.dependency.from < b.dependency.from; });
+  }
 
   std::string run() {
     write("{}\nstep {}", kTextHeader, quoted(g_.step_name));
     number("traced", g_.traced);
+    number("period", g_.period);
     number("main", g_.main_lane);
     if (g_.last.valid()) write(" last={}", g_.last.value);
     number("copies", g_.copies, 1);
     if (g_.periodic) write(" periodic");
+    if (g_.ramp_up) write(" ramp_up");
     write("\nnotes");
     for (const NoteKey& note : kNoteKeys) number(note.name, static_cast<std::int64_t>(g_.notes.*note.count));
     number("unexplained_time", g_.notes.unexplained_time);
+    if (g_.notes.waited > 0) number("waited", g_.notes.waited);
     if (g_.notes.queue_depth_measured) write(" queue_depth_measured");
     write("\n");
     for (std::size_t l = 0; l < g_.layers.size(); ++l) {
@@ -98,9 +106,19 @@ class Writer {
       number("point", g_.dep_point[d], kWhole);
       write("\n");
     }
+    for (; at_ < carried_.size() && carried_[at_].dependency.from == t; ++at_) {
+      const auto& [d, back] = carried_[at_];
+      write("^ {} {}", d.to, to_string(d.kind));
+      number("lag", d.lag);
+      number("point", d.point, kWhole);
+      number("back", back, 1);
+      write("\n");
+    }
   }
 
   const Graph& g_;
+  std::vector<CarriedDependency> carried_;  // by what is waited for
+  std::size_t at_ = 0;
   std::string out_;
 };
 

@@ -2,7 +2,8 @@
 //
 //   forward    the innermost layer range around the launch (layer:…, nn.Module: … frames, other user ranges)
 //   backward   the autograd node's sequence number leads to the forward operation that made it, and to its layer;
-//              nodes without a number (gradient accumulation) belong to the node before them on their thread
+//              nodes without a number (gradient accumulation) belong to the node before them on their thread; on a
+//              thread that runs nodes everything is backward, named or not
 //   optimizer, communication, data   by their ranges, operations and kernels
 //
 // Work between two leaf ranges belongs to the module that holds both: what runs after h.3.attn.c_attn and before
@@ -13,6 +14,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "graph/layer_marks.hpp"
 #include "graph/step_state.hpp"
 
 namespace foretrace::graph {
@@ -21,63 +23,6 @@ namespace {
 
 using trace::EventKind;
 
-enum Mark : std::uint8_t {
-  kPlain = 1,
-  kLayerRange = 2,  // layer:… or nn.Module: …
-  kUserRange = 4,   // any other user range: names a layer when nothing better does
-  kOptimizer = 8,
-  kAutogradNode = 16,
-  kCommunication = 32,
-  kDataLoader = 128,
-  kOpMark = 64,
-};
-
-std::uint8_t classify(EventKind kind, std::string_view name) {
-  const auto starts = [&](std::string_view p) { return name.starts_with(p); };
-  if (kind == EventKind::kPython) return starts("nn.Module: ") ? kLayerRange : kPlain;
-  if (starts("nccl:") || starts("c10d::") || starts("record_param_comms")) return kCommunication;
-  if (kind == EventKind::kAnnotation) {
-    if (starts("layer:")) return kLayerRange;
-    if (starts("Optimizer.")) return kOptimizer;
-    if (starts("enumerate(DataLoader)#")) return kDataLoader;
-    if (starts("ProfilerStep#") || starts("DistributedDataParallel.") || starts("FSDP::") ||
-        starts("enumerate(DataLoader)")) {
-      return kPlain;
-    }
-    return kUserRange;
-  }
-  if (kind == EventKind::kOp) {
-    if (starts("autograd::engine::evaluate_function: ")) return kAutogradNode | kOpMark;
-    if (starts("Optimizer.")) return kOptimizer | kOpMark;
-    if (name.find("_amp_") != std::string_view::npos) return kOptimizer | kOpMark;
-    return kOpMark;
-  }
-  return kPlain;
-}
-
-// The module around both of two leaves that run one after the other; empty when only the model holds both.
-std::string module_between(std::string_view before, std::string_view after) {
-  std::size_t common = 0;  // end of the components they share
-  std::size_t at = 0;
-  while (at < before.size() && at < after.size()) {
-    const std::size_t end_before = std::min(before.find('.', at), before.size());
-    const std::size_t end_after = std::min(after.find('.', at), after.size());
-    const std::string_view a = before.substr(at, end_before - at);
-    const std::string_view b = after.substr(at, end_after - at);
-    if (a != b) {
-      const auto number = [](std::string_view s) {
-        return s.find_first_not_of("0123456789") == std::string_view::npos;
-      };
-      // Members of a list, one after the other: the first is not over until the second begins.
-      if (number(a) && number(b) && end_before < before.size()) common = end_before;
-      break;
-    }
-    common = end_before;
-    at = end_before + 1;
-  }
-  return std::string(before.substr(0, common));
-}
-
 class LayerRule {
  public:
   LayerRule(const TraceIndex& index, Graph& graph, Ns begin) : ix_(index), g_(graph), begin_(begin) {
@@ -85,6 +30,7 @@ class LayerRule {
   }
 
   void run() {
+    find_backward_threads();
     for (const GraphLane& lane : g_.lanes) {
       if (lane.kind != GraphLaneKind::kCpu || !lane.trace_lane.valid()) continue;
       find_leaves(lane);
@@ -108,7 +54,7 @@ class LayerRule {
     const EventKind kind = trace().kind(e);
     const std::size_t row = kind == EventKind::kPython ? 2 : kind == EventKind::kAnnotation ? 1 : 0;
     std::uint8_t& m = marks_[trace().events.name[e].index() * 3 + row];
-    if (m == 0) m = classify(kind, trace().name(e));
+    if (m == 0) m = classify_range(kind, trace().name(e));
     return m;
   }
 
@@ -187,6 +133,36 @@ class LayerRule {
     return layer(name, "", true);
   }
 
+  // Threads of autograd's engine: those that run nodes. Where no operation of the step is a node, the thread that gives the
+  // GPU work while the main thread waits, in a step that has an optimizer.
+  void find_backward_threads() {
+    backward_.assign(g_.lanes.size(), 0);
+    bool nodes = false;
+    bool trains = false;
+    for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
+      const GraphLane& lane = g_.lanes[l];
+      if (lane.kind != GraphLaneKind::kCpu || !lane.trace_lane.valid()) continue;
+      const auto& events = ix_.cpu[lane.trace_lane.value];
+      const Ns end = begin_ + std::max(g_.traced, last_measured(lane));
+      for (auto it = std::lower_bound(events.begin(), events.end(), begin_,
+                                      [&](std::uint32_t e, Ns t) { return trace().events.start[e] < t; });
+           it != events.end() && trace().events.start[*it] < end; ++it) {
+        const std::uint8_t m = mark(*it);
+        trains |= (m & kOptimizer) != 0;
+        if ((m & kAutogradNode) == 0) continue;
+        nodes = true;
+        if (l != g_.main_lane) backward_[l] = 1;
+      }
+    }
+    if (nodes || !trains) return;
+    for (std::uint32_t t = 0; t < g_.size(); ++t) {
+      for (std::uint32_t d = g_.dep_begin[t]; d < g_.dep_begin[t + 1]; ++d) {
+        const bool joined = g_.dep_kind[d] == DependencyKind::kThread && g_.lane[g_.dep_to[d]] == g_.main_lane;
+        if (joined && g_.lane[t] != g_.main_lane) backward_[g_.lane[t]] = 1;
+      }
+    }
+  }
+
   struct Where {
     Phase phase = Phase::kOther;
     LayerId layer;
@@ -198,9 +174,15 @@ class LayerRule {
       if ((mark(open[i]) & kLayerRange) != 0) return range_layer(open[i]);
     }
     for (std::size_t i = open.size(); i-- > from;) {
-      if ((mark(open[i]) & kUserRange) != 0) return range_layer(open[i]);
+      if ((mark(open[i]) & kUserRange) != 0 && !holds_the_step(open[i])) return range_layer(open[i]);
     }
     return LayerId{};
+  }
+
+  // A range around the whole step, whatever its name, is no layer of the model.
+  bool holds_the_step(std::uint32_t e) const {
+    constexpr double kWhole = 0.95;
+    return static_cast<double>(trace().events.duration[e]) >= kWhole * static_cast<double>(g_.traced);
   }
 
   // The `layer:` ranges of a thread in order of time: leaves, so that the modules around them have no range of their own.
@@ -270,7 +252,7 @@ class LayerRule {
 
   Ns last_measured(const GraphLane& lane) const { return g_.measured[lane.end - 1] + g_.cost[lane.end - 1]; }
 
-  Where where(const std::vector<std::uint32_t>& open, LayerId& previous_node) {
+  Where where(const std::vector<std::uint32_t>& open, LayerId& previous_node, bool backward) {
     for (std::size_t i = 0; i < open.size(); ++i) {
       if ((mark(open[i]) & kCommunication) != 0) return {Phase::kCommunication, layer("(communication)", "", true)};
     }
@@ -296,11 +278,14 @@ class LayerRule {
       return {Phase::kBackward, found};
     }
     LayerId found = named_layer(open, 0);
+    if (!found.valid() && backward) found = previous_node;
     if (!found.valid()) found = outermost_op_layer(open, 0);
+    if (backward) return {Phase::kBackward, found};
     return {found.valid() ? Phase::kForward : Phase::kOther, found};
   }
 
   void assign_cpu(const GraphLane& lane) {
+    const bool backward = backward_[static_cast<std::size_t>(&lane - g_.lanes.data())] != 0;
     Chain chain(ix_, lane.trace_lane.value, begin_);
     LayerId previous_node;
     for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
@@ -309,7 +294,7 @@ class LayerRule {
       if (g_.op[t].valid()) when = std::max(when, trace().events.start[g_.op[t].index()]);
       if (g_.event[t].valid()) when = std::max(when, trace().events.start[g_.event[t].index()]);
       chain.move_to(when);
-      const Where w = where(chain.open(), previous_node);
+      const Where w = where(chain.open(), previous_node, backward);
       g_.phase[t] = w.phase;
       g_.layer[t] = w.layer;
     }
@@ -339,8 +324,7 @@ class LayerRule {
   void assign_cuda_graphs() {
     std::vector<std::uint32_t> tasks;
     for (std::uint32_t t = 0; t < g_.size(); ++t) {
-      if (is_gpu(g_.kind[t]) && g_.launch[t].valid() &&
-          g_.task_name(g_.launch[t].index()).find("GraphLaunch") != std::string_view::npos) {
+      if (is_gpu(g_.kind[t]) && g_.launch[t].valid() && is_graph_launch(g_.task_name(g_.launch[t].index()))) {
         tasks.push_back(t);
       }
     }
@@ -376,6 +360,7 @@ class LayerRule {
   std::unordered_map<std::int64_t, Forward> forward_;
   std::unordered_map<std::string, LayerId> by_name_;
   std::unordered_map<std::uint32_t, LayerId> range_layers_;
+  std::vector<std::uint8_t> backward_;  // per lane: autograd's engine runs on it
   std::vector<std::uint32_t> leaves_;
   std::unordered_map<std::uint64_t, LayerId> modules_;  // names of the leaf before and the leaf after -> module
 };

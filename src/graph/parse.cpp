@@ -159,17 +159,18 @@ class Reader {
 
  private:
   static constexpr std::int64_t kMostTasks = 0xFFFF'FFF0;
+  static constexpr std::int64_t kMostBack = 1000;
 
   void one(Line& l) {
     const std::string_view word = l.word();
     if (word == "task") return task(l);
-    if (word == ">") return dependency(l);
+    if (word == ">" || word == "^") return dependency(l, word == "^");
     if (word == "<") return soft(l);
     if (word == "lane") return lane(l);
     if (word == "layer") return layer(l);
     if (word == "step") return step(l);
     if (word == "notes") return notes(l);
-    l.wrong(fmt::format("'{}' starts no line of a graph; there are: step, notes, layer, lane, task, >, <", word));
+    l.wrong(fmt::format("'{}' starts no line of a graph; there are: step, notes, layer, lane, task, >, <, ^", word));
   }
 
   static std::uint32_t id(Line& l, std::string_view what, std::string_view value) {
@@ -183,6 +184,8 @@ class Reader {
     g_.step_name = l.text("the name of the step");
     l.pairs([&](std::string_view key, std::string_view value) {
       if (key == "traced") return g_.traced = time(l, key, value, 0), true;
+      if (key == "period") return g_.period = time(l, key, value, 0), true;
+      if (key == "ramp_up") return g_.ramp_up = true;
       if (key == "main") return g_.main_lane = id(l, key, value), true;
       if (key == "last") return g_.last = TaskId{id(l, key, value)}, true;
       if (key == "copies") return g_.copies = static_cast<std::uint32_t>(l.convert(key, value, 1, 1 << 20)), true;
@@ -194,6 +197,7 @@ class Reader {
   void notes(Line& l) {
     l.pairs([&](std::string_view key, std::string_view value) {
       if (key == "unexplained_time") return g_.notes.unexplained_time = time(l, key, value), true;
+      if (key == "waited") return g_.notes.waited = time(l, key, value), true;
       if (key == "queue_depth_measured") return g_.notes.queue_depth_measured = true;
       for (const NoteKey& note : kNoteKeys) {
         if (key != note.name) continue;
@@ -273,7 +277,7 @@ class Reader {
     g_.priority.back() = static_cast<std::int32_t>(priority);
   }
 
-  void dependency(Line& l) {
+  void dependency(Line& l, bool carried) {
     if (g_.size() == 0) return l.wrong("a dependency before the first task");
     static const auto kKinds = names_of<DependencyKind, kDependencyKinds>();
     Dependency d{static_cast<std::uint32_t>(g_.size() - 1), 0, 0, kWhole, DependencyKind::kNone};
@@ -282,13 +286,20 @@ class Reader {
     if (d.kind <= DependencyKind::kLane || d.kind == DependencyKind::kQueue || d.kind == DependencyKind::kShare) {
       return l.wrong(fmt::format("a dependency '{}' has no line of its own", to_string(d.kind)));
     }
+    std::uint32_t back = 1;
     l.pairs([&](std::string_view key, std::string_view value) {
       if (key == "lag") return d.lag = time(l, key, value), true;
       if (key == "point") return d.point = static_cast<std::uint32_t>(l.convert(key, value, 0, kWhole)), true;
+      if (carried && key == "back")
+        return back = static_cast<std::uint32_t>(l.convert(key, value, 1, kMostBack)), true;
       return false;
     });
     mention(d.to);
-    dependencies_.push_back(d);
+    if (carried) {
+      g_.carried.push_back({d, back});
+    } else {
+      dependencies_.push_back(d);
+    }
   }
 
   void soft(Line& l) {

@@ -57,6 +57,8 @@ inline Graph empty_like(const Graph& g) {
   out.layers = g.layers;
   out.step_name = g.step_name;
   out.traced = g.traced;
+  out.period = g.period;
+  out.ramp_up = g.ramp_up;
   out.main_lane = g.main_lane;
   out.periodic = g.periodic;
   out.notes = g.notes;

@@ -1,7 +1,8 @@
 #pragma once
 // The text form of a graph: what dump and parse agree on. A line is a word, then what it speaks of, then key=value pairs
 // in any order; what has its usual value is left out. Tasks belong to the lane above them, dependencies ('>': who waits for
-// this task, '<': for whom this task waits while the device is full) to the task above them.
+// this task, '^': who waits for it in the step after, '<': for whom this task waits while the device is full) to the task
+// above them.
 //
 //   foretrace graph 1
 //   step "ProfilerStep#4" traced=900000 last=1
@@ -33,7 +34,8 @@ inline constexpr NoteKey kNoteKeys[] = {{"refuted_waits", &Graph::Notes::refuted
                                         {"early_kernels", &Graph::Notes::early_kernels},
                                         {"dropped_soft", &Graph::Notes::dropped_soft},
                                         {"dropped_dependencies", &Graph::Notes::dropped_dependencies},
-
+                                        {"unrecorded_tasks", &Graph::Notes::unrecorded_tasks},
+                                        {"inferred_launches", &Graph::Notes::inferred_launches},
                                         {"border_tasks", &Graph::Notes::border_tasks},
                                         {"foreign_events", &Graph::Notes::foreign_events}};
 

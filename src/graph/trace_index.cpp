@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/statistics.hpp"
+#include "foretrace/trace/communication.hpp"
 
 namespace foretrace::graph {
 
@@ -15,19 +16,6 @@ namespace {
 // Launches that fit into a stream's queue when the trace shows none that waited: measured on H200 and V100, where a
 // call blocks while 1021 launches of its stream have not started.
 constexpr std::uint32_t kDefaultQueueDepth = 1021;
-
-CallRole role_of(std::string_view name) {
-  const auto is = [&](std::string_view prefix) { return name.starts_with(prefix); };
-  if (is("cudaStreamSynchronize") || is("cuStreamSynchronize") || is("hipStreamSynchronize"))
-    return CallRole::kStreamSync;
-  if (is("cudaDeviceSynchronize") || is("cuCtxSynchronize") || is("hipDeviceSynchronize") || name == "cudaMemcpy") {
-    return CallRole::kDeviceSync;
-  }
-  if (is("cudaEventSynchronize") || is("cuEventSynchronize") || is("hipEventSynchronize")) return CallRole::kEventSync;
-  if (is("cudaEventRecord") || is("cuEventRecord") || is("hipEventRecord")) return CallRole::kRecord;
-  if (is("cudaStreamWaitEvent") || is("cuStreamWaitEvent") || is("hipStreamWaitEvent")) return CallRole::kStreamWait;
-  return CallRole::kOther;
-}
 
 bool starts_before(const GpuWork& a, const GpuWork& b) {
   if (a.begin != b.begin) return a.begin < b.begin;
@@ -46,13 +34,6 @@ float waves_of(const trace::KernelLaunch* launch) {
 
 }  // namespace
 
-bool is_collective_name(std::string_view kernel) {
-  for (const std::string_view mark : {"nccl", "NCCL", "rccl", "deep_ep", "nvshmem"}) {
-    if (kernel.find(mark) != std::string_view::npos) return true;
-  }
-  return false;
-}
-
 TraceIndex::TraceIndex(const trace::Trace& t, Ns centre) : trace(t), centre_(centre) {
   collect();
   link();
@@ -63,7 +44,7 @@ TraceIndex::TraceIndex(const trace::Trace& t, Ns centre) : trace(t), centre_(cen
 void TraceIndex::collect() {
   cpu.resize(trace.lanes.size());
   has_ops.assign(trace.lanes.size(), 0);
-  std::vector<std::int8_t> role(trace.strings.size(), -1);
+  std::unordered_map<std::uint32_t, CallKind> kinds;  // by name: calls have few
   std::vector<std::int8_t> collective(trace.strings.size(), -1);
   for (std::size_t e = 0; e < trace.size(); ++e) {
     if (trace.events.ph[e] != 'X') continue;
@@ -75,9 +56,11 @@ void TraceIndex::collect() {
     const std::uint32_t name = trace.events.name[e].value;
     switch (kind) {
       case EventKind::kRuntime: {
-        if (role[name] < 0) role[name] = static_cast<std::int8_t>(role_of(trace.name(e)));
+        const auto [known, fresh] = kinds.try_emplace(name);
+        if (fresh) known->second = kind_of_call(trace.name(e));
         Call call{id, lane, begin, trace.end(e)};
-        call.role = static_cast<CallRole>(role[name]);
+        call.kind = known->second;
+        call.role = call.kind.role;
         calls.push_back(call);
         cpu[lane].push_back(id);
         break;
@@ -94,7 +77,7 @@ void TraceIndex::collect() {
       case EventKind::kMemset: {
         GpuWork w{id, lane, begin, trace.end(e)};
         if (kind == EventKind::kKernel) {
-          if (collective[name] < 0) collective[name] = is_collective_name(trace.name(e)) ? 1 : 0;
+          if (collective[name] < 0) collective[name] = trace::is_communication_kernel(trace.name(e)) ? 1 : 0;
           w.collective = collective[name] != 0;
           w.waves = waves_of(trace.launch(e));
         }
@@ -217,6 +200,7 @@ void TraceIndex::link() {
     c.first_work = at;
     at += c.works;
     if (c.works > 0) c.role = CallRole::kLaunch;
+    c.graph = c.works > 0 && c.kind.graph;
     c.works = 0;
   }
   work_by_call.resize(at);
@@ -244,10 +228,20 @@ void TraceIndex::order_streams() {
     work[w].before = last[work[w].lane];
     last[work[w].lane] = w;
   }
-  const auto called = [&](std::uint32_t w) { return work[w].call == kNone ? INT64_MIN : calls[work[w].call].begin; };
+  // A stream runs what it is given in order, so its neighbours tell when work without a call was put there.
   for (auto& stream : launch_order) {
+    Ns before = INT64_MIN;
+    for (const std::uint32_t w : stream) {
+      if (work[w].call != kNone) before = std::max(before, calls[work[w].call].begin);
+      work[w].issued = work[w].call != kNone ? calls[work[w].call].begin : before;
+    }
+    Ns behind = INT64_MAX;
+    for (auto w = stream.rbegin(); w != stream.rend(); ++w) {
+      work[*w].issued_before = behind;
+      if (work[*w].call != kNone) behind = std::min(behind, work[*w].issued);
+    }
     std::stable_sort(stream.begin(), stream.end(),
-                     [&](std::uint32_t a, std::uint32_t b) { return called(a) < called(b); });
+                     [&](std::uint32_t a, std::uint32_t b) { return work[a].issued < work[b].issued; });
     for (std::uint32_t i = 0; i < stream.size(); ++i) work[stream[i]].position = i;
   }
   started_.resize(launch_order.size());
@@ -328,7 +322,7 @@ void TraceIndex::find_queue_depths(PendingOfLanes& pending) {
 }
 
 // Older profilers write no rows for a full queue: a launch call that lasts ten times the usual with hundreds of
-// launches pending waited for room.
+// launches pending waited for room, unless as many were pending behind calls that did not wait.
 void TraceIndex::infer_blocked_calls(PendingOfLanes& pending) {
   constexpr Ns kLongCall = 100 * kNsPerUs;
   constexpr std::uint32_t kMany = 256;
@@ -338,9 +332,17 @@ void TraceIndex::infer_blocked_calls(PendingOfLanes& pending) {
   }
   if (durations.empty()) return;
   const Ns usual = median(durations);
+  constexpr std::uint32_t kWobble = 8;  // slots that events take
+  std::vector<std::uint32_t> fitted(pending.size(), 0);
+  for (const Call& c : calls) {
+    if (c.role != CallRole::kLaunch || c.end - c.begin > 2 * usual) continue;
+    std::uint32_t& most = fitted[work[work_by_call[c.first_work]].lane];
+    most = std::max(most, pending_at(c, c.end));
+  }
   for (const Call& c : calls) {
     if (c.role != CallRole::kLaunch || c.end - c.begin <= std::max(kLongCall, 10 * usual)) continue;
     const std::uint32_t p = pending_at(c, c.end);
+    if (p + kWobble < fitted[work[work_by_call[c.first_work]].lane]) continue;
     if (p >= kMany) pending[work[work_by_call[c.first_work]].lane].push_back(p);
   }
   std::vector<std::uint32_t> depth(pending.size(), UINT32_MAX);

@@ -8,13 +8,11 @@
 #include <vector>
 
 #include "foretrace/trace/trace.hpp"
+#include "graph/call_roles.hpp"
 
 namespace foretrace::graph {
 
 inline constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
-
-/// What a runtime call does, as far as time is concerned.
-enum class CallRole : std::uint8_t { kOther, kLaunch, kStreamSync, kDeviceSync, kEventSync, kRecord, kStreamWait };
 
 struct Call {
   std::uint32_t event;
@@ -22,9 +20,11 @@ struct Call {
   Ns begin, end;
   Ns blocked = 0;  ///< time the call waited for room in the launch queue
   CallRole role = CallRole::kOther;
+  CallKind kind;                 ///< by name
   std::uint32_t first_work = 0;  ///< its GPU work: work_by_call[first_work .. first_work + works)
   std::uint32_t works = 0;
   std::uint32_t sync_row = kNone;  ///< event of the CUPTI record with the same correlation
+  bool graph = false;              ///< launches a CUDA or HIP graph
 };
 
 struct GpuWork {
@@ -37,6 +37,11 @@ struct GpuWork {
   std::uint32_t group = 0;       ///< number of GPU tasks the same call launched: > 1 for CUDA graphs
   float waves = 0;               ///< waves of blocks; 0 when the trace does not tell
   bool collective = false;
+  bool unrecorded = false;  ///< stands for nodes of a CUDA graph that the trace does not hold
+  /// When it was put into its stream: the begin of its call. Of work without a call, the last launch on its stream before it;
+  /// INT64_MIN when there is none: it was launched before the trace begins.
+  Ns issued = INT64_MIN;
+  Ns issued_before = INT64_MAX;  ///< the first launch on its stream behind it; INT64_MAX when there is none
 };
 
 class TraceIndex {
@@ -93,8 +98,5 @@ class TraceIndex {
   std::vector<Interval> queue_full_;      ///< 'Command Buffer Full' rows
   std::vector<std::vector<Ns>> started_;  ///< per stream and launch: when it and all before it had started
 };
-
-/// Is this a communication kernel, by name?
-bool is_collective_name(std::string_view kernel);
 
 }  // namespace foretrace::graph

@@ -57,8 +57,49 @@ Status check_shape(const Graph& g) {
   for (const std::uint32_t to : g.dep_to) {
     if (to >= n) return wrong("a dependency leads to a task that does not exist");
   }
+  for (const CarriedDependency& c : g.carried) {
+    if (c.dependency.from >= n || c.dependency.to >= n || c.back == 0) {
+      return wrong("a dependency between steps leads to a task that does not exist");
+    }
+  }
   if (!g.last.valid() || g.last.index() >= n) return wrong("the step has no end");
   return {};
+}
+
+// Going back from any task that never became ready, to one that keeps it from that, ends in the cycle.
+std::string cycle_in(const Graph& g, const std::vector<std::uint32_t>& pending, std::uint32_t stuck) {
+  struct Reason {
+    std::uint32_t from = Graph::kNoSoft;
+    DependencyKind kind = DependencyKind::kNone;
+  };
+  std::vector<Reason> held(g.size());
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (pending[t] == 0) continue;
+    for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) held[g.dep_to[d]] = {t, g.dep_kind[d]};
+    const GraphLane& lane = g.lanes[g.lane[t]];
+    if (!lane.by_priority && t + 1 < lane.end) held[t + 1] = {t, DependencyKind::kLane};
+    if (const TaskId call = queued_behind(g, t); call.valid()) held[call.index()] = {t, DependencyKind::kQueue};
+  }
+  std::vector<std::uint8_t> seen(g.size(), 0);
+  std::uint32_t at = stuck;
+  while (seen[at] == 0 && held[at].from != Graph::kNoSoft) {
+    seen[at] = 1;
+    at = held[at].from;
+  }
+  // Runs along a lane are one step of it.
+  constexpr std::size_t kShown = 8;
+  constexpr std::size_t kLongestName = 40;
+  const auto named = [&](std::uint32_t t) { return fmt::format("{} ({})", t, g.task_name(t).substr(0, kLongestName)); };
+  std::string text = named(at);
+  std::uint32_t back = at;
+  std::size_t shown = 0;
+  do {
+    const DependencyKind kind = held[back].kind;
+    back = held[back].from;
+    while (back != at && kind == DependencyKind::kLane && held[back].kind == kind) back = held[back].from;
+    text += fmt::format(" <-{}- {}", to_string(kind), named(back));
+  } while (back != at && ++shown < kShown);
+  return text;
 }
 
 }  // namespace
@@ -87,7 +128,7 @@ Status verify(const Graph& g) {
   }
   if (done != n) {
     for (std::uint32_t t = 0; t < n; ++t) {
-      if (pending[t] > 0) return wrong(fmt::format("a cycle through task {} ({})", t, g.task_name(t)));
+      if (pending[t] > 0) return wrong("a cycle through task " + cycle_in(g, pending, t));
     }
   }
   return {};

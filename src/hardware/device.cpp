@@ -11,7 +11,8 @@
 #include "base/byte_source.hpp"
 #include "base/suggest.hpp"
 #include "base/text.hpp"
-#include "hardware/toml_tables.hpp"
+#include "foretrace/trace/gpu.hpp"
+#include "hardware/toml_keys.hpp"
 
 namespace foretrace::hardware {
 
@@ -41,6 +42,32 @@ double pcie_gbs_of(double generation) {
   }
 }
 
+Status check_keys(const TomlTable& t, const std::string& origin) {
+  using enum TomlType;
+  static const std::vector<TomlKey> kTop = {{"driver_names", kTexts}, {"vendor", kText},  {"compute", kTable},
+                                            {"tflops", kTable},       {"memory", kTable}, {"link", kTable},
+                                            {"board", kTable}};
+  static const std::vector<std::pair<std::string_view, std::vector<TomlKey>>> kTables = {
+      {"compute",
+       {{"capability", kText},
+        {"sms"},
+        {"clock_mhz"},
+        {"threads_per_sm"},
+        {"registers_per_sm"},
+        {"shared_kb_per_sm"},
+        {"blocks_per_sm"}}},
+      {"tflops", {{"fp32"}, {"tf32"}, {"fp16"}, {"bf16"}}},
+      {"memory", {{"gb"}, {"bandwidth_gbs"}, {"achievable_bandwidth"}, {"l2_mb"}}},
+      {"link", {{"pcie_generation"}, {"pcie_gbs"}, {"nvlink_gbs"}}},
+      {"board", {{"power_w"}, {"usd_per_hour"}, {"price_source", kText}, {"source", kText}}}};
+  const TomlForm form{"a device file", origin, std::string(kHint)};
+  FORETRACE_TRY_VOID(only_known(t, kTop, "", form));
+  for (const auto& [name, keys] : kTables) {
+    FORETRACE_TRY_VOID(only_known(t.table(name), keys, fmt::format("{}.", name), form));
+  }
+  return {};
+}
+
 std::string key_of(std::string_view name) { return name_key(name, {"nvidia", "amd", "geforce", "tesla", "instinct"}); }
 
 }  // namespace
@@ -60,6 +87,7 @@ double Device::tflops(Dtype dtype) const {
 
 Result<Device> parse_device(std::string_view text, std::string name, const std::string& origin) {
   FORETRACE_TRY(const TomlTable t, parse_toml(text, origin, std::string(kHint)));
+  FORETRACE_TRY_VOID(check_keys(t, origin));
   const TomlTable &compute = t.table("compute"), &tflops = t.table("tflops"), &memory = t.table("memory");
   const TomlTable &link = t.table("link"), &board = t.table("board");
   const auto number = [](const TomlTable& table, std::string_view key) {
@@ -75,6 +103,7 @@ Result<Device> parse_device(std::string_view text, std::string name, const std::
   if (const auto names = t.lists.find("driver_names"); names != t.lists.end()) d.driver_names = names->second;
   d.full_name = d.driver_names.empty() ? d.name : d.driver_names.front();
   d.vendor = t.text("vendor").value_or("nvidia");
+  d.architecture = lower(t.text("architecture").value_or(""));
   const std::string capability = compute.text("capability").value_or("");
   if (std::sscanf(capability.c_str(), "%d.%d", &d.compute_major, &d.compute_minor) != 2) {
     return bad_file(origin, "compute.capability is missing or not of the form \"9.0\"");
@@ -175,6 +204,12 @@ namespace {
 
 // The trace's figures win: a partition (MIG, MPS) reports fewer SMs, and what scales with them follows.
 void adopt(Device& d, const trace::DeviceProperties& p) {
+  if (d.vendor == "amd" && p.total_memory_bytes > 0 && p.sm_count > 0 && p.sm_count < d.sm_count) {
+    // Cards of two dies are two devices to HIP, each with its half of the memory.
+    const double share = std::min(1.0, static_cast<double>(p.total_memory_bytes) / 1e9 / d.memory_gb);
+    d.bandwidth_gbs *= share;
+    d.l2_mb *= share;
+  }
   if (p.sm_count > 0 && p.sm_count != d.sm_count) {
     const double share = static_cast<double>(p.sm_count) / d.sm_count;
     d.tflops_fp32 *= share;
@@ -189,6 +224,22 @@ void adopt(Device& d, const trace::DeviceProperties& p) {
   if (p.shared_memory_per_sm > 0) d.shared_kb_per_sm = static_cast<double>(p.shared_memory_per_sm) / 1024;
 }
 
+// "gfx942:sramecc+:xnack-" -> "gfx942"; empty where a name gives none.
+std::string architecture_in(std::string_view name) {
+  const std::string small = lower(name);
+  const std::size_t at = small.find("gfx");
+  if (at == std::string::npos) return {};
+  std::size_t end = at + 3;
+  while (end < small.size() && ((small[end] >= '0' && small[end] <= '9') || (small[end] >= 'a' && small[end] <= 'f')))
+    ++end;
+  return small.substr(at, end - at);
+}
+
+bool may_be_of(const Device& d, trace::GpuVendor vendor) {
+  if (vendor == trace::GpuVendor::kUnknown) return true;
+  return (d.vendor == "amd") == (vendor == trace::GpuVendor::kAmd);
+}
+
 }  // namespace
 
 Result<DeviceMatch> device_of(const trace::Trace& trace, const std::vector<Device>& own) {
@@ -196,7 +247,8 @@ Result<DeviceMatch> device_of(const trace::Trace& trace, const std::vector<Devic
     return fail(ErrorCode::kDeclined, "the trace does not say which GPU it was recorded on",
                 "record with a PyTorch profiler that writes deviceProperties, or name the GPU with --device");
   }
-  const trace::DeviceProperties& p = trace.devices.front();
+  const trace::DeviceProperties& p = *trace::main_properties(trace);
+  const trace::GpuVendor vendor = trace::gpu_vendor(trace);
   const std::string key = key_of(p.name);
   std::vector<const Device*> known;
   for (const Device& d : own) known.push_back(&d);
@@ -213,12 +265,16 @@ Result<DeviceMatch> device_of(const trace::Trace& trace, const std::vector<Devic
       return match;
     }
   }
-  // Same architecture, then the nearest in SMs and memory.
+  const std::string architecture = architecture_in(p.name);
+  // Same maker and architecture, then the nearest in SMs and memory. Numbers of architectures alone do not tell makers
+  // apart: 9.0 is Hopper's and that of AMD's CDNA 2.
   const Device* best = nullptr;
   double nearest = 0.25;  // beyond a quarter off, the file's rates say little about this GPU
   for (const Device* one : known) {
     const Device& d = *one;
-    if (d.compute_major != p.compute_major || d.compute_minor != p.compute_minor || p.sm_count <= 0) continue;
+    if (!may_be_of(d, vendor) || p.sm_count <= 0) continue;
+    const bool numbers = d.compute_major == p.compute_major && d.compute_minor == p.compute_minor;
+    if (architecture.empty() ? !numbers : d.architecture != architecture) continue;
     const double off =
         std::abs(std::log(static_cast<double>(p.sm_count) / d.sm_count)) +
         (p.total_memory_bytes > 0 ? std::abs(std::log(static_cast<double>(p.total_memory_bytes) / 1e9 / d.memory_gb))
@@ -228,13 +284,16 @@ Result<DeviceMatch> device_of(const trace::Trace& trace, const std::vector<Devic
       best = &d;
     }
   }
+  const bool amd = vendor == trace::GpuVendor::kAmd;
   if (best == nullptr) {
     return fail(ErrorCode::kDeclined,
-                fmt::format("no device file is like this trace's GPU ('{}', compute capability {}.{}, {} SMs)", p.name,
-                            p.compute_major, p.compute_minor, p.sm_count),
+                fmt::format("no device file is like this trace's GPU ('{}', {} {}.{}, {} {})", p.name,
+                            amd ? "AMD architecture" : "compute capability", p.compute_major, p.compute_minor,
+                            p.sm_count, amd ? "CUs" : "SMs"),
                 "describe it in a file of your own (docs/adding-a-device.md) and pass --device FILE");
   }
-  DeviceMatch match{*best, fmt::format("by properties: '{}' looks like {}", p.name, best->name)};
+  DeviceMatch match{*best, fmt::format("by {}: '{}' looks like {}",
+                                       architecture.empty() ? "properties" : "architecture", p.name, best->name)};
   adopt(match.device, p);
   match.device.full_name = p.name;
   return match;

@@ -3,16 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
-#include <map>
 #include <span>
 
 #include "base/byte_source.hpp"
 #include "base/suggest.hpp"
 #include "base/text.hpp"
-#include "hardware/toml_tables.hpp"
+#include "hardware/toml_keys.hpp"
 
 namespace foretrace::hardware {
 
@@ -29,29 +27,15 @@ tl::unexpected<Error> bad_file(const std::string& file, std::string message) {
 
 std::string key_of(std::string_view name) { return name_key(name, {"nvidia", "mellanox", "infiniband"}); }
 
-// The types of TomlTable::values, in its order.
-enum class Value : std::uint8_t { kNumber, kText, kFlag };
-using Keys = std::map<std::string_view, Value>;
-
-// A misspelt key or a value of another type would otherwise be a silent default.
-Status only_known(const TomlTable& table, const Keys& known, const std::string& where, const std::string& origin) {
-  constexpr std::array<std::string_view, 3> kWanted = {"a number", "a text", "true or false"};
-  for (const auto& [key, value] : table.values) {
-    const auto it = known.find(key);
-    if (it == known.end()) return bad_file(origin, fmt::format("{}'{}' is not a key of a fabric file", where, key));
-    const auto wanted = static_cast<std::size_t>(it->second);
-    if (value.index() != wanted) return bad_file(origin, fmt::format("{}{} is not {}", where, key, kWanted[wanted]));
-  }
-  return {};
-}
+TomlForm form_of(const std::string& origin) { return {"a fabric file", origin, std::string(kHint)}; }
 
 Result<FabricLevel> parse_level(const TomlTable& t, std::size_t index, const std::string& origin) {
   const std::string where = fmt::format("level {}: ", index + 1);
-  static const Keys kKeys = {
-      {"name", Value::kText},       {"link", Value::kText},         {"gbs", Value::kNumber},
-      {"per_node", Value::kFlag},   {"efficiency", Value::kNumber}, {"latency_scale", Value::kNumber},
-      {"extra_us", Value::kNumber}, {"nvls", Value::kFlag},         {"sharp", Value::kFlag}};
-  FORETRACE_TRY_VOID(only_known(t, kKeys, where, origin));
+  using enum TomlType;
+  static const std::vector<TomlKey> kKeys = {{"name", kText},       {"link", kText}, {"gbs"},
+                                             {"per_node", kFlag},   {"efficiency"},  {"latency_scale"},
+                                             {"extra_us", kNumber}, {"nvls", kFlag}, {"sharp", kFlag}};
+  FORETRACE_TRY_VOID(only_known(t, kKeys, where, form_of(origin)));
   FabricLevel level;
   level.name = t.text("name").value_or(fmt::format("level {}", index + 1));
   const std::string link = t.text("link").value_or("");
@@ -101,12 +85,10 @@ std::string_view to_string(LinkKind kind) {
 
 Result<Fabric> parse_fabric(std::string_view text, std::string name, const std::string& origin) {
   FORETRACE_TRY(const TomlTable t, parse_toml(text, origin, std::string(kHint)));
-  static const Keys kKeys = {{"about", Value::kText},
-                             {"source", Value::kText},
-                             {"gpus_per_node", Value::kNumber},
-                             {"channels", Value::kNumber},
-                             {"hierarchical", Value::kFlag}};
-  FORETRACE_TRY_VOID(only_known(t, kKeys, "", origin));
+  using enum TomlType;
+  static const std::vector<TomlKey> kKeys = {{"about", kText}, {"source", kText},       {"gpus_per_node"},
+                                             {"channels"},     {"hierarchical", kFlag}, {"level", kTable}};
+  FORETRACE_TRY_VOID(only_known(t, kKeys, "", form_of(origin)));
   Fabric f;
   f.name = std::move(name);
   f.about = t.text("about").value_or("");

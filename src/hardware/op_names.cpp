@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/text.hpp"
+#include "foretrace/trace/communication.hpp"
 
 namespace foretrace::hardware {
 
@@ -147,10 +148,7 @@ const std::unordered_map<std::string_view, OpClass>& table() {
 }  // namespace
 
 OpClass classify_op(std::string_view name) {
-  if (name == "record_param_comms" || name.starts_with("nccl:") || name.starts_with("c10d::") ||
-      name.starts_with("_c10d_functional::")) {
-    return cls(Family::kCommunication);
-  }
+  if (trace::is_communication_range(name)) return cls(Family::kCommunication);
   if (contains_any(name, {"flash_attn", "FlashAttn", "fmha"})) {
     const bool backward = contains_any(name, {"backward", "Backward", "bwd"});
     return cls(Family::kAttention, Form::kNone, backward);
@@ -175,7 +173,7 @@ OpClass classify_op(std::string_view name) {
 
 Family family_of_kernel(std::string_view k) {
   // Order matters: names of fused kernels carry several of these words.
-  if (contains_any(k, {"nccl", "ncclDevKernel", "rccl"})) return Family::kCommunication;
+  if (trace::is_communication_kernel(k)) return Family::kCommunication;
   if (k.starts_with("Memcpy") || k.starts_with("Memset")) return Family::kMemory;
   if (contains_any(k, {"flash_fwd", "flash_bwd", "fmha_", "_sdpa_", "attention_kernel", "flash_attn", "FlashAttn",
                        "compute_dot_do_o", "convert_dq"})) {

@@ -1,6 +1,7 @@
 #pragma once
-// TOML as plain tables of numbers, texts and flags: the only place that knows the parser. It is header-heavy, and it has
-// to be kept from some inputs.
+// TOML as plain tables of numbers, texts and flags: as much of it as files of figures need. Comments, names with and without
+// quotes, [tables], [[several of them]], tables in braces, texts on one line, numbers, true and false, lists. Dates, texts over
+// several lines, inf and nan are refused. Any bytes may come in: what is no such file is an error with its line.
 
 #include <map>
 #include <optional>

@@ -23,7 +23,7 @@ constexpr double kFastest = 0.3;
 constexpr double kNoise = 0.7;
 
 bool same_silicon(const Device& a, const Device& b) {
-  return a.compute_major == b.compute_major && a.compute_minor == b.compute_minor;
+  return a.vendor == b.vendor && a.compute_major == b.compute_major && a.compute_minor == b.compute_minor;
 }
 
 // In all that moves a kernel; two boards may differ in memory only.

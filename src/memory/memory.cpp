@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "foretrace/trace/ranges.hpp"
+
 namespace foretrace::memory {
 
 using trace::EventKind;
@@ -60,7 +62,7 @@ Stage stage_of(const trace::Trace& t, const std::vector<std::uint32_t>& open) {
   for (const std::uint32_t e : open) {
     const std::string_view name = t.name(e);
     if (name.starts_with("Optimizer.step") || name.find("_amp_") != std::string_view::npos) return Stage::kUpdate;
-    if (name.starts_with("autograd::engine::evaluate_function")) return Stage::kBackward;
+    if (trace::is_autograd_node(name)) return Stage::kBackward;
   }
   return Stage::kForward;
 }
@@ -152,6 +154,8 @@ std::optional<Curve> curve(const trace::Trace& t, const trace::Step& step) {
 void recompute(Curve& c) {
   std::vector<std::int64_t> change(c.positions + 2, 0);
   for (const Block& b : c.blocks) {
+    // What a change puts behind the last event (a backward pass the step does not have) never comes to be.
+    if (b.allocated > c.positions || b.freed <= b.allocated) continue;
     change[b.allocated] += b.bytes;
     if (b.freed <= c.positions) change[b.freed] -= b.bytes;
   }

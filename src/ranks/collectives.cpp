@@ -10,7 +10,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "graph/trace_index.hpp"
+#include "foretrace/trace/communication.hpp"
 
 namespace foretrace::ranks {
 
@@ -138,7 +138,7 @@ class Matcher {
     for (std::uint32_t e = 0; e < t.size(); ++e) {
       if (t.kind(e) != EventKind::kKernel) continue;
       std::int8_t& known = communicates[t.events.name[e].index()];
-      if (known < 0) known = graph::is_collective_name(t.name(e)) ? 1 : 0;
+      if (known < 0) known = trace::is_communication_kernel(t.name(e)) ? 1 : 0;
       if (known == 0) continue;
       kernels.push_back(e);
       if (t.events.correlation[e] != kAbsent) launched.emplace(t.events.correlation[e], kAbsent);

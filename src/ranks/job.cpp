@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/workers.hpp"
 #include "foretrace/ranks/pipeline.hpp"
 
 namespace foretrace::ranks {
@@ -91,10 +92,7 @@ std::vector<Result<trace::Trace>> load_all(const std::vector<std::string>& files
       options.progress("reading the ranks' traces", finished, files.size(), "files");
     }
   };
-  std::vector<std::thread> pool;
-  for (unsigned t = 1; t < workers; ++t) pool.emplace_back(work);
-  work();
-  for (std::thread& t : pool) t.join();
+  run_workers(workers, work, [&] { next = files.size(); });
   std::vector<Result<trace::Trace>> out;
   out.reserve(files.size());
   for (auto& r : read) out.push_back(std::move(*r));

@@ -9,6 +9,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "base/workers.hpp"
 #include "foretrace/graph/build.hpp"
 #include "ranks/merge.hpp"
 
@@ -34,10 +35,8 @@ std::vector<std::optional<Result<Graph>>> build_all(const Job& job, const Common
       out[r] = graph::GraphBuilder(job.ranks[r].trace, job.ranks[r].steps).build(step.step[r], options);
     }
   };
-  std::vector<std::thread> pool;
-  for (unsigned t = 1; t < std::min<std::size_t>(threads, job.ranks.size()); ++t) pool.emplace_back(work);
-  work();
-  for (std::thread& t : pool) t.join();
+  run_workers(static_cast<unsigned>(std::min<std::size_t>(threads, job.ranks.size())), work,
+              [&] { next = job.ranks.size(); });
   return out;
 }
 

@@ -88,6 +88,13 @@ void Merger::copy(const Graph& g, Ns shift, const std::vector<char>& split) {
     out_.soft[place_[t]] = static_cast<std::uint32_t>(out_.soft_dependencies.size());
     out_.soft_dependencies.push_back(soft);
   }
+  for (graph::CarriedDependency c : g.carried) {
+    const bool behind = split[c.dependency.from] != 0 && c.dependency.point != 0;
+    if (behind) c.dependency.point = graph::kWhole;
+    c.dependency.from = behind ? tail(c.dependency.from) : place_[c.dependency.from];
+    c.dependency.to = place_[c.dependency.to];
+    out_.carried.push_back(c);
+  }
   for (const graph::Layer& layer : g.layers) {
     graph::Layer copied = layer;
     copied.name = out_.strings.intern(g.strings[layer.name]);

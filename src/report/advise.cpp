@@ -109,7 +109,7 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
   if (r.advised.together) {
     show("together", *r.advised.together);
     for (const search::OptimizedPart& part : r.advised.parts) {
-      out += fmt::format("      {:<20} {:+9.2f} ms{}{}\n", search::short_use(part.text), -to_ms(part.gain),
+      out += fmt::format("      {:<20} {:+9.2f} ms{}{}\n", search::short_use(part.text), to_ms(part.gain),
                          part.why.empty() ? "" : ": ", part.why);
     }
   }

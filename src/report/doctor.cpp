@@ -6,12 +6,14 @@
 #include <array>
 #include <charconv>
 
+#include "foretrace/report/step_graphs.hpp"
+#include "foretrace/trace/gpu.hpp"
 #include "report/doctor_checks.hpp"
 #include "report/doctor_facts.hpp"
 #include "report/doctor_recorder.hpp"
-#include "report/measured.hpp"
-#include "report/step_graphs.hpp"
+#include "foretrace/report/measured.hpp"
 #include "report/text.hpp"
+#include "trace/name_tables.hpp"
 
 namespace foretrace::report {
 namespace {
@@ -80,24 +82,24 @@ void read_metadata(DoctorReport& report, const Trace& trace) {
 }
 
 void read_devices(DoctorReport& report, const Trace& trace, const Facts& facts) {
+  std::uint64_t described = 0;
   for (const auto& [id, work] : facts.device_work) {
     DoctorReport::Device device;
     device.id = id;
     device.gpu_events = work;
-    for (const trace::DeviceProperties& known : trace.devices) {
-      if (known.id != id) continue;
-      device.name = known.name;
-      if (known.total_memory_bytes != kAbsent) device.memory_bytes = known.total_memory_bytes;
-      if (known.sm_count != kAbsent) device.sm_count = known.sm_count;
-      if (known.compute_major != kAbsent && known.compute_minor != kAbsent) {
-        device.compute_capability = fmt::format("{}.{}", known.compute_major, known.compute_minor);
+    if (const trace::DeviceProperties* known = trace::properties_of(trace, id)) {
+      device.name = known->name;
+      if (known->total_memory_bytes != kAbsent) device.memory_bytes = known->total_memory_bytes;
+      if (known->sm_count != kAbsent) device.sm_count = known->sm_count;
+      if (known->compute_major != kAbsent && known->compute_minor != kAbsent) {
+        device.compute_capability = fmt::format("{}.{}", known->compute_major, known->compute_minor);
       }
+      ++described;
     }
     report.devices.push_back(std::move(device));
   }
-  for (const trace::DeviceProperties& known : trace.devices) {
-    if (!facts.device_work.contains(known.id)) ++report.idle_devices;
-  }
+  // Numbers may be of another order than the file's description: what counts is how many.
+  report.idle_devices = trace.devices.size() > described ? trace.devices.size() - described : 0;
 }
 
 void count_kinds(DoctorReport& report, const Trace& trace, const Facts& facts) {
@@ -192,9 +194,17 @@ DoctorReport examine(const Trace& trace, const trace::Steps& steps) {
   report.backend = trace.distributed.backend;
   report.nccl_version = trace.distributed.nccl_version;
   read_metadata(report, trace);
+  for (const trace::Step& step : steps.steps)
+    report.steps.push_back({step.name, step.number, step.duration(), step.waited});
   report.recorder = recorder_fields(trace);
-  for (const trace::Step& step : steps.steps) report.steps.push_back({step.name, step.number, step.duration()});
   report.step_source = trace::describe(steps.source);
+  report.steps_marked_by = steps.marked_by;
+  if (!facts.from_export) {
+    report.step_candidates = trace::step_candidates(trace);
+    // What they were found by is no alternative to it.
+    const std::string used = steps.steps.empty() ? "" : trace::without_numbers(steps.steps.front().name);
+    std::erase_if(report.step_candidates, [&](const auto& c) { return used.starts_with(c.name); });
+  }
   report.replay = facts.replay;
   report.findings = check_all(facts);
   report.problems = trace.diagnostics.problems();

@@ -59,7 +59,10 @@ Maybe several_processes(const Facts& f) {
 // Steps --------------------------------------------------------------------------------------------------------------
 
 Maybe no_profiler_step(const Facts& f) {
-  if (f.steps->source == trace::StepSource::kProfilerStep || f.steps->steps.empty()) return {};
+  const bool marked = f.steps->source == trace::StepSource::kProfilerStep ||
+                      f.steps->source == trace::StepSource::kAnnotation ||
+                      f.steps->source == trace::StepSource::kByName;
+  if (marked || f.steps->steps.empty()) return {};
   const bool whole = f.steps->source == trace::StepSource::kWholeTrace;
   return Finding{"no_profiler_step", Weight::kCosts,
                  whole ? "no step is marked and nothing repeats: the whole trace counts as one step"
@@ -67,7 +70,19 @@ Maybe no_profiler_step(const Facts& f) {
                  whole ? "Start-up, evaluation and everything else in the trace count as part of the step."
                        : "The borders of a step are a guess; work may be counted in the wrong step.",
                  "call prof.step() at the end of each iteration, with schedule=torch.profiler.schedule(wait=1, "
-                 "warmup=1, active=3)"};
+                 "warmup=1, active=3); or name the range a step lies in with --steps-by"};
+}
+
+Maybe waited_for_missing_work(const Facts& f) {
+  for (const trace::Step& step : f.steps->steps) {
+    if (step.waited <= 0) continue;
+    return Finding{"waited_for_missing_work", Weight::kNote,
+                   fmt::format("{} waited {} ms for GPU work that is not in the file; that time is left out",
+                               shorten_middle(step.name, 60), format_ms(step.waited)),
+                   "The step counts from its first own task to the end of its GPU work as if the GPU had been free.",
+                   "record several steps in a row: then what a step waits for is in the file"};
+  }
+  return {};
 }
 
 Maybe steps_cut_off(const Facts& f) {
@@ -198,6 +213,7 @@ constexpr Maybe (*kChecks[])(const Facts&) = {no_kernels,
                                               partial,
                                               several_processes,
                                               no_profiler_step,
+                                              waited_for_missing_work,
                                               steps_cut_off,
                                               no_shapes,
                                               no_layers,
@@ -233,6 +249,7 @@ std::vector<Finding> check_all(const Facts& facts) {
   // What an exported file lacks, its graph does not need: it was made from the whole trace.
   if (facts.from_export) findings.clear();
   for (Finding& finding : check_graph(facts)) findings.push_back(std::move(finding));
+  for (Finding& finding : check_waits(facts)) findings.push_back(std::move(finding));
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.weight < b.weight; });
   return findings;

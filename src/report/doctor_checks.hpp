@@ -15,6 +15,10 @@ void replay_median_step(Facts& facts);
 /// Findings about the graph of the median step, in the same way; its list is in doctor_graph.cpp.
 std::vector<Finding> check_graph(const Facts& facts);
 
+/// Whether the step can move: frozen time, the two limits, ramp-up (doctor_waits.cpp).
+void examine_waits(const graph::Graph& graph, DoctorReport::Replay& replay);
+std::vector<Finding> check_waits(const Facts& facts);
+
 /// All findings, heaviest first.
 std::vector<Finding> check_all(const Facts& facts);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/call_roles.hpp"
 #include "report/names.hpp"
 
 namespace foretrace::report {
@@ -179,19 +180,18 @@ void tie_launches(Facts& facts, const Trace& trace) {
     if (next - c > 1) ++facts.duplicate_correlations;
     for (; w < work.size() && work[w].correlation < id; ++w) ++facts.orphans;
     const std::uint32_t call = calls[c].event;
-    const std::string_view name = trace.name(call);
-    const bool graph = is_graph_launch(name);
+    const graph::CallKind kind = graph::kind_of_call(trace.name(call));
     bool worked = false;
     for (; w < work.size() && work[w].correlation == id; ++w) {
       worked = true;
-      if (graph) ++facts.graph_work;
+      if (kind.graph) ++facts.graph_work;
       const Ns early = trace.events.start[call] - trace.events.start[work[w].event];
       if (early > 0 && next - c == 1) {
         ++facts.before_launch;
         facts.worst_before_launch = std::max(facts.worst_before_launch, early);
       }
     }
-    if (is_kernel_launch(name)) {
+    if (kind.launches) {
       const std::size_t step = step_of(trace.events.start[call]);
       if (step < steps.size()) {
         ++facts.step_launches[step];

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "report/measured.hpp"
+#include "foretrace/report/measured.hpp"
 
 namespace foretrace::report {
 namespace {

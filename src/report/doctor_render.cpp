@@ -6,7 +6,7 @@
 #include "foretrace/report/doctor.hpp"
 #include "report/doctor_recorder.hpp"
 #include "report/json_writer.hpp"
-#include "report/notes.hpp"
+#include "foretrace/report/notes.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::report {
@@ -52,12 +52,31 @@ std::string rank_text(const DoctorReport& report) {
 
 std::string steps_text(const DoctorReport& report, const TextStyle& style) {
   if (report.steps.empty()) return "none: no event has a duration";
-  std::string out = fmt::format("{} ({}): ", format_count(report.steps.size()), report.step_source);
+  std::string source = report.step_source;
+  if (!report.steps_marked_by.empty()) source += fmt::format(": {}", report.steps_marked_by);
+  std::string out = fmt::format("{} ({}): ", format_count(report.steps.size()), source);
   const std::size_t shown = std::min<std::size_t>(report.steps.size(), 5);
   for (std::size_t i = 0; i < shown; ++i) {
     out += fmt::format("{}{} {} ms", i == 0 ? "" : ", ", report.steps[i].name, format_ms(report.steps[i].duration));
   }
   if (shown < report.steps.size()) out += style.utf8 ? ", …" : ", ...";
+  return out;
+}
+
+// Ranges steps could be found by instead, where nothing named them for certain.
+std::string candidates_text(const DoctorReport& report, const TextStyle& style) {
+  constexpr std::size_t kShown = 5;
+  std::string out;
+  std::size_t shown = 0;
+  for (const trace::StepCandidate& c : report.step_candidates) {
+    if (shown == kShown) {
+      out += style.utf8 ? ", …" : ", ...";
+      break;
+    }
+    out += fmt::format("{}{} ({} of {} ms, {} of the GPU's time)", shown++ == 0 ? "" : ", ",
+                       shorten_middle(printable(c.name), 40, style.utf8), format_count(c.count), format_ms(c.median),
+                       format_percent(c.gpu_share));
+  }
   return out;
 }
 
@@ -142,6 +161,8 @@ std::string to_text(const DoctorReport& report, const TextStyle& style) {
         fmt::format("{}; values are not shown, they may be private", plural(report.other_metadata, "more key")), style);
   }
   out += entry("steps", steps_text(report, style), style);
+  const std::string candidates = candidates_text(report, style);
+  if (!candidates.empty()) out += entry("--steps-by", candidates, style);
   if (report.replay) out += entry("replay", replay_text(*report.replay), style);
   out += findings_text(report, Weight::kBlocks, "Rules predictions out", style);
   out += findings_text(report, Weight::kCosts, "Costs accuracy or answers", style);
@@ -183,10 +204,17 @@ void write_json(JsonWriter& json, const DoctorReport& report) {
     for (const auto& [name, value] : report.recorder) json.key(name).raw(value);
     json.end_object();
   }
-  json.member("step_source", report.step_source).key("steps").begin_array();
+  json.member("step_source", report.step_source).key("steps_marked_by");
+  report.steps_marked_by.empty() ? json.null() : json.value(report.steps_marked_by);
+  json.key("step_candidates").begin_array();
+  for (const trace::StepCandidate& c : report.step_candidates) {
+    json.begin_object().member("name", c.name).member("count", c.count).member_ms("median_ms", c.median);
+    json.member("gpu_share", c.gpu_share).end_object();
+  }
+  json.end_array().key("steps").begin_array();
   for (const DoctorReport::StepRow& step : report.steps) {
     json.begin_object().member("step", step.name).member("number", step.number);
-    json.member_ms("traced_ms", step.duration).end_object();
+    json.member_ms("traced_ms", step.duration).member_ms("waited_ms", step.waited).end_object();
   }
   json.end_array().key("replay");
   if (report.replay) {

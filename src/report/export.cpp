@@ -6,9 +6,9 @@
 
 #include "base/deflate.hpp"
 #include "base/suggest.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/report/whatif.hpp"
 #include "report/exporter.hpp"
-#include "report/step_graphs.hpp"
 
 namespace foretrace::report {
 
@@ -43,7 +43,7 @@ Result<Exported> export_step(const trace::Trace& trace, const trace::Steps& step
     return tl::unexpected(Error{ErrorCode::kDeclined, "the trace holds no event with a duration, so there is no step",
                                 trace.path, Error::kNoOffset, "`foretrace doctor` shows what the file does hold"});
   }
-  std::size_t which = graphs.steps().median();
+  std::size_t which = graphs.median();
   if (options.step) {
     FORETRACE_TRY(which, graphs.steps().by_number(*options.step));
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "foretrace/trace/gpu.hpp"
 #include "foretrace/graph/gpu_work.hpp"
 
 namespace foretrace::report {
@@ -109,7 +110,7 @@ Status find_origin(Baseline& b, GpusReport& r, const trace::Trace& trace, const 
   FORETRACE_TRY(hardware::DeviceMatch match, hardware::device_of(trace, options.own));
   b.model.device = match.device;
   r.how = match.how;
-  r.from = trace.devices.empty() ? match.device.full_name : trace.devices.front().name;
+  r.from = trace.devices.empty() ? match.device.full_name : trace::main_properties(trace)->name;
   return {};
 }
 

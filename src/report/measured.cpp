@@ -1,4 +1,4 @@
-#include "report/measured.hpp"
+#include "foretrace/report/measured.hpp"
 
 #include <fmt/format.h>
 #include <simdjson.h>

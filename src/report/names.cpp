@@ -5,6 +5,8 @@
 #include <string>
 
 #include "base/text.hpp"
+#include "foretrace/trace/communication.hpp"
+#include "foretrace/trace/ranges.hpp"
 
 namespace foretrace::report {
 namespace {
@@ -25,9 +27,6 @@ std::string bare_word(std::string_view name) {
 }
 
 constexpr std::array<std::string_view, 2> kOptimizer{"Optimizer.", "aten::_amp_"};
-constexpr std::array<std::string_view, 11> kCommunication{
-    "nccl", "rccl",    "c10d::",    "record_param_comms", "gloo:",         "ucc:",
-    "mpi:", "nvshmem", "deep_ep::", "_c10d_functional::", "void deep_ep::"};
 constexpr std::array<std::string_view, 3> kData{"enumerate(DataLoader)", "DataLoader", "enumerate(IterDataPipe)"};
 constexpr std::array<std::string_view, 3> kReadBack{"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero"};
 constexpr std::array<std::string_view, 2> kForward{"DistributedDataParallel.forward",
@@ -36,15 +35,14 @@ constexpr std::array<std::string_view, 2> kForward{"DistributedDataParallel.forw
 }  // namespace
 
 NameClass classify_name(std::string_view name) {
-  constexpr std::string_view kNode = "autograd::engine::evaluate_function";
-  if (name.starts_with(kNode)) {
+  if (trace::is_autograd_node(name)) {
     return contains(name, "AccumulateGrad") ? NameClass::kAccumulateGrad : NameClass::kBackwardNode;
   }
   if (name.starts_with("layer:")) return NameClass::kLayer;
   if (name.starts_with("nn.Module: ")) return NameClass::kModule;
-  if (name.starts_with("ProfilerStep")) return NameClass::kStepRange;
+  if (trace::is_step_range(name)) return NameClass::kStepRange;
   if (starts_with_any(name, kOptimizer)) return NameClass::kOptimizer;
-  if (starts_with_any(name, kCommunication)) return NameClass::kCommunication;
+  if (trace::is_communication_range(name) || trace::is_communication_kernel(name)) return NameClass::kCommunication;
   if (starts_with_any(name, kData)) return NameClass::kData;
   if (starts_with_any(name, kReadBack)) return NameClass::kReadBack;
   if (starts_with_any(name, kForward)) return NameClass::kForward;
@@ -54,30 +52,6 @@ NameClass classify_name(std::string_view name) {
   if (word == "backward" || word == "backward pass") return NameClass::kBackward;
   if (word == "optimizer" || word == "optimizer step" || word == "zero_grad") return NameClass::kOptimizer;
   return NameClass::kPlain;
-}
-
-bool is_graph_launch(std::string_view name) { return contains(name, "GraphLaunch"); }
-
-bool is_range(NameClass name_class, std::string_view name) {
-  switch (name_class) {
-    case NameClass::kStepRange:
-    case NameClass::kLayer:
-    case NameClass::kData:
-      return true;
-    case NameClass::kOptimizer:
-      return name.starts_with("Optimizer.");
-    default:
-      return false;
-  }
-}
-
-bool is_kernel_launch(std::string_view name) {
-  // cuda…, cu…, hip…: the verbs are the same.
-  return contains(name, "LaunchKernel") || contains(name, "LaunchCooperativeKernel") || is_graph_launch(name);
-}
-
-bool is_sync_call(std::string_view name) {
-  return contains(name, "Synchronize") && (name.starts_with("cu") || name.starts_with("hip"));
 }
 
 }  // namespace foretrace::report

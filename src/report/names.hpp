@@ -1,5 +1,5 @@
 #pragma once
-// What the names of events give away: which range is an optimizer step, which kernel a collective, which call a launch.
+// What the names of events give away: which range is an optimizer step, which kernel a collective.
 
 #include <cstdint>
 #include <string_view>
@@ -26,15 +26,6 @@ enum class NameClass : std::uint8_t {
   kModule,          ///< nn.Module: <name>
 };
 NameClass classify_name(std::string_view name);
-
-/// Traces before 2022 write ranges under the category of operations; their names tell.
-bool is_range(NameClass name_class, std::string_view name);
-
-/// Runtime and driver calls.
-bool is_kernel_launch(
-    std::string_view name);  ///< cudaLaunchKernel, cuLaunchKernelEx, cudaGraphLaunch, hipModuleLaunchKernel, …
-bool is_graph_launch(std::string_view name);
-bool is_sync_call(std::string_view name);  ///< waits: cudaStreamSynchronize, cudaDeviceSynchronize, …
 
 /// classify_name once per distinct name.
 class NameClasses {

@@ -1,4 +1,4 @@
-#include "report/notes.hpp"
+#include "foretrace/report/notes.hpp"
 
 #include <fmt/format.h>
 
@@ -10,6 +10,10 @@ using graph::Graph;
 
 std::vector<std::string> sentences(const Graph::Notes& n) {
   std::vector<std::string> out;
+  if (n.waited > 0) {
+    out.push_back(
+        fmt::format("the step waited {} ms for GPU work that is not in the file: left out of it", format_ms(n.waited)));
+  }
   if (n.unexplained_lags > 0) {
     out.push_back(
         fmt::format("{} started over 20 us late without a known cause, {} ms in all; kept as measured, so that "
@@ -34,6 +38,15 @@ std::vector<std::string> sentences(const Graph::Notes& n) {
     out.push_back(fmt::format("{} of the trace without a recorded launch: no operation, layer or phase",
                               plural(n.orphans, "GPU task")));
   }
+  if (n.inferred_launches > 0) {
+    out.push_back(fmt::format("{} of a step without a recorded launch waited for the CPU, by the times",
+                              plural(n.inferred_launches, "GPU task")));
+  }
+  if (n.unrecorded_tasks > 0) {
+    out.push_back(fmt::format("{} of GPU time inside CUDA graphs whose nodes the trace does not hold: the GPU is taken "
+                              "to work there",
+                              plural(n.unrecorded_tasks, "stretch", "stretches")));
+  }
   if (n.early_kernels > 0) {
     out.push_back(fmt::format("{} before the launch call did: the clocks of CPU and GPU disagree",
                               plural(n.early_kernels, "GPU task starts", "GPU tasks start")));
@@ -49,7 +62,8 @@ void write_json(JsonWriter& json, const Graph::Notes& n) {
   json.member_ms("unexplained_ms", n.unexplained_time).member("refuted_waits", n.refuted_waits);
   json.member("dropped_shares", n.dropped_soft).member("border_tasks", n.border_tasks).member("orphans", n.orphans);
   json.member("early_kernels", n.early_kernels).member("foreign_events", n.foreign_events);
-  json.member("queue_depth_measured", n.queue_depth_measured).end_object();
+  json.member("inferred_launches", n.inferred_launches).member("unrecorded_tasks", n.unrecorded_tasks);
+  json.member("queue_depth_measured", n.queue_depth_measured).member_ms("waited_ms", n.waited).end_object();
 }
 
 }  // namespace foretrace::report

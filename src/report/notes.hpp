@@ -1,16 +1,11 @@
 #pragma once
-// What the builder of a graph could not explain or left out, in words and in JSON.
+// The same notes in JSON.
 
-#include <string>
-#include <vector>
-
-#include "foretrace/graph/graph.hpp"
+#include "foretrace/report/notes.hpp"
 #include "report/json_writer.hpp"
 
 namespace foretrace::report {
 
-/// One sentence each; empty when nothing was left out or unexplained.
-std::vector<std::string> sentences(const graph::Graph::Notes& notes);
 void write_json(JsonWriter& json, const graph::Graph::Notes& notes);
 
 }  // namespace foretrace::report

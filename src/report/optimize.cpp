@@ -12,6 +12,8 @@ namespace foretrace::report {
 
 std::string to_text(const OptimizeReport& r, const TextStyle& style) {
   const search::Optimized& o = r.found;
+  const bool searched = o.evaluations > 0;
+  const std::string name = searched ? "best" : "strategy";
   std::string out = headline(r.base.file, r.base.step_name, r.base.device);
   if (const auto& c = o.best.communication) {
     out += fmt::format(", {} workers over {}", c->workers, c->fabric.empty() ? "measured collectives" : c->fabric);
@@ -25,15 +27,15 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
              times(1), gigabytes(o.baseline_peak)});
   const double speedup =
       o.prediction.step > 0 ? static_cast<double>(o.baseline) / static_cast<double>(o.prediction.step) : 0;
-  table.row({"best", short_ms(o.prediction.step), band(o.prediction.low, o.prediction.high), times(speedup),
+  table.row({name, short_ms(o.prediction.step), band(o.prediction.low, o.prediction.high), times(speedup),
              gigabytes(o.prediction.peak_bytes)});
   out += table.render(style);
-  out += fmt::format("\n  best: {}\n", describe(o.best));
+  out += fmt::format("\n  {}: {}\n", name, describe(o.best));
   if (o.memory_limit) out += fmt::format("  memory limit {}\n", gigabytes(o.memory_limit));
-  if (o.parts.empty()) out += "\n  nothing found that pays\n";
+  if (o.parts.empty() && searched) out += "\n  nothing found that pays\n";
   if (!o.parts.empty()) {
     out += "\n";
-    TextTable parts({{"part", Align::kLeft}, {"without it"}, {"gains"}, {"why", Align::kLeft, true}});
+    TextTable parts({{"part", Align::kLeft}, {"without it"}, {"gains"}, {"why", Align::kLeft, false, true}});
     for (const search::OptimizedPart& p : o.parts) {
       parts.row({search::short_use(p.text), p.without > 0 ? short_ms(p.without) + " ms" : "-",
                  fmt::format("{:+.2f} ms", to_ms(p.gain)), p.why});
@@ -44,8 +46,10 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
     }
     out += "\n";
   }
-  out += fmt::format("\n  {} strategies predicted; {}\n", o.evaluations,
-                     o.converged ? "ended because no move gained any more" : "ended with its budget");
+  if (searched) {
+    out += fmt::format("\n  {} strategies predicted; {}\n", o.evaluations,
+                       o.converged ? "ended because no move gained any more" : "ended with its budget");
+  }
   if (!o.prediction.not_modelled.empty()) {
     out += "\n  not modelled:\n";
     for (const std::string& n : o.prediction.not_modelled) out += "    - " + n + "\n";
@@ -62,17 +66,8 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
   return out;
 }
 
-std::string to_json(const OptimizeReport& r) {
-  const search::Optimized& o = r.found;
-  std::string out;
-  JsonWriter json(out);
-  json.begin_object().member("schema", 1).member("verb", "optimize").member("file", r.base.file);
-  json.member("step", r.base.step_name).member("device", r.base.device);
-  json.key("baseline").begin_object().member_ms("ms", o.baseline);
-  if (o.best.communication) json.member("workers", o.best.communication->workers);
-  json.member_ms("traced_ms", r.base.traced).member_ms("unprofiled_ms", r.base.unprofiled);
-  json.member_ms("measured_ms", r.base.measured).member("peak_bytes", o.baseline_peak).end_object();
-  json.key("best").begin_object();
+void write_plan(JsonWriter& json, const search::Optimized& o, std::string_view name) {
+  json.key(name).begin_object();
   json.member_ms("ms", o.prediction.step).member_ms("low_ms", o.prediction.low).member_ms("high_ms", o.prediction.high);
   json.member("speedup",
               o.prediction.step > 0 ? static_cast<double>(o.baseline) / static_cast<double>(o.prediction.step) : 0.0);
@@ -90,6 +85,19 @@ std::string to_json(const OptimizeReport& r) {
     json.member("code", p.code).end_object();
   }
   json.end_array();
+}
+
+std::string to_json(const OptimizeReport& r) {
+  const search::Optimized& o = r.found;
+  std::string out;
+  JsonWriter json(out);
+  json.begin_object().member("schema", 1).member("verb", "optimize").member("file", r.base.file);
+  json.member("step", r.base.step_name).member("device", r.base.device);
+  json.key("baseline").begin_object().member_ms("ms", o.baseline);
+  if (o.best.communication) json.member("workers", o.best.communication->workers);
+  json.member_ms("traced_ms", r.base.traced).member_ms("unprofiled_ms", r.base.unprofiled);
+  json.member_ms("measured_ms", r.base.measured).member("peak_bytes", o.baseline_peak).end_object();
+  write_plan(json, o, "best");
   json.member("memory_limit_bytes", o.memory_limit).member("evaluations", o.evaluations);
   json.member("converged", o.converged);
   json.member("declined", o.declined).end_object();

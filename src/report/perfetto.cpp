@@ -6,11 +6,11 @@
 
 #include <algorithm>
 
+#include "foretrace/report/step_graphs.hpp"
 #include "report/chrome_events.hpp"
 #include "report/exporter.hpp"
 #include "report/json_writer.hpp"
-#include "report/measured.hpp"
-#include "report/step_graphs.hpp"
+#include "foretrace/report/measured.hpp"
 
 namespace foretrace::report {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "report/measured.hpp"
+#include "foretrace/report/measured.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::report {
@@ -55,7 +55,7 @@ std::string refused_text(const WhatIfReport& b, const TextStyle& style) {
 }
 
 void write_baseline(JsonWriter& json, const WhatIfReport& b) {
-  json.member_ms("traced_ms", b.traced).member_ms("replayed_ms", b.replayed).member_ms("unprofiled_ms", b.unprofiled);
+  json.member_ms("traced_ms", b.traced).member_ms("period_ms", b.period).member_ms("replayed_ms", b.replayed).member_ms("unprofiled_ms", b.unprofiled);
   json.member_ms("unprofiled_low_ms", b.unprofiled_low).member_ms("unprofiled_high_ms", b.unprofiled_high);
   json.member_ms("measured_ms", b.measured).member("peak_bytes", b.peak_bytes);
   write_refused(json, b.measured_refused);

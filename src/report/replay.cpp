@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "base/statistics.hpp"
-#include "report/measured.hpp"
+#include "foretrace/report/step_graphs.hpp"
+#include "foretrace/report/measured.hpp"
 #include "report/step_analysis.hpp"
-#include "report/step_graphs.hpp"
 #include "report/text.hpp"
 #include "simulate/transplant.hpp"
 
@@ -26,6 +26,13 @@ ReplayReport::StepRow row_of(const StepAnalysis& a, const trace::Step& step) {
   row.traced = a.traced();
   row.replayed = a.replayed();
   row.error_pct = a.error_pct();
+  row.behind = a.graph.periodic;
+  row.ramp_up = a.graph.ramp_up;
+  if (a.graph.period > 0) {
+    row.period = a.graph.period;
+    row.period_error_pct = percent_off(row.replayed, a.graph.period);
+  }
+  row.limits = simulate::limits(a.graph, row.replayed);
   if (a.starts) {
     row.start_error_p50 = a.starts->p50;
     row.start_error_p95 = a.starts->p95;
@@ -45,16 +52,28 @@ ReplayReport::StepRow row_of(const StepAnalysis& a, const trace::Step& step) {
 void cross_check(ReplayReport::StepRow& row, const Graph& own, const Graph& other) {
   const simulate::Transplant costs = simulate::transplant(other, own);
   constexpr std::size_t kOneIn = 50;
-  if (costs.unmatched * kOneIn > own.size()) return;
-  row.cross_error_pct = percent_off(simulate::steady_state(other, {costs.cost, nullptr}).timeline.step, row.traced);
+  if (costs.unmatched * kOneIn > own.size()) {
+    row.cross_missing = fmt::format("{} does other work: {} of {} tasks have no partner there", other.step_name,
+                                    format_count(costs.unmatched), format_count(own.size()));
+    return;
+  }
+  row.cross_missing.clear();
+  // Both graphs give periods where the GPU runs behind.
+  const Ns truth = own.periodic && other.periodic && own.period > 0 ? own.period : row.traced;
+  row.cross_error_pct = percent_off(simulate::steady_state(other, {costs.cost, nullptr}).timeline.step, truth);
   row.cross_step = other.step_name;
   row.cross_unmatched = costs.unmatched;
 }
 
-// The median by length; of an even count the lower one.
+// The median by length of those that are no ramp-up, else of all; of an even count the lower one.
 std::size_t median_row(const std::vector<ReplayReport::StepRow>& rows) {
-  std::vector<std::size_t> order(rows.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<std::size_t> order;
+  for (const bool ramp_up : {false, true}) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i].ramp_up == ramp_up) order.push_back(i);
+    }
+    if (!order.empty()) break;
+  }
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return rows[a].traced < rows[b].traced; });
   return order[(order.size() - 1) / 2];
 }
@@ -75,6 +94,8 @@ Graph::Notes ReplayReport::notes() const {
     all.unexplained_time += row.notes.unexplained_time;
     all.dropped_soft += row.notes.dropped_soft;
     all.border_tasks += row.notes.border_tasks;
+    all.unrecorded_tasks += row.notes.unrecorded_tasks;
+    all.inferred_launches += row.notes.inferred_launches;
     // These are counted over the whole trace.
     all.orphans = std::max(all.orphans, row.notes.orphans);
     all.early_kernels = std::max(all.early_kernels, row.notes.early_kernels);
@@ -118,6 +139,7 @@ Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps
       row.strict_replayed = simulate::steady_state(strict).timeline.step;
       row.strict_error_pct = percent_off(*row.strict_replayed, row.traced);
     }
+    row.cross_missing = wanted.size() > 1 ? "no step before it could be replayed" : "there is no other step";
     if (before) {
       cross_check(row, analysis.graph, *before);
       // The first step has none before it.

@@ -5,8 +5,8 @@
 
 #include "foretrace/report/replay.hpp"
 #include "report/json_writer.hpp"
-#include "report/measured.hpp"
-#include "report/notes.hpp"
+#include "foretrace/report/measured.hpp"
+#include "foretrace/report/notes.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"
 
@@ -17,27 +17,40 @@ std::string us_or_dash(const std::optional<Ns>& ns) { return ns ? format_us(to_u
 
 std::string percent_or_dash(const std::optional<double>& pct) { return pct ? fmt::format("{:+.2f}%", *pct) : "-"; }
 
+bool any_behind(const ReplayReport& report) {
+  return std::any_of(report.steps.begin(), report.steps.end(), [](const auto& row) { return row.behind; });
+}
+
 std::string steps_table(const ReplayReport& report, const TextStyle& style) {
-  TextTable table({{"Step", Align::kLeft, true},
-                   {"traced ms"},
-                   {"replayed"},
-                   {"error"},
-                   {"strict"},
-                   {"crossed"},
-                   {"start p50"},
-                   {"p95 us"},
-                   {"copies"},
-                   {"tasks"}},
-                  0);
+  // The period is shown where it differs from the range.
+  const bool behind = any_behind(report);
+  std::vector<TableColumn> columns = {{"Step", Align::kLeft, true}, {"traced ms"}, {"replayed"}, {"error"}};
+  if (behind) columns.insert(columns.end(), {{"period"}, {"vs period"}});
+  columns.insert(columns.end(), {{"strict"}, {"crossed"}, {"frozen"}});
+  if (!behind) columns.insert(columns.end(), {{"start p50"}, {"p95 us"}});
+  columns.insert(columns.end(), {{"copies"}, {"tasks"}});
+  TextTable table(std::move(columns), 0);
   // A long trace shows its first steps; the mean and the worst speak for all.
   constexpr std::size_t kMostRows = 30;
   const std::size_t shown = std::min(report.steps.size(), kMostRows);
   for (std::size_t i = 0; i < shown; ++i) {
     const ReplayReport::StepRow& row = report.steps[i];
-    table.row({"  " + row.name, format_ms(row.traced), format_ms(row.replayed), percent_or_dash(row.error_pct),
-               percent_or_dash(row.strict_error_pct), percent_or_dash(row.cross_error_pct),
-               us_or_dash(row.start_error_p50), us_or_dash(row.start_error_p95),
-               fmt::format("{}{}", row.copies, row.settled ? "" : "!"), format_count(row.tasks)});
+    std::vector<std::string> cells = {"  " + row.name, format_ms(row.traced), format_ms(row.replayed),
+                                      percent_or_dash(row.error_pct)};
+    if (behind) {
+      cells.push_back(row.period ? format_ms(*row.period) : "-");
+      cells.push_back(percent_or_dash(row.period_error_pct));
+    }
+    cells.push_back(percent_or_dash(row.strict_error_pct));
+    cells.push_back(percent_or_dash(row.cross_error_pct));
+    cells.push_back(fmt::format("{:.1f}%", row.limits.frozen_pct()));
+    if (!behind) {
+      cells.push_back(us_or_dash(row.start_error_p50));
+      cells.push_back(us_or_dash(row.start_error_p95));
+    }
+    cells.push_back(fmt::format("{}{}", row.copies, row.settled ? "" : "!"));
+    cells.push_back(format_count(row.tasks));
+    table.row(std::move(cells));
   }
   if (report.steps.size() > 1) {
     const auto worst = std::max_element(report.steps.begin(), report.steps.end(), [](const auto& a, const auto& b) {
@@ -48,11 +61,17 @@ std::string steps_table(const ReplayReport& report, const TextStyle& style) {
     table.note(fmt::format("  {}mean error {:.2f}% without regard to its sign, worst {:+.2f}% ({})", more,
                            report.mean_abs_error_pct(), worst->error_pct, worst->name));
   }
+  constexpr std::string_view kPeriod =
+      "period: distance of the same work in two steps, since the GPU runs behind the CPU; vs period: the replay's "
+      "distance from it. ";
+  constexpr std::string_view kStart =
+      "start: simulated against measured starts of GPU tasks, in us, step begin on step begin. ";
   constexpr std::string_view kColumns =
-      "start: simulated against measured starts of GPU tasks, in us, step begin on step begin. strict: error without "
-      "the lags no rule explains. crossed: error of this step's costs in another step's graph. copies: steps in a row "
+      "strict: error without the lags no rule explains. crossed: error of this step's costs in another step's graph. frozen: what is left of the step when nothing costs "
+      "anything. copies: steps in a row "
       "until the period repeats (! it did not).";
-  return table.render(style) + "  " + wrap(kColumns, style.width, 2, 2) + "\n";
+  const std::string legend = std::string(behind ? kPeriod : kStart) + std::string(kColumns);
+  return table.render(style) + "  " + wrap(legend, style.width, 2, 2) + "\n";
 }
 
 // "CPU-bound" of "CPU-bound: 38 % of the step …".
@@ -76,6 +95,14 @@ std::string notes_text(const ReplayReport& report, const TextStyle& style) {
   };
   for (const ReplayReport::LeftOut& step : report.left_out) add(fmt::format("{} left out: {}", step.name, step.reason));
   for (const ReplayReport::StepRow& row : report.steps) {
+    if (row.ramp_up) {
+      add(fmt::format("{} is ramp-up: its range of {} ms is how fast the CPU filled the GPU's queue; the work of a step "
+                      "repeats every {} ms",
+                      row.name, format_ms(row.traced), format_ms(*row.period)));
+    }
+    if (!row.cross_error_pct && !row.cross_missing.empty()) {
+      add(fmt::format("{}: nothing crossed; {}", row.name, row.cross_missing));
+    }
     if (!row.settled) add(fmt::format("{} did not settle into a period after {} copies", row.name, row.copies));
   }
   if (!report.measured_refused.empty()) add(report.measured_refused);
@@ -120,12 +147,18 @@ void write_members(JsonWriter& json, const ReplayReport& report) {
   for (const ReplayReport::StepRow& row : report.steps) {
     json.begin_object().member("step", row.name).member("number", row.number).member_ms("traced_ms", row.traced);
     json.member_ms("replayed_ms", row.replayed).member("error_pct", row.error_pct);
+    write_ns_as(json, "period_ms", row.period, kMs);
+    json.member("error_vs_period_pct", row.period_error_pct).member("behind", row.behind).member("ramp_up", row.ramp_up);
+    json.member("frozen_pct", row.limits.frozen_pct()).member_ms("frozen_ms", row.limits.frozen);
+    json.member_ms("cpu_free_ms", row.limits.cpu_free).member_ms("gpu_path_ms", row.limits.gpu_path);
+    json.member_ms("gpu_free_ms", row.limits.gpu_free).member_ms("cpu_work_ms", row.limits.cpu_work);
     write_ns_as(json, "strict_replayed_ms", row.strict_replayed, kMs);
     json.member("strict_error_pct", row.strict_error_pct)
         .member("cross_error_pct", row.cross_error_pct)
         .key("cross_step");
     row.cross_step.empty() ? json.null() : json.value(row.cross_step);
-    json.member("cross_unmatched", row.cross_unmatched);
+    json.member("cross_unmatched", row.cross_unmatched).key("cross_missing");
+    row.cross_error_pct || row.cross_missing.empty() ? json.null() : json.value(row.cross_missing);
     write_ns_as(json, "start_error_p50_us", row.start_error_p50, kUs);
     write_ns_as(json, "start_error_p95_us", row.start_error_p95, kUs);
     json.member("copies", row.copies).member("settled", row.settled).member("tasks", row.tasks);

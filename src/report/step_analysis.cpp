@@ -31,6 +31,8 @@ std::vector<PathSegment> path_of(const StepAnalysis& a) {
 }
 
 std::optional<StartErrors> start_errors(const StepAnalysis& a) {
+  // Where the step waited for work that is not in the file, places on the trace's clock are not those of the step.
+  if (a.graph.notes.waited > 0) return std::nullopt;
   std::vector<Ns> off;
   for (std::uint32_t t = 0; t < a.graph.size(); ++t) {
     if (!graph::is_gpu(a.graph.kind[t]) || !a.graph.launch[t].valid()) continue;

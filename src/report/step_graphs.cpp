@@ -1,4 +1,4 @@
-#include "report/step_graphs.hpp"
+#include "foretrace/report/step_graphs.hpp"
 
 #include <simdjson.h>
 

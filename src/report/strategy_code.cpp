@@ -1,97 +1,62 @@
-// The strategy as a PyTorch script. What has a place of its own in a training loop is written there; everything else stands
-// as a comment beside its predicted gain, in the words of the catalogue.
+// The strategy as a PyTorch module people import, and run to time it. Changes write their lines into places (code_pieces.cpp);
+// here the places are put in order, and what they call is added from pytorch/*.py. What has no piece is left as a comment.
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <span>
 
 #include "foretrace/report/optimize.hpp"
+#include "report/code_pieces.hpp"
 
 namespace foretrace::report {
 
+std::span<const std::pair<std::string_view, std::string_view>> pytorch_files();  // generated from pytorch/*.py
+
 namespace {
 
-// The plan in PyTorch: gradients are numbered as the first backward pass makes them.
-constexpr std::string_view kPlannedBuckets = R"(
+constexpr std::string_view kTiming = "timing";  // the end of every script
 
-class PlannedBuckets:
-    """Reduces gradients in the buckets of a plan while backward goes on; call wait() before optimizer.step()."""
-
-    def __init__(self, model, lasts):
-        self.lasts, self.place, self.bucket, self.work = lasts, {}, [], []
-        for parameter in model.parameters():
-            parameter.register_post_accumulate_grad_hook(self.ready)
-
-    def ready(self, parameter):
-        self.bucket.append(parameter.grad)
-        if self.place.setdefault(parameter, len(self.place)) in self.lasts:
-            self.reduce()
-
-    def reduce(self):
-        flat = torch.cat([gradient.reshape(-1) for gradient in self.bucket])
-        flat /= torch.distributed.get_world_size()
-        self.work.append((torch.distributed.all_reduce(flat, async_op=True), flat, self.bucket))
-        self.bucket = []
-
-    def wait(self):
-        if self.bucket:
-            self.reduce()
-        for work, flat, gradients in self.work:
-            work.wait()
-            for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients])):
-                gradient.copy_(part.view_as(gradient))
-        self.work.clear()
+constexpr std::string_view kUse = R"(#
+#     model = plan.prepare(model)          # once, on the GPU; after init_process_group where there are several
+#     optimizer = plan.make_optimizer(torch.optim.Adam, model.parameters(), lr=1e-3)
+#     step = plan.make_step(model, optimizer, loss_fn)
+#     loss = step(inputs, targets)         # trains on one batch; loss_fn gives its mean, and so does this
+#
+# python THIS_FILE --time                  the step before and after, of a small model
+# python THIS_FILE --time train.py:job     of yours: job() returns model, loss_fn, inputs, targets[, optimizer class]
 )";
 
-constexpr std::string_view kAutocastRegion = R"(def autocast_region(module, dtype, ends):
-    """The module computes under autocast; where the region ends, its results go on in FP32."""
-    forward = module.forward
+std::string one_line(std::string text) {
+  std::replace_if(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  return text;
+}
 
-    def widened(value):
-        return value.float() if torch.is_tensor(value) and value.dtype == dtype else value
+std::string gain_of(const search::OptimizedPart& p) {
+  return p.without > 0 ? fmt::format("  # gains {:+.2f} ms", to_ms(p.gain)) : std::string();
+}
 
-    def region(*args, **kwargs):
-        with torch.autocast("cuda", dtype=dtype):
-            result = forward(*args, **kwargs)
-        if not ends:
-            return result
-        return tuple(map(widened, result)) if isinstance(result, tuple) else widened(result)
+// Whether `text` calls `name` itself, not a method or a longer name that ends with it.
+bool calls(std::string_view text, std::string_view name) {
+  for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    const char before = at == 0 ? '\n' : text[at - 1];
+    const bool begins = before != '_' && before != '.' && std::isalnum(static_cast<unsigned char>(before)) == 0;
+    if (begins && text.substr(at + name.size()).starts_with('(')) return true;
+  }
+  return false;
+}
 
-    module.forward = region
-
-
-)";
-
-std::string python_literal(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      out += c;
+// Whether `text` calls something that `file` defines at its top level.
+bool uses(std::string_view text, std::string_view file) {
+  for (std::size_t line = 0; line < file.size(); line = std::min(file.find('\n', line), file.size() - 1) + 1) {
+    for (const std::string_view begin : {"def ", "class "}) {
+      const std::string_view rest = file.substr(line);
+      if (!rest.starts_with(begin)) continue;
+      if (calls(text, rest.substr(begin.size(), rest.find_first_of("(:") - begin.size()))) return true;
     }
   }
-  return out + "\"";
-}
-
-// The number a name ends with, and what stands before it; -1 when it ends with none.
-std::pair<std::string_view, long> numbered(std::string_view name) {
-  const std::size_t digits = name.find_last_not_of("0123456789") + 1;
-  if (digits == name.size() || name.size() - digits > 6) return {name, -1};
-  return {name.substr(0, digits), std::stol(std::string(name.substr(digits)))};
-}
-
-// "layer1.2" after "layer1.1", "layer2.0" after "layer1.2": blocks that run one behind the other.
-bool follows(std::string_view block, std::string_view next) {
-  const auto [parent, number] = numbered(block);
-  const auto [next_parent, next_number] = numbered(next);
-  if (number < 0 || next_number < 0) return false;
-  if (parent == next_parent) return next_number == number + 1;
-  if (next_number != 0 || !parent.ends_with('.') || !next_parent.ends_with('.')) return false;
-  const auto [list, place] = numbered(parent.substr(0, parent.size() - 1));
-  const auto [next_list, next_place] = numbered(next_parent.substr(0, next_parent.size() - 1));
-  return place >= 0 && list == next_list && next_place == place + 1;
+  return false;
 }
 
 class Script {
@@ -100,184 +65,179 @@ class Script {
 
   std::string write() {
     const search::Optimized& o = r_.found;
-    text_ = fmt::format(
-        "# {}\n# predicted: {:.2f} ms -> {:.2f} ms [{:.2f}, {:.2f}]. Gains are those of each part beside all others.\n",
+    const auto& c = o.best.communication;
+    const bool several = c && c->workers > 1;
+    // The step's places first: how workers are joined depends on whether the step is recorded.
+    for (const search::OptimizedPart& p : o.parts) {
+      const Result<whatif::Use> use = whatif::parse_use(p.text);
+      if (use && !write_piece({*use, gain_of(p), several ? &*c : nullptr}, places_)) leave(p, use->whatif->code);
+    }
+    if (several) join_workers(*c);
+    body_ = prepare() + optimizer() + step();
+    if (several) body_ += distribute();
+    if (!places_.loader.empty()) body_ += loader();
+    std::string text = fmt::format(
+        "# {}\n# Predicted by foretrace: {:.2f} ms -> {:.2f} ms [{:.2f}, {:.2f}]. Gains are "
+        "those of each part beside all others.\n",
         one_line(describe(o.best)), to_ms(o.baseline), to_ms(o.prediction.step), to_ms(o.prediction.low),
         to_ms(o.prediction.high));
-    text_ += "import contextlib\n\nimport torch\n\n\n";
-    prepare();
-    optimizer();
-    step();
-    communication();
-    others();
-    return text_;
+    text += by_hand_.empty() ? std::string() : "#\n# By hand:\n" + by_hand_;
+    text += kUse;
+    const std::string helpers = add_helpers();
+    return text + imports(helpers) + constants() + helpers + body_ + std::string(timing());
   }
 
  private:
-  static std::string one_line(std::string text) {
-    std::replace(text.begin(), text.end(), '\n', ' ');
-    return text;
+  void leave(const search::OptimizedPart& p, const std::string& code) {
+    by_hand_ += fmt::format("# {} (gains {:+.2f} ms): {}\n", one_line(p.text), to_ms(p.gain), one_line(code));
   }
 
-  const search::OptimizedPart* part(std::string_view name) {
+  void join_workers(const search::Communication& c) {
+    std::string gain;
     for (const search::OptimizedPart& p : r_.found.parts) {
-      if (std::string_view(p.text).substr(0, p.text.find(':')) != name) continue;
-      written_.push_back(p.text);
-      return &p;
+      if (p.text == "communication") gain = gain_of(p);
     }
-    return nullptr;
-  }
-  static std::string gain(const search::OptimizedPart& p) { return fmt::format("  # {:+.2f} ms", -to_ms(p.gain)); }
-  void line(std::string_view code, const search::OptimizedPart& p) { text_ += fmt::format("{}{}\n", code, gain(p)); }
-
-  static whatif::Parameters parameters(const search::OptimizedPart& p) {
-    const Result<whatif::Use> use = whatif::parse_use(p.text);
-    return use ? use->parameters : whatif::Parameters{};
+    if (write_communication(c, gain, places_)) return;
+    by_hand_ += fmt::format("# communication: {}, {} gradients\n", one_line(c.scheme), one_line(c.compression));
+    if (places_.wrap.empty()) {
+      places_.wrap.emplace_back("    model = torch.nn.parallel.DistributedDataParallel(model)");
+    }
   }
 
-  // Names come from a trace: nothing in them may end the literal.
-  void names(const std::vector<std::string>& layers) {
-    for (const std::string& l : layers) text_ += fmt::format("        {},\n", python_literal(l));
+  static std::string joined(const std::vector<std::string>& lines) {
+    std::string out;
+    for (const std::string& line : lines) out += line + "\n";
+    return out;
   }
 
-  // Regions of autocast. A block whose successor is half too hands on what it has.
-  void autocast(const search::OptimizedPart& p, const std::vector<std::string>& layers) {
-    line("    for name, ends in (", p);
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      const bool goes_on = i + 1 < layers.size() && follows(layers[i], layers[i + 1]);
-      text_ += fmt::format("        ({}, {}),\n", python_literal(layers[i]), goes_on ? "False" : "True");
+  [[nodiscard]] std::string prepare() const {
+    std::string out =
+        "def prepare(model):\n    \"\"\"Once, before the optimizer is made; returns the model to train.\"\"\"\n";
+    out += joined(places_.flags) + joined(places_.model) + joined(places_.regions);
+    if (!places_.wrap.empty()) {
+      out += "    if torch.distributed.is_initialized():\n        model = distribute(model)\n";
     }
-    const bool fp16 = parameters(p).text("dtype") != "bf16";
-    text_ += fmt::format("    ):\n        autocast_region(model.get_submodule(name), torch.{}, ends)\n",
-                         fp16 ? "float16" : "bfloat16");
+    return out + joined(places_.whole) + "    return model\n\n\n";
   }
 
-  void prepare() {
-    if (const auto* p = part("amp"); p != nullptr && parameters(*p).given("layers")) text_ += kAutocastRegion;
-    text_ += "def prepare(model):\n    \"\"\"Once, before training.\"\"\"\n";
-    if (const auto* p = part("tf32")) {
-      line("    torch.backends.cuda.matmul.allow_tf32 = True", *p);
-      text_ += "    torch.backends.cudnn.allow_tf32 = True\n";
-    }
-    if (const auto* p = part("channels-last"))
-      line("    model = model.to(memory_format=torch.channels_last)  # images too", *p);
-    if (const auto* p = part("checkpoint")) {
-      const std::vector<std::string> layers = parameters(*p).list("layers");
-      if (layers.empty()) {
-        line("    model.gradient_checkpointing_enable()", *p);
-      } else {
-        text_ += "    from torch.utils.checkpoint import checkpoint\n";
-        line("    for name in (", *p);
-        names(layers);
-        text_ +=
-            "    ):\n        block = model.get_submodule(name)\n"
-            "        forward = block.forward\n"
-            "        block.forward = lambda *a, _f=forward, **k: checkpoint(_f, *a, use_reentrant=False, **k)\n";
-      }
-    }
-    if (const auto* p = part("amp")) {
-      if (const std::vector<std::string> layers = parameters(*p).list("layers"); !layers.empty()) autocast(*p, layers);
-    }
-    if (const auto* p = part("compile")) {
-      if (const std::vector<std::string> layers = parameters(*p).list("layers"); layers.empty()) {
-        line("    model = torch.compile(model)", *p);
-      } else {
-        line("    for name in (", *p);
-        names(layers);
-        text_ += "    ):\n        model.get_submodule(name).compile()\n";
-      }
-    }
-    text_ += "    return model\n\n\n";
+  [[nodiscard]] std::string optimizer() const {
+    std::string out = "def make_optimizer(cls, parameters, **options):\n    parameters = list(parameters)\n";
+    return out + joined(places_.optimizer) + fmt::format("    return {}\n\n\n", places_.make_optimizer);
   }
 
-  void optimizer() {
-    text_ += "def make_optimizer(cls, parameters, **options):\n";
-    const auto* fused = part("fused-optimizer");
-    const auto* foreach = part("foreach-optimizer");
-    if (fused != nullptr) {
-      line("    options[\"fused\"] = True", *fused);
-    } else if (foreach != nullptr) {
-      line("    options[\"foreach\"] = True", *foreach);
-    }
-    text_ += "    return cls(parameters, **options)\n\n\n";
+  [[nodiscard]] std::string step() const {
+    std::string out = "def arranged(inputs):\n    \"\"\"The inputs as the model wants them.\"\"\"\n";
+    out += fmt::format("    return {}\n\n\n", places_.inputs);
+    out += gradients();
+    out += "def update(optimizer, scaler):\n";
+    out += places_.scaler ? "    scaler.step(optimizer)\n    scaler.update()\n\n\n" : "    optimizer.step()\n\n\n";
+    out +=
+        "def train_step(model, optimizer, loss_fn, inputs, targets, scaler=None):\n"
+        "    \"\"\"One step, as it is; returns the batch's mean loss, a tensor: reading it waits for the GPU.\"\"\"\n" +
+        joined(places_.step) +
+        "    loss = compute_gradients(model, optimizer, loss_fn, inputs, targets, scaler)\n"
+        "    update(optimizer, scaler)\n    return loss\n\n\n";
+    out += "def make_step(model, optimizer, loss_fn):\n    \"\"\"step(inputs, targets) trains on one batch.\"\"\"\n";
+    out += places_.scaler ? "    scaler = torch.amp.GradScaler(tensors_of(list(model.parameters()))[0].device.type)\n"
+                          : "    scaler = None\n";
+    out += places_.captured
+               ? "    return CapturedStep(model, optimizer, loss_fn, scaler)\n"
+               : "    return lambda inputs, targets: train_step(model, optimizer, loss_fn, inputs, targets, scaler)\n";
+    return out + "\n\n";
   }
 
-  void step() {
-    const auto* amp = part("amp");
-    const auto* accumulate = part("accumulate");
-    const bool fp16 = amp != nullptr && parameters(*amp).text("dtype") != "bf16";
-    text_ += fmt::format("def train_step(model, optimizer, loss_fn, inputs, targets{}):\n", fp16 ? ", scaler" : "");
-    text_ += "    optimizer.zero_grad(set_to_none=True)\n";
+  [[nodiscard]] std::string gradients() const {
+    const bool passes = places_.passes > 1;
+    std::string out =
+        "def compute_gradients(model, optimizer, loss_fn, inputs, targets, scaler):\n"
+        "    optimizer.zero_grad(set_to_none=True)\n    inputs = arranged(inputs)\n";
     std::string indent = "    ";
-    if (accumulate != nullptr) {
-      const int n = static_cast<int>(parameters(*accumulate).number("n"));
-      line(fmt::format("    parts = {}", n), *accumulate);
-      text_ += "    for x, y in zip(inputs.chunk(parts), targets.chunk(parts)):\n";
+    if (passes) {
+      out += fmt::format("    total, parts = 0, list(parts_of(inputs, targets, {}))\n", places_.passes);
+      out += "    for place, (inputs, targets, share) in enumerate(parts):\n";
       indent += "    ";
-    } else {
-      text_ += "    parts, x, y = 1, inputs, targets\n";
-    }
-    if (amp != nullptr && !parameters(*amp).given("layers")) {
-      line(fmt::format("{}with torch.autocast(\"cuda\", dtype=torch.{}):", indent, fp16 ? "float16" : "bfloat16"),
-           *amp);
-    } else {
-      text_ += indent + "with contextlib.nullcontext():\n";
-    }
-    text_ += indent + "    loss = loss_fn(model(x), y) / parts\n";
-    text_ += indent + (fp16 ? "scaler.scale(loss).backward()  # scaler = torch.amp.GradScaler(\"cuda\")\n"
-                            : "loss.backward()\n");
-    text_ += fp16 ? "    scaler.step(optimizer)\n    scaler.update()\n" : "    optimizer.step()\n";
-    text_ += "    return loss\n";
-  }
-
-  void communication() {
-    const auto& c = r_.found.best.communication;
-    if (!c || c->workers < 2) return;
-    const auto* p = part("communication");
-    text_ += "\n\ndef distribute(model, device):\n    \"\"\"After torch.distributed.init_process_group.\"\"\"\n";
-    if (!c->buckets.empty()) {
-      std::string lasts;
-      for (const search::PlannedBucket& b : c->buckets) lasts += fmt::format("{}{}", lasts.empty() ? "" : ", ", b.last);
-      const std::string code = fmt::format("    return PlannedBuckets(model, {{{}}})", lasts);
-      text_ += "    # With one size for all buckets instead: DistributedDataParallel(model, device_ids=[device], ";
-      text_ += fmt::format("bucket_cap_mb={:g}).\n", c->bucket_mb);
-      p != nullptr ? line(code, *p) : static_cast<void>(text_ += code + "\n");
-      text_ += kPlannedBuckets;
-      return;
-    }
-    if (c->scheme == "ddp" || c->scheme == "zero1") {
-      text_ += "    from torch.nn.parallel import DistributedDataParallel\n\n";
-      const std::string size = c->first_bucket_mb ? "" : fmt::format(", bucket_cap_mb={:g}", c->bucket_mb);
-      const std::string code = fmt::format(
-          "    model = DistributedDataParallel(model, device_ids=[device]{}, gradient_as_bucket_view=True)", size);
-      p != nullptr ? line(code, *p) : static_cast<void>(text_ += code + "\n");
-      if (c->compression == "fp16") {
-        text_ +=
-            "    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n\n"
-            "    model.register_comm_hook(None, default_hooks.fp16_compress_hook)\n";
+      if (!places_.wrap.empty()) {
+        out += indent + "with reduces_if(model, last=place == len(parts) - 1):\n";
+        indent += "    ";
       }
-      if (c->scheme == "zero1")
-        text_ += "    # and torch.distributed.optim.ZeroRedundancyOptimizer around the optimizer\n";
-    } else {
-      text_ += "    from torch.distributed.fsdp import fully_shard\n\n    fully_shard(model)" +
-               (p != nullptr ? gain(*p) : std::string()) + "\n";
     }
-    text_ += "    return model\n";
+    std::string inner = indent;
+    for (const std::string& context : places_.contexts) {
+      out += inner + context + "\n";
+      inner += "    ";
+    }
+    out += inner + "loss = loss_fn(forward(model, inputs), targets)\n";
+    if (passes) out += indent + "loss = loss * share\n";
+    out += indent + (places_.scaler ? "scaler.scale(loss).backward()\n" : "loss.backward()\n");
+    if (passes) out += indent + "total = total + loss.detach()\n";
+    if (places_.planned) out += "    if hasattr(model, \"planned_buckets\"):\n        model.planned_buckets.wait()\n";
+    return out + (passes ? "    return total\n\n\n" : "    return loss.detach()\n\n\n");
   }
 
-  void others() {
-    bool first = true;
-    for (const search::OptimizedPart& p : r_.found.parts) {
-      if (std::find(written_.begin(), written_.end(), p.text) != written_.end() || p.code.empty()) continue;
-      if (first) text_ += "\n\n# By hand:\n";
-      first = false;
-      text_ += fmt::format("# {} ({:+.2f} ms): {}\n", p.text, -to_ms(p.gain), one_line(p.code));
+  [[nodiscard]] std::string distribute() const {
+    return "def distribute(model):\n    \"\"\"After torch.distributed.init_process_group.\"\"\"\n" +
+           joined(places_.wrap) + "    return model\n\n\n";
+  }
+
+  [[nodiscard]] std::string loader() const {
+    return "def make_loader(dataset, **options):\n" + places_.loader +
+           "\n    return torch.utils.data.DataLoader(dataset, **options)\n\n\n";
+  }
+
+  [[nodiscard]] std::string constants() const {
+    std::string names;
+    for (const std::string& layer : places_.layers) names += python_literal(layer) + ", ";
+    const auto& c = r_.found.best.communication;
+    return fmt::format("WORKERS = {}\nPREDICTED_MS = ({:.3f}, {:.3f})\nLAYERS = [{}]  # modules the plan names\n\n\n",
+                       c ? c->workers : 1, to_ms(r_.found.baseline), to_ms(r_.found.prediction.step),
+                       names.empty() ? names : names.substr(0, names.size() - 2));
+  }
+
+  static std::string_view timing() {
+    for (const auto& [name, text] : pytorch_files()) {
+      if (name == kTiming) return text;
     }
+    return {};
+  }
+
+  // What the script calls, and what that calls, in order of name.
+  [[nodiscard]] std::string add_helpers() const {
+    const std::span files = pytorch_files();
+    std::vector<char> wanted(files.size(), 0);
+    std::string text = body_ + std::string(timing());
+    for (bool more = true; more;) {
+      more = false;
+      for (std::size_t i = 0; i < files.size(); ++i) {
+        if (wanted[i] != 0 || files[i].first == kTiming || !uses(text, files[i].second)) continue;
+        wanted[i] = 1;
+        text += files[i].second;
+        more = true;
+      }
+    }
+    std::string out;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      if (wanted[i] != 0) out += std::string(files[i].second) + "\n\n";
+    }
+    return out;
+  }
+
+  [[nodiscard]] std::string imports(const std::string& helpers) const {
+    const std::string text = helpers + body_ + std::string(timing());
+    std::string out;
+    for (const std::string_view module : {"argparse", "contextlib", "copy", "difflib", "fnmatch", "inspect", "math",
+                                          "os", "runpy", "statistics", "sys", "time", "warnings"}) {
+      if (text.find(fmt::format("{}.", module)) != std::string::npos) out += fmt::format("import {}\n", module);
+    }
+    out += "\nimport torch\n";
+    if (text.find("torch.utils.checkpoint.") != std::string::npos) out += "import torch.utils.checkpoint\n";
+    if (r_.found.best.communication) out += "import torch.distributed\n";
+    return out + "\n";
   }
 
   const OptimizeReport& r_;
-  std::string text_;
-  std::vector<std::string> written_;
+  ScriptPlaces places_;
+  std::string body_;
+  std::string by_hand_;
 };
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "foretrace/report/summary.hpp"
 
-#include "report/measured.hpp"
-#include "report/step_graphs.hpp"
+#include <cmath>
+
+#include "foretrace/report/step_graphs.hpp"
+#include "foretrace/report/measured.hpp"
 #include "report/summary_parts.hpp"
 
 namespace foretrace::report {
@@ -29,7 +31,7 @@ Result<SummaryReport> summarise(const trace::Trace& trace, const trace::Steps& s
   if (trace.distributed.world_size != kAbsent) report.world_size = trace.distributed.world_size;
   report.step_source = trace::describe(graphs.steps().source);
   for (const trace::Step& step : all) report.steps.push_back({step.name, step.number, step.duration()});
-  report.chosen = graphs.steps().median();
+  report.chosen = graphs.median();
   if (options.step) {
     FORETRACE_TRY(report.chosen, graphs.steps().by_number(*options.step));
     report.chosen_by_user = true;

@@ -5,6 +5,8 @@
 #include <map>
 #include <unordered_map>
 
+#include "foretrace/trace/gpu.hpp"
+#include "graph/call_roles.hpp"
 #include "report/names.hpp"
 #include "report/summary_parts.hpp"
 
@@ -40,7 +42,6 @@ void cover(std::vector<Span>& spans, Visit visit) {
 
 void threads(const SummaryInput& in, SummaryReport& report) {
   const Trace& trace = in.trace;
-  NameClasses names(trace.strings);
   std::vector<Span> busy;
   std::map<std::uint32_t, std::uint64_t> events;
   std::map<std::uint32_t, Ns> waiting;
@@ -52,9 +53,8 @@ void threads(const SummaryInput& in, SummaryReport& report) {
     if (!call && kind != EventKind::kOp && kind != EventKind::kAnnotation && kind != EventKind::kPython) continue;
     const std::uint32_t lane = trace.events.lane[e].value;
     ++events[lane];
-    if (call && is_sync_call(trace.name(e))) waiting[lane] += end - start;
-    if (call || (kind == EventKind::kOp && !is_range(names[trace.events.name[e]], trace.name(e))))
-      busy.push_back({lane, start, end});
+    if (call && graph::waits_for_gpu(graph::kind_of_call(trace.name(e)))) waiting[lane] += end - start;
+    if (call || kind == EventKind::kOp) busy.push_back({lane, start, end});
   }
   std::map<std::uint32_t, Ns> covered;
   cover(busy, [&](std::uint32_t lane, Ns time, std::uint64_t) { covered[lane] = time; });
@@ -121,9 +121,7 @@ void gpus(const SummaryInput& in, SummaryReport& report) {
     std::stable_sort(uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.busy > b.busy; });
     report.lanes.insert(report.lanes.end(), uses.begin(), uses.end());
   }
-  for (const trace::DeviceProperties& device : trace.devices) {
-    if (device.id == busiest) report.device = device.name;
-  }
+  if (const trace::DeviceProperties* device = trace::properties_of(trace, busiest)) report.device = device->name;
 }
 
 /// Device of an allocator event's argument tuple, kAbsent when it is host memory.

@@ -6,7 +6,7 @@
 
 #include "foretrace/report/summary.hpp"
 #include "report/json_writer.hpp"
-#include "report/measured.hpp"
+#include "foretrace/report/measured.hpp"
 #include "report/summary_parts.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"

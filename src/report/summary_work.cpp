@@ -19,7 +19,7 @@ using trace::EventKind;
 class WorkTables {
  public:
   WorkTables(const SummaryInput& in, SummaryReport& report)
-      : in_(in), trace_(in.trace), g_(in.analysis->graph), report_(report), names_(in.trace.strings) {
+      : in_(in), trace_(in.trace), g_(in.analysis->graph), report_(report) {
     collect_gpu();
   }
 
@@ -52,10 +52,10 @@ class WorkTables {
   }
 
   [[nodiscard]] std::int64_t correlation(std::uint32_t t) const {
-    return trace_.events.correlation[g_.event[t].index()];
+    return g_.event[t].valid() ? trace_.events.correlation[g_.event[t].index()] : trace::kAbsent;
   }
   [[nodiscard]] Ns duration(std::uint32_t t) const {
-    return in_.own_events ? trace_.events.duration[g_.event[t].index()] : g_.cost[t];
+    return in_.own_events && g_.event[t].valid() ? trace_.events.duration[g_.event[t].index()] : g_.cost[t];
   }
   [[nodiscard]] bool is_work(std::uint32_t t) const {
     return g_.kind[t] == TaskKind::kCpu || g_.kind[t] == TaskKind::kCall;
@@ -135,15 +135,13 @@ class WorkTables {
   /// calls one, or only the call that follows.
   StringId operation(std::uint32_t t) {
     EventId op = g_.op[t];
-    if (!op.valid() && graph::is_gpu(g_.kind[t])) {
+    if (!op.valid() && graph::is_gpu(g_.kind[t]) && g_.event[t].valid()) {
       const auto at = op_of_id_.find(trace_.events.external_id[g_.event[t].index()]);
       if (at != op_of_id_.end()) op = at->second;
     }
-    const bool is_op = op.valid() && trace_.kind(op.index()) != EventKind::kRuntime && !is_range_event(op.index());
+    const bool is_op = op.valid() && trace_.kind(op.index()) != EventKind::kRuntime;
     return is_op ? trace_.events.name[op.index()] : StringId{};
   }
-
-  bool is_range_event(std::size_t e) { return is_range(names_[trace_.events.name[e]], trace_.name(e)); }
 
   struct OpTable {
     std::unordered_map<std::uint32_t, std::size_t> index;
@@ -169,7 +167,7 @@ class WorkTables {
       const Ns start = trace_.events.start[e];
       if (trace_.kind(e) != EventKind::kOp || start < in_.step.start || start >= in_.step.end) continue;
       if (trace_.events.external_id[e] > 0) op_of_id_.try_emplace(trace_.events.external_id[e], EventId{e});
-      if (!is_range_event(e)) ++op_row(trace_.events.name[e]).calls;
+      ++op_row(trace_.events.name[e]).calls;
     }
     for (std::uint32_t t = 0; t < g_.size(); ++t) {
       if (!is_work(t)) continue;
@@ -216,7 +214,6 @@ class WorkTables {
   const trace::Trace& trace_;
   const graph::Graph& g_;
   SummaryReport& report_;
-  NameClasses names_;
   std::vector<std::uint32_t> gpu_;
   std::unordered_map<std::int64_t, EventId> op_of_id_;
 };

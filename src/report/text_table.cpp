@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include "report/text.hpp"
 
@@ -71,7 +72,7 @@ std::string TextTable::render(const TextStyle& style) const {
   for (std::size_t excess = total() > style.width ? total() - style.width : 0; excess > 0; --excess) {
     std::size_t widest = columns_.size();
     for (std::size_t c = 0; c < columns_.size(); ++c) {
-      if (!columns_[c].shrink || widths[c] <= floor_of(c)) continue;
+      if (!(columns_[c].shrink || columns_[c].wrap) || widths[c] <= floor_of(c)) continue;
       if (widest == columns_.size() || widths[c] > widths[widest]) widest = c;
     }
     if (widest == columns_.size()) break;
@@ -97,12 +98,28 @@ std::string TextTable::render(const TextStyle& style) const {
       std::any_of(columns_.begin(), columns_.end(), [](const TableColumn& c) { return !c.header.empty(); });
   if (headed) put([&](std::size_t c) { return columns_[c].header; });
   for (const auto& cells : rows_) {
+    std::vector<std::string> more(cells.size());  // of wrapped cells, what the line before had no room for
+    const auto first_line = [&](std::size_t c, const std::string& text) {
+      const std::string wrapped = wrap(text, widths[c], 0, 0);
+      const std::size_t end = wrapped.find('\n');
+      more[c] = end == std::string::npos ? std::string() : wrapped.substr(end + 1);
+      return wrapped.substr(0, end);
+    };
     put([&](std::size_t c) {
       if (columns_[c].align == Align::kBar) {
         return bar(std::strtod(cells[c].c_str(), nullptr), kBarWidth, style.utf8);
       }
+      if (columns_[c].wrap) return first_line(c, cells[c]);
       return columns_[c].shrink ? shorten_middle(cells[c], widths[c], style.utf8) : cells[c];
     });
+    while (std::any_of(more.begin(), more.end(), [](const std::string& text) { return !text.empty(); })) {
+      put([&](std::size_t c) {
+        const std::string rest = std::exchange(more[c], {});
+        const std::size_t end = rest.find('\n');
+        if (end != std::string::npos) more[c] = rest.substr(end + 1);
+        return rest.substr(0, end);
+      });
+    }
   }
   for (const std::string& note : notes_) {
     line.assign(indent_, ' ');

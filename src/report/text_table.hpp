@@ -1,6 +1,7 @@
 #pragma once
 // Tables for a terminal: columns as wide as their widest cell, numbers to the right, long columns ("name") shortened in the
-// middle until the row fits the width; of several the widest gives way first, until they are equally wide.
+// middle, or a sentence wrapped, until the row fits the width; of several the widest gives way first, until they are equally
+// wide.
 //
 //   TextTable table({{"kernel", Align::kLeft, true}, {"launches"}, {"ms"}, {"share", Align::kBar}});
 //   table.row({"void gemm<…>", "12", "3.500", "0.35"});
@@ -27,6 +28,7 @@ struct TableColumn {
   std::string header;
   Align align = Align::kRight;
   bool shrink = false;  ///< may be shortened in the middle, down to kNarrowest columns
+  bool wrap = false;    ///< gives way as `shrink` does, and goes on in further lines instead: sentences
 };
 
 class TextTable {

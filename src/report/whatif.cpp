@@ -6,9 +6,11 @@
 #include <cmath>
 
 #include "foretrace/graph/build.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
-#include "report/measured.hpp"
+#include "foretrace/report/measured.hpp"
 #include "report/prediction_parts.hpp"
+#include "report/strategy_json.hpp"
 #include "report/text_table.hpp"
 
 namespace foretrace::report {
@@ -21,11 +23,11 @@ Result<Baseline> baseline_of(const trace::Trace& trace, std::optional<std::int64
   if (steps.steps.empty()) {
     return fail(ErrorCode::kDeclined, "the trace holds no step", "record at least one step with torch.profiler");
   }
-  std::size_t index = steps.median();
+  const graph::GraphBuilder builder(trace, steps);
+  std::size_t index = builder.median();
   if (number) {
     FORETRACE_TRY(index, steps.by_number(*number));
   }
-  const graph::GraphBuilder builder(trace, steps);
   FORETRACE_TRY(graph::Graph graph, builder.build(index));
 
   Baseline b;
@@ -33,6 +35,7 @@ Result<Baseline> baseline_of(const trace::Trace& trace, std::optional<std::int64
   b.report.step_name = graph.step_name;
   b.report.traced = graph.traced;
   b.report.replayed = simulate::steady_state(graph).timeline.step;
+  if (graph.periodic && graph.period > 0) b.report.period = graph.period;
   FORETRACE_TRY(Measured measured, measured_step(trace, graph, measured_ms));
   b.report.measured = measured.step;
   b.report.measured_refused = std::move(measured.refused);
@@ -110,6 +113,10 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
   std::string out = headline(r.file, r.step_name, r.device);
   out += fmt::format("\n  traced {} ms; without the profiler {} ms [{}, {}]", short_ms(r.traced),
                      short_ms(r.unprofiled), short_ms(r.unprofiled_low), short_ms(r.unprofiled_high));
+  if (r.period) {
+    out += fmt::format("\n  the GPU runs behind the CPU: the step's work repeats every {} ms, which is what counts",
+                       short_ms(*r.period));
+  }
   if (r.measured) out += fmt::format("; measured {} ms", short_ms(*r.measured));
   if (r.peak_bytes) out += "; peak " + gigabytes(r.peak_bytes);
   out += "\n" + refused_text(r, style) + "\n";
@@ -149,7 +156,7 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
   return out;
 }
 
-std::string to_json(const WhatIfReport& r) {
+std::string to_json(const WhatIfReport& r, const search::Optimized* plan) {
   std::string out;
   JsonWriter json(out);
   json.begin_object().member("schema", 1).member("verb", "whatif").member("file", r.file).member("step", r.step_name);
@@ -188,7 +195,14 @@ std::string to_json(const WhatIfReport& r) {
     }
     json.end_array().end_object();
   }
-  json.end_array().end_object();
+  json.end_array();
+  if (plan != nullptr && plan->prediction.declined.empty()) {
+    json.key("plan").begin_object().member_ms("baseline_ms", plan->baseline);
+    json.member("baseline_peak_bytes", plan->baseline_peak);
+    write_plan(json, *plan, "strategy");
+    json.end_object();
+  }
+  json.end_object();
   return out + "\n";
 }
 

@@ -14,6 +14,7 @@ Result<whatif::Network> network_of(const Communication& c, const hardware::Devic
 }
 
 Result<whatif::Use> use_of(const Communication& c, const hardware::Device& device) {
+  FORETRACE_TRY_VOID(whatif::check_nodes(c.workers, c.gpus_per_node));
   FORETRACE_TRY(whatif::Network network, network_of(c, device));
   whatif::Parallelism how;
   FORETRACE_TRY(how.scheme, whatif::parse_scheme(c.scheme));

@@ -6,8 +6,8 @@
 #include "foretrace/hardware/collective.hpp"
 #include "foretrace/search/strategy.hpp"
 #include "foretrace/search/tensors.hpp"
+#include "foretrace/whatif/network.hpp"
 #include "foretrace/whatif/parallel.hpp"
-#include "whatif/parallel/network.hpp"
 
 namespace foretrace::search {
 

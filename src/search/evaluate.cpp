@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/workers.hpp"
 #include "search/communication.hpp"
 
 namespace foretrace::search {
@@ -53,10 +54,8 @@ std::vector<whatif::Prediction> predict_all(const whatif::Model& model, std::opt
     }
   };
   const unsigned wanted = threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::jthread> others;
-  for (std::size_t t = 1; t < std::min<std::size_t>(wanted, strategies.size()); ++t) others.emplace_back(work);
-  work();
-  others.clear();
+  run_workers(static_cast<unsigned>(std::min<std::size_t>(wanted, strategies.size())), work,
+              [&] { next = strategies.size(); });
   return out;
 }
 

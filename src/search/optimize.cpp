@@ -10,6 +10,7 @@
 #include "foretrace/graph/gpu_work.hpp"
 #include "search/communication.hpp"
 #include "search/evaluate.hpp"
+#include "search/explain.hpp"
 #include "search/moves/strategy_move.hpp"
 #include "whatif/catalogue/blocks.hpp"
 
@@ -98,7 +99,7 @@ class Optimizer {
     }
     out.best = best_.strategy;
     out.evaluations = evaluated_;
-    explain(out);
+    explain(model_, measured_, as_it_is_, out);
     for (const auto& [what, why] : declined_) out.declined.push_back(fmt::format("{}: {}", what, why));
     return out;
   }
@@ -289,61 +290,6 @@ class Optimizer {
       if (e.ok() && !pays(e, best_.evaluation)) best_ = {plain, e};
     }
     if (!pays(today_, best_.evaluation)) best_ = {as_it_is_, today_};
-  }
-
-  struct Path {
-    Ns cpu = 0, gpu = 0, communication = 0, waits = 0;
-  };
-  Path path_of(const graph::Graph& g) const {
-    const simulate::SteadyState run = simulate::steady_state(g);
-    const simulate::Breakdown b = simulate::breakdown(run.graph_of(g), run.timeline);
-    return {b.path_cpu, b.path_gpu, b.path_communication, b.path_waits};
-  }
-
-  void explain(Optimized& out) {
-    out.prediction = predict_strategy(model_, measured_, out.best);
-    const Path best = path_of(out.prediction.graph);
-    const Result<std::vector<whatif::Use>> uses = uses_of(out.best);
-    for (const whatif::Use& use : *uses) {
-      OptimizedPart part;
-      part.text = use.text;
-      part.code = use.whatif->code;
-      part.may_break = use.whatif->assumes;
-      compare(with(out.best, use.whatif->name, {}), out.prediction, best, part);
-      out.parts.push_back(std::move(part));
-    }
-    if (out.best.communication != as_it_is_.communication) {
-      OptimizedPart part;
-      part.text = "communication";
-      part.may_break = "the network as described; workers that start together";
-      Strategy others = out.best;
-      others.communication = as_it_is_.communication;
-      compare(others, out.prediction, best, part);
-      out.parts.push_back(std::move(part));
-    }
-  }
-
-  // What the step would be without a part.
-  void compare(const Strategy& others, const whatif::Prediction& with_it, const Path& best, OptimizedPart& part) const {
-    const whatif::Prediction p = predict_strategy(model_, measured_, others, whatif::Detail::kStepOnly);
-    if (!p.declined.empty()) return;
-    part.without = p.step;
-    part.gain = p.step - with_it.step;
-    if (p.peak_bytes && with_it.peak_bytes) part.saved_bytes = *p.peak_bytes - *with_it.peak_bytes;
-    const Path path = path_of(p.graph);
-    const std::pair<Ns, std::string_view> shorter[] = {{path.gpu - best.gpu, "the GPU's part"},
-                                                       {path.cpu - best.cpu, "the CPU's part"},
-                                                       {path.communication - best.communication, "the network's part"},
-                                                       {path.waits - best.waits, "the waits"}};
-    const auto most = *std::max_element(std::begin(shorter), std::end(shorter));
-    if (part.gain > 0 && most.first > 0) {
-      part.why = fmt::format("shortens {} of the critical path by {:.2f} ms", most.second,
-                             to_ms(std::min(most.first, part.gain)));
-    } else if (part.saved_bytes && *part.saved_bytes > 0) {
-      part.why = fmt::format("saves {:.2f} GB of the peak", static_cast<double>(*part.saved_bytes) / 1e9);
-    } else if (part.gain > 0) {
-      part.why = "shortens the step where it waits for others";
-    }
   }
 
   const whatif::Model& model_;

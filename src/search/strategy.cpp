@@ -215,6 +215,17 @@ Result<std::vector<whatif::Use>> uses_of(const Strategy& strategy) {
   return uses;
 }
 
+Communication plain_communication(const Communication& c) {
+  Communication plain;
+  plain.workers = c.workers;
+  plain.fabric = c.fabric;
+  plain.collectives = c.collectives;
+  plain.collectives_tag = c.collectives_tag;
+  plain.gpus_per_node = c.gpus_per_node;
+  plain.first_bucket_mb = 1;  // as long as bucket_cap_mb is not given
+  return plain;
+}
+
 std::string short_use(std::string_view use) {
   const auto entries = 1 + std::count(use.begin(), use.end(), '|');
   if (entries < 4) return std::string(use);

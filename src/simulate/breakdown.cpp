@@ -14,7 +14,8 @@ using graph::TaskKind;
 
 namespace {
 
-enum Resource : std::uint8_t { kCpuWork, kGpuWork, kCommWork, kResources };
+// Loading data is CPU work, counted once more.
+enum Resource : std::uint8_t { kCpuWork, kGpuWork, kCommWork, kLoading, kResources };
 
 struct Edge {
   Ns time;
@@ -56,6 +57,9 @@ void sweep(const Graph& g, const Timeline& t, Ns begin, Ns end, Breakdown& b) {
     const std::uint8_t r = resource_of(g.kind[i]);
     edges.push_back({from, r, 1});
     edges.push_back({to, r, -1});
+    if (r != kCpuWork || g.phase[i] != graph::Phase::kData || g.lane[i] != g.main_lane) continue;
+    edges.push_back({from, kLoading, 1});
+    edges.push_back({to, kLoading, -1});
   }
   std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& c) { return a.time < c.time; });
   int active[kResources] = {};
@@ -78,6 +82,7 @@ void sweep(const Graph& g, const Timeline& t, Ns begin, Ns end, Breakdown& b) {
       b.exposed_communication += span;
     } else if (cpu) {
       b.cpu_only += span;
+      if (active[kLoading] > 0) b.exposed_loading += span;
     } else {
       b.idle += span;
     }
@@ -171,6 +176,12 @@ std::string bottleneck(const Breakdown& b) {
         "communication-bound: {:.0f} % of the step nothing but communication runs; the GPU computes {:.0f} % of the "
         "time",
         share(b.exposed_communication), share(b.gpu_busy));
+  }
+  if (share(b.exposed_loading) > 15) {
+    return fmt::format(
+        "loader-bound: {:.0f} % of the step the GPU does nothing while the main thread loads data; worker processes "
+        "would load it meanwhile (dataloader)",
+        share(b.exposed_loading));
   }
   // Whatever the critical path says: a faster CPU can save no more than the time in which the GPU does nothing.
   constexpr double kBusy = 90;

@@ -77,7 +77,9 @@ EventKind event_kind(std::string_view category, char ph, std::string_view name) 
   }
   const auto it = std::lower_bound(kSpellings.begin(), kSpellings.end(), category,
                                    [](const Spelling& s, std::string_view c) { return s.first < c; });
-  if (it != kSpellings.end() && it->first == category) return it->second;
+  if (it != kSpellings.end() && it->first == category) {
+    return it->second == kOp && is_range_among_ops(name) ? kAnnotation : it->second;
+  }
   return kOther;
 }
 

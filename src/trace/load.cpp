@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <new>
 #include <optional>
 
 #include "base/byte_source.hpp"
+#include "foretrace/trace/steps.hpp"
 #include "trace/importers/importer.hpp"
 
 namespace foretrace::trace {
@@ -43,8 +45,10 @@ Result<Trace> read_source(std::unique_ptr<ByteSource> source, const std::string&
     return fail(ErrorCode::kUnreadable, "the file is empty",
                 "the profiler may have been stopped before it wrote its trace");
   }
-  if (head.size() < kSniffBytes && head.find_first_not_of(" \t\r\n") == std::string::npos) {
-    return fail(ErrorCode::kUnreadable, "the file holds only white space",
+  if (head.find_first_not_of(" \t\r\n") == std::string::npos) {
+    return fail(ErrorCode::kUnreadable,
+                head.size() < kSniffBytes ? "the file holds only white space"
+                                          : "the file begins with 64 KiB of white space and is not read further",
                 "the profiler may have been stopped before it wrote its trace");
   }
   if (const std::string_view encoding = other_encoding(head); !encoding.empty()) {
@@ -74,6 +78,7 @@ Result<Trace> read_source(std::unique_ptr<ByteSource> source, const std::string&
                                 fmt::format("{} ({} of them, --strict)", first->meaning, first->count), path,
                                 first->offset, "without --strict such records are counted and left out"});
   }
+  FORETRACE_TRY_VOID(mark_steps_by(trace, options.steps_by));
   return trace;
 }
 
@@ -81,6 +86,18 @@ template <class T>
 Result<T> with_file(Result<T> result, const std::string& path) {
   if (!result && result.error().file.empty()) result.error().file = path;
   return result;
+}
+
+// Memory that runs out while a file is read says something about the file.
+Result<Trace> read_within_memory(std::unique_ptr<ByteSource> source, const std::string& path,
+                                 const LoadOptions& options) {
+  try {
+    return with_file(read_source(std::move(source), path, options), path);
+  } catch (const std::bad_alloc&) {
+    return tl::unexpected(Error{ErrorCode::kUnreadable, "not enough memory to read this file", path, Error::kNoOffset,
+                                "a trace needs about 100 bytes per event; record fewer steps, or use a machine with "
+                                "more memory"});
+  }
 }
 
 // The number behind "rank" in the head of a file, where the profiler wrote one.
@@ -170,13 +187,13 @@ Result<std::vector<std::string>> files_in(const std::string& folder) {
 Result<Trace> load(const std::string& path, const LoadOptions& options) {
   auto source = open_source(path);
   if (!source) return with_file(Result<Trace>(forward(source)), path);
-  return with_file(read_source(std::move(*source), path, options), path);
+  return read_within_memory(std::move(*source), path, options);
 }
 
 Result<Trace> load_bytes(std::string_view bytes, const std::string& name, const LoadOptions& options) {
   auto source = memory_source(bytes);
   if (!source) return with_file(Result<Trace>(forward(source)), name);
-  return with_file(read_source(std::move(*source), name, options), name);
+  return read_within_memory(std::move(*source), name, options);
 }
 
 Result<std::vector<std::string>> find_trace_files(const std::vector<std::string>& paths) {

@@ -8,7 +8,7 @@ namespace foretrace::trace {
 namespace {
 
 // Changes whenever what is packed does.
-constexpr std::string_view kMark = "foretrace trace 1\n";
+constexpr std::string_view kMark = "foretrace trace 2\n";
 
 /// Both directions say what a trace is made of in one place: `fields` below.
 class Writer {
@@ -85,6 +85,7 @@ void fixed(Stream& s, T& t) {
   s.text(t.format);
   s.value(t.input_bytes);
   s.value(t.partial);
+  s.text(t.steps_by);
   s.value(t.base_time_ns);
   auto& e = t.events;
   s.column(e.start);

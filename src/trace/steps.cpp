@@ -3,62 +3,152 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <unordered_map>
 
 #include "base/decimal.hpp"
+#include "base/statistics.hpp"
+#include "base/suggest.hpp"
+#include "foretrace/trace/ranges.hpp"
+#include "trace/name_tables.hpp"
+#include "trace/step_ranges.hpp"
 
 namespace foretrace::trace {
 
 namespace {
 
-constexpr std::string_view kProfilerStepPrefix = "ProfilerStep#";
-constexpr std::string_view kOptimizerPrefix = "Optimizer.step#";
+bool is_range_kind(EventKind kind) { return kind == EventKind::kAnnotation || kind == EventKind::kOp; }
 
-std::vector<std::size_t> annotations_with_prefix(const Trace& trace, std::string_view prefix) {
-  std::vector<char> matches(trace.strings.size(), 0);
+// Events whose name `wanted` gives a group, by group, in the order of the file.
+template <class Group>
+std::map<std::size_t, std::vector<std::uint32_t>> grouped(const Trace& trace, bool python, Group wanted) {
+  constexpr std::size_t kNo = SIZE_MAX;
+  std::vector<std::size_t> group(trace.strings.size(), kNo);
   bool any = false;
   for (std::uint32_t s = 0; s < trace.strings.size(); ++s) {
-    matches[s] = trace.strings[StringId{s}].starts_with(prefix) ? 1 : 0;
-    any |= matches[s] != 0;
+    group[s] = wanted(trace.strings[StringId{s}]);
+    any |= group[s] != kNo;
   }
-  std::vector<std::size_t> found;
-  if (!any) return found;
-  for (std::size_t e = 0; e < trace.size(); ++e) {
-    if (matches[trace.events.name[e].index()] == 0 || trace.events.ph[e] != 'X') continue;
-    const EventKind kind = trace.kind(e);
-    // Old traces mark their steps as plain operations.
-    if (kind == EventKind::kAnnotation || kind == EventKind::kOp) found.push_back(e);
+  std::map<std::size_t, std::vector<std::uint32_t>> events;
+  if (!any) return events;
+  for (std::uint32_t e = 0; e < trace.size(); ++e) {
+    const std::size_t g = group[trace.events.name[e].index()];
+    if (g == kNo || trace.events.ph[e] != 'X') continue;
+    if (is_range_kind(trace.kind(e)) || (python && trace.kind(e) == EventKind::kPython)) events[g].push_back(e);
   }
-  std::sort(found.begin(), found.end(),
-            [&](std::size_t a, std::size_t b) { return trace.events.start[a] < trace.events.start[b]; });
-  return found;
+  return events;
 }
 
-std::vector<Step> profiler_steps(const Trace& trace) {
+// With several optimizers (a GAN's two), one period holds one range of each: count the first one's.
+void keep_first_name(const Trace& trace, std::vector<std::uint32_t>& events) {
+  if (events.empty()) return;
+  const auto first = *std::min_element(events.begin(), events.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return trace.events.start[a] < trace.events.start[b];
+  });
+  const StringId name = trace.events.name[first];
+  std::erase_if(events, [&](std::uint32_t e) { return trace.events.name[e] != name; });
+}
+
+std::vector<Step> profiler_steps(const Trace& trace, std::vector<std::uint32_t> events) {
+  std::stable_sort(events.begin(), events.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return trace.events.start[a] < trace.events.start[b]; });
   std::vector<Step> steps;
-  for (const std::size_t e : annotations_with_prefix(trace, kProfilerStepPrefix)) {
+  for (const std::uint32_t e : events) {
     const std::string_view name = trace.name(e);
-    const auto number = parse_int64(name.substr(kProfilerStepPrefix.size()));
+    const auto number = parse_int64(name.substr(name.find('#') + 1));
     steps.push_back({std::string(name), number.value_or(static_cast<std::int64_t>(steps.size())), trace.events.start[e],
                      trace.end(e), trace.events.lane[e]});
   }
   return steps;
 }
 
-std::vector<Step> optimizer_steps(const Trace& trace) {
-  std::vector<std::size_t> ranges = annotations_with_prefix(trace, kOptimizerPrefix);
-  if (ranges.size() < 2) return {};
-  // With several optimizers (a GAN's two), one period holds one range of each: count the first one's.
-  const StringId first = trace.events.name[ranges.front()];
-  std::erase_if(ranges, [&](std::size_t e) { return trace.events.name[e] != first; });
-  std::vector<Step> steps;
-  for (std::size_t i = 1; i < ranges.size(); ++i) {
-    steps.push_back({fmt::format("step {}", i - 1), static_cast<std::int64_t>(i - 1), trace.end(ranges[i - 1]),
-                     trace.end(ranges[i]), trace.events.lane[ranges[i]]});
+// Ranges of the table, best first: those of the lowest priority, of which the innermost that hold the whole step.
+class MarkedSteps {
+ public:
+  explicit MarkedSteps(const Trace& trace) : t_(trace) {}
+
+  Steps run() {
+    const std::vector<StepPattern>& patterns = step_patterns();
+    const auto found = grouped(t_, false, [&](std::string_view name) {
+      const StepPattern* p = step_pattern_of(name);
+      return p == nullptr ? SIZE_MAX : static_cast<std::size_t>(p - patterns.data());
+    });
+    for (auto& [row, events] : found) {
+      if (patterns[row].priority == 1) return {StepSource::kProfilerStep, profiler_steps(t_, events), {}};
+    }
+    if (found.empty()) return {};
+    clock_.emplace(t_);
+    std::vector<RangeSet> sets;
+    for (const auto& [row, events] : found) {
+      std::vector<std::uint32_t> own = events;
+      if (!patterns[row].whole) keep_first_name(t_, own);
+      sets.push_back(outermost(t_, std::move(own), &patterns[row]));
+    }
+    for (const RangeSet& set : sets) {
+      if (!set.pattern->whole) ends_.push_back(&set);
+    }
+    std::vector<const RangeSet*> good;
+    for (const RangeSet& set : sets) {
+      if (!good.empty() && good.front()->pattern->priority < set.pattern->priority) break;  // rows are by priority
+      if (sound(set)) good.push_back(&set);
+    }
+    const RangeSet* best = innermost(good);
+    if (best == nullptr) return {};
+    std::vector<Step> steps = best->pattern->whole ? steps_of_ranges(t_, *best) : steps_between_ends(t_, *best);
+    return {best->pattern->whole ? StepSource::kAnnotation : StepSource::kOptimizer, std::move(steps),
+            fmt::format("{} ({})", best->pattern->pattern, best->pattern->source)};
   }
-  return steps;
-}
+
+ private:
+  static constexpr int kConvention = 4;
+  static constexpr std::uint64_t kHandful = 8;  // tasks
+
+  // Whether the ranges can be steps at all.
+  [[nodiscard]] bool sound(const RangeSet& set) const {
+    if (set.events.empty()) return false;
+    if (!set.pattern->whole) return set.events.size() >= 2;
+    std::vector<std::uint64_t> tasks;
+    for (const std::uint32_t e : set.events) tasks.push_back(clock_->between(t_.events.start[e], t_.end(e)).tasks);
+    if (median(tasks) < kHandful) return false;
+    for (const RangeSet* ends : ends_) {
+      // A range that holds two updates of one optimizer is more than a step.
+      for (const std::uint32_t e : set.events) {
+        const auto updates = std::count_if(ends->events.begin(), ends->events.end(), [&](std::uint32_t x) {
+          return t_.events.start[x] >= t_.events.start[e] && t_.events.start[x] < t_.end(e);
+        });
+        if (updates >= 2) return false;
+      }
+    }
+    const WorkClock::Sum sum = held(t_, set, *clock_);
+    const WorkClock::Sum all = clock_->all();
+    if (all.time > 0 && sum.time == 0) return false;
+    // A name anybody may use counts where most of the work is inside.
+    return set.pattern->priority < kConvention || sum.time >= all.time / 2;
+  }
+
+  // Of sets that hold (nearly) all that any of them holds, the one whose ranges are shortest together.
+  [[nodiscard]] const RangeSet* innermost(const std::vector<const RangeSet*>& sets) const {
+    constexpr double kWhole = 0.95;
+    Ns most = 0;
+    for (const RangeSet* s : sets) most = std::max(most, held(t_, *s, *clock_).time);
+    const RangeSet* best = nullptr;
+    Ns shortest = 0;
+    for (const RangeSet* s : sets) {
+      if (static_cast<double>(held(t_, *s, *clock_).time) < kWhole * static_cast<double>(most)) continue;
+      Ns length = 0;
+      for (const std::uint32_t e : s->events) length += t_.events.duration[e];
+      if (best != nullptr && length >= shortest) continue;
+      best = s;
+      shortest = length;
+    }
+    return best;
+  }
+
+  const Trace& t_;
+  std::optional<WorkClock> clock_;
+  std::vector<const RangeSet*> ends_;
+};
 
 // Kernels in order of start (of the busiest stream), or operations where there are no kernels.
 std::vector<std::size_t> repeating_sequence(const Trace& trace) {
@@ -85,52 +175,19 @@ std::vector<std::size_t> repeating_sequence(const Trace& trace) {
   return kernels.size() >= 16 ? kernels : collect(EventKind::kOp);
 }
 
-// The length of one period: a name that returns at equal distances, confirmed by the whole sequence. 0 when none does.
-std::size_t find_period(const Trace& trace, const std::vector<std::size_t>& sequence) {
-  struct Spacing {
-    std::size_t last = 0, period = 0, count = 0;
-    bool equal = true;
-  };
-  std::unordered_map<std::uint32_t, Spacing> by_name;
-  for (std::size_t i = 0; i < sequence.size(); ++i) {
-    Spacing& s = by_name[trace.events.name[sequence[i]].value];
-    if (s.count == 1) s.period = i - s.last;
-    if (s.count > 1 && i - s.last != s.period) s.equal = false;
-    s.last = i;
-    ++s.count;
-  }
-  std::vector<std::size_t> candidates;
-  for (const auto& [name, s] : by_name) {
-    if (s.equal && s.count >= 2 && s.period >= 4) candidates.push_back(s.period);
-  }
-  std::sort(candidates.begin(), candidates.end());
-  candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
-  constexpr double kConfirmed = 0.9;
-  for (const std::size_t period : candidates) {
-    if (period * 2 > sequence.size()) break;
-    std::size_t same = 0;
-    for (std::size_t i = 0; i + period < sequence.size(); ++i) {
-      same += trace.events.name[sequence[i]] == trace.events.name[sequence[i + period]] ? 1u : 0u;
-    }
-    if (static_cast<double>(same) >= kConfirmed * static_cast<double>(sequence.size() - period)) return period;
-  }
-  return 0;
-}
-
 std::vector<Step> repeated_steps(const Trace& trace) {
   const std::vector<std::size_t> sequence = repeating_sequence(trace);
-  const std::size_t period = find_period(trace, sequence);
-  if (period == 0) return {};
-  // A step begins where the stream rests longest: between the update and the next batch.
-  std::vector<Ns> rest(period, 0);
-  for (std::size_t i = 1; i < sequence.size(); ++i) {
-    rest[i % period] += std::max<Ns>(0, trace.events.start[sequence[i]] - trace.end(sequence[i - 1]));
+  std::vector<std::uint32_t> names;
+  std::vector<Ns> rests;
+  for (std::size_t i = 0; i < sequence.size(); ++i) {
+    names.push_back(trace.events.name[sequence[i]].value);
+    rests.push_back(i == 0 ? 0 : std::max<Ns>(0, trace.events.start[sequence[i]] - trace.end(sequence[i - 1])));
   }
-  const auto first = static_cast<std::size_t>(std::max_element(rest.begin(), rest.end()) - rest.begin());
+  const std::vector<std::size_t> begins = repeated_parts(names, rests);
   std::vector<Step> steps;
-  for (std::size_t i = first; i + period < sequence.size(); i += period) {
-    steps.push_back({fmt::format("step {}", steps.size()), static_cast<std::int64_t>(steps.size()),
-                     trace.events.start[sequence[i]], trace.events.start[sequence[i + period]], LaneId{}});
+  for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
+    steps.push_back({fmt::format("step {}", i), static_cast<std::int64_t>(i), trace.events.start[sequence[begins[i]]],
+                     trace.events.start[sequence[begins[i + 1]]], LaneId{}});
   }
   return steps;
 }
@@ -158,6 +215,10 @@ std::string_view describe(StepSource source) {
       return "from the end of one optimizer range to the next";
     case StepSource::kRepetition:
       return "a sequence of kernels that repeats";
+    case StepSource::kAnnotation:
+      return "ranges that mark steps";
+    case StepSource::kByName:
+      return "ranges picked by name";
     case StepSource::kWholeTrace:
       break;
   }
@@ -183,16 +244,94 @@ Result<std::size_t> Steps::by_number(std::int64_t number) const {
 }
 
 Steps find_steps(const Trace& trace) {
+  if (!trace.steps_by.empty()) {
+    if (Result<Steps> picked = steps_by(trace, trace.steps_by)) return std::move(*picked);
+  }
+  if (Steps marked = MarkedSteps(trace).run(); !marked.steps.empty()) return marked;
   using Finder = std::vector<Step> (*)(const Trace&);
-  constexpr std::pair<StepSource, Finder> kWays[] = {{StepSource::kProfilerStep, profiler_steps},
-                                                     {StepSource::kOptimizer, optimizer_steps},
-                                                     {StepSource::kRepetition, repeated_steps},
+  constexpr std::pair<StepSource, Finder> kWays[] = {{StepSource::kRepetition, repeated_steps},
                                                      {StepSource::kWholeTrace, whole_trace}};
   for (const auto& [source, find] : kWays) {
     std::vector<Step> steps = find(trace);
-    if (!steps.empty()) return {source, std::move(steps)};
+    if (!steps.empty()) return {source, std::move(steps), {}};
   }
   return {};
+}
+
+Result<Steps> steps_by(const Trace& trace, std::string_view name) {
+  const std::string pattern = without_numbers(name);
+  const auto pick = [&](auto fits) {
+    auto found = grouped(trace, true, [&](std::string_view text) { return fits(text) ? std::size_t{0} : SIZE_MAX; });
+    return found.empty() ? RangeSet{} : outermost(trace, std::move(found.begin()->second), nullptr);
+  };
+  RangeSet set = pick([&](std::string_view text) { return text == name; });
+  if (set.events.empty()) set = pick([&](std::string_view text) { return matches(text, name); });
+  if (set.events.empty()) {
+    const auto numbered = [&](std::string_view text) {
+      const std::string plain = without_numbers(text);
+      for (const std::string_view tail : {"%d", " %d", "_%d", "#%d", "-%d", "=%d"}) {
+        if (plain.size() == pattern.size() + tail.size() && plain.starts_with(pattern) && plain.ends_with(tail))
+          return true;
+      }
+      return plain == pattern;
+    };
+    set = pick(numbered);
+  }
+  if (!set.events.empty()) {
+    return Steps{StepSource::kByName, steps_of_ranges(trace, set), std::string(name)};
+  }
+  std::vector<std::string> names;
+  std::string there;
+  std::size_t shown = 0;
+  for (const StepCandidate& c : step_candidates(trace)) {
+    names.push_back(c.name);
+    if (const std::size_t number = c.name.find("%d"); number != std::string::npos && number > 1) {
+      names.push_back(c.name.substr(0, c.name.find_last_not_of(" _#-=", number - 1) + 1));  // "step" for "step %d"
+    }
+    if (++shown <= 8) there += fmt::format("{}'{}' ({})", shown == 1 ? "" : ", ", c.name, c.count);
+  }
+  std::string hint = did_you_mean(name, names);
+  if (!hint.empty()) hint += " ";
+  hint += there.empty() ? "the trace has no range that repeats" : "ranges there are: " + there;
+  return fail(ErrorCode::kUsage, fmt::format("no range is named '{}'", name), std::move(hint));
+}
+
+Status mark_steps_by(Trace& trace, const std::string& name) {
+  if (name.empty()) return {};
+  if (const Result<Steps> picked = steps_by(trace, name); !picked) return tl::unexpected(picked.error());
+  trace.steps_by = name;
+  return {};
+}
+
+std::vector<StepCandidate> step_candidates(const Trace& trace) {
+  std::map<std::string, std::vector<std::uint32_t>, std::less<>> sets;
+  std::unordered_map<std::uint32_t, std::string> plain;
+  for (std::uint32_t e = 0; e < trace.size(); ++e) {
+    if (trace.events.ph[e] != 'X' || trace.kind(e) != EventKind::kAnnotation) continue;
+    const auto [it, fresh] = plain.try_emplace(trace.events.name[e].value);
+    if (fresh) it->second = without_numbers(trace.name(e));
+    sets[it->second].push_back(e);
+  }
+  std::vector<StepCandidate> out;
+  if (sets.empty()) return out;
+  const WorkClock clock(trace);
+  const Ns all = clock.all().time;
+  for (auto& [name, events] : sets) {
+    const RangeSet set = outermost(trace, std::move(events), nullptr);
+    if (set.events.empty()) continue;
+    const Ns time = held(trace, set, clock).time;
+    // Ranges around a part of the step (a layer, a collective) are no candidates.
+    constexpr Ns kPart = 2;
+    const bool known = is_step_range(trace.name(set.events.front()));
+    if (time == 0 || name.starts_with("layer:") || (time < all / kPart && !known)) continue;
+    std::vector<Ns> lengths;
+    for (const std::uint32_t e : set.events) lengths.push_back(trace.events.duration[e]);
+    out.push_back({name, set.events.size(), median(lengths),
+                   all > 0 ? static_cast<double>(time) / static_cast<double>(all) : 0.0});
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const StepCandidate& a, const StepCandidate& b) { return a.gpu_share > b.gpu_share; });
+  return out;
 }
 
 }  // namespace foretrace::trace

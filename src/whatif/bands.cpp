@@ -14,6 +14,8 @@ namespace {
 constexpr double kTenthPercentile = 1.2816;  // standard deviations
 // Families that hold less of the GPU's time than this cannot move the band, and cost two simulations each.
 constexpr double kLeastShare = 0.002;
+// Of the step, from which on its unexplained waits show in the band; a few percent are gaps and latencies.
+constexpr double kMuchFrozen = 0.3;
 // The most one family's standard deviation may take off a step, for the logarithm's sake.
 constexpr double kMost = 0.999;
 
@@ -176,6 +178,14 @@ Band band_around(const Model& changed, const Model& base, Ns step) {
     deviations.add("moved " + std::string(kErrorFamilies[f]), spread[f] / moved[f], [&](std::size_t t) {
       return graph::is_gpu(g.kind[t]) && error_family(family_of(changed, t)) == f ? moved_sigma(t) : 0.0;
     });
+  }
+  // Waits that nothing explains were kept as they were. Should they follow the change as the rest of the step does, it would
+  // come out further away.
+  if (base.frozen_share() > kMuchFrozen) {
+    const auto today = static_cast<double>(simulate_model(base, {}).timeline.step);
+    const double frozen = std::min(base.frozen_share() * today, kMost * std::min(today, static_cast<double>(step)));
+    const double followed = today * (static_cast<double>(step) - frozen) / (today - frozen);
+    deviations.add_whole("unexplained waits", std::abs(std::log(followed / static_cast<double>(step))));
   }
   // Changes are fitted one by one; each that is stacked on others meets kernels and a host the fit has not seen.
   if (changed.applied.size() > base.applied.size() + 1) {

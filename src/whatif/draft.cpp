@@ -193,7 +193,14 @@ std::uint32_t Draft::add(NewTask task) {
 
 std::uint32_t Draft::insert(const NewKernel& k) {
   std::uint32_t launch = k.launch_of.value_or(kNoTask);
-  if (!k.launch_of) {
+  const std::uint32_t captured = k.launch_of ? kNoTask : graph_launch_of(k.after_gpu);
+  if (captured != kNoTask) {
+    // What comes between the tasks of a CUDA graph is captured with them: one call launches all of it. On the CPU nothing is
+    // left but a place behind that call, for whoever wants to put something behind the launch.
+    add({TaskKind::kCpu, 0, "captured " + k.name, k.phase, k.layer, kNoTask, captured, 0, Graph::kNoWork,
+         graph::Origin::kModelled, 0});
+    launch = captured;
+  } else if (!k.launch_of) {
     launch = add({TaskKind::kCall, k.cpu_cost, "launch of " + k.name, k.phase, k.layer, kNoTask, k.after_cpu, 0,
                   Graph::kNoWork, graph::Origin::kModelled, 0});
   }
@@ -203,8 +210,25 @@ std::uint32_t Draft::insert(const NewKernel& k) {
   const std::uint32_t id =
       add({k.kind, k.cost, k.name, k.phase, k.layer, launch, k.after_gpu, 0, k.work, k.origin, lag});
   constexpr Ns kLaunchLatency = 1500;  // an idle stream starts a kernel this long after its launch returned
-  depend(launch, id, k.launch_of ? 0 : kLaunchLatency, DependencyKind::kLaunch);
+  if (captured != kNoTask) {
+    depend(launch, id, 0, DependencyKind::kLaunch, 0);  // as set_launch: from the call's begin
+  } else {
+    depend(launch, id, k.launch_of ? 0 : kLaunchLatency, DependencyKind::kLaunch);
+  }
   return id;
+}
+
+std::uint32_t Draft::graph_launch_of(std::uint32_t task) const {
+  std::uint32_t call = kNoTask;
+  if (task >= base_.size()) {
+    call = added_[task - base_.size()].launch;
+  } else if (base_.launch[task].valid()) {
+    call = base_.launch[task].value;
+  }
+  if (call == kNoTask || removed(call)) return kNoTask;
+  const std::string_view name =
+      call < base_.size() ? base_.task_name(call) : std::string_view(added_[call - base_.size()].name);
+  return name.find("GraphLaunch") != std::string_view::npos ? call : kNoTask;
 }
 
 std::uint32_t Draft::insert_cpu(std::uint32_t after, std::string name, Ns cost, Phase phase) {

@@ -4,6 +4,7 @@
 
 #include "foretrace/whatif/draft.hpp"
 #include "graph/task_row.hpp"
+#include "whatif/draft_launch_order.hpp"
 
 namespace foretrace::whatif {
 
@@ -29,11 +30,17 @@ class Draft::Commit {
 
   Graph run() {
     queue_added();
-    for (std::uint32_t l = 0; l < g_.lanes.size() + d_.new_lanes_.size(); ++l) put_lane(l);
+    const auto lanes = static_cast<std::uint32_t>(g_.lanes.size() + d_.new_lanes_.size());
+    std::vector<std::vector<std::uint32_t>> tasks(lanes);
+    for (std::uint32_t l = 0; l < lanes; ++l) tasks[l] = tasks_of(l);
+    LaunchOrder order(d_, tasks);
+    for (std::uint32_t l = 0; l < lanes; ++l) order.keep(l, tasks[l]);
+    for (std::uint32_t l = 0; l < lanes; ++l) put_lane(l, tasks[l]);
     change_figures();
     find_neighbours();
     relink_launches();
     relink_shares();
+    relink_carried();
     std::vector<graph::Dependency> all = dependencies();
     if (!d_.removed_.empty()) link_across_removed(all);
     const std::uint32_t last = before_[g_.last.index()];
@@ -61,20 +68,40 @@ class Draft::Commit {
     }
   }
 
-  void put_lane(std::uint32_t l) {
+  // A lane's tasks as they will lie there, by draft id. Depth first: followers of a follower come before its sibling.
+  std::vector<std::uint32_t> tasks_of(std::uint32_t l) {
+    std::vector<std::uint32_t> tasks;
+    const auto put_with_followers = [&](std::uint32_t id, bool itself) {
+      if (itself) tasks.push_back(id);
+      if (first_[id] == kGone) return;
+      stack_.assign(1, first_[id]);
+      while (!stack_.empty()) {
+        const std::uint32_t i = stack_.back();
+        stack_.pop_back();
+        tasks.push_back(static_cast<std::uint32_t>(g_.size() + i));
+        if (next_[i] != kGone) stack_.push_back(next_[i]);
+        if (first_[g_.size() + i] != kGone) stack_.push_back(first_[g_.size() + i]);
+      }
+    };
+    if (l < g_.lanes.size()) {
+      for (std::uint32_t t = g_.lanes[l].begin; t < g_.lanes[l].end; ++t) put_with_followers(t, !d_.removed(t));
+    }
+    for (const std::uint32_t i : at_lane_end_[l]) put_with_followers(static_cast<std::uint32_t>(g_.size() + i), true);
+    return tasks;
+  }
+
+  void put_lane(std::uint32_t l, const std::vector<std::uint32_t>& tasks) {
     const bool fresh = l >= g_.lanes.size();
     graph::GraphLane lane = fresh ? d_.new_lanes_[l - g_.lanes.size()] : g_.lanes[l];
-    const graph::GraphLane old = lane;
     if (fresh) lane.name = out_.strings.intern(d_.new_lane_names_[l - g_.lanes.size()]);
     lane.begin = static_cast<std::uint32_t>(out_.size());
     out_.lanes.push_back(lane);
-    for (std::uint32_t t = old.begin; !fresh && t < old.end; ++t) {
-      if (!d_.removed(t)) put_base(t);
-      put_followers(t);
-    }
-    for (const std::uint32_t i : at_lane_end_[l]) {
-      put_new(i);
-      put_followers(static_cast<std::uint32_t>(g_.size() + i));
+    for (const std::uint32_t t : tasks) {
+      if (t < g_.size()) {
+        put_base(t);
+      } else {
+        put_new(static_cast<std::uint32_t>(t - g_.size()));
+      }
     }
     out_.lanes.back().end = static_cast<std::uint32_t>(out_.size());
   }
@@ -90,6 +117,7 @@ class Draft::Commit {
   void put_new(std::uint32_t i) {
     const NewTask& n = d_.added_[i];
     const bool behind_base = n.after != kNoTask && n.after < g_.size();
+    const bool follows = out_.size() > out_.lanes.back().begin;  // as if it had happened with the task before it
     place_[g_.size() + i] = append_task(out_, {.kind = n.kind,
                                                .cost = std::max<Ns>(0, n.cost),
                                                .lane_lag = n.lane_lag,
@@ -99,22 +127,9 @@ class Draft::Commit {
                                                .layer = n.layer,
                                                .launch = n.launch == kNoTask ? TaskId{} : TaskId{n.launch},
                                                .op = behind_base ? g_.op[n.after] : EventId{},
-                                               .measured = behind_base ? g_.measured[n.after] : 0,
+                                               .measured = follows ? out_.measured[out_.size() - 1] : 0,
                                                .work = n.work,
                                                .origin = n.origin});
-  }
-
-  // Depth first: followers of a follower come before its sibling.
-  void put_followers(std::uint32_t id) {
-    if (first_[id] == kGone) return;
-    stack_.assign(1, first_[id]);
-    while (!stack_.empty()) {
-      const std::uint32_t i = stack_.back();
-      stack_.pop_back();
-      put_new(i);
-      if (next_[i] != kGone) stack_.push_back(next_[i]);
-      if (first_[g_.size() + i] != kGone) stack_.push_back(first_[g_.size() + i]);
-    }
   }
 
   void change_figures() {
@@ -171,6 +186,16 @@ class Draft::Commit {
       soft.from = TaskId{from};
       out_.soft[t] = static_cast<std::uint32_t>(out_.soft_dependencies.size());
       out_.soft_dependencies.push_back(soft);
+    }
+  }
+
+  // For a removed task its neighbour speaks, as within the step.
+  void relink_carried() {
+    std::vector<graph::Dependency> kept;
+    for (const graph::CarriedDependency& c : g_.carried) {
+      kept.clear();
+      keep(c.dependency, kept);
+      for (const graph::Dependency& d : kept) out_.carried.push_back({d, c.back});
     }
   }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "foretrace/simulate/limits.hpp"
+#include "foretrace/simulate/simulate.hpp"
 namespace foretrace::whatif {
 
 using graph::Graph;
@@ -100,6 +102,8 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   Model m;
   m.trace = &trace;
   m.chains = std::make_shared<const OpChains>(trace);
+  m.frozen = simulate::frozen_time(graph);
+  m.replayed = simulate::steady_state(graph).timeline.step;
   m.base = unprofiled(graph, measured, prior);
   m.graph = apply(graph, m.base.factors, prior);
   m.launches = launch_costs(m.graph, prior);

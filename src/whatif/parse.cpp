@@ -127,7 +127,12 @@ Status check_value(const WhatIf& whatif, const Parameter& p, const std::string& 
                   fmt::format("{}: {}", p.name, p.about));
     }
   }
-  return p.check != nullptr ? p.check(value) : Status{};
+  if (p.check == nullptr) return {};
+  Status checked = p.check(value);
+  if (!checked && checked.error().hint.empty()) {
+    checked.error().hint = fmt::format("{}:{}=…: {}", whatif.name, p.name, p.about);
+  }
+  return checked;
 }
 
 }  // namespace

@@ -110,6 +110,14 @@ Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses, std::v
   if (!uses.empty() && !graph::has_gpu_work(base.graph)) {
     return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork));
   }
+  // Where most of the step is waiting that nothing explains, an answer would only say that nothing changes.
+  constexpr double kMostFrozen = 0.6;
+  if (base.frozen_share() > kMostFrozen) {
+    return fail(ErrorCode::kDeclined,
+                fmt::format("{:.0f} % of this step are waits that nothing in the trace explains, and no change would move "
+                            "them (`foretrace doctor` lists them)",
+                            100 * base.frozen_share()));
+  }
   Model model = base;
   for (const Use& use : uses) {
     const auto begin = std::chrono::steady_clock::now();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/call_roles.hpp"
+
 namespace foretrace::whatif {
 
 using graph::DependencyKind;
@@ -27,7 +29,7 @@ using Matrix = std::array<Vector, kParameters>;
 bool scaled(const Graph& g, std::size_t t) {
   if (g.phase[t] == Phase::kData) return false;
   if (g.kind[t] == TaskKind::kCpu) return true;
-  return g.kind[t] == TaskKind::kCall && g.task_name(t).find("GraphLaunch") == std::string_view::npos;
+  return g.kind[t] == TaskKind::kCall && !graph::is_graph_launch(g.task_name(t));
 }
 
 // Calls followed by a wait are synchronisations; what is left of their cost is not the launch model's business.

@@ -32,6 +32,9 @@ double percent_off(Ns value, Ns truth) {
   return truth > 0 ? 100.0 * static_cast<double>(value - truth) / static_cast<double>(truth) : 0;
 }
 
+// What a replay should meet: the period where another step shows it (the range, for steps that wait for their work).
+Ns truth_of(const Graph& g) { return g.period > 0 ? g.period : g.traced; }
+
 struct Starts {
   double p50_us = 0, p95_us = 0;
 };
@@ -113,7 +116,7 @@ void write_transplant(report::JsonWriter& json, const Graph& g, const Graph& oth
   const simulate::Transplant t = simulate::transplant(g, other);
   const simulate::SteadyState s = simulate::steady_state(g, {t.cost, nullptr});
   json.key("transplant").begin_object().member("from", other.step_name).member("unmatched", t.unmatched);
-  json.member("error_pct", percent_off(s.timeline.step, other.traced));
+  json.member("error_pct", percent_off(s.timeline.step, truth_of(other)));
   write_starts(json, starts_of(g, s.timeline, other, &t.match));
   json.end_object();
 }
@@ -137,7 +140,8 @@ bool write_trace(report::JsonWriter& json, const std::string& path, bool ablatio
     const Graph& g = *plain[i];
     const simulate::SteadyState s = simulate::steady_state(g);
     json.begin_object().member("step", g.step_name).member("traced_ms", to_ms(g.traced));
-    json.member("replayed_ms", to_ms(s.timeline.step)).member("error_pct", percent_off(s.timeline.step, g.traced));
+    json.member("replayed_ms", to_ms(s.timeline.step)).member("error_pct", percent_off(s.timeline.step, truth_of(g)));
+    json.member("period_ms", to_ms(g.period)).member("ramp_up", g.ramp_up);
     json.member("copies", s.copies).member("settled", s.settled).member("tasks", g.size());
     json.member("unexplained_lags", g.notes.unexplained_lags).member("unexplained_ms", to_ms(g.notes.unexplained_time));
     json.member("refuted_waits", g.notes.refuted_waits).member("dropped_soft", g.notes.dropped_soft);
@@ -152,7 +156,7 @@ bool write_trace(report::JsonWriter& json, const std::string& path, bool ablatio
       const Result<Graph> changed = builder.build(i, v.options);
       if (!changed) continue;
       const simulate::SteadyState c = simulate::steady_state(*changed);
-      json.key(v.name).begin_object().member("error_pct", percent_off(c.timeline.step, g.traced));
+      json.key(v.name).begin_object().member("error_pct", percent_off(c.timeline.step, truth_of(g)));
       write_starts(json, starts_of(*changed, c.timeline, *changed, nullptr));
       json.member("half_kernels",
                   static_cast<double>(step_with_half_kernels(*changed)) / static_cast<double>(s.timeline.step));

@@ -130,6 +130,29 @@ def test_arguments_that_are_no_json_are_still_there():
     assert args["odd"] == "bare" and args["grid"] == [5, 1, 1]
 
 
+def ranges(name: str, count: int) -> list[str]:
+    """Ranges of 100 us, each with ten operations."""
+    events = []
+    for i in range(count):
+        events.append(f'{{"ph": "X", "cat": "user_annotation", "name": "{name} {i}", "pid": 1, "tid": 2,'
+                      f' "ts": {100 * i}, "dur": 98}}')
+        events += [f'{{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 2, "ts": {100 * i + k}, "dur": 1}}'
+                   for k in range(10)]
+    return events
+
+
+def test_steps_by(example):
+    events = ranges("micro", 3)
+    trace = small(*events, steps_by="micro")
+    assert trace.steps.source == "ranges picked by name" and [s.number for s in trace.steps] == [0, 1, 2]
+    assert [s.duration for s in trace.steps] == [100_000, 100_000, 98_000]
+    assert len(small(*events).steps_by("micro *")) == 3
+    assert small(*events).step_candidates[0] == foretrace.StepCandidate("micro %d", 3, 98_000, 1.0)
+    with pytest.raises(foretrace.Error, match="no range is named 'mikro'"):
+        small(*events, steps_by="mikro")
+    assert example.steps.marked_by == "" and all(s.waited == 0 for s in example.steps)
+
+
 def test_steps(example):
     steps = example.steps
     assert [s.name for s in steps] == ["ProfilerStep#3", "ProfilerStep#4"]

@@ -33,6 +33,13 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("include/foretrace/trace/a.hpp:1", out)
 
+    def test_bindings_include_only_public_headers(self):
+        status, out = self.check({
+            "python/bindings/a.cpp": '#include "foretrace/version.hpp"\n#include "views.hpp"\n#include "foretrace/report/notes.hpp"\n'})
+        self.assertEqual(status, 1)
+        self.assertIn("python/bindings/a.cpp:3", out)
+        self.assertEqual(out.count("\n"), 1, out)
+
     def test_an_unknown_folder_is_refused(self):
         self.assertEqual(self.check({"src/misc/a.cpp": ""})[0], 1)
 

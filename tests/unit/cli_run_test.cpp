@@ -12,8 +12,9 @@
 #include "cli/completion.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
-#include "cli/run.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/cli/run.hpp"
+#include "foretrace/version.hpp"
 #include "report_sample.hpp"
 
 namespace foretrace::cli {
@@ -438,7 +439,7 @@ TEST(CliCompletion, BashCompletes) {
     return out;
   };
   EXPECT_EQ(completed("foretrace su"), "summary\n");
-  EXPECT_EQ(completed("foretrace summary --st"), "--step --strict\n");
+  EXPECT_EQ(completed("foretrace summary --st"), "--step --steps-by --strict\n");
   EXPECT_EQ(completed("foretrace list fo"), "formats\n");
   EXPECT_EQ(completed("foretrace completion \"\""), "bash zsh fish\n");
   EXPECT_EQ(completed("foretrace summary --step \"\""), "\n");

@@ -19,6 +19,16 @@ inline void expect_same_graph(const graph::Graph& a, const graph::Graph& b) {
   EXPECT_EQ(a.last, b.last);
   EXPECT_EQ(a.periodic, b.periodic);
   EXPECT_EQ(a.copies, b.copies);
+  EXPECT_EQ(a.period, b.period);
+  EXPECT_EQ(a.ramp_up, b.ramp_up);
+  ASSERT_EQ(a.carried.size(), b.carried.size());
+  for (std::size_t c = 0; c < a.carried.size(); ++c) {
+    const graph::Dependency& x = a.carried[c].dependency;
+    const graph::Dependency& y = b.carried[c].dependency;
+    EXPECT_TRUE(x.from == y.from && x.to == y.to && x.lag == y.lag && x.point == y.point && x.kind == y.kind &&
+                a.carried[c].back == b.carried[c].back)
+        << "carried " << c;
+  }
   EXPECT_EQ(a.notes.refuted_waits, b.notes.refuted_waits);
   EXPECT_EQ(a.notes.unexplained_lags, b.notes.unexplained_lags);
   EXPECT_EQ(a.notes.unexplained_time, b.notes.unexplained_time);

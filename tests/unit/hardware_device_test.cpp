@@ -43,6 +43,22 @@ std::string without(std::string_view line) {
   return text.erase(at, text.find('\n', at) - at);
 }
 
+TEST(Devices, AMisspeltKeyOrAValueOfAnotherTypeIsAnError) {
+  const auto changed = [](std::string_view from, std::string_view to) {
+    std::string text(kGood);
+    text.replace(text.find(from), from.size(), to);
+    const Result<Device> d = parse(text);
+    EXPECT_FALSE(d.has_value()) << to;
+    return d ? std::string() : d.error().to_string();
+  };
+  ASSERT_TRUE(parse(kGood).has_value());
+  EXPECT_THAT(changed("clock_mhz", "clock_mzh"), HasSubstr("compute.'clock_mzh' is not a key of a device file"));
+  EXPECT_THAT(changed("clock_mhz", "clock_mzh"), HasSubstr("did you mean 'clock_mhz'?"));
+  EXPECT_THAT(changed("[link]", "[links]"), HasSubstr("'links' is not a key"));
+  EXPECT_THAT(changed("clock_mhz = 2000", "clock_mhz = \"2000\""), HasSubstr("compute.clock_mhz is not a number"));
+  EXPECT_THAT(changed("[board]", "[board]\nusd = 3"), HasSubstr("board.'usd'"));
+}
+
 TEST(Devices, BuiltInFilesAreComplete) {
   EXPECT_GE(devices().size(), 25U);
   for (const Device& d : devices()) {

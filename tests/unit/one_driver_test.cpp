@@ -7,8 +7,8 @@
 #include "foretrace/report/scale.hpp"
 #include "foretrace/search/optimize.hpp"
 #include "foretrace/trace/load.hpp"
+#include "foretrace/whatif/parallel_choice.hpp"
 #include "search/communication.hpp"
-#include "whatif/parallel/parallel_choice.hpp"
 
 namespace foretrace::test {
 namespace {

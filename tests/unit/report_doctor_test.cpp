@@ -273,7 +273,7 @@ TEST(DoctorGraph, EventsOfOtherProcesses) {
   EXPECT_EQ(found->count, 1u);
 }
 
-TEST(DoctorGraph, RampUpStepsReplayBadlyAndItSaysSo) {
+TEST(DoctorGraph, WhereAllIsRampUpItSaysSo) {
   // The CPU runs ahead; nothing is in steady state while the queue fills, so the period is the GPU's 150 us.
   test::TraceMaker m;
   for (int s = 0; s < 2; ++s) {
@@ -282,11 +282,13 @@ TEST(DoctorGraph, RampUpStepsReplayBadlyAndItSaysSo) {
     m.launch(s + 1, {t + 10'000, t + 15'000}, "gemm", {20'000 + s * 152'000, 170'000 + s * 152'000});
   }
   const DoctorReport report = doctor_of(m);
-  const Finding* found = report.find("replay_off");
+  const Finding* found = report.find("ramp_up");
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->weight, Weight::kCosts);
   ASSERT_TRUE(report.replay);
   EXPECT_GT(report.replay->error_pct, 40);
+  EXPECT_EQ(report.replay->period, 152'000) << "which the replay meets";
+  EXPECT_EQ(report.find("replay_off"), nullptr);
 }
 
 TEST(DoctorGraph, AnExportIsKnownAsOne) {

@@ -5,9 +5,9 @@
 
 #include "foretrace/graph/build.hpp"
 #include "foretrace/report/replay.hpp"
-#include "report/measured.hpp"
+#include "foretrace/report/step_graphs.hpp"
+#include "foretrace/report/measured.hpp"
 #include "report/step_analysis.hpp"
-#include "report/step_graphs.hpp"
 #include "report_sample.hpp"
 #include "trace_maker.hpp"
 

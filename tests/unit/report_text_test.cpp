@@ -101,6 +101,18 @@ TEST(TextTable, ShortensLongNamesFirst) {
   }
 }
 
+TEST(TextTable, SentencesGoOnInTheNextLine) {
+  TextTable table({{"what-if", Align::kLeft}, {"what", Align::kLeft, false, true}, {"checked", Align::kLeft}}, 0);
+  table.row({"amp", "mixed precision: autocast, and a gradient scaler for fp16", "yes"});
+  table.row({"tf32", "products in TF32", "no"});
+  EXPECT_EQ(table.render({.width = 46}),
+            "what-if  what                         checked\n"
+            "amp      mixed precision: autocast,   yes\n"
+            "         and a gradient scaler for\n"
+            "         fp16\n"
+            "tf32     products in TF32             no\n");
+}
+
 TEST(TextTable, DropsBarsWhenNamesCannotGiveMore) {
   const std::string text = kernels().render({.width = 36});
   EXPECT_EQ(text.find("█"), std::string::npos) << text;

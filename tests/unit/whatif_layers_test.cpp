@@ -129,7 +129,7 @@ TEST(Layers, TheSearchDecidesThemAndWritesThemDown) {
   EXPECT_EQ(*read, found->best);
   const std::string code = report::pytorch_script({bert().report, std::move(*found)});
   EXPECT_THAT(code, AllOf(HasSubstr("(\"bert.encoder.layer.2\", False)"), HasSubstr("(\"bert.encoder.layer.3\", True)"),
-                          HasSubstr("model.get_submodule(name).compile()"), HasSubstr("with contextlib.nullcontext")));
+                          HasSubstr("        module.compile()"), HasSubstr("autocast_region(module, torch.bfloat16, ends)")));
 
   options.start.clear();
   options.evaluations = 80;

@@ -2,7 +2,7 @@
 // Dense, strongly typed ids. An id is an index into one table; the tag keeps a LaneId from being used as a StringId.
 //
 //   using LaneId = Id<struct LaneTag>;
-//   LaneId lane{3};  lanes[lane.index()];  if (!lane.valid()) ...
+//   LaneId lane{3u};  lanes[lane.index()];  if (!lane.valid()) return 0;
 
 #include <compare>
 #include <cstddef>

@@ -3,8 +3,8 @@
 // which input, and what the user can do about it. Exceptions never cross the library's edge; FORETRACE_CHECK is for
 // our own bugs only and is never reachable from input.
 //
-//   Result<Trace> t = load(path);
-//   if (!t) return forward(t);                // or:  FORETRACE_TRY(auto trace, load(path));
+//   Result<trace::Trace> t = trace::load(path);
+//   if (!t) return forward(t);                // or:  FORETRACE_TRY(auto trace, trace::load(path));
 
 #include <cstdint>
 #include <string>

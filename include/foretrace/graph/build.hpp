@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <set>
+#include <vector>
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/graph/graph.hpp"
@@ -24,6 +25,13 @@ struct BuildOptions {
   bool alone = false;
 };
 
+/// How a step follows the one before it.
+struct StepPace {
+  Ns period = 0;         ///< see Graph::period
+  bool behind = false;   ///< its work on the GPU outlives its range: the GPU runs behind the CPU
+  bool ramp_up = false;  ///< see Graph::ramp_up
+};
+
 /// Builds graphs of a trace's steps; sorts and links the trace once, however many steps are asked for. The trace must
 /// outlive it.
 class GraphBuilder {
@@ -35,11 +43,16 @@ class GraphBuilder {
 
   /// The graph of step `index`. Declined when the step holds no work.
   Result<Graph> build(std::size_t index, const BuildOptions& options = {}) const;
+  [[nodiscard]] const StepPace& pace(std::size_t index) const { return paces_[index]; }
+  /// The default step of a verb: the median by length of those that are no ramp-up (of all, when all are); of an even count
+  /// the lower one. There must be a step.
+  [[nodiscard]] std::size_t median() const;
 
  private:
   const trace::Trace* trace_;
   const trace::Steps* steps_;
   std::unique_ptr<TraceIndex> index_;
+  std::vector<StepPace> paces_;
 };
 
 /// `graph` n times in a row: streams, threads and launch queues continue from one copy to the next.

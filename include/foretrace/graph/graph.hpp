@@ -111,6 +111,21 @@ struct SoftDependency {
   Ns slack = 0;  ///< ignored when `from` starts later than this after the task is otherwise ready
 };
 
+/// A dependency on its way into a graph.
+struct Dependency {
+  std::uint32_t from, to;
+  Ns lag;
+  std::uint32_t point;
+  DependencyKind kind;
+};
+
+/// A dependency on the same work of an earlier step: the GPU runs behind its CPU, and what this step launches waits for what
+/// the one before it left there. It holds between the copies of a repeated graph; a lone copy has nothing before it.
+struct CarriedDependency {
+  Dependency dependency;   ///< both ends are tasks of one step; `from` is meant `back` copies earlier
+  std::uint32_t back = 1;  ///< >= 1
+};
+
 class Graph {
  public:
   // Columns, one entry per task.
@@ -145,15 +160,18 @@ class Graph {
   static constexpr std::uint32_t kNoSoft = 0xFFFF'FFFFu;
   static constexpr std::uint32_t kNoWork = 0xFFFF'FFFFu;
   std::vector<SoftDependency> soft_dependencies;
+  std::vector<CarriedDependency> carried;
   std::vector<GraphLane> lanes;
   std::vector<Layer> layers;
   StringTable strings;
 
   std::string step_name;
   Ns traced = 0;  ///< length of the step in the trace
+  Ns period = 0;  ///< from this step's work to the same work of the next one, as measured; 0: no other step shows it
   std::uint32_t main_lane = 0;
   TaskId last;               ///< its end ends the step: the last task of the main lane (or of the GPU without a CPU)
   bool periodic = false;     ///< work outlives the step: its length is the distance between the ends of two copies
+  bool ramp_up = false;      ///< the CPU is still running away from its GPU: the range is shorter than the period
   std::uint32_t copies = 1;  ///< the same step several times in a row; every lane holds as many equal parts
   /// What the builder could not explain or had to leave out, for `doctor`.
   struct Notes {
@@ -165,7 +183,10 @@ class Graph {
     std::uint64_t dropped_soft = 0;          ///< shares of the device that contradict the program's order
     std::uint64_t dropped_dependencies = 0;  ///< other dependencies that contradict the measured order
     std::uint64_t border_tasks = 0;
+    std::uint64_t unrecorded_tasks = 0;   ///< nodes of CUDA graphs that the trace does not hold, as stretches of GPU time
+    std::uint64_t inferred_launches = 0;  ///< GPU work without a recorded launch that the CPU held up, by its times
     std::uint64_t foreign_events = 0;  ///< events of other processes, left out
+    Ns waited = 0;                     ///< for GPU work that is not in the file: left out of the step
     bool queue_depth_measured = false;
   } notes;
 
@@ -181,17 +202,15 @@ inline TaskId queued_behind(const Graph& g, std::uint32_t t) {
   const GraphLane& lane = g.lanes[g.lane[t]];
   if (lane.queue_depth == 0 || lane.queue_depth >= lane.end - t) return TaskId{};
   const std::uint32_t later = t + lane.queue_depth;
+  const TaskId call = g.launch[later];
   // The tasks of one CUDA-graph launch enter the queue together.
-  return g.launch[later] == g.launch[later - 1] ? TaskId{} : g.launch[later];
+  if (!call.valid() || call == g.launch[later - 1]) return TaskId{};
+  // No call waits for what it launches itself, or what the same thread launches behind it: that was not in the queue yet.
+  const TaskId first = g.launch[t];
+  if (first.valid() && first.value >= call.value && g.lane[first.index()] == g.lane[call.index()]) return TaskId{};
+  return call;
 }
 
-/// A dependency on its way into a graph.
-struct Dependency {
-  std::uint32_t from, to;
-  Ns lag;
-  std::uint32_t point;
-  DependencyKind kind;
-};
 /// Stores dependencies by source, adds those of soft_dependencies, counts what each task waits for and finds an order. The
 /// last step of whoever makes a graph.
 void finish(Graph& graph, std::vector<Dependency> dependencies);

@@ -3,7 +3,7 @@
 // its latencies) and a table of measurements, which wins where it is given.
 //
 //   FabricCollectives model(fabric);
-//   CollectiveCost c = model.cost({Collective::kAllReduce, 100 << 20, 16});     c.ns, c.how == "ring Simple"
+//   CollectiveCost c = model.cost({Collective::kAllReduce, 100 << 20, 16});     c.ns;  c.how == "ring Simple";
 //
 // Sizes are bytes of the whole tensor: all-reduce and broadcast: the tensor; all-gather: what comes out; reduce-scatter:
 // what goes in; all-to-all: what each rank holds; send/recv: the message; gather and scatter: all parts together, the root's too.

@@ -27,6 +27,7 @@ struct Device {
   std::vector<std::string> driver_names;  ///< all spellings drivers use, full_name first
   std::string file;                       ///< a user's file it was read from; empty for those compiled in
   std::string vendor;                     ///< "nvidia", "amd"
+  std::string architecture;               ///< AMD's name of it, "gfx942"; empty when the file gives none
   int compute_major = 0, compute_minor = 0;
   int sm_count = 0;
   double clock_mhz = 0;  ///< boost

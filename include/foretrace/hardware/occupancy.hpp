@@ -3,8 +3,8 @@
 // interface, from a device file instead of a GPU.
 //
 //   KernelShape k{.blocks = 4096, .threads = 256, .registers = 40, .shared_bytes = 8192};
-//   Occupancy o = occupancy(k, device);      o.blocks_per_sm == 6 on an A100, o.limit == Limit::kRegisters
-//   waves(k, device)                          4096 blocks over 108 x 6 places: 6.32
+//   Occupancy o = occupancy(k, device);      // o.blocks_per_sm == 6 on an A100, o.limit == Limit::kRegisters
+//   waves(k, device);                         // 4096 blocks over 108 x 6 places: 6.32
 
 #include <cstdint>
 #include <string_view>

@@ -2,9 +2,9 @@
 // GPU memory over a step: what was allocated when, by whom, for how long. The allocator follows the CPU's program order, so
 // the curve is computed over that order, and a what-if changes sizes and lifetimes rather than times.
 //
-//   auto c = curve(trace, step);           c->peak_bytes, c->at_peak[kActivation], c->peak_op
+//   auto c = curve(trace, step);           c->peak_bytes;  c->at_peak[static_cast<std::size_t>(Kind::kActivation)];  c->peak_op;
 //   for (Block& b : c->blocks) if (b.kind == Kind::kActivation) b.bytes *= 2;
-//   recompute(*c);                         c->peak_bytes is now the peak at twice the batch
+//   recompute(*c);                         // c->peak_bytes is now the peak at twice the batch
 
 #include <array>
 #include <cstdint>

@@ -2,7 +2,7 @@
 // A job: the traces of its ranks, read together and put in order.
 //
 //   FORETRACE_TRY(ranks::Job job, ranks::load_job(files));
-//   job.ranks[1].rank, job.missing, job.notes …
+//   job.ranks[1].rank;  job.missing;  job.notes;
 //
 // Files that cannot take part (unreadable, of another job, a rank given twice) are left out with a note; what the others
 // tell is answered.

@@ -3,7 +3,7 @@
 // over many steps, at the level of micro-batches rather than kernels.
 //
 //   FORETRACE_TRY(PipelineJob job, read_pipeline(trace));
-//   PipelineAnswers a = answer(job);        a.steps[0].replayed, a.slowdown, a.by_stage …
+//   FORETRACE_TRY(PipelineAnswers a, answer(job));        a.steps[0].replayed;  a.slowdown;  a.by_stage;
 //
 // What binds an operation:
 //   a worker's computations run one after another; its forward sends, forward receives, backward sends and backward receives

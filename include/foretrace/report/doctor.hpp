@@ -2,7 +2,7 @@
 // doctor: what a trace holds, what it lacks, and what each lack will cost a prediction.
 //
 //   DoctorReport report = examine(trace, trace::find_steps(trace));
-//   fmt::print("{}", to_text(report));        // or to_json(report)
+//   std::string text = to_text(report, style);        // or to_json(report)
 //
 // Metadata of a trace may hold host names, user names and access tokens. Only values of keys known to be harmless
 // (versions, profiler flags) enter a report; the rest is counted.
@@ -16,6 +16,7 @@
 #include "foretrace/base/diagnostics.hpp"
 #include "foretrace/base/time.hpp"
 #include "foretrace/graph/graph.hpp"
+#include "foretrace/simulate/limits.hpp"
 #include "foretrace/report/text_style.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/trace/trace.hpp"
@@ -87,9 +88,12 @@ struct DoctorReport {
     std::string name;
     std::int64_t number = 0;
     Ns duration = 0;
+    Ns waited = 0;  ///< left out of the duration: waiting for work that is not in the file
   };
   std::vector<StepRow> steps;
-  std::string step_source;  ///< "ProfilerStep ranges"
+  std::string step_source;                            ///< "ProfilerStep ranges"
+  std::string steps_marked_by;                        ///< which ranges, where names decided; else empty
+  std::vector<trace::StepCandidate> step_candidates;  ///< ranges that could mark steps, for --steps-by
 
   /// The median step, built and simulated unchanged: what a prediction would start from.
   struct Replay {
@@ -98,6 +102,12 @@ struct DoctorReport {
     double error_pct = 0;
     std::uint64_t tasks = 0, dependencies = 0;
     graph::Graph::Notes notes;
+    simulate::Limits limits;
+    Ns hand_overs = 0;         ///< of the frozen time: between threads
+    std::optional<Ns> period;  ///< where the GPU runs behind the CPU
+    bool ramp_up = false;
+    /// Distances of more than 50 us without a cause, longest first: "4.8 ms in front of X on GPU 0 stream 7".
+    std::vector<std::string> unexplained_waits;
   };
   std::optional<Replay> replay;  ///< nothing when no graph could be built
 

@@ -2,7 +2,7 @@
 // gpus: the same step on other GPUs, with what it would cost there.
 //
 //   FORETRACE_TRY(GpusReport r, compare_gpus(trace, {.targets = {"A100-SXM4-80GB", "H100-SXM5"}, .whatifs = {"amp"}}));
-//   to_text(r, style)
+//   to_text(r, style);
 
 #include <map>
 #include <optional>

@@ -3,7 +3,7 @@
 // it up and what it would cost without.
 //
 //   FORETRACE_TRY(const ranks::Job job, ranks::load_job(files));
-//   Result<RanksReport> r = report::analyse_ranks(job);      r->replayed, r->ranks[2].wait, r->stragglers …
+//   Result<RanksReport> r = report::analyse_ranks(job);      r->replayed;  r->ranks[2].wait;  r->stragglers;
 
 #include <cstdint>
 #include <optional>

@@ -22,6 +22,7 @@
 #include "foretrace/base/time.hpp"
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/report/text_style.hpp"
+#include "foretrace/simulate/limits.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/trace/trace.hpp"
@@ -50,6 +51,13 @@ struct ReplayReport {
     std::int64_t number = 0;
     Ns traced = 0, replayed = 0;
     double error_pct = 0;  ///< signed: negative where the replay is shorter than the trace
+    /// Where the GPU runs behind the CPU, the distance of the same work in two steps; else the range. Nothing without a
+    /// neighbouring step.
+    std::optional<Ns> period;
+    std::optional<double> period_error_pct;
+    bool behind = false;      ///< the step's work on the GPU outlives its range
+    bool ramp_up = false;     ///< its range is shorter than the period: the CPU still runs away from the GPU
+    simulate::Limits limits;  ///< whether the graph can move
     /// Distance of simulated from measured starts of GPU tasks, step begin on step begin; nothing without such tasks.
     std::optional<Ns> start_error_p50, start_error_p95;
     /// The same without what no rule explains: lags of more than 20 us are kept as measured above, here they are not.
@@ -60,6 +68,7 @@ struct ReplayReport {
     /// step does the same work: where more than 2 % of the tasks have no partner.
     std::optional<double> cross_error_pct;
     std::string cross_step;
+    std::string cross_missing;          ///< why there is no such figure
     std::uint64_t cross_unmatched = 0;  ///< tasks without a partner in the other step
     std::uint32_t copies = 1;           ///< steps simulated in a row until the period repeated
     bool settled = true;                ///< it did

@@ -10,6 +10,10 @@
 #include "foretrace/trace/trace.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
+namespace foretrace::search {
+struct Optimized;
+}
+
 namespace foretrace::report {
 
 struct WhatIfReport {
@@ -17,6 +21,7 @@ struct WhatIfReport {
   std::string step_name;
   std::string device;
   Ns traced = 0, replayed = 0, unprofiled = 0, unprofiled_low = 0, unprofiled_high = 0;
+  std::optional<Ns> period;  ///< where the GPU runs behind the CPU: the distance of the same work in two steps
   std::optional<Ns> measured;
   std::string measured_refused;  ///< why the figure the recorder stored is not used; empty when it is, or there is none
   std::optional<std::int64_t> peak_bytes;
@@ -39,6 +44,7 @@ Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int
 void add_predictions(Baseline& baseline, const std::vector<whatif::Use>& uses, bool stacked);
 
 std::string to_text(const WhatIfReport& report, const TextStyle& style);
-std::string to_json(const WhatIfReport& report);
+/// `plan`: a strategy that was asked for too, shown as `optimize` shows its own.
+std::string to_json(const WhatIfReport& report, const search::Optimized* plan = nullptr);
 
 }  // namespace foretrace::report

@@ -2,8 +2,8 @@
 // What to switch on: every change of the catalogue that is worth trying, alone and together, within the GPU's memory.
 //
 //   Advised a = advise(model, measured, {});
-//   a.alone.front().prediction.whatif       // "amp:dtype=bf16", the change that gains most
-//   a.together->prediction.speedup          // of the best combination found
+//   a.alone.front().prediction.whatif;      // "amp:dtype=bf16", the change that gains most
+//   a.together->prediction.speedup;         // of the best combination found
 //
 // Changes are combined by the search of optimize.hpp, on one GPU: the same candidates and moves, the same predictions, the
 // same account of what each part contributes.

@@ -2,7 +2,7 @@
 // The search for the best strategy: from "what if" to "do this".
 //
 //   Result<Optimized> o = optimize(model, measured, {.memory_limit = 12'000'000'000});
-//   o->best, o->step, o->parts[0].gain
+//   o->best;  o->prediction.step;  o->parts[0].gain;
 //
 // A beam of strategies grows by moves (moves/, one file each). Moves say which part of the critical path they shorten; those
 // that attack its longest part come first, so that a search that is cut short has tried what matters. A strategy over the memory
@@ -85,12 +85,16 @@ struct Optimized {
   whatif::Prediction prediction;  ///< of `best`, in full
   std::vector<OptimizedPart> parts;
   std::optional<std::int64_t> memory_limit;
-  std::size_t evaluations = 0;
+  std::size_t evaluations = 0;        ///< 0: nothing was searched
   bool converged = false;             ///< ended by itself, not by a budget
   std::vector<std::string> declined;  ///< moves that do not apply here, and why
 };
 
 Result<Optimized> optimize(const whatif::Model& model, std::optional<Ns> measured, const OptimizeOptions& options);
+
+/// A strategy somebody brings, in the form the search gives its own: against the same workers as they come, part by part. Nothing
+/// is searched; where it cannot be predicted, `prediction.declined` says why.
+Optimized explain_strategy(const whatif::Model& model, std::optional<Ns> measured, const Strategy& strategy);
 
 /// A move on strategies, for lists and documentation.
 struct MoveInfo {

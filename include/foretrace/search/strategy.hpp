@@ -49,6 +49,9 @@ struct Communication {
   friend bool operator==(const Communication&, const Communication&) = default;
 };
 
+/// The same workers and network with what PyTorch does unasked: DistributedDataParallel with its own buckets.
+Communication plain_communication(const Communication& communication);
+
 struct Strategy {
   std::vector<std::string> whatifs;  ///< as on the command line, in order
   std::optional<Communication> communication;

@@ -5,8 +5,8 @@
 // simulation: operations that are fused run in the place of the first one, gradients of one bucket are reduced in the place
 // of the last one.
 //
-//   TensorProblem p = …;
-//   TensorResult r = search_tensors(p, start, {});        r.plan, r.step, r.evaluations
+//   const TensorProblem& p = problem;
+//   TensorResult r = search_tensors(p, start, {});        r.plan;  r.step;  r.evaluations;
 //
 // How it moves is guided by the critical path (dPRO, Algorithm 1). On its computing part, two neighbours p, p' are fused where
 // the reduction of p's gradient hides in what the fusion saves:      T1: q <= p + p' - fused(p, p')

@@ -3,7 +3,7 @@
 //
 //   Incremental now = *Incremental::make(graph);                   // one full simulation
 //   Ns step = now.what_if({{Change::kCost, kernel, 12'000}});      // the step after the change; the base stays
-//   now.start(task), now.end(task)                                 // of the changed step, until the next what_if
+//   now.start(task);  now.end(task);                               // of the changed step, until the next what_if
 //   now.accept();                                                  // the changed step becomes the base
 //
 // The answer equals that of simulate() to the nanosecond. It is found faster because most tasks move by the same amount as

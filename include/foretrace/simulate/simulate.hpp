@@ -1,8 +1,8 @@
 #pragma once
 // The engine: when every task of a graph starts, and why not earlier.
 //
-//   Timeline t = simulate(graph);          t.step, t.start[task], t.cause[task]
-//   Timeline t = simulate(graph, {.cost = faster});      // other costs, same structure: nothing is rebuilt
+//   Timeline t = simulate(graph);          t.step;  t.start[task];  t.cause[task];
+//   Timeline u = simulate(graph, {.cost = faster});      // other costs, same structure: nothing is rebuilt
 //
 // Integer time, no randomness, no dependence on threads or hashing: the same graph gives the same timeline.
 
@@ -91,6 +91,7 @@ struct Breakdown {
   Ns both = 0;
   Ns exposed_communication = 0;  ///< communication runs and no computation does
   Ns idle = 0;                   ///< nothing runs
+  Ns exposed_loading = 0;        ///< of cpu_only: the main thread loads data
   Ns gpu_busy = 0;               ///< any computation or copy on the GPU
   Ns cpu_busy = 0;
   Ns communication = 0;

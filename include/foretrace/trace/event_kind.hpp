@@ -32,6 +32,14 @@ enum class EventKind : std::uint8_t {
 
 /// "kernel", "cpu_op", …: stable names for JSON and Python.
 std::string_view to_string(EventKind kind);
+/// Traces before 2022 write the framework's ranges under the category of operations; their names tell them apart.
+constexpr bool is_range_among_ops(std::string_view name) {
+  for (const std::string_view start :
+       {"ProfilerStep#", "enumerate(DataLoader)", "Optimizer.", "DistributedDataParallel.", "layer:"}) {
+    if (name.starts_with(start)) return true;
+  }
+  return false;
+}
 /// From the `cat` of an event of Chrome phase `ph`; knows the old, new, ROCm, XPU and MTIA spellings.
 EventKind event_kind(std::string_view category, char ph, std::string_view name);
 

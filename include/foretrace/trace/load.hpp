@@ -11,10 +11,11 @@
 namespace foretrace::trace {
 
 struct LoadOptions {
-  unsigned threads = 0;  ///< 0: as many as the machine has; the result is the same for any number
-  bool strict = false;   ///< any lost record is an error
-  bool partial = false;  ///< a truncated input yields what came before the cut
-  Progress progress;     ///< may be empty
+  unsigned threads = 0;       ///< 0: as many as the machine has; the result is the same for any number
+  bool strict = false;        ///< any lost record is an error
+  bool partial = false;       ///< a truncated input yields what came before the cut
+  Progress progress;          ///< may be empty
+  std::string steps_by = {};  ///< the range that marks steps (trace::steps_by); empty: found in the order of trust
 };
 
 /// One trace from a file, or from standard input when the path is "-".

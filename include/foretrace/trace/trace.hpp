@@ -6,8 +6,8 @@
 // through `side`. Strings and argument tuples are interned. About 55 bytes an event, 75-95 for operations and memory
 // events.
 //
-//   for (EventId e : trace.events.of_kind(EventKind::kKernel)) …            // or loop over the columns yourself
-//   trace.name(e);  trace.events.start[e.index()];  trace.args.launch(trace.events.args[e.index()])->grid[0];
+//   for (std::uint32_t e = 0; e < trace.size(); ++e) if (trace.kind(e) == EventKind::kKernel) trace.name(e);
+//   trace.events.start[task];  trace.args.launch(trace.events.args[task])->grid[0];
 
 #include <cstdint>
 #include <string>
@@ -125,6 +125,7 @@ struct Trace {
   std::string format;             ///< the importer's name, "kineto"
   std::uint64_t input_bytes = 0;  ///< uncompressed
   bool partial = false;           ///< the input was cut off and read with `partial`
+  std::string steps_by;           ///< the range that marks steps, where whoever loaded the trace named one
 
   /// Absolute time in ns of an event = base_time_ns + start. 0 when the file gives absolute times itself.
   Ns base_time_ns = 0;

@@ -80,7 +80,8 @@ class Draft {
   /// waited for. A removed wait no longer waits. kWithLaunch: a GPU task takes its call and its operation's CPU time with it, as far as nothing else is
   /// launched by them.
   void remove(const Selection& tasks, Removal how = kTaskOnly);
-  /// Returns the id of the new GPU task; its launch call is id - 1 when it has one of its own.
+  /// Returns the id of the new GPU task; its launch call is id - 1 when it has one of its own. Behind a task of a CUDA graph
+  /// it becomes part of that graph: no call of its own, and id - 1 is a place behind the graph's launch.
   std::uint32_t insert(const NewKernel& kernel);
   /// CPU work behind a task of its lane.
   std::uint32_t insert_cpu(std::uint32_t after, std::string name, Ns cost, Phase phase);
@@ -138,8 +139,11 @@ class Draft {
 
   std::uint32_t add(NewTask task);
   [[nodiscard]] std::uint32_t lane_of(std::uint32_t task) const;
+  /// The call that launched the CUDA graph a task belongs to, or kNoTask.
+  [[nodiscard]] std::uint32_t graph_launch_of(std::uint32_t task) const;
   [[nodiscard]] const OpChains& chains() const;
   class Commit;  // draft_commit.cpp
+  class LaunchOrder;
 
   const Graph& base_;
   const trace::Trace* trace_;

@@ -49,6 +49,8 @@ struct Model {
   std::string optimizer;                ///< "Adam", "SGD", …; empty when none was seen
   std::optional<memory::Curve> memory;  ///< of the step, where the trace has memory events; what-ifs change it too
   std::shared_ptr<const Residuals> residuals;  ///< behind the bands; null: the built-in ones
+  Ns frozen = 0;  ///< of the step as replayed: waits that nothing explains and no change shortens
+  Ns replayed = 0;
   double samples = 1;                          ///< in a step, as a multiple of the traced step's; `batch` changes it
   double pass_samples = 1;                     ///< in one forward pass, the same way; accumulation changes it too
   /// Of log time, by family: what carrying kernels over to another GPU left uncertain. 0 on the GPU of the trace.
@@ -57,6 +59,9 @@ struct Model {
   int workers = 1;                           ///< as set by them, and
   std::size_t buckets = 0;                   ///< in how many buckets they reduce gradients
   bool validated = true;                     ///< whether everything applied so far has truth rows (docs/accuracy.md)
+  [[nodiscard]] double frozen_share() const {
+    return replayed > 0 ? static_cast<double>(frozen) / static_cast<double>(replayed) : 0;
+  }
   /// Set by what-ifs, read by later ones and by the report.
   struct Applied {
     std::string whatif;

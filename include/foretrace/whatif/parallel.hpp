@@ -4,7 +4,7 @@
 //
 //   Gradients g = *find_gradients(model);
 //   Parallelism how;                     how.buckets = {{0, 80}, {81, 160}};      // or by size, as PyTorch fills them
-//   Prediction p = predict(model, {parallel_use(how, collectives, 16, 8)}, measured);      p.step, p.exposed_communication
+//   Prediction p = predict(model, {parallel_use(how, collectives, 16, 8)}, measured);      p.step;  p.exposed_communication;
 
 #include <cstdint>
 #include <memory>

@@ -2,7 +2,7 @@
 // How far predictions were from measured steps, by family of errors and model: the data behind bands. Errors inside a
 // family move together, so one model counts once however many rows it has.
 //
-//   Residuals::built_in().sigma("gemm")      // of log time
+//   Residuals::built_in().sigma("gemm");     // of log time
 //
 // The built-in table is written by tools/fit_bands.py from measured steps; the same tool makes one from your own.
 

@@ -120,13 +120,17 @@ class Tiler {
   }
 
   [[nodiscard]] bool can_wait(const Call& c) const {
-    if (c.role == CallRole::kStreamSync || c.role == CallRole::kDeviceSync || c.role == CallRole::kEventSync)
-      return true;
-    if (c.role != CallRole::kLaunch || c.works != 1) return false;
+    if (c.role != CallRole::kLaunch) return waits_for_gpu(c.kind);
+    if (c.works != 1) return false;
     const GpuWork& w = s_.index.work[s_.index.work_by_call[c.first_work]];
     if (w.end > c.end || s_.trace().kind(w.event) != EventKind::kMemcpy) return false;
-    return s_.trace().name(c.event) == "cudaMemcpy" ||
-           s_.trace().name(w.event).find("Pageable") != std::string_view::npos;
+    if (c.kind.blocks) return true;
+    const std::string_view copy = s_.trace().name(w.event);
+    if (copy.find("Pageable") != std::string_view::npos) return true;
+    // ROCm does not say which memory of the host it is ("Device -> Host"): a call that lasted until its copy was done
+    // waited for it.
+    const bool unnamed = copy.find("Host") != std::string_view::npos && copy.find("Pinned") == std::string_view::npos;
+    return c.kind.copies && unnamed;
   }
 
   // The call behind an event, when it is one of the window's.
@@ -168,6 +172,7 @@ void tile_main(StepState& s) {
   s.open_lane(GraphLaneKind::kCpu, s.main);
   s.add_task(TaskKind::kBegin, 0, 0, StringId{0u}, kNone, kNone);
   Tiler(s, s.main, std::move(holes), std::move(marks)).run(s.begin, s.end);
+  if (s.ends_with_gpu) s.end_wait = s.add_task(TaskKind::kWait, 0, s.end - s.begin, StringId{0u}, kNone, kNone);
   s.close_lane();
 }
 

@@ -8,21 +8,23 @@
 // a collective that began late.
 
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 #include <unordered_map>
 
 #include "base/statistics.hpp"
+#include "graph/rules/held_back.hpp"
 #include "graph/step_state.hpp"
 
 namespace foretrace::graph {
 
 namespace {
 
-// Replaying the traces at hand is insensitive to this from 6 to 15 µs; device gaps end below 3 µs.
+// Device gaps end below 3 µs (held_back.cpp).
 constexpr Ns kLongestGap = 10 * kNsPerUs;
 // Inside a CUDA graph the gap is 0.4 µs.
 constexpr Ns kLongestGraphGap = 2 * kNsPerUs;
+// A task that stood still for longer than this was held by something: no latency is that long.
+constexpr Ns kLongWait = 50 * kNsPerUs;
 // Distances above this are left out of medians, and counted as unexplained when nothing causes them.
 constexpr Ns kOutlier = 20 * kNsPerUs;
 // A task that held the device in the trace may come much later in a changed graph; then it holds nothing.
@@ -35,19 +37,13 @@ constexpr std::size_t kEnoughSamples = 3;
 
 class LagRule {
  public:
-  explicit LagRule(StepState& s) : s_(s) {}
+  explicit LagRule(StepState& s) : s_(s), held_(s) {}
 
   void run() {
     sample();
-    by_end_.resize(s_.works.size());
-    for (std::uint32_t i = 0; i < by_end_.size(); ++i) by_end_[i] = i;
-    std::sort(by_end_.begin(), by_end_.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return std::tuple(s_.gpu(a).end, a) < std::tuple(s_.gpu(b).end, b);
-    });
     for (std::uint32_t i = 0; i < s_.works.size(); ++i) {
-      std::erase_if(running_, [&](std::uint32_t x) { return s_.gpu(x).end <= s_.gpu(i).begin; });
+      held_.advance_to(i);
       bind(i);
-      running_.push_back(i);
     }
   }
 
@@ -120,178 +116,182 @@ class LagRule {
   struct Constraint {
     Ns nominal;  // when it would be satisfied with the usual distance
     Cause cause;
-    std::uint32_t source;  // StepWork; kNone for the launch
-    Ns satisfied;          // when its source was done
+    Source source;  // none for the launch
+    Ns satisfied;   // when its source was done
   };
+
+  // How the launch call holds a task: a point of the call, and the usual distance from there.
+  struct LaunchPoint {
+    std::uint32_t point = kWhole;
+    Ns at = 0;     // when the call reached it
+    Ns usual = 0;  // to the task's start
+    bool blocking = false;
+  };
+  [[nodiscard]] LaunchPoint launch_point(std::uint32_t i) const {
+    const GpuWork& w = s_.gpu(i);
+    const Timing call = timing(w);
+    // A blocking copy's call lasts until the copy is done: its launch is counted from the call's release.
+    if (s_.wait_task[w.call - s_.first_call] != kNone) return {0, call.release, kLongestGap, true};
+    const Ns begin = head_of(w).begin;
+    if (!s_.index.calls[w.call].graph || begin >= call.end || call.end <= call.release) {
+      return {kWhole, call.end, latency_};
+    }
+    // A graph begins to run while its call still hands over the rest of it.
+    const double done = static_cast<double>(std::max<Ns>(0, begin - std::max<Ns>(0, latency_) - call.release)) /
+                        static_cast<double>(call.end - call.release);
+    const auto point = static_cast<std::uint32_t>(done * kWhole);
+    return {point, call.release + point_in(call.end - call.release, point), std::max<Ns>(0, latency_)};
+  }
+  [[nodiscard]] const GpuWork& head_of(const GpuWork& w) const {
+    return s_.index.work[s_.index.work_by_call[s_.index.calls[w.call].first_work]];
+  }
 
   void bind(std::uint32_t i) {
     StepWork& work = s_.works[i];
     const GpuWork& w = s_.gpu(i);
-    if (!launched_here(i)) {
+    const bool launched = launched_here(i);
+    if (!launched && (work.border || work.previous == kNone)) {
       place_border(i);
       return;
     }
-    const Timing call = timing(w);
     const bool graph = w.group > 1;
-    const std::uint32_t head = graph ? s_.index.work_by_call[s_.index.calls[w.call].first_work] : work.work;
-    const bool is_head = head == work.work;
-    const Ns head_begin = s_.index.work[head].begin;
+    const bool is_head = !graph || (!w.unrecorded && &head_of(w) == &w);
+    const LaunchPoint launch = launched ? launch_point(i) : LaunchPoint{};
 
     std::vector<Constraint> all;
-    const Ns launch_nominal = graph && !is_head ? head_begin : std::min(call.end + latency_, w.begin);
-    const Ns launch_done = !graph ? call.end : is_head ? w.begin : head_begin;
-    all.push_back({launch_nominal, Cause::kLaunch, kNone, launch_done});
+    if (launched && is_head) {
+      all.push_back({std::min(launch.at + launch.usual, w.begin), Cause::kLaunch, {}, launch.at});
+    } else if (launched) {
+      all.push_back({std::min(head_of(w).begin, w.begin), Cause::kLaunch, {}, std::min(head_of(w).begin, w.begin)});
+    }
+    const auto add = [&](Cause cause, Source source) {
+      const GpuWork& p = s_.gpu(source);
+      all.push_back({std::min(p.end + usual_gap(p, w), w.begin), cause, source, p.end});
+    };
     if (work.previous != kNone) {
-      const GpuWork& p = s_.gpu(work.previous);
-      all.push_back({std::min(p.end + usual_gap(p, w), w.begin), Cause::kStream, work.previous, p.end});
+      add(Cause::kStream, {work.previous});
+    } else if (s_.periodic && w.before != kNone) {
+      add(Cause::kBorder, {w.before, true});
     }
-    for (const std::uint32_t x : work.waits) {
-      const GpuWork& p = s_.gpu(x);
-      all.push_back({std::min(p.end + usual_gap(p, w), w.begin), Cause::kWait, x, p.end});
-    }
+    for (const Source x : work.waits) add(Cause::kWait, x);
     Constraint binding = *std::max_element(all.begin(), all.end(), [](const Constraint& a, const Constraint& b) {
       return std::tuple(a.nominal, a.cause) < std::tuple(b.nominal, b.cause);
     });
     const Ns lag = w.begin - binding.satisfied;
-    const bool shared = (lag > kLongestGap || (graph && lag > kLongestGraphGap)) && share(i, binding.satisfied);
-    if (shared) binding = {w.begin, Cause::kShare, kNone, w.begin};
-    const bool unexplained = !shared && lag > kOutlier && !is_queued_behind_border(i, call);
+    const bool shared =
+        (lag > kLongestGap || (graph && lag > kLongestGraphGap)) && share(i, binding.satisfied, lag > kLongWait);
+    if (shared) binding = {w.begin, Cause::kShare, {}, w.begin};
+    const bool called = !shared && !launched && lag > kOutlier && infer_launch(i);
+    if (called) binding = {w.begin, Cause::kLaunch, {}, w.begin};
+    if (binding.cause != Cause::kLaunch) work.free = shared ? w.begin - kUsualGap : binding.satisfied;
+    const bool held = binding.cause == Cause::kLaunch && s_.held_by_missing_work(w);
+    const bool unexplained = !shared && !called && !held && lag > kOutlier;
     if (unexplained) {
       ++s_.graph.notes.unexplained_lags;
       s_.graph.notes.unexplained_time += lag;
     }
     // What the binding constraint keeps of its own distance.
-    const bool own_lag = s_.options.device_gaps && !(unexplained && s_.options.strict);
+    const bool own_lag = s_.options.device_gaps && !held && !(unexplained && s_.options.strict);
 
+    // The first task of its stream follows the last one of the step before, in a row of steps.
+    if (work.previous == kNone) s_.graph.lane_lag[work.task] = kUsualGap;
     for (const Constraint& c : all) {
       if (c.cause == Cause::kLaunch) continue;
       const Ns own = w.begin - c.satisfied;
       Ns distance = std::min(usual_gap(s_.gpu(c.source), w), own);
       if (c.cause == binding.cause && c.source == binding.source && own_lag) distance = own;
-      if (c.cause == Cause::kStream) {
-        s_.graph.lane_lag[work.task] = distance;
+      if (c.cause == Cause::kWait) {
+        s_.depend(c.source, work.task, distance, DependencyKind::kStreamWait);
       } else {
-        s_.depend(s_.works[c.source].task, work.task, distance, DependencyKind::kStreamWait);
+        s_.graph.lane_lag[work.task] = distance;
       }
     }
-    bool launch_bound = binding.cause == Cause::kLaunch;
-    if (work.previous == kNone) {
-      // The first task of its stream: in a row of steps it follows the last one of the step before.
-      s_.graph.lane_lag[work.task] = kUsualGap;
-      if (s_.periodic && is_queued_behind_border(i, call)) {
-        launch_bound = false;
-        s_.graph.lane_lag[work.task] = w.begin - s_.index.work[w.before].end;
-      }
-    }
-    if (s_.without(DependencyKind::kLaunch)) return;
+    if (!launched || s_.without(DependencyKind::kLaunch)) return;
+    const bool launch_bound = binding.cause == Cause::kLaunch && is_head;
     const std::uint32_t from = s_.graph.launch[work.task].value;
-    const bool blocking = s_.wait_task[w.call - s_.first_call] != kNone;
-    if (graph) {
-      s_.depend(from, work.task, head_begin - call.release, DependencyKind::kLaunch, 0);
-    } else if (blocking) {
-      // A blocking copy's call lasts until the copy is done: its launch is counted from the call's release.
-      const Ns own = std::max<Ns>(0, w.begin - call.release);
-      s_.depend(from, work.task, launch_bound ? own : std::min(own, kLongestGap), DependencyKind::kLaunch, 0);
-    } else {
-      const Ns own = w.begin - call.end;
-      s_.depend(from, work.task, launch_bound && own_lag ? own : std::min(latency_, own), DependencyKind::kLaunch);
+    if (launch_bound && launch.blocking) {
+      // Until the copy begins, its call works (it fills the staging buffer): that is the call's cost (syncs.cpp).
+      s_.depend(from, work.task, 0, DependencyKind::kLaunch);
+      return;
     }
+    const Ns own = w.begin - launch.at;
+    s_.depend(from, work.task, launch_bound && own_lag ? own : std::min(launch.usual, own), DependencyKind::kLaunch,
+              launch.point);
   }
 
-  // The stream was still busy with work of the step before when this one was launched.
-  [[nodiscard]] bool is_queued_behind_border(std::uint32_t i, const Timing& call) const {
-    const GpuWork& w = s_.gpu(i);
-    if (!s_.periodic || s_.works[i].previous != kNone || w.before == kNone) return false;
-    return s_.index.work[w.before].end + kUsualGap >= call.end + latency_;
-  }
-
-  // Work from before the step keeps its place; work whose launch is unknown follows its stream as it did.
+  // Work from before the step keeps its place; so does the first on a stream whose launches the trace does not hold.
   void place_border(std::uint32_t i) {
     const StepWork& work = s_.works[i];
     const GpuWork& w = s_.gpu(i);
-    const auto keep_place = [&] {
-      if (s_.without(DependencyKind::kBorder)) return;
-      s_.depend(0, work.task, std::max<Ns>(0, w.begin - s_.begin), DependencyKind::kBorder);
-    };
-    if (work.border && w.call != kNone) {
-      keep_place();
-      s_.graph.lane_lag[work.task] = 0;
-      return;
+    if (work.border || !infer_launch(i)) {
+      s_.graph.notes.border_tasks += work.border ? 0U : 1U;
+      // Where all waited for work that is not in the file, places count from its end.
+      const Ns from = s_.held_by_missing_work(w) ? s_.missing_until : s_.begin;
+      if (!s_.without(DependencyKind::kBorder))
+        s_.depend(0, work.task, std::max<Ns>(0, w.begin - from), DependencyKind::kBorder);
     }
-    if (work.previous == kNone) {
-      keep_place();
-      s_.graph.lane_lag[work.task] = w.before == kNone ? 0 : std::max<Ns>(0, w.begin - s_.index.work[w.before].end);
-      return;
-    }
-    s_.graph.lane_lag[work.task] = w.begin - s_.gpu(work.previous).end;
-    for (const std::uint32_t x : work.waits) s_.depend(s_.works[x].task, work.task, 0, DependencyKind::kStreamWait);
+    s_.graph.lane_lag[work.task] =
+        work.previous != kNone || w.before == kNone ? 0 : std::clamp<Ns>(w.begin - s_.index.work[w.before].end, 0, kUsualGap);
   }
 
-  // The task of another stream that made room for this one, if there is one.
-  bool share(std::uint32_t i, Ns satisfied) {
-    if (s_.without(DependencyKind::kShare)) return false;
+  // Work without a recorded launch that started late, with nothing on the GPU to hold it: the CPU did, at a time at which it
+  // can have launched it, between the launches before and behind it on the stream.
+  bool infer_launch(std::uint32_t i) {
+    if (s_.without(DependencyKind::kLaunch)) return false;
+    const StepWork& work = s_.works[i];
     const GpuWork& w = s_.gpu(i);
-    std::uint32_t source = kNone;
-    std::uint32_t point = kWhole;
-    // One that had just ended …
-    auto it = std::upper_bound(by_end_.begin(), by_end_.end(), w.begin,
-                               [&](Ns t, std::uint32_t x) { return t < s_.gpu(x).end; });
-    while (it != by_end_.begin() && source == kNone) {
-      const GpuWork& x = s_.gpu(*--it);
-      if (x.end < w.begin - kLongestGap || x.end <= satisfied) break;
-      if (x.lane != w.lane && x.begin < w.begin) source = *it;
-    }
-    // … or one that fills the device and had reached its last wave.
-    for (std::size_t r = running_.size(); r-- > 0 && source == kNone;) {
-      const std::uint32_t j = running_[r];
-      const GpuWork& x = s_.gpu(j);
-      if (x.lane == w.lane || x.begin >= w.begin - 1 || x.waves < 0.95F) continue;
-      const double fraction = static_cast<double>(w.begin - x.begin) / static_cast<double>(x.end - x.begin);
-      const double last_wave =
-          x.waves > 1.05F ? std::max(0.3, 1 - 1 / std::ceil(static_cast<double>(x.waves)) - 0.1) : 0.8;
-      if (fraction >= last_wave) {
-        source = j;
-        point = static_cast<std::uint32_t>(fraction * kWhole);
-      }
-    }
-    // … or a collective launched before this one that had just begun: a part of a GPU has few hardware queues, and work of
-    // streams that share one starts in the order of its launches.
-    if (source == kNone) {
-      source = collective_ahead(i);
-      if (source != kNone) point = 0;
-    }
-    if (source == kNone) return false;
-    const GpuWork& x = s_.gpu(source);
-    const bool graph = w.group > 1;
-    SoftDependency soft;
-    soft.from = TaskId{s_.works[source].task};
-    soft.point = point;
-    const Ns cost = s_.graph.cost[s_.works[source].task];
-    soft.lag = w.begin - (x.end - cost + point_in(cost, point));
-    // A small kernel that had just ended is a dependency the trace does not name, and stays one.
-    const bool certain = graph || point == 0 || (point == kWhole && x.waves < 0.5F);
-    soft.slack = certain ? kForever : std::max<Ns>(0, x.begin - satisfied) + kShareSlack;
-    s_.graph.soft[s_.works[i].task] = static_cast<std::uint32_t>(s_.graph.soft_dependencies.size());
-    s_.graph.soft_dependencies.push_back(soft);
+    const Ns when = w.begin - std::max<Ns>(0, latency_);
+    if (w.issued == INT64_MIN || when < w.issued || when > w.issued_before || when < s_.begin) return false;
+    // The thread of the launch before it.
+    std::uint32_t before = w.before;
+    while (before != kNone && s_.index.work[before].call == kNone) before = s_.index.work[before].before;
+    if (before == kNone) return false;
+    const std::uint32_t thread = s_.index.calls[s_.index.work[before].call].lane;
+    std::uint32_t lane = 0;
+    while (lane < s_.graph.lanes.size() && s_.graph.lanes[lane].trace_lane != LaneId{thread}) ++lane;
+    if (lane == s_.graph.lanes.size()) return false;
+    const std::uint32_t task = s_.task_before(lane, when - s_.begin);
+    if (task == kNone) return false;
+    const Ns cost = s_.graph.cost[task];
+    const Ns inside = std::min(when - s_.begin - s_.graph.measured[task], cost);
+    const std::uint32_t point =
+        cost == 0 ? kWhole
+                  : static_cast<std::uint32_t>(static_cast<double>(inside) / static_cast<double>(cost) * kWhole);
+    const Ns lag = w.begin - s_.begin - s_.graph.measured[task] - point_in(cost, point);
+    if (lag > kLongWait) return false;  // the thread did nothing then
+    s_.depend(task, work.task, lag, DependencyKind::kLaunch, point);
+    ++s_.graph.notes.inferred_launches;
     return true;
   }
 
-  [[nodiscard]] std::uint32_t collective_ahead(std::uint32_t i) const {
+  // Waits for the task of another stream that made room for this one, if there is one.
+  bool share(std::uint32_t i, Ns satisfied, bool long_wait) {
+    if (s_.without(DependencyKind::kShare)) return false;
+    const Holder holder = held_.find(i, satisfied, long_wait);
+    if (!holder.source.valid()) return false;
     const GpuWork& w = s_.gpu(i);
-    for (std::uint32_t j = i; j > 0; --j) {
-      const GpuWork& x = s_.gpu(j - 1);
-      if (x.begin < w.begin - kLongestGap) break;
-      if (x.lane == w.lane || x.call == kNone || s_.graph.kind[s_.works[j - 1].task] != TaskKind::kCollective) continue;
-      if (s_.index.calls[x.call].begin < s_.index.calls[w.call].begin) return j - 1;
+    const GpuWork& x = s_.gpu(holder.source);
+    const std::uint32_t task = s_.works[i].task;
+    if (holder.source.earlier) {
+      const Ns reached = x.begin + point_in(x.end - x.begin, holder.point);
+      return s_.depend(holder.source, task, w.begin - reached, DependencyKind::kStreamWait, holder.point);
     }
-    return kNone;
+    const std::uint32_t from = s_.works[holder.source.id].task;
+    SoftDependency soft;
+    soft.from = TaskId{from};
+    soft.point = holder.point;
+    const Ns cost = s_.graph.cost[from];
+    soft.lag = w.begin - (x.end - cost + point_in(cost, holder.point));
+    soft.slack = holder.certain ? kForever : std::max<Ns>(0, x.begin - satisfied) + kShareSlack;
+    s_.graph.soft[task] = static_cast<std::uint32_t>(s_.graph.soft_dependencies.size());
+    s_.graph.soft_dependencies.push_back(soft);
+    return true;
   }
 
   StepState& s_;
   std::unordered_map<std::uint64_t, Ns> gaps_;
   Ns latency_ = kUsualLatency;
-  std::vector<std::uint32_t> running_;  // StepWorks that run when the one at hand begins, by begin
-  std::vector<std::uint32_t> by_end_;
+  HeldBack held_;
 };
 
 }  // namespace

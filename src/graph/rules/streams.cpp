@@ -1,5 +1,6 @@
 // GPU lanes: one per stream, tasks in order of start. Work launched before the step that still runs inside it (or whose
-// launch is not in the trace) is border work: it keeps its measured place.
+// launch is not in the trace) is border work: it keeps its measured place. In a step that is repeated the copy before leaves
+// that work behind, and it is only remembered as something to wait for.
 
 #include <algorithm>
 #include <map>
@@ -12,8 +13,26 @@ namespace {
 
 using trace::EventKind;
 
-bool launched_before(const StepState& s, const GpuWork& w) {
-  return w.call == kNone || s.index.calls[w.call].begin < s.begin;
+enum class Owner : std::uint8_t { kThisStep, kBefore, kOther };
+
+Owner owner_of(const StepState& s, const GpuWork& w) {
+  if (w.call != kNone) {
+    if (s.task_of_call(w.call) != kNone) return Owner::kThisStep;
+    // Launches of other processes are not ours.
+    if (!s.ours(s.index.calls[w.call].lane)) return Owner::kOther;
+    return s.index.calls[w.call].begin < s.begin ? Owner::kBefore : Owner::kOther;
+  }
+  const bool launch_before = w.issued != INT64_MIN;
+  const bool launch_behind = w.issued_before != INT64_MAX;
+  // A stream without any launch in the trace: only its times tell.
+  if (!launch_before && !launch_behind) {
+    if (w.begin >= s.begin) return w.begin < s.end ? Owner::kThisStep : Owner::kOther;
+    return Owner::kBefore;
+  }
+  if (!launch_before) return Owner::kBefore;  // before the trace begins
+  const Ns when = launch_behind ? w.issued_before : w.issued;
+  if (when < s.begin) return Owner::kBefore;
+  return when < s.end ? Owner::kThisStep : Owner::kOther;
 }
 
 TaskKind kind_of(const StepState& s, const GpuWork& w) {
@@ -46,16 +65,16 @@ void select_works(StepState& s) {
   s.step_work.assign(last - s.first_work, kNone);
   for (std::uint32_t w = s.first_work; w < last; ++w) {
     const GpuWork& work = s.index.work[w];
-    const bool mine = work.call != kNone && s.task_of_call(work.call) != kNone;
-    bool border = false;
-    if (!mine) {
-      // Launches of other processes are not ours; launches before the step, or not in the trace, leave work behind.
-      if (work.call != kNone && !s.ours(s.index.calls[work.call].lane)) continue;
-      border = launched_before(s, work) && work.end > s.begin && work.begin < s.end;
-      if (!border || (s.periodic && work.call != kNone)) continue;
+    const Owner owner = owner_of(s, work);
+    if (owner == Owner::kOther) continue;
+    const bool border = owner == Owner::kBefore;
+    if (border && (work.end <= s.begin || (work.begin >= s.end && !s.periodic))) continue;
+    if (border && s.periodic) {
+      s.earlier.push_back(w);
+      continue;
     }
     s.step_work[w - s.first_work] = static_cast<std::uint32_t>(s.works.size());
-    s.works.push_back({w, 0, border});
+    s.works.push_back({.work = w, .border = border});
   }
 }
 
@@ -63,6 +82,7 @@ void select_works(StepState& s) {
 
 void place_gpu_work(StepState& s) {
   select_works(s);
+  find_unrecorded(s);
   const auto& lanes = s.trace().lanes;
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::uint32_t>> streams;  // (device, stream): by id
   for (std::uint32_t i = 0; i < s.works.size(); ++i) {
@@ -84,8 +104,12 @@ void place_gpu_work(StepState& s) {
       const GpuWork& work = s.gpu(i);
       const Ns begin = w.border ? std::max(work.begin, s.begin) : work.begin;
       const std::uint32_t op = kNone;
-      w.task = s.add_task(kind_of(s, work), work.end - begin, begin - s.begin, s.trace().events.name[work.event],
-                          work.event, op);
+      if (work.unrecorded) {
+        w.task = s.add_unrecorded(work.end - begin, begin - s.begin);
+      } else {
+        w.task = s.add_task(kind_of(s, work), work.end - begin, begin - s.begin, s.trace().events.name[work.event],
+                            work.event, op);
+      }
       const std::uint32_t call = work.call == kNone ? kNone : s.task_of_call(work.call);
       if (call != kNone) {
         s.graph.launch[w.task] = TaskId{call};

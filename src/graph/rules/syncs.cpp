@@ -15,7 +15,7 @@ constexpr Ns kUsualSync = 5 * kNsPerUs;  // a synchronisation that finds nothing
 
 struct SyncCall {
   std::uint32_t call;                  // index into calls
-  std::vector<std::uint32_t> sources;  // StepWorks
+  std::vector<Source> sources;
   Ns last_end = INT64_MIN;
   bool waited = false;
 };
@@ -44,21 +44,22 @@ class SyncRule {
  private:
   // Work each blocking call covers: what had been launched before it.
   void collect() {
-    std::map<std::uint32_t, std::uint32_t> last;  // trace lane of a stream -> StepWork
+    std::map<std::uint32_t, Source> last;  // by trace lane of a stream
     for (std::uint32_t i = 0; i < s_.works.size(); ++i) {
-      if (s_.works[i].border) last[s_.gpu(i).lane] = i;
+      if (s_.works[i].border) last[s_.gpu(i).lane] = {i};
     }
+    for (const std::uint32_t w : s_.earlier) last[s_.index.work[w].lane] = {w, true};
     for (std::uint32_t c = s_.first_call; c < s_.last_call; ++c) {
       const Call& call = s_.index.calls[c];
       if (s_.task_of_call(c) == kNone) continue;
-      std::vector<std::uint32_t> covered;
+      std::vector<Source> covered;
       if (call.role == CallRole::kLaunch) {
         for (std::uint32_t i = 0; i < call.works; ++i) {
           const std::uint32_t w = s_.step_work_of(s_.index.work_by_call[call.first_work + i]);
-          if (w != kNone) last[s_.gpu(w).lane] = w;
+          if (w != kNone) last[s_.gpu(w).lane] = {w};
         }
         if (s_.wait_task[c - s_.first_call] == kNone) continue;
-        covered.push_back(s_.step_work_of(s_.index.work_by_call[call.first_work]));
+        covered.push_back({s_.step_work_of(s_.index.work_by_call[call.first_work])});
       } else if (s_.wait_task[c - s_.first_call] != kNone) {
         if (const trace::SyncInfo* row = row_of(call); call.role == CallRole::kStreamSync && row != nullptr) {
           const auto it = last.find(s_.index.stream_lane(row->device, row->stream));
@@ -73,11 +74,11 @@ class SyncRule {
     }
   }
 
-  void add(std::uint32_t c, const Call& call, const std::vector<std::uint32_t>& covered) {
+  void add(std::uint32_t c, const Call& call, const std::vector<Source>& covered) {
     SyncCall sync{c, {}};
-    for (const std::uint32_t w : covered) {
+    for (const Source w : covered) {
       // Work that ended after the call returned was not waited for, whatever the call's name says.
-      if (w == kNone || s_.gpu(w).end > call.end) continue;
+      if (!w.valid() || s_.gpu(w).end > call.end) continue;
       sync.sources.push_back(w);
       sync.last_end = std::max(sync.last_end, s_.gpu(w).end);
     }
@@ -86,7 +87,7 @@ class SyncRule {
     // An event is one point of one stream: the latest that fits, and none when the call did not wait.
     if (call.role == CallRole::kEventSync) {
       if (!sync.waited) return;
-      std::erase_if(sync.sources, [&](std::uint32_t w) { return s_.gpu(w).end != sync.last_end; });
+      std::erase_if(sync.sources, [&](Source w) { return s_.gpu(w).end != sync.last_end; });
     }
     syncs_.push_back(std::move(sync));
   }
@@ -107,18 +108,16 @@ class SyncRule {
     if (sync.waited) {
       Ns own = std::min(s_.graph.cost[task], usual_cost);
       if (call.role == CallRole::kLaunch) {
-        const StepWork& copy = s_.works[sync.sources.front()];
-        Ns free = call.begin + call.blocked;
-        if (copy.previous != kNone) free = std::max(free, s_.gpu(copy.previous).end);
-        for (const std::uint32_t w : copy.waits) free = std::max(free, s_.gpu(w).end);
+        const StepWork& copy = s_.works[sync.sources.front().id];
+        const Ns free = std::max(call.begin + call.blocked, copy.free);
         own = std::clamp<Ns>(s_.gpu(sync.sources.front()).begin - free, 0, s_.graph.cost[task]);
       }
       s_.graph.cost[task] = own;
     }
     if (s_.without(DependencyKind::kSync)) return;
-    for (const std::uint32_t w : sync.sources) {
+    for (const Source w : sync.sources) {
       const Ns lag = sync.waited ? call.end - sync.last_end : std::min(usual_return, call.end - s_.gpu(w).end);
-      s_.depend(s_.works[w].task, wait, lag, DependencyKind::kSync);
+      s_.depend(w, wait, lag, DependencyKind::kSync);
     }
   }
 

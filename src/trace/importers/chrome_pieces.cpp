@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 256 * 1024;
 constexpr std::size_t kHeadStep = 64 * 1024;
+// Of one record, and of all metadata in front of the events. Real ones have kilobytes, and megabytes; what goes on longer is
+// no trace (a few kilobytes of gzip hold gigabytes of blanks), and would only fill the memory.
+constexpr std::size_t kLongestRecord = std::size_t{1} << 30;
 
 // Keys an event may start with. "id" is left out: metadata such as deviceProperties starts records with it.
 constexpr auto kFirstKeys = std::to_array<std::string_view>({"ph", "name", "cat", "pid", "tid", "ts", "args", "dur"});
@@ -50,6 +53,14 @@ std::size_t last_exact_boundary(std::string_view text) {
     at = skip_space(text, comma + 1);
   }
   return found;
+}
+
+Error too_long(std::string_view what) {
+  return {ErrorCode::kUnreadable,
+          std::string(what) + " is longer than 1 GiB",
+          {},
+          Error::kNoOffset,
+          "no profiler writes such a trace: is the file damaged, or padded with blanks?"};
 }
 
 }  // namespace
@@ -125,6 +136,11 @@ std::size_t PieceReader::fill(char* out, std::size_t n) {
 Status PieceReader::read_head() {
   const auto more = [&] {
     const std::size_t old = carry_.size();
+    if (old >= kLongestRecord) {
+      error_ = too_long("what stands in front of the first event");
+      failed_ = at_end_ = true;
+      return false;
+    }
     carry_.resize(old + std::max(kHeadStep, old));
     carry_.resize(old + fill(carry_.data() + old, carry_.size() - old));
     return carry_.size() > old;
@@ -210,6 +226,11 @@ bool PieceReader::next(Piece& piece) {
       piece.length = brace + 1;
       offset_ = piece.offset + rest;
       break;
+    }
+    if (wanted >= kLongestRecord) {
+      error_ = too_long("one event");
+      failed_ = at_end_ = finished_ = true;
+      return false;
     }
     // One record fills the whole piece: make room for a larger one.
     wanted *= 2;

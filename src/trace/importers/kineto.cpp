@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/workers.hpp"
 #include "trace/importers/chrome_commit.hpp"
 #include "trace/importers/chrome_metadata.hpp"
 #include "trace/importers/chrome_parser.hpp"
@@ -30,9 +31,7 @@ class Import {
       : reader_(reader), trace_(trace), options_(options), committer_(trace), accept_miscuts_(accept_miscuts) {}
 
   void run(unsigned threads) {
-    std::vector<std::jthread> others;
-    for (unsigned i = 1; i < threads; ++i) others.emplace_back([this] { work(); });
-    work();
+    run_workers(threads, [this] { work(); }, [this] { give_up(); });
   }
 
   // Set when run() has returned.
@@ -60,12 +59,23 @@ class Import {
       }
       parser.parse(piece, batch);
       std::unique_lock lock(committing_);
-      turn_.wait(lock, [&] { return next_commit_ == piece.sequence; });
+      turn_.wait(lock, [&] { return next_commit_ == piece.sequence || gave_up_; });
+      if (gave_up_) return;
       if (!stop_) commit(piece, batch, parser, maps);
       ++next_commit_;
       lock.unlock();
       turn_.notify_all();
     }
+  }
+
+  // A thread is gone, and with it the piece whose turn the others wait for.
+  void give_up() {
+    {
+      const std::lock_guard lock(committing_);
+      gave_up_ = true;
+      stop_ = true;
+    }
+    turn_.notify_all();
   }
 
   void commit(const Piece& piece, const Batch& batch, const ChromeParser& parser, IdMaps& maps) {
@@ -116,6 +126,7 @@ class Import {
   std::mutex committing_;
   std::condition_variable turn_;
   std::uint64_t next_commit_ = 0;
+  bool gave_up_ = false;
   std::atomic<bool> stop_ = false;
 };
 

@@ -1,7 +1,12 @@
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "whatif/catalogue/backward_end.hpp"
 #include "whatif/catalogue/batch_scaling.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/whole_number.hpp"
 
 namespace foretrace::whatif {
 
@@ -11,24 +16,17 @@ namespace {
 constexpr Ns kShortKernel = 1'500;
 constexpr double kSumBandwidth = 0.85;
 
-// The last wait of the main thread for another thread: backward is over.
-std::uint32_t end_of_backward(const Graph& g) {
-  std::uint32_t found = Graph::kNoWork;
-  for (std::uint32_t t = g.lanes[g.main_lane].begin; t < g.lanes[g.main_lane].end; ++t) {
-    if (g.kind[t] == TaskKind::kWait && !g.event[t].valid()) found = t;
-  }
-  return found;
-}
-
 bool computes_gradients(Phase p) { return p == Phase::kForward || p == Phase::kBackward; }
 
 // A forward and a backward pass: their GPU work, the main thread up to the end of backward, the autograd thread.
-Selection one_pass(const Graph& g, const Draft& draft, std::uint32_t end) {
+// What waits for the end of backward is no part of it, whatever it looks like (a scaler's checks, the next batch).
+Selection one_pass(const Graph& g, const Draft& draft, std::uint32_t end, const std::vector<std::uint32_t>& behind) {
   std::uint32_t first_forward = end;
   for (std::uint32_t t = end; t > g.lanes[g.main_lane].begin; --t) {
     if (g.phase[t] == Phase::kForward && g.kind[t] != TaskKind::kWait) first_forward = t;
   }
   return draft.select({.where = [&](std::uint32_t t) {
+    if (t >= behind[g.lane[t]]) return false;
     if (g.kind[t] == TaskKind::kCollective) return moves_samples(g.task_name(t));
     if (graph::is_gpu(g.kind[t])) return computes_gradients(g.phase[t]) && g.kind[t] != TaskKind::kMemcpy;
     if (g.lane[t] == g.main_lane) return t >= first_forward && t <= end && g.phase[t] != Phase::kOptimizer;
@@ -36,22 +34,11 @@ Selection one_pass(const Graph& g, const Draft& draft, std::uint32_t end) {
   }});
 }
 
-// On each lane of the pass the task the next one follows. What the main thread waits for up to there, and what was launched
-// by then, stays in front of the second pass, also where it is not repeated (copies, collectives and the thread's work for
-// them).
-std::vector<std::uint32_t> ends_of(const Graph& g, const Selection& pass, std::uint32_t end) {
+// On each lane of the pass the task the next one follows: all that need not wait for the end of the first pass stays in front
+// of the second, also where it is not repeated (copies, collectives and the thread's work for them).
+std::vector<std::uint32_t> ends_of(const Graph& g, const Selection& pass, const std::vector<std::uint32_t>& behind) {
   std::vector<std::uint32_t> last(g.lanes.size(), Graph::kNoWork);
-  for (const std::uint32_t t : pass) last[g.lane[t]] = t;
-  for (std::uint32_t t = 0; t < g.size(); ++t) {
-    std::uint32_t& behind = last[g.lane[t]];
-    if (behind == Graph::kNoWork || g.lane[t] == g.main_lane || t <= behind) continue;
-    const TaskId call = graph::is_gpu(g.kind[t]) ? g.launch[t] : TaskId{};
-    bool first_pass = call.valid() && (g.lane[call.index()] != g.main_lane || call.value <= end);
-    for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1] && !first_pass; ++d) {
-      first_pass = g.lane[g.dep_to[d]] == g.main_lane && g.dep_to[d] <= end;
-    }
-    if (first_pass) behind = t;
-  }
+  for (const std::uint32_t t : pass) last[g.lane[t]] = behind[g.lane[t]] - 1;
   return last;
 }
 
@@ -88,7 +75,12 @@ std::vector<std::uint32_t> known(const std::vector<std::uint32_t>& tasks) {
 
 Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
   const Graph& g = m.graph;
-  const int n = static_cast<int>(parameters.number("n"));
+  constexpr double kMostParts = 256;
+  const double parts = parameters.number("n");
+  if (parts > kMostParts || parts != std::floor(parts)) {
+    return fail(ErrorCode::kDeclined, fmt::format("n must be a whole number from 2 to {}", kMostParts));
+  }
+  const int n = static_cast<int>(parts);
   const std::uint32_t end = end_of_backward(g);
   if (end == Graph::kNoWork)
     return fail(ErrorCode::kDeclined, "the step shows no backward pass on a thread of its own");
@@ -98,8 +90,9 @@ Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
       if (b.kind == memory::Kind::kGradient) b.allocated = 0;
     }
   }
-  const Selection pass = one_pass(g, draft, end);
-  std::vector<std::uint32_t> last = ends_of(g, pass, end);
+  const std::vector<std::uint32_t> behind = first_behind(g, end);
+  const Selection pass = one_pass(g, draft, end, behind);
+  std::vector<std::uint32_t> last = ends_of(g, pass, behind);
   for (int i = 1; i < n; ++i) {
     const std::vector<std::uint32_t> copies = draft.clone(pass, known(last));
     std::fill(last.begin(), last.end(), Graph::kNoWork);
@@ -112,7 +105,7 @@ Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
 WhatIf accumulate_whatif() {
   return {.name = "accumulate",
           .about = "the same batch in n parts, gradients added up before the update",
-          .parameters = {{"n", "number of parts", "2", {}, ParameterType::kNumber, false, 1}},
+          .parameters = {{"n", "number of parts", "2", {}, ParameterType::kNumber, false, 1, whole_number<256>}},
           .assumes = "parts of equal size",
           .source = "gradient accumulation",
           .not_modelled = {},

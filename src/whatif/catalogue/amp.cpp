@@ -29,8 +29,9 @@ class Amp {
     const std::vector<Row> rows = rows_of(m_, draft_);
     const std::size_t works_before = m_.works.size();
     for (const Row& row : rows) {
-      const Dtype was = m_.works[row.work].dtype;
-      if (m_.works[row.work].family == Family::kGemm && (was == Dtype::kFp16 || was == Dtype::kBf16))
+      const Work& work = m_.works[row.work];
+      if ((work.family == Family::kGemm || work.is_conv()) &&
+          (work.dtype == Dtype::kFp16 || work.dtype == Dtype::kBf16))
         return fail(ErrorCode::kDeclined, "the step already runs matrix products in half precision");
     }
     std::vector<char> inside(everywhere_ ? 0 : flow_.units.size());

@@ -1,5 +1,6 @@
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/parallel/scheme_whatif.hpp"
+#include "whatif/whole_number.hpp"
 
 namespace foretrace::whatif {
 
@@ -25,7 +26,7 @@ WhatIf compress_gradients_whatif() {
                                              0});
   w.parameters.push_back(
       {"ratio", "share of elements top-k and DGC send", "0.01", {}, ParameterType::kNumber, false, 0});
-  w.parameters.push_back({"rank", "of PowerSGD", "1", {}, ParameterType::kNumber, false, 0});
+  w.parameters.push_back({"rank", "of PowerSGD", "1", {}, ParameterType::kNumber, false, 0, whole_number<>});
   w.about = "gradients compressed before they are reduced, with what compressing costs";
   w.assumes = "training converges all the same";
   w.source = "DGC, QSGD, TernGrad, PowerSGD, top-k; PyTorch communication hooks";

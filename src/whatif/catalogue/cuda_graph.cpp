@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/call_roles.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 
 namespace foretrace::whatif {
@@ -19,16 +20,23 @@ constexpr Ns kScalarKernel = 1'300;
 
 Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
   const Graph& g = m.graph;
+  // Behind a stream's first captured task, work whose launch the trace does not show is part of the same stretch.
+  std::vector<char> begun(g.lanes.size(), 0);
   const auto captured = [&](std::uint32_t t) {
-    return graph::is_gpu(g.kind[t]) && g.launch[t].valid() && g.phase[t] != Phase::kData;
+    if (!graph::is_gpu(g.kind[t]) || g.phase[t] == Phase::kData) return false;
+    if (g.launch[t].valid()) begun[g.lane[t]] = 1;
+    return begun[g.lane[t]] != 0;
   };
   const Selection kernels = draft.select({.where = captured});
   if (kernels.empty()) return fail(ErrorCode::kDeclined, "no kernel is launched in this step");
   for (const std::uint32_t t : kernels) {
-    if (g.task_name(g.launch[t].index()).find("GraphLaunch") != std::string_view::npos) {
+    if (g.launch[t].valid() && graph::is_graph_launch(g.task_name(g.launch[t].index()))) {
       return fail(ErrorCode::kDeclined, "the step already runs as a CUDA graph");
     }
-    if (g.kind[t] == TaskKind::kCollective) m.not_modelled.emplace_back("collectives inside a CUDA graph");
+  }
+  if (std::any_of(kernels.begin(), kernels.end(),
+                  [&](std::uint32_t t) { return g.kind[t] == TaskKind::kCollective; })) {
+    m.not_modelled.emplace_back("collectives inside a CUDA graph");
   }
 
   // On the CPU remain the loading of data, work of the program's own (a stretch too long to be a launch's), the copies of the
@@ -60,6 +68,19 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
                     fmt::format("in the middle of the step the CPU waits for the GPU ({}) and then copies a batch: "
                                 "that cannot be captured as one graph",
                                 g.task_name(to)));
+      }
+    }
+  }
+  for (const std::uint32_t t : kernels) {
+    for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
+      const std::uint32_t to = g.dep_to[d];
+      const bool waits = g.dep_kind[d] == DependencyKind::kStreamWait || g.dep_kind[d] == DependencyKind::kGraph;
+      if (waits && graph::is_gpu(g.kind[to]) && g.phase[to] == Phase::kData) {
+        return fail(
+            ErrorCode::kDeclined,
+            fmt::format("in the middle of the step a copy of data ({}) waits for the GPU's work: that cannot be "
+                        "captured as one graph",
+                        g.task_name(to)));
       }
     }
   }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "foretrace/trace/ranges.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/whole_number.hpp"
 
 namespace foretrace::whatif {
 
@@ -32,10 +34,10 @@ std::vector<Loading> find_loading(const Model& m) {
   if (anchor == main.end) return found;
   const Ns zero = t.events.start[g.event[anchor].index()] - g.measured[anchor];
   for (std::uint32_t e = 0; e < t.size(); ++e) {
-    if (t.kind(e) != trace::EventKind::kAnnotation || !t.name(e).starts_with("enumerate(DataLoader)#")) continue;
+    if (t.kind(e) != trace::EventKind::kAnnotation || !trace::is_loader_range(t.name(e))) continue;
     const Ns begin = t.events.start[e] - zero;
     if (begin < 0 || begin >= g.traced || t.events.lane[e] != main.trace_lane) continue;
-    found.push_back({begin, t.end(e) - zero, t.name(e).find("MultiProcessing") != std::string_view::npos, e});
+    found.push_back({begin, t.end(e) - zero, trace::is_worker_loader_range(t.name(e)), e});
   }
   return found;
 }
@@ -77,24 +79,29 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
 }
 
 WhatIf dataloader_whatif() {
-  return {
-      .name = "dataloader",
-      .about = "worker processes load the batches while the step before runs",
-      .parameters =
-          {{"workers", "how many", "4", {}, ParameterType::kNumber},
-           {"now", "how many the trace was recorded with, where it waits for them", "", {}, ParameterType::kNumber}},
-      .assumes = "as many free cores as workers; the mean over many steps, batches come in bursts",
-      .source = "torch.utils.data.DataLoader(num_workers=…)",
-      .not_modelled = "storage that is slower than the workers; workers that take cores from the main thread",
-      .needs = {Need::kLoader},
-      .changes = Changes::kInput,
-      .parts = {.memory = Part::kUnchanged},
-      .code = "DataLoader(dataset, batch_size=…, num_workers=4, pin_memory=True)",
-      .effort = Effort::kLine,
-      .stage = Stage::kRuntime,
-      .advise = {"dataloader"},
-      .validated = true,
-      .apply = apply_dataloader};
+  return {.name = "dataloader",
+          .about = "worker processes load the batches while the step before runs",
+          .parameters = {{"workers", "how many", "4", {}, ParameterType::kNumber, false, 0, whole_number<>},
+                         {"now",
+                          "how many the trace was recorded with, where it waits for them",
+                          "",
+                          {},
+                          ParameterType::kNumber,
+                          false,
+                          0,
+                          whole_number<>}},
+          .assumes = "as many free cores as workers; the mean over many steps, batches come in bursts",
+          .source = "torch.utils.data.DataLoader(num_workers=…)",
+          .not_modelled = "storage that is slower than the workers; workers that take cores from the main thread",
+          .needs = {Need::kLoader},
+          .changes = Changes::kInput,
+          .parts = {.memory = Part::kUnchanged},
+          .code = "DataLoader(dataset, batch_size=…, num_workers=4, pin_memory=True)",
+          .effort = Effort::kLine,
+          .stage = Stage::kRuntime,
+          .advise = {"dataloader"},
+          .validated = true,
+          .apply = apply_dataloader};
 }
 
 const Registered kRegistered(dataloader_whatif);

@@ -3,17 +3,19 @@
 #include <algorithm>
 #include <cmath>
 
+#include "whatif/catalogue/backward_end.hpp"
+
 namespace foretrace::whatif {
 
 using hardware::Work;
 
 void insert_grad_scaler(Model& m, Draft& draft, std::uint32_t last_backward) {
   const Graph& g = m.graph;
-  std::uint32_t join = Graph::kNoWork;
-  for (std::uint32_t t = g.lanes[g.main_lane].begin; t < g.lanes[g.main_lane].end; ++t) {
-    if (g.kind[t] == TaskKind::kWait && !g.event[t].valid()) join = t;
-  }
-  if (join == Graph::kNoWork || last_backward == Graph::kNoWork) {
+  const std::uint32_t join = end_of_backward(g);
+  // Gradients another thread computes behind that (a second pass) are not checked here.
+  const bool known = join != Graph::kNoWork && last_backward != Graph::kNoWork;
+  const std::uint32_t behind = known ? first_behind(g, join)[g.lane[last_backward]] : 0;
+  if (!known || behind == g.lanes[g.lane[last_backward]].begin) {
     m.not_modelled.emplace_back("the gradient scaler's synchronisation");
     return;
   }
@@ -24,7 +26,7 @@ void insert_grad_scaler(Model& m, Draft& draft, std::uint32_t last_backward) {
                                     std::ceil(static_cast<double>(m.parameter_elements) / (320 * 65536.0))});
   const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(CpuPhase::kForward)];
   std::uint32_t cpu = join;
-  std::uint32_t gpu = last_backward;
+  std::uint32_t gpu = std::min(last_backward, behind - 1);
   for (int i = 0; i < static_cast<int>(launches); ++i) {
     gpu = draft.insert({.name = "unscale and check gradients",
                         .cost = static_cast<Ns>(cost.ns / launches),

@@ -38,6 +38,16 @@ struct Copier {
   }
 };
 
+// Places of tasks in an order in which all of them can run.
+std::vector<std::uint32_t> ranks_of(const Graph& g) {
+  std::vector<std::uint32_t> rank(g.size());
+  std::uint32_t next = 0;
+  for (const graph::TaskRun& run : g.order) {
+    for (std::uint32_t t = run.begin; t < run.end; ++t) rank[t] = next++;
+  }
+  return rank;
+}
+
 // Behind the operation that needs them last; the copies, in the order of `saved`.
 std::vector<std::uint32_t> copy_out(Copier& c, const std::vector<SavedTensor>& saved) {
   const std::uint32_t out = c.draft.add_lane(graph::GraphLaneKind::kGpu, "copies to the host", 0);
@@ -58,14 +68,14 @@ std::vector<std::uint32_t> copy_out(Copier& c, const std::vector<SavedTensor>& s
 }
 
 // In the order in which the backward pass needs them.
-void copy_back(Copier& c, const std::vector<SavedTensor>& saved, const std::vector<std::uint32_t>& gone) {
+void copy_back(Copier& c, const std::vector<SavedTensor>& saved, const std::vector<std::uint32_t>& gone,
+               const std::vector<std::uint32_t>& rank) {
   const std::uint32_t back = c.draft.add_lane(graph::GraphLaneKind::kGpu, "copies from the host", 0);
   std::vector<std::size_t> order(saved.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   const Graph& g = c.m.graph;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return g.measured[g.launch[saved[a].backward].index()] < g.measured[g.launch[saved[b].backward].index()];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return rank[saved[a].backward] < rank[saved[b].backward]; });
   for (std::size_t k = 0; k < order.size(); ++k) {
     const SavedTensor& s = saved[order[k]];
     const std::uint32_t copy = c.draft.append(back, TaskKind::kMemcpy, "copy from host", c.cost(s.bytes),
@@ -103,10 +113,16 @@ void copy_in_order(Model& m, Draft& draft, const std::vector<SavedTensor>& saved
   }
 }
 
-void copy_beside(Model& m, Draft& draft, const std::vector<SavedTensor>& saved) {
+void copy_beside(Model& m, Draft& draft, const std::vector<SavedTensor>& tensors) {
   Copier c{m, draft};
+  // Copies run in the order in which their tasks can: measured times say little once another change has added tasks.
+  const std::vector<std::uint32_t> rank = ranks_of(m.graph);
+  std::vector<SavedTensor> saved = tensors;
+  std::erase_if(saved, [&](const SavedTensor& s) { return rank[s.forward] >= rank[s.backward]; });
+  std::stable_sort(saved.begin(), saved.end(),
+                   [&](const SavedTensor& a, const SavedTensor& b) { return rank[a.forward] < rank[b.forward]; });
   const std::vector<std::uint32_t> gone = copy_out(c, saved);
-  copy_back(c, saved, gone);
+  copy_back(c, saved, gone, rank);
 }
 
 }  // namespace foretrace::whatif

@@ -59,7 +59,13 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
   }
 
   // The update's CPU time: what lies between its first and its last launch on that thread.
-  const std::uint32_t first_call = g.launch[kernels.front()].valid() ? g.launch[kernels.front()].value : 0;
+  const auto launched =
+      std::find_if(kernels.begin(), kernels.end(), [&](std::uint32_t t) { return g.launch[t].valid(); });
+  if (launched == kernels.end()) {
+    return fail(ErrorCode::kDeclined, "the calls that launch the update are not in the trace");
+  }
+  const std::uint32_t first = *launched;
+  const std::uint32_t first_call = g.launch[first].value;
   const std::uint32_t lane = g.lane[first_call];
   Selection cpu =
       draft.select({.phase = Phase::kOptimizer, .lane = lane, .where = [&](std::uint32_t t) {
@@ -67,7 +73,6 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
                     }});
   std::uint32_t anchor_cpu = first_call;
   while (anchor_cpu > g.lanes[lane].begin && std::binary_search(cpu.begin(), cpu.end(), anchor_cpu)) --anchor_cpu;
-  const std::uint32_t first = kernels.front();
   const std::uint32_t anchor_gpu = first > g.lanes[g.lane[first]].begin ? first - 1 : first;
   draft.remove(kernels, Draft::kWithLaunch);
   draft.remove(cpu);

@@ -76,7 +76,7 @@ void put_in_line(const Graph& g, Draft& draft, std::uint32_t main, const Row& ro
     }
   }
   while (next < lane.end && (launched(next, last + 1) || draft.removed(next))) ++next;
-  if (next == lane.end || g.lane[g.launch[next].index()] != g.lane[last]) return;
+  if (next == lane.end || !g.launch[next].valid() || g.lane[g.launch[next].index()] != g.lane[last]) return;
   for (const std::uint32_t t : kept) {
     if (g.lane[t] != main) draft.depend(t, next, 0, DependencyKind::kStreamWait);
   }

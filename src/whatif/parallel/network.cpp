@@ -1,4 +1,6 @@
-#include "whatif/parallel/network.hpp"
+#include "foretrace/whatif/network.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
@@ -25,6 +27,14 @@ std::string usual_fabric(const hardware::Device& device) {
   if (device.nvlink_gbs >= 600) return "DGX-A100";
   if (device.nvlink_gbs >= 300) return "NVLink2";
   return device.pcie_gbs > 30 ? "PCIe5" : device.pcie_gbs > 15 ? "PCIe4" : "PCIe3";
+}
+
+Status check_nodes(std::int64_t workers, std::int64_t per_node) {
+  if (per_node <= 0 || workers <= per_node || workers % per_node == 0) return {};
+  return fail(
+      ErrorCode::kUsage,
+      fmt::format("{} workers do not fill nodes of {}: {} would be left over", workers, per_node, workers % per_node),
+      "GPUs per node divide the number of workers, or are at least as many");
 }
 
 Result<Network> network_of(const NetworkChoice& choice, const hardware::Device& device) {

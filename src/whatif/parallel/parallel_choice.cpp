@@ -1,4 +1,4 @@
-#include "whatif/parallel/parallel_choice.hpp"
+#include "foretrace/whatif/parallel_choice.hpp"
 
 #include <fmt/format.h>
 

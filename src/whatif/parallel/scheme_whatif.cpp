@@ -4,7 +4,8 @@
 
 #include <cmath>
 
-#include "whatif/parallel/network.hpp"
+#include "foretrace/whatif/network.hpp"
+#include "whatif/whole_number.hpp"
 
 namespace foretrace::whatif {
 
@@ -21,6 +22,13 @@ Status check_fabric(const std::string& name) {
 
 Parameter number(std::string name, std::string about, std::string usual, double above) {
   return {std::move(name), std::move(about), std::move(usual), {}, ParameterType::kNumber, false, above};
+}
+
+// How many of something: refused before the trace is read when it is no whole number.
+Parameter count(std::string name, std::string about, std::string usual, double above) {
+  Parameter p = number(std::move(name), std::move(about), std::move(usual), above);
+  p.check = whole_number<>;
+  return p;
 }
 
 Parameter text(std::string name, std::string about, std::string usual) {
@@ -60,11 +68,11 @@ std::vector<Parameter> cluster_parameters() {
   fabric.check = check_fabric;
   Parameter ring = text("ring_steps", "every step of a ring as a task of its own", "off");
   ring.choices = {"on", "off"};
-  return {number("workers", "number of workers", "8", 1),
+  return {count("workers", "number of workers", "8", 1),
           std::move(fabric),
           text("collectives", "a file of measured collectives, instead of the fabric's model", ""),
           text("collectives_tag", "the rows of that file with this tag", ""),
-          number("gpus_per_node", "GPUs that share a node; default: the fabric's", "0", -1),
+          count("gpus_per_node", "GPUs that share a node; default: the fabric's", "0", -1),
           number("slow_worker", "the slowest worker computes so many times as long", "1", 0),
           std::move(ring)};
 }
@@ -74,7 +82,7 @@ Parameter bucket_mb_parameter() {
 }
 
 Parameter servers_parameter() {
-  return number("servers", "parameter servers on machines of their own; 0: one beside each worker", "0", -1);
+  return count("servers", "parameter servers on machines of their own; 0: one beside each worker", "0", -1);
 }
 
 Parameter slice_mb_parameter(std::string about, std::string usual) {
@@ -100,6 +108,7 @@ ParallelChoice choice_of(const Parameters& p, std::string parallel) {
 Status apply_on_cluster(Model& model, Draft& draft, const Parameters& p, const ParallelChoice& choice) {
   FORETRACE_TRY(const int workers, whole(p, "workers", 2, kMostWorkers));
   FORETRACE_TRY(const NetworkChoice named, network_choice(model, p));
+  FORETRACE_TRY_VOID(check_nodes(workers, named.gpus_per_node));
   FORETRACE_TRY(const Network network, network_of(named, model.device));
   FORETRACE_TRY(const Parallelism how, make_parallelism(choice));
   return apply_parallelism(model, draft, how, {network.collectives.get(), workers, network.gpus_per_node});

@@ -2,7 +2,7 @@
 // What the what-ifs of several workers share: their parameters, and how those become workers, a network and a scheme.
 
 #include "foretrace/whatif/parallel.hpp"
-#include "whatif/parallel/parallel_choice.hpp"
+#include "foretrace/whatif/parallel_choice.hpp"
 
 namespace foretrace::whatif {
 

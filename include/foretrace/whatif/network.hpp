@@ -23,6 +23,9 @@ struct Network {
 /// A wrong name of a fabric, or a file that cannot be read, is an error; so is a choice of nothing.
 Result<Network> network_of(const NetworkChoice& choice, const hardware::Device& device);
 
+/// Nodes are full, unless one holds all workers. `per_node` 0: the fabric's own, which may be cut.
+Status check_nodes(std::int64_t workers, std::int64_t per_node);
+
 /// The node this GPU is usually sold in, as a fabric.
 std::string usual_fabric(const hardware::Device& device);
 

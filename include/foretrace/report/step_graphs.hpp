@@ -3,7 +3,7 @@
 // `foretrace export` wrote, which holds the graph it shows.
 //
 //   FORETRACE_TRY(const StepGraphs graphs, StepGraphs::open(trace, trace::find_steps(trace)));
-//   FORETRACE_TRY(const graph::Graph graph, graphs.graph(graphs.steps().median()));
+//   FORETRACE_TRY(const graph::Graph graph, graphs.graph(graphs.median()));
 
 #include <memory>
 #include <optional>
@@ -26,6 +26,8 @@ class StepGraphs {
 
   /// The steps of the trace; of an exported file, the one it shows.
   [[nodiscard]] const trace::Steps& steps() const { return *steps_; }
+  /// The step a verb speaks of by default: the median one that is no ramp-up. There must be a step.
+  [[nodiscard]] std::size_t median() const { return builder_ ? builder_->median() : 0; }
   /// Whether the graph was in the file. Its event ids then speak of the trace it was once built from.
   [[nodiscard]] bool embedded() const { return embedded_.has_value(); }
   /// Declined when the step holds no work. A graph that was in the file is given as it is, whatever the options.

@@ -1,7 +1,7 @@
 #pragma once
 // The command line, whole: build/foretrace and Python's `foretrace` command both call run().
 //
-//   int main(int argc, char** argv) { return cli::run({argv + 1, argv + argc}, cli::standard_terminal()); }
+//   return cli::run({argv + 1, argv + argc}, cli::standard_terminal());      // all of main(argc, argv)
 
 #include <cstddef>
 #include <cstdio>

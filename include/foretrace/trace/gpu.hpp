@@ -1,0 +1,27 @@
+#pragma once
+// Which GPU a trace speaks of. Profilers number GPUs differently: CUPTI by device, as in deviceProperties; ROCm's tracers by
+// agent of the machine, where CPUs count too, so that the only GPU may be number 9.
+
+#include <cstdint>
+#include <optional>
+
+#include "foretrace/trace/trace.hpp"
+
+namespace foretrace::trace {
+
+enum class GpuVendor : std::uint8_t { kUnknown, kNvidia, kAmd };
+
+/// By what the file says of its profiler and devices, else by the names of its calls (cuda…, hip…).
+GpuVendor gpu_vendor(const Trace& trace);
+
+/// The number of the GPU that did most; nothing when none worked.
+std::optional<std::int64_t> busiest_gpu(const Trace& trace);
+
+/// What the file says of the GPU with this number. Where numbers are of another order and all GPUs the file describes are
+/// alike, any of them; nullptr when it cannot be told.
+const DeviceProperties* properties_of(const Trace& trace, std::int64_t gpu);
+
+/// Of the GPU that did most, else of the first one described; nullptr when the file describes none.
+const DeviceProperties* main_properties(const Trace& trace);
+
+}  // namespace foretrace::trace

@@ -1,0 +1,41 @@
+#pragma once
+// The same work on several threads, with one place for what goes wrong there. An exception that leaves a thread ends the
+// program; here the first one is kept, the threads end, and the caller gets it as if the work had been its own. Threads the
+// system refuses (no memory for their stacks) are done without: the work is pulled, so those that are left do all of it.
+
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace foretrace {
+
+/// Calls `work` on `threads` threads, this one among them. `work` takes its next piece by itself and returns when there is
+/// none; `stop` is called where one of them threw, and makes the others return soon.
+template <class Work, class Stop>
+void run_workers(unsigned threads, const Work& work, const Stop& stop) {
+  std::mutex mutex;
+  std::exception_ptr first;
+  const auto guarded = [&] {
+    try {
+      work();
+    } catch (...) {
+      {
+        const std::lock_guard lock(mutex);
+        if (!first) first = std::current_exception();
+      }
+      stop();
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    try {
+      for (unsigned t = 1; t < threads; ++t) others.emplace_back(guarded);
+    } catch (const std::exception&) {  // fewer than wanted
+    }
+    guarded();
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace foretrace

@@ -1,0 +1,29 @@
+#pragma once
+// What the name of an event on the CPU says about phase and layer of what runs inside of it.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "foretrace/trace/event_kind.hpp"
+
+namespace foretrace::graph {
+
+enum Mark : std::uint8_t {
+  kPlain = 1,
+  kLayerRange = 2,  // layer:… or nn.Module: …
+  kUserRange = 4,   // any other user range: names a layer when nothing better does
+  kOptimizer = 8,
+  kAutogradNode = 16,
+  kCommunication = 32,
+  kDataLoader = 128,
+  kOpMark = 64,
+};
+
+/// Marks of an event, never 0.
+std::uint8_t classify_range(trace::EventKind kind, std::string_view name);
+
+/// The module around both of two leaves that run one after the other; empty when only the model holds both.
+std::string module_between(std::string_view before, std::string_view after);
+
+}  // namespace foretrace::graph

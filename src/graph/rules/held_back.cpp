@@ -1,0 +1,101 @@
+#include "graph/rules/held_back.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace foretrace::graph {
+
+namespace {
+
+// Replaying the traces at hand is insensitive to this from 6 to 15 us; device gaps end below 3 us.
+constexpr Ns kLongestGap = 10 * kNsPerUs;
+// From the end of work on one stream to the start of what waited for it on another: 3 us on an H200 of one's own, 15 to 20 us
+// on an MI300X, up to 35 us where several processes share a GPU.
+constexpr Ns kLongestWake = 50 * kNsPerUs;
+
+}  // namespace
+
+HeldBack::HeldBack(const StepState& s) : s_(s) {
+  for (std::uint32_t i = 0; i < s_.works.size(); ++i) by_end_.push_back({i});
+  for (const std::uint32_t w : s_.earlier) by_end_.push_back({w, true});
+  by_begin_ = by_end_;
+  const auto order = [&](Source x) { return std::tuple(x.earlier, x.id); };
+  std::sort(by_end_.begin(), by_end_.end(), [&](Source a, Source b) {
+    return s_.gpu(a).end != s_.gpu(b).end ? s_.gpu(a).end < s_.gpu(b).end : order(a) < order(b);
+  });
+  if (s_.earlier.empty()) return;  // StepWorks lie by begin already
+  std::stable_sort(by_begin_.begin(), by_begin_.end(),
+                   [&](Source a, Source b) { return s_.gpu(a).begin < s_.gpu(b).begin; });
+}
+
+void HeldBack::advance_to(std::uint32_t i) {
+  const Ns now = s_.gpu(i).begin;
+  std::erase_if(running_, [&](Source x) { return s_.gpu(x).end <= now; });
+  for (; next_ < by_begin_.size() && by_begin_[next_] != Source{i}; ++next_) {
+    if (s_.gpu(by_begin_[next_]).end > now) running_.push_back(by_begin_[next_]);
+  }
+}
+
+Source HeldBack::just_ended(const GpuWork& w, Ns satisfied, Ns within) const {
+  auto it = std::upper_bound(by_end_.begin(), by_end_.end(), w.begin,
+                             [&](Ns t, Source x) { return t < s_.gpu(x).end; });
+  while (it != by_end_.begin()) {
+    const GpuWork& x = s_.gpu(*--it);
+    if (x.end < w.begin - within || x.end <= satisfied) break;
+    if (x.lane != w.lane && x.begin < w.begin && s_.device_of(x) == s_.device_of(w)) return *it;
+  }
+  return {};
+}
+
+// One that fills the device and had reached its last wave, or any wave of it.
+Holder HeldBack::fills_the_device(const GpuWork& w, bool any_wave) const {
+  for (std::size_t r = running_.size(); r-- > 0;) {
+    const GpuWork& x = s_.gpu(running_[r]);
+    if (x.lane == w.lane || x.begin >= w.begin - 1 || x.waves < 0.95F || s_.device_of(x) != s_.device_of(w)) continue;
+    const double fraction = static_cast<double>(w.begin - x.begin) / static_cast<double>(x.end - x.begin);
+    const double last_wave =
+        x.waves > 1.05F ? std::max(0.3, 1 - 1 / std::ceil(static_cast<double>(x.waves)) - 0.1) : 0.8;
+    if (fraction >= last_wave || any_wave) {
+      return {running_[r], static_cast<std::uint32_t>(fraction * kWhole), false};
+    }
+  }
+  return {};
+}
+
+// A collective launched before this one that had just begun: a part of a GPU has few hardware queues, and work of streams
+// that share one starts in the order of its launches.
+std::uint32_t HeldBack::collective_ahead(std::uint32_t i) const {
+  const GpuWork& w = s_.gpu(i);
+  for (std::uint32_t j = i; j > 0; --j) {
+    const GpuWork& x = s_.gpu(j - 1);
+    if (x.begin < w.begin - kLongestGap) break;
+    if (x.lane == w.lane || x.call == kNone || !x.collective || s_.device_of(x) != s_.device_of(w)) continue;
+    if (x.issued < w.issued) return j - 1;
+  }
+  return kNone;
+}
+
+Holder HeldBack::find(std::uint32_t i, Ns satisfied, bool long_wait) const {
+  const GpuWork& w = s_.gpu(i);
+  const bool graph = w.group > 1;
+  Holder holder;
+  holder.source = just_ended(w, satisfied, kLongestGap);
+  if (!holder.source.valid()) holder = fills_the_device(w, false);
+  if (!holder.source.valid()) {
+    holder.source = {collective_ahead(i)};
+    if (holder.source.valid()) holder.point = 0;
+  }
+  const bool usual = holder.source.valid();
+  if (!usual && long_wait) holder.source = just_ended(w, satisfied, kLongestWake);
+  const bool waited = !usual && holder.source.valid();
+  if (!holder.source.valid() && long_wait) holder = fills_the_device(w, true);
+  if (!holder.source.valid()) return holder;
+  // A small kernel that had just ended is a dependency the trace does not name, and stays one.
+  const GpuWork& x = s_.gpu(holder.source);
+  holder.certain = graph || waited || holder.point == 0 ||
+                   (holder.point == kWhole && (x.waves < 0.5F || (x.collective && long_wait)));
+  return holder;
+}
+
+}  // namespace foretrace::graph

@@ -1,0 +1,84 @@
+// How a strategy's workers share the work, as lines of distribute(): by scheme, then by what travels.
+
+#include <fmt/format.h>
+
+#include "foretrace/hardware/fabric.hpp"
+#include "report/code_pieces.hpp"
+
+namespace foretrace::report {
+
+namespace {
+
+void write_plan(const search::Communication& c, const std::string& gain, ScriptPlaces& to) {
+  std::string parts;
+  for (const search::PlannedBucket& b : c.buckets) {
+    parts += fmt::format("{}{}: {}", parts.empty() ? "" : ", ", b.last, b.partitions);
+  }
+  to.wrap.push_back(fmt::format(
+      "    # With one size for all buckets instead: DistributedDataParallel(model, bucket_cap_mb={:g})", c.bucket_mb));
+  to.wrap.push_back(fmt::format("    model.planned_buckets = PlannedBuckets(model, {{{}}}){}", parts, gain));
+  to.planned = true;
+}
+
+int gpus_per_node(const search::Communication& c) {
+  if (c.gpus_per_node > 0) return c.gpus_per_node;
+  const Result<hardware::Fabric> fabric = hardware::fabric_from(c.fabric);
+  return fabric ? fabric->gpus_per_node : 1;
+}
+
+// What is registered with DistributedDataParallel; false: nothing is known for this compression.
+bool write_hook(const search::Communication& c, ScriptPlaces& to) {
+  if (c.scheme == "blueconnect") {
+    to.wrap.push_back(fmt::format("    model.register_comm_hook(None, AlongNodes({}).reduce)", gpus_per_node(c)));
+    return c.compression == "none";
+  }
+  if (c.compression == "fp16") {
+    to.wrap.emplace_back(
+        "    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n\n"
+        "    model.register_comm_hook(None, default_hooks.fp16_compress_hook)");
+  } else if (c.compression == "powersgd") {
+    to.wrap.emplace_back(
+        "    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook\n\n"
+        "    state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=10)\n"
+        "    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)");
+  } else {
+    return c.compression == "none";
+  }
+  return true;
+}
+
+bool write_wrapped(const search::Communication& c, const std::string& gain, ScriptPlaces& to) {
+  const std::string size = c.first_bucket_mb ? "" : fmt::format(", bucket_cap_mb={:g}", c.bucket_mb);
+  const std::string wrap =
+      fmt::format("model = torch.nn.parallel.DistributedDataParallel(model{}, gradient_as_bucket_view=True)", size);
+  if (to.captured) {  // what a graph records must not have been made on the stream it is recorded from
+    to.wrap.push_back(fmt::format("    with side_stream():\n        {}{}", wrap, gain));
+  } else {
+    to.wrap.push_back("    " + wrap + gain);
+  }
+  if (c.scheme == "zero1") {
+    to.make_optimizer = "zero_optimizer(cls, parameters, options)";
+  }
+  return write_hook(c, to);
+}
+
+bool write_sharded(const search::Communication& c, const std::string& gain, ScriptPlaces& to) {
+  const bool half = c.compression == "fp16";
+  to.wrap.push_back(fmt::format("    sharded(model, gather_again={}{}){}", c.scheme == "zero2" ? "False" : "True",
+                                half ? ", reduce_dtype=torch.float16" : "", gain));
+  return half || c.compression == "none";
+}
+
+}  // namespace
+
+bool write_communication(const search::Communication& c, const std::string& gain, ScriptPlaces& to) {
+  if (c.scheme == "ddp" && !c.buckets.empty()) {
+    write_plan(c, gain, to);
+    return c.compression == "none";
+  }
+  if (c.scheme == "ddp" || c.scheme == "zero1" || c.scheme == "blueconnect") return write_wrapped(c, gain, to);
+  if (c.scheme == "zero2" || c.scheme == "zero3" || c.scheme == "fsdp") return write_sharded(c, gain, to);
+  return false;
+}
+
+}  // namespace foretrace::report

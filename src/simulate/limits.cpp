@@ -1,0 +1,96 @@
+#include "foretrace/simulate/limits.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "foretrace/graph/build.hpp"
+#include "foretrace/simulate/simulate.hpp"
+
+namespace foretrace::simulate {
+
+using graph::DependencyKind;
+using graph::Graph;
+
+namespace {
+
+// Two copies in front of the one that counts: by then every lane follows its own end.
+constexpr std::uint32_t kCopies = 3;
+// A gap between two GPU tasks; what is longer is a wait for something else.
+constexpr Ns kLongestGap = 20 * kNsPerUs;
+
+Ns period_of(const Graph& repeated, bool cpu, bool gpu) {
+  std::vector<Ns> cost(repeated.cost.begin(), repeated.cost.end());
+  for (std::size_t t = 0; t < cost.size(); ++t) {
+    if (!(graph::is_gpu(repeated.kind[t]) ? gpu : cpu)) cost[t] = 0;
+  }
+  Options options;
+  options.cost = cost;
+  return simulate(repeated, options).step;
+}
+
+// The same tasks in the same order with one resource's distances alone.
+Graph with_distances_of_gpu(Graph g) {
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    g.lane_lag[t] = graph::is_gpu(g.kind[t]) ? std::min(g.lane_lag[t], kLongestGap) : std::min<Ns>(g.lane_lag[t], 0);
+  }
+  for (std::size_t d = 0; d < g.dependencies(); ++d) {
+    const DependencyKind kind = g.dep_kind[d];
+    if (kind == DependencyKind::kThread) continue;
+    const bool on_gpu = kind == DependencyKind::kStreamWait || kind == DependencyKind::kGraph;
+    g.dep_lag[d] = std::min<Ns>(g.dep_lag[d], on_gpu ? kLongestGap : 0);
+  }
+  for (graph::SoftDependency& soft : g.soft_dependencies) soft.lag = std::min(soft.lag, kLongestGap);
+  return g;
+}
+
+Graph with_distances_of_cpu(Graph g) {
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t])) g.lane_lag[t] = std::min<Ns>(g.lane_lag[t], 0);
+  }
+  for (std::size_t d = 0; d < g.dependencies(); ++d) {
+    if (g.dep_kind[d] != DependencyKind::kThread) g.dep_lag[d] = std::min<Ns>(g.dep_lag[d], 0);
+  }
+  for (graph::SoftDependency& soft : g.soft_dependencies) soft.lag = std::min<Ns>(soft.lag, 0);
+  return g;
+}
+
+}  // namespace
+
+Ns frozen_time(const Graph& graph) { return period_of(graph::repeat(graph, kCopies), false, false); }
+
+std::vector<LongLag> long_lags(const Graph& g) {
+  constexpr Ns kLong = 50 * kNsPerUs;
+  std::vector<LongLag> out;
+  const auto add = [&](std::uint32_t from, std::uint32_t to, DependencyKind kind, Ns lag) {
+    const bool own_pace = kind == DependencyKind::kBorder && !graph::is_gpu(g.kind[to]);
+    if (lag > kLong && kind != DependencyKind::kThread && !own_pace) out.push_back({from, to, kind, lag});
+  };
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (!g.first_of_lane(t)) add(t - 1, t, DependencyKind::kLane, g.lane_lag[t]);
+    for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
+      if (g.dep_kind[d] != DependencyKind::kShare) add(t, g.dep_to[d], g.dep_kind[d], g.dep_lag[d]);
+    }
+    if (g.soft[t] == Graph::kNoSoft) continue;
+    const graph::SoftDependency& soft = g.soft_dependencies[g.soft[t]];
+    add(soft.from.value, t, DependencyKind::kShare, soft.lag);
+  }
+  for (const graph::CarriedDependency& c : g.carried) {
+    add(c.dependency.from, c.dependency.to, c.dependency.kind, c.dependency.lag);
+  }
+  std::stable_sort(out.begin(), out.end(), [](const LongLag& a, const LongLag& b) { return a.lag > b.lag; });
+  return out;
+}
+
+Limits limits(const Graph& graph, Ns step) {
+  const Graph repeated = graph::repeat(graph, kCopies);
+  Limits out;
+  out.step = step;
+  out.frozen = period_of(repeated, false, false);
+  out.cpu_free = period_of(repeated, false, true);
+  out.gpu_free = period_of(repeated, true, false);
+  out.gpu_path = period_of(with_distances_of_gpu(repeated), false, true);
+  out.cpu_work = period_of(with_distances_of_cpu(repeated), true, false);
+  return out;
+}
+
+}  // namespace foretrace::simulate

@@ -1,0 +1,125 @@
+// sweep_trace TRACE…: loads each trace once, builds every step's graph and tries every what-if on the median step, alone and
+// behind another. Prints what it is about to do, so that whoever sees it crash knows where, and one line per finding:
+//
+//   finding: TRACE: WHATIF: what is wrong
+//
+// Findings are what no input may cause: an unsound graph, a prediction without a length, a band that leaves it out, a reason
+// that is none. `scripts/sweep` runs it over all traces and judges what it says. --no-stacks leaves out what-ifs behind others.
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "foretrace/graph/build.hpp"
+#include "foretrace/report/whatif.hpp"
+#include "foretrace/trace/load.hpp"
+#include "foretrace/trace/steps.hpp"
+#include "sweep/uses.hpp"
+
+namespace {
+
+using namespace foretrace;  // NOLINT(google-build-using-namespace): a program, not a header
+
+constexpr std::size_t kMostSteps = 20;
+
+class Sweep {
+ public:
+  Sweep(std::string path, bool stacks) : path_(std::move(path)), stacks_(stacks) {}
+
+  int run() {
+    doing("load");
+    const auto trace = trace::load(path_);
+    if (!trace) {
+      fmt::print("unreadable: {}: {}\n", path_, trace.error().message);
+      return 0;
+    }
+    graphs(*trace);
+    doing("baseline");
+    Result<report::Baseline> baseline = report::make_baseline(*trace, std::nullopt, std::nullopt);
+    if (!baseline) {
+      if (baseline.error().code != ErrorCode::kDeclined) finding("baseline", baseline.error().message);
+      fmt::print("declined: {}: {}\n", path_, baseline.error().message);
+      return findings_;
+    }
+    std::size_t answered = 0;
+    const std::vector<std::string> all = sweep::every_use();
+    for (const std::string& text : all) {
+      doing(text);
+      report::Baseline one{baseline->model, baseline->report};
+      report::add_predictions(one, {sweep::parsed(text)}, false);
+      for (const whatif::Prediction& p : one.report.predictions) answered += judge(p) ? 1u : 0u;
+      static_cast<void>(to_text(one.report, report::TextStyle{}));
+      static_cast<void>(to_json(one.report));
+    }
+    std::size_t stacked = 0;
+    for (const std::string& first : stacks_ ? sweep::first_uses() : std::vector<std::string>()) {
+      for (const std::string& second : all) {
+        doing(first + " + " + second);
+        judge(predict(baseline->model, {sweep::parsed(first), sweep::parsed(second)}, std::nullopt,
+                      whatif::Detail::kStepOnly));
+        ++stacked;
+      }
+    }
+    fmt::print("swept: {}: {} of {} what-ifs answered, {} stacks\n", path_, answered, all.size(), stacked);
+    return findings_;
+  }
+
+ private:
+  void doing(const std::string& what) {
+    fmt::print(stderr, "at: {}: {}\n", path_, what);
+    std::fflush(stderr);
+  }
+  void finding(const std::string& where, const std::string& what) {
+    fmt::print("finding: {}: {}: {}\n", path_, where, what);
+    ++findings_;
+  }
+
+  void graphs(const trace::Trace& trace) {
+    const trace::Steps steps = trace::find_steps(trace);
+    const graph::GraphBuilder builder(trace, steps);
+    for (std::size_t s = 0; s < steps.steps.size() && s < kMostSteps; ++s) {
+      doing(fmt::format("graph of step {}", s));
+      const auto g = builder.build(s);
+      if (!g && g.error().code != ErrorCode::kDeclined) finding(fmt::format("step {}", s), g.error().message);
+      if (!g) continue;
+      if (const Status sound = verify(*g); !sound) finding(fmt::format("step {}", s), sound.error().message);
+    }
+  }
+
+  bool judge(const whatif::Prediction& p) {
+    if (!p.declined.empty()) {
+      for (const char* never : {"not sound", "internal", "cycle"}) {
+        if (p.declined.find(never) == std::string::npos) continue;
+        finding(p.whatif, p.declined);
+        break;
+      }
+      return false;
+    }
+    if (p.step < 0 || !std::isfinite(p.speedup)) finding(p.whatif, fmt::format("a step of {} ns", p.step));
+    if (p.high != 0 && (p.low > p.step || p.high < p.step)) {
+      finding(p.whatif, fmt::format("{} ns is outside its band of {} to {} ns", p.step, p.low, p.high));
+    }
+    if (p.peak_bytes && *p.peak_bytes < 0) finding(p.whatif, fmt::format("a peak of {} bytes", *p.peak_bytes));
+    return true;
+  }
+
+  std::string path_;
+  bool stacks_;
+  int findings_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool stacks = true;
+  int findings = 0;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--no-stacks") == 0) {
+      stacks = false;
+    } else {
+      findings += Sweep(argv[i], stacks).run();
+    }
+  }
+  return findings == 0 ? 0 : 1;
+}
