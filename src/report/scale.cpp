@@ -36,7 +36,7 @@ ScaleReport scale_report(const Baseline& baseline, const whatif::Parallelism& ho
       p.graph = {};  // nobody looks at it
       r.predictions.push_back(std::move(p));
     } else {
-      r.declined.emplace_back(n, p.reason());
+      r.declined.emplace_back(n, p.declined);
     }
   }
   return r;
