@@ -10,12 +10,12 @@
 
 #include "bindings.hpp"
 #include "foretrace/graph/build.hpp"
+#include "foretrace/report/measured.hpp"
 #include "foretrace/report/notes.hpp"
 #include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/whatif/measured_step.hpp"
 #include "foretrace/whatif/unprofiled.hpp"
-#include "foretrace/report/measured.hpp"
 #include "views.hpp"
 
 namespace nb = nanobind;

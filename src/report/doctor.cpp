@@ -6,12 +6,12 @@
 #include <array>
 #include <charconv>
 
+#include "foretrace/report/measured.hpp"
 #include "foretrace/report/step_graphs.hpp"
 #include "foretrace/trace/gpu.hpp"
 #include "report/doctor_checks.hpp"
 #include "report/doctor_facts.hpp"
 #include "report/doctor_recorder.hpp"
-#include "foretrace/report/measured.hpp"
 #include "report/text.hpp"
 #include "trace/name_tables.hpp"
 

@@ -10,10 +10,10 @@
 #include "base/statistics.hpp"
 #include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/hardware/work.hpp"
+#include "foretrace/report/measured.hpp"
 #include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/doctor_checks.hpp"
-#include "foretrace/report/measured.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::report {

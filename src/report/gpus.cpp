@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "foretrace/trace/gpu.hpp"
 #include "foretrace/graph/gpu_work.hpp"
+#include "foretrace/trace/gpu.hpp"
 
 namespace foretrace::report {
 

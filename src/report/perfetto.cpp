@@ -6,11 +6,11 @@
 
 #include <algorithm>
 
+#include "foretrace/report/measured.hpp"
 #include "foretrace/report/step_graphs.hpp"
 #include "report/chrome_events.hpp"
 #include "report/exporter.hpp"
 #include "report/json_writer.hpp"
-#include "foretrace/report/measured.hpp"
 
 namespace foretrace::report {
 namespace {

@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "base/statistics.hpp"
-#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/report/measured.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "report/step_analysis.hpp"
 #include "report/text.hpp"
 #include "simulate/transplant.hpp"

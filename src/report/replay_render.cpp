@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "foretrace/report/measured.hpp"
 #include "foretrace/report/replay.hpp"
 #include "report/json_writer.hpp"
-#include "foretrace/report/measured.hpp"
 #include "report/notes.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/report/measured.hpp"
+#include "foretrace/report/step_graphs.hpp"
 #include "report/summary_parts.hpp"
 
 namespace foretrace::report {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "foretrace/report/measured.hpp"
 #include "foretrace/report/summary.hpp"
 #include "report/json_writer.hpp"
-#include "foretrace/report/measured.hpp"
 #include "report/summary_parts.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"

@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "foretrace/graph/build.hpp"
+#include "foretrace/report/measured.hpp"
 #include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
-#include "foretrace/report/measured.hpp"
 #include "report/prediction_parts.hpp"
 #include "report/strategy_json.hpp"
 #include "report/text_table.hpp"

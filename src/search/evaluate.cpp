@@ -6,7 +6,6 @@
 
 #include "base/workers.hpp"
 #include "search/communication.hpp"
-#include "whatif/checked_commit.hpp"
 
 namespace foretrace::search {
 

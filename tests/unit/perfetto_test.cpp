@@ -12,12 +12,12 @@
 #include "base/deflate.hpp"
 #include "foretrace/graph/build.hpp"
 #include "foretrace/report/export.hpp"
+#include "foretrace/report/measured.hpp"
 #include "foretrace/report/replay.hpp"
 #include "foretrace/report/step_graphs.hpp"
 #include "graph_compare.hpp"
 #include "random_graph.hpp"
 #include "report/exporter.hpp"
-#include "foretrace/report/measured.hpp"
 #include "report_sample.hpp"
 
 namespace foretrace::report {

@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "foretrace/graph/build.hpp"
+#include "foretrace/report/measured.hpp"
 #include "foretrace/report/replay.hpp"
 #include "foretrace/report/step_graphs.hpp"
-#include "foretrace/report/measured.hpp"
 #include "report/step_analysis.hpp"
 #include "report_sample.hpp"
 #include "trace_maker.hpp"

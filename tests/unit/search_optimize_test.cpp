@@ -146,7 +146,8 @@ TEST(StrategyCode, EveryPartHasAPieceOrIsLeftToPeople) {
     r.found.parts.push_back({.text = text, .without = 2'000'000, .gain = 1'500'000});
   }
   const std::string script = report::pytorch_script(r);
-  EXPECT_THAT(script, HasSubstr("options.update(num_workers=6, pin_memory=torch.cuda.is_available())  # gains +1.50 ms"));
+  EXPECT_THAT(script,
+              HasSubstr("options.update(num_workers=6, pin_memory=torch.cuda.is_available())  # gains +1.50 ms"));
   EXPECT_THAT(script, HasSubstr("    fused_attention(model)  # gains +1.50 ms\n"));
   EXPECT_THAT(script, HasSubstr("# By hand:\n# substitute (gains +1.50 ms): self.qkv = nn.Linear"));
   EXPECT_THAT(script, HasSubstr("# no-sync: nothing here waits for the GPU"));

@@ -128,8 +128,9 @@ TEST(Layers, TheSearchDecidesThemAndWritesThemDown) {
   ASSERT_TRUE(read.has_value()) << read.error().to_string();
   EXPECT_EQ(*read, found->best);
   const std::string code = report::pytorch_script({bert().report, std::move(*found)});
-  EXPECT_THAT(code, AllOf(HasSubstr("(\"bert.encoder.layer.2\", False)"), HasSubstr("(\"bert.encoder.layer.3\", True)"),
-                          HasSubstr("        module.compile()"), HasSubstr("autocast_region(module, torch.bfloat16, ends)")));
+  EXPECT_THAT(code,
+              AllOf(HasSubstr("(\"bert.encoder.layer.2\", False)"), HasSubstr("(\"bert.encoder.layer.3\", True)"),
+                    HasSubstr("        module.compile()"), HasSubstr("autocast_region(module, torch.bfloat16, ends)")));
 
   options.start.clear();
   options.evaluations = 80;

@@ -140,7 +140,7 @@ struct Prediction {
   std::string declined;  ///< the reason, when nothing could be predicted: "amp: …", the change that does not apply
   /// The same to stand behind `whatif`: without the name where that is of one change only.
   [[nodiscard]] std::string_view reason() const;
-  graph::Graph graph;    ///< the changed graph, for export
+  graph::Graph graph;  ///< the changed graph, for export
 };
 /// kStepOnly leaves out the band and the families, for those who predict many and show few.
 enum class Detail : std::uint8_t { kFull, kStepOnly };
