@@ -97,8 +97,8 @@ std::vector<std::uint32_t> kept_tasks(const Model& m, Draft& draft, const Row& r
     std::stable_partition(kept.begin(), kept.end(), [&](std::uint32_t t) { return m.graph.lane[t] == main; });
     kept.resize(count);
     // Tasks a change before this one repeated (another pass, recomputation) have lines of their own.
-    const bool once = std::none_of(m.applied.begin(), m.applied.end(), [](const std::string& before) {
-      return before == "accumulate" || before == "checkpoint";
+    const bool once = std::none_of(m.applied.begin(), m.applied.end(), [](const Model::Applied& before) {
+      return before.changes == Changes::kAccumulation || before.changes == Changes::kRecomputation;
     });
     if (once) put_in_line(m.graph, draft, main, row, kept);
   } else if (becomes.family == hardware::Family::kRnn) {
