@@ -44,9 +44,9 @@ double pcie_gbs_of(double generation) {
 
 Status check_keys(const TomlTable& t, const std::string& origin) {
   using enum TomlType;
-  static const std::vector<TomlKey> kTop = {{"driver_names", kTexts}, {"vendor", kText},  {"compute", kTable},
-                                            {"tflops", kTable},       {"memory", kTable}, {"link", kTable},
-                                            {"board", kTable}};
+  static const std::vector<TomlKey> kTop = {{"driver_names", kTexts}, {"architecture", kText}, {"vendor", kText},
+                                            {"compute", kTable},      {"tflops", kTable},      {"memory", kTable},
+                                            {"link", kTable},         {"board", kTable}};
   static const std::vector<std::pair<std::string_view, std::vector<TomlKey>>> kTables = {
       {"compute",
        {{"capability", kText},
