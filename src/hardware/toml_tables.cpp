@@ -290,7 +290,8 @@ class Reader {
   /// 12, -0.5, 1e-3, 1_000, 0xFF, 0o17, 0b11; all finite.
   static std::optional<double> number_of(std::string_view word) {
     const bool negative = word.starts_with('-');
-    if (negative || word.starts_with('+')) word.remove_prefix(1);
+    const bool sign = negative || word.starts_with('+');
+    if (sign) word.remove_prefix(1);
     std::string digits;
     for (std::size_t i = 0; i < word.size(); ++i) {
       if (word[i] != '_') {
@@ -304,8 +305,8 @@ class Reader {
       std::uint64_t whole = 0;
       const char* end = digits.data() + digits.size();
       const auto [read, failed] = std::from_chars(digits.data() + 2, end, whole, base);
-      if (failed != std::errc() || read != end || digits.size() == 2 || word.size() < digits.size())
-        return std::nullopt;
+      // Only decimal numbers have a sign.
+      if (failed != std::errc() || read != end || digits.size() == 2 || sign) return std::nullopt;
       return static_cast<double>(whole);
     }
     // As TOML has it: a digit in front of and behind the point, no zero in front of others.

@@ -19,7 +19,8 @@ PARAMETERS = """foretrace::trace::Trace& trace, foretrace::graph::Graph& graph, 
     foretrace::search::TensorProblem& problem, const foretrace::search::TensorPlan& start, int argc, char** argv"""
 
 
-OTHERS = {"graph/graph.hpp", "hardware/fabric.hpp", "ranks/job_graph.hpp", "search/strategy.hpp"}
+OTHERS = {"graph/graph.hpp", "hardware/fabric.hpp", "ranks/job_graph.hpp", "search/strategy.hpp",
+          "simulate/limits.hpp"}
 
 
 def example_of(text: str) -> str | None:

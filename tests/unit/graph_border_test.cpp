@@ -193,7 +193,8 @@ TEST(GraphClock, KernelsBeforeTheirLaunchesMakeNoCycle) {
 }
 
 TEST(GraphClock, ReasonsThatContradictTheMeasuredOrderAreDropped) {
-  // Launches of two threads on one stream, started in the other order: the queue would make each wait for the other.
+  // Launches of two threads on one stream, started in the other order: a queue of one would make each wait for the other, which it does
+  // not do for launches behind its own.
   TraceMaker m;
   m.step(1, 0, 400'000);
   m.queue_full(10'000, 20'000);
@@ -201,8 +202,7 @@ TEST(GraphClock, ReasonsThatContradictTheMeasuredOrderAreDropped) {
   m.launch(2, {40'000, 45'000}, "b", {50'000, 80'000});
   m.op("tail", 45'000, 400'000);
   const Replay r(m);
-  EXPECT_EQ(r.graph.lanes.back().queue_depth, 0U);
-  // What the first call waited for room is still no cost: all comes 10 us earlier.
+  // What the first call waited for room is no cost: all comes 10 us earlier.
   EXPECT_EQ(r.start("b"), 40'000);
   EXPECT_EQ(r.start("a"), 80'000);
 }

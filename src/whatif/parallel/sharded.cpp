@@ -50,6 +50,16 @@ Place behind_update(const Builder& b) {
   return at;
 }
 
+// Owners update their share once all gradients are there. A step with several optimizers updates some parameters in between.
+Status update_follows_backward(const Builder& b) {
+  const Place update = behind_update(b);
+  if (update.gpu == kNoTask || b.gradients.backward_gpu == kNoTask) return {};
+  if (update.gpu > b.gradients.backward_gpu) return {};
+  return fail(ErrorCode::kDeclined,
+              "the step updates parameters before its last gradient is there (several optimizers?): who owns what cannot "
+              "be told");
+}
+
 // The updated parameters go to everybody; forward of the next step waits, so the step's end does.
 void gather_parameters(Builder& b, const std::vector<double>& messages, Collective kind) {
   Place at = behind_update(b);
@@ -151,6 +161,7 @@ void gather_unit(Builder& b, const Unit& unit, std::uint32_t first, std::uint32_
 }  // namespace
 
 Status apply_zero1(Builder& b) {
+  FORETRACE_TRY_VOID(update_follows_backward(b));
   FORETRACE_TRY_VOID(apply_ddp(b));
   share_update(b);
   share_memory(b, false, false, 0);
@@ -164,6 +175,7 @@ Status apply_zero1(Builder& b) {
 }
 
 Status apply_zero2(Builder& b) {
+  FORETRACE_TRY_VOID(update_follows_backward(b));
   const BucketPlan plan = plan_of(b.gradients, b.how);
   broadcast_buffers(b);
   std::vector<Place> behind = gradients_into_buckets(b);
