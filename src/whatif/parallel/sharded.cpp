@@ -55,9 +55,10 @@ Status update_follows_backward(const Builder& b) {
   const Place update = behind_update(b);
   if (update.gpu == kNoTask || b.gradients.backward_gpu == kNoTask) return {};
   if (update.gpu > b.gradients.backward_gpu) return {};
-  return fail(ErrorCode::kDeclined,
-              "the step updates parameters before its last gradient is there (several optimizers?): who owns what cannot "
-              "be told");
+  return fail(
+      ErrorCode::kDeclined,
+      "the step updates parameters before its last gradient is there (several optimizers?): who owns what cannot "
+      "be told");
 }
 
 // The updated parameters go to everybody; forward of the next step waits, so the step's end does.
