@@ -51,7 +51,7 @@ class JobMaker {
   std::vector<std::string> texts() {
     const std::size_t n = compute.size();
     std::mt19937 random(7);
-    std::normal_distribution<double> normal(0, static_cast<double>(noise));
+    std::normal_distribution<double> normal;  // of deviation 1: without noise there is no other
     std::vector<std::string> events(n);
     std::vector<Ns> now(n, 0), free(n, 0);
     std::vector<int> correlation(n, 0);
@@ -83,7 +83,8 @@ class JobMaker {
             if (group_of(q) == group_of(r)) met = std::max(met, arrive[q]);
           }
           const Ns moves = group_transfer.empty() ? transfer : group_transfer[static_cast<std::size_t>(group_of(r))];
-          const Ns end = met + moves + static_cast<Ns>(noise > 0 ? std::abs(normal(random)) : 0);
+          const Ns end =
+              met + moves + static_cast<Ns>(noise > 0 ? std::abs(static_cast<double>(noise) * normal(random)) : 0);
           const std::string info =
               metadata
                   ? fmt::format(R"(,"Collective name":"{}","In msg nelems":{},"Out msg nelems":{},"Group size":{},)"
