@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <cstring>
+#include <functional>
 
 namespace foretrace {
 
@@ -16,6 +17,21 @@ StringTable::StringTable() : slots_(kInitialSlots, 0) { intern(""); }
 
 std::uint64_t StringTable::hash(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
 
+namespace {
+
+// A part of one of the table's own texts may be interned too; that moves when the arena grows.
+void append(Column<char>& arena, std::string_view text) {
+  if (text.empty()) return;
+  const char* const before = arena.data();
+  const bool own =
+      before != nullptr && !std::less<>{}(text.data(), before) && std::less<>{}(text.data(), before + arena.size());
+  const std::size_t offset = own ? static_cast<std::size_t>(text.data() - before) : 0;
+  char* const at = arena.extend(text.size());
+  std::memcpy(at, own ? arena.data() + offset : text.data(), text.size());
+}
+
+}  // namespace
+
 StringId StringTable::intern(std::string_view text, std::uint64_t hash) {
   const std::uint64_t mask = slots_.size() - 1;
   const std::uint64_t tag = hash & ~kIdMask;
@@ -25,7 +41,7 @@ StringId StringTable::intern(std::string_view text, std::uint64_t hash) {
       const auto id = static_cast<std::uint32_t>(entries_.size());
       slots_[at] = tag | (id + 1);
       entries_.push_back({arena_.size(), static_cast<std::uint32_t>(text.size()), static_cast<std::uint32_t>(hash)});
-      arena_.append(text.data(), text.size());
+      append(arena_, text);
       if (entries_.size() * 4 > slots_.size() * 3) rehash(slots_.size() * 2);
       return StringId{id};
     }
