@@ -20,7 +20,7 @@ PARAMETERS = """foretrace::trace::Trace& trace, foretrace::graph::Graph& graph, 
 
 
 OTHERS = {"graph/graph.hpp", "hardware/fabric.hpp", "ranks/job_graph.hpp", "search/strategy.hpp",
-          "simulate/limits.hpp"}
+          "simulate/limits.hpp", "trace/communication.hpp"}
 
 
 def example_of(text: str) -> str | None:

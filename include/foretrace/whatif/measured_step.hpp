@@ -3,7 +3,7 @@
 // is held against the step's own trace before anything is calibrated on it.
 //
 //   Result<Ns> step = plausible_step(graph, 0.0716);
-//   step.error()     // "a step of 0.0716 ms is impossible: the GPU alone works 68.5 ms in it"; hint: "seconds? …"
+//   step.error();     // "a step of 0.0716 ms is impossible: the GPU alone works 68.5 ms in it"; hint: "seconds? …"
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/graph/graph.hpp"
