@@ -82,7 +82,7 @@ Result<Model> apply_use(Model model, const Use& use, std::size_t& changed_tasks)
   if (draft.changed() == 0) return declined("nothing in this step would change");
   changed_tasks = draft.changed();
   const std::uint64_t shares = model.graph.notes.dropped_soft;
-  Result<graph::Graph> changed = checked_commit(draft);
+  Result<graph::Graph> changed = checked_commit(draft, model.works);
   if (!changed) return declined(changed.error().message);
   if (changed->notes.dropped_soft > shares)
     model.not_modelled.emplace_back("kernels of several streams competing for the GPU");
