@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What predictions are worth: every variant of every measured model predicted from the model's base trace alone, beside
-what was measured. Prints tables; `--gate` fails where a what-if got worse than tools/accuracy_limits.json allows.
+what was measured. Prints tables; `--gate` fails where a what-if or the bands got worse than tools/accuracy_limits.json allows,
+where a figure has no limit, and where a row that file lists is gone.
 
     tools/accuracy.py                    the truth folders of data/, and of $FORETRACE_TRUTH where set
     tools/accuracy.py TRUTH_DIR…         these folders
@@ -28,6 +29,7 @@ from pathlib import Path
 from statistics import mean
 
 import accuracy_tables as tables
+import limits
 from daydream import predictions as daydream_predictions
 from truth import ROOT, Folder, Row, default_folders, whatifs_of
 
@@ -53,6 +55,11 @@ class Result:
     @property
     def declined(self) -> str | None:
         return self.prediction.get("declined")
+
+    @property
+    def name(self) -> str:
+        """Within its folder."""
+        return f"{self.row.model} {self.row.variant}"
 
     @property
     def whatif(self) -> str:
@@ -194,20 +201,49 @@ def figures(results: list[Result]) -> dict[str, float]:
 
 
 def reached(results: list[Result]) -> dict[str, dict[str, dict[str, float]]]:
+    return {f: {w: figures(rs) for w, rs in by_whatif(mine).items()} for f, mine in by_folder(results).items()}
+
+
+def by_folder(results: list[Result]) -> dict[str, list[Result]]:
     folders: dict[str, list[Result]] = {}
     for r in results:
         folders.setdefault(r.folder, []).append(r)
-    return {f: {w: figures(rs) for w, rs in by_whatif(mine).items()} for f, mine in folders.items()}
+    return folders
 
 
-def regressions(results: list[Result], limits: dict) -> list[str]:
+# A band that holds nothing is as wrong as one that holds everything: its coverage may not fall, its width not grow.
+HELD_BAND_FIGURES = ("coverage_pct", "quiet_coverage_pct", "half_width_mean_pct")
+# Of all medians, the 10th and 90th percentile should hold four of five.
+WANTED_COVERAGE_PCT = 80
+
+
+def band_limits(results: list[Result]) -> dict[str, dict[str, float]]:
+    out = {}
+    for folder, mine in by_folder(results).items():
+        found = tables.band_figures(mine)
+        out[folder] = {name: found[name] for name in HELD_BAND_FIGURES if name in found}
+    return out
+
+
+def limits_of(results: list[Result]) -> dict:
+    """What --update-limits writes: rows, figures by folder and what-if, and the bands."""
+    return limits.rounded({"rows": {f: sorted(r.name for r in mine) for f, mine in by_folder(results).items()},
+                           "bands": band_limits(results), "figures": reached(results)})
+
+
+def regressions(results: list[Result], held: dict, folders: list[str]) -> list[str]:
+    """What got worse than the limits, has none, or is gone. `folders`: those that were read."""
     bad = []
+    mine = by_folder(results)
+    for folder in folders:
+        bad += limits.vanished(folder, [r.name for r in mine.get(folder, [])], held.get("rows", {}).get(folder, []))
     for folder, whatifs in reached(results).items():
         for whatif, now in whatifs.items():
-            allowed = limits.get(folder, {}).get(whatif, {})
-            for name, value in now.items():
-                if name in allowed and value > allowed[name] + SLACK_PCT:
-                    bad.append(f"{folder}: {whatif}: {name.replace('_', ', ')} error {value:.2f} %, was {allowed[name]:.2f} %")
+            bad += limits.over(f"{folder}: {whatif}", now, held.get("figures", {}).get(folder, {}).get(whatif, {}), SLACK_PCT)
+    for folder, now in band_limits(results).items():
+        one_row = {name: 100 / max(1, sum(r.row.quiet or name == "coverage_pct" for r in mine[folder])) + 0.1
+                   for name in ("coverage_pct", "quiet_coverage_pct")}
+        bad += limits.over(f"{folder}: bands", now, held.get("bands", {}).get(folder, {}), SLACK_PCT, one_row)
     return bad
 
 
@@ -230,7 +266,7 @@ def main() -> int:
     parser.add_argument("--own-residuals", action="store_true", help="bands from all models, the row's own among them")
     parser.add_argument("--daydream", action="store_true", help="Daydream's printed rules beside ours")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all figures in this file (- for standard output)")
-    parser.add_argument("--gate", action="store_true", help="exit 1 when a what-if got worse than its limits")
+    parser.add_argument("--gate", action="store_true", help="exit 1 when something got worse than its limit, has none, or is gone")
     parser.add_argument("--update-limits", action="store_true", help="write what is reached as the limits of --gate")
     parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/accuracy.md")
     options = parser.parse_args()
@@ -275,11 +311,16 @@ def main() -> int:
         tables.write_between(DOCS, "accuracy", text + "\n\n### Every row\n\n" + "\n".join(tables.row_table(results)))
         print(f"accuracy: wrote {os.path.relpath(DOCS)}")
     if options.update_limits:
-        rounded = {f: {w: {k: round(v, 2) for k, v in figs.items()} for w, figs in ws.items()} for f, ws in reached(results).items()}
-        LIMITS.write_text(json.dumps(rounded, indent=1) + "\n")
+        limits.save(LIMITS, limits_of(results))
         print(f"accuracy: wrote {os.path.relpath(LIMITS)}")
-    bad = regressions(results, json.loads(LIMITS.read_text()) if LIMITS.exists() else {})
+    held = limits.load(LIMITS)
+    filtered = options.model or options.whatif
+    read = [] if filtered else list(held.get("rows", {})) if whole else [f.name for f in folders]
+    bad = regressions(results, held, read) if not filtered else []
     if whole:
+        coverage = tables.band_figures(results)["coverage_pct"]
+        if coverage < WANTED_COVERAGE_PCT:
+            bad.append(f"bands hold {coverage:.0f} % of all medians, {WANTED_COVERAGE_PCT} % wanted")
         bad += [f"{name} says it is validated, and no row of truth shows it" for name in claims]
     for line in bad if options.gate else []:
         print(f"FAILED {line}")
