@@ -72,7 +72,7 @@ def snippets(path: Path):
             claims = [(number - 1, claim[1].rstrip()) for number, line in numbered if (claim := CLAIM.search(line))]
             yield Snippet(f"{name}:{first_line}", language, body, expected, run, [c for _, c in claims], [n for n, _ in claims])
             continue
-        commands = []
+        commands: list[Snippet] = []
         lines = iter(numbered)
         for number, line in lines:
             if not line.startswith("$ "):

@@ -117,7 +117,7 @@ class Program:
         self.names = {w["name"] for w in self.whatifs}
 
     def run(self, *arguments: str) -> dict:
-        done = subprocess.run([str(self.path), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([str(self.path), *arguments], capture_output=True, text=True, check=False)
         try:
             return json.loads(done.stdout)
         except json.JSONDecodeError:
@@ -125,7 +125,7 @@ class Program:
 
     def predict(self, trace: Path, options: list[str], stacks: list[list[str]]) -> tuple[str, list[dict]]:
         """The step, and one prediction per stack of what-ifs; a failed command is a declined prediction."""
-        out: list[dict | None] = [None] * len(stacks)
+        out: list[dict] = [{} for _ in stacks]
         step = ""
         alone = []
         for i, uses in enumerate(stacks):
@@ -134,8 +134,8 @@ class Program:
                 out[i] = {"declined": f"no what-if {missing[0]}"}
             elif len(uses) == 1:
                 alone.append(i)
-        runs = [(alone, [u for i in alone for u in stacks[i]], [])] if alone else []
-        runs += [([i], uses, ["--stack"]) for i, uses in enumerate(stacks) if out[i] is None and len(uses) > 1]
+        runs: list[tuple[list[int], list[str], list[str]]] = [(alone, [u for i in alone for u in stacks[i]], [])] if alone else []
+        runs += [([i], uses, ["--stack"]) for i, uses in enumerate(stacks) if not out[i] and len(uses) > 1]
         for indices, uses, together in runs:
             answer = self.run("whatif", str(trace), *uses, *options, *together, "--json")
             step = answer.get("step", step)
@@ -162,7 +162,7 @@ def measure(program: Program, folders: list[Folder], measured: bool = True, dayd
 
     def one(case) -> list[Result]:
         folder, base, rows = case
-        stacks = [whatifs_of(r.variant) for r in rows]
+        stacks = [whatifs_of(r.variant) or [] for r in rows]
         options = ["--measured-ms", repr(base.median)] if measured else []
         if scratch:
             options += ["--residuals", str(residuals_without(base.model, scratch))]

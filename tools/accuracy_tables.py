@@ -111,7 +111,7 @@ def daydream_table(results: list) -> list[str]:
         if r.daydream:
             groups.setdefault(r.whatif, []).append(r)
     for whatif, mine in groups.items():
-        def off(ms_of) -> str:
+        def off(ms_of, mine=mine) -> str:
             errors = [abs(ms_of(r) / r.row.median - 1) * 100 for r in mine]
             return f"{mean(errors):.1f} / {max(errors):.1f}"
         rows.append([whatif, str(len(mine)), off(lambda r: r.daydream[0]), off(lambda r: r.daydream[1]),

@@ -67,7 +67,7 @@ def by_total(predicted: dict, gpu_ms: float) -> dict[str, float]:
     whole = sum(sum(t.values()) for t in predicted.values())
     parts = {f: t["modelled"] for f, t in predicted.items() if t["modelled"] > 0}
     parts["scaled"] = sum(t["scaled"] for t in predicted.values())
-    family = max(parts, key=parts.get)
+    family = max(parts, key=lambda f: parts[f])
     uncertain = sum(parts.values())
     if parts[family] < LEAST_OF_TOTAL * whole or parts[family] < MOST * uncertain:
         return {}

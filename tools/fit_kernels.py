@@ -50,7 +50,7 @@ def main():
     parser.add_argument("tables", type=pathlib.Path)
     parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("src/hardware/kernels/H200-SXM.csv"))
     args = parser.parse_args()
-    times = {}
+    times: dict[tuple[str, str, str, str], list[float]] = {}
     for path in sorted([*args.tables.glob("*.csv"), *args.tables.glob("*.csv.gz")]):
         with (gzip.open if path.suffix == ".gz" else open)(path, "rt", newline="") as file:
             for row in csv.DictReader(file):

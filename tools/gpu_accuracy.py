@@ -28,9 +28,9 @@ except ImportError as missing:
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-import habitat_wave_scaling as habitat  # noqa: E402
-import transfer_model as model  # noqa: E402
-import transfer_tables as tables  # noqa: E402
+import habitat_wave_scaling as habitat
+import transfer_model as model
+import transfer_tables as tables
 
 LEFT_OUT = HERE / "transfer-left-out"
 # Tensors read and written by each same-kernel table, and FLOP per element for Habitat's arithmetic intensity.
@@ -73,8 +73,8 @@ def summary(errors):
     """{(origin, target): array of relative errors} -> figures."""
     every = np.concatenate(list(errors.values()))
     by_pair = {f"{o} -> {t}": percent(e.mean()) for (o, t), e in errors.items()}
-    worst = max(by_pair, key=by_pair.get)
-    return {"rows": int(len(next(iter(errors.values())))), "pairs": len(errors), "mean_pct": percent(every.mean()),
+    worst = max(by_pair, key=lambda pair: by_pair[pair])
+    return {"rows": len(next(iter(errors.values()))), "pairs": len(errors), "mean_pct": percent(every.mean()),
             "median_pct": percent(np.median(every)), "p90_pct": percent(np.quantile(every, 0.9)), "worst_pair": worst,
             "worst_pair_pct": by_pair[worst], "by_pair": by_pair}
 
@@ -82,9 +82,9 @@ def summary(errors):
 def same_kernel(folder, figures):
     """Kernels that stay the same, ours beside Habitat's."""
     known = habitat.listed(folder)
-    errors = {name: {} for name in ("ours", "ours, host floor of the origin kept", "Habitat Eq. 2, roofline share",
+    errors: dict[str, dict] = {name: {} for name in ("ours", "ours, host floor of the origin kept", "Habitat Eq. 2, roofline share",
                                     "Habitat Eq. 2, memory only", "Habitat Eq. 1, roofline share")}  # fmt: skip
-    by_op = {}
+    by_op: dict[str, list] = {}
     for op, (tensors, flop) in ALIKE.items():
         path = folder / "gpu-kernels-fp32" / f"{op}.csv.gz"
         if not path.exists():
@@ -169,7 +169,8 @@ def products(folder, figures, kind):
     if len(gpus) < 2:
         return None
     names = ["all rows"] + ([f"rows of at least {LONG_US:.0f} us on every GPU"] if kind == "half" else [])
-    ours, plain = {name: {} for name in names}, {name: {} for name in names}
+    ours: dict[str, dict] = {name: {} for name in names}
+    plain: dict[str, dict] = {name: {} for name in names}
     for o, t in itertools.permutations(gpus, 2):
         rows = table.rows.dropna(subset=[o, t])
         if rows.empty:
@@ -262,7 +263,8 @@ def models(folder, figures):
     if not path.exists():
         return None
     measured = pd.read_csv(path)
-    cases, listings = {}, {}
+    cases: dict = {}
+    listings: dict = {}
     for row in measured.itertuples():
         option = "" if pd.isna(row.option) else str(row.option)
         if option:

@@ -22,9 +22,7 @@ def over(where: str, now: Mapping[str, float], allowed: Mapping[str, float], sla
         shown = f"{where}: {name.replace('_', ' ')}"
         if name not in allowed:
             bad.append(f"{shown} is {value:.2f} and has no limit (--update-limits writes one)")
-        elif name in least and value < allowed[name] - least[name]:
-            bad.append(f"{shown} is {value:.2f}, was {allowed[name]:.2f}")
-        elif name not in least and value > allowed[name] + slack:
+        elif (name in least and value < allowed[name] - least[name]) or (name not in least and value > allowed[name] + slack):
             bad.append(f"{shown} is {value:.2f}, was {allowed[name]:.2f}")
     return bad
 

@@ -125,8 +125,9 @@ def main():
     parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/scale.md")
     parser.add_argument("--gate", help="MEAN,MAX in percent over the ddp cases, and each other case's own largest: exit 1 above")
     args = parser.parse_args()
-    errors, lines = {}, ["| model | ranks | case | measured ms | p10 … p90 | predicted ms | exposed ms | error |",
-                         "|---|---:|---|---:|---:|---:|---:|---:|"]
+    errors: dict[str, list[float]] = {}
+    lines = ["| model | ranks | case | measured ms | p10 … p90 | predicted ms | exposed ms | error |",
+             "|---|---:|---|---:|---:|---:|---:|---:|"]
     print(f"{'model':10} {'world':>5} {'case':11} {'rank':>4} {'measured':>9} {'p10..p90':>17} {'predicted':>9} {'exposed':>8} {'error':>8}")
     for folder in args.folder:
         rows = [json.loads(line) for line in (folder / "truth.jsonl").read_text().splitlines() if line.strip()]
