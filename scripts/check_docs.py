@@ -206,6 +206,8 @@ def compare(snippet: Snippet, printed: list[str]) -> str:
     if snippet.language == "python":
         missing = in_order(snippet.shown, printed)
         return f"it does not print: {missing}\nbut:\n" + "\n".join(printed[-40:]) if missing else ""
+    if all(map(is_cut, snippet.shown)):
+        return "nothing is shown of what it prints but cuts"
     if same(snippet.shown, printed):
         return ""
     now = updated(snippet.shown, printed)
@@ -270,8 +272,9 @@ def check_page(path: Path, args) -> Page:
             if not problem:
                 page.compared += bool(snippet.shown)
                 problem = compare(snippet, printed)
-                if problem and args.update and snippet.language == "console":
-                    changes.append((snippet, updated(snippet.shown, printed)))
+                now = updated(snippet.shown, printed) if problem and snippet.language == "console" else []
+                if args.update and not all(map(is_cut, now)):
+                    changes.append((snippet, now))
                     page.said.append(f"docs: {snippet.where}: updated: {shown}")
                     problem = ""
             if problem:

@@ -9,7 +9,8 @@ where a figure has no limit, and where a row that file lists is gone.
     tools/accuracy.py --worst 10         also the worst rows by time, GPU time and memory
     tools/accuracy.py --no-measured      without the measured step of the base: from the trace alone
     tools/accuracy.py --daydream         also Daydream's printed rules (tools/daydream.py)
-    tools/accuracy.py --update-docs      the same, written into docs/accuracy.md
+    tools/accuracy.py --in-sample        also bands that know the row's own model
+    tools/accuracy.py --update-docs      all of it, written into docs/accuracy.md, every row into docs/appendix-accuracy.md
     tools/accuracy.py --update-limits    the line --gate holds, moved to what is reached now
 
 A row is quiet when p90 - p10 is at most 5 % of its median; its error is the distance to the median. Otherwise the error is
@@ -34,6 +35,7 @@ from daydream import predictions as daydream_predictions
 from truth import ROOT, Folder, Row, default_folders, whatifs_of
 
 DOCS = ROOT / "docs" / "accuracy.md"
+ROWS = ROOT / "docs" / "appendix-accuracy.md"
 LIMITS = Path(__file__).resolve().parent / "accuracy_limits.json"
 RESIDUALS = ROOT / "src" / "whatif" / "residuals" / "H200-SXM.csv"
 DECLINED_PCT = 100.0
@@ -264,6 +266,7 @@ def main() -> int:
     parser.add_argument("--whatif", help="only rows whose what-ifs hold this")
     parser.add_argument("--no-measured", action="store_true", help="do not give the base's measured step to the command")
     parser.add_argument("--own-residuals", action="store_true", help="bands from all models, the row's own among them")
+    parser.add_argument("--in-sample", action="store_true", help="beside the bands, those from all models")
     parser.add_argument("--daydream", action="store_true", help="Daydream's printed rules beside ours")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all figures in this file (- for standard output)")
     parser.add_argument("--gate", action="store_true", help="exit 1 when something got worse than its limit, has none, or is gone")
@@ -284,14 +287,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         results, unknown = measure(program, folders, not options.no_measured, options.daydream,
                                    None if options.own_residuals else scratch)
-    results = [r for r in results if (options.model or "") in r.row.model and (options.whatif or "") in r.whatif]
+        in_sample = measure(program, folders, not options.no_measured)[0] if options.in_sample or options.update_docs else []
+    results, in_sample = ([r for r in rs if (options.model or "") in r.row.model and (options.whatif or "") in r.whatif]
+                          for rs in (results, in_sample))
     for line in unknown:
         print(f"accuracy: not a variant this suite knows: {line}", file=sys.stderr)
     if not results:
         print("accuracy: no row to predict", file=sys.stderr)
         return 1
     not_validated, claims = unfounded(program, results)
-    page = tables.page(results, by_whatif(results), figures, program.whatifs, not_validated)
+    page = tables.page(results, by_whatif(results), figures, program.whatifs, not_validated, in_sample)
     text = "\n".join(page)
     if options.json:
         data = {"schema": 1, "rows": [r.as_json() for r in results], "whatifs": reached(results),
@@ -308,8 +313,9 @@ def main() -> int:
     if (options.update_docs or options.update_limits) and not whole:
         parser.error("tables and limits are written over all folders only: set FORETRACE_TRUTH and name no folder")
     if options.update_docs:
-        tables.write_between(DOCS, "accuracy", text + "\n\n### Every row\n\n" + "\n".join(tables.row_table(results)))
-        print(f"accuracy: wrote {os.path.relpath(DOCS)}")
+        tables.write_between(DOCS, "accuracy", text)
+        tables.write_between(ROWS, "rows", "\n".join(tables.row_table(results)))
+        print(f"accuracy: wrote {os.path.relpath(DOCS)} and {os.path.relpath(ROWS)}")
     if options.update_limits:
         limits.save(LIMITS, limits_of(results))
         print(f"accuracy: wrote {os.path.relpath(LIMITS)}")

@@ -95,6 +95,12 @@ class ShownOutput(Pages):
         self.assertEqual(self.run_page(f"```console\n$ {TABLE}\n{shown.format('', '')}```\n")[0], 1)
         self.assertEqual(self.run_page(f"```console\n$ {TABLE}\nwhat      ms\n```\n")[0], 1)
 
+    def test_cuts_alone_show_nothing(self):
+        for options in ((), ("--update",)):
+            self.assertEqual(self.run_page("```console\n$ echo 1; echo 2\n…\n```\n", *options)[0], 1)
+        status, out = self.run_page("```console\n$ echo 1; echo 2\n…\nwords that are gone\n…\n```\n", "--update")
+        self.assertEqual(status, 1, out)  # not silently cut away
+
     def test_text_left_out_of_a_line(self):
         self.assertEqual(self.run_page("```console\n$ echo 0.31 s, 5 steps\n… s, 5 steps\n```\n")[0], 0)
         self.assertEqual(self.run_page("```console\n$ echo 0.31 s, 5 steps\n… s, 6 steps\n```\n")[0], 1)
