@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "foretrace/whatif/whatif.hpp"
-#include "whatif/catalogue/op_habits.hpp"
+#include "whatif/catalogue/op_facts.hpp"
 #include "work/op_view.hpp"
 
 namespace foretrace::whatif {
