@@ -60,11 +60,6 @@ double same_kernel_in_half(const Work& w) {
   return gather != nullptr && gather->adds_up ? 1.15 : 0.0;
 }
 
-bool same_device(const Device& a, const Device& b) {
-  return a.name == b.name && a.sm_count == b.sm_count && a.bandwidth_gbs == b.bandwidth_gbs &&
-         a.tflops_fp32 == b.tflops_fp32;
-}
-
 bool same_work(const Work& a, const Work& b) {
   return a.family == b.family && a.dtype == b.dtype && a.out_dtype == b.out_dtype && a.access == b.access &&
          a.backward == b.backward && a.flops == b.flops && a.bytes_read == b.bytes_read &&
@@ -127,14 +122,14 @@ Cost rescale(double measured_ns, const Work& was, const Device& from, const Work
   const auto* conv = std::get_if<Convolution>(&was.kind);
   const auto* conv_after = std::get_if<Convolution>(&becomes.kind);
   const bool strict = conv != nullptr && conv_after != nullptr && was.dtype == Dtype::kFp32 &&
-                      becomes.dtype == Dtype::kFp32 && conv->groups < conv->input[1];
+                      becomes.dtype == Dtype::kFp32 && !conv->depthwise();
   const Model before = strict ? strict_conv_growth(was, *conv, from) : model(was, from);
   const Model after = strict ? strict_conv_growth(becomes, *conv_after, to) : model(becomes, to);
   const bool both = before.us > 0 && after.us > 0;
   if (both && kernel_stays(was, becomes)) {
     const double ratio = after.us / before.us;
     // The floor of a launch does not shrink: below it a ratio would promise time no kernel can take.
-    cost.ns = std::max({measured_ns * ratio, roofline_ns(becomes, to), std::min(measured_ns, 1e3)});
+    cost.ns = std::max({measured_ns * ratio, roofline_ns(becomes, to), std::min(measured_ns, kEmptyKernelUs * 1e3)});
     // The further from what was measured, the more of the model's own error remains.
     const double distance = std::min(1.0, std::abs(std::log(ratio)) / std::log(4.0));
     cost.sigma = std::max(0.02, distance * after.sigma);

@@ -12,8 +12,6 @@ namespace foretrace::hardware {
 
 namespace {
 
-// What a kernel takes that does nothing: 0.9-1.4 us on an H200, and no figure of a device file says otherwise elsewhere.
-constexpr double kStartUs = 1.0;
 // How arithmetic and memory traffic overlap in kernels that stay the same: over 440,000 pairs of 13 element-wise and row-wise
 // operations on five GPUs, exponents of 1, 1.5, 2 and 3 leave 7.6, 6.9, 6.9 and 7.1 % (docs/gpus.md).
 constexpr double kOverlap = 2;
@@ -24,14 +22,6 @@ constexpr double kNoise = 0.7;
 
 bool same_silicon(const Device& a, const Device& b) {
   return a.vendor == b.vendor && a.compute_major == b.compute_major && a.compute_minor == b.compute_minor;
-}
-
-// In all that moves a kernel; two boards may differ in memory only.
-bool same_device(const Device& a, const Device& b) {
-  return same_silicon(a, b) && a.sm_count == b.sm_count && a.clock_mhz == b.clock_mhz &&
-         a.bandwidth_gbs == b.bandwidth_gbs && a.achievable_bandwidth == b.achievable_bandwidth &&
-         a.tflops_fp32 == b.tflops_fp32 && a.tflops_tf32 == b.tflops_tf32 && a.tflops_fp16 == b.tflops_fp16 &&
-         a.tflops_bf16 == b.tflops_bf16 && a.l2_mb == b.l2_mb && a.power_w == b.power_w && a.pcie_gbs == b.pcie_gbs;
 }
 
 // How far two GPUs of one architecture are apart: 0 for twins, 1 from half as much again in any figure that counts.
@@ -75,7 +65,7 @@ Status can_transfer(const Device& from, const Device& to) {
 
 double same_kernel_us(double measured_us, double bytes, const KernelShape& shape, const Device& from,
                       const Device& to) {
-  const double start = std::min(measured_us, kStartUs);
+  const double start = std::min(measured_us, kEmptyKernelUs);
   const double work = measured_us - start;
   const double memory = bytes / (from.streaming_gbs() * 1e3);
   const double memory_there = bytes / (to.streaming_gbs() * 1e3);
@@ -176,7 +166,7 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
   const double part = operation_ns > 0 ? measured_ns / operation_ns : 1.0;
   if (is_product(work)) {
     const auto* conv = std::get_if<Convolution>(&work.kind);
-    const bool depthwise = conv != nullptr && conv->groups > 1 && conv->groups == conv->input[1];
+    const bool depthwise = conv != nullptr && conv->depthwise();
     Cost cost;
     if (work.family == Family::kAttention || work.family == Family::kRnn) {
       cost = roofline_transfer(operation_ns, work, from, to);
@@ -195,7 +185,7 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
   }
   if (const auto* copy = std::get_if<MemoryCopy>(&work.kind); copy != nullptr && copy->host) {
     if (from.pcie_gbs <= 0 || to.pcie_gbs <= 0) return known(measured_ns, 0.3, graph::Origin::kScaled);
-    const double start = std::min(measured_ns, kStartUs * 1e3);
+    const double start = std::min(measured_ns, kEmptyKernelUs * 1e3);
     return known(start + (measured_ns - start) * from.pcie_gbs / to.pcie_gbs, 0.2, graph::Origin::kScaled);
   }
   const double us = same_kernel_us(measured_ns / 1e3, work.bytes() * part, shape, from, to);

@@ -12,8 +12,8 @@ namespace {
 using work::Family;
 using work::Work;
 
-// A generated kernel's shortest form, as of any vectorised kernel.
-constexpr double kKernelStart = 1'500;
+// A generated kernel's start is that of any other.
+constexpr auto kKernelStart = static_cast<double>(hardware::kShortKernel);
 
 // What the compiler writes kernels for. Losses lie outside the model that is compiled, gathers and pools keep theirs.
 bool fuses(const Work& w) {

@@ -111,9 +111,8 @@ std::vector<double> Builder::slices(double bytes) const {
 }
 
 Ns Builder::memory_ns(double bytes) const {
-  constexpr double kFloorNs = 1500;  // the shortest kernels of H200 traces
   const double gbs = m.device.streaming_gbs() * memory_share_;
-  return static_cast<Ns>(std::llround(kFloorNs + (gbs > 0 ? bytes / gbs : 0)));
+  return static_cast<Ns>(std::llround(static_cast<double>(hardware::kShortKernel) + (gbs > 0 ? bytes / gbs : 0)));
 }
 
 std::uint32_t Builder::kernel(Place& at, const std::string& name, double bytes, Ns cpu_cost, Phase phase,
