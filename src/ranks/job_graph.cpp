@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <optional>
-#include <thread>
 #include <unordered_map>
 
 #include "base/workers.hpp"
@@ -25,18 +23,12 @@ constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
 // The graphs of all ranks' steps, several built at a time.
 std::vector<std::optional<Result<Graph>>> build_all(const Job& job, const CommonStep& step, unsigned threads) {
   std::vector<std::optional<Result<Graph>>> out(job.ranks.size());
-  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
-  std::atomic<std::size_t> next{0};
   graph::BuildOptions options;
   options.alone = true;  // ranks begin at different moments: the step is replayed as it happened, not as a period
-  const auto work = [&] {
-    for (std::size_t r = next++; r < job.ranks.size(); r = next++) {
-      if (step.step[r] == CommonStep::kNone) continue;
-      out[r] = graph::GraphBuilder(job.ranks[r].trace, job.ranks[r].steps).build(step.step[r], options);
-    }
-  };
-  run_workers(static_cast<unsigned>(std::min<std::size_t>(threads, job.ranks.size())), work,
-              [&] { next = job.ranks.size(); });
+  for_each_index(job.ranks.size(), threads, [&](std::size_t r) {
+    if (step.step[r] == CommonStep::kNone) return;
+    out[r] = graph::GraphBuilder(job.ranks[r].trace, job.ranks[r].steps).build(step.step[r], options);
+  });
   return out;
 }
 
