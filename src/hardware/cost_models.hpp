@@ -4,9 +4,16 @@
 // cuDNN 9.19, so that it speaks of other devices too. Beside each constant stands what it was read from, and the error that
 // remains: "held out" is on training steps whose kernels had no part in choosing it.
 
-#include "foretrace/hardware/work.hpp"
+#include "foretrace/hardware/cost.hpp"
 
 namespace foretrace::hardware {
+
+using work::Access;
+using work::Arithmetic;
+using work::Dtype;
+using work::Family;
+using work::is_half;
+using work::Work;
 
 /// A modelled time and the spread of log(measured / modelled) around it.
 struct Model {
@@ -61,7 +68,6 @@ inline double element_rate(double per_clock_and_sm, const Device& device) {
 /// Bytes moved at the streaming rate, in microseconds.
 inline double stream_us(double bytes, const Device& device) { return bytes / (device.streaming_gbs() * 1e3); }
 
-inline bool is_half(Dtype dtype) { return dtype == Dtype::kFp16 || dtype == Dtype::kBf16; }
 inline bool is_product(const Work& w) {
   return w.family == Family::kGemm || w.is_conv() || w.family == Family::kAttention || w.family == Family::kRnn;
 }

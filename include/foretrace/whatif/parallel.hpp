@@ -17,8 +17,6 @@
 
 namespace foretrace::whatif {
 
-inline constexpr std::uint32_t kNoTask = 0xFFFF'FFFFu;
-
 /// The gradient of one parameter.
 struct Gradient {
   std::int64_t elements = 0;
