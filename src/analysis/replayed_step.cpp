@@ -63,7 +63,7 @@ std::uint32_t ReplayedStep::task_at(std::uint32_t place) const {
 
 std::optional<std::uint32_t> ReplayedStep::cause(std::uint32_t task) const {
   const std::uint32_t by = state.timeline.cause[last_copy(task)];
-  if (by == simulate::Timeline::kNoCause || !in_last_copy(by)) return std::nullopt;
+  if (by == kNone || !in_last_copy(by)) return std::nullopt;
   return task_at(by);
 }
 

@@ -247,8 +247,8 @@ Model measured_model(const Work& w, const Device& d) {
   }
   // A family without any measured kernel streams at half the rate, give or take a factor.
   if (it == pools().end()) return {ideal_us(w, d) / 0.5, 0.5};
-  constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-  const double us = ideal_us(w, d) * std::exp(predict_share(it->second.samples, features_of(w), kNone));
+  constexpr std::size_t kAllOfThem = static_cast<std::size_t>(-1);
+  const double us = ideal_us(w, d) * std::exp(predict_share(it->second.samples, features_of(w), kAllOfThem));
   double sigma = it->second.sigma;
   // Averages come in forms (adaptive, with odd windows) that were not measured; short kernels have a spread of their own.
   if (w.arithmetic == Arithmetic::kAverage) sigma = std::max(sigma, 0.5);

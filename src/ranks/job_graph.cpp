@@ -18,8 +18,6 @@ using graph::DependencyKind;
 using graph::Graph;
 using graph::TaskKind;
 
-constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
-
 // The graphs of all ranks' steps, several built at a time.
 std::vector<std::optional<Result<Graph>>> build_all(const Job& job, const CommonStep& step, unsigned threads) {
   std::vector<std::optional<Result<Graph>>> out(job.ranks.size());
@@ -118,7 +116,7 @@ class Builder {
     end_ = merger_.add_task(TaskKind::kWait, 0, out_.graph.traced, "all ranks are done");
     merger_.close_lane();
     out_.graph.last = TaskId{end_};
-    out_.rank_of_lane.push_back(JobGraph::kNobody);
+    out_.rank_of_lane.push_back(kNone);
     std::vector<std::unordered_map<std::uint32_t, std::uint32_t>> placed(job_.ranks.size());
     for (RankPart& part : out_.ranks) {
       Graph& g = **graphs[part.rank];
@@ -183,7 +181,7 @@ class Builder {
         if (c.group != open_group) {
           if (open_group != kNone) merger_.close_lane();
           merger_.open_lane(graph::GraphLaneKind::kNetwork, m_.groups[c.group].name);
-          out_.rank_of_lane.push_back(JobGraph::kNobody);
+          out_.rank_of_lane.push_back(kNone);
           open_group = c.group;
           free = INT64_MIN;
         }

@@ -32,8 +32,6 @@ class WorkTables {
   }
 
  private:
-  static constexpr std::uint32_t kUnknown = 0xFFFF'FFFFu;
-
   /// GPU tasks of the step: launched in it, or without a launch anywhere. Work left over from before it is not.
   void collect_gpu() {
     std::unordered_set<std::int64_t> doubtful, elsewhere;
@@ -182,7 +180,7 @@ class WorkTables {
       const StringId op = operation(t);
       SummaryReport::OpRow& row = op.valid()             ? op_row(op)
                                   : g_.launch[t].valid() ? call_row(g_.launch[t].index())
-                                                         : calls.row(kUnknown, [] { return "(launch not recorded)"; });
+                                                         : calls.row(kNone, [] { return "(launch not recorded)"; });
       row.gpu_time += duration(t);
       ++row.gpu_events;
     }

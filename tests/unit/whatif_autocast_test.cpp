@@ -50,7 +50,7 @@ std::size_t recorded_casts(const Loaded& l) {
   for (std::uint32_t task = 0; task < g.size(); ++task) {
     if (!graph::is_gpu(g.kind[task]) || !g.op[task].valid() || g.phase[task] != Phase::kForward) continue;
     const std::uint32_t e = g.op[task].value;
-    if (t.name(e) != "aten::copy_" || flow.unit_of(e) == kNothing) continue;
+    if (t.name(e) != "aten::copy_" || flow.unit_of(e) == kNone) continue;
     const work::OpView view(t, t.events.args[e]);
     if (view.tensor(0) && view.tensor(1) && view[0].type != view[1].type &&
         (view[0].type == "c10::Half" || view[1].type == "c10::Half"))

@@ -280,5 +280,18 @@ TEST_F(Scale, ManyPartsLeaveOnlyTheSlowestLevelOfBlueConnect) {
   EXPECT_NEAR(static_cast<double>(cut.communication), inside, 0.06 * inside);
 }
 
+// Said before the trace is read, whichever what-if names the cluster.
+TEST(Cluster, WorkersThatDoNotFillTheirNodesAreRefused) {
+  for (const char* text : {"ddp:workers=8,gpus_per_node=3", "bucket:mb=25,gpus_per_node=5", "zero3:gpus_per_node=6",
+                           "compress-gradients:gpus_per_node=3", "ddp:workers=20000"}) {
+    const Result<whatif::Use> use = whatif::parse_use(text);
+    ASSERT_FALSE(use) << text;
+    EXPECT_EQ(use.error().code, ErrorCode::kUsage) << text;
+  }
+  for (const char* text : {"ddp:workers=8,gpus_per_node=4", "ddp:workers=2,gpus_per_node=8", "ddp:workers=8"}) {
+    EXPECT_TRUE(whatif::parse_use(text)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace foretrace::test

@@ -69,6 +69,8 @@ struct WhatIf {
   std::vector<std::string> advise = {};  ///< uses `advise` tries; none: nobody would switch it on by itself
   bool validated = false;                ///< has truth rows (docs/accuracy.md)
   std::function<Status(Model& model, Draft& draft, const Parameters& parameters)> apply;
+  /// Of values that are right one by one and wrong together, before the trace is read; none: any go together.
+  Status (*check)(const Parameters& parameters) = nullptr;
 };
 
 /// The catalogue, sorted by name. One file each under src/whatif/catalogue.
