@@ -237,10 +237,4 @@ BucketPlan plan_of(const Gradients& gradients, const Parallelism& how) {
   return pytorch_buckets(gradients, bytes(how.bucket_mb), bytes(how.first_bucket_mb.value_or(how.bucket_mb)));
 }
 
-std::vector<GradientRange> ranges_of(const BucketPlan& plan) {
-  std::vector<GradientRange> ranges;
-  for (const Bucket& b : plan) ranges.push_back({b.gradients.front(), b.gradients.back()});
-  return ranges;
-}
-
 }  // namespace foretrace::whatif
