@@ -4,6 +4,10 @@
 // cuDNN 9.19, so that it speaks of other devices too. Beside each constant stands what it was read from, and the error that
 // remains: "held out" is on training steps whose kernels had no part in choosing it.
 
+#include <cstddef>
+#include <string>
+#include <vector>
+
 #include "foretrace/hardware/cost.hpp"
 
 namespace foretrace::hardware {
@@ -37,6 +41,15 @@ Model rows_model(const Work& work, const Device& device);
 /// Norms, softmax, pooling, strict fp32 convolutions: the share of what the device could do that measured kernels of like shape
 /// reach.
 Model measured_model(const Work& work, const Device& device);
+/// How well the measured kernels of one pool tell each other's times: root mean square of log(predicted / measured), each sample
+/// among the others and without itself. For tools/fit_kernels.py.
+struct MeasuredPool {
+  std::string name;  ///< "batch-norm backward half"
+  std::size_t samples = 0;
+  double in_sample = 0;
+  double left_out = 0;
+};
+std::vector<MeasuredPool> measured_pools();
 
 /// How a library's kernels turn a product's size into time.
 struct ProductRates {

@@ -11,6 +11,7 @@
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/bands.hpp"
 #include "whatif/checked_commit.hpp"
+#include "whatif/evidence.hpp"
 #include "whatif/simulate_model.hpp"
 
 namespace foretrace::whatif {
@@ -206,6 +207,7 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
   describe_memory(p, model, base, uses, detail);
   p.samples = model.samples;
   p.validated = model.validated;
+  p.evidence = least_evidence(uses);
   p.origin = worst_origin(model.graph);
   p.not_modelled = std::move(model.not_modelled);
   keep_first(p.not_modelled);
