@@ -42,7 +42,7 @@ double layout_us(double elements, double channels, bool weights, Dtype dtype, co
 // 8.9-13.5, 4.5-5.6 and 9.6-19 TFLOP/s forward, for the data and for the weights). Channels-first, from the 3 x 3 and 5 x 5 of
 // MobileNetV3 and EfficientNet-B0: time per element written, by cuDNN's kernels (half, stride 1) or by the framework's own,
 // which take three times as long and as long in half as in fp32.
-Model depthwise(const Work& w, const Sizes& s, const Device& d) {
+ModelledTime depthwise(const Work& w, const Sizes& s, const Device& d) {
   const bool half = is_half(w.dtype);
   const bool data = w.family == Family::kConvDataGrad;
   const bool filter = w.family == Family::kConvWeightGrad;
@@ -94,7 +94,7 @@ double product(const Work& w, const Sizes& s, const ProductRates& rates, const D
 
 }  // namespace
 
-Model conv_model(const Work& w, const Device& d) {
+ModelledTime conv_model(const Work& w, const Device& d) {
   if (w.input[0] <= 0 || w.flops <= 0 || d.sm_count <= 0) return {};
   const Sizes s = sizes_of(w);
   const std::int64_t channels = w.input[1] / std::max<std::int64_t>(1, w.groups);
@@ -104,7 +104,7 @@ Model conv_model(const Work& w, const Device& d) {
     // rules nobody publishes. The nearest of 102 measured layers is the best guess there is; left out, it misses by 30 %.
     Work strict = w;
     strict.dtype = strict.out_dtype = Dtype::kFp32;
-    Model m = measured_model(strict, d);
+    ModelledTime m = measured_model(strict, d);
     m.sigma = std::max(m.sigma, 0.45);
     // Small layers wait for their steps along k, 30 ns each on CUDA cores (DenseNet's 32 outputs from 128 channels).
     const std::int64_t summed = w.family == Family::kConvDataGrad ? w.out_channels : w.input[1];
@@ -148,7 +148,7 @@ Model conv_model(const Work& w, const Device& d) {
   return {std::min(t, direct), 0.4};
 }
 
-Model strict_conv_growth(const Work& w, const Device& d) {
+ModelledTime strict_conv_growth(const Work& w, const Device& d) {
   if (w.input[0] <= 0 || w.flops <= 0 || d.sm_count <= 0) return {};
   ProductRates rates = fp32_rates();
   rates.round_up = 0.8;  // cuDNN's fp32 kernels are not persistent
@@ -158,7 +158,7 @@ Model strict_conv_growth(const Work& w, const Device& d) {
   return {product(w, sizes_of(w), rates, d) * better, 0.25};
 }
 
-Model attention_model(const Work& w, const Device& d) {
+ModelledTime attention_model(const Work& w, const Device& d) {
   if (w.queries <= 0 || w.keys <= 0 || w.head_size <= 0 || w.flops <= 0) return {};
   const bool half = is_half(w.dtype);
   // Kernels work on whole tiles of 128 (forward) or 64 positions, and reach their rate only on long sequences: rate
@@ -230,7 +230,7 @@ double rnn_step_us(const Work& w, double product) {
 
 }  // namespace
 
-Model rnn_model(const Work& w, const Device& d) {
+ModelledTime rnn_model(const Work& w, const Device& d) {
   if (w.hidden <= 0 || w.steps <= 0 || d.sm_count <= 0) return {};
   // cuDNN: the inputs' product for all steps at once, then step after step.
   const bool half = is_half(w.dtype);

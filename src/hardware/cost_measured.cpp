@@ -240,7 +240,7 @@ const std::map<Key, Pool>& pools() {
 
 }  // namespace
 
-Model measured_model(const Work& w, const Device& d) {
+ModelledTime measured_model(const Work& w, const Device& d) {
   if (w.elements <= 0 || w.bytes() <= 0) return {};
   Key key = key_of(w);
   auto it = pools().find(key);

@@ -45,7 +45,7 @@ double handling(const Work& w) {
 // One operation over a list of tensors (multi_tensor_apply): blocks of 65,536 elements, a launch for about 100 pointers or 320
 // blocks. Small tensors leave SMs idle, and then one block's time counts: 31 us whatever it moves. Nine optimizer updates over
 // eight sets of parameters, 4 to 400 tensors: mean error 8 %.
-Model many_tensors(const Work& w, const Device& d) {
+ModelledTime many_tensors(const Work& w, const Device& d) {
   constexpr double kBlock = 65536;
   const double elements = static_cast<double>(w.elements);
   const double tensors = static_cast<double>(w.tensors);
@@ -58,7 +58,7 @@ Model many_tensors(const Work& w, const Device& d) {
 
 }  // namespace
 
-Model pointwise_model(const Work& w, const Device& d) {
+ModelledTime pointwise_model(const Work& w, const Device& d) {
   if (w.family == Family::kMemory) {
     if (w.bytes() <= 0) return {};
     if (!w.host) return {1.0 + stream_us(w.bytes(), d), w.bytes() < 1e6 ? 0.4 : 0.15};

@@ -11,7 +11,7 @@ namespace {
 
 // Read from 140 measured sums (4 k to 268 M elements; 768 and 4096 columns, single rows, image planes) and the bias gradients
 // of four models; on five other models' steps 14 %.
-Model reduction(const Work& w, const Device& d) {
+ModelledTime reduction(const Work& w, const Device& d) {
   const double elements = static_cast<double>(w.elements);
   const double memory = stream_us(w.bytes(), d);
   if (w.access == Access::kContiguous) {
@@ -30,7 +30,7 @@ Model reduction(const Work& w, const Device& d) {
   return {2.0 + memory + lost * (132.0 / d.sm_count), 0.2};
 }
 
-Model embedding(const Work& w, const Device& d) {
+ModelledTime embedding(const Work& w, const Device& d) {
   const double elements = static_cast<double>(w.elements);
   if (!w.backward) return {1.5 + 0.85 * stream_us(w.bytes(), d), 0.2};
   // Few indices: one kernel walks them. Many: sort, find runs, add: 29 kernels, most of them launch-bound.
@@ -38,7 +38,7 @@ Model embedding(const Work& w, const Device& d) {
   return {100 + elements / element_rate(0.46, d), 0.25};
 }
 
-Model loss(const Work& w, const Device& d) {
+ModelledTime loss(const Work& w, const Device& d) {
   // nll_loss: one block walks all rows, 32 at a time (18 us from 4,096 rows on, gradient 10 us). Others stream.
   const double rows = static_cast<double>(w.rows);
   if (w.bytes() > 0 && w.bytes() < static_cast<double>(w.elements)) {
@@ -50,7 +50,7 @@ Model loss(const Work& w, const Device& d) {
 
 }  // namespace
 
-Model rows_model(const Work& w, const Device& d) {
+ModelledTime rows_model(const Work& w, const Device& d) {
   if (w.elements <= 0 || d.sm_count <= 0) return {};
   if (w.family == Family::kReduction) return reduction(w, d);
   if (w.family == Family::kEmbedding) return embedding(w, d);

@@ -7,7 +7,7 @@ namespace foretrace::hardware {
 
 namespace {
 
-Model model(const Work& w, const Device& d) {
+ModelledTime model(const Work& w, const Device& d) {
   switch (w.family) {
     case Family::kGemm:
       return gemm_model(w, d);
@@ -104,7 +104,7 @@ double roofline_ns(const Work& w, const Device& d) {
 }
 
 Cost predict(const Work& work, const Device& device) {
-  const Model m = model(work, device);
+  const ModelledTime m = model(work, device);
   Cost cost;
   if (!(m.us > 0) || !std::isfinite(m.us)) return cost;
   cost.ns = std::max(m.us * 1e3, roofline_ns(work, device));
@@ -135,8 +135,8 @@ Cost rescale(double measured_ns, const Work& was, const Device& from, const Work
   }
   const bool strict = was.is_conv() && was.dtype == Dtype::kFp32 && becomes.is_conv() &&
                       becomes.dtype == Dtype::kFp32 && was.groups < was.input[1];
-  const Model before = strict ? strict_conv_growth(was, from) : model(was, from);
-  const Model after = strict ? strict_conv_growth(becomes, to) : model(becomes, to);
+  const ModelledTime before = strict ? strict_conv_growth(was, from) : model(was, from);
+  const ModelledTime after = strict ? strict_conv_growth(becomes, to) : model(becomes, to);
   const bool both = before.us > 0 && after.us > 0;
   if (both && kernel_stays(was, becomes)) {
     const double ratio = after.us / before.us;
