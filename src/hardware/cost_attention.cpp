@@ -7,7 +7,7 @@
 
 namespace foretrace::hardware {
 
-Model attention_model(const Work& w, const Attention& a, const Device& d) {
+ModelledTime attention_model(const Work& w, const Attention& a, const Device& d) {
   if (a.queries <= 0 || a.keys <= 0 || a.head_size <= 0 || w.flops <= 0) return {};
   const bool half = is_half(w.dtype);
   // Kernels work on whole tiles of 128 (forward) or 64 positions, and reach their rate only on long sequences: rate

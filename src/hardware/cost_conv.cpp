@@ -42,7 +42,7 @@ double layout_us(double elements, double channels, bool weights, Dtype dtype, co
 // 8.9-13.5, 4.5-5.6 and 9.6-19 TFLOP/s forward, for the data and for the weights). Channels-first, from the 3 x 3 and 5 x 5 of
 // MobileNetV3 and EfficientNet-B0: time per element written, by cuDNN's kernels (half, stride 1) or by the framework's own,
 // which take three times as long and as long in half as in fp32.
-Model depthwise(const Work& w, const Convolution& c, const Sizes& s, const Device& d) {
+ModelledTime depthwise(const Work& w, const Convolution& c, const Sizes& s, const Device& d) {
   const bool half = is_half(w.dtype);
   const bool data = w.family == Family::kConvDataGrad;
   const bool filter = w.family == Family::kConvWeightGrad;
@@ -95,7 +95,7 @@ double product(const Work& w, const Convolution& c, const Sizes& s, const Produc
 
 }  // namespace
 
-Model conv_model(const Work& w, const Convolution& c, const Device& d) {
+ModelledTime conv_model(const Work& w, const Convolution& c, const Device& d) {
   if (c.input[0] <= 0 || w.flops <= 0 || d.sm_count <= 0) return {};
   const Sizes s = sizes_of(c);
   const std::int64_t channels = c.channels_per_group();
@@ -105,7 +105,7 @@ Model conv_model(const Work& w, const Convolution& c, const Device& d) {
     // rules nobody publishes. The nearest of 102 measured layers is the best guess there is; left out, it misses by 30 %.
     Work strict = w;
     strict.dtype = strict.out_dtype = Dtype::kFp32;
-    Model m = measured_model(strict, d);
+    ModelledTime m = measured_model(strict, d);
     m.sigma = std::max(m.sigma, 0.45);
     // Small layers wait for their steps along k, 30 ns each on CUDA cores (DenseNet's 32 outputs from 128 channels).
     const std::int64_t summed = w.family == Family::kConvDataGrad ? c.out_channels : c.input[1];
@@ -149,7 +149,7 @@ Model conv_model(const Work& w, const Convolution& c, const Device& d) {
   return {std::min(t, direct), 0.4};
 }
 
-Model strict_conv_growth(const Work& w, const Convolution& c, const Device& d) {
+ModelledTime strict_conv_growth(const Work& w, const Convolution& c, const Device& d) {
   if (c.input[0] <= 0 || w.flops <= 0 || d.sm_count <= 0) return {};
   ProductRates rates = fp32_rates();
   rates.round_up = 0.8;  // cuDNN's fp32 kernels are not persistent

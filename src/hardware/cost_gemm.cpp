@@ -78,7 +78,7 @@ ProductRates tf32_rates(std::int64_t alignment, bool a_transposed, bool b_transp
 
 ProductRates fp32_rates() { return {4.3, 0.908, 15.1, 35, 0.31, 0.75, 3.3, 6.7, 3.0}; }
 
-Model gemm_model(const Work& w, const Gemm& g, const Device& d) {
+ModelledTime gemm_model(const Work& w, const Gemm& g, const Device& d) {
   if (g.m <= 0 || g.n <= 0 || g.k <= 0 || d.sm_count <= 0) return {};
   const std::int64_t alignment = g.alignment();
   ProductRates rates = fp32_rates();

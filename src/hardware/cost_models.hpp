@@ -30,31 +30,31 @@ using work::Rows;
 using work::Work;
 
 /// A modelled time and the spread of log(measured / modelled) around it.
-struct Model {
+struct ModelledTime {
   double us = 0;
   double sigma = 0.3;
 };
 
 // Each takes the head of the work and its kind.
-Model gemm_model(const Work& work, const Gemm& gemm, const Device& device);
-Model conv_model(const Work& work, const Convolution& conv, const Device& device);
+ModelledTime gemm_model(const Work& work, const Gemm& gemm, const Device& device);
+ModelledTime conv_model(const Work& work, const Convolution& conv, const Device& device);
 /// A strict fp32 convolution as a product on CUDA cores. Not what it takes (kernels differ too much), but how that grows with
 /// the batch and follows the device: waves of tiles fill up.
-Model strict_conv_growth(const Work& work, const Convolution& conv, const Device& device);
-Model attention_model(const Work& work, const Attention& attention, const Device& device);
-Model rnn_model(const Work& work, const Recurrent& rnn, const Device& device);
+ModelledTime strict_conv_growth(const Work& work, const Convolution& conv, const Device& device);
+ModelledTime attention_model(const Work& work, const Attention& attention, const Device& device);
+ModelledTime rnn_model(const Work& work, const Recurrent& rnn, const Device& device);
 /// One kernel for all time steps of a layer.
 bool persistent_rnn(Dtype dtype, const Recurrent& rnn);
 /// Element-wise work, copies, casts, optimizers: bytes or elements, whichever takes longer.
-Model pointwise_model(const Work& work, const Pointwise& pointwise, const Device& device);
+ModelledTime pointwise_model(const Work& work, const Pointwise& pointwise, const Device& device);
 /// Copies and fills by the driver.
-Model memory_model(const Work& work, const MemoryCopy& copy, const Device& device);
-Model reduction_model(const Work& work, const Rows& rows, const Device& device);
-Model loss_model(const Work& work, const Rows& rows, const Device& device);
-Model embedding_model(const Work& work, const Gather& gather, const Device& device);
+ModelledTime memory_model(const Work& work, const MemoryCopy& copy, const Device& device);
+ModelledTime reduction_model(const Work& work, const Rows& rows, const Device& device);
+ModelledTime loss_model(const Work& work, const Rows& rows, const Device& device);
+ModelledTime embedding_model(const Work& work, const Gather& gather, const Device& device);
 /// Norms, softmax, pooling, strict fp32 convolutions: the share of what the device could do that measured kernels of like shape
 /// reach.
-Model measured_model(const Work& work, const Device& device);
+ModelledTime measured_model(const Work& work, const Device& device);
 /// How well the measured kernels of one pool tell each other's times: root mean square of log(predicted / measured), each sample
 /// among the others and without itself. For tools/fit_kernels.py.
 struct MeasuredPool {

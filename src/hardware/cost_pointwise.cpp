@@ -46,7 +46,7 @@ double handling(const Work& w, const Pointwise& p) {
 // One operation over a list of tensors (multi_tensor_apply): blocks of 65,536 elements, a launch for about 100 pointers or 320
 // blocks. Small tensors leave SMs idle, and then one block's time counts: 31 us whatever it moves. Nine optimizer updates over
 // eight sets of parameters, 4 to 400 tensors: mean error 8 %.
-Model many_tensors(const Work& w, const Pointwise& p, const Device& d) {
+ModelledTime many_tensors(const Work& w, const Pointwise& p, const Device& d) {
   constexpr double kBlock = 65536;
   const double elements = static_cast<double>(w.elements);
   const double tensors = static_cast<double>(p.tensors);
@@ -59,7 +59,7 @@ Model many_tensors(const Work& w, const Pointwise& p, const Device& d) {
 
 }  // namespace
 
-Model memory_model(const Work& w, const MemoryCopy& copy, const Device& d) {
+ModelledTime memory_model(const Work& w, const MemoryCopy& copy, const Device& d) {
   if (w.bytes() <= 0) return {};
   if (!copy.host) return {1.0 + stream_us(w.bytes(), d), w.bytes() < 1e6 ? 0.4 : 0.15};
   if (d.pcie_gbs <= 0) return {};
@@ -67,7 +67,7 @@ Model memory_model(const Work& w, const MemoryCopy& copy, const Device& d) {
   return {1.2 + w.bytes_written / (d.pcie_gbs * 1e3), w.bytes_written < 1e6 ? 0.4 : 0.1};
 }
 
-Model pointwise_model(const Work& w, const Pointwise& p, const Device& d) {
+ModelledTime pointwise_model(const Work& w, const Pointwise& p, const Device& d) {
   if (w.elements <= 0 || w.bytes() <= 0) return {};
   const double per_clock = handling(w, p);
   const double elements = static_cast<double>(w.elements);

@@ -40,7 +40,7 @@ double rnn_step_us(const Work& w, const Recurrent& r, double product) {
 
 }  // namespace
 
-Model rnn_model(const Work& w, const Recurrent& r, const Device& d) {
+ModelledTime rnn_model(const Work& w, const Recurrent& r, const Device& d) {
   if (r.hidden <= 0 || r.steps <= 0 || d.sm_count <= 0) return {};
   // cuDNN: the inputs' product for all steps at once, then step after step.
   const bool half = is_half(w.dtype);

@@ -9,7 +9,7 @@ namespace foretrace::hardware {
 
 // Read from 140 measured sums (4 k to 268 M elements; 768 and 4096 columns, single rows, image planes) and the bias gradients
 // of four models; on five other models' steps 14 %.
-Model reduction_model(const Work& w, const Rows& r, const Device& d) {
+ModelledTime reduction_model(const Work& w, const Rows& r, const Device& d) {
   if (w.elements <= 0 || d.sm_count <= 0) return {};
   const double elements = static_cast<double>(w.elements);
   const double memory = stream_us(w.bytes(), d);
@@ -29,7 +29,7 @@ Model reduction_model(const Work& w, const Rows& r, const Device& d) {
   return {2.0 + memory + lost * (132.0 / d.sm_count), 0.2};
 }
 
-Model embedding_model(const Work& w, const Gather& r, const Device& d) {
+ModelledTime embedding_model(const Work& w, const Gather& r, const Device& d) {
   if (w.elements <= 0 || d.sm_count <= 0) return {};
   const double elements = static_cast<double>(w.elements);
   if (!w.backward) return {1.5 + 0.85 * stream_us(w.bytes(), d), 0.2};
@@ -38,7 +38,7 @@ Model embedding_model(const Work& w, const Gather& r, const Device& d) {
   return {100 + elements / element_rate(0.46, d), 0.25};
 }
 
-Model loss_model(const Work& w, const Rows& r, const Device& d) {
+ModelledTime loss_model(const Work& w, const Rows& r, const Device& d) {
   if (w.elements <= 0 || d.sm_count <= 0) return {};
   // nll_loss: one block walks all rows, 32 at a time (18 us from 4,096 rows on, gradient 10 us). Others stream.
   const double rows = static_cast<double>(r.rows);

@@ -11,23 +11,23 @@ struct ModelOfKind {
   const Work& w;
   const Device& d;
 
-  Model operator()(std::monostate) const { return {}; }
-  Model operator()(const Gemm& k) const { return gemm_model(w, k, d); }
-  Model operator()(const Convolution& k) const { return conv_model(w, k, d); }
-  Model operator()(const Attention& k) const { return attention_model(w, k, d); }
-  Model operator()(const Recurrent& k) const { return rnn_model(w, k, d); }
-  Model operator()(const BatchNorm&) const { return measured_model(w, d); }
-  Model operator()(const Pooling&) const { return measured_model(w, d); }
-  Model operator()(const Rows& k) const {
+  ModelledTime operator()(std::monostate) const { return {}; }
+  ModelledTime operator()(const Gemm& k) const { return gemm_model(w, k, d); }
+  ModelledTime operator()(const Convolution& k) const { return conv_model(w, k, d); }
+  ModelledTime operator()(const Attention& k) const { return attention_model(w, k, d); }
+  ModelledTime operator()(const Recurrent& k) const { return rnn_model(w, k, d); }
+  ModelledTime operator()(const BatchNorm&) const { return measured_model(w, d); }
+  ModelledTime operator()(const Pooling&) const { return measured_model(w, d); }
+  ModelledTime operator()(const Rows& k) const {
     if (w.family == Family::kReduction) return reduction_model(w, k, d);
     return w.family == Family::kLoss ? loss_model(w, k, d) : measured_model(w, d);
   }
-  Model operator()(const Gather& k) const { return embedding_model(w, k, d); }
-  Model operator()(const Pointwise& k) const { return pointwise_model(w, k, d); }
-  Model operator()(const MemoryCopy& k) const { return memory_model(w, k, d); }
+  ModelledTime operator()(const Gather& k) const { return embedding_model(w, k, d); }
+  ModelledTime operator()(const Pointwise& k) const { return pointwise_model(w, k, d); }
+  ModelledTime operator()(const MemoryCopy& k) const { return memory_model(w, k, d); }
 };
 
-Model model(const Work& w, const Device& d) { return std::visit(ModelOfKind{w, d}, w.kind); }
+ModelledTime model(const Work& w, const Device& d) { return std::visit(ModelOfKind{w, d}, w.kind); }
 
 std::int64_t alignment_class(const Work& w) {
   const auto* gemm = std::get_if<Gemm>(&w.kind);
@@ -90,7 +90,7 @@ double roofline_ns(const Work& w, const Device& d) {
 }
 
 Cost predict(const Work& work, const Device& device) {
-  const Model m = model(work, device);
+  const ModelledTime m = model(work, device);
   Cost cost;
   if (!(m.us > 0) || !std::isfinite(m.us)) return cost;
   cost.ns = std::max(m.us * 1e3, roofline_ns(work, device));
@@ -123,8 +123,8 @@ Cost rescale(double measured_ns, const Work& was, const Device& from, const Work
   const auto* conv_after = std::get_if<Convolution>(&becomes.kind);
   const bool strict = conv != nullptr && conv_after != nullptr && was.dtype == Dtype::kFp32 &&
                       becomes.dtype == Dtype::kFp32 && !conv->depthwise();
-  const Model before = strict ? strict_conv_growth(was, *conv, from) : model(was, from);
-  const Model after = strict ? strict_conv_growth(becomes, *conv_after, to) : model(becomes, to);
+  const ModelledTime before = strict ? strict_conv_growth(was, *conv, from) : model(was, from);
+  const ModelledTime after = strict ? strict_conv_growth(becomes, *conv_after, to) : model(becomes, to);
   const bool both = before.us > 0 && after.us > 0;
   if (both && kernel_stays(was, becomes)) {
     const double ratio = after.us / before.us;

@@ -134,10 +134,6 @@ const ProductWeights& TransferWeights::of(ProductKind kind, const Device& d) con
   return own != sets_.end() ? own->second : sets_.find({kind, "any"})->second;
 }
 
-bool TransferWeights::trained_on(ProductKind kind, const Device& d) const {
-  return sets_.contains({kind, architecture(d)});
-}
-
 double flops_per_clock(Dtype dtype, const Device& d) {
   const int major = d.compute_major;
   const bool tensor = dtype == Dtype::kFp16 || dtype == Dtype::kBf16 || dtype == Dtype::kTf32;

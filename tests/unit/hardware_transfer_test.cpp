@@ -157,8 +157,6 @@ TEST(Transfer, OtherVendorsAreDeclined) {
 }
 
 TEST(Transfer, WeightsAreSmallPlainDataAndChecked) {
-  EXPECT_TRUE(TransferWeights::shipped().trained_on(ProductKind::kHalf, device("H100-SXM5")));
-  EXPECT_FALSE(TransferWeights::shipped().trained_on(ProductKind::kHalf, device("RTX-5090")));
   for (const char* bad : {"", "kind,architecture,parameter,value\nhalf,any,share,fast\n",
                           "kind,architecture,parameter,value\nquarter,any,share,1\n",
                           "kind,architecture,parameter,value\nhalf,any,tiles,128by64\n"}) {

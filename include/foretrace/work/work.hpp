@@ -37,11 +37,11 @@ struct Work {
   Dtype out_dtype = Dtype::kFp32;  ///< of what is written
   Access access = Access::kContiguous;
   bool backward = false;
-  bool of_parameters = false;             ///< works on parameters: does not grow with the batch
-  std::uint32_t kernels = 0;              ///< GPU tasks that share this description
-  std::uint32_t op_event = 0xFFFF'FFFFu;  ///< the operation that launched it
-  StringId op;                            ///< trace string: "aten::addmm"; empty for GPU tasks without an operation
-  double flops = 0;                       ///< multiply-adds count two
+  bool of_parameters = false;      ///< works on parameters: does not grow with the batch
+  std::uint32_t kernels = 0;       ///< GPU tasks that share this description
+  std::uint32_t op_event = kNone;  ///< the operation that launched it
+  StringId op;                     ///< trace string: "aten::addmm"; empty for GPU tasks without an operation
+  double flops = 0;                ///< multiply-adds count two
   double bytes_read = 0, bytes_written = 0;
   /// Of those, bytes that keep their type when `dtype` changes (indices, masks).
   double fixed_read = 0, fixed_written = 0;

@@ -10,7 +10,6 @@
 // operation, whose kernels are divided into a data-gradient row and a weight-gradient row.
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "foretrace/base/column.hpp"
@@ -21,8 +20,6 @@
 namespace foretrace::work {
 
 struct Works {
-  static constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
-
   std::vector<Work> rows;
   Column<std::uint32_t> of_task;  ///< by task of the graph: a row, kNone where nobody describes it
 
@@ -36,8 +33,8 @@ struct Works {
     return row == kNone ? nullptr : &rows[row];
   }
   /// A new row, for tasks to come.
-  std::uint32_t add(Work work) {
-    rows.push_back(std::move(work));
+  std::uint32_t add(const Work& work) {
+    rows.push_back(work);
     return static_cast<std::uint32_t>(rows.size() - 1);
   }
 };

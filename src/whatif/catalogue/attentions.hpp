@@ -18,7 +18,7 @@ struct Attention {
   work::Gemm first;               ///< queries x keys
   work::Dtype dtype = {};         ///< of that product
   std::int64_t scores = 0;        ///< elements
-  std::uint32_t first_unit = kNothing, last_unit = kNothing;  ///< the two products
+  std::uint32_t first_unit = kNone, last_unit = kNone;  ///< the two products
   bool dropout = false;
   bool causal = false;  ///< what lies behind a position is masked
 };

@@ -36,7 +36,7 @@ void resize_workspaces(Model& m, std::size_t before) {
   for (std::size_t i = before; i < m.works.size(); ++i) {
     const Work& w = m.works[i];
     const auto* conv = std::get_if<Convolution>(&w.kind);
-    if (conv == nullptr || w.op_event == 0xFFFF'FFFFu) continue;
+    if (conv == nullptr || w.op_event == kNone) continue;
     std::int64_t& bytes = needs[w.op_event];
     bytes = std::max(bytes, scratch(*conv, w.dtype));
     tensors[w.op_event] = tensors_of(*conv);
