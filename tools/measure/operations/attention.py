@@ -58,4 +58,4 @@ def cases(name: str, count: int) -> Iterator[Case]:
 
 
 def families() -> Iterator[tuple[str, float, Iterator[Case]]]:
-    yield "sdpa fused", 1.6, cases("fused", 240)
+    yield "sdpa fused", 4.5, cases("fused", 240)

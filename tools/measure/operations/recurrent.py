@@ -24,7 +24,7 @@ def _shape(d: Draw) -> Shape | None:
 
 def build(case: Case, device: str) -> list[Pass]:
     s = case.sizes
-    layer = CELLS[case.name](s["i"], s["h"], s["l"], bidirectional=s["dirs"] == 2).to(device=device, dtype=case.torch_dtype)
+    layer = CELLS[case.name](s["i"], s["h"], s["l"], bidirectional=s["dirs"] == 2, device=device, dtype=case.torch_dtype)
     x = torch.randn(s["t"], s["b"], s["i"], device=device, dtype=case.torch_dtype, requires_grad=True)
     dy = torch.randn(s["t"], s["b"], s["h"] * s["dirs"], device=device, dtype=case.torch_dtype)
     wanted = [x, *layer.parameters()]
