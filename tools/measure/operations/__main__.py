@@ -1,18 +1,21 @@
 """Times single operations on a GPU and writes a table of them.
 
-    python -u -m tools.measure.operations --out DIR [--seconds 510] [--benchmark] [--only REGEX] [--done FILE…] [--list | --dry]
+    python -u -m tools.measure.operations --out DIR [--seconds 510] [--benchmark] [--only REGEX] [--done FILE…] [--share I/N] [--list | --dry]
 
 Families (a kind and a name) take turns: the next batch is of the one that had the least time so far for its weight, so that a
 run that ends early leaves a balanced table. DIR gets operations.csv, complete after every batch, and failed.txt.
 `--done` names tables of earlier runs, whose cases are not measured again. `--benchmark` lets cuDNN try its algorithms instead of
 asking its heuristic; in a process of its own, since PyTorch keeps one choice for both. A process that a case brought down
-is started again without that case's batch. `--dry` builds and runs every case without memory, to see that it is well-formed.
+is started again without that case's batch. Where libraries compile kernels for every shape (fused attention, depthwise
+convolutions) the host takes most of the time: several processes, each with `--share I/N`, prepare their cases side by side and
+take turns with timing (`--turns FILE`, a file they lock). `--dry` builds and runs every case without memory, to see that it is well-formed.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import fcntl
 import gzip
 import itertools
 import re
@@ -42,18 +45,21 @@ class Family:
     spent: float = 0.0
 
 
-def families(only: re.Pattern[str] | None, skip: set[str]) -> list[Family]:
+def families(only: re.Pattern[str] | None, skip: set[str], share: tuple[int, int] = (0, 1)) -> list[Family]:
     found = [Family(*f) for part in (convolutions, products, recurrent, attention, rows, gather, spatial) for f in part.families()]
     for family in found:
-        family.cases = filter(lambda c: c.key not in skip, family.cases)
+        cases = (list(group) for _, group in itertools.groupby(family.cases, key=lambda c: c.text))
+        mine = itertools.chain.from_iterable(itertools.islice(cases, share[0], None, share[1]))
+        family.cases = filter(lambda c: c.key not in skip, mine)
     return [f for f in found if not only or only.search(f.name)]
 
 
-def keys_of(tables: list[Path]) -> set[str]:
+def keys_of(tables: list[Path], benchmark: bool) -> set[str]:
     found = set()
     for path in (p for p in tables if p.exists()):
         with (gzip.open if path.suffix == ".gz" else open)(path, "rt", newline="") as file:
-            found |= {",".join(r[c] for c in ("kind", "name", "dtype", "layout", "shape")) for r in csv.DictReader(file)}
+            found |= {",".join(r[c] for c in ("kind", "name", "dtype", "layout", "shape")) for r in csv.DictReader(file)
+                      if r["benchmark"] == str(int(benchmark))}
     return found
 
 
@@ -64,8 +70,9 @@ class Worker:
         torch.backends.cudnn.benchmark = args.benchmark
         self.clock = Clock()
         self.begun = args.out / f"begun{int(args.benchmark)}.txt"
-        skip = keys_of(args.done) | (set(self.begun.read_text().splitlines()) if self.begun.exists() else set())
-        self.families = families(args.only, skip)
+        skip = keys_of(args.done, args.benchmark) | (set(self.begun.read_text().splitlines()) if self.begun.exists() else set())
+        self.families = families(args.only, skip, args.share)
+        self.turns = open(args.turns, "a") if args.turns else None
         self.count = 0
 
     def run(self) -> None:
@@ -95,7 +102,7 @@ class Worker:
                     raise
             if time.time() > self.end:
                 break
-        if timed and not self.clock.time(timed):
+        if timed and not self._timed(timed):
             for case in cases:
                 self._failed(case, "marks were lost")
             return
@@ -104,6 +111,15 @@ class Worker:
         del timed
         if torch.cuda.memory_reserved() > 60e9:
             torch.cuda.empty_cache()
+
+    def _timed(self, passes: list) -> bool:
+        if self.turns is None:
+            return self.clock.time(passes)
+        fcntl.flock(self.turns, fcntl.LOCK_EX)
+        try:
+            return self.clock.time(passes)
+        finally:
+            fcntl.flock(self.turns, fcntl.LOCK_UN)
 
     def _write(self, found: list[dict]) -> None:
         path = self.out / "operations.csv"
@@ -163,13 +179,15 @@ def main() -> int:
     parser.add_argument("--benchmark", action="store_true")
     parser.add_argument("--only", type=re.compile, help="only families in whose name this is found")
     parser.add_argument("--done", type=Path, nargs="*", default=[])
+    parser.add_argument("--share", type=lambda text: tuple(map(int, text.split("/"))), default=(0, 1), metavar="I/N", help="every Nth shape from the Ith on")
+    parser.add_argument("--turns", type=Path, help="a file that processes lock while they time")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--dry", action="store_true")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--end", type=float, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.list or args.dry:
-        found = families(args.only, keys_of(args.done))
+        found = families(args.only, keys_of(args.done, args.benchmark), args.share)
         if args.dry:
             return int(dry(found) > 0)
         for family in found:
@@ -182,6 +200,7 @@ def main() -> int:
         return 0
     command = [sys.executable, "-u", "-m", "tools.measure.operations", "--out", str(args.out), "--end", str(args.end)]
     command += ["--benchmark"] * args.benchmark + (["--only", args.only.pattern] if args.only else [])
+    command += ["--share", "/".join(map(str, args.share))] + (["--turns", str(args.turns)] if args.turns else [])
     command += ["--done", *map(str, args.done)] if args.done else []
     return supervise(args, command)
 
