@@ -2,13 +2,16 @@
 //
 //   make_trace --bytes 1G -o build/bench/big.json examples/resnet50-h200.json.gz
 //   make_trace --bytes 300M --gzip -o b.json a.json.gz c.json.gz      # also writes b.json.gz (gzip -6)
+//   make_trace --events 250k --one-step -o c.json a.json.gz           # one step of at least that many events
 //
-// The traceEvents of the inputs are repeated in turn until the file has at least that many bytes. Each repetition is moved in time
+// The traceEvents of the inputs are repeated in turn until the file has at least that many bytes or events. Each repetition is moved in time
 // to begin after the one before, and every id that links events is moved with it, so that ids stay unique and links
 // stay right: correlation (with the ac2g flows and the record a wait names), External id, fwdbwd flows, Record function
 // id, Sequence number, Ev Idx, Python id, Seq of collectives, the number in ProfilerStep#N. Names of threads and
 // processes ("M" rows) appear once. Header and footer are those of the first input. Text is copied as it stands: the
-// result has the layout, escapes and number formats of the profiler that wrote the input.
+// result has the layout, escapes and number formats of the profiler that wrote the input. With --one-step the ProfilerStep
+// ranges of all repetitions become one, from the first one's begin to the last one's end: a training loop that calls
+// profiler.step() once in many iterations.
 
 #include <fmt/core.h>
 
@@ -57,6 +60,12 @@ struct Record {
   std::uint32_t first_field = 0;
   std::uint32_t field_count = 0;
   bool once = false;
+  // ProfilerStep ranges only
+  bool step = false;
+  bool on_gpu = false;
+  std::int64_t ends = 0;            // ns
+  std::uint32_t duration = 0;       // place of the number in the input's text
+  std::uint32_t duration_size = 0;  // 0: has none
 };
 
 struct Source {
@@ -88,6 +97,19 @@ std::string read_file(const std::string& path) {
     if (*got == 0) return text;
   }
   die(source.error().to_string());
+}
+
+/// {ns, decimals}: "12.345" us -> {12345, 3}; more than three decimals are cut, as no profiler writes them.
+std::pair<std::int64_t, int> time_ns(std::string_view text) {
+  std::int64_t whole = 0;
+  const auto [p, ec] = std::from_chars(text.data(), text.data() + text.size(), whole);
+  if (ec != std::errc()) return {0, -2};
+  const std::string_view rest = text.substr(static_cast<std::size_t>(p - text.data()));
+  if (rest.empty()) return {whole * 1000, -1};
+  if (rest[0] != '.') return {0, -2};
+  std::int64_t fraction = 0;
+  for (std::size_t i = 1; i <= 3; ++i) fraction = fraction * 10 + (i < rest.size() ? rest[i] - '0' : 0);
+  return {whole * 1000 + (text[0] == '-' ? -fraction : fraction), 3};
 }
 
 /// A walk over one JSON record that notes the numbers to move. Inputs are trusted to be well-formed; anything else
@@ -147,7 +169,16 @@ class Scanner {
     r.once = ph_ == "M";
     if (!ts_.empty()) add(ts_, kTime);
     if (!id_.empty()) add(id_, cat_ == "ac2g" || cat_ == "async_cpu_to_gpu" ? kCorrelation : kFlow);
-    if (name_.starts_with("ProfilerStep#")) add(name_.substr(13), kStep);
+    if (name_.starts_with("ProfilerStep#")) {
+      add(name_.substr(13), kStep);
+      r.step = true;
+      r.on_gpu = cat_.starts_with("gpu");
+      if (!dur_.empty() && !ts_.empty()) {
+        r.ends = time_ns(ts_).first + time_ns(dur_).first;
+        r.duration = static_cast<std::uint32_t>(dur_.data() - t_.data());
+        r.duration_size = static_cast<std::uint32_t>(dur_.size());
+      }
+    }
     std::sort(s_.fields.begin() + r.first_field, s_.fields.end(),
               [](const Field& a, const Field& b) { return a.begin < b.begin; });
     r.field_count = static_cast<std::uint32_t>(s_.fields.size()) - r.first_field;
@@ -223,18 +254,6 @@ class Scanner {
     }
   }
 
-  /// {ns, decimals}: "12.345" us -> {12345, 3}; more than three decimals are cut, as no profiler writes them.
-  static std::pair<std::int64_t, int> time_ns(std::string_view text) {
-    std::int64_t whole = 0;
-    const auto [p, ec] = std::from_chars(text.data(), text.data() + text.size(), whole);
-    if (ec != std::errc()) return {0, -2};
-    const std::string_view rest = text.substr(static_cast<std::size_t>(p - text.data()));
-    if (rest.empty()) return {whole * 1000, -1};
-    if (rest[0] != '.') return {0, -2};
-    std::int64_t fraction = 0;
-    for (std::size_t i = 1; i <= 3; ++i) fraction = fraction * 10 + (i < rest.size() ? rest[i] - '0' : 0);
-    return {whole * 1000 + (text[0] == '-' ? -fraction : fraction), 3};
-  }
   void add(std::string_view text, Space space) {
     Field f;
     f.begin = static_cast<std::uint32_t>(text.data() - t_.data());
@@ -303,67 +322,131 @@ class Writer {
   std::uint64_t written_ = 0;
 };
 
-std::uint64_t parse_size(const std::string& text) {
+std::uint64_t parse_size(const std::string& option, const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   const std::string unit = end;
   const double factor = unit == "G" ? 1e9 : unit == "M" ? 1e6 : unit == "k" ? 1e3 : unit.empty() ? 1 : 0;
-  if (factor == 0 || value <= 0) die("--bytes takes a number with k, M or G, such as 1.5G");
+  if (factor == 0 || value <= 0) die(option + " takes a number with k, M or G, such as 1.5G");
   return static_cast<std::uint64_t>(value * factor);
 }
+
+struct Wanted {
+  std::uint64_t bytes = 0;  // at least both
+  std::uint64_t events = 0;
+  bool one_step = false;
+};
 
 struct Totals {
   std::uint64_t events = 0;
   std::uint64_t blocks = 0;
 };
 
-Totals write_blocks(const std::vector<Source>& sources, std::uint64_t bytes, Writer& out) {
-  Totals totals;
-  std::array<std::int64_t, kSpaces> next = sources[0].low;
-  const std::string_view footer = std::string_view(sources[0].text).substr(sources[0].body_end);
-  for (; out.written() + footer.size() < bytes || totals.blocks < sources.size(); ++totals.blocks) {
-    const Source& s = sources[totals.blocks % sources.size()];
-    const std::string_view text = s.text;
-    std::array<std::int64_t, kSpaces> shift{};
+using Shift = std::array<std::int64_t, kSpaces>;
+
+class Blocks {
+ public:
+  Blocks(const std::vector<Source>& sources, const Wanted& wanted, Writer& out)
+      : sources_(sources), wanted_(wanted), out_(out), next_(sources[0].low) {}
+
+  Totals write() {
+    const std::string_view footer = std::string_view(sources_[0].text).substr(sources_[0].body_end);
+    while (out_.written() + footer.size() < wanted_.bytes || totals_.events < wanted_.events ||
+           totals_.blocks < sources_.size()) {
+      block(sources_[totals_.blocks % sources_.size()]);
+      ++totals_.blocks;
+    }
+    if (first_step_ != nullptr) {
+      put(*step_source_, *first_step_, step_shift_, steps_end_ - first_step_->ends - step_shift_[kTime]);
+    }
+    out_.put("\n  ");
+    out_.put(footer);
+    return totals_;
+  }
+
+ private:
+  void block(const Source& s) {
+    Shift shift{};
     for (std::size_t i = 0; i < kSpaces; ++i) {
       if (s.low[i] == 0 && s.high[i] == 0) continue;
-      shift[i] = std::max<std::int64_t>(next[i], 1) - s.low[i];
-      next[i] = s.high[i] + shift[i] + (i == kTime ? 1'000'000 : 1);
+      shift[i] = std::max<std::int64_t>(next_[i], 1) - s.low[i];
+      next_[i] = s.high[i] + shift[i] + (i == kTime ? 1'000'000 : 1);
     }
     shift[kTime] = shift[kTime] / 1000 * 1000;  // whole us, so that integer times stay exact
     for (const Record& r : s.records) {
-      if (r.once && totals.blocks >= sources.size()) continue;
-      out.put(totals.events++ == 0 ? "\n  " : ",\n  ");
-      std::size_t at = r.begin;
-      for (std::size_t i = 0; i < r.field_count; ++i) {
-        const Field& f = s.fields[r.first_field + i];
-        out.put(text.substr(at, f.begin - at));
-        if (f.space == kTime) {
-          out.put_time(f.value + shift[kTime], f.decimals);
-        } else {
-          out.put_number(f.value + shift[f.space]);
-        }
-        at = f.end;
+      if (r.once && totals_.blocks >= sources_.size()) continue;
+      if (r.step && wanted_.one_step) {
+        join(s, r, shift);
+      } else {
+        put(s, r, shift, 0);
       }
-      out.put(text.substr(at, r.end - at));
     }
   }
-  out.put("\n  ");
-  out.put(footer);
-  return totals;
-}
+
+  // The first range stands for all; how long it is shows at the end. The GPU's own ranges are left out.
+  void join(const Source& s, const Record& r, const Shift& shift) {
+    if (r.on_gpu || r.duration_size == 0) return;
+    steps_end_ = std::max(steps_end_, r.ends + shift[kTime]);
+    if (first_step_ != nullptr) return;
+    first_step_ = &r;
+    step_source_ = &s;
+    step_shift_ = shift;
+  }
+
+  void put(const Source& s, const Record& r, const Shift& shift, std::int64_t longer) {
+    const std::string_view text = s.text;
+    out_.put(totals_.events++ == 0 ? "\n  " : ",\n  ");
+    std::size_t at = r.begin;
+    bool lengthened = longer == 0;
+    const auto copy_until = [&](std::size_t end) {
+      if (!lengthened && r.duration < end) {
+        out_.put(text.substr(at, r.duration - at));
+        const auto [ns, decimals] = time_ns(text.substr(r.duration, r.duration_size));
+        out_.put_time(ns + longer, decimals);
+        at = r.duration + r.duration_size;
+        lengthened = true;
+      }
+      out_.put(text.substr(at, end - at));
+    };
+    for (std::size_t i = 0; i < r.field_count; ++i) {
+      const Field& f = s.fields[r.first_field + i];
+      copy_until(f.begin);
+      if (f.space == kTime) {
+        out_.put_time(f.value + shift[kTime], f.decimals);
+      } else {
+        out_.put_number(f.value + shift[f.space]);
+      }
+      at = f.end;
+    }
+    copy_until(r.end);
+  }
+
+  const std::vector<Source>& sources_;
+  const Wanted& wanted_;
+  Writer& out_;
+  Shift next_;
+  Totals totals_;
+  const Source* step_source_ = nullptr;
+  const Record* first_step_ = nullptr;
+  Shift step_shift_{};
+  std::int64_t steps_end_ = 0;
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::uint64_t bytes = 0;
+  Wanted wanted;
   std::string output;
   bool gzip = false;
   std::vector<Source> sources;
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     if (arg == "--bytes" && i + 1 < argc) {
-      bytes = parse_size(argv[++i]);
+      wanted.bytes = parse_size(arg, argv[++i]);
+    } else if (arg == "--events" && i + 1 < argc) {
+      wanted.events = parse_size(arg, argv[++i]);
+    } else if (arg == "--one-step") {
+      wanted.one_step = true;
     } else if (arg == "-o" && i + 1 < argc) {
       output = argv[++i];
     } else if (arg == "--gzip") {
@@ -374,8 +457,10 @@ int main(int argc, char** argv) {
       sources.emplace_back().path = arg;
     }
   }
-  if (bytes == 0 || output.empty() || sources.empty()) {
-    fmt::print(stderr, "usage: make_trace --bytes SIZE[k|M|G] -o OUT.json [--gzip] TRACE.json[.gz]…\n");
+  if ((wanted.bytes == 0 && wanted.events == 0) || output.empty() || sources.empty()) {
+    fmt::print(stderr,
+               "usage: make_trace [--bytes SIZE[k|M|G]] [--events COUNT[k|M|G]] [--one-step] -o OUT.json [--gzip] "
+               "TRACE.json[.gz]…\n");
     return 2;
   }
   for (Source& s : sources) {
@@ -385,7 +470,7 @@ int main(int argc, char** argv) {
   }
   Writer out(output);
   out.put(std::string_view(sources[0].text).substr(0, sources[0].body_begin));
-  const Totals totals = write_blocks(sources, bytes, out);
+  const Totals totals = Blocks(sources, wanted, out).write();
   out.close();
   fmt::print("{}: {} bytes, {} events, {} repetitions of {} trace(s)\n", output, out.written(), totals.events,
              totals.blocks, sources.size());

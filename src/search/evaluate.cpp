@@ -1,10 +1,5 @@
 #include "search/evaluate.hpp"
 
-#include <algorithm>
-#include <atomic>
-#include <thread>
-
-#include "base/workers.hpp"
 #include "search/communication.hpp"
 
 namespace foretrace::search {
@@ -14,9 +9,6 @@ std::optional<std::int64_t> memory_limit(const whatif::Model& model, std::option
   return static_cast<std::int64_t>(model.device.memory_gb * 1e9) - hardware::kDriverBytes;
 }
 
-namespace {
-
-// All of a strategy is uses: its what-ifs, and the workers behind them.
 Result<std::vector<whatif::Use>> all_uses(const whatif::Model& model, const Strategy& strategy) {
   FORETRACE_TRY(std::vector<whatif::Use> uses, uses_of(strategy));
   if (strategy.communication && strategy.communication->workers > 1) {
@@ -25,8 +17,6 @@ Result<std::vector<whatif::Use>> all_uses(const whatif::Model& model, const Stra
   }
   return uses;
 }
-
-}  // namespace
 
 whatif::Prediction predict_strategy(const whatif::Model& model, std::optional<Ns> measured, const Strategy& strategy,
                                     whatif::Detail detail) {
@@ -44,27 +34,34 @@ whatif::Prediction predict_strategy(const whatif::Model& model, std::optional<Ns
 std::vector<whatif::Prediction> predict_all(const whatif::Model& model, std::optional<Ns> measured,
                                             const std::vector<Strategy>& strategies, whatif::Detail detail,
                                             unsigned threads) {
-  std::vector<whatif::Prediction> out(strategies.size());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < strategies.size(); i = next++) {
-      out[i] = predict_strategy(model, measured, strategies[i], detail);
-      // Graphs of many predictions would fill the memory; the one that is wanted is made again.
-      out[i].graph = {};
-    }
-  };
-  const unsigned wanted = threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
-  run_workers(static_cast<unsigned>(std::min<std::size_t>(wanted, strategies.size())), work,
-              [&] { next = strategies.size(); });
-  return out;
+  std::vector<StrategyTree::Question> questions;
+  for (const Strategy& s : strategies) questions.push_back({s, detail});
+  return StrategyTree(model, measured).predict(questions, threads);
 }
 
 std::vector<Evaluation> evaluate_all(const whatif::Model& model, std::optional<Ns> measured,
                                      const std::vector<Strategy>& strategies, unsigned threads) {
-  std::vector<Evaluation> out;
-  for (whatif::Prediction& p : predict_all(model, measured, strategies, whatif::Detail::kStepOnly, threads)) {
-    out.push_back({std::move(p.declined), p.step, p.peak_bytes, p.samples});
+  return Evaluator(model, measured, threads).evaluate(strategies);
+}
+
+std::vector<whatif::Prediction> Evaluator::predict(const std::vector<StrategyTree::Question>& questions,
+                                                   const StrategyTree::Look& look) {
+  std::vector<whatif::Prediction> predictions = tree_.predict(questions, threads_, look);
+  for (std::size_t q = 0; q < questions.size(); ++q) {
+    const whatif::Prediction& p = predictions[q];
+    known_.try_emplace(key_of(questions[q].strategy), Evaluation{p.declined, p.step, p.peak_bytes, p.samples});
   }
+  return predictions;
+}
+
+std::vector<Evaluation> Evaluator::evaluate(const std::vector<Strategy>& strategies) {
+  std::vector<StrategyTree::Question> unknown;
+  for (const Strategy& s : strategies) {
+    if (!known_.contains(key_of(s))) unknown.push_back({s, whatif::Detail::kStepOnly});
+  }
+  predict(unknown);
+  std::vector<Evaluation> out;
+  for (const Strategy& s : strategies) out.push_back(known_.at(key_of(s)));
   return out;
 }
 

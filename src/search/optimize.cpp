@@ -34,9 +34,9 @@ struct State {
 
 class Optimizer {
  public:
-  Optimizer(const whatif::Model& model, std::optional<Ns> measured, const OptimizeOptions& options)
+  Optimizer(const whatif::Model& model, Evaluator& evaluator, const OptimizeOptions& options)
       : model_(model),
-        measured_(measured),
+        evaluator_(evaluator),
         o_(options),
         begin_(std::chrono::steady_clock::now()),
         limit_(memory_limit(model, options.memory_limit)),
@@ -99,7 +99,7 @@ class Optimizer {
     }
     out.best = best_.strategy;
     out.evaluations = evaluated_;
-    explain(model_, measured_, as_it_is_, out);
+    explain(evaluator_, as_it_is_, o_.explain, out);
     for (const auto& [what, why] : declined_) out.declined.push_back(fmt::format("{}: {}", what, why));
     return out;
   }
@@ -116,7 +116,7 @@ class Optimizer {
 
   std::vector<Evaluation> evaluate(const std::vector<Strategy>& strategies) {
     evaluated_ += strategies.size();
-    return o_.evaluate ? o_.evaluate(strategies) : evaluate_all(model_, measured_, strategies, o_.threads);
+    return o_.evaluate ? o_.evaluate(strategies) : evaluator_.evaluate(strategies);
   }
 
   // With a limit that was asked for, what nobody can measure does not fit.
@@ -142,9 +142,11 @@ class Optimizer {
   std::vector<StrategyMove> moves_in_order() {
     if (!order_.empty()) return order_;
     order_ = strategy_moves();
-    const whatif::Prediction today = predict_strategy(model_, measured_, as_it_is_, whatif::Detail::kStepOnly);
-    const simulate::SteadyState run = simulate::steady_state(today.graph);
-    const simulate::Breakdown parts = simulate::breakdown(run.graph_of(today.graph), run.timeline);
+    simulate::Breakdown parts;
+    evaluator_.predict({{as_it_is_}}, [&](std::size_t /*question*/, const whatif::Model& today) {
+      const simulate::SteadyState run = simulate::steady_state(today.graph);
+      parts = simulate::breakdown(run.graph_of(today.graph), run.timeline);
+    });
     const auto weight = [&](const StrategyMove& m) -> Ns {
       switch (m.attacks) {
         case Attacks::kCpu:
@@ -293,7 +295,7 @@ class Optimizer {
   }
 
   const whatif::Model& model_;
-  std::optional<Ns> measured_;
+  Evaluator& evaluator_;
   const OptimizeOptions& o_;
   std::chrono::steady_clock::time_point begin_;
   std::optional<std::int64_t> limit_;
@@ -315,8 +317,13 @@ class Optimizer {
 
 }  // namespace
 
+Result<Optimized> optimize(const whatif::Model& model, Evaluator& evaluator, const OptimizeOptions& options) {
+  return Optimizer(model, evaluator, options).run();
+}
+
 Result<Optimized> optimize(const whatif::Model& model, std::optional<Ns> measured, const OptimizeOptions& options) {
-  return Optimizer(model, measured, options).run();
+  Evaluator evaluator(model, measured, options.threads);
+  return optimize(model, evaluator, options);
 }
 
 }  // namespace foretrace::search
