@@ -11,6 +11,7 @@
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/bands.hpp"
 #include "whatif/checked_commit.hpp"
+#include "whatif/evidence.hpp"
 #include "whatif/predictor.hpp"
 #include "whatif/simulate_model.hpp"
 
@@ -77,10 +78,10 @@ Result<Model> apply_use(Model model, const Use& use, std::size_t& changed_tasks)
   if (draft.changed() == 0) return declined("nothing in this step would change");
   changed_tasks = draft.changed();
   const std::uint64_t shares = model.graph.notes.dropped_soft;
-  Result<graph::Graph> changed = checked_commit(draft);
+  Result<graph::Graph> changed = checked_commit(draft, model.works);
   if (!changed) return declined(changed.error().message);
   if (changed->notes.dropped_soft > shares)
-    model.not_modelled.emplace_back("kernels of several streams that keep each other from the GPU");
+    model.not_modelled.emplace_back("kernels of several streams competing for the GPU");
   model.graph = std::move(*changed);
   model.applied.push_back({use.whatif->name, use.whatif->changes});
   if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);
@@ -215,6 +216,7 @@ Prediction Predictor::describe(const Model& changed, const std::vector<Use>& use
   describe_memory(p, changed, uses, detail);
   p.samples = changed.samples;
   p.validated = changed.validated;
+  p.evidence = least_evidence(uses);
   p.origin = worst_origin(changed.graph);
   keep_first(p.not_modelled);
   return p;
@@ -231,7 +233,7 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
     p.whatif = text_of(uses);
     p.declined = changed.error().message;
   }
-  p.steps = std::move(applied);
+  p.applied = std::move(applied);
   return p;
 }
 

@@ -37,7 +37,7 @@ class Predictor {
   /// One more change behind those of `before`, or of the base where that is null; declined, with the reason, when it does not
   /// apply. The caller asks `check` first.
   [[nodiscard]] Result<SharedModel> apply(const Model* before, const Use& use) const;
-  /// The answer for a model `uses` were applied to: all but `steps` and `graph`.
+  /// The answer for a model `uses` were applied to: all but `applied` and `graph`.
   [[nodiscard]] Prediction describe(const Model& changed, const std::vector<Use>& uses, Detail detail) const;
 
  private:
