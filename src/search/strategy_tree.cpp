@@ -14,13 +14,6 @@ using whatif::Model;
 using whatif::Prediction;
 using whatif::Use;
 
-namespace {
-
-// Models kept for the questions to come, by the tasks of their graphs: some 250 bytes each with what describes them.
-constexpr std::size_t kKeptTasks = 1'000'000;
-
-}  // namespace
-
 /// One change behind those of its parents.
 struct StrategyTree::Node {
   Node* parent = nullptr;  ///< null: the root, nothing changed
@@ -168,8 +161,8 @@ class StrategyTree::Walk {
   bool stopped_ = false;
 };
 
-StrategyTree::StrategyTree(const Model& model, std::optional<Ns> measured)
-    : model_(model), predictor_(model, measured), root_(std::make_unique<Node>()) {}
+StrategyTree::StrategyTree(const Model& model, std::optional<Ns> measured, std::size_t keep_tasks)
+    : model_(model), predictor_(model, measured), root_(std::make_unique<Node>()), keep_tasks_(keep_tasks) {}
 
 StrategyTree::~StrategyTree() = default;
 
@@ -186,7 +179,7 @@ void StrategyTree::keep(Node& node) {
   }
   kept_.push_back(&node);
   kept_tasks_ += node.model->graph.size();
-  while (kept_tasks_ > kKeptTasks) {
+  while (kept_tasks_ > keep_tasks_) {
     kept_tasks_ -= kept_.front()->model->graph.size();
     kept_.front()->model.reset();
     kept_.pop_front();

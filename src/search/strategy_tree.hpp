@@ -29,8 +29,9 @@ class StrategyTree {
   /// Called with the number of a question that was not declined and the model it led to, on any thread.
   using Look = std::function<void(std::size_t question, const whatif::Model& changed)>;
 
-  /// `model` must outlive it.
-  StrategyTree(const whatif::Model& model, std::optional<Ns> measured);
+  /// `model` must outlive it. Models with up to so many tasks together are kept between questions: some 250 bytes for each
+  /// task with what describes it.
+  StrategyTree(const whatif::Model& model, std::optional<Ns> measured, std::size_t keep_tasks = 1'000'000);
   ~StrategyTree();
   StrategyTree(const StrategyTree&) = delete;
   StrategyTree& operator=(const StrategyTree&) = delete;
@@ -52,6 +53,7 @@ class StrategyTree {
   std::unique_ptr<Node> root_;
   std::deque<Node*> kept_;  ///< nodes nobody waits for whose models are still there, the longest unused first
   std::size_t kept_tasks_ = 0;
+  std::size_t keep_tasks_;
 };
 
 /// All of a strategy is uses: its what-ifs, and the workers behind them.

@@ -34,10 +34,10 @@ std::string worst_origin(const graph::Graph& g) {
 
 namespace {
 
-TimedStep time_of(const Model& model) {
-  const simulate::SteadyState run = simulate_model(model, {});
+TimedStep time_of(ModelRuns& runs) {
+  const simulate::SteadyRuns::Run run = runs.run();
   TimedStep out{run.timeline.step};
-  const graph::Graph& g = run.graph_of(model.graph);
+  const graph::Graph& g = run.graph;
   const bool communicates =
       std::any_of(g.kind.begin(), g.kind.end(), [](graph::TaskKind k) { return k == graph::TaskKind::kCollective; });
   if (!communicates) return out;
@@ -176,8 +176,10 @@ std::string text_of(const std::vector<Use>& uses) {
   return text;
 }
 
-Predictor::Predictor(const Model& base, std::optional<Ns> measured)
-    : base_(base), measured_(measured), today_(time_of(base)) {}
+Predictor::Predictor(const Model& base, std::optional<Ns> measured) : base_(base), measured_(measured) {
+  ModelRuns runs(base);
+  today_ = time_of(runs);
+}
 
 Result<SharedModel> Predictor::apply(const Model* before, const Use& use) const {
   std::size_t changed = 0;
@@ -188,7 +190,8 @@ Result<SharedModel> Predictor::apply(const Model* before, const Use& use) const 
 Prediction Predictor::describe(const Model& changed, const std::vector<Use>& uses, Detail detail) const {
   Prediction p;
   p.whatif = text_of(uses);
-  const TimedStep now = time_of(changed);
+  ModelRuns runs(changed);
+  const TimedStep now = time_of(runs);
   const Completion completed(today_, measured_);
   p.step = std::max<Ns>(1, completed.of(now.step, now.exposed));
   p.speedup = static_cast<double>(measured_.value_or(today_.step)) / static_cast<double>(p.step);
@@ -202,7 +205,7 @@ Prediction Predictor::describe(const Model& changed, const std::vector<Use>& use
     if (graph::is_gpu(kind) && !other_workers) p.gpu_time += changed.graph.cost[t];
   }
   if (detail == Detail::kFull) {
-    Band band = band_around(changed, base_, now.step);
+    Band band = band_around(changed, runs, now.step, base_, today_.step);
     p.low = std::max<Ns>(0, completed.of(band.low, now.exposed));
     p.high = completed.of(band.high, now.exposed);
     for (BandPart& part : band.parts) {
