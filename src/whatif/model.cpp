@@ -4,6 +4,8 @@
 
 #include "foretrace/simulate/limits.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "whatif/graph_facts.hpp"
+
 namespace foretrace::whatif {
 
 using graph::Graph;
@@ -106,6 +108,7 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   m.replayed = simulate::steady_state(graph).timeline.step;
   m.base = unprofiled(graph, measured, prior);
   m.graph = apply(graph, m.base.factors, prior);
+  m.facts = std::make_shared<const GraphFacts>();
   m.launches = launch_costs(m.graph, prior);
   m.works = work::describe(trace, m.graph);
   if (auto match = hardware::device_of(trace)) {

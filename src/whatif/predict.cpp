@@ -12,6 +12,7 @@
 #include "whatif/bands.hpp"
 #include "whatif/checked_commit.hpp"
 #include "whatif/evidence.hpp"
+#include "whatif/graph_facts.hpp"
 #include "whatif/predictor.hpp"
 #include "whatif/simulate_model.hpp"
 
@@ -83,6 +84,7 @@ Result<Model> apply_use(Model model, const Use& use, std::size_t& changed_tasks)
   if (changed->notes.dropped_soft > shares)
     model.not_modelled.emplace_back("kernels of several streams competing for the GPU");
   model.graph = std::move(*changed);
+  model.facts = std::make_shared<const GraphFacts>();
   model.applied.push_back({use.whatif->name, use.whatif->changes});
   if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);
   if (!use.whatif->validated) {
