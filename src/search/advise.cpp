@@ -21,14 +21,14 @@ constexpr std::size_t kMost = 700;
 
 class Adviser {
  public:
-  Adviser(const whatif::Model& model, std::optional<Ns> measured, const AdviseOptions& options)
-      : model_(model), evaluator_(model, measured, options.threads), options_(options) {}
+  Adviser(const analysis::Baseline& base, const AdviseOptions& options)
+      : model_(base.model), evaluator_(base, options.threads), options_(options) {}
 
   Advised run() {
     Advised out;
     out.memory_limit = limit_ = memory_limit(model_, options_.memory_limit);
     out.alone = alone();
-    const Result<Optimized> best = optimize(model_, evaluator_, search_options());
+    const Result<Optimized> best = optimize(evaluator_, search_options());
     if (best && !best->best.whatifs.empty()) {
       tried_ += best->evaluations;
       out.together = advice_of(best->best, best->prediction);
@@ -99,7 +99,7 @@ class Adviser {
       if (w.stage == whatif::Stage::kMemory || w.changes == whatif::Changes::kAccumulation) o.only.push_back(w.name);
     }
     o.explain = false;
-    const Result<Optimized> larger = optimize(model_, evaluator_, o);
+    const Result<Optimized> larger = optimize(evaluator_, o);
     if (!larger || without(larger->best, whatif::Changes::kBatch) == larger->best) return std::nullopt;
     tried_ += larger->evaluations;
     Advice a = advice_of(larger->best, larger->prediction);
@@ -117,8 +117,6 @@ class Adviser {
 
 }  // namespace
 
-Advised advise(const whatif::Model& model, std::optional<Ns> measured, const AdviseOptions& options) {
-  return Adviser(model, measured, options).run();
-}
+Advised advise(const analysis::Baseline& base, const AdviseOptions& options) { return Adviser(base, options).run(); }
 
 }  // namespace foretrace::search

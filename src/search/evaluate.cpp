@@ -18,12 +18,11 @@ Result<std::vector<whatif::Use>> all_uses(const whatif::Model& model, const Stra
   return uses;
 }
 
-whatif::Prediction predict_strategy(const whatif::Model& model, std::optional<Ns> measured, const Strategy& strategy,
-                                    whatif::Detail detail) {
-  const Result<std::vector<whatif::Use>> uses = all_uses(model, strategy);
+whatif::Prediction predict_strategy(const analysis::Baseline& base, const Strategy& strategy, whatif::Detail detail) {
+  const Result<std::vector<whatif::Use>> uses = all_uses(base.model, strategy);
   whatif::Prediction p;
   if (uses) {
-    p = whatif::predict(model, *uses, measured, detail);
+    p = analysis::predict(base, *uses, detail);
   } else {
     p.declined = uses.error().message;
   }
@@ -31,17 +30,16 @@ whatif::Prediction predict_strategy(const whatif::Model& model, std::optional<Ns
   return p;
 }
 
-std::vector<whatif::Prediction> predict_all(const whatif::Model& model, std::optional<Ns> measured,
-                                            const std::vector<Strategy>& strategies, whatif::Detail detail,
-                                            unsigned threads) {
+std::vector<whatif::Prediction> predict_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
+                                            whatif::Detail detail, unsigned threads) {
   std::vector<StrategyTree::Question> questions;
   for (const Strategy& s : strategies) questions.push_back({s, detail});
-  return StrategyTree(model, measured).predict(questions, threads);
+  return StrategyTree(base).predict(questions, threads);
 }
 
-std::vector<Evaluation> evaluate_all(const whatif::Model& model, std::optional<Ns> measured,
-                                     const std::vector<Strategy>& strategies, unsigned threads) {
-  return Evaluator(model, measured, threads).evaluate(strategies);
+std::vector<Evaluation> evaluate_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
+                                     unsigned threads) {
+  return Evaluator(base, threads).evaluate(strategies);
 }
 
 std::vector<whatif::Prediction> Evaluator::predict(const std::vector<StrategyTree::Question>& questions,

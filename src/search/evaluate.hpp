@@ -15,9 +15,10 @@ std::optional<std::int64_t> memory_limit(const whatif::Model& model, std::option
 /// again. What a strategy gives never changes, so nothing that is known becomes wrong.
 class Evaluator {
  public:
-  /// `model` must outlive it.
-  Evaluator(const whatif::Model& model, std::optional<Ns> measured, unsigned threads)
-      : tree_(model, measured), threads_(threads) {}
+  /// `base` must outlive it.
+  Evaluator(const analysis::Baseline& base, unsigned threads) : base_(base), tree_(base), threads_(threads) {}
+
+  [[nodiscard]] const analysis::Baseline& base() const { return base_; }
 
   std::vector<Evaluation> evaluate(const std::vector<Strategy>& strategies);
   /// In full where the question says so; evaluations are remembered all the same.
@@ -25,12 +26,13 @@ class Evaluator {
                                           const StrategyTree::Look& look = {});
 
  private:
+  const analysis::Baseline& base_;
   StrategyTree tree_;
   unsigned threads_;
   std::map<std::string, Evaluation> known_;  ///< by key_of
 };
 
 /// The search of optimize.hpp with predictions of somebody who makes more of them. `options.threads` is the evaluator's.
-Result<Optimized> optimize(const whatif::Model& model, Evaluator& evaluator, const OptimizeOptions& options);
+Result<Optimized> optimize(Evaluator& evaluator, const OptimizeOptions& options);
 
 }  // namespace foretrace::search

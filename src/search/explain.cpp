@@ -81,16 +81,16 @@ void explain(Evaluator& evaluator, const Strategy& as_it_is, bool parts, Optimiz
   }
 }
 
-Optimized explain_strategy(const whatif::Model& model, std::optional<Ns> measured, const Strategy& strategy) {
+Optimized explain_strategy(const analysis::Baseline& base, const Strategy& strategy) {
   Optimized out;
   out.best = strategy;
   Strategy as_it_is;
   if (const auto& c = strategy.communication) as_it_is.communication = plain_communication(*c);
-  Evaluator evaluator(model, measured, 0);
+  Evaluator evaluator(base, 0);
   const Evaluation today = evaluator.evaluate({as_it_is}).front();
   out.baseline = today.step;
   out.baseline_peak = today.peak_bytes;
-  out.memory_limit = memory_limit(model, std::nullopt);
+  out.memory_limit = memory_limit(base.model, std::nullopt);
   explain(evaluator, as_it_is, true, out);
   return out;
 }

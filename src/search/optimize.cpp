@@ -34,15 +34,15 @@ struct State {
 
 class Optimizer {
  public:
-  Optimizer(const whatif::Model& model, Evaluator& evaluator, const OptimizeOptions& options)
-      : model_(model),
+  Optimizer(Evaluator& evaluator, const OptimizeOptions& options)
+      : model_(evaluator.base().model),
         evaluator_(evaluator),
         o_(options),
         begin_(std::chrono::steady_clock::now()),
-        limit_(memory_limit(model, options.memory_limit)),
-        groups_(module_groups(model)) {
+        limit_(memory_limit(model_, options.memory_limit)),
+        groups_(module_groups(model_)) {
     budget_ = o_.communication && o_.evaluations > 2 ? o_.evaluations - 2 : o_.evaluations;
-    for (const whatif::BlockOfLayers& b : whatif::repeated_blocks(model.graph)) blocks_.push_back(b.name);
+    for (const whatif::BlockOfLayers& b : whatif::repeated_blocks(model_.graph)) blocks_.push_back(b.name);
   }
 
   Result<Optimized> run() {
@@ -317,13 +317,13 @@ class Optimizer {
 
 }  // namespace
 
-Result<Optimized> optimize(const whatif::Model& model, Evaluator& evaluator, const OptimizeOptions& options) {
-  return Optimizer(model, evaluator, options).run();
+Result<Optimized> optimize(Evaluator& evaluator, const OptimizeOptions& options) {
+  return Optimizer(evaluator, options).run();
 }
 
-Result<Optimized> optimize(const whatif::Model& model, std::optional<Ns> measured, const OptimizeOptions& options) {
-  Evaluator evaluator(model, measured, options.threads);
-  return optimize(model, evaluator, options);
+Result<Optimized> optimize(const analysis::Baseline& base, const OptimizeOptions& options) {
+  Evaluator evaluator(base, options.threads);
+  return optimize(evaluator, options);
 }
 
 }  // namespace foretrace::search

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
-#include <thread>
 
 #include "base/workers.hpp"
 #include "search/evaluate.hpp"
@@ -47,8 +46,8 @@ class StrategyTree::Walk {
         finish(*node);
       }
     };
-    const unsigned wanted = threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
-    run_workers(static_cast<unsigned>(std::clamp<std::size_t>(wanted, 1, questions_.size() + 1)), work, [this] {
+    const std::size_t useful = std::clamp<std::size_t>(questions_.size(), 1, thread_count(threads));
+    run_workers(static_cast<unsigned>(useful), work, [this] {
       const std::lock_guard lock(mutex_);
       stopped_ = true;
       changed_.notify_all();
@@ -161,8 +160,11 @@ class StrategyTree::Walk {
   bool stopped_ = false;
 };
 
-StrategyTree::StrategyTree(const Model& model, std::optional<Ns> measured, std::size_t keep_tasks)
-    : model_(model), predictor_(model, measured), root_(std::make_unique<Node>()), keep_tasks_(keep_tasks) {}
+StrategyTree::StrategyTree(const analysis::Baseline& base, std::size_t keep_tasks)
+    : model_(base.model),
+      predictor_(base.model, base.figures.measured),
+      root_(std::make_unique<Node>()),
+      keep_tasks_(keep_tasks) {}
 
 StrategyTree::~StrategyTree() = default;
 

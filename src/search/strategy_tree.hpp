@@ -3,7 +3,7 @@
 // tree of changes, and each change is applied once for everything behind it. A branch does not know of the others: the answers
 // are those of one prediction after the other, on any number of threads.
 //
-//   StrategyTree tree(model, measured);
+//   StrategyTree tree(base);
 //   std::vector<whatif::Prediction> p = tree.predict({{amp, Detail::kStepOnly}, {amp_compile, Detail::kFull}}, threads);
 
 #include <cstddef>
@@ -29,9 +29,9 @@ class StrategyTree {
   /// Called with the number of a question that was not declined and the model it led to, on any thread.
   using Look = std::function<void(std::size_t question, const whatif::Model& changed)>;
 
-  /// `model` must outlive it. Models with up to so many tasks together are kept between questions: some 250 bytes for each
+  /// `base` must outlive it. Models with up to so many tasks together are kept between questions: some 250 bytes for each
   /// task with what describes it.
-  StrategyTree(const whatif::Model& model, std::optional<Ns> measured, std::size_t keep_tasks = 1'000'000);
+  explicit StrategyTree(const analysis::Baseline& base, std::size_t keep_tasks = 1'000'000);
   ~StrategyTree();
   StrategyTree(const StrategyTree&) = delete;
   StrategyTree& operator=(const StrategyTree&) = delete;

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/trace/load.hpp"
 #include "search/evaluate.hpp"
 #include "search/strategy_tree.hpp"
@@ -22,9 +22,9 @@ class Tree : public ::testing::Test {
     Result<trace::Trace> loaded = trace::load(FORETRACE_SOURCE_DIR "/examples/resnet50-h200.json.gz");
     ASSERT_TRUE(loaded.has_value());
     recorded = new trace::Trace(std::move(*loaded));
-    Result<report::Baseline> made = report::make_baseline(*recorded, std::nullopt, 71.6);
+    Result<analysis::Baseline> made = analysis::make_baseline(*recorded, std::nullopt, 71.6);
     ASSERT_TRUE(made.has_value());
-    baseline = new report::Baseline(std::move(*made));
+    baseline = new analysis::Baseline(std::move(*made));
     search::Communication workers;
     workers.workers = 8;
     workers.fabric = "DGX-H100";
@@ -42,7 +42,7 @@ class Tree : public ::testing::Test {
              {{"amp:dtype=bf16", "fused-optimizer"}, workers},
          }) {
       questions.push_back({s, questions.size() % 2 == 0 ? Detail::kFull : Detail::kStepOnly});
-      alone.push_back(search::predict_strategy(baseline->model, baseline->report.measured, s, questions.back().detail));
+      alone.push_back(search::predict_strategy(*baseline, s, questions.back().detail));
     }
   }
   static void TearDownTestSuite() {
@@ -72,12 +72,12 @@ class Tree : public ::testing::Test {
   }
 
   static trace::Trace* recorded;
-  static report::Baseline* baseline;
+  static analysis::Baseline* baseline;
   static std::vector<StrategyTree::Question> questions;
   static std::vector<Prediction> alone;
 };
 trace::Trace* Tree::recorded = nullptr;
-report::Baseline* Tree::baseline = nullptr;
+analysis::Baseline* Tree::baseline = nullptr;
 std::vector<StrategyTree::Question> Tree::questions = {};
 std::vector<Prediction> Tree::alone = {};
 
@@ -85,13 +85,13 @@ TEST_F(Tree, AnswersAsEachStrategyAlone) {
   ASSERT_THAT(alone[5].declined, ::testing::HasSubstr("flash-attention"));
   // Whatever is kept between two calls: nothing, one model, all of them.
   for (const std::size_t keep : {std::size_t{0}, baseline->model.graph.size() + 1, std::size_t{10'000'000}}) {
-    StrategyTree tree(baseline->model, baseline->report.measured, keep);
+    StrategyTree tree(*baseline, keep);
     for (const unsigned threads : {1U, 4U, 1U}) expect_as_alone(tree.predict(questions, threads));
   }
 }
 
 TEST_F(Tree, ShowsTheModelBehindEachAnswer) {
-  StrategyTree tree(baseline->model, baseline->report.measured);
+  StrategyTree tree(*baseline);
   std::vector<std::size_t> applied(questions.size(), SIZE_MAX);
   tree.predict(questions, 3, [&](std::size_t q, const whatif::Model& m) { applied[q] = m.applied.size(); });
   for (std::size_t q = 0; q < questions.size(); ++q) {
@@ -102,7 +102,7 @@ TEST_F(Tree, ShowsTheModelBehindEachAnswer) {
 }
 
 TEST_F(Tree, AnEvaluatorRemembersWhatItWasToldInFull) {
-  search::Evaluator evaluator(baseline->model, baseline->report.measured, 2);
+  search::Evaluator evaluator(*baseline, 2);
   evaluator.predict(questions);
   std::vector<Strategy> strategies;
   for (const StrategyTree::Question& q : questions) strategies.push_back(q.strategy);
