@@ -8,7 +8,7 @@
 
 namespace foretrace::search {
 
-/// All uses the catalogue says are worth trying unasked.
+/// All uses that what-ifs, the catalogue's and those added, say are worth trying unasked.
 std::vector<whatif::Use> candidates();
 
 /// Uses in the order they are to be applied: what changes the work before what changes how it runs (whatif::Stage).
