@@ -1,0 +1,36 @@
+#pragma once
+// What questions about one step start from, and the answers as plain Python values.
+
+#include <nanobind/nanobind.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "foretrace/whatif/model.hpp"
+#include "foretrace/whatif/whatif.hpp"
+
+namespace foretrace::python {
+
+struct StepModel {
+  whatif::Model model;
+  std::optional<Ns> measured;
+  std::string file, step_name;
+  Ns traced = 0;
+};
+
+/// The fields of foretrace.Prediction; `graph` is None where it was declined.
+nanobind::dict prediction_dict(whatif::Prediction&& prediction);
+nanobind::tuple text_tuple(const std::vector<std::string>& texts);
+template <class T>
+nanobind::object or_none(const std::optional<T>& value) {
+  return value ? nanobind::cast(*value) : nanobind::object(nanobind::none());
+}
+
+/// Uses as they are written; a wrong one raises.
+std::vector<whatif::Use> parse_uses(const std::vector<std::string>& texts);
+
+/// Model.advise, Model.optimize, Model.scale (questions.cpp).
+void bind_questions(nanobind::class_<StepModel>& model);
+
+}  // namespace foretrace::python
