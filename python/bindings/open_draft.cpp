@@ -318,7 +318,8 @@ void bind_draft(nb::module_& m) {
       .def("insert_cpu", &OpenDraft::insert_cpu, nb::arg("name"), nb::arg("after"), nb::arg("cost"))
       .def("insert_wait", &OpenDraft::insert_wait, nb::arg("name"), nb::arg("after"), nb::arg("until"), nb::arg("lag"))
       .def("add_lane", &OpenDraft::add_lane, nb::arg("name"), nb::arg("kind"))
-      .def("append", &OpenDraft::append, nb::arg("lane"), nb::arg("name"), nb::arg("cost"), nb::arg("kind"), nb::arg("phase"))
+      .def("append", &OpenDraft::append, nb::arg("lane"), nb::arg("name"), nb::arg("cost"), nb::arg("kind"),
+           nb::arg("phase"))
       .def("depend", &OpenDraft::depend, nb::arg("first"), nb::arg("then"), nb::arg("lag"), nb::arg("kind"))
       .def("schedule", &OpenDraft::schedule, nb::arg("tasks"), nb::arg("priority"))
       .def("op_names", &OpenDraft::op_names, nb::arg("events"))

@@ -67,8 +67,7 @@ class OpenDraft {
                                  const std::string& op, const std::string& layer);
   void memory_scale(const TaskIds& blocks, const Numbers& factors);
   void memory_free(const TaskIds& blocks, const TaskIds& positions);
-  void memory_add(std::int64_t bytes, std::string_view kind, std::int64_t allocated,
-                  std::optional<std::int64_t> freed);
+  void memory_add(std::int64_t bytes, std::string_view kind, std::int64_t allocated, std::optional<std::int64_t> freed);
   void memory_scale_batch(double factor);
 
  private:

@@ -29,25 +29,26 @@ constexpr std::array<std::string_view, 3> kStages = {"forward", "backward", "opt
 [[noreturn]] void refuse(const std::string& message) { throw nb::value_error(message.c_str()); }
 
 std::int64_t checked_bytes(double bytes) {
-  if (!(bytes >= 0) || bytes > kMostBytes) refuse(fmt::format("a size in bytes must be 0 or more, and finite: not {}", bytes));
+  if (!(bytes >= 0) || bytes > kMostBytes)
+    refuse(fmt::format("a size in bytes must be 0 or more, and finite: not {}", bytes));
   return std::llround(bytes);
 }
 
 double checked_factor(double factor) {
-  if (!(factor >= 0) || !std::isfinite(factor)) refuse(fmt::format("a factor must be 0 or more, and finite: not {}", factor));
+  if (!(factor >= 0) || !std::isfinite(factor))
+    refuse(fmt::format("a factor must be 0 or more, and finite: not {}", factor));
   return factor;
 }
 
 std::uint32_t position(const memory::Curve& curve, std::int64_t at) {
   if (at < 0 || at > static_cast<std::int64_t>(curve.positions)) {
-    throw nb::index_error(fmt::format("there is no position {} in the step; there are {}", at, curve.positions).c_str());
+    throw nb::index_error(
+        fmt::format("there is no position {} in the step; there are {}", at, curve.positions).c_str());
   }
   return static_cast<std::uint32_t>(at);
 }
 
-memory::Kind memory_kind(std::string_view name) {
-  return named<memory::Kind>("kind of memory", name, memory::kKinds);
-}
+memory::Kind memory_kind(std::string_view name) { return named<memory::Kind>("kind of memory", name, memory::kKinds); }
 
 bool matches(const trace::Trace& trace, const std::string& glob, std::uint32_t event) {
   if (glob.empty()) return true;
@@ -142,8 +143,8 @@ void OpenDraft::memory_free(const TaskIds& blocks, const TaskIds& positions) {
   for (std::size_t i = 0; i < n; ++i) {
     ends.push_back(position(memory(), positions(positions.shape(0) == 1 ? 0 : i)));
     if (ends.back() < block(blocks(i)).allocated) {
-      refuse(fmt::format("block {} is allocated at {} and cannot be freed at {}", blocks(i),
-                         block(blocks(i)).allocated, ends.back()));
+      refuse(fmt::format("block {} is allocated at {} and cannot be freed at {}", blocks(i), block(blocks(i)).allocated,
+                         ends.back()));
     }
   }
   for (std::size_t i = 0; i < n; ++i) block(blocks(i)).freed = ends[i];
@@ -158,7 +159,8 @@ void OpenDraft::memory_add(std::int64_t bytes, std::string_view kind, std::int64
   b.kind = memory_kind(kind);
   b.allocated = position(curve, allocated);
   b.freed = freed ? position(curve, *freed) : kNotFreed;
-  if (b.freed < b.allocated) refuse(fmt::format("a block cannot be freed at {} and allocated at {}", b.freed, b.allocated));
+  if (b.freed < b.allocated)
+    refuse(fmt::format("a block cannot be freed at {} and allocated at {}", b.freed, b.allocated));
   b.stage = b.allocated >= curve.update_from     ? memory::Stage::kUpdate
             : b.allocated >= curve.backward_from ? memory::Stage::kBackward
                                                  : memory::Stage::kForward;
@@ -181,7 +183,8 @@ void OpenDraft::memory_scale_batch(double factor) {
 
 void OpenDraft::scale_batch(double factor) {
   static_cast<void>(draft());
-  if (!(factor > 0) || !std::isfinite(factor)) refuse(fmt::format("a batch is scaled by a number above 0, not {}", factor));
+  if (!(factor > 0) || !std::isfinite(factor))
+    refuse(fmt::format("a batch is scaled by a number above 0, not {}", factor));
   model_->samples *= factor;
   model_->pass_samples *= factor;
 }

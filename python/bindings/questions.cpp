@@ -119,8 +119,8 @@ nb::dict optimize(const StepModel& base, int workers, const std::string& fabric,
     c.collectives = collectives;
     c.collectives_tag = collectives_tag;
     c.gpus_per_node = gpus_per_node;
-    static_cast<void>(value_or_raise(
-        whatif::network_of({fabric, collectives, collectives_tag, gpus_per_node}, base.model.device)));
+    static_cast<void>(
+        value_or_raise(whatif::network_of({fabric, collectives, collectives_tag, gpus_per_node}, base.model.device)));
     o.communication = search::plain_communication(c);
   } else if (!fabric.empty() || !collectives.empty()) {
     raise({.code = ErrorCode::kUsage, .message = "a network between how many workers?"});

@@ -184,13 +184,15 @@ nb::dict whatif_dict(const whatif::WhatIf& w) {
   d["not_modelled"] = to_str(w.not_modelled);
   d["needs"] = text_tuple(needs);
   d["changes"] = to_str(to_string(w.changes));
-  d["parts"] = nb::make_tuple(to_str(to_string(w.parts.cpu)), to_str(to_string(w.parts.gpu)),
-                              to_str(to_string(w.parts.memory)));
+  d["parts"] =
+      nb::make_tuple(to_str(to_string(w.parts.cpu)), to_str(to_string(w.parts.gpu)), to_str(to_string(w.parts.memory)));
   d["code"] = to_str(w.code);
   d["effort"] = to_str(to_string(w.effort));
   d["stage"] = to_str(stage_name(w.stage));
   d["advise"] = text_tuple(w.advise);
   d["validated"] = w.validated;
+  d["measured_rows"] = w.evidence.rows;
+  d["measured_models"] = w.evidence.models;
   return d;
 }
 

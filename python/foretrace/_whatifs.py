@@ -42,7 +42,9 @@ class WhatIf:
     effort: Effort = "work"  # what that takes
     stage: Stage = "kernels"  # its place among others
     advise: tuple[str, ...] = ()  # uses worth trying unasked
-    validated: bool = False  # against measurements
+    validated: bool = False  # meets its measured rows, or is right by definition
+    measured_rows: int = 0  # behind that
+    measured_models: int = 0
     function: Callable[..., None] | None = field(default=None, repr=False, compare=False)  # None: of the catalogue
 
     def __call__(self, draft: Draft, **parameters: Any) -> None:

@@ -21,6 +21,7 @@
 #include "cli/verbs.hpp"
 #include "foretrace/cli/plugins.hpp"
 #include "foretrace/version.hpp"
+#include "foretrace/whatif/whatif.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::cli {
@@ -215,6 +216,11 @@ Result<Answer> dispatch(const std::vector<std::string>& args, const Terminal& te
     if (rest.empty()) return help_answer(overview_help(terminal.width), json);
     name = rest.front();
     rest = {"--help"};
+    if (find_verb(name) == nullptr && whatif::find_whatif(name)) {
+      rest = {"whatifs", name};
+      if (json) rest.emplace_back("--json");
+      name = "list";
+    }
   }
   const Verb* verb = find_verb(name);
   if (verb == nullptr) return unknown_verb(name);

@@ -38,8 +38,8 @@ std::vector<const WhatIf*> that_change(Changes changes) {
 }
 
 const WhatIf& the_one_that_changes(Changes changes) {
-  const auto one = std::find_if(catalogue().begin(), catalogue().end(),
-                                [&](const WhatIf& w) { return w.changes == changes; });
+  const auto one =
+      std::find_if(catalogue().begin(), catalogue().end(), [&](const WhatIf& w) { return w.changes == changes; });
   FORETRACE_CHECK(one != catalogue().end());
   return *one;
 }
