@@ -2,6 +2,7 @@
 
 import foretrace as ft
 
+
 @ft.whatif(
     "half-norms",
     about="batch-norm kernels read their input once",

@@ -148,7 +148,7 @@ nb::dict optimize(const StepModel& base, int workers, const std::string& fabric,
 }
 
 /// The step on several workers, all with these changes: what `foretrace scale` says of one number of them.
-nb::dict scale(const StepModel& base, int workers, const std::vector<std::string>& whatifs, const std::string& fabric,
+nb::dict scale(const StepModel& base, int workers, const nb::list& whatifs, const std::string& fabric,
                const std::string& collectives, const std::string& collectives_tag, int gpus_per_node,
                const std::string& parallel, const std::string& compress, std::optional<double> bucket_mb,
                std::optional<std::int64_t> servers, std::optional<double> slice_mb, std::optional<double> slow_worker,

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,8 +28,13 @@ nanobind::object or_none(const std::optional<T>& value) {
   return value ? nanobind::cast(*value) : nanobind::object(nanobind::none());
 }
 
-/// Uses as they are written; a wrong one raises.
-std::vector<whatif::Use> parse_uses(const std::vector<std::string>& texts);
+/// A what-if of the user's, as an object.
+struct OwnWhatIf {
+  std::shared_ptr<const whatif::WhatIf> whatif;
+};
+
+/// Uses as they are written, or objects; a wrong one raises.
+std::vector<whatif::Use> parse_uses(const nanobind::list& given);
 
 /// Model.advise, Model.optimize, Model.scale (questions.cpp).
 void bind_questions(nanobind::class_<StepModel>& model);

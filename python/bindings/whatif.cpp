@@ -55,8 +55,8 @@ StepModel* make_step_model(const LoadedTrace& loaded, const report::StepGraphs& 
   return new StepModel{value_or_raise(std::move(made)), measured, loaded.trace.path, g.step_name, g.traced};
 }
 
-nb::dict predict(const StepModel& base, const std::vector<std::string>& texts) {
-  const std::vector<whatif::Use> uses = parse_uses(texts);
+nb::dict predict(const StepModel& base, const nb::list& given) {
+  const std::vector<whatif::Use> uses = parse_uses(given);
   auto predicted = [&] {
     nb::gil_scoped_release unlocked;
     return whatif::predict(base.model, uses, base.measured);
@@ -120,11 +120,12 @@ void note_parts(whatif::Model& model, const std::string& name, const whatif::Par
 }
 
 /// Known to the whole library from now on: to the command line's uses, its lists and its advice.
-void add_own(std::string name, std::string about, const std::vector<GivenParameter>& parameters, std::string assumes,
-             std::string source, std::string not_modelled, const std::vector<std::string>& needs,
-             const std::string& changes, const std::tuple<std::string, std::string, std::string>& parts,
-             std::string code, const std::string& effort, const std::string& stage, std::vector<std::string> advise,
-             nb::object function) {
+OwnWhatIf add_own(std::string name, std::string about, const std::vector<GivenParameter>& parameters,
+                  std::string assumes, std::string source, std::string not_modelled,
+                  const std::vector<std::string>& needs, const std::string& changes,
+                  const std::tuple<std::string, std::string, std::string>& parts, std::string code,
+                  const std::string& effort, const std::string& stage, std::vector<std::string> advise,
+                  nb::object function) {
   whatif::WhatIf own{.name = std::move(name),
                      .about = std::move(about),
                      .parameters = {},
@@ -155,7 +156,20 @@ void add_own(std::string name, std::string about, const std::vector<GivenParamet
     note_parts(model, called, said);
     return {};
   };
-  if (Status added = whatif::add_whatif(std::move(own)); !added) raise(added.error());
+  if (Status added = whatif::add_whatif(own); !added) raise(added.error());
+  return {std::make_shared<const whatif::WhatIf>(std::move(own))};
+}
+
+/// One of the user's as an object: the function it was made of, whatever goes by its name since.
+whatif::Use use_of(const OwnWhatIf& own) {
+  whatif::Use use{.whatif = own.whatif.get(), .text = own.whatif->name, .own = own.whatif};
+  for (const whatif::Parameter& p : own.whatif->parameters) {
+    if (p.required) {
+      raise({.code = ErrorCode::kUsage, .message = fmt::format("{} needs {}=…", own.whatif->name, p.name)});
+    }
+    use.parameters.set(p.name, p.default_value, false);
+  }
+  return use;
 }
 
 // -- lists
@@ -210,9 +224,12 @@ nb::tuple text_tuple(const std::vector<std::string>& texts) {
   return nb::tuple(list);
 }
 
-std::vector<whatif::Use> parse_uses(const std::vector<std::string>& texts) {
+std::vector<whatif::Use> parse_uses(const nb::list& given) {
   std::vector<whatif::Use> uses;
-  for (const std::string& text : texts) uses.push_back(value_or_raise(whatif::parse_use(text)));
+  for (const nb::handle one : given) {
+    uses.push_back(nb::isinstance<nb::str>(one) ? value_or_raise(whatif::parse_use(nb::cast<std::string>(one)))
+                                                : use_of(nb::cast<const OwnWhatIf&>(one)));
+  }
   return uses;
 }
 
@@ -246,6 +263,7 @@ void bind_whatif(nb::module_& m) {
   m.attr("PARTS") = names_of<Part>(kParts);
   m.attr("EFFORTS") = names_of<Effort>(kEfforts);
   m.attr("STAGES") = text_tuple({kStages.begin(), kStages.end()});
+  nb::class_<OwnWhatIf>(m, "OwnWhatIf");
   nb::class_<StepModel> model(m, "Model");
   model.def("predict", predict, nb::arg("uses"));
   bind_questions(model);
@@ -255,9 +273,7 @@ void bind_whatif(nb::module_& m) {
   m.def("add_whatif", add_own, nb::arg("name"), nb::arg("about"), nb::arg("parameters"), nb::arg("assumes"),
         nb::arg("source"), nb::arg("not_modelled"), nb::arg("needs"), nb::arg("changes"), nb::arg("parts"),
         nb::arg("code"), nb::arg("effort"), nb::arg("stage"), nb::arg("advise"), nb::arg("function"));
-  m.def(
-      "check_use", [](const std::string& text) { static_cast<void>(value_or_raise(whatif::parse_use(text))); },
-      nb::arg("text"));
+  m.def("check_uses", [](const nb::list& uses) { static_cast<void>(parse_uses(uses)); }, nb::arg("uses"));
 }
 
 }  // namespace foretrace::python

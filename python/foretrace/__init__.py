@@ -41,7 +41,8 @@ _HOMES = {
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-__all__ = sorted(["__version__", *_MODULES])
+__all__ = ["__version__", *_MODULES]
+__all__.sort()
 
 
 def __getattr__(name: str) -> object:

@@ -32,3 +32,7 @@ class Parts:
     cpu: Part = "modelled"
     gpu: Part = "modelled"
     memory: Part = "unchanged"
+
+
+USUAL_PARTS = Parts()
+"""The step's times are modelled, and its memory stays as it is."""

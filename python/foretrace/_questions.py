@@ -95,7 +95,8 @@ class StepQuestions:
         """
         trace, index = self._traced(), self._step_index
         assert index is not None
-        return export_step(trace, trace._graphs.number(index), path, given_uses(whatifs), format)
+        given_uses(whatifs)
+        return export_step(trace, trace._graphs.number(index), path, [str(w) for w in whatifs], format)
 
     def on(self, device: str, *whatifs: str | WhatIf, cpu: float | None = None, measured_ms: float | None = None,
            ) -> Prediction:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import _core
-from ._contract import Changes, Effort, Need, Parts, Stage
+from ._contract import USUAL_PARTS, Changes, Effort, Need, Parts, Stage
 from ._draft import Draft
-from ._errors import UsageError, told
+from ._errors import DeclinedError, Error
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class WhatIf:
     not_modelled: str = ""
     needs: tuple[Need, ...] = ()  # of the trace
     changes: Changes = "costs"
-    parts: Parts = Parts()
+    parts: Parts = USUAL_PARTS
     code: str = ""  # how to switch it on in PyTorch
     effort: Effort = "work"  # what that takes
     stage: Stage = "kernels"  # its place among others
@@ -46,6 +46,7 @@ class WhatIf:
     measured_rows: int = 0  # behind that
     measured_models: int = 0
     function: Callable[..., None] | None = field(default=None, repr=False, compare=False)  # None: of the catalogue
+    core: _core.OwnWhatIf | None = field(default=None, repr=False, compare=False)
 
     def __call__(self, draft: Draft, **parameters: Any) -> None:
         if self.function is None:
@@ -73,7 +74,7 @@ def whatifs() -> list[WhatIf]:
 
 
 def whatif(name: str, *, about: str = "", assumes: str = "", source: str = "", not_modelled: str = "",
-           needs: Iterable[Need] = (), changes: Changes = "costs", parts: Parts = Parts(), code: str = "",
+           needs: Iterable[Need] = (), changes: Changes = "costs", parts: Parts = USUAL_PARTS, code: str = "",
            effort: Effort = "work", stage: Stage = "kernels", advise: Iterable[str] = (),
            parameters: Mapping[str, str] | None = None) -> Callable[[Callable[..., None]], WhatIf]:
     """Makes a function of a Draft a what-if of its own, known by this name to everything from now on: `predict`, `advise`,
@@ -99,31 +100,28 @@ def whatif(name: str, *, about: str = "", assumes: str = "", source: str = "", n
         text = about or (inspect.getdoc(function) or "").split("\n")[0]
         made = WhatIf(name, text, _parameters_of(name, function, abouts), assumes, source, not_modelled, _texts(needs),
                       changes, parts, code, effort, stage, _texts(advise), function=function)
-        _add(made)
+        made = replace(made, core=_add(made))
         _own[name] = made
         return made
 
     return decorate
 
 
-def given_uses(uses: Iterable[str | WhatIf]) -> list[str]:
-    """Uses as the command line writes them, checked."""
-    given: list[str] = []
+def given_uses(uses: Iterable[str | WhatIf]) -> list[str | _core.OwnWhatIf]:
+    """As the compiled half wants them, checked: texts, and what-ifs of the user's that were given as objects."""
+    given: list[str | _core.OwnWhatIf] = []
     for use in uses:
         if isinstance(use, WhatIf):
-            if use.function is not None and _own.get(use.name) is not use:
-                raise told(UsageError, f"another what-if named '{use.name}' was made since", hint="give them different names")
-            text = use.name
+            given.append(use.name if use.core is None else use.core)
         elif isinstance(use, str):
-            text = use
+            given.append(use)
         else:
             raise TypeError(f"a what-if is a text like 'batch:x=2' or made by foretrace.whatif, not {type(use).__name__}")
-        _core.check_use(text)
-        given.append(text)
+    _core.check_uses(given)
     return given
 
 
-def _add(own: WhatIf) -> None:
+def _add(own: WhatIf) -> _core.OwnWhatIf:
     """Makes it known to the library, and so to every verb, list and search."""
     kinds = {p.name: _kind_of(p) for p in own.parameters}
 
@@ -132,15 +130,11 @@ def _add(own: WhatIf) -> None:
         try:
             own(Draft(core, own.parts, own.changes), **values)
         except Exception as error:
-            from ._errors import Error
-
             if on_failure is None or isinstance(error, Error):
                 raise
-            from ._errors import DeclinedError
-
             raise DeclinedError(on_failure(own, error)) from error
 
-    _core.add_whatif(
+    return _core.add_whatif(
         name=own.name, about=own.about, assumes=own.assumes, source=own.source, not_modelled=own.not_modelled,
         needs=list(own.needs), changes=own.changes, parts=(own.parts.cpu, own.parts.gpu, own.parts.memory), code=own.code,
         effort=own.effort, stage=own.stage, advise=list(own.advise), function=apply,

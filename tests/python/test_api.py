@@ -42,7 +42,7 @@ def test_every_public_name_says_what_it_is():
 
 def test_a_name_that_does_not_exist():
     with pytest.raises(AttributeError, match="module 'foretrace' has no attribute 'lode'"):
-        foretrace.lode  # noqa: B018
+        foretrace.lode
 
 
 # -- imports
@@ -96,7 +96,7 @@ def test_unreadable_input_says_where_and_what_to_do(tmp_path):
 def test_declined_and_wrong_requests_have_their_own(example):
     step = example.step()
     with pytest.raises(foretrace.DeclinedError):
-        step.predict("flash-attention").ms  # noqa: B018
+        step.predict("flash-attention").ms
     with pytest.raises(foretrace.UsageError, match="no what-if named 'ampp'"):
         step.predict("ampp")
     for kind in (foretrace.DeclinedError, foretrace.UsageError, foretrace.UnreadableError):
