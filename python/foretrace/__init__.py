@@ -41,8 +41,8 @@ _HOMES = {
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-__all__ = ["__version__", *_MODULES]
-__all__.sort()
+__all__ = ["__version__"]
+__all__.extend(_MODULES)
 
 
 def __getattr__(name: str) -> object:

@@ -54,3 +54,9 @@ def test_the_plugin_of_the_page(folder):
     assert own["speedup"] > 1
     for command in re.findall(r"^\$ foretrace (.*half_norms.py)$", page, re.M):
         assert said(*command.replace(" --plugin examples/half_norms.py", "").split())
+
+
+def test_the_table_of_all_what_ifs_is_todays():
+    done = subprocess.run([sys.executable, "-m", "foretrace", "list", "whatifs", "--markdown"], capture_output=True, text=True)
+    page = (ROOT / "docs/appendix-whatifs.md").read_text()
+    assert done.returncode == 0 and page[page.index("| what-if |"):] == done.stdout, "scripts/update_whatif_table writes it again"
