@@ -23,4 +23,4 @@ def half_norms(g, x=0.5):
         g.decline("no batch norm runs in this step")
     g.scale(norms, x)
     # What they keep for the backward pass is kept once.
-    g.memory.scale(g.memory.select(kind="activation", phase="forward", op="*batch_norm*"), 0.5)
+    g.memory.scale(g.memory.select(kind="activations", phase="forward", op="*batch_norm*"), 0.5)

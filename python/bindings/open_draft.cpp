@@ -111,7 +111,7 @@ nb::list OpenDraft::op_names(const EventIds& events) {
   nb::list names;
   for (std::size_t i = 0; i < events.shape(0); ++i) {
     if (events(i) >= t.size()) throw nb::index_error(fmt::format("there is no event {}", events(i)).c_str());
-    names.append(to_str(t.strings[t.name[events(i)]]));
+    names.append(to_str(t.name(events(i))));
   }
   return names;
 }

@@ -50,11 +50,6 @@ std::uint32_t position(const memory::Curve& curve, std::int64_t at) {
 
 memory::Kind memory_kind(std::string_view name) { return named<memory::Kind>("kind of memory", name, memory::kKinds); }
 
-bool matches(const trace::Trace& trace, const std::string& glob, std::uint32_t event) {
-  if (glob.empty()) return true;
-  return event < trace.size() && whatif::glob_match(glob, trace.strings[trace.name[event]]);
-}
-
 }  // namespace
 
 bool OpenDraft::has_memory() {
@@ -110,12 +105,18 @@ nb::object OpenDraft::memory_select(const std::optional<std::string>& kind, cons
     in = named<memory::Stage>("phase of memory", *phase, kStages.size(),
                               [](memory::Stage s) { return kStages[static_cast<std::size_t>(s)]; });
   }
+  // As of tasks: an operation allocates for those around it too.
+  const trace::Trace& trace = *model_->trace;
+  const std::vector<bool> ops = op.empty() ? std::vector<bool>() : model_->chains->matching(op);
+  const auto within = [&](const memory::Block& b) {
+    if (!op.empty() && (b.op >= ops.size() || !ops[b.op])) return false;
+    return layer.empty() || (b.layer < trace.size() && whatif::glob_match(layer, trace.name(b.layer)));
+  };
   Column<std::int64_t> found;
   for (std::size_t i = 0; i < curve.blocks.size(); ++i) {
     const memory::Block& b = curve.blocks[i];
     if ((of && b.kind != *of) || (in && b.stage != *in)) continue;
-    if (!matches(*model_->trace, op, b.op) || !matches(*model_->trace, layer, b.layer)) continue;
-    found.push_back(static_cast<std::int64_t>(i));
+    if (within(b)) found.push_back(static_cast<std::int64_t>(i));
   }
   return give(std::move(found));
 }

@@ -3,7 +3,6 @@
 
 #include <nanobind/nanobind.h>
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,12 +27,7 @@ nanobind::object or_none(const std::optional<T>& value) {
   return value ? nanobind::cast(*value) : nanobind::object(nanobind::none());
 }
 
-/// A what-if of the user's, as an object.
-struct OwnWhatIf {
-  std::shared_ptr<const whatif::WhatIf> whatif;
-};
-
-/// Uses as they are written, or objects; a wrong one raises.
+/// Uses as they are written, or what add_whatif gave for one of the user's; a wrong one raises.
 std::vector<whatif::Use> parse_uses(const nanobind::list& given);
 
 /// Model.advise, Model.optimize, Model.scale (questions.cpp).

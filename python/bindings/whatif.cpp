@@ -119,13 +119,19 @@ void note_parts(whatif::Model& model, const std::string& name, const whatif::Par
   note(parts.memory, "memory");
 }
 
-/// Known to the whole library from now on: to the command line's uses, its lists and its advice.
-OwnWhatIf add_own(std::string name, std::string about, const std::vector<GivenParameter>& parameters,
-                  std::string assumes, std::string source, std::string not_modelled,
-                  const std::vector<std::string>& needs, const std::string& changes,
-                  const std::tuple<std::string, std::string, std::string>& parts, std::string code,
-                  const std::string& effort, const std::string& stage, std::vector<std::string> advise,
-                  nb::object function) {
+/// Every what-if a user made, also those whose name another has since. Only with the interpreter's lock.
+std::vector<std::shared_ptr<const whatif::WhatIf>>& made() {
+  static auto* const all = new std::vector<std::shared_ptr<const whatif::WhatIf>>();  // ends with the program
+  return *all;
+}
+
+/// Known to the whole library from now on: to the command line's uses, its lists and its advice. Gives its place in made().
+std::size_t add_own(std::string name, std::string about, const std::vector<GivenParameter>& parameters,
+                    std::string assumes, std::string source, std::string not_modelled,
+                    const std::vector<std::string>& needs, const std::string& changes,
+                    const std::tuple<std::string, std::string, std::string>& parts, std::string code,
+                    const std::string& effort, const std::string& stage, std::vector<std::string> advise,
+                    nb::object function) {
   whatif::WhatIf own{.name = std::move(name),
                      .about = std::move(about),
                      .parameters = {},
@@ -157,15 +163,17 @@ OwnWhatIf add_own(std::string name, std::string about, const std::vector<GivenPa
     return {};
   };
   if (Status added = whatif::add_whatif(own); !added) raise(added.error());
-  return {std::make_shared<const whatif::WhatIf>(std::move(own))};
+  made().push_back(std::make_shared<const whatif::WhatIf>(std::move(own)));
+  return made().size() - 1;
 }
 
 /// One of the user's as an object: the function it was made of, whatever goes by its name since.
-whatif::Use use_of(const OwnWhatIf& own) {
-  whatif::Use use{.whatif = own.whatif.get(), .text = own.whatif->name, .own = own.whatif};
-  for (const whatif::Parameter& p : own.whatif->parameters) {
+whatif::Use use_of(std::size_t id) {
+  const std::shared_ptr<const whatif::WhatIf> own = made().at(id);
+  whatif::Use use{.whatif = own.get(), .text = own->name, .own = own};
+  for (const whatif::Parameter& p : own->parameters) {
     if (p.required) {
-      raise({.code = ErrorCode::kUsage, .message = fmt::format("{} needs {}=…", own.whatif->name, p.name)});
+      raise({.code = ErrorCode::kUsage, .message = fmt::format("{} needs {}=…", own->name, p.name)});
     }
     use.parameters.set(p.name, p.default_value, false);
   }
@@ -228,7 +236,7 @@ std::vector<whatif::Use> parse_uses(const nb::list& given) {
   std::vector<whatif::Use> uses;
   for (const nb::handle one : given) {
     uses.push_back(nb::isinstance<nb::str>(one) ? value_or_raise(whatif::parse_use(nb::cast<std::string>(one)))
-                                                : use_of(nb::cast<const OwnWhatIf&>(one)));
+                                                : use_of(nb::cast<std::size_t>(one)));
   }
   return uses;
 }
@@ -263,7 +271,6 @@ void bind_whatif(nb::module_& m) {
   m.attr("PARTS") = names_of<Part>(kParts);
   m.attr("EFFORTS") = names_of<Effort>(kEfforts);
   m.attr("STAGES") = text_tuple({kStages.begin(), kStages.end()});
-  nb::class_<OwnWhatIf>(m, "OwnWhatIf");
   nb::class_<StepModel> model(m, "Model");
   model.def("predict", predict, nb::arg("uses"));
   bind_questions(model);

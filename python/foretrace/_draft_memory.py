@@ -20,7 +20,7 @@ class DraftMemory:
     The allocator follows the program's order, so a block lives from one position in that order to another, whatever the times
     are: positions count the memory events of the step, 0 is before it.
 
-    >>> saved = g.memory.select(kind="activation", op="*batch_norm*")
+    >>> saved = g.memory.select(kind="activations", op="*batch_norm*")
     >>> g.memory.scale(saved, 0.5)
     """
 
@@ -59,7 +59,7 @@ class DraftMemory:
         """Blocks for which everything given holds, ascending.
 
         kind: one of foretrace.MEMORY_KINDS. phase: "forward", "backward" or "optimizer", in which it is allocated. op, layer:
-        globs (* and ?) over the innermost operation that allocated it, and over its layer's range.
+        globs (* and ?) over the operation that allocated it or any around that, and over its layer's range.
         """
         return self._core.memory_select(kind, phase, op, layer)
 
@@ -75,7 +75,7 @@ class DraftMemory:
         """Blocks are freed at positions: one for all, or one for each."""
         self._core.memory_free(ids_of(blocks), ids_of(at))
 
-    def add(self, nbytes: int, *, kind: str = "temporary", allocated: int = 0, freed: int | None = None) -> None:
+    def add(self, nbytes: int, *, kind: str = "temporaries", allocated: int = 0, freed: int | None = None) -> None:
         """One more block. By default it is there during the whole step."""
         self._core.memory_add(int(nbytes), kind, int(allocated), None if freed is None else int(freed))
 

@@ -46,7 +46,7 @@ class WhatIf:
     measured_rows: int = 0  # behind that
     measured_models: int = 0
     function: Callable[..., None] | None = field(default=None, repr=False, compare=False)  # None: of the catalogue
-    core: _core.OwnWhatIf | None = field(default=None, repr=False, compare=False)
+    id: int | None = field(default=None, repr=False, compare=False)  # of your own: what the library knows it by
 
     def __call__(self, draft: Draft, **parameters: Any) -> None:
         if self.function is None:
@@ -100,19 +100,19 @@ def whatif(name: str, *, about: str = "", assumes: str = "", source: str = "", n
         text = about or (inspect.getdoc(function) or "").split("\n")[0]
         made = WhatIf(name, text, _parameters_of(name, function, abouts), assumes, source, not_modelled, _texts(needs),
                       changes, parts, code, effort, stage, _texts(advise), function=function)
-        made = replace(made, core=_add(made))
+        made = replace(made, id=_add(made))
         _own[name] = made
         return made
 
     return decorate
 
 
-def given_uses(uses: Iterable[str | WhatIf]) -> list[str | _core.OwnWhatIf]:
+def given_uses(uses: Iterable[str | WhatIf]) -> list[str | int]:
     """As the compiled half wants them, checked: texts, and what-ifs of the user's that were given as objects."""
-    given: list[str | _core.OwnWhatIf] = []
+    given: list[str | int] = []
     for use in uses:
         if isinstance(use, WhatIf):
-            given.append(use.name if use.core is None else use.core)
+            given.append(use.name if use.id is None else use.id)
         elif isinstance(use, str):
             given.append(use)
         else:
@@ -121,7 +121,7 @@ def given_uses(uses: Iterable[str | WhatIf]) -> list[str | _core.OwnWhatIf]:
     return given
 
 
-def _add(own: WhatIf) -> _core.OwnWhatIf:
+def _add(own: WhatIf) -> int:
     """Makes it known to the library, and so to every verb, list and search."""
     kinds = {p.name: _kind_of(p) for p in own.parameters}
 

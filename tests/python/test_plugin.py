@@ -95,7 +95,7 @@ FULL = '''import foretrace as ft
            stage="kernels", advise=["half-batchnorm:x=0.1"], parameters={"x": "factor on their time"})
 def half_batchnorm(g, x=0.5):
     g.scale(g.select(kind="kernel", op="*batch_norm*"), x)
-    g.memory.scale(g.memory.select(kind="activation", op="*batch_norm*"), 0.5)
+    g.memory.scale(g.memory.select(kind="activations", op="*batch_norm*"), 0.5)
 '''
 
 
@@ -136,10 +136,10 @@ class TestEveryVerb:
         assert "half-batchnorm" in json.dumps(advice["combined"])
 
     def test_optimize_searches_with_it(self, full):
-        found = self.said("optimize", EXAMPLE, "--budget-evals", 60, "--plugin", full)
-        assert "half-batchnorm:x=0.1" in [p["part"] for p in found["parts"]]
-        found = self.said("optimize", EXAMPLE, "--only", "half-batchnorm", "--plugin", full)
-        assert [p["part"] for p in found["parts"]] == ["half-batchnorm:x=0.1"]
+        found = self.said("optimize", EXAMPLE, "--only", "half-batchnorm,fused-optimizer", "--plugin", full)
+        assert [p["part"] for p in found["parts"]] == ["half-batchnorm:x=0.1", "fused-optimizer"]
+        status, _, err = command("optimize", EXAMPLE, "--only", "half-batchnorm")
+        assert status == 2 and "no what-if named 'half-batchnorm'" in err
 
     def test_scale_and_gpus_stack_it(self, full):
         for args in (("scale", EXAMPLE, "--workers", 8, "--fabric", "DGX-H100"), ("gpus", EXAMPLE, "--to", "A100-SXM4-80GB")):

@@ -2,6 +2,7 @@
 and the names of arguments and their defaults by what the compiled functions say of themselves."""
 
 import ast
+import re
 import subprocess
 import sys
 import typing
@@ -14,18 +15,21 @@ from foretrace import _contract, _core
 STUB = Path(foretrace.__file__).with_name("_core.pyi")
 
 
+# What stubtest says and no stub can help: of compiled classes and functions, of aliases of Literal, and of names that are
+# imported for type checkers only.
+BEYOND_STUBS = re.compile(r"foretrace\._core\.\w+ is (not a function|inconsistent, metaclass differs)"
+                          r"|foretrace\._core\.\w+\.__init__ is inconsistent, stub does not have \*args"
+                          r"|foretrace(\._contract)?\.\w+ is not a Union"
+                          r"|foretrace\.[\w.]+\.(pandas|pyarrow|Module) is not present at runtime")
+
+
 def test_stubtest(tmp_path):
-    pytest.importorskip("mypy")
     settings = tmp_path / "mypy.ini"
     settings.write_text("[mypy]\nignore_missing_imports = True\n")
-    allowed = tmp_path / "allowed"
-    # What a compiled class has beside its own: no part of the stub.
-    allowed.write_text("foretrace\\._ray\nforetrace\\.recorder\nforetrace\\._recorder.*\nforetrace\\._frames\n"
-                       "foretrace\\._graph_frames\n")
-    done = subprocess.run([sys.executable, "-m", "mypy.stubtest", "foretrace", "foretrace._core", "--mypy-config-file", settings,
-                           "--allowlist", allowed, "--ignore-unused-allowlist", "--ignore-disjoint-bases"],
+    done = subprocess.run([sys.executable, "-m", "mypy.stubtest", "foretrace", "--concise", "--mypy-config-file", settings],
                           capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert "foretrace._core.run is not a function" in done.stdout, done.stdout + done.stderr  # it looked at the module
+    assert [line for line in done.stdout.splitlines() if not BEYOND_STUBS.match(line)] == []
 
 
 def functions(body: list[ast.stmt], prefix: str = ""):
@@ -37,7 +41,7 @@ def functions(body: list[ast.stmt], prefix: str = ""):
             yield from functions(node.body, node.name + ".")
 
 
-@pytest.mark.parametrize("name, arguments, defaults", functions(ast.parse(STUB.read_text()).body))
+@pytest.mark.parametrize("name, arguments, defaults", list(functions(ast.parse(STUB.read_text()).body)))
 def test_arguments_are_those_of_the_module(name, arguments, defaults):
     thing: object = _core
     for part in name.split("."):
@@ -46,11 +50,13 @@ def test_arguments_are_those_of_the_module(name, arguments, defaults):
     if signatures is None or name.endswith("__"):
         pytest.skip("a method every class has")
     (said, *_), = signatures
-    real = ast.parse(said + ": ..." if said.startswith("def") else said).body[0].args  # type: ignore[attr-defined]
-    named = [a.arg for a in real.args] + [a.arg for a in real.posonlyargs if a.arg == "self"]
+    # Defaults are places in a table, and arrays say more of themselves than an annotation can.
+    said = re.sub(r"ndarray\[[^]]*\]", "object", re.sub(r"\\\d+", "None", said))
+    real = ast.parse(said + ": ...").body[0].args  # type: ignore[attr-defined]
+    named = [a.arg for a in (*real.posonlyargs, *real.args)]
     # nanobind calls arguments without a name arg, arg0, …: then they can only be given by their place.
-    if any(n.startswith("arg") for n in named):
-        assert len(real.args) + len(real.posonlyargs) == len(arguments)
+    if any(re.fullmatch(r"arg\d*", n) for n in named):
+        assert len(named) == len(arguments)
     else:
         assert named == arguments
     assert len(real.defaults) == defaults
