@@ -9,18 +9,20 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "answers.hpp"
 #include "bindings.hpp"
 #include "foretrace/report/optimize.hpp"
 #include "foretrace/search/advise.hpp"
 #include "foretrace/whatif/network.hpp"
 #include "foretrace/whatif/parallel_choice.hpp"
-#include "step_model.hpp"
 
 namespace nb = nanobind;
 
 namespace foretrace::python {
 
 namespace {
+
+using analysis::Baseline;
 
 nb::object advice_dict(search::Advice&& a) {
   nb::dict d;
@@ -35,10 +37,10 @@ nb::object advice_dict(search::Advice&& a) {
   return d;
 }
 
-nb::dict advise(const StepModel& base, std::optional<std::int64_t> memory_limit) {
+nb::dict advise(const Baseline& base, std::optional<std::int64_t> memory_limit) {
   auto advised = [&] {
     nb::gil_scoped_release unlocked;
-    return search::advise(base.model, base.measured, {.memory_limit = memory_limit});
+    return search::advise(base, {.memory_limit = memory_limit});
   }();
   const auto optional = [](std::optional<search::Advice>& a) { return a ? advice_dict(std::move(*a)) : nb::none(); };
   nb::dict d;
@@ -77,23 +79,7 @@ nb::dict part_dict(const search::OptimizedPart& part) {
   return d;
 }
 
-report::WhatIfReport figures_of(const StepModel& base) {
-  report::WhatIfReport r;
-  r.file = base.file;
-  r.step_name = base.step_name;
-  r.device = base.model.device.name;
-  r.memory_gb = base.model.device.memory_gb;
-  r.traced = base.traced;
-  r.replayed = base.model.replayed;
-  r.unprofiled = base.model.base.step;
-  r.unprofiled_low = base.model.base.low;
-  r.unprofiled_high = base.model.base.high;
-  r.measured = base.measured;
-  if (base.model.memory) r.peak_bytes = base.model.memory->peak_bytes;
-  return r;
-}
-
-nb::dict optimize(const StepModel& base, int workers, const std::string& fabric, const std::string& collectives,
+nb::dict optimize(const Baseline& base, int workers, const std::string& fabric, const std::string& collectives,
                   const std::string& collectives_tag, int gpus_per_node, const std::vector<std::string>& only,
                   std::optional<std::int64_t> memory_limit, const std::vector<double>& bucket_mb,
                   std::size_t evaluations, double seconds, std::uint64_t seed, std::size_t width) {
@@ -127,9 +113,9 @@ nb::dict optimize(const StepModel& base, int workers, const std::string& fabric,
   }
   auto found = [&] {
     nb::gil_scoped_release unlocked;
-    return search::optimize(base.model, base.measured, o);
+    return search::optimize(base, o);
   }();
-  report::OptimizeReport r{figures_of(base), value_or_raise(std::move(found))};
+  report::OptimizeReport r{base.figures, value_or_raise(std::move(found))};
   nb::dict d;
   d["text"] = to_str(report::to_text(r, {.width = width}));
   d["strategy"] = to_str(report::strategy_json(r.found.best));
@@ -148,7 +134,7 @@ nb::dict optimize(const StepModel& base, int workers, const std::string& fabric,
 }
 
 /// The step on several workers, all with these changes: what `foretrace scale` says of one number of them.
-nb::dict scale(const StepModel& base, int workers, const nb::list& whatifs, const std::string& fabric,
+nb::dict scale(const Baseline& base, int workers, const nb::list& whatifs, const std::string& fabric,
                const std::string& collectives, const std::string& collectives_tag, int gpus_per_node,
                const std::string& parallel, const std::string& compress, std::optional<double> bucket_mb,
                std::optional<std::int64_t> servers, std::optional<double> slice_mb, std::optional<double> slow_worker,
@@ -174,10 +160,10 @@ nb::dict scale(const StepModel& base, int workers, const nb::list& whatifs, cons
   auto p = [&] {
     nb::gil_scoped_release unlocked;
     if (!changes.empty()) {
-      const auto one = whatif::predict(base.model, changes, base.measured, whatif::Detail::kStepOnly);
+      const auto one = analysis::predict(base, changes, whatif::Detail::kStepOnly);
       if (one.declined.empty()) one_worker = one.speedup;
     }
-    return whatif::predict(base.model, uses, base.measured);
+    return analysis::predict(base, uses);
   }();
   if (!p.declined.empty()) raise({.code = ErrorCode::kDeclined, .message = p.declined});
   nb::dict d;
@@ -196,7 +182,7 @@ nb::dict scale(const StepModel& base, int workers, const nb::list& whatifs, cons
 
 }  // namespace
 
-void bind_questions(nb::class_<StepModel>& model) {
+void bind_questions(nb::class_<Baseline>& model) {
   model.def("advise", advise, nb::arg("memory_limit").none());
   model.def("optimize", optimize, nb::arg("workers"), nb::arg("fabric"), nb::arg("collectives"),
             nb::arg("collectives_tag"), nb::arg("gpus_per_node"), nb::arg("only"), nb::arg("memory_limit").none(),

@@ -12,11 +12,10 @@
 #include <memory>
 #include <optional>
 
+#include "answers.hpp"
 #include "bindings.hpp"
-#include "foretrace/report/step_graphs.hpp"
 #include "named.hpp"
 #include "open_draft.hpp"
-#include "step_model.hpp"
 
 namespace nb = nanobind;
 
@@ -24,6 +23,7 @@ namespace foretrace::python {
 
 namespace {
 
+using analysis::Baseline;
 using whatif::Changes;
 using whatif::Effort;
 using whatif::Need;
@@ -46,20 +46,21 @@ nb::tuple names_of(std::size_t count) {
 
 // -- predictions
 
-StepModel* make_step_model(const LoadedTrace& loaded, const report::StepGraphs& graphs, std::size_t index,
-                           const graph::Graph& g, std::optional<Ns> measured) {
+Baseline* make_step_model(const LoadedTrace& loaded, const analysis::StepGraphs& graphs, std::size_t index,
+                          const graph::Graph& g, std::optional<Ns> measured) {
   auto made = [&] {
     nb::gil_scoped_release unlocked;
-    return whatif::make_model(loaded.trace, graphs.steps().steps[index], g, measured);
+    const std::optional<double> told = measured ? std::optional(to_ms(*measured)) : std::nullopt;
+    return analysis::make_baseline(loaded.trace, graphs.steps().steps[index], g, told);
   }();
-  return new StepModel{value_or_raise(std::move(made)), measured, loaded.trace.path, g.step_name, g.traced};
+  return new Baseline(value_or_raise(std::move(made)));
 }
 
-nb::dict predict(const StepModel& base, const nb::list& given) {
+nb::dict predict(const Baseline& base, const nb::list& given) {
   const std::vector<whatif::Use> uses = parse_uses(given);
   auto predicted = [&] {
     nb::gil_scoped_release unlocked;
-    return whatif::predict(base.model, uses, base.measured);
+    return analysis::predict(base, uses);
   }();
   return prediction_dict(std::move(predicted));
 }
@@ -271,7 +272,7 @@ void bind_whatif(nb::module_& m) {
   m.attr("PARTS") = names_of<Part>(kParts);
   m.attr("EFFORTS") = names_of<Effort>(kEfforts);
   m.attr("STAGES") = text_tuple({kStages.begin(), kStages.end()});
-  nb::class_<StepModel> model(m, "Model");
+  nb::class_<Baseline> model(m, "Model");
   model.def("predict", predict, nb::arg("uses"));
   bind_questions(model);
   m.def("step_model", make_step_model, nb::arg("trace"), nb::arg("graphs"), nb::arg("index"), nb::arg("graph"),

@@ -1,5 +1,5 @@
 #pragma once
-// What questions about one step start from, and the answers as plain Python values.
+// Questions about one step, and the answers as plain Python values.
 
 #include <nanobind/nanobind.h>
 
@@ -7,17 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/whatif/model.hpp"
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::python {
-
-struct StepModel {
-  whatif::Model model;
-  std::optional<Ns> measured;
-  std::string file, step_name;
-  Ns traced = 0;
-};
 
 /// The fields of foretrace.Prediction; `graph` is None where it was declined.
 nanobind::dict prediction_dict(whatif::Prediction&& prediction);
@@ -31,6 +24,6 @@ nanobind::object or_none(const std::optional<T>& value) {
 std::vector<whatif::Use> parse_uses(const nanobind::list& given);
 
 /// Model.advise, Model.optimize, Model.scale (questions.cpp).
-void bind_questions(nanobind::class_<StepModel>& model);
+void bind_questions(nanobind::class_<analysis::Baseline>& model);
 
 }  // namespace foretrace::python
