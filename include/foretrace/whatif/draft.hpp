@@ -156,6 +156,8 @@ class Draft {
   };
 
   std::uint32_t add(NewTask task);
+  void take_out(std::uint32_t task);
+  void find_launches();
   [[nodiscard]] std::uint32_t lane_of(std::uint32_t task) const;
   /// The call that launched the CUDA graph a task belongs to, or kNone.
   [[nodiscard]] std::uint32_t graph_launch_of(std::uint32_t task) const;
@@ -170,6 +172,10 @@ class Draft {
   Column<Ns> cost_;
   std::vector<graph::Origin> origin_;
   std::vector<std::uint8_t> removed_;
+  // For removals with launches, from the first one on: what is left of what each call launched, and the CPU's tasks by the
+  // operation they work for.
+  std::vector<std::uint32_t> left_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> by_op_;
   std::vector<NewTask> added_;
   std::vector<graph::Dependency> dependencies_;
   std::vector<graph::GraphLane> new_lanes_;
