@@ -101,7 +101,7 @@ TEST(CliParse, TooFewAndTooManyArguments) {
   EXPECT_EQ(refused({}).message, "try needs a TRACE");
   EXPECT_EQ(refused({"a"}).message, "try needs a WHATIF");
   EXPECT_EQ(refused({"a"}).hint, "usage: foretrace try TRACE WHATIF...");
-  const Result<Values> many = parse(list_verb(), {"formats", "more"});
+  const Result<Values> many = parse(list_verb(), {"whatifs", "amp", "more"});
   ASSERT_FALSE(many);
   EXPECT_EQ(many.error().message, "list takes no further argument 'more'");
 }
