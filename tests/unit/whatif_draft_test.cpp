@@ -44,6 +44,13 @@ class Selecting : public testing::Test {
     for (const std::uint32_t t : tasks) out.emplace_back(graph_.task_name(t));
     return out;
   }
+  std::uint32_t task_named(std::string_view name, int nth) const {
+    for (std::uint32_t t = 0; t < graph_.size(); ++t) {
+      if (graph_.task_name(t) == name && nth-- == 0) return t;
+    }
+    ADD_FAILURE() << "no task " << name;
+    return 0;
+  }
   trace::Trace trace_;
   Graph graph_;
 };
@@ -54,6 +61,30 @@ TEST_F(Selecting, AnOperationHoldsWhatLiesInsideIt) {
   EXPECT_THAT(draft.select({.kind = TaskKind::kKernel, .op = "aten::addmm"}), testing::SizeIs(2));
   EXPECT_THAT(names(draft.select({.kind = TaskKind::kKernel, .op = "aten::*"})), ElementsAre("gemm", "gemm", "relu"));
   EXPECT_THAT(draft.select({.kind = TaskKind::kKernel, .op = "linear"}), IsEmpty());
+}
+
+// An operation's CPU time goes with the last kernel it launched, whether its kernels go one by one or together.
+TEST(Removing, AnOperationGoesWithTheLastOfItsKernels) {
+  TraceMaker m;
+  m.step(1, 0, 100'000);
+  m.op("aten::addmm", 10'000, 30'000).launch(1, {12'000, 15'000}, "fill", {17'000, 20'000});
+  m.launch(2, {22'000, 25'000}, "gemm", {27'000, 50'000});
+  const trace::Trace trace = m.load();
+  const Graph g = std::move(*graph::GraphBuilder(trace, trace::find_steps(trace)).build(0));
+  Draft by_parts(g, &trace);
+  const auto of_the_operation = [&](const Draft& d) { return d.select({.kind = TaskKind::kCpu, .op = "aten::addmm"}); };
+  const std::size_t all = of_the_operation(by_parts).size();
+  ASSERT_GT(all, 0U);
+  by_parts.remove(by_parts.select({.name = "fill"}), Draft::kWithLaunch);
+  EXPECT_THAT(of_the_operation(by_parts), testing::SizeIs(all));
+  EXPECT_THAT(by_parts.select({.kind = TaskKind::kCall}), testing::SizeIs(1));
+  by_parts.remove(by_parts.select({.name = "gemm"}), Draft::kWithLaunch);
+  EXPECT_THAT(of_the_operation(by_parts), IsEmpty());
+  EXPECT_THAT(by_parts.select({.kind = TaskKind::kCall}), IsEmpty());
+  Draft at_once(g, &trace);
+  at_once.remove(at_once.select({.kind = TaskKind::kKernel}), Draft::kWithLaunch);
+  EXPECT_EQ(at_once.select({}), by_parts.select({}));
+  EXPECT_EQ(at_once.changed(), by_parts.changed());
 }
 
 TEST_F(Selecting, WhatFollowsAnOperationOnItsLane) {
@@ -239,6 +270,43 @@ TEST(Draft, ScalingByOneAndInsertingThenRemovingChangeNothing) {
     ASSERT_TRUE(graph::verify(back));
     EXPECT_EQ(simulate::simulate(back).step, step) << "seed " << seed;
   }
+}
+
+TEST_F(Selecting, DescriptionsFollowTheirTasks) {
+  work::Works works = work::describe(trace_, graph_);
+  ASSERT_EQ(works.size(), 3U);
+  const std::uint32_t first = task_named("gemm", 0), second = task_named("gemm", 1), relu = task_named("relu", 0);
+  const std::uint32_t row = works.row_of(first), other = works.row_of(second);
+  const std::uint32_t cast = works.add(work::cast_work(1000, work::Dtype::kFp32, work::Dtype::kFp16));
+  {  // costs alone
+    work::Works changed = works;
+    Draft draft(graph_, &trace_);
+    draft.set(second, 5'000);
+    draft.set_work(second, cast);
+    const Graph g = draft.commit(changed);
+    EXPECT_EQ(changed.row_of(first), row);
+    EXPECT_EQ(changed.row_of(second), cast);
+    EXPECT_EQ(works.row_of(second), other) << "the model's own stay as they are";
+  }
+  Draft draft(graph_, &trace_);
+  draft.insert(
+      {.name = "cast", .cost = 1'000, .after_gpu = first, .after_cpu = graph_.launch[first].value, .work = cast});
+  draft.set_work(second, cast);
+  draft.clone({graph_.launch[second].value, second}, {relu});
+  draft.remove({first});
+  work::Works changed = works;
+  const Graph g = draft.commit(changed);
+  ASSERT_EQ(changed.of_task.size(), g.size());
+  std::vector<std::uint32_t> rows;  // of what is on the GPU, in order
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t])) {
+      rows.push_back(changed.row_of(t));
+    } else {
+      EXPECT_EQ(changed.of(t), nullptr);
+    }
+  }
+  // The cast, the second product as changed, ReLU, and the copy of the product as it was.
+  EXPECT_THAT(rows, ElementsAre(cast, cast, works.row_of(relu), other));
 }
 
 WhatIf made(std::string name) {
