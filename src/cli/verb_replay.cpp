@@ -8,15 +8,15 @@
 namespace foretrace::cli {
 namespace {
 
-using Outcome = Result<report::ReplayReport>;
+using Outcome = Result<analysis::TraceReplay>;
 
 Outcome replay_file(const std::string& file, const Request& request) {
   FORETRACE_TRY(const trace::Trace trace, trace::load(file, request.load));
-  report::ReplayOptions options;
+  analysis::ReplayOptions options;
   options.step = request.values.integer("step");
   options.measured_ms = request.values.number("measured-ms");
   options.progress = request.load.progress;
-  return report::replay(trace, trace::find_steps(trace), options);
+  return analysis::replay(trace, trace::find_steps(trace), options);
 }
 
 // A file that cannot be read fails the command; one without a step only when there is no other.
@@ -51,9 +51,9 @@ Result<Answer> run_replay(const Request& request) {
   std::vector<Outcome> outcomes;
   if (request.values.integer("rank")) {
     FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
-    report::ReplayOptions options{request.values.integer("step"), request.values.number("measured-ms"),
-                                  request.load.progress};
-    outcomes.push_back(report::replay(trace, trace::find_steps(trace), options));
+    analysis::ReplayOptions options{request.values.integer("step"), request.values.number("measured-ms"),
+                                    request.load.progress};
+    outcomes.push_back(analysis::replay(trace, trace::find_steps(trace), options));
   } else {
     FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
     // One trace at a time: a folder may hold more than fits the memory.
@@ -61,7 +61,7 @@ Result<Answer> run_replay(const Request& request) {
   }
   if (outcomes.size() == 1) {
     if (!outcomes[0]) return forward(outcomes[0]);
-    return Answer{request.json ? to_json(*outcomes[0]) : to_text(*outcomes[0], request.style)};
+    return Answer{request.json ? report::to_json(*outcomes[0]) : report::to_text(*outcomes[0], request.style)};
   }
   Answer answer;
   answer.exit_code = exit_code_of(outcomes);
