@@ -94,6 +94,7 @@ const Verb& gpus_verb() {
       .reads_traces = true,
       .picks_step = true,
       .calibrates = true,
+      .takes_plugins = true,
       .run = run_gpus};
   return kVerb;
 }

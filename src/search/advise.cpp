@@ -95,8 +95,8 @@ class Adviser {
     for (const std::string& use : best.whatifs) o.only.emplace_back(name_of(use));
     for (const whatif::WhatIf* w : whatif::that_change(whatif::Changes::kBatch)) o.only.push_back(w->name);
     o.evaluations /= 2;  // it begins with what was found
-    for (const whatif::WhatIf& w : whatif::catalogue()) {
-      if (w.stage == whatif::Stage::kMemory || w.changes == whatif::Changes::kAccumulation) o.only.push_back(w.name);
+    for (const whatif::WhatIf* w : whatif::all_whatifs()) {
+      if (w->stage == whatif::Stage::kMemory || w->changes == whatif::Changes::kAccumulation) o.only.push_back(w->name);
     }
     o.explain = false;
     const Result<Optimized> larger = optimize(evaluator_, o);

@@ -114,6 +114,8 @@ class Draft {
     periodic_ = structural_ = true;
     ++changed_;
   }
+  /// Something that is no task changed, the memory of the model: that counts as a change too.
+  void note_change() { ++changed_; }
   /// Copies tasks with the dependencies and launches among them. On each lane the copies follow the lane's last task of
   /// `behind` (or keep their order behind their originals' lane end when it has none). Returns draft ids, in order of
   /// `tasks`.
