@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
 
 #include "base/workers.hpp"
@@ -164,7 +165,7 @@ StrategyTree::StrategyTree(const analysis::Baseline& base, std::size_t keep_task
     : model_(base.model),
       predictor_(base.model, base.figures.measured),
       root_(std::make_unique<Node>()),
-      keep_tasks_(keep_tasks) {}
+      keep_tasks_(getenv("KEEP") ? atol(getenv("KEEP")) : keep_tasks) {}
 
 StrategyTree::~StrategyTree() = default;
 
