@@ -165,8 +165,8 @@ Result<Use> parse_use_of(const WhatIf& whatif, std::string_view text) {
                   fmt::format("{}: {}", p.name, p.about));
     }
   }
-  if (whatif->check != nullptr) {
-    FORETRACE_TRY_VOID(whatif->check(use.parameters));
+  if (whatif.check != nullptr) {
+    FORETRACE_TRY_VOID(whatif.check(use.parameters));
   }
   return use;
 }
