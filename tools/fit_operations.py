@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """How far today's cost models are from measured single operations, by family and element type.
 
-    tools/fit_operations.py [data/h200-operations] [--kind conv …] [--passes] [--json FILE] [--program build/tests/operation_figures]
+    tools/fit_operations.py [data/h200-operations] [--kind conv …] [--passes] [--json FILE] [--update-docs] [--program build/tests/operation_figures]
 
 Writes the measured operations as a trace, has the library describe and predict them (the program evaluates the C++), and compares:
 `absolute` is what the models say of an operation they only know by its shape; a change (`fp32 -> bf16`, `nchw -> nhwc`, `x2`, …) starts
-from the measured time of the same operation before it, as a what-if does. Errors are relative to what was measured. No model has been
-fitted to these tables, so every row counts as left out; a model that is fitted to them must show its error on shapes it did not see.
+from the measured time of the same operation before it, as a what-if does. Errors are relative to what was measured. Families marked * are told
+by these very tables (tools/fit_kernels.py shows them with the shape left out); no other model was fitted to them, so that every row of the
+others counts as left out.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from statistics import median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import fit_kernels
 import operation_rows
+from accuracy_tables import write_between
+from truth import ROOT
 
 CHANGES = {"tf32": "dtype", "fp16": "dtype", "bf16": "dtype", "nhwc": "layout", "x2": "batch", "xh": "batch"}
 LAST = {"nchw": "nhwc", "ncdhw": "ndhwc"}
@@ -128,7 +132,8 @@ def table(families: dict[str, dict[str, dict[str, Any]]]) -> str:
             f = by.get(d, {"n": 0, "unknown": 0})
             unknown = f" +{f['unknown']} unknown" if f["unknown"] else ""
             cells.append(f"{f['median_pct']:.0f}, {f['p90_pct']:.0f}, {f['ratio']:.2f} ({f['n']}{unknown})" if f["n"] else f"-{unknown}")
-        lines.append(f"| {family} | " + " | ".join(cells) + " |")
+        star = " *" if family.split()[1] in fit_kernels.OPERATIONS else ""
+        lines.append(f"| {family}{star} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -138,6 +143,7 @@ def main() -> int:
     parser.add_argument("--kind", nargs="*", help="only these files of the folder")
     parser.add_argument("--passes", action="store_true", help="forward and gradients apart")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/appendix-operations.md")
     parser.add_argument("--program", type=Path, default=Path("build/tests/operation_figures"))
     args = parser.parse_args()
     rows = [r for r in operation_rows.read(args.tables, args.kind) if r["benchmark"] == "0"]
@@ -146,8 +152,10 @@ def main() -> int:
     found = predicted(rows, args.program)
     print(f"{len(found)} of {len(rows)} rows are one operation each")
     figures = compare(found, args.passes)
-    for question, families in figures.items():
-        print(f"\n{question}\n{table(families)}")
+    text = "\n\n".join(f"**{question}**\n\n{table(families)}" for question, families in figures.items())
+    print(text)
+    if args.update_docs:
+        write_between(ROOT / "docs" / "appendix-operations.md", "operations", text)
     if args.json:
         args.json.write_text(json.dumps(figures, indent=1) + "\n")
     return 0

@@ -32,9 +32,12 @@ void print_row(const Work& w, double measured_ns, const hardware::Device& device
   const hardware::Cost cost = hardware::predict(w, device);
   fmt::print("{},{},{},{},{},{},{},{}", w.op_event, work::to_string(w.family), cost.known ? 1 : 0, measured_ns / 1e3,
              cost.ns / 1e3, cost.sigma, w.flops, w.bytes());
-  const Work others[] = {work::with_dtype(w, Dtype::kTf32), work::with_dtype(w, Dtype::kFp16),
-                         work::with_dtype(w, Dtype::kBf16), work::with_layout(w, true),
-                         work::with_batch(w, 2),            work::with_batch(w, 0.5)};
+  const Work others[] = {work::with_dtype(w, Dtype::kTf32),
+                         work::with_dtype(w, Dtype::kFp16),
+                         work::with_dtype(w, Dtype::kBf16),
+                         work::with_layout(w, true),
+                         work::with_batch(w, 2),
+                         work::with_batch(w, 0.5)};
   for (const Work& other : others) {
     const hardware::Cost moved = hardware::rescale(measured_ns, w, device, other, device);
     fmt::print(",{}", moved.known ? moved.ns / 1e3 : 0.0);

@@ -18,7 +18,7 @@ from torch.autograd import ProfilerActivity
 from .cases import Case, Pass, set_precision
 
 MARK = "spin_kernel"
-NAME_LENGTH = 110
+NAME_LENGTH = 160
 FLUSH_ELEMENTS = 40 << 20  # 160 MB of fp32
 LONG_MS, MOST, FEWEST = 15.0, 7, 2
 
