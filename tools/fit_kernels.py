@@ -75,7 +75,7 @@ def show(program, update_docs):
         shapes = sum(p["samples"] for p in mine)
         return [title, str(shapes), *(percent(math.sqrt(sum(p["samples"] * p[how] ** 2 for p in mine) / shapes)) for how in ("in_sample", "left_out"))]
 
-    families = {}
+    families: dict[str, list] = {}
     for p in pools:
         families.setdefault(re.split(r" (?:backward|fp32|half|bf16)\b", p["pool"])[0], []).append(p)
     head = ["kernels", "shapes", "off by, in sample %", "off by, shape left out %"]
