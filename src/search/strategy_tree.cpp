@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstdlib>
 #include <mutex>
 
 #include "base/workers.hpp"
@@ -165,7 +164,7 @@ StrategyTree::StrategyTree(const analysis::Baseline& base, std::size_t keep_task
     : model_(base.model),
       predictor_(base.model, base.figures.measured),
       root_(std::make_unique<Node>()),
-      keep_tasks_(getenv("KEEP") ? atol(getenv("KEEP")) : keep_tasks) {}
+      keep_tasks_(keep_tasks) {}
 
 StrategyTree::~StrategyTree() = default;
 
