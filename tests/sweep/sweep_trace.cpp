@@ -5,11 +5,15 @@
 //
 // Findings are what no input may cause: an unsound graph, a prediction without a length, a band that leaves it out, a reason
 // that is none. `scripts/sweep` runs it over all traces and judges what it says. --no-stacks leaves out what-ifs behind others.
+// --reasons: also, for every reason why a what-if declined, how often it was given and the first that gave it:
+//
+//   reason: TRACE: COUNT: WHATIF: why
 
 #include <fmt/core.h>
 
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "foretrace/graph/build.hpp"
 #include "foretrace/report/whatif.hpp"
@@ -25,7 +29,7 @@ constexpr std::size_t kMostSteps = 20;
 
 class Sweep {
  public:
-  Sweep(std::string path, bool stacks) : path_(std::move(path)), stacks_(stacks) {}
+  Sweep(std::string path, bool stacks, bool reasons) : path_(std::move(path)), stacks_(stacks), reasons_(reasons) {}
 
   int run() {
     doing("load");
@@ -61,6 +65,10 @@ class Sweep {
         ++stacked;
       }
     }
+    if (reasons_) {
+      for (const auto& [why, reason] : declined_)
+        fmt::print("reason: {}: {}: {}: {}\n", path_, reason.count, reason.first, why);
+    }
     fmt::print("swept: {}: {} of {} what-ifs answered, {} stacks\n", path_, answered, all.size(), stacked);
     return findings_;
   }
@@ -89,6 +97,8 @@ class Sweep {
 
   bool judge(const whatif::Prediction& p) {
     if (!p.declined.empty()) {
+      Reason& reason = declined_[p.declined];
+      if (reason.count++ == 0) reason.first = p.whatif;
       for (const char* never : {"not sound", "internal", "cycle"}) {
         if (p.declined.find(never) == std::string::npos) continue;
         finding(p.whatif, p.declined);
@@ -106,6 +116,12 @@ class Sweep {
 
   std::string path_;
   bool stacks_;
+  bool reasons_;
+  struct Reason {
+    std::size_t count = 0;
+    std::string first;
+  };
+  std::map<std::string, Reason> declined_;
   int findings_ = 0;
 };
 
@@ -113,12 +129,15 @@ class Sweep {
 
 int main(int argc, char** argv) {
   bool stacks = true;
+  bool reasons = false;
   int findings = 0;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--no-stacks") == 0) {
       stacks = false;
+    } else if (std::strcmp(argv[i], "--reasons") == 0) {
+      reasons = true;
     } else {
-      findings += Sweep(argv[i], stacks).run();
+      findings += Sweep(argv[i], stacks, reasons).run();
     }
   }
   return findings == 0 ? 0 : 1;
