@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/saturate.hpp"
 #include "hardware/describe_op.hpp"
 
 namespace foretrace::hardware {
@@ -18,7 +19,7 @@ Matrix matrix(const Shape& s) {
   if (s.empty()) return m;
   m.columns = s.back();
   if (s.size() >= 2) m.rows = s[s.size() - 2];
-  for (std::size_t i = 0; i + 2 < s.size(); ++i) m.batch *= s[i];
+  for (std::size_t i = 0; i + 2 < s.size(); ++i) m.batch = saturated_product(m.batch, s[i]);
   return m;
 }
 
@@ -26,7 +27,7 @@ void set_gemm(Work& w, const Argument& a, const Argument& b, bool b_is_transpose
   Matrix left = matrix(a.shape());
   const Matrix right = matrix(b.shape());
   if (fold_batch) {
-    left.rows *= left.batch;
+    left.rows = saturated_product(left.rows, left.batch);
     left.batch = 1;
   }
   w.dtype = w.out_dtype = parse_dtype(a.type);
@@ -47,7 +48,7 @@ void set_gemm(Work& w, const Argument& a, const Argument& b, bool b_is_transpose
 
 std::int64_t output_size(std::int64_t in, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
                          std::int64_t dilation) {
-  return (in + 2 * padding - dilation * (kernel - 1) - 1) / std::max<std::int64_t>(stride, 1) + 1;
+  return (in + 2 * padding - saturated_product(dilation, kernel - 1) - 1) / std::max<std::int64_t>(stride, 1) + 1;
 }
 
 // N C and the spatial dimensions folded into two (a 1-D signal has height 1, a volume's depth multiplies its height).
@@ -59,7 +60,7 @@ std::array<std::int64_t, 4> four(const Shape& s) {
   if (s.size() == 3) out[3] = s[2];
   if (s.size() >= 4) {
     out[3] = s.back();
-    for (std::size_t i = 2; i + 1 < s.size(); ++i) out[2] *= s[i];
+    for (std::size_t i = 2; i + 1 < s.size(); ++i) out[2] = saturated_product(out[2], s[i]);
   }
   return out;
 }
@@ -109,7 +110,7 @@ void describe_conv(Work& work, const OpClass& what, std::string_view name, const
   work.kernel_w = kernel[3];
   work.stride = std::max<std::int64_t>(1, op.integer(stride, 1));
   work.groups = what.form == Form::kConvDepthwise ? work.input[1] : std::max<std::int64_t>(1, op.integer(groups, 1));
-  work.out_channels = transposed ? kernel[1] * work.groups : kernel[0];
+  work.out_channels = transposed ? saturated_product(kernel[1], work.groups) : kernel[0];
   work.channels_last = op[input].channels_last() || op[weight].channels_last();
   if (grad && op.tensor(0, 3)) {
     const std::array<std::int64_t, 4> out = four(op[0].shape());
@@ -117,8 +118,8 @@ void describe_conv(Work& work, const OpClass& what, std::string_view name, const
     work.out_h = out[2];
     work.out_w = out[3];
   } else if (transposed) {
-    work.out_h = work.input[2] * work.stride;
-    work.out_w = work.input[3] * work.stride;
+    work.out_h = saturated_product(work.input[2], work.stride);
+    work.out_w = saturated_product(work.input[3], work.stride);
   } else {
     const Shape pad = op.integers(padding);
     const Shape dil = op.integers(dilation);
@@ -201,7 +202,7 @@ void describe_rnn(Work& work, const OpView& op) {
   work.directions = op.flag(mode + 7) ? 2 : 1;
   const std::int64_t cell = op.integer(mode, 2);  // 0 relu, 1 tanh, 2 LSTM, 3 GRU
   work.gates = cell == 2 ? 4 : cell == 3 ? 3 : 1;
-  work.elements = work.batch * work.steps * work.hidden * work.directions;
+  work.elements = saturated_product({work.batch, work.steps, work.hidden, work.directions});
   refresh(work);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/saturate.hpp"
+
 namespace foretrace::hardware {
 
 std::string_view to_string(Family family) {
@@ -38,7 +40,7 @@ void refresh(Work& w) {
     w.flops = 2 * b * m * n * k;
     w.bytes_read = b * (m * k + k * n) * in;
     w.bytes_written = b * m * n * out;
-    w.elements = w.batch * w.m * w.n;
+    w.elements = saturated_product({w.batch, w.m, w.n});
   } else if (w.is_conv()) {
     const double x = static_cast<double>(w.input[0]) * static_cast<double>(w.input[1]) *
                      static_cast<double>(w.input[2]) * static_cast<double>(w.input[3]);
@@ -52,9 +54,9 @@ void refresh(Work& w) {
     const bool filter = w.family == Family::kConvWeightGrad;
     w.bytes_read = in * (data ? y + weights : filter ? x + y : x + weights);
     w.bytes_written = out * (data ? x : filter ? weights : y);
-    w.elements = static_cast<std::int64_t>(data ? x : filter ? weights : y);
+    w.elements = saturated(data ? x : filter ? weights : y);
   } else if (w.family == Family::kAttention) {
-    const double heads = static_cast<double>(w.batch * w.heads);
+    const double heads = static_cast<double>(saturated_product(w.batch, w.heads));
     const double q = static_cast<double>(w.queries), s = static_cast<double>(w.keys),
                  d = static_cast<double>(w.head_size);
     // Two products forward; five backward, one of which recomputes the scores.
@@ -63,14 +65,14 @@ void refresh(Work& w) {
     const double column = heads * s * d * in;
     w.bytes_read = w.backward ? 3 * row + 2 * column : row + 2 * column;
     w.bytes_written = w.backward ? row + 2 * column : row;
-    w.elements = w.batch * w.heads * w.queries * w.head_size;
+    w.elements = saturated_product({w.batch, w.heads, w.queries, w.head_size});
   } else if (w.family == Family::kRnn && w.hidden > 0) {
     const double h = static_cast<double>(w.hidden);
     const double dirs = static_cast<double>(w.directions);
-    double inputs = static_cast<double>(w.k) + h;
-    for (std::int64_t l = 1; l < w.layers; ++l) inputs += h * dirs + h;
+    const double inputs =
+        static_cast<double>(w.k) + h + static_cast<double>(std::max<std::int64_t>(0, w.layers - 1)) * (h * dirs + h);
     const double weights = dirs * static_cast<double>(w.gates) * h * inputs;
-    const double samples = static_cast<double>(w.batch * w.steps);
+    const double samples = static_cast<double>(saturated_product(w.batch, w.steps));
     w.flops = 2 * samples * weights * (w.backward ? 2 : 1);
     w.bytes_read = in * (weights + samples * (static_cast<double>(w.k) + (w.backward ? 2 : 0) * h * dirs));
     w.bytes_written = in * ((w.backward ? weights : 0) + samples * (w.backward ? static_cast<double>(w.k) : h * dirs));
@@ -160,7 +162,7 @@ Work with_dtype(const Work& work, Dtype dtype) {
 Work with_batch(const Work& work, double x) {
   Work w = work;
   const auto times = [x](std::int64_t v) {
-    return v == 0 ? 0 : std::max<std::int64_t>(1, std::llround(static_cast<double>(v) * x));
+    return v == 0 ? 0 : std::max<std::int64_t>(1, saturated(std::round(static_cast<double>(v) * x)));
   };
   if (w.family == Family::kGemm) {
     (w.weight_grad ? w.k : w.batch > 1 ? w.batch : w.m) = times(w.weight_grad ? w.k : w.batch > 1 ? w.batch : w.m);

@@ -197,7 +197,9 @@ std::string bottleneck(const Breakdown& b) {
         launches, share(b.path_cpu), idle);
   }
   if (share(b.path_gpu) >= kOnPath) {
-    return fmt::format("GPU-bound: the GPU works {:.0f} % of the step; the CPU is hidden behind it", share(b.gpu_busy));
+    return fmt::format(
+        "GPU-bound: the GPU works {:.0f} % of the step; {}", share(b.gpu_busy),
+        busy >= kBusy ? "the CPU is hidden behind it" : fmt::format("a faster CPU gains {:.0f} % at most", 100 - busy));
   }
   return fmt::format(
       "mixed: the critical path is {:.0f} % GPU and {:.0f} % CPU; the GPU is idle {:.0f} % of the step, {:.0f} % "
