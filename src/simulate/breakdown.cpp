@@ -171,7 +171,8 @@ std::string bottleneck(const Breakdown& b) {
   const double launches = share(b.gpu_idle_by_cause[static_cast<std::size_t>(DependencyKind::kLaunch)]);
   const double idle = share(b.step - b.gpu_busy);
   if (b.gpu_busy == 0 && b.communication == 0) return fmt::format("CPU only: {}", graph::kNoGpuWork);
-  if (share(b.exposed_communication) > 15) {
+  // Communication that is bare because the CPU launches too slowly to cover it is not what holds the step up.
+  if (share(b.exposed_communication) > 15 && b.path_communication >= b.path_cpu) {
     return fmt::format(
         "communication-bound: {:.0f} % of the step nothing but communication runs; the GPU computes {:.0f} % of the "
         "time",
