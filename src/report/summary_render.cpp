@@ -42,7 +42,7 @@ std::string headline(const SummaryReport& report, const TextStyle& style) {
   }
   if (report.gpu_busy > 0 || report.gpu_events > 0) {
     // Nodes of CUDA graphs that the trace does not hold are work to the verdict above.
-    constexpr double kOther = 10;
+    constexpr double kOther = 0.1;
     const double busy = share(report.gpu_busy, step.duration);
     const bool more = report.simulated &&
                       share(report.simulated->breakdown.gpu_busy, report.simulated->breakdown.step) > busy + kOther;
