@@ -261,7 +261,7 @@ class Reader {
       if (key == "launch") return g_.launch.back() = TaskId{id(l, key, value)}, true;
       if (key == "event") return g_.event.back() = EventId{id(l, key, value)}, true;
       if (key == "op") return g_.op.back() = EventId{id(l, key, value)}, true;
-      if (key == "work") return g_.work.back() = id(l, key, value), true;
+      if (key == "work") return id(l, key, value), true;  // of older files: a row of a table that is not in them
       if (key == "origin") return g_.origin.back() = static_cast<Origin>(l.pick("origin", value, kOriginNames)), true;
       return false;
     });
@@ -303,8 +303,7 @@ class Reader {
 
   void soft(Line& l) {
     if (g_.size() == 0) return l.wrong("a dependency before the first task");
-    if (g_.soft.back() != Graph::kNoSoft)
-      return l.wrong("a task waits for one task that shares the device, not for two");
+    if (g_.soft.back() != kNone) return l.wrong("a task waits for one task that shares the device, not for two");
     SoftDependency s;
     s.from = TaskId{static_cast<std::uint32_t>(l.number("the task waited for", 0, kMostTasks))};
     if (const std::string_view kind = l.word(); kind != to_string(DependencyKind::kShare)) {

@@ -60,10 +60,10 @@ Status verify_or_relax(Graph& g) {
   const std::vector<std::uint8_t> cycles = on_cycles(g);
   std::vector<SoftDependency> kept;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (g.soft[t] == Graph::kNoSoft) continue;
+    if (g.soft[t] == kNone) continue;
     const SoftDependency share = g.soft_dependencies[g.soft[t]];
     const bool contradicts = cycles[t] != 0 && cycles[share.from.index()] != 0;
-    g.soft[t] = contradicts ? Graph::kNoSoft : static_cast<std::uint32_t>(kept.size());
+    g.soft[t] = contradicts ? kNone : static_cast<std::uint32_t>(kept.size());
     if (contradicts) {
       ++g.notes.dropped_soft;
     } else {

@@ -14,10 +14,9 @@ tl::unexpected<Error> wrong(std::string message) {
 
 Status check_shape(const Graph& g) {
   const std::size_t n = g.size();
-  for (const std::size_t size :
-       {g.cost.size(), g.lane_lag.size(), g.lane.size(), g.name.size(), g.phase.size(), g.layer.size(), g.launch.size(),
-        g.event.size(), g.op.size(), g.measured.size(), g.soft.size(), g.work.size(), g.origin.size(),
-        g.in_degree.size(), g.dep_begin.size() - 1}) {
+  for (const std::size_t size : {g.cost.size(), g.lane_lag.size(), g.lane.size(), g.name.size(), g.phase.size(),
+                                 g.layer.size(), g.launch.size(), g.event.size(), g.op.size(), g.measured.size(),
+                                 g.soft.size(), g.origin.size(), g.in_degree.size(), g.dep_begin.size() - 1}) {
     if (size != n) return wrong("columns of different lengths");
   }
   if (!g.priority.empty() && g.priority.size() != n) return wrong("columns of different lengths");
@@ -36,7 +35,7 @@ Status check_shape(const Graph& g) {
     if (g.lane[t] >= g.lanes.size() || t < g.lanes[g.lane[t]].begin || t >= g.lanes[g.lane[t]].end) {
       return wrong(fmt::format("task {} is not on its lane", t));
     }
-    if (g.soft[t] != Graph::kNoSoft &&
+    if (g.soft[t] != kNone &&
         (g.soft[t] >= g.soft_dependencies.size() || g.soft_dependencies[g.soft[t]].from.index() >= n)) {
       return wrong(fmt::format("task {} depends on a task that does not exist", t));
     }
@@ -69,7 +68,7 @@ Status check_shape(const Graph& g) {
 // Going back from any task that never became ready, to one that keeps it from that, ends in the cycle.
 std::string cycle_in(const Graph& g, const std::vector<std::uint32_t>& pending, std::uint32_t stuck) {
   struct Reason {
-    std::uint32_t from = Graph::kNoSoft;
+    std::uint32_t from = kNone;
     DependencyKind kind = DependencyKind::kNone;
   };
   std::vector<Reason> held(g.size());
@@ -82,7 +81,7 @@ std::string cycle_in(const Graph& g, const std::vector<std::uint32_t>& pending, 
   }
   std::vector<std::uint8_t> seen(g.size(), 0);
   std::uint32_t at = stuck;
-  while (seen[at] == 0 && held[at].from != Graph::kNoSoft) {
+  while (seen[at] == 0 && held[at].from != kNone) {
     seen[at] = 1;
     at = held[at].from;
   }

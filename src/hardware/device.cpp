@@ -72,13 +72,21 @@ std::string key_of(std::string_view name) { return name_key(name, {"nvidia", "am
 
 }  // namespace
 
-double Device::tflops(Dtype dtype) const {
+bool same_device(const Device& a, const Device& b) {
+  return a.vendor == b.vendor && a.compute_major == b.compute_major && a.compute_minor == b.compute_minor &&
+         a.sm_count == b.sm_count && a.clock_mhz == b.clock_mhz && a.bandwidth_gbs == b.bandwidth_gbs &&
+         a.achievable_bandwidth == b.achievable_bandwidth && a.tflops_fp32 == b.tflops_fp32 &&
+         a.tflops_tf32 == b.tflops_tf32 && a.tflops_fp16 == b.tflops_fp16 && a.tflops_bf16 == b.tflops_bf16 &&
+         a.l2_mb == b.l2_mb && a.power_w == b.power_w && a.pcie_gbs == b.pcie_gbs;
+}
+
+double Device::tflops(work::Dtype dtype) const {
   switch (dtype) {
-    case Dtype::kTf32:
+    case work::Dtype::kTf32:
       return tflops_tf32 > 0 ? tflops_tf32 : tflops_fp32;
-    case Dtype::kFp16:
+    case work::Dtype::kFp16:
       return tflops_fp16 > 0 ? tflops_fp16 : tflops_fp32;
-    case Dtype::kBf16:
+    case work::Dtype::kBf16:
       return tflops_bf16 > 0 ? tflops_bf16 : tflops_fp32;
     default:
       return tflops_fp32;
@@ -297,6 +305,14 @@ Result<DeviceMatch> device_of(const trace::Trace& trace, const std::vector<Devic
   adopt(match.device, p);
   if (!p.name.empty()) match.device.full_name = p.name;
   return match;
+}
+
+bool same_device(const Device& a, const Device& b) {
+  return a.vendor == b.vendor && a.compute_major == b.compute_major && a.compute_minor == b.compute_minor &&
+         a.sm_count == b.sm_count && a.clock_mhz == b.clock_mhz && a.bandwidth_gbs == b.bandwidth_gbs &&
+         a.achievable_bandwidth == b.achievable_bandwidth && a.tflops_fp32 == b.tflops_fp32 &&
+         a.tflops_tf32 == b.tflops_tf32 && a.tflops_fp16 == b.tflops_fp16 && a.tflops_bf16 == b.tflops_bf16 &&
+         a.l2_mb == b.l2_mb && a.power_w == b.power_w && a.pcie_gbs == b.pcie_gbs;
 }
 
 }  // namespace foretrace::hardware

@@ -13,9 +13,13 @@
 #include <vector>
 
 #include "foretrace/base/result.hpp"
-#include "foretrace/hardware/work.hpp"
+#include "foretrace/hardware/cost.hpp"
 
 namespace foretrace::hardware {
+
+using work::Dtype;
+using work::Family;
+using work::Work;
 
 /// Kinds of product that are fitted apart.
 enum class ProductKind : std::uint8_t { kHalf, kFp32, kFp32Batched, kConv };
@@ -39,8 +43,6 @@ class TransferWeights {
   static const TransferWeights& shipped();
   /// The device's architecture's, else "any".
   [[nodiscard]] const ProductWeights& of(ProductKind kind, const Device& device) const;
-  /// True when GPUs of this architecture were among those fitted to.
-  [[nodiscard]] bool trained_on(ProductKind kind, const Device& device) const;
 
  private:
   std::map<std::pair<ProductKind, std::string>, ProductWeights> sets_;

@@ -8,11 +8,11 @@
 #include <optional>
 
 #include "base/statistics.hpp"
+#include "foretrace/analysis/measured_step.hpp"
+#include "foretrace/analysis/step_graphs.hpp"
 #include "foretrace/graph/gpu_work.hpp"
-#include "foretrace/hardware/work.hpp"
-#include "foretrace/report/measured.hpp"
-#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "foretrace/work/works.hpp"
 #include "report/doctor_checks.hpp"
 #include "report/text.hpp"
 
@@ -150,15 +150,14 @@ constexpr Maybe (*kChecks[])(const Facts&) = {from_export,      no_graph,       
 // Kernels whose family neither their operation nor their name tells.
 void list_without_model(Facts& facts, const graph::Graph& graph) {
   if (facts.from_export) return;  // the events behind the tasks are not in this file
-  graph::Graph described = graph;
-  const std::vector<hardware::Work> works = hardware::describe_work(*facts.trace, described);
+  const work::Works works = work::describe(*facts.trace, graph);
   std::map<std::string, Ns> by_name;
-  for (std::size_t t = 0; t < described.size(); ++t) {
-    if (!graph::is_gpu(described.kind[t])) continue;
-    facts.gpu_time += described.cost[t];
-    const std::uint32_t row = described.work[t];
-    if (row < works.size() && works[row].family == hardware::Family::kOther) {
-      by_name[std::string(described.task_name(t))] += described.cost[t];
+  for (std::size_t t = 0; t < graph.size(); ++t) {
+    if (!graph::is_gpu(graph.kind[t])) continue;
+    facts.gpu_time += graph.cost[t];
+    const work::Work* work = works.of(t);
+    if (work != nullptr && work->family == work::Family::kOther) {
+      by_name[std::string(graph.task_name(t))] += graph.cost[t];
     }
   }
   facts.without_model.assign(by_name.begin(), by_name.end());
@@ -169,9 +168,9 @@ void list_without_model(Facts& facts, const graph::Graph& graph) {
 }  // namespace
 
 void replay_median_step(Facts& facts) {
-  facts.from_export = !facts.trace->metadata_value(kGraphKey).empty();
+  facts.from_export = !facts.trace->metadata_value(analysis::kGraphKey).empty();
   if (facts.steps->steps.empty() && !facts.from_export) return;
-  const Result<StepGraphs> graphs = StepGraphs::open(*facts.trace, *facts.steps);
+  const Result<analysis::StepGraphs> graphs = analysis::StepGraphs::open(*facts.trace, *facts.steps);
   if (!graphs) {
     facts.no_replay = graphs.error().message;
     return;
@@ -188,7 +187,8 @@ void replay_median_step(Facts& facts) {
   replay.error_pct = percent_off(replay.replayed, replay.traced);
   examine_waits(*graph, replay);
   facts.step_on_gpu = graph::has_gpu_work(*graph);
-  if (const Result<Measured> measured = measured_step(*facts.trace, *graph, std::nullopt)) {
+  if (const Result<analysis::Measured> measured =
+          analysis::measured_step(*facts.trace, *graph, replay.replayed, std::nullopt)) {
     facts.measured_refused = measured->refused;
   }
   list_without_model(facts, *graph);

@@ -57,17 +57,17 @@ Use move_to(const Device& to) {
 
 // Changes first: their models were measured on the GPU of most traces, and the move carries a ratio. Where the trace's GPU
 // cannot do them (bf16 on a V100) they come after it.
-Prediction predict_on(const Baseline& b, const Device& to, const std::vector<Use>& changes,
+Prediction predict_on(const analysis::Baseline& b, const Device& to, const std::vector<Use>& changes,
                       const std::optional<Use>& cpu) {
   const Use move = move_to(to);
   std::vector<Use> uses = changes;
   uses.push_back(move);
   if (cpu) uses.push_back(*cpu);
-  Prediction p = whatif::predict(b.model, uses, b.report.measured);
+  Prediction p = analysis::predict(b, uses);
   if (p.declined.empty() || changes.empty()) return p;
   std::rotate(uses.begin(), uses.begin() + static_cast<std::ptrdiff_t>(changes.size()),
               uses.begin() + static_cast<std::ptrdiff_t>(changes.size()) + 1);
-  Prediction other = whatif::predict(b.model, uses, b.report.measured);
+  Prediction other = analysis::predict(b, uses);
   return other.declined.empty() ? other : p;
 }
 
@@ -100,7 +100,8 @@ Result<std::map<std::string, double>> prices_of(const GpusOptions& options) {
   return prices;
 }
 
-Status find_origin(Baseline& b, GpusReport& r, const trace::Trace& trace, const GpusOptions& options) {
+Status find_origin(analysis::Baseline& b, GpusReport& r, const GpusOptions& options) {
+  const trace::Trace& trace = *b.model.trace;
   if (options.from) {
     FORETRACE_TRY(b.model.device, known_device(*options.from, options.own));
     r.how = "as given";
@@ -117,7 +118,17 @@ Status find_origin(Baseline& b, GpusReport& r, const trace::Trace& trace, const 
 
 }  // namespace
 
-Result<GpusReport> compare_gpus(const trace::Trace& trace, const GpusOptions& options) {
+Status check(const GpusOptions& options) {
+  FORETRACE_TRY_VOID(targets_of(options));
+  FORETRACE_TRY_VOID(uses_of(options));
+  FORETRACE_TRY_VOID(prices_of(options));
+  if (options.from) {
+    FORETRACE_TRY_VOID(known_device(*options.from, options.own));
+  }
+  return {};
+}
+
+Result<GpusReport> compare_gpus(analysis::Baseline b, const GpusOptions& options) {
   FORETRACE_TRY(const std::vector<Device> targets, targets_of(options));
   FORETRACE_TRY(const std::vector<Use> changes, uses_of(options));
   FORETRACE_TRY(const auto prices, prices_of(options));
@@ -125,19 +136,18 @@ Result<GpusReport> compare_gpus(const trace::Trace& trace, const GpusOptions& op
   if (options.cpu) {
     FORETRACE_TRY(cpu, cpu_use(*options.cpu));
   }
-  FORETRACE_TRY(Baseline b, make_baseline(trace, options.step, options.measured_ms));
   GpusReport r;
   // On a trace without GPU work nobody asks which GPU that was.
   const bool on_gpu = graph::has_gpu_work(b.model.graph);
-  if (Status found = find_origin(b, r, trace, options); !found) {
+  if (Status found = find_origin(b, r, options); !found) {
     if (on_gpu) return forward(found);
-    return tl::unexpected(Error{ErrorCode::kDeclined, std::string(graph::kNoGpuWork), trace.path, Error::kNoOffset,
+    return tl::unexpected(Error{ErrorCode::kDeclined, std::string(graph::kNoGpuWork), b.figures.file, Error::kNoOffset,
                                 "`foretrace doctor` says what the trace holds"});
   }
-  r.file = b.report.file;
-  r.step_name = b.report.step_name;
+  r.file = b.figures.file;
+  r.step_name = b.figures.step_name;
   r.from_device = b.model.device.name;
-  r.baseline = b.report.measured.value_or(b.report.unprofiled);
+  r.baseline = b.figures.measured.value_or(b.figures.unprofiled);
   r.whatifs = options.whatifs;
   r.order = options.order;
   for (const Device& to : targets) {

@@ -11,6 +11,7 @@
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/bands.hpp"
 #include "whatif/checked_commit.hpp"
+#include "whatif/evidence.hpp"
 #include "whatif/simulate_model.hpp"
 
 namespace foretrace::whatif {
@@ -82,10 +83,10 @@ Result<Model> apply_use(Model model, const Use& use, std::size_t& changed_tasks)
   if (draft.changed() == 0) return declined("nothing in this step would change");
   changed_tasks = draft.changed();
   const std::uint64_t shares = model.graph.notes.dropped_soft;
-  Result<graph::Graph> changed = checked_commit(draft);
+  Result<graph::Graph> changed = checked_commit(draft, model.works);
   if (!changed) return declined(changed.error().message);
   if (changed->notes.dropped_soft > shares)
-    model.not_modelled.emplace_back("kernels of several streams that keep each other from the GPU");
+    model.not_modelled.emplace_back("kernels of several streams competing for the GPU");
   model.graph = std::move(*changed);
   model.applied.push_back({use.whatif->name, use.whatif->changes});
   if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);
@@ -172,7 +173,7 @@ std::string_view Prediction::reason() const {
 Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured, Detail detail) {
   Prediction p;
   for (const Use& use : uses) p.whatif += (p.whatif.empty() ? "" : " + ") + use.text;
-  Result<Model> changed = apply_uses(base, uses, &p.steps);
+  Result<Model> changed = apply_uses(base, uses, &p.applied);
   if (!changed) {
     p.declined = changed.error().message;
     return p;
@@ -206,6 +207,7 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
   describe_memory(p, model, base, uses, detail);
   p.samples = model.samples;
   p.validated = model.validated;
+  p.evidence = least_evidence(uses);
   p.origin = worst_origin(model.graph);
   p.not_modelled = std::move(model.not_modelled);
   keep_first(p.not_modelled);

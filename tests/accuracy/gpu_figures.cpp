@@ -5,7 +5,7 @@
 //   product KIND ORIGIN TARGET batch m n k element_bytes measured_us      -> model_us on the origin, model_us on the target, transferred us
 //   conv    ORIGIN TARGET images channels size out_channels kernel stride padding measured_us   -> the same, of a square fp32 convolution
 //   common  KIND value                                                    -> nothing; what a whole step misses, for the products that follow
-//   alike   ORIGIN TARGET bytes blocks threads measured_us                -> transferred us
+//   same_kernel ORIGIN TARGET bytes blocks threads measured_us                -> transferred us
 //
 // measured_us of 0 or less: not known, the model's own time is carried over. Other parameters than those compiled in come from a
 // file of tools/train_transfer.py.
@@ -28,6 +28,7 @@ namespace {
 
 using namespace foretrace;
 using namespace foretrace::hardware;
+using namespace foretrace::work;
 
 const Device& device(const std::string& name) {
   static std::map<std::string, Device> seen;
@@ -49,13 +50,13 @@ Work work_of(const std::string& kind, double batch, double m, double n, double k
 }
 
 Work conv_work(std::istringstream& in) {
-  Work w;
-  w.family = Family::kConvForward;
+  Work w(Family::kConvForward);
+  auto& c = std::get<Convolution>(w.kind);
   std::int64_t size = 0, kernel = 0, padding = 0;
-  in >> w.input[0] >> w.input[1] >> size >> w.out_channels >> kernel >> w.stride >> padding;
-  w.input[2] = w.input[3] = size;
-  w.kernel_h = w.kernel_w = kernel;
-  w.out_h = w.out_w = (size + 2 * padding - kernel) / std::max<std::int64_t>(1, w.stride) + 1;
+  in >> c.input[0] >> c.input[1] >> size >> c.out_channels >> kernel >> c.stride >> padding;
+  c.input[2] = c.input[3] = size;
+  c.kernel_h = c.kernel_w = kernel;
+  c.out_h = c.out_w = (size + 2 * padding - kernel) / std::max<std::int64_t>(1, c.stride) + 1;
   refresh(w);
   return w;
 }
@@ -112,11 +113,11 @@ int main(int argc, char** argv) {
       for (std::size_t k = 0; k < TransferContext::kKinds; ++k) {
         if (to_string(static_cast<ProductKind>(k)) == kind) context.common[k] = value;
       }
-    } else if (what == "alike") {
+    } else if (what == "same_kernel") {
       double bytes = 0, us = 0;
       KernelShape shape;
       in >> origin >> target >> bytes >> shape.blocks >> shape.threads >> us;
-      fmt::format_to(std::back_inserter(out), "{}\n", alike_us(us, bytes, shape, device(origin), device(target)));
+      fmt::format_to(std::back_inserter(out), "{}\n", same_kernel_us(us, bytes, shape, device(origin), device(target)));
     } else {
       std::cerr << "not a request: " << line << '\n';
       return 2;

@@ -49,8 +49,7 @@ std::optional<Starts> starts_of(const Graph& g, const simulate::Timeline& t, con
   std::vector<Ns> off;
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     const std::uint32_t m = match == nullptr ? i : (*match)[i];
-    if (is_gpu(g.kind[i]) && m != simulate::Transplant::kUnmatched)
-      off.push_back(std::abs(t.start[i] - measured.measured[m]));
+    if (is_gpu(g.kind[i]) && m != kNone) off.push_back(std::abs(t.start[i] - measured.measured[m]));
   }
   if (off.empty()) return std::nullopt;
   return Starts{to_us(quantile(off, 0.5)), to_us(quantile(off, 0.95))};
@@ -152,8 +151,7 @@ void print_lags(const Graph& g, const simulate::SteadyState& s) {
     const std::uint32_t by = s.timeline.cause[late[i]];
     fmt::print(stderr, "late {:+9.1f} us at {:.3f} ms: {} by {} {} (task {})\n",
                to_us(s.timeline.start[late[i]] - g.measured[late[i]]), to_ms(g.measured[late[i]]), named(late[i]),
-               to_string(s.timeline.cause_kind[late[i]]), by == simulate::Timeline::kNoCause ? "-" : named(by),
-               late[i]);
+               to_string(s.timeline.cause_kind[late[i]]), by == kNone ? "-" : named(by), late[i]);
   }
 }
 

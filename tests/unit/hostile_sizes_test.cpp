@@ -7,10 +7,9 @@
 #include <string>
 
 #include "base/saturate.hpp"
-#include "foretrace/hardware/work.hpp"
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/memory/memory.hpp"
-#include "foretrace/report/whatif.hpp"
-#include "hardware/op_view.hpp"
+#include "foretrace/whatif/whatif.hpp"
 #include "sweep/uses.hpp"
 #include "trace/tensor_size.hpp"
 #include "trace_maker.hpp"
@@ -98,7 +97,7 @@ class HostileSizes : public testing::TestWithParam<const char*> {};
 TEST_P(HostileSizes, EveryWhatIfAnswersOrSaysWhyNot) {
   const Result<trace::Trace> trace = trace::load_bytes(operations(GetParam()), "made.json", {});
   ASSERT_TRUE(trace) << trace.error().to_string();
-  Result<report::Baseline> baseline = report::make_baseline(*trace, std::nullopt, std::nullopt);
+  Result<analysis::Baseline> baseline = analysis::make_baseline(*trace, std::nullopt, std::nullopt);
   ASSERT_TRUE(baseline) << baseline.error().to_string();
   for (const std::string& text : sweep::every_use()) {
     const whatif::Prediction p = whatif::predict(baseline->model, {sweep::parsed(text)}, std::nullopt);

@@ -20,6 +20,12 @@ const trace::Trace& example() {
   return kTrace;
 }
 
+Result<GpusReport> compare_gpus(const trace::Trace& trace, const GpusOptions& options,
+                                std::optional<double> measured_ms = std::nullopt) {
+  FORETRACE_TRY(analysis::Baseline base, analysis::make_baseline(trace, std::nullopt, measured_ms));
+  return compare_gpus(std::move(base), options);
+}
+
 const GpuPrediction& of(const GpusReport& r, std::string_view device) {
   const auto it = std::find_if(r.predictions.begin(), r.predictions.end(),
                                [&](const GpuPrediction& g) { return g.device.name == device; });
@@ -28,14 +34,14 @@ const GpuPrediction& of(const GpusReport& r, std::string_view device) {
 }
 
 TEST(Gpus, TheOriginIsTheReplayToTheNanosecond) {
-  const Result<Baseline> b = make_baseline(example(), std::nullopt, std::nullopt);
+  const Result<analysis::Baseline> b = analysis::make_baseline(example(), std::nullopt, std::nullopt);
   ASSERT_TRUE(b);
   const Result<GpusReport> r = compare_gpus(example(), {.targets = {"H200-SXM"}});
   ASSERT_TRUE(r) << r.error().to_string();
   EXPECT_EQ(r->from, "NVIDIA H200");
-  EXPECT_EQ(of(*r, "H200-SXM").prediction.step, b->report.unprofiled);
+  EXPECT_EQ(of(*r, "H200-SXM").prediction.step, b->figures.unprofiled);
   EXPECT_EQ(of(*r, "H200-SXM").prediction.origin, "measured");
-  const Result<GpusReport> measured = compare_gpus(example(), {.targets = {"H200-SXM"}, .measured_ms = 83.25});
+  const Result<GpusReport> measured = compare_gpus(example(), {.targets = {"H200-SXM"}}, 83.25);
   ASSERT_TRUE(measured);
   EXPECT_EQ(of(*measured, "H200-SXM").prediction.step, 83'250'000);
 }

@@ -8,6 +8,7 @@
 #include "foretrace/report/whatif.hpp"
 #include "foretrace/search/advise.hpp"
 #include "foretrace/trace/load.hpp"
+#include "search/moves/strategy_move.hpp"
 
 namespace foretrace::search {
 namespace {
@@ -18,14 +19,12 @@ const trace::Trace& example() {
   return kTrace;
 }
 
-const report::Baseline& baseline() {
-  static const report::Baseline kBaseline = report::make_baseline(example(), std::nullopt, 71.6).value();
+const analysis::Baseline& baseline() {
+  static const analysis::Baseline kBaseline = analysis::make_baseline(example(), std::nullopt, 71.6).value();
   return kBaseline;
 }
 
-Advised advised(const AdviseOptions& options = {}) {
-  return advise(baseline().model, baseline().report.measured, options);
-}
+Advised advised(const AdviseOptions& options = {}) { return advise(baseline(), options); }
 
 TEST(Advise, RanksByGainAndKeepsWhatWasDeclined) {
   const Advised a = advised();
@@ -53,7 +52,7 @@ TEST(Advise, TogetherIsAtLeastAsGoodAsAnyAlone) {
   for (std::size_t i = 0; a.together->uses.size() > 1 && i < a.together->uses.size(); ++i) {
     std::vector<whatif::Use> fewer = a.together->uses;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    const whatif::Prediction p = whatif::predict(baseline().model, fewer, baseline().report.measured);
+    const whatif::Prediction p = whatif::predict(baseline().model, fewer, baseline().figures.measured);
     EXPECT_LT(p.speedup, a.together->gain) << a.together->uses[i].text;
   }
 }
@@ -68,7 +67,7 @@ TEST(Advise, TheSameForAnyNumberOfThreads) {
 }
 
 TEST(Advise, NothingIsProposedThatDoesNotFit) {
-  const std::int64_t now = *baseline().report.peak_bytes;
+  const std::int64_t now = *baseline().figures.peak_bytes;
   const Advised tight = advised({.memory_limit = now});
   for (const std::optional<Advice>* a : {&tight.together, &tight.larger_batch}) {
     if (a->has_value()) {
@@ -79,7 +78,7 @@ TEST(Advise, NothingIsProposedThatDoesNotFit) {
 
 // Less than the step takes now: something that saves memory is proposed, although it costs time.
 TEST(Advise, WhatSavesMemoryIsProposedWhereTheStepDoesNotFit) {
-  const std::int64_t now = *baseline().report.peak_bytes;
+  const std::int64_t now = *baseline().figures.peak_bytes;
   const Advised smaller = advised({.memory_limit = now / 2});
   ASSERT_TRUE(smaller.together.has_value());
   EXPECT_LE(*smaller.together->prediction.peak_bytes, now / 2);
@@ -92,11 +91,12 @@ TEST(Advise, NothingFitsIntoNothing) {
 }
 
 TEST(Advise, OrderIsByStage) {
-  const auto use = [](const char* text) { return whatif::parse_use(text).value(); };
-  const std::vector<whatif::Use> sorted = in_order({use("cuda-graph"), use("compile"), use("flash-attention"),
-                                                    use("fused-optimizer"), use("amp"), use("batch:x=2")});
+  Strategy sorted;
+  for (const char* text : {"cuda-graph", "compile", "flash-attention", "fused-optimizer", "amp", "batch:x=2"}) {
+    sorted = with(sorted, name_of(text), text);
+  }
   std::string names;
-  for (const whatif::Use& u : sorted) names += u.whatif->name + " ";
+  for (const std::string& text : sorted.whatifs) names += std::string(name_of(text)) + " ";
   EXPECT_EQ(names, "batch amp flash-attention fused-optimizer compile cuda-graph ");
 }
 

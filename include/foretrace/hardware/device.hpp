@@ -9,17 +9,9 @@
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/trace/trace.hpp"
+#include "foretrace/work/dtype.hpp"
 
 namespace foretrace::hardware {
-
-/// Element types that run at different rates.
-enum class Dtype : std::uint8_t { kFp32, kTf32, kFp16, kBf16, kFp64, kInt, kOther };
-inline constexpr std::size_t kDtypes = 7;
-std::string_view to_string(Dtype dtype);
-/// Bytes of one element in memory (tf32 is stored as fp32).
-std::int64_t bytes_of(Dtype dtype);
-/// From a trace's spelling: "float", "c10::Half", "c10::BFloat16", "double", "long int", …
-Dtype parse_dtype(std::string_view text);
 
 struct Device {
   std::string name;                       ///< file stem, "H200-SXM"
@@ -50,7 +42,7 @@ struct Device {
   std::string source;
 
   /// Dense rate in TFLOP/s an element type's products can reach at best; falls back to the rate without tensor cores.
-  [[nodiscard]] double tflops(Dtype dtype) const;
+  [[nodiscard]] double tflops(work::Dtype dtype) const;
   /// Bytes per ns (GB/s) a streaming kernel reaches.
   [[nodiscard]] double streaming_gbs() const { return bandwidth_gbs * achievable_bandwidth; }
 };
@@ -63,6 +55,9 @@ inline constexpr double kPcieShare = 0.87;
 
 /// Memory that the CUDA context and the libraries' own buffers take before the first tensor; 0.5 to 1 GB on current GPUs.
 inline constexpr std::int64_t kDriverBytes = 1'000'000'000;
+
+/// Equal in all that moves a kernel, whatever they are called; two boards may differ in memory only.
+bool same_device(const Device& a, const Device& b);
 
 /// All built-in devices, sorted by name.
 const std::vector<Device>& devices();

@@ -23,7 +23,7 @@ enum class ParameterType : std::uint8_t { kText, kNumber };
 struct Parameter {
   std::string name;  ///< "dtype"
   std::string about;
-  std::string standard = {};              ///< value when not given
+  std::string default_value = {};         ///< value when not given
   std::vector<std::string> choices = {};  ///< the only values allowed, when not empty
   ParameterType type = ParameterType::kText;
   bool required = false;
@@ -51,6 +51,13 @@ std::string_view to_string(Effort effort);
 /// Where a change stands when several are combined: what changes the work comes before what changes how it runs.
 enum class Stage : std::uint8_t { kBatch, kPrecision, kKernels, kMemory, kOptimizer, kRuntime };
 
+/// Measured steps a what-if has been compared with, alone or among others, and how many models they are of. Counted from the
+/// measurements by tools/validation.py; none for a what-if that is not of the catalogue.
+struct Evidence {
+  int rows = 0;
+  int models = 0;
+};
+
 /// A change is written into `draft`; what it could not model goes to model.not_modelled. An error of code kDeclined means
 /// "does not apply here", with the reason.
 struct WhatIf {
@@ -67,8 +74,11 @@ struct WhatIf {
   Effort effort = Effort::kWork;
   Stage stage = Stage::kKernels;
   std::vector<std::string> advise = {};  ///< uses `advise` tries; none: nobody would switch it on by itself
-  bool validated = false;                ///< has truth rows (docs/accuracy.md)
+  bool validated = false;                ///< meets its measured rows (docs/accuracy.md), or is right by definition
+  Evidence evidence = {};                ///< filled in by the catalogue
   std::function<Status(Model& model, Draft& draft, const Parameters& parameters)> apply;
+  /// Of values that are right one by one and wrong together, before the trace is read; none: any go together.
+  Status (*check)(const Parameters& parameters) = nullptr;
 };
 
 /// The catalogue, sorted by name. One file each under src/whatif/catalogue.
@@ -128,14 +138,15 @@ struct Prediction {
   std::size_t buckets = 0;       ///< gradients are reduced in so many
   std::string origin;
   std::vector<std::string> not_modelled;
-  bool validated = false;
+  bool validated = false;  ///< everything applied is
+  Evidence evidence;       ///< of what was applied, the least
   struct Applied {
     std::string text;
     std::size_t changed = 0;  ///< tasks changed, added or removed
     double seconds = 0;       ///< spent applying it
   };
-  std::vector<Applied> steps;
-  std::vector<BandPart> band;  ///< what low and high are made of
+  std::vector<Applied> applied;  ///< the changes, in order
+  std::vector<BandPart> band;    ///< what low and high are made of
   std::vector<FamilyTime> gpu_families;
   std::string declined;  ///< the reason, when nothing could be predicted: "amp: …", the change that does not apply
   /// The same to stand behind `whatif`: without the name where that is of one change only.

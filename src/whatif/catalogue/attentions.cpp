@@ -6,10 +6,15 @@ namespace foretrace::whatif {
 
 namespace {
 
-using hardware::Family;
-using hardware::Work;
+using work::Family;
+using work::Work;
 
-bool is_batched_product(const Work& w) { return w.family == Family::kGemm && w.batch > 1 && !w.backward; }
+using work::Gemm;
+
+const Gemm* batched_product(const Work& w) {
+  const auto* gemm = std::get_if<Gemm>(&w.kind);
+  return gemm != nullptr && gemm->batch > 1 && !w.backward ? gemm : nullptr;
+}
 
 class Finder {
  public:
@@ -17,7 +22,7 @@ class Finder {
     unit_.reserve(rows.size());
     for (const Row& r : rows) {
       const std::uint32_t e = m.works[r.work].op_event;
-      unit_.push_back(e == kNothing || r.phase != Phase::kForward ? kNothing : flow.unit_of(e));
+      unit_.push_back(e == kNone || r.phase != Phase::kForward ? kNone : flow.unit_of(e));
     }
   }
 
@@ -38,21 +43,21 @@ class Finder {
   static constexpr std::size_t kReach = 40;  // rows between an attention's first product and its softmax
   static constexpr std::size_t kNoRow = SIZE_MAX;
   [[nodiscard]] const Work& work(std::size_t row) const { return m_.works[rows_[row].work]; }
-  [[nodiscard]] bool is_product(std::size_t row) const {
-    return is_batched_product(work(row)) && rows_[row].phase == Phase::kForward;
+  [[nodiscard]] const Gemm* product(std::size_t row) const {
+    return rows_[row].phase == Phase::kForward ? batched_product(work(row)) : nullptr;
   }
 
   // The product that makes the scores is the last of their size in front, the one that uses them the first behind.
   [[nodiscard]] std::size_t product_before(std::size_t softmax, std::int64_t scores) const {
     for (std::size_t back = 1; back <= softmax && back < kReach; ++back) {
       const std::size_t k = softmax - back;
-      if (is_product(k) && work(k).batch * work(k).m * work(k).n == scores) return k;
+      if (const Gemm* g = product(k); g != nullptr && g->batch * g->m * g->n == scores) return k;
     }
     return kNoRow;
   }
   [[nodiscard]] std::size_t product_behind(std::size_t softmax, std::int64_t scores) const {
     for (std::size_t k = softmax + 1; k < rows_.size() && k - softmax < kReach; ++k) {
-      if (is_product(k) && work(k).batch * work(k).m * work(k).k == scores) return k;
+      if (const Gemm* g = product(k); g != nullptr && g->batch * g->m * g->k == scores) return k;
     }
     return kNoRow;
   }
@@ -60,17 +65,20 @@ class Finder {
   [[nodiscard]] Attention between(std::size_t begin, std::size_t end, std::int64_t scores) const {
     Attention a;
     a.scores = scores;
-    a.first = work(begin);
+    a.first = *product(begin);
+    a.dtype = work(begin).dtype;
     a.first_unit = unit_[begin];
     a.last_unit = unit_[end];
     for (std::size_t k = begin; k <= end; ++k) {
-      if (unit_[k] == kNothing) continue;
+      if (unit_[k] == kNone) continue;
       const Work& w = work(k);
-      const bool product = k == begin || k == end;
+      const bool its_product = k == begin || k == end;
       const bool on_scores = w.elements == scores && (w.family == Family::kSoftmax || w.family == Family::kCopy ||
                                                       w.family == Family::kElementwise);
-      if (product || on_scores) a.units.insert(unit_[k]);
-      a.dropout = a.dropout || (on_scores && w.arithmetic == hardware::Arithmetic::kDropout);
+      if (its_product || on_scores) a.units.insert(unit_[k]);
+      const auto* pointwise = std::get_if<work::Pointwise>(&w.kind);
+      a.dropout =
+          a.dropout || (on_scores && pointwise != nullptr && pointwise->arithmetic == work::Arithmetic::kDropout);
     }
     a.causal = masked_causally(a);
     add_copy_of_result(a, unit_[end]);
@@ -78,7 +86,7 @@ class Finder {
     add_views_of_operands(a, unit_[end]);
     a.forward.push_back(&rows_[begin]);
     for (std::size_t k = 0; k < rows_.size(); ++k) {
-      if (k != begin && unit_[k] != kNothing && a.units.contains(unit_[k])) a.forward.push_back(&rows_[k]);
+      if (k != begin && unit_[k] != kNone && a.units.contains(unit_[k])) a.forward.push_back(&rows_[k]);
     }
     return a;
   }
@@ -88,15 +96,13 @@ class Finder {
   [[nodiscard]] bool masked_causally(const Attention& a) const {
     if (a.first.m != a.first.n || a.first.m <= 1) return false;
     const std::int64_t n = a.first.m;
-    const auto square = [n](const hardware::Shape& s) {
-      return s.size() >= 2 && s.back() == n && s[s.size() - 2] == n;
-    };
+    const auto square = [n](const work::Shape& s) { return s.size() >= 2 && s.back() == n && s[s.size() - 2] == n; };
     bool masked = false;
     for (const std::uint32_t u : a.units) {
-      const hardware::OpView view(*m_.trace, m_.trace->events.args[flow_.units[u].event]);
-      for (const hardware::Argument& mask : view.arguments()) {
+      const work::OpView view(*m_.trace, m_.trace->events.args[flow_.units[u].event]);
+      for (const work::Argument& mask : view.arguments()) {
         if (!mask.tensor() || !square(mask.shape()) || mask.elements() >= a.scores) continue;
-        const hardware::Shape& s = mask.shape();
+        const work::Shape& s = mask.shape();
         if (s.size() > 2 && s[s.size() - 3] != 1) continue;  // by head: a bias of positions
         if (mask.type == "bool" && mask.elements() == n * n) return true;
         masked = true;
@@ -111,10 +117,10 @@ class Finder {
       const bool compared =
           u.name == "aten::le" || u.name == "aten::lt" || u.name == "aten::ge" || u.name == "aten::gt";
       if (!cut && !compared) return false;
-      const hardware::OpView view(*m_.trace, m_.trace->events.args[u.event]);
+      const work::OpView view(*m_.trace, m_.trace->events.args[u.event]);
       std::int64_t rows = 1;
       std::int64_t columns = 1;
-      for (const hardware::Argument& x : view.arguments()) {
+      for (const work::Argument& x : view.arguments()) {
         if (!x.tensor()) continue;
         if (compared && x.type != "long int" && x.type != "int") return false;
         if (!x.shape().empty()) columns = std::max(columns, x.shape().back());
@@ -126,7 +132,7 @@ class Finder {
 
   // The fused kernel writes heads where the projection wants them: a copy that brought them together is not made.
   void add_copy_of_result(Attention& a, std::uint32_t last) const {
-    if (last == kNothing) return;
+    if (last == kNone) return;
     std::vector<std::uint32_t> values = flow_.units[last].outputs;
     for (int views = 0; views < 4; ++views) {
       std::vector<std::uint32_t> next;
@@ -146,11 +152,11 @@ class Finder {
   }
 
   void add_views_of_operands(Attention& a, std::uint32_t product) const {
-    if (product == kNothing) return;
+    if (product == kNone) return;
     for (const Input& in : flow_.units[product].inputs) {
       std::uint32_t u = flow_.values[in.value].producer;
-      while (u != kNothing && !flow_.units[u].computes && a.views.insert(u).second) {
-        u = flow_.units[u].inputs.empty() ? kNothing : flow_.values[flow_.units[u].inputs.front().value].producer;
+      while (u != kNone && !flow_.units[u].computes && a.views.insert(u).second) {
+        u = flow_.units[u].inputs.empty() ? kNone : flow_.values[flow_.units[u].inputs.front().value].producer;
       }
     }
   }
@@ -158,23 +164,25 @@ class Finder {
   [[nodiscard]] bool runs_fused(const Attention& a, std::uint32_t unit, const Work& w) const {
     if (a.units.contains(unit)) return true;
     // Parts of a common tensor are still put together.
-    return a.views.contains(unit) && w.tensors <= 1 && (w.family == Family::kCopy || w.family == Family::kMemory) &&
+    const auto* pointwise = std::get_if<work::Pointwise>(&w.kind);
+    const bool puts_together = pointwise != nullptr && pointwise->tensors > 1;
+    return a.views.contains(unit) && !puts_together && (w.family == Family::kCopy || w.family == Family::kMemory) &&
            !flow_.units[unit].name.starts_with("aten::split") && !flow_.units[unit].name.starts_with("aten::chunk");
   }
 
   void add_backward(std::vector<Attention>& found) const {
     for (const Row& r : rows_) {
       const std::uint32_t e = m_.works[r.work].op_event;
-      if (r.phase != Phase::kBackward || e == kNothing) continue;
+      if (r.phase != Phase::kBackward || e == kNone) continue;
       // Casts another what-if put there carry the operation they were made for.
       const std::uint32_t inserted = flow_.unit_of(e);
       const Dataflow::Backward b = flow_.backward_of(e);
-      const std::uint32_t unit = inserted != kNothing ? inserted : b.sums ? kNothing : b.unit;
+      const std::uint32_t unit = inserted != kNone ? inserted : b.sums ? kNone : b.unit;
       for (Attention& a : found) {
-        if (unit == kNothing || !runs_fused(a, unit, m_.works[r.work])) continue;
+        if (unit == kNone || !runs_fused(a, unit, m_.works[r.work])) continue;
         a.backward.push_back(&r);
-        if (inserted == kNothing && a.backward.size() > 1 &&
-            flow_.unit_of(m_.works[a.backward.front()->work].op_event) != kNothing)
+        if (inserted == kNone && a.backward.size() > 1 &&
+            flow_.unit_of(m_.works[a.backward.front()->work].op_event) != kNone)
           std::swap(a.backward.front(), a.backward.back());
       }
     }

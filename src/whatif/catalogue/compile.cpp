@@ -9,21 +9,16 @@ namespace foretrace::whatif {
 
 namespace {
 
-using hardware::Family;
-using hardware::Work;
+using work::Family;
+using work::Work;
 
-// A generated kernel's shortest form, as of any vectorised kernel.
-constexpr double kKernelStart = 1'500;
-
-bool is_product(const Work& w) {
-  return w.family == Family::kGemm || w.is_conv() || w.family == Family::kAttention || w.family == Family::kRnn;
-}
+// A generated kernel's start is that of any other.
+constexpr auto kKernelStart = static_cast<double>(hardware::kShortKernel);
 
 // What the compiler writes kernels for. Losses lie outside the model that is compiled, gathers and pools keep theirs.
 bool fuses(const Work& w) {
   return w.family == Family::kElementwise || w.family == Family::kCopy || w.family == Family::kReduction ||
-         w.family == Family::kLayerNorm || w.family == Family::kBatchNorm ||
-         (w.family == Family::kSoftmax && w.heads == 0);
+         w.family == Family::kLayerNorm || w.family == Family::kBatchNorm || w.family == Family::kSoftmax;
 }
 
 bool of_the_loss(const Model& m, const Row& r) {
@@ -35,14 +30,18 @@ bool of_the_loss(const Model& m, const Row& r) {
 
 // Activations a product reads and what it writes for others; weights and their gradients are nobody's in a chain.
 double activations_in(const Work& w) {
-  if (w.family != Family::kGemm) return w.is_conv() ? w.bytes_read : 0;
-  if (w.weight_grad) return 0;
-  const double a = static_cast<double>(w.batch) * static_cast<double>(w.m) * static_cast<double>(w.k);
-  const double b = w.batch > 1 ? static_cast<double>(w.batch) * static_cast<double>(w.k) * static_cast<double>(w.n) : 0;
+  const auto* g = std::get_if<work::Gemm>(&w.kind);
+  if (g == nullptr) return is_conv(w) ? w.bytes_read : 0;
+  if (g->weight_grad) return 0;
+  const double batch = static_cast<double>(g->batch);
+  const double a = batch * static_cast<double>(g->m) * static_cast<double>(g->k);
+  const double b = g->batch > 1 ? batch * static_cast<double>(g->k) * static_cast<double>(g->n) : 0;
   return (a + b) * static_cast<double>(bytes_of(w.dtype));
 }
 double activations_out(const Work& w) {
-  return w.weight_grad || w.family == Family::kConvWeightGrad ? 0 : w.bytes_written;
+  const auto* g = std::get_if<work::Gemm>(&w.kind);
+  const bool of_weights = w.family == Family::kConvWeightGrad || (g != nullptr && g->weight_grad);
+  return of_weights ? 0 : w.bytes_written;
 }
 
 // A kernel the compiler writes for one member of a chain: never slower than the library's, and bound by its bytes. Batch norm's
@@ -61,13 +60,13 @@ struct Chain {
 };
 
 // Runs of rows between products, in program order. Backward and forward are compiled apart, and so is each region: `region`
-// by row, kNothing for what stays as it is.
+// by row, kNone for what stays as it is.
 std::vector<Chain> find_chains(const Model& m, const std::vector<Row>& rows, const std::vector<std::uint32_t>& region) {
   std::vector<Chain> chains;
   double written = 0;  // by the products since the last chain
   bool open = false;   // the last row belongs to the last chain
   Phase phase = Phase::kOther;
-  std::uint32_t last_region = kNothing;
+  std::uint32_t last_region = kNone;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& r = rows[i];
     const Work& w = m.works[r.work];
@@ -79,7 +78,7 @@ std::vector<Chain> find_chains(const Model& m, const std::vector<Row>& rows, con
     }
     if (region[i] != last_region) open = false;
     last_region = region[i];
-    if (region[i] != kNothing && fuses(w) && !of_the_loss(m, r)) {
+    if (region[i] != kNone && fuses(w) && !of_the_loss(m, r)) {
       if (!open) chains.push_back({{}, written});
       open = true;
       written = 0;
@@ -109,10 +108,10 @@ void keep_two(Model& m, const std::vector<Chain>& chains) {
   }
   std::vector<memory::Block*> kept(chains.size(), nullptr);
   for (memory::Block& b : m.memory->blocks) {
-    if (b.kind != memory::Kind::kActivation || b.op == UINT32_MAX) continue;
+    if (b.kind != memory::Kind::kActivation || b.op == kNone) continue;
     std::uint32_t e = b.op;
-    while (e != OpChains::kNone && !inside.contains(e)) e = m.chains->around(e);
-    if (e == OpChains::kNone) continue;
+    while (e != kNone && !inside.contains(e)) e = m.chains->around(e);
+    if (e == kNone) continue;
     memory::Block*& largest = kept[inside.at(e)];
     memory::Block* gone = &b;
     if (largest == nullptr || b.bytes > largest->bytes) std::swap(largest, gone);
@@ -136,7 +135,7 @@ void fuse(Model& m, Draft& draft, const Chain& chain, Selection& gone) {
     if (r != largest) gone.insert(gone.end(), r->tasks.begin(), r->tasks.end());
   }
   Work fused = m.works[largest->work];
-  fused.family = Family::kElementwise;
+  fused.become(Family::kElementwise);
   set_row(m, draft, *largest, time, fused, graph::Origin::kModelled);
 }
 

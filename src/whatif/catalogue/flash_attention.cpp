@@ -5,7 +5,7 @@ namespace foretrace::whatif {
 
 namespace {
 
-using hardware::Work;
+using work::Work;
 
 // The fused backward pass: row sums of result times gradient, the gradients, and those of the queries converted.
 constexpr int kBackwardKernels = 3;
@@ -13,13 +13,13 @@ constexpr int kBackwardKernels = 3;
 // Scores, what is made of them and their masks are no longer allocated; queries, keys, values and the result still are.
 void forget_scores(memory::Curve& curve, const Dataflow& flow, const std::vector<Attention>& all) {
   for (memory::Block& b : curve.blocks) {
-    if (b.op == UINT32_MAX || b.allocated == 0) continue;
+    if (b.op == kNone || b.allocated == 0) continue;
     std::uint32_t unit = flow.unit_of(b.op);
-    if (unit == kNothing) unit = flow.backward_of(b.op).unit;
-    if (unit == kNothing) continue;
+    if (unit == kNone) unit = flow.backward_of(b.op).unit;
+    if (unit == kNone) continue;
     for (const Attention& a : all) {
       if (!a.units.contains(unit)) continue;
-      const bool half = a.first.dtype == hardware::Dtype::kFp16 || a.first.dtype == hardware::Dtype::kBf16;
+      const bool half = is_half(a.dtype);
       const bool product = unit == a.first_unit || unit == a.last_unit;
       const bool gone = memory::could_hold(b, a.scores * 4) || (half && memory::could_hold(b, a.scores * 2)) ||
                         (!product && memory::could_hold(b, a.scores));
@@ -34,14 +34,14 @@ Status apply_flash_attention(Model& m, Draft& draft, const Parameters&) {
   const std::vector<Attention> all = find_attentions(m, rows, flow);
   if (all.empty()) return fail(ErrorCode::kDeclined, "no attention is computed from batched products and a softmax");
   for (const Attention& a : all) {
-    const hardware::Dtype dtype = a.first.dtype == hardware::Dtype::kTf32 ? hardware::Dtype::kFp32 : a.first.dtype;
+    const work::Dtype dtype = a.dtype == work::Dtype::kTf32 ? work::Dtype::kFp32 : a.dtype;
     const auto fused = [&](bool backward) {
-      return hardware::attention_work(a.first.batch, 1, a.first.m, a.first.n, a.first.k, dtype, backward, a.causal,
-                                      a.dropout);
+      return work::attention_work(a.first.batch, 1, a.first.m, a.first.n, a.first.k, dtype, backward, a.causal,
+                                  a.dropout);
     };
     Work forward = fused(false);
     Work backward = fused(true);
-    if (a.first_unit != kNothing) forward.op_event = backward.op_event = flow.units[a.first_unit].event;
+    if (a.first_unit != kNone) forward.op_event = backward.op_event = flow.units[a.first_unit].event;
     if (!predict(forward, m.device).known)
       return fail(ErrorCode::kDeclined, "this shape of attention is outside what the models cover");
     replace_rows(m, draft, a.forward, forward, "fused attention", 1);

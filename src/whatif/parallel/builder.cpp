@@ -52,7 +52,7 @@ std::uint32_t Builder::new_lane(const std::string& name) {
 }
 
 std::uint32_t Builder::lane() {
-  if (lane_ == kNoTask) lane_ = new_lane("communication");
+  if (lane_ == kNone) lane_ = new_lane("communication");
   return lane_;
 }
 
@@ -69,13 +69,13 @@ std::uint32_t Builder::collective(std::uint32_t to, hardware::Collective kind, d
 
 std::uint32_t Builder::transfer(std::uint32_t to, const hardware::CollectiveCost& cost, const std::string& name) {
   const Ns steps = how.ring_steps ? std::clamp(cost.steps, 1, kMostSteps) : 1;
-  std::uint32_t first = kNoTask;
-  std::uint32_t last = kNoTask;
+  std::uint32_t first = kNone;
+  std::uint32_t last = kNone;
   for (Ns k = 0; k < steps; ++k) {
     const Ns ns = cost.ns * (k + 1) / steps - cost.ns * k / steps;  // adds up to the nanosecond
     last = draft.append(to, TaskKind::kCollective, name, ns, Phase::kCommunication, graph::LayerId{});
     draft.set(last, ns, cost.measured ? graph::Origin::kScaled : graph::Origin::kModelled);
-    if (first == kNoTask) {
+    if (first == kNone) {
       first = last;
     } else {
       draft.depend(last - 1, last, 0, DependencyKind::kCollective);  // also where the lane goes by priority
@@ -111,17 +111,15 @@ std::vector<double> Builder::slices(double bytes) const {
 }
 
 Ns Builder::memory_ns(double bytes) const {
-  constexpr double kFloorNs = 1500;  // the shortest kernels of H200 traces
   const double gbs = m.device.streaming_gbs() * memory_share_;
-  return static_cast<Ns>(std::llround(kFloorNs + (gbs > 0 ? bytes / gbs : 0)));
+  return static_cast<Ns>(std::llround(static_cast<double>(hardware::kShortKernel) + (gbs > 0 ? bytes / gbs : 0)));
 }
 
 std::uint32_t Builder::kernel(Place& at, const std::string& name, double bytes, Ns cpu_cost, Phase phase,
                               int launches) {
-  hardware::Work work;
-  work.family = hardware::Family::kCopy;
+  work::Work work(work::Family::kCopy);
   work.bytes_read = work.bytes_written = bytes / 2;
-  m.works.push_back(work);
+  const std::uint32_t row = m.works.add(work);
   const std::uint32_t task = draft.insert({.name = name,
                                            .cost = memory_ns(bytes) + (launches - 1) * memory_ns(0),
                                            .phase = phase,
@@ -130,7 +128,7 @@ std::uint32_t Builder::kernel(Place& at, const std::string& name, double bytes, 
                                            .after_cpu = at.cpu,
                                            .cpu_cost = cpu_cost * launches,
                                            .launch_of = {},
-                                           .work = static_cast<std::uint32_t>(m.works.size() - 1)});
+                                           .work = row});
   at = {task - 1, task};
   return task;
 }
@@ -143,7 +141,7 @@ std::uint32_t Builder::cpu(Place& at, const std::string& name, Ns cost, Phase ph
 void Builder::start_behind(std::uint32_t task, const Place& at) {
   constexpr Ns kStart = 4'000;  // from the call's return to the kernel on an idle stream (H200 traces)
   draft.depend(at.cpu, first_of(task), kStart, DependencyKind::kLaunch);
-  if (at.gpu != kNoTask) draft.depend(at.gpu, first_of(task), kStart, DependencyKind::kStreamWait);
+  if (at.gpu != kNone) draft.depend(at.gpu, first_of(task), kStart, DependencyKind::kStreamWait);
 }
 
 void Builder::wait_for(std::uint32_t task, std::uint32_t collective) {
@@ -159,12 +157,7 @@ void Builder::hold_side_streams_until(std::uint32_t cpu, std::uint32_t task) {
   hold_side_streams(cpu, task, graph::kWhole);
 }
 
-void Builder::sync(Place& at, const std::string& name) {
-  constexpr Ns kReturn = 15'000;  // a small copy to the host, and the call's return
-  const std::uint32_t wait = draft.insert_wait(at.cpu, name);
-  draft.depend(at.gpu, wait, kReturn, DependencyKind::kSync);
-  at.cpu = wait;
-}
+void Builder::sync(Place& at, const std::string& name) { at.cpu = draft.insert_read_back(at, name); }
 
 void Builder::hold_side_streams(std::uint32_t cpu, std::uint32_t task, std::uint32_t point) {
   const Graph& g = m.graph;
@@ -196,11 +189,12 @@ std::pair<int, double> Builder::buffers() const {
   // Running mean, running variance and the count of batches of every batch norm.
   std::vector<std::uint32_t> seen;
   double bytes = 0;
-  for (const hardware::Work& w : m.works) {
-    if (w.family != hardware::Family::kBatchNorm || w.backward) continue;
+  for (const work::Work& w : m.works.rows) {
+    const auto* norm = std::get_if<work::BatchNorm>(&w.kind);
+    if (norm == nullptr || w.backward) continue;
     if (std::find(seen.begin(), seen.end(), w.op_event) != seen.end()) continue;
     seen.push_back(w.op_event);
-    bytes += 8.0 * static_cast<double>(w.input[1]) + 8;
+    bytes += 8.0 * static_cast<double>(norm->input[1]) + 8;
   }
   return {3 * static_cast<int>(seen.size()), bytes};
 }
@@ -240,12 +234,6 @@ BucketPlan plan_of(const Gradients& gradients, const Parallelism& how) {
   }
   const auto bytes = [](double mb) { return static_cast<std::int64_t>(std::llround(std::min(mb, 1e9) * (1 << 20))); };
   return pytorch_buckets(gradients, bytes(how.bucket_mb), bytes(how.first_bucket_mb.value_or(how.bucket_mb)));
-}
-
-std::vector<GradientRange> ranges_of(const BucketPlan& plan) {
-  std::vector<GradientRange> ranges;
-  for (const Bucket& b : plan) ranges.push_back({b.gradients.front(), b.gradients.back()});
-  return ranges;
 }
 
 }  // namespace foretrace::whatif

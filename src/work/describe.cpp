@@ -1,0 +1,225 @@
+// One row per operation that launched GPU work: its arguments give the sizes, its kernels the rest.
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <span>
+#include <unordered_map>
+
+#include "foretrace/work/works.hpp"
+#include "work/conv_parts.hpp"
+#include "work/describe_op.hpp"
+
+namespace foretrace::work {
+
+namespace {
+
+using graph::Graph;
+using graph::TaskKind;
+
+class Describer {
+ public:
+  Describer(const trace::Trace& trace, const Graph& graph) : trace_(trace), g_(graph) {}
+
+  Works run() {
+    works_.of_task.resize(g_.size(), kNone);
+    for (const graph::GraphLane& lane : g_.lanes) {
+      if (lane.kind != graph::GraphLaneKind::kGpu) continue;
+      const std::uint32_t part =
+          std::max<std::uint32_t>(1, (lane.end - lane.begin) / std::max<std::uint32_t>(1, g_.copies));
+      for (std::uint32_t t = lane.begin; t < lane.end; ++t) place(t, (t - lane.begin) / part);
+    }
+    for (Group& group : groups_) describe(group);
+    find_weight_gradients();
+    return std::move(works_);
+  }
+
+ private:
+  struct Group {
+    std::uint32_t op;
+    std::vector<std::uint32_t> tasks;
+  };
+
+  // Operations and argument tuples repeat; each distinct pair is read once.
+  struct Template {
+    OpClass what;
+    Work work;
+    bool wants_data = true, wants_weight = true;  // convolution's backward
+  };
+
+  std::string_view kernel(std::uint32_t t) const { return g_.task_name(t); }
+
+  void place(std::uint32_t t, std::uint32_t copy) {
+    if (!graph::is_gpu(g_.kind[t])) return;
+    const EventId op = g_.op[t];
+    if (g_.kind[t] == TaskKind::kCollective || !op.valid()) {
+      alone(t, op);
+      return;
+    }
+    const std::uint64_t key = (static_cast<std::uint64_t>(copy) << 32) | op.value;
+    const auto [it, fresh] = by_op_.try_emplace(key, static_cast<std::uint32_t>(groups_.size()));
+    if (fresh) groups_.push_back({op.value, {}});
+    groups_[it->second].tasks.push_back(t);
+  }
+
+  const Template& look_up(std::uint32_t op) {
+    const StringId name = trace_.events.name[op];
+    const ArgsId args = trace_.events.args[op];
+    const std::uint64_t key = (static_cast<std::uint64_t>(name.value) << 32) | args.value;
+    const auto [it, fresh] = templates_.try_emplace(key);
+    if (fresh) {
+      Template& t = it->second;
+      t.what = classify_op(trace_.strings[name]);
+      const OpView view(trace_, args);
+      t.work = describe_op(t.what, trace_.strings[name], view);
+      t.work.op = name;
+      if (const std::vector<bool> mask = view.flags(10); t.what.form == Form::kConvBackward && mask.size() == 3) {
+        t.wants_data = mask[0];
+        t.wants_weight = mask[1];
+      }
+    }
+    return it->second;
+  }
+
+  // Gives tasks one row, completed by what their kernels tell.
+  void assign(std::span<const std::uint32_t> tasks, Work work) {
+    Ns longest = -1;
+    bool tensor_cores = false;
+    Dtype seen = Dtype::kOther;
+    work.kernels = static_cast<std::uint32_t>(tasks.size());
+    for (const std::uint32_t t : tasks) {
+      if (g_.cost[t] > longest) {
+        longest = g_.cost[t];
+        seen = dtype_of_kernel(kernel(t));
+      }
+      tensor_cores = tensor_cores || is_tf32_kernel(kernel(t));
+      // Named operations say themselves whether they are gradients; a forward one may run again in the backward pass.
+      if (g_.phase[t] == graph::Phase::kBackward && (work.family == Family::kGemm || !work.op.valid()))
+        work.backward = true;
+      if (g_.phase[t] == graph::Phase::kOptimizer &&
+          (work.family == Family::kElementwise || work.family == Family::kReduction)) {
+        work.become(Family::kOptimizer);
+      }
+    }
+    const bool products = is_product(work) && work.family != Family::kAttention;
+    if (work.elements == 0 && seen != Dtype::kOther) work.dtype = work.out_dtype = seen;
+    if (products && work.dtype == Dtype::kFp32 && tensor_cores) work.dtype = Dtype::kTf32;
+    const auto* pointwise = std::get_if<Pointwise>(&work.kind);
+    if (work.family == Family::kCopy && pointwise->tensors > 1) opaque_type(work, tasks);
+    const std::uint32_t row = works_.add(work);
+    for (const std::uint32_t t : tasks) works_.of_task[t] = row;
+  }
+
+  // Concatenations are compiled for element sizes, not types: "OpaqueType<2u>".
+  void opaque_type(Work& work, std::span<const std::uint32_t> tasks) const {
+    for (const std::uint32_t t : tasks) {
+      if (kernel(t).find("OpaqueType<2u>") == std::string_view::npos) continue;
+      work = with_dtype(work, Dtype::kFp16);
+      return;
+    }
+  }
+
+  void alone(std::uint32_t t, EventId op) {
+    const bool collective = g_.kind[t] == TaskKind::kCollective;
+    Work work(collective ? Family::kCommunication : family_of_kernel(kernel(t)));
+    if (op.valid()) {
+      work.op = trace_.events.name[op.index()];
+      work.op_event = op.value;
+    }
+    if (g_.event[t].valid()) {
+      if (const trace::CopyIds* copy = trace_.copy(g_.event[t].index()); copy != nullptr && copy->bytes > 0) {
+        sized_copy(work, t, copy->bytes);
+      }
+    }
+    const std::uint32_t one[] = {t};
+    assign(one, work);
+  }
+
+  void sized_copy(Work& work, std::uint32_t t, std::int64_t bytes) const {
+    work.elements = bytes;
+    work.bytes_written = static_cast<double>(bytes);
+    work.bytes_read = g_.kind[t] == TaskKind::kMemset ? 0 : static_cast<double>(bytes);
+    work.fixed_read = work.bytes_read;
+    work.fixed_written = work.bytes_written;
+    // By whatever name.
+    if (work.family != Family::kCommunication) work.become(Family::kMemory);
+    if (auto* copy = std::get_if<MemoryCopy>(&work.kind)) {
+      copy->host = kernel(t).find("HtoD") != std::string_view::npos || kernel(t).find("DtoH") != std::string_view::npos;
+    }
+  }
+
+  void describe(Group& group) {
+    const Template& known = look_up(group.op);
+    Work work = known.work;
+    work.op_event = group.op;
+    // A host-device copy or a fill by the driver is no kernel of the operation's family.
+    const bool only_memory = std::none_of(group.tasks.begin(), group.tasks.end(),
+                                          [&](std::uint32_t t) { return g_.kind[t] == TaskKind::kKernel; });
+    if (known.what.family == Family::kOther || only_memory) {
+      for (const std::uint32_t t : group.tasks) alone(t, EventId{group.op});
+      return;
+    }
+    if (known.what.form != Form::kConvBackward) {
+      assign(group.tasks, work);
+      return;
+    }
+    // Launch order: the call's id orders tasks over all streams.
+    std::stable_sort(group.tasks.begin(), group.tasks.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return g_.launch[a].value < g_.launch[b].value; });
+    std::vector<std::string_view> names;
+    names.reserve(group.tasks.size());
+    for (const std::uint32_t t : group.tasks) names.push_back(kernel(t));
+    const std::vector<ConvPart> parts = conv_parts(names, known.wants_data, known.wants_weight);
+    for (const ConvPart part : {ConvPart::kData, ConvPart::kWeight}) {
+      std::vector<std::uint32_t> mine;
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (parts[i] == part) mine.push_back(group.tasks[i]);
+      }
+      if (mine.empty()) continue;
+      work.family = part == ConvPart::kData ? Family::kConvDataGrad : Family::kConvWeightGrad;
+      if (const auto* conv = std::get_if<Convolution>(&work.kind); conv != nullptr && conv->input[0] > 0) refresh(work);
+      assign(mine, work);
+    }
+  }
+
+  // A forward product (M x K)(K x N) has two gradients: of the samples, over N, and of the weights, over M. The dimensions
+  // are the same three; the one that is summed over tells which it is. Where two are equal the framework's order does:
+  // samples first.
+  void find_weight_gradients() {
+    std::map<std::array<std::int64_t, 3>, std::int64_t> samples;  // sorted dimensions -> M
+    const auto sorted = [](const Gemm& g) {
+      std::array<std::int64_t, 3> d{g.m, g.n, g.k};
+      std::sort(d.begin(), d.end());
+      return d;
+    };
+    for (const Work& w : works_.rows) {
+      const auto* g = std::get_if<Gemm>(&w.kind);
+      if (g != nullptr && !w.backward && g->batch == 1 && g->m > 0) samples.try_emplace(sorted(*g), g->m);
+    }
+    std::map<std::array<std::int64_t, 3>, bool> second;
+    for (Work& w : works_.rows) {
+      auto* g = std::get_if<Gemm>(&w.kind);
+      if (g == nullptr || !w.backward || g->batch != 1 || g->m <= 0) continue;
+      const auto it = samples.find(sorted(*g));
+      if (it == samples.end() || g->k != it->second) continue;
+      const auto& d = it->first;
+      const bool ambiguous = std::count(d.begin(), d.end(), it->second) > 1;
+      bool& is_second = second[d];
+      g->weight_grad = !ambiguous || is_second;
+      if (ambiguous) is_second = !is_second;
+    }
+  }
+
+  const trace::Trace& trace_;
+  const Graph& g_;
+  Works works_;
+  std::vector<Group> groups_;
+  std::unordered_map<std::uint64_t, std::uint32_t> by_op_;
+  std::unordered_map<std::uint64_t, Template> templates_;
+};
+
+}  // namespace
+
+Works describe(const trace::Trace& trace, const graph::Graph& graph) { return Describer(trace, graph).run(); }
+
+}  // namespace foretrace::work

@@ -1,0 +1,42 @@
+#include "foretrace/work/dtype.hpp"
+
+#include <array>
+
+namespace foretrace::work {
+
+std::string_view to_string(Dtype dtype) {
+  static constexpr std::array<std::string_view, kDtypes> kNames = {"fp32", "tf32", "fp16", "bf16",
+                                                                   "fp64", "int",  "other"};
+  return kNames[static_cast<std::size_t>(dtype)];
+}
+
+std::int64_t bytes_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kFp32:
+    case Dtype::kTf32:
+      return 4;
+    case Dtype::kFp16:
+    case Dtype::kBf16:
+      return 2;
+    case Dtype::kFp64:
+    case Dtype::kInt:  // indices are 64-bit
+      return 8;
+    case Dtype::kOther:  // masks
+      return 1;
+  }
+  return 1;
+}
+
+Dtype parse_dtype(std::string_view text) {
+  if (text == "float" || text == "float32" || text == "Float") return Dtype::kFp32;
+  if (text == "c10::Half" || text == "half" || text == "float16" || text == "Half") return Dtype::kFp16;
+  if (text == "c10::BFloat16" || text == "bfloat16" || text == "BFloat16") return Dtype::kBf16;
+  if (text == "double" || text == "float64" || text == "Double") return Dtype::kFp64;
+  if (text == "long int" || text == "int" || text == "long" || text == "short int" || text == "short" ||
+      text == "Int" || text == "Long") {
+    return Dtype::kInt;
+  }
+  return Dtype::kOther;
+}
+
+}  // namespace foretrace::work
