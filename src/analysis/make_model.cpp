@@ -3,6 +3,7 @@
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/simulate/limits.hpp"
 #include "trace/tensor_size.hpp"
+#include "whatif/graph_facts.hpp"
 
 namespace foretrace::analysis {
 
@@ -106,6 +107,7 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   m.replayed = replayed;
   m.base = whatif::unprofiled(graph, measured, prior);
   m.graph = whatif::apply(graph, m.base.factors, prior);
+  m.facts = std::make_shared<const whatif::GraphFacts>();
   m.launches = launch_costs(m.graph, prior);
   m.works = work::describe(trace, m.graph);
   if (auto match = hardware::device_of(trace)) {
