@@ -55,13 +55,20 @@ std::string steps_table(const analysis::TraceReplay& report, const TextStyle& st
     table.row(std::move(cells));
   }
   if (report.steps.size() > 1) {
-    const auto worst = std::max_element(report.steps.begin(), report.steps.end(), [](const auto& a, const auto& b) {
-      return std::abs(a.error_pct) < std::abs(b.error_pct);
+    // Where the GPU runs behind the CPU, a range is nothing to compare with.
+    const auto error = [&](const ReplayReport::StepRow& row) {
+      return behind ? row.period_error_pct.value_or(row.error_pct) : row.error_pct;
+    };
+    const auto worst = std::max_element(report.steps.begin(), report.steps.end(), [&](const auto& a, const auto& b) {
+      return std::abs(error(a)) < std::abs(error(b));
     });
+    double mean = 0;
+    for (const ReplayReport::StepRow& row : report.steps) mean += std::abs(error(row));
+    mean /= static_cast<double>(report.steps.size());
     const std::string more =
         shown < report.steps.size() ? fmt::format("and {} more; ", report.steps.size() - shown) : "";
-    table.note(fmt::format("  {}mean error {:.2f}% without regard to its sign, worst {:+.2f}% ({})", more,
-                           report.mean_abs_error_pct(), worst->error_pct, worst->name));
+    table.note(fmt::format("  {}mean error {}{:.2f}% without regard to its sign, worst {:+.2f}% ({})", more,
+                           behind ? "against the period " : "", mean, error(*worst), worst->name));
   }
   constexpr std::string_view kPeriod =
       "period: distance of the same work in two steps, since the GPU runs behind the CPU; off it: the replay. ";
