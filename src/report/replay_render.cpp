@@ -56,14 +56,14 @@ std::string steps_table(const analysis::TraceReplay& report, const TextStyle& st
   }
   if (report.steps.size() > 1) {
     // Where the GPU runs behind the CPU, a range is nothing to compare with.
-    const auto error = [&](const ReplayReport::StepRow& row) {
+    const auto error = [&](const analysis::TraceReplay::StepRow& row) {
       return behind ? row.period_error_pct.value_or(row.error_pct) : row.error_pct;
     };
     const auto worst = std::max_element(report.steps.begin(), report.steps.end(), [&](const auto& a, const auto& b) {
       return std::abs(error(a)) < std::abs(error(b));
     });
     double mean = 0;
-    for (const ReplayReport::StepRow& row : report.steps) mean += std::abs(error(row));
+    for (const analysis::TraceReplay::StepRow& row : report.steps) mean += std::abs(error(row));
     mean /= static_cast<double>(report.steps.size());
     const std::string more =
         shown < report.steps.size() ? fmt::format("and {} more; ", report.steps.size() - shown) : "";
