@@ -288,7 +288,7 @@ class LagRule {
     // A queue of tasks, each let in by the one before it, that had filled the GPU before this one became ready: it waits for
     // all of them, however long they take.
     full_since_[i] = full_since_[holder.source.id];
-    const bool queued = long_wait && full_since_[i] <= satisfied;
+    const bool queued = long_wait && full_since_[i] < x.begin && full_since_[i] <= satisfied;
     soft.slack = holder.certain || queued ? kForever : std::max<Ns>(0, x.begin - satisfied) + kShareSlack;
     s_.graph.soft[task] = static_cast<std::uint32_t>(s_.graph.soft_dependencies.size());
     s_.graph.soft_dependencies.push_back(soft);
