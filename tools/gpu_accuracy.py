@@ -33,7 +33,7 @@ import transfer_model as model  # noqa: E402
 import transfer_tables as tables  # noqa: E402
 
 LEFT_OUT = HERE / "transfer-left-out"
-# Tensors read and written by each kernel-alike table, and FLOP per element for Habitat's arithmetic intensity.
+# Tensors read and written by each same-kernel table, and FLOP per element for Habitat's arithmetic intensity.
 ALIKE = {"add": (3, 1), "div": (3, 1), "mul": (3, 1), "pow": (3, 1), "addu": (2, 1), "divu": (2, 1), "mulu": (2, 1), "powu": (2, 1),
          "relu": (2, 1), "gelu": (2, 8), "tanh": (2, 4), "softmax": (2, 5), "ln": (2, 8)}  # fmt: skip
 # Measured times hold the host: this share of the smallest row's comes on top of every kernel (element-wise tables).
@@ -42,10 +42,10 @@ HOST_SHARE = 0.4
 AT_FLOOR = 1.08
 NO_KERNEL = 0.25  # of the time its operands would need: an operation this fast moved nothing
 LONG_US = 10.0  # kernels at least this long on every GPU: below, launch latency is measured
-LIMITS = {"alike median": 10.0, "alike mean": 15.0, "alike mean, origin's host": 15.0, "bf16 mean": 12.0, "bf16 worst pair": 25.0,
+LIMITS = {"same_kernel median": 10.0, "same_kernel mean": 15.0, "same_kernel mean, origin's host": 15.0, "bf16 mean": 12.0, "bf16 worst pair": 25.0,
           "bf16 mean, from 10 us": 12.0, "bf16 worst, from 10 us": 25.0, "fp32 mean": 15.0, "models mean": 8.0}
 # What is reached, with a little room: no change may fall behind it (--gate). Above LIMITS where those are missed (docs/gpus.md).
-REACHED = {"alike median": 4.0, "alike mean": 7.5, "alike mean, origin's host": 17.5, "bf16 mean": 16.0, "bf16 worst pair": 30.5,
+REACHED = {"same_kernel median": 4.0, "same_kernel mean": 7.5, "same_kernel mean, origin's host": 17.5, "bf16 mean": 16.0, "bf16 worst pair": 30.5,
            "bf16 mean, from 10 us": 11.0, "bf16 worst, from 10 us": 16.0, "fp32 mean": 20.0, "models mean": 11.5}
 NEUSIGHT = {"inf": 9.7, "train": 7.3}  # published means over 54 and 26 cases, their own GPUs and models
 
@@ -79,7 +79,7 @@ def summary(errors):
             "worst_pair_pct": by_pair[worst], "by_pair": by_pair}
 
 
-def alike(folder, figures):
+def same_kernel(folder, figures):
     """Kernels that stay the same, ours beside Habitat's."""
     known = habitat.listed(folder)
     errors = {name: {} for name in ("ours", "ours, host floor of the origin kept", "Habitat Eq. 2, roofline share",
@@ -108,7 +108,7 @@ def alike(folder, figures):
             stream = size / (devices[o].streaming * 1e3)
             kernel = np.where(hidden, np.minimum(stream + 1.0, time[o].values - host), time[o].values - host)
             blocks, threads = (shape[c][o].loc[time.index].values for c in ("blocks", "threads"))
-            lines = [f"alike {o} {t} {b} {int(n)} {int(th)} {max(us, 0.1)}" for b, n, th, us in zip(size, blocks, threads, kernel)]
+            lines = [f"same_kernel {o} {t} {b} {int(n)} {int(th)} {max(us, 0.1)}" for b, n, th, us in zip(size, blocks, threads, kernel)]
             moved = figures.ask(lines)[:, 0]
             truth = time[t].values
             ours = np.maximum(floors[t], HOST_SHARE * floors[t] + moved)
@@ -207,7 +207,7 @@ def operations(path, layers):
             continue
         shapes, out = shapes_of(row.input_shapes), tuple(int(x) for x in re.findall(r"\d+", str(row.output_shape)))
         target = str(row.target)
-        kind, sizes = "alike", 4.0 * (sum(np.prod(s) for s in shapes) + (np.prod(out) if out else 0))
+        kind, sizes = "same_kernel", 4.0 * (sum(np.prod(s) for s in shapes) + (np.prod(out) if out else 0))
         if "addmm" in target and len(shapes) >= 3:
             kind, sizes = "fp32", (1, shapes[1][0], shapes[2][1], shapes[1][1])
         elif "matmul" in target or "bmm" in target:
@@ -226,24 +226,24 @@ def is_linear(target, shapes, out):
 
 def move_model(figures, ops, o, t, without):
     """Sum of operations on t, from the measured ones on o: what foretrace does with the kernels of a step."""
-    alike_lines, alike_times, product_rows = [], [], []
+    same_kernel_lines, same_kernel_times, product_rows = [], [], []
     bandwidth = model.Device(o).streaming
     kept = 0.0
     for _, kind, sizes, forward, backward, times in ops:
-        if kind == "alike":
+        if kind == "same_kernel":
             for us in (forward, backward):
                 # Views and shapes: no kernel moved so many bytes in so little time; the host's time stays.
                 if us > 0 and sizes / (bandwidth * 1e3) > us / NO_KERNEL:
                     kept += us * times
                 elif us > 0:
-                    alike_lines.append(f"alike {o} {t} {sizes} 0 0 {us}")
-                    alike_times.append(times)
+                    same_kernel_lines.append(f"same_kernel {o} {t} {sizes} 0 0 {us}")
+                    same_kernel_times.append(times)
             continue
         b, m, n, k = sizes
         product_rows.append((kind, f"{b} {m} {n} {k}", forward, times))
         if backward > 0:  # of the input and of the weights
             product_rows += [(kind, f"{b} {mm} {nn} {kk}", backward / 2, times) for mm, nn, kk in ((m, k, n), (k, n, m))]
-    total = kept + float(np.dot(figures.ask(alike_lines)[:, 0], alike_times))
+    total = kept + float(np.dot(figures.ask(same_kernel_lines)[:, 0], same_kernel_times))
     if not product_rows:
         return total
     lines = [f"product {kind} {o} {t} {size} 4 {us}" for kind, size, us, _ in product_rows]
@@ -315,10 +315,10 @@ def judged(result):
         found.append({"limit": name, "aim_pct": LIMITS[name], "found_pct": value, "met": value <= LIMITS[name],
                       "fell_behind": value > REACHED[name]})
 
-    if result["alike"]:
-        add("alike median", result["alike"]["ours"]["median_pct"])
-        add("alike mean", result["alike"]["ours"]["mean_pct"])
-        add("alike mean, origin's host", result["alike"]["ours, host floor of the origin kept"]["mean_pct"])
+    if result["same_kernel"]:
+        add("same_kernel median", result["same_kernel"]["ours"]["median_pct"])
+        add("same_kernel mean", result["same_kernel"]["ours"]["mean_pct"])
+        add("same_kernel mean, origin's host", result["same_kernel"]["ours, host floor of the origin kept"]["mean_pct"])
     if result["half"]:
         long = list(result["half"].values())[-1]["ours"]
         every = result["half"]["all rows"]["ours"]
@@ -338,12 +338,12 @@ def show(result):
     def line(name, s):
         print(f"  {name:44s} mean {s['mean_pct']:7.2f} %   median {s['median_pct']:7.2f} %   worst pair {s['worst_pair_pct']:7.2f} %  {s['worst_pair']}")
 
-    if result["alike"]:
-        s = result["alike"]["ours"]
+    if result["same_kernel"]:
+        s = result["same_kernel"]["ours"]
         print(f"Kernels that stay the same, {s['pairs']} ordered pairs, {s['rows']} rows each (gpu-kernels-fp32 without conv, linear, bmm)")
-        for name, s in result["alike"].items():
+        for name, s in result["same_kernel"].items():
             line(name, s)
-        print("  by operation: " + ", ".join(f"{k} {v}" for k, v in result["alike"]["ours"]["by_operation"].items()))
+        print("  by operation: " + ", ".join(f"{k} {v}" for k, v in result["same_kernel"]["ours"]["by_operation"].items()))
     titles = {"half": "BF16 GEMM", "fp32": "FP32 linear", "fp32-batched": "FP32 bmm", "conv": "FP32 convolution"}
     for kind, title in titles.items():
         for rows, s in (result[kind] or {}).items():
@@ -358,7 +358,7 @@ def show(result):
         print(f"  NeuSight's published means, on its own GPUs and models: {m['neusight_published_pct']}")
     if result["unknown_gpus"]:
         print("\nleft out, no device file has them: " + ", ".join(result["unknown_gpus"]))
-    for part in ("alike", "half", "fp32", "fp32-batched", "conv", "models"):
+    for part in ("same_kernel", "half", "fp32", "fp32-batched", "conv", "models"):
         if not result[part]:
             print(f"\nleft out, the folder does not hold it: {part}")
     print("\nlimits")
@@ -381,7 +381,7 @@ def main():
     if not args.program.exists():
         sys.exit(f"{args.program} is not built: cmake --build build --target gpu_figures")
     figures = Figures(args.program)
-    result = {"schema": 1, "folder": args.folder.name, "alike": alike(args.folder, figures)}
+    result = {"schema": 1, "folder": args.folder.name, "same_kernel": same_kernel(args.folder, figures)}
     for kind in ("half", "fp32", "fp32-batched", "conv"):
         result[kind] = products(args.folder, figures, kind)
     result["models"] = models(args.folder, figures)

@@ -110,7 +110,7 @@ nb::dict to_dict(whatif::Prediction&& p) {
   for (const std::string& text : p.not_modelled) missing.append(to_str(text));
   d["not_modelled"] = nb::tuple(missing);
   nb::list applied;
-  for (const auto& step : p.steps) applied.append(nb::make_tuple(to_str(step.text), step.changed, step.seconds));
+  for (const auto& step : p.applied) applied.append(nb::make_tuple(to_str(step.text), step.changed, step.seconds));
   d["applied"] = applied;
   d["graph"] = p.declined.empty() ? nb::cast(new graph::Graph(std::move(p.graph)), nb::rv_policy::take_ownership)
                                   : nb::object(nb::none());
@@ -225,11 +225,11 @@ void add_own(std::string name, std::string about,
                      .validated = false,
                      .apply = {}};
   std::vector<std::string> names;
-  for (const auto& [parameter, standard, required, number] : parameters) {
+  for (const auto& [parameter, default_value, required, number] : parameters) {
     names.push_back(parameter);
     own.parameters.push_back({.name = parameter,
                               .about = {},
-                              .standard = standard,
+                              .default_value = default_value,
                               .choices = {},
                               .type = number ? whatif::ParameterType::kNumber : whatif::ParameterType::kText,
                               .required = required,
@@ -259,7 +259,7 @@ nb::list catalogue() {
       d["name"] = to_str(p.name);
       d["about"] = to_str(p.about);
       d["required"] = p.required;
-      d["default"] = p.required ? nb::none() : nb::object(to_str(p.standard));
+      d["default"] = p.required ? nb::none() : nb::object(to_str(p.default_value));
       d["choices"] = nb::tuple(choices);
       parameters.append(d);
     }

@@ -55,7 +55,7 @@ Result<Answer> list_whatifs(const Request& request) {
       json.begin_object().member("name", w.name).member("about", w.about);
       json.key("parameters").begin_array();
       for (const whatif::Parameter& p : w.parameters) {
-        json.begin_object().member("name", p.name).member("about", p.about).member("default", p.standard);
+        json.begin_object().member("name", p.name).member("about", p.about).member("default", p.default_value);
         json.member("required", p.required).member("choices", p.choices).end_object();
       }
       json.end_array().member("assumes", w.assumes).member("needs", to_string(w.needs)).member("source", w.source);

@@ -78,7 +78,8 @@ Status can_transfer(const Device& from, const Device& to) {
   return {};
 }
 
-double alike_us(double measured_us, double bytes, const KernelShape& shape, const Device& from, const Device& to) {
+double same_kernel_us(double measured_us, double bytes, const KernelShape& shape, const Device& from,
+                      const Device& to) {
   const double start = std::min(measured_us, kStartUs);
   const double work = measured_us - start;
   const double memory = bytes / (from.streaming_gbs() * 1e3);
@@ -201,7 +202,7 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     const double start = std::min(measured_ns, kStartUs * 1e3);
     return known(start + (measured_ns - start) * from.pcie_gbs / to.pcie_gbs, 0.2, graph::Origin::kScaled);
   }
-  const double us = alike_us(measured_ns / 1e3, work.bytes() * part, shape, from, to);
+  const double us = same_kernel_us(measured_ns / 1e3, work.bytes() * part, shape, from, to);
   const double sigma = work.bytes() > 0 ? 0.09 : 0.35;
   return known(us * 1e3, same_silicon(from, to) ? sigma * distance(from, to) : sigma, graph::Origin::kScaled);
 }

@@ -186,7 +186,7 @@ std::string to_json(const WhatIfReport& r, const search::Optimized* plan) {
     json.end_array();
     write_families(json, p.gpu_families);
     json.key("applied").begin_array();
-    for (const auto& s : p.steps) {
+    for (const auto& s : p.applied) {
       json.begin_object()
           .member("whatif", s.text)
           .member("changed", s.changed)

@@ -143,7 +143,7 @@ Result<Use> parse_use(std::string_view text) {
   Use use;
   use.whatif = whatif;
   use.text = std::string(text);
-  for (const Parameter& p : whatif->parameters) use.parameters.set(p.name, p.standard, false);
+  for (const Parameter& p : whatif->parameters) use.parameters.set(p.name, p.default_value, false);
   if (colon != std::string_view::npos) {
     FORETRACE_TRY(const std::vector<Pair> pairs, split_pairs(text.substr(colon + 1), text));
     for (const Pair& pair : pairs) {

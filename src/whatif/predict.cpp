@@ -85,7 +85,7 @@ Result<Model> apply_use(Model model, const Use& use, std::size_t& changed_tasks)
   Result<graph::Graph> changed = checked_commit(draft);
   if (!changed) return declined(changed.error().message);
   if (changed->notes.dropped_soft > shares)
-    model.not_modelled.emplace_back("kernels of several streams that keep each other from the GPU");
+    model.not_modelled.emplace_back("kernels of several streams competing for the GPU");
   model.graph = std::move(*changed);
   model.applied.push_back({use.whatif->name, use.whatif->changes});
   if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);
@@ -172,7 +172,7 @@ std::string_view Prediction::reason() const {
 Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured, Detail detail) {
   Prediction p;
   for (const Use& use : uses) p.whatif += (p.whatif.empty() ? "" : " + ") + use.text;
-  Result<Model> changed = apply_uses(base, uses, &p.steps);
+  Result<Model> changed = apply_uses(base, uses, &p.applied);
   if (!changed) {
     p.declined = changed.error().message;
     return p;

@@ -5,7 +5,7 @@
 //   product KIND ORIGIN TARGET batch m n k element_bytes measured_us      -> model_us on the origin, model_us on the target, transferred us
 //   conv    ORIGIN TARGET images channels size out_channels kernel stride padding measured_us   -> the same, of a square fp32 convolution
 //   common  KIND value                                                    -> nothing; what a whole step misses, for the products that follow
-//   alike   ORIGIN TARGET bytes blocks threads measured_us                -> transferred us
+//   same_kernel ORIGIN TARGET bytes blocks threads measured_us                -> transferred us
 //
 // measured_us of 0 or less: not known, the model's own time is carried over. Other parameters than those compiled in come from a
 // file of tools/train_transfer.py.
@@ -112,11 +112,11 @@ int main(int argc, char** argv) {
       for (std::size_t k = 0; k < TransferContext::kKinds; ++k) {
         if (to_string(static_cast<ProductKind>(k)) == kind) context.common[k] = value;
       }
-    } else if (what == "alike") {
+    } else if (what == "same_kernel") {
       double bytes = 0, us = 0;
       KernelShape shape;
       in >> origin >> target >> bytes >> shape.blocks >> shape.threads >> us;
-      fmt::format_to(std::back_inserter(out), "{}\n", alike_us(us, bytes, shape, device(origin), device(target)));
+      fmt::format_to(std::back_inserter(out), "{}\n", same_kernel_us(us, bytes, shape, device(origin), device(target)));
     } else {
       std::cerr << "not a request: " << line << '\n';
       return 2;

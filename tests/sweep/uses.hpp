@@ -27,7 +27,7 @@ inline std::vector<std::string> every_use() {
     uses.push_back(w.name + required);
     for (const whatif::Parameter& p : w.parameters) {
       for (const std::string& choice : p.choices) {
-        if (choice != p.standard)
+        if (choice != p.default_value)
           uses.push_back(w.name + required + (required.empty() ? ":" : ",") + p.name + "=" + choice);
       }
     }

@@ -85,7 +85,7 @@ RC_GTEST_PROP(Transfer, ABetterDeviceIsNeverSlower, ()) {
     const KernelShape shape{*rc::gen::inRange<std::int64_t>(1, 5000), 256, 32, 0};
     const double us = *rc::gen::inRange(1, 5000);
     const double bytes = *rc::gen::inRange(0, 500) * 1e6;
-    RC_ASSERT(alike_us(us, bytes, shape, from, b) <= alike_us(us, bytes, shape, from, d) * (1 + 1e-12));
+    RC_ASSERT(same_kernel_us(us, bytes, shape, from, b) <= same_kernel_us(us, bytes, shape, from, d) * (1 + 1e-12));
     Device same = d;
     same.name = "other";
     b.name = "other";
@@ -117,18 +117,18 @@ TEST(Transfer, AStreamingKernelFollowsTheBandwidth) {
   const Device b = device("A100-PCIe-40GB");
   const double bytes = 1e9;
   const double us = 1 + bytes / (a.streaming_gbs() * 1e3);
-  EXPECT_NEAR(alike_us(us, bytes, {100000, 256, 32, 0}, a, b), 1 + bytes / (b.streaming_gbs() * 1e3), 0.5);
+  EXPECT_NEAR(same_kernel_us(us, bytes, {100000, 256, 32, 0}, a, b), 1 + bytes / (b.streaming_gbs() * 1e3), 0.5);
 }
 
 TEST(Transfer, AKernelThatComputesFollowsTheRate) {
   const Device a = device("V100-PCIe-32GB");
   const Device b = device("A100-PCIe-40GB");
-  const double there = alike_us(1001, 1e3, {100000, 256, 32, 0}, a, b);
+  const double there = same_kernel_us(1001, 1e3, {100000, 256, 32, 0}, a, b);
   EXPECT_NEAR(there, 1 + 1000 * a.tflops_fp32 / b.tflops_fp32, 1);
 }
 
 TEST(Transfer, TheShortestKernelsStay) {
-  EXPECT_EQ(alike_us(0.9, 1000, {1, 32, 16, 0}, device("H200-SXM"), device("T4")), 0.9);
+  EXPECT_EQ(same_kernel_us(0.9, 1000, {1, 32, 16, 0}, device("H200-SXM"), device("T4")), 0.9);
 }
 
 TEST(Transfer, TensorCoresThatAreNotThere) {

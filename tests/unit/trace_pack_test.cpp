@@ -35,7 +35,9 @@ TEST(Pack, GivesTheSameTrace) {
       const KernelLaunch* a = read->launch(e);
       const KernelLaunch* b = again->launch(e);
       ASSERT_EQ(a == nullptr, b == nullptr);
-      if (a != nullptr) EXPECT_EQ(a->grid, b->grid);
+      if (a != nullptr) {
+        EXPECT_EQ(a->grid, b->grid);
+      }
     }
   }
 }

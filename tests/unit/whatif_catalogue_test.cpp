@@ -150,7 +150,7 @@ TEST(Substitute, JoinsQueryKeyAndValue) {
   EXPECT_LE(p.step, step_of(more("bert_l8.base")).report.unprofiled);
   EXPECT_THAT(p.not_modelled, testing::Contains(HasSubstr("not validated")));
   // Two of three products of each of the 8 blocks are gone, forward and twice backward.
-  EXPECT_EQ(p.steps.front().changed > 3 * 2 * 8, true);
+  EXPECT_EQ(p.applied.front().changed > 3 * 2 * 8, true);
 }
 
 // A step of 30 ms of loading and 10 ms of work.

@@ -68,7 +68,7 @@ TEST_P(Chain, AlsoBehindAnother) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Chain, testing::ValuesIn(seeds()),
-                         [](const auto& info) { return info.param.filename().string(); });
+                         [](const auto& seed) { return seed.param.filename().string(); });
 
 TEST(CallOrder, AlongALaneAndAcrossLanes) {
   CallOrder order(3);

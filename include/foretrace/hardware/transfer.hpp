@@ -40,8 +40,8 @@ struct TransferContext {
 Cost transfer(double measured_ns, double operation_ns, const Work& work, const KernelShape& shape, const Device& from,
               const Device& to, const TransferContext& context);
 
-/// The kernel-alike part alone: a kernel that moves `bytes` (0: not known) and took `measured_us`. What memory explains of its
+/// The part of the same kernel alone: a kernel that moves `bytes` (0: not known) and took `measured_us`. What memory explains of its
 /// time follows the bandwidth; the rest is arithmetic or latency and follows the rate its blocks can use.
-double alike_us(double measured_us, double bytes, const KernelShape& shape, const Device& from, const Device& to);
+double same_kernel_us(double measured_us, double bytes, const KernelShape& shape, const Device& from, const Device& to);
 
 }  // namespace foretrace::hardware

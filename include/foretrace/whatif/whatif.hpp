@@ -23,7 +23,7 @@ enum class ParameterType : std::uint8_t { kText, kNumber };
 struct Parameter {
   std::string name;  ///< "dtype"
   std::string about;
-  std::string standard = {};              ///< value when not given
+  std::string default_value = {};         ///< value when not given
   std::vector<std::string> choices = {};  ///< the only values allowed, when not empty
   ParameterType type = ParameterType::kText;
   bool required = false;
@@ -134,8 +134,8 @@ struct Prediction {
     std::size_t changed = 0;  ///< tasks changed, added or removed
     double seconds = 0;       ///< spent applying it
   };
-  std::vector<Applied> steps;
-  std::vector<BandPart> band;  ///< what low and high are made of
+  std::vector<Applied> applied;  ///< the changes, in order
+  std::vector<BandPart> band;    ///< what low and high are made of
   std::vector<FamilyTime> gpu_families;
   std::string declined;  ///< the reason, when nothing could be predicted: "amp: …", the change that does not apply
   /// The same to stand behind `whatif`: without the name where that is of one change only.

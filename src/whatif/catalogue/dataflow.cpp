@@ -145,7 +145,7 @@ class Builder {
     const bool product = multiplies_weights(producer);
     if (reshaped_[id] != 0) rank += 4;
     // Fresh zeros are written into before they are read.
-    if (fresh(producer) && !unit.name.ends_with("_")) rank += 6;
+    if (makes_one_number(producer) && !unit.name.ends_with("_")) rank += 6;
     if (product && multiplies_weights(unit.name)) rank += 8;
     // Used already: likely again where paths meet, unlikely for what leads from one operation to the next.
     if (!v.consumers.empty()) rank += meets(producer) ? 1 : 3;

@@ -14,7 +14,7 @@
 
 #include "foretrace/whatif/whatif.hpp"
 #include "hardware/op_view.hpp"
-#include "whatif/catalogue/op_habits.hpp"
+#include "whatif/catalogue/op_facts.hpp"
 
 namespace foretrace::whatif {
 

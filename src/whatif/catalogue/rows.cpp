@@ -56,8 +56,8 @@ hardware::Cost rescale_row(const Model& m, const Row& row, const hardware::Work&
 namespace {
 
 // What was spread over streams becomes part of the main one: behind the task launched before it, in front of the next.
-void put_in_line(const Graph& g, Draft& draft, std::uint32_t main, const Row& row,
-                 const std::vector<std::uint32_t>& kept) {
+void join_main_stream(const Graph& g, Draft& draft, std::uint32_t main, const Row& row,
+                      const std::vector<std::uint32_t>& kept) {
   std::uint32_t first = UINT32_MAX, last = 0;  // calls
   for (const std::uint32_t t : row.tasks) {
     if (!g.launch[t].valid()) return;
@@ -100,7 +100,7 @@ std::vector<std::uint32_t> kept_tasks(const Model& m, Draft& draft, const Row& r
     const bool once = std::none_of(m.applied.begin(), m.applied.end(), [](const Model::Applied& before) {
       return before.changes == Changes::kAccumulation || before.changes == Changes::kRecomputation;
     });
-    if (once) put_in_line(m.graph, draft, main, row, kept);
+    if (once) join_main_stream(m.graph, draft, main, row, kept);
   } else if (becomes.family == hardware::Family::kRnn) {
     std::map<std::uint32_t, std::size_t> tasks_on;
     for (const std::uint32_t t : row.tasks) ++tasks_on[m.graph.lane[t]];

@@ -13,6 +13,6 @@ bool keeps_result(std::string_view op);
 bool keeps_more(std::string_view op);
 
 /// Makes a tensor of one number, to be written into.
-bool fresh(std::string_view op);
+bool makes_one_number(std::string_view op);
 
 }  // namespace foretrace::whatif

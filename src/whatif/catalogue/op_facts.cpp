@@ -1,4 +1,4 @@
-#include "whatif/catalogue/op_habits.hpp"
+#include "whatif/catalogue/op_facts.hpp"
 
 #include "base/text.hpp"
 
@@ -27,7 +27,7 @@ bool keeps_result(std::string_view op) {
 
 bool keeps_more(std::string_view op) { return contains_any(op, {"dropout", "_norm", "max_pool"}); }
 
-bool fresh(std::string_view op) {
+bool makes_one_number(std::string_view op) {
   return op == "aten::zeros" || op == "aten::empty" || op == "aten::full" || op == "aten::zeros_like" ||
          op == "aten::empty_like" || op == "aten::new_zeros" || op == "aten::full_like";
 }
