@@ -211,12 +211,14 @@ nb::dict unprofiled(const Graph& g, std::optional<Ns> measured) {
   d["calibrated"] = u.calibrated;
   d["origin"] = to_str(u.origin);
   d["factors"] = by_part(u.factors.phase[0], u.factors.phase[1], u.factors.phase[2], u.factors.gpu);
+  d["profiler"] = nb::make_tuple(u.factors.profiler[0], u.factors.profiler[1], u.factors.profiler[2]);
   d["sigma"] = by_part(u.sigma[0], u.sigma[1], u.sigma[2], u.sigma[3]);
   return d;
 }
 
-Graph* apply_factors(const Graph& g, double forward, double backward, double optimizer, double gpu) {
-  return new Graph(whatif::apply(g, {{forward, backward, optimizer}, gpu}, {}));
+Graph* apply_factors(const Graph& g, double forward, double backward, double optimizer, double gpu,
+                     const std::array<double, whatif::kCpuPhases>& profiler) {
+  return new Graph(whatif::apply(g, {{forward, backward, optimizer}, gpu, profiler}, {}));
 }
 
 }  // namespace
@@ -261,7 +263,7 @@ void bind_graph(nb::module_& m) {
           "plausible_step", [](const Graph& g, double ms) { return value_or_raise(whatif::plausible_step(g, ms)); },
           nb::arg("ms"))
       .def("apply", apply_factors, nb::arg("forward"), nb::arg("backward"), nb::arg("optimizer"), nb::arg("gpu"),
-           nb::call_guard<nb::gil_scoped_release>());
+           nb::arg("profiler"), nb::call_guard<nb::gil_scoped_release>());
   m.def("parse_graph", parse, nb::arg("text"));
 }
 

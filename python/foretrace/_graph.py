@@ -389,8 +389,8 @@ class Graph:
                           stacklevel=4)
             return None
 
-    def _with_factors(self, factors: dict[str, float]) -> Graph:
-        return Graph(self._core.apply(**factors), self._trace)
+    def _with_factors(self, factors: dict[str, float], profiler: tuple[float, float, float]) -> Graph:
+        return Graph(self._core.apply(**factors, profiler=profiler), self._trace)
 
 
 def build(trace: Trace, graphs: _core.StepGraphs, step: int | Step | None, without: Iterable[str], device_gaps: bool,
