@@ -47,12 +47,12 @@ sweep: configure  ## every verb and every what-if over every trace there is (opt
 	@cmake --build build --target foretrace sweep_trace
 	@scripts/sweep $(SWEEP)
 
-lint: configure  ## format, layering, and clang-tidy on the files that changed
-	@scripts/setup lint
+lint: configure  ## format, layering, ruff and mypy, and clang-tidy on the files that changed
+	@scripts/setup lint python
 	@scripts/lint $(LINT)
 
 lint-all: configure  ## the same with clang-tidy on all files
-	@scripts/setup lint
+	@scripts/setup lint python
 	@scripts/lint --all
 
 format:  ## rewrite all C++ files with clang-format

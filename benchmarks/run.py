@@ -125,8 +125,8 @@ def compare_hta(python: str | None, path: Path, *options: str) -> dict | None:
         return None
     print(f"bench: HolisticTraceAnalysis {' '.join(options)} on {shown(path)} …", flush=True)
     wait_until_idle()
-    command = [python, ROOT / "benchmarks" / "hta_compare.py", *options, path]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    command = [python, str(ROOT / "benchmarks" / "hta_compare.py"), *options, str(path)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
 
 

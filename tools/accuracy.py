@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What predictions are worth: every variant of every measured model predicted from the model's base trace alone, beside
-what was measured. Prints tables; `--gate` fails where a what-if got worse than tools/accuracy_limits.json allows.
+what was measured. Prints tables; `--gate` fails where a what-if or the bands got worse than tools/accuracy_limits.json allows,
+where a figure has no limit, and where a row that file lists is gone.
 
     tools/accuracy.py                    the truth folders of data/, and of $FORETRACE_TRUTH where set
     tools/accuracy.py TRUTH_DIR…         these folders
@@ -8,7 +9,8 @@ what was measured. Prints tables; `--gate` fails where a what-if got worse than 
     tools/accuracy.py --worst 10         also the worst rows by time, GPU time and memory
     tools/accuracy.py --no-measured      without the measured step of the base: from the trace alone
     tools/accuracy.py --daydream         also Daydream's printed rules (tools/daydream.py)
-    tools/accuracy.py --update-docs      the same, written into docs/accuracy.md
+    tools/accuracy.py --in-sample        also bands that know the row's own model
+    tools/accuracy.py --update-docs      all of it, written into docs/accuracy.md, every row into docs/appendix-accuracy.md
     tools/accuracy.py --update-limits    the line --gate holds, moved to what is reached now
 
 A row is quiet when p90 - p10 is at most 5 % of its median; its error is the distance to the median. Otherwise the error is
@@ -28,10 +30,12 @@ from pathlib import Path
 from statistics import mean
 
 import accuracy_tables as tables
+import limits
 from daydream import predictions as daydream_predictions
 from truth import ROOT, Folder, Row, default_folders, whatifs_of
 
 DOCS = ROOT / "docs" / "accuracy.md"
+ROWS = ROOT / "docs" / "appendix-accuracy.md"
 LIMITS = Path(__file__).resolve().parent / "accuracy_limits.json"
 RESIDUALS = ROOT / "src" / "whatif" / "residuals" / "H200-SXM.csv"
 DECLINED_PCT = 100.0
@@ -53,6 +57,11 @@ class Result:
     @property
     def declined(self) -> str | None:
         return self.prediction.get("declined")
+
+    @property
+    def name(self) -> str:
+        """Within its folder."""
+        return f"{self.row.model} {self.row.variant}"
 
     @property
     def whatif(self) -> str:
@@ -110,7 +119,7 @@ class Program:
         self.names = {w["name"] for w in self.whatifs}
 
     def run(self, *arguments: str) -> dict:
-        done = subprocess.run([str(self.path), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([str(self.path), *arguments], capture_output=True, text=True, check=False)
         try:
             return json.loads(done.stdout)
         except json.JSONDecodeError:
@@ -118,7 +127,7 @@ class Program:
 
     def predict(self, trace: Path, options: list[str], stacks: list[list[str]]) -> tuple[str, list[dict]]:
         """The step, and one prediction per stack of what-ifs; a failed command is a declined prediction."""
-        out: list[dict | None] = [None] * len(stacks)
+        out: list[dict] = [{} for _ in stacks]
         step = ""
         alone = []
         for i, uses in enumerate(stacks):
@@ -127,8 +136,8 @@ class Program:
                 out[i] = {"declined": f"no what-if {missing[0]}"}
             elif len(uses) == 1:
                 alone.append(i)
-        runs = [(alone, [u for i in alone for u in stacks[i]], [])] if alone else []
-        runs += [([i], uses, ["--stack"]) for i, uses in enumerate(stacks) if out[i] is None and len(uses) > 1]
+        runs: list[tuple[list[int], list[str], list[str]]] = [(alone, [u for i in alone for u in stacks[i]], [])] if alone else []
+        runs += [([i], uses, ["--stack"]) for i, uses in enumerate(stacks) if not out[i] and len(uses) > 1]
         for indices, uses, together in runs:
             answer = self.run("whatif", str(trace), *uses, *options, *together, "--json")
             step = answer.get("step", step)
@@ -155,7 +164,7 @@ def measure(program: Program, folders: list[Folder], measured: bool = True, dayd
 
     def one(case) -> list[Result]:
         folder, base, rows = case
-        stacks = [whatifs_of(r.variant) for r in rows]
+        stacks = [whatifs_of(r.variant) or [] for r in rows]
         options = ["--measured-ms", repr(base.median)] if measured else []
         if scratch:
             options += ["--residuals", str(residuals_without(base.model, scratch))]
@@ -194,20 +203,49 @@ def figures(results: list[Result]) -> dict[str, float]:
 
 
 def reached(results: list[Result]) -> dict[str, dict[str, dict[str, float]]]:
+    return {f: {w: figures(rs) for w, rs in by_whatif(mine).items()} for f, mine in by_folder(results).items()}
+
+
+def by_folder(results: list[Result]) -> dict[str, list[Result]]:
     folders: dict[str, list[Result]] = {}
     for r in results:
         folders.setdefault(r.folder, []).append(r)
-    return {f: {w: figures(rs) for w, rs in by_whatif(mine).items()} for f, mine in folders.items()}
+    return folders
 
 
-def regressions(results: list[Result], limits: dict) -> list[str]:
+# A band that holds nothing is as wrong as one that holds everything: its coverage may not fall, its width not grow.
+HELD_BAND_FIGURES = ("coverage_pct", "quiet_coverage_pct", "half_width_mean_pct")
+# Of all medians, the 10th and 90th percentile should hold four of five.
+WANTED_COVERAGE_PCT = 80
+
+
+def band_limits(results: list[Result]) -> dict[str, dict[str, float]]:
+    out = {}
+    for folder, mine in by_folder(results).items():
+        found = tables.band_figures(mine)
+        out[folder] = {name: found[name] for name in HELD_BAND_FIGURES if name in found}
+    return out
+
+
+def limits_of(results: list[Result]) -> dict:
+    """What --update-limits writes: rows, figures by folder and what-if, and the bands."""
+    return limits.rounded({"rows": {f: sorted(r.name for r in mine) for f, mine in by_folder(results).items()},
+                           "bands": band_limits(results), "figures": reached(results)})
+
+
+def regressions(results: list[Result], held: dict, folders: list[str]) -> list[str]:
+    """What got worse than the limits, has none, or is gone. `folders`: those that were read."""
     bad = []
+    mine = by_folder(results)
+    for folder in folders:
+        bad += limits.vanished(folder, [r.name for r in mine.get(folder, [])], held.get("rows", {}).get(folder, []))
     for folder, whatifs in reached(results).items():
         for whatif, now in whatifs.items():
-            allowed = limits.get(folder, {}).get(whatif, {})
-            for name, value in now.items():
-                if name in allowed and value > allowed[name] + SLACK_PCT:
-                    bad.append(f"{folder}: {whatif}: {name.replace('_', ', ')} error {value:.2f} %, was {allowed[name]:.2f} %")
+            bad += limits.over(f"{folder}: {whatif}", now, held.get("figures", {}).get(folder, {}).get(whatif, {}), SLACK_PCT)
+    for folder, now in band_limits(results).items():
+        one_row = {name: 100 / max(1, sum(r.row.quiet or name == "coverage_pct" for r in mine[folder])) + 0.1
+                   for name in ("coverage_pct", "quiet_coverage_pct")}
+        bad += limits.over(f"{folder}: bands", now, held.get("bands", {}).get(folder, {}), SLACK_PCT, one_row)
     return bad
 
 
@@ -228,9 +266,10 @@ def main() -> int:
     parser.add_argument("--whatif", help="only rows whose what-ifs hold this")
     parser.add_argument("--no-measured", action="store_true", help="do not give the base's measured step to the command")
     parser.add_argument("--own-residuals", action="store_true", help="bands from all models, the row's own among them")
+    parser.add_argument("--in-sample", action="store_true", help="beside the bands, those from all models")
     parser.add_argument("--daydream", action="store_true", help="Daydream's printed rules beside ours")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all figures in this file (- for standard output)")
-    parser.add_argument("--gate", action="store_true", help="exit 1 when a what-if got worse than its limits")
+    parser.add_argument("--gate", action="store_true", help="exit 1 when something got worse than its limit, has none, or is gone")
     parser.add_argument("--update-limits", action="store_true", help="write what is reached as the limits of --gate")
     parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/accuracy.md")
     options = parser.parse_args()
@@ -248,14 +287,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         results, unknown = measure(program, folders, not options.no_measured, options.daydream,
                                    None if options.own_residuals else scratch)
-    results = [r for r in results if (options.model or "") in r.row.model and (options.whatif or "") in r.whatif]
+        in_sample = measure(program, folders, not options.no_measured)[0] if options.in_sample or options.update_docs else []
+    results, in_sample = ([r for r in rs if (options.model or "") in r.row.model and (options.whatif or "") in r.whatif]
+                          for rs in (results, in_sample))
     for line in unknown:
         print(f"accuracy: not a variant this suite knows: {line}", file=sys.stderr)
     if not results:
         print("accuracy: no row to predict", file=sys.stderr)
         return 1
     not_validated, claims = unfounded(program, results)
-    page = tables.page(results, by_whatif(results), figures, program.whatifs, not_validated)
+    page = tables.page(results, by_whatif(results), figures, program.whatifs, not_validated, in_sample)
     text = "\n".join(page)
     if options.json:
         data = {"schema": 1, "rows": [r.as_json() for r in results], "whatifs": reached(results),
@@ -272,14 +313,20 @@ def main() -> int:
     if (options.update_docs or options.update_limits) and not whole:
         parser.error("tables and limits are written over all folders only: set FORETRACE_TRUTH and name no folder")
     if options.update_docs:
-        tables.write_between(DOCS, "accuracy", text + "\n\n### Every row\n\n" + "\n".join(tables.row_table(results)))
-        print(f"accuracy: wrote {os.path.relpath(DOCS)}")
+        tables.write_between(DOCS, "accuracy", text)
+        tables.write_between(ROWS, "rows", "\n".join(tables.row_table(results)))
+        print(f"accuracy: wrote {os.path.relpath(DOCS)} and {os.path.relpath(ROWS)}")
     if options.update_limits:
-        rounded = {f: {w: {k: round(v, 2) for k, v in figs.items()} for w, figs in ws.items()} for f, ws in reached(results).items()}
-        LIMITS.write_text(json.dumps(rounded, indent=1) + "\n")
+        limits.save(LIMITS, limits_of(results))
         print(f"accuracy: wrote {os.path.relpath(LIMITS)}")
-    bad = regressions(results, json.loads(LIMITS.read_text()) if LIMITS.exists() else {})
+    held = limits.load(LIMITS)
+    filtered = options.model or options.whatif
+    read = [] if filtered else list(held.get("rows", {})) if whole else [f.name for f in folders]
+    bad = regressions(results, held, read) if not filtered else []
     if whole:
+        coverage = tables.band_figures(results)["coverage_pct"]
+        if coverage < WANTED_COVERAGE_PCT:
+            bad.append(f"bands hold {coverage:.0f} % of all medians, {WANTED_COVERAGE_PCT} % wanted")
         bad += [f"{name} says it is validated, and no row of truth shows it" for name in claims]
     for line in bad if options.gate else []:
         print(f"FAILED {line}")

@@ -56,18 +56,21 @@ def band_figures(results: list) -> dict:
     return out
 
 
-def band_table(results: list) -> list[str]:
+def band_table(results: list, in_sample: list) -> list[str]:
+    """`in_sample`: the same rows with bands from all models, the row's own among them; empty where nobody asked."""
     rows = []
     models = sorted({r.row.model for r in results})
-    for title, mine in [*((m, [r for r in results if r.row.model == m]) for m in models), ("all", results)]:
-        f = band_figures(mine)
+    for title in [*models, "all"]:
+        f = band_figures([r for r in results if title in (r.row.model, "all")])
+        own = band_figures([r for r in in_sample if title in (r.row.model, "all")])
         if not f:
             continue
         rows.append([title, str(f["rows"]), f"{f['coverage_pct']:.0f}", f"{f.get('quiet_coverage_pct', 0):.0f}" if "quiet_rows" in f else "–",
                      f"{f['half_width_mean_pct']:.1f}", f"{f['quiet_half_width_max_pct']:.1f}" if "quiet_rows" in f else "–",
-                     f"{f['narrow_half_error_pct']:.1f} / {f['wide_half_error_pct']:.1f}" if "narrow_half_error_pct" in f else "–"])
+                     f"{f['narrow_half_error_pct']:.1f} / {f['wide_half_error_pct']:.1f}" if "narrow_half_error_pct" in f else "–",
+                     *([f"{own['coverage_pct']:.0f}", f"{own['half_width_mean_pct']:.1f}"] if own else [])])
     return aligned(["model", "rows", "median in band %", "of quiet rows %", "half-width % mean", "widest quiet ± %",
-                    "error % narrow / wide half"], rows)
+                    "error % narrow / wide half", *(["in sample: in band %", "half-width % mean"] if in_sample else [])], rows)
 
 
 def slow_downs(results: list) -> list[str]:
@@ -111,7 +114,7 @@ def daydream_table(results: list) -> list[str]:
         if r.daydream:
             groups.setdefault(r.whatif, []).append(r)
     for whatif, mine in groups.items():
-        def off(ms_of) -> str:
+        def off(ms_of, mine=mine) -> str:
             errors = [abs(ms_of(r) / r.row.median - 1) * 100 for r in mine]
             return f"{mean(errors):.1f} / {max(errors):.1f}"
         rows.append([whatif, str(len(mine)), off(lambda r: r.daydream[0]), off(lambda r: r.daydream[1]),
@@ -155,14 +158,14 @@ def worst(results: list, count: int) -> list[str]:
     return out
 
 
-def page(results: list, groups: dict, figures, whatifs: list[dict], not_validated: list[str]) -> list[str]:
+def page(results: list, groups: dict, figures, whatifs: list[dict], not_validated: list[str], in_sample: list) -> list[str]:
     folders = sorted({r.folder for r in results})
     out = [f"{len(results)} rows, {len({(r.folder, r.row.model) for r in results})} models and batches of {', '.join(folders)}.", "",
            *summary(groups, figures), "", *slow_downs(results), "", "### Short of what is wanted", "",
            "Quiet rows within 10 % and 5 % on average per what-if, noisy ones 5 % from their span on average, GPU time of mixed precision, TF32"
            " and fused attention within 10 %, peak memory within 5 % and 3 % on average.", "", *promises(groups, figures), "", "### Bands", "",
-           "The 10th and 90th percentile should hold four of five medians. Residuals leave out the model that is judged.", "",
-           *band_table(results)]
+           "The 10th and 90th percentile should hold four of five medians. Residuals leave out the model that is judged"
+           + (", but in the last two columns." if in_sample else "."), "", *band_table(results, in_sample)]
     if printed := daydream_table(results):
         out += ["", "### Daydream's printed rules", "", *printed]
     out += ["", "### What has been measured", "", *validation_table(whatifs, groups)]

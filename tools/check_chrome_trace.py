@@ -22,7 +22,8 @@ def ns(value) -> int:
 
 def problems(document):
     events = document["traceEvents"]
-    tracks, flows, named, placed, owner = collections.defaultdict(list), collections.defaultdict(list), {}, set(), {}
+    tracks, flows, named, placed = collections.defaultdict(list), collections.defaultdict(list), {}, set()
+    owner: dict = {}
     for number, e in enumerate(events):
         missing = [k for k in ("ph", "name", "pid", "tid") if k not in e]
         if missing:
@@ -48,7 +49,7 @@ def problems(document):
         if track not in named or track not in placed:
             yield f"track {track} has no name or no place"
         slices.sort()
-        open_ends = []
+        open_ends: list = []
         for start, minus_duration, number in slices:
             end = start - minus_duration
             while open_ends and open_ends[-1] <= start:

@@ -35,7 +35,8 @@ def events_of(path: Path) -> list:
 def count_events(path: Path) -> dict:
     """{"events": n, "by_category": {cat: n}, "by_phase": {ph: n}, "by_both": {"ph cat": n}}; "" for a missing cat."""
     both = collections.Counter((e.get("ph", ""), e.get("cat", "")) for e in events_of(path))
-    category, phase = collections.Counter(), collections.Counter()
+    category: collections.Counter[str] = collections.Counter()
+    phase: collections.Counter[str] = collections.Counter()
     for (ph, cat), n in both.items():
         category[cat] += n
         phase[ph] += n

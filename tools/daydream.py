@@ -14,6 +14,7 @@ the profiler.
 import gzip
 import json
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 
 LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaMemcpy", "cudaMemset", "cudaGraphLaunch")
@@ -41,19 +42,19 @@ class Step:
         threads = defaultdict(list)
         for i, c in enumerate(self.calls):
             threads[c["tid"]].append(i)
-        self.next_call = [None] * len(self.calls)
+        self.next_call: list[int | None] = [None] * len(self.calls)
         self.gap = [0.0] * len(self.calls)
         self.cost = [c["dur"] for c in self.calls]
         self.start = [0.0] * len(self.calls)
         for mine in threads.values():
             self.start[mine[0]] = self.calls[mine[0]]["ts"] - begin
-            for a, b in zip(mine, mine[1:]):
+            for a, b in pairwise(mine):
                 self.next_call[a] = b
                 self.gap[a] = max(0.0, self.calls[b]["ts"] - self.calls[a]["ts"] - self.calls[a]["dur"])
         last = max(range(len(self.calls)), key=lambda i: self.calls[i]["ts"])
         self.gap[last] = max(0.0, end - self.calls[last]["ts"] - self.calls[last]["dur"])
         self.gpu_cost = [g["dur"] for g in self.gpu]
-        self.waits_for = [[] for _ in self.calls]  # a synchronising call -> GPU tasks
+        self.waits_for: list[list[int]] = [[] for _ in self.calls]  # a synchronising call -> GPU tasks
         to_host = {at for k, at in enumerate(self.launch) if "DtoH" in self.gpu[k]["name"]}
         for i, c in enumerate(self.calls):
             if i not in to_host and c["name"] not in ("cudaDeviceSynchronize", "cudaStreamSynchronize"):
@@ -95,8 +96,8 @@ class Step:
             done = max(launch_end, max((gpu_end.get(k, 0.0) for k in self.waits_for[i]), default=0.0) if not gone else 0.0)
             done += 0 if gone else self.gap[i] * cpu
             end = max(end, done)
-            if self.next_call[i] is not None:
-                ready[self.next_call[i]] = max(ready[self.next_call[i]], done)
+            if (after := self.next_call[i]) is not None:
+                ready[after] = max(ready[after], done)
         return end / 1e3
 
     def cpu_factor(self, measured_ms: float) -> float:
@@ -138,4 +139,5 @@ def predictions(trace: Path, step: str, measured_ms: float, stacks: list[list[st
     clean = Step(trace, step)
     clean.without_full_queues()
     factor = clean.cpu_factor(measured_ms)
-    return [None if r is None else (r, clean.predict(uses, factor)) for uses, r in zip(stacks, rules)]
+    cleaned = [clean.predict(uses, factor) for uses in stacks]
+    return [None if r is None or c is None else (r, c) for r, c in zip(rules, cleaned)]

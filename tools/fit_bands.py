@@ -2,6 +2,7 @@
 """How far predictions were from measured steps, by family of errors and model: the table bands are made from.
 
     tools/fit_bands.py                   writes src/whatif/residuals/H200-SXM.csv from data/ and $FORETRACE_TRUTH
+    tools/fit_bands.py --update-docs     shows how many residuals the table holds, in sample and left out, in docs/accuracy.md
     tools/fit_bands.py TRUTH_DIR… -o F   the same from your own measurements, for `foretrace whatif --residuals F`
 
 One line per family, model and row: log(measured / predicted). Where a row has a trace of its own, each family of kernels is
@@ -19,6 +20,7 @@ from pathlib import Path
 from statistics import mean
 
 import accuracy
+from accuracy_tables import aligned, write_between
 from truth import ROOT, Folder, default_folders
 
 TABLE = ROOT / "src" / "whatif" / "residuals" / "H200-SXM.csv"
@@ -28,6 +30,9 @@ LEAST_SHARE = 0.03
 LEAST_OF_TOTAL = 0.3
 # and a total tells something about a family when that family holds this part of what could be wrong.
 MOST = 0.6
+# The normal distribution's 90th percentile, and Student's over it for 1, 2, … models (src/whatif/residuals.cpp).
+TENTH = 1.2816
+STUDENT = (2.402, 1.471, 1.278, 1.196, 1.152, 1.123, 1.104, 1.090, 1.079, 1.071)
 # The CPU decides a step whose length follows it to this part.
 CPU_BOUND = 0.5
 
@@ -67,7 +72,7 @@ def by_total(predicted: dict, gpu_ms: float) -> dict[str, float]:
     whole = sum(sum(t.values()) for t in predicted.values())
     parts = {f: t["modelled"] for f, t in predicted.items() if t["modelled"] > 0}
     parts["scaled"] = sum(t["scaled"] for t in predicted.values())
-    family = max(parts, key=parts.get)
+    family = max(parts, key=lambda f: parts[f])
     uncertain = sum(parts.values())
     if parts[family] < LEAST_OF_TOTAL * whole or parts[family] < MOST * uncertain:
         return {}
@@ -105,12 +110,56 @@ def residuals_of(program: accuracy.Program, result: accuracy.Result) -> list[tup
     return [(family, result.row.model, value) for family, value in sorted(found.items())]
 
 
+def sigma(rows: list[tuple[str, str, float]]) -> float:
+    """As the library makes it of a family's rows (src/whatif/residuals.cpp): a vote per model, Student's t where they are few."""
+    by_model: dict[str, list[float]] = {}
+    for _, model, value in rows:
+        by_model.setdefault(model, []).append(value * value)
+    votes = len(by_model)
+    student = STUDENT[votes - 1] if votes <= len(STUDENT) else 1 + 0.71 / votes
+    return math.sqrt(mean(mean(squares) for squares in by_model.values())) * student
+
+
+def inside(rows: list[tuple[str, str, float]], leave_out: bool) -> float | None:
+    """How many of a family's residuals its 10th and 90th percentile hold, in percent; each judged without its own model or with it."""
+    held = []
+    for _, model, value in rows:
+        known = [r for r in rows if r[1] != model] if leave_out else rows
+        if known:
+            held.append(abs(value) <= TENTH * sigma(known))
+    return 100 * mean(held) if held else None
+
+
+def table(rows: list[tuple[str, str, float]]) -> list[str]:
+    """By family of errors: 80 % should be inside, for models the table does not know as for those it does."""
+    lines = []
+    for family in sorted({r[0] for r in rows}):
+        mine = [r for r in rows if r[0] == family]
+        left_out = inside(mine, True)
+        lines.append([family, str(len(mine)), str(len({m for _, m, _ in mine})), f"{sigma(mine):.3f}", f"{mean(v for *_, v in mine):+.3f}",
+                      f"{inside(mine, False):.0f}", "–" if left_out is None else f"{left_out:.0f}"])
+    return aligned(["family", "rows", "models", "standard deviation", "mean", "inside, in sample %", "inside, model left out %"], lines)
+
+
+def read_table(path: Path) -> list[tuple[str, str, float]]:
+    lines = (line.split(",") for line in path.read_text().splitlines() if line and not line.startswith("#"))
+    return [(family, model, float(value)) for family, model, value in lines]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path, metavar="TRUTH_DIR")
     parser.add_argument("-o", "--output", type=Path, default=TABLE)
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "foretrace")
+    parser.add_argument("--show", action="store_true", help="only show the table that is there, in sample and left out")
+    parser.add_argument("--update-docs", action="store_true", help="write that into docs/accuracy.md")
     options = parser.parse_args()
+    if options.show or options.update_docs:
+        lines = table(read_table(options.output))
+        print("\n".join(lines))
+        if options.update_docs:
+            write_between(accuracy.DOCS, "fitted-bands", "\n".join(lines))
+        return 0
     if not options.folders and not os.environ.get("FORETRACE_TRUTH"):
         parser.error("name the folders, or set FORETRACE_TRUTH: the project's own are too few for its table")
     program = accuracy.Program(options.program)
@@ -121,10 +170,7 @@ def main() -> int:
     rows.sort(key=lambda r: (r[0], r[1]))
     text = "# family,model,log(measured / predicted): written by tools/fit_bands.py\n"
     options.output.write_text(text + "".join(f"{f},{m},{v:.4f}\n" for f, m, v in rows))
-    for family in sorted({r[0] for r in rows}):
-        mine = [r for r in rows if r[0] == family]
-        spread = math.sqrt(mean(v * v for _, _, v in mine))
-        print(f"{family:20} {len(mine):3} rows {len({m for _, m, _ in mine}):2} models, off by {spread:.3f}, on average {mean(v for *_, v in mine):+.3f}")
+    print("\n".join(table(rows)))
     return 0
 
 

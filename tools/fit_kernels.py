@@ -2,6 +2,7 @@
 """Makes src/hardware/kernels/<device>.csv from measured kernel tables.
 
     tools/fit_kernels.py data/h200-kernels [-o src/hardware/kernels/H200-SXM.csv]
+    tools/fit_kernels.py --figures build/tests/kernel_figures [--update-docs]
 
 TABLES_DIR holds CSV files with the columns kind, name, dtype, layout, cold, shape, kernel_us, …, kernels: one row per
 operation and shape, the median time of its kernels, with operands left in L2 (cold 0) or flushed out of it (cold 1). In a
@@ -15,10 +16,15 @@ convolutions. The others have formulas (src/hardware/cost_*.cpp).
 import argparse
 import csv
 import gzip
+import json
 import math
 import pathlib
 import re
+import subprocess
 import sys
+
+from accuracy_tables import aligned, write_between
+from truth import ROOT
 
 KEEP = {
     "ln_fwd", "ln_bwd", "softmax_fwd", "softmax_fwd_up", "softmax_bwd", "lsm_fwd", "lsm_bwd", "bn_fwd", "bn_bwd", "maxpool",
@@ -45,12 +51,38 @@ def own_share(row):
     return mine / total if total else 1.0
 
 
+def show(program, update_docs):
+    """A shape is told by its nearest neighbours: among them itself (in sample), and without itself as an unseen one is."""
+    done = subprocess.run([program], capture_output=True, text=True, check=True)
+    pools = [json.loads(line) for line in done.stdout.splitlines()]
+
+    def percent(log_error):
+        return f"{100 * math.expm1(log_error):.1f}"
+
+    rows = [[p["pool"], str(p["samples"]), percent(p["in_sample"]), percent(p["left_out"])] for p in pools]
+    total = sum(p["samples"] for p in pools)
+    together = {k: math.sqrt(sum(p["samples"] * p[k] ** 2 for p in pools) / total) for k in ("in_sample", "left_out")}
+    rows.append(["all", str(total), percent(together["in_sample"]), percent(together["left_out"])])
+    lines = aligned(["kernels", "shapes", "off by, in sample %", "off by, shape left out %"], rows)
+    print("\n".join(lines))
+    if update_docs:
+        write_between(ROOT / "docs" / "accuracy.md", "fitted-kernels", "\n".join(lines))
+    return 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", type=pathlib.Path)
+    parser.add_argument("tables", type=pathlib.Path, nargs="?")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("src/hardware/kernels/H200-SXM.csv"))
+    parser.add_argument("--figures", type=pathlib.Path, metavar="PROGRAM", help="show how well the compiled table tells its own shapes"
+                        " (build/tests/kernel_figures)")
+    parser.add_argument("--update-docs", action="store_true", help="write that into docs/accuracy.md")
     args = parser.parse_args()
-    times = {}
+    if args.figures:
+        return show(args.figures, args.update_docs)
+    if args.tables is None:
+        parser.error("name the folder of measured tables, or --figures")
+    times: dict[tuple[str, str, str, str], list[float]] = {}
     for path in sorted([*args.tables.glob("*.csv"), *args.tables.glob("*.csv.gz")]):
         with (gzip.open if path.suffix == ".gz" else open)(path, "rt", newline="") as file:
             for row in csv.DictReader(file):
@@ -67,7 +99,8 @@ def main():
             mean = math.exp(sum(math.log(u) for u in us) / len(us))
             out.write(f"{name},{dtype},{layout},{shape},{mean:.2f}\n")
     print(f"{args.output}: {len(times)} shapes")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -52,7 +52,7 @@ def default_groups() -> list[Group]:
 
 def measure(program: Path, groups: list[Group]) -> None:
     of = {str(t): g for g in groups for t in g.traces}
-    done = subprocess.run([str(program), *of], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([str(program), *of], capture_output=True, text=True, check=False)
     for line in done.stderr.splitlines():
         print(f"frozen_accuracy: {line}", file=sys.stderr)
     for line in done.stdout.splitlines():

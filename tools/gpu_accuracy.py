@@ -23,16 +23,17 @@ try:
     import numpy as np
     import pandas as pd
 except ImportError as missing:
-    print(f"left out: {missing}; numpy and pandas are needed", file=sys.stderr)
-    sys.exit(77)  # what ctest takes for a test that was left out
+    sys.exit(f"{missing}: numpy and pandas are needed; `scripts/setup python` puts them into .venv")
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-import habitat_wave_scaling as habitat  # noqa: E402
-import transfer_model as model  # noqa: E402
-import transfer_tables as tables  # noqa: E402
+import habitat_wave_scaling as habitat
+import transfer_model as model
+import transfer_tables as tables
+from accuracy_tables import aligned, write_between
 
 LEFT_OUT = HERE / "transfer-left-out"
+NOBODY = ""  # as the GPU to leave out: the parameters fitted to all of them
 # Tensors read and written by each same-kernel table, and FLOP per element for Habitat's arithmetic intensity.
 ALIKE = {"add": (3, 1), "div": (3, 1), "mul": (3, 1), "pow": (3, 1), "addu": (2, 1), "divu": (2, 1), "mulu": (2, 1), "powu": (2, 1),
          "relu": (2, 1), "gelu": (2, 8), "tanh": (2, 4), "softmax": (2, 5), "ln": (2, 8)}  # fmt: skip
@@ -73,8 +74,8 @@ def summary(errors):
     """{(origin, target): array of relative errors} -> figures."""
     every = np.concatenate(list(errors.values()))
     by_pair = {f"{o} -> {t}": percent(e.mean()) for (o, t), e in errors.items()}
-    worst = max(by_pair, key=by_pair.get)
-    return {"rows": int(len(next(iter(errors.values())))), "pairs": len(errors), "mean_pct": percent(every.mean()),
+    worst = max(by_pair, key=lambda pair: by_pair[pair])
+    return {"rows": len(next(iter(errors.values()))), "pairs": len(errors), "mean_pct": percent(every.mean()),
             "median_pct": percent(np.median(every)), "p90_pct": percent(np.quantile(every, 0.9)), "worst_pair": worst,
             "worst_pair_pct": by_pair[worst], "by_pair": by_pair}
 
@@ -82,9 +83,9 @@ def summary(errors):
 def same_kernel(folder, figures):
     """Kernels that stay the same, ours beside Habitat's."""
     known = habitat.listed(folder)
-    errors = {name: {} for name in ("ours", "ours, host floor of the origin kept", "Habitat Eq. 2, roofline share",
+    errors: dict[str, dict] = {name: {} for name in ("ours", "ours, host floor of the origin kept", "Habitat Eq. 2, roofline share",
                                     "Habitat Eq. 2, memory only", "Habitat Eq. 1, roofline share")}  # fmt: skip
-    by_op = {}
+    by_op: dict[str, list] = {}
     for op, (tensors, flop) in ALIKE.items():
         path = folder / "gpu-kernels-fp32" / f"{op}.csv.gz"
         if not path.exists():
@@ -160,8 +161,8 @@ def host_share(kind, without):
     return float(match.group(1)) if match else HOST_SHARE
 
 
-def products(folder, figures, kind):
-    """Each target left out of the fit in turn, beside the ratio of rooflines."""
+def products(folder, figures, kind, in_sample=False):
+    """Each target left out of the fit in turn, beside the ratio of rooflines; `in_sample`: also with all GPUs in the fit."""
     table = tables.product_table(folder, kind)
     if table is None:
         return None
@@ -169,20 +170,26 @@ def products(folder, figures, kind):
     if len(gpus) < 2:
         return None
     names = ["all rows"] + ([f"rows of at least {LONG_US:.0f} us on every GPU"] if kind == "half" else [])
-    ours, plain = {name: {} for name in names}, {name: {} for name in names}
+    ours: dict[str, dict] = {name: {} for name in names}
+    plain: dict[str, dict] = {name: {} for name in names}
+    fitted: dict[str, dict] = {name: {} for name in names}
     for o, t in itertools.permutations(gpus, 2):
         rows = table.rows.dropna(subset=[o, t])
         if rows.empty:
             continue
         moved = move_products(figures, table, kind, rows, o, t, t)
+        known = move_products(figures, table, kind, rows, o, t, NOBODY) if in_sample else None
         roof = {g: roofline_us(rows, table.element_bytes, table.devices[g], kind) for g in (o, t)}
         truth = rows[t].values
         long = rows[gpus].min(axis=1).values >= LONG_US
         for name, mask in zip(names, (np.ones(len(rows), bool), long)):
             if mask.any():
                 ours[name][(o, t)] = np.abs(moved[mask] / truth[mask] - 1)
+                if known is not None:
+                    fitted[name][(o, t)] = np.abs(known[mask] / truth[mask] - 1)
                 plain[name][(o, t)] = np.abs((rows[o].values * roof[t] / roof[o])[mask] / truth[mask] - 1)
-    return {name: {"ours": summary(ours[name]), "roofline ratio": summary(plain[name])} for name in names if ours[name]} or None
+    return {name: {"ours": summary(ours[name]), "roofline ratio": summary(plain[name])}
+            | ({"in sample": summary(fitted[name])} if in_sample else {}) for name in names if ours[name]} or None
 
 
 LAYER = re.compile(r"\b(?:h|layer|layers|block|blocks)\.0\b")
@@ -262,7 +269,8 @@ def models(folder, figures):
     if not path.exists():
         return None
     measured = pd.read_csv(path)
-    cases, listings = {}, {}
+    cases: dict = {}
+    listings: dict = {}
     for row in measured.itertuples():
         option = "" if pd.isna(row.option) else str(row.option)
         if option:
@@ -334,6 +342,20 @@ def judged(result):
     return found
 
 
+TITLES = {"half": "BF16 GEMM", "fp32": "FP32 linear", "fp32-batched": "FP32 bmm", "conv": "FP32 convolution"}
+
+
+def left_out_table(result):
+    """Products and convolutions on a GPU that had no part in the fit, and on one that had."""
+    rows = []
+    for kind, title in TITLES.items():
+        for name, s in (result[kind] or {}).items():
+            rows.append([f"{title}, {name}", str(s["ours"]["pairs"]), str(s["ours"]["rows"]),
+                         *(f"{s[how][f]:.1f}" for f in ("mean_pct", "median_pct", "worst_pair_pct") for how in ("in sample", "ours"))])
+    return aligned(["products", "pairs", "rows each", "mean %, in sample", "GPU left out", "median %, in sample", "GPU left out",
+                    "worst pair %, in sample", "GPU left out"], rows)
+
+
 def show(result):
     def line(name, s):
         print(f"  {name:44s} mean {s['mean_pct']:7.2f} %   median {s['median_pct']:7.2f} %   worst pair {s['worst_pair_pct']:7.2f} %  {s['worst_pair']}")
@@ -344,11 +366,10 @@ def show(result):
         for name, s in result["same_kernel"].items():
             line(name, s)
         print("  by operation: " + ", ".join(f"{k} {v}" for k, v in result["same_kernel"]["ours"]["by_operation"].items()))
-    titles = {"half": "BF16 GEMM", "fp32": "FP32 linear", "fp32-batched": "FP32 bmm", "conv": "FP32 convolution"}
-    for kind, title in titles.items():
+    for kind, title in TITLES.items():
         for rows, s in (result[kind] or {}).items():
             print(f"\n{title}, {rows}: {s['ours']['pairs']} pairs, {s['ours']['rows']} rows each, target left out of the fit")
-            for name in ("ours", "roofline ratio"):
+            for name in ("ours", *(["in sample"] if "in sample" in s else []), "roofline ratio"):
                 line(name, s[name])
     if result["models"]:
         m = result["models"]
@@ -371,6 +392,8 @@ def main():
     parser.add_argument("folder", type=pathlib.Path, nargs="?")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--gate", action="store_true")
+    parser.add_argument("--in-sample", action="store_true", help="also with the target's own measurements in the fit")
+    parser.add_argument("--update-docs", action="store_true", help="write both, side by side, into docs/accuracy.md")
     parser.add_argument("--program", type=pathlib.Path, default=HERE.parent / "build" / "tests" / "gpu_figures")
     args = parser.parse_args()
     if args.folder is None:
@@ -382,8 +405,8 @@ def main():
         sys.exit(f"{args.program} is not built: cmake --build build --target gpu_figures")
     figures = Figures(args.program)
     result = {"schema": 1, "folder": args.folder.name, "same_kernel": same_kernel(args.folder, figures)}
-    for kind in ("half", "fp32", "fp32-batched", "conv"):
-        result[kind] = products(args.folder, figures, kind)
+    for kind in TITLES:
+        result[kind] = products(args.folder, figures, kind, args.in_sample or args.update_docs)
     result["models"] = models(args.folder, figures)
     result["unknown_gpus"] = sorted(tables.unknown)
     result["limits"] = judged(result)
@@ -391,6 +414,8 @@ def main():
         print(json.dumps(result, indent=1))
     else:
         show(result)
+    if args.update_docs:
+        write_between(HERE.parent / "docs" / "accuracy.md", "fitted-transfer", "\n".join(left_out_table(result)))
     sys.exit(1 if args.gate and any(j["fell_behind"] for j in result["limits"]) else 0)
 
 

@@ -22,7 +22,8 @@ class Figures:
 def listed(folder):
     """{name: fields} of habitat_devices.yml; empty when there is none."""
     path = pathlib.Path(folder) / "habitat_devices.yml"
-    devices, fields = {}, None
+    devices: dict[str, dict] = {}
+    fields = None
     for line in path.read_text().splitlines() if path.exists() else []:
         if match := re.match(r"^(\w+):\s*$", line):
             fields = devices.setdefault(match.group(1), {})

@@ -70,7 +70,7 @@ def default_groups() -> list[Group]:
 
 def measure(program: Path, group: Group, ablation: bool) -> None:
     command = [program, *(["--ablation"] if ablation else []), *group.traces]
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
     group.results = [json.loads(line) for line in done.stdout.splitlines()]
     for line in done.stderr.splitlines():
         print(f"replay_accuracy: {line}", file=sys.stderr)

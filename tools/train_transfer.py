@@ -20,12 +20,11 @@ import pathlib
 import sys
 
 import numpy as np
-import pandas as pd
 from scipy.optimize import least_squares
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import transfer_tables as tables  # noqa: E402
-import transfer_model as model  # noqa: E402
+import transfer_model as model
+import transfer_tables as tables
 
 # Tiles by what kernels' names say in the tables: libraries for older GPUs use one or two for all batched products.
 TILES = {
@@ -115,7 +114,7 @@ KINDS = ("half", "fp32", "fp32-batched", "conv")
 def train(folder, without, start=None, steps=24, log=lambda text: None, kinds=KINDS, cold=False):
     """{kind: {arch: parameters}}; `without`: a device name, or None. Kinds that are not asked for come from `start`;
     the others begin there too, unless `cold`."""
-    result = {}
+    result: dict = {}
     for kind in KINDS:
         if kind not in kinds:
             result[kind] = start[kind]
@@ -149,7 +148,7 @@ def text_of(result):
 
 
 def read_weights(path):
-    result = {}
+    result: dict = {}
     for line in pathlib.Path(path).read_text().splitlines()[1:]:
         kind, arch, name, value = line.split(",")
         result.setdefault(kind, {}).setdefault(arch, {})[name] = value if name == "tiles" else float(value)

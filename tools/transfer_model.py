@@ -7,9 +7,9 @@ the C++ to the same numbers.
 """
 
 import pathlib
-import tomllib
 
 import numpy as np
+import tomllib
 
 SPLITS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 32], float)
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "src" / "hardware"

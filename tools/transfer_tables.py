@@ -10,7 +10,6 @@ import re
 
 import numpy as np
 import pandas as pd
-
 import transfer_model as model
 
 GEMM_COLUMNS = {"a100_sxm": "A100-SXM4-80GB", "l40s": "L40S", "h100_sxm": "H100-SXM5", "h200_sxm": "H200-SXM", "b200_sxm": "B200",
@@ -56,7 +55,7 @@ class Table:
         self.floors = {g: float(rows[g].quantile(FLOOR_QUANTILE)) for g in devices} if has_host else {}
 
 
-unknown = set()
+unknown: set[str] = set()
 """Names in tables that no device file has."""
 
 

@@ -175,5 +175,8 @@ class CriticalPath:
 
 def _table(rows: list[tuple[str, int]], whole: int = 0) -> str:
     width = max((len(name) for name, _ in rows), default=0)
-    share = (lambda ns: f"  {100 * ns / whole:5.1f} %") if whole else (lambda ns: "")
+
+    def share(ns: int) -> str:
+        return f"  {100 * ns / whole:5.1f} %" if whole else ""
+
     return "\n".join(f"  {name:<{width}}  {ns / 1e6:10.3f} ms{share(ns)}" for name, ns in rows)

@@ -9,6 +9,7 @@ one task per file; what a task gives back is the trace as columns, equal to what
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Callable
@@ -85,17 +86,17 @@ class Cluster:
         except ImportError as error:
             raise Error("--ray needs Ray\n  hint: pip install 'foretrace[ray]'", message="--ray needs Ray",
                         hint="pip install 'foretrace[ray]'", code="usage") from error
-        self._ray = ray
+        self._ray: Any = ray
         self._lose = lose
         self._lose_once = lose_once
         if not ray.is_initialized():
             try:
-                ray.init(address=None if address == "local" else address, log_to_driver=False, logging_level="ERROR")
+                ray.init(address=None if address == "local" else address, log_to_driver=False, logging_level=logging.ERROR)
             except Exception as error:  # Ray raises what its parts raise
                 message = f"no Ray cluster answers at {address}: {error}"
                 hint = "`ray status` says whether it runs; --ray local starts one here"
                 raise Error(f"{message}\n  hint: {hint}", message=message, hint=hint, code="usage") from error
-        self._count = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self._count = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def __call__(self, path: str, step: int | None, measured_ms: float | None) -> Evaluate:
         ray = self._ray
@@ -144,4 +145,5 @@ class Cluster:
             except OSError:  # the worker says why in the words reading has for it
                 content = b""
             asked.append(remote.remote(path, content, strict, partial, self._lose_once))
-        return ray.get(asked)
+        answers: list[tuple[bytes, tuple[int, str, str, int, str] | None]] = ray.get(asked)
+        return answers

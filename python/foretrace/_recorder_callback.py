@@ -57,7 +57,8 @@ def make_callback(recorder: Recorder) -> StepCallback:
     """A StepCallback that also is a callback of the trainers this process has imported."""
     bases = [getattr(sys.modules[module], name) for module, name in _BASES
              if hasattr(sys.modules.get(module), name)]
-    return type("StepCallback", (StepCallback, *bases), {})(recorder)
+    callback: StepCallback = type("StepCallback", (StepCallback, *bases), {})(recorder)
+    return callback
 
 
 def wrap_step(function: Callable[..., Any], recorder: Recorder) -> Any:

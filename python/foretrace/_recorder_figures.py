@@ -28,7 +28,7 @@ class Meter:
 
     def __init__(self, torch: Any, steps: int, memory: bool) -> None:
         self._cuda = torch.cuda if cuda_in_use(torch) else None
-        self._memory = memory and self._cuda is not None
+        self._memory = self._cuda if memory else None  # whose peak is looked at
         self._events = [self._cuda.Event(enable_timing=True) for _ in range(steps + 1)] if self._cuda else []
         self._borders: list[float] = []
         self._thread = self._process = 0.0
@@ -39,7 +39,7 @@ class Meter:
         if self._cuda:
             self._cuda.synchronize()
         if self._memory:
-            self._cuda.reset_peak_memory_stats()
+            self._memory.reset_peak_memory_stats()
         self._thread, self._process = time.thread_time(), time.process_time()
         self.border(time.perf_counter())
 
@@ -57,7 +57,7 @@ class Meter:
             self._cuda.synchronize()
         self._end = time.perf_counter()
         if self._memory:
-            self._peak = self._cuda.max_memory_allocated(), self._cuda.max_memory_reserved()
+            self._peak = self._memory.max_memory_allocated(), self._memory.max_memory_reserved()
 
     def figures(self) -> dict[str, Any]:
         n = len(self._borders) - 1

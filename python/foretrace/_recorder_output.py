@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import IO
 
 _SUFFIXES = (".pt.trace.json.gz", ".pt.trace.json", ".json.gz", ".json")
 
@@ -87,7 +88,7 @@ class Scratch:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _copy(source, target, rename: tuple[bytes, bytes] | None) -> None:
+def _copy(source: IO[bytes], target: IO[bytes] | gzip.GzipFile, rename: tuple[bytes, bytes] | None) -> None:
     if rename is None:
         shutil.copyfileobj(source, target, 1 << 20)
         return

@@ -149,7 +149,7 @@ class Strings(Sequence[str]):
         self._all: list[str] | None = None
 
     def __len__(self) -> int:
-        return self._core.string_count()
+        return int(self._core.string_count())
 
     @overload
     def __getitem__(self, index: int) -> str: ...

@@ -89,7 +89,8 @@ def recorded(path: str | os.PathLike[str], **options: Any) -> Callable[[_Functio
     """
 
     def decorate(function: _Function) -> _Function:
-        return wrap_step(function, record(path, **options))
+        step: _Function = wrap_step(function, record(path, **options))
+        return step
 
     return decorate
 

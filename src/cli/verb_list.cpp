@@ -45,6 +45,14 @@ Result<Answer> list_formats(const Request& request) {
   return answer;
 }
 
+// "26 rows, 21 models"; what is right by definition has none.
+std::string validation(const whatif::WhatIf& w) {
+  if (!w.validated) return "no";
+  if (w.evidence.rows == 0) return "by definition";
+  return fmt::format("{} {}, {} {}", w.evidence.rows, w.evidence.rows == 1 ? "row" : "rows", w.evidence.models,
+                     w.evidence.models == 1 ? "model" : "models");
+}
+
 Result<Answer> list_whatifs(const Request& request) {
   Answer answer;
   if (request.json) {
@@ -60,6 +68,7 @@ Result<Answer> list_whatifs(const Request& request) {
       }
       json.end_array().member("assumes", w.assumes).member("needs", to_string(w.needs)).member("source", w.source);
       json.member("not_modelled", w.not_modelled).member("validated", w.validated).member("code", w.code);
+      json.member("measured_rows", w.evidence.rows).member("measured_models", w.evidence.models);
       json.member("effort", to_string(w.effort)).member("advise", w.advise);
       json.member("changes", to_string(w.changes)).key("parts").begin_object();
       json.member("cpu", to_string(w.parts.cpu)).member("gpu", to_string(w.parts.gpu));
@@ -82,7 +91,7 @@ Result<Answer> list_whatifs(const Request& request) {
       use += fmt::format("{}{}{}={}", p.required ? "" : "[", i == 0 ? ":" : ",", p.name, p.required ? "" : "]");
     }
     if (w.parameters.size() > kShown) use += "[,…]";
-    table.row({use, w.about, w.validated ? "yes" : "no"});
+    table.row({use, w.about, validation(w)});
   }
   answer.body = table.render(request.style);
   return answer;

@@ -90,7 +90,6 @@ class Writer {
     if (g_.launch[t].valid()) write(" launch={}", g_.launch[t].value);
     if (g_.event[t].valid()) write(" event={}", g_.event[t].value);
     if (g_.op[t].valid()) write(" op={}", g_.op[t].value);
-    if (g_.work[t] != Graph::kNoWork) write(" work={}", g_.work[t]);
     if (g_.origin[t] != Origin::kMeasured) write(" origin={}", to_string(g_.origin[t]));
     write("\n");
     if (g_.soft[t] != Graph::kNoSoft) {

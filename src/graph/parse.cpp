@@ -264,7 +264,7 @@ class Reader {
       if (key == "launch") return g_.launch.back() = TaskId{id(l, key, value)}, true;
       if (key == "event") return g_.event.back() = EventId{id(l, key, value)}, true;
       if (key == "op") return g_.op.back() = EventId{id(l, key, value)}, true;
-      if (key == "work") return g_.work.back() = id(l, key, value), true;
+      if (key == "work") return id(l, key, value), true;  // of older files: a row of a table that is not in them
       if (key == "origin") return g_.origin.back() = static_cast<Origin>(l.pick("origin", value, kOriginNames)), true;
       return false;
     });

@@ -19,15 +19,15 @@ struct TaskRow {
   EventId op = {};
   Ns measured = 0;
   std::uint32_t soft = Graph::kNoSoft;
-  std::uint32_t work = Graph::kNoWork;
   Origin origin = Origin::kMeasured;
   std::int32_t priority = 0;
   Recorded recorded = {};
 };
 
 inline TaskRow row_of(const Graph& g, std::uint32_t t) {
-  return {g.kind[t],  g.cost[t], g.lane_lag[t], g.lane[t], g.name[t], g.phase[t],  g.layer[t],       g.launch[t],
-          g.event[t], g.op[t],   g.measured[t], g.soft[t], g.work[t], g.origin[t], g.priority_of(t), g.recorded_in(t)};
+  return {g.kind[t],   g.cost[t],  g.lane_lag[t], g.lane[t],     g.name[t], g.phase[t],  g.layer[t],
+          g.launch[t], g.event[t], g.op[t],       g.measured[t], g.soft[t], g.origin[t], g.priority_of(t),
+          g.recorded_in(t)};
 }
 
 /// Behind the last task; returns its id.
@@ -49,7 +49,6 @@ inline std::uint32_t append_task(Graph& g, const TaskRow& row) {
   g.op.push_back(row.op);
   g.measured.push_back(row.measured);
   g.soft.push_back(row.soft);
-  g.work.push_back(row.work);
   g.origin.push_back(row.origin);
   return static_cast<std::uint32_t>(g.size() - 1);
 }

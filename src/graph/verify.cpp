@@ -14,10 +14,9 @@ tl::unexpected<Error> wrong(std::string message) {
 
 Status check_shape(const Graph& g) {
   const std::size_t n = g.size();
-  for (const std::size_t size :
-       {g.cost.size(), g.lane_lag.size(), g.lane.size(), g.name.size(), g.phase.size(), g.layer.size(), g.launch.size(),
-        g.event.size(), g.op.size(), g.measured.size(), g.soft.size(), g.work.size(), g.origin.size(),
-        g.in_degree.size(), g.dep_begin.size() - 1}) {
+  for (const std::size_t size : {g.cost.size(), g.lane_lag.size(), g.lane.size(), g.name.size(), g.phase.size(),
+                                 g.layer.size(), g.launch.size(), g.event.size(), g.op.size(), g.measured.size(),
+                                 g.soft.size(), g.origin.size(), g.in_degree.size(), g.dep_begin.size() - 1}) {
     if (size != n) return wrong("columns of different lengths");
   }
   if (!g.priority.empty() && g.priority.size() != n) return wrong("columns of different lengths");

@@ -118,6 +118,18 @@ double predict_share(const std::vector<Sample>& samples, const Features& at, std
   return weights > 0 ? sum / weights : 0;
 }
 
+constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+// Root mean square error of the samples, each told by all of them or by the others alone.
+double spread(const std::vector<Sample>& samples, bool leave_out) {
+  double squares = 0;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const double error = predict_share(samples, samples[i].at, leave_out ? i : kNone) - samples[i].log_share;
+    squares += error * error;
+  }
+  return std::sqrt(squares / static_cast<double>(samples.size()));
+}
+
 // "rows=512;c=96" -> the value of `name`.
 std::int64_t field(std::string_view shape, std::string_view name) {
   for (std::size_t at = 0; at < shape.size();) {
@@ -218,13 +230,8 @@ const std::map<Key, Pool>& pools() {
       }
     }
     for (auto& [key, pool] : all) {
-      double squares = 0;
-      for (std::size_t i = 0; i < pool.samples.size(); ++i) {
-        const double error = predict_share(pool.samples, pool.samples[i].at, i) - pool.samples[i].log_share;
-        squares += error * error;
-      }
       // With a neighbour on each side a shape is closer to the table than a sample is without itself.
-      pool.sigma = std::max(0.08, 0.7 * std::sqrt(squares / static_cast<double>(pool.samples.size())));
+      pool.sigma = std::max(0.08, 0.7 * spread(pool.samples, true));
     }
     return all;
   }();
@@ -247,13 +254,27 @@ Model measured_model(const Work& w, const Device& d) {
   }
   // A family without any measured kernel streams at half the rate, give or take a factor.
   if (it == pools().end()) return {ideal_us(w, d) / 0.5, 0.5};
-  constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   const double us = ideal_us(w, d) * std::exp(predict_share(it->second.samples, features_of(w), kNone));
   double sigma = it->second.sigma;
   // Averages come in forms (adaptive, with odd windows) that were not measured; short kernels have a spread of their own.
   if (w.arithmetic == Arithmetic::kAverage) sigma = std::max(sigma, 0.5);
   if (us < 12) sigma = std::max(sigma, 0.25);
   return {us, sigma};
+}
+
+std::vector<MeasuredPool> measured_pools() {
+  std::vector<MeasuredPool> out;
+  for (const auto& [key, pool] : pools()) {
+    MeasuredPool p{std::string(to_string(static_cast<Family>(key[0]))), pool.samples.size(),
+                   spread(pool.samples, false), spread(pool.samples, true)};
+    if (key[1] != 0) p.name += " backward";
+    p.name += key[2] == 0 ? " fp32" : key[3] != 0 ? " half to fp32" : " half";
+    if (key[4] != 0) p.name += ", channels last";
+    if (key[5] == static_cast<int>(Arithmetic::kMax)) p.name += ", max";
+    if (key[5] == static_cast<int>(Arithmetic::kAverage)) p.name += ", average";
+    out.push_back(std::move(p));
+  }
+  return out;
 }
 
 }  // namespace foretrace::hardware

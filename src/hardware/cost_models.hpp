@@ -4,9 +4,20 @@
 // cuDNN 9.19, so that it speaks of other devices too. Beside each constant stands what it was read from, and the error that
 // remains: "held out" is on training steps whose kernels had no part in choosing it.
 
-#include "foretrace/hardware/work.hpp"
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "foretrace/hardware/cost.hpp"
 
 namespace foretrace::hardware {
+
+using work::Access;
+using work::Arithmetic;
+using work::Dtype;
+using work::Family;
+using work::is_half;
+using work::Work;
 
 /// A modelled time and the spread of log(measured / modelled) around it.
 struct Model {
@@ -30,6 +41,15 @@ Model rows_model(const Work& work, const Device& device);
 /// Norms, softmax, pooling, strict fp32 convolutions: the share of what the device could do that measured kernels of like shape
 /// reach.
 Model measured_model(const Work& work, const Device& device);
+/// How well the measured kernels of one pool tell each other's times: root mean square of log(predicted / measured), each sample
+/// among the others and without itself. For tools/fit_kernels.py.
+struct MeasuredPool {
+  std::string name;  ///< "batch-norm backward half"
+  std::size_t samples = 0;
+  double in_sample = 0;
+  double left_out = 0;
+};
+std::vector<MeasuredPool> measured_pools();
 
 /// How a library's kernels turn a product's size into time.
 struct ProductRates {
@@ -61,7 +81,6 @@ inline double element_rate(double per_clock_and_sm, const Device& device) {
 /// Bytes moved at the streaming rate, in microseconds.
 inline double stream_us(double bytes, const Device& device) { return bytes / (device.streaming_gbs() * 1e3); }
 
-inline bool is_half(Dtype dtype) { return dtype == Dtype::kFp16 || dtype == Dtype::kBf16; }
 inline bool is_product(const Work& w) {
   return w.family == Family::kGemm || w.is_conv() || w.family == Family::kAttention || w.family == Family::kRnn;
 }

@@ -72,13 +72,13 @@ std::string key_of(std::string_view name) { return name_key(name, {"nvidia", "am
 
 }  // namespace
 
-double Device::tflops(Dtype dtype) const {
+double Device::tflops(work::Dtype dtype) const {
   switch (dtype) {
-    case Dtype::kTf32:
+    case work::Dtype::kTf32:
       return tflops_tf32 > 0 ? tflops_tf32 : tflops_fp32;
-    case Dtype::kFp16:
+    case work::Dtype::kFp16:
       return tflops_fp16 > 0 ? tflops_fp16 : tflops_fp32;
-    case Dtype::kBf16:
+    case work::Dtype::kBf16:
       return tflops_bf16 > 0 ? tflops_bf16 : tflops_fp32;
     default:
       return tflops_fp32;

@@ -13,9 +13,13 @@
 #include <vector>
 
 #include "foretrace/base/result.hpp"
-#include "foretrace/hardware/work.hpp"
+#include "foretrace/hardware/cost.hpp"
 
 namespace foretrace::hardware {
+
+using work::Dtype;
+using work::Family;
+using work::Work;
 
 /// Kinds of product that are fitted apart.
 enum class ProductKind : std::uint8_t { kHalf, kFp32, kFp32Batched, kConv };

@@ -40,7 +40,6 @@ void Merger::copy_task(const Graph& g, std::uint32_t t, Ns shift) {
   if (row.layer.valid()) row.layer = LayerId{static_cast<std::uint32_t>(row.layer.value + out_.layers.size())};
   row.measured += shift;
   row.soft = Graph::kNoSoft;  // this and the launch are mapped at the end of copy()
-  row.work = Graph::kNoWork;
   row.priority = 0;
   append_task(out_, row);
 }

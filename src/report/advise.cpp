@@ -5,6 +5,7 @@
 #include "report/prediction_parts.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"
+#include "report/trust.hpp"
 
 namespace foretrace::report {
 
@@ -47,7 +48,7 @@ void write_advice(JsonWriter& json, const search::Advice& a, const std::vector<s
   json.member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes).key("fits");
   // Without a peak nobody knows.
   p.peak_bytes ? json.value(a.fits) : json.null();
-  json.member("origin", p.origin).member("validated", p.validated).member("not_modelled", p.not_modelled);
+  write_trust(json, p);
   if (!parts.empty()) {
     json.key("parts").begin_array();
     for (const search::OptimizedPart& part : parts) {

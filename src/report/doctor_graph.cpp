@@ -9,10 +9,10 @@
 
 #include "base/statistics.hpp"
 #include "foretrace/graph/gpu_work.hpp"
-#include "foretrace/hardware/work.hpp"
 #include "foretrace/report/measured.hpp"
 #include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "foretrace/work/works.hpp"
 #include "report/doctor_checks.hpp"
 #include "report/text.hpp"
 
@@ -150,15 +150,14 @@ constexpr Maybe (*kChecks[])(const Facts&) = {from_export,      no_graph,       
 // Kernels whose family neither their operation nor their name tells.
 void list_without_model(Facts& facts, const graph::Graph& graph) {
   if (facts.from_export) return;  // the events behind the tasks are not in this file
-  graph::Graph described = graph;
-  const std::vector<hardware::Work> works = hardware::describe_work(*facts.trace, described);
+  const work::Works works = work::describe(*facts.trace, graph);
   std::map<std::string, Ns> by_name;
-  for (std::size_t t = 0; t < described.size(); ++t) {
-    if (!graph::is_gpu(described.kind[t])) continue;
-    facts.gpu_time += described.cost[t];
-    const std::uint32_t row = described.work[t];
-    if (row < works.size() && works[row].family == hardware::Family::kOther) {
-      by_name[std::string(described.task_name(t))] += described.cost[t];
+  for (std::size_t t = 0; t < graph.size(); ++t) {
+    if (!graph::is_gpu(graph.kind[t])) continue;
+    facts.gpu_time += graph.cost[t];
+    const work::Work* work = works.of(t);
+    if (work != nullptr && work->family == work::Family::kOther) {
+      by_name[std::string(graph.task_name(t))] += graph.cost[t];
     }
   }
   facts.without_model.assign(by_name.begin(), by_name.end());

@@ -6,6 +6,7 @@
 #include "report/prediction_parts.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"
+#include "report/trust.hpp"
 
 namespace foretrace::report {
 
@@ -109,10 +110,7 @@ std::string to_json(const GpusReport& r) {
     json.member("usd_per_hour", g.usd_per_hour).member("usd_per_1k_steps", g.usd_per_1k_steps);
     json.member("steps_per_usd", g.steps_per_usd).member("fits", g.fits);
     json.member("peak_bytes", p.peak_bytes).member("memory_bytes", g.device.memory_gb * 1e9);
-    json.member("origin", p.origin)
-        .member("validated", p.validated)
-        .member("not_modelled", p.not_modelled)
-        .end_object();
+    write_trust(json, p).end_object();
   }
   json.end_array().end_object();
   return out + "\n";

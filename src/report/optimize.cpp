@@ -7,6 +7,7 @@
 #include "report/prediction_parts.hpp"
 #include "report/strategy_json.hpp"
 #include "report/text_table.hpp"
+#include "report/trust.hpp"
 
 namespace foretrace::report {
 
@@ -74,8 +75,8 @@ void write_plan(JsonWriter& json, const search::Optimized& o, std::string_view n
   json.member("peak_bytes", o.prediction.peak_bytes).member("about", describe(o.best));
   json.key("strategy").begin_object().member("schema", 1);
   write_strategy(json, o.best);
-  json.end_object().member("origin", o.prediction.origin).member("validated", o.prediction.validated);
-  json.member("not_modelled", o.prediction.not_modelled).end_object();
+  json.end_object();
+  write_trust(json, o.prediction).end_object();
   json.key("parts").begin_array();
   for (const search::OptimizedPart& p : o.parts) {
     json.begin_object().member("part", p.text).member_ms("gain_ms", p.gain);

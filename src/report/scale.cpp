@@ -7,6 +7,7 @@
 #include "report/prediction_parts.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"
+#include "report/trust.hpp"
 
 namespace foretrace::report {
 
@@ -87,10 +88,7 @@ std::string to_json(const ScaleReport& r) {
     json.member_ms("low_ms", p.low).member_ms("high_ms", p.high);
     json.member_ms("exposed_comm_ms", p.exposed_communication).member_ms("comm_ms", p.communication);
     json.member("efficiency", p.speedup).member("buckets", p.buckets).member("peak_bytes", p.peak_bytes);
-    json.member("origin", p.origin)
-        .member("validated", p.validated)
-        .member("not_modelled", p.not_modelled)
-        .end_object();
+    write_trust(json, p).end_object();
   }
   for (const auto& [n, reason] : r.declined) {
     json.begin_object().member("workers", n).member("declined", reason).end_object();

@@ -12,6 +12,7 @@
 #include "report/prediction_parts.hpp"
 #include "report/strategy_json.hpp"
 #include "report/text_table.hpp"
+#include "report/trust.hpp"
 
 namespace foretrace::report {
 
@@ -177,7 +178,7 @@ std::string to_json(const WhatIfReport& r, const search::Optimized* plan) {
     json.member("samples_per_s", samples_per_second(r, p));
     json.member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes).member("fits", p.fits);
     if (p.largest_batch) json.member("largest_batch", *p.largest_batch);
-    json.member("origin", p.origin).member("validated", p.validated).member("not_modelled", p.not_modelled);
+    write_trust(json, p);
     json.key("band").begin_array();
     for (const whatif::BandPart& part : p.band) {
       json.begin_object().member("family", part.family).member("sigma", part.sigma);

@@ -23,11 +23,12 @@ std::vector<ModuleGroup> module_groups(const whatif::Model& m) {
     group_of[l] = it->second;
   }
   for (std::size_t t = 0; t < g.size(); ++t) {
-    if (!graph::is_gpu(g.kind[t]) || g.work[t] == graph::Graph::kNoWork || !g.layer[t].valid()) continue;
+    const work::Work* described = m.works.of(t);
+    if (!graph::is_gpu(g.kind[t]) || described == nullptr || !g.layer[t].valid()) continue;
     const std::size_t group = group_of[g.layer[t].index()];
     if (group == static_cast<std::size_t>(-1)) continue;
-    const hardware::Work& w = m.works[g.work[t]];
-    using hardware::Family;
+    const work::Work& w = *described;
+    using work::Family;
     if (w.family == Family::kGemm || w.is_conv() || w.family == Family::kRnn || w.family == Family::kAttention) {
       groups[group].products += g.cost[t];
     } else if (w.family == Family::kElementwise || w.family == Family::kCopy || w.family == Family::kReduction ||

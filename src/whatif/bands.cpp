@@ -19,16 +19,16 @@ constexpr double kMuchFrozen = 0.3;
 // The most one family's standard deviation may take off a step, for the logarithm's sake.
 constexpr double kMost = 0.999;
 
-hardware::Family family_of(const Model& m, std::size_t task) {
-  const std::uint32_t work = m.graph.work[task];
-  return work == graph::Graph::kNoWork ? hardware::Family::kOther : m.works[work].family;
+work::Family family_of(const Model& m, std::size_t task) {
+  const work::Work* work = m.works.of(task);
+  return work == nullptr ? work::Family::kOther : work->family;
 }
 
 // What holds a kernel back decides how its model errs: an element-wise kernel, a norm and a cast all wait for memory.
 constexpr std::array<std::string_view, 5> kErrorFamilies = {"gemm", "convolution", "attention", "rnn", "bandwidth"};
 
-std::size_t error_family(hardware::Family family) {
-  using hardware::Family;
+std::size_t error_family(work::Family family) {
+  using work::Family;
   switch (family) {
     case Family::kGemm:
       return 0;
@@ -197,16 +197,16 @@ Band band_around(const Model& changed, const Model& base, Ns step) {
 
 std::vector<FamilyTime> family_times(const Model& model) {
   const graph::Graph& g = model.graph;
-  std::array<FamilyTime, hardware::kFamilies> times{};
+  std::array<FamilyTime, work::kFamilies> times{};
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (!graph::is_gpu(g.kind[t])) continue;
     times[static_cast<std::size_t>(family_of(model, t))].time[static_cast<std::size_t>(g.origin[t])] += g.cost[t];
   }
   std::vector<FamilyTime> out;
-  for (std::size_t f = 0; f < hardware::kFamilies; ++f) {
+  for (std::size_t f = 0; f < work::kFamilies; ++f) {
     if (times[f].total() == 0) continue;
-    times[f].family = to_string(static_cast<hardware::Family>(f));
-    times[f].errors = kErrorFamilies[error_family(static_cast<hardware::Family>(f))];
+    times[f].family = to_string(static_cast<work::Family>(f));
+    times[f].errors = kErrorFamilies[error_family(static_cast<work::Family>(f))];
     out.push_back(times[f]);
   }
   return out;

@@ -4,8 +4,8 @@
 
 namespace foretrace::whatif {
 
-Result<graph::Graph> checked_commit(const Draft& draft) {
-  graph::Graph changed = draft.commit();
+Result<graph::Graph> checked_commit(const Draft& draft, work::Works& works) {
+  graph::Graph changed = draft.commit(works);
   if (Status sound = graph::verify_or_relax(changed); !sound) {
     // What the trace itself contradicts is not our bug, and has another name.
     if (draft.contradicted()) {

@@ -59,8 +59,8 @@ std::string missing(const Model& model, Need need) {
   const graph::Graph& g = model.graph;
   switch (need) {
     case Need::kShapes: {
-      const bool known = std::any_of(model.works.begin(), model.works.end(), [](const hardware::Work& w) {
-        return w.family != hardware::Family::kMemory && w.has_shape();
+      const bool known = std::any_of(model.works.rows.begin(), model.works.rows.end(), [](const work::Work& w) {
+        return w.family != work::Family::kMemory && w.has_shape();
       });
       if (known) return "";
       return has_operations(*model.trace)

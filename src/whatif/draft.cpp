@@ -197,12 +197,12 @@ std::uint32_t Draft::insert(const NewKernel& k) {
   if (captured != kNoTask) {
     // What comes between the tasks of a CUDA graph is captured with them: one call launches all of it. On the CPU nothing is
     // left but a place behind that call, for whoever wants to put something behind the launch.
-    add({TaskKind::kCpu, 0, "captured " + k.name, k.phase, k.layer, kNoTask, captured, 0, Graph::kNoWork,
+    add({TaskKind::kCpu, 0, "captured " + k.name, k.phase, k.layer, kNoTask, captured, 0, work::Works::kNone,
          graph::Origin::kModelled, 0});
     launch = captured;
   } else if (!k.launch_of) {
     launch = add({TaskKind::kCall, k.cpu_cost, "launch of " + k.name, k.phase, k.layer, kNoTask, k.after_cpu, 0,
-                  Graph::kNoWork, graph::Origin::kModelled, 0});
+                  work::Works::kNone, graph::Origin::kModelled, 0});
   }
   // The gap a kernel of this stream usually follows its predecessor with.
   const std::uint32_t neighbour = k.after_gpu;
@@ -232,13 +232,13 @@ std::uint32_t Draft::graph_launch_of(std::uint32_t task) const {
 }
 
 std::uint32_t Draft::insert_cpu(std::uint32_t after, std::string name, Ns cost, Phase phase) {
-  return add({TaskKind::kCpu, cost, std::move(name), phase, graph::LayerId{}, kNoTask, after, 0, Graph::kNoWork,
+  return add({TaskKind::kCpu, cost, std::move(name), phase, graph::LayerId{}, kNoTask, after, 0, work::Works::kNone,
               graph::Origin::kModelled, 0});
 }
 
 std::uint32_t Draft::insert_wait(std::uint32_t after, std::string name) {
   const Phase phase = after < base_.size() ? base_.phase[after] : added_[after - base_.size()].phase;
-  return add({TaskKind::kWait, 0, std::move(name), phase, graph::LayerId{}, kNoTask, after, 0, Graph::kNoWork,
+  return add({TaskKind::kWait, 0, std::move(name), phase, graph::LayerId{}, kNoTask, after, 0, work::Works::kNone,
               graph::Origin::kModelled, 0});
 }
 
@@ -254,8 +254,8 @@ std::uint32_t Draft::add_lane(graph::GraphLaneKind kind, std::string name, std::
 
 std::uint32_t Draft::append(std::uint32_t lane, TaskKind kind, std::string name, Ns cost, Phase phase,
                             graph::LayerId layer) {
-  return add(
-      {kind, cost, std::move(name), phase, layer, kNoTask, kNoTask, lane, Graph::kNoWork, graph::Origin::kModelled, 0});
+  return add({kind, cost, std::move(name), phase, layer, kNoTask, kNoTask, lane, work::Works::kNone,
+              graph::Origin::kModelled, 0});
 }
 
 void Draft::depend(std::uint32_t from, std::uint32_t to, Ns lag, DependencyKind kind, std::uint32_t point) {
@@ -296,7 +296,7 @@ std::vector<std::uint32_t> Draft::clone(const Selection& tasks, const std::vecto
     const Ns cost_here =
         static_cast<Ns>(std::llround(static_cast<double>(cost(t)) * (graph::is_gpu(g.kind[t]) ? factor : 1)));
     const std::uint32_t id = add({g.kind[t], cost_here, std::string(g.task_name(t)), g.phase[t], g.layer[t], kNoTask,
-                                  anchor[lane], 0, g.work[t], graph::Origin::kScaled, g.lane_lag[t]});
+                                  anchor[lane], 0, work::Works::kNone, graph::Origin::kScaled, g.lane_lag[t], t});
     anchor[lane] = id;
     copy_of[t] = id;
     copies.push_back(id);

@@ -28,7 +28,7 @@ class Draft::Commit {
     out_.periodic |= d_.periodic_;
   }
 
-  Graph run() {
+  Graph run(work::Works* works) {
     queue_added();
     const auto lanes = static_cast<std::uint32_t>(g_.lanes.size() + d_.new_lanes_.size());
     std::vector<std::vector<std::uint32_t>> tasks(lanes);
@@ -37,6 +37,7 @@ class Draft::Commit {
     for (std::uint32_t l = 0; l < lanes; ++l) put_lane(l, order.ordered(l));
     d_.contradicted_ = order.contradicted();
     change_figures();
+    if (works != nullptr) describe(*works);
     find_neighbours();
     relink_launches();
     relink_shares();
@@ -128,7 +129,6 @@ class Draft::Commit {
                                                .launch = n.launch == kNoTask ? TaskId{} : TaskId{n.launch},
                                                .op = behind_base ? g_.op[n.after] : EventId{},
                                                .measured = follows ? out_.measured[out_.size() - 1] : 0,
-                                               .work = n.work,
                                                .origin = n.origin});
   }
 
@@ -136,15 +136,29 @@ class Draft::Commit {
     for (const auto& [task, lag] : d_.lane_lags_) {
       if (place_[task] != kGone) out_.lane_lag[place_[task]] = lag;
     }
-    for (const auto& [task, work] : d_.works_) {
-      if (place_[task] != kGone) out_.work[place_[task]] = work;
-    }
     for (const auto& [task, priority] : d_.priorities_) {
       if (place_[task] == kGone) continue;
       if (out_.priority.empty()) out_.priority.resize(out_.size(), 0);
       out_.priority[place_[task]] = priority;
       out_.lanes[out_.lane[place_[task]]].by_priority = true;
     }
+  }
+
+  // Rows follow their tasks.
+  void describe(work::Works& works) const {
+    Column<std::uint32_t> of_task(out_.size(), work::Works::kNone);
+    for (std::uint32_t t = 0; t < g_.size(); ++t) {
+      if (place_[t] != kGone) of_task[place_[t]] = works.row_of(t);
+    }
+    for (std::size_t i = 0; i < d_.added_.size(); ++i) {
+      const NewTask& n = d_.added_[i];
+      if (place_[g_.size() + i] == kGone) continue;
+      of_task[place_[g_.size() + i]] = n.like == kNoTask ? n.work : works.row_of(n.like);
+    }
+    for (const auto& [task, row] : d_.works_) {
+      if (place_[task] != kGone) of_task[place_[task]] = row;
+    }
+    works.of_task = std::move(of_task);
   }
 
   // A removed task's place is taken by its neighbour on the lane: the one before it where it was waited for, the one
@@ -271,15 +285,22 @@ class Draft::Commit {
   std::vector<std::uint32_t> stack_;
 };
 
-Graph Draft::commit() const {
-  if (structural_) return Commit(*this).run();
+Graph Draft::commit() const { return commit_with(nullptr); }
+
+Graph Draft::commit(work::Works& works) const { return commit_with(&works); }
+
+Graph Draft::commit_with(work::Works* works) const {
+  if (structural_) return Commit(*this).run(works);
   Graph out = base_;
   for (std::size_t t = 0; t < cost_.size(); ++t) {
     out.cost[t] = cost_[t];
     out.origin[t] = origin_[t];
   }
   for (const auto& [task, lag] : lane_lags_) out.lane_lag[task] = lag;
-  for (const auto& [task, work] : works_) out.work[task] = work;
+  if (works != nullptr) {
+    works->of_task.resize(out.size(), work::Works::kNone);
+    for (const auto& [task, row] : works_) works->of_task[task] = row;
+  }
   return out;
 }
 

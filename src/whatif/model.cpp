@@ -108,7 +108,7 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   m.base = unprofiled(graph, measured, prior);
   m.graph = apply(graph, m.base.factors, prior);
   m.launches = launch_costs(m.graph, prior);
-  m.works = hardware::describe_work(trace, m.graph);
+  m.works = work::describe(trace, m.graph);
   if (auto match = hardware::device_of(trace)) {
     m.device = match->device;
   } else {

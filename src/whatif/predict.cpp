@@ -11,6 +11,7 @@
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/bands.hpp"
 #include "whatif/checked_commit.hpp"
+#include "whatif/evidence.hpp"
 #include "whatif/simulate_model.hpp"
 
 namespace foretrace::whatif {
@@ -82,7 +83,7 @@ Result<Model> apply_use(Model model, const Use& use, std::size_t& changed_tasks)
   if (draft.changed() == 0) return declined("nothing in this step would change");
   changed_tasks = draft.changed();
   const std::uint64_t shares = model.graph.notes.dropped_soft;
-  Result<graph::Graph> changed = checked_commit(draft);
+  Result<graph::Graph> changed = checked_commit(draft, model.works);
   if (!changed) return declined(changed.error().message);
   if (changed->notes.dropped_soft > shares)
     model.not_modelled.emplace_back("kernels of several streams competing for the GPU");
@@ -206,6 +207,7 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
   describe_memory(p, model, base, uses, detail);
   p.samples = model.samples;
   p.validated = model.validated;
+  p.evidence = least_evidence(uses);
   p.origin = worst_origin(model.graph);
   p.not_modelled = std::move(model.not_modelled);
   keep_first(p.not_modelled);

@@ -10,17 +10,19 @@ namespace {
 std::vector<float> memory_share(const Model& m) {
   const graph::Graph& g = m.graph;
   std::vector<Ns> row_time(m.works.size(), 0);
-  const auto described = [&](std::size_t t) { return g.work[t] < m.works.size(); };
   for (std::size_t t = 0; t < g.size(); ++t) {
-    if (graph::is_gpu(g.kind[t]) && described(t)) row_time[g.work[t]] += g.cost[t];
+    if (graph::is_gpu(g.kind[t]) && m.works.of(t) != nullptr) row_time[m.works.row_of(t)] += g.cost[t];
   }
   constexpr float kUnknown = 0.5F;
   std::vector<float> share(g.size(), kUnknown);
   const double gbs = m.device.streaming_gbs();
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (g.kind[t] == graph::TaskKind::kMemcpy || g.kind[t] == graph::TaskKind::kMemset) share[t] = 1;
-    if (!described(t) || gbs <= 0 || row_time[g.work[t]] <= 0 || m.works[g.work[t]].bytes() <= 0) continue;
-    const double busy = m.works[g.work[t]].bytes() / gbs / static_cast<double>(row_time[g.work[t]]);
+    const work::Work* work = m.works.of(t);
+    if (work == nullptr || gbs <= 0 || work->bytes() <= 0) continue;
+    const Ns time = row_time[m.works.row_of(t)];
+    if (time <= 0) continue;
+    const double busy = work->bytes() / gbs / static_cast<double>(time);
     share[t] = static_cast<float>(std::min(1.0, busy));
   }
   return share;

@@ -28,6 +28,7 @@ namespace {
 
 using namespace foretrace;
 using namespace foretrace::hardware;
+using namespace foretrace::work;
 
 const Device& device(const std::string& name) {
   static std::map<std::string, Device> seen;

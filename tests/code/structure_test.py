@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from plans import write_plans  # noqa: E402
+from plans import write_plans
 
 
 def undefined(text: str, name: str) -> set[str]:
@@ -22,7 +22,7 @@ def undefined(text: str, name: str) -> set[str]:
 
     def walk(table: symtable.SymbolTable) -> None:
         for symbol in table.get_symbols():
-            if symbol.is_referenced() and symbol.is_global() or table is top and symbol.is_referenced():
+            if (symbol.is_referenced() and symbol.is_global()) or (table is top and symbol.is_referenced()):
                 if symbol.get_name() not in known and not hasattr(builtins, symbol.get_name()):
                     missing.add(symbol.get_name())
         for child in table.get_children():

@@ -9,6 +9,7 @@ update, walk the same code in a hundredth of the time. Variants: inference, a CU
 
 import copy
 import gzip
+import itertools
 import json
 import pathlib
 import sys
@@ -69,7 +70,7 @@ def cut(trace, forward, update):
     # Times closer together, so that what is left is no string of pauses: nothing moves in front of anything.
     times = sorted({e["ts"] for e in out} | {end(e) for e in out})
     moved, at = {}, 0.0
-    for a, b in zip(times, times[1:]):
+    for a, b in itertools.pairwise(times):
         moved[a] = at
         at += min(b - a, 40.0)
     moved[times[-1]] = at

@@ -8,8 +8,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import foretrace  # noqa: E402
-from helpers import EXAMPLE, parse_independently  # noqa: E402
+import foretrace
+from helpers import EXAMPLE, parse_independently
 
 
 def pytest_report_header(config):

@@ -1,13 +1,13 @@
-"""to_pandas and to_arrow, where those are installed; a clear message where not."""
+"""to_pandas, and to_arrow where that is installed; a clear message where not."""
 
 import sys
 
 import foretrace
+import pandas as pd
 import pytest
 
 
 def test_pandas(example):
-    pd = pytest.importorskip("pandas")
     frame = example.to_pandas()
     assert len(frame) == len(example)
     assert list(frame.columns) == ["start", "duration", "name", "kind", "category", "lane", "correlation", "external_id"]

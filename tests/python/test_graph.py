@@ -408,7 +408,6 @@ def test_an_exported_file_gives_its_graph_back(graph, tmp_path):
 
 
 def test_frames(graph, timeline):
-    pytest.importorskip("pandas")
     frame = graph.to_pandas()
     assert list(frame.columns) == ["kind", "name", "lane", "phase", "layer", "cost", "measured", "launch", "event", "op",
                                    "origin", "op_name"]

@@ -7,13 +7,11 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-import pytest
-
 import foretrace
+import pytest
 from foretrace import _recorder_figures as figures
 from foretrace import _recorder_output as output
-from foretrace import _recorder_tracer
-from foretrace import recorder
+from foretrace import _recorder_tracer, recorder
 
 
 def run(code, **env):
@@ -140,7 +138,7 @@ class FakeCuda:
     def max_memory_reserved(self):
         return 4000
 
-    def Event(self, enable_timing):  # noqa: N802
+    def Event(self, enable_timing):
         assert enable_timing
         cuda = self
 

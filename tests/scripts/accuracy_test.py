@@ -9,6 +9,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import accuracy
 import daydream
+import limits
+import scale_accuracy
 import truth
 
 
@@ -52,10 +54,58 @@ class Errors(unittest.TestCase):
         self.assertAlmostEqual(f["gpu_max"], 10)
         self.assertAlmostEqual(f["memory_mean"], 10)
 
-    def test_the_gate_sees_what_got_worse(self):
-        limits = accuracy.reached([result(101)])
-        self.assertEqual(accuracy.regressions([result(101)], limits), [])
-        self.assertEqual(len(accuracy.regressions([result(103)], limits)), 2)  # mean and max
+
+class Gate(unittest.TestCase):
+    def failures(self, now, held, folders=("f",)):
+        return accuracy.regressions(now, held, list(folders))
+
+    def test_it_sees_what_got_worse(self):
+        held = accuracy.limits_of([result(101)])
+        self.assertEqual(self.failures([result(101)], held), [])
+        self.assertEqual(len([line for line in self.failures([result(103)], held) if "quiet" in line and "bands" not in line]), 2)
+
+    def test_a_figure_without_a_limit_fails(self):
+        held = accuracy.limits_of([result(101)])
+        del held["figures"]["f"]["amp"]["gpu_max"]
+        self.assertEqual(len(self.failures([result(101)], held)), 1)
+        self.assertIn("gpu max is 10.00 and has no limit", self.failures([result(101)], held)[0])
+        self.assertTrue(self.failures([result(101)], {}))
+
+    def test_a_row_that_is_gone_fails(self):
+        held = accuracy.limits_of([result(101), result(101)])
+        self.assertEqual(self.failures([result(101)], held), ["f: the row m amp is gone"])
+        self.assertEqual(len(self.failures([], held)), 2)          # the whole folder
+        self.assertEqual(self.failures([], held, folders=[]), [])  # a folder nobody asked for
+
+    def test_bands_may_neither_miss_more_nor_widen(self):
+        rows = [result(101) for _ in range(10)]
+        held = accuracy.limits_of(rows)
+        one = [result(103), *rows[1:]]  # 103 - 2 is above the measured 100: one row in ten is no reason to stop
+        self.assertEqual([line for line in self.failures(one, held) if "bands" in line], [])
+        two = [result(103), result(103), *rows[2:]]
+        self.assertEqual(len([line for line in self.failures(two, held) if "coverage" in line]), 2)
+        for r in rows:
+            r.prediction["high_ms"] += 4
+        self.assertEqual(len([line for line in self.failures(rows, held) if "half width" in line]), 1)
+
+
+class OtherGates(unittest.TestCase):
+    def test_limits(self):
+        self.assertEqual(limits.over("x", {"a": 1.4}, {"a": 1.0}, 0.5), [])
+        self.assertEqual(len(limits.over("x", {"a": 1.6}, {"a": 1.0}, 0.5)), 1)
+        self.assertEqual(len(limits.over("x", {"a": 0.1}, {}, 0.5)), 1)
+        self.assertEqual(len(limits.over("x", {"a": 70}, {"a": 80}, 0.5, {"a": 5})), 1)
+        self.assertEqual(limits.over("x", {"a": 76}, {"a": 80}, 0.5, {"a": 5}), [])
+        self.assertEqual(limits.over("x", {"a": 96}, {"a": 80}, 0.5, {"a": 5}), [])
+
+    def test_steps_of_several_workers(self):
+        folder = [truth.ROOT / "data" / "h200-ranks"]
+        good = {case: [0.01] * rows for case, rows in scale_accuracy.ROWS["data/h200-ranks"].items()}
+        self.assertEqual(scale_accuracy.broken(good, folder, 6, 15), [])
+        self.assertEqual(len(scale_accuracy.broken(good | {"fsdp": [0.01, 0.2, 0.01]}, folder, 6, 15)), 1)
+        self.assertEqual(len(scale_accuracy.broken(good | {"fsdp": [0.01]}, folder, 6, 15)), 1)
+        self.assertEqual(len(scale_accuracy.broken(good | {"gossip": [0.01]}, folder, 6, 15)), 1)
+        self.assertEqual(len(scale_accuracy.broken(good | {"ddp": [0.01] * 8 + [0.2]}, folder, 6, 15)), 1)
 
 
 class Folders(unittest.TestCase):

@@ -56,9 +56,8 @@ inline void expect_same_graph(const graph::Graph& a, const graph::Graph& b) {
     const bool same = a.kind[t] == b.kind[t] && a.cost[t] == b.cost[t] && a.lane_lag[t] == b.lane_lag[t] &&
                       a.lane[t] == b.lane[t] && a.task_name(t) == b.task_name(t) && a.phase[t] == b.phase[t] &&
                       a.layer[t] == b.layer[t] && a.launch[t] == b.launch[t] && a.event[t] == b.event[t] &&
-                      a.op[t] == b.op[t] && a.measured[t] == b.measured[t] && a.work[t] == b.work[t] &&
-                      a.origin[t] == b.origin[t] && a.in_degree[t] == b.in_degree[t] &&
-                      a.dep_begin[t + 1] == b.dep_begin[t + 1];
+                      a.op[t] == b.op[t] && a.measured[t] == b.measured[t] && a.origin[t] == b.origin[t] &&
+                      a.in_degree[t] == b.in_degree[t] && a.dep_begin[t + 1] == b.dep_begin[t + 1];
     ASSERT_TRUE(same) << "task " << t;
     ASSERT_EQ(a.soft[t] == graph::Graph::kNoSoft, b.soft[t] == graph::Graph::kNoSoft) << "task " << t;
     if (a.soft[t] == graph::Graph::kNoSoft) continue;

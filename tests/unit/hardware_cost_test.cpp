@@ -12,12 +12,15 @@
 
 #include "base/byte_source.hpp"
 #include "foretrace/graph/build.hpp"
-#include "foretrace/hardware/work.hpp"
+#include "foretrace/hardware/cost.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/trace/steps.hpp"
+#include "foretrace/work/works.hpp"
 
 namespace foretrace::hardware {
 namespace {
+
+using namespace foretrace::work;
 
 const Device& h200() {
   static const Device kDevice = *find_device("H200-SXM");
@@ -208,14 +211,14 @@ void expect_step_within(const std::string& file, double tolerance) {
   const trace::Steps steps = trace::find_steps(*trace);
   Result<graph::Graph> graph = graph::GraphBuilder(*trace, steps).build(steps.median());
   ASSERT_TRUE(graph);
-  const std::vector<Work> works = describe_work(*trace, *graph);
+  const work::Works works = work::describe(*trace, *graph);
   const Result<DeviceMatch> device = device_of(*trace);
   ASSERT_TRUE(device);
   std::vector<double> measured(works.size());
   double all = 0;
   for (std::size_t t = 0; t < graph->size(); ++t) {
-    if (graph->work[t] == graph::Graph::kNoWork) continue;
-    measured[graph->work[t]] += static_cast<double>(graph->cost[t]);
+    if (works.of(t) == nullptr) continue;
+    measured[works.row_of(t)] += static_cast<double>(graph->cost[t]);
     all += static_cast<double>(graph->cost[t]);
   }
   double known = 0;

@@ -68,8 +68,8 @@ TEST(Devices, BuiltInFilesAreComplete) {
     EXPECT_GT(d.clock_mhz, 500) << d.name;
     EXPECT_GT(d.achievable_bandwidth, 0.5) << d.name;
     // Tensor cores are never slower than what they replace, and half precision is at least as fast as TF32.
-    EXPECT_GE(d.tflops(Dtype::kTf32), d.tflops_fp32) << d.name;
-    EXPECT_GE(d.tflops(Dtype::kFp16), d.tflops(Dtype::kTf32)) << d.name;
+    EXPECT_GE(d.tflops(work::Dtype::kTf32), d.tflops_fp32) << d.name;
+    EXPECT_GE(d.tflops(work::Dtype::kFp16), d.tflops(work::Dtype::kTf32)) << d.name;
     EXPECT_TRUE(d.vendor == "nvidia" || d.vendor == "amd") << d.name;
   }
   EXPECT_TRUE(std::is_sorted(devices().begin(), devices().end(), [](const Device& a, const Device& b) {
@@ -109,8 +109,8 @@ TEST(Devices, OwnFileIsRead) {
   EXPECT_EQ(d->compute_major, 9);
   EXPECT_DOUBLE_EQ(d->achievable_bandwidth, kAchievable);
   EXPECT_DOUBLE_EQ(d->pcie_gbs, 31.5 * kPcieShare);
-  EXPECT_DOUBLE_EQ(d->tflops(Dtype::kBf16), 50);  // no such tensor cores
-  EXPECT_DOUBLE_EQ(d->tflops(Dtype::kFp16), 800);
+  EXPECT_DOUBLE_EQ(d->tflops(work::Dtype::kBf16), 50);  // no such tensor cores
+  EXPECT_DOUBLE_EQ(d->tflops(work::Dtype::kFp16), 800);
 
   const std::filesystem::path path = std::filesystem::temp_directory_path() / "foretrace_device_test_x2.toml";
   std::ofstream(path) << kGood;

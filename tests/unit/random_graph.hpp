@@ -92,7 +92,6 @@ class RandomGraph {
     graph.op.push_back(EventId{});
     graph.measured.push_back(draw(-10, 1'000'000));
     graph.soft.push_back(graph::Graph::kNoSoft);
-    graph.work.push_back(draw(0, 1) == 0 ? graph::Graph::kNoWork : static_cast<std::uint32_t>(draw(0, 9)));
     graph.origin.push_back(static_cast<graph::Origin>(draw(0, 3)));
   }
 

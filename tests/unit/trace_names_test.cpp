@@ -7,9 +7,9 @@
 #include "foretrace/trace/gpu.hpp"
 #include "foretrace/trace/ranges.hpp"
 #include "graph/call_roles.hpp"
-#include "hardware/op_names.hpp"
 #include "report/names.hpp"
 #include "trace_maker.hpp"
+#include "work/op_names.hpp"
 
 namespace foretrace::test {
 namespace {
@@ -26,7 +26,7 @@ TEST(Communication, KernelsOfEveryLibraryCount) {
         "void (anonymous namespace)::two_shot_all_reduce_kernel_inplace<c10::BFloat16, 16, 2>",
         "multimem_all_reduce_kernel", "mscclKernel_Sum_half_Simple_false", "rccl_something"}) {
     EXPECT_TRUE(trace::is_communication_kernel(name)) << name;
-    EXPECT_EQ(hardware::family_of_kernel(name), hardware::Family::kCommunication) << name;
+    EXPECT_EQ(work::family_of_kernel(name), work::Family::kCommunication) << name;
     EXPECT_EQ(report::classify_name(name), report::NameClass::kCommunication) << name;
   }
   for (const char* name : {"void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>",

@@ -51,7 +51,7 @@ std::size_t recorded_casts(const Loaded& l) {
     if (!graph::is_gpu(g.kind[task]) || !g.op[task].valid() || g.phase[task] != Phase::kForward) continue;
     const std::uint32_t e = g.op[task].value;
     if (t.name(e) != "aten::copy_" || flow.unit_of(e) == kNothing) continue;
-    const hardware::OpView view(t, t.events.args[e]);
+    const work::OpView view(t, t.events.args[e]);
     if (view.tensor(0) && view.tensor(1) && view[0].type != view[1].type &&
         (view[0].type == "c10::Half" || view[1].type == "c10::Half"))
       ++casts;
@@ -185,16 +185,16 @@ TEST(Checkpoint, StopsWhereNothingMoreIsNeeded) {
 }
 
 TEST(RecurrentLayers, RunAsOneKernelOnlyWhereTheFrameworkAsksForIt) {
-  hardware::Work w;
-  w.family = hardware::Family::kRnn;
+  work::Work w;
+  w.family = work::Family::kRnn;
   w.batch = 64, w.steps = 50, w.k = w.hidden = 1024, w.layers = 1, w.gates = 4;
-  w.dtype = hardware::Dtype::kFp16;
+  w.dtype = work::Dtype::kFp16;
   EXPECT_TRUE(hardware::persistent_rnn(w));
   EXPECT_EQ(hardware::kernels_of(w, 156), 7u);
-  w.dtype = hardware::Dtype::kBf16;
+  w.dtype = work::Dtype::kBf16;
   EXPECT_FALSE(hardware::persistent_rnn(w));
   EXPECT_EQ(hardware::kernels_of(w, 156), 156u);
-  w.dtype = hardware::Dtype::kFp16;
+  w.dtype = work::Dtype::kFp16;
   w.batch = 256;
   EXPECT_FALSE(hardware::persistent_rnn(w));
   w.batch = 64, w.layers = 2;

@@ -87,6 +87,22 @@ TEST(Catalogue, EveryEntryPredictsOrSaysWhyNot) {
   }
 }
 
+TEST(Catalogue, ValidatedSaysOnHowMuch) {
+  for (const WhatIf& w : catalogue()) {
+    // Durations are what the user says they are; everything else that claims to be right has rows that show it.
+    if (w.validated && w.name != "duration") EXPECT_GT(w.evidence.rows, 0) << w.name;
+    EXPECT_LE(w.evidence.models, w.evidence.rows) << w.name;
+    EXPECT_EQ(w.evidence.models > 0, w.evidence.rows > 0) << w.name;
+  }
+  const Evidence amp = (*find_whatif("amp"))->evidence;
+  const Evidence channels_last = (*find_whatif("channels-last"))->evidence;
+  EXPECT_GT(amp.rows, channels_last.rows);
+  const Prediction both = predicted(example(), {"amp", "channels-last"});
+  EXPECT_EQ(both.evidence.rows, channels_last.rows);
+  EXPECT_EQ(both.evidence.models, channels_last.models);
+  EXPECT_EQ(predicted(example(), {"cpu:x=0.5"}).evidence.rows, 0);
+}
+
 TEST(Catalogue, WhatDoesNotApplyIsDeclinedWithTheReason) {
   const auto reason = [](const std::string& path, const std::vector<std::string>& uses) {
     return predicted(path, uses).declined;

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 # Before PyTorch is imported: asking whether there is a GPU must not start CUDA in the process that forks; a compiler's worker
 # processes would outlive the row; nothing is looked for on the network.
@@ -71,7 +72,7 @@ def main() -> int:
     import_all(sorted({t.spec.job for t in tasks if t.kind != "host"}))
     print(f"{len(tasks)} tasks, ready to begin after {time.time() - begun:.0f} s", flush=True)
     with tempfile.TemporaryDirectory(prefix="measure-") as scratch:
-        how = {"device": "cpu", "tiny": True, "seconds": 0.1} if args.cpu else {}
+        how: dict[str, Any] = {"device": "cpu", "tiny": True, "seconds": 0.1} if args.cpu else {}
         runner = collect.Runner("-".join(args.parts), args.out, Path(scratch), begun + args.seconds, **how)
         left_out = runner.run(tasks)
     print(f"{left_out} left out; {time.time() - begun:.0f} s", flush=True)

@@ -217,7 +217,8 @@ class Runner:
     def _compile(self, tasks: list[Task]) -> None:
         """Fills the compiler's caches, several networks side by side and nothing else meanwhile."""
         start, until = time.time(), min(time.time() + COMPILED_S, self.end - 30)
-        waiting, running = list(tasks), []
+        waiting = list(tasks)
+        running: list = []
         while (waiting or running) and time.time() < until:
             while waiting and len(running) < AT_ONCE:
                 running.append(Child(waiting.pop(0), self._work, self.results))

@@ -116,7 +116,7 @@ def count(profile: Any, spans: list[tuple[int, int]]) -> list[Counter]:
     shift = min((time_ns() - perf_counter_ns() for _ in range(50)), key=abs)
     starts = [a + shift for a, _ in spans]
     ends = [b + shift for _, b in spans]
-    out = [Counter() for _ in spans]
+    out: list[Counter] = [Counter() for _ in spans]
     cpu = torch.autograd.DeviceType.CPU
     for event in profile.profiler.kineto_results.events():
         if event.device_type() != cpu:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -165,7 +166,7 @@ def _backward() -> Iterator[Case]:
     yield chain("dropout", lambda y, w: F.dropout(y, 0.1, True))
 
     def leaves(name: str, hooked: bool, accumulate: bool) -> Case:
-        state: dict[str, object] = {}
+        state: dict[str, Any] = {}
 
         def clear() -> None:
             if not accumulate:

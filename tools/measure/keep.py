@@ -82,7 +82,10 @@ def keep(measured: list[Path], to: Path) -> str:
     for tar_path in (p for folder in measured for p in sorted(folder.glob("*.tar"))):
         with tarfile.open(tar_path) as tar:
             for member in tar:
-                data = tar.extractfile(member).read()
+                content = tar.extractfile(member)
+                if content is None:  # a folder
+                    continue
+                data = content.read()
                 if member.name.endswith(".csv"):
                     (to / member.name).write_bytes(data)
                 elif member.name in places:

@@ -3,6 +3,7 @@ the same names and shapes. `attn` is "eager" (products and a softmax) or "sdpa" 
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import torch
@@ -172,7 +173,7 @@ class UNet(nn.Module):
 def mlp_of(*widths: int, last: bool) -> nn.Sequential:
     """Linear and ReLU in turn; `last`: a ReLU at the end too."""
     layers: list[nn.Module] = []
-    for a, b in zip(widths, widths[1:]):
+    for a, b in itertools.pairwise(widths):
         layers += [nn.Linear(a, b), nn.ReLU()]
     return nn.Sequential(*(layers if last else layers[:-1]))
 

@@ -4,6 +4,7 @@ begins with its base and ends with it again, so that the host's drift between th
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 
 from .collect import Task
 from .jobs import JOBS
@@ -84,7 +85,7 @@ def rows(part: str) -> list[Spec]:
     return parse_rows(TEXT[part])
 
 
-def tasks(parts: list[str], done: set[str] = frozenset(), only: re.Pattern[str] | None = None) -> list[Task]:
+def tasks(parts: list[str], done: Set[str] = frozenset(), only: re.Pattern[str] | None = None) -> list[Task]:
     out: list[Task] = []
     for part in parts:
         if part == "host":

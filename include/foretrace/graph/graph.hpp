@@ -145,14 +145,13 @@ class Graph {
   Column<std::uint32_t> lane;
   Column<StringId> name;
   Column<Phase> phase;
-  Column<LayerId> layer;       ///< invalid when none
-  Column<TaskId> launch;       ///< of GPU tasks: the call that launched it; invalid when unknown
-  Column<EventId> event;       ///< the trace event behind it; invalid for waits and the begin
-  Column<EventId> op;          ///< the innermost operation it works for
-  Column<Ns> measured;         ///< measured start, relative to the step's begin
-  Column<std::uint32_t> soft;  ///< index into soft_dependencies, kNoSoft when none
-  Column<std::uint32_t> work;  ///< what it computes: a row of whoever describes it (hardware), kNoWork when nobody does
-  Column<Origin> origin;       ///< where its cost comes from
+  Column<LayerId> layer;          ///< invalid when none
+  Column<TaskId> launch;          ///< of GPU tasks: the call that launched it; invalid when unknown
+  Column<EventId> event;          ///< the trace event behind it; invalid for waits and the begin
+  Column<EventId> op;             ///< the innermost operation it works for
+  Column<Ns> measured;            ///< measured start, relative to the step's begin
+  Column<std::uint32_t> soft;     ///< index into soft_dependencies, kNoSoft when none
+  Column<Origin> origin;          ///< where its cost comes from
   Column<std::int32_t> priority;  ///< on lanes that go by it; no entries at all when every task has 0
   Column<Recorded> recorded;      ///< no entries at all when nothing was recorded, or its cost is off already
 
@@ -169,7 +168,6 @@ class Graph {
   Column<TaskRun> order;
 
   static constexpr std::uint32_t kNoSoft = 0xFFFF'FFFFu;
-  static constexpr std::uint32_t kNoWork = 0xFFFF'FFFFu;
   std::vector<SoftDependency> soft_dependencies;
   std::vector<CarriedDependency> carried;
   std::vector<GraphLane> lanes;

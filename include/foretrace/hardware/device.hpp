@@ -9,17 +9,9 @@
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/trace/trace.hpp"
+#include "foretrace/work/dtype.hpp"
 
 namespace foretrace::hardware {
-
-/// Element types that run at different rates.
-enum class Dtype : std::uint8_t { kFp32, kTf32, kFp16, kBf16, kFp64, kInt, kOther };
-inline constexpr std::size_t kDtypes = 7;
-std::string_view to_string(Dtype dtype);
-/// Bytes of one element in memory (tf32 is stored as fp32).
-std::int64_t bytes_of(Dtype dtype);
-/// From a trace's spelling: "float", "c10::Half", "c10::BFloat16", "double", "long int", …
-Dtype parse_dtype(std::string_view text);
 
 struct Device {
   std::string name;                       ///< file stem, "H200-SXM"
@@ -50,7 +42,7 @@ struct Device {
   std::string source;
 
   /// Dense rate in TFLOP/s an element type's products can reach at best; falls back to the rate without tensor cores.
-  [[nodiscard]] double tflops(Dtype dtype) const;
+  [[nodiscard]] double tflops(work::Dtype dtype) const;
   /// Bytes per ns (GB/s) a streaming kernel reaches.
   [[nodiscard]] double streaming_gbs() const { return bandwidth_gbs * achievable_bandwidth; }
 };

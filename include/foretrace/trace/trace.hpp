@@ -1,13 +1,16 @@
 #pragma once
-// Trace: what a profiler wrote, as columns. Read-only after import.
+// Trace: what a profiler wrote, as columns. Nobody writes to it after the import.
 //
 // One row per event of the file, in the order of the file (also for metadata and flow rows, so that counts per category
-// equal those of the file). Columns every event has are dense; what only some kinds carry lives in side tables reached
-// through `side`. Strings and argument tuples are interned. About 55 bytes an event, 75-95 for operations and memory
-// events.
+// equal those of the file; only a B and its E are one row, an X). Columns every event has are dense; what only some kinds
+// carry lives in side tables reached through `side`. Strings and argument tuples are interned. 51 bytes an event, 75 for
+// operations and ranges, 91 for memory events, and the texts.
 //
-//   for (std::uint32_t e = 0; e < trace.size(); ++e) if (trace.kind(e) == EventKind::kKernel) trace.name(e);
-//   trace.events.start[task];  trace.args.launch(trace.events.args[task])->grid[0];
+//   for (std::uint32_t e = 0; e < trace.size(); ++e) {
+//     if (trace.kind(e) != EventKind::kKernel) continue;
+//     trace.name(e);  trace.events.start[e];
+//     if (const KernelLaunch* launch = trace.launch(e)) launch->grid[0];     // nothing where the file does not say it
+//   }
 
 #include <cstdint>
 #include <string>
@@ -27,7 +30,7 @@ namespace foretrace::trace {
 
 /// Dense columns, all of the same length.
 struct Events {
-  Column<Ns> start;     ///< relative to Trace::base_time_ns
+  Column<Ns> start;     ///< since Trace::base_time_ns
   Column<Ns> duration;  ///< 0 for instants and flows
   Column<StringId> name;
   Column<LaneId> lane;
@@ -127,7 +130,8 @@ struct Trace {
   bool partial = false;           ///< the input was cut off and read with `partial`
   std::string steps_by;           ///< the range that marks steps, where whoever loaded the trace named one
 
-  /// Absolute time in ns of an event = base_time_ns + start. 0 when the file gives absolute times itself.
+  /// Time in ns of an event since the epoch = base_time_ns + start ("baseTimeNanoseconds"). 0 where the file names no base:
+  /// `start` is then whatever the file counts from.
   Ns base_time_ns = 0;
   StringTable strings;
   ArgsTable args;
@@ -160,7 +164,7 @@ struct Trace {
   [[nodiscard]] const KernelLaunch* launch(std::size_t e) const { return args.launch(events.args[e]); }
   /// Raw JSON of a top-level metadata key, empty when absent.
   [[nodiscard]] std::string_view metadata_value(std::string_view key) const;
-  /// "Thread 400 (python)", "GPU 0 stream 7".
+  /// "thread 400 (python)", "GPU 0 stream 7", "row Spans" for what is neither.
   [[nodiscard]] std::string lane_label(LaneId lane) const;
   /// Memory held by columns and tables.
   [[nodiscard]] std::size_t bytes() const;

@@ -19,6 +19,7 @@
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/trace/trace.hpp"
 #include "foretrace/whatif/op_chains.hpp"
+#include "foretrace/work/works.hpp"
 
 namespace foretrace::whatif {
 
@@ -27,6 +28,9 @@ using graph::Graph;
 using graph::GraphLane;
 using graph::Phase;
 using graph::TaskKind;
+
+/// Where a task could stand and none does.
+inline constexpr std::uint32_t kNoTask = TaskId::kInvalid;
 
 /// Tasks, ascending. Ids below graph.size() are the graph's; higher ones were inserted into this draft.
 using Selection = std::vector<std::uint32_t>;
@@ -59,7 +63,7 @@ struct NewKernel {
   std::uint32_t after_cpu = 0;  ///< its launch is placed behind this task on its thread
   Ns cpu_cost = 0;              ///< of the launch with the operation around it; 0 and no_launch: rides on `launch_of`
   std::optional<std::uint32_t> launch_of = {};  ///< share this call (a CUDA graph) instead of a launch of its own
-  std::uint32_t work = Graph::kNoWork;
+  std::uint32_t work = work::Works::kNone;      ///< a row of the model's works
   graph::Origin origin = graph::Origin::kModelled;
 };
 
@@ -96,6 +100,7 @@ class Draft {
   /// Others have 0. Both travel with the graph, so that later what-ifs and every simulation keep to them.
   void schedule(const Selection& tasks, std::int32_t priority);
   void set_lane_lag(std::uint32_t task, Ns lag);
+  /// What the task computes becomes another row of the model's works.
   void set_work(std::uint32_t task, std::uint32_t work);
   /// Another call launches this GPU task (a CUDA graph); its dependency on the old call is dropped.
   void set_launch(std::uint32_t task, std::uint32_t call, Ns lag);
@@ -121,6 +126,8 @@ class Draft {
   /// The changed graph. Cost-only drafts copy columns; structural ones rebuild once. On a stream, tasks that were inserted or
   /// are launched in another way stand where their calls put them: a stream runs its work in the order of its launches.
   [[nodiscard]] Graph commit() const;
+  /// The same; `works`, which describes the tasks of the graph, describes those of the changed one then.
+  [[nodiscard]] Graph commit(work::Works& works) const;
   /// After commit(): the trace shows work of a stream in another order than that of its launches, where this draft put more.
   /// The changed graph may not be sound then.
   [[nodiscard]] bool contradicted() const { return contradicted_; }
@@ -135,17 +142,18 @@ class Draft {
     std::uint32_t launch;  // id in this draft, or kNoTask
     std::uint32_t after;   // id on the same lane, or kNoTask with `lane`
     std::uint32_t lane;    // new lanes: graph.lanes.size() + i
-    std::uint32_t work;
+    std::uint32_t work;    // a row of works
     graph::Origin origin;
     Ns lane_lag;
+    std::uint32_t like = kNoTask;  // the task it is a copy of, whose row it shares
   };
-  static constexpr std::uint32_t kNoTask = 0xFFFF'FFFFu;
 
   std::uint32_t add(NewTask task);
   [[nodiscard]] std::uint32_t lane_of(std::uint32_t task) const;
   /// The call that launched the CUDA graph a task belongs to, or kNoTask.
   [[nodiscard]] std::uint32_t graph_launch_of(std::uint32_t task) const;
   [[nodiscard]] const OpChains& chains() const;
+  [[nodiscard]] Graph commit_with(work::Works* works) const;
   class Commit;  // draft_commit.cpp
   class LaunchOrder;
 

@@ -10,14 +10,15 @@
 
 #include "foretrace/graph/build.hpp"
 #include "foretrace/graph/graph.hpp"
+#include "foretrace/hardware/cost.hpp"
 #include "foretrace/hardware/device.hpp"
-#include "foretrace/hardware/work.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/whatif/contract.hpp"
 #include "foretrace/whatif/op_chains.hpp"
 #include "foretrace/whatif/residuals.hpp"
 #include "foretrace/whatif/unprofiled.hpp"
+#include "foretrace/work/works.hpp"
 
 namespace foretrace::whatif {
 
@@ -40,7 +41,7 @@ struct Model {
   const trace::Trace* trace = nullptr;
   graph::Graph graph;
   std::shared_ptr<const OpChains> chains;  ///< of the trace's operations, shared by all copies of the model
-  std::vector<hardware::Work> works;       ///< rows of graph.work; grows as what-ifs add tasks
+  work::Works works;                       ///< of the graph's tasks; grows as what-ifs change them
   hardware::Device device;
   LaunchCosts launches;
   Unprofiled base;                      ///< how the profiler was undone, and what stays uncertain
@@ -54,7 +55,7 @@ struct Model {
   double samples = 1;       ///< in a step, as a multiple of the traced step's; `batch` changes it
   double pass_samples = 1;  ///< in one forward pass, the same way; accumulation changes it too
   /// Of log time, by family: what carrying kernels over to another GPU left uncertain. 0 on the GPU of the trace.
-  std::array<double, hardware::kFamilies> moved_sigma = {};
+  std::array<double, work::kFamilies> moved_sigma = {};
   std::optional<Interference> interference;  ///< set by what-ifs that add communication
   int workers = 1;                           ///< as set by them, and
   std::size_t buckets = 0;                   ///< in how many buckets they reduce gradients

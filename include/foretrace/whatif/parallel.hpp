@@ -17,8 +17,6 @@
 
 namespace foretrace::whatif {
 
-inline constexpr std::uint32_t kNoTask = 0xFFFF'FFFFu;
-
 /// The gradient of one parameter.
 struct Gradient {
   std::int64_t elements = 0;
@@ -64,7 +62,7 @@ BucketPlan pytorch_buckets(const Gradients& gradients, std::int64_t cap_bytes, s
 enum class Scheme : std::uint8_t {
   kDdp,          ///< all-reduce of buckets, overlapped with backward
   kFsdp,         ///< ZeRO 3: parameters gathered before use, gradients reduce-scattered
-  kZero1,        ///< optimizer states divided: all-reduce, then updated parameters gathered
+  kZero1,        ///< optimizer states divided: all-reduce, then each owner broadcasts its updated parameters
   kZero2,        ///< gradients divided too: reduce-scatter, then updated parameters gathered
   kPs,           ///< parameter servers: beside the workers or on machines of their own
   kP3,           ///< slices, the layers needed first go first
@@ -82,17 +80,18 @@ Result<Compression> parse_compression(std::string_view text);
 
 struct Parallelism {
   Scheme scheme = Scheme::kDdp;
-  double bucket_mb = 25;
+  double bucket_mb = 25;                      ///< MiB, as PyTorch's bucket_cap_mb
   std::optional<double> first_bucket_mb = 1;  ///< nothing: as bucket_mb
   std::vector<GradientRange> buckets = {};    ///< an explicit plan instead of the two above
   Compression compression = Compression::kNone;
   double ratio = 0.01;  ///< share of elements top-k and DGC send
   int rank = 1;         ///< of PowerSGD
   int servers = 0;      ///< parameter servers on machines of their own; 0: one beside each worker
-  /// What goes at once through servers or through the levels of BlueConnect; nothing: 4 MiB for P3, else whole buckets.
+  /// MiB that go at once through servers or through the levels of BlueConnect; nothing: 4 for P3, else whole buckets.
   std::optional<double> slice_mb = {};
   bool ring_steps = false;  ///< collectives as the steps of their ring (at most kMostSteps tasks each), not as one task
-  /// P3: CPU time of the thread that sends, per slice; nothing: of a native one (25 us). Called from Python it is 0.4 ms.
+  /// P3: CPU time of the thread that sends, per slice; nothing: what DDP's hook takes for a gradient (25 us on the host
+  /// measured, scaled to the trace's). Sent from Python it is 0.4 ms.
   std::optional<double> send_us = {};
   bool priorities = true;  ///< P3: false sends whole gradients, first come, first served
   double cycle_ms = 1;     ///< Horovod: how often the buffer is looked at
@@ -108,8 +107,9 @@ struct Cluster {
   int gpus_per_node = 1;
 };
 
-/// Writes N workers into a draft: the slowest of them sets the pace, and the scheme adds its collectives. The model learns what
-/// runs beside what (Model::interference) and how many workers there are (Model::workers). One worker: nothing but `slow_worker`.
+/// Writes N workers into a draft: the slowest of them sets the pace (GPUs differ from step to step; `slow_worker` comes on
+/// top), and the scheme adds its collectives. The model learns what runs beside what (Model::interference), how many workers
+/// (Model::workers) and how many buckets (Model::buckets) there are. One worker: nothing but `slow_worker`.
 Status apply_parallelism(Model& model, Draft& draft, const Parallelism& how, const Cluster& cluster);
 
 /// The same as a use of the scheme's what-if, for whoever has a network at hand rather than its name. The use keeps

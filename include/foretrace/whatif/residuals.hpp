@@ -27,9 +27,9 @@ class Residuals {
   static Result<Residuals> parse(std::string_view csv, std::string_view file);
   static const Residuals& built_in();
 
-  /// Half of the distance from the 10th to the 90th percentile of a family's errors, in units that make it a standard
-  /// deviation where many models were measured; wider by Student's t where few were. A family nobody measured gets what
-  /// all kernels together have.
+  /// Root mean square of a family's residuals, each model one vote however many rows it has; times what Student's t adds
+  /// to the 10th and 90th percentile where few models were measured. A family of kernels that nobody measured gets what all
+  /// kernels together have; 0.15 where that is nothing either.
   [[nodiscard]] double sigma(std::string_view family) const;
   /// Models with rows of this family.
   [[nodiscard]] std::size_t models(std::string_view family) const;

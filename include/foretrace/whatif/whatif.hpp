@@ -51,6 +51,13 @@ std::string_view to_string(Effort effort);
 /// Where a change stands when several are combined: what changes the work comes before what changes how it runs.
 enum class Stage : std::uint8_t { kBatch, kPrecision, kKernels, kMemory, kOptimizer, kRuntime };
 
+/// Measured steps a what-if has been compared with, alone or among others, and how many models they are of. Counted from the
+/// measurements by tools/validation.py; none for a what-if that is not of the catalogue.
+struct Evidence {
+  int rows = 0;
+  int models = 0;
+};
+
 /// A change is written into `draft`; what it could not model goes to model.not_modelled. An error of code kDeclined means
 /// "does not apply here", with the reason.
 struct WhatIf {
@@ -67,7 +74,8 @@ struct WhatIf {
   Effort effort = Effort::kWork;
   Stage stage = Stage::kKernels;
   std::vector<std::string> advise = {};  ///< uses `advise` tries; none: nobody would switch it on by itself
-  bool validated = false;                ///< has truth rows (docs/accuracy.md)
+  bool validated = false;                ///< meets its measured rows (docs/accuracy.md), or is right by definition
+  Evidence evidence = {};                ///< filled in by the catalogue
   std::function<Status(Model& model, Draft& draft, const Parameters& parameters)> apply;
 };
 
@@ -128,7 +136,8 @@ struct Prediction {
   std::size_t buckets = 0;       ///< gradients are reduced in so many
   std::string origin;
   std::vector<std::string> not_modelled;
-  bool validated = false;
+  bool validated = false;  ///< everything applied is
+  Evidence evidence;       ///< of what was applied, the least
   struct Applied {
     std::string text;
     std::size_t changed = 0;  ///< tasks changed, added or removed

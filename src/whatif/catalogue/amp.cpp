@@ -12,9 +12,9 @@ namespace foretrace::whatif {
 
 namespace {
 
-using hardware::Dtype;
-using hardware::Family;
-using hardware::Work;
+using work::Dtype;
+using work::Family;
+using work::Work;
 
 class Amp {
  public:
@@ -42,8 +42,8 @@ class Amp {
     for (std::uint32_t t = m_.graph.lanes[stream].begin; t < m_.graph.lanes[stream].end; ++t) {
       if (m_.graph.phase[t] == Phase::kBackward && !draft_.removed(t)) places_.end_of_backward = t;
     }
-    places_.first.assign(flow_.units.size(), Graph::kNoWork);
-    places_.last_backward.assign(flow_.units.size(), Graph::kNoWork);
+    places_.first.assign(flow_.units.size(), kNoTask);
+    places_.last_backward.assign(flow_.units.size(), kNoTask);
     std::size_t halves = 0;
     for (const Row& row : rows) halves += change(row) ? 1u : 0u;
     if (halves == 0)
@@ -67,7 +67,7 @@ class Amp {
     }
     if (unit != kNothing) {
       if (fused_away(row, unit)) return false;
-      if (places_.first[unit] == Graph::kNoWork) places_.first[unit] = row.tasks.front();
+      if (places_.first[unit] == kNoTask) places_.first[unit] = row.tasks.front();
       return half(row, cast_.units[unit].precision);
     }
     const Dataflow::Backward b = flow_.backward_of(event);

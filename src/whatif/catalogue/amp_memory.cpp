@@ -72,7 +72,7 @@ class Rewriter {
         // A copy inside: as large as an input, not the result.
         if (b.kind == Kind::kActivation && flow_.trace->name(b.op) != "aten::empty_strided") inner_.push_back(i);
         for (const std::uint32_t v : flow_.units[u].outputs) {
-          if (holds(b, hardware::elements_of(flow_.values[v].shape), 4) && !flow_.values[v].shape.empty())
+          if (holds(b, work::elements_of(flow_.values[v].shape), 4) && !flow_.values[v].shape.empty())
             block_of_[v] = static_cast<std::uint32_t>(i);
         }
       } else if (b.stage == Stage::kBackward) {
@@ -97,7 +97,7 @@ class Rewriter {
   [[nodiscard]] std::int64_t result_elements(std::uint32_t u) const {
     std::int64_t most = 0;
     for (const std::uint32_t v : flow_.units[u].outputs)
-      most = std::max(most, flow_.values[v].shape.empty() ? 0 : hardware::elements_of(flow_.values[v].shape));
+      most = std::max(most, flow_.values[v].shape.empty() ? 0 : work::elements_of(flow_.values[v].shape));
     return most;
   }
 

@@ -6,8 +6,8 @@ namespace foretrace::whatif {
 
 namespace {
 
-using hardware::Family;
-using hardware::Work;
+using work::Family;
+using work::Work;
 
 bool is_batched_product(const Work& w) { return w.family == Family::kGemm && w.batch > 1 && !w.backward; }
 
@@ -70,7 +70,7 @@ class Finder {
       const bool on_scores = w.elements == scores && (w.family == Family::kSoftmax || w.family == Family::kCopy ||
                                                       w.family == Family::kElementwise);
       if (product || on_scores) a.units.insert(unit_[k]);
-      a.dropout = a.dropout || (on_scores && w.arithmetic == hardware::Arithmetic::kDropout);
+      a.dropout = a.dropout || (on_scores && w.arithmetic == work::Arithmetic::kDropout);
     }
     a.causal = masked_causally(a);
     add_copy_of_result(a, unit_[end]);
@@ -88,15 +88,13 @@ class Finder {
   [[nodiscard]] bool masked_causally(const Attention& a) const {
     if (a.first.m != a.first.n || a.first.m <= 1) return false;
     const std::int64_t n = a.first.m;
-    const auto square = [n](const hardware::Shape& s) {
-      return s.size() >= 2 && s.back() == n && s[s.size() - 2] == n;
-    };
+    const auto square = [n](const work::Shape& s) { return s.size() >= 2 && s.back() == n && s[s.size() - 2] == n; };
     bool masked = false;
     for (const std::uint32_t u : a.units) {
-      const hardware::OpView view(*m_.trace, m_.trace->events.args[flow_.units[u].event]);
-      for (const hardware::Argument& mask : view.arguments()) {
+      const work::OpView view(*m_.trace, m_.trace->events.args[flow_.units[u].event]);
+      for (const work::Argument& mask : view.arguments()) {
         if (!mask.tensor() || !square(mask.shape()) || mask.elements() >= a.scores) continue;
-        const hardware::Shape& s = mask.shape();
+        const work::Shape& s = mask.shape();
         if (s.size() > 2 && s[s.size() - 3] != 1) continue;  // by head: a bias of positions
         if (mask.type == "bool" && mask.elements() == n * n) return true;
         masked = true;
@@ -111,10 +109,10 @@ class Finder {
       const bool compared =
           u.name == "aten::le" || u.name == "aten::lt" || u.name == "aten::ge" || u.name == "aten::gt";
       if (!cut && !compared) return false;
-      const hardware::OpView view(*m_.trace, m_.trace->events.args[u.event]);
+      const work::OpView view(*m_.trace, m_.trace->events.args[u.event]);
       std::int64_t rows = 1;
       std::int64_t columns = 1;
-      for (const hardware::Argument& x : view.arguments()) {
+      for (const work::Argument& x : view.arguments()) {
         if (!x.tensor()) continue;
         if (compared && x.type != "long int" && x.type != "int") return false;
         if (!x.shape().empty()) columns = std::max(columns, x.shape().back());

@@ -15,7 +15,7 @@ struct Attention {
   std::vector<const Row*> forward, backward;
   std::set<std::uint32_t> units;  ///< of the data flow: all of it runs in the fused kernel
   std::set<std::uint32_t> views;  ///< that lead to its operands: their gradients arrive as they are wanted, uncopied
-  hardware::Work first;           ///< queries x keys
+  work::Work first;               ///< queries x keys
   std::int64_t scores = 0;        ///< elements
   std::uint32_t first_unit = kNothing, last_unit = kNothing;  ///< the two products
   bool dropout = false;

@@ -35,18 +35,18 @@ std::size_t scale_batch(Model& m, Draft& draft, double x) {
   Ns shapeless = 0;
   m.pass_samples *= x;
   for (const Row& row : rows_of(m, draft)) {
-    const hardware::Work work = m.works[row.work];
+    const work::Work work = m.works[row.work];
     if (!works_on_samples(row.phase) || work.of_parameters) continue;
-    const hardware::Work becomes = with_batch(work, x);
+    const work::Work becomes = with_batch(work, x);
     const hardware::Cost cost = rescale_row(m, row, becomes);
-    const bool known = cost.known && work.has_shape() && work.family != hardware::Family::kOther;
+    const bool known = cost.known && work.has_shape() && work.family != work::Family::kOther;
     shapeless += work.has_shape() ? 0 : row.time;
     all += row.time;
     set_row(m, draft, row, known ? cost.ns : linear(static_cast<double>(row.time), x), becomes, graph::Origin::kScaled);
     ++changed;
   }
   for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (!graph::is_gpu(g.kind[t]) || g.work[t] != Graph::kNoWork || draft.removed(t) || !works_on_samples(g.phase[t]))
+    if (!graph::is_gpu(g.kind[t]) || m.works.of(t) != nullptr || draft.removed(t) || !works_on_samples(g.phase[t]))
       continue;
     draft.set(t, static_cast<Ns>(linear(static_cast<double>(draft.cost(t)), x)), graph::Origin::kScaled);
     ++changed;

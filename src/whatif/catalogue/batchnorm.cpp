@@ -7,8 +7,8 @@ namespace foretrace::whatif {
 
 namespace {
 
-using hardware::Family;
-using hardware::Work;
+using work::Family;
+using work::Work;
 
 // Passes over a feature map that stay. Beside ReLU: the sums read it, applying them reads and writes it; backward, the sums
 // read it and the gradient, applying them reads both and writes one. In the convolutions around it: the one before sums up

@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/graph/graph.hpp"
+#include "foretrace/whatif/draft.hpp"
 
 namespace foretrace::whatif {
 
 struct BlockOfLayers {
   std::string name;
-  std::vector<std::uint32_t> forward;                    ///< GPU tasks, in order of launch
-  std::uint32_t first_backward = graph::Graph::kNoWork;  ///< the first GPU task of its backward pass
+  std::vector<std::uint32_t> forward;      ///< GPU tasks, in order of launch
+  std::uint32_t first_backward = kNoTask;  ///< the first GPU task of its backward pass
 };
 
 /// Blocks in order of their forward pass; empty when no numbered layers repeat.

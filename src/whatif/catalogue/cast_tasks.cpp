@@ -6,8 +6,8 @@ namespace foretrace::whatif {
 
 namespace {
 
-using hardware::Dtype;
-using hardware::Work;
+using work::Dtype;
+using work::Work;
 
 class Inserter {
  public:
@@ -16,36 +16,34 @@ class Inserter {
 
   void insert() {
     // Operations without GPU work of their own borrow the place of the next one.
-    std::uint32_t first = Graph::kNoWork;
+    std::uint32_t first = kNoTask;
     std::uint32_t back = places_.end_of_backward;
     std::vector<std::uint32_t> first_at(places_.first.size()), back_at(places_.first.size());
     for (std::size_t u = places_.first.size(); u-- > 0;) {
-      if (places_.first[u] != Graph::kNoWork) first = places_.first[u];
+      if (places_.first[u] != kNoTask) first = places_.first[u];
       first_at[u] = first;
     }
     for (std::size_t u = 0; u < places_.first.size(); ++u) {
-      if (places_.last_backward[u] != Graph::kNoWork) back = places_.last_backward[u];
-      back_at[u] = places_.last_backward[u] != Graph::kNoWork ? back : Graph::kNoWork;
+      if (places_.last_backward[u] != kNoTask) back = places_.last_backward[u];
+      back_at[u] = places_.last_backward[u] != kNoTask ? back : kNoTask;
     }
     for (std::size_t u = places_.first.size(); u-- > 0;) {
-      if (back_at[u] == Graph::kNoWork)
-        back_at[u] = u + 1 < places_.first.size() ? back_at[u + 1] : places_.end_of_backward;
+      if (back_at[u] == kNoTask) back_at[u] = u + 1 < places_.first.size() ? back_at[u + 1] : places_.end_of_backward;
     }
     for (std::size_t u = 0; u < cast_.units.size(); ++u) {
       const AutocastUnit& a = cast_.units[u];
       const std::uint32_t event = flow_.units[u].event;
       for (const Cast& c : a.casts) {
         // An operation whose work another what-if took away casts nothing.
-        if (c.elements <= 0 || (flow_.units[u].computes && places_.first[u] == Graph::kNoWork)) continue;
+        if (c.elements <= 0 || (flow_.units[u].computes && places_.first[u] == kNoTask)) continue;
         const std::int64_t elements = c.weight ? c.elements : samples(c.elements);
-        if (first_at[u] != Graph::kNoWork)
+        if (first_at[u] != kNoTask)
           insert_before(first_at[u], {elements, c.to_float, c.weight, event}, Phase::kForward);
-        if (c.gradient && back_at[u] != Graph::kNoWork)
+        if (c.gradient && back_at[u] != kNoTask)
           insert_behind(back_at[u], {elements, !c.to_float, c.weight, event}, Phase::kBackward);
       }
       for (const std::int64_t n : a.narrowed) {
-        if (back_at[u] != Graph::kNoWork)
-          insert_behind(back_at[u], {samples(n), false, false, event}, Phase::kBackward);
+        if (back_at[u] != kNoTask) insert_behind(back_at[u], {samples(n), false, false, event}, Phase::kBackward);
       }
     }
   }
@@ -68,7 +66,7 @@ class Inserter {
     work.op_event = c.event;
     const hardware::Cost cost = predict(work, m_.device);
     if (!cost.known) return;
-    m_.works.push_back(work);
+    const std::uint32_t row = m_.works.add(work);
     const auto p = static_cast<std::size_t>(phase == Phase::kForward ? CpuPhase::kForward : CpuPhase::kBackward);
     draft_.insert({.name = "cast",
                    .cost = static_cast<Ns>(cost.ns),
@@ -77,7 +75,7 @@ class Inserter {
                    .after_gpu = after_gpu,
                    .after_cpu = after_cpu,
                    .cpu_cost = m_.launches.cpu_per_launch[p],
-                   .work = static_cast<std::uint32_t>(m_.works.size() - 1)});
+                   .work = row});
   }
 
   // In front of a task and its launch.

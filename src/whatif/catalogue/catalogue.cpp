@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "whatif/evidence.hpp"
+
 namespace foretrace::whatif {
 
 namespace {
@@ -19,7 +21,10 @@ Registered::Registered(WhatIf (*make)()) { makers().push_back(make); }
 const std::vector<WhatIf>& catalogue() {
   static const std::vector<WhatIf> kAll = [] {
     std::vector<WhatIf> all;
-    for (WhatIf (*const make)() : makers()) all.push_back(make());
+    for (WhatIf (*const make)() : makers()) {
+      all.push_back(make());
+      all.back().evidence = evidence_of(all.back().name);
+    }
     std::sort(all.begin(), all.end(), [](const WhatIf& a, const WhatIf& b) { return a.name < b.name; });
     return all;
   }();

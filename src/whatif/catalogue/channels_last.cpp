@@ -7,19 +7,19 @@ namespace foretrace::whatif {
 namespace {
 
 // Kernels that know both layouts. Element-wise ones do not care.
-bool has_layout(const hardware::Work& w) {
-  return w.is_conv() || w.family == hardware::Family::kBatchNorm || w.family == hardware::Family::kPooling;
+bool has_layout(const work::Work& w) {
+  return w.is_conv() || w.family == work::Family::kBatchNorm || w.family == work::Family::kPooling;
 }
 
 Status apply_channels_last(Model& m, Draft& draft, const Parameters&) {
   std::size_t convolutions = 0;
   const std::size_t before = m.works.size();
   for (const Row& row : rows_of(m, draft)) {
-    const hardware::Work work = m.works[row.work];
-    const bool planes = work.family == hardware::Family::kReduction && work.access == hardware::Access::kTransposed;
+    const work::Work work = m.works[row.work];
+    const bool planes = work.family == work::Family::kReduction && work.access == work::Access::kTransposed;
     if ((!has_layout(work) || work.channels_last) && !planes) continue;
-    hardware::Work becomes = with_layout(work, true);
-    if (planes) becomes.access = hardware::Access::kStrided;  // a convolution's bias gradient: columns now, not planes
+    work::Work becomes = with_layout(work, true);
+    if (planes) becomes.access = work::Access::kStrided;  // a convolution's bias gradient: columns now, not planes
     const hardware::Cost cost = rescale_row(m, row, becomes);
     if (!cost.known) continue;
     set_row(m, draft, row, cost.ns, becomes, cost.origin);

@@ -94,7 +94,7 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   const Dataflow flow = forward_flow(m);
   const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(CpuPhase::kForward)];
   for (const BlockOfLayers& b : blocks) {
-    if (b.first_backward == Graph::kNoWork || !g.launch[b.first_backward].valid()) continue;
+    if (b.first_backward == kNoTask || !g.launch[b.first_backward].valid()) continue;
     // The block's forward again, in front of its first backward kernel, launched by the thread that runs backward.
     const std::uint32_t call = g.launch[b.first_backward].value;
     std::uint32_t after_cpu = call > g.lanes[g.lane[call]].begin ? call - 1 : call;
@@ -109,7 +109,7 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
                                 .after_gpu = after_gpu,
                                 .after_cpu = after_cpu,
                                 .cpu_cost = launch,
-                                .work = g.work[t],
+                                .work = m.works.row_of(t),
                                 .origin = graph::Origin::kScaled});
       after_cpu = after_gpu - 1;
     }

@@ -9,8 +9,8 @@ namespace foretrace::whatif {
 
 namespace {
 
-using hardware::Family;
-using hardware::Work;
+using work::Family;
+using work::Work;
 
 // A generated kernel's shortest form, as of any vectorised kernel.
 constexpr double kKernelStart = 1'500;

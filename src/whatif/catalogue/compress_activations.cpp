@@ -19,11 +19,11 @@ Status apply_compress(Model& m, Draft& draft, const Parameters& parameters) {
   for (const SavedTensor& s : saved) {
     for (const bool forward : {true, false}) {
       // Four bytes are read and two or one written, and back again.
-      hardware::Work work = forward ? hardware::cast_work(s.elements, hardware::Dtype::kFp32, hardware::Dtype::kFp16)
-                                    : hardware::cast_work(s.elements, hardware::Dtype::kFp16, hardware::Dtype::kFp32);
+      work::Work work = forward ? work::cast_work(s.elements, work::Dtype::kFp32, work::Dtype::kFp16)
+                                : work::cast_work(s.elements, work::Dtype::kFp16, work::Dtype::kFp32);
       const hardware::Cost cost = predict(work, m.device);
       if (!cost.known) return fail(ErrorCode::kDeclined, "what a conversion costs on this GPU is unknown");
-      m.works.push_back(work);
+      const std::uint32_t row = m.works.add(work);
       const Place at(m, forward ? s.forward : s.backward, forward && s.computed);
       if (!at.known) continue;
       const auto phase = static_cast<std::size_t>(forward ? CpuPhase::kForward : CpuPhase::kBackward);
@@ -34,7 +34,7 @@ Status apply_compress(Model& m, Draft& draft, const Parameters& parameters) {
                     .after_gpu = at.gpu,
                     .after_cpu = at.cpu,
                     .cpu_cost = m.launches.cpu_per_launch[phase],
-                    .work = static_cast<std::uint32_t>(m.works.size() - 1),
+                    .work = row,
                     .origin = cost.origin});
     }
   }

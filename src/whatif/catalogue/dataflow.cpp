@@ -9,10 +9,10 @@
 
 namespace foretrace::whatif {
 
-using hardware::Argument;
-using hardware::OpView;
-using hardware::Shape;
 using trace::EventKind;
+using work::Argument;
+using work::OpView;
+using work::Shape;
 
 namespace {
 
@@ -184,7 +184,7 @@ class Builder {
   }
 
   void take(Unit& unit, std::size_t argument, const Shape& shape, bool may_be_new = true, std::size_t beside = 0) {
-    const std::int64_t n = hardware::elements_of(shape);
+    const std::int64_t n = work::elements_of(shape);
     std::uint32_t id = shape.empty() ? kNothing : find(shape, unit, may_be_new, beside);
     if (id == kNothing) id = add_value({}, kNothing, kNothing);
     flow_.values[id].consumers.push_back(static_cast<std::uint32_t>(flow_.units.size()));
@@ -260,7 +260,7 @@ class Builder {
       }
       // A part of a tensor leaves the rest to be used; another shape of all of it replaces it.
       const std::int64_t all_of_it = unit.inputs.front().elements;
-      const bool whole = hardware::elements_of(shapes.back()) >= all_of_it;
+      const bool whole = work::elements_of(shapes.back()) >= all_of_it;
       if (whole)
         reshaped_[source] = 1;
       else

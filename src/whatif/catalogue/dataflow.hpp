@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "foretrace/whatif/whatif.hpp"
-#include "hardware/op_view.hpp"
 #include "whatif/catalogue/op_facts.hpp"
+#include "work/op_view.hpp"
 
 namespace foretrace::whatif {
 
@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kNothing = 0xFFFF'FFFFu;
 
 /// A tensor, or a view of one.
 struct Value {
-  hardware::Shape shape;                 ///< empty while unknown
+  work::Shape shape;                     ///< empty while unknown
   std::uint32_t producer = kNothing;     ///< unit; kNothing: there before the step (parameters, buffers, constants)
   std::uint32_t storage = 0;             ///< the value whose memory it shares; itself when it has its own
   std::vector<std::uint32_t> consumers;  ///< units, ascending

@@ -14,7 +14,7 @@ namespace foretrace::whatif {
 namespace {
 
 using hardware::Device;
-using hardware::Dtype;
+using work::Dtype;
 
 hardware::KernelShape shape_of(const Model& m, std::uint32_t task) {
   const EventId event = m.graph.event[task];
@@ -32,7 +32,7 @@ void note_precision(Model& m, const std::vector<Row>& rows, const Device& to) {
   bool fp16 = false;
   bool tf32 = false;
   for (const Row& row : rows) {
-    const hardware::Work& w = m.works[row.work];
+    const work::Work& w = m.works[row.work];
     if (!hardware::kernel_varies(w.family)) continue;
     bf16 |= w.dtype == Dtype::kBf16 && to.tflops_bf16 <= 0;
     fp16 |= w.dtype == Dtype::kFp16 && to.tflops_fp16 <= 0;
@@ -57,7 +57,7 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
   const std::vector<Row> rows = rows_of(m, draft);
   hardware::TransferContext context;
   {
-    std::vector<hardware::Work> works;
+    std::vector<work::Work> works;
     std::vector<double> times;
     for (const Row& row : rows) {
       works.push_back(m.works[row.work]);
@@ -68,13 +68,13 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
   double unknown = 0;
   double all = 0;
   bool collectives = false;
-  std::array<double, hardware::kFamilies> time = {};
-  std::array<double, hardware::kFamilies> spread = {};  // sigma by time
+  std::array<double, work::kFamilies> time = {};
+  std::array<double, work::kFamilies> spread = {};  // sigma by time
   for (const Row& row : rows) {
-    const hardware::Work& work = m.works[row.work];
+    const work::Work& work = m.works[row.work];
     for (const std::uint32_t t : row.tasks) {
       const double was = static_cast<double>(draft.cost(t));
-      if (work.family == hardware::Family::kCommunication) {
+      if (work.family == work::Family::kCommunication) {
         collectives = true;
         draft.set(t, draft.cost(t), graph::Origin::kMeasured);
         continue;

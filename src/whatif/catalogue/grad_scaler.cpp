@@ -7,20 +7,19 @@
 
 namespace foretrace::whatif {
 
-using hardware::Work;
+using work::Work;
 
 void insert_grad_scaler(Model& m, Draft& draft, std::uint32_t last_backward) {
   const Graph& g = m.graph;
   const std::uint32_t join = end_of_backward(g);
   // Gradients another thread computes behind that (a second pass) are not checked here.
-  const bool known = join != Graph::kNoWork && last_backward != Graph::kNoWork;
+  const bool known = join != kNoTask && last_backward != kNoTask;
   const std::uint32_t behind = known ? first_behind(g, join)[g.lane[last_backward]] : 0;
   if (!known || behind == g.lanes[g.lane[last_backward]].begin) {
     m.not_modelled.emplace_back("the gradient scaler's synchronisation");
     return;
   }
-  const Work work =
-      hardware::optimizer_work(m.parameter_elements, 4, 4, std::max<std::int64_t>(2, m.parameter_tensors));
+  const Work work = work::optimizer_work(m.parameter_elements, 4, 4, std::max<std::int64_t>(2, m.parameter_tensors));
   const hardware::Cost cost = predict(work, m.device);
   const double launches = std::max({1.0, std::ceil(static_cast<double>(m.parameter_tensors) / 110),
                                     std::ceil(static_cast<double>(m.parameter_elements) / (320 * 65536.0))});

@@ -2,10 +2,10 @@
 
 namespace foretrace::whatif {
 
-using hardware::Access;
-using hardware::Dtype;
-using hardware::Family;
-using hardware::Work;
+using work::Access;
+using work::Dtype;
+using work::Family;
+using work::Work;
 
 bool change_precision(Model& m, Draft& draft, const Row& row, Precision precision, Dtype dtype) {
   const Work work = m.works[row.work];

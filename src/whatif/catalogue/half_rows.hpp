@@ -8,6 +8,6 @@ namespace foretrace::whatif {
 
 /// Gives a row the cost it has in `precision`; returns whether it is half now. Rows that are no FP32 work, or that nobody can
 /// cost, stay as they are.
-bool change_precision(Model& model, Draft& draft, const Row& row, Precision precision, hardware::Dtype dtype);
+bool change_precision(Model& model, Draft& draft, const Row& row, Precision precision, work::Dtype dtype);
 
 }  // namespace foretrace::whatif

@@ -16,15 +16,12 @@ struct Copier {
   Draft& draft;
 
   [[nodiscard]] Ns cost(std::int64_t bytes) const {
-    return static_cast<Ns>(predict(hardware::memory_work(bytes, true), m.device).ns);
+    return static_cast<Ns>(predict(work::memory_work(bytes, true), m.device).ns);
   }
   [[nodiscard]] Ns call(bool forward) const {
     return m.launches.cpu_per_launch[static_cast<std::size_t>(forward ? CpuPhase::kForward : CpuPhase::kBackward)];
   }
-  std::uint32_t work(std::int64_t bytes) {
-    m.works.push_back(hardware::memory_work(bytes, true));
-    return static_cast<std::uint32_t>(m.works.size() - 1);
-  }
+  std::uint32_t work(std::int64_t bytes) { return m.works.add(work::memory_work(bytes, true)); }
   std::uint32_t insert(const SavedTensor& s, const Place& at, bool out) {
     return draft.insert({.name = out ? "copy to host" : "copy from host",
                          .cost = cost(s.bytes),
@@ -97,7 +94,7 @@ void copy_in_order(Model& m, Draft& draft, const std::vector<SavedTensor>& saved
   for (const SavedTensor& s : saved) {
     Place out(c.m, s.forward, s.computed);
     if (!s.in_order) {  // a transposed view is written out first
-      hardware::Work tidy = hardware::memory_work(s.bytes);
+      work::Work tidy = work::memory_work(s.bytes);
       out.gpu = c.draft.insert({.name = "contiguous copy",
                                 .cost = static_cast<Ns>(predict(tidy, c.m.device).ns),
                                 .phase = Phase::kForward,

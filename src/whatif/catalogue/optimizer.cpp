@@ -80,12 +80,11 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
   const double bytes = plan.bytes_per_element * elements;
   const Ns each = static_cast<Ns>(bytes / bandwidth_of(m) / total);
   const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(CpuPhase::kForward)];
-  hardware::Work work;
-  work.family = hardware::Family::kOptimizer;
+  work::Work work;
+  work.family = work::Family::kOptimizer;
   work.bytes_read = bytes / total;
   work.elements = m.parameter_elements / launches;
-  m.works.push_back(work);
-  const auto row = static_cast<std::uint32_t>(m.works.size() - 1);
+  const std::uint32_t row = m.works.add(work);
   std::uint32_t after_cpu = draft.insert_cpu(anchor_cpu, "optimizer bookkeeping",
                                              plan.cpu_per_tensor * m.parameter_tensors, Phase::kOptimizer);
   std::uint32_t after_gpu = anchor_gpu;

@@ -5,9 +5,9 @@
 
 namespace foretrace::whatif {
 
-using hardware::Argument;
-using hardware::OpView;
-using hardware::Shape;
+using work::Argument;
+using work::OpView;
+using work::Shape;
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "hardware/op_view.hpp"
+#include "work/op_view.hpp"
 
 namespace foretrace::whatif {
 
@@ -11,6 +11,6 @@ namespace foretrace::whatif {
 bool makes_integers(std::string_view op);
 
 /// Empty where the recorded inputs do not tell (boolean indices, sizes computed on the way).
-hardware::Shape result_shape(std::string_view op, const hardware::OpView& view);
+work::Shape result_shape(std::string_view op, const work::OpView& view);
 
 }  // namespace foretrace::whatif

@@ -8,15 +8,17 @@ namespace foretrace::whatif {
 
 std::vector<Row> rows_of(const Model& m, const Draft& draft) {
   const Graph& g = m.graph;
-  std::vector<std::uint32_t> place(m.works.size(), Graph::kNoWork);
+  constexpr std::uint32_t kNowhere = work::Works::kNone;
+  std::vector<std::uint32_t> place(m.works.size(), kNowhere);
   std::vector<Row> rows;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (g.work[t] == Graph::kNoWork || draft.removed(t) || !graph::is_gpu(g.kind[t])) continue;
-    std::uint32_t& at = place[g.work[t]];
-    if (at == Graph::kNoWork) {
+    const std::uint32_t row = m.works.row_of(t);
+    if (row == work::Works::kNone || draft.removed(t) || !graph::is_gpu(g.kind[t])) continue;
+    std::uint32_t& at = place[row];
+    if (at == kNowhere) {
       at = static_cast<std::uint32_t>(rows.size());
       const Ns begin = g.launch[t].valid() ? g.measured[g.launch[t].index()] : g.measured[t];
-      rows.push_back({g.work[t], {}, 0, begin, g.phase[t]});
+      rows.push_back({row, {}, 0, begin, g.phase[t]});
     }
     rows[at].tasks.push_back(t);
     rows[at].time += draft.cost(t);
@@ -37,15 +39,15 @@ std::uint32_t main_stream(const Graph& g) {
   return found;
 }
 
-double dispatch_penalty(const hardware::Work& w) {
+double dispatch_penalty(const work::Work& w) {
   // ResNet-50's stages one by one and together in bf16 on an H200 (data/h200-search): 1.5 on large planes to 2.4 on small.
   constexpr double kNativeBatchNorm = 1.6;
-  const bool native = w.family == hardware::Family::kBatchNorm && w.dtype == hardware::Dtype::kBf16 && !w.channels_last;
+  const bool native = w.family == work::Family::kBatchNorm && w.dtype == work::Dtype::kBf16 && !w.channels_last;
   return native ? kNativeBatchNorm : 1;
 }
 
-hardware::Cost rescale_row(const Model& m, const Row& row, const hardware::Work& becomes) {
-  const hardware::Work& work = m.works[row.work];
+hardware::Cost rescale_row(const Model& m, const Row& row, const work::Work& becomes) {
+  const work::Work& work = m.works[row.work];
   const double times =
       work.kernels > 0 ? std::max(1.0, std::floor(static_cast<double>(row.tasks.size()) / work.kernels + 0.01)) : 1.0;
   hardware::Cost cost = rescale(static_cast<double>(row.time) / times, work, m.device, becomes, m.device);
@@ -85,12 +87,12 @@ void join_main_stream(const Graph& g, Draft& draft, std::uint32_t main, const Ro
 // Kernels of a row that take its new time. Another algorithm launches another number of them: those too many go, with their
 // calls. A recurrent layer on tensor cores fills the GPU, so that streams it was spread over no longer gain anything: its
 // time stays on one, and the calls on the others.
-std::vector<std::uint32_t> kept_tasks(const Model& m, Draft& draft, const Row& row, const hardware::Work& becomes) {
-  const hardware::Work& was = m.works[row.work];
+std::vector<std::uint32_t> kept_tasks(const Model& m, Draft& draft, const Row& row, const work::Work& becomes) {
+  const work::Work& was = m.works[row.work];
   if (was.dtype == becomes.dtype && was.channels_last == becomes.channels_last) return row.tasks;
   std::vector<std::uint32_t> kept = row.tasks;
   const std::size_t times = was.kernels > 0 ? std::max<std::size_t>(1, row.tasks.size() / was.kernels) : 1;
-  const std::size_t count = times * kernels_of(becomes, row.tasks.size() / times);
+  const std::size_t count = times * hardware::kernels_of(becomes, row.tasks.size() / times);
   Draft::Removal how = Draft::kWithLaunch;
   if (count < kept.size()) {
     const std::uint32_t main = main_stream(m.graph);
@@ -101,7 +103,7 @@ std::vector<std::uint32_t> kept_tasks(const Model& m, Draft& draft, const Row& r
       return before.changes == Changes::kAccumulation || before.changes == Changes::kRecomputation;
     });
     if (once) join_main_stream(m.graph, draft, main, row, kept);
-  } else if (becomes.family == hardware::Family::kRnn) {
+  } else if (becomes.family == work::Family::kRnn) {
     std::map<std::uint32_t, std::size_t> tasks_on;
     for (const std::uint32_t t : row.tasks) ++tasks_on[m.graph.lane[t]];
     const auto most = std::max_element(tasks_on.begin(), tasks_on.end(),
@@ -122,10 +124,9 @@ std::vector<std::uint32_t> kept_tasks(const Model& m, Draft& draft, const Row& r
 
 }  // namespace
 
-void set_row(Model& m, Draft& draft, const Row& row, double time, const hardware::Work& becomes, graph::Origin origin) {
+void set_row(Model& m, Draft& draft, const Row& row, double time, const work::Work& becomes, graph::Origin origin) {
   const std::vector<std::uint32_t> kept = kept_tasks(m, draft, row, becomes);
-  m.works.push_back(becomes);
-  const auto work = static_cast<std::uint32_t>(m.works.size() - 1);
+  const std::uint32_t work = m.works.add(becomes);
   double before = 0;
   for (const std::uint32_t t : kept) before += static_cast<double>(draft.cost(t));
   const double factor = before > 0 ? time / before : 0;
@@ -135,7 +136,7 @@ void set_row(Model& m, Draft& draft, const Row& row, double time, const hardware
   }
 }
 
-void replace_rows(Model& m, Draft& draft, const std::vector<const Row*>& rows, const hardware::Work& becomes,
+void replace_rows(Model& m, Draft& draft, const std::vector<const Row*>& rows, const work::Work& becomes,
                   const std::string& name, int kernels) {
   if (rows.empty()) return;
   const Graph& g = m.graph;
@@ -146,8 +147,7 @@ void replace_rows(Model& m, Draft& draft, const std::vector<const Row*>& rows, c
   std::sort(gone.begin(), gone.end());
   draft.remove(gone, Draft::kWithLaunch);
   const hardware::Cost cost = predict(becomes, m.device);
-  m.works.push_back(becomes);
-  const auto work = static_cast<std::uint32_t>(m.works.size() - 1);
+  const std::uint32_t work = m.works.add(becomes);
   const std::uint32_t call = g.launch[first].value;
   std::uint32_t gpu = first > g.lanes[g.lane[first]].begin ? first - 1 : first;
   std::uint32_t cpu = call > g.lanes[g.lane[call]].begin ? call - 1 : call;
@@ -167,7 +167,7 @@ void replace_rows(Model& m, Draft& draft, const std::vector<const Row*>& rows, c
   }
 }
 
-void join_rows(Model& m, Draft& draft, const std::vector<const Row*>& rows, hardware::Work becomes, Selection& gone) {
+void join_rows(Model& m, Draft& draft, const std::vector<const Row*>& rows, work::Work becomes, Selection& gone) {
   double measured = 0;
   double apart = 0;
   for (const Row* r : rows) {

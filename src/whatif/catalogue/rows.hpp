@@ -24,24 +24,22 @@ std::uint32_t main_stream(const Graph& graph);
 
 /// What PyTorch's choice of kernels costs over the best there are: cuDNN's batch norm takes FP32 and fp16, and in bf16 with
 /// planes one behind the other a slower one of PyTorch's own runs. 1 for all other work.
-double dispatch_penalty(const hardware::Work& work);
+double dispatch_penalty(const work::Work& work);
 
 /// What a row takes when its work becomes another on the same GPU. A row that earlier what-ifs made run several times
 /// (recomputed, accumulated) counts as often.
-hardware::Cost rescale_row(const Model& model, const Row& row, const hardware::Work& becomes);
+hardware::Cost rescale_row(const Model& model, const Row& row, const work::Work& becomes);
 
 /// Gives all tasks of a row together `time`, each its share; the work they do becomes `becomes`.
-void set_row(Model& model, Draft& draft, const Row& row, double time, const hardware::Work& becomes,
-             graph::Origin origin);
+void set_row(Model& model, Draft& draft, const Row& row, double time, const work::Work& becomes, graph::Origin origin);
 
 /// The tasks of several rows go, with what launched them; at the place of the first, `kernels` kernels do `becomes` instead.
 /// Nothing happens where no launch is known.
-void replace_rows(Model& model, Draft& draft, const std::vector<const Row*>& rows, const hardware::Work& becomes,
+void replace_rows(Model& model, Draft& draft, const std::vector<const Row*>& rows, const work::Work& becomes,
                   const std::string& name, int kernels);
 
 /// The first row does `becomes`, the work of all of them: its time is theirs, scaled as the models say of joined and
 /// separate work. The tasks of the others are added to `gone`. Nothing happens where the models know neither.
-void join_rows(Model& model, Draft& draft, const std::vector<const Row*>& rows, hardware::Work becomes,
-               Selection& gone);
+void join_rows(Model& model, Draft& draft, const std::vector<const Row*>& rows, work::Work becomes, Selection& gone);
 
 }  // namespace foretrace::whatif

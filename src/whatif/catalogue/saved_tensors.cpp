@@ -5,14 +5,14 @@
 #include <map>
 #include <string_view>
 
-#include "hardware/op_view.hpp"
+#include "work/op_view.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
 
-using hardware::Argument;
-using hardware::OpView;
+using work::Argument;
+using work::OpView;
 
 enum class Output : std::uint8_t { kNone, kLikeInput, kMask, kPoolIndices };
 
@@ -77,7 +77,7 @@ const Formula* formula_of(std::string_view name) {
 
 /// GPU tasks of an operation, first and last in order of launch.
 struct Span {
-  std::uint32_t first = Graph::kNoWork, last = 0;
+  std::uint32_t first = kNoTask, last = 0;
   std::uint32_t node = 0;
   std::uint32_t tasks = 0;
 };
@@ -102,7 +102,7 @@ class Finder {
     const auto by_launch = [&](std::uint32_t t) { return g.measured[g.launch[t].index()]; };
     const auto put = [&](Span& span, std::uint32_t t) {
       ++span.tasks;
-      if (span.first == Graph::kNoWork || by_launch(t) < by_launch(span.first)) span.first = t;
+      if (span.first == kNoTask || by_launch(t) < by_launch(span.first)) span.first = t;
       if (span.last == 0 || by_launch(t) >= by_launch(span.last)) span.last = t;
     };
     for (std::uint32_t t = 0; t < g.size(); ++t) {
@@ -138,8 +138,7 @@ class Finder {
     if (node == backward_.end()) return;
     const Formula& f = *formula_of(t_.name(op));
     const OpView view(t_, t_.events.args[op]);
-    const std::uint32_t row = m_.graph.work[span.first];
-    const hardware::Work* work = row == Graph::kNoWork ? nullptr : &m_.works[row];
+    const work::Work* work = m_.works.of(span.first);
     // A what-if before this one may have changed the precision the operation runs in.
     const auto bytes = [&](const Argument& a) {
       const bool halved = work != nullptr && bytes_of(work->dtype) == 2 && a.type == "float";
@@ -172,7 +171,7 @@ class Finder {
     s.floating = false;
     if (f.result == Output::kMask) return add(s, in.elements(), in.elements());
     // Indices of a pool, as many as it has results: (input, kernel, stride, …), the stride being the kernel's when not given.
-    hardware::Shape stride = view.integers(2);
+    work::Shape stride = view.integers(2);
     if (stride.empty()) stride = view.integers(1);
     std::int64_t pixels = in.elements();
     for (const std::int64_t step : stride) pixels /= std::max<std::int64_t>(1, step);

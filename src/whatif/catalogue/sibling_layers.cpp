@@ -4,8 +4,8 @@
 
 namespace foretrace::whatif {
 
-using hardware::Family;
-using hardware::Work;
+using work::Family;
+using work::Work;
 
 namespace {
 

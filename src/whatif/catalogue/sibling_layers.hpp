@@ -8,7 +8,7 @@
 namespace foretrace::whatif {
 
 /// A product as a linear layer makes it, forward or backward.
-bool is_layer_product(const hardware::Work& work);
+bool is_layer_product(const work::Work& work);
 
 /// Layers that read the same tensor: "attention.query", "attention.key" and "attention.value".
 struct Siblings {

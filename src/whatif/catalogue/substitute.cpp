@@ -8,7 +8,7 @@ namespace foretrace::whatif {
 
 namespace {
 
-using hardware::Work;
+using work::Work;
 
 // The products of each layer's backward pass.
 std::map<std::uint32_t, std::vector<const Row*>> backward_products(const Model& m, const std::vector<Row>& rows) {

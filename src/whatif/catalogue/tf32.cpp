@@ -8,14 +8,14 @@ namespace foretrace::whatif {
 
 namespace {
 
-bool uses_tensor_cores(const hardware::Work& w) {
-  using hardware::Family;
+bool uses_tensor_cores(const work::Work& w) {
+  using work::Family;
   // One channel per group is no product: its kernels stay.
   if (w.is_conv()) return w.groups == 1 || w.input[1] / w.groups > 2;
   return w.family == Family::kGemm || w.family == Family::kRnn;
 }
 
-bool is_depthwise(const hardware::Work& w) { return w.is_conv() && w.groups > 1 && w.input[1] / w.groups <= 2; }
+bool is_depthwise(const work::Work& w) { return w.is_conv() && w.groups > 1 && w.input[1] / w.groups <= 2; }
 
 // Time in which at least one of the row's kernels runs.
 Ns busy_time(const Model& m, const Row& row) {
@@ -37,19 +37,18 @@ Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
   std::size_t changed = 0;
   const std::size_t before = m.works.size();
   for (const Row& row : rows_of(m, draft)) {
-    const hardware::Work work = m.works[row.work];
+    const work::Work work = m.works[row.work];
     // A strict FP32 gradient may loop over groups on several streams. Other algorithms become allowed, none on tensor cores:
     // the work is done one kernel after another, in the time those shared (one model, ConvNeXt: 66 ms measured, 75 foretold).
-    if (is_depthwise(work) && work.dtype == hardware::Dtype::kFp32) {
+    if (is_depthwise(work) && work.dtype == work::Dtype::kFp32) {
       const Ns busy = busy_time(m, row);
       if (busy < row.time * 4 / 5) {
-        set_row(m, draft, row, static_cast<double>(busy), with_dtype(work, hardware::Dtype::kTf32),
-                graph::Origin::kScaled);
+        set_row(m, draft, row, static_cast<double>(busy), with_dtype(work, work::Dtype::kTf32), graph::Origin::kScaled);
       }
       continue;
     }
-    if (!uses_tensor_cores(work) || work.dtype != hardware::Dtype::kFp32) continue;
-    const hardware::Work becomes = with_dtype(work, hardware::Dtype::kTf32);
+    if (!uses_tensor_cores(work) || work.dtype != work::Dtype::kFp32) continue;
+    const work::Work becomes = with_dtype(work, work::Dtype::kTf32);
     const hardware::Cost cost = rescale_row(m, row, becomes);
     if (!cost.known) continue;
     set_row(m, draft, row, cost.ns, becomes, cost.origin);

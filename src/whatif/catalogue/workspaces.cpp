@@ -7,7 +7,7 @@ namespace foretrace::whatif {
 
 namespace {
 
-using hardware::Work;
+using work::Work;
 
 struct Tensors {
   std::int64_t in, out, weights;  // elements
@@ -24,7 +24,7 @@ std::int64_t scratch(const Work& w) {
   const bool depthwise = w.groups > 1 && w.input[1] / w.groups <= 2;
   if (w.channels_last || product_as_it_is || depthwise) return 0;
   const Tensors t = tensors_of(w);
-  return (t.in + t.out + t.weights) * hardware::bytes_of(w.dtype);
+  return (t.in + t.out + t.weights) * work::bytes_of(w.dtype);
 }
 
 }  // namespace

@@ -118,10 +118,10 @@ Ns Builder::memory_ns(double bytes) const {
 
 std::uint32_t Builder::kernel(Place& at, const std::string& name, double bytes, Ns cpu_cost, Phase phase,
                               int launches) {
-  hardware::Work work;
-  work.family = hardware::Family::kCopy;
+  work::Work work;
+  work.family = work::Family::kCopy;
   work.bytes_read = work.bytes_written = bytes / 2;
-  m.works.push_back(work);
+  const std::uint32_t row = m.works.add(work);
   const std::uint32_t task = draft.insert({.name = name,
                                            .cost = memory_ns(bytes) + (launches - 1) * memory_ns(0),
                                            .phase = phase,
@@ -130,7 +130,7 @@ std::uint32_t Builder::kernel(Place& at, const std::string& name, double bytes, 
                                            .after_cpu = at.cpu,
                                            .cpu_cost = cpu_cost * launches,
                                            .launch_of = {},
-                                           .work = static_cast<std::uint32_t>(m.works.size() - 1)});
+                                           .work = row});
   at = {task - 1, task};
   return task;
 }
@@ -196,8 +196,8 @@ std::pair<int, double> Builder::buffers() const {
   // Running mean, running variance and the count of batches of every batch norm.
   std::vector<std::uint32_t> seen;
   double bytes = 0;
-  for (const hardware::Work& w : m.works) {
-    if (w.family != hardware::Family::kBatchNorm || w.backward) continue;
+  for (const work::Work& w : m.works.rows) {
+    if (w.family != work::Family::kBatchNorm || w.backward) continue;
     if (std::find(seen.begin(), seen.end(), w.op_event) != seen.end()) continue;
     seen.push_back(w.op_event);
     bytes += 8.0 * static_cast<double>(w.input[1]) + 8;

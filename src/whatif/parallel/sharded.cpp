@@ -106,7 +106,7 @@ std::vector<Unit> units_of(const Builder& b) {
         break;
       }
     }
-    if (block.first_backward != Graph::kNoWork) unit.first_backward = block.first_backward;
+    if (block.first_backward != kNoTask) unit.first_backward = block.first_backward;
     units.push_back(std::move(unit));
   }
   const std::size_t root = units.size();

@@ -22,7 +22,7 @@ import torch
 package = types.ModuleType("foretrace")
 package.__path__ = [str(Path(__file__).resolve().parents[3] / "python" / "foretrace")]
 sys.modules["foretrace"] = package
-from foretrace.recorder import record  # noqa: E402
+from foretrace.recorder import record
 
 failures = []
 

@@ -6,9 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import foretrace
+import pytest
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "recording.md"
 BLOCKS = [b for b in re.findall(r"^```python[^\n]*\n(.*?)^```$", PAGE.read_text(), re.M | re.S) if "…" not in b]

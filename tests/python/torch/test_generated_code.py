@@ -12,7 +12,7 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "code"))
-from plans import ATTENTION_PLANS, PLANS, write_plans  # noqa: E402
+from plans import ATTENTION_PLANS, PLANS, write_plans
 
 # Plans whose arithmetic is that of the plain step.
 SAME = ["nothing", "accumulate", "channels_last", "checkpoint", "checkpoint_layers", "offload", "offload_beside", "foreach",
@@ -63,7 +63,7 @@ class Small(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        block = lambda: torch.nn.Sequential(torch.nn.Conv2d(4, 4, 3, padding=1), torch.nn.Tanh())  # noqa: E731
+        block = lambda: torch.nn.Sequential(torch.nn.Conv2d(4, 4, 3, padding=1), torch.nn.Tanh())
         self.stem = torch.nn.Conv2d(3, 4, 3)
         self.layer1 = torch.nn.Sequential(block(), block())
         self.head = torch.nn.Linear(4, 5)

@@ -14,10 +14,10 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
-from tools.measure import collect, plan  # noqa: E402
-from tools.measure.jobs import JOBS  # noqa: E402
-from tools.measure.steps import Step, checkpoint_blocks  # noqa: E402
-from tools.measure.switches import Spec, parse_model  # noqa: E402
+from tools.measure import collect, plan
+from tools.measure.jobs import JOBS
+from tools.measure.steps import Step, checkpoint_blocks
+from tools.measure.switches import Spec, parse_model
 
 SLOW = {"vgg16", "vit_b_16", "resnet152"}  # they have no tiny size of their own
 
@@ -92,7 +92,7 @@ def test_the_plan():
     tasks = plan.tasks(["first", "second", "compiled", "unseen"])
     rows = [t for t in tasks if t.kind == "row"]
     for task in rows:
-        JOBS[task.spec.job]  # noqa: B018
+        JOBS[task.spec.job]
         switches = task.spec.switches(JOBS[task.spec.job].update)
         assert not switches.get("ckpt") or JOBS[task.spec.job].blocks, task.key
         assert not switches.get("cl") or JOBS[task.spec.job].image, task.key

@@ -9,10 +9,9 @@ import textwrap
 import warnings
 from pathlib import Path
 
+import foretrace
 import pytest
 import torch
-
-import foretrace
 from foretrace.recorder import RecordingWarning, record, recorded, recorded_figures
 
 torch.set_num_threads(1)

@@ -2,10 +2,9 @@
 
 import os
 
+import foretrace
 import pytest
 import torch
-
-import foretrace
 from foretrace.recorder import RecordingWarning, record, recorded_figures
 
 torch.set_num_threads(1)

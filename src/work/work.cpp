@@ -1,9 +1,9 @@
-#include "foretrace/hardware/work.hpp"
+#include "foretrace/work/work.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-namespace foretrace::hardware {
+namespace foretrace::work {
 
 std::string_view to_string(Family family) {
   static constexpr std::array<std::string_view, kFamilies> kNames = {
@@ -178,7 +178,6 @@ Work with_batch(const Work& work, double x) {
     w.flops *= x;
     w.bytes_read *= x, w.bytes_written *= x, w.fixed_read *= x, w.fixed_written *= x;
   }
-  w.waves *= x;
   refresh(w);
   return w;
 }
@@ -189,4 +188,4 @@ Work with_layout(const Work& work, bool channels_last) {
   return w;
 }
 
-}  // namespace foretrace::hardware
+}  // namespace foretrace::work

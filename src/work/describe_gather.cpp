@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "hardware/describe_op.hpp"
+#include "work/describe_op.hpp"
 
-namespace foretrace::hardware {
+namespace foretrace::work {
 
 namespace {
 
@@ -132,4 +132,4 @@ void describe_foreach(Work& w, std::string_view name, const OpView& op) {
   }
 }
 
-}  // namespace foretrace::hardware
+}  // namespace foretrace::work

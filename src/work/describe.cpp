@@ -1,42 +1,28 @@
 // One row per operation that launched GPU work: its arguments give the sizes, its kernels the rest.
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <map>
+#include <span>
 #include <unordered_map>
 
-#include "foretrace/hardware/work.hpp"
-#include "hardware/conv_parts.hpp"
-#include "hardware/describe_op.hpp"
+#include "foretrace/work/works.hpp"
+#include "work/conv_parts.hpp"
+#include "work/describe_op.hpp"
 
-namespace foretrace::hardware {
+namespace foretrace::work {
 
 namespace {
 
 using graph::Graph;
 using graph::TaskKind;
 
-double waves_of(const trace::Trace& trace, EventId event) {
-  if (!event.valid()) return 0;
-  const trace::KernelLaunch* launch = trace.launch(event.index());
-  if (launch == nullptr || launch->blocks_per_sm <= 0 || launch->occupancy_pct <= 0) return 0;
-  std::int64_t threads = 2048;  // per SM on data-centre GPUs, where the trace does not say
-  for (const trace::DeviceProperties& d : trace.devices) {
-    if (d.id == launch->device && d.max_threads_per_sm > 0) threads = d.max_threads_per_sm;
-  }
-  const std::int64_t warps = (std::int64_t{launch->block[0]} * launch->block[1] * launch->block[2] + 31) / 32;
-  const double active = std::max(
-      1.0, std::round(static_cast<double>(threads) / 32 * launch->occupancy_pct / 100 / static_cast<double>(warps)));
-  return launch->blocks_per_sm / active;
-}
-
 class Describer {
  public:
-  Describer(const trace::Trace& trace, Graph& graph) : trace_(trace), g_(graph) {}
+  Describer(const trace::Trace& trace, const Graph& graph) : trace_(trace), g_(graph) {}
 
-  std::vector<Work> run() {
-    g_.work.clear();
-    g_.work.resize(g_.size(), Graph::kNoWork);
+  Works run() {
+    works_.of_task.resize(g_.size(), Works::kNone);
     for (const graph::GraphLane& lane : g_.lanes) {
       if (lane.kind != graph::GraphLaneKind::kGpu) continue;
       const std::uint32_t part =
@@ -95,11 +81,6 @@ class Describer {
     return it->second;
   }
 
-  std::uint32_t add(const Work& work) {
-    works_.push_back(work);
-    return static_cast<std::uint32_t>(works_.size() - 1);
-  }
-
   // Gives tasks one row, completed by what their kernels tell.
   void assign(std::span<const std::uint32_t> tasks, Work work) {
     Ns longest = -1;
@@ -109,7 +90,6 @@ class Describer {
     for (const std::uint32_t t : tasks) {
       if (g_.cost[t] > longest) {
         longest = g_.cost[t];
-        work.waves = waves_of(trace_, g_.event[t]);
         seen = dtype_of_kernel(kernel(t));
       }
       tensor_cores = tensor_cores || is_tf32_kernel(kernel(t));
@@ -125,8 +105,8 @@ class Describer {
     if (work.elements == 0 && seen != Dtype::kOther) work.dtype = work.out_dtype = seen;
     if (products && work.dtype == Dtype::kFp32 && tensor_cores) work.dtype = Dtype::kTf32;
     if (work.family == Family::kCopy && work.tensors > 1) opaque_type(work, tasks);
-    const std::uint32_t row = add(work);
-    for (const std::uint32_t t : tasks) g_.work[t] = row;
+    const std::uint32_t row = works_.add(work);
+    for (const std::uint32_t t : tasks) works_.of_task[t] = row;
   }
 
   // Concatenations are compiled for element sizes, not types: "OpaqueType<2u>".
@@ -207,11 +187,11 @@ class Describer {
       std::sort(d.begin(), d.end());
       return d;
     };
-    for (const Work& w : works_) {
+    for (const Work& w : works_.rows) {
       if (w.family == Family::kGemm && !w.backward && w.batch == 1 && w.m > 0) samples.try_emplace(sorted(w), w.m);
     }
     std::map<std::array<std::int64_t, 3>, bool> second;
-    for (Work& w : works_) {
+    for (Work& w : works_.rows) {
       if (w.family != Family::kGemm || !w.backward || w.batch != 1 || w.m <= 0) continue;
       const auto it = samples.find(sorted(w));
       if (it == samples.end() || w.k != it->second) continue;
@@ -224,8 +204,8 @@ class Describer {
   }
 
   const trace::Trace& trace_;
-  Graph& g_;
-  std::vector<Work> works_;
+  const Graph& g_;
+  Works works_;
   std::vector<Group> groups_;
   std::unordered_map<std::uint64_t, std::uint32_t> by_op_;
   std::unordered_map<std::uint64_t, Template> templates_;
@@ -233,8 +213,6 @@ class Describer {
 
 }  // namespace
 
-std::vector<Work> describe_work(const trace::Trace& trace, graph::Graph& graph) {
-  return Describer(trace, graph).run();
-}
+Works describe(const trace::Trace& trace, const graph::Graph& graph) { return Describer(trace, graph).run(); }
 
-}  // namespace foretrace::hardware
+}  // namespace foretrace::work

@@ -1,8 +1,8 @@
+#include "foretrace/work/dtype.hpp"
+
 #include <array>
 
-#include "foretrace/hardware/device.hpp"
-
-namespace foretrace::hardware {
+namespace foretrace::work {
 
 std::string_view to_string(Dtype dtype) {
   static constexpr std::array<std::string_view, kDtypes> kNames = {"fp32", "tf32", "fp16", "bf16",
@@ -39,4 +39,4 @@ Dtype parse_dtype(std::string_view text) {
   return Dtype::kOther;
 }
 
-}  // namespace foretrace::hardware
+}  // namespace foretrace::work

@@ -3,9 +3,9 @@
 
 #include <string_view>
 
-#include "foretrace/hardware/work.hpp"
+#include "foretrace/work/work.hpp"
 
-namespace foretrace::hardware {
+namespace foretrace::work {
 
 /// How an operation's arguments are to be read; several operations share one signature.
 enum class Form : std::uint8_t {
@@ -66,4 +66,4 @@ bool is_tf32_kernel(std::string_view kernel);
 /// The element type a kernel's name carries, kOther when none.
 Dtype dtype_of_kernel(std::string_view kernel);
 
-}  // namespace foretrace::hardware
+}  // namespace foretrace::work

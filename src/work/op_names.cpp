@@ -1,4 +1,4 @@
-#include "hardware/op_names.hpp"
+#include "work/op_names.hpp"
 
 #include <array>
 #include <string>
@@ -7,7 +7,7 @@
 #include "base/text.hpp"
 #include "foretrace/trace/communication.hpp"
 
-namespace foretrace::hardware {
+namespace foretrace::work {
 
 namespace {
 
@@ -264,4 +264,4 @@ Dtype dtype_of_kernel(std::string_view k) {
   return Dtype::kOther;
 }
 
-}  // namespace foretrace::hardware
+}  // namespace foretrace::work

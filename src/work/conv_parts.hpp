@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace foretrace::hardware {
+namespace foretrace::work {
 
 enum class ConvPart : std::uint8_t { kData, kWeight };
 
@@ -14,4 +14,4 @@ enum class ConvPart : std::uint8_t { kData, kWeight };
 /// the kernel they prepare or finish; the rest follows the order in which the framework computes gradients: data, then weight.
 std::vector<ConvPart> conv_parts(std::span<const std::string_view> kernels, bool wants_data, bool wants_weight);
 
-}  // namespace foretrace::hardware
+}  // namespace foretrace::work

@@ -10,11 +10,11 @@
 #include <string>
 
 #include "foretrace/graph/build.hpp"
-#include "foretrace/hardware/work.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/trace/steps.hpp"
+#include "foretrace/work/works.hpp"
 
-namespace foretrace::hardware {
+namespace foretrace::work {
 namespace {
 
 struct Coverage {
@@ -30,15 +30,15 @@ void add_trace(const std::string& path, Coverage& all, bool each) {
   if (steps.steps.empty()) return;
   Result<graph::Graph> graph = graph::GraphBuilder(*trace, steps).build(steps.median());
   if (!graph) return;
-  const std::vector<Work> works = describe_work(*trace, *graph);
+  const Works works = describe(*trace, *graph);
   Coverage mine;
   for (std::size_t t = 0; t < graph->size(); ++t) {
     if (!graph::is_gpu(graph->kind[t])) {
-      EXPECT_EQ(graph->work[t], graph::Graph::kNoWork);
+      EXPECT_EQ(works.of(t), nullptr);
       continue;
     }
-    ASSERT_LT(graph->work[t], works.size()) << path << ": " << graph->task_name(t);
-    const Work& w = works[graph->work[t]];
+    ASSERT_NE(works.of(t), nullptr) << path << ": " << graph->task_name(t);
+    const Work& w = *works.of(t);
     const double ns = static_cast<double>(graph->cost[t]);
     mine.total += ns;
     if (w.family == Family::kOther) {
@@ -70,15 +70,15 @@ void expect_covered(const std::filesystem::path& folder, bool each) {
   EXPECT_LE(all.other, 0.02 * all.total) << worst;
 }
 
-TEST(HardwareCoverage, ExampleTrace) { expect_covered(std::filesystem::path(FORETRACE_SOURCE_DIR) / "examples", true); }
+TEST(WorkCoverage, ExampleTrace) { expect_covered(std::filesystem::path(FORETRACE_SOURCE_DIR) / "examples", true); }
 
-TEST(HardwareCoverage, Truth) {
+TEST(WorkCoverage, Truth) {
   const char* folder = std::getenv("FORETRACE_TRUTH");
   if (folder == nullptr) GTEST_SKIP() << "FORETRACE_TRUTH is not set";
   expect_covered(folder, true);
 }
 
-TEST(HardwareCoverage, PublicTraces) {
+TEST(WorkCoverage, PublicTraces) {
   const char* folder = std::getenv("FORETRACE_PUBLIC");
   if (folder == nullptr) GTEST_SKIP() << "FORETRACE_PUBLIC is not set";
   expect_covered(std::filesystem::path(folder) / "kineto-misc", false);
@@ -86,4 +86,4 @@ TEST(HardwareCoverage, PublicTraces) {
 }
 
 }  // namespace
-}  // namespace foretrace::hardware
+}  // namespace foretrace::work

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "foretrace/hardware/device.hpp"
 #include "foretrace/trace/trace.hpp"
+#include "foretrace/work/dtype.hpp"
 
-namespace foretrace::hardware {
+namespace foretrace::work {
 
 using Shape = std::vector<std::int64_t>;
 
@@ -67,4 +67,4 @@ class OpView {
   std::vector<Argument> arguments_;
 };
 
-}  // namespace foretrace::hardware
+}  // namespace foretrace::work

@@ -6,24 +6,24 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/hardware/work.hpp"
-#include "hardware/conv_parts.hpp"
-#include "hardware/op_names.hpp"
+#include "foretrace/work/works.hpp"
 #include "trace_maker.hpp"
+#include "work/conv_parts.hpp"
+#include "work/op_names.hpp"
 
-namespace foretrace::hardware {
+namespace foretrace::work {
 namespace {
 
 using ::testing::ElementsAre;
 
 // One operation on the main thread and the kernels it launches, one after the other.
 struct Made {
-  std::vector<Work> works;
+  Works works;
   graph::Graph graph;
 
   [[nodiscard]] const Work& of(std::string_view kernel) const {
     for (std::uint32_t t = 0; t < graph.size(); ++t) {
-      if (graph.task_name(t) == kernel && graph.work[t] != graph::Graph::kNoWork) return works[graph.work[t]];
+      if (graph.task_name(t) == kernel && works.of(t) != nullptr) return *works.of(t);
     }
     ADD_FAILURE() << "no kernel " << kernel;
     static const Work kNothing;
@@ -55,7 +55,7 @@ class OpMaker {
       return {};
     }
     Made made{{}, std::move(*graph)};
-    made.works = describe_work(trace, made.graph);
+    made.works = describe(trace, made.graph);
     return made;
   }
 
@@ -218,7 +218,7 @@ TEST(DescribeWork, WithoutAnOperationTheKernelsNameTells) {
   const trace::Steps steps = trace::find_steps(trace);
   Result<graph::Graph> graph = graph::GraphBuilder(trace, steps).build(0);
   ASSERT_TRUE(graph);
-  const std::vector<Work> works = describe_work(trace, *graph);
+  const Works works = describe(trace, *graph);
   ASSERT_EQ(works.size(), 2U);
   EXPECT_EQ(works[0].family, Family::kGemm);
   EXPECT_EQ(works[1].family, Family::kOther);
@@ -246,7 +246,7 @@ TEST(DescribeWork, WeightGradientsSumOverTheSamples) {
   Result<graph::Graph> graph = graph::GraphBuilder(trace, steps).build(0);
   ASSERT_TRUE(graph);
   Made made{{}, std::move(*graph)};
-  made.works = describe_work(trace, made.graph);
+  made.works = describe(trace, made.graph);
   EXPECT_FALSE(made.of("samples").weight_grad);
   EXPECT_TRUE(made.of("weights").weight_grad);
   EXPECT_EQ(with_batch(made.of("samples"), 2).m, 8192);
@@ -301,4 +301,4 @@ TEST(ChangingWork, BatchMultipliesEveryFamily) {
 }
 
 }  // namespace
-}  // namespace foretrace::hardware
+}  // namespace foretrace::work

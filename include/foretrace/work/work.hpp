@@ -1,26 +1,17 @@
 #pragma once
-// What a GPU task computes, from its operation, shapes, element types and kernel name: the input of the cost models.
+// What an operation computes on the GPU, from its shapes, element types and kernel names: the input of the cost models.
 //
-//   std::vector<Work> works = describe_work(trace, graph);     // graph.work[task] is a row of works
-//   Work half = with_dtype(works[row], Dtype::kFp16);          // the same operation in half precision
-//   Cost cost = rescale(measured_ns, works[row], device, half, device);
-//
-// One row describes one framework operation, whatever number of kernels it launched: an `aten::mm` with a memset, a GEMM and
-// a split-K reduction is one row, and its measured time is the sum of the three. The exception is a convolution's backward
-// operation, whose kernels are divided into a data-gradient row and a weight-gradient row.
+//   Work product = gemm_work(1, 4096, 3072, 768, Dtype::kFp32);
+//   Work half = with_dtype(product, Dtype::kFp16);             // the same operation in half precision
 
 #include <array>
 #include <cstdint>
-#include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
-#include "foretrace/graph/graph.hpp"
-#include "foretrace/hardware/device.hpp"
-#include "foretrace/trace/trace.hpp"
+#include "foretrace/base/ids.hpp"
+#include "foretrace/work/dtype.hpp"
 
-namespace foretrace::hardware {
+namespace foretrace::work {
 
 enum class Family : std::uint8_t {
   kGemm,  ///< mm, addmm, bmm, linear
@@ -99,7 +90,6 @@ struct Work {
   std::int64_t tensors = 1;               ///< tensors one operation works on (foreach and fused optimizers, cat)
   StringId op;                            ///< trace string: "aten::addmm"; empty for GPU tasks without an operation
   std::uint32_t op_event = 0xFFFF'FFFFu;  ///< the operation that launched it
-  double waves = 0;                       ///< waves of blocks of its longest kernel; 0 when the trace does not tell
   std::uint32_t kernels = 0;              ///< GPU tasks that share this row
   bool host = false;                      ///< a copy from or to the host's memory
   bool of_parameters = false;             ///< works on parameters: does not grow with the batch
@@ -112,9 +102,6 @@ struct Work {
   [[nodiscard]] std::int64_t alignment() const;
   [[nodiscard]] bool is_conv() const { return family >= Family::kConvForward && family <= Family::kConvWeightGrad; }
 };
-
-/// Describes all GPU tasks of a graph: fills graph.work with rows of the returned table.
-std::vector<Work> describe_work(const trace::Trace& trace, graph::Graph& graph);
 
 // ---- Making and changing descriptions -----------------------------------------------------------------------------------
 
@@ -143,27 +130,4 @@ Work with_layout(const Work& work, bool channels_last);
 /// Recomputes flops and bytes of GEMMs, convolutions and attention from their dimensions; others are left as they are.
 void refresh(Work& work);
 
-// ---- Cost ---------------------------------------------------------------------------------------------------------------
-
-/// The time, in ns, a piece of work takes on a device, and how it was found.
-struct Cost {
-  double ns = 0;
-  graph::Origin origin = graph::Origin::kAnalytic;
-  double sigma = 0.1;  ///< of log time: error of this family's model
-  bool known = false;  ///< false: outside what the models cover; do not use
-};
-
-/// Absolute model: from tables and hardware figures. Whole operation, all its kernels.
-Cost predict(const Work& work, const Device& device);
-/// Anchored model: `measured_ns` is what `was` took on `from`; scales it by the ratio of predictions, bounded by what the
-/// hardware can do. The way to change precision, layout, shape or GPU of a measured operation. Where nothing changes the
-/// measured time comes back as it is.
-Cost rescale(double measured_ns, const Work& was, const Device& from, const Work& becomes, const Device& to);
-/// How many kernels a product runs as when `work` differs in precision, layout or algorithm from what was measured with
-/// `measured` kernels: never more, and few where the libraries' algorithms for the new one need few.
-std::size_t kernels_of(const Work& work, std::size_t measured);
-/// No kernel can be faster: the larger of bytes over peak bandwidth (L2 aside) and operations over peak rate. 0 when neither
-/// is known.
-double roofline_ns(const Work& work, const Device& device);
-
-}  // namespace foretrace::hardware
+}  // namespace foretrace::work

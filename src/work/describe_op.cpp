@@ -1,10 +1,10 @@
 // Operations whose time is memory traffic: what they read and write, and in which order.
 
-#include "hardware/describe_op.hpp"
+#include "work/describe_op.hpp"
 
 #include <algorithm>
 
-namespace foretrace::hardware {
+namespace foretrace::work {
 
 namespace {
 
@@ -311,4 +311,4 @@ Work describe_op(const OpClass& what, std::string_view name, const OpView& op) {
   return w;
 }
 
-}  // namespace foretrace::hardware
+}  // namespace foretrace::work

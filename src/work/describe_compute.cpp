@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "hardware/describe_op.hpp"
+#include "work/describe_op.hpp"
 
-namespace foretrace::hardware {
+namespace foretrace::work {
 
 namespace {
 
@@ -205,4 +205,4 @@ void describe_rnn(Work& work, const OpView& op) {
   refresh(work);
 }
 
-}  // namespace foretrace::hardware
+}  // namespace foretrace::work

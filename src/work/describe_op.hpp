@@ -1,14 +1,14 @@
 #pragma once
 // From an operation's arguments to its work. Sizes come from shapes alone; what only kernels tell (TF32, which gradient of a
-// convolution) is added by describe_work.
+// convolution) is added by describe().
 
 #include <string_view>
 
-#include "foretrace/hardware/work.hpp"
-#include "hardware/op_names.hpp"
-#include "hardware/op_view.hpp"
+#include "foretrace/work/work.hpp"
+#include "work/op_names.hpp"
+#include "work/op_view.hpp"
 
-namespace foretrace::hardware {
+namespace foretrace::work {
 
 /// `name` is the operation's, for the few whose argument order depends on it. Without shapes only the family is set.
 Work describe_op(const OpClass& what, std::string_view name, const OpView& op);
@@ -27,4 +27,4 @@ void describe_foreach(Work& work, std::string_view name, const OpView& op);
 void add_read(Work& work, const Argument& tensor);
 void add_written(Work& work, std::int64_t elements, Dtype dtype);
 
-}  // namespace foretrace::hardware
+}  // namespace foretrace::work

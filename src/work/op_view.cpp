@@ -1,11 +1,11 @@
-#include "hardware/op_view.hpp"
+#include "work/op_view.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <numeric>
 
-namespace foretrace::hardware {
+namespace foretrace::work {
 
 namespace {
 
@@ -205,4 +205,4 @@ std::size_t OpView::first_tensor() const {
   return size();
 }
 
-}  // namespace foretrace::hardware
+}  // namespace foretrace::work

@@ -1,10 +1,10 @@
-#include "hardware/conv_parts.hpp"
+#include "work/conv_parts.hpp"
 
 #include <algorithm>
 
-#include "hardware/op_names.hpp"
+#include "work/op_names.hpp"
 
-namespace foretrace::hardware {
+namespace foretrace::work {
 
 std::vector<ConvPart> conv_parts(std::span<const std::string_view> kernels, bool wants_data, bool wants_weight) {
   const std::size_t n = kernels.size();
@@ -59,4 +59,4 @@ std::vector<ConvPart> conv_parts(std::span<const std::string_view> kernels, bool
   return parts;
 }
 
-}  // namespace foretrace::hardware
+}  // namespace foretrace::work

@@ -1,0 +1,38 @@
+#pragma once
+// What a piece of work costs on a device.
+//
+//   Cost cost = predict(work, device);                         // from tables and hardware figures alone
+//   work::Work half = with_dtype(work, work::Dtype::kFp16);    // the same operation in half precision
+//   cost = rescale(measured_ns, work, device, half, device);   // from what it took
+
+#include <cstddef>
+
+#include "foretrace/graph/graph.hpp"
+#include "foretrace/hardware/device.hpp"
+#include "foretrace/work/work.hpp"
+
+namespace foretrace::hardware {
+
+/// The time, in ns, a piece of work takes on a device, and how it was found.
+struct Cost {
+  double ns = 0;
+  graph::Origin origin = graph::Origin::kAnalytic;
+  double sigma = 0.1;  ///< of log time: error of this family's model
+  bool known = false;  ///< false: outside what the models cover; do not use
+};
+
+/// Absolute model: from tables and hardware figures. Whole operation, all its kernels.
+Cost predict(const work::Work& work, const Device& device);
+/// Anchored model: `measured_ns` is what `was` took on `from`; scales it by the ratio of predictions, bounded by what the
+/// hardware can do. The way to change precision, layout, shape or GPU of a measured operation. Where nothing changes the
+/// measured time comes back as it is.
+Cost rescale(double measured_ns, const work::Work& was, const Device& from, const work::Work& becomes,
+             const Device& to);
+/// How many kernels a product runs as when `work` differs in precision, layout or algorithm from what was measured with
+/// `measured` kernels: never more, and few where the libraries' algorithms for the new one need few.
+std::size_t kernels_of(const work::Work& work, std::size_t measured);
+/// No kernel can be faster: the larger of bytes over peak bandwidth (L2 aside) and operations over peak rate. 0 when neither
+/// is known.
+double roofline_ns(const work::Work& work, const Device& device);
+
+}  // namespace foretrace::hardware

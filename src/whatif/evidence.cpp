@@ -1,0 +1,53 @@
+#include "whatif/evidence.hpp"
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "base/decimal.hpp"
+#include "base/text.hpp"
+
+namespace foretrace::whatif {
+
+std::span<const std::pair<std::string_view, std::string_view>> validation_files();  // generated from validation/*.csv
+
+namespace {
+
+const std::map<std::string_view, Evidence>& counts() {
+  static const std::map<std::string_view, Evidence> kCounts = [] {
+    std::map<std::string_view, Evidence> all;
+    for (const auto& [stem, text] : validation_files()) {
+      for (const std::string_view line : split(text, '\n')) {
+        if (line.empty() || line.front() == '#') continue;
+        const std::vector<std::string_view> fields = csv_fields(line);
+        FORETRACE_CHECK(fields.size() == 3);  // name,rows,models
+        const std::optional<double> rows = parse_double(fields[1]);
+        const std::optional<double> models = parse_double(fields[2]);
+        FORETRACE_CHECK(rows && models);
+        all[fields[0]] = {static_cast<int>(*rows), static_cast<int>(*models)};
+      }
+    }
+    return all;
+  }();
+  return kCounts;
+}
+
+}  // namespace
+
+Evidence evidence_of(std::string_view name) {
+  const auto found = counts().find(name);
+  return found == counts().end() ? Evidence{} : found->second;
+}
+
+Evidence least_evidence(const std::vector<Use>& uses) {
+  if (uses.empty()) return {};
+  Evidence least = uses.front().whatif->evidence;
+  for (const Use& use : uses) {
+    least.rows = std::min(least.rows, use.whatif->evidence.rows);
+    least.models = std::min(least.models, use.whatif->evidence.models);
+  }
+  return least;
+}
+
+}  // namespace foretrace::whatif
