@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
   }
   if (path.empty()) die("which trace? search_speed FILE [--workers N] [--fabric NAME] [--evaluations N]");
   const trace::Trace trace = value(trace::load(path));
-  const report::Baseline base = value(report::make_baseline(trace, std::nullopt, measured));
+  const analysis::Baseline base = value(analysis::make_baseline(trace, std::nullopt, measured));
   const whatif::Network network = value(search::network_of(c, base.model.device));
   const auto step = value(search::tensor_step(base.model, c, network));
   fmt::print("{}: {} gradients, {} tasks, {} workers over {}\n", path, step->problem.tensors.size(), step->graph.size(),

@@ -9,12 +9,12 @@
 #include <optional>
 
 #include "bindings.hpp"
+#include "foretrace/analysis/measured_step.hpp"
+#include "foretrace/analysis/recorder.hpp"
+#include "foretrace/analysis/step_graphs.hpp"
 #include "foretrace/graph/build.hpp"
-#include "foretrace/report/measured.hpp"
 #include "foretrace/report/notes.hpp"
-#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
-#include "foretrace/whatif/measured_step.hpp"
 #include "foretrace/whatif/unprofiled.hpp"
 #include "views.hpp"
 
@@ -24,9 +24,9 @@ namespace foretrace::python {
 
 namespace {
 
+using analysis::StepGraphs;
 using graph::DependencyKind;
 using graph::Graph;
-using report::StepGraphs;
 
 // -- columns
 
@@ -235,7 +235,7 @@ void bind_graph(nb::module_& m) {
       .def("index", step_index, nb::arg("number").none())
       .def("build", build, nb::arg("index"), nb::arg("without"), nb::arg("device_gaps"), nb::arg("strict"));
   m.def("step_graphs", open_graphs, nb::arg("trace"), nb::keep_alive<0, 1>());
-  m.def("recorded_ms", [](const LoadedTrace& t) { return report::recorded_ms(t.trace); }, nb::arg("trace"));
+  m.def("recorded_ms", [](const LoadedTrace& t) { return analysis::recorded_ms(t.trace); }, nb::arg("trace"));
 
   nb::class_<Graph>(m, "Graph")
       .def("__len__", &Graph::size)
@@ -260,7 +260,10 @@ void bind_graph(nb::module_& m) {
       .def("lower_bounds", lower_bounds)
       .def("unprofiled", unprofiled, nb::arg("measured").none())
       .def(
-          "plausible_step", [](const Graph& g, double ms) { return value_or_raise(whatif::plausible_step(g, ms)); },
+          "plausible_step",
+          [](const Graph& g, double ms) {
+            return value_or_raise(analysis::plausible_step(g, simulate::steady_state(g).timeline.step, ms));
+          },
           nb::arg("ms"))
       .def("apply", apply_factors, nb::arg("forward"), nb::arg("backward"), nb::arg("optimizer"), nb::arg("gpu"),
            nb::arg("profiler"), nb::call_guard<nb::gil_scoped_release>());

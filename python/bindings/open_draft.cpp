@@ -24,7 +24,6 @@ using graph::TaskKind;
 using whatif::Draft;
 using whatif::Selection;
 
-constexpr std::uint32_t kNoTask = 0xFFFF'FFFFu;
 constexpr double kLongestNs = 1e15;
 
 [[noreturn]] void refuse(const std::string& message) { throw nb::value_error(message.c_str()); }
@@ -80,7 +79,7 @@ Selection OpenDraft::tasks(const TaskIds& ids) {
 OpenDraft::TaskInfo OpenDraft::info(std::uint32_t t) {
   const graph::Graph& g = draft().base();
   if (t >= g.size()) return added_[t - g.size()];
-  return {g.kind[t], g.phase[t], g.layer[t], g.launch[t].valid() ? g.launch[t].value : kNoTask, g.lane[t]};
+  return {g.kind[t], g.phase[t], g.layer[t], g.launch[t].valid() ? g.launch[t].value : kNone, g.lane[t]};
 }
 
 std::uint32_t OpenDraft::cpu_task(std::int64_t id) {
@@ -174,7 +173,7 @@ nb::object OpenDraft::insert(const std::string& name, const TaskIds& after, cons
     k.phase = phase ? phase_named(*phase) : before.phase;
     k.layer = before.layer;
     k.after_gpu = behind[i];
-    if (!cpu_after && before.launch == kNoTask) {
+    if (!cpu_after && before.launch == kNone) {
       refuse(fmt::format("no call is known to have launched task {}: say with cpu_after what launches the new one",
                          behind[i]));
     }
@@ -184,7 +183,7 @@ nb::object OpenDraft::insert(const std::string& name, const TaskIds& after, cons
   Column<std::int64_t> ids;
   for (const whatif::NewKernel& k : kernels) {
     const std::uint32_t id = draft().insert(k);
-    added_.push_back({TaskKind::kCall, k.phase, k.layer, kNoTask, info(k.after_cpu).lane});
+    added_.push_back({TaskKind::kCall, k.phase, k.layer, kNone, info(k.after_cpu).lane});
     added_.push_back({k.kind, k.phase, k.layer, id - 1, info(k.after_gpu).lane});
     ids.push_back(id);
   }
@@ -203,7 +202,7 @@ nb::object OpenDraft::insert_cpu(const std::string& name, const TaskIds& after, 
     const std::uint32_t behind = cpu_task(after(i));
     const TaskInfo before = info(behind);
     ids.push_back(draft().insert_cpu(behind, name, values[i], before.phase));
-    added_.push_back({TaskKind::kCpu, before.phase, graph::LayerId{}, kNoTask, before.lane});
+    added_.push_back({TaskKind::kCpu, before.phase, graph::LayerId{}, kNone, before.lane});
   }
   return give(std::move(ids));
 }
@@ -214,7 +213,7 @@ std::int64_t OpenDraft::insert_wait(const std::string& name, std::int64_t after,
   const Ns distance = checked_ns(lag, "lag");
   const TaskInfo before = info(behind);
   const std::uint32_t id = draft().insert_wait(behind, name);
-  added_.push_back({TaskKind::kWait, before.phase, graph::LayerId{}, kNoTask, before.lane});
+  added_.push_back({TaskKind::kWait, before.phase, graph::LayerId{}, kNone, before.lane});
   for (const std::uint32_t t : until) draft().depend(t, id, distance, DependencyKind::kSync);
   return id;
 }
@@ -244,7 +243,7 @@ std::int64_t OpenDraft::append(std::int64_t lane, const std::string& name, doubl
   const Phase of = phase_named(phase);
   const auto place = static_cast<std::uint32_t>(lane);
   const std::uint32_t id = draft().append(place, as, name, checked_ns(cost, "cost"), of, graph::LayerId{});
-  added_.push_back({as, of, graph::LayerId{}, kNoTask, place});
+  added_.push_back({as, of, graph::LayerId{}, kNone, place});
   return id;
 }
 

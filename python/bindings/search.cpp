@@ -33,12 +33,12 @@ class StrategyStep {
       raise(trace.error());
     }
     trace_ = std::make_unique<trace::Trace>(std::move(*trace));
-    Result<report::Baseline> base = report::make_baseline(*trace_, step, measured_ms);
+    Result<analysis::Baseline> base = analysis::make_baseline(*trace_, step, measured_ms);
     if (!base) {
       nb::gil_scoped_acquire locked;
       raise(base.error());
     }
-    base_ = std::make_unique<report::Baseline>(std::move(*base));
+    base_ = std::make_unique<analysis::Baseline>(std::move(*base));
   }
 
   std::vector<Outcome> evaluate(const std::vector<std::string>& texts, unsigned threads) const {
@@ -48,8 +48,7 @@ class StrategyStep {
     }
     nb::gil_scoped_release unlocked;
     std::vector<Outcome> out;
-    for (const search::Evaluation& e :
-         search::evaluate_all(base_->model, base_->report.measured, strategies, threads)) {
+    for (const search::Evaluation& e : search::evaluate_all(*base_, strategies, threads)) {
       out.emplace_back(e.declined, e.step, e.peak_bytes, e.samples);
     }
     return out;
@@ -57,7 +56,7 @@ class StrategyStep {
 
  private:
   std::unique_ptr<trace::Trace> trace_;
-  std::unique_ptr<report::Baseline> base_;
+  std::unique_ptr<analysis::Baseline> base_;
 };
 
 /// A Python object that may be let go of by any thread, and after the interpreter's end.

@@ -70,8 +70,8 @@ void show_last_copy(SimulatedStep& s) {
     s.start.push_back(t.start[place] - s.begin);
     s.end.push_back(t.end[place] - s.begin);
     const std::uint32_t by = t.cause[place];
-    const bool here = by != simulate::Timeline::kNoCause && s.in_last_copy(by);
-    s.cause.push_back(here ? s.task_at(by) : simulate::Timeline::kNoCause);
+    const bool here = by != kNone && s.in_last_copy(by);
+    s.cause.push_back(here ? s.task_at(by) : kNone);
     s.cause_kind.push_back(t.cause_kind[place]);
   }
 }

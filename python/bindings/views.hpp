@@ -32,8 +32,8 @@ template <class T>
 nanobind::object view(nanobind::handle owner, const T* data, std::size_t size) {
   using Value = typename Plain<T>::type;
   static_assert(sizeof(Value) == sizeof(T));
-  static const Value kNothing{};
-  const Value* values = size == 0 ? &kNothing : reinterpret_cast<const Value*>(data);
+  static const Value kNone{};
+  const Value* values = size == 0 ? &kNone : reinterpret_cast<const Value*>(data);
   return nanobind::cast(nanobind::ndarray<nanobind::numpy, const Value, nanobind::ndim<1>>(values, {size}, owner));
 }
 

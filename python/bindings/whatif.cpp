@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "bindings.hpp"
-#include "foretrace/report/step_graphs.hpp"
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/search/advise.hpp"
 #include "foretrace/whatif/model.hpp"
 #include "foretrace/whatif/network.hpp"
@@ -25,11 +25,7 @@ namespace foretrace::python {
 
 namespace {
 
-/// What predictions of one step start from.
-struct StepModel {
-  whatif::Model model;
-  std::optional<Ns> measured;
-};
+using analysis::Baseline;
 
 /// A user's function that raises foretrace.Error with the code "declined" says that it does not apply; any other
 /// exception goes on to whoever asked for the prediction. The caller holds the interpreter's lock.
@@ -52,13 +48,14 @@ Status apply_python(whatif::Model& model, whatif::Draft& draft, Call call) {
   return {};
 }
 
-StepModel* make_step_model(const LoadedTrace& loaded, const report::StepGraphs& graphs, std::size_t index,
-                           const graph::Graph& g, std::optional<Ns> measured) {
+Baseline* make_step_model(const LoadedTrace& loaded, const analysis::StepGraphs& graphs, std::size_t index,
+                          const graph::Graph& g, std::optional<Ns> measured) {
   auto made = [&] {
     nb::gil_scoped_release unlocked;
-    return whatif::make_model(loaded.trace, graphs.steps().steps[index], g, measured);
+    const std::optional<double> told = measured ? std::optional(to_ms(*measured)) : std::nullopt;
+    return analysis::make_baseline(loaded.trace, graphs.steps().steps[index], g, told);
   }();
-  return new StepModel{value_or_raise(std::move(made)), measured};
+  return new Baseline(value_or_raise(std::move(made)));
 }
 
 /// One use as Python gives it: as it was written, and for a user's own its name, what it leaves out and its function.
@@ -117,12 +114,12 @@ nb::dict to_dict(whatif::Prediction&& p) {
   return d;
 }
 
-nb::dict predict(const StepModel& base, const std::vector<GivenUse>& given) {
+nb::dict predict(const Baseline& base, const std::vector<GivenUse>& given) {
   std::deque<whatif::WhatIf> own;
   const std::vector<whatif::Use> uses = uses_of(given, own);
   auto predicted = [&] {
     nb::gil_scoped_release unlocked;
-    return whatif::predict(base.model, uses, base.measured);
+    return analysis::predict(base, uses);
   }();
   return to_dict(std::move(predicted));
 }
@@ -140,10 +137,10 @@ nb::object to_dict(search::Advice&& a) {
   return d;
 }
 
-nb::dict advise(const StepModel& base, std::optional<std::int64_t> memory_limit) {
+nb::dict advise(const Baseline& base, std::optional<std::int64_t> memory_limit) {
   auto advised = [&] {
     nb::gil_scoped_release unlocked;
-    return search::advise(base.model, base.measured, {.memory_limit = memory_limit});
+    return search::advise(base, {.memory_limit = memory_limit});
   }();
   const auto optional = [](std::optional<search::Advice>& a) { return a ? to_dict(std::move(*a)) : nb::none(); };
   nb::dict d;
@@ -158,7 +155,7 @@ nb::dict advise(const StepModel& base, std::optional<std::int64_t> memory_limit)
 }
 
 /// The step on several workers: what `foretrace scale` says of one number of them.
-nb::dict scale(const StepModel& base, int workers, const std::string& fabric, const std::string& collectives,
+nb::dict scale(const Baseline& base, int workers, const std::string& fabric, const std::string& collectives,
                const std::string& collectives_tag, int gpus_per_node, const std::string& parallel,
                const std::string& compress, std::optional<double> bucket_mb, std::optional<std::int64_t> servers,
                std::optional<double> slice_mb, std::optional<double> slow_worker, std::optional<double> cycle_ms,
@@ -187,7 +184,7 @@ nb::dict scale(const StepModel& base, int workers, const std::string& fabric, co
   }
   auto p = [&] {
     nb::gil_scoped_release unlocked;
-    return whatif::predict(base.model, uses, base.measured);
+    return analysis::predict(base, uses);
   }();
   if (!p.declined.empty()) raise({.code = ErrorCode::kDeclined, .message = p.declined});
   nb::dict d;
@@ -282,7 +279,7 @@ nb::list catalogue() {
 }  // namespace
 
 void bind_whatif(nb::module_& m) {
-  nb::class_<StepModel>(m, "Model")
+  nb::class_<Baseline>(m, "Model")
       .def("predict", predict, nb::arg("uses"))
       .def("advise", advise, nb::arg("memory_limit").none())
       .def("scale", scale, nb::arg("workers"), nb::arg("fabric"), nb::arg("collectives"), nb::arg("collectives_tag"),

@@ -3,6 +3,9 @@
 // program; here the first one is kept, the threads end, and the caller gets it as if the work had been its own. Threads the
 // system refuses (no memory for their stacks) are done without: the work is pulled, so those that are left do all of it.
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -36,6 +39,24 @@ void run_workers(unsigned threads, const Work& work, const Stop& stop) {
     guarded();
   }
   if (first) std::rethrow_exception(first);
+}
+
+/// `asked`, or as many as the machine has where that is 0.
+inline unsigned thread_count(unsigned asked) {
+  return asked != 0 ? asked : std::max(1U, std::thread::hardware_concurrency());
+}
+
+/// Calls `work(i)` for every i below `count`, on `threads` threads (0: as many as the machine has). Chance decides which
+/// thread takes which, so each writes to a place of its own.
+template <class Work>
+void for_each_index(std::size_t count, unsigned threads, const Work& work) {
+  std::atomic<std::size_t> next = 0;
+  run_workers(
+      static_cast<unsigned>(std::min<std::size_t>(thread_count(threads), count)),
+      [&] {
+        for (std::size_t i = next++; i < count; i = next++) work(i);
+      },
+      [&] { next = count; });
 }
 
 }  // namespace foretrace

@@ -7,15 +7,15 @@ namespace {
 
 Result<Answer> run_advise(const Request& request) {
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
-  FORETRACE_TRY(report::Baseline baseline,
-                report::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
+  FORETRACE_TRY(const analysis::Baseline baseline,
+                analysis::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
   search::AdviseOptions options;
   options.threads = request.load.threads;
   options.progress = request.load.progress;
   if (const std::optional<double> gb = request.values.number("memory-gb")) {
     options.memory_limit = static_cast<std::int64_t>(*gb * 1e9);
   }
-  const report::AdviseReport advised = report::make_advise(std::move(baseline), options);
+  const report::AdviseReport advised{baseline.figures, search::advise(baseline, options)};
   bool answered = false;
   for (const search::Advice& a : advised.advised.alone) answered |= !a.declined();
   return Answer{request.json ? to_json(advised) : to_text(advised, request.style), answered ? kDone : kDeclined};

@@ -3,8 +3,8 @@
 #include "base/byte_source.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/analysis/step_graphs.hpp"
 #include "foretrace/graph/graph.hpp"
-#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/json_writer.hpp"
 #include "report/text.hpp"
@@ -16,7 +16,7 @@ constexpr std::string_view kTextStart = "foretrace graph ";
 
 Result<graph::Graph> build(const Request& request) {
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("FILE"), request));
-  FORETRACE_TRY(const report::StepGraphs graphs, report::StepGraphs::open(trace, trace::find_steps(trace)));
+  FORETRACE_TRY(const analysis::StepGraphs graphs, analysis::StepGraphs::open(trace, trace::find_steps(trace)));
   std::size_t which = graphs.steps().steps.empty() ? 0 : graphs.median();
   if (const auto step = request.values.integer("step")) {
     FORETRACE_TRY(which, graphs.steps().by_number(*step));

@@ -55,7 +55,8 @@ Result<Answer> run_optimize(const Request& request) {
   FORETRACE_TRY(options.communication, communication_of(v));
   FORETRACE_TRY(options.bucket_sizes, sizes_of(sizes));
   FORETRACE_TRY(const trace::Trace trace, load_one(v.argument("TRACE"), request));
-  FORETRACE_TRY(report::Baseline baseline, report::make_baseline(trace, v.integer("step"), v.number("measured-ms")));
+  FORETRACE_TRY(const analysis::Baseline baseline,
+                analysis::make_baseline(trace, v.integer("step"), v.number("measured-ms")));
   if (const auto gb = v.number("memory-gb")) options.memory_limit = static_cast<std::int64_t>(*gb * 1e9);
   if (const auto n = v.integer("budget-evals")) options.evaluations = static_cast<std::size_t>(*n);
   if (const auto s = v.number("budget-s")) {
@@ -83,8 +84,8 @@ Result<Answer> run_optimize(const Request& request) {
                             "strategies");
     };
   }
-  FORETRACE_TRY(search::Optimized found, search::optimize(baseline.model, baseline.report.measured, options));
-  const report::OptimizeReport result{baseline.report, std::move(found)};
+  FORETRACE_TRY(search::Optimized found, search::optimize(baseline, options));
+  const report::OptimizeReport result{baseline.figures, std::move(found)};
   if (const auto path = v.text("strategy-out")) {
     FORETRACE_TRY_VOID(write_output(path, nullptr, report::strategy_json(result.found.best)));
   }

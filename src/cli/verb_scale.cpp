@@ -49,8 +49,8 @@ Result<Answer> run_scale(const Request& request) {
   }
   FORETRACE_TRY_VOID(search::network_of(asked, {}));  // a wrong name is said before a long import
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
-  FORETRACE_TRY(const report::Baseline baseline,
-                report::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
+  FORETRACE_TRY(const analysis::Baseline baseline,
+                analysis::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
   FORETRACE_TRY(const whatif::Network network, search::network_of(asked, baseline.model.device));
   const report::ScaleReport r =
       report::scale_report(baseline, how, network.collectives, network.gpus_per_node, workers);

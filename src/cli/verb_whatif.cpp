@@ -35,29 +35,33 @@ Result<Answer> run_whatif(const Request& request) {
     return fail(ErrorCode::kUsage, "which change?", "name what-ifs (`foretrace list whatifs`) or give --strategy FILE");
   }
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
-  FORETRACE_TRY(report::Baseline baseline,
-                report::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
+  FORETRACE_TRY(analysis::Baseline baseline,
+                analysis::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
   FORETRACE_TRY(baseline.model.residuals, residuals_of(request));
   std::optional<search::Optimized> plan;
   std::string body;
-  baseline.report.batch = request.values.number("batch");
+  report::WhatIfReport report{baseline.figures, {}, request.values.number("batch")};
   if (strategy) {
-    plan = search::explain_strategy(baseline.model, baseline.report.measured, *strategy);
+    plan = search::explain_strategy(baseline, *strategy);
     const bool shown = plan->prediction.declined.empty();
-    const report::OptimizeReport alone{baseline.report, *plan};
+    const report::OptimizeReport alone{baseline.figures, *plan};
     if (shown) body = to_text(alone, request.style);
     if (const auto path = request.values.text("code-out"); path && shown) {
       FORETRACE_TRY_VOID(write_output(path, nullptr, report::pytorch_script(alone)));
     }
-    if (request.json || !shown) baseline.report.predictions.push_back(plan->prediction);
+    if (request.json || !shown) report.predictions.push_back(plan->prediction);
   }
-  if (!uses.empty()) report::add_predictions(baseline, uses, request.values.flag("stack"));
+  if (!uses.empty()) {
+    for (whatif::Prediction& p : analysis::predict_each(baseline, uses, request.values.flag("stack"))) {
+      report.predictions.push_back(std::move(p));
+    }
+  }
   bool answered = !body.empty();
-  for (const whatif::Prediction& p : baseline.report.predictions) answered |= p.declined.empty();
+  for (const whatif::Prediction& p : report.predictions) answered |= p.declined.empty();
   if (request.json) {
-    body = to_json(baseline.report, plan ? &*plan : nullptr);
-  } else if (!baseline.report.predictions.empty()) {
-    body += (body.empty() ? "" : "\n") + to_text(baseline.report, request.style);
+    body = to_json(report, plan ? &*plan : nullptr);
+  } else if (!report.predictions.empty()) {
+    body += (body.empty() ? "" : "\n") + to_text(report, request.style);
   }
   return Answer{std::move(body), answered ? kDone : kDeclined};
 }

@@ -109,7 +109,7 @@ Status make_sound(Graph& g) {
   const auto all = [](std::uint32_t, std::uint32_t) { return true; };
   g.notes.dropped_soft += g.soft_dependencies.size();
   g.soft_dependencies.clear();
-  std::fill(g.soft.begin(), g.soft.end(), Graph::kNoSoft);
+  std::fill(g.soft.begin(), g.soft.end(), kNone);
   finish(g, dependencies_of(g, all));
   if (Status sound = verify(g)) return sound;
   for (GraphLane& lane : g.lanes) lane.queue_depth = 0;
@@ -228,7 +228,7 @@ Graph repeat(const Graph& g, std::uint32_t copies) {
       for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
         TaskRow row = row_of(g, t);
         if (row.launch.valid()) row.launch = TaskId{place(row.launch.value, copy)};
-        if (row.soft != Graph::kNoSoft) {
+        if (row.soft != kNone) {
           SoftDependency soft = g.soft_dependencies[row.soft];
           soft.from = TaskId{place(soft.from.value, copy)};
           row.soft = static_cast<std::uint32_t>(out.soft_dependencies.size());

@@ -92,7 +92,7 @@ class Writer {
     if (g_.op[t].valid()) write(" op={}", g_.op[t].value);
     if (g_.origin[t] != Origin::kMeasured) write(" origin={}", to_string(g_.origin[t]));
     write("\n");
-    if (g_.soft[t] != Graph::kNoSoft) {
+    if (g_.soft[t] != kNone) {
       const SoftDependency& soft = g_.soft_dependencies[g_.soft[t]];
       write("< {} share", soft.from.value);
       number("lag", soft.lag);

@@ -59,7 +59,7 @@ void find_order(Graph& g) {
 
 void finish(Graph& g, std::vector<Dependency> all) {
   for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (g.soft[t] == Graph::kNoSoft) continue;
+    if (g.soft[t] == kNone) continue;
     all.push_back({g.soft_dependencies[g.soft[t]].from.value, t, 0, 0, DependencyKind::kShare});
   }
   const std::size_t n = g.size();

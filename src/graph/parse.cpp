@@ -311,8 +311,7 @@ class Reader {
 
   void soft(Line& l) {
     if (g_.size() == 0) return l.wrong("a dependency before the first task");
-    if (g_.soft.back() != Graph::kNoSoft)
-      return l.wrong("a task waits for one task that shares the device, not for two");
+    if (g_.soft.back() != kNone) return l.wrong("a task waits for one task that shares the device, not for two");
     SoftDependency s;
     s.from = TaskId{static_cast<std::uint32_t>(l.number("the task waited for", 0, kMostTasks))};
     if (const std::string_view kind = l.word(); kind != to_string(DependencyKind::kShare)) {

@@ -16,7 +16,7 @@ Status verify_or_relax(Graph& g) {
   }
   g.notes.dropped_soft += g.soft_dependencies.size();
   g.soft_dependencies.clear();
-  std::fill(g.soft.begin(), g.soft.end(), Graph::kNoSoft);
+  std::fill(g.soft.begin(), g.soft.end(), kNone);
   finish(g, std::move(firm));
   return verify(g);
 }

@@ -18,7 +18,7 @@ struct TaskRow {
   EventId event = {};
   EventId op = {};
   Ns measured = 0;
-  std::uint32_t soft = Graph::kNoSoft;
+  std::uint32_t soft = kNone;
   Origin origin = Origin::kMeasured;
   std::int32_t priority = 0;
   Recorded recorded = {};

@@ -12,8 +12,6 @@
 
 namespace foretrace::graph {
 
-inline constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
-
 struct Call {
   std::uint32_t event;
   std::uint32_t lane;

@@ -36,7 +36,7 @@ Status check_shape(const Graph& g) {
     if (g.lane[t] >= g.lanes.size() || t < g.lanes[g.lane[t]].begin || t >= g.lanes[g.lane[t]].end) {
       return wrong(fmt::format("task {} is not on its lane", t));
     }
-    if (g.soft[t] != Graph::kNoSoft &&
+    if (g.soft[t] != kNone &&
         (g.soft[t] >= g.soft_dependencies.size() || g.soft_dependencies[g.soft[t]].from.index() >= n)) {
       return wrong(fmt::format("task {} depends on a task that does not exist", t));
     }
@@ -69,7 +69,7 @@ Status check_shape(const Graph& g) {
 // Going back from any task that never became ready, to one that keeps it from that, ends in the cycle.
 std::string cycle_in(const Graph& g, const std::vector<std::uint32_t>& pending, std::uint32_t stuck) {
   struct Reason {
-    std::uint32_t from = Graph::kNoSoft;
+    std::uint32_t from = kNone;
     DependencyKind kind = DependencyKind::kNone;
   };
   std::vector<Reason> held(g.size());
@@ -82,7 +82,7 @@ std::string cycle_in(const Graph& g, const std::vector<std::uint32_t>& pending, 
   }
   std::vector<std::uint8_t> seen(g.size(), 0);
   std::uint32_t at = stuck;
-  while (seen[at] == 0 && held[at].from != Graph::kNoSoft) {
+  while (seen[at] == 0 && held[at].from != kNone) {
     seen[at] = 1;
     at = held[at].from;
   }

@@ -118,13 +118,13 @@ double predict_share(const std::vector<Sample>& samples, const Features& at, std
   return weights > 0 ? sum / weights : 0;
 }
 
-constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+constexpr std::size_t kAllOfThem = static_cast<std::size_t>(-1);
 
 // Root mean square error of the samples, each told by all of them or by the others alone.
 double spread(const std::vector<Sample>& samples, bool leave_out) {
   double squares = 0;
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    const double error = predict_share(samples, samples[i].at, leave_out ? i : kNone) - samples[i].log_share;
+    const double error = predict_share(samples, samples[i].at, leave_out ? i : kAllOfThem) - samples[i].log_share;
     squares += error * error;
   }
   return std::sqrt(squares / static_cast<double>(samples.size()));
@@ -254,7 +254,7 @@ Model measured_model(const Work& w, const Device& d) {
   }
   // A family without any measured kernel streams at half the rate, give or take a factor.
   if (it == pools().end()) return {ideal_us(w, d) / 0.5, 0.5};
-  const double us = ideal_us(w, d) * std::exp(predict_share(it->second.samples, features_of(w), kNone));
+  const double us = ideal_us(w, d) * std::exp(predict_share(it->second.samples, features_of(w), kAllOfThem));
   double sigma = it->second.sigma;
   // Averages come in forms (adaptive, with odd windows) that were not measured; short kernels have a spread of their own.
   if (w.arithmetic == Arithmetic::kAverage) sigma = std::max(sigma, 0.5);

@@ -70,11 +70,6 @@ double same_kernel_in_half(const Work& w) {
   return generic_convolution(w) ? 1.30 : 0.0;
 }
 
-bool same_device(const Device& a, const Device& b) {
-  return a.name == b.name && a.sm_count == b.sm_count && a.bandwidth_gbs == b.bandwidth_gbs &&
-         a.tflops_fp32 == b.tflops_fp32;
-}
-
 bool same_work(const Work& a, const Work& b) {
   return a.family == b.family && a.dtype == b.dtype && a.out_dtype == b.out_dtype && a.access == b.access &&
          a.flops == b.flops && a.bytes_read == b.bytes_read && a.bytes_written == b.bytes_written &&

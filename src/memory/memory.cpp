@@ -77,7 +77,7 @@ void classify(Curve& c) {
     } else {
       b.kind = Kind::kTemporary;
     }
-    if (b.stage == Stage::kForward && b.op == UINT32_MAX && b.kind == Kind::kActivation) b.kind = Kind::kInput;
+    if (b.stage == Stage::kForward && b.op == kNone && b.kind == Kind::kActivation) b.kind = Kind::kInput;
   }
 }
 
@@ -145,7 +145,7 @@ std::optional<Curve> curve(const trace::Trace& t, const trace::Step& step) {
   recompute(c);
   if (c.peak_at > 0) {
     for (const Block& b : c.blocks) {
-      if (b.allocated == c.peak_at && b.op != UINT32_MAX) c.peak_op = std::string(t.name(b.op));
+      if (b.allocated == c.peak_at && b.op != kNone) c.peak_op = std::string(t.name(b.op));
     }
   }
   return c;

@@ -27,7 +27,6 @@ constexpr double kResolutionUs = 1.0;
 constexpr double kHostSpreadUs = 2.0;
 // And run equally fast.
 constexpr double kHostDriftPpm = 0.01;
-constexpr std::uint32_t kNoUnknown = 0xFFFF'FFFFu;
 
 class Solver {
  public:
@@ -95,8 +94,8 @@ class Solver {
 
   // Adds `factor` times the derivative of a time of m to a row.
   void derive(SparseRow& row, const Member& m, Ns t, double factor) const {
-    if (unknown_[m.rank] != kNoUnknown) row.entries.push_back({unknown_[m.rank], factor});
-    if (unknown_drift_[m.rank] != kNoUnknown) {
+    if (unknown_[m.rank] != kNone) row.entries.push_back({unknown_[m.rank], factor});
+    if (unknown_drift_[m.rank] != kNone) {
       row.entries.push_back({unknown_drift_[m.rank], factor * static_cast<double>(t - anchor_[m.rank]) * 1e-9});
     }
   }
@@ -144,8 +143,8 @@ class Solver {
   }
 
   Quadratic assemble() {
-    unknown_.assign(n_, kNoUnknown);
-    unknown_drift_.assign(n_, kNoUnknown);
+    unknown_.assign(n_, kNone);
+    unknown_drift_.assign(n_, kNone);
     std::uint32_t next = 0;
     for (std::uint32_t r = 1; r < n_; ++r) {
       if (known_[r] != 0) unknown_[r] = next++;
@@ -191,22 +190,22 @@ class Solver {
       const std::uint32_t first = result_.clocks[r].host;
       if (first == r || known_[r] == 0 || known_[first] == 0) continue;
       SparseRow row;
-      if (unknown_[r] != kNoUnknown) row.entries.push_back({unknown_[r], 1});
-      if (unknown_[first] != kNoUnknown) row.entries.push_back({unknown_[first], -1});
+      if (unknown_[r] != kNone) row.entries.push_back({unknown_[r], 1});
+      if (unknown_[first] != kNone) row.entries.push_back({unknown_[first], -1});
       const double apart = (static_cast<double>(guess_[r] - guess_[first])) * 1e-3 + x_[r] - x_[first];
       q.add_square(row, apart, 1 / (kHostSpreadUs * kHostSpreadUs));
       if (!with_drift_) continue;
       SparseRow drift;
-      if (unknown_drift_[r] != kNoUnknown) drift.entries.push_back({unknown_drift_[r], 1});
-      if (unknown_drift_[first] != kNoUnknown) drift.entries.push_back({unknown_drift_[first], -1});
+      if (unknown_drift_[r] != kNone) drift.entries.push_back({unknown_drift_[r], 1});
+      if (unknown_drift_[first] != kNone) drift.entries.push_back({unknown_drift_[first], -1});
       q.add_square(drift, x_[n_ + r] - x_[n_ + first], 1 / (kHostDriftPpm * kHostDriftPpm));
     }
   }
 
   void apply(const std::vector<double>& z) {
     for (std::uint32_t r = 0; r < n_; ++r) {
-      if (unknown_[r] != kNoUnknown) x_[r] += z[unknown_[r]];
-      if (unknown_drift_[r] != kNoUnknown) x_[n_ + r] += z[unknown_drift_[r]];
+      if (unknown_[r] != kNone) x_[r] += z[unknown_[r]];
+      if (unknown_drift_[r] != kNone) x_[n_ + r] += z[unknown_drift_[r]];
     }
   }
 
@@ -222,9 +221,9 @@ class Solver {
       const double moved = hold(q, z);
       apply(z);
       for (std::uint32_t r = 0; r < n_; ++r) {
-        if (unknown_[r] == kNoUnknown) continue;
+        if (unknown_[r] == kNone) continue;
         result_.clocks[r].uncertainty = static_cast<Ns>(std::llround(std::sqrt(q.variance(unknown_[r])) * 1e3));
-        if (unknown_drift_[r] != kNoUnknown) drift_error_[r] = std::sqrt(q.variance(unknown_drift_[r]));
+        if (unknown_drift_[r] != kNone) drift_error_[r] = std::sqrt(q.variance(unknown_drift_[r]));
       }
       if (moved < 0.01 && round > 0) break;
     }

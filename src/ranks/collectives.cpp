@@ -272,10 +272,9 @@ class Matcher {
       if (lists[r].size() > lists[longest].size()) longest = r;
     }
     const std::vector<Seen>& reference = lists[longest];
-    constexpr std::uint32_t kNobody = 0xFFFF'FFFFu;
     std::vector<std::vector<std::uint32_t>> place(lists.size());  // per rank, per entry of the reference
     for (std::uint32_t r = 0; r < lists.size(); ++r) {
-      place[r].assign(reference.size(), kNobody);
+      place[r].assign(reference.size(), kNone);
       std::uint64_t paired = 0;
       for (const auto& [a, b] : pairs(reference, lists[r])) {
         place[r][a] = b;
@@ -292,7 +291,7 @@ class Matcher {
       c.step = reference[i].step;
       c.first = static_cast<std::uint32_t>(out_.members.size());
       for (std::uint32_t r = 0; r < lists.size(); ++r) {
-        if (place[r][i] == kNobody) continue;
+        if (place[r][i] == kNone) continue;
         const Seen& s = lists[r][place[r][i]];
         out_.members.push_back({r, s.event, s.start, s.end});
       }

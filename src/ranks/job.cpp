@@ -7,7 +7,6 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "base/workers.hpp"
 #include "foretrace/ranks/pipeline.hpp"
@@ -75,24 +74,20 @@ std::string list_of(const std::vector<std::int64_t>& numbers) {
 
 std::vector<Result<trace::Trace>> load_all(const std::vector<std::string>& files, const trace::LoadOptions& options) {
   std::vector<std::optional<Result<trace::Trace>>> read(files.size());
-  const unsigned hardware = std::max(1u, std::thread::hardware_concurrency());
-  const unsigned threads = options.threads == 0 ? hardware : options.threads;
+  const unsigned threads = thread_count(options.threads);
   const auto workers = static_cast<unsigned>(std::min<std::size_t>(threads, files.size()));
   std::mutex mutex;
-  std::atomic<std::size_t> next{0}, done{0};
+  std::atomic<std::size_t> done{0};
   trace::LoadOptions one = options;
   one.threads = std::max(1u, threads / std::max(1u, workers));
   one.progress = {};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < files.size(); i = next++) {
-      read[i] = trace::load(files[i], one);
-      const std::size_t finished = ++done;
-      if (!options.progress) continue;
-      const std::lock_guard lock(mutex);
-      options.progress("reading the ranks' traces", finished, files.size(), "files");
-    }
-  };
-  run_workers(workers, work, [&] { next = files.size(); });
+  for_each_index(files.size(), workers, [&](std::size_t i) {
+    read[i] = trace::load(files[i], one);
+    const std::size_t finished = ++done;
+    if (!options.progress) return;
+    const std::lock_guard lock(mutex);
+    options.progress("reading the ranks' traces", finished, files.size(), "files");
+  });
   std::vector<Result<trace::Trace>> out;
   out.reserve(files.size());
   for (auto& r : read) out.push_back(std::move(*r));

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <optional>
-#include <thread>
 #include <unordered_map>
 
 #include "base/workers.hpp"
@@ -20,23 +18,15 @@ using graph::DependencyKind;
 using graph::Graph;
 using graph::TaskKind;
 
-constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
-
 // The graphs of all ranks' steps, several built at a time.
 std::vector<std::optional<Result<Graph>>> build_all(const Job& job, const CommonStep& step, unsigned threads) {
   std::vector<std::optional<Result<Graph>>> out(job.ranks.size());
-  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
-  std::atomic<std::size_t> next{0};
   graph::BuildOptions options;
   options.alone = true;  // ranks begin at different moments: the step is replayed as it happened, not as a period
-  const auto work = [&] {
-    for (std::size_t r = next++; r < job.ranks.size(); r = next++) {
-      if (step.step[r] == CommonStep::kNone) continue;
-      out[r] = graph::GraphBuilder(job.ranks[r].trace, job.ranks[r].steps).build(step.step[r], options);
-    }
-  };
-  run_workers(static_cast<unsigned>(std::min<std::size_t>(threads, job.ranks.size())), work,
-              [&] { next = job.ranks.size(); });
+  for_each_index(job.ranks.size(), threads, [&](std::size_t r) {
+    if (step.step[r] == CommonStep::kNone) return;
+    out[r] = graph::GraphBuilder(job.ranks[r].trace, job.ranks[r].steps).build(step.step[r], options);
+  });
   return out;
 }
 
@@ -126,7 +116,7 @@ class Builder {
     end_ = merger_.add_task(TaskKind::kWait, 0, out_.graph.traced, "all ranks are done");
     merger_.close_lane();
     out_.graph.last = TaskId{end_};
-    out_.rank_of_lane.push_back(JobGraph::kNobody);
+    out_.rank_of_lane.push_back(kNone);
     std::vector<std::unordered_map<std::uint32_t, std::uint32_t>> placed(job_.ranks.size());
     for (RankPart& part : out_.ranks) {
       Graph& g = **graphs[part.rank];
@@ -191,7 +181,7 @@ class Builder {
         if (c.group != open_group) {
           if (open_group != kNone) merger_.close_lane();
           merger_.open_lane(graph::GraphLaneKind::kNetwork, m_.groups[c.group].name);
-          out_.rank_of_lane.push_back(JobGraph::kNobody);
+          out_.rank_of_lane.push_back(kNone);
           open_group = c.group;
           free = INT64_MIN;
         }

@@ -39,7 +39,7 @@ void Merger::copy_task(const Graph& g, std::uint32_t t, Ns shift) {
   row.lane = static_cast<std::uint32_t>(out_.lanes.size() - 1);
   if (row.layer.valid()) row.layer = LayerId{static_cast<std::uint32_t>(row.layer.value + out_.layers.size())};
   row.measured += shift;
-  row.soft = Graph::kNoSoft;  // this and the launch are mapped at the end of copy()
+  row.soft = kNone;  // this and the launch are mapped at the end of copy()
   row.priority = 0;
   append_task(out_, row);
 }
@@ -78,7 +78,7 @@ void Merger::copy(const Graph& g, Ns shift, const std::vector<char>& split) {
         depend(tail(t), to, g.dep_lag[d] - left, g.dep_kind[d]);
       }
     }
-    if (g.soft[t] == Graph::kNoSoft) continue;
+    if (g.soft[t] == kNone) continue;
     graph::SoftDependency soft = g.soft_dependencies[g.soft[t]];
     const std::uint32_t from = soft.from.value;
     const bool behind = split[from] != 0 && soft.point != 0;  // not the arrival: what follows the transfer

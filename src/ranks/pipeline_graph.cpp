@@ -18,8 +18,6 @@ using graph::GraphLaneKind;
 using graph::TaskKind;
 using Type = PipelineOpType;
 
-constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
-
 /// Who meets: kind, then whatever tells groups of that kind apart, then which of them in order.
 using MeetingKey = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
 

@@ -20,8 +20,6 @@ std::string_view to_string(StragglerCause cause) {
 
 namespace {
 
-constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
-
 // Ranges in which a thread fetches its input, by start; they do not nest.
 std::vector<std::pair<Ns, Ns>> loader_ranges(const trace::Trace& trace) {
   std::vector<std::int8_t> loads(trace.strings.size(), -1);

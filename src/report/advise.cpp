@@ -63,15 +63,8 @@ void write_advice(JsonWriter& json, const search::Advice& a, const std::vector<s
 
 }  // namespace
 
-AdviseReport make_advise(Baseline baseline, const search::AdviseOptions& options) {
-  AdviseReport report;
-  report.advised = search::advise(baseline.model, baseline.report.measured, options);
-  report.baseline = std::move(baseline.report);
-  return report;
-}
-
 std::string to_text(const AdviseReport& r, const TextStyle& style) {
-  const WhatIfReport& b = r.baseline;
+  const analysis::StepFigures& b = r.baseline;
   std::string out = headline(b.file, b.step_name, b.device);
   out += fmt::format("\n  now {} ms [{}, {}]{}", short_ms(b.unprofiled), short_ms(b.unprofiled_low),
                      short_ms(b.unprofiled_high), b.measured ? "" : " without the profiler");
@@ -132,7 +125,7 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
 }
 
 std::string to_json(const AdviseReport& r) {
-  const WhatIfReport& b = r.baseline;
+  const analysis::StepFigures& b = r.baseline;
   std::string out;
   JsonWriter json(out);
   json.begin_object().member("schema", 1).member("verb", "advise").member("file", b.file).member("step", b.step_name);

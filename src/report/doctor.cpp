@@ -6,8 +6,8 @@
 #include <array>
 #include <charconv>
 
-#include "foretrace/report/measured.hpp"
-#include "foretrace/report/step_graphs.hpp"
+#include "foretrace/analysis/recorder.hpp"
+#include "foretrace/analysis/step_graphs.hpp"
 #include "foretrace/trace/gpu.hpp"
 #include "report/doctor_checks.hpp"
 #include "report/doctor_facts.hpp"
@@ -37,9 +37,9 @@ constexpr std::array<VersionKey, 9> kVersionKeys{{{"pytorch_version", "PyTorch",
 constexpr std::array<std::string_view, 5> kFlags{"record_shapes", "profile_memory", "with_stack", "with_flops",
                                                  "with_modules"};
 // Known, harmless, and of no interest to the reader of a report.
-constexpr std::array<std::string_view, 8> kPlainKeys{"displayTimeUnit", "baseTimeNanoseconds", "traceName",
-                                                     "trace_id",        "deviceProperties",    "distributedInfo",
-                                                     kGraphKey,         kRecorderKey};
+constexpr std::array<std::string_view, 8> kPlainKeys{"displayTimeUnit",   "baseTimeNanoseconds", "traceName",
+                                                     "trace_id",          "deviceProperties",    "distributedInfo",
+                                                     analysis::kGraphKey, analysis::kRecorderKey};
 
 /// The value if it looks like a version; anything else under a known key is not printed either.
 std::string version_text(std::string_view raw) {

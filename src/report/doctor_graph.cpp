@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "base/statistics.hpp"
+#include "foretrace/analysis/measured_step.hpp"
+#include "foretrace/analysis/step_graphs.hpp"
 #include "foretrace/graph/gpu_work.hpp"
-#include "foretrace/report/measured.hpp"
-#include "foretrace/report/step_graphs.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/work/works.hpp"
 #include "report/doctor_checks.hpp"
@@ -168,9 +168,9 @@ void list_without_model(Facts& facts, const graph::Graph& graph) {
 }  // namespace
 
 void replay_median_step(Facts& facts) {
-  facts.from_export = !facts.trace->metadata_value(kGraphKey).empty();
+  facts.from_export = !facts.trace->metadata_value(analysis::kGraphKey).empty();
   if (facts.steps->steps.empty() && !facts.from_export) return;
-  const Result<StepGraphs> graphs = StepGraphs::open(*facts.trace, *facts.steps);
+  const Result<analysis::StepGraphs> graphs = analysis::StepGraphs::open(*facts.trace, *facts.steps);
   if (!graphs) {
     facts.no_replay = graphs.error().message;
     return;
@@ -187,7 +187,8 @@ void replay_median_step(Facts& facts) {
   replay.error_pct = percent_off(replay.replayed, replay.traced);
   examine_waits(*graph, replay);
   facts.step_on_gpu = graph::has_gpu_work(*graph);
-  if (const Result<Measured> measured = measured_step(*facts.trace, *graph, std::nullopt)) {
+  if (const Result<analysis::Measured> measured =
+          analysis::measured_step(*facts.trace, *graph, replay.replayed, std::nullopt)) {
     facts.measured_refused = measured->refused;
   }
   list_without_model(facts, *graph);

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "foretrace/report/measured.hpp"
+#include "foretrace/analysis/recorder.hpp"
 
 namespace foretrace::report {
 namespace {
@@ -46,7 +46,7 @@ constexpr std::array<std::string_view, 29> kFields{"version",
 
 std::vector<std::pair<std::string, std::string>> recorder_fields(const trace::Trace& trace) {
   std::vector<std::pair<std::string, std::string>> out;
-  const std::string figures = recorder_figures(trace);
+  const std::string figures = analysis::recorder_figures(trace);
   simdjson::dom::parser parser;
   simdjson::dom::object object;
   if (figures.empty() || parser.parse(figures).get(object) != simdjson::SUCCESS) return out;

@@ -6,8 +6,8 @@
 
 #include "base/deflate.hpp"
 #include "base/suggest.hpp"
-#include "foretrace/report/step_graphs.hpp"
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/analysis/baseline.hpp"
+#include "foretrace/analysis/step_graphs.hpp"
 #include "report/exporter.hpp"
 
 namespace foretrace::report {
@@ -16,13 +16,13 @@ namespace {
 
 // The graph with the what-ifs in it, as it runs without the profiler.
 Result<graph::Graph> changed(const trace::Trace& trace, const ExportOptions& options) {
-  FORETRACE_TRY(const Baseline baseline, make_baseline(trace, options.step, std::nullopt));
+  FORETRACE_TRY(const analysis::Baseline baseline, analysis::make_baseline(trace, options.step, std::nullopt));
   std::vector<whatif::Use> uses;
   for (const std::string& text : options.whatifs) {
     FORETRACE_TRY(whatif::Use use, whatif::parse_use(text));
     uses.push_back(std::move(use));
   }
-  whatif::Prediction p = whatif::predict(baseline.model, uses, baseline.report.measured, whatif::Detail::kStepOnly);
+  whatif::Prediction p = analysis::predict(baseline, uses, whatif::Detail::kStepOnly);
   if (!p.declined.empty()) return fail(ErrorCode::kDeclined, fmt::format("{}: {}", p.whatif, p.reason()));
   p.graph.step_name += " with " + p.whatif;
   return std::move(p.graph);
@@ -38,7 +38,7 @@ Result<Exported> export_step(const trace::Trace& trace, const trace::Steps& step
     return fail(ErrorCode::kUsage, fmt::format("there is no export format '{}'", options.format),
                 did_you_mean(options.format, names));
   }
-  FORETRACE_TRY(const StepGraphs graphs, StepGraphs::open(trace, steps));
+  FORETRACE_TRY(const analysis::StepGraphs graphs, analysis::StepGraphs::open(trace, steps));
   if (graphs.steps().steps.empty()) {
     return tl::unexpected(Error{ErrorCode::kDeclined, "the trace holds no event with a duration, so there is no step",
                                 trace.path, Error::kNoOffset, "`foretrace doctor` shows what the file does hold"});
@@ -55,7 +55,7 @@ Result<Exported> export_step(const trace::Trace& trace, const trace::Steps& step
   if (!options.whatifs.empty()) {
     FORETRACE_TRY(*graph, changed(trace, options));
   }
-  const StepAnalysis step = analyse(std::move(*graph));
+  const analysis::ReplayedStep step = analysis::replay_step(std::move(*graph));
   Exported out;
   out.bytes = exporter->write({step, graphs.embedded() ? nullptr : &trace, trace});
   if (options.gzip) {
@@ -73,7 +73,7 @@ Result<Exported> export_step(const trace::Trace& trace, const trace::Steps& step
 
 Result<graph::Graph> read_back(const std::string& path, const trace::LoadOptions& options) {
   FORETRACE_TRY(const trace::Trace trace, trace::load(path, options));
-  return embedded_graph(trace);
+  return analysis::embedded_graph(trace);
 }
 
 }  // namespace foretrace::report

@@ -6,13 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "foretrace/analysis/replayed_step.hpp"
 #include "foretrace/trace/trace.hpp"
-#include "report/step_analysis.hpp"
 
 namespace foretrace::report {
 
 struct ExportInput {
-  const StepAnalysis& step;
+  const analysis::ReplayedStep& step;
   /// The trace the graph's event ids speak of, for measured durations and the names of operations; null when the graph was
   /// read back from an exported file: then the trace it was built from is not at hand.
   const trace::Trace* events = nullptr;

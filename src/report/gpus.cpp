@@ -57,17 +57,17 @@ Use move_to(const Device& to) {
 
 // Changes first: their models were measured on the GPU of most traces, and the move carries a ratio. Where the trace's GPU
 // cannot do them (bf16 on a V100) they come after it.
-Prediction predict_on(const Baseline& b, const Device& to, const std::vector<Use>& changes,
+Prediction predict_on(const analysis::Baseline& b, const Device& to, const std::vector<Use>& changes,
                       const std::optional<Use>& cpu) {
   const Use move = move_to(to);
   std::vector<Use> uses = changes;
   uses.push_back(move);
   if (cpu) uses.push_back(*cpu);
-  Prediction p = whatif::predict(b.model, uses, b.report.measured);
+  Prediction p = analysis::predict(b, uses);
   if (p.declined.empty() || changes.empty()) return p;
   std::rotate(uses.begin(), uses.begin() + static_cast<std::ptrdiff_t>(changes.size()),
               uses.begin() + static_cast<std::ptrdiff_t>(changes.size()) + 1);
-  Prediction other = whatif::predict(b.model, uses, b.report.measured);
+  Prediction other = analysis::predict(b, uses);
   return other.declined.empty() ? other : p;
 }
 
@@ -100,7 +100,7 @@ Result<std::map<std::string, double>> prices_of(const GpusOptions& options) {
   return prices;
 }
 
-Status find_origin(Baseline& b, GpusReport& r, const trace::Trace& trace, const GpusOptions& options) {
+Status find_origin(analysis::Baseline& b, GpusReport& r, const trace::Trace& trace, const GpusOptions& options) {
   if (options.from) {
     FORETRACE_TRY(b.model.device, known_device(*options.from, options.own));
     r.how = "as given";
@@ -125,7 +125,7 @@ Result<GpusReport> compare_gpus(const trace::Trace& trace, const GpusOptions& op
   if (options.cpu) {
     FORETRACE_TRY(cpu, cpu_use(*options.cpu));
   }
-  FORETRACE_TRY(Baseline b, make_baseline(trace, options.step, options.measured_ms));
+  FORETRACE_TRY(analysis::Baseline b, analysis::make_baseline(trace, options.step, options.measured_ms));
   GpusReport r;
   // On a trace without GPU work nobody asks which GPU that was.
   const bool on_gpu = graph::has_gpu_work(b.model.graph);
@@ -134,10 +134,10 @@ Result<GpusReport> compare_gpus(const trace::Trace& trace, const GpusOptions& op
     return tl::unexpected(Error{ErrorCode::kDeclined, std::string(graph::kNoGpuWork), trace.path, Error::kNoOffset,
                                 "`foretrace doctor` says what the trace holds"});
   }
-  r.file = b.report.file;
-  r.step_name = b.report.step_name;
+  r.file = b.figures.file;
+  r.step_name = b.figures.step_name;
   r.from_device = b.model.device.name;
-  r.baseline = b.report.measured.value_or(b.report.unprofiled);
+  r.baseline = b.figures.measured.value_or(b.figures.unprofiled);
   r.whatifs = options.whatifs;
   r.order = options.order;
   for (const Device& to : targets) {

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "foretrace/report/measured.hpp"
-#include "foretrace/report/step_graphs.hpp"
+#include "foretrace/analysis/recorder.hpp"
+#include "foretrace/analysis/step_graphs.hpp"
 #include "report/chrome_events.hpp"
 #include "report/exporter.hpp"
 #include "report/json_writer.hpp"
@@ -29,14 +29,14 @@ class Writer {
   explicit Writer(const ExportInput& input) : step_(input.step), g_(input.step.graph), in_(input) {
     const std::size_t n = g_.size();
     critical_.assign(n, 0);
-    for (const PathSegment& s : step_.path) critical_[s.task] = 1;
+    for (const analysis::PathSegment& s : step_.path) critical_[s.task] = 1;
     for (const std::uint32_t p : {kMeasured, kSimulated}) shown_[p].resize(n);
     for (const GraphLane& lane : g_.lanes) {
       place(lane, kMeasured);
       place(lane, kSimulated);
     }
     // No time of the file is negative.
-    for (const PathSegment& s : step_.path) events_.origin = std::min(events_.origin, s.start);
+    for (const analysis::PathSegment& s : step_.path) events_.origin = std::min(events_.origin, s.start);
     for (const std::uint32_t p : {kMeasured, kSimulated}) {
       for (const Shown& s : shown_[p]) events_.origin = std::min(events_.origin, s.start);
     }
@@ -52,11 +52,11 @@ class Writer {
     path_flows();
     out_ += "\n],\n\"schemaVersion\": 1";
     for (const std::string_view key :
-         {std::string_view("deviceProperties"), std::string_view("distributedInfo"), kRecorderKey}) {
+         {std::string_view("deviceProperties"), std::string_view("distributedInfo"), analysis::kRecorderKey}) {
       if (const std::string_view raw = in_.file.metadata_value(key); !raw.empty())
         events_.put(",\n\"{}\": {}", key, raw);
     }
-    events_.put(",\n\"{}\": ", kGraphKey);
+    events_.put(",\n\"{}\": ", analysis::kGraphKey);
     append_json_string(out_, graph::dump(g_));
     return std::move(out_) + "}\n";
   }
@@ -215,7 +215,7 @@ class Writer {
   void path_track() {
     name_track(kSimulated, kPathTrack, "\"critical path\"");
     for (std::size_t i = 0; i < step_.path.size(); ++i) {
-      const PathSegment& s = step_.path[i];
+      const analysis::PathSegment& s = step_.path[i];
       if (s.wait > 0) {
         begin_slice("wait", fmt::format("\"({})\"", to_string(s.why)), kSimulated, kPathTrack, s.start - s.wait,
                     s.wait);
@@ -233,14 +233,14 @@ class Writer {
   // Arrows where the path changes lanes; along a lane it is the next slice.
   void path_flows() {
     for (std::size_t i = 1; i < step_.path.size(); ++i) {
-      const PathSegment &from = step_.path[i - 1], &to = step_.path[i];
+      const analysis::PathSegment &from = step_.path[i - 1], &to = step_.path[i];
       if (g_.kind[from.task] == TaskKind::kBegin || g_.kind[to.task] == TaskKind::kBegin) continue;
       if (!from.last_copy || !to.last_copy || g_.lane[from.task] == g_.lane[to.task]) continue;
       flow("critical path", to_string(to.why), kSimulated, from.task, to.task);
     }
   }
 
-  const StepAnalysis& step_;
+  const analysis::ReplayedStep& step_;
   const Graph& g_;
   const ExportInput& in_;
   std::string out_;

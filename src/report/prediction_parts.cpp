@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "foretrace/report/measured.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::report {
@@ -49,12 +48,16 @@ std::string reasons_text(const std::vector<std::pair<std::string, std::string>>&
   return out;
 }
 
-std::string refused_text(const WhatIfReport& b, const TextStyle& style) {
+std::string refused_text(const analysis::StepFigures& b, const TextStyle& style) {
   if (b.measured_refused.empty()) return {};
   return "  " + wrap(printable(b.measured_refused), style.width, 4, 2) + "\n";
 }
 
-void write_baseline(JsonWriter& json, const WhatIfReport& b) {
+void write_refused(JsonWriter& json, const std::string& why) {
+  if (!why.empty()) json.member("measured_refused", why);
+}
+
+void write_baseline(JsonWriter& json, const analysis::StepFigures& b) {
   json.member_ms("traced_ms", b.traced)
       .member_ms("period_ms", b.period)
       .member_ms("replayed_ms", b.replayed)

@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "foretrace/report/whatif.hpp"
+#include "foretrace/analysis/baseline.hpp"
+#include "foretrace/report/text_style.hpp"
 #include "report/json_writer.hpp"
 
 namespace foretrace::report {
@@ -26,9 +27,12 @@ std::vector<std::pair<std::string, std::string>> by_text(const std::vector<std::
 std::string reasons_text(const std::vector<std::pair<std::string, std::string>>& declined, const TextStyle& style);
 
 /// A line that says why a measured step the recorder stored is not used; empty when there is no such reason.
-std::string refused_text(const WhatIfReport& baseline, const TextStyle& style);
+std::string refused_text(const analysis::StepFigures& baseline, const TextStyle& style);
+
+/// The member "measured_refused", where there is such a reason.
+void write_refused(JsonWriter& json, const std::string& why);
 
 /// The members of "baseline" that whatif and advise share; the object is open before and after.
-void write_baseline(JsonWriter& json, const WhatIfReport& baseline);
+void write_baseline(JsonWriter& json, const analysis::StepFigures& baseline);
 
 }  // namespace foretrace::report

@@ -92,7 +92,7 @@ void fill_collectives(const ranks::Job& job, const RanksStep& s, RanksReport& ou
 void fill_path(const ranks::Job& job, const RanksStep& s, RanksReport& out) {
   const graph::Graph& g = s.graph.graph;
   const std::vector<simulate::PathStep> path = simulate::critical_path(g, s.timeline);
-  std::uint32_t open_lane = JobGraph::kNobody;
+  std::uint32_t open_lane = kNone;
   Ns longest = 0;
   for (std::size_t i = 0; i < path.size(); ++i) {
     const std::uint32_t t = path[i].task;
@@ -103,7 +103,7 @@ void fill_path(const ranks::Job& job, const RanksStep& s, RanksReport& out) {
     const std::uint32_t rank = s.graph.rank_of_lane[lane];
     if (open_lane != lane || out.path.empty()) {
       RanksReport::PathPart part;
-      part.rank = rank == JobGraph::kNobody ? -1 : job.ranks[rank].rank;
+      part.rank = rank == kNone ? -1 : job.ranks[rank].rank;
       part.on = g.strings[g.lanes[lane].name];
       part.why = to_string(path[i].why);
       part.start = start;
@@ -118,7 +118,7 @@ void fill_path(const ranks::Job& job, const RanksStep& s, RanksReport& out) {
       longest = until - start;
       part.longest = g.task_name(t);
     }
-    if (rank != JobGraph::kNobody) out.ranks[rank].critical += until - start;
+    if (rank != kNone) out.ranks[rank].critical += until - start;
   }
   std::erase_if(out.path, [](const RanksReport::PathPart& p) { return p.length == 0; });
 }

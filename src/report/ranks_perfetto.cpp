@@ -40,7 +40,7 @@ class Writer {
     out_ = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
     process(1, "job", 0);
     for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
-      if (s_.graph.rank_of_lane[l] != JobGraph::kNobody || l == 0) continue;
+      if (s_.graph.rank_of_lane[l] != kNone || l == 0) continue;
       track(1, l, fmt::format("{} (measured)", g_.strings[g_.lanes[l].name]));
       track(1, l + kSimulatedTracks, fmt::format("{} (simulated)", g_.strings[g_.lanes[l].name]));
       for (std::uint32_t t = g_.lanes[l].begin; t < g_.lanes[l].end; ++t) {
@@ -60,7 +60,6 @@ class Writer {
   [[nodiscard]] std::size_t path_length() const { return path_.size(); }
 
  private:
-  static constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
   // Perfetto takes a thread whose id is a process's for that process's main thread: tracks keep clear of all of them.
   static constexpr std::uint32_t kSimulatedTracks = 1'000'000, kFirstTrack = 1'000'000, kStepTrack = 900'000'000,
                                  kPathTrack = 899'999'999;
@@ -166,9 +165,8 @@ class Writer {
       if (until <= s_.timeline.start[t]) continue;
       const std::uint32_t rank = s_.graph.rank_of_lane[g_.lane[t]];
       std::string quoted;
-      append_json_string(quoted, rank == JobGraph::kNobody
-                                     ? std::string(g_.task_name(t))
-                                     : fmt::format("rank {}: {}", job_.ranks[rank].rank, g_.task_name(t)));
+      append_json_string(quoted, rank == kNone ? std::string(g_.task_name(t))
+                                               : fmt::format("rank {}: {}", job_.ranks[rank].rank, g_.task_name(t)));
       slice("critical path", quoted, 1, kPathTrack, s_.timeline.start[t], until - s_.timeline.start[t], t);
     }
   }

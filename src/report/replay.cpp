@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "base/statistics.hpp"
-#include "foretrace/report/measured.hpp"
-#include "foretrace/report/step_graphs.hpp"
-#include "report/step_analysis.hpp"
+#include "foretrace/analysis/measured_step.hpp"
+#include "foretrace/analysis/replayed_step.hpp"
+#include "foretrace/analysis/step_graphs.hpp"
 #include "report/text.hpp"
 #include "simulate/transplant.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 using graph::Graph;
 using trace::kAbsent;
 
-ReplayReport::StepRow row_of(const StepAnalysis& a, const trace::Step& step) {
+ReplayReport::StepRow row_of(const analysis::ReplayedStep& a, const trace::Step& step) {
   ReplayReport::StepRow row;
   row.name = step.name;
   row.number = step.number;
@@ -106,7 +106,7 @@ Graph::Notes ReplayReport::notes() const {
 }
 
 Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps, const ReplayOptions& options) {
-  FORETRACE_TRY(const StepGraphs graphs, StepGraphs::open(trace, steps));
+  FORETRACE_TRY(const analysis::StepGraphs graphs, analysis::StepGraphs::open(trace, steps));
   const std::vector<trace::Step>& all = graphs.steps().steps;
   std::vector<std::size_t> wanted(all.size());
   std::iota(wanted.begin(), wanted.end(), std::size_t{0});
@@ -132,8 +132,8 @@ Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps
       report.left_out.push_back({all[i].name, graph.error().message});
       continue;
     }
-    StepAnalysis analysis = analyse(std::move(*graph));
-    ReplayReport::StepRow row = row_of(analysis, all[i]);
+    analysis::ReplayedStep step = analysis::replay_step(std::move(*graph));
+    ReplayReport::StepRow row = row_of(step, all[i]);
     if (!graphs.embedded()) {
       FORETRACE_TRY(const Graph strict, graphs.graph(i, {.without = {}, .strict = true}));
       row.strict_replayed = simulate::steady_state(strict).timeline.step;
@@ -141,11 +141,11 @@ Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps
     }
     row.cross_missing = wanted.size() > 1 ? "no step before it could be replayed" : "there is no other step";
     if (before) {
-      cross_check(row, analysis.graph, *before);
+      cross_check(row, step.graph, *before);
       // The first step has none before it.
-      if (report.steps.size() == 1) cross_check(report.steps[0], *before, analysis.graph);
+      if (report.steps.size() == 1) cross_check(report.steps[0], *before, step.graph);
     }
-    before = std::move(analysis.graph);
+    before = std::move(step.graph);
     report.steps.push_back(std::move(row));
     built.push_back(i);
   }
@@ -157,13 +157,14 @@ Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps
   }
   report.chosen = median_row(report.steps);
   FORETRACE_TRY(const Graph chosen, graphs.graph(built[report.chosen]));
-  FORETRACE_TRY(const Measured measured, measured_step(trace, chosen, options.measured_ms));
+  FORETRACE_TRY(const analysis::Measured measured,
+                analysis::measured_step(trace, chosen, report.steps[report.chosen].replayed, options.measured_ms));
   report.measured = measured.step;
   report.unprofiled = whatif::unprofiled(chosen, report.measured);
   if (measured.recorded) report.unprofiled.origin = "recorder";
   report.measured_refused = measured.refused;
   report.bottleneck = simulate::bottleneck(report.steps[report.chosen].breakdown);
-  report.unprofiled_bottleneck = bottleneck_without_profiler(chosen, report.unprofiled);
+  report.unprofiled_bottleneck = analysis::bottleneck_without_profiler(chosen, report.unprofiled);
   return report;
 }
 

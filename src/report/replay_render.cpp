@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "foretrace/report/measured.hpp"
 #include "foretrace/report/replay.hpp"
 #include "report/json_writer.hpp"
 #include "report/notes.hpp"
+#include "report/prediction_parts.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"
 

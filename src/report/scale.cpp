@@ -11,16 +11,16 @@
 
 namespace foretrace::report {
 
-ScaleReport scale_report(const Baseline& baseline, const whatif::Parallelism& how,
+ScaleReport scale_report(const analysis::Baseline& baseline, const whatif::Parallelism& how,
                          const std::shared_ptr<const hardware::CollectiveModel>& network, int gpus_per_node,
                          const std::vector<int>& workers) {
   ScaleReport r;
-  r.file = baseline.report.file;
-  r.step_name = baseline.report.step_name;
-  r.device = baseline.report.device;
-  r.traced = baseline.report.traced;
-  r.unprofiled = baseline.report.unprofiled;
-  r.measured = baseline.report.measured;
+  r.file = baseline.figures.file;
+  r.step_name = baseline.figures.step_name;
+  r.device = baseline.figures.device;
+  r.traced = baseline.figures.traced;
+  r.unprofiled = baseline.figures.unprofiled;
+  r.measured = baseline.figures.measured;
   r.scheme = std::string(to_string(how.scheme));
   r.compression = std::string(to_string(how.compression));
   r.network = network->name();
@@ -31,7 +31,7 @@ ScaleReport scale_report(const Baseline& baseline, const whatif::Parallelism& ho
     // One worker is the step as it is, unless it is a slow one.
     std::vector<whatif::Use> uses;
     if (n > 1 || how.slow_worker != 1) uses.push_back(whatif::parallel_use(how, network, n, gpus_per_node));
-    whatif::Prediction p = whatif::predict(baseline.model, uses, r.measured);
+    whatif::Prediction p = analysis::predict(baseline, uses);
     if (p.declined.empty()) {
       p.workers = n;
       p.graph = {};  // nobody looks at it

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "foretrace/report/measured.hpp"
-#include "foretrace/report/step_graphs.hpp"
+#include "foretrace/analysis/measured_step.hpp"
+#include "foretrace/analysis/step_graphs.hpp"
 #include "report/summary_parts.hpp"
 
 namespace foretrace::report {
@@ -19,7 +19,7 @@ tl::unexpected<Error> declined(const trace::Trace& trace, std::string message) {
 }  // namespace
 
 Result<SummaryReport> summarise(const trace::Trace& trace, const trace::Steps& steps, const SummaryOptions& options) {
-  FORETRACE_TRY(const StepGraphs graphs, StepGraphs::open(trace, steps));
+  FORETRACE_TRY(const analysis::StepGraphs graphs, analysis::StepGraphs::open(trace, steps));
   const std::vector<trace::Step>& all = graphs.steps().steps;
   if (all.empty()) {
     return declined(trace, "the trace holds no event with a duration, so there is no step to look at");
@@ -44,22 +44,23 @@ Result<SummaryReport> summarise(const trace::Trace& trace, const trace::Steps& s
   report.samples_per_s = per_second(step.duration());
 
   Result<graph::Graph> graph = graphs.graph(report.chosen);
-  std::optional<StepAnalysis> analysis;
+  std::optional<analysis::ReplayedStep> replayed;
   if (graph) {
-    analysis = analyse(std::move(*graph));
+    replayed = analysis::replay_step(std::move(*graph));
   } else {
     report.no_graph = graph.error().message;
   }
-  const SummaryInput input{trace, step, analysis ? &*analysis : nullptr, !graphs.embedded()};
+  const SummaryInput input{trace, step, replayed ? &*replayed : nullptr, !graphs.embedded()};
   summarise_lanes(input, report);
-  if (analysis) summarise_work(input, report);
+  if (replayed) summarise_work(input, report);
   summarise_memory(input, report);
   if (report.lanes.empty() && report.gpu_events == 0) {
     return declined(trace, "the step holds no operations, runtime calls or GPU work: there is nothing to summarise");
   }
-  if (analysis) {
-    FORETRACE_TRY(const Measured measured, measured_step(trace, analysis->graph, options.measured_ms));
-    report.simulated = summarise_simulation(*analysis, measured.step);
+  if (replayed) {
+    FORETRACE_TRY(const analysis::Measured measured,
+                  analysis::measured_step(trace, replayed->graph, replayed->replayed(), options.measured_ms));
+    report.simulated = summarise_simulation(*replayed, measured.step);
     if (measured.recorded) report.simulated->unprofiled.origin = "recorder";
     report.simulated->measured_refused = measured.refused;
     report.unprofiled_samples_per_s = per_second(report.simulated->unprofiled.step);

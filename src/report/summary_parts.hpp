@@ -1,16 +1,16 @@
 #pragma once
 // The parts of a summary: what the trace itself shows, what its graph shows, what the graph's simulation shows.
 
+#include "foretrace/analysis/replayed_step.hpp"
 #include "foretrace/report/summary.hpp"
-#include "report/step_analysis.hpp"
 
 namespace foretrace::report {
 
 struct SummaryInput {
   const trace::Trace& trace;
   const trace::Step& step;
-  const StepAnalysis* analysis = nullptr;  ///< null when no graph could be built
-  bool own_events = true;                  ///< the graph's event ids speak of `trace`
+  const analysis::ReplayedStep* analysis = nullptr;  ///< null when no graph could be built
+  bool own_events = true;                            ///< the graph's event ids speak of `trace`
 };
 
 /// Threads, GPUs and streams over the step's range; the device that worked most.
@@ -20,7 +20,7 @@ void summarise_memory(const SummaryInput& input, SummaryReport& report);
 /// Phases, layers, operations, kernels.
 void summarise_work(const SummaryInput& input, SummaryReport& report);
 /// Breakdown, critical path, bounds, the step without the profiler.
-SimulatedStep summarise_simulation(const StepAnalysis& analysis, std::optional<Ns> measured);
+SimulatedStep summarise_simulation(const analysis::ReplayedStep& analysis, std::optional<Ns> measured);
 
 /// The simulation's part of the report, as text and as members of its JSON object.
 std::string simulated_text(const SummaryReport& report, const TextStyle& style);

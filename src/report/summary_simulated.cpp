@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
-#include "foretrace/report/measured.hpp"
 #include "foretrace/report/summary.hpp"
 #include "report/json_writer.hpp"
+#include "report/prediction_parts.hpp"
 #include "report/summary_parts.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"
@@ -33,6 +34,23 @@ std::vector<Part> path_parts(const simulate::Breakdown& b) {
           {"GPU", "gpu", b.path_gpu},
           {"communication", "communication", b.path_communication},
           {"latencies and gaps", "waits", b.path_waits}};
+}
+
+// What a task of the GPU waited for, in words: "the CPU's launch".
+std::string_view describe(graph::DependencyKind cause) {
+  constexpr std::array<std::string_view, graph::kDependencyKinds> kWords = {
+      "nothing (before the first task or after the last)",
+      "the gap between two tasks of a stream",
+      "the CPU's launch",
+      "room in the launch queue",
+      "a synchronisation",
+      "work of another stream",
+      "room on the GPU",
+      "work of the same CUDA graph",
+      "another thread",
+      "work from before the step",
+      "another rank"};
+  return kWords[static_cast<std::size_t>(cause)];
 }
 
 std::vector<double> shares(const std::vector<Part>& list, Ns whole) {

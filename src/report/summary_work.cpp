@@ -32,8 +32,6 @@ class WorkTables {
   }
 
  private:
-  static constexpr std::uint32_t kUnknown = 0xFFFF'FFFFu;
-
   /// GPU tasks of the step: launched in it, or without a launch anywhere. Work left over from before it is not.
   void collect_gpu() {
     std::unordered_set<std::int64_t> doubtful, elsewhere;
@@ -182,7 +180,7 @@ class WorkTables {
       const StringId op = operation(t);
       SummaryReport::OpRow& row = op.valid()             ? op_row(op)
                                   : g_.launch[t].valid() ? call_row(g_.launch[t].index())
-                                                         : calls.row(kUnknown, [] { return "(launch not recorded)"; });
+                                                         : calls.row(kNone, [] { return "(launch not recorded)"; });
       row.gpu_time += duration(t);
       ++row.gpu_events;
     }
@@ -227,14 +225,14 @@ std::string no_layer_name(Phase phase) {
 
 void summarise_work(const SummaryInput& input, SummaryReport& report) { WorkTables(input, report).run(); }
 
-SimulatedStep summarise_simulation(const StepAnalysis& a, std::optional<Ns> measured) {
+SimulatedStep summarise_simulation(const analysis::ReplayedStep& a, std::optional<Ns> measured) {
   SimulatedStep out;
   out.replayed = a.replayed();
   out.error_pct = a.error_pct();
   out.measured = measured;
   out.unprofiled = whatif::unprofiled(a.graph, measured);
   out.bottleneck = simulate::bottleneck(a.breakdown);
-  out.unprofiled_bottleneck = bottleneck_without_profiler(a.graph, out.unprofiled);
+  out.unprofiled_bottleneck = analysis::bottleneck_without_profiler(a.graph, out.unprofiled);
   out.breakdown = a.breakdown;
   out.bounds = a.bounds;
   out.path_length = a.path.size();
@@ -245,8 +243,8 @@ SimulatedStep summarise_simulation(const StepAnalysis& a, std::optional<Ns> meas
   };
   out.reasons.resize(graph::kDependencyKinds);
   std::unordered_map<std::string, std::size_t> index;
-  std::vector<PathSegment> longest = a.path;
-  for (const PathSegment& s : a.path) {
+  std::vector<analysis::PathSegment> longest = a.path;
+  for (const analysis::PathSegment& s : a.path) {
     SimulatedStep::Reason& reason = out.reasons[static_cast<std::size_t>(s.why)];
     reason.name = to_string(s.why);
     ++reason.count;
@@ -263,7 +261,7 @@ SimulatedStep summarise_simulation(const StepAnalysis& a, std::optional<Ns> meas
                    [](const auto& x, const auto& y) { return x.time > y.time; });
   std::stable_sort(longest.begin(), longest.end(), [](const auto& x, const auto& y) { return x.work > y.work; });
   longest.resize(std::min(longest.size(), SimulatedStep::kPathTasks));
-  for (const PathSegment& s : longest) {
+  for (const analysis::PathSegment& s : longest) {
     out.path_tasks.push_back({s.task, std::string(g.task_name(s.task)), std::string(to_string(g.kind[s.task])),
                               std::string(g.strings[g.lanes[g.lane[s.task]].name]), layer_name(s.task),
                               std::string(to_string(g.phase[s.task])), s.work});

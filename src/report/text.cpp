@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 namespace foretrace::report {
 namespace {
@@ -247,6 +248,27 @@ std::string plural(std::uint64_t n, std::string_view singular, std::string_view 
   if (n == 1) return fmt::format("1 {}", singular);
   return plural_form.empty() ? fmt::format("{} {}s", format_count(n), singular)
                              : fmt::format("{} {}", format_count(n), plural_form);
+}
+
+std::vector<double> percentages(const std::vector<Ns>& parts, Ns whole) {
+  std::vector<double> out(parts.size(), 0.0);
+  if (whole <= 0) return out;
+  // Tenths of a per cent, the largest remainders rounded up until they add up.
+  constexpr int kTenths = 1000;
+  std::vector<int> tenths(parts.size());
+  std::vector<double> left(parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const double exact = kTenths * static_cast<double>(parts[i]) / static_cast<double>(whole);
+    tenths[i] = static_cast<int>(exact);
+    left[i] = exact - tenths[i];
+  }
+  std::vector<std::size_t> order(parts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return left[a] > left[b]; });
+  int missing = kTenths - std::accumulate(tenths.begin(), tenths.end(), 0);
+  for (std::size_t i = 0; i < order.size() && missing > 0; ++i, --missing) ++tenths[order[i]];
+  for (std::size_t i = 0; i < parts.size(); ++i) out[i] = tenths[i] / 10.0;
+  return out;
 }
 
 }  // namespace foretrace::report

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "foretrace/base/time.hpp"
 
@@ -47,5 +48,9 @@ std::string format_bytes(std::uint64_t bytes);   ///< file sizes, powers of 1000
 std::string format_memory(std::uint64_t bytes);  ///< memory, powers of 1024: "139.8 GiB"
 /// "1 step", "2 steps".
 std::string plural(std::uint64_t n, std::string_view singular, std::string_view plural_form = {});
+
+/// Shares of `whole` in per cent with one decimal, rounded so that they add up to 100 exactly; all 0 when whole is 0.
+/// The parts must add up to it.
+std::vector<double> percentages(const std::vector<Ns>& parts, Ns whole);
 
 }  // namespace foretrace::report

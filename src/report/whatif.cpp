@@ -5,70 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "foretrace/graph/build.hpp"
-#include "foretrace/report/measured.hpp"
-#include "foretrace/report/step_graphs.hpp"
-#include "foretrace/simulate/simulate.hpp"
 #include "report/prediction_parts.hpp"
 #include "report/strategy_json.hpp"
 #include "report/text_table.hpp"
 #include "report/trust.hpp"
 
 namespace foretrace::report {
-
-namespace {
-
-Result<Baseline> baseline_of(const trace::Trace& trace, std::optional<std::int64_t> number,
-                             std::optional<double> measured_ms) {
-  const trace::Steps steps = trace::find_steps(trace);
-  if (steps.steps.empty()) {
-    return fail(ErrorCode::kDeclined, "the trace holds no step", "record at least one step with torch.profiler");
-  }
-  const graph::GraphBuilder builder(trace, steps);
-  std::size_t index = builder.median();
-  if (number) {
-    FORETRACE_TRY(index, steps.by_number(*number));
-  }
-  FORETRACE_TRY(graph::Graph graph, builder.build(index));
-
-  Baseline b;
-  b.report.file = trace.path;
-  b.report.step_name = graph.step_name;
-  b.report.traced = graph.traced;
-  b.report.replayed = simulate::steady_state(graph).timeline.step;
-  if (graph.periodic && graph.period > 0) b.report.period = graph.period;
-  FORETRACE_TRY(Measured measured, measured_step(trace, graph, measured_ms));
-  b.report.measured = measured.step;
-  b.report.measured_refused = std::move(measured.refused);
-  FORETRACE_TRY(b.model, whatif::make_model(trace, steps.steps[index], graph, b.report.measured));
-  b.report.device = b.model.device.name;
-  b.report.memory_gb = b.model.device.memory_gb;
-  b.report.unprofiled = b.model.base.step;
-  b.report.unprofiled_low = b.model.base.low;
-  b.report.unprofiled_high = b.model.base.high;
-  b.report.gpu_families = whatif::family_times(b.model);
-  if (b.model.memory) b.report.peak_bytes = b.model.memory->peak_bytes;
-  return b;
-}
-
-}  // namespace
-
-Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int64_t> number,
-                               std::optional<double> measured_ms) {
-  Result<Baseline> baseline = baseline_of(trace, number, measured_ms);
-  if (!baseline && baseline.error().file.empty()) baseline.error().file = trace.path;
-  return baseline;
-}
-
-void add_predictions(Baseline& b, const std::vector<whatif::Use>& uses, bool stacked) {
-  if (stacked) {
-    b.report.predictions.push_back(whatif::predict(b.model, uses, b.report.measured));
-    return;
-  }
-  for (const whatif::Use& use : uses) {
-    b.report.predictions.push_back(whatif::predict(b.model, {use}, b.report.measured));
-  }
-}
 
 namespace {
 
@@ -104,23 +46,24 @@ std::string rounded_down(double factor) {
 }
 
 std::string memory_text(const WhatIfReport& r) {
-  return fmt::format("the GPU has {:.0f} GB, of which the driver keeps {}", r.memory_gb,
+  return fmt::format("the GPU has {:.0f} GB, of which the driver keeps {}", r.baseline.memory_gb,
                      gigabytes(hardware::kDriverBytes));
 }
 
 }  // namespace
 
 std::string to_text(const WhatIfReport& r, const TextStyle& style) {
-  std::string out = headline(r.file, r.step_name, r.device);
-  out += fmt::format("\n  traced {} ms; without the profiler {} ms [{}, {}]", short_ms(r.traced),
-                     short_ms(r.unprofiled), short_ms(r.unprofiled_low), short_ms(r.unprofiled_high));
-  if (r.period) {
+  std::string out = headline(r.baseline.file, r.baseline.step_name, r.baseline.device);
+  out += fmt::format("\n  traced {} ms; without the profiler {} ms [{}, {}]", short_ms(r.baseline.traced),
+                     short_ms(r.baseline.unprofiled), short_ms(r.baseline.unprofiled_low),
+                     short_ms(r.baseline.unprofiled_high));
+  if (r.baseline.period) {
     out += fmt::format("\n  the GPU runs behind the CPU: the step's work repeats every {} ms, which is what counts",
-                       short_ms(*r.period));
+                       short_ms(*r.baseline.period));
   }
-  if (r.measured) out += fmt::format("; measured {} ms", short_ms(*r.measured));
-  if (r.peak_bytes) out += "; peak " + gigabytes(r.peak_bytes);
-  out += "\n" + refused_text(r, style) + "\n";
+  if (r.baseline.measured) out += fmt::format("; measured {} ms", short_ms(*r.baseline.measured));
+  if (r.baseline.peak_bytes) out += "; peak " + gigabytes(r.baseline.peak_bytes);
+  out += "\n" + refused_text(r.baseline, style) + "\n";
   std::vector<TableColumn> columns{
       {"what if", Align::kLeft, true}, {"ms"}, {"10 % .. 90 %"}, {"speed-up"}, {"GPU ms"}, {"peak"},
       {"costs", Align::kLeft}};
@@ -160,11 +103,15 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
 std::string to_json(const WhatIfReport& r, const search::Optimized* plan) {
   std::string out;
   JsonWriter json(out);
-  json.begin_object().member("schema", 1).member("verb", "whatif").member("file", r.file).member("step", r.step_name);
-  json.member("device", r.device);
+  json.begin_object()
+      .member("schema", 1)
+      .member("verb", "whatif")
+      .member("file", r.baseline.file)
+      .member("step", r.baseline.step_name);
+  json.member("device", r.baseline.device);
   json.key("baseline").begin_object();
-  write_baseline(json, r);
-  write_families(json, r.gpu_families);
+  write_baseline(json, r.baseline);
+  write_families(json, r.baseline.gpu_families);
   json.end_object();
   json.key("predictions").begin_array();
   for (const whatif::Prediction& p : r.predictions) {

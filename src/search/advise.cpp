@@ -21,14 +21,14 @@ constexpr std::size_t kMost = 700;
 
 class Adviser {
  public:
-  Adviser(const whatif::Model& model, std::optional<Ns> measured, const AdviseOptions& options)
-      : model_(model), measured_(measured), options_(options) {}
+  Adviser(const analysis::Baseline& base, const AdviseOptions& options)
+      : base_(base), model_(base.model), options_(options) {}
 
   Advised run() {
     Advised out;
     out.memory_limit = limit_ = memory_limit(model_, options_.memory_limit);
     out.alone = alone();
-    const Result<Optimized> best = optimize(model_, measured_, search_options());
+    const Result<Optimized> best = optimize(base_, search_options());
     if (best && !best->best.whatifs.empty()) {
       tried_ += best->evaluations;
       out.together = advice_of(best->best, best->prediction);
@@ -55,7 +55,7 @@ class Adviser {
   std::vector<Advice> alone() {
     std::vector<Strategy> singles;
     for (const Use& use : candidates()) singles.emplace_back().whatifs.push_back(use.text);
-    std::vector<Prediction> predictions = predict_all(model_, measured_, singles, Detail::kFull, options_.threads);
+    std::vector<Prediction> predictions = predict_all(base_, singles, Detail::kFull, options_.threads);
     tried_ += singles.size();
     std::vector<Advice> out;
     for (std::size_t i = 0; i < singles.size(); ++i) out.push_back(advice_of(singles[i], std::move(predictions[i])));
@@ -98,7 +98,7 @@ class Adviser {
     for (const whatif::WhatIf& w : whatif::catalogue()) {
       if (w.stage == whatif::Stage::kMemory || w.changes == whatif::Changes::kAccumulation) o.only.push_back(w.name);
     }
-    const Result<Optimized> larger = optimize(model_, measured_, o);
+    const Result<Optimized> larger = optimize(base_, o);
     if (!larger || without(larger->best, whatif::Changes::kBatch) == larger->best) return std::nullopt;
     tried_ += larger->evaluations;
     Advice a = advice_of(larger->best, larger->prediction);
@@ -107,8 +107,8 @@ class Adviser {
     return a;
   }
 
+  const analysis::Baseline& base_;
   const whatif::Model& model_;
-  std::optional<Ns> measured_;
   const AdviseOptions& options_;
   std::optional<std::int64_t> limit_;
   std::size_t tried_ = 0;
@@ -116,8 +116,6 @@ class Adviser {
 
 }  // namespace
 
-Advised advise(const whatif::Model& model, std::optional<Ns> measured, const AdviseOptions& options) {
-  return Adviser(model, measured, options).run();
-}
+Advised advise(const analysis::Baseline& base, const AdviseOptions& options) { return Adviser(base, options).run(); }
 
 }  // namespace foretrace::search

@@ -1,8 +1,6 @@
 #include "search/evaluate.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <thread>
 
 #include "base/workers.hpp"
 #include "search/communication.hpp"
@@ -28,12 +26,11 @@ Result<std::vector<whatif::Use>> all_uses(const whatif::Model& model, const Stra
 
 }  // namespace
 
-whatif::Prediction predict_strategy(const whatif::Model& model, std::optional<Ns> measured, const Strategy& strategy,
-                                    whatif::Detail detail) {
-  const Result<std::vector<whatif::Use>> uses = all_uses(model, strategy);
+whatif::Prediction predict_strategy(const analysis::Baseline& base, const Strategy& strategy, whatif::Detail detail) {
+  const Result<std::vector<whatif::Use>> uses = all_uses(base.model, strategy);
   whatif::Prediction p;
   if (uses) {
-    p = whatif::predict(model, *uses, measured, detail);
+    p = analysis::predict(base, *uses, detail);
   } else {
     p.declined = uses.error().message;
   }
@@ -41,28 +38,21 @@ whatif::Prediction predict_strategy(const whatif::Model& model, std::optional<Ns
   return p;
 }
 
-std::vector<whatif::Prediction> predict_all(const whatif::Model& model, std::optional<Ns> measured,
-                                            const std::vector<Strategy>& strategies, whatif::Detail detail,
-                                            unsigned threads) {
+std::vector<whatif::Prediction> predict_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
+                                            whatif::Detail detail, unsigned threads) {
   std::vector<whatif::Prediction> out(strategies.size());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < strategies.size(); i = next++) {
-      out[i] = predict_strategy(model, measured, strategies[i], detail);
-      // Graphs of many predictions would fill the memory; the one that is wanted is made again.
-      out[i].graph = {};
-    }
-  };
-  const unsigned wanted = threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
-  run_workers(static_cast<unsigned>(std::min<std::size_t>(wanted, strategies.size())), work,
-              [&] { next = strategies.size(); });
+  for_each_index(strategies.size(), threads, [&](std::size_t i) {
+    out[i] = predict_strategy(base, strategies[i], detail);
+    // Graphs of many predictions would fill the memory; the one that is wanted is made again.
+    out[i].graph = {};
+  });
   return out;
 }
 
-std::vector<Evaluation> evaluate_all(const whatif::Model& model, std::optional<Ns> measured,
-                                     const std::vector<Strategy>& strategies, unsigned threads) {
+std::vector<Evaluation> evaluate_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
+                                     unsigned threads) {
   std::vector<Evaluation> out;
-  for (whatif::Prediction& p : predict_all(model, measured, strategies, whatif::Detail::kStepOnly, threads)) {
+  for (whatif::Prediction& p : predict_all(base, strategies, whatif::Detail::kStepOnly, threads)) {
     out.push_back({std::move(p.declined), p.step, p.peak_bytes, p.samples});
   }
   return out;

@@ -47,12 +47,12 @@ void compare(const whatif::Prediction& without, const whatif::Prediction& with_i
 
 }  // namespace
 
-void explain(const whatif::Model& model, std::optional<Ns> measured, const Strategy& as_it_is, Optimized& out) {
-  out.prediction = predict_strategy(model, measured, out.best);
+void explain(const analysis::Baseline& base, const Strategy& as_it_is, Optimized& out) {
+  out.prediction = predict_strategy(base, out.best);
   if (!out.prediction.declined.empty()) return;
   const Path best = path_of(out.prediction.graph);
   const auto without = [&](const Strategy& others) {
-    return predict_strategy(model, measured, others, whatif::Detail::kStepOnly);
+    return predict_strategy(base, others, whatif::Detail::kStepOnly);
   };
   const Result<std::vector<whatif::Use>> uses = uses_of(out.best);
   if (!uses) return;
@@ -78,16 +78,16 @@ void explain(const whatif::Model& model, std::optional<Ns> measured, const Strat
   }
 }
 
-Optimized explain_strategy(const whatif::Model& model, std::optional<Ns> measured, const Strategy& strategy) {
+Optimized explain_strategy(const analysis::Baseline& base, const Strategy& strategy) {
   Optimized out;
   out.best = strategy;
   Strategy as_it_is;
   if (const auto& c = strategy.communication) as_it_is.communication = plain_communication(*c);
-  const whatif::Prediction today = predict_strategy(model, measured, as_it_is, whatif::Detail::kStepOnly);
+  const whatif::Prediction today = predict_strategy(base, as_it_is, whatif::Detail::kStepOnly);
   out.baseline = today.step;
   out.baseline_peak = today.peak_bytes;
-  out.memory_limit = memory_limit(model, std::nullopt);
-  explain(model, measured, as_it_is, out);
+  out.memory_limit = memory_limit(base.model, std::nullopt);
+  explain(base, as_it_is, out);
   return out;
 }
 

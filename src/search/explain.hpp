@@ -7,6 +7,6 @@ namespace foretrace::search {
 
 /// Fills in `prediction` and `parts` for `out.best`. Parts are compared with the strategy without them, the communication with
 /// that of `as_it_is`.
-void explain(const whatif::Model& model, std::optional<Ns> measured, const Strategy& as_it_is, Optimized& out);
+void explain(const analysis::Baseline& base, const Strategy& as_it_is, Optimized& out);
 
 }  // namespace foretrace::search

@@ -34,15 +34,15 @@ struct State {
 
 class Optimizer {
  public:
-  Optimizer(const whatif::Model& model, std::optional<Ns> measured, const OptimizeOptions& options)
-      : model_(model),
-        measured_(measured),
+  Optimizer(const analysis::Baseline& base, const OptimizeOptions& options)
+      : base_(base),
+        model_(base.model),
         o_(options),
         begin_(std::chrono::steady_clock::now()),
-        limit_(memory_limit(model, options.memory_limit)),
-        groups_(module_groups(model)) {
+        limit_(memory_limit(base.model, options.memory_limit)),
+        groups_(module_groups(base.model)) {
     budget_ = o_.communication && o_.evaluations > 2 ? o_.evaluations - 2 : o_.evaluations;
-    for (const whatif::BlockOfLayers& b : whatif::repeated_blocks(model.graph)) blocks_.push_back(b.name);
+    for (const whatif::BlockOfLayers& b : whatif::repeated_blocks(base.model.graph)) blocks_.push_back(b.name);
   }
 
   Result<Optimized> run() {
@@ -99,7 +99,7 @@ class Optimizer {
     }
     out.best = best_.strategy;
     out.evaluations = evaluated_;
-    explain(model_, measured_, as_it_is_, out);
+    explain(base_, as_it_is_, out);
     for (const auto& [what, why] : declined_) out.declined.push_back(fmt::format("{}: {}", what, why));
     return out;
   }
@@ -116,7 +116,7 @@ class Optimizer {
 
   std::vector<Evaluation> evaluate(const std::vector<Strategy>& strategies) {
     evaluated_ += strategies.size();
-    return o_.evaluate ? o_.evaluate(strategies) : evaluate_all(model_, measured_, strategies, o_.threads);
+    return o_.evaluate ? o_.evaluate(strategies) : evaluate_all(base_, strategies, o_.threads);
   }
 
   // With a limit that was asked for, what nobody can measure does not fit.
@@ -142,7 +142,7 @@ class Optimizer {
   std::vector<StrategyMove> moves_in_order() {
     if (!order_.empty()) return order_;
     order_ = strategy_moves();
-    const whatif::Prediction today = predict_strategy(model_, measured_, as_it_is_, whatif::Detail::kStepOnly);
+    const whatif::Prediction today = predict_strategy(base_, as_it_is_, whatif::Detail::kStepOnly);
     const simulate::SteadyState run = simulate::steady_state(today.graph);
     const simulate::Breakdown parts = simulate::breakdown(run.graph_of(today.graph), run.timeline);
     const auto weight = [&](const StrategyMove& m) -> Ns {
@@ -292,8 +292,8 @@ class Optimizer {
     if (!pays(today_, best_.evaluation)) best_ = {as_it_is_, today_};
   }
 
+  const analysis::Baseline& base_;
   const whatif::Model& model_;
-  std::optional<Ns> measured_;
   const OptimizeOptions& o_;
   std::chrono::steady_clock::time_point begin_;
   std::optional<std::int64_t> limit_;
@@ -315,8 +315,8 @@ class Optimizer {
 
 }  // namespace
 
-Result<Optimized> optimize(const whatif::Model& model, std::optional<Ns> measured, const OptimizeOptions& options) {
-  return Optimizer(model, measured, options).run();
+Result<Optimized> optimize(const analysis::Baseline& base, const OptimizeOptions& options) {
+  return Optimizer(base, options).run();
 }
 
 }  // namespace foretrace::search

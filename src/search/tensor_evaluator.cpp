@@ -58,7 +58,7 @@ void TensorEvaluator::find_changes(const TensorPlan& plan) {
         cost = p_.fused(static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(last)).value_or(cost);
       }
       changes_.push_back({Change::kCost, op.task, cost});
-      if (op.cpu != TensorProblem::kNoTask) changes_.push_back({Change::kCost, op.cpu, k == i ? g.cost[op.cpu] : 0});
+      if (op.cpu != kNone) changes_.push_back({Change::kCost, op.cpu, k == i ? g.cost[op.cpu] : 0});
     }
     i = last + 1;
   }

@@ -13,11 +13,11 @@ class Search {
  public:
   Search(const TensorProblem& p, TensorPlan start, const TensorOptions& o)
       : p_(p), o_(o), evaluator_(p, o.incremental), random_(o.seed), plan_(std::move(start)) {
-    operation_of_.assign(p.graph->size(), TensorProblem::kNoTask);
-    tensor_of_.assign(p.graph->size(), TensorProblem::kNoTask);
+    operation_of_.assign(p.graph->size(), kNone);
+    tensor_of_.assign(p.graph->size(), kNone);
     for (std::uint32_t i = 0; i < p.operations.size(); ++i) {
       operation_of_[p.operations[i].task] = i;
-      if (p.operations[i].cpu != TensorProblem::kNoTask) operation_of_[p.operations[i].cpu] = i;
+      if (p.operations[i].cpu != kNone) operation_of_[p.operations[i].cpu] = i;
     }
     for (std::uint32_t i = 0; i < p.tensors.size(); ++i) {
       tensor_of_[p.tensors[i].collective] = i;
@@ -66,9 +66,9 @@ class Search {
     PlanView view{p_, evaluator_, plan_, o_, {}, {}};
     std::vector<std::uint8_t> seen_operation(p_.operations.size(), 0);
     std::vector<std::uint8_t> seen_tensor(p_.tensors.size(), 0);
-    for (std::uint32_t t = p_.graph->last.value; t != simulate::Timeline::kNoCause; t = evaluator_.cause(t)) {
-      if (const std::uint32_t i = operation_of_[t]; i != TensorProblem::kNoTask) seen_operation[i] = 1;
-      if (const std::uint32_t i = tensor_of_[t]; i != TensorProblem::kNoTask) seen_tensor[i] = 1;
+    for (std::uint32_t t = p_.graph->last.value; t != kNone; t = evaluator_.cause(t)) {
+      if (const std::uint32_t i = operation_of_[t]; i != kNone) seen_operation[i] = 1;
+      if (const std::uint32_t i = tensor_of_[t]; i != kNone) seen_tensor[i] = 1;
     }
     for (std::uint32_t i = 0; i < p_.operations.size(); ++i) {
       // What is fused into an operation on the path is on it too.

@@ -37,7 +37,7 @@ class ContendedEngine {
     out_.cause_kind.extend(n);
     for (std::size_t t = 0; t < n; ++t) {
       out_.start[t] = 0;
-      out_.cause[t] = Timeline::kNoCause;
+      out_.cause[t] = kNone;
       out_.cause_kind[t] = DependencyKind::kNone;
     }
     pending_.assign(g.in_degree.begin(), g.in_degree.end());
@@ -46,7 +46,7 @@ class ContendedEngine {
     managed_.assign(g.lanes.size(), 0);
     busy_.assign(g.lanes.size(), 0);
     waiting_.resize(g.lanes.size());
-    last_on_lane_.assign(g.lanes.size(), Timeline::kNoCause);
+    last_on_lane_.assign(g.lanes.size(), kNone);
     for (std::uint32_t l = 0; schedule_ != nullptr && l < g.lanes.size(); ++l) {
       managed_[l] = g.lanes[l].by_priority || schedule_->manages(l) ? 1 : 0;
       if (managed_[l] == 0 || g.lanes[l].by_priority) continue;  // lanes by priority have no order to drop
@@ -100,9 +100,7 @@ class ContendedEngine {
   };
 
   [[nodiscard]] bool communicates(std::uint32_t t) const { return g_.kind[t] == graph::TaskKind::kCollective; }
-  [[nodiscard]] std::uint32_t link_of(std::uint32_t t) const {
-    return c_.link.empty() ? Contention::kNoLink : c_.link[t];
-  }
+  [[nodiscard]] std::uint32_t link_of(std::uint32_t t) const { return c_.link.empty() ? kNone : c_.link[t]; }
 
   void hold(std::uint32_t t, Ns until, std::uint32_t by, DependencyKind why) {
     if (until >= out_.start[t] && until > 0) {
@@ -113,7 +111,7 @@ class ContendedEngine {
   }
 
   void become_ready(std::uint32_t t) {
-    if (g_.soft[t] != Graph::kNoSoft) {
+    if (g_.soft[t] != kNone) {
       const graph::SoftDependency& soft = g_.soft_dependencies[g_.soft[t]];
       const std::uint32_t from = soft.from.value;
       if (out_.start[from] <= out_.start[t] + soft.slack) {
@@ -163,7 +161,7 @@ class ContendedEngine {
     } else if (communicating_ > 0 && !c_.beside_communication.empty()) {
       speed *= c_.beside_communication[t];
     }
-    if (link_of(t) != Contention::kNoLink) speed /= std::max(1u, flows_[link_of(t)]);
+    if (link_of(t) != kNone) speed /= std::max(1u, flows_[link_of(t)]);
     return std::max(speed, 1e-6);
   }
 
@@ -186,7 +184,7 @@ class ContendedEngine {
   // Counts a task in or out; true when others' speeds change.
   bool count(std::uint32_t t, int by) {
     bool changes = false;
-    if (link_of(t) != Contention::kNoLink) {
+    if (link_of(t) != kNone) {
       flows_[link_of(t)] += static_cast<std::uint32_t>(by);
       changes = true;
     }

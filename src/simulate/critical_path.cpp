@@ -15,7 +15,7 @@ std::vector<PathStep> critical_path(const graph::Graph& graph, const Timeline& t
     }
   }
   std::vector<PathStep> path;
-  for (std::size_t guard = 0; task != Timeline::kNoCause && guard <= graph.size(); ++guard) {
+  for (std::size_t guard = 0; task != kNone && guard <= graph.size(); ++guard) {
     path.push_back({task, timeline.cause_kind[task]});
     task = timeline.cause[task];
   }

@@ -59,7 +59,7 @@ class Engine {
 
   // The last of a task's reasons: whether it holds depends on the others.
   void hold_back_softly(std::uint32_t t) {
-    if (g_.soft[t] == Graph::kNoSoft) return;
+    if (g_.soft[t] == kNone) return;
     const graph::SoftDependency& soft = g_.soft_dependencies[g_.soft[t]];
     const std::uint32_t from = soft.from.value;
     if (out_.start[from] > out_.start[t] + soft.slack) return;
@@ -95,7 +95,7 @@ class Engine {
 
   void forget(std::uint32_t t) {
     out_.start[t] = 0;
-    out_.cause[t] = Timeline::kNoCause;
+    out_.cause[t] = kNone;
     out_.cause_kind[t] = DependencyKind::kNone;
   }
 
@@ -189,7 +189,7 @@ class Engine {
     for (std::uint32_t t = 0; t < g_.size(); ++t) {
       if (pending[t] == 0) become_ready(t);
     }
-    constexpr std::uint32_t kChoose = Timeline::kNoCause;
+    constexpr std::uint32_t kChoose = kNone;
     while (!queue.empty()) {
       const Moment now = queue.top();
       queue.pop();
@@ -208,11 +208,11 @@ class Engine {
       const std::uint32_t t = list[choice];
       list.erase(list.begin() + static_cast<std::ptrdiff_t>(choice));
       if (now.time > out_.start[t]) {
-        out_.cause[t] = last_on_lane_.size() > now.lane ? last_on_lane_[now.lane] : Timeline::kNoCause;
+        out_.cause[t] = last_on_lane_.size() > now.lane ? last_on_lane_[now.lane] : kNone;
         out_.cause_kind[t] = DependencyKind::kLane;
       }
       begin(t, now.time);
-      if (last_on_lane_.size() <= now.lane) last_on_lane_.resize(now.lane + 1, Timeline::kNoCause);
+      if (last_on_lane_.size() <= now.lane) last_on_lane_.resize(now.lane + 1, kNone);
       last_on_lane_[now.lane] = t;
       free_at[now.lane] = out_.end[t];
       if (!list.empty()) queue.push({out_.end[t], 1, now.lane, kChoose});

@@ -14,7 +14,6 @@ using graph::Graph;
 using graph::GraphLane;
 
 namespace {
-constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
 // A chunk that must be simulated costs about 20 ns a task, one that is skipped about 20 ns in all: with some hundred tasks
 // in a chunk both sums stay small on graphs of 10,000 to a million tasks.
 constexpr std::size_t kChunk = 128;
@@ -118,7 +117,7 @@ void Incremental::summarise() {
       const auto lane_time = [&] { return std::max(start_[t - 1] + cost_[t - 1] + lane_lag_[t], start_[t - 1]); };
       // When it is ready but for the soft dependency, whether that one holds or not: what all the others must keep.
       Ns ready = start_[t];
-      if (g_.soft[t] != Graph::kNoSoft) {
+      if (g_.soft[t] != kNone) {
         ready = g_.first_of_lane(t) ? 0 : std::max<Ns>(0, lane_time());
         for (std::uint32_t k = reason_begin_[t]; k < reason_begin_[t + 1]; ++k) {
           const Reason& r = reasons_[k];
@@ -169,7 +168,7 @@ Ns Incremental::ready_beside_lane(std::uint32_t t) const {
 
 std::uint32_t Incremental::cause(std::uint32_t t) const {
   const Ns begins = start(t);
-  if (begins <= 0) return Timeline::kNoCause;
+  if (begins <= 0) return kNone;
   for (std::uint32_t k = reason_begin_[t]; k < reason_begin_[t + 1]; ++k) {
     const Reason& r = reasons_[k];
     if (reason_time(r, start(r.from), cost_[r.from]) == begins) return r.from;
@@ -178,7 +177,7 @@ std::uint32_t Incremental::cause(std::uint32_t t) const {
     const Ns before = start(t - 1);
     if (std::max(before + cost_[t - 1] + lane_lag_[t], before) == begins) return t - 1;
   }
-  return g_.soft[t] == Graph::kNoSoft ? Timeline::kNoCause : g_.soft_dependencies[g_.soft[t]].from.value;
+  return g_.soft[t] == kNone ? kNone : g_.soft_dependencies[g_.soft[t]].from.value;
 }
 
 Ns Incremental::shift(std::uint32_t task) const {
@@ -244,7 +243,7 @@ Ns Incremental::find_start(std::uint32_t t) const {
     const Reason& r = reasons_[k];
     begins = std::max(begins, reason_time(r, start(r.from), cost_[r.from]));
   }
-  if (g_.soft[t] != Graph::kNoSoft) {
+  if (g_.soft[t] != kNone) {
     const graph::SoftDependency& soft = g_.soft_dependencies[g_.soft[t]];
     const std::uint32_t from = soft.from.value;
     const Ns theirs = start(from);

@@ -70,7 +70,7 @@ std::vector<LongLag> long_lags(const Graph& g) {
     for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
       if (g.dep_kind[d] != DependencyKind::kShare) add(t, g.dep_to[d], g.dep_kind[d], g.dep_lag[d]);
     }
-    if (g.soft[t] == Graph::kNoSoft) continue;
+    if (g.soft[t] == kNone) continue;
     const graph::SoftDependency& soft = g.soft_dependencies[g.soft[t]];
     add(soft.from.value, t, DependencyKind::kShare, soft.lag);
   }

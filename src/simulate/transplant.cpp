@@ -40,7 +40,7 @@ ByName index(const Graph& g, const GraphLane& lane) {
 Transplant transplant(const Graph& g, const Graph& other) {
   Transplant out;
   out.cost.assign(g.cost.begin(), g.cost.end());
-  out.match.assign(g.size(), Transplant::kUnmatched);
+  out.match.assign(g.size(), kNone);
   std::map<LaneKey, std::size_t> lanes;
   for (std::size_t l = 0; l < other.lanes.size(); ++l) lanes.emplace(key_of(other, l), l);
   std::size_t taken = 0;
@@ -61,7 +61,7 @@ Transplant transplant(const Graph& g, const Graph& other) {
     }
   }
   for (std::size_t t = 0; t < g.size(); ++t) {
-    out.unmatched += out.match[t] == Transplant::kUnmatched && g.cost[t] > 0 ? 1U : 0U;
+    out.unmatched += out.match[t] == kNone && g.cost[t] > 0 ? 1U : 0U;
   }
   for (std::size_t t = 0; t < other.size(); ++t) out.unmatched += other.cost[t] > 0 ? 1U : 0U;
   out.unmatched -= taken;

@@ -14,9 +14,8 @@
 namespace foretrace::simulate {
 
 struct Transplant {
-  static constexpr std::uint32_t kUnmatched = 0xFFFF'FFFFu;
   std::vector<Ns> cost;              ///< per task of the graph; its own where nothing matches
-  std::vector<std::uint32_t> match;  ///< per task of the graph: the task of the other; kUnmatched when none
+  std::vector<std::uint32_t> match;  ///< per task of the graph: the task of the other; kNone when none
   std::size_t unmatched = 0;         ///< tasks with a cost that found no partner, of either graph
 };
 

@@ -186,23 +186,23 @@ std::uint32_t Draft::lane_of(std::uint32_t task) const {
 std::uint32_t Draft::add(NewTask task) {
   structural_ = true;
   ++changed_;
-  if (task.after != kNoTask) task.lane = lane_of(task.after);
+  if (task.after != kNone) task.lane = lane_of(task.after);
   added_.push_back(std::move(task));
   return static_cast<std::uint32_t>(base_.size() + added_.size() - 1);
 }
 
 std::uint32_t Draft::insert(const NewKernel& k) {
-  std::uint32_t launch = k.launch_of.value_or(kNoTask);
-  const std::uint32_t captured = k.launch_of ? kNoTask : graph_launch_of(k.after_gpu);
-  if (captured != kNoTask) {
+  std::uint32_t launch = k.launch_of.value_or(kNone);
+  const std::uint32_t captured = k.launch_of ? kNone : graph_launch_of(k.after_gpu);
+  if (captured != kNone) {
     // What comes between the tasks of a CUDA graph is captured with them: one call launches all of it. On the CPU nothing is
     // left but a place behind that call, for whoever wants to put something behind the launch.
-    add({TaskKind::kCpu, 0, "captured " + k.name, k.phase, k.layer, kNoTask, captured, 0, work::Works::kNone,
-         graph::Origin::kModelled, 0});
+    add({TaskKind::kCpu, 0, "captured " + k.name, k.phase, k.layer, kNone, captured, 0, kNone, graph::Origin::kModelled,
+         0});
     launch = captured;
   } else if (!k.launch_of) {
-    launch = add({TaskKind::kCall, k.cpu_cost, "launch of " + k.name, k.phase, k.layer, kNoTask, k.after_cpu, 0,
-                  work::Works::kNone, graph::Origin::kModelled, 0});
+    launch = add({TaskKind::kCall, k.cpu_cost, "launch of " + k.name, k.phase, k.layer, kNone, k.after_cpu, 0, kNone,
+                  graph::Origin::kModelled, 0});
   }
   // The gap a kernel of this stream usually follows its predecessor with.
   const std::uint32_t neighbour = k.after_gpu;
@@ -210,7 +210,7 @@ std::uint32_t Draft::insert(const NewKernel& k) {
   const std::uint32_t id =
       add({k.kind, k.cost, k.name, k.phase, k.layer, launch, k.after_gpu, 0, k.work, k.origin, lag});
   constexpr Ns kLaunchLatency = 1500;  // an idle stream starts a kernel this long after its launch returned
-  if (captured != kNoTask) {
+  if (captured != kNone) {
     depend(launch, id, 0, DependencyKind::kLaunch, 0);  // as set_launch: from the call's begin
   } else {
     depend(launch, id, k.launch_of ? 0 : kLaunchLatency, DependencyKind::kLaunch);
@@ -219,27 +219,34 @@ std::uint32_t Draft::insert(const NewKernel& k) {
 }
 
 std::uint32_t Draft::graph_launch_of(std::uint32_t task) const {
-  std::uint32_t call = kNoTask;
+  std::uint32_t call = kNone;
   if (task >= base_.size()) {
     call = added_[task - base_.size()].launch;
   } else if (base_.launch[task].valid()) {
     call = base_.launch[task].value;
   }
-  if (call == kNoTask || removed(call)) return kNoTask;
+  if (call == kNone || removed(call)) return kNone;
   const std::string_view name =
       call < base_.size() ? base_.task_name(call) : std::string_view(added_[call - base_.size()].name);
-  return name.find("GraphLaunch") != std::string_view::npos ? call : kNoTask;
+  return name.find("GraphLaunch") != std::string_view::npos ? call : kNone;
 }
 
 std::uint32_t Draft::insert_cpu(std::uint32_t after, std::string name, Ns cost, Phase phase) {
-  return add({TaskKind::kCpu, cost, std::move(name), phase, graph::LayerId{}, kNoTask, after, 0, work::Works::kNone,
+  return add({TaskKind::kCpu, cost, std::move(name), phase, graph::LayerId{}, kNone, after, 0, kNone,
               graph::Origin::kModelled, 0});
 }
 
 std::uint32_t Draft::insert_wait(std::uint32_t after, std::string name) {
   const Phase phase = after < base_.size() ? base_.phase[after] : added_[after - base_.size()].phase;
-  return add({TaskKind::kWait, 0, std::move(name), phase, graph::LayerId{}, kNoTask, after, 0, work::Works::kNone,
+  return add({TaskKind::kWait, 0, std::move(name), phase, graph::LayerId{}, kNone, after, 0, kNone,
               graph::Origin::kModelled, 0});
+}
+
+std::uint32_t Draft::insert_read_back(const Place& at, std::string name) {
+  constexpr Ns kReturn = 15'000;  // a small copy to the host, and the call's return
+  const std::uint32_t wait = insert_wait(at.cpu, std::move(name));
+  depend(at.gpu, wait, kReturn, DependencyKind::kSync);
+  return wait;
 }
 
 std::uint32_t Draft::add_lane(graph::GraphLaneKind kind, std::string name, std::int64_t device) {
@@ -254,8 +261,7 @@ std::uint32_t Draft::add_lane(graph::GraphLaneKind kind, std::string name, std::
 
 std::uint32_t Draft::append(std::uint32_t lane, TaskKind kind, std::string name, Ns cost, Phase phase,
                             graph::LayerId layer) {
-  return add({kind, cost, std::move(name), phase, layer, kNoTask, kNoTask, lane, work::Works::kNone,
-              graph::Origin::kModelled, 0});
+  return add({kind, cost, std::move(name), phase, layer, kNone, kNone, lane, kNone, graph::Origin::kModelled, 0});
 }
 
 void Draft::depend(std::uint32_t from, std::uint32_t to, Ns lag, DependencyKind kind, std::uint32_t point) {
@@ -286,27 +292,27 @@ void Draft::set_launch(std::uint32_t task, std::uint32_t call, Ns lag) {
 std::vector<std::uint32_t> Draft::clone(const Selection& tasks, const std::vector<std::uint32_t>& behind,
                                         double factor) {
   const Graph& g = base_;
-  std::vector<std::uint32_t> anchor(g.lanes.size() + new_lanes_.size(), kNoTask);
+  std::vector<std::uint32_t> anchor(g.lanes.size() + new_lanes_.size(), kNone);
   for (const std::uint32_t t : behind) anchor[lane_of(t)] = t;
-  std::vector<std::uint32_t> copy_of(g.size(), kNoTask);
+  std::vector<std::uint32_t> copy_of(g.size(), kNone);
   std::vector<std::uint32_t> copies;
   for (const std::uint32_t t : tasks) {
     const std::uint32_t lane = g.lane[t];
-    if (anchor[lane] == kNoTask) anchor[lane] = g.lanes[lane].end - 1;
+    if (anchor[lane] == kNone) anchor[lane] = g.lanes[lane].end - 1;
     const Ns cost_here =
         static_cast<Ns>(std::llround(static_cast<double>(cost(t)) * (graph::is_gpu(g.kind[t]) ? factor : 1)));
-    const std::uint32_t id = add({g.kind[t], cost_here, std::string(g.task_name(t)), g.phase[t], g.layer[t], kNoTask,
-                                  anchor[lane], 0, work::Works::kNone, graph::Origin::kScaled, g.lane_lag[t], t});
+    const std::uint32_t id = add({g.kind[t], cost_here, std::string(g.task_name(t)), g.phase[t], g.layer[t], kNone,
+                                  anchor[lane], 0, kNone, graph::Origin::kScaled, g.lane_lag[t], t});
     anchor[lane] = id;
     copy_of[t] = id;
     copies.push_back(id);
   }
   for (const std::uint32_t t : tasks) {
-    if (g.launch[t].valid() && copy_of[g.launch[t].index()] != kNoTask) {
+    if (g.launch[t].valid() && copy_of[g.launch[t].index()] != kNone) {
       added_[copy_of[t] - g.size()].launch = copy_of[g.launch[t].index()];
     }
     for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
-      if (g.dep_kind[d] == DependencyKind::kShare || copy_of[g.dep_to[d]] == kNoTask) continue;
+      if (g.dep_kind[d] == DependencyKind::kShare || copy_of[g.dep_to[d]] == kNone) continue;
       depend(copy_of[t], copy_of[g.dep_to[d]], g.dep_lag[d], g.dep_kind[d], g.dep_point[d]);
     }
   }

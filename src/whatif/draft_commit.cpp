@@ -8,11 +8,7 @@
 
 namespace foretrace::whatif {
 
-namespace {
-
-constexpr std::uint32_t kGone = 0xFFFF'FFFFu;
-
-}  // namespace
+namespace {}  // namespace
 
 /// The parts of a structural commit, in the order in which they run.
 class Draft::Commit {
@@ -22,9 +18,9 @@ class Draft::Commit {
         g_(draft.base_),
         total_(g_.size() + draft.added_.size()),
         out_(graph::empty_like(g_)),
-        place_(total_, kGone),
-        before_(total_, kGone),
-        behind_(total_, kGone) {
+        place_(total_, kNone),
+        before_(total_, kNone),
+        behind_(total_, kNone) {
     out_.periodic |= d_.periodic_;
   }
 
@@ -46,7 +42,7 @@ class Draft::Commit {
     if (!d_.removed_.empty()) link_across_removed(all);
     const std::uint32_t last = before_[g_.last.index()];
     const graph::GraphLane& end_lane = out_.lanes[g_.lane[g_.last.index()]];
-    out_.last = TaskId{last == kGone ? end_lane.begin : std::max(last, end_lane.end - 1)};
+    out_.last = TaskId{last == kNone ? end_lane.begin : std::max(last, end_lane.end - 1)};
     finish(out_, std::move(all));
     return std::move(out_);
   }
@@ -54,17 +50,17 @@ class Draft::Commit {
  private:
   // Inserted tasks by what they follow, in order of insertion; those that follow an inserted task come right behind it.
   void queue_added() {
-    first_.assign(total_, kGone);
-    next_.assign(d_.added_.size(), kGone);
+    first_.assign(total_, kNone);
+    next_.assign(d_.added_.size(), kNone);
     at_lane_end_.resize(g_.lanes.size() + d_.new_lanes_.size());
-    std::vector<std::uint32_t> last(total_, kGone);
+    std::vector<std::uint32_t> last(total_, kNone);
     for (std::uint32_t i = 0; i < d_.added_.size(); ++i) {
       const std::uint32_t after = d_.added_[i].after;
-      if (after == kNoTask) {
+      if (after == kNone) {
         at_lane_end_[d_.added_[i].lane].push_back(i);
         continue;
       }
-      (last[after] == kGone ? first_[after] : next_[last[after]]) = i;
+      (last[after] == kNone ? first_[after] : next_[last[after]]) = i;
       last[after] = i;
     }
   }
@@ -74,14 +70,14 @@ class Draft::Commit {
     std::vector<std::uint32_t> tasks;
     const auto put_with_followers = [&](std::uint32_t id, bool itself) {
       if (itself) tasks.push_back(id);
-      if (first_[id] == kGone) return;
+      if (first_[id] == kNone) return;
       stack_.assign(1, first_[id]);
       while (!stack_.empty()) {
         const std::uint32_t i = stack_.back();
         stack_.pop_back();
         tasks.push_back(static_cast<std::uint32_t>(g_.size() + i));
-        if (next_[i] != kGone) stack_.push_back(next_[i]);
-        if (first_[g_.size() + i] != kGone) stack_.push_back(first_[g_.size() + i]);
+        if (next_[i] != kNone) stack_.push_back(next_[i]);
+        if (first_[g_.size() + i] != kNone) stack_.push_back(first_[g_.size() + i]);
       }
     };
     if (l < g_.lanes.size()) {
@@ -117,7 +113,7 @@ class Draft::Commit {
 
   void put_new(std::uint32_t i) {
     const NewTask& n = d_.added_[i];
-    const bool behind_base = n.after != kNoTask && n.after < g_.size();
+    const bool behind_base = n.after != kNone && n.after < g_.size();
     const bool follows = out_.size() > out_.lanes.back().begin;  // as if it had happened with the task before it
     place_[g_.size() + i] = append_task(out_, {.kind = n.kind,
                                                .cost = std::max<Ns>(0, n.cost),
@@ -126,7 +122,7 @@ class Draft::Commit {
                                                .name = out_.strings.intern(n.name),
                                                .phase = n.phase,
                                                .layer = n.layer,
-                                               .launch = n.launch == kNoTask ? TaskId{} : TaskId{n.launch},
+                                               .launch = n.launch == kNone ? TaskId{} : TaskId{n.launch},
                                                .op = behind_base ? g_.op[n.after] : EventId{},
                                                .measured = follows ? out_.measured[out_.size() - 1] : 0,
                                                .origin = n.origin});
@@ -134,10 +130,10 @@ class Draft::Commit {
 
   void change_figures() {
     for (const auto& [task, lag] : d_.lane_lags_) {
-      if (place_[task] != kGone) out_.lane_lag[place_[task]] = lag;
+      if (place_[task] != kNone) out_.lane_lag[place_[task]] = lag;
     }
     for (const auto& [task, priority] : d_.priorities_) {
-      if (place_[task] == kGone) continue;
+      if (place_[task] == kNone) continue;
       if (out_.priority.empty()) out_.priority.resize(out_.size(), 0);
       out_.priority[place_[task]] = priority;
       out_.lanes[out_.lane[place_[task]]].by_priority = true;
@@ -146,17 +142,17 @@ class Draft::Commit {
 
   // Rows follow their tasks.
   void describe(work::Works& works) const {
-    Column<std::uint32_t> of_task(out_.size(), work::Works::kNone);
+    Column<std::uint32_t> of_task(out_.size(), kNone);
     for (std::uint32_t t = 0; t < g_.size(); ++t) {
-      if (place_[t] != kGone) of_task[place_[t]] = works.row_of(t);
+      if (place_[t] != kNone) of_task[place_[t]] = works.row_of(t);
     }
     for (std::size_t i = 0; i < d_.added_.size(); ++i) {
       const NewTask& n = d_.added_[i];
-      if (place_[g_.size() + i] == kGone) continue;
-      of_task[place_[g_.size() + i]] = n.like == kNoTask ? n.work : works.row_of(n.like);
+      if (place_[g_.size() + i] == kNone) continue;
+      of_task[place_[g_.size() + i]] = n.like == kNone ? n.work : works.row_of(n.like);
     }
     for (const auto& [task, row] : d_.works_) {
-      if (place_[task] != kGone) of_task[place_[task]] = row;
+      if (place_[task] != kNone) of_task[place_[task]] = row;
     }
     works.of_task = std::move(of_task);
   }
@@ -165,12 +161,12 @@ class Draft::Commit {
   // behind it where it waited.
   void find_neighbours() {
     for (const graph::GraphLane& lane : g_.lanes) {
-      std::uint32_t last = kGone;
+      std::uint32_t last = kNone;
       for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
         if (!d_.removed(t)) last = place_[t];
         before_[t] = last;
       }
-      last = kGone;
+      last = kNone;
       for (std::uint32_t t = lane.end; t-- > lane.begin;) {
         if (!d_.removed(t)) last = place_[t];
         behind_[t] = last;
@@ -181,22 +177,22 @@ class Draft::Commit {
 
   void relink_launches() {
     for (const auto& [task, call] : d_.launches_) {
-      if (place_[task] != kGone) out_.launch[place_[task]] = TaskId{call};
+      if (place_[task] != kNone) out_.launch[place_[task]] = TaskId{call};
     }
     for (std::size_t t = 0; t < out_.size(); ++t) {
       if (!out_.launch[t].valid()) continue;
       const std::uint32_t call = place_[out_.launch[t].index()];
-      out_.launch[t] = call == kGone ? TaskId{} : TaskId{call};
+      out_.launch[t] = call == kNone ? TaskId{} : TaskId{call};
     }
   }
 
   void relink_shares() {
     for (std::size_t t = 0; t < out_.size(); ++t) {
-      if (out_.soft[t] == Graph::kNoSoft) continue;
+      if (out_.soft[t] == kNone) continue;
       graph::SoftDependency soft = g_.soft_dependencies[out_.soft[t]];
       const std::uint32_t from = place_[soft.from.index()];
-      out_.soft[t] = Graph::kNoSoft;
-      if (from == kGone) continue;
+      out_.soft[t] = kNone;
+      if (from == kNone) continue;
       soft.from = TaskId{from};
       out_.soft[t] = static_cast<std::uint32_t>(out_.soft_dependencies.size());
       out_.soft_dependencies.push_back(soft);
@@ -215,11 +211,11 @@ class Draft::Commit {
 
   void keep(const graph::Dependency& d, std::vector<graph::Dependency>& all) const {
     const bool launch = d.kind == DependencyKind::kLaunch;
-    if (launch && (place_[d.from] == kGone || place_[d.to] == kGone)) return;
-    if (d.to < g_.size() && place_[d.to] == kGone && g_.kind[d.to] == TaskKind::kWait) return;
+    if (launch && (place_[d.from] == kNone || place_[d.to] == kNone)) return;
+    if (d.to < g_.size() && place_[d.to] == kNone && g_.kind[d.to] == TaskKind::kWait) return;
     const std::uint32_t from = before_[d.from];
     const std::uint32_t to = behind_[d.to];
-    if (from == kGone || to == kGone || (from == to && d.from != d.to)) return;
+    if (from == kNone || to == kNone || (from == to && d.from != d.to)) return;
     const bool moved = from != place_[d.from];
     all.push_back({from, to, d.lag, moved ? graph::kWhole : d.point, d.kind});
   }
@@ -249,14 +245,14 @@ class Draft::Commit {
       std::uint32_t point;
     };
     std::vector<Hop> open;
-    std::vector<std::uint32_t> seen(g_.size(), kGone);  // by the last source that came through
+    std::vector<std::uint32_t> seen(g_.size(), kNone);  // by the last source that came through
     for (std::uint32_t source = 0; source < g_.size(); ++source) {
-      if (place_[source] == kGone) continue;
+      if (place_[source] == kNone) continue;
       const auto follow = [&](std::uint32_t through, Ns lag, std::uint32_t point) {
         for (std::uint32_t d = g_.dep_begin[through]; d < g_.dep_begin[through + 1]; ++d) {
           const std::uint32_t to = g_.dep_to[d];
           if (g_.dep_kind[d] == DependencyKind::kShare) continue;
-          if (place_[to] == kGone) {
+          if (place_[to] == kNone) {
             if (seen[to] == source || g_.kind[to] == TaskKind::kWait) continue;
             seen[to] = source;
             open.push_back({to, lag + g_.dep_lag[d], through == source ? g_.dep_point[d] : point});
@@ -298,7 +294,7 @@ Graph Draft::commit_with(work::Works* works) const {
   }
   for (const auto& [task, lag] : lane_lags_) out.lane_lag[task] = lag;
   if (works != nullptr) {
-    works->of_task.resize(out.size(), work::Works::kNone);
+    works->of_task.resize(out.size(), kNone);
     for (const auto& [task, row] : works_) works->of_task[task] = row;
   }
   return out;

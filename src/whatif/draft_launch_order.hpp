@@ -21,8 +21,8 @@ class Draft::LaunchOrder {
       : d_(draft),
         g_(draft.base_),
         tasks_(tasks),
-        position_(g_.size() + draft.added_.size(), kNoTask),
-        relaunched_(g_.size(), kNoTask) {
+        position_(g_.size() + draft.added_.size(), kNone),
+        relaunched_(g_.size(), kNone) {
     for (const std::vector<std::uint32_t>& lane : tasks) {
       for (std::size_t i = 0; i < lane.size(); ++i) position_[lane[i]] = static_cast<std::uint32_t>(i);
     }
@@ -48,18 +48,18 @@ class Draft::LaunchOrder {
   using At = CallOrder::Place;
 
   [[nodiscard]] std::uint32_t call_of(std::uint32_t t) const {
-    std::uint32_t call = kNoTask;
+    std::uint32_t call = kNone;
     if (t >= g_.size()) {
       call = d_.added_[t - g_.size()].launch;
-    } else if (relaunched_[t] != kNoTask) {
+    } else if (relaunched_[t] != kNone) {
       call = relaunched_[t];
     } else if (g_.launch[t].valid()) {
       call = g_.launch[t].value;
     }
-    return call == kNoTask || position_[call] == kNoTask ? kNoTask : call;
+    return call == kNone || position_[call] == kNone ? kNone : call;
   }
   [[nodiscard]] bool moves(std::uint32_t t) const {
-    return (t >= g_.size() || relaunched_[t] != kNoTask) && call_of(t) != kNoTask;
+    return (t >= g_.size() || relaunched_[t] != kNone) && call_of(t) != kNone;
   }
   [[nodiscard]] At place_of(std::uint32_t call) const { return {d_.lane_of(call), position_[call]}; }
   [[nodiscard]] bool on_cpu(std::uint32_t t) const {
@@ -69,9 +69,9 @@ class Draft::LaunchOrder {
 
   // A removed task's neighbour that is left stands for it, as in the changed graph.
   [[nodiscard]] std::optional<At> left(std::uint32_t t, bool forward) const {
-    if (position_[t] != kNoTask) return place_of(t);
+    if (position_[t] != kNone) return place_of(t);
     const graph::GraphLane& lane = g_.lanes[g_.lane[t]];
-    while (position_[t] == kNoTask) {
+    while (position_[t] == kNone) {
       if (forward ? t + 1 >= lane.end : t == lane.begin) return std::nullopt;
       forward ? ++t : --t;
     }
@@ -83,9 +83,9 @@ class Draft::LaunchOrder {
     calls_.emplace(g_.lanes.size());
     const auto add = [&](std::uint32_t from, std::uint32_t to) {
       if (!on_cpu(to)) return;
-      if (position_[to] == kNoTask && g_.kind[to] == TaskKind::kWait) return;
+      if (position_[to] == kNone && g_.kind[to] == TaskKind::kWait) return;
       if (!on_cpu(from)) from = call_of(from);
-      if (from == kNoTask || !on_cpu(from)) return;
+      if (from == kNone || !on_cpu(from)) return;
       const std::optional<At> a = left(from, false);
       const std::optional<At> b = left(to, true);
       if (a && b) calls_->wait(*a, *b);
@@ -108,7 +108,7 @@ class Draft::LaunchOrder {
     std::uint32_t place = 0;
     for (const std::uint32_t t : tasks) {
       if (moves(t)) continue;
-      if (const std::uint32_t call = call_of(t); call != kNoTask) {
+      if (const std::uint32_t call = call_of(t); call != kNone) {
         Thread& thread = threads_[d_.lane_of(call)];
         thread.place.push_back(place);
         thread.earliest.push_back(position_[call]);
@@ -151,7 +151,7 @@ class Draft::LaunchOrder {
         const At at = place_of(call);
         moving[at.lane].push_back({tasks[i], i, at, needs(at)});
       } else {
-        fixed.push_back({tasks[i], i, call == kNoTask ? std::nullopt : std::optional(place_of(call)), 0});
+        fixed.push_back({tasks[i], i, call == kNone ? std::nullopt : std::optional(place_of(call)), 0});
       }
     }
     struct Queue {

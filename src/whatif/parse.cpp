@@ -160,6 +160,9 @@ Result<Use> parse_use(std::string_view text) {
                   fmt::format("{}: {}", p.name, p.about));
     }
   }
+  if (whatif->check != nullptr) {
+    FORETRACE_TRY_VOID(whatif->check(use.parameters));
+  }
   return use;
 }
 

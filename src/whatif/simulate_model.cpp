@@ -38,7 +38,7 @@ simulate::Contention contention_of(const Model& m) {
   }
   c.beside_computation.assign(memory.size(), static_cast<float>(1 - m.interference->collective));
   for (const std::vector<std::string>& names : m.interference->links) {
-    c.link.resize(memory.size(), simulate::Contention::kNoLink);
+    c.link.resize(memory.size(), kNone);
     for (const graph::GraphLane& lane : m.graph.lanes) {
       if (std::find(names.begin(), names.end(), m.graph.strings[lane.name]) == names.end()) continue;
       std::fill(c.link.begin() + lane.begin, c.link.begin() + lane.end, c.links);

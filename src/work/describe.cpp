@@ -22,7 +22,7 @@ class Describer {
   Describer(const trace::Trace& trace, const Graph& graph) : trace_(trace), g_(graph) {}
 
   Works run() {
-    works_.of_task.resize(g_.size(), Works::kNone);
+    works_.of_task.resize(g_.size(), kNone);
     for (const graph::GraphLane& lane : g_.lanes) {
       if (lane.kind != graph::GraphLaneKind::kGpu) continue;
       const std::uint32_t part =

@@ -50,7 +50,7 @@ std::map<std::string, LongLags> long_lags(const Graph& g, bool print) {
     for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
       if (g.dep_kind[d] != DependencyKind::kShare) add(to_string(g.dep_kind[d]), g.dep_lag[d], t, g.dep_to[d]);
     }
-    if (g.soft[t] != Graph::kNoSoft) {
+    if (g.soft[t] != kNone) {
       const graph::SoftDependency& soft = g.soft_dependencies[g.soft[t]];
       add("share", soft.lag, soft.from.value, t);
     }
@@ -72,8 +72,7 @@ void print_late(const Graph& g, const simulate::SteadyState& s) {
     fmt::print(stderr, "late {:+9.1f} us at {:.3f} ms: {} {} by {} {} (task {} lane {})\n",
                to_us(s.timeline.start[t] - g.measured[t]), to_ms(g.measured[t]), to_string(g.kind[t]),
                g.task_name(t).substr(0, 50), to_string(s.timeline.cause_kind[t]),
-               by == simulate::Timeline::kNoCause ? "-" : g.task_name(by).substr(0, 50), t,
-               g.strings[g.lanes[g.lane[t]].name]);
+               by == kNone ? "-" : g.task_name(by).substr(0, 50), t, g.strings[g.lanes[g.lane[t]].name]);
   }
 }
 

@@ -46,8 +46,7 @@ std::optional<Starts> starts_of(const Graph& g, const simulate::Timeline& t, con
   std::vector<Ns> off;
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     const std::uint32_t m = match == nullptr ? i : (*match)[i];
-    if (is_gpu(g.kind[i]) && m != simulate::Transplant::kUnmatched)
-      off.push_back(std::abs(t.start[i] - measured.measured[m]));
+    if (is_gpu(g.kind[i]) && m != kNone) off.push_back(std::abs(t.start[i] - measured.measured[m]));
   }
   if (off.empty()) return std::nullopt;
   return Starts{to_us(quantile(off, 0.5)), to_us(quantile(off, 0.95))};

@@ -64,21 +64,22 @@ void run_chain(std::string_view bytes, std::uint8_t way) {
   if ((way & 3) == 2) {
     if (const auto replay = report::replay(*trace, steps)) static_cast<void>(to_json(*replay));
   }
-  auto baseline = report::make_baseline(*trace, std::nullopt, std::nullopt);
+  auto baseline = analysis::make_baseline(*trace, std::nullopt, std::nullopt);
   if (!baseline) {
     require(!baseline.error().message.empty(), "no reason");
     return;
   }
+  report::WhatIfReport report{baseline->figures, {}};
   for (const whatif::Use& use : uses()) {
-    baseline->report.predictions.push_back(predict(baseline->model, {use}, std::nullopt));
-    judge(baseline->report.predictions.back());
+    report.predictions.push_back(predict(baseline->model, {use}, std::nullopt));
+    judge(report.predictions.back());
   }
   const std::size_t first = way % sweep::first_uses().size();
   const whatif::Use under = sweep::parsed(sweep::first_uses()[first]);
   const whatif::Use& over = uses()[(way * std::size_t{7} + bytes.size()) % uses().size()];
   judge(predict(baseline->model, {under, over}, std::nullopt, whatif::Detail::kStepOnly));
-  static_cast<void>(to_text(baseline->report, report::TextStyle{}));
-  static_cast<void>(to_json(baseline->report));
+  static_cast<void>(to_text(report, report::TextStyle{}));
+  static_cast<void>(to_json(report));
 }
 
 using Random = std::minstd_rand;

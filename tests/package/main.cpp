@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   if (argc < 3) return 2;
   const Result<trace::Trace> trace = trace::load(argv[1]);
   if (!trace) return failed(trace.error());
-  Result<report::Baseline> baseline = report::make_baseline(*trace, std::nullopt, std::nullopt);
+  Result<analysis::Baseline> baseline = analysis::make_baseline(*trace, std::nullopt, std::nullopt);
   if (!baseline) return failed(baseline.error());
   std::vector<whatif::Use> uses;
   for (int i = 2; i < argc; ++i) {
@@ -30,6 +30,6 @@ int main(int argc, char** argv) {
     uses.push_back(*use);
   }
   const whatif::Prediction p = whatif::predict(baseline->model, uses, std::nullopt);
-  std::printf("%s %.3f ms -> %.3f ms\n", version(), to_ms(baseline->report.unprofiled), to_ms(p.step));
+  std::printf("%s %.3f ms -> %.3f ms\n", version(), to_ms(baseline->figures.unprofiled), to_ms(p.step));
   return p.declined.empty() && p.step > 0 ? 0 : 1;
 }

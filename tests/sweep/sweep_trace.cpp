@@ -36,7 +36,7 @@ class Sweep {
     }
     graphs(*trace);
     doing("baseline");
-    Result<report::Baseline> baseline = report::make_baseline(*trace, std::nullopt, std::nullopt);
+    Result<analysis::Baseline> baseline = analysis::make_baseline(*trace, std::nullopt, std::nullopt);
     if (!baseline) {
       if (baseline.error().code != ErrorCode::kDeclined) finding("baseline", baseline.error().message);
       fmt::print("declined: {}: {}\n", path_, baseline.error().message);
@@ -46,11 +46,10 @@ class Sweep {
     const std::vector<std::string> all = sweep::every_use();
     for (const std::string& text : all) {
       doing(text);
-      report::Baseline one{baseline->model, baseline->report};
-      report::add_predictions(one, {sweep::parsed(text)}, false);
-      for (const whatif::Prediction& p : one.report.predictions) answered += judge(p) ? 1u : 0u;
-      static_cast<void>(to_text(one.report, report::TextStyle{}));
-      static_cast<void>(to_json(one.report));
+      const report::WhatIfReport one{baseline->figures, {analysis::predict(*baseline, {sweep::parsed(text)})}};
+      answered += judge(one.predictions.front()) ? 1u : 0u;
+      static_cast<void>(to_text(one, report::TextStyle{}));
+      static_cast<void>(to_json(one));
     }
     std::size_t stacked = 0;
     for (const std::string& first : stacks_ ? sweep::first_uses() : std::vector<std::string>()) {

@@ -59,8 +59,8 @@ inline void expect_same_graph(const graph::Graph& a, const graph::Graph& b) {
                       a.op[t] == b.op[t] && a.measured[t] == b.measured[t] && a.origin[t] == b.origin[t] &&
                       a.in_degree[t] == b.in_degree[t] && a.dep_begin[t + 1] == b.dep_begin[t + 1];
     ASSERT_TRUE(same) << "task " << t;
-    ASSERT_EQ(a.soft[t] == graph::Graph::kNoSoft, b.soft[t] == graph::Graph::kNoSoft) << "task " << t;
-    if (a.soft[t] == graph::Graph::kNoSoft) continue;
+    ASSERT_EQ(a.soft[t] == kNone, b.soft[t] == kNone) << "task " << t;
+    if (a.soft[t] == kNone) continue;
     const graph::SoftDependency& x = a.soft_dependencies[a.soft[t]];
     const graph::SoftDependency& y = b.soft_dependencies[b.soft[t]];
     ASSERT_TRUE(x.from == y.from && x.point == y.point && x.lag == y.lag && x.slack == y.slack) << "task " << t;

@@ -22,7 +22,7 @@ class OneDriver : public ::testing::Test {
     ASSERT_TRUE(loaded.has_value());
     shared_trace = new trace::Trace(std::move(*loaded));
     for (const std::optional<double> measured : {std::optional<double>(), std::optional<double>(71.6)}) {
-      Result<report::Baseline> made = report::make_baseline(*shared_trace, std::nullopt, measured);
+      Result<analysis::Baseline> made = analysis::make_baseline(*shared_trace, std::nullopt, measured);
       ASSERT_TRUE(made.has_value());
       shared_bases.push_back(std::move(*made));
     }
@@ -32,10 +32,10 @@ class OneDriver : public ::testing::Test {
     delete shared_trace;
   }
 
-  static Prediction asked(const report::Baseline& b, const std::vector<std::string>& texts) {
+  static Prediction asked(const analysis::Baseline& b, const std::vector<std::string>& texts) {
     std::vector<whatif::Use> uses;
     for (const std::string& text : texts) uses.push_back(whatif::parse_use(text).value());
-    return whatif::predict(b.model, uses, b.report.measured);
+    return analysis::predict(b, uses);
   }
   static void expect_same(const Prediction& a, const Prediction& b, const std::string& what) {
     EXPECT_EQ(a.declined, b.declined) << what;
@@ -49,13 +49,13 @@ class OneDriver : public ::testing::Test {
   }
 
   static trace::Trace* shared_trace;
-  static std::vector<report::Baseline> shared_bases;
+  static std::vector<analysis::Baseline> shared_bases;
 };
 trace::Trace* OneDriver::shared_trace = nullptr;
-std::vector<report::Baseline> OneDriver::shared_bases = {};
+std::vector<analysis::Baseline> OneDriver::shared_bases = {};
 
 TEST_F(OneDriver, EverySchemeAtEveryDoor) {
-  for (const report::Baseline& base : shared_bases) {
+  for (const analysis::Baseline& base : shared_bases) {
     for (const std::string& scheme : whatif::scheme_names()) {
       const whatif::Parallelism how = whatif::make_parallelism({.parallel = scheme}).value();
       for (const char* const fabric : {"DGX-H100", "10GbE", "NDR"}) {
@@ -76,7 +76,7 @@ TEST_F(OneDriver, EverySchemeAtEveryDoor) {
           search::Strategy strategy;
           c.workers = by_scale.workers;
           strategy.communication = c;
-          expect_same(by_scale, search::predict_strategy(base.model, base.report.measured, strategy), what);
+          expect_same(by_scale, search::predict_strategy(base, strategy), what);
         }
       }
     }
@@ -84,20 +84,19 @@ TEST_F(OneDriver, EverySchemeAtEveryDoor) {
 }
 
 TEST_F(OneDriver, StacksAtEveryDoor) {
-  for (const report::Baseline& base : shared_bases) {
+  for (const analysis::Baseline& base : shared_bases) {
     for (const std::vector<std::string>& stack : std::vector<std::vector<std::string>>{
              {"amp:dtype=bf16", "fused-optimizer"}, {"channels-last", "cuda-graph"}, {"batch:x=2", "checkpoint"}}) {
       search::Strategy strategy;
       strategy.whatifs = stack;
-      expect_same(asked(base, stack), search::predict_strategy(base.model, base.report.measured, strategy), stack[0]);
+      expect_same(asked(base, stack), search::predict_strategy(base, strategy), stack[0]);
       std::vector<std::string> on_workers = stack;
       on_workers.emplace_back("ddp:workers=8,fabric=100GbE");
       strategy.communication = search::Communication{};
       strategy.communication->workers = 8;
       strategy.communication->fabric = "100GbE";
       strategy.communication->first_bucket_mb = 1;
-      expect_same(asked(base, on_workers), search::predict_strategy(base.model, base.report.measured, strategy),
-                  stack[0] + " on 8 workers");
+      expect_same(asked(base, on_workers), search::predict_strategy(base, strategy), stack[0] + " on 8 workers");
     }
   }
 }

@@ -10,11 +10,11 @@
 
 #include "base/byte_source.hpp"
 #include "base/deflate.hpp"
+#include "foretrace/analysis/recorder.hpp"
+#include "foretrace/analysis/step_graphs.hpp"
 #include "foretrace/graph/build.hpp"
 #include "foretrace/report/export.hpp"
-#include "foretrace/report/measured.hpp"
 #include "foretrace/report/replay.hpp"
-#include "foretrace/report/step_graphs.hpp"
 #include "graph_compare.hpp"
 #include "random_graph.hpp"
 #include "report/exporter.hpp"
@@ -59,7 +59,7 @@ Loaded reloaded(const Exported& file) {
 TEST(Perfetto, ImportOfExportIsTheSameGraph) {
   for (const Loaded& from : {Loaded(Sample{}.load()), example()}) {
     const Loaded back = reloaded(exported(from));
-    const Result<graph::Graph> graph = embedded_graph(back.trace);
+    const Result<graph::Graph> graph = analysis::embedded_graph(back.trace);
     ASSERT_TRUE(graph) << graph.error().to_string();
     const graph::Graph original = built(from, from.steps.median());
     test::expect_same_graph(original, *graph);
@@ -87,7 +87,8 @@ TEST(Perfetto, ReplayOfAnExportGivesTheSameTimes) {
 TEST(Perfetto, AnExportCanBeExportedAgain) {
   const Exported first = exported(Loaded(Sample{}.load()));
   const Exported second = exported(reloaded(first));
-  const Result<graph::Graph> a = embedded_graph(reloaded(first).trace), b = embedded_graph(reloaded(second).trace);
+  const Result<graph::Graph> a = analysis::embedded_graph(reloaded(first).trace),
+                             b = analysis::embedded_graph(reloaded(second).trace);
   ASSERT_TRUE(a && b);
   test::expect_same_graph(*a, *b);
 }
@@ -100,12 +101,12 @@ TEST(Perfetto, RandomGraphsSurvive) {
     graph::Graph graph = test::RandomGraph(shape).graph;
     graph.step_name = "ProfilerStep#7";
     ASSERT_TRUE(graph::verify(graph));
-    const StepAnalysis step = analyse(graph);
+    const analysis::ReplayedStep step = analysis::replay_step(graph);
     const std::string text = find_exporter("perfetto")->write({step, nullptr, nowhere});
     const Result<trace::Trace> back = trace::load_bytes(text, "random.json");
     ASSERT_TRUE(back) << back.error().to_string();
     EXPECT_EQ(back->diagnostics.lost_records(), 0u);
-    const Result<graph::Graph> again = embedded_graph(*back);
+    const Result<graph::Graph> again = analysis::embedded_graph(*back);
     ASSERT_TRUE(again) << again.error().to_string();
     test::expect_same_graph(graph, *again);
   }
@@ -233,7 +234,7 @@ TEST(Perfetto, AnExportIsAnOrdinaryTraceOfTheStep) {
 
 TEST(Perfetto, TheRecordersFiguresTravelWithTheFile) {
   const Sample sample{.extra_metadata = ",\"foretrace\":{\"measured_ms\":0.75}"};
-  EXPECT_EQ(recorded_ms(reloaded(exported(Loaded(sample.load()))).trace), 0.75);
+  EXPECT_EQ(analysis::recorded_ms(reloaded(exported(Loaded(sample.load()))).trace), 0.75);
 }
 
 TEST(Export, ErrorsSayWhatIsThere) {
@@ -243,7 +244,7 @@ TEST(Export, ErrorsSayWhatIsThere) {
   EXPECT_EQ(format.error().code, ErrorCode::kUsage);
   EXPECT_NE(format.error().hint.find("perfetto"), std::string::npos);
   EXPECT_FALSE(export_step(from.trace, from.steps, {.step = 99, .format = "perfetto", .gzip = false}));
-  const Result<graph::Graph> none = embedded_graph(from.trace);
+  const Result<graph::Graph> none = analysis::embedded_graph(from.trace);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ErrorCode::kDeclined);
 }
@@ -270,7 +271,7 @@ TEST(Export, ADamagedGraphIsAnErrorNotACrash) {
   loop.insert(launch, "\\n> 0 thread");
   const Result<trace::Trace> trace = trace::load_bytes(loop, "loop.json");
   ASSERT_TRUE(trace);
-  const Result<graph::Graph> graph = embedded_graph(*trace);
+  const Result<graph::Graph> graph = analysis::embedded_graph(*trace);
   ASSERT_FALSE(graph);
   EXPECT_NE(graph.error().message.find("cycle"), std::string::npos) << graph.error().message;
 }

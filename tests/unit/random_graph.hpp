@@ -91,7 +91,7 @@ class RandomGraph {
     graph.event.push_back(draw(0, 3) == 0 ? EventId{} : EventId{static_cast<std::uint32_t>(draw(0, 999))});
     graph.op.push_back(EventId{});
     graph.measured.push_back(draw(-10, 1'000'000));
-    graph.soft.push_back(graph::Graph::kNoSoft);
+    graph.soft.push_back(kNone);
     graph.origin.push_back(static_cast<graph::Origin>(draw(0, 3)));
   }
 
@@ -126,7 +126,7 @@ class RandomGraph {
       const auto from = static_cast<std::uint32_t>(draw(0, to - 1));
       const auto point = static_cast<std::uint32_t>(draw(0, 2) == 0 ? draw(0, graph::kWhole) : graph::kWhole);
       dependencies.push_back({order[from], order[to], lag(), point, kKinds[draw(0, 4)]});
-      if (shape_.soft && draw(0, 4) == 0 && graph.soft[order[to]] == graph::Graph::kNoSoft) {
+      if (shape_.soft && draw(0, 4) == 0 && graph.soft[order[to]] == kNone) {
         const auto source = static_cast<std::uint32_t>(draw(0, to - 1));
         graph.soft[order[to]] = static_cast<std::uint32_t>(graph.soft_dependencies.size());
         graph.soft_dependencies.push_back({TaskId{order[source]}, point, lag(), draw(0, 60'000)});
@@ -162,7 +162,7 @@ inline std::vector<Ns> reference_starts(const graph::Graph& g, const std::vector
         if (g.launch[x].value == t && g.launch[x - 1].value != t) hold(start[x - lane.queue_depth] + lane.queue_lag);
       }
     }
-    if (g.soft[t] != graph::Graph::kNoSoft) {
+    if (g.soft[t] != kNone) {
       const graph::SoftDependency& s = g.soft_dependencies[g.soft[t]];
       if (start[s.from.index()] <= ready + s.slack) hold(point(s.from.value, s.point, s.lag));
     }

@@ -28,12 +28,12 @@ const GpuPrediction& of(const GpusReport& r, std::string_view device) {
 }
 
 TEST(Gpus, TheOriginIsTheReplayToTheNanosecond) {
-  const Result<Baseline> b = make_baseline(example(), std::nullopt, std::nullopt);
+  const Result<analysis::Baseline> b = analysis::make_baseline(example(), std::nullopt, std::nullopt);
   ASSERT_TRUE(b);
   const Result<GpusReport> r = compare_gpus(example(), {.targets = {"H200-SXM"}});
   ASSERT_TRUE(r) << r.error().to_string();
   EXPECT_EQ(r->from, "NVIDIA H200");
-  EXPECT_EQ(of(*r, "H200-SXM").prediction.step, b->report.unprofiled);
+  EXPECT_EQ(of(*r, "H200-SXM").prediction.step, b->figures.unprofiled);
   EXPECT_EQ(of(*r, "H200-SXM").prediction.origin, "measured");
   const Result<GpusReport> measured = compare_gpus(example(), {.targets = {"H200-SXM"}, .measured_ms = 83.25});
   ASSERT_TRUE(measured);

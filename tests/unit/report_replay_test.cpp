@@ -3,11 +3,12 @@
 
 #include <numeric>
 
+#include "foretrace/analysis/recorder.hpp"
+#include "foretrace/analysis/replayed_step.hpp"
+#include "foretrace/analysis/step_graphs.hpp"
 #include "foretrace/graph/build.hpp"
-#include "foretrace/report/measured.hpp"
 #include "foretrace/report/replay.hpp"
-#include "foretrace/report/step_graphs.hpp"
-#include "report/step_analysis.hpp"
+#include "report/text.hpp"
 #include "report_sample.hpp"
 #include "trace_maker.hpp"
 
@@ -129,7 +130,7 @@ TEST(Replay, MeasuredStepFromTheUserTheRecorderOrNobody) {
 
 TEST(Replay, RecorderFiguresThatMakeNoSenseAreNotUsed) {
   const auto stored = [](const std::string& value) {
-    return recorded_ms(Sample{.extra_metadata = ",\"foretrace\":" + value}.load());
+    return analysis::recorded_ms(Sample{.extra_metadata = ",\"foretrace\":" + value}.load());
   };
   EXPECT_EQ(stored("{\"measured_ms\":2.5}"), 2.5);
   EXPECT_EQ(stored("\"{\\\"measured_ms\\\": 2.5}\""), 2.5);  // stored as a text
@@ -167,26 +168,26 @@ TEST(Replay, JsonKeepsItsNames) {
 
 // The analysis behind the reports --------------------------------------------------------------------------------------
 
-StepAnalysis analysis_of(const test::TraceMaker& maker, std::size_t which = 0) {
+analysis::ReplayedStep replayed_step(const test::TraceMaker& maker, std::size_t which = 0) {
   const trace::Trace trace = maker.load();
   const trace::Steps steps = trace::find_steps(trace);
   Result<graph::Graph> graph = graph::GraphBuilder(trace, steps).build(which);
   EXPECT_TRUE(graph) << (graph ? "" : graph.error().to_string());
-  return analyse(std::move(*graph));
+  return analysis::replay_step(std::move(*graph));
 }
 
-Ns length_of(const StepAnalysis& a) {
+Ns length_of(const analysis::ReplayedStep& a) {
   Ns sum = 0;
-  for (const PathSegment& s : a.path) sum += s.wait + s.work;
+  for (const analysis::PathSegment& s : a.path) sum += s.wait + s.work;
   return sum;
 }
 
-TEST(StepAnalysis, ThePathIsAsLongAsTheStep) {
-  const StepAnalysis a = analysis_of(two_steps(0));
+TEST(ReplayedStep, ThePathIsAsLongAsTheStep) {
+  const analysis::ReplayedStep a = replayed_step(two_steps(0));
   EXPECT_EQ(length_of(a), a.replayed());
   EXPECT_EQ(a.path.front().start, 0);
   bool through_gpu = false;
-  for (const PathSegment& s : a.path) through_gpu |= a.graph.task_name(s.task) == "add";
+  for (const analysis::PathSegment& s : a.path) through_gpu |= a.graph.task_name(s.task) == "add";
   EXPECT_TRUE(through_gpu);  // the synchronisation waits for it
 }
 
@@ -204,8 +205,8 @@ test::TraceMaker backlog() {
   return m;
 }
 
-TEST(StepAnalysis, CopiesMapBackToTasks) {
-  const StepAnalysis a = analysis_of(backlog(), 1);
+TEST(ReplayedStep, CopiesMapBackToTasks) {
+  const analysis::ReplayedStep a = replayed_step(backlog(), 1);
   ASSERT_GT(a.state.copies, 1u);
   EXPECT_EQ(a.replayed(), us(152));  // the GPU's pace, not the CPU's
   for (std::uint32_t t = 0; t < a.graph.size(); ++t) {

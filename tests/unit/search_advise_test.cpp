@@ -18,14 +18,12 @@ const trace::Trace& example() {
   return kTrace;
 }
 
-const report::Baseline& baseline() {
-  static const report::Baseline kBaseline = report::make_baseline(example(), std::nullopt, 71.6).value();
+const analysis::Baseline& baseline() {
+  static const analysis::Baseline kBaseline = analysis::make_baseline(example(), std::nullopt, 71.6).value();
   return kBaseline;
 }
 
-Advised advised(const AdviseOptions& options = {}) {
-  return advise(baseline().model, baseline().report.measured, options);
-}
+Advised advised(const AdviseOptions& options = {}) { return advise(baseline(), options); }
 
 TEST(Advise, RanksByGainAndKeepsWhatWasDeclined) {
   const Advised a = advised();
@@ -53,7 +51,7 @@ TEST(Advise, TogetherIsAtLeastAsGoodAsAnyAlone) {
   for (std::size_t i = 0; a.together->uses.size() > 1 && i < a.together->uses.size(); ++i) {
     std::vector<whatif::Use> fewer = a.together->uses;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    const whatif::Prediction p = whatif::predict(baseline().model, fewer, baseline().report.measured);
+    const whatif::Prediction p = whatif::predict(baseline().model, fewer, baseline().figures.measured);
     EXPECT_LT(p.speedup, a.together->gain) << a.together->uses[i].text;
   }
 }
@@ -68,7 +66,7 @@ TEST(Advise, TheSameForAnyNumberOfThreads) {
 }
 
 TEST(Advise, NothingIsProposedThatDoesNotFit) {
-  const std::int64_t now = *baseline().report.peak_bytes;
+  const std::int64_t now = *baseline().figures.peak_bytes;
   const Advised tight = advised({.memory_limit = now});
   for (const std::optional<Advice>* a : {&tight.together, &tight.larger_batch}) {
     if (a->has_value()) {
@@ -79,7 +77,7 @@ TEST(Advise, NothingIsProposedThatDoesNotFit) {
 
 // Less than the step takes now: something that saves memory is proposed, although it costs time.
 TEST(Advise, WhatSavesMemoryIsProposedWhereTheStepDoesNotFit) {
-  const std::int64_t now = *baseline().report.peak_bytes;
+  const std::int64_t now = *baseline().figures.peak_bytes;
   const Advised smaller = advised({.memory_limit = now / 2});
   ASSERT_TRUE(smaller.together.has_value());
   EXPECT_LE(*smaller.together->prediction.peak_bytes, now / 2);

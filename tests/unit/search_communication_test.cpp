@@ -18,9 +18,9 @@ class Workers : public ::testing::Test {
     Result<trace::Trace> loaded = trace::load(FORETRACE_SOURCE_DIR "/examples/resnet50-h200.json.gz");
     ASSERT_TRUE(loaded.has_value());
     shared_trace = new trace::Trace(std::move(*loaded));
-    Result<report::Baseline> made = report::make_baseline(*shared_trace, std::nullopt, 71.6);
+    Result<analysis::Baseline> made = analysis::make_baseline(*shared_trace, std::nullopt, 71.6);
     ASSERT_TRUE(made.has_value());
-    shared_base = new report::Baseline(std::move(*made));
+    shared_base = new analysis::Baseline(std::move(*made));
   }
   static void TearDownTestSuite() {
     delete shared_base;
@@ -36,10 +36,10 @@ class Workers : public ::testing::Test {
   static const whatif::Model& model() { return shared_base->model; }
 
   static trace::Trace* shared_trace;
-  static report::Baseline* shared_base;
+  static analysis::Baseline* shared_base;
 };
 trace::Trace* Workers::shared_trace = nullptr;
-report::Baseline* Workers::shared_base = nullptr;
+analysis::Baseline* Workers::shared_base = nullptr;
 
 // Costs moved between the reductions of single gradients stand for buckets.
 TEST_F(Workers, JoinedGradientsAreWorthWhatTheirBucketIs) {
@@ -79,7 +79,7 @@ TEST_F(Workers, ThePlanIsNoWorseThanAnySizeAndReadsBack) {
     options.communication = on(fabric);
     options.evaluations = 40;
     options.only = {"fused-optimizer", "bucket"};
-    const auto found = search::optimize(model(), shared_base->report.measured, options);
+    const auto found = search::optimize(*shared_base, options);
     ASSERT_TRUE(found.has_value()) << found.error().to_string();
     EXPECT_LE(found->prediction.step, found->baseline);
     for (const double mb : {1.0, 5.0, 25.0, 100.0}) {
@@ -89,13 +89,12 @@ TEST_F(Workers, ThePlanIsNoWorseThanAnySizeAndReadsBack) {
       s.communication->buckets.clear();
       s.communication->first_bucket_mb.reset();
       s.communication->bucket_mb = mb;
-      const whatif::Prediction p =
-          search::predict_strategy(model(), shared_base->report.measured, s, whatif::Detail::kStepOnly);
+      const whatif::Prediction p = search::predict_strategy(*shared_base, s, whatif::Detail::kStepOnly);
       EXPECT_LE(static_cast<double>(found->prediction.step), 1.006 * static_cast<double>(p.step)) << fabric << mb;
     }
     const auto read = search::parse_strategy(report::strategy_json(found->best), "file");
     ASSERT_TRUE(read.has_value()) << read.error().to_string();
-    EXPECT_EQ(search::predict_strategy(model(), shared_base->report.measured, *read).step, found->prediction.step);
+    EXPECT_EQ(search::predict_strategy(*shared_base, *read).step, found->prediction.step);
   }
 }
 
@@ -105,7 +104,7 @@ TEST_F(Workers, OnlyTheSizesAllowed) {
   options.evaluations = 20;
   options.only = {"fused-optimizer", "bucket"};
   options.bucket_sizes = {5, 100};
-  const auto found = search::optimize(model(), shared_base->report.measured, options);
+  const auto found = search::optimize(*shared_base, options);
   ASSERT_TRUE(found.has_value());
   EXPECT_TRUE(found->best.communication->buckets.empty());
   const double mb = found->best.communication->bucket_mb;
@@ -117,7 +116,7 @@ TEST_F(Workers, AnotherModelsBucketsAreDeclined) {
   Strategy s;
   s.communication = on("10GbE");
   s.communication->buckets = {{0, 3, 1.0, 1}};
-  EXPECT_NE(search::predict_strategy(model(), std::nullopt, s).declined.find("hold 4 gradients"), std::string::npos);
+  EXPECT_NE(search::predict_strategy(*shared_base, s).declined.find("hold 4 gradients"), std::string::npos);
 }
 
 }  // namespace

@@ -19,9 +19,9 @@ class Optimize : public ::testing::Test {
     Result<trace::Trace> loaded = trace::load(FORETRACE_SOURCE_DIR "/data/h200-more/bert_l8.base.json.gz");
     ASSERT_TRUE(loaded.has_value());
     recorded = new trace::Trace(std::move(*loaded));
-    Result<report::Baseline> made = report::make_baseline(*recorded, std::nullopt, std::nullopt);
+    Result<analysis::Baseline> made = analysis::make_baseline(*recorded, std::nullopt, std::nullopt);
     ASSERT_TRUE(made.has_value());
-    baseline = new report::Baseline(std::move(*made));
+    baseline = new analysis::Baseline(std::move(*made));
   }
   static void TearDownTestSuite() {
     delete baseline;
@@ -31,15 +31,15 @@ class Optimize : public ::testing::Test {
   static std::int64_t peak() { return model().memory->peak_bytes; }
 
   static trace::Trace* recorded;
-  static report::Baseline* baseline;
+  static analysis::Baseline* baseline;
 };
 trace::Trace* Optimize::recorded = nullptr;
-report::Baseline* Optimize::baseline = nullptr;
+analysis::Baseline* Optimize::baseline = nullptr;
 
 TEST_F(Optimize, FindsSomethingFasterAndSaysWhatEachPartGives) {
   search::OptimizeOptions options;
   options.evaluations = 60;
-  const auto found = optimize(model(), std::nullopt, options);
+  const auto found = optimize(*baseline, options);
   ASSERT_TRUE(found.has_value()) << found.error().to_string();
   EXPECT_LT(found->prediction.step, found->baseline);
   EXPECT_LE(found->evaluations, 60U);
@@ -51,20 +51,20 @@ TEST_F(Optimize, TheSameAnswerOnAnyNumberOfThreadsAndBySomebodyElse) {
   search::OptimizeOptions options;
   options.evaluations = 40;
   options.threads = 1;
-  const auto one = optimize(model(), std::nullopt, options);
+  const auto one = optimize(*baseline, options);
   options.threads = 5;
-  const auto five = optimize(model(), std::nullopt, options);
+  const auto five = optimize(*baseline, options);
   options.evaluate = [&](const std::vector<Strategy>& strategies) {
     std::vector<search::Evaluation> out;
     for (const Strategy& s : strategies) {
       // As another process would get it: as text.
       const auto read = search::parse_strategy(report::strategy_json(s), "wire");
       EXPECT_EQ(*read, s);
-      out.push_back(search::evaluate_all(model(), std::nullopt, {*read}, 1).front());
+      out.push_back(search::evaluate_all(*baseline, {*read}, 1).front());
     }
     return out;
   };
-  const auto elsewhere = optimize(model(), std::nullopt, options);
+  const auto elsewhere = optimize(*baseline, options);
   ASSERT_TRUE(one && five && elsewhere);
   EXPECT_EQ(one->best, five->best);
   EXPECT_EQ(one->best, elsewhere->best);
@@ -77,7 +77,7 @@ TEST_F(Optimize, NeverOverTheMemoryLimit) {
     options.evaluations = 80;
     options.memory_limit = static_cast<std::int64_t>(share * static_cast<double>(peak()));
     options.only = {"checkpoint", "accumulate"};
-    const auto found = optimize(model(), std::nullopt, options);
+    const auto found = optimize(*baseline, options);
     ASSERT_TRUE(found.has_value()) << found.error().to_string();
     ASSERT_TRUE(found->prediction.peak_bytes.has_value());
     EXPECT_LE(*found->prediction.peak_bytes, *options.memory_limit);
@@ -96,7 +96,7 @@ TEST_F(Optimize, NeverOverTheMemoryLimit) {
       }
     }
     Ns best = INT64_MAX;
-    for (const search::Evaluation& e : search::evaluate_all(model(), std::nullopt, all, 0)) {
+    for (const search::Evaluation& e : search::evaluate_all(*baseline, all, 0)) {
       if (e.ok() && e.peak_bytes && *e.peak_bytes <= *options.memory_limit) best = std::min(best, e.step);
     }
     EXPECT_LE(static_cast<double>(found->prediction.step), 1.005 * static_cast<double>(best)) << share;
@@ -107,7 +107,7 @@ TEST_F(Optimize, DeclinesWhatNothingCanMeet) {
   search::OptimizeOptions options;
   options.evaluations = 60;
   options.memory_limit = 1'000'000;
-  const auto found = optimize(model(), std::nullopt, options);
+  const auto found = optimize(*baseline, options);
   ASSERT_FALSE(found.has_value());
   EXPECT_EQ(found.error().code, ErrorCode::kDeclined);
   EXPECT_THAT(found.error().message, HasSubstr("no strategy found"));
@@ -117,9 +117,9 @@ TEST_F(Optimize, AStrategyOfOnesOwnIsExplainedAsTheSearchWould) {
   search::OptimizeOptions options;
   options.only = {"fused-optimizer", "tf32"};
   options.evaluations = 40;
-  const auto found = optimize(model(), std::nullopt, options);
+  const auto found = optimize(*baseline, options);
   ASSERT_TRUE(found.has_value());
-  const search::Optimized again = search::explain_strategy(model(), std::nullopt, found->best);
+  const search::Optimized again = search::explain_strategy(*baseline, found->best);
   EXPECT_EQ(again.baseline, found->baseline);
   EXPECT_EQ(again.prediction.step, found->prediction.step);
   ASSERT_EQ(again.parts.size(), found->parts.size());
@@ -158,9 +158,9 @@ TEST_F(Optimize, TheScriptNamesTheLayers) {
   options.memory_limit = peak() * 6 / 10;
   options.only = {"checkpoint", "accumulate", "fused-optimizer"};
   options.evaluations = 80;
-  auto found = optimize(model(), std::nullopt, options);
+  auto found = optimize(*baseline, options);
   ASSERT_TRUE(found.has_value());
-  const std::string script = report::pytorch_script({baseline->report, std::move(*found)});
+  const std::string script = report::pytorch_script({baseline->figures, std::move(*found)});
   EXPECT_THAT(script, HasSubstr("def train_step("));
   EXPECT_THAT(script, ::testing::AnyOf(HasSubstr("        checkpointed(module)"), HasSubstr("parts_of(inputs")));
 }

@@ -95,7 +95,7 @@ void expect_best_bucket(const std::filesystem::path& folder, const std::string& 
   const auto path = folder / (std::string(model) + "." + tag + ".solo.w" + std::to_string(world) + ".r0.json.gz");
   const auto trace = trace::load(path.string());
   ASSERT_TRUE(trace.has_value()) << path;
-  const auto made = report::make_baseline(*trace, std::nullopt, measured.solo);
+  const auto made = analysis::make_baseline(*trace, std::nullopt, measured.solo);
   ASSERT_TRUE(made.has_value());
   search::OptimizeOptions options;
   options.only = {"bucket"};
@@ -108,7 +108,7 @@ void expect_best_bucket(const std::filesystem::path& folder, const std::string& 
   for (const auto& [which, m] : measured.sizes) {
     if (which.starts_with("ddp@")) options.bucket_sizes.push_back(std::atof(which.c_str() + 4));
   }
-  const auto found = search::optimize(made->model, made->report.measured, options);
+  const auto found = search::optimize(*made, options);
   ASSERT_TRUE(found.has_value()) << found.error().to_string();
   std::string chosen = "ddp";
   if (!found->best.communication->first_bucket_mb) {
@@ -152,9 +152,9 @@ TEST(SearchTruth, SomeLayersOnlyHoldOnARealGpu) {
     const std::string folder = row["bs"].get_int64().value() > 64 ? "/h200-large/" : "/h200/";
     const auto trace = trace::load(std::string(truth).append(folder).append(model).append(".base.json.gz"));
     ASSERT_TRUE(trace.has_value());
-    const auto made = report::make_baseline(*trace, std::nullopt, base_ms(truth + folder, model));
+    const auto made = analysis::make_baseline(*trace, std::nullopt, base_ms(truth + folder, model));
     ASSERT_TRUE(made.has_value());
-    const whatif::Prediction p = search::predict_strategy(made->model, made->report.measured, strategy);
+    const whatif::Prediction p = search::predict_strategy(*made, strategy);
     ASSERT_EQ(p.declined, "") << describe(strategy);
     const double gpu = row["gpu_ms"].get_double().value();
     EXPECT_NEAR(static_cast<double>(p.gpu_time) / 1e6, gpu, 0.05 * gpu) << model << " " << describe(strategy);
@@ -180,12 +180,12 @@ TEST(SearchTruth, StrategiesWithin60PercentOfTheMemoryHoldOnARealGpu) {
     ASSERT_TRUE(trace.has_value());
     const auto& measured = mixes.at(name);
     const Measured base = measured.at({0, 1});
-    const auto made = report::make_baseline(*trace, std::nullopt, base.ms);
+    const auto made = analysis::make_baseline(*trace, std::nullopt, base.ms);
     ASSERT_TRUE(made.has_value());
     search::OptimizeOptions options;
     options.memory_limit = static_cast<std::int64_t>(0.6 * base.bytes);
     options.only = {"checkpoint", "accumulate"};
-    const auto found = search::optimize(made->model, made->report.measured, options);
+    const auto found = search::optimize(*made, options);
     ASSERT_TRUE(found.has_value()) << found.error().to_string();
     const auto real = measured.find(mix_of(found->best));
     ASSERT_NE(real, measured.end()) << name << ": " << describe(found->best)

@@ -64,7 +64,7 @@ TEST(Contention, TasksOfOneLinkShareIt) {
       "lane network \"b\"\n"
       "task 2 collective cost=50\n");
   simulate::Contention c;
-  c.link = {simulate::Contention::kNoLink, 0, 0};
+  c.link = {kNone, 0, 0};
   c.links = 1;
   const simulate::Timeline t = simulate::simulate(g, {{}, nullptr, &c});
   EXPECT_EQ(t.end[2], 100);  // half speed until it is done

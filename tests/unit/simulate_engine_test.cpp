@@ -68,8 +68,8 @@ TEST(SimulateEngine, TheLatestReasonIsTheCause) {
   EXPECT_EQ(t.cause_kind[3], DependencyKind::kBorder);
   EXPECT_EQ(t.cause[4], 3U);
   EXPECT_EQ(t.cause_kind[4], DependencyKind::kLane);
-  EXPECT_EQ(t.cause[0], simulate::Timeline::kNoCause);
-  EXPECT_EQ(t.cause[2], simulate::Timeline::kNoCause);
+  EXPECT_EQ(t.cause[0], kNone);
+  EXPECT_EQ(t.cause[2], kNone);
 }
 
 // Six launches on a stream whose queue holds two; calls of 10, kernels of 100.
@@ -274,7 +274,7 @@ TEST(SimulateTransplant, CostsAreMatchedByNameAndOrderOnTheirLane) {
       "last=4");
   const simulate::Transplant t = simulate::transplant(a, b);
   EXPECT_THAT(t.cost, ElementsAre(0, 1, 2, 3, 11, 7));
-  EXPECT_THAT(t.match, ElementsAre(0, 2, 1, 3, 5, simulate::Transplant::kUnmatched));
+  EXPECT_THAT(t.match, ElementsAre(0, 2, 1, 3, 5, kNone));
   EXPECT_EQ(t.unmatched, 3U);  // "only here", "new" and the kernel on the other stream
   EXPECT_THAT(simulate::transplant(a, a).cost, ElementsAre(0, 10, 20, 30, 100, 7));
 }

@@ -224,8 +224,7 @@ TEST(SimulateProperty, APlantedCycleIsFoundAndNeverHangs) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> waits;
     for (std::uint32_t t = 0; t < r.graph.size(); ++t) {
       if (!r.graph.first_of_lane(t)) waits.emplace_back(t, t - 1);
-      if (r.graph.soft[t] != Graph::kNoSoft)
-        waits.emplace_back(t, r.graph.soft_dependencies[r.graph.soft[t]].from.value);
+      if (r.graph.soft[t] != kNone) waits.emplace_back(t, r.graph.soft_dependencies[r.graph.soft[t]].from.value);
       if (const TaskId call = graph::queued_behind(r.graph, t); call.valid()) waits.emplace_back(call.value, t);
     }
     for (const graph::Dependency& d : r.dependencies) waits.emplace_back(d.to, d.from);

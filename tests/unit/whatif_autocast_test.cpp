@@ -19,7 +19,7 @@ constexpr const char* kData = FORETRACE_SOURCE_DIR "/data/";
 
 struct Loaded {
   trace::Trace trace;
-  report::Baseline baseline;
+  analysis::Baseline baseline;
 };
 
 std::unique_ptr<Loaded> load(const std::string& file) {
@@ -28,7 +28,7 @@ std::unique_ptr<Loaded> load(const std::string& file) {
   EXPECT_TRUE(trace) << file;
   if (!trace) return nullptr;
   loaded->trace = std::move(*trace);
-  Result<report::Baseline> baseline = report::make_baseline(loaded->trace, std::nullopt, std::nullopt);
+  Result<analysis::Baseline> baseline = analysis::make_baseline(loaded->trace, std::nullopt, std::nullopt);
   EXPECT_TRUE(baseline) << file;
   if (!baseline) return nullptr;
   loaded->baseline = std::move(*baseline);
@@ -50,7 +50,7 @@ std::size_t recorded_casts(const Loaded& l) {
   for (std::uint32_t task = 0; task < g.size(); ++task) {
     if (!graph::is_gpu(g.kind[task]) || !g.op[task].valid() || g.phase[task] != Phase::kForward) continue;
     const std::uint32_t e = g.op[task].value;
-    if (t.name(e) != "aten::copy_" || flow.unit_of(e) == kNothing) continue;
+    if (t.name(e) != "aten::copy_" || flow.unit_of(e) == kNone) continue;
     const work::OpView view(t, t.events.args[e]);
     if (view.tensor(0) && view.tensor(1) && view[0].type != view[1].type &&
         (view[0].type == "c10::Half" || view[1].type == "c10::Half"))
@@ -121,8 +121,8 @@ TEST(Autocast, PeakMemoryAsRecorded) {
     ASSERT_TRUE(base && amp);
     const Prediction p = predicted(*base, "amp");
     ASSERT_TRUE(p.peak_bytes.has_value()) << model << ": " << p.declined;
-    ASSERT_TRUE(amp->baseline.report.peak_bytes.has_value());
-    EXPECT_NEAR(static_cast<double>(*p.peak_bytes) / static_cast<double>(*amp->baseline.report.peak_bytes), 1, 0.05)
+    ASSERT_TRUE(amp->baseline.figures.peak_bytes.has_value());
+    EXPECT_NEAR(static_cast<double>(*p.peak_bytes) / static_cast<double>(*amp->baseline.figures.peak_bytes), 1, 0.05)
         << model;
   }
 }

@@ -59,9 +59,9 @@ class BandTest : public testing::Test {
   static Prediction predicted(const char* use, std::shared_ptr<const Residuals> residuals = nullptr) {
     static const trace::Trace kTrace =
         trace::load(std::string(FORETRACE_SOURCE_DIR) + "/examples/resnet50-h200.json.gz").value();
-    report::Baseline baseline = report::make_baseline(kTrace, std::nullopt, 71.6).value();
+    analysis::Baseline baseline = analysis::make_baseline(kTrace, std::nullopt, 71.6).value();
     baseline.model.residuals = std::move(residuals);
-    return predict(baseline.model, {parse_use(use).value()}, baseline.report.measured);
+    return predict(baseline.model, {parse_use(use).value()}, baseline.figures.measured);
   }
 };
 

@@ -22,10 +22,10 @@ std::string more(const std::string& name) {
 }
 
 /// A trace's step, read once for all tests that ask for it.
-const report::Baseline& step_of(const std::string& path) {
+const analysis::Baseline& step_of(const std::string& path) {
   struct Loaded {
     trace::Trace trace;
-    std::optional<report::Baseline> baseline;
+    std::optional<analysis::Baseline> baseline;
   };
   static std::map<std::string, std::unique_ptr<Loaded>> all;
   std::unique_ptr<Loaded>& found = all[path];
@@ -34,7 +34,7 @@ const report::Baseline& step_of(const std::string& path) {
     Result<trace::Trace> trace = trace::load(path);
     EXPECT_TRUE(trace) << trace.error().to_string();
     found->trace = std::move(*trace);
-    Result<report::Baseline> baseline = report::make_baseline(found->trace, std::nullopt, std::nullopt);
+    Result<analysis::Baseline> baseline = analysis::make_baseline(found->trace, std::nullopt, std::nullopt);
     EXPECT_TRUE(baseline) << baseline.error().to_string();
     found->baseline = std::move(*baseline);
   }
@@ -139,7 +139,7 @@ TEST(Offload, IsASlowDownThatSavesMemory) {
   const Prediction p = predicted(example(), {"offload"});
   ASSERT_TRUE(p.declined.empty()) << p.declined;
   EXPECT_LT(p.speedup, 0.25);
-  EXPECT_LT(*p.peak_bytes, *step_of(example()).report.peak_bytes / 2);
+  EXPECT_LT(*p.peak_bytes, *step_of(example()).figures.peak_bytes / 2);
   const Prediction beside = predicted(example(), {"offload:prefetch=1"});
   EXPECT_LT(beside.step, p.step);
   EXPECT_EQ(beside.graph.lanes.size(), step_of(example()).model.graph.lanes.size() + 2);
@@ -149,7 +149,7 @@ TEST(CompressActivations, KeepsHalf) {
   const Prediction p = predicted(more("bert_l8.base"), {"compress-activations"});
   ASSERT_TRUE(p.declined.empty()) << p.declined;
   EXPECT_LT(p.speedup, 1);
-  EXPECT_LT(*p.peak_bytes, *step_of(more("bert_l8.base")).report.peak_bytes);
+  EXPECT_LT(*p.peak_bytes, *step_of(more("bert_l8.base")).figures.peak_bytes);
 }
 
 TEST(Compile, LaunchesLessAndMovesLess) {
@@ -163,7 +163,7 @@ TEST(Compile, LaunchesLessAndMovesLess) {
 TEST(Substitute, JoinsQueryKeyAndValue) {
   const Prediction p = predicted(more("bert_l8.base"), {"substitute"});
   ASSERT_TRUE(p.declined.empty()) << p.declined;
-  EXPECT_LE(p.step, step_of(more("bert_l8.base")).report.unprofiled);
+  EXPECT_LE(p.step, step_of(more("bert_l8.base")).figures.unprofiled);
   EXPECT_THAT(p.not_modelled, testing::Contains(HasSubstr("not validated")));
   // Two of three products of each of the 8 blocks are gone, forward and twice backward.
   EXPECT_EQ(p.applied.front().changed > 3 * 2 * 8, true);
@@ -185,7 +185,7 @@ TEST(DataLoader, AStepIsNoShorterThanItsWorkersNeed) {
   const trace::Steps steps = trace::find_steps(trace);
   Result<Graph> graph = graph::GraphBuilder(trace, steps).build(0);
   ASSERT_TRUE(graph);
-  Result<Model> model = make_model(trace, steps.steps[0], *graph, Ns{40'000'000});
+  Result<Model> model = analysis::make_model(trace, steps.steps[0], *graph, graph->traced, Ns{40'000'000});
   ASSERT_TRUE(model);
   const auto step_with = [&](const char* use) {
     const Prediction p = predict(*model, {*parse_use(use)}, Ns{40'000'000});

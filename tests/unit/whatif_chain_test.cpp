@@ -36,12 +36,12 @@ class Chain : public testing::TestWithParam<std::filesystem::path> {
     auto loaded = trace::load_bytes(std::string_view(text_).substr(1), "seed.json", {.partial = true});
     ASSERT_TRUE(loaded) << loaded.error().to_string();
     trace_ = std::make_unique<trace::Trace>(std::move(*loaded));
-    auto baseline = report::make_baseline(*trace_, std::nullopt, std::nullopt);
+    auto baseline = analysis::make_baseline(*trace_, std::nullopt, std::nullopt);
     if (baseline) baseline_.emplace(std::move(*baseline));
   }
   std::string text_;
   std::unique_ptr<trace::Trace> trace_;
-  std::optional<report::Baseline> baseline_;
+  std::optional<analysis::Baseline> baseline_;
 };
 
 TEST_P(Chain, EveryWhatIfAnswersOrSaysWhyNot) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/report/replay.hpp"
 #include "foretrace/simulate/limits.hpp"
 #include "foretrace/whatif/model.hpp"
@@ -24,7 +25,8 @@ trace::Trace held_up(Ns late) {
 Prediction twice_as_fast(const trace::Trace& trace) {
   const trace::Steps steps = trace::find_steps(trace);
   const graph::Graph graph = *graph::GraphBuilder(trace, steps).build(0);
-  const Model model = *make_model(trace, steps.steps[0], graph, std::nullopt);
+  const Model model =
+      *analysis::make_model(trace, steps.steps[0], graph, simulate::steady_state(graph).timeline.step, std::nullopt);
   return predict(model, {*parse_use("duration:select=*,x=0.5")}, std::nullopt, Detail::kFull);
 }
 

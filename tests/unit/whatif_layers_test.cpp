@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 struct Loaded {
   std::unique_ptr<trace::Trace> trace;
-  std::unique_ptr<report::Baseline> base;
+  std::unique_ptr<analysis::Baseline> base;
 };
 
 const Loaded& loaded(const std::string& path, double ms) {
@@ -27,15 +27,15 @@ const Loaded& loaded(const std::string& path, double ms) {
   Loaded& l = all[path];
   if (!l.trace) {
     l.trace = std::make_unique<trace::Trace>(trace::load(std::string(FORETRACE_SOURCE_DIR) + path).value());
-    l.base = std::make_unique<report::Baseline>(report::make_baseline(*l.trace, std::nullopt, ms).value());
+    l.base = std::make_unique<analysis::Baseline>(analysis::make_baseline(*l.trace, std::nullopt, ms).value());
   }
   return l;
 }
-const report::Baseline& resnet() { return *loaded("/examples/resnet50-h200.json.gz", 71.6).base; }
-const report::Baseline& bert() { return *loaded("/data/h200-more/bert_l8.base.json.gz", 233.1).base; }
+const analysis::Baseline& resnet() { return *loaded("/examples/resnet50-h200.json.gz", 71.6).base; }
+const analysis::Baseline& bert() { return *loaded("/data/h200-more/bert_l8.base.json.gz", 233.1).base; }
 
-whatif::Prediction predict(const report::Baseline& b, const std::string& use) {
-  return search::predict_strategy(b.model, b.report.measured, {{use}, {}});
+whatif::Prediction predict(const analysis::Baseline& b, const std::string& use) {
+  return search::predict_strategy(b, {{use}, {}});
 }
 
 std::string blocks(std::size_t n) {
@@ -121,7 +121,7 @@ TEST(Layers, TheSearchDecidesThemAndWritesThemDown) {
   options.only = {"amp", "compile"};
   options.start = {{{"amp:dtype=bf16,layers=" + blocks(4), "compile:layers=" + blocks(4)}, {}}};
   options.evaluations = 1;  // as it starts: what is written is what is asked here
-  auto found = search::optimize(bert().model, bert().report.measured, options);
+  auto found = search::optimize(bert(), options);
   ASSERT_TRUE(found.has_value()) << found.error().to_string();
   ASSERT_EQ(found->best, options.start.front());
   const auto read = search::parse_strategy(report::strategy_json(found->best), "file");
@@ -134,7 +134,7 @@ TEST(Layers, TheSearchDecidesThemAndWritesThemDown) {
 
   options.start.clear();
   options.evaluations = 80;
-  const auto free = search::optimize(bert().model, bert().report.measured, options);
+  const auto free = search::optimize(bert(), options);
   ASSERT_TRUE(free.has_value());
   EXPECT_LE(free->prediction.step, predict(bert(), "amp:dtype=bf16").step);
 }

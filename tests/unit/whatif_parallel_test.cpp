@@ -46,9 +46,9 @@ class Scale : public ::testing::Test {
     Result<trace::Trace> loaded = trace::load((ranks_folder() / "resnet50.mps.solo.w2.r0.json.gz").string());
     ASSERT_TRUE(loaded) << loaded.error().to_string();
     trace_ = std::make_unique<trace::Trace>(std::move(*loaded));
-    Result<report::Baseline> baseline = report::make_baseline(*trace_, std::nullopt, 67.73);
+    Result<analysis::Baseline> baseline = analysis::make_baseline(*trace_, std::nullopt, 67.73);
     ASSERT_TRUE(baseline) << baseline.error().to_string();
-    baseline_ = std::make_unique<report::Baseline>(std::move(*baseline));
+    baseline_ = std::make_unique<analysis::Baseline>(std::move(*baseline));
   }
 
   whatif::Prediction predict(const Parallelism& s, int workers, const char* fabric = "25GbE") {
@@ -61,13 +61,13 @@ class Scale : public ::testing::Test {
     if (workers > 1) {
       uses.push_back(whatif::parallel_use(how, std::make_shared<FabricCollectives>(fabric), workers, gpus_per_node));
     }
-    whatif::Prediction p = whatif::predict(baseline_->model, uses, baseline_->report.measured);
+    whatif::Prediction p = analysis::predict(*baseline_, uses);
     EXPECT_EQ(p.declined, "");
     return p;
   }
 
   std::unique_ptr<trace::Trace> trace_;
-  std::unique_ptr<report::Baseline> baseline_;
+  std::unique_ptr<analysis::Baseline> baseline_;
 };
 
 TEST_F(Scale, FindsEveryParameterOfTheModel) {
@@ -278,6 +278,19 @@ TEST_F(Scale, ManyPartsLeaveOnlyTheSlowestLevelOfBlueConnect) {
   const double between = 1.5 * bytes / 4;
   EXPECT_NEAR(static_cast<double>(whole.communication), inside + between, 0.02 * inside);
   EXPECT_NEAR(static_cast<double>(cut.communication), inside, 0.06 * inside);
+}
+
+// Said before the trace is read, whichever what-if names the cluster.
+TEST(Cluster, WorkersThatDoNotFillTheirNodesAreRefused) {
+  for (const char* text : {"ddp:workers=8,gpus_per_node=3", "bucket:mb=25,gpus_per_node=5", "zero3:gpus_per_node=6",
+                           "compress-gradients:gpus_per_node=3", "ddp:workers=20000"}) {
+    const Result<whatif::Use> use = whatif::parse_use(text);
+    ASSERT_FALSE(use) << text;
+    EXPECT_EQ(use.error().code, ErrorCode::kUsage) << text;
+  }
+  for (const char* text : {"ddp:workers=8,gpus_per_node=4", "ddp:workers=2,gpus_per_node=8", "ddp:workers=8"}) {
+    EXPECT_TRUE(whatif::parse_use(text)) << text;
+  }
 }
 
 }  // namespace

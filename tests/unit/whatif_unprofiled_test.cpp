@@ -2,9 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include "foretrace/analysis/measured_step.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/report/whatif.hpp"
-#include "foretrace/whatif/measured_step.hpp"
 #include "foretrace/whatif/unprofiled.hpp"
 #include "trace_maker.hpp"
 
@@ -107,21 +107,23 @@ TEST(Unprofiled, AWaitForAnotherThreadKeepsItsTime) {
 
 TEST(MeasuredStep, TheRangeOfWhatCanBeTrue) {
   const graph::Graph g = plain_step();
-  const PlausibleRange range = plausible_range(g);
+  const Ns replayed = simulate::steady_state(g).timeline.step;
+  const analysis::PlausibleRange range = analysis::plausible_range(g, replayed);
+  const auto step_of = [&](double ms) { return analysis::plausible_step(g, replayed, ms); };
   EXPECT_EQ(range.gpu_busy, 200 * 5 * kUs);
   EXPECT_EQ(range.traced, g.traced);
   const double traced = to_ms(g.traced);
-  EXPECT_EQ(plausible_step(g, traced).value_or(0), g.traced);
-  EXPECT_TRUE(plausible_step(g, traced * 1.1));  // steps vary
+  EXPECT_EQ(step_of(traced).value_or(0), g.traced);
+  EXPECT_TRUE(step_of(traced * 1.1));  // steps vary
   for (const double wrong : {0.0, -1.0, to_ms(range.gpu_busy) * 0.8, traced * 2, 1e300,
                              std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
-    const Result<Ns> step = plausible_step(g, wrong);
+    const Result<Ns> step = step_of(wrong);
     ASSERT_FALSE(step) << wrong;
     EXPECT_EQ(step.error().code, ErrorCode::kUsage);
     EXPECT_THAT(step.error().message, HasSubstr("impossible"));
   }
-  EXPECT_THAT(plausible_step(g, traced / 1e3).error().hint, HasSubstr("seconds? in milliseconds that is"));
-  EXPECT_THAT(plausible_step(g, traced * 1e3).error().hint, HasSubstr("microseconds?"));
+  EXPECT_THAT(step_of(traced / 1e3).error().hint, HasSubstr("seconds? in milliseconds that is"));
+  EXPECT_THAT(step_of(traced * 1e3).error().hint, HasSubstr("microseconds?"));
 }
 
 TEST(Verdict, ABusyGpuIsNotCpuBound) {
@@ -141,27 +143,27 @@ TEST(Verdict, ABusyGpuIsNotCpuBound) {
 TEST(LargestBatch, DoesNotDependOnTheFactorAskedFor) {
   Result<trace::Trace> trace = trace::load(std::string(FORETRACE_SOURCE_DIR) + "/examples/resnet50-h200.json.gz");
   ASSERT_TRUE(trace);
-  Result<report::Baseline> b = report::make_baseline(*trace, std::nullopt, std::nullopt);
+  Result<analysis::Baseline> b = analysis::make_baseline(*trace, std::nullopt, std::nullopt);
   ASSERT_TRUE(b);
   std::vector<Use> uses;
   for (const char* text : {"batch:x=2", "batch:x=0.0001", "batch:x=0.3", "batch:x=1000", "batch:x=1e9"}) {
     uses.push_back(*parse_use(text));
   }
-  report::add_predictions(*b, uses, false);
-  const std::optional<double> first = b->report.predictions[0].largest_batch;
+  const report::WhatIfReport report{b->figures, analysis::predict_each(*b, uses, false)};
+  const std::optional<double> first = report.predictions[0].largest_batch;
   ASSERT_TRUE(first);
-  EXPECT_TRUE(b->report.predictions[0].fits.value_or(false));
-  EXPECT_FALSE(b->report.predictions[3].fits.value_or(true));
-  for (const Prediction& p : b->report.predictions) EXPECT_EQ(p.largest_batch, first) << p.whatif;
+  EXPECT_TRUE(report.predictions[0].fits.value_or(false));
+  EXPECT_FALSE(report.predictions[3].fits.value_or(true));
+  for (const Prediction& p : report.predictions) EXPECT_EQ(p.largest_batch, first) << p.whatif;
   // At that factor it fits, and a little above it does not.
   for (const auto& [factor, fits] : {std::pair(*first * 0.999, true), std::pair(*first * 1.001, false)}) {
     const Prediction p = predict(b->model, {*parse_use(fmt::format("batch:x={}", factor))}, std::nullopt);
     EXPECT_EQ(p.fits, fits) << factor;
   }
-  const std::string json = report::to_json(b->report);
+  const std::string json = report::to_json(report);
   EXPECT_THAT(json, HasSubstr("\"fits\": true"));
   EXPECT_THAT(json, HasSubstr("\"samples\": 2"));
-  EXPECT_THAT(report::to_text(b->report, {}), HasSubstr("samples/s"));
+  EXPECT_THAT(report::to_text(report, {}), HasSubstr("samples/s"));
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ struct Made {
       if (graph.task_name(t) == kernel && works.of(t) != nullptr) return *works.of(t);
     }
     ADD_FAILURE() << "no kernel " << kernel;
-    static const Work kNothing;
-    return kNothing;
+    static const Work kNone;
+    return kNone;
   }
 };
 

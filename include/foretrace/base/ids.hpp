@@ -11,16 +11,18 @@
 
 namespace foretrace {
 
+/// "There is none", in every table of indices: no table has a row of this number.
+inline constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
+
 template <class Tag>
 struct Id {
-  static constexpr std::uint32_t kInvalid = 0xFFFF'FFFFu;
-  std::uint32_t value = kInvalid;
+  std::uint32_t value = kNone;
 
   constexpr Id() = default;
   constexpr explicit Id(std::uint32_t v) : value(v) {}
   constexpr explicit Id(std::size_t v) : value(static_cast<std::uint32_t>(v)) {}
   [[nodiscard]] constexpr std::size_t index() const { return value; }
-  [[nodiscard]] constexpr bool valid() const { return value != kInvalid; }
+  [[nodiscard]] constexpr bool valid() const { return value != kNone; }
   friend constexpr auto operator<=>(Id, Id) = default;
 };
 

@@ -150,7 +150,7 @@ class Graph {
   Column<EventId> event;          ///< the trace event behind it; invalid for waits and the begin
   Column<EventId> op;             ///< the innermost operation it works for
   Column<Ns> measured;            ///< measured start, relative to the step's begin
-  Column<std::uint32_t> soft;     ///< index into soft_dependencies, kNoSoft when none
+  Column<std::uint32_t> soft;     ///< index into soft_dependencies, kNone when none
   Column<Origin> origin;          ///< where its cost comes from
   Column<std::int32_t> priority;  ///< on lanes that go by it; no entries at all when every task has 0
   Column<Recorded> recorded;      ///< no entries at all when nothing was recorded, or its cost is off already
@@ -167,7 +167,6 @@ class Graph {
   /// fewer tasks than there are when the graph has a cycle.
   Column<TaskRun> order;
 
-  static constexpr std::uint32_t kNoSoft = 0xFFFF'FFFFu;
   std::vector<SoftDependency> soft_dependencies;
   std::vector<CarriedDependency> carried;
   std::vector<GraphLane> lanes;

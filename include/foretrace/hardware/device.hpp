@@ -56,6 +56,9 @@ inline constexpr double kPcieShare = 0.87;
 /// Memory that the CUDA context and the libraries' own buffers take before the first tensor; 0.5 to 1 GB on current GPUs.
 inline constexpr std::int64_t kDriverBytes = 1'000'000'000;
 
+/// In all that moves a kernel: the same work takes the same time on both. Two boards may differ in memory and name only.
+bool same_device(const Device& a, const Device& b);
+
 /// All built-in devices, sorted by name.
 const std::vector<Device>& devices();
 /// By file stem, ignoring case and vendor; an error with the closest names otherwise.

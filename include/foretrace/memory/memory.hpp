@@ -37,9 +37,9 @@ struct Block {
   std::uint32_t allocated = 0;       ///< position in program order: index of the memory event, 0 before the step
   std::uint32_t freed = UINT32_MAX;  ///< UINT32_MAX: not within the step
   Kind kind = Kind::kTemporary;
-  Stage stage = Stage::kForward;     ///< in which it was allocated
-  std::uint32_t op = UINT32_MAX;     ///< event of the innermost operation that allocated it
-  std::uint32_t layer = UINT32_MAX;  ///< event of the innermost layer range around it
+  Stage stage = Stage::kForward;  ///< in which it was allocated
+  std::uint32_t op = kNone;       ///< event of the innermost operation that allocated it
+  std::uint32_t layer = kNone;    ///< event of the innermost layer range around it
 };
 
 /// The caching allocator hands out multiples of this.

@@ -55,10 +55,9 @@ struct Rendezvous {
 struct JobGraph {
   graph::Graph graph;
   std::vector<RankPart> ranks;              ///< those that have the step
-  std::vector<std::uint32_t> rank_of_lane;  ///< index into Job::ranks; kNobody for lanes of the job and its groups
+  std::vector<std::uint32_t> rank_of_lane;  ///< index into Job::ranks; kNone for lanes of the job and its groups
   std::vector<Rendezvous> collectives;
   Ns begin = 0;  ///< of the step on the first rank's clock: the earliest rank's start
-  static constexpr std::uint32_t kNobody = 0xFFFF'FFFFu;
 };
 
 struct JobGraphOptions {

@@ -3,18 +3,16 @@
 
 #include <string>
 
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/report/text_style.hpp"
-#include "foretrace/report/whatif.hpp"
 #include "foretrace/search/advise.hpp"
 
 namespace foretrace::report {
 
 struct AdviseReport {
-  WhatIfReport baseline;  ///< without predictions
+  analysis::StepFigures baseline;
   search::Advised advised;
 };
-
-AdviseReport make_advise(Baseline baseline, const search::AdviseOptions& options);
 
 std::string to_text(const AdviseReport& report, const TextStyle& style);
 std::string to_json(const AdviseReport& report);

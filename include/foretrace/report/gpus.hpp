@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/report/text_style.hpp"
-#include "foretrace/report/whatif.hpp"
 #include "foretrace/trace/trace.hpp"
 
 namespace foretrace::report {

@@ -4,14 +4,14 @@
 #include <optional>
 #include <string>
 
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/report/text_style.hpp"
-#include "foretrace/report/whatif.hpp"
 #include "foretrace/search/optimize.hpp"
 
 namespace foretrace::report {
 
 struct OptimizeReport {
-  WhatIfReport base;  ///< without predictions
+  analysis::StepFigures base;
   search::Optimized found;
 };
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/report/text_style.hpp"
-#include "foretrace/report/whatif.hpp"
 #include "foretrace/whatif/parallel.hpp"
 
 namespace foretrace::report {
@@ -25,7 +25,7 @@ struct ScaleReport {
 };
 
 /// One prediction per worker count. `network`: what collectives cost there.
-ScaleReport scale_report(const Baseline& baseline, const whatif::Parallelism& how,
+ScaleReport scale_report(const analysis::Baseline& baseline, const whatif::Parallelism& how,
                          const std::shared_ptr<const hardware::CollectiveModel>& network, int gpus_per_node,
                          const std::vector<int>& workers);
 

@@ -1,7 +1,7 @@
 #pragma once
 // What to switch on: every change of the catalogue that is worth trying, alone and together, within the GPU's memory.
 //
-//   Advised a = advise(model, measured, {});
+//   Advised a = advise(base, {});
 //   a.alone.front().prediction.whatif;      // "amp:dtype=bf16", the change that gains most
 //   a.together->prediction.speedup;         // of the best combination found
 //
@@ -45,6 +45,6 @@ struct Advised {
   std::size_t tried = 0;  ///< predictions made
 };
 
-Advised advise(const whatif::Model& model, std::optional<Ns> measured, const AdviseOptions& options);
+Advised advise(const analysis::Baseline& base, const AdviseOptions& options);
 
 }  // namespace foretrace::search

@@ -1,7 +1,7 @@
 #pragma once
 // The search for the best strategy: from "what if" to "do this".
 //
-//   Result<Optimized> o = optimize(model, measured, {.memory_limit = 12'000'000'000});
+//   Result<Optimized> o = optimize(base, {.memory_limit = 12'000'000'000});
 //   o->best;  o->prediction.step;  o->parts[0].gain;
 //
 // A beam of strategies grows by moves (moves/, one file each). Moves say which part of the critical path they shorten; those
@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/search/strategy.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
@@ -35,15 +36,14 @@ struct Evaluation {
 using Evaluate = std::function<std::vector<Evaluation>(const std::vector<Strategy>&)>;
 
 /// One strategy, with its band unless `detail` says otherwise. Declined as a prediction is: with the reason.
-whatif::Prediction predict_strategy(const whatif::Model& model, std::optional<Ns> measured, const Strategy& strategy,
+whatif::Prediction predict_strategy(const analysis::Baseline& base, const Strategy& strategy,
                                     whatif::Detail detail = whatif::Detail::kFull);
 
 /// Predicts strategies side by side; the same answers on any number of threads (0: as many as there are).
-std::vector<whatif::Prediction> predict_all(const whatif::Model& model, std::optional<Ns> measured,
-                                            const std::vector<Strategy>& strategies, whatif::Detail detail,
-                                            unsigned threads);
-std::vector<Evaluation> evaluate_all(const whatif::Model& model, std::optional<Ns> measured,
-                                     const std::vector<Strategy>& strategies, unsigned threads);
+std::vector<whatif::Prediction> predict_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
+                                            whatif::Detail detail, unsigned threads);
+std::vector<Evaluation> evaluate_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
+                                     unsigned threads);
 
 struct SearchProgress {
   std::size_t evaluations = 0;
@@ -90,11 +90,11 @@ struct Optimized {
   std::vector<std::string> declined;  ///< moves that do not apply here, and why
 };
 
-Result<Optimized> optimize(const whatif::Model& model, std::optional<Ns> measured, const OptimizeOptions& options);
+Result<Optimized> optimize(const analysis::Baseline& base, const OptimizeOptions& options);
 
 /// A strategy somebody brings, in the form the search gives its own: against the same workers as they come, part by part. Nothing
 /// is searched; where it cannot be predicted, `prediction.declined` says why.
-Optimized explain_strategy(const whatif::Model& model, std::optional<Ns> measured, const Strategy& strategy);
+Optimized explain_strategy(const analysis::Baseline& base, const Strategy& strategy);
 
 /// A move on strategies, for lists and documentation.
 struct MoveInfo {

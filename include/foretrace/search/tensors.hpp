@@ -30,21 +30,18 @@
 namespace foretrace::search {
 
 struct TensorProblem {
-  static constexpr std::uint32_t kNoTask = 0xFFFF'FFFFu;
-  static constexpr std::uint32_t kNoTwin = 0xFFFF'FFFFu;
-
   struct Operation {
-    std::uint32_t task = 0;        ///< on the GPU
-    std::uint32_t cpu = kNoTask;   ///< CPU work that goes when it is fused with the one before
-    std::uint32_t twin = kNoTwin;  ///< equal decisions for operations of one number
+    std::uint32_t task = 0;      ///< on the GPU
+    std::uint32_t cpu = kNone;   ///< CPU work that goes when it is fused with the one before
+    std::uint32_t twin = kNone;  ///< equal decisions for operations of one number
   };
   struct Tensor {
     std::uint32_t collective = 0;
     std::vector<std::uint32_t> per_bucket = {};  ///< CPU work done once a bucket, with its last gradient
     std::int64_t bytes = 0;
-    std::uint32_t operation = kNoTask;  ///< index of the operation that makes it, where it is among them
-    std::uint32_t unit = 0;             ///< coarsened: neighbours of equal number are one
-    std::uint32_t twin = kNoTwin;
+    std::uint32_t operation = kNone;  ///< index of the operation that makes it, where it is among them
+    std::uint32_t unit = 0;           ///< coarsened: neighbours of equal number are one
+    std::uint32_t twin = kNone;
   };
 
   const graph::Graph* graph = nullptr;

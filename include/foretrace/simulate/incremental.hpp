@@ -60,7 +60,7 @@ class Incremental {
   [[nodiscard]] Ns cost_of(std::uint32_t task) const { return cost_[task]; }
   /// When everything but the task in front of it on its lane lets a task go.
   [[nodiscard]] Ns ready_beside_lane(std::uint32_t task) const;
-  /// A task that holds this one back exactly; Timeline::kNoCause: the step's begin. Of several, the lane's comes last.
+  /// A task that holds this one back exactly; kNone: the step's begin. Of several, the lane's comes last.
   [[nodiscard]] std::uint32_t cause(std::uint32_t task) const;
 
   /// What the last what_if took.

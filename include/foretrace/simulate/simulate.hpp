@@ -34,9 +34,8 @@ class Schedule {
 struct Contention {
   std::vector<float> beside_communication;  ///< per task: speed of a computation while a collective runs
   std::vector<float> beside_computation;    ///< per task: speed of a collective while a computation runs
-  std::vector<std::uint32_t> link;          ///< per task: the link it occupies; kNoLink when none
+  std::vector<std::uint32_t> link;          ///< per task: the link it occupies; kNone when none
   std::uint32_t links = 0;
-  static constexpr std::uint32_t kNoLink = 0xFFFF'FFFFu;
 };
 /// The same for `copies` of the graph in a row.
 Contention repeat(const Contention& contention, const graph::Graph& graph, std::uint32_t copies);
@@ -50,11 +49,10 @@ struct Options {
 struct Timeline {
   Column<Ns> start;
   Column<Ns> end;
-  Column<std::uint32_t> cause;  ///< the task that held this one back last; kNoCause: the step's begin
+  Column<std::uint32_t> cause;  ///< the task that held this one back last; kNone: the step's begin
   Column<graph::DependencyKind> cause_kind;
   Ns step = 0;                ///< the predicted length of the step
   std::vector<Ns> copy_ends;  ///< of each copy of a repeated graph
-  static constexpr std::uint32_t kNoCause = 0xFFFF'FFFFu;
 };
 
 /// The graph must have passed graph::verify.

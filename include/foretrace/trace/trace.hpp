@@ -37,11 +37,10 @@ struct Events {
   Column<ArgsId> args;               ///< invalid when the event has no arguments beyond its ids
   Column<std::int64_t> correlation;  ///< correlation id; the flow's id on flow events; kAbsent when none
   Column<std::int64_t> external_id;  ///< "External id"; kAbsent when none
-  Column<std::uint32_t> side;        ///< row in the side table of the event's kind, kNoSide when none
+  Column<std::uint32_t> side;        ///< row in the side table of the event's kind, kNone when none
   Column<std::uint16_t> category;    ///< index into Trace::categories
   Column<char> ph;                   ///< Chrome phase letter: X, i, s, f, M, C, …; B/E pairs are joined into X
 
-  static constexpr std::uint32_t kNoSide = 0xFFFF'FFFFu;
   [[nodiscard]] std::size_t size() const { return start.size(); }
   [[nodiscard]] std::size_t bytes() const;
 };
@@ -212,7 +211,7 @@ inline constexpr SideTable kSideTableOf<CopyIds> = SideTable::kCopy;
 template <class T>
 const T* Trace::side(const Column<T>& table, std::size_t e) const {
   const std::uint32_t row = events.side[e];
-  if (row == Events::kNoSide || side_table(kind(e)) != kSideTableOf<T>) return nullptr;
+  if (row == kNone || side_table(kind(e)) != kSideTableOf<T>) return nullptr;
   return &table[row];
 }
 

@@ -29,8 +29,11 @@ using graph::GraphLane;
 using graph::Phase;
 using graph::TaskKind;
 
-/// Where a task could stand and none does.
-inline constexpr std::uint32_t kNoTask = TaskId::kInvalid;
+/// A point on a stream and on the thread that feeds it; what is inserted goes behind it.
+struct Place {
+  std::uint32_t cpu = kNone, gpu = kNone;
+  [[nodiscard]] bool known() const { return cpu != kNone && gpu != kNone; }
+};
 
 /// Tasks, ascending. Ids below graph.size() are the graph's; higher ones were inserted into this draft.
 using Selection = std::vector<std::uint32_t>;
@@ -63,7 +66,7 @@ struct NewKernel {
   std::uint32_t after_cpu = 0;  ///< its launch is placed behind this task on its thread
   Ns cpu_cost = 0;              ///< of the launch with the operation around it; 0 and no_launch: rides on `launch_of`
   std::optional<std::uint32_t> launch_of = {};  ///< share this call (a CUDA graph) instead of a launch of its own
-  std::uint32_t work = work::Works::kNone;      ///< a row of the model's works
+  std::uint32_t work = kNone;                   ///< a row of the model's works
   graph::Origin origin = graph::Origin::kModelled;
 };
 
@@ -91,6 +94,8 @@ class Draft {
   std::uint32_t insert_cpu(std::uint32_t after, std::string name, Ns cost, Phase phase);
   /// A zero-cost place behind a CPU task where it waits for others: add dependencies of kind kSync to it.
   std::uint32_t insert_wait(std::uint32_t after, std::string name);
+  /// Such a place where the CPU reads a number back that the GPU has just computed.
+  std::uint32_t insert_read_back(const Place& at, std::string name);
   /// A new lane (a copy stream, a network channel) and a task at its end.
   std::uint32_t add_lane(graph::GraphLaneKind kind, std::string name, std::int64_t device = -1);
   std::uint32_t append(std::uint32_t lane, TaskKind kind, std::string name, Ns cost, Phase phase, graph::LayerId layer);
@@ -139,18 +144,18 @@ class Draft {
     std::string name;
     Phase phase;
     graph::LayerId layer;
-    std::uint32_t launch;  // id in this draft, or kNoTask
-    std::uint32_t after;   // id on the same lane, or kNoTask with `lane`
+    std::uint32_t launch;  // id in this draft, or kNone
+    std::uint32_t after;   // id on the same lane, or kNone with `lane`
     std::uint32_t lane;    // new lanes: graph.lanes.size() + i
     std::uint32_t work;    // a row of works
     graph::Origin origin;
     Ns lane_lag;
-    std::uint32_t like = kNoTask;  // the task it is a copy of, whose row it shares
+    std::uint32_t like = kNone;  // the task it is a copy of, whose row it shares
   };
 
   std::uint32_t add(NewTask task);
   [[nodiscard]] std::uint32_t lane_of(std::uint32_t task) const;
-  /// The call that launched the CUDA graph a task belongs to, or kNoTask.
+  /// The call that launched the CUDA graph a task belongs to, or kNone.
   [[nodiscard]] std::uint32_t graph_launch_of(std::uint32_t task) const;
   [[nodiscard]] const OpChains& chains() const;
   [[nodiscard]] Graph commit_with(work::Works* works) const;

@@ -1,6 +1,6 @@
 #pragma once
 // Model: everything a what-if may look at and change about one step. The graph is the step without the profiler; works
-// describe its GPU tasks; facts are what the trace says about the training job.
+// describe its GPU tasks; facts are what the trace says about the training job. analysis/baseline.hpp makes it.
 
 #include <array>
 #include <memory>
@@ -71,9 +71,5 @@ struct Model {
   std::vector<Applied> applied;
   std::vector<std::string> not_modelled;
 };
-
-/// The model of a trace's step, ready for what-ifs.
-Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,
-                         std::optional<Ns> measured, const CpuPrior& prior = {});
 
 }  // namespace foretrace::whatif

@@ -23,8 +23,6 @@ class OpChains {
   /// The outermost operation around this one, itself when nothing is.
   [[nodiscard]] std::uint32_t outermost(std::uint32_t op) const;
 
-  static constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
-
  private:
   void find_parents() const;
 

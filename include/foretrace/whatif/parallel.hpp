@@ -21,8 +21,8 @@ namespace foretrace::whatif {
 struct Gradient {
   std::int64_t elements = 0;
   std::int64_t rows = 0;                 ///< its first dimension when it has several, 0 for vectors and where unknown
-  std::uint32_t cpu = kNoTask;           ///< the CPU task behind which the framework knows that it is being computed
-  std::uint32_t gpu = kNoTask;           ///< the task of the main stream launched last before that
+  std::uint32_t cpu = kNone;             ///< the CPU task behind which the framework knows that it is being computed
+  std::uint32_t gpu = kNone;             ///< the task of the main stream launched last before that
   std::vector<std::uint32_t> side = {};  ///< tasks of other streams it also waits for
 };
 
@@ -30,10 +30,10 @@ struct Gradients {
   std::vector<Gradient> list;  ///< in the order they become ready
   std::int64_t elements = 0;
   std::int64_t bytes_per_element = 4;
-  std::uint32_t stream = 0;              ///< graph lane of the main stream
-  std::uint32_t backward_cpu = kNoTask;  ///< the last CPU task of backward on its thread
-  std::uint32_t backward_gpu = kNoTask;  ///< the last task backward put on the main stream
-  std::string guessed;                   ///< what the trace does not show; empty when it shows all
+  std::uint32_t stream = 0;            ///< graph lane of the main stream
+  std::uint32_t backward_cpu = kNone;  ///< the last CPU task of backward on its thread
+  std::uint32_t backward_gpu = kNone;  ///< the last task backward put on the main stream
+  std::string guessed;                 ///< what the trace does not show; empty when it shows all
   [[nodiscard]] std::int64_t bytes() const { return elements * bytes_per_element; }
 };
 /// Declined when the step shows no backward pass or the size of the parameters is unknown.

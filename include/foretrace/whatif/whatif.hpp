@@ -77,6 +77,8 @@ struct WhatIf {
   bool validated = false;                ///< meets its measured rows (docs/accuracy.md), or is right by definition
   Evidence evidence = {};                ///< filled in by the catalogue
   std::function<Status(Model& model, Draft& draft, const Parameters& parameters)> apply;
+  /// Of values that are right one by one and wrong together, before the trace is read; none: any go together.
+  Status (*check)(const Parameters& parameters) = nullptr;
 };
 
 /// The catalogue, sorted by name. One file each under src/whatif/catalogue.

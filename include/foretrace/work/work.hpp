@@ -86,13 +86,13 @@ struct Work {
   std::int64_t rows = 0, columns = 0;
   // RNN: `batch` sequences of `steps`, `k` inputs, `hidden` units, `layers` x `directions`; gates from the cell type.
   std::int64_t steps = 0, hidden = 0, layers = 0, directions = 1, gates = 1;
-  std::int64_t elements = 0;              ///< of the main tensor (output of element-wise, input of reductions)
-  std::int64_t tensors = 1;               ///< tensors one operation works on (foreach and fused optimizers, cat)
-  StringId op;                            ///< trace string: "aten::addmm"; empty for GPU tasks without an operation
-  std::uint32_t op_event = 0xFFFF'FFFFu;  ///< the operation that launched it
-  std::uint32_t kernels = 0;              ///< GPU tasks that share this row
-  bool host = false;                      ///< a copy from or to the host's memory
-  bool of_parameters = false;             ///< works on parameters: does not grow with the batch
+  std::int64_t elements = 0;       ///< of the main tensor (output of element-wise, input of reductions)
+  std::int64_t tensors = 1;        ///< tensors one operation works on (foreach and fused optimizers, cat)
+  StringId op;                     ///< trace string: "aten::addmm"; empty for GPU tasks without an operation
+  std::uint32_t op_event = kNone;  ///< the operation that launched it
+  std::uint32_t kernels = 0;       ///< GPU tasks that share this row
+  bool host = false;               ///< a copy from or to the host's memory
+  bool of_parameters = false;      ///< works on parameters: does not grow with the batch
 
   [[nodiscard]] double bytes() const { return bytes_read + bytes_written; }
   /// False where the trace recorded no shapes: only the family is known.

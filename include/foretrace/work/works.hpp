@@ -20,8 +20,6 @@
 namespace foretrace::work {
 
 struct Works {
-  static constexpr std::uint32_t kNone = 0xFFFF'FFFFu;
-
   std::vector<Work> rows;
   Column<std::uint32_t> of_task;  ///< by task of the graph: a row, kNone where nobody describes it
 

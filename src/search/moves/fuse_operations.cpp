@@ -19,14 +19,14 @@ void propose(const PlanView& v, std::vector<Edits>& out) {
     const Ns saved = p.graph->cost[p.operations[n].task] + p.graph->cost[p.operations[n - 1].task] - *both;
     // T1: fusing delays the reduction of the earlier operation's gradient; what it saves must cover that.
     Ns delayed = 0;
-    std::uint32_t joined = TensorProblem::kNoTask;
+    std::uint32_t joined = kNone;
     for (std::uint32_t t = 1; t < p.tensors.size(); ++t) {
       if (p.tensors[t - 1].operation == n - 1) delayed = std::max(delayed, v.now.sync(p.tensors[t - 1].bytes, 1));
       if (p.tensors[t - 1].operation == n - 1 && p.tensors[t].operation == n) joined = t;
     }
     if (delayed <= saved) out.push_back({{Edit::kFuse, n, 1}});
     // T3: together with the fusion of their gradients it is never worse than that fusion alone.
-    if (joined != TensorProblem::kNoTask) out.push_back({{Edit::kFuse, n, 1}, {Edit::kJoin, joined, 1}});
+    if (joined != kNone) out.push_back({{Edit::kFuse, n, 1}, {Edit::kJoin, joined, 1}});
     if (delayed > saved && saved > 0) out.push_back({{Edit::kFuse, n, 1}});  // T1 speaks of two operations alone
   }
 }

@@ -8,7 +8,7 @@ namespace {
 
 void propose(const PlanView& v, std::vector<Edits>& out) {
   const TensorProblem& p = v.problem;
-  std::uint32_t done = TensorProblem::kNoTask;
+  std::uint32_t done = kNone;
   for (const std::uint32_t n : v.tensors) {
     const std::uint32_t first = v.first_of_bucket(n);
     const std::uint32_t last = v.last_of_bucket(n);
@@ -24,7 +24,7 @@ void propose(const PlanView& v, std::vector<Edits>& out) {
       const bool pays = ends > v.now.ready(p.tensors[last].collective) + both - alone;
       if (pays) {
         const std::uint32_t op = p.tensors[first].operation;
-        if (op != TensorProblem::kNoTask && op > 0 && p.tensors[first - 1].operation == op - 1 && p.fused(op - 1, op)) {
+        if (op != kNone && op > 0 && p.tensors[first - 1].operation == op - 1 && p.fused(op - 1, op)) {
           out.push_back({{Edit::kJoin, first, 1}, {Edit::kFuse, op, 1}});  // T3
         }
       }

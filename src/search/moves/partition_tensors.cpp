@@ -5,7 +5,7 @@ namespace foretrace::search {
 namespace {
 
 void propose(const PlanView& v, std::vector<Edits>& out) {
-  std::uint32_t done = TensorProblem::kNoTask;
+  std::uint32_t done = kNone;
   for (const std::uint32_t n : v.tensors) {
     const std::uint32_t last = v.last_of_bucket(n);
     if (last == done) continue;

@@ -30,7 +30,7 @@ void apply(const TensorProblem& p, const TensorOptions& options, const Edits& ed
     std::vector<std::uint8_t>& bits = fuse ? plan.fused_with_previous : plan.joined_with_previous;
     const auto twin = [&](std::size_t i) { return fuse ? p.operations[i].twin : p.tensors[i].twin; };
     bits[e.index] = e.value;
-    if (!options.symmetric || twin(e.index) == TensorProblem::kNoTwin || edits.size() > 2) continue;
+    if (!options.symmetric || twin(e.index) == kNone || edits.size() > 2) continue;
     for (std::size_t i = 0; i < bits.size(); ++i) {
       if (twin(i) == twin(e.index)) bits[i] = e.value;
     }

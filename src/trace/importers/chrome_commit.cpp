@@ -31,13 +31,11 @@ constexpr std::array<IncidentText, kIncidentKinds> kIncidentTexts = {{
     {"args_not_an_object", Severity::kInfo, "the args of an event are not an object; they are kept as text"},
 }};
 
-constexpr std::uint32_t kUnmapped = 0xFFFF'FFFFu;
-
 // Maps one column of local ids; `make` gives the global id of a local id seen for the first time.
 template <class In, class Out, class Make>
 void remap(const Column<In>& from, Column<Out>& to, std::vector<std::uint32_t>& map, std::size_t local_size,
            Make make) {
-  if (map.size() < local_size) map.resize(local_size, kUnmapped);
+  if (map.size() < local_size) map.resize(local_size, kNone);
   Out* out = to.extend(from.size());
   for (std::size_t i = 0; i < from.size(); ++i) {
     std::uint32_t local = 0;
@@ -51,7 +49,7 @@ void remap(const Column<In>& from, Column<Out>& to, std::vector<std::uint32_t>& 
       }
     }
     std::uint32_t& global = map[local];
-    if (global == kUnmapped) global = make(local);
+    if (global == kNone) global = make(local);
     out[i] = static_cast<Out>(global);
   }
 }
@@ -112,7 +110,7 @@ void Committer::commit(const Batch& batch, const LocalTables& tables, IdMaps& ma
   std::uint32_t* side = to.side.extend(from.size());
   for (std::size_t i = 0; i < from.size(); ++i) {
     const std::uint32_t local = from.side[i];
-    if (local == Events::kNoSide) {
+    if (local == kNone) {
       side[i] = local;
     } else {
       side[i] = local + base[static_cast<std::size_t>(side_table(trace_.kind(first + i)))];

@@ -23,22 +23,22 @@ constexpr auto kFirstKeys = std::to_array<std::string_view>({"ph", "name", "cat"
 
 // Whether text[at] == '{' opens an event behind a comma that follows a closed one; gives the position of that '}'.
 std::size_t boundary_at(std::string_view text, std::size_t brace) {
-  constexpr auto kNone = std::string_view::npos;
+  constexpr auto kNowhere = std::string_view::npos;
   std::size_t i = skip_space(text, brace + 1);
-  if (i >= text.size() || text[i] != '"') return kNone;
+  if (i >= text.size() || text[i] != '"') return kNowhere;
   constexpr std::size_t kLongestKey = 4;
   const std::size_t quote = text.substr(0, i + 2 + kLongestKey).find('"', i + 1);
-  if (quote == kNone) return kNone;
+  if (quote == kNowhere) return kNowhere;
   const std::string_view key = text.substr(i + 1, quote - i - 1);
-  if (std::find(kFirstKeys.begin(), kFirstKeys.end(), key) == kFirstKeys.end()) return kNone;
+  if (std::find(kFirstKeys.begin(), kFirstKeys.end(), key) == kFirstKeys.end()) return kNowhere;
   i = skip_space(text, quote + 1);
-  if (i >= text.size() || text[i] != ':') return kNone;
+  if (i >= text.size() || text[i] != ':') return kNowhere;
   std::size_t back = brace;
   while (back > 0 && is_json_space(text[back - 1])) --back;
-  if (back == 0 || text[back - 1] != ',') return kNone;
+  if (back == 0 || text[back - 1] != ',') return kNowhere;
   --back;
   while (back > 0 && is_json_space(text[back - 1])) --back;
-  return back > 0 && text[back - 1] == '}' ? back - 1 : kNone;
+  return back > 0 && text[back - 1] == '}' ? back - 1 : kNowhere;
 }
 
 // The last '}' at depth zero that a comma follows, counting brackets from the start of text.

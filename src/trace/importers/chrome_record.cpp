@@ -104,7 +104,7 @@ std::uint32_t RecordSink::side_row(Record& r, EventKind kind) {
     case SideTable::kNone:
       break;
   }
-  return Events::kNoSide;
+  return kNone;
 }
 
 void RecordSink::finish(Record& r, std::uint64_t offset, std::string_view raw) {

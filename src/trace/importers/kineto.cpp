@@ -177,7 +177,7 @@ Result<bool> attempt(ByteSource& source, Trace& trace, const LoadOptions& option
   }
   trace.metadata = std::move(reader.head());
   Import import(reader, trace, options, accept_miscuts);
-  const unsigned threads = options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  const unsigned threads = thread_count(options.threads);
   import.run(std::min(threads, 64u));
   if (import.miscut) return false;
   if (import.too_many) {

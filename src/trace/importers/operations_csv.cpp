@@ -158,7 +158,7 @@ class Reader {
                     n[kDp], n[kStage], n[kRank], n[kStep], n[kSeq], n[kChunk], n[kBatch], n[kGlobalChunk])));
     e.correlation.push_back(kAbsent);
     e.external_id.push_back(kAbsent);
-    e.side.push_back(Events::kNoSide);
+    e.side.push_back(kNone);
     e.category.push_back(0);
     e.ph.push_back('X');
     step_.push_back(n[kStep]);

@@ -37,7 +37,7 @@ Selection one_pass(const Graph& g, const Draft& draft, std::uint32_t end, const 
 // On each lane of the pass the task the next one follows: all that need not wait for the end of the first pass stays in front
 // of the second, also where it is not repeated (copies, collectives and the thread's work for them).
 std::vector<std::uint32_t> ends_of(const Graph& g, const Selection& pass, const std::vector<std::uint32_t>& behind) {
-  std::vector<std::uint32_t> last(g.lanes.size(), kNoTask);
+  std::vector<std::uint32_t> last(g.lanes.size(), kNone);
   for (const std::uint32_t t : pass) last[g.lane[t]] = behind[g.lane[t]] - 1;
   return last;
 }
@@ -47,13 +47,13 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
   const Graph& g = m.graph;
   const std::int64_t tensors = m.parameter_tensors;
   if (tensors == 0 || m.device.bandwidth_gbs <= 0) return;
-  std::uint32_t gpu = kNoTask;
-  std::uint32_t cpu = kNoTask;
+  std::uint32_t gpu = kNone;
+  std::uint32_t cpu = kNone;
   for (std::size_t k = 0; k < pass.size(); ++k) {
     if (graph::is_gpu(g.kind[pass[k]]) && g.phase[pass[k]] == Phase::kBackward) gpu = copies[k];
     if (!graph::is_gpu(g.kind[pass[k]]) && g.lane[pass[k]] != g.main_lane) cpu = copies[k];
   }
-  if (gpu == kNoTask || cpu == kNoTask) return;
+  if (gpu == kNone || cpu == kNone) return;
   const double bytes = 3.0 * sizeof(float) * static_cast<double>(m.parameter_elements);
   const Ns each =
       kShortKernel + static_cast<Ns>(bytes / (m.device.bandwidth_gbs * kSumBandwidth) / static_cast<double>(tensors));
@@ -69,7 +69,7 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
 
 std::vector<std::uint32_t> known(const std::vector<std::uint32_t>& tasks) {
   std::vector<std::uint32_t> out = tasks;
-  std::erase(out, kNoTask);
+  std::erase(out, kNone);
   return out;
 }
 
@@ -82,7 +82,7 @@ Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
   }
   const int n = static_cast<int>(parts);
   const std::uint32_t end = end_of_backward(g);
-  if (end == kNoTask) return fail(ErrorCode::kDeclined, "the step shows no backward pass on a thread of its own");
+  if (end == kNone) return fail(ErrorCode::kDeclined, "the step shows no backward pass on a thread of its own");
   scale_batch(m, draft, 1.0 / n);
   if (m.memory) {  // from the second pass on, all gradients are there throughout
     for (memory::Block& b : m.memory->blocks) {
@@ -94,7 +94,7 @@ Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
   std::vector<std::uint32_t> last = ends_of(g, pass, behind);
   for (int i = 1; i < n; ++i) {
     const std::vector<std::uint32_t> copies = draft.clone(pass, known(last));
-    std::fill(last.begin(), last.end(), kNoTask);
+    std::fill(last.begin(), last.end(), kNone);
     for (std::size_t k = 0; k < pass.size(); ++k) last[g.lane[pass[k]]] = copies[k];
     add_gradient_sums(m, draft, pass, copies);
   }

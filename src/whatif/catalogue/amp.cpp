@@ -35,15 +35,15 @@ class Amp {
         return fail(ErrorCode::kDeclined, "the step already runs matrix products in half precision");
     }
     std::vector<char> inside(everywhere_ ? 0 : flow_.units.size());
-    for (std::size_t u = 0; u < inside.size(); ++u) inside[u] = regions_.of_unit[u] != kNothing ? 1 : 0;
+    for (std::size_t u = 0; u < inside.size(); ++u) inside[u] = regions_.of_unit[u] != kNone ? 1 : 0;
     cast_ = autocast(flow_, inside);
     // On one stream: behind it, nothing of the backward pass is left that a wait for it could hold up.
     const std::uint32_t stream = main_stream(m_.graph);
     for (std::uint32_t t = m_.graph.lanes[stream].begin; t < m_.graph.lanes[stream].end; ++t) {
       if (m_.graph.phase[t] == Phase::kBackward && !draft_.removed(t)) places_.end_of_backward = t;
     }
-    places_.first.assign(flow_.units.size(), kNoTask);
-    places_.last_backward.assign(flow_.units.size(), kNoTask);
+    places_.first.assign(flow_.units.size(), kNone);
+    places_.last_backward.assign(flow_.units.size(), kNone);
     std::size_t halves = 0;
     for (const Row& row : rows) halves += change(row) ? 1u : 0u;
     if (halves == 0)
@@ -59,21 +59,21 @@ class Amp {
   // Gives a row its new cost; returns whether it is half now.
   bool change(const Row& row) {
     const std::uint32_t event = m_.works[row.work].op_event;
-    if (event == 0xFFFF'FFFFu || (row.phase != Phase::kForward && row.phase != Phase::kBackward)) return false;
+    if (event == kNone || (row.phase != Phase::kForward && row.phase != Phase::kBackward)) return false;
     const std::uint32_t unit = flow_.unit_of(event);
-    if (unit != kNothing && row.phase == Phase::kBackward) {  // put there by another what-if
+    if (unit != kNone && row.phase == Phase::kBackward) {  // put there by another what-if
       places_.last_backward[unit] = row.tasks.back();
       return half(row, cast_.units[unit].precision);
     }
-    if (unit != kNothing) {
+    if (unit != kNone) {
       if (fused_away(row, unit)) return false;
-      if (places_.first[unit] == kNoTask) places_.first[unit] = row.tasks.front();
+      if (places_.first[unit] == kNone) places_.first[unit] = row.tasks.front();
       return half(row, cast_.units[unit].precision);
     }
     const Dataflow::Backward b = flow_.backward_of(event);
     // Without sequence numbers a product's gradient is still known to be one.
-    if (b.unit == kNothing) {
-      const bool chosen = everywhere_ || regions_.of(m_.graph, flow_, event, row.tasks.front()) != kNothing;
+    if (b.unit == kNone) {
+      const bool chosen = everywhere_ || regions_.of(m_.graph, flow_, event, row.tasks.front()) != kNone;
       return row.phase == Phase::kBackward && chosen && is_product(row) && half(row, Precision::kHalf);
     }
     if (b.node.starts_with("AccumulateGrad")) return false;

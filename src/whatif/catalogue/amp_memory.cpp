@@ -58,15 +58,15 @@ class Rewriter {
     const std::size_t n = flow_.units.size();
     forward_.resize(n);
     backward_.resize(n);
-    unit_.assign(c_.blocks.size(), kNothing);
+    unit_.assign(c_.blocks.size(), kNone);
     sums_.assign(c_.blocks.size(), 0);
-    block_of_.assign(flow_.values.size(), kNothing);
+    block_of_.assign(flow_.values.size(), kNone);
     for (std::size_t i = 0; i < c_.blocks.size(); ++i) {
       const Block& b = c_.blocks[i];
-      if (b.op == UINT32_MAX || b.allocated == 0) continue;
+      if (b.op == kNone || b.allocated == 0) continue;
       if (b.stage == Stage::kForward) {
         const std::uint32_t u = flow_.unit_of(b.op);
-        if (u == kNothing) continue;
+        if (u == kNone) continue;
         unit_[i] = u;
         forward_[u].cover(b.allocated);
         // A copy inside: as large as an input, not the result.
@@ -79,7 +79,7 @@ class Rewriter {
         const Dataflow::Backward back = flow_.backward_of(b.op);
         unit_[i] = back.unit;
         sums_[i] = back.sums ? 1 : 0;
-        if (back.unit != kNothing) backward_[back.unit].cover(b.allocated);
+        if (back.unit != kNone) backward_[back.unit].cover(b.allocated);
       }
     }
     Span at{0, 0};
@@ -116,7 +116,7 @@ class Rewriter {
   void resize(std::size_t i) {
     Block& b = c_.blocks[i];
     const std::uint32_t u = unit_[i];
-    if (u == kNothing || b.bytes < kGrain) return;
+    if (u == kNone || b.bytes < kGrain) return;
     const AutocastUnit& a = cast_.units[u];
     if (b.stage == Stage::kForward) {
       if (a.precision != Precision::kHalf) return;
@@ -152,7 +152,7 @@ class Rewriter {
     std::vector<std::vector<std::uint32_t>> sharing(flow_.values.size());
     for (std::uint32_t v = 0; v < flow_.values.size(); ++v) sharing[flow_.values[v].storage].push_back(v);
     for (std::uint32_t s = 0; s < flow_.values.size(); ++s) {
-      if (block_of_[s] == kNothing || flow_.values[s].producer == kNothing) continue;
+      if (block_of_[s] == kNone || flow_.values[s].producer == kNone) continue;
       Block& b = c_.blocks[block_of_[s]];
       if (b.kind != Kind::kActivation && b.kind != Kind::kTemporary) continue;
       bool kept = false;
@@ -161,8 +161,8 @@ class Rewriter {
       for (const std::uint32_t v : sharing[s]) {
         const std::uint32_t by = flow_.values[v].producer;
         // A conversion that changed nothing made a view; now that it converts, its result is a tensor of its own.
-        if (by != kNothing && !flow_.units[by].computes && !cast_.units[by].casts.empty()) continue;
-        if (by != kNothing && flow_.units[by].computes && keeps_result(flow_.units[by].name)) kept = true;
+        if (by != kNone && !flow_.units[by].computes && !cast_.units[by].casts.empty()) continue;
+        if (by != kNone && flow_.units[by].computes && keeps_result(flow_.units[by].name)) kept = true;
         for (const std::uint32_t u : flow_.values[v].consumers) {
           last = std::max(last, forward_[u].last);
           const auto& casts = cast_.units[u].casts;
@@ -225,7 +225,7 @@ class Rewriter {
       return;
     }
     const std::uint32_t producer = flow_.values[value].producer;
-    if (producer != kNothing)
+    if (producer != kNone)
       add(u, 2 * scaled(elements), at, backward_[producer].last, Kind::kTemporary, Stage::kBackward);
   }
 

@@ -17,7 +17,7 @@ class Finder {
     unit_.reserve(rows.size());
     for (const Row& r : rows) {
       const std::uint32_t e = m.works[r.work].op_event;
-      unit_.push_back(e == kNothing || r.phase != Phase::kForward ? kNothing : flow.unit_of(e));
+      unit_.push_back(e == kNone || r.phase != Phase::kForward ? kNone : flow.unit_of(e));
     }
   }
 
@@ -64,7 +64,7 @@ class Finder {
     a.first_unit = unit_[begin];
     a.last_unit = unit_[end];
     for (std::size_t k = begin; k <= end; ++k) {
-      if (unit_[k] == kNothing) continue;
+      if (unit_[k] == kNone) continue;
       const Work& w = work(k);
       const bool product = k == begin || k == end;
       const bool on_scores = w.elements == scores && (w.family == Family::kSoftmax || w.family == Family::kCopy ||
@@ -78,7 +78,7 @@ class Finder {
     add_views_of_operands(a, unit_[end]);
     a.forward.push_back(&rows_[begin]);
     for (std::size_t k = 0; k < rows_.size(); ++k) {
-      if (k != begin && unit_[k] != kNothing && a.units.contains(unit_[k])) a.forward.push_back(&rows_[k]);
+      if (k != begin && unit_[k] != kNone && a.units.contains(unit_[k])) a.forward.push_back(&rows_[k]);
     }
     return a;
   }
@@ -124,7 +124,7 @@ class Finder {
 
   // The fused kernel writes heads where the projection wants them: a copy that brought them together is not made.
   void add_copy_of_result(Attention& a, std::uint32_t last) const {
-    if (last == kNothing) return;
+    if (last == kNone) return;
     std::vector<std::uint32_t> values = flow_.units[last].outputs;
     for (int views = 0; views < 4; ++views) {
       std::vector<std::uint32_t> next;
@@ -144,11 +144,11 @@ class Finder {
   }
 
   void add_views_of_operands(Attention& a, std::uint32_t product) const {
-    if (product == kNothing) return;
+    if (product == kNone) return;
     for (const Input& in : flow_.units[product].inputs) {
       std::uint32_t u = flow_.values[in.value].producer;
-      while (u != kNothing && !flow_.units[u].computes && a.views.insert(u).second) {
-        u = flow_.units[u].inputs.empty() ? kNothing : flow_.values[flow_.units[u].inputs.front().value].producer;
+      while (u != kNone && !flow_.units[u].computes && a.views.insert(u).second) {
+        u = flow_.units[u].inputs.empty() ? kNone : flow_.values[flow_.units[u].inputs.front().value].producer;
       }
     }
   }
@@ -163,16 +163,16 @@ class Finder {
   void add_backward(std::vector<Attention>& found) const {
     for (const Row& r : rows_) {
       const std::uint32_t e = m_.works[r.work].op_event;
-      if (r.phase != Phase::kBackward || e == kNothing) continue;
+      if (r.phase != Phase::kBackward || e == kNone) continue;
       // Casts another what-if put there carry the operation they were made for.
       const std::uint32_t inserted = flow_.unit_of(e);
       const Dataflow::Backward b = flow_.backward_of(e);
-      const std::uint32_t unit = inserted != kNothing ? inserted : b.sums ? kNothing : b.unit;
+      const std::uint32_t unit = inserted != kNone ? inserted : b.sums ? kNone : b.unit;
       for (Attention& a : found) {
-        if (unit == kNothing || !runs_fused(a, unit, m_.works[r.work])) continue;
+        if (unit == kNone || !runs_fused(a, unit, m_.works[r.work])) continue;
         a.backward.push_back(&r);
-        if (inserted == kNothing && a.backward.size() > 1 &&
-            flow_.unit_of(m_.works[a.backward.front()->work].op_event) != kNothing)
+        if (inserted == kNone && a.backward.size() > 1 &&
+            flow_.unit_of(m_.works[a.backward.front()->work].op_event) != kNone)
           std::swap(a.backward.front(), a.backward.back());
       }
     }

@@ -17,7 +17,7 @@ struct Attention {
   std::set<std::uint32_t> views;  ///< that lead to its operands: their gradients arrive as they are wanted, uncopied
   work::Work first;               ///< queries x keys
   std::int64_t scores = 0;        ///< elements
-  std::uint32_t first_unit = kNothing, last_unit = kNothing;  ///< the two products
+  std::uint32_t first_unit = kNone, last_unit = kNone;  ///< the two products
   bool dropout = false;
   bool causal = false;  ///< what lies behind a position is masked
 };

@@ -106,7 +106,7 @@ class Follower {
   bool half(const Input& in) const { return out_.half[in.value] != 0; }
   // Does the loss depend on it? What was there before the step is a parameter where weights are used, else a constant.
   bool needs(const Input& in, const Unit& u) const {
-    if (flow_.values[in.value].producer != kNothing) return grad_[in.value] != 0;
+    if (flow_.values[in.value].producer != kNone) return grad_[in.value] != 0;
     return multiplies_weights(u.name) || u.name.find("embedding") != std::string_view::npos ||
            u.name.find("norm") != std::string_view::npos;
   }
@@ -121,7 +121,7 @@ class Follower {
       if (!any_of(plain(reader.name), {"cat", "stack", "concat", "hstack", "vstack"})) return false;
       return std::any_of(reader.inputs.begin(), reader.inputs.end(), [&](const Input& in) {
         const std::uint32_t by = flow_.values[in.value].producer;
-        return half(in) && by != kNothing && plain(flow_.units[by].name) != "to";
+        return half(in) && by != kNone && plain(flow_.units[by].name) != "to";
       });
     });
   }
@@ -129,7 +129,7 @@ class Follower {
   bool adds_into_fresh(const Unit& u) const {
     if (!u.name.ends_with("_") || u.inputs.size() < 2) return false;
     const std::uint32_t by = flow_.values[u.inputs.front().value].producer;
-    return by != kNothing && flow_.units[by].name == "aten::zeros" && flow_.units[by].inputs.empty();
+    return by != kNone && flow_.units[by].name == "aten::zeros" && flow_.units[by].inputs.empty();
   }
 
   // FP32 as before: what comes out of a region is cast back, once for all who read it.
@@ -184,7 +184,7 @@ class Follower {
     for (const Input& in : u.inputs) {
       if (into_fresh && &in == &u.inputs.front()) continue;
       // A number as a tensor does not decide the result's type.
-      if (flow_.values[in.value].producer == kNothing && in.elements <= 1) continue;
+      if (flow_.values[in.value].producer == kNone && in.elements <= 1) continue;
       (half(in) ? halves : floats) += 1;
       if (follows_first_input(u.name)) break;
     }

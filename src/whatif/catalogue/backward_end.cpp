@@ -6,13 +6,13 @@ namespace foretrace::whatif {
 
 std::uint32_t end_of_backward(const Graph& g) {
   const graph::GraphLane& main = g.lanes[g.main_lane];
-  std::uint32_t found = kNoTask;
+  std::uint32_t found = kNone;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     if (g.lane[t] == g.main_lane) continue;
     for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
       const std::uint32_t to = g.dep_to[d];
       if (g.dep_kind[d] != DependencyKind::kThread || to < main.begin || to >= main.end) continue;
-      if (g.kind[to] == TaskKind::kWait) found = found == kNoTask ? to : std::max(found, to);
+      if (g.kind[to] == TaskKind::kWait) found = found == kNone ? to : std::max(found, to);
     }
   }
   return found;

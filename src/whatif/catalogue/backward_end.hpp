@@ -5,7 +5,7 @@
 
 namespace foretrace::whatif {
 
-/// The last place on the main thread where it waits for another thread: backward is over. kNoTask when there is none. Waits for
+/// The last place on the main thread where it waits for another thread: backward is over. kNone when there is none. Waits for
 /// the GPU are others, also those that what-ifs put there.
 std::uint32_t end_of_backward(const Graph& graph);
 

@@ -67,7 +67,7 @@ std::vector<BlockOfLayers> repeated_blocks(const Graph& g) {
     const bool named = g.layer[t].valid() && !g.layers[g.layer[t].index()].synthetic;
     if (!name.empty()) {
       const auto [it, fresh] = index.try_emplace(name, blocks.size());
-      if (fresh) blocks.push_back({name, {}, kNoTask});
+      if (fresh) blocks.push_back({name, {}, kNone});
       current = it->second;
     } else if (named && !(current != static_cast<std::size_t>(-1) &&
                           holds(g.strings[g.layers[g.layer[t].index()].name], blocks[current].name))) {
@@ -81,7 +81,7 @@ std::vector<BlockOfLayers> repeated_blocks(const Graph& g) {
   for (const std::uint32_t t : order) {
     if (g.phase[t] != Phase::kBackward || !g.layer[t].valid()) continue;
     const auto it = index.find(block_of_layer[g.layer[t].index()]);
-    if (it != index.end() && blocks[it->second].first_backward == kNoTask) blocks[it->second].first_backward = t;
+    if (it != index.end() && blocks[it->second].first_backward == kNone) blocks[it->second].first_backward = t;
   }
   if (blocks.size() < 2) blocks.clear();
   return blocks;

@@ -11,8 +11,8 @@ namespace foretrace::whatif {
 
 struct BlockOfLayers {
   std::string name;
-  std::vector<std::uint32_t> forward;      ///< GPU tasks, in order of launch
-  std::uint32_t first_backward = kNoTask;  ///< the first GPU task of its backward pass
+  std::vector<std::uint32_t> forward;    ///< GPU tasks, in order of launch
+  std::uint32_t first_backward = kNone;  ///< the first GPU task of its backward pass
 };
 
 /// Blocks in order of their forward pass; empty when no numbered layers repeat.

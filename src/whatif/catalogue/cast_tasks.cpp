@@ -16,34 +16,33 @@ class Inserter {
 
   void insert() {
     // Operations without GPU work of their own borrow the place of the next one.
-    std::uint32_t first = kNoTask;
+    std::uint32_t first = kNone;
     std::uint32_t back = places_.end_of_backward;
     std::vector<std::uint32_t> first_at(places_.first.size()), back_at(places_.first.size());
     for (std::size_t u = places_.first.size(); u-- > 0;) {
-      if (places_.first[u] != kNoTask) first = places_.first[u];
+      if (places_.first[u] != kNone) first = places_.first[u];
       first_at[u] = first;
     }
     for (std::size_t u = 0; u < places_.first.size(); ++u) {
-      if (places_.last_backward[u] != kNoTask) back = places_.last_backward[u];
-      back_at[u] = places_.last_backward[u] != kNoTask ? back : kNoTask;
+      if (places_.last_backward[u] != kNone) back = places_.last_backward[u];
+      back_at[u] = places_.last_backward[u] != kNone ? back : kNone;
     }
     for (std::size_t u = places_.first.size(); u-- > 0;) {
-      if (back_at[u] == kNoTask) back_at[u] = u + 1 < places_.first.size() ? back_at[u + 1] : places_.end_of_backward;
+      if (back_at[u] == kNone) back_at[u] = u + 1 < places_.first.size() ? back_at[u + 1] : places_.end_of_backward;
     }
     for (std::size_t u = 0; u < cast_.units.size(); ++u) {
       const AutocastUnit& a = cast_.units[u];
       const std::uint32_t event = flow_.units[u].event;
       for (const Cast& c : a.casts) {
         // An operation whose work another what-if took away casts nothing.
-        if (c.elements <= 0 || (flow_.units[u].computes && places_.first[u] == kNoTask)) continue;
+        if (c.elements <= 0 || (flow_.units[u].computes && places_.first[u] == kNone)) continue;
         const std::int64_t elements = c.weight ? c.elements : samples(c.elements);
-        if (first_at[u] != kNoTask)
-          insert_before(first_at[u], {elements, c.to_float, c.weight, event}, Phase::kForward);
-        if (c.gradient && back_at[u] != kNoTask)
+        if (first_at[u] != kNone) insert_before(first_at[u], {elements, c.to_float, c.weight, event}, Phase::kForward);
+        if (c.gradient && back_at[u] != kNone)
           insert_behind(back_at[u], {elements, !c.to_float, c.weight, event}, Phase::kBackward);
       }
       for (const std::int64_t n : a.narrowed) {
-        if (back_at[u] != kNoTask) insert_behind(back_at[u], {samples(n), false, false, event}, Phase::kBackward);
+        if (back_at[u] != kNone) insert_behind(back_at[u], {samples(n), false, false, event}, Phase::kBackward);
       }
     }
   }

@@ -6,11 +6,11 @@
 
 namespace foretrace::whatif {
 
-/// GPU tasks between which casts are placed, by unit of the flow; kNoTask where a unit has none.
+/// GPU tasks between which casts are placed, by unit of the flow; kNone where a unit has none.
 struct CastPlaces {
   std::vector<std::uint32_t> first;          ///< of its forward pass
   std::vector<std::uint32_t> last_backward;  ///< of its backward pass
-  std::uint32_t end_of_backward = kNoTask;
+  std::uint32_t end_of_backward = kNone;
 };
 
 void insert_casts(Model& model, Draft& draft, const Dataflow& flow, const Autocast& cast, const CastPlaces& places,

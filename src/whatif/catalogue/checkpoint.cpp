@@ -19,7 +19,7 @@ void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
   for (std::size_t i = 0; i < c.blocks.size(); ++i) {
     const memory::Block& b = c.blocks[i];
     if (b.stage != memory::Stage::kForward || b.allocated == 0) continue;
-    if (b.layer != UINT32_MAX) {
+    if (b.layer != kNone) {
       std::string_view name = m.trace->name(b.layer);
       name.remove_prefix(6);
       current = block_of(name.substr(0, name.find('|')));
@@ -62,8 +62,8 @@ void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
 std::vector<std::uint32_t> recomputed(const Graph& g, const Dataflow& flow, std::vector<std::uint32_t> tasks) {
   while (!tasks.empty()) {
     const EventId op = g.op[tasks.back()];
-    const std::uint32_t unit = op.valid() ? flow.unit_of(op.value) : kNothing;
-    if (unit == kNothing || keeps_result(flow.units[unit].name) || keeps_more(flow.units[unit].name)) break;
+    const std::uint32_t unit = op.valid() ? flow.unit_of(op.value) : kNone;
+    if (unit == kNone || keeps_result(flow.units[unit].name) || keeps_more(flow.units[unit].name)) break;
     const bool last = keeps_input(flow.units[unit].name);
     while (!tasks.empty() && g.op[tasks.back()].valid() && flow.unit_of(g.op[tasks.back()].value) == unit)
       tasks.pop_back();
@@ -94,7 +94,7 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   const Dataflow flow = forward_flow(m);
   const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(CpuPhase::kForward)];
   for (const BlockOfLayers& b : blocks) {
-    if (b.first_backward == kNoTask || !g.launch[b.first_backward].valid()) continue;
+    if (b.first_backward == kNone || !g.launch[b.first_backward].valid()) continue;
     // The block's forward again, in front of its first backward kernel, launched by the thread that runs backward.
     const std::uint32_t call = g.launch[b.first_backward].value;
     std::uint32_t after_cpu = call > g.lanes[g.lane[call]].begin ? call - 1 : call;

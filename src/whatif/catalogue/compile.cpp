@@ -61,13 +61,13 @@ struct Chain {
 };
 
 // Runs of rows between products, in program order. Backward and forward are compiled apart, and so is each region: `region`
-// by row, kNothing for what stays as it is.
+// by row, kNone for what stays as it is.
 std::vector<Chain> find_chains(const Model& m, const std::vector<Row>& rows, const std::vector<std::uint32_t>& region) {
   std::vector<Chain> chains;
   double written = 0;  // by the products since the last chain
   bool open = false;   // the last row belongs to the last chain
   Phase phase = Phase::kOther;
-  std::uint32_t last_region = kNothing;
+  std::uint32_t last_region = kNone;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& r = rows[i];
     const Work& w = m.works[r.work];
@@ -79,7 +79,7 @@ std::vector<Chain> find_chains(const Model& m, const std::vector<Row>& rows, con
     }
     if (region[i] != last_region) open = false;
     last_region = region[i];
-    if (region[i] != kNothing && fuses(w) && !of_the_loss(m, r)) {
+    if (region[i] != kNone && fuses(w) && !of_the_loss(m, r)) {
       if (!open) chains.push_back({{}, written});
       open = true;
       written = 0;
@@ -109,10 +109,10 @@ void keep_two(Model& m, const std::vector<Chain>& chains) {
   }
   std::vector<memory::Block*> kept(chains.size(), nullptr);
   for (memory::Block& b : m.memory->blocks) {
-    if (b.kind != memory::Kind::kActivation || b.op == UINT32_MAX) continue;
+    if (b.kind != memory::Kind::kActivation || b.op == kNone) continue;
     std::uint32_t e = b.op;
-    while (e != OpChains::kNone && !inside.contains(e)) e = m.chains->around(e);
-    if (e == OpChains::kNone) continue;
+    while (e != kNone && !inside.contains(e)) e = m.chains->around(e);
+    if (e == kNone) continue;
     memory::Block*& largest = kept[inside.at(e)];
     memory::Block* gone = &b;
     if (largest == nullptr || b.bytes > largest->bytes) std::swap(largest, gone);

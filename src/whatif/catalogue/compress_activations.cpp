@@ -24,8 +24,8 @@ Status apply_compress(Model& m, Draft& draft, const Parameters& parameters) {
       const hardware::Cost cost = predict(work, m.device);
       if (!cost.known) return fail(ErrorCode::kDeclined, "what a conversion costs on this GPU is unknown");
       const std::uint32_t row = m.works.add(work);
-      const Place at(m, forward ? s.forward : s.backward, forward && s.computed);
-      if (!at.known) continue;
+      const Place at = place_beside(m.graph, forward ? s.forward : s.backward, forward && s.computed);
+      if (!at.known()) continue;
       const auto phase = static_cast<std::size_t>(forward ? CpuPhase::kForward : CpuPhase::kBackward);
       draft.insert({.name = forward ? "encode activation" : "decode activation",
                     .cost = static_cast<Ns>(cost.ns * (half ? 1.0 : 5.0 / 6.0)),

@@ -42,7 +42,7 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
   // On the CPU remain the loading of data, work of the program's own (a stretch too long to be a launch's), the copies of the
   // batch, one launch, and the wait at the end.
   const std::uint32_t main = g.main_lane;
-  std::uint32_t last_wait = kNoTask;
+  std::uint32_t last_wait = kNone;
   for (std::uint32_t t = g.lanes[main].begin; t < g.lanes[main].end; ++t) {
     if (g.kind[t] == TaskKind::kWait && g.event[t].valid()) last_wait = t;
   }
@@ -86,13 +86,13 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
   }
   const Selection cpu = draft.select({.where = [&](std::uint32_t t) {
     if (graph::is_gpu(g.kind[t]) || g.kind[t] == TaskKind::kBegin || keep[t] != 0) return false;
-    if (g.lane[t] == main && last_wait != kNoTask && t + 1 >= last_wait) return false;
+    if (g.lane[t] == main && last_wait != kNone && t + 1 >= last_wait) return false;
     return g.kind[t] == TaskKind::kCpu || g.kind[t] == TaskKind::kCall || g.kind[t] == TaskKind::kWait;
   }});
   const std::uint32_t call = draft.insert_cpu(anchor, "cudaGraphLaunch", kGraphLaunchCall, Phase::kForward);
   draft.remove(cpu);
   std::size_t update = 0;
-  std::uint32_t last_update = kNoTask;
+  std::uint32_t last_update = kNone;
   for (const std::uint32_t t : kernels) {
     draft.set_launch(t, call, kGraphLatency);
     if (g.lane_lag[t] > kGapInGraph) draft.set_lane_lag(t, kGapInGraph);
@@ -102,8 +102,7 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
     }
   }
   // An update of a kernel per tensor and step must keep its counters on the GPU to be captured.
-  if (last_update != kNoTask && static_cast<std::int64_t>(update) > 2 * m.parameter_tensors &&
-      m.parameter_tensors > 0) {
+  if (last_update != kNone && static_cast<std::int64_t>(update) > 2 * m.parameter_tensors && m.parameter_tensors > 0) {
     const auto extra = static_cast<std::size_t>(kCapturableKernels * static_cast<double>(update));
     std::uint32_t after = last_update;
     for (std::size_t i = 0; i < extra; ++i) {

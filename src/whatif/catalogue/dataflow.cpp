@@ -132,7 +132,7 @@ class Builder {
   std::uint32_t add_value(Shape shape, std::uint32_t producer, std::uint32_t storage) {
     const auto id = static_cast<std::uint32_t>(flow_.values.size());
     if (!shape.empty()) by_shape_[shape].push_back(id);
-    flow_.values.push_back({std::move(shape), producer, storage == kNothing ? id : storage, {}});
+    flow_.values.push_back({std::move(shape), producer, storage == kNone ? id : storage, {}});
     reshaped_.push_back(0);
     return id;
   }
@@ -141,7 +141,7 @@ class Builder {
   int unlikeliness(std::uint32_t id, const Unit& unit) const {
     const Value& v = flow_.values[id];
     int rank = 0;
-    const std::string_view producer = v.producer == kNothing ? std::string_view() : flow_.units[v.producer].name;
+    const std::string_view producer = v.producer == kNone ? std::string_view() : flow_.units[v.producer].name;
     const bool product = multiplies_weights(producer);
     if (reshaped_[id] != 0) rank += 4;
     // Fresh zeros are written into before they are read.
@@ -154,7 +154,7 @@ class Builder {
 
   // `may_be_new`: may it be the latest result, whose shape is not known? `beside`: inputs of the same unit.
   std::uint32_t find(const Shape& shape, const Unit& unit, bool may_be_new, std::size_t beside) {
-    std::uint32_t best = kNothing;
+    std::uint32_t best = kNone;
     int lowest = INT32_MAX;
     if (const auto it = by_shape_.find(shape); it != by_shape_.end()) {
       const std::size_t look_back =
@@ -173,9 +173,9 @@ class Builder {
       }
     }
     // A result whose shape is not known yet and that nobody took is likelier than one that was used already.
-    if (may_be_new && open_ != kNothing && (best == kNothing || lowest > 0)) {
+    if (may_be_new && open_ != kNone && (best == kNone || lowest > 0)) {
       const std::uint32_t id = open_;
-      open_ = kNothing;
+      open_ = kNone;
       flow_.values[id].shape = shape;
       by_shape_[shape].push_back(id);
       return id;
@@ -185,8 +185,8 @@ class Builder {
 
   void take(Unit& unit, std::size_t argument, const Shape& shape, bool may_be_new = true, std::size_t beside = 0) {
     const std::int64_t n = work::elements_of(shape);
-    std::uint32_t id = shape.empty() ? kNothing : find(shape, unit, may_be_new, beside);
-    if (id == kNothing) id = add_value({}, kNothing, kNothing);
+    std::uint32_t id = shape.empty() ? kNone : find(shape, unit, may_be_new, beside);
+    if (id == kNone) id = add_value({}, kNone, kNone);
     flow_.values[id].consumers.push_back(static_cast<std::uint32_t>(flow_.units.size()));
     unit.inputs.push_back({argument, id, n});
   }
@@ -239,12 +239,12 @@ class Builder {
 
   void add_outputs(std::uint32_t index, const OpView& view, const std::vector<std::uint32_t>& inside) {
     Unit& unit = flow_.units[index];
-    const std::uint32_t source = unit.inputs.empty() ? kNothing : unit.inputs.front().value;
+    const std::uint32_t source = unit.inputs.empty() ? kNone : unit.inputs.front().value;
     const auto store = [&](Shape shape, std::uint32_t storage) {
       flow_.units[index].outputs.push_back(add_value(std::move(shape), index, storage));
     };
     if (!unit.computes) {
-      if (source == kNothing) return;
+      if (source == kNone) return;
       std::vector<std::uint32_t> all = inside;
       all.insert(all.begin(), unit.event);
       const std::vector<Shape> shapes = views_in(all, INT64_MIN);
@@ -268,17 +268,17 @@ class Builder {
       for (const Shape& s : shapes) store(s, flow_.values[source].storage);
       return;
     }
-    if (unit.name.ends_with("_") && source != kNothing) {  // in place: the same memory, a new content
+    if (unit.name.ends_with("_") && source != kNone) {  // in place: the same memory, a new content
       const Shape shape = flow_.values[source].shape;
       store(shape, flow_.values[source].storage);
       return;
     }
     if (makes_integers(unit.name)) return;
     if (Shape known = output_shape(unit.name, view, inside); !known.empty()) {
-      store(std::move(known), kNothing);
+      store(std::move(known), kNone);
       return;
     }
-    store({}, kNothing);
+    store({}, kNone);
     open_ = flow_.units[index].outputs.front();
   }
 
@@ -324,8 +324,8 @@ class Builder {
   std::set<std::uint32_t> computing_;  // operations that launched GPU work themselves
   std::vector<std::uint32_t> ops_;     // of the forward pass, outer ones first
   std::map<Shape, std::vector<std::uint32_t>> by_shape_;
-  std::vector<char> reshaped_;     // by value: used through a view
-  std::uint32_t open_ = kNothing;  // the latest result of unknown shape
+  std::vector<char> reshaped_;  // by value: used through a view
+  std::uint32_t open_ = kNone;  // the latest result of unknown shape
   std::map<std::int64_t, std::uint32_t> last_with_;
 };
 
@@ -334,12 +334,12 @@ class Builder {
 Dataflow forward_flow(const Model& model) { return Builder(model).run(); }
 
 std::uint32_t Dataflow::unit_of(std::uint32_t event) const {
-  if (trace->events.lane[event] != lane) return kNothing;
+  if (trace->events.lane[event] != lane) return kNone;
   const Ns at = trace->events.start[event];
   const auto it = std::upper_bound(begins.begin(), begins.end(), at);
-  if (it == begins.begin()) return kNothing;
+  if (it == begins.begin()) return kNone;
   const auto unit = static_cast<std::uint32_t>(it - begins.begin() - 1);
-  return at < std::max(trace->end(units[unit].event), trace->events.start[units[unit].event] + 1) ? unit : kNothing;
+  return at < std::max(trace->end(units[unit].event), trace->events.start[units[unit].event] + 1) ? unit : kNone;
 }
 
 Dataflow::Backward Dataflow::backward_of(std::uint32_t event) const {

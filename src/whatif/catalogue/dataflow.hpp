@@ -18,12 +18,10 @@
 
 namespace foretrace::whatif {
 
-inline constexpr std::uint32_t kNothing = 0xFFFF'FFFFu;
-
 /// A tensor, or a view of one.
 struct Value {
   work::Shape shape;                     ///< empty while unknown
-  std::uint32_t producer = kNothing;     ///< unit; kNothing: there before the step (parameters, buffers, constants)
+  std::uint32_t producer = kNone;        ///< unit; kNone: there before the step (parameters, buffers, constants)
   std::uint32_t storage = 0;             ///< the value whose memory it shares; itself when it has its own
   std::vector<std::uint32_t> consumers;  ///< units, ascending
 };
@@ -47,11 +45,11 @@ struct Dataflow {
   std::vector<Unit> units;  ///< in program order
   std::vector<Value> values;
 
-  /// The unit an operation of the forward pass belongs to; kNothing when none.
+  /// The unit an operation of the forward pass belongs to; kNone when none.
   [[nodiscard]] std::uint32_t unit_of(std::uint32_t event) const;
   /// The unit whose gradient an operation of the backward pass computes, by sequence number.
   struct Backward {
-    std::uint32_t unit = kNothing;
+    std::uint32_t unit = kNone;
     bool sums = false;      ///< adds gradients up or hands them on; not the node's own arithmetic
     std::string_view node;  ///< "AddmmBackward0"
   };

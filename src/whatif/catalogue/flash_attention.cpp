@@ -13,10 +13,10 @@ constexpr int kBackwardKernels = 3;
 // Scores, what is made of them and their masks are no longer allocated; queries, keys, values and the result still are.
 void forget_scores(memory::Curve& curve, const Dataflow& flow, const std::vector<Attention>& all) {
   for (memory::Block& b : curve.blocks) {
-    if (b.op == UINT32_MAX || b.allocated == 0) continue;
+    if (b.op == kNone || b.allocated == 0) continue;
     std::uint32_t unit = flow.unit_of(b.op);
-    if (unit == kNothing) unit = flow.backward_of(b.op).unit;
-    if (unit == kNothing) continue;
+    if (unit == kNone) unit = flow.backward_of(b.op).unit;
+    if (unit == kNone) continue;
     for (const Attention& a : all) {
       if (!a.units.contains(unit)) continue;
       const bool half = a.first.dtype == work::Dtype::kFp16 || a.first.dtype == work::Dtype::kBf16;
@@ -41,7 +41,7 @@ Status apply_flash_attention(Model& m, Draft& draft, const Parameters&) {
     };
     Work forward = fused(false);
     Work backward = fused(true);
-    if (a.first_unit != kNothing) forward.op_event = backward.op_event = flow.units[a.first_unit].event;
+    if (a.first_unit != kNone) forward.op_event = backward.op_event = flow.units[a.first_unit].event;
     if (!predict(forward, m.device).known)
       return fail(ErrorCode::kDeclined, "this shape of attention is outside what the models cover");
     replace_rows(m, draft, a.forward, forward, "fused attention", 1);

@@ -13,7 +13,7 @@ void insert_grad_scaler(Model& m, Draft& draft, std::uint32_t last_backward) {
   const Graph& g = m.graph;
   const std::uint32_t join = end_of_backward(g);
   // Gradients another thread computes behind that (a second pass) are not checked here.
-  const bool known = join != kNoTask && last_backward != kNoTask;
+  const bool known = join != kNone && last_backward != kNone;
   const std::uint32_t behind = known ? first_behind(g, join)[g.lane[last_backward]] : 0;
   if (!known || behind == g.lanes[g.lane[last_backward]].begin) {
     m.not_modelled.emplace_back("the gradient scaler's synchronisation");
@@ -35,9 +35,7 @@ void insert_grad_scaler(Model& m, Draft& draft, std::uint32_t last_backward) {
                         .cpu_cost = launch});
     cpu = gpu - 1;
   }
-  const std::uint32_t wait = draft.insert_wait(cpu, "found_inf.item()");
-  constexpr Ns kReturn = 15'000;  // a copy of one number to the host, and the call's return
-  draft.depend(gpu, wait, kReturn, DependencyKind::kSync);
+  draft.insert_read_back({.cpu = cpu, .gpu = gpu}, "found_inf.item()");
 }
 
 }  // namespace foretrace::whatif

@@ -5,7 +5,7 @@
 
 namespace foretrace::whatif {
 
-/// `last_backward`: the GPU task behind which gradients are complete; kNoTask when there is none.
+/// `last_backward`: the GPU task behind which gradients are complete; kNone when there is none.
 void insert_grad_scaler(Model& model, Draft& draft, std::uint32_t last_backward);
 
 }  // namespace foretrace::whatif

@@ -92,7 +92,9 @@ void copy_back(Copier& c, const std::vector<SavedTensor>& saved, const std::vect
 void copy_in_order(Model& m, Draft& draft, const std::vector<SavedTensor>& saved) {
   Copier c{m, draft};
   for (const SavedTensor& s : saved) {
-    Place out(c.m, s.forward, s.computed);
+    Place out = place_beside(c.m.graph, s.forward, s.computed);
+    const Place back = place_beside(c.m.graph, s.backward, false);
+    if (!out.known() || !back.known()) continue;
     if (!s.in_order) {  // a transposed view is written out first
       work::Work tidy = work::memory_work(s.bytes);
       out.gpu = c.draft.insert({.name = "contiguous copy",
@@ -106,7 +108,7 @@ void copy_in_order(Model& m, Draft& draft, const std::vector<SavedTensor>& saved
     const std::uint32_t there = c.insert(s, out, true);
     const std::uint32_t wait = c.draft.insert_wait(there - 1, "wait for the copy");
     c.draft.depend(there, wait, kSyncReturn, DependencyKind::kSync);
-    c.insert(s, Place(c.m, s.backward, false), false);
+    c.insert(s, back, false);
   }
 }
 

@@ -28,12 +28,12 @@ std::string region_of(std::string_view layer, const std::vector<std::string>& pa
 
 // Which layer each unit runs in: that of its GPU work; units without any are between layers.
 std::vector<std::uint32_t> layers_of_units(const Graph& g, const Dataflow& flow) {
-  std::vector<std::uint32_t> layer(flow.units.size(), kNothing);
+  std::vector<std::uint32_t> layer(flow.units.size(), kNone);
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     if (!graph::is_gpu(g.kind[t]) || !g.op[t].valid() || !g.layer[t].valid()) continue;
     if (g.layers[g.layer[t].index()].synthetic) continue;
     const std::uint32_t unit = flow.unit_of(g.op[t].value);
-    if (unit != kNothing) layer[unit] = g.layer[t].value;
+    if (unit != kNone) layer[unit] = g.layer[t].value;
   }
   return layer;
 }
@@ -56,16 +56,16 @@ tl::unexpected<Error> no_such_layer(std::string_view pattern, const std::vector<
 }
 
 std::uint32_t LayerRegions::of(const Graph& g, const Dataflow& flow, std::uint32_t event, std::uint32_t task) const {
-  std::uint32_t unit = event == 0xFFFF'FFFFu ? kNothing : flow.unit_of(event);
-  if (unit == kNothing && event != 0xFFFF'FFFFu) unit = flow.backward_of(event).unit;
-  if (unit != kNothing) return of_unit[unit];
-  return g.layer[task].valid() ? of_layer[g.layer[task].index()] : kNothing;
+  std::uint32_t unit = event == kNone ? kNone : flow.unit_of(event);
+  if (unit == kNone && event != kNone) unit = flow.backward_of(event).unit;
+  if (unit != kNone) return of_unit[unit];
+  return g.layer[task].valid() ? of_layer[g.layer[task].index()] : kNone;
 }
 
 Result<LayerRegions> choose_regions(const Model& m, const Dataflow& flow, const std::vector<std::string>& patterns) {
   const Graph& g = m.graph;
   LayerRegions out;
-  out.of_layer.assign(g.layers.size(), kNothing);
+  out.of_layer.assign(g.layers.size(), kNone);
   std::vector<char> used(patterns.size(), 0);
   std::map<std::string, std::uint32_t> index;
   std::vector<std::string> modules;  // blocks where there are some, else layers: what people name
@@ -90,18 +90,18 @@ Result<LayerRegions> choose_regions(const Model& m, const Dataflow& flow, const 
     if (used[p] == 0) return no_such_layer(patterns[p], modules);
   }
   const std::vector<std::uint32_t> layer = layers_of_units(g, flow);
-  out.of_unit.assign(flow.units.size(), kNothing);
+  out.of_unit.assign(flow.units.size(), kNone);
   std::size_t last_named = 0;  // what runs behind all layers is the loss
   for (std::size_t u = 0; u < layer.size(); ++u) {
-    if (layer[u] != kNothing) last_named = u;
+    if (layer[u] != kNone) last_named = u;
   }
-  std::uint32_t around = kNothing;
+  std::uint32_t around = kNone;
   for (std::size_t u = 0; u < layer.size(); ++u) {
-    if (layer[u] != kNothing) {
+    if (layer[u] != kNone) {
       out.of_unit[u] = out.of_layer[layer[u]];
       // A layer that was chosen itself holds nothing but its own work.
-      const bool whole = out.of_unit[u] != kNothing && out.names[out.of_unit[u]] == g.strings[g.layers[layer[u]].name];
-      around = whole ? kNothing : out.of_unit[u];
+      const bool whole = out.of_unit[u] != kNone && out.names[out.of_unit[u]] == g.strings[g.layers[layer[u]].name];
+      around = whole ? kNone : out.of_unit[u];
     } else if (u < last_named) {
       out.of_unit[u] = around;
     }

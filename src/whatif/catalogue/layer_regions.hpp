@@ -15,7 +15,7 @@ namespace foretrace::whatif {
 
 struct LayerRegions {
   std::vector<std::string> names;       ///< in the order of the graph's layers
-  std::vector<std::uint32_t> of_layer;  ///< by layer of the graph: its region, kNothing outside
+  std::vector<std::uint32_t> of_layer;  ///< by layer of the graph: its region, kNone outside
   std::vector<std::uint32_t> of_unit;   ///< by unit of the forward pass
 
   /// Of an operation of either pass; where its unit is unknown, that of the layer of `task`.

@@ -8,12 +8,12 @@ namespace foretrace::whatif {
 
 std::vector<Row> rows_of(const Model& m, const Draft& draft) {
   const Graph& g = m.graph;
-  constexpr std::uint32_t kNowhere = work::Works::kNone;
+  constexpr std::uint32_t kNowhere = kNone;
   std::vector<std::uint32_t> place(m.works.size(), kNowhere);
   std::vector<Row> rows;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     const std::uint32_t row = m.works.row_of(t);
-    if (row == work::Works::kNone || draft.removed(t) || !graph::is_gpu(g.kind[t])) continue;
+    if (row == kNone || draft.removed(t) || !graph::is_gpu(g.kind[t])) continue;
     std::uint32_t& at = place[row];
     if (at == kNowhere) {
       at = static_cast<std::uint32_t>(rows.size());

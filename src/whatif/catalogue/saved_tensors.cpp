@@ -77,7 +77,7 @@ const Formula* formula_of(std::string_view name) {
 
 /// GPU tasks of an operation, first and last in order of launch.
 struct Span {
-  std::uint32_t first = kNoTask, last = 0;
+  std::uint32_t first = kNone, last = 0;
   std::uint32_t node = 0;
   std::uint32_t tasks = 0;
 };
@@ -102,13 +102,13 @@ class Finder {
     const auto by_launch = [&](std::uint32_t t) { return g.measured[g.launch[t].index()]; };
     const auto put = [&](Span& span, std::uint32_t t) {
       ++span.tasks;
-      if (span.first == kNoTask || by_launch(t) < by_launch(span.first)) span.first = t;
+      if (span.first == kNone || by_launch(t) < by_launch(span.first)) span.first = t;
       if (span.last == 0 || by_launch(t) >= by_launch(span.last)) span.last = t;
     };
     for (std::uint32_t t = 0; t < g.size(); ++t) {
       if (!graph::is_gpu(g.kind[t]) || draft_.removed(t) || !g.op[t].valid() || !g.launch[t].valid()) continue;
       if (g.phase[t] == Phase::kForward) {
-        for (std::uint32_t e = g.op[t].value; e != OpChains::kNone; e = m_.chains->around(e)) {
+        for (std::uint32_t e = g.op[t].value; e != kNone; e = m_.chains->around(e)) {
           if (formula_of(t_.name(e)) == nullptr) continue;
           put(forward_[e], t);
           break;
@@ -192,7 +192,7 @@ class Positions {
  public:
   Positions(const memory::Curve& curve, const trace::Trace& trace) : last_(curve.positions) {
     for (const memory::Block& b : curve.blocks) {
-      if (b.op != UINT32_MAX && b.allocated > 0) at_.emplace_back(trace.events.start[b.op], b.allocated);
+      if (b.op != kNone && b.allocated > 0) at_.emplace_back(trace.events.start[b.op], b.allocated);
     }
     std::sort(at_.begin(), at_.end());
   }
@@ -256,15 +256,14 @@ void release_saved(Model& m, const std::vector<SavedTensor>& saved, double kept)
   }
 }
 
-Place::Place(const Model& m, std::uint32_t task, bool behind) : gpu(task) {
-  const Graph& g = m.graph;
-  if (!g.launch[task].valid()) return;
-  known = true;
-  cpu = g.launch[task].value;
+Place place_beside(const Graph& g, std::uint32_t task, bool behind) {
+  if (!g.launch[task].valid()) return {};
+  Place at{.cpu = g.launch[task].value, .gpu = task};
   // In front of a stream's first task there is nothing to stand behind: what is put there comes behind it, launch and all.
-  if (behind || gpu == g.lanes[g.lane[gpu]].begin) return;
-  --gpu;
-  if (cpu > g.lanes[g.lane[cpu]].begin) --cpu;
+  if (behind || at.gpu == g.lanes[g.lane[at.gpu]].begin) return at;
+  --at.gpu;
+  if (at.cpu > g.lanes[g.lane[at.cpu]].begin) --at.cpu;
+  return at;
 }
 
 std::string stale_shapes(const Model& m) {

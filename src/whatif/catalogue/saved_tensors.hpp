@@ -29,14 +29,8 @@ std::vector<SavedTensor> saved_tensors(const Model& model, const Draft& draft);
 /// their bytes stay (0: none), and they are there again, whole, while their node runs.
 void release_saved(Model& model, const std::vector<SavedTensor>& saved, double kept);
 
-/// Puts GPU tasks and their calls in front of a task or behind it, in the order asked for.
-class Place {
- public:
-  Place(const Model& model, std::uint32_t task, bool behind);
-  std::uint32_t gpu;  ///< what the next one follows, and its call
-  std::uint32_t cpu = 0;
-  bool known = false;  ///< false: no call is known to have launched the task
-};
+/// In front of a GPU task and its call, or behind them; unknown where no call is known to have launched it.
+Place place_beside(const graph::Graph& graph, std::uint32_t task, bool behind);
 
 /// Why tensors of the trace cannot be taken as those of the step any more, when a what-if before this one changed their
 /// sizes; empty when they can.

@@ -35,7 +35,7 @@ void resize_workspaces(Model& m, std::size_t before) {
   std::unordered_map<std::uint32_t, Tensors> tensors;
   for (std::size_t i = before; i < m.works.size(); ++i) {
     const Work& w = m.works[i];
-    if (!w.is_conv() || w.op_event == 0xFFFF'FFFFu) continue;
+    if (!w.is_conv() || w.op_event == kNone) continue;
     std::int64_t& bytes = needs[w.op_event];
     bytes = std::max(bytes, scratch(w));
     tensors[w.op_event] = tensors_of(w);

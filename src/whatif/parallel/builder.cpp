@@ -52,7 +52,7 @@ std::uint32_t Builder::new_lane(const std::string& name) {
 }
 
 std::uint32_t Builder::lane() {
-  if (lane_ == kNoTask) lane_ = new_lane("communication");
+  if (lane_ == kNone) lane_ = new_lane("communication");
   return lane_;
 }
 
@@ -69,13 +69,13 @@ std::uint32_t Builder::collective(std::uint32_t to, hardware::Collective kind, d
 
 std::uint32_t Builder::transfer(std::uint32_t to, const hardware::CollectiveCost& cost, const std::string& name) {
   const Ns steps = how.ring_steps ? std::clamp(cost.steps, 1, kMostSteps) : 1;
-  std::uint32_t first = kNoTask;
-  std::uint32_t last = kNoTask;
+  std::uint32_t first = kNone;
+  std::uint32_t last = kNone;
   for (Ns k = 0; k < steps; ++k) {
     const Ns ns = cost.ns * (k + 1) / steps - cost.ns * k / steps;  // adds up to the nanosecond
     last = draft.append(to, TaskKind::kCollective, name, ns, Phase::kCommunication, graph::LayerId{});
     draft.set(last, ns, cost.measured ? graph::Origin::kScaled : graph::Origin::kModelled);
-    if (first == kNoTask) {
+    if (first == kNone) {
       first = last;
     } else {
       draft.depend(last - 1, last, 0, DependencyKind::kCollective);  // also where the lane goes by priority
@@ -143,7 +143,7 @@ std::uint32_t Builder::cpu(Place& at, const std::string& name, Ns cost, Phase ph
 void Builder::start_behind(std::uint32_t task, const Place& at) {
   constexpr Ns kStart = 4'000;  // from the call's return to the kernel on an idle stream (H200 traces)
   draft.depend(at.cpu, first_of(task), kStart, DependencyKind::kLaunch);
-  if (at.gpu != kNoTask) draft.depend(at.gpu, first_of(task), kStart, DependencyKind::kStreamWait);
+  if (at.gpu != kNone) draft.depend(at.gpu, first_of(task), kStart, DependencyKind::kStreamWait);
 }
 
 void Builder::wait_for(std::uint32_t task, std::uint32_t collective) {
@@ -159,12 +159,7 @@ void Builder::hold_side_streams_until(std::uint32_t cpu, std::uint32_t task) {
   hold_side_streams(cpu, task, graph::kWhole);
 }
 
-void Builder::sync(Place& at, const std::string& name) {
-  constexpr Ns kReturn = 15'000;  // a small copy to the host, and the call's return
-  const std::uint32_t wait = draft.insert_wait(at.cpu, name);
-  draft.depend(at.gpu, wait, kReturn, DependencyKind::kSync);
-  at.cpu = wait;
-}
+void Builder::sync(Place& at, const std::string& name) { at.cpu = draft.insert_read_back(at, name); }
 
 void Builder::hold_side_streams(std::uint32_t cpu, std::uint32_t task, std::uint32_t point) {
   const Graph& g = m.graph;

@@ -23,11 +23,6 @@ struct DdpCosts {
   Ns per_buffer = 16'000;        ///< forward: the copy back into a buffer
 };
 
-/// A point on the main stream and on the thread that feeds it; what is inserted goes behind it.
-struct Place {
-  std::uint32_t cpu = kNoTask, gpu = kNoTask;
-};
-
 class Builder {
  public:
   Builder(Model& model, Draft& draft, const Gradients& gradients, const Parallelism& how, const Cluster& cluster);
@@ -89,7 +84,7 @@ class Builder {
  private:
   void hold_side_streams(std::uint32_t cpu, std::uint32_t task, std::uint32_t point);
 
-  std::uint32_t lane_ = kNoTask;
+  std::uint32_t lane_ = kNone;
   std::map<std::uint32_t, std::uint32_t> first_;  // by last step
   bool few_queues_ = false;
   double memory_share_ = 1;  // ranks on parts of one GPU share its memory's bandwidth

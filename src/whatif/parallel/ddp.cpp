@@ -13,11 +13,11 @@ void broadcast_buffers(Builder& b) {
   if (b.communicates()) return;
   const auto [count, bytes] = b.buffers();
   Place at = b.before_forward();
-  if (count == 0 || at.cpu == kNoTask) return;
+  if (count == 0 || at.cpu == kNone) return;
   b.cpu(at, "DDP: flatten and broadcast buffers", b.costs.buffers_fixed, Phase::kForward);
   const std::uint32_t sent = b.collective(b.lane(), Collective::kBroadcast, bytes, "broadcast of buffers");
-  b.start_behind(sent, {at.cpu, kNoTask});
-  if (at.gpu == kNoTask) {
+  b.start_behind(sent, {at.cpu, kNone});
+  if (at.gpu == kNone) {
     b.cpu(at, "DDP: copy buffers back", b.costs.per_buffer * count, Phase::kForward);
     return;
   }
@@ -76,8 +76,8 @@ namespace {
 
 // The collectives of one bucket, behind the copy of its last gradient; the last of them, and what decompresses it.
 struct Reduced {
-  std::uint32_t collective = kNoTask;
-  std::uint32_t decompressed = kNoTask;
+  std::uint32_t collective = kNone;
+  std::uint32_t decompressed = kNone;
 };
 
 Reduced reduce_bucket(Builder& b, const Bucket& bucket, Place& at, std::uint32_t& hook_lane) {
@@ -91,18 +91,18 @@ Reduced reduce_bucket(Builder& b, const Bucket& bucket, Place& at, std::uint32_t
   small_kernel("compress", c.before_bytes, c.before_kernels);
   if (c.waits) b.sync(at, "the hook waits for the GPU");
   // What runs behind a collective runs on streams of the hook's own.
-  std::uint32_t previous = kNoTask;
+  std::uint32_t previous = kNone;
   for (std::size_t i = 0; i < c.messages.size(); ++i) {
     b.cpu(at, "DDP: all-reduce call", b.costs.per_collective, Phase::kBackward);
     const std::uint32_t task = b.collective(b.lane(), c.kind, c.messages[i], b.cluster.workers,
                                             hook ? "compressed gradients" : "all-reduce of a bucket", c.slower);
     b.start_behind(task, at);
-    if (previous != kNoTask) b.wait_for(task, previous);
+    if (previous != kNone) b.wait_for(task, previous);
     r.collective = task;
     const bool last = i + 1 == c.messages.size();
     const int kernels = last ? c.behind_kernels : c.between_kernels;
     if (kernels == 0) continue;
-    if (hook_lane == kNoTask)
+    if (hook_lane == kNone)
       hook_lane = b.draft.add_lane(graph::GraphLaneKind::kGpu, "communication hook",
                                    b.m.graph.lanes[b.gradients.stream].device);
     b.cpu(at, "DDP: hook's kernels", b.costs.per_copy_back * kernels, Phase::kBackward);
@@ -130,7 +130,7 @@ Status apply_ddp(Builder& b) {
   // A bucket is reduced once it is full, never before the one in front of it.
   std::vector<Reduced> reduced;
   std::uint32_t last = 0;
-  std::uint32_t hook_lane = kNoTask;
+  std::uint32_t hook_lane = kNone;
   for (const Bucket& bucket : plan) {
     for (const std::uint32_t i : bucket.gradients) last = std::max(last, i);
     Place at = behind[last];
@@ -141,12 +141,12 @@ Status apply_ddp(Builder& b) {
     // what the hook put on a stream of its own.
     const std::uint32_t launched = gradients.list[last].cpu;
     b.hold_side_streams(launched, reduced.back().collective);
-    if (reduced.back().decompressed != kNoTask) b.hold_main_stream(launched, reduced.back().decompressed);
+    if (reduced.back().decompressed != kNone) b.hold_main_stream(launched, reduced.back().decompressed);
   }
 
   // When backward is over: wait for each bucket, copy it back.
   std::vector<std::uint32_t> done;
-  for (const Reduced& r : reduced) done.push_back(r.decompressed != kNoTask ? r.decompressed : r.collective);
+  for (const Reduced& r : reduced) done.push_back(r.decompressed != kNone ? r.decompressed : r.collective);
   copy_back(b, behind_backward(b, behind), plan, done);
   return {};
 }

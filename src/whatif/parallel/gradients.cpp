@@ -48,7 +48,7 @@ std::vector<Ready> accumulations(const Model& m) {
   const Graph& g = m.graph;
   const std::optional<Ns> begin = begin_of(m);
   if (!begin || m.trace == nullptr) return found;
-  std::vector<std::uint32_t> lane_of(m.trace->lanes.size(), kNoTask);
+  std::vector<std::uint32_t> lane_of(m.trace->lanes.size(), kNone);
   for (std::uint32_t l = 0; l < g.lanes.size(); ++l) {
     if (g.lanes[l].kind == graph::GraphLaneKind::kCpu && g.lanes[l].trace_lane.valid()) {
       lane_of[g.lanes[l].trace_lane.index()] = l;
@@ -58,7 +58,7 @@ std::vector<Ready> accumulations(const Model& m) {
     const Ns at = m.trace->events.start[e] - *begin;
     if (at < 0 || at > g.traced || m.trace->name(e) != kAccumulate) continue;
     const LaneId lane = m.trace->events.lane[e];
-    if (!lane.valid() || lane_of[lane.index()] == kNoTask) continue;
+    if (!lane.valid() || lane_of[lane.index()] == kNone) continue;
     Ready ready{at, lane_of[lane.index()]};
     read_shape(*m.trace, e, ready);
     found.push_back(ready);
@@ -77,8 +77,8 @@ class LaunchOrder {
     std::sort(calls_.begin(), calls_.end());
   }
   [[nodiscard]] std::uint32_t last_before(std::uint32_t cpu) const {
-    const auto at = std::upper_bound(calls_.begin(), calls_.end(), std::pair(cpu, kNoTask));
-    return at == calls_.begin() ? kNoTask : std::prev(at)->second;
+    const auto at = std::upper_bound(calls_.begin(), calls_.end(), std::pair(cpu, kNone));
+    return at == calls_.begin() ? kNone : std::prev(at)->second;
   }
 
  private:
@@ -116,7 +116,7 @@ void place(const Graph& g, Gradients& out, std::uint32_t cpu_lane, const std::ve
     // Work on other streams launched since then joins the main stream before the gradient is read.
     for (const LaunchOrder& side : sides) {
       const std::uint32_t t = side.last_before(gradient.cpu);
-      if (t != kNoTask && (gradient.gpu == kNoTask || g.launch[t].value > g.launch[gradient.gpu].value)) {
+      if (t != kNone && (gradient.gpu == kNone || g.launch[t].value > g.launch[gradient.gpu].value)) {
         gradient.side.push_back(t);
       }
     }
@@ -134,7 +134,7 @@ Result<Gradients> find_gradients(const Model& m) {
   }
   out.stream = main_stream(g);
   std::vector<Ready> ready = accumulations(m);
-  std::uint32_t cpu_lane = kNoTask;
+  std::uint32_t cpu_lane = kNone;
   if (!ready.empty()) {
     cpu_lane = ready.front().lane;
     std::erase_if(ready, [&](const Ready& r) { return r.lane != cpu_lane; });
@@ -185,9 +185,9 @@ Result<Gradients> find_gradients(const Model& m) {
     if (g.phase[t] == Phase::kBackward && g.kind[t] != TaskKind::kWait) out.backward_cpu = t;
   }
   out.backward_gpu = LaunchOrder(g, out.stream, cpu_lane).last_before(out.backward_cpu);
-  if (out.backward_gpu == kNoTask) return fail(ErrorCode::kDeclined, "backward put no work on the main stream");
+  if (out.backward_gpu == kNone) return fail(ErrorCode::kDeclined, "backward put no work on the main stream");
   for (Gradient& gradient : out.list) {
-    if (gradient.gpu == kNoTask) gradient.gpu = g.lanes[out.stream].begin;
+    if (gradient.gpu == kNone) gradient.gpu = g.lanes[out.stream].begin;
   }
   return out;
 }

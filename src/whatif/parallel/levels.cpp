@@ -74,8 +74,8 @@ Status apply_blueconnect(Builder& b) {
     for (const std::uint32_t i : bucket.gradients) last = std::max(last, i);
     Place at = behind[last];
     b.cpu(at, "communication hook", b.costs.per_hook, Phase::kBackward);
-    std::uint32_t gather = kNoTask;
-    std::uint32_t across = kNoTask;
+    std::uint32_t gather = kNone;
+    std::uint32_t across = kNone;
     // Parts of a bucket follow each other through the levels: with many of them the slowest level's time is what is seen.
     for (const double bytes : b.slices(static_cast<double>(bucket.bytes))) {
       b.cpu(at, "BlueConnect calls", 3 * b.costs.per_collective, Phase::kBackward);
@@ -114,7 +114,7 @@ Status apply_horovod(Builder& b) {
   for (std::uint32_t i = 0; i < gradients.list.size();) {
     const Ns round = round_of(i);
     double bytes = 0;
-    std::uint32_t hooked = kNoTask;
+    std::uint32_t hooked = kNone;
     do {
       const Gradient& gradient = gradients.list[i];
       bytes += static_cast<double>(gradient.elements * gradients.bytes_per_element);

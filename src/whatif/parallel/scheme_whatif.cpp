@@ -60,6 +60,13 @@ Result<NetworkChoice> network_choice(Model& model, const Parameters& p) {
   return choice;
 }
 
+// Whether the workers fill their nodes.
+Status check_cluster(const Parameters& p) {
+  FORETRACE_TRY(const int workers, whole(p, "workers", 2, kMostWorkers));
+  FORETRACE_TRY(const int per_node, whole(p, "gpus_per_node", 0, kMostWorkers));
+  return check_nodes(workers, per_node);
+}
+
 }  // namespace
 
 std::vector<Parameter> cluster_parameters() {
@@ -106,9 +113,9 @@ ParallelChoice choice_of(const Parameters& p, std::string parallel) {
 }
 
 Status apply_on_cluster(Model& model, Draft& draft, const Parameters& p, const ParallelChoice& choice) {
+  FORETRACE_TRY_VOID(check_cluster(p));  // of uses that were not parsed
   FORETRACE_TRY(const int workers, whole(p, "workers", 2, kMostWorkers));
   FORETRACE_TRY(const NetworkChoice named, network_choice(model, p));
-  FORETRACE_TRY_VOID(check_nodes(workers, named.gpus_per_node));
   FORETRACE_TRY(const Network network, network_of(named, model.device));
   FORETRACE_TRY(const Parallelism how, make_parallelism(choice));
   return apply_parallelism(model, draft, how, {network.collectives.get(), workers, network.gpus_per_node});
@@ -132,6 +139,7 @@ WhatIf scheme_whatif(std::string scheme, std::vector<Parameter> more) {
   w.apply = [scheme](Model& model, Draft& draft, const Parameters& p) {
     return apply_on_cluster(model, draft, p, choice_of(p, scheme));
   };
+  w.check = check_cluster;
   return w;
 }
 

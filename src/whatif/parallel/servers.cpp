@@ -15,7 +15,7 @@ using hardware::Collective;
 namespace {
 
 struct Exchange {
-  std::uint32_t push = kNoTask, sum = kNoTask, pull = kNoTask;
+  std::uint32_t push = kNone, sum = kNone, pull = kNone;
 };
 
 /// The servers of a job and the links to them. Workers do the same at the same time, and so do servers: one of each stands
@@ -92,7 +92,7 @@ class Servers {
   }
 
   Builder& b_;
-  std::uint32_t push_lane_ = kNoTask, pull_lane_ = kNoTask, sum_lane_ = kNoTask;
+  std::uint32_t push_lane_ = kNone, pull_lane_ = kNone, sum_lane_ = kNone;
 };
 
 }  // namespace
@@ -136,7 +136,7 @@ Status apply_p3(Builder& b) {
   // The thread that sends takes the most urgent slice there is, and needs time for each.
   const std::uint32_t sender = b.draft.add_lane(graph::GraphLaneKind::kCpu, "P3 sender");
   const Ns send_ns = b.how.send_us ? static_cast<Ns>(std::llround(*b.how.send_us * 1e3)) : b.costs.per_gradient;
-  std::vector<std::uint32_t> pulled(b.gradients.list.size(), kNoTask);
+  std::vector<std::uint32_t> pulled(b.gradients.list.size(), kNone);
   const auto count = static_cast<std::uint32_t>(b.gradients.list.size());
   for (std::uint32_t k = 0; k < count; ++k) {
     const std::uint32_t i = priorities ? count - 1 - k : k;
@@ -182,25 +182,25 @@ Status apply_p3(Builder& b) {
   const Selection pass = b.draft.select(forward);
   if (pass.empty()) return fail(ErrorCode::kDeclined, "the step shows no forward pass");
   const std::vector<std::uint32_t> copies = b.draft.clone(pass, {});
-  std::uint32_t first_end = kNoTask;
-  std::uint32_t second_end = kNoTask;
-  std::vector<std::uint32_t> waits_for(g.layers.size(), kNoTask);  // the copy of the first kernel of each layer
+  std::uint32_t first_end = kNone;
+  std::uint32_t second_end = kNone;
+  std::vector<std::uint32_t> waits_for(g.layers.size(), kNone);  // the copy of the first kernel of each layer
   for (std::size_t k = 0; k < pass.size(); ++k) {
     const std::uint32_t t = pass[k];
     if (!graph::is_gpu(g.kind[t]) || g.lane[t] != b.gradients.stream) continue;
     first_end = t;
     second_end = copies[k];
-    if (g.layer[t].valid() && waits_for[g.layer[t].index()] == kNoTask) waits_for[g.layer[t].index()] = copies[k];
+    if (g.layer[t].valid() && waits_for[g.layer[t].index()] == kNone) waits_for[g.layer[t].index()] = copies[k];
   }
-  if (first_end == kNoTask) return fail(ErrorCode::kDeclined, "the forward pass has no work on the main stream");
-  std::uint32_t anywhere = kNoTask;  // gradients whose layer is unknown hold the first kernel
-  for (std::size_t k = 0; k < pass.size() && anywhere == kNoTask; ++k) {
+  if (first_end == kNone) return fail(ErrorCode::kDeclined, "the forward pass has no work on the main stream");
+  std::uint32_t anywhere = kNone;  // gradients whose layer is unknown hold the first kernel
+  for (std::size_t k = 0; k < pass.size() && anywhere == kNone; ++k) {
     if (graph::is_gpu(g.kind[pass[k]]) && g.lane[pass[k]] == b.gradients.stream) anywhere = copies[k];
   }
   for (std::uint32_t i = 0; i < count; ++i) {
     const Gradient& gradient = b.gradients.list[i];
     const std::uint32_t from = gradient.side.empty() ? gradient.gpu : gradient.side.front();
-    const bool known = from != kNoTask && g.layer[from].valid() && waits_for[g.layer[from].index()] != kNoTask;
+    const bool known = from != kNone && g.layer[from].valid() && waits_for[g.layer[from].index()] != kNone;
     b.wait_for(known ? waits_for[g.layer[from].index()] : anywhere, pulled[i]);
   }
   // Marks between which the step is measured.

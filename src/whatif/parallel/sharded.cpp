@@ -53,7 +53,7 @@ Place behind_update(const Builder& b) {
 // Owners update their share once all gradients are there. A step with several optimizers updates some parameters in between.
 Status update_follows_backward(const Builder& b) {
   const Place update = behind_update(b);
-  if (update.gpu == kNoTask || b.gradients.backward_gpu == kNoTask) return {};
+  if (update.gpu == kNone || b.gradients.backward_gpu == kNone) return {};
   if (update.gpu > b.gradients.backward_gpu) return {};
   return fail(
       ErrorCode::kDeclined,
@@ -64,8 +64,8 @@ Status update_follows_backward(const Builder& b) {
 // The updated parameters go to everybody; forward of the next step waits, so the step's end does.
 void gather_parameters(Builder& b, const std::vector<double>& messages, Collective kind) {
   Place at = behind_update(b);
-  if (at.cpu == kNoTask) return;
-  std::uint32_t last = kNoTask;
+  if (at.cpu == kNone) return;
+  std::uint32_t last = kNone;
   for (const double bytes : messages) {
     b.cpu(at, "gather call", b.costs.per_collective, Phase::kOptimizer);
     last = b.collective(b.lane(), kind, bytes, "updated parameters");
@@ -79,8 +79,8 @@ void gather_parameters(Builder& b, const std::vector<double>& messages, Collecti
 struct Unit {
   std::vector<std::uint32_t> gradients;
   std::int64_t bytes = 0;
-  std::uint32_t first_forward = kNoTask;  // GPU tasks of the main stream
-  std::uint32_t first_backward = kNoTask;
+  std::uint32_t first_forward = kNone;  // GPU tasks of the main stream
+  std::uint32_t first_backward = kNone;
   std::uint32_t last_gradient = 0;
 };
 
@@ -91,7 +91,7 @@ std::vector<Unit> units_of(const Builder& b) {
     for (const std::uint32_t t : gradient.side) {
       if (g.layer[t].valid()) return block_of(g.strings[g.layers[g.layer[t].index()].name]);
     }
-    if (gradient.gpu == kNoTask || !g.layer[gradient.gpu].valid()) return {};
+    if (gradient.gpu == kNone || !g.layer[gradient.gpu].valid()) return {};
     return block_of(g.strings[g.layers[g.layer[gradient.gpu].index()].name]);
   };
   std::vector<Unit> units;
@@ -106,7 +106,7 @@ std::vector<Unit> units_of(const Builder& b) {
         break;
       }
     }
-    if (block.first_backward != kNoTask) unit.first_backward = block.first_backward;
+    if (block.first_backward != kNone) unit.first_backward = block.first_backward;
     units.push_back(std::move(unit));
   }
   const std::size_t root = units.size();
@@ -127,7 +127,7 @@ std::vector<Unit> units_of(const Builder& b) {
 // The CPU task in front of a GPU task's launch, and the GPU task in front of it.
 Place before(const Graph& g, std::uint32_t gpu) {
   Place at;
-  if (gpu == kNoTask || !g.launch[gpu].valid()) return at;
+  if (gpu == kNone || !g.launch[gpu].valid()) return at;
   const std::uint32_t call = g.launch[gpu].value;
   if (call > g.lanes[g.lane[call]].begin) at.cpu = call - 1;
   if (gpu > g.lanes[g.lane[gpu]].begin) at.gpu = gpu - 1;
@@ -141,7 +141,7 @@ constexpr Ns kUnitHooks = 900'000;
 void gather_unit(Builder& b, const Unit& unit, std::uint32_t first, std::uint32_t issued, Phase phase) {
   Place at = before(b.m.graph, first);
   Place call = before(b.m.graph, issued);
-  if (at.cpu == kNoTask || at.gpu == kNoTask || call.cpu == kNoTask || call.gpu == kNoTask) return;
+  if (at.cpu == kNone || at.gpu == kNone || call.cpu == kNone || call.gpu == kNone) return;
   const std::uint32_t previous = call.gpu;
   if (first == issued) {
     b.cpu(at, "FSDP: gather parameters", kUnitHooks, phase);
@@ -151,7 +151,7 @@ void gather_unit(Builder& b, const Unit& unit, std::uint32_t first, std::uint32_
   }
   const std::uint32_t gathered =
       b.collective(b.lane(), Collective::kAllGather, static_cast<double>(unit.bytes), "all-gather of a unit");
-  b.start_behind(gathered, {call.cpu, kNoTask});
+  b.start_behind(gathered, {call.cpu, kNone});
   // With few queues the gather starts in its turn behind the work launched before it.
   if (b.few_queues()) b.draft.depend(previous, b.first_of(gathered), 0, DependencyKind::kStreamWait, 0);
   const std::uint32_t copy =
@@ -181,7 +181,7 @@ Status apply_zero2(Builder& b) {
   broadcast_buffers(b);
   std::vector<Place> behind = gradients_into_buckets(b);
   std::uint32_t last = 0;
-  std::uint32_t reduced = kNoTask;
+  std::uint32_t reduced = kNone;
   for (const Bucket& bucket : plan) {
     for (const std::uint32_t i : bucket.gradients) last = std::max(last, i);
     Place at = behind[last];
@@ -210,7 +210,7 @@ Status apply_fsdp(Builder& b) {
   for (const Unit& unit : units) largest = std::max(largest, unit.bytes);
   // The root is gathered before everything else.
   for (Unit& unit : units) {
-    if (unit.first_forward != kNoTask) continue;
+    if (unit.first_forward != kNone) continue;
     for (std::uint32_t t = g.lanes[b.gradients.stream].begin; t < g.lanes[b.gradients.stream].end; ++t) {
       if (g.phase[t] == Phase::kForward) {
         unit.first_forward = t;
@@ -229,19 +229,19 @@ Status apply_fsdp(Builder& b) {
   std::vector<std::size_t> backward = forward;
   std::stable_sort(backward.begin(), backward.end(),
                    [&](std::size_t a, std::size_t c) { return units[a].last_gradient < units[c].last_gradient; });
-  std::uint32_t reduced = kNoTask;
+  std::uint32_t reduced = kNone;
   const auto gather_next = [&](std::size_t from, std::uint32_t issued) {
     for (std::size_t i = from; i < backward.size(); ++i) {
       const Unit& next = units[backward[i]];
-      if (next.first_backward == kNoTask) continue;
-      gather_unit(b, next, next.first_backward, issued == kNoTask ? next.first_backward : issued, Phase::kBackward);
+      if (next.first_backward == kNone) continue;
+      gather_unit(b, next, next.first_backward, issued == kNone ? next.first_backward : issued, Phase::kBackward);
       return;
     }
   };
-  gather_next(0, kNoTask);
+  gather_next(0, kNone);
   for (std::size_t i = 0; i < backward.size(); ++i) {
     const Unit& unit = units[backward[i]];
-    if (unit.first_backward != kNoTask) gather_next(i + 1, unit.first_backward);  // one unit ahead
+    if (unit.first_backward != kNone) gather_next(i + 1, unit.first_backward);  // one unit ahead
     const Gradient& gradient = b.gradients.list[unit.last_gradient];
     Place at{gradient.cpu, gradient.gpu};
     const std::uint32_t copy =
@@ -255,7 +255,7 @@ Status apply_fsdp(Builder& b) {
   }
   Place at{b.gradients.backward_cpu, b.gradients.backward_gpu};
   const std::uint32_t wait = b.kernel(at, "gradients' share in place", 0, b.costs.per_wait, Phase::kBackward);
-  if (reduced != kNoTask) b.wait_for(wait, reduced);
+  if (reduced != kNone) b.wait_for(wait, reduced);
   share_update(b);
   share_memory(b, true, true, largest);
   return {};

@@ -1,4 +1,4 @@
-#include "foretrace/whatif/measured_step.hpp"
+#include "foretrace/analysis/measured_step.hpp"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "foretrace/simulate/simulate.hpp"
+#include "foretrace/analysis/recorder.hpp"
 
-namespace foretrace::whatif {
+namespace foretrace::analysis {
 
 namespace {
 
@@ -54,11 +54,11 @@ std::string likely_slip(double ms, const PlausibleRange& range) {
 
 }  // namespace
 
-PlausibleRange plausible_range(const graph::Graph& graph) {
+PlausibleRange plausible_range(const graph::Graph& graph, Ns replayed) {
   PlausibleRange range;
   range.gpu_busy = busy_time(graph);
   // The range of a step may be shorter than its period: the GPU then runs behind the CPU.
-  range.traced = std::max(graph.traced, simulate::steady_state(graph).timeline.step);
+  range.traced = std::max(graph.traced, replayed);
   range.least = static_cast<Ns>(kLeastOfBusy * static_cast<double>(range.gpu_busy));
   range.most = static_cast<Ns>(kMostOfTraced * static_cast<double>(range.traced));
   // Where the graph replays far too short, the two would exclude everything.
@@ -66,8 +66,8 @@ PlausibleRange plausible_range(const graph::Graph& graph) {
   return range;
 }
 
-Result<Ns> plausible_step(const graph::Graph& graph, double ms) {
-  const PlausibleRange range = plausible_range(graph);
+Result<Ns> plausible_step(const graph::Graph& graph, Ns replayed, double ms) {
+  const PlausibleRange range = plausible_range(graph, replayed);
   const bool short_ = !(ms > 0) || ms * 1e6 < static_cast<double>(range.least);
   if (!short_ && ms * 1e6 <= static_cast<double>(range.most)) return static_cast<Ns>(std::llround(ms * 1e6));
   const std::string why =
@@ -78,4 +78,29 @@ Result<Ns> plausible_step(const graph::Graph& graph, double ms) {
               likely_slip(ms, range));
 }
 
-}  // namespace foretrace::whatif
+Result<Measured> measured_step(const trace::Trace& trace, const graph::Graph& graph, Ns replayed,
+                               std::optional<double> told) {
+  Measured out;
+  if (told) {
+    Result<Ns> step = plausible_step(graph, replayed, *told);
+    if (!step) {
+      step.error().message = "--measured-ms: " + step.error().message;
+      return forward(step);
+    }
+    out.step = *step;
+    return out;
+  }
+  const std::optional<double> stored = recorded_ms(trace);
+  if (!stored) return out;
+  const Result<Ns> step = plausible_step(graph, replayed, *stored);
+  if (step) {
+    out.step = *step;
+    out.recorded = true;
+  } else {
+    out.refused = fmt::format("the measured step the recorder stored is not used: {} ({})", step.error().message,
+                              step.error().hint);
+  }
+  return out;
+}
+
+}  // namespace foretrace::analysis

@@ -2,7 +2,7 @@
 // One step, simulated unchanged: how well that meets the trace, where the time goes, and what holds the step up. What
 // replay, summary, doctor and the exporters share.
 //
-//   const StepAnalysis step = analyse(std::move(graph));
+//   const ReplayedStep step = replay_step(std::move(graph));
 //   step.replayed(), step.error_pct(), step.path, step.breakdown.idle …
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/whatif/unprofiled.hpp"
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 
 /// A task of the critical path: it waited (a latency, a gap: nothing on the path ran), then it worked.
 struct PathSegment {
@@ -31,7 +31,7 @@ struct StartErrors {
   Ns p50 = 0, p95 = 0;
 };
 
-struct StepAnalysis {
+struct ReplayedStep {
   graph::Graph graph;
   simulate::SteadyState state;
   simulate::Breakdown breakdown;
@@ -62,16 +62,9 @@ struct StepAnalysis {
 };
 
 /// The graph must have passed graph::verify.
-StepAnalysis analyse(graph::Graph graph);
+ReplayedStep replay_step(graph::Graph graph);
 
 /// The bottleneck of the step as it runs without the profiler.
 std::string bottleneck_without_profiler(const graph::Graph& graph, const whatif::Unprofiled& unprofiled);
 
-/// Shares of `whole` in per cent with one decimal, rounded so that they add up to 100 exactly; all 0 when whole is 0.
-/// The parts must add up to it.
-std::vector<double> percentages(const std::vector<Ns>& parts, Ns whole);
-
-/// What a task of the GPU waited for, in words: "the CPU's launch".
-std::string_view describe(graph::DependencyKind cause);
-
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

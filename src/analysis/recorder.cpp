@@ -1,12 +1,8 @@
-#include "foretrace/report/measured.hpp"
+#include "foretrace/analysis/recorder.hpp"
 
-#include <fmt/format.h>
 #include <simdjson.h>
 
-#include "foretrace/whatif/measured_step.hpp"
-#include "report/json_writer.hpp"
-
-namespace foretrace::report {
+namespace foretrace::analysis {
 
 std::string recorder_figures(const trace::Trace& trace) {
   const std::string_view raw = trace.metadata_value(kRecorderKey);
@@ -32,32 +28,4 @@ std::optional<double> recorded_ms(const trace::Trace& trace) {
   return ms;
 }
 
-Result<Measured> measured_step(const trace::Trace& trace, const graph::Graph& graph, std::optional<double> told) {
-  Measured out;
-  if (told) {
-    Result<Ns> step = whatif::plausible_step(graph, *told);
-    if (!step) {
-      step.error().message = "--measured-ms: " + step.error().message;
-      return forward(step);
-    }
-    out.step = *step;
-    return out;
-  }
-  const std::optional<double> stored = recorded_ms(trace);
-  if (!stored) return out;
-  const Result<Ns> step = whatif::plausible_step(graph, *stored);
-  if (step) {
-    out.step = *step;
-    out.recorded = true;
-  } else {
-    out.refused = fmt::format("the measured step the recorder stored is not used: {} ({})", step.error().message,
-                              step.error().hint);
-  }
-  return out;
-}
-
-void write_refused(JsonWriter& json, const std::string& why) {
-  if (!why.empty()) json.member("measured_refused", why);
-}
-
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

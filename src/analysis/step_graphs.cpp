@@ -1,11 +1,11 @@
-#include "foretrace/report/step_graphs.hpp"
+#include "foretrace/analysis/step_graphs.hpp"
 
 #include <simdjson.h>
 
 #include <charconv>
 #include <cmath>
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 namespace {
 
 // "ProfilerStep#4" -> 4, "step 2" -> 2.
@@ -68,4 +68,4 @@ Result<graph::Graph> StepGraphs::graph(std::size_t step, const graph::BuildOptio
   return builder_->build(step, options);
 }
 
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

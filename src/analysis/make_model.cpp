@@ -1,14 +1,17 @@
-#include "foretrace/whatif/model.hpp"
-
 #include <algorithm>
 
+#include "foretrace/analysis/baseline.hpp"
 #include "foretrace/simulate/limits.hpp"
-#include "foretrace/simulate/simulate.hpp"
-namespace foretrace::whatif {
+
+namespace foretrace::analysis {
 
 using graph::Graph;
 using graph::Phase;
 using graph::TaskKind;
+using whatif::CpuPrior;
+using whatif::kCpuPhases;
+using whatif::LaunchCosts;
+using whatif::Model;
 
 namespace {
 
@@ -21,7 +24,7 @@ LaunchCosts launch_costs(const Graph& g, const CpuPrior& prior) {
   }
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) continue;
-    const auto p = static_cast<std::size_t>(cpu_phase(g, t));
+    const auto p = static_cast<std::size_t>(whatif::cpu_phase(g, t));
     time[p] += g.cost[t];
     count[p] += launches[t];
   }
@@ -98,15 +101,15 @@ void count_parameters(Model& m) {
 
 }  // namespace
 
-Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, const Graph& graph,
+Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, const Graph& graph, Ns replayed,
                          std::optional<Ns> measured, const CpuPrior& prior) {
   Model m;
   m.trace = &trace;
-  m.chains = std::make_shared<const OpChains>(trace);
+  m.chains = std::make_shared<const whatif::OpChains>(trace);
   m.frozen = simulate::frozen_time(graph);
-  m.replayed = simulate::steady_state(graph).timeline.step;
-  m.base = unprofiled(graph, measured, prior);
-  m.graph = apply(graph, m.base.factors, prior);
+  m.replayed = replayed;
+  m.base = whatif::unprofiled(graph, measured, prior);
+  m.graph = whatif::apply(graph, m.base.factors, prior);
   m.launches = launch_costs(m.graph, prior);
   m.works = work::describe(trace, m.graph);
   if (auto match = hardware::device_of(trace)) {
@@ -120,4 +123,4 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   return m;
 }
 
-}  // namespace foretrace::whatif
+}  // namespace foretrace::analysis

@@ -14,7 +14,7 @@
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/trace/trace.hpp"
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 
 /// The top-level key of an exported file that holds the text form of its graph.
 inline constexpr std::string_view kGraphKey = "foretraceGraph";
@@ -44,4 +44,4 @@ class StepGraphs {
 /// The graph an exported file holds; an error when it holds none.
 Result<graph::Graph> embedded_graph(const trace::Trace& trace);
 
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

@@ -1,0 +1,39 @@
+#pragma once
+// The step without the profiler as somebody measured it: a user, a program or the recorder. What they say is held against the
+// step's own trace before anything is calibrated on it.
+//
+//   Result<Ns> step = plausible_step(graph, replayed, 0.0716);
+//   step.error();     // "a step of 0.0716 ms is impossible: the GPU alone works 68.5 ms in it"; hint: "seconds? …"
+
+#include <optional>
+#include <string>
+
+#include "foretrace/base/result.hpp"
+#include "foretrace/graph/graph.hpp"
+#include "foretrace/trace/trace.hpp"
+
+namespace foretrace::analysis {
+
+/// Which times of a step can be true.
+struct PlausibleRange {
+  Ns least = 0;  ///< the GPU's busy time, less what its clocks vary by
+  Ns most = 0;   ///< the step as traced, or its period where that is longer, and what steps vary by
+  Ns gpu_busy = 0, traced = 0;
+};
+/// `replayed`: the step as the graph gives it unchanged (simulate::steady_state).
+PlausibleRange plausible_range(const graph::Graph& graph, Ns replayed);
+
+/// `ms` in nanoseconds, or why no step of this graph can take that long (kUsage, with the likely slip as a hint).
+Result<Ns> plausible_step(const graph::Graph& graph, Ns replayed, double ms);
+
+struct Measured {
+  std::optional<Ns> step;
+  bool recorded = false;  ///< `step` is the recorder's
+  std::string refused;    ///< why the recorder's figure is not used; empty when it is, or there is none
+};
+/// As told (in ms), else as the recorder stored it in the trace. What cannot be true is an error when told; when stored, it is
+/// left alone and said so.
+Result<Measured> measured_step(const trace::Trace& trace, const graph::Graph& graph, Ns replayed,
+                               std::optional<double> told);
+
+}  // namespace foretrace::analysis

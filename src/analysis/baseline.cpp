@@ -1,0 +1,69 @@
+#include "foretrace/analysis/baseline.hpp"
+
+#include "foretrace/simulate/simulate.hpp"
+
+namespace foretrace::analysis {
+
+namespace {
+
+Result<Baseline> of_step(const trace::Trace& trace, std::optional<std::int64_t> number,
+                         std::optional<double> measured_ms) {
+  const trace::Steps steps = trace::find_steps(trace);
+  if (steps.steps.empty()) {
+    return fail(ErrorCode::kDeclined, "the trace holds no step", "record at least one step with torch.profiler");
+  }
+  // Not StepGraphs: what-ifs need the events behind the tasks, which an exported graph does not bring along.
+  const graph::GraphBuilder builder(trace, steps);
+  std::size_t index = builder.median();
+  if (number) {
+    FORETRACE_TRY(index, steps.by_number(*number));
+  }
+  FORETRACE_TRY(const graph::Graph graph, builder.build(index));
+  return make_baseline(trace, steps.steps[index], graph, measured_ms);
+}
+
+}  // namespace
+
+Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,
+                               std::optional<double> measured_ms) {
+  Baseline b;
+  StepFigures& f = b.figures;
+  f.file = trace.path;
+  f.step_name = graph.step_name;
+  f.traced = graph.traced;
+  f.replayed = simulate::steady_state(graph).timeline.step;
+  if (graph.periodic && graph.period > 0) f.period = graph.period;
+  FORETRACE_TRY(Measured measured, measured_step(trace, graph, f.replayed, measured_ms));
+  f.measured = measured.step;
+  f.measured_refused = std::move(measured.refused);
+  FORETRACE_TRY(b.model, make_model(trace, step, graph, f.replayed, f.measured));
+  f.device = b.model.device.name;
+  f.memory_gb = b.model.device.memory_gb;
+  f.unprofiled = b.model.base.step;
+  f.unprofiled_low = b.model.base.low;
+  f.unprofiled_high = b.model.base.high;
+  f.gpu_families = whatif::family_times(b.model);
+  if (b.model.memory) f.peak_bytes = b.model.memory->peak_bytes;
+  return b;
+}
+
+Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int64_t> number,
+                               std::optional<double> measured_ms) {
+  Result<Baseline> baseline = of_step(trace, number, measured_ms);
+  if (!baseline && baseline.error().file.empty()) baseline.error().file = trace.path;
+  return baseline;
+}
+
+whatif::Prediction predict(const Baseline& baseline, const std::vector<whatif::Use>& uses, whatif::Detail detail) {
+  return whatif::predict(baseline.model, uses, baseline.figures.measured, detail);
+}
+
+std::vector<whatif::Prediction> predict_each(const Baseline& baseline, const std::vector<whatif::Use>& uses,
+                                             bool stacked) {
+  if (stacked) return {predict(baseline, uses)};
+  std::vector<whatif::Prediction> out;
+  for (const whatif::Use& use : uses) out.push_back(predict(baseline, {use}));
+  return out;
+}
+
+}  // namespace foretrace::analysis
