@@ -108,6 +108,7 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   m.chains = std::make_shared<const whatif::OpChains>(trace);
   m.frozen = simulate::frozen_time(graph);
   m.replayed = replayed;
+  m.host = prior.host;
   m.base = whatif::unprofiled(graph, measured, prior);
   m.graph = whatif::apply(graph, m.base.factors, prior);
   m.launches = launch_costs(m.graph, prior);

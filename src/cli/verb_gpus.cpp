@@ -2,6 +2,7 @@
 
 #include "base/decimal.hpp"
 #include "base/text.hpp"
+#include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/gpus.hpp"
@@ -38,7 +39,9 @@ Result<Answer> run_gpus(const Request& request) {
   options.cpu = request.values.number("cpu");
   options.from = request.values.text("from");
   options.step = request.values.integer("step");
-  options.measured_ms = request.values.number("measured-ms");
+  FORETRACE_TRY(const analysis::Told known, told(request.values));
+  options.measured_ms = known.measured_ms;
+  options.host = known.host;
   const std::string sort = request.values.text("sort").value_or("time");
   options.order = sort == "cost"    ? report::GpuOrder::kCost
                   : sort == "value" ? report::GpuOrder::kValue

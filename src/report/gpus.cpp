@@ -125,7 +125,8 @@ Result<GpusReport> compare_gpus(const trace::Trace& trace, const GpusOptions& op
   if (options.cpu) {
     FORETRACE_TRY(cpu, cpu_use(*options.cpu));
   }
-  FORETRACE_TRY(analysis::Baseline b, analysis::make_baseline(trace, options.step, options.measured_ms));
+  FORETRACE_TRY(analysis::Baseline b,
+                analysis::make_baseline(trace, options.step, {options.measured_ms, options.host}));
   GpusReport r;
   // On a trace without GPU work nobody asks which GPU that was.
   const bool on_gpu = graph::has_gpu_work(b.model.graph);

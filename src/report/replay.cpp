@@ -158,13 +158,14 @@ Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps
   report.chosen = median_row(report.steps);
   FORETRACE_TRY(const Graph chosen, graphs.graph(built[report.chosen]));
   FORETRACE_TRY(const analysis::Measured measured,
-                analysis::measured_step(trace, chosen, report.steps[report.chosen].replayed, options.measured_ms));
+                analysis::measured_step(trace, chosen, report.steps[report.chosen].replayed,
+                                        {options.measured_ms, options.host}));
   report.measured = measured.step;
-  report.unprofiled = whatif::unprofiled(chosen, report.measured);
+  report.unprofiled = whatif::unprofiled(chosen, report.measured, measured.prior);
   if (measured.recorded) report.unprofiled.origin = "recorder";
   report.measured_refused = measured.refused;
   report.bottleneck = simulate::bottleneck(report.steps[report.chosen].breakdown);
-  report.unprofiled_bottleneck = analysis::bottleneck_without_profiler(chosen, report.unprofiled);
+  report.unprofiled_bottleneck = analysis::bottleneck_without_profiler(chosen, report.unprofiled, measured.prior);
   return report;
 }
 

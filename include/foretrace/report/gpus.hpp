@@ -27,6 +27,8 @@ struct GpusOptions {
   std::optional<std::string> from;       ///< the GPU the trace was recorded on, where it does not say
   std::optional<std::int64_t> step;      ///< its number, else the median step
   std::optional<double> measured_ms;     ///< of a step without the profiler
+  std::optional<whatif::HostCosts>
+      host;  ///< what the CPU costs there; default what the recorder stored, else the usual
   GpuOrder order = GpuOrder::kTime;
 };
 

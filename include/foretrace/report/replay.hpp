@@ -37,6 +37,8 @@ struct ReplayOptions {
   std::optional<double>
       measured_ms;  ///< the step without the profiler; default what the recorder stored, else the prior
   Progress progress;
+  std::optional<whatif::HostCosts> host =
+      {};  ///< what the CPU costs there; default what the recorder stored, else the usual
 };
 
 struct ReplayReport {

@@ -24,6 +24,7 @@ struct HostCosts {
   double launch_call_us = 0;  ///< a launch of a kernel;
   double launch_follows = 1;  ///< its log time moves by this much of log speed: the rest waits for the device
   double empty_us = 0;        ///< aten::empty
+  double probe_view_us = 0;   ///< a view of a tensor called from Python, without the profiler: the recorder's probe
   double usual_speed = 1;     ///< of a trace that does not show it
 
   // What a profiler adds at speed 1, µs for each event it records.
@@ -41,6 +42,17 @@ struct HostCosts {
 
   // A launch and all the CPU does around it, by phase, µs at the speeds steps have: for steps that launch too little to tell.
   std::array<double, 3> launch_us = {};
+
+  // What changes of a step add, µs at speed 1, without the profiler.
+  double cast_us = 0;  ///< autocast's cast of a tensor: dispatch, allocation and launch
+  double node_us = 0;  ///< a node of the autograd graph, beside the operations it runs
+  double checkpoint_us =
+      0;  ///< a block under checkpoint: frames, contexts, random-number state, the exception that ends it
+  double checkpoint_saved_us = 0;  ///< a tensor that a checkpointed block would have saved: hooks around it
+  double reentrant_us = 0;         ///< a block under reentrant checkpoint
+  double scaler_us = 0;            ///< a gradient scaler's step and update,
+  double scaler_tensor_us = 0;     ///< and each gradient it looks at
+
   /// Of log CPU time: what all phases share, and each its own beside it.
   double sigma = 0;
   std::array<double, 3> sigma_phase = {};

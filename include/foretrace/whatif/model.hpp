@@ -44,6 +44,7 @@ struct Model {
   work::Works works;                       ///< of the graph's tasks; grows as what-ifs change them
   hardware::Device device;
   LaunchCosts launches;
+  HostCosts host;                       ///< of the step's host
   Unprofiled base;                      ///< how the profiler was undone, and what stays uncertain
   std::int64_t parameter_elements = 0;  ///< trained parameters, from the optimizer's kernels or memory; 0 when unknown
   std::int64_t parameter_tensors = 0;
