@@ -373,13 +373,17 @@ Graph apply(const Graph& graph, const CpuFactors& factors, const CpuPrior& prior
 Unprofiled unprofiled(const Graph& g, std::optional<Ns> measured, const CpuPrior& prior) {
   Unprofiled out;
   out.factors = prior_factors(g, prior);
-  for (std::size_t p = 0; p < kCpuPhases; ++p) out.speed[p] = step_speed(out.factors.profiler[p], prior.host);
+  const CpuFactors usual = out.factors;
   out.origin = "prior";
   Calibration calibration(g, out.factors, prior);
   if (measured) {
     out.factors = factors_at(out.factors, calibration.solve(static_cast<double>(*measured)));
     out.calibrated = true;
     out.origin = "measured step";
+  }
+  for (std::size_t p = 0; p < kCpuPhases; ++p) {
+    const double expected = prior.host.left * step_speed(usual.profiler[p], prior.host) / usual.profiler[p];
+    out.speed[p] = step_speed(usual.profiler[p], prior.host) * out.factors.phase[p] / expected;
   }
   out.step = step_with(g, out.factors, prior);
   set_band(out, g, prior, calibration.covariance());

@@ -44,14 +44,15 @@ struct HostCosts {
   std::array<double, 3> launch_us = {};
 
   // What changes of a step add, µs at speed 1, without the profiler.
-  double cast_us = 0;  ///< autocast's cast of a tensor: dispatch, allocation and launch
+  double op_us = 0;    ///< an operation that launches a kernel: dispatch, allocation, launch
+  double cast_us = 0;  ///< autocast's cast of a tensor: the operations around it as well
   double node_us = 0;  ///< a node of the autograd graph, beside the operations it runs
-  double checkpoint_us =
-      0;  ///< a block under checkpoint: frames, contexts, random-number state, the exception that ends it
-  double checkpoint_saved_us = 0;  ///< a tensor that a checkpointed block would have saved: hooks around it
-  double reentrant_us = 0;         ///< a block under reentrant checkpoint
-  double scaler_us = 0;            ///< a gradient scaler's step and update,
-  double scaler_tensor_us = 0;     ///< and each gradient it looks at
+  /// A checkpointed block beside its second forward: contexts, random-number state, hooks of saved tensors; in backward the
+  /// exception that ends it as well. Of the reentrant kind `reentrant_share` of that.
+  double checkpoint_forward_us = 0, checkpoint_backward_us = 0, reentrant_share = 1;
+  double fused_tensor_us = 0;    ///< a tensor in the update by one kernel: Python's bookkeeping
+  double foreach_tensor_us = 0;  ///< a tensor in an update over lists: the same, states of Adam
+  double list_tensor_us = 0;     ///< a tensor in an update over lists without states of Adam
 
   /// Of log CPU time: what all phases share, and each its own beside it.
   double sigma = 0;
