@@ -7,6 +7,7 @@ that is many launches behind.
 
 from __future__ import annotations
 
+import importlib
 import statistics
 import time
 from collections.abc import Callable
@@ -32,8 +33,12 @@ class PhaseClock:
         self._behind: dict[str, tuple[float, Any]] = {}
         self._zero: tuple[float, Any] | None = None
         self._undo: list[Callable[[], None]] = []
-        self._watch_backward()
-        self._watch_update()
+        try:
+            self._watch_backward()
+            self._watch_update()
+        except BaseException:
+            self.close()
+            raise
 
     # -- steps
 
@@ -115,7 +120,7 @@ class PhaseClock:
         self._undo.append(undo)
 
     def _watch_update(self) -> None:
-        optimizer = self._torch.optim.optimizer
+        optimizer = importlib.import_module("torch.optim.optimizer")
 
         def before(*_: Any) -> None:
             self._update = time.perf_counter()
