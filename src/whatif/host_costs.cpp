@@ -60,8 +60,14 @@ Error wrong_line(std::string_view file, std::size_t line, std::string what, std:
                std::move(hint)};
 }
 
+// What `foretrace calibrate` measures, as it measures it: times of this host at its own speed.
+struct Probed {
+  double view_us = 0, event_us = 0;
+};
+
 Result<HostCosts> parse_over(HostCosts costs, std::string_view csv, std::string_view file) {
   std::size_t number = 0;
+  Probed probed;
   for (const std::string_view line : split(csv, '\n')) {
     ++number;
     if (line.empty() || line.front() == '#') continue;
@@ -71,13 +77,13 @@ Result<HostCosts> parse_over(HostCosts costs, std::string_view csv, std::string_
       return tl::unexpected(wrong_line(file, number, "is not figure,value,sample,spread",
                                        "`foretrace calibrate` and tools/fit_host.py write such files"));
     }
-    const Figure* found = nullptr;
-    std::vector<std::string> names;
+    double* place = fields[0] == "view_us" ? &probed.view_us : fields[0] == "event_us" ? &probed.event_us : nullptr;
+    std::vector<std::string> names{"view_us", "event_us"};
     for (const Figure& figure : kFigures) {
-      if (figure.name == fields[0]) found = &figure;
+      if (figure.name == fields[0]) place = figure.place(costs);
       names.emplace_back(figure.name);
     }
-    if (found == nullptr) {
+    if (place == nullptr) {
       return tl::unexpected(wrong_line(file, number, fmt::format("names no figure of a host: '{}'", fields[0]),
                                        did_you_mean(fields[0], names)));
     }
@@ -86,8 +92,10 @@ Result<HostCosts> parse_over(HostCosts costs, std::string_view csv, std::string_
                                        fmt::format("gives {} a value that no host has: {}", fields[0], fields[1]),
                                        "figures are positive numbers"));
     }
-    *found->place(costs) = *value;
+    *place = *value;
   }
+  if (probed.view_us > 0) costs.speed = probed.view_us / costs.probe_view_us;
+  if (probed.event_us > 0) costs.event_op_us = probed.event_us / costs.speed.value_or(1);
   return costs;
 }
 
