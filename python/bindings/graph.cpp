@@ -1,6 +1,7 @@
 #include "foretrace/graph/graph.hpp"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -191,10 +192,16 @@ nb::tuple lower_bounds(const Graph& g) {
   return nb::make_tuple(bounds.no_gpu, bounds.no_network, bounds.no_cpu);
 }
 
-nb::dict unprofiled(const Graph& g, std::optional<Ns> measured) {
+nb::dict unprofiled(const Graph& g, std::optional<Ns> measured, const LoadedTrace* trace) {
   const whatif::Unprofiled u = [&] {
     nb::gil_scoped_release unlocked;
-    return whatif::unprofiled(g, measured);
+    // What the recorder timed beside the step holds whatever the step is said to take.
+    whatif::CpuPrior prior;
+    if (trace != nullptr) {
+      if (Result<analysis::Measured> known = analysis::measured_step(trace->trace, g, g.traced, {}))
+        prior = known->prior;
+    }
+    return whatif::unprofiled(g, measured, prior);
   }();
   const auto by_part = [](double forward, double backward, double optimizer, double gpu) {
     nb::dict d;
@@ -258,7 +265,7 @@ void bind_graph(nb::module_& m) {
       .def("periodic", [](const Graph& g) { return g.periodic; })
       .def("dump", [](const Graph& g) { return to_str(graph::dump(g)); })
       .def("lower_bounds", lower_bounds)
-      .def("unprofiled", unprofiled, nb::arg("measured").none())
+      .def("unprofiled", unprofiled, nb::arg("measured").none(), nb::arg("trace").none())
       .def(
           "plausible_step",
           [](const Graph& g, double ms) {

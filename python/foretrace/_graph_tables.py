@@ -136,7 +136,7 @@ class Unprofiled:
         return self._of._with_factors(self.factors, self.profiler)
 
     def __str__(self) -> str:
-        source = {"prior": "what launches usually cost", "measured step": "the measured step",
+        source = {"prior": "what recording usually costs", "measured step": "the measured step",
                   "recorder": "what the recorder measured"}.get(self.origin, self.origin)
         return f"{self.step_ms:.3f} ms [{self.low_ms:.3f}, {self.high_ms:.3f}] without the profiler, from {source}"
 
