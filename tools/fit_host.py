@@ -313,6 +313,26 @@ def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, f
     return figures, some, micro
 
 
+def elsewhere(every: list, c: dict[str, float]) -> list[float]:
+    """Another machine of the same kind (phases.csv.gz): phases with the profiler on, brought to speed 1 by the loop beside them, and
+    what the figures make of them, against the same without it. Percent off."""
+    shown = {row["model"]: phases for row, _, phases in every if row["variant"] == "base"}
+    times = defaultdict(list)
+    with gzip.open(DATA / "phases.csv.gz", "rt") as file:
+        for r in csv.DictReader(file):
+            if r["phase"] in PHASES and int(r["step"]) >= 3:
+                speed = math.sqrt(float(r["loop_before"]) * float(r["loop_after"])) / FAST_LOOP_US
+                times[r["model"], r["phase"], r["traced"]].append(float(r["us"]) / speed)
+    out = []
+    for (model, phase, traced), without in times.items():
+        if traced == "0" and model in shown:
+            there = shown[model][phase]
+            on = Phase(us=median(times[model, phase, "1"]), ops=there.ops, calls=there.calls)
+            kept = c["left"] * own_us(Sample("", model, phase, on, 1.0, 0.0, 1.0, 1.0), c)
+            out.append(100 * (kept / median(without) - 1))
+    return out
+
+
 def csv_of(figures: dict[str, tuple[float, str, float]]) -> str:
     head = "# figure,value,sample,spread: what the CPU costs beside an H200 (16 virtual cores of an Intel Xeon, PyTorch 2.11);\n" \
            "# include/foretrace/whatif/host_costs.hpp says what each is. Written by tools/fit_host.py.\n"
@@ -340,7 +360,8 @@ def main() -> int:
     parser.add_argument("--without", metavar="NETWORK", help="leave this network's rows out")
     parser.add_argument("--check", action="store_true", help="print errors, write nothing")
     options = parser.parse_args()
-    figures, some, micro = fit(read_traces(options.program), options.without)
+    every = read_traces(options.program)
+    figures, some, micro = fit(every, options.without)
     if options.check or not options.without:
         kept = {n: v for n, (v, *_) in figures.items()} | {"_probe": 0.0}
         again = fit_kept(some, micro)
@@ -351,6 +372,7 @@ def main() -> int:
         print(said("left out", [b for *_, b in found]))
         for phase in PHASES:
             print(said(f"  {phase}", [b for s, _, b in found if s.phase == phase]))
+        print(said("on another machine, both at one speed", elsewhere(every, again)))
         print(f"event_layer_us {again['event_layer_us']:.1f}, left {again['left']:.3f}, follows {again['follows']:.2f}")
     if not options.check:
         options.output.write_text(csv_of(figures))

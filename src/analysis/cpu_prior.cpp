@@ -22,7 +22,7 @@ std::array<std::size_t, kCpuPhases> launches_until(const graph::Graph& g) {
   std::array<std::size_t, kCpuPhases> count{};
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (!graph::is_gpu(g.kind[t]) || !g.launch[t].valid()) continue;
-    ++count[static_cast<std::size_t>(cpu_phase(g, g.launch[t].index()))];
+    ++count[static_cast<std::size_t>(whatif::cpu_phase(g, g.launch[t].index()))];
   }
   for (std::size_t p = 1; p < kCpuPhases; ++p) count[p] += count[p - 1];
   return count;
