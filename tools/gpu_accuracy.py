@@ -30,7 +30,7 @@ sys.path.insert(0, str(HERE))
 import habitat_wave_scaling as habitat
 import transfer_model as model
 import transfer_tables as tables
-from accuracy_tables import aligned, write_between
+from gpu_tables import TITLES, show, update_docs
 
 LEFT_OUT = HERE / "transfer-left-out"
 NOBODY = ""  # as the GPU to leave out: the parameters fitted to all of them
@@ -342,58 +342,13 @@ def judged(result):
     return found
 
 
-TITLES = {"half": "BF16 GEMM", "fp32": "FP32 linear", "fp32-batched": "FP32 bmm", "conv": "FP32 convolution"}
-
-
-def left_out_table(result):
-    """Products and convolutions on a GPU that had no part in the fit, and on one that had."""
-    rows = []
-    for kind, title in TITLES.items():
-        for name, s in (result[kind] or {}).items():
-            rows.append([f"{title}, {name}", str(s["ours"]["pairs"]), str(s["ours"]["rows"]),
-                         *(f"{s[how][f]:.1f}" for f in ("mean_pct", "median_pct", "worst_pair_pct") for how in ("in sample", "ours"))])
-    return aligned(["products", "pairs", "rows each", "mean %, in sample", "GPU left out", "median %, in sample", "GPU left out",
-                    "worst pair %, in sample", "GPU left out"], rows)
-
-
-def show(result):
-    def line(name, s):
-        print(f"  {name:44s} mean {s['mean_pct']:7.2f} %   median {s['median_pct']:7.2f} %   worst pair {s['worst_pair_pct']:7.2f} %  {s['worst_pair']}")
-
-    if result["same_kernel"]:
-        s = result["same_kernel"]["ours"]
-        print(f"Kernels that stay the same, {s['pairs']} ordered pairs, {s['rows']} rows each (gpu-kernels-fp32 without conv, linear, bmm)")
-        for name, s in result["same_kernel"].items():
-            line(name, s)
-        print("  by operation: " + ", ".join(f"{k} {v}" for k, v in result["same_kernel"]["ours"]["by_operation"].items()))
-    for kind, title in TITLES.items():
-        for rows, s in (result[kind] or {}).items():
-            print(f"\n{title}, {rows}: {s['ours']['pairs']} pairs, {s['ours']['rows']} rows each, target left out of the fit")
-            for name in ("ours", *(["in sample"] if "in sample" in s else []), "roofline ratio"):
-                line(name, s[name])
-    if result["models"]:
-        m = result["models"]
-        print(f"\nWhole models (neusight-e2e), {m['cases']} model x pair, target left out of the fit")
-        print(f"  mean {m['mean_pct']} %, median {m['median_pct']} %, largest {m['max_pct']} %; by target {m['by_target']}; by mode {m['by_mode']}")
-        print(f"  the same rule with the target's own measured operations: mean {m['with_measured_operations_mean_pct']} %")
-        print(f"  NeuSight's published means, on its own GPUs and models: {m['neusight_published_pct']}")
-    if result["unknown_gpus"]:
-        print("\nleft out, no device file has them: " + ", ".join(result["unknown_gpus"]))
-    for part in ("same_kernel", "half", "fp32", "fp32-batched", "conv", "models"):
-        if not result[part]:
-            print(f"\nleft out, the folder does not hold it: {part}")
-    print("\nlimits")
-    for j in result["limits"]:
-        print(f"  {j['limit']:26s} {j['found_pct']:7.2f} %  aim {j['aim_pct']:.0f} %  {'met' if j['met'] else 'MISSED'}")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path, nargs="?")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--gate", action="store_true")
     parser.add_argument("--in-sample", action="store_true", help="also with the target's own measurements in the fit")
-    parser.add_argument("--update-docs", action="store_true", help="write both, side by side, into docs/accuracy.md")
+    parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/gpus.md and docs/accuracy.md")
     parser.add_argument("--program", type=pathlib.Path, default=HERE.parent / "build" / "tests" / "gpu_figures")
     args = parser.parse_args()
     if args.folder is None:
@@ -415,7 +370,7 @@ def main():
     else:
         show(result)
     if args.update_docs:
-        write_between(HERE.parent / "docs" / "accuracy.md", "fitted-transfer", "\n".join(left_out_table(result)))
+        update_docs(result)
     sys.exit(1 if args.gate and any(j["fell_behind"] for j in result["limits"]) else 0)
 
 

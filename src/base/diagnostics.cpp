@@ -32,8 +32,4 @@ std::uint64_t Diagnostics::lost_records() const {
   return lost;
 }
 
-void Diagnostics::merge(const Diagnostics& other) {
-  for (const Problem& p : other.problems_) add(p.name, p.severity, p.meaning, p.example, p.offset, p.count);
-}
-
 }  // namespace foretrace

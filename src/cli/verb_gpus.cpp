@@ -38,16 +38,15 @@ Result<Answer> run_gpus(const Request& request) {
   options.whatifs = request.values.argument("WHATIF");
   options.cpu = request.values.number("cpu");
   options.from = request.values.text("from");
-  options.step = request.values.integer("step");
-  FORETRACE_TRY(const analysis::Told known, told(request.values));
-  options.measured_ms = known.measured_ms;
-  options.host = known.host;
   const std::string sort = request.values.text("sort").value_or("time");
   options.order = sort == "cost"    ? report::GpuOrder::kCost
                   : sort == "value" ? report::GpuOrder::kValue
                                     : report::GpuOrder::kTime;
+  FORETRACE_TRY_VOID(report::check(options));
+  FORETRACE_TRY(const analysis::Told known, told(request.values));
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
-  FORETRACE_TRY(const report::GpusReport report, report::compare_gpus(trace, options));
+  FORETRACE_TRY(analysis::Baseline baseline, analysis::make_baseline(trace, request.values.integer("step"), known));
+  FORETRACE_TRY(const report::GpusReport report, report::compare_gpus(std::move(baseline), options));
   bool answered = false;
   for (const report::GpuPrediction& g : report.predictions) answered |= g.prediction.declined.empty();
   return Answer{request.json ? to_json(report) : to_text(report, request.style), answered ? kDone : kDeclined};

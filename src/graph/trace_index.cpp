@@ -6,6 +6,7 @@
 
 #include "base/statistics.hpp"
 #include "foretrace/trace/communication.hpp"
+#include "foretrace/trace/gpu.hpp"
 
 namespace foretrace::graph {
 
@@ -22,15 +23,32 @@ bool starts_before(const GpuWork& a, const GpuWork& b) {
   return a.lane != b.lane ? a.lane < b.lane : a.event < b.event;
 }
 
-float waves_of(const trace::KernelLaunch* launch) {
-  if (launch == nullptr || launch->blocks_per_sm < 0 || launch->occupancy_pct < 0) return 0;
-  // Occupancy is given in percent of the 64 warps an SM holds; from it, the blocks resident at once.
-  constexpr double kWarpsPerSm = 64;
-  const double threads = static_cast<double>(launch->block[0] * launch->block[1] * launch->block[2]);
-  const double warps = std::max(1.0, std::ceil(threads / 32));
-  const double resident = std::max(1.0, std::round(kWarpsPerSm * launch->occupancy_pct / 100 / warps));
-  return static_cast<float>(launch->blocks_per_sm / resident);
-}
+// Waves of blocks a launch takes.
+class Waves {
+ public:
+  explicit Waves(const trace::Trace& trace) : trace_(trace) {}
+
+  float of(const trace::KernelLaunch* launch) {
+    if (launch == nullptr || launch->blocks_per_sm < 0 || launch->occupancy_pct < 0) return 0;
+    // Occupancy is given in percent of the warps an SM holds; from it, the blocks resident at once.
+    constexpr double kWarp = 32;
+    const double threads = static_cast<double>(launch->block[0] * launch->block[1] * launch->block[2]);
+    const double warps = std::max(1.0, std::ceil(threads / kWarp));
+    const double of_sm = static_cast<double>(threads_of(launch->device)) / kWarp;
+    const double resident = std::max(1.0, std::round(of_sm * launch->occupancy_pct / 100 / warps));
+    return static_cast<float>(launch->blocks_per_sm / resident);
+  }
+
+ private:
+  std::int64_t threads_of(std::int64_t device) {
+    const auto [known, fresh] = threads_.try_emplace(device);
+    if (fresh) known->second = trace::threads_per_sm(trace::properties_of(trace_, device));
+    return known->second;
+  }
+
+  const trace::Trace& trace_;
+  std::unordered_map<std::int64_t, std::int64_t> threads_;  // by GPU
+};
 
 }  // namespace
 
@@ -46,6 +64,7 @@ void TraceIndex::collect() {
   has_ops.assign(trace.lanes.size(), 0);
   std::unordered_map<std::uint32_t, CallKind> kinds;  // by name: calls have few
   std::vector<std::int8_t> collective(trace.strings.size(), -1);
+  Waves waves(trace);
   for (std::size_t e = 0; e < trace.size(); ++e) {
     if (trace.events.ph[e] != 'X') continue;
     const EventKind kind = trace.kind(e);
@@ -79,7 +98,7 @@ void TraceIndex::collect() {
         if (kind == EventKind::kKernel) {
           if (collective[name] < 0) collective[name] = trace::is_communication_kernel(trace.name(e)) ? 1 : 0;
           w.collective = collective[name] != 0;
-          w.waves = waves_of(trace.launch(e));
+          w.waves = waves.of(trace.launch(e));
         }
         work.push_back(w);
         break;

@@ -38,43 +38,52 @@ using Key = std::array<int, 6>;
 Key key_of(const Work& w) {
   const int type = is_half(w.dtype) ? 1 : 0;
   const int wider = w.family == Family::kSoftmax && type == 1 && !is_half(w.out_dtype) ? 1 : 0;
-  return {static_cast<int>(w.family),    w.backward ? 1 : 0, type, wider, w.channels_last ? 1 : 0,
-          static_cast<int>(w.arithmetic)};
+  const auto* pool = std::get_if<Pooling>(&w.kind);
+  return {static_cast<int>(w.family),
+          w.backward ? 1 : 0,
+          type,
+          wider,
+          channels_last(w) ? 1 : 0,
+          pool == nullptr ? 0 : 1 + static_cast<int>(pool->of)};
 }
 
 double log_of(std::int64_t v) { return std::log(static_cast<double>(std::max<std::int64_t>(v, 1))); }
 
+Features features_of_images(const std::array<std::int64_t, 4>& input) {
+  return {log_of(input[0]), log_of(input[1]), log_of(input[2] * input[3])};
+}
+
 Features features_of(const Work& w) {
-  if (w.is_conv()) {
-    return {log_of(w.input[1]) + log_of(w.out_channels), log_of(w.input[2] * w.input[3]),
-            2 * log_of(w.kernel_h * w.kernel_w) + 2 * log_of(w.stride)};
+  if (const auto* c = std::get_if<Convolution>(&w.kind)) {
+    return {log_of(c->input[1]) + log_of(c->out_channels), log_of(c->input[2] * c->input[3]),
+            2 * log_of(c->kernel_h * c->kernel_w) + 2 * log_of(c->stride)};
   }
-  if (w.family == Family::kBatchNorm || w.family == Family::kPooling) {
-    return {log_of(w.input[0]), log_of(w.input[1]), log_of(w.input[2] * w.input[3])};
-  }
+  if (const auto* norm = std::get_if<BatchNorm>(&w.kind)) return features_of_images(norm->input);
+  if (const auto* pool = std::get_if<Pooling>(&w.kind)) return features_of_images(pool->input);
   // How long a row is decides the kernel; how many there are only how full the device is.
-  return {0.5 * log_of(w.rows), 1.5 * log_of(w.columns), 0};
+  const auto* r = std::get_if<Rows>(&w.kind);
+  return r == nullptr ? Features{} : Features{0.5 * log_of(r->rows), 1.5 * log_of(r->columns), 0};
 }
 
 // Batch norm over channels-first images. cuDNN keeps a channel on chip when it fits (about 150 KB) and reads it once; else
 // one block walks each channel, so that few large channels leave most of the device idle. Constants from 164 measured layers:
 // microseconds, ns per element of one channel, ps per element of the tensor, microseconds a block. On an H200; what a block
 // does in sequence follows the clock, the rest the bandwidth.
-double batch_norm_us(const Work& w, const Device& d) {
+double batch_norm_us(const Work& w, const BatchNorm& norm, const Device& d) {
   struct Law {
     double start, serial_ns, total_ps, block;
   };
   static constexpr Law kOnChip[2][2] = {{{1.1, .37, 4.0, 1.26}, {1.4, .19, 1.75, 1.25}},
                                         {{.5, .3, 6.3, 1.3}, {1, .3, 3.0, 1.2}}};
   static constexpr Law kWalk[2][2] = {{{1, .576, 4.0, 0}, {2, .735, 4.0, 0}}, {{3, 1.49, 5.6, 0}, {2, 1.465, 4.3, 0}}};
-  const double channel = static_cast<double>(w.columns);
+  const double channel = static_cast<double>(norm.channel_elements);
   const double elements = static_cast<double>(w.elements);
   const double size = static_cast<double>(bytes_of(w.dtype));
   const bool fits = channel * size * (w.backward ? 2 : 1) <= 150e3;
   const Law& law = (fits ? kOnChip : kWalk)[w.backward ? 1 : 0][is_half(w.dtype) ? 1 : 0];
   const double clock = d.clock_mhz > 0 ? 1980 / d.clock_mhz : 1;
   const double memory = 4320 / d.streaming_gbs();
-  const double turns = std::ceil(static_cast<double>(w.rows) / std::max(1, d.sm_count));
+  const double turns = std::ceil(static_cast<double>(norm.channels) / std::max(1, d.sm_count));
   double t = std::max(
       {channel * law.serial_ns * 1e-3 * clock + law.block, elements * law.total_ps * 1e-6 * memory, turns * law.block});
   if (!fits && elements * size < 15e6) t *= 0.6;  // in L2
@@ -83,8 +92,11 @@ double batch_norm_us(const Work& w, const Device& d) {
 
 // What a kernel at full rate would take. Two microseconds: start, and a second pass over small data.
 double ideal_us(const Work& w, const Device& d) {
-  if (w.family == Family::kBatchNorm && !w.channels_last && w.columns > 0) return batch_norm_us(w, d);
-  const double compute = w.is_conv() ? w.flops / (d.tflops_fp32 * 1e6) : 0;
+  if (const auto* norm = std::get_if<BatchNorm>(&w.kind);
+      norm != nullptr && !norm->channels_last && norm->channel_elements > 0) {
+    return batch_norm_us(w, *norm, d);
+  }
+  const double compute = is_conv(w) ? w.flops / (d.tflops_fp32 * 1e6) : 0;
   return 2.0 + std::max(compute, stream_us(w.bytes(), d));
 }
 
@@ -118,13 +130,13 @@ double predict_share(const std::vector<Sample>& samples, const Features& at, std
   return weights > 0 ? sum / weights : 0;
 }
 
-constexpr std::size_t kAllOfThem = static_cast<std::size_t>(-1);
+constexpr std::size_t kLeaveNoneOut = static_cast<std::size_t>(-1);
 
 // Root mean square error of the samples, each told by all of them or by the others alone.
 double spread(const std::vector<Sample>& samples, bool leave_out) {
   double squares = 0;
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    const double error = predict_share(samples, samples[i].at, leave_out ? i : kAllOfThem) - samples[i].log_share;
+    const double error = predict_share(samples, samples[i].at, leave_out ? i : kLeaveNoneOut) - samples[i].log_share;
     squares += error * error;
   }
   return std::sqrt(squares / static_cast<double>(samples.size()));
@@ -147,60 +159,63 @@ std::int64_t field(std::string_view shape, std::string_view name) {
 
 // The work a row of the table describes.
 Work conv_work_of(std::string_view kind, std::string_view layout, std::string_view shape) {
-  Work w;
-  w.family = kind == "fwd" ? Family::kConvForward : kind == "dgrad" ? Family::kConvDataGrad : Family::kConvWeightGrad;
+  Work w(kind == "fwd" ? Family::kConvForward : kind == "dgrad" ? Family::kConvDataGrad : Family::kConvWeightGrad);
+  auto& c = std::get<Convolution>(w.kind);
   w.backward = kind != "fwd";
-  w.channels_last = layout == "nhwc";
-  w.input = {field(shape, "n"), field(shape, "c"), field(shape, "h"), field(shape, "w")};
-  w.out_channels = field(shape, "k");
-  w.kernel_h = field(shape, "r");
-  w.kernel_w = field(shape, "s");
-  w.stride = std::max<std::int64_t>(1, field(shape, "stride"));
-  w.groups = std::max<std::int64_t>(1, field(shape, "groups"));
-  w.out_h = (w.input[2] + 2 * field(shape, "pad") - w.kernel_h) / w.stride + 1;
-  w.out_w = (w.input[3] + 2 * field(shape, "pad") - w.kernel_w) / w.stride + 1;
+  c.channels_last = layout == "nhwc";
+  c.input = {field(shape, "n"), field(shape, "c"), field(shape, "h"), field(shape, "w")};
+  c.out_channels = field(shape, "k");
+  c.kernel_h = field(shape, "r");
+  c.kernel_w = field(shape, "s");
+  c.stride = std::max<std::int64_t>(1, field(shape, "stride"));
+  c.groups = std::max<std::int64_t>(1, field(shape, "groups"));
+  c.out_h = (c.input[2] + 2 * field(shape, "pad") - c.kernel_h) / c.stride + 1;
+  c.out_w = (c.input[3] + 2 * field(shape, "pad") - c.kernel_w) / c.stride + 1;
   refresh(w);
   return w;
 }
 
+// What of a row's name is no size: the family.
+Family family_of(std::string_view kind) {
+  if (kind.starts_with("ln_")) return Family::kLayerNorm;
+  if (kind.starts_with("softmax") || kind.starts_with("lsm_")) return Family::kSoftmax;
+  if (kind.starts_with("bn_")) return Family::kBatchNorm;
+  return kind.find("pool") != std::string_view::npos ? Family::kPooling : Family::kOther;
+}
+
 Work work_of(std::string_view kind, std::string_view dtype, std::string_view layout, std::string_view shape) {
   if (kind == "fwd" || kind == "dgrad" || kind == "wgrad") return conv_work_of(kind, layout, shape);
-  Work w;
+  Work w(family_of(kind));
   w.dtype = w.out_dtype = dtype == "fp16" ? Dtype::kFp16 : dtype == "bf16" ? Dtype::kBf16 : Dtype::kFp32;
-  w.channels_last = layout == "nhwc";
   w.backward = kind.ends_with("_bwd");
   const double size = static_cast<double>(bytes_of(w.dtype));
-  double passes = w.backward ? 3 : 2;
-  w.columns = field(shape, "c");
-  w.rows = field(shape, "rows");
-  w.elements = w.rows * w.columns;
-  if (kind.starts_with("ln_")) {
-    w.family = Family::kLayerNorm;
-  } else if (kind.starts_with("softmax") || kind.starts_with("lsm_")) {
-    w.family = Family::kSoftmax;
-    if (kind == "softmax_fwd_up") {
-      w.out_dtype = Dtype::kFp32;
-      passes = 3;
-    }
-  } else if (kind.starts_with("bn_") || kind.find("pool") != std::string_view::npos) {
-    w.input = {field(shape, "n"), field(shape, "c"), field(shape, "h"), field(shape, "w")};
-    w.elements = w.input[0] * w.input[1] * w.input[2] * w.input[3];
-    w.rows = w.input[1];
-    w.columns = w.rows > 0 ? w.elements / w.rows : 0;
-    w.family = kind.starts_with("bn_") ? Family::kBatchNorm : Family::kPooling;
-    if (w.family == Family::kPooling) {
-      w.arithmetic = kind.starts_with("max") ? Arithmetic::kMax : Arithmetic::kAverage;
-      const std::int64_t stride = std::max<std::int64_t>(1, field(shape, "s"));
-      const double outputs = static_cast<double>(w.elements) / static_cast<double>(stride * stride);
-      const double small = outputs * (size + (w.arithmetic == Arithmetic::kMax ? 8 : 0));
-      const double large = static_cast<double>(w.elements) * size;
-      w.bytes_read = w.backward ? small : large;
-      w.bytes_written = w.backward ? large : small;
-      return w;
-    }
+  const std::array<std::int64_t, 4> images = {field(shape, "n"), field(shape, "c"), field(shape, "h"),
+                                              field(shape, "w")};
+  const std::int64_t image_elements = images[0] * images[1] * images[2] * images[3];
+  const bool last = layout == "nhwc";
+  if (auto* pool = std::get_if<Pooling>(&w.kind)) {
+    const bool maximum = kind.starts_with("max");
+    *pool = {images, maximum ? Pooling::Of::kMaximum : Pooling::Of::kAverage, last};
+    w.elements = image_elements;
+    const std::int64_t stride = std::max<std::int64_t>(1, field(shape, "s"));
+    const double outputs = static_cast<double>(w.elements) / static_cast<double>(stride * stride);
+    const double small = outputs * (size + (maximum ? 8 : 0));
+    const double large = static_cast<double>(w.elements) * size;
+    w.bytes_read = w.backward ? small : large;
+    w.bytes_written = w.backward ? large : small;
+    return w;
   }
-  w.bytes_read = static_cast<double>(w.elements) * size * (passes - 1);
-  if (kind == "softmax_fwd_up") w.bytes_read = static_cast<double>(w.elements) * size;
+  if (auto* norm = std::get_if<BatchNorm>(&w.kind)) {
+    w.elements = image_elements;
+    *norm = {images, images[1], images[1] > 0 ? image_elements / images[1] : 0, last};
+  } else {
+    const Rows rows{field(shape, "rows"), field(shape, "c")};
+    w.elements = rows.rows * rows.columns;
+    w.kind = rows;
+  }
+  // Half in, float out: read once, as always, and written in fp32.
+  if (kind == "softmax_fwd_up") w.out_dtype = Dtype::kFp32;
+  w.bytes_read = static_cast<double>(w.elements) * size * (w.backward ? 2 : 1);
   w.bytes_written = static_cast<double>(w.elements) * static_cast<double>(bytes_of(w.out_dtype));
   return w;
 }
@@ -240,7 +255,7 @@ const std::map<Key, Pool>& pools() {
 
 }  // namespace
 
-Model measured_model(const Work& w, const Device& d) {
+ModelledTime measured_model(const Work& w, const Device& d) {
   if (w.elements <= 0 || w.bytes() <= 0) return {};
   Key key = key_of(w);
   auto it = pools().find(key);
@@ -254,10 +269,11 @@ Model measured_model(const Work& w, const Device& d) {
   }
   // A family without any measured kernel streams at half the rate, give or take a factor.
   if (it == pools().end()) return {ideal_us(w, d) / 0.5, 0.5};
-  const double us = ideal_us(w, d) * std::exp(predict_share(it->second.samples, features_of(w), kAllOfThem));
+  const double us = ideal_us(w, d) * std::exp(predict_share(it->second.samples, features_of(w), kLeaveNoneOut));
   double sigma = it->second.sigma;
+  const auto* pool = std::get_if<Pooling>(&w.kind);
   // Averages come in forms (adaptive, with odd windows) that were not measured; short kernels have a spread of their own.
-  if (w.arithmetic == Arithmetic::kAverage) sigma = std::max(sigma, 0.5);
+  if (pool != nullptr && pool->of == Pooling::Of::kAverage) sigma = std::max(sigma, 0.5);
   if (us < 12) sigma = std::max(sigma, 0.25);
   return {us, sigma};
 }
@@ -270,8 +286,8 @@ std::vector<MeasuredPool> measured_pools() {
     if (key[1] != 0) p.name += " backward";
     p.name += key[2] == 0 ? " fp32" : key[3] != 0 ? " half to fp32" : " half";
     if (key[4] != 0) p.name += ", channels last";
-    if (key[5] == static_cast<int>(Arithmetic::kMax)) p.name += ", max";
-    if (key[5] == static_cast<int>(Arithmetic::kAverage)) p.name += ", average";
+    if (key[5] == 1 + static_cast<int>(Pooling::Of::kMaximum)) p.name += ", max";
+    if (key[5] == 1 + static_cast<int>(Pooling::Of::kAverage)) p.name += ", average";
     out.push_back(std::move(p));
   }
   return out;

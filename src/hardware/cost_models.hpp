@@ -14,33 +14,47 @@ namespace foretrace::hardware {
 
 using work::Access;
 using work::Arithmetic;
+using work::Attention;
+using work::BatchNorm;
+using work::Convolution;
 using work::Dtype;
 using work::Family;
+using work::Gather;
+using work::Gemm;
 using work::is_half;
+using work::MemoryCopy;
+using work::Pointwise;
+using work::Pooling;
+using work::Recurrent;
+using work::Rows;
 using work::Work;
 
 /// A modelled time and the spread of log(measured / modelled) around it.
-struct Model {
+struct ModelledTime {
   double us = 0;
   double sigma = 0.3;
 };
 
-Model gemm_model(const Work& work, const Device& device);
-Model conv_model(const Work& work, const Device& device);
+// Each takes the head of the work and its kind.
+ModelledTime gemm_model(const Work& work, const Gemm& gemm, const Device& device);
+ModelledTime conv_model(const Work& work, const Convolution& conv, const Device& device);
 /// A strict fp32 convolution as a product on CUDA cores. Not what it takes (kernels differ too much), but how that grows with
 /// the batch and follows the device: waves of tiles fill up.
-Model strict_conv_growth(const Work& work, const Device& device);
-Model attention_model(const Work& work, const Device& device);
-Model rnn_model(const Work& work, const Device& device);
+ModelledTime strict_conv_growth(const Work& work, const Convolution& conv, const Device& device);
+ModelledTime attention_model(const Work& work, const Attention& attention, const Device& device);
+ModelledTime rnn_model(const Work& work, const Recurrent& rnn, const Device& device);
 /// One kernel for all time steps of a layer.
-bool persistent_rnn(const Work& work);
-/// Element-wise work, copies, casts, optimizers, host copies and fills: bytes or elements, whichever takes longer.
-Model pointwise_model(const Work& work, const Device& device);
-/// Reductions, embeddings, losses.
-Model rows_model(const Work& work, const Device& device);
+bool persistent_rnn(Dtype dtype, const Recurrent& rnn);
+/// Element-wise work, copies, casts, optimizers: bytes or elements, whichever takes longer.
+ModelledTime pointwise_model(const Work& work, const Pointwise& pointwise, const Device& device);
+/// Copies and fills by the driver.
+ModelledTime memory_model(const Work& work, const MemoryCopy& copy, const Device& device);
+ModelledTime reduction_model(const Work& work, const Rows& rows, const Device& device);
+ModelledTime loss_model(const Work& work, const Rows& rows, const Device& device);
+ModelledTime embedding_model(const Work& work, const Gather& gather, const Device& device);
 /// Norms, softmax, pooling, strict fp32 convolutions: the share of what the device could do that measured kernels of like shape
 /// reach.
-Model measured_model(const Work& work, const Device& device);
+ModelledTime measured_model(const Work& work, const Device& device);
 /// How well the measured kernels of one pool tell each other's times: root mean square of log(predicted / measured), each sample
 /// among the others and without itself. For tools/fit_kernels.py.
 struct MeasuredPool {
@@ -50,6 +64,9 @@ struct MeasuredPool {
   double left_out = 0;
 };
 std::vector<MeasuredPool> measured_pools();
+
+/// What a kernel takes that does nothing: 0.9-1.4 us on an H200, and no figure of a device file says otherwise elsewhere.
+inline constexpr double kEmptyKernelUs = 1.0;
 
 /// How a library's kernels turn a product's size into time.
 struct ProductRates {
@@ -80,9 +97,5 @@ inline double element_rate(double per_clock_and_sm, const Device& device) {
 }
 /// Bytes moved at the streaming rate, in microseconds.
 inline double stream_us(double bytes, const Device& device) { return bytes / (device.streaming_gbs() * 1e3); }
-
-inline bool is_product(const Work& w) {
-  return w.family == Family::kGemm || w.is_conv() || w.family == Family::kAttention || w.family == Family::kRnn;
-}
 
 }  // namespace foretrace::hardware

@@ -12,7 +12,7 @@ namespace {
 
 // Elements per clock and SM. Read from tables of 2,623 kernels (4 k to 268 M elements) on an H200, whose 132 SMs at 1.98 GHz
 // make 0.26 T elements/s of one a clock; 0 means that memory alone limits.
-double handling(const Work& w) {
+double handling(const Work& w, const Pointwise& p) {
   const bool half = is_half(w.dtype);
   switch (w.access) {
     case Access::kTransposed:
@@ -21,14 +21,14 @@ double handling(const Work& w) {
       return 0.75;
     case Access::kStrided:
       // Concatenation 0.26 T/s on pieces of a row; broadcasts and permutations 0.33 T in fp32, 0.39 T in half.
-      return w.tensors > 1 ? 1.0 : half ? 1.5 : 1.27;
+      return p.tensors > 1 ? 1.0 : half ? 1.5 : 1.27;
     case Access::kMixed:
       // Casts to fp32 0.35 T/s; two operands of different types 0.26 T.
       return w.family == Family::kCopy ? 1.34 : 1.0;
     case Access::kContiguous:
       break;
   }
-  switch (w.arithmetic) {
+  switch (p.arithmetic) {
     case Arithmetic::kGelu:
       return w.backward ? 2.25 : 3.05;
     case Arithmetic::kSilu:
@@ -37,18 +37,19 @@ double handling(const Work& w) {
       return half ? 2.35 : 1.40;
     case Arithmetic::kFill:
       return w.elements > 0 && w.bytes_written < 1.5 * static_cast<double>(w.elements) ? 12.4 : half ? 6.5 : 0;
-    default:
-      return 0;
+    case Arithmetic::kPlain:
+      break;
   }
+  return 0;
 }
 
 // One operation over a list of tensors (multi_tensor_apply): blocks of 65,536 elements, a launch for about 100 pointers or 320
 // blocks. Small tensors leave SMs idle, and then one block's time counts: 31 us whatever it moves. Nine optimizer updates over
 // eight sets of parameters, 4 to 400 tensors: mean error 8 %.
-Model many_tensors(const Work& w, const Device& d) {
+ModelledTime many_tensors(const Work& w, const Pointwise& p, const Device& d) {
   constexpr double kBlock = 65536;
   const double elements = static_cast<double>(w.elements);
-  const double tensors = static_cast<double>(w.tensors);
+  const double tensors = static_cast<double>(p.tensors);
   const double lists =
       std::clamp(std::round(w.bytes_read / elements / static_cast<double>(bytes_of(w.dtype))), 1.0, 4.0);
   const double launches = std::max(std::ceil(tensors * lists / 100), std::ceil(elements / kBlock / 320));
@@ -58,22 +59,23 @@ Model many_tensors(const Work& w, const Device& d) {
 
 }  // namespace
 
-Model pointwise_model(const Work& w, const Device& d) {
-  if (w.family == Family::kMemory) {
-    if (w.bytes() <= 0) return {};
-    if (!w.host) return {1.0 + stream_us(w.bytes(), d), w.bytes() < 1e6 ? 0.4 : 0.15};
-    if (d.pcie_gbs <= 0) return {};
-    // Pinned; pageable memory is slower.
-    return {1.2 + w.bytes_written / (d.pcie_gbs * 1e3), w.bytes_written < 1e6 ? 0.4 : 0.1};
-  }
+ModelledTime memory_model(const Work& w, const MemoryCopy& copy, const Device& d) {
+  if (w.bytes() <= 0) return {};
+  if (!copy.host) return {1.0 + stream_us(w.bytes(), d), w.bytes() < 1e6 ? 0.4 : 0.15};
+  if (d.pcie_gbs <= 0) return {};
+  // Pinned; pageable memory is slower.
+  return {1.2 + w.bytes_written / (d.pcie_gbs * 1e3), w.bytes_written < 1e6 ? 0.4 : 0.1};
+}
+
+ModelledTime pointwise_model(const Work& w, const Pointwise& p, const Device& d) {
   if (w.elements <= 0 || w.bytes() <= 0) return {};
-  const double per_clock = handling(w);
+  const double per_clock = handling(w, p);
   const double elements = static_cast<double>(w.elements);
   const double memory = stream_us(w.bytes(), d);
   const double work = per_clock > 0 ? elements / element_rate(per_clock, d) : 0;
   // A vectorised kernel takes 0.9-1.4 us in its shortest form, one with an index calculation 1.7-2.
   const double start = w.access == Access::kContiguous ? 1.1 : 1.8;
-  if (w.family == Family::kOptimizer && w.tensors > 1) return many_tensors(w, d);
+  if (w.family == Family::kOptimizer && p.tensors > 1) return many_tensors(w, p, d);
   // On five models' steps, held out: contiguous 3.3 % of the time, casts 7 %, others 9 %; more below ten microseconds, where
   // it matters whether the operands are still in L2.
   const double us = start + std::max(memory, work);

@@ -72,6 +72,14 @@ std::string key_of(std::string_view name) { return name_key(name, {"nvidia", "am
 
 }  // namespace
 
+bool same_device(const Device& a, const Device& b) {
+  return a.vendor == b.vendor && a.compute_major == b.compute_major && a.compute_minor == b.compute_minor &&
+         a.sm_count == b.sm_count && a.clock_mhz == b.clock_mhz && a.bandwidth_gbs == b.bandwidth_gbs &&
+         a.achievable_bandwidth == b.achievable_bandwidth && a.tflops_fp32 == b.tflops_fp32 &&
+         a.tflops_tf32 == b.tflops_tf32 && a.tflops_fp16 == b.tflops_fp16 && a.tflops_bf16 == b.tflops_bf16 &&
+         a.l2_mb == b.l2_mb && a.power_w == b.power_w && a.pcie_gbs == b.pcie_gbs;
+}
+
 double Device::tflops(work::Dtype dtype) const {
   switch (dtype) {
     case work::Dtype::kTf32:

@@ -22,11 +22,6 @@ std::int64_t shared_unit(const Device& d) { return d.compute_major >= 8 ? 128 : 
 
 }  // namespace
 
-std::string_view to_string(Limit limit) {
-  static constexpr std::string_view kNames[] = {"none", "threads", "blocks", "registers", "shared memory"};
-  return kNames[static_cast<std::size_t>(limit)];
-}
-
 Occupancy occupancy(const KernelShape& k, const Device& d) {
   constexpr std::int64_t kMostThreads = 1024;  // of one block, on every GPU since Fermi
   if (k.threads <= 0 || k.threads > kMostThreads) return {};

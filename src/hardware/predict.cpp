@@ -7,76 +7,63 @@ namespace foretrace::hardware {
 
 namespace {
 
-Model model(const Work& w, const Device& d) {
-  switch (w.family) {
-    case Family::kGemm:
-      return gemm_model(w, d);
-    case Family::kConvForward:
-    case Family::kConvDataGrad:
-    case Family::kConvWeightGrad:
-      return conv_model(w, d);
-    case Family::kAttention:
-      return attention_model(w, d);
-    case Family::kRnn:
-      return rnn_model(w, d);
-    case Family::kCommunication:
-    case Family::kOther:
-      return {};
-    case Family::kElementwise:
-    case Family::kCopy:
-    case Family::kOptimizer:
-    case Family::kMemory:
-      return pointwise_model(w, d);
-    case Family::kReduction:
-    case Family::kEmbedding:
-    case Family::kLoss:
-      return rows_model(w, d);
-    default:
-      return measured_model(w, d);
+struct ModelOfKind {
+  const Work& w;
+  const Device& d;
+
+  ModelledTime operator()(std::monostate) const { return {}; }
+  ModelledTime operator()(const Gemm& k) const { return gemm_model(w, k, d); }
+  ModelledTime operator()(const Convolution& k) const { return conv_model(w, k, d); }
+  ModelledTime operator()(const Attention& k) const { return attention_model(w, k, d); }
+  ModelledTime operator()(const Recurrent& k) const { return rnn_model(w, k, d); }
+  ModelledTime operator()(const BatchNorm&) const { return measured_model(w, d); }
+  ModelledTime operator()(const Pooling&) const { return measured_model(w, d); }
+  ModelledTime operator()(const Rows& k) const {
+    if (w.family == Family::kReduction) return reduction_model(w, k, d);
+    return w.family == Family::kLoss ? loss_model(w, k, d) : measured_model(w, d);
   }
+  ModelledTime operator()(const Gather& k) const { return embedding_model(w, k, d); }
+  ModelledTime operator()(const Pointwise& k) const { return pointwise_model(w, k, d); }
+  ModelledTime operator()(const MemoryCopy& k) const { return memory_model(w, k, d); }
+};
+
+ModelledTime model(const Work& w, const Device& d) { return std::visit(ModelOfKind{w, d}, w.kind); }
+
+std::int64_t alignment_class(const Work& w) {
+  const auto* gemm = std::get_if<Gemm>(&w.kind);
+  return gemm == nullptr ? 8 : std::min<std::int64_t>(gemm->alignment(), 8);
 }
 
 // Families whose kernel stays alike when shape or element type change: a ratio carries what the model does not know.
 bool kernel_stays(const Work& was, const Work& becomes) {
   if (was.family != becomes.family || was.access != becomes.access) return false;
-  if (!is_product(was)) return was.channels_last == becomes.channels_last;
-  // Another precision, layout or alignment class runs other kernels.
-  return was.dtype == becomes.dtype && was.channels_last == becomes.channels_last &&
-         std::min<std::int64_t>(was.alignment(), 8) == std::min<std::int64_t>(becomes.alignment(), 8);
+  if (channels_last(was) != channels_last(becomes)) return false;
+  // Another precision or alignment class of a product runs other kernels.
+  return !is_product(was) || (was.dtype == becomes.dtype && alignment_class(was) == alignment_class(becomes));
 }
 
-// Depthwise layers that PyTorch runs with kernels of its own in any precision: strided ones, channels-first. They compute, so
-// that narrower elements gain nothing.
-bool own_depthwise(const Work& w) {
-  return w.is_conv() && w.groups > 1 && w.input[1] / w.groups <= 2 && !w.channels_last && w.stride > 1;
-}
-
-// Adding up where an index says is as many atomic additions or sorted runs in any type: index_add of 246 M elements 1.79 ms in
-// fp32, 2.02 in half; the gradient of a gather 0.56 and 0.65.
-bool adds_by_index(const Work& w) { return w.arithmetic == Arithmetic::kScatter; }
-
-// cuDNN's engines on tensor cores do not run long filters over groups forward: it falls back to the generic kernel of fp32
-// (a positional convolution of 16 groups and 128 taps: 16.1 ms in fp32, 20.9 in half, its gradients 11.2 to 17.7 and 3.9).
-bool generic_convolution(const Work& w) {
-  return w.family == Family::kConvForward && w.groups > 1 && w.input[1] > w.groups &&
-         std::max(w.kernel_h, w.kernel_w) > 32;
-}
-
-// Kernels that gain nothing from narrower elements: what the half type takes of the fp32 time, as measured above; 0 for all
-// others. TF32 does not touch them.
+// Kernels that gain nothing from narrower elements: what the half type takes of the fp32 time, as measured; 0 for all others.
+// TF32 does not touch them.
 double same_kernel_in_half(const Work& w) {
-  if (own_depthwise(w)) return 1.0;
-  if (adds_by_index(w)) return 1.15;
-  return generic_convolution(w) ? 1.30 : 0.0;
+  if (const auto* c = std::get_if<Convolution>(&w.kind)) {
+    // Depthwise layers that PyTorch runs with kernels of its own in any precision: strided ones, channels-first. They compute.
+    if (c->depthwise() && !c->channels_last && c->stride > 1) return 1.0;
+    // cuDNN's engines on tensor cores do not run long filters over groups forward: it falls back to the generic kernel of
+    // fp32 (a positional convolution of 16 groups and 128 taps: 16.1 ms in fp32, 20.9 in half, its gradients 11.2 to 17.7
+    // and 3.9).
+    const bool grouped = c->groups > 1 && c->input[1] > c->groups;
+    return w.family == Family::kConvForward && grouped && std::max(c->kernel_h, c->kernel_w) > 32 ? 1.30 : 0.0;
+  }
+  // Adding up where an index says is as many atomic additions or sorted runs in any type: index_add of 246 M elements 1.79 ms
+  // in fp32, 2.02 in half; the gradient of a gather 0.56 and 0.65.
+  const auto* gather = std::get_if<Gather>(&w.kind);
+  return gather != nullptr && gather->adds_up ? 1.15 : 0.0;
 }
 
 bool same_work(const Work& a, const Work& b) {
   return a.family == b.family && a.dtype == b.dtype && a.out_dtype == b.out_dtype && a.access == b.access &&
-         a.flops == b.flops && a.bytes_read == b.bytes_read && a.bytes_written == b.bytes_written &&
-         a.batch == b.batch && a.m == b.m && a.n == b.n && a.k == b.k && a.input == b.input &&
-         a.channels_last == b.channels_last && a.rows == b.rows && a.columns == b.columns && a.elements == b.elements &&
-         a.tensors == b.tensors && a.steps == b.steps && a.hidden == b.hidden && a.queries == b.queries &&
-         a.keys == b.keys && a.backward == b.backward;
+         a.backward == b.backward && a.flops == b.flops && a.bytes_read == b.bytes_read &&
+         a.bytes_written == b.bytes_written && a.elements == b.elements && a.kind == b.kind;
 }
 
 }  // namespace
@@ -85,9 +72,8 @@ std::size_t kernels_of(const Work& w, std::size_t measured) {
   // Strict fp32 may loop over groups, images or tiles of an FFT (thousands of kernels in a depthwise layer's gradient). On
   // tensor cores an operation is a product with at most a fill, two layout changes before it and two kernels behind it.
   constexpr std::size_t kProduct = 6;
-  if (w.family == Family::kRnn) {
-    if (persistent_rnn(w)) return std::min<std::size_t>(measured, w.backward ? 16 : 7);
-    return measured;
+  if (const auto* rnn = std::get_if<Recurrent>(&w.kind)) {
+    return persistent_rnn(w.dtype, *rnn) ? std::min<std::size_t>(measured, w.backward ? 16 : 7) : measured;
   }
   return is_product(w) ? std::min(measured, kProduct) : measured;
 }
@@ -98,17 +84,17 @@ double roofline_ns(const Work& w, const Device& d) {
   const double memory = d.bandwidth_gbs > 0 ? beyond / d.bandwidth_gbs : 0;
   const bool products = is_product(w);
   // Strict fp32 convolutions may use algorithms with fewer multiplications than the definition's (Winograd, FFT).
-  const double saving = w.is_conv() && w.dtype == Dtype::kFp32 ? 4.0 : 1.0;
+  const double saving = is_conv(w) && w.dtype == Dtype::kFp32 ? 4.0 : 1.0;
   const double compute = products && d.tflops(w.dtype) > 0 ? w.flops / saving / (d.tflops(w.dtype) * 1e3) : 0;
   return std::max(memory, compute);
 }
 
 Cost predict(const Work& work, const Device& device) {
-  const Model m = model(work, device);
+  const ModelledTime m = model(work, device);
   Cost cost;
   if (!(m.us > 0) || !std::isfinite(m.us)) return cost;
   cost.ns = std::max(m.us * 1e3, roofline_ns(work, device));
-  cost.sigma = m.us < 15 && work.is_conv() ? std::max(m.sigma, 0.3) : m.sigma;
+  cost.sigma = m.us < 15 && is_conv(work) ? std::max(m.sigma, 0.3) : m.sigma;
   cost.origin = graph::Origin::kModelled;
   cost.known = true;
   return cost;
@@ -133,15 +119,17 @@ Cost rescale(double measured_ns, const Work& was, const Device& from, const Work
     cost.known = true;
     return cost;
   }
-  const bool strict = was.is_conv() && was.dtype == Dtype::kFp32 && becomes.is_conv() &&
-                      becomes.dtype == Dtype::kFp32 && was.groups < was.input[1];
-  const Model before = strict ? strict_conv_growth(was, from) : model(was, from);
-  const Model after = strict ? strict_conv_growth(becomes, to) : model(becomes, to);
+  const auto* conv = std::get_if<Convolution>(&was.kind);
+  const auto* conv_after = std::get_if<Convolution>(&becomes.kind);
+  const bool strict = conv != nullptr && conv_after != nullptr && was.dtype == Dtype::kFp32 &&
+                      becomes.dtype == Dtype::kFp32 && !conv->depthwise();
+  const ModelledTime before = strict ? strict_conv_growth(was, *conv, from) : model(was, from);
+  const ModelledTime after = strict ? strict_conv_growth(becomes, *conv_after, to) : model(becomes, to);
   const bool both = before.us > 0 && after.us > 0;
   if (both && kernel_stays(was, becomes)) {
     const double ratio = after.us / before.us;
     // The floor of a launch does not shrink: below it a ratio would promise time no kernel can take.
-    cost.ns = std::max({measured_ns * ratio, roofline_ns(becomes, to), std::min(measured_ns, 1e3)});
+    cost.ns = std::max({measured_ns * ratio, roofline_ns(becomes, to), std::min(measured_ns, kEmptyKernelUs * 1e3)});
     // The further from what was measured, the more of the model's own error remains.
     const double distance = std::min(1.0, std::abs(std::log(ratio)) / std::log(4.0));
     cost.sigma = std::max(0.02, distance * after.sigma);

@@ -12,8 +12,6 @@ namespace foretrace::hardware {
 
 namespace {
 
-// What a kernel takes that does nothing: 0.9-1.4 us on an H200, and no figure of a device file says otherwise elsewhere.
-constexpr double kStartUs = 1.0;
 // How arithmetic and memory traffic overlap in kernels that stay the same: over 440,000 pairs of 13 element-wise and row-wise
 // operations on five GPUs, exponents of 1, 1.5, 2 and 3 leave 7.6, 6.9, 6.9 and 7.1 % (docs/gpus.md).
 constexpr double kOverlap = 2;
@@ -55,11 +53,6 @@ double usable_tflops(const KernelShape& shape, const Device& d) {
 
 }  // namespace
 
-bool kernel_varies(Family family) {
-  return family == Family::kGemm || family == Family::kConvForward || family == Family::kConvDataGrad ||
-         family == Family::kConvWeightGrad || family == Family::kAttention || family == Family::kRnn;
-}
-
 Status can_transfer(const Device& from, const Device& to) {
   for (const Device* d : {&from, &to}) {
     if (d->vendor == "nvidia") continue;
@@ -72,7 +65,7 @@ Status can_transfer(const Device& from, const Device& to) {
 
 double same_kernel_us(double measured_us, double bytes, const KernelShape& shape, const Device& from,
                       const Device& to) {
-  const double start = std::min(measured_us, kStartUs);
+  const double start = std::min(measured_us, kEmptyKernelUs);
   const double work = measured_us - start;
   const double memory = bytes / (from.streaming_gbs() * 1e3);
   const double memory_there = bytes / (to.streaming_gbs() * 1e3);
@@ -121,7 +114,7 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   const double ns = here.kind == there.kind ? after * std::exp(missed - noise + carry * noise) : after;
   // Leave-one-GPU-out errors of docs/gpus.md; more for kinds that no table holds (TF32, convolutions' gradients).
   double sigma = there.kind == ProductKind::kHalf ? 0.12 : there.kind == ProductKind::kConv ? 0.22 : 0.2;
-  if (work.is_conv()) sigma = std::max(sigma, work.family == Family::kConvForward ? 0.22 : 0.3);
+  if (is_conv(work)) sigma = std::max(sigma, work.family == Family::kConvForward ? 0.22 : 0.3);
   if (there.dtype == Dtype::kTf32) sigma = std::max(sigma, 0.2);
   if (same_silicon(from, to)) sigma *= 0.5 * distance(from, to);
   return known(std::max(ns, bound_ns(measured_ns, work, from, to)), sigma, graph::Origin::kModelled);
@@ -155,7 +148,7 @@ void TransferContext::learn(std::span<const Work> works, std::span<const double>
   std::array<double, kKinds> sum = {};
   for (std::size_t i = 0; i < works.size(); ++i) {
     const Work& w = works[i];
-    if (!(operation_ns[i] > 0) || !(w.family == Family::kGemm || w.is_conv())) continue;
+    if (!(operation_ns[i] > 0) || !(w.family == Family::kGemm || is_conv(w))) continue;
     const Product p = product_of(w, from);
     if (p.m <= 0 || p.n <= 0 || p.k <= 0) continue;
     const auto kind = static_cast<std::size_t>(p.kind);
@@ -171,8 +164,9 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
   if (same_device(from, to)) return known(measured_ns, 0, graph::Origin::kMeasured);
   if (work.family == Family::kCommunication || !(measured_ns > 0)) return {};
   const double part = operation_ns > 0 ? measured_ns / operation_ns : 1.0;
-  if (kernel_varies(work.family)) {
-    const bool depthwise = work.is_conv() && work.groups > 1 && work.groups == work.input[1];
+  if (is_product(work)) {
+    const auto* conv = std::get_if<Convolution>(&work.kind);
+    const bool depthwise = conv != nullptr && conv->depthwise();
     Cost cost;
     if (work.family == Family::kAttention || work.family == Family::kRnn) {
       cost = roofline_transfer(operation_ns, work, from, to);
@@ -189,9 +183,9 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
       return known(measured_ns * ratio, 0.35, graph::Origin::kAnalytic);
     }
   }
-  if (work.host) {
+  if (const auto* copy = std::get_if<MemoryCopy>(&work.kind); copy != nullptr && copy->host) {
     if (from.pcie_gbs <= 0 || to.pcie_gbs <= 0) return known(measured_ns, 0.3, graph::Origin::kScaled);
-    const double start = std::min(measured_ns, kStartUs * 1e3);
+    const double start = std::min(measured_ns, kEmptyKernelUs * 1e3);
     return known(start + (measured_ns - start) * from.pcie_gbs / to.pcie_gbs, 0.2, graph::Origin::kScaled);
   }
   const double us = same_kernel_us(measured_ns / 1e3, work.bytes() * part, shape, from, to);

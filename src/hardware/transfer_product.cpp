@@ -134,10 +134,6 @@ const ProductWeights& TransferWeights::of(ProductKind kind, const Device& d) con
   return own != sets_.end() ? own->second : sets_.find({kind, "any"})->second;
 }
 
-bool TransferWeights::trained_on(ProductKind kind, const Device& d) const {
-  return sets_.contains({kind, architecture(d)});
-}
-
 double flops_per_clock(Dtype dtype, const Device& d) {
   const int major = d.compute_major;
   const bool tensor = dtype == Dtype::kFp16 || dtype == Dtype::kBf16 || dtype == Dtype::kTf32;
@@ -230,30 +226,32 @@ Product product_of(const Work& w, const Device& d) {
   x.element_bytes = static_cast<double>(bytes_of(w.dtype));
   const bool tensor = x.dtype != Dtype::kFp32;
   x.kind = tensor ? ProductKind::kHalf : ProductKind::kFp32;
-  if (w.family == Family::kGemm) {
-    x.kind = tensor ? ProductKind::kHalf : w.batch > 1 ? ProductKind::kFp32Batched : ProductKind::kFp32;
-    x.batch = static_cast<double>(w.batch);
-    x.m = static_cast<double>(w.m), x.n = static_cast<double>(w.n), x.k = static_cast<double>(w.k);
+  if (const auto* g = std::get_if<work::Gemm>(&w.kind)) {
+    x.kind = tensor ? ProductKind::kHalf : g->batch > 1 ? ProductKind::kFp32Batched : ProductKind::kFp32;
+    x.batch = static_cast<double>(g->batch);
+    x.m = static_cast<double>(g->m), x.n = static_cast<double>(g->n), x.k = static_cast<double>(g->k);
     return x;
   }
-  if (!w.is_conv() || w.input[0] <= 0 || w.groups <= 0) return x;
+  const auto* conv = std::get_if<work::Convolution>(&w.kind);
+  if (conv == nullptr || conv->input[0] <= 0 || conv->groups <= 0) return x;
+  const work::Convolution& c = *conv;
   x.kind = tensor ? ProductKind::kHalf : ProductKind::kConv;
-  const double groups = static_cast<double>(w.groups);
-  const double taps = static_cast<double>(w.kernel_h * w.kernel_w);
-  const double images = static_cast<double>(w.input[0]);
-  const double in = static_cast<double>(w.input[1]) / groups;
-  const double out = static_cast<double>(w.out_channels) / groups;
-  const double pixels_in = images * static_cast<double>(w.input[2] * w.input[3]);
-  const double pixels_out = images * static_cast<double>(w.out_h * w.out_w);
+  const double groups = static_cast<double>(c.groups);
+  const double taps = static_cast<double>(c.kernel_h * c.kernel_w);
+  const double images = static_cast<double>(c.input[0]);
+  const double in = static_cast<double>(c.input[1]) / groups;
+  const double out = static_cast<double>(c.out_channels) / groups;
+  const double pixels_in = images * static_cast<double>(c.input[2] * c.input[3]);
+  const double pixels_out = images * static_cast<double>(c.out_h * c.out_w);
   x.batch = groups;
-  if (x.kind == ProductKind::kConv && w.groups == 1 && w.kernel_h == 3 && w.kernel_w == 3 && w.stride == 1 &&
+  if (x.kind == ProductKind::kConv && c.groups == 1 && c.kernel_h == 3 && c.kernel_w == 3 && c.stride == 1 &&
       w.family != Family::kConvWeightGrad) {
     const bool forward = w.family == Family::kConvForward;
     x.images = images;
     x.channels = forward ? in : out;
     x.out_channels = forward ? out : in;
-    x.height = static_cast<double>(w.input[2]), x.width = static_cast<double>(w.input[3]);
-    x.out_height = static_cast<double>(w.out_h), x.out_width = static_cast<double>(w.out_w);
+    x.height = static_cast<double>(c.input[2]), x.width = static_cast<double>(c.input[3]);
+    x.out_height = static_cast<double>(c.out_h), x.out_width = static_cast<double>(c.out_w);
     if (!forward) {
       std::swap(x.height, x.out_height);
       std::swap(x.width, x.out_width);
@@ -262,7 +260,7 @@ Product product_of(const Work& w, const Device& d) {
   if (w.family == Family::kConvForward) {
     x.m = pixels_out, x.n = out, x.k = in * taps;
   } else if (w.family == Family::kConvDataGrad) {
-    const double stride = std::max(1.0, static_cast<double>(w.stride * w.stride));
+    const double stride = std::max(1.0, static_cast<double>(c.stride * c.stride));
     x.m = pixels_in, x.n = in, x.k = std::max(1.0, out * taps / stride);
   } else {
     x.m = out, x.n = in * taps, x.k = pixels_out;

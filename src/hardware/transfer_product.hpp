@@ -43,8 +43,6 @@ class TransferWeights {
   static const TransferWeights& shipped();
   /// The device's architecture's, else "any".
   [[nodiscard]] const ProductWeights& of(ProductKind kind, const Device& device) const;
-  /// True when GPUs of this architecture were among those fitted to.
-  [[nodiscard]] bool trained_on(ProductKind kind, const Device& device) const;
 
  private:
   std::map<std::pair<ProductKind, std::string>, ProductWeights> sets_;

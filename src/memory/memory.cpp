@@ -9,12 +9,6 @@ namespace foretrace::memory {
 
 using trace::EventKind;
 
-std::string_view to_string(Kind kind) {
-  constexpr std::array<std::string_view, kKinds> kNames = {"parameters and states", "gradients", "activations",
-                                                           "temporaries", "input"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
-
 namespace {
 
 // Operations and ranges open on each thread, moved forward in time with the memory events.

@@ -100,7 +100,8 @@ Result<std::map<std::string, double>> prices_of(const GpusOptions& options) {
   return prices;
 }
 
-Status find_origin(analysis::Baseline& b, GpusReport& r, const trace::Trace& trace, const GpusOptions& options) {
+Status find_origin(analysis::Baseline& b, GpusReport& r, const GpusOptions& options) {
+  const trace::Trace& trace = *b.model.trace;
   if (options.from) {
     FORETRACE_TRY(b.model.device, known_device(*options.from, options.own));
     r.how = "as given";
@@ -117,7 +118,17 @@ Status find_origin(analysis::Baseline& b, GpusReport& r, const trace::Trace& tra
 
 }  // namespace
 
-Result<GpusReport> compare_gpus(const trace::Trace& trace, const GpusOptions& options) {
+Status check(const GpusOptions& options) {
+  FORETRACE_TRY_VOID(targets_of(options));
+  FORETRACE_TRY_VOID(uses_of(options));
+  FORETRACE_TRY_VOID(prices_of(options));
+  if (options.from) {
+    FORETRACE_TRY_VOID(known_device(*options.from, options.own));
+  }
+  return {};
+}
+
+Result<GpusReport> compare_gpus(analysis::Baseline b, const GpusOptions& options) {
   FORETRACE_TRY(const std::vector<Device> targets, targets_of(options));
   FORETRACE_TRY(const std::vector<Use> changes, uses_of(options));
   FORETRACE_TRY(const auto prices, prices_of(options));
@@ -125,14 +136,12 @@ Result<GpusReport> compare_gpus(const trace::Trace& trace, const GpusOptions& op
   if (options.cpu) {
     FORETRACE_TRY(cpu, cpu_use(*options.cpu));
   }
-  FORETRACE_TRY(analysis::Baseline b,
-                analysis::make_baseline(trace, options.step, {options.measured_ms, options.host}));
   GpusReport r;
   // On a trace without GPU work nobody asks which GPU that was.
   const bool on_gpu = graph::has_gpu_work(b.model.graph);
-  if (Status found = find_origin(b, r, trace, options); !found) {
+  if (Status found = find_origin(b, r, options); !found) {
     if (on_gpu) return forward(found);
-    return tl::unexpected(Error{ErrorCode::kDeclined, std::string(graph::kNoGpuWork), trace.path, Error::kNoOffset,
+    return tl::unexpected(Error{ErrorCode::kDeclined, std::string(graph::kNoGpuWork), b.figures.file, Error::kNoOffset,
                                 "`foretrace doctor` says what the trace holds"});
   }
   r.file = b.figures.file;

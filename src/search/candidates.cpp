@@ -16,12 +16,4 @@ std::vector<whatif::Use> candidates() {
   return uses;
 }
 
-std::vector<whatif::Use> in_order(std::vector<whatif::Use> uses) {
-  std::stable_sort(uses.begin(), uses.end(), [](const whatif::Use& a, const whatif::Use& b) {
-    if (a.whatif->stage != b.whatif->stage) return a.whatif->stage < b.whatif->stage;
-    return a.whatif->name < b.whatif->name;
-  });
-  return uses;
-}
-
 }  // namespace foretrace::search

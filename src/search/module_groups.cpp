@@ -29,7 +29,7 @@ std::vector<ModuleGroup> module_groups(const whatif::Model& m) {
     if (group == static_cast<std::size_t>(-1)) continue;
     const work::Work& w = *described;
     using work::Family;
-    if (w.family == Family::kGemm || w.is_conv() || w.family == Family::kRnn || w.family == Family::kAttention) {
+    if (is_product(w)) {
       groups[group].products += g.cost[t];
     } else if (w.family == Family::kElementwise || w.family == Family::kCopy || w.family == Family::kReduction ||
                w.family == Family::kLayerNorm || w.family == Family::kBatchNorm || w.family == Family::kSoftmax) {

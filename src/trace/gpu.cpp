@@ -68,6 +68,17 @@ const DeviceProperties* properties_of(const Trace& trace, std::int64_t gpu) {
   return alike && gpu_vendor(trace) != GpuVendor::kNvidia ? &first : nullptr;
 }
 
+std::int64_t threads_per_sm(std::int64_t major, std::int64_t minor) {
+  if (major == 7 && minor == 5) return 1024;                  // Turing
+  if ((major == 8 && minor > 0) || major == 12) return 1536;  // Ampere and Ada without HBM, workstation Blackwell
+  return 2048;
+}
+
+std::int64_t threads_per_sm(const DeviceProperties* gpu) {
+  if (gpu == nullptr) return threads_per_sm(kAbsent, kAbsent);
+  return gpu->max_threads_per_sm > 0 ? gpu->max_threads_per_sm : threads_per_sm(gpu->compute_major, gpu->compute_minor);
+}
+
 const DeviceProperties* main_properties(const Trace& trace) {
   if (trace.devices.empty()) return nullptr;
   const std::optional<std::int64_t> busiest = busiest_gpu(trace);

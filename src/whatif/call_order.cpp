@@ -70,13 +70,4 @@ bool CallOrder::before(Place a, Place b) const {
   return known(b, a.lane) > a.position;
 }
 
-std::uint32_t CallOrder::first_behind(Place place, std::uint32_t lane) const {
-  if (lane == place.lane) return place.position + 1;
-  const auto& there = settled_[lane];  // clocks grow along a lane
-  const auto found = std::partition_point(there.begin(), there.end(), [&](const auto& wait) {
-    return clock_of(*wait.second, place.lane) <= place.position;
-  });
-  return found == there.end() ? UINT32_MAX : found->first;
-}
-
 }  // namespace foretrace::whatif

@@ -35,8 +35,6 @@ class CallOrder {
   [[nodiscard]] bool before(Place a, Place b) const;
   /// One more than the last position of `lane` that always comes before `place`, itself included on its own lane; 0: none.
   [[nodiscard]] std::uint32_t known(Place place, std::uint32_t lane) const;
-  /// The first position of `lane` that always comes behind `place`; UINT32_MAX: none.
-  [[nodiscard]] std::uint32_t first_behind(Place place, std::uint32_t lane) const;
 
  private:
   struct Wait {

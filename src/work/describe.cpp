@@ -98,13 +98,14 @@ class Describer {
         work.backward = true;
       if (g_.phase[t] == graph::Phase::kOptimizer &&
           (work.family == Family::kElementwise || work.family == Family::kReduction)) {
-        work.family = Family::kOptimizer;
+        work.become(Family::kOptimizer);
       }
     }
-    const bool products = work.family == Family::kGemm || work.is_conv() || work.family == Family::kRnn;
+    const bool products = is_product(work) && work.family != Family::kAttention;
     if (work.elements == 0 && seen != Dtype::kOther) work.dtype = work.out_dtype = seen;
     if (products && work.dtype == Dtype::kFp32 && tensor_cores) work.dtype = Dtype::kTf32;
-    if (work.family == Family::kCopy && work.tensors > 1) opaque_type(work, tasks);
+    const auto* pointwise = std::get_if<Pointwise>(&work.kind);
+    if (work.family == Family::kCopy && pointwise->tensors > 1) opaque_type(work, tasks);
     const std::uint32_t row = works_.add(work);
     for (const std::uint32_t t : tasks) works_.of_task[t] = row;
   }
@@ -119,8 +120,8 @@ class Describer {
   }
 
   void alone(std::uint32_t t, EventId op) {
-    Work work;
-    work.family = g_.kind[t] == TaskKind::kCollective ? Family::kCommunication : family_of_kernel(kernel(t));
+    const bool collective = g_.kind[t] == TaskKind::kCollective;
+    Work work(collective ? Family::kCommunication : family_of_kernel(kernel(t)));
     if (op.valid()) {
       work.op = trace_.events.name[op.index()];
       work.op_event = op.value;
@@ -140,7 +141,11 @@ class Describer {
     work.bytes_read = g_.kind[t] == TaskKind::kMemset ? 0 : static_cast<double>(bytes);
     work.fixed_read = work.bytes_read;
     work.fixed_written = work.bytes_written;
-    work.host = kernel(t).find("HtoD") != std::string_view::npos || kernel(t).find("DtoH") != std::string_view::npos;
+    // By whatever name.
+    if (work.family != Family::kCommunication) work.become(Family::kMemory);
+    if (auto* copy = std::get_if<MemoryCopy>(&work.kind)) {
+      copy->host = kernel(t).find("HtoD") != std::string_view::npos || kernel(t).find("DtoH") != std::string_view::npos;
+    }
   }
 
   void describe(Group& group) {
@@ -172,7 +177,7 @@ class Describer {
       }
       if (mine.empty()) continue;
       work.family = part == ConvPart::kData ? Family::kConvDataGrad : Family::kConvWeightGrad;
-      if (work.input[0] > 0) refresh(work);
+      if (const auto* conv = std::get_if<Convolution>(&work.kind); conv != nullptr && conv->input[0] > 0) refresh(work);
       assign(mine, work);
     }
   }
@@ -182,23 +187,25 @@ class Describer {
   // samples first.
   void find_weight_gradients() {
     std::map<std::array<std::int64_t, 3>, std::int64_t> samples;  // sorted dimensions -> M
-    const auto sorted = [](const Work& w) {
-      std::array<std::int64_t, 3> d{w.m, w.n, w.k};
+    const auto sorted = [](const Gemm& g) {
+      std::array<std::int64_t, 3> d{g.m, g.n, g.k};
       std::sort(d.begin(), d.end());
       return d;
     };
     for (const Work& w : works_.rows) {
-      if (w.family == Family::kGemm && !w.backward && w.batch == 1 && w.m > 0) samples.try_emplace(sorted(w), w.m);
+      const auto* g = std::get_if<Gemm>(&w.kind);
+      if (g != nullptr && !w.backward && g->batch == 1 && g->m > 0) samples.try_emplace(sorted(*g), g->m);
     }
     std::map<std::array<std::int64_t, 3>, bool> second;
     for (Work& w : works_.rows) {
-      if (w.family != Family::kGemm || !w.backward || w.batch != 1 || w.m <= 0) continue;
-      const auto it = samples.find(sorted(w));
-      if (it == samples.end() || w.k != it->second) continue;
+      auto* g = std::get_if<Gemm>(&w.kind);
+      if (g == nullptr || !w.backward || g->batch != 1 || g->m <= 0) continue;
+      const auto it = samples.find(sorted(*g));
+      if (it == samples.end() || g->k != it->second) continue;
       const auto& d = it->first;
       const bool ambiguous = std::count(d.begin(), d.end(), it->second) > 1;
       bool& is_second = second[d];
-      w.weight_grad = !ambiguous || is_second;
+      g->weight_grad = !ambiguous || is_second;
       if (ambiguous) is_second = !is_second;
     }
   }

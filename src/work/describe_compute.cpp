@@ -30,18 +30,20 @@ void set_gemm(Work& w, const Argument& a, const Argument& b, bool b_is_transpose
     left.batch = 1;
   }
   w.dtype = w.out_dtype = parse_dtype(a.type);
-  w.batch = std::max<std::int64_t>(left.batch, 1);
-  w.m = left.rows;
-  w.k = left.columns;
-  w.n = b_is_transposed ? right.rows : (b.shape().size() < 2 ? 1 : right.columns);
+  Gemm g;
+  g.batch = std::max<std::int64_t>(left.batch, 1);
+  g.m = left.rows;
+  g.k = left.columns;
+  g.n = b_is_transposed ? right.rows : (b.shape().size() < 2 ? 1 : right.columns);
   // Contiguous along its rows rather than its columns?
   const auto by_rows = [](const Argument& x) {
     if (x.strides.empty() || x.strides.front().size() < 2 || x.shape().size() != x.strides.front().size()) return false;
     const Shape& stride = x.strides.front();
     return stride[stride.size() - 2] == 1 && stride.back() != 1;
   };
-  w.a_transposed = by_rows(a);
-  w.b_transposed = b_is_transposed != by_rows(b);
+  g.a_transposed = by_rows(a);
+  g.b_transposed = b_is_transposed != by_rows(b);
+  w.kind = g;
   refresh(w);
 }
 
@@ -103,22 +105,23 @@ void describe_conv(Work& work, const OpClass& what, std::string_view name, const
   const bool transposed = name.find("transpose") != std::string_view::npos ||
                           (what.form == Form::kConvGeneric && op.flag(6)) || (grad && op.flag(7));
   work.dtype = work.out_dtype = parse_dtype(op[input].type);
-  work.input = four(op[input].shape());
+  Convolution c;
+  c.input = four(op[input].shape());
   const std::array<std::int64_t, 4> kernel = four(op[weight].shape());
-  work.kernel_h = kernel[2];
-  work.kernel_w = kernel[3];
-  work.stride = std::max<std::int64_t>(1, op.integer(stride, 1));
-  work.groups = what.form == Form::kConvDepthwise ? work.input[1] : std::max<std::int64_t>(1, op.integer(groups, 1));
-  work.out_channels = transposed ? kernel[1] * work.groups : kernel[0];
-  work.channels_last = op[input].channels_last() || op[weight].channels_last();
+  c.kernel_h = kernel[2];
+  c.kernel_w = kernel[3];
+  c.stride = std::max<std::int64_t>(1, op.integer(stride, 1));
+  c.groups = what.form == Form::kConvDepthwise ? c.input[1] : std::max<std::int64_t>(1, op.integer(groups, 1));
+  c.out_channels = transposed ? kernel[1] * c.groups : kernel[0];
+  c.channels_last = op[input].channels_last() || op[weight].channels_last();
   if (grad && op.tensor(0, 3)) {
     const std::array<std::int64_t, 4> out = four(op[0].shape());
-    work.out_channels = out[1];
-    work.out_h = out[2];
-    work.out_w = out[3];
+    c.out_channels = out[1];
+    c.out_h = out[2];
+    c.out_w = out[3];
   } else if (transposed) {
-    work.out_h = work.input[2] * work.stride;
-    work.out_w = work.input[3] * work.stride;
+    c.out_h = c.input[2] * c.stride;
+    c.out_w = c.input[3] * c.stride;
   } else {
     const Shape pad = op.integers(padding);
     const Shape dil = op.integers(dilation);
@@ -126,16 +129,17 @@ void describe_conv(Work& work, const OpClass& what, std::string_view name, const
       return s.empty() ? otherwise : s[std::min(i, s.size() - 1)];
     };
     const bool flat = op[input].shape().size() == 3;
-    work.out_h = flat ? 1 : output_size(work.input[2], work.kernel_h, work.stride, at(pad, 0, 0), at(dil, 0, 1));
-    work.out_w = output_size(work.input[3], work.kernel_w, work.stride, at(pad, 1, 0), at(dil, 1, 1));
+    c.out_h = flat ? 1 : output_size(c.input[2], c.kernel_h, c.stride, at(pad, 0, 0), at(dil, 0, 1));
+    c.out_w = output_size(c.input[3], c.kernel_w, c.stride, at(pad, 1, 0), at(dil, 1, 1));
   }
   if (transposed) {
     // A transposed convolution is a data gradient: the roles of its input and output change places.
-    std::swap(work.input[1], work.out_channels);
-    std::swap(work.input[2], work.out_h);
-    std::swap(work.input[3], work.out_w);
+    std::swap(c.input[1], c.out_channels);
+    std::swap(c.input[2], c.out_h);
+    std::swap(c.input[3], c.out_w);
     if (!grad) work.family = Family::kConvDataGrad;
   }
+  work.kind = c;
   refresh(work);
 }
 
@@ -149,11 +153,12 @@ void describe_attention(Work& work, const OpClass& what, std::string_view name, 
       name.starts_with("aten::_flash_attention") || name.starts_with("aten::_efficient_attention");
   const std::size_t s = sequence_first ? 1 : 2;
   work.dtype = work.out_dtype = parse_dtype(op[q].type);
-  work.batch = query[0];
-  work.heads = query[sequence_first ? 2 : 1];
-  work.queries = query[s];
-  work.keys = key[s];
-  work.head_size = query[3];
+  Attention a;
+  a.batch = query[0];
+  a.heads = query[sequence_first ? 2 : 1];
+  a.queries = query[s];
+  a.keys = key[s];
+  a.head_size = query[3];
   struct Flag {
     std::string_view name;
     std::size_t at;
@@ -170,18 +175,19 @@ void describe_attention(Work& work, const OpClass& what, std::string_view name, 
       {"aten::scaled_dot_product_attention", 5},
   };
   for (const Flag& f : kCausal) {
-    if (f.name == name) work.causal = op.flag(f.at);
+    if (f.name == name) a.causal = op.flag(f.at);
     // The probability of dropout stands just before the causal flag.
-    if (f.name == name && f.at > 0) work.dropout = op.number(f.at - 1) > 0;
+    if (f.name == name && f.at > 0) a.dropout = op.number(f.at - 1) > 0;
   }
   if (name == "aten::_efficient_attention_forward") {
-    work.dropout = op.number(8) > 0;
-    work.causal = op.integer(9, 0) != 0;
+    a.dropout = op.number(8) > 0;
+    a.causal = op.integer(9, 0) != 0;
   }
   if (name == "aten::_efficient_attention_backward") {
-    work.dropout = op.number(11) > 0;
-    work.causal = op.integer(14, 0) != 0;
+    a.dropout = op.number(11) > 0;
+    a.causal = op.integer(14, 0) != 0;
   }
+  work.kind = a;
   refresh(work);
 }
 
@@ -193,15 +199,17 @@ void describe_rnn(Work& work, const OpView& op) {
   const Shape& in = op[0].shape();
   const bool batch_first = op.flag(mode + 4);
   work.dtype = work.out_dtype = parse_dtype(op[0].type);
-  work.batch = in[batch_first ? 0 : 1];
-  work.steps = in[batch_first ? 1 : 0];
-  work.k = in[2];
-  work.hidden = op.integer(mode + 1, 0);
-  work.layers = std::max<std::int64_t>(1, op.integer(mode + 3, 1));
-  work.directions = op.flag(mode + 7) ? 2 : 1;
+  Recurrent r;
+  r.batch = in[batch_first ? 0 : 1];
+  r.steps = in[batch_first ? 1 : 0];
+  r.inputs = in[2];
+  r.hidden = op.integer(mode + 1, 0);
+  r.layers = std::max<std::int64_t>(1, op.integer(mode + 3, 1));
+  r.directions = op.flag(mode + 7) ? 2 : 1;
   const std::int64_t cell = op.integer(mode, 2);  // 0 relu, 1 tanh, 2 LSTM, 3 GRU
-  work.gates = cell == 2 ? 4 : cell == 3 ? 3 : 1;
-  work.elements = work.batch * work.steps * work.hidden * work.directions;
+  r.gates = cell == 2 ? 4 : cell == 3 ? 3 : 1;
+  work.elements = r.batch * r.steps * r.hidden * r.directions;
+  work.kind = r;
   refresh(work);
 }
 

@@ -21,19 +21,22 @@ bool adds_up(std::string_view name, const OpView& op) {
 }  // namespace
 
 void describe_embedding(Work& w, const OpClass& what, std::string_view name, const OpView& op) {
-  if (adds_up(name, op)) w.arithmetic = Arithmetic::kScatter;
+  Gather g{.adds_up = adds_up(name, op)};
   const std::size_t at = op.first_tensor();
-  if (at == op.size()) return;
+  if (at == op.size()) {
+    w.kind = g;
+    return;
+  }
   const Argument& table = op[at];
   w.dtype = w.out_dtype = parse_dtype(table.type);
   const std::int64_t row = table.shape().back();
   if (what.form == Form::kEmbedding && op.tensor(1)) {
-    w.rows = op[1].elements();
-    w.columns = row;
-    w.elements = w.rows * w.columns;
+    g.rows = op[1].elements();
+    g.columns = row;
+    w.elements = g.rows * g.columns;
   } else if (what.form == Form::kEmbeddingGrad && op.tensor(1)) {
-    w.rows = op[1].elements();
-    w.columns = row;
+    g.rows = op[1].elements();
+    g.columns = row;
     w.elements = table.elements();
   } else {
     // Index, gather and scatter move as many elements as the smaller side holds: the index's or the values' shape.
@@ -45,11 +48,12 @@ void describe_embedding(Work& w, const OpClass& what, std::string_view name, con
       }
     }
     w.elements = moved > 0 ? moved : table.elements();
-    w.rows = w.elements / std::max<std::int64_t>(row, 1);
-    w.columns = row;
+    g.rows = w.elements / std::max<std::int64_t>(row, 1);
+    g.columns = row;
   }
+  w.kind = g;
   w.bytes_read = static_cast<double>(w.elements * bytes_of(w.dtype));
-  w.fixed_read = static_cast<double>(w.rows * bytes_of(Dtype::kInt));
+  w.fixed_read = static_cast<double>(g.rows * bytes_of(Dtype::kInt));
   w.bytes_read += w.fixed_read;
   add_written(w, w.elements, w.out_dtype);
 }
@@ -57,11 +61,14 @@ void describe_embedding(Work& w, const OpClass& what, std::string_view name, con
 void describe_pooling(Work& w, const OpClass& what, std::string_view name, const OpView& op) {
   const bool grad = what.form == Form::kPoolingGrad;
   const std::size_t at = grad && op.tensor(1, 2) ? 1 : 0;
+  auto& pool = std::get<Pooling>(w.kind);
+  if (name.find("max_pool") != std::string_view::npos) pool.of = Pooling::Of::kMaximum;
+  if (name.find("avg_pool") != std::string_view::npos) pool.of = Pooling::Of::kAverage;
   if (!op.tensor(at, 2)) return;
   const Shape& in = op[at].shape();
   w.dtype = w.out_dtype = parse_dtype(op[at].type);
-  w.channels_last = op[at].channels_last();
-  for (std::size_t i = 0; i < 4 && i < in.size(); ++i) w.input[i] = in[i];
+  pool.channels_last = op[at].channels_last();
+  for (std::size_t i = 0; i < 4 && i < in.size(); ++i) pool.input[i] = in[i];
   std::int64_t outputs = 0;
   if (grad) {
     outputs = op[0].elements();
@@ -100,12 +107,13 @@ void describe_loss(Work& w, const OpClass& what, std::string_view name, const Op
   const Argument& in = op[at];
   w.dtype = w.out_dtype = parse_dtype(in.type);
   w.elements = in.elements();
-  w.columns = in.shape().size() > 1 ? in.shape()[1] : 1;
-  w.rows = w.columns > 0 ? w.elements / w.columns : 0;
+  const std::int64_t columns = in.shape().size() > 1 ? in.shape()[1] : 1;
+  const std::int64_t rows = columns > 0 ? w.elements / columns : 0;
+  w.kind = Rows{rows, columns};
   if (name.find("nll_loss") != std::string_view::npos) {
     // One element of each row is touched; the gradient's zeros are written by an operation of their own.
-    w.bytes_read = static_cast<double>(w.rows * (bytes_of(w.dtype) + bytes_of(Dtype::kInt)));
-    if (what.form == Form::kLossGrad) w.bytes_written = static_cast<double>(w.rows * bytes_of(w.dtype));
+    w.bytes_read = static_cast<double>(rows * (bytes_of(w.dtype) + bytes_of(Dtype::kInt)));
+    if (what.form == Form::kLossGrad) w.bytes_written = static_cast<double>(rows * bytes_of(w.dtype));
   } else {
     w.bytes_read = 2 * static_cast<double>(in.bytes());
     w.bytes_written = what.form == Form::kLossGrad ? static_cast<double>(in.bytes()) : 0;
@@ -122,7 +130,7 @@ void describe_foreach(Work& w, std::string_view name, const OpView& op) {
     const double bytes = static_cast<double>(a.elements() * bytes_of(w.dtype));
     if (first) {
       w.elements = a.elements();
-      w.tensors = static_cast<std::int64_t>(a.shapes.size());
+      std::get<Pointwise>(w.kind).tensors = static_cast<std::int64_t>(a.shapes.size());
     }
     w.bytes_read += bytes;
     // A fused optimizer writes parameters and states, not the gradients (the second list).

@@ -72,8 +72,6 @@ Arithmetic arithmetic_of(std::string_view name) {
     return Arithmetic::kDropout;
   if (has("gelu") || has("erf") || has("mish")) return Arithmetic::kGelu;
   if (has("silu") || has("sigmoid") || has("softplus")) return Arithmetic::kSilu;
-  if (has("max_pool")) return Arithmetic::kMax;
-  if (has("avg_pool")) return Arithmetic::kAverage;
   return Arithmetic::kPlain;
 }
 
@@ -151,11 +149,12 @@ void reduction(Work& w, const OpView& op) {
     if (d < 0) d += static_cast<std::int64_t>(rank);
     if (d >= 0 && d < static_cast<std::int64_t>(rank)) reduced[static_cast<std::size_t>(d)] = true;
   }
-  w.columns = 1;
+  std::int64_t columns = 1;
   for (std::size_t d = 0; d < rank; ++d) {
-    if (reduced[d]) w.columns *= in.shape()[d];
+    if (reduced[d]) columns *= in.shape()[d];
   }
-  w.rows = w.columns > 0 ? w.elements / w.columns : 0;
+  const std::int64_t rows = columns > 0 ? w.elements / columns : 0;
+  w.kind = Rows{rows, columns};
   // In memory order: are the innermost dimensions summed over, others, or both sides of one that is kept?
   const Order order = order_of(in.shape(), in.strides.empty() ? Shape{} : in.strides.front());
   bool kept = false;
@@ -170,7 +169,7 @@ void reduction(Work& w, const OpView& op) {
   const bool inner = order.dims.empty() || reduced[order.dims.back()];
   w.access = !inner ? Access::kStrided : both ? Access::kTransposed : Access::kContiguous;
   add_read(w, in);
-  add_written(w, w.rows, w.out_dtype);
+  add_written(w, rows, w.out_dtype);
   w.flops = static_cast<double>(w.elements);
 }
 
@@ -184,18 +183,18 @@ void normalisation(Work& w, const OpClass& what, std::string_view name, const Op
   add_read(w, in);
   if (grad && op.tensor(1, 1)) add_read(w, op[1]);
   const Shape& shape = in.shape();
-  if (w.family == Family::kBatchNorm) {
-    w.rows = shape.size() > 1 ? shape[1] : 1;
-    w.columns = w.rows > 0 ? w.elements / w.rows : 0;
-    w.channels_last = in.channels_last();
-    for (std::size_t i = 0; i < 4 && i < shape.size(); ++i) w.input[i] = shape[i];
-    if (shape.size() == 2) w.input[2] = w.input[3] = 1;
+  const auto rows_of = [&](std::int64_t columns) { return Rows{columns > 0 ? w.elements / columns : 0, columns}; };
+  if (auto* norm = std::get_if<BatchNorm>(&w.kind)) {
+    norm->channels = shape.size() > 1 ? shape[1] : 1;
+    norm->channel_elements = norm->channels > 0 ? w.elements / norm->channels : 0;
+    norm->channels_last = in.channels_last();
+    for (std::size_t i = 0; i < 4 && i < shape.size(); ++i) norm->input[i] = shape[i];
+    if (shape.size() == 2) norm->input[2] = norm->input[3] = 1;
   } else if (w.family == Family::kSoftmax) {
     std::int64_t dim = op.integer(grad ? 2 : 1, -1);
     if (dim < 0) dim += static_cast<std::int64_t>(shape.size());
-    w.columns =
-        dim >= 0 && dim < static_cast<std::int64_t>(shape.size()) ? shape[static_cast<std::size_t>(dim)] : shape.back();
-    w.rows = w.columns > 0 ? w.elements / w.columns : 0;
+    w.kind = rows_of(dim >= 0 && dim < static_cast<std::int64_t>(shape.size()) ? shape[static_cast<std::size_t>(dim)]
+                                                                               : shape.back());
     w.access = dim + 1 == static_cast<std::int64_t>(shape.size()) ? Access::kContiguous : Access::kStrided;
     if (!grad && op.flag(2)) w.out_dtype = Dtype::kFp32;
     if (grad) w.out_dtype = from_scalar_type(op.integer(3, -1), w.out_dtype);
@@ -203,12 +202,10 @@ void normalisation(Work& w, const OpClass& what, std::string_view name, const Op
     // (input, weight, bias, N, C, HxW, groups, eps) and (grad, input, mean, rstd, weight, N, C, HxW, groups, …)
     const std::size_t at = grad ? 5 : 3;
     const std::int64_t groups = std::max<std::int64_t>(1, op.integer(at + 3, 1));
-    w.columns = op.integer(at + 1, 1) * op.integer(at + 2, 1) / groups;
-    w.rows = w.columns > 0 ? w.elements / w.columns : 0;
+    w.kind = rows_of(op.integer(at + 1, 1) * op.integer(at + 2, 1) / groups);
   } else {
     const Shape normalized = op.integers(grad ? 2 : 1);
-    w.columns = normalized.empty() ? shape.back() : elements_of(normalized);
-    w.rows = w.columns > 0 ? w.elements / w.columns : 0;
+    w.kind = rows_of(normalized.empty() ? shape.back() : elements_of(normalized));
   }
   add_written(w, w.elements, w.out_dtype);
   w.flops = static_cast<double>(w.elements) * (grad ? 10 : 6);
@@ -227,10 +224,11 @@ void add_written(Work& w, std::int64_t elements, Dtype dtype) {
 }
 
 Work describe_op(const OpClass& what, std::string_view name, const OpView& op) {
-  Work w;
-  w.family = what.family;
+  Work w(what.family);
   w.backward = what.backward;
-  w.arithmetic = what.form == Form::kFill ? Arithmetic::kFill : arithmetic_of(name);
+  if (auto* pointwise = std::get_if<Pointwise>(&w.kind)) {
+    pointwise->arithmetic = what.form == Form::kFill ? Arithmetic::kFill : arithmetic_of(name);
+  }
   switch (what.form) {
     case Form::kNone:
       break;
@@ -279,7 +277,7 @@ Work describe_op(const OpClass& what, std::string_view name, const OpView& op) {
     case Form::kCat:
       if (op.size() > 0 && op[0].list()) {
         w.elements = op[0].elements();
-        w.tensors = static_cast<std::int64_t>(op[0].shapes.size());
+        std::get<Pointwise>(w.kind).tensors = static_cast<std::int64_t>(op[0].shapes.size());
         w.bytes_read = static_cast<double>(w.elements * bytes_of(w.dtype));
         w.access = Access::kStrided;
         add_written(w, w.elements, w.out_dtype);

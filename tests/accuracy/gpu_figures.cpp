@@ -50,13 +50,13 @@ Work work_of(const std::string& kind, double batch, double m, double n, double k
 }
 
 Work conv_work(std::istringstream& in) {
-  Work w;
-  w.family = Family::kConvForward;
+  Work w(Family::kConvForward);
+  auto& c = std::get<Convolution>(w.kind);
   std::int64_t size = 0, kernel = 0, padding = 0;
-  in >> w.input[0] >> w.input[1] >> size >> w.out_channels >> kernel >> w.stride >> padding;
-  w.input[2] = w.input[3] = size;
-  w.kernel_h = w.kernel_w = kernel;
-  w.out_h = w.out_w = (size + 2 * padding - kernel) / std::max<std::int64_t>(1, w.stride) + 1;
+  in >> c.input[0] >> c.input[1] >> size >> c.out_channels >> kernel >> c.stride >> padding;
+  c.input[2] = c.input[3] = size;
+  c.kernel_h = c.kernel_w = kernel;
+  c.out_h = c.out_w = (size + 2 * padding - kernel) / std::max<std::int64_t>(1, c.stride) + 1;
   refresh(w);
   return w;
 }

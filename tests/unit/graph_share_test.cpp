@@ -63,6 +63,20 @@ TEST(GraphShare, ATaskStartsInTheLastWaveOfAnother) {
   EXPECT_EQ(Replay::without(m, DependencyKind::kShare).with("large", 50'000).start("late"), 87'000);
 }
 
+// A Turing SM holds half as many threads: what fills a data-centre GPU once takes two waves there.
+TEST(GraphShare, WavesAreCountedByWhatAnSmHolds) {
+  for (const char* gpu :
+       {R"([{"id":0,"maxThreadsPerMultiprocessor":1024}])", R"([{"id":0,"computeMajor":7,"computeMinor":5}])"}) {
+    TraceMaker m = shared(87'000, {1});
+    m.properties = gpu;
+    const Replay r(m);
+    ASSERT_EQ(r.graph.soft_dependencies.size(), 1U) << gpu;
+    EXPECT_EQ(r.graph.soft_dependencies[0].point, static_cast<std::uint32_t>(0.7 * kWhole)) << gpu;
+  }
+  // In its only wave, most of the way through it: nobody made room yet.
+  EXPECT_TRUE(Replay(shared(87'000, {1})).graph.soft_dependencies.empty());
+}
+
 // On stream 20 a kernel until 100 us, then `second`, launched before "late" of stream 7, which starts at 120 us.
 TraceMaker queued(const char* second, Ns launched, Ns first_end = 100'000) {
   TraceMaker m;

@@ -96,9 +96,10 @@ struct Error {
 Work gemm_of(const Row& r) {
   const auto at = [&](const char* key) { return r.shape.contains(key) ? r.shape.at(key) : 1; };
   Work w = gemm_work(at("b"), at("m"), at("n"), at("k"), dtype_of(r.dtype));
-  w.a_transposed = r.layout == "tn";
-  w.b_transposed = r.layout == "nt";
-  w.weight_grad = r.name == "mm_wgrad";
+  auto& g = std::get<Gemm>(w.kind);
+  g.a_transposed = r.layout == "tn";
+  g.b_transposed = r.layout == "nt";
+  g.weight_grad = r.name == "mm_wgrad";
   return w;
 }
 
@@ -107,12 +108,13 @@ TEST(KernelTables, Products) {
   for (const char* file : {"gemm.csv.gz", "bmm.csv.gz"}) {
     for (const Row& r : table(file)) {
       const Work w = gemm_of(r);
-      if (w.m == 1 || w.n == 1 || w.k == 1) continue;
-      const std::string name = fmt::format("{} {} {}x{}x{}x{}", r.name, r.dtype, w.batch, w.m, w.n, w.k);
+      const auto& g = std::get<Gemm>(w.kind);
+      if (g.m == 1 || g.n == 1 || g.k == 1) continue;
+      const std::string name = fmt::format("{} {} {}x{}x{}x{}", r.name, r.dtype, g.batch, g.m, g.n, g.k);
       Error& e = w.dtype == Dtype::kFp32   ? strict
                  : w.dtype == Dtype::kTf32 ? tf32
-                 : w.alignment() >= 8      ? aligned
-                 : w.alignment() >= 2      ? even
+                 : g.alignment() >= 8      ? aligned
+                 : g.alignment() >= 2      ? even
                                            : odd;
       e.add(w, r.us, name);
     }
@@ -128,29 +130,29 @@ TEST(KernelTables, Products) {
 TEST(KernelTables, Convolutions) {
   Error first, last, strict;
   for (const Row& r : table("conv.csv.gz")) {
-    Work w;
-    w.family = r.name == "fwd"     ? Family::kConvForward
-               : r.name == "dgrad" ? Family::kConvDataGrad
-                                   : Family::kConvWeightGrad;
+    Work w(r.name == "fwd"     ? Family::kConvForward
+           : r.name == "dgrad" ? Family::kConvDataGrad
+                               : Family::kConvWeightGrad);
+    auto& c = std::get<Convolution>(w.kind);
     w.dtype = w.out_dtype = dtype_of(r.dtype);
     w.backward = r.name != "fwd";
-    w.channels_last = r.layout == "nhwc";
-    w.input = {r.shape.at("n"), r.shape.at("c"), r.shape.at("h"), r.shape.at("w")};
-    w.out_channels = r.shape.at("k");
-    w.kernel_h = r.shape.at("r");
-    w.kernel_w = r.shape.at("s");
-    w.stride = r.shape.at("stride");
-    w.groups = r.shape.at("groups");
-    w.out_h = (w.input[2] + 2 * r.shape.at("pad") - w.kernel_h) / w.stride + 1;
-    w.out_w = (w.input[3] + 2 * r.shape.at("pad") - w.kernel_w) / w.stride + 1;
+    c.channels_last = r.layout == "nhwc";
+    c.input = {r.shape.at("n"), r.shape.at("c"), r.shape.at("h"), r.shape.at("w")};
+    c.out_channels = r.shape.at("k");
+    c.kernel_h = r.shape.at("r");
+    c.kernel_w = r.shape.at("s");
+    c.stride = r.shape.at("stride");
+    c.groups = r.shape.at("groups");
+    c.out_h = (c.input[2] + 2 * r.shape.at("pad") - c.kernel_h) / c.stride + 1;
+    c.out_w = (c.input[3] + 2 * r.shape.at("pad") - c.kernel_w) / c.stride + 1;
     refresh(w);
-    if (w.input[1] < 8) continue;  // images: a spread of its own
+    if (c.input[1] < 8) continue;  // images: a spread of its own
     (w.dtype == Dtype::kFp32 ? strict
-     : w.channels_last       ? last
+     : c.channels_last       ? last
                              : first)
         .add(w, r.us,
-             fmt::format("{} {} {} c{} h{} k{} r{} s{}", r.name, r.dtype, r.layout, w.input[1], w.input[2],
-                         w.out_channels, w.kernel_h, w.stride));
+             fmt::format("{} {} {} c{} h{} k{} r{} s{}", r.name, r.dtype, r.layout, c.input[1], c.input[2],
+                         c.out_channels, c.kernel_h, c.stride));
   }
   EXPECT_GT(first.n, 80);
   EXPECT_LT(first.mean(), 0.16) << first.what;
@@ -164,7 +166,9 @@ TEST(KernelTables, Attention) {
     const Work w = attention_work(r.shape.at("b"), r.shape.at("h"), r.shape.at("s"), r.shape.at("s"), r.shape.at("d"),
                                   dtype_of(r.dtype), r.name == "bwd", r.layout == "causal");
     (w.dtype == Dtype::kFp32 ? single : half)
-        .add(w, r.us, fmt::format("{} {} {} b{} s{} d{}", r.name, r.dtype, r.layout, w.batch, w.queries, w.head_size));
+        .add(w, r.us,
+             fmt::format("{} {} {} b{} s{} d{}", r.name, r.dtype, r.layout, r.shape.at("b"), r.shape.at("s"),
+                         r.shape.at("d")));
   }
   EXPECT_GT(half.n, 70);
   EXPECT_LT(half.mean(), 0.12) << half.what;
@@ -353,14 +357,12 @@ TEST(Rescale, OtherDeviceFollowsItsFigures) {
   const Cost c = rescale(280e3, w, h200(), w, a100);
   EXPECT_NEAR(c.ns / 280e3, h200().streaming_gbs() / a100.streaming_gbs(), 0.03);
   // Without shapes the family alone decides.
-  Work unknown;
-  unknown.family = Family::kElementwise;
+  const Work unknown(Family::kElementwise);
   EXPECT_NEAR(rescale(280e3, unknown, h200(), unknown, a100).ns / c.ns, 1, 0.03);
 }
 
 TEST(Rescale, CommunicationIsNotOurs) {
-  Work w;
-  w.family = Family::kCommunication;
+  const Work w(Family::kCommunication);
   const Device a100 = *find_device("A100-SXM4-80GB");
   EXPECT_FALSE(predict(w, h200()).known);
   EXPECT_FALSE(rescale(1e6, w, h200(), w, a100).known);
@@ -368,14 +370,12 @@ TEST(Rescale, CommunicationIsNotOurs) {
 
 // index_add: an atomic addition per element, whatever its type. A gather of the same size halves.
 TEST(Rescale, AdditionsByIndexGainNothingFromHalf) {
-  Work w;
-  w.family = Family::kEmbedding;
+  Work w(Family::kEmbedding);
   w.elements = 245'760'000;
-  w.rows = 480'000;
-  w.columns = 512;
+  w.kind = Gather{.rows = 480'000, .columns = 512};
   w.bytes_read = w.bytes_written = 4.0 * static_cast<double>(w.elements);
   const double gather = rescale(1e6, w, h200(), with_dtype(w, Dtype::kFp16), h200()).ns;
-  w.arithmetic = Arithmetic::kScatter;
+  std::get<Gather>(w.kind).adds_up = true;
   const double added = rescale(1e6, w, h200(), with_dtype(w, Dtype::kFp16), h200()).ns;
   EXPECT_NEAR(gather, 0.5e6, 0.05e6);
   EXPECT_GT(added, 1e6);

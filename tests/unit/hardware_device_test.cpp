@@ -10,6 +10,7 @@
 #include <string>
 
 #include "foretrace/hardware/device.hpp"
+#include "foretrace/trace/gpu.hpp"
 
 namespace foretrace::hardware {
 namespace {
@@ -71,6 +72,10 @@ TEST(Devices, BuiltInFilesAreComplete) {
     EXPECT_GE(d.tflops(work::Dtype::kTf32), d.tflops_fp32) << d.name;
     EXPECT_GE(d.tflops(work::Dtype::kFp16), d.tflops(work::Dtype::kTf32)) << d.name;
     EXPECT_TRUE(d.vendor == "nvidia" || d.vendor == "amd") << d.name;
+    // Traces that leave it out are read by compute capability.
+    if (d.vendor == "nvidia") {
+      EXPECT_EQ(trace::threads_per_sm(d.compute_major, d.compute_minor), d.threads_per_sm) << d.name;
+    }
   }
   EXPECT_TRUE(std::is_sorted(devices().begin(), devices().end(), [](const Device& a, const Device& b) {
     return std::lexicographical_compare(a.name.begin(), a.name.end(), b.name.begin(), b.name.end(),

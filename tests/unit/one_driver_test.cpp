@@ -105,7 +105,7 @@ TEST_F(OneDriver, GpusAtEveryDoor) {
   report::GpusOptions options;
   options.targets = {"A100-SXM4-80GB", "L40S", "RTX-4090"};
   options.whatifs = {"fused-optimizer"};
-  const Result<report::GpusReport> gpus = report::compare_gpus(*shared_trace, options);
+  const Result<report::GpusReport> gpus = report::compare_gpus(shared_bases[0], options);
   ASSERT_TRUE(gpus.has_value());
   for (const report::GpuPrediction& g : gpus->predictions) {
     expect_same(g.prediction, asked(shared_bases[0], {"fused-optimizer", "gpu:to=" + g.device.name}), g.device.name);

@@ -20,6 +20,12 @@ const trace::Trace& example() {
   return kTrace;
 }
 
+Result<GpusReport> compare_gpus(const trace::Trace& trace, const GpusOptions& options,
+                                std::optional<double> measured_ms = std::nullopt) {
+  FORETRACE_TRY(analysis::Baseline base, analysis::make_baseline(trace, std::nullopt, measured_ms));
+  return compare_gpus(std::move(base), options);
+}
+
 const GpuPrediction& of(const GpusReport& r, std::string_view device) {
   const auto it = std::find_if(r.predictions.begin(), r.predictions.end(),
                                [&](const GpuPrediction& g) { return g.device.name == device; });
@@ -35,7 +41,7 @@ TEST(Gpus, TheOriginIsTheReplayToTheNanosecond) {
   EXPECT_EQ(r->from, "NVIDIA H200");
   EXPECT_EQ(of(*r, "H200-SXM").prediction.step, b->figures.unprofiled);
   EXPECT_EQ(of(*r, "H200-SXM").prediction.origin, "measured");
-  const Result<GpusReport> measured = compare_gpus(example(), {.targets = {"H200-SXM"}, .measured_ms = 83.25});
+  const Result<GpusReport> measured = compare_gpus(example(), {.targets = {"H200-SXM"}}, 83.25);
   ASSERT_TRUE(measured);
   EXPECT_EQ(of(*measured, "H200-SXM").prediction.step, 83'250'000);
 }

@@ -8,6 +8,7 @@
 #include "foretrace/report/whatif.hpp"
 #include "foretrace/search/advise.hpp"
 #include "foretrace/trace/load.hpp"
+#include "search/moves/strategy_move.hpp"
 
 namespace foretrace::search {
 namespace {
@@ -90,11 +91,12 @@ TEST(Advise, NothingFitsIntoNothing) {
 }
 
 TEST(Advise, OrderIsByStage) {
-  const auto use = [](const char* text) { return whatif::parse_use(text).value(); };
-  const std::vector<whatif::Use> sorted = in_order({use("cuda-graph"), use("compile"), use("flash-attention"),
-                                                    use("fused-optimizer"), use("amp"), use("batch:x=2")});
+  Strategy sorted;
+  for (const char* text : {"cuda-graph", "compile", "flash-attention", "fused-optimizer", "amp", "batch:x=2"}) {
+    sorted = with(sorted, name_of(text), text);
+  }
   std::string names;
-  for (const whatif::Use& u : sorted) names += u.whatif->name + " ";
+  for (const std::string& text : sorted.whatifs) names += std::string(name_of(text)) + " ";
   EXPECT_EQ(names, "batch amp flash-attention fused-optimizer compile cuda-graph ");
 }
 

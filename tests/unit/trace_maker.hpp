@@ -29,7 +29,7 @@ struct Span {
   Ns begin, end;
 };
 
-/// Launch geometry that fills `waves` waves of blocks (32 blocks of 64 threads fit on an SM).
+/// Launch geometry that fills `waves` waves of blocks where an SM holds 2048 threads (32 blocks of 64).
 struct Waves {
   double waves = 0;
 };
@@ -39,6 +39,7 @@ class TraceMaker {
   int pid = 1;  ///< of CPU events written from here on
   int tid = 1;
   int device = 0;
+  std::string properties;  ///< of GPUs, as an array's text; none unless given
 
   TraceMaker& thread(int id) {
     tid = id;
@@ -102,7 +103,10 @@ class TraceMaker {
     return *this;
   }
 
-  [[nodiscard]] std::string json() const { return "{\"schemaVersion\":1,\"traceEvents\":[\n" + events_ + "\n]}\n"; }
+  [[nodiscard]] std::string json() const {
+    const std::string gpus = properties.empty() ? "" : fmt::format("\"deviceProperties\":{},", properties);
+    return "{\"schemaVersion\":1," + gpus + "\"traceEvents\":[\n" + events_ + "\n]}\n";
+  }
   [[nodiscard]] trace::Trace load() const {
     Result<trace::Trace> trace = trace::load_bytes(json(), "made.json", {});
     if (!trace) {

@@ -185,20 +185,20 @@ TEST(Checkpoint, StopsWhereNothingMoreIsNeeded) {
 }
 
 TEST(RecurrentLayers, RunAsOneKernelOnlyWhereTheFrameworkAsksForIt) {
-  work::Work w;
-  w.family = work::Family::kRnn;
-  w.batch = 64, w.steps = 50, w.k = w.hidden = 1024, w.layers = 1, w.gates = 4;
-  w.dtype = work::Dtype::kFp16;
-  EXPECT_TRUE(hardware::persistent_rnn(w));
+  using work::Dtype;
+  work::Recurrent r{.batch = 64, .steps = 50, .inputs = 1024, .hidden = 1024, .layers = 1, .gates = 4};
+  work::Work w(work::Family::kRnn);
+  w.kind = r;
+  w.dtype = Dtype::kFp16;
+  EXPECT_TRUE(hardware::persistent_rnn(Dtype::kFp16, r));
   EXPECT_EQ(hardware::kernels_of(w, 156), 7u);
-  w.dtype = work::Dtype::kBf16;
-  EXPECT_FALSE(hardware::persistent_rnn(w));
+  w.dtype = Dtype::kBf16;
+  EXPECT_FALSE(hardware::persistent_rnn(Dtype::kBf16, r));
   EXPECT_EQ(hardware::kernels_of(w, 156), 156u);
-  w.dtype = work::Dtype::kFp16;
-  w.batch = 256;
-  EXPECT_FALSE(hardware::persistent_rnn(w));
-  w.batch = 64, w.layers = 2;
-  EXPECT_FALSE(hardware::persistent_rnn(w));
+  r.batch = 256;
+  EXPECT_FALSE(hardware::persistent_rnn(Dtype::kFp16, r));
+  r.batch = 64, r.layers = 2;
+  EXPECT_FALSE(hardware::persistent_rnn(Dtype::kFp16, r));
 }
 
 }  // namespace

@@ -86,9 +86,6 @@ TEST(CallOrder, AlongALaneAndAcrossLanes) {
   EXPECT_FALSE(order.before({1, 10}, {2, 7}));
   EXPECT_EQ(order.known({2, 0}, 0), 26u);
   EXPECT_EQ(order.known({1, 3}, 0), 0u);
-  EXPECT_EQ(order.first_behind({0, 12}, 1), 4u);
-  EXPECT_EQ(order.first_behind({0, 13}, 1), UINT32_MAX);
-  EXPECT_EQ(order.first_behind({1, 9}, 2), 0u);
 }
 
 TEST(CallOrder, ThreadsThatWaitForEachOtherEnd) {

@@ -44,6 +44,13 @@ class Selecting : public testing::Test {
     for (const std::uint32_t t : tasks) out.emplace_back(graph_.task_name(t));
     return out;
   }
+  std::uint32_t task_named(std::string_view name, int nth) const {
+    for (std::uint32_t t = 0; t < graph_.size(); ++t) {
+      if (graph_.task_name(t) == name && nth-- == 0) return t;
+    }
+    ADD_FAILURE() << "no task " << name;
+    return 0;
+  }
   trace::Trace trace_;
   Graph graph_;
 };
@@ -239,6 +246,43 @@ TEST(Draft, ScalingByOneAndInsertingThenRemovingChangeNothing) {
     ASSERT_TRUE(graph::verify(back));
     EXPECT_EQ(simulate::simulate(back).step, step) << "seed " << seed;
   }
+}
+
+TEST_F(Selecting, DescriptionsFollowTheirTasks) {
+  work::Works works = work::describe(trace_, graph_);
+  ASSERT_EQ(works.size(), 3U);
+  const std::uint32_t first = task_named("gemm", 0), second = task_named("gemm", 1), relu = task_named("relu", 0);
+  const std::uint32_t row = works.row_of(first), other = works.row_of(second);
+  const std::uint32_t cast = works.add(work::cast_work(1000, work::Dtype::kFp32, work::Dtype::kFp16));
+  {  // costs alone
+    work::Works changed = works;
+    Draft draft(graph_, &trace_);
+    draft.set(second, 5'000);
+    draft.set_work(second, cast);
+    const Graph g = draft.commit(changed);
+    EXPECT_EQ(changed.row_of(first), row);
+    EXPECT_EQ(changed.row_of(second), cast);
+    EXPECT_EQ(works.row_of(second), other) << "the model's own stay as they are";
+  }
+  Draft draft(graph_, &trace_);
+  draft.insert(
+      {.name = "cast", .cost = 1'000, .after_gpu = first, .after_cpu = graph_.launch[first].value, .work = cast});
+  draft.set_work(second, cast);
+  draft.clone({graph_.launch[second].value, second}, {relu});
+  draft.remove({first});
+  work::Works changed = works;
+  const Graph g = draft.commit(changed);
+  ASSERT_EQ(changed.of_task.size(), g.size());
+  std::vector<std::uint32_t> rows;  // of what is on the GPU, in order
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t])) {
+      rows.push_back(changed.row_of(t));
+    } else {
+      EXPECT_EQ(changed.of(t), nullptr);
+    }
+  }
+  // The cast, the second product as changed, ReLU, and the copy of the product as it was.
+  EXPECT_THAT(rows, ElementsAre(cast, cast, works.row_of(relu), other));
 }
 
 WhatIf made(std::string name) {

@@ -122,7 +122,9 @@ TEST_F(Scale, ASlowWorkerHoldsAll) {
 TEST_F(Scale, AnExplicitPlanIsTaken) {
   const Gradients g = *find_gradients(baseline_->model);
   Parallelism s;
-  s.buckets = ranges_of(pytorch_buckets(g, 5 << 20, 5 << 20));
+  for (const whatif::Bucket& b : pytorch_buckets(g, 5 << 20, 5 << 20)) {
+    s.buckets.push_back({b.gradients.front(), b.gradients.back()});
+  }
   Parallelism same;
   same.bucket_mb = 5;
   same.first_bucket_mb.reset();

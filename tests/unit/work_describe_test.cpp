@@ -31,6 +31,12 @@ struct Made {
   }
 };
 
+Gemm gemm(const Work& w) {
+  const auto* found = std::get_if<Gemm>(&w.kind);
+  EXPECT_NE(found, nullptr);
+  return found == nullptr ? Gemm{} : *found;
+}
+
 class OpMaker {
  public:
   OpMaker& op(std::string_view name, std::string_view args, const std::vector<std::string>& kernels) {
@@ -87,13 +93,14 @@ TEST(DescribeWork, KernelsOfOneOperationShareARow) {
   EXPECT_EQ(w.family, Family::kGemm);
   EXPECT_EQ(w.dtype, Dtype::kFp16);
   EXPECT_EQ(w.kernels, 2U);
-  EXPECT_EQ(w.m, 4096);
-  EXPECT_EQ(w.n, 3072);
-  EXPECT_EQ(w.k, 768);
+  const Gemm g = gemm(w);
+  EXPECT_EQ(g.m, 4096);
+  EXPECT_EQ(g.n, 3072);
+  EXPECT_EQ(g.k, 768);
   EXPECT_DOUBLE_EQ(w.flops, 2.0 * 4096 * 3072 * 768);
   EXPECT_DOUBLE_EQ(w.bytes(), 2.0 * (4096 * 768 + 768 * 3072 + 4096 * 3072));
-  EXPECT_TRUE(w.b_transposed);
-  EXPECT_FALSE(w.a_transposed);
+  EXPECT_TRUE(g.b_transposed);
+  EXPECT_FALSE(g.a_transposed);
 }
 
 TEST(DescribeWork, Tf32IsSeenInTheKernelsName) {
@@ -107,14 +114,13 @@ TEST(DescribeWork, Tf32IsSeenInTheKernelsName) {
 }
 
 TEST(DescribeWork, AlignmentIsOfTheContiguousDimensions) {
-  Work w = gemm_work(1, 4095, 3072, 768, Dtype::kFp16);
-  EXPECT_GE(w.alignment(), 8);  // odd rows are harmless
-  EXPECT_EQ(gemm_work(1, 4096, 30522, 768, Dtype::kFp16).alignment(), 2);
-  EXPECT_EQ(gemm_work(1, 4096, 768, 50257, Dtype::kFp16).alignment(), 1);
-  w = gemm_work(1, 50257, 768, 4096, Dtype::kFp16);
-  EXPECT_GE(w.alignment(), 8);
-  w.a_transposed = true;  // a weight gradient reads its first operand along m
-  EXPECT_EQ(w.alignment(), 1);
+  EXPECT_GE((Gemm{.m = 4095, .n = 3072, .k = 768}.alignment()), 8);  // odd rows are harmless
+  EXPECT_EQ((Gemm{.m = 4096, .n = 30522, .k = 768}.alignment()), 2);
+  EXPECT_EQ((Gemm{.m = 4096, .n = 768, .k = 50257}.alignment()), 1);
+  Gemm g{.m = 50257, .n = 768, .k = 4096};
+  EXPECT_GE(g.alignment(), 8);
+  g.a_transposed = true;  // a weight gradient reads its first operand along m
+  EXPECT_EQ(g.alignment(), 1);
 }
 
 TEST(DescribeWork, ConvolutionAndItsGradients) {
@@ -134,8 +140,8 @@ TEST(DescribeWork, ConvolutionAndItsGradients) {
           .make();
   const Work& forward = m.of("sm80_xmma_fprop");
   EXPECT_EQ(forward.family, Family::kConvForward);
-  EXPECT_EQ(forward.out_h, 28);
-  EXPECT_EQ(forward.stride, 2);
+  EXPECT_EQ(std::get<Convolution>(forward.kind).out_h, 28);
+  EXPECT_EQ(std::get<Convolution>(forward.kind).stride, 2);
   EXPECT_DOUBLE_EQ(forward.flops, 2.0 * 64 * 256 * 28 * 28 * 128 * 9);
   const Work& data = m.of("sm90_xmma_dgrad");
   const Work& weight = m.of("sm90_xmma_wgrad");
@@ -178,14 +184,13 @@ TEST(DescribeWork, BytesOfCommonOperations) {
           .make();
   EXPECT_DOUBLE_EQ(m.of("add").bytes(), 12'000);
   EXPECT_DOUBLE_EQ(m.of("dropout").bytes(), 5'000);  // output and a mask of one byte
-  EXPECT_EQ(m.of("dropout").arithmetic, Arithmetic::kDropout);
+  EXPECT_EQ(std::get<Pointwise>(m.of("dropout").kind).arithmetic, Arithmetic::kDropout);
   EXPECT_DOUBLE_EQ(m.of("cast").bytes(), 6'000);
   EXPECT_EQ(m.of("cast").dtype, Dtype::kFp16);
   EXPECT_EQ(m.of("cast").out_dtype, Dtype::kFp32);
   EXPECT_EQ(m.of("cast").access, Access::kMixed);
   EXPECT_DOUBLE_EQ(m.of("addcmul").bytes(), 16'000);
-  EXPECT_EQ(m.of("norm").rows, 32);
-  EXPECT_EQ(m.of("norm").columns, 100);
+  EXPECT_EQ(std::get<Rows>(m.of("norm").kind), (Rows{32, 100}));
   EXPECT_EQ(m.of("softmax").out_dtype, Dtype::kFp32);  // reads half, writes float
   EXPECT_DOUBLE_EQ(m.of("softmax").bytes(), 3200 * 6);
 }
@@ -230,7 +235,7 @@ TEST(DescribeWork, WeightGradientsSumOverTheSamples) {
                      .op("aten::mm", mm("[[4096,768],[768,3072]]"), {"forward"})
                      .op("autograd::engine::evaluate_function: MmBackward0", "", {})
                      .make();
-  EXPECT_FALSE(m.of("forward").weight_grad);
+  EXPECT_FALSE(gemm(m.of("forward")).weight_grad);
   // The phase comes from the graph; here it is set by hand.
   test::TraceMaker maker;
   maker.step(1, 0, 1'000'000);
@@ -247,11 +252,11 @@ TEST(DescribeWork, WeightGradientsSumOverTheSamples) {
   ASSERT_TRUE(graph);
   Made made{{}, std::move(*graph)};
   made.works = describe(trace, made.graph);
-  EXPECT_FALSE(made.of("samples").weight_grad);
-  EXPECT_TRUE(made.of("weights").weight_grad);
-  EXPECT_EQ(with_batch(made.of("samples"), 2).m, 8192);
-  EXPECT_EQ(with_batch(made.of("weights"), 2).k, 8192);
-  EXPECT_EQ(with_batch(made.of("weights"), 2).m, 768);
+  EXPECT_FALSE(gemm(made.of("samples")).weight_grad);
+  EXPECT_TRUE(gemm(made.of("weights")).weight_grad);
+  EXPECT_EQ(gemm(with_batch(made.of("samples"), 2)).m, 8192);
+  EXPECT_EQ(gemm(with_batch(made.of("weights"), 2)).k, 8192);
+  EXPECT_EQ(gemm(with_batch(made.of("weights"), 2)).m, 768);
 }
 
 TEST(ConvParts, NamesDecideAndHelpersFollow) {
@@ -294,10 +299,55 @@ TEST(ChangingWork, OtherTypesKeepIndicesAndMasks) {
 }
 
 TEST(ChangingWork, BatchMultipliesEveryFamily) {
-  EXPECT_EQ(with_batch(gemm_work(96, 512, 64, 512, Dtype::kFp16), 2).batch, 192);
+  EXPECT_EQ(gemm(with_batch(gemm_work(96, 512, 64, 512, Dtype::kFp16), 2)).batch, 192);
   EXPECT_DOUBLE_EQ(with_batch(elementwise_work(1000, 1, 1, Dtype::kFp32), 3).bytes(), 24'000);
   EXPECT_DOUBLE_EQ(with_batch(attention_work(8, 12, 512, 512, 64, Dtype::kBf16, false), 0.5).flops,
                    attention_work(4, 12, 512, 512, 64, Dtype::kBf16, false).flops);
+}
+
+TEST(Kinds, EveryFamilyHasItsOwn) {
+  for (std::size_t f = 0; f < kFamilies; ++f) {
+    const auto family = static_cast<Family>(f);
+    const Work w(family);
+    EXPECT_EQ(w.kind.index(), kind_of(family).index()) << to_string(family);
+    const bool multiplies = std::holds_alternative<Gemm>(w.kind) || std::holds_alternative<Convolution>(w.kind) ||
+                            std::holds_alternative<Attention>(w.kind) || std::holds_alternative<Recurrent>(w.kind);
+    EXPECT_EQ(is_product(w), multiplies) << to_string(family);
+    EXPECT_FALSE(w.has_shape());
+    // Nothing is known, and nothing is made of it.
+    EXPECT_FALSE(with_batch(with_dtype(w, Dtype::kFp16), 2).has_shape()) << to_string(family);
+  }
+}
+
+TEST(Kinds, AnotherFamilyKeepsWhatBothHave) {
+  Work w = optimizer_work(1000, 4, 4, 7);
+  w.become(Family::kElementwise);
+  EXPECT_EQ(std::get<Pointwise>(w.kind).tensors, 7);
+  w.become(Family::kReduction);
+  EXPECT_EQ(std::get<Rows>(w.kind), Rows{});
+  EXPECT_EQ(w.elements, 1000);
+  EXPECT_DOUBLE_EQ(w.bytes(), 8000);
+}
+
+TEST(Kinds, LayoutBelongsToImages) {
+  for (const Family f : {Family::kConvDataGrad, Family::kBatchNorm, Family::kPooling}) {
+    EXPECT_FALSE(channels_last(Work(f)));
+    EXPECT_TRUE(channels_last(with_layout(Work(f), true)));
+  }
+  EXPECT_FALSE(channels_last(with_layout(Work(Family::kReduction), true)));
+}
+
+TEST(Kinds, DepthwiseIsOneOrTwoChannelsToAGroup) {
+  const auto depthwise = [](std::int64_t channels, std::int64_t groups) {
+    Work w(Family::kConvForward);
+    w.kind = Convolution{.input = {1, channels, 8, 8}, .groups = groups};
+    return is_depthwise(w);
+  };
+  EXPECT_TRUE(depthwise(32, 32));
+  EXPECT_TRUE(depthwise(32, 16));
+  EXPECT_FALSE(depthwise(32, 8));
+  EXPECT_FALSE(depthwise(1, 1)) << "a grey image is no group";
+  EXPECT_FALSE(is_depthwise(Work(Family::kGemm)));
 }
 
 }  // namespace

@@ -30,7 +30,6 @@ class Diagnostics {
   [[nodiscard]] const std::vector<Problem>& problems() const { return problems_; }
   [[nodiscard]] const Problem* find(std::string_view name) const;
   [[nodiscard]] std::uint64_t lost_records() const;
-  void merge(const Diagnostics& other);
 
  private:
   std::vector<Problem> problems_;  // a handful of names: linear search, order of first occurrence

@@ -1,9 +1,10 @@
 #pragma once
 // What a piece of work costs on a device.
 //
-//   Cost cost = predict(work, device);                         // from tables and hardware figures alone
-//   work::Work half = with_dtype(work, work::Dtype::kFp16);    // the same operation in half precision
-//   cost = rescale(measured_ns, work, device, half, device);   // from what it took
+//   work::Work product = work::gemm_work(1, 4096, 3072, 768, work::Dtype::kFp32);
+//   work::Work half = with_dtype(product, work::Dtype::kFp16);
+//   Cost cost = predict(half, device);                                           // from tables and figures alone
+//   cost = rescale(static_cast<double>(measured_ns), product, device, half, device);  // from what the first one took
 
 #include <cstddef>
 
@@ -12,6 +13,10 @@
 #include "foretrace/work/work.hpp"
 
 namespace foretrace::hardware {
+
+/// What a kernel takes that does next to nothing, whatever its name: of 5,418 kernels of at most one block per SM in the H200
+/// steps of BERT, GPT-2 and ResNet-50 (truth, base), the median took 1.1 to 1.3 us and nine in ten no more than 1.8.
+inline constexpr Ns kShortKernel = 1'500;
 
 /// The time, in ns, a piece of work takes on a device, and how it was found.
 struct Cost {

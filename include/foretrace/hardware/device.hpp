@@ -56,7 +56,7 @@ inline constexpr double kPcieShare = 0.87;
 /// Memory that the CUDA context and the libraries' own buffers take before the first tensor; 0.5 to 1 GB on current GPUs.
 inline constexpr std::int64_t kDriverBytes = 1'000'000'000;
 
-/// In all that moves a kernel: the same work takes the same time on both. Two boards may differ in memory and name only.
+/// Equal in all that moves a kernel, whatever they are called; two boards may differ in memory only.
 bool same_device(const Device& a, const Device& b);
 
 /// All built-in devices, sorted by name.

@@ -22,7 +22,6 @@ struct KernelShape {
 };
 
 enum class Limit : std::uint8_t { kNone, kThreads, kBlocks, kRegisters, kShared };
-std::string_view to_string(Limit limit);
 
 struct Occupancy {
   std::int64_t blocks_per_sm = 0;  ///< 0: the kernel cannot run on this device

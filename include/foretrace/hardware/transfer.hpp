@@ -13,9 +13,6 @@
 
 namespace foretrace::hardware {
 
-/// Families whose library picks the kernel by GPU: GEMM, convolution, attention, RNN.
-bool kernel_varies(work::Family family);
-
 /// Can a kernel's time on one of these be carried over to the other? The reason when not: kernels of other vendors are not
 /// measured.
 Status can_transfer(const Device& from, const Device& to);

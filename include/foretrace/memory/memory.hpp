@@ -27,7 +27,6 @@ enum class Kind : std::uint8_t {
   kInput,       ///< the batch
 };
 inline constexpr std::size_t kKinds = 5;
-std::string_view to_string(Kind kind);
 
 enum class Stage : std::uint8_t { kForward, kBackward, kUpdate };
 

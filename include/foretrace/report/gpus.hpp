@@ -1,7 +1,7 @@
 #pragma once
 // gpus: the same step on other GPUs, with what it would cost there.
 //
-//   FORETRACE_TRY(GpusReport r, compare_gpus(trace, {.targets = {"A100-SXM4-80GB", "H100-SXM5"}, .whatifs = {"amp"}}));
+//   FORETRACE_TRY(GpusReport r, compare_gpus(base, {.targets = {"A100-SXM4-80GB", "H100-SXM5"}, .whatifs = {"amp"}}));
 //   to_text(r, style);
 
 #include <map>
@@ -12,7 +12,6 @@
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/report/text_style.hpp"
-#include "foretrace/trace/trace.hpp"
 
 namespace foretrace::report {
 
@@ -25,10 +24,6 @@ struct GpusOptions {
   std::vector<std::string> whatifs;      ///< changes stacked with the move, "amp"
   std::optional<double> cpu;             ///< the target's host is x times as fast
   std::optional<std::string> from;       ///< the GPU the trace was recorded on, where it does not say
-  std::optional<std::int64_t> step;      ///< its number, else the median step
-  std::optional<double> measured_ms;     ///< of a step without the profiler
-  std::optional<whatif::HostCosts>
-      host;  ///< what the CPU costs there; default what the recorder stored, else the usual
   GpuOrder order = GpuOrder::kTime;
 };
 
@@ -54,7 +49,9 @@ struct GpusReport {
       predictions;  ///< in the order asked for; what does not fit, has no price or was declined last
 };
 
-Result<GpusReport> compare_gpus(const trace::Trace& trace, const GpusOptions& options);
+/// Names no GPU and no what-if has, said before a trace is read.
+Status check(const GpusOptions& options);
+Result<GpusReport> compare_gpus(analysis::Baseline baseline, const GpusOptions& options);
 
 std::string to_text(const GpusReport& report, const TextStyle& style);
 std::string to_json(const GpusReport& report);

@@ -1,6 +1,5 @@
 #pragma once
-// What is worth trying unasked, and in which order changes are applied. The moves of the search and `advise` take both from
-// here.
+// What is worth trying unasked: the moves of the search and `advise` take it from here.
 
 #include <vector>
 
@@ -10,8 +9,5 @@ namespace foretrace::search {
 
 /// All uses the catalogue says are worth trying unasked.
 std::vector<whatif::Use> candidates();
-
-/// Uses in the order they are to be applied: what changes the work before what changes how it runs (whatif::Stage).
-std::vector<whatif::Use> in_order(std::vector<whatif::Use> uses);
 
 }  // namespace foretrace::search

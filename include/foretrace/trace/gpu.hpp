@@ -21,6 +21,12 @@ std::optional<std::int64_t> busiest_gpu(const Trace& trace);
 /// alike, any of them; nullptr when it cannot be told.
 const DeviceProperties* properties_of(const Trace& trace, std::int64_t gpu);
 
+/// Threads one SM of a GPU holds at a time: what the file says, else what GPUs of its compute capability hold; those of
+/// data-centre GPUs, 2048, where neither is known (nullptr).
+std::int64_t threads_per_sm(const DeviceProperties* gpu);
+/// By compute capability (CUDA C++ programming guide, "technical specifications per compute capability").
+std::int64_t threads_per_sm(std::int64_t compute_major, std::int64_t compute_minor);
+
 /// Of the GPU that did most, else of the first one described; nullptr when the file describes none.
 const DeviceProperties* main_properties(const Trace& trace);
 

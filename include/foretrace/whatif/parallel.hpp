@@ -51,8 +51,6 @@ struct GradientRange {
   std::uint32_t first = 0, last = 0;
   friend bool operator==(const GradientRange&, const GradientRange&) = default;
 };
-/// A plan as ranges: what buckets in the order of the gradients hold.
-std::vector<GradientRange> ranges_of(const BucketPlan& plan);
 
 /// As DistributedDataParallel builds them from the second step on: gradients in the order they became ready; a bucket is
 /// closed once it holds at least its limit (`first` for the first one). PyTorch takes 1 MiB for the first bucket and 25 MiB for

@@ -1,43 +1,22 @@
 #pragma once
-// What an operation computes on the GPU, from its shapes, element types and kernel names: the input of the cost models.
+// What an operation computes on the GPU, from its shapes, element types and kernel names: the input of the cost models. A head
+// that all work has, and a kind with the sizes of its family.
 //
 //   Work product = gemm_work(1, 4096, 3072, 768, Dtype::kFp32);
 //   Work half = with_dtype(product, Dtype::kFp16);             // the same operation in half precision
+//   if (const auto* gemm = std::get_if<Gemm>(&half.kind)) row = static_cast<std::size_t>(gemm->m);
 
-#include <array>
 #include <cstdint>
 #include <string_view>
+#include <variant>
 
 #include "foretrace/base/ids.hpp"
 #include "foretrace/work/dtype.hpp"
+#include "foretrace/work/kinds.hpp"
 
 namespace foretrace::work {
 
-enum class Family : std::uint8_t {
-  kGemm,  ///< mm, addmm, bmm, linear
-  kConvForward,
-  kConvDataGrad,
-  kConvWeightGrad,
-  kAttention,  ///< fused attention
-  kBatchNorm,
-  kLayerNorm,  ///< layer, group, RMS norm in one kernel
-  kSoftmax,
-  kElementwise,
-  kReduction,
-  kCopy,  ///< copies, casts, permutations
-  kOptimizer,
-  kEmbedding,  ///< embedding, index, gather, scatter
-  kPooling,
-  kLoss,
-  kRnn,
-  kCommunication,
-  kMemory,  ///< memcpy, memset
-  kOther,
-};
-inline constexpr std::size_t kFamilies = 19;
-std::string_view to_string(Family family);
-
-/// How an element-wise operation or copy walks its tensors; decides which kernel the framework picks.
+/// How an operation walks its tensors; decides which kernel the framework picks. Products do not ask.
 enum class Access : std::uint8_t {
   kContiguous,    ///< same shape, same order, same element type: vectorised loads
   kMixed,         ///< contiguous with different element types (fp16 + fp32, a cast from half): scalar loads
@@ -47,61 +26,43 @@ enum class Access : std::uint8_t {
 };
 std::string_view to_string(Access access);
 
-/// What kind of arithmetic, where kernels of one family differ by it.
-enum class Arithmetic : std::uint8_t {
-  kPlain,
-  kFill,     ///< writes only
-  kGelu,     ///< error function or tanh per element
-  kSilu,     ///< one exponential per element
-  kDropout,  ///< random numbers
-  kMax,      ///< pooling by maximum, with indices
-  kAverage,  ///< pooling by mean
-  kScatter,  ///< adds rows up where an index says
-};
-
-/// One operation's GPU work (all kernels of one framework operation share it). Sizes in elements unless named otherwise.
-/// 0 and empty mean "not known" (traces without shapes): such rows have a family, and predict() does not know them.
+/// One operation's GPU work (all kernels of one framework operation share it). 0 and empty mean "not known" (traces without
+/// shapes): such work has a family, and cost models do not know it.
 struct Work {
+  Work() = default;
+  explicit Work(Family f) : family(f), kind(kind_of(f)) {}
+
   Family family = Family::kOther;
   Dtype dtype = Dtype::kFp32;      ///< of the arithmetic's inputs
   Dtype out_dtype = Dtype::kFp32;  ///< of what is written
-  bool backward = false;
   Access access = Access::kContiguous;
-  Arithmetic arithmetic = Arithmetic::kPlain;
-  double flops = 0;  ///< multiply-adds count two
-  double bytes_read = 0, bytes_written = 0;
-  double fixed_read = 0,
-         fixed_written = 0;  ///< of those, bytes that keep their type when `dtype` changes (indices, masks)
-  std::int64_t batch = 1, m = 0, n = 0, k = 0;      ///< GEMM
-  bool weight_grad = false;                         ///< GEMM that sums over the samples: its k grows with the batch
-  bool a_transposed = false, b_transposed = false;  ///< GEMM operands whose rows (a: m, b: k) are contiguous in memory
-  // Convolution: input N C H W, output channels O, kernel R S, stride, groups, output P Q. Batch norm and pooling use input.
-  std::array<std::int64_t, 4> input{};
-  std::int64_t out_channels = 0, kernel_h = 0, kernel_w = 0, stride = 1, groups = 1, out_h = 0, out_w = 0;
-  bool channels_last = false;
-  // Attention: batch x heads x queries x keys x head size.
-  std::int64_t heads = 0, queries = 0, keys = 0, head_size = 0;
-  bool causal = false, dropout = false;
-  // Norm, softmax, loss, reduction: `rows` independent rows of `columns` elements; embedding: indices x row length.
-  std::int64_t rows = 0, columns = 0;
-  // RNN: `batch` sequences of `steps`, `k` inputs, `hidden` units, `layers` x `directions`; gates from the cell type.
-  std::int64_t steps = 0, hidden = 0, layers = 0, directions = 1, gates = 1;
-  std::int64_t elements = 0;       ///< of the main tensor (output of element-wise, input of reductions)
-  std::int64_t tensors = 1;        ///< tensors one operation works on (foreach and fused optimizers, cat)
-  StringId op;                     ///< trace string: "aten::addmm"; empty for GPU tasks without an operation
-  std::uint32_t op_event = kNone;  ///< the operation that launched it
-  std::uint32_t kernels = 0;       ///< GPU tasks that share this row
-  bool host = false;               ///< a copy from or to the host's memory
+  bool backward = false;
   bool of_parameters = false;      ///< works on parameters: does not grow with the batch
+  std::uint32_t kernels = 0;       ///< GPU tasks that share this description
+  std::uint32_t op_event = kNone;  ///< the operation that launched it
+  StringId op;                     ///< trace string: "aten::addmm"; empty for GPU tasks without an operation
+  double flops = 0;                ///< multiply-adds count two
+  double bytes_read = 0, bytes_written = 0;
+  /// Of those, bytes that keep their type when `dtype` changes (indices, masks).
+  double fixed_read = 0, fixed_written = 0;
+  std::int64_t elements = 0;  ///< of the main tensor: what element-wise work and norms write, what reductions read
+  Kind kind;                  ///< always the family's
 
   [[nodiscard]] double bytes() const { return bytes_read + bytes_written; }
   /// False where the trace recorded no shapes: only the family is known.
   [[nodiscard]] bool has_shape() const { return flops > 0 || bytes() > 0; }
-  /// Largest power of two that divides every dimension a GEMM's kernel loads or stores along: 8 half-precision elements are
-  /// one 16-byte access. The number of rows does not matter.
-  [[nodiscard]] std::int64_t alignment() const;
-  [[nodiscard]] bool is_conv() const { return family >= Family::kConvForward && family <= Family::kConvWeightGrad; }
+  /// Work of another family on the same tensors. Sizes that only the old kind has are forgotten.
+  void become(Family other);
 };
+
+inline bool is_product(const Work& work) { return is_product(work.family); }
+inline bool is_conv(const Work& work) { return std::holds_alternative<Convolution>(work.kind); }
+inline bool is_depthwise(const Work& work) {
+  const auto* conv = std::get_if<Convolution>(&work.kind);
+  return conv != nullptr && conv->depthwise();
+}
+/// Of convolutions, batch norms and pooling; false for all others.
+bool channels_last(const Work& work);
 
 // ---- Making and changing descriptions -----------------------------------------------------------------------------------
 
@@ -127,7 +88,7 @@ Work with_dtype(const Work& work, Dtype dtype);
 Work with_batch(const Work& work, double x);
 /// The same convolution, norm or pooling in the other memory layout.
 Work with_layout(const Work& work, bool channels_last);
-/// Recomputes flops and bytes of GEMMs, convolutions and attention from their dimensions; others are left as they are.
+/// Recomputes flops and bytes of products from their dimensions; others are left as they are.
 void refresh(Work& work);
 
 }  // namespace foretrace::work

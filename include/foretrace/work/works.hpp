@@ -2,14 +2,14 @@
 // What the GPU tasks of a graph compute: a table of descriptions, and the row of each task.
 //
 //   work::Works works = work::describe(trace, graph);
-//   if (const work::Work* w = works.of(task)) use(w->flops);
+//   double flops = 0;
+//   if (const work::Work* w = works.of(task)) flops += w->flops;
 //
 // One row describes one framework operation, whatever number of kernels it launched: an `aten::mm` with a memset, a GEMM and
 // a split-K reduction is one row, and its measured time is the sum of the three. The exception is a convolution's backward
 // operation, whose kernels are divided into a data-gradient row and a weight-gradient row.
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "foretrace/base/column.hpp"
@@ -33,8 +33,8 @@ struct Works {
     return row == kNone ? nullptr : &rows[row];
   }
   /// A new row, for tasks to come.
-  std::uint32_t add(Work work) {
-    rows.push_back(std::move(work));
+  std::uint32_t add(const Work& work) {
+    rows.push_back(work);
     return static_cast<std::uint32_t>(rows.size() - 1);
   }
 };

@@ -12,8 +12,7 @@ namespace foretrace::whatif {
 
 namespace {
 
-// A sum of two gradients: what a kernel takes that does next to nothing, and the share of the peak bandwidth it reaches.
-constexpr Ns kShortKernel = 1'500;
+// Of the peak, what a sum of two gradients reaches.
 constexpr double kSumBandwidth = 0.85;
 
 bool computes_gradients(Phase p) { return p == Phase::kForward || p == Phase::kBackward; }
@@ -55,8 +54,8 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
   }
   if (gpu == kNone || cpu == kNone) return;
   const double bytes = 3.0 * sizeof(float) * static_cast<double>(m.parameter_elements);
-  const Ns each =
-      kShortKernel + static_cast<Ns>(bytes / (m.device.bandwidth_gbs * kSumBandwidth) / static_cast<double>(tensors));
+  const Ns each = hardware::kShortKernel +
+                  static_cast<Ns>(bytes / (m.device.bandwidth_gbs * kSumBandwidth) / static_cast<double>(tensors));
   for (std::int64_t k = 0; k < tensors; ++k) {
     draft.insert({.name = "gradient accumulation",
                   .cost = each,

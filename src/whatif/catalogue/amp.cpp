@@ -30,8 +30,7 @@ class Amp {
     const std::size_t works_before = m_.works.size();
     for (const Row& row : rows) {
       const Work& work = m_.works[row.work];
-      if ((work.family == Family::kGemm || work.is_conv()) &&
-          (work.dtype == Dtype::kFp16 || work.dtype == Dtype::kBf16))
+      if ((work.family == Family::kGemm || is_conv(work)) && is_half(work.dtype))
         return fail(ErrorCode::kDeclined, "the step already runs matrix products in half precision");
     }
     std::vector<char> inside(everywhere_ ? 0 : flow_.units.size());
@@ -74,7 +73,7 @@ class Amp {
     // Without sequence numbers a product's gradient is still known to be one.
     if (b.unit == kNone) {
       const bool chosen = everywhere_ || regions_.of(m_.graph, flow_, event, row.tasks.front()) != kNone;
-      return row.phase == Phase::kBackward && chosen && is_product(row) && half(row, Precision::kHalf);
+      return row.phase == Phase::kBackward && chosen && is_product(m_.works[row.work]) && half(row, Precision::kHalf);
     }
     if (b.node.starts_with("AccumulateGrad")) return false;
     if (!b.sums && fused_away(row, b.unit)) return false;
@@ -85,11 +84,6 @@ class Amp {
     if (b.sums && m_.works[row.work].family != Family::kReduction) return a.sums_half && half(row, Precision::kHalf);
     // Half and FP32 together compute their gradients in FP32 as before.
     return a.precision == Precision::kHalf && half(row, Precision::kHalf);
-  }
-
-  [[nodiscard]] bool is_product(const Row& row) const {
-    const Work& w = m_.works[row.work];
-    return w.family == Family::kGemm || w.is_conv() || w.family == Family::kRnn || w.family == Family::kAttention;
   }
 
   // In half precision attention runs in cuDNN's kernels, which take operands as they lie and need nothing around them.

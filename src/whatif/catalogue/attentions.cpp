@@ -9,7 +9,12 @@ namespace {
 using work::Family;
 using work::Work;
 
-bool is_batched_product(const Work& w) { return w.family == Family::kGemm && w.batch > 1 && !w.backward; }
+using work::Gemm;
+
+const Gemm* batched_product(const Work& w) {
+  const auto* gemm = std::get_if<Gemm>(&w.kind);
+  return gemm != nullptr && gemm->batch > 1 && !w.backward ? gemm : nullptr;
+}
 
 class Finder {
  public:
@@ -38,21 +43,21 @@ class Finder {
   static constexpr std::size_t kReach = 40;  // rows between an attention's first product and its softmax
   static constexpr std::size_t kNoRow = SIZE_MAX;
   [[nodiscard]] const Work& work(std::size_t row) const { return m_.works[rows_[row].work]; }
-  [[nodiscard]] bool is_product(std::size_t row) const {
-    return is_batched_product(work(row)) && rows_[row].phase == Phase::kForward;
+  [[nodiscard]] const Gemm* product(std::size_t row) const {
+    return rows_[row].phase == Phase::kForward ? batched_product(work(row)) : nullptr;
   }
 
   // The product that makes the scores is the last of their size in front, the one that uses them the first behind.
   [[nodiscard]] std::size_t product_before(std::size_t softmax, std::int64_t scores) const {
     for (std::size_t back = 1; back <= softmax && back < kReach; ++back) {
       const std::size_t k = softmax - back;
-      if (is_product(k) && work(k).batch * work(k).m * work(k).n == scores) return k;
+      if (const Gemm* g = product(k); g != nullptr && g->batch * g->m * g->n == scores) return k;
     }
     return kNoRow;
   }
   [[nodiscard]] std::size_t product_behind(std::size_t softmax, std::int64_t scores) const {
     for (std::size_t k = softmax + 1; k < rows_.size() && k - softmax < kReach; ++k) {
-      if (is_product(k) && work(k).batch * work(k).m * work(k).k == scores) return k;
+      if (const Gemm* g = product(k); g != nullptr && g->batch * g->m * g->k == scores) return k;
     }
     return kNoRow;
   }
@@ -60,17 +65,20 @@ class Finder {
   [[nodiscard]] Attention between(std::size_t begin, std::size_t end, std::int64_t scores) const {
     Attention a;
     a.scores = scores;
-    a.first = work(begin);
+    a.first = *product(begin);
+    a.dtype = work(begin).dtype;
     a.first_unit = unit_[begin];
     a.last_unit = unit_[end];
     for (std::size_t k = begin; k <= end; ++k) {
       if (unit_[k] == kNone) continue;
       const Work& w = work(k);
-      const bool product = k == begin || k == end;
+      const bool its_product = k == begin || k == end;
       const bool on_scores = w.elements == scores && (w.family == Family::kSoftmax || w.family == Family::kCopy ||
                                                       w.family == Family::kElementwise);
-      if (product || on_scores) a.units.insert(unit_[k]);
-      a.dropout = a.dropout || (on_scores && w.arithmetic == work::Arithmetic::kDropout);
+      if (its_product || on_scores) a.units.insert(unit_[k]);
+      const auto* pointwise = std::get_if<work::Pointwise>(&w.kind);
+      a.dropout =
+          a.dropout || (on_scores && pointwise != nullptr && pointwise->arithmetic == work::Arithmetic::kDropout);
     }
     a.causal = masked_causally(a);
     add_copy_of_result(a, unit_[end]);
@@ -156,7 +164,9 @@ class Finder {
   [[nodiscard]] bool runs_fused(const Attention& a, std::uint32_t unit, const Work& w) const {
     if (a.units.contains(unit)) return true;
     // Parts of a common tensor are still put together.
-    return a.views.contains(unit) && w.tensors <= 1 && (w.family == Family::kCopy || w.family == Family::kMemory) &&
+    const auto* pointwise = std::get_if<work::Pointwise>(&w.kind);
+    const bool puts_together = pointwise != nullptr && pointwise->tensors > 1;
+    return a.views.contains(unit) && !puts_together && (w.family == Family::kCopy || w.family == Family::kMemory) &&
            !flow_.units[unit].name.starts_with("aten::split") && !flow_.units[unit].name.starts_with("aten::chunk");
   }
 

@@ -15,7 +15,8 @@ struct Attention {
   std::vector<const Row*> forward, backward;
   std::set<std::uint32_t> units;  ///< of the data flow: all of it runs in the fused kernel
   std::set<std::uint32_t> views;  ///< that lead to its operands: their gradients arrive as they are wanted, uncopied
-  work::Work first;               ///< queries x keys
+  work::Gemm first;               ///< queries x keys
+  work::Dtype dtype = {};         ///< of that product
   std::int64_t scores = 0;        ///< elements
   std::uint32_t first_unit = kNone, last_unit = kNone;  ///< the two products
   bool dropout = false;

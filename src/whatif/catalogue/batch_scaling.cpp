@@ -9,11 +9,9 @@ namespace foretrace::whatif {
 
 namespace {
 
-// A kernel that does next to nothing still takes this long on an H200; only what lies above grows with the data.
-constexpr double kKernelFloor = 1500;
-
+// Only what lies above the time of a kernel that does next to nothing grows with the data.
 double linear(double was, double x) {
-  const double floor = std::min(was, kKernelFloor);
+  const double floor = std::min(was, static_cast<double>(hardware::kShortKernel));
   return floor + (was - floor) * x;
 }
 

@@ -18,8 +18,7 @@ struct Passes {
 };
 constexpr Passes kBesideRelu{3, 5};
 constexpr Passes kInConvolutions{0, 2};
-// Kernels a generated batch norm takes, each no shorter than this: sums by block, sums, application; backward one more.
-constexpr double kKernel = 1'500;
+// Kernels a generated batch norm takes: sums by block, sums, application; backward one more.
 constexpr double kKernelsForward = 3, kKernelsBackward = 4;
 
 bool is_relu(const Model& m, const Row& r) {
@@ -50,7 +49,7 @@ Status apply_batchnorm(Model& m, Draft& draft, const Parameters& parameters) {
     }
     gone.insert(gone.end(), relu->tasks.begin(), relu->tasks.end());
     const double bytes = static_cast<double>(work.elements) * static_cast<double>(bytes_of(work.dtype));
-    const double time = (backward ? kKernelsBackward : kKernelsForward) * kKernel +
+    const double time = (backward ? kKernelsBackward : kKernelsForward) * static_cast<double>(hardware::kShortKernel) +
                         (backward ? passes.backward : passes.forward) * bytes / m.device.streaming_gbs();
     set_row(m, draft, r, std::min(time, static_cast<double>(r.time)), work, graph::Origin::kModelled);
     ++norms;

@@ -8,7 +8,7 @@ namespace {
 
 // Kernels that know both layouts. Element-wise ones do not care.
 bool has_layout(const work::Work& w) {
-  return w.is_conv() || w.family == work::Family::kBatchNorm || w.family == work::Family::kPooling;
+  return is_conv(w) || w.family == work::Family::kBatchNorm || w.family == work::Family::kPooling;
 }
 
 Status apply_channels_last(Model& m, Draft& draft, const Parameters&) {
@@ -17,13 +17,13 @@ Status apply_channels_last(Model& m, Draft& draft, const Parameters&) {
   for (const Row& row : rows_of(m, draft)) {
     const work::Work work = m.works[row.work];
     const bool planes = work.family == work::Family::kReduction && work.access == work::Access::kTransposed;
-    if ((!has_layout(work) || work.channels_last) && !planes) continue;
+    if ((!has_layout(work) || channels_last(work)) && !planes) continue;
     work::Work becomes = with_layout(work, true);
     if (planes) becomes.access = work::Access::kStrided;  // a convolution's bias gradient: columns now, not planes
     const hardware::Cost cost = rescale_row(m, row, becomes);
     if (!cost.known) continue;
     set_row(m, draft, row, cost.ns, becomes, cost.origin);
-    convolutions += work.is_conv() ? 1u : 0u;
+    convolutions += is_conv(work) ? 1u : 0u;
   }
   if (convolutions == 0) return fail(ErrorCode::kDeclined, "no convolution would change its layout");
   resize_workspaces(m, before);

@@ -12,18 +12,13 @@ namespace {
 using work::Family;
 using work::Work;
 
-// A generated kernel's shortest form, as of any vectorised kernel.
-constexpr double kKernelStart = 1'500;
-
-bool is_product(const Work& w) {
-  return w.family == Family::kGemm || w.is_conv() || w.family == Family::kAttention || w.family == Family::kRnn;
-}
+// A generated kernel's start is that of any other.
+constexpr auto kKernelStart = static_cast<double>(hardware::kShortKernel);
 
 // What the compiler writes kernels for. Losses lie outside the model that is compiled, gathers and pools keep theirs.
 bool fuses(const Work& w) {
   return w.family == Family::kElementwise || w.family == Family::kCopy || w.family == Family::kReduction ||
-         w.family == Family::kLayerNorm || w.family == Family::kBatchNorm ||
-         (w.family == Family::kSoftmax && w.heads == 0);
+         w.family == Family::kLayerNorm || w.family == Family::kBatchNorm || w.family == Family::kSoftmax;
 }
 
 bool of_the_loss(const Model& m, const Row& r) {
@@ -35,14 +30,18 @@ bool of_the_loss(const Model& m, const Row& r) {
 
 // Activations a product reads and what it writes for others; weights and their gradients are nobody's in a chain.
 double activations_in(const Work& w) {
-  if (w.family != Family::kGemm) return w.is_conv() ? w.bytes_read : 0;
-  if (w.weight_grad) return 0;
-  const double a = static_cast<double>(w.batch) * static_cast<double>(w.m) * static_cast<double>(w.k);
-  const double b = w.batch > 1 ? static_cast<double>(w.batch) * static_cast<double>(w.k) * static_cast<double>(w.n) : 0;
+  const auto* g = std::get_if<work::Gemm>(&w.kind);
+  if (g == nullptr) return is_conv(w) ? w.bytes_read : 0;
+  if (g->weight_grad) return 0;
+  const double batch = static_cast<double>(g->batch);
+  const double a = batch * static_cast<double>(g->m) * static_cast<double>(g->k);
+  const double b = g->batch > 1 ? batch * static_cast<double>(g->k) * static_cast<double>(g->n) : 0;
   return (a + b) * static_cast<double>(bytes_of(w.dtype));
 }
 double activations_out(const Work& w) {
-  return w.weight_grad || w.family == Family::kConvWeightGrad ? 0 : w.bytes_written;
+  const auto* g = std::get_if<work::Gemm>(&w.kind);
+  const bool of_weights = w.family == Family::kConvWeightGrad || (g != nullptr && g->weight_grad);
+  return of_weights ? 0 : w.bytes_written;
 }
 
 // A kernel the compiler writes for one member of a chain: never slower than the library's, and bound by its bytes. Batch norm's
@@ -136,7 +135,7 @@ void fuse(Model& m, Draft& draft, const Chain& chain, Selection& gone) {
     if (r != largest) gone.insert(gone.end(), r->tasks.begin(), r->tasks.end());
   }
   Work fused = m.works[largest->work];
-  fused.family = Family::kElementwise;
+  fused.become(Family::kElementwise);
   set_row(m, draft, *largest, time, fused, graph::Origin::kModelled);
 }
 

@@ -19,7 +19,7 @@ void forget_scores(memory::Curve& curve, const Dataflow& flow, const std::vector
     if (unit == kNone) continue;
     for (const Attention& a : all) {
       if (!a.units.contains(unit)) continue;
-      const bool half = a.first.dtype == work::Dtype::kFp16 || a.first.dtype == work::Dtype::kBf16;
+      const bool half = is_half(a.dtype);
       const bool product = unit == a.first_unit || unit == a.last_unit;
       const bool gone = memory::could_hold(b, a.scores * 4) || (half && memory::could_hold(b, a.scores * 2)) ||
                         (!product && memory::could_hold(b, a.scores));
@@ -34,7 +34,7 @@ Status apply_flash_attention(Model& m, Draft& draft, const Parameters&) {
   const std::vector<Attention> all = find_attentions(m, rows, flow);
   if (all.empty()) return fail(ErrorCode::kDeclined, "no attention is computed from batched products and a softmax");
   for (const Attention& a : all) {
-    const work::Dtype dtype = a.first.dtype == work::Dtype::kTf32 ? work::Dtype::kFp32 : a.first.dtype;
+    const work::Dtype dtype = a.dtype == work::Dtype::kTf32 ? work::Dtype::kFp32 : a.dtype;
     const auto fused = [&](bool backward) {
       return work::attention_work(a.first.batch, 1, a.first.m, a.first.n, a.first.k, dtype, backward, a.causal,
                                   a.dropout);

@@ -33,7 +33,7 @@ void note_precision(Model& m, const std::vector<Row>& rows, const Device& to) {
   bool tf32 = false;
   for (const Row& row : rows) {
     const work::Work& w = m.works[row.work];
-    if (!hardware::kernel_varies(w.family)) continue;
+    if (!is_product(w)) continue;
     bf16 |= w.dtype == Dtype::kBf16 && to.tflops_bf16 <= 0;
     fp16 |= w.dtype == Dtype::kFp16 && to.tflops_fp16 <= 0;
     tf32 |= w.dtype == Dtype::kTf32 && to.tflops_tf32 <= 0;

@@ -4,13 +4,13 @@ namespace foretrace::whatif {
 
 using work::Access;
 using work::Dtype;
-using work::Family;
 using work::Work;
 
 bool change_precision(Model& m, Draft& draft, const Row& row, Precision precision, Dtype dtype) {
   const Work work = m.works[row.work];
   if (precision == Precision::kFloat) return false;
-  const bool copy = work.family == Family::kMemory && !work.host && precision == Precision::kHalf;
+  const auto* driver = std::get_if<work::MemoryCopy>(&work.kind);
+  const bool copy = driver != nullptr && !driver->host && precision == Precision::kHalf;
   if (work.dtype != Dtype::kFp32 && !copy) return false;
   Work becomes = with_dtype(work, dtype);
   if (copy) {  // made by the driver, which knows bytes only

@@ -80,8 +80,7 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
   const double bytes = plan.bytes_per_element * elements;
   const Ns each = static_cast<Ns>(bytes / bandwidth_of(m) / total);
   const Ns launch = m.cpu_time(m.host.op_us, CpuPhase::kOptimizer);
-  work::Work work;
-  work.family = work::Family::kOptimizer;
+  work::Work work(work::Family::kOptimizer);
   work.bytes_read = bytes / total;
   work.elements = m.parameter_elements / launches;
   const std::uint32_t row = m.works.add(work);

@@ -42,7 +42,7 @@ std::uint32_t main_stream(const Graph& g) {
 double dispatch_penalty(const work::Work& w) {
   // ResNet-50's stages one by one and together in bf16 on an H200 (data/h200-search): 1.5 on large planes to 2.4 on small.
   constexpr double kNativeBatchNorm = 1.6;
-  const bool native = w.family == work::Family::kBatchNorm && w.dtype == work::Dtype::kBf16 && !w.channels_last;
+  const bool native = w.family == work::Family::kBatchNorm && w.dtype == work::Dtype::kBf16 && !channels_last(w);
   return native ? kNativeBatchNorm : 1;
 }
 
@@ -89,7 +89,7 @@ void join_main_stream(const Graph& g, Draft& draft, std::uint32_t main, const Ro
 // time stays on one, and the calls on the others.
 std::vector<std::uint32_t> kept_tasks(const Model& m, Draft& draft, const Row& row, const work::Work& becomes) {
   const work::Work& was = m.works[row.work];
-  if (was.dtype == becomes.dtype && was.channels_last == becomes.channels_last) return row.tasks;
+  if (was.dtype == becomes.dtype && channels_last(was) == channels_last(becomes)) return row.tasks;
   std::vector<std::uint32_t> kept = row.tasks;
   const std::size_t times = was.kernels > 0 ? std::max<std::size_t>(1, row.tasks.size() / was.kernels) : 1;
   const std::size_t count = times * hardware::kernels_of(becomes, row.tasks.size() / times);

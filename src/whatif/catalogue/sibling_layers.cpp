@@ -4,7 +4,6 @@
 
 namespace foretrace::whatif {
 
-using work::Family;
 using work::Work;
 
 namespace {
@@ -13,8 +12,9 @@ std::string_view parent_of(std::string_view layer) { return layer.substr(0, std:
 
 }  // namespace
 
-bool is_layer_product(const Work& w) {
-  return w.family == Family::kGemm && w.batch == 1 && w.m > 0 && w.n > 0 && w.k > 0;
+const work::Gemm* layer_product(const Work& w) {
+  const auto* g = std::get_if<work::Gemm>(&w.kind);
+  return g != nullptr && g->batch == 1 && g->m > 0 && g->n > 0 && g->k > 0 ? g : nullptr;
 }
 
 std::vector<Siblings> find_siblings(const Model& m, const std::vector<Row>& rows) {
@@ -27,12 +27,14 @@ std::vector<Siblings> find_siblings(const Model& m, const std::vector<Row>& rows
   for (const Row& r : rows) {
     if (r.phase != Phase::kForward) continue;
     const Work& w = m.works[r.work];
-    const bool product = is_layer_product(w) && layer_of(r).valid() && !g.layers[layer_of(r).index()].synthetic;
+    const work::Gemm* own = layer_product(w);
+    const bool product = own != nullptr && layer_of(r).valid() && !g.layers[layer_of(r).index()].synthetic;
     bool joins = false;
     if (product && last != nullptr) {
       const Work& before = m.works[last->work];
-      joins = before.m == w.m && before.k == w.k && before.dtype == w.dtype && layer_of(*last) != layer_of(r) &&
-              parent_of(name_of(*last)) == parent_of(name_of(r));
+      const work::Gemm& neighbour = *layer_product(before);
+      joins = neighbour.m == own->m && neighbour.k == own->k && before.dtype == w.dtype &&
+              layer_of(*last) != layer_of(r) && parent_of(name_of(*last)) == parent_of(name_of(r));
       const std::string_view leaf = name_of(r).substr(std::min(name_of(r).rfind('.') + 1, name_of(r).size()));
       if (!leaf.empty() && leaf.find_first_not_of("0123456789") == std::string_view::npos) joins = false;
     }

@@ -7,8 +7,8 @@
 
 namespace foretrace::whatif {
 
-/// A product as a linear layer makes it, forward or backward.
-bool is_layer_product(const work::Work& work);
+/// The product as a linear layer makes it, forward or backward; null for all other work.
+const work::Gemm* layer_product(const work::Work& work);
 
 /// Layers that read the same tensor: "attention.query", "attention.key" and "attention.value".
 struct Siblings {

@@ -8,6 +8,7 @@ namespace foretrace::whatif {
 
 namespace {
 
+using work::Gemm;
 using work::Work;
 
 // The products of each layer's backward pass.
@@ -15,7 +16,7 @@ std::map<std::uint32_t, std::vector<const Row*>> backward_products(const Model& 
   std::map<std::uint32_t, std::vector<const Row*>> products;
   for (const Row& r : rows) {
     const graph::LayerId layer = m.graph.layer[r.tasks.front()];
-    if (r.phase == Phase::kBackward && is_layer_product(m.works[r.work]) && layer.valid()) {
+    if (r.phase == Phase::kBackward && layer_product(m.works[r.work]) != nullptr && layer.valid()) {
       products[layer.value].push_back(&r);
     }
   }
@@ -28,23 +29,25 @@ Status apply_substitute(Model& m, Draft& draft, const Parameters&) {
   if (all.empty()) return fail(ErrorCode::kDeclined, "no layers side by side multiply the same input");
   std::map<std::uint32_t, std::vector<const Row*>> backward = backward_products(m, rows);
   Selection gone;
+  // All of them are products of layers.
+  const auto sizes = [&](const Row* r) -> const Gemm& { return *layer_product(m.works[r->work]); };
   for (const Siblings& s : all) {
     Work joined = m.works[s.forward.front()->work];
-    for (std::size_t i = 1; i < s.forward.size(); ++i) joined.n += m.works[s.forward[i]->work].n;
+    for (std::size_t i = 1; i < s.forward.size(); ++i) std::get<Gemm>(joined.kind).n += sizes(s.forward[i]).n;
     join_rows(m, draft, s.forward, joined, gone);
     for (const bool weights : {false, true}) {
       std::vector<const Row*> same;
       for (const std::uint32_t layer : s.layers) {
         for (const Row* r : backward[layer]) {
-          if (m.works[r->work].weight_grad == weights) same.push_back(r);
+          if (sizes(r).weight_grad == weights) same.push_back(r);
         }
       }
       if (same.size() != s.layers.size()) continue;
       // The gradient of the input sums over all outputs at once; that of the weights has as many more rows.
       Work wide = m.works[same.front()->work];
-      std::int64_t& grows = weights ? wide.m : wide.k;
+      auto& gemm = std::get<Gemm>(wide.kind);
       for (std::size_t i = 1; i < same.size(); ++i) {
-        grows += weights ? m.works[same[i]->work].m : m.works[same[i]->work].k;
+        (weights ? gemm.m : gemm.k) += weights ? sizes(same[i]).m : sizes(same[i]).k;
       }
       join_rows(m, draft, same, wide, gone);
     }

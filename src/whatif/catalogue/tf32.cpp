@@ -8,14 +8,10 @@ namespace foretrace::whatif {
 
 namespace {
 
+// Attention has no kernels in TF32, and one channel per group is no product: its kernels stay.
 bool uses_tensor_cores(const work::Work& w) {
-  using work::Family;
-  // One channel per group is no product: its kernels stay.
-  if (w.is_conv()) return w.groups == 1 || w.input[1] / w.groups > 2;
-  return w.family == Family::kGemm || w.family == Family::kRnn;
+  return is_product(w) && w.family != work::Family::kAttention && !is_depthwise(w);
 }
-
-bool is_depthwise(const work::Work& w) { return w.is_conv() && w.groups > 1 && w.input[1] / w.groups <= 2; }
 
 // Time in which at least one of the row's kernels runs.
 Ns busy_time(const Model& m, const Row& row) {

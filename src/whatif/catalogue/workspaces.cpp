@@ -7,24 +7,24 @@ namespace foretrace::whatif {
 
 namespace {
 
+using work::Convolution;
 using work::Work;
 
 struct Tensors {
   std::int64_t in, out, weights;  // elements
 };
 
-Tensors tensors_of(const Work& w) {
-  const std::int64_t in = w.input[0] * w.input[1] * w.input[2] * w.input[3];
-  const std::int64_t out = w.input[0] * w.out_channels * w.out_h * w.out_w;
-  return {in, out, w.out_channels * w.input[1] / std::max<std::int64_t>(1, w.groups) * w.kernel_h * w.kernel_w};
+Tensors tensors_of(const Convolution& c) {
+  const std::int64_t in = c.input[0] * c.input[1] * c.input[2] * c.input[3];
+  const std::int64_t out = c.input[0] * c.out_channels * c.out_h * c.out_w;
+  return {in, out, c.out_channels * c.input[1] / std::max<std::int64_t>(1, c.groups) * c.kernel_h * c.kernel_w};
 }
 
-std::int64_t scratch(const Work& w) {
-  const bool product_as_it_is = w.kernel_h * w.kernel_w == 1 && w.stride == 1 && w.groups == 1;
-  const bool depthwise = w.groups > 1 && w.input[1] / w.groups <= 2;
-  if (w.channels_last || product_as_it_is || depthwise) return 0;
-  const Tensors t = tensors_of(w);
-  return (t.in + t.out + t.weights) * work::bytes_of(w.dtype);
+std::int64_t scratch(const Convolution& c, work::Dtype dtype) {
+  const bool product_as_it_is = c.kernel_h * c.kernel_w == 1 && c.stride == 1 && c.groups == 1;
+  if (c.channels_last || product_as_it_is || c.depthwise()) return 0;
+  const Tensors t = tensors_of(c);
+  return (t.in + t.out + t.weights) * work::bytes_of(dtype);
 }
 
 }  // namespace
@@ -35,10 +35,11 @@ void resize_workspaces(Model& m, std::size_t before) {
   std::unordered_map<std::uint32_t, Tensors> tensors;
   for (std::size_t i = before; i < m.works.size(); ++i) {
     const Work& w = m.works[i];
-    if (!w.is_conv() || w.op_event == kNone) continue;
+    const auto* conv = std::get_if<Convolution>(&w.kind);
+    if (conv == nullptr || w.op_event == kNone) continue;
     std::int64_t& bytes = needs[w.op_event];
-    bytes = std::max(bytes, scratch(w));
-    tensors[w.op_event] = tensors_of(w);
+    bytes = std::max(bytes, scratch(*conv, w.dtype));
+    tensors[w.op_event] = tensors_of(*conv);
   }
   constexpr std::int64_t kGrain = 512;
   constexpr std::uint32_t kWithin = 6;  // memory events of one convolution

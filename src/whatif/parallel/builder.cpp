@@ -111,15 +111,13 @@ std::vector<double> Builder::slices(double bytes) const {
 }
 
 Ns Builder::memory_ns(double bytes) const {
-  constexpr double kFloorNs = 1500;  // the shortest kernels of H200 traces
   const double gbs = m.device.streaming_gbs() * memory_share_;
-  return static_cast<Ns>(std::llround(kFloorNs + (gbs > 0 ? bytes / gbs : 0)));
+  return static_cast<Ns>(std::llround(static_cast<double>(hardware::kShortKernel) + (gbs > 0 ? bytes / gbs : 0)));
 }
 
 std::uint32_t Builder::kernel(Place& at, const std::string& name, double bytes, Ns cpu_cost, Phase phase,
                               int launches) {
-  work::Work work;
-  work.family = work::Family::kCopy;
+  work::Work work(work::Family::kCopy);
   work.bytes_read = work.bytes_written = bytes / 2;
   const std::uint32_t row = m.works.add(work);
   const std::uint32_t task = draft.insert({.name = name,
@@ -192,10 +190,11 @@ std::pair<int, double> Builder::buffers() const {
   std::vector<std::uint32_t> seen;
   double bytes = 0;
   for (const work::Work& w : m.works.rows) {
-    if (w.family != work::Family::kBatchNorm || w.backward) continue;
+    const auto* norm = std::get_if<work::BatchNorm>(&w.kind);
+    if (norm == nullptr || w.backward) continue;
     if (std::find(seen.begin(), seen.end(), w.op_event) != seen.end()) continue;
     seen.push_back(w.op_event);
-    bytes += 8.0 * static_cast<double>(w.input[1]) + 8;
+    bytes += 8.0 * static_cast<double>(norm->input[1]) + 8;
   }
   return {3 * static_cast<int>(seen.size()), bytes};
 }
@@ -235,12 +234,6 @@ BucketPlan plan_of(const Gradients& gradients, const Parallelism& how) {
   }
   const auto bytes = [](double mb) { return static_cast<std::int64_t>(std::llround(std::min(mb, 1e9) * (1 << 20))); };
   return pytorch_buckets(gradients, bytes(how.bucket_mb), bytes(how.first_bucket_mb.value_or(how.bucket_mb)));
-}
-
-std::vector<GradientRange> ranges_of(const BucketPlan& plan) {
-  std::vector<GradientRange> ranges;
-  for (const Bucket& b : plan) ranges.push_back({b.gradients.front(), b.gradients.back()});
-  return ranges;
 }
 
 }  // namespace foretrace::whatif

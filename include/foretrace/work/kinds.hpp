@@ -1,0 +1,136 @@
+#pragma once
+// The sizes of an operation, by kind: what a product has, a convolution has not. Sizes in elements unless named otherwise; 0
+// means "not known" (traces without shapes).
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <variant>
+
+namespace foretrace::work {
+
+enum class Family : std::uint8_t {
+  kGemm,  ///< mm, addmm, bmm, linear
+  kConvForward,
+  kConvDataGrad,
+  kConvWeightGrad,
+  kAttention,  ///< fused attention
+  kBatchNorm,
+  kLayerNorm,  ///< layer, group, RMS norm in one kernel
+  kSoftmax,
+  kElementwise,
+  kReduction,
+  kCopy,  ///< copies, casts, permutations
+  kOptimizer,
+  kEmbedding,  ///< embedding, index, gather, scatter
+  kPooling,
+  kLoss,
+  kRnn,
+  kCommunication,
+  kMemory,  ///< memcpy, memset
+  kOther,
+};
+inline constexpr std::size_t kFamilies = 19;
+std::string_view to_string(Family family);
+/// Families whose time is multiplication, and whose library picks the kernel by size, element type and GPU: products,
+/// convolutions, attention, recurrent layers.
+constexpr bool is_product(Family family) {
+  return family == Family::kGemm || family == Family::kConvForward || family == Family::kConvDataGrad ||
+         family == Family::kConvWeightGrad || family == Family::kAttention || family == Family::kRnn;
+}
+
+/// batch x (m x k) * (k x n).
+struct Gemm {
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  bool weight_grad = false;                         ///< sums over the samples: its k grows with the batch
+  bool a_transposed = false, b_transposed = false;  ///< operands whose rows (a: m, b: k) are contiguous in memory
+
+  /// Largest power of two that divides every dimension its kernel loads or stores along: 8 half-precision elements are one
+  /// 16-byte access. The number of rows does not matter.
+  [[nodiscard]] std::int64_t alignment() const;
+  friend bool operator==(const Gemm&, const Gemm&) = default;
+};
+
+/// A convolution and both its gradients, which have the sizes of the forward one.
+struct Convolution {
+  std::array<std::int64_t, 4> input{};  ///< N C H W
+  std::int64_t out_channels = 0, kernel_h = 0, kernel_w = 0, stride = 1, groups = 1, out_h = 0, out_w = 0;
+  bool channels_last = false;
+
+  [[nodiscard]] std::int64_t channels_per_group() const { return input[1] / (groups > 1 ? groups : 1); }
+  /// One or two channels to a group: no product at all, and kernels of its own.
+  [[nodiscard]] bool depthwise() const { return groups > 1 && channels_per_group() <= 2; }
+  friend bool operator==(const Convolution&, const Convolution&) = default;
+};
+
+/// Fused attention: batch x heads x queries x keys x head size.
+struct Attention {
+  std::int64_t batch = 1, heads = 0, queries = 0, keys = 0, head_size = 0;
+  bool causal = false, dropout = false;
+  friend bool operator==(const Attention&, const Attention&) = default;
+};
+
+/// `batch` sequences of `steps`, each step of `inputs` numbers; `layers` x `directions` of `hidden` units with so many gates.
+struct Recurrent {
+  std::int64_t batch = 1, steps = 0, inputs = 0, hidden = 0, layers = 0, directions = 1, gates = 1;
+  friend bool operator==(const Recurrent&, const Recurrent&) = default;
+};
+
+struct BatchNorm {
+  std::array<std::int64_t, 4> input{};  ///< N C H W
+  std::int64_t channels = 0, channel_elements = 0;
+  bool channels_last = false;
+  friend bool operator==(const BatchNorm&, const BatchNorm&) = default;
+};
+
+struct Pooling {
+  enum class Of : std::uint8_t { kMaximum, kAverage, kOther };  ///< other: interpolation
+  std::array<std::int64_t, 4> input{};                          ///< N C H W
+  Of of = Of::kOther;
+  bool channels_last = false;
+  friend bool operator==(const Pooling&, const Pooling&) = default;
+};
+
+/// Layer norm, softmax, losses, reductions: so many independent rows of so many elements. For a reduction, Work::access tells
+/// how they lie: kContiguous one behind the other, kTransposed in planes of every sample, else column by column.
+struct Rows {
+  std::int64_t rows = 0, columns = 0;
+  friend bool operator==(const Rows&, const Rows&) = default;
+};
+
+/// Embedding, index, gather, scatter: as many rows as there are indices.
+struct Gather {
+  std::int64_t rows = 0, columns = 0;
+  bool adds_up = false;  ///< rows are added up where the index says
+  friend bool operator==(const Gather&, const Gather&) = default;
+};
+
+/// What is computed per element, where kernels differ by it.
+enum class Arithmetic : std::uint8_t {
+  kPlain,
+  kFill,     ///< writes only
+  kGelu,     ///< error function or tanh
+  kSilu,     ///< one exponential
+  kDropout,  ///< random numbers
+};
+
+/// Element-wise operations, copies, optimizers.
+struct Pointwise {
+  Arithmetic arithmetic = Arithmetic::kPlain;
+  std::int64_t tensors = 1;  ///< that one operation works on (foreach and fused optimizers, cat)
+  friend bool operator==(const Pointwise&, const Pointwise&) = default;
+};
+
+/// A copy or fill by the driver.
+struct MemoryCopy {
+  bool host = false;  ///< from or to the host's memory
+  friend bool operator==(const MemoryCopy&, const MemoryCopy&) = default;
+};
+
+/// std::monostate: communication, and what nobody knows.
+using Kind = std::variant<std::monostate, Gemm, Convolution, Attention, Recurrent, BatchNorm, Pooling, Rows, Gather,
+                          Pointwise, MemoryCopy>;
+/// The kind of all work of a family, with no sizes yet.
+Kind kind_of(Family family);
+
+}  // namespace foretrace::work
