@@ -30,9 +30,12 @@ Result<Ns> plausible_step(const graph::Graph& graph, Ns replayed, double ms);
 
 /// What the user says of the step and of the host beside the trace.
 struct Told {
-  // NOLINTNEXTLINE(google-explicit-constructor): most say a time or nothing
+  // NOLINTBEGIN(google-explicit-constructor): most say a time or nothing
   Told(std::optional<double> ms = std::nullopt, std::optional<whatif::HostCosts> costs = std::nullopt)
       : measured_ms(ms), host(std::move(costs)) {}
+  Told(std::nullopt_t /*nothing*/) {}
+  Told(double ms) : measured_ms(ms) {}
+  // NOLINTEND(google-explicit-constructor)
   std::optional<double> measured_ms;      ///< of a step without the profiler
   std::optional<whatif::HostCosts> host;  ///< what `foretrace calibrate` measured there
 };
