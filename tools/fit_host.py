@@ -35,6 +35,8 @@ LEAST_LEFT = 0.2  # of a phase; src/whatif/unprofiled.cpp keeps the same
 # Calls that show a trace's speed, and how much of it a launch shows beside an allocation.
 SPEED_CALLS = {"cudaLaunchKernel": "launch", "aten::empty": "empty"}
 ENOUGH = 6
+# Launches alone are half believed, the rest is the usual speed (src/whatif/unprofiled.cpp).
+LAUNCHES_ALONE, USUAL_SPEED = 0.5, 1.45
 # A launch may wait for room behind this many, on a GPU that is busy for this part of the step: then it is no CPU time.
 PENDING, BUSY = 900, 0.8
 # Repeated blocks of the networks that were checkpointed.
@@ -132,6 +134,8 @@ def speeds(phases: dict[str, Phase], ref: dict[str, float]) -> dict[str, float]:
             parts.append((2, math.log(median(p.shown["empty"]) / ref["empty_us"])))
         if parts:
             out[name] = math.exp(sum(w * v for w, v in parts) / sum(w for w, _ in parts))
+        if len(parts) == 1 and len(p.shown["empty"]) < ENOUGH:
+            out[name] = USUAL_SPEED * (out[name] / USUAL_SPEED) ** LAUNCHES_ALONE
     known = next(iter(out.values()), None)
     return {p: out.get(p, known) for p in phases if out.get(p, known)}
 
@@ -209,7 +213,7 @@ def fit_kept(some: list[Sample], costs: dict[str, float]) -> dict[str, float]:
     """event_layer_us by search; left and follows by least squares of logarithms, the host's speed around a row beside them."""
     best = None
     weight = np.array([s.weight for s in some])
-    usual = math.exp(np.mean([math.log(s.speed) for s in some]))
+    usual = USUAL_SPEED
     for layer in np.arange(0, 30.5, 0.5):
         tried = costs | {"event_layer_us": float(layer)}
         y = np.array([math.log(s.target_us / own_us(s, tried)) for s in some])

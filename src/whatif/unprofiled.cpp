@@ -153,6 +153,8 @@ constexpr double kFastest = 0.4, kSlowest = 6;
 // Calls of one kind that tell a speed; and an allocation tells it better than a launch, which waits for the device as well.
 constexpr std::size_t kEnough = 6;
 constexpr double kAllocationWeight = 2;
+// Launches alone are half believed: beside generated kernels they take longer on a fast host, too.
+constexpr double kLaunchesAlone = 0.5;
 
 CpuFactors factors_at(const CpuFactors& base, const Vector& theta) {
   CpuFactors f = base;
@@ -317,7 +319,13 @@ std::array<double, kCpuPhases> traced_speeds(const Graph& g, const HostCosts& ho
       sum += kAllocationWeight * std::log(std::max(0.001, median_us(allocations[p])) / host.empty_us);
       weight += kAllocationWeight;
     }
-    if (weight > 0) speed[p] = std::clamp(std::exp(sum / weight), kFastest, kSlowest);
+    if (weight <= 0) continue;
+    double log_speed = sum / weight;
+    if (allocations[p].size() < kEnough) {
+      const double usual = std::log(host.usual_speed);
+      log_speed = usual + kLaunchesAlone * (log_speed - usual);
+    }
+    speed[p] = std::clamp(std::exp(log_speed), kFastest, kSlowest);
   }
   double known = 0;  // forward and update share a thread, so the first that is known
   for (const double s : speed) known = known > 0 ? known : s;
