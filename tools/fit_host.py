@@ -274,18 +274,20 @@ def checkpoints(usual: float, without: str | None) -> dict[str, tuple[float, str
         if not blocks or "base" not in hosts or "compiled" in model:
             continue
         base = {p: (hosts["base"][p] + hosts.get("again", hosts["base"])[p]) / 2 for p in PHASES}
+        # What a block costs in forward, and in backward beside its second forward.
+        extra = {v: ((h["forward"] - base["forward"]) / blocks, (h["backward"] - base["backward"] - base["forward"]) / blocks)
+                 for v, h in hosts.items() if v in ("ckpt", "ckptreentrant")}
+        if "ckpt" in extra:
+            forward.append(1e3 * extra["ckpt"][0] / usual)
+            backward.append(1e3 * extra["ckpt"][1] / usual)
+            if "ckptreentrant" in extra:
+                reentrant.append(sum(extra["ckptreentrant"]) / sum(extra["ckpt"]))
+    out = {"checkpoint_forward_us": of_models(forward), "checkpoint_backward_us": of_models(backward)}
+    return out | ({"reentrant_share": of_models(reentrant)} if reentrant else {})
 
-        def extra(h: dict) -> tuple[float, float]:
-            return (h["forward"] - base["forward"]) / blocks, (h["backward"] - base["backward"] - base["forward"]) / blocks
-        if "ckpt" in hosts:
-            f, b = extra(hosts["ckpt"])
-            forward.append(1e3 * f / usual)
-            backward.append(1e3 * b / usual)
-            if "ckptreentrant" in hosts:
-                reentrant.append(sum(extra(hosts["ckptreentrant"])) / (f + b))
-    figure = lambda v: (median(v), f"{len(v)} models", float(np.std(v) / math.sqrt(len(v))))  # noqa: E731
-    out = {"checkpoint_forward_us": figure(forward), "checkpoint_backward_us": figure(backward)}
-    return out | ({"reentrant_share": figure(reentrant)} if reentrant else {})
+
+def of_models(values: list[float]) -> tuple[float, str, float]:
+    return median(values), f"{len(values)} models", float(np.std(values) / math.sqrt(len(values)))
 
 
 def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, float]], list[Sample], dict[str, float]]:

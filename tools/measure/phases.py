@@ -92,6 +92,7 @@ class Phased:
 
 def one_model(model: str, variant: str, path: Path, cpu: bool) -> None:
     import torch
+
     from tools.measure.jobs import JOBS
     from tools.measure.rows import warm_up
     from tools.measure.steps import Step
@@ -123,6 +124,7 @@ def host_cases(mode: str, path: Path, cpu: bool) -> None:
     import contextlib
 
     import torch
+
     from tools.measure.host_cases import cases
     device, made = "cpu" if cpu else "cuda", []
     wait = (lambda: None) if cpu else torch.cuda.synchronize
@@ -173,8 +175,7 @@ def main() -> int:
     parser.add_argument("--cpu", action="store_true", help="tiny networks on the CPU, to try the program")
     options = parser.parse_args()
     end = time.perf_counter() + options.seconds
-    import tools.measure.jobs  # imports everything, touches no GPU
-    for name in ("torchvision", "transformers"):
+    for name in ("tools.measure.jobs", "torchvision", "transformers"):  # nothing of it touches the GPU
         try:
             __import__(name)
         except ImportError:
