@@ -93,10 +93,10 @@ class Phased:
 def one_model(model: str, variant: str, path: Path, cpu: bool) -> None:
     import torch
 
-    from tools.measure.jobs import JOBS
-    from tools.measure.rows import warm_up
-    from tools.measure.steps import Step
-    from tools.measure.switches import Spec
+    from .jobs import JOBS
+    from .rows import warm_up
+    from .steps import Step
+    from .switches import Spec
     spec = Spec(model, variant)
     job = JOBS[spec.job]
     switches = spec.switches(job.update)
@@ -125,7 +125,7 @@ def host_cases(mode: str, path: Path, cpu: bool) -> None:
 
     import torch
 
-    from tools.measure.host_cases import cases
+    from .host_cases import cases
     device, made = "cpu" if cpu else "cuda", []
     wait = (lambda: None) if cpu else torch.cuda.synchronize
     for case in cases(device):
