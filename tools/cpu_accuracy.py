@@ -113,7 +113,7 @@ def figures(mine: list[Judged]) -> dict[str, float]:
 
 def drift(folder: Folder) -> str:
     """Base against base, measured again."""
-    by = {}
+    by: dict[str, dict[str, Row]] = {}
     for r in folder.rows:
         by.setdefault(r.model, {})[r.variant] = r
     off = [100 * abs(v["again"].median / v["base"].median - 1) for v in by.values() if {"base", "again"} <= set(v) and v["base"].cpu_bound]

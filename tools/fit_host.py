@@ -136,8 +136,8 @@ def speeds(phases: dict[str, Phase], ref: dict[str, float]) -> dict[str, float]:
             out[name] = math.exp(sum(w * v for w, v in parts) / sum(w for w, _ in parts))
         if len(parts) == 1 and len(p.shown["empty"]) < ENOUGH:
             out[name] = USUAL_SPEED * (out[name] / USUAL_SPEED) ** LAUNCHES_ALONE
-    known = next(iter(out.values()), None)
-    return {p: out.get(p, known) for p in phases if out.get(p, known)}
+    # Forward and update share a thread: the first that is known stands for what is not.
+    return {p: out.get(p, next(iter(out.values()))) for p in phases} if out else {}
 
 
 # -- micro-benchmarks
@@ -211,21 +211,21 @@ def own_us(s: Sample, c: dict[str, float]) -> float:
 
 def fit_kept(some: list[Sample], costs: dict[str, float]) -> dict[str, float]:
     """event_layer_us by search; left and follows by least squares of logarithms, the host's speed around a row beside them."""
-    best = None
+    best: tuple[float, dict[str, float]] = (math.inf, {})
     weight = np.array([s.weight for s in some])
     usual = USUAL_SPEED
     for layer in np.arange(0, 30.5, 0.5):
         tried = costs | {"event_layer_us": float(layer)}
         y = np.array([math.log(s.target_us / own_us(s, tried)) for s in some])
         a = np.array([[1, math.log(s.speed / usual), math.log(s.probe)] for s in some])
-        fit = np.zeros(3)
+        fit: np.ndarray = np.zeros(3)
         robust = np.ones(len(some))
         for _ in range(8):  # rows far away count less
             w = weight * robust
             fit, *_ = np.linalg.lstsq(a * w[:, None], y * w, rcond=None)
             robust = 1 / np.sqrt(1 + ((a @ fit - y) / 0.2) ** 2)
         error = float(np.sum(weight**2 * (np.sqrt(1 + ((a @ fit - y) / 0.2) ** 2) - 1)))
-        if best is None or error < best[0]:
+        if error < best[0]:
             best = error, tried | {"left": math.exp(fit[0]) / usual, "follows": float(fit[1]), "usual_speed": usual, "_probe": float(fit[2])}
     return best[1]
 
@@ -264,7 +264,7 @@ def spreads(found: list[tuple[Sample, float, float]]) -> dict[str, tuple[float, 
 
 def checkpoints(usual: float, without: str | None) -> dict[str, tuple[float, str, float]]:
     """A checkpointed block beside its second forward: what rows with checkpoints take longer than their bases."""
-    by_model = defaultdict(dict)
+    by_model: dict[str, dict[str, dict]] = defaultdict(dict)
     for r in rows():
         if r["network"] != without:
             by_model[r["model"]][r["variant"]] = r["host_ms"]

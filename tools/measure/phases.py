@@ -42,7 +42,8 @@ class Phased:
     """A step of tools.measure.steps, with the loop around each phase."""
 
     def __init__(self, step: Any):
-        self.step, self.rows = step, []
+        self.step = step
+        self.rows: list[tuple] = []
         self.marks: list[tuple[float, int]] = []
         first = next(p for p in step.model.parameters() if p.requires_grad)
         first.register_post_accumulate_grad_hook(lambda _: self.mark())
