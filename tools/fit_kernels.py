@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Makes src/hardware/kernels/<device>.csv from measured kernel tables.
 
-    tools/fit_kernels.py data/h200-kernels [-o src/hardware/kernels/H200-SXM.csv]
+    tools/fit_kernels.py data/h200-kernels data/h200-operations [-o src/hardware/kernels/H200-SXM.csv]
     tools/fit_kernels.py --figures build/tests/kernel_figures [--update-docs]
 
-TABLES_DIR holds CSV files with the columns kind, name, dtype, layout, cold, shape, kernel_us, …, kernels: one row per
-operation and shape, the median time of its kernels, with operands left in L2 (cold 0) or flushed out of it (cold 1). In a
-training step operands are partly in L2: the geometric mean of both is kept. Kernels that the framework records under an
-operation of their own (the product inside softmax's gradient, fills) are taken out.
+A folder holds CSV files with the columns kind, name, dtype, layout, shape, kernel_us, …, kernels: one row per operation and
+shape, the median time of its kernels. Where there is a column cold, operands were left in L2 (0) or flushed out of it (1); in a
+training step they are partly in L2, and the geometric mean of both is kept. Where there is a column pass, the table is one of
+tools.measure.operations, whose operands lie as in a step. Kernels that the framework records under an operation of their own
+(the product inside softmax's gradient, fills) are taken out.
 
 Only families whose kernels depend on the shape in no simple way are kept: norms, softmax, pooling, strict fp32
 convolutions. The others have formulas (src/hardware/cost_*.cpp).
@@ -31,12 +32,23 @@ KEEP = {
     "maxpool_bwd", "avgpool", "avgpool_bwd",
 }  # fmt: skip
 STRICT = {"fwd", "dgrad", "wgrad"}  # convolutions, fp32 only
-ELSEWHERE = {"softmax_bwd": ["elementwise"], "maxpool_bwd": ["FillFunctor"]}
+# What tools.measure.operations calls them. Pooling is not among them: which kernel runs depends on the window, which the models do
+# not see.
+OPERATIONS = {"layer_norm": "ln", "softmax": "softmax", "log_softmax": "lsm", "batch_norm": "bn"}
+ELSEWHERE = {"softmax_bwd": ["elementwise"], "maxpool_bwd": ["FillFunctor"], "bn_fwd": ["FillFunctor"], "bn_bwd": ["FillFunctor"]}
 
 
-def own_share(row):
+def name_of(row):
+    """The kernel's name in the table this tool makes; None for rows it has no use for."""
+    if "pass" in row:
+        return f"{OPERATIONS[row['name']]}_{row['pass']}" if row["name"] in OPERATIONS else None
+    strict = row.get("kind") == "conv" and row["name"] in STRICT and row["dtype"] == "fp32"
+    return row["name"] if "kernel_us" in row and (row["name"] in KEEP or strict) else None
+
+
+def own_share(name, row):
     """The share of a row's time that its own kernels take."""
-    words = ELSEWHERE.get(row["name"])
+    words = ELSEWHERE.get(name)
     if not words:
         return 1.0
     total = mine = 0.0
@@ -72,7 +84,7 @@ def show(program, update_docs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", type=pathlib.Path, nargs="?")
+    parser.add_argument("tables", type=pathlib.Path, nargs="*", metavar="FOLDER")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("src/hardware/kernels/H200-SXM.csv"))
     parser.add_argument("--figures", type=pathlib.Path, metavar="PROGRAM", help="show how well the compiled table tells its own shapes"
                         " (build/tests/kernel_figures)")
@@ -80,19 +92,17 @@ def main():
     args = parser.parse_args()
     if args.figures:
         return show(args.figures, args.update_docs)
-    if args.tables is None:
-        parser.error("name the folder of measured tables, or --figures")
+    if not args.tables:
+        parser.error("name folders of measured tables, or --figures")
     times: dict[tuple[str, str, str, str], list[float]] = {}
-    for path in sorted([*args.tables.glob("*.csv"), *args.tables.glob("*.csv.gz")]):
+    for path in sorted(p for folder in args.tables for p in [*folder.glob("*.csv"), *folder.glob("*.csv.gz")]):
         with (gzip.open if path.suffix == ".gz" else open)(path, "rt", newline="") as file:
             for row in csv.DictReader(file):
-                strict = row.get("kind") == "conv" and row["name"] in STRICT and row["dtype"] == "fp32"
-                if "kernel_us" not in row or not (row["name"] in KEEP or strict):
-                    continue
-                key = (row["name"], row["dtype"], row["layout"], row["shape"])
-                times.setdefault(key, []).append(float(row["kernel_us"]) * own_share(row))
+                if name := name_of(row):
+                    key = (name, row["dtype"], row["layout"], row["shape"])
+                    times.setdefault(key, []).append(float(row["kernel_us"]) * own_share(name, row))
     if not times:
-        sys.exit(f"{args.tables}: no kernel tables with rows this tool keeps")
+        sys.exit(f"{', '.join(map(str, args.tables))}: no kernel tables with rows this tool keeps")
     with args.output.open("w") as out:
         out.write("# kind,dtype,layout,shape,us: made by tools/fit_kernels.py from measured kernels\n")
         for (name, dtype, layout, shape), us in sorted(times.items()):

@@ -19,7 +19,10 @@ struct LoadedTrace {
   trace::Steps steps;
 };
 
-/// Raises foretrace.Error with the fields of `error`.
+/// A Python object that may be let go of by any thread, and after the interpreter's end.
+std::shared_ptr<nanobind::object> shared(nanobind::object object);
+
+/// Raises the foretrace.Error of its code with the fields of `error`.
 [[noreturn]] void raise(const Error& error);
 
 template <class T>
@@ -42,6 +45,7 @@ void bind_timeline(nanobind::module_& m);
 void bind_whatif(nanobind::module_& m);
 void bind_draft(nanobind::module_& m);
 void bind_reports(nanobind::module_& m);
+void bind_hardware(nanobind::module_& m);
 void bind_ranks(nanobind::module_& m);
 void bind_search(nanobind::module_& m);
 

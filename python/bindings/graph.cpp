@@ -239,6 +239,9 @@ void bind_graph(nb::module_& m) {
 
   nb::class_<StepGraphs>(m, "StepGraphs")
       .def("embedded", &StepGraphs::embedded)
+      .def(
+          "number", [](const StepGraphs& g, std::size_t index) { return g.steps().steps.at(index).number; },
+          nb::arg("index"))
       .def("index", step_index, nb::arg("number").none())
       .def("build", build, nb::arg("index"), nb::arg("without"), nb::arg("device_gaps"), nb::arg("strict"));
   m.def("step_graphs", open_graphs, nb::arg("trace"), nb::keep_alive<0, 1>());

@@ -1,10 +1,15 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 
 #include "bindings.hpp"
+#include "foretrace/cli/plugins.hpp"
 #include "foretrace/cli/run.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/version.hpp"
@@ -13,15 +18,50 @@ namespace nb = nanobind;
 
 namespace foretrace::python {
 
+namespace {
+
+// In the order of ErrorCode.
+constexpr std::array kCodes = {"usage", "unreadable", "declined", "internal", "output"};
+
+ErrorCode code_named(std::string_view name) {
+  const auto at = std::find(kCodes.begin(), kCodes.end(), name);
+  return at == kCodes.end() ? ErrorCode::kInternal : static_cast<ErrorCode>(at - kCodes.begin());
+}
+
+/// A Python function (path) -> None, or (code, message, file, hint) of what is wrong with the plugin.
+void set_plugin_loader(nb::object load) {
+  if (load.is_none()) {
+    cli::plugin_loader() = {};
+    return;
+  }
+  cli::plugin_loader() = [held = shared(std::move(load))](const std::string& path) -> Status {
+    nb::gil_scoped_acquire locked;
+    using Wrong = std::tuple<std::string, std::string, std::string, std::string>;
+    const auto wrong = nb::cast<std::optional<Wrong>>((*held)(path));
+    if (!wrong) return {};
+    const auto& [code, message, file, hint] = *wrong;
+    return tl::unexpected(Error{code_named(code), message, file, Error::kNoOffset, hint});
+  };
+}
+
+}  // namespace
+
+std::shared_ptr<nb::object> shared(nb::object object) {
+  return {new nb::object(std::move(object)), [](nb::object* held) {
+            if (Py_IsInitialized() == 0) return;
+            nb::gil_scoped_acquire locked;
+            delete held;
+          }};
+}
+
 void raise(const Error& error) {
-  static constexpr const char* kCodes[] = {"usage", "unreadable", "declined", "internal", "output"};
-  nb::object type = nb::module_::import_("foretrace._errors").attr("Error");
-  nb::object instance = type(to_str(error.to_string()), nb::arg("message") = to_str(error.message),
+  const nb::object make = nb::module_::import_("foretrace._errors").attr("make");
+  nb::object instance = make(to_str(error.to_string()), nb::arg("message") = to_str(error.message),
                              nb::arg("file") = error.file.empty() ? nb::none() : nb::object(to_str(error.file)),
                              nb::arg("offset") = error.offset < 0 ? nb::none() : nb::object(nb::int_(error.offset)),
                              nb::arg("hint") = error.hint.empty() ? nb::none() : nb::object(to_str(error.hint)),
-                             nb::arg("code") = kCodes[static_cast<std::size_t>(error.code)]);
-  PyErr_SetObject(type.ptr(), instance.ptr());
+                             nb::arg("code") = kCodes.at(static_cast<std::size_t>(error.code)));
+  PyErr_SetObject(instance.type().ptr(), instance.ptr());
   throw nb::python_error();
 }
 
@@ -44,6 +84,7 @@ NB_MODULE(_core, m) {
         return status;
       },
       nb::arg("args"), nb::call_guard<nb::gil_scoped_release>());
+  m.def("set_plugin_loader", python::set_plugin_loader, nb::arg("load").none());
   m.def("formats", [] {
     nb::list list;
     for (const trace::FormatInfo& f : trace::formats()) {
@@ -62,5 +103,6 @@ NB_MODULE(_core, m) {
   python::bind_search(m);
   python::bind_draft(m);
   python::bind_reports(m);
+  python::bind_hardware(m);
   python::bind_ranks(m);
 }

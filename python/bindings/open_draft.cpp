@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "bindings.hpp"
+#include "named.hpp"
 #include "views.hpp"
 
 namespace nb = nanobind;
@@ -28,16 +29,6 @@ constexpr double kLongestNs = 1e15;
 
 [[noreturn]] void refuse(const std::string& message) { throw nb::value_error(message.c_str()); }
 
-template <class Enum>
-Enum named(std::string_view what, std::string_view name, std::size_t count) {
-  std::string there;
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto value = static_cast<Enum>(i);
-    if (to_string(value) == name) return value;
-    there += fmt::format("{}{}", i == 0 ? "" : ", ", to_string(value));
-  }
-  refuse(fmt::format("there is no {} '{}'; there are {}", what, name, there));
-}
 TaskKind task_kind(std::string_view name) {
   return named<TaskKind>("kind of task", name, static_cast<std::size_t>(TaskKind::kCollective) + 1);
 }
@@ -112,6 +103,17 @@ nb::object OpenDraft::cost(const TaskIds& ids) {
 }
 
 graph::Graph* OpenDraft::graph() { return new graph::Graph(draft().base()); }
+
+nb::list OpenDraft::op_names(const EventIds& events) {
+  static_cast<void>(draft());
+  const trace::Trace& t = *model_->trace;
+  nb::list names;
+  for (std::size_t i = 0; i < events.shape(0); ++i) {
+    if (events(i) >= t.size()) throw nb::index_error(fmt::format("there is no event {}", events(i)).c_str());
+    names.append(to_str(t.name(events(i))));
+  }
+  return names;
+}
 
 void OpenDraft::scale(const TaskIds& ids, const Numbers& factors) {
   const Selection selected = tasks(ids);
@@ -289,6 +291,7 @@ void OpenDraft::finish() {
   for (const auto& [task, priority] : priorities_) {
     draft().schedule({task}, static_cast<std::int32_t>(rank(priority) - rank(0.0)));
   }
+  add_blocks();
   close();
 }
 
@@ -304,20 +307,36 @@ void bind_draft(nb::module_& m) {
           },
           nb::arg("kind").none(), nb::arg("phase").none(), nb::arg("name"), nb::arg("op"), nb::arg("layer"),
           nb::arg("after"), nb::arg("shape"), nb::arg("gpu"), nb::arg("lane").none())
-      .def("cost", &OpenDraft::cost)
+      .def("cost", &OpenDraft::cost, nb::arg("tasks"))
       .def("graph", &OpenDraft::graph, nb::rv_policy::take_ownership)
-      .def("scale", &OpenDraft::scale)
-      .def("set", &OpenDraft::set)
-      .def("remove", &OpenDraft::remove)
+      .def("scale", &OpenDraft::scale, nb::arg("tasks"), nb::arg("factors"))
+      .def("set", &OpenDraft::set, nb::arg("tasks"), nb::arg("costs"))
+      .def("remove", &OpenDraft::remove, nb::arg("tasks"), nb::arg("with_launch"))
       .def("insert", &OpenDraft::insert, nb::arg("name"), nb::arg("after"), nb::arg("cost"), nb::arg("kind"),
            nb::arg("cpu_after").none(), nb::arg("cpu_cost").none(), nb::arg("phase").none())
-      .def("insert_cpu", &OpenDraft::insert_cpu)
-      .def("insert_wait", &OpenDraft::insert_wait)
-      .def("add_lane", &OpenDraft::add_lane)
-      .def("append", &OpenDraft::append)
-      .def("depend", &OpenDraft::depend)
-      .def("schedule", &OpenDraft::schedule)
-      .def("not_modelled", &OpenDraft::not_modelled);
+      .def("insert_cpu", &OpenDraft::insert_cpu, nb::arg("name"), nb::arg("after"), nb::arg("cost"))
+      .def("insert_wait", &OpenDraft::insert_wait, nb::arg("name"), nb::arg("after"), nb::arg("until"), nb::arg("lag"))
+      .def("add_lane", &OpenDraft::add_lane, nb::arg("name"), nb::arg("kind"))
+      .def("append", &OpenDraft::append, nb::arg("lane"), nb::arg("name"), nb::arg("cost"), nb::arg("kind"),
+           nb::arg("phase"))
+      .def("depend", &OpenDraft::depend, nb::arg("first"), nb::arg("then"), nb::arg("lag"), nb::arg("kind"))
+      .def("schedule", &OpenDraft::schedule, nb::arg("tasks"), nb::arg("priority"))
+      .def("op_names", &OpenDraft::op_names, nb::arg("events"))
+      .def("scale_batch", &OpenDraft::scale_batch, nb::arg("factor"))
+      .def("has_memory", &OpenDraft::has_memory)
+      .def("memory_column", &OpenDraft::memory_column, nb::arg("name"))
+      .def("memory_peak", &OpenDraft::memory_peak)
+      .def("memory_select", &OpenDraft::memory_select, nb::arg("kind").none(), nb::arg("phase").none(), nb::arg("op"),
+           nb::arg("layer"))
+      .def("memory_scale", &OpenDraft::memory_scale, nb::arg("blocks"), nb::arg("factors"))
+      .def("memory_free", &OpenDraft::memory_free, nb::arg("blocks"), nb::arg("positions"))
+      .def("memory_add", &OpenDraft::memory_add, nb::arg("nbytes"), nb::arg("kind"), nb::arg("allocated"),
+           nb::arg("freed").none())
+      .def("memory_scale_batch", &OpenDraft::memory_scale_batch, nb::arg("factor"))
+      .def("not_modelled", &OpenDraft::not_modelled, nb::arg("text"));
+  nb::list kinds;
+  for (std::size_t k = 0; k < memory::kKinds; ++k) kinds.append(to_str(to_string(static_cast<memory::Kind>(k))));
+  m.attr("MEMORY_KINDS") = nb::tuple(kinds);
 }
 
 }  // namespace foretrace::python

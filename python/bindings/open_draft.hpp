@@ -9,12 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "foretrace/memory/memory.hpp"
 #include "foretrace/whatif/draft.hpp"
 #include "foretrace/whatif/model.hpp"
 
 namespace foretrace::python {
 
 using TaskIds = nanobind::ndarray<const std::int64_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
+using EventIds = nanobind::ndarray<const std::uint32_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
 using Numbers = nanobind::ndarray<const double, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
 
 class OpenDraft {
@@ -52,6 +54,21 @@ class OpenDraft {
   void depend(const TaskIds& from, const TaskIds& to, double lag, std::string_view kind);
   void schedule(const TaskIds& tasks, const Numbers& priorities);
   void not_modelled(std::string text);
+  /// Names of operations by their events, as Graph::op has them.
+  nanobind::list op_names(const EventIds& events);
+  /// So many times as many samples in a step.
+  void scale_batch(double factor);
+
+  // The memory of the step (open_draft_memory.cpp). Blocks are named by their place in the curve.
+  bool has_memory();
+  nanobind::object memory_column(std::string_view name);
+  std::int64_t memory_peak();
+  nanobind::object memory_select(const std::optional<std::string>& kind, const std::optional<std::string>& phase,
+                                 const std::string& op, const std::string& layer);
+  void memory_scale(const TaskIds& blocks, const Numbers& factors);
+  void memory_free(const TaskIds& blocks, const TaskIds& positions);
+  void memory_add(std::int64_t bytes, std::string_view kind, std::int64_t allocated, std::optional<std::int64_t> freed);
+  void memory_scale_batch(double factor);
 
  private:
   struct TaskInfo {
@@ -62,15 +79,21 @@ class OpenDraft {
   };
   /// The draft, or an error when the function that wrote into it has returned.
   whatif::Draft& draft();
+  memory::Curve& memory();
+  memory::Block& block(std::int64_t id);
   std::uint32_t task(std::int64_t id);
   whatif::Selection tasks(const TaskIds& ids);
   TaskInfo info(std::uint32_t task);
   std::uint32_t cpu_task(std::int64_t id);
   Ns launch_cost(std::uint32_t after);
 
+  /// Blocks keep their places until the function has returned; then the added ones take theirs.
+  void add_blocks();
+
   whatif::Model* model_;
   whatif::Draft* draft_;
   std::vector<TaskInfo> added_;
+  std::vector<memory::Block> added_blocks_;
   std::vector<graph::GraphLaneKind> lanes_added_;
   std::vector<std::pair<std::uint32_t, double>> priorities_;
 };

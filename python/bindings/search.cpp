@@ -59,15 +59,6 @@ class StrategyStep {
   std::unique_ptr<analysis::Baseline> base_;
 };
 
-/// A Python object that may be let go of by any thread, and after the interpreter's end.
-std::shared_ptr<nb::object> shared(nb::object object) {
-  return {new nb::object(std::move(object)), [](nb::object* held) {
-            if (Py_IsInitialized() == 0) return;
-            nb::gil_scoped_acquire locked;
-            delete held;
-          }};
-}
-
 /// A Python function (trace, step, measured_ms) -> function (list of strategies as JSON) -> list of outcomes.
 void set_evaluator(nb::object make) {
   if (make.is_none()) {

@@ -1,22 +1,20 @@
 #include "foretrace/whatif/whatif.hpp"
 
+#include <fmt/format.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <deque>
+#include <array>
 #include <limits>
 #include <memory>
 #include <optional>
 
+#include "answers.hpp"
 #include "bindings.hpp"
-#include "foretrace/analysis/baseline.hpp"
-#include "foretrace/search/advise.hpp"
-#include "foretrace/whatif/model.hpp"
-#include "foretrace/whatif/network.hpp"
-#include "foretrace/whatif/parallel_choice.hpp"
+#include "named.hpp"
 #include "open_draft.hpp"
 
 namespace nb = nanobind;
@@ -26,15 +24,56 @@ namespace foretrace::python {
 namespace {
 
 using analysis::Baseline;
+using whatif::Changes;
+using whatif::Effort;
+using whatif::Need;
+using whatif::Part;
+using whatif::Stage;
 
-/// A user's function that raises foretrace.Error with the code "declined" says that it does not apply; any other
-/// exception goes on to whoever asked for the prediction. The caller holds the interpreter's lock.
-template <class Call>
-Status apply_python(whatif::Model& model, whatif::Draft& draft, Call call) {
+constexpr std::size_t kNeeds = static_cast<std::size_t>(Need::kLoader) + 1;
+constexpr std::size_t kChanges = static_cast<std::size_t>(Changes::kNetwork) + 1;
+constexpr std::size_t kParts = static_cast<std::size_t>(Part::kNotModelled) + 1;
+constexpr std::size_t kEfforts = static_cast<std::size_t>(Effort::kWork) + 1;
+constexpr std::array<std::string_view, 6> kStages = {"batch", "precision", "kernels", "memory", "optimizer", "runtime"};
+std::string_view stage_name(Stage stage) { return kStages[static_cast<std::size_t>(stage)]; }
+
+template <class Enum>
+nb::tuple names_of(std::size_t count) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < count; ++i) names.emplace_back(to_string(static_cast<Enum>(i)));
+  return text_tuple(names);
+}
+
+// -- predictions
+
+Baseline* make_step_model(const LoadedTrace& loaded, const analysis::StepGraphs& graphs, std::size_t index,
+                          const graph::Graph& g, std::optional<Ns> measured) {
+  auto made = [&] {
+    nb::gil_scoped_release unlocked;
+    const std::optional<double> told = measured ? std::optional(to_ms(*measured)) : std::nullopt;
+    return analysis::make_baseline(loaded.trace, graphs.steps().steps[index], g, told);
+  }();
+  return new Baseline(value_or_raise(std::move(made)));
+}
+
+nb::dict predict(const Baseline& base, const nb::list& given) {
+  const std::vector<whatif::Use> uses = parse_uses(given);
+  auto predicted = [&] {
+    nb::gil_scoped_release unlocked;
+    return analysis::predict(base, uses);
+  }();
+  return prediction_dict(std::move(predicted));
+}
+
+// -- a user's own
+
+/// A user's function that raises foretrace.DeclinedError says that it does not apply; any other exception goes on to
+/// whoever asked for the prediction. The caller holds the interpreter's lock.
+Status apply_python(whatif::Model& model, whatif::Draft& draft, nb::handle function, const nb::dict& values) {
   auto* open = new OpenDraft(model, draft);
   const nb::object held = nb::cast(open, nb::rv_policy::take_ownership);
   try {
-    call(held);
+    function(held, values);
     open->finish();
   } catch (nb::python_error& error) {
     open->close();
@@ -48,47 +87,162 @@ Status apply_python(whatif::Model& model, whatif::Draft& draft, Call call) {
   return {};
 }
 
-Baseline* make_step_model(const LoadedTrace& loaded, const analysis::StepGraphs& graphs, std::size_t index,
-                          const graph::Graph& g, std::optional<Ns> measured) {
-  auto made = [&] {
-    nb::gil_scoped_release unlocked;
-    const std::optional<double> told = measured ? std::optional(to_ms(*measured)) : std::nullopt;
-    return analysis::make_baseline(loaded.trace, graphs.steps().steps[index], g, told);
-  }();
-  return new Baseline(value_or_raise(std::move(made)));
+Status check_whole(const std::string& value) {
+  const bool digits = value.find_first_not_of("0123456789", value.starts_with('-') ? 1 : 0) == std::string::npos;
+  if (!digits || value.empty() || value == "-") {
+    return fail(ErrorCode::kUsage, fmt::format("a whole number is needed, not '{}'", value));
+  }
+  return {};
 }
 
-/// One use as Python gives it: as it was written, and for a user's own its name, what it leaves out and its function.
-using GivenUse = std::tuple<std::string, std::string, std::string, nb::object>;
+/// name, about, default, required, choices, and "text", "number" or "whole".
+using GivenParameter = std::tuple<std::string, std::string, std::string, bool, std::vector<std::string>, std::string>;
 
-std::vector<whatif::Use> uses_of(const std::vector<GivenUse>& given, std::deque<whatif::WhatIf>& own) {
-  std::vector<whatif::Use> uses;
-  for (const auto& [text, name, not_modelled, function] : given) {
-    if (function.is_none()) {
-      uses.push_back(value_or_raise(whatif::parse_use(text)));
-      continue;
+whatif::Parameter parameter_of(const GivenParameter& given) {
+  const auto& [name, about, default_value, required, choices, type] = given;
+  return {.name = name,
+          .about = about,
+          .default_value = default_value,
+          .choices = choices,
+          .type = type == "text" ? whatif::ParameterType::kText : whatif::ParameterType::kNumber,
+          .required = required,
+          .minimum = -std::numeric_limits<double>::infinity(),
+          .check = type == "whole" ? check_whole : nullptr};
+}
+
+/// What a user's own says it leaves out, by its parts.
+void note_parts(whatif::Model& model, const std::string& name, const whatif::Parts& parts) {
+  const auto note = [&](Part part, std::string_view of) {
+    if (part == Part::kNotModelled) model.not_modelled.push_back(fmt::format("what {} changes of {}", name, of));
+  };
+  note(parts.cpu, "the CPU's time");
+  note(parts.gpu, "the GPU's time");
+  note(parts.memory, "memory");
+}
+
+/// Every what-if a user made, also those whose name another has since. Only with the interpreter's lock.
+std::vector<std::shared_ptr<const whatif::WhatIf>>& made() {
+  static auto* const all = new std::vector<std::shared_ptr<const whatif::WhatIf>>();  // ends with the program
+  return *all;
+}
+
+/// Known to the whole library from now on: to the command line's uses, its lists and its advice. Gives its place in made().
+std::size_t add_own(std::string name, std::string about, const std::vector<GivenParameter>& parameters,
+                    std::string assumes, std::string source, std::string not_modelled,
+                    const std::vector<std::string>& needs, const std::string& changes,
+                    const std::tuple<std::string, std::string, std::string>& parts, std::string code,
+                    const std::string& effort, const std::string& stage, std::vector<std::string> advise,
+                    nb::object function) {
+  whatif::WhatIf own{.name = std::move(name),
+                     .about = std::move(about),
+                     .parameters = {},
+                     .assumes = std::move(assumes),
+                     .source = std::move(source),
+                     .not_modelled = std::move(not_modelled),
+                     .needs = {},
+                     .code = std::move(code),
+                     .advise = std::move(advise),
+                     .validated = false,
+                     .apply = {}};
+  for (const std::string& need : needs) own.needs.push_back(named<Need>("need", need, kNeeds));
+  own.changes = named<Changes>("kind of change", changes, kChanges);
+  const auto part = [](const std::string& text) { return named<Part>("answer for a part", text, kParts); };
+  own.parts = {part(std::get<0>(parts)), part(std::get<1>(parts)), part(std::get<2>(parts))};
+  own.effort = named<Effort>("effort", effort, kEfforts);
+  own.stage = named<Stage>("stage", stage, kStages.size(), stage_name);
+  for (const GivenParameter& given : parameters) own.parameters.push_back(parameter_of(given));
+  // What is added stays until the program ends, which may be after the interpreter's end: the function is never let go.
+  own.apply = [names = own.parameters, called = own.name, said = own.parts, call = function.release()](
+                  whatif::Model& model, whatif::Draft& draft, const whatif::Parameters& given) -> Status {
+    nb::gil_scoped_acquire locked;
+    nb::dict values;
+    for (const whatif::Parameter& p : names) {
+      if (given.given(p.name)) values[p.name.c_str()] = to_str(given.text(p.name));
     }
-    own.push_back(
-        {.name = name,
-         .about = {},
-         .parameters = {},
-         .assumes = {},
-         .source = {},
-         .not_modelled = not_modelled,
-         .needs = {},
-         .code = {},
-         .validated = false,
-         // `given` outlives the prediction and keeps the function alive.
-         .apply = [call = nb::handle(function)](whatif::Model& model, whatif::Draft& draft, const whatif::Parameters&) {
-           nb::gil_scoped_acquire locked;
-           return apply_python(model, draft, call);
-         }});
-    uses.push_back({&own.back(), {}, text});
+    FORETRACE_TRY_VOID(apply_python(model, draft, call, values));
+    note_parts(model, called, said);
+    return {};
+  };
+  if (Status added = whatif::add_whatif(own); !added) raise(added.error());
+  made().push_back(std::make_shared<const whatif::WhatIf>(std::move(own)));
+  return made().size() - 1;
+}
+
+/// One of the user's as an object: the function it was made of, whatever goes by its name since.
+whatif::Use use_of(std::size_t id) {
+  const std::shared_ptr<const whatif::WhatIf> own = made().at(id);
+  whatif::Use use{.whatif = own.get(), .text = own->name, .own = own};
+  for (const whatif::Parameter& p : own->parameters) {
+    if (p.required) {
+      raise({.code = ErrorCode::kUsage, .message = fmt::format("{} needs {}=…", own->name, p.name)});
+    }
+    use.parameters.set(p.name, p.default_value, false);
+  }
+  return use;
+}
+
+// -- lists
+
+nb::dict parameter_dict(const whatif::Parameter& p) {
+  nb::dict d;
+  d["name"] = to_str(p.name);
+  d["about"] = to_str(p.about);
+  d["required"] = p.required;
+  d["default"] = p.required ? nb::none() : nb::object(to_str(p.default_value));
+  d["choices"] = text_tuple(p.choices);
+  return d;
+}
+
+nb::dict whatif_dict(const whatif::WhatIf& w) {
+  nb::list parameters;
+  for (const whatif::Parameter& p : w.parameters) parameters.append(parameter_dict(p));
+  std::vector<std::string> needs;
+  for (const Need need : w.needs) needs.emplace_back(to_string(need));
+  nb::dict d;
+  d["name"] = to_str(w.name);
+  d["about"] = to_str(w.about);
+  d["parameters"] = parameters;
+  d["assumes"] = to_str(w.assumes);
+  d["source"] = to_str(w.source);
+  d["not_modelled"] = to_str(w.not_modelled);
+  d["needs"] = text_tuple(needs);
+  d["changes"] = to_str(to_string(w.changes));
+  d["parts"] =
+      nb::make_tuple(to_str(to_string(w.parts.cpu)), to_str(to_string(w.parts.gpu)), to_str(to_string(w.parts.memory)));
+  d["code"] = to_str(w.code);
+  d["effort"] = to_str(to_string(w.effort));
+  d["stage"] = to_str(stage_name(w.stage));
+  d["advise"] = text_tuple(w.advise);
+  d["validated"] = w.validated;
+  d["measured_rows"] = w.evidence.rows;
+  d["measured_models"] = w.evidence.models;
+  return d;
+}
+
+nb::list all_whatifs() {
+  nb::list list;
+  for (const whatif::WhatIf* w : whatif::all_whatifs()) list.append(whatif_dict(*w));
+  return list;
+}
+
+}  // namespace
+
+nb::tuple text_tuple(const std::vector<std::string>& texts) {
+  nb::list list;
+  for (const std::string& text : texts) list.append(to_str(text));
+  return nb::tuple(list);
+}
+
+std::vector<whatif::Use> parse_uses(const nb::list& given) {
+  std::vector<whatif::Use> uses;
+  for (const nb::handle one : given) {
+    uses.push_back(nb::isinstance<nb::str>(one) ? value_or_raise(whatif::parse_use(nb::cast<std::string>(one)))
+                                                : use_of(nb::cast<std::size_t>(one)));
   }
   return uses;
 }
 
-nb::dict to_dict(whatif::Prediction&& p) {
+nb::dict prediction_dict(whatif::Prediction&& p) {
   nb::dict d;
   d["whatif"] = to_str(p.whatif);
   d["declined"] = p.declined.empty() ? nb::none() : nb::object(to_str(p.declined));
@@ -97,15 +251,13 @@ nb::dict to_dict(whatif::Prediction&& p) {
   d["high"] = p.high;
   d["speedup"] = p.speedup;
   d["gpu_time"] = p.gpu_time;
-  d["largest_batch"] = p.largest_batch ? nb::object(nb::float_(*p.largest_batch)) : nb::none();
-  d["fits"] = p.fits ? nb::object(nb::bool_(*p.fits)) : nb::none();
+  d["largest_batch"] = or_none(p.largest_batch);
+  d["fits"] = or_none(p.fits);
   d["samples"] = p.samples;
-  d["peak_bytes"] = p.peak_bytes ? nb::object(nb::int_(*p.peak_bytes)) : nb::none();
+  d["peak_bytes"] = or_none(p.peak_bytes);
   d["origin"] = to_str(p.origin);
   d["validated"] = p.validated;
-  nb::list missing;
-  for (const std::string& text : p.not_modelled) missing.append(to_str(text));
-  d["not_modelled"] = nb::tuple(missing);
+  d["not_modelled"] = text_tuple(p.not_modelled);
   nb::list applied;
   for (const auto& step : p.applied) applied.append(nb::make_tuple(to_str(step.text), step.changed, step.seconds));
   d["applied"] = applied;
@@ -114,186 +266,22 @@ nb::dict to_dict(whatif::Prediction&& p) {
   return d;
 }
 
-nb::dict predict(const Baseline& base, const std::vector<GivenUse>& given) {
-  std::deque<whatif::WhatIf> own;
-  const std::vector<whatif::Use> uses = uses_of(given, own);
-  auto predicted = [&] {
-    nb::gil_scoped_release unlocked;
-    return analysis::predict(base, uses);
-  }();
-  return to_dict(std::move(predicted));
-}
-
-nb::object to_dict(search::Advice&& a) {
-  nb::dict d;
-  nb::list code;
-  for (const whatif::Use& use : a.uses) code.append(to_str(use.whatif->code));
-  d["code"] = nb::tuple(code);
-  d["effort"] = to_str(to_string(a.effort));
-  d["gain"] = a.gain;
-  d["samples"] = a.prediction.samples;
-  d["fits"] = a.fits;
-  d["prediction"] = to_dict(std::move(a.prediction));
-  return d;
-}
-
-nb::dict advise(const Baseline& base, std::optional<std::int64_t> memory_limit) {
-  auto advised = [&] {
-    nb::gil_scoped_release unlocked;
-    return search::advise(base, {.memory_limit = memory_limit});
-  }();
-  const auto optional = [](std::optional<search::Advice>& a) { return a ? to_dict(std::move(*a)) : nb::none(); };
-  nb::dict d;
-  nb::list alone;
-  for (search::Advice& a : advised.alone) alone.append(to_dict(std::move(a)));
-  d["advice"] = alone;
-  d["combined"] = optional(advised.together);
-  d["larger_batch"] = optional(advised.larger_batch);
-  d["memory_limit"] = advised.memory_limit ? nb::object(nb::int_(*advised.memory_limit)) : nb::none();
-  d["tried"] = advised.tried;
-  return d;
-}
-
-/// The step on several workers: what `foretrace scale` says of one number of them.
-nb::dict scale(const Baseline& base, int workers, const std::string& fabric, const std::string& collectives,
-               const std::string& collectives_tag, int gpus_per_node, const std::string& parallel,
-               const std::string& compress, std::optional<double> bucket_mb, std::optional<std::int64_t> servers,
-               std::optional<double> slice_mb, std::optional<double> slow_worker, std::optional<double> cycle_ms,
-               std::optional<double> send_us, bool ring_steps) {
-  using whatif::kMostWorkers;
-  if (workers < 1 || workers > kMostWorkers) {
-    raise({.code = ErrorCode::kUsage, .message = "the number of workers must be from 1 to 16384"});
-  }
-  if (gpus_per_node < 0 || gpus_per_node > kMostWorkers) {
-    raise({.code = ErrorCode::kUsage, .message = "gpus_per_node must be from 1 to 16384"});
-  }
-  const whatif::Parallelism how = value_or_raise(whatif::make_parallelism({.parallel = parallel,
-                                                                           .compress = compress,
-                                                                           .bucket_mb = bucket_mb,
-                                                                           .slice_mb = slice_mb,
-                                                                           .slow_worker = slow_worker,
-                                                                           .cycle_ms = cycle_ms,
-                                                                           .send_us = send_us,
-                                                                           .servers = servers,
-                                                                           .ring_steps = ring_steps}));
-  const whatif::Network network =
-      value_or_raise(whatif::network_of({fabric, collectives, collectives_tag, gpus_per_node}, base.model.device));
-  std::vector<whatif::Use> uses;
-  if (workers > 1 || how.slow_worker != 1) {
-    uses.push_back(whatif::parallel_use(how, network.collectives, workers, network.gpus_per_node));
-  }
-  auto p = [&] {
-    nb::gil_scoped_release unlocked;
-    return analysis::predict(base, uses);
-  }();
-  if (!p.declined.empty()) raise({.code = ErrorCode::kDeclined, .message = p.declined});
-  nb::dict d;
-  d["workers"] = workers;
-  d["network"] = to_str(network.collectives->name());
-  d["step"] = p.step;
-  d["low"] = p.low;
-  d["high"] = p.high;
-  d["communication"] = p.communication;
-  d["exposed_communication"] = p.exposed_communication;
-  d["efficiency"] = p.speedup;
-  d["buckets"] = p.buckets;
-  d["peak_bytes"] = p.peak_bytes ? nb::object(nb::int_(*p.peak_bytes)) : nb::none();
-  d["origin"] = to_str(p.origin);
-  d["validated"] = p.validated;
-  nb::list missing;
-  for (const std::string& text : p.not_modelled) missing.append(to_str(text));
-  d["not_modelled"] = nb::tuple(missing);
-  d["graph"] = nb::cast(new graph::Graph(std::move(p.graph)), nb::rv_policy::take_ownership);
-  return d;
-}
-
-/// A user's own, known to the whole library from now on: to the command line's uses, its lists and its advice.
-void add_own(std::string name, std::string about,
-             const std::vector<std::tuple<std::string, std::string, bool, bool>>& parameters, std::string assumes,
-             std::string source, std::string not_modelled, nb::object function) {
-  whatif::WhatIf own{.name = std::move(name),
-                     .about = std::move(about),
-                     .parameters = {},
-                     .assumes = std::move(assumes),
-                     .source = std::move(source),
-                     .not_modelled = std::move(not_modelled),
-                     .needs = {},
-                     .code = {},
-                     .validated = false,
-                     .apply = {}};
-  std::vector<std::string> names;
-  for (const auto& [parameter, default_value, required, number] : parameters) {
-    names.push_back(parameter);
-    own.parameters.push_back({.name = parameter,
-                              .about = {},
-                              .default_value = default_value,
-                              .choices = {},
-                              .type = number ? whatif::ParameterType::kNumber : whatif::ParameterType::kText,
-                              .required = required,
-                              .minimum = -std::numeric_limits<double>::infinity()});
-  }
-  // What is added stays until the program ends, which may be after the interpreter's end: the function is never let go.
-  own.apply = [names, call = function.release()](whatif::Model& model, whatif::Draft& draft,
-                                                 const whatif::Parameters& given) {
-    nb::gil_scoped_acquire locked;
-    nb::dict values;
-    for (const std::string& parameter : names) {
-      if (given.given(parameter)) values[parameter.c_str()] = to_str(given.text(parameter));
-    }
-    return apply_python(model, draft, [&](const nb::object& open) { call(open, values); });
-  };
-  if (Status added = whatif::add_whatif(std::move(own)); !added) raise(added.error());
-}
-
-nb::list catalogue() {
-  nb::list list;
-  for (const whatif::WhatIf& w : whatif::catalogue()) {
-    nb::list parameters;
-    for (const whatif::Parameter& p : w.parameters) {
-      nb::list choices;
-      for (const std::string& choice : p.choices) choices.append(to_str(choice));
-      nb::dict d;
-      d["name"] = to_str(p.name);
-      d["about"] = to_str(p.about);
-      d["required"] = p.required;
-      d["default"] = p.required ? nb::none() : nb::object(to_str(p.default_value));
-      d["choices"] = nb::tuple(choices);
-      parameters.append(d);
-    }
-    nb::dict d;
-    d["name"] = to_str(w.name);
-    d["about"] = to_str(w.about);
-    d["parameters"] = parameters;
-    d["assumes"] = to_str(w.assumes);
-    d["source"] = to_str(w.source);
-    d["not_modelled"] = to_str(w.not_modelled);
-    d["needs"] = to_str(to_string(w.needs));
-    d["code"] = to_str(w.code);
-    d["effort"] = to_str(to_string(w.effort));
-    d["validated"] = w.validated;
-    list.append(d);
-  }
-  return list;
-}
-
-}  // namespace
-
 void bind_whatif(nb::module_& m) {
-  nb::class_<Baseline>(m, "Model")
-      .def("predict", predict, nb::arg("uses"))
-      .def("advise", advise, nb::arg("memory_limit").none())
-      .def("scale", scale, nb::arg("workers"), nb::arg("fabric"), nb::arg("collectives"), nb::arg("collectives_tag"),
-           nb::arg("gpus_per_node"), nb::arg("parallel"), nb::arg("compress"), nb::arg("bucket_mb").none(),
-           nb::arg("servers").none(), nb::arg("slice_mb").none(), nb::arg("slow_worker").none(),
-           nb::arg("cycle_ms").none(), nb::arg("send_us").none(), nb::arg("ring_steps"));
+  m.attr("NEEDS") = names_of<Need>(kNeeds);
+  m.attr("CHANGES") = names_of<Changes>(kChanges);
+  m.attr("PARTS") = names_of<Part>(kParts);
+  m.attr("EFFORTS") = names_of<Effort>(kEfforts);
+  m.attr("STAGES") = text_tuple({kStages.begin(), kStages.end()});
+  nb::class_<Baseline> model(m, "Model");
+  model.def("predict", predict, nb::arg("uses"));
+  bind_questions(model);
   m.def("step_model", make_step_model, nb::arg("trace"), nb::arg("graphs"), nb::arg("index"), nb::arg("graph"),
         nb::arg("measured").none(), nb::keep_alive<0, 1>());
-  m.def("whatifs", catalogue);
+  m.def("whatifs", all_whatifs);
   m.def("add_whatif", add_own, nb::arg("name"), nb::arg("about"), nb::arg("parameters"), nb::arg("assumes"),
-        nb::arg("source"), nb::arg("not_modelled"), nb::arg("function"));
-  m.def(
-      "check_use", [](const std::string& text) { static_cast<void>(value_or_raise(whatif::parse_use(text))); },
-      nb::arg("text"));
+        nb::arg("source"), nb::arg("not_modelled"), nb::arg("needs"), nb::arg("changes"), nb::arg("parts"),
+        nb::arg("code"), nb::arg("effort"), nb::arg("stage"), nb::arg("advise"), nb::arg("function"));
+  m.def("check_uses", [](const nb::list& uses) { static_cast<void>(parse_uses(uses)); }, nb::arg("uses"));
 }
 
 }  // namespace foretrace::python

@@ -9,47 +9,56 @@
 >>> step.simulate().breakdown()
 >>> step.predict("fused-optimizer", "cuda-graph")
 >>> step.scale(16, fabric="25GbE")
+>>> step.optimize(memory_gb=12)
 """
 
-from __future__ import annotations
+# Nothing is imported before it is used: the command line needs the compiled half alone, and the recorder must not make a
+# training job pay for the rest. __init__.pyi shows type checkers the same names.
 
-import os
-from collections.abc import Iterable
+_HOMES = {
+    "_advice": "Advice Advised",
+    "_contract": "Changes Effort Need Part Parts Stage",
+    "_draft": "Draft",
+    "_draft_memory": "MEMORY_KINDS DraftMemory",
+    "_errors": "DeclinedError Error ForbiddenFileError MissingFileError UnreadableError UsageError",
+    "_export": "Exported",
+    "_graph": "DEPENDENCY_KINDS NO_ID ORIGINS PHASES TASK_KINDS WHOLE Graph",
+    "_graph_tables": "Breakdown CriticalPath GraphLane GraphNotes Layer LowerBounds Unprofiled",
+    "_hardware": "DeviceModel Fabric FabricLevel devices fabrics",
+    "_inputs": "export find_traces formats optimize",
+    "_optimize": "Optimized OptimizedPart",
+    "_plugin": "load_plugin",
+    "_predictions": "Applied Prediction",
+    "_ranks": "Job RanksReport load_ranks",
+    "_report_rows": "Finding KernelTime LayerTime OperationTime PhaseTime RankTime ReplayedStep",
+    "_reports": "Doctor Replay Report Summary doctor replay summary",
+    "_scale": "Scaled",
+    "_tables": "Category Device Distributed Lane Problem Step StepCandidate Steps Strings",
+    "_timeline": "Timeline",
+    "_trace": "ABSENT KINDS NO_ARGS Trace load load_bytes",
+    "_whatifs": "Parameter WhatIf whatif whatifs",
+    "recorder": "Recorder RecordingWarning record recorded recorded_figures",
+}
+_MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-from . import _core
-from ._advice import Advice, Advised
-from ._draft import Draft
-from ._errors import Error
-from ._graph import DEPENDENCY_KINDS, NO_ID, ORIGINS, PHASES, TASK_KINDS, WHOLE, Graph
-from ._graph_tables import Breakdown, CriticalPath, GraphLane, GraphNotes, Layer, LowerBounds, Unprofiled
-from ._predictions import Applied, Parameter, Prediction, WhatIf, whatif, whatifs
-from ._ranks import Job, RanksReport, load_ranks
-from ._reports import Doctor, Report, Summary, doctor, summary
-from ._scale import Scaled
-from ._tables import Category, Device, Distributed, Lane, Problem, Step, StepCandidate, Steps, Strings
-from ._timeline import Timeline
-from ._trace import ABSENT, KINDS, NO_ARGS, Trace, load, load_bytes
-from .recorder import Recorder, RecordingWarning, record, recorded, recorded_figures
-
-__version__: str = _core.version
-
-__all__ = [
-    "ABSENT", "DEPENDENCY_KINDS", "KINDS", "NO_ARGS", "NO_ID", "ORIGINS", "PHASES", "TASK_KINDS", "WHOLE", "Advice",
-    "Advised", "Applied",
-    "Breakdown", "Category", "CriticalPath", "Device", "Distributed", "Doctor", "Draft", "Error", "Graph", "GraphLane",
-    "GraphNotes", "Job", "Lane", "Layer", "LowerBounds", "Parameter", "Prediction", "Problem", "RanksReport", "Recorder",
-    "RecordingWarning", "Report", "Scaled", "Step", "StepCandidate", "Steps", "Strings", "Summary", "Timeline",
-    "Trace", "Unprofiled", "WhatIf", "doctor", "find_traces", "formats", "load", "load_bytes", "load_ranks", "record", "recorded", "recorded_figures", "summary", "whatif",
-    "whatifs",
-]
-
-
-def formats() -> list[tuple[str, str, str]]:
-    """What this build reads: (name, about, extensions)."""
-    return _core.formats()
+__all__ = ["__version__"]
+__all__.extend(_MODULES)
 
 
-def find_traces(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The trace files behind paths that may be files or folders, sorted by rank where it is known."""
-    many = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    return _core.find_trace_files([os.fspath(p) for p in many])
+def __getattr__(name: str) -> object:
+    import importlib
+
+    if name == "__version__":
+        value: object = importlib.import_module("._core", __name__).version
+    elif name in _MODULES:
+        value = getattr(importlib.import_module("." + _MODULES[name], __name__), name)
+    elif name == "recorder":
+        return importlib.import_module(".recorder", __name__)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,9 +1,16 @@
-"""The command `foretrace`, and `python -m foretrace`: the same program as build/foretrace, and what needs Python."""
+"""The command `foretrace`, and `python -m foretrace`: the same program as build/foretrace, and what needs Python.
 
-from __future__ import annotations
+Nothing is imported before it is needed: most commands need the compiled half alone.
+"""
 
 import signal
 import sys
+
+
+def _load_plugin(path: str) -> tuple[str, str, str, str] | None:
+    from . import _plugin
+
+    return _plugin.load_for_command_line(path)
 
 
 def main() -> int:
@@ -15,26 +22,19 @@ def main() -> int:
 
         return _calibrate.main(args[1:])
     if {"optimize", "ranks"} & set(args) and not {"-h", "--help"} & set(args):
-        from . import _ray
+        if any(a == "--ray" or a.startswith("--ray=") for a in args):
+            from . import _ray
+            from ._errors import Error
 
-        if address := _ray.take_address(args):
-            try:
-                cluster = _ray.Cluster(address)
-                _core.set_evaluator(cluster)
-                _core.set_reader(cluster.read_all)
-            except _ray.Error as error:
-                print(f"foretrace: {error}", file=sys.stderr)
-                return 2
-    if any(a == "--plugin" or a.startswith("--plugin=") for a in args) and not {"-h", "--help"} & set(args):
-        from . import _plugin
-        from ._errors import Error
-
-        try:
-            args, files = _plugin.take_plugins(args)
-            for file in files:
-                _plugin.load(file)
-        except Error as error:
-            return _plugin.report(error, "--json" in args)
+            if address := _ray.take_address(args):
+                try:
+                    cluster = _ray.Cluster(address, plugins=_ray.take_plugins(args))
+                    _core.set_evaluator(cluster)
+                    _core.set_reader(cluster.read_all)
+                except Error as error:
+                    print(f"foretrace: {error}", file=sys.stderr)
+                    return 2
+    _core.set_plugin_loader(_load_plugin)
     # The work happens outside the interpreter, which would not see Ctrl-C before it is over.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _core.run(args)

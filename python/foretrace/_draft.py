@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from ._errors import Error
+from ._contract import Changes, Parts
+from ._draft_memory import DraftMemory, ids_of, numbers_of
+from ._errors import DeclinedError
 
 if TYPE_CHECKING:
     from ._graph import Graph
-    from ._trace import Trace
 
 
 class Draft:
@@ -23,16 +24,36 @@ class Draft:
     and then once. It can be used only until then.
     """
 
-    def __init__(self, core: _core.Draft, trace: Trace | None) -> None:
+    def __init__(self, core: _core.Draft, parts: Parts, changes: Changes) -> None:
         self._core = core
-        self._trace = trace
+        self._parts = parts
+        self._changes = changes
 
     @cached_property
     def graph(self) -> Graph:
         """The graph as it was before this what-if, a copy: its columns, for selections of any kind."""
         from ._graph import Graph
 
-        return Graph(self._core.graph(), self._trace)
+        return Graph(self._core.graph(), None, op_names=self._core.op_names)
+
+    @cached_property
+    def memory(self) -> DraftMemory | None:
+        """The memory of the step, to be changed; None where the trace has no memory events.
+
+        Only of a what-if that says so: parts=foretrace.Parts(memory="modelled").
+        """
+        if self._parts.memory != "modelled":
+            raise ValueError('this what-if does not say that it changes memory: parts=foretrace.Parts(memory="modelled")')
+        return DraftMemory(self._core) if self._core.has_memory() else None
+
+    def scale_batch(self, factor: float) -> None:
+        """So many times as many samples in a step, for the rates a prediction shows. Costs and memory are yours to change.
+
+        Only of a what-if that says so: changes="batch".
+        """
+        if self._changes != "batch":
+            raise ValueError('this what-if does not say that it changes the batch: changes="batch"')
+        self._core.scale_batch(float(factor))
 
     def select(self, *, kind: str | None = None, op: str = "", name: str = "", layer: str = "", phase: str | None = None,
                after: str = "", shape: str = "", gpu: bool = False, lane: int | None = None) -> NDArray[np.int64]:
@@ -47,20 +68,20 @@ class Draft:
 
     def cost(self, tasks: ArrayLike) -> NDArray[np.int64]:
         """What tasks cost by now, ns."""
-        return self._core.cost(_ids(tasks))
+        return self._core.cost(ids_of(tasks))
 
     def scale(self, tasks: ArrayLike, factor: ArrayLike) -> None:
         """Costs times a factor, or one factor for each task."""
-        self._core.scale(_ids(tasks), _numbers(factor))
+        self._core.scale(ids_of(tasks), numbers_of(factor))
 
     def set(self, tasks: ArrayLike, cost: ArrayLike) -> None:
         """Costs in ns, one for all or one for each."""
-        self._core.set(_ids(tasks), _numbers(cost))
+        self._core.set(ids_of(tasks), numbers_of(cost))
 
     def remove(self, tasks: ArrayLike, *, launch: bool = False) -> None:
         """Takes tasks out and links what is left. launch=True: a GPU task takes its call and the CPU time of its operation
         with it, as far as nothing else is launched by them."""
-        self._core.remove(_ids(tasks), launch)
+        self._core.remove(ids_of(tasks), launch)
 
     def insert(self, name: str, cost: ArrayLike, *, after: ArrayLike, kind: str = "kernel", cpu_after: ArrayLike | None = None,
                cpu_cost: ArrayLike | None = None, phase: str | None = None) -> NDArray[np.int64]:
@@ -69,16 +90,16 @@ class Draft:
         cpu_after: CPU tasks the calls follow; default those that launched `after`. cpu_cost: of a call with the operation
         around it; default what launches cost in this step. Phase and layer are those of the task it follows.
         """
-        return self._core.insert(name, _ids(after), _numbers(cost), kind, None if cpu_after is None else _ids(cpu_after),
-                                 None if cpu_cost is None else _numbers(cpu_cost), phase)
+        return self._core.insert(name, ids_of(after), numbers_of(cost), kind, None if cpu_after is None else ids_of(cpu_after),
+                                 None if cpu_cost is None else numbers_of(cpu_cost), phase)
 
     def insert_cpu(self, name: str, cost: ArrayLike, *, after: ArrayLike) -> NDArray[np.int64]:
         """CPU work behind each of the CPU tasks `after`; gives the ids."""
-        return self._core.insert_cpu(name, _ids(after), _numbers(cost))
+        return self._core.insert_cpu(name, ids_of(after), numbers_of(cost))
 
     def insert_wait(self, name: str, *, after: int, until: ArrayLike, lag: float = 0) -> int:
         """A place behind the CPU task `after` where it waits until tasks have ended; gives its id."""
-        return self._core.insert_wait(name, int(after), _ids(until), float(lag))
+        return self._core.insert_wait(name, int(after), ids_of(until), float(lag))
 
     def add_lane(self, name: str, kind: str = "gpu") -> int:
         """A new lane, "cpu", "gpu" or "network", for `append`."""
@@ -93,16 +114,16 @@ class Draft:
 
         kind: one of foretrace.DEPENDENCY_KINDS.
         """
-        self._core.depend(_ids(first), _ids(then), float(lag), kind)
+        self._core.depend(ids_of(first), ids_of(then), float(lag), kind)
 
     def schedule(self, tasks: ArrayLike, priority: ArrayLike) -> None:
         """The lanes of these tasks no longer run in order: of the tasks that could start, the one with the highest priority
         goes first. Tasks without one have priority 0."""
-        self._core.schedule(_ids(tasks), _numbers(priority))
+        self._core.schedule(ids_of(tasks), numbers_of(priority))
 
     def decline(self, reason: str) -> NoReturn:
         """Ends the what-if: it does not apply to this step. The prediction carries the reason."""
-        raise Error(reason, code="declined")
+        raise DeclinedError(reason)
 
     def not_modelled(self, what: str) -> None:
         """Says what this prediction leaves out; it shows in its `not_modelled`."""
@@ -110,21 +131,3 @@ class Draft:
 
     def __repr__(self) -> str:
         return "<foretrace.Draft>"
-
-
-def _ids(tasks: ArrayLike) -> NDArray[np.int64]:
-    given = np.atleast_1d(np.asarray(tasks))
-    if given.dtype == bool:
-        raise TypeError("tasks are named by their ids; np.flatnonzero(mask) turns a mask into ids")
-    if given.size == 0:
-        return np.empty(0, dtype=np.int64)
-    if given.ndim != 1 or given.dtype.kind not in "iu":
-        raise TypeError(f"tasks are named by whole numbers in a row, not {given.dtype} of shape {given.shape}")
-    return np.ascontiguousarray(given, dtype=np.int64)
-
-
-def _numbers(values: Any) -> NDArray[np.float64]:
-    given = np.atleast_1d(np.asarray(values))
-    if given.ndim != 1 or given.dtype.kind not in "iuf":
-        raise TypeError(f"a number, or one for each task, is needed, not {given.dtype} of shape {given.shape}")
-    return np.ascontiguousarray(given, dtype=np.float64)

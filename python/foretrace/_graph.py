@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,11 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from ._advice import Advised, advised
-from ._errors import Error
 from ._graph_tables import GraphLane, GraphNotes, Layer, LowerBounds, Unprofiled
-from ._predictions import Prediction, WhatIf, given_uses
-from ._scale import Scaled
+from ._questions import StepQuestions
 from ._tables import Step, Strings
 from ._timeline import Timeline, simulate
 
@@ -41,7 +36,7 @@ WHOLE: int = _core.WHOLE
 _SHARE = np.dtype([("from", "u4"), ("point", "u4"), ("lag", "i8"), ("slack", "i8")])
 
 
-class Graph:
+class Graph(StepQuestions):
     """The work of one step, as tasks on lanes and dependencies between them. Never changes.
 
     A task is a row; ids follow lane order, so a lane is a range of ids, and the task before t on its lane is t - 1. Columns
@@ -51,11 +46,13 @@ class Graph:
     >>> graph.simulate().step_ms
     """
 
-    def __init__(self, core: _core.Graph, trace: Trace | None, step_index: int | None = None) -> None:
+    def __init__(self, core: _core.Graph, trace: Trace | None, step_index: int | None = None,
+                 op_names: Callable[[NDArray[np.uint32]], list[str]] | None = None) -> None:
         self._core = core
         self._trace = trace
+        self._op_names = op_names  # where there is no trace to ask: a draft's graph
         self._step_index = step_index  # known where the graph is a step of the trace as traced
-        self._models: dict[int | None, _core.Model] = {}
+        self._models = {}
 
     @classmethod
     def parse(cls, text: str) -> Graph:
@@ -239,12 +236,15 @@ class Graph:
 
     def op_names(self, tasks: ArrayLike | None = None) -> NDArray[np.object_]:
         """Names of the operations tasks (all by default) work for; "" where there is none."""
-        if self._trace is None:
-            raise ValueError("this graph was read from a text or an exported file and has no trace to name operations")
         ids = self.op if tasks is None else self.op[np.asarray(tasks)]
         out = np.full(len(ids), "", dtype=object)
         known = ids != NO_ID
-        out[known] = self._trace.names(ids[known])
+        if self._trace is not None:
+            out[known] = self._trace.names(ids[known])
+        elif self._op_names is not None:
+            out[known] = self._op_names(np.ascontiguousarray(ids[known]))
+        else:
+            raise ValueError("this graph was read from a text or an exported file and has no trace to name operations")
         return out
 
     def layer_names(self, tasks: ArrayLike | None = None) -> NDArray[np.object_]:
@@ -288,106 +288,6 @@ class Graph:
         if measured is not None and measured_ms is None:
             values["origin"] = "recorder"
         return Unprofiled(**values, _of=self)
-
-    # -- what-ifs
-
-    def predict(self, *whatifs: str | WhatIf, measured_ms: float | None = None) -> Prediction:
-        """The step with all of these changes, one after another. None of them has to be implemented.
-
-        A change is written as on the command line, "batch:x=2", or is one of your own (foretrace.whatif). Predictions speak
-        of the step without the profiler; measured_ms as in `unprofiled`.
-
-        >>> graph.predict("fused-optimizer", "cuda-graph", measured_ms=71.6)
-        """
-        if not whatifs:
-            raise ValueError("predict needs at least one what-if; foretrace.whatifs() lists them")
-        trace = self._traced()
-        values = self._model(measured_ms).predict(given_uses(whatifs, trace))
-        core = values.pop("graph")
-        return Prediction(**values, graph=None if core is None else Graph(core, trace))
-
-    def each(self, *whatifs: str | WhatIf, measured_ms: float | None = None) -> list[Prediction]:
-        """The step with each of these changes alone."""
-        given_uses(whatifs, self._traced())  # a wrong one is found before the first is predicted
-        return [self.predict(one, measured_ms=measured_ms) for one in whatifs]
-
-    def advise(self, *, measured_ms: float | None = None, memory_gb: float | None = None) -> Advised:
-        """Everything of the catalogue that is worth trying, alone and combined, ranked by gain.
-
-        memory_gb: the most the allocator may hold, in 10^9 bytes; default the GPU's memory less what the driver keeps.
-
-        >>> print(step.advise(measured_ms=71.6).combined)
-        """
-        self._traced()
-        limit = None if memory_gb is None else int(memory_gb * 1e9)
-        return advised(self._model(measured_ms).advise(limit))
-
-    def on(self, device: str, *whatifs: str | WhatIf, cpu: float | None = None, measured_ms: float | None = None,
-           ) -> Prediction:
-        """The same step on another GPU, with these changes; `device` is a name of `foretrace list devices` or a device file.
-
-        cpu: how many times as fast the host there is. Where the GPU of the trace cannot do a change (bf16 on a V100), it is
-        made after the move.
-
-        >>> graph.on("A100-SXM4-80GB", "amp")
-        """
-        quoted = f"'{device}'" if any(c in device for c in ",:=|") else device
-        move = f"gpu:to={quoted}"
-        host = () if cpu is None else (f"cpu:x={cpu:g}",)
-        first = self.predict(*whatifs, move, *host, measured_ms=measured_ms)
-        if first.declined is None or not whatifs:
-            return first
-        after = self.predict(move, *whatifs, *host, measured_ms=measured_ms)
-        return first if after.declined is not None else after
-
-    def scale(self, workers: int, *, fabric: str | os.PathLike[str] | None = None,
-              collectives: str | os.PathLike[str] | None = None, collectives_tag: str | None = None,
-              gpus_per_node: int | None = None, parallel: str = "ddp", compress: str = "none",
-              bucket_mb: float | None = None, servers: int | None = None, slice_mb: float | None = None,
-              slow_worker: float | None = None, cycle_ms: float | None = None, send_us: float | None = None,
-              ring_steps: bool = False, measured_ms: float | None = None) -> Scaled:
-        """The same step on several workers, each on its own data: what `foretrace scale` says.
-
-        fabric: a name of `foretrace list fabrics` or a file; or collectives: a file of measured ones. parallel: "ddp", "fsdp",
-        "zero1", "zero2", "ps", "p3", "blueconnect", "horovod". compress: "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad".
-        servers: of "ps" and "p3", on machines of their own. A scheme that does not apply raises Error with code "declined".
-
-        >>> step.scale(16, fabric="25GbE", bucket_mb=100).ms
-        """
-        trace = self._traced()
-        values = self._model(measured_ms).scale(
-            workers, os.fspath(fabric or ""), os.fspath(collectives or ""), collectives_tag or "", gpus_per_node or 0, parallel,
-            compress, bucket_mb, servers, slice_mb, slow_worker, cycle_ms, send_us, ring_steps)
-        return Scaled(**{**values, "graph": Graph(values["graph"], trace)})
-
-    def _traced(self) -> Trace:
-        if self._trace is None or self._step_index is None:
-            raise Error("this graph is not a step as traced, so there is nothing to predict from",
-                        hint="use the graph that trace.step() gives: predict takes the profiler's cost off by itself",
-                        code="declined")
-        return self._trace
-
-    def _model(self, measured_ms: float | None) -> _core.Model:
-        trace, measured = self._traced(), self._measured(measured_ms)
-        if measured not in self._models:
-            assert self._step_index is not None
-            self._models[measured] = _core.step_model(trace._core, trace._graphs, self._step_index, self._core, measured)
-        return self._models[measured]
-
-    def _measured(self, measured_ms: float | None) -> int | None:
-        """ns of the real step: as given, else as the recorder stored it. What cannot be true raises when given, and is left
-        alone with a warning when stored."""
-        if measured_ms is not None:
-            return self._core.plausible_step(float(measured_ms))
-        stored = None if self._trace is None else _core.recorded_ms(self._trace._core)
-        if stored is None:
-            return None
-        try:
-            return self._core.plausible_step(stored)
-        except Error as refused:
-            warnings.warn(f"the measured step the recorder stored is not used: {refused.message} ({refused.hint})",
-                          stacklevel=4)
-            return None
 
     def _with_factors(self, factors: dict[str, float], profiler: tuple[float, float, float]) -> Graph:
         return Graph(self._core.apply(**factors, profiler=profiler), self._trace)

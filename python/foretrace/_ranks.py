@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import cached_property
 
 from . import _core
-from ._reports import Report, _width
+from ._report_rows import RankTime, rows
+from ._reports import Report
+from ._width import report_width
 
 
 class RanksReport(Report):
     """Who waits for whom, what transfers cost, and who holds the job up."""
+
+    @cached_property
+    def ranks(self) -> tuple[RankTime, ...]:
+        """In order; empty for an operation trace of a pipeline."""
+        return rows(RankTime, self.get("ranks") or () if "step_source" in self else ())
+
+    @property
+    def traced_ms(self) -> float:
+        """From the earliest step start to the latest step end, on aligned clocks."""
+        return float(self["traced_ms"])
+
+    @property
+    def replayed_ms(self) -> float:
+        return float(self["replayed_ms"])
 
 
 class Job:
@@ -54,7 +71,7 @@ class Job:
         step: the number in ProfilerStep#N; default the median step.
         align: False takes the ranks' clocks as written.
         """
-        return RanksReport(*self._core.report(step, align, _width()))
+        return RanksReport(*self._core.report(step, align, report_width()))
 
     def export(self, path: str | os.PathLike[str], step: int | None = None) -> None:
         """Writes all ranks into one file for ui.perfetto.dev; compressed when the path ends with .gz."""

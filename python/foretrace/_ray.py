@@ -34,12 +34,21 @@ def take_address(args: list[str]) -> str | None:
     return None
 
 
+def take_plugins(args: list[str]) -> list[str]:
+    """The files `--plugin` names."""
+    files = [arg.removeprefix("--plugin=") for arg in args if arg.startswith("--plugin=")]
+    return files + [args[i + 1] for i, arg in enumerate(args[:-1]) if arg == "--plugin"]
+
+
 class Worker:
-    """Lives on the cluster: holds one step and predicts strategies of it."""
+    """Lives on the cluster: holds one step, and the what-ifs of plugins, and predicts strategies of it."""
 
-    def __init__(self, path: str, content: bytes, step: int | None, measured_ms: float | None) -> None:
-        from foretrace import _core
+    def __init__(self, path: str, content: bytes, step: int | None, measured_ms: float | None,
+                 plugins: list[tuple[str, bytes]]) -> None:
+        from foretrace import _core, _plugin
 
+        for name, source in plugins:
+            _plugin.load_for_command_line(local_copy(name, source))
         self._step = _core.StrategyStep(local_copy(path, content), step, measured_ms)
 
     def evaluate(self, strategies: list[str]) -> list[Outcome]:
@@ -80,7 +89,7 @@ class Cluster:
     out, the second names a file whose writer dies."""
 
     def __init__(self, address: str, workers: int | None = None, lose: Callable[[list[Any]], None] | None = None,
-                 lose_once: str | None = None) -> None:
+                 lose_once: str | None = None, plugins: list[str] | None = None) -> None:
         try:
             import ray
         except ImportError as error:
@@ -89,6 +98,7 @@ class Cluster:
         self._ray: Any = ray
         self._lose = lose
         self._lose_once = lose_once
+        self._plugins = plugins or []
         if not ray.is_initialized():
             try:
                 ray.init(address=None if address == "local" else address, log_to_driver=False, logging_level=logging.ERROR)
@@ -102,10 +112,14 @@ class Cluster:
         ray = self._ray
         with open(path, "rb") as file:
             content = ray.put(file.read())
+        plugins = []
+        for name in self._plugins:
+            with open(name, "rb") as file:
+                plugins.append((os.path.abspath(name), file.read()))
         remote = ray.remote(num_cpus=1)(Worker)
 
         def start() -> Any:
-            return remote.remote(path, content, step, measured_ms)
+            return remote.remote(path, content, step, measured_ms, plugins)
 
         workers = [start() for _ in range(self._count)]
 

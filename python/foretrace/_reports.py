@@ -1,24 +1,26 @@
-"""doctor and summary as objects: print one to read it, index it to compute with it."""
+"""doctor, summary and replay as objects: print one to read it, use its properties to compute with it."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from . import _core
+from ._report_rows import Finding, KernelTime, LayerTime, OperationTime, PhaseTime, ReplayedStep, rows
 from ._trace import Trace, load
+from ._width import report_width
 
 
 class Report(Mapping[str, Any]):
-    """A report: `print(report)` shows the text the command line prints, `report["key"]` the values of its JSON form."""
+    """A report: `print(report)` shows the text the command line prints. What is asked for most has a property of its own;
+    `report["key"]` gives any value of the JSON form."""
 
     def __init__(self, text: str, raw: str) -> None:
         self._text = text
         self._raw = raw
-        self._values: dict[str, Any] | None = None
 
     @property
     def text(self) -> str:
@@ -27,18 +29,24 @@ class Report(Mapping[str, Any]):
 
     def json(self) -> dict[str, Any]:
         """The report as `foretrace … --json` gives it."""
-        return json.loads(self._raw)
+        values: dict[str, Any] = json.loads(self._raw)
+        return values
+
+    @cached_property
+    def _values(self) -> dict[str, Any]:
+        return self.json()
 
     def __getitem__(self, key: str) -> Any:
-        if self._values is None:
-            self._values = self.json()
         return self._values[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.json())
+        return iter(self._values)
 
     def __len__(self) -> int:
-        return len(self.json())
+        return len(self._values)
+
+    def __str__(self) -> str:
+        return self._text.rstrip("\n")
 
     def __repr__(self) -> str:
         return self._text.rstrip("\n")
@@ -47,22 +55,126 @@ class Report(Mapping[str, Any]):
 class Doctor(Report):
     """What a trace holds, what it lacks, and what each lack costs a prediction."""
 
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        return str(self["verdict"])
+
+    @property
+    def predicts(self) -> bool:
+        """Whether anything can be predicted from this trace."""
+        return bool(self["events"]) and not any(f.weight == "blocks" for f in self.findings)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What it lacks or is odd about it, heaviest first."""
+        return rows(Finding, self["findings"])
+
 
 class Summary(Report):
     """Where the time of one step goes."""
+
+    @property
+    def step(self) -> str:
+        """"ProfilerStep#4"."""
+        return str(self["step"])
+
+    @property
+    def traced_ms(self) -> float:
+        return float(self["traced_ms"])
+
+    @property
+    def unprofiled_ms(self) -> float | None:
+        """The step as it runs without the profiler; None where no graph could be built."""
+        return _number(self["unprofiled_ms"])
+
+    @property
+    def gpu_ms(self) -> float:
+        """Kernels and copies together."""
+        return float(self["gpu_ms"])
+
+    @property
+    def gpu_busy_ms(self) -> float:
+        """While any of them ran."""
+        return float(self["gpu_busy_ms"])
+
+    @property
+    def samples_per_s(self) -> float | None:
+        return _number(self["samples_per_s"])
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """Of the allocator; None where the trace has no memory events."""
+        return None if self["peak_bytes"] is None else int(self["peak_bytes"])
+
+    @property
+    def bottleneck(self) -> str | None:
+        """What holds the step up, in one sentence."""
+        return None if self["bottleneck"] is None else str(self["bottleneck"])
+
+    @cached_property
+    def phases(self) -> tuple[PhaseTime, ...]:
+        return rows(PhaseTime, self["phases"])
+
+    @cached_property
+    def layers(self) -> tuple[LayerTime, ...]:
+        """By GPU time."""
+        return rows(LayerTime, self["layers"])
+
+    @cached_property
+    def operations(self) -> tuple[OperationTime, ...]:
+        """By GPU time."""
+        return rows(OperationTime, self["operations"])
+
+    @cached_property
+    def kernels(self) -> tuple[KernelTime, ...]:
+        """By time."""
+        return rows(KernelTime, self["kernels"])
+
+
+class Replay(Report):
+    """Every step simulated unchanged and set beside the trace, and the step as it runs without the profiler."""
+
+    @cached_property
+    def steps(self) -> tuple[ReplayedStep, ...]:
+        return rows(ReplayedStep, self["steps"])
+
+    @property
+    def mean_abs_error_pct(self) -> float:
+        return float(self["mean_abs_error_pct"])
+
+    @property
+    def unprofiled_ms(self) -> float:
+        """The median step as it runs without the profiler."""
+        return float(self["unprofiled_ms"])
+
+    @property
+    def unprofiled_low_ms(self) -> float:
+        """10th percentile."""
+        return float(self["unprofiled_low_ms"])
+
+    @property
+    def unprofiled_high_ms(self) -> float:
+        """90th percentile."""
+        return float(self["unprofiled_high_ms"])
+
+    @property
+    def bottleneck(self) -> str:
+        """What holds the step up without the profiler, in one sentence."""
+        return str(self["unprofiled_bottleneck"])
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
 
 
 def _trace_of(source: str | os.PathLike[str] | Trace) -> Trace:
     return source if isinstance(source, Trace) else load(source)
 
 
-def _width() -> int:
-    return max(60, shutil.get_terminal_size((100, 24)).columns)
-
-
 def doctor(source: str | os.PathLike[str] | Trace) -> Doctor:
     """What a trace (or the file at a path) holds, lacks, and what each lack costs."""
-    return Doctor(*_core.doctor(_trace_of(source)._core, _width()))
+    return Doctor(*_core.doctor(_trace_of(source)._core, report_width()))
 
 
 def summary(source: str | os.PathLike[str] | Trace, step: int | None = None, samples: float | None = None,
@@ -73,4 +185,12 @@ def summary(source: str | os.PathLike[str] | Trace, step: int | None = None, sam
     samples: samples a step works on, for samples per second.
     top: rows shown of each long table (the JSON form has them all).
     """
-    return Summary(*_core.summary(_trace_of(source)._core, step, samples, _width(), top))
+    return Summary(*_core.summary(_trace_of(source)._core, step, samples, report_width(), top))
+
+
+def replay(source: str | os.PathLike[str] | Trace, step: int | None = None, *, measured_ms: float | None = None) -> Replay:
+    """Every step simulated unchanged and compared with the trace: what predictions start from.
+
+    step: only the one with this number in ProfilerStep#N. measured_ms: how long a step really takes without the profiler.
+    """
+    return Replay(*_core.replay(_trace_of(source)._core, step, measured_ms, report_width()))

@@ -2,6 +2,7 @@
 
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/simulate/limits.hpp"
+#include "whatif/graph_facts.hpp"
 
 namespace foretrace::analysis {
 
@@ -111,6 +112,7 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   m.host = prior.host;
   m.base = whatif::unprofiled(graph, measured, prior);
   m.graph = whatif::apply(graph, m.base.factors, prior);
+  m.facts = std::make_shared<const whatif::GraphFacts>();
   m.launches = launch_costs(m.graph, prior);
   m.works = work::describe(trace, m.graph);
   if (auto match = hardware::device_of(trace)) {

@@ -19,7 +19,9 @@
 #include "cli/progress_bar.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/cli/plugins.hpp"
 #include "foretrace/version.hpp"
+#include "foretrace/whatif/whatif.hpp"
 #include "report/text.hpp"
 
 namespace foretrace::cli {
@@ -174,8 +176,11 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
     bar.erase();
     if (!quiet) fmt::print(terminal.err, "note: {}\n", report::printable(text));
   };
-  if (values.text("plugin")) {
-    return fail(ErrorCode::kUsage, "--plugin is served by the Python command", "`python3 -m foretrace …`");
+  for (const std::string& file : values.all("plugin")) {
+    if (!plugin_loader()) {
+      return fail(ErrorCode::kUsage, "--plugin is served by the Python command", "`python3 -m foretrace …`");
+    }
+    FORETRACE_TRY_VOID(plugin_loader()(file));
   }
   return verb.run(request);
 }
@@ -211,6 +216,11 @@ Result<Answer> dispatch(const std::vector<std::string>& args, const Terminal& te
     if (rest.empty()) return help_answer(overview_help(terminal.width), json);
     name = rest.front();
     rest = {"--help"};
+    if (find_verb(name) == nullptr && whatif::find_whatif(name)) {
+      rest = {"whatifs", name};
+      if (json) rest.emplace_back("--json");
+      name = "list";
+    }
   }
   const Verb* verb = find_verb(name);
   if (verb == nullptr) return unknown_verb(name);
@@ -269,19 +279,25 @@ Result<Values> parse(const Verb& verb, const std::vector<std::string>& args) {
   Values values;
   for (const Option& option : options) {
     if (option.type == ValueType::kFlag) {
-      if (flags[option.name]) values.set_option(option.name, "1");
+      if (flags[option.name]) values.add_option(option.name, "1");
       continue;
     }
     const std::vector<std::string>& given = texts[option.name];
-    if (given.empty()) continue;
-    if (given.size() > 1)
+    if (given.size() > 1 && !option.repeats)
       return fail(ErrorCode::kUsage, fmt::format("--{} is given {} times", option.name, given.size()),
                   "which one counts? give it once");
-    FORETRACE_TRY_VOID(check_value(option, given.front()));
-    values.set_option(option.name, given.front());
+    for (const std::string& value : given) {
+      FORETRACE_TRY_VOID(check_value(option, value));
+      values.add_option(option.name, value);
+    }
   }
   FORETRACE_TRY_VOID(distribute(verb, words, values));
   return values;
+}
+
+LoadPlugin& plugin_loader() {
+  static LoadPlugin load;
+  return load;
 }
 
 int report_error(const Error& error, const std::vector<std::string>& args, const Terminal& terminal) {

@@ -48,7 +48,16 @@ const std::vector<Option>& calibration_options() {
 
 const std::vector<Option>& plugin_options() {
   static const std::vector<Option> options{
-      {"plugin", 0, ValueType::kFile, "FILE.py", "", "what-ifs of your own, made with @foretrace.whatif"},
+      {"plugin",
+       0,
+       ValueType::kFile,
+       "FILE.py",
+       "",
+       "what-ifs of your own, made with @foretrace.whatif; may be repeated",
+       {},
+       {},
+       {},
+       true},
   };
   return options;
 }
@@ -89,7 +98,7 @@ Option memory_option() {
 
 std::vector<std::string> whatif_names() {
   std::vector<std::string> names;
-  for (const whatif::WhatIf& w : whatif::catalogue()) names.push_back(w.name);
+  for (const whatif::WhatIf* w : whatif::all_whatifs()) names.push_back(w->name);
   return names;
 }
 
@@ -133,22 +142,28 @@ const std::vector<Option>& shared_options() {
   return options;
 }
 
-std::optional<std::string> Values::text(std::string_view option) const {
+const std::vector<std::string>& Values::all(std::string_view option) const {
+  static const std::vector<std::string> empty;
   const auto at = given_.find(option);
-  return at == given_.end() ? std::nullopt : std::optional(at->second);
+  return at == given_.end() ? empty : at->second;
+}
+
+std::optional<std::string> Values::text(std::string_view option) const {
+  const std::vector<std::string>& given = all(option);
+  return given.empty() ? std::nullopt : std::optional(given.front());
 }
 
 std::optional<std::int64_t> Values::integer(std::string_view option) const {
-  const auto at = given_.find(option);
-  if (at == given_.end()) return std::nullopt;
+  const std::optional<std::string> given = text(option);
+  if (!given) return std::nullopt;
   std::int64_t value = 0;
-  std::from_chars(at->second.data(), at->second.data() + at->second.size(), value);
+  std::from_chars(given->data(), given->data() + given->size(), value);
   return value;
 }
 
 std::optional<double> Values::number(std::string_view option) const {
-  const auto at = given_.find(option);
-  return at == given_.end() ? std::nullopt : std::optional(std::strtod(at->second.c_str(), nullptr));
+  const std::optional<std::string> given = text(option);
+  return given ? std::optional(std::strtod(given->c_str(), nullptr)) : std::nullopt;
 }
 
 Result<std::vector<std::string>> entries_of(const Values& values, std::string_view option) {

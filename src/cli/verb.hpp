@@ -40,6 +40,7 @@ struct Option {
   std::vector<std::string> choices = {};         ///< the only values allowed, when not empty
   std::optional<double> minimum = std::nullopt;  ///< of numbers
   std::vector<std::string> suggestions = {};     ///< values the shell offers; others are allowed
+  bool repeats = false;                          ///< may be given several times
 };
 
 struct Argument {
@@ -61,18 +62,19 @@ struct Example {
 class Values {
  public:
   [[nodiscard]] bool flag(std::string_view option) const { return given_.find(option) != given_.end(); }
-  [[nodiscard]] std::optional<std::string> text(std::string_view option) const;
+  [[nodiscard]] std::optional<std::string> text(std::string_view option) const;  ///< the first, of one that repeats
+  [[nodiscard]] const std::vector<std::string>& all(std::string_view option) const;
   [[nodiscard]] std::optional<std::int64_t> integer(std::string_view option) const;
   [[nodiscard]] std::optional<double> number(std::string_view option) const;
   [[nodiscard]] const std::vector<std::string>& argument(std::string_view name) const;
 
-  void set_option(std::string name, std::string value) { given_[std::move(name)] = std::move(value); }
+  void add_option(std::string name, std::string value) { given_[std::move(name)].push_back(std::move(value)); }
   void set_argument(std::string name, std::vector<std::string> values) {
     arguments_[std::move(name)] = std::move(values);
   }
 
  private:
-  std::map<std::string, std::string, std::less<>> given_;
+  std::map<std::string, std::vector<std::string>, std::less<>> given_;
   std::map<std::string, std::vector<std::string>, std::less<>> arguments_;
 };
 
@@ -100,7 +102,7 @@ struct Verb {
   bool reads_traces = false;   ///< adds --strict, --partial, --threads, --quiet
   bool picks_step = false;     ///< adds --step, --rank
   bool calibrates = false;     ///< adds --measured-ms, --host
-  bool takes_plugins = false;  ///< adds --plugin, which the Python command serves before any verb runs
+  bool takes_plugins = false;  ///< adds --plugin: what-ifs of the user's, known before the verb runs
   Result<Answer> (*run)(const Request& request) = nullptr;
 };
 

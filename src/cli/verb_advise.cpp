@@ -41,6 +41,7 @@ const Verb& advise_verb() {
       .reads_traces = true,
       .picks_step = true,
       .calibrates = true,
+      .takes_plugins = true,
       .run = run_advise};
   return kVerb;
 }

@@ -81,6 +81,7 @@ const Verb& doctor_verb() {
                    {"foretrace doctor --partial broken.json", "a file that was cut off"},
                    {"foretrace doctor trace.json.gz --json | jq '.traces[0].findings[].name'", "for scripts"}},
       .reads_traces = true,
+      .takes_plugins = true,
       .run = run_doctor};
   return verb;
 }

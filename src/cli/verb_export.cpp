@@ -17,11 +17,6 @@
 namespace foretrace::cli {
 namespace {
 
-bool known(std::string_view name) {
-  const std::vector<whatif::WhatIf>& all = whatif::catalogue();
-  return std::any_of(all.begin(), all.end(), [&](const whatif::WhatIf& w) { return w.name == name; });
-}
-
 // What is no file and names a what-if is one.
 Result<std::vector<std::string>> take_whatifs(std::vector<std::string>& arguments) {
   std::vector<std::string> whatifs;
@@ -32,7 +27,7 @@ Result<std::vector<std::string>> take_whatifs(std::vector<std::string>& argument
     const bool file = text == "-" || std::filesystem::exists(text, ignored);
     // Behind a trace, a word that is neither and has nothing of a path was meant as a what-if.
     const bool word = !rest.empty() && text.find_first_of("./") == std::string::npos;
-    if (file || (!known(name) && !word)) {
+    if (file || (!whatif::find_whatif(name) && !word)) {
       rest.push_back(std::move(text));
       continue;
     }
@@ -121,6 +116,7 @@ const Verb& export_verb() {
                      {"foretrace export traces/ --rank 3 -o rank3.json", "one rank of it, not compressed"}},
         .reads_traces = true,
         .picks_step = true,
+        .takes_plugins = true,
         .run = run_export};
     for (const report::Exporter& exporter : report::exporters()) {
       verb.options[0].choices.emplace_back(exporter.name);

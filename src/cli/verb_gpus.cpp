@@ -24,6 +24,7 @@ Result<std::pair<std::string, double>> parse_price(const std::string& text) {
 
 Result<Answer> run_gpus(const Request& request) {
   report::GpusOptions options;
+  options.threads = request.load.threads;
   FORETRACE_TRY(options.targets, entries_of(request.values, "to"));
   FORETRACE_TRY(const std::vector<std::string> files, entries_of(request.values, "device"));
   FORETRACE_TRY(const std::vector<std::string> prices, entries_of(request.values, "price"));
@@ -94,6 +95,7 @@ const Verb& gpus_verb() {
       .reads_traces = true,
       .picks_step = true,
       .calibrates = true,
+      .takes_plugins = true,
       .run = run_gpus};
   return kVerb;
 }

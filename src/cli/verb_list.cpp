@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "cli/list_whatifs.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/hardware/fabric.hpp"
@@ -42,58 +43,6 @@ Result<Answer> list_formats(const Request& request) {
     writes.row({std::string(exporter.name), std::string(exporter.about), std::string(exporter.extensions)});
   }
   answer.body = reads.render(request.style) + "\n" + writes.render(request.style);
-  return answer;
-}
-
-// "26 rows, 21 models"; what is right by definition has none.
-std::string validation(const whatif::WhatIf& w) {
-  if (!w.validated) return "no";
-  if (w.evidence.rows == 0) return "by definition";
-  return fmt::format("{} {}, {} {}", w.evidence.rows, w.evidence.rows == 1 ? "row" : "rows", w.evidence.models,
-                     w.evidence.models == 1 ? "model" : "models");
-}
-
-Result<Answer> list_whatifs(const Request& request) {
-  Answer answer;
-  if (request.json) {
-    report::JsonWriter json(answer.body);
-    json.begin_object().member("schema", 1).key("whatifs").begin_array();
-    for (const whatif::WhatIf* listed : whatif::all_whatifs()) {
-      const whatif::WhatIf& w = *listed;
-      json.begin_object().member("name", w.name).member("about", w.about);
-      json.key("parameters").begin_array();
-      for (const whatif::Parameter& p : w.parameters) {
-        json.begin_object().member("name", p.name).member("about", p.about).member("default", p.default_value);
-        json.member("required", p.required).member("choices", p.choices).end_object();
-      }
-      json.end_array().member("assumes", w.assumes).member("needs", to_string(w.needs)).member("source", w.source);
-      json.member("not_modelled", w.not_modelled).member("validated", w.validated).member("code", w.code);
-      json.member("measured_rows", w.evidence.rows).member("measured_models", w.evidence.models);
-      json.member("effort", to_string(w.effort)).member("advise", w.advise);
-      json.member("changes", to_string(w.changes)).key("parts").begin_object();
-      json.member("cpu", to_string(w.parts.cpu)).member("gpu", to_string(w.parts.gpu));
-      json.member("memory", to_string(w.parts.memory)).end_object().end_object();
-    }
-    json.end_array().end_object();
-    answer.body += "\n";
-    return answer;
-  }
-  using report::Align;
-  report::TextTable table({{"what-if", Align::kLeft}, {"what", Align::kLeft, false, true}, {"validated", Align::kLeft}},
-                          0);
-  for (const whatif::WhatIf* listed : whatif::all_whatifs()) {
-    const whatif::WhatIf& w = *listed;
-    // "batch:x=", "amp[:dtype=]"; of many parameters the first two: --json names them all.
-    std::string use = w.name;
-    constexpr std::size_t kShown = 2;
-    for (std::size_t i = 0; i < std::min(w.parameters.size(), kShown); ++i) {
-      const whatif::Parameter& p = w.parameters[i];
-      use += fmt::format("{}{}{}={}", p.required ? "" : "[", i == 0 ? ":" : ",", p.name, p.required ? "" : "]");
-    }
-    if (w.parameters.size() > kShown) use += "[,…]";
-    table.row({use, w.about, validation(w)});
-  }
-  answer.body = table.render(request.style);
   return answer;
 }
 
@@ -171,8 +120,13 @@ constexpr Listing kListings[] = {
     {"whatifs", list_whatifs}, {"devices", list_devices}, {"fabrics", list_fabrics}, {"formats", list_formats}};
 
 Result<Answer> run_list(const Request& request) {
+  const std::string& what = request.values.argument("WHAT").front();
+  if (what != "whatifs" && (!request.values.argument("NAME").empty() || request.values.flag("markdown"))) {
+    return fail(ErrorCode::kUsage, fmt::format("list {} takes neither a NAME nor --markdown", what),
+                "`foretrace list whatifs NAME` describes a what-if");
+  }
   for (const Listing& listing : kListings) {
-    if (request.values.argument("WHAT").front() == listing.name) return listing.run(request);
+    if (what == listing.name) return listing.run(request);
   }
   return fail(ErrorCode::kInternal, "an allowed name has no listing");
 }
@@ -183,8 +137,11 @@ const Verb& list_verb() {
   static const Verb self = [] {
     Verb verb{.name = "list",
               .about = "what this build knows",
-              .arguments = {{"WHAT", "one of", 1, 1}},
+              .arguments = {{"WHAT", "one of", 1, 1},
+                            {"NAME", "of whatifs: only these, in full", 0, Argument::kAny, {}, whatif_names()}},
+              .options = {{"markdown", 0, ValueType::kFlag, "", "", "of whatifs: the table of the documentation"}},
               .examples = {{"foretrace list whatifs", "the changes it can predict"},
+                           {"foretrace list whatifs amp", "all about one of them"},
                            {"foretrace list devices", "the GPUs it knows"},
                            {"foretrace list fabrics", "the networks it knows"},
                            {"foretrace list formats", "the trace formats it reads"}},

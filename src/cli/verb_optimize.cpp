@@ -152,6 +152,7 @@ const Verb& optimize_verb() {
       .reads_traces = true,
       .picks_step = true,
       .calibrates = true,
+      .takes_plugins = true,
       .run = run_optimize};
   return kVerb;
 }

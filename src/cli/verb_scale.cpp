@@ -50,12 +50,17 @@ Result<Answer> run_scale(const Request& request) {
   }
   FORETRACE_TRY_VOID(search::network_of(asked, {}));  // a wrong name is said before a long import
   FORETRACE_TRY(const analysis::Told known, told(request.values));
+  std::vector<whatif::Use> changes;
+  for (const std::string& text : request.values.argument("WHATIF")) {
+    FORETRACE_TRY(whatif::Use use, whatif::parse_use(text));
+    changes.push_back(std::move(use));
+  }
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   FORETRACE_TRY(const analysis::Baseline baseline,
                 analysis::make_baseline(trace, request.values.integer("step"), known));
   FORETRACE_TRY(const whatif::Network network, search::network_of(asked, baseline.model.device));
   const report::ScaleReport r =
-      report::scale_report(baseline, how, network.collectives, network.gpus_per_node, workers);
+      report::scale_report(baseline, how, network.collectives, network.gpus_per_node, workers, changes);
   return Answer{request.json ? to_json(r) : to_text(r, request.style), r.predictions.empty() ? kDeclined : kDone};
 }
 
@@ -101,8 +106,10 @@ const Verb& scale_verb() {
       .about = "the same step on N workers",
       .details =
           "Every worker does the traced step on its own data; gradients are reduced over the network. --collectives "
-          "takes measured collectives (JSON lines, CSV, or what nccl-tests prints), which override the fabric's model.",
-      .arguments = {{"TRACE", "a trace file of one worker, or - for standard input", 1, 1}},
+          "takes measured collectives (JSON lines, CSV, or what nccl-tests prints), which override the fabric's model. "
+          "Further changes are made by every worker.",
+      .arguments = {{"TRACE", "a trace file of one worker, or - for standard input", 1, 1},
+                    {"WHATIF", "changes every worker makes", 0, Argument::kAny, {}, whatif_names()}},
       .options =
           std::vector<Option>{{"workers", 'w', ValueType::kText, "N,…", "2,4,8,16", "numbers of workers, 1 to 16384"}} +
           network_options() + scheme_options(),
@@ -110,10 +117,12 @@ const Verb& scale_verb() {
                    {"foretrace scale trace.json.gz --workers 4 --collectives nccl.log -m 67.1", "measured collectives"},
                    {"foretrace scale trace.json.gz --workers 16 --fabric 25GbE --bucket-mb 100", "another bucket size"},
                    {"foretrace scale trace.json.gz --workers 16 --fabric 100GbE --parallel ps --servers 4",
-                    "parameter servers"}},
+                    "parameter servers"},
+                   {"foretrace scale trace.json.gz amp --workers 16 --fabric 25GbE", "in mixed precision"}},
       .reads_traces = true,
       .picks_step = true,
       .calibrates = true,
+      .takes_plugins = true,
       .run = run_scale};
   return kVerb;
 }

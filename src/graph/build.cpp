@@ -221,6 +221,7 @@ Graph repeat(const Graph& g, std::uint32_t copies) {
     lane.begin *= copies;
     lane.end *= copies;
   }
+  reserve_tasks(out, g.size() * copies);
   std::vector<Dependency> all;
   all.reserve(g.dep_to.size() * copies);
   for (const GraphLane& lane : g.lanes) {

@@ -53,6 +53,23 @@ inline std::uint32_t append_task(Graph& g, const TaskRow& row) {
   return static_cast<std::uint32_t>(g.size() - 1);
 }
 
+/// Room for so many tasks, so that adding them moves nothing.
+inline void reserve_tasks(Graph& g, std::size_t tasks) {
+  g.kind.reserve(tasks);
+  g.cost.reserve(tasks);
+  g.lane_lag.reserve(tasks);
+  g.lane.reserve(tasks);
+  g.name.reserve(tasks);
+  g.phase.reserve(tasks);
+  g.layer.reserve(tasks);
+  g.launch.reserve(tasks);
+  g.event.reserve(tasks);
+  g.op.reserve(tasks);
+  g.measured.reserve(tasks);
+  g.soft.reserve(tasks);
+  g.origin.reserve(tasks);
+}
+
 /// A graph of the same step without lanes, tasks and dependencies.
 inline Graph empty_like(const Graph& g) {
   Graph out;

@@ -35,8 +35,11 @@ struct Pool {
 // Kernels differ between these: one pool each.
 using Key = std::array<int, 6>;
 
+// cuDNN trains batch norm in fp32 and fp16; in bf16 the framework's own kernels do, which read the images once more.
+bool framework_norm(const Work& w) { return w.family == Family::kBatchNorm && w.dtype == Dtype::kBf16; }
+
 Key key_of(const Work& w) {
-  const int type = is_half(w.dtype) ? 1 : 0;
+  const int type = framework_norm(w) ? 2 : is_half(w.dtype) ? 1 : 0;
   const int wider = w.family == Family::kSoftmax && type == 1 && !is_half(w.out_dtype) ? 1 : 0;
   const auto* pool = std::get_if<Pooling>(&w.kind);
   return {static_cast<int>(w.family),
@@ -93,7 +96,7 @@ double batch_norm_us(const Work& w, const BatchNorm& norm, const Device& d) {
 // What a kernel at full rate would take. Two microseconds: start, and a second pass over small data.
 double ideal_us(const Work& w, const Device& d) {
   if (const auto* norm = std::get_if<BatchNorm>(&w.kind);
-      norm != nullptr && !norm->channels_last && norm->channel_elements > 0) {
+      norm != nullptr && !norm->channels_last && norm->channel_elements > 0 && !framework_norm(w)) {
     return batch_norm_us(w, *norm, d);
   }
   const double compute = is_conv(w) ? w.flops / (d.tflops_fp32 * 1e6) : 0;
@@ -284,7 +287,7 @@ std::vector<MeasuredPool> measured_pools() {
     MeasuredPool p{std::string(to_string(static_cast<Family>(key[0]))), pool.samples.size(),
                    spread(pool.samples, false), spread(pool.samples, true)};
     if (key[1] != 0) p.name += " backward";
-    p.name += key[2] == 0 ? " fp32" : key[3] != 0 ? " half to fp32" : " half";
+    p.name += key[2] == 0 ? " fp32" : key[2] == 2 ? " bf16" : key[3] != 0 ? " half to fp32" : " half";
     if (key[4] != 0) p.name += ", channels last";
     if (key[5] == 1 + static_cast<int>(Pooling::Of::kMaximum)) p.name += ", max";
     if (key[5] == 1 + static_cast<int>(Pooling::Of::kAverage)) p.name += ", average";

@@ -307,12 +307,4 @@ Result<DeviceMatch> device_of(const trace::Trace& trace, const std::vector<Devic
   return match;
 }
 
-bool same_device(const Device& a, const Device& b) {
-  return a.vendor == b.vendor && a.compute_major == b.compute_major && a.compute_minor == b.compute_minor &&
-         a.sm_count == b.sm_count && a.clock_mhz == b.clock_mhz && a.bandwidth_gbs == b.bandwidth_gbs &&
-         a.achievable_bandwidth == b.achievable_bandwidth && a.tflops_fp32 == b.tflops_fp32 &&
-         a.tflops_tf32 == b.tflops_tf32 && a.tflops_fp16 == b.tflops_fp16 && a.tflops_bf16 == b.tflops_bf16 &&
-         a.l2_mb == b.l2_mb && a.power_w == b.power_w && a.pcie_gbs == b.pcie_gbs;
-}
-
 }  // namespace foretrace::hardware

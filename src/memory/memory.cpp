@@ -145,7 +145,7 @@ std::optional<Curve> curve(const trace::Trace& t, const trace::Step& step) {
   return c;
 }
 
-void recompute(Curve& c) {
+Peak peak(const Curve& c) {
   std::vector<std::int64_t> change(c.positions + 2, 0);
   for (const Block& b : c.blocks) {
     // What a change puts behind the last event (a backward pass the step does not have) never comes to be.
@@ -154,14 +154,18 @@ void recompute(Curve& c) {
     if (b.freed <= c.positions) change[b.freed] -= b.bytes;
   }
   std::int64_t level = c.start_bytes;
-  c.peak_bytes = INT64_MIN;
+  Peak most{INT64_MIN, 0};
   for (std::uint32_t i = 0; i <= c.positions; ++i) {
     level += change[i];
-    if (level > c.peak_bytes) {
-      c.peak_bytes = level;
-      c.peak_at = i;
-    }
+    if (level > most.bytes) most = {level, i};
   }
+  return most;
+}
+
+void recompute(Curve& c) {
+  const Peak most = peak(c);
+  c.peak_bytes = most.bytes;
+  c.peak_at = most.at;
   c.at_peak = {};
   c.at_peak[static_cast<std::size_t>(Kind::kResident)] = c.start_bytes;
   for (const Block& b : c.blocks) {
@@ -182,8 +186,7 @@ double largest_batch(const Curve& curve, double bytes) {
   const auto fits = [&](double x) {
     Curve scaled = curve;
     scale_batch(scaled, x);
-    recompute(scaled);
-    return static_cast<double>(scaled.peak_bytes) <= bytes;
+    return static_cast<double>(peak(scaled).bytes) <= bytes;
   };
   if (!fits(0)) return 0;
   double low = 0;

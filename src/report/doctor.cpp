@@ -206,6 +206,7 @@ DoctorReport examine(const Trace& trace, const trace::Steps& steps) {
     std::erase_if(report.step_candidates, [&](const auto& c) { return used.starts_with(c.name); });
   }
   report.replay = facts.replay;
+  report.added_whatifs = check_added_whatifs(trace);
   report.findings = check_all(facts);
   report.problems = trace.diagnostics.problems();
   report.lost_records = trace.diagnostics.lost_records();

@@ -19,6 +19,9 @@ std::vector<Finding> check_graph(const Facts& facts);
 void examine_waits(const graph::Graph& graph, DoctorReport::Replay& replay);
 std::vector<Finding> check_waits(const Facts& facts);
 
+/// What-ifs that were added, one row each, by name (doctor_whatifs.cpp).
+std::vector<DoctorReport::AddedWhatIf> check_added_whatifs(const trace::Trace& trace);
+
 /// All findings, heaviest first.
 std::vector<Finding> check_all(const Facts& facts);
 

@@ -164,6 +164,10 @@ std::string to_text(const DoctorReport& report, const TextStyle& style) {
   const std::string candidates = candidates_text(report, style);
   if (!candidates.empty()) out += entry("--steps-by", candidates, style);
   if (report.replay) out += entry("replay", replay_text(*report.replay), style);
+  for (const DoctorReport::AddedWhatIf& w : report.added_whatifs) {
+    const std::string text = w.missing.empty() ? "can be asked" : fmt::format("{}", fmt::join(w.missing, "; "));
+    out += entry("what-if", fmt::format("{}: {}", printable(w.name), text), style);
+  }
   out += findings_text(report, Weight::kBlocks, "Rules predictions out", style);
   out += findings_text(report, Weight::kCosts, "Costs accuracy or answers", style);
   out += findings_text(report, Weight::kNote, "Good to know", style);
@@ -226,6 +230,13 @@ void write_json(JsonWriter& json, const DoctorReport& report) {
     json.end_object();
   } else {
     json.null();
+  }
+  if (!report.added_whatifs.empty()) {
+    json.key("added_whatifs").begin_array();
+    for (const DoctorReport::AddedWhatIf& w : report.added_whatifs) {
+      json.begin_object().member("whatif", w.name).member("missing", w.missing).end_object();
+    }
+    json.end_array();
   }
   json.key("findings").begin_array();
   for (const Finding& finding : report.findings) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/workers.hpp"
 #include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/trace/gpu.hpp"
 
@@ -150,8 +151,10 @@ Result<GpusReport> compare_gpus(analysis::Baseline b, const GpusOptions& options
   r.baseline = b.figures.measured.value_or(b.figures.unprofiled);
   r.whatifs = options.whatifs;
   r.order = options.order;
-  for (const Device& to : targets) {
-    GpuPrediction g;
+  r.predictions.resize(targets.size());
+  for_each_index(targets.size(), options.threads, [&](std::size_t i) {
+    const Device& to = targets[i];
+    GpuPrediction& g = r.predictions[i];
     g.device = to;
     g.is_origin = to.name == b.model.device.name && to.sm_count == b.model.device.sm_count;  // not a part of one
     g.prediction = predict_on(b, to, changes, cpu);
@@ -162,8 +165,7 @@ Result<GpusReport> compare_gpus(analysis::Baseline b, const GpusOptions& options
       }
     }
     g.prediction.graph = {};  // one for each of thirty devices is a lot of memory nobody looks at
-    r.predictions.push_back(std::move(g));
-  }
+  });
   std::stable_sort(r.predictions.begin(), r.predictions.end(), [&](const GpuPrediction& a, const GpuPrediction& c) {
     if (class_of(a) != class_of(c)) return class_of(a) < class_of(c);
     const double ka = key_of(a, r.order);

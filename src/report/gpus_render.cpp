@@ -6,7 +6,6 @@
 #include "report/prediction_parts.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"
-#include "report/trust.hpp"
 
 namespace foretrace::report {
 

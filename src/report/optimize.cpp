@@ -7,7 +7,6 @@
 #include "report/prediction_parts.hpp"
 #include "report/strategy_json.hpp"
 #include "report/text_table.hpp"
-#include "report/trust.hpp"
 
 namespace foretrace::report {
 

@@ -67,4 +67,12 @@ void write_baseline(JsonWriter& json, const analysis::StepFigures& b) {
   write_refused(json, b.measured_refused);
 }
 
+JsonWriter& write_trust(JsonWriter& json, const whatif::Prediction& p) {
+  return json.member("origin", p.origin)
+      .member("validated", p.validated)
+      .member("measured_rows", p.evidence.rows)
+      .member("measured_models", p.evidence.models)
+      .member("not_modelled", p.not_modelled);
+}
+
 }  // namespace foretrace::report

@@ -8,6 +8,7 @@
 
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/report/text_style.hpp"
+#include "foretrace/whatif/whatif.hpp"
 #include "report/json_writer.hpp"
 
 namespace foretrace::report {
@@ -34,5 +35,8 @@ void write_refused(JsonWriter& json, const std::string& why);
 
 /// The members of "baseline" that whatif and advise share; the object is open before and after.
 void write_baseline(JsonWriter& json, const analysis::StepFigures& baseline);
+
+/// What a prediction says about itself: "origin", "validated", "measured_rows", "measured_models", "not_modelled".
+JsonWriter& write_trust(JsonWriter& json, const whatif::Prediction& p);
 
 }  // namespace foretrace::report

@@ -7,13 +7,12 @@
 #include "report/prediction_parts.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"
-#include "report/trust.hpp"
 
 namespace foretrace::report {
 
 ScaleReport scale_report(const analysis::Baseline& baseline, const whatif::Parallelism& how,
                          const std::shared_ptr<const hardware::CollectiveModel>& network, int gpus_per_node,
-                         const std::vector<int>& workers) {
+                         const std::vector<int>& workers, const std::vector<whatif::Use>& changes) {
   ScaleReport r;
   r.file = baseline.figures.file;
   r.step_name = baseline.figures.step_name;
@@ -27,9 +26,14 @@ ScaleReport scale_report(const analysis::Baseline& baseline, const whatif::Paral
   r.gpus_per_node = gpus_per_node;
   r.servers = how.servers;
   if (const auto gradients = whatif::find_gradients(baseline.model)) r.gradient_bytes = gradients->bytes();
+  for (const whatif::Use& use : changes) r.whatifs.push_back(use.text);
+  if (!changes.empty()) {
+    const whatif::Prediction one = analysis::predict(baseline, changes, whatif::Detail::kStepOnly);
+    if (one.declined.empty()) r.change_speedup = one.speedup;
+  }
   for (const int n : workers) {
-    // One worker is the step as it is, unless it is a slow one.
-    std::vector<whatif::Use> uses;
+    // One worker is the step as it is, with the changes, unless it is a slow one.
+    std::vector<whatif::Use> uses = changes;
     if (n > 1 || how.slow_worker != 1) uses.push_back(whatif::parallel_use(how, network, n, gpus_per_node));
     whatif::Prediction p = analysis::predict(baseline, uses);
     if (p.declined.empty()) {
@@ -50,12 +54,13 @@ std::string to_text(const ScaleReport& r, const TextStyle& style) {
                      static_cast<double>(r.gradient_bytes) / 1e6, r.scheme, r.network);
   if (r.servers > 0) out += fmt::format(", {} server{} apart from the workers", r.servers, r.servers == 1 ? "" : "s");
   if (r.compression != "none") out += ", " + r.compression + " gradients";
+  if (!r.whatifs.empty()) out += fmt::format("; with {}", fmt::join(r.whatifs, " + "));
   out += "\n\n";
   TextTable table(
       {{"workers"}, {"ms"}, {"10 % .. 90 %"}, {"communication"}, {"exposed"}, {"efficiency"}, {"costs", Align::kLeft}});
   for (const whatif::Prediction& p : r.predictions) {
     table.row({fmt::format("{}", p.workers), short_ms(p.step), band(p.low, p.high), short_ms(p.communication) + " ms",
-               short_ms(p.exposed_communication) + " ms", fmt::format("{:.1f} %", 100 * p.speedup), p.origin});
+               short_ms(p.exposed_communication) + " ms", fmt::format("{:.1f} %", 100 * r.efficiency(p)), p.origin});
   }
   if (table.rows() > 0) out += table.render(style);
   std::vector<std::pair<std::string, std::string>> declined;
@@ -80,14 +85,14 @@ std::string to_json(const ScaleReport& r) {
   json.begin_object().member("schema", 1).member("verb", "scale").member("file", r.file).member("step", r.step_name);
   json.member("device", r.device).member("parallel", r.scheme).member("network", r.network);
   json.member("compression", r.compression).member("gpus_per_node", r.gpus_per_node).member("servers", r.servers);
-  json.member("gradient_bytes", r.gradient_bytes);
+  json.member("gradient_bytes", r.gradient_bytes).member("whatifs", r.whatifs);
   json.key("baseline").begin_object().member_ms("traced_ms", r.traced).member_ms("unprofiled_ms", r.unprofiled);
   json.member_ms("measured_ms", r.measured).end_object().key("predictions").begin_array();
   for (const whatif::Prediction& p : r.predictions) {
     json.begin_object().member("workers", p.workers).member_ms("ms", p.step);
     json.member_ms("low_ms", p.low).member_ms("high_ms", p.high);
     json.member_ms("exposed_comm_ms", p.exposed_communication).member_ms("comm_ms", p.communication);
-    json.member("efficiency", p.speedup).member("buckets", p.buckets).member("peak_bytes", p.peak_bytes);
+    json.member("efficiency", r.efficiency(p)).member("buckets", p.buckets).member("peak_bytes", p.peak_bytes);
     write_trust(json, p).end_object();
   }
   for (const auto& [n, reason] : r.declined) {

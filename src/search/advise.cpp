@@ -22,13 +22,13 @@ constexpr std::size_t kMost = 700;
 class Adviser {
  public:
   Adviser(const analysis::Baseline& base, const AdviseOptions& options)
-      : base_(base), model_(base.model), options_(options) {}
+      : model_(base.model), evaluator_(base, options.threads), options_(options) {}
 
   Advised run() {
     Advised out;
     out.memory_limit = limit_ = memory_limit(model_, options_.memory_limit);
     out.alone = alone();
-    const Result<Optimized> best = optimize(base_, search_options());
+    const Result<Optimized> best = optimize(evaluator_, search_options());
     if (best && !best->best.whatifs.empty()) {
       tried_ += best->evaluations;
       out.together = advice_of(best->best, best->prediction);
@@ -44,8 +44,6 @@ class Adviser {
     Advice a;
     a.uses = *uses_of(strategy);
     a.prediction = std::move(prediction);
-    // Graphs of many predictions would fill the memory; the one that is wanted is made again.
-    a.prediction.graph = {};
     for (const Use& use : a.uses) a.effort = std::max(a.effort, use.whatif->effort);
     a.gain = a.declined() ? 0 : a.prediction.speedup * a.prediction.samples;
     a.fits = !limit_ || !a.prediction.peak_bytes || *a.prediction.peak_bytes <= *limit_;
@@ -55,7 +53,9 @@ class Adviser {
   std::vector<Advice> alone() {
     std::vector<Strategy> singles;
     for (const Use& use : candidates()) singles.emplace_back().whatifs.push_back(use.text);
-    std::vector<Prediction> predictions = predict_all(base_, singles, Detail::kFull, options_.threads);
+    std::vector<StrategyTree::Question> questions;
+    for (const Strategy& single : singles) questions.push_back({single, Detail::kFull});
+    std::vector<Prediction> predictions = evaluator_.predict(questions);
     tried_ += singles.size();
     std::vector<Advice> out;
     for (std::size_t i = 0; i < singles.size(); ++i) out.push_back(advice_of(singles[i], std::move(predictions[i])));
@@ -95,10 +95,11 @@ class Adviser {
     for (const std::string& use : best.whatifs) o.only.emplace_back(name_of(use));
     for (const whatif::WhatIf* w : whatif::that_change(whatif::Changes::kBatch)) o.only.push_back(w->name);
     o.evaluations /= 2;  // it begins with what was found
-    for (const whatif::WhatIf& w : whatif::catalogue()) {
-      if (w.stage == whatif::Stage::kMemory || w.changes == whatif::Changes::kAccumulation) o.only.push_back(w.name);
+    for (const whatif::WhatIf* w : whatif::all_whatifs()) {
+      if (w->stage == whatif::Stage::kMemory || w->changes == whatif::Changes::kAccumulation) o.only.push_back(w->name);
     }
-    const Result<Optimized> larger = optimize(base_, o);
+    o.explain = false;
+    const Result<Optimized> larger = optimize(evaluator_, o);
     if (!larger || without(larger->best, whatif::Changes::kBatch) == larger->best) return std::nullopt;
     tried_ += larger->evaluations;
     Advice a = advice_of(larger->best, larger->prediction);
@@ -107,8 +108,8 @@ class Adviser {
     return a;
   }
 
-  const analysis::Baseline& base_;
   const whatif::Model& model_;
+  Evaluator evaluator_;  ///< of everything tried here: the searches ask for much of it again
   const AdviseOptions& options_;
   std::optional<std::int64_t> limit_;
   std::size_t tried_ = 0;

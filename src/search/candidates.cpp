@@ -6,8 +6,8 @@ namespace foretrace::search {
 
 std::vector<whatif::Use> candidates() {
   std::vector<whatif::Use> uses;
-  for (const whatif::WhatIf& w : whatif::catalogue()) {
-    for (const std::string& text : w.advise) {
+  for (const whatif::WhatIf* w : whatif::all_whatifs()) {
+    for (const std::string& text : w->advise) {
       Result<whatif::Use> use = whatif::parse_use(text);
       FORETRACE_CHECK(use.has_value());
       uses.push_back(std::move(*use));

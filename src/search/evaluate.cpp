@@ -1,8 +1,5 @@
 #include "search/evaluate.hpp"
 
-#include <algorithm>
-
-#include "base/workers.hpp"
 #include "search/communication.hpp"
 
 namespace foretrace::search {
@@ -12,9 +9,6 @@ std::optional<std::int64_t> memory_limit(const whatif::Model& model, std::option
   return static_cast<std::int64_t>(model.device.memory_gb * 1e9) - hardware::kDriverBytes;
 }
 
-namespace {
-
-// All of a strategy is uses: its what-ifs, and the workers behind them.
 Result<std::vector<whatif::Use>> all_uses(const whatif::Model& model, const Strategy& strategy) {
   FORETRACE_TRY(std::vector<whatif::Use> uses, uses_of(strategy));
   if (strategy.communication && strategy.communication->workers > 1) {
@@ -23,8 +17,6 @@ Result<std::vector<whatif::Use>> all_uses(const whatif::Model& model, const Stra
   }
   return uses;
 }
-
-}  // namespace
 
 whatif::Prediction predict_strategy(const analysis::Baseline& base, const Strategy& strategy, whatif::Detail detail) {
   const Result<std::vector<whatif::Use>> uses = all_uses(base.model, strategy);
@@ -40,21 +32,34 @@ whatif::Prediction predict_strategy(const analysis::Baseline& base, const Strate
 
 std::vector<whatif::Prediction> predict_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
                                             whatif::Detail detail, unsigned threads) {
-  std::vector<whatif::Prediction> out(strategies.size());
-  for_each_index(strategies.size(), threads, [&](std::size_t i) {
-    out[i] = predict_strategy(base, strategies[i], detail);
-    // Graphs of many predictions would fill the memory; the one that is wanted is made again.
-    out[i].graph = {};
-  });
-  return out;
+  std::vector<StrategyTree::Question> questions;
+  for (const Strategy& s : strategies) questions.push_back({s, detail});
+  return StrategyTree(base).predict(questions, threads);
 }
 
 std::vector<Evaluation> evaluate_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
                                      unsigned threads) {
-  std::vector<Evaluation> out;
-  for (whatif::Prediction& p : predict_all(base, strategies, whatif::Detail::kStepOnly, threads)) {
-    out.push_back({std::move(p.declined), p.step, p.peak_bytes, p.samples});
+  return Evaluator(base, threads).evaluate(strategies);
+}
+
+std::vector<whatif::Prediction> Evaluator::predict(const std::vector<StrategyTree::Question>& questions,
+                                                   const StrategyTree::Look& look) {
+  std::vector<whatif::Prediction> predictions = tree_.predict(questions, threads_, look);
+  for (std::size_t q = 0; q < questions.size(); ++q) {
+    const whatif::Prediction& p = predictions[q];
+    known_.try_emplace(key_of(questions[q].strategy), Evaluation{p.declined, p.step, p.peak_bytes, p.samples});
   }
+  return predictions;
+}
+
+std::vector<Evaluation> Evaluator::evaluate(const std::vector<Strategy>& strategies) {
+  std::vector<StrategyTree::Question> unknown;
+  for (const Strategy& s : strategies) {
+    if (!known_.contains(key_of(s))) unknown.push_back({s, whatif::Detail::kStepOnly});
+  }
+  predict(unknown);
+  std::vector<Evaluation> out;
+  for (const Strategy& s : strategies) out.push_back(known_.at(key_of(s)));
   return out;
 }
 

@@ -1,11 +1,38 @@
 #pragma once
 // What a search compares strategies by.
 
+#include <map>
+
 #include "foretrace/search/optimize.hpp"
+#include "search/strategy_tree.hpp"
 
 namespace foretrace::search {
 
 /// Bytes a strategy may take: what was asked for, else the device's memory less what the driver keeps; none where unknown.
 std::optional<std::int64_t> memory_limit(const whatif::Model& model, std::optional<std::int64_t> asked);
+
+/// Predicts strategies of one step for searches that follow each other, and remembers what each gave: they ask for many of them
+/// again. What a strategy gives never changes, so nothing that is known becomes wrong.
+class Evaluator {
+ public:
+  /// `base` must outlive it.
+  Evaluator(const analysis::Baseline& base, unsigned threads) : base_(base), tree_(base), threads_(threads) {}
+
+  [[nodiscard]] const analysis::Baseline& base() const { return base_; }
+
+  std::vector<Evaluation> evaluate(const std::vector<Strategy>& strategies);
+  /// In full where the question says so; evaluations are remembered all the same.
+  std::vector<whatif::Prediction> predict(const std::vector<StrategyTree::Question>& questions,
+                                          const StrategyTree::Look& look = {});
+
+ private:
+  const analysis::Baseline& base_;
+  StrategyTree tree_;
+  unsigned threads_;
+  std::map<std::string, Evaluation> known_;  ///< by key_of
+};
+
+/// The search of optimize.hpp with predictions of somebody who makes more of them. `options.threads` is the evaluator's.
+Result<Optimized> optimize(Evaluator& evaluator, const OptimizeOptions& options);
 
 }  // namespace foretrace::search

@@ -23,13 +23,12 @@ Path path_of(const graph::Graph& g) {
 }
 
 // What the step would be without a part.
-void compare(const whatif::Prediction& without, const whatif::Prediction& with_it, const Path& best,
+void compare(const whatif::Prediction& without, const Path& path, const whatif::Prediction& with_it, const Path& best,
              OptimizedPart& part) {
   if (!without.declined.empty()) return;
   part.without = without.step;
   part.gain = without.step - with_it.step;
   if (without.peak_bytes && with_it.peak_bytes) part.saved_bytes = *without.peak_bytes - *with_it.peak_bytes;
-  const Path path = path_of(without.graph);
   const std::pair<Ns, std::string_view> shorter[] = {{path.gpu - best.gpu, "the GPU's part"},
                                                      {path.cpu - best.cpu, "the CPU's part"},
                                                      {path.communication - best.communication, "the network's part"},
@@ -47,34 +46,38 @@ void compare(const whatif::Prediction& without, const whatif::Prediction& with_i
 
 }  // namespace
 
-void explain(const analysis::Baseline& base, const Strategy& as_it_is, Optimized& out) {
-  out.prediction = predict_strategy(base, out.best);
-  if (!out.prediction.declined.empty()) return;
-  const Path best = path_of(out.prediction.graph);
-  const auto without = [&](const Strategy& others) {
-    return predict_strategy(base, others, whatif::Detail::kStepOnly);
-  };
+void explain(Evaluator& evaluator, const Strategy& as_it_is, bool parts, Optimized& out) {
+  using whatif::Detail;
+  std::vector<StrategyTree::Question> questions{{out.best, Detail::kFull}};
   const Result<std::vector<whatif::Use>> uses = uses_of(out.best);
-  if (!uses) return;
-  for (std::size_t i = 0; i < uses->size(); ++i) {
-    const whatif::Use& use = (*uses)[i];
-    OptimizedPart part;
-    part.text = use.text;
-    part.code = use.whatif->code;
-    part.may_break = use.whatif->assumes;
-    Strategy others = out.best;
-    others.whatifs.erase(others.whatifs.begin() + static_cast<std::ptrdiff_t>(i));
-    compare(without(others), out.prediction, best, part);
-    out.parts.push_back(std::move(part));
+  if (uses && parts) {
+    for (std::size_t i = 0; i < uses->size(); ++i) {
+      const whatif::Use& use = (*uses)[i];
+      OptimizedPart part;
+      part.text = use.text;
+      part.code = use.whatif->code;
+      part.may_break = use.whatif->assumes;
+      out.parts.push_back(std::move(part));
+      Strategy others = out.best;
+      others.whatifs.erase(others.whatifs.begin() + static_cast<std::ptrdiff_t>(i));
+      questions.push_back({std::move(others), Detail::kStepOnly});
+    }
+    if (out.best.communication != as_it_is.communication) {
+      OptimizedPart part;
+      part.text = "communication";
+      part.may_break = "the network as described; workers that start together";
+      out.parts.push_back(std::move(part));
+      questions.push_back({out.best, Detail::kStepOnly});
+      questions.back().strategy.communication = as_it_is.communication;
+    }
   }
-  if (out.best.communication != as_it_is.communication) {
-    OptimizedPart part;
-    part.text = "communication";
-    part.may_break = "the network as described; workers that start together";
-    Strategy others = out.best;
-    others.communication = as_it_is.communication;
-    compare(without(others), out.prediction, best, part);
-    out.parts.push_back(std::move(part));
+  std::vector<Path> paths(questions.size());
+  std::vector<whatif::Prediction> answers =
+      evaluator.predict(questions, [&](std::size_t q, const whatif::Model& m) { paths[q] = path_of(m.graph); });
+  out.prediction = std::move(answers[0]);
+  if (!out.prediction.declined.empty()) out.parts.clear();
+  for (std::size_t i = 0; i < out.parts.size(); ++i) {
+    compare(answers[i + 1], paths[i + 1], out.prediction, paths[0], out.parts[i]);
   }
 }
 
@@ -83,11 +86,12 @@ Optimized explain_strategy(const analysis::Baseline& base, const Strategy& strat
   out.best = strategy;
   Strategy as_it_is;
   if (const auto& c = strategy.communication) as_it_is.communication = plain_communication(*c);
-  const whatif::Prediction today = predict_strategy(base, as_it_is, whatif::Detail::kStepOnly);
+  Evaluator evaluator(base, 0);
+  const Evaluation today = evaluator.evaluate({as_it_is}).front();
   out.baseline = today.step;
   out.baseline_peak = today.peak_bytes;
   out.memory_limit = memory_limit(base.model, std::nullopt);
-  explain(base, as_it_is, out);
+  explain(evaluator, as_it_is, true, out);
   return out;
 }
 

@@ -34,15 +34,15 @@ struct State {
 
 class Optimizer {
  public:
-  Optimizer(const analysis::Baseline& base, const OptimizeOptions& options)
-      : base_(base),
-        model_(base.model),
+  Optimizer(Evaluator& evaluator, const OptimizeOptions& options)
+      : model_(evaluator.base().model),
+        evaluator_(evaluator),
         o_(options),
         begin_(std::chrono::steady_clock::now()),
-        limit_(memory_limit(base.model, options.memory_limit)),
-        groups_(module_groups(base.model)) {
+        limit_(memory_limit(model_, options.memory_limit)),
+        groups_(module_groups(model_)) {
     budget_ = o_.communication && o_.evaluations > 2 ? o_.evaluations - 2 : o_.evaluations;
-    for (const whatif::BlockOfLayers& b : whatif::repeated_blocks(base.model.graph)) blocks_.push_back(b.name);
+    for (const whatif::BlockOfLayers& b : whatif::repeated_blocks(model_.graph)) blocks_.push_back(b.name);
   }
 
   Result<Optimized> run() {
@@ -99,7 +99,7 @@ class Optimizer {
     }
     out.best = best_.strategy;
     out.evaluations = evaluated_;
-    explain(base_, as_it_is_, out);
+    explain(evaluator_, as_it_is_, o_.explain, out);
     for (const auto& [what, why] : declined_) out.declined.push_back(fmt::format("{}: {}", what, why));
     return out;
   }
@@ -116,7 +116,7 @@ class Optimizer {
 
   std::vector<Evaluation> evaluate(const std::vector<Strategy>& strategies) {
     evaluated_ += strategies.size();
-    return o_.evaluate ? o_.evaluate(strategies) : evaluate_all(base_, strategies, o_.threads);
+    return o_.evaluate ? o_.evaluate(strategies) : evaluator_.evaluate(strategies);
   }
 
   // With a limit that was asked for, what nobody can measure does not fit.
@@ -142,9 +142,11 @@ class Optimizer {
   std::vector<StrategyMove> moves_in_order() {
     if (!order_.empty()) return order_;
     order_ = strategy_moves();
-    const whatif::Prediction today = predict_strategy(base_, as_it_is_, whatif::Detail::kStepOnly);
-    const simulate::SteadyState run = simulate::steady_state(today.graph);
-    const simulate::Breakdown parts = simulate::breakdown(run.graph_of(today.graph), run.timeline);
+    simulate::Breakdown parts;
+    evaluator_.predict({{as_it_is_}}, [&](std::size_t /*question*/, const whatif::Model& today) {
+      const simulate::SteadyState run = simulate::steady_state(today.graph);
+      parts = simulate::breakdown(run.graph_of(today.graph), run.timeline);
+    });
     const auto weight = [&](const StrategyMove& m) -> Ns {
       switch (m.attacks) {
         case Attacks::kCpu:
@@ -292,8 +294,8 @@ class Optimizer {
     if (!pays(today_, best_.evaluation)) best_ = {as_it_is_, today_};
   }
 
-  const analysis::Baseline& base_;
   const whatif::Model& model_;
+  Evaluator& evaluator_;
   const OptimizeOptions& o_;
   std::chrono::steady_clock::time_point begin_;
   std::optional<std::int64_t> limit_;
@@ -315,8 +317,13 @@ class Optimizer {
 
 }  // namespace
 
+Result<Optimized> optimize(Evaluator& evaluator, const OptimizeOptions& options) {
+  return Optimizer(evaluator, options).run();
+}
+
 Result<Optimized> optimize(const analysis::Baseline& base, const OptimizeOptions& options) {
-  return Optimizer(base, options).run();
+  Evaluator evaluator(base, options.threads);
+  return optimize(evaluator, options);
 }
 
 }  // namespace foretrace::search

@@ -235,8 +235,8 @@ std::string short_use(std::string_view use) {
 std::string key_of(const Strategy& strategy) {
   std::string key = fmt::format("{}", fmt::join(strategy.whatifs, "+"));
   if (const auto& c = strategy.communication) {
-    key += fmt::format(";{};{};{};{};{}", c->workers, c->scheme, c->compression, c->bucket_mb,
-                       c->first_bucket_mb.value_or(-1));
+    key += fmt::format(";{};{};{};{};{};{};{};{};{}", c->workers, c->fabric, c->collectives, c->collectives_tag,
+                       c->gpus_per_node, c->scheme, c->compression, c->bucket_mb, c->first_bucket_mb.value_or(-1));
     for (const PlannedBucket& b : c->buckets) key += fmt::format(";{}-{}/{}", b.first, b.last, b.partitions);
   }
   return key;

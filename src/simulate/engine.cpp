@@ -6,7 +6,6 @@
 #include <queue>
 #include <tuple>
 
-#include "foretrace/graph/build.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "simulate/step_end.hpp"
 
@@ -286,56 +285,6 @@ void simulate(const Graph& graph, const Options& options, Timeline& timeline) {
   } else {
     Engine(graph, chosen, timeline).run();
   }
-}
-
-namespace {
-
-// Nothing in the step waits for its last work on the GPU, and that work is not done when the step's last line is: the next step
-// finds the GPU busy. A CPU-bound trace does not show it; a faster CPU or a slower GPU does.
-bool outlives(const Graph& g, const Timeline& timeline) {
-  if (g.copies > 1) return false;
-  return std::any_of(g.lanes.begin(), g.lanes.end(), [&](const GraphLane& lane) {
-    return lane.kind == graph::GraphLaneKind::kGpu && lane.end > lane.begin &&
-           timeline.end[lane.end - 1] > timeline.step;
-  });
-}
-
-}  // namespace
-
-SteadyState steady_state(const Graph& graph, const Options& options) {
-  SteadyState result;
-  if (!graph.periodic) {
-    result.timeline = simulate(graph, options);
-    if (!outlives(graph, result.timeline)) return result;
-  }
-  constexpr std::uint32_t kFewest = 3;
-  constexpr std::uint32_t kMost = 8;
-  for (const std::uint32_t copies : {kFewest, kMost}) {
-    result.copies = copies;
-    result.repeated = graph::repeat(graph, copies);
-    Options repeated = options;
-    std::vector<Ns> cost;
-    if (!options.cost.empty()) {
-      for (const GraphLane& lane : graph.lanes) {
-        for (std::uint32_t c = 0; c < copies; ++c) {
-          cost.insert(cost.end(), options.cost.begin() + lane.begin, options.cost.begin() + lane.end);
-        }
-      }
-      repeated.cost = cost;
-    }
-    Contention contention;
-    if (options.contention != nullptr) {
-      contention = repeat(*options.contention, graph, copies);
-      repeated.contention = &contention;
-    }
-    result.timeline = simulate(result.repeated, repeated);
-    const std::vector<Ns>& ends = result.timeline.copy_ends;
-    const Ns last = ends[copies - 1] - ends[copies - 2];
-    const Ns before = ends[copies - 2] - ends[copies - 3];
-    result.settled = std::abs(last - before) * 1000 <= last;
-    if (result.settled) break;
-  }
-  return result;
 }
 
 }  // namespace foretrace::simulate

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "foretrace/whatif/whatif.hpp"
+#include "whatif/parse_use.hpp"
 
 namespace foretrace::whatif {
 
@@ -37,6 +38,13 @@ Status add_whatif(WhatIf whatif) {
                   "choose another name");
     }
   }
+  for (const std::string& use : whatif.advise) {
+    if (use.substr(0, use.find(':')) != whatif.name) {
+      return fail(ErrorCode::kUsage, fmt::format("{} advises '{}', which is no use of it", whatif.name, use),
+                  fmt::format("write {}, or {}:key=value", whatif.name, whatif.name));
+    }
+    if (const Result<Use> parsed = parse_use_of(whatif, use); !parsed) return tl::unexpected(parsed.error());
+  }
   Added& list = added();
   const std::scoped_lock lock(list.mutex);
   std::erase_if(list.found, [&](const WhatIf* w) { return w->name == whatif.name; });
@@ -44,16 +52,25 @@ Status add_whatif(WhatIf whatif) {
   return {};
 }
 
-std::vector<const WhatIf*> all_whatifs() {
-  std::vector<const WhatIf*> all;
-  for (const WhatIf& w : catalogue()) all.push_back(&w);
-  Added& list = added();
-  {
-    const std::scoped_lock lock(list.mutex);
-    all.insert(all.end(), list.found.begin(), list.found.end());
-  }
+namespace {
+
+std::vector<const WhatIf*> by_name(std::vector<const WhatIf*> all) {
   std::sort(all.begin(), all.end(), [](const WhatIf* a, const WhatIf* b) { return a->name < b->name; });
   return all;
+}
+
+}  // namespace
+
+std::vector<const WhatIf*> added_whatifs() {
+  Added& list = added();
+  const std::scoped_lock lock(list.mutex);
+  return by_name(list.found);
+}
+
+std::vector<const WhatIf*> all_whatifs() {
+  std::vector<const WhatIf*> all = added_whatifs();
+  for (const WhatIf& w : catalogue()) all.push_back(&w);
+  return by_name(std::move(all));
 }
 
 }  // namespace foretrace::whatif

@@ -47,7 +47,7 @@ std::size_t error_family(work::Family family) {
 
 class Deviations {
  public:
-  Deviations(const Model& model, Ns step) : model_(model), g_(model.graph), step_(step) {}
+  Deviations(const graph::Graph& graph, ModelRuns& runs, Ns step) : g_(graph), runs_(runs), step_(step) {}
 
   /// `sigma_of(task, up)` of log time, 0 where the family does not reach.
   template <class SigmaOf>
@@ -56,12 +56,15 @@ class Deviations {
     cost_.resize(g_.size());
     for (const std::size_t way : {0, 1}) {
       const double sign = way == 0 ? 1 : -1;
+      double last = 0;  // most tasks have the deviation of the one before
+      double factor = 1;
       for (std::size_t t = 0; t < g_.size(); ++t) {
         const double s = sigma_of(t, way == 0);
-        cost_[t] =
-            s == 0 ? g_.cost[t] : static_cast<Ns>(std::llround(static_cast<double>(g_.cost[t]) * std::exp(sign * s)));
+        if (s != last) factor = std::exp(sign * s);
+        last = s;
+        cost_[t] = s == 0 ? g_.cost[t] : static_cast<Ns>(std::llround(static_cast<double>(g_.cost[t]) * factor));
       }
-      ends[way] = static_cast<double>(simulate_model(model_, cost_).timeline.step - step_);
+      ends[way] = static_cast<double>(runs_.run(cost_).timeline.step - step_);
     }
     const double up = std::max({ends[0], ends[1], 0.0});
     const double down = std::max({-ends[0], -ends[1], 0.0});
@@ -98,8 +101,8 @@ class Deviations {
   }
 
  private:
-  const Model& model_;
   const graph::Graph& g_;
+  ModelRuns& runs_;
   Ns step_;
   std::vector<Ns> cost_;
   double up_ = 0, down_ = 0;
@@ -108,11 +111,11 @@ class Deviations {
 
 }  // namespace
 
-Band band_around(const Model& changed, const Model& base, Ns step) {
+Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& base, Ns today) {
   using graph::Origin;
   const graph::Graph& g = changed.graph;
   const Residuals& residuals = base.residuals ? *base.residuals : Residuals::built_in();
-  Deviations deviations(changed, step);
+  Deviations deviations(g, runs, step);
 
   // The host: how far its time was off on measured steps, what calibration had left free included; more where this step
   // leaves more free.
@@ -182,9 +185,9 @@ Band band_around(const Model& changed, const Model& base, Ns step) {
   // Waits that nothing explains were kept as they were. Should they follow the change as the rest of the step does, it would
   // come out further away.
   if (base.frozen_share() > kMuchFrozen) {
-    const auto today = static_cast<double>(simulate_model(base, {}).timeline.step);
-    const double frozen = std::min(base.frozen_share() * today, kMost * std::min(today, static_cast<double>(step)));
-    const double followed = today * (static_cast<double>(step) - frozen) / (today - frozen);
+    const auto before = static_cast<double>(today);
+    const double frozen = std::min(base.frozen_share() * before, kMost * std::min(before, static_cast<double>(step)));
+    const double followed = before * (static_cast<double>(step) - frozen) / (before - frozen);
     deviations.add_whole("unexplained waits", std::abs(std::log(followed / static_cast<double>(step))));
   }
   // Changes are fitted one by one; each that is stacked on others meets kernels and a host the fit has not seen.

@@ -5,6 +5,7 @@
 
 #include "foretrace/whatif/model.hpp"
 #include "foretrace/whatif/whatif.hpp"
+#include "whatif/simulate_model.hpp"
 
 namespace foretrace::whatif {
 
@@ -13,7 +14,8 @@ struct Band {
   std::vector<BandPart> parts;
 };
 
-/// The band around a changed model whose simulated step is `step`. `base` is the model before the change.
-Band band_around(const Model& changed, const Model& base, Ns step);
+/// The band around a changed model, simulated by `runs`, whose step is `step`. `base` is the model before the change, whose
+/// step is `today`.
+Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& base, Ns today);
 
 }  // namespace foretrace::whatif

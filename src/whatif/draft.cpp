@@ -137,44 +137,54 @@ void Draft::scale(const Selection& tasks, double factor) {
   }
 }
 
+void Draft::take_out(std::uint32_t task) {
+  if (removed_[task] != 0) return;
+  removed_[task] = 1;
+  ++changed_;
+  if (!left_.empty() && base_.launch[task].valid()) --left_[base_.launch[task].index()];
+}
+
+void Draft::find_launches() {
+  const Graph& g = base_;
+  left_.assign(g.size(), 0);
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (g.launch[t].valid() && removed_[t] == 0) ++left_[g.launch[t].index()];
+    const bool cpu = g.kind[t] == TaskKind::kCall || g.kind[t] == TaskKind::kCpu;
+    if (cpu && g.op[t].valid()) by_op_.emplace_back(g.op[t].value, t);
+  }
+  std::sort(by_op_.begin(), by_op_.end());
+}
+
 void Draft::remove(const Selection& tasks, Removal how) {
   if (tasks.empty()) return;
   const Graph& g = base_;
   structural_ = true;
   if (removed_.empty()) removed_.assign(g.size(), 0);
+  if (how == kWithLaunch && left_.empty()) find_launches();
   for (const std::uint32_t t : tasks) {
-    if (t < g.size() && removed_[t] == 0) {
-      removed_[t] = 1;
-      ++changed_;
-    }
+    if (t < g.size()) take_out(t);
   }
   if (how == kTaskOnly) return;
   // Calls that launched nothing else any more, and the CPU time of operations that launch nothing any more.
-  std::vector<std::uint32_t> left(g.size(), 0);
-  for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (g.launch[t].valid() && removed_[t] == 0) ++left[g.launch[t].index()];
-  }
   std::vector<std::uint32_t> ops;
   for (const std::uint32_t t : tasks) {
     if (t >= g.size() || !g.launch[t].valid()) continue;
     const std::uint32_t call = g.launch[t].value;
-    if (left[call] > 0 || removed_[call] != 0) continue;
-    removed_[call] = 1;
-    ++changed_;
+    if (left_[call] > 0 || removed_[call] != 0) continue;
+    take_out(call);
     if (g.op[call].valid()) ops.push_back(g.op[call].value);
   }
   std::sort(ops.begin(), ops.end());
   ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
-  for (std::uint32_t t = 0; t < g.size(); ++t) {  // an operation that still launches something keeps its time
-    if (g.kind[t] != TaskKind::kCall || removed_[t] != 0 || left[t] == 0 || !g.op[t].valid()) continue;
-    const auto it = std::lower_bound(ops.begin(), ops.end(), g.op[t].value);
-    if (it != ops.end() && *it == g.op[t].value) ops.erase(it);
-  }
-  for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (g.kind[t] == TaskKind::kCpu && removed_[t] == 0 && g.op[t].valid() &&
-        std::binary_search(ops.begin(), ops.end(), g.op[t].value)) {
-      removed_[t] = 1;
-      ++changed_;
+  for (const std::uint32_t op : ops) {
+    const auto first = std::lower_bound(by_op_.begin(), by_op_.end(), std::pair(op, std::uint32_t{0}));
+    const auto last = std::find_if(first, by_op_.end(), [op](const auto& entry) { return entry.first != op; });
+    const bool launches = std::any_of(first, last, [&](const auto& entry) {
+      return g.kind[entry.second] == TaskKind::kCall && removed_[entry.second] == 0 && left_[entry.second] > 0;
+    });
+    if (launches) continue;  // it keeps its time
+    for (auto entry = first; entry != last; ++entry) {
+      if (g.kind[entry->second] == TaskKind::kCpu) take_out(entry->second);
     }
   }
 }

@@ -22,6 +22,7 @@ class Draft::Commit {
         before_(total_, kNone),
         behind_(total_, kNone) {
     out_.periodic |= d_.periodic_;
+    reserve_tasks(out_, total_);
   }
 
   Graph run(work::Works* works) {
@@ -68,6 +69,7 @@ class Draft::Commit {
   // A lane's tasks as they will lie there, by draft id. Depth first: followers of a follower come before its sibling.
   std::vector<std::uint32_t> tasks_of(std::uint32_t l) {
     std::vector<std::uint32_t> tasks;
+    if (l < g_.lanes.size()) tasks.reserve(g_.lanes[l].end - g_.lanes[l].begin);
     const auto put_with_followers = [&](std::uint32_t id, bool itself) {
       if (itself) tasks.push_back(id);
       if (first_[id] == kNone) return;
@@ -224,6 +226,7 @@ class Draft::Commit {
     std::vector<std::uint8_t> relaunched(d_.launches_.empty() ? 0 : total_, 0);
     for (const auto& [task, call] : d_.launches_) relaunched[task] = 1;
     std::vector<graph::Dependency> all;
+    all.reserve(g_.dependencies() + d_.dependencies_.size());
     for (std::uint32_t t = 0; t < g_.size(); ++t) {
       for (std::uint32_t d = g_.dep_begin[t]; d < g_.dep_begin[t + 1]; ++d) {
         if (g_.dep_kind[d] == DependencyKind::kShare) continue;  // finish() adds those from soft_dependencies

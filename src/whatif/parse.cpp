@@ -10,6 +10,7 @@
 #include "base/decimal.hpp"
 #include "base/suggest.hpp"
 #include "foretrace/whatif/whatif.hpp"
+#include "whatif/parse_use.hpp"
 
 namespace foretrace::whatif {
 
@@ -138,30 +139,34 @@ Status check_value(const WhatIf& whatif, const Parameter& p, const std::string& 
 }  // namespace
 
 Result<Use> parse_use(std::string_view text) {
+  FORETRACE_TRY(const WhatIf* const whatif, find_whatif(text.substr(0, text.find(':'))));
+  return parse_use_of(*whatif, text);
+}
+
+Result<Use> parse_use_of(const WhatIf& whatif, std::string_view text) {
   const std::size_t colon = text.find(':');
-  FORETRACE_TRY(const WhatIf* const whatif, find_whatif(text.substr(0, colon)));
   Use use;
-  use.whatif = whatif;
+  use.whatif = &whatif;
   use.text = std::string(text);
-  for (const Parameter& p : whatif->parameters) use.parameters.set(p.name, p.default_value, false);
+  for (const Parameter& p : whatif.parameters) use.parameters.set(p.name, p.default_value, false);
   if (colon != std::string_view::npos) {
     FORETRACE_TRY(const std::vector<Pair> pairs, split_pairs(text.substr(colon + 1), text));
     for (const Pair& pair : pairs) {
-      const auto it = std::find_if(whatif->parameters.begin(), whatif->parameters.end(),
+      const auto it = std::find_if(whatif.parameters.begin(), whatif.parameters.end(),
                                    [&](const Parameter& p) { return p.name == pair.key; });
-      if (it == whatif->parameters.end()) return unknown_parameter(*whatif, pair.key);
-      FORETRACE_TRY_VOID(check_value(*whatif, *it, pair.value));
+      if (it == whatif.parameters.end()) return unknown_parameter(whatif, pair.key);
+      FORETRACE_TRY_VOID(check_value(whatif, *it, pair.value));
       use.parameters.set(pair.key, pair.value, true);
     }
   }
-  for (const Parameter& p : whatif->parameters) {
+  for (const Parameter& p : whatif.parameters) {
     if (p.required && !use.parameters.given(p.name)) {
-      return fail(ErrorCode::kUsage, fmt::format("{} needs {}=…", whatif->name, p.name),
+      return fail(ErrorCode::kUsage, fmt::format("{} needs {}=…", whatif.name, p.name),
                   fmt::format("{}: {}", p.name, p.about));
     }
   }
-  if (whatif->check != nullptr) {
-    FORETRACE_TRY_VOID(whatif->check(use.parameters));
+  if (whatif.check != nullptr) {
+    FORETRACE_TRY_VOID(whatif.check(use.parameters));
   }
   return use;
 }

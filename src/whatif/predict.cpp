@@ -12,6 +12,8 @@
 #include "whatif/bands.hpp"
 #include "whatif/checked_commit.hpp"
 #include "whatif/evidence.hpp"
+#include "whatif/graph_facts.hpp"
+#include "whatif/predictor.hpp"
 #include "whatif/simulate_model.hpp"
 
 namespace foretrace::whatif {
@@ -33,16 +35,10 @@ std::string worst_origin(const graph::Graph& g) {
 
 namespace {
 
-// The step, and what of it is communication.
-struct Timed {
-  Ns step = 0;
-  Ns communication = 0, exposed = 0;
-};
-
-Timed time_of(const Model& model) {
-  const simulate::SteadyState run = simulate_model(model, {});
-  Timed out{run.timeline.step};
-  const graph::Graph& g = run.graph_of(model.graph);
+TimedStep time_of(ModelRuns& runs) {
+  const simulate::SteadyRuns::Run run = runs.run();
+  TimedStep out{run.timeline.step};
+  const graph::Graph& g = run.graph;
   const bool communicates =
       std::any_of(g.kind.begin(), g.kind.end(), [](graph::TaskKind k) { return k == graph::TaskKind::kCollective; });
   if (!communicates) return out;
@@ -56,7 +52,7 @@ Timed time_of(const Model& model) {
 // proportion. Waiting for the network is no computation: it stays as simulated.
 class Completion {
  public:
-  Completion(const Timed& today, std::optional<Ns> measured) {
+  Completion(const TimedStep& today, std::optional<Ns> measured) {
     const auto computed = static_cast<double>(today.step - today.exposed);
     if (measured && computed > 0) factor_ = std::max(0.0, static_cast<double>(*measured - today.exposed) / computed);
   }
@@ -88,6 +84,7 @@ Result<Model> apply_use(Model model, const Use& use, std::size_t& changed_tasks)
   if (changed->notes.dropped_soft > shares)
     model.not_modelled.emplace_back("kernels of several streams competing for the GPU");
   model.graph = std::move(*changed);
+  model.facts = std::make_shared<const GraphFacts>();
   model.applied.push_back({use.whatif->name, use.whatif->changes});
   if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);
   if (!use.whatif->validated) {
@@ -107,8 +104,8 @@ void keep_first(std::vector<std::string>& list) {
 
 }  // namespace
 
-Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses, std::vector<Prediction::Applied>* applied) {
-  if (!uses.empty() && !graph::has_gpu_work(base.graph)) {
+Status Predictor::check(const Model& base, bool changes) {
+  if (changes && !graph::has_gpu_work(base.graph)) {
     return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork));
   }
   // Where most of the step is waiting that nothing explains, an answer would only say that nothing changes.
@@ -120,6 +117,11 @@ Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses, std::v
                     "them (`foretrace doctor` lists them)",
                     100 * base.frozen_share()));
   }
+  return {};
+}
+
+Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses, std::vector<Prediction::Applied>* applied) {
+  FORETRACE_TRY_VOID(Predictor::check(base, !uses.empty()));
   Model model = base;
   for (const Use& use : uses) {
     const auto begin = std::chrono::steady_clock::now();
@@ -145,22 +147,22 @@ std::optional<double> largest_batch(const Model& base, std::vector<Use> uses, do
   return x;
 }
 
-void describe_memory(Prediction& p, Model& model, const Model& base, const std::vector<Use>& uses, Detail detail) {
-  if (!model.memory) return;
-  memory::recompute(*model.memory);
-  p.peak_bytes = model.memory->peak_bytes;
-  if (model.device.memory_gb <= 0) return;
-  const double room = model.device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
+}  // namespace
+
+void Predictor::describe_memory(Prediction& p, const Model& changed, const std::vector<Use>& uses,
+                                Detail detail) const {
+  if (!changed.memory) return;
+  p.peak_bytes = memory::peak(*changed.memory).bytes;
+  const hardware::Device& device = changed.device;
+  if (device.memory_gb <= 0) return;
+  const double room = device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
   p.fits = static_cast<double>(*p.peak_bytes) <= room;
-  if (model.samples != base.samples && detail == Detail::kFull) p.largest_batch = largest_batch(base, uses, room);
-  if (model.device.name != base.device.name && p.fits == false) {
-    model.not_modelled.push_back(fmt::format("the step does not fit into {}: its peak is {:.1f} of {:.0f} GB",
-                                             model.device.name, static_cast<double>(*p.peak_bytes) / 1e9,
-                                             model.device.memory_gb));
+  if (changed.samples != base_.samples && detail == Detail::kFull) p.largest_batch = largest_batch(base_, uses, room);
+  if (device.name != base_.device.name && p.fits == false) {
+    p.not_modelled.push_back(fmt::format("the step does not fit into {}: its peak is {:.1f} of {:.0f} GB", device.name,
+                                         static_cast<double>(*p.peak_bytes) / 1e9, device.memory_gb));
   }
 }
-
-}  // namespace
 
 std::string_view Prediction::reason() const {
   const std::string_view name = std::string_view(whatif).substr(0, whatif.find(':'));
@@ -170,31 +172,42 @@ std::string_view Prediction::reason() const {
   return why;
 }
 
-Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured, Detail detail) {
+std::string text_of(const std::vector<Use>& uses) {
+  std::string text;
+  for (const Use& use : uses) text += (text.empty() ? "" : " + ") + use.text;
+  return text;
+}
+
+Predictor::Predictor(const Model& base, std::optional<Ns> measured) : base_(base), measured_(measured) {
+  ModelRuns runs(base);
+  today_ = time_of(runs);
+}
+
+Result<SharedModel> Predictor::apply(const Model* before, const Use& use) const {
+  std::size_t changed = 0;
+  FORETRACE_TRY(Model model, apply_use(before != nullptr ? *before : base_, use, changed));
+  return std::make_shared<const Model>(std::move(model));
+}
+
+Prediction Predictor::describe(const Model& changed, const std::vector<Use>& uses, Detail detail) const {
   Prediction p;
-  for (const Use& use : uses) p.whatif += (p.whatif.empty() ? "" : " + ") + use.text;
-  Result<Model> changed = apply_uses(base, uses, &p.applied);
-  if (!changed) {
-    p.declined = changed.error().message;
-    return p;
-  }
-  Model& model = *changed;
-  const Timed today = time_of(base);
-  const Timed now = time_of(model);
-  const Completion completed(today, measured);
+  p.whatif = text_of(uses);
+  ModelRuns runs(changed);
+  const TimedStep now = time_of(runs);
+  const Completion completed(today_, measured_);
   p.step = std::max<Ns>(1, completed.of(now.step, now.exposed));
-  p.speedup = static_cast<double>(measured.value_or(today.step)) / static_cast<double>(p.step);
-  p.workers = model.workers;
-  p.buckets = model.buckets;
+  p.speedup = static_cast<double>(measured_.value_or(today_.step)) / static_cast<double>(p.step);
+  p.workers = changed.workers;
+  p.buckets = changed.buckets;
   p.communication = now.communication;
   p.exposed_communication = now.exposed;
-  for (std::size_t t = 0; t < model.graph.size(); ++t) {
-    const graph::TaskKind kind = model.graph.kind[t];
-    const bool other_workers = model.workers > 1 && kind == graph::TaskKind::kCollective;
-    if (graph::is_gpu(kind) && !other_workers) p.gpu_time += model.graph.cost[t];
+  for (std::size_t t = 0; t < changed.graph.size(); ++t) {
+    const graph::TaskKind kind = changed.graph.kind[t];
+    const bool other_workers = changed.workers > 1 && kind == graph::TaskKind::kCollective;
+    if (graph::is_gpu(kind) && !other_workers) p.gpu_time += changed.graph.cost[t];
   }
   if (detail == Detail::kFull) {
-    Band band = band_around(model, base, now.step);
+    Band band = band_around(changed, runs, now.step, base_, today_.step);
     p.low = std::max<Ns>(0, completed.of(band.low, now.exposed));
     p.high = completed.of(band.high, now.exposed);
     for (BandPart& part : band.parts) {
@@ -202,16 +215,30 @@ Prediction predict(const Model& base, const std::vector<Use>& uses, std::optiona
       part.up = completed.part(part.up);
     }
     p.band = std::move(band.parts);
-    p.gpu_families = family_times(model);
+    p.gpu_families = family_times(changed);
   }
-  describe_memory(p, model, base, uses, detail);
-  p.samples = model.samples;
-  p.validated = model.validated;
+  p.not_modelled = changed.not_modelled;
+  describe_memory(p, changed, uses, detail);
+  p.samples = changed.samples;
+  p.validated = changed.validated;
   p.evidence = least_evidence(uses);
-  p.origin = worst_origin(model.graph);
-  p.not_modelled = std::move(model.not_modelled);
+  p.origin = worst_origin(changed.graph);
   keep_first(p.not_modelled);
-  p.graph = std::move(model.graph);
+  return p;
+}
+
+Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured, Detail detail) {
+  std::vector<Prediction::Applied> applied;
+  Result<Model> changed = apply_uses(base, uses, &applied);
+  Prediction p;
+  if (changed) {
+    p = Predictor(base, measured).describe(*changed, uses, detail);
+    p.graph = std::move(changed->graph);
+  } else {
+    p.whatif = text_of(uses);
+    p.declined = changed.error().message;
+  }
+  p.applied = std::move(applied);
   return p;
 }
 

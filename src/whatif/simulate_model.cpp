@@ -50,21 +50,18 @@ simulate::Contention contention_of(const Model& m) {
 
 }  // namespace
 
-simulate::SteadyState simulate_model(const Model& model, std::span<const Ns> cost) {
-  simulate::Options options;
-  options.cost = cost;
-  simulate::Contention contention;
-  if (model.interference) {
-    contention = contention_of(model);
-    options.contention = &contention;
-  }
-  simulate::SteadyState state = simulate::steady_state(model.graph, options);
-  const graph::Graph& g = state.graph_of(model.graph);
+ModelRuns::ModelRuns(const Model& model)
+    : contention_(model.interference ? std::optional(contention_of(model)) : std::nullopt),
+      runs_(model.graph, {.contention = contention_ ? &*contention_ : nullptr}) {}
+
+simulate::SteadyRuns::Run ModelRuns::run(std::span<const Ns> cost) {
+  const simulate::SteadyRuns::Run run = runs_.run(cost);
+  const graph::Graph& g = run.graph;
   for (const graph::GraphLane& lane : g.lanes) {
     if (g.strings[lane.name] != kPeriodLane || lane.end - lane.begin < 2) continue;
-    state.timeline.step = state.timeline.start[lane.end - 1] - state.timeline.start[lane.end - 2];
+    run.timeline.step = run.timeline.start[lane.end - 1] - run.timeline.start[lane.end - 2];
   }
-  return state;
+  return run;
 }
 
 }  // namespace foretrace::whatif

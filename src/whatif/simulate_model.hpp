@@ -1,17 +1,31 @@
 #pragma once
 // One place where a model becomes times: its graph, with whatever runs beside what slowed down.
 
+#include <optional>
 #include <span>
 
 #include "foretrace/whatif/model.hpp"
+#include "simulate/steady_runs.hpp"
 
 namespace foretrace::whatif {
 
 /// A lane of this name holds two marks between which the step is measured: for changes whose work reaches into the next step.
 inline constexpr std::string_view kPeriodLane = "period";
 
-/// `cost` instead of the graph's own, where given.
-simulate::SteadyState simulate_model(const Model& model, std::span<const Ns> cost);
+/// A model simulated under several costs. It must not change meanwhile, and must outlive this.
+class ModelRuns {
+ public:
+  explicit ModelRuns(const Model& model);
+  ModelRuns(const ModelRuns&) = delete;
+  ModelRuns& operator=(const ModelRuns&) = delete;
+
+  /// `cost` instead of the graph's own, where given. What comes back holds until the next run.
+  simulate::SteadyRuns::Run run(std::span<const Ns> cost = {});
+
+ private:
+  std::optional<simulate::Contention> contention_;
+  simulate::SteadyRuns runs_;
+};
 
 /// The least certain origin that carries at least a hundredth of the GPU's time.
 std::string worst_origin(const graph::Graph& graph);

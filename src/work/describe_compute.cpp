@@ -47,9 +47,51 @@ void set_gemm(Work& w, const Argument& a, const Argument& b, bool b_is_transpose
   refresh(w);
 }
 
-std::int64_t output_size(std::int64_t in, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
-                         std::int64_t dilation) {
-  return (in + 2 * padding - dilation * (kernel - 1) - 1) / std::max<std::int64_t>(stride, 1) + 1;
+// Where a convolution's operation has what decides its sizes; kNowhere for what it does not say.
+struct ConvPlaces {
+  static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
+  std::size_t stride, padding, dilation, groups, output_padding = kNowhere;
+};
+
+ConvPlaces places_of(Form form, std::string_view name) {
+  const bool transposed = name.find("transpose") != std::string_view::npos;
+  switch (form) {
+    case Form::kConvGeneric:
+      if (transposed) return {3, 4, 7, 6, 5};
+      if (name.ends_with("convolution")) return {3, 4, 5, 8, 7};
+      if (name.find("slow_conv") != std::string_view::npos || name.find("thnn") != std::string_view::npos)
+        return {4, 5, 6, ConvPlaces::kNowhere};
+      return {3, 4, 5, 6};  // conv1d, conv2d, conv3d
+    case Form::kConvDepthwise:
+      return {4, 5, 6, ConvPlaces::kNowhere};
+    case Form::kConvBackward:
+      return {4, 5, 6, 9, 8};
+    default:
+      if (transposed) return {4, 2, 5, 6, 3};
+      return {3, 2, 4, 5};
+  }
+}
+
+// The output's spatial sizes, one by one.
+Shape output_sizes(const Shape& in, const Shape& kernel, const OpView& op, const ConvPlaces& at, bool transposed) {
+  const auto value = [&](std::size_t place, std::size_t dim, std::int64_t otherwise) {
+    constexpr std::int64_t kMost = 1 << 20;  // no real one is larger, and products of them fit
+    const Shape all = op.integers(place);
+    return all.empty() ? otherwise : std::clamp(all[std::min(dim, all.size() - 1)], -kMost, kMost);
+  };
+  Shape out = in;
+  for (std::size_t i = 2; i < in.size() && i < kernel.size(); ++i) {
+    const std::int64_t stride = std::max<std::int64_t>(1, value(at.stride, i - 2, 1));
+    const std::int64_t padding = value(at.padding, i - 2, 0);
+    constexpr std::int64_t kLongest = std::int64_t{1} << 40;
+    const std::int64_t size = std::clamp<std::int64_t>(in[i], 0, kLongest);
+    const std::int64_t taps = std::clamp<std::int64_t>(kernel[i], 1, kLongest);
+    const std::int64_t reach = value(at.dilation, i - 2, 1) * (taps - 1) + 1;
+    out[i] = transposed ? (size - 1) * stride - 2 * padding + reach + value(at.output_padding, i - 2, 0)
+                        : (size + 2 * padding - reach) / stride + 1;
+    out[i] = std::max<std::int64_t>(out[i], 1);
+  }
+  return out;
 }
 
 // N C and the spatial dimensions folded into two (a 1-D signal has height 1, a volume's depth multiplies its height).
@@ -91,17 +133,7 @@ void describe_conv(Work& work, const OpClass& what, std::string_view name, const
   const std::size_t input = grad ? 1 : 0;
   const std::size_t weight = grad ? 2 : 1;
   if (!op.tensor(input, 3) || !op.tensor(weight, 3)) return;
-  std::size_t stride = 3;
-  std::size_t padding = 2;
-  std::size_t dilation = 4;
-  std::size_t groups = 5;
-  if (what.form == Form::kConvGeneric) {
-    stride = 3, padding = 4, dilation = 5, groups = 8;
-  } else if (what.form == Form::kConvDepthwise) {
-    stride = 4, padding = 5, dilation = 6, groups = op.size();
-  } else if (grad) {
-    stride = 4, padding = 5, dilation = 6, groups = 9;
-  }
+  const ConvPlaces at = places_of(what.form, name);
   const bool transposed = name.find("transpose") != std::string_view::npos ||
                           (what.form == Form::kConvGeneric && op.flag(6)) || (grad && op.flag(7));
   work.dtype = work.out_dtype = parse_dtype(op[input].type);
@@ -110,28 +142,16 @@ void describe_conv(Work& work, const OpClass& what, std::string_view name, const
   const std::array<std::int64_t, 4> kernel = four(op[weight].shape());
   c.kernel_h = kernel[2];
   c.kernel_w = kernel[3];
-  c.stride = std::max<std::int64_t>(1, op.integer(stride, 1));
-  c.groups = what.form == Form::kConvDepthwise ? c.input[1] : std::max<std::int64_t>(1, op.integer(groups, 1));
+  c.stride = std::max<std::int64_t>(1, op.integer(at.stride, 1));
+  c.groups = what.form == Form::kConvDepthwise ? c.input[1] : std::max<std::int64_t>(1, op.integer(at.groups, 1));
   c.out_channels = transposed ? kernel[1] * c.groups : kernel[0];
   c.channels_last = op[input].channels_last() || op[weight].channels_last();
-  if (grad && op.tensor(0, 3)) {
-    const std::array<std::int64_t, 4> out = four(op[0].shape());
-    c.out_channels = out[1];
-    c.out_h = out[2];
-    c.out_w = out[3];
-  } else if (transposed) {
-    c.out_h = c.input[2] * c.stride;
-    c.out_w = c.input[3] * c.stride;
-  } else {
-    const Shape pad = op.integers(padding);
-    const Shape dil = op.integers(dilation);
-    const auto at = [](const Shape& s, std::size_t i, std::int64_t otherwise) {
-      return s.empty() ? otherwise : s[std::min(i, s.size() - 1)];
-    };
-    const bool flat = op[input].shape().size() == 3;
-    c.out_h = flat ? 1 : output_size(c.input[2], c.kernel_h, c.stride, at(pad, 0, 0), at(dil, 0, 1));
-    c.out_w = output_size(c.input[3], c.kernel_w, c.stride, at(pad, 1, 0), at(dil, 1, 1));
-  }
+  const bool told = grad && op.tensor(0, 3);
+  const std::array<std::int64_t, 4> out =
+      four(told ? op[0].shape() : output_sizes(op[input].shape(), op[weight].shape(), op, at, transposed));
+  if (told) c.out_channels = out[1];
+  c.out_h = out[2];
+  c.out_w = out[3];
   if (transposed) {
     // A transposed convolution is a data gradient: the roles of its input and output change places.
     std::swap(c.input[1], c.out_channels);

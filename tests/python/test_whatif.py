@@ -5,7 +5,7 @@ import json
 import foretrace
 import numpy as np
 import pytest
-from foretrace import DEPENDENCY_KINDS, TASK_KINDS, Draft, _core, _predictions
+from foretrace import DEPENDENCY_KINDS, TASK_KINDS, Draft, _core, _whatifs
 from helpers import EXAMPLE
 
 KERNEL = TASK_KINDS.index("kernel")
@@ -25,7 +25,7 @@ def base(step):
 
 @pytest.fixture(autouse=True)
 def own_whatifs(monkeypatch):
-    monkeypatch.setattr(_predictions, "_own", {})
+    monkeypatch.setattr(_whatifs, "_own", {})
 
 
 def try_out(step, function, **options):
@@ -397,7 +397,8 @@ def test_parameters_come_from_the_signature(step):
 
 
 @pytest.mark.parametrize("text, message", [
-    ("mine:y=1", "mine has no parameter 'y'; it takes: x, need"), ("mine:need=1,x=soon", "mine:x must be a whole number, not"),
+    ("mine:y=1", "mine has no parameter 'y'\n  hint: mine takes: x, need"), ("mine:need=1,x=soon", "mine:x must be a number, not"),
+    ("mine:need=1,x=1.5", "a whole number is needed, not '1.5'"),
     ("mine", "mine needs need=…"), ("mine:need", "'need' in 'mine:need' is not key=value"),
     ("mine:need='a", "a quote is not closed"), ("mien:need=1", "there is no what-if named 'mien'"),
 ])
@@ -413,9 +414,9 @@ def test_wrong_parameters(step, text, message):
 def test_names(step):
     for wrong in ("", "a b", "a:b", "a,b", "it's"):
         with pytest.raises(ValueError, match="cannot name a what-if"):
-            foretrace.whatif(wrong)
+            foretrace.whatif(wrong)(lambda g: None)
     with pytest.raises(ValueError, match="the catalogue has a what-if named 'amp'"):
-        foretrace.whatif("amp")
+        foretrace.whatif("amp")(lambda g: None)
     with pytest.raises(TypeError, match="must take a draft as its first argument"):
         foretrace.whatif("own")(lambda: None)
     with pytest.raises(TypeError, match="must have names"):

@@ -74,7 +74,7 @@ TEST(GraphShare, WavesAreCountedByWhatAnSmHolds) {
     EXPECT_EQ(r.graph.soft_dependencies[0].point, static_cast<std::uint32_t>(0.7 * kWhole)) << gpu;
   }
   // In its only wave, most of the way through it: nobody made room yet.
-  EXPECT_TRUE(Replay(shared(87'000, {1})).graph.soft_dependencies.empty());
+  EXPECT_TRUE(Replay(shared(70'000, {1})).graph.soft_dependencies.empty());
 }
 
 // On stream 20 a kernel until 100 us, then `second`, launched before "late" of stream 7, which starts at 120 us.

@@ -18,8 +18,9 @@ WhatIf half_batchnorm_whatif() {
           .assumes = "they are bound by memory bandwidth",
           .source = "Jung et al. 2018",
           .not_modelled = "copies the new kernels need",
-          .needs = {},
+          .needs = {Need::kBackward},
           .changes = Changes::kKernels,
+          .parts = {.cpu = Part::kUnchanged, .gpu = Part::kModelled, .memory = Part::kNotModelled},
           .code = {},
           .validated = false,
           .apply = apply_half_batchnorm};

@@ -7,6 +7,7 @@
 
 #include "graph_compare.hpp"
 #include "random_graph.hpp"
+#include "simulate/steady_runs.hpp"
 #include "trace_maker.hpp"
 
 namespace foretrace::test {
@@ -201,6 +202,25 @@ TEST(SimulateProperty, RepeatedGraphsAreSound) {
     RC_ASSERT(s.copies >= 3U && s.copies <= 8U);
     RC_ASSERT(s.timeline.copy_ends.size() == s.copies);
     RC_ASSERT(std::is_sorted(s.timeline.copy_ends.begin(), s.timeline.copy_ends.end()));
+  });
+}
+
+TEST(SimulateProperty, ManyRunsOfOneGraphAreAsEachAlone) {
+  check("steady runs", [] {
+    RandomGraph r(draw_shape());
+    r.graph.periodic = *rc::gen::arbitrary<bool>();
+    simulate::SteadyRuns runs(r.graph);
+    std::vector<Ns> cost(r.graph.cost.begin(), r.graph.cost.end());
+    for (int round = 0; round < 4; ++round) {
+      const simulate::SteadyState alone = simulate::steady_state(r.graph, {cost, nullptr});
+      const simulate::SteadyRuns::Run run = runs.run(cost);
+      RC_ASSERT(run.timeline.step == alone.timeline.step);
+      RC_ASSERT(run.copies == alone.copies);
+      RC_ASSERT(run.settled == alone.settled);
+      RC_ASSERT(std::equal(run.timeline.start.begin(), run.timeline.start.end(), alone.timeline.start.begin(),
+                           alone.timeline.start.end()));
+      for (Ns& c : cost) c = c * *rc::gen::inRange(0, 4) / 2;
+    }
   });
 }
 

@@ -63,6 +63,30 @@ TEST_F(Selecting, AnOperationHoldsWhatLiesInsideIt) {
   EXPECT_THAT(draft.select({.kind = TaskKind::kKernel, .op = "linear"}), IsEmpty());
 }
 
+// An operation's CPU time goes with the last kernel it launched, whether its kernels go one by one or together.
+TEST(Removing, AnOperationGoesWithTheLastOfItsKernels) {
+  TraceMaker m;
+  m.step(1, 0, 100'000);
+  m.op("aten::addmm", 10'000, 30'000).launch(1, {12'000, 15'000}, "fill", {17'000, 20'000});
+  m.launch(2, {22'000, 25'000}, "gemm", {27'000, 50'000});
+  const trace::Trace trace = m.load();
+  const Graph g = std::move(*graph::GraphBuilder(trace, trace::find_steps(trace)).build(0));
+  Draft by_parts(g, &trace);
+  const auto of_the_operation = [&](const Draft& d) { return d.select({.kind = TaskKind::kCpu, .op = "aten::addmm"}); };
+  const std::size_t all = of_the_operation(by_parts).size();
+  ASSERT_GT(all, 0U);
+  by_parts.remove(by_parts.select({.name = "fill"}), Draft::kWithLaunch);
+  EXPECT_THAT(of_the_operation(by_parts), testing::SizeIs(all));
+  EXPECT_THAT(by_parts.select({.kind = TaskKind::kCall}), testing::SizeIs(1));
+  by_parts.remove(by_parts.select({.name = "gemm"}), Draft::kWithLaunch);
+  EXPECT_THAT(of_the_operation(by_parts), IsEmpty());
+  EXPECT_THAT(by_parts.select({.kind = TaskKind::kCall}), IsEmpty());
+  Draft at_once(g, &trace);
+  at_once.remove(at_once.select({.kind = TaskKind::kKernel}), Draft::kWithLaunch);
+  EXPECT_EQ(at_once.select({}), by_parts.select({}));
+  EXPECT_EQ(at_once.changed(), by_parts.changed());
+}
+
 TEST_F(Selecting, WhatFollowsAnOperationOnItsLane) {
   Draft draft(graph_, &trace_);
   EXPECT_THAT(names(draft.select({.kind = TaskKind::kKernel, .after = "aten::addmm"})), ElementsAre("gemm", "relu"));

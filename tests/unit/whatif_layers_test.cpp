@@ -127,7 +127,7 @@ TEST(Layers, TheSearchDecidesThemAndWritesThemDown) {
   const auto read = search::parse_strategy(report::strategy_json(found->best), "file");
   ASSERT_TRUE(read.has_value()) << read.error().to_string();
   EXPECT_EQ(*read, found->best);
-  const std::string code = report::pytorch_script({bert().report, std::move(*found)});
+  const std::string code = report::pytorch_script({bert().figures, std::move(*found)});
   EXPECT_THAT(code,
               AllOf(HasSubstr("(\"bert.encoder.layer.2\", False)"), HasSubstr("(\"bert.encoder.layer.3\", True)"),
                     HasSubstr("        module.compile()"), HasSubstr("autocast_region(module, torch.bfloat16, ends)")));

@@ -123,6 +123,39 @@ TEST(DescribeWork, AlignmentIsOfTheContiguousDimensions) {
   EXPECT_EQ(g.alignment(), 1);
 }
 
+// cuDNN's transposed operation has its output padding where the others have their stride.
+TEST(DescribeWork, TransposedConvolutionsGrowByTheirStride) {
+  const std::string types =
+      R"(["float","float","ScalarList","ScalarList","ScalarList","ScalarList","Scalar","Scalar","Scalar","Scalar"])";
+  const Made m = OpMaker()
+                     .op("aten::cudnn_convolution_transpose",
+                         args("[[64,512,16,16],[512,256,4,4],[],[],[],[],[],[],[],[]]", types, "",
+                              R"(["","","[1, 1]","[0, 0]","[2, 2]","[1, 1]","1","True","False","False"])"),
+                         {"sm90_xmma_dgrad"})
+                     .make();
+  const Work& w = m.of("sm90_xmma_dgrad");
+  const auto& c = std::get<Convolution>(w.kind);
+  EXPECT_EQ(w.family, Family::kConvDataGrad);
+  EXPECT_EQ(c.stride, 2);
+  EXPECT_EQ(c.input, (std::array<std::int64_t, 4>{64, 256, 32, 32}));  // of the convolution it is the gradient of
+  EXPECT_EQ(c.out_h, 16);
+  EXPECT_DOUBLE_EQ(w.flops, 2.0 * 64 * 512 * 16 * 16 * 256 * 16);
+}
+
+TEST(DescribeWork, VolumesAreStridedInEveryDirection) {
+  const std::string types = R"(["float","float","ScalarList","ScalarList","ScalarList","Scalar"])";
+  const Made m = OpMaker()
+                     .op("aten::cudnn_convolution",
+                         args("[[2,64,16,56,56],[128,64,3,3,3],[],[],[],[]]", types, "",
+                              R"(["","","[1, 1, 1]","[2, 2, 2]","[1, 1, 1]","1"])"),
+                         {"sm80_xmma_fprop"})
+                     .make();
+  const Work& w = m.of("sm80_xmma_fprop");
+  EXPECT_EQ(std::get<Convolution>(w.kind).out_h, 8 * 28);
+  EXPECT_EQ(std::get<Convolution>(w.kind).out_w, 28);
+  EXPECT_DOUBLE_EQ(w.flops, 2.0 * 2 * 128 * 8 * 28 * 28 * 64 * 27);
+}
+
 TEST(DescribeWork, ConvolutionAndItsGradients) {
   const std::string types = R"(["float","float","ScalarList","ScalarList","ScalarList","Scalar"])";
   const std::string backward_types = R"(["float","float","float","ScalarList","ScalarList","ScalarList","ScalarList",)"

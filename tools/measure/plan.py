@@ -59,6 +59,19 @@ swin_t@8-today   base compile again
 resnet18         base+ compile again
 """
 
+# Sequence length and FP8 products, from today's starts.
+LENGTHS = """
+llama_w4-today   base+ seqh fp8 again
+bert_base-today  base+ seq2 seqh fp8
+llama_gqa-today  base+ seq2 seqh fp8
+t5_4x4-today     base+ seq2 seqh fp8
+gpt2-today       base+ seq2 seqh
+bert_large8-today base+ seqh fp8
+vit_b_16-today   base+ fp8
+gpt2             base seq2 seqh
+llama_w4-today   seq2
+"""
+
 # Networks kept apart (unseen.py), measured last.
 UNSEEN = """
 electra@4        base+ amp bf16sdpafused graph again
@@ -77,8 +90,8 @@ squeezenet1_1    base+ amp again
 RECORDED = ("mlp", "resnet18-image", "gpt2@1-today", "lstm_lm", "dlrm@2048")
 RECORDINGS = 10
 
-PARTS = ("first", "second", "compiled", "recordings", "host", "unseen")
-TEXT = {"first": FIRST, "second": SECOND, "compiled": COMPILED, "unseen": UNSEEN}
+PARTS = ("first", "second", "compiled", "lengths", "recordings", "host", "unseen")
+TEXT = {"first": FIRST, "second": SECOND, "compiled": COMPILED, "lengths": LENGTHS, "unseen": UNSEEN}
 
 
 def rows(part: str) -> list[Spec]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from .models import Job
+from .float8 import to_float8
+from .models import Batch, Job
 
 PHASES = ("data", "forward", "backward", "update", "wait")
 """Where the host is in a step: copies and zero_grad, network and loss, backward, optimizer (and scaler), reading the loss."""
@@ -29,6 +30,9 @@ class Step:
         self.model.train()
         if switches.get("ckpt"):
             checkpoint_blocks(self.model, job.blocks, reentrant=switches["ckpt"] == "reentrant")
+        if switches.get("fp8"):
+            if not to_float8(self.model):
+                raise ValueError("no linear layer of this network can compute in FP8")
         self.channels_last = bool(switches.get("cl"))
         if self.channels_last:
             self.model.to(memory_format=torch.channels_last)
@@ -36,7 +40,7 @@ class Step:
         self.scaler = torch.amp.GradScaler(device, enabled=switches["amp"] == "fp16")
         backend = "inductor" if device == "cuda" else "aot_eager"  # the CPU only tries the program
         self.called = torch.compile(self.model, backend=backend) if switches.get("compile") else self.model
-        data = job.data(batch, tiny)
+        data = with_sequence(job.data(batch, tiny), switches.get("seqx", 1))
         self.inputs = tuple(t.pin_memory() for t in data) if device == "cuda" else data
         self.parts = switches.get("accum", 1)
         self.graph: Any = None
@@ -129,6 +133,15 @@ class Step:
         if not self.switches.get("nosync"):
             self.graph_loss.item()
         self.host |= {"data": now - start, "update": after - now, "wait": perf_counter() - after}
+
+
+def with_sequence(data: Batch, x: float) -> Batch:
+    """Sequences of `x` times the length: repeated, or cut. Those of tokens and what is wanted at each."""
+    if x == 1:
+        return data
+    if any(t.dim() != 2 or t.is_floating_point() for t in data):
+        raise ValueError("this network's input is no sequence of tokens")
+    return tuple(t[:, :int(t.shape[1] * x)].contiguous() if x < 1 else t.repeat(1, int(x)) for t in data)
 
 
 def checkpoint_blocks(model: torch.nn.Module, classes: tuple[str, ...], reentrant: bool) -> int:

@@ -64,6 +64,12 @@ struct Curve {
 
 /// The curve of one step on device 0; nothing when the trace has no memory events of a GPU in it.
 std::optional<Curve> curve(const trace::Trace& trace, const trace::Step& step);
+/// Where the blocks of a curve add up to most.
+struct Peak {
+  std::int64_t bytes = 0;
+  std::uint32_t at = 0;
+};
+Peak peak(const Curve& curve);
 /// Peak and totals from the blocks, after a what-if changed them.
 void recompute(Curve& curve);
 /// What holds the batch's data (activations, inputs, temporaries of forward and backward) becomes x times as large.

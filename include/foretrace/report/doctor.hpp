@@ -111,6 +111,13 @@ struct DoctorReport {
   };
   std::optional<Replay> replay;  ///< nothing when no graph could be built
 
+  /// A what-if that a program or plugin added, and which of its needs this trace does not serve.
+  struct AddedWhatIf {
+    std::string name;
+    std::vector<std::string> missing;  ///< empty: it can be asked
+  };
+  std::vector<AddedWhatIf> added_whatifs;
+
   std::vector<Finding> findings;  ///< heaviest first
   std::vector<Problem> problems;  ///< bad records, as the importer counted them
   std::uint64_t lost_records = 0;

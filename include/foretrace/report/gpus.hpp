@@ -25,6 +25,7 @@ struct GpusOptions {
   std::optional<double> cpu;             ///< the target's host is x times as fast
   std::optional<std::string> from;       ///< the GPU the trace was recorded on, where it does not say
   GpuOrder order = GpuOrder::kTime;
+  unsigned threads = 1;  ///< 0: as many as the machine has; the answer is the same
 };
 
 struct GpuPrediction {

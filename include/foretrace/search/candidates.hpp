@@ -7,7 +7,7 @@
 
 namespace foretrace::search {
 
-/// All uses the catalogue says are worth trying unasked.
+/// All uses that what-ifs, the catalogue's and those added, say are worth trying unasked.
 std::vector<whatif::Use> candidates();
 
 }  // namespace foretrace::search

@@ -39,7 +39,8 @@ using Evaluate = std::function<std::vector<Evaluation>(const std::vector<Strateg
 whatif::Prediction predict_strategy(const analysis::Baseline& base, const Strategy& strategy,
                                     whatif::Detail detail = whatif::Detail::kFull);
 
-/// Predicts strategies side by side; the same answers on any number of threads (0: as many as there are).
+/// Predicts strategies side by side, without their graphs; the same answers on any number of threads (0: as many as there
+/// are).
 std::vector<whatif::Prediction> predict_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
                                             whatif::Detail detail, unsigned threads);
 std::vector<Evaluation> evaluate_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
@@ -63,6 +64,7 @@ struct OptimizeOptions {
   std::vector<std::string> only = {};               ///< names of what-ifs that may be used; none: all
   std::vector<Strategy> start = {};                 ///< begins with these too, beside today
   double least_gain = 0.005;  ///< a change stays in the answer when it gains at least this part of the step
+  bool explain = true;        ///< say what each part of the answer is for
   Evaluate evaluate = {};     ///< instead of evaluate_all
   std::function<void(const SearchProgress&)> progress = {};
 };
@@ -82,7 +84,7 @@ struct Optimized {
   Strategy best;
   Ns baseline = 0;  ///< today's step
   std::optional<std::int64_t> baseline_peak;
-  whatif::Prediction prediction;  ///< of `best`, in full
+  whatif::Prediction prediction;  ///< of `best`, in full but for the graph
   std::vector<OptimizedPart> parts;
   std::optional<std::int64_t> memory_limit;
   std::size_t evaluations = 0;        ///< 0: nothing was searched

@@ -114,6 +114,8 @@ class Draft {
     periodic_ = structural_ = true;
     ++changed_;
   }
+  /// Something that is no task changed, the memory of the model: that counts as a change too.
+  void note_change() { ++changed_; }
   /// Copies tasks with the dependencies and launches among them. On each lane the copies follow the lane's last task of
   /// `behind` (or keep their order behind their originals' lane end when it has none). Returns draft ids, in order of
   /// `tasks`.
@@ -154,6 +156,8 @@ class Draft {
   };
 
   std::uint32_t add(NewTask task);
+  void take_out(std::uint32_t task);
+  void find_launches();
   [[nodiscard]] std::uint32_t lane_of(std::uint32_t task) const;
   /// The call that launched the CUDA graph a task belongs to, or kNone.
   [[nodiscard]] std::uint32_t graph_launch_of(std::uint32_t task) const;
@@ -168,6 +172,10 @@ class Draft {
   Column<Ns> cost_;
   std::vector<graph::Origin> origin_;
   std::vector<std::uint8_t> removed_;
+  // For removals with launches, from the first one on: what is left of what each call launched, and the CPU's tasks by the
+  // operation they work for.
+  std::vector<std::uint32_t> left_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> by_op_;
   std::vector<NewTask> added_;
   std::vector<graph::Dependency> dependencies_;
   std::vector<graph::GraphLane> new_lanes_;

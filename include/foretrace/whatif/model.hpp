@@ -37,9 +37,14 @@ struct Interference {
   std::vector<std::vector<std::string>> links = {};  ///< names of communication lanes that share a link
 };
 
+class GraphFacts;  // src/whatif/graph_facts.hpp
+
 struct Model {
   const trace::Trace* trace = nullptr;
   graph::Graph graph;
+  std::shared_ptr<const GraphFacts>
+      facts;                               ///< about the graph, shared by all copies of the model; whoever replaces the
+                                           ///< graph replaces them
   std::shared_ptr<const OpChains> chains;  ///< of the trace's operations, shared by all copies of the model
   work::Works works;                       ///< of the graph's tasks; grows as what-ifs change them
   hardware::Device device;

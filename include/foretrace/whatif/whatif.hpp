@@ -83,12 +83,15 @@ struct WhatIf {
 
 /// The catalogue, sorted by name. One file each under src/whatif/catalogue.
 const std::vector<WhatIf>& catalogue();
-/// Those of the catalogue that change this, by name, and their first: the catalogue has one of every kind.
+/// Those that change this, by name; and the first of the catalogue that does: it has one of every kind.
 std::vector<const WhatIf*> that_change(Changes changes);
 const WhatIf& the_one_that_changes(Changes changes);
 /// Makes a what-if of a program or plugin known beside the catalogue's until the program ends, or replaces one of the same
-/// name that was added before. Refused when the catalogue has the name, or it holds a character uses are split at.
+/// name that was added before. Refused when the catalogue has the name, it holds a character uses are split at, or a use it
+/// advises is none of its own.
 Status add_whatif(WhatIf whatif);
+/// What was added, sorted by name.
+std::vector<const WhatIf*> added_whatifs();
 /// The catalogue and everything added, sorted by name; what it points to stays.
 std::vector<const WhatIf*> all_whatifs();
 /// Among all of them; an error with the closest name otherwise.

@@ -1,4 +1,4 @@
-// Everything the catalogue says is worth trying unasked and no other move handles.
+// Everything that is worth trying unasked and no other move handles.
 
 #include <algorithm>
 #include <array>
@@ -13,13 +13,22 @@ namespace {
 constexpr std::array kOthers = {whatif::Changes::kAccumulation, whatif::Changes::kPrecision,
                                 whatif::Changes::kRecomputation, whatif::Changes::kLaunches};
 
+// Precisions exclude each other; the other moves choose layers and counts of the catalogue's, which they know. What a program
+// or plugin added is switched on like anything else.
+bool has_own_move(const whatif::WhatIf& w) {
+  if (std::find(kOthers.begin(), kOthers.end(), w.changes) == kOthers.end()) return false;
+  const auto& known = whatif::catalogue();
+  return w.changes == whatif::Changes::kPrecision ||
+         std::any_of(known.begin(), known.end(), [&](const whatif::WhatIf& k) { return &k == &w; });
+}
+
 void propose(const StrategyView& v, std::vector<Strategy>& out) {
   for (const whatif::Use& use : candidates()) {
     const whatif::WhatIf& w = *use.whatif;
     // Another batch is another job; what only saves memory is worth its time only where memory is short.
     if (w.stage == whatif::Stage::kBatch) continue;
     if (w.stage == whatif::Stage::kMemory && !v.over_limit()) continue;
-    if (std::find(kOthers.begin(), kOthers.end(), w.changes) != kOthers.end()) continue;
+    if (has_own_move(w)) continue;
     if (use_in(v.strategy, w.name) != use.text) out.push_back(with(v.strategy, w.name, use.text));
   }
 }

@@ -18,7 +18,8 @@ using work::Work;
 
 class Amp {
  public:
-  Amp(Model& m, Draft& draft, Dtype dtype) : m_(m), draft_(draft), dtype_(dtype), flow_(forward_flow(m)) {}
+  Amp(Model& m, Draft& draft, Dtype dtype)
+      : m_(m), draft_(draft), dtype_(dtype), shared_flow_(shared_flow(m)), flow_(*shared_flow_) {}
 
   /// `layers`: globs of modules; none: the whole forward pass.
   Status run(const std::vector<std::string>& layers) {
@@ -103,7 +104,8 @@ class Amp {
   Model& m_;
   Draft& draft_;
   Dtype dtype_;
-  Dataflow flow_;
+  std::shared_ptr<const Dataflow> shared_flow_;
+  const Dataflow& flow_;
   Autocast cast_;
   LayerRegions regions_;
   bool everywhere_ = true;

@@ -32,17 +32,16 @@ const std::vector<WhatIf>& catalogue() {
 }
 
 std::vector<const WhatIf*> that_change(Changes changes) {
-  std::vector<const WhatIf*> found;
-  for (const WhatIf& w : catalogue()) {
-    if (w.changes == changes) found.push_back(&w);
-  }
+  std::vector<const WhatIf*> found = all_whatifs();
+  std::erase_if(found, [&](const WhatIf* w) { return w->changes != changes; });
   return found;
 }
 
 const WhatIf& the_one_that_changes(Changes changes) {
-  const std::vector<const WhatIf*> found = that_change(changes);
-  FORETRACE_CHECK(!found.empty());
-  return *found.front();
+  const auto one =
+      std::find_if(catalogue().begin(), catalogue().end(), [&](const WhatIf& w) { return w.changes == changes; });
+  FORETRACE_CHECK(one != catalogue().end());
+  return *one;
 }
 
 }  // namespace foretrace::whatif

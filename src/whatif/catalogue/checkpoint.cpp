@@ -91,7 +91,8 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
     return fail(ErrorCode::kDeclined, "no block of layers repeats in this step, or its trace names no layers");
   }
   if (m.memory) shorten_lives(m, blocks);
-  const Dataflow flow = forward_flow(m);
+  const std::shared_ptr<const Dataflow> shared = shared_flow(m);
+  const Dataflow& flow = *shared;
   const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(CpuPhase::kForward)];
   const bool reentrant = parameters.text("reentrant") == "1";
   const double share = reentrant ? m.host.reentrant_share : 1;

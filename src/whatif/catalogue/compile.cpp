@@ -169,7 +169,8 @@ Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
     if (parameters.text("mode") != "default") {
       return fail(ErrorCode::kDeclined, "regions are modelled in torch.compile's default mode only");
     }
-    const Dataflow flow = forward_flow(m);
+    const std::shared_ptr<const Dataflow> shared = shared_flow(m);
+    const Dataflow& flow = *shared;
     FORETRACE_TRY(const LayerRegions regions, choose_regions(m, flow, layers));
     for (std::size_t i = 0; i < rows.size(); ++i)
       region[i] = regions.of(g, flow, m.works[rows[i].work].op_event, rows[i].tasks.front());

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "base/text.hpp"
 #include "whatif/catalogue/result_shape.hpp"
+#include "whatif/graph_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -39,7 +39,7 @@ Shape resolved(Shape sizes, std::int64_t elements) {
 
 class Builder {
  public:
-  explicit Builder(const Model& m) : m_(m), t_(*m.trace) {}
+  explicit Builder(const Model& m) : m_(m), t_(*m.trace), computing_(t_.size(), false) {}
 
   Dataflow run() {
     flow_.trace = &t_;
@@ -66,7 +66,7 @@ class Builder {
     to_ = INT64_MIN;
     for (std::uint32_t t = 0; t < g.size(); ++t) {
       if (graph::is_gpu(g.kind[t])) {
-        if (g.op[t].valid()) computing_.insert(g.op[t].value);
+        if (g.op[t].valid() && g.op[t].index() < t_.size()) computing_[g.op[t].index()] = true;
       } else if (g.event[t].valid()) {
         from_ = std::min(from_, t_.events.start[g.event[t].index()]);
         to_ = std::max(to_, t_.end(g.event[t].index()));
@@ -137,18 +137,22 @@ class Builder {
     return id;
   }
 
+  /// What an operation's name says of it.
+  struct Facts {
+    bool product = false, one_number = false, meets = false;
+  };
+
   // Lower is likelier; see the header for why.
-  int unlikeliness(std::uint32_t id, const Unit& unit) const {
+  int unlikeliness(std::uint32_t id, bool in_place, bool product) const {
     const Value& v = flow_.values[id];
+    const Facts producer = v.producer == kNone ? Facts{} : facts_[v.producer];
     int rank = 0;
-    const std::string_view producer = v.producer == kNone ? std::string_view() : flow_.units[v.producer].name;
-    const bool product = multiplies_weights(producer);
     if (reshaped_[id] != 0) rank += 4;
     // Fresh zeros are written into before they are read.
-    if (makes_one_number(producer) && !unit.name.ends_with("_")) rank += 6;
-    if (product && multiplies_weights(unit.name)) rank += 8;
+    if (producer.one_number && !in_place) rank += 6;
+    if (producer.product && product) rank += 8;
     // Used already: likely again where paths meet, unlikely for what leads from one operation to the next.
-    if (!v.consumers.empty()) rank += meets(producer) ? 1 : 3;
+    if (!v.consumers.empty()) rank += producer.meets ? 1 : 3;
     return rank;
   }
 
@@ -160,12 +164,14 @@ class Builder {
       const std::size_t look_back =
           48 + 4 * beside;  // a part of a long list is older, with views of all others behind it
       const auto& list = it->second;
+      const bool in_place = unit.name.ends_with("_");
+      const bool product = multiplies_weights(unit.name);
       for (std::size_t back = 1; back <= std::min(list.size(), look_back); ++back) {
         const std::uint32_t value = list[list.size() - back];
         const bool taken =
             std::any_of(unit.inputs.begin(), unit.inputs.end(), [&](const Input& in) { return in.value == value; });
         if (taken) continue;
-        const int rank = unlikeliness(value, unit);
+        const int rank = unlikeliness(value, in_place, product);
         if (rank < lowest) {
           lowest = rank;
           best = value;
@@ -195,8 +201,8 @@ class Builder {
     Unit unit;
     unit.event = e;
     unit.name = t_.name(e);
-    unit.computes = computing_.contains(e) ||
-                    std::any_of(inside.begin(), inside.end(), [&](std::uint32_t c) { return computing_.contains(c); });
+    unit.computes =
+        computing_[e] || std::any_of(inside.begin(), inside.end(), [&](std::uint32_t c) { return computing_[c]; });
     const OpView view(t_, t_.events.args[e]);
     for (std::size_t i = 0; i < view.size(); ++i) {
       const Argument& a = view[i];
@@ -217,6 +223,7 @@ class Builder {
     note(e);
     for (const std::uint32_t c : inside) note(c);
     flow_.begins.push_back(t_.events.start[e]);
+    facts_.push_back({multiplies_weights(unit.name), makes_one_number(unit.name), meets(unit.name)});
     flow_.units.push_back(std::move(unit));
     add_outputs(index, view, inside);
   }
@@ -288,7 +295,7 @@ class Builder {
       return view[0].shape();
     Ns last_work = INT64_MIN;
     for (const std::uint32_t c : inside) {
-      if (computing_.contains(c)) last_work = t_.events.start[c];
+      if (computing_[c]) last_work = t_.events.start[c];
       if (t_.name(c) == "aten::convolution") {
         if (Shape s = convolved(OpView(t_, t_.events.args[c])); !s.empty()) return s;
       }
@@ -321,8 +328,9 @@ class Builder {
   const trace::Trace& t_;
   Dataflow flow_;
   Ns from_ = 0, to_ = 0;
-  std::set<std::uint32_t> computing_;  // operations that launched GPU work themselves
-  std::vector<std::uint32_t> ops_;     // of the forward pass, outer ones first
+  std::vector<bool> computing_;     // by event: operations that launched GPU work themselves
+  std::vector<std::uint32_t> ops_;  // of the forward pass, outer ones first
+  std::vector<Facts> facts_;        // by unit
   std::map<Shape, std::vector<std::uint32_t>> by_shape_;
   std::vector<char> reshaped_;  // by value: used through a view
   std::uint32_t open_ = kNone;  // the latest result of unknown shape
@@ -332,6 +340,15 @@ class Builder {
 }  // namespace
 
 Dataflow forward_flow(const Model& model) { return Builder(model).run(); }
+
+std::shared_ptr<const Dataflow> GraphFacts::flow(const Model& model) const {
+  std::call_once(flow_found_, [&] { flow_ = std::make_shared<const Dataflow>(forward_flow(model)); });
+  return flow_;
+}
+
+std::shared_ptr<const Dataflow> shared_flow(const Model& model) {
+  return model.facts ? model.facts->flow(model) : std::make_shared<const Dataflow>(forward_flow(model));
+}
 
 std::uint32_t Dataflow::unit_of(std::uint32_t event) const {
   if (trace->events.lane[event] != lane) return kNone;

@@ -9,6 +9,7 @@
 //   for (const Unit& u : flow.units) for (const Input& in : u.inputs) flow.values[in.value].producer …
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -70,5 +71,7 @@ struct Dataflow {
 };
 
 Dataflow forward_flow(const Model& model);
+/// The same, once for all models that have this graph.
+std::shared_ptr<const Dataflow> shared_flow(const Model& model);
 
 }  // namespace foretrace::whatif

@@ -30,7 +30,8 @@ void forget_scores(memory::Curve& curve, const Dataflow& flow, const std::vector
 
 Status apply_flash_attention(Model& m, Draft& draft, const Parameters&) {
   const std::vector<Row> rows = rows_of(m, draft);
-  const Dataflow flow = forward_flow(m);
+  const std::shared_ptr<const Dataflow> shared = shared_flow(m);
+  const Dataflow& flow = *shared;
   const std::vector<Attention> all = find_attentions(m, rows, flow);
   if (all.empty()) return fail(ErrorCode::kDeclined, "no attention is computed from batched products and a softmax");
   for (const Attention& a : all) {

@@ -1,0 +1,134 @@
+#include "cli/list_whatifs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "foretrace/whatif/whatif.hpp"
+#include "report/json_writer.hpp"
+#include "report/text.hpp"
+#include "report/text_table.hpp"
+
+namespace foretrace::cli {
+namespace {
+
+using WhatIfs = std::vector<const whatif::WhatIf*>;
+
+Result<WhatIfs> chosen(const Request& request) {
+  const std::vector<std::string>& names = request.values.argument("NAME");
+  if (names.empty()) return whatif::all_whatifs();
+  WhatIfs found;
+  for (const std::string& name : names) {
+    FORETRACE_TRY(const whatif::WhatIf* const one, whatif::find_whatif(name));
+    found.push_back(one);
+  }
+  return found;
+}
+
+// "26 rows, 21 models"; what is right by definition has none.
+std::string validation(const whatif::WhatIf& w) {
+  if (!w.validated) return "no";
+  if (w.evidence.rows == 0) return "by definition";
+  return fmt::format("{} {}, {} {}", w.evidence.rows, w.evidence.rows == 1 ? "row" : "rows", w.evidence.models,
+                     w.evidence.models == 1 ? "model" : "models");
+}
+
+// "batch:x=", "amp[:dtype=]"; of more parameters than `most` only the first.
+std::string written(const whatif::WhatIf& w, std::size_t most) {
+  std::string use = w.name;
+  for (std::size_t i = 0; i < std::min(w.parameters.size(), most); ++i) {
+    const whatif::Parameter& p = w.parameters[i];
+    use += fmt::format("{}{}{}={}", p.required ? "" : "[", i == 0 ? ":" : ",", p.name, p.required ? "" : "]");
+  }
+  if (w.parameters.size() > most) use += "[,…]";
+  return use;
+}
+
+std::string to_json(const WhatIfs& whatifs) {
+  std::string out;
+  report::JsonWriter json(out);
+  json.begin_object().member("schema", 1).key("whatifs").begin_array();
+  for (const whatif::WhatIf* listed : whatifs) {
+    const whatif::WhatIf& w = *listed;
+    json.begin_object().member("name", w.name).member("about", w.about);
+    json.key("parameters").begin_array();
+    for (const whatif::Parameter& p : w.parameters) {
+      json.begin_object().member("name", p.name).member("about", p.about).member("default", p.default_value);
+      json.member("required", p.required).member("choices", p.choices).end_object();
+    }
+    json.end_array().member("assumes", w.assumes).member("needs", to_string(w.needs)).member("source", w.source);
+    json.member("not_modelled", w.not_modelled).member("validated", w.validated).member("code", w.code);
+    json.member("measured_rows", w.evidence.rows).member("measured_models", w.evidence.models);
+    json.member("effort", to_string(w.effort)).member("advise", w.advise);
+    json.member("changes", to_string(w.changes)).key("parts").begin_object();
+    json.member("cpu", to_string(w.parts.cpu)).member("gpu", to_string(w.parts.gpu));
+    json.member("memory", to_string(w.parts.memory)).end_object().end_object();
+  }
+  json.end_array().end_object();
+  return out + "\n";
+}
+
+std::string to_markdown(const WhatIfs& whatifs) {
+  const auto cell = [](std::string text) {
+    for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) text.insert(at, "\\");
+    return text;
+  };
+  std::string out = "| what-if | what | changes | needs | source |\n|---|---|---|---|---|\n";
+  for (const whatif::WhatIf* w : whatifs) {
+    out += fmt::format("| `{}` | {} | {} | {} | {} |\n", written(*w, w->parameters.size()), cell(w->about),
+                       to_string(w->changes), to_string(w->needs), cell(w->source));
+  }
+  return out;
+}
+
+std::string in_full(const whatif::WhatIf& w, const report::TextStyle& style) {
+  constexpr std::size_t kIndent = 17;
+  std::string out = fmt::format("{}\n  {}\n\n", written(w, w.parameters.size()),
+                                report::wrap(report::printable(w.about), style.width, 2, 2));
+  const auto entry = [&](std::string_view label, const std::string& text) {
+    if (text.empty()) return;
+    out += fmt::format("  {:<14} {}\n", label, report::wrap(report::printable(text), style.width, kIndent, kIndent));
+  };
+  for (const whatif::Parameter& p : w.parameters) {
+    std::string text = p.about;
+    const auto add = [&](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
+    if (!p.choices.empty()) add(fmt::format("one of {}", fmt::join(p.choices, ", ")));
+    if (p.required) add("required");
+    if (!p.default_value.empty()) add("default " + p.default_value);
+    entry(p.name + "=", text.empty() ? "no description" : text);
+  }
+  entry("assumes", w.assumes);
+  entry("needs", to_string(w.needs));
+  entry("changes", std::string(to_string(w.changes)));
+  entry("models", fmt::format("CPU {}, GPU {}, memory {}", to_string(w.parts.cpu), to_string(w.parts.gpu),
+                              to_string(w.parts.memory)));
+  entry("not modelled", w.not_modelled);
+  entry("source", w.source);
+  entry("in PyTorch", w.code.empty() ? w.code : fmt::format("{}  ({})", w.code, to_string(w.effort)));
+  entry("validated", validation(w));
+  return out;
+}
+
+}  // namespace
+
+Result<Answer> list_whatifs(const Request& request) {
+  FORETRACE_TRY(const WhatIfs whatifs, chosen(request));
+  if (request.json) return Answer{to_json(whatifs)};
+  if (request.values.flag("markdown")) return Answer{to_markdown(whatifs)};
+  Answer answer;
+  if (!request.values.argument("NAME").empty()) {
+    for (const whatif::WhatIf* w : whatifs)
+      answer.body += (answer.body.empty() ? "" : "\n") + in_full(*w, request.style);
+    return answer;
+  }
+  using report::Align;
+  report::TextTable table({{"what-if", Align::kLeft}, {"what", Align::kLeft, false, true}, {"validated", Align::kLeft}},
+                          0);
+  // Of many parameters the first two: --json and a NAME show them all.
+  constexpr std::size_t kShown = 2;
+  for (const whatif::WhatIf* w : whatifs) table.row({written(*w, kShown), w->about, validation(*w)});
+  answer.body = table.render(request.style);
+  return answer;
+}
+
+}  // namespace foretrace::cli

@@ -1,0 +1,25 @@
+#pragma once
+// What is found out about a model's graph when somebody first asks. Models whose graph is the same one share it: the copy a
+// what-if works on has the facts of the model it was made from, and gets new ones with its changed graph (predict.cpp).
+
+#include <memory>
+#include <mutex>
+
+#include "foretrace/whatif/model.hpp"
+
+namespace foretrace::whatif {
+
+struct Dataflow;
+
+/// May be asked by several threads.
+class GraphFacts {
+ public:
+  /// forward_flow of the model, which has the graph these facts are about.
+  [[nodiscard]] std::shared_ptr<const Dataflow> flow(const Model& model) const;
+
+ private:
+  mutable std::once_flag flow_found_;
+  mutable std::shared_ptr<const Dataflow> flow_;
+};
+
+}  // namespace foretrace::whatif

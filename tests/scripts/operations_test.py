@@ -1,0 +1,83 @@
+"""Measured operations: the trace that is written of them, how they are compared, and that the kernel table is made of them."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import fit_operations
+import operation_rows
+
+
+def row(kind, name, which, shape, kernels="k x1@10.00", dtype="bf16", layout="", us=10.0):
+    return {"kind": kind, "name": name, "pass": which, "dtype": dtype, "layout": layout, "benchmark": "0", "shape": shape, "kernel_us": us,
+            "kernels": kernels, "sizes": {k: int(v) for k, v in (i.split("=") for i in shape.split(";"))}}
+
+
+def traced(rows):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.json"
+        spelt = operation_rows.write_trace(rows, path)
+        return spelt, json.loads(path.read_text())["traceEvents"]
+
+
+class Trace(unittest.TestCase):
+    def test_a_gradient_says_which_one_it_is_and_how_its_tensors_lie(self):
+        shape = "n=8;c=16;h=14;w=14;k=32;r=3;s=3;stride=2;pad=1;dilation=1;groups=1"
+        _, events = traced([row("conv", "strided", "wgrad", shape, layout="nhwc")])
+        op = events[0]
+        self.assertEqual(op["name"], "aten::convolution_backward")
+        self.assertEqual(op["args"]["Input Dims"][:3], [[8, 32, 7, 7], [8, 16, 14, 14], [32, 16, 3, 3]])
+        self.assertEqual(op["args"]["Input Strides"][1], [16 * 196, 1, 16 * 14, 16])
+        self.assertEqual(op["args"]["Concrete Inputs"][10], "[False, True, False]")
+
+    def test_every_kernel_is_launched_inside_its_operation_and_no_two_overlap(self):
+        spelt, events = traced([row("gemm", "linear", "fwd", "m=4;n=8;k=16", "a x2@6.00 | b x1@4.00")] * 3)
+        self.assertEqual(len(spelt), 3)
+        kernels = [e for e in events if e["cat"] == "kernel"]
+        self.assertEqual([k["dur"] for k in kernels[:3]], [3.0, 3.0, 4.0])
+        calls = {e["args"]["correlation"]: e for e in events if e["cat"] == "cuda_runtime"}
+        for i, k in enumerate(kernels):
+            op, call = events[i // 3], calls[k["args"]["correlation"]]
+            self.assertLess(op["ts"], call["ts"])
+            self.assertLess(call["ts"] + call["dur"], op["ts"] + op["dur"])
+        for a, b in zip(kernels, kernels[1:]):
+            self.assertLessEqual(a["ts"] + a["dur"], b["ts"])
+
+    def test_kernels_of_other_operations_are_left_out(self):
+        spelt, events = traced([row("rows", "softmax", "bwd", "rows=8;c=16", "vectorized_elementwise_kernel x1@4.00 | softmax_warp_backward x1@6.00")])
+        self.assertEqual(spelt[0]["kernel_us"], 6.0)
+        self.assertEqual([e["name"] for e in events if e["cat"] == "kernel"], ["softmax_warp_backward"])
+
+    def test_a_row_of_several_operations_is_no_operation(self):
+        spelt, _ = traced([row("rows", "cross_entropy", "fwd", "rows=8;c=16")])
+        self.assertEqual(spelt, [])
+
+
+class Comparison(unittest.TestCase):
+    def test_a_change_is_judged_by_the_row_it_leads_to(self):
+        shape, double = (f"n={n};c=16;h=14;w=14;k=32;r=3;s=3;stride=1;pad=1;dilation=1;groups=1" for n in (8, 16))
+        model = {"predicted_us": 20.0, "known": 1.0, "tf32": 5.0, "fp16": 5.0, "bf16": 8.0, "nhwc": 0.0, "x2": 22.0, "xh": 0.0}
+        rows = [row("conv", "square", "fwd", s, dtype=d, layout="nchw", us=us) | {"model": model}
+                for s, d, us in ((shape, "fp32", 10.0), (shape, "bf16", 4.0), (double, "fp32", 20.0))]
+        figures = fit_operations.compare(rows, passes=False)
+        self.assertEqual(figures["fp32 -> bf16"]["conv square"]["bf16"]["median_pct"], 100.0)
+        self.assertEqual(figures["x2"]["conv square"]["fp32"], {"n": 1, "unknown": 0, "median_pct": 10.0, "p90_pct": 10.0, "ratio": 1.1})
+        self.assertEqual(figures["xh"]["conv square"]["fp32"], {"n": 0, "unknown": 1})
+
+
+class Tables(unittest.TestCase):
+    def test_the_kernel_table_is_what_the_tool_makes_of_the_measurements(self):
+        with tempfile.TemporaryDirectory() as folder:
+            made = Path(folder) / "made.csv"
+            subprocess.run([sys.executable, ROOT / "tools" / "fit_kernels.py", ROOT / "data" / "h200-kernels", ROOT / "data" / "h200-operations",
+                            "-o", made], check=True, capture_output=True)
+            self.assertEqual(made.read_text(), (ROOT / "src" / "hardware" / "kernels" / "H200-SXM.csv").read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()
