@@ -33,8 +33,9 @@ LaunchCosts launch_costs(const Graph& g, const CpuPrior& prior) {
   LaunchCosts costs;
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     // A phase with few launches says more about its Python than about launching.
-    costs.cpu_per_launch[p] =
-        count[p] > static_cast<std::int64_t>(prior.fewest_launches) ? time[p] / count[p] : prior.per_launch[p];
+    costs.cpu_per_launch[p] = count[p] > static_cast<std::int64_t>(prior.fewest_launches)
+                                  ? time[p] / count[p]
+                                  : static_cast<Ns>(1e3 * prior.host.launch_us[p]);
   }
   return costs;
 }
@@ -105,6 +106,7 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   m.chains = std::make_shared<const whatif::OpChains>(trace);
   m.frozen = simulate::frozen_time(graph);
   m.replayed = replayed;
+  m.host = prior.host;
   m.base = whatif::unprofiled(graph, measured, prior);
   m.graph = whatif::apply(graph, m.base.factors, prior);
   m.facts = std::make_shared<const whatif::GraphFacts>();

@@ -157,13 +157,13 @@ Result<TraceReplay> replay(const trace::Trace& trace, const trace::Steps& steps,
   out.chosen = median_row(out.steps);
   FORETRACE_TRY(const Graph chosen, graphs.graph(built[out.chosen]));
   FORETRACE_TRY(const Measured measured,
-                measured_step(trace, chosen, out.steps[out.chosen].replayed, options.measured_ms));
+                measured_step(trace, chosen, out.steps[out.chosen].replayed, {options.measured_ms, options.host}));
   out.measured = measured.step;
-  out.unprofiled = whatif::unprofiled(chosen, out.measured);
+  out.unprofiled = whatif::unprofiled(chosen, out.measured, measured.prior);
   if (measured.recorded) out.unprofiled.origin = "recorder";
   out.measured_refused = measured.refused;
   out.bottleneck = simulate::bottleneck(out.steps[out.chosen].breakdown);
-  out.unprofiled_bottleneck = bottleneck_without_profiler(chosen, out.unprofiled);
+  out.unprofiled_bottleneck = bottleneck_without_profiler(chosen, out.unprofiled, measured.prior);
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/errors.hpp"
+#include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/replay.hpp"
@@ -10,13 +11,15 @@ namespace {
 
 using Outcome = Result<analysis::TraceReplay>;
 
-Outcome replay_file(const std::string& file, const Request& request) {
-  FORETRACE_TRY(const trace::Trace trace, trace::load(file, request.load));
-  analysis::ReplayOptions options;
-  options.step = request.values.integer("step");
-  options.measured_ms = request.values.number("measured-ms");
-  options.progress = request.load.progress;
+Outcome replay_trace(const trace::Trace& trace, const Request& request, const analysis::Told& known) {
+  const analysis::ReplayOptions options{request.values.integer("step"), known.measured_ms, request.load.progress,
+                                        known.host};
   return analysis::replay(trace, trace::find_steps(trace), options);
+}
+
+Outcome replay_file(const std::string& file, const Request& request, const analysis::Told& known) {
+  FORETRACE_TRY(const trace::Trace trace, trace::load(file, request.load));
+  return replay_trace(trace, request, known);
 }
 
 // A file that cannot be read fails the command; one without a step only when there is no other.
@@ -48,16 +51,15 @@ std::string json_of(const std::vector<Outcome>& outcomes) {
 }
 
 Result<Answer> run_replay(const Request& request) {
+  FORETRACE_TRY(const analysis::Told known, told(request.values));
   std::vector<Outcome> outcomes;
   if (request.values.integer("rank")) {
     FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
-    analysis::ReplayOptions options{request.values.integer("step"), request.values.number("measured-ms"),
-                                    request.load.progress};
-    outcomes.push_back(analysis::replay(trace, trace::find_steps(trace), options));
+    outcomes.push_back(replay_trace(trace, request, known));
   } else {
     FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
     // One trace at a time: a folder may hold more than fits the memory.
-    for (const std::string& file : files) outcomes.push_back(replay_file(file, request));
+    for (const std::string& file : files) outcomes.push_back(replay_file(file, request, known));
   }
   if (outcomes.size() == 1) {
     if (!outcomes[0]) return forward(outcomes[0]);

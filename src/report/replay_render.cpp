@@ -92,7 +92,7 @@ std::string unprofiled_text(const analysis::TraceReplay& report) {
   std::string out =
       fmt::format("without the profiler: {} ms [{}, {}]", format_ms(u.step), format_ms(u.low), format_ms(u.high));
   if (!report.measured) {
-    return out + ", from what launches usually cost; --measured-ms X calibrates it";
+    return out + ", less what recording usually costs; --measured-ms X calibrates it";
   }
   out += fmt::format(", calibrated on the measured step of {} ms", format_ms(*report.measured));
   return u.origin == "recorder" ? out + " that the recorder stored" : out;

@@ -33,6 +33,8 @@ struct ReplayOptions {
   std::optional<double>
       measured_ms;  ///< the step without the profiler; default what the recorder stored, else the prior
   Progress progress;
+  /// What the CPU costs there; default what the recorder stored, else the usual.
+  std::optional<whatif::HostCosts> host = {};
 };
 
 struct TraceReplay {

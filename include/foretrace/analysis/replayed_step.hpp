@@ -65,6 +65,7 @@ struct ReplayedStep {
 ReplayedStep replay_step(graph::Graph graph);
 
 /// The bottleneck of the step as it runs without the profiler.
-std::string bottleneck_without_profiler(const graph::Graph& graph, const whatif::Unprofiled& unprofiled);
+std::string bottleneck_without_profiler(const graph::Graph& graph, const whatif::Unprofiled& unprofiled,
+                                        const whatif::CpuPrior& prior);
 
 }  // namespace foretrace::analysis

@@ -31,6 +31,8 @@ struct SummaryOptions {
   std::optional<std::int64_t> step;        ///< the number in ProfilerStep#N; default the median step
   std::optional<double> samples;           ///< samples a step works on, for samples per second; never guessed
   std::optional<double> measured_ms = {};  ///< the step without the profiler; default what the recorder stored
+  std::optional<whatif::HostCosts> host =
+      {};  ///< what the CPU costs there; default what the recorder stored, else the usual
 };
 
 /// What the simulation of a step says.
