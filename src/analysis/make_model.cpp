@@ -2,6 +2,7 @@
 
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/simulate/limits.hpp"
+#include "trace/tensor_size.hpp"
 #include "whatif/graph_facts.hpp"
 
 namespace foretrace::analysis {
@@ -51,12 +52,6 @@ std::string optimizer_name(const trace::Trace& trace) {
   return {};
 }
 
-std::int64_t elements(const std::vector<std::int64_t>& shape) {
-  std::int64_t n = 1;
-  for (const std::int64_t d : shape) n *= std::max<std::int64_t>(0, d);
-  return n;
-}
-
 // Parameters by the optimizer operation that touches each of them once, whichever the implementation has.
 void count_parameters(Model& m) {
   constexpr std::string_view kOnce[] = {
@@ -78,17 +73,19 @@ void count_parameters(Model& m) {
       const bool list = op.find("foreach") != std::string_view::npos || op.find("fused") != std::string_view::npos;
       const auto shapes = trace::parse_shapes(t.strings[inputs->dims]);
       if (!list && !shapes.empty()) {
-        total += elements(shapes.front());
+        total = saturated_sum(total, trace::elements_of(shapes.front()));
         ++tensors;
       }
       if (list && op.find("fused") != std::string_view::npos) {
         // Four or five lists of equal length: parameters, gradients, two states, steps.
         const std::size_t lists = op.find("sgd") != std::string_view::npos ? 3 : 5;
-        for (std::size_t i = 0; i < shapes.size() / lists; ++i) total += elements(shapes[i]);
+        for (std::size_t i = 0; i < shapes.size() / lists; ++i)
+          total = saturated_sum(total, trace::elements_of(shapes[i]));
         tensors += static_cast<std::int64_t>(shapes.size() / lists);
       } else if (list) {
         const std::size_t lists = op.find("addcdiv") != std::string_view::npos ? 3 : 2;
-        for (std::size_t i = 0; i < shapes.size() / lists; ++i) total += elements(shapes[i]);
+        for (std::size_t i = 0; i < shapes.size() / lists; ++i)
+          total = saturated_sum(total, trace::elements_of(shapes[i]));
         tensors += static_cast<std::int64_t>(shapes.size() / lists);
       }
     }

@@ -9,12 +9,12 @@
 namespace foretrace::cli {
 namespace {
 
-using Outcome = Result<report::ReplayReport>;
+using Outcome = Result<analysis::TraceReplay>;
 
 Outcome replay_trace(const trace::Trace& trace, const Request& request, const analysis::Told& known) {
-  const report::ReplayOptions options{request.values.integer("step"), known.measured_ms, request.load.progress,
-                                      known.host};
-  return report::replay(trace, trace::find_steps(trace), options);
+  const analysis::ReplayOptions options{request.values.integer("step"), known.measured_ms, request.load.progress,
+                                        known.host};
+  return analysis::replay(trace, trace::find_steps(trace), options);
 }
 
 Outcome replay_file(const std::string& file, const Request& request, const analysis::Told& known) {
@@ -63,7 +63,7 @@ Result<Answer> run_replay(const Request& request) {
   }
   if (outcomes.size() == 1) {
     if (!outcomes[0]) return forward(outcomes[0]);
-    return Answer{request.json ? to_json(*outcomes[0]) : to_text(*outcomes[0], request.style)};
+    return Answer{request.json ? report::to_json(*outcomes[0]) : report::to_text(*outcomes[0], request.style)};
   }
   Answer answer;
   answer.exit_code = exit_code_of(outcomes);

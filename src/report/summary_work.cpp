@@ -230,6 +230,7 @@ SimulatedStep summarise_simulation(const analysis::ReplayedStep& a, std::optiona
   SimulatedStep out;
   out.replayed = a.replayed();
   out.error_pct = a.error_pct();
+  if (a.graph.periodic && a.graph.period > 0) out.period = a.graph.period;
   out.measured = measured;
   out.unprofiled = whatif::unprofiled(a.graph, measured, prior);
   out.bottleneck = simulate::bottleneck(a.breakdown);

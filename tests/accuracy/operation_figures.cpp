@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   std::vector<double> measured(works.size(), 0.0);
   for (std::size_t t = 0; t < graph->size(); ++t) {
     const std::uint32_t row = works.row_of(t);
-    if (row != work::Works::kNone) measured[row] += static_cast<double>(graph->cost[t]);
+    if (row < measured.size()) measured[row] += static_cast<double>(graph->cost[t]);
   }
   fmt::print("event,family,known,measured_us,predicted_us,sigma,flops,bytes,tf32,fp16,bf16,nhwc,x2,xh\n");
   for (std::size_t row = 0; row < works.size(); ++row) print_row(works[row], measured[row], *device);

@@ -3,7 +3,7 @@
 // replay, summary, doctor and the exporters share.
 //
 //   const ReplayedStep step = replay_step(std::move(graph));
-//   step.replayed(), step.error_pct(), step.path, step.breakdown.idle …
+//   step.replayed();  step.error_pct();  step.path;  step.breakdown.idle;
 
 #include <cstdint>
 #include <optional>

@@ -38,7 +38,8 @@ struct SummaryOptions {
 /// What the simulation of a step says.
 struct SimulatedStep {
   Ns replayed = 0;
-  double error_pct = 0;  ///< of the replay against the trace
+  double error_pct = 0;      ///< of the replay against the trace
+  std::optional<Ns> period;  ///< where the GPU runs behind the CPU: what the replay has to meet instead
   whatif::Unprofiled unprofiled;
   std::optional<Ns> measured;
   std::string measured_refused;  ///< why the figure the recorder stored is not used; empty when it is, or there is none
