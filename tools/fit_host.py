@@ -175,7 +175,7 @@ def event_costs(found: dict) -> dict[str, tuple[float, str, float]]:
 
 def one_case(found: dict, names: list[tuple[str, str]]) -> tuple[float, str, float]:
     values = [v for kind, name in names for v in found[kind, name, "off"]]
-    return median(values), f"{len(names)} cases, {len(values)} rounds", float(np.std(values) / math.sqrt(len(values)))
+    return median(values), f"{len(values)} rounds of {len(names)} cases", float(np.std(values) / math.sqrt(len(values)))
 
 
 LAUNCHING = [("pointwise", n) for n in ("add", "mul", "relu", "clone")] + [("reduction", "sum"), ("in_place", "add_")]
