@@ -42,7 +42,7 @@ SWITCHES = {
 NO_WHATIF = {"base", "again", "stack", "plain", "sgd"}
 
 # Folders that nothing is fitted on or held to yet: read when they are named.
-NAMED_ONLY = {"h200-clean"}
+NAMED_ONLY = {"h200-clean", "h200-lengths", "h200-unseen"}
 
 QUIET_SPREAD = 0.05  # p90 - p10 of a quiet row, as a part of its median
 
