@@ -139,19 +139,22 @@ def pairs(shown: list[str], printed: list[str]) -> list[tuple[int, int]]:
     likeness = [[difflib.SequenceMatcher(None, kind_of(s.replace(CUT, " ")), kind_of(p), autojunk=False).ratio() for p in printed]
                 for s in shown]
     best = [[0.0] * (len(printed) + 1) for _ in range(len(shown) + 1)]
+
+    def taken(i: int, j: int) -> float:
+        return likeness[i][j] + best[i + 1][j + 1] if likeness[i][j] >= 0.6 and not is_cut(shown[i]) else 0.0
+
     for i in range(len(shown) - 1, -1, -1):
         for j in range(len(printed) - 1, -1, -1):
-            take = likeness[i][j] + best[i + 1][j + 1] if likeness[i][j] >= 0.6 and not is_cut(shown[i]) else 0.0
-            best[i][j] = max(take, best[i + 1][j], best[i][j + 1])
+            best[i][j] = max(taken(i, j), best[i + 1][j], best[i][j + 1])
     found, i, j = [], 0, 0
     while i < len(shown) and j < len(printed):
-        if best[i][j] == best[i + 1][j]:
-            i += 1
-        elif best[i][j] == best[i][j + 1]:
-            j += 1
-        else:
+        if best[i][j] == taken(i, j) > 0:  # of lines equally alike the first
             found.append((i, j))
             i, j = i + 1, j + 1
+        elif best[i][j] == best[i + 1][j]:
+            i += 1
+        else:
+            j += 1
     return found
 
 

@@ -14,7 +14,8 @@ where a figure has no limit, and where a row that file lists is gone.
     tools/accuracy.py --update-limits    the line --gate holds, moved to what is reached now
 
 A row is quiet when p90 - p10 is at most 5 % of its median; its error is the distance to the median. Otherwise the error is
-the distance to [p10, p90]. A row that has a truth and is declined counts as 100 %. Bands are those of a table of residuals in
+the distance to [p10, p90]. Of rows measured with CUPTI attached only those the GPU bounds tell the time (tools/truth.py); the
+others count for GPU time and memory. A row that has a truth and is declined counts as 100 %. Bands are those of a table of residuals in
 which nobody measured the row's model (tools/fit_bands.py).
 """
 
@@ -68,7 +69,9 @@ class Result:
         return " + ".join(self.uses)
 
     @property
-    def time_pct(self) -> float:
+    def time_pct(self) -> float | None:
+        if not self.row.judges_time:
+            return None
         return DECLINED_PCT if self.declined else self.row.error_pct(self.prediction["ms"])
 
     @property
@@ -88,11 +91,11 @@ class Result:
 
     @property
     def covered(self) -> bool | None:
-        return None if self.declined else self.prediction["low_ms"] <= self.row.median <= self.prediction["high_ms"]
+        return None if self.declined or not self.row.judges_time else self.prediction["low_ms"] <= self.row.median <= self.prediction["high_ms"]
 
     @property
     def half_width_pct(self) -> float | None:
-        return None if self.declined else 50 * (self.prediction["high_ms"] - self.prediction["low_ms"]) / self.prediction["ms"]
+        return None if self.declined or not self.row.judges_time else 50 * (self.prediction["high_ms"] - self.prediction["low_ms"]) / self.prediction["ms"]
 
     @property
     def speedup(self) -> float:
@@ -147,11 +150,11 @@ class Program:
         return step, out
 
 
-def residuals_without(model: str, folder: str) -> Path:
-    """The table behind the bands as it would be had nobody measured this model."""
+def residuals_without(network: str, folder: str) -> Path:
+    """The table behind the bands as it would be had nobody measured this network."""
     lines = RESIDUALS.read_text().splitlines()
-    path = Path(folder) / f"{model}.csv"
-    path.write_text("".join(f"{line}\n" for line in lines if line.startswith("#") or line.split(",")[1] != model))
+    path = Path(folder) / f"{network}.csv"
+    path.write_text("".join(f"{line}\n" for line in lines if line.startswith("#") or line.split(",")[1] != network))
     return path
 
 
@@ -165,9 +168,9 @@ def measure(program: Program, folders: list[Folder], measured: bool = True, dayd
     def one(case) -> list[Result]:
         folder, base, rows = case
         stacks = [whatifs_of(r.variant) or [] for r in rows]
-        options = ["--measured-ms", repr(base.median)] if measured else []
+        options = ["--measured-ms", repr(folder.base_ms(base))] if measured else []
         if scratch:
-            options += ["--residuals", str(residuals_without(base.model, scratch))]
+            options += ["--residuals", str(residuals_without(base.network, scratch))]
         step, predictions = program.predict(base.trace, options, stacks)
         results = [Result(folder.name, base, r, uses, p) for r, uses, p in zip(rows, stacks, predictions)]
         if daydream and step:
@@ -195,8 +198,8 @@ def figures(results: list[Result]) -> dict[str, float]:
         if values:
             out[f"{name}_mean"], out[f"{name}_max"] = mean(map(abs, values)), max(map(abs, values))
 
-    add("quiet", [r.time_pct for r in results if r.row.quiet])
-    add("noisy", [r.time_pct for r in results if not r.row.quiet])
+    add("quiet", [r.time_pct for r in results if r.time_pct is not None and r.row.quiet])
+    add("noisy", [r.time_pct for r in results if r.time_pct is not None and not r.row.quiet])
     add("gpu", [r.gpu_pct for r in results if r.gpu_pct is not None])
     add("memory", [r.memory_pct for r in results if r.memory_pct is not None])
     return out

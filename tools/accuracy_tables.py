@@ -75,7 +75,7 @@ def band_table(results: list, in_sample: list) -> list[str]:
 
 def slow_downs(results: list) -> list[str]:
     """Rows whose measured step got slower by more than the spread, and whether that was predicted."""
-    slower = [r for r in results if r.row.data["p10_ms"] > r.base.median * 1.005]
+    slower = [r for r in results if r.row.judges_time and r.row.data["p10_ms"] > r.base.median * 1.005]
     foreseen = [r for r in slower if not r.declined and r.prediction["ms"] > r.base.median]
     missed = [f"{r.folder} {r.row.model} {r.row.variant}" for r in slower if r not in foreseen]
     text = f"{len(foreseen)} of {len(slower)} slow-downs were predicted as slow-downs"
@@ -93,7 +93,7 @@ def promises(groups: dict, figures) -> list[str]:
             out.append(f"{whatif}: noisy rows are {f['noisy_mean']:.1f} % away on average, 5 % wanted")
         for r in results:
             name = f"{r.folder} {r.row.model} {r.row.variant}"
-            if r.row.quiet and abs(r.time_pct) > 10:
+            if r.row.quiet and r.time_pct is not None and abs(r.time_pct) > 10:
                 out.append(f"{name}: " + (f"declined ({r.declined})" if r.declined else f"step {r.time_pct:+.1f} %, 10 % wanted"))
             judged = {"amp", "tf32", "flash-attention"} & {u.split(":")[0] for u in r.uses}
             if judged and r.gpu_pct is not None and abs(r.gpu_pct) > 10 and not r.declined:

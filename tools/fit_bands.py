@@ -99,6 +99,8 @@ def residuals_of(program: accuracy.Program, result: accuracy.Result) -> list[tup
     pull = elasticities(p)
     off = math.log(result.row.median / p["ms"])
     explained = sum(pull.get(f, 0) * r for f, r in found.items())
+    if not result.row.judges_time:
+        return [(family, result.row.network, value) for family, value in sorted(found.items())]
     if pull.get("host", 0) >= CPU_BOUND:
         found["host"] = (off - explained) / pull["host"]
     elif not found and pull.get("scaled", 0) >= MOST:
@@ -107,7 +109,7 @@ def residuals_of(program: accuracy.Program, result: accuracy.Result) -> list[tup
         known = sum(((b["up_ms"] + b["down_ms"]) / 2 / p["ms"]) ** 2 for b in p["band"] if b["family"] != "combined")
         beyond = math.sqrt(max(0.0, off * off - known) / (len(result.uses) - 1))
         found["combined"] = math.copysign(beyond, off)
-    return [(family, result.row.model, value) for family, value in sorted(found.items())]
+    return [(family, result.row.network, value) for family, value in sorted(found.items())]
 
 
 def sigma(rows: list[tuple[str, str, float]]) -> float:

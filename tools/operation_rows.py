@@ -144,7 +144,7 @@ def _rows(row: dict[str, Any], a: Arguments) -> str | None:
     s, back = row["sizes"], row["pass"] == "bwd"
     name, last = row["name"], "last" if row["layout"] == "nhwc" else ""
     if name in ("batch_norm", "group_norm"):
-        x = (s["n"], s["c"], s["h"], s["w"])
+        x: tuple[int, ...] = (s["n"], s["c"], s["h"], s["w"])
         if name == "batch_norm":
             if back:
                 a.tensor(*x, order=last).tensor(*x, order=last).tensor(s["c"], kind="float")

@@ -5,6 +5,7 @@ A truth folder holds `truth.jsonl`, one row per model and variant, and the trace
 
 import gzip
 import json
+import math
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # What a part of a variant's name switches on; longer names first, since names are read from the left ("bf16sdpafused").
 SWITCHES = {
+    "ckptreentrant": "checkpoint:reentrant=1",
     "foreach": "foreach-optimizer",
     "batchnorm": "batchnorm",
     "compress": "compress-activations",
@@ -41,8 +43,15 @@ SWITCHES = {
 # Variants that change the job or the recording, not the step's implementation: nothing to predict.
 NO_WHATIF = {"base", "again", "stack", "plain", "sgd"}
 
-# Folders that nothing is fitted on or held to yet: read when they are named.
-NAMED_ONLY = {"h200-clean", "h200-lengths", "h200-unseen"}
+# Folders of changes no what-if makes yet, and of networks kept for the last look: read when they are named.
+NAMED_ONLY = {"h200-lengths", "h200-unseen"}
+
+# Rows that are not the step of their base: while it is captured, transformers makes masks that it leaves out otherwise, and
+# attention takes other kernels (data/README.md).
+OTHER_STEPS = {("gpt2-today", "graph"), ("bert_base-today", "graph"), ("llama_gqa-today", "graph")}
+
+# Of a step, from which on the GPU decides it.
+GPU_BOUND = 0.9
 
 QUIET_SPREAD = 0.05  # p90 - p10 of a quiet row, as a part of its median
 
@@ -75,6 +84,26 @@ class Row:
     @property
     def median(self) -> float:
         return self.data["median_ms"]
+
+    @property
+    def clean(self) -> bool:
+        """Timed in a process of its own that no profiler had touched; others had CUPTI attached, but for their base."""
+        return "took_s" in self.data and not self.data.get("run")
+
+    @property
+    def cpu_bound(self) -> bool | None:
+        """Whether the GPU has nothing to do for a part of the step; None where its time is unknown."""
+        return None if not self.gpu_ms else self.data.get("gpu_busy_ms", self.gpu_ms) < GPU_BOUND * self.median
+
+    @property
+    def judges_time(self) -> bool:
+        """CUPTI makes steps that the CPU decides 15 to 35 % longer: of those only clean rows and bases tell the time."""
+        return self.clean or self.variant == "base" or not self.cpu_bound
+
+    @property
+    def network(self) -> str:
+        """What left-out folds go by: `gpt2`, `gpt2-today` and `gpt2@1-today` are one."""
+        return self.data.get("network", self.model)
 
     @property
     def quiet(self) -> bool:
@@ -123,6 +152,12 @@ class Folder:
             self.rows = [Row(path, json.loads(line)) for line in file if line.strip()]
         # A row whose run failed carries an error instead of figures.
         self.rows = [r for r in self.rows if r.data.get("median_ms") and "variant" in r.data]
+        self.rows = [r for r in self.rows if (r.model, r.variant) not in OTHER_STEPS]
+
+    def base_ms(self, base: Row) -> float:
+        """The base's step; where it was measured again, the mean of both: a host drifts."""
+        again = [r.median for r in self.rows if r.model == base.model and r.variant == "again" and r.clean]
+        return math.exp(sum(map(math.log, [base.median, *again])) / (1 + len(again)))
 
     def cases(self) -> list[tuple[Row, list[Row]]]:
         out = []
@@ -148,3 +183,20 @@ def default_folders() -> list[Path]:
     if truth := os.environ.get("FORETRACE_TRUTH"):
         found += [Path(truth, n) for n in ("h200", "h200-large") if Path(truth, n, "truth.jsonl").exists()]
     return found
+
+
+def with_figures(trace: Path, figures: dict | None, folder: Path) -> Path:
+    """The trace with these figures in place of the recorder's; None: as a plain profiler would have written it."""
+    with gzip.open(trace, "rt") as file:
+        text = file.read()
+    key = '"foretrace":'
+    at = text.find(key, 0, text.find('"traceEvents"'))
+    if at >= 0:
+        _, end = json.JSONDecoder().raw_decode(text, at + len(key) + (text[at + len(key)] == " "))
+        text = text[:at] + text[end:].lstrip(" ,\n")
+    if figures is not None:
+        text = "{" + f'{key}{json.dumps(figures)},' + text[text.index("{") + 1:]
+    out = folder / trace.name
+    with gzip.open(out, "wt", compresslevel=1) as file:
+        file.write(text)
+    return out

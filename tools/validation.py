@@ -44,7 +44,7 @@ def measured_rows() -> list[tuple[str, str]]:
     for folder in map(Folder, default_folders()):
         for _, rows in folder.cases():
             for row in rows:
-                out += [(use.split(":")[0], row.model) for use in whatifs_of(row.variant) or []]
+                out += [(use.split(":")[0], row.network) for use in whatifs_of(row.variant) or []]
     for path in rank_folders():
         for line in (path / "truth.jsonl").read_text().splitlines():
             row = json.loads(line)

@@ -1,6 +1,7 @@
 #include "foretrace/graph/graph.hpp"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -191,10 +192,16 @@ nb::tuple lower_bounds(const Graph& g) {
   return nb::make_tuple(bounds.no_gpu, bounds.no_network, bounds.no_cpu);
 }
 
-nb::dict unprofiled(const Graph& g, std::optional<Ns> measured) {
+nb::dict unprofiled(const Graph& g, std::optional<Ns> measured, const LoadedTrace* trace) {
   const whatif::Unprofiled u = [&] {
     nb::gil_scoped_release unlocked;
-    return whatif::unprofiled(g, measured);
+    // What the recorder timed beside the step holds whatever the step is said to take.
+    whatif::CpuPrior prior;
+    if (trace != nullptr) {
+      if (Result<analysis::Measured> known = analysis::measured_step(trace->trace, g, g.traced, {}))
+        prior = known->prior;
+    }
+    return whatif::unprofiled(g, measured, prior);
   }();
   const auto by_part = [](double forward, double backward, double optimizer, double gpu) {
     nb::dict d;
@@ -211,12 +218,14 @@ nb::dict unprofiled(const Graph& g, std::optional<Ns> measured) {
   d["calibrated"] = u.calibrated;
   d["origin"] = to_str(u.origin);
   d["factors"] = by_part(u.factors.phase[0], u.factors.phase[1], u.factors.phase[2], u.factors.gpu);
+  d["profiler"] = nb::make_tuple(u.factors.profiler[0], u.factors.profiler[1], u.factors.profiler[2]);
   d["sigma"] = by_part(u.sigma[0], u.sigma[1], u.sigma[2], u.sigma[3]);
   return d;
 }
 
-Graph* apply_factors(const Graph& g, double forward, double backward, double optimizer, double gpu) {
-  return new Graph(whatif::apply(g, {{forward, backward, optimizer}, gpu}, {}));
+Graph* apply_factors(const Graph& g, double forward, double backward, double optimizer, double gpu,
+                     const std::array<double, whatif::kCpuPhases>& profiler) {
+  return new Graph(whatif::apply(g, {{forward, backward, optimizer}, gpu, profiler}, {}));
 }
 
 }  // namespace
@@ -259,7 +268,7 @@ void bind_graph(nb::module_& m) {
       .def("periodic", [](const Graph& g) { return g.periodic; })
       .def("dump", [](const Graph& g) { return to_str(graph::dump(g)); })
       .def("lower_bounds", lower_bounds)
-      .def("unprofiled", unprofiled, nb::arg("measured").none())
+      .def("unprofiled", unprofiled, nb::arg("measured").none(), nb::arg("trace").none())
       .def(
           "plausible_step",
           [](const Graph& g, double ms) {
@@ -267,7 +276,7 @@ void bind_graph(nb::module_& m) {
           },
           nb::arg("ms"))
       .def("apply", apply_factors, nb::arg("forward"), nb::arg("backward"), nb::arg("optimizer"), nb::arg("gpu"),
-           nb::call_guard<nb::gil_scoped_release>());
+           nb::arg("profiler"), nb::call_guard<nb::gil_scoped_release>());
   m.def("parse_graph", parse, nb::arg("text"));
 }
 

@@ -335,7 +335,7 @@ void bind_draft(nb::module_& m) {
       .def("memory_scale_batch", &OpenDraft::memory_scale_batch, nb::arg("factor"))
       .def("not_modelled", &OpenDraft::not_modelled, nb::arg("text"));
   nb::list kinds;
-  for (std::size_t k = 0; k < memory::kKinds; ++k) kinds.append(to_str(to_string(static_cast<memory::Kind>(k))));
+  for (const std::string_view kind : kMemoryKinds) kinds.append(to_str(kind));
   m.attr("MEMORY_KINDS") = nb::tuple(kinds);
 }
 

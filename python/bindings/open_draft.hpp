@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,10 @@ namespace foretrace::python {
 using TaskIds = nanobind::ndarray<const std::int64_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
 using EventIds = nanobind::ndarray<const std::uint32_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
 using Numbers = nanobind::ndarray<const double, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
+
+/// What a block of memory holds, in the order of memory::Kind.
+inline constexpr std::array<std::string_view, memory::kKinds> kMemoryKinds = {"parameters and states", "gradients",
+                                                                              "activations", "temporaries", "input"};
 
 class OpenDraft {
  public:

@@ -48,7 +48,10 @@ std::uint32_t position(const memory::Curve& curve, std::int64_t at) {
   return static_cast<std::uint32_t>(at);
 }
 
-memory::Kind memory_kind(std::string_view name) { return named<memory::Kind>("kind of memory", name, memory::kKinds); }
+memory::Kind memory_kind(std::string_view name) {
+  return named<memory::Kind>("kind of memory", name, memory::kKinds,
+                             [](memory::Kind k) { return kMemoryKinds[static_cast<std::size_t>(k)]; });
+}
 
 }  // namespace
 

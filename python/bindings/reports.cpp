@@ -39,9 +39,9 @@ nb::tuple replay(const LoadedTrace& t, std::optional<std::int64_t> step, std::op
                  std::size_t width) {
   auto replayed = [&] {
     nb::gil_scoped_release unlocked;
-    return report::replay(t.trace, t.steps, {step, measured_ms, {}});
+    return analysis::replay(t.trace, t.steps, {step, measured_ms, {}});
   }();
-  const report::ReplayReport r = value_or_raise(std::move(replayed));
+  const analysis::TraceReplay r = value_or_raise(std::move(replayed));
   return nb::make_tuple(to_str(report::to_text(r, {.width = width})), to_str(report::to_json(r)));
 }
 

@@ -17,6 +17,10 @@ def main() -> int:
     from . import _core
 
     args = sys.argv[1:]
+    if args[:1] == ["calibrate"] and not {"-h", "--help"} & set(args):
+        from . import _calibrate
+
+        return _calibrate.main(args[1:])
     if {"optimize", "ranks"} & set(args) and not {"-h", "--help"} & set(args):
         if any(a == "--ray" or a.startswith("--ray=") for a in args):
             from . import _ray

@@ -281,16 +281,16 @@ class Graph(StepQuestions):
         """The step as it runs without the profiler.
 
         measured_ms: how long a step really takes, to calibrate on; default what the recorder stored in the trace, and where
-        it stored nothing, what launches usually cost.
+        it stored nothing, what recording it usually costs.
         """
         measured = self._measured(measured_ms)
-        values = self._core.unprofiled(measured)
+        values = self._core.unprofiled(measured, None if self._trace is None else self._trace._core)
         if measured is not None and measured_ms is None:
             values["origin"] = "recorder"
         return Unprofiled(**values, _of=self)
 
-    def _with_factors(self, factors: dict[str, float]) -> Graph:
-        return Graph(self._core.apply(**factors), self._trace)
+    def _with_factors(self, factors: dict[str, float], profiler: tuple[float, float, float]) -> Graph:
+        return Graph(self._core.apply(**factors, profiler=profiler), self._trace)
 
 
 def build(trace: Trace, graphs: _core.StepGraphs, step: int | Step | None, without: Iterable[str], device_gaps: bool,

@@ -114,6 +114,7 @@ class Unprofiled:
     calibrated: bool  # on a measured step
     origin: str  # "prior", "measured step", "recorder"
     factors: dict[str, float]  # of CPU time by phase, and of GPU time
+    profiler: tuple[float, float, float]  # how slow the trace's CPU was by phase: recorded events come off at that speed
     sigma: dict[str, float]  # what stays free of the logarithm of each
     _of: Graph = field(repr=False, compare=False)
 
@@ -132,10 +133,10 @@ class Unprofiled:
     @cached_property
     def graph(self) -> Graph:
         """The graph with the profiler's cost taken off."""
-        return self._of._with_factors(self.factors)
+        return self._of._with_factors(self.factors, self.profiler)
 
     def __str__(self) -> str:
-        source = {"prior": "what launches usually cost", "measured step": "the measured step",
+        source = {"prior": "what recording usually costs", "measured step": "the measured step",
                   "recorder": "what the recorder measured"}.get(self.origin, self.origin)
         return f"{self.step_ms:.3f} ms [{self.low_ms:.3f}, {self.high_ms:.3f}] without the profiler, from {source}"
 

@@ -9,11 +9,16 @@ import statistics
 import time
 from typing import Any
 
+from ._recorder_phases import PHASES, PhaseClock
+from ._recorder_probe import probe, waited_ns
+
 VERSION = 1
 """Of the figures' layout, their key "version"."""
 
 # A wait of more than this share of a step after the last border: the GPU still works when a step ends.
 _TAIL_SHARE = 0.05
+# A thread that was ready to run and had no core for more than this share of its time has neighbours.
+_SHARED_SHARE = 0.02
 # CUDA events that account for less than this share of the time did not see the streams the work ran on.
 _SEEN_SHARE = 0.9
 
@@ -34,30 +39,51 @@ class Meter:
         self._thread = self._process = 0.0
         self._end = 0.0
         self._peak: tuple[int, int] | None = None
+        self._torch = torch
+        self._phases: PhaseClock | None = None
+        self._phase_figures: dict[str, Any] = {}
+        self._waited: int | None = None
 
     def begin(self) -> None:
         if self._cuda:
             self._cuda.synchronize()
         if self._memory:
             self._memory.reset_peak_memory_stats()
-        self._thread, self._process = time.thread_time(), time.process_time()
+        self._phases = PhaseClock(self._torch, self._cuda)
+        self._phases.settle()
+        self._thread, self._process, self._waited = time.thread_time(), time.process_time(), waited_ns()
         self.border(time.perf_counter())
 
     def border(self, now: float) -> None:
         """The end of a step."""
+        assert self._phases is not None
         if self._cuda:
             self._events[len(self._borders)].record()
+        if self._borders:
+            self._phases.end()
         self._borders.append(now)
+        self._phases.begin(now)
+
+    def close(self) -> None:
+        """Watches no more. Safe to repeat."""
+        if self._phases is not None:
+            self._phases.close()
 
     def finish(self) -> None:
         """After the last border."""
         self._thread = time.thread_time() - self._thread
         self._process = time.process_time() - self._process
+        waited = waited_ns()
+        self._waited = None if waited is None or self._waited is None else waited - self._waited
+        self.close()
         if self._cuda:
             self._cuda.synchronize()
         self._end = time.perf_counter()
         if self._memory:
             self._peak = self._memory.max_memory_allocated(), self._memory.max_memory_reserved()
+        assert self._phases is not None
+        self._phase_figures = {"phase_ms": self._phases.medians(), "phase_behind_ms": self._phases.behind(),
+                               "probe": probe(self._torch, self._cuda)}
 
     def figures(self) -> dict[str, Any]:
         n = len(self._borders) - 1
@@ -68,10 +94,11 @@ class Meter:
             "measured_steps": n,
             "cpu_ms_per_step": _us(self._process * 1e3 / n),
             "thread_cpu_ms_per_step": _us(self._thread * 1e3 / n),
+            "cores_shared": None if self._waited is None else self._waited > _SHARED_SHARE * sum(host) * 1e6,
             "peak_bytes": self._peak[0] if self._peak else None,
             "peak_reserved_bytes": self._peak[1] if self._peak else None,
         }
-        return found
+        return found | self._phase_figures
 
 
 def choose(host: list[float], device: list[float] | None, tail: float) -> dict[str, Any]:
@@ -101,8 +128,13 @@ def choose(host: list[float], device: list[float] | None, tail: float) -> dict[s
 def unmeasured() -> dict[str, Any]:
     """The keys of a recording that timed no step."""
     keys = ("measured_ms", "measured_p10_ms", "measured_p90_ms", "measured_by", "period_ms", "asynchronous", "step_ms",
-            "host_step_ms", "cpu_ms_per_step", "thread_cpu_ms_per_step", "peak_bytes", "peak_reserved_bytes")
+            "host_step_ms", "cpu_ms_per_step", "thread_cpu_ms_per_step", "cores_shared", "peak_bytes", "peak_reserved_bytes",
+            "phase_ms", "phase_behind_ms", "probe")
     return dict.fromkeys(keys) | {"measured_steps": 0}
+
+
+def traced_phases(clock: PhaseClock | None) -> dict[str, float | None]:
+    return clock.medians() if clock is not None else dict.fromkeys(PHASES)
 
 
 def surroundings(torch: Any, rank: int | None, world: int | None) -> dict[str, Any]:

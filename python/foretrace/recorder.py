@@ -29,9 +29,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._recorder_callback import StepCallback, make_callback, wrap_step
-from ._recorder_figures import VERSION, Meter, cuda_in_use, surroundings, unmeasured
+from ._recorder_figures import VERSION, Meter, cuda_in_use, surroundings, traced_phases, unmeasured
 from ._recorder_layers import LayerRanges, ModelFinder, something_is_compiled
 from ._recorder_output import check_folder, rank_and_world, rank_path, split_suffix
+from ._recorder_phases import PhaseClock
 from ._recorder_tracer import METADATA_KEY, SETTLE, Tracer
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ class Recorder:
         self._ranges: LayerRanges | None = None
         self._tracer: Tracer | None = None
         self._traced: list[float] = []
+        self._clock: PhaseClock | None = None
         self._missing: list[str] = []
         self._figures: dict[str, Any] | None = None
         self._pid = os.getpid()
@@ -237,6 +239,9 @@ class Recorder:
         elif phase is _Phase.TRACE:
             assert self._tracer is not None
             self._traced.append(now)
+            assert self._clock is not None
+            self._clock.end()
+            self._clock.begin(now)
             if self._left:
                 self._tracer.step()
             else:
@@ -260,7 +265,9 @@ class Recorder:
             self._begin_trace()
         elif phase is _Phase.SETTLE:
             self._enter(_Phase.TRACE)
+            self._clock = PhaseClock(self._torch)
             self._traced = [time.perf_counter()]
+            self._clock.begin(self._traced[0])
         else:
             self._write(complete=True)
 
@@ -317,6 +324,7 @@ class Recorder:
             "warmup_steps": self._counts[_Phase.WARM_UP],
             "traced_steps": len(traced),
             "traced_host_ms": [round(t, 4) for t in traced],
+            "traced_phase_ms": traced_phases(self._clock),
             "layer_ranges": layer_ranges,
         } | surroundings(self._torch, rank, world) | {"missing": self._missing}
         tracer, path = self._tracer, self.path
@@ -334,6 +342,9 @@ class Recorder:
 
     def _remove_hooks(self) -> None:
         self._stop_finder()
+        for watching in (self._clock, self._meter):
+            if watching is not None:
+                watching.close()
         if self._ranges is not None:
             self._ranges.remove()
             self._ranges = None
@@ -341,12 +352,12 @@ class Recorder:
     def _clean_up(self) -> None:
         """Leaves the process as it was before. Safe to repeat, whatever has happened."""
         self._phase = _Phase.DONE
-        self._meter = None
         self._models = []
         atexit.unregister(self._at_exit)
         try:
             self._remove_hooks()
         finally:
+            self._meter = self._clock = None
             tracer, self._tracer = self._tracer, None
             if tracer is not None:
                 try:

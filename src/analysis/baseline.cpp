@@ -6,8 +6,7 @@ namespace foretrace::analysis {
 
 namespace {
 
-Result<Baseline> of_step(const trace::Trace& trace, std::optional<std::int64_t> number,
-                         std::optional<double> measured_ms) {
+Result<Baseline> of_step(const trace::Trace& trace, std::optional<std::int64_t> number, const Told& told) {
   const trace::Steps steps = trace::find_steps(trace);
   if (steps.steps.empty()) {
     return fail(ErrorCode::kDeclined, "the trace holds no step", "record at least one step with torch.profiler");
@@ -19,13 +18,13 @@ Result<Baseline> of_step(const trace::Trace& trace, std::optional<std::int64_t> 
     FORETRACE_TRY(index, steps.by_number(*number));
   }
   FORETRACE_TRY(const graph::Graph graph, builder.build(index));
-  return make_baseline(trace, steps.steps[index], graph, measured_ms);
+  return make_baseline(trace, steps.steps[index], graph, told);
 }
 
 }  // namespace
 
 Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,
-                               std::optional<double> measured_ms) {
+                               const Told& told) {
   Baseline b;
   StepFigures& f = b.figures;
   f.file = trace.path;
@@ -33,10 +32,10 @@ Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& ste
   f.traced = graph.traced;
   f.replayed = simulate::steady_state(graph).timeline.step;
   if (graph.periodic && graph.period > 0) f.period = graph.period;
-  FORETRACE_TRY(Measured measured, measured_step(trace, graph, f.replayed, measured_ms));
+  FORETRACE_TRY(Measured measured, measured_step(trace, graph, f.replayed, told));
   f.measured = measured.step;
   f.measured_refused = std::move(measured.refused);
-  FORETRACE_TRY(b.model, make_model(trace, step, graph, f.replayed, f.measured));
+  FORETRACE_TRY(b.model, make_model(trace, step, graph, f.replayed, f.measured, measured.prior));
   f.device = b.model.device.name;
   f.memory_gb = b.model.device.memory_gb;
   f.unprofiled = b.model.base.step;
@@ -47,9 +46,8 @@ Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& ste
   return b;
 }
 
-Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int64_t> number,
-                               std::optional<double> measured_ms) {
-  Result<Baseline> baseline = of_step(trace, number, measured_ms);
+Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int64_t> number, const Told& told) {
+  Result<Baseline> baseline = of_step(trace, number, told);
   if (!baseline && baseline.error().file.empty()) baseline.error().file = trace.path;
   return baseline;
 }

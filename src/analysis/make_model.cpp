@@ -2,6 +2,7 @@
 
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/simulate/limits.hpp"
+#include "trace/tensor_size.hpp"
 #include "whatif/graph_facts.hpp"
 
 namespace foretrace::analysis {
@@ -32,8 +33,9 @@ LaunchCosts launch_costs(const Graph& g, const CpuPrior& prior) {
   LaunchCosts costs;
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     // A phase with few launches says more about its Python than about launching.
-    costs.cpu_per_launch[p] =
-        count[p] > static_cast<std::int64_t>(prior.fewest_launches) ? time[p] / count[p] : prior.per_launch[p];
+    costs.cpu_per_launch[p] = count[p] > static_cast<std::int64_t>(prior.fewest_launches)
+                                  ? time[p] / count[p]
+                                  : static_cast<Ns>(1e3 * prior.host.launch_us[p]);
   }
   return costs;
 }
@@ -48,12 +50,6 @@ std::string optimizer_name(const trace::Trace& trace) {
     return std::string(name.substr(0, name.find('.')));
   }
   return {};
-}
-
-std::int64_t elements(const std::vector<std::int64_t>& shape) {
-  std::int64_t n = 1;
-  for (const std::int64_t d : shape) n *= std::max<std::int64_t>(0, d);
-  return n;
 }
 
 // Parameters by the optimizer operation that touches each of them once, whichever the implementation has.
@@ -77,17 +73,19 @@ void count_parameters(Model& m) {
       const bool list = op.find("foreach") != std::string_view::npos || op.find("fused") != std::string_view::npos;
       const auto shapes = trace::parse_shapes(t.strings[inputs->dims]);
       if (!list && !shapes.empty()) {
-        total += elements(shapes.front());
+        total = saturated_sum(total, trace::elements_of(shapes.front()));
         ++tensors;
       }
       if (list && op.find("fused") != std::string_view::npos) {
         // Four or five lists of equal length: parameters, gradients, two states, steps.
         const std::size_t lists = op.find("sgd") != std::string_view::npos ? 3 : 5;
-        for (std::size_t i = 0; i < shapes.size() / lists; ++i) total += elements(shapes[i]);
+        for (std::size_t i = 0; i < shapes.size() / lists; ++i)
+          total = saturated_sum(total, trace::elements_of(shapes[i]));
         tensors += static_cast<std::int64_t>(shapes.size() / lists);
       } else if (list) {
         const std::size_t lists = op.find("addcdiv") != std::string_view::npos ? 3 : 2;
-        for (std::size_t i = 0; i < shapes.size() / lists; ++i) total += elements(shapes[i]);
+        for (std::size_t i = 0; i < shapes.size() / lists; ++i)
+          total = saturated_sum(total, trace::elements_of(shapes[i]));
         tensors += static_cast<std::int64_t>(shapes.size() / lists);
       }
     }
@@ -108,6 +106,7 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   m.chains = std::make_shared<const whatif::OpChains>(trace);
   m.frozen = simulate::frozen_time(graph);
   m.replayed = replayed;
+  m.host = prior.host;
   m.base = whatif::unprofiled(graph, measured, prior);
   m.graph = whatif::apply(graph, m.base.factors, prior);
   m.facts = std::make_shared<const whatif::GraphFacts>();

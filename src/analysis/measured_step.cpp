@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/cpu_prior.hpp"
 #include "foretrace/analysis/recorder.hpp"
 
 namespace foretrace::analysis {
@@ -78,11 +79,11 @@ Result<Ns> plausible_step(const graph::Graph& graph, Ns replayed, double ms) {
               likely_slip(ms, range));
 }
 
-Result<Measured> measured_step(const trace::Trace& trace, const graph::Graph& graph, Ns replayed,
-                               std::optional<double> told) {
+Result<Measured> measured_step(const trace::Trace& trace, const graph::Graph& graph, Ns replayed, const Told& told) {
   Measured out;
-  if (told) {
-    Result<Ns> step = plausible_step(graph, replayed, *told);
+  out.prior = cpu_prior(trace, graph, told.host);
+  if (told.measured_ms) {
+    Result<Ns> step = plausible_step(graph, replayed, *told.measured_ms);
     if (!step) {
       step.error().message = "--measured-ms: " + step.error().message;
       return forward(step);

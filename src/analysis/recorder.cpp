@@ -28,4 +28,29 @@ std::optional<double> recorded_ms(const trace::Trace& trace) {
   return ms;
 }
 
+namespace {
+
+std::optional<double> time_at(const simdjson::dom::element& figures, const char* table, const char* key) {
+  double value = 0;
+  if (figures[table][key].get(value) != simdjson::SUCCESS || !(value >= 0)) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+RecordedCpu recorded_cpu(const trace::Trace& trace) {
+  RecordedCpu out;
+  const std::string figures = recorder_figures(trace);
+  simdjson::dom::parser parser;
+  simdjson::dom::element value;
+  if (figures.empty() || parser.parse(figures).get(value) != simdjson::SUCCESS) return out;
+  constexpr const char* kNames[] = {"forward", "backward", "update"};
+  for (std::size_t p = 0; p < out.phases.size(); ++p) {
+    out.phases[p] = {time_at(value, "phase_ms", kNames[p]), time_at(value, "traced_phase_ms", kNames[p]),
+                     time_at(value, "phase_behind_ms", kNames[p])};
+  }
+  out.probe_view_us = time_at(value, "probe", "view_us");
+  return out;
+}
+
 }  // namespace foretrace::analysis

@@ -1,5 +1,7 @@
 #include "base/text.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace foretrace {
@@ -58,6 +60,12 @@ std::string name_key(std::string_view name, std::initializer_list<std::string_vi
     if (key.starts_with(maker) && key.size() > maker.size()) key.erase(0, maker.size());
   }
   return key;
+}
+
+std::string format_count(std::uint64_t n) {
+  std::string digits = fmt::format("{}", n);
+  for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, 1, ',');
+  return digits;
 }
 
 }  // namespace foretrace

@@ -1,6 +1,8 @@
 #pragma once
-// What readers of options and of small text files share: trimming, lists, names without regard to case.
+// What readers of options and of small text files share: trimming, lists, names without regard to case; numbers as people
+// read them.
 
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -27,5 +29,7 @@ std::string lower(std::string_view text);
 /// What is left of a name when only letters and digits count, in lower case, without the makers' names in front:
 /// "NVIDIA H200", "nvidia-h200" and "H200" are the same question. A name that is nothing but a maker's stays.
 std::string name_key(std::string_view name, std::initializer_list<std::string_view> makers);
+
+std::string format_count(std::uint64_t n);  ///< 1234567 -> "1,234,567"
 
 }  // namespace foretrace

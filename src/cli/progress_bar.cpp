@@ -66,9 +66,9 @@ std::string ProgressBar::line(std::string_view what, std::uint64_t done, std::ui
     const auto full = static_cast<std::size_t>(fraction * kBarWidth);
     figures = fmt::format("  [{}{}]", std::string(full, '#'), std::string(kBarWidth - full, '-'));
     figures += bytes ? fmt::format("  {:3.0f}%", fraction * 100)
-                     : fmt::format("  {} of {} {}", report::format_count(done), report::format_count(total), unit);
+                     : fmt::format("  {} of {} {}", format_count(done), format_count(total), unit);
   } else {
-    figures = bytes ? "  " + report::format_bytes(done) : fmt::format("  {} {}", report::format_count(done), unit);
+    figures = bytes ? "  " + report::format_bytes(done) : fmt::format("  {} {}", format_count(done), unit);
   }
   if (bytes) figures += fmt::format("  {}/s", report::format_bytes(static_cast<std::uint64_t>(rate)));
   if (total > done && rate > 0)

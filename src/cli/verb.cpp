@@ -40,6 +40,8 @@ const std::vector<Option>& calibration_options() {
        "the step's time without the profiler",
        {},
        0.001},
+      {"host", 0, ValueType::kFile, "FILE", "those of the project's own measurements",
+       "what the CPU costs on the trace's host, as `foretrace calibrate` wrote it"},
   };
   return options;
 }

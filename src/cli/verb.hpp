@@ -101,7 +101,7 @@ struct Verb {
   std::vector<Example> examples = {};
   bool reads_traces = false;   ///< adds --strict, --partial, --threads, --quiet
   bool picks_step = false;     ///< adds --step, --rank
-  bool calibrates = false;     ///< adds --measured-ms
+  bool calibrates = false;     ///< adds --measured-ms, --host
   bool takes_plugins = false;  ///< adds --plugin: what-ifs of the user's, known before the verb runs
   Result<Answer> (*run)(const Request& request) = nullptr;
 };

@@ -1,3 +1,4 @@
+#include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/advise.hpp"
@@ -6,9 +7,10 @@ namespace foretrace::cli {
 namespace {
 
 Result<Answer> run_advise(const Request& request) {
+  FORETRACE_TRY(const analysis::Told known, told(request.values));
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   FORETRACE_TRY(const analysis::Baseline baseline,
-                analysis::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
+                analysis::make_baseline(trace, request.values.integer("step"), known));
   search::AdviseOptions options;
   options.threads = request.load.threads;
   options.progress = request.load.progress;

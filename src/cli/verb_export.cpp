@@ -81,10 +81,9 @@ Result<Answer> run_export(const Request& request) {
     answer.body += "\n";
     return answer;
   }
-  answer.body =
-      fmt::format("{}: {}, {}, {} of them on the critical path; {}\n{}\n", report::printable(*path),
-                  report::printable(file.step), report::plural(file.tasks, "task"),
-                  report::format_count(file.critical_tasks), report::format_bytes(file.bytes.size()), file.hint);
+  answer.body = fmt::format("{}: {}, {}, {} of them on the critical path; {}\n{}\n", report::printable(*path),
+                            report::printable(file.step), report::plural(file.tasks, "task"),
+                            format_count(file.critical_tasks), report::format_bytes(file.bytes.size()), file.hint);
   return answer;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/decimal.hpp"
 #include "base/text.hpp"
+#include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/gpus.hpp"
@@ -43,9 +44,9 @@ Result<Answer> run_gpus(const Request& request) {
                   : sort == "value" ? report::GpuOrder::kValue
                                     : report::GpuOrder::kTime;
   FORETRACE_TRY_VOID(report::check(options));
+  FORETRACE_TRY(const analysis::Told known, told(request.values));
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
-  FORETRACE_TRY(analysis::Baseline baseline,
-                analysis::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
+  FORETRACE_TRY(analysis::Baseline baseline, analysis::make_baseline(trace, request.values.integer("step"), known));
   FORETRACE_TRY(const report::GpusReport report, report::compare_gpus(std::move(baseline), options));
   bool answered = false;
   for (const report::GpuPrediction& g : report.predictions) answered |= g.prediction.declined.empty();

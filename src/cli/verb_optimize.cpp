@@ -5,6 +5,7 @@
 #include "base/decimal.hpp"
 #include "cli/network.hpp"
 #include "cli/output.hpp"
+#include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/cli/evaluator.hpp"
@@ -54,9 +55,9 @@ Result<Answer> run_optimize(const Request& request) {
   FORETRACE_TRY(options.only, names_of(only));  // a wrong name is said before a long import
   FORETRACE_TRY(options.communication, communication_of(v));
   FORETRACE_TRY(options.bucket_sizes, sizes_of(sizes));
+  FORETRACE_TRY(const analysis::Told known, told(v));
   FORETRACE_TRY(const trace::Trace trace, load_one(v.argument("TRACE"), request));
-  FORETRACE_TRY(const analysis::Baseline baseline,
-                analysis::make_baseline(trace, v.integer("step"), v.number("measured-ms")));
+  FORETRACE_TRY(const analysis::Baseline baseline, analysis::make_baseline(trace, v.integer("step"), known));
   if (const auto gb = v.number("memory-gb")) options.memory_limit = static_cast<std::int64_t>(*gb * 1e9);
   if (const auto n = v.integer("budget-evals")) options.evaluations = static_cast<std::size_t>(*n);
   if (const auto s = v.number("budget-s")) {
@@ -69,6 +70,11 @@ Result<Answer> run_optimize(const Request& request) {
     if (!other_evaluator()) {
       return fail(ErrorCode::kUsage, "--ray is served by the Python command",
                   "pip install 'foretrace[ray]', then: python3 -m foretrace optimize … --ray ADDRESS");
+    }
+    if (known.host) {
+      return fail(ErrorCode::kUsage,
+                  "the workers of a Ray cluster know nothing of a host's file: --ray goes without --host",
+                  "leave one of them out");
     }
     if (!trace.steps_by.empty()) {
       return fail(ErrorCode::kUsage,

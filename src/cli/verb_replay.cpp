@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/errors.hpp"
+#include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/replay.hpp"
@@ -8,15 +9,17 @@
 namespace foretrace::cli {
 namespace {
 
-using Outcome = Result<report::ReplayReport>;
+using Outcome = Result<analysis::TraceReplay>;
 
-Outcome replay_file(const std::string& file, const Request& request) {
+Outcome replay_trace(const trace::Trace& trace, const Request& request, const analysis::Told& known) {
+  const analysis::ReplayOptions options{request.values.integer("step"), known.measured_ms, request.load.progress,
+                                        known.host};
+  return analysis::replay(trace, trace::find_steps(trace), options);
+}
+
+Outcome replay_file(const std::string& file, const Request& request, const analysis::Told& known) {
   FORETRACE_TRY(const trace::Trace trace, trace::load(file, request.load));
-  report::ReplayOptions options;
-  options.step = request.values.integer("step");
-  options.measured_ms = request.values.number("measured-ms");
-  options.progress = request.load.progress;
-  return report::replay(trace, trace::find_steps(trace), options);
+  return replay_trace(trace, request, known);
 }
 
 // A file that cannot be read fails the command; one without a step only when there is no other.
@@ -48,20 +51,19 @@ std::string json_of(const std::vector<Outcome>& outcomes) {
 }
 
 Result<Answer> run_replay(const Request& request) {
+  FORETRACE_TRY(const analysis::Told known, told(request.values));
   std::vector<Outcome> outcomes;
   if (request.values.integer("rank")) {
     FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
-    report::ReplayOptions options{request.values.integer("step"), request.values.number("measured-ms"),
-                                  request.load.progress};
-    outcomes.push_back(report::replay(trace, trace::find_steps(trace), options));
+    outcomes.push_back(replay_trace(trace, request, known));
   } else {
     FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
     // One trace at a time: a folder may hold more than fits the memory.
-    for (const std::string& file : files) outcomes.push_back(replay_file(file, request));
+    for (const std::string& file : files) outcomes.push_back(replay_file(file, request, known));
   }
   if (outcomes.size() == 1) {
     if (!outcomes[0]) return forward(outcomes[0]);
-    return Answer{request.json ? to_json(*outcomes[0]) : to_text(*outcomes[0], request.style)};
+    return Answer{request.json ? report::to_json(*outcomes[0]) : report::to_text(*outcomes[0], request.style)};
   }
   Answer answer;
   answer.exit_code = exit_code_of(outcomes);

@@ -3,6 +3,7 @@
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "cli/network.hpp"
+#include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/scale.hpp"
@@ -48,6 +49,7 @@ Result<Answer> run_scale(const Request& request) {
     FORETRACE_TRY_VOID(whatif::check_nodes(n, asked.gpus_per_node));
   }
   FORETRACE_TRY_VOID(search::network_of(asked, {}));  // a wrong name is said before a long import
+  FORETRACE_TRY(const analysis::Told known, told(request.values));
   std::vector<whatif::Use> changes;
   for (const std::string& text : request.values.argument("WHATIF")) {
     FORETRACE_TRY(whatif::Use use, whatif::parse_use(text));
@@ -55,7 +57,7 @@ Result<Answer> run_scale(const Request& request) {
   }
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   FORETRACE_TRY(const analysis::Baseline baseline,
-                analysis::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
+                analysis::make_baseline(trace, request.values.integer("step"), known));
   FORETRACE_TRY(const whatif::Network network, search::network_of(asked, baseline.model.device));
   const report::ScaleReport r =
       report::scale_report(baseline, how, network.collectives, network.gpus_per_node, workers, changes);

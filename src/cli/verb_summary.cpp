@@ -1,3 +1,4 @@
+#include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/summary.hpp"
@@ -10,7 +11,9 @@ Result<Answer> run_summary(const Request& request) {
   report::SummaryOptions options;
   options.step = request.values.integer("step");
   options.samples = request.values.number("batch");
-  options.measured_ms = request.values.number("measured-ms");
+  FORETRACE_TRY(const analysis::Told known, told(request.values));
+  options.measured_ms = known.measured_ms;
+  options.host = known.host;
   FORETRACE_TRY(const report::SummaryReport report, report::summarise(trace, trace::find_steps(trace), options));
   report::TextStyle style = request.style;
   if (const auto top = request.values.integer("top")) style.top = static_cast<std::size_t>(*top);

@@ -1,5 +1,6 @@
 #include "base/byte_source.hpp"
 #include "cli/output.hpp"
+#include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/optimize.hpp"
@@ -21,6 +22,7 @@ Result<std::shared_ptr<const whatif::Residuals>> residuals_of(const Request& req
 }
 
 Result<Answer> run_whatif(const Request& request) {
+  FORETRACE_TRY(const analysis::Told known, told(request.values));
   std::vector<whatif::Use> uses;
   for (const std::string& text : request.values.argument("WHATIF")) {
     FORETRACE_TRY(whatif::Use use, whatif::parse_use(text));
@@ -35,8 +37,7 @@ Result<Answer> run_whatif(const Request& request) {
     return fail(ErrorCode::kUsage, "which change?", "name what-ifs (`foretrace list whatifs`) or give --strategy FILE");
   }
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
-  FORETRACE_TRY(analysis::Baseline baseline,
-                analysis::make_baseline(trace, request.values.integer("step"), request.values.number("measured-ms")));
+  FORETRACE_TRY(analysis::Baseline baseline, analysis::make_baseline(trace, request.values.integer("step"), known));
   FORETRACE_TRY(baseline.model.residuals, residuals_of(request));
   std::optional<search::Optimized> plan;
   std::string body;

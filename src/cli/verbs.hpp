@@ -24,5 +24,6 @@ const Verb& graph_verb();
 const Verb& list_verb();
 const Verb& optimize_verb();
 const Verb& completion_verb();
+const Verb& calibrate_verb();
 
 }  // namespace foretrace::cli

@@ -173,6 +173,7 @@ Graph build_step(const TraceIndex& index, const trace::Steps& steps, std::size_t
   graph.notes.early_kernels = index.early;
   graph.notes.queue_depth_measured = index.queue_depth_measured;
   assign_layers(index, graph, s.begin);
+  count_recorded(s);
   return graph;
 }
 

@@ -83,6 +83,8 @@ class Writer {
     number("lag", g_.lane_lag[t]);
     number("at", g_.measured[t]);
     number("priority", g_.priority_of(t));
+    const Recorded recorded = g_.recorded_in(t);
+    for (const RecordedKey& key : kRecordedKeys) number(key.name, recorded.*key.count);
     if (g_.phase[t] != Phase::kOther) write(" phase={}", to_string(g_.phase[t]));
     if (g_.layer[t].valid()) write(" layer={}", g_.layer[t].value);
     if (g_.launch[t].valid()) write(" launch={}", g_.launch[t].value);

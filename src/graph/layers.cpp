@@ -23,6 +23,20 @@ namespace {
 
 using trace::EventKind;
 
+// "at::native::reduce" of "void at::native::(anonymous namespace)::reduce<4>(int*)"; what is no signature stays as it is.
+std::string kernel_family(std::string_view name) {
+  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
+  constexpr std::string_view kVoid = "void ";
+  if (name.starts_with(kVoid)) name.remove_prefix(kVoid.size());
+  std::string out(name);
+  for (std::size_t at = out.find(kAnonymous); at != std::string::npos; at = out.find(kAnonymous, at)) {
+    out.erase(at, kAnonymous.size());
+  }
+  out.resize(std::min(out.size(), out.find_first_of("<(")));
+  while (out.ends_with(' ')) out.pop_back();
+  return out.empty() ? std::string(name) : out;
+}
+
 class LayerRule {
  public:
   LayerRule(const TraceIndex& index, Graph& graph, Ns begin) : ix_(index), g_(graph), begin_(begin) {
@@ -343,8 +357,7 @@ class LayerRule {
     const auto last = std::find_if(tasks.rbegin(), tasks.rend(), backward).base();
     for (auto it = tasks.begin(); it != tasks.end(); ++it) {
       g_.phase[*it] = it < first ? Phase::kForward : it < last ? Phase::kBackward : Phase::kOptimizer;
-      const std::string_view name = g_.task_name(*it);
-      g_.layer[*it] = layer(name.substr(0, name.find_first_of("<(")), "", true);
+      g_.layer[*it] = layer(kernel_family(g_.task_name(*it)), "", true);
     }
   }
 

@@ -255,6 +255,9 @@ class Reader {
       if (key == "cost") return g_.cost.back() = time(l, key, value, 0), true;
       if (key == "lag") return g_.lane_lag.back() = time(l, key, value), true;
       if (key == "at") return g_.measured.back() = time(l, key, value), true;
+      for (const RecordedKey& count : kRecordedKeys) {
+        if (key == count.name) return set_recorded(count, l.convert(key, value, 0, UINT16_MAX)), true;
+      }
       if (key == "priority") return set_priority(l.convert(key, value, INT32_MIN, INT32_MAX)), true;
       if (key == "phase") return g_.phase.back() = static_cast<Phase>(l.pick("phase", value, kPhaseNames)), true;
       if (key == "layer") return g_.layer.back() = LayerId{id(l, key, value)}, true;
@@ -270,6 +273,11 @@ class Reader {
       l.wrong(fmt::format("layer {} does not exist; there are {}", g_.layer.back().value, g_.layers.size()));
     }
     if (g_.launch.back().valid()) mention(g_.launch.back().value);
+  }
+
+  void set_recorded(const RecordedKey& count, std::int64_t events) {
+    g_.recorded.resize(g_.size(), Recorded{});
+    g_.recorded.back().*count.count = static_cast<std::uint16_t>(events);
   }
 
   void set_priority(std::int64_t priority) {
@@ -346,6 +354,7 @@ class Reader {
                                                       g_.strings[lane.name], lane.end - lane.begin, g_.copies));
     }
     if (!g_.priority.empty()) g_.priority.resize(g_.size(), 0);
+    if (!g_.recorded.empty()) g_.recorded.resize(g_.size(), Recorded{});
     finish(g_, std::move(dependencies_));
     return std::move(g_);
   }

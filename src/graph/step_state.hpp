@@ -3,6 +3,7 @@
 //
 //   bursts       other threads working for the main one           rules/threads.cpp
 //   tiles        CPU lanes become tasks                           rules/cpu_tiling.cpp
+//   recorded     what the profiler wrote in each of them          rules/recorded.cpp
 //   streams      GPU work becomes tasks, border work included     rules/streams.cpp, rules/unrecorded.cpp
 //   waits        event record -> stream wait                      rules/stream_waits.cpp
 //   lags         launch, lane and wait edges with their lags      rules/device_lags.cpp
@@ -120,6 +121,7 @@ Counterpart counterpart(const StepState& state, std::uint32_t work);
 
 void find_bursts(StepState& state);
 void tile_cpu_lanes(StepState& state);
+void count_recorded(StepState& state);
 void find_unrecorded(StepState& state);  // part of the next
 void place_gpu_work(StepState& state);
 void resolve_stream_waits(StepState& state);

@@ -21,17 +21,22 @@ struct TaskRow {
   std::uint32_t soft = kNone;
   Origin origin = Origin::kMeasured;
   std::int32_t priority = 0;
+  Recorded recorded = {};
 };
 
 inline TaskRow row_of(const Graph& g, std::uint32_t t) {
   return {g.kind[t],   g.cost[t],  g.lane_lag[t], g.lane[t],     g.name[t], g.phase[t],  g.layer[t],
-          g.launch[t], g.event[t], g.op[t],       g.measured[t], g.soft[t], g.origin[t], g.priority_of(t)};
+          g.launch[t], g.event[t], g.op[t],       g.measured[t], g.soft[t], g.origin[t], g.priority_of(t),
+          g.recorded_in(t)};
 }
 
 /// Behind the last task; returns its id.
 inline std::uint32_t append_task(Graph& g, const TaskRow& row) {
   if (row.priority != 0 && g.priority.empty()) g.priority.resize(g.size(), 0);
   if (row.priority != 0 || !g.priority.empty()) g.priority.push_back(row.priority);
+  const bool recorded = row.recorded != Recorded{};
+  if (recorded && g.recorded.empty()) g.recorded.resize(g.size(), Recorded{});
+  if (recorded || !g.recorded.empty()) g.recorded.push_back(row.recorded);
   g.kind.push_back(row.kind);
   g.cost.push_back(row.cost);
   g.lane_lag.push_back(row.lane_lag);

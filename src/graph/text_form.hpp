@@ -39,4 +39,15 @@ inline constexpr NoteKey kNoteKeys[] = {{"refuted_waits", &Graph::Notes::refuted
                                         {"border_tasks", &Graph::Notes::border_tasks},
                                         {"foreign_events", &Graph::Notes::foreign_events}};
 
+/// A count of Recorded and its key.
+struct RecordedKey {
+  std::string_view name;
+  std::uint16_t Recorded::* count;
+};
+inline constexpr RecordedKey kRecordedKeys[] = {{"ops", &Recorded::ops},
+                                                {"calls", &Recorded::calls},
+                                                {"layers", &Recorded::layers},
+                                                {"ranges", &Recorded::ranges},
+                                                {"frames", &Recorded::frames}};
+
 }  // namespace foretrace::graph

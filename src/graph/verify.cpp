@@ -20,6 +20,7 @@ Status check_shape(const Graph& g) {
     if (size != n) return wrong("columns of different lengths");
   }
   if (!g.priority.empty() && g.priority.size() != n) return wrong("columns of different lengths");
+  if (!g.recorded.empty() && g.recorded.size() != n) return wrong("columns of different lengths");
   for (const std::size_t size : {g.dep_lag.size(), g.dep_point.size(), g.dep_kind.size()}) {
     if (size != g.dep_to.size()) return wrong("columns of dependencies of different lengths");
   }

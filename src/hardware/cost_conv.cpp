@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/saturate.hpp"
 #include "hardware/cost_models.hpp"
 
 namespace foretrace::hardware {
@@ -123,7 +124,7 @@ ModelledTime conv_model(const Work& w, const Convolution& c, const Device& d) {
   if (c.channels_last) return {t, channels < 8 ? 0.4 : 0.15};
 
   // Channels-first. A 1 x 1 convolution is a product per image as it stands, if the pixels' rows are aligned.
-  const std::int64_t pixels = c.input[2] * c.input[3];
+  const std::int64_t pixels = saturated_product(c.input[2], c.input[3]);
   const bool plain = s.taps == 1 && c.stride == 1 && c.groups == 1;
   if (plain && pixels % (half ? 8 : 4) == 0) return {t * 1.05 + (filter ? 2 : 0), 0.15};
   if (plain && pixels % 4 == 0 && !filter) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/saturate.hpp"
 #include "foretrace/trace/ranges.hpp"
 
 namespace foretrace::memory {
@@ -52,6 +53,12 @@ class OpenEvents {
   std::vector<Lane> lanes_;
 };
 
+// No memory holds more. A damaged file may say anything.
+std::int64_t bounded(std::int64_t bytes) {
+  constexpr std::int64_t kLargestBlock = std::int64_t{1} << 46;
+  return std::clamp(bytes, -kLargestBlock, kLargestBlock);
+}
+
 Stage stage_of(const trace::Trace& t, const std::vector<std::uint32_t>& open) {
   for (const std::uint32_t e : open) {
     const std::string_view name = t.name(e);
@@ -85,7 +92,7 @@ std::optional<Curve> curve(const trace::Trace& t, const trace::Step& step) {
   std::vector<Row> rows;
   for (std::uint32_t e = 0; e < t.size(); ++e) {
     const trace::MemoryIds* m = t.memory(e);
-    if (m == nullptr || m->total_allocated == trace::kAbsent) continue;
+    if (m == nullptr || m->total_allocated == trace::kAbsent || m->bytes == trace::kAbsent) continue;
     if (t.events.start[e] < step.start || t.events.start[e] >= step.end) continue;
     const auto type = t.args.find(t.events.args[e], "Device Type");
     if (type && *type != "1") continue;
@@ -96,7 +103,7 @@ std::optional<Curve> curve(const trace::Trace& t, const trace::Step& step) {
 
   Curve c;
   const trace::MemoryIds& first = *t.memory(rows.front().event);
-  c.start_bytes = first.total_allocated - first.bytes;
+  c.start_bytes = bounded(first.total_allocated) - bounded(first.bytes);
   c.positions = static_cast<std::uint32_t>(rows.size());
   c.backward_from = c.update_from = c.positions + 1;
   OpenEvents open(t, step.start, step.end);
@@ -109,7 +116,7 @@ std::optional<Curve> curve(const trace::Trace& t, const trace::Step& step) {
     if (stage == Stage::kUpdate) c.update_from = std::min(c.update_from, i + 1);
     if (m.bytes > 0) {
       Block b;
-      b.bytes = m.bytes;
+      b.bytes = bounded(m.bytes);
       b.allocated = i + 1;
       b.stage = stage;
       for (const std::uint32_t e : chain) {
@@ -124,12 +131,12 @@ std::optional<Curve> curve(const trace::Trace& t, const trace::Step& step) {
     } else {
       // Freed here, allocated before the step: a gradient or batch of the step before.
       Block b;
-      b.bytes = -m.bytes;
+      b.bytes = -bounded(m.bytes);
       b.allocated = 0;
       b.freed = i + 1;
       b.kind = Kind::kResident;
       c.blocks.push_back(b);
-      c.start_bytes -= b.bytes;
+      c.start_bytes = saturated_sum(c.start_bytes, -b.bytes);
     }
   }
   classify(c);
@@ -150,13 +157,13 @@ Peak peak(const Curve& c) {
   for (const Block& b : c.blocks) {
     // What a change puts behind the last event (a backward pass the step does not have) never comes to be.
     if (b.allocated > c.positions || b.freed <= b.allocated) continue;
-    change[b.allocated] += b.bytes;
-    if (b.freed <= c.positions) change[b.freed] -= b.bytes;
+    change[b.allocated] = saturated_sum(change[b.allocated], b.bytes);
+    if (b.freed <= c.positions) change[b.freed] = saturated_sum(change[b.freed], -b.bytes);
   }
   std::int64_t level = c.start_bytes;
   Peak most{INT64_MIN, 0};
   for (std::uint32_t i = 0; i <= c.positions; ++i) {
-    level += change[i];
+    level = saturated_sum(level, change[i]);
     if (level > most.bytes) most = {level, i};
   }
   return most;
@@ -169,16 +176,16 @@ void recompute(Curve& c) {
   c.at_peak = {};
   c.at_peak[static_cast<std::size_t>(Kind::kResident)] = c.start_bytes;
   for (const Block& b : c.blocks) {
-    if (b.allocated <= c.peak_at && b.freed > c.peak_at) c.at_peak[static_cast<std::size_t>(b.kind)] += b.bytes;
+    std::int64_t& of_kind = c.at_peak[static_cast<std::size_t>(b.kind)];
+    if (b.allocated <= c.peak_at && b.freed > c.peak_at) of_kind = saturated_sum(of_kind, b.bytes);
   }
 }
 
 void scale_batch(Curve& curve, double x) {
-  constexpr double kLargestBlock = 1e14;  // a hundred terabytes fit nowhere, and the sum of all blocks stays a number
   for (Block& b : curve.blocks) {
     const bool data = b.kind == Kind::kActivation || b.kind == Kind::kInput ||
                       (b.kind == Kind::kTemporary && b.stage != Stage::kUpdate);
-    if (data) b.bytes = static_cast<std::int64_t>(std::min(static_cast<double>(b.bytes) * x, kLargestBlock));
+    if (data) b.bytes = bounded(saturated(static_cast<double>(b.bytes) * x));
   }
 }
 

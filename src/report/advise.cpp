@@ -67,8 +67,12 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
   std::string out = headline(b.file, b.step_name, b.device);
   out += fmt::format("\n  now {} ms [{}, {}]{}", short_ms(b.unprofiled), short_ms(b.unprofiled_low),
                      short_ms(b.unprofiled_high), b.measured ? "" : " without the profiler");
-  if (b.peak_bytes) out += ", peak " + gigabytes(b.peak_bytes);
-  if (r.advised.memory_limit) out += " of " + gigabytes(r.advised.memory_limit);
+  if (b.peak_bytes) {
+    out += ", peak " + gigabytes(b.peak_bytes);
+    if (r.advised.memory_limit) out += " of " + gigabytes(r.advised.memory_limit);
+  } else if (r.advised.memory_limit) {
+    out += ", peak unknown; the GPU has " + gigabytes(r.advised.memory_limit);
+  }
   out += "\n" + refused_text(b, style) + "\n";
 
   TextTable table(
@@ -117,7 +121,7 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
   }
   std::vector<std::pair<std::string, std::string>> declined;
   for (const search::Advice& a : r.advised.alone) {
-    if (a.declined()) declined.emplace_back(a.uses.front().whatif->name, a.prediction.reason());
+    if (a.declined()) declined.emplace_back(a.prediction.whatif, a.prediction.reason());
   }
   if (!declined.empty()) out += "\n  does not apply:\n" + reasons_text(declined, style);
   return out;

@@ -88,10 +88,12 @@ void write_channels_last(const PieceUse& p, ScriptPlaces& to) {
 }
 
 void write_checkpoint(const PieceUse& p, ScriptPlaces& to) {
+  const std::string how = p.use.parameters.text("reentrant") == "1" ? ", reentrant=True" : "";
   if (const std::vector<std::string> layers = p.use.parameters.list("layers"); !layers.empty()) {
-    each_named(p, layers, "checkpointed(module)", to.model, to);
+    each_named(p, layers, fmt::format("checkpointed(module{})", how), to.model, to);
   } else {
-    to.model.push_back("    for block in repeated_blocks(model):" + p.gain + "\n        checkpointed(block)");
+    to.model.push_back(
+        fmt::format("    for block in repeated_blocks(model):{}\n        checkpointed(block{})", p.gain, how));
   }
 }
 

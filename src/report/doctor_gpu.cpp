@@ -83,9 +83,9 @@ std::optional<Finding> overlaps(const Facts& f) {
   if (count == 0) return {};
   return Finding{"overlapping_events",
                  Weight::kNote,
-                 fmt::format("{} overlap without nesting on their lane ({} on threads, {} on streams), by up to {} us",
-                             plural(count, "event"), format_count(f.thread_overlaps), format_count(f.stream_overlaps),
-                             format_us(to_us(f.worst_overlap))),
+                 fmt::format("{} without nesting on their lane ({} on threads, {} on streams), by up to {} us",
+                             plural(count, "event overlaps", "events overlap"), format_count(f.thread_overlaps),
+                             format_count(f.stream_overlaps), format_us(to_us(f.worst_overlap))),
                  "A lane does one thing at a time in the graph; the overlap is cut off the later event.",
                  "",
                  count};

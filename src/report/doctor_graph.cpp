@@ -139,7 +139,7 @@ Maybe step_without_gpu(const Facts& f) {
 Maybe measured_refused(const Facts& f) {
   if (f.measured_refused.empty()) return {};
   return Finding{"measured_refused", Weight::kCosts, f.measured_refused,
-                 "The step without the profiler is estimated from what launches usually cost instead.",
+                 "The step without the profiler is estimated from the trace alone instead.",
                  "give the time of a step with --measured-ms X, or record again"};
 }
 

@@ -12,7 +12,7 @@ namespace foretrace::report {
 namespace {
 
 // docs/recording.md says what each is.
-constexpr std::array<std::string_view, 29> kFields{"version",
+constexpr std::array<std::string_view, 34> kFields{"version",
                                                    "measured_ms",
                                                    "measured_p10_ms",
                                                    "measured_p90_ms",
@@ -24,6 +24,11 @@ constexpr std::array<std::string_view, 29> kFields{"version",
                                                    "asynchronous",
                                                    "cpu_ms_per_step",
                                                    "thread_cpu_ms_per_step",
+                                                   "phase_ms",
+                                                   "phase_behind_ms",
+                                                   "traced_phase_ms",
+                                                   "probe",
+                                                   "cores_shared",
                                                    "peak_bytes",
                                                    "peak_reserved_bytes",
                                                    "warmup_steps",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/statistics.hpp"
 #include "foretrace/report/doctor.hpp"
 #include "report/doctor_recorder.hpp"
 #include "report/json_writer.hpp"
@@ -81,9 +82,13 @@ std::string candidates_text(const DoctorReport& report, const TextStyle& style) 
 }
 
 std::string replay_text(const DoctorReport::Replay& replay) {
-  return fmt::format("{}: {} ms simulated unchanged, {:+.2f}% off the trace; {}, {}", replay.step,
-                     format_ms(replay.replayed), replay.error_pct, plural(replay.tasks, "task"),
-                     plural(replay.dependencies, "dependency", "dependencies"));
+  // The range of a step whose GPU runs behind says how fast the CPU filled the queue: nothing to compare with.
+  const std::string off = replay.period
+                              ? fmt::format("{:+.2f}% off its period of {} ms",
+                                            percent_off(replay.replayed, *replay.period), format_ms(*replay.period))
+                              : fmt::format("{:+.2f}% off the trace", replay.error_pct);
+  return fmt::format("{}: {} ms simulated unchanged, {}; {}, {}", replay.step, format_ms(replay.replayed), off,
+                     plural(replay.tasks, "task"), plural(replay.dependencies, "dependency", "dependencies"));
 }
 
 std::string counts_text(const std::vector<DoctorReport::Count>& counts) {

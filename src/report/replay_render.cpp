@@ -17,11 +17,11 @@ std::string us_or_dash(const std::optional<Ns>& ns) { return ns ? format_us(to_u
 
 std::string percent_or_dash(const std::optional<double>& pct) { return pct ? fmt::format("{:+.2f}%", *pct) : "-"; }
 
-bool any_behind(const ReplayReport& report) {
+bool any_behind(const analysis::TraceReplay& report) {
   return std::any_of(report.steps.begin(), report.steps.end(), [](const auto& row) { return row.behind; });
 }
 
-std::string steps_table(const ReplayReport& report, const TextStyle& style) {
+std::string steps_table(const analysis::TraceReplay& report, const TextStyle& style) {
   // The period is shown where it differs from the range.
   const bool behind = any_behind(report);
   std::vector<TableColumn> columns = {{"Step", Align::kLeft, true}, {"traced ms"}, {"replayed"}, {"error"}};
@@ -38,7 +38,7 @@ std::string steps_table(const ReplayReport& report, const TextStyle& style) {
   constexpr std::size_t kMostRows = 30;
   const std::size_t shown = std::min(report.steps.size(), kMostRows);
   for (std::size_t i = 0; i < shown; ++i) {
-    const ReplayReport::StepRow& row = report.steps[i];
+    const analysis::TraceReplay::StepRow& row = report.steps[i];
     std::vector<std::string> cells = {"  " + row.name, format_ms(row.traced), format_ms(row.replayed),
                                       percent_or_dash(row.error_pct)};
     if (behind) {
@@ -55,13 +55,20 @@ std::string steps_table(const ReplayReport& report, const TextStyle& style) {
     table.row(std::move(cells));
   }
   if (report.steps.size() > 1) {
-    const auto worst = std::max_element(report.steps.begin(), report.steps.end(), [](const auto& a, const auto& b) {
-      return std::abs(a.error_pct) < std::abs(b.error_pct);
+    // Where the GPU runs behind the CPU, a range is nothing to compare with.
+    const auto error = [&](const analysis::TraceReplay::StepRow& row) {
+      return behind ? row.period_error_pct.value_or(row.error_pct) : row.error_pct;
+    };
+    const auto worst = std::max_element(report.steps.begin(), report.steps.end(), [&](const auto& a, const auto& b) {
+      return std::abs(error(a)) < std::abs(error(b));
     });
+    double mean = 0;
+    for (const analysis::TraceReplay::StepRow& row : report.steps) mean += std::abs(error(row));
+    mean /= static_cast<double>(report.steps.size());
     const std::string more =
         shown < report.steps.size() ? fmt::format("and {} more; ", report.steps.size() - shown) : "";
-    table.note(fmt::format("  {}mean error {:.2f}% without regard to its sign, worst {:+.2f}% ({})", more,
-                           report.mean_abs_error_pct(), worst->error_pct, worst->name));
+    table.note(fmt::format("  {}mean error {}{:.2f}% without regard to its sign, worst {:+.2f}% ({})", more,
+                           behind ? "against the period " : "", mean, error(*worst), worst->name));
   }
   constexpr std::string_view kPeriod =
       "period: distance of the same work in two steps, since the GPU runs behind the CPU; off it: the replay. ";
@@ -80,31 +87,32 @@ std::string steps_table(const ReplayReport& report, const TextStyle& style) {
 // "CPU-bound" of "CPU-bound: 38 % of the step …".
 std::string_view verdict(std::string_view sentence) { return sentence.substr(0, sentence.find(':')); }
 
-std::string unprofiled_text(const ReplayReport& report) {
+std::string unprofiled_text(const analysis::TraceReplay& report) {
   const whatif::Unprofiled& u = report.unprofiled;
   std::string out =
       fmt::format("without the profiler: {} ms [{}, {}]", format_ms(u.step), format_ms(u.low), format_ms(u.high));
   if (!report.measured) {
-    return out + ", from what launches usually cost; --measured-ms X calibrates it";
+    return out + ", less what recording usually costs; --measured-ms X calibrates it";
   }
   out += fmt::format(", calibrated on the measured step of {} ms", format_ms(*report.measured));
   return u.origin == "recorder" ? out + " that the recorder stored" : out;
 }
 
-std::string notes_text(const ReplayReport& report, const TextStyle& style) {
+std::string notes_text(const analysis::TraceReplay& report, const TextStyle& style) {
   std::string out;
   const auto add = [&](std::string_view text) {
     out += fmt::format("  - {}\n", wrap(printable(text), style.width, 4, 4));
   };
-  for (const ReplayReport::LeftOut& step : report.left_out) add(fmt::format("{} left out: {}", step.name, step.reason));
+  for (const analysis::TraceReplay::LeftOut& step : report.left_out)
+    add(fmt::format("{} left out: {}", step.name, step.reason));
   std::string ramp_up;
-  for (const ReplayReport::StepRow& row : report.steps) {
+  for (const analysis::TraceReplay::StepRow& row : report.steps) {
     if (row.ramp_up) ramp_up += (ramp_up.empty() ? "" : ", ") + row.name;
   }
   if (!ramp_up.empty()) {
     add(fmt::format("ramp-up: {}; the range is how fast the CPU filled the GPU's queue, not the period", ramp_up));
   }
-  for (const ReplayReport::StepRow& row : report.steps) {
+  for (const analysis::TraceReplay::StepRow& row : report.steps) {
     if (!row.cross_error_pct && !row.cross_missing.empty() && report.steps.size() > 1) {
       add(fmt::format("{}: nothing crossed; {}", row.name, row.cross_missing));
     }
@@ -117,7 +125,7 @@ std::string notes_text(const ReplayReport& report, const TextStyle& style) {
 
 }  // namespace
 
-std::string to_text(const ReplayReport& report, const TextStyle& style) {
+std::string to_text(const analysis::TraceReplay& report, const TextStyle& style) {
   std::string out = (report.file == "-" ? "standard input" : printable(report.file)) + "\n";
   std::string what = fmt::format("{} ({})", plural(report.steps.size(), "step"), report.step_source);
   if (report.from_export) what += ", the graph as exported";
@@ -144,12 +152,12 @@ void write_ns_as(JsonWriter& json, std::string_view key, const std::optional<Ns>
 
 }  // namespace
 
-void write_members(JsonWriter& json, const ReplayReport& report) {
+void write_members(JsonWriter& json, const analysis::TraceReplay& report) {
   constexpr double kUs = 1e3, kMs = 1e6;
   json.member("file", report.file).member("format", report.format).member("rank", report.rank);
   json.member("world_size", report.world_size).member("step_source", report.step_source);
   json.member("from_export", report.from_export).key("steps").begin_array();
-  for (const ReplayReport::StepRow& row : report.steps) {
+  for (const analysis::TraceReplay::StepRow& row : report.steps) {
     json.begin_object().member("step", row.name).member("number", row.number).member_ms("traced_ms", row.traced);
     json.member_ms("replayed_ms", row.replayed).member("error_pct", row.error_pct);
     write_ns_as(json, "period_ms", row.period, kMs);
@@ -176,7 +184,7 @@ void write_members(JsonWriter& json, const ReplayReport& report) {
   }
   json.end_array().member("mean_abs_error_pct", report.mean_abs_error_pct());
   json.key("left_out").begin_array();
-  for (const ReplayReport::LeftOut& step : report.left_out) {
+  for (const analysis::TraceReplay::LeftOut& step : report.left_out) {
     json.begin_object().member("step", step.name).member("reason", step.reason).end_object();
   }
   const whatif::Unprofiled& u = report.unprofiled;
@@ -188,13 +196,13 @@ void write_members(JsonWriter& json, const ReplayReport& report) {
   json.member("bottleneck", report.bottleneck).member("unprofiled_bottleneck", report.unprofiled_bottleneck);
 }
 
-void write_json(JsonWriter& json, const ReplayReport& report) {
+void write_json(JsonWriter& json, const analysis::TraceReplay& report) {
   json.begin_object().member("schema", 1).member("verb", "replay");
   write_members(json, report);
   json.end_object();
 }
 
-std::string to_json(const ReplayReport& report) {
+std::string to_json(const analysis::TraceReplay& report) {
   std::string out;
   JsonWriter json(out);
   write_json(json, report);

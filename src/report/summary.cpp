@@ -58,9 +58,10 @@ Result<SummaryReport> summarise(const trace::Trace& trace, const trace::Steps& s
     return declined(trace, "the step holds no operations, runtime calls or GPU work: there is nothing to summarise");
   }
   if (replayed) {
-    FORETRACE_TRY(const analysis::Measured measured,
-                  analysis::measured_step(trace, replayed->graph, replayed->replayed(), options.measured_ms));
-    report.simulated = summarise_simulation(*replayed, measured.step);
+    FORETRACE_TRY(
+        const analysis::Measured measured,
+        analysis::measured_step(trace, replayed->graph, replayed->replayed(), {options.measured_ms, options.host}));
+    report.simulated = summarise_simulation(*replayed, measured.step, measured.prior);
     if (measured.recorded) report.simulated->unprofiled.origin = "recorder";
     report.simulated->measured_refused = measured.refused;
     report.unprofiled_samples_per_s = per_second(report.simulated->unprofiled.step);

@@ -40,13 +40,36 @@ void cover(std::vector<Span>& spans, Visit visit) {
   }
 }
 
+/// What a step waited for work that is not in the file is no part of it: times behind that move up, if a thread stood in a call
+/// meanwhile.
+class StepTime {
+ public:
+  explicit StepTime(const SummaryInput& in) : waited_(in.step.waited), until_(in.step.waited_until) {
+    if (waited_ == 0) return;
+    for (std::size_t e = 0; e < in.trace.size() && !blocked_; ++e) {
+      blocked_ = in.trace.kind(e) == EventKind::kRuntime && in.trace.events.lane[e] == in.step.lane &&
+                 in.trace.events.start[e] < until_ && in.trace.end(e) > until_;
+    }
+  }
+  [[nodiscard]] Ns operator()(Ns at) const {
+    if (!blocked_ || at <= until_ - waited_) return at;
+    return at < until_ ? until_ - waited_ : at - waited_;
+  }
+
+ private:
+  Ns waited_, until_;
+  bool blocked_ = false;
+};
+
 void threads(const SummaryInput& in, SummaryReport& report) {
   const Trace& trace = in.trace;
+  const StepTime in_step(in);
   std::vector<Span> busy;
   std::map<std::uint32_t, std::uint64_t> events;
   std::map<std::uint32_t, Ns> waiting;
   for (std::size_t e = 0; e < trace.size(); ++e) {
-    const Ns start = std::max(trace.events.start[e], in.step.start), end = std::min(trace.end(e), in.step.end);
+    const Ns start = in_step(std::max(trace.events.start[e], in.step.start));
+    const Ns end = in_step(std::min(trace.end(e), in.step.end));
     if (start >= end) continue;
     const EventKind kind = trace.kind(e);
     const bool call = kind == EventKind::kRuntime;

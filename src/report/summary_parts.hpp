@@ -20,7 +20,8 @@ void summarise_memory(const SummaryInput& input, SummaryReport& report);
 /// Phases, layers, operations, kernels.
 void summarise_work(const SummaryInput& input, SummaryReport& report);
 /// Breakdown, critical path, bounds, the step without the profiler.
-SimulatedStep summarise_simulation(const analysis::ReplayedStep& analysis, std::optional<Ns> measured);
+SimulatedStep summarise_simulation(const analysis::ReplayedStep& analysis, std::optional<Ns> measured,
+                                   const whatif::CpuPrior& prior);
 
 /// The simulation's part of the report, as text and as members of its JSON object.
 std::string simulated_text(const SummaryReport& report, const TextStyle& style);

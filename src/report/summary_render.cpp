@@ -41,7 +41,12 @@ std::string headline(const SummaryReport& report, const TextStyle& style) {
     add(fmt::format("rank {}", *report.rank));
   }
   if (report.gpu_busy > 0 || report.gpu_events > 0) {
-    add(fmt::format("GPU busy {} of the step", format_percent(share(report.gpu_busy, step.duration))));
+    // Nodes of CUDA graphs that the trace does not hold are work to the verdict above.
+    constexpr double kOther = 0.1;
+    const double busy = share(report.gpu_busy, step.duration);
+    const bool more = report.simulated &&
+                      share(report.simulated->breakdown.gpu_busy, report.simulated->breakdown.step) > busy + kOther;
+    add(fmt::format("GPU busy {} of the step{}", format_percent(busy), more ? " by what the trace holds" : ""));
   } else if (!report.simulated) {  // else the verdict says it
     add(std::string(graph::kNoGpuWork));
   }

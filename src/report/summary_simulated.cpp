@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/statistics.hpp"
 #include "foretrace/report/summary.hpp"
 #include "report/json_writer.hpp"
 #include "report/prediction_parts.hpp"
@@ -149,9 +150,11 @@ std::string simulated_text(const SummaryReport& report, const TextStyle& style) 
   }
   const SimulatedStep& s = *report.simulated;
   const whatif::Unprofiled& u = s.unprofiled;
-  std::string line =
-      fmt::format("replayed {} ms ({:+.2f}%); without the profiler {} ms [{}, {}]", format_ms(s.replayed), s.error_pct,
-                  format_ms(u.step), format_ms(u.low), format_ms(u.high));
+  const std::string off = s.period ? fmt::format("{:+.2f}% off the period of {} ms", percent_off(s.replayed, *s.period),
+                                                 format_ms(*s.period))
+                                   : fmt::format("{:+.2f}%", s.error_pct);
+  std::string line = fmt::format("replayed {} ms ({}); without the profiler {} ms [{}, {}]", format_ms(s.replayed), off,
+                                 format_ms(u.step), format_ms(u.low), format_ms(u.high));
   if (s.measured) line += fmt::format(", measured {} ms", format_ms(*s.measured));
   if (report.unprofiled_samples_per_s) line += fmt::format(", {:.1f} samples/s", *report.unprofiled_samples_per_s);
   std::string out = wrap(line, style.width, 2, 0) + "\n";

@@ -225,14 +225,16 @@ std::string no_layer_name(Phase phase) {
 
 void summarise_work(const SummaryInput& input, SummaryReport& report) { WorkTables(input, report).run(); }
 
-SimulatedStep summarise_simulation(const analysis::ReplayedStep& a, std::optional<Ns> measured) {
+SimulatedStep summarise_simulation(const analysis::ReplayedStep& a, std::optional<Ns> measured,
+                                   const whatif::CpuPrior& prior) {
   SimulatedStep out;
   out.replayed = a.replayed();
   out.error_pct = a.error_pct();
+  if (a.graph.periodic && a.graph.period > 0) out.period = a.graph.period;
   out.measured = measured;
-  out.unprofiled = whatif::unprofiled(a.graph, measured);
+  out.unprofiled = whatif::unprofiled(a.graph, measured, prior);
   out.bottleneck = simulate::bottleneck(a.breakdown);
-  out.unprofiled_bottleneck = analysis::bottleneck_without_profiler(a.graph, out.unprofiled);
+  out.unprofiled_bottleneck = analysis::bottleneck_without_profiler(a.graph, out.unprofiled, prior);
   out.breakdown = a.breakdown;
   out.bounds = a.bounds;
   out.path_length = a.path.size();

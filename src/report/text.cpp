@@ -217,12 +217,6 @@ std::string short_kernel_name(std::string_view name) {
   return flat;
 }
 
-std::string format_count(std::uint64_t n) {
-  std::string digits = fmt::format("{}", n);
-  for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, 1, ',');
-  return digits;
-}
-
 std::string format_ms(Ns ns) {
   const Ns size = ns < 0 ? -ns : ns;
   if (size == 0 || size >= 1000) return fmt::format("{:.3f}", to_ms(ns));

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.hpp"
 #include "foretrace/base/time.hpp"
 
 namespace foretrace::report {
@@ -40,7 +41,6 @@ std::string wrap(std::string_view text, std::size_t width, std::size_t indent, s
 /// ::operator()() const::…, std::array<char*, 2ul> >(int, …)" -> "vectorized_elementwise_kernel<4, sqrt_kernel_cuda>".
 std::string short_kernel_name(std::string_view name);
 
-std::string format_count(std::uint64_t n);       ///< 1234567 -> "1,234,567"
 std::string format_ms(Ns ns);                    ///< 80562332 -> "80.562"
 std::string format_us(double us);                ///< "741.12", "1.02"
 std::string format_percent(double fraction);     ///< 0.9432 -> "94.3%"

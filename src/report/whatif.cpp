@@ -56,13 +56,13 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
   out += fmt::format("\n  traced {} ms; without the profiler {} ms [{}, {}]", short_ms(r.baseline.traced),
                      short_ms(r.baseline.unprofiled), short_ms(r.baseline.unprofiled_low),
                      short_ms(r.baseline.unprofiled_high));
+  if (r.baseline.measured) out += fmt::format("; measured {} ms", short_ms(*r.baseline.measured));
+  if (r.baseline.peak_bytes) out += "; peak " + gigabytes(r.baseline.peak_bytes);
   if (r.baseline.period) {
     out += fmt::format("\n  the GPU runs behind the CPU: the step's work repeats every {} ms, which is what counts",
                        short_ms(*r.baseline.period));
   }
-  if (r.baseline.measured) out += fmt::format("; measured {} ms", short_ms(*r.baseline.measured));
-  if (r.baseline.peak_bytes) out += "; peak " + gigabytes(r.baseline.peak_bytes);
-  out += "\n" + refused_text(r.baseline, style) + "\n";
+  out += "\n" + refused_text(r.baseline, style);
   std::vector<TableColumn> columns{
       {"what if", Align::kLeft, true}, {"ms"}, {"10 % .. 90 %"}, {"speed-up"}, {"GPU ms"}, {"peak"},
       {"costs", Align::kLeft}};
@@ -80,7 +80,7 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
     if (other_batch) row.insert(row.begin() + 4, samples_text(r, p));
     table.row(std::move(row));
   }
-  if (table.rows() > 0) out += table.render(style);
+  if (table.rows() > 0) out += "\n" + table.render(style);
   if (crowded) out += fmt::format("  (!) does not fit: {}\n", memory_text(r));
   for (const whatif::Prediction& p : r.predictions) {
     if (!p.declined.empty()) out += fmt::format("\n  {}: declined. {}\n", p.whatif, p.reason());

@@ -30,13 +30,6 @@ whatif::Prediction predict_strategy(const analysis::Baseline& base, const Strate
   return p;
 }
 
-std::vector<whatif::Prediction> predict_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
-                                            whatif::Detail detail, unsigned threads) {
-  std::vector<StrategyTree::Question> questions;
-  for (const Strategy& s : strategies) questions.push_back({s, detail});
-  return StrategyTree(base).predict(questions, threads);
-}
-
 std::vector<Evaluation> evaluate_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
                                      unsigned threads) {
   return Evaluator(base, threads).evaluate(strategies);

@@ -183,14 +183,15 @@ class Optimizer {
       candidates.resize(budget_ > evaluated_ ? budget_ - evaluated_ : 0);
       cut_ = true;
     }
-    // A time budget is looked at between small batches, a budget in evaluations is not: batches do not change the answer.
+    // A time budget is looked at between small batches. Without one all go together: they share their beginnings.
     std::vector<State> found = beam;
-    constexpr std::size_t kBatch = 16;
-    for (std::size_t i = 0; i < candidates.size(); i += kBatch) {
-      if (i > 0 && o_.seconds > 0 && over()) break;
+    constexpr std::size_t kSmallBatch = 16;
+    const std::size_t size = o_.seconds > 0 ? kSmallBatch : candidates.size();
+    for (std::size_t i = 0; i < candidates.size(); i += size) {
+      if (i > 0 && over()) break;
       const std::vector<Strategy> batch(
           candidates.begin() + static_cast<std::ptrdiff_t>(i),
-          candidates.begin() + static_cast<std::ptrdiff_t>(std::min(candidates.size(), i + kBatch)));
+          candidates.begin() + static_cast<std::ptrdiff_t>(std::min(candidates.size(), i + size)));
       const std::vector<Evaluation> results = evaluate(batch);
       for (std::size_t k = 0; k < batch.size(); ++k) {
         if (!results[k].ok()) {

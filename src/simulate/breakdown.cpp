@@ -171,7 +171,8 @@ std::string bottleneck(const Breakdown& b) {
   const double launches = share(b.gpu_idle_by_cause[static_cast<std::size_t>(DependencyKind::kLaunch)]);
   const double idle = share(b.step - b.gpu_busy);
   if (b.gpu_busy == 0 && b.communication == 0) return fmt::format("CPU only: {}", graph::kNoGpuWork);
-  if (share(b.exposed_communication) > 15) {
+  // Communication that is bare because the CPU launches too slowly to cover it is not what holds the step up.
+  if (share(b.exposed_communication) > 15 && b.path_communication >= b.path_cpu) {
     return fmt::format(
         "communication-bound: {:.0f} % of the step nothing but communication runs; the GPU computes {:.0f} % of the "
         "time",
@@ -197,7 +198,9 @@ std::string bottleneck(const Breakdown& b) {
         launches, share(b.path_cpu), idle);
   }
   if (share(b.path_gpu) >= kOnPath) {
-    return fmt::format("GPU-bound: the GPU works {:.0f} % of the step; the CPU is hidden behind it", share(b.gpu_busy));
+    return fmt::format(
+        "GPU-bound: the GPU works {:.0f} % of the step; {}", share(b.gpu_busy),
+        busy >= kBusy ? "the CPU is hidden behind it" : fmt::format("a faster CPU gains {:.0f} % at most", 100 - busy));
   }
   return fmt::format(
       "mixed: the critical path is {:.0f} % GPU and {:.0f} % CPU; the GPU is idle {:.0f} % of the step, {:.0f} % "

@@ -28,10 +28,15 @@ Ns period_of(const Graph& repeated, bool cpu, bool gpu) {
   return simulate(repeated, options).step;
 }
 
-// The same tasks in the same order with one resource's distances alone.
-Graph with_distances_of_gpu(Graph g) {
+// The same tasks in the same order with the distances that have a name: hand-overs between threads and the device's own gaps.
+// `cpu`: a thread's distances to what it did before, too.
+Graph with_named_distances(Graph g, bool cpu) {
   for (std::size_t t = 0; t < g.size(); ++t) {
-    g.lane_lag[t] = graph::is_gpu(g.kind[t]) ? std::min(g.lane_lag[t], kLongestGap) : std::min<Ns>(g.lane_lag[t], 0);
+    if (graph::is_gpu(g.kind[t])) {
+      g.lane_lag[t] = std::min(g.lane_lag[t], kLongestGap);
+    } else if (!cpu) {
+      g.lane_lag[t] = std::min<Ns>(g.lane_lag[t], 0);
+    }
   }
   for (std::size_t d = 0; d < g.dependencies(); ++d) {
     const DependencyKind kind = g.dep_kind[d];
@@ -40,17 +45,6 @@ Graph with_distances_of_gpu(Graph g) {
     g.dep_lag[d] = std::min<Ns>(g.dep_lag[d], on_gpu ? kLongestGap : 0);
   }
   for (graph::SoftDependency& soft : g.soft_dependencies) soft.lag = std::min(soft.lag, kLongestGap);
-  return g;
-}
-
-Graph with_distances_of_cpu(Graph g) {
-  for (std::size_t t = 0; t < g.size(); ++t) {
-    if (graph::is_gpu(g.kind[t])) g.lane_lag[t] = std::min<Ns>(g.lane_lag[t], 0);
-  }
-  for (std::size_t d = 0; d < g.dependencies(); ++d) {
-    if (g.dep_kind[d] != DependencyKind::kThread) g.dep_lag[d] = std::min<Ns>(g.dep_lag[d], 0);
-  }
-  for (graph::SoftDependency& soft : g.soft_dependencies) soft.lag = std::min<Ns>(soft.lag, 0);
   return g;
 }
 
@@ -88,8 +82,8 @@ Limits limits(const Graph& graph, Ns step) {
   out.frozen = period_of(repeated, false, false);
   out.cpu_free = period_of(repeated, false, true);
   out.gpu_free = period_of(repeated, true, false);
-  out.gpu_path = period_of(with_distances_of_gpu(repeated), false, true);
-  out.cpu_work = period_of(with_distances_of_cpu(repeated), true, false);
+  out.gpu_path = period_of(with_named_distances(repeated, false), false, true);
+  out.cpu_work = period_of(with_named_distances(repeated, true), true, false);
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/decimal.hpp"
+#include "trace/tensor_size.hpp"
 
 namespace foretrace::trace {
 
@@ -220,6 +221,7 @@ void collect_shapes(const simdjson::dom::array& list, std::vector<std::vector<st
       shape.push_back(as_integer(v));
     }
   }
+  if (!nested && !possible_shape(shape)) shape.clear();
   if (!nested) out.push_back(std::move(shape));
 }
 

@@ -325,6 +325,11 @@ std::vector<std::uint32_t> Draft::clone(const Selection& tasks, const std::vecto
       if (g.dep_kind[d] == DependencyKind::kShare || copy_of[g.dep_to[d]] == kNone) continue;
       depend(copy_of[t], copy_of[g.dep_to[d]], g.dep_lag[d], g.dep_kind[d], g.dep_point[d]);
     }
+    if (g.soft[t] == kNone) continue;
+    graph::SoftDependency share = g.soft_dependencies[g.soft[t]];
+    if (copy_of[share.from.index()] == kNone) continue;
+    share.from = TaskId{copy_of[share.from.index()]};
+    shares_.emplace_back(copy_of[t], share);
   }
   return copies;
 }

@@ -191,14 +191,19 @@ class Draft::Commit {
   void relink_shares() {
     for (std::size_t t = 0; t < out_.size(); ++t) {
       if (out_.soft[t] == kNone) continue;
-      graph::SoftDependency soft = g_.soft_dependencies[out_.soft[t]];
-      const std::uint32_t from = place_[soft.from.index()];
+      const graph::SoftDependency soft = g_.soft_dependencies[out_.soft[t]];
       out_.soft[t] = kNone;
-      if (from == kNone) continue;
-      soft.from = TaskId{from};
-      out_.soft[t] = static_cast<std::uint32_t>(out_.soft_dependencies.size());
-      out_.soft_dependencies.push_back(soft);
+      put_share(t, soft);
     }
+    for (const auto& [task, soft] : d_.shares_) put_share(place_[task], soft);
+  }
+
+  void put_share(std::size_t t, graph::SoftDependency soft) {
+    const std::uint32_t from = place_[soft.from.index()];
+    if (from == kNone) return;
+    soft.from = TaskId{from};
+    out_.soft[t] = static_cast<std::uint32_t>(out_.soft_dependencies.size());
+    out_.soft_dependencies.push_back(soft);
   }
 
   // For a removed task its neighbour speaks, as within the step.

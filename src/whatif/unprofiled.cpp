@@ -97,32 +97,64 @@ Ns without_stall(Ns lag, Ns usual, const CpuPrior& prior) {
   return lag > prior.longest_stall ? lag : std::min(lag, usual);
 }
 
+// What a profiler's events may take off a task at most: a task is never only its own recording.
+constexpr double kLeastLeft = 0.2;
+// Recording an event costs time before the event begins and behind its end, in the tasks around it; further away it was not.
+constexpr Ns kLongestDebt = 100'000;
+
+// Of each CPU task's ordinary part, what recording its events cost at speed 1 times `speed`.
+std::vector<Ns> recording_costs(const Graph& g, const std::vector<Ns>& parts, const HostCosts& host,
+                                const std::array<double, kCpuPhases>& speed) {
+  std::vector<Ns> off(g.size(), 0);
+  if (g.recorded.empty()) return off;
+  for (const graph::GraphLane& lane : g.lanes) {
+    if (lane.kind != graph::GraphLaneKind::kCpu) continue;
+    double debt = 0;
+    for (std::size_t t = lane.begin; t < lane.end; ++t) {
+      const graph::Recorded& r = g.recorded[t];
+      const double us = host.event_op_us * (r.ops + r.ranges) + host.event_call_us * r.calls +
+                        host.event_layer_us * r.layers + host.event_frame_us * r.frames;
+      debt = std::min(debt + us * 1e3 * speed[static_cast<std::size_t>(cpu_phase(g, t))],
+                      static_cast<double>(kLongestDebt));
+      const double taken = std::min(debt, (1 - kLeastLeft) * static_cast<double>(parts[t]));
+      off[t] = static_cast<Ns>(taken);
+      debt -= taken;
+    }
+  }
+  return off;
+}
+
 struct PhaseTotals {
-  std::array<Ns, kCpuPhases> time = {};
+  std::array<Ns, kCpuPhases> time = {};   // as traced, of what follows the profiler
+  std::array<Ns, kCpuPhases> own = {};    // of that, without what recording took
   std::array<Ns, kCpuPhases> other = {};  // CPU time that keeps its length
-  std::array<double, kCpuPhases> launches = {};
 };
 
-PhaseTotals totals(const Graph& g, const CpuPrior& prior) {
+PhaseTotals totals(const Graph& g, const std::vector<Ns>& parts, const std::vector<Ns>& off) {
   PhaseTotals sum;
-  std::vector<std::pair<EventId, std::size_t>> last_op(g.lanes.size());
-  const std::vector<char> launches = launching(g);
-  const std::vector<Ns> parts = ordinary_parts(g, launches, prior);
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) continue;
     const auto p = static_cast<std::size_t>(cpu_phase(g, t));
     sum.time[p] += parts[t];
+    sum.own[p] += parts[t] - off[t];
     sum.other[p] += g.cost[t] - parts[t];
-    if (launches[t] == 0) continue;
-    // One operation that launches many kernels (a recurrent layer, an FFT convolution) dispatches once.
-    const EventId op = g.op[t];
-    auto& [before, in_a_row] = last_op[g.lane[t]];
-    in_a_row = op.valid() && op == before ? in_a_row + 1 : 0;
-    before = op;
-    sum.launches[p] += in_a_row < prior.usual_launches ? 1.0 : prior.repeated_launch;
   }
   return sum;
 }
+
+double median_us(std::vector<Ns>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return static_cast<double>(*middle) / 1e3;
+}
+
+// Hosts people train on; what lies outside is another call of the same name.
+constexpr double kFastest = 0.4, kSlowest = 6;
+// Calls of one kind that tell a speed; and an allocation tells it better than a launch, which waits for the device as well.
+constexpr std::size_t kEnough = 6;
+constexpr double kAllocationWeight = 2;
+// Launches alone are half believed: beside generated kernels they take longer on a fast host, too.
+constexpr double kLaunchesAlone = 0.5;
 
 CpuFactors factors_at(const CpuFactors& base, const Vector& theta) {
   CpuFactors f = base;
@@ -138,8 +170,14 @@ Ns step_with(const Graph& g, const CpuFactors& factors, const CpuPrior& prior) {
 Matrix prior_covariance(const CpuPrior& prior) {
   Matrix s{};
   for (std::size_t i = 0; i < kCpuPhases; ++i) {
-    for (std::size_t j = 0; j < kCpuPhases; ++j) s[i][j] = prior.sigma_common * prior.sigma_common;
-    s[i][i] += prior.sigma_phase[i] * prior.sigma_phase[i];
+    if (prior.left[i]) {
+      s[i][i] = prior.sigma_left * prior.sigma_left;
+      continue;
+    }
+    for (std::size_t j = 0; j < kCpuPhases; ++j) {
+      if (!prior.left[j]) s[i][j] = prior.host.sigma * prior.host.sigma;
+    }
+    s[i][i] += prior.host.sigma_phase[i] * prior.host.sigma_phase[i];
   }
   s[kGpu][kGpu] = prior.sigma_gpu * prior.sigma_gpu;
   return s;
@@ -229,7 +267,8 @@ class Calibration {
 
 // The step at both ends of what stays free: all phases slow together or fast together, and the GPU's own spread.
 void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matrix& covariance) {
-  const PhaseTotals sum = totals(g, prior);
+  const std::vector<Ns> parts = ordinary_parts(g, launching(g), prior);
+  const PhaseTotals sum = totals(g, parts, recording_costs(g, parts, prior.host, out.factors.profiler));
   Vector slow{};
   Vector fast{};
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
@@ -238,9 +277,10 @@ void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matr
     fast[p] = -slow[p];
     if (out.calibrated) continue;
     // More would come off than a profiler was ever seen to cost: the rest may as well be the program's own.
-    const double beyond = std::max(0.0, std::log(prior.least_seen / out.factors.phase[p]));
+    const double follows = static_cast<double>(sum.own[p]) * out.factors.phase[p];
+    const double share = sum.time[p] > 0 ? follows / static_cast<double>(sum.time[p]) : 1;
+    const double beyond = share > 0 ? std::max(0.0, std::log(prior.least_seen / share)) : 0;
     slow[p] += beyond;
-    const double follows = static_cast<double>(sum.time[p]) * out.factors.phase[p];
     const double all = follows + static_cast<double>(sum.other[p]);
     if (all > 0) out.slower[p] = std::log1p(follows / all * std::expm1(beyond));
   }
@@ -260,16 +300,55 @@ CpuPhase cpu_phase(const Graph& g, std::size_t task) {
   return g.lane[task] == g.main_lane ? CpuPhase::kForward : CpuPhase::kBackward;
 }
 
-CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
-  const PhaseTotals sum = totals(g, prior);
-  CpuFactors f;
+std::array<double, kCpuPhases> traced_speeds(const Graph& g, const HostCosts& host) {
+  std::array<std::vector<Ns>, kCpuPhases> launches, allocations;
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t]) || !g.name[t].valid()) continue;
+    const auto p = static_cast<std::size_t>(cpu_phase(g, t));
+    if (g.kind[t] == TaskKind::kCall && g.task_name(t) == "cudaLaunchKernel") launches[p].push_back(g.cost[t]);
+    if (g.kind[t] == TaskKind::kCpu && g.task_name(t) == "aten::empty") allocations[p].push_back(g.cost[t]);
+  }
+  std::array<double, kCpuPhases> speed = {};
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
-    if (sum.launches[p] <= static_cast<double>(prior.fewest_launches) || sum.time[p] <= 0) continue;
-    const double usual = static_cast<double>(prior.per_launch[p]) * sum.launches[p];
-    const auto traced = static_cast<double>(sum.time[p]);
-    const double part =
-        std::pow(usual / traced, 1 - prior.traced_weight) * std::pow(prior.traced_share, prior.traced_weight);
-    f.phase[p] = std::min(1.0, part);
+    double sum = 0, weight = 0;
+    if (launches[p].size() >= kEnough) {
+      sum += std::log(std::max(0.001, median_us(launches[p])) / host.launch_call_us) / host.launch_follows;
+      weight += 1;
+    }
+    if (allocations[p].size() >= kEnough) {
+      sum += kAllocationWeight * std::log(std::max(0.001, median_us(allocations[p])) / host.empty_us);
+      weight += kAllocationWeight;
+    }
+    if (weight <= 0) continue;
+    double log_speed = sum / weight;
+    if (allocations[p].size() < kEnough) {
+      const double usual = std::log(host.usual_speed);
+      log_speed = usual + kLaunchesAlone * (log_speed - usual);
+    }
+    speed[p] = std::clamp(std::exp(log_speed), kFastest, kSlowest);
+  }
+  double known = 0;  // forward and update share a thread, so the first that is known
+  for (const double s : speed) known = known > 0 ? known : s;
+  for (double& s : speed) s = s > 0 ? s : known > 0 ? known : host.usual_speed;
+  return speed;
+}
+
+double step_speed(double traced, const HostCosts& host) {
+  return host.speed.value_or(host.usual_speed * std::pow(traced / host.usual_speed, host.follows));
+}
+
+CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
+  CpuFactors f;
+  f.profiler = traced_speeds(g, prior.host);
+  const std::vector<Ns> parts = ordinary_parts(g, launching(g), prior);
+  const PhaseTotals sum = totals(g, parts, recording_costs(g, parts, prior.host, f.profiler));
+  for (std::size_t p = 0; p < kCpuPhases; ++p) {
+    if (sum.own[p] <= 0) continue;
+    f.phase[p] = std::min(1.0, prior.host.left * step_speed(f.profiler[p], prior.host) / f.profiler[p]);
+    if (!prior.left[p]) continue;
+    const auto other = static_cast<double>(sum.other[p]);
+    const double all = *prior.left[p] * (static_cast<double>(sum.time[p]) + other);
+    f.phase[p] = std::clamp((all - other) / static_cast<double>(sum.own[p]), kLeastLeft / 2, 2.0);
   }
   return f;
 }
@@ -277,12 +356,13 @@ CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
 Graph apply(const Graph& graph, const CpuFactors& factors, const CpuPrior& prior) {
   Graph g = graph;
   const std::vector<Ns> parts = ordinary_parts(g, launching(g), prior);
+  const std::vector<Ns> off = recording_costs(g, parts, prior.host, factors.profiler);
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) {
       if (factors.gpu != 1) g.cost[t] = static_cast<Ns>(std::llround(static_cast<double>(g.cost[t]) * factors.gpu));
     } else {
       const double f = factors.phase[static_cast<std::size_t>(cpu_phase(g, t))];
-      g.cost[t] += static_cast<Ns>(std::llround(static_cast<double>(parts[t]) * f)) - parts[t];
+      g.cost[t] += static_cast<Ns>(std::llround(static_cast<double>(parts[t] - off[t]) * f)) - parts[t];
     }
     for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
       Ns& lag = g.dep_lag[d];
@@ -294,18 +374,24 @@ Graph apply(const Graph& graph, const CpuFactors& factors, const CpuPrior& prior
       }
     }
   }
+  g.recorded.clear();  // its cost is off
   return g;
 }
 
 Unprofiled unprofiled(const Graph& g, std::optional<Ns> measured, const CpuPrior& prior) {
   Unprofiled out;
   out.factors = prior_factors(g, prior);
+  const CpuFactors usual = out.factors;
   out.origin = "prior";
   Calibration calibration(g, out.factors, prior);
   if (measured) {
     out.factors = factors_at(out.factors, calibration.solve(static_cast<double>(*measured)));
     out.calibrated = true;
     out.origin = "measured step";
+  }
+  for (std::size_t p = 0; p < kCpuPhases; ++p) {
+    const double expected = prior.host.left * step_speed(usual.profiler[p], prior.host) / usual.profiler[p];
+    out.speed[p] = step_speed(usual.profiler[p], prior.host) * out.factors.phase[p] / expected;
   }
   out.step = step_with(g, out.factors, prior);
   set_band(out, g, prior, calibration.covariance());

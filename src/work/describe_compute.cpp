@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/saturate.hpp"
 #include "work/describe_op.hpp"
 
 namespace foretrace::work {
@@ -18,7 +19,7 @@ Matrix matrix(const Shape& s) {
   if (s.empty()) return m;
   m.columns = s.back();
   if (s.size() >= 2) m.rows = s[s.size() - 2];
-  for (std::size_t i = 0; i + 2 < s.size(); ++i) m.batch *= s[i];
+  for (std::size_t i = 0; i + 2 < s.size(); ++i) m.batch = saturated_product(m.batch, s[i]);
   return m;
 }
 
@@ -26,7 +27,7 @@ void set_gemm(Work& w, const Argument& a, const Argument& b, bool b_is_transpose
   Matrix left = matrix(a.shape());
   const Matrix right = matrix(b.shape());
   if (fold_batch) {
-    left.rows *= left.batch;
+    left.rows = saturated_product(left.rows, left.batch);
     left.batch = 1;
   }
   w.dtype = w.out_dtype = parse_dtype(a.type);
@@ -103,7 +104,7 @@ std::array<std::int64_t, 4> four(const Shape& s) {
   if (s.size() == 3) out[3] = s[2];
   if (s.size() >= 4) {
     out[3] = s.back();
-    for (std::size_t i = 2; i + 1 < s.size(); ++i) out[2] *= s[i];
+    for (std::size_t i = 2; i + 1 < s.size(); ++i) out[2] = saturated_product(out[2], s[i]);
   }
   return out;
 }
@@ -144,7 +145,7 @@ void describe_conv(Work& work, const OpClass& what, std::string_view name, const
   c.kernel_w = kernel[3];
   c.stride = std::max<std::int64_t>(1, op.integer(at.stride, 1));
   c.groups = what.form == Form::kConvDepthwise ? c.input[1] : std::max<std::int64_t>(1, op.integer(at.groups, 1));
-  c.out_channels = transposed ? kernel[1] * c.groups : kernel[0];
+  c.out_channels = transposed ? saturated_product(kernel[1], c.groups) : kernel[0];
   c.channels_last = op[input].channels_last() || op[weight].channels_last();
   const bool told = grad && op.tensor(0, 3);
   const std::array<std::int64_t, 4> out =
@@ -228,7 +229,7 @@ void describe_rnn(Work& work, const OpView& op) {
   r.directions = op.flag(mode + 7) ? 2 : 1;
   const std::int64_t cell = op.integer(mode, 2);  // 0 relu, 1 tanh, 2 LSTM, 3 GRU
   r.gates = cell == 2 ? 4 : cell == 3 ? 3 : 1;
-  work.elements = r.batch * r.steps * r.hidden * r.directions;
+  work.elements = saturated_product({r.batch, r.steps, r.hidden, r.directions});
   work.kind = r;
   refresh(work);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/saturate.hpp"
 #include "work/describe_op.hpp"
 
 namespace foretrace::work {
@@ -33,7 +34,7 @@ void describe_embedding(Work& w, const OpClass& what, std::string_view name, con
   if (what.form == Form::kEmbedding && op.tensor(1)) {
     g.rows = op[1].elements();
     g.columns = row;
-    w.elements = g.rows * g.columns;
+    w.elements = saturated_product(g.rows, g.columns);
   } else if (what.form == Form::kEmbeddingGrad && op.tensor(1)) {
     g.rows = op[1].elements();
     g.columns = row;
@@ -74,9 +75,9 @@ void describe_pooling(Work& w, const OpClass& what, std::string_view name, const
     outputs = op[0].elements();
   } else {
     const Shape sizes = op.integers(1);
-    outputs = in[0] * (in.size() > 1 ? in[1] : 1);
+    outputs = saturated_product(in[0], in.size() > 1 ? in[1] : 1);
     if (name.find("adaptive") != std::string_view::npos || name.find("upsample") != std::string_view::npos) {
-      outputs *= sizes.empty() ? 1 : elements_of(sizes);
+      outputs = saturated_product(outputs, sizes.empty() ? 1 : elements_of(sizes));
     } else {
       const Shape strides = op.integers(2);
       const Shape pad = op.integers(3);
@@ -85,8 +86,8 @@ void describe_pooling(Work& w, const OpClass& what, std::string_view name, const
           return s.empty() ? otherwise : s[std::min(d - 2, s.size() - 1)];
         };
         const std::int64_t k = pick(sizes, 1);
-        outputs *=
-            std::max<std::int64_t>(1, (in[d] + 2 * pick(pad, 0) - k) / std::max<std::int64_t>(1, pick(strides, k)) + 1);
+        const std::int64_t out = (in[d] + 2 * pick(pad, 0) - k) / std::max<std::int64_t>(1, pick(strides, k)) + 1;
+        outputs = saturated_product(outputs, std::max<std::int64_t>(1, out));
       }
     }
   }

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <numeric>
+
+#include "trace/tensor_size.hpp"
 
 namespace foretrace::work {
 
@@ -20,7 +21,7 @@ std::vector<std::vector<Shape>> parse_arguments(std::string_view text) {
   bool nested = false;  // the current argument is a list of tensors
   for (const char c : text) {
     if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
-      number = number * 10 + (c - '0');
+      number = saturated_sum(saturated_product(number, 10), c - '0');
       in_number = true;
       continue;
     }
@@ -52,9 +53,7 @@ std::vector<std::vector<Shape>> parse_arguments(std::string_view text) {
 
 }  // namespace
 
-std::int64_t elements_of(const Shape& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-}
+std::int64_t elements_of(const Shape& shape) { return trace::elements_of(shape); }
 
 std::int64_t element_bytes(std::string_view type) {
   struct Entry {
@@ -92,7 +91,7 @@ std::int64_t element_bytes(std::string_view type) {
 
 std::int64_t Argument::elements() const {
   std::int64_t n = 0;
-  for (const Shape& s : shapes) n += elements_of(s);
+  for (const Shape& s : shapes) n = saturated_sum(n, elements_of(s));
   return n;
 }
 
@@ -102,7 +101,7 @@ bool Argument::contiguous() const {
     std::int64_t expected = 1;
     for (std::size_t d = shapes[i].size(); d-- > 0;) {
       if (shapes[i][d] != 1 && strides[i][d] != expected) return false;
-      expected *= shapes[i][d];
+      expected = saturated_product(expected, shapes[i][d]);
     }
   }
   return true;
@@ -126,7 +125,7 @@ Order order_of(const Shape& shape, const Shape& strides) {
   std::int64_t expected = 1;
   for (std::size_t i = order.dims.size(); i-- > 0;) {
     order.dense = order.dense && strides[order.dims[i]] == expected;
-    expected *= shape[order.dims[i]];
+    expected = saturated_product(expected, shape[order.dims[i]]);
   }
   return order;
 }
@@ -146,6 +145,8 @@ OpView::OpView(const trace::Trace& trace, ArgsId args) {
     if (i < values.size()) a.value = std::move(values[i]);
     if (i < shapes.size()) a.shapes = std::move(shapes[i]);
     if (i < strides.size()) a.strides = std::move(strides[i]);
+    // A tensor that cannot be is one of which nothing is known.
+    if (!std::all_of(a.shapes.begin(), a.shapes.end(), trace::possible_shape)) a.shapes.clear();
     // "[]" of a long tensor list means that the profiler left its shapes out.
     if (a.list() && a.shapes.size() == 1 && a.shape().empty()) a.shapes.clear();
   }
@@ -173,7 +174,7 @@ Shape OpView::integers(std::size_t i) const {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), value);
     if (error != std::errc{}) break;
-    out.push_back(value);
+    out.push_back(std::clamp(value, -trace::kMostElements, trace::kMostElements));
     at = static_cast<std::size_t>(end - text.data());
   }
   return out;

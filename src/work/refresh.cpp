@@ -1,5 +1,8 @@
 // FLOP and bytes of products, from their dimensions.
 
+#include <algorithm>
+
+#include "base/saturate.hpp"
 #include "foretrace/work/work.hpp"
 
 namespace foretrace::work {
@@ -17,7 +20,7 @@ struct Refresher {
     w.flops = 2 * b * m * n * k;
     w.bytes_read = b * (m * k + k * n) * in;
     w.bytes_written = b * m * n * out;
-    w.elements = g.batch * g.m * g.n;
+    w.elements = saturated_product({g.batch, g.m, g.n});
   }
 
   void operator()(const Convolution& c) const {
@@ -33,11 +36,11 @@ struct Refresher {
     const bool filter = w.family == Family::kConvWeightGrad;
     w.bytes_read = in * (data ? y + weights : filter ? x + y : x + weights);
     w.bytes_written = out * (data ? x : filter ? weights : y);
-    w.elements = static_cast<std::int64_t>(data ? x : filter ? weights : y);
+    w.elements = saturated(data ? x : filter ? weights : y);
   }
 
   void operator()(const Attention& a) const {
-    const double heads = static_cast<double>(a.batch * a.heads);
+    const double heads = static_cast<double>(saturated_product(a.batch, a.heads));
     const double q = static_cast<double>(a.queries), s = static_cast<double>(a.keys),
                  d = static_cast<double>(a.head_size);
     // Two products forward; five backward, one of which recomputes the scores.
@@ -46,17 +49,17 @@ struct Refresher {
     const double column = heads * s * d * in;
     w.bytes_read = w.backward ? 3 * row + 2 * column : row + 2 * column;
     w.bytes_written = w.backward ? row + 2 * column : row;
-    w.elements = a.batch * a.heads * a.queries * a.head_size;
+    w.elements = saturated_product({a.batch, a.heads, a.queries, a.head_size});
   }
 
   void operator()(const Recurrent& r) const {
     if (r.hidden <= 0) return;
     const double h = static_cast<double>(r.hidden);
     const double dirs = static_cast<double>(r.directions);
-    double inputs = static_cast<double>(r.inputs) + h;
-    for (std::int64_t l = 1; l < r.layers; ++l) inputs += h * dirs + h;
+    const double deeper = static_cast<double>(std::max<std::int64_t>(0, r.layers - 1));
+    const double inputs = static_cast<double>(r.inputs) + h + deeper * (h * dirs + h);
     const double weights = dirs * static_cast<double>(r.gates) * h * inputs;
-    const double samples = static_cast<double>(r.batch * r.steps);
+    const double samples = static_cast<double>(saturated_product(r.batch, r.steps));
     w.flops = 2 * samples * weights * (w.backward ? 2 : 1);
     w.bytes_read = in * (weights + samples * (static_cast<double>(r.inputs) + (w.backward ? 2 : 0) * h * dirs));
     w.bytes_written =

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "base/saturate.hpp"
+
 namespace foretrace::work {
 
 std::string_view to_string(Access access) {
@@ -104,7 +106,7 @@ struct MoreSamples {
   bool by_columns;  // of a reduction: the samples are summed over
 
   void grow(std::int64_t& v) const {
-    if (v != 0) v = std::max<std::int64_t>(1, std::llround(static_cast<double>(v) * x));
+    if (v != 0) v = std::max<std::int64_t>(1, saturated(std::round(static_cast<double>(v) * x)));
   }
   void operator()(Gemm& g) const { grow(g.weight_grad ? g.k : g.batch > 1 ? g.batch : g.m); }
   void operator()(Convolution& c) const { grow(c.input[0]); }

@@ -62,7 +62,7 @@ void run_chain(std::string_view bytes, std::uint8_t way) {
     if (const auto summary = report::summarise(*trace, steps)) static_cast<void>(to_json(*summary));
   }
   if ((way & 3) == 2) {
-    if (const auto replay = report::replay(*trace, steps)) static_cast<void>(to_json(*replay));
+    if (const auto replay = analysis::replay(*trace, steps)) static_cast<void>(report::to_json(*replay));
   }
   auto baseline = analysis::make_baseline(*trace, std::nullopt, std::nullopt);
   if (!baseline) {

@@ -16,7 +16,8 @@ PARAMETERS = """foretrace::trace::Trace& trace, foretrace::graph::Graph& graph, 
     const std::vector<std::string>& files, const foretrace::report::TextStyle& style, std::uint32_t task, std::uint32_t kernel,
     std::size_t row, Ns measured_ns, std::span<const Ns> faster, std::vector<int>& lanes, const std::string& path,
     const foretrace::trace::Step& step, std::shared_ptr<const foretrace::hardware::CollectiveModel> collectives,
-    foretrace::search::TensorProblem& problem, const foretrace::search::TensorPlan& start, int argc, char** argv"""
+    const foretrace::analysis::Baseline& base, Ns replayed, foretrace::search::TensorProblem& problem,
+    const foretrace::search::TensorPlan& start, int argc, char** argv"""
 
 
 OTHERS = {"graph/graph.hpp", "hardware/fabric.hpp", "ranks/job_graph.hpp", "search/strategy.hpp",

@@ -138,6 +138,10 @@ class Update(Pages):
         self.assertEqual(self.update(f"```console\n$ {TABLE}\n…\nsecond   9.50\nfourth   2.00\n```\n"),
                          f"```console\n$ {TABLE}\n…\nsecond   9.50\nthird    1.00\nfourth   2.00\n```\n")
 
+    def test_of_lines_equally_alike_the_first(self):
+        command = "printf 'best\\n 9.93 ms\\n detail\\nother\\n 34.29 ms\\n'"
+        self.assertEqual(self.update(f"```console\n$ {command}\nbest\n 8.45 ms\n…\n```\n"), f"```console\n$ {command}\nbest\n 9.93 ms\n…\n```\n")
+
     def test_a_right_page_stays_as_it_is(self):
         self.assertEqual(self.update(PAGE), PAGE)
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
+import itertools
+
 import fit_operations
 import operation_rows
 
@@ -45,7 +47,7 @@ class Trace(unittest.TestCase):
             op, call = events[i // 3], calls[k["args"]["correlation"]]
             self.assertLess(op["ts"], call["ts"])
             self.assertLess(call["ts"] + call["dur"], op["ts"] + op["dur"])
-        for a, b in zip(kernels, kernels[1:]):
+        for a, b in itertools.pairwise(kernels):
             self.assertLessEqual(a["ts"] + a["dur"], b["ts"])
 
     def test_kernels_of_other_operations_are_left_out(self):

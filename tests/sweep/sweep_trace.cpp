@@ -5,11 +5,15 @@
 //
 // Findings are what no input may cause: an unsound graph, a prediction without a length, a band that leaves it out, a reason
 // that is none. `scripts/sweep` runs it over all traces and judges what it says. --no-stacks leaves out what-ifs behind others.
+// --reasons: also, for every reason why a what-if declined, how often it was given and the first that gave it:
+//
+//   reason: TRACE: COUNT: WHATIF: why
 
 #include <fmt/core.h>
 
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "foretrace/graph/build.hpp"
 #include "foretrace/report/whatif.hpp"
@@ -23,9 +27,24 @@ using namespace foretrace;  // NOLINT(google-build-using-namespace): a program, 
 
 constexpr std::size_t kMostSteps = 20;
 
+/// Whether a stream ran work in another order than one thread launched it in.
+bool reordered(const graph::Graph& g) {
+  for (const graph::GraphLane& lane : g.lanes) {
+    if (lane.kind != graph::GraphLaneKind::kGpu) continue;
+    std::map<std::uint32_t, std::uint32_t> last;  // by thread: the latest call so far
+    for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
+      if (!g.launch[t].valid()) continue;
+      std::uint32_t& latest = last[g.lane[g.launch[t].index()]];
+      if (g.launch[t].value < latest) return true;
+      latest = g.launch[t].value;
+    }
+  }
+  return false;
+}
+
 class Sweep {
  public:
-  Sweep(std::string path, bool stacks) : path_(std::move(path)), stacks_(stacks) {}
+  Sweep(std::string path, bool stacks, bool reasons) : path_(std::move(path)), stacks_(stacks), reasons_(reasons) {}
 
   int run() {
     doing("load");
@@ -42,6 +61,7 @@ class Sweep {
       fmt::print("declined: {}: {}\n", path_, baseline.error().message);
       return findings_;
     }
+    reordered_ = reordered(baseline->model.graph);
     std::size_t answered = 0;
     const std::vector<std::string> all = sweep::every_use();
     for (const std::string& text : all) {
@@ -59,6 +79,10 @@ class Sweep {
                       whatif::Detail::kStepOnly));
         ++stacked;
       }
+    }
+    if (reasons_) {
+      for (const auto& [why, reason] : declined_)
+        fmt::print("reason: {}: {}: {}: {}\n", path_, reason.count, reason.first, why);
     }
     fmt::print("swept: {}: {} of {} what-ifs answered, {} stacks\n", path_, answered, all.size(), stacked);
     return findings_;
@@ -88,10 +112,16 @@ class Sweep {
 
   bool judge(const whatif::Prediction& p) {
     if (!p.declined.empty()) {
+      Reason& reason = declined_[p.declined];
+      if (reason.count++ == 0) reason.first = p.whatif;
       for (const char* never : {"not sound", "internal", "cycle"}) {
         if (p.declined.find(never) == std::string::npos) continue;
         finding(p.whatif, p.declined);
         break;
+      }
+      // A reason that speaks of the trace has to be true of it.
+      if (!reordered_ && p.declined.find("in another order than that of its launches") != std::string::npos) {
+        finding(p.whatif, "no stream of this trace runs its work in another order: " + p.declined);
       }
       return false;
     }
@@ -105,6 +135,13 @@ class Sweep {
 
   std::string path_;
   bool stacks_;
+  bool reasons_;
+  bool reordered_ = false;
+  struct Reason {
+    std::size_t count = 0;
+    std::string first;
+  };
+  std::map<std::string, Reason> declined_;
   int findings_ = 0;
 };
 
@@ -112,12 +149,15 @@ class Sweep {
 
 int main(int argc, char** argv) {
   bool stacks = true;
+  bool reasons = false;
   int findings = 0;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--no-stacks") == 0) {
       stacks = false;
+    } else if (std::strcmp(argv[i], "--reasons") == 0) {
+      reasons = true;
     } else {
-      findings += Sweep(argv[i], stacks).run();
+      findings += Sweep(argv[i], stacks, reasons).run();
     }
   }
   return findings == 0 ? 0 : 1;

@@ -101,9 +101,9 @@ TEST(CliParse, TooFewAndTooManyArguments) {
   EXPECT_EQ(refused({}).message, "try needs a TRACE");
   EXPECT_EQ(refused({"a"}).message, "try needs a WHATIF");
   EXPECT_EQ(refused({"a"}).hint, "usage: foretrace try TRACE WHATIF...");
-  const Result<Values> many = parse(list_verb(), {"formats", "more"});
+  const Result<Values> many = parse(completion_verb(), {"bash", "more"});
   ASSERT_FALSE(many);
-  EXPECT_EQ(many.error().message, "list takes no further argument 'more'");
+  EXPECT_EQ(many.error().message, "completion takes no further argument 'more'");
 }
 
 TEST(CliParse, ArgumentsMayBeChoices) {

@@ -440,7 +440,7 @@ TEST(CliCompletion, BashCompletes) {
   };
   EXPECT_EQ(completed("foretrace su"), "summary\n");
   EXPECT_EQ(completed("foretrace summary --st"), "--step --steps-by --strict\n");
-  EXPECT_EQ(completed("foretrace list fo"), "formats\n");
+  EXPECT_EQ(completed("foretrace list fo"), "formats foreach-optimizer\n");
   EXPECT_EQ(completed("foretrace completion \"\""), "bash zsh fish\n");
   EXPECT_EQ(completed("foretrace summary --step \"\""), "\n");
 }

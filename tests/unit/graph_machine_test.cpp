@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "foretrace/simulate/limits.hpp"
 #include "trace_maker.hpp"
 
 namespace foretrace::test {
@@ -15,12 +16,13 @@ namespace {
 // What the builder assumes where a trace shows nothing else: the machine has just these, so that nothing is guessed.
 constexpr Ns kLatency = 1'600;
 constexpr Ns kGap = 1'200;
+constexpr Ns kNodeGap = 400;  // inside a CUDA graph
 constexpr Ns kSync = 5'000;
 constexpr Ns kHandOver = 40'000;
 constexpr Ns kJoin = 12'000;
 
 struct Action {
-  enum Kind : std::uint8_t { kOp, kLaunch, kSyncStream, kSyncDevice, kWait, kHand, kBack } kind;
+  enum Kind : std::uint8_t { kOp, kLaunch, kSyncStream, kSyncDevice, kWait, kHand, kBack, kGraph, kCopy } kind;
   int stream = 7;
   int other = 7;  ///< of kWait: the stream waited for
   Ns cost = 0;    ///< of the operation or call
@@ -42,6 +44,14 @@ Execution execute(const Program& program) {
   std::map<int, Ns> stream_end;  // end of the last kernel
   std::map<int, Ns> held_until;  // stream waits: earliest start of the next kernel
   int id = 0;
+  // When a task of this stream that was launched by `at` starts.
+  const auto starts = [&](int stream, Ns at) {
+    Ns start = at;
+    if (const auto it = stream_end.find(stream); it != stream_end.end()) start = std::max(start, it->second + kGap);
+    if (const auto it = held_until.find(stream); it != held_until.end()) start = std::max(start, it->second);
+    held_until.erase(stream);
+    return start;
+  };
   for (const Action& a : program) {
     ++id;
     Ns& cpu = handed ? helper : main;
@@ -55,11 +65,7 @@ Execution execute(const Program& program) {
         break;
       case Action::kLaunch: {
         cpu += a.cost;
-        Ns start = cpu + kLatency;
-        if (const auto it = stream_end.find(a.stream); it != stream_end.end())
-          start = std::max(start, it->second + kGap);
-        if (const auto it = held_until.find(a.stream); it != held_until.end()) start = std::max(start, it->second);
-        held_until.erase(a.stream);
+        const Ns start = starts(a.stream, cpu + kLatency);
         out.start[fmt::format("k{}", id)] = start;
         stream_end[a.stream] = start + a.kernel;
         out.trace.launch(id, {begin, cpu}, fmt::format("k{}", id), {start, start + a.kernel}, a.stream);
@@ -84,6 +90,26 @@ Execution execute(const Program& program) {
           held_until[a.stream] = std::max(held_until[a.stream], it->second + kGap);
         }
         break;
+      case Action::kGraph: {
+        cpu += a.cost;
+        Ns at = starts(a.stream, cpu + kLatency);
+        out.trace.call("cudaGraphLaunch", {begin, cpu}, id);
+        for (int node = 0; node < 3; ++node) {
+          out.trace.kernel(id, fmt::format("g{}.{}", id, node), {at, at + a.kernel}, a.stream);
+          at += a.kernel + kNodeGap;
+        }
+        stream_end[a.stream] = at - kNodeGap;
+        break;
+      }
+      case Action::kCopy: {  // its call lasts until the copy is done
+        const Ns start = starts(a.stream, begin + a.cost);
+        const Ns end = start + a.kernel / 10;
+        cpu = end + kSync;
+        out.trace.call("cudaMemcpyAsync", {begin, cpu}, id)
+            .copy(id, "Memcpy DtoH (Device -> Pageable)", {start, end}, a.stream);
+        stream_end[a.stream] = end;
+        break;
+      }
       case Action::kHand:
         helper = std::max(helper, main + kHandOver);
         handed = true;
@@ -141,6 +167,35 @@ TEST(GraphMachine, TracesReplayExactly) {
     RC_ASSERT(r.step() == run.end);
     RC_ASSERT(r.graph.notes.refuted_waits == 0U);
     for (const auto& [name, start] : run.start) RC_ASSERT(r.start(name) == start);
+  }));
+}
+
+// Everything that can keep work waiting for long: a stream in front, other streams, graphs, copies that block, threads.
+Program draw_waiting_program() {
+  Program p = draw_program(true);
+  const int more = *rc::gen::inRange(1, 20);
+  for (int i = 0; i < more; ++i) {
+    Action a{*rc::gen::element(Action::kGraph, Action::kCopy, Action::kLaunch, Action::kLaunch)};
+    a.stream = *rc::gen::element(7, 8, 9);
+    a.cost = *rc::gen::inRange<Ns>(2'000, 12'000);
+    a.kernel = *rc::gen::inRange<Ns>(1'000, 900'000);
+    p.push_back(a);
+  }
+  p.push_back({Action::kSyncDevice});
+  return p;
+}
+
+TEST(GraphMachine, NoWaitBecomesADistance) {
+  EXPECT_TRUE(rc::check("every lag of more than 50 us has a cause", [] {
+    const Execution run = execute(draw_waiting_program());
+    const Replay r(run.trace);
+    RC_ASSERT(r.step() == run.end);
+    RC_ASSERT(simulate::long_lags(r.graph).empty());
+    // So that the step comes down to gaps, latencies and hand-overs when nothing costs anything.
+    graph::Graph free = r.graph;
+    for (Ns& cost : free.cost) cost = 0;
+    const Ns per_task = kSync + kGap + kLatency;
+    RC_ASSERT(Replay(free).step() <= static_cast<Ns>(free.size()) * per_task + 4 * (kHandOver + kJoin));
   }));
 }
 

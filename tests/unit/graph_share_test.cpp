@@ -63,6 +63,41 @@ TEST(GraphShare, ATaskStartsInTheLastWaveOfAnother) {
   EXPECT_EQ(Replay::without(m, DependencyKind::kShare).with("large", 50'000).start("late"), 87'000);
 }
 
+// Three streams with a kernel each that fills the device: the second and the third are launched at once and wait for the one in
+// front; the third one is ready 100 us before the second begins.
+TraceMaker queue_of_three() {
+  TraceMaker m;
+  m.step(1, 0, 4'000'000);
+  m.launch(1, {10'000, 15'000}, "first", {17'000, 317'000}, 20, {4});
+  m.launch(2, {20'000, 25'000}, "second", {312'000, 912'000}, 21, {4});
+  m.launch(3, {30'000, 35'000}, "third", {905'000, 1'000'000}, 22, {4});
+  return m;
+}
+
+TEST(GraphShare, AQueueForTheDeviceHoldsHoweverLongItTakes) {
+  const Replay r(queue_of_three());
+  expect_as_measured(r);
+  EXPECT_EQ(r.why("third"), DependencyKind::kShare);
+  // Four times the work in front: the third one becomes ready when it did and the second begins 900 us later.
+  const Replay longer = r.with("first", 1'200'000);
+  EXPECT_GT(longer.start("second"), 1'180'000);
+  EXPECT_GT(longer.start("third"), longer.start("second") + 580'000);
+}
+
+TEST(GraphShare, OneThatIsAboutToEndHasMadeRoom) {
+  // Half a wave does not fill the device, but a task that stood still for 200 us started 4 us before that one's end.
+  TraceMaker m;
+  m.step(1, 0, 2'000'000);
+  m.launch(1, {10'000, 15'000}, "filling", {17'000, 900'000}, 20, {20});
+  m.launch(2, {20'000, 25'000}, "small", {27'000, 230'000}, 21, {0.5});
+  m.launch(3, {30'000, 35'000}, "late", {226'000, 300'000}, 22, {1});
+  const Replay r(m);
+  expect_as_measured(r);
+  ASSERT_EQ(r.graph.soft_dependencies.size(), 1U);
+  EXPECT_EQ(r.graph.soft_dependencies[0].from.value, r.task("small"));
+  EXPECT_NEAR(static_cast<double>(r.with("small", 103'000).start("late")), 128'000, 100);
+}
+
 // A Turing SM holds half as many threads: what fills a data-centre GPU once takes two waves there.
 TEST(GraphShare, WavesAreCountedByWhatAnSmHolds) {
   for (const char* gpu :
@@ -74,7 +109,7 @@ TEST(GraphShare, WavesAreCountedByWhatAnSmHolds) {
     EXPECT_EQ(r.graph.soft_dependencies[0].point, static_cast<std::uint32_t>(0.7 * kWhole)) << gpu;
   }
   // In its only wave, most of the way through it: nobody made room yet.
-  EXPECT_TRUE(Replay(shared(87'000, {1})).graph.soft_dependencies.empty());
+  EXPECT_TRUE(Replay(shared(70'000, {1})).graph.soft_dependencies.empty());
 }
 
 // On stream 20 a kernel until 100 us, then `second`, launched before "late" of stream 7, which starts at 120 us.

@@ -82,6 +82,21 @@ TEST(GraphWaiting, AGraphBeginsToRunBeforeItsCallReturns) {
   EXPECT_NEAR(static_cast<double>(r.with("cudaGraphLaunch", 400'000, 1).start("a")), 110'000, 2'000);
 }
 
+TEST(GraphWaiting, GapsInsideAGraphBelongToBothLimits) {
+  // A call of 100 us launches 400 nodes, 900 ns apart: with a GPU that costs nothing they still take 360 us.
+  TraceMaker m;
+  m.step(1, 0, 2'100'000);
+  m.call("cudaGraphLaunch", {10'000, 110'000}, 1);
+  Ns at = 60'000;
+  for (int i = 0; i < 400; ++i, at += 4'900) m.kernel(1, fmt::format("k{}", i), {at, at + 4'000});
+  m.call("cudaDeviceSynchronize", {120'000, at + 5'000}, 2);
+  const Replay r(m);
+  const simulate::Limits l = simulate::limits(r.graph, r.step());
+  EXPECT_GT(l.gpu_free, 350'000);
+  EXPECT_LT(l.gpu_free_off_pct(), 5);
+  EXPECT_LT(l.cpu_free_off_pct(), 5);
+}
+
 TEST(GraphWaiting, NodesThatTheTraceDoesNotHoldAreWork) {
   TraceMaker m;
   m.step(1, 0, 2'000'000);

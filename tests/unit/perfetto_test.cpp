@@ -70,8 +70,9 @@ TEST(Perfetto, ImportOfExportIsTheSameGraph) {
 TEST(Perfetto, ReplayOfAnExportGivesTheSameTimes) {
   const Loaded from = example();
   const Loaded back = reloaded(exported(from, {.step = 3, .format = "perfetto", .gzip = true}));
-  const Result<ReplayReport> first = replay(from.trace, from.steps, {.step = 3, .measured_ms = {}, .progress = {}});
-  const Result<ReplayReport> again = replay(back.trace, back.steps);
+  const Result<analysis::TraceReplay> first =
+      analysis::replay(from.trace, from.steps, {.step = 3, .measured_ms = {}, .progress = {}});
+  const Result<analysis::TraceReplay> again = analysis::replay(back.trace, back.steps);
   ASSERT_TRUE(first && again);
   EXPECT_TRUE(again->from_export);
   ASSERT_EQ(again->steps.size(), 1u);
@@ -259,7 +260,7 @@ TEST(Export, ADamagedGraphIsAnErrorNotACrash) {
     const std::string bad = good.substr(0, key) + "\"foretraceGraph\": " + value + "}";
     const Result<trace::Trace> trace = trace::load_bytes(bad, "bad.json");
     ASSERT_TRUE(trace);
-    const Result<ReplayReport> report = replay(*trace, trace::find_steps(*trace));
+    const Result<analysis::TraceReplay> report = analysis::replay(*trace, trace::find_steps(*trace));
     ASSERT_FALSE(report) << value;
     EXPECT_EQ(report.error().code, ErrorCode::kUnreadable) << value;
     EXPECT_EQ(report.error().file, "bad.json");

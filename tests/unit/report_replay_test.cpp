@@ -17,10 +17,10 @@ namespace {
 
 constexpr Ns us(Ns n) { return n * kNsPerUs; }
 
-ReplayReport replay_of(const trace::Trace& trace, const ReplayOptions& options = {}) {
-  Result<ReplayReport> report = replay(trace, trace::find_steps(trace), options);
+analysis::TraceReplay replay_of(const trace::Trace& trace, const analysis::ReplayOptions& options = {}) {
+  Result<analysis::TraceReplay> report = analysis::replay(trace, trace::find_steps(trace), options);
   EXPECT_TRUE(report) << (report ? "" : report.error().to_string());
-  return report ? *report : ReplayReport{};
+  return report ? *report : analysis::TraceReplay{};
 }
 
 /// Two steps of two kernels each, the second kernel of the second step longer by `longer`; its copy keeps the CPU waiting.
@@ -42,7 +42,7 @@ test::TraceMaker two_steps(Ns longer) {
 
 TEST(Replay, EveryStepBesideItsTrace) {
   const trace::Trace trace = two_steps(us(10)).load();
-  const ReplayReport report = replay_of(trace);
+  const analysis::TraceReplay report = replay_of(trace);
   ASSERT_EQ(report.steps.size(), 2u);
   EXPECT_EQ(report.steps[0].name, "ProfilerStep#3");
   EXPECT_EQ(report.steps[0].traced, us(100));
@@ -58,7 +58,7 @@ TEST(Replay, EveryStepBesideItsTrace) {
 
 TEST(Replay, OneStepsCostsInAnothersGraph) {
   // The longer kernel reaches the end of the step through the graph of the other step: nothing here is by construction.
-  const ReplayReport report = replay_of(two_steps(us(10)).load());
+  const analysis::TraceReplay report = replay_of(two_steps(us(10)).load());
   ASSERT_TRUE(report.steps[0].cross_error_pct && report.steps[1].cross_error_pct);
   EXPECT_EQ(report.steps[1].cross_step, "ProfilerStep#3");
   EXPECT_NEAR(*report.steps[1].cross_error_pct, 0, 1e-9);
@@ -68,7 +68,7 @@ TEST(Replay, OneStepsCostsInAnothersGraph) {
 TEST(Replay, StepsOfOtherTasksAreNotCrossed) {
   test::TraceMaker m = two_steps(0);
   m.op("aten::add", us(190), us(195));
-  const ReplayReport report = replay_of(m.load());
+  const analysis::TraceReplay report = replay_of(m.load());
   EXPECT_FALSE(report.steps[0].cross_error_pct);
   EXPECT_FALSE(report.steps[1].cross_error_pct);
 }
@@ -79,7 +79,7 @@ TEST(Replay, WhatNoRuleExplainsShowsWhenStrict) {
   m.op("aten::mm", us(5), us(20));
   m.launch(1, {us(10), us(15)}, "gemm", {us(100), us(150)});  // 85 us late, for no reason in the trace
   m.call("cudaDeviceSynchronize", {us(30), us(155)}, 2);
-  const ReplayReport report = replay_of(m.load());
+  const analysis::TraceReplay report = replay_of(m.load());
   EXPECT_EQ(report.steps[0].error_pct, 0);
   EXPECT_EQ(report.steps[0].notes.unexplained_lags, 1u);
   EXPECT_EQ(report.steps[0].notes.unexplained_time, us(85));
@@ -92,11 +92,11 @@ TEST(Replay, WhatNoRuleExplainsShowsWhenStrict) {
 
 TEST(Replay, OnlyTheStepAskedFor) {
   const trace::Trace trace = two_steps(0).load();
-  const ReplayReport report = replay_of(trace, {.step = 4, .measured_ms = {}, .progress = {}});
+  const analysis::TraceReplay report = replay_of(trace, {.step = 4, .measured_ms = {}, .progress = {}});
   ASSERT_EQ(report.steps.size(), 1u);
   EXPECT_EQ(report.steps[0].number, 4);
-  const Result<ReplayReport> missing =
-      replay(trace, trace::find_steps(trace), {.step = 9, .measured_ms = {}, .progress = {}});
+  const Result<analysis::TraceReplay> missing =
+      analysis::replay(trace, trace::find_steps(trace), {.step = 9, .measured_ms = {}, .progress = {}});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::kUsage);
 }
@@ -104,7 +104,7 @@ TEST(Replay, OnlyTheStepAskedFor) {
 TEST(Replay, DeclinesWithTheReasonWhenThereIsNoStep) {
   const Result<trace::Trace> empty = trace::load_bytes("{\"traceEvents\":[]}", "empty.json");
   ASSERT_TRUE(empty);
-  const Result<ReplayReport> declined = replay(*empty, trace::find_steps(*empty));
+  const Result<analysis::TraceReplay> declined = analysis::replay(*empty, trace::find_steps(*empty));
   ASSERT_FALSE(declined);
   EXPECT_EQ(declined.error().code, ErrorCode::kDeclined);
   EXPECT_EQ(declined.error().file, "empty.json");
@@ -114,14 +114,14 @@ TEST(Replay, DeclinesWithTheReasonWhenThereIsNoStep) {
 TEST(Replay, MeasuredStepFromTheUserTheRecorderOrNobody) {
   const Sample with_recorder{.extra_metadata = ",\"foretrace\":{\"measured_ms\":0.75,\"steps\":20}"};
   const trace::Trace trace = with_recorder.load();
-  const ReplayReport recorded = replay_of(trace);
+  const analysis::TraceReplay recorded = replay_of(trace);
   EXPECT_EQ(recorded.measured, us(750));
   EXPECT_EQ(recorded.unprofiled.origin, "recorder");
   EXPECT_NE(to_text(recorded).find("that the recorder stored"), std::string::npos);
-  const ReplayReport told = replay_of(trace, {.step = {}, .measured_ms = 0.8, .progress = {}});
+  const analysis::TraceReplay told = replay_of(trace, {.step = {}, .measured_ms = 0.8, .progress = {}});
   EXPECT_EQ(told.measured, us(800));
   EXPECT_EQ(told.unprofiled.origin, "measured step");
-  const ReplayReport prior = replay_of(Sample{}.load());
+  const analysis::TraceReplay prior = replay_of(Sample{}.load());
   EXPECT_FALSE(prior.measured);
   EXPECT_EQ(prior.unprofiled.origin, "prior");
   EXPECT_LE(prior.unprofiled.low, prior.unprofiled.step);
@@ -138,7 +138,7 @@ TEST(Replay, RecorderFiguresThatMakeNoSenseAreNotUsed) {
     EXPECT_FALSE(stored(bad)) << bad;
   }
   for (const char* impossible : {"-1", "0", "1e300", "0.00075", "750"}) {
-    const ReplayReport report =
+    const analysis::TraceReplay report =
         replay_of(Sample{.extra_metadata = fmt::format(",\"foretrace\":{{\"measured_ms\":{}}}", impossible)}.load());
     EXPECT_FALSE(report.measured) << impossible;
     EXPECT_EQ(report.unprofiled.origin, "prior") << impossible;

@@ -70,6 +70,20 @@ TEST_P(Chain, AlsoBehindAnother) {
 INSTANTIATE_TEST_SUITE_P(Seeds, Chain, testing::ValuesIn(seeds()),
                          [](const auto& seed) { return seed.param.filename().string(); });
 
+// A scheme's hooks take as long as work of the program's own, and stand between launches that become one. In this step the CPU
+// reads back a number in the middle, through a queue that is full of the graph.
+TEST(Stacks, ACudaGraphCapturesWhatASchemePutBetweenLaunches) {
+  const auto trace = trace::load(FORETRACE_SOURCE_DIR "/data/h200-heldout/moe.base.json.gz");
+  ASSERT_TRUE(trace) << trace.error().to_string();
+  const auto baseline = analysis::make_baseline(*trace, std::nullopt, std::nullopt);
+  ASSERT_TRUE(baseline) << baseline.error().to_string();
+  const Prediction p = predict(baseline->model, {sweep::parsed("fsdp"), sweep::parsed("cuda-graph")}, std::nullopt);
+  EXPECT_EQ(p.declined, "");
+  for (std::uint32_t t = 0; t < p.graph.size(); ++t) {
+    EXPECT_THAT(std::string(p.graph.task_name(t)), Not(HasSubstr("FSDP: gather parameters")));
+  }
+}
+
 TEST(CallOrder, AlongALaneAndAcrossLanes) {
   CallOrder order(3);
   order.wait({0, 12}, {1, 4});  // lane 1 goes on behind task 12 of lane 0

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "foretrace/graph/soundness.hpp"
 #include "foretrace/whatif/draft.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "random_graph.hpp"
@@ -162,6 +163,65 @@ task 4 kernel "k" cost=50000
   Draft draft(before.graph);
   draft.remove({1});
   EXPECT_EQ(Replay(draft.commit()).start("next"), 0);
+}
+
+// Two streams; "b" found the device full with "a" on it.
+Graph sharing() {
+  return parsed(R"(step "s" last=3
+lane cpu "main"
+task 0 begin
+task 1 call "cudaLaunchKernel" cost=1000
+> 4 launch
+task 2 call "cudaLaunchKernel" cost=1000
+> 5 launch
+task 3 cpu "end"
+lane gpu "first" device=0 stream=7
+task 4 kernel "a" cost=5000 launch=1
+lane gpu "second" device=0 stream=8
+task 5 kernel "b" cost=5000 launch=2
+< 4 share lag=10 slack=700000
+)");
+}
+
+TEST(Cloning, CopiesShareTheDeviceAsTheirOriginalsDo) {
+  const Graph g = sharing();
+  Draft draft(g);
+  const std::vector<std::uint32_t> copies = draft.clone({1, 2, 4, 5}, {});
+  ASSERT_EQ(copies.size(), 4U);
+  const Graph changed = draft.commit();
+  ASSERT_TRUE(graph::verify(changed)) << graph::verify(changed).error().message;
+  ASSERT_EQ(changed.soft_dependencies.size(), 2U);
+  const Replay r(changed);
+  EXPECT_EQ(changed.soft_dependencies[changed.soft[r.task("b", 1)]].from.value, r.task("a", 1));
+  EXPECT_EQ(r.why("b", 1), DependencyKind::kShare);
+}
+
+TEST(Relaxing, OnlySharesThatContradictAreLetGo) {
+  // "b" waits for room behind "a", and a change lets the CPU launch "a" behind "b"; "d" waits behind "c" as before.
+  Graph g = parsed(R"(step "s" last=3
+lane cpu "main"
+task 0 begin
+task 1 call "cudaLaunchKernel" cost=1000
+> 6 launch
+task 2 call "cudaLaunchKernel" cost=1000
+> 4 launch
+task 3 cpu "end"
+lane gpu "first" device=0 stream=7
+task 4 kernel "a" cost=5000 launch=2
+task 5 kernel "c" cost=5000
+lane gpu "second" device=0 stream=8
+task 6 kernel "b" cost=5000 launch=1
+> 2 sync
+< 4 share lag=10 slack=700000
+task 7 kernel "d" cost=5000
+< 5 share lag=10 slack=700000
+)");
+  EXPECT_FALSE(graph::verify(g));
+  ASSERT_TRUE(graph::verify_or_relax(g));
+  EXPECT_EQ(g.notes.dropped_soft, 1U);
+  ASSERT_EQ(g.soft_dependencies.size(), 1U);
+  EXPECT_EQ(g.task_name(g.soft_dependencies[0].from.value), "c");
+  EXPECT_EQ(g.soft[6], kNone);
 }
 
 TEST(Depending, WhatContradictsALaneIsRefusedNotForgotten) {

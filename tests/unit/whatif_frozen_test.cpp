@@ -58,7 +58,7 @@ TEST(WhatIfFrozen, WhereMostIsWaitingTheyAreDeclined) {
 
 TEST(WhatIfFrozen, ReplayAndItsJsonTellOfIt) {
   const trace::Trace trace = held_up(2'000'000);
-  const Result<report::ReplayReport> r = report::replay(trace, trace::find_steps(trace));
+  const Result<analysis::TraceReplay> r = analysis::replay(trace, trace::find_steps(trace));
   ASSERT_TRUE(r);
   EXPECT_GT(r->steps[0].limits.frozen_pct(), 80);
   EXPECT_GT(r->steps[0].limits.cpu_free_off_pct(), 100);

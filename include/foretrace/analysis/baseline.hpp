@@ -39,12 +39,11 @@ struct Baseline {
   StepFigures figures;
 };
 
-/// `step`: its number, else the median step. `measured_ms`: else what the recorder stored in the trace.
-Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int64_t> step,
-                               std::optional<double> measured_ms);
+/// `step`: its number, else the median step. `told`: a measured time, else what the recorder stored in the trace.
+Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int64_t> step, const Told& told);
 /// The same from a graph that is there already: that of `step`, built from the trace.
 Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,
-                               std::optional<double> measured_ms);
+                               const Told& told);
 
 /// The model of a trace's step, ready for what-ifs. `replayed`: the step as the graph gives it unchanged.
 Result<whatif::Model> make_model(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,

@@ -7,10 +7,12 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/trace/trace.hpp"
+#include "foretrace/whatif/unprofiled.hpp"
 
 namespace foretrace::analysis {
 
@@ -26,14 +28,26 @@ PlausibleRange plausible_range(const graph::Graph& graph, Ns replayed);
 /// `ms` in nanoseconds, or why no step of this graph can take that long (kUsage, with the likely slip as a hint).
 Result<Ns> plausible_step(const graph::Graph& graph, Ns replayed, double ms);
 
+/// What the user says of the step and of the host beside the trace.
+struct Told {
+  // NOLINTBEGIN(google-explicit-constructor): most say a time or nothing
+  Told(std::optional<double> ms = std::nullopt, std::optional<whatif::HostCosts> costs = std::nullopt)
+      : measured_ms(ms), host(std::move(costs)) {}
+  Told(std::nullopt_t /*nothing*/) {}
+  Told(double ms) : measured_ms(ms) {}
+  // NOLINTEND(google-explicit-constructor)
+  std::optional<double> measured_ms;      ///< of a step without the profiler
+  std::optional<whatif::HostCosts> host;  ///< what `foretrace calibrate` measured there
+};
+
 struct Measured {
   std::optional<Ns> step;
-  bool recorded = false;  ///< `step` is the recorder's
-  std::string refused;    ///< why the recorder's figure is not used; empty when it is, or there is none
+  whatif::CpuPrior prior;  ///< what is known about the CPU: told, else recorded, else of the usual host
+  bool recorded = false;   ///< `step` is the recorder's
+  std::string refused;     ///< why the recorder's figure is not used; empty when it is, or there is none
 };
-/// As told (in ms), else as the recorder stored it in the trace. What cannot be true is an error when told; when stored, it is
+/// As told, else as the recorder stored it in the trace. What cannot be true is an error when told; when stored, it is
 /// left alone and said so.
-Result<Measured> measured_step(const trace::Trace& trace, const graph::Graph& graph, Ns replayed,
-                               std::optional<double> told);
+Result<Measured> measured_step(const trace::Trace& trace, const graph::Graph& graph, Ns replayed, const Told& told);
 
 }  // namespace foretrace::analysis

@@ -1,6 +1,7 @@
 #pragma once
 // The figures our recorder stored in the trace it made. Whether they can be true is not looked at here (measured_step.hpp).
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,5 +18,17 @@ std::string recorder_figures(const trace::Trace& trace);
 
 /// The step without the profiler in ms.
 std::optional<double> recorded_ms(const trace::Trace& trace);
+
+/// What the recorder timed on the CPU; nothing where it did not, or the figure is no time.
+struct RecordedCpu {
+  struct PhaseTimes {
+    std::optional<double> ms;         ///< of the host, without the profiler
+    std::optional<double> traced_ms;  ///< the same in the traced steps
+    std::optional<double> behind_ms;  ///< how long the GPU still worked when the phase ended, without the profiler
+  };
+  std::array<PhaseTimes, 3> phases;     ///< forward (until backward begins), backward, update
+  std::optional<double> probe_view_us;  ///< an operation that launches nothing, without the profiler
+};
+RecordedCpu recorded_cpu(const trace::Trace& trace);
 
 }  // namespace foretrace::analysis

@@ -3,7 +3,7 @@
 // replay, summary, doctor and the exporters share.
 //
 //   const ReplayedStep step = replay_step(std::move(graph));
-//   step.replayed(), step.error_pct(), step.path, step.breakdown.idle …
+//   step.replayed();  step.error_pct();  step.path;  step.breakdown.idle;
 
 #include <cstdint>
 #include <optional>
@@ -65,6 +65,7 @@ struct ReplayedStep {
 ReplayedStep replay_step(graph::Graph graph);
 
 /// The bottleneck of the step as it runs without the profiler.
-std::string bottleneck_without_profiler(const graph::Graph& graph, const whatif::Unprofiled& unprofiled);
+std::string bottleneck_without_profiler(const graph::Graph& graph, const whatif::Unprofiled& unprofiled,
+                                        const whatif::CpuPrior& prior);
 
 }  // namespace foretrace::analysis

@@ -111,6 +111,16 @@ struct SoftDependency {
   Ns slack = 0;  ///< ignored when `from` starts later than this after the task is otherwise ready
 };
 
+/// Events a profiler wrote while a CPU task ran (those that begin in it): each took time that the step itself does not need.
+struct Recorded {
+  std::uint16_t ops = 0;
+  std::uint16_t calls = 0;   ///< of the runtime and the driver
+  std::uint16_t layers = 0;  ///< ranges `layer:…`, which only a recording has
+  std::uint16_t ranges = 0;  ///< other ranges; the program makes them anyway
+  std::uint16_t frames = 0;  ///< Python functions
+  friend bool operator==(const Recorded&, const Recorded&) = default;
+};
+
 /// A dependency on its way into a graph.
 struct Dependency {
   std::uint32_t from, to;
@@ -143,6 +153,7 @@ class Graph {
   Column<std::uint32_t> soft;     ///< index into soft_dependencies, kNone when none
   Column<Origin> origin;          ///< where its cost comes from
   Column<std::int32_t> priority;  ///< on lanes that go by it; no entries at all when every task has 0
+  Column<Recorded> recorded;      ///< no entries at all when nothing was recorded, or its cost is off already
 
   // Dependencies by source.
   Column<std::uint32_t> dep_begin;  ///< size() + 1 offsets
@@ -192,6 +203,7 @@ class Graph {
   [[nodiscard]] std::size_t dependencies() const { return dep_to.size(); }
   [[nodiscard]] std::string_view task_name(std::size_t t) const { return strings[name[t]]; }
   [[nodiscard]] std::int32_t priority_of(std::size_t t) const { return priority.empty() ? 0 : priority[t]; }
+  [[nodiscard]] Recorded recorded_in(std::size_t t) const { return recorded.empty() ? Recorded{} : recorded[t]; }
   [[nodiscard]] bool first_of_lane(std::size_t t) const { return lanes[lane[t]].begin == t; }
 };
 

@@ -8,7 +8,8 @@
 
 namespace foretrace::graph {
 
-/// Proves the graph sound; where it is not, without the soft dependencies (counted in notes.dropped_soft).
+/// Proves the graph sound; where it is not, without the soft dependencies among tasks that wait for themselves (counted in
+/// notes.dropped_soft). The others stay.
 Status verify_or_relax(Graph& graph);
 
 }  // namespace foretrace::graph

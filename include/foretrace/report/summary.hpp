@@ -31,12 +31,15 @@ struct SummaryOptions {
   std::optional<std::int64_t> step;        ///< the number in ProfilerStep#N; default the median step
   std::optional<double> samples;           ///< samples a step works on, for samples per second; never guessed
   std::optional<double> measured_ms = {};  ///< the step without the profiler; default what the recorder stored
+  std::optional<whatif::HostCosts> host =
+      {};  ///< what the CPU costs there; default what the recorder stored, else the usual
 };
 
 /// What the simulation of a step says.
 struct SimulatedStep {
   Ns replayed = 0;
-  double error_pct = 0;  ///< of the replay against the trace
+  double error_pct = 0;      ///< of the replay against the trace
+  std::optional<Ns> period;  ///< where the GPU runs behind the CPU: what the replay has to meet instead
   whatif::Unprofiled unprofiled;
   std::optional<Ns> measured;
   std::string measured_refused;  ///< why the figure the recorder stored is not used; empty when it is, or there is none

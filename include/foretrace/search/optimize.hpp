@@ -39,10 +39,8 @@ using Evaluate = std::function<std::vector<Evaluation>(const std::vector<Strateg
 whatif::Prediction predict_strategy(const analysis::Baseline& base, const Strategy& strategy,
                                     whatif::Detail detail = whatif::Detail::kFull);
 
-/// Predicts strategies side by side, without their graphs; the same answers on any number of threads (0: as many as there
+/// Evaluates strategies side by side; the same answers on any number of threads (0: as many as there
 /// are).
-std::vector<whatif::Prediction> predict_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
-                                            whatif::Detail detail, unsigned threads);
 std::vector<Evaluation> evaluate_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
                                      unsigned threads);
 

@@ -116,7 +116,7 @@ class Draft {
   }
   /// Something that is no task changed, the memory of the model: that counts as a change too.
   void note_change() { ++changed_; }
-  /// Copies tasks with the dependencies and launches among them. On each lane the copies follow the lane's last task of
+  /// Copies tasks with the dependencies, shares of the device and launches among them. On each lane the copies follow the lane's last task of
   /// `behind` (or keep their order behind their originals' lane end when it has none). Returns draft ids, in order of
   /// `tasks`.
   std::vector<std::uint32_t> clone(const Selection& tasks, const std::vector<std::uint32_t>& behind, double factor = 1);
@@ -184,6 +184,7 @@ class Draft {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> works_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> launches_;  // task, new call
   std::vector<std::pair<std::uint32_t, std::int32_t>> priorities_;
+  std::vector<std::pair<std::uint32_t, graph::SoftDependency>> shares_;  // of inserted tasks; both ends are draft ids
   bool periodic_ = false;
   mutable bool contradicted_ = false;  // commit() found out
   std::size_t changed_ = 0;

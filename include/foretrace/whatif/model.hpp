@@ -49,6 +49,7 @@ struct Model {
   work::Works works;                       ///< of the graph's tasks; grows as what-ifs change them
   hardware::Device device;
   LaunchCosts launches;
+  HostCosts host;                       ///< of the step's host
   Unprofiled base;                      ///< how the profiler was undone, and what stays uncertain
   std::int64_t parameter_elements = 0;  ///< trained parameters, from the optimizer's kernels or memory; 0 when unknown
   std::int64_t parameter_tensors = 0;
@@ -65,6 +66,10 @@ struct Model {
   int workers = 1;                           ///< as set by them, and
   std::size_t buckets = 0;                   ///< in how many buckets they reduce gradients
   bool validated = true;                     ///< whether everything applied so far has truth rows (docs/accuracy.md)
+  /// What takes the CPU `us` at speed 1 takes this step's CPU.
+  [[nodiscard]] Ns cpu_time(double us, CpuPhase phase) const {
+    return static_cast<Ns>(us * 1e3 * base.speed[static_cast<std::size_t>(phase)]);
+  }
   [[nodiscard]] double frozen_share() const {
     return replayed > 0 ? static_cast<double>(frozen) / static_cast<double>(replayed) : 0;
   }

@@ -1,11 +1,11 @@
 #pragma once
-// The step as it runs without the profiler. A profiler adds little to the GPU's time and up to 115 % to the CPU's, and the
-// host's own speed varies between runs; so a trace's CPU times are a poor guide to the real step, and its launch counts a
-// better one.
+// The step as it runs without the profiler. A profiler adds little to the GPU's time and up to 200 % to the CPU's: every event
+// it records takes time, and the rest runs slower beside it. The host's own speed varies as well, between runs and within one.
 //
-// Prior: the CPU time of each phase lies between what its launches usually cost and the usual part of what the trace shows
-// (CpuPrior): the first knows nothing of this host and of operations that launch nothing, the second holds the profiler's
-// own cost. It is never more than what the trace shows.
+// Prior, for each phase: the trace shows the speed it was made at (short calls that every step has take longer on a slow
+// host), the events the profiler recorded cost what they cost at that speed and come off where they were recorded, and of
+// what is left a known part is the step's own, at the speed hosts usually have (HostCosts, fitted by tools/fit_host.py). Where
+// the recorder timed the phases without the profiler, that decides instead.
 // Calibration: the measured step moves the prior as little as it requires; directions it does not determine (a GPU-bound
 // step says nothing about the CPU) keep their width, and the band carries it.
 
@@ -16,6 +16,7 @@
 
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "foretrace/whatif/host_costs.hpp"
 
 namespace foretrace::whatif {
 
@@ -23,20 +24,12 @@ namespace foretrace::whatif {
 enum class CpuPhase : std::uint8_t { kForward, kBackward, kOptimizer };
 inline constexpr std::size_t kCpuPhases = 3;
 
-/// What a launch costs the CPU without a profiler, and how far that is to be trusted. Fitted on H200 steps of four models
-/// with PyTorch 2.11 on one host and checked on six others (docs/accuracy.md): mean error of the step 8-10 % where the CPU
-/// is the bottleneck, 0.6 % where the GPU is.
+/// What is known about the CPU before the step is looked at.
 struct CpuPrior {
-  std::array<Ns, kCpuPhases> per_launch = {28'000, 28'000, 18'000};
-  std::size_t usual_launches = 8;  ///< of one operation; what it launches beyond costs a bare call:
-  double repeated_launch = 0.25;   ///< of per_launch
-  /// Of a phase's traced CPU time, what is left without the profiler, and that estimate's weight against the launches'
-  /// (in logarithms). 0.6 is what CPU-bound rows of four models showed; with the weight, steps of 24 models on four hosts that
-  /// the CPU bounds lie 1.3 % beside their span on average (launches alone 1.9 %), those of 13 others 12 % (18 %).
-  double traced_share = 0.6;
-  double traced_weight = 2.0 / 3;
-  double sigma_common = 0.09;  ///< of log CPU time, shared by all phases
-  std::array<double, kCpuPhases> sigma_phase = {0.06, 0.06, 0.15};
+  HostCosts host = HostCosts::built_in();
+  /// Of a phase's traced CPU time what was left without the profiler, where somebody timed both.
+  std::array<std::optional<double>, kCpuPhases> left = {};
+  double sigma_left = 0.05;        ///< of log time of such a phase: medians of its steps, profiled and not
   double sigma_gpu = 0.0094;       ///< of log GPU time between runs
   Ns longest_hand_over = 300'000;  ///< to another thread, without a profiler
   Ns longest_join = 30'000;
@@ -52,19 +45,22 @@ struct CpuPrior {
   Ns longest_stretch = 200'000;
   double long_stretches = 0.06;
   Ns longest_between_launches = 2'000'000;
-  double least_seen =
-      0.2;  ///< of a phase: the least that was left of the CPU time of one with a range around each layer
-  std::size_t fewest_launches = 20;  ///< phases with fewer keep their traced time
+  double least_seen = 0.2;           ///< of a phase: the least that was left of the CPU time of one
+  std::size_t fewest_launches = 20;  ///< phases with fewer do not tell what one costs
 };
 
-/// How a graph's costs change when the profiler goes: one factor per phase and one for the GPU.
+/// How a graph's costs change when the profiler goes. The events it recorded come off at `profiler` times what HostCosts says
+/// of each (0: they stay), then the rest is multiplied.
 struct CpuFactors {
   std::array<double, kCpuPhases> phase = {1, 1, 1};
   double gpu = 1;
+  std::array<double, kCpuPhases> profiler = {0, 0, 0};
 };
 
 struct Unprofiled {
   CpuFactors factors;
+  std::array<double, kCpuPhases> speed = {1, 1,
+                                          1};  ///< of the step's CPU, as HostCosts means it: what inserted work costs
   Ns step = 0;
   Ns low = 0, high = 0;  ///< 10th and 90th percentile
   bool calibrated = false;
@@ -79,6 +75,12 @@ CpuPhase cpu_phase(const graph::Graph& graph, std::size_t task);
 
 /// The graph with factors applied: CPU costs, hand-over, join and return lags, GPU costs.
 graph::Graph apply(const graph::Graph& graph, const CpuFactors& factors, const CpuPrior& prior);
+
+/// The speed each phase was traced at, as its short calls show it; of a phase that shows none, that of the others.
+std::array<double, kCpuPhases> traced_speeds(const graph::Graph& graph, const HostCosts& host);
+
+/// The speed of a step whose trace shows `traced`.
+double step_speed(double traced, const HostCosts& host);
 
 /// Factors of the prior alone.
 CpuFactors prior_factors(const graph::Graph& graph, const CpuPrior& prior);

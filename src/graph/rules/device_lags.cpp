@@ -41,6 +41,7 @@ class LagRule {
 
   void run() {
     sample();
+    full_since_.resize(s_.works.size());
     for (std::uint32_t i = 0; i < s_.works.size(); ++i) {
       held_.advance_to(i);
       bind(i);
@@ -149,6 +150,7 @@ class LagRule {
   void bind(std::uint32_t i) {
     StepWork& work = s_.works[i];
     const GpuWork& w = s_.gpu(i);
+    full_since_[i] = w.begin;
     const bool launched = launched_here(i);
     if (!launched && (work.border || work.previous == kNone)) {
       place_border(i);
@@ -283,7 +285,11 @@ class LagRule {
     soft.point = holder.point;
     const Ns cost = s_.graph.cost[from];
     soft.lag = w.begin - (x.end - cost + point_in(cost, holder.point));
-    soft.slack = holder.certain ? kForever : std::max<Ns>(0, x.begin - satisfied) + kShareSlack;
+    // A queue of tasks, each let in by the one before it, that had filled the GPU before this one became ready: it waits for
+    // all of them, however long they take.
+    full_since_[i] = full_since_[holder.source.id];
+    const bool queued = long_wait && full_since_[i] < x.begin && full_since_[i] <= satisfied;
+    soft.slack = holder.certain || queued ? kForever : std::max<Ns>(0, x.begin - satisfied) + kShareSlack;
     s_.graph.soft[task] = static_cast<std::uint32_t>(s_.graph.soft_dependencies.size());
     s_.graph.soft_dependencies.push_back(soft);
     return true;
@@ -292,6 +298,7 @@ class LagRule {
   StepState& s_;
   std::unordered_map<std::uint64_t, Ns> gaps_;
   Ns latency_ = kUsualLatency;
+  std::vector<Ns> full_since_;  // by StepWork: since when tasks that let in one another, up to this one, filled the GPU
   HeldBack held_;
 };
 

@@ -63,6 +63,18 @@ Holder HeldBack::fills_the_device(const GpuWork& w, bool any_wave) const {
   return {};
 }
 
+// One that was about to end: its blocks do not all end at once, and the first of them made room.
+Holder HeldBack::about_to_end(const GpuWork& w) const {
+  constexpr double kNearEnd = 0.9;
+  for (std::size_t r = running_.size(); r-- > 0;) {
+    const GpuWork& x = s_.gpu(running_[r]);
+    if (x.lane == w.lane || x.end > w.begin + kLongestGap || s_.device_of(x) != s_.device_of(w)) continue;
+    const double fraction = static_cast<double>(w.begin - x.begin) / static_cast<double>(x.end - x.begin);
+    if (fraction >= kNearEnd) return {running_[r], static_cast<std::uint32_t>(fraction * kWhole), false};
+  }
+  return {};
+}
+
 // A collective launched before this one that had just begun: a part of a GPU has few hardware queues, and work of streams
 // that share one starts in the order of its launches.
 std::uint32_t HeldBack::collective_ahead(std::uint32_t i) const {
@@ -87,7 +99,8 @@ Holder HeldBack::find(std::uint32_t i, Ns satisfied, bool long_wait) const {
     if (holder.source.valid()) holder.point = 0;
   }
   const bool usual = holder.source.valid();
-  if (!usual && long_wait) holder.source = just_ended(w, satisfied, kLongestWake);
+  if (!usual && long_wait) holder = about_to_end(w);
+  if (!holder.source.valid() && long_wait) holder.source = just_ended(w, satisfied, kLongestWake);
   if (!holder.source.valid() && long_wait) holder = fills_the_device(w, true);
   if (!holder.source.valid()) return holder;
   // A small kernel that had just ended is a dependency the trace does not name, and stays one; so does whatever ended a wait

@@ -27,6 +27,7 @@ class HeldBack {
  private:
   [[nodiscard]] Source just_ended(const GpuWork& w, Ns satisfied, Ns within) const;
   [[nodiscard]] Holder fills_the_device(const GpuWork& w, bool any_wave) const;
+  [[nodiscard]] Holder about_to_end(const GpuWork& w) const;
   [[nodiscard]] std::uint32_t collective_ahead(std::uint32_t step_work) const;
 
   const StepState& s_;

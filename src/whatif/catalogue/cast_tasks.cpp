@@ -66,14 +66,17 @@ class Inserter {
     const hardware::Cost cost = predict(work, m_.device);
     if (!cost.known) return;
     const std::uint32_t row = m_.works.add(work);
-    const auto p = static_cast<std::size_t>(phase == Phase::kForward ? CpuPhase::kForward : CpuPhase::kBackward);
+    // Backward casts again on the way to the parameter: a node of the graph beside the operation.
+    const bool forward = phase == Phase::kForward;
+    const Ns cpu = forward ? m_.cpu_time(m_.host.cast_us, CpuPhase::kForward)
+                           : m_.cpu_time(m_.host.cast_us + m_.host.node_us, CpuPhase::kBackward);
     draft_.insert({.name = "cast",
                    .cost = static_cast<Ns>(cost.ns),
                    .phase = phase,
                    .layer = layer,
                    .after_gpu = after_gpu,
                    .after_cpu = after_cpu,
-                   .cpu_cost = m_.launches.cpu_per_launch[p],
+                   .cpu_cost = cpu,
                    .work = row});
   }
 

@@ -94,14 +94,25 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   const std::shared_ptr<const Dataflow> shared = shared_flow(m);
   const Dataflow& flow = *shared;
   const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(CpuPhase::kForward)];
+  const bool reentrant = parameters.text("reentrant") == "1";
+  const double share = reentrant ? m.host.reentrant_share : 1;
+  const Ns around_forward = m.cpu_time(share * m.host.checkpoint_forward_us, CpuPhase::kForward);
+  const Ns around_backward = m.cpu_time(share * m.host.checkpoint_backward_us, CpuPhase::kBackward);
   for (const BlockOfLayers& b : blocks) {
     if (b.first_backward == kNone || !g.launch[b.first_backward].valid()) continue;
+    if (!b.forward.empty() && g.launch[b.forward.front()].valid()) {
+      const std::uint32_t first = g.launch[b.forward.front()].value;
+      draft.insert_cpu(first > g.lanes[g.lane[first]].begin ? first - 1 : first, "checkpoint", around_forward,
+                       Phase::kForward);
+    }
     // The block's forward again, in front of its first backward kernel, launched by the thread that runs backward.
     const std::uint32_t call = g.launch[b.first_backward].value;
     std::uint32_t after_cpu = call > g.lanes[g.lane[call]].begin ? call - 1 : call;
     std::uint32_t after_gpu = b.first_backward;
     if (after_gpu > g.lanes[g.lane[after_gpu]].begin) --after_gpu;
-    for (const std::uint32_t t : recomputed(g, flow, b.forward)) {
+    after_cpu = draft.insert_cpu(after_cpu, "checkpoint", around_backward, Phase::kBackward);
+    // The reentrant kind runs the whole block again; the other stops where backward has all it needs.
+    for (const std::uint32_t t : reentrant ? b.forward : recomputed(g, flow, b.forward)) {
       after_gpu = draft.insert({.name = std::string(g.task_name(t)),
                                 .cost = g.cost[t],
                                 .phase = Phase::kBackward,
@@ -121,12 +132,13 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
 WhatIf checkpoint_whatif() {
   return {.name = "checkpoint",
           .about = "activations of blocks are recomputed in the backward pass instead of kept",
-          .parameters = {{"layers", "globs of block names, separated by |; every repeated block when not given"}},
+          .parameters = {{"layers", "globs of block names, separated by |; every repeated block when not given"},
+                         {"reentrant", "1: use_reentrant=True", "0", {"0", "1"}}},
           .assumes =
               "each block keeps its input only; its forward runs again until all that backward needs is there "
-              "(use_reentrant=False)",
+              "(use_reentrant=True: all of it)",
           .source = "Chen et al. 2016; torch.utils.checkpoint; Echo (Daydream's table)",
-          .not_modelled = "saving and restoring of random-number states",
+          .not_modelled = {},
           .needs = {Need::kLayers, Need::kBackward},
           .changes = Changes::kRecomputation,
           .parts = {.memory = Part::kModelled},

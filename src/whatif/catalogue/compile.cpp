@@ -9,6 +9,7 @@ namespace foretrace::whatif {
 
 namespace {
 
+using work::Dtype;
 using work::Family;
 using work::Work;
 
@@ -49,7 +50,13 @@ double activations_out(const Work& w) {
 // on an H200: a bound by bytes promises 10 ms of 69, 3 came; data/h200-search).
 double member_time(const Model& m, const Row& r) {
   const Work& w = m.works[r.work];
-  if (w.family == Family::kBatchNorm) return static_cast<double>(r.time) / dispatch_penalty(w);
+  if (w.family == Family::kBatchNorm) {
+    // The framework's own kernels, which bf16 runs, read the images once more than the compiler's or cuDNN's.
+    if (w.dtype != Dtype::kBf16) return static_cast<double>(r.time);
+    const hardware::Cost cost =
+        rescale(static_cast<double>(r.time), w, m.device, with_dtype(w, Dtype::kFp16), m.device);
+    return cost.known ? std::min(cost.ns, static_cast<double>(r.time)) : static_cast<double>(r.time);
+  }
   const double bound = kKernelStart + w.bytes() / m.device.streaming_gbs();
   return w.bytes() > 0 ? std::min(static_cast<double>(r.time), bound) : static_cast<double>(r.time);
 }

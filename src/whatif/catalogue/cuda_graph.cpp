@@ -40,7 +40,7 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
   }
 
   // On the CPU remain the loading of data, work of the program's own (a stretch too long to be a launch's), the copies of the
-  // batch, one launch, and the wait at the end.
+  // batch, one launch, and the wait at the end. What another change put there (a scheme's hooks) is captured with the launches.
   const std::uint32_t main = g.main_lane;
   std::uint32_t last_wait = kNone;
   for (std::uint32_t t = g.lanes[main].begin; t < g.lanes[main].end; ++t) {
@@ -50,7 +50,8 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
   std::uint32_t anchor = g.lanes[main].begin;
   const CpuPrior prior;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
-    const bool own = g.kind[t] == TaskKind::kCpu && g.cost[t] >= prior.longest_stretch;
+    const bool own =
+        g.kind[t] == TaskKind::kCpu && g.origin[t] != graph::Origin::kModelled && g.cost[t] >= prior.longest_stretch;
     if (!graph::is_gpu(g.kind[t]) && (own || g.phase[t] == Phase::kData)) keep[t] = 1;
     if (graph::is_gpu(g.kind[t]) && g.launch[t].valid() && g.phase[t] == Phase::kData) {
       keep[g.launch[t].index()] = 1;
@@ -99,6 +100,15 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
     if (g.phase[t] == Phase::kOptimizer && g.kind[t] == TaskKind::kKernel) {
       ++update;
       last_update = t;
+    }
+  }
+  // Communication that the removed calls started is part of the graph, too: it begins no earlier than that.
+  const auto is_captured = [&](std::uint32_t t) { return std::binary_search(kernels.begin(), kernels.end(), t); };
+  for (const std::uint32_t t : cpu) {
+    for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
+      const std::uint32_t to = g.dep_to[d];
+      if (g.dep_kind[d] != DependencyKind::kLaunch || g.phase[to] == Phase::kData || is_captured(to)) continue;
+      draft.depend(call, to, kGraphLatency, DependencyKind::kLaunch);
     }
   }
   // An update of a kernel per tensor and step must keep its counters on the GPU to be captured.

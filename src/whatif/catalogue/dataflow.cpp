@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/saturate.hpp"
 #include "base/text.hpp"
 #include "whatif/catalogue/result_shape.hpp"
 #include "whatif/graph_facts.hpp"
@@ -30,7 +31,7 @@ bool meets(std::string_view op) {
 /// Sizes with one -1 filled in.
 Shape resolved(Shape sizes, std::int64_t elements) {
   std::int64_t known = 1;
-  for (const std::int64_t d : sizes) known *= d < 0 ? 1 : d;
+  for (const std::int64_t d : sizes) known = saturated_product(known, d < 0 ? 1 : d);
   for (std::int64_t& d : sizes) {
     if (d < 0) d = known > 0 ? elements / known : 0;
   }

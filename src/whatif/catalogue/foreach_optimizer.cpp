@@ -8,10 +8,10 @@ namespace {
 Status apply_foreach(Model& m, Draft& draft, const Parameters&) {
   // Passes of the multi-tensor Adam and what each moves per element: lerp 12 B, mul 8, addcmul 12, sqrt 8, div 8, add 8,
   // addcdiv 16. SGD with momentum: mul 8, add 12, add 12.
-  UpdatePlan plan{"multi-tensor update", 72, 7, 30, 6'000};
+  UpdatePlan plan{"multi-tensor update", 72, 7, 30, m.host.foreach_tensor_us};
   const int states = states_of(m);
-  if (states == 1) plan = {"multi-tensor update", 32, 3, 30, 4'000};
-  if (states == 0) plan = {"multi-tensor update", 12, 1, 30, 3'000};
+  if (states == 1) plan = {"multi-tensor update", 32, 3, 30, m.host.list_tensor_us};
+  if (states == 0) plan = {"multi-tensor update", 12, 1, 30, m.host.list_tensor_us};
   return replace_update(m, draft, plan);
 }
 

@@ -23,7 +23,7 @@ void insert_grad_scaler(Model& m, Draft& draft, std::uint32_t last_backward) {
   const hardware::Cost cost = predict(work, m.device);
   const double launches = std::max({1.0, std::ceil(static_cast<double>(m.parameter_tensors) / 110),
                                     std::ceil(static_cast<double>(m.parameter_elements) / (320 * 65536.0))});
-  const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(CpuPhase::kForward)];
+  const Ns launch = m.cpu_time(m.host.op_us, CpuPhase::kOptimizer);
   std::uint32_t cpu = join;
   std::uint32_t gpu = std::min(last_backward, behind - 1);
   for (int i = 0; i < static_cast<int>(launches); ++i) {

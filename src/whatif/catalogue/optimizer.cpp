@@ -79,13 +79,14 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
 
   const double bytes = plan.bytes_per_element * elements;
   const Ns each = static_cast<Ns>(bytes / bandwidth_of(m) / total);
-  const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(CpuPhase::kForward)];
+  const Ns launch = m.cpu_time(m.host.op_us, CpuPhase::kOptimizer);
   work::Work work(work::Family::kOptimizer);
   work.bytes_read = bytes / total;
   work.elements = m.parameter_elements / launches;
   const std::uint32_t row = m.works.add(work);
-  std::uint32_t after_cpu = draft.insert_cpu(anchor_cpu, "optimizer bookkeeping",
-                                             plan.cpu_per_tensor * m.parameter_tensors, Phase::kOptimizer);
+  std::uint32_t after_cpu = draft.insert_cpu(
+      anchor_cpu, "optimizer bookkeeping",
+      m.cpu_time(plan.cpu_us_per_tensor, CpuPhase::kOptimizer) * m.parameter_tensors, Phase::kOptimizer);
   std::uint32_t after_gpu = anchor_gpu;
   for (int i = 0; i < total; ++i) {
     after_gpu = draft.insert({.name = plan.kernel,

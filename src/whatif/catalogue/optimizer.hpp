@@ -11,7 +11,7 @@ struct UpdatePlan {
   double bytes_per_element;  ///< read and written, all passes
   int passes;                ///< kernels over all parameters, one after another
   int tensors_per_launch;    ///< that fit into one launch's argument list
-  Ns cpu_per_tensor;         ///< Python's bookkeeping for each tensor
+  double cpu_us_per_tensor;  ///< Python's bookkeeping for each tensor, at speed 1
 };
 
 /// Removes the update's kernels and CPU time and inserts the plan's. Declines when the trace shows no such update.

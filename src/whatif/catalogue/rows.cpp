@@ -39,19 +39,12 @@ std::uint32_t main_stream(const Graph& g) {
   return found;
 }
 
-double dispatch_penalty(const work::Work& w) {
-  // ResNet-50's stages one by one and together in bf16 on an H200 (data/h200-search): 1.5 on large planes to 2.4 on small.
-  constexpr double kNativeBatchNorm = 1.6;
-  const bool native = w.family == work::Family::kBatchNorm && w.dtype == work::Dtype::kBf16 && !channels_last(w);
-  return native ? kNativeBatchNorm : 1;
-}
-
 hardware::Cost rescale_row(const Model& m, const Row& row, const work::Work& becomes) {
   const work::Work& work = m.works[row.work];
   const double times =
       work.kernels > 0 ? std::max(1.0, std::floor(static_cast<double>(row.tasks.size()) / work.kernels + 0.01)) : 1.0;
   hardware::Cost cost = rescale(static_cast<double>(row.time) / times, work, m.device, becomes, m.device);
-  cost.ns *= times * dispatch_penalty(becomes) / dispatch_penalty(work);
+  cost.ns *= times;
   return cost;
 }
 

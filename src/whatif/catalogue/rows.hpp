@@ -22,10 +22,6 @@ std::vector<Row> rows_of(const Model& model, const Draft& draft);
 /// The stream most GPU tasks run on.
 std::uint32_t main_stream(const Graph& graph);
 
-/// What PyTorch's choice of kernels costs over the best there are: cuDNN's batch norm takes FP32 and fp16, and in bf16 with
-/// planes one behind the other a slower one of PyTorch's own runs. 1 for all other work.
-double dispatch_penalty(const work::Work& work);
-
 /// What a row takes when its work becomes another on the same GPU. A row that earlier what-ifs made run several times
 /// (recomputed, accumulated) counts as often.
 hardware::Cost rescale_row(const Model& model, const Row& row, const work::Work& becomes);

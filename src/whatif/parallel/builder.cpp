@@ -9,13 +9,13 @@ namespace {
 
 // The host against the one the costs were read on: what its launches cost.
 double host_speed(const Model& m) {
-  const CpuPrior prior;
+  const HostCosts& host = HostCosts::built_in();
   double sum = 0;
   for (const CpuPhase p : {CpuPhase::kForward, CpuPhase::kBackward}) {
     const auto i = static_cast<std::size_t>(p);
     // What these costs were measured beside: a launch that takes longer holds operations that launch nothing.
-    sum += static_cast<double>(std::min(m.launches.cpu_per_launch[i], prior.per_launch[i])) /
-           static_cast<double>(prior.per_launch[i]) / 2;
+    const double usual = 1e3 * host.launch_us[i];
+    sum += std::min(static_cast<double>(m.launches.cpu_per_launch[i]), usual) / usual / 2;
   }
   return std::clamp(sum, 0.3, 3.0);
 }

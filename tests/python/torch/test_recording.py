@@ -119,6 +119,12 @@ def test_a_recording_holds_steps_layers_and_figures(training, tmp_path):
     assert 0 < found["measured_p10_ms"] <= found["measured_ms"] <= found["measured_p90_ms"]
     assert 0 < found["thread_cpu_ms_per_step"] <= 1.05 * found["period_ms"]
     assert found["thread_cpu_ms_per_step"] <= found["cpu_ms_per_step"] * 1.05
+    assert set(found["phase_ms"]) == {"forward", "backward", "update"} == set(found["traced_phase_ms"])
+    assert all(v > 0 for v in (*found["phase_ms"].values(), *found["traced_phase_ms"].values()))
+    assert sum(found["phase_ms"].values()) <= 1.5 * max(found["step_ms"])
+    assert found["phase_behind_ms"] == {"forward": None, "backward": None, "update": None}
+    assert 0 < found["probe"]["python_us"] < found["probe"]["view_us"] and found["probe"]["event_us"] >= 0
+    assert found["cores_shared"] in (True, False, None)
     assert found["layer_ranges"] == len(LEAVES) and found["device"] == "cpu" and found["peak_bytes"] is None
     assert found["torch"] == torch.__version__ and found["host_cpu_count"] == os.cpu_count()
     assert found["rank"] is None and found["warmup_steps"] == 1
@@ -518,3 +524,43 @@ def test_a_decorated_training_that_ends_early_writes_at_exit(tmp_path):
     _, err = process.communicate(timeout=120)
     assert process.returncode == 0 and "holds 1 of 2 steps" in err, err
     assert [s.name for s in foretrace.load(tmp_path / "out.json.gz").steps] == ["ProfilerStep#3"]
+
+
+def test_phases_leave_pytorch_as_it_was(tmp_path):
+    from torch.optim import optimizer
+    backward = torch.autograd.backward
+    before = len(optimizer._global_optimizer_pre_hooks), len(optimizer._global_optimizer_post_hooks)
+    training = Training()
+    for ends_early in (False, True):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with record(tmp_path / "out.json", **SHORT) as r:
+                for _ in range(3 if ends_early else r.steps_needed):
+                    training.step()
+                    r.step()
+        assert torch.autograd.backward is backward
+        assert (len(optimizer._global_optimizer_pre_hooks), len(optimizer._global_optimizer_post_hooks)) == before
+
+
+def test_phases_of_accumulated_steps_add_up(tmp_path):
+    training = Training()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with record(tmp_path / "out.json", steps=1, measure=6, warmup=1) as r:
+            for _ in range(r.steps_needed):
+                for _ in range(3):
+                    training.net(torch.randn(2, 8, 32)).square().mean().backward()
+                training.optimizer.step()
+                r.step()
+    found = r.figures["phase_ms"]
+    assert all(v > 0 for v in found.values())
+    assert sum(found.values()) <= 1.5 * max(r.figures["step_ms"])
+
+
+def test_calibrate_writes_what_host_reads(tmp_path):
+    from foretrace import _calibrate
+    file = tmp_path / "host.csv"
+    assert _calibrate.main(["--seconds", "0.2", "-o", str(file)]) == 0
+    lines = [line.split(",") for line in file.read_text().splitlines() if not line.startswith("#")]
+    assert [name for name, *_ in lines] == ["view_us", "event_us"] and all(float(v) > 0 for _, v, *_ in lines)
+    assert _calibrate.main(["--secnods", "1"]) == 2 and _calibrate.main(["--seconds", "0"]) == 2

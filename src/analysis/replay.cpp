@@ -1,4 +1,4 @@
-#include "foretrace/report/replay.hpp"
+#include "foretrace/analysis/replay.hpp"
 
 #include <fmt/format.h>
 
@@ -7,20 +7,20 @@
 #include <numeric>
 
 #include "base/statistics.hpp"
+#include "base/text.hpp"
 #include "foretrace/analysis/measured_step.hpp"
 #include "foretrace/analysis/replayed_step.hpp"
 #include "foretrace/analysis/step_graphs.hpp"
-#include "report/text.hpp"
 #include "simulate/transplant.hpp"
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 namespace {
 
 using graph::Graph;
 using trace::kAbsent;
 
-ReplayReport::StepRow row_of(const analysis::ReplayedStep& a, const trace::Step& step) {
-  ReplayReport::StepRow row;
+TraceReplay::StepRow row_of(const ReplayedStep& a, const trace::Step& step) {
+  TraceReplay::StepRow row;
   row.name = step.name;
   row.number = step.number;
   row.traced = a.traced();
@@ -49,7 +49,7 @@ ReplayReport::StepRow row_of(const analysis::ReplayedStep& a, const trace::Step&
 }
 
 // The costs of the step in `row` through the structure and the distances of another. Steps that do other work are no test.
-void cross_check(ReplayReport::StepRow& row, const Graph& own, const Graph& other) {
+void cross_check(TraceReplay::StepRow& row, const Graph& own, const Graph& other) {
   const simulate::Transplant costs = simulate::transplant(other, own);
   constexpr std::size_t kOneIn = 50;
   if (costs.unmatched * kOneIn > own.size()) {
@@ -66,7 +66,7 @@ void cross_check(ReplayReport::StepRow& row, const Graph& own, const Graph& othe
 }
 
 // The median by length of those that are no ramp-up, else of all; of an even count the lower one.
-std::size_t median_row(const std::vector<ReplayReport::StepRow>& rows) {
+std::size_t median_row(const std::vector<TraceReplay::StepRow>& rows) {
   std::vector<std::size_t> order;
   for (const bool ramp_up : {false, true}) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -80,13 +80,13 @@ std::size_t median_row(const std::vector<ReplayReport::StepRow>& rows) {
 
 }  // namespace
 
-double ReplayReport::mean_abs_error_pct() const {
+double TraceReplay::mean_abs_error_pct() const {
   double sum = 0;
   for (const StepRow& row : steps) sum += std::abs(row.error_pct);
   return steps.empty() ? 0 : sum / static_cast<double>(steps.size());
 }
 
-Graph::Notes ReplayReport::notes() const {
+Graph::Notes TraceReplay::notes() const {
   Graph::Notes all;
   for (const StepRow& row : steps) {
     all.refuted_waits += row.notes.refuted_waits;
@@ -105,8 +105,8 @@ Graph::Notes ReplayReport::notes() const {
   return all;
 }
 
-Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps, const ReplayOptions& options) {
-  FORETRACE_TRY(const analysis::StepGraphs graphs, analysis::StepGraphs::open(trace, steps));
+Result<TraceReplay> replay(const trace::Trace& trace, const trace::Steps& steps, const ReplayOptions& options) {
+  FORETRACE_TRY(const StepGraphs graphs, StepGraphs::open(trace, steps));
   const std::vector<trace::Step>& all = graphs.steps().steps;
   std::vector<std::size_t> wanted(all.size());
   std::iota(wanted.begin(), wanted.end(), std::size_t{0});
@@ -114,13 +114,13 @@ Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps
     FORETRACE_TRY(const std::size_t one, graphs.steps().by_number(*options.step));
     wanted = {one};
   }
-  ReplayReport report;
-  report.file = trace.path;
-  report.format = trace.format;
-  report.step_source = trace::describe(graphs.steps().source);
-  report.from_export = graphs.embedded();
-  if (trace.distributed.rank != kAbsent) report.rank = trace.distributed.rank;
-  if (trace.distributed.world_size != kAbsent) report.world_size = trace.distributed.world_size;
+  TraceReplay out;
+  out.file = trace.path;
+  out.format = trace.format;
+  out.step_source = trace::describe(graphs.steps().source);
+  out.from_export = graphs.embedded();
+  if (trace.distributed.rank != kAbsent) out.rank = trace.distributed.rank;
+  if (trace.distributed.world_size != kAbsent) out.world_size = trace.distributed.world_size;
 
   std::vector<std::size_t> built;
   std::optional<Graph> before;
@@ -129,11 +129,11 @@ Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps
     Result<Graph> graph = graphs.graph(i);
     if (!graph) {
       if (graph.error().code == ErrorCode::kInternal) return forward(graph);
-      report.left_out.push_back({all[i].name, graph.error().message});
+      out.left_out.push_back({all[i].name, graph.error().message});
       continue;
     }
-    analysis::ReplayedStep step = analysis::replay_step(std::move(*graph));
-    ReplayReport::StepRow row = row_of(step, all[i]);
+    ReplayedStep step = replay_step(std::move(*graph));
+    TraceReplay::StepRow row = row_of(step, all[i]);
     if (!graphs.embedded()) {
       FORETRACE_TRY(const Graph strict, graphs.graph(i, {.without = {}, .strict = true}));
       row.strict_replayed = simulate::steady_state(strict).timeline.step;
@@ -143,29 +143,28 @@ Result<ReplayReport> replay(const trace::Trace& trace, const trace::Steps& steps
     if (before) {
       cross_check(row, step.graph, *before);
       // The first step has none before it.
-      if (report.steps.size() == 1) cross_check(report.steps[0], *before, step.graph);
+      if (out.steps.size() == 1) cross_check(out.steps[0], *before, step.graph);
     }
     before = std::move(step.graph);
-    report.steps.push_back(std::move(row));
+    out.steps.push_back(std::move(row));
     built.push_back(i);
   }
   if (built.empty()) {
-    const std::string why =
-        report.left_out.empty() ? "the trace holds no event with a duration" : report.left_out[0].reason;
+    const std::string why = out.left_out.empty() ? "the trace holds no event with a duration" : out.left_out[0].reason;
     return tl::unexpected(Error{ErrorCode::kDeclined, "there is no step to replay: " + why, trace.path,
                                 Error::kNoOffset, "`foretrace doctor` shows what the file does hold"});
   }
-  report.chosen = median_row(report.steps);
-  FORETRACE_TRY(const Graph chosen, graphs.graph(built[report.chosen]));
-  FORETRACE_TRY(const analysis::Measured measured,
-                analysis::measured_step(trace, chosen, report.steps[report.chosen].replayed, options.measured_ms));
-  report.measured = measured.step;
-  report.unprofiled = whatif::unprofiled(chosen, report.measured);
-  if (measured.recorded) report.unprofiled.origin = "recorder";
-  report.measured_refused = measured.refused;
-  report.bottleneck = simulate::bottleneck(report.steps[report.chosen].breakdown);
-  report.unprofiled_bottleneck = analysis::bottleneck_without_profiler(chosen, report.unprofiled);
-  return report;
+  out.chosen = median_row(out.steps);
+  FORETRACE_TRY(const Graph chosen, graphs.graph(built[out.chosen]));
+  FORETRACE_TRY(const Measured measured,
+                measured_step(trace, chosen, out.steps[out.chosen].replayed, {options.measured_ms, options.host}));
+  out.measured = measured.step;
+  out.unprofiled = whatif::unprofiled(chosen, out.measured, measured.prior);
+  if (measured.recorded) out.unprofiled.origin = "recorder";
+  out.measured_refused = measured.refused;
+  out.bottleneck = simulate::bottleneck(out.steps[out.chosen].breakdown);
+  out.unprofiled_bottleneck = bottleneck_without_profiler(chosen, out.unprofiled, measured.prior);
+  return out;
 }
 
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

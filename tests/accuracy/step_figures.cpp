@@ -1,12 +1,14 @@
-// What a replay of traces gives, as JSON, for tools/replay_accuracy.py: every step replayed unchanged, strictly, with
-// another step's costs, with all kernels at half their time, and without each family of dependencies.
+// What is known of the graphs of real steps, as JSON, for tools/replay_accuracy.py and tools/frozen_accuracy.py.
 //
-//   replay_figures [--ablation] TRACE…        one JSON object per trace and line
+//   step_figures [--replays] [--ablation] [--lags] TRACE…        one JSON object per trace and line
+//
+// Of every step the unchanged replay, and what of it cannot move: frozen time and the two limits. --replays: also strictly, with
+// another step's costs, with all kernels at half their time. --ablation: also without each family of dependencies. --lags: on
+// standard error, every distance over 50 us and the first tasks that start elsewhere than measured.
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <optional>
 #include <span>
@@ -15,6 +17,7 @@
 
 #include "base/statistics.hpp"
 #include "foretrace/graph/build.hpp"
+#include "foretrace/simulate/limits.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/trace/steps.hpp"
@@ -28,9 +31,9 @@ using graph::BuildOptions;
 using graph::DependencyKind;
 using graph::Graph;
 
-double percent_off(Ns value, Ns truth) {
-  return truth > 0 ? 100.0 * static_cast<double>(value - truth) / static_cast<double>(truth) : 0;
-}
+struct Wanted {
+  bool replays = false, ablation = false, lags = false;
+};
 
 // What a replay should meet: the period where another step shows it (the range, for steps that wait for their work).
 Ns truth_of(const Graph& g) { return g.period > 0 ? g.period : g.traced; }
@@ -120,53 +123,115 @@ void write_transplant(report::JsonWriter& json, const Graph& g, const Graph& oth
   json.end_object();
 }
 
-bool write_trace(report::JsonWriter& json, const std::string& path, bool ablation) {
+void write_limits(report::JsonWriter& json, const simulate::Limits& l) {
+  json.member("frozen_pct", l.frozen_pct());
+  json.member("cpu_free_ms", to_ms(l.cpu_free)).member("gpu_path_ms", to_ms(l.gpu_path));
+  json.member("cpu_free_off_pct", l.cpu_free_off_pct());
+  json.member("gpu_free_ms", to_ms(l.gpu_free)).member("cpu_work_ms", to_ms(l.cpu_work));
+  json.member("gpu_free_off_pct", l.gpu_free_off_pct());
+}
+
+void print_lags(const Graph& g, const simulate::SteadyState& s) {
+  constexpr std::size_t kNameLength = 50;
+  constexpr std::size_t kMostLate = 12;
+  const auto named = [&](std::uint32_t t) {
+    return fmt::format("{} {}", to_string(g.kind[t]), g.task_name(t).substr(0, kNameLength));
+  };
+  for (const simulate::LongLag& l : simulate::long_lags(g)) {
+    fmt::print(stderr, "{} {:>10.1f} us at {:.3f} ms: {} -> {} (lane {})\n", to_string(l.kind), to_us(l.lag),
+               to_ms(g.measured[l.to]), named(l.from), named(l.to), g.strings[g.lanes[g.lane[l.to]].name]);
+  }
+  if (s.copies > 1) return;
+  std::vector<std::uint32_t> late;
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (std::abs(s.timeline.start[t] - g.measured[t]) > 50 * kNsPerUs) late.push_back(t);
+  }
+  std::sort(late.begin(), late.end(), [&](auto a, auto b) { return g.measured[a] < g.measured[b]; });
+  for (std::size_t i = 0; i < std::min(late.size(), kMostLate); ++i) {
+    const std::uint32_t by = s.timeline.cause[late[i]];
+    fmt::print(stderr, "late {:+9.1f} us at {:.3f} ms: {} by {} {} (task {})\n",
+               to_us(s.timeline.start[late[i]] - g.measured[late[i]]), to_ms(g.measured[late[i]]), named(late[i]),
+               to_string(s.timeline.cause_kind[late[i]]), by == kNone ? "-" : named(by), late[i]);
+  }
+}
+
+// All steps of one trace, whose builder the variants need again.
+class Figures {
+ public:
+  Figures(const trace::Trace& trace, const trace::Steps& steps, Wanted wanted)
+      : builder_(trace, steps), plain_(steps.steps.size()), wanted_(wanted) {
+    for (std::size_t i = 0; i < plain_.size(); ++i) {
+      if (Result<Graph> g = builder_.build(i)) plain_[i] = std::move(*g);
+    }
+  }
+
+  void write(report::JsonWriter& json) const {
+    json.key("steps").begin_array();
+    for (std::size_t i = 0; i < plain_.size(); ++i) {
+      if (plain_[i]) write_step(json, i);
+    }
+    json.end_array();
+  }
+
+ private:
+  void write_step(report::JsonWriter& json, std::size_t i) const {
+    const Graph& g = *plain_[i];
+    const simulate::SteadyState s = simulate::steady_state(g);
+    if (wanted_.lags) print_lags(g, s);
+    Ns gpu = 0;
+    for (std::size_t t = 0; t < g.size(); ++t) gpu += is_gpu(g.kind[t]) ? g.cost[t] : 0;
+    json.begin_object().member("step", g.step_name).member("traced_ms", to_ms(g.traced));
+    json.member("replayed_ms", to_ms(s.timeline.step)).member("error_pct", percent_off(s.timeline.step, truth_of(g)));
+    json.member("period_ms", to_ms(g.period)).member("periodic", g.periodic).member("ramp_up", g.ramp_up);
+    json.member("copies", s.copies).member("settled", s.settled).member("tasks", g.size());
+    json.member("gpu_ms", to_ms(gpu)).member("long_lags", simulate::long_lags(g).size());
+    json.member("unexplained_lags", g.notes.unexplained_lags).member("unexplained_ms", to_ms(g.notes.unexplained_time));
+    json.member("refuted_waits", g.notes.refuted_waits).member("dropped_soft", g.notes.dropped_soft);
+    write_starts(json, starts_of(g, s.timeline, g, nullptr));
+    write_limits(json, simulate::limits(g, s.timeline.step));
+    if (wanted_.replays) write_replays(json, i, s.timeline.step);
+    json.end_object();
+  }
+
+  void write_replays(report::JsonWriter& json, std::size_t i, Ns replayed) const {
+    const Graph& g = *plain_[i];
+    const auto part = [&](Ns step) { return static_cast<double>(step) / static_cast<double>(replayed); };
+    json.member("half_kernels", part(step_with_half_kernels(g)));
+    const Mapped share = mapped(g);
+    json.member("layers_pct", 100 * share.any).member("named_layers_pct", 100 * share.named);
+    const std::optional<std::size_t> other = partner(i, plain_.size());
+    if (other && plain_[*other]) write_transplant(json, g, *plain_[*other]);
+    json.key("variants").begin_object();
+    for (const Variant& v : variants(wanted_.ablation)) {
+      const Result<Graph> changed = builder_.build(i, v.options);
+      if (!changed) continue;
+      const simulate::SteadyState c = simulate::steady_state(*changed);
+      json.key(v.name).begin_object().member("error_pct", percent_off(c.timeline.step, truth_of(g)));
+      write_starts(json, starts_of(*changed, c.timeline, *changed, nullptr));
+      json.member("half_kernels", part(step_with_half_kernels(*changed)));
+      if (other && plain_[*other]) {
+        if (const Result<Graph> source = builder_.build(*other, v.options)) write_transplant(json, *changed, *source);
+      }
+      json.end_object();
+    }
+    json.end_object();
+  }
+
+  graph::GraphBuilder builder_;
+  std::vector<std::optional<Graph>> plain_;
+  Wanted wanted_;
+};
+
+bool write_trace(report::JsonWriter& json, const std::string& path, Wanted wanted) {
   const Result<trace::Trace> trace = trace::load(path);
   if (!trace) {
     fmt::print(stderr, "{}\n", trace.error().to_string());
     return false;
   }
   const trace::Steps steps = trace::find_steps(*trace);
-  const graph::GraphBuilder builder(*trace, steps);
-  std::vector<std::optional<Graph>> plain(steps.steps.size());
-  for (std::size_t i = 0; i < plain.size(); ++i) {
-    if (Result<Graph> g = builder.build(i)) plain[i] = std::move(*g);
-  }
   json.begin_object().member("trace", path).member("found_by", trace::describe(steps.source));
-  json.key("steps").begin_array();
-  for (std::size_t i = 0; i < plain.size(); ++i) {
-    if (!plain[i]) continue;
-    const Graph& g = *plain[i];
-    const simulate::SteadyState s = simulate::steady_state(g);
-    json.begin_object().member("step", g.step_name).member("traced_ms", to_ms(g.traced));
-    json.member("replayed_ms", to_ms(s.timeline.step)).member("error_pct", percent_off(s.timeline.step, truth_of(g)));
-    json.member("period_ms", to_ms(g.period)).member("ramp_up", g.ramp_up);
-    json.member("copies", s.copies).member("settled", s.settled).member("tasks", g.size());
-    json.member("unexplained_lags", g.notes.unexplained_lags).member("unexplained_ms", to_ms(g.notes.unexplained_time));
-    json.member("refuted_waits", g.notes.refuted_waits).member("dropped_soft", g.notes.dropped_soft);
-    write_starts(json, starts_of(g, s.timeline, g, nullptr));
-    json.member("half_kernels", static_cast<double>(step_with_half_kernels(g)) / static_cast<double>(s.timeline.step));
-    const Mapped share = mapped(g);
-    json.member("layers_pct", 100 * share.any).member("named_layers_pct", 100 * share.named);
-    const std::optional<std::size_t> other = partner(i, plain.size());
-    if (other && plain[*other]) write_transplant(json, g, *plain[*other]);
-    json.key("variants").begin_object();
-    for (const Variant& v : variants(ablation)) {
-      const Result<Graph> changed = builder.build(i, v.options);
-      if (!changed) continue;
-      const simulate::SteadyState c = simulate::steady_state(*changed);
-      json.key(v.name).begin_object().member("error_pct", percent_off(c.timeline.step, truth_of(g)));
-      write_starts(json, starts_of(*changed, c.timeline, *changed, nullptr));
-      json.member("half_kernels",
-                  static_cast<double>(step_with_half_kernels(*changed)) / static_cast<double>(s.timeline.step));
-      if (other && plain[*other]) {
-        if (const Result<Graph> source = builder.build(*other, v.options)) write_transplant(json, *changed, *source);
-      }
-      json.end_object();
-    }
-    json.end_object().end_object();
-  }
-  json.end_array().end_object();
+  Figures(*trace, steps, wanted).write(json);
+  json.end_object();
   return true;
 }
 
@@ -174,16 +239,18 @@ bool write_trace(report::JsonWriter& json, const std::string& path, bool ablatio
 
 int main(int argc, char** argv) {
   const std::span<char*> args(argv, static_cast<std::size_t>(argc));
-  bool ablation = false;
+  Wanted wanted;
   bool fine = true;
-  for (const char* arg : args.subspan(1)) {
-    if (std::string_view(arg) == "--ablation") {
-      ablation = true;
+  for (const std::string_view arg : args.subspan(1)) {
+    if (arg == "--replays" || arg == "--ablation" || arg == "--lags") {
+      wanted.replays |= arg != "--lags";
+      wanted.ablation |= arg == "--ablation";
+      wanted.lags |= arg == "--lags";
       continue;
     }
     std::string line;
     report::JsonWriter json(line, 0);
-    if (!write_trace(json, arg, ablation)) {
+    if (!write_trace(json, std::string(arg), wanted)) {
       fine = false;
       continue;
     }

@@ -1,0 +1,67 @@
+#pragma once
+// What things cost the CPU on a kind of host: with a profiler, from which its traces are understood, and without one.
+//
+//   HostCosts::built_in().event_op;            // 1.6 us: what recording an operation costs
+//   HostCosts::read("our-node.csv")->speed;    // what `foretrace calibrate` measured there
+//
+// A host's speed is a factor of time against the host of the built-in figures at its fastest: 1 is as fast, 2 takes twice as
+// long. Hosts change theirs within seconds (docs/cpu.md), and a trace shows its own: common, short calls take longer.
+// Every figure is a line "figure,value,sample,spread" of a CSV file (src/whatif/hosts, written by tools/fit_host.py).
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "foretrace/base/result.hpp"
+
+namespace foretrace::whatif {
+
+struct HostCosts {
+  std::string name;  ///< of the file: "xeon-h200"
+
+  // How a trace shows the speed it was made at: µs of calls every step has, as the profiler shows them, at speed 1.
+  double launch_call_us = 0;  ///< a launch of a kernel;
+  double launch_follows = 1;  ///< its log time moves by this much of log speed: the rest waits for the device
+  double empty_us = 0;        ///< aten::empty
+  double probe_view_us = 0;   ///< a view of a tensor called from Python, without the profiler: the recorder's probe
+  double usual_speed = 1;     ///< of a trace that does not show it
+
+  // What a profiler adds at speed 1, µs for each event it records.
+  double event_op_us = 0;
+  double event_call_us = 0;
+  double event_layer_us = 0;  ///< a recorder's range around a layer, with the hooks that make it
+  double event_frame_us = 0;  ///< a Python function
+
+  /// Of what is left of a step's CPU time at speed 1: what the step takes at the speeds steps have.
+  double left = 1;
+  /// How far the step's speed follows the trace's, in logarithms: 1 on a host that keeps its speed.
+  double follows = 1;
+  /// The host's speed without the profiler where somebody measured it; the trace's then says nothing more about it.
+  std::optional<double> speed;
+
+  // A launch and all the CPU does around it, by phase, µs at the speeds steps have: for steps that launch too little to tell.
+  std::array<double, 3> launch_us = {};
+
+  // What changes of a step add, µs at speed 1, without the profiler.
+  double op_us = 0;    ///< an operation that launches a kernel: dispatch, allocation, launch
+  double cast_us = 0;  ///< autocast's cast of a tensor: the operations around it as well
+  double node_us = 0;  ///< a node of the autograd graph, beside the operations it runs
+  /// A checkpointed block beside its second forward: contexts, random-number state, hooks of saved tensors; in backward the
+  /// exception that ends it as well. Of the reentrant kind `reentrant_share` of that.
+  double checkpoint_forward_us = 0, checkpoint_backward_us = 0, reentrant_share = 1;
+  double fused_tensor_us = 0;    ///< a tensor in the update by one kernel: Python's bookkeeping
+  double foreach_tensor_us = 0;  ///< a tensor in an update over lists: the same, states of Adam
+  double list_tensor_us = 0;     ///< a tensor in an update over lists without states of Adam
+
+  /// Of log CPU time: what all phases share, and each its own beside it.
+  double sigma = 0;
+  std::array<double, 3> sigma_phase = {};
+
+  static const HostCosts& built_in();
+  /// Figures that a file does not have are the built-in ones.
+  static Result<HostCosts> parse(std::string_view csv, std::string_view file);
+  static Result<HostCosts> read(const std::string& path);
+};
+
+}  // namespace foretrace::whatif

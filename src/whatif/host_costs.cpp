@@ -1,0 +1,128 @@
+#include "foretrace/whatif/host_costs.hpp"
+
+#include <fmt/format.h>
+
+#include <span>
+#include <utility>
+
+#include "base/byte_source.hpp"
+#include "base/decimal.hpp"
+#include "base/suggest.hpp"
+#include "base/text.hpp"
+
+namespace foretrace::whatif {
+
+std::span<const std::pair<std::string_view, std::string_view>> host_files();  // generated from hosts/*.csv
+
+namespace {
+
+// No host is a hundred times faster or slower than another, and no figure is negative.
+constexpr double kMost = 1e6;
+
+struct Figure {
+  std::string_view name;
+  double* (*place)(HostCosts&);
+};
+
+constexpr Figure kFigures[] = {
+    {"launch_call_us", [](HostCosts& c) { return &c.launch_call_us; }},
+    {"launch_follows", [](HostCosts& c) { return &c.launch_follows; }},
+    {"empty_us", [](HostCosts& c) { return &c.empty_us; }},
+    {"probe_view_us", [](HostCosts& c) { return &c.probe_view_us; }},
+    {"usual_speed", [](HostCosts& c) { return &c.usual_speed; }},
+    {"event_op_us", [](HostCosts& c) { return &c.event_op_us; }},
+    {"event_call_us", [](HostCosts& c) { return &c.event_call_us; }},
+    {"event_layer_us", [](HostCosts& c) { return &c.event_layer_us; }},
+    {"event_frame_us", [](HostCosts& c) { return &c.event_frame_us; }},
+    {"left", [](HostCosts& c) { return &c.left; }},
+    {"follows", [](HostCosts& c) { return &c.follows; }},
+    {"speed", [](HostCosts& c) { return &c.speed.emplace(); }},
+    {"launch_forward_us", [](HostCosts& c) { return &c.launch_us[0]; }},
+    {"launch_backward_us", [](HostCosts& c) { return &c.launch_us[1]; }},
+    {"launch_update_us", [](HostCosts& c) { return &c.launch_us[2]; }},
+    {"op_us", [](HostCosts& c) { return &c.op_us; }},
+    {"cast_us", [](HostCosts& c) { return &c.cast_us; }},
+    {"node_us", [](HostCosts& c) { return &c.node_us; }},
+    {"checkpoint_forward_us", [](HostCosts& c) { return &c.checkpoint_forward_us; }},
+    {"checkpoint_backward_us", [](HostCosts& c) { return &c.checkpoint_backward_us; }},
+    {"reentrant_share", [](HostCosts& c) { return &c.reentrant_share; }},
+    {"fused_tensor_us", [](HostCosts& c) { return &c.fused_tensor_us; }},
+    {"foreach_tensor_us", [](HostCosts& c) { return &c.foreach_tensor_us; }},
+    {"list_tensor_us", [](HostCosts& c) { return &c.list_tensor_us; }},
+    {"sigma", [](HostCosts& c) { return &c.sigma; }},
+    {"sigma_forward", [](HostCosts& c) { return &c.sigma_phase[0]; }},
+    {"sigma_backward", [](HostCosts& c) { return &c.sigma_phase[1]; }},
+    {"sigma_update", [](HostCosts& c) { return &c.sigma_phase[2]; }},
+};
+
+Error wrong_line(std::string_view file, std::size_t line, std::string what, std::string hint) {
+  return Error{ErrorCode::kUnreadable, fmt::format("line {} {}", line, what), std::string(file), Error::kNoOffset,
+               std::move(hint)};
+}
+
+// What `foretrace calibrate` measures, as it measures it: times of this host at its own speed.
+struct Probed {
+  double view_us = 0, event_us = 0;
+};
+
+Result<HostCosts> parse_over(HostCosts costs, std::string_view csv, std::string_view file) {
+  std::size_t number = 0;
+  Probed probed;
+  for (const std::string_view line : split(csv, '\n')) {
+    ++number;
+    if (line.empty() || line.front() == '#') continue;
+    const std::vector<std::string_view> fields = csv_fields(line);
+    const std::optional<double> value = fields.size() >= 2 ? parse_double(fields[1]) : std::nullopt;
+    if (!value) {
+      return tl::unexpected(wrong_line(file, number, "is not figure,value,sample,spread",
+                                       "`foretrace calibrate` and tools/fit_host.py write such files"));
+    }
+    double* place = fields[0] == "view_us" ? &probed.view_us : fields[0] == "event_us" ? &probed.event_us : nullptr;
+    std::vector<std::string> names{"view_us", "event_us"};
+    for (const Figure& figure : kFigures) {
+      if (figure.name == fields[0]) place = figure.place(costs);
+      names.emplace_back(figure.name);
+    }
+    if (place == nullptr) {
+      return tl::unexpected(wrong_line(file, number, fmt::format("names no figure of a host: '{}'", fields[0]),
+                                       did_you_mean(fields[0], names)));
+    }
+    if (!(*value > 0) || *value > kMost) {
+      return tl::unexpected(wrong_line(file, number,
+                                       fmt::format("gives {} a value that no host has: {}", fields[0], fields[1]),
+                                       "figures are positive numbers"));
+    }
+    *place = *value;
+  }
+  if (probed.view_us > 0) costs.speed = probed.view_us / costs.probe_view_us;
+  if (probed.event_us > 0) costs.event_op_us = probed.event_us / costs.speed.value_or(1);
+  return costs;
+}
+
+}  // namespace
+
+const HostCosts& HostCosts::built_in() {
+  static const HostCosts kBuiltIn = [] {
+    FORETRACE_CHECK(host_files().size() == 1);
+    const auto& [stem, text] = host_files().front();
+    HostCosts none;
+    none.name = stem;
+    Result<HostCosts> costs = parse_over(none, text, stem);
+    FORETRACE_CHECK(costs.has_value());
+    return *costs;
+  }();
+  return kBuiltIn;
+}
+
+Result<HostCosts> HostCosts::parse(std::string_view csv, std::string_view file) {
+  HostCosts costs = built_in();
+  costs.name = file;
+  return parse_over(std::move(costs), csv, file);
+}
+
+Result<HostCosts> HostCosts::read(const std::string& path) {
+  FORETRACE_TRY(const std::string text, read_file(path));
+  return parse(text, path);
+}
+
+}  // namespace foretrace::whatif

@@ -1,0 +1,164 @@
+// What things cost the CPU of a host: the file, the speed a trace shows, and what recording took.
+
+#include <gmock/gmock.h>
+
+#include "foretrace/analysis/measured_step.hpp"
+#include "foretrace/trace/load.hpp"
+#include "foretrace/whatif/host_costs.hpp"
+#include "foretrace/whatif/unprofiled.hpp"
+#include "trace_maker.hpp"
+
+namespace foretrace::whatif {
+namespace {
+
+using test::Replay;
+using test::TraceMaker;
+using testing::HasSubstr;
+
+constexpr Ns kUs = 1'000;
+
+TEST(HostCosts, TheBuiltInFileHasEveryFigure) {
+  const HostCosts& c = HostCosts::built_in();
+  for (const double figure : {c.launch_call_us,
+                              c.launch_follows,
+                              c.empty_us,
+                              c.probe_view_us,
+                              c.usual_speed,
+                              c.event_op_us,
+                              c.event_call_us,
+                              c.event_layer_us,
+                              c.left,
+                              c.follows,
+                              c.launch_us[0],
+                              c.launch_us[1],
+                              c.launch_us[2],
+                              c.op_us,
+                              c.cast_us,
+                              c.node_us,
+                              c.checkpoint_forward_us,
+                              c.checkpoint_backward_us,
+                              c.reentrant_share,
+                              c.fused_tensor_us,
+                              c.foreach_tensor_us,
+                              c.list_tensor_us,
+                              c.sigma,
+                              c.sigma_phase[0],
+                              c.sigma_phase[1],
+                              c.sigma_phase[2]}) {
+    EXPECT_GT(figure, 0);
+  }
+  EXPECT_FALSE(c.speed);
+}
+
+TEST(HostCosts, WhatCalibrateMeasuredBecomesASpeed) {
+  const HostCosts& usual = HostCosts::built_in();
+  const Result<HostCosts> c = HostCosts::parse(
+      fmt::format("# a host\nview_us,{},20 rounds,0.1\nevent_us,3\n", 2 * usual.probe_view_us), "host.csv");
+  ASSERT_TRUE(c);
+  EXPECT_DOUBLE_EQ(c->speed.value_or(0), 2);
+  EXPECT_DOUBLE_EQ(c->event_op_us, 1.5);
+  EXPECT_EQ(c->event_call_us, usual.event_call_us);
+}
+
+TEST(HostCosts, AWrongFileSaysWhere) {
+  const Result<HostCosts> misspelt = HostCosts::parse("event_us,1\nlaunch_cal_us,5\n", "host.csv");
+  ASSERT_FALSE(misspelt);
+  EXPECT_EQ(misspelt.error().code, ErrorCode::kUnreadable);
+  EXPECT_THAT(misspelt.error().message, HasSubstr("line 2"));
+  EXPECT_THAT(misspelt.error().hint, HasSubstr("launch_call_us"));
+  for (const char* wrong : {"left", "left,", "left,x", "left,0", "left,-1", "left,1e9", "left,nan"}) {
+    EXPECT_FALSE(HostCosts::parse(wrong, "host.csv")) << wrong;
+  }
+  EXPECT_FALSE(HostCosts::read("no such file.csv"));
+}
+
+/// 100 launches; every call of a speed takes `slow` times as long as on the usual host at its fastest.
+TraceMaker step_at(double slow, int operations = 1) {
+  TraceMaker m;
+  const auto us = [&](double fast) { return static_cast<Ns>(fast * slow * 1e3); };
+  Ns at = 10 * kUs;
+  for (int i = 1; i <= 100; ++i) {
+    const Ns begin = at;
+    for (int k = 0; k < operations; ++k) m.op("aten::add", begin + k * us(0.5), begin + us(30) - k * us(0.5));
+    m.op("aten::empty", begin + us(12), begin + us(12 + HostCosts::built_in().empty_us));
+    m.launch(i, {begin + us(18), begin + us(18 + HostCosts::built_in().launch_call_us)}, "add",
+             {begin + us(25), begin + us(25) + 2 * kUs});
+    at += us(32);
+  }
+  m.step(3, 0, at);
+  return m;
+}
+
+TEST(Unprofiled, ATraceShowsItsSpeed) {
+  EXPECT_NEAR(traced_speeds(Replay(step_at(1)).graph, HostCosts::built_in())[0], 1, 0.02);
+  EXPECT_GT(traced_speeds(Replay(step_at(2)).graph, HostCosts::built_in())[0], 1.7);
+  EXPECT_EQ(step_speed(HostCosts::built_in().usual_speed, HostCosts::built_in()), HostCosts::built_in().usual_speed);
+  HostCosts known = HostCosts::built_in();
+  known.speed = 3;
+  EXPECT_EQ(step_speed(1, known), 3);
+}
+
+TEST(Unprofiled, AStepTracedOnASlowDayIsNotAsSlowOnOthers) {
+  const Ns fast = unprofiled(Replay(step_at(1)).graph, std::nullopt).step;
+  const Ns slow = unprofiled(Replay(step_at(2)).graph, std::nullopt).step;
+  EXPECT_GT(slow, fast);
+  EXPECT_LT(static_cast<double>(slow), 1.9 * static_cast<double>(fast));
+}
+
+TEST(Unprofiled, EveryRecordedEventComesOff) {
+  const graph::Graph few = Replay(step_at(1, 1)).graph;
+  const graph::Graph many = Replay(step_at(1, 5)).graph;
+  ASSERT_EQ(few.traced, many.traced);
+  std::size_t ops = 0, calls = 0;
+  for (std::size_t t = 0; t < many.size(); ++t) {
+    ops += many.recorded_in(t).ops;
+    calls += many.recorded_in(t).calls;
+  }
+  EXPECT_EQ(ops, 600u);
+  EXPECT_EQ(calls, 100u);
+  const double per_op =
+      HostCosts::built_in().event_op_us * HostCosts::built_in().left * step_speed(1, HostCosts::built_in()) * 1e3;
+  const auto saved = static_cast<double>(unprofiled(few, std::nullopt).step - unprofiled(many, std::nullopt).step);
+  EXPECT_NEAR(saved, 400 * per_op, 0.15 * 400 * per_op);
+}
+
+TEST(Unprofiled, ItsCostComesOffOnce) {
+  const graph::Graph g = Replay(step_at(1)).graph;
+  const Unprofiled u = unprofiled(g, std::nullopt);
+  EXPECT_TRUE(apply(g, u.factors, {}).recorded.empty());
+}
+
+// -- what the recorder timed
+
+Result<analysis::Measured> with_phases(const std::string& phases) {
+  TraceMaker m = step_at(1);
+  trace::Trace t = m.load();
+  t.metadata.emplace_back("foretrace", "{\"version\":1," + phases + "}");
+  return analysis::measured_step(t, Replay(step_at(1)).graph, 0, {});
+}
+
+TEST(CpuPrior, PhasesTheRecorderTimedDecide) {
+  const Result<analysis::Measured> found =
+      with_phases("\"phase_ms\":{\"forward\":4.0},\"traced_phase_ms\":{\"forward\":8.0,\"update\":1}");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->prior.left[0], 0.5);
+  EXPECT_FALSE(found->prior.left[1]);
+  EXPECT_FALSE(found->prior.left[2]);
+  const graph::Graph g = Replay(step_at(1)).graph;
+  const Unprofiled u = unprofiled(g, std::nullopt, found->prior);
+  EXPECT_NEAR(static_cast<double>(u.step), 0.5 * static_cast<double>(g.traced), 0.03 * static_cast<double>(g.traced));
+}
+
+TEST(CpuPrior, TimesThatCannotBeThePhaseAreLeftAlone) {
+  for (const char* wrong : {"\"phase_ms\":{\"forward\":80},\"traced_phase_ms\":{\"forward\":8}",
+                            "\"phase_ms\":{\"forward\":-1},\"traced_phase_ms\":{\"forward\":8}",
+                            "\"phase_ms\":{\"forward\":4},\"traced_phase_ms\":{\"forward\":0}",
+                            "\"phase_ms\":[4],\"traced_phase_ms\":7", "\"phase_ms\":null"}) {
+    const Result<analysis::Measured> found = with_phases(wrong);
+    ASSERT_TRUE(found) << wrong;
+    EXPECT_FALSE(found->prior.left[0]) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace foretrace::whatif

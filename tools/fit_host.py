@@ -1,0 +1,390 @@
+#!/usr/bin/env python3
+"""What things cost the CPU of a kind of host, with a profiler and without: writes src/whatif/hosts/xeon-h200.csv from
+data/h200-clean, and says how well the step's CPU time follows, in sample and for networks it was not fitted on.
+
+    tools/fit_host.py                    from data/h200-clean, with build/foretrace reading the traces
+    tools/fit_host.py --without gpt2 -o F    as if nobody had measured that network (tools/accuracy.py --no-measured)
+    tools/fit_host.py --check            only the figures' errors; writes nothing
+
+Events and single operations come from micro-benchmarks whose host speed is known (cases.csv.gz; `loop` is a plain Python loop
+beside each). What a step keeps of its traced time, and how far its speed follows the trace's, come from host times of phases.
+"""
+
+import argparse
+import csv
+import gzip
+import json
+import math
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "data" / "h200-clean"
+OUTPUT = ROOT / "src" / "whatif" / "hosts" / "xeon-h200.csv"
+PHASES = ("forward", "backward", "update")
+# µs of the loop beside every micro-benchmark when the host is at its fastest: speed 1.
+FAST_LOOP_US = 11.3
+LEAST_LEFT = 0.2  # of a phase; src/whatif/unprofiled.cpp keeps the same
+# Calls that show a trace's speed, and how much of it a launch shows beside an allocation.
+SPEED_CALLS = {"cudaLaunchKernel": "launch", "aten::empty": "empty"}
+ENOUGH = 6
+# Launches alone are half believed, the rest is the usual speed (src/whatif/unprofiled.cpp).
+LAUNCHES_ALONE, USUAL_SPEED = 0.5, 1.45
+# A launch may wait for room behind this many, on a GPU that is busy for this part of the step: then it is no CPU time.
+PENDING, BUSY = 900, 0.8
+# Repeated blocks of the networks that were checkpointed.
+BLOCKS = {"gpt2": 12, "bert_base": 12, "resnet50": 16, "t5_4x4": 8, "efficientnet_b0": 16, "swin_t": 12, "llama_gqa": 8,
+          "convnext_tiny": 18, "vit_b_16": 12, "nmt_3x3": 6}
+
+
+@dataclass
+class Phase:
+    """CPU time of one phase as traced, what the profiler recorded in it, and calls that tell the speed. µs."""
+
+    us: float = 0.0
+    ops: int = 0
+    calls: int = 0
+    layers: int = 0
+    frames: int = 0
+    launches: int = 0
+    shown: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+
+@dataclass
+class Sample:
+    network: str
+    name: str
+    phase: str
+    traced: Phase
+    speed: float
+    target_us: float  # without the profiler, the mean of the row's and of its base measured again
+    weight: float
+    probe: float  # how fast the host was around the row, against the mean
+
+
+def phases_of(program: Path, trace: Path) -> dict[str, Phase]:
+    """From the graph the program builds: costs are work, waits are left out."""
+    text = subprocess.run([str(program), "graph", "dump", str(trace), "--quiet"], capture_output=True, text=True, check=True).stdout
+    out = {p: Phase() for p in PHASES}
+    lane = ""
+    main = None
+    for line in text.splitlines():
+        if line.startswith("lane "):
+            lane = line
+            main = main or line
+            continue
+        if not line.startswith("task ") or not lane.startswith("lane cpu"):
+            continue
+        kind = line.split(" ", 3)[2]
+        name = re.search(r'"((?:[^"\\]|\\.)*)"', line)
+        value = dict(re.findall(r" ([a-z_]+)=([^\s\"]+)", line))
+        phase = out["update" if value.get("phase") == "optimizer" else "forward" if lane is main else "backward"]
+        cost = int(value.get("cost", 0)) / 1e3
+        phase.us += cost
+        for count in ("ops", "calls", "layers", "frames"):
+            setattr(phase, count, getattr(phase, count) + int(value.get(count, 0)))
+        if kind == "call" and name and "LaunchKernel" in name[1]:
+            phase.launches += 1
+        if name and name[1] in SPEED_CALLS and (kind == "call") == (name[1] == "cudaLaunchKernel"):
+            phase.shown[SPEED_CALLS[name[1]]].append(cost)
+    return out
+
+
+def rows() -> list[dict]:
+    with open(DATA / "truth.jsonl") as file:
+        return [json.loads(line) for line in file]
+
+
+def read_traces(program: Path) -> list[tuple[dict, dict | None, dict[str, Phase]]]:
+    """Rows with a trace that are no CUDA graph, the base measured again where the row is one, and what the trace shows."""
+    again = {r["model"]: r for r in rows() if r["variant"] == "again"}
+    return [(r, again.get(r["model"]) if r["variant"] == "base" else None, phases_of(program, DATA / r["trace"]))
+            for r in rows() if r.get("trace") and "graph" not in r["variant"]]
+
+
+# -- the speed a trace was made at
+
+
+def speed_references(traces: list) -> dict[str, float]:
+    """Median µs of the calls in phases made at full speed: the fastest quarter; and how a launch follows an allocation."""
+    pairs = [(median(p.shown["launch"]), median(p.shown["empty"])) for _, _, phases in traces for p in phases.values()
+             if len(p.shown["launch"]) >= ENOUGH and len(p.shown["empty"]) >= ENOUGH]
+    launch, empty = (np.array(v) for v in zip(*pairs))
+    fast = empty <= np.quantile(empty, 0.4)
+    slow = empty >= np.quantile(empty, 0.7)
+    follows = math.log(np.median(launch[slow]) / np.median(launch[fast])) / math.log(np.median(empty[slow]) / np.median(empty[fast]))
+    return {"launch_call_us": float(np.median(launch[fast])), "launch_follows": follows, "empty_us": float(np.median(empty[fast])),
+            "speed_samples": len(pairs)}
+
+
+def speeds(phases: dict[str, Phase], ref: dict[str, float]) -> dict[str, float]:
+    out = {}
+    for name, p in phases.items():
+        parts = []
+        if len(p.shown["launch"]) >= ENOUGH:
+            parts.append((1, math.log(median(p.shown["launch"]) / ref["launch_call_us"]) / ref["launch_follows"]))
+        if len(p.shown["empty"]) >= ENOUGH:
+            parts.append((2, math.log(median(p.shown["empty"]) / ref["empty_us"])))
+        if parts:
+            out[name] = math.exp(sum(w * v for w, v in parts) / sum(w for w, _ in parts))
+        if len(parts) == 1 and len(p.shown["empty"]) < ENOUGH:
+            out[name] = USUAL_SPEED * (out[name] / USUAL_SPEED) ** LAUNCHES_ALONE
+    # Forward and update share a thread: the first that is known stands for what is not.
+    return {p: out.get(p, next(iter(out.values()))) for p in phases} if out else {}
+
+
+# -- micro-benchmarks
+
+
+def cases() -> dict[tuple[str, str, str], list[float]]:
+    """µs at speed 1 of every round, by kind, name and mode."""
+    out = defaultdict(list)
+    with gzip.open(DATA / "cases.csv.gz", "rt") as file:
+        for r in csv.DictReader(file):
+            speed = math.sqrt(float(r["loop_before"]) * float(r["loop_after"])) / FAST_LOOP_US
+            out[r["kind"], r["name"], r["mode"]].append(float(r["us"]) / speed)
+    return out
+
+
+def event_costs(found: dict) -> dict[str, tuple[float, str, float]]:
+    """What recording an operation and a call costs: what micro-benchmarks take longer for, by what was recorded in them."""
+    with open(DATA / "host.csv") as file:
+        recorded = {(r["kind"], r["name"]): r for r in csv.DictReader(file) if r["mode"] == "recorder"}
+    counts, longer, whole = [], [], []
+    for (kind, name, mode), off in found.items():
+        on = found.get((kind, name, "recorder"))
+        if mode != "off" or not on or (kind, name) not in recorded or kind in ("python", "call", "checkpoint"):
+            continue
+        r = recorded[kind, name]
+        counts.append((float(r["ops"]), float(r["calls"])))
+        longer.append(median(on) - median(off))
+        whole.append(max(5.0, median(on)))
+    weight = 1 / np.array(whole)
+    a, y = np.array(counts) * weight[:, None], np.array(longer) * weight
+    fit, *_ = np.linalg.lstsq(a, y, rcond=None)
+    spread = np.sqrt(np.diag(np.linalg.inv(a.T @ a)) * np.mean((a @ fit - y) ** 2))
+    return {n: (float(v), f"{len(longer)} cases", float(s)) for n, v, s in zip(("event_op_us", "event_call_us"), fit, spread)}
+
+
+def one_case(found: dict, names: list[tuple[str, str]]) -> tuple[float, str, float]:
+    values = [v for kind, name in names for v in found[kind, name, "off"]]
+    return median(values), f"{len(values)} rounds of {len(names)} cases", float(np.std(values) / math.sqrt(len(values)))
+
+
+LAUNCHING = [("pointwise", n) for n in ("add", "mul", "relu", "clone")] + [("reduction", "sum"), ("in_place", "add_")]
+
+
+# -- what a step keeps
+
+
+def samples(traces: list, ref: dict[str, float]) -> list[Sample]:
+    out = []
+    mean_probe = math.exp(np.mean([math.log(r[k]["python_us"]) for r in rows() for k in ("probe", "probe_after")]))
+    for row, again, phases in traces:
+        speed = speeds(phases, ref)
+        measured = [row] + ([again] if again else [])
+        probe = math.exp(np.mean([math.log(r[k]["python_us"]) for r in measured for k in ("probe", "probe_after")])) / mean_probe
+        pending = 0
+        for name in PHASES:
+            pending += phases[name].launches
+            if name not in speed or (pending > PENDING and row["gpu_busy_ms"] > BUSY * row["median_ms"]):
+                continue
+            host = [r["host_ms"][name] + (r["host_ms"]["data"] if name == "forward" else 0) for r in measured]
+            out.append(Sample(row["network"], f"{row['model']}.{row['variant']}", name, phases[name], speed[name],
+                              1e3 * math.exp(np.mean(np.log(host))), math.sqrt(len(host)), probe))
+    return out
+
+
+def own_us(s: Sample, c: dict[str, float]) -> float:
+    """The phase at speed 1, without what recording it took."""
+    us = s.traced.us / s.speed
+    recorded = c["event_op_us"] * s.traced.ops + c["event_call_us"] * s.traced.calls + c["event_layer_us"] * s.traced.layers
+    return max(LEAST_LEFT * us, us - recorded)
+
+
+def fit_kept(some: list[Sample], costs: dict[str, float]) -> dict[str, float]:
+    """event_layer_us by search; left and follows by least squares of logarithms, the host's speed around a row beside them."""
+    best: tuple[float, dict[str, float]] = (math.inf, {})
+    weight = np.array([s.weight for s in some])
+    usual = USUAL_SPEED
+    for layer in np.arange(0, 30.5, 0.5):
+        tried = costs | {"event_layer_us": float(layer)}
+        y = np.array([math.log(s.target_us / own_us(s, tried)) for s in some])
+        a = np.array([[1, math.log(s.speed / usual), math.log(s.probe)] for s in some])
+        fit: np.ndarray = np.zeros(3)
+        robust = np.ones(len(some))
+        for _ in range(8):  # rows far away count less
+            w = weight * robust
+            fit, *_ = np.linalg.lstsq(a * w[:, None], y * w, rcond=None)
+            robust = 1 / np.sqrt(1 + ((a @ fit - y) / 0.2) ** 2)
+        error = float(np.sum(weight**2 * (np.sqrt(1 + ((a @ fit - y) / 0.2) ** 2) - 1)))
+        if error < best[0]:
+            best = error, tried | {"left": math.exp(fit[0]) / usual, "follows": float(fit[1]), "usual_speed": usual, "_probe": float(fit[2])}
+    return best[1]
+
+
+def predicted_us(s: Sample, c: dict[str, float], with_probe: bool = True) -> float:
+    speed = c["usual_speed"] * (s.speed / c["usual_speed"]) ** c["follows"]
+    return c["left"] * speed * own_us(s, c) * (s.probe ** c["_probe"] if with_probe else 1)
+
+
+def off_pct(some: list[Sample], c: dict[str, float], with_probe: bool = True) -> list[float]:
+    return [100 * (predicted_us(s, c, with_probe) / s.target_us - 1) for s in some]
+
+
+def left_out(some: list[Sample], costs: dict[str, float]) -> list[tuple[Sample, float, float]]:
+    """Each phase predicted by a fit without its network: with the host's speed around the row known, and without."""
+    out = []
+    for network in sorted({s.network for s in some}):
+        c = fit_kept([s for s in some if s.network != network], costs)
+        mine = [s for s in some if s.network == network]
+        out += list(zip(mine, off_pct(mine, c), off_pct(mine, c, False)))
+    return out
+
+
+def spreads(found: list[tuple[Sample, float, float]]) -> dict[str, tuple[float, str, float]]:
+    """Of log time: what the phases of a row share, and what each has beside that."""
+    logs = {(s.name, s.phase): math.log1p(max(-90.0, e) / 100) for s, _, e in found}
+    pairs = [(v, logs[n, q]) for (n, p), v in logs.items() for q in PHASES if p < q and (n, q) in logs]
+    common = math.sqrt(max(0.0, float(np.mean([a * b for a, b in pairs]))))
+    out = {"sigma": (common, f"{len(pairs)} pairs of phases", common / math.sqrt(2 * len(pairs)))}
+    for p in PHASES:
+        own = [v for (_, q), v in logs.items() if q == p]
+        out[f"sigma_{p}"] = (math.sqrt(max(0.0025, float(np.mean(np.square(own))) - common**2)), f"{len(own)} phases",
+                             float(np.std(own) / math.sqrt(2 * len(own))))
+    return out
+
+
+def checkpoints(usual: float, without: str | None) -> dict[str, tuple[float, str, float]]:
+    """A checkpointed block beside its second forward: what rows with checkpoints take longer than their bases."""
+    by_model: dict[str, dict[str, dict]] = defaultdict(dict)
+    for r in rows():
+        if r["network"] != without:
+            by_model[r["model"]][r["variant"]] = r["host_ms"]
+    forward, backward, reentrant = [], [], []
+    for model, hosts in by_model.items():
+        blocks = BLOCKS.get(re.split("[@-]", model)[0])
+        if not blocks or "base" not in hosts or "compiled" in model:
+            continue
+        base = {p: (hosts["base"][p] + hosts.get("again", hosts["base"])[p]) / 2 for p in PHASES}
+        # What a block costs in forward, and in backward beside its second forward.
+        extra = {v: ((h["forward"] - base["forward"]) / blocks, (h["backward"] - base["backward"] - base["forward"]) / blocks)
+                 for v, h in hosts.items() if v in ("ckpt", "ckptreentrant")}
+        if "ckpt" in extra:
+            forward.append(1e3 * extra["ckpt"][0] / usual)
+            backward.append(1e3 * extra["ckpt"][1] / usual)
+            if "ckptreentrant" in extra:
+                reentrant.append(sum(extra["ckptreentrant"]) / sum(extra["ckpt"]))
+    out = {"checkpoint_forward_us": of_models(forward), "checkpoint_backward_us": of_models(backward)}
+    return out | ({"reentrant_share": of_models(reentrant)} if reentrant else {})
+
+
+def of_models(values: list[float]) -> tuple[float, str, float]:
+    return median(values), f"{len(values)} models", float(np.std(values) / math.sqrt(len(values)))
+
+
+def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, float]], list[Sample], dict[str, float]]:
+    traces = [t for t in every if t[0]["network"] != without]
+    ref = speed_references(traces)
+    found = cases()
+    events = event_costs(found)
+    some = samples(traces, ref)
+    micro = {n: v for n, (v, *_) in events.items()}
+    kept = fit_kept(some, micro)
+    figures: dict[str, tuple[float, str, float]] = {
+        n: (ref[n], f"{ref['speed_samples']} phases", 0.0) for n in ("launch_call_us", "launch_follows", "empty_us")}
+    figures["probe_view_us"] = one_case(found, [("view", "view")])
+    figures["usual_speed"] = (kept["usual_speed"], f"{len(some)} phases", float(np.std([math.log(s.speed) for s in some])))
+    figures |= events
+    of_fit = f"{len(some)} phases of {len({s.network for s in some})} networks"
+    figures |= {n: (kept[n], of_fit, 0.0) for n in ("event_layer_us", "left", "follows")}
+    eager = [s for s in some if "compile" not in s.name and "ckpt" not in s.name]
+    for name in PHASES:
+        each = [s.target_us / s.traced.launches for s in eager if s.phase == name and s.traced.launches > 30]
+        figures[f"launch_{name}_us"] = (median(each), f"{len(each)} phases", float(np.std(each) / math.sqrt(len(each))))
+    figures["op_us"] = one_case(found, LAUNCHING)
+    figures["cast_us"] = one_case(found, [("cast_grad", "to_bf16")])
+    figures["node_us"] = one_case(found, [("backward", "add_scalar")])
+    figures |= checkpoints(kept["usual_speed"], without)
+    figures["fused_tensor_us"] = one_case(found, [("optimizer", "adam_fused")])
+    figures["foreach_tensor_us"] = one_case(found, [("optimizer", "adam_foreach")])
+    figures["list_tensor_us"] = one_case(found, [("optimizer", "sgd_foreach")])
+    return figures, some, micro
+
+
+def elsewhere(every: list, c: dict[str, float]) -> list[float]:
+    """Another machine of the same kind (phases.csv.gz): phases with the profiler on, brought to speed 1 by the loop beside them, and
+    what the figures make of them, against the same without it. Percent off."""
+    shown = {row["model"]: phases for row, _, phases in every if row["variant"] == "base"}
+    times = defaultdict(list)
+    with gzip.open(DATA / "phases.csv.gz", "rt") as file:
+        for r in csv.DictReader(file):
+            if r["phase"] in PHASES and int(r["step"]) >= 3:
+                speed = math.sqrt(float(r["loop_before"]) * float(r["loop_after"])) / FAST_LOOP_US
+                times[r["model"], r["phase"], r["traced"]].append(float(r["us"]) / speed)
+    out = []
+    for (model, phase, traced), without in times.items():
+        if traced == "0" and model in shown:
+            there = shown[model][phase]
+            on = Phase(us=median(times[model, phase, "1"]), ops=there.ops, calls=there.calls)
+            kept = c["left"] * own_us(Sample("", model, phase, on, 1.0, 0.0, 1.0, 1.0), c)
+            out.append(100 * (kept / median(without) - 1))
+    return out
+
+
+def csv_of(figures: dict[str, tuple[float, str, float]]) -> str:
+    head = "# figure,value,sample,spread: what the CPU costs beside an H200 (16 virtual cores of an Intel Xeon, PyTorch 2.11);\n" \
+           "# include/foretrace/whatif/host_costs.hpp says what each is. Written by tools/fit_host.py.\n"
+    return head + "".join(f"{n},{v:.4g},{sample},{spread:.2g}\n" for n, (v, sample, spread) in figures.items())
+
+
+def without_each(program: Path, folder: Path) -> dict[str, Path]:
+    """For each network the host's file as it would be had nobody measured that network."""
+    every = read_traces(program)
+    out = {}
+    for network in sorted({r["network"] for r in rows()}):
+        out[network] = folder / f"host-{network}.csv"
+        out[network].write_text(csv_of(fit(every, network)[0]))
+    return out
+
+
+def said(title: str, errors: list[float]) -> str:
+    return f"{title}: {np.mean(np.abs(errors)):.1f} % mean, {np.max(np.abs(errors)):.0f} % max, {len(errors)} phases"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=Path, default=ROOT / "build" / "foretrace")
+    parser.add_argument("-o", "--output", type=Path, default=OUTPUT)
+    parser.add_argument("--without", metavar="NETWORK", help="leave this network's rows out")
+    parser.add_argument("--check", action="store_true", help="print errors, write nothing")
+    options = parser.parse_args()
+    every = read_traces(options.program)
+    figures, some, micro = fit(every, options.without)
+    if options.check or not options.without:
+        kept = {n: v for n, (v, *_) in figures.items()} | {"_probe": 0.0}
+        again = fit_kept(some, micro)
+        found = left_out(some, micro)
+        figures |= spreads(found)
+        print(said("in sample", off_pct(some, kept)))
+        print(said("left out, the host's speed around the row known", [a for _, a, _ in found]))
+        print(said("left out", [b for *_, b in found]))
+        for phase in PHASES:
+            print(said(f"  {phase}", [b for s, _, b in found if s.phase == phase]))
+        print(said("on another machine, both at one speed", elsewhere(every, again)))
+        print(f"event_layer_us {again['event_layer_us']:.1f}, left {again['left']:.3f}, follows {again['follows']:.2f}")
+    if not options.check:
+        options.output.write_text(csv_of(figures))
+        print(f"fit_host: wrote {options.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
