@@ -22,7 +22,9 @@ const Verb& calibrate_verb() {
           "worked out with this host's costs instead of the usual ones. Recordings made with foretrace.record measure "
           "that themselves.",
       .options = {{"seconds", 0, ValueType::kNumber, "S", "3", "how long to measure", {}, 0.1}},
-      .examples = {{"foretrace calibrate -o host.csv", "needs PyTorch; uses the GPU where there is one"}},
+      .examples = {{"foretrace calibrate -o host.csv", "needs PyTorch; uses the GPU where there is one"},
+                   {"foretrace calibrate -o host.csv && foretrace whatif trace.json.gz amp --host host.csv",
+                    "then a plain trace from this machine"}},
       .run = run_calibrate};
   return verb;
 }

@@ -20,6 +20,7 @@ struct StrategyTree::Node {
   bool passing = false;                                        ///< there for one question, and then gone
   std::map<std::string, std::unique_ptr<Node>> children = {};  ///< by text
   whatif::SharedModel model = {};                              ///< while it is kept
+  Prediction::Applied applied = {};                            ///< what it took
   std::string declined = {};                                   ///< why it does not apply; then nothing behind it does
 
   // Of the questions at hand:
@@ -100,7 +101,7 @@ class StrategyTree::Walk {
 
   void visit(Node& node) {
     if (node.parent != nullptr && !node.model && node.declined.empty()) {
-      Result<whatif::SharedModel> applied = tree_.predictor_.apply(node.parent->model.get(), node.use);
+      Result<whatif::SharedModel> applied = tree_.predictor_.apply(node.parent->model.get(), node.use, &node.applied);
       if (applied) {
         node.model = std::move(*applied);
       } else {
@@ -114,6 +115,8 @@ class StrategyTree::Walk {
     const Model& model = node.parent == nullptr ? tree_.model_ : *node.model;
     for (const std::size_t q : node.questions) {
       answers_[q] = tree_.predictor_.describe(model, uses_[q], questions_[q].detail);
+      for (const Node* n = &node; n->parent != nullptr; n = n->parent) answers_[q].applied.push_back(n->applied);
+      std::reverse(answers_[q].applied.begin(), answers_[q].applied.end());
       if (look_) look_(q, model);
     }
   }

@@ -10,7 +10,7 @@
 
 namespace foretrace::whatif {
 
-/// CPU time of DistributedDataParallel's own work, without a profiler, on a host whose launches cost what HostCosts says. Read
+/// CPU time of DistributedDataParallel's own work, without a profiler, on a host of the usual speed (HostCosts). Read
 /// from H200 traces of ResNet-50 and BERT-base under DDP (PyTorch 2.11), where launches cost 0.7 of that and the profiled calls
 /// 1.5 times what they take without a profiler.
 struct DdpCosts {
