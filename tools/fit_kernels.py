@@ -34,16 +34,26 @@ KEEP = {
 STRICT = {"fwd", "dgrad", "wgrad"}  # convolutions, fp32 only
 # What tools.measure.operations calls them. Pooling is not among them: which kernel runs depends on the window, which the models do
 # not see.
-OPERATIONS = {"layer_norm": "ln", "softmax": "softmax", "log_softmax": "lsm", "batch_norm": "bn"}
+OPERATIONS = {"layer_norm": "ln", "softmax": "softmax", "log_softmax": "lsm", "batch_norm": "bn", "group_norm": "gn"}
 ELSEWHERE = {"softmax_bwd": ["elementwise"], "maxpool_bwd": ["FillFunctor"], "bn_fwd": ["FillFunctor"], "bn_bwd": ["FillFunctor"]}
 
 
 def name_of(row):
     """The kernel's name in the table this tool makes; None for rows it has no use for."""
     if "pass" in row:
+        if row["name"] == "group_norm" and row["layout"] == "nhwc":
+            return None  # a copy, an operation of its own, and then the same
         return f"{OPERATIONS[row['name']]}_{row['pass']}" if row["name"] in OPERATIONS else None
     strict = row.get("kind") == "conv" and row["name"] in STRICT and row["dtype"] == "fp32"
     return row["name"] if "kernel_us" in row and (row["name"] in KEEP or strict) else None
+
+
+def place_of(name, row):
+    """Layout and shape as the table has them: a group norm's groups are rows."""
+    if not name.startswith("gn_"):
+        return row["layout"], row["shape"]
+    s = {k: int(v) for k, v in (item.split("=") for item in row["shape"].split(";"))}
+    return "", f"rows={s['n'] * s['g']};c={s['c'] // s['g'] * s['h'] * s['w']}"
 
 
 def own_share(name, row):
@@ -105,7 +115,7 @@ def main():
         with (gzip.open if path.suffix == ".gz" else open)(path, "rt", newline="") as file:
             for row in csv.DictReader(file):
                 if name := name_of(row):
-                    key = (name, row["dtype"], row["layout"], row["shape"])
+                    key = (name, row["dtype"], *place_of(name, row))
                     times.setdefault(key, []).append(float(row["kernel_us"]) * own_share(name, row))
     if not times:
         sys.exit(f"{', '.join(map(str, args.tables))}: no kernel tables with rows this tool keeps")

@@ -43,8 +43,8 @@ SWITCHES = {
 # Variants that change the job or the recording, not the step's implementation: nothing to predict.
 NO_WHATIF = {"base", "again", "stack", "plain", "sgd"}
 
-# Folders of changes no what-if makes yet: read when they are named.
-NAMED_ONLY = {"h200-lengths"}
+# Folders of changes no what-if makes yet, and of networks kept for the last look: read when they are named.
+NAMED_ONLY = {"h200-lengths", "h200-unseen"}
 
 # Rows that are not the step of their base: while it is captured, transformers makes masks that it leaves out otherwise, and
 # attention takes other kernels (data/README.md).

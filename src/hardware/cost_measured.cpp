@@ -34,6 +34,7 @@ struct Pool {
 
 // Kernels differ between these: one pool each.
 using Key = std::array<int, 6>;
+constexpr int kGroupNorm = 100;  // beside the kinds of pooling
 
 // cuDNN trains batch norm in fp32 and fp16; in bf16 the framework's own kernels do, which read the images once more.
 bool framework_norm(const Work& w) { return w.family == Family::kBatchNorm && w.dtype == Dtype::kBf16; }
@@ -42,12 +43,15 @@ Key key_of(const Work& w) {
   const int type = framework_norm(w) ? 2 : is_half(w.dtype) ? 1 : 0;
   const int wider = w.family == Family::kSoftmax && type == 1 && !is_half(w.out_dtype) ? 1 : 0;
   const auto* pool = std::get_if<Pooling>(&w.kind);
+  const auto* rows = std::get_if<Rows>(&w.kind);
   return {static_cast<int>(w.family),
           w.backward ? 1 : 0,
           type,
           wider,
           channels_last(w) ? 1 : 0,
-          pool == nullptr ? 0 : 1 + static_cast<int>(pool->of)};
+          pool != nullptr                   ? 1 + static_cast<int>(pool->of)
+          : rows != nullptr && rows->groups ? kGroupNorm
+                                            : 0};
 }
 
 double log_of(std::int64_t v) { return std::log(static_cast<double>(std::max<std::int64_t>(v, 1))); }
@@ -103,12 +107,15 @@ double ideal_us(const Work& w, const Device& d) {
   return 2.0 + std::max(compute, stream_us(w.bytes(), d));
 }
 
+constexpr std::size_t kLeaveNoneOut = static_cast<std::size_t>(-1);
+
 double predict_share(const std::vector<Sample>& samples, const Features& at, std::size_t leave_out) {
   constexpr std::size_t kNearest = 4;
   std::array<std::pair<double, double>, kNearest> near;
   std::size_t n = 0;
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    if (i == leave_out) continue;
+    // The same shape in the other half type says as much as the sample itself.
+    if (i == leave_out || (leave_out != kLeaveNoneOut && samples[i].at == at)) continue;
     double distance = 0;
     for (std::size_t f = 0; f < at.size(); ++f) {
       distance += (samples[i].at[f] - at[f]) * (samples[i].at[f] - at[f]);
@@ -132,8 +139,6 @@ double predict_share(const std::vector<Sample>& samples, const Features& at, std
   }
   return weights > 0 ? sum / weights : 0;
 }
-
-constexpr std::size_t kLeaveNoneOut = static_cast<std::size_t>(-1);
 
 // Root mean square error of the samples, each told by all of them or by the others alone.
 double spread(const std::vector<Sample>& samples, bool leave_out) {
@@ -180,7 +185,7 @@ Work conv_work_of(std::string_view kind, std::string_view layout, std::string_vi
 
 // What of a row's name is no size: the family.
 Family family_of(std::string_view kind) {
-  if (kind.starts_with("ln_")) return Family::kLayerNorm;
+  if (kind.starts_with("ln_") || kind.starts_with("gn_")) return Family::kLayerNorm;
   if (kind.starts_with("softmax") || kind.starts_with("lsm_")) return Family::kSoftmax;
   if (kind.starts_with("bn_")) return Family::kBatchNorm;
   return kind.find("pool") != std::string_view::npos ? Family::kPooling : Family::kOther;
@@ -212,7 +217,7 @@ Work work_of(std::string_view kind, std::string_view dtype, std::string_view lay
     w.elements = image_elements;
     *norm = {images, images[1], images[1] > 0 ? image_elements / images[1] : 0, last};
   } else {
-    const Rows rows{field(shape, "rows"), field(shape, "c")};
+    const Rows rows{field(shape, "rows"), field(shape, "c"), kind.starts_with("gn_")};
     w.elements = rows.rows * rows.columns;
     w.kind = rows;
   }
@@ -289,6 +294,7 @@ std::vector<MeasuredPool> measured_pools() {
     if (key[1] != 0) p.name += " backward";
     p.name += key[2] == 0 ? " fp32" : key[2] == 2 ? " bf16" : key[3] != 0 ? " half to fp32" : " half";
     if (key[4] != 0) p.name += ", channels last";
+    if (key[5] == kGroupNorm) p.name += ", of groups";
     if (key[5] == 1 + static_cast<int>(Pooling::Of::kMaximum)) p.name += ", max";
     if (key[5] == 1 + static_cast<int>(Pooling::Of::kAverage)) p.name += ", average";
     out.push_back(std::move(p));

@@ -202,7 +202,9 @@ void normalisation(Work& w, const OpClass& what, std::string_view name, const Op
     // (input, weight, bias, N, C, HxW, groups, eps) and (grad, input, mean, rstd, weight, N, C, HxW, groups, …)
     const std::size_t at = grad ? 5 : 3;
     const std::int64_t groups = std::max<std::int64_t>(1, op.integer(at + 3, 1));
-    w.kind = rows_of(op.integer(at + 1, 1) * op.integer(at + 2, 1) / groups);
+    Rows rows = rows_of(op.integer(at + 1, 1) * op.integer(at + 2, 1) / groups);
+    rows.groups = true;
+    w.kind = rows;
   } else {
     const Shape normalized = op.integers(grad ? 2 : 1);
     w.kind = rows_of(normalized.empty() ? shape.back() : elements_of(normalized));

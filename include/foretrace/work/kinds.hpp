@@ -95,6 +95,7 @@ struct Pooling {
 /// how they lie: kContiguous one behind the other, kTransposed in planes of every sample, else column by column.
 struct Rows {
   std::int64_t rows = 0, columns = 0;
+  bool groups = false;  ///< a group norm: the rows are groups of channels, and kernels of its own work on them
   friend bool operator==(const Rows&, const Rows&) = default;
 };
 
