@@ -115,14 +115,26 @@ class StrategyTree::Walk {
     const Model& model = node.parent == nullptr ? tree_.model_ : *node.model;
     for (const std::size_t q : node.questions) {
       answers_[q] = tree_.predictor_.describe(model, uses_[q], questions_[q].detail);
-      for (const Node* n = &node; n->parent != nullptr; n = n->parent) answers_[q].applied.push_back(n->applied);
-      std::reverse(answers_[q].applied.begin(), answers_[q].applied.end());
+      answers_[q].applied = applied_before(node);
       if (look_) look_(q, model);
     }
   }
 
+  // From the first change on, as far as they could be applied.
+  static std::vector<Prediction::Applied> applied_before(const Node& node) {
+    std::vector<Prediction::Applied> out;
+    for (const Node* n = &node; n->parent != nullptr; n = n->parent) {
+      if (!n->applied.text.empty()) out.push_back(n->applied);
+    }
+    std::reverse(out.begin(), out.end());
+    return out;
+  }
+
   void decline(Node& node, const std::string& why) {
-    for (const std::size_t q : node.questions) answers_[q].declined = why;
+    for (const std::size_t q : node.questions) {
+      answers_[q].declined = why;
+      answers_[q].applied = applied_before(node);
+    }
     for (Node* const child : node.next) {
       decline(*child, why);
       forget(*child);
