@@ -7,6 +7,7 @@ that is many launches behind.
 
 from __future__ import annotations
 
+import importlib
 import statistics
 import time
 from collections.abc import Callable
@@ -119,7 +120,7 @@ class PhaseClock:
         self._undo.append(undo)
 
     def _watch_update(self) -> None:
-        optimizer = self._torch.optim.optimizer
+        optimizer = importlib.import_module("torch.optim.optimizer")  # torch.optim hides its name
 
         def before(*_: Any) -> None:
             self._update = time.perf_counter()

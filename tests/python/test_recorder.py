@@ -153,15 +153,17 @@ class FakeCuda:
         return Event()
 
 
-def fake_torch(cuda):
-    """What the meter needs of PyTorch: events, the function behind `loss.backward()`, a module without optimizers' hooks."""
-    return SimpleNamespace(cuda=cuda, autograd=SimpleNamespace(backward=lambda: None),
-                           optim=SimpleNamespace(optimizer=SimpleNamespace()))
+@pytest.fixture
+def fake_torch(monkeypatch):
+    """What the meter needs of PyTorch: events, the function behind `loss.backward()`, a module without optimizers' hooks. The
+    probe needs the real one (tests/python/torch)."""
+    monkeypatch.setattr(figures, "probe", lambda *_: {})
+    monkeypatch.setitem(sys.modules, "torch.optim.optimizer", SimpleNamespace())
+    return lambda cuda: SimpleNamespace(cuda=cuda, autograd=SimpleNamespace(backward=lambda: None))
 
 
 @pytest.mark.parametrize("memory", [True, False])
-def test_the_meter_waits_for_the_device_twice_and_no_more(memory, monkeypatch):
-    monkeypatch.setattr(figures, "probe", lambda *_: {})  # the real one needs PyTorch: tests/python/torch
+def test_the_meter_waits_for_the_device_twice_and_no_more(memory, fake_torch):
     cuda = FakeCuda()
     meter = figures.Meter(fake_torch(cuda), 3, memory)
     meter.begin()
@@ -175,8 +177,7 @@ def test_the_meter_waits_for_the_device_twice_and_no_more(memory, monkeypatch):
     assert (found["peak_bytes"], found["peak_reserved_bytes"]) == ((1000, 4000) if memory else (None, None))
 
 
-def test_keys_are_the_same_with_and_without_measuring(monkeypatch):
-    monkeypatch.setattr(figures, "probe", lambda *_: {})
+def test_keys_are_the_same_with_and_without_measuring(fake_torch):
     meter = figures.Meter(fake_torch(FakeCuda()), 1, True)
     meter.begin()
     meter.border(meter._borders[0])
