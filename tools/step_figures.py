@@ -77,7 +77,7 @@ class Judge:
 
     def measure(self, program: Path, flags: list[str], groups: list[Group]) -> None:
         of = {str(t): g for g in groups for t in g.traces}
-        done = subprocess.run([str(program), *flags, *of], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([str(program), *flags, *of], capture_output=True, text=True, check=False)
         for line in done.stderr.splitlines():
             self.say(line, sys.stderr)
         for line in done.stdout.splitlines():

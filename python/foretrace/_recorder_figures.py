@@ -45,12 +45,10 @@ class Meter:
         self._waited: int | None = None
 
     def begin(self) -> None:
-        if self._cuda:
-            self._cuda.synchronize()
-        if self._memory:
-            self._memory.reset_peak_memory_stats()
         self._phases = PhaseClock(self._torch, self._cuda)
         self._phases.settle()
+        if self._memory:
+            self._memory.reset_peak_memory_stats()
         self._thread, self._process, self._waited = time.thread_time(), time.process_time(), waited_ns()
         self.border(time.perf_counter())
 

@@ -7,7 +7,6 @@ that is many launches behind.
 
 from __future__ import annotations
 
-import importlib
 import statistics
 import time
 from collections.abc import Callable
@@ -48,7 +47,7 @@ class PhaseClock:
         self._last, self._depth = now, 0
 
     def settle(self) -> None:
-        """The device is idle at this moment: from here on its events can be held against the host's clock."""
+        """Waits until the device is idle: from here on its events can be held against the host's clock."""
         if self._cuda:
             event = self._cuda.Event(enable_timing=True)
             event.record()
@@ -120,7 +119,7 @@ class PhaseClock:
         self._undo.append(undo)
 
     def _watch_update(self) -> None:
-        optimizer = importlib.import_module("torch.optim.optimizer")
+        optimizer = self._torch.optim.optimizer
 
         def before(*_: Any) -> None:
             self._update = time.perf_counter()

@@ -23,7 +23,8 @@ const Verb& calibrate_verb() {
           "that themselves.",
       .options = {{"seconds", 0, ValueType::kNumber, "S", "3", "how long to measure", {}, 0.1}},
       .examples = {{"foretrace calibrate -o host.csv", "needs PyTorch; uses the GPU where there is one"},
-                   {"foretrace whatif trace.json.gz amp --host host.csv", "a plain trace from this machine"}},
+                   {"foretrace calibrate -o host.csv && foretrace whatif trace.json.gz amp --host host.csv",
+                    "then a plain trace from this machine"}},
       .run = run_calibrate};
   return verb;
 }

@@ -25,9 +25,8 @@ struct TaskRow {
 };
 
 inline TaskRow row_of(const Graph& g, std::uint32_t t) {
-  return {g.kind[t],   g.cost[t],  g.lane_lag[t], g.lane[t],     g.name[t], g.phase[t],  g.layer[t],
-          g.launch[t], g.event[t], g.op[t],       g.measured[t], g.soft[t], g.origin[t], g.priority_of(t),
-          g.recorded_in(t)};
+  return {g.kind[t],  g.cost[t], g.lane_lag[t], g.lane[t], g.name[t],   g.phase[t],       g.layer[t],      g.launch[t],
+          g.event[t], g.op[t],   g.measured[t], g.soft[t], g.origin[t], g.priority_of(t), g.recorded_in(t)};
 }
 
 /// Behind the last task; returns its id.

@@ -20,6 +20,7 @@ struct StrategyTree::Node {
   bool passing = false;                                        ///< there for one question, and then gone
   std::map<std::string, std::unique_ptr<Node>> children = {};  ///< by text
   whatif::SharedModel model = {};                              ///< while it is kept
+  Prediction::Applied applied = {};                            ///< what it took
   std::string declined = {};                                   ///< why it does not apply; then nothing behind it does
 
   // Of the questions at hand:
@@ -100,7 +101,7 @@ class StrategyTree::Walk {
 
   void visit(Node& node) {
     if (node.parent != nullptr && !node.model && node.declined.empty()) {
-      Result<whatif::SharedModel> applied = tree_.predictor_.apply(node.parent->model.get(), node.use);
+      Result<whatif::SharedModel> applied = tree_.predictor_.apply(node.parent->model.get(), node.use, &node.applied);
       if (applied) {
         node.model = std::move(*applied);
       } else {
@@ -114,12 +115,26 @@ class StrategyTree::Walk {
     const Model& model = node.parent == nullptr ? tree_.model_ : *node.model;
     for (const std::size_t q : node.questions) {
       answers_[q] = tree_.predictor_.describe(model, uses_[q], questions_[q].detail);
+      answers_[q].applied = applied_before(node);
       if (look_) look_(q, model);
     }
   }
 
+  // From the first change on, as far as they could be applied.
+  static std::vector<Prediction::Applied> applied_before(const Node& node) {
+    std::vector<Prediction::Applied> out;
+    for (const Node* n = &node; n->parent != nullptr; n = n->parent) {
+      if (!n->applied.text.empty()) out.push_back(n->applied);
+    }
+    std::reverse(out.begin(), out.end());
+    return out;
+  }
+
   void decline(Node& node, const std::string& why) {
-    for (const std::size_t q : node.questions) answers_[q].declined = why;
+    for (const std::size_t q : node.questions) {
+      answers_[q].declined = why;
+      answers_[q].applied = applied_before(node);
+    }
     for (Node* const child : node.next) {
       decline(*child, why);
       forget(*child);

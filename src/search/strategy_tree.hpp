@@ -31,7 +31,7 @@ class StrategyTree {
 
   /// `base` must outlive it. Models with up to so many tasks together are kept between questions: some 250 bytes for each
   /// task with what describes it.
-  explicit StrategyTree(const analysis::Baseline& base, std::size_t keep_tasks = 250'000);
+  explicit StrategyTree(const analysis::Baseline& base, std::size_t keep_tasks = 500'000);
   ~StrategyTree();
   StrategyTree(const StrategyTree&) = delete;
   StrategyTree& operator=(const StrategyTree&) = delete;

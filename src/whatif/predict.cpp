@@ -65,7 +65,8 @@ class Completion {
   double factor_ = 1;
 };
 
-Result<Model> apply_use(Model model, const Use& use, std::size_t& changed_tasks) {
+Result<Model> apply_use(Model model, const Use& use, Prediction::Applied& how) {
+  const auto begin = std::chrono::steady_clock::now();
   const auto declined = [&](std::string_view why) {
     return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, why));
   };
@@ -77,7 +78,7 @@ Result<Model> apply_use(Model model, const Use& use, std::size_t& changed_tasks)
     return declined(applied.error().message);
   }
   if (draft.changed() == 0) return declined("nothing in this step would change");
-  changed_tasks = draft.changed();
+  how = {use.text, draft.changed(), 0};
   const std::uint64_t shares = model.graph.notes.dropped_soft;
   Result<graph::Graph> changed = checked_commit(draft, model.works);
   if (!changed) return declined(changed.error().message);
@@ -91,6 +92,7 @@ Result<Model> apply_use(Model model, const Use& use, std::size_t& changed_tasks)
     model.validated = false;
     model.not_modelled.push_back(use.whatif->name + " is not validated against measurements");
   }
+  how.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return model;
 }
 
@@ -124,11 +126,9 @@ Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses, std::v
   FORETRACE_TRY_VOID(Predictor::check(base, !uses.empty()));
   Model model = base;
   for (const Use& use : uses) {
-    const auto begin = std::chrono::steady_clock::now();
-    std::size_t changed = 0;
-    FORETRACE_TRY(model, apply_use(std::move(model), use, changed));
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    if (applied != nullptr) applied->push_back({use.text, changed, took.count()});
+    Prediction::Applied how;
+    FORETRACE_TRY(model, apply_use(std::move(model), use, how));
+    if (applied != nullptr) applied->push_back(std::move(how));
   }
   return model;
 }
@@ -183,9 +183,10 @@ Predictor::Predictor(const Model& base, std::optional<Ns> measured) : base_(base
   today_ = time_of(runs);
 }
 
-Result<SharedModel> Predictor::apply(const Model* before, const Use& use) const {
-  std::size_t changed = 0;
-  FORETRACE_TRY(Model model, apply_use(before != nullptr ? *before : base_, use, changed));
+Result<SharedModel> Predictor::apply(const Model* before, const Use& use, Prediction::Applied* how) const {
+  Prediction::Applied here;
+  FORETRACE_TRY(Model model, apply_use(before != nullptr ? *before : base_, use, here));
+  if (how != nullptr) *how = std::move(here);
   return std::make_shared<const Model>(std::move(model));
 }
 

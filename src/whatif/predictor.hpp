@@ -35,8 +35,9 @@ class Predictor {
   /// Why no change of this step can be predicted, if so.
   [[nodiscard]] static Status check(const Model& base, bool changes);
   /// One more change behind those of `before`, or of the base where that is null; declined, with the reason, when it does not
-  /// apply. The caller asks `check` first.
-  [[nodiscard]] Result<SharedModel> apply(const Model* before, const Use& use) const;
+  /// apply. `how`: what it took. The caller asks `check` first.
+  [[nodiscard]] Result<SharedModel> apply(const Model* before, const Use& use,
+                                          Prediction::Applied* how = nullptr) const;
   /// The answer for a model `uses` were applied to: all but `applied` and `graph`.
   [[nodiscard]] Prediction describe(const Model& changed, const std::vector<Use>& uses, Detail detail) const;
 

@@ -31,6 +31,7 @@ def test_a_what_if_says_what_it_is():
     assert [p.choices for p in told.parameters] == [(), ("fast", "slow"), ("0", "1")] and told.parameters[0].about == "f"
     assert told.use(x=2, mode="slow", deep=True) == "told:x=2,mode=slow,deep=1"
     assert told.use(mode=["a,b", "c"]) == "told:mode='a,b|c'"
+    ft.whatif("told")(lambda g: None)  # no longer advised
 
 
 def test_those_of_the_catalogue_say_the_same():

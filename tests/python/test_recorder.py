@@ -153,23 +153,31 @@ class FakeCuda:
         return Event()
 
 
+def fake_torch(cuda):
+    """What the meter needs of PyTorch: events, the function behind `loss.backward()`, a module without optimizers' hooks."""
+    return SimpleNamespace(cuda=cuda, autograd=SimpleNamespace(backward=lambda: None),
+                           optim=SimpleNamespace(optimizer=SimpleNamespace()))
+
+
 @pytest.mark.parametrize("memory", [True, False])
-def test_the_meter_waits_for_the_device_twice_and_no_more(memory):
+def test_the_meter_waits_for_the_device_twice_and_no_more(memory, monkeypatch):
+    monkeypatch.setattr(figures, "probe", lambda *_: {})  # the real one needs PyTorch: tests/python/torch
     cuda = FakeCuda()
-    meter = figures.Meter(SimpleNamespace(cuda=cuda), 3, memory)
+    meter = figures.Meter(fake_torch(cuda), 3, memory)
     meter.begin()
     for now in (0, 0, 0):
         meter.border(meter._borders[0] + now)
     assert cuda.waits == 1
     meter.finish()
-    assert cuda.waits == 2 and cuda.recorded == 4 and cuda.resets == memory
+    assert cuda.waits == 2 and cuda.recorded == 5 and cuda.resets == memory
     found = meter.figures()
     assert found["measured_steps"] == 3 and found["measured_ms"] == 8.0 and found["measured_by"] == "cuda_events"
     assert (found["peak_bytes"], found["peak_reserved_bytes"]) == ((1000, 4000) if memory else (None, None))
 
 
-def test_keys_are_the_same_with_and_without_measuring():
-    meter = figures.Meter(SimpleNamespace(cuda=FakeCuda()), 1, True)
+def test_keys_are_the_same_with_and_without_measuring(monkeypatch):
+    monkeypatch.setattr(figures, "probe", lambda *_: {})
+    meter = figures.Meter(fake_torch(FakeCuda()), 1, True)
     meter.begin()
     meter.border(meter._borders[0])
     meter.finish()

@@ -17,7 +17,7 @@ import validation
 
 
 def row(median=100.0, p10=99.0, p90=101.0, **more):
-    return truth.Row(Path("."), {"model": "m", "variant": "amp", "median_ms": median, "p10_ms": p10, "p90_ms": p90, **more})
+    return truth.Row(Path("."), {"model": "m", "variant": "amp", "median_ms": median, "p10_ms": p10, "p90_ms": p90, "took_s": 1.0, **more})
 
 
 def result(ms, **more):
@@ -48,6 +48,25 @@ class Errors(unittest.TestCase):
     def test_a_declined_row_counts_as_wrong_altogether(self):
         r = accuracy.Result("f", row(), row(peak_bytes=1, gpu_ms=1.0), ["amp"], {"declined": "no"})
         self.assertEqual((r.time_pct, r.gpu_pct, r.memory_pct), (100, 100, 100))
+
+    def test_rows_with_cupti_attached_tell_nothing_the_cpu_decides(self):
+        spoilt, base = row(gpu_ms=50.0, run=1), row(gpu_ms=50.0, run=1)
+        base.data["variant"] = "base"
+        self.assertFalse(spoilt.judges_time)
+        self.assertTrue(base.judges_time and row(gpu_ms=50.0).judges_time and row(gpu_ms=95.0, run=1).judges_time)
+        unknown = {"run": 1, "p10": 80.0}
+        self.assertTrue(row(run=1).judges_time)
+        self.assertFalse(row(**unknown).judges_time)
+        r = accuracy.Result("f", base, spoilt, ["amp"], {"ms": 150, "low_ms": 140, "high_ms": 160, "gpu_ms": 55.0})
+        self.assertEqual((r.time_pct, r.covered, r.half_width_pct), (None, None, None))
+        self.assertAlmostEqual(r.gpu_pct, 10)
+
+    def test_a_base_measured_twice_is_the_mean_of_both(self):
+        with tempfile.TemporaryDirectory() as folder:
+            lines = [row(median=m, p10=m, p90=m).data | {"variant": v} for v, m in (("base", 80.0), ("again", 125.0))]
+            (Path(folder) / "truth.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+            found = truth.Folder(Path(folder))
+            self.assertAlmostEqual(found.base_ms(found.rows[0]), 100)
 
     def test_figures(self):
         f = accuracy.figures([result(101), result(97)])

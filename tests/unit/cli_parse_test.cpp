@@ -139,7 +139,7 @@ TEST(CliVerbs, ExamplesParse) {
   for (const Verb& verb : verbs()) {
     for (const Example& example : verb.examples) {
       std::string line = example.command.substr(example.command.find("foretrace ") + 10);
-      line = line.substr(0, line.find_first_of("|>)"));
+      line = line.substr(0, line.find_first_of("|>)&"));
       Words words;
       for (std::size_t at = 0; at < line.size();) {
         const std::size_t end = std::min(line.find(' ', at), line.size());

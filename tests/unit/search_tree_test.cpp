@@ -58,6 +58,8 @@ class Tree : public ::testing::Test {
       const Prediction& a = together[q];
       const Prediction& b = alone[q];
       EXPECT_EQ(a.whatif, b.whatif);
+      ASSERT_EQ(a.applied.size(), b.applied.size());
+      for (std::size_t i = 0; i < a.applied.size(); ++i) EXPECT_EQ(a.applied[i].text, b.applied[i].text);
       EXPECT_EQ(a.declined, b.declined) << b.whatif;
       EXPECT_EQ(a.step, b.step) << b.whatif;
       EXPECT_EQ(a.low, b.low) << b.whatif;

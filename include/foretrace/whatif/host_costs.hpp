@@ -1,7 +1,7 @@
 #pragma once
 // What things cost the CPU on a kind of host: with a profiler, from which its traces are understood, and without one.
 //
-//   HostCosts::built_in().event_op;            // 1.6 us: what recording an operation costs
+//   HostCosts::built_in().event_op_us;         // 1.42 us: what recording an operation costs
 //   HostCosts::read("our-node.csv")->speed;    // what `foretrace calibrate` measured there
 //
 // A host's speed is a factor of time against the host of the built-in figures at its fastest: 1 is as fast, 2 takes twice as

@@ -7,17 +7,12 @@ namespace foretrace::whatif {
 
 namespace {
 
-// The host against the one the costs were read on: what its launches cost.
+// The host against the one the costs were read on, whose speed was the usual one.
 double host_speed(const Model& m) {
-  const HostCosts& host = HostCosts::built_in();
-  double sum = 0;
-  for (const CpuPhase p : {CpuPhase::kForward, CpuPhase::kBackward}) {
-    const auto i = static_cast<std::size_t>(p);
-    // What these costs were measured beside: a launch that takes longer holds operations that launch nothing.
-    const double usual = 1e3 * host.launch_us[i];
-    sum += std::min(static_cast<double>(m.launches.cpu_per_launch[i]), usual) / usual / 2;
-  }
-  return std::clamp(sum, 0.3, 3.0);
+  const double speed = (m.base.speed[static_cast<std::size_t>(CpuPhase::kForward)] +
+                        m.base.speed[static_cast<std::size_t>(CpuPhase::kBackward)]) /
+                       2;
+  return std::clamp(speed / m.host.usual_speed, 0.3, 3.0);
 }
 
 // Speed a kernel that only moves data loses beside a collective, and a collective beside kernels: fitted on two models and

@@ -10,9 +10,9 @@
 
 namespace foretrace::whatif {
 
-/// CPU time of DistributedDataParallel's own work, without a profiler, on a host whose launches cost what HostCosts says. Read
-/// from H200 traces of ResNet-50 and BERT-base under DDP (PyTorch 2.11), where launches cost 0.7 of that and the profiled calls
-/// 1.5 times what they take without a profiler.
+/// CPU time of DistributedDataParallel's own work, without a profiler, on a host of the usual speed (HostCosts). Read
+/// from H200 traces of ResNet-50 and BERT-base under DDP (PyTorch 2.11), where the profiled calls take 1.5 times what they do
+/// without a profiler; rows of data/h200-ranks judge them (tools/scale_accuracy.py).
 struct DdpCosts {
   Ns per_gradient = 25'000;      ///< hook, bookkeeping, the kernel that copies into the bucket
   Ns per_collective = 130'000;   ///< work object, stream hand-over, enqueueing in NCCL
