@@ -27,7 +27,10 @@ struct ModelOfKind {
   ModelledTime operator()(const MemoryCopy& k) const { return memory_model(w, k, d); }
 };
 
-ModelledTime model(const Work& w, const Device& d) { return std::visit(ModelOfKind{w, d}, w.kind); }
+// Sizes no tensor can have make times that are none.
+ModelledTime finite(const ModelledTime& time) { return std::isfinite(time.us) ? time : ModelledTime{}; }
+
+ModelledTime model(const Work& w, const Device& d) { return finite(std::visit(ModelOfKind{w, d}, w.kind)); }
 
 std::int64_t alignment_class(const Work& w) {
   const auto* gemm = std::get_if<Gemm>(&w.kind);
@@ -123,8 +126,8 @@ Cost rescale(double measured_ns, const Work& was, const Device& from, const Work
   const auto* conv_after = std::get_if<Convolution>(&becomes.kind);
   const bool strict = conv != nullptr && conv_after != nullptr && was.dtype == Dtype::kFp32 &&
                       becomes.dtype == Dtype::kFp32 && !conv->depthwise();
-  const ModelledTime before = strict ? strict_conv_growth(was, *conv, from) : model(was, from);
-  const ModelledTime after = strict ? strict_conv_growth(becomes, *conv_after, to) : model(becomes, to);
+  const ModelledTime before = strict ? finite(strict_conv_growth(was, *conv, from)) : model(was, from);
+  const ModelledTime after = strict ? finite(strict_conv_growth(becomes, *conv_after, to)) : model(becomes, to);
   const bool both = before.us > 0 && after.us > 0;
   if (both && kernel_stays(was, becomes)) {
     const double ratio = after.us / before.us;

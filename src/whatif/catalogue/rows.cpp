@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "base/saturate.hpp"
+
 namespace foretrace::whatif {
 
 std::vector<Row> rows_of(const Model& m, const Draft& draft) {
@@ -124,7 +126,7 @@ void set_row(Model& m, Draft& draft, const Row& row, double time, const work::Wo
   for (const std::uint32_t t : kept) before += static_cast<double>(draft.cost(t));
   const double factor = before > 0 ? time / before : 0;
   for (const std::uint32_t t : kept) {
-    draft.set(t, static_cast<Ns>(static_cast<double>(draft.cost(t)) * factor), origin);
+    draft.set(t, saturated(static_cast<double>(draft.cost(t)) * factor), origin);
     draft.set_work(t, work);
   }
 }
