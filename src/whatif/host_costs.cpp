@@ -67,6 +67,7 @@ struct Probed {
 
 Result<HostCosts> parse_over(HostCosts costs, std::string_view csv, std::string_view file) {
   std::size_t number = 0;
+  std::size_t given = 0;
   Probed probed;
   for (const std::string_view line : split(csv, '\n')) {
     ++number;
@@ -93,6 +94,11 @@ Result<HostCosts> parse_over(HostCosts costs, std::string_view csv, std::string_
                                        "figures are positive numbers"));
     }
     *place = *value;
+    ++given;
+  }
+  if (given == 0) {
+    return tl::unexpected(Error{ErrorCode::kUnreadable, "the file holds no figure of a host", std::string(file),
+                                Error::kNoOffset, "`foretrace calibrate -o host.csv` writes such a file"});
   }
   if (probed.view_us > 0) costs.speed = probed.view_us / costs.probe_view_us;
   if (probed.event_us > 0) costs.event_op_us = probed.event_us / costs.speed.value_or(1);

@@ -69,6 +69,9 @@ TEST(HostCosts, AWrongFileSaysWhere) {
   for (const char* wrong : {"left", "left,", "left,x", "left,0", "left,-1", "left,1e9", "left,nan"}) {
     EXPECT_FALSE(HostCosts::parse(wrong, "host.csv")) << wrong;
   }
+  for (const char* nothing : {"", "# only a remark\n"}) {
+    EXPECT_EQ(HostCosts::parse(nothing, "host.csv").error().message, "the file holds no figure of a host");
+  }
   EXPECT_FALSE(HostCosts::read("no such file.csv"));
 }
 
