@@ -18,7 +18,7 @@ import uuid
 from pathlib import Path
 from typing import NoReturn
 
-from ._record_status import FOLDER, OPTIONS, Heard, listen
+from ._record_status import FOLDER, OPTIONS, Heard, Status, listen
 from ._recorder_output import split_suffix
 
 _USAGE = "foretrace record [OPTIONS] -- COMMAND..."
@@ -108,12 +108,32 @@ def main(args: list[str]) -> int:
 
 
 def surroundings(options: argparse.Namespace, status: Path, mark: str) -> dict[str, str]:
-    """The program's environment: the injected folder first on its path, and what is asked of it."""
-    given = os.environ.get("PYTHONPATH")
-    asked = {"output": os.path.abspath(options.output), "steps": int(options.steps), "after": int(options.after),
-             "measure": int(options.measure), "execution_trace": options.execution_trace, "id": mark}
-    return os.environ | {
-        "PYTHONPATH": str(_INJECTED) + (os.pathsep + given if given else ""), OPTIONS: json.dumps(asked), FOLDER: str(status)}
+    """The program's environment: the injected folder first on its path, the library for CUDA, and what is asked of them."""
+    output = os.path.abspath(options.output)
+    more = {FOLDER: str(status)}
+    library = cuda_library()
+    if library is not None and "CUDA_INJECTION64_PATH" not in os.environ:
+        more |= {"CUDA_INJECTION64_PATH": str(library), "FORETRACE_CUDA_OUTPUT": output}
+        if options.cuda:
+            more["FORETRACE_CUDA"] = "always"
+        Path(output).parent.mkdir(parents=True, exist_ok=True)
+    elif options.cuda:
+        why = ("another tool is named by CUDA_INJECTION64_PATH" if library is not None else
+               "foretrace was built without it (cmake -DFORETRACE_INJECTION=ON builds it, FORETRACE_CUDA_LIBRARY names it)")
+        Status(str(status)).say(f"the library that records CUDA programs cannot be used: {why}")
+    if not options.cuda:
+        given = os.environ.get("PYTHONPATH")
+        asked = {"output": output, "steps": int(options.steps), "after": int(options.after), "measure": int(options.measure),
+                 "execution_trace": options.execution_trace, "id": mark}
+        more |= {"PYTHONPATH": str(_INJECTED) + (os.pathsep + given if given else ""), OPTIONS: json.dumps(asked)}
+    return os.environ | more
+
+
+def cuda_library() -> Path | None:
+    """The injection library: named by the environment, or installed with this package."""
+    named = os.environ.get("FORETRACE_CUDA_LIBRARY")
+    path = Path(named) if named else Path(__file__).parent / "libforetrace_cuda.so"
+    return path.absolute() if path.is_file() else None
 
 
 def run(command: list[str], environment: dict[str, str]) -> int:
@@ -157,7 +177,8 @@ def notes(heard: Heard, command: list[str]) -> list[str]:
     if heard.files or said:
         return said
     if "python" not in heard.marks:
-        return [f"nothing was recorded: {command[0]} started no Python that looks for modules (python -I and -E do not)"]
+        return [f"nothing was recorded: {command[0]} started no Python that looks for modules (python -I and -E do not)"
+                + ("" if cuda_library() else "; for other programs, foretrace must be built with FORETRACE_INJECTION")]
     framework = next((name for mark, name in _KNOWN.items() if mark in heard.marks), None)
     if framework is None:
         return ["nothing was recorded: the program imported neither PyTorch nor JAX"]
@@ -170,7 +191,7 @@ def notes(heard: Heard, command: list[str]) -> list[str]:
 def text(heard: Heard, command: list[str]) -> list[str]:
     lines = notes(heard, command)
     if heard.files:
-        steps = f"{heard.steps} step{'' if heard.steps == 1 else 's'}"
+        steps = f"{heard.steps} step{'' if heard.steps == 1 else 's'}" if heard.steps else "the program's CUDA work"
         shown = [os.path.relpath(f) for f in heard.files]
         if len(shown) == 1:
             lines.append(f"recorded {steps} in {shown[0]}; next: foretrace doctor {shown[0]}")

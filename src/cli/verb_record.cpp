@@ -19,7 +19,7 @@ const Verb& record_verb() {
           "Runs COMMAND as it is: same output, same exit code. A PyTorch program's steps are found by the optimizer's "
           "own hooks, a JAX program's by its jitted functions. The first steps warm up, the next are timed without a "
           "profiler, the last are traced; the file holds both. Under torchrun and accelerate each rank writes its "
-          "own. "
+          "own. Other CUDA programs are recorded from beginning to end where the library for them was built. "
           "What could not be had is said once, on standard error, when the program has ended; with --json as JSON.",
       .arguments = {{"COMMAND", "the program and its arguments, behind --", 1, Argument::kAny}},
       .options = {{"steps", 0, ValueType::kInteger, "N", "3", "steps to trace", {}, 1.0},
@@ -27,6 +27,8 @@ const Verb& record_verb() {
                   {"measure", 0, ValueType::kInteger, "N", "20", "steps to time without a profiler", {}, 0.0},
                   {"execution-trace", 0, ValueType::kFlag, "", "",
                    "also keep PyTorch's execution trace, the identity of every tensor"},
+                  {"cuda", 0, ValueType::kFlag, "", "",
+                   "record what the program asks of CUDA, whatever made it, instead of what PyTorch or JAX tell"},
                   {"quiet", 'q', ValueType::kFlag, "", "", "say nothing at the end"}},
       .examples = {{"foretrace record -- python train.py",
                     "31 steps or more; then: foretrace doctor foretrace.json.gz"},
