@@ -1,7 +1,7 @@
 """Inside a program that `foretrace record` runs: finds its steps and drives a Recorder, without a line of the program's own.
 
 PyTorch: optimizers tell when they have stepped (the global hooks of torch.optim), whole steps in a CUDA graph when they are
-replayed. JAX: _record_jax. Nothing here may harm the program or write to its output: what there is to say goes to the command.
+replayed. JAX: calls of jitted functions (_record_jax). Nothing here may harm the program or write to its output: what there is to say goes to the command.
 """
 
 from __future__ import annotations
@@ -44,19 +44,22 @@ class Program:
         self._borders = StepBorders(options["after"])
         self._recording: _Recording | None = None
         self._claimed: str | None = None
-        self._off = False
+        self._seen = False
+        self.off = False  # nothing more to do here
         self._pid = os.getpid()
         _recorder_output.SCRATCH_PREFIX = f".foretrace-{options['id']}-"
 
     def event(self, key: Hashable, make: Callable[[dict[str, Any]], _Recording]) -> None:
         """Something that may end a step has happened. `make`: the recorder for it."""
-        if self._off:
+        if self.off:
             return
         try:
             if os.getpid() != self._pid and not self._moved():
                 return
+            if not self._seen:
+                self._seen = True
+                self.status.mark("steps")
             if not self._borders.seen(key):
-                self.status.mark("steps") if self._recording is None else None
                 return
             if self._recording is None:
                 self._begin(make)
@@ -65,23 +68,22 @@ class Program:
             if self._recording.done:
                 self._finish()
         except Exception as error:
-            self._off = True
+            self.off = True
             self.status.say(f"the recording failed; the program goes on: {type(error).__name__}: {error}")
 
     def _moved(self) -> bool:
         """A child made by fork: it may record when its parent has not begun to."""
         if self._recording is not None:
-            self._off = True
+            self.off = True
             return False
         self._pid = os.getpid()
         return True
 
     def _begin(self, make: Callable[[dict[str, Any]], _Recording]) -> None:
-        self.status.mark("steps")
         recording = make(self.options)
         path = str(recording.path)
         if not self.status.claim(path):
-            self._off = True
+            self.off = True
             self.status.say(f"another process of this program already records into {os.path.basename(path)}; only the first is "
                             "recorded")
             return
@@ -90,7 +92,7 @@ class Program:
         recording.start()
 
     def _finish(self) -> None:
-        self._off = True
+        self.off = True
         assert self._recording is not None
         figures = self._recording.figures
         if figures is not None:
@@ -99,7 +101,7 @@ class Program:
             self.status.give_back(self._claimed)
 
     def _at_exit(self) -> None:
-        if os.getpid() == self._pid and not self._off:
+        if os.getpid() == self._pid and not self.off:
             self._finish()
 
 

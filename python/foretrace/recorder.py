@@ -59,7 +59,7 @@ class _Phase(enum.Enum):
 
 def record(path: str | os.PathLike[str], *, steps: int = 3, measure: int = 20, warmup: int = 5,
            model: Module | Iterable[Module] | None = None, layers: bool = True, memory: bool = True, shapes: bool = True,
-           execution_trace: bool = False) -> Recorder:
+           execution_trace: bool = False, framework: str | None = None) -> Recorder:
     """A recorder, to be used as `with record(…) as r:` around a training loop that calls `r.step()` after each step.
 
     path: .json.gz or .json; under torchrun each rank writes its own, "out.rank3.json.gz".
@@ -67,12 +67,22 @@ def record(path: str | os.PathLike[str], *, steps: int = 3, measure: int = 20, w
     model: whose leaf modules get a range; by default, the modules seen in the loop.
     layers: put those ranges into the trace. memory: allocations. shapes: of the operands of operations.
     execution_trace: also keep PyTorch's execution trace, "out.et.json.gz".
+    framework: "torch" or "jax"; by default JAX where the program has imported it and not PyTorch. A JAX recording is an XSpace,
+    "out.xplane.pb", and takes path, steps, measure and warmup.
 
     >>> with record("out.json.gz", steps=2) as r:
     ...     for batch in loader:
     ...         train_step(batch)
     ...         r.step()
     """
+    if framework not in (None, "torch", "jax"):
+        raise ValueError(f"framework must be 'torch' or 'jax', not {framework!r}")
+    if framework == "jax" or (framework is None and "jax" in sys.modules and "torch" not in sys.modules):
+        from ._recorder_jax import JaxRecorder
+
+        # The same doors, so that loops are written alike; the type says what most of them get.
+        return JaxRecorder(os.fspath(path), steps=_count("steps", steps, 1), measure=_count("measure", measure, 0),
+                           warmup=_count("warmup", warmup, 1))  # type: ignore[return-value]
     return Recorder(os.fspath(path), phase_lengths(steps, measure, warmup), _models(model), layers=layers, memory=memory,
                     shapes=shapes, execution_trace=execution_trace)
 
