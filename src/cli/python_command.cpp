@@ -19,6 +19,7 @@ constexpr const char* kIsInstalled =
 
 constexpr std::string_view kVerbs[] = {"calibrate", "record"};  // both need PyTorch
 constexpr std::string_view kOptions[] = {"--plugin", "--ray"};
+constexpr std::string_view kPacked = "parquet", kAsked = "=parquet";  // a format that pyarrow writes
 
 /// The first option among the arguments that needs Python; empty when there is none.
 std::string_view python_option(const std::vector<std::string>& args) {
@@ -30,6 +31,8 @@ std::string_view python_option(const std::vector<std::string>& args) {
     for (const std::string_view option : kOptions) {
       if (arg.substr(0, arg.find('=')) == option) return option;
     }
+    // What an option that takes formats asks for: as a word of its own or behind '='.
+    if (args.front() == "export" && (arg == kPacked || arg.ends_with(kAsked))) return kPacked;
   }
   return {};
 }
