@@ -164,6 +164,7 @@ def torch_optim_imported(module: Any) -> None:
     # The hook runs inside the range an optimizer puts around its step, and a step of the trace must not end in the middle of
     # that range: the border is set when the step has returned, the outermost where one optimizer steps another.
     def hooked(function: Callable[..., Any]) -> Callable[..., Any]:
+        assert around is not None
         step = around(function)
 
         @functools.wraps(step)

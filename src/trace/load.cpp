@@ -9,6 +9,7 @@
 
 #include "base/byte_source.hpp"
 #include "foretrace/trace/steps.hpp"
+#include "trace/execution_trace.hpp"
 #include "trace/importers/importer.hpp"
 
 namespace foretrace::trace {
@@ -187,7 +188,9 @@ Result<std::vector<std::string>> files_in(const std::string& folder) {
 Result<Trace> load(const std::string& path, const LoadOptions& options) {
   auto source = open_source(path);
   if (!source) return with_file(Result<Trace>(forward(source)), path);
-  return read_within_memory(std::move(*source), path, options);
+  Result<Trace> trace = read_within_memory(std::move(*source), path, options);
+  if (trace) attach_execution_trace(*trace);
+  return trace;
 }
 
 Result<Trace> load_bytes(std::string_view bytes, const std::string& name, const LoadOptions& options) {

@@ -157,11 +157,9 @@ def test_damaged_files(tmp_path):
 
 def test_parquet_and_csv_hold_the_same_rows(tmp_path):
     csv = foretrace.export(EXAMPLE, tmp_path / "step.csv", format="csv")
-    pyarrow = pytest.importorskip("pyarrow")
-    import pyarrow.parquet
-
+    parquet = pytest.importorskip("pyarrow.parquet")
     done = foretrace.export(EXAMPLE, tmp_path / "step.parquet", format="parquet")
-    table = pyarrow.parquet.read_table(done.path)
+    table = parquet.read_table(done.path)
     assert table.num_rows == csv.tasks == done.tasks
     assert sum(table["critical"].to_pylist()) == csv.critical_tasks
     launched = [(k, w) for k, w in zip(table["launch_task"].to_pylist(), table["waits_for"].to_pylist()) if k is not None]

@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 jax = pytest.importorskip("jax")
-from foretrace.recorder import RecordingWarning, record, recorded  # noqa: E402
+from foretrace.recorder import RecordingWarning, record, recorded
 
 jnp = jax.numpy
 
