@@ -1,6 +1,7 @@
 #include "trace/compiled_op.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <simdjson.h>
 
 namespace foretrace::trace {
@@ -20,10 +21,10 @@ std::string escaped(std::string_view text) {
 
 std::string compiled_op_json(const CompiledOp& op) {
   return fmt::format(
-      R"(,"compiled":{{"op":"{}","layer":"{}","phase":"{}","family":"{}","dtype":"{}","out_dtype":"{}","parameters":{},"part":{},"flops":{:.0f},"bytes_read":{:.0f},"bytes_written":{:.0f},"fixed_read":{:.0f},"elements":{},"rows":{},"gemm":[{},{},{},{}]}})",
+      R"(,"compiled":{{"op":"{}","layer":"{}","phase":"{}","family":"{}","dtype":"{}","out_dtype":"{}","parameters":{},"part":{},"flops":{:.0f},"bytes_read":{:.0f},"bytes_written":{:.0f},"fixed_read":{:.0f},"elements":{},"rows":{},"gemm":[{}],"conv":[{}]}})",
       escaped(op.operation), escaped(op.layer), op.phase, op.family, op.dtype, op.out_dtype, op.of_parameters, op.part,
-      op.flops, op.bytes_read, op.bytes_written, op.fixed_read, op.elements, op.rows, op.gemm[0], op.gemm[1],
-      op.gemm[2], op.gemm[3]);
+      op.flops, op.bytes_read, op.bytes_written, op.fixed_read, op.elements, op.rows, fmt::join(op.gemm, ","),
+      fmt::join(op.conv, ","));
 }
 
 std::optional<CompiledOp> compiled_op(const Trace& trace, ArgsId args) {
@@ -40,29 +41,36 @@ std::optional<CompiledOp> compiled_op(const Trace& trace, ArgsId args) {
     std::string_view s;
     if (o[key].get(s) == simdjson::SUCCESS) out = s;
   };
-  const auto integer = [&](const char* key, std::int64_t& out) { (void)o[key].get(out); };
-  const auto real = [&](const char* key, double& out) { (void)o[key].get(out); };
+  // What is not there stays as it is.
+  const auto number = [&](const char* key, auto& out) {
+    std::remove_reference_t<decltype(out)> value{};
+    if (o[key].get(value) == simdjson::SUCCESS) out = value;
+  };
   text("op", op.operation);
   text("layer", op.layer);
   text("phase", op.phase);
   text("family", op.family);
   text("dtype", op.dtype);
   text("out_dtype", op.out_dtype);
-  (void)o["parameters"].get(op.of_parameters);
-  integer("part", op.part);
-  integer("elements", op.elements);
-  integer("rows", op.rows);
-  real("flops", op.flops);
-  real("bytes_read", op.bytes_read);
-  real("bytes_written", op.bytes_written);
-  real("fixed_read", op.fixed_read);
-  simdjson::dom::array sizes;
-  if (o["gemm"].get(sizes) == simdjson::SUCCESS) {
+  number("parameters", op.of_parameters);
+  number("part", op.part);
+  number("elements", op.elements);
+  number("rows", op.rows);
+  number("flops", op.flops);
+  number("bytes_read", op.bytes_read);
+  number("bytes_written", op.bytes_written);
+  number("fixed_read", op.fixed_read);
+  const auto list = [&](const char* key, auto& out) {
+    simdjson::dom::array sizes;
+    if (o[key].get(sizes) != simdjson::SUCCESS) return;
     std::size_t i = 0;
     for (const simdjson::dom::element size : sizes) {
-      if (i < op.gemm.size()) (void)size.get(op.gemm[i++]);
+      std::int64_t value = 0;
+      if (i < out.size() && size.get(value) == simdjson::SUCCESS) out[i++] = value;
     }
-  }
+  };
+  list("gemm", op.gemm);
+  list("conv", op.conv);
   return op;
 }
 

@@ -28,6 +28,9 @@ struct CompiledOp {
   std::int64_t elements = 0;           ///< of what it writes; of what it reads for a reduction
   std::int64_t rows = 0;               ///< of a reduction: results; of a gather: rows fetched
   std::array<std::int64_t, 4> gemm{};  ///< batch, m, n, k; all 0 when it is no product
+  /// Of a convolution: N C H W of its input, channels, height and width of its output, of its kernel height and width,
+  /// stride, groups, 1 when channels are innermost.
+  std::array<std::int64_t, 12> conv{};
 };
 
 /// The members of a JSON object, with a comma in front, for an argument tuple.

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 
 #include "foretrace/work/works.hpp"
 #include "work/conv_parts.hpp"
+#include "work/describe_compiled.hpp"
 #include "work/describe_op.hpp"
 
 namespace foretrace::work {
@@ -30,6 +33,7 @@ class Describer {
       for (std::uint32_t t = lane.begin; t < lane.end; ++t) place(t, (t - lane.begin) / part);
     }
     for (Group& group : groups_) describe(group);
+    for (const CompiledGroup& group : compiled_groups_) assign(group.tasks, describe_compiled(*group.op));
     find_weight_gradients();
     return std::move(works_);
   }
@@ -37,6 +41,11 @@ class Describer {
  private:
   struct Group {
     std::uint32_t op;
+    std::vector<std::uint32_t> tasks;
+  };
+
+  struct CompiledGroup {
+    const trace::CompiledOp* op;
     std::vector<std::uint32_t> tasks;
   };
 
@@ -51,6 +60,7 @@ class Describer {
 
   void place(std::uint32_t t, std::uint32_t copy) {
     if (!graph::is_gpu(g_.kind[t])) return;
+    if (place_compiled(t)) return;
     const EventId op = g_.op[t];
     if (g_.kind[t] == TaskKind::kCollective || !op.valid()) {
       alone(t, op);
@@ -60,6 +70,25 @@ class Describer {
     const auto [it, fresh] = by_op_.try_emplace(key, static_cast<std::uint32_t>(groups_.size()));
     if (fresh) groups_.push_back({op.value, {}});
     groups_[it->second].tasks.push_back(t);
+  }
+
+  // Where a compiler says what a kernel computes, one row per operation of its program: the kernels that follow the first
+  // one share it.
+  bool place_compiled(std::uint32_t t) {
+    if (!g_.event[t].valid()) return false;
+    const ArgsId args = trace_.events.args[g_.event[t].index()];
+    if (!args.valid()) return false;
+    const auto [it, fresh] = compiled_.try_emplace(args.value);
+    if (fresh) it->second = trace::compiled_op(trace_, args);
+    if (!it->second) return false;
+    const trace::CompiledOp& op = *it->second;
+    const auto [open, first] = open_compiled_.try_emplace({g_.lane[t], op.operation}, 0U);
+    if (first || op.part == 0) {
+      open->second = static_cast<std::uint32_t>(compiled_groups_.size());
+      compiled_groups_.push_back({&op, {}});
+    }
+    compiled_groups_[open->second].tasks.push_back(t);
+    return true;
   }
 
   const Template& look_up(std::uint32_t op) {
@@ -216,6 +245,9 @@ class Describer {
   std::vector<Group> groups_;
   std::unordered_map<std::uint64_t, std::uint32_t> by_op_;
   std::unordered_map<std::uint64_t, Template> templates_;
+  std::unordered_map<std::uint32_t, std::optional<trace::CompiledOp>> compiled_;  // by argument tuple
+  std::map<std::pair<std::uint32_t, std::string>, std::uint32_t> open_compiled_;  // lane, operation -> group
+  std::vector<CompiledGroup> compiled_groups_;
 };
 
 }  // namespace

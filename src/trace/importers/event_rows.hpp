@@ -2,6 +2,7 @@
 // Rows for a trace, one by one: for importers that do not go through the Chrome reader. It keeps the columns of one length
 // and finds categories and lanes again.
 
+#include <array>
 #include <map>
 #include <string>
 #include <string_view>
@@ -21,6 +22,27 @@ struct EventRow {
   std::int64_t external_id = kAbsent;
   std::uint32_t side = kNone;
   char ph = 'X';
+};
+
+// Argument tuples repeat; the numbers they are made of are cheaper to compare than their text.
+template <std::size_t N>
+class ArgumentTuples {
+ public:
+  using Key = std::array<std::int64_t, N>;
+  template <class Make>
+  ArgsId find(ArgsTable& table, const Key& key, Make make) {
+    const auto [it, fresh] = known_.try_emplace(key, ArgsId{});
+    if (fresh) it->second = table.intern(make(key));
+    return it->second;
+  }
+
+ private:
+  struct Hash {
+    std::size_t operator()(const Key& key) const {
+      return StringTable::hash({reinterpret_cast<const char*>(key.data()), sizeof(Key)});
+    }
+  };
+  std::unordered_map<Key, ArgsId, Hash> known_;
 };
 
 class EventRows {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <map>
 
+#include "trace/importers/device_clock.hpp"
 #include "trace/importers/json_text.hpp"
 
 namespace foretrace::trace {
@@ -127,6 +128,7 @@ Result<Trace> read_nsight(SeekableSource& source, const std::string& path, const
   FORETRACE_TRY_VOID(read_nsight_cpu(in));
   FORETRACE_TRY_VOID(read_nsight_about(in));
   trace.args.decode(trace.strings);
+  align_device_clock(trace);
   return trace;
 }
 

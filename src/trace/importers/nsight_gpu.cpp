@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstring>
 #include <vector>
 
 #include "trace/importers/nsight.hpp"
@@ -11,27 +10,6 @@
 namespace foretrace::trace {
 
 namespace {
-
-// Argument tuples repeat; the numbers they are made of are cheaper to compare than their text.
-template <std::size_t N>
-class Tuples {
- public:
-  using Key = std::array<std::int64_t, N>;
-  template <class Make>
-  ArgsId find(ArgsTable& table, const Key& key, Make make) {
-    const auto [it, fresh] = known_.try_emplace(key, ArgsId{});
-    if (fresh) it->second = table.intern(make(key));
-    return it->second;
-  }
-
- private:
-  struct Hash {
-    std::size_t operator()(const Key& key) const {
-      return StringTable::hash({reinterpret_cast<const char*>(key.data()), sizeof(Key)});
-    }
-  };
-  std::unordered_map<Key, ArgsId, Hash> known_;
-};
 
 void append(std::string& out, std::string_view key, std::int64_t value) {
   if (value != kAbsent) fmt::format_to(std::back_inserter(out), ",\"{}\":{}", key, value);
@@ -83,7 +61,7 @@ class GpuTables {
   Status kernels() {
     const std::uint16_t category = in_.rows.category("kernel", EventKind::kKernel);
     enum : std::uint8_t { kDevice, kContext, kStream, kRegs, kGx, kGy, kGz, kBx, kBy, kBz, kStatic, kDynamic, kGraph, kNode };
-    Tuples<kNode + 1> tuples;
+    ArgumentTuples<kNode + 1> tuples;
     return in_.table(
         kNsightKernels,
         {"start", "end", "globalPid", "correlationId", "demangledName", "shortName", "deviceId", "contextId",
@@ -94,7 +72,7 @@ class GpuTables {
           EventRow e;
           if (!in_.times(row, 0, 1, e)) return;
           e.name = in_.string(row.null(4) ? row.integer(5) : row.integer(4));
-          Tuples<kNode + 1>::Key key{};
+          ArgumentTuples<kNode + 1>::Key key{};
           for (int i = 0; i <= kDynamic; ++i) key[static_cast<std::size_t>(i)] = row.integer(6 + i);
           key[kGraph] = row.integer(18, kAbsent);
           key[kNode] = row.integer(19, kAbsent);
@@ -246,7 +224,7 @@ class GpuTables {
     const std::uint16_t category = in_.rows.category("cuda_sync", EventKind::kSync);
     constexpr std::array<std::string_view, 5> kNames = {"Unknown Sync", "Event Sync", "Stream Wait Event", "Stream Sync",
                                                         "Context Sync"};
-    Tuples<5> tuples;
+    ArgumentTuples<5> tuples;
     constexpr std::int64_t kNoStream = 0xFFFF'FFFF;
     return in_.table(
         kNsightSyncs,
@@ -292,7 +270,7 @@ class GpuTables {
     const std::uint16_t category = in_.rows.category("cuda_memory", EventKind::kMemory);
     const StringId name = t_.strings.intern("[memory]");
     std::unordered_map<std::int64_t, std::int64_t> reserved;  // by GPU
-    Tuples<1> tuples;
+    ArgumentTuples<1> tuples;
     return in_.table(kTable,
                      {"start", "globalPid", "deviceId", "address", "bytes", "memoryOperationType", "memKind",
                       "correlationId"},
@@ -325,7 +303,7 @@ class GpuTables {
   NsightRead& in_;
   Trace& t_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> priority_;  // context, stream
-  Tuples<5> placed_;
+  ArgumentTuples<5> placed_;
   std::unordered_map<std::int64_t, Record> by_sync_;
   std::unordered_map<std::int64_t, std::vector<Record>> by_event_;
 };

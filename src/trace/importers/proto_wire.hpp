@@ -111,7 +111,7 @@ class ProtoFile {
 
 class ProtoCursor {
  public:
-  ProtoCursor(ProtoFile& file, std::uint64_t begin, std::uint64_t end) : file_(&file), at_(begin), end_(end) {}
+  ProtoCursor(ProtoFile& file, std::uint64_t from, std::uint64_t to) : file_(&file), at_(from), end_(to) {}
 
   std::uint32_t field = 0;
   std::uint64_t number = 0;
