@@ -1,11 +1,11 @@
-#include "report/doctor_facts.hpp"
+#include "analysis/doctor/facts.hpp"
 
 #include <algorithm>
 
+#include "analysis/names.hpp"
 #include "graph/call_roles.hpp"
-#include "report/names.hpp"
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 namespace {
 
 using trace::EventKind;
@@ -263,4 +263,4 @@ Facts gather_facts(const Trace& trace, const trace::Steps& steps) {
   return facts;
 }
 
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

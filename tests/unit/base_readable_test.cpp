@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "report/text.hpp"
+#include "base/readable.hpp"
 #include "report/text_table.hpp"
 
 namespace foretrace::report {

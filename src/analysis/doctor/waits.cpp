@@ -7,11 +7,11 @@
 #include <cmath>
 #include <optional>
 
+#include "analysis/doctor/checks.hpp"
+#include "base/readable.hpp"
 #include "foretrace/simulate/limits.hpp"
-#include "report/doctor_checks.hpp"
-#include "report/text.hpp"
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 namespace {
 
 using Maybe = std::optional<Finding>;
@@ -112,4 +112,4 @@ std::vector<Finding> check_waits(const Facts& facts) {
   return findings;
 }
 
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

@@ -5,12 +5,12 @@
 #include <map>
 #include <unordered_map>
 
+#include "analysis/names.hpp"
+#include "analysis/summary/parts.hpp"
 #include "foretrace/trace/gpu.hpp"
 #include "graph/call_roles.hpp"
-#include "report/names.hpp"
-#include "report/summary_parts.hpp"
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 namespace {
 
 using trace::EventKind;
@@ -220,4 +220,4 @@ void summarise_memory(const SummaryInput& input, SummaryReport& report) {
   }
 }
 
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "foretrace/analysis/doctor.hpp"
 #include "foretrace/base/time.hpp"
-#include "foretrace/report/doctor.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/trace/trace.hpp"
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 
 struct Facts {
   const trace::Trace* trace = nullptr;
@@ -69,4 +69,4 @@ struct Facts {
 
 Facts gather_facts(const trace::Trace& trace, const trace::Steps& steps);
 
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

@@ -1,16 +1,16 @@
 // Whether a trace holds what the what-ifs of a program or plugin say they need. Those of the catalogue are spoken for by the
 // findings, which say what each lack costs.
 
+#include "analysis/doctor/checks.hpp"
 #include "foretrace/analysis/baseline.hpp"
-#include "report/doctor_checks.hpp"
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 
 std::vector<DoctorReport::AddedWhatIf> check_added_whatifs(const trace::Trace& trace) {
   std::vector<DoctorReport::AddedWhatIf> out;
   const std::vector<const whatif::WhatIf*> added = whatif::added_whatifs();
   if (added.empty()) return out;
-  const Result<analysis::Baseline> baseline = analysis::make_baseline(trace, std::nullopt, std::nullopt);
+  const Result<Baseline> baseline = make_baseline(trace, std::nullopt, std::nullopt);
   for (const whatif::WhatIf* w : added) {
     DoctorReport::AddedWhatIf& row = out.emplace_back();
     row.name = w->name;
@@ -25,4 +25,4 @@ std::vector<DoctorReport::AddedWhatIf> check_added_whatifs(const trace::Trace& t
   return out;
 }
 
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

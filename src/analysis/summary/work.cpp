@@ -6,10 +6,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "report/names.hpp"
-#include "report/summary_parts.hpp"
+#include "analysis/names.hpp"
+#include "analysis/summary/parts.hpp"
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 namespace {
 
 using graph::Phase;
@@ -225,8 +225,7 @@ std::string no_layer_name(Phase phase) {
 
 void summarise_work(const SummaryInput& input, SummaryReport& report) { WorkTables(input, report).run(); }
 
-SimulatedStep summarise_simulation(const analysis::ReplayedStep& a, std::optional<Ns> measured,
-                                   const whatif::CpuPrior& prior) {
+SimulatedStep summarise_simulation(const ReplayedStep& a, std::optional<Ns> measured, const whatif::CpuPrior& prior) {
   SimulatedStep out;
   out.replayed = a.replayed();
   out.error_pct = a.error_pct();
@@ -234,7 +233,7 @@ SimulatedStep summarise_simulation(const analysis::ReplayedStep& a, std::optiona
   out.measured = measured;
   out.unprofiled = whatif::unprofiled(a.graph, measured, prior);
   out.bottleneck = simulate::bottleneck(a.breakdown);
-  out.unprofiled_bottleneck = analysis::bottleneck_without_profiler(a.graph, out.unprofiled, prior);
+  out.unprofiled_bottleneck = bottleneck_without_profiler(a.graph, out.unprofiled, prior);
   out.breakdown = a.breakdown;
   out.bounds = a.bounds;
   out.path_length = a.path.size();
@@ -245,8 +244,8 @@ SimulatedStep summarise_simulation(const analysis::ReplayedStep& a, std::optiona
   };
   out.reasons.resize(graph::kDependencyKinds);
   std::unordered_map<std::string, std::size_t> index;
-  std::vector<analysis::PathSegment> longest = a.path;
-  for (const analysis::PathSegment& s : a.path) {
+  std::vector<PathSegment> longest = a.path;
+  for (const PathSegment& s : a.path) {
     SimulatedStep::Reason& reason = out.reasons[static_cast<std::size_t>(s.why)];
     reason.name = to_string(s.why);
     ++reason.count;
@@ -263,7 +262,7 @@ SimulatedStep summarise_simulation(const analysis::ReplayedStep& a, std::optiona
                    [](const auto& x, const auto& y) { return x.time > y.time; });
   std::stable_sort(longest.begin(), longest.end(), [](const auto& x, const auto& y) { return x.work > y.work; });
   longest.resize(std::min(longest.size(), SimulatedStep::kPathTasks));
-  for (const analysis::PathSegment& s : longest) {
+  for (const PathSegment& s : longest) {
     out.path_tasks.push_back({s.task, std::string(g.task_name(s.task)), std::string(to_string(g.kind[s.task])),
                               std::string(g.strings[g.lanes[g.lane[s.task]].name]), layer_name(s.task),
                               std::string(to_string(g.phase[s.task])), s.work});
@@ -271,4 +270,4 @@ SimulatedStep summarise_simulation(const analysis::ReplayedStep& a, std::optiona
   return out;
 }
 
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

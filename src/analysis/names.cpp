@@ -1,4 +1,4 @@
-#include "report/names.hpp"
+#include "analysis/names.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include "foretrace/trace/communication.hpp"
 #include "foretrace/trace/ranges.hpp"
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 namespace {
 
 template <std::size_t N>
@@ -54,4 +54,4 @@ NameClass classify_name(std::string_view name) {
   return NameClass::kPlain;
 }
 
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

@@ -1,4 +1,4 @@
-#include "report/text.hpp"
+#include "base/readable.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <array>
 #include <numeric>
 
-namespace foretrace::report {
+namespace foretrace {
 namespace {
 
 struct Range {
@@ -265,4 +265,4 @@ std::vector<double> percentages(const std::vector<Ns>& parts, Ns whole) {
   return out;
 }
 
-}  // namespace foretrace::report
+}  // namespace foretrace

@@ -3,10 +3,10 @@
 
 #include <optional>
 
-#include "foretrace/report/doctor.hpp"
-#include "report/doctor_facts.hpp"
+#include "analysis/doctor/facts.hpp"
+#include "foretrace/analysis/doctor.hpp"
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 
 /// The advice of several checks.
 inline constexpr const char* kBothActivities =
@@ -32,4 +32,4 @@ std::optional<Finding> no_launch_geometry(const Facts& facts);
 std::optional<Finding> whole_microseconds(const Facts& facts);
 std::optional<Finding> profiler_stalls(const Facts& facts);
 
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

@@ -1,4 +1,4 @@
-#include "report/doctor_recorder.hpp"
+#include "analysis/doctor/recorder.hpp"
 
 #include <fmt/format.h>
 #include <simdjson.h>
@@ -8,7 +8,7 @@
 
 #include "foretrace/analysis/recorder.hpp"
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 namespace {
 
 // docs/recording.md says what each is.
@@ -51,7 +51,7 @@ constexpr std::array<std::string_view, 34> kFields{"version",
 
 std::vector<std::pair<std::string, std::string>> recorder_fields(const trace::Trace& trace) {
   std::vector<std::pair<std::string, std::string>> out;
-  const std::string figures = analysis::recorder_figures(trace);
+  const std::string figures = recorder_figures(trace);
   simdjson::dom::parser parser;
   simdjson::dom::object object;
   if (figures.empty() || parser.parse(figures).get(object) != simdjson::SUCCESS) return out;
@@ -63,36 +63,4 @@ std::vector<std::pair<std::string, std::string>> recorder_fields(const trace::Tr
   return out;
 }
 
-std::string recorder_text(const std::vector<std::pair<std::string, std::string>>& fields) {
-  std::string out;
-  simdjson::dom::parser parser;
-  for (const auto& [name, json] : fields) {
-    simdjson::dom::element value;
-    if (parser.parse(json).get(value) != simdjson::SUCCESS || value.is_null()) continue;
-    std::string text = json;
-    simdjson::dom::array list;
-    if (std::string_view plain; value.get(plain) == simdjson::SUCCESS) {
-      text = plain;
-    } else if (value.get(list) == simdjson::SUCCESS) {
-      double least = 0, most = 0;
-      std::size_t numbers = 0;
-      std::string words;
-      for (const simdjson::dom::element one : list) {
-        double number = 0;
-        if (one.get(number) == simdjson::SUCCESS) {
-          least = numbers == 0 ? number : std::min(least, number);
-          most = numbers == 0 ? number : std::max(most, number);
-          ++numbers;
-        } else if (std::string_view word; one.get(word) == simdjson::SUCCESS) {
-          words += fmt::format("{}{}", words.empty() ? "" : "; ", word);
-        }
-      }
-      if (list.size() == 0) continue;
-      text = numbers > 0 ? fmt::format("{} of {} to {}", numbers, least, most) : words;
-    }
-    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name, text);
-  }
-  return out;
-}
-
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

@@ -7,16 +7,16 @@
 #include <map>
 #include <optional>
 
+#include "analysis/doctor/checks.hpp"
+#include "base/readable.hpp"
 #include "base/statistics.hpp"
 #include "foretrace/analysis/measured_step.hpp"
 #include "foretrace/analysis/step_graphs.hpp"
 #include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/work/works.hpp"
-#include "report/doctor_checks.hpp"
-#include "report/text.hpp"
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 namespace {
 
 using Maybe = std::optional<Finding>;
@@ -168,9 +168,9 @@ void list_without_model(Facts& facts, const graph::Graph& graph) {
 }  // namespace
 
 void replay_median_step(Facts& facts) {
-  facts.from_export = !facts.trace->metadata_value(analysis::kGraphKey).empty();
+  facts.from_export = !facts.trace->metadata_value(kGraphKey).empty();
   if (facts.steps->steps.empty() && !facts.from_export) return;
-  const Result<analysis::StepGraphs> graphs = analysis::StepGraphs::open(*facts.trace, *facts.steps);
+  const Result<StepGraphs> graphs = StepGraphs::open(*facts.trace, *facts.steps);
   if (!graphs) {
     facts.no_replay = graphs.error().message;
     return;
@@ -187,8 +187,7 @@ void replay_median_step(Facts& facts) {
   replay.error_pct = percent_off(replay.replayed, replay.traced);
   examine_waits(*graph, replay);
   facts.step_on_gpu = graph::has_gpu_work(*graph);
-  if (const Result<analysis::Measured> measured =
-          analysis::measured_step(*facts.trace, *graph, replay.replayed, std::nullopt)) {
+  if (const Result<Measured> measured = measured_step(*facts.trace, *graph, replay.replayed, std::nullopt)) {
     facts.measured_refused = measured->refused;
   }
   list_without_model(facts, *graph);
@@ -206,4 +205,4 @@ std::vector<Finding> check_graph(const Facts& facts) {
   return findings;
 }
 
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "foretrace/base/time.hpp"
 
-namespace foretrace::report {
+namespace foretrace {
 
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
 
@@ -53,4 +53,4 @@ std::string plural(std::uint64_t n, std::string_view singular, std::string_view 
 /// The parts must add up to it.
 std::vector<double> percentages(const std::vector<Ns>& parts, Ns whole);
 
-}  // namespace foretrace::report
+}  // namespace foretrace

@@ -5,10 +5,10 @@
 
 #include <vector>
 
-#include "foretrace/report/doctor.hpp"
-#include "report/doctor_facts.hpp"
+#include "analysis/doctor/facts.hpp"
+#include "foretrace/analysis/doctor.hpp"
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 
 /// Builds and simulates the median step, for the checks that ask what came of it.
 void replay_median_step(Facts& facts);
@@ -25,4 +25,4 @@ std::vector<DoctorReport::AddedWhatIf> check_added_whatifs(const trace::Trace& t
 /// All findings, heaviest first.
 std::vector<Finding> check_all(const Facts& facts);
 
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

@@ -1,12 +1,12 @@
-#include "report/doctor_gpu.hpp"
+#include "analysis/doctor/gpu.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "report/text.hpp"
+#include "base/readable.hpp"
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 
 using trace::EventKind;
 
@@ -163,4 +163,4 @@ std::optional<Finding> profiler_stalls(const Facts& f) {
                  f.of(EventKind::kOverhead)};
 }
 
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

@@ -1,15 +1,15 @@
-#include "report/doctor_checks.hpp"
+#include "analysis/doctor/checks.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
+#include "analysis/doctor/gpu.hpp"
+#include "base/readable.hpp"
 #include "foretrace/graph/gpu_work.hpp"
-#include "report/doctor_gpu.hpp"
-#include "report/text.hpp"
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 namespace {
 
 using trace::EventKind;
@@ -255,4 +255,4 @@ std::vector<Finding> check_all(const Facts& facts) {
   return findings;
 }
 
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

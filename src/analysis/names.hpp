@@ -8,7 +8,7 @@
 #include "foretrace/base/ids.hpp"
 #include "foretrace/base/string_table.hpp"
 
-namespace foretrace::report {
+namespace foretrace::analysis {
 
 enum class NameClass : std::uint8_t {
   kUnknown,  ///< not looked at yet
@@ -42,4 +42,4 @@ class NameClasses {
   std::vector<NameClass> known_;
 };
 
-}  // namespace foretrace::report
+}  // namespace foretrace::analysis

@@ -1,13 +1,14 @@
+#include "foretrace/report/replay.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "foretrace/report/replay.hpp"
+#include "base/readable.hpp"
 #include "report/json_writer.hpp"
 #include "report/notes.hpp"
 #include "report/prediction_parts.hpp"
-#include "report/text.hpp"
 #include "report/text_table.hpp"
 
 namespace foretrace::report {
