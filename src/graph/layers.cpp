@@ -390,7 +390,7 @@ class LayerRule {
         } else if (op->layer.empty()) {
           it->second.layer = layer(kernel_family(g_.task_name(t)), "", true);
         } else {
-          it->second.layer = layer(op->layer, "", false);
+          it->second.layer = layer(op->layer, "", op->layer.starts_with('('));
         }
       }
       if (!it->second.known) continue;

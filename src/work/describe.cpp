@@ -91,15 +91,40 @@ class Describer {
     return true;
   }
 
-  const Template& look_up(std::uint32_t op) {
+  // Shapes without types (NVTX ranges carry none): the type is that of the longest kernel, by its name.
+  std::string_view untyped(const Group& group) const {
+    const trace::OpInputs* inputs = trace_.args.inputs(trace_.events.args[group.op]);
+    if (inputs == nullptr || inputs->types.valid()) return {};
+    Dtype seen = Dtype::kOther;
+    Ns longest = -1;
+    for (const std::uint32_t t : group.tasks) {
+      if (g_.cost[t] <= longest || dtype_of_kernel(kernel(t)) == Dtype::kOther) continue;
+      longest = g_.cost[t];
+      seen = dtype_of_kernel(kernel(t));
+    }
+    switch (seen) {
+      case Dtype::kFp16:
+        return "c10::Half";
+      case Dtype::kBf16:
+        return "c10::BFloat16";
+      case Dtype::kFp64:
+        return "double";
+      default:
+        return "float";
+    }
+  }
+
+  const Template& look_up(const Group& group) {
+    const std::uint32_t op = group.op;
     const StringId name = trace_.events.name[op];
     const ArgsId args = trace_.events.args[op];
+    const std::string_view type = untyped(group);
     const std::uint64_t key = (static_cast<std::uint64_t>(name.value) << 32) | args.value;
-    const auto [it, fresh] = templates_.try_emplace(key);
+    const auto [it, fresh] = templates_.try_emplace({key, type});
     if (fresh) {
       Template& t = it->second;
       t.what = classify_op(trace_.strings[name]);
-      const OpView view(trace_, args);
+      const OpView view(trace_, args, type);
       t.work = describe_op(t.what, trace_.strings[name], view);
       t.work.op = name;
       if (const std::vector<bool> mask = view.flags(10); t.what.form == Form::kConvBackward && mask.size() == 3) {
@@ -178,7 +203,7 @@ class Describer {
   }
 
   void describe(Group& group) {
-    const Template& known = look_up(group.op);
+    const Template& known = look_up(group);
     Work work = known.work;
     work.op_event = group.op;
     // A host-device copy or a fill by the driver is no kernel of the operation's family.
@@ -244,7 +269,7 @@ class Describer {
   Works works_;
   std::vector<Group> groups_;
   std::unordered_map<std::uint64_t, std::uint32_t> by_op_;
-  std::unordered_map<std::uint64_t, Template> templates_;
+  std::map<std::pair<std::uint64_t, std::string_view>, Template> templates_;  // operation and arguments, type
   std::unordered_map<std::uint32_t, std::optional<trace::CompiledOp>> compiled_;  // by argument tuple
   std::map<std::pair<std::uint32_t, std::string>, std::uint32_t> open_compiled_;  // lane, operation -> group
   std::vector<CompiledGroup> compiled_groups_;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
+#include "base/saturate.hpp"
 #include "foretrace/base/ids.hpp"
 #include "trace/importers/proto_wire.hpp"
 #include "trace/tensor_size.hpp"
@@ -164,6 +166,7 @@ bool HloModule::read(std::string_view proto) {
     return i.second.op_name.find("transpose(") != std::string::npos;
   });
   flatten(entry_, 0);
+  count_parameters();
   return !launches.empty();
 }
 
@@ -233,6 +236,35 @@ void HloModule::flatten(std::int64_t computation, int depth) {
   }
 }
 
+// Trained parameters are inputs that forward or backward reads and the update too; a batch is not updated, and an
+// optimizer's states are read by the update only.
+void HloModule::count_parameters() {
+  std::map<std::int64_t, int> read;  // 1: by a pass, 2: by the update
+  const auto mark = [&](std::int64_t id, int by) {
+    for (int depth = 0; depth < 8; ++depth) {
+      const HloInstruction* in = at(id);
+      if (in == nullptr) return;
+      if (in->opcode == "parameter") {
+        read[id] |= by;
+        return;
+      }
+      if (!is_any(in->opcode, {"bitcast", "copy", "convert", "transpose", "get-tuple-element"}) || in->operands.empty()) return;
+      id = in->operands.front();
+    }
+  };
+  for (const Launch& launch : launches) {
+    const bool update = launch.work.phase == "optimizer";
+    if (!update && launch.kind == HloKind::kCopy) continue;
+    for (const std::int64_t operand : launch.instruction->operands) mark(operand, update ? 2 : 1);
+  }
+  for (const auto& [id, by] : read) {
+    const HloInstruction* in = at(id);
+    if (by != 3 || in->shape.type == kTuple || in->shape.elements() < 2) continue;
+    parameter_elements = saturated_sum(parameter_elements, in->shape.elements());
+    ++parameter_tensors;
+  }
+}
+
 // A copy or cast of parameters alone, however it was named.
 bool HloModule::of_parameters(const HloInstruction& in, int depth) const {
   if (in.operands.empty() || depth > 4) return false;
@@ -264,13 +296,16 @@ CompiledOp HloModule::describe(const HloInstruction& in, HloKind kind) const {
   out.operation = in.name;
   const HloScope scope = parse_scope(scope_of(in));
   out.layer = scope.layer;
+  // Where no scope names a layer, what is computed does: "(dot_general)".
+  const std::string of = scope_of(in);
+  if (out.layer.empty() && !of.empty()) out.layer = "(" + of.substr(of.rfind('/') + 1) + ")";
   const bool weights = of_parameters(in, 0);
   if (scope.backward) {
     out.phase = "backward";
   } else if (scope.forward || !has_gradients) {
     out.phase = "forward";
   } else {
-    out.phase = weights && (kind == HloKind::kCopy || scope_of(in).empty()) ? "forward" : "optimizer";
+    out.phase = weights && (kind == HloKind::kCopy || of.empty()) ? "forward" : "optimizer";
   }
   out.of_parameters = out.phase == "optimizer" || (weights && !scope.forward && !scope.backward);
   if (kind == HloKind::kCollective) {

@@ -52,6 +52,7 @@ class HloModule {
   std::string name;
   std::vector<Launch> launches;  ///< in the order of the schedule; bodies of loops once
   bool has_gradients = false;    ///< some operation is of a backward pass
+  std::int64_t parameter_elements = 0, parameter_tensors = 0;  ///< inputs that the passes read and the update writes anew
 
   /// The launch of the instruction called so; kNone where there is none.
   [[nodiscard]] std::uint32_t find(std::string_view instruction) const;
@@ -72,6 +73,7 @@ class HloModule {
   [[nodiscard]] double bytes_of_operand(const HloInstruction& in, std::size_t operand) const;
   [[nodiscard]] bool of_parameters(const HloInstruction& in, int depth) const;
   [[nodiscard]] std::string scope_of(const HloInstruction& in) const;
+  void count_parameters();
 
   std::unordered_map<std::int64_t, HloInstruction> instructions_;
   std::unordered_map<std::int64_t, Computation> computations_;

@@ -1,8 +1,6 @@
 // The JSON that XLA's profiler makes of an xplane file (HOST.trace.json.gz): Chrome events without categories, every argument
 // a text, no compiled programs and a limit on the number of events. The xplane file beside it says more.
 
-#include <simdjson.h>
-
 #include <algorithm>
 
 #include "trace/importers/importer.hpp"
@@ -83,7 +81,7 @@ class Converter {
     w.device = gpu;
     w.stream = stream;
     w.context = std::max<std::int64_t>(0, number(e, "context_id"));
-    w.correlation = number(e, "correlation_id");
+    w.correlation = f_.events.correlation[e];
     w.graph = number(e, "cuda_graph_id");
     w.node = number(e, "cuda_graph_node_id");
     return w;
@@ -107,7 +105,7 @@ class Converter {
         break;
       case EventKind::kRuntime:
         row.name = t_.strings.intern(xla_call_name(name));
-        row.correlation = number(e, "correlation_id");
+        row.correlation = f_.events.correlation[e];
         row.category = out_.rows.category("cuda_driver", kind);
         break;
       case EventKind::kPython:

@@ -77,6 +77,15 @@ void XlaRows::add_works(const std::vector<XlaWork>& works) {
     if (it == of_program.end()) it = of_program.insert(it, {module, {}});
     it->second.push_back(i);
   }
+  // The program that trains: the one with gradients that has most kernels.
+  std::size_t most = 0;
+  for (const auto& [module, list] : of_program) {
+    if (module->parameter_elements == 0 || list.size() <= most) continue;
+    most = list.size();
+    std::erase_if(t_.metadata, [](const auto& m) { return m.first == "compiled_parameters"; });
+    t_.metadata.emplace_back("compiled_parameters",
+                             fmt::format("[{},{}]", module->parameter_elements, module->parameter_tensors));
+  }
   std::vector<KernelOrigin> origin(works.size());
   std::vector<const HloModule*> module_of(works.size(), nullptr);
   for (auto& [module, list] : of_program) {

@@ -1,8 +1,5 @@
-// XLA's profiles (JAX, TensorFlow): plugins/profile/…/HOST.xplane.pb, an XSpace of planes of lines of events. A GPU is one
-// trace. Field numbers are those of tsl/profiler/protobuf/xplane.proto.
-//
-// Metadata stands behind the lines that refer to it, so that a plane is gone over twice; memory beside the columns is the
-// work of one GPU and the compiled programs.
+// XLA's profiles (JAX, TensorFlow): plugins/profile/…/HOST.xplane.pb. A GPU is one trace; memory beside the columns is its work
+// and the compiled programs.
 
 #include <fmt/format.h>
 
@@ -12,135 +9,21 @@
 #include "trace/importers/json_text.hpp"
 #include "trace/importers/proto_wire.hpp"
 #include "trace/importers/xla_rows.hpp"
+#include "trace/importers/xplane_file.hpp"
 
 namespace foretrace::trace {
 
 namespace {
 
-struct Plane {
-  std::uint64_t begin = 0, end = 0;
-  std::string name;
-  bool has_lines = false;
-};
+using Stat = XStat;
 
-// Stats that mean something here; all others are left alone.
-enum class Stat : std::uint8_t {
-  kNone,
-  kCorrelation,
-  kContext,
-  kGraph,
-  kNode,
-  kKernelDetails,
-  kCopyDetails,
-  kFillDetails,
-  kHloOp,
-  kHloModule,
-  kProgram,
-  kStep,
-  kDevice,
-  kAddress,
-  kAllocation,
-  kAllocated,
-  kReserved,
-  kHloProto,
-  kStart,
-  kVendor,
-  kGpuName,
-  kSms,
-  kMemory,
-  kMajor,
-  kMinor
-};
-Stat stat_of(std::string_view name) {
-  static const std::unordered_map<std::string_view, Stat> kKnown = {
-      {"correlation_id", Stat::kCorrelation},
-      {"context_id", Stat::kContext},
-      {"cuda_graph_id", Stat::kGraph},
-      {"cuda_graph_node_id", Stat::kNode},
-      {"kernel_details", Stat::kKernelDetails},
-      {"memcpy_details", Stat::kCopyDetails},
-      {"memset_details", Stat::kFillDetails},
-      {"Memset_details", Stat::kFillDetails},
-      {"hlo_op", Stat::kHloOp},
-      {"hlo_module", Stat::kHloModule},
-      {"program_id", Stat::kProgram},
-      {"step_num", Stat::kStep},
-      {"device_id", Stat::kDevice},
-      {"addr", Stat::kAddress},
-      {"allocation_bytes", Stat::kAllocation},
-      {"bytes_allocated", Stat::kAllocated},
-      {"bytes_reserved", Stat::kReserved},
-      {"Hlo Proto", Stat::kHloProto},
-      {"hlo_proto", Stat::kHloProto},
-      {"profile_start_time", Stat::kStart},
-      {"device_vendor", Stat::kVendor},
-      {"gpu_device_name", Stat::kGpuName},
-      {"core_count", Stat::kSms},
-      {"memory_size", Stat::kMemory},
-      {"compute_cap_major", Stat::kMajor},
-      {"compute_cap_minor", Stat::kMinor},
-  };
-  const auto it = kKnown.find(name);
-  return it == kKnown.end() ? Stat::kNone : it->second;
-}
-
-/// One stat of an event or a plane: a number, or a text (its own or one the plane keeps).
-struct StatValue {
-  Stat what = Stat::kNone;
-  std::int64_t number = 0;
-  std::string_view text;
-  StringId kept;  ///< where the text is one of the plane's
-};
-
-class Reader {
+class Reader : public XplaneFile {
  public:
   Reader(SeekableSource& source, Trace& trace, const LoadOptions& options)
-      : file_(source), t_(trace), options_(options), out_(trace) {}
-
-  std::vector<Plane> planes;
-
-  // XSpace: planes = 1.
-  Status find_planes() {
-    ProtoCursor space(file_, 0, file_.size());
-    while (space.next()) {
-      if (space.field != 1 || !space.packed) continue;
-      Plane plane{space.begin, space.end, {}, false};
-      ProtoCursor inside(file_, plane.begin, plane.end);
-      while (inside.next()) {
-        if (inside.field == 2 && inside.packed && plane.name.empty()) plane.name = make_valid_utf8(inside.bytes());
-        plane.has_lines = plane.has_lines || (inside.field == 3 && inside.packed);
-      }
-      damaged_ = damaged_ || inside.bad();
-      cut_ = cut_ || inside.cut();
-      planes.push_back(std::move(plane));
-    }
-    cut_ = cut_ || space.cut();
-    damaged_ = damaged_ || space.bad();
-    if (!cut_ && !damaged_) return {};
-    const char* what = cut_ ? "the file is cut off: it ends inside a message" : "the file is damaged: what should be a "
-                                                                                "message is none";
-    if (!options_.partial) {
-      return fail(ErrorCode::kUnreadable, what, "copy it again; --partial reads what can be read");
-    }
-    t_.partial = true;
-    t_.diagnostics.add("truncated_input", Severity::kDataLoss,
-                       "the input is cut off or damaged; what came before was read", what);
-    return {};
-  }
-
-  [[nodiscard]] std::vector<std::size_t> gpus() const {
-    std::vector<std::size_t> out;
-    for (std::size_t p = 0; p < planes.size(); ++p) {
-      if (planes[p].has_lines && xla_gpu(planes[p].name)) out.push_back(p);
-    }
-    std::stable_sort(out.begin(), out.end(), [&](std::size_t a, std::size_t b) {
-      return *xla_gpu(planes[a].name) < *xla_gpu(planes[b].name);
-    });
-    return out;
-  }
+      : XplaneFile(source, trace, options), t_(trace), out_(trace) {}
 
   void run(std::size_t gpu_plane) {
-    for (const Plane& plane : planes) {
+    for (const XPlane& plane : planes) {
       if (plane.name == "/host:metadata") read_programs(plane);
       if (plane.name == "Task Environment") read_environment(plane);
     }
@@ -152,9 +35,9 @@ class Reader {
       if (planes[p].name.starts_with("/host:") && planes[p].name != "/host:metadata") read_host(planes[p]);
     }
     out_.add_waits();
-    if (bad_events_ > 0) {
+    if (bad_events > 0) {
       t_.diagnostics.add("malformed_record", Severity::kDataLoss, "events that are no messages were left out", {}, -1,
-                         bad_events_);
+                         bad_events);
     }
     if (out_.unknown > 0) {
       t_.diagnostics.add("unknown_instruction", Severity::kInfo,
@@ -163,168 +46,17 @@ class Reader {
   }
 
  private:
-  // What the events of a plane refer to.
-  struct Names {
-    std::unordered_map<std::uint64_t, StringId> events, texts;
-    std::unordered_map<std::uint64_t, Stat> stats;
-  };
-
-  // event_metadata = 4 and stat_metadata = 5 are maps: key = 1, value = 2 {name = 2, stats = 5}.
-  Names read_names(const Plane& plane) {
-    Names names;
-    ProtoCursor c(file_, plane.begin, plane.end);
-    while (c.next()) {
-      if ((c.field != 4 && c.field != 5) || !c.packed) continue;
-      std::uint64_t key = 0;
-      std::string_view name;
-      for (ProtoWire entry(c.bytes()); entry.next();) {
-        if (entry.field == 1) key = entry.number;
-        for (ProtoWire value(entry.bytes); entry.field == 2 && value.next();) {
-          if (value.field == 2) name = value.bytes;
-        }
-      }
-      const StringId id = t_.strings.intern(valid(name));
-      if (c.field == 4) {
-        names.events[key] = id;
-      } else {
-        names.texts[key] = id;
-        if (const Stat stat = stat_of(name); stat != Stat::kNone) names.stats[key] = stat;
-      }
-    }
-    return names;
-  }
-
-  std::string_view valid(std::string_view text) {
-    const bool plain = std::all_of(text.begin(), text.end(), [](char c) { return static_cast<signed char>(c) >= 0; });
-    if (plain) return text;
-    valid_ = make_valid_utf8(text);
-    return valid_;
-  }
-
-  // XStat: metadata_id = 1, double = 2, uint64 = 3, int64 = 4, str = 5, bytes = 6, ref = 7.
-  static bool read_stat(std::string_view bytes, const Names& names, StatValue& out) {
-    out = {};
-    for (ProtoWire w(bytes); w.next();) {
-      switch (w.field) {
-        case 1: {
-          const auto it = names.stats.find(w.number);
-          if (it == names.stats.end()) return false;
-          out.what = it->second;
-          break;
-        }
-        case 2: {
-          const double real = w.real();
-          constexpr double kMost = 9e18;
-          if (real > -kMost && real < kMost) out.number = static_cast<std::int64_t>(real);
-          break;
-        }
-        case 3:
-        case 4:
-          out.number = w.integer();
-          break;
-        case 5:
-        case 6:
-          out.text = w.bytes;
-          out.number = xla_number(w.bytes);
-          break;
-        case 7: {
-          const auto it = names.texts.find(w.number);
-          if (it != names.texts.end()) out.kept = it->second;
-          break;
-        }
-        default:
-          break;
-      }
-    }
-    return out.what != Stat::kNone;
-  }
-
-  StringId text_of(const StatValue& stat) {
-    return stat.kept.valid() ? stat.kept : t_.strings.intern(valid(stat.text));
-  }
-
-  struct Line {
-    std::int64_t id = 0;
-    std::string name;
-    Ns start = 0;
-  };
-  // XLine: id = 1, name = 2, timestamp_ns = 3, events = 4, display_id = 10, display_name = 11.
-  Line read_line(std::uint64_t begin, std::uint64_t end) {
-    Line line;
-    ProtoCursor c(file_, begin, end);
-    while (c.next()) {
-      if (c.field == 1) line.id = static_cast<std::int64_t>(c.number);
-      if (c.field == 3) line.start = static_cast<Ns>(c.number);
-      if (c.field == 2 && c.packed) line.name = valid(c.bytes());
-    }
-    return line;
-  }
-
-  // XEvent: metadata_id = 1, offset_ps = 2, duration_ps = 3, stats = 4.
-  struct Event {
-    Ns start = 0, duration = 0;
-    StringId name;
-  };
-  template <class OnStat>
-  bool read_event(std::string_view bytes, const Names& names, const Line& line, Event& out, OnStat on_stat) {
-    constexpr std::int64_t kPsPerNs = 1000;
-    std::int64_t offset = 0;
-    std::int64_t length = 0;
-    std::uint64_t name = 0;
-    ProtoWire w(bytes);
-    while (w.next()) {
-      if (w.field == 1) name = w.number;
-      if (w.field == 2) offset = w.integer();
-      if (w.field == 3) length = w.integer();
-      if (w.field != 4) continue;
-      StatValue stat;
-      if (read_stat(w.bytes, names, stat)) on_stat(stat);
-    }
-    constexpr std::int64_t kMost = std::int64_t{1} << 61;
-    if (w.bad() || offset < -kMost || offset > kMost || length < 0 || length > kMost || line.start < -kMost ||
-        line.start > kMost) {
-      ++bad_events_;
-      return false;
-    }
-    const auto it = names.events.find(name);
-    out.name = it == names.events.end() ? t_.strings.intern(fmt::format("(event {})", name)) : it->second;
-    out.start = line.start + offset / kPsPerNs;
-    out.duration = (offset + length) / kPsPerNs - offset / kPsPerNs;
-    return true;
-  }
-
-  template <class OnEvent>
-  void each_event(std::uint64_t begin, std::uint64_t end, OnEvent on_event) {
-    ProtoCursor c(file_, begin, end);
-    while (c.next()) {
-      if (c.field != 4 || !c.packed || c.cut()) continue;
-      if (++events_ % 65536 == 0 && options_.progress) {
-        options_.progress("reading " + t_.path, c.end, file_.size(), kBytes);
-      }
-      on_event(c.bytes());
-    }
-  }
-
-  void read_environment(const Plane& plane) {
+  void read_environment(const XPlane& plane) {
     const Names names = read_names(plane);
-    each_plane_stat(plane, names, [&](const StatValue& stat) {
+    each_plane_stat(plane, names, [&](const XStatValue& stat) {
       if (stat.what == Stat::kStart) t_.base_time_ns = std::max<Ns>(0, stat.number);
     });
   }
 
-  template <class OnStat>
-  void each_plane_stat(const Plane& plane, const Names& names, OnStat on_stat) {
-    ProtoCursor c(file_, plane.begin, plane.end);
-    while (c.next()) {
-      StatValue stat;
-      if (c.field == 6 && c.packed && read_stat(c.bytes(), names, stat)) on_stat(stat);
-    }
-  }
-
   // Compiled programs: events' metadata that carry an HloProto.
-  void read_programs(const Plane& plane) {
+  void read_programs(const XPlane& plane) {
     const Names names = read_names(plane);
-    ProtoCursor c(file_, plane.begin, plane.end);
+    ProtoCursor c(file, plane.begin, plane.end);
     while (c.next()) {
       if (c.field != 4 || !c.packed) continue;
       std::string name;
@@ -334,7 +66,7 @@ class Reader {
         if (entry.field != 2) continue;
         for (ProtoWire value(entry.bytes); value.next();) {
           if (value.field == 2) name = valid(value.bytes);
-          StatValue stat;
+          XStatValue stat;
           if (value.field != 5 || !read_stat(value.bytes, names, stat)) continue;
           if (stat.what == Stat::kProgram) id = stat.number;
           if (stat.what == Stat::kHloProto) proto = stat.text;
@@ -347,11 +79,11 @@ class Reader {
     }
   }
 
-  void read_gpu(const Plane& plane) {
+  void read_gpu(const XPlane& plane) {
     const Names names = read_names(plane);
     DeviceProperties gpu;
     gpu.id = device_;
-    each_plane_stat(plane, names, [&](const StatValue& stat) {
+    each_plane_stat(plane, names, [&](const XStatValue& stat) {
       switch (stat.what) {
         case Stat::kGpuName:
           gpu.name = std::string(t_.strings[text_of(stat)]);
@@ -377,7 +109,7 @@ class Reader {
     const bool tpu = plane.name.starts_with("/device:TPU");
     const std::uint16_t derived = out_.rows.category("xla_derived", EventKind::kOther);
     std::vector<XlaWork> works;
-    ProtoCursor c(file_, plane.begin, plane.end);
+    ProtoCursor c(file, plane.begin, plane.end);
     while (c.next()) {
       if (c.field != 3 || !c.packed) continue;
       const std::uint64_t begin = c.begin;
@@ -388,7 +120,7 @@ class Reader {
       each_event(begin, end, [&](std::string_view bytes) {
         XlaWork w;
         Event event;
-        const bool good = read_event(bytes, names, line, event, [&](const StatValue& stat) { work_stat(stat, w); });
+        const bool good = read_event(bytes, names, line, event, [&](const XStatValue& stat) { work_stat(stat, w); });
         if (!good) return;
         if (!stream) {
           EventRow row;
@@ -411,7 +143,7 @@ class Reader {
     out_.add_works(works);
   }
 
-  void work_stat(const StatValue& stat, XlaWork& w) {
+  void work_stat(const XStatValue& stat, XlaWork& w) {
     switch (stat.what) {
       case Stat::kCorrelation:
         w.correlation = stat.number;
@@ -444,9 +176,9 @@ class Reader {
     }
   }
 
-  void read_host(const Plane& plane) {
+  void read_host(const XPlane& plane) {
     const Names names = read_names(plane);
-    ProtoCursor c(file_, plane.begin, plane.end);
+    ProtoCursor c(file, plane.begin, plane.end);
     while (c.next()) {
       if (c.field != 3 || !c.packed) continue;
       const std::uint64_t begin = c.begin;
@@ -463,7 +195,7 @@ class Reader {
     std::int64_t step = kAbsent, correlation = kAbsent, device = kAbsent;
     MemoryIds memory;
     Event event;
-    const bool good = read_event(bytes, names, line, event, [&](const StatValue& stat) {
+    const bool good = read_event(bytes, names, line, event, [&](const XStatValue& stat) {
       switch (stat.what) {
         case Stat::kStep:
           step = stat.number;
@@ -535,15 +267,10 @@ class Reader {
     out_.rows.add(row);
   }
 
-  ProtoFile file_;
   Trace& t_;
-  const LoadOptions& options_;
   XlaRows out_;
   std::vector<std::unique_ptr<std::string>> protos_;
-  std::string valid_;
   std::int64_t device_ = -1;
-  std::uint64_t bad_events_ = 0, events_ = 0;
-  bool cut_ = false, damaged_ = false;
 };
 
 // There is no magic number: the first plane's name tells.
