@@ -56,15 +56,15 @@ def write_varint(value: int) -> bytes:
 
 def write(*pairs: tuple[int, Value | None]) -> bytes:
     """A message of these fields; None is left out."""
-    out = b""
+    out: list[bytes] = []
     for field, value in pairs:
         if value is None:
             continue
         if isinstance(value, int):
-            out += write_varint(field << 3) + write_varint(value)
+            out += (write_varint(field << 3), write_varint(value))
         elif isinstance(value, float):
-            out += write_varint(field << 3 | 1) + struct.pack("<d", value)
+            out += (write_varint(field << 3 | 1), struct.pack("<d", value))
         else:
             data = value.encode() if isinstance(value, str) else value
-            out += write_varint(field << 3 | 2) + write_varint(len(data)) + data
-    return out
+            out += (write_varint(field << 3 | 2), write_varint(len(data)), data)
+    return b"".join(out)
