@@ -68,6 +68,16 @@ Stage stage_of(const trace::Trace& t, const std::vector<std::uint32_t>& open) {
   return Stage::kForward;
 }
 
+// The operation whose memory a block is: aten::empty and its like only ask for it.
+std::uint32_t asking_operation(const trace::Trace& t, const std::vector<std::uint32_t>& open) {
+  for (auto e = open.rbegin(); e != open.rend(); ++e) {
+    const std::string_view name = t.name(*e);
+    if (t.kind(*e) == EventKind::kOp && !name.starts_with("aten::empty") && !name.starts_with("aten::resize"))
+      return *e;
+  }
+  return kNone;
+}
+
 void classify(Curve& c) {
   for (Block& b : c.blocks) {
     const bool outlives = b.freed == UINT32_MAX || b.freed >= c.update_from;
@@ -108,6 +118,7 @@ std::optional<Curve> curve(const trace::Trace& t, const trace::Step& step) {
   c.backward_from = c.update_from = c.positions + 1;
   OpenEvents open(t, step.start, step.end);
   std::unordered_map<std::int64_t, std::size_t> alive;  // address -> block
+  std::vector<std::uint32_t> asked;                     // by block: the operation it was allocated for
   for (std::uint32_t i = 0; i < rows.size(); ++i) {
     const trace::MemoryIds& m = *t.memory(rows[i].event);
     const auto& chain = open.at(t.events.lane[rows[i].event], rows[i].time);
@@ -124,9 +135,14 @@ std::optional<Curve> curve(const trace::Trace& t, const trace::Step& step) {
         if (t.name(e).starts_with("layer:")) b.layer = e;
       }
       alive[m.address] = c.blocks.size();
+      asked.resize(c.blocks.size() + 1, kNone);
+      asked.back() = asking_operation(t, chain);
       c.blocks.push_back(b);
     } else if (const auto it = alive.find(m.address); it != alive.end()) {
-      c.blocks[it->second].freed = i + 1;
+      Block& b = c.blocks[it->second];
+      b.freed = i + 1;
+      const std::uint32_t by = asked[it->second];
+      b.workspace = by != kNone && std::find(chain.begin(), chain.end(), by) != chain.end();
       alive.erase(it);
     } else {
       // Freed here, allocated before the step: a gradient or batch of the step before.

@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "analysis/trained_parameters.hpp"
 #include "foretrace/trace/gpu.hpp"
 #include "graph/call_roles.hpp"
 #include "report/names.hpp"
@@ -218,6 +219,12 @@ void summarise_memory(const SummaryInput& input, SummaryReport& report) {
     locate(input, e, peak);
     report.memory.push_back(std::move(peak));
   }
+  if (report.memory.size() != 1) return;
+  std::optional<memory::Curve> curve = memory::curve(trace, input.step);
+  if (!curve) return;
+  if (input.analysis != nullptr && input.own_events)
+    analysis::size_parameters(*curve, analysis::trained_parameters(trace, input.analysis->graph));
+  report.memory.front().parts = memory::composition(*curve);
 }
 
 }  // namespace foretrace::report

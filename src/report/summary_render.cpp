@@ -7,6 +7,7 @@
 #include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/report/summary.hpp"
 #include "report/json_writer.hpp"
+#include "report/prediction_parts.hpp"
 #include "report/summary_parts.hpp"
 #include "report/text.hpp"
 #include "report/text_table.hpp"
@@ -234,6 +235,15 @@ std::string memory_text(const SummaryReport& report, const TextStyle& style) {
     if (!peak.layer.empty()) line += fmt::format(" of {}", printable(peak.layer));
     if (!peak.phase.empty() && peak.phase != "other") line += fmt::format(" ({})", peak.phase);
     out += fmt::format("  {}\n", wrap(line, style.width, 4, 2));
+    if (!peak.parts) continue;
+    std::vector<std::string> parts;
+    for (const auto& [name, bytes] : peak_parts(*peak.parts)) {
+      std::string text =
+          fmt::format("{} {}", name, format_memory(static_cast<std::uint64_t>(std::max<std::int64_t>(0, bytes))));
+      std::replace(text.begin(), text.end(), '_', ' ');
+      parts.push_back(std::move(text));
+    }
+    out += fmt::format("  {}\n", wrap(fmt::format("Then there are {}", fmt::join(parts, ", ")), style.width, 4, 2));
   }
   return out;
 }
@@ -303,7 +313,9 @@ void write_json(JsonWriter& json, const SummaryReport& report) {
   for (const SummaryReport::MemoryPeak& peak : report.memory) {
     json.begin_object().member("device", peak.device).member("peak_bytes", peak.allocated_bytes);
     json.member("reserved_bytes", peak.reserved_bytes).member_ms("at_ms", peak.at);
-    json.member("operation", peak.op).member("layer", peak.layer).member("phase", peak.phase).end_object();
+    json.member("operation", peak.op).member("layer", peak.layer).member("phase", peak.phase);
+    write_peak_parts(json, peak.parts);
+    json.end_object();
   }
   json.end_array();
   const auto highest = std::max_element(report.memory.begin(), report.memory.end(), [](const auto& a, const auto& b) {

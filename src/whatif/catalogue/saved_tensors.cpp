@@ -268,9 +268,10 @@ Place place_beside(const Graph& g, std::uint32_t task, bool behind) {
 
 std::string stale_shapes(const Model& m) {
   for (const Model::Applied& before : m.applied) {
-    if (before.changes == Changes::kBatch || before.changes == Changes::kAccumulation) {
-      return "the shapes in the trace are those of another batch after " + before.whatif +
-             ": put this change in front of it";
+    const bool batch = before.changes == Changes::kBatch || before.changes == Changes::kAccumulation;
+    if (batch || before.changes == Changes::kSequence) {
+      return std::string("the shapes in the trace are those of another ") + (batch ? "batch" : "length") + " after " +
+             before.whatif + ": put this change in front of it";
     }
   }
   return {};
