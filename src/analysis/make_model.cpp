@@ -58,12 +58,15 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   } else {
     m.not_modelled.emplace_back("the GPU is unknown: " + match.error().message);
   }
-  const TrainedParameters trained = trained_parameters(trace, m.graph);
+  TrainedParameters trained = trained_parameters(trace, m.graph);
+  m.memory = memory::curve(trace, step);
+  if (m.memory) {
+    size_parameters(*m.memory, trained);
+    mark_parameter_copies(*m.memory, trace);
+  }
   m.optimizer = trained.optimizer;
   m.parameter_elements = trained.elements;
   m.parameter_tensors = trained.tensors;
-  m.memory = memory::curve(trace, step);
-  if (m.memory) size_parameters(*m.memory, trained);
   return m;
 }
 

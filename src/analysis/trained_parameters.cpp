@@ -1,5 +1,6 @@
 #include "analysis/trained_parameters.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -44,6 +45,8 @@ void count(const trace::Trace& t, const Graph& g, TrainedParameters& out) {
       if (inputs == nullptr || !inputs->dims.valid()) continue;
       const bool list = op.find("foreach") != std::string_view::npos || op.find("fused") != std::string_view::npos;
       const auto shapes = trace::parse_shapes(t.strings[inputs->dims]);
+      // Of long lists the profiler writes no shapes; numbers of steps have none.
+      if (list && std::all_of(shapes.begin(), shapes.end(), [](const auto& s) { return s.empty(); })) continue;
       if (!list && !shapes.empty()) {
         total = saturated_sum(total, trace::elements_of(shapes.front()));
         ++tensors;
@@ -86,14 +89,22 @@ TrainedParameters trained_parameters(const trace::Trace& trace, const Graph& gra
   return out;
 }
 
-void size_parameters(memory::Curve& c, const TrainedParameters& trained) {
-  std::int64_t gradients = 0;
+void size_parameters(memory::Curve& c, TrainedParameters& trained) {
+  std::int64_t bytes = 0;
+  std::int64_t tensors = 0;
   for (const memory::Block& b : c.blocks) {
-    if (b.kind == memory::Kind::kGradient && b.allocated > 0) gradients = saturated_sum(gradients, b.bytes);
+    if (b.kind != memory::Kind::kGradient || b.allocated == 0) continue;
+    bytes = saturated_sum(bytes, b.bytes);
+    ++tensors;
+  }
+  constexpr std::int64_t kFloat = 4;
+  if (trained.elements == 0) {
+    trained.elements = bytes / kFloat;
+    trained.tensors = tensors;
   }
   // A gradient has its parameter's type.
-  const bool half = gradients > 0 && gradients < 3 * trained.elements;
-  c.parameter_bytes = saturated_product(trained.elements, half ? 2 : 4);
+  const bool half = bytes > 0 && bytes < 3 * trained.elements;
+  c.parameter_bytes = saturated_product(trained.elements, half ? 2 : kFloat);
   c.state_bytes = saturated_product(c.parameter_bytes, states_of(trained.optimizer));
 }
 

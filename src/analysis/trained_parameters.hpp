@@ -17,7 +17,12 @@ struct TrainedParameters {
 };
 TrainedParameters trained_parameters(const trace::Trace& trace, const graph::Graph& graph);
 
-/// How much of what is there when the step begins are parameters and states of the optimizer.
-void size_parameters(memory::Curve& curve, const TrainedParameters& trained);
+/// How much of what is there when the step begins are parameters and states of the optimizer. Where the optimizer's operations do
+/// not tell (lists without shapes), parameters are counted by the gradients backward leaves, FP32.
+void size_parameters(memory::Curve& curve, TrainedParameters& trained);
+
+/// Finds the blocks that hold copies of weights, as autocast makes them, and gradients of weights before they are cast: by their
+/// shapes, where no activation has the same.
+void mark_parameter_copies(memory::Curve& curve, const trace::Trace& trace);
 
 }  // namespace foretrace::analysis

@@ -222,8 +222,10 @@ void summarise_memory(const SummaryInput& input, SummaryReport& report) {
   if (report.memory.size() != 1) return;
   std::optional<memory::Curve> curve = memory::curve(trace, input.step);
   if (!curve) return;
+  analysis::TrainedParameters trained;
   if (input.analysis != nullptr && input.own_events)
-    analysis::size_parameters(*curve, analysis::trained_parameters(trace, input.analysis->graph));
+    trained = analysis::trained_parameters(trace, input.analysis->graph);
+  analysis::size_parameters(*curve, trained);
   report.memory.front().parts = memory::composition(*curve);
 }
 

@@ -40,6 +40,7 @@ struct Block {
   std::uint32_t op = kNone;       ///< event of the innermost operation that allocated it
   std::uint32_t layer = kNone;    ///< event of the innermost layer range around it
   bool workspace = false;         ///< freed while the operation that allocated it still ran
+  bool of_parameters = false;     ///< a copy of parameters or of their gradients (autocast's): no sample is in it
 };
 
 /// The caching allocator hands out multiples of this.

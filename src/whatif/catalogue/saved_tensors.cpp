@@ -217,7 +217,9 @@ void release_saved(Model& m, const std::vector<SavedTensor>& saved, double kept)
   const Positions positions(c, *m.trace);
   std::map<std::int64_t, std::vector<std::uint32_t>> uses;  // by size: positions at which the forward pass saves such
   for (const SavedTensor& s : saved) {
-    if (!s.parameter) uses[s.bytes].push_back(positions.from(m.trace->end(s.op)));
+    // Autocast's copy of a weight is a tensor like others.
+    const bool copy = s.bytes == 2 * s.elements && c.parameter_bytes >= 4 * m.parameter_elements;
+    if (!s.parameter || copy) uses[s.bytes].push_back(positions.from(m.trace->end(s.op)));
   }
   for (memory::Block& b : c.blocks) {
     if (b.kind != memory::Kind::kActivation) continue;

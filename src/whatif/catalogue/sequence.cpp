@@ -75,6 +75,10 @@ class Sequence {
       : m_(m), draft_(draft), shapes_(shapes), x_(x) {}
 
   Status run() {
+    if (x_ == 1) {
+      draft_.note_change();  // asked and answered: as it is
+      return {};
+    }
     for (const Row& row : rows_of(m_, draft_)) {
       if (row.phase == Phase::kOptimizer || row.phase == Phase::kCommunication) continue;
       all_ += row.time;
