@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -75,11 +76,53 @@ class Copies {
   std::map<std::pair<std::uint32_t, std::uint32_t>, Shape> shapes_;
 };
 
+// A compiled forward pass tells no shapes. Its copies of weights are half as large as the gradients backward leaves, one for each;
+// what the allocator gave beyond either is less than a megabyte. Believed where nearly all gradients find one.
+void mark_in_compiled(memory::Curve& curve, const trace::Trace& trace) {
+  std::vector<std::int64_t> wanted;
+  std::int64_t all = 0;
+  for (const memory::Block& b : curve.blocks) {
+    if (b.kind != memory::Kind::kGradient || b.allocated == 0 || b.bytes < (1 << 20)) continue;
+    wanted.push_back(b.bytes / 2);
+    all += b.bytes / 2;
+  }
+  std::vector<std::pair<std::int64_t, std::size_t>> free;  // bytes, block
+  for (std::size_t i = 0; i < curve.blocks.size(); ++i) {
+    const memory::Block& b = curve.blocks[i];
+    const bool kept = b.kind == memory::Kind::kActivation || b.kind == memory::Kind::kInput;
+    const bool compiled = b.op == kNone || trace.name(b.op).find("ompiled") != std::string_view::npos;
+    if (kept && compiled && b.allocated > 0 && b.stage == memory::Stage::kForward) free.emplace_back(b.bytes, i);
+  }
+  std::sort(wanted.rbegin(), wanted.rend());
+  std::sort(free.begin(), free.end());
+  std::vector<std::size_t> found;
+  std::int64_t matched = 0;
+  constexpr std::int64_t kBeyond = (1 << 20) + memory::kGrain;
+  for (const std::int64_t bytes : wanted) {
+    auto it = std::lower_bound(free.begin(), free.end(), std::pair(bytes - kBeyond / 2, std::size_t{0}));
+    auto best = free.end();
+    for (; it != free.end() && it->first <= bytes + kBeyond; ++it) {
+      if (best == free.end() || std::llabs(it->first - bytes) < std::llabs(best->first - bytes)) best = it;
+    }
+    if (best == free.end()) continue;
+    found.push_back(best->second);
+    matched += bytes;
+    free.erase(best);
+  }
+  if (all == 0 || matched < all * 4 / 5) return;
+  for (const std::size_t i : found) curve.blocks[i].of_parameters = true;
+}
+
 }  // namespace
 
 void mark_parameter_copies(memory::Curve& curve, const trace::Trace& trace) {
   Copies copies(trace);
-  for (memory::Block& b : curve.blocks) b.of_parameters = copies.of_parameters(b);
+  bool any = false;
+  for (memory::Block& b : curve.blocks) {
+    b.of_parameters = copies.of_parameters(b);
+    any = any || (b.of_parameters && b.kind == memory::Kind::kActivation);
+  }
+  if (!any) mark_in_compiled(curve, trace);
 }
 
 }  // namespace foretrace::analysis

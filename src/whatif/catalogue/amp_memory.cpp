@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.hpp"
 #include "whatif/catalogue/unit_blocks.hpp"
 
 namespace foretrace::whatif {
@@ -73,7 +74,9 @@ class Rewriter {
     if (b.stage == Stage::kForward) {
       if (a.precision != Precision::kHalf) return;
       const std::int64_t n = result_elements(u);
-      if (n > 0 && (holds(b, n, 1) || holds(b, n, 8))) return;  // masks and indices
+      // Masks and indices. A product has none: what is as large as its result in bytes is a copy of an operand.
+      const bool product = contains_any(flow_.units[u].name, {"mm", "linear", "matmul", "conv", "einsum", "attention"});
+      if (!product && n > 0 && (holds(b, n, 1) || holds(b, n, 8))) return;
       b.bytes /= 2;
       return;
     }

@@ -152,7 +152,9 @@ class Finder {
     // A product's gradient by one factor needs the other factor only; a node of one kernel has one gradient, the first's.
     const bool factors = f.op == "aten::mul" || f.op == "aten::div";
     for (const int i : f.inputs) {
-      if (factors && i == 0 && node->second.tasks < 2) continue;
+      // A number has no gradient, so that nothing is needed to compute it.
+      const bool by_number = factors && !view.tensor(1, 1);
+      if (factors && i == 0 && (by_number || node->second.tasks < 2)) continue;
       if (i < 0 || !view.tensor(static_cast<std::size_t>(i))) continue;
       const Argument& a = view[static_cast<std::size_t>(i)];
       s.parameter = std::find(f.parameters.begin(), f.parameters.end(), i) != f.parameters.end();
