@@ -112,7 +112,10 @@ class Fp8 {
     }
     for (const Fp8Layer& layer : found) convert(layer);
     if (m_.memory) fp8_memory(m_, *flow, found);
-    if (fused_) m_.validated = false;
+    const bool strict =
+        std::any_of(found.begin(), found.end(), [](const Fp8Layer& l) { return l.dtype == Dtype::kFp32; });
+    if (strict) m_.not_modelled.emplace_back("FP8 beside FP32 tensors: measured was FP8 beside bfloat16 only");
+    if (fused_ || strict) m_.validated = false;
     return {};
   }
 

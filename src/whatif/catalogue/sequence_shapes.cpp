@@ -39,6 +39,15 @@ bool floating(const Argument& a) {
   return a.type.find("loat") != std::string::npos || a.type == "c10::Half" || a.type == "double";
 }
 
+bool compiled(const trace::Trace& trace) {
+  for (std::uint32_t s = 0; s < trace.strings.size(); ++s) {
+    const std::string_view name = trace.strings[StringId{s}];
+    if (name.starts_with("Torch-Compiled Region") || name.find("CompiledFxGraph") != std::string_view::npos)
+      return true;
+  }
+  return false;
+}
+
 struct Looked {
   Shape table, indices;
 };
@@ -72,6 +81,12 @@ Result<SequenceShapes> SequenceShapes::find(const Model& m) {
         for (const Shape& s : a.shapes) out.features_.insert(s.begin(), s.end());
       }
     }
+  }
+  if (looked.empty() && compiled(*m.trace)) {
+    return fail(
+        ErrorCode::kDeclined,
+        "no sequence dimension is found: a compiled step does not tell the shapes of its kernels (ask this of the "
+        "step before it is compiled)");
   }
   if (looked.empty()) {
     return fail(ErrorCode::kDeclined,
