@@ -155,6 +155,7 @@ void Predictor::describe_memory(Prediction& p, const Model& changed, const std::
                                 Detail detail) const {
   if (!changed.memory) return;
   p.peak_bytes = memory::peak(*changed.memory).bytes;
+  if (detail == Detail::kFull) p.peak_parts = memory::composition(*changed.memory);
   const hardware::Device& device = changed.device;
   if (device.memory_gb <= 0) return;
   const double room = device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);

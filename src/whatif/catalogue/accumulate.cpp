@@ -66,6 +66,24 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
   }
 }
 
+// From the second pass on, all gradients are there throughout, and those of the step before are not. Each new one is there
+// beside them until it is added.
+void keep_gradients(memory::Curve& c) {
+  std::erase_if(c.blocks, [](const memory::Block& b) { return b.kind == memory::Kind::kGradient && b.allocated == 0; });
+  std::vector<memory::Block> fresh;
+  for (memory::Block& b : c.blocks) {
+    if (b.kind != memory::Kind::kGradient) continue;
+    fresh.push_back(b);
+    fresh.back().kind = memory::Kind::kTemporary;
+    fresh.back().of_parameters = true;
+    fresh.back().freed = b.allocated + 1;
+    b.allocated = 0;
+  }
+  c.blocks.insert(c.blocks.end(), fresh.begin(), fresh.end());
+  std::stable_sort(c.blocks.begin(), c.blocks.end(),
+                   [](const memory::Block& a, const memory::Block& b) { return a.allocated < b.allocated; });
+}
+
 std::vector<std::uint32_t> known(const std::vector<std::uint32_t>& tasks) {
   std::vector<std::uint32_t> out = tasks;
   std::erase(out, kNone);
@@ -83,11 +101,7 @@ Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
   const std::uint32_t end = end_of_backward(g);
   if (end == kNone) return fail(ErrorCode::kDeclined, "the step shows no backward pass on a thread of its own");
   scale_batch(m, draft, 1.0 / n);
-  if (m.memory) {  // from the second pass on, all gradients are there throughout
-    for (memory::Block& b : m.memory->blocks) {
-      if (b.kind == memory::Kind::kGradient) b.allocated = 0;
-    }
-  }
+  if (m.memory) keep_gradients(*m.memory);
   const std::vector<std::uint32_t> behind = first_behind(g, end);
   const Selection pass = one_pass(g, draft, end, behind);
   std::vector<std::uint32_t> last = ends_of(g, pass, behind);

@@ -9,6 +9,21 @@ namespace foretrace::whatif {
 using graph::Graph;
 using graph::Phase;
 
+namespace {
+
+// The end of the last of the numbers that follow each other behind `dot`, as long as something follows them.
+std::size_t innermost_entry(std::string_view name, std::size_t dot) {
+  for (;;) {
+    const std::size_t next = name.find('.', dot + 1);
+    if (next == std::string_view::npos) return dot;
+    const std::string_view part = name.substr(dot + 1, next - dot - 1);
+    if (part.empty() || part.find_first_not_of("0123456789") != std::string_view::npos) return dot;
+    dot = next;
+  }
+}
+
+}  // namespace
+
 std::string block_of(std::string_view name) {
   std::size_t from = 0;
   std::size_t numbered = 0;  // end of the innermost part that only ends with a number: "encoder_layer_3"
@@ -19,7 +34,8 @@ std::string block_of(std::string_view name) {
     const std::size_t digits = part.find_last_not_of("0123456789") + 1;  // 0 when there is nothing else
     // "layer1.0.conv1": the number must be followed by something, else it is a leaf of a Sequential.
     if (digits < part.size() && dot < name.size()) {
-      if (digits == 0) return std::string(name.substr(0, dot));
+      // "features.2.0.block.1": an entry of a list in a list is the block.
+      if (digits == 0) return std::string(name.substr(0, innermost_entry(name, dot)));
       numbered = dot;
     }
     from = dot + 1;

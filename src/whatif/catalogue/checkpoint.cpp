@@ -10,6 +10,23 @@ namespace foretrace::whatif {
 
 namespace {
 
+// By how much the forward pass between two positions goes beyond what it leaves behind.
+std::int64_t beyond_kept(const memory::Curve& c, std::uint32_t first, std::uint32_t last) {
+  std::vector<std::int64_t> change(last - first + 2, 0);
+  for (const memory::Block& b : c.blocks) {
+    if (b.stage != memory::Stage::kForward || b.allocated < first || b.allocated > last) continue;
+    change[b.allocated - first] += b.bytes;
+    if (b.freed <= last) change[b.freed - first] -= b.bytes;
+  }
+  std::int64_t level = 0;
+  std::int64_t most = 0;
+  for (const std::int64_t by : change) {
+    level += by;
+    most = std::max(most, level);
+  }
+  return most - level;
+}
+
 // Activations of a block live until its forward is over, and again while its backward runs; its output stays, for the
 // next block to start from.
 void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
@@ -26,6 +43,7 @@ void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
     }
     if (b.kind == memory::Kind::kActivation && !current.empty()) held[current].push_back(i);
   }
+  std::vector<memory::Block> second;
   for (const BlockOfLayers& block : blocks) {
     const auto it = held.find(block.name);
     if (it == held.end() || it->second.size() < 2) continue;
@@ -43,6 +61,17 @@ void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
     std::uint32_t backward_begin = UINT32_MAX;
     for (const std::size_t i : it->second) backward_begin = std::min(backward_begin, c.blocks[i].freed);
     if (backward_begin == UINT32_MAX || backward_begin <= forward_end) continue;
+    // Running again, the block holds what it held for a moment the first time, too.
+    const std::int64_t moment = beyond_kept(c, c.blocks[it->second.front()].allocated, forward_end);
+    if (moment > 0) {
+      memory::Block b;
+      b.bytes = moment;
+      b.allocated = backward_begin - 1;
+      b.freed = backward_begin;
+      b.stage = memory::Stage::kBackward;
+      b.op = c.blocks[result].op;
+      second.push_back(b);
+    }
     for (const std::size_t i : it->second) {
       if (i == result) continue;
       memory::Block again = c.blocks[i];
@@ -50,9 +79,10 @@ void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
       again.kind = memory::Kind::kTemporary;
       c.blocks[i].freed = forward_end;
       c.blocks[i].kind = memory::Kind::kTemporary;
-      c.blocks.push_back(again);
+      second.push_back(again);
     }
   }
+  c.blocks.insert(c.blocks.end(), second.begin(), second.end());
   std::stable_sort(c.blocks.begin(), c.blocks.end(),
                    [](const memory::Block& a, const memory::Block& b) { return a.allocated < b.allocated; });
 }

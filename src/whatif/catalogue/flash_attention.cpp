@@ -1,3 +1,4 @@
+#include "base/text.hpp"
 #include "whatif/catalogue/attentions.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 
@@ -20,9 +21,10 @@ void forget_scores(memory::Curve& curve, const Dataflow& flow, const std::vector
     for (const Attention& a : all) {
       if (!a.units.contains(unit)) continue;
       const bool half = is_half(a.dtype);
-      const bool product = unit == a.first_unit || unit == a.last_unit;
+      // One byte for each score is a mask; a copy of the result may be as large.
+      const bool masks = contains_any(flow.units[unit].name, {"dropout", "mask", "where", "bernoulli", "logical"});
       const bool gone = memory::could_hold(b, a.scores * 4) || (half && memory::could_hold(b, a.scores * 2)) ||
-                        (!product && memory::could_hold(b, a.scores));
+                        (masks && memory::could_hold(b, a.scores));
       if (gone) b.bytes = 0;
     }
   }

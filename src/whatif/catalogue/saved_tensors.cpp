@@ -152,7 +152,9 @@ class Finder {
     // A product's gradient by one factor needs the other factor only; a node of one kernel has one gradient, the first's.
     const bool factors = f.op == "aten::mul" || f.op == "aten::div";
     for (const int i : f.inputs) {
-      if (factors && i == 0 && node->second.tasks < 2) continue;
+      // A number has no gradient, so that nothing is needed to compute it.
+      const bool by_number = factors && !view.tensor(1, 1);
+      if (factors && i == 0 && (by_number || node->second.tasks < 2)) continue;
       if (i < 0 || !view.tensor(static_cast<std::size_t>(i))) continue;
       const Argument& a = view[static_cast<std::size_t>(i)];
       s.parameter = std::find(f.parameters.begin(), f.parameters.end(), i) != f.parameters.end();
@@ -217,7 +219,9 @@ void release_saved(Model& m, const std::vector<SavedTensor>& saved, double kept)
   const Positions positions(c, *m.trace);
   std::map<std::int64_t, std::vector<std::uint32_t>> uses;  // by size: positions at which the forward pass saves such
   for (const SavedTensor& s : saved) {
-    if (!s.parameter) uses[s.bytes].push_back(positions.from(m.trace->end(s.op)));
+    // Autocast's copy of a weight is a tensor like others.
+    const bool copy = s.bytes == 2 * s.elements && c.parameter_bytes >= 4 * m.parameter_elements;
+    if (!s.parameter || copy) uses[s.bytes].push_back(positions.from(m.trace->end(s.op)));
   }
   for (memory::Block& b : c.blocks) {
     if (b.kind != memory::Kind::kActivation) continue;
@@ -268,9 +272,10 @@ Place place_beside(const Graph& g, std::uint32_t task, bool behind) {
 
 std::string stale_shapes(const Model& m) {
   for (const Model::Applied& before : m.applied) {
-    if (before.changes == Changes::kBatch || before.changes == Changes::kAccumulation) {
-      return "the shapes in the trace are those of another batch after " + before.whatif +
-             ": put this change in front of it";
+    const bool batch = before.changes == Changes::kBatch || before.changes == Changes::kAccumulation;
+    if (batch || before.changes == Changes::kSequence) {
+      return std::string("the shapes in the trace are those of another ") + (batch ? "batch" : "length") + " after " +
+             before.whatif + ": put this change in front of it";
     }
   }
   return {};
