@@ -179,6 +179,8 @@ def notes(heard: Heard, command: list[str]) -> list[str]:
     if "python" not in heard.marks:
         return [f"nothing was recorded: {command[0]} started no Python that looks for modules (python -I and -E do not)"
                 + ("" if cuda_library() else "; for other programs, foretrace must be built with FORETRACE_INJECTION")]
+    if heard.hindered:
+        return heard.hindered
     framework = next((name for mark, name in _KNOWN.items() if mark in heard.marks), None)
     if framework is None:
         return ["nothing was recorded: the program imported neither PyTorch nor JAX"]

@@ -77,6 +77,7 @@ class Heard:
     steps: int = 0  # of the longest recording
     said: list[str] = field(default_factory=list)
     marks: set[str] = field(default_factory=set)
+    hindered: list[str] = field(default_factory=list)  # why a Python could not be recorded at all
 
 
 def listen(folder: Path) -> Heard:
@@ -97,6 +98,6 @@ def listen(folder: Path) -> Heard:
             elif line["say"] not in heard.said:
                 heard.said.append(line["say"])
     with contextlib.suppress(OSError):
-        heard.said += dict.fromkeys((folder / "python").read_text(encoding="utf-8", errors="replace").splitlines())
+        heard.hindered += dict.fromkeys((folder / "python").read_text(encoding="utf-8", errors="replace").splitlines())
     heard.files = sorted(dict.fromkeys(heard.files))
     return heard

@@ -122,7 +122,8 @@ class PhaseClock:
     def _watch_update(self) -> None:
         optimizer = importlib.import_module("torch.optim.optimizer")  # torch.optim hides its name
 
-        compiling = self._torch.compiler.is_compiling  # neither is there for a compiler: it would compile them in
+        # Neither is there for a compiler: it would compile them in. Versions without that module compile no optimizers.
+        compiling = getattr(getattr(self._torch, "compiler", None), "is_compiling", bool)
 
         def before(*_: Any) -> None:
             if compiling():

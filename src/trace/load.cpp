@@ -9,6 +9,7 @@
 
 #include "base/byte_source.hpp"
 #include "foretrace/trace/steps.hpp"
+#include "trace/cuda_recording.hpp"
 #include "trace/execution_trace.hpp"
 #include "trace/importers/importer.hpp"
 #include "trace/parts.hpp"
@@ -99,6 +100,7 @@ Result<Trace> read_source(std::unique_ptr<ByteSource> source, const std::string&
                                 "`foretrace list formats` shows them; .nsys-rep files must be exported first"});
   }
   FORETRACE_TRY(Trace trace, read_with(*best, *source, path, options, part));
+  note_dropped_records(trace);
   if (options.strict && trace.diagnostics.lost_records() > 0) {
     const auto& problems = trace.diagnostics.problems();
     const auto first = std::find_if(problems.begin(), problems.end(),

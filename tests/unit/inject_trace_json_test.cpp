@@ -48,6 +48,17 @@ TEST(InjectTraceJson, NothingIsATraceOfNothing) {
   EXPECT_EQ(count(trace, trace::EventKind::kKernel), 0u);
 }
 
+TEST(InjectTraceJson, WhatWasDroppedIsSaidByTheTrace) {
+  Activities all;
+  all.records.push_back(made(Kind::kKernel, 100, 200, 1));
+  all.dropped_full = 7;
+  const trace::Trace trace = test::must_load(written(all), test::strict());
+  const Problem* full = trace.diagnostics.find("dropped_full");
+  ASSERT_NE(full, nullptr);
+  EXPECT_EQ(full->count, 7u);
+  EXPECT_EQ(trace.diagnostics.find("dropped_cupti"), nullptr);
+}
+
 TEST(InjectTraceJson, NamesOfAnyBytesStayReadable) {
   Activities all;
   Record r = made(Kind::kKernel, 100, 200, 1);

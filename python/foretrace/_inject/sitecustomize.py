@@ -71,7 +71,7 @@ def _note(text=None):
     try:
         with open(os.path.join(folder, "python"), "a") as file:
             if text:
-                file.write("foretrace cannot record this program: %s\n" % text.splitlines()[0])
+                file.write("nothing was recorded: %s\n" % text.splitlines()[0])
     except (IOError, OSError):
         pass
 

@@ -5,7 +5,7 @@
 
 #include "base/saturate.hpp"
 #include "base/text.hpp"
-#include "trace/execution_trace.hpp"
+#include "whatif/catalogue/named_tensors.hpp"
 #include "whatif/catalogue/result_shape.hpp"
 
 namespace foretrace::whatif {
@@ -46,6 +46,7 @@ class Builder {
     flow_.trace = &t_;
     find_window();
     collect();
+    tensors_.follow(ops_);
     std::vector<std::uint32_t> inside;
     for (std::size_t i = 0; i < ops_.size();) {
       const Ns end = t_.end(ops_[i]);
@@ -196,9 +197,9 @@ class Builder {
     const std::int64_t n = work::elements_of(shape);
     std::uint32_t id = kNone;
     if (use != nullptr) {
-      const auto known = by_tensor_.try_emplace(use->tensor, kNone).first;
-      if (known->second == kNone) known->second = add_value({}, kNone, kNone);
-      id = known->second;
+      std::uint32_t& known = tensors_.value(use->tensor);
+      if (known == kNone) known = add_value({}, kNone, kNone);
+      id = known;
       if (flow_.values[id].shape.empty() && flow_.values[id].producer != kNone) flow_.values[id].shape = shape;
       if (id == open_) open_ = kNone;
     } else {
@@ -216,11 +217,11 @@ class Builder {
     unit.computes =
         computing_[e] || std::any_of(inside.begin(), inside.end(), [&](std::uint32_t c) { return computing_[c]; });
     const OpView view(t_, t_.events.args[e]);
-    const trace::TensorIdentities::Operation* named = tensors_.of(e);
+    const NamedTensors::Operation* named = tensors_.of(e);
+    tensors_.advance(t_.events.start[e]);
     for (std::size_t i = 0; i < view.size(); ++i) {
       const Argument& a = view[i];
-      std::vector<const trace::TensorUse*> uses(a.list() ? a.shapes.size() : 1, nullptr);
-      if (named != nullptr) identify(*named, i, uses);
+      const std::vector<const trace::TensorUse*> uses = tensors_.uses(named, i, a.list() ? a.shapes.size() : 1);
       if (a.list()) {
         // Of several tensors, the one no other result explains is the one whose shape was not known.
         const auto known = [&](const Shape& s) { return by_shape_.contains(s); };
@@ -243,28 +244,19 @@ class Builder {
     facts_.push_back({multiplies_weights(unit.name), makes_one_number(unit.name), meets(unit.name)});
     flow_.units.push_back(std::move(unit));
     add_outputs(index, view, inside);
+    for (const std::uint32_t c : inside) tensors_.forget(c);
     if (named != nullptr) name_outputs(index, *named);
   }
 
-  /// The tensors of an argument, when as many are named as it holds.
-  static void identify(const trace::TensorIdentities::Operation& op, std::size_t argument,
-                       std::vector<const trace::TensorUse*>& uses) {
-    std::vector<const trace::TensorUse*> found;
-    for (const trace::TensorUse& in : op.inputs) {
-      if (in.argument == argument) found.push_back(&in);
-    }
-    if (found.size() == uses.size()) uses = std::move(found);
-  }
-
   /// From here on these tensors are this unit's results: also where numbers of tensors that are gone come again.
-  void name_outputs(std::uint32_t index, const trace::TensorIdentities::Operation& op) {
+  void name_outputs(std::uint32_t index, const NamedTensors::Operation& op) {
     for (std::size_t k = 0; k < op.outputs.size(); ++k) {
       const trace::TensorUse& out = op.outputs[k];
       if (k >= flow_.units[index].outputs.size()) {
         flow_.units[index].outputs.push_back(add_value({out.shape.begin(), out.shape.end()}, index, kNone));
       }
       const std::uint32_t id = flow_.units[index].outputs[k];
-      by_tensor_[out.tensor] = id;
+      tensors_.value(out.tensor) = id;
       if (flow_.values[id].shape.empty()) flow_.values[id].shape.assign(out.shape.begin(), out.shape.end());
       if (id == open_) open_ = kNone;
     }
@@ -370,11 +362,10 @@ class Builder {
   const trace::Trace& t_;
   Dataflow flow_;
   Ns from_ = 0, to_ = 0;
-  const trace::TensorIdentities tensors_;
-  std::map<std::int64_t, std::uint32_t> by_tensor_;  // where tensors are named: the value each number stands for now
-  std::vector<bool> computing_;                      // by event: operations that launched GPU work themselves
-  std::vector<std::uint32_t> ops_;                   // of the forward pass, outer ones first
-  std::vector<Facts> facts_;                         // by unit
+  NamedTensors tensors_;
+  std::vector<bool> computing_;     // by event: operations that launched GPU work themselves
+  std::vector<std::uint32_t> ops_;  // of the forward pass, outer ones first
+  std::vector<Facts> facts_;        // by unit
   std::map<Shape, std::vector<std::uint32_t>> by_shape_;
   std::vector<char> reshaped_;  // by value: used through a view
   std::uint32_t open_ = kNone;  // the latest result of unknown shape
