@@ -170,7 +170,7 @@ TEST(Composition, AddsUpToThePeak) {
 TEST(Composition, OfAMeasuredStep) {
   // GPT-2: 124 M parameters, Adam, lists whose shapes the profiler left out: parameters are counted by their gradients.
   const analysis::Baseline& b = test::measured_step("h200-lengths/gpt2-today");
-  EXPECT_NEAR(static_cast<double>(b.model.parameter_elements), 124439808.0, 2e6);
+  EXPECT_NEAR(static_cast<double>(b.model.parameter_elements), 124439808.0, 4e6);
   ASSERT_TRUE(b.figures.peak_parts);
   const Composition& parts = *b.figures.peak_parts;
   EXPECT_EQ(sum(parts), *b.figures.peak_bytes);
