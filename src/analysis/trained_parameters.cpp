@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/decimal.hpp"
 #include "base/saturate.hpp"
 #include "trace/tensor_size.hpp"
 
@@ -72,6 +73,18 @@ void count(const trace::Trace& t, const Graph& g, TrainedParameters& out) {
   }
 }
 
+// A compiled program says itself which of its inputs it updates.
+void count_compiled(const trace::Trace& trace, TrainedParameters& out) {
+  const std::string_view told = trace.metadata_value("compiled_parameters");
+  const std::size_t comma = told.find(',');
+  if (out.elements > 0 || comma == std::string_view::npos) return;  // "[elements,tensors]"
+  const auto elements = parse_int64(told.substr(1, comma - 1));
+  const auto tensors = parse_int64(told.substr(comma + 1, told.size() - comma - 2));
+  if (!elements || !tensors || *elements <= 0) return;
+  out.elements = *elements;
+  out.tensors = *tensors;
+}
+
 // What the optimizer keeps of each parameter, in elements.
 int states_of(std::string_view optimizer) {
   for (const std::string_view two : {"Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adadelta", "Lamb", "LAMB"}) {
@@ -86,6 +99,7 @@ TrainedParameters trained_parameters(const trace::Trace& trace, const Graph& gra
   TrainedParameters out;
   out.optimizer = optimizer_name(trace);
   count(trace, graph, out);
+  count_compiled(trace, out);
   return out;
 }
 

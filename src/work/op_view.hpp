@@ -47,7 +47,8 @@ Order order_of(const Shape& shape, const Shape& strides);
 
 class OpView {
  public:
-  OpView(const trace::Trace& trace, ArgsId args);
+  /// `untyped`: the element type of tensors where the trace has shapes and no types (NVTX ranges), "float".
+  OpView(const trace::Trace& trace, ArgsId args, std::string_view untyped = {});
   /// The same operation on other tensors.
   explicit OpView(std::vector<Argument> arguments) : arguments_(std::move(arguments)) {}
 
