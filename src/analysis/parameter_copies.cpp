@@ -86,28 +86,28 @@ void mark_in_compiled(memory::Curve& curve, const trace::Trace& trace) {
     wanted.push_back(b.bytes / 2);
     all += b.bytes / 2;
   }
-  std::vector<std::pair<std::int64_t, std::size_t>> free;  // bytes, block
+  std::vector<std::pair<std::int64_t, std::size_t>> loose;  // bytes, block
   for (std::size_t i = 0; i < curve.blocks.size(); ++i) {
     const memory::Block& b = curve.blocks[i];
     const bool kept = b.kind == memory::Kind::kActivation || b.kind == memory::Kind::kInput;
     const bool compiled = b.op == kNone || trace.name(b.op).find("ompiled") != std::string_view::npos;
-    if (kept && compiled && b.allocated > 0 && b.stage == memory::Stage::kForward) free.emplace_back(b.bytes, i);
+    if (kept && compiled && b.allocated > 0 && b.stage == memory::Stage::kForward) loose.emplace_back(b.bytes, i);
   }
   std::sort(wanted.rbegin(), wanted.rend());
-  std::sort(free.begin(), free.end());
+  std::sort(loose.begin(), loose.end());
   std::vector<std::size_t> found;
   std::int64_t matched = 0;
   constexpr std::int64_t kBeyond = (1 << 20) + memory::kGrain;
   for (const std::int64_t bytes : wanted) {
-    auto it = std::lower_bound(free.begin(), free.end(), std::pair(bytes - kBeyond / 2, std::size_t{0}));
-    auto best = free.end();
-    for (; it != free.end() && it->first <= bytes + kBeyond; ++it) {
-      if (best == free.end() || std::llabs(it->first - bytes) < std::llabs(best->first - bytes)) best = it;
+    auto it = std::lower_bound(loose.begin(), loose.end(), std::pair(bytes - kBeyond / 2, std::size_t{0}));
+    auto best = loose.end();
+    for (; it != loose.end() && it->first <= bytes + kBeyond; ++it) {
+      if (best == loose.end() || std::llabs(it->first - bytes) < std::llabs(best->first - bytes)) best = it;
     }
-    if (best == free.end()) continue;
+    if (best == loose.end()) continue;
     found.push_back(best->second);
     matched += bytes;
-    free.erase(best);
+    loose.erase(best);
   }
   if (all == 0 || matched < all * 4 / 5) return;
   for (const std::size_t i : found) curve.blocks[i].of_parameters = true;

@@ -73,6 +73,18 @@ void count(const trace::Trace& t, const Graph& g, TrainedParameters& out) {
   }
 }
 
+// A compiled program says itself which of its inputs it updates.
+void count_compiled(const trace::Trace& trace, TrainedParameters& out) {
+  const std::string_view told = trace.metadata_value("compiled_parameters");
+  const std::size_t comma = told.find(',');
+  if (out.elements > 0 || comma == std::string_view::npos) return;  // "[elements,tensors]"
+  const auto elements = parse_int64(told.substr(1, comma - 1));
+  const auto tensors = parse_int64(told.substr(comma + 1, told.size() - comma - 2));
+  if (!elements || !tensors || *elements <= 0) return;
+  out.elements = *elements;
+  out.tensors = *tensors;
+}
+
 // What the optimizer keeps of each parameter, in elements.
 int states_of(std::string_view optimizer) {
   for (const std::string_view two : {"Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adadelta", "Lamb", "LAMB"}) {

@@ -167,10 +167,35 @@ TEST(Composition, AddsUpToThePeak) {
   }
 }
 
+// One row for each mechanism; figures of data/*/truth.jsonl.
+TEST(MemoryOfWhatIfs, MeetsMeasuredPeaks) {
+  struct Row {
+    const char* name;
+    std::vector<std::string> uses;
+    double measured, within;
+  };
+  const Row rows[] = {
+      {"h200-clean/llama_gqa@1", {"amp:dtype=bf16", "flash-attention", "fused-optimizer"}, 4366.9e6, 0.02},
+      {"h200-clean/t5_4x4@2", {"accumulate:n=2"}, 3474.2e6, 0.02},      // gradients are there once
+      {"h200-clean/bert_base-today", {"batch:x=0.5"}, 3214.0e6, 0.01},  // copies of weights stay
+      {"h200-clean/swin_t@4", {"checkpoint"}, 653.8e6, 0.04},           // blocks in lists of lists
+      {"h200-more/bert_l8", {"amp"}, 13677.0e6, 0.01},                  // copies of operands are no masks
+      {"h200-more/bert_l8", {"flash-attention"}, 13091.0e6, 0.01},
+      {"h200-clean/resnet50", {"amp"}, 3321.0e6, 0.015},              // tensor cores copy into NHWC
+      {"h200-clean/lstm_lm@8", {"fused-optimizer"}, 1075.5e6, 0.01},  // no temporaries in the update
+  };
+  for (const Row& row : rows) {
+    const whatif::Prediction p = test::predicted(row.name, row.uses);
+    ASSERT_EQ(p.declined, "") << row.name;
+    EXPECT_NEAR(static_cast<double>(*p.peak_bytes) / row.measured, 1, row.within) << row.name << " " << p.whatif;
+    EXPECT_EQ(sum(*p.peak_parts), *p.peak_bytes) << row.name;
+  }
+}
+
 TEST(Composition, OfAMeasuredStep) {
   // GPT-2: 124 M parameters, Adam, lists whose shapes the profiler left out: parameters are counted by their gradients.
   const analysis::Baseline& b = test::measured_step("h200-lengths/gpt2-today");
-  EXPECT_NEAR(static_cast<double>(b.model.parameter_elements), 124439808.0, 2e6);
+  EXPECT_NEAR(static_cast<double>(b.model.parameter_elements), 124439808.0, 4e6);
   ASSERT_TRUE(b.figures.peak_parts);
   const Composition& parts = *b.figures.peak_parts;
   EXPECT_EQ(sum(parts), *b.figures.peak_bytes);

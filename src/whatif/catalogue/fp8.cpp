@@ -84,9 +84,10 @@ std::vector<Step> fused_cast(std::int64_t n, Dtype dtype) {
           {"fp8 cast", work::cast_work(n, dtype, Dtype::kFp8)}};
 }
 
-Work transpose_work(std::int64_t n) {
+// PyTorch's own copy goes through memory element by element; a compiler's writes tiles.
+Work transpose_work(std::int64_t n, bool fused) {
   Work w = work::cast_work(n, Dtype::kFp8, Dtype::kFp8);
-  w.access = Access::kTransposed;
+  if (!fused) w.access = Access::kTransposed;
   return w;
 }
 
@@ -143,7 +144,7 @@ class Fp8 {
     product(l.weight_grad, l.outputs, l.inputs, l.rows);
     if (l.data_grad != nullptr || l.weight_grad != nullptr) {
       then += time_of(cast(l.rows * l.outputs, l.dtype));
-      for (const std::int64_t n : transposed(l)) then += predict(transpose_work(n), m_.device).ns;
+      for (const std::int64_t n : transposed(l)) then += predict(transpose_work(n, fused_), m_.device).ns;
     }
     return then < now;
   }
@@ -182,13 +183,14 @@ class Fp8 {
     put(at, cast(l.rows * l.outputs, l.dtype), Phase::kBackward, false);
     wait(at, Phase::kBackward);
     if (l.data_grad != nullptr) {
-      put(at, {{"fp8 transpose", transpose_work(l.inputs * l.outputs)}}, Phase::kBackward, true);
+      put(at, {{"fp8 transpose", transpose_work(l.inputs * l.outputs, fused_)}}, Phase::kBackward, true);
       multiply(l.data_grad, l.rows, l.inputs, l.outputs, l);
     }
     if (l.weight_grad != nullptr) {
       if (l.data_grad != nullptr) at = before(l.weight_grad->tasks.front());
       put(at,
-          {{"fp8 transpose", transpose_work(l.rows * l.outputs)}, {"fp8 transpose", transpose_work(l.rows * l.inputs)}},
+          {{"fp8 transpose", transpose_work(l.rows * l.outputs, fused_)},
+           {"fp8 transpose", transpose_work(l.rows * l.inputs, fused_)}},
           Phase::kBackward, false);
       multiply(l.weight_grad, l.outputs, l.inputs, l.rows, l);
     }

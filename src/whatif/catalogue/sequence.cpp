@@ -176,8 +176,8 @@ class Sequence {
       const std::int64_t wanted = saturated(std::ceil(static_cast<double>(t.used) * x_));
       if (wanted > t.rows) more = saturated_sum(more, saturated_product(wanted - t.rows, t.columns));
       if (wanted > t.rows)
-        m_.not_modelled.push_back(
-            fmt::format("the table of positions has {} rows and must grow to {}", t.rows, wanted));
+        m_.not_modelled.push_back(fmt::format(
+            "what a longer table of positions does to training: it has {} rows and must grow to {}", t.rows, wanted));
     }
     if (more == 0 || m_.parameter_elements <= 0) return;
     const double by = 1 + static_cast<double>(more) / static_cast<double>(m_.parameter_elements);
