@@ -5,6 +5,7 @@
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/dataflow.hpp"
 #include "whatif/catalogue/layer_regions.hpp"
+#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -14,8 +15,13 @@ namespace {
 // next block to start from.
 void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
   memory::Curve& c = *m.memory;
-  std::map<std::string, std::vector<std::size_t>, std::less<>> held;  // block -> indices, in order of allocation
+  // Of each run of a block what it allocated, in order. A block that runs several times begins again with its first layer.
+  std::map<std::string, std::vector<std::vector<std::size_t>>, std::less<>> held;
+  std::map<std::string, std::size_t, std::less<>> runs;
+  for (const BlockOfLayers& block : blocks) ++runs[block.name];
+  std::map<std::string, std::string, std::less<>> first_layer;
   std::string current;
+  std::string last_layer;
   for (std::size_t i = 0; i < c.blocks.size(); ++i) {
     const memory::Block& b = c.blocks[i];
     if (b.stage != memory::Stage::kForward || b.allocated == 0) continue;
@@ -23,14 +29,21 @@ void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
       std::string_view name = m.trace->name(b.layer);
       name.remove_prefix(6);
       current = block_of(name.substr(0, name.find('|')));
+      const std::string& begins = first_layer.try_emplace(current, name).first->second;
+      const bool again = begins == name && last_layer != name;
+      std::vector<std::vector<std::size_t>>& mine = held[current];
+      if (mine.empty() || (again && runs[current] > 1)) mine.emplace_back();
+      last_layer = name;
     }
-    if (b.kind == memory::Kind::kActivation && !current.empty()) held[current].push_back(i);
+    if (b.kind == memory::Kind::kActivation && !current.empty()) held[current].back().push_back(i);
   }
+  std::map<std::string, std::size_t, std::less<>> done;
   for (const BlockOfLayers& block : blocks) {
+    const std::size_t run = done[block.name]++;
     const auto it = held.find(block.name);
-    if (it == held.end() || it->second.size() < 2) continue;
+    if (it == held.end() || run >= it->second.size() || it->second[run].size() < 2) continue;
     // Its result is the last allocation, but for statistics of a norm, which are a row's width smaller.
-    const auto& mine = it->second;
+    const std::vector<std::size_t>& mine = it->second[run];
     const std::size_t few = std::min<std::size_t>(3, mine.size());
     std::int64_t most = 0;
     for (std::size_t k = 1; k <= few; ++k) most = std::max(most, c.blocks[mine[mine.size() - k]].bytes);
@@ -39,11 +52,11 @@ void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
       result = mine[mine.size() - k];
       if (c.blocks[result].bytes * 16 >= most) break;
     }
-    const std::uint32_t forward_end = c.blocks[it->second.back()].allocated;
+    const std::uint32_t forward_end = c.blocks[mine.back()].allocated;
     std::uint32_t backward_begin = UINT32_MAX;
-    for (const std::size_t i : it->second) backward_begin = std::min(backward_begin, c.blocks[i].freed);
+    for (const std::size_t i : mine) backward_begin = std::min(backward_begin, c.blocks[i].freed);
     if (backward_begin == UINT32_MAX || backward_begin <= forward_end) continue;
-    for (const std::size_t i : it->second) {
+    for (const std::size_t i : mine) {
       if (i == result) continue;
       memory::Block again = c.blocks[i];
       again.allocated = backward_begin - 1;
@@ -74,7 +87,7 @@ std::vector<std::uint32_t> recomputed(const Graph& g, const Dataflow& flow, std:
 
 Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   const Graph& g = m.graph;
-  std::vector<BlockOfLayers> blocks = repeated_blocks(g);
+  std::vector<BlockOfLayers> blocks = repeated_runs(g);
   const std::vector<std::string> wanted = parameters.list("layers");
   if (!wanted.empty() && !blocks.empty()) {
     std::vector<std::string> names;
@@ -87,6 +100,8 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
       return std::none_of(wanted.begin(), wanted.end(), [&](const std::string& w) { return glob_match(w, b.name); });
     });
   }
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
+  std::erase_if(blocks, [&](const BlockOfLayers& b) { return recomputes(*has, b.name); });
   if (blocks.empty()) {
     return fail(ErrorCode::kDeclined, "no block of layers repeats in this step, or its trace names no layers");
   }
