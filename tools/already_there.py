@@ -44,6 +44,8 @@ SWITCHED = ["amp", "tf32", "fused-optimizer", "foreach-optimizer", "flash-attent
             "accumulate:n=2", "offload", "ddp", "fsdp"]
 # The compiler lays convolutions out as it likes; several ranks have what their case is made of.
 NOT_SWITCHED = {"compile": ["channels-last"], "graph": ["channels-last"]}
+# Networks that have something whatever is switched: torchvision attention calls the fused kernels.
+BUILT_IN = {"vit_b_16": ["flash-attention"], "wav2vec": ["flash-attention"]}
 
 
 @dataclass
@@ -73,6 +75,7 @@ def case_of(row: Row) -> Case:
     switches = row.data.get("switches") or {}
     has = [use for name, values in HAS.items() for use in values.get(switches.get(name), [])]
     open_ = [use for name, uses in NOT_SWITCHED.items() if switches.get(name) for use in uses]
+    open_ += next((uses for network, uses in BUILT_IN.items() if row.model.startswith(network)), [])
     return Case(row.trace, has, [use for use in SWITCHED if use not in has + open_])
 
 

@@ -119,7 +119,7 @@ class Finder {
       convolutions += g_.cost[t];
       if (channels_last(w)) innermost += g_.cost[t];
     }
-    f_.channels_last = convolutions > 0 && innermost >= convolutions * 4 / 5;
+    f_.channels_last = convolutions > 0 && innermost >= convolutions / 1000 * 999;
   }
 
   void look_for_recomputation() {

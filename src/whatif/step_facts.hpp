@@ -21,7 +21,7 @@ struct StepFacts {
   bool half_products = false;        ///< matrix products or convolutions in fp16 or bf16
   bool tf32_products = false;        ///< matrix products on tensor cores in TF32
   bool tf32_convolutions = false;    ///< the same of what cuDNN does: a switch of its own in PyTorch
-  bool channels_last = false;        ///< convolutions in NHWC, most of them
+  bool channels_last = false;        ///< all convolutions in NHWC
   bool fused_attention = false;      ///< one kernel for scores, softmax and their product with the values
   bool foreach_update = false;       ///< the optimizer works on lists of tensors, one arithmetic step at a time
   bool fused_update = false;         ///< … and all of its arithmetic in one pass
