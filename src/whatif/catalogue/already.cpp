@@ -65,7 +65,7 @@ std::string checkpoint(const Model& m, const StepFacts& has, const Parameters& p
   const bool left = std::any_of(blocks.begin(), blocks.end(), [&](const BlockOfLayers& b) {
     const bool asked = wanted.empty() || std::any_of(wanted.begin(), wanted.end(),
                                                      [&](const std::string& w) { return glob_match(w, b.name); });
-    return asked && !has.recomputed.empty() && !recomputes(has, b.name);
+    return asked && !b.name.empty() && !has.recomputed.empty() && !recomputes(has, b.name);
   });
   return left ? "" : "the step already runs its blocks again in the backward pass (activation checkpointing)";
 }

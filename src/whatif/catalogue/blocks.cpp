@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "whatif/catalogue/kernel_repeats.hpp"
+
 namespace foretrace::whatif {
 
 using graph::Graph;
@@ -44,6 +46,20 @@ struct Found {
   std::vector<std::vector<std::uint32_t>> backward;
 };
 
+// GPU tasks in order of launch.
+std::vector<std::uint32_t> by_launch(const Graph& g) {
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t]) && g.launch[t].valid()) order.push_back(t);
+  }
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const Ns ta = g.measured[g.launch[a].index()];
+    const Ns tb = g.measured[g.launch[b].index()];
+    return ta != tb ? ta < tb : a < b;
+  });
+  return order;
+}
+
 Found find_blocks(const Graph& g) {
   std::vector<std::string> block_of_layer(g.layers.size());
   for (std::size_t l = 0; l < g.layers.size(); ++l) {
@@ -55,16 +71,7 @@ Found find_blocks(const Graph& g) {
     const std::string name(g.strings[g.layers[l].name]);
     if (!g.layers[l].synthetic && names.count(name) > 0) block_of_layer[l] = name;
   }
-  // GPU tasks in order of launch.
-  std::vector<std::uint32_t> order;
-  for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (graph::is_gpu(g.kind[t]) && g.launch[t].valid()) order.push_back(t);
-  }
-  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    const Ns ta = g.measured[g.launch[a].index()];
-    const Ns tb = g.measured[g.launch[b].index()];
-    return ta != tb ? ta < tb : a < b;
-  });
+  const std::vector<std::uint32_t> order = by_launch(g);
   std::vector<BlockOfLayers> blocks;
   std::map<std::string, std::size_t> index;
   std::size_t current = static_cast<std::size_t>(-1);
@@ -137,6 +144,34 @@ std::vector<std::size_t> runs_of(const Graph& g, const std::vector<std::uint32_t
   return starts;
 }
 
+// Where no layer has a name (a compiled network, a plain trace): the same kernels again and again, in forward and in backward.
+std::vector<BlockOfLayers> blocks_by_kernels(const Graph& g) {
+  std::vector<std::uint32_t> forward, backward;
+  for (const std::uint32_t t : by_launch(g)) {
+    if (g.kind[t] != graph::TaskKind::kKernel) continue;
+    if (g.phase[t] == Phase::kForward) forward.push_back(t);
+    if (g.phase[t] == Phase::kBackward) backward.push_back(t);
+  }
+  const auto names = [&](const std::vector<std::uint32_t>& tasks) {
+    std::vector<std::uint32_t> out;
+    for (const std::uint32_t t : tasks) out.push_back(g.name[t].value);
+    return out;
+  };
+  const Repeats blocks = find_repeats(names(forward));
+  if (blocks.times == 0 || backward.empty()) return {};
+  Repeats gradients = find_repeats(names(backward), blocks.times);
+  // Libraries choose other kernels for some block's gradients: then all blocks have the same share of them.
+  if (gradients.times == 0) gradients = {0, backward.size() / blocks.times, blocks.times};
+  std::vector<BlockOfLayers> out;
+  for (std::size_t b = 0; b < blocks.times; ++b) {
+    const auto first = forward.begin() + static_cast<std::ptrdiff_t>(blocks.begin + b * blocks.length);
+    out.push_back({"",
+                   {first, first + static_cast<std::ptrdiff_t>(blocks.length)},
+                   backward[gradients.begin + (blocks.times - 1 - b) * gradients.length]});
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<BlockOfLayers> repeated_blocks(const Graph& g) {
@@ -146,6 +181,9 @@ std::vector<BlockOfLayers> repeated_blocks(const Graph& g) {
 }
 
 std::vector<BlockOfLayers> repeated_runs(const Graph& g) {
+  if (std::all_of(g.layers.begin(), g.layers.end(), [](const graph::Layer& l) { return l.synthetic; })) {
+    return blocks_by_kernels(g);
+  }
   Found found = find_blocks(g);
   std::vector<BlockOfLayers> runs;
   for (std::size_t b = 0; b < found.blocks.size(); ++b) {

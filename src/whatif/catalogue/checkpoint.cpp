@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -11,6 +13,22 @@ namespace foretrace::whatif {
 
 namespace {
 
+// By the time an operation began: the block whose kernels were being launched; blocks.size() in front of all of them.
+std::size_t block_at(const Model& m, const std::vector<BlockOfLayers>& blocks, std::uint32_t op) {
+  const Graph& g = m.graph;
+  std::size_t found = blocks.size();
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    const EventId call = g.event[g.launch[blocks[b].forward.front()].index()];
+    if (call.valid() && m.trace->events.start[call.index()] <= m.trace->events.start[op]) found = b;
+  }
+  // Behind the last one's kernels lies the head of the network.
+  if (found + 1 == blocks.size()) {
+    const EventId last = g.event[g.launch[blocks.back().forward.back()].index()];
+    if (last.valid() && m.trace->events.start[op] > m.trace->end(last.index())) return blocks.size();
+  }
+  return found;
+}
+
 // Activations of a block live until its forward is over, and again while its backward runs; its output stays, for the
 // next block to start from.
 void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
@@ -20,11 +38,18 @@ void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
   std::map<std::string, std::size_t, std::less<>> runs;
   for (const BlockOfLayers& block : blocks) ++runs[block.name];
   std::map<std::string, std::string, std::less<>> first_layer;
+  const bool unnamed = blocks.front().name.empty();
+  if (unnamed) held[""].resize(blocks.size());
   std::string current;
   std::string last_layer;
   for (std::size_t i = 0; i < c.blocks.size(); ++i) {
     const memory::Block& b = c.blocks[i];
     if (b.stage != memory::Stage::kForward || b.allocated == 0) continue;
+    if (unnamed) {
+      const std::size_t at = b.op != kNone ? block_at(m, blocks, b.op) : blocks.size();
+      if (b.kind == memory::Kind::kActivation && at < blocks.size()) held[""][at].push_back(i);
+      continue;
+    }
     if (b.layer != kNone) {
       std::string_view name = m.trace->name(b.layer);
       name.remove_prefix(6);
@@ -89,6 +114,9 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   const Graph& g = m.graph;
   std::vector<BlockOfLayers> blocks = repeated_runs(g);
   const std::vector<std::string> wanted = parameters.list("layers");
+  if (!wanted.empty()) {
+    if (std::string why = missing(m, Need::kLayers); !why.empty()) return fail(ErrorCode::kDeclined, std::move(why));
+  }
   if (!wanted.empty() && !blocks.empty()) {
     std::vector<std::string> names;
     for (const BlockOfLayers& b : blocks) names.push_back(b.name);
@@ -101,16 +129,23 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
     });
   }
   const std::shared_ptr<const StepFacts> has = step_facts(m);
-  std::erase_if(blocks, [&](const BlockOfLayers& b) { return recomputes(*has, b.name); });
+  std::erase_if(blocks, [&](const BlockOfLayers& b) { return !b.name.empty() && recomputes(*has, b.name); });
   if (blocks.empty()) {
-    return fail(ErrorCode::kDeclined, "no block of layers repeats in this step, or its trace names no layers");
+    return fail(ErrorCode::kDeclined, "no block of layers repeats in this step");
+  }
+  if (blocks.front().name.empty()) {
+    if (has->in_graphs > 0)
+      return fail(ErrorCode::kDeclined, "the trace names no layers, and the step runs as a CUDA graph");
+    m.not_modelled.push_back(
+        fmt::format("the trace names no layers: {} blocks are taken for what repeats in its kernels", blocks.size()));
   }
   if (m.memory) shorten_lives(m, blocks);
   const std::shared_ptr<const Dataflow> shared = shared_flow(m);
   const Dataflow& flow = *shared;
   const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(CpuPhase::kForward)];
   const bool reentrant = parameters.text("reentrant") == "1";
-  const double share = reentrant ? m.host.reentrant_share : 1;
+  // A compiler writes the second forward into the backward pass: no hooks, no contexts.
+  const double share = has->compiled ? 0 : reentrant ? m.host.reentrant_share : 1;
   const Ns around_forward = m.cpu_time(share * m.host.checkpoint_forward_us, CpuPhase::kForward);
   const Ns around_backward = m.cpu_time(share * m.host.checkpoint_backward_us, CpuPhase::kBackward);
   for (const BlockOfLayers& b : blocks) {
@@ -154,7 +189,7 @@ WhatIf checkpoint_whatif() {
               "(use_reentrant=True: all of it)",
           .source = "Chen et al. 2016; torch.utils.checkpoint; Echo (Daydream's table)",
           .not_modelled = {},
-          .needs = {Need::kLayers, Need::kBackward},
+          .needs = {Need::kBackward},
           .changes = Changes::kRecomputation,
           .parts = {.memory = Part::kModelled},
           .code = "model.gradient_checkpointing_enable()  # or torch.utils.checkpoint.checkpoint(block, x)",
