@@ -181,9 +181,11 @@ std::vector<BlockOfLayers> repeated_blocks(const Graph& g) {
 }
 
 std::vector<BlockOfLayers> repeated_runs(const Graph& g) {
-  if (std::all_of(g.layers.begin(), g.layers.end(), [](const graph::Layer& l) { return l.synthetic; })) {
-    return blocks_by_kernels(g);
-  }
+  // Modules have a type; a compiled graph's range has none.
+  const auto no_module = [&](const graph::Layer& l) {
+    return l.synthetic || !l.type.valid() || g.strings[l.type].empty();
+  };
+  if (std::all_of(g.layers.begin(), g.layers.end(), no_module)) return blocks_by_kernels(g);
   Found found = find_blocks(g);
   std::vector<BlockOfLayers> runs;
   for (std::size_t b = 0; b < found.blocks.size(); ++b) {

@@ -114,9 +114,8 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   const Graph& g = m.graph;
   std::vector<BlockOfLayers> blocks = repeated_runs(g);
   const std::vector<std::string> wanted = parameters.list("layers");
-  if (!wanted.empty()) {
-    if (std::string why = missing(m, Need::kLayers); !why.empty()) return fail(ErrorCode::kDeclined, std::move(why));
-  }
+  if (!wanted.empty() && !blocks.empty() && blocks.front().name.empty())
+    return fail(ErrorCode::kDeclined, "the trace names no layers (record with foretrace.record, or with_modules=True)");
   if (!wanted.empty() && !blocks.empty()) {
     std::vector<std::string> names;
     for (const BlockOfLayers& b : blocks) names.push_back(b.name);
