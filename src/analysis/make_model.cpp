@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/decimal.hpp"
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/simulate/limits.hpp"
 #include "trace/tensor_size.hpp"
@@ -97,6 +98,18 @@ void count_parameters(Model& m) {
   }
 }
 
+// A compiled program says itself which of its inputs it updates.
+void count_compiled_parameters(Model& m) {
+  const std::string_view told = m.trace->metadata_value("compiled_parameters");
+  const std::size_t comma = told.find(',');
+  if (m.parameter_elements > 0 || comma == std::string_view::npos) return;  // "[elements,tensors]"
+  const auto elements = parse_int64(told.substr(1, comma - 1));
+  const auto tensors = parse_int64(told.substr(comma + 1, told.size() - comma - 2));
+  if (!elements || !tensors || *elements <= 0) return;
+  m.parameter_elements = *elements;
+  m.parameter_tensors = *tensors;
+}
+
 }  // namespace
 
 Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, const Graph& graph, Ns replayed,
@@ -119,6 +132,7 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   }
   m.optimizer = optimizer_name(trace);
   count_parameters(m);
+  count_compiled_parameters(m);
   m.memory = memory::curve(trace, step);
   return m;
 }

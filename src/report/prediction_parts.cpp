@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "report/text.hpp"
+#include "base/readable.hpp"
 
 namespace foretrace::report {
 

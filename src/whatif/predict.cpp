@@ -12,6 +12,7 @@
 #include "whatif/bands.hpp"
 #include "whatif/catalogue/already.hpp"
 #include "whatif/checked_commit.hpp"
+#include "whatif/compiled.hpp"
 #include "whatif/evidence.hpp"
 #include "whatif/graph_facts.hpp"
 #include "whatif/predictor.hpp"
@@ -71,6 +72,7 @@ Result<Model> apply_use(Model model, const Use& use, Prediction::Applied& how) {
   const auto declined = [&](std::string_view why) {
     return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, why));
   };
+  if (const std::string why = not_for_compiled(model, use.whatif->name); !why.empty()) return declined(why);
   if (const std::string why = already_there(model, use); !why.empty()) return declined(why);
   for (const Need need : use.whatif->needs) {
     if (const std::string why = missing(model, need); !why.empty()) return declined(why);

@@ -46,7 +46,8 @@ Order order_of(const Shape& shape, const Shape& strides);
 
 class OpView {
  public:
-  OpView(const trace::Trace& trace, ArgsId args);
+  /// `untyped`: the element type of tensors where the trace has shapes and no types (NVTX ranges), "float".
+  OpView(const trace::Trace& trace, ArgsId args, std::string_view untyped = {});
 
   [[nodiscard]] std::size_t size() const { return arguments_.size(); }
   [[nodiscard]] const Argument& operator[](std::size_t i) const { return arguments_[i]; }

@@ -225,6 +225,10 @@ class LagRule {
   void place_border(std::uint32_t i) {
     const StepWork& work = s_.works[i];
     const GpuWork& w = s_.gpu(i);
+    if (follows_unlaunched(i)) {
+      s_.graph.lane_lag[work.task] = std::max<Ns>(0, w.begin - s_.gpu(work.previous).end);
+      return;
+    }
     if (work.border || !infer_launch(i)) {
       s_.graph.notes.border_tasks += work.border ? 0U : 1U;
       // Where all waited for work that is not in the file, places count from its end.
@@ -235,6 +239,15 @@ class LagRule {
     s_.graph.lane_lag[work.task] = work.previous != kNone || w.before == kNone
                                        ? 0
                                        : std::clamp<Ns>(w.begin - s_.index.work[w.before].end, 0, kUsualGap);
+  }
+
+  // All of this was launched before the recording began, so that only the stream's order held it: a task right behind
+  // another such task follows it, wherever that goes.
+  [[nodiscard]] bool follows_unlaunched(std::uint32_t i) const {
+    const StepWork& work = s_.works[i];
+    if (!work.border || s_.gpu(i).call != kNone || work.previous == kNone) return false;
+    const GpuWork& before = s_.gpu(work.previous);
+    return s_.works[work.previous].border && before.call == kNone && s_.gpu(i).begin - before.end <= kOutlier;
   }
 
   // Work without a recorded launch that started late, with nothing on the GPU to hold it: the CPU did, at a time at which it
