@@ -151,14 +151,15 @@ def gpu_ms_of_trace(path: Path) -> float:
 class Folder:
     """A truth folder: its bases that have a trace, and the rows predicted from each."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, every: bool = False):
+        """`every`: also rows that cannot be predicted from their base (OTHER_STEPS)."""
         self.path = path
         self.name = path.name
         with open(path / "truth.jsonl") as file:
             self.rows = [Row(path, json.loads(line)) for line in file if line.strip()]
         # A row whose run failed carries an error instead of figures.
         self.rows = [r for r in self.rows if r.data.get("median_ms") and "variant" in r.data]
-        self.rows = [r for r in self.rows if (r.model, r.variant) not in OTHER_STEPS]
+        self.rows = [r for r in self.rows if every or (r.model, r.variant) not in OTHER_STEPS]
 
     def base_ms(self, base: Row) -> float:
         """The base's step; where it was measured again, the mean of both: a host drifts."""

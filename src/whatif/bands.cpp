@@ -190,6 +190,12 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
     const double followed = before * (static_cast<double>(step) - frozen) / (before - frozen);
     deviations.add_whole("unexplained waits", std::abs(std::log(followed / static_cast<double>(step))));
   }
+  // How a captured step starts and how closely its kernels follow each other, no launch of the trace shows.
+  const bool captured = std::any_of(changed.applied.begin(), changed.applied.end(),
+                                    [](const Model::Applied& a) { return a.changes == Changes::kLaunches; });
+  if (captured && residuals.models(kLaunchFamily) > 0) {
+    deviations.add_whole(std::string(kLaunchFamily), residuals.sigma(kLaunchFamily));
+  }
   // Changes are fitted one by one; each that is stacked on others meets kernels and a host the fit has not seen.
   if (changed.applied.size() > base.applied.size() + 1) {
     const auto more = static_cast<double>(changed.applied.size() - base.applied.size() - 1);

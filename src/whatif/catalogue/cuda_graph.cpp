@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "graph/call_roles.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 
 namespace foretrace::whatif {
@@ -29,11 +28,6 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
   };
   const Selection kernels = draft.select({.where = captured});
   if (kernels.empty()) return fail(ErrorCode::kDeclined, "no kernel is launched in this step");
-  for (const std::uint32_t t : kernels) {
-    if (g.launch[t].valid() && graph::is_graph_launch(g.task_name(g.launch[t].index()))) {
-      return fail(ErrorCode::kDeclined, "the step already runs as a CUDA graph");
-    }
-  }
   if (std::any_of(kernels.begin(), kernels.end(),
                   [&](std::uint32_t t) { return g.kind[t] == TaskKind::kCollective; })) {
     m.not_modelled.emplace_back("collectives inside a CUDA graph");

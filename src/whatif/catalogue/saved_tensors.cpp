@@ -139,9 +139,13 @@ class Finder {
     const Formula& f = *formula_of(t_.name(op));
     const OpView view(t_, t_.events.args[op]);
     const work::Work* work = m_.works.of(span.first);
-    // A what-if before this one may have changed the precision the operation runs in.
+    // A what-if before this one may have changed the precision the operation runs in; one that reads both types as traced is none.
+    const std::vector<Argument>& arguments = view.arguments();
+    const bool mixed = std::any_of(arguments.begin(), arguments.end(), [](const Argument& a) {
+      return a.type == "c10::Half" || a.type == "c10::BFloat16";
+    });
     const auto bytes = [&](const Argument& a) {
-      const bool halved = work != nullptr && bytes_of(work->dtype) == 2 && a.type == "float";
+      const bool halved = work != nullptr && bytes_of(work->dtype) == 2 && a.type == "float" && !mixed;
       return a.bytes() / (halved ? 2 : 1);
     };
     SavedTensor s;
@@ -149,11 +153,12 @@ class Finder {
     s.node = node->second.node;
     s.forward = span.first;
     s.backward = node->second.first;
-    // A product's gradient by one factor needs the other factor only; a node of one kernel has one gradient, the first's.
+    // A product's gradient by one factor needs the other factor only; a number has none, and a node of one kernel has one
+    // gradient, the first's.
     const bool factors = f.op == "aten::mul" || f.op == "aten::div";
+    const bool by_number = factors && view.tensor(1) && view[1].shape().empty() &&
+                           (view[1].type == "double" || view[1].type == "long int");
     for (const int i : f.inputs) {
-      // A number has no gradient, so that nothing is needed to compute it.
-      const bool by_number = factors && !view.tensor(1, 1);
       if (factors && i == 0 && (by_number || node->second.tasks < 2)) continue;
       if (i < 0 || !view.tensor(static_cast<std::size_t>(i))) continue;
       const Argument& a = view[static_cast<std::size_t>(i)];
