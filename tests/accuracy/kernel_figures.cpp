@@ -1,15 +1,29 @@
-// How well measured kernels tell each other's times, by pool, as JSON lines for tools/fit_kernels.py.
+// How well measured operations tell each other's times, by pool, as JSON lines for tools/fit_kernels.py; or the scales of
+// the pools, fitted anew.
 //
 //   kernel_figures
+//   kernel_figures --fit [POOL]      only pools whose names start so
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "hardware/cost_models.hpp"
 
-int main() {
-  for (const foretrace::hardware::MeasuredPool& p : foretrace::hardware::measured_pools()) {
-    fmt::print("{{\"pool\":\"{}\",\"samples\":{},\"in_sample\":{:.6f},\"left_out\":{:.6f}}}\n", p.name, p.samples,
-               p.in_sample, p.left_out);
+int main(int argc, char** argv) {
+  using namespace foretrace::hardware;  // NOLINT(google-build-using-namespace): a program, not a header
+  if (argc > 1 && std::string_view(argv[1]) == "--fit") {
+    for (const PoolScales& p : fit_pools(argc > 2 ? argv[2] : "")) {
+      fmt::print("{},{},{:.3g},{:.3g},", p.pool, p.samples, p.spread, p.fitted.noise);
+      for (std::size_t f = 0; f < p.features; ++f) fmt::print("{}{:.3g}", f > 0 ? " " : "", p.fitted.scales[f]);
+      fmt::print("\n");
+    }
+    return 0;
+  }
+  for (const MeasuredPool& p : measured_pools()) {
+    fmt::print("{{\"pool\":\"{}\",\"samples\":{},\"errors\":[", p.name, p.samples);
+    for (std::size_t i = 0; i < p.errors.size(); ++i) fmt::print("{}{:.4f}", i > 0 ? "," : "", p.errors[i]);
+    fmt::print("]}}\n");
   }
   return 0;
 }

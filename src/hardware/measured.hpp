@@ -1,0 +1,48 @@
+#pragma once
+// Measured operations (kernels/*.csv) and what they tell about others. Each family has a bound, what the device's rates and
+// bandwidth allow, and a space of features that decide how near it comes to that bound. A prediction is the bound times
+// the share told by the nearest measured operations of the same kernels (neighbours.hpp).
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hardware/cost_models.hpp"
+#include "hardware/neighbours.hpp"
+
+namespace foretrace::hardware {
+
+/// Where a piece of work lies among the measured ones.
+struct MeasuredPlace {
+  std::string pool;  ///< work that is done by the same kernels: "conv forward grouped fp16 nhwc"
+  Features at{};
+  std::size_t features = 0;
+  double bound_us = 0;
+};
+/// Nothing for kinds that have formulas of their own, and for work without sizes.
+std::optional<MeasuredPlace> measured_place(const Work& work, const Device& device);
+
+/// A line of a table: named sizes.
+class MeasuredSizes {
+ public:
+  std::vector<std::pair<std::string_view, std::int64_t>> all;
+  [[nodiscard]] std::int64_t operator[](std::string_view name) const;
+};
+/// The work that a cell of the table of an operation was measured on; `column` is "fwd fp16 nhwc".
+Work measured_work(std::string_view operation, const MeasuredSizes& sizes, std::string_view column);
+
+/// The pools of all tables, with scales from kernels/scales.csv.
+struct KernelPool {
+  Neighbours neighbours;
+  double spread = 0.3;  ///< of the log share over the pool, times what Told::variance says: the error
+  std::size_t features = 0;
+  std::string scales_of;  ///< the pools that are fitted together
+};
+/// Null where nothing of the kind was measured.
+const KernelPool* kernel_pool(const std::string& name);
+
+}  // namespace foretrace::hardware
