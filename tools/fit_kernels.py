@@ -141,7 +141,7 @@ def text_of(table, shapes):
 
 def scales(program):
     done = subprocess.run([program, "--fit"], capture_output=True, text=True, check=True)
-    return "# pool,samples,spread,noise,scale of each feature: made by tools/fit_kernels.py --scales\n" + done.stdout
+    return "# pool,samples,spread,from fp32,from the other layout,noise,kernel,scale of each feature: made by tools/fit_kernels.py --scales\n" + done.stdout
 
 
 def figures(program, update_docs):

@@ -95,12 +95,8 @@ double product_model_us(const Work& w, const Gemm& g, const Device& d) {
 ModelledTime gemm_model(const Work& w, const Gemm& g, const Device& d) {
   if (g.m <= 0 || g.n <= 0 || g.k <= 0 || d.sm_count <= 0) return {};
   const bool vector = g.m == 1 || g.n == 1 || g.k == 1;
-  const std::int64_t alignment = g.alignment();
   // Rows that no 16-byte access fits: kernels of several generations, chosen by rules nobody publishes.
-  const bool misaligned = (is_half(w.dtype) && alignment < 8) || (w.dtype == Dtype::kTf32 && alignment < 4);
-  if (misaligned && !vector) {
-    if (const ModelledTime told = measured_model(w, d); told.us > 0) return told;
-  }
+  if (const ModelledTime told = measured_model(w, d); told.us > 0) return told;
   const double us = product_model_us(w, g, d);
   double sigma = vector ? 0.4 : is_half(w.dtype) ? 0.07 : w.dtype == Dtype::kTf32 ? 0.12 : 0.09;
   // Below ten microseconds a launch's own spread shows.

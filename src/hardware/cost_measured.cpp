@@ -30,40 +30,49 @@ Number number(std::string_view text) {
   return value;
 }
 
-struct Scales {
-  FittedScales fitted;
-  double spread = 0.3;
+struct Line {
+  Scales scales;
+  double spread = 0.3, from_fp32 = 0, from_layout = 0;
 };
 
-// "pool,samples,spread,noise,scales": one line per pool, as tools/fit_kernels.py writes them.
-const std::map<std::string, Scales, std::less<>>& scales() {
-  static const std::map<std::string, Scales, std::less<>> kScales = [] {
-    std::map<std::string, Scales, std::less<>> all;
+// "pool,samples,spread,from fp32,from the other layout,noise,rough or smooth,scales": a line per pool, as tools/fit_kernels.py
+// writes them.
+const std::map<std::string, Line, std::less<>>& fitted() {
+  static const std::map<std::string, Line, std::less<>> kLines = [] {
+    std::map<std::string, Line, std::less<>> all;
     for (auto [stem, text] : kernel_files()) {
       if (!stem.ends_with(".scales")) continue;
       while (!text.empty()) {
         std::string_view line = next(text, '\n');
         if (line.empty() || line.front() == '#') continue;
-        Scales& s = all[std::string(next(line, ','))];
+        Line& one = all[std::string(next(line, ','))];
         next(line, ',');
-        s.spread = number<double>(next(line, ','));
-        s.fitted.noise = number<double>(next(line, ','));
+        one.spread = number<double>(next(line, ','));
+        one.from_fp32 = number<double>(next(line, ','));
+        one.from_layout = number<double>(next(line, ','));
+        one.scales.noise = number<double>(next(line, ','));
+        one.scales.smooth = next(line, ',') == "smooth";
         for (std::size_t f = 0; f < kMostFeatures && !line.empty(); ++f) {
-          s.fitted.scales[f] = number<double>(next(line, ' '));
+          one.scales.scales[f] = number<double>(next(line, ' '));
         }
       }
     }
     return all;
   }();
-  return kScales;
+  return kLines;
 }
 
 using Pools = std::map<std::string, KernelPool, std::less<>>;
+
+// The operation whose pools a table belongs to: log_softmax's kernels are softmax's.
+std::string_view pools_of(std::string_view table) { return table == "log_softmax" ? "softmax" : table; }
 
 // A header of sizes (one word) and columns of times (three words), and a line per shape; what was not measured is empty.
 void read_table(std::string_view operation, std::string_view text, const Device& device, Pools& pools) {
   std::vector<std::string_view> header;
   std::map<std::string, std::uint32_t> groups;
+  std::uint32_t line_number = 0;
+  const std::string_view tells = pools_of(operation);
   while (!text.empty()) {
     std::string_view line = next(text, '\n');
     if (line.empty() || line.front() == '#') continue;
@@ -71,6 +80,7 @@ void read_table(std::string_view operation, std::string_view text, const Device&
       while (!line.empty()) header.push_back(next(line, ','));
       continue;
     }
+    ++line_number;
     MeasuredSizes sizes;
     std::string group;
     for (const std::string_view name : header) {
@@ -84,11 +94,12 @@ void read_table(std::string_view operation, std::string_view text, const Device&
       const double us = number<double>(cell);
       if (us <= 0) continue;
       const std::optional<MeasuredPlace> place = measured_place(measured_work(operation, sizes, name), device);
-      if (!place) continue;
+      if (!place || !place->pool.starts_with(tells)) continue;
       const auto id = static_cast<std::uint32_t>(groups.size());
       KernelPool& pool = pools[place->pool];
       pool.features = place->features;
-      pool.neighbours.add(place->at, std::log(us / place->bound_us), groups.try_emplace(group, id).first->second);
+      pool.neighbours.add(
+          {place->at, std::log(us / place->bound_us), groups.try_emplace(group, id).first->second, line_number});
     }
   }
 }
@@ -113,11 +124,8 @@ class Tables {
   }
 
  private:
-  // "H200-SXM.softmax"; log_softmax's kernels are the same.
-  static std::string_view operation_of(std::string_view stem) {
-    const std::string_view name = stem.substr(stem.find('.') + 1);
-    return name == "log_softmax" ? "softmax" : name;
-  }
+  // Of "H200-SXM.softmax".
+  static std::string_view operation_of(std::string_view stem) { return pools_of(stem.substr(stem.find('.') + 1)); }
   void read(std::string_view operation) {
     read_.emplace(operation);
     Pools fresh;
@@ -128,9 +136,11 @@ class Tables {
       read_table(stem.substr(stem.find('.') + 1), text, *device, fresh);
     }
     for (auto& [name, pool] : fresh) {
-      if (const auto it = scales().find(name); it != scales().end()) {
-        pool.neighbours.rescale(it->second.fitted.scales, it->second.fitted.noise);
+      if (const auto it = fitted().find(name); it != fitted().end()) {
+        pool.neighbours.rescale(it->second.scales);
         pool.spread = it->second.spread;
+        pool.from_fp32 = it->second.from_fp32;
+        pool.from_layout = it->second.from_layout;
       }
       pools_.insert_or_assign(name, std::move(pool));
     }
@@ -146,14 +156,23 @@ Tables& tables() {
   return all;
 }
 
-// Pools that are fitted together: layouts, and bf16 as fp16.
-std::string fitted_with(std::string_view pool) {
-  std::string name(pool);
-  for (const std::string_view layout : {" nhwc", " nchw", " nn", " nt", " tn"}) {
-    if (name.ends_with(layout)) name.resize(name.size() - layout.size());
+// The pool's name with another word in it; empty where the word does not occur.
+std::string instead(std::string_view pool, std::string_view word, std::string_view other) {
+  const std::size_t at = pool.find(word);
+  if (at == std::string_view::npos) return {};
+  return std::string(pool.substr(0, at)).append(other).append(pool.substr(at + word.size()));
+}
+
+std::string in_fp32(std::string_view pool) {
+  for (const std::string_view type : {"tf32", "fp16", "bf16", "half"}) {
+    if (std::string name = instead(pool, type, "fp32"); !name.empty()) return name;
   }
-  if (const std::size_t at = name.find("bf16"); at != std::string::npos) name.replace(at, 4, "fp16");
-  return name;
+  return {};
+}
+
+std::string in_other_layout(std::string_view pool) {
+  std::string name = instead(pool, " nhwc", " nchw");
+  return name.empty() ? instead(pool, " nchw", " nhwc") : name;
 }
 
 }  // namespace
@@ -173,52 +192,94 @@ ModelledTime measured_model_beside(const Work& w, const Device& d, const Work& k
                                    const Device& known_on) {
   const std::optional<MeasuredPlace> place = measured_place(w, d);
   const std::optional<MeasuredPlace> before = measured_place(known, known_on);
-  if (!place || !before || place->pool != before->pool || known_us <= 0) return {};
+  if (!place || !before || known_us <= 0) return {};
   const KernelPool* pool = kernel_pool(place->pool);
   if (pool == nullptr) return {};
-  const Neighbours::Sample own{before->at, std::log(known_us / before->bound_us), 0};
-  const Neighbours::Told told = pool->neighbours.at(place->at, Neighbours::kNoGroup, own);
-  return {place->bound_us * std::exp(told.value), pool->spread * std::sqrt(told.variance)};
+  const double share = std::log(known_us / before->bound_us);
+  if (place->pool == before->pool) {
+    const Neighbours::Sample own{.at = before->at, .value = share};
+    const Neighbours::Told told = pool->neighbours.at(place->at, Neighbours::kNoGroup, own);
+    return {place->bound_us * std::exp(told.value), pool->spread * std::sqrt(told.variance)};
+  }
+  const KernelPool* from = kernel_pool(before->pool);
+  if (from == nullptr) return {};
+  const double carried = in_fp32(place->pool) == before->pool           ? pool->from_fp32
+                         : in_other_layout(place->pool) == before->pool ? pool->from_layout
+                                                                        : 0;
+  const Neighbours::Told told = pool->neighbours.at(place->at);
+  const double more = share - from->neighbours.at(before->at).value;
+  return {place->bound_us * std::exp(told.value + carried * more),
+          pool->spread * std::sqrt(told.variance * std::max(0.0, 1 - carried * carried))};
 }
+
+namespace {
+
+std::vector<double> errors_of(const Neighbours& pool) {
+  std::vector<double> out;
+  for (const Neighbours::Sample& s : pool.samples()) out.push_back(pool.at(s.at, s.group).value - s.value);
+  return out;
+}
+
+// Slope of one pool's errors over another's, shape by shape.
+double carried(const MeasuredPool& to, const MeasuredPool& from) {
+  std::map<std::uint32_t, double> of_shape;
+  for (std::size_t i = 0; i < from.samples.size(); ++i) of_shape[from.samples[i].shape] = from.errors[i];
+  double both = 0, one = 0;
+  for (std::size_t i = 0; i < to.samples.size(); ++i) {
+    const auto it = of_shape.find(to.samples[i].shape);
+    if (it == of_shape.end()) continue;
+    both += to.errors[i] * it->second;
+    one += it->second * it->second;
+  }
+  return one > 0 ? std::clamp(both / one, 0.0, 1.0) : 0;
+}
+
+}  // namespace
 
 std::vector<MeasuredPool> measured_pools() {
   std::vector<MeasuredPool> out;
   for (const auto& [name, pool] : tables().all()) {
-    MeasuredPool p{.name = name, .samples = pool.neighbours.size(), .errors = {}};
-    for (const Neighbours::Sample& s : pool.neighbours.samples()) {
-      p.errors.push_back(pool.neighbours.at(s.at, s.group).value - s.value);
-    }
-    out.push_back(std::move(p));
+    out.push_back({name, pool.neighbours.samples(), errors_of(pool.neighbours)});
   }
   return out;
 }
 
 std::vector<PoolScales> fit_pools(std::string_view only) {
-  std::map<std::string, FittedScales> fitted;
-  std::vector<PoolScales> out;
+  struct Fitted {
+    MeasuredPool pool;
+    Scales scales;
+    double spread;
+    std::size_t features;
+  };
+  std::map<std::string, Fitted, std::less<>> all;
   for (const auto& [name, pool] : tables().all()) {
-    if (!only.empty() && !name.starts_with(only)) continue;
-    const std::string together = fitted_with(name);
-    auto it = fitted.find(together);
-    if (it == fitted.end()) {
-      std::vector<Neighbours> pools;
-      for (const auto& [other, its] : tables().all()) {
-        if (fitted_with(other) == together && other.find("bf16") == std::string::npos) pools.push_back(its.neighbours);
-      }
-      it = fitted.emplace(together, fit_scales(std::move(pools), pool.features)).first;
-    }
-    // How far the error is from what the distance to the neighbours alone would say.
+    if (!name.starts_with(only)) continue;
+    // The same kernels in both half types, and twice the time to fit them apart.
+    const std::string_view as = name;
+    const auto half = all.find(instead(as, "bf16", "fp16"));
+    const auto again = half == all.end() ? tables().all().find(instead(as, "bf16", "fp16")) : tables().all().end();
+    const Scales scales = half != all.end()               ? half->second.scales
+                          : again != tables().all().end() ? fit_scales(again->second.neighbours, pool.features)
+                                                          : fit_scales(pool.neighbours, pool.features);
     Neighbours told = pool.neighbours;
-    told.rescale(it->second.scales, it->second.noise);
+    told.rescale(scales);
+    // How far the error is from what the distance to the neighbours alone would say: two of three lie within a standard deviation.
     std::vector<double> relative;
     for (const Neighbours::Sample& s : told.samples()) {
       const Neighbours::Told t = told.at(s.at, s.group);
       relative.push_back(std::abs(t.value - s.value) / std::sqrt(t.variance));
     }
-    // Two of three errors lie within one standard deviation.
     const auto two_thirds = relative.begin() + static_cast<std::ptrdiff_t>(relative.size() * 683 / 1000);
     std::nth_element(relative.begin(), two_thirds, relative.end());
-    out.push_back({name, pool.neighbours.size(), *two_thirds, it->second, pool.features});
+    all.emplace(name, Fitted{{name, told.samples(), errors_of(told)}, scales, *two_thirds, pool.features});
+  }
+  std::vector<PoolScales> out;
+  for (const auto& [name, one] : all) {
+    const auto fp32 = all.find(in_fp32(name));
+    const auto layout = all.find(in_other_layout(name));
+    out.push_back({name, one.pool.samples.size(), one.spread,
+                   fp32 == all.end() ? 0 : carried(one.pool, fp32->second.pool),
+                   layout == all.end() ? 0 : carried(one.pool, layout->second.pool), one.scales, one.features});
   }
   return out;
 }

@@ -53,7 +53,8 @@ ModelledTime embedding_model(const Work& work, const Gather& gather, const Devic
 /// Convolutions, attention, recurrent layers, norms, softmax, pooling, losses, reductions: the share of what the device could do
 /// that measured operations of like shape reach (measured.hpp). 0 where nothing like it was measured.
 ModelledTime measured_model(const Work& work, const Device& device);
-/// The same where one operation of the same kernels is known to take `known_us`: a measured neighbour more.
+/// The same where it is known what an operation takes that differs in its sizes, element type or layout: a measured neighbour
+/// more, or what is like it in another pool. 0 where neither holds.
 ModelledTime measured_model_beside(const Work& work, const Device& device, const Work& known, double known_us,
                                    const Device& known_on);
 
@@ -61,7 +62,7 @@ ModelledTime measured_model_beside(const Work& work, const Device& device, const
 /// (all batch sizes of a convolution). For tools/fit_kernels.py.
 struct MeasuredPool {
   std::string name;  ///< "conv fwd grouped fp16 nhwc"
-  std::size_t samples = 0;
+  std::vector<Neighbours::Sample> samples;
   std::vector<double> errors;
 };
 std::vector<MeasuredPool> measured_pools();
@@ -69,8 +70,8 @@ std::vector<MeasuredPool> measured_pools();
 struct PoolScales {
   std::string pool;
   std::size_t samples = 0;
-  double spread = 0;
-  FittedScales fitted;
+  double spread = 0, from_fp32 = 0, from_layout = 0;
+  Scales scales;
   std::size_t features = 0;
 };
 /// Of the pools whose names start with `only`.

@@ -35,12 +35,15 @@ class MeasuredSizes {
 /// The work that a cell of the table of an operation was measured on; `column` is "fwd fp16 nhwc".
 Work measured_work(std::string_view operation, const MeasuredSizes& sizes, std::string_view column);
 
-/// The pools of all tables, with scales from kernels/scales.csv.
+/// Measured operations of the same kernels.
 struct KernelPool {
   Neighbours neighbours;
-  double spread = 0.3;  ///< of the log share over the pool, times what Told::variance says: the error
   std::size_t features = 0;
-  std::string scales_of;  ///< the pools that are fitted together
+  /// Two of three errors are smaller than this times the root of Told::variance.
+  double spread = 0.3;
+  /// How much of what an operation takes more or less than its neighbours say shows again in this pool: of the same operation in
+  /// fp32, and in the other layout.
+  double from_fp32 = 0, from_layout = 0;
 };
 /// Null where nothing of the kind was measured.
 const KernelPool* kernel_pool(const std::string& name);

@@ -70,7 +70,8 @@ std::optional<MeasuredPlace> place(const Work& w, const Convolution& c, const De
   const double n = filter ? in * taps : data ? in : out;
   const double k = filter ? samples * outputs : data ? out * taps / skipped : in * taps;
   const double tiles = std::ceil(m / 128) * std::ceil(n / 128) * groups / std::max(1, d.sm_count);
-  const double edges = as_double(std::max(c.kernel_h, c.kernel_w)) / as_double(std::max<std::int64_t>(1, std::min(c.kernel_h, c.kernel_w)));
+  const double edges = as_double(std::max(c.kernel_h, c.kernel_w)) /
+                       as_double(std::max<std::int64_t>(1, std::min(c.kernel_h, c.kernel_w)));
   // Without tensor cores one channel per group is no product.
   const double peak = c.depthwise() ? d.tflops_fp32 : d.tflops(w.dtype);
   const double compute = peak > 0 ? w.flops / (peak * 1e6) : 0;
@@ -101,11 +102,14 @@ std::optional<MeasuredPlace> place(const Work& w, const Convolution& c, const De
 std::optional<MeasuredPlace> place(const Work& w, const Gemm& g, const Device& d) {
   // A vector is no tile: gemv kernels stream the matrix.
   if (g.m <= 1 || g.n <= 1 || g.k <= 1) return std::nullopt;
+  // Aligned products follow their law.
+  if (g.alignment() >= (is_half(w.dtype) ? 8 : 4) || (!is_half(w.dtype) && w.dtype != Dtype::kTf32))
+    return std::nullopt;
   const std::string_view how = g.a_transposed ? (g.b_transposed ? " tt" : " tn") : g.b_transposed ? " nt" : " nn";
   std::string pool = "gemm ";
   pool.append(type_of(w.dtype)).append(how == " tt" ? " tn" : how);
-  const double tiles = as_double(g.batch) * std::ceil(as_double(g.m) / 128) * std::ceil(as_double(g.n) / 128) /
-                       std::max(1, d.sm_count);
+  const double tiles =
+      as_double(g.batch) * std::ceil(as_double(g.m) / 128) * std::ceil(as_double(g.n) / 128) / std::max(1, d.sm_count);
   const auto waste = [](std::int64_t size) {
     const double s = as_double(std::max<std::int64_t>(1, size));
     return std::log(std::ceil(s / 64) * 64 / s);
@@ -148,7 +152,9 @@ std::optional<MeasuredPlace> place(const Work& w, const Attention& a, const Devi
       .feature(waste(a.queries, 128))
       .feature(waste(a.keys, 64))
       .feature(misalignment(a.head_size))
-      .feature(a.head_size > 128 ? 1 : a.head_size > 64 ? 0.5 : 0)
+      .feature(a.head_size > 128  ? 1
+               : a.head_size > 64 ? 0.5
+                                  : 0)
       .bound(2 * kStartUs + (peak > 0 ? w.flops / (peak * 0.7e6) : 0) + stream_us(w.bytes(), d));
 }
 
@@ -197,14 +203,13 @@ std::optional<MeasuredPlace> place(const Work& w, const BatchNorm& b, const Devi
 }
 
 std::optional<MeasuredPlace> place(const Work& w, const Pooling& p, const Device& d) {
-  static constexpr std::string_view kNames[] = {"max_pool", "avg_pool", "adaptive_avg_pool", "nearest",
-                                                "bilinear", "bicubic",  ""};
+  static constexpr std::string_view kNames[] = {"max_pool", "avg_pool", "adaptive_avg_pool", "nearest", "bilinear",
+                                                "bicubic",  ""};
   const std::string_view name = kNames[static_cast<std::size_t>(p.of)];
   if (name.empty() || p.input[0] <= 0 || w.bytes() <= 0) return std::nullopt;
   std::string pool(name);
   pool.append(way(w)).append(is_half(w.dtype) ? "half" : "fp32").append(p.channels_last ? " nhwc" : " nchw");
-  const double inputs =
-      as_double(p.input[0]) * as_double(p.input[1]) * as_double(p.input[2]) * as_double(p.input[3]);
+  const double inputs = as_double(p.input[0]) * as_double(p.input[1]) * as_double(p.input[2]) * as_double(p.input[3]);
   return Builder(std::move(pool))
       .feature(log_of(as_double(p.input[0])))
       .feature(log_of(as_double(p.input[1])))
@@ -228,7 +233,7 @@ std::optional<MeasuredPlace> place(const Work& w, const Rows& r, const Device& d
       break;
     case Family::kLoss:
       // One element of a row, or all of them.
-      pool = w.bytes() < as_double(w.elements) ? "nll_loss" : "mse_loss";
+      pool = w.bytes_read < 2 * as_double(w.elements) * as_double(bytes_of(w.dtype)) ? "nll_loss" : "mse_loss";
       break;
     case Family::kReduction:
       // Planes of every sample and single long rows were not measured.

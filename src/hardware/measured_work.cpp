@@ -48,9 +48,9 @@ Work of(Family family, const Column& at) {
 
 Work conv(const MeasuredSizes& s, const Column& at) {
   const bool transposed = s["transposed"] != 0;
-  Work w = of(at.pass() == "wgrad"                    ? Family::kConvWeightGrad
+  Work w = of(at.pass() == "wgrad"                   ? Family::kConvWeightGrad
               : (at.pass() == "dgrad") != transposed ? Family::kConvDataGrad
-                                                      : Family::kConvForward,
+                                                     : Family::kConvForward,
               at);
   Convolution c;
   c.dimensions = s["dims"];
@@ -164,10 +164,10 @@ Work pooling(std::string_view name, const MeasuredSizes& s, const Column& at) {
 Work rows(std::string_view name, const MeasuredSizes& s, const Column& at) {
   const bool loss = name.ends_with("_loss");
   const bool sum = name.starts_with("sum_");
-  Work w = of(loss                       ? Family::kLoss
-              : sum                      ? Family::kReduction
+  Work w = of(loss                      ? Family::kLoss
+              : sum                     ? Family::kReduction
               : name.ends_with("_norm") ? Family::kLayerNorm
-                                         : Family::kSoftmax,
+                                        : Family::kSoftmax,
               at);
   Rows r{s["rows"], s["c"], name == "group_norm"};
   w.elements = r.rows * r.columns;

@@ -8,22 +8,21 @@ namespace foretrace::hardware {
 
 Features Neighbours::scaled(const Features& at) const {
   Features out{};
-  for (std::size_t f = 0; f < kMostFeatures; ++f) out[f] = at[f] * scales_[f];
+  for (std::size_t f = 0; f < kMostFeatures; ++f) out[f] = at[f] * scales_.scales[f];
   return out;
 }
 
-void Neighbours::add(const Features& at, double value, std::uint32_t group) {
-  samples_.push_back({at, value, group});
-  places_.push_back(scaled(at));
+void Neighbours::add(const Sample& sample) {
+  samples_.push_back(sample);
+  places_.push_back(scaled(sample.at));
 }
 
-void Neighbours::rescale(const Features& scales, double noise) {
+void Neighbours::rescale(const Scales& scales) {
   scales_ = scales;
-  noise_ = noise;
   for (std::size_t i = 0; i < samples_.size(); ++i) places_[i] = scaled(samples_[i].at);
   used_ = 0;
   for (std::size_t f = 0; f < kMostFeatures; ++f) {
-    if (scales_[f] != 0) used_ = f + 1;
+    if (scales_.scales[f] != 0) used_ = f + 1;
   }
 }
 
@@ -33,6 +32,11 @@ double squared_distance(const Features& a, const Features& b, std::size_t used) 
   double sum = 0;
   for (std::size_t f = 0; f < used; ++f) sum += (a[f] - b[f]) * (a[f] - b[f]);
   return sum;
+}
+
+double correlation(double squared, bool smooth) {
+  const double distance = std::sqrt(smooth ? 3 * squared : squared);
+  return (smooth ? 1 + distance : 1) * std::exp(-distance);
 }
 
 // A few neighbours' correlations, factorised in place (Cholesky), and what follows from them.
@@ -90,20 +94,20 @@ Neighbours::Told Neighbours::at(const Features& place, std::uint32_t left_out, c
   for (std::size_t i = 0; i < n; ++i) {
     where[i] = places_[near[i].second];
     value[i] = samples_[near[i].second].value;
-    to_here[i] = std::exp(-std::sqrt(near[i].first));
+    to_here[i] = correlation(near[i].first, scales_.smooth);
   }
   if (own) {
     where[n] = scaled(own->at);
     value[n] = own->value;
-    to_here[n] = std::exp(-std::sqrt(squared_distance(where[n], here, used_)));
+    to_here[n] = correlation(squared_distance(where[n], here, used_), scales_.smooth);
     ++n;
   }
   if (n == 0) return {};
   Correlations<kMost> all(n);
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j <= i; ++j) {
-      all.of(i, j) = i == j ? 1 + (own && i + 1 == n ? 0 : noise_)
-                            : std::exp(-std::sqrt(squared_distance(where[i], where[j], used_)));
+      all.of(i, j) = i == j ? 1 + (own && i + 1 == n ? 0 : scales_.noise)
+                            : correlation(squared_distance(where[i], where[j], used_), scales_.smooth);
     }
   }
   all.factorise();
@@ -117,65 +121,82 @@ Neighbours::Told Neighbours::at(const Features& place, std::uint32_t left_out, c
     mean += ones[i] * value[i];
   }
   mean /= sum;
-  Told told{mean, 1 + noise_};
+  Told told{mean, 1 + scales_.noise};
   double explained = 0, weight = 0;
   for (std::size_t i = 0; i < n; ++i) {
     told.value += weights[i] * (value[i] - mean);
     explained += weights[i] * to_here[i];
     weight += weights[i];
   }
-  told.variance = std::max(noise_, told.variance - explained + (1 - weight) * (1 - weight) / sum);
+  told.variance = std::max(scales_.noise, told.variance - explained + (1 - weight) * (1 - weight) / sum);
   return told;
 }
 
-FittedScales fit_scales(std::vector<Neighbours> pools, std::size_t features) {
-  // Mean absolute error of the logarithm; beyond a factor of e an error is an error.
-  const auto error = [&](const FittedScales& s) {
-    double sum = 0;
-    std::size_t count = 0;
-    for (Neighbours& pool : pools) {
-      pool.rescale(s.scales, s.noise);
-      for (const Neighbours::Sample& one : pool.samples()) {
-        sum += std::min(1.0, std::abs(pool.at(one.at, one.group).value - one.value));
-        ++count;
+namespace {
+
+// Mean absolute error of the logarithm; beyond a factor of e an error is an error.
+double left_out_error(Neighbours& pool, const Scales& scales) {
+  pool.rescale(scales);
+  double sum = 0;
+  for (const Neighbours::Sample& one : pool.samples()) {
+    sum += std::min(1.0, std::abs(pool.at(one.at, one.group).value - one.value));
+  }
+  return sum / static_cast<double>(std::max<std::size_t>(1, pool.size()));
+}
+
+// Three digits are more than the search can tell apart, and a file gives them back exactly.
+double rounded(double v) {
+  if (v == 0) return 0;
+  const double unit = std::pow(10.0, std::floor(std::log10(v)) - 2);
+  return std::round(v / unit) * unit;
+}
+
+}  // namespace
+
+Scales fit_scales(Neighbours pool, std::size_t features) {
+  // Steps of the search, round by round; 0 leaves a feature out.
+  static const std::vector<std::vector<double>> kSteps = {{0, 0.3, 3}, {0, 0.5, 2}, {0.7, 1.4}};
+  constexpr double kStart = 0.15, kReturn = 0.05;
+  Scales best;
+  double least = 2;  // more than any error
+  for (const bool smooth : {false, true}) {
+    Scales here{.smooth = smooth};
+    for (std::size_t f = 0; f < features; ++f) here.scales[f] = kStart;
+    double error = left_out_error(pool, here);
+    const auto attempt = [&](Scales other) {
+      for (double& s : other.scales) s = rounded(s);
+      other.noise = rounded(other.noise);
+      if (other == here) return;
+      if (const double e = left_out_error(pool, other); e < error - 1e-5) {
+        error = e;
+        here = other;
+      }
+    };
+    for (const std::vector<double>& steps : kSteps) {
+      for (std::size_t f = 0; f < features; ++f) {
+        const double was = here.scales[f];
+        for (const double step : steps) {
+          Scales other = here;
+          other.scales[f] = was == 0 && step > 1 ? kReturn * step : was * step;
+          attempt(other);
+        }
+      }
+      for (const double step : {0.7, 1.4}) {
+        Scales other = here;
+        for (double& s : other.scales) s *= step;
+        attempt(other);
+      }
+      for (const double step : {0.3, 3.0}) {
+        Scales other = here;
+        other.noise *= step;
+        attempt(other);
       }
     }
-    return count > 0 ? sum / static_cast<double>(count) : 0;
-  };
-  FittedScales best;
-  for (std::size_t f = 0; f < features; ++f) best.scales[f] = 0.15;
-  double least = error(best);
-  const auto attempt = [&](const FittedScales& other) {
-    const double e = error(other);
-    if (e < least - 1e-5) {
-      least = e;
-      best = other;
-    }
-  };
-  for (const std::vector<double>& factors : {std::vector<double>{0, 0.3, 3}, std::vector<double>{0.6, 1.6}}) {
-    for (std::size_t f = 0; f < features; ++f) {
-      const double was = best.scales[f];
-      for (const double factor : factors) {
-        FittedScales other = best;
-        other.scales[f] = was * factor;
-        if (other.scales[f] != best.scales[f]) attempt(other);
-      }
-    }
-    const double was = best.noise;
-    for (const double factor : {0.2, 4.0}) {
-      FittedScales other = best;
-      other.noise = was * factor;
-      attempt(other);
+    if (error < least) {
+      least = error;
+      best = here;
     }
   }
-  // Three digits are more than the search can tell apart, and the file gives them back exactly.
-  const auto rounded = [](double v) {
-    if (v == 0) return 0.0;
-    const double unit = std::pow(10.0, std::floor(std::log10(v)) - 2);
-    return std::round(v / unit) * unit;
-  };
-  for (double& s : best.scales) s = rounded(s);
-  best.noise = rounded(best.noise);
   return best;
 }
 

@@ -119,14 +119,14 @@ Cost rescale(double measured_ns, const Work& was, const Device& from, const Work
     cost.known = true;
     return cost;
   }
-  // The operation itself, as it was measured, is one neighbour more of what it becomes.
-  const bool law = std::holds_alternative<Gemm>(was.kind);  // products have one, which carries further
-  if (!law && kernel_stays(was, becomes)) {
+  // The operation itself, as it was measured, is one neighbour more of what it becomes. Products have a law, which carries further.
+  if (!std::holds_alternative<Gemm>(was.kind) && was.family == becomes.family) {
     const ModelledTime beside = finite(measured_model_beside(becomes, to, was, measured_ns / 1e3, from));
     if (beside.us > 0) {
       cost.ns = std::max({beside.us * 1e3, roofline_ns(becomes, to), std::min(measured_ns, kEmptyKernelUs * 1e3)});
       cost.sigma = std::max(0.02, beside.sigma);
-      cost.origin = graph::Origin::kScaled;
+      const bool stays = kernel_stays(was, becomes);
+      cost.origin = stays ? graph::Origin::kScaled : graph::Origin::kModelled;
       cost.known = true;
       return cost;
     }

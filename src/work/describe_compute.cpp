@@ -214,10 +214,10 @@ void describe_attention(Work& work, const OpClass& what, std::string_view name, 
     a.causal = op.integer(14, 0) != 0;
   }
   // A mask or bias stands behind queries, keys and values; cuDNN's gradient has its results and random state between.
-  const bool biased = name.find("efficient") != std::string_view::npos || name.find("cudnn") != std::string_view::npos ||
-                      name == "aten::scaled_dot_product_attention";
-  const bool behind_state = name == "aten::_cudnn_attention_backward" ||
-                            name == "aten::_scaled_dot_product_cudnn_attention_backward";
+  const bool biased = name.find("efficient") != std::string_view::npos ||
+                      name.find("cudnn") != std::string_view::npos || name == "aten::scaled_dot_product_attention";
+  const bool behind_state =
+      name == "aten::_cudnn_attention_backward" || name == "aten::_scaled_dot_product_cudnn_attention_backward";
   a.masked = biased && op.tensor(behind_state ? 8 : q + 3, 2);
   work.kind = a;
   refresh(work);

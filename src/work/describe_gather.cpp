@@ -22,8 +22,8 @@ bool adds_up(std::string_view name, const OpView& op) {
 
 Pooling::Of pooling_of(std::string_view name) {
   static constexpr std::pair<std::string_view, Pooling::Of> kNames[] = {
-      {"max_pool", Pooling::Of::kMaximum},        {"adaptive_avg_pool", Pooling::Of::kAdaptive},
-      {"avg_pool", Pooling::Of::kAverage},        {"upsample_nearest", Pooling::Of::kNearest},
+      {"max_pool", Pooling::Of::kMaximum},         {"adaptive_avg_pool", Pooling::Of::kAdaptive},
+      {"avg_pool", Pooling::Of::kAverage},         {"upsample_nearest", Pooling::Of::kNearest},
       {"upsample_bilinear", Pooling::Of::kLinear}, {"upsample_linear", Pooling::Of::kLinear},
       {"upsample_bicubic", Pooling::Of::kCubic}};
   for (const auto& [word, of] : kNames) {

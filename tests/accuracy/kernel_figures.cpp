@@ -3,8 +3,10 @@
 //
 //   kernel_figures
 //   kernel_figures --fit [POOL]      only pools whose names start so
+//   kernel_figures --samples         pool, shape, group, log of the share of its bound, features
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <string_view>
 
@@ -14,14 +16,23 @@ int main(int argc, char** argv) {
   using namespace foretrace::hardware;  // NOLINT(google-build-using-namespace): a program, not a header
   if (argc > 1 && std::string_view(argv[1]) == "--fit") {
     for (const PoolScales& p : fit_pools(argc > 2 ? argv[2] : "")) {
-      fmt::print("{},{},{:.3g},{:.3g},", p.pool, p.samples, p.spread, p.fitted.noise);
-      for (std::size_t f = 0; f < p.features; ++f) fmt::print("{}{:.3g}", f > 0 ? " " : "", p.fitted.scales[f]);
+      fmt::print("{},{},{:.3g},{:.2f},{:.2f},{:.3g},{},", p.pool, p.samples, p.spread, p.from_fp32, p.from_layout,
+                 p.scales.noise, p.scales.smooth ? "smooth" : "rough");
+      for (std::size_t f = 0; f < p.features; ++f) fmt::print("{}{:.3g}", f > 0 ? " " : "", p.scales.scales[f]);
       fmt::print("\n");
     }
     return 0;
   }
+  if (argc > 1 && std::string_view(argv[1]) == "--samples") {
+    for (const MeasuredPool& p : measured_pools()) {
+      for (const Neighbours::Sample& s : p.samples) {
+        fmt::print("{},{},{},{:.6g},{:.6g}\n", p.name, s.shape, s.group, s.value, fmt::join(s.at, " "));
+      }
+    }
+    return 0;
+  }
   for (const MeasuredPool& p : measured_pools()) {
-    fmt::print("{{\"pool\":\"{}\",\"samples\":{},\"errors\":[", p.name, p.samples);
+    fmt::print("{{\"pool\":\"{}\",\"samples\":{},\"errors\":[", p.name, p.samples.size());
     for (std::size_t i = 0; i < p.errors.size(); ++i) fmt::print("{}{:.4f}", i > 0 ? "," : "", p.errors[i]);
     fmt::print("]}}\n");
   }
