@@ -37,7 +37,7 @@ SIZES = {
     "batch_norm": ("n", "c", "h", "w"), "max_pool": ("n", "c", "h", "w", "r", "stride", "pad"), "avg_pool": ("n", "c", "h", "w", "r", "stride", "pad"),
     "adaptive_avg_pool": ("n", "c", "h", "w", "to"), "nearest": ("n", "c", "h", "w", "to"), "bilinear": ("n", "c", "h", "w", "to"),
     "bicubic": ("n", "c", "h", "w", "to"),
-    **{name: ("rows", "c") for name in ("layer_norm", "group_norm", "softmax", "log_softmax", "nll_loss", "mse_loss", "sum_rows", "sum_columns")},
+    **dict.fromkeys(("layer_norm", "group_norm", "softmax", "log_softmax", "nll_loss", "mse_loss", "sum_rows", "sum_columns"), ("rows", "c")),
 }  # fmt: skip
 OLD_ROWS = {"ln": "layer_norm", "softmax": "softmax", "lsm": "log_softmax", "bn": "batch_norm"}
 OLD_GEMM = {"addmm": "nt", "mm_dgrad": "nn", "mm_wgrad": "tn"}
@@ -147,7 +147,8 @@ def scales(program):
 def figures(program, update_docs):
     """Each shape told by the others (a convolution's without its other batch sizes): median and 90th percentile of the error."""
     done = subprocess.run([program], capture_output=True, text=True, check=True)
-    pools = [json.loads(line) for line in done.stdout.splitlines()]
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    pools, without = [x for x in lines if "without" not in x], [x for x in lines if "without" in x]
 
     def row(title, mine):
         off = sorted(abs(math.expm1(e)) for p in mine for e in p["errors"])
@@ -159,11 +160,15 @@ def figures(program, update_docs):
         families.setdefault(" ".join(words[:3]) if words[0] == "conv" else words[0], []).append(p)
     head = ["operations", "measured", "off by, shape left out, median %", "90th percentile %"]
     short = aligned(head, [*(row(family, mine) for family, mine in families.items()), row("all", pools)])
-    lines = aligned(head, [row(p["pool"], [p]) for p in pools])
-    print("\n".join([*lines, "", *short]))
+    types = {t: [p for p in pools if t in p["pool"].split() or (t in ("fp16", "bf16") and "half" in p["pool"].split())] for t in ("fp32", "tf32", "fp16", "bf16")}
+    short += ["", *aligned(["element type", *head[1:]], [row(t, mine) for t, mine in types.items()])]
+    whole = sorted({x["without"] for x in without})
+    short += ["", *aligned(["convolutions without one whole", *head[1:]], [row(w, [x for x in without if x["without"] == w]) for w in whole])]
+    table = aligned(head, [row(p["pool"], [p]) for p in pools])
+    print("\n".join([*table, "", *short]))
     if update_docs:
         write_between(ROOT / "docs" / "accuracy.md", "fitted-kernels", "\n".join(short))
-        write_between(ROOT / "docs" / "appendix-accuracy.md", "kernels", "\n".join(lines))
+        write_between(ROOT / "docs" / "appendix-accuracy.md", "kernels", "\n".join(table))
     return 0
 
 

@@ -62,13 +62,11 @@ const std::map<std::string, Line, std::less<>>& fitted() {
   return kLines;
 }
 
-using Pools = std::map<std::string, KernelPool, std::less<>>;
-
 // The operation whose pools a table belongs to: log_softmax's kernels are softmax's.
 std::string_view pools_of(std::string_view table) { return table == "log_softmax" ? "softmax" : table; }
 
 // A header of sizes (one word) and columns of times (three words), and a line per shape; what was not measured is empty.
-void read_table(std::string_view operation, std::string_view text, const Device& device, Pools& pools) {
+void read_table(std::string_view operation, std::string_view text, const Device& device, KernelPools& pools) {
   std::vector<std::string_view> header;
   std::map<std::string, std::uint32_t> groups;
   std::uint32_t line_number = 0;
@@ -114,7 +112,7 @@ class Tables {
     const auto it = pools_.find(name);
     return it == pools_.end() ? nullptr : &it->second;
   }
-  const Pools& all() {
+  const KernelPools& all() {
     const std::lock_guard lock(mutex_);
     for (const auto& [stem, text] : kernel_files()) {
       const std::string_view operation = operation_of(stem);
@@ -128,7 +126,7 @@ class Tables {
   static std::string_view operation_of(std::string_view stem) { return pools_of(stem.substr(stem.find('.') + 1)); }
   void read(std::string_view operation) {
     read_.emplace(operation);
-    Pools fresh;
+    KernelPools fresh;
     for (const auto& [stem, text] : kernel_files()) {
       if (operation_of(stem) != operation || stem.ends_with(".scales")) continue;
       const Result<Device> device = find_device(stem.substr(0, stem.find('.')));
@@ -148,7 +146,7 @@ class Tables {
 
   std::mutex mutex_;
   std::set<std::string, std::less<>> read_;
-  Pools pools_;  // a map: pools stay where they are while others are read
+  KernelPools pools_;  // a map: pools stay where they are while others are read
 };
 
 Tables& tables() {
@@ -156,7 +154,12 @@ Tables& tables() {
   return all;
 }
 
-// The pool's name with another word in it; empty where the word does not occur.
+}  // namespace
+
+const KernelPool* kernel_pool(const std::string& name) { return tables().find(name); }
+
+const KernelPools& kernel_pools() { return tables().all(); }
+
 std::string instead(std::string_view pool, std::string_view word, std::string_view other) {
   const std::size_t at = pool.find(word);
   if (at == std::string_view::npos) return {};
@@ -174,10 +177,6 @@ std::string in_other_layout(std::string_view pool) {
   std::string name = instead(pool, " nhwc", " nchw");
   return name.empty() ? instead(pool, " nchw", " nhwc") : name;
 }
-
-}  // namespace
-
-const KernelPool* kernel_pool(const std::string& name) { return tables().find(name); }
 
 ModelledTime measured_model(const Work& w, const Device& d) {
   const std::optional<MeasuredPlace> place = measured_place(w, d);
@@ -210,78 +209,6 @@ ModelledTime measured_model_beside(const Work& w, const Device& d, const Work& k
   const double more = share - from->neighbours.at(before->at).value;
   return {place->bound_us * std::exp(told.value + carried * more),
           pool->spread * std::sqrt(told.variance * std::max(0.0, 1 - carried * carried))};
-}
-
-namespace {
-
-std::vector<double> errors_of(const Neighbours& pool) {
-  std::vector<double> out;
-  for (const Neighbours::Sample& s : pool.samples()) out.push_back(pool.at(s.at, s.group).value - s.value);
-  return out;
-}
-
-// Slope of one pool's errors over another's, shape by shape.
-double carried(const MeasuredPool& to, const MeasuredPool& from) {
-  std::map<std::uint32_t, double> of_shape;
-  for (std::size_t i = 0; i < from.samples.size(); ++i) of_shape[from.samples[i].shape] = from.errors[i];
-  double both = 0, one = 0;
-  for (std::size_t i = 0; i < to.samples.size(); ++i) {
-    const auto it = of_shape.find(to.samples[i].shape);
-    if (it == of_shape.end()) continue;
-    both += to.errors[i] * it->second;
-    one += it->second * it->second;
-  }
-  return one > 0 ? std::clamp(both / one, 0.0, 1.0) : 0;
-}
-
-}  // namespace
-
-std::vector<MeasuredPool> measured_pools() {
-  std::vector<MeasuredPool> out;
-  for (const auto& [name, pool] : tables().all()) {
-    out.push_back({name, pool.neighbours.samples(), errors_of(pool.neighbours)});
-  }
-  return out;
-}
-
-std::vector<PoolScales> fit_pools(std::string_view only) {
-  struct Fitted {
-    MeasuredPool pool;
-    Scales scales;
-    double spread;
-    std::size_t features;
-  };
-  std::map<std::string, Fitted, std::less<>> all;
-  for (const auto& [name, pool] : tables().all()) {
-    if (!name.starts_with(only)) continue;
-    // The same kernels in both half types, and twice the time to fit them apart.
-    const std::string_view as = name;
-    const auto half = all.find(instead(as, "bf16", "fp16"));
-    const auto again = half == all.end() ? tables().all().find(instead(as, "bf16", "fp16")) : tables().all().end();
-    const Scales scales = half != all.end()               ? half->second.scales
-                          : again != tables().all().end() ? fit_scales(again->second.neighbours, pool.features)
-                                                          : fit_scales(pool.neighbours, pool.features);
-    Neighbours told = pool.neighbours;
-    told.rescale(scales);
-    // How far the error is from what the distance to the neighbours alone would say: two of three lie within a standard deviation.
-    std::vector<double> relative;
-    for (const Neighbours::Sample& s : told.samples()) {
-      const Neighbours::Told t = told.at(s.at, s.group);
-      relative.push_back(std::abs(t.value - s.value) / std::sqrt(t.variance));
-    }
-    const auto two_thirds = relative.begin() + static_cast<std::ptrdiff_t>(relative.size() * 683 / 1000);
-    std::nth_element(relative.begin(), two_thirds, relative.end());
-    all.emplace(name, Fitted{{name, told.samples(), errors_of(told)}, scales, *two_thirds, pool.features});
-  }
-  std::vector<PoolScales> out;
-  for (const auto& [name, one] : all) {
-    const auto fp32 = all.find(in_fp32(name));
-    const auto layout = all.find(in_other_layout(name));
-    out.push_back({name, one.pool.samples.size(), one.spread,
-                   fp32 == all.end() ? 0 : carried(one.pool, fp32->second.pool),
-                   layout == all.end() ? 0 : carried(one.pool, layout->second.pool), one.scales, one.features});
-  }
-  return out;
 }
 
 }  // namespace foretrace::hardware

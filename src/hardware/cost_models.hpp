@@ -66,6 +66,12 @@ struct MeasuredPool {
   std::vector<double> errors;
 };
 std::vector<MeasuredPool> measured_pools();
+/// The same where all convolutions of one group count, dilation, filter size or stride are left out together.
+struct LeftOutFamily {
+  std::string pool, what;
+  std::vector<double> errors;
+};
+std::vector<LeftOutFamily> left_out_families();
 /// Scales fitted anew: what kernels/*.scales.csv holds.
 struct PoolScales {
   std::string pool;

@@ -4,6 +4,7 @@
 // the share told by the nearest measured operations of the same kernels (neighbours.hpp).
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,6 +46,14 @@ struct KernelPool {
   /// fp32, and in the other layout.
   double from_fp32 = 0, from_layout = 0;
 };
+using KernelPools = std::map<std::string, KernelPool, std::less<>>;
+/// All of them, every table read.
+const KernelPools& kernel_pools();
+/// The pool's name with another word in it; empty where the word does not occur.
+std::string instead(std::string_view pool, std::string_view word, std::string_view other);
+/// The pools of the same operations in fp32, and in the other layout; empty where there are none.
+std::string in_fp32(std::string_view pool);
+std::string in_other_layout(std::string_view pool);
 /// Null where nothing of the kind was measured.
 const KernelPool* kernel_pool(const std::string& name);
 

@@ -17,6 +17,12 @@ void Neighbours::add(const Sample& sample) {
   places_.push_back(scaled(sample.at));
 }
 
+Neighbours Neighbours::with(const std::vector<Sample>& samples) const {
+  Neighbours out(scales_);
+  for (const Sample& s : samples) out.add(s);
+  return out;
+}
+
 void Neighbours::rescale(const Scales& scales) {
   scales_ = scales;
   for (std::size_t i = 0; i < samples_.size(); ++i) places_[i] = scaled(samples_[i].at);

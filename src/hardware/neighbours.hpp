@@ -51,6 +51,8 @@ class Neighbours {
   /// What the samples say of a place. `left_out`: as if nobody had measured that group. `own`: one more sample, of the asker's.
   [[nodiscard]] Told at(const Features& place, std::uint32_t left_out = kNoGroup,
                         const std::optional<Sample>& own = std::nullopt) const;
+  /// Other samples, under the same scales.
+  [[nodiscard]] Neighbours with(const std::vector<Sample>& samples) const;
   /// Other scales for the same samples.
   void rescale(const Scales& scales);
 

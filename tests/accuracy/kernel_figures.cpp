@@ -31,10 +31,12 @@ int main(int argc, char** argv) {
     }
     return 0;
   }
+  for (const LeftOutFamily& f : left_out_families()) {
+    fmt::print("{{\"pool\":\"{}\",\"without\":\"{}\",\"errors\":[{:.4f}]}}\n", f.pool, f.what,
+               fmt::join(f.errors, ","));
+  }
   for (const MeasuredPool& p : measured_pools()) {
-    fmt::print("{{\"pool\":\"{}\",\"samples\":{},\"errors\":[", p.name, p.samples.size());
-    for (std::size_t i = 0; i < p.errors.size(); ++i) fmt::print("{}{:.4f}", i > 0 ? "," : "", p.errors[i]);
-    fmt::print("]}}\n");
+    fmt::print("{{\"pool\":\"{}\",\"errors\":[{:.4f}]}}\n", p.name, fmt::join(p.errors, ","));
   }
   return 0;
 }
