@@ -148,7 +148,8 @@ def figures(program, update_docs):
     """Each shape told by the others (a convolution's without its other batch sizes): median and 90th percentile of the error."""
     done = subprocess.run([program], capture_output=True, text=True, check=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    pools, without = [x for x in lines if "without" not in x], [x for x in lines if "without" in x]
+    without, changes = [x for x in lines if "without" in x], [x for x in lines if "change" in x]
+    pools = [x for x in lines if "without" not in x and "change" not in x]
 
     def row(title, mine):
         off = sorted(abs(math.expm1(e)) for p in mine for e in p["errors"])
@@ -164,6 +165,12 @@ def figures(program, update_docs):
     short += ["", *aligned(["element type", *head[1:]], [row(t, mine) for t, mine in types.items()])]
     whole = sorted({x["without"] for x in without})
     short += ["", *aligned(["convolutions without one whole", *head[1:]], [row(w, [x for x in without if x["without"] == w]) for w in whole])]
+    for change in sorted({x["change"] for x in changes}):
+        mine: dict[str, list] = {}
+        for x in changes:
+            if x["change"] == change:
+                mine.setdefault(" ".join(x["pool"].split()[:3]) if x["pool"].startswith("conv") else x["pool"].split()[0], []).append(x)
+        short += ["", *aligned([change, *head[1:]], [*(row(family, some) for family, some in mine.items()), row("all", [x for x in changes if x["change"] == change])])]
     table = aligned(head, [row(p["pool"], [p]) for p in pools])
     print("\n".join([*table, "", *short]))
     if update_docs:

@@ -72,6 +72,12 @@ struct LeftOutFamily {
   std::vector<double> errors;
 };
 std::vector<LeftOutFamily> left_out_families();
+/// The same where the operation is known as it was before a change: at another batch size, in fp32, in the other layout.
+struct LeftOutChange {
+  std::string pool, what;
+  std::vector<double> errors;
+};
+std::vector<LeftOutChange> left_out_changes();
 /// Scales fitted anew: what kernels/*.scales.csv holds.
 struct PoolScales {
   std::string pool;

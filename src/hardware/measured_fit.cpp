@@ -75,6 +75,41 @@ std::vector<LeftOutFamily> left_out_families() {
   return out;
 }
 
+std::vector<LeftOutChange> left_out_changes() {
+  std::vector<LeftOutChange> out;
+  for (const auto& [name, pool] : kernel_pools()) {
+    LeftOutChange batch{name, "another batch", {}};
+    std::map<std::uint32_t, std::vector<const Neighbours::Sample*>> of_group;
+    for (const Neighbours::Sample& s : pool.neighbours.samples()) of_group[s.group].push_back(&s);
+    for (const auto& [group, all] : of_group) {
+      for (const Neighbours::Sample* to : all) {
+        for (const Neighbours::Sample* from : all) {
+          if (from->shape == to->shape) continue;
+          batch.errors.push_back(pool.neighbours.at(to->at, group, *from).value - to->value);
+        }
+      }
+    }
+    if (!batch.errors.empty()) out.push_back(std::move(batch));
+    const std::pair<std::string, double> others[] = {{in_fp32(name), pool.from_fp32},
+                                                     {in_other_layout(name), pool.from_layout}};
+    for (const auto& [other, carried] : others) {
+      const auto from = kernel_pools().find(other);
+      if (from == kernel_pools().end()) continue;
+      std::map<std::uint32_t, const Neighbours::Sample*> of_shape;
+      for (const Neighbours::Sample& s : from->second.neighbours.samples()) of_shape[s.shape] = &s;
+      LeftOutChange change{name, &other == &others[0].first ? "from fp32" : "from the other layout", {}};
+      for (const Neighbours::Sample& s : pool.neighbours.samples()) {
+        const auto it = of_shape.find(s.shape);
+        if (it == of_shape.end()) continue;
+        const double more = it->second->value - from->second.neighbours.at(it->second->at, s.group).value;
+        change.errors.push_back(pool.neighbours.at(s.at, s.group).value + carried * more - s.value);
+      }
+      if (!change.errors.empty()) out.push_back(std::move(change));
+    }
+  }
+  return out;
+}
+
 std::vector<PoolScales> fit_pools(std::string_view only) {
   struct Fitted {
     MeasuredPool pool;

@@ -31,6 +31,9 @@ int main(int argc, char** argv) {
     }
     return 0;
   }
+  for (const LeftOutChange& c : left_out_changes()) {
+    fmt::print("{{\"pool\":\"{}\",\"change\":\"{}\",\"errors\":[{:.4f}]}}\n", c.pool, c.what, fmt::join(c.errors, ","));
+  }
   for (const LeftOutFamily& f : left_out_families()) {
     fmt::print("{{\"pool\":\"{}\",\"without\":\"{}\",\"errors\":[{:.4f}]}}\n", f.pool, f.what,
                fmt::join(f.errors, ","));
