@@ -116,7 +116,10 @@ struct MoreSamples {
     grow(b.input[0]);
     grow(b.channel_elements);
   }
-  void operator()(Pooling& p) const { grow(p.input[0]); }
+  void operator()(Pooling& p) const {
+    grow(p.input[0]);
+    grow(p.outputs);
+  }
   void operator()(Rows& r) const { grow(by_columns ? r.columns : r.rows); }
   void operator()(Gather& g) const { grow(g.rows); }
   void operator()(Pointwise&) const {}

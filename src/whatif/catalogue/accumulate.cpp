@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/latencies.hpp"
 #include "whatif/catalogue/backward_end.hpp"
 #include "whatif/catalogue/batch_scaling.hpp"
 #include "whatif/catalogue/catalogue.hpp"
@@ -54,7 +55,7 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
   }
   if (gpu == kNone || cpu == kNone) return;
   const double bytes = 3.0 * sizeof(float) * static_cast<double>(m.parameter_elements);
-  const Ns each = hardware::kShortKernel +
+  const Ns each = graph::usual_latencies().short_kernel +
                   static_cast<Ns>(bytes / (m.device.bandwidth_gbs * kSumBandwidth) / static_cast<double>(tensors));
   for (std::int64_t k = 0; k < tensors; ++k) {
     draft.insert({.name = "gradient accumulation",
