@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "analysis/doctor/gpu.hpp"
+#include "analysis/doctor/remedies.hpp"
 #include "base/readable.hpp"
 #include "foretrace/graph/gpu_work.hpp"
 
@@ -129,7 +130,7 @@ Maybe one_step(const Facts& f) {
 // Operations ---------------------------------------------------------------------------------------------------------
 
 Maybe no_shapes(const Facts& f) {
-  if (f.of(EventKind::kOp) == 0 || f.ops_with_shapes > 0) return {};
+  if (f.of(EventKind::kOp) == 0 || f.ops_with_shapes > 0 || f.compiled()) return {};
   return Finding{"no_shapes", Weight::kCosts, "operations carry no input shapes",
                  "Sizes of tensors are unknown: predictions for another precision, batch size or GPU must go by launch "
                  "geometry alone, with a wider band, and arithmetic (FLOP, MFU) cannot be counted.",
@@ -147,7 +148,7 @@ Maybe no_backward_links(const Facts& f) {
 }
 
 Maybe no_layers(const Facts& f) {
-  if (f.of(EventKind::kOp) == 0 || f.layer_ranges + f.module_frames > 0) return {};
+  if (f.of(EventKind::kOp) == 0 || f.layer_ranges + f.module_frames > 0 || f.compiled()) return {};
   return Finding{
       "no_layers", Weight::kCosts, "nothing names the layers of the model",
       "Layers are formed from operations and shapes and have made-up names; what-ifs that choose layers are harder to "
@@ -168,7 +169,7 @@ Maybe python_stacks(const Facts& f) {
 
 Maybe no_training(const Facts& f) {
   const bool hidden = part(f.graph_work, f.gpu_work()) > 0.5;  // a CUDA graph may hold the whole training step
-  if (hidden || f.of(EventKind::kOp) == 0 || f.backward_nodes + f.optimizer_ranges > 0) return {};
+  if (hidden || f.compiled() || f.of(EventKind::kOp) == 0 || f.backward_nodes + f.optimizer_ranges > 0) return {};
   return Finding{"no_training", Weight::kNote, "there is no backward pass and no optimizer step",
                  "It looks like inference; what-ifs about training (optimizer, gradients, checkpointing) do not apply.",
                  ""};
@@ -227,6 +228,7 @@ constexpr Maybe (*kChecks[])(const Facts&) = {no_kernels,
                                               no_device_properties,
                                               no_launch_geometry,
                                               graph_work,
+                                              whole_graphs,
                                               profiler_stalls,
                                               no_rank,
                                               one_rank_of_many,
@@ -250,6 +252,7 @@ std::vector<Finding> check_all(const Facts& facts) {
   if (facts.from_export) findings.clear();
   for (Finding& finding : check_graph(facts)) findings.push_back(std::move(finding));
   for (Finding& finding : check_waits(facts)) findings.push_back(std::move(finding));
+  name_remedies(*facts.trace, findings);
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.weight < b.weight; });
   return findings;

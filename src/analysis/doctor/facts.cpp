@@ -4,6 +4,7 @@
 
 #include "analysis/names.hpp"
 #include "graph/call_roles.hpp"
+#include "trace/compiled_op.hpp"
 
 namespace foretrace::analysis {
 namespace {
@@ -42,6 +43,14 @@ void look_at_gpu_work(Facts& facts, const Trace& trace, std::size_t e, EventKind
   } else if (launch->registers_per_thread == kAbsent) {
     ++facts.kernels_without_registers;
   }
+  const ArgsId args = trace.events.args[e];
+  if (args.valid() && facts.compiled_tuple.size() <= args.index()) facts.compiled_tuple.resize(trace.args.size(), -1);
+  if (args.valid()) {
+    signed char& compiled = facts.compiled_tuple[args.index()];
+    if (compiled < 0) compiled = trace::compiled_op(trace, args) ? 1 : 0;
+    facts.compiled_work += compiled > 0 ? 1 : 0;
+  }
+  if (trace.category_name(e) == "cuda_graph") ++facts.whole_graphs;
   const trace::CollectiveInfo* collective = trace.args.collective(trace.events.args[e]);
   if (name == NameClass::kCommunication || collective != nullptr) {
     ++facts.collectives;

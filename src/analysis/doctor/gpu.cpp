@@ -57,6 +57,8 @@ std::optional<Finding> duplicate_correlations(const Facts& f) {
 }
 
 std::optional<Finding> no_external_id(const Facts& f) {
+  // Only Kineto has such ids; elsewhere the launch call alone ties kernels to operations.
+  if (f.trace->format != "kineto" && f.of(EventKind::kRuntime) > 0) return {};
   if (f.gpu_work() == 0 || f.of(EventKind::kOp) == 0 || f.work_with_external_id > 0) return {};
   return Finding{"no_external_id", f.of(EventKind::kRuntime) > 0 ? Weight::kNote : Weight::kCosts,
                  "GPU events carry no External id",
@@ -65,8 +67,20 @@ std::optional<Finding> no_external_id(const Facts& f) {
                  kBothActivities};
 }
 
+std::optional<Finding> whole_graphs(const Facts& f) {
+  if (f.whole_graphs == 0) return {};
+  return Finding{"whole_graphs",
+                 Weight::kCosts,
+                 fmt::format("{} of CUDA graphs are recorded as one piece of work each",
+                             plural(f.whole_graphs, "launch", "launches")),
+                 "What runs inside of them is unknown: no kernel, no family, no size, so that only their whole length can "
+                 "be changed.",
+                 "record the nodes of graphs",
+                 f.whole_graphs};
+}
+
 std::optional<Finding> graph_work(const Facts& f) {
-  if (f.graph_work == 0) return {};
+  if (f.graph_work == 0 || f.compiled()) return {};
   const bool main = part(f.graph_work, f.gpu_work()) > 0.5;
   return Finding{"cuda_graph",
                  main ? Weight::kCosts : Weight::kNote,

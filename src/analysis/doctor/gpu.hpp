@@ -22,6 +22,7 @@ std::optional<Finding> before_launch(const Facts& facts);
 std::optional<Finding> duplicate_correlations(const Facts& facts);
 std::optional<Finding> no_external_id(const Facts& facts);
 std::optional<Finding> graph_work(const Facts& facts);
+std::optional<Finding> whole_graphs(const Facts& facts);
 std::optional<Finding> overlaps(const Facts& facts);
 
 std::optional<Finding> no_cuda_sync(const Facts& facts);
