@@ -9,6 +9,7 @@
 #include "foretrace/ranks/job.hpp"
 #include "foretrace/report/page.hpp"
 #include "foretrace/report/ranks.hpp"
+#include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::cli {
 namespace {

@@ -10,7 +10,7 @@ function changes() {
   const add = (list, how) => { for (const p of list || []) { if (!seen.has(p.whatif)) { seen.add(p.whatif); rows.push({ ...p, how }); } } };
   if (data.whatif) add(data.whatif.predictions, "asked for");
   if (data.advise) {
-    add([data.advise.together, data.advise.larger_batch].filter(Boolean), "best together");
+    add([data.advise.combined, data.advise.larger_batch].filter(Boolean), "best together");
     add(data.advise.advice, "alone");
   }
   const answered = rows.filter(r => !r.declined), declined = rows.filter(r => r.declined);
@@ -129,7 +129,7 @@ function compared(c) {
 function fineprint() {
   const node = section("fineprint", "What was assumed, and what made this page");
   const said = new Map();
-  for (const p of [...(data.advise ? [data.advise.together, ...(data.advise.advice || [])] : []), ...(data.whatif ? data.whatif.predictions : [])]) {
+  for (const p of [...(data.advise ? [data.advise.combined, ...(data.advise.advice || [])] : []), ...(data.whatif ? data.whatif.predictions : [])]) {
     for (const text of p?.not_modelled || []) said.set(text, [...(said.get(text) || []), p.whatif]);
   }
   if (said.size) node.append(el("h3", {}, "Not modelled"), el("ul", {}, [...said].map(([text, names]) => el("li", {}, `${text} (${shorten([...new Set(names)].join(", "), 160)})`))));

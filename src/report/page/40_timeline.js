@@ -66,6 +66,10 @@ function timeline() {
   const view = { from: 0, to: 1, critical: false, changed: false, picked: null, matches: null, hover: null };
   let head = null, rows = [], measuredLength = null, predictedEvents = null, pending = false, colour = {}, causes = [];
   const LABEL = 20, ROW = 20, TITLE = 22;
+  // Names of lanes stand beside the tasks where there is room, else over them.
+  const gutter = () => canvas.clientWidth > 700 ? 150 : 0;
+  const inner = () => Math.max(50, canvas.clientWidth - gutter());
+  const moment = px => view.from + (px - gutter()) * span() / inner();
 
   function layout() {
     rows = [];
@@ -127,7 +131,7 @@ function timeline() {
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
     c.fillStyle = colour.paper;
     c.fillRect(0, 0, width, height);
-    const scale = width / span(), x = time => (time - view.from) * scale;
+    const side = gutter(), scale = inner() / span(), x = time => side + (time - view.from) * scale;
     const unit = 10 ** Math.floor(Math.log10(span() / 5)), step = [1, 2, 5, 10].map(k => k * unit).find(k => span() / k <= 9) || 10 * unit;
     c.font = "11px system-ui, sans-serif";
     c.textBaseline = "middle";
@@ -155,7 +159,7 @@ function timeline() {
         if (x1 - x0 < 1) {
           // All tasks that end in this pixel are one mark; the next one is found by halving.
           const pixel = Math.floor(x0) + 1;
-          let next = first(row, view.from + pixel / scale);
+          let next = first(row, view.from + (pixel - side) / scale);
           if (next <= i) next = i + 1;
           let any = on;
           if (!any && next - i < 64) for (let j = i + 1; j < next && !any; ++j) { const u = task(row, j); any = view.matches ? view.matches[row.l][u] : line.kind[u] > 127; }
@@ -169,24 +173,25 @@ function timeline() {
         }
         c.globalAlpha = on ? 1 : 0.18;
         c.fillStyle = view.changed ? changeOf(row, t) : colour.phases[k >> 4 & 7];
-        c.fillRect(x0, row.y + 2, Math.max(1, x1 - x0 - 0.5), ROW - 4);
+        const x2 = Math.max(side, x0);
+        c.fillRect(x2, row.y + 2, Math.max(1, x1 - x2 - 0.5), ROW - 4);
         if (view.picked && view.picked.l === row.l && view.picked.t === t) { c.strokeStyle = colour.ink; c.lineWidth = 2; c.strokeRect(x0, row.y + 2, x1 - x0, ROW - 4); }
         if (x1 - x0 > 40) {
           c.fillStyle = colour.paper;
           c.save();
           c.beginPath();
-          c.rect(Math.max(0, x0), row.y, Math.min(width, x1) - Math.max(0, x0) - 2, ROW);
+          c.rect(x2, row.y, Math.min(width, x1) - x2 - 2, ROW);
           c.clip();
-          c.fillText(kernelName(head.names[line.name[t]]).slice(0, 160), Math.max(0, x0) + 3, row.y + ROW / 2);
+          c.fillText(kernelName(head.names[line.name[t]]).slice(0, 160), x2 + 3, row.y + ROW / 2);
           c.restore();
         }
         ++i;
       }
       c.globalAlpha = 1;
-      const label = shorten(lane.name, 32), wide = c.measureText(label).width;
+      const label = shorten(lane.name, 24), wide = side || c.measureText(label).width + 8;
       c.fillStyle = colour.paper;
-      c.globalAlpha = 0.75;
-      c.fillRect(0, row.y + 2, wide + 8, ROW - 4);
+      c.globalAlpha = side ? 1 : 0.75;
+      c.fillRect(0, row.y, wide, ROW);
       c.globalAlpha = 1;
       c.fillStyle = colour.soft;
       c.fillText(label, 4, row.y + ROW / 2);
@@ -217,10 +222,11 @@ function timeline() {
   function at(px, py) {
     const row = rows.find(r => r.lane && py >= r.y && py < r.y + ROW);
     if (!row) return null;
-    const moment = view.from + px * span() / canvas.clientWidth, slack = 2 * span() / canvas.clientWidth, i = first(row, moment - slack);
+    if (px < gutter()) return null;
+    const when = moment(px), slack = 2 * span() / inner(), i = first(row, when - slack);
     if (i >= row.lane.end - row.lane.begin) return null;
     const t = task(row, i);
-    return row.line.start[t] <= moment + slack ? { l: row.l, t } : null;
+    return row.line.start[t] <= when + slack ? { l: row.l, t } : null;
   }
   function facts({ l, t }) {
     const line = head.timelines[l], k = line.kind[t], names = head.names;
@@ -291,7 +297,7 @@ function timeline() {
   canvas.addEventListener("pointerdown", event => { drag = { x: event.offsetX, from: view.from, to: view.to, moved: false }; canvas.setPointerCapture(event.pointerId); });
   canvas.addEventListener("pointermove", event => {
     if (drag) {
-      const by = (event.offsetX - drag.x) * (drag.to - drag.from) / canvas.clientWidth;
+      const by = (event.offsetX - drag.x) * (drag.to - drag.from) / inner();
       drag.moved = drag.moved || Math.abs(event.offsetX - drag.x) > 3;
       if (drag.moved) clamp(drag.from - by, drag.to - by);
       return;
@@ -308,12 +314,11 @@ function timeline() {
   canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
   canvas.addEventListener("wheel", event => {
     event.preventDefault();
-    const moment = view.from + event.offsetX * span() / canvas.clientWidth;
-    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) { const by = (event.deltaX || event.deltaY) * span() / canvas.clientWidth; clamp(view.from + by, view.to + by); } else zoom(Math.exp(-event.deltaY / 400), moment);
+    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) { const by = (event.deltaX || event.deltaY) * span() / inner(); clamp(view.from + by, view.to + by); } else zoom(Math.exp(-event.deltaY / 400), moment(Math.max(gutter(), event.offsetX)));
   }, { passive: false });
   canvas.addEventListener("keydown", event => {
     const by = span() / 8, keys = { ArrowLeft: () => clamp(view.from - by, view.to - by), ArrowRight: () => clamp(view.from + by, view.to + by), "+": () => zoom(1.6), "=": () => zoom(1.6), "-": () => zoom(1 / 1.6), Home: whole, 0: whole,
-      Enter: () => { const row = rows.find(r => r.lane && r.lane.kind === 1) || rows.find(r => r.lane); const hit = row && at(canvas.clientWidth / 2, row.y + 4); if (hit) pick(hit); },
+      Enter: () => { const row = rows.find(r => r.lane && r.lane.kind === 1) || rows.find(r => r.lane); const hit = row && at(gutter() + inner() / 2, row.y + 4); if (hit) pick(hit); },
       n: () => { if (view.picked) { const line = head.timelines[view.picked.l], lane = line.lanes.find(x => x.begin <= view.picked.t && view.picked.t < x.end); if (view.picked.t + 1 < lane.end) pick({ l: view.picked.l, t: view.picked.t + 1 }, true); } },
       p: () => { if (view.picked) { const line = head.timelines[view.picked.l], lane = line.lanes.find(x => x.begin <= view.picked.t && view.picked.t < x.end); if (view.picked.t > lane.begin) pick({ l: view.picked.l, t: view.picked.t - 1 }, true); } },
       Escape: () => pick(null) };
