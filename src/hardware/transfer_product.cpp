@@ -19,15 +19,28 @@ namespace {
 
 constexpr std::array<double, 9> kSplits = {1, 2, 3, 4, 6, 8, 12, 16, 32};
 
-// The width of transistors by generation: what a multiplication costs in energy follows it.
+// The width of transistors: what a multiplication costs in energy follows it.
 double nanometres(const Device& d) {
+  if (d.vendor == "amd") {
+    if (d.architecture == "gfx908") return 7;
+    if (d.architecture == "gfx90a") return 6;
+    return d.architecture == "gfx950" ? 3 : 5;
+  }
   if (d.compute_major <= 6) return 16;
   if (d.compute_major == 7) return 12;
-  if (d.compute_major > 8 || d.compute_minor == 9) return 5;
-  return d.compute_minor == 0 ? 7 : 8;
+  if (d.compute_major > 8) return d.compute_major == 9 ? 5 : 4;
+  return d.compute_minor == 0 ? 7 : d.compute_minor == 9 ? 5 : 8;
 }
 
-double clock_of(const Device& d) { return d.clock_mhz > 0 ? d.clock_mhz : 1500; }
+// How energy per multiplication falls below 12 nm, for all kinds of product; tools/transfer_model.py says which rows it rests on.
+// Above (Pascal) it is fitted.
+constexpr double kEnergyByNode = 1.5;
+double energy_of(const ProductWeights& p, const Device& d) {
+  const double node = nanometres(d) / 12;
+  return p.energy * std::pow(node, node > 1 ? p.shrink : kEnergyByNode);
+}
+
+double clock_of(const Device& d) { return d.clock_mhz > 0 ? d.clock_mhz : kUsualClockMhz; }
 
 using Field = double ProductWeights::*;
 constexpr std::array<std::pair<std::string_view, Field>, 19> kFields = {{
@@ -72,8 +85,7 @@ std::string_view to_string(ProductKind kind) {
 }
 
 std::string architecture(const Device& d) {
-  return d.compute_major <= 7 ? fmt::format("{}", d.compute_major)
-                              : fmt::format("{}.{}", d.compute_major, d.compute_minor);
+  return d.vendor == "amd" ? "amd" : fmt::format("{}.{}", d.compute_major, d.compute_minor);
 }
 
 Result<TransferWeights> TransferWeights::parse(std::string_view csv, const std::string& origin) {
@@ -134,26 +146,13 @@ const ProductWeights& TransferWeights::of(ProductKind kind, const Device& d) con
   return own != sets_.end() ? own->second : sets_.find({kind, "any"})->second;
 }
 
-double flops_per_clock(Dtype dtype, const Device& d) {
-  const int major = d.compute_major;
-  const bool tensor = dtype == Dtype::kFp16 || dtype == Dtype::kBf16 || dtype == Dtype::kTf32;
-  if (!tensor || major < 7) {
-    // Lanes of one SM, two operations each: 64 in data-centre parts before Hopper, 128 elsewhere.
-    const bool wide = (major == 6 && d.compute_minor == 1) || major >= 9 || (major == 8 && d.compute_minor >= 6);
-    return wide ? 256 : 128;
-  }
-  double half = 1024;
-  if (major == 8 && d.compute_minor == 0) half = 2048;
-  if (major == 9) half = 4096;
-  if (major == 10) half = 8192;
-  return dtype == Dtype::kTf32 ? half / 2 : half;
-}
+bool TransferWeights::knows(ProductKind kind, const Device& d) const { return sets_.contains({kind, architecture(d)}); }
 
 double sustained_tflops(Dtype dtype, const ProductWeights& p, const Device& d) {
   const double peak = d.tflops(dtype) * p.share;
   if (d.power_w <= 0 || p.energy <= 0) return peak;
   // TF32 moves twice the bits of half precision for each multiplication.
-  const double energy = p.energy * (dtype == Dtype::kTf32 ? 2 : 1) * std::pow(nanometres(d) / 12, p.shrink);
+  const double energy = energy_of(p, d) * (dtype == Dtype::kTf32 ? 2 : 1);
   return std::min(peak, d.power_w / energy);
 }
 
@@ -161,7 +160,7 @@ namespace {
 
 double one_product_us(const Product& x, const ProductWeights& p, const Device& d) {
   const double clock = clock_of(d);
-  const double per_sm = flops_per_clock(x.dtype, d) * clock * p.share;
+  const double per_sm = d.flops_per_clock(x.dtype) * clock * p.share;
   const double whole_rate = sustained_tflops(x.dtype, p, d) * 1e6;
   const double traffic = x.element_bytes * x.batch * (x.m * x.n + x.m * x.k + x.k * x.n);
   const double kept = p.hit * std::clamp(1 - traffic / std::max(1.0, d.l2_mb * 1e6 * p.cache), 0.0, 1.0);
@@ -266,6 +265,15 @@ Product product_of(const Work& w, const Device& d) {
     x.m = out, x.n = in * taps, x.k = pixels_out;
   }
   return x;
+}
+
+double best_product_us(const Work& w, const TransferWeights& weights, const Device& d) {
+  const Product own = product_of(w, d);
+  if (own.m <= 0 || own.n <= 0 || own.k <= 0) return 0;
+  const double us = product_us(own, weights.of(own.kind, d), d);
+  if (own.dtype == Dtype::kFp32) return us;
+  const Product plain = product_of(with_dtype(w, Dtype::kFp32), d);
+  return std::min(us, product_us(plain, weights.of(plain.kind, d), d));
 }
 
 }  // namespace foretrace::hardware

@@ -61,7 +61,17 @@ Use move_to(const Device& to) {
 Prediction predict_on(const analysis::Baseline& b, const Device& to, const std::vector<Use>& changes,
                       const std::optional<Use>& cpu) {
   const Use move = move_to(to);
+  // A GPU without TF32 multiplies in FP32, as the trace does: allowing it changes nothing there.
   std::vector<Use> uses = changes;
+  const bool no_tf32 =
+      to.tflops_tf32 <= 0 && std::erase_if(uses, [](const Use& u) {
+                               return u.whatif->changes == whatif::Changes::kPrecision && u.whatif->name == "tf32";
+                             }) > 0;
+  if (no_tf32) {
+    Prediction p = predict_on(b, to, uses, cpu);
+    p.not_modelled.push_back(to.name + " has no TF32: those products run in FP32 there");
+    return p;
+  }
   uses.push_back(move);
   if (cpu) uses.push_back(*cpu);
   Prediction p = analysis::predict(b, uses);

@@ -53,7 +53,6 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
   if (m.device.name.empty()) {
     return fail(ErrorCode::kDeclined, "the trace does not say which GPU it was recorded on");
   }
-  FORETRACE_TRY_VOID(hardware::can_transfer(m.device, to));
   const std::vector<Row> rows = rows_of(m, draft);
   hardware::TransferContext context;
   {
@@ -62,6 +61,9 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
     for (const Row& row : rows) {
       works.push_back(m.works[row.work]);
       times.push_back(static_cast<double>(row.time));
+      if (works.back().strict_ns <= 0) continue;
+      works.push_back(with_dtype(works.back(), Dtype::kFp32));  // what the trace measured before a what-if allowed TF32
+      times.push_back(works.back().strict_ns);
     }
     context.learn(works, times, m.device);
   }
@@ -87,6 +89,11 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
       spread[static_cast<std::size_t>(work.family)] += was * (cost.known ? cost.sigma : 0.5);
       draft.set(t, static_cast<Ns>(std::llround(cost.known ? cost.ns : was)), cost.origin);
     }
+  }
+  if (m.device.vendor != to.vendor) {
+    m.not_modelled.push_back(
+        fmt::format("{} and {} have libraries of their own: products follow peaks and one AMD GPU's tables",
+                    m.device.name, to.name));
   }
   if (all == 0) return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork));
   if (unknown > 0) {

@@ -44,7 +44,8 @@ Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
       continue;
     }
     if (!uses_tensor_cores(work) || work.dtype != work::Dtype::kFp32) continue;
-    const work::Work becomes = with_dtype(work, work::Dtype::kTf32);
+    work::Work becomes = with_dtype(work, work::Dtype::kTf32);
+    becomes.strict_ns = static_cast<double>(row.time);
     const hardware::Cost cost = rescale_row(m, row, becomes);
     if (!cost.known) continue;
     set_row(m, draft, row, cost.ns, becomes, cost.origin);
