@@ -56,7 +56,7 @@ class Fit:
         own = model.CONV_BOUNDS | {"energy": CONV_ENERGY} if kind == "conv" else {}
         self.fixed = {"energy": ENERGY[kind]} if kind in ENERGY else {}
         if not any(table.devices[g].nanometres > 12 for g in gpus):
-            self.fixed["shrink"] = model.ENERGY_BY_NODE
+            self.fixed["shrink"] = model.ENERGY_BY_NODE["half"]
         self.bounds = {**model.BOUNDS, **own, **({"host": (0.6, 0.05, 1.0)} if table.has_host else {})}
         self.names = [n for n in self.bounds if n not in self.fixed]
         self.rows = {g: self.sample(g) for g in gpus}
@@ -169,11 +169,14 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--without", help="a device to leave out")
     parser.add_argument("--each", type=pathlib.Path, help="write one file per device left out into this folder")
+    parser.add_argument("--go-on", action="store_true", help="with --each: keep the files that are there")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=model.FOLDER / "transfer" / "products.csv")
     args = parser.parse_args()
     if args.each:
         args.each.mkdir(parents=True, exist_ok=True)
         for name, gpus in left_out(args.folder).items():
+            if args.go_on and (args.each / f"{name}.csv").exists():
+                continue
             (args.each / f"{name}.csv").write_text(text_of(train(args.folder, gpus)))
             print(f"without {name}: done", flush=True)
         return

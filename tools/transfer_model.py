@@ -12,9 +12,11 @@ import numpy as np
 import tomllib
 
 SPLITS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 32], float)
-# How energy per multiplication falls below 12 nm. FP32 products reach 20 W per TFLOP/s on V100 and T4, at least 15.4 on an A100, 13.1 on
-# an H100; BF16 ones 1.56 on an A100, 0.87 on an H100, 0.62 on a B200 at their best. 1.5 is the power that contradicts none of them.
-ENERGY_BY_NODE = 1.5
+# How energy per multiplication falls below 12 nm. FP32 products reach 20 W per TFLOP/s on V100 and T4; a power of 1 says 11.7 for an A100
+# and 8.3 for an H100, which their power does not hold back, and 10 for an MI210, which reaches 9.6. BF16 ones reach 1.56 on an A100, 0.87
+# on an H100, 0.62 on a B200 at their best, 3.0 at 12 nm: tensor cores gained more.
+ENERGY_BY_NODE = {"half": 1.5, "fp32": 1.0}
+NARROW = 128  # FLOP per clock of an SM with 64 lanes
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "src" / "hardware"
 # Parameters of a product model: start value, least and largest.
 BOUNDS = {
@@ -74,10 +76,10 @@ class Device:
             return 5 if self.major == 9 else 4
         return {0: 7, 9: 5}.get(self.minor, 8)
 
-    def energy(self, p):
-        """W per TFLOP/s. Below 12 nm one law holds for all kinds of product (ENERGY_BY_NODE); above, Pascal, what was fitted."""
+    def energy(self, p, kind):
+        """W per TFLOP/s. Below 12 nm one law holds for all products of a precision (ENERGY_BY_NODE); above, Pascal, what was fitted."""
         node = self.nanometres / 12
-        return p["energy"] * node ** (p["shrink"] if node > 1 else ENERGY_BY_NODE)
+        return p["energy"] * node ** (p["shrink"] if node > 1 else ENERGY_BY_NODE["half" if kind == "half" else "fp32"])
 
     def flops_per_clock(self, kind):
         """Of one SM, from the peak rate: cards sold for games run some types at half the rate of the same silicon elsewhere."""
@@ -97,8 +99,10 @@ def product_us(p, tiles, batch, m, n, k, element_bytes, dev, kind):
     s = SPLITS[None, None, :]
     edge = tm * tn / (tm + tn)
     clock = float(dev.clock_mhz)  # cycles per us
+    # An SM loads as many operands in a clock whether it has 64 lanes or 128: wide ones wait for them twice as long.
     loss = (edge + p["traffic"]) / edge
-    rate = dev.flops_per_clock(kind) * clock * p["share"] / loss
+    wide = loss if kind == "half" else (edge + p["traffic"] * dev.flops_per_clock(kind) / NARROW) / edge
+    rate = dev.flops_per_clock(kind) * clock * p["share"] / wide
     count = b * (p["pad"] * np.ceil(m / tm) + (1 - p["pad"]) * m / tm) * (p["pad"] * np.ceil(n / tn) + (1 - p["pad"]) * n / tn)
     waves = count * s / dev.sms
     turns = p["round"] * np.ceil(waves) + (1 - p["round"]) * np.maximum(waves, 1)
@@ -107,10 +111,9 @@ def product_us(p, tiles, batch, m, n, k, element_bytes, dev, kind):
                       np.maximum(p["step"] * steps / clock,
                                  element_bytes * (np.minimum(tm, m) + np.minimum(tn, n)) * steps / (p["load"] * clock)))
     turn = turn + p["fill"] / clock
-    peak = dev.tflops["half" if kind == "half" else "fp32"] * p["share"]
+    whole = 2e-6 * count * tm * tn * k * wide / (dev.tflops["half" if kind == "half" else "fp32"] * p["share"])
     if dev.power_w > 0:
-        peak = min(peak, dev.power_w / dev.energy(p))
-    whole = 2 * count * tm * tn * k * loss / (peak * 1e6)
+        whole = np.maximum(whole, 2e-6 * count * tm * tn * k * loss * dev.energy(p, kind) / dev.power_w)
     traffic = element_bytes * b * (m * n + m * k + k * n)
     kept = p["hit"] * np.clip(1 - traffic / max(1.0, dev.l2_mb * 1e6 * p["cache"]), 0, 1)
     memory = traffic * (1 - kept) / (dev.streaming * p["memory"] * 1e3)

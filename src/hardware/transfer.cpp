@@ -79,8 +79,8 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   double after = best_product_us(work, weights, to) * 1e3;
   if (!(before > 0) || !(after > 0)) return {};
   const bool same = same_silicon(from, to);
-  const bool known_here = weights.knows(here.kind, from);
-  const bool known_there = weights.knows(there.kind, to);
+  const bool known_here = weights.knows(fitted_kind(here), from);
+  const bool known_there = weights.knows(fitted_kind(there), to);
   double sigma = product_sigma(work, there.kind, known_there);
   double ns = after;
   // What a tensor-core kernel misses says nothing about the fp32 kernel that stands in for it.
@@ -89,9 +89,10 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
     const double missed = std::log(measured_ns / before);
     const double common = context.common[static_cast<std::size_t>(here.kind)];
     const double noise = std::clamp(missed - common, -kNoise, kNoise);
-    const double carry = same ? 1.0 : weights.of(there.kind, to).carry_other;
-    // What all products share is theirs where the model knows the origin, mostly the origin's own where it does not.
-    const double shared = same ? 1.0 : known_here ? kCommonKnown : kCommonNew;
+    const double carry = same ? 1.0 : weights.of(fitted_kind(there), to).carry_other;
+    // What all products share is theirs where the model knows the origin, mostly the origin's own where it does not; and what
+    // convolutions share, cuDNN's version and its choice of algorithms.
+    const double shared = same ? 1.0 : known_here && !is_conv(work) ? kCommonKnown : kCommonNew;
     ns = after * std::exp(shared * common + (missed - common - noise) + carry * noise);
   } else {
     sigma = std::max(sigma, 0.3);
@@ -112,7 +113,7 @@ Cost attention_transfer(double measured_ns, const Work& work, const work::Attent
     const double moved = work.bytes() * work.bytes() / (work.bytes() + d.l2_mb * 1e6);
     return std::hypot(work.flops / (d.tflops(work.dtype) * 0.6e3 * filled), moved / d.streaming_gbs());
   };
-  const double start = std::min(measured_ns, kEmptyKernelUs * 1e3);
+  const double start = kernel_start_us(measured_ns / 1e3) * 1e3;
   const double ns = start + (measured_ns - start) * ideal(to) / ideal(from);
   return known(std::max(ns, bound_ns(measured_ns, work, from, to)),
                same_silicon(from, to) ? 0.15 * distance(from, to) : 0.22, graph::Origin::kModelled);
@@ -197,7 +198,7 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
   }
   if (const auto* copy = std::get_if<MemoryCopy>(&work.kind); copy != nullptr && copy->host) {
     if (from.pcie_gbs <= 0 || to.pcie_gbs <= 0) return known(measured_ns, 0.3, graph::Origin::kScaled);
-    const double start = std::min(measured_ns, kEmptyKernelUs * 1e3);
+    const double start = kernel_start_us(measured_ns / 1e3) * 1e3;
     return known(start + (measured_ns - start) * from.pcie_gbs / to.pcie_gbs, 0.2, graph::Origin::kScaled);
   }
   const double us = same_kernel_us(measured_ns / 1e3, work.bytes() * part, shape, from, to, context.streaming_gbs);

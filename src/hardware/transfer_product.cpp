@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -32,13 +33,17 @@ double nanometres(const Device& d) {
   return d.compute_minor == 0 ? 7 : d.compute_minor == 9 ? 5 : 8;
 }
 
-// How energy per multiplication falls below 12 nm, for all kinds of product; tools/transfer_model.py says which rows it rests on.
-// Above (Pascal) it is fitted.
-constexpr double kEnergyByNode = 1.5;
-double energy_of(const ProductWeights& p, const Device& d) {
+bool on_tensor_cores(Dtype dtype) { return dtype == Dtype::kFp16 || dtype == Dtype::kBf16 || dtype == Dtype::kTf32; }
+
+// W per TFLOP/s. How it falls below 12 nm is one law for all products of a precision; tools/transfer_model.py says which rows it
+// rests on. Above (Pascal) it is fitted. TF32 moves twice the bits of half precision for each multiplication.
+double energy_of(Dtype dtype, const ProductWeights& p, const Device& d) {
+  const bool tensor = on_tensor_cores(dtype);
   const double node = nanometres(d) / 12;
-  return p.energy * std::pow(node, node > 1 ? p.shrink : kEnergyByNode);
+  return p.energy * (dtype == Dtype::kTf32 ? 2 : 1) * std::pow(node, node > 1 ? p.shrink : tensor ? 1.5 : 1.0);
 }
+
+constexpr double kNarrow = 128;  // FLOP per clock of an SM with 64 lanes
 
 double clock_of(const Device& d) { return d.clock_mhz > 0 ? d.clock_mhz : kUsualClockMhz; }
 
@@ -150,10 +155,7 @@ bool TransferWeights::knows(ProductKind kind, const Device& d) const { return se
 
 double sustained_tflops(Dtype dtype, const ProductWeights& p, const Device& d) {
   const double peak = d.tflops(dtype) * p.share;
-  if (d.power_w <= 0 || p.energy <= 0) return peak;
-  // TF32 moves twice the bits of half precision for each multiplication.
-  const double energy = energy_of(p, d) * (dtype == Dtype::kTf32 ? 2 : 1);
-  return std::min(peak, d.power_w / energy);
+  return d.power_w > 0 && p.energy > 0 ? std::min(peak, d.power_w / energy_of(dtype, p, d)) : peak;
 }
 
 namespace {
@@ -161,7 +163,11 @@ namespace {
 double one_product_us(const Product& x, const ProductWeights& p, const Device& d) {
   const double clock = clock_of(d);
   const double per_sm = d.flops_per_clock(x.dtype) * clock * p.share;
-  const double whole_rate = sustained_tflops(x.dtype, p, d) * 1e6;
+  const double peak_rate = d.tflops(x.dtype) * p.share * 1e6;
+  const double power_rate = d.power_w > 0 && p.energy > 0 ? d.power_w / energy_of(x.dtype, p, d) * 1e6
+                                                          : std::numeric_limits<double>::infinity();
+  // An SM loads as many operands in a clock whether it has 64 lanes or 128: wide ones wait for them twice as long.
+  const double width = on_tensor_cores(x.dtype) ? 1 : d.flops_per_clock(x.dtype) / kNarrow;
   const double traffic = x.element_bytes * x.batch * (x.m * x.n + x.m * x.k + x.k * x.n);
   const double kept = p.hit * std::clamp(1 - traffic / std::max(1.0, d.l2_mb * 1e6 * p.cache), 0.0, 1.0);
   const double memory = traffic * (1 - kept) / (d.streaming_gbs() * p.memory * 1e3);
@@ -173,15 +179,16 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
     for (const auto& [tm, tn] : p.tiles) {
       const double edge = tm * tn / (tm + tn);
       const double loss = (edge + p.traffic) / edge;
+      const double wide = (edge + p.traffic * width) / edge;
       const double rows = p.pad * std::ceil(x.m / tm) + (1 - p.pad) * x.m / tm;
       const double columns = p.pad * std::ceil(x.n / tn) + (1 - p.pad) * x.n / tn;
       const double count = x.batch * rows * columns;
-      const double whole = 2 * count * tm * tn * x.k * loss / whole_rate;
+      const double whole = 2 * count * tm * tn * x.k * std::max(wide / peak_rate, loss / power_rate);
       const double waves = count * split / d.sm_count;
       const double turns = p.round * std::ceil(waves) + (1 - p.round) * std::max(waves, 1.0);
       const double loads = x.element_bytes * (std::min(tm, x.m) + std::min(tn, x.n)) * steps / (p.load * clock);
       const double turn =
-          std::max({2 * tm * tn * (steps + p.start_k) * loss / per_sm, p.step * steps / clock, loads}) + p.fill / clock;
+          std::max({2 * tm * tn * (steps + p.start_k) * wide / per_sm, p.step * steps / clock, loads}) + p.fill / clock;
       busy = std::min(busy, std::max(turns * turn, whole));
     }
     double t = std::pow(std::pow(busy, p.blend) + memory_power, 1 / p.blend);
@@ -267,13 +274,17 @@ Product product_of(const Work& w, const Device& d) {
   return x;
 }
 
+ProductKind fitted_kind(const Product& x) {
+  return x.kind == ProductKind::kConv && x.images <= 0 ? ProductKind::kFp32 : x.kind;
+}
+
 double best_product_us(const Work& w, const TransferWeights& weights, const Device& d) {
   const Product own = product_of(w, d);
   if (own.m <= 0 || own.n <= 0 || own.k <= 0) return 0;
-  const double us = product_us(own, weights.of(own.kind, d), d);
+  const double us = product_us(own, weights.of(fitted_kind(own), d), d);
   if (own.dtype == Dtype::kFp32) return us;
   const Product plain = product_of(with_dtype(w, Dtype::kFp32), d);
-  return std::min(us, product_us(plain, weights.of(plain.kind, d), d));
+  return std::min(us, product_us(plain, weights.of(fitted_kind(plain), d), d));
 }
 
 }  // namespace foretrace::hardware

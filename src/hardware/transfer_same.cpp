@@ -43,11 +43,13 @@ double step(double x) { return x <= 0 ? 0 : 1 / (1 + std::pow(x, -kStep)); }
 
 }  // namespace
 
+double kernel_start_us(double measured_us) { return measured_us * kEmptyKernelUs / (measured_us + kEmptyKernelUs); }
+
 double same_kernel_us(double measured_us, double bytes, const KernelShape& shape, const Device& from, const Device& to,
                       double from_gbs) {
-  const double start = std::min(measured_us, kEmptyKernelUs);
+  if (!(measured_us > 0)) return measured_us;
+  const double start = kernel_start_us(measured_us);
   const double work = measured_us - start;
-  if (!(work > 0)) return measured_us;
   const double reached = from_gbs > 0 ? from_gbs : from.streaming_gbs();
   const double slower = reached / to.streaming_gbs();
   const double rate = usable_tflops(shape, from) / usable_tflops(shape, to);
@@ -60,11 +62,11 @@ double same_kernel_us(double measured_us, double bytes, const KernelShape& shape
     return start + work * power_mean(full, slower, waves);
   }
   const double memory = bytes / (reached * 1e3);
-  const double x = std::clamp(work / (kSlack * memory), 1e-6, 1e6);
-  const double share = std::pow(1 + std::pow(x, kOverlap * kSharp), -1 / kSharp);
   // Faster than memory: its operands were in L2, which helps there as far as they fit.
   const double lost = step(bytes / std::max(1.0, to.l2_mb * 1e6)) * step(work / (memory * kFastest));
   const double streamed = work + std::max(0.0, memory - work) * lost;
+  const double x = std::clamp(streamed / (kSlack * memory), 1e-6, 1e6);
+  const double share = std::pow(1 + std::pow(x, kOverlap * kSharp), -1 / kSharp);
   return start + power_mean(share, streamed * slower, work * rate);
 }
 

@@ -41,6 +41,8 @@ Cost transfer(double measured_ns, double operation_ns, const work::Work& work, c
 /// grows or as a figure of `to` gets worse; 10 % more time gives at most 1.1^4 the answer, and 10 % where nothing changes kind.
 double same_kernel_us(double measured_us, double bytes, const KernelShape& shape, const Device& from, const Device& to,
                       double from_gbs = 0);
+/// What of a kernel's time no GPU shortens: the soft minimum of it and a microsecond.
+double kernel_start_us(double measured_us);
 /// What streaming kernels reach on `from`, in GB/s: from the element-wise work of a step that does not fit in L2, drawn to the device
 /// file's figure where there is little of it.
 double learnt_streaming_gbs(std::span<const work::Work> works, std::span<const double> operation_ns,

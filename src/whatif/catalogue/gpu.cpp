@@ -48,10 +48,33 @@ Status check_device(const std::string& name) {
   return {};
 }
 
+Status check_host(const std::string& file) {
+  FORETRACE_TRY_VOID(HostCosts::read(file));
+  return {};
+}
+
+// The CPU there, by the speeds of both hosts.
+Status change_host(Model& m, Draft& draft, const std::string& file) {
+  FORETRACE_TRY(const HostCosts there, HostCosts::read(file));
+  double here = 0;
+  for (const double speed : m.base.speed) here += speed / static_cast<double>(m.base.speed.size());
+  const double factor = here > 0 ? there.speed.value_or(there.usual_speed) / here : 0;
+  if (!(factor > 0)) return fail(ErrorCode::kDeclined, "the speed of one of the two hosts is not known");
+  draft.scale(draft.select({.where =
+                                [&](std::uint32_t t) {
+                                  return m.graph.kind[t] == TaskKind::kCpu || m.graph.kind[t] == TaskKind::kCall;
+                                }}),
+              factor);
+  return {};
+}
+
 Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
   FORETRACE_TRY(const Device to, hardware::device_or_file(parameters.text("to")));
   if (m.device.name.empty()) {
     return fail(ErrorCode::kDeclined, "the trace does not say which GPU it was recorded on");
+  }
+  if (const std::string host = parameters.text("host"); !host.empty()) {
+    FORETRACE_TRY_VOID(change_host(m, draft, host));
   }
   const std::vector<Row> rows = rows_of(m, draft);
   hardware::TransferContext context;
@@ -121,7 +144,15 @@ WhatIf gpu_whatif() {
                       ParameterType::kText,
                       true,
                       0,
-                      check_device}},
+                      check_device},
+                     {"host",
+                      "the host there: a file of `foretrace calibrate`",
+                      "",
+                      {},
+                      ParameterType::kText,
+                      false,
+                      0,
+                      check_host}},
       .assumes = "the same software on the same host; libraries pick their best kernels there too",
       .source = "Habitat (Yu et al. 2021), NeuSight (Lee et al. 2025): wave scaling, utilisation under the roofline",
       .not_modelled = {},
