@@ -33,10 +33,10 @@ TILES = {
     "fp32-batched": "128x64 64x128 64x64",
     "conv": "128x128 128x64 64x128 64x64 128x32 32x128",
 }
-# W per TFLOP/s at 12 nm: what V100 and T4 reach in FP32, V100 and T4 are said to reach with tensor cores. Not fitted: rows that are not
-# held back by their power say nothing about it. Convolutions have their own figure, within bounds.
-ENERGY = {"half": 3.0, "fp32": 20.0, "fp32-batched": 20.0}
-CONV_ENERGY = (20.0, 10.0, 30.0)
+# W per TFLOP/s at 12 nm. In FP32 what V100 and T4 reach, not fitted: rows that are not held back by their power say nothing about it. With
+# tensor cores architectures differ (an L40S reaches 1.5 at 5 nm, an H100 0.87), so each has its own, within bounds.
+ENERGY = {"fp32": 20.0, "fp32-batched": 20.0}
+FITTED_ENERGY = {"half": (3.0, 1.0, 9.0), "conv": (20.0, 10.0, 30.0)}
 # How firmly parameters are drawn to where they start (all GPUs: the middle of their bounds; one architecture: those of all GPUs), against
 # the rows of one GPU. Leaving GPUs out, 1 and 2 do equally well for an architecture, 0.3 and 4 worse.
 ANY_PRIOR, ARCH_PRIOR = 0.3, 1.0
@@ -53,7 +53,7 @@ class Fit:
 
     def __init__(self, kind, table, gpus):
         self.kind, self.table, self.gpus = kind, table, gpus
-        own = model.CONV_BOUNDS | {"energy": CONV_ENERGY} if kind == "conv" else {}
+        own = (model.CONV_BOUNDS if kind == "conv" else {}) | ({"energy": FITTED_ENERGY[kind]} if kind in FITTED_ENERGY else {})
         self.fixed = {"energy": ENERGY[kind]} if kind in ENERGY else {}
         if not any(table.devices[g].nanometres > 12 for g in gpus):
             self.fixed["shrink"] = model.ENERGY_BY_NODE["half"]
@@ -89,7 +89,14 @@ class Fit:
         return np.maximum(self.table.floors[gpu], p["host"] * self.table.floors[gpu] + us)
 
     def run(self, gpus, start, prior, steps):
-        """Parameters of these GPUs, drawn to `start`."""
+        """Parameters of these GPUs, drawn to `start`. A power limit that holds nothing back has no slope, so that what fits better is
+        looked for from twice the energy as well."""
+        tries = [self.run_from(gpus, start, start, prior, steps)]
+        if self.kind == "half" and start:
+            tries.append(self.run_from(gpus, start | {"energy": 2 * start["energy"]}, start, prior, steps))
+        return min(tries, key=lambda t: t[1])[0]
+
+    def run_from(self, gpus, first, start, prior, steps):
         begin = self.encode(start)
 
         def residuals(z):
@@ -97,8 +104,8 @@ class Fit:
             rows = [np.log(self.rows[g][g].values / self.times(p, g, self.rows[g])) * np.sqrt(ROWS / len(self.rows[g])) for g in gpus]
             return np.concatenate([*rows, 0.1 * prior * np.sqrt(len(gpus)) * (z - begin)])
 
-        found = least_squares(residuals, begin, loss="soft_l1", f_scale=0.1, diff_step=1e-2, max_nfev=steps)
-        return self.decode(found.x)
+        found = least_squares(residuals, self.encode(first), loss="soft_l1", f_scale=0.1, diff_step=1e-2, max_nfev=steps)
+        return self.decode(found.x), found.cost
 
     def carry(self, p):
         """How much of what the model misses on the origin shows on a target of another architecture too. Judged with the
@@ -118,10 +125,13 @@ class Fit:
 KINDS = ("half", "fp32", "fp32-batched", "conv")
 
 
-def train(folder, without, steps=12, log=lambda text: None):
-    """{kind: {arch: parameters}}; `without`: names of devices."""
+def train(folder, without, steps=12, log=lambda text: None, known=None):
+    """{kind: {arch: parameters}}; `without`: names of devices; `known`: kinds that are there already."""
     result: dict = {}
     for kind in KINDS:
+        if known and kind in known:
+            result[kind] = known[kind]
+            continue
         table = tables.product_table(folder, kind)
         if table is None:
             continue
@@ -169,18 +179,19 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--without", help="a device to leave out")
     parser.add_argument("--each", type=pathlib.Path, help="write one file per device left out into this folder")
-    parser.add_argument("--go-on", action="store_true", help="with --each: keep the files that are there")
+    parser.add_argument("--only", action="append", choices=KINDS, help="fit this kind again; the others stay as they are in the files")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=model.FOLDER / "transfer" / "products.csv")
     args = parser.parse_args()
     if args.each:
         args.each.mkdir(parents=True, exist_ok=True)
         for name, gpus in left_out(args.folder).items():
-            if args.go_on and (args.each / f"{name}.csv").exists():
-                continue
-            (args.each / f"{name}.csv").write_text(text_of(train(args.folder, gpus)))
+            file = args.each / f"{name}.csv"
+            known = {k: v for k, v in read_weights(file).items() if k not in args.only} if args.only and file.exists() else None
+            file.write_text(text_of(train(args.folder, gpus, known=known)))
             print(f"without {name}: done", flush=True)
         return
-    found = train(args.folder, {args.without}, log=lambda text: print(text, flush=True))
+    known = {k: v for k, v in read_weights(args.output).items() if k not in args.only} if args.only and args.output.exists() else None
+    found = train(args.folder, {args.without}, known=known, log=lambda text: print(text, flush=True))
     args.output.parent.mkdir(parents=True, exist_ok=True)
     args.output.write_text(text_of(found))
     print(f"{args.output}: {args.output.stat().st_size} bytes")

@@ -66,6 +66,13 @@ class Device:
         return "amd" if self.vendor == "amd" else architecture(self.major, self.minor)
 
     @property
+    def relative(self):
+        """The measured architecture whose SMs are most like its own, as the C++ has it."""
+        if self.vendor == "amd":
+            return "amd"
+        return "8.9" if (self.major == 8 and self.minor >= 6) or self.major == 12 else f"{self.major}.0"
+
+    @property
     def nanometres(self):
         """The width of transistors: what a multiplication costs in energy follows it."""
         if self.vendor == "amd":

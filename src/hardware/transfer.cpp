@@ -70,6 +70,16 @@ double within_rates(double ratio, const Work& work, const Device& from, const De
                                                        : ratio;
 }
 
+// Of a convolution on tensor cores over channels-first tensors: the share of its time that changes their layout and back.
+double layout_share(const Work& work, const Device& d) {
+  const auto* conv = std::get_if<Convolution>(&work.kind);
+  if (conv == nullptr || conv->channels_last || product_of(work, d).dtype == Dtype::kFp32) return 0;
+  const Work last = with_layout(work, true);
+  const double whole = conv_model(work, *conv, d).us;
+  const double product = conv_model(last, std::get<Convolution>(last.kind), d).us;
+  return whole > 0 && product > 0 ? std::clamp(1 - product / whole, 0.0, 0.9) : 0;
+}
+
 Cost product_transfer(double measured_ns, const Work& work, const Device& from, const Device& to,
                       const TransferContext& context) {
   const TransferWeights& weights = context.parameters();
@@ -99,6 +109,17 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   }
   if (same) sigma *= 0.5 * distance(from, to);
   return known(std::max(ns, bound_ns(measured_ns, work, from, to)), sigma, graph::Origin::kModelled);
+}
+
+// The product follows the product's model, the changes of layout follow memory; a target without tensor cores needs none.
+Cost laid_out_transfer(double measured_ns, const Work& work, const Device& from, const Device& to,
+                       const TransferContext& context) {
+  const double share = layout_share(work, from);
+  Cost cost = product_transfer(measured_ns * (1 - share), work, from, to, context);
+  if (share <= 0 || !cost.known) return cost;
+  const double reached = context.streaming_gbs > 0 ? context.streaming_gbs : from.streaming_gbs();
+  if (product_of(work, to).dtype != Dtype::kFp32) cost.ns += measured_ns * share * reached / to.streaming_gbs();
+  return cost;
 }
 
 // Fused attention: blocks of 128 queries over the SMs, at the rate of their tensor cores, and what does not stay in L2 from memory. Over
@@ -136,7 +157,7 @@ Cost tf32_transfer(double measured_ns, const Work& work, const Device& from, con
                    const TransferContext& context) {
   const Cost strict = product_transfer(work.strict_ns, with_dtype(work, Dtype::kFp32), from, to, context);
   if (to.tflops_tf32 <= 0) return strict;
-  const Cost fast = product_transfer(measured_ns, work, from, to, context);
+  const Cost fast = laid_out_transfer(measured_ns, work, from, to, context);
   return !fast.known || (strict.known && strict.ns < fast.ns) ? strict : fast;
 }
 
@@ -161,8 +182,9 @@ void TransferContext::learn(std::span<const Work> works, std::span<const double>
     if (p.m <= 0 || p.n <= 0 || p.k <= 0) continue;
     const auto kind = static_cast<std::size_t>(p.kind);
     const double model = best_product_us(w, parameters(), from) * 1e3;
-    time[kind] += operation_ns[i];
-    sum[kind] += operation_ns[i] * std::log(operation_ns[i] / model);
+    const double product = operation_ns[i] * (1 - layout_share(w, from));
+    time[kind] += product;
+    sum[kind] += product * std::log(product / model);
   }
   for (std::size_t k = 0; k < kKinds; ++k) common[k] = time[k] > 0 ? sum[k] / time[k] : 0;
   streaming_gbs = learnt_streaming_gbs(works, operation_ns, from);
@@ -184,7 +206,7 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     } else if (work.strict_ns > 0 && work.dtype == Dtype::kTf32 && !depthwise) {
       cost = tf32_transfer(operation_ns, work, from, to, context);
     } else if (!depthwise) {
-      cost = product_transfer(operation_ns, work, from, to, context);
+      cost = laid_out_transfer(operation_ns, work, from, to, context);
     }
     if (cost.known) {
       cost.ns *= part;

@@ -93,6 +93,12 @@ std::string architecture(const Device& d) {
   return d.vendor == "amd" ? "amd" : fmt::format("{}.{}", d.compute_major, d.compute_minor);
 }
 
+std::string relative_of(const Device& d) {
+  if (d.vendor == "amd") return "amd";
+  if ((d.compute_major == 8 && d.compute_minor >= 6) || d.compute_major == 12) return "8.9";
+  return fmt::format("{}.0", d.compute_major);
+}
+
 Result<TransferWeights> TransferWeights::parse(std::string_view csv, const std::string& origin) {
   TransferWeights weights;
   std::size_t line_number = 0;
@@ -147,8 +153,11 @@ const TransferWeights& TransferWeights::shipped() {
 }
 
 const ProductWeights& TransferWeights::of(ProductKind kind, const Device& d) const {
-  const auto own = sets_.find({kind, architecture(d)});
-  return own != sets_.end() ? own->second : sets_.find({kind, "any"})->second;
+  for (const std::string& name : {architecture(d), relative_of(d), std::string("any")}) {
+    if (const auto it = sets_.find({kind, name}); it != sets_.end()) return it->second;
+  }
+  FORETRACE_CHECK(false);  // parse() wants "any" of every kind
+  return sets_.begin()->second;
 }
 
 bool TransferWeights::knows(ProductKind kind, const Device& d) const { return sets_.contains({kind, architecture(d)}); }

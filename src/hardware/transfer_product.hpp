@@ -41,7 +41,7 @@ class TransferWeights {
   static Result<TransferWeights> parse(std::string_view csv, const std::string& origin);
   /// Those compiled in.
   static const TransferWeights& shipped();
-  /// The device's architecture's, else "any".
+  /// The device's architecture's, else its relative's, else "any".
   [[nodiscard]] const ProductWeights& of(ProductKind kind, const Device& device) const;
   /// Whether products of this kind were measured on the device's architecture.
   [[nodiscard]] bool knows(ProductKind kind, const Device& device) const;
@@ -52,6 +52,9 @@ class TransferWeights {
 
 /// GPUs whose libraries pick kernels alike: the compute capability, "9.0"; "amd".
 std::string architecture(const Device& device);
+/// The measured architecture whose SMs are most like the device's: "8.9" for all with SMs made for workstations and games, else the first
+/// of its generation.
+std::string relative_of(const Device& device);
 /// What the device sustains of its peak for this type, within its power limit, in TFLOP/s.
 double sustained_tflops(Dtype dtype, const ProductWeights& weights, const Device& device);
 

@@ -34,7 +34,7 @@ def weights():
 
 
 def parameters(weights, kind, device):
-    own = weights.get((kind, device.arch), weights[(kind, "any")])
+    own = next(weights[(kind, arch)] for arch in (device.arch, device.relative, "any") if (kind, arch) in weights)
     tiles = [tuple(int(x) for x in t.split("x")) for t in own["tiles"].split()]
     return {name: float(v) for name, v in own.items() if name != "tiles"}, tiles
 
