@@ -118,7 +118,7 @@ def same_kernel(folder, figures, sample):
             time = every[[o, t]].dropna()
             if len(time) < 10:
                 continue
-            time = sample(time, 400)
+            time = sample(time, 300)
             elements = np.array([b * h for b, h in time.index], float)
             size = 4.0 * tensors * elements
             hidden = time[o].values < AT_FLOOR * floors[o]
@@ -190,11 +190,11 @@ def products(folder, figures, kind, sample):
         rows = table.rows.dropna(subset=[o, t])
         if len(rows) < 10:
             continue
-        rows = sample(rows, 800)
+        rows = sample(rows, 600)
         truth = rows[t].values
         roof = {g: roofline_us(rows, table.element_bytes, table.devices[g], kind) for g in (o, t)}
         answers = {"roofline ratio": rows[o].values * roof[t] / roof[o]}
-        for way, without in (("ours", t), ("generation left out", f"generation-{table.devices[t].arch}"), ("in sample", NOBODY)):
+        for way, without in (("ours", t), ("generation left out", f"generation-{table.devices[t].generation}"), ("in sample", NOBODY)):
             answers[way], sigma = move_products(figures, table, kind, rows, o, t, without)
             if way != "in sample":
                 inside.append(np.abs(np.log(answers[way] / truth)) <= BAND * sigma)
@@ -221,7 +221,7 @@ def attention(folder, figures, sample):
     errors, inside = {}, []
     for o, t in itertools.permutations(gpus, 2):
         rows = d.dropna(subset=[o, t])
-        rows = sample(rows[rows[o] > 1.1 * floors[o]], 800)
+        rows = sample(rows[rows[o] > 1.1 * floors[o]], 600)
         lines = [f"attention {o} {t} {r.batch_size} {r.num_heads} {r.num_key_value_heads} {r.isl} {r.head_dim} {max(us, 0.5)}"
                  for r, us in zip(rows.itertuples(), rows[o] - ATTENTION_HOST * floors[o])]  # fmt: skip
         answer = figures.ask(lines)

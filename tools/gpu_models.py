@@ -131,7 +131,7 @@ def read_cases(folder):
 def left_out_of(t):
     """Files of parameters without this GPU, and without its generation. The A100 of 40 and 80 GB are one chip: whichever is the
     target, neither was fitted to."""
-    return "A100-PCIe-40GB" if t.startswith("A100") else t, f"generation-{model.Device(t).arch}"
+    return "A100-PCIe-40GB" if t.startswith("A100") else t, f"generation-{model.Device(t).generation}"
 
 
 def models(folder, figures):

@@ -166,11 +166,11 @@ def read_weights(path):
 
 
 def left_out(folder):
-    """{name of a file: GPUs left out}: each GPU, and each architecture ("generation-9.0")."""
+    """{name of a file: GPUs left out}: each GPU, and each generation ("generation-9.0")."""
     gpus = tables.product_gpus(folder)
     sets = {g: {g} for g in gpus}
     for g in gpus:
-        sets.setdefault(f"generation-{model.Device(g).arch}", set()).add(g)
+        sets.setdefault(f"generation-{model.Device(g).generation}", set()).add(g)
     return sets
 
 

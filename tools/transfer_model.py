@@ -66,6 +66,11 @@ class Device:
         return "amd" if self.vendor == "amd" else architecture(self.major, self.minor)
 
     @property
+    def generation(self):
+        """GPUs of one design: Pascal as a whole, then by compute capability."""
+        return "6" if self.vendor == "nvidia" and self.major == 6 else self.arch
+
+    @property
     def relative(self):
         """The measured architecture whose SMs are most like its own, as the C++ has it."""
         if self.vendor == "amd":

@@ -56,7 +56,7 @@ double product_sigma(const Work& work, ProductKind kind, bool known) {
     return fitted && known ? 0.22 : 0.3;
   }
   if (work.dtype == Dtype::kTf32 && kind == ProductKind::kHalf) return 0.25;
-  if (kind == ProductKind::kHalf) return known ? 0.1 : 0.16;
+  if (kind == ProductKind::kHalf) return known ? 0.12 : 0.2;
   return known ? 0.2 : 0.26;
 }
 
