@@ -90,6 +90,8 @@ double Device::tflops(work::Dtype dtype) const {
       return tflops_fp16 > 0 ? tflops_fp16 : strict;
     case work::Dtype::kBf16:
       return tflops_bf16 > 0 ? tflops_bf16 : strict;
+    case work::Dtype::kFp8:
+      return (multiplies_fp8() ? 2 : 1) * tflops(work::Dtype::kBf16);
     default:
       return strict;
   }
@@ -99,6 +101,12 @@ double Device::flops_per_clock(work::Dtype dtype) const {
   const int sms = std::max(1, rated_sms > 0 ? rated_sms : sm_count);
   const double clock = rated_clock_mhz > 0 ? rated_clock_mhz : clock_mhz > 0 ? clock_mhz : kUsualClockMhz;
   return tflops(dtype) * 1e6 / (sms * clock);
+}
+
+bool Device::multiplies_fp8() const {
+  if (tflops_bf16 <= 0) return false;
+  if (vendor == "amd") return architecture.starts_with("gfx94") || architecture.starts_with("gfx95");
+  return compute_major > 8 || (compute_major == 8 && compute_minor >= 9);
 }
 
 Result<Device> parse_device(std::string_view text, std::string name, const std::string& origin) {

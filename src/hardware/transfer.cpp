@@ -74,10 +74,9 @@ double within_rates(double ratio, const Work& work, const Device& from, const De
 double layout_share(const Work& work, const Device& d) {
   const auto* conv = std::get_if<Convolution>(&work.kind);
   if (conv == nullptr || conv->channels_last || product_of(work, d).dtype == Dtype::kFp32) return 0;
-  const Work last = with_layout(work, true);
-  const double whole = conv_model(work, *conv, d).us;
-  const double product = conv_model(last, std::get<Convolution>(last.kind), d).us;
-  return whole > 0 && product > 0 ? std::clamp(1 - product / whole, 0.0, 0.9) : 0;
+  const Cost whole = predict(work, d);
+  const Cost product = predict(with_layout(work, true), d);
+  return whole.known && product.known ? std::clamp(1 - product.ns / whole.ns, 0.0, 0.9) : 0;
 }
 
 Cost product_transfer(double measured_ns, const Work& work, const Device& from, const Device& to,

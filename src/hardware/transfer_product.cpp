@@ -33,14 +33,40 @@ double nanometres(const Device& d) {
   return d.compute_minor == 0 ? 7 : d.compute_minor == 9 ? 5 : 8;
 }
 
-bool on_tensor_cores(Dtype dtype) { return dtype == Dtype::kFp16 || dtype == Dtype::kBf16 || dtype == Dtype::kTf32; }
+bool on_tensor_cores(Dtype dtype) {
+  return dtype == Dtype::kFp16 || dtype == Dtype::kBf16 || dtype == Dtype::kTf32 || dtype == Dtype::kFp8;
+}
+
+// What the device really multiplies in: a type it lacks falls back as PyTorch does, FP8 to BF16, all others to FP32.
+Dtype multiplied_in(Dtype dtype, const Device& d) {
+  const bool bf16 = d.tflops_bf16 > 0;
+  switch (dtype) {
+    case Dtype::kFp8:
+      return d.multiplies_fp8() ? Dtype::kFp8 : bf16 ? Dtype::kBf16 : Dtype::kFp32;
+    case Dtype::kBf16:
+      return bf16 ? Dtype::kBf16 : Dtype::kFp32;
+    case Dtype::kFp16:
+      return d.tflops_fp16 > 0 ? Dtype::kFp16 : Dtype::kFp32;
+    case Dtype::kTf32:
+      return d.tflops_tf32 > 0 ? Dtype::kTf32 : Dtype::kFp32;
+    default:
+      return Dtype::kFp32;
+  }
+}
 
 // W per TFLOP/s. How it falls below 12 nm is one law for all products of a precision; tools/transfer_model.py says which rows it
-// rests on. Above (Pascal) it is fitted. TF32 moves twice the bits of half precision for each multiplication.
+// rests on. Above (Pascal) it is fitted. TF32 moves twice the bits of half precision for each multiplication, FP8 half
+// as many.
 double energy_of(Dtype dtype, const ProductWeights& p, const Device& d) {
   const bool tensor = on_tensor_cores(dtype);
   const double node = nanometres(d) / 12;
-  return p.energy * (dtype == Dtype::kTf32 ? 2 : 1) * std::pow(node, node > 1 ? p.shrink : tensor ? 1.5 : 1.0);
+  return p.energy *
+         (dtype == Dtype::kTf32  ? 2.0
+          : dtype == Dtype::kFp8 ? 0.5
+                                 : 1.0) *
+         std::pow(node, node > 1 ? p.shrink
+                        : tensor ? 1.5
+                                 : 1.0);
 }
 
 constexpr double kNarrow = 128;  // FLOP per clock of an SM with 64 lanes
@@ -231,13 +257,7 @@ double product_us(const Product& x, const ProductWeights& p, const Device& d) {
 
 Product product_of(const Work& w, const Device& d) {
   Product x;
-  x.dtype = w.dtype;
-  const bool tensor_type = w.dtype == Dtype::kFp16 || w.dtype == Dtype::kBf16 || w.dtype == Dtype::kTf32;
-  const double tensor_rate = w.dtype == Dtype::kTf32   ? d.tflops_tf32
-                             : w.dtype == Dtype::kBf16 ? d.tflops_bf16
-                             : w.dtype == Dtype::kFp16 ? d.tflops_fp16
-                                                       : 0;
-  if (!tensor_type || tensor_rate <= 0) x.dtype = Dtype::kFp32;
+  x.dtype = multiplied_in(w.dtype, d);
   x.element_bytes = static_cast<double>(bytes_of(w.dtype));
   const bool tensor = x.dtype != Dtype::kFp32;
   x.kind = tensor ? ProductKind::kHalf : ProductKind::kFp32;

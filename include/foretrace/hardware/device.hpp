@@ -49,6 +49,9 @@ struct Device {
   [[nodiscard]] double tflops(work::Dtype dtype) const;
   /// FLOP of one SM in one clock for this element type, at the rate `tflops` says.
   [[nodiscard]] double flops_per_clock(work::Dtype dtype) const;
+  /// Whether its tensor cores multiply FP8: NVIDIA's from compute capability 8.9 on, AMD's from gfx942 on, at twice the rate of
+  /// half precision each (vendors' data sheets).
+  [[nodiscard]] bool multiplies_fp8() const;
   /// Bytes per ns (GB/s) a streaming kernel reaches.
   [[nodiscard]] double streaming_gbs() const { return bandwidth_gbs * achievable_bandwidth; }
 };

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "graph/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/layer_regions.hpp"
 #include "whatif/catalogue/rows.hpp"
@@ -14,7 +15,7 @@ using work::Family;
 using work::Work;
 
 // A generated kernel's start is that of any other.
-constexpr auto kKernelStart = static_cast<double>(hardware::kShortKernel);
+double kernel_start() { return static_cast<double>(graph::usual_latencies().short_kernel); }
 
 // What the compiler writes kernels for. Losses lie outside the model that is compiled, gathers and pools keep theirs.
 bool fuses(const Work& w) {
@@ -57,7 +58,7 @@ double member_time(const Model& m, const Row& r) {
         rescale(static_cast<double>(r.time), w, m.device, with_dtype(w, Dtype::kFp16), m.device);
     return cost.known ? std::min(cost.ns, static_cast<double>(r.time)) : static_cast<double>(r.time);
   }
-  const double bound = kKernelStart + w.bytes() / m.device.streaming_gbs();
+  const double bound = kernel_start() + w.bytes() / m.device.streaming_gbs();
   return w.bytes() > 0 ? std::min(static_cast<double>(r.time), bound) : static_cast<double>(r.time);
 }
 
@@ -129,7 +130,7 @@ void keep_two(Model& m, const std::vector<Chain>& chains) {
 void fuse(Model& m, Draft& draft, const Chain& chain, Selection& gone) {
   // One kernel that reads and writes what its largest member does; what the products around the chain exchange with it
   // crosses memory at least once.
-  double time = kKernelStart + chain.bytes_around / m.device.streaming_gbs();
+  double time = kernel_start() + chain.bytes_around / m.device.streaming_gbs();
   double all = 0;
   const Row* largest = chain.members.front();
   for (const Row* r : chain.members) {
