@@ -31,15 +31,18 @@ void note_precision(Model& m, const std::vector<Row>& rows, const Device& to) {
   bool bf16 = false;
   bool fp16 = false;
   bool tf32 = false;
+  bool fp8 = false;
   for (const Row& row : rows) {
     const work::Work& w = m.works[row.work];
     if (!is_product(w)) continue;
     bf16 |= w.dtype == Dtype::kBf16 && to.tflops_bf16 <= 0;
     fp16 |= w.dtype == Dtype::kFp16 && to.tflops_fp16 <= 0;
     tf32 |= w.dtype == Dtype::kTf32 && to.tflops_tf32 <= 0;
+    fp8 |= w.dtype == Dtype::kFp8 && !to.multiplies_fp8();
   }
   if (bf16) m.not_modelled.push_back(to.name + " has no bf16 tensor cores: those products are taken at its FP32 rate");
   if (fp16) m.not_modelled.push_back(to.name + " has no fp16 tensor cores: those products are taken at its FP32 rate");
+  if (fp8) m.not_modelled.push_back(to.name + " has no FP8: those products run in half precision there");
   if (tf32) m.not_modelled.push_back(to.name + " has no TF32: those products run in FP32 there");
 }
 
