@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/fusion.hpp"
 #include "whatif/catalogue/layer_regions.hpp"
 #include "whatif/catalogue/rows.hpp"
 
@@ -13,137 +14,34 @@ using work::Dtype;
 using work::Family;
 using work::Work;
 
-// A generated kernel's start is that of any other.
-constexpr auto kKernelStart = static_cast<double>(hardware::kShortKernel);
-
-// What the compiler writes kernels for. Losses lie outside the model that is compiled, gathers and pools keep theirs.
-bool fuses(const Work& w) {
-  return w.family == Family::kElementwise || w.family == Family::kCopy || w.family == Family::kReduction ||
-         w.family == Family::kLayerNorm || w.family == Family::kBatchNorm || w.family == Family::kSoftmax;
+// ns a generated kernel takes, with the second stages of its sums.
+double time_of(const Generated& k, const hardware::Device& d) {
+  const double rate = d.streaming_gbs() * 0.87;
+  const double arithmetic = 67.0 / std::max(1.0, d.tflops_fp32);
+  double ns = 0;
+  if (k.any()) ns += 1300 + std::max(k.bytes / rate, k.slow * 1.95e-3 * arithmetic) + k.random * 3e-3 * arithmetic;
+  if (k.statistics > 0) ns += 1300 + k.statistics / (rate * 0.5);
+  if (k.columns > 0) ns += 1300 + k.columns / rate;
+  return ns + k.finishing * 2200.0;
 }
 
-bool of_the_loss(const Model& m, const Row& r) {
-  const Work& w = m.works[r.work];
-  const std::string_view op = w.op.valid() ? m.trace->strings[w.op] : std::string_view();
-  return op.find("log_softmax") != std::string_view::npos || op.find("nll_loss") != std::string_view::npos ||
-         op.find("cross_entropy") != std::string_view::npos;
-}
-
-// Activations a product reads and what it writes for others; weights and their gradients are nobody's in a chain.
-double activations_in(const Work& w) {
-  const auto* g = std::get_if<work::Gemm>(&w.kind);
-  if (g == nullptr) return is_conv(w) ? w.bytes_read : 0;
-  if (g->weight_grad) return 0;
-  const double batch = static_cast<double>(g->batch);
-  const double a = batch * static_cast<double>(g->m) * static_cast<double>(g->k);
-  const double b = g->batch > 1 ? batch * static_cast<double>(g->k) * static_cast<double>(g->n) : 0;
-  return (a + b) * static_cast<double>(bytes_of(w.dtype));
-}
-double activations_out(const Work& w) {
-  const auto* g = std::get_if<work::Gemm>(&w.kind);
-  const bool of_weights = w.family == Family::kConvWeightGrad || (g != nullptr && g->weight_grad);
-  return of_weights ? 0 : w.bytes_written;
-}
-
-// A kernel the compiler writes for one member of a chain: never slower than the library's, and bound by its bytes. Batch norm's
-// sums over all samples stay reductions of their own, which the compiler writes no faster than the library does (ResNet-50
-// on an H200: a bound by bytes promises 10 ms of 69, 3 came; data/h200-search).
-double member_time(const Model& m, const Row& r) {
-  const Work& w = m.works[r.work];
-  if (w.family == Family::kBatchNorm) {
-    // The framework's own kernels, which bf16 runs, read the images once more than the compiler's or cuDNN's.
-    if (w.dtype != Dtype::kBf16) return static_cast<double>(r.time);
-    const hardware::Cost cost =
-        rescale(static_cast<double>(r.time), w, m.device, with_dtype(w, Dtype::kFp16), m.device);
-    return cost.known ? std::min(cost.ns, static_cast<double>(r.time)) : static_cast<double>(r.time);
-  }
-  const double bound = kKernelStart + w.bytes() / m.device.streaming_gbs();
-  return w.bytes() > 0 ? std::min(static_cast<double>(r.time), bound) : static_cast<double>(r.time);
-}
-
-struct Chain {
-  std::vector<const Row*> members;
-  double bytes_around = 0;  ///< written by the products before it and read by those behind it
-};
-
-// Runs of rows between products, in program order. Backward and forward are compiled apart, and so is each region: `region`
-// by row, kNone for what stays as it is.
-std::vector<Chain> find_chains(const Model& m, const std::vector<Row>& rows, const std::vector<std::uint32_t>& region) {
-  std::vector<Chain> chains;
-  double written = 0;  // by the products since the last chain
-  bool open = false;   // the last row belongs to the last chain
-  Phase phase = Phase::kOther;
-  std::uint32_t last_region = kNone;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Row& r = rows[i];
-    const Work& w = m.works[r.work];
-    if (r.phase != Phase::kForward && r.phase != Phase::kBackward) continue;
-    if (r.phase != phase) {
-      phase = r.phase;
-      written = 0;
-      open = false;
-    }
-    if (region[i] != last_region) open = false;
-    last_region = region[i];
-    if (region[i] != kNone && fuses(w) && !of_the_loss(m, r)) {
-      if (!open) chains.push_back({{}, written});
-      open = true;
-      written = 0;
-      chains.back().members.push_back(&r);
-    } else if (is_product(w)) {
-      // The first behind a chain reads what it wrote; others side by side with it read the same.
-      if (open) chains.back().bytes_around += activations_in(w);
-      open = false;
-      written += activations_out(w);
-    } else {
-      open = false;
-      written = 0;
-    }
-  }
-  return chains;
-}
-
-// Of what a chain computes, its result is kept for the product behind it and its largest other tensor for the backward pass,
-// which computes the rest again.
-void keep_two(Model& m, const std::vector<Chain>& chains) {
-  if (!m.memory) return;
-  std::unordered_map<std::uint32_t, std::size_t> inside;  // operation -> chain
-  for (std::size_t c = 0; c < chains.size(); ++c) {
-    for (std::size_t i = 0; i + 1 < chains[c].members.size(); ++i) {
-      inside.emplace(m.works[chains[c].members[i]->work].op_event, c);
-    }
-  }
-  std::vector<memory::Block*> kept(chains.size(), nullptr);
-  for (memory::Block& b : m.memory->blocks) {
-    if (b.kind != memory::Kind::kActivation || b.op == kNone) continue;
-    std::uint32_t e = b.op;
-    while (e != kNone && !inside.contains(e)) e = m.chains->around(e);
-    if (e == kNone) continue;
-    memory::Block*& largest = kept[inside.at(e)];
-    memory::Block* gone = &b;
-    if (largest == nullptr || b.bytes > largest->bytes) std::swap(largest, gone);
-    if (gone != nullptr) gone->bytes = 0;
-  }
-}
-
-void fuse(Model& m, Draft& draft, const Chain& chain, Selection& gone) {
-  // One kernel that reads and writes what its largest member does; what the products around the chain exchange with it
-  // crosses memory at least once.
-  double time = kKernelStart + chain.bytes_around / m.device.streaming_gbs();
+void run_together(Model& m, Draft& draft, const std::vector<Row>& rows, const std::vector<std::uint32_t>& of,
+                  const Generated& kernel, Selection& gone) {
+  if (of.empty()) return;
   double all = 0;
-  const Row* largest = chain.members.front();
-  for (const Row* r : chain.members) {
-    all += static_cast<double>(r->time);
-    time = std::max(time, member_time(m, *r));
-    if (r->time > largest->time) largest = r;
+  std::uint32_t largest = of.front();
+  for (const std::uint32_t r : of) {
+    all += static_cast<double>(rows[r].time);
+    if (rows[r].time > rows[largest].time) largest = r;
   }
-  time = std::min(time, all);
-  for (const Row* r : chain.members) {
-    if (r != largest) gone.insert(gone.end(), r->tasks.begin(), r->tasks.end());
+  for (const std::uint32_t r : of) {
+    if (r != largest) gone.insert(gone.end(), rows[r].tasks.begin(), rows[r].tasks.end());
   }
-  Work fused = m.works[largest->work];
+  double time = kernel.any() ? time_of(kernel, m.device) : all;
+  time = std::min(time, 1.7 * all);
+  Work fused = m.works[rows[largest].work];
   fused.become(Family::kElementwise);
-  set_row(m, draft, *largest, time, fused, graph::Origin::kModelled);
+  set_row(m, draft, rows[largest], time, fused, graph::Origin::kModelled);
 }
 
 // The forward and the backward pass each become a CUDA graph: one call where every kernel had its own.
@@ -182,14 +80,44 @@ Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
     for (std::size_t i = 0; i < rows.size(); ++i)
       region[i] = regions.of(g, flow, m.works[rows[i].work].op_event, rows[i].tasks.front());
   }
-  std::vector<Chain> chains = find_chains(m, rows, region);
-  std::erase_if(chains, [](const Chain& chain) { return chain.members.size() < 2; });
-  if (chains.empty()) {
+  const std::shared_ptr<const Dataflow> shared = shared_flow(m);
+  const FusionPlan plan = plan_fusion(m, rows, *shared, region);
+  if (std::none_of(plan.fused.begin(), plan.fused.end(), [](const Fused& f) { return f.forward_rows.size() > 1; })) {
     return fail(ErrorCode::kDeclined, "no two element-wise or normalisation operations follow each other");
   }
-  keep_two(m, chains);
   Selection gone;
-  for (const Chain& chain : chains) fuse(m, draft, chain, gone);
+  if (getenv("FT_DEBUG")) {
+    double all[2] = {}, now[2] = {};
+    for (const Fused& f : plan.fused) {
+      for (int b = 0; b < 2; ++b) {
+        double eager = 0;
+        for (auto r : b ? f.backward_rows : f.forward_rows) eager += rows[r].time;
+        const Generated& k = b ? f.backward : f.forward;
+        std::string names;
+        for (auto u : f.units) names += std::string(shared->units[u].name.substr(6)) + " ";
+        fprintf(stderr, "%s eager %.1f rows %zu now %.1f MB %.1f rand %.1f slow %.1f stat %.1f col %.1f fin %u | %s\n", b ? "B" : "F", eager / 1e3,
+                b ? f.backward_rows.size() : f.forward_rows.size(), time_of(k, m.device) / 1e3, k.bytes / 1e6, k.random / 1e6, k.slow/1e6, k.statistics / 1e6,
+                k.columns / 1e6, k.finishing, names.substr(0, 120).c_str());
+        all[b] += eager; now[b] += time_of(k, m.device);
+      }
+    }
+    double ae = 0, an = 0;
+    for (auto& [r, k] : plan.alone) { ae += rows[r].time; an += time_of(k, m.device);
+      fprintf(stderr, "A %s %.1f now %.1f MB %.1f %s\n", rows[r].phase == Phase::kForward ? "F" : "B", rows[r].time / 1e3, time_of(k, m.device) / 1e3, k.bytes / 1e6, std::string(m.trace->strings[m.works[rows[r].work].op]).c_str()); }
+    std::vector<char> seen(rows.size(), 0);
+    for (auto& f : plan.fused) { for (auto r : f.forward_rows) seen[r] = 1; for (auto r : f.backward_rows) seen[r] = 1; }
+    for (auto& [r, k] : plan.alone) seen[r] = 1;
+    for (auto r : plan.calls) seen[r] = 1;
+    for (std::size_t r = 0; r < rows.size(); ++r)
+      if (!seen[r] && (rows[r].phase == Phase::kForward || rows[r].phase == Phase::kBackward))
+        fprintf(stderr, "? %s %.1f %s %s\n", rows[r].phase == Phase::kForward ? "F" : "B", rows[r].time / 1e3, m.works[rows[r].work].op.valid() ? std::string(m.trace->strings[m.works[rows[r].work].op]).c_str() : "-", std::string(to_string(m.works[rows[r].work].family)).c_str());
+    fprintf(stderr, "TOTAL F eager %.0f now %.0f B eager %.0f now %.0f alone eager %.0f now %.0f\n", all[0] / 1e3, now[0] / 1e3, all[1] / 1e3, now[1] / 1e3, ae / 1e3, an / 1e3);
+  }
+  for (const Fused& f : plan.fused) {
+    run_together(m, draft, rows, f.forward_rows, f.forward, gone);
+    run_together(m, draft, rows, f.backward_rows, f.backward, gone);
+  }
+  for (const auto& [r, kernel] : plan.alone) run_together(m, draft, rows, {r}, kernel, gone);
   std::sort(gone.begin(), gone.end());
   // Fewer launches, but guards, wrappers and launches from Python instead: measured on CPU-bound steps, a compiled step's CPU
   // takes what the eager one's does (data/h200-search). `reduce-overhead` and `cuda-graph` are for that.
