@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/compiled_memory.hpp"
 #include "whatif/catalogue/fusion.hpp"
 #include "whatif/catalogue/layer_regions.hpp"
 #include "whatif/catalogue/rows.hpp"
@@ -113,6 +114,7 @@ Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
         fprintf(stderr, "? %s %.1f %s %s\n", rows[r].phase == Phase::kForward ? "F" : "B", rows[r].time / 1e3, m.works[rows[r].work].op.valid() ? std::string(m.trace->strings[m.works[rows[r].work].op]).c_str() : "-", std::string(to_string(m.works[rows[r].work].family)).c_str());
     fprintf(stderr, "TOTAL F eager %.0f now %.0f B eager %.0f now %.0f alone eager %.0f now %.0f\n", all[0] / 1e3, now[0] / 1e3, all[1] / 1e3, now[1] / 1e3, ae / 1e3, an / 1e3);
   }
+  keep_what_is_held(m, *shared, plan);
   for (const Fused& f : plan.fused) {
     run_together(m, draft, rows, f.forward_rows, f.forward, gone);
     run_together(m, draft, rows, f.backward_rows, f.backward, gone);

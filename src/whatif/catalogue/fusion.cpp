@@ -46,6 +46,7 @@ class Planner {
     group();
     for (std::size_t g = 0; g < plan_.fused.size(); ++g) measure(static_cast<std::uint32_t>(g));
     rows_of_products();
+    rows_of_views();
     return std::move(plan_);
   }
 
@@ -183,6 +184,16 @@ class Planner {
   }
   bool has_gradient(std::uint32_t unit) const { return !units_[unit].backward.empty(); }
 
+  /// Does its backward pass read what it read? So do the operations it is fused with.
+  bool needs_input(std::uint32_t unit) const {
+    if (!units_[unit].fusible) return true;
+    const std::vector<std::uint32_t>& all = plan_.fused[plan_.group_of_unit[unit]].units;
+    return std::any_of(all.begin(), all.end(), [&](std::uint32_t u) {
+      const std::string_view name = flow_.units[u].name;
+      return nonlinear(name) || contains(name, "_norm");
+    });
+  }
+
   double elements_of(std::uint32_t value) const {
     if (!flow_.values[value].shape.empty()) return static_cast<double>(work::elements_of(flow_.values[value].shape));
     return 0;
@@ -191,9 +202,9 @@ class Planner {
   void measure(std::uint32_t g) {
     Fused& f = plan_.fused[g];
     std::map<std::uint32_t, double> read;  // value from outside -> elements
-    double largest = 0, kept_outputs = 0;
+    double largest = 0, kept_outputs = 0;  // bytes written in their own type
     bool gradient = false, nonlinear_any = false, softmax = false;
-    double norms = 0, norm_elements = 0, channels = 0, dropped = 0, slow = 0, sums = 0;
+    double norms = 0, norm_elements = 0, statistics = 0, dropped = 0, slow = 0, sums = 0;
     bool batch_norm = false;
     for (const std::uint32_t u : f.units) {
       const std::string_view name = flow_.units[u].name;
@@ -215,9 +226,9 @@ class Planner {
         norms += 1;
         norm_elements += elements;
       }
-      if (normalises_channels(name)) {
+      if (normalises_channels(name) && !units_[u].inputs.empty()) {
         batch_norm = true;
-        channels += elements;
+        statistics += units_[u].inputs.front().second * element_size(units_[u].inputs.front().first);
       }
       for (const std::uint32_t r : units_[u].backward) {
         if (work(r).family == Family::kReduction && !normalises_rows(name)) sums += 1;
@@ -230,39 +241,45 @@ class Planner {
       const std::uint32_t p = flow_.values[v].producer;
       if (p != kNone && has_gradient(p)) gradients_out += bytes;
     }
-    double out = 0, gradients_in = 0;
+    double out = 0, gradients_in = 0, unheld = 0;
     for (const std::uint32_t u : f.units) {
       for (const std::uint32_t v : flow_.units[u].outputs) {
-        double plain = 0, cast = 0;
+        double plain = 0, cast = 0, held = 0, held_cast = 0;
         const double own = element_size(v);
         const double n = std::max(elements_of(v), 0.0) > 0 ? elements_of(v) : largest;
-        bool outside = consumers_[v].empty() && u == f.units.back();
-        if (outside) plain = n * own;
+        if (consumers_[v].empty() && u == f.units.back()) plain = n * own;
         for (const std::uint32_t c : consumers_[v]) {
           if (plan_.group_of_unit[c] == g) continue;
-          outside = true;
           const double wanted = units_[c].product ? product_size(c) : own;
-          if (wanted > 0 && wanted != own) cast = n * wanted;
-          else plain = n * own;
+          if (wanted > 0 && wanted != own) {
+            cast = n * wanted;
+            if (has_gradient(c)) held_cast = n * wanted;
+          } else {
+            plain = n * own;
+            if (has_gradient(c) && needs_input(c)) held = n * own;
+          }
           if (has_gradient(c)) gradients_in += n * (wanted > 0 ? wanted : own);
         }
         out += plain + cast;
-        if (outside) kept_outputs += plain;
+        f.held += held + held_cast;
+        kept_outputs += plain;
+        if (held == 0) unheld += plain;
       }
     }
     f.forward.bytes = in + out;
     f.forward.random = dropped;
     f.forward.slow = slow;
     if (batch_norm) {
-      f.forward.statistics = in > 0 ? std::min(in, channels * 4) : 0;
+      f.forward.statistics = statistics;
       f.forward.finishing = 1;
     }
     if (!gradient) return;
     // Kept for the backward pass beside what is written anyway: which elements dropout kept, and what norms normalised.
     const double saved_norm = norms > 0 && kept_outputs < norm_elements * 2 ? norm_elements * 4 : 0;
     const double saved_softmax = softmax && dropped > 0 ? largest * 4 : 0;
-    f.kept = dropped + saved_norm + saved_softmax;
-    f.forward.bytes += f.kept;
+    const double kept = dropped + saved_norm + saved_softmax;
+    f.held += kept + (norms > 0 && saved_norm == 0 ? std::min(unheld, norm_elements * 4) : 0);
+    f.forward.bytes += kept;
     // In backward: gradients of all uses, what was kept, what nonlinear operations read.
     double saved = dropped + (norms > 0 ? norm_elements * 4 : 0) + (softmax ? largest * 4 : 0);
     if (batch_norm || (nonlinear_any && norms == 0 && !softmax)) saved += in;
@@ -302,6 +319,40 @@ class Planner {
         }
       }
     }
+  }
+
+  // The gradient of a view is a copy or a sum into zeros: part of the kernel that makes the gradient of what used the view.
+  void rows_of_views() {
+    for (std::uint32_t u = 0; u < units_.size(); ++u) {
+      if (flow_.units[u].computes || units_[u].backward.empty()) continue;
+      std::uint32_t found = kNone;
+      for (const std::uint32_t v : flow_.units[u].outputs) found = std::min(found, group_of_users(v, 0));
+      if (found == kNone && !flow_.units[u].inputs.empty()) {
+        const std::uint32_t p = flow_.values[content(flow_.units[u].inputs.front().value)].producer;
+        if (p != kNone) found = plan_.group_of_unit[p];
+      }
+      for (const std::uint32_t r : units_[u].backward) {
+        if (region_[r] == kNone || !fuses(work(r))) continue;
+        if (found != kNone && plan_.fused[found].backward.any())
+          plan_.fused[found].backward_rows.push_back(r);
+        else
+          plan_.alone.emplace_back(r, Generated{.bytes = work(r).bytes()});
+      }
+    }
+  }
+
+  std::uint32_t group_of_users(std::uint32_t value, int depth) const {
+    std::uint32_t found = kNone;
+    for (const std::uint32_t c : flow_.values[value].consumers) {
+      if (flow_.units[c].computes) {
+        found = std::min(found, plan_.group_of_unit[c]);
+      } else if (depth < 8) {
+        for (const std::uint32_t v : flow_.units[c].outputs) {
+          if (v != value) found = std::min(found, group_of_users(v, depth + 1));
+        }
+      }
+    }
+    return found;
   }
 
   // The fused operations that wrote the operand a copy is made of, and whose backward pass takes its gradient.

@@ -40,7 +40,8 @@ struct Fused {
   std::vector<std::uint32_t> units;                         ///< of the data flow, ascending
   std::vector<std::uint32_t> forward_rows, backward_rows;   ///< of `rows`: what ran before
   Generated forward, backward;
-  double kept = 0;  ///< bytes written for the backward pass alone: masks of dropout, what norms normalised
+  /// Bytes that stay for the backward pass: what products read, masks of dropout, what norms normalised.
+  double held = 0;
 };
 
 struct FusionPlan {
