@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/compiled_calls.hpp"
 #include "whatif/catalogue/compiled_memory.hpp"
 #include "whatif/catalogue/fusion.hpp"
 #include "whatif/catalogue/layer_regions.hpp"
@@ -15,7 +16,8 @@ using work::Dtype;
 using work::Family;
 using work::Work;
 
-// ns a generated kernel takes, with the second stages of its sums.
+}  // namespace
+
 double time_of(const Generated& k, const hardware::Device& d) {
   const double rate = d.streaming_gbs() * 0.87;
   const double arithmetic = 67.0 / std::max(1.0, d.tflops_fp32);
@@ -25,6 +27,8 @@ double time_of(const Generated& k, const hardware::Device& d) {
   if (k.columns > 0) ns += 1300 + k.columns / rate;
   return ns + k.finishing * 2200.0;
 }
+
+namespace {
 
 void run_together(Model& m, Draft& draft, const std::vector<Row>& rows, const std::vector<std::uint32_t>& of,
                   const Generated& kernel, Selection& gone) {
@@ -120,6 +124,11 @@ Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
     run_together(m, draft, rows, f.backward_rows, f.backward, gone);
   }
   for (const auto& [r, kernel] : plan.alone) run_together(m, draft, rows, {r}, kernel, gone);
+  Compiling c{.model = m, .draft = draft, .rows = rows, .flow = *shared, .region = region, .whole = parameters.list("layers").empty()};
+  compile_attention(c);
+  pad_products(c);
+  move_channels(c);
+  gone.insert(gone.end(), c.gone.begin(), c.gone.end());
   std::sort(gone.begin(), gone.end());
   // Fewer launches, but guards, wrappers and launches from Python instead: measured on CPU-bound steps, a compiled step's CPU
   // takes what the eager one's does (data/h200-search). `reduce-overhead` and `cuda-graph` are for that.

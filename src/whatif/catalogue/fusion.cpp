@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/text.hpp"
+#include "whatif/catalogue/compiled_calls.hpp"
 
 namespace foretrace::whatif {
 
@@ -299,7 +300,7 @@ class Planner {
   void rows_of_products() {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       const Unit& unit = units_[u];
-      if (unit.fusible || unit.loss || unit.region == kNone) continue;
+      if (unit.fusible || unit.loss || unit.region == kNone || attention_in_parts(flow_.units[u].name)) continue;
       for (const bool backward : {false, true}) {
         for (const std::uint32_t r : backward ? unit.backward : unit.forward) {
           const Work& w = work(r);
