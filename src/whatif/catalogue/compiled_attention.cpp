@@ -34,7 +34,7 @@ struct Parts {
   [[nodiscard]] Generated forward() const {
     const double element = half ? 2 : 4;
     Generated all;
-    all.bytes = (operand() + 2 * pair()) * (half ? 8 : 8);
+    all.bytes = (operand() + 2 * pair()) * (half ? 2 + 4 + 2 : 4 + 4);
     all.bytes += scores() * (dropout ? 4 + 4 + 4 + 1 : 8) + operand() * (4 + element);
     all.random = dropout ? scores() : 0;
     return all;
@@ -84,7 +84,6 @@ void masked(Compiling& c, const Row& row) {
   std::get<work::Attention>(becomes.kind).causal = false;
   refresh(becomes);
   const hardware::Cost cost = rescale_row(c.model, row, becomes);
-  // The mask is read by every head; with it a kernel took as long as twice the causal one less its fixed part.
   if (cost.known) set_row(c.model, c.draft, row, cost.ns, becomes, graph::Origin::kModelled);
 }
 
@@ -100,9 +99,10 @@ void in_parts(Compiling& c, const Row& row, bool backward) {
   if (parts.scores() <= 0) return;
   const hardware::Device& d = c.model.device;
   const double kernels = backward ? Parts::kBackwardKernels : Parts::kForwardKernels;
-  const double time = time_apart(backward ? parts.backward() : parts.forward(), kernels, d) + parts.products(backward, d);
-  c.work.generated[backward ? 1 : 0] += kernels;
-  c.work.calls[backward ? 1 : 0] += backward ? 3 : 1;
+  const double time =
+      time_apart(backward ? parts.backward() : parts.forward(), kernels, d) + parts.products(backward, d);
+  // The row's own tasks are counted with all calls.
+  c.launches[backward ? 1 : 0] += kernels + (backward ? 4 : 2) - static_cast<double>(row.tasks.size());
   set_row(c.model, c.draft, row, time, w, graph::Origin::kModelled);
   if (backward || !c.model.memory) return;
   // Scores and the elements dropped stay for the backward pass.
@@ -135,7 +135,7 @@ void fuse_parts(Compiling& c, std::uint32_t unit, const std::vector<std::uint32_
       const Row& row = c.rows[r];
       const Work& w = c.model.works[row.work];
       if (w.family == Family::kGemm) {
-        c.work.calls[back ? 1 : 0] += 1;
+        c.launches[back ? 1 : 0] += static_cast<double>(row.tasks.size());
         if (back && parts.half && !is_half(w.dtype)) {
           const Work becomes = with_dtype(w, Dtype::kBf16);
           if (const hardware::Cost cost = rescale_row(c.model, row, becomes); cost.known)
@@ -150,7 +150,7 @@ void fuse_parts(Compiling& c, std::uint32_t unit, const std::vector<std::uint32_
     if (largest == kNone) continue;
     const double kernels = back ? Parts::kBackwardKernels : Parts::kForwardKernels;
     const double time = time_apart(back ? parts.backward() : parts.forward(), kernels, c.model.device);
-    c.work.generated[back ? 1 : 0] += kernels;
+    c.launches[back ? 1 : 0] += kernels;
     for (const std::uint32_t r : others) {
       if (r != largest) c.gone.insert(c.gone.end(), c.rows[r].tasks.begin(), c.rows[r].tasks.end());
     }
@@ -188,8 +188,10 @@ void compile_attention(Compiling& c) {
     if (!back && row.phase != Phase::kForward) continue;
     if (w.family == Family::kAttention) {
       if (!masks || has_mask(c, w.op_event) || !std::holds_alternative<work::Attention>(w.kind)) continue;
-      if (std::get<work::Attention>(w.kind).causal) masked(c, row);
-      else in_parts(c, row, back);
+      if (std::get<work::Attention>(w.kind).causal)
+        masked(c, row);
+      else
+        in_parts(c, row, back);
       continue;
     }
     const std::uint32_t unit = back ? c.flow.backward_of(w.op_event).unit : c.flow.unit_of(w.op_event);

@@ -1,21 +1,12 @@
 #pragma once
 // What a compiled step does beside the kernels it fuses: products and attention called from the generated code, and what the
-// compiler changes about them. What everything together costs the CPU is counted here as well.
+// compiler changes about them.
 
 #include <array>
 
 #include "whatif/catalogue/fusion.hpp"
 
 namespace foretrace::whatif {
-
-/// ns that generated kernels take on a device, second stages of their sums included.
-double time_of(const Generated& kernel, const hardware::Device& device);
-
-/// What the CPU does for one call of the compiled code, by pass (forward, backward).
-struct CompiledWork {
-  std::array<double, 2> generated = {};  ///< launches of generated kernels
-  std::array<double, 2> calls = {};      ///< products and other operations called
-};
 
 /// What the passes of this file look at and change.
 struct Compiling {
@@ -24,9 +15,9 @@ struct Compiling {
   const std::vector<Row>& rows;
   const Dataflow& flow;
   const std::vector<std::uint32_t>& region;
-  bool whole = true;  ///< the whole model is compiled, not regions
-  CompiledWork work = {};
-  Selection gone = {};  ///< tasks that no longer run
+  bool whole = true;                    ///< the whole model is compiled, not regions
+  std::array<double, 2> launches = {};  ///< from compiled code, by pass (forward, backward)
+  Selection gone = {};                  ///< tasks that no longer run
 };
 
 /// Attention through scaled_dot_product_attention. Where the library computes it from its parts, these fuse. A model of the
@@ -37,7 +28,7 @@ void compile_attention(Compiling& c);
 /// Products in half precision whose sizes are no multiple of 8 elements get operands padded to that.
 void pad_products(Compiling& c);
 
-/// Convolutions in half precision run with channels innermost.
+/// Convolutions run with channels innermost, where the compiler expects to gain by that.
 void move_channels(Compiling& c);
 
 /// Is this unit attention that the library computes from its parts?

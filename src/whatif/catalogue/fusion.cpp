@@ -48,6 +48,7 @@ class Planner {
     for (std::size_t g = 0; g < plan_.fused.size(); ++g) measure(static_cast<std::uint32_t>(g));
     rows_of_products();
     rows_of_views();
+    say_where();
     return std::move(plan_);
   }
 
@@ -304,19 +305,19 @@ class Planner {
       for (const bool backward : {false, true}) {
         for (const std::uint32_t r : backward ? unit.backward : unit.forward) {
           const Work& w = work(r);
-          if (!fuses(w) || !unit.product) {
+          if (!fuses(w)) {
             plan_.calls.push_back(r);
             continue;
           }
-          const std::uint32_t g = w.family == Family::kCopy || w.family == Family::kElementwise ? group_beside(u, w) : kNone;
+          const std::uint32_t g =
+              w.family == Family::kCopy || w.family == Family::kElementwise ? group_beside(u, w) : kNone;
           if (g != kNone) {
             auto& into = backward ? plan_.fused[g].backward_rows : plan_.fused[g].forward_rows;
             into.push_back(r);
             continue;
           }
-          Generated alone{.bytes = w.bytes()};
-          if (w.family == Family::kReduction) alone.finishing = 1;
-          plan_.alone.emplace_back(r, alone);
+          const bool sum = w.family == Family::kReduction;
+          plan_.alone.emplace_back(r, Generated{.bytes = w.bytes(), .finishing = sum ? 1U : 0U, .copy = !sum});
         }
       }
     }
@@ -337,8 +338,21 @@ class Planner {
         if (found != kNone && plan_.fused[found].backward.any())
           plan_.fused[found].backward_rows.push_back(r);
         else
-          plan_.alone.emplace_back(r, Generated{.bytes = work(r).bytes()});
+          plan_.alone.emplace_back(r, Generated{.bytes = work(r).bytes(), .copy = true});
       }
+    }
+  }
+
+  void say_where() {
+    plan_.where.resize(units_.size());
+    for (std::uint32_t u = 0; u < units_.size(); ++u) {
+      const bool works = flow_.units[u].computes && !units_[u].forward.empty();
+      if (units_[u].loss)
+        plan_.where[u] = FusionPlan::kOutside;
+      else if (!works)
+        plan_.where[u] = FusionPlan::kView;
+      else
+        plan_.where[u] = units_[u].region == kNone ? FusionPlan::kOutside : FusionPlan::kInside;
     }
   }
 
@@ -378,9 +392,7 @@ class Planner {
 
 }  // namespace
 
-bool of_the_loss(std::string_view op) {
-  return contains_any(op, {"log_softmax", "_loss", "cross_entropy", "kl_div"});
-}
+bool of_the_loss(std::string_view op) { return contains_any(op, {"log_softmax", "_loss", "cross_entropy", "kl_div"}); }
 
 FusionPlan plan_fusion(const Model& model, const std::vector<Row>& rows, const Dataflow& flow,
                        const std::vector<std::uint32_t>& region) {

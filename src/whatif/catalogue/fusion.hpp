@@ -11,34 +11,20 @@
 // - Sums over all rows (statistics of batch norm, gradients of weights and biases) are kernels of their own, in two stages.
 //
 //   const FusionPlan plan = plan_fusion(model, rows, flow, region);
-//   for (const Fused& f : plan.fused) time(f.forward);        // and the rows f.forward_rows are no more
+//   for (const Fused& f : plan.fused) time_of(f.forward, device);   // the rows f.forward_rows are no more
 
-#include <array>
 #include <vector>
 
 #include "whatif/catalogue/dataflow.hpp"
+#include "whatif/catalogue/generated_kernels.hpp"
 #include "whatif/catalogue/rows.hpp"
 
 namespace foretrace::whatif {
 
-/// One or several generated kernels that belong together: what they move and compute.
-struct Generated {
-  double bytes = 0;          ///< read and written by the main kernel
-  double random = 0;         ///< elements that draw a random number
-  double slow = 0;           ///< elements through a function that costs more than its bytes (GELU, tanh)
-  double statistics = 0;     ///< bytes read once more for sums over all samples in the forward pass
-  double columns = 0;        ///< bytes read once more for sums over all rows
-  std::uint32_t finishing = 0;  ///< second stages of such sums
-  [[nodiscard]] bool any() const { return bytes > 0; }
-  [[nodiscard]] std::uint32_t kernels() const {
-    return (any() ? 1U : 0U) + (statistics > 0 ? 1U : 0U) + (columns > 0 ? 1U : 0U) + finishing;
-  }
-};
-
 /// Operations that run together.
 struct Fused {
-  std::vector<std::uint32_t> units;                         ///< of the data flow, ascending
-  std::vector<std::uint32_t> forward_rows, backward_rows;   ///< of `rows`: what ran before
+  std::vector<std::uint32_t> units;                        ///< of the data flow, ascending
+  std::vector<std::uint32_t> forward_rows, backward_rows;  ///< of `rows`: what ran before
   Generated forward, backward;
   /// Bytes that stay for the backward pass: what products read, masks of dropout, what norms normalised.
   double held = 0;
@@ -50,7 +36,10 @@ struct FusionPlan {
   /// product wrote.
   std::vector<std::pair<std::uint32_t, Generated>> alone;
   std::vector<std::uint32_t> group_of_unit;  ///< into `fused`; kNone: not fused
-  std::vector<std::uint32_t> calls;          ///< rows of products and all else the compiled code calls, both passes
+  /// By unit of the data flow: compiled, not compiled, or a view that follows what is around it.
+  enum Where : std::uint8_t { kOutside, kInside, kView };
+  std::vector<Where> where;
+  std::vector<std::uint32_t> calls;  ///< rows of products and all else the compiled code calls, both passes
 };
 
 /// `region` by row: kNone for what is not compiled. Losses lie outside the model that is compiled.
