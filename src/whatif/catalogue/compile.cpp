@@ -47,6 +47,9 @@ void run_together(Compiling& c, const std::vector<std::uint32_t>& of, const Gene
 Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
   if (m.device.bandwidth_gbs <= 0) return fail(ErrorCode::kDeclined, "the GPU's memory bandwidth is unknown");
   if (compiled_already(m.graph)) return fail(ErrorCode::kDeclined, "the step already runs kernels of torch.compile");
+  if (std::any_of(m.applied.begin(), m.applied.end(),
+                  [](const Model::Applied& before) { return before.changes == Changes::kCompilation; }))
+    return fail(ErrorCode::kDeclined, "a change before it compiles the step already");
   const std::string mode = parameters.text("mode");
   if (mode == "max-autotune") {
     return fail(
