@@ -78,6 +78,7 @@ Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
     run_together(c, f.backward_rows, f.backward);
   }
   for (const auto& [r, kernel] : plan.alone) run_together(c, {r}, kernel);
+  for (const std::uint32_t r : plan.merged) c.gone.insert(c.gone.end(), rows[r].tasks.begin(), rows[r].tasks.end());
   for (const std::uint32_t r : plan.calls)
     c.launches[rows[r].phase == Phase::kForward ? 0 : 1] += static_cast<double>(rows[r].tasks.size());
   compile_attention(c);

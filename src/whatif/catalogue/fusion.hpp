@@ -35,6 +35,7 @@ struct FusionPlan {
   /// Rows that stay kernels of their own, written by the compiler: casts of weights, sums for biases, copies of what a
   /// product wrote.
   std::vector<std::pair<std::uint32_t, Generated>> alone;
+  std::vector<std::uint32_t> merged;         ///< rows that become part of one of those
   std::vector<std::uint32_t> group_of_unit;  ///< into `fused`; kNone: not fused
   /// By unit of the data flow: compiled, not compiled, or a view that follows what is around it.
   enum Where : std::uint8_t { kOutside, kInside, kView };
