@@ -12,10 +12,10 @@ using work::Family;
 using work::Work;
 
 /// Layers whose classes or names the transformers library gives them.
-bool of_transformers(const Graph& g, const trace::Trace& t) {
+bool of_transformers(const Graph& g) {
   return std::any_of(g.layers.begin(), g.layers.end(), [&](const graph::Layer& layer) {
-    const std::string_view type = layer.type.valid() ? t.strings[layer.type] : std::string_view();
-    const std::string_view name = layer.name.valid() ? t.strings[layer.name] : std::string_view();
+    const std::string_view type = layer.type.valid() ? g.strings[layer.type] : std::string_view();
+    const std::string_view name = layer.name.valid() ? g.strings[layer.name] : std::string_view();
     if (type.ends_with("Activation") || type.ends_with("GELUTanh") || type.ends_with("RotaryEmbedding")) return true;
     return contains_any(name, {"attention.self.query", "self_attn.q_proj", "attn.c_attn"});
   });
@@ -184,7 +184,7 @@ bool attention_in_parts(std::string_view name) { return contains(name, "scaled_d
 
 void compile_attention(Compiling& c) {
   std::vector<std::vector<std::uint32_t>> forward(c.flow.units.size()), backward(c.flow.units.size());
-  const bool masks = c.whole && of_transformers(c.model.graph, *c.model.trace);
+  const bool masks = c.whole && of_transformers(c.model.graph);
   for (std::uint32_t r = 0; r < c.rows.size(); ++r) {
     const Row& row = c.rows[r];
     const Work& w = c.model.works[row.work];

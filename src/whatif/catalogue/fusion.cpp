@@ -29,6 +29,9 @@ bool is_slow(std::string_view op) { return contains_any(op, {"gelu", "tanh", "mi
 /// Needs what it read, or what it wrote, for its gradient.
 bool nonlinear(std::string_view op) { return (keeps_input(op) || keeps_result(op)) && !contains(op, "_norm"); }
 
+// Products a residual goes around: those of attention and of a gated MLP are four at most.
+constexpr std::uint32_t kResidualReach = 4;
+
 // The gradient of GELU has an exponential beside its error function (BERT: 34.8 us against 26.6 forward); that of tanh has not.
 constexpr double kGeluBackward = 1.4;
 
@@ -204,6 +207,18 @@ class Planner {
     return 0;
   }
 
+  // Values of one shape are told apart by guesses (dataflow.hpp). One that the kernel which made it has used, and that another
+  // one far behind it seems to read, is such a guess gone wrong: residuals reach over one block of products.
+  bool used_up(std::uint32_t value, std::uint32_t reader) const {
+    const std::uint32_t p = flow_.values[value].producer;
+    if (p == kNone || reader == kNone || plan_.group_of_unit[p] == kNone || plan_.group_of_unit[p] == reader)
+      return false;
+    const std::uint32_t far = units_[plan_.fused[reader].units.front()].level;
+    return far > units_[p].level + kResidualReach &&
+           std::any_of(consumers_[value].begin(), consumers_[value].end(),
+                       [&](std::uint32_t c) { return plan_.group_of_unit[c] == plan_.group_of_unit[p]; });
+  }
+
   void measure(std::uint32_t g) {
     Fused& f = plan_.fused[g];
     std::map<std::uint32_t, double> read;  // value from outside -> elements
@@ -218,6 +233,7 @@ class Planner {
         elements = std::max(elements, n);
         const std::uint32_t p = flow_.values[v].producer;
         if (p != kNone && plan_.group_of_unit[p] == g) continue;
+        if (used_up(v, g)) continue;
         double& most = read[v];
         most = std::max(most, n);
       }
@@ -247,7 +263,7 @@ class Planner {
       const std::uint32_t p = flow_.values[v].producer;
       if (p != kNone && has_gradient(p)) gradients_out += bytes;
     }
-    double out = 0, gradients_in = 0, unheld = 0;
+    double out = 0, gradients_in = 0, of_norms = 0, unheld = 0;
     for (const std::uint32_t u : f.units) {
       for (const std::uint32_t v : flow_.units[u].outputs) {
         double plain = 0, cast = 0, held = 0, held_cast = 0;
@@ -255,7 +271,7 @@ class Planner {
         const double n = std::max(elements_of(v), 0.0) > 0 ? elements_of(v) : largest;
         if (consumers_[v].empty() && u == f.units.back()) plain = n * own;
         for (const std::uint32_t c : consumers_[v]) {
-          if (plan_.group_of_unit[c] == g) continue;
+          if (plan_.group_of_unit[c] == g || used_up(v, plan_.group_of_unit[c])) continue;
           const double wanted = units_[c].product ? product_size(c) : own;
           if (wanted > 0 && wanted != own) {
             cast = n * wanted;
@@ -264,7 +280,9 @@ class Planner {
             plain = n * own;
             if (has_gradient(c) && needs_input(c)) held = n * own;
           }
-          if (has_gradient(c)) gradients_in += n * (wanted > 0 ? wanted : own);
+          const double gradient_bytes = has_gradient(c) ? n * (wanted > 0 ? wanted : own) : 0;
+          gradients_in += gradient_bytes;
+          if (normalises_rows(flow_.units[u].name)) of_norms += gradient_bytes;
         }
         out += plain + cast;
         f.held += held + held_cast;
@@ -291,12 +309,14 @@ class Planner {
     if (batch_norm || (nonlinear_any && norms == 0 && !softmax)) saved += in;
     f.backward.bytes = gradients_in + saved + gradients_out;
     f.backward.slow = slow * slow_backward;
+    f.backward.in_place = !batch_norm;
     if (batch_norm) {
       f.backward.columns = gradients_in + saved;
       f.backward.finishing = 2;
     }
     if (norms > 0 || sums > 0) {
-      if (largest < kMixedOrder) f.backward.columns += gradients_in + saved;
+      // A norm's weight wants the gradient of its result and what was normalised; a weight by hand wants all.
+      if (largest < kMixedOrder) f.backward.columns += norms > 0 ? of_norms + norm_elements * 4 : gradients_in + saved;
       f.backward.finishing += norms > 0 ? static_cast<std::uint32_t>(2 * norms) : 1U;
     }
   }

@@ -17,6 +17,7 @@ namespace {
 struct Figures {
   double copy_start_us = 0, copy_share = 0;    ///< of a kernel that only moves data
   double fused_start_us = 0, fused_share = 0;  ///< of one that computes, too
+  double in_place_share = 0;                   ///< of one that writes over what it read
   double statistics_share = 0;                 ///< of one that sums over all samples
   double finishing_us = 0;                     ///< a second stage of a sum
   double random_flop = 0;                      ///< FP32 operations for a random number, beside the bytes
@@ -27,11 +28,15 @@ struct Figures {
       FORETRACE_CHECK(compiler_files().size() == 1);
       Figures f;
       std::size_t given = 0;
-      const std::pair<std::string_view, double*> places[] = {
-          {"copy_start_us", &f.copy_start_us},   {"copy_share", &f.copy_share},
-          {"fused_start_us", &f.fused_start_us}, {"fused_share", &f.fused_share},
-          {"finishing_us", &f.finishing_us},     {"statistics_share", &f.statistics_share},
-          {"random_flop", &f.random_flop},       {"slow_flop", &f.slow_flop}};
+      const std::pair<std::string_view, double*> places[] = {{"copy_start_us", &f.copy_start_us},
+                                                             {"copy_share", &f.copy_share},
+                                                             {"fused_start_us", &f.fused_start_us},
+                                                             {"fused_share", &f.fused_share},
+                                                             {"finishing_us", &f.finishing_us},
+                                                             {"statistics_share", &f.statistics_share},
+                                                             {"in_place_share", &f.in_place_share},
+                                                             {"random_flop", &f.random_flop},
+                                                             {"slow_flop", &f.slow_flop}};
       for (const std::string_view line : split(compiler_files().front().second, '\n')) {
         if (line.empty() || line.front() == '#') continue;
         const std::vector<std::string_view> fields = csv_fields(line);
@@ -55,7 +60,7 @@ double time_of(const Generated& k, const hardware::Device& d) {
   const double stream = std::max(1e-3, d.streaming_gbs());
   const double flop_per_ns = std::max(1e-3, d.tflops_fp32 * 1e3);
   const double start = (k.copy ? f.copy_start_us : f.fused_start_us) * 1e3;
-  const double rate = stream * (k.copy ? f.copy_share : f.fused_share);
+  const double rate = stream * (k.copy ? f.copy_share : k.in_place ? f.in_place_share : f.fused_share);
   double ns = k.finishing * f.finishing_us * 1e3;
   if (k.any()) {
     ns += start + std::max(k.bytes / rate, k.slow * f.slow_flop / flop_per_ns) + k.random * f.random_flop / flop_per_ns;

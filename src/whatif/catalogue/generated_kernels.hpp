@@ -19,6 +19,7 @@ struct Generated {
   double statistics = 0;        ///< bytes read once more for sums over all samples (batch norm, forward)
   double columns = 0;           ///< bytes read once more for sums over all rows (gradients of weights, backward)
   std::uint32_t finishing = 0;  ///< second stages of such sums
+  bool in_place = false;        ///< writes over what it read, which the cache still holds (gradients)
   bool copy = false;            ///< only moves data: casts of weights, copies into another layout
 
   [[nodiscard]] bool any() const { return bytes > 0; }
