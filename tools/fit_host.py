@@ -56,6 +56,7 @@ class Phase:
     layers: int = 0
     frames: int = 0
     launches: int = 0
+    gpu_us: float = 0.0  # of the kernels and copies it launched
     shown: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
 
@@ -81,6 +82,11 @@ def phases_of(program: Path, trace: Path) -> dict[str, Phase]:
         if line.startswith("lane "):
             lane = line
             main = main or line
+            continue
+        if line.startswith("task ") and lane.startswith("lane gpu"):
+            value = dict(re.findall(r" ([a-z_]+)=([^\s\"]+)", line))
+            phase = out[{"optimizer": "update", "backward": "backward"}.get(value.get("phase", ""), "forward")]
+            phase.gpu_us += int(value.get("cost", 0)) / 1e3
             continue
         if not line.startswith("task ") or not lane.startswith("lane cpu"):
             continue
@@ -264,6 +270,26 @@ def spreads(found: list[tuple[Sample, float, float]]) -> dict[str, tuple[float, 
     return out
 
 
+def moments() -> str:
+    """How much of a phase's time is the host's moment: bases and the same measured again, another process minutes later. The spread of one of
+    them, of log time (src/analysis/cpu_prior.cpp weighs the recorder's times by it)."""
+    by: dict[str, dict[str, dict]] = defaultdict(dict)
+    for r in rows():
+        by[r["model"]][r["variant"]] = r
+    apart = {p: [] for p in PHASES}
+    for models in by.values():
+        if not {"base", "again"} <= set(models):
+            continue
+        base, again = models["base"], models["again"]
+        # Behind a thousand launches a phase that follows a busy GPU waits for room.
+        waits = base["gpu_launched"] > PENDING and base["gpu_busy_ms"] > BUSY * base["median_ms"]
+        for p in PHASES[:2] if waits else PHASES:
+            apart[p].append(math.log(again["host_ms"][p] / base["host_ms"][p]))
+    every = [v for values in apart.values() for v in values]
+    spread = math.sqrt(np.mean(np.square(every)) / 2)
+    return f"the same phase in another process: {spread:.3f} of log time, {len(every)} pairs of {len(by)} models"
+
+
 def checkpoints(usual: float, without: str | None) -> dict[str, tuple[float, str, float]]:
     """A checkpointed block beside its second forward: what rows with checkpoints take longer than their bases."""
     by_model: dict[str, dict[str, dict]] = defaultdict(dict)
@@ -321,7 +347,8 @@ def compiled(usual: float, without: str | None) -> dict[str, tuple[float, str, f
 
 
 def of_models(values: list[float]) -> tuple[float, str, float]:
-    return median(values), f"{len(values)} models", float(np.std(values) / math.sqrt(len(values)))
+    """The mean: what one row shows is its host's moment as well, and moments add up in the steps to come."""
+    return float(np.mean(values)), f"{len(values)} models", float(np.std(values) / math.sqrt(len(values)))
 
 
 def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, float]], list[Sample], dict[str, float]]:
@@ -414,6 +441,7 @@ def main() -> int:
         for phase in PHASES:
             print(said(f"  {phase}", [b for s, _, b in found if s.phase == phase]))
         print(said("on another machine, both at one speed", elsewhere(every, again)))
+        print(moments())
         print(f"event_layer_us {again['event_layer_us']:.1f}, left {again['left']:.3f}, follows {again['follows']:.2f}")
     if not options.check:
         options.output.write_text(csv_of(figures))

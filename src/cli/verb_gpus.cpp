@@ -23,7 +23,7 @@ Result<std::pair<std::string, double>> parse_price(const std::string& text) {
 }
 
 Result<Answer> run_gpus(const Request& request) {
-  report::GpusOptions options;
+  analysis::GpusOptions options;
   options.threads = request.load.threads;
   FORETRACE_TRY(options.targets, entries_of(request.values, "to"));
   FORETRACE_TRY(const std::vector<std::string> files, entries_of(request.values, "device"));
@@ -40,17 +40,18 @@ Result<Answer> run_gpus(const Request& request) {
   options.cpu = request.values.number("cpu");
   options.from = request.values.text("from");
   const std::string sort = request.values.text("sort").value_or("time");
-  options.order = sort == "cost"    ? report::GpuOrder::kCost
-                  : sort == "value" ? report::GpuOrder::kValue
-                                    : report::GpuOrder::kTime;
-  FORETRACE_TRY_VOID(report::check(options));
+  options.order = sort == "cost"    ? analysis::GpuOrder::kCost
+                  : sort == "value" ? analysis::GpuOrder::kValue
+                                    : analysis::GpuOrder::kTime;
+  FORETRACE_TRY_VOID(analysis::check(options));
   FORETRACE_TRY(const analysis::Told known, told(request.values));
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   FORETRACE_TRY(analysis::Baseline baseline, analysis::make_baseline(trace, request.values.integer("step"), known));
-  FORETRACE_TRY(const report::GpusReport report, report::compare_gpus(std::move(baseline), options));
+  FORETRACE_TRY(const analysis::GpusReport report, analysis::compare_gpus(std::move(baseline), options));
   bool answered = false;
-  for (const report::GpuPrediction& g : report.predictions) answered |= g.prediction.declined.empty();
-  return Answer{request.json ? to_json(report) : to_text(report, request.style), answered ? kDone : kDeclined};
+  for (const analysis::GpuPrediction& g : report.predictions) answered |= g.prediction.declined.empty();
+  return Answer{request.json ? report::to_json(report) : report::to_text(report, request.style),
+                answered ? kDone : kDeclined};
 }
 
 }  // namespace

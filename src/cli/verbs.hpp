@@ -25,5 +25,6 @@ const Verb& list_verb();
 const Verb& optimize_verb();
 const Verb& completion_verb();
 const Verb& calibrate_verb();
+const Verb& record_verb();
 
 }  // namespace foretrace::cli

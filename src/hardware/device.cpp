@@ -88,9 +88,17 @@ double Device::tflops(work::Dtype dtype) const {
       return tflops_fp16 > 0 ? tflops_fp16 : tflops_fp32;
     case work::Dtype::kBf16:
       return tflops_bf16 > 0 ? tflops_bf16 : tflops_fp32;
+    case work::Dtype::kFp8:
+      return (multiplies_fp8() ? 2 : 1) * tflops(work::Dtype::kBf16);
     default:
       return tflops_fp32;
   }
+}
+
+bool Device::multiplies_fp8() const {
+  if (tflops_bf16 <= 0) return false;
+  if (vendor == "amd") return architecture.starts_with("gfx94") || architecture.starts_with("gfx95");
+  return compute_major > 8 || (compute_major == 8 && compute_minor >= 9);
 }
 
 Result<Device> parse_device(std::string_view text, std::string name, const std::string& origin) {

@@ -20,15 +20,15 @@ const trace::Trace& example() {
   return kTrace;
 }
 
-Result<GpusReport> compare_gpus(const trace::Trace& trace, const GpusOptions& options,
-                                std::optional<double> measured_ms = std::nullopt) {
+Result<analysis::GpusReport> gpus_of(const trace::Trace& trace, const analysis::GpusOptions& options,
+                                     std::optional<double> measured_ms = std::nullopt) {
   FORETRACE_TRY(analysis::Baseline base, analysis::make_baseline(trace, std::nullopt, measured_ms));
-  return compare_gpus(std::move(base), options);
+  return analysis::compare_gpus(std::move(base), options);
 }
 
-const GpuPrediction& of(const GpusReport& r, std::string_view device) {
+const analysis::GpuPrediction& of(const analysis::GpusReport& r, std::string_view device) {
   const auto it = std::find_if(r.predictions.begin(), r.predictions.end(),
-                               [&](const GpuPrediction& g) { return g.device.name == device; });
+                               [&](const analysis::GpuPrediction& g) { return g.device.name == device; });
   EXPECT_NE(it, r.predictions.end()) << device;
   return *it;
 }
@@ -36,23 +36,23 @@ const GpuPrediction& of(const GpusReport& r, std::string_view device) {
 TEST(Gpus, TheOriginIsTheReplayToTheNanosecond) {
   const Result<analysis::Baseline> b = analysis::make_baseline(example(), std::nullopt, std::nullopt);
   ASSERT_TRUE(b);
-  const Result<GpusReport> r = compare_gpus(example(), {.targets = {"H200-SXM"}});
+  const Result<analysis::GpusReport> r = gpus_of(example(), {.targets = {"H200-SXM"}});
   ASSERT_TRUE(r) << r.error().to_string();
   EXPECT_EQ(r->from, "NVIDIA H200");
   EXPECT_EQ(of(*r, "H200-SXM").prediction.step, b->figures.unprofiled);
   EXPECT_EQ(of(*r, "H200-SXM").prediction.origin, "measured");
-  const Result<GpusReport> measured = compare_gpus(example(), {.targets = {"H200-SXM"}}, 83.25);
+  const Result<analysis::GpusReport> measured = gpus_of(example(), {.targets = {"H200-SXM"}}, 83.25);
   ASSERT_TRUE(measured);
   EXPECT_EQ(of(*measured, "H200-SXM").prediction.step, 83'250'000);
 }
 
 TEST(Gpus, AllOfThemInOrder) {
-  const Result<GpusReport> r = compare_gpus(example(), {});
+  const Result<analysis::GpusReport> r = gpus_of(example(), {});
   ASSERT_TRUE(r);
   EXPECT_EQ(r->predictions.size(), hardware::devices().size());
   EXPECT_THAT(of(*r, "MI300X").prediction.declined, HasSubstr("amd"));
   Ns before = 0;
-  for (const GpuPrediction& g : r->predictions) {
+  for (const analysis::GpuPrediction& g : r->predictions) {
     if (!g.prediction.declined.empty() || g.fits == false) break;
     EXPECT_GE(g.prediction.step, before);
     EXPECT_LE(g.prediction.low, g.prediction.step);
@@ -63,22 +63,22 @@ TEST(Gpus, AllOfThemInOrder) {
 }
 
 TEST(Gpus, PricesAndMemory) {
-  GpusOptions options{.targets = {"H100-SXM5", "L4", "P4"}, .prices = {{"h100-sxm5", 3.6}, {"L4", 0.36}}};
-  options.order = GpuOrder::kCost;
-  const Result<GpusReport> r = compare_gpus(example(), options);
+  analysis::GpusOptions options{.targets = {"H100-SXM5", "L4", "P4"}, .prices = {{"h100-sxm5", 3.6}, {"L4", 0.36}}};
+  options.order = analysis::GpuOrder::kCost;
+  const Result<analysis::GpusReport> r = gpus_of(example(), options);
   ASSERT_TRUE(r);
-  const GpuPrediction& h100 = of(*r, "H100-SXM5");
+  const analysis::GpuPrediction& h100 = of(*r, "H100-SXM5");
   ASSERT_TRUE(h100.usd_per_1k_steps);
   // 3.6 USD an hour is a thousandth of a dollar a second.
   EXPECT_NEAR(*h100.usd_per_1k_steps, static_cast<double>(h100.prediction.step) / 1e9, 1e-9);
   EXPECT_NEAR(*h100.steps_per_usd * *h100.usd_per_1k_steps, 1000, 1e-6);
-  EXPECT_FALSE(compare_gpus(example(), {.prices = {{"H1000", 1}}}));
+  EXPECT_FALSE(gpus_of(example(), {.prices = {{"H1000", 1}}}));
 }
 
 TEST(Gpus, WhatDoesNotFitIsSaid) {
-  const Result<GpusReport> r = compare_gpus(example(), {.targets = {"P4", "H100-SXM5"}, .whatifs = {"batch:x=4"}});
+  const Result<analysis::GpusReport> r = gpus_of(example(), {.targets = {"P4", "H100-SXM5"}, .whatifs = {"batch:x=4"}});
   ASSERT_TRUE(r);
-  const GpuPrediction& p4 = of(*r, "P4");
+  const analysis::GpuPrediction& p4 = of(*r, "P4");
   EXPECT_EQ(p4.fits, false);
   EXPECT_THAT(p4.prediction.not_modelled, ::testing::Contains(HasSubstr("does not fit into P4")));
   EXPECT_EQ(of(*r, "H100-SXM5").fits, true);
@@ -95,27 +95,27 @@ TEST(Gpus, ADeviceIsCheckedWithTheRest) {
 }
 
 TEST(Gpus, StacksWithOtherChanges) {
-  const Result<GpusReport> plain = compare_gpus(example(), {.targets = {"B200"}});
-  const Result<GpusReport> amp = compare_gpus(example(), {.targets = {"B200"}, .whatifs = {"amp"}});
+  const Result<analysis::GpusReport> plain = gpus_of(example(), {.targets = {"B200"}});
+  const Result<analysis::GpusReport> amp = gpus_of(example(), {.targets = {"B200"}, .whatifs = {"amp"}});
   ASSERT_TRUE(plain && amp);
   EXPECT_EQ(amp->predictions[0].prediction.whatif, "amp + gpu:to=B200");
   EXPECT_LT(amp->predictions[0].prediction.gpu_time, plain->predictions[0].prediction.gpu_time);
-  const Result<GpusReport> slow = compare_gpus(example(), {.targets = {"B200"}, .cpu = 0.25});
+  const Result<analysis::GpusReport> slow = gpus_of(example(), {.targets = {"B200"}, .cpu = 0.25});
   ASSERT_TRUE(slow);
   EXPECT_GT(slow->predictions[0].prediction.step, plain->predictions[0].prediction.step);
 }
 
 TEST(Gpus, WhatIsWrong) {
-  EXPECT_FALSE(compare_gpus(example(), {.targets = {"H999"}}));
-  EXPECT_FALSE(compare_gpus(example(), {.whatifs = {"nonsense"}}));
+  EXPECT_FALSE(gpus_of(example(), {.targets = {"H999"}}));
+  EXPECT_FALSE(gpus_of(example(), {.whatifs = {"nonsense"}}));
   trace::Trace silent = *trace::load(std::string(FORETRACE_SOURCE_DIR) + "/examples/resnet50-h200.json.gz");
   silent.devices.clear();
-  EXPECT_FALSE(compare_gpus(silent, {.targets = {"H200-SXM"}}));
-  EXPECT_TRUE(compare_gpus(silent, {.targets = {"A100-SXM4-80GB"}, .from = "H200-SXM"}));
+  EXPECT_FALSE(gpus_of(silent, {.targets = {"H200-SXM"}}));
+  EXPECT_TRUE(gpus_of(silent, {.targets = {"A100-SXM4-80GB"}, .from = "H200-SXM"}));
 }
 
 TEST(Gpus, JsonNames) {
-  const Result<GpusReport> r = compare_gpus(example(), {.targets = {"A100-SXM4-80GB", "MI300X"}});
+  const Result<analysis::GpusReport> r = gpus_of(example(), {.targets = {"A100-SXM4-80GB", "MI300X"}});
   ASSERT_TRUE(r);
   const std::string json = to_json(*r);
   for (const char* name :

@@ -43,6 +43,9 @@ struct Device {
 
   /// Dense rate in TFLOP/s an element type's products can reach at best; falls back to the rate without tensor cores.
   [[nodiscard]] double tflops(work::Dtype dtype) const;
+  /// Whether its tensor cores multiply FP8: NVIDIA's from compute capability 8.9 on, AMD's from gfx942 on, at twice the rate of
+  /// half precision each (vendors' data sheets).
+  [[nodiscard]] bool multiplies_fp8() const;
   /// Bytes per ns (GB/s) a streaming kernel reaches.
   [[nodiscard]] double streaming_gbs() const { return bandwidth_gbs * achievable_bandwidth; }
 };
