@@ -1,6 +1,6 @@
 #include <algorithm>
+#include <cmath>
 
-#include "base/text.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/compiled_host.hpp"
 #include "whatif/catalogue/compiled_memory.hpp"
@@ -17,13 +17,14 @@ using work::Work;
 // against 16). More than that is a misunderstanding of what the operations read and write.
 constexpr double kSlowest = 1.7;
 
-bool compiled_already(const Graph& g) {
-  for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (g.kind[t] == TaskKind::kKernel && g.task_name(t).starts_with("triton_") && contains(g.task_name(t), "_fused_"))
-      return true;
-  }
-  return false;
+}  // namespace
+
+double runs_of(const Model& m, const Row& row) {
+  const std::uint32_t kernels = m.works[row.work].kernels;
+  return kernels > 0 ? std::max(1.0, std::floor(static_cast<double>(row.tasks.size()) / kernels + 0.01)) : 1.0;
 }
+
+namespace {
 
 // The longest of the rows becomes the generated kernel, the others go.
 void run_together(Compiling& c, const std::vector<std::uint32_t>& of, const Generated& kernel) {
@@ -37,16 +38,16 @@ void run_together(Compiling& c, const std::vector<std::uint32_t>& of, const Gene
   for (const std::uint32_t r : of) {
     if (r != longest) c.gone.insert(c.gone.end(), c.rows[r].tasks.begin(), c.rows[r].tasks.end());
   }
-  const double time = kernel.any() ? std::min(time_of(kernel, c.model.device), kSlowest * all) : all;
+  const double runs = runs_of(c.model, c.rows[longest]);
+  const double time = kernel.any() ? std::min(runs * time_of(kernel, c.model.device), kSlowest * all) : all;
   Work fused = c.model.works[c.rows[longest].work];
   fused.become(Family::kElementwise);
   set_row(c.model, c.draft, c.rows[longest], time, fused, graph::Origin::kModelled);
-  c.launches[c.rows[longest].phase == Phase::kForward ? 0 : 1] += std::max(1U, kernel.kernels());
+  c.launches[c.rows[longest].phase == Phase::kForward ? 0 : 1] += runs * std::max(1U, kernel.kernels());
 }
 
 Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
   if (m.device.bandwidth_gbs <= 0) return fail(ErrorCode::kDeclined, "the GPU's memory bandwidth is unknown");
-  if (compiled_already(m.graph)) return fail(ErrorCode::kDeclined, "the step already runs kernels of torch.compile");
   if (std::any_of(m.applied.begin(), m.applied.end(),
                   [](const Model::Applied& before) { return before.changes == Changes::kCompilation; }))
     return fail(ErrorCode::kDeclined, "a change before it compiles the step already");

@@ -93,7 +93,7 @@ void masked(Compiling& c, const Row& row) {
 }
 
 void in_parts(Compiling& c, const Row& row, bool backward) {
-  const Work& w = c.model.works[row.work];
+  const Work w = c.model.works[row.work];  // a copy: the table grows
   const auto& a = std::get<work::Attention>(w.kind);
   const Parts parts{.batch = static_cast<double>(a.batch * a.heads),
                     .queries = static_cast<double>(a.queries),
@@ -104,8 +104,8 @@ void in_parts(Compiling& c, const Row& row, bool backward) {
   if (parts.scores() <= 0) return;
   const hardware::Device& d = c.model.device;
   const double kernels = backward ? Parts::kBackwardKernels : Parts::kForwardKernels;
-  const double time =
-      time_apart(backward ? parts.backward() : parts.forward(), kernels, d) + parts.products(backward, d);
+  const double time = runs_of(c.model, row) * (time_apart(backward ? parts.backward() : parts.forward(), kernels, d) +
+                                               parts.products(backward, d));
   // The row's own tasks are counted with all calls.
   c.launches[backward ? 1 : 0] += kernels + (backward ? 4 : 2) - static_cast<double>(row.tasks.size());
   set_row(c.model, c.draft, row, time, w, graph::Origin::kModelled);

@@ -20,6 +20,10 @@ struct Compiling {
   Selection gone = {};                  ///< tasks that no longer run
 };
 
+/// How often a row's operation runs in a step: more than once where a change before this one repeats it (recomputation, parts
+/// of a batch).
+double runs_of(const Model& model, const Row& row);
+
 /// Attention through scaled_dot_product_attention. Where the library computes it from its parts, these fuse. A model of the
 /// transformers library makes its masks while it is traced, which it leaves out otherwise: fused kernels then lose the
 /// causal short cut, and a mask that is the same for all keys, which they do not take, makes them products in FP32.

@@ -59,7 +59,8 @@ void pad_products(Compiling& c) {
     refresh(becomes);
     const hardware::Cost cost = rescale_row(c.model, row, becomes);
     if (!cost.known) continue;
-    const double copies = time_of(Generated{.bytes = copied(*gemm, to, 2), .copy = true}, c.model.device);
+    const double copies =
+        runs_of(c.model, row) * time_of(Generated{.bytes = copied(*gemm, to, 2), .copy = true}, c.model.device);
     // The compiler times both.
     if (cost.ns + copies >= static_cast<double>(row.time)) continue;
     set_row(c.model, c.draft, row, cost.ns + copies, becomes, graph::Origin::kModelled);
