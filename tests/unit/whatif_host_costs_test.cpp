@@ -36,6 +36,8 @@ TEST(HostCosts, TheBuiltInFileHasEveryFigure) {
                               c.launch_us[1],
                               c.launch_us[2],
                               c.op_us,
+                              c.compiled_call_us,
+                              c.compiled_launch_us,
                               c.cast_us,
                               c.node_us,
                               c.checkpoint_forward_us,
