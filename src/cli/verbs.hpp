@@ -25,5 +25,8 @@ const Verb& list_verb();
 const Verb& optimize_verb();
 const Verb& completion_verb();
 const Verb& calibrate_verb();
+const Verb& record_verb();
+const Verb& compare_verb();
+const Verb& report_verb();
 
 }  // namespace foretrace::cli

@@ -9,6 +9,7 @@
 #include "base/readable.hpp"
 #include "foretrace/graph/gpu_work.hpp"
 #include "report/json_writer.hpp"
+#include "report/prediction_parts.hpp"
 #include "report/summary_parts.hpp"
 #include "report/text_table.hpp"
 
@@ -235,6 +236,15 @@ std::string memory_text(const analysis::SummaryReport& report, const TextStyle& 
     if (!peak.layer.empty()) line += fmt::format(" of {}", printable(peak.layer));
     if (!peak.phase.empty() && peak.phase != "other") line += fmt::format(" ({})", peak.phase);
     out += fmt::format("  {}\n", wrap(line, style.width, 4, 2));
+    if (!peak.parts) continue;
+    std::vector<std::string> parts;
+    for (const auto& [name, bytes] : peak_parts(*peak.parts)) {
+      std::string text =
+          fmt::format("{} {}", name, format_memory(static_cast<std::uint64_t>(std::max<std::int64_t>(0, bytes))));
+      std::replace(text.begin(), text.end(), '_', ' ');
+      parts.push_back(std::move(text));
+    }
+    out += fmt::format("  {}\n", wrap(fmt::format("Then there are {}", fmt::join(parts, ", ")), style.width, 4, 2));
   }
   return out;
 }
@@ -304,7 +314,9 @@ void write_json(JsonWriter& json, const analysis::SummaryReport& report) {
   for (const analysis::SummaryReport::MemoryPeak& peak : report.memory) {
     json.begin_object().member("device", peak.device).member("peak_bytes", peak.allocated_bytes);
     json.member("reserved_bytes", peak.reserved_bytes).member_ms("at_ms", peak.at);
-    json.member("operation", peak.op).member("layer", peak.layer).member("phase", peak.phase).end_object();
+    json.member("operation", peak.op).member("layer", peak.layer).member("phase", peak.phase);
+    write_peak_parts(json, peak.parts);
+    json.end_object();
   }
   json.end_array();
   const auto highest = std::max_element(report.memory.begin(), report.memory.end(), [](const auto& a, const auto& b) {

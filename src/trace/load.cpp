@@ -9,6 +9,8 @@
 
 #include "base/byte_source.hpp"
 #include "foretrace/trace/steps.hpp"
+#include "trace/cuda_recording.hpp"
+#include "trace/execution_trace.hpp"
 #include "trace/importers/importer.hpp"
 #include "trace/parts.hpp"
 
@@ -98,6 +100,7 @@ Result<Trace> read_source(std::unique_ptr<ByteSource> source, const std::string&
                                 "`foretrace list formats` shows them; .nsys-rep files must be exported first"});
   }
   FORETRACE_TRY(Trace trace, read_with(*best, *source, path, options, part));
+  note_dropped_records(trace);
   if (options.strict && trace.diagnostics.lost_records() > 0) {
     const auto& problems = trace.diagnostics.problems();
     const auto first = std::find_if(problems.begin(), problems.end(),
@@ -219,7 +222,10 @@ Result<Trace> load(const std::string& path, const LoadOptions& options) {
   const PartOfFile of = part_of_file(path);
   auto source = open_source(of.file);
   if (!source) return with_file(Result<Trace>(forward(source)), path);
-  return read_within_memory(std::move(*source), path, options, {of.part.value_or(0), of.part.has_value()});
+  Result<Trace> trace =
+      read_within_memory(std::move(*source), path, options, {of.part.value_or(0), of.part.has_value()});
+  if (trace) attach_execution_trace(*trace);
+  return trace;
 }
 
 Result<Trace> load_bytes(std::string_view bytes, const std::string& name, const LoadOptions& options) {

@@ -35,6 +35,7 @@ class Describer {
     for (Group& group : groups_) describe(group);
     for (const CompiledGroup& group : compiled_groups_) assign(group.tasks, describe_compiled(*group.op));
     find_weight_gradients();
+    spread_tuning();
     return std::move(works_);
   }
 
@@ -233,6 +234,18 @@ class Describer {
       work.family = part == ConvPart::kData ? Family::kConvDataGrad : Family::kConvWeightGrad;
       if (const auto* conv = std::get_if<Convolution>(&work.kind); conv != nullptr && conv->input[0] > 0) refresh(work);
       assign(mine, work);
+    }
+  }
+
+  // Whether the library tries its algorithms is a switch of the process, and forward convolutions alone record it.
+  void spread_tuning() {
+    const bool tuned = std::any_of(works_.rows.begin(), works_.rows.end(), [](const Work& w) {
+      const auto* conv = std::get_if<Convolution>(&w.kind);
+      return conv != nullptr && conv->tuned;
+    });
+    if (!tuned) return;
+    for (Work& w : works_.rows) {
+      if (auto* conv = std::get_if<Convolution>(&w.kind)) conv->tuned = true;
     }
   }
 

@@ -17,6 +17,7 @@
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/base/time.hpp"
+#include "foretrace/memory/memory.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/trace/trace.hpp"
@@ -144,6 +145,7 @@ struct SummaryReport {
     std::optional<std::int64_t> reserved_bytes;  ///< at the same moment
     Ns at = 0;                                   ///< since the step's start
     std::string op, layer, phase;                ///< innermost operation running then; empty when none
+    std::optional<memory::Composition> parts;    ///< where one GPU's events are in the step
   };
   std::vector<MemoryPeak> memory;  ///< one per device with allocator events in the step
 

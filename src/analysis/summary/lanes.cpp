@@ -7,6 +7,7 @@
 
 #include "analysis/names.hpp"
 #include "analysis/summary/parts.hpp"
+#include "analysis/trained_parameters.hpp"
 #include "foretrace/trace/gpu.hpp"
 #include "graph/call_roles.hpp"
 
@@ -218,6 +219,13 @@ void summarise_memory(const SummaryInput& input, SummaryReport& report) {
     locate(input, e, peak);
     report.memory.push_back(std::move(peak));
   }
+  if (report.memory.size() != 1) return;
+  std::optional<memory::Curve> curve = memory::curve(trace, input.step);
+  if (!curve) return;
+  TrainedParameters trained;
+  if (input.analysis != nullptr && input.own_events) trained = trained_parameters(trace, input.analysis->graph);
+  size_parameters(*curve, trained);
+  report.memory.front().parts = memory::composition(*curve);
 }
 
 }  // namespace foretrace::analysis

@@ -4,6 +4,7 @@
 
 namespace foretrace::trace {
 
+Importer chakra_importer();
 Importer kineto_importer();
 Importer nsight_importer();
 Importer operations_csv_importer();
@@ -12,6 +13,7 @@ Importer xplane_importer();
 
 const std::vector<Importer>& importers() {
   static const std::vector<Importer> all = {
+      chakra_importer(),
       kineto_importer(),
       nsight_importer(),
       operations_csv_importer(),

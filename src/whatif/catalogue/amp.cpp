@@ -30,11 +30,6 @@ class Amp {
     }
     const std::vector<Row> rows = rows_of(m_, draft_);
     const std::size_t works_before = m_.works.size();
-    for (const Row& row : rows) {
-      const Work& work = m_.works[row.work];
-      if ((work.family == Family::kGemm || is_conv(work)) && is_half(work.dtype))
-        return fail(ErrorCode::kDeclined, "the step already runs matrix products in half precision");
-    }
     std::vector<char> inside(everywhere_ ? 0 : flow_.units.size());
     for (std::size_t u = 0; u < inside.size(); ++u) inside[u] = regions_.of_unit[u] != kNone ? 1 : 0;
     cast_ = autocast(flow_, inside);
