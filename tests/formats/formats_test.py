@@ -72,7 +72,7 @@ class Nsight(Folder):
             name = f"{path}#{index}" if len(processes) > 1 else path
             found = categories(doctor(name))
 
-            def rows(table: str, owner: str, where: str = "1") -> int:
+            def rows(table: str, owner: str, where: str = "1", pid: int = pid) -> int:
                 if table not in tables:
                     return 0
                 return db.execute(f"SELECT count(*) FROM {table} WHERE (({owner} >> 24) & 0xFFFFFF) = ? AND {where}", (pid,)).fetchone()[0]

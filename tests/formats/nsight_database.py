@@ -11,30 +11,17 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-KERNEL = (
-    "start end deviceId contextId greenContextId streamId correlationId globalPid demangledName shortName mangledName launchType "
-    "cacheConfig registersPerThread gridX gridY gridZ blockX blockY blockZ staticSharedMemory dynamicSharedMemory "
-    "localMemoryPerThread localMemoryTotal gridId sharedMemoryExecuted graphNodeId sharedMemoryLimitConfig"
-).split()
+KERNEL = ["start", "end", "deviceId", "contextId", "greenContextId", "streamId", "correlationId", "globalPid", "demangledName", "shortName", "mangledName", "launchType", "cacheConfig", "registersPerThread", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "staticSharedMemory", "dynamicSharedMemory", "localMemoryPerThread", "localMemoryTotal", "gridId", "sharedMemoryExecuted", "graphNodeId", "sharedMemoryLimitConfig"]
 KERNEL_325 = ["graphId", "clusterX", "clusterY", "clusterZ"]
-RUNTIME = "start end eventClass globalTid correlationId nameId returnValue callchainId".split()
-MEMCPY = (
-    "start end deviceId contextId greenContextId streamId correlationId globalPid bytes copyKind srcKind dstKind graphNodeId copyCount"
-).split()
-MEMSET = "start end deviceId contextId greenContextId streamId correlationId globalPid value bytes graphNodeId memKind".split()
-SYNC = "start end deviceId contextId greenContextId streamId correlationId globalPid syncType eventId".split()
-EVENT = "deviceId contextId greenContextId streamId correlationId globalPid eventId".split()
-NVTX = (
-    "start end eventType rangeId category color text globalTid endGlobalTid textId domainId uint64Value int64Value doubleValue "
-    "uint32Value int32Value floatValue jsonTextId jsonText binaryData"
-).split()
-GRAPH = "start end deviceId contextId greenContextId streamId correlationId globalPid graphId graphExecId".split()
-MEMORY = "start globalPid deviceId contextId address pc bytes memKind memoryOperationType name correlationId streamId".split()
-GPU = (
-    "vmId id name busLocation isDiscrete l2CacheSize totalMemory memoryBandwidth clockRate smCount pwGpuId uuid luid chipName cuDevice "
-    "ctxswDevPath ctrlDevPath revision nodeMask constantMemory maxIPC maxRegistersPerBlock maxShmemPerBlock maxShmemPerBlockOptin "
-    "maxShmemPerSm maxRegistersPerSm threadsPerWarp asyncEngines maxWarpsPerSm maxBlocksPerSm maxThreadsPerBlock computeMajor computeMinor"
-).split()
+RUNTIME = ["start", "end", "eventClass", "globalTid", "correlationId", "nameId", "returnValue", "callchainId"]
+MEMCPY = ["start", "end", "deviceId", "contextId", "greenContextId", "streamId", "correlationId", "globalPid", "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId", "copyCount"]
+MEMSET = ["start", "end", "deviceId", "contextId", "greenContextId", "streamId", "correlationId", "globalPid", "value", "bytes", "graphNodeId", "memKind"]
+SYNC = ["start", "end", "deviceId", "contextId", "greenContextId", "streamId", "correlationId", "globalPid", "syncType", "eventId"]
+EVENT = ["deviceId", "contextId", "greenContextId", "streamId", "correlationId", "globalPid", "eventId"]
+NVTX = ["start", "end", "eventType", "rangeId", "category", "color", "text", "globalTid", "endGlobalTid", "textId", "domainId", "uint64Value", "int64Value", "doubleValue", "uint32Value", "int32Value", "floatValue", "jsonTextId", "jsonText", "binaryData"]
+GRAPH = ["start", "end", "deviceId", "contextId", "greenContextId", "streamId", "correlationId", "globalPid", "graphId", "graphExecId"]
+MEMORY = ["start", "globalPid", "deviceId", "contextId", "address", "pc", "bytes", "memKind", "memoryOperationType", "name", "correlationId", "streamId"]
+GPU = ["vmId", "id", "name", "busLocation", "isDiscrete", "l2CacheSize", "totalMemory", "memoryBandwidth", "clockRate", "smCount", "pwGpuId", "uuid", "luid", "chipName", "cuDevice", "ctxswDevPath", "ctrlDevPath", "revision", "nodeMask", "constantMemory", "maxIPC", "maxRegistersPerBlock", "maxShmemPerBlock", "maxShmemPerBlockOptin", "maxShmemPerSm", "maxRegistersPerSm", "threadsPerWarp", "asyncEngines", "maxWarpsPerSm", "maxBlocksPerSm", "maxThreadsPerBlock", "computeMajor", "computeMinor"]
 
 
 def pid(process: int) -> int:

@@ -61,7 +61,7 @@ void align_device_clock(Trace& trace) {
   }
   if (late.size() < kEnough || slack.empty() || median(late) <= 0) return;
   std::sort(slack.begin(), slack.end());
-  const Ns allowed = slack[slack.size() / 100];
+  const Ns allowed = slack[slack.size() / 1000];
   const Ns shift = std::min(*std::max_element(late.begin(), late.end()) + kReturn, allowed);
   if (shift <= 0) return;
   for (std::uint32_t e = 0; e < trace.size(); ++e) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "foretrace/trace/communication.hpp"
-
 namespace foretrace::trace {
 
 namespace {
@@ -81,7 +79,7 @@ class Matcher {
   enum class Sort : std::uint8_t { kCopy, kCollective, kLibrary };
   [[nodiscard]] static Sort sort_of(const RanKernel& kernel) {
     if (kernel.copy || kernel.name.starts_with("memcpy")) return Sort::kCopy;
-    return is_communication_kernel(kernel.name) ? Sort::kCollective : Sort::kLibrary;
+    return kernel.collective ? Sort::kCollective : Sort::kLibrary;
   }
   [[nodiscard]] static Sort sort_of(HloKind kind) {
     if (kind == HloKind::kCopy) return Sort::kCopy;

@@ -30,6 +30,7 @@ class ProtoWire {
     field = static_cast<std::uint32_t>(tag >> 3);
     bytes = {};
     packed = false;
+    if (field == 0) return wrong();
     switch (tag & 7) {
       case 0:
         return varint(number);

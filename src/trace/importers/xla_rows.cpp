@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "foretrace/trace/communication.hpp"
+
 namespace foretrace::trace {
 
 namespace {
@@ -19,9 +21,9 @@ std::string XlaRows::arguments(const XlaWork& w, const std::string& details, con
   std::string json = fmt::format(R"({{"device":{},"context":{},"stream":{})", w.device, w.context, w.stream);
   if (!details.empty()) {
     const XlaKernelDetails d = parse_kernel_details(details);
-    json += fmt::format(R"(,"registers per thread":{},"shared memory":{},"grid":[{},{},{}],"block":[{},{},{}])",
-                        d.registers, d.shared_memory, d.grid[0], d.grid[1], d.grid[2], d.block[0], d.block[1],
-                        d.block[2]);
+    json +=
+        fmt::format(R"(,"registers per thread":{},"shared memory":{},"grid":[{},{},{}],"block":[{},{},{}])",
+                    d.registers, d.shared_memory, d.grid[0], d.grid[1], d.grid[2], d.block[0], d.block[1], d.block[2]);
     if (d.occupancy >= 0 && d.occupancy <= 100) json += fmt::format(R"(,"est. achieved occupancy %":{})", d.occupancy);
   }
   append(json, "graph id", w.graph);
@@ -51,7 +53,8 @@ const HloModule* XlaRows::program(const XlaWork& work) {
     const std::string_view name = t_.strings[work.module];
     const auto named = [&](const auto& p) { return p.second.name == name; };
     const auto first = std::find_if(programs_.begin(), programs_.end(), named);
-    if (first != programs_.end() && std::find_if(std::next(first), programs_.end(), named) == programs_.end()) it = first;
+    if (first != programs_.end() && std::find_if(std::next(first), programs_.end(), named) == programs_.end())
+      it = first;
   }
   if (it == programs_.end()) return nullptr;
   Program& p = it->second;
@@ -88,6 +91,7 @@ void XlaRows::add_works(const std::vector<XlaWork>& works) {
   }
   std::vector<KernelOrigin> origin(works.size());
   std::vector<const HloModule*> module_of(works.size(), nullptr);
+  std::unordered_map<std::uint32_t, bool> collective;  // by name
   for (auto& [module, list] : of_program) {
     std::stable_sort(list.begin(), list.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return works[a].start < works[b].start; });
@@ -95,8 +99,10 @@ void XlaRows::add_works(const std::vector<XlaWork>& works) {
     for (const std::uint32_t i : list) {
       const std::string_view name = t_.strings[works[i].name];
       const EventKind kind = xla_gpu_kind(name);
+      const auto [known_name, fresh] = collective.try_emplace(works[i].name.value, false);
+      if (fresh) known_name->second = kind == EventKind::kKernel && is_communication_kernel(name);
       ran.push_back({name, works[i].instruction.valid() ? t_.strings[works[i].instruction] : std::string_view{},
-                     kind == EventKind::kMemcpy, kind == EventKind::kMemset});
+                     kind == EventKind::kMemcpy, kind == EventKind::kMemset, known_name->second});
     }
     const std::vector<KernelOrigin> found = match_kernels(*module, ran);
     for (std::size_t i = 0; i < list.size(); ++i) {
@@ -137,11 +143,10 @@ void XlaRows::add_works(const std::vector<XlaWork>& works) {
       e.side = EventRows::side(t_.copy_ids, ids);
     }
     const std::int64_t of = module_of[i] == nullptr ? -1 : static_cast<std::int64_t>(index_of(module_of[i]));
-    e.args = tuples.find(
-        t_.args,
-        {is_kernel ? w.details.value : kNone, of, origin[i].launch, origin[i].part, w.device, w.stream, w.context,
-         w.graph, w.node, is_kernel ? 1 : 0},
-        [&](const auto&) { return arguments(w, is_kernel ? details : "", module_of[i], origin[i]); });
+    e.args = tuples.find(t_.args,
+                         {is_kernel ? w.details.value : kNone, of, origin[i].launch, origin[i].part, w.device, w.stream,
+                          w.context, w.graph, w.node, is_kernel ? 1 : 0},
+                         [&](const auto&) { return arguments(w, is_kernel ? details : "", module_of[i], origin[i]); });
     rows.add(e);
   }
 }
@@ -167,9 +172,8 @@ void XlaRows::add_waits() {
             [&](const Step& a, const Step& b) { return t_.events.start[a.event] < t_.events.start[b.event]; });
   // The step a moment of a thread lies in.
   const auto step_of = [&](Ns when, LaneId lane) -> Step* {
-    const auto behind = std::upper_bound(steps.begin(), steps.end(), when, [&](Ns t, const Step& s) {
-      return t < t_.events.start[s.event];
-    });
+    const auto behind = std::upper_bound(steps.begin(), steps.end(), when,
+                                         [&](Ns t, const Step& s) { return t < t_.events.start[s.event]; });
     if (behind == steps.begin()) return nullptr;
     Step& s = *(behind - 1);
     return when < t_.end(s.event) && t_.events.lane[s.event] == lane ? &s : nullptr;
