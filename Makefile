@@ -21,6 +21,7 @@ demo: build  ## set up, build, and ask about a real trace: ResNet-50 on an H200
 	build/foretrace whatif $(EXAMPLE) fused-optimizer amp batch:x=2
 	build/foretrace advise $(EXAMPLE)
 	build/foretrace gpus $(EXAMPLE)
+	build/foretrace report $(EXAMPLE) -o build/report.html
 
 build: configure  ## set up and build the program, build/foretrace
 	@echo "build: build/foretrace"

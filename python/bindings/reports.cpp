@@ -6,8 +6,10 @@
 #include <optional>
 
 #include "bindings.hpp"
+#include "foretrace/report/compare.hpp"
 #include "foretrace/report/doctor.hpp"
 #include "foretrace/report/export.hpp"
+#include "foretrace/report/page.hpp"
 #include "foretrace/report/replay.hpp"
 #include "foretrace/report/summary.hpp"
 
@@ -45,6 +47,51 @@ nb::tuple replay(const LoadedTrace& t, std::optional<std::int64_t> step, std::op
   return nb::make_tuple(to_str(report::to_text(r, {.width = width})), to_str(report::to_json(r)));
 }
 
+std::vector<const trace::Trace*> traces_of(const std::vector<const LoadedTrace*>& side) {
+  std::vector<const trace::Trace*> out;
+  for (const LoadedTrace* one : side) out.push_back(&one->trace);
+  return out;
+}
+
+std::vector<whatif::Use> uses_of(const std::vector<std::string>& texts) {
+  std::vector<whatif::Use> out;
+  for (const std::string& text : texts) out.push_back(value_or_raise(whatif::parse_use(text)));
+  return out;
+}
+
+nb::tuple compare_sides(const std::vector<const LoadedTrace*>& before, const std::vector<const LoadedTrace*>& after,
+                        std::optional<std::int64_t> step, std::optional<double> before_ms, std::optional<double> after_ms,
+                        std::optional<double> gate, const std::vector<std::string>& whatifs, std::size_t width) {
+  compare::Options options;
+  options.step = step;
+  options.before_ms = before_ms;
+  options.after_ms = after_ms;
+  options.gate_pct = gate;
+  options.whatif = uses_of(whatifs);
+  auto compared = [&] {
+    nb::gil_scoped_release unlocked;
+    return compare::compare(traces_of(before), traces_of(after), options);
+  }();
+  const compare::Comparison c = value_or_raise(std::move(compared));
+  return nb::make_tuple(to_str(report::to_text(c, {.width = width})), to_str(report::to_json(c)),
+                        to_str(report::to_markdown(c)));
+}
+
+nb::tuple page(const LoadedTrace& t, std::optional<std::int64_t> step, std::optional<double> measured_ms,
+               const std::vector<std::string>& whatifs, const std::string& command) {
+  auto made = [&] {
+    nb::gil_scoped_release unlocked;
+    report::PageOptions options;
+    options.step = step;
+    options.told = measured_ms;
+    options.whatifs = whatifs;
+    options.command = command;
+    return report::make_page(t.trace, options);
+  }();
+  const report::Page p = value_or_raise(std::move(made));
+  return nb::make_tuple(nb::bytes(p.html.data(), p.html.size()), to_str(p.answer));
+}
+
 }  // namespace
 
 void bind_reports(nb::module_& m) {
@@ -67,6 +114,10 @@ void bind_reports(nb::module_& m) {
   m.def("replay", replay, nb::arg("trace"), nb::arg("step").none(), nb::arg("measured_ms").none(), nb::arg("width"));
   m.def("export_step", export_step, nb::arg("trace"), nb::arg("step").none(), nb::arg("format"), nb::arg("gzip"),
         nb::arg("whatifs"));
+  m.def("compare", compare_sides, nb::arg("before"), nb::arg("after"), nb::arg("step").none(), nb::arg("before_ms").none(),
+        nb::arg("after_ms").none(), nb::arg("gate").none(), nb::arg("whatifs"), nb::arg("width"));
+  m.def("page", page, nb::arg("trace"), nb::arg("step").none(), nb::arg("measured_ms").none(), nb::arg("whatifs"),
+        nb::arg("command"));
 }
 
 }  // namespace foretrace::python

@@ -17,6 +17,7 @@
 
 _HOMES = {
     "_advice": "Advice Advised",
+    "_compare": "Cause Comparison compare",
     "_contract": "Changes Effort Need Part Parts Stage",
     "_draft": "Draft",
     "_draft_memory": "MEMORY_KINDS DraftMemory",
@@ -27,6 +28,7 @@ _HOMES = {
     "_hardware": "DeviceModel Fabric FabricLevel devices fabrics",
     "_inputs": "export find_traces formats optimize",
     "_optimize": "Optimized OptimizedPart",
+    "_pictures": "Picture",
     "_plugin": "load_plugin",
     "_predictions": "Applied Prediction",
     "_ranks": "Job RanksReport load_ranks",

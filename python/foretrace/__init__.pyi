@@ -6,6 +6,15 @@ from ._advice import (
 from ._advice import (
     Advised as Advised,
 )
+from ._compare import (
+    Cause as Cause,
+)
+from ._compare import (
+    Comparison as Comparison,
+)
+from ._compare import (
+    compare as compare,
+)
 from ._contract import (
     Changes as Changes,
 )
@@ -128,6 +137,9 @@ from ._optimize import (
 )
 from ._optimize import (
     OptimizedPart as OptimizedPart,
+)
+from ._pictures import (
+    Picture as Picture,
 )
 from ._plugin import (
     load_plugin as load_plugin,
@@ -286,7 +298,9 @@ __all__ = [
     "Applied",
     "Breakdown",
     "Category",
+    "Cause",
     "Changes",
+    "Comparison",
     "CriticalPath",
     "DeclinedError",
     "Device",
@@ -320,6 +334,7 @@ __all__ = [
     "Part",
     "Parts",
     "PhaseTime",
+    "Picture",
     "Prediction",
     "Problem",
     "RankTime",
@@ -343,6 +358,7 @@ __all__ = [
     "UsageError",
     "WhatIf",
     "__version__",
+    "compare",
     "devices",
     "doctor",
     "export",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._predictions import Prediction
+
+if TYPE_CHECKING:
+    from ._pictures import Picture
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,28 @@ class Advised:
         if self.larger_batch is not None:
             lines.append(f"with a larger batch: {self.larger_batch}")
         return "\n".join(lines)
+
+    def _answered(self) -> list[Advice]:
+        """The best together first, then each alone."""
+        return [a for a in (self.combined, self.larger_batch, *self.advice) if a is not None and a.declined is None]
+
+    def _repr_html_(self) -> str:
+        from ._pictures import band_svg, html_table
+
+        answered = self._answered()
+        most = 1.05 * max((a.prediction.high_ms for a in answered), default=1)
+        rows = [(a.whatif, a.prediction.ms, band_svg(a.prediction.low_ms, a.prediction.ms, a.prediction.high_ms, most),
+                 f"{a.gain:.2f} x", "" if a.prediction.peak_bytes is None else f"{a.prediction.peak_bytes / 1e9:.2f} GB", a.effort)
+                for a in answered]
+        return html_table(("change", "ms", "10 % … 90 %", "samples/s", "peak", "effort"), rows, most=30)
+
+    def plot(self) -> Picture:
+        """Every change with its band, as an SVG."""
+        from ._pictures import bars
+
+        answered = self._answered()
+        today = answered[0].prediction.ms * answered[0].prediction.speedup if answered else None
+        return bars([(a.whatif, a.prediction.low_ms, a.prediction.ms, a.prediction.high_ms) for a in answered], today, "what each change gives")
 
 
 def advised(values: dict[str, Any]) -> Advised:

@@ -9,6 +9,7 @@ from ._errors import DeclinedError
 
 if TYPE_CHECKING:
     from ._graph import Graph
+    from ._pictures import Picture
 
 
 @dataclass(frozen=True)
@@ -86,3 +87,22 @@ class Prediction:
         text = (f"{self.whatif}: {self.ms:.3f} ms [{self.low_ms:.3f}, {self.high_ms:.3f}], {self.speedup:.3f} x{rate}, "
                 f"GPU {self.gpu_ms:.3f} ms{memory}; costs {self.origin}")
         return text + "".join(f"\n  not modelled: {what}" for what in self.not_modelled)
+
+    def _repr_html_(self) -> str:
+        from ._pictures import band_svg, html_table, paragraphs
+
+        if self.declined is not None:
+            return paragraphs([str(self)])
+        row = (self.whatif, self.ms, band_svg(self.low_ms, self.ms, self.high_ms, 1.05 * max(self.high_ms, self.ms * self.speedup),
+                                              self.ms * self.speedup),
+               f"{self.low_ms:.2f} … {self.high_ms:.2f}", f"{self.gain:.2f} x", self.gpu_ms,
+               "" if self.peak_bytes is None else f"{self.peak_bytes / 1e9:.2f} GB", self.origin)
+        return (html_table(("change", "ms", "10 % … 90 %, today dashed", "", "samples/s", "GPU ms", "peak", "costs"), [row]) +
+                paragraphs(f"not modelled: {what}" for what in self.not_modelled))
+
+    def plot(self) -> Picture:
+        """Today and the prediction with its band, as an SVG."""
+        from ._pictures import bars
+
+        today = self.ms * self.speedup
+        return bars([(self.whatif, self.low_ms, self.ms, self.high_ms)], today, self.whatif)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ._advice import Advised, advised
-from ._core import recorded_ms, step_model
+from ._core import page, recorded_ms, step_model
 from ._errors import DeclinedError, Error, told
 from ._export import Exported, export_step
 from ._optimize import Optimized, optimized
@@ -63,6 +63,20 @@ class StepQuestions:
         self._traced()
         limit = None if memory_gb is None else int(memory_gb * 1e9)
         return advised(self._model(measured_ms).advise(limit))
+
+    def report(self, path: str | os.PathLike[str], *whatifs: str, measured_ms: float | None = None) -> str:
+        """Writes everything about the step as one HTML page that needs nothing else, and returns its first sentence.
+
+        whatifs: shown together as the predicted timeline; without any, the best combination found is.
+
+        >>> step.report("report.html")
+        """
+        trace = self._traced()
+        number = None if self._step_index is None else trace.steps[self._step_index].number
+        html, answer = page(trace._core, number, measured_ms, list(whatifs), f"foretrace.report({os.fspath(path)!r})")
+        with open(path, "wb") as file:
+            file.write(html)
+        return answer
 
     def optimize(self, *, workers: int = 1, fabric: str | os.PathLike[str] | None = None,
                  collectives: str | os.PathLike[str] | None = None, collectives_tag: str | None = None,

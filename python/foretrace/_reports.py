@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from html import escape
 from typing import Any
 
 from . import _core
@@ -50,6 +51,9 @@ class Report(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return self._text.rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self._text)}</pre>"
 
 
 class Doctor(Report):
@@ -111,6 +115,16 @@ class Summary(Report):
     def bottleneck(self) -> str | None:
         """What holds the step up, in one sentence."""
         return None if self["bottleneck"] is None else str(self["bottleneck"])
+
+    def _repr_html_(self) -> str:
+        from ._pictures import html_table, paragraphs
+
+        said = [f"{self.step}: {self.traced_ms:.2f} ms as traced" +
+                ("" if self.unprofiled_ms is None else f", {self.unprofiled_ms:.2f} ms without the profiler") + ".", self.bottleneck or ""]
+        layers = [(r["layer"], r["type"], r["gpu_ms"], r["cpu_ms"]) for r in self["layers"]]
+        kernels = [(r["kernel"][:90], r["launches"], r["total_ms"]) for r in self["kernels"]]
+        return (paragraphs(said) + html_table(("layer", "type", "GPU ms", "CPU ms"), layers) +
+                html_table(("kernel", "launches", "ms"), kernels))
 
     @cached_property
     def phases(self) -> tuple[PhaseTime, ...]:

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "analysis/gpus_prices.hpp"
 #include "base/workers.hpp"
 #include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/trace/gpu.hpp"
+#include "foretrace/whatif/host_costs.hpp"
 
 namespace foretrace::analysis {
 
@@ -48,20 +50,32 @@ Result<Use> cpu_use(double x) {
   return whatif::parse_use(fmt::format("{}:x={}", whatif::the_one_that_changes(whatif::Changes::kHost).name, x));
 }
 
-Use move_to(const Device& to) {
+Use move_to(const Device& to, const std::string& host) {
   Use use;
   use.whatif = &whatif::the_one_that_changes(whatif::Changes::kDevice);
   use.parameters.set("to", to.file.empty() ? to.name : to.file, true);
   use.text = use.whatif->name + ":to=" + to.name;
+  use.parameters.set("host", host, !host.empty());
+  if (!host.empty()) use.text += ",host=" + host;
   return use;
 }
 
 // Changes first: their models were measured on the GPU of most traces, and the move carries a ratio. Where the trace's GPU
 // cannot do them (bf16 on a V100) they come after it.
 Prediction predict_on(const Baseline& b, const Device& to, const std::vector<Use>& changes,
-                      const std::optional<Use>& cpu) {
-  const Use move = move_to(to);
+                      const std::optional<Use>& cpu, const std::string& host) {
+  const Use move = move_to(to, host);
+  // A GPU without TF32 multiplies in FP32, as the trace does: allowing it changes nothing there.
   std::vector<Use> uses = changes;
+  const bool no_tf32 =
+      to.tflops_tf32 <= 0 && std::erase_if(uses, [](const Use& u) {
+                               return u.whatif->changes == whatif::Changes::kPrecision && u.whatif->name == "tf32";
+                             }) > 0;
+  if (no_tf32) {
+    Prediction p = predict_on(b, to, uses, cpu, host);
+    p.not_modelled.push_back(to.name + " has no TF32: those products run in FP32 there");
+    return p;
+  }
   uses.push_back(move);
   if (cpu) uses.push_back(*cpu);
   Prediction p = predict(b, uses);
@@ -72,16 +86,31 @@ Prediction predict_on(const Baseline& b, const Device& to, const std::vector<Use
   return other.declined.empty() ? other : p;
 }
 
-void add_cost(GpuPrediction& g, const std::map<std::string, double>& prices) {
+using Prices = std::map<std::string, ListedPrice>;
+
+void add_cost(GpuPrediction& g, const Prices& prices) {
+  if (g.prediction.step <= 0) return;
+  const double hours = static_cast<double>(g.prediction.step) / 3.6e12;
+  if (g.device.power_w > 0) g.kwh_per_1k_steps = g.device.power_w * hours;  // W x h x 1000 steps / 1000
   if (const auto it = prices.find(g.device.name); it != prices.end()) {
-    g.usd_per_hour = it->second;
+    g.usd_per_hour = it->second.usd_per_hour;
+    g.price_source = it->second.source;
   } else if (g.device.usd_per_hour > 0) {
     g.usd_per_hour = g.device.usd_per_hour;
+    g.price_source = g.device.price_source;
   }
-  if (!g.usd_per_hour || g.prediction.step <= 0) return;
-  const double hours = static_cast<double>(g.prediction.step) / 3.6e12;
+  if (!g.usd_per_hour) return;
   g.usd_per_1k_steps = *g.usd_per_hour * hours * 1e3;
   if (*g.usd_per_hour > 0) g.steps_per_usd = 1 / (*g.usd_per_hour * hours);
+}
+
+// A step whose GPU has work for less than this of it waits for the CPU: replays of steps that the GPU bounds keep it busy for more.
+constexpr double kBusy = 0.9;
+
+void add_bound(GpuPrediction& g) {
+  if (g.prediction.step <= 0) return;
+  g.gpu_share = std::min(1.0, static_cast<double>(g.prediction.gpu_time) / static_cast<double>(g.prediction.step));
+  g.cpu_bound = g.gpu_share < kBusy;
 }
 
 // Smaller comes first. Cost per step and throughput per dollar order alike; what has no price follows by time.
@@ -92,11 +121,15 @@ double key_of(const GpuPrediction& g, GpuOrder order) {
 
 int class_of(const GpuPrediction& g) { return !g.prediction.declined.empty() ? 2 : g.fits == false ? 1 : 0; }
 
-Result<std::map<std::string, double>> prices_of(const GpusOptions& options) {
-  std::map<std::string, double> prices;
+Result<Prices> prices_of(const GpusOptions& options) {
+  Prices prices;
+  for (const ListedPrice& p : options.price_list) {
+    FORETRACE_TRY(const Device d, known_device(p.device, options.own));
+    prices[d.name] = p;
+  }
   for (const auto& [name, usd] : options.prices) {
     FORETRACE_TRY(const Device d, known_device(name, options.own));
-    prices[d.name] = usd;
+    prices[d.name] = {d.name, usd, {}};
   }
   return prices;
 }
@@ -126,6 +159,9 @@ Status check(const GpusOptions& options) {
   if (options.from) {
     FORETRACE_TRY_VOID(known_device(*options.from, options.own));
   }
+  if (!options.to_host.empty()) {
+    FORETRACE_TRY_VOID(whatif::HostCosts::read(options.to_host));
+  }
   return {};
 }
 
@@ -151,21 +187,24 @@ Result<GpusReport> compare_gpus(Baseline b, const GpusOptions& options) {
   r.baseline = b.figures.measured.value_or(b.figures.unprofiled);
   r.whatifs = options.whatifs;
   r.order = options.order;
+  r.watts = options.watts;
   r.predictions.resize(targets.size());
   for_each_index(targets.size(), options.threads, [&](std::size_t i) {
     const Device& to = targets[i];
     GpuPrediction& g = r.predictions[i];
     g.device = to;
     g.is_origin = to.name == b.model.device.name && to.sm_count == b.model.device.sm_count;  // not a part of one
-    g.prediction = predict_on(b, to, changes, cpu);
+    g.prediction = predict_on(b, to, changes, cpu, options.to_host);
     if (g.prediction.declined.empty()) {
       add_cost(g, prices);
+      add_bound(g);
       if (g.prediction.peak_bytes) {
         g.fits = static_cast<double>(*g.prediction.peak_bytes + hardware::kDriverBytes) <= to.memory_gb * 1e9;
       }
     }
     g.prediction.graph = {};  // one for each of thirty devices is a lot of memory nobody looks at
   });
+  say_age(r.predictions);
   std::stable_sort(r.predictions.begin(), r.predictions.end(), [&](const GpuPrediction& a, const GpuPrediction& c) {
     if (class_of(a) != class_of(c)) return class_of(a) < class_of(c);
     const double ka = key_of(a, r.order);

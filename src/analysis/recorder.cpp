@@ -28,6 +28,30 @@ std::optional<double> recorded_ms(const trace::Trace& trace) {
   return ms;
 }
 
+std::vector<double> recorded_steps(const trace::Trace& trace) {
+  std::vector<double> out;
+  const std::string figures = recorder_figures(trace);
+  simdjson::dom::parser parser;
+  simdjson::dom::element value;
+  simdjson::dom::array steps;
+  if (figures.empty() || parser.parse(figures).get(value) != simdjson::SUCCESS) return out;
+  if (value["step_ms"].get(steps) != simdjson::SUCCESS) return out;
+  for (const simdjson::dom::element step : steps) {
+    if (double ms = 0; step.get(ms) == simdjson::SUCCESS && ms > 0) out.push_back(ms);
+  }
+  return out;
+}
+
+std::optional<std::int64_t> recorded_peak(const trace::Trace& trace) {
+  const std::string figures = recorder_figures(trace);
+  simdjson::dom::parser parser;
+  simdjson::dom::element value;
+  std::int64_t bytes = 0;
+  if (figures.empty() || parser.parse(figures).get(value) != simdjson::SUCCESS) return std::nullopt;
+  if (value["peak_bytes"].get(bytes) != simdjson::SUCCESS || bytes <= 0) return std::nullopt;
+  return bytes;
+}
+
 namespace {
 
 std::optional<double> time_at(const simdjson::dom::element& figures, const char* table, const char* key) {

@@ -93,18 +93,6 @@ int states_of(std::string_view optimizer) {
   return optimizer.empty() ? 0 : 1;
 }
 
-// A compiled program says itself which of its inputs it updates: "[elements,tensors]".
-void count_compiled(const trace::Trace& t, TrainedParameters& out) {
-  const std::string_view told = t.metadata_value("compiled_parameters");
-  const std::size_t comma = told.find(',');
-  if (out.elements > 0 || comma == std::string_view::npos) return;
-  const auto elements = parse_int64(told.substr(1, comma - 1));
-  const auto tensors = parse_int64(told.substr(comma + 1, told.size() - comma - 2));
-  if (!elements || !tensors || *elements <= 0) return;
-  out.elements = *elements;
-  out.tensors = *tensors;
-}
-
 }  // namespace
 
 TrainedParameters trained_parameters(const trace::Trace& trace, const Graph& graph) {

@@ -1,5 +1,5 @@
-#include "base/byte_source.hpp"
 #include "cli/output.hpp"
+#include "cli/residuals.hpp"
 #include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
@@ -9,17 +9,6 @@
 
 namespace foretrace::cli {
 namespace {
-
-constexpr std::size_t kLargestTable = 1 << 20;  // a line per family and model: thousands of models fit
-
-// Null: the built-in ones.
-Result<std::shared_ptr<const whatif::Residuals>> residuals_of(const Request& request) {
-  const std::optional<std::string> path = request.values.text("residuals");
-  if (!path) return std::shared_ptr<const whatif::Residuals>();
-  FORETRACE_TRY(const std::string text, read_file(*path, kLargestTable));
-  FORETRACE_TRY(whatif::Residuals table, whatif::Residuals::parse(text, *path));
-  return std::make_shared<const whatif::Residuals>(std::move(table));
-}
 
 Result<Answer> run_whatif(const Request& request) {
   FORETRACE_TRY(const analysis::Told known, told(request.values));
@@ -38,7 +27,7 @@ Result<Answer> run_whatif(const Request& request) {
   }
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   FORETRACE_TRY(analysis::Baseline baseline, analysis::make_baseline(trace, request.values.integer("step"), known));
-  FORETRACE_TRY(baseline.model.residuals, residuals_of(request));
+  FORETRACE_TRY(baseline.model.residuals, read_residuals(request));
   std::optional<search::Optimized> plan;
   std::string body;
   report::WhatIfReport report{baseline.figures, {}, request.values.number("batch")};

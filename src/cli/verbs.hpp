@@ -26,5 +26,7 @@ const Verb& optimize_verb();
 const Verb& completion_verb();
 const Verb& calibrate_verb();
 const Verb& record_verb();
+const Verb& compare_verb();
+const Verb& report_verb();
 
 }  // namespace foretrace::cli

@@ -58,21 +58,32 @@ std::string to_text(const analysis::GpusReport& r, const TextStyle& style) {
   out += fmt::format("  {} ms a step there without the profiler", short_ms(r.baseline));
   if (!r.whatifs.empty()) out += fmt::format("; below with {}", fmt::join(r.whatifs, " + "));
   out += "\n\n";
-  TextTable table({{"device", Align::kLeft},
-                   {"ms"},
-                   {"10 % .. 90 %"},
-                   {"speed-up"},
-                   {"memory"},
-                   {"$/h"},
-                   {"$/1k steps"},
-                   {"steps/$"},
-                   {"costs", Align::kLeft}});
+  std::vector<TableColumn> columns = {
+      {"device", Align::kLeft}, {"ms"},     {"10 % .. 90 %"}, {"speed-up"}, {"memory"}, {"$/h"},
+      {"$/1k steps"},           {"steps/$"}};
+  if (r.watts) {
+    columns.push_back({"W"});
+    columns.push_back({"kWh/1k steps"});
+  }
+  columns.push_back({"costs", Align::kLeft});
+  TextTable table(std::move(columns));
   for (const analysis::GpuPrediction& g : r.predictions) {
     const whatif::Prediction& p = g.prediction;
     if (!p.declined.empty()) continue;
-    table.row({g.device.name + (g.is_origin ? " (here)" : ""), short_ms(p.step), band(p.low, p.high), times(p.speedup),
-               memory_cell(g), money(g.usd_per_hour, 2), money(g.usd_per_1k_steps, 4), money(g.steps_per_usd, 0),
-               p.origin});
+    std::vector<std::string> cells = {g.device.name + (g.is_origin ? " (here)" : ""),
+                                      short_ms(p.step),
+                                      band(p.low, p.high),
+                                      times(p.speedup),
+                                      memory_cell(g),
+                                      money(g.usd_per_hour, 2),
+                                      money(g.usd_per_1k_steps, 4),
+                                      money(g.steps_per_usd, 0)};
+    if (r.watts) {
+      cells.push_back(g.device.power_w > 0 ? fmt::format("{:.0f}", g.device.power_w) : "-");
+      cells.push_back(money(g.kwh_per_1k_steps, 4));
+    }
+    cells.push_back(p.origin);
+    table.row(std::move(cells));
   }
   if (table.rows() > 0) out += table.render(style);
   std::vector<std::pair<std::string, std::string>> declined;
@@ -81,6 +92,20 @@ std::string to_text(const analysis::GpusReport& r, const TextStyle& style) {
   }
   for (const auto& [reason, names] : by_text(declined)) {
     out += "\n  " + wrap(fmt::format("{}: declined. {}", names, reason), style.width, 4, 2) + "\n";
+  }
+  std::vector<std::string> bound;
+  for (const analysis::GpuPrediction& g : r.predictions) {
+    if (g.cpu_bound && g.prediction.declined.empty()) bound.push_back(g.device.name);
+  }
+  if (!bound.empty()) {
+    const std::string text = fmt::format(
+        "the CPU bounds the step on {}: the GPU has work for less than nine tenths of it", fmt::join(bound, ", "));
+    out += "\n  " + wrap(text, style.width, 4, 2) + "\n";
+  }
+  for (const analysis::GpuPrediction& g : r.predictions) {
+    if (g.price_age.empty()) continue;
+    const std::string text = fmt::format("{}: price of {}, {}", g.device.name, printable(g.price_source), g.price_age);
+    out += "\n  " + wrap(text, style.width, 4, 2) + "\n";
   }
   if (const auto notes = notes_of(r); !notes.empty()) {
     out += "\n  not modelled:\n";
@@ -109,6 +134,9 @@ std::string to_json(const analysis::GpusReport& r) {
     json.member("speedup", p.speedup).member_ms("gpu_ms", p.gpu_time);
     json.member("usd_per_hour", g.usd_per_hour).member("usd_per_1k_steps", g.usd_per_1k_steps);
     json.member("steps_per_usd", g.steps_per_usd).member("fits", g.fits);
+    json.member("price_source", g.price_source).member("price_age", g.price_age);
+    json.member("watts", g.device.power_w).member("kwh_per_1k_steps", g.kwh_per_1k_steps);
+    json.member("gpu_share", g.gpu_share).member("cpu_bound", g.cpu_bound);
     json.member("peak_bytes", p.peak_bytes).member("memory_bytes", g.device.memory_gb * 1e9);
     write_trust(json, p).end_object();
   }

@@ -139,6 +139,7 @@ Work with_batch(const Work& work, double x) {
     w.flops *= x;
     w.bytes_read *= x, w.bytes_written *= x, w.fixed_read *= x, w.fixed_written *= x;
   }
+  w.strict_ns *= x;
   refresh(w);
   return w;
 }

@@ -76,7 +76,7 @@ Agreement agreement(const Loaded& l, const whatif::Dataflow& flow) {
       if (use == op->inputs.end()) continue;
       const auto made = producer.find(use->tensor);
       ++out.inputs;
-      out.right += flow.values[in.value].producer == (made == producer.end() ? whatif::kNone : made->second) ? 1 : 0;
+      out.right += flow.values[in.value].producer == (made == producer.end() ? foretrace::kNone : made->second) ? 1 : 0;
     }
     for (const TensorUse& t : op->outputs) {
       // What hands its input on makes nothing.
@@ -122,12 +122,12 @@ TEST(ExecutionTrace, OneOfAnotherRunIsLeftAside) {
 
 TEST(ExecutionTrace, OldAndNewSchemasSayTheSame) {
   const std::string lists[] = {
-      R"("attrs": [{"name": "rf_id", "value": 4}], "inputs": {"values": [[[7, 8, 0, 6, 4, "cuda:0"], [9, 10, 0, 6, 4, "cuda:0"]], 3],
+      R"json("attrs": [{"name": "rf_id", "value": 4}], "inputs": {"values": [[[7, 8, 0, 6, 4, "cuda:0"], [9, 10, 0, 6, 4, "cuda:0"]], 3],
          "shapes": [[[2, 3], [2, 3]], []], "types": ["GenericList[Tensor(float),Tensor(float)]", "Int"]},
-         "outputs": {"values": [[11, 12, 0, 12, 4, "cuda:0"]], "shapes": [[4, 3]], "types": ["Tensor(float)"]})",
-      R"("rf_id": 4, "inputs": [[[7, 8, 0, 6, 4, "cuda:0"], [9, 10, 0, 6, 4, "cuda:0"]], 3], "input_shapes": [[[2, 3], [2, 3]], []],
+         "outputs": {"values": [[11, 12, 0, 12, 4, "cuda:0"]], "shapes": [[4, 3]], "types": ["Tensor(float)"]})json",
+      R"json("rf_id": 4, "inputs": [[[7, 8, 0, 6, 4, "cuda:0"], [9, 10, 0, 6, 4, "cuda:0"]], 3], "input_shapes": [[[2, 3], [2, 3]], []],
          "input_types": ["GenericList[Tensor(float),Tensor(float)]", "Int"], "outputs": [[11, 12, 0, 12, 4, "cuda:0"]],
-         "output_shapes": [[4, 3]], "output_types": ["Tensor(float)"])"};
+         "output_shapes": [[4, 3]], "output_types": ["Tensor(float)"])json"};
   for (const std::string& node : lists) {
     Trace trace = test::must_load(test::wrap(test::op("aten::cat", "10", "5", R"({"Record function id": 4})")));
     ASSERT_EQ(add_tensors(trace, R"({"nodes": [{"name": "aten::cat", )" + node + "}]}"), 1);

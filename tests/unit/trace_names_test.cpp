@@ -179,6 +179,15 @@ TEST(GpuVendor, ArchitecturesNameAmdDevices) {
   EXPECT_NE(trace::properties_of(t, 9), nullptr);
 }
 
+TEST(GpuVendor, AnUnknownMinorVersionFallsBackWithinItsMajorOne) {
+  const trace::Trace t = with_device(
+      R"({"id":0,"name":"NVIDIA Something New","totalGlobalMem":50000000000,"computeMajor":8,"computeMinor":8,"warpSize":32,"numSms":84})");
+  const auto match = hardware::device_of(t);
+  ASSERT_TRUE(match) << match.error().to_string();
+  EXPECT_EQ(match->device.compute_major, 8);
+  EXPECT_EQ(match->device.sm_count, 84);
+}
+
 TEST(GpuVendor, NvidiaStaysNvidia) {
   const trace::Trace t = with_device(
       R"({"id":0,"name":"NVIDIA Something New","totalGlobalMem":85899345920,"computeMajor":9,"computeMinor":0,"warpSize":32,"numSms":114})");

@@ -2,9 +2,11 @@
 // The figures our recorder stored in the trace it made. Whether they can be true is not looked at here (measured_step.hpp).
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "foretrace/trace/trace.hpp"
 
@@ -18,6 +20,10 @@ std::string recorder_figures(const trace::Trace& trace);
 
 /// The step without the profiler in ms.
 std::optional<double> recorded_ms(const trace::Trace& trace);
+/// Every step it timed without the profiler, in ms; empty where it kept none.
+std::vector<double> recorded_steps(const trace::Trace& trace);
+/// The allocator's peak of those steps.
+std::optional<std::int64_t> recorded_peak(const trace::Trace& trace);
 
 /// What the recorder timed on the CPU; nothing where it did not, or the figure is no time.
 struct RecordedCpu {

@@ -92,7 +92,10 @@ Error not_nsight(const SqliteFile& file) {
     }
     seen += (seen.empty() ? "" : ", ") + make_valid_utf8(table);
   }
-  return {ErrorCode::kUnreadable, "an SQLite database, but none of Nsight Systems", {}, Error::kNoOffset,
+  return {ErrorCode::kUnreadable,
+          "an SQLite database, but none of Nsight Systems",
+          {},
+          Error::kNoOffset,
           seen.empty() ? "it holds no tables; export again: nsys export --type sqlite REPORT.nsys-rep"
                        : "its tables are: " + seen};
 }
@@ -100,17 +103,25 @@ Error not_nsight(const SqliteFile& file) {
 Result<Trace> read_nsight(SeekableSource& source, const std::string& path, const LoadOptions& options,
                           const Part& part) {
   FORETRACE_TRY(const SqliteFile file, SqliteFile::open(source));
+  const Status whole = file.whole();
+  if (!whole && !options.partial) return tl::unexpected(whole.error());
   if (!is_nsight(file)) return tl::unexpected(not_nsight(file));
   const std::vector<std::int64_t> processes = gpu_processes(file);
   if (part.index > 0 && part.index >= processes.size()) {
-    return fail(ErrorCode::kUsage,
-                fmt::format("the file holds {} processes that used a GPU; there is no #{}", processes.size(), part.index),
-                processes.empty() ? "" : fmt::format("they are #0 to #{}", processes.size() - 1));
+    return fail(
+        ErrorCode::kUsage,
+        fmt::format("the file holds {} processes that used a GPU; there is no #{}", processes.size(), part.index),
+        processes.empty() ? "" : fmt::format("they are #0 to #{}", processes.size() - 1));
   }
   Trace trace;
   trace.path = path;
   trace.format = "nsight";
   trace.input_bytes = source.size();
+  if (!whole) {
+    trace.partial = true;
+    trace.diagnostics.add("truncated_input", Severity::kDataLoss,
+                          "the input is cut off or damaged; what came before was read", whole.error().message);
+  }
   NsightRead in(file, trace, options);
   if (!processes.empty()) in.process = processes[part.index];
   if (processes.size() > 1) {

@@ -17,15 +17,16 @@ namespace {
 
 struct SourceFile {
   sqlite3_file base;  // must come first
-  SeekableSource* source;
+  const SqliteFile::Input* input;
 };
 
-SeekableSource& source_of(sqlite3_file* file) { return *reinterpret_cast<SourceFile*>(file)->source; }
+const SqliteFile::Input& input_of(sqlite3_file* file) { return *reinterpret_cast<SourceFile*>(file)->input; }
 
 int read_bytes(sqlite3_file* file, void* out, int n, sqlite3_int64 offset) {
   auto* bytes = static_cast<char*>(out);
   const auto wanted = static_cast<std::size_t>(n);
-  const Result<std::size_t> got = source_of(file).read_at(static_cast<std::uint64_t>(offset), bytes, wanted);
+  const SqliteFile::Input& input = input_of(file);
+  const Result<std::size_t> got = input.source->read_at(static_cast<std::uint64_t>(offset), bytes, wanted);
   if (!got) return SQLITE_IOERR_READ;
   // A database in WAL mode would ask for a second file beside it; we read what has reached the main one.
   constexpr sqlite3_int64 kModes[] = {18, 19};
@@ -35,11 +36,13 @@ int read_bytes(sqlite3_file* file, void* out, int n, sqlite3_int64 offset) {
   }
   if (*got == wanted) return SQLITE_OK;
   std::memset(bytes + *got, 0, wanted - *got);
-  return SQLITE_IOERR_SHORT_READ;
+  // Behind a cut the file goes on with zeros, so that what lies before it can be read.
+  const bool cut = static_cast<std::uint64_t>(offset) + wanted <= input.claimed_bytes;
+  return cut ? SQLITE_OK : SQLITE_IOERR_SHORT_READ;
 }
 
 int file_size(sqlite3_file* file, sqlite3_int64* size) {
-  *size = static_cast<sqlite3_int64>(source_of(file).size());
+  *size = static_cast<sqlite3_int64>(std::max(input_of(file).source->size(), input_of(file).claimed_bytes));
   return SQLITE_OK;
 }
 
@@ -69,7 +72,7 @@ const sqlite3_io_methods& methods() {
 
 constexpr const char* kVfsName = "foretrace-source";
 
-// The name of the "file" is the address of its source: SQLite hands nothing else through.
+// The name of the "file" is the address of its input: SQLite hands nothing else through.
 int open_file(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out_flags) {
   file->pMethods = nullptr;
   if (name == nullptr || (flags & SQLITE_OPEN_MAIN_DB) == 0) return SQLITE_CANTOPEN;
@@ -77,7 +80,7 @@ int open_file(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int
   if (!address) return SQLITE_CANTOPEN;
   file->pMethods = &methods();
   // NOLINTNEXTLINE(performance-no-int-to-ptr): made of one below
-  reinterpret_cast<SourceFile*>(file)->source = reinterpret_cast<SeekableSource*>(*address);
+  reinterpret_cast<SourceFile*>(file)->input = reinterpret_cast<const SqliteFile::Input*>(*address);
   if (out_flags != nullptr) *out_flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_MAIN_DB;
   return SQLITE_OK;
 }
@@ -123,18 +126,19 @@ Status unreadable(std::string message, std::string hint) {
 Result<SqliteFile> SqliteFile::open(SeekableSource& source) {
   register_vfs();
   SqliteFile out;
-  out.bytes_ = source.size();
+  out.input_ = std::make_unique<Input>();
+  out.input_->source = &source;
   // Size in pages at 28, bytes of a page at 16, both big-endian (the format's documentation, "the database header").
   std::array<unsigned char, 100> head{};
   FORETRACE_TRY(const std::size_t got, source.read_at(0, reinterpret_cast<char*>(head.data()), head.size()));
   if (got == head.size()) {
     const std::uint64_t page = (std::uint64_t{head[16]} << 8) | head[17];
-    const std::uint64_t pages = (std::uint64_t{head[28]} << 24) | (std::uint64_t{head[29]} << 16) |
-                                (std::uint64_t{head[30]} << 8) | head[31];
-    out.claimed_bytes_ = pages * (page == 1 ? 65536 : page);
+    const std::uint64_t pages =
+        (std::uint64_t{head[28]} << 24) | (std::uint64_t{head[29]} << 16) | (std::uint64_t{head[30]} << 8) | head[31];
+    out.input_->claimed_bytes = pages * (page == 1 ? 65536 : page);
   }
   sqlite3* db = nullptr;
-  const std::string name = std::to_string(reinterpret_cast<std::intptr_t>(&source));
+  const std::string name = std::to_string(reinterpret_cast<std::intptr_t>(out.input_.get()));
   const int code = sqlite3_open_v2(name.c_str(), &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, kVfsName);
   out.db_.reset(db);
   if (code != SQLITE_OK) return fail(ErrorCode::kUnreadable, "SQLite cannot open the database");
@@ -156,8 +160,7 @@ Result<SqliteFile> SqliteFile::open(SeekableSource& source) {
     return forward(status);
   }
   for (const std::string& table : names) {
-    FORETRACE_TRY(const Statement columns,
-                  out.prepare(fmt::format("PRAGMA table_xinfo({})", quoted(table)), table));
+    FORETRACE_TRY(const Statement columns, out.prepare(fmt::format("PRAGMA table_xinfo({})", quoted(table)), table));
     std::set<std::string>& known = out.tables_[table];
     while (sqlite3_step(columns.get()) == SQLITE_ROW) {
       // Generated columns (hidden 2 and 3) are code.
@@ -192,12 +195,15 @@ Result<SqliteFile::Statement> SqliteFile::select(const std::string& table,
   return prepare(fmt::format("{} FROM {}", sql, quoted(table)), table);
 }
 
+Status SqliteFile::whole() const {
+  if (input_->claimed_bytes <= input_->source->size()) return {};
+  return unreadable(fmt::format("the database is cut off: it should have {} bytes and has {}", input_->claimed_bytes,
+                                input_->source->size()),
+                    "copy or export it again; --partial reads what can be read");
+}
+
 Status SqliteFile::damaged(const std::string& table) const {
-  if (claimed_bytes_ > bytes_) {
-    return unreadable(
-        fmt::format("the database is cut off: it should have {} bytes and has {}", claimed_bytes_, bytes_),
-        "copy or export it again; --partial reads what can be read");
-  }
+  FORETRACE_TRY_VOID(whole());
   const int code = sqlite3_errcode(db_.get());
   if (code == SQLITE_NOTADB) {
     return unreadable("the file begins like an SQLite database and is none", "export it again");

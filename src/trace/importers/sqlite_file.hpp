@@ -51,6 +51,8 @@ class SqliteFile {
   [[nodiscard]] bool has(const std::string& table) const { return tables_.contains(table); }
   [[nodiscard]] bool has(const std::string& table, const std::string& column) const;
   [[nodiscard]] const std::map<std::string, std::set<std::string>>& tables() const { return tables_; }
+  /// An error where the file is shorter than it says. Tables before the cut can still be scanned.
+  [[nodiscard]] Status whole() const;
 
   /// Calls `each` for every row of a table, in the order of the file. Damage stops it: what came before has been given.
   template <class F>
@@ -60,6 +62,12 @@ class SqliteFile {
     while ((code = sqlite3_step(statement.get())) == SQLITE_ROW) each(SqliteRow(statement.get()));
     return code == SQLITE_DONE ? Status{} : damaged(table);
   }
+
+  /// What SQLite's "file" is made of.
+  struct Input {
+    SeekableSource* source = nullptr;
+    std::uint64_t claimed_bytes = 0;  ///< what the header says
+  };
 
  private:
   struct Close {
@@ -73,9 +81,9 @@ class SqliteFile {
   [[nodiscard]] Result<Statement> prepare(const std::string& sql, const std::string& table) const;
   [[nodiscard]] Status damaged(const std::string& table) const;
 
+  std::unique_ptr<Input> input_;  // must outlive db_
   std::unique_ptr<sqlite3, Close> db_;
   std::map<std::string, std::set<std::string>> tables_;  // name -> columns
-  std::uint64_t claimed_bytes_ = 0, bytes_ = 0;          // what the header says, what there is
 };
 
 }  // namespace foretrace::trace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/fp8_layers.hpp"
 #include "whatif/catalogue/fp8_memory.hpp"
@@ -225,7 +226,7 @@ class Fp8 {
       Work work = s.work;
       work.of_parameters = of_parameters;
       at.gpu = draft_.insert({.name = s.name,
-                              .cost = cost.known ? static_cast<Ns>(cost.ns) : hardware::kShortKernel,
+                              .cost = cost.known ? static_cast<Ns>(cost.ns) : graph::usual_latencies().short_kernel,
                               .phase = phase,
                               .after_gpu = at.gpu,
                               .after_cpu = at.cpu,

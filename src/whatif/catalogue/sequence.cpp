@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/saturate.hpp"
+#include "graph/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/rows.hpp"
 #include "whatif/catalogue/sequence_memory.hpp"
@@ -162,7 +163,7 @@ class Sequence {
   // In proportion, above the time of a kernel that does next to nothing.
   void follow(const Row& row, const Work& becomes, double by) {
     if (by == 1) return;
-    const auto least = static_cast<double>(hardware::kShortKernel) * static_cast<double>(row.tasks.size());
+    const auto least = static_cast<double>(graph::usual_latencies().short_kernel) * static_cast<double>(row.tasks.size());
     const double time = static_cast<double>(row.time);
     const double fixed = std::min(time, least);
     set_row(m_, draft_, row, fixed + (time - fixed) * by, becomes, graph::Origin::kScaled);

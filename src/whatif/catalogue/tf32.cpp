@@ -48,7 +48,8 @@ Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
     if (!uses_tensor_cores(work) || work.dtype != work::Dtype::kFp32) continue;
     // Beside others of its kind in TF32, the library chose FP32 for it.
     if (work.family == work::Family::kGemm ? has->tf32_products : has->tf32_convolutions) continue;
-    const work::Work becomes = with_dtype(work, work::Dtype::kTf32);
+    work::Work becomes = with_dtype(work, work::Dtype::kTf32);
+    becomes.strict_ns = static_cast<double>(row.time);
     const hardware::Cost cost = rescale_row(m, row, becomes);
     if (!cost.known) continue;
     set_row(m, draft, row, cost.ns, becomes, cost.origin);

@@ -1,0 +1,134 @@
+#pragma once
+// Two recordings of one program, before and after something changed: is the step slower, by more than steps differ anyway, and
+// what did it? Steps are matched by the work they do, never by time.
+//
+//   FORETRACE_TRY(const Comparison c, compare({&before}, {&after}));
+//   c.change_pct;  c.noise_pct;  c.beyond_noise();       // the step
+//   for (const Cause& cause : c.causes) cause.what;      // what did it: how the step is run, kernels, CPU, waits, memory
+//
+// A side may hold several recordings of the same program: what they differ by is then the noise. With one recording a side the
+// noise is what recordings of unchanged programs were seen to differ by (src/compare/noise, written by tools/compare_accuracy.py).
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "foretrace/analysis/measured_step.hpp"
+#include "foretrace/base/result.hpp"
+#include "foretrace/base/time.hpp"
+#include "foretrace/trace/trace.hpp"
+#include "foretrace/whatif/whatif.hpp"
+
+namespace foretrace::compare {
+
+/// Which figure of the step is compared.
+enum class DecidedBy : std::uint8_t {
+  kTold,      ///< what the user says of both sides
+  kRecorded,  ///< what the recorder measured without the profiler, on both sides
+  kTraced,    ///< the traced steps, profiler included
+};
+std::string_view to_string(DecidedBy decided);
+
+/// One side: its recordings, and the step they show.
+struct Side {
+  std::vector<std::string> files;
+  std::vector<std::string> steps;  ///< the step of each file that is shown
+  std::string device;
+  std::optional<std::int64_t> rank;
+  Ns step = 0;              ///< the figure that decides: median over steps, mean over files
+  Ns traced = 0;            ///< as traced
+  std::optional<Ns> clean;  ///< without the profiler, where known
+  Ns gpu_time = 0;          ///< sum of kernels and copies
+  Ns cpu_time = 0;          ///< work of all threads, as traced
+  std::optional<std::int64_t> peak_bytes;
+  std::uint64_t launches = 0;  ///< kernels and copies of a step
+  std::uint64_t syncs = 0;     ///< calls that wait for the GPU
+};
+
+enum class Of : std::uint8_t {
+  kSetup,    ///< how the step is run: precision, optimizer, layout, workers …
+  kKernels,  ///< the same work on the GPU, slower or faster
+  kWork,     ///< work that is there on one side only
+  kCpu,      ///< work of the CPU
+  kWaits,    ///< waiting
+  kMemory,
+  kRecording,  ///< how it was recorded
+};
+std::string_view to_string(Of of);
+
+/// Something that differs, beyond noise.
+struct Cause {
+  Of of = Of::kKernels;
+  std::string what;      ///< "mixed precision: products in FP16 instead of FP32"
+  std::string where;     ///< the layers, operations or kernels that show it most; may be empty
+  Ns time = 0;           ///< after less before: GPU time of kernels, CPU time of CPU work
+  std::string whatif;    ///< the change of the catalogue that it is, "amp"; empty when it is none
+  double noise_pct = 0;  ///< of the part that differs
+};
+
+/// A part of the step on both sides. Times and counts are of one step.
+struct Row {
+  std::string name;
+  Ns before = 0, after = 0;
+  double before_count = 0, after_count = 0;
+  std::vector<std::string> families = {};  ///< of a kernel: the families of work it does
+  [[nodiscard]] Ns change() const { return after - before; }
+};
+struct Tables {
+  std::vector<Row> phases, cpu_phases, families, layers, operations, cpu_operations, kernels;  ///< largest change first
+};
+
+/// BEFORE predicted with a change, and AFTER as measured.
+struct Verdict {
+  whatif::Prediction prediction;  ///< declined: nothing was predicted
+  Ns step = 0;                    ///< as measured
+  std::optional<double> step_error_pct, gpu_error_pct, memory_error_pct;
+  bool inside_band = false;
+  struct Family {
+    std::string name;
+    Ns predicted = 0, measured = 0;
+  };
+  std::vector<Family> families;  ///< most GPU time first
+  /// log(measured / predicted) by family of errors, as whatif::Residuals keeps them.
+  std::vector<whatif::Residuals::Row> residuals;
+};
+
+struct Comparison {
+  Side before, after;
+  DecidedBy decided = DecidedBy::kTraced;
+  std::string decided_why;    ///< "only one side has the recorder's figure"; empty when there is nothing to say
+  double change_pct = 0;      ///< of the step; positive is slower
+  double noise_pct = 0;       ///< a step slower by this, or faster by as large a factor, is not told from noise
+  std::string noise_from;     ///< in words
+  std::vector<Cause> causes;  ///< what did it, most telling first
+  Tables tables;
+  double matched_share = 0;  ///< of both sides' GPU time: work found on the other side, same kernel and sizes
+  std::optional<double> gate_pct;
+  std::optional<Verdict> verdict;
+
+  [[nodiscard]] bool beyond_noise() const {
+    const double faster = change_pct < 0 && change_pct > -100 ? 100 * (1 / (1 + change_pct / 100) - 1) : 0;
+    return change_pct > noise_pct || faster > noise_pct;
+  }
+  /// Nothing differs: neither the step nor any part of it.
+  [[nodiscard]] bool same() const { return !beyond_noise() && causes.empty(); }
+  [[nodiscard]] bool gate_failed() const { return gate_pct && change_pct - noise_pct > *gate_pct; }
+};
+
+struct Options {
+  std::optional<std::int64_t> step;           ///< on both sides
+  std::optional<double> before_ms, after_ms;  ///< the step without the profiler, as the user measured it
+  std::optional<whatif::HostCosts> host;
+  std::optional<double> gate_pct;
+  std::vector<whatif::Use> whatif;                     ///< BEFORE with these, stacked, against AFTER
+  std::shared_ptr<const whatif::Residuals> residuals;  ///< behind the band of that prediction; null: the built-in ones
+  std::string model;                                   ///< the name residuals go by; empty: that of BEFORE's file
+};
+
+/// One or more recordings a side, none null. Declined where a side holds no step with work in it.
+Result<Comparison> compare(const std::vector<const trace::Trace*>& before,
+                           const std::vector<const trace::Trace*>& after, const Options& options = {});
+
+}  // namespace foretrace::compare

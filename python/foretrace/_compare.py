@@ -1,0 +1,108 @@
+"""Two recordings of one program, before and after a change."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Union
+
+from . import _core
+from ._reports import Report
+from ._trace import Trace, load
+from ._width import report_width
+
+Recording = Union[str, "os.PathLike[str]", Trace]
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Something that differs beyond noise. `ms`: after less before, GPU time of kernels, CPU time of CPU work."""
+
+    what: str
+    where: str
+    ms: float
+    of: str  # "setup", "kernels", "work", "cpu", "waits", "memory", "recording"
+    whatif: str  # the change of the catalogue that it is; empty when it is none
+
+
+class Comparison(Report):
+    """Is the step slower, by more than steps differ anyway, and what did it? `print` it, or use its properties."""
+
+    def __init__(self, text: str, raw: str, markdown: str) -> None:
+        super().__init__(text, raw)
+        self._markdown = markdown
+
+    @property
+    def before_ms(self) -> float:
+        return float(self["before"]["ms"])
+
+    @property
+    def after_ms(self) -> float:
+        return float(self["after"]["ms"])
+
+    @property
+    def change_pct(self) -> float:
+        """Of the step; positive is slower."""
+        return float(self["change_pct"])
+
+    @property
+    def noise_pct(self) -> float:
+        """A step slower by this is not told from noise."""
+        return float(self["noise_pct"])
+
+    @property
+    def beyond_noise(self) -> bool:
+        return bool(self["beyond_noise"])
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether the gate held; None without one."""
+        return None if self["gate"] is None else self["gate"] == "passed"
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        return tuple(self["sentences"])
+
+    @cached_property
+    def causes(self) -> tuple[Cause, ...]:
+        """What did it, most telling first."""
+        return tuple(Cause(c["what"], c["where"], c["ms"], c["of"], c["whatif"]) for c in self["causes"])
+
+    @property
+    def prediction(self) -> dict[str, Any] | None:
+        """BEFORE predicted with the change that was asked for, against AFTER: errors of step, GPU time, memory, families."""
+        value: dict[str, Any] | None = self._values.get("prediction")
+        return value
+
+    def markdown(self) -> str:
+        """For a comment under a pull request."""
+        return self._markdown
+
+    def _repr_html_(self) -> str:
+        from ._pictures import html_table, paragraphs
+
+        rows = [(r["name"], r["before_ms"], r["after_ms"], r["after_ms"] - r["before_ms"]) for r in self["tables"]["families"]]
+        return paragraphs(self.sentences) + html_table(("family of kernels", "before ms", "after ms", "change ms"), rows)
+
+
+def _side(given: Recording | Iterable[Recording]) -> list[_core.Trace]:
+    many = [given] if isinstance(given, (str, os.PathLike, Trace)) else list(given)
+    return [(one if isinstance(one, Trace) else load(one))._core for one in many]
+
+
+def compare(before: Recording | Iterable[Recording], after: Recording | Iterable[Recording], *whatifs: str,
+            gate: float | None = None, step: int | None = None, before_ms: float | None = None,
+            after_ms: float | None = None) -> Comparison:
+    """What changed between two recordings, and whether the step got slower.
+
+    Either side may be several recordings of the same program: what they differ by is then the noise. whatifs: BEFORE predicted
+    with these changes, stacked, against AFTER. gate: percent; `passed` says whether the step is slower by no more than that beyond
+    noise. before_ms, after_ms: the steps without the profiler, where the recorder did not store them.
+
+    >>> print(foretrace.compare("main.json.gz", "branch.json.gz", gate=3))
+    """
+    if (before_ms is None) != (after_ms is None):
+        raise ValueError("before_ms and after_ms go together")
+    return Comparison(*_core.compare(_side(before), _side(after), step, before_ms, after_ms, gate, list(whatifs), report_width()))

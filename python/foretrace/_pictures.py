@@ -1,0 +1,80 @@
+"""Small pictures and tables for notebooks, as SVG and HTML and without another library. Every text is escaped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from html import escape
+
+
+class Picture:
+    """An SVG: shown by notebooks, written by `save`."""
+
+    def __init__(self, svg: str) -> None:
+        self.svg = svg
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.svg)
+
+    def __repr__(self) -> str:
+        return f"<foretrace.Picture, {len(self.svg)} bytes of SVG>"
+
+
+def paragraphs(sentences: Iterable[str]) -> str:
+    return "".join(f"<p>{escape(s)}</p>" for s in sentences)
+
+
+def html_table(heads: Sequence[str], rows: Iterable[Sequence[object]], most: int = 12) -> str:
+    """Numbers to the right, with three digits; the first rows."""
+    out = ["<table><thead><tr>", *(f"<th>{escape(h)}</th>" for h in heads), "</tr></thead><tbody>"]
+    for row in list(rows)[:most]:
+        cells = (f"<td style='text-align:right'>{cell:.3f}</td>" if isinstance(cell, float) else
+                 f"<td style='text-align:left'>{cell if isinstance(cell, Markup) else escape(str(cell))}</td>" for cell in row)
+        out += ["<tr>", *cells, "</tr>"]
+    return "".join([*out, "</tbody></table>"])
+
+
+class Markup(str):
+    """A text that is HTML already."""
+
+
+def band_svg(low: float, value: float, high: float, most: float, today: float | None = None, width: int = 160) -> Markup:
+    """A band as a bar, its value as a dot, today as a dashed line."""
+    def x(v: float) -> float:
+        return width * v / most if most > 0 else 0
+
+    line = "" if today is None else (f"<line x1='{x(today):.1f}' x2='{x(today):.1f}' y1='0' y2='14' stroke='currentColor' "
+                                     "stroke-dasharray='2 2'/>")
+    return Markup(f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='14' viewBox='0 0 {width} 14'>{line}"
+                  f"<rect x='{x(low):.1f}' y='4' width='{max(1.0, x(high) - x(low)):.1f}' height='6' rx='3' fill='#3b7dd8' "
+                  f"opacity='.45'/><circle cx='{x(value):.1f}' cy='7' r='3.5' fill='#3b7dd8'/></svg>")
+
+
+def bars(rows: Sequence[tuple[str, float, float, float]], today: float | None = None, title: str = "") -> Picture:
+    """Rows of (name, low, value, high) in ms, one bar each."""
+    most = 1.05 * max([high for *_, high in rows] + ([today] if today else []) + [1e-9])
+    left, width, row = 260, 760, 24
+    height = row * len(rows) + 40
+
+    def x(v: float) -> float:
+        return left + (width - left - 90) * v / most
+
+    out = [f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' width='{width}' height='{height}' role='img' "
+           f"aria-label='{escape(title, quote=True)}' font-family='system-ui, sans-serif' font-size='12' fill='currentColor'>"]
+    if title:
+        out.append(f"<text x='8' y='16' font-weight='600'>{escape(title)}</text>")
+    if today:
+        out.append(f"<line x1='{x(today):.1f}' x2='{x(today):.1f}' y1='24' y2='{height - 8}' stroke='currentColor' "
+                   f"stroke-dasharray='3 3' opacity='.6'/><text x='{x(today) + 4:.1f}' y='20' opacity='.7'>today {today:.1f} ms</text>")
+    for i, (name, low, value, high) in enumerate(rows):
+        y = 28 + row * i
+        shown = name if len(name) <= 40 else name[:39] + "…"
+        out.append(f"<text x='{left - 8}' y='{y + 13}' text-anchor='end'>{escape(shown)}</text>"
+                   f"<rect x='{x(low):.1f}' y='{y + 4}' width='{max(1.0, x(high) - x(low)):.1f}' height='12' rx='3' fill='#3b7dd8' opacity='.35'/>"
+                   f"<circle cx='{x(value):.1f}' cy='{y + 10}' r='4.5' fill='#3b7dd8'/>"
+                   f"<text x='{x(max(high, value)) + 6:.1f}' y='{y + 14}' opacity='.8'>{value:.1f} ms</text>")
+    return Picture("".join(out) + "</svg>")

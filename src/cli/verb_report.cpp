@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/output.hpp"
+#include "cli/told.hpp"
+#include "cli/traces.hpp"
+#include "cli/verbs.hpp"
+#include "foretrace/ranks/job.hpp"
+#include "foretrace/report/page.hpp"
+#include "foretrace/report/ranks.hpp"
+#include "foretrace/whatif/whatif.hpp"
+
+namespace foretrace::cli {
+namespace {
+
+// Traces come first; what is no file is a change.
+void split(const std::vector<std::string>& given, std::vector<std::string>& traces, std::vector<std::string>& whatifs) {
+  for (const std::string& one : given) {
+    const bool file = one == "-" || std::filesystem::exists(one) || (traces.empty() && !whatif::parse_use(one));
+    (file ? traces : whatifs).push_back(one);
+  }
+}
+
+Result<Answer> run_report(const Request& request) {
+  std::vector<std::string> traces;
+  report::PageOptions options;
+  split(request.values.argument("TRACE"), traces, options.whatifs);
+  if (traces.empty()) return fail(ErrorCode::kUsage, "which trace?", "foretrace report trace.json.gz -o report.html");
+  for (const std::string& text : options.whatifs) {
+    FORETRACE_TRY_VOID(whatif::parse_use(text));
+  }
+  options.step = request.values.integer("step");
+  options.threads = request.load.threads;
+  options.fabric = request.values.text("fabric").value_or(options.fabric);
+  FORETRACE_TRY(options.told, told(request.values));
+  options.command = "foretrace report";
+  for (const std::string& one : request.values.argument("TRACE")) options.command += " " + one;
+  const std::string path = request.values.text("output").value_or("report.html");
+  options.command += " -o " + path;
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(traces));
+  FORETRACE_TRY(const trace::Trace trace, load_one(traces, request));
+  if (files.size() > 1) {
+    Result<ranks::Job> job = ranks::load_job(files, request.load);
+    const Result<report::RanksReport> all =
+        job ? report::analyse_ranks(*job, {.step = options.step, .threads = options.threads, .progress = {}})
+            : Result<report::RanksReport>(tl::unexpected(job.error()));
+    if (all) {
+      options.ranks_json = to_json(*all);
+    } else {
+      request.note("the ranks are not shown: " + all.error().message);
+    }
+  }
+  FORETRACE_TRY(const report::Page page, report::make_page(trace, options));
+  if (path == "-") return Answer{page.html};
+  FORETRACE_TRY_VOID(write_output(path, nullptr, page.html));
+  if (request.json) {
+    return Answer{fmt::format("{{\n  \"schema\": 1,\n  \"verb\": \"report\",\n  \"tasks\": {},\n  \"bytes\": {}\n}}\n",
+                              page.tasks, page.html.size()),
+                  kDone, true};
+  }
+  return Answer{fmt::format("{}\nwrote {}: {} tasks, {:.1f} MB; open it in a browser\n", page.answer, path, page.tasks,
+                            static_cast<double>(page.html.size()) / 1e6),
+                kDone, true};
+}
+
+}  // namespace
+
+const Verb& report_verb() {
+  static const Verb kVerb{
+      .name = "report",
+      .about = "everything about a step as one HTML page",
+      .details =
+          "One file that needs nothing else and opens from disk: the answer, what each change gives, where the time "
+          "goes, "
+          "the measured timeline above the predicted one, memory, roofline, other GPUs, more workers, and for several "
+          "ranks who waits for whom. Changes named behind the traces are predicted together and shown as the second "
+          "timeline; without any, the best combination found is.",
+      .arguments = {{"TRACE",
+                     "traces, or a folder with one file per rank; then changes",
+                     1,
+                     Argument::kAny,
+                     {},
+                     whatif_names()}},
+      .options = {{"fabric", 0, ValueType::kText, "NAME", "DGX-H100", "the network of the scaling curve"}},
+      .examples = {{"foretrace report trace.json.gz -o report.html", "the step and what would make it faster"},
+                   {"foretrace report trace.json.gz amp fused-optimizer -o report.html", "these changes"},
+                   {"foretrace report traces/ -o report.html", "all ranks of a job"}},
+      .reads_traces = true,
+      .picks_step = true,
+      .calibrates = true,
+      .takes_plugins = true,
+      .run = run_report};
+  return kVerb;
+}
+
+}  // namespace foretrace::cli

@@ -1,0 +1,185 @@
+#include "foretrace/compare/compare.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "compare/noise.hpp"
+#include "compare/parts.hpp"
+#include "compare/profile.hpp"
+#include "compare/verdict.hpp"
+
+namespace foretrace::compare {
+namespace {
+
+// A peak that moved by less is the allocator's rounding.
+constexpr double kLeastMemory = 0.01;
+
+double middle(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+// Of the median of some steps: what they scatter by, and how many there are.
+double median_error(const std::vector<double>& values) {
+  if (values.size() < 3) return 0;
+  const double centre = middle(values);
+  std::vector<double> off;
+  for (const double v : values) off.push_back(std::abs(v / centre - 1));
+  return 1.25 * 1.48 * middle(off) / std::sqrt(static_cast<double>(values.size()));
+}
+
+Result<std::vector<Profile>> read(const std::vector<const trace::Trace*>& traces, const Options& options,
+                                  std::optional<double> told_ms) {
+  std::vector<Profile> out;
+  for (const trace::Trace* trace : traces) {
+    Result<Profile> one = profile(*trace, options.step, analysis::Told(told_ms, options.host));
+    if (!one) {
+      if (one.error().file.empty()) one.error().file = trace->path;
+      return tl::unexpected(one.error());
+    }
+    out.push_back(std::move(*one));
+  }
+  return out;
+}
+
+struct Figures {
+  std::vector<double> steps;  // one per recording, ns
+  double usual = 0;           // spread of log time of one recording
+};
+
+Figures figures_of(const std::vector<Profile>& recordings, DecidedBy decided) {
+  Figures out;
+  for (const Profile& p : recordings) {
+    const bool traced = decided == DecidedBy::kTraced;
+    const std::vector<double>& steps = traced ? p.traced_ns : p.clean_ns;
+    out.steps.push_back(traced ? middle(steps) : static_cast<double>(*p.clean));
+    const double swing = traced ? p.traced_swing : p.clean_swing;
+    out.usual = std::max(out.usual, std::hypot(std::hypot(swing, Noise::usual().gpu), median_error(steps)));
+  }
+  return out;
+}
+
+double mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double v : values) sum += v;
+  return sum / static_cast<double>(values.size());
+}
+
+Side side_of(const std::vector<Profile>& recordings, const Profile& whole, const Figures& figures) {
+  Side out;
+  std::vector<double> traced, clean;
+  for (const Profile& p : recordings) {
+    out.files.push_back(p.file);
+    out.steps.push_back(p.step_name);
+    traced.push_back(middle(p.traced_ns));
+    if (p.clean) clean.push_back(static_cast<double>(*p.clean));
+  }
+  out.device = whole.device;
+  out.rank = whole.rank;
+  out.step = std::llround(mean(figures.steps));
+  out.traced = std::llround(mean(traced));
+  if (clean.size() == recordings.size()) out.clean = std::llround(mean(clean));
+  out.gpu_time = std::llround(whole.gpu_ns);
+  out.cpu_time = std::llround(whole.cpu_ns);
+  out.peak_bytes = whole.peak_bytes;
+  out.launches = static_cast<std::uint64_t>(std::llround(whole.launches));
+  out.syncs = whole.syncs;
+  return out;
+}
+
+bool all_clean(const std::vector<Profile>& recordings) {
+  return std::all_of(recordings.begin(), recordings.end(), [](const Profile& p) { return p.clean.has_value(); });
+}
+
+void decide(Comparison& c, const std::vector<Profile>& before, const std::vector<Profile>& after) {
+  const bool left = all_clean(before), right = all_clean(after);
+  if (left && right) {
+    c.decided = before.front().told || after.front().told ? DecidedBy::kTold : DecidedBy::kRecorded;
+  } else {
+    c.decided = DecidedBy::kTraced;
+    if (left != right) {
+      c.decided_why = fmt::format("only {} has a figure of the step without the profiler", left ? "BEFORE" : "AFTER");
+    }
+  }
+}
+
+void memory_cause(Comparison& c) {
+  if (!c.before.peak_bytes || !c.after.peak_bytes || *c.before.peak_bytes <= 0) return;
+  const auto before = static_cast<double>(*c.before.peak_bytes), after = static_cast<double>(*c.after.peak_bytes);
+  if (std::abs(after / before - 1) < kLeastMemory) return;
+  c.causes.push_back({Of::kMemory,
+                      fmt::format("peak memory {:.2f} GB instead of {:.2f} ({:+.1f} %)", after / 1e9, before / 1e9,
+                                  100 * (after / before - 1)),
+                      "", 0, "", 0});
+}
+
+}  // namespace
+
+std::string_view to_string(DecidedBy decided) {
+  switch (decided) {
+    case DecidedBy::kTold:
+      return "told";
+    case DecidedBy::kRecorded:
+      return "recorded";
+    case DecidedBy::kTraced:
+      break;
+  }
+  return "traced";
+}
+
+std::string_view to_string(Of of) {
+  switch (of) {
+    case Of::kSetup:
+      return "setup";
+    case Of::kKernels:
+      return "kernels";
+    case Of::kWork:
+      return "work";
+    case Of::kCpu:
+      return "cpu";
+    case Of::kWaits:
+      return "waits";
+    case Of::kMemory:
+      return "memory";
+    case Of::kRecording:
+      break;
+  }
+  return "recording";
+}
+
+Result<Comparison> compare(const std::vector<const trace::Trace*>& before,
+                           const std::vector<const trace::Trace*>& after, const Options& options) {
+  FORETRACE_TRY(const std::vector<Profile> left, read(before, options, options.before_ms));
+  FORETRACE_TRY(const std::vector<Profile> right, read(after, options, options.after_ms));
+  Comparison c;
+  c.gate_pct = options.gate_pct;
+  decide(c, left, right);
+  const Profile a = average(left), b = average(right);
+  const Figures from = figures_of(left, c.decided), to = figures_of(right, c.decided);
+  c.before = side_of(left, a, from);
+  c.after = side_of(right, b, to);
+  const Spread spread = spread_of(from.steps, to.steps, from.usual, to.usual);
+  c.change_pct =
+      c.before.step > 0 ? 100 * (static_cast<double>(c.after.step) / static_cast<double>(c.before.step) - 1) : 0;
+  c.noise_pct = 100 * (std::exp(spread.quantile * spread.error) - 1);
+  c.noise_from = spread.own ? fmt::format("what these {} recordings differ by", left.size() + right.size())
+                            : "what recordings of unchanged programs were seen to differ by; several recordings a side "
+                              "would say it of yours";
+  c.causes = differences(a, b);
+  const bool explained =
+      std::any_of(c.causes.begin(), c.causes.end(), [](const Cause& x) { return x.of == Of::kSetup; });
+  for (Cause& cause : moved_parts(left, right, explained)) c.causes.push_back(std::move(cause));
+  memory_cause(c);
+  c.tables = tables_of(a, b);
+  c.matched_share = matched_share(a, b);
+  if (!options.whatif.empty()) {
+    FORETRACE_TRY(c.verdict, check_prediction(*before.front(), *after.front(), c, options));
+  }
+  return c;
+}
+
+}  // namespace foretrace::compare

@@ -1,0 +1,320 @@
+// From how two steps are run to what changed between them, in the words of the catalogue where it has them.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "compare/profile.hpp"
+#include "compare/traits.hpp"
+
+namespace foretrace::compare {
+namespace {
+
+using graph::Phase;
+using work::Dtype;
+using work::Family;
+
+// Parts of a step that belong together, below which nobody would speak of a change.
+constexpr double kSome = 0.05, kMost = 0.5;
+// Large products stay the library's: what a compiler writes can be a small part of GPU time.
+constexpr double kCompiled = 0.005;
+
+std::string type_name(Dtype dtype) {
+  std::string name(work::to_string(dtype));
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
+  return name;
+}
+
+std::string_view update_name(Traits::Update update) {
+  switch (update) {
+    case Traits::Update::kLoop:
+      return "one parameter after the other";
+    case Traits::Update::kForeach:
+      return "over lists of parameters (foreach)";
+    case Traits::Update::kFused:
+      return "in fused kernels";
+    case Traits::Update::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+std::string_view update_whatif(Traits::Update update) {
+  return update == Traits::Update::kFused     ? "fused-optimizer"
+         : update == Traits::Update::kForeach ? "foreach-optimizer"
+                                              : "";
+}
+
+class Differences {
+ public:
+  Differences(const Profile& before, const Profile& after)
+      : a_(before), b_(after), before_(before.traits), after_(after.traits) {}
+
+  std::vector<Cause> all() {
+    device();
+    workers();
+    graphs();
+    compiled();
+    passes();
+    precision();
+    attention();
+    layout();
+    recomputation();
+    placement();
+    optimizer();
+    loader();
+    waits();
+    recording();
+    return std::move(out_);
+  }
+
+ private:
+  void say(std::string what, std::string where, double ns, std::string_view whatif = {}, Of of = Of::kSetup) {
+    out_.push_back({of, std::move(what), std::move(where), static_cast<Ns>(ns), std::string(whatif), 0});
+  }
+
+  // GPU time after less before, of the work that `take` takes.
+  template <class Take>
+  [[nodiscard]] double gpu(Take take) const {
+    double change = 0;
+    for (const auto& [key, item] : a_.gpu) change -= take(item) ? item.ns : 0;
+    for (const auto& [key, item] : b_.gpu) change += take(item) ? item.ns : 0;
+    return change;
+  }
+  [[nodiscard]] double all_gpu() const { return b_.gpu_ns - a_.gpu_ns; }
+  [[nodiscard]] double step_change() const { return middle(b_.traced_ns) - middle(a_.traced_ns); }
+  static double middle(std::vector<double> values) {
+    if (values.empty()) return 0;
+    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+    return values[values.size() / 2];
+  }
+
+  void device() {
+    if (a_.device == b_.device || a_.device.empty() || b_.device.empty()) return;
+    say(fmt::format("another GPU: {} instead of {}", b_.device, a_.device), "", all_gpu(), "gpu");
+  }
+
+  static std::string calls(const std::map<std::string, double>& collectives) {
+    std::string out;
+    for (const auto& [kind, count] : collectives) {
+      out += fmt::format("{}{} {} calls", out.empty() ? "" : ", ", kind, std::llround(count));
+    }
+    return out;
+  }
+
+  void workers() {
+    const auto communication = [](const GpuItem& item) { return item.family == Family::kCommunication; };
+    if (before_.world != after_.world) {
+      say(fmt::format("{} workers instead of {}", after_.world, before_.world), calls(after_.collectives),
+          gpu(communication), after_.collectives.contains("reduce-scatter") ? "fsdp" : "ddp");
+      return;
+    }
+    if (before_.collectives.empty() != after_.collectives.empty()) {
+      const bool appeared = before_.collectives.empty();
+      const bool sharded = (appeared ? after_ : before_).collectives.contains("reduce-scatter");
+      say(fmt::format("communication between workers {}{}", appeared ? "appeared" : "is gone",
+                      sharded ? " (sharded: reduce-scatter and all-gather)" : ""),
+          calls(appeared ? after_.collectives : before_.collectives), gpu(communication), sharded ? "fsdp" : "ddp");
+      return;
+    }
+    std::string kinds_before, kinds_after;
+    double calls_before = 0, calls_after = 0;
+    for (const auto& [kind, count] : before_.collectives) kinds_before += kind + ", ", calls_before += count;
+    for (const auto& [kind, count] : after_.collectives) kinds_after += kind + ", ", calls_after += count;
+    if (kinds_before != kinds_after) {
+      say(fmt::format("other communication: {} instead of {}", calls(after_.collectives), calls(before_.collectives)),
+          "", gpu(communication), after_.collectives.contains("reduce-scatter") ? "fsdp" : "");
+    } else if (before_.collective_types != after_.collective_types) {
+      std::string types;
+      for (const auto& [kind, type] : after_.collective_types)
+        types += (types.empty() ? "" : ", ") + kind + " in " + type;
+      say("gradients are sent in another type: " + types, calls(after_.collectives), gpu(communication),
+          "compress-gradients");
+    } else if (std::abs(calls_after - calls_before) > std::max(1.0, 0.2 * calls_before)) {
+      say(fmt::format("communication in {} calls instead of {}: other buckets", std::llround(calls_after),
+                      std::llround(calls_before)),
+          calls(after_.collectives), gpu(communication), "bucket");
+    }
+  }
+
+  void graphs() {
+    if ((before_.graph_share > kMost) == (after_.graph_share > kMost)) return;
+    const bool on = after_.graph_share > kMost;
+    say(on ? "the step is launched as a CUDA graph" : "the step is no longer launched as a CUDA graph",
+        fmt::format("{} launches instead of {}", std::llround(b_.launches * (1 - after_.graph_share)) + (on ? 1 : 0),
+                    std::llround(a_.launches * (1 - before_.graph_share)) + (on ? 0 : 1)),
+        step_change(), "cuda-graph");
+    changed_runtime_ = true;
+  }
+
+  void compiled() {
+    if ((before_.compiled_share > kCompiled) == (after_.compiled_share > kCompiled)) return;
+    const bool on = after_.compiled_share > kCompiled;
+    say(on ? "the model is compiled: kernels written by a compiler" : "the model is no longer compiled",
+        fmt::format("{:.0f} % of GPU time in Triton kernels",
+                    100 * std::max(before_.compiled_share, after_.compiled_share)),
+        all_gpu(), "compile");
+    changed_runtime_ = true;
+  }
+
+  // Passes and samples of a pass, by the operations both sides have.
+  void passes() {
+    std::vector<double> calls, sizes;
+    for (const auto& [key, before] : before_.sizes) {
+      const auto at = after_.sizes.find(key);
+      if (at == after_.sizes.end() || before.elements <= 0 || at->second.elements <= 0) continue;
+      calls.push_back(at->second.calls / before.calls);
+      sizes.push_back((at->second.elements / at->second.calls) / (before.elements / before.calls));
+    }
+    if (calls.empty() || calls.size() < before_.sizes.size() / 3) return;
+    const double times = middle(calls), size = middle(sizes);
+    const bool same_size = std::abs(std::log(size)) < 0.02;
+    if (std::abs(times * size - 1) < 0.02 && !same_size) {
+      if (times > 1) {
+        say(fmt::format("the batch is cut into {} passes", std::llround(times)), "every layer", all_gpu(),
+            fmt::format("accumulate:n={}", std::llround(times)));
+      } else {
+        say("fewer passes of a larger batch", "every layer", all_gpu());
+      }
+      return;
+    }
+    if (!same_size) {
+      say(fmt::format("{:.3g} times the work in every pass: another batch or sequence length", size), "every layer",
+          all_gpu(), fmt::format("batch:x={:.3g}", size));
+    }
+    if (std::abs(times - 1) > 0.02) {
+      say(fmt::format("{:.3g} times as many passes over the model", times), "every layer", all_gpu());
+    }
+  }
+
+  [[nodiscard]] static bool is_attention(const GpuItem& item) {
+    return item.family == Family::kAttention || item.family == Family::kSoftmax || item.op == "aten::bmm" ||
+           item.op == "aten::baddbmm";
+  }
+
+  void precision() {
+    const auto computes = [this](const GpuItem& item) {
+      return item.phase != Phase::kOptimizer && item.family != Family::kCommunication &&
+             !(attention_changed() && is_attention(item));
+    };
+    const bool half_before = before_.half_share > kMost, half_after = after_.half_share > kMost;
+    const bool known = before_.precision != Dtype::kOther && after_.precision != Dtype::kOther;
+    if (known && before_.precision != after_.precision) {
+      const std::string scaled = after_.loss_scaling > 0 && before_.loss_scaling == 0 ? ", with loss scaling" : "";
+      const std::string text = fmt::format("{}: most products in {} instead of {}{}",
+                                           half_before != half_after ? "mixed precision" : "another precision",
+                                           type_name(after_.precision), type_name(before_.precision), scaled);
+      const std::string_view whatif = after_.precision == Dtype::kFp16   ? "amp"
+                                      : after_.precision == Dtype::kBf16 ? "amp:dtype=bf16"
+                                      : after_.precision == Dtype::kTf32 ? "tf32"
+                                                                         : "";
+      say(text, "products and what surrounds them", gpu(computes), whatif);
+    } else if (known && std::abs(after_.half_share - before_.half_share) > 0.1) {
+      say(fmt::format("{:.0f} % of the products' work in half precision instead of {:.0f} %", 100 * after_.half_share,
+                      100 * before_.half_share),
+          "", gpu(computes));
+    }
+    if ((before_.fp8_ns > kSome * a_.gpu_ns) != (after_.fp8_ns > kSome * b_.gpu_ns)) {
+      say(after_.fp8_ns > before_.fp8_ns ? "products in FP8" : "products no longer in FP8", "linear layers",
+          gpu(computes));
+    }
+  }
+
+  [[nodiscard]] bool attention_changed() const {
+    return (before_.attention_ns > 0.002 * a_.gpu_ns) != (after_.attention_ns > 0.002 * b_.gpu_ns) &&
+           !(after_.graph_share > kMost || before_.graph_share > kMost);
+  }
+  void attention() {
+    if (!attention_changed()) return;
+    const bool on = after_.attention_ns > before_.attention_ns;
+    say(on ? "attention in fused kernels" : "attention as products and softmax, no longer in fused kernels",
+        "attention", gpu(is_attention), on ? "flash-attention" : "");
+  }
+
+  void layout() {
+    if (before_.channels_last < 0 || after_.channels_last < 0) return;
+    if ((before_.channels_last > kMost) == (after_.channels_last > kMost)) return;
+    const bool on = after_.channels_last > kMost;
+    say(on ? "convolutions in channels-last layout" : "convolutions no longer in channels-last layout", "convolutions",
+        gpu([](const GpuItem& i) {
+          return i.family == Family::kConvForward || i.family == Family::kConvDataGrad ||
+                 i.family == Family::kConvWeightGrad || i.family == Family::kBatchNorm || i.family == Family::kPooling;
+        }),
+        on ? "channels-last" : "");
+  }
+
+  void recomputation() {
+    if (std::abs(after_.recomputed - before_.recomputed) < 0.1) return;
+    const bool more = after_.recomputed > before_.recomputed;
+    say(fmt::format("{:.0f} % of the forward operations are computed again in backward, {:.0f} % before: activation "
+                    "checkpointing",
+                    100 * after_.recomputed, 100 * before_.recomputed),
+        "backward", gpu([](const GpuItem& i) { return i.phase == Phase::kBackward; }), more ? "checkpoint" : "");
+  }
+
+  void placement() {
+    const double more = after_.host_copy_bytes - before_.host_copy_bytes;
+    if (std::abs(more) < 64e6 || std::abs(more) < before_.host_copy_bytes) return;
+    say(fmt::format("{:.2f} GB copied between host and GPU instead of {:.2f}", after_.host_copy_bytes / 1e9,
+                    before_.host_copy_bytes / 1e9),
+        "copies", gpu([](const GpuItem& i) { return i.from_host; }), more > 0 ? "offload" : "");
+  }
+
+  void optimizer() {
+    const auto updates = [](const GpuItem& i) { return i.phase == Phase::kOptimizer; };
+    if (!before_.optimizer.empty() && !after_.optimizer.empty() && before_.optimizer != after_.optimizer) {
+      say(fmt::format("another optimizer: {} instead of {}", after_.optimizer, before_.optimizer), "optimizer",
+          gpu(updates));
+      return;
+    }
+    if (before_.update == after_.update || before_.update == Traits::Update::kUnknown ||
+        after_.update == Traits::Update::kUnknown) {
+      return;
+    }
+    say(fmt::format("the optimizer works {} instead of {}", update_name(after_.update), update_name(before_.update)),
+        "optimizer", gpu(updates), update_whatif(after_.update));
+  }
+
+  void loader() {
+    if (before_.loader == after_.loader || before_.loader.empty() || after_.loader.empty()) return;
+    say(fmt::format("batches are loaded {} instead of {}", after_.loader, before_.loader), "data", 0,
+        after_.loader == "in worker processes" ? "dataloader" : "");
+  }
+
+  void waits() {
+    if (changed_runtime_) return;
+    const auto before = static_cast<double>(a_.syncs), after = static_cast<double>(b_.syncs);
+    if ((before > 0) == (after > 0) && std::abs(after - before) < std::max(5.0, before)) return;
+    say(after < before ? fmt::format("the CPU waits for the GPU {} times a step instead of {}", b_.syncs, a_.syncs)
+                       : fmt::format("the CPU waits for the GPU {} times a step, {} before", b_.syncs, a_.syncs),
+        "synchronising calls", step_change(), after == 0 ? "no-sync" : "", Of::kWaits);
+  }
+
+  void recording() {
+    if (before_.python_frames != after_.python_frames) {
+      say(after_.python_frames ? "recorded with Python stacks, which cost time" : "recorded without Python stacks", "",
+          0, {}, Of::kRecording);
+    }
+    if (!changed_runtime_ && before_.layer_ranges != after_.layer_ranges) {
+      say(after_.layer_ranges ? "recorded with ranges that name layers" : "recorded without ranges that name layers",
+          "", 0, {}, Of::kRecording);
+    }
+    if (!changed_runtime_ && before_.shapes != after_.shapes) {
+      say(after_.shapes ? "recorded with shapes" : "recorded without shapes", "", 0, {}, Of::kRecording);
+    }
+  }
+
+  const Profile& a_;
+  const Profile& b_;
+  const Traits& before_;
+  const Traits& after_;
+  std::vector<Cause> out_;
+  bool changed_runtime_ = false;
+};
+
+}  // namespace
+
+std::vector<Cause> differences(const Profile& before, const Profile& after) { return Differences(before, after).all(); }
+
+}  // namespace foretrace::compare

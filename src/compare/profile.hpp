@@ -1,0 +1,53 @@
+#pragma once
+// One recording as work: what its step does on the GPU and on the CPU, by the names both sides of a comparison share.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compare/traits.hpp"
+#include "foretrace/analysis/baseline.hpp"
+#include "foretrace/compare/compare.hpp"
+#include "foretrace/graph/graph.hpp"
+#include "foretrace/work/works.hpp"
+
+namespace foretrace::compare {
+
+/// GPU work of a step that is the same work: one kernel, for one operation on the same sizes in one layer and phase.
+struct GpuItem {
+  std::string kernel, op, layer, shape;
+  graph::Phase phase = graph::Phase::kOther;
+  work::Family family = work::Family::kOther;
+  bool from_host = false;    ///< a copy between host and GPU
+  bool beside = false;       ///< ran while another stream worked: its time depends on what ran there
+  double ns = 0, count = 0;  ///< of one step
+};
+/// CPU work of a step: an operation's own time in one phase.
+struct CpuItem {
+  std::string op;
+  graph::Phase phase = graph::Phase::kOther;
+  double ns = 0, count = 0;
+};
+
+struct Profile {
+  std::string file, step_name, device;
+  std::optional<std::int64_t> rank;
+  std::map<std::string, GpuItem> gpu;  ///< by everything that names it
+  std::map<std::string, CpuItem> cpu;
+  double gpu_ns = 0, cpu_ns = 0, launches = 0;
+  std::vector<double> traced_ns;  ///< of every step
+  std::vector<double> clean_ns;   ///< without the profiler: the recorder's steps
+  std::optional<Ns> clean;        ///< told, else recorded
+  bool told = false;
+  /// How far the step follows the host: log(step with a CPU slower by a usual difference of hosts / step), as traced and clean.
+  double traced_swing = 0, clean_swing = 0;
+  std::optional<std::int64_t> peak_bytes;
+  std::uint64_t syncs = 0;
+  Traits traits;
+};
+
+/// The step asked for, else the median one; averages over the steps nearest to it.
+Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> step, const analysis::Told& told);
+
+}  // namespace foretrace::compare

@@ -1,0 +1,206 @@
+#include "foretrace/report/compare.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/compare_parts.hpp"
+#include "report/json_writer.hpp"
+#include "report/prediction_parts.hpp"
+#include "report/text.hpp"
+#include "report/text_table.hpp"
+
+namespace foretrace::report {
+
+using compare::Cause;
+using compare::Comparison;
+using compare::DecidedBy;
+using compare::Of;
+
+namespace {
+
+// Said in the first sentence; the others follow one by one.
+constexpr std::size_t kNamedFirst = 4;
+
+std::string step_words(const Comparison& c) {
+  const std::string figures = fmt::format("{} ms before, {} ms after", short_ms(c.before.step), short_ms(c.after.step));
+  if (!c.beyond_noise()) {
+    return fmt::format("no difference in the step beyond noise: {} ({:+.1f} %, noise {:.1f} %)", figures, c.change_pct,
+                       c.noise_pct);
+  }
+  return fmt::format("the step is {:.1f} % {}: {} (noise {:.1f} %)", std::abs(c.change_pct),
+                     c.change_pct > 0 ? "slower" : "faster", figures, c.noise_pct);
+}
+
+std::string capital(std::string text) {
+  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z')
+    text.front() = static_cast<char>(text.front() - 'a' + 'A');
+  return text;
+}
+
+bool told_first(const Cause& cause) { return cause.of == Of::kSetup || cause.of == Of::kWaits; }
+
+std::vector<const Cause*> first_causes(const Comparison& c) {
+  std::vector<const Cause*> out;
+  for (const Cause& cause : c.causes) {
+    if (told_first(cause) && out.size() < kNamedFirst) out.push_back(&cause);
+  }
+  // Nothing about the step's set-up changed: the part that moved most.
+  for (const Cause& cause : c.causes) {
+    if (out.empty() && cause.of != Of::kMemory) out.push_back(&cause);
+  }
+  if (out.empty() && !c.causes.empty()) out.push_back(&c.causes.front());
+  return out;
+}
+
+std::string_view decided_words(DecidedBy decided) {
+  switch (decided) {
+    case DecidedBy::kTold:
+      return "the steps you measured without the profiler decide";
+    case DecidedBy::kRecorded:
+      return "the recorder's steps without the profiler decide";
+    case DecidedBy::kTraced:
+      break;
+  }
+  return "the traced steps decide, the profiler's own time included";
+}
+
+std::string gate_words(const Comparison& c) {
+  if (!c.gate_failed()) {
+    return fmt::format("The gate of {:g} % holds: {:+.1f} % with a noise of {:.1f} %.", *c.gate_pct, c.change_pct,
+                       c.noise_pct);
+  }
+  std::string why = "nothing single stands out; the tables show where the time went";
+  for (const Cause& cause : c.causes) {
+    if (cause.of == Of::kMemory || cause.of == Of::kRecording || (cause.time <= 0 && !told_first(cause))) continue;
+    why = cause_words(cause);
+    break;
+  }
+  return fmt::format("The gate of {:g} % fails: the step is slower by {:.1f} %, noise {:.1f} %. What did it: {}.",
+                     *c.gate_pct, c.change_pct, c.noise_pct, why);
+}
+
+void table_text(std::string& out, const std::string& title, const std::vector<compare::Row>& rows,
+                const TextStyle& style) {
+  if (rows.empty()) return;
+  TextTable table({{title, Align::kLeft, true}, {"before"}, {"after"}, {"change ms"}, {"%"}, {"count"}, {"then"}});
+  for (std::size_t i = 0; i < std::min(rows.size(), style.top); ++i) {
+    const compare::Row& r = rows[i];
+    table.row({short_kernel_name(r.name), format_ms(r.before), format_ms(r.after), signed_ms(r.change()),
+               percent_text(r), count_text(r.before_count), count_text(r.after_count)});
+  }
+  if (rows.size() > style.top) {
+    Ns rest = 0;
+    for (std::size_t i = style.top; i < rows.size(); ++i) rest += rows[i].change();
+    table.note(fmt::format("… and {} more, {} ms", rows.size() - style.top, signed_ms(rest)));
+  }
+  out += "\n" + table.render(style);
+}
+
+std::string verdict_text(const compare::Verdict& v, const TextStyle& style) {
+  const whatif::Prediction& p = v.prediction;
+  std::string out;
+  TextTable table({{"family", Align::kLeft, true}, {"predicted ms"}, {"measured ms"}, {"error"}});
+  for (const compare::Verdict::Family& f : v.families) {
+    table.row({f.name, format_ms(f.predicted), format_ms(f.measured),
+               f.measured > 0 ? fmt::format("{:+.1f} %", percent_error(f.predicted, f.measured)) : "-"});
+  }
+  out += fmt::format("\nPrediction of {}: {} ms [{}, {}], GPU {} ms, peak {}\n", p.whatif, short_ms(p.step),
+                     short_ms(p.low), short_ms(p.high), short_ms(p.gpu_time), gigabytes(p.peak_bytes));
+  return out + table.render(style);
+}
+
+}  // namespace
+
+std::string signed_ms(Ns time) { return fmt::format("{:+.3f}", to_ms(time)); }
+std::string percent_text(const compare::Row& r) {
+  if (r.before == 0) return "new";
+  if (r.after == 0) return "gone";
+  return fmt::format("{:+.1f}", 100.0 * static_cast<double>(r.change()) / static_cast<double>(r.before));
+}
+std::string count_text(double count) {
+  return std::abs(count - std::round(count)) < 0.05 ? fmt::format("{:.0f}", count) : fmt::format("{:.1f}", count);
+}
+double percent_error(Ns predicted, Ns measured) {
+  return 100.0 * static_cast<double>(predicted - measured) / static_cast<double>(measured);
+}
+
+std::string cause_words(const Cause& cause) {
+  std::string out = printable(cause.what);
+  if (cause.of == Of::kKernels || cause.of == Of::kWork)
+    out += fmt::format(" ({} ms of GPU time)", signed_ms(cause.time));
+  if (cause.of == Of::kCpu) out += fmt::format(" ({} ms of CPU time)", signed_ms(cause.time));
+  return out;
+}
+
+std::string verdict_words(const compare::Verdict& v) {
+  const whatif::Prediction& p = v.prediction;
+  if (!p.declined.empty()) return fmt::format("{} cannot be predicted from BEFORE: {}.", p.whatif, p.declined);
+  std::string out = fmt::format("{} was predicted to take {} ms [{}, {}]; AFTER takes {}", p.whatif, short_ms(p.step),
+                                short_ms(p.low), short_ms(p.high), short_ms(v.step));
+  if (v.step_error_pct)
+    out += fmt::format(": {:+.1f} %, {} the band", *v.step_error_pct, v.inside_band ? "inside" : "outside");
+  if (v.gpu_error_pct) out += fmt::format("; GPU time {:+.1f} %", *v.gpu_error_pct);
+  if (v.memory_error_pct) out += fmt::format("; peak memory {:+.1f} %", *v.memory_error_pct);
+  const compare::Verdict::Family* worst = nullptr;
+  for (const compare::Verdict::Family& f : v.families) {
+    if (worst == nullptr || std::abs(f.predicted - f.measured) > std::abs(worst->predicted - worst->measured))
+      worst = &f;
+  }
+  if (worst != nullptr && std::abs(worst->predicted - worst->measured) > 0) {
+    out += fmt::format("; furthest off: {} ({} ms predicted, {} measured)", worst->name, short_ms(worst->predicted),
+                       short_ms(worst->measured));
+  }
+  return out + ".";
+}
+
+std::vector<std::string> sentences(const Comparison& c) {
+  std::vector<std::string> out;
+  const std::vector<const Cause*> first = first_causes(c);
+  std::string lead;
+  for (const Cause* cause : first) lead += (lead.empty() ? "" : "; ") + cause_words(*cause);
+  out.push_back(capital(lead.empty() ? step_words(c) : lead + ". " + capital(step_words(c))) + ".");
+  for (const Cause& cause : c.causes) {
+    if (std::find(first.begin(), first.end(), &cause) != first.end()) continue;
+    out.push_back(capital(cause_words(cause)) + (cause.where.empty() ? "" : ", mostly in " + printable(cause.where)) +
+                  ".");
+  }
+  out.push_back(capital(std::string(decided_words(c.decided))) + (c.decided_why.empty() ? "" : ": " + c.decided_why) +
+                ". Noise: " + c.noise_from + ".");
+  if (c.before.rank && c.after.rank && *c.before.rank != *c.after.rank) {
+    out.push_back(fmt::format("These are two ranks of a job: {} before, {} after.", *c.before.rank, *c.after.rank));
+  }
+  if (c.verdict) out.push_back(verdict_words(*c.verdict));
+  if (c.gate_pct) out.push_back(gate_words(c));
+  return out;
+}
+
+std::string to_text(const Comparison& c, const TextStyle& style) {
+  std::string out;
+  for (const std::string& sentence : sentences(c)) out += wrap(sentence, style.width, 2, 0) + "\n";
+  TextTable sides({{"side", Align::kLeft},
+                   {"file", Align::kLeft, true},
+                   {"step ms"},
+                   {"traced"},
+                   {"GPU ms"},
+                   {"CPU ms"},
+                   {"peak"},
+                   {"launches"},
+                   {"waits"}});
+  for (const auto& [name, side] :
+       {std::pair<const char*, const compare::Side*>("before", &c.before), {"after", &c.after}}) {
+    const std::string more = side->files.size() > 1 ? fmt::format(" and {} more", side->files.size() - 1) : "";
+    sides.row({name, side->files.front() + more, short_ms(side->step), short_ms(side->traced), short_ms(side->gpu_time),
+               short_ms(side->cpu_time), gigabytes(side->peak_bytes), fmt::format("{}", side->launches),
+               fmt::format("{}", side->syncs)});
+  }
+  sides.note(fmt::format("{} of the GPU time of both sides is the same kernel for the same work.",
+                         format_percent(c.matched_share)));
+  out += "\n" + sides.render(style);
+  if (c.verdict && c.verdict->prediction.declined.empty()) out += verdict_text(*c.verdict, style);
+  for (const auto& [title, rows] : named_tables(c.tables)) table_text(out, title, *rows, style);
+  return out;
+}
+
+}  // namespace foretrace::report

@@ -1,0 +1,138 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "foretrace/report/compare.hpp"
+#include "report/compare_parts.hpp"
+#include "report/json_writer.hpp"
+#include "report/prediction_parts.hpp"
+#include "report/text.hpp"
+
+namespace foretrace::report {
+
+namespace {
+
+void write_side(JsonWriter& json, const char* name, const compare::Side& side) {
+  json.key(name).begin_object().member_ms("ms", side.step).member_ms("traced_ms", side.traced);
+  json.member_ms("clean_ms", side.clean).member_ms("gpu_ms", side.gpu_time).member_ms("cpu_ms", side.cpu_time);
+  json.member("peak_bytes", side.peak_bytes).member("launches", side.launches).member("syncs", side.syncs);
+  json.member("device", side.device).member("rank", side.rank).member("files", side.files).member("steps", side.steps);
+  json.end_object();
+}
+
+void write_rows(JsonWriter& json, const char* name, const std::vector<compare::Row>& rows) {
+  json.key(name).begin_array();
+  for (const compare::Row& r : rows) {
+    json.begin_object().member("name", r.name).member_ms("before_ms", r.before).member_ms("after_ms", r.after);
+    json.member("before_count", r.before_count).member("after_count", r.after_count);
+    if (!r.families.empty()) json.member("families", r.families);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_verdict(JsonWriter& json, const compare::Verdict& v) {
+  const whatif::Prediction& p = v.prediction;
+  json.key("prediction").begin_object().member("whatif", p.whatif);
+  if (!p.declined.empty()) {
+    json.member("declined", p.declined).end_object();
+    return;
+  }
+  json.member_ms("ms", p.step).member_ms("low_ms", p.low).member_ms("high_ms", p.high).member_ms("gpu_ms", p.gpu_time);
+  json.member("peak_bytes", p.peak_bytes).member_ms("measured_ms", v.step).member("step_error_pct", v.step_error_pct);
+  json.member("gpu_error_pct", v.gpu_error_pct).member("memory_error_pct", v.memory_error_pct);
+  json.member("inside_band", v.inside_band);
+  json.key("families").begin_array();
+  for (const compare::Verdict::Family& f : v.families) {
+    json.begin_object().member("family", f.name).member_ms("predicted_ms", f.predicted);
+    json.member_ms("measured_ms", f.measured).end_object();
+  }
+  json.end_array().key("residuals").begin_array();
+  for (const whatif::Residuals::Row& r : v.residuals) {
+    json.begin_object().member("family", r.family).member("model", r.model).member("residual", r.residual).end_object();
+  }
+  json.end_array().end_object();
+}
+
+// A cell of a markdown table: a name from a trace may hold anything.
+std::string cell(const std::string& text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    if (c == '|' || c == '`' || c == '\\' || c == '*' || c == '_' || c == '[' || c == ']' || c == '~') out += '\\';
+    if (c == '<') {
+      out += "&lt;";
+    } else if (c == '>') {
+      out += "&gt;";
+    } else if (c == '&') {
+      out += "&amp;";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string to_json(const compare::Comparison& c) {
+  std::string out;
+  JsonWriter json(out);
+  json.begin_object().member("schema", 1).member("verb", "compare");
+  write_side(json, "before", c.before);
+  write_side(json, "after", c.after);
+  json.member("change_pct", c.change_pct).member("noise_pct", c.noise_pct).member("beyond_noise", c.beyond_noise());
+  json.member("decided_by", compare::to_string(c.decided)).member("noise_from", c.noise_from);
+  json.key("gate");
+  c.gate_pct ? json.value(c.gate_failed() ? "failed" : "passed") : json.null();
+  json.member("gate_pct", c.gate_pct).member("sentences", sentences(c));
+  json.key("causes").begin_array();
+  for (const compare::Cause& cause : c.causes) {
+    json.begin_object().member("what", cause.what).member("where", cause.where).member_ms("ms", cause.time);
+    json.member("of", compare::to_string(cause.of)).member("whatif", cause.whatif).member("noise_pct", cause.noise_pct);
+    json.end_object();
+  }
+  json.end_array().member("matched_share", c.matched_share);
+  if (c.verdict) write_verdict(json, *c.verdict);
+  json.key("tables").begin_object();
+  write_rows(json, "phases", c.tables.phases);
+  write_rows(json, "cpu_phases", c.tables.cpu_phases);
+  write_rows(json, "families", c.tables.families);
+  write_rows(json, "layers", c.tables.layers);
+  write_rows(json, "operations", c.tables.operations);
+  write_rows(json, "cpu_operations", c.tables.cpu_operations);
+  write_rows(json, "kernels", c.tables.kernels);
+  json.end_object().end_object();
+  return out + "\n";
+}
+
+std::string to_markdown(const compare::Comparison& c, std::size_t top) {
+  const std::vector<std::string> said = sentences(c);
+  std::string out = fmt::format("### {}\n\n", cell(said.front()));
+  if (c.gate_pct) out += fmt::format("{} **{}**\n\n", c.gate_failed() ? "❌" : "✅", cell(said.back()));
+  const std::size_t last = said.size() - (c.gate_pct ? 1 : 0);
+  for (std::size_t i = 1; i < last; ++i) out += fmt::format("- {}\n", cell(said[i]));
+  out += "\n| | step ms | traced ms | GPU ms | CPU ms | peak | launches | waits |\n|---|--:|--:|--:|--:|--:|--:|--:|\n";
+  for (const auto& [name, side] :
+       {std::pair<const char*, const compare::Side*>("before", &c.before), {"after", &c.after}}) {
+    out += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", name, short_ms(side->step),
+                       short_ms(side->traced), short_ms(side->gpu_time), short_ms(side->cpu_time),
+                       gigabytes(side->peak_bytes), side->launches, side->syncs);
+  }
+  for (const auto& [title, rows] : named_tables(c.tables)) {
+    if (rows->empty()) continue;
+    out += fmt::format(
+        "\n<details><summary>{}</summary>\n\n| | before | after | change ms | % | count | then |\n"
+        "|---|--:|--:|--:|--:|--:|--:|\n",
+        title);
+    for (std::size_t i = 0; i < std::min(rows->size(), top); ++i) {
+      const compare::Row& r = (*rows)[i];
+      out += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", cell(shorten_middle(short_kernel_name(r.name), 80)),
+                         format_ms(r.before), format_ms(r.after), signed_ms(r.change()), percent_text(r),
+                         count_text(r.before_count), count_text(r.after_count));
+    }
+    out += "\n</details>\n";
+  }
+  return out;
+}
+
+}  // namespace foretrace::report

@@ -1,0 +1,164 @@
+#include "report/page_pack.hpp"
+
+#include <array>
+#include <unordered_map>
+#include <vector>
+
+#include "base/deflate.hpp"
+#include "report/json_writer.hpp"
+
+namespace foretrace::report {
+namespace {
+
+using graph::Graph;
+
+class Column {
+ public:
+  void number(std::uint64_t value) {
+    while (value >= 0x80) {
+      bytes_ += static_cast<char>(value | 0x80);
+      value >>= 7;
+    }
+    bytes_ += static_cast<char>(value);
+  }
+  void zigzag(std::int64_t value) {
+    number((static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63));
+  }
+  [[nodiscard]] const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+// Names of all timelines, each once.
+class Names {
+ public:
+  std::uint64_t place(std::string_view text) {
+    if (text.empty()) return 0;
+    const auto [at, fresh] = places_.try_emplace(std::string(text), list_.size() + 1);
+    if (fresh) list_.push_back(&at->first);
+    return at->second;
+  }
+  [[nodiscard]] const std::vector<const std::string*>& list() const { return list_; }
+
+ private:
+  std::unordered_map<std::string, std::size_t> places_;  // nodes stay where they are
+  std::vector<const std::string*> list_;
+};
+
+struct Columns {
+  Column start, length, name, layer, op, kind, why, cause, event;
+  [[nodiscard]] std::array<std::pair<const char*, const Column*>, 9> all() const {
+    return {{{"start", &start},
+             {"length", &length},
+             {"name", &name},
+             {"layer", &layer},
+             {"op", &op},
+             {"kind", &kind},
+             {"why", &why},
+             {"cause", &cause},
+             {"event", &event}}};
+  }
+};
+
+Columns columns_of(const trace::Trace& trace, const PackedTimeline& timeline, Names& names) {
+  Columns out;
+  const analysis::ReplayedStep& step = *timeline.step;
+  const Graph& g = step.graph;
+  std::vector<char> critical(g.size(), 0);
+  for (const analysis::PathSegment& segment : step.path) critical[segment.task] = 1;
+  // Strings of the graph and of the trace are found once each.
+  std::vector<std::uint64_t> of_graph(g.strings.size(), UINT64_MAX), of_trace(trace.strings.size(), UINT64_MAX);
+  const auto graph_name = [&](StringId id) {
+    if (!id.valid()) return std::uint64_t{0};
+    std::uint64_t& known = of_graph[id.index()];
+    if (known == UINT64_MAX) known = names.place(g.strings[id]);
+    return known;
+  };
+  const auto trace_name = [&](StringId id) {
+    std::uint64_t& known = of_trace[id.index()];
+    if (known == UINT64_MAX) known = names.place(trace.strings[id]);
+    return known;
+  };
+  std::int64_t event_before = 0;
+  for (const graph::GraphLane& lane : g.lanes) {
+    Ns end = 0;
+    for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
+      const bool own = g.event[t].valid() && g.event[t].index() < trace.size();
+      const Ns start = timeline.measured ? g.measured[t] : step.start(t);
+      const Ns length = !timeline.measured                ? step.end(t) - step.start(t)
+                        : own && graph::is_gpu(g.kind[t]) ? trace.events.duration[g.event[t].index()]
+                                                          : g.cost[t];
+      out.start.zigzag(start - end);
+      out.length.number(static_cast<std::uint64_t>(std::max<Ns>(0, length)));
+      end = start + std::max<Ns>(0, length);
+      out.name.number(graph_name(g.name[t]));
+      out.layer.number(g.layer[t].valid() ? graph_name(g.layers[g.layer[t].index()].name) : 0);
+      const bool op = g.op[t].valid() && g.op[t].index() < trace.size();
+      out.op.number(op ? trace_name(trace.events.name[g.op[t].index()]) : 0);
+      out.kind.number(static_cast<unsigned>(g.kind[t]) | static_cast<unsigned>(g.phase[t]) << 4 |
+                      static_cast<unsigned>(critical[t]) << 7);
+      out.why.number(static_cast<unsigned>(step.cause_kind(t)));
+      const std::optional<std::uint32_t> cause = step.cause(t);
+      out.cause.zigzag(cause ? static_cast<std::int64_t>(t) - *cause : 0);
+      const std::int64_t event = own ? static_cast<std::int64_t>(g.event[t].value) + 1 : 0;
+      out.event.zigzag(event - event_before);
+      event_before = event;
+    }
+  }
+  return out;
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t three = 0;
+    for (std::size_t k = 0; k < 3; ++k) {
+      three = three << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0U);
+    }
+    for (std::size_t k = 0; k < 4; ++k) {
+      out += i + k > bytes.size() ? '=' : kDigits[three >> (18 - 6 * k) & 63];
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::string> pack_timelines(const trace::Trace& trace, const std::vector<PackedTimeline>& timelines) {
+  Names names;
+  std::vector<Columns> columns;
+  for (const PackedTimeline& timeline : timelines) columns.push_back(columns_of(trace, timeline, names));
+  std::string head, body;
+  JsonWriter json(head, 0);
+  json.begin_object().key("timelines").begin_array();
+  for (std::size_t i = 0; i < timelines.size(); ++i) {
+    const Graph& g = timelines[i].step->graph;
+    json.begin_object().member("title", timelines[i].title).member("tasks", g.size());
+    json.member("step_ns", timelines[i].measured ? g.traced : timelines[i].step->replayed());
+    json.key("lanes").begin_array();
+    for (const graph::GraphLane& lane : g.lanes) {
+      json.begin_object().member("name", g.strings[lane.name]).member("kind", static_cast<int>(lane.kind));
+      json.member("begin", lane.begin).member("end", lane.end).end_object();
+    }
+    json.end_array().key("columns").begin_object();
+    for (const auto& [name, column] : columns[i].all()) {
+      json.member(name, column->bytes().size());
+      body += column->bytes();
+    }
+    json.end_object().end_object();
+  }
+  json.end_array().key("names").begin_array();
+  for (const std::string* name : names.list()) json.value(*name);
+  json.end_array().end_object();
+  std::string all;
+  for (int shift = 0; shift < 32; shift += 8) all += static_cast<char>(head.size() >> shift & 0xFF);
+  all += head;
+  all += body;
+  FORETRACE_TRY(const std::string packed, deflate_gzip(all));
+  return base64(packed);
+}
+
+}  // namespace foretrace::report

@@ -1,0 +1,31 @@
+#pragma once
+// The tasks of timelines as the page reads them: a JSON head, then columns of variable-length integers, gzipped and in base64.
+//
+//   u32 length of the head, little endian | head (JSON) | columns, one behind the other
+//
+// The head names lanes and strings and says how long each column is. Per task, in the order of the graph (lane by lane):
+//   start   zigzag: ns after the end of the task before it on its lane (of the step's begin for the first)
+//   length  ns
+//   name, layer, op   places in the list of names (0: none)
+//   kind    what it is | phase << 4 | on the critical path << 7
+//   why     kind of dependency it waited for last
+//   cause   zigzag: distance to the task it waited for; 0: none
+//   event   zigzag distance to the event before: what ties a predicted task to a measured one
+
+#include <string>
+
+#include "foretrace/analysis/replayed_step.hpp"
+#include "foretrace/base/result.hpp"
+#include "foretrace/trace/trace.hpp"
+
+namespace foretrace::report {
+
+struct PackedTimeline {
+  std::string title;
+  const analysis::ReplayedStep* step = nullptr;
+  bool measured = false;  ///< times as the trace has them, instead of the simulation's
+};
+
+Result<std::string> pack_timelines(const trace::Trace& trace, const std::vector<PackedTimeline>& timelines);
+
+}  // namespace foretrace::report

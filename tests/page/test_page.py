@@ -1,0 +1,226 @@
+"""The page of `foretrace report` in a real browser: nothing on the console, what is shown can be sorted, searched, zoomed, picked and
+reached with the keyboard, and names from a trace stay text.
+
+    python3 tests/page/test_page.py            all; FORETRACE_PROGRAM names the program
+    python3 tests/page/test_page.py --all      also every trace of examples/, data/, and of $FORETRACE_TRUTH and $FORETRACE_PUBLIC
+    python3 tests/page/test_page.py --regold   rewrites what screenshots look like
+
+Without a Chromium (Debian: chromium; `scripts/setup page`) it says so and exits with 77.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from browser import Browser, chromium, grey_blocks
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDENS = Path(__file__).parent / "goldens"
+PROGRAM = Path(os.environ.get("FORETRACE_PROGRAM", ROOT / "build" / "foretrace"))
+EXAMPLE = ROOT / "examples" / "resnet50-h200.json.gz"
+REGOLD = "--regold" in sys.argv
+ALL = "--all" in sys.argv
+# Fonts and rounding differ from machine to machine: the mean difference of brightness that is still the same picture.
+TOLERANCE = 9.0
+
+
+def report(folder: Path, *arguments: str | Path) -> Path:
+    out = folder / "report.html"
+    subprocess.run([PROGRAM, "report", *map(str, arguments), "-o", str(out), "--quiet"], check=True, stdout=subprocess.DEVNULL)
+    return out
+
+
+class PageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.browser = Browser()
+        cls.html = report(Path(cls.folder.name), EXAMPLE)
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.browser.__exit__()
+        cls.folder.cleanup()
+
+    def open(self, **how):
+        page = self.browser.open(self.html, **how)
+        self.addCleanup(page.close)
+        return page
+
+    def test_opens_without_a_complaint(self):
+        page = self.open()
+        self.assertEqual(page.problems, [])
+        self.assertRegex(page.run("document.querySelector('h1').textContent"), r"^Today a step takes [\d.]+ ms")
+        order = page.run("[...document.querySelectorAll('main section')].map(s => s.id)")
+        self.assertEqual(order, ["answer", "changes", "waterfall", "time", "timeline", "memory", "roofline", "sliders", "gpus", "scale", "fineprint"])
+        self.assertEqual(page.run("window.foretrace.tasks.length"), 2)
+
+    def test_asks_nothing_of_the_network(self):
+        text = self.html.read_text()
+        self.assertIn("default-src 'none'", text)
+        page = self.open()
+        self.assertEqual(page.run("performance.getEntriesByType('resource').length"), 0)
+
+    def test_tables_sort_and_search(self):
+        page = self.open()
+        first = "document.querySelector('#gpus tbody td').textContent"
+        self.assertEqual(page.run("document.querySelector('#gpus th[aria-sort]').textContent"), "ms")
+        page.run("document.querySelectorAll('#gpus th button')[0].click()")
+        self.assertEqual(page.run("document.querySelectorAll('#gpus th')[0].getAttribute('aria-sort')"), "ascending")
+        names = page.run("[...document.querySelectorAll('#gpus tbody tr td:first-child')].map(t => t.textContent)")
+        self.assertEqual(names, sorted(names))
+        page.run("document.querySelectorAll('#gpus th button')[0].click()")
+        self.assertEqual(page.run(first), names[-1])
+        page.run("document.querySelector('#time input[type=search]').focus()")
+        page.type("conv2")
+        shown = page.run("[...document.querySelectorAll('#time tbody tr td:first-child')].map(t => t.textContent)")
+        self.assertTrue(shown and all("conv2" in name for name in shown), shown[:3])
+
+    def test_timeline_zooms_moves_and_picks(self):
+        page = self.open()
+        x, y, width, _ = page.place("#stage canvas")
+        span = "window.foretrace.view.to - window.foretrace.view.from"
+        whole = page.run(span)
+        page.mouse("mouseWheel", x + width / 2, y + 60, deltaX=0, deltaY=-400)
+        page.frame()
+        self.assertLess(page.run(span), 0.6 * whole)
+        begin = page.run("window.foretrace.view.from")
+        page.mouse("mouseMoved", x + 400, y + 60)
+        page.mouse("mousePressed", x + 400, y + 60, button="left", clickCount=1)
+        page.mouse("mouseMoved", x + 300, y + 60, button="left", buttons=1)
+        page.mouse("mouseReleased", x + 300, y + 60, button="left", clickCount=1)
+        page.frame()
+        self.assertGreater(page.run("window.foretrace.view.from"), begin)
+        page.click(x + width / 2, y + 52)
+        self.assertIn("takes", page.run("document.getElementById('picked').textContent"))
+        self.assertIn("waited for", page.run("document.getElementById('picked').textContent"))
+
+    def test_timeline_by_keyboard(self):
+        page = self.open()
+        page.run("document.querySelector('#stage canvas').focus()")
+        span = "window.foretrace.view.to - window.foretrace.view.from"
+        whole = page.run(span)
+        page.key("+")
+        self.assertLess(page.run(span), whole)
+        begin = page.run("window.foretrace.view.from")
+        page.key("ArrowRight")
+        self.assertGreater(page.run("window.foretrace.view.from"), begin)
+        page.key("Enter")
+        self.assertNotEqual(page.run("document.getElementById('picked').textContent"), "Nothing selected.")
+        page.key("Escape")
+        self.assertEqual(page.run("document.getElementById('picked').textContent"), "Nothing selected.")
+        page.key("Home")
+        self.assertAlmostEqual(page.run(span), whole, delta=1)
+
+    def test_search_in_the_timeline(self):
+        page = self.open()
+        page.run("document.querySelector('#timeline input[type=search]').focus()")
+        page.type("batch_norm")
+        self.assertRegex(page.run("document.querySelector('#timeline [role=status]').textContent"), r"^[1-9]\d* tasks")
+        page.key("Enter")
+        self.assertIn("atch_norm", page.run("document.getElementById('picked').textContent"))
+
+    def test_a_row_leads_to_its_tasks(self):
+        page = self.open()
+        page.run("document.querySelector('#time tbody tr').click()")
+        layer = page.run("document.querySelector('#time tbody td').textContent")
+        self.assertIn(layer, page.run("document.getElementById('picked').textContent"))
+
+    def test_what_changed_and_critical_path(self):
+        page = self.open()
+        before = grey_blocks(page.screenshot())
+        for button in page.run("[...document.querySelectorAll('#timeline button[aria-pressed]')].map(b => b.textContent)"):
+            page.run(f"[...document.querySelectorAll('#timeline button[aria-pressed]')].find(b => b.textContent === {json.dumps(button)}).click()")
+        self.assertEqual(page.run("[...document.querySelectorAll('#timeline button[aria-pressed]')].every(b => b.getAttribute('aria-pressed') === 'true')"), True)
+        self.assertEqual(page.problems, [])
+        self.assertTrue(before)
+
+    def test_sliders_say_what_was_computed(self):
+        page = self.open()
+        page.run("(() => { const r = document.querySelector('#sliders input'); r.value = r.max; r.dispatchEvent(new Event('input')); })()")
+        self.assertRegex(page.run("document.querySelector('#sliders output').textContent"), r"^8 times the batch: [\d.]+ ms")
+
+    def test_looks_as_it_did(self):
+        for name, how in (("light", {}), ("dark", {"dark": True}), ("narrow", {"width": 400, "height": 800})):
+            with self.subTest(name):
+                page = self.browser.open(self.html, **how)
+                page.run("document.getElementById('timeline').scrollIntoView()")
+                mine = grey_blocks(page.screenshot())
+                wide = page.run("document.documentElement.scrollWidth - innerWidth")
+                page.close()
+                self.assertLessEqual(wide, 1, "the page is wider than the window")
+                file = GOLDENS / f"{name}.json"
+                if REGOLD:
+                    file.write_text(json.dumps(mine) + "\n")
+                kept = json.loads(file.read_text())
+                off = sum(abs(a - b) for row, other in zip(mine, kept) for a, b in zip(row, other)) / sum(map(len, kept))
+                self.assertLess(off, TOLERANCE)
+
+    def test_names_are_text(self):
+        evil = ["<script>window.hit=1</script>", "</script><script>window.hit=2</script>", "<img src=x onerror='window.hit=3'>", '"\'`${window.hit=4}',
+                "\u202egnp.exe <b>", "<!--", "k" * 100_000]
+        folder = Path(self.folder.name)
+        trace = json.loads(gzip.decompress((ROOT / "data" / "h200-heldout" / "mlp.base.json.gz").read_bytes()))
+        kernels = 0
+        for event in trace["traceEvents"]:
+            if event.get("cat") == "kernel":
+                event["name"] = evil[kernels % len(evil)]
+                kernels += 1
+            elif str(event.get("name", "")).startswith("layer:"):
+                event["name"] = f"layer:{evil[kernels % (len(evil) - 1)]}|<i>Linear</i>"
+        file = folder / "<b>evil.json"
+        file.write_text(json.dumps(trace))
+        page = self.browser.open(report(folder, file))
+        page.run("document.querySelectorAll('#time [role=tab]').forEach(b => b.click())")
+        page.run("window.foretrace.search('script'); window.foretrace.zoom(8)")
+        x, y, width, _ = page.place("#stage canvas")
+        page.mouse("mouseMoved", x + width / 2, y + 80)
+        page.click(x + width / 2, y + 80)
+        page.frame()
+        self.assertIsNone(page.run("window.hit"))
+        self.assertEqual(page.run("document.querySelectorAll('main img, main b:not(#picked b):not(#tip b), main i:not(.legend i), main script').length"), 0)
+        self.assertIn("<script>window.hit=1</script>", page.run("document.querySelector('#time').textContent"))
+        self.assertEqual(page.problems, [])
+        page.close()
+        report(folder, EXAMPLE)
+
+    def test_ranks_of_a_job(self):
+        folder = Path(self.folder.name) / "job"
+        folder.mkdir(exist_ok=True)
+        page = self.browser.open(report(folder, ROOT / "examples" / "resnet50-ddp"))
+        self.assertEqual(page.problems, [])
+        self.assertEqual(page.run("document.querySelectorAll('#ranks table').length"), 2)
+        page.close()
+
+
+@unittest.skipUnless(ALL, "every trace: --all")
+class EveryTrace(unittest.TestCase):
+    def test_opens(self):
+        folders = [ROOT / "examples", ROOT / "data", *(Path(os.environ[n]) for n in ("FORETRACE_TRUTH", "FORETRACE_PUBLIC") if n in os.environ)]
+        traces = sorted(p for f in folders for p in f.rglob("*") if p.name.endswith((".json", ".json.gz", ".sqlite", ".nsys-rep", ".pt.trace.json.gz")) and "recordings" not in p.parts)
+        with tempfile.TemporaryDirectory() as folder, Browser() as browser:
+            for trace in traces:
+                with self.subTest(str(trace)):
+                    out = Path(folder) / "page.html"
+                    done = subprocess.run([PROGRAM, "report", str(trace), "-o", str(out), "--quiet"], capture_output=True, text=True, check=False)
+                    self.assertIn(done.returncode, (0, 3, 4), done.stderr)
+                    if done.returncode:
+                        continue
+                    page = browser.open(out)
+                    self.assertEqual(page.problems, [])
+                    page.close()
+
+
+if __name__ == "__main__":
+    if chromium() is None:
+        print("no chromium: the page is not looked at; on Debian: apt-get install chromium (scripts/setup page)")
+        sys.exit(77)
+    unittest.main(argv=[a for a in sys.argv if a not in ("--regold", "--all")])
