@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 
+#include "base/readable.hpp"
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/analysis/replayed_step.hpp"
 #include "foretrace/report/advise.hpp"
@@ -19,7 +20,6 @@
 #include "report/page_facts.hpp"
 #include "report/page_pack.hpp"
 #include "report/prediction_parts.hpp"
-#include "report/text.hpp"
 #include "search/communication.hpp"
 
 namespace foretrace::report {
@@ -27,6 +27,14 @@ namespace foretrace::report {
 std::span<const std::pair<std::string_view, std::string_view>> page_html();  // generated from page/*.html
 std::span<const std::pair<std::string_view, std::string_view>> page_css();
 std::span<const std::pair<std::string_view, std::string_view>> page_js();
+
+using analysis::compare_gpus;
+using analysis::GpusOptions;
+using analysis::GpusReport;
+using analysis::ScaleReport;
+using analysis::summarise;
+using analysis::SummaryOptions;
+using analysis::SummaryReport;
 
 namespace {
 
