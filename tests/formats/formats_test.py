@@ -211,6 +211,9 @@ class Nsight(Folder):
         db.commit()
         db.close()
         self.assertIn("none of Nsight Systems", run("summary", path, code=3))
+        # In a folder of traces it is no trace.
+        nsight_database.training(self.folder / "run.sqlite")
+        self.assertIn("step 1", run("summary", self.folder))
 
     def test_cut_off_and_damaged(self) -> None:
         whole = nsight_database.training(self.folder / "whole.sqlite", steps=200).read_bytes()
