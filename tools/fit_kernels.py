@@ -89,6 +89,8 @@ def place_of_kernel(row):
         return "gemm", {"b": 1} | s, f"fwd {row['dtype']} {OLD_GEMM[name]}"
     if row["kind"] == "sdpa":
         return "attention", {"b": s["b"], "h": s["h"], "q": s["s"], "s": s["s"], "d": s["d"]}, f"{name} {row['dtype']} {row['layout']}"
+    if row["kind"] == "rnn" and "_" in name:
+        return "rnn", {"dirs": 1, "gates": 4} | s, f"{name.split('_')[1]} {row['dtype']} all"
     match = re.fullmatch(r"(ln|softmax|lsm|bn)_(fwd_up|fwd|bwd)", name)
     if not match:
         return None
@@ -126,6 +128,10 @@ def measured():
                     if us > 0:
                         sizes = tuple(place[1][name] for name in SIZES[place[0]])
                         out[place[0]].setdefault(sizes, {}).setdefault(place[2], []).append(us)
+    # Convolutions run the same kernels in both half types; the older tables hold one of them.
+    for cells in out["conv"].values():
+        for column in [c for c in cells if " fp16 " in c]:
+            cells.setdefault(column.replace("fp16", "bf16"), cells[column])
     return out
 
 
@@ -141,7 +147,7 @@ def text_of(table, shapes):
 
 def scales(program):
     done = subprocess.run([program, "--fit"], capture_output=True, text=True, check=True)
-    return "# pool,samples,spread,from fp32,from the other layout,noise,kernel,scale of each feature: made by tools/fit_kernels.py --scales\n" + done.stdout
+    return "# pool,samples,spread,from fp32,from the other layout,tuned,noise,kernel,scale of each feature: made by tools/fit_kernels.py --scales\n" + done.stdout
 
 
 def figures(program, update_docs):

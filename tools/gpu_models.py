@@ -98,7 +98,7 @@ def others(ops, o, t, known):
     do, dt = model.Device(o), model.Device(t)
     ho, ht = habitat.figures(do, known), habitat.figures(dt, known)
     roofline = scaled = kept
-    for size, us, times in same:
+    for _, us, times in same:
         roofline += us * times * do.bandwidth / dt.bandwidth
         scaled += times * float(habitat.equation_2(us, 0, 256, 1.0, ho, ht))
     for _, (b, m, n, k), us, times in products:

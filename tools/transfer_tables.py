@@ -95,7 +95,7 @@ def product_table(folder, kind):
     name, keys = {"fp32": ("linear", list("BMNK")), "fp32-batched": ("bmm", list("BMNK")),
                   "conv": ("conv", ["B", "Input_Channel", "Output_Channel", "Kernel_Szie", "Input_Size", "Stride", "Padding"])}[kind]  # fmt: skip
     # Tables of GPUs measured later lie beside the first, `gpu-kernels-fp32-h100`; they need not hold the same shapes.
-    paths = [p for p in sorted(folder.glob(f"gpu-kernels-fp32*/{name}.csv.gz"))]
+    paths = sorted(folder.glob(f"gpu-kernels-fp32*/{name}.csv.gz"))
     if not paths:
         return None
     w = wide(paths, keys)

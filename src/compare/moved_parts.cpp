@@ -21,7 +21,7 @@ constexpr double kFamilyErrors = 3.5, kKernelErrors = 5, kCpuErrors = 5;
 // What nobody would call a difference, as a part of all GPU time, and of the step's CPU time.
 constexpr double kLeastGpu = 0.002, kLeastKernel = 0.004, kLeastWork = 0.01, kLeastCpu = 0.06;
 // A family that moved by less is the GPU's clock.
-constexpr double kLeastRatio = 0.01;
+constexpr double kLeastRatio = 0.02;
 constexpr double kShortNs = 5'000, kLongNs = 50'000;
 // Recordings that scatter by less than this part of what is usual are copies of one.
 constexpr double kCopies = 0.02;

@@ -32,10 +32,10 @@ Number number(std::string_view text) {
 
 struct Line {
   Scales scales;
-  double spread = 0.3, from_fp32 = 0, from_layout = 0;
+  double spread = 0.3, from_fp32 = 0, from_layout = 0, tuned = 0;
 };
 
-// "pool,samples,spread,from fp32,from the other layout,noise,rough or smooth,scales": a line per pool, as tools/fit_kernels.py
+// "pool,samples,spread,from fp32,from the other layout,tuned,noise,rough or smooth,scales": a line per pool, as tools/fit_kernels.py
 // writes them.
 const std::map<std::string, Line, std::less<>>& fitted() {
   static const std::map<std::string, Line, std::less<>> kLines = [] {
@@ -50,6 +50,7 @@ const std::map<std::string, Line, std::less<>>& fitted() {
         one.spread = number<double>(next(line, ','));
         one.from_fp32 = number<double>(next(line, ','));
         one.from_layout = number<double>(next(line, ','));
+        one.tuned = number<double>(next(line, ','));
         one.scales.noise = number<double>(next(line, ','));
         one.scales.smooth = next(line, ',') == "smooth";
         for (std::size_t f = 0; f < kMostFeatures && !line.empty(); ++f) {
@@ -85,8 +86,8 @@ void read_table(std::string_view operation, std::string_view text, const Device&
       const std::string_view cell = next(line, ',');
       if (name.find(' ') == std::string_view::npos) {
         sizes.all.emplace_back(name, number<std::int64_t>(cell));
-        // The first size is the batch: shapes that differ in it alone say nearly the same.
-        if (sizes.all.size() > 1 || operation != "conv") group.append(cell).push_back(',');
+        // The first size is the batch: shapes that differ in it alone, or in how they were measured, say nearly the same.
+        if ((sizes.all.size() > 1 || operation != "conv") && name != "tuned") group.append(cell).push_back(',');
         continue;
       }
       const double us = number<double>(cell);
@@ -96,8 +97,11 @@ void read_table(std::string_view operation, std::string_view text, const Device&
       const auto id = static_cast<std::uint32_t>(groups.size());
       KernelPool& pool = pools[place->pool];
       pool.features = place->features;
-      pool.neighbours.add(
-          {place->at, std::log(us / place->bound_us), groups.try_emplace(group, id).first->second, line_number});
+      const double value = std::log(us / place->bound_us);
+      const auto line_of_scales = fitted().find(place->pool);
+      const double shift = place->tuned && line_of_scales != fitted().end() ? line_of_scales->second.tuned : 0;
+      if (place->tuned) pool.tried.emplace_back(place->at, value);
+      pool.neighbours.add({place->at, value - shift, groups.try_emplace(group, id).first->second, line_number});
     }
   }
 }
@@ -139,6 +143,7 @@ class Tables {
         pool.spread = it->second.spread;
         pool.from_fp32 = it->second.from_fp32;
         pool.from_layout = it->second.from_layout;
+        pool.tuned = it->second.tuned;
       }
       pools_.insert_or_assign(name, std::move(pool));
     }
@@ -184,7 +189,8 @@ ModelledTime measured_model(const Work& w, const Device& d) {
   const KernelPool* pool = kernel_pool(place->pool);
   if (pool == nullptr) return {};
   const Neighbours::Told told = pool->neighbours.at(place->at);
-  return {place->bound_us * std::exp(told.value), pool->spread * std::sqrt(told.variance)};
+  return {place->bound_us * std::exp(told.value + (place->tuned ? pool->tuned : 0)),
+          pool->spread * std::sqrt(told.variance)};
 }
 
 ModelledTime measured_model_beside(const Work& w, const Device& d, const Work& known, double known_us,
@@ -193,21 +199,24 @@ ModelledTime measured_model_beside(const Work& w, const Device& d, const Work& k
   const std::optional<MeasuredPlace> before = measured_place(known, known_on);
   if (!place || !before || known_us <= 0) return {};
   const KernelPool* pool = kernel_pool(place->pool);
-  if (pool == nullptr) return {};
-  const double share = std::log(known_us / before->bound_us);
-  if (place->pool == before->pool) {
-    const Neighbours::Sample own{.at = before->at, .value = share};
-    const Neighbours::Told told = pool->neighbours.at(place->at, Neighbours::kNoGroup, own);
-    return {place->bound_us * std::exp(told.value), pool->spread * std::sqrt(told.variance)};
-  }
   const KernelPool* from = kernel_pool(before->pool);
-  if (from == nullptr) return {};
+  if (pool == nullptr || from == nullptr) return {};
+  const double share = std::log(known_us / before->bound_us) - (before->tuned ? from->tuned : 0);
+  const double more = share - from->neighbours.at(before->at).value;
+  const double tuned = place->tuned ? pool->tuned : 0;
+  const Neighbours::Told told = pool->neighbours.at(place->at);
+  if (place->pool == before->pool) {
+    // As one of the neighbours it counts less the further away it is; what made it differ from them may well stay. Between the
+    // two lies the least error over measured pairs (docs/accuracy.md).
+    const Neighbours::Told beside =
+        pool->neighbours.at(place->at, Neighbours::kNoGroup, Neighbours::Sample{.at = before->at, .value = share});
+    return {place->bound_us * std::exp(tuned + (told.value + more + beside.value) / 2),
+            pool->spread * std::sqrt(beside.variance)};
+  }
   const double carried = in_fp32(place->pool) == before->pool           ? pool->from_fp32
                          : in_other_layout(place->pool) == before->pool ? pool->from_layout
                                                                         : 0;
-  const Neighbours::Told told = pool->neighbours.at(place->at);
-  const double more = share - from->neighbours.at(before->at).value;
-  return {place->bound_us * std::exp(told.value + carried * more),
+  return {place->bound_us * std::exp(tuned + told.value + carried * more),
           pool->spread * std::sqrt(told.variance * std::max(0.0, 1 - carried * carried))};
 }
 

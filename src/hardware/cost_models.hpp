@@ -82,7 +82,7 @@ std::vector<LeftOutChange> left_out_changes();
 struct PoolScales {
   std::string pool;
   std::size_t samples = 0;
-  double spread = 0, from_fp32 = 0, from_layout = 0;
+  double spread = 0, from_fp32 = 0, from_layout = 0, tuned = 0;
   Scales scales;
   std::size_t features = 0;
 };

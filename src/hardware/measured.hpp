@@ -23,6 +23,7 @@ struct MeasuredPlace {
   Features at{};
   std::size_t features = 0;
   double bound_us = 0;
+  bool tuned = false;  ///< the library tried its algorithms
 };
 /// Nothing for kinds that have formulas of their own, and for work without sizes.
 std::optional<MeasuredPlace> measured_place(const Work& work, const Device& device);
@@ -45,6 +46,9 @@ struct KernelPool {
   /// How much of what an operation takes more or less than its neighbours say shows again in this pool: of the same operation in
   /// fp32, and in the other layout.
   double from_fp32 = 0, from_layout = 0;
+  /// What trying the algorithms adds to the log time, over the shapes that were measured both ways; samples are without it.
+  double tuned = 0;
+  std::vector<std::pair<Features, double>> tried;  ///< places and values of those, as measured
 };
 using KernelPools = std::map<std::string, KernelPool, std::less<>>;
 /// All of them, every table read.

@@ -75,6 +75,37 @@ std::vector<LeftOutFamily> left_out_families() {
   return out;
 }
 
+namespace {
+
+// Difference of the log time between shapes that were measured both ways: the mean of the middle half, since a few of the
+// guesses are wrong by tens of times. Trying cannot make it slower.
+double tuning_of(const KernelPool& pool) {
+  std::vector<double> all;
+  for (const auto& [at, value] : pool.tried) {
+    for (const Neighbours::Sample& s : pool.neighbours.samples()) {
+      // The tuned sample itself is in the pool too, with the same value but for the shift of the file.
+      if (s.at == at && std::abs(s.value + pool.tuned - value) >= 1e-9) all.push_back(value - s.value);
+    }
+  }
+  std::sort(all.begin(), all.end());
+  const std::size_t quarter = all.size() / 4;
+  double sum = 0;
+  for (std::size_t i = quarter; i < all.size() - quarter; ++i) sum += all[i];
+  return all.empty() ? 0 : std::min(0.0, sum / static_cast<double>(all.size() - 2 * quarter));
+}
+
+Neighbours without_tuning(const KernelPool& pool, double tuned) {
+  std::vector<Neighbours::Sample> samples = pool.neighbours.samples();
+  for (Neighbours::Sample& s : samples) {
+    for (const auto& [at, value] : pool.tried) {
+      if (s.at == at && std::abs(s.value + pool.tuned - value) < 1e-9) s.value = value - tuned;
+    }
+  }
+  return pool.neighbours.with(samples);
+}
+
+}  // namespace
+
 std::vector<LeftOutChange> left_out_changes() {
   std::vector<LeftOutChange> out;
   for (const auto& [name, pool] : kernel_pools()) {
@@ -85,7 +116,9 @@ std::vector<LeftOutChange> left_out_changes() {
       for (const Neighbours::Sample* to : all) {
         for (const Neighbours::Sample* from : all) {
           if (from->shape == to->shape) continue;
-          batch.errors.push_back(pool.neighbours.at(to->at, group, *from).value - to->value);
+          const double more = from->value - pool.neighbours.at(from->at, group).value;
+          const double told = pool.neighbours.at(to->at, group).value + more;
+          batch.errors.push_back((pool.neighbours.at(to->at, group, *from).value + told) / 2 - to->value);
         }
       }
     }
@@ -114,7 +147,7 @@ std::vector<PoolScales> fit_pools(std::string_view only) {
   struct Fitted {
     MeasuredPool pool;
     Scales scales;
-    double spread;
+    double spread, tuned;
     std::size_t features;
   };
   std::map<std::string, Fitted, std::less<>> all;
@@ -124,10 +157,12 @@ std::vector<PoolScales> fit_pools(std::string_view only) {
     const std::string_view as = name;
     const auto half = all.find(instead(as, "bf16", "fp16"));
     const auto again = half == all.end() ? kernel_pools().find(instead(as, "bf16", "fp16")) : kernel_pools().end();
-    const Scales scales = half != all.end()               ? half->second.scales
-                          : again != kernel_pools().end() ? fit_scales(again->second.neighbours, pool.features)
-                                                          : fit_scales(pool.neighbours, pool.features);
-    Neighbours told = pool.neighbours;
+    const double tuned = tuning_of(pool);
+    const Scales scales = half != all.end() ? half->second.scales
+                          : again != kernel_pools().end()
+                              ? fit_scales(without_tuning(again->second, tuning_of(again->second)), pool.features)
+                              : fit_scales(without_tuning(pool, tuned), pool.features);
+    Neighbours told = without_tuning(pool, tuned);
     told.rescale(scales);
     // How far the error is from what the distance to the neighbours alone would say: two of three lie within a standard deviation.
     std::vector<double> relative;
@@ -137,15 +172,15 @@ std::vector<PoolScales> fit_pools(std::string_view only) {
     }
     const auto two_thirds = relative.begin() + static_cast<std::ptrdiff_t>(relative.size() * 683 / 1000);
     std::nth_element(relative.begin(), two_thirds, relative.end());
-    all.emplace(name, Fitted{{name, told.samples(), errors_of(told)}, scales, *two_thirds, pool.features});
+    all.emplace(name, Fitted{{name, told.samples(), errors_of(told)}, scales, *two_thirds, tuned, pool.features});
   }
   std::vector<PoolScales> out;
   for (const auto& [name, one] : all) {
     const auto fp32 = all.find(in_fp32(name));
     const auto layout = all.find(in_other_layout(name));
-    out.push_back({name, one.pool.samples.size(), one.spread,
-                   fp32 == all.end() ? 0 : carried(one.pool, fp32->second.pool),
-                   layout == all.end() ? 0 : carried(one.pool, layout->second.pool), one.scales, one.features});
+    out.push_back(
+        {name, one.pool.samples.size(), one.spread, fp32 == all.end() ? 0 : carried(one.pool, fp32->second.pool),
+         layout == all.end() ? 0 : carried(one.pool, layout->second.pool), one.tuned, one.scales, one.features});
   }
   return out;
 }

@@ -38,6 +38,10 @@ class Builder {
     place_.at[place_.features++] = v;
     return *this;
   }
+  Builder& tuned(bool yes) {
+    place_.tuned = yes;
+    return *this;
+  }
   MeasuredPlace bound(double us) {
     place_.bound_us = us;
     return std::move(place_);
@@ -95,7 +99,7 @@ std::optional<MeasuredPlace> place(const Work& w, const Convolution& c, const De
       .feature(std::min(std::log(std::max(tiles, 1e-3)), 3.0))
       .feature(std::log(std::ceil(n / 64) * 64 / std::max(n, 1.0)))
       .feature(misalignment(c.out_h * c.out_w))
-      .feature(c.tuned ? 1 : 0)
+      .tuned(c.tuned)
       .bound(2 * kStartUs + compute / 0.7 + passes * stream_us(w.bytes(), d));
 }
 

@@ -15,7 +15,7 @@
 
 namespace foretrace::hardware {
 
-inline constexpr std::size_t kMostFeatures = 18;
+inline constexpr std::size_t kMostFeatures = 17;
 /// Features a family does not have stay 0.
 using Features = std::array<double, kMostFeatures>;
 

@@ -16,8 +16,8 @@ int main(int argc, char** argv) {
   using namespace foretrace::hardware;  // NOLINT(google-build-using-namespace): a program, not a header
   if (argc > 1 && std::string_view(argv[1]) == "--fit") {
     for (const PoolScales& p : fit_pools(argc > 2 ? argv[2] : "")) {
-      fmt::print("{},{},{:.3g},{:.2f},{:.2f},{:.3g},{},", p.pool, p.samples, p.spread, p.from_fp32, p.from_layout,
-                 p.scales.noise, p.scales.smooth ? "smooth" : "rough");
+      fmt::print("{},{},{:.3g},{:.2f},{:.2f},{:.3f},{:.3g},{},", p.pool, p.samples, p.spread, p.from_fp32,
+                 p.from_layout, p.tuned, p.scales.noise, p.scales.smooth ? "smooth" : "rough");
       for (std::size_t f = 0; f < p.features; ++f) fmt::print("{}{:.3g}", f > 0 ? " " : "", p.scales.scales[f]);
       fmt::print("\n");
     }

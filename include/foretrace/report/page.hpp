@@ -35,7 +35,7 @@ struct Page {
 };
 
 /// Graphs of more tasks are not searched: the changes asked for, or a few common ones, are predicted instead.
-inline constexpr std::size_t kMostSearched = 120'000;
+inline constexpr std::size_t kMostSearched = 60'000;
 
 /// Fails when the step or a what-if does not exist (kUsage), or nothing can be said of the step (kDeclined).
 Result<Page> make_page(const trace::Trace& trace, const PageOptions& options);

@@ -21,6 +21,19 @@ bool of_transformers(const Graph& g) {
   });
 }
 
+/// Blocks that stay for the backward pass, by the unit of the forward pass that allocated them.
+using KeptBlocks = std::vector<std::vector<memory::Block*>>;
+
+KeptBlocks kept_blocks(Compiling& c) {
+  KeptBlocks kept(c.flow.units.size());
+  if (!c.model.memory) return kept;
+  for (memory::Block& b : c.model.memory->blocks) {
+    if (b.kind != memory::Kind::kActivation || b.op == kNone) continue;
+    if (const std::uint32_t unit = c.flow.unit_of(b.op); unit != kNone) kept[unit].push_back(&b);
+  }
+  return kept;
+}
+
 // Attention computed from its parts by generated kernels and batched products.
 struct Parts {
   double batch = 0, queries = 0, keys = 0, size = 0;  ///< batch: sequences times heads
@@ -92,7 +105,7 @@ void masked(Compiling& c, const Row& row) {
   set_row(c.model, c.draft, row, static_cast<double>(row.time) * all, becomes, graph::Origin::kModelled);
 }
 
-void in_parts(Compiling& c, const Row& row, bool backward) {
+void in_parts(Compiling& c, const Row& row, bool backward, const KeptBlocks& kept) {
   const Work w = c.model.works[row.work];  // a copy: the table grows
   const auto& a = std::get<work::Attention>(w.kind);
   const Parts parts{.batch = static_cast<double>(a.batch * a.heads),
@@ -109,20 +122,17 @@ void in_parts(Compiling& c, const Row& row, bool backward) {
   // The row's own tasks are counted with all calls.
   c.launches[backward ? 1 : 0] += kernels + (backward ? 4 : 2) - static_cast<double>(row.tasks.size());
   set_row(c.model, c.draft, row, time, w, graph::Origin::kModelled);
-  if (backward || !c.model.memory) return;
+  const std::uint32_t unit = c.flow.unit_of(w.op_event);
+  if (backward || unit == kNone || kept[unit].empty()) return;
   // Scores and the elements dropped stay for the backward pass.
-  memory::Block* largest = nullptr;
-  for (memory::Block& b : c.model.memory->blocks) {
-    if (b.kind != memory::Kind::kActivation || b.op == kNone || w.op_event == kNone) continue;
-    if (c.flow.unit_of(b.op) != c.flow.unit_of(w.op_event)) continue;
-    if (largest == nullptr || b.bytes > largest->bytes) largest = &b;
-  }
-  if (largest != nullptr) largest->bytes += static_cast<std::int64_t>(parts.held());
+  memory::Block* const largest = *std::max_element(kept[unit].begin(), kept[unit].end(),
+                                                   [](const auto* x, const auto* y) { return x->bytes < y->bytes; });
+  largest->bytes += static_cast<std::int64_t>(parts.held());
 }
 
 // Attention that the library computes from its parts already.
 void fuse_parts(Compiling& c, std::uint32_t unit, const std::vector<std::uint32_t>& forward,
-                const std::vector<std::uint32_t>& backward) {
+                const std::vector<std::uint32_t>& backward, const std::vector<memory::Block*>& blocks) {
   const work::OpView view(*c.model.trace, c.model.trace->events.args[c.flow.units[unit].event]);
   if (!view.tensor(0, 4) || !view.tensor(1, 4)) return;
   const work::Shape &q = view[0].shape(), &k = view[1].shape();
@@ -163,14 +173,8 @@ void fuse_parts(Compiling& c, std::uint32_t unit, const std::vector<std::uint32_
     fused.become(Family::kElementwise);
     set_row(c.model, c.draft, c.rows[largest], std::min(time, eager), fused, graph::Origin::kModelled);
   }
-  if (!c.model.memory) return;
   double before = 0;
-  std::vector<memory::Block*> blocks;
-  for (memory::Block& b : c.model.memory->blocks) {
-    if (b.kind != memory::Kind::kActivation || b.op == kNone || c.flow.unit_of(b.op) != unit) continue;
-    before += static_cast<double>(b.bytes);
-    blocks.push_back(&b);
-  }
+  for (const memory::Block* b : blocks) before += static_cast<double>(b->bytes);
   const double element = parts.half ? 2 : 4;
   const double after = parts.held() + (2 * parts.operand() + 2 * parts.pair()) * element;
   for (memory::Block* b : blocks) {
@@ -184,6 +188,7 @@ bool attention_in_parts(std::string_view name) { return contains(name, "scaled_d
 
 void compile_attention(Compiling& c) {
   std::vector<std::vector<std::uint32_t>> forward(c.flow.units.size()), backward(c.flow.units.size());
+  const KeptBlocks kept = kept_blocks(c);
   const bool masks = c.whole && of_transformers(c.model.graph);
   for (std::uint32_t r = 0; r < c.rows.size(); ++r) {
     const Row& row = c.rows[r];
@@ -196,7 +201,7 @@ void compile_attention(Compiling& c) {
       if (std::get<work::Attention>(w.kind).causal)
         masked(c, row);
       else
-        in_parts(c, row, back);
+        in_parts(c, row, back, kept);
       continue;
     }
     const std::uint32_t unit = back ? c.flow.backward_of(w.op_event).unit : c.flow.unit_of(w.op_event);
@@ -206,7 +211,7 @@ void compile_attention(Compiling& c) {
     const bool products = std::any_of(forward[u].begin(), forward[u].end(), [&](std::uint32_t r) {
       return c.model.works[c.rows[r].work].family == Family::kGemm;
     });
-    if (products) fuse_parts(c, u, forward[u], backward[u]);
+    if (products) fuse_parts(c, u, forward[u], backward[u], kept[u]);
   }
 }
 

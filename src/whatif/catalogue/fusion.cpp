@@ -11,14 +11,8 @@ namespace foretrace::whatif {
 
 namespace {
 
-using work::Dtype;
 using work::Family;
 using work::Work;
-
-bool fuses(const Work& w) {
-  return w.family == Family::kElementwise || w.family == Family::kCopy || w.family == Family::kReduction ||
-         w.family == Family::kLayerNorm || w.family == Family::kBatchNorm || w.family == Family::kSoftmax;
-}
 
 bool normalises_rows(std::string_view op) {
   return contains_any(op, {"layer_norm", "rms_norm", "group_norm", "instance_norm"});
@@ -39,17 +33,16 @@ constexpr double kGeluBackward = 1.4;
 // reads its input again (the compiler's threshold).
 constexpr double kMixedOrder = 5.0 * (1 << 20);
 
-double size_of(Dtype dtype) { return static_cast<double>(work::bytes_of(dtype)); }
-
 class Planner {
  public:
   Planner(const Model& m, const std::vector<Row>& rows, const Dataflow& flow, const std::vector<std::uint32_t>& region)
-      : m_(m), rows_(rows), flow_(flow), region_(region) {}
+      : linked_(m, rows, flow, region),
+        flow_(flow),
+        region_(region),
+        units_(linked_.all),
+        consumers_(linked_.consumers) {}
 
   FusionPlan run() {
-    attribute_rows();
-    link();
-    classify();
     group();
     for (std::size_t g = 0; g < plan_.fused.size(); ++g) measure(static_cast<std::uint32_t>(g));
     rows_of_products();
@@ -59,88 +52,7 @@ class Planner {
   }
 
  private:
-  struct Unit {
-    std::vector<std::uint32_t> forward, backward;  // rows
-    std::uint32_t region = kNone;
-    bool fusible = false, product = false, loss = false;
-    std::uint32_t level = 0;
-    std::vector<std::pair<std::uint32_t, double>> inputs;  // value with content of its own, elements
-  };
-
-  const Work& work(std::uint32_t row) const { return m_.works[rows_[row].work]; }
-
-  void attribute_rows() {
-    units_.resize(flow_.units.size());
-    for (std::uint32_t r = 0; r < rows_.size(); ++r) {
-      const Row& row = rows_[r];
-      const std::uint32_t event = work(r).op_event;
-      if (event == kNone) continue;
-      if (row.phase == Phase::kForward) {
-        if (const std::uint32_t u = flow_.unit_of(event); u != kNone) units_[u].forward.push_back(r);
-      } else if (row.phase == Phase::kBackward) {
-        if (const std::uint32_t u = flow_.backward_of(event).unit; u != kNone) units_[u].backward.push_back(r);
-      }
-    }
-  }
-
-  // Views are looked through: the value whose content an operation reads.
-  std::uint32_t content(std::uint32_t value) const {
-    for (int depth = 0; depth < 64; ++depth) {
-      const std::uint32_t p = flow_.values[value].producer;
-      if (p == kNone || flow_.units[p].computes || flow_.units[p].inputs.empty()) return value;
-      const std::uint32_t next = flow_.units[p].inputs.front().value;
-      if (next == value) return value;
-      value = next;
-    }
-    return value;
-  }
-
-  void link() {
-    consumers_.resize(flow_.values.size());
-    for (std::uint32_t u = 0; u < flow_.units.size(); ++u) {
-      if (!flow_.units[u].computes) continue;
-      for (const Input& in : flow_.units[u].inputs) {
-        const std::uint32_t v = content(in.value);
-        units_[u].inputs.emplace_back(v, static_cast<double>(in.elements));
-        consumers_[v].push_back(u);
-      }
-    }
-  }
-
-  void classify() {
-    for (std::uint32_t u = 0; u < units_.size(); ++u) {
-      Unit& unit = units_[u];
-      const std::string_view name = flow_.units[u].name;
-      unit.loss = of_the_loss(name);
-      unit.product = std::any_of(unit.forward.begin(), unit.forward.end(), [&](auto r) { return is_product(work(r)); });
-      if (unit.forward.empty()) continue;
-      unit.region = region_[unit.forward.front()];
-      unit.fusible = !unit.loss && unit.region != kNone && !unit.inputs.empty() &&
-                     std::all_of(unit.forward.begin(), unit.forward.end(), [&](auto r) { return fuses(work(r)); });
-    }
-    // What only leads to the loss (a cast of the logits) lies outside the model as the loss does.
-    for (std::size_t u = units_.size(); u-- > 0;) {
-      if (!units_[u].fusible) continue;
-      bool read = false, only_loss = true;
-      for (const std::uint32_t v : flow_.units[u].outputs) {
-        for (const std::uint32_t c : consumers_[v]) {
-          read = true;
-          only_loss = only_loss && units_[c].loss;
-        }
-      }
-      if (read && only_loss) {
-        units_[u].fusible = false;
-        units_[u].loss = true;
-        units_[u].region = kNone;
-      }
-    }
-    for (Unit& unit : units_) {
-      for (const auto& [v, n] : unit.inputs) {
-        const std::uint32_t p = flow_.values[v].producer;
-        if (p != kNone) unit.level = std::max(unit.level, units_[p].level + (units_[p].fusible ? 0U : 1U));
-      }
-    }
-  }
+  const Work& work(std::uint32_t row) const { return linked_.work(row); }
 
   std::uint32_t root(std::uint32_t u) {
     while (joined_[u] != u) u = joined_[u] = joined_[joined_[u]];
@@ -161,6 +73,7 @@ class Planner {
       }
     }
     plan_.group_of_unit.assign(units_.size(), kNone);
+    internal_.assign(flow_.values.size(), 0);
     std::map<std::uint32_t, std::uint32_t> place;
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       if (!units_[u].fusible) continue;
@@ -171,26 +84,12 @@ class Planner {
       plan_.group_of_unit[u] = it->second;
       f.forward_rows.insert(f.forward_rows.end(), units_[u].forward.begin(), units_[u].forward.end());
       f.backward_rows.insert(f.backward_rows.end(), units_[u].backward.begin(), units_[u].backward.end());
+      for (const auto& [v, n] : units_[u].inputs) {
+        const std::uint32_t p = flow_.values[v].producer;
+        if (p != kNone && plan_.group_of_unit[p] == it->second) internal_[v] = 1;
+      }
     }
   }
-
-  // Element type of a value: what its operation writes, or what the trace says of parameters and inputs.
-  double element_size(std::uint32_t value) const {
-    const std::uint32_t p = flow_.values[value].producer;
-    if (p == kNone || units_[p].forward.empty()) return 4;
-    // Of a product that casts its operands the product's own row tells.
-    for (const std::uint32_t r : units_[p].forward) {
-      if (is_product(work(r))) return size_of(work(r).out_dtype);
-    }
-    return size_of(work(units_[p].forward.back()).out_dtype);
-  }
-  double product_size(std::uint32_t unit) const {
-    for (const std::uint32_t r : units_[unit].forward) {
-      if (is_product(work(r))) return size_of(work(r).dtype);
-    }
-    return 0;
-  }
-  bool has_gradient(std::uint32_t unit) const { return !units_[unit].backward.empty(); }
 
   /// Does its backward pass read what it read? So do the operations it is fused with.
   bool needs_input(std::uint32_t unit) const {
@@ -214,9 +113,7 @@ class Planner {
     if (p == kNone || reader == kNone || plan_.group_of_unit[p] == kNone || plan_.group_of_unit[p] == reader)
       return false;
     const std::uint32_t far = units_[plan_.fused[reader].units.front()].level;
-    return far > units_[p].level + kResidualReach &&
-           std::any_of(consumers_[value].begin(), consumers_[value].end(),
-                       [&](std::uint32_t c) { return plan_.group_of_unit[c] == plan_.group_of_unit[p]; });
+    return internal_[value] != 0 && far > units_[p].level + kResidualReach;
   }
 
   void measure(std::uint32_t g) {
@@ -238,7 +135,7 @@ class Planner {
         most = std::max(most, n);
       }
       largest = std::max(largest, elements);
-      gradient = gradient || has_gradient(u);
+      gradient = gradient || linked_.has_gradient(u);
       nonlinear_any = nonlinear_any || nonlinear(name);
       softmax = softmax || contains(name, "softmax");
       if (drops(name)) dropped += elements;
@@ -250,7 +147,7 @@ class Planner {
       }
       if (normalises_channels(name) && !units_[u].inputs.empty()) {
         batch_norm = true;
-        statistics += units_[u].inputs.front().second * element_size(units_[u].inputs.front().first);
+        statistics += units_[u].inputs.front().second * linked_.element_size(units_[u].inputs.front().first);
       }
       for (const std::uint32_t r : units_[u].backward) {
         if (work(r).family == Family::kReduction && !normalises_rows(name)) sums += 1;
@@ -258,29 +155,29 @@ class Planner {
     }
     double in = 0, gradients_out = 0;
     for (const auto& [v, n] : read) {
-      const double bytes = n * element_size(v);
+      const double bytes = n * linked_.element_size(v);
       in += bytes;
       const std::uint32_t p = flow_.values[v].producer;
-      if (p != kNone && has_gradient(p)) gradients_out += bytes;
+      if (p != kNone && linked_.has_gradient(p)) gradients_out += bytes;
     }
     double out = 0, gradients_in = 0, of_norms = 0, unheld = 0;
     for (const std::uint32_t u : f.units) {
       for (const std::uint32_t v : flow_.units[u].outputs) {
         double plain = 0, cast = 0, held = 0, held_cast = 0;
-        const double own = element_size(v);
+        const double own = linked_.element_size(v);
         const double n = std::max(elements_of(v), 0.0) > 0 ? elements_of(v) : largest;
         if (consumers_[v].empty() && u == f.units.back()) plain = n * own;
         for (const std::uint32_t c : consumers_[v]) {
           if (plan_.group_of_unit[c] == g || used_up(v, plan_.group_of_unit[c])) continue;
-          const double wanted = units_[c].product ? product_size(c) : own;
+          const double wanted = units_[c].product ? linked_.product_size(c) : own;
           if (wanted > 0 && wanted != own) {
             cast = n * wanted;
-            if (has_gradient(c)) held_cast = n * wanted;
+            if (linked_.has_gradient(c)) held_cast = n * wanted;
           } else {
             plain = n * own;
-            if (has_gradient(c) && needs_input(c)) held = n * own;
+            if (linked_.has_gradient(c) && needs_input(c)) held = n * own;
           }
-          const double gradient_bytes = has_gradient(c) ? n * (wanted > 0 ? wanted : own) : 0;
+          const double gradient_bytes = linked_.has_gradient(c) ? n * (wanted > 0 ? wanted : own) : 0;
           gradients_in += gradient_bytes;
           if (normalises_rows(flow_.units[u].name)) of_norms += gradient_bytes;
         }
@@ -324,12 +221,12 @@ class Planner {
   // Rows of products that are no product: casts and copies of their operands, sums for biases.
   void rows_of_products() {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
-      const Unit& unit = units_[u];
+      const FusionUnit& unit = units_[u];
       if (unit.fusible || unit.loss || unit.region == kNone || attention_in_parts(flow_.units[u].name)) continue;
       for (const bool backward : {false, true}) {
         for (const std::uint32_t r : backward ? unit.backward : unit.forward) {
           const Work& w = work(r);
-          if (!fuses(w)) {
+          if (!generates(w)) {
             plan_.calls.push_back(r);
             continue;
           }
@@ -352,7 +249,7 @@ class Planner {
     }
   }
 
-  bool sums_into(const Unit& unit, std::int64_t elements) const {
+  bool sums_into(const FusionUnit& unit, std::int64_t elements) const {
     return elements > 0 && std::any_of(unit.backward.begin(), unit.backward.end(), [&](std::uint32_t r) {
              const Work& w = work(r);
              return w.family == Family::kReduction && w.elements > elements && w.elements % elements == 0;
@@ -364,13 +261,13 @@ class Planner {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       if (flow_.units[u].computes || units_[u].backward.empty()) continue;
       std::uint32_t found = kNone;
-      for (const std::uint32_t v : flow_.units[u].outputs) found = std::min(found, group_of_users(v, 0));
+      for (const std::uint32_t v : flow_.units[u].outputs) found = std::min(found, group_of_users(v));
       if (found == kNone && !flow_.units[u].inputs.empty()) {
-        const std::uint32_t p = flow_.values[content(flow_.units[u].inputs.front().value)].producer;
+        const std::uint32_t p = flow_.values[linked_.content(flow_.units[u].inputs.front().value)].producer;
         if (p != kNone) found = plan_.group_of_unit[p];
       }
       for (const std::uint32_t r : units_[u].backward) {
-        if (region_[r] == kNone || !fuses(work(r))) continue;
+        if (region_[r] == kNone || !generates(work(r))) continue;
         if (found != kNone && plan_.fused[found].backward.any())
           plan_.fused[found].backward_rows.push_back(r);
         else
@@ -392,14 +289,19 @@ class Planner {
     }
   }
 
-  std::uint32_t group_of_users(std::uint32_t value, int depth) const {
+  // The first group that uses a value, through views as well; of very many users the first few hundred tell.
+  std::uint32_t group_of_users(std::uint32_t value) const {
+    constexpr std::size_t kEnough = 256;
     std::uint32_t found = kNone;
-    for (const std::uint32_t c : flow_.values[value].consumers) {
-      if (flow_.units[c].computes) {
-        found = std::min(found, plan_.group_of_unit[c]);
-      } else if (depth < 8) {
-        for (const std::uint32_t v : flow_.units[c].outputs) {
-          if (v != value) found = std::min(found, group_of_users(v, depth + 1));
+    std::vector<std::uint32_t> values{value};
+    for (std::size_t i = 0; i < values.size() && i < kEnough; ++i) {
+      for (const std::uint32_t c : flow_.values[values[i]].consumers) {
+        if (flow_.units[c].computes) {
+          found = std::min(found, plan_.group_of_unit[c]);
+        } else if (values.size() < kEnough) {
+          for (const std::uint32_t v : flow_.units[c].outputs) {
+            if (v != values[i]) values.push_back(v);
+          }
         }
       }
     }
@@ -416,19 +318,17 @@ class Planner {
     return kNone;
   }
 
-  const Model& m_;
-  const std::vector<Row>& rows_;
+  const FusionUnits linked_;
   const Dataflow& flow_;
   const std::vector<std::uint32_t>& region_;
-  std::vector<Unit> units_;
-  std::vector<std::vector<std::uint32_t>> consumers_;  // by value, computing units only
+  const std::vector<FusionUnit>& units_;
+  const std::vector<std::vector<std::uint32_t>>& consumers_;
   std::vector<std::uint32_t> joined_;
+  std::vector<char> internal_;  // by value: read by the group that makes it
   FusionPlan plan_;
 };
 
 }  // namespace
-
-bool of_the_loss(std::string_view op) { return contains_any(op, {"log_softmax", "_loss", "cross_entropy", "kl_div"}); }
 
 FusionPlan plan_fusion(const Model& model, const std::vector<Row>& rows, const Dataflow& flow,
                        const std::vector<std::uint32_t>& region) {

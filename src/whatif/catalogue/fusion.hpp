@@ -15,9 +15,8 @@
 
 #include <vector>
 
-#include "whatif/catalogue/dataflow.hpp"
+#include "whatif/catalogue/fusion_units.hpp"
 #include "whatif/catalogue/generated_kernels.hpp"
-#include "whatif/catalogue/rows.hpp"
 
 namespace foretrace::whatif {
 
@@ -46,8 +45,5 @@ struct FusionPlan {
 /// `region` by row: kNone for what is not compiled. Losses lie outside the model that is compiled.
 FusionPlan plan_fusion(const Model& model, const std::vector<Row>& rows, const Dataflow& flow,
                        const std::vector<std::uint32_t>& region);
-
-/// Does it compute the loss? By the name of an operation.
-bool of_the_loss(std::string_view op);
 
 }  // namespace foretrace::whatif
