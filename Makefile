@@ -78,7 +78,7 @@ clean:  ## remove everything built (keeps .venv)
 configure:
 	@scripts/setup build
 	@if [ ! -f build/build.ninja ] || [ CMakePresets.json -nt build/build.ninja ]; then \
-	  echo "configure: cmake --preset release"; cmake --preset release -Wno-dev --log-level=WARNING >/dev/null; fi
+	  echo "configure: cmake --preset release"; cmake --preset release --log-level=WARNING >/dev/null; fi
 
 module:
 	@scripts/setup python

@@ -103,6 +103,8 @@ def residuals_of(program: accuracy.Program, result: accuracy.Result) -> list[tup
         return [(family, result.row.network, value) for family, value in sorted(found.items())]
     if pull.get("host", 0) >= CPU_BOUND:
         found["host"] = (off - explained) / pull["host"]
+    elif result.uses == ["cuda-graph"]:
+        found["launches"] = off - explained
     elif not found and pull.get("scaled", 0) >= MOST:
         found["scaled"] = off / pull["scaled"]
     if len(result.uses) > 1:

@@ -39,6 +39,8 @@ ENOUGH = 6
 LAUNCHES_ALONE, USUAL_SPEED = 0.5, 1.45
 # A launch may wait for room behind this many, on a GPU that is busy for this part of the step: then it is no CPU time.
 PENDING, BUSY = 900, 0.8
+# Launches of an update by tensor (Adam as a loop) and in all (fused), and those of the loss and of copies beside the model.
+ADAM_LAUNCHES, FUSED_LAUNCHES, OUTSIDE_LAUNCHES = 7, 8, 8
 # Repeated blocks of the networks that were checkpointed.
 BLOCKS = {"gpt2": 12, "bert_base": 12, "resnet50": 16, "t5_4x4": 8, "efficientnet_b0": 16, "swin_t": 12, "llama_gqa": 8,
           "convnext_tiny": 18, "vit_b_16": 12, "nmt_3x3": 6}
@@ -54,6 +56,7 @@ class Phase:
     layers: int = 0
     frames: int = 0
     launches: int = 0
+    gpu_us: float = 0.0  # of the kernels and copies it launched
     shown: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
 
@@ -79,6 +82,11 @@ def phases_of(program: Path, trace: Path) -> dict[str, Phase]:
         if line.startswith("lane "):
             lane = line
             main = main or line
+            continue
+        if line.startswith("task ") and lane.startswith("lane gpu"):
+            value = dict(re.findall(r" ([a-z_]+)=([^\s\"]+)", line))
+            phase = out[{"optimizer": "update", "backward": "backward"}.get(value.get("phase", ""), "forward")]
+            phase.gpu_us += int(value.get("cost", 0)) / 1e3
             continue
         if not line.startswith("task ") or not lane.startswith("lane cpu"):
             continue
@@ -262,6 +270,26 @@ def spreads(found: list[tuple[Sample, float, float]]) -> dict[str, tuple[float, 
     return out
 
 
+def moments() -> str:
+    """How much of a phase's time is the host's moment: bases and the same measured again, another process minutes later. The spread of one of
+    them, of log time (src/analysis/cpu_prior.cpp weighs the recorder's times by it)."""
+    by: dict[str, dict[str, dict]] = defaultdict(dict)
+    for r in rows():
+        by[r["model"]][r["variant"]] = r
+    apart = {p: [] for p in PHASES}
+    for models in by.values():
+        if not {"base", "again"} <= set(models):
+            continue
+        base, again = models["base"], models["again"]
+        # Behind a thousand launches a phase that follows a busy GPU waits for room.
+        waits = base["gpu_launched"] > PENDING and base["gpu_busy_ms"] > BUSY * base["median_ms"]
+        for p in PHASES[:2] if waits else PHASES:
+            apart[p].append(math.log(again["host_ms"][p] / base["host_ms"][p]))
+    every = [v for values in apart.values() for v in values]
+    spread = math.sqrt(np.mean(np.square(every)) / 2)
+    return f"the same phase in another process: {spread:.3f} of log time, {len(every)} pairs of {len(by)} models"
+
+
 def checkpoints(usual: float, without: str | None) -> dict[str, tuple[float, str, float]]:
     """A checkpointed block beside its second forward: what rows with checkpoints take longer than their bases."""
     by_model: dict[str, dict[str, dict]] = defaultdict(dict)
@@ -286,8 +314,41 @@ def checkpoints(usual: float, without: str | None) -> dict[str, tuple[float, str
     return out | ({"reentrant_share": of_models(reentrant)} if reentrant else {})
 
 
+def parameters_of(trace: Path) -> int:
+    """Trained tensors: what accumulates a gradient in the backward pass."""
+    with gzip.open(trace, "rt") as file:
+        return sum(e.get("name") == "torch::autograd::AccumulateGrad" for e in json.load(file)["traceEvents"])
+
+
+def compiled(usual: float, without: str | None) -> dict[str, tuple[float, str, float]]:
+    """Passes of compiled models: so much for a pass and so much for each launch in it, over both passes together. Launches of a
+    loop's update are seven for each tensor, those of a fused one a handful; both are taken off what a row launched."""
+    found = [r for r in rows() if r["switches"].get("compile") and r["network"] != without and "gpu_launched" in r
+             and not r["switches"].get("graph") and not r["switches"].get("ckpt")]
+    tensors = {}
+    for r in rows():
+        if r.get("trace") and r["network"] not in tensors and r["network"] in {f["network"] for f in found}:
+            tensors[r["network"]] = parameters_of(DATA / r["trace"])
+    x, y, weight = [], [], []
+    for r in found:
+        if r["network"] not in tensors:
+            continue
+        update = ADAM_LAUNCHES * tensors[r["network"]] if r["switches"]["opt"] == "loop" else FUSED_LAUNCHES
+        parts = r["switches"].get("accum", 1)
+        x.append((2.0, (r["gpu_launched"] - update - OUTSIDE_LAUNCHES) / parts))
+        y.append(1e3 * (r["host_ms"]["forward"] + r["host_ms"]["backward"]) / parts / usual)
+        weight.append(1 / math.sqrt(sum(f["network"] == r["network"] for f in found)) / y[-1])
+    w = np.array(weight)
+    a, b = np.array(x) * w[:, None], np.array(y) * w
+    fit, *_ = np.linalg.lstsq(a, b, rcond=None)
+    spread = np.sqrt(np.diag(np.linalg.inv(a.T @ a)) * np.sum((a @ fit - b) ** 2) / max(1, len(y) - 2))
+    of = f"{len(y)} rows of {len(tensors)} networks"
+    return {"compiled_call_us": (float(fit[0]), of, float(spread[0])), "compiled_launch_us": (float(fit[1]), of, float(spread[1]))}
+
+
 def of_models(values: list[float]) -> tuple[float, str, float]:
-    return median(values), f"{len(values)} models", float(np.std(values) / math.sqrt(len(values)))
+    """The mean: what one row shows is its host's moment as well, and moments add up in the steps to come."""
+    return float(np.mean(values)), f"{len(values)} models", float(np.std(values) / math.sqrt(len(values)))
 
 
 def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, float]], list[Sample], dict[str, float]]:
@@ -316,6 +377,7 @@ def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, f
     figures["fused_tensor_us"] = one_case(found, [("optimizer", "adam_fused")])
     figures["foreach_tensor_us"] = one_case(found, [("optimizer", "adam_foreach")])
     figures["list_tensor_us"] = one_case(found, [("optimizer", "sgd_foreach")])
+    figures |= compiled(kept["usual_speed"], without)
     return figures, some, micro
 
 
@@ -379,6 +441,7 @@ def main() -> int:
         for phase in PHASES:
             print(said(f"  {phase}", [b for s, _, b in found if s.phase == phase]))
         print(said("on another machine, both at one speed", elsewhere(every, again)))
+        print(moments())
         print(f"event_layer_us {again['event_layer_us']:.1f}, left {again['left']:.3f}, follows {again['follows']:.2f}")
     if not options.check:
         options.output.write_text(csv_of(figures))

@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Makes src/hardware/kernels/<device>.csv from measured kernel tables.
+"""Makes the tables of measured operations that the cost models interpolate in, src/hardware/kernels/<device>.*.csv.
 
-    tools/fit_kernels.py data/h200-kernels data/h200-operations [-o src/hardware/kernels/H200-SXM.csv]
-    tools/fit_kernels.py --figures build/tests/kernel_figures [--update-docs]
+    tools/fit_kernels.py                  the tables, from data/h200-kernels and data/h200-operations
+    tools/fit_kernels.py --scales         also how much each size matters: <device>.scales.csv (minutes; the program must be built with
+                                          these tables)
+    tools/fit_kernels.py --check          nothing is written; fails where a table is not what the data say (--scales: these too)
+    tools/fit_kernels.py --figures [--update-docs]     how well the compiled tables tell shapes that are left out
 
-A folder holds CSV files with the columns kind, name, dtype, layout, shape, kernel_us, …, kernels: one row per operation and
-shape, the median time of its kernels. Where there is a column cold, operands were left in L2 (0) or flushed out of it (1); in a
-training step they are partly in L2, and the geometric mean of both is kept. Where there is a column pass, the table is one of
-tools.measure.operations, whose operands lie as in a step. Kernels that the framework records under an operation of their own
-(the product inside softmax's gradient, fills) are taken out.
-
-Only families whose kernels depend on the shape in no simple way are kept: norms, softmax, pooling, strict fp32
-convolutions. The others have formulas (src/hardware/cost_*.cpp).
+A table has a line per shape and a column per pass, element type and layout: microseconds of all kernels the operation records as its own. What is
+measured twice (operands in L2 and not, two processes) enters with its geometric mean. Where others ran meanwhile (min_us below 0.9
+kernel_us: data/README.md) the least is taken. Kernels that the framework records under an operation of their own (the product
+inside softmax's gradient, fills) are taken out.
 """
 
 import argparse
@@ -24,107 +23,193 @@ import re
 import subprocess
 import sys
 
+import operation_rows
 from accuracy_tables import aligned, write_between
 from truth import ROOT
 
-KEEP = {
-    "ln_fwd", "ln_bwd", "softmax_fwd", "softmax_fwd_up", "softmax_bwd", "lsm_fwd", "lsm_bwd", "bn_fwd", "bn_bwd", "maxpool",
-    "maxpool_bwd", "avgpool", "avgpool_bwd",
+KERNELS = ROOT / "src" / "hardware" / "kernels"
+SOURCES = (ROOT / "data" / "h200-kernels", ROOT / "data" / "h200-operations")
+DEVICE = "H200-SXM"
+# Sizes of each table, the batch first.
+CONV = ("n", "c", "d", "h", "w", "k", "q", "r", "s", "stride", "pad", "dilation", "groups", "dims", "transposed", "tuned")
+SIZES = {
+    "conv": CONV, "gemm": ("b", "m", "n", "k"), "attention": ("b", "h", "q", "s", "d"), "rnn": ("b", "t", "i", "h", "l", "dirs", "gates"),
+    "batch_norm": ("n", "c", "h", "w"), "max_pool": ("n", "c", "h", "w", "r", "stride", "pad"), "avg_pool": ("n", "c", "h", "w", "r", "stride", "pad"),
+    "adaptive_avg_pool": ("n", "c", "h", "w", "to"), "nearest": ("n", "c", "h", "w", "to"), "bilinear": ("n", "c", "h", "w", "to"),
+    "bicubic": ("n", "c", "h", "w", "to"),
+    **dict.fromkeys(("layer_norm", "group_norm", "softmax", "log_softmax", "nll_loss", "mse_loss", "sum_rows", "sum_columns"), ("rows", "c")),
 }  # fmt: skip
-STRICT = {"fwd", "dgrad", "wgrad"}  # convolutions, fp32 only
-# What tools.measure.operations calls them. Pooling is not among them: which kernel runs depends on the window, which the models do
-# not see.
-OPERATIONS = {"layer_norm": "ln", "softmax": "softmax", "log_softmax": "lsm", "batch_norm": "bn", "group_norm": "gn"}
-ELSEWHERE = {"softmax_bwd": ["elementwise"], "maxpool_bwd": ["FillFunctor"], "bn_fwd": ["FillFunctor"], "bn_bwd": ["FillFunctor"]}
+OLD_ROWS = {"ln": "layer_norm", "softmax": "softmax", "lsm": "log_softmax", "bn": "batch_norm"}
+OLD_GEMM = {"addmm": "nt", "mm_dgrad": "nn", "mm_wgrad": "tn"}
+ELSEWHERE = {"softmax_bwd": "elementwise", "bn_fwd": "FillFunctor", "bn_bwd": "FillFunctor"}
 
 
-def name_of(row):
-    """The kernel's name in the table this tool makes; None for rows it has no use for."""
-    if "pass" in row:
-        if row["name"] == "group_norm" and row["layout"] == "nhwc":
-            return None  # a copy, an operation of its own, and then the same
-        return f"{OPERATIONS[row['name']]}_{row['pass']}" if row["name"] in OPERATIONS else None
-    strict = row.get("kind") == "conv" and row["name"] in STRICT and row["dtype"] == "fp32"
-    return row["name"] if "kernel_us" in row and (row["name"] in KEEP or strict) else None
+def conv_sizes(s, tuned, transposed=False):
+    full = {"d": 1, "h": 1, "q": 1, "r": 1, "dilation": 1, "groups": 1, "pad": 0, "stride": 1} | s
+    return full | {"dims": 3 if "d" in s else 2 if "h" in s else 1, "transposed": int(transposed), "tuned": int(tuned)}
 
 
-def place_of(name, row):
-    """Layout and shape as the table has them: a group norm's groups are rows."""
-    if not name.startswith("gn_"):
-        return row["layout"], row["shape"]
-    s = {k: int(v) for k, v in (item.split("=") for item in row["shape"].split(";"))}
-    return "", f"rows={s['n'] * s['g']};c={s['c'] // s['g'] * s['h'] * s['w']}"
+def gemm_cell(s, kind):
+    """The product of a linear layer's pass: sizes and how the operands lie."""
+    m, n, k = s["m"], s["n"], s["k"]
+    sizes = {"fwd": (m, n, k), "dgrad": (m, k, n), "wgrad": (n, k, m)}[kind]
+    return {"b": s.get("b", 1)} | dict(zip("mnk", sizes)), {"fwd": "nt", "dgrad": "nn", "wgrad": "tn"}[kind]
 
 
-def own_share(name, row):
-    """The share of a row's time that its own kernels take."""
-    words = ELSEWHERE.get(name)
-    if not words:
-        return 1.0
-    total = mine = 0.0
-    for part in row["kernels"].split(" | "):
-        match = re.search(r" x\d+@([\d.]+)$", part)
-        if not match:
-            continue
-        us = float(match.group(1))
-        total += us
-        if not any(w in part for w in words):
-            mine += us
-    return mine / total if total else 1.0
+def place_of_operation(row):
+    """Table, sizes and column of a row of data/h200-operations; None where no model asks for it."""
+    kind, name, how, s = row["kind"], row["name"], row["pass"], row["sizes"]
+    layout = "nhwc" if row["layout"] in ("nhwc", "ndhwc") else "nchw"
+    column = f"{how} {row['dtype']} {layout}"
+    if kind == "conv":
+        return "conv", conv_sizes(s, row["benchmark"] == "1", name == "transposed"), column
+    if kind == "gemm":
+        sizes, lie = (s, row["layout"]) if name == "batched" else gemm_cell(s, how)
+        return "gemm", sizes, f"fwd {row['dtype']} {lie}"
+    if kind == "sdpa":
+        fused = any(word in row["kernels"] for word in ("sdpa", "flash", "fmha"))
+        return ("attention", s, f"{how} {row['dtype']} {row['layout']}") if fused else None
+    if kind == "rnn":
+        return "rnn", s | {"gates": {"rnn": 1, "gru": 3, "lstm": 4}[name]}, f"{how} {row['dtype']} all"
+    if name == "group_norm":
+        # Channels-last: a copy, an operation of its own, and then the same.
+        rows = {"rows": s["n"] * s["g"], "c": s["c"] // s["g"] * s["h"] * s["w"]}
+        return (name, rows, f"{how} {row['dtype']} all") if layout == "nchw" else None
+    if name not in SIZES or (name == "adaptive_avg_pool" and s["to"] == 1):  # the latter is a mean
+        return None
+    return name, s, column if "n" in s else f"{how} {row['dtype']} all"
 
 
-def show(program, update_docs):
-    """A shape is told by its nearest neighbours: among them itself (in sample), and without itself as an unseen one is."""
+def place_of_kernel(row):
+    """The same for data/h200-kernels."""
+    name, s = row["name"], row["sizes"]
+    if row["kind"] == "conv":
+        return "conv", conv_sizes(s, True), f"{name} {row['dtype']} {row['layout']}"
+    if row["kind"] == "gemm" and name in OLD_GEMM:
+        return "gemm", {"b": 1} | s, f"fwd {row['dtype']} {OLD_GEMM[name]}"
+    if row["kind"] == "sdpa":
+        return "attention", {"b": s["b"], "h": s["h"], "q": s["s"], "s": s["s"], "d": s["d"]}, f"{name} {row['dtype']} {row['layout']}"
+    if row["kind"] == "rnn" and "_" in name:
+        return "rnn", {"dirs": 1, "gates": 4} | s, f"{name.split('_')[1]} {row['dtype']} all"
+    match = re.fullmatch(r"(ln|softmax|lsm|bn)_(fwd_up|fwd|bwd)", name)
+    if not match:
+        return None
+    table, how = OLD_ROWS[match[1]], match[2].replace("fwd_up", "up")
+    return table, s, f"{how} {row['dtype']} {row['layout'] if table == 'batch_norm' else 'all'}"
+
+
+def own_us(row, word):
+    """The time of the kernels that the operation records as its own."""
+    us, least = float(row["kernel_us"]), float(row["min_us"] or row["kernel_us"])
+    if least < 0.9 * us and row.get("pass"):
+        us = least
+    if word is None:
+        return us
+    kernels = operation_rows.kernels_of(row["kernels"])
+    total = sum(t for _, t in kernels)
+    return us * sum(t for name, t in kernels if word not in name) / total if total else us
+
+
+def measured():
+    """{table: {sizes: {column: [us]}}}"""
+    out: dict[str, dict[tuple[int, ...], dict[str, list[float]]]] = {name: {} for name in SIZES}
+    for folder in SOURCES:
+        for path in sorted(folder.glob("*.csv.gz")):
+            with gzip.open(path, "rt", newline="") as file:
+                for row in csv.DictReader(file):
+                    if "kernel_us" not in row:
+                        continue
+                    row["sizes"] = {k: int(v) for k, v in (item.split("=") for item in row["shape"].split(";") if "=" in item) if v.lstrip("-").isdigit()}
+                    place = place_of_operation(row) if "pass" in row else place_of_kernel(row)
+                    if place is None:
+                        continue
+                    word = operation_rows.ELSEWHERE.get((row["name"], row["pass"])) if "pass" in row else ELSEWHERE.get(row["name"])
+                    us = own_us(row, word)
+                    if us > 0:
+                        sizes = tuple(place[1][name] for name in SIZES[place[0]])
+                        out[place[0]].setdefault(sizes, {}).setdefault(place[2], []).append(us)
+    # Convolutions run the same kernels in both half types; the older tables hold one of them.
+    for cells in out["conv"].values():
+        for column in [c for c in cells if " fp16 " in c]:
+            cells.setdefault(column.replace("fp16", "bf16"), cells[column])
+    return out
+
+
+def text_of(table, shapes):
+    """One table, as its file has it: four digits are more than two measurements agree in."""
+    columns = sorted({column for cells in shapes.values() for column in cells})
+    lines = [f"# {table}: us of an operation by shape. Made by tools/fit_kernels.py", ",".join([*SIZES[table], *columns])]
+    for sizes, cells in sorted(shapes.items()):
+        means = [f"{math.exp(sum(map(math.log, cells[c])) / len(cells[c])):.4g}" if c in cells else "" for c in columns]
+        lines.append(",".join([*map(str, sizes), *means]).rstrip(","))
+    return "\n".join(lines) + "\n"
+
+
+def scales(program):
+    done = subprocess.run([program, "--fit"], capture_output=True, text=True, check=True)
+    return "# pool,samples,spread,from fp32,from the other layout,tuned,noise,kernel,scale of each feature: made by tools/fit_kernels.py --scales\n" + done.stdout
+
+
+def figures(program, update_docs):
+    """Each shape told by the others (a convolution's without its other batch sizes): median and 90th percentile of the error."""
     done = subprocess.run([program], capture_output=True, text=True, check=True)
-    pools = [json.loads(line) for line in done.stdout.splitlines()]
-
-    def percent(log_error):
-        return f"{100 * math.expm1(log_error):.1f}"
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    without, changes = [x for x in lines if "without" in x], [x for x in lines if "change" in x]
+    pools = [x for x in lines if "without" not in x and "change" not in x]
 
     def row(title, mine):
-        shapes = sum(p["samples"] for p in mine)
-        return [title, str(shapes), *(percent(math.sqrt(sum(p["samples"] * p[how] ** 2 for p in mine) / shapes)) for how in ("in_sample", "left_out"))]
+        off = sorted(abs(math.expm1(e)) for p in mine for e in p["errors"])
+        return [title, str(len(off)), f"{100 * off[len(off) // 2]:.1f}", f"{100 * off[int(0.9 * len(off))]:.1f}"]
 
     families: dict[str, list] = {}
     for p in pools:
-        families.setdefault(re.split(r" (?:backward|fp32|half|bf16)\b", p["pool"])[0], []).append(p)
-    head = ["kernels", "shapes", "off by, in sample %", "off by, shape left out %"]
+        words = p["pool"].split()
+        families.setdefault(" ".join(words[:3]) if words[0] == "conv" else words[0], []).append(p)
+    head = ["operations", "measured", "off by, shape left out, median %", "90th percentile %"]
     short = aligned(head, [*(row(family, mine) for family, mine in families.items()), row("all", pools)])
-    lines = aligned(head, [row(p["pool"], [p]) for p in pools])
-    print("\n".join([*lines, "", *short]))
+    types = {t: [p for p in pools if t in p["pool"].split() or (t in ("fp16", "bf16") and "half" in p["pool"].split())] for t in ("fp32", "tf32", "fp16", "bf16")}
+    short += ["", *aligned(["element type", *head[1:]], [row(t, mine) for t, mine in types.items()])]
+    whole = sorted({x["without"] for x in without})
+    short += ["", *aligned(["convolutions without one whole", *head[1:]], [row(w, [x for x in without if x["without"] == w]) for w in whole])]
+    for change in sorted({x["change"] for x in changes}):
+        mine: dict[str, list] = {}
+        for x in changes:
+            if x["change"] == change:
+                mine.setdefault(" ".join(x["pool"].split()[:3]) if x["pool"].startswith("conv") else x["pool"].split()[0], []).append(x)
+        short += ["", *aligned([change, *head[1:]], [*(row(family, some) for family, some in mine.items()), row("all", [x for x in changes if x["change"] == change])])]
+    table = aligned(head, [row(p["pool"], [p]) for p in pools])
+    print("\n".join([*table, "", *short]))
     if update_docs:
         write_between(ROOT / "docs" / "accuracy.md", "fitted-kernels", "\n".join(short))
-        write_between(ROOT / "docs" / "appendix-accuracy.md", "kernels", "\n".join(lines))
+        write_between(ROOT / "docs" / "appendix-accuracy.md", "kernels", "\n".join(table))
     return 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", type=pathlib.Path, nargs="*", metavar="FOLDER")
-    parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("src/hardware/kernels/H200-SXM.csv"))
-    parser.add_argument("--figures", type=pathlib.Path, metavar="PROGRAM", help="show how well the compiled table tells its own shapes"
-                        " (build/tests/kernel_figures)")
-    parser.add_argument("--update-docs", action="store_true", help="write that into docs/accuracy.md")
+    parser.add_argument("--scales", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--figures", action="store_true")
+    parser.add_argument("--update-docs", action="store_true", help="write the figures into docs/accuracy.md")
+    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "tests" / "kernel_figures")
     args = parser.parse_args()
     if args.figures:
-        return show(args.figures, args.update_docs)
-    if not args.tables:
-        parser.error("name folders of measured tables, or --figures")
-    times: dict[tuple[str, str, str, str], list[float]] = {}
-    for path in sorted(p for folder in args.tables for p in [*folder.glob("*.csv"), *folder.glob("*.csv.gz")]):
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", newline="") as file:
-            for row in csv.DictReader(file):
-                if name := name_of(row):
-                    key = (name, row["dtype"], *place_of(name, row))
-                    times.setdefault(key, []).append(float(row["kernel_us"]) * own_share(name, row))
-    if not times:
-        sys.exit(f"{', '.join(map(str, args.tables))}: no kernel tables with rows this tool keeps")
-    with args.output.open("w") as out:
-        out.write("# kind,dtype,layout,shape,us: made by tools/fit_kernels.py from measured kernels\n")
-        for (name, dtype, layout, shape), us in sorted(times.items()):
-            mean = math.exp(sum(math.log(u) for u in us) / len(us))
-            out.write(f"{name},{dtype},{layout},{shape},{mean:.2f}\n")
-    print(f"{args.output}: {len(times)} shapes")
+        return figures(args.program, args.update_docs)
+    files = {KERNELS / f"{DEVICE}.{table}.csv": text_of(table, shapes) for table, shapes in measured().items()}
+    if args.scales:
+        files[KERNELS / f"{DEVICE}.scales.csv"] = scales(args.program)
+    stale = [path.name for path, text in files.items() if not path.is_file() or path.read_text() != text]
+    kept = {*files, KERNELS / f"{DEVICE}.scales.csv"}
+    unknown = [path.name for path in sorted(KERNELS.glob("*.csv")) if path not in kept]
+    if args.check:
+        for name in stale:
+            print(f"{name}: not what the data say", file=sys.stderr)
+        for name in unknown:
+            print(f"{name}: nothing makes it", file=sys.stderr)
+        return 1 if stale or unknown else 0
+    for path, text in files.items():
+        path.write_text(text)
+        print(f"{path.name}: {text.count(chr(10)) - 2} shapes, {len(text) / 1e3:.0f} kB")
     return 0
 
 

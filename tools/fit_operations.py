@@ -6,8 +6,8 @@
 Writes the measured operations as a trace, has the library describe and predict them (the program evaluates the C++), and compares:
 `absolute` is what the models say of an operation they only know by its shape; a change (`fp32 -> bf16`, `nchw -> nhwc`, `x2`, …) starts
 from the measured time of the same operation before it, as a what-if does. Errors are relative to what was measured. Families marked * are told
-by these very tables (tools/fit_kernels.py shows them with the shape left out); no other model was fitted to them, so that every row of the
-others counts as left out.
+by these very tables: `tools/fit_kernels.py --figures` shows what they are worth with the shape left out. No other model was fitted to them, so
+that every row of the others counts as left out.
 """
 
 from __future__ import annotations
@@ -122,6 +122,12 @@ def compare(rows: list[dict[str, Any]], passes: bool) -> dict[str, dict[str, dic
             for question, families in cells.items()}
 
 
+def told(family: str) -> bool:
+    """Whether these very measurements are what the model interpolates in."""
+    kind, name = family.split()[:2]
+    return kind in ("conv", "rnn", "sdpa") or name in fit_kernels.SIZES or name == "misaligned"
+
+
 def table(families: dict[str, dict[str, dict[str, Any]]]) -> str:
     """Median and 90th percentile of the error in %, and predicted over measured, by family and element type."""
     dtypes = [d for d in operation_rows.TYPES if any(d in by for by in families.values())]
@@ -132,7 +138,7 @@ def table(families: dict[str, dict[str, dict[str, Any]]]) -> str:
             f = by.get(d, {"n": 0, "unknown": 0})
             unknown = f" +{f['unknown']} unknown" if f["unknown"] else ""
             cells.append(f"{f['median_pct']:.0f}, {f['p90_pct']:.0f}, {f['ratio']:.2f} ({f['n']}{unknown})" if f["n"] else f"-{unknown}")
-        star = " *" if family.split()[1] in fit_kernels.OPERATIONS else ""
+        star = " *" if told(family) else ""
         lines.append(f"| {family}{star} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

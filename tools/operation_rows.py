@@ -122,11 +122,16 @@ def _sdpa(row: dict[str, Any], a: Arguments) -> str | None:
         a.tensor(*q, order="heads")
     a.tensor(*q, order="heads").tensor(*k, order="heads").tensor(*k, order="heads")
     names = row["kernels"]
+
+    def bias() -> Arguments:
+        return a.tensor(s["b"], s["h"], s["q"], s["s"]) if row["layout"] in ("mask", "bias") else a.none()
+
     if "cudnn" in names and "sdpa" in names:
         if back:
-            a.tensor(*q, order="heads").none(6).value(s["q"]).value(s["s"]).value(dropout).value(causal)
+            a.tensor(*q, order="heads").none(3)
+            bias().none(2).value(s["q"]).value(s["s"]).value(dropout).value(causal)
             return "aten::_cudnn_attention_backward"
-        a.none(3).value(s["q"]).value(s["s"]).value(True).value(dropout).value(causal)
+        bias().none(2).value(s["q"]).value(s["s"]).value(True).value(dropout).value(causal)
         return "aten::_cudnn_attention_forward"
     if "flash" in names:
         if back:
@@ -135,7 +140,7 @@ def _sdpa(row: dict[str, Any], a: Arguments) -> str | None:
         a.value(dropout).value(causal)
         return "aten::_scaled_dot_product_flash_attention"
     if "fmha" in names and not back:
-        a.none().value(True).value(dropout).value(causal)
+        bias().value(True).value(dropout).value(causal)
         return "aten::_scaled_dot_product_efficient_attention"
     return None  # several operations; or a gradient whose operation is described by its sequence-first form only
 

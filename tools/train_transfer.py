@@ -3,12 +3,13 @@
 
     tools/train_transfer.py DIR                     writes src/hardware/transfer/products.csv
     tools/train_transfer.py DIR --without T4 -o F   the same with one GPU left out
-    tools/train_transfer.py DIR --each tools/transfer-left-out     one file per GPU left out
+    tools/train_transfer.py DIR --each tools/transfer-left-out     one file per GPU left out, one per generation left out
 
-DIR is a folder with `gpu-kernels-fp32/{linear,bmm,conv}.csv.gz` and `gpu-gemm-bf16.csv.gz` (docs/gpus.md says where they come
+DIR is a folder with `gpu-kernels-fp32*/{linear,bmm,conv}.csv.gz` and `gpu-gemm-bf16*.csv.gz` (docs/gpus.md says where they come
 from). Needs numpy, scipy and pandas. Four kinds of product are fitted: half (tensor cores), fp32, fp32-batched, conv. Each gets
-parameters for all GPUs together ("any") and for each architecture, in which that architecture's GPUs count more. Parameters
-minimise the log error of measured times (soft L1), on a fixed sample, so that the same tables give the same file.
+parameters for all GPUs together ("any"), in which every GPU counts alike, and parameters for each architecture that was measured, drawn
+towards those of all (ARCH_PRIOR): what an architecture's rows do not tell stays what its neighbours say. Parameters minimise the log
+error of measured times (soft L1), on a fixed sample, so that the same tables give the same file.
 
 Measured times in these tables hold the host: a row lasts at least as long as the host needs to launch it (`floor`), and a share
 of that (`host`) comes on top of the kernel. Both belong to the tables, not to the model.
@@ -26,24 +27,25 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import transfer_model as model
 import transfer_tables as tables
 
-# Tiles by what kernels' names say in the tables: libraries for older GPUs use one or two for all batched products.
 TILES = {
-    ("half", "any"): "256x128 128x256 128x128 256x64 64x256 128x64 64x128 64x64 64x32 32x64 64x16 16x64",
-    ("fp32", "any"): "128x64 64x128 128x128 64x64 32x128 128x32 64x32 32x64 32x32",
-    ("fp32", "6"): "32x128 128x32 64x64",
-    ("fp32-batched", "any"): "128x64 64x128 64x64",
-    ("fp32-batched", "6"): "128x64 64x128",
-    ("fp32-batched", "7"): "64x64 32x128 128x32 128x64 64x128",
-    ("fp32-batched", "8.0"): "128x128",
-    ("conv", "any"): "128x128 128x64 64x128 64x64 128x32 32x128",
+    "half": "256x128 128x256 128x128 256x64 64x256 128x64 64x128 64x64 64x32 32x64 64x16 16x64",
+    "fp32": "128x64 64x128 128x128 64x64 32x128 128x32 64x32 32x64 32x32",
+    "fp32-batched": "128x64 64x128 64x64",
+    "conv": "128x128 128x64 64x128 64x64 128x32 32x128",
 }
-OWN_WEIGHT = {"half": 4.0, "fp32": 2.0, "fp32-batched": 2.0, "conv": 2.0}
+# W per TFLOP/s at 12 nm. In FP32 what V100 and T4 reach, not fitted: rows that are not held back by their power say nothing about it. With
+# tensor cores architectures differ (an L40S reaches 1.5 at 5 nm, an H100 0.87), so each has its own, within bounds.
+ENERGY = {"fp32": 20.0, "fp32-batched": 20.0}
+FITTED_ENERGY = {"half": (3.0, 1.0, 9.0), "conv": (20.0, 10.0, 30.0)}
+# How firmly parameters are drawn to where they start (all GPUs: the middle of their bounds; one architecture: those of all GPUs), against
+# the rows of one GPU. Leaving GPUs out, 1 and 2 do equally well for an architecture, 0.3 and 4 worse.
+ANY_PRIOR, ARCH_PRIOR = 0.3, 1.0
+ROWS = 150  # of each GPU
 CARRY = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
-def tiles_of(kind, arch):
-    text = TILES.get((kind, arch), TILES[(kind, "any")])
-    return [tuple(int(x) for x in t.split("x")) for t in text.split()]
+def tiles_of(kind):
+    return [tuple(int(x) for x in t.split("x")) for t in TILES[kind].split()]
 
 
 class Fit:
@@ -51,14 +53,22 @@ class Fit:
 
     def __init__(self, kind, table, gpus):
         self.kind, self.table, self.gpus = kind, table, gpus
-        own = model.CONV_BOUNDS if kind == "conv" else {}
-        self.names = [*model.BOUNDS, *own, *(["host"] if table.has_host else [])]
-        self.bounds = {**model.BOUNDS, **own, "host": (0.6, 0.05, 1.0)}
-        shared = table.rows.dropna()  # shapes that every GPU has
-        self.rows = shared.sample(min(len(shared), 500), random_state=1)
+        own = (model.CONV_BOUNDS if kind == "conv" else {}) | ({"energy": FITTED_ENERGY[kind]} if kind in FITTED_ENERGY else {})
+        self.fixed = {"energy": ENERGY[kind]} if kind in ENERGY else {}
+        if not any(table.devices[g].nanometres > 12 for g in gpus):
+            self.fixed["shrink"] = model.ENERGY_BY_NODE["half"]
+        self.bounds = {**model.BOUNDS, **own, **({"host": (0.6, 0.05, 1.0)} if table.has_host else {})}
+        self.names = [n for n in self.bounds if n not in self.fixed]
+        self.rows = {g: self.sample(g) for g in gpus}
+
+    def sample(self, gpu):
+        rows = self.table.rows[self.table.rows[gpu].notna()]
+        if self.table.has_host:
+            rows = rows[rows[gpu] > 1.08 * self.table.floors[gpu]]  # others are the host's
+        return rows.sample(min(len(rows), ROWS), random_state=1)
 
     def decode(self, z):
-        return {n: self.bounds[n][1] + (self.bounds[n][2] - self.bounds[n][1]) / (1 + np.exp(-v)) for n, v in zip(self.names, z)}
+        return self.fixed | {n: self.bounds[n][1] + (self.bounds[n][2] - self.bounds[n][1]) / (1 + np.exp(-v)) for n, v in zip(self.names, z)}
 
     def encode(self, p):
         z = []
@@ -68,9 +78,8 @@ class Fit:
             z.append(np.log(x / (1 - x)))
         return np.array(z)
 
-    def times(self, p, gpu, rows, arch):
-        dev = self.table.devices[gpu]
-        tiles = tiles_of(self.kind, arch if arch is not None else dev.arch)
+    def times(self, p, gpu, rows):
+        dev, tiles = self.table.devices[gpu], tiles_of(self.kind)
         if self.kind == "conv":
             us = model.conv_us(p, tiles, rows.images, rows.channels, rows["size"], rows.out_channels, rows.kernel, rows.stride, rows.out_size, dev)
         else:
@@ -79,56 +88,58 @@ class Fit:
             return us
         return np.maximum(self.table.floors[gpu], p["host"] * self.table.floors[gpu] + us)
 
-    def run(self, arch, start, steps):
-        """arch: whose GPUs count more; None for all alike."""
-        known = {self.table.devices[g].arch for g in self.gpus}
+    def run(self, gpus, start, prior, steps):
+        """Parameters of these GPUs, drawn to `start`. A power limit that holds nothing back has no slope, so that what fits better is
+        looked for from twice the energy as well."""
+        tries = [self.run_from(gpus, start, start, prior, steps)]
+        if self.kind == "half" and start:
+            tries.append(self.run_from(gpus, start | {"energy": 2 * start["energy"]}, start, prior, steps))
+        return min(tries, key=lambda t: t[1])[0]
+
+    def run_from(self, gpus, first, start, prior, steps):
+        begin = self.encode(start)
 
         def residuals(z):
             p = self.decode(z)
-            out = []
-            for g in self.gpus:
-                own = self.table.devices[g].arch
-                weight = OWN_WEIGHT[self.kind] if own == arch else 1.0
-                out.append(weight * np.log(self.rows[g].values / self.times(p, g, self.rows, own if own in known else "any")))
-            return np.concatenate(out)
+            rows = [np.log(self.rows[g][g].values / self.times(p, g, self.rows[g])) * np.sqrt(ROWS / len(self.rows[g])) for g in gpus]
+            return np.concatenate([*rows, 0.1 * prior * np.sqrt(len(gpus)) * (z - begin)])
 
-        p = start or {n: b[0] for n, b in self.bounds.items()}
-        found = least_squares(residuals, self.encode(p), loss="soft_l1", f_scale=0.1, diff_step=1e-2, max_nfev=steps)
-        return self.decode(found.x)
+        found = least_squares(residuals, self.encode(first), loss="soft_l1", f_scale=0.1, diff_step=1e-2, max_nfev=steps)
+        return self.decode(found.x), found.cost
 
     def carry(self, p):
         """How much of what the model misses on the origin shows on a target of another architecture too. Judged with the
         parameters of all GPUs, since those of the target's own would know what it misses."""
-        pairs = [(o, t) for o, t in itertools.permutations(self.gpus, 2) if self.table.devices[o].arch != self.table.devices[t].arch]
-        logs = {g: np.log(self.times(p, g, self.rows, None)) for g in self.gpus}
-        errors = []
-        for c in CARRY:
-            e = [np.abs(np.exp(logs[t] + c * (np.log(self.rows[o].values) - logs[o])) / self.rows[t].values - 1).mean() for o, t in pairs]
-            errors.append(np.mean(e))
-        return CARRY[int(np.argmin(errors))] if pairs else 0.3
+        errors = np.zeros(len(CARRY))
+        for o, t in itertools.permutations(self.gpus, 2):
+            rows = self.table.rows.dropna(subset=[o, t])
+            if self.table.devices[o].arch == self.table.devices[t].arch or len(rows) < 10:
+                continue
+            rows = rows.sample(min(len(rows), ROWS), random_state=1)
+            missed = np.log(rows[o].values) - np.log(self.times(p, o, rows))
+            there = self.times(p, t, rows)
+            errors += [np.abs(there * np.exp(c * missed) / rows[t].values - 1).mean() for c in CARRY]
+        return CARRY[int(np.argmin(errors))] if errors.any() else 0.3
 
 
 KINDS = ("half", "fp32", "fp32-batched", "conv")
 
 
-def train(folder, without, start=None, steps=24, log=lambda text: None, kinds=KINDS, cold=False):
-    """{kind: {arch: parameters}}; `without`: a device name, or None. Kinds that are not asked for come from `start`;
-    the others begin there too, unless `cold`."""
+def train(folder, without, steps=12, log=lambda text: None, known=None):
+    """{kind: {arch: parameters}}; `without`: names of devices; `known`: kinds that are there already."""
     result: dict = {}
     for kind in KINDS:
-        if kind not in kinds:
-            result[kind] = start[kind]
+        if known and kind in known:
+            result[kind] = known[kind]
             continue
         table = tables.product_table(folder, kind)
         if table is None:
             continue
-        gpus = [g for g in table.devices if g != without]
+        gpus = [g for g in table.devices if g not in without]
         fit = Fit(kind, table, gpus)
-        begin = start.get(kind) if start and not cold else None
-        by_arch = {"any": fit.run(None, begin["any"] if begin else None, steps)}
+        by_arch = {"any": fit.run(gpus, {}, ANY_PRIOR, steps)}
         for arch in sorted({table.devices[g].arch for g in gpus}):
-            known = begin.get(arch) if begin else None
-            by_arch[arch] = fit.run(arch, known or by_arch["any"], max(8, steps // 2))
+            by_arch[arch] = fit.run([g for g in gpus if table.devices[g].arch == arch], by_arch["any"], ARCH_PRIOR, steps)
         carry = fit.carry(by_arch["any"])
         for p in by_arch.values():
             p["carry_other"] = carry
@@ -141,8 +152,7 @@ def text_of(result):
     lines = ["kind,architecture,parameter,value"]
     for kind, by_arch in result.items():
         for arch, p in by_arch.items():
-            tiles = TILES.get((kind, arch), TILES[(kind, "any")])
-            lines.append(f"{kind},{arch},tiles,{tiles}")
+            lines.append(f"{kind},{arch},tiles,{TILES[kind]}")
             lines += [f"{kind},{arch},{name},{value:.6g}" for name, value in p.items() if name != "tiles"]
     return "\n".join(lines) + "\n"
 
@@ -155,29 +165,33 @@ def read_weights(path):
     return result
 
 
+def left_out(folder):
+    """{name of a file: GPUs left out}: each GPU, and each generation ("generation-9.0")."""
+    gpus = tables.product_gpus(folder)
+    sets = {g: {g} for g in gpus}
+    for g in gpus:
+        sets.setdefault(f"generation-{model.Device(g).generation}", set()).add(g)
+    return sets
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--without", help="a device to leave out")
-    parser.add_argument("--only", choices=KINDS, help="fit this kind alone; the others stay as they are in the files")
     parser.add_argument("--each", type=pathlib.Path, help="write one file per device left out into this folder")
+    parser.add_argument("--only", action="append", choices=KINDS, help="fit this kind again; the others stay as they are in the files")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=model.FOLDER / "transfer" / "products.csv")
     args = parser.parse_args()
-    shipped = model.FOLDER / "transfer" / "products.csv"
     if args.each:
         args.each.mkdir(parents=True, exist_ok=True)
-        start = read_weights(shipped)
-        for gpu in tables.product_gpus(args.folder):
-            known = args.each / f"{gpu}.csv"
-            if args.only and gpu not in tables.product_table(args.folder, args.only).devices:
-                continue
-            begin = {**start, **{k: v for k, v in read_weights(known).items() if k != args.only}} if args.only else start
-            found = train(args.folder, gpu, start=begin, steps=14, kinds=(args.only,) if args.only else KINDS)
-            (args.each / f"{gpu}.csv").write_text(text_of(found))
-            print(f"without {gpu}: done", flush=True)
+        for name, gpus in left_out(args.folder).items():
+            file = args.each / f"{name}.csv"
+            known = {k: v for k, v in read_weights(file).items() if k not in args.only} if args.only and file.exists() else None
+            file.write_text(text_of(train(args.folder, gpus, known=known)))
+            print(f"without {name}: done", flush=True)
         return
-    found = train(args.folder, args.without, start=read_weights(shipped) if args.only else None,
-                  kinds=(args.only,) if args.only else KINDS, cold=True, log=lambda text: print(text, flush=True))
+    known = {k: v for k, v in read_weights(args.output).items() if k not in args.only} if args.only and args.output.exists() else None
+    found = train(args.folder, {args.without}, known=known, log=lambda text: print(text, flush=True))
     args.output.parent.mkdir(parents=True, exist_ok=True)
     args.output.write_text(text_of(found))
     print(f"{args.output}: {args.output.stat().st_size} bytes")

@@ -12,6 +12,11 @@ import numpy as np
 import tomllib
 
 SPLITS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 32], float)
+# How energy per multiplication falls below 12 nm. FP32 products reach 20 W per TFLOP/s on V100 and T4; a power of 1 says 11.7 for an A100
+# and 8.3 for an H100, which their power does not hold back, and 10 for an MI210, which reaches 9.6. BF16 ones reach 1.56 on an A100, 0.87
+# on an H100, 0.62 on a B200 at their best, 3.0 at 12 nm: tensor cores gained more.
+ENERGY_BY_NODE = {"half": 1.5, "fp32": 1.0}
+NARROW = 128  # FLOP per clock of an SM with 64 lanes
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "src" / "hardware"
 # Parameters of a product model: start value, least and largest.
 BOUNDS = {
@@ -48,30 +53,54 @@ class Device:
         self.major, self.minor = (int(x) for x in c["capability"].split("."))
         self.sms, self.clock_mhz = c["sms"], c.get("clock_mhz", 1500)
         self.threads_per_sm = c.get("threads_per_sm", 2048)
-        self.tflops = {"fp32": t["tflops"]["fp32"], "half": t["tflops"].get("bf16", t["tflops"].get("fp16", t["tflops"]["fp32"]))}
+        self.vendor, self.gfx = t.get("vendor", "nvidia"), t.get("architecture", "")
+        rates = t["tflops"]
+        # Products: matrix cores that multiply in fp32 (AMD) count. Element-wise work: `vector`.
+        self.tflops = {"fp32": max(rates["fp32"], rates.get("fp32_matrix", 0)), "half": rates.get("bf16", rates.get("fp16", rates["fp32"]))}
+        self.vector = rates["fp32"]
         self.bandwidth, self.streaming = m["bandwidth_gbs"], m["bandwidth_gbs"] * m.get("achievable_bandwidth", 0.88)
         self.l2_mb, self.power_w = m.get("l2_mb", 0), t.get("board", {}).get("power_w", 0)
 
     @property
     def arch(self):
-        return architecture(self.major, self.minor)
+        return "amd" if self.vendor == "amd" else architecture(self.major, self.minor)
+
+    @property
+    def generation(self):
+        """GPUs of one design: Pascal as a whole, then by compute capability."""
+        return "6" if self.vendor == "nvidia" and self.major == 6 else self.arch
+
+    @property
+    def relative(self):
+        """The measured architecture whose SMs are most like its own, as the C++ has it."""
+        if self.vendor == "amd":
+            return "amd"
+        return "8.9" if (self.major == 8 and self.minor >= 6) or self.major == 12 else f"{self.major}.0"
 
     @property
     def nanometres(self):
-        return 16 if self.major <= 6 else 12 if self.major == 7 else (8 if self.minor in (6, 7) else 5 if self.minor == 9 else 7) if self.major == 8 else 5
+        """The width of transistors: what a multiplication costs in energy follows it."""
+        if self.vendor == "amd":
+            return {"gfx908": 7, "gfx90a": 6, "gfx942": 5, "gfx950": 3}.get(self.gfx, 5)
+        if self.major <= 7:
+            return 16 if self.major <= 6 else 12
+        if self.major > 8:
+            return 5 if self.major == 9 else 4
+        return {0: 7, 9: 5}.get(self.minor, 8)
+
+    def energy(self, p, kind):
+        """W per TFLOP/s. Below 12 nm one law holds for all products of a precision (ENERGY_BY_NODE); above, Pascal, what was fitted."""
+        node = self.nanometres / 12
+        return p["energy"] * node ** (p["shrink"] if node > 1 else ENERGY_BY_NODE["half" if kind == "half" else "fp32"])
 
     def flops_per_clock(self, kind):
-        """Of one SM, by compute capability: the figure NVIDIA's programming guide and architecture papers give."""
-        if kind != "half":
-            return 256 if (self.major, self.minor) in ((6, 1),) or self.major >= 9 or (self.major == 8 and self.minor >= 6) else 128
-        if self.major < 7:
-            return 128
-        return {7: 1024, 8: 2048 if self.minor == 0 else 1024, 9: 4096, 10: 8192}.get(self.major, 1024)
+        """Of one SM, from the peak rate: cards sold for games run some types at half the rate of the same silicon elsewhere."""
+        return self.tflops["half" if kind == "half" else "fp32"] * 1e6 / (self.sms * self.clock_mhz)
 
 
 def architecture(major, minor):
     """GPUs whose libraries pick alike: Pascal, Volta and Turing as families, later ones by compute capability."""
-    return str(major) if major <= 7 else f"{major}.{minor}"
+    return f"{major}.{minor}"
 
 
 def product_us(p, tiles, batch, m, n, k, element_bytes, dev, kind):
@@ -82,8 +111,10 @@ def product_us(p, tiles, batch, m, n, k, element_bytes, dev, kind):
     s = SPLITS[None, None, :]
     edge = tm * tn / (tm + tn)
     clock = float(dev.clock_mhz)  # cycles per us
+    # An SM loads as many operands in a clock whether it has 64 lanes or 128: wide ones wait for them twice as long.
     loss = (edge + p["traffic"]) / edge
-    rate = dev.flops_per_clock(kind) * clock * p["share"] / loss
+    wide = loss if kind == "half" else (edge + p["traffic"] * dev.flops_per_clock(kind) / NARROW) / edge
+    rate = dev.flops_per_clock(kind) * clock * p["share"] / wide
     count = b * (p["pad"] * np.ceil(m / tm) + (1 - p["pad"]) * m / tm) * (p["pad"] * np.ceil(n / tn) + (1 - p["pad"]) * n / tn)
     waves = count * s / dev.sms
     turns = p["round"] * np.ceil(waves) + (1 - p["round"]) * np.maximum(waves, 1)
@@ -92,10 +123,9 @@ def product_us(p, tiles, batch, m, n, k, element_bytes, dev, kind):
                       np.maximum(p["step"] * steps / clock,
                                  element_bytes * (np.minimum(tm, m) + np.minimum(tn, n)) * steps / (p["load"] * clock)))
     turn = turn + p["fill"] / clock
-    peak = dev.tflops["half" if kind == "half" else "fp32"] * p["share"]
+    whole = 2e-6 * count * tm * tn * k * wide / (dev.tflops["half" if kind == "half" else "fp32"] * p["share"])
     if dev.power_w > 0:
-        peak = min(peak, dev.power_w / (p["energy"] * (dev.nanometres / 12) ** p["shrink"]))
-    whole = 2 * count * tm * tn * k * loss / (peak * 1e6)
+        whole = np.maximum(whole, 2e-6 * count * tm * tn * k * loss * dev.energy(p, kind) / dev.power_w)
     traffic = element_bytes * b * (m * n + m * k + k * n)
     kept = p["hit"] * np.clip(1 - traffic / max(1.0, dev.l2_mb * 1e6 * p["cache"]), 0, 1)
     memory = traffic * (1 - kept) / (dev.streaming * p["memory"] * 1e3)

@@ -67,9 +67,9 @@ def with_gpu(d):
     return d[d.gpu.notna()]
 
 
-def wide(path, keys):
+def wide(paths, keys):
     """One row per shape, one column per device (us), NaN where a device lacks the shape."""
-    d = with_gpu(pd.read_csv(path))
+    d = pd.concat([with_gpu(pd.read_csv(path)) for path in paths])
     w = d.pivot_table(index=keys, columns="gpu", values="Latency", aggfunc="mean") * 1e3
     return w.reset_index()
 
@@ -83,6 +83,8 @@ def product_table(folder, kind):
         if not path.exists():
             return None
         d = pd.read_csv(path)
+        for more in sorted(folder.glob("gpu-gemm-bf16-*.csv.gz")):
+            d = d.merge(pd.read_csv(more), on=["m", "n", "k"], how="outer")
         found = {c: GEMM_COLUMNS.get(c.removesuffix("_ms")) or device_of(c.removesuffix("_ms")) for c in d.columns if c.endswith("_ms")}
         unknown.update(c for c, g in found.items() if not g)
         d = d.rename(columns={c: g for c, g in found.items() if g})
@@ -92,10 +94,11 @@ def product_table(folder, kind):
         return Table(d[["batch", "m", "n", "k", *gpus]], {g: model.Device(g) for g in gpus}, False, 2)
     name, keys = {"fp32": ("linear", list("BMNK")), "fp32-batched": ("bmm", list("BMNK")),
                   "conv": ("conv", ["B", "Input_Channel", "Output_Channel", "Kernel_Szie", "Input_Size", "Stride", "Padding"])}[kind]  # fmt: skip
-    path = folder / "gpu-kernels-fp32" / f"{name}.csv.gz"
-    if not path.exists():
+    # Tables of GPUs measured later lie beside the first, `gpu-kernels-fp32-h100`; they need not hold the same shapes.
+    paths = sorted(folder.glob(f"gpu-kernels-fp32*/{name}.csv.gz"))
+    if not paths:
         return None
-    w = wide(path, keys)
+    w = wide(paths, keys)
     gpus = [c for c in w.columns if c not in keys]
     if kind == "conv":
         out = np.floor((w.Input_Size + 2 * w.Padding - w.Kernel_Szie) / w.Stride) + 1

@@ -30,6 +30,8 @@ SWITCHES = {
     "nosync": "no-sync",
     "fused": "fused-optimizer",
     "graph": "cuda-graph",
+    "seq2": "sequence:x=2",
+    "seqh": "sequence:x=0.5",
     "tf32": "tf32",
     "bf16": "amp:dtype=bf16",
     "sdpa": "flash-attention",
@@ -38,13 +40,14 @@ SWITCHES = {
     "bs2": "batch:x=2",
     "bs4": "batch:x=4",
     "bsh": "batch:x=0.5",
+    "fp8": "fp8",
     "cl": "channels-last",
 }
 # Variants that change the job or the recording, not the step's implementation: nothing to predict.
 NO_WHATIF = {"base", "again", "stack", "plain", "sgd"}
 
-# Folders of changes no what-if makes yet, and of networks kept for the last look: read when they are named.
-NAMED_ONLY = {"h200-lengths", "h200-unseen"}
+# Folders of networks kept for the last look: read when they are named.
+NAMED_ONLY = {"h200-unseen"}
 
 # Rows that are not the step of their base: while it is captured, transformers makes masks that it leaves out otherwise, and
 # attention takes other kernels (data/README.md).
@@ -148,14 +151,15 @@ def gpu_ms_of_trace(path: Path) -> float:
 class Folder:
     """A truth folder: its bases that have a trace, and the rows predicted from each."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, every: bool = False):
+        """`every`: also rows that cannot be predicted from their base (OTHER_STEPS)."""
         self.path = path
         self.name = path.name
         with open(path / "truth.jsonl") as file:
             self.rows = [Row(path, json.loads(line)) for line in file if line.strip()]
         # A row whose run failed carries an error instead of figures.
         self.rows = [r for r in self.rows if r.data.get("median_ms") and "variant" in r.data]
-        self.rows = [r for r in self.rows if (r.model, r.variant) not in OTHER_STEPS]
+        self.rows = [r for r in self.rows if every or (r.model, r.variant) not in OTHER_STEPS]
 
     def base_ms(self, base: Row) -> float:
         """The base's step; where it was measured again, the mean of both: a host drifts."""

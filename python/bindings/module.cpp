@@ -11,6 +11,7 @@
 #include "bindings.hpp"
 #include "foretrace/cli/plugins.hpp"
 #include "foretrace/cli/run.hpp"
+#include "foretrace/report/export.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/version.hpp"
 
@@ -41,6 +42,23 @@ void set_plugin_loader(nb::object load) {
     if (!wrong) return {};
     const auto& [code, message, file, hint] = *wrong;
     return tl::unexpected(Error{code_named(code), message, file, Error::kNoOffset, hint});
+  };
+}
+
+/// A Python function (csv) -> bytes, or the text of what it lacks.
+void set_table_packer(nb::object pack) {
+  if (pack.is_none()) {
+    report::table_packer() = {};
+    return;
+  }
+  report::table_packer() = [held = shared(std::move(pack))](const std::string& csv) -> Result<std::string> {
+    nb::gil_scoped_acquire locked;
+    const nb::object packed = (*held)(nb::bytes(csv.data(), csv.size()));
+    if (nb::isinstance<nb::bytes>(packed)) {
+      const auto bytes = nb::cast<nb::bytes>(packed);
+      return std::string(bytes.c_str(), bytes.size());
+    }
+    return fail(ErrorCode::kUsage, nb::cast<std::string>(packed), "--format csv needs nothing");
   };
 }
 
@@ -85,6 +103,7 @@ NB_MODULE(_core, m) {
       },
       nb::arg("args"), nb::call_guard<nb::gil_scoped_release>());
   m.def("set_plugin_loader", python::set_plugin_loader, nb::arg("load").none());
+  m.def("set_table_packer", python::set_table_packer, nb::arg("pack").none());
   m.def("formats", [] {
     nb::list list;
     for (const trace::FormatInfo& f : trace::formats()) {

@@ -69,10 +69,10 @@ nb::tuple report_of(const LoadedJob& j, std::optional<std::int64_t> step, bool a
     return nb::make_tuple(to_str(report::to_text(*j.pipeline, a, {.width = width})),
                           to_str(report::to_json(*j.pipeline, a)));
   }
-  report::RanksOptions options;
+  analysis::RanksOptions options;
   options.step = step;
   options.align = align;
-  const report::RanksReport r = value_or_raise(report::analyse_ranks(j.job, options));
+  const analysis::RanksReport r = value_or_raise(analysis::analyse_ranks(j.job, options));
   return nb::make_tuple(to_str(report::to_text(r, {.width = width})), to_str(report::to_json(r)));
 }
 

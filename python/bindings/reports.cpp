@@ -100,7 +100,7 @@ void bind_reports(nb::module_& m) {
   m.def(
       "doctor",
       [](const LoadedTrace& t, std::size_t width) {
-        const report::DoctorReport r = report::examine(t.trace, t.steps);
+        const analysis::DoctorReport r = analysis::examine(t.trace, t.steps);
         return nb::make_tuple(to_str(report::to_text(r, {.width = width})), to_str(report::to_json(r)));
       },
       nb::arg("trace"), nb::arg("width"));
@@ -108,7 +108,7 @@ void bind_reports(nb::module_& m) {
       "summary",
       [](const LoadedTrace& t, std::optional<std::int64_t> step, std::optional<double> samples, std::size_t width,
          std::size_t top) {
-        const report::SummaryReport r = value_or_raise(report::summarise(t.trace, t.steps, {step, samples}));
+        const analysis::SummaryReport r = value_or_raise(analysis::summarise(t.trace, t.steps, {step, samples}));
         return nb::make_tuple(to_str(report::to_text(r, {.width = width, .top = top})), to_str(report::to_json(r)));
       },
       nb::arg("trace"), nb::arg("step").none(), nb::arg("samples").none(), nb::arg("width"), nb::arg("top"));

@@ -31,7 +31,7 @@ using whatif::Part;
 using whatif::Stage;
 
 constexpr std::size_t kNeeds = static_cast<std::size_t>(Need::kLoader) + 1;
-constexpr std::size_t kChanges = static_cast<std::size_t>(Changes::kNetwork) + 1;
+constexpr std::size_t kChanges = static_cast<std::size_t>(Changes::kSequence) + 1;
 constexpr std::size_t kParts = static_cast<std::size_t>(Part::kNotModelled) + 1;
 constexpr std::size_t kEfforts = static_cast<std::size_t>(Effort::kWork) + 1;
 constexpr std::array<std::string_view, 6> kStages = {"batch", "precision", "kernels", "memory", "optimizer", "runtime"};
@@ -242,6 +242,23 @@ std::vector<whatif::Use> parse_uses(const nb::list& given) {
   return uses;
 }
 
+namespace {
+
+// What a peak consists of, as JSON names it.
+nb::object parts_of(const std::optional<memory::Composition>& of) {
+  if (!of) return nb::none();
+  nb::dict d;
+  d["parameters"] = of->parameters;
+  d["gradients"] = of->gradients;
+  d["optimizer_states"] = of->optimizer_states;
+  d["activations"] = of->activations;
+  d["workspaces"] = of->workspaces;
+  d["other"] = of->other;
+  return std::move(d);
+}
+
+}  // namespace
+
 nb::dict prediction_dict(whatif::Prediction&& p) {
   nb::dict d;
   d["whatif"] = to_str(p.whatif);
@@ -255,6 +272,7 @@ nb::dict prediction_dict(whatif::Prediction&& p) {
   d["fits"] = or_none(p.fits);
   d["samples"] = p.samples;
   d["peak_bytes"] = or_none(p.peak_bytes);
+  d["peak_parts"] = parts_of(p.peak_parts);
   d["origin"] = to_str(p.origin);
   d["validated"] = p.validated;
   d["not_modelled"] = text_tuple(p.not_modelled);

@@ -13,10 +13,30 @@ def _load_plugin(path: str) -> tuple[str, str, str, str] | None:
     return _plugin.load_for_command_line(path)
 
 
+def _pack_table(csv: bytes) -> bytes | str:
+    from . import _parquet
+
+    return _parquet.pack(csv)
+
+
+def _asks_help(args: list[str]) -> bool:
+    """Whether help on the verb is asked for; what follows the first word or `--` is a command of its own."""
+    for arg in args:
+        if arg in ("-h", "--help"):
+            return True
+        if arg == "--":
+            return False
+    return False
+
+
 def main() -> int:
+    args = sys.argv[1:]
+    if args[:1] == ["record"] and not _asks_help(args[1:]):
+        from . import _record_command
+
+        return _record_command.main(args[1:])
     from . import _core
 
-    args = sys.argv[1:]
     if args[:1] == ["calibrate"] and not {"-h", "--help"} & set(args):
         from . import _calibrate
 
@@ -35,6 +55,7 @@ def main() -> int:
                     print(f"foretrace: {error}", file=sys.stderr)
                     return 2
     _core.set_plugin_loader(_load_plugin)
+    _core.set_table_packer(_pack_table)
     # The work happens outside the interpreter, which would not see Ctrl-C before it is over.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _core.run(args)

@@ -17,7 +17,7 @@ class Exported:
     """A file that was written, and what it shows."""
 
     path: str
-    format: str  # "perfetto"
+    format: str  # "perfetto", "chakra", "csv", "parquet"
     nbytes: int
     step: str  # "ProfilerStep#4 with amp"
     tasks: int
@@ -33,6 +33,10 @@ class Exported:
 
 def export_step(trace: Trace, step: int | None, path: str | os.PathLike[str], whatifs: list[str], format: str) -> Exported:
     name = os.fspath(path)
+    if format == "parquet":
+        from . import _parquet
+
+        _core.set_table_packer(_parquet.pack)
     data, values = _core.export_step(trace._core, step, format, name.endswith(".gz"), whatifs)
     with open(name, "wb") as file:
         file.write(data)

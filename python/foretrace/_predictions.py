@@ -41,6 +41,7 @@ class Prediction:
     not_modelled: tuple[str, ...]
     applied: tuple[Applied, ...]
     graph: Graph | None = field(repr=False, compare=False)  # the step with the changes
+    peak_parts: dict[str, int] | None = None  # bytes of the peak: parameters, gradients, optimizer_states, activations, …
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "applied", tuple(Applied(*a) if isinstance(a, tuple) else a for a in self.applied))

@@ -143,12 +143,19 @@ def surroundings(torch: Any, rank: int | None, world: int | None) -> dict[str, A
         "cuda": torch.version.cuda or getattr(torch.version, "hip", None),
         "python": platform.python_version(),
         "device": torch.cuda.get_device_name() if in_use else "cpu",
-        "host_cpu": _cpu_name(),
-        "host_cpu_count": os.cpu_count(),
-        "host_cpus_usable": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+    } | host_surroundings() | {
         "intra_op_threads": torch.get_num_threads(),
         "rank": rank,
         "world_size": world,
+    }
+
+
+def host_surroundings() -> dict[str, Any]:
+    """The CPU."""
+    return {
+        "host_cpu": _cpu_name(),
+        "host_cpu_count": os.cpu_count(),
+        "host_cpus_usable": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
     }
 
 

@@ -9,6 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
+SCRATCH_PREFIX = ".foretrace-"
+"""Of the hidden folders beside the output; `foretrace record` gives them a name by which it finds what a dead process left."""
 _SUFFIXES = (".pt.trace.json.gz", ".pt.trace.json", ".json.gz", ".json")
 
 
@@ -59,7 +61,7 @@ class Scratch:
     """A hidden folder beside the output in which everything unfinished lives: `add` what is to appear, then `commit`."""
 
     def __init__(self, beside: Path) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix=".foretrace-", dir=beside.parent))
+        self.folder = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=beside.parent))
         self._ready: list[tuple[Path, Path]] = []
 
     def add(self, source: Path, target: Path, rename: tuple[bytes, bytes] | None = None) -> None:

@@ -98,7 +98,7 @@ class PhaseClock:
             now = time.perf_counter()
             self._now["backward"] = self._now.get("backward", 0.0) + now - self._last
             self._mark("backward", now)
-            self._last = now
+            self._last = self._update = now  # backward inside the optimizer's step (a closure) is no part of the update
 
     def _watch_backward(self) -> None:
         autograd = self._torch.autograd
@@ -122,10 +122,17 @@ class PhaseClock:
     def _watch_update(self) -> None:
         optimizer = importlib.import_module("torch.optim.optimizer")  # torch.optim hides its name
 
+        # Neither is there for a compiler: it would compile them in. Versions without that module compile no optimizers.
+        compiling = getattr(getattr(self._torch, "compiler", None), "is_compiling", bool)
+
         def before(*_: Any) -> None:
+            if compiling():
+                return
             self._update = time.perf_counter()
 
         def after(*_: Any) -> None:
+            if compiling():
+                return
             now = time.perf_counter()
             self._now["update"] = self._now.get("update", 0.0) + now - self._update
             self._mark("update", now)

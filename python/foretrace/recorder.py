@@ -59,7 +59,7 @@ class _Phase(enum.Enum):
 
 def record(path: str | os.PathLike[str], *, steps: int = 3, measure: int = 20, warmup: int = 5,
            model: Module | Iterable[Module] | None = None, layers: bool = True, memory: bool = True, shapes: bool = True,
-           execution_trace: bool = False) -> Recorder:
+           execution_trace: bool = False, framework: str | None = None) -> Recorder:
     """A recorder, to be used as `with record(…) as r:` around a training loop that calls `r.step()` after each step.
 
     path: .json.gz or .json; under torchrun each rank writes its own, "out.rank3.json.gz".
@@ -67,19 +67,32 @@ def record(path: str | os.PathLike[str], *, steps: int = 3, measure: int = 20, w
     model: whose leaf modules get a range; by default, the modules seen in the loop.
     layers: put those ranges into the trace. memory: allocations. shapes: of the operands of operations.
     execution_trace: also keep PyTorch's execution trace, "out.et.json.gz".
+    framework: "torch" or "jax"; by default JAX where the program has imported it and not PyTorch. A JAX recording is an XSpace,
+    "out.xplane.pb", and takes path, steps, measure and warmup.
 
     >>> with record("out.json.gz", steps=2) as r:
     ...     for batch in loader:
     ...         train_step(batch)
     ...         r.step()
     """
-    counts = {
+    if framework not in (None, "torch", "jax"):
+        raise ValueError(f"framework must be 'torch' or 'jax', not {framework!r}")
+    if framework == "jax" or (framework is None and "jax" in sys.modules and "torch" not in sys.modules):
+        from ._recorder_jax import JaxRecorder
+
+        # The same doors, so that loops are written alike; the type says what most of them get.
+        return JaxRecorder(os.fspath(path), steps=_count("steps", steps, 1), measure=_count("measure", measure, 0),
+                           warmup=_count("warmup", warmup, 1))  # type: ignore[return-value]
+    return Recorder(os.fspath(path), phase_lengths(steps, measure, warmup), _models(model), layers=layers, memory=memory,
+                    shapes=shapes, execution_trace=execution_trace)
+
+
+def phase_lengths(steps: int, measure: int, warmup: int) -> dict[_Phase, int]:
+    """Steps of each phase; TypeError or ValueError for what is no number of steps."""
+    return {
         _Phase.WARM_UP: _count("warmup", warmup, 1), _Phase.MEASURE: _count("measure", measure, 0),
         _Phase.SETTLE: SETTLE, _Phase.TRACE: _count("steps", steps, 1),
     }
-    split_suffix(os.fspath(path))
-    return Recorder(os.fspath(path), counts, _models(model), layers=layers, memory=memory, shapes=shapes,
-                    execution_trace=execution_trace)
 
 
 def recorded(path: str | os.PathLike[str], **options: Any) -> Callable[[_Function], _Function]:
@@ -115,6 +128,7 @@ class Recorder:
         except ImportError as error:
             raise ImportError("foretrace.record needs PyTorch, which is not installed: it records PyTorch trainings"
                               ) from error
+        split_suffix(path)
         self._torch = torch
         self._given_path, self._counts, self._models = path, counts, models
         self._layers, self._memory, self._shapes = layers, memory, shapes
@@ -216,7 +230,7 @@ class Recorder:
         phase = self._phase
         self._clean_up()
         if reason and phase is not _Phase.NEW:
-            _warn(f"the recording stopped in phase '{phase.value}' and wrote no file: {reason}")
+            self._say(f"the recording stopped in phase '{phase.value}' and wrote no file: {reason}")
 
     def callback(self) -> StepCallback:
         """The recorder as a callback, for a Hugging Face Trainer, a Lightning Trainer, or any loop that calls
@@ -304,7 +318,7 @@ class Recorder:
         if len(self._traced) > 1:
             self._missing.append(f"{self._left} of {self._counts[_Phase.TRACE]} traced steps: the loop ended early")
             self._write(complete=False)
-            _warn(f"the loop ended early: {self.path} holds {len(self._traced) - 1} of {self._counts[_Phase.TRACE]} steps")
+            self._say(f"the loop ended early: {self.path} holds {len(self._traced) - 1} of {self._counts[_Phase.TRACE]} steps")
             return
         if phase is _Phase.MEASURE and self._left:
             what = f"{self._counts[phase] - self._left} of {self._counts[phase]} steps were timed"
@@ -312,7 +326,7 @@ class Recorder:
             measured = self._measured["measured_ms"]
             what = "nothing was timed" if measured is None else f"a step takes {measured:.3f} ms"
         self._clean_up()
-        _warn(f"the loop ended in phase '{phase.value}' before a step was traced, so there is no trace to write; {what}. "
+        self._say(f"the loop ended in phase '{phase.value}' before a step was traced, so there is no trace to write; {what}. "
               f"This recording needs {needed} steps; smaller warmup= and measure= need fewer")
 
     def _write(self, complete: bool) -> None:
@@ -331,7 +345,7 @@ class Recorder:
         assert tracer is not None
         tracer.save(path, figures, complete=complete)
         if not tracer.gpu_worked:
-            _warn(f"nothing ran on a GPU in the traced steps, so nothing can be predicted from {path}; "
+            self._say(f"nothing ran on a GPU in the traced steps, so nothing can be predicted from {path}; "
                   f"{_why_no_gpu(self._torch)}")
         self._tracer = None
         self._figures = figures
@@ -369,8 +383,12 @@ class Recorder:
         phase = self._phase
         self._clean_up()
         said = str(error).strip().splitlines()
-        _warn(f"the recording failed in phase '{phase.value}' and wrote no file; the training goes on: "
+        self._say(f"the recording failed in phase '{phase.value}' and wrote no file; the training goes on: "
               f"{type(error).__name__}{': ' + said[0] if said else ''}")
+
+    def _say(self, text: str) -> None:
+        """Tells people, without harm to the program."""
+        _warn(text)
 
     def _at_exit(self) -> None:
         if os.getpid() == self._pid:  # not in a child that inherited this
@@ -410,6 +428,6 @@ def _models(model: Any) -> list[Any]:
 
 def _warn(text: str) -> None:
     try:
-        warnings.warn(f"foretrace: {text}", RecordingWarning, stacklevel=4)
+        warnings.warn(f"foretrace: {text}", RecordingWarning, stacklevel=5)
     except RecordingWarning as warning:  # a program that makes warnings fatal still trains
         print(warning, file=sys.stderr)

@@ -42,7 +42,10 @@ Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& ste
   f.unprofiled_low = b.model.base.low;
   f.unprofiled_high = b.model.base.high;
   f.gpu_families = whatif::family_times(b.model);
-  if (b.model.memory) f.peak_bytes = b.model.memory->peak_bytes;
+  if (b.model.memory) {
+    f.peak_bytes = b.model.memory->peak_bytes;
+    f.peak_parts = memory::composition(*b.model.memory);
+  }
   return b;
 }
 

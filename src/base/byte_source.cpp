@@ -10,10 +10,53 @@
 
 #include "base/inflate.hpp"
 #include "base/missing_file.hpp"
+#include "base/seekable_source.hpp"
 
 namespace foretrace {
 
+std::unique_ptr<SeekableSource> ByteSource::in_place() { return nullptr; }
+
+Result<std::size_t> read_descriptor(int fd, std::uint64_t offset, char* out, std::size_t n) {
+  std::size_t got = 0;
+  while (got < n) {
+    const ssize_t r = ::pread(fd, out + got, n - got, static_cast<off_t>(offset + got));
+    if (r < 0 && errno == EINTR) continue;
+    if (r < 0) return fail(ErrorCode::kUnreadable, std::string("cannot read: ") + std::strerror(errno));
+    if (r == 0) break;
+    got += static_cast<std::size_t>(r);
+  }
+  return got;
+}
+
 namespace {
+
+class FileInPlace final : public SeekableSource {
+ public:
+  FileInPlace(int fd, std::uint64_t size) : fd_(fd), size_(size) {}
+  [[nodiscard]] std::uint64_t size() const override { return size_; }
+  Result<std::size_t> read_at(std::uint64_t offset, char* out, std::size_t n) override {
+    return read_descriptor(fd_, offset, out, n);
+  }
+
+ private:
+  int fd_;
+  std::uint64_t size_;
+};
+
+class MemoryInPlace final : public SeekableSource {
+ public:
+  explicit MemoryInPlace(std::string_view bytes) : bytes_(bytes) {}
+  [[nodiscard]] std::uint64_t size() const override { return bytes_.size(); }
+  Result<std::size_t> read_at(std::uint64_t offset, char* out, std::size_t n) override {
+    if (offset >= bytes_.size()) return 0;
+    n = std::min(n, bytes_.size() - static_cast<std::size_t>(offset));
+    std::memcpy(out, bytes_.data() + offset, n);
+    return n;
+  }
+
+ private:
+  std::string_view bytes_;
+};
 
 // Plain bytes of a file descriptor. read() rather than mmap: no SIGBUS when a file shrinks while it is read, and the
 // input never counts as memory of ours.
@@ -49,6 +92,9 @@ class FileSource final : public ByteSource {
     consumed_ = 0;
     return true;
   }
+  std::unique_ptr<SeekableSource> in_place() override {
+    return seekable_ ? std::make_unique<FileInPlace>(fd_, total_) : nullptr;
+  }
 
  private:
   int fd_;
@@ -73,6 +119,7 @@ class MemorySource final : public ByteSource {
     at_ = 0;
     return true;
   }
+  std::unique_ptr<SeekableSource> in_place() override { return std::make_unique<MemoryInPlace>(bytes_); }
 
  private:
   std::string_view bytes_;

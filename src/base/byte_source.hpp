@@ -11,6 +11,8 @@
 
 namespace foretrace {
 
+class SeekableSource;
+
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
@@ -22,7 +24,13 @@ class ByteSource {
   [[nodiscard]] virtual std::uint64_t total() const = 0;
   /// Starts again from the beginning. False when the input cannot be read twice.
   virtual bool rewind() = 0;
+  /// The same bytes, readable from anywhere, where they lie so already: a file, memory. Null where they are inflated on
+  /// the way or come from a pipe; seekable_source.hpp lays those down.
+  virtual std::unique_ptr<SeekableSource> in_place();
 };
+
+/// Up to n bytes of an open file from `offset` on; less only at its end.
+Result<std::size_t> read_descriptor(int fd, std::uint64_t offset, char* out, std::size_t n);
 
 /// A file, or standard input for "-". Compression is recognised by content.
 Result<std::unique_ptr<ByteSource>> open_source(const std::string& path);

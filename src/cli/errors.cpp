@@ -1,6 +1,6 @@
 #include "cli/errors.hpp"
 
-#include "report/text.hpp"
+#include "base/readable.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -44,7 +44,7 @@ int exit_code(const Error& error) {
 
 std::string error_text(const Error& error) {
   Error shown = error;
-  for (std::string* text : {&shown.message, &shown.file, &shown.hint}) *text = report::printable(*text);
+  for (std::string* text : {&shown.message, &shown.file, &shown.hint}) *text = printable(*text);
   return shown.to_string();
 }
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "base/readable.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/version.hpp"
-#include "report/text.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -37,7 +37,7 @@ std::string rows(const std::vector<Row>& list, std::size_t width) {
   for (const Row& row : list) column = std::max(column, row.label.size());
   std::string out;
   for (const Row& row : list) {
-    out += fmt::format("  {:<{}}  ", row.label, column) + report::wrap(row.text, width, column + 4, column + 4) + "\n";
+    out += fmt::format("  {:<{}}  ", row.label, column) + wrap(row.text, width, column + 4, column + 4) + "\n";
   }
   return out;
 }
@@ -78,7 +78,7 @@ std::string overview_help(std::size_t width) {
     if (!verb.examples.empty()) out += examples({verb.examples.front()});
   }
   out += "\n`foretrace VERB --help` shows a verb's options and more examples.\n";
-  out += report::wrap(
+  out += wrap(
              "Traces are files of a profiler (`foretrace list formats`), plain or compressed, folders with one file "
              "per rank, or - for standard input.",
              width, 0, 0) +
@@ -92,7 +92,7 @@ std::string overview_help(std::size_t width) {
 std::string verb_help(const Verb& verb, std::size_t width) {
   std::string out =
       fmt::format("foretrace {} - {}\n\nusage: foretrace {} [OPTIONS]\n", verb.name, verb.about, usage_line(verb));
-  if (!verb.details.empty()) out += fmt::format("\n{}\n", report::wrap(verb.details, width, 0, 0));
+  if (!verb.details.empty()) out += fmt::format("\n{}\n", wrap(verb.details, width, 0, 0));
   std::vector<Row> list;
   for (const Argument& argument : verb.arguments) {
     std::string text = argument.about;

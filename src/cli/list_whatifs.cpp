@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "base/readable.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "report/json_writer.hpp"
-#include "report/text.hpp"
 #include "report/text_table.hpp"
 
 namespace foretrace::cli {
@@ -83,11 +83,11 @@ std::string to_markdown(const WhatIfs& whatifs) {
 
 std::string in_full(const whatif::WhatIf& w, const report::TextStyle& style) {
   constexpr std::size_t kIndent = 17;
-  std::string out = fmt::format("{}\n  {}\n\n", written(w, w.parameters.size()),
-                                report::wrap(report::printable(w.about), style.width, 2, 2));
+  std::string out =
+      fmt::format("{}\n  {}\n\n", written(w, w.parameters.size()), wrap(printable(w.about), style.width, 2, 2));
   const auto entry = [&](std::string_view label, const std::string& text) {
     if (text.empty()) return;
-    out += fmt::format("  {:<14} {}\n", label, report::wrap(report::printable(text), style.width, kIndent, kIndent));
+    out += fmt::format("  {:<14} {}\n", label, wrap(printable(text), style.width, kIndent, kIndent));
   };
   for (const whatif::Parameter& p : w.parameters) {
     std::string text = p.about;

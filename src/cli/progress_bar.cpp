@@ -7,7 +7,7 @@
 #include <array>
 #include <csignal>
 
-#include "report/text.hpp"
+#include "base/readable.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -68,14 +68,14 @@ std::string ProgressBar::line(std::string_view what, std::uint64_t done, std::ui
     figures += bytes ? fmt::format("  {:3.0f}%", fraction * 100)
                      : fmt::format("  {} of {} {}", format_count(done), format_count(total), unit);
   } else {
-    figures = bytes ? "  " + report::format_bytes(done) : fmt::format("  {} {}", format_count(done), unit);
+    figures = bytes ? "  " + format_bytes(done) : fmt::format("  {} {}", format_count(done), unit);
   }
-  if (bytes) figures += fmt::format("  {}/s", report::format_bytes(static_cast<std::uint64_t>(rate)));
+  if (bytes) figures += fmt::format("  {}/s", format_bytes(static_cast<std::uint64_t>(rate)));
   if (total > done && rate > 0)
     figures += fmt::format("  {} left", duration_text(static_cast<double>(total - done) / rate));
   // A line that fills the terminal wraps and could not be erased.
   const std::size_t room = width > figures.size() + 1 ? width - figures.size() - 1 : 0;
-  return report::shorten_middle(report::printable(what), room, false) + figures;
+  return shorten_middle(printable(what), room, false) + figures;
 }
 
 void ProgressBar::update(std::string_view what, std::uint64_t done, std::uint64_t total, std::string_view unit) {

@@ -17,17 +17,22 @@ constexpr int kNotFound = 127;  // as shells say it
 constexpr const char* kIsInstalled =
     "import importlib.util, sys; s = importlib.util.find_spec('foretrace'); sys.exit(0 if s and s.origin else 1)";
 
-constexpr std::string_view kVerb = "calibrate";  // times PyTorch on this machine
+constexpr std::string_view kVerbs[] = {"calibrate", "record"};  // both need PyTorch
 constexpr std::string_view kOptions[] = {"--plugin", "--ray"};
+constexpr std::string_view kPacked = "parquet", kAsked = "=parquet";  // a format that pyarrow writes
 
 /// The first option among the arguments that needs Python; empty when there is none.
 std::string_view python_option(const std::vector<std::string>& args) {
-  if (!args.empty() && args.front() == kVerb) return kVerb;
+  for (const std::string_view verb : kVerbs) {
+    if (!args.empty() && args.front() == verb) return verb;
+  }
   for (const std::string& arg : args) {
     if (arg == "--") break;
     for (const std::string_view option : kOptions) {
       if (arg.substr(0, arg.find('=')) == option) return option;
     }
+    // What an option that takes formats asks for: as a word of its own or behind '='.
+    if (args.front() == "export" && (arg == kPacked || arg.ends_with(kAsked))) return kPacked;
   }
   return {};
 }
@@ -56,7 +61,8 @@ int status_of(std::vector<std::string> words) {
 }  // namespace
 
 bool needs_python(const std::vector<std::string>& args) {
-  const bool help = std::any_of(args.begin(), args.end(), [](const auto& a) { return a == "--help" || a == "-h"; });
+  const auto end = std::find(args.begin(), args.end(), "--");  // behind it stands someone else's command
+  const bool help = std::any_of(args.begin(), end, [](const auto& a) { return a == "--help" || a == "-h"; });
   return !help && !python_option(args).empty();
 }
 

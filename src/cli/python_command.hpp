@@ -8,7 +8,7 @@
 
 namespace foretrace::cli {
 
-/// Whether the arguments hold an option that needs Python (--plugin, --ray).
+/// Whether the arguments hold a verb (calibrate, record) or an option (--plugin, --ray) that needs Python.
 bool needs_python(const std::vector<std::string>& args);
 
 /// Becomes `python3 -m foretrace ARGS…`. Comes back only when that cannot be, with how to install it.

@@ -12,6 +12,7 @@
 #include <map>
 #include <new>
 
+#include "base/readable.hpp"
 #include "base/suggest.hpp"
 #include "cli/errors.hpp"
 #include "cli/help.hpp"
@@ -22,7 +23,6 @@
 #include "foretrace/cli/plugins.hpp"
 #include "foretrace/version.hpp"
 #include "foretrace/whatif/whatif.hpp"
-#include "report/text.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -174,7 +174,7 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
   }
   request.note = [&](const std::string& text) {
     bar.erase();
-    if (!quiet) fmt::print(terminal.err, "note: {}\n", report::printable(text));
+    if (!quiet) fmt::print(terminal.err, "note: {}\n", printable(text));
   };
   for (const std::string& file : values.all("plugin")) {
     if (!plugin_loader()) {

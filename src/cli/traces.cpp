@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/missing_file.hpp"
+#include "trace/parts.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -29,7 +30,7 @@ Result<std::vector<std::string>> locate_traces(const std::vector<std::string>& a
       continue;
     }
     std::error_code error;
-    if (!fs::exists(argument, error)) return tl::unexpected(not_found(argument, error));
+    if (!fs::exists(trace::part_of_file(argument).file, error)) return tl::unexpected(not_found(argument, error));
     paths.push_back(argument);
   }
   if (!paths.empty()) {

@@ -19,7 +19,7 @@ struct Section {
 Result<Answer> run_doctor(const Request& request) {
   FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
   std::vector<Section> sections;
-  std::vector<report::DoctorReport> reports;
+  std::vector<analysis::DoctorReport> reports;
   for (const std::string& file : files) {
     // One trace at a time: a folder may hold more than fits the memory.
     Result<trace::Trace> trace = trace::load(file, request.load);
@@ -28,10 +28,10 @@ Result<Answer> run_doctor(const Request& request) {
       sections.push_back({file, trace.error()});
       continue;
     }
-    reports.push_back(report::examine(*trace, trace::find_steps(*trace)));
+    reports.push_back(analysis::examine(*trace, trace::find_steps(*trace)));
     sections.push_back({file, std::nullopt});
   }
-  const report::TraceSet set = report::examine_set(reports);
+  const analysis::TraceSet set = analysis::examine_set(reports);
   Answer answer;
   // As every other verb would answer: declined, when nothing can be predicted from any of them.
   const bool useful = std::any_of(reports.begin(), reports.end(), [](const auto& r) { return r.predicts(); });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/readable.hpp"
 #include "cli/output.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
@@ -12,7 +13,6 @@
 #include "foretrace/whatif/whatif.hpp"
 #include "report/exporter.hpp"
 #include "report/json_writer.hpp"
-#include "report/text.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -81,9 +81,9 @@ Result<Answer> run_export(const Request& request) {
     answer.body += "\n";
     return answer;
   }
-  answer.body = fmt::format("{}: {}, {}, {} of them on the critical path; {}\n{}\n", report::printable(*path),
-                            report::printable(file.step), report::plural(file.tasks, "task"),
-                            format_count(file.critical_tasks), report::format_bytes(file.bytes.size()), file.hint);
+  answer.body = fmt::format("{}: {}, {}, {} of them on the critical path; {}\n{}\n", printable(*path),
+                            printable(file.step), plural(file.tasks, "task"), format_count(file.critical_tasks),
+                            format_bytes(file.bytes.size()), file.hint);
   return answer;
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/byte_source.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "cli/told.hpp"
@@ -22,8 +23,10 @@ Result<std::pair<std::string, double>> parse_price(const std::string& text) {
   return std::pair{std::string(parts[0]), *usd};
 }
 
+constexpr std::size_t kLargestPrices = 1 << 20;
+
 Result<Answer> run_gpus(const Request& request) {
-  report::GpusOptions options;
+  analysis::GpusOptions options;
   options.threads = request.load.threads;
   FORETRACE_TRY(options.targets, entries_of(request.values, "to"));
   FORETRACE_TRY(const std::vector<std::string> files, entries_of(request.values, "device"));
@@ -36,21 +39,28 @@ Result<Answer> run_gpus(const Request& request) {
     FORETRACE_TRY(const auto price, parse_price(text));
     options.prices.insert_or_assign(price.first, price.second);
   }
+  if (const auto file = request.values.text("prices")) {
+    FORETRACE_TRY(const std::string csv, read_file(*file, kLargestPrices));
+    FORETRACE_TRY(options.price_list, analysis::read_prices(csv, *file));
+  }
+  options.to_host = request.values.text("to-host").value_or("");
+  options.watts = request.values.flag("watts");
   options.whatifs = request.values.argument("WHATIF");
   options.cpu = request.values.number("cpu");
   options.from = request.values.text("from");
   const std::string sort = request.values.text("sort").value_or("time");
-  options.order = sort == "cost"    ? report::GpuOrder::kCost
-                  : sort == "value" ? report::GpuOrder::kValue
-                                    : report::GpuOrder::kTime;
-  FORETRACE_TRY_VOID(report::check(options));
+  options.order = sort == "cost"    ? analysis::GpuOrder::kCost
+                  : sort == "value" ? analysis::GpuOrder::kValue
+                                    : analysis::GpuOrder::kTime;
+  FORETRACE_TRY_VOID(analysis::check(options));
   FORETRACE_TRY(const analysis::Told known, told(request.values));
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   FORETRACE_TRY(analysis::Baseline baseline, analysis::make_baseline(trace, request.values.integer("step"), known));
-  FORETRACE_TRY(const report::GpusReport report, report::compare_gpus(std::move(baseline), options));
+  FORETRACE_TRY(const analysis::GpusReport report, analysis::compare_gpus(std::move(baseline), options));
   bool answered = false;
-  for (const report::GpuPrediction& g : report.predictions) answered |= g.prediction.declined.empty();
-  return Answer{request.json ? to_json(report) : to_text(report, request.style), answered ? kDone : kDeclined};
+  for (const analysis::GpuPrediction& g : report.predictions) answered |= g.prediction.declined.empty();
+  return Answer{request.json ? report::to_json(report) : report::to_text(report, request.style),
+                answered ? kDone : kDeclined};
 }
 
 }  // namespace
@@ -70,6 +80,10 @@ const Verb& gpus_verb() {
           {{"to", 0, ValueType::kText, "A,B", "all that are known", "the GPUs to predict for", {}, {}, device_names()},
            {"device", 0, ValueType::kText, "FILE,…", "", "device files of your own, predicted for too"},
            {"price", 0, ValueType::kText, "NAME=USD,…", "the device file's", "what a GPU costs per hour"},
+           {"prices", 0, ValueType::kFile, "FILE", "", "a list of prices: device,usd_per_hour,provider,date"},
+           {"watts", 0, ValueType::kFlag, "", "", "energy too, by the boards' power"},
+           {"to-host", 0, ValueType::kFile, "FILE", "the trace's host",
+            "the host there, as `foretrace calibrate` wrote it"},
            {"cpu", 0, ValueType::kNumber, "X", "1", "the host there is X times as fast", {}, 0.001},
            {"sort",
             0,

@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include "base/byte_source.hpp"
+#include "base/readable.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/analysis/step_graphs.hpp"
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "report/json_writer.hpp"
-#include "report/text.hpp"
 
 namespace foretrace::cli {
 namespace {
@@ -60,12 +60,12 @@ Answer check_answer(const std::string& file, const Checked& c, bool as_json) {
     answer.body += "\n";
     return answer;
   }
-  const std::string what = fmt::format(
-      "{}: {}, {}, {} on {}", report::printable(file), report::printable(g.step_name), report::plural(g.size(), "task"),
-      report::plural(g.dependencies(), "dependency", "dependencies"), report::plural(g.lanes.size(), "lane"));
+  const std::string what =
+      fmt::format("{}: {}, {}, {} on {}", printable(file), printable(g.step_name), plural(g.size(), "task"),
+                  plural(g.dependencies(), "dependency", "dependencies"), plural(g.lanes.size(), "lane"));
   answer.body = c.problem.empty() ? fmt::format("{}\nsound: no cycle; {} ms as traced, {} ms simulated\n", what,
-                                                report::format_ms(g.traced), report::format_ms(c.step))
-                                  : fmt::format("{}\n{}\n", what, report::printable(c.problem));
+                                                format_ms(g.traced), format_ms(c.step))
+                                  : fmt::format("{}\n{}\n", what, printable(c.problem));
   return answer;
 }
 

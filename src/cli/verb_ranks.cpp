@@ -14,12 +14,12 @@ namespace foretrace::cli {
 namespace {
 
 Result<Answer> kernels(const ranks::Job& job, const Request& request) {
-  report::RanksOptions options;
+  analysis::RanksOptions options;
   options.step = request.values.integer("step");
   options.align = !request.values.flag("raw-clocks");
   options.threads = request.load.threads;
   options.progress = request.load.progress;
-  FORETRACE_TRY(const report::RanksReport report, report::analyse_ranks(job, options));
+  FORETRACE_TRY(const analysis::RanksReport report, analysis::analyse_ranks(job, options));
   return Answer{request.json ? report::to_json(report) : report::to_text(report, request.style)};
 }
 

@@ -42,11 +42,11 @@ Result<Answer> run_report(const Request& request) {
   FORETRACE_TRY(const trace::Trace trace, load_one(traces, request));
   if (files.size() > 1) {
     Result<ranks::Job> job = ranks::load_job(files, request.load);
-    const Result<report::RanksReport> all =
-        job ? report::analyse_ranks(*job, {.step = options.step, .threads = options.threads, .progress = {}})
-            : Result<report::RanksReport>(tl::unexpected(job.error()));
+    const Result<analysis::RanksReport> all =
+        job ? analysis::analyse_ranks(*job, {.step = options.step, .threads = options.threads, .progress = {}})
+            : Result<analysis::RanksReport>(tl::unexpected(job.error()));
     if (all) {
-      options.ranks_json = to_json(*all);
+      options.ranks_json = report::to_json(*all);
     } else {
       request.note("the ranks are not shown: " + all.error().message);
     }

@@ -59,9 +59,10 @@ Result<Answer> run_scale(const Request& request) {
   FORETRACE_TRY(const analysis::Baseline baseline,
                 analysis::make_baseline(trace, request.values.integer("step"), known));
   FORETRACE_TRY(const whatif::Network network, search::network_of(asked, baseline.model.device));
-  const report::ScaleReport r =
-      report::scale_report(baseline, how, network.collectives, network.gpus_per_node, workers, changes);
-  return Answer{request.json ? to_json(r) : to_text(r, request.style), r.predictions.empty() ? kDeclined : kDone};
+  const analysis::ScaleReport r =
+      analysis::scale_report(baseline, how, network.collectives, network.gpus_per_node, workers, changes);
+  return Answer{request.json ? report::to_json(r) : report::to_text(r, request.style),
+                r.predictions.empty() ? kDeclined : kDone};
 }
 
 std::vector<Option> scheme_options() {

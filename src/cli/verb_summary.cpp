@@ -8,16 +8,16 @@ namespace {
 
 Result<Answer> run_summary(const Request& request) {
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
-  report::SummaryOptions options;
+  analysis::SummaryOptions options;
   options.step = request.values.integer("step");
   options.samples = request.values.number("batch");
   FORETRACE_TRY(const analysis::Told known, told(request.values));
   options.measured_ms = known.measured_ms;
   options.host = known.host;
-  FORETRACE_TRY(const report::SummaryReport report, report::summarise(trace, trace::find_steps(trace), options));
+  FORETRACE_TRY(const analysis::SummaryReport report, analysis::summarise(trace, trace::find_steps(trace), options));
   report::TextStyle style = request.style;
   if (const auto top = request.values.integer("top")) style.top = static_cast<std::size_t>(*top);
-  return Answer{request.json ? to_json(report) : to_text(report, style)};
+  return Answer{request.json ? report::to_json(report) : report::to_text(report, style)};
 }
 
 }  // namespace

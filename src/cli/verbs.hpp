@@ -25,6 +25,7 @@ const Verb& list_verb();
 const Verb& optimize_verb();
 const Verb& completion_verb();
 const Verb& calibrate_verb();
+const Verb& record_verb();
 const Verb& compare_verb();
 const Verb& report_verb();
 

@@ -11,11 +11,13 @@
 // Where no range names a layer, the outermost operation and its first input's shape stand for one ("synthetic").
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "graph/layer_marks.hpp"
 #include "graph/step_state.hpp"
+#include "trace/compiled_op.hpp"
 
 namespace foretrace::graph {
 
@@ -59,6 +61,7 @@ class LayerRule {
       if (g_.lanes[l].kind == GraphLaneKind::kGpu) assign_gpu(g_.lanes[l]);
     }
     assign_cuda_graphs();
+    assign_compiled();
   }
 
  private:
@@ -358,6 +361,41 @@ class LayerRule {
     for (auto it = tasks.begin(); it != tasks.end(); ++it) {
       g_.phase[*it] = it < first ? Phase::kForward : it < last ? Phase::kBackward : Phase::kOptimizer;
       g_.layer[*it] = layer(kernel_family(g_.task_name(*it)), "", true);
+    }
+  }
+
+  // What the compiler of the program says of its kernels holds, whoever launched them.
+  void assign_compiled() {
+    struct Place {
+      bool known = false;
+      Phase phase = Phase::kOther;
+      LayerId layer;
+    };
+    std::unordered_map<std::uint32_t, Place> places;  // by argument tuple
+    for (std::uint32_t t = 0; t < g_.size(); ++t) {
+      if (!is_gpu(g_.kind[t]) || !g_.event[t].valid()) continue;
+      const ArgsId args = trace().events.args[g_.event[t].index()];
+      if (!args.valid()) continue;
+      const auto [it, fresh] = places.try_emplace(args.value);
+      if (const auto op = fresh ? trace::compiled_op(trace(), args) : std::nullopt) {
+        it->second.known = true;
+        it->second.phase = op->family == "collective"  ? Phase::kCommunication
+                           : op->phase == "backward"  ? Phase::kBackward
+                           : op->phase == "optimizer" ? Phase::kOptimizer
+                                                      : Phase::kForward;
+        if (it->second.phase == Phase::kCommunication) {
+          it->second.layer = layer("(communication)", "", true);
+        } else if (it->second.phase == Phase::kOptimizer) {
+          it->second.layer = layer("(optimizer)", "", true);
+        } else if (op->layer.empty()) {
+          it->second.layer = layer(kernel_family(g_.task_name(t)), "", true);
+        } else {
+          it->second.layer = layer(op->layer, "", op->layer.starts_with('('));
+        }
+      }
+      if (!it->second.known) continue;
+      g_.phase[t] = it->second.phase;
+      g_.layer[t] = it->second.layer;
     }
   }
 

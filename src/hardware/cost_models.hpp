@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "foretrace/hardware/cost.hpp"
+#include "hardware/neighbours.hpp"
 
 namespace foretrace::hardware {
 
@@ -37,12 +39,8 @@ struct ModelledTime {
 
 // Each takes the head of the work and its kind.
 ModelledTime gemm_model(const Work& work, const Gemm& gemm, const Device& device);
-ModelledTime conv_model(const Work& work, const Convolution& conv, const Device& device);
-/// A strict fp32 convolution as a product on CUDA cores. Not what it takes (kernels differ too much), but how that grows with
-/// the batch and follows the device: waves of tiles fill up.
-ModelledTime strict_conv_growth(const Work& work, const Convolution& conv, const Device& device);
-ModelledTime attention_model(const Work& work, const Attention& attention, const Device& device);
-ModelledTime rnn_model(const Work& work, const Recurrent& rnn, const Device& device);
+/// The law of products alone, without what measured ones tell.
+double product_model_us(const Work& work, const Gemm& gemm, const Device& device);
 /// One kernel for all time steps of a layer.
 bool persistent_rnn(Dtype dtype, const Recurrent& rnn);
 /// Element-wise work, copies, casts, optimizers: bytes or elements, whichever takes longer.
@@ -52,18 +50,44 @@ ModelledTime memory_model(const Work& work, const MemoryCopy& copy, const Device
 ModelledTime reduction_model(const Work& work, const Rows& rows, const Device& device);
 ModelledTime loss_model(const Work& work, const Rows& rows, const Device& device);
 ModelledTime embedding_model(const Work& work, const Gather& gather, const Device& device);
-/// Norms, softmax, pooling, strict fp32 convolutions: the share of what the device could do that measured kernels of like shape
-/// reach.
+/// Convolutions, attention, recurrent layers, norms, softmax, pooling, losses, reductions: the share of what the device could do
+/// that measured operations of like shape reach (measured.hpp). 0 where nothing like it was measured.
 ModelledTime measured_model(const Work& work, const Device& device);
-/// How well the measured kernels of one pool tell each other's times: root mean square of log(predicted / measured), each sample
-/// among the others and without itself. For tools/fit_kernels.py.
+/// The same where it is known what an operation takes that differs in its sizes, element type or layout: a measured neighbour
+/// more, or what is like it in another pool. 0 where neither holds.
+ModelledTime measured_model_beside(const Work& work, const Device& device, const Work& known, double known_us,
+                                   const Device& known_on);
+
+/// How well the measured operations of one pool tell each other: log(predicted / measured), each without the others of its shape
+/// (all batch sizes of a convolution). For tools/fit_kernels.py.
 struct MeasuredPool {
-  std::string name;  ///< "batch-norm backward half"
-  std::size_t samples = 0;
-  double in_sample = 0;
-  double left_out = 0;
+  std::string name;  ///< "conv fwd grouped fp16 nhwc"
+  std::vector<Neighbours::Sample> samples;
+  std::vector<double> errors;
 };
 std::vector<MeasuredPool> measured_pools();
+/// The same where all convolutions of one group count, dilation, filter size or stride are left out together.
+struct LeftOutFamily {
+  std::string pool, what;
+  std::vector<double> errors;
+};
+std::vector<LeftOutFamily> left_out_families();
+/// The same where the operation is known as it was before a change: at another batch size, in fp32, in the other layout.
+struct LeftOutChange {
+  std::string pool, what;
+  std::vector<double> errors;
+};
+std::vector<LeftOutChange> left_out_changes();
+/// Scales fitted anew: what kernels/*.scales.csv holds.
+struct PoolScales {
+  std::string pool;
+  std::size_t samples = 0;
+  double spread = 0, from_fp32 = 0, from_layout = 0, tuned = 0;
+  Scales scales;
+  std::size_t features = 0;
+};
+/// Of the pools whose names start with `only`.
+std::vector<PoolScales> fit_pools(std::string_view only);
 
 /// What a kernel takes that does nothing: 0.9-1.4 us on an H200, and no figure of a device file says otherwise elsewhere.
 inline constexpr double kEmptyKernelUs = 1.0;

@@ -56,7 +56,7 @@ Status check_keys(const TomlTable& t, const std::string& origin) {
         {"registers_per_sm"},
         {"shared_kb_per_sm"},
         {"blocks_per_sm"}}},
-      {"tflops", {{"fp32"}, {"tf32"}, {"fp16"}, {"bf16"}}},
+      {"tflops", {{"fp32"}, {"fp32_matrix"}, {"tf32"}, {"fp16"}, {"bf16"}}},
       {"memory", {{"gb"}, {"bandwidth_gbs"}, {"achievable_bandwidth"}, {"l2_mb"}}},
       {"link", {{"pcie_generation"}, {"pcie_gbs"}, {"nvlink_gbs"}}},
       {"board", {{"power_w"}, {"usd_per_hour"}, {"price_source", kText}, {"source", kText}}}};
@@ -76,21 +76,37 @@ bool same_device(const Device& a, const Device& b) {
   return a.vendor == b.vendor && a.compute_major == b.compute_major && a.compute_minor == b.compute_minor &&
          a.sm_count == b.sm_count && a.clock_mhz == b.clock_mhz && a.bandwidth_gbs == b.bandwidth_gbs &&
          a.achievable_bandwidth == b.achievable_bandwidth && a.tflops_fp32 == b.tflops_fp32 &&
-         a.tflops_tf32 == b.tflops_tf32 && a.tflops_fp16 == b.tflops_fp16 && a.tflops_bf16 == b.tflops_bf16 &&
-         a.l2_mb == b.l2_mb && a.power_w == b.power_w && a.pcie_gbs == b.pcie_gbs;
+         a.tflops_fp32_matrix == b.tflops_fp32_matrix && a.tflops_tf32 == b.tflops_tf32 &&
+         a.tflops_fp16 == b.tflops_fp16 && a.tflops_bf16 == b.tflops_bf16 && a.l2_mb == b.l2_mb &&
+         a.power_w == b.power_w && a.pcie_gbs == b.pcie_gbs;
 }
 
 double Device::tflops(work::Dtype dtype) const {
+  const double strict = std::max(tflops_fp32, tflops_fp32_matrix);
   switch (dtype) {
     case work::Dtype::kTf32:
-      return tflops_tf32 > 0 ? tflops_tf32 : tflops_fp32;
+      return tflops_tf32 > 0 ? tflops_tf32 : strict;
     case work::Dtype::kFp16:
-      return tflops_fp16 > 0 ? tflops_fp16 : tflops_fp32;
+      return tflops_fp16 > 0 ? tflops_fp16 : strict;
     case work::Dtype::kBf16:
-      return tflops_bf16 > 0 ? tflops_bf16 : tflops_fp32;
+      return tflops_bf16 > 0 ? tflops_bf16 : strict;
+    case work::Dtype::kFp8:
+      return (multiplies_fp8() ? 2 : 1) * tflops(work::Dtype::kBf16);
     default:
-      return tflops_fp32;
+      return strict;
   }
+}
+
+double Device::flops_per_clock(work::Dtype dtype) const {
+  const int sms = std::max(1, rated_sms > 0 ? rated_sms : sm_count);
+  const double clock = rated_clock_mhz > 0 ? rated_clock_mhz : clock_mhz > 0 ? clock_mhz : kUsualClockMhz;
+  return tflops(dtype) * 1e6 / (sms * clock);
+}
+
+bool Device::multiplies_fp8() const {
+  if (tflops_bf16 <= 0) return false;
+  if (vendor == "amd") return architecture.starts_with("gfx94") || architecture.starts_with("gfx95");
+  return compute_major > 8 || (compute_major == 8 && compute_minor >= 9);
 }
 
 Result<Device> parse_device(std::string_view text, std::string name, const std::string& origin) {
@@ -118,11 +134,14 @@ Result<Device> parse_device(std::string_view text, std::string name, const std::
   }
   d.sm_count = count("sms");
   d.clock_mhz = number(compute, "clock_mhz");
+  d.rated_sms = d.sm_count;
+  d.rated_clock_mhz = d.clock_mhz;
   d.threads_per_sm = count("threads_per_sm");
   d.blocks_per_sm = count("blocks_per_sm");
   d.registers_per_sm = count("registers_per_sm");
   d.shared_kb_per_sm = number(compute, "shared_kb_per_sm");
   d.tflops_fp32 = number(tflops, "fp32");
+  d.tflops_fp32_matrix = number(tflops, "fp32_matrix");
   d.tflops_tf32 = number(tflops, "tf32");
   d.tflops_fp16 = number(tflops, "fp16");
   d.tflops_bf16 = number(tflops, "bf16");
@@ -221,10 +240,11 @@ void adopt(Device& d, const trace::DeviceProperties& p) {
   if (p.sm_count > 0 && p.sm_count != d.sm_count) {
     const double share = static_cast<double>(p.sm_count) / d.sm_count;
     d.tflops_fp32 *= share;
+    d.tflops_fp32_matrix *= share;
     d.tflops_tf32 *= share;
     d.tflops_fp16 *= share;
     d.tflops_bf16 *= share;
-    d.sm_count = static_cast<int>(p.sm_count);
+    d.sm_count = d.rated_sms = static_cast<int>(p.sm_count);
   }
   if (p.total_memory_bytes > 0) d.memory_gb = static_cast<double>(p.total_memory_bytes) / 1e9;
   if (p.max_threads_per_sm > 0) d.threads_per_sm = static_cast<int>(p.max_threads_per_sm);
@@ -281,9 +301,11 @@ Result<DeviceMatch> device_of(const trace::Trace& trace, const std::vector<Devic
   for (const Device* one : known) {
     const Device& d = *one;
     if (!may_be_of(d, vendor) || p.sm_count <= 0) continue;
-    const bool numbers = d.compute_major == p.compute_major && d.compute_minor == p.compute_minor;
-    if (architecture.empty() ? !numbers : d.architecture != architecture) continue;
+    // Another minor version is the same generation, and counts as a tenth away.
+    const bool generation = d.compute_major == p.compute_major;
+    if (architecture.empty() ? !generation : d.architecture != architecture) continue;
     const double off =
+        (architecture.empty() && d.compute_minor != p.compute_minor ? 0.1 : 0.0) +
         std::abs(std::log(static_cast<double>(p.sm_count) / d.sm_count)) +
         (p.total_memory_bytes > 0 ? std::abs(std::log(static_cast<double>(p.total_memory_bytes) / 1e9 / d.memory_gb))
                                   : 0.0);

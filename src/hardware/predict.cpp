@@ -13,18 +13,26 @@ struct ModelOfKind {
 
   ModelledTime operator()(std::monostate) const { return {}; }
   ModelledTime operator()(const Gemm& k) const { return gemm_model(w, k, d); }
-  ModelledTime operator()(const Convolution& k) const { return conv_model(w, k, d); }
-  ModelledTime operator()(const Attention& k) const { return attention_model(w, k, d); }
-  ModelledTime operator()(const Recurrent& k) const { return rnn_model(w, k, d); }
-  ModelledTime operator()(const BatchNorm&) const { return measured_model(w, d); }
-  ModelledTime operator()(const Pooling&) const { return measured_model(w, d); }
+  ModelledTime operator()(const Convolution&) const { return measured_model(w, d); }
+  ModelledTime operator()(const Attention&) const { return measured_model(w, d); }
+  ModelledTime operator()(const Recurrent&) const { return measured_model(w, d); }
+  ModelledTime operator()(const BatchNorm&) const { return measured_or_streamed(); }
+  ModelledTime operator()(const Pooling&) const { return measured_or_streamed(); }
   ModelledTime operator()(const Rows& k) const {
+    if (const ModelledTime told = measured_model(w, d); told.us > 0) return told;
     if (w.family == Family::kReduction) return reduction_model(w, k, d);
-    return w.family == Family::kLoss ? loss_model(w, k, d) : measured_model(w, d);
+    return w.family == Family::kLoss ? loss_model(w, k, d) : measured_or_streamed();
   }
   ModelledTime operator()(const Gather& k) const { return embedding_model(w, k, d); }
   ModelledTime operator()(const Pointwise& k) const { return pointwise_model(w, k, d); }
   ModelledTime operator()(const MemoryCopy& k) const { return memory_model(w, k, d); }
+
+  // Without any measured kernel like it: half the rate, give or take a factor.
+  [[nodiscard]] ModelledTime measured_or_streamed() const {
+    if (const ModelledTime told = measured_model(w, d); told.us > 0) return told;
+    if (w.elements <= 0 || w.bytes() <= 0) return {};
+    return {2 * (kEmptyKernelUs + stream_us(w.bytes(), d)), 0.5};
+  }
 };
 
 // Sizes no tensor can have make times that are none.
@@ -45,20 +53,17 @@ bool kernel_stays(const Work& was, const Work& becomes) {
   return !is_product(was) || (was.dtype == becomes.dtype && alignment_class(was) == alignment_class(becomes));
 }
 
-// Kernels that gain nothing from narrower elements: what the half type takes of the fp32 time, as measured; 0 for all others.
-// TF32 does not touch them.
+// Kernels that gain nothing from narrower elements: what half takes of the fp32 time, as measured; 0 for all others.
+//
+// cuDNN's engines on tensor cores do not run long filters over groups forward: it falls back to the generic kernel of fp32 (one layer, a
+// positional convolution of 16 groups and 128 taps on 16 sequences: 16.1 ms in fp32, 20.9 in half).
+// Adding up where an index says is as many atomic additions or sorted runs in any type. What half takes of the fp32 time:
+// index_add of 246 M elements 2.02 ms against 1.79, the gradient of a gather 0.65 against 0.56.
 double same_kernel_in_half(const Work& w) {
   if (const auto* c = std::get_if<Convolution>(&w.kind)) {
-    // Depthwise layers that PyTorch runs with kernels of its own in any precision: strided ones, channels-first. They compute.
-    if (c->depthwise() && !c->channels_last && c->stride > 1) return 1.0;
-    // cuDNN's engines on tensor cores do not run long filters over groups forward: it falls back to the generic kernel of
-    // fp32 (a positional convolution of 16 groups and 128 taps: 16.1 ms in fp32, 20.9 in half, its gradients 11.2 to 17.7
-    // and 3.9).
     const bool grouped = c->groups > 1 && c->input[1] > c->groups;
     return w.family == Family::kConvForward && grouped && std::max(c->kernel_h, c->kernel_w) > 32 ? 1.30 : 0.0;
   }
-  // Adding up where an index says is as many atomic additions or sorted runs in any type: index_add of 246 M elements 1.79 ms
-  // in fp32, 2.02 in half; the gradient of a gather 0.56 and 0.65.
   const auto* gather = std::get_if<Gather>(&w.kind);
   return gather != nullptr && gather->adds_up ? 1.15 : 0.0;
 }
@@ -97,7 +102,7 @@ Cost predict(const Work& work, const Device& device) {
   Cost cost;
   if (!(m.us > 0) || !std::isfinite(m.us)) return cost;
   cost.ns = std::max(m.us * 1e3, roofline_ns(work, device));
-  cost.sigma = m.us < 15 && is_conv(work) ? std::max(m.sigma, 0.3) : m.sigma;
+  cost.sigma = m.sigma;
   cost.origin = graph::Origin::kModelled;
   cost.known = true;
   return cost;
@@ -122,12 +127,20 @@ Cost rescale(double measured_ns, const Work& was, const Device& from, const Work
     cost.known = true;
     return cost;
   }
-  const auto* conv = std::get_if<Convolution>(&was.kind);
-  const auto* conv_after = std::get_if<Convolution>(&becomes.kind);
-  const bool strict = conv != nullptr && conv_after != nullptr && was.dtype == Dtype::kFp32 &&
-                      becomes.dtype == Dtype::kFp32 && !conv->depthwise();
-  const ModelledTime before = strict ? finite(strict_conv_growth(was, *conv, from)) : model(was, from);
-  const ModelledTime after = strict ? finite(strict_conv_growth(becomes, *conv_after, to)) : model(becomes, to);
+  // The operation itself, as it was measured, is one neighbour more of what it becomes. Products have a law, which carries further.
+  if (!std::holds_alternative<Gemm>(was.kind) && was.family == becomes.family) {
+    const ModelledTime beside = finite(measured_model_beside(becomes, to, was, measured_ns / 1e3, from));
+    if (beside.us > 0) {
+      cost.ns = std::max({beside.us * 1e3, roofline_ns(becomes, to), std::min(measured_ns, kEmptyKernelUs * 1e3)});
+      cost.sigma = std::max(0.02, beside.sigma);
+      const bool stays = kernel_stays(was, becomes);
+      cost.origin = stays ? graph::Origin::kScaled : graph::Origin::kModelled;
+      cost.known = true;
+      return cost;
+    }
+  }
+  const ModelledTime before = model(was, from);
+  const ModelledTime after = model(becomes, to);
   const bool both = before.us > 0 && after.us > 0;
   if (both && kernel_stays(was, becomes)) {
     const double ratio = after.us / before.us;

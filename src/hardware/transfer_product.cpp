@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -19,15 +20,58 @@ namespace {
 
 constexpr std::array<double, 9> kSplits = {1, 2, 3, 4, 6, 8, 12, 16, 32};
 
-// The width of transistors by generation: what a multiplication costs in energy follows it.
+// The width of transistors: what a multiplication costs in energy follows it.
 double nanometres(const Device& d) {
+  if (d.vendor == "amd") {
+    if (d.architecture == "gfx908") return 7;
+    if (d.architecture == "gfx90a") return 6;
+    return d.architecture == "gfx950" ? 3 : 5;
+  }
   if (d.compute_major <= 6) return 16;
   if (d.compute_major == 7) return 12;
-  if (d.compute_major > 8 || d.compute_minor == 9) return 5;
-  return d.compute_minor == 0 ? 7 : 8;
+  if (d.compute_major > 8) return d.compute_major == 9 ? 5 : 4;
+  return d.compute_minor == 0 ? 7 : d.compute_minor == 9 ? 5 : 8;
 }
 
-double clock_of(const Device& d) { return d.clock_mhz > 0 ? d.clock_mhz : 1500; }
+bool on_tensor_cores(Dtype dtype) {
+  return dtype == Dtype::kFp16 || dtype == Dtype::kBf16 || dtype == Dtype::kTf32 || dtype == Dtype::kFp8;
+}
+
+// What the device really multiplies in: a type it lacks falls back as PyTorch does, FP8 to BF16, all others to FP32.
+Dtype multiplied_in(Dtype dtype, const Device& d) {
+  const bool bf16 = d.tflops_bf16 > 0;
+  switch (dtype) {
+    case Dtype::kFp8:
+      return d.multiplies_fp8() ? Dtype::kFp8 : bf16 ? Dtype::kBf16 : Dtype::kFp32;
+    case Dtype::kBf16:
+      return bf16 ? Dtype::kBf16 : Dtype::kFp32;
+    case Dtype::kFp16:
+      return d.tflops_fp16 > 0 ? Dtype::kFp16 : Dtype::kFp32;
+    case Dtype::kTf32:
+      return d.tflops_tf32 > 0 ? Dtype::kTf32 : Dtype::kFp32;
+    default:
+      return Dtype::kFp32;
+  }
+}
+
+// W per TFLOP/s. How it falls below 12 nm is one law for all products of a precision; tools/transfer_model.py says which rows it
+// rests on. Above (Pascal) it is fitted. TF32 moves twice the bits of half precision for each multiplication, FP8 half
+// as many.
+double energy_of(Dtype dtype, const ProductWeights& p, const Device& d) {
+  const bool tensor = on_tensor_cores(dtype);
+  const double node = nanometres(d) / 12;
+  return p.energy *
+         (dtype == Dtype::kTf32  ? 2.0
+          : dtype == Dtype::kFp8 ? 0.5
+                                 : 1.0) *
+         std::pow(node, node > 1 ? p.shrink
+                        : tensor ? 1.5
+                                 : 1.0);
+}
+
+constexpr double kNarrow = 128;  // FLOP per clock of an SM with 64 lanes
+
+double clock_of(const Device& d) { return d.clock_mhz > 0 ? d.clock_mhz : kUsualClockMhz; }
 
 using Field = double ProductWeights::*;
 constexpr std::array<std::pair<std::string_view, Field>, 19> kFields = {{
@@ -72,8 +116,13 @@ std::string_view to_string(ProductKind kind) {
 }
 
 std::string architecture(const Device& d) {
-  return d.compute_major <= 7 ? fmt::format("{}", d.compute_major)
-                              : fmt::format("{}.{}", d.compute_major, d.compute_minor);
+  return d.vendor == "amd" ? "amd" : fmt::format("{}.{}", d.compute_major, d.compute_minor);
+}
+
+std::string relative_of(const Device& d) {
+  if (d.vendor == "amd") return "amd";
+  if ((d.compute_major == 8 && d.compute_minor >= 6) || d.compute_major == 12) return "8.9";
+  return fmt::format("{}.0", d.compute_major);
 }
 
 Result<TransferWeights> TransferWeights::parse(std::string_view csv, const std::string& origin) {
@@ -130,39 +179,30 @@ const TransferWeights& TransferWeights::shipped() {
 }
 
 const ProductWeights& TransferWeights::of(ProductKind kind, const Device& d) const {
-  const auto own = sets_.find({kind, architecture(d)});
-  return own != sets_.end() ? own->second : sets_.find({kind, "any"})->second;
+  for (const std::string& name : {architecture(d), relative_of(d), std::string("any")}) {
+    if (const auto it = sets_.find({kind, name}); it != sets_.end()) return it->second;
+  }
+  FORETRACE_CHECK(false);  // parse() wants "any" of every kind
+  return sets_.begin()->second;
 }
 
-double flops_per_clock(Dtype dtype, const Device& d) {
-  const int major = d.compute_major;
-  const bool tensor = dtype == Dtype::kFp16 || dtype == Dtype::kBf16 || dtype == Dtype::kTf32;
-  if (!tensor || major < 7) {
-    // Lanes of one SM, two operations each: 64 in data-centre parts before Hopper, 128 elsewhere.
-    const bool wide = (major == 6 && d.compute_minor == 1) || major >= 9 || (major == 8 && d.compute_minor >= 6);
-    return wide ? 256 : 128;
-  }
-  double half = 1024;
-  if (major == 8 && d.compute_minor == 0) half = 2048;
-  if (major == 9) half = 4096;
-  if (major == 10) half = 8192;
-  return dtype == Dtype::kTf32 ? half / 2 : half;
-}
+bool TransferWeights::knows(ProductKind kind, const Device& d) const { return sets_.contains({kind, architecture(d)}); }
 
 double sustained_tflops(Dtype dtype, const ProductWeights& p, const Device& d) {
   const double peak = d.tflops(dtype) * p.share;
-  if (d.power_w <= 0 || p.energy <= 0) return peak;
-  // TF32 moves twice the bits of half precision for each multiplication.
-  const double energy = p.energy * (dtype == Dtype::kTf32 ? 2 : 1) * std::pow(nanometres(d) / 12, p.shrink);
-  return std::min(peak, d.power_w / energy);
+  return d.power_w > 0 && p.energy > 0 ? std::min(peak, d.power_w / energy_of(dtype, p, d)) : peak;
 }
 
 namespace {
 
 double one_product_us(const Product& x, const ProductWeights& p, const Device& d) {
   const double clock = clock_of(d);
-  const double per_sm = flops_per_clock(x.dtype, d) * clock * p.share;
-  const double whole_rate = sustained_tflops(x.dtype, p, d) * 1e6;
+  const double per_sm = d.flops_per_clock(x.dtype) * clock * p.share;
+  const double peak_rate = d.tflops(x.dtype) * p.share * 1e6;
+  const double power_rate = d.power_w > 0 && p.energy > 0 ? d.power_w / energy_of(x.dtype, p, d) * 1e6
+                                                          : std::numeric_limits<double>::infinity();
+  // An SM loads as many operands in a clock whether it has 64 lanes or 128: wide ones wait for them twice as long.
+  const double width = on_tensor_cores(x.dtype) ? 1 : d.flops_per_clock(x.dtype) / kNarrow;
   const double traffic = x.element_bytes * x.batch * (x.m * x.n + x.m * x.k + x.k * x.n);
   const double kept = p.hit * std::clamp(1 - traffic / std::max(1.0, d.l2_mb * 1e6 * p.cache), 0.0, 1.0);
   const double memory = traffic * (1 - kept) / (d.streaming_gbs() * p.memory * 1e3);
@@ -174,15 +214,16 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
     for (const auto& [tm, tn] : p.tiles) {
       const double edge = tm * tn / (tm + tn);
       const double loss = (edge + p.traffic) / edge;
+      const double wide = (edge + p.traffic * width) / edge;
       const double rows = p.pad * std::ceil(x.m / tm) + (1 - p.pad) * x.m / tm;
       const double columns = p.pad * std::ceil(x.n / tn) + (1 - p.pad) * x.n / tn;
       const double count = x.batch * rows * columns;
-      const double whole = 2 * count * tm * tn * x.k * loss / whole_rate;
+      const double whole = 2 * count * tm * tn * x.k * std::max(wide / peak_rate, loss / power_rate);
       const double waves = count * split / d.sm_count;
       const double turns = p.round * std::ceil(waves) + (1 - p.round) * std::max(waves, 1.0);
       const double loads = x.element_bytes * (std::min(tm, x.m) + std::min(tn, x.n)) * steps / (p.load * clock);
       const double turn =
-          std::max({2 * tm * tn * (steps + p.start_k) * loss / per_sm, p.step * steps / clock, loads}) + p.fill / clock;
+          std::max({2 * tm * tn * (steps + p.start_k) * wide / per_sm, p.step * steps / clock, loads}) + p.fill / clock;
       busy = std::min(busy, std::max(turns * turn, whole));
     }
     double t = std::pow(std::pow(busy, p.blend) + memory_power, 1 / p.blend);
@@ -216,13 +257,7 @@ double product_us(const Product& x, const ProductWeights& p, const Device& d) {
 
 Product product_of(const Work& w, const Device& d) {
   Product x;
-  x.dtype = w.dtype;
-  const bool tensor_type = w.dtype == Dtype::kFp16 || w.dtype == Dtype::kBf16 || w.dtype == Dtype::kTf32;
-  const double tensor_rate = w.dtype == Dtype::kTf32   ? d.tflops_tf32
-                             : w.dtype == Dtype::kBf16 ? d.tflops_bf16
-                             : w.dtype == Dtype::kFp16 ? d.tflops_fp16
-                                                       : 0;
-  if (!tensor_type || tensor_rate <= 0) x.dtype = Dtype::kFp32;
+  x.dtype = multiplied_in(w.dtype, d);
   x.element_bytes = static_cast<double>(bytes_of(w.dtype));
   const bool tensor = x.dtype != Dtype::kFp32;
   x.kind = tensor ? ProductKind::kHalf : ProductKind::kFp32;
@@ -266,6 +301,19 @@ Product product_of(const Work& w, const Device& d) {
     x.m = out, x.n = in * taps, x.k = pixels_out;
   }
   return x;
+}
+
+ProductKind fitted_kind(const Product& x) {
+  return x.kind == ProductKind::kConv && x.images <= 0 ? ProductKind::kFp32 : x.kind;
+}
+
+double best_product_us(const Work& w, const TransferWeights& weights, const Device& d) {
+  const Product own = product_of(w, d);
+  if (own.m <= 0 || own.n <= 0 || own.k <= 0) return 0;
+  const double us = product_us(own, weights.of(fitted_kind(own), d), d);
+  if (own.dtype == Dtype::kFp32) return us;
+  const Product plain = product_of(with_dtype(w, Dtype::kFp32), d);
+  return std::min(us, product_us(plain, weights.of(fitted_kind(plain), d), d));
 }
 
 }  // namespace foretrace::hardware

@@ -1,6 +1,6 @@
 #pragma once
 // The time of a matrix product on any GPU, from its device figures: tiles in waves over the SMs, under the roofline, the power
-// limit and memory. Parameters are fitted by tools/train_transfer.py to products measured on ten GPUs and live in
+// limit and memory. Parameters are fitted by tools/train_transfer.py to products measured on thirteen GPUs and live in
 // transfer/products.csv, as plain data; tools/transfer_model.py holds the same formula for training.
 //
 // Grows with batch, m, n and k; never grows with SMs, clock, rates, bandwidth, L2 or power, each taken alone: every term is
@@ -35,23 +35,26 @@ struct ProductWeights {
   std::vector<std::pair<double, double>> tiles;
 };
 
-/// By kind and architecture ("any", "7", "9.0").
+/// By kind and architecture ("any", "7.0", "9.0", "amd").
 class TransferWeights {
  public:
   static Result<TransferWeights> parse(std::string_view csv, const std::string& origin);
   /// Those compiled in.
   static const TransferWeights& shipped();
-  /// The device's architecture's, else "any".
+  /// The device's architecture's, else its relative's, else "any".
   [[nodiscard]] const ProductWeights& of(ProductKind kind, const Device& device) const;
+  /// Whether products of this kind were measured on the device's architecture.
+  [[nodiscard]] bool knows(ProductKind kind, const Device& device) const;
 
  private:
   std::map<std::pair<ProductKind, std::string>, ProductWeights> sets_;
 };
 
-/// GPUs whose libraries pick kernels alike: "6" (Pascal), "7" (Volta, Turing), then by compute capability, "9.0".
+/// GPUs whose libraries pick kernels alike: the compute capability, "9.0"; "amd".
 std::string architecture(const Device& device);
-/// FLOP per clock of one SM for this element type, by compute capability.
-double flops_per_clock(Dtype dtype, const Device& device);
+/// The measured architecture whose SMs are most like the device's: "8.9" for all with SMs made for workstations and games, else the first
+/// of its generation.
+std::string relative_of(const Device& device);
 /// What the device sustains of its peak for this type, within its power limit, in TFLOP/s.
 double sustained_tflops(Dtype dtype, const ProductWeights& weights, const Device& device);
 
@@ -65,8 +68,15 @@ struct Product {
   double images = 0, channels = 0, out_channels = 0, height = 0, width = 0, out_height = 0, out_width = 0;
 };
 
+/// Whose parameters a product follows. The one table of convolutions is of 3 x 3 with stride 1, where Winograd's algorithms run;
+/// all others are products of their patches: ResNet-50's forward layers add up to 6.7 ms on an H200 so and to 20.7 on a V100, where
+/// traces measured 7.1 and 18.1.
+ProductKind fitted_kind(const Product& product);
 /// The product behind a piece of work on this device (a GPU without TF32 multiplies in FP32); m is 0 when its sizes are unknown.
 Product product_of(const Work& work, const Device& device);
 double product_us(const Product& product, const ProductWeights& weights, const Device& device);
+/// The time of the work's product with the best kernel there is: where tensor cores gain nothing, the one without them. 0 when its
+/// sizes are unknown.
+double best_product_us(const Work& work, const TransferWeights& weights, const Device& device);
 
 }  // namespace foretrace::hardware

@@ -68,12 +68,31 @@ Stage stage_of(const trace::Trace& t, const std::vector<std::uint32_t>& open) {
   return Stage::kForward;
 }
 
-void classify(Curve& c) {
+// The operation whose memory a block is: aten::empty and its like only ask for it.
+std::uint32_t asking_operation(const trace::Trace& t, const std::vector<std::uint32_t>& open) {
+  for (auto e = open.rbegin(); e != open.rend(); ++e) {
+    const std::string_view name = t.name(*e);
+    if (t.kind(*e) == EventKind::kOp && !name.starts_with("aten::empty") && !name.starts_with("aten::resize"))
+      return *e;
+  }
+  return kNone;
+}
+
+// A step may have several passes and updates (a GAN's two networks): what counts is whether a block is still there when the next
+// one begins. `stages`: of every event.
+void classify(Curve& c, const std::vector<Stage>& stages) {
+  const auto next = [&](Stage stage) {
+    std::vector<std::uint32_t> from(c.positions + 2, UINT32_MAX);
+    for (std::uint32_t i = c.positions; i > 0; --i) from[i] = stages[i - 1] == stage ? i : from[i + 1];
+    return from;
+  };
+  const std::vector<std::uint32_t> backward = next(Stage::kBackward);
+  const std::vector<std::uint32_t> update = next(Stage::kUpdate);
   for (Block& b : c.blocks) {
-    const bool outlives = b.freed == UINT32_MAX || b.freed >= c.update_from;
-    if (b.stage == Stage::kBackward && outlives) {
+    if (b.allocated == 0) continue;
+    if (b.stage == Stage::kBackward && (b.freed == UINT32_MAX || b.freed >= update[b.allocated])) {
       b.kind = Kind::kGradient;
-    } else if (b.stage == Stage::kForward && b.freed >= c.backward_from) {
+    } else if (b.stage == Stage::kForward && backward[b.allocated] != UINT32_MAX && b.freed >= backward[b.allocated]) {
       b.kind = Kind::kActivation;
     } else {
       b.kind = Kind::kTemporary;
@@ -107,11 +126,14 @@ std::optional<Curve> curve(const trace::Trace& t, const trace::Step& step) {
   c.positions = static_cast<std::uint32_t>(rows.size());
   c.backward_from = c.update_from = c.positions + 1;
   OpenEvents open(t, step.start, step.end);
+  std::vector<Stage> stages;
   std::unordered_map<std::int64_t, std::size_t> alive;  // address -> block
+  std::vector<std::uint32_t> asked;                     // by block: the operation it was allocated for
   for (std::uint32_t i = 0; i < rows.size(); ++i) {
     const trace::MemoryIds& m = *t.memory(rows[i].event);
     const auto& chain = open.at(t.events.lane[rows[i].event], rows[i].time);
     const Stage stage = stage_of(t, chain);
+    stages.push_back(stage);
     if (stage == Stage::kBackward) c.backward_from = std::min(c.backward_from, i + 1);
     if (stage == Stage::kUpdate) c.update_from = std::min(c.update_from, i + 1);
     if (m.bytes > 0) {
@@ -124,9 +146,14 @@ std::optional<Curve> curve(const trace::Trace& t, const trace::Step& step) {
         if (t.name(e).starts_with("layer:")) b.layer = e;
       }
       alive[m.address] = c.blocks.size();
+      asked.resize(c.blocks.size() + 1, kNone);
+      asked.back() = asking_operation(t, chain);
       c.blocks.push_back(b);
     } else if (const auto it = alive.find(m.address); it != alive.end()) {
-      c.blocks[it->second].freed = i + 1;
+      Block& b = c.blocks[it->second];
+      b.freed = i + 1;
+      const std::uint32_t by = asked[it->second];
+      b.workspace = by != kNone && std::find(chain.begin(), chain.end(), by) != chain.end();
       alive.erase(it);
     } else {
       // Freed here, allocated before the step: a gradient or batch of the step before.
@@ -139,7 +166,7 @@ std::optional<Curve> curve(const trace::Trace& t, const trace::Step& step) {
       c.start_bytes = saturated_sum(c.start_bytes, -b.bytes);
     }
   }
-  classify(c);
+  classify(c, stages);
   for (Block& b : c.blocks) {
     if (b.allocated == 0) b.kind = b.freed <= c.backward_from ? Kind::kGradient : Kind::kResident;
   }
@@ -185,7 +212,7 @@ void scale_batch(Curve& curve, double x) {
   for (Block& b : curve.blocks) {
     const bool data = b.kind == Kind::kActivation || b.kind == Kind::kInput ||
                       (b.kind == Kind::kTemporary && b.stage != Stage::kUpdate);
-    if (data) b.bytes = bounded(saturated(static_cast<double>(b.bytes) * x));
+    if (data && !b.of_parameters) b.bytes = bounded(saturated(static_cast<double>(b.bytes) * x));
   }
 }
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/readable.hpp"
 #include "report/prediction_parts.hpp"
-#include "report/text.hpp"
 #include "report/text_table.hpp"
 
 namespace foretrace::report {

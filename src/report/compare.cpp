@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/readable.hpp"
 #include "report/compare_parts.hpp"
 #include "report/json_writer.hpp"
 #include "report/prediction_parts.hpp"
-#include "report/text.hpp"
 #include "report/text_table.hpp"
 
 namespace foretrace::report {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "base/readable.hpp"
 #include "foretrace/report/compare.hpp"
 #include "report/compare_parts.hpp"
 #include "report/json_writer.hpp"
 #include "report/prediction_parts.hpp"
-#include "report/text.hpp"
 
 namespace foretrace::report {
 

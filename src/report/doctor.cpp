@@ -1,263 +1,315 @@
 #include "foretrace/report/doctor.hpp"
 
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
+#include <string>
 
-#include "foretrace/analysis/recorder.hpp"
-#include "foretrace/analysis/step_graphs.hpp"
-#include "foretrace/trace/gpu.hpp"
-#include "report/doctor_checks.hpp"
-#include "report/doctor_facts.hpp"
-#include "report/doctor_recorder.hpp"
-#include "report/text.hpp"
-#include "trace/name_tables.hpp"
+#include "base/readable.hpp"
+#include "base/statistics.hpp"
+#include "report/json_writer.hpp"
+#include "report/notes.hpp"
 
 namespace foretrace::report {
 namespace {
 
-using trace::kAbsent;
-using trace::Trace;
-
-struct VersionKey {
-  std::string_view key, label;
-  bool cuda_style;  // 13000 is 13.0
-};
-constexpr std::array<VersionKey, 9> kVersionKeys{{{"pytorch_version", "PyTorch", false},
-                                                  {"torch_version", "PyTorch", false},
-                                                  {"cuda_runtime_version", "CUDA runtime", true},
-                                                  {"cuda_driver_version", "CUDA driver", true},
-                                                  {"cupti_version", "CUPTI", false},
-                                                  {"hip_runtime_version", "HIP runtime", false},
-                                                  {"hip_driver_version", "HIP driver", false},
-                                                  {"roctracer_version", "roctracer", false},
-                                                  {"schemaVersion", "schema", false}}};
-constexpr std::array<std::string_view, 5> kFlags{"record_shapes", "profile_memory", "with_stack", "with_flops",
-                                                 "with_modules"};
-// Known, harmless, and of no interest to the reader of a report.
-constexpr std::array<std::string_view, 8> kPlainKeys{"displayTimeUnit",   "baseTimeNanoseconds", "traceName",
-                                                     "trace_id",          "deviceProperties",    "distributedInfo",
-                                                     analysis::kGraphKey, analysis::kRecorderKey};
-
-/// The value if it looks like a version; anything else under a known key is not printed either.
-std::string version_text(std::string_view raw) {
-  if (raw.size() >= 2 && raw.front() == '"' && raw.back() == '"') raw = raw.substr(1, raw.size() - 2);
-  const auto harmless = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '.' || c == '+' || c == '-';
-  };
-  if (raw.empty() || raw.size() > 32 || raw[0] < '0' || raw[0] > '9') return {};
-  return std::all_of(raw.begin(), raw.end(), harmless) ? std::string(raw) : std::string();
-}
-
-std::string cuda_version(const std::string& text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 1000) return text;
-  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
-}
-
-void read_metadata(DoctorReport& report, const Trace& trace) {
-  for (const auto& [key, value] : trace.metadata) {
-    const auto version =
-        std::find_if(kVersionKeys.begin(), kVersionKeys.end(), [&k = key](const VersionKey& v) { return v.key == k; });
-    if (version != kVersionKeys.end()) {
-      const std::string text = version_text(value);
-      if (!text.empty()) {
-        report.versions.emplace_back(version->label, version->cuda_style ? cuda_version(text) : text);
-      }
-    } else if (std::find(kFlags.begin(), kFlags.end(), key) != kFlags.end()) {
-      if (value == "1" || value == "true") report.profiler_flags.push_back(key);
-    } else if (std::find(kPlainKeys.begin(), kPlainKeys.end(), key) == kPlainKeys.end()) {
-      ++report.other_metadata;
-    }
-  }
-  const auto rank = [](const std::pair<std::string, std::string>& v) {
-    return std::find_if(kVersionKeys.begin(), kVersionKeys.end(),
-                        [&](const VersionKey& k) { return k.label == v.first; });
-  };
-  std::stable_sort(report.versions.begin(), report.versions.end(),
-                   [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
-}
-
-void read_devices(DoctorReport& report, const Trace& trace, const Facts& facts) {
-  std::uint64_t described = 0;
-  for (const auto& [id, work] : facts.device_work) {
-    DoctorReport::Device device;
-    device.id = id;
-    device.gpu_events = work;
-    if (const trace::DeviceProperties* known = trace::properties_of(trace, id)) {
-      device.name = known->name;
-      if (known->total_memory_bytes != kAbsent) device.memory_bytes = known->total_memory_bytes;
-      if (known->sm_count != kAbsent) device.sm_count = known->sm_count;
-      if (known->compute_major != kAbsent && known->compute_minor != kAbsent) {
-        device.compute_capability = fmt::format("{}.{}", known->compute_major, known->compute_minor);
-      }
-      ++described;
-    }
-    report.devices.push_back(std::move(device));
-  }
-  // Numbers may be of another order than the file's description: what counts is how many.
-  report.idle_devices = trace.devices.size() > described ? trace.devices.size() - described : 0;
-}
-
-void count_kinds(DoctorReport& report, const Trace& trace, const Facts& facts) {
-  for (std::size_t k = 0; k < facts.kinds.size(); ++k) {
-    if (facts.kinds[k] == 0) continue;
-    report.kinds.push_back({std::string(trace::to_string(static_cast<trace::EventKind>(k))), facts.kinds[k]});
-  }
-  std::vector<std::uint64_t> counts(trace.categories.size(), 0);
-  for (std::size_t e = 0; e < trace.size(); ++e) ++counts[trace.events.category[e]];
-  for (std::size_t c = 0; c < counts.size(); ++c) {
-    if (counts[c] == 0) continue;
-    // One spelling may stand for several kinds (flow tails and heads); people count spellings.
-    const std::string name(trace.strings[trace.categories[c].name]);
-    const auto at = std::find_if(report.categories.begin(), report.categories.end(),
-                                 [&](const DoctorReport::Count& known) { return known.name == name; });
-    if (at != report.categories.end()) {
-      at->count += counts[c];
-    } else {
-      report.categories.push_back({name, counts[c]});
-    }
-  }
-  for (std::vector<DoctorReport::Count>* list : {&report.kinds, &report.categories}) {
-    std::stable_sort(list->begin(), list->end(), [](const auto& a, const auto& b) { return a.count > b.count; });
-  }
-}
-
-std::string rank_list(const std::vector<std::int64_t>& ranks) {
+// For people: "measured_ms 71.6, measured_steps 20, …". Of a list of numbers its length and its ends.
+std::string recorder_text(const std::vector<std::pair<std::string, std::string>>& fields) {
   std::string out;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t j = i;
-    while (j + 1 < ranks.size() && ranks[j + 1] == ranks[j] + 1) ++j;
+  simdjson::dom::parser parser;
+  for (const auto& [name, json] : fields) {
+    simdjson::dom::element value;
+    if (parser.parse(json).get(value) != simdjson::SUCCESS || value.is_null()) continue;
+    std::string text = json;
+    simdjson::dom::array list;
+    if (std::string_view plain; value.get(plain) == simdjson::SUCCESS) {
+      text = plain;
+    } else if (value.get(list) == simdjson::SUCCESS) {
+      double least = 0, most = 0;
+      std::size_t numbers = 0;
+      std::string words;
+      for (const simdjson::dom::element one : list) {
+        double number = 0;
+        if (one.get(number) == simdjson::SUCCESS) {
+          least = numbers == 0 ? number : std::min(least, number);
+          most = numbers == 0 ? number : std::max(most, number);
+          ++numbers;
+        } else if (std::string_view word; one.get(word) == simdjson::SUCCESS) {
+          words += fmt::format("{}{}", words.empty() ? "" : "; ", word);
+        }
+      }
+      if (list.size() == 0) continue;
+      text = numbers > 0 ? fmt::format("{} of {} to {}", numbers, least, most) : words;
+    }
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name, text);
+  }
+  return out;
+}
+
+constexpr std::size_t kLabelWidth = 12;
+
+/// "  label       text", wrapped under the text.
+std::string entry(std::string_view label, std::string_view text, const TextStyle& style) {
+  const std::size_t indent = 2 + kLabelWidth;
+  return fmt::format("  {:<{}}", label, kLabelWidth) + wrap(printable(text), style.width, indent, indent) + "\n";
+}
+
+std::string devices_text(const analysis::DoctorReport& report) {
+  std::string out;
+  for (const analysis::DoctorReport::Device& device : report.devices) {
+    out += out.empty() ? "" : "; ";
+    out += fmt::format("GPU {}: {}", device.id, device.name.empty() ? "model unknown" : device.name);
+    if (device.memory_bytes && *device.memory_bytes > 0) {
+      out += ", " + format_memory(static_cast<std::uint64_t>(*device.memory_bytes));
+    }
+    if (device.sm_count) out += fmt::format(", {} SMs", *device.sm_count);
+    if (!device.compute_capability.empty()) out += fmt::format(", compute {}", device.compute_capability);
+  }
+  if (out.empty()) {
+    return report.idle_devices == 0
+               ? "no GPU worked"
+               : fmt::format("no GPU worked; the file describes {}", format_count(report.idle_devices));
+  }
+  if (report.idle_devices > 0)
+    out += fmt::format(" ({} more described, without work)", format_count(report.idle_devices));
+  return out;
+}
+
+std::string rank_text(const analysis::DoctorReport& report) {
+  if (!report.distributed) return "single process (no distributedInfo)";
+  std::string out = report.rank ? fmt::format("rank {}", *report.rank) : "rank unknown";
+  if (report.world_size) out += fmt::format(" of {}", *report.world_size);
+  if (!report.backend.empty()) out += ", " + report.backend;
+  if (!report.nccl_version.empty()) out += " " + report.nccl_version;
+  return out;
+}
+
+std::string steps_text(const analysis::DoctorReport& report, const TextStyle& style) {
+  if (report.steps.empty()) return "none: no event has a duration";
+  std::string source = report.step_source;
+  if (!report.steps_marked_by.empty()) source += fmt::format(": {}", report.steps_marked_by);
+  std::string out = fmt::format("{} ({}): ", format_count(report.steps.size()), source);
+  const std::size_t shown = std::min<std::size_t>(report.steps.size(), 5);
+  for (std::size_t i = 0; i < shown; ++i) {
+    out += fmt::format("{}{} {} ms", i == 0 ? "" : ", ", report.steps[i].name, format_ms(report.steps[i].duration));
+  }
+  if (shown < report.steps.size()) out += style.utf8 ? ", …" : ", ...";
+  return out;
+}
+
+// Ranges steps could be found by instead, where nothing named them for certain.
+std::string candidates_text(const analysis::DoctorReport& report, const TextStyle& style) {
+  constexpr std::size_t kShown = 5;
+  std::string out;
+  std::size_t shown = 0;
+  for (const trace::StepCandidate& c : report.step_candidates) {
+    if (shown == kShown) {
+      out += style.utf8 ? ", …" : ", ...";
+      break;
+    }
+    out += fmt::format("{}{} ({} of {} ms, {} of the GPU's time)", shown++ == 0 ? "" : ", ",
+                       shorten_middle(printable(c.name), 40, style.utf8), format_count(c.count), format_ms(c.median),
+                       format_percent(c.gpu_share));
+  }
+  return out;
+}
+
+std::string replay_text(const analysis::DoctorReport::Replay& replay) {
+  // The range of a step whose GPU runs behind says how fast the CPU filled the queue: nothing to compare with.
+  const std::string off = replay.period
+                              ? fmt::format("{:+.2f}% off its period of {} ms",
+                                            percent_off(replay.replayed, *replay.period), format_ms(*replay.period))
+                              : fmt::format("{:+.2f}% off the trace", replay.error_pct);
+  return fmt::format("{}: {} ms simulated unchanged, {}; {}, {}", replay.step, format_ms(replay.replayed), off,
+                     plural(replay.tasks, "task"), plural(replay.dependencies, "dependency", "dependencies"));
+}
+
+std::string counts_text(const std::vector<analysis::DoctorReport::Count>& counts) {
+  std::string out;
+  for (const analysis::DoctorReport::Count& count : counts) {
     out += out.empty() ? "" : ", ";
-    out += i == j ? fmt::format("{}", ranks[i]) : fmt::format("{}-{}", ranks[i], ranks[j]);
-    i = j + 1;
+    out += fmt::format("{} {}", format_count(count.count), count.name.empty() ? "(no category)" : count.name);
+  }
+  return out;
+}
+
+std::string findings_text(const analysis::DoctorReport& report, analysis::Weight weight, std::string_view title,
+                          const TextStyle& style) {
+  if (report.count(weight) == 0) return {};
+  std::string out = fmt::format("\n{} ({})\n", title, report.count(weight));
+  for (const analysis::Finding& finding : report.findings) {
+    if (finding.weight != weight) continue;
+    const std::string mark = weight == analysis::Weight::kBlocks  ? "x "
+                             : weight == analysis::Weight::kCosts ? "! "
+                                                                  : "- ";
+    const std::string what = fmt::format("{} [{}]", printable(finding.what), finding.name);
+    out += fmt::format("  {}{}\n", mark, wrap(what, style.width, 4, 4));
+    out += fmt::format("      {}\n", wrap(printable(finding.cost), style.width, 6, 6));
+    if (!finding.remedy.empty())
+      out += fmt::format("      Remedy: {}\n", wrap(printable(finding.remedy), style.width, 14, 14));
+  }
+  return out;
+}
+
+std::string problems_text(const analysis::DoctorReport& report, const TextStyle& style) {
+  if (report.problems.empty()) return {};
+  std::string out = fmt::format("\nProblems in the file ({})\n", report.problems.size());
+  for (const Problem& problem : report.problems) {
+    const std::string_view loss = problem.severity == Severity::kDataLoss ? "lost" : "harmless";
+    out += "  " +
+           wrap(fmt::format("{} x {} ({}): {}", format_count(problem.count), printable(problem.name), loss,
+                            printable(problem.meaning)),
+                style.width, 6, 2) +
+           "\n";
+    if (problem.example.empty()) continue;
+    const std::string where = problem.offset >= 0 ? fmt::format(" at byte {}", problem.offset) : std::string();
+    const std::size_t room = style.width > 40 + where.size() ? style.width - 20 - where.size() : 40;
+    out +=
+        fmt::format("      for example{}: {}\n", where, shorten_middle(printable(problem.example), room, style.utf8));
   }
   return out;
 }
 
 }  // namespace
 
-std::string_view to_string(Weight weight) {
-  switch (weight) {
-    case Weight::kBlocks:
-      return "blocks";
-    case Weight::kCosts:
-      return "costs";
-    default:
-      return "note";
+std::string to_text(const analysis::DoctorReport& report, const TextStyle& style) {
+  std::string out = (report.file == "-" ? "standard input" : printable(report.file)) + "\n" +
+                    wrap(report.verdict(), style.width, 0, 0) + "\n\n";
+  out += entry("file",
+               fmt::format("{}, {}, {}, {} ms{}", report.format, format_bytes(report.input_bytes),
+                           plural(report.events, "event"), format_ms(report.span), report.partial ? ", cut off" : ""),
+               style);
+  if (!report.kinds.empty()) out += entry("events", counts_text(report.kinds), style);
+  std::string lanes =
+      fmt::format("{}, {}", plural(report.cpu_threads, "CPU thread"), plural(report.gpu_streams, "GPU stream"));
+  if (report.other_lanes > 0) lanes += fmt::format(", {}", plural(report.other_lanes, "other"));
+  if (report.processes.size() > 1) lanes += fmt::format(", {} processes", report.processes.size());
+  out += entry("lanes", lanes, style);
+  out += entry("device", devices_text(report), style);
+  out += entry("rank", rank_text(report), style);
+  std::string versions;
+  for (const auto& [label, version] : report.versions) {
+    versions += fmt::format("{}{} {}", versions.empty() ? "" : ", ", label, version);
   }
-}
-
-const Finding* DoctorReport::find(std::string_view name) const {
-  const auto at = std::find_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.name == name; });
-  return at == findings.end() ? nullptr : &*at;
-}
-
-std::size_t DoctorReport::count(Weight weight) const {
-  return static_cast<std::size_t>(
-      std::count_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.weight == weight; }));
-}
-
-std::string DoctorReport::verdict() const {
-  if (events == 0) return "The file holds no events.";
-  if (count(Weight::kBlocks) > 0) return fmt::format("No predictions from this trace: {}.", findings.front().what);
-  const std::size_t costs = count(Weight::kCosts);
-  std::string out = costs == 0 ? "Good for predictions"
-                               : fmt::format("Usable for predictions, but {} accuracy or answers",
-                                             plural(costs, "lack costs", "lacks cost"));
-  if (lost_records > 0) out += fmt::format("; {} could not be used", plural(lost_records, "record"));
-  return out + ".";
-}
-
-DoctorReport examine(const Trace& trace, const trace::Steps& steps) {
-  Facts facts = gather_facts(trace, steps);
-  replay_median_step(facts);
-  DoctorReport report;
-  report.file = trace.path;
-  report.format = trace.format;
-  report.input_bytes = trace.input_bytes;
-  report.events = trace.size();
-  report.partial = trace.partial;
-  report.span = facts.last > facts.first ? facts.last - facts.first : 0;
-  count_kinds(report, trace, facts);
-  report.cpu_threads = facts.cpu_threads;
-  report.gpu_streams = facts.gpu_streams;
-  report.other_lanes = facts.other_lanes;
-  report.processes.assign(facts.processes.begin(), facts.processes.end());
-  read_devices(report, trace, facts);
-  report.distributed = trace.distributed.present;
-  if (trace.distributed.rank != kAbsent) report.rank = trace.distributed.rank;
-  if (trace.distributed.world_size != kAbsent) report.world_size = trace.distributed.world_size;
-  report.backend = trace.distributed.backend;
-  report.nccl_version = trace.distributed.nccl_version;
-  read_metadata(report, trace);
-  for (const trace::Step& step : steps.steps)
-    report.steps.push_back({step.name, step.number, step.duration(), step.waited});
-  report.recorder = recorder_fields(trace);
-  report.step_source = trace::describe(steps.source);
-  report.steps_marked_by = steps.marked_by;
-  if (!facts.from_export) {
-    report.step_candidates = trace::step_candidates(trace);
-    // What they were found by is no alternative to it.
-    const std::string used = steps.steps.empty() ? "" : trace::without_numbers(steps.steps.front().name);
-    std::erase_if(report.step_candidates, [&](const auto& c) { return used.starts_with(c.name); });
+  if (!versions.empty()) out += entry("versions", versions, style);
+  std::string flags;
+  for (const std::string& flag : report.profiler_flags) flags += (flags.empty() ? "" : ", ") + flag;
+  if (!flags.empty()) out += entry("recorded", flags, style);
+  if (!report.recorder.empty()) out += entry("recorder", recorder_text(report.recorder), style);
+  if (report.other_metadata > 0) {
+    out += entry(
+        "metadata",
+        fmt::format("{}; values are not shown, they may be private", plural(report.other_metadata, "more key")), style);
   }
-  report.replay = facts.replay;
-  report.added_whatifs = check_added_whatifs(trace);
-  report.findings = check_all(facts);
-  report.problems = trace.diagnostics.problems();
-  report.lost_records = trace.diagnostics.lost_records();
-  return report;
+  out += entry("steps", steps_text(report, style), style);
+  const std::string candidates = candidates_text(report, style);
+  if (!candidates.empty()) out += entry("--steps-by", candidates, style);
+  if (report.replay) out += entry("replay", replay_text(*report.replay), style);
+  for (const analysis::DoctorReport::AddedWhatIf& w : report.added_whatifs) {
+    const std::string text = w.missing.empty() ? "can be asked" : fmt::format("{}", fmt::join(w.missing, "; "));
+    out += entry("what-if", fmt::format("{}: {}", printable(w.name), text), style);
+  }
+  out += findings_text(report, analysis::Weight::kBlocks, "Rules predictions out", style);
+  out += findings_text(report, analysis::Weight::kCosts, "Costs accuracy or answers", style);
+  out += findings_text(report, analysis::Weight::kNote, "Good to know", style);
+  out += problems_text(report, style);
+  return out;
 }
 
-TraceSet examine_set(std::vector<DoctorReport>& reports) {
-  TraceSet set;
-  set.files = reports.size();
-  for (const DoctorReport& report : reports) {
-    if (report.rank) {
-      set.ranks.push_back(*report.rank);
-    } else {
-      ++set.without_rank;
+void write_json(JsonWriter& json, const analysis::DoctorReport& report) {
+  json.begin_object().member("schema", 1).member("file", report.file).member("format", report.format);
+  json.member("verdict", report.verdict()).member("input_bytes", report.input_bytes).member("events", report.events);
+  json.member("partial", report.partial).member_ms("span_ms", report.span);
+  for (const auto& [key, counts] : {std::pair("kinds", &report.kinds), std::pair("categories", &report.categories)}) {
+    json.key(key).begin_object();
+    for (const analysis::DoctorReport::Count& count : *counts) json.member(count.name, count.count);
+    json.end_object();
+  }
+  json.key("lanes").begin_object().member("cpu_threads", report.cpu_threads);
+  json.member("gpu_streams", report.gpu_streams).member("other", report.other_lanes).end_object();
+  json.member("processes", report.processes).key("devices").begin_array();
+  for (const analysis::DoctorReport::Device& device : report.devices) {
+    json.begin_object().member("id", device.id).key("name");
+    device.name.empty() ? json.null() : json.value(device.name);
+    json.member("memory_bytes", device.memory_bytes).member("sm_count", device.sm_count);
+    json.member("compute_capability", device.compute_capability).member("gpu_events", device.gpu_events).end_object();
+  }
+  json.end_array().member("idle_devices", report.idle_devices);
+  json.member("rank", report.rank).member("world_size", report.world_size);
+  json.member("backend", report.backend).member("nccl_version", report.nccl_version);
+  json.key("versions").begin_object();
+  for (const auto& [label, version] : report.versions) json.member(label, version);
+  json.end_object().key("profiler_flags").begin_array();
+  for (const std::string& flag : report.profiler_flags) json.value(flag);
+  json.end_array().member("other_metadata_keys", report.other_metadata).key("recorder");
+  if (report.recorder.empty()) {
+    json.null();
+  } else {
+    json.begin_object();
+    for (const auto& [name, value] : report.recorder) json.key(name).raw(value);
+    json.end_object();
+  }
+  json.member("step_source", report.step_source).key("steps_marked_by");
+  report.steps_marked_by.empty() ? json.null() : json.value(report.steps_marked_by);
+  json.key("step_candidates").begin_array();
+  for (const trace::StepCandidate& c : report.step_candidates) {
+    json.begin_object().member("name", c.name).member("count", c.count).member_ms("median_ms", c.median);
+    json.member("gpu_share", c.gpu_share).end_object();
+  }
+  json.end_array().key("steps").begin_array();
+  for (const analysis::DoctorReport::StepRow& step : report.steps) {
+    json.begin_object().member("step", step.name).member("number", step.number);
+    json.member_ms("traced_ms", step.duration).member_ms("waited_ms", step.waited).end_object();
+  }
+  json.end_array().key("replay");
+  if (report.replay) {
+    const analysis::DoctorReport::Replay& r = *report.replay;
+    json.begin_object().member("step", r.step).member_ms("traced_ms", r.traced);
+    json.member_ms("replayed_ms", r.replayed).member("error_pct", r.error_pct).member("tasks", r.tasks);
+    json.member("dependencies", r.dependencies).key("notes");
+    write_json(json, r.notes);
+    json.end_object();
+  } else {
+    json.null();
+  }
+  if (!report.added_whatifs.empty()) {
+    json.key("added_whatifs").begin_array();
+    for (const analysis::DoctorReport::AddedWhatIf& w : report.added_whatifs) {
+      json.begin_object().member("whatif", w.name).member("missing", w.missing).end_object();
     }
-    if (report.world_size) set.world_size = std::max(set.world_size.value_or(0), *report.world_size);
+    json.end_array();
   }
-  std::sort(set.ranks.begin(), set.ranks.end());
-  for (std::size_t i = 1; i < set.ranks.size(); ++i) {
-    const bool first_repeat = set.repeated_ranks.empty() || set.repeated_ranks.back() != set.ranks[i];
-    if (set.ranks[i] == set.ranks[i - 1] && first_repeat) set.repeated_ranks.push_back(set.ranks[i]);
+  json.key("findings").begin_array();
+  for (const analysis::Finding& finding : report.findings) {
+    json.begin_object().member("name", finding.name).member("weight", to_string(finding.weight));
+    json.member("what", finding.what).member("cost", finding.cost).member("remedy", finding.remedy);
+    json.member("count", finding.count).end_object();
   }
-  set.ranks.erase(std::unique(set.ranks.begin(), set.ranks.end()), set.ranks.end());
-  // A damaged file may claim any world size: list missing ranks only where the list is of use.
-  constexpr std::int64_t kLargestListed = 1'000'000;
-  if (set.world_size && *set.world_size <= kLargestListed) {
-    for (std::int64_t r = 0; r < *set.world_size; ++r) {
-      if (!std::binary_search(set.ranks.begin(), set.ranks.end(), r)) set.missing_ranks.push_back(r);
-    }
+  json.end_array().member("lost_records", report.lost_records).key("problems").begin_array();
+  for (const Problem& problem : report.problems) {
+    json.begin_object().member("name", problem.name);
+    json.member("severity", problem.severity == Severity::kDataLoss ? "data_loss" : "info");
+    json.member("meaning", problem.meaning).member("count", problem.count).member("example", problem.example);
+    json.key("offset");
+    problem.offset < 0 ? json.null() : json.value(problem.offset);
+    json.end_object();
   }
-  if (set.world_size && set.missing_ranks.empty()) {
-    for (DoctorReport& report : reports) {
-      std::erase_if(report.findings, [](const Finding& f) { return f.name == "one_rank_of_many"; });
-    }
-  }
-  return set;
+  json.end_array().end_object();
 }
 
-std::string TraceSet::sentence() const {
-  std::string out = plural(files, "file");
-  if (ranks.empty()) return out + "; none says which rank it is.";
-  out += fmt::format("; {} {}", ranks.size() == 1 ? "rank" : "ranks", rank_list(ranks));
-  if (world_size) out += fmt::format(" of {}", *world_size);
-  if (world_size && missing_ranks.empty()) {
-    out += ": complete";
-  } else if (!missing_ranks.empty()) {
-    out += fmt::format("; missing: {}", rank_list(missing_ranks));
-  }
-  if (!repeated_ranks.empty()) out += fmt::format("; more than once: {}", rank_list(repeated_ranks));
-  if (without_rank > 0) out += fmt::format("; {} without a rank", plural(without_rank, "file"));
-  return out + ".";
+void write_json(JsonWriter& json, const analysis::TraceSet& set) {
+  json.begin_object().member("files", set.files).member("world_size", set.world_size);
+  json.member("ranks", set.ranks).member("missing_ranks", set.missing_ranks);
+  json.member("repeated_ranks", set.repeated_ranks);
+  json.member("without_rank", set.without_rank).end_object();
+}
+
+std::string to_json(const analysis::DoctorReport& report) {
+  std::string out;
+  JsonWriter json(out);
+  write_json(json, report);
+  return out + "\n";
 }
 
 }  // namespace foretrace::report

@@ -30,6 +30,11 @@ Result<graph::Graph> changed(const trace::Trace& trace, const ExportOptions& opt
 
 }  // namespace
 
+PackTable& table_packer() {
+  static PackTable packer;
+  return packer;
+}
+
 Result<Exported> export_step(const trace::Trace& trace, const trace::Steps& steps, const ExportOptions& options) {
   const Exporter* exporter = find_exporter(options.format);
   if (exporter == nullptr) {
@@ -37,6 +42,10 @@ Result<Exported> export_step(const trace::Trace& trace, const trace::Steps& step
     for (const Exporter& e : exporters()) names.emplace_back(e.name);
     return fail(ErrorCode::kUsage, fmt::format("there is no export format '{}'", options.format),
                 did_you_mean(options.format, names));
+  }
+  if (exporter->packed && !table_packer()) {
+    return fail(ErrorCode::kUsage, fmt::format("the format '{}' is written by the Python command", exporter->name),
+                "`pip install 'foretrace[arrow]'`, or --format csv");
   }
   FORETRACE_TRY(const analysis::StepGraphs graphs, analysis::StepGraphs::open(trace, steps));
   if (graphs.steps().steps.empty()) {
@@ -58,6 +67,9 @@ Result<Exported> export_step(const trace::Trace& trace, const trace::Steps& step
   const analysis::ReplayedStep step = analysis::replay_step(std::move(*graph));
   Exported out;
   out.bytes = exporter->write({step, graphs.embedded() ? nullptr : &trace, trace});
+  if (exporter->packed) {
+    FORETRACE_TRY(out.bytes, table_packer()(out.bytes));
+  }
   if (options.gzip) {
     FORETRACE_TRY(out.bytes, deflate_gzip(out.bytes));
   }

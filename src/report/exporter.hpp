@@ -26,6 +26,7 @@ struct Exporter {
   std::string_view extensions;  ///< ".json .json.gz"
   std::string_view hint;        ///< what to do with the file
   std::string (*write)(const ExportInput& input) = nullptr;
+  bool packed = false;  ///< what it writes is a table of CSV that `table_packer` turns into the file
 };
 
 /// All of them, in the order of their names.

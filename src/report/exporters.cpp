@@ -6,10 +6,16 @@
 
 namespace foretrace::report {
 
+Exporter chakra_exporter();
+Exporter csv_exporter();
+Exporter parquet_exporter();
 Exporter perfetto_exporter();
 
 const std::vector<Exporter>& exporters() {
   static const std::vector<Exporter> kAll = {
+      chakra_exporter(),
+      csv_exporter(),
+      parquet_exporter(),
       perfetto_exporter(),
   };
   return kAll;

@@ -3,176 +3,145 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
-#include "base/workers.hpp"
-#include "foretrace/graph/gpu_work.hpp"
-#include "foretrace/trace/gpu.hpp"
+#include "base/readable.hpp"
+#include "report/prediction_parts.hpp"
+#include "report/text_table.hpp"
 
 namespace foretrace::report {
 
 namespace {
 
-using hardware::Device;
-using whatif::Prediction;
-using whatif::Use;
+std::string_view to_string(analysis::GpuOrder order) {
+  static constexpr std::string_view kNames[] = {"time", "cost", "value"};
+  return kNames[static_cast<std::size_t>(order)];
+}
 
-Result<Device> known_device(const std::string& name, const std::vector<Device>& own) {
-  for (const Device& d : own) {
-    if (d.name == name) return d;
+std::string money(const std::optional<double>& usd, int digits) {
+  return usd ? fmt::format("{:.{}f}", *usd, digits) : "-";
+}
+
+std::string memory_cell(const analysis::GpuPrediction& g) {
+  if (!g.prediction.peak_bytes) return "-";
+  const double share = 100.0 * static_cast<double>(*g.prediction.peak_bytes) / (g.device.memory_gb * 1e9);
+  return g.fits == false ? "does not fit" : fmt::format("{:.0f} %", share);
+}
+
+// What several devices have in common is said once.
+std::vector<std::pair<std::string, std::string>> notes_of(const analysis::GpusReport& r) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> by_note;
+  std::size_t answered = 0;
+  for (const analysis::GpuPrediction& g : r.predictions) {
+    if (!g.prediction.declined.empty()) continue;
+    ++answered;
+    for (const std::string& n : g.prediction.not_modelled) {
+      const auto it = std::find_if(by_note.begin(), by_note.end(), [&](const auto& e) { return e.first == n; });
+      if (it == by_note.end()) {
+        by_note.push_back({n, {g.device.name}});
+      } else if (it->second.back() != g.device.name) {
+        it->second.push_back(g.device.name);
+      }
+    }
   }
-  return hardware::device_or_file(name);
-}
-
-Result<std::vector<Device>> targets_of(const GpusOptions& options) {
-  std::vector<Device> targets = options.own;
-  if (options.targets.empty() && options.own.empty()) return hardware::devices();
-  for (const std::string& name : options.targets) {
-    FORETRACE_TRY(Device d, known_device(name, options.own));
-    const bool there = std::any_of(targets.begin(), targets.end(), [&](const Device& t) { return t.name == d.name; });
-    if (!there) targets.push_back(std::move(d));
+  std::vector<std::pair<std::string, std::string>> notes;
+  for (const auto& [note, names] : by_note) {
+    notes.emplace_back(note, names.size() == answered ? "" : fmt::format("{}", fmt::join(names, ", ")));
   }
-  return targets;
-}
-
-Result<std::vector<Use>> uses_of(const GpusOptions& options) {
-  std::vector<Use> uses;
-  for (const std::string& text : options.whatifs) {
-    FORETRACE_TRY(Use use, whatif::parse_use(text));
-    uses.push_back(std::move(use));
-  }
-  return uses;
-}
-
-Result<Use> cpu_use(double x) {
-  return whatif::parse_use(fmt::format("{}:x={}", whatif::the_one_that_changes(whatif::Changes::kHost).name, x));
-}
-
-Use move_to(const Device& to) {
-  Use use;
-  use.whatif = &whatif::the_one_that_changes(whatif::Changes::kDevice);
-  use.parameters.set("to", to.file.empty() ? to.name : to.file, true);
-  use.text = use.whatif->name + ":to=" + to.name;
-  return use;
-}
-
-// Changes first: their models were measured on the GPU of most traces, and the move carries a ratio. Where the trace's GPU
-// cannot do them (bf16 on a V100) they come after it.
-Prediction predict_on(const analysis::Baseline& b, const Device& to, const std::vector<Use>& changes,
-                      const std::optional<Use>& cpu) {
-  const Use move = move_to(to);
-  std::vector<Use> uses = changes;
-  uses.push_back(move);
-  if (cpu) uses.push_back(*cpu);
-  Prediction p = analysis::predict(b, uses);
-  if (p.declined.empty() || changes.empty()) return p;
-  std::rotate(uses.begin(), uses.begin() + static_cast<std::ptrdiff_t>(changes.size()),
-              uses.begin() + static_cast<std::ptrdiff_t>(changes.size()) + 1);
-  Prediction other = analysis::predict(b, uses);
-  return other.declined.empty() ? other : p;
-}
-
-void add_cost(GpuPrediction& g, const std::map<std::string, double>& prices) {
-  if (const auto it = prices.find(g.device.name); it != prices.end()) {
-    g.usd_per_hour = it->second;
-  } else if (g.device.usd_per_hour > 0) {
-    g.usd_per_hour = g.device.usd_per_hour;
-  }
-  if (!g.usd_per_hour || g.prediction.step <= 0) return;
-  const double hours = static_cast<double>(g.prediction.step) / 3.6e12;
-  g.usd_per_1k_steps = *g.usd_per_hour * hours * 1e3;
-  if (*g.usd_per_hour > 0) g.steps_per_usd = 1 / (*g.usd_per_hour * hours);
-}
-
-// Smaller comes first. Cost per step and throughput per dollar order alike; what has no price follows by time.
-double key_of(const GpuPrediction& g, GpuOrder order) {
-  if (order == GpuOrder::kTime) return static_cast<double>(g.prediction.step);
-  return g.usd_per_1k_steps.value_or(std::numeric_limits<double>::infinity());
-}
-
-int class_of(const GpuPrediction& g) { return !g.prediction.declined.empty() ? 2 : g.fits == false ? 1 : 0; }
-
-Result<std::map<std::string, double>> prices_of(const GpusOptions& options) {
-  std::map<std::string, double> prices;
-  for (const auto& [name, usd] : options.prices) {
-    FORETRACE_TRY(const Device d, known_device(name, options.own));
-    prices[d.name] = usd;
-  }
-  return prices;
-}
-
-Status find_origin(analysis::Baseline& b, GpusReport& r, const GpusOptions& options) {
-  const trace::Trace& trace = *b.model.trace;
-  if (options.from) {
-    FORETRACE_TRY(b.model.device, known_device(*options.from, options.own));
-    r.how = "as given";
-    r.from = b.model.device.full_name;
-    return {};
-  }
-  FORETRACE_TRY(hardware::DeviceMatch match, hardware::device_of(trace, options.own));
-  b.model.device = match.device;
-  r.how = match.how;
-  const trace::DeviceProperties* own = trace::main_properties(trace);
-  r.from = own == nullptr || own->name.empty() ? match.device.full_name : own->name;
-  return {};
+  return notes;
 }
 
 }  // namespace
 
-Status check(const GpusOptions& options) {
-  FORETRACE_TRY_VOID(targets_of(options));
-  FORETRACE_TRY_VOID(uses_of(options));
-  FORETRACE_TRY_VOID(prices_of(options));
-  if (options.from) {
-    FORETRACE_TRY_VOID(known_device(*options.from, options.own));
+std::string to_text(const analysis::GpusReport& r, const TextStyle& style) {
+  std::string out =
+      fmt::format("{}, recorded on {} ({})\n", headline(r.file, r.step_name, {}), printable(r.from), printable(r.how));
+  out += fmt::format("  {} ms a step there without the profiler", short_ms(r.baseline));
+  if (!r.whatifs.empty()) out += fmt::format("; below with {}", fmt::join(r.whatifs, " + "));
+  out += "\n\n";
+  std::vector<TableColumn> columns = {
+      {"device", Align::kLeft}, {"ms"},     {"10 % .. 90 %"}, {"speed-up"}, {"memory"}, {"$/h"},
+      {"$/1k steps"},           {"steps/$"}};
+  if (r.watts) {
+    columns.push_back({"W"});
+    columns.push_back({"kWh/1k steps"});
   }
-  return {};
+  columns.push_back({"costs", Align::kLeft});
+  TextTable table(std::move(columns));
+  for (const analysis::GpuPrediction& g : r.predictions) {
+    const whatif::Prediction& p = g.prediction;
+    if (!p.declined.empty()) continue;
+    std::vector<std::string> cells = {g.device.name + (g.is_origin ? " (here)" : ""),
+                                      short_ms(p.step),
+                                      band(p.low, p.high),
+                                      times(p.speedup),
+                                      memory_cell(g),
+                                      money(g.usd_per_hour, 2),
+                                      money(g.usd_per_1k_steps, 4),
+                                      money(g.steps_per_usd, 0)};
+    if (r.watts) {
+      cells.push_back(g.device.power_w > 0 ? fmt::format("{:.0f}", g.device.power_w) : "-");
+      cells.push_back(money(g.kwh_per_1k_steps, 4));
+    }
+    cells.push_back(p.origin);
+    table.row(std::move(cells));
+  }
+  if (table.rows() > 0) out += table.render(style);
+  std::vector<std::pair<std::string, std::string>> declined;
+  for (const analysis::GpuPrediction& g : r.predictions) {
+    if (!g.prediction.declined.empty()) declined.emplace_back(g.device.name, g.prediction.reason());
+  }
+  for (const auto& [reason, names] : by_text(declined)) {
+    out += "\n  " + wrap(fmt::format("{}: declined. {}", names, reason), style.width, 4, 2) + "\n";
+  }
+  std::vector<std::string> bound;
+  for (const analysis::GpuPrediction& g : r.predictions) {
+    if (g.cpu_bound && g.prediction.declined.empty()) bound.push_back(g.device.name);
+  }
+  if (!bound.empty()) {
+    const std::string text = fmt::format(
+        "the CPU bounds the step on {}: the GPU has work for less than nine tenths of it", fmt::join(bound, ", "));
+    out += "\n  " + wrap(text, style.width, 4, 2) + "\n";
+  }
+  for (const analysis::GpuPrediction& g : r.predictions) {
+    if (g.price_age.empty()) continue;
+    const std::string text = fmt::format("{}: price of {}, {}", g.device.name, printable(g.price_source), g.price_age);
+    out += "\n  " + wrap(text, style.width, 4, 2) + "\n";
+  }
+  if (const auto notes = notes_of(r); !notes.empty()) {
+    out += "\n  not modelled:\n";
+    for (const auto& [note, names] : notes) {
+      out += fmt::format("    - {}{}\n", note, names.empty() ? "" : " [" + names + "]");
+    }
+  }
+  return out;
 }
 
-Result<GpusReport> compare_gpus(analysis::Baseline b, const GpusOptions& options) {
-  FORETRACE_TRY(const std::vector<Device> targets, targets_of(options));
-  FORETRACE_TRY(const std::vector<Use> changes, uses_of(options));
-  FORETRACE_TRY(const auto prices, prices_of(options));
-  std::optional<Use> cpu;
-  if (options.cpu) {
-    FORETRACE_TRY(cpu, cpu_use(*options.cpu));
-  }
-  GpusReport r;
-  // On a trace without GPU work nobody asks which GPU that was.
-  const bool on_gpu = graph::has_gpu_work(b.model.graph);
-  if (Status found = find_origin(b, r, options); !found) {
-    if (on_gpu) return forward(found);
-    return tl::unexpected(Error{ErrorCode::kDeclined, std::string(graph::kNoGpuWork), b.figures.file, Error::kNoOffset,
-                                "`foretrace doctor` says what the trace holds"});
-  }
-  r.file = b.figures.file;
-  r.step_name = b.figures.step_name;
-  r.from_device = b.model.device.name;
-  r.baseline = b.figures.measured.value_or(b.figures.unprofiled);
-  r.whatifs = options.whatifs;
-  r.order = options.order;
-  r.predictions.resize(targets.size());
-  for_each_index(targets.size(), options.threads, [&](std::size_t i) {
-    const Device& to = targets[i];
-    GpuPrediction& g = r.predictions[i];
-    g.device = to;
-    g.is_origin = to.name == b.model.device.name && to.sm_count == b.model.device.sm_count;  // not a part of one
-    g.prediction = predict_on(b, to, changes, cpu);
-    if (g.prediction.declined.empty()) {
-      add_cost(g, prices);
-      if (g.prediction.peak_bytes) {
-        g.fits = static_cast<double>(*g.prediction.peak_bytes + hardware::kDriverBytes) <= to.memory_gb * 1e9;
-      }
+std::string to_json(const analysis::GpusReport& r) {
+  std::string out;
+  JsonWriter json(out);
+  json.begin_object().member("schema", 1).member("verb", "gpus").member("file", r.file).member("step", r.step_name);
+  json.member("from", r.from).member("from_device", r.from_device).member("matched", r.how);
+  json.member_ms("baseline_ms", r.baseline).member("order", to_string(r.order));
+  json.member("whatifs", r.whatifs).key("predictions").begin_array();
+  for (const analysis::GpuPrediction& g : r.predictions) {
+    const whatif::Prediction& p = g.prediction;
+    json.begin_object().member("device", g.device.name);
+    if (!p.declined.empty()) {
+      json.member("declined", p.declined).end_object();
+      continue;
     }
-    g.prediction.graph = {};  // one for each of thirty devices is a lot of memory nobody looks at
-  });
-  std::stable_sort(r.predictions.begin(), r.predictions.end(), [&](const GpuPrediction& a, const GpuPrediction& c) {
-    if (class_of(a) != class_of(c)) return class_of(a) < class_of(c);
-    const double ka = key_of(a, r.order);
-    const double kc = key_of(c, r.order);
-    return ka != kc ? ka < kc : a.prediction.step < c.prediction.step;
-  });
-  return r;
+    json.member_ms("ms", p.step).member_ms("low_ms", p.low).member_ms("high_ms", p.high);
+    json.member("speedup", p.speedup).member_ms("gpu_ms", p.gpu_time);
+    json.member("usd_per_hour", g.usd_per_hour).member("usd_per_1k_steps", g.usd_per_1k_steps);
+    json.member("steps_per_usd", g.steps_per_usd).member("fits", g.fits);
+    json.member("price_source", g.price_source).member("price_age", g.price_age);
+    json.member("watts", g.device.power_w).member("kwh_per_1k_steps", g.kwh_per_1k_steps);
+    json.member("gpu_share", g.gpu_share).member("cpu_bound", g.cpu_bound);
+    json.member("peak_bytes", p.peak_bytes).member("memory_bytes", g.device.memory_gb * 1e9);
+    write_trust(json, p).end_object();
+  }
+  json.end_array().end_object();
+  return out + "\n";
 }
 
 }  // namespace foretrace::report

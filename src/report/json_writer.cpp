@@ -5,8 +5,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/readable.hpp"
 #include "foretrace/base/result.hpp"
-#include "report/text.hpp"
 
 namespace foretrace::report {
 

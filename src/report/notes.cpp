@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "report/text.hpp"
+#include "base/readable.hpp"
 
 namespace foretrace::report {
 

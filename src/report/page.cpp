@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 
+#include "base/readable.hpp"
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/analysis/replayed_step.hpp"
 #include "foretrace/report/advise.hpp"
@@ -19,7 +20,6 @@
 #include "report/page_facts.hpp"
 #include "report/page_pack.hpp"
 #include "report/prediction_parts.hpp"
-#include "report/text.hpp"
 #include "search/communication.hpp"
 
 namespace foretrace::report {
@@ -44,11 +44,11 @@ class PageMaker {
       asked_.push_back(std::move(use));
     }
     const trace::Steps steps = trace::find_steps(trace_);
-    SummaryOptions about;
+    analysis::SummaryOptions about;
     about.step = options_.step;
     about.measured_ms = options_.told.measured_ms;
     about.host = options_.told.host;
-    FORETRACE_TRY(const SummaryReport summary, summarise(trace_, steps, about));
+    FORETRACE_TRY(const analysis::SummaryReport summary, analysis::summarise(trace_, steps, about));
     Result<analysis::Baseline> baseline = analysis::make_baseline(trace_, options_.step, options_.told);
     if (!baseline) {
       if (baseline.error().code != ErrorCode::kDeclined) return tl::unexpected(baseline.error());
@@ -72,7 +72,7 @@ class PageMaker {
   }
 
  private:
-  void begin(JsonWriter& json, const SummaryReport& summary) const {
+  void begin(JsonWriter& json, const analysis::SummaryReport& summary) const {
     json.begin_object().member("schema", 1).member("version", version()).member("command", options_.command);
     json.member("file", trace_.path).key("summary").raw(to_json(summary));
     if (!options_.ranks_json.empty()) json.key("ranks").raw(options_.ranks_json);
@@ -80,7 +80,7 @@ class PageMaker {
   }
 
   // A step nothing can be predicted of still has phases, layers and a timeline.
-  Result<Page> without_predictions(const SummaryReport& summary, const std::string& why) {
+  Result<Page> without_predictions(const analysis::SummaryReport& summary, const std::string& why) {
     std::string json_text;
     JsonWriter json(json_text, 1);
     begin(json, summary);
@@ -130,7 +130,7 @@ class PageMaker {
 
   [[nodiscard]] Ns today() const { return base_->figures.measured.value_or(base_->figures.unprofiled); }
 
-  [[nodiscard]] std::string answer(const SummaryReport& summary) const {
+  [[nodiscard]] std::string answer(const analysis::SummaryReport& summary) const {
     std::string bound = summary.simulated ? summary.simulated->unprofiled_bottleneck : "";
     bound = bound.substr(0, bound.find(':'));
     std::string out =
@@ -166,18 +166,19 @@ class PageMaker {
   // Other GPUs and more workers; what cannot be said is left out.
   void write_elsewhere(JsonWriter& json) {
     const bool large = base_->model.graph.size() > kMostSearched;
-    GpusOptions gpus;
+    analysis::GpusOptions gpus;
     gpus.threads = options_.threads;
     if (large) gpus.targets = {"A100-SXM4-80GB", "H100-SXM5"};
     analysis::Baseline copy = *base_;
-    if (const Result<GpusReport> report = compare_gpus(std::move(copy), gpus)) json.key("gpus").raw(to_json(*report));
+    if (const Result<analysis::GpusReport> report = analysis::compare_gpus(std::move(copy), gpus))
+      json.key("gpus").raw(to_json(*report));
     const Result<whatif::Parallelism> how = whatif::make_parallelism({});
     search::Communication network;
     network.fabric = options_.fabric;
     const Result<whatif::Network> found = search::network_of(network, base_->model.device);
     if (!how || !found || base_->model.parameter_elements == 0) return;
-    const ScaleReport scale =
-        scale_report(*base_, *how, found->collectives, found->gpus_per_node, large ? std::vector<int>{8} : kWorkers);
+    const analysis::ScaleReport scale = analysis::scale_report(*base_, *how, found->collectives, found->gpus_per_node,
+                                                               large ? std::vector<int>{8} : kWorkers);
     if (!scale.predictions.empty()) json.key("scale").raw(to_json(scale));
   }
 

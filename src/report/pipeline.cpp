@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/readable.hpp"
 #include "base/statistics.hpp"
 #include "report/json_writer.hpp"
-#include "report/text.hpp"
 #include "report/text_table.hpp"
 
 namespace foretrace::report {

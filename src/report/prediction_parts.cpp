@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "report/text.hpp"
+#include "base/readable.hpp"
 
 namespace foretrace::report {
 
@@ -57,6 +57,18 @@ void write_refused(JsonWriter& json, const std::string& why) {
   if (!why.empty()) json.member("measured_refused", why);
 }
 
+std::vector<std::pair<std::string_view, std::int64_t>> peak_parts(const memory::Composition& of) {
+  return {{"parameters", of.parameters},   {"gradients", of.gradients},   {"optimizer_states", of.optimizer_states},
+          {"activations", of.activations}, {"workspaces", of.workspaces}, {"other", of.other}};
+}
+
+void write_peak_parts(JsonWriter& json, const std::optional<memory::Composition>& of) {
+  if (!of) return;
+  json.key("peak_parts").begin_object();
+  for (const auto& [name, bytes] : peak_parts(*of)) json.member(name, bytes);
+  json.end_object();
+}
+
 void write_baseline(JsonWriter& json, const analysis::StepFigures& b) {
   json.member_ms("traced_ms", b.traced)
       .member_ms("period_ms", b.period)
@@ -64,6 +76,7 @@ void write_baseline(JsonWriter& json, const analysis::StepFigures& b) {
       .member_ms("unprofiled_ms", b.unprofiled);
   json.member_ms("unprofiled_low_ms", b.unprofiled_low).member_ms("unprofiled_high_ms", b.unprofiled_high);
   json.member_ms("measured_ms", b.measured).member("peak_bytes", b.peak_bytes);
+  write_peak_parts(json, b.peak_parts);
   write_refused(json, b.measured_refused);
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,11 @@ std::string refused_text(const analysis::StepFigures& baseline, const TextStyle&
 
 /// The member "measured_refused", where there is such a reason.
 void write_refused(JsonWriter& json, const std::string& why);
+
+/// What a peak consists of, part by part, as tables and JSON name it: ("parameters", bytes), …
+std::vector<std::pair<std::string_view, std::int64_t>> peak_parts(const memory::Composition& of);
+/// The member "peak_parts", bytes by part; nothing where the peak is unknown.
+void write_peak_parts(JsonWriter& json, const std::optional<memory::Composition>& of);
 
 /// The members of "baseline" that whatif and advise share; the object is open before and after.
 void write_baseline(JsonWriter& json, const analysis::StepFigures& baseline);

@@ -3,236 +3,259 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <numeric>
+#include <cmath>
 
-#include "foretrace/graph/gpu_work.hpp"
-#include "foretrace/ranks/one_job.hpp"
-#include "foretrace/simulate/simulate.hpp"
-#include "report/text.hpp"
+#include "base/readable.hpp"
+#include "report/json_writer.hpp"
+#include "report/text_table.hpp"
 
 namespace foretrace::report {
 namespace {
 
-using ranks::CommonStep;
-using ranks::JobGraph;
-using ranks::Rendezvous;
-
-Result<std::size_t> choose_step(const ranks::Job& job, const RanksStep& s, const std::optional<std::int64_t>& number) {
-  if (!number) return ranks::median_step(job, s.clocks, s.steps);
-  std::string there;
-  for (std::size_t i = 0; i < s.steps.steps.size(); ++i) {
-    if (s.steps.steps[i].number == *number) return i;
-    there += fmt::format("{}{}", there.empty() ? "" : ", ", s.steps.steps[i].number);
-  }
-  return fail(ErrorCode::kUsage, fmt::format("the ranks have no step {} in common", *number), "there are: " + there);
+std::string size_text(std::int64_t bytes) {
+  return bytes < 0 ? std::string("-") : format_bytes(static_cast<std::uint64_t>(bytes));
 }
 
-void fill_ranks(const ranks::Job& job, const RanksStep& s, RanksReport& out) {
-  for (std::size_t r = 0; r < job.ranks.size(); ++r) {
-    RanksReport::RankRow row;
-    row.rank = job.ranks[r].rank;
-    row.file = job.ranks[r].trace.path;
-    row.host = job.ranks[r].host;
-    row.clock = s.clocks.clocks[r];
-    row.unmatched = s.matching.unmatched[r];
-    out.ranks.push_back(std::move(row));
-  }
-  for (const ranks::RankPart& part : s.graph.ranks) {
-    RanksReport::RankRow& row = out.ranks[part.rank];
-    row.in_step = true;
-    row.start = part.step_start;
-    row.step = part.step_end - part.step_start;
-    row.replayed = s.timeline.end[part.last.index()] - s.timeline.end[part.begin.index()];
-  }
+std::string signed_us(Ns ns) { return fmt::format("{:+.1f}", to_us(ns)); }
+
+std::string clock_text(const analysis::RanksReport& report, const TextStyle& style) {
+  const ranks::Clocks& c = report.clocks;
+  if (report.ranks.size() < 2 || report.collectives.empty()) return {};
+  std::string out = fmt::format("clocks: ranks end a collective {} us apart (median), {} us on the clocks as written",
+                                format_us(to_us(c.end_spread)), format_us(to_us(c.raw_end_spread)));
+  out += c.drift_fitted ? "; drift fitted" : "";
+  out += fmt::format("; {} in an impossible order before, {} after", plural(c.violations_before, "collective"),
+                     c.impossible.size());
+  return wrap(out, style.width, 2, 0) + "\n";
 }
 
-void fill_collectives(const ranks::Job& job, const RanksStep& s, RanksReport& out) {
-  for (const Rendezvous& meeting : s.graph.collectives) {
-    const ranks::Collective& c = s.matching.collectives[meeting.collective];
-    RanksReport::CollectiveRow row;
-    row.kind = to_string(c.kind);
-    row.group = s.matching.groups[c.group].name;
-    row.bytes = c.bytes;
-    row.members = c.count;
-    row.arrival = meeting.parts[meeting.last].start;
-    row.transfer = meeting.transfer();
-    row.last = job.ranks[meeting.parts[meeting.last].rank].rank;
-    Ns first = INT64_MAX, first_end = INT64_MAX, last_end = INT64_MIN;
-    for (const Rendezvous::Part& p : meeting.parts) {
-      RanksReport::RankRow& rank = out.ranks[p.rank];
-      first = std::min(first, p.start);
-      first_end = std::min(first_end, p.end);
-      last_end = std::max(last_end, p.end);
-      row.longest_wait = std::max(row.longest_wait, p.wait);
-      row.total_wait += p.wait;
-      row.rank.push_back(rank.rank);
-      row.wait.push_back(p.wait);
-      row.rank_transfer.push_back(p.transfer);
-      if (!p.arrive.valid()) continue;
-      rank.wait += p.wait;
-      rank.transfer += p.transfer;
-      ++rank.collectives;
-      rank.arrived_last += &p == &meeting.parts[meeting.last] ? 1u : 0u;
-      // As simulated: from the arrival to whatever let the rank go on.
-      if (p.tail.valid()) {
-        const Ns met = meeting.hub.valid() ? s.timeline.start[meeting.hub.index()] : s.timeline.start[p.tail.index()];
-        rank.replayed_wait += std::max<Ns>(0, met - s.timeline.start[p.arrive.index()]);
-      }
+std::string rank_table(const analysis::RanksReport& report, const TextStyle& style) {
+  TextTable table({{"Rank", Align::kLeft, true},
+                   {"offset us"},
+                   {"+-"},
+                   {"drift ppm"},
+                   {"start ms"},
+                   {"step ms"},
+                   {"wait"},
+                   {"transfer"},
+                   {"last"},
+                   {"critical"}},
+                  0);
+  constexpr std::size_t kMostRows = 64;
+  for (std::size_t i = 0; i < std::min(report.ranks.size(), kMostRows); ++i) {
+    const analysis::RanksReport::RankRow& r = report.ranks[i];
+    std::string name = fmt::format("  {}", r.rank);
+    if (!r.host.empty()) name += fmt::format(" ({})", r.host);
+    if (!r.in_step) {
+      table.row({name, signed_us(r.clock.offset), "", "", "not in this step"});
+      continue;
     }
-    row.start_spread = row.arrival - first;
-    row.end_spread = last_end - first_end;
-    out.collectives.push_back(std::move(row));
+    table.row({name, r.clock.known ? signed_us(r.clock.offset) : "?",
+               r.clock.known ? format_us(to_us(r.clock.uncertainty)) : "-",
+               report.clocks.drift_fitted ? fmt::format("{:+.2f}", r.clock.drift_ppm) : "-", format_ms(r.start),
+               format_ms(r.step), format_ms(r.wait), format_ms(r.transfer),
+               fmt::format("{}/{}", r.arrived_last, r.collectives), format_ms(r.critical)});
   }
-  std::stable_sort(out.collectives.begin(), out.collectives.end(),
-                   [](const auto& a, const auto& b) { return a.arrival < b.arrival; });
+  if (report.ranks.size() > kMostRows) table.note(fmt::format("  and {} more", report.ranks.size() - kMostRows));
+  constexpr std::string_view kColumns =
+      "offset: this clock is ahead of the first rank's, +- its standard error. start: after the first rank's. wait: in "
+      "collectives, for the last to arrive; transfer: from then on. last: collectives it was the last to join. "
+      "critical: time of the critical path on it.";
+  return table.render(style) + "  " + wrap(kColumns, style.width, 2, 2) + "\n";
 }
 
-// Each task of the path has the time until the next one starts; neighbours on one rank and kind of lane are one stretch.
-void fill_path(const ranks::Job& job, const RanksStep& s, RanksReport& out) {
-  const graph::Graph& g = s.graph.graph;
-  const std::vector<simulate::PathStep> path = simulate::critical_path(g, s.timeline);
-  std::uint32_t open_lane = kNone;
-  Ns longest = 0;
-  for (std::size_t i = 0; i < path.size(); ++i) {
-    const std::uint32_t t = path[i].task;
-    const Ns start = s.timeline.start[t];
-    const Ns until = i + 1 < path.size() ? s.timeline.start[path[i + 1].task] : s.timeline.end[t];
-    const std::uint32_t lane = g.lane[t];
-    if (lane == 0 && until == start) continue;  // the job's own begin and end
-    const std::uint32_t rank = s.graph.rank_of_lane[lane];
-    if (open_lane != lane || out.path.empty()) {
-      RanksReport::PathPart part;
-      part.rank = rank == kNone ? -1 : job.ranks[rank].rank;
-      part.on = g.strings[g.lanes[lane].name];
-      part.why = to_string(path[i].why);
-      part.start = start;
-      out.path.push_back(std::move(part));
-      open_lane = lane;
-      longest = -1;
-    }
-    RanksReport::PathPart& part = out.path.back();
-    part.length += until - start;
-    ++part.tasks;
-    if (until - start > longest) {
-      longest = until - start;
-      part.longest = g.task_name(t);
-    }
-    if (rank != kNone) out.ranks[rank].critical += until - start;
+std::string collective_table(const analysis::RanksReport& report, const TextStyle& style) {
+  if (report.collectives.empty()) return {};
+  TextTable table({{"Collective", Align::kLeft, true},
+                   {"size"},
+                   {"ranks"},
+                   {"at ms"},
+                   {"transfer"},
+                   {"longest wait"},
+                   {"last"},
+                   {"ends us apart"}},
+                  0);
+  // The dearest ones, in order of time.
+  constexpr std::size_t kMostRows = 20;
+  std::vector<const analysis::RanksReport::CollectiveRow*> rows;
+  for (const auto& c : report.collectives) rows.push_back(&c);
+  if (rows.size() > kMostRows) {
+    std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) {
+      return a->transfer + a->longest_wait > b->transfer + b->longest_wait;
+    });
+    rows.resize(kMostRows);
+    std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->arrival < b->arrival; });
   }
-  std::erase_if(out.path, [](const RanksReport::PathPart& p) { return p.length == 0; });
+  for (const analysis::RanksReport::CollectiveRow* c : rows) {
+    table.row({fmt::format("  {} ({})", c->kind, c->group), size_text(c->bytes), fmt::format("{}", c->members),
+               format_ms(c->arrival), format_ms(c->transfer), format_ms(c->longest_wait), fmt::format("{}", c->last),
+               format_us(to_us(c->end_spread))});
+  }
+  if (report.collectives.size() > rows.size()) {
+    table.note(fmt::format("  and {} shorter ones", report.collectives.size() - rows.size()));
+  }
+  return "\n" + table.render(style);
 }
 
-void fill_notes(const ranks::Job& job, const RanksStep& s, bool aligned, RanksReport& out) {
-  out.notes = job.notes;
-  out.notes.insert(out.notes.end(), s.notes.begin(), s.notes.end());
-  const auto note = [&](std::string text) { out.notes.push_back(std::move(text)); };
-  std::uint64_t unmatched = 0, total = 0;
-  for (const std::uint64_t u : s.matching.unmatched) unmatched += u;
-  for (const std::uint64_t t : s.matching.total) total += t;
-  if (job.ranks.size() == 1) {
-    note("one rank alone: nobody to wait for, and no clock to align");
-  } else if (total == 0) {
-    note("no trace holds a communication kernel: the ranks' clocks are taken as written, and nothing ties the ranks");
-  } else if (s.matching.collectives.empty()) {
-    note(
-        fmt::format("none of the {} communication kernels matches one of another rank; by their process groups these "
-                    "ranks do not meet",
-                    total));
-  } else if (unmatched > 0) {
-    note(
-        fmt::format("{} of {} communication kernels match none of another rank and keep their measured time, waiting "
-                    "included",
-                    unmatched, total));
+const analysis::RanksReport::RankRow& rank_of(const analysis::RanksReport& report, std::uint32_t index) {
+  return report.ranks[index];
+}
+
+std::string straggler_text(const analysis::RanksReport& report, const TextStyle& style) {
+  if (report.ranks.size() < 2) return {};
+  std::string out = "\nStragglers\n";
+  const ranks::Stragglers& s = report.stragglers;
+  if (s.found.empty()) {
+    out += fmt::format("  none costs {:.0f} % of the step or more{}\n", 100 * ranks::Stragglers::kNotable,
+                       s.clock_error > 0 ? " and more than the clocks may be wrong by" : "");
   }
-  if (s.matching.incomplete > 0) {
-    note(fmt::format("{} of {} collectives lack the kernel of a rank that takes part in the others",
-                     s.matching.incomplete, s.matching.collectives.size()));
+  for (const ranks::Straggler& x : s.found) {
+    std::string line =
+        fmt::format("rank {}, {}: {} ms", rank_of(report, x.rank).rank, to_string(x.cause), format_ms(x.cost));
+    line += fmt::format("; {} ms more than rank {}", format_ms(x.excess), rank_of(report, x.like).rank);
+    if (!x.worst.empty()) line += fmt::format(", {} of it {}", format_ms(x.worst_excess), short_kernel_name(x.worst));
+    out += "  - " + wrap(printable(line), style.width, 4, 4) + "\n";
   }
-  for (std::size_t r = 0; r < job.ranks.size(); ++r) {
-    if (!s.clocks.clocks[r].known && job.ranks.size() > 1 && !s.matching.collectives.empty()) {
-      note(fmt::format("no collective ties rank {} to rank {}: its clock is taken as written", job.ranks[r].rank,
-                       job.ranks[0].rank));
-    }
+  const double gain = report.replayed > s.without_any ? 100.0 * static_cast<double>(report.replayed - s.without_any) /
+                                                            static_cast<double>(report.replayed)
+                                                      : 0;
+  out += fmt::format("  with every rank as fast as the typical one: {} ms ({:+.1f}%)\n", format_ms(s.without_any),
+                     0.0 - gain);
+  return out;
+}
+
+std::string path_text(const analysis::RanksReport& report, const TextStyle& style) {
+  if (report.path.empty()) return {};
+  TextTable table(
+      {{"Critical path", Align::kLeft}, {"at ms"}, {"ms"}, {"waited for"}, {"most of it", Align::kLeft, true}}, 0);
+  constexpr std::size_t kMostRows = 12;
+  std::vector<const analysis::RanksReport::PathPart*> rows;
+  for (const auto& p : report.path) rows.push_back(&p);
+  if (rows.size() > kMostRows) {
+    std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->length > b->length; });
+    rows.resize(kMostRows);
+    std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->start < b->start; });
   }
-  for (std::string& doubt : ranks::doubts(job, s.matching, s.clocks, aligned)) note(std::move(doubt));
-  const std::vector<ranks::RankPart>& parts = s.graph.ranks;
-  const bool on_gpu = std::any_of(s.graph.graph.kind.begin(), s.graph.graph.kind.end(),
-                                  [](graph::TaskKind kind) { return graph::is_gpu(kind); });
-  if (!on_gpu && !parts.empty()) note(fmt::format("{} on any rank", graph::kNoGpuWork));
-  for (const ranks::Impossible& i : s.clocks.impossible) {
-    const ranks::Collective& c = s.matching.collectives[i.collective];
-    out.impossible.push_back({fmt::format("{} {} of group {} in step {}: rank {} ends it before rank {} has started it",
-                                          to_string(c.kind), i.collective, s.matching.groups[c.group].name, c.step,
-                                          job.ranks[i.early].rank, job.ranks[i.late].rank),
-                              i.by});
+  for (const analysis::RanksReport::PathPart* p : rows) {
+    const std::string where = p->rank < 0 ? "transfer, " + p->on : fmt::format("rank {}, {}", p->rank, p->on);
+    table.row({"  " + where, format_ms(p->start), format_ms(p->length), p->why, short_kernel_name(p->longest)});
   }
-  if (!out.impossible.empty()) {
-    note(fmt::format(
-        "{} in {}; they bind nobody in the replay", plural(out.impossible.size(), "collective"),
-        aligned ? "an order no setting of the clocks explains: the traces are not of one run, or a clock jumped"
-                : "an impossible order on the clocks as written"));
-  }
-  if (s.graph.graph.notes.unexplained_lags > 0) {
-    note(fmt::format("{} started later than anything explains, {} ms together",
-                     plural(s.graph.graph.notes.unexplained_lags, "kernel"),
-                     format_ms(s.graph.graph.notes.unexplained_time)));
-  }
-  out.not_modelled = {
-      "transfers keep their measured length: links are not shared anew when ranks arrive at other times"};
-  if (job.ranks.size() > 1) {
-    out.not_modelled.emplace_back("kernels that a late rank leaves more of a shared GPU or host for");
-  }
-  if (!job.missing.empty()) out.not_modelled.emplace_back("ranks without a trace");
+  if (report.path.size() > rows.size())
+    table.note(fmt::format("  and {} shorter stretches", report.path.size() - rows.size()));
+  return "\n" + table.render(style);
 }
 
 }  // namespace
 
-Result<RanksStep> ranks_step(const ranks::Job& job, const RanksOptions& options) {
-  RanksStep s;
-  s.matching = ranks::match(job);
-  if (const std::string why = ranks::unrelated(job, s.matching); !why.empty()) {
-    return fail(ErrorCode::kDeclined, "the files are of unrelated jobs: " + why,
-                "give the traces of one job, one file per rank; `foretrace summary` looks at one alone");
+std::string to_text(const analysis::RanksReport& report, const TextStyle& style) {
+  std::string out =
+      fmt::format("{} of {}, {} ({} in common, {})\n", plural(report.ranks.size(), "rank"), report.world_size,
+                  printable(report.step), plural(report.steps.size(), "step"), report.step_source);
+  out += clock_text(report, style) + "\n" + rank_table(report, style);
+  out += collective_table(report, style);
+  out +=
+      fmt::format("\nstep of all ranks: {} ms traced, {} ms replayed ({:+.2f}%), {} tasks\n", format_ms(report.traced),
+                  format_ms(report.replayed), report.error_pct, format_count(report.tasks));
+  out += straggler_text(report, style) + path_text(report, style);
+  std::string notes;
+  const auto add = [&](const std::string& text) { notes += "  - " + wrap(printable(text), style.width, 4, 4) + "\n"; };
+  for (const std::string& n : report.notes) add(n);
+  constexpr std::size_t kMostImpossible = 5;
+  for (std::size_t i = 0; i < std::min(report.impossible.size(), kMostImpossible); ++i) {
+    add(fmt::format("impossible order: {}, by {} us", report.impossible[i].what,
+                    format_us(to_us(report.impossible[i].by))));
   }
-  s.clocks = ranks::align_clocks(job, s.matching, {options.align, true});
-  s.steps = ranks::common_steps(job, s.matching, s.clocks);
-  s.notes = s.steps.notes;
-  if (s.steps.steps.empty()) {
-    return fail(ErrorCode::kDeclined, "the ranks have no step in common",
-                "`foretrace doctor` shows the steps of each trace; record all ranks with the same schedule");
-  }
-  FORETRACE_TRY(s.chosen, choose_step(job, s, options.step));
-  if (options.progress) options.progress("building the graph of all ranks", 0, job.ranks.size(), "ranks");
-  FORETRACE_TRY(s.graph,
-                ranks::build_job_graph(job, s.matching, s.clocks, s.steps.steps[s.chosen], s.notes, {options.threads}));
-  s.timeline = simulate::simulate(s.graph.graph);
-  return s;
+  for (const std::string& n : report.not_modelled) add("not modelled: " + n);
+  return notes.empty() ? out : out + "\nNotes\n" + notes;
 }
 
-Result<RanksReport> analyse_ranks(const ranks::Job& job, const RanksOptions& options) {
-  FORETRACE_TRY(const RanksStep s, ranks_step(job, options));
-  RanksReport out;
-  out.step = s.steps.steps[s.chosen].name;
-  out.step_number = s.steps.steps[s.chosen].number;
-  for (const CommonStep& step : s.steps.steps) out.steps.push_back(step.number);
-  out.step_source = trace::describe(job.ranks[0].steps.source);
-  out.world_size = job.world_size;
-  out.missing = job.missing;
-  out.clocks = s.clocks;
-  out.traced = s.graph.graph.traced;
-  out.replayed = s.timeline.step;
-  out.error_pct =
-      out.traced > 0 ? 100.0 * static_cast<double>(out.replayed - out.traced) / static_cast<double>(out.traced) : 0;
-  out.tasks = s.graph.graph.size();
-  out.dependencies = s.graph.graph.dependencies();
-  fill_ranks(job, s, out);
-  fill_collectives(job, s, out);
-  fill_path(job, s, out);
-  fill_notes(job, s, options.align, out);
-  if (options.progress) options.progress("looking for stragglers", 0, job.ranks.size(), "ranks");
-  out.stragglers = ranks::find_stragglers(job, s.matching, s.clocks, s.graph, s.timeline);
-  return out;
+namespace {
+
+void write_ranks(JsonWriter& json, const analysis::RanksReport& report) {
+  json.key("ranks").begin_array();
+  for (const analysis::RanksReport::RankRow& r : report.ranks) {
+    json.begin_object().member("rank", r.rank).member("file", r.file).member("offset_ns", r.clock.offset);
+    json.member("offset_error_ns", r.clock.uncertainty).member("drift_ppm", r.clock.drift_ppm);
+    json.member("clock_known", r.clock.known).member("host", r.clock.host).member("in_step", r.in_step);
+    json.member_ms("start_ms", r.start).member_ms("step_ms", r.step).member_ms("replayed_ms", r.replayed);
+    json.member_ms("wait_ms", r.wait).member_ms("transfer_ms", r.transfer);
+    json.member_ms("replayed_wait_ms", r.replayed_wait).member("collectives", r.collectives);
+    json.member("arrived_last", r.arrived_last).member("unmatched", r.unmatched).member_ms("critical_ms", r.critical);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_clocks(JsonWriter& json, const analysis::RanksReport& report) {
+  const ranks::Clocks& c = report.clocks;
+  json.key("clocks").begin_object().member("end_spread_us", to_us(c.end_spread));
+  json.member("raw_end_spread_us", to_us(c.raw_end_spread)).member("drift_fitted", c.drift_fitted);
+  json.member("hosts", c.hosts).member("violations_before", c.violations_before);
+  json.member("violations_left", c.impossible.size()).key("impossible").begin_array();
+  for (const analysis::RanksReport::Impossible& i : report.impossible) {
+    json.begin_object().member("what", i.what).member("by_us", to_us(i.by)).end_object();
+  }
+  json.end_array().end_object();
+}
+
+void write_collectives(JsonWriter& json, const analysis::RanksReport& report) {
+  json.key("collectives").begin_array();
+  for (const analysis::RanksReport::CollectiveRow& c : report.collectives) {
+    json.begin_object().member("kind", c.kind).member("group", c.group).key("bytes");
+    c.bytes < 0 ? json.null() : json.value(c.bytes);
+    json.member("ranks", c.members).member_ms("at_ms", c.arrival).member_ms("transfer_ms", c.transfer);
+    json.member_ms("longest_wait_ms", c.longest_wait).member_ms("total_wait_ms", c.total_wait);
+    json.member("start_spread_us", to_us(c.start_spread)).member("end_spread_us", to_us(c.end_spread));
+    json.member("last_rank", c.last).key("members").begin_array();
+    for (std::size_t i = 0; i < c.rank.size(); ++i) {
+      json.begin_object().member("rank", c.rank[i]).member_ms("wait_ms", c.wait[i]);
+      json.member_ms("transfer_ms", c.rank_transfer[i]).end_object();
+    }
+    json.end_array().end_object();
+  }
+  json.end_array();
+}
+
+void write_stragglers(JsonWriter& json, const analysis::RanksReport& report) {
+  json.key("stragglers").begin_array();
+  for (const ranks::Straggler& s : report.stragglers.found) {
+    json.begin_object().member("rank", report.ranks[s.rank].rank).member("cause", to_string(s.cause));
+    json.member_ms("cost_ms", s.cost).member_ms("saves_ms", s.saves).member_ms("excess_ms", s.excess);
+    json.member("compared_with", report.ranks[s.like].rank).member("worst", s.worst);
+    json.member_ms("worst_excess_ms", s.worst_excess).end_object();
+  }
+  json.end_array().member_ms("without_stragglers_ms", report.stragglers.without_any);
+  const Ns error = report.stragglers.clock_error;
+  json.member_ms("clock_error_ms", error > 0 && error < INT64_MAX ? std::optional(error) : std::nullopt);
+}
+
+}  // namespace
+
+std::string to_json(const analysis::RanksReport& report) {
+  std::string out;
+  JsonWriter json(out);
+  json.begin_object().member("schema", 1).member("verb", "ranks").member("step", report.step);
+  json.member("step_number", report.step_number).member("step_source", report.step_source);
+  json.member("steps", report.steps).member("world_size", report.world_size).member("missing", report.missing);
+  write_ranks(json, report);
+  json.member_ms("traced_ms", report.traced).member_ms("replayed_ms", report.replayed);
+  json.member("error_pct", report.error_pct).member("tasks", report.tasks).member("dependencies", report.dependencies);
+  write_stragglers(json, report);
+  write_clocks(json, report);
+  write_collectives(json, report);
+  json.key("critical_path").begin_array();
+  for (const analysis::RanksReport::PathPart& p : report.path) {
+    json.begin_object().key("rank");
+    p.rank < 0 ? json.null() : json.value(p.rank);
+    json.member("on", p.on).member_ms("at_ms", p.start).member_ms("ms", p.length).member("waited_for", p.why);
+    json.member("tasks", p.tasks).member("longest", p.longest).end_object();
+  }
+  json.end_array().key("notes").begin_array();
+  for (const std::string& n : report.notes) json.value(n);
+  json.end_array().key("not_modelled").begin_array();
+  for (const std::string& n : report.not_modelled) json.value(n);
+  json.end_array().end_object();
+  return out + "\n";
 }
 
 }  // namespace foretrace::report

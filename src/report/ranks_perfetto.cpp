@@ -22,7 +22,7 @@ using ranks::Rendezvous;
 
 class Writer {
  public:
-  Writer(const ranks::Job& job, const RanksStep& step) : job_(job), s_(step), g_(step.graph.graph) {
+  Writer(const ranks::Job& job, const analysis::RanksStep& step) : job_(job), s_(step), g_(step.graph.graph) {
     meeting_.assign(g_.size(), kNone);
     for (std::uint32_t i = 0; i < s_.graph.collectives.size(); ++i) {
       for (const Rendezvous::Part& p : s_.graph.collectives[i].parts) {
@@ -172,7 +172,7 @@ class Writer {
   }
 
   const ranks::Job& job_;
-  const RanksStep& s_;
+  const analysis::RanksStep& s_;
   const Graph& g_;
   std::string out_;
   ChromeEvents events_{out_};
@@ -189,10 +189,10 @@ Result<Exported> export_ranks(const ranks::Job& job, const ExportOptions& option
     return fail(ErrorCode::kUsage, fmt::format("the format '{}' holds one rank", options.format),
                 "--rank R picks one; --format perfetto takes all of them");
   }
-  RanksOptions asked;
+  analysis::RanksOptions asked;
   asked.step = options.step;
   asked.threads = threads;
-  FORETRACE_TRY(const RanksStep step, ranks_step(job, asked));
+  FORETRACE_TRY(const analysis::RanksStep step, analysis::ranks_step(job, asked));
   Writer writer(job, step);
   Exported out;
   out.bytes = writer.run();

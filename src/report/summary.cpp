@@ -1,72 +1,337 @@
 #include "foretrace/report/summary.hpp"
 
-#include <cmath>
+#include <fmt/format.h>
 
-#include "foretrace/analysis/measured_step.hpp"
-#include "foretrace/analysis/step_graphs.hpp"
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "base/readable.hpp"
+#include "foretrace/graph/gpu_work.hpp"
+#include "report/json_writer.hpp"
+#include "report/prediction_parts.hpp"
 #include "report/summary_parts.hpp"
+#include "report/text_table.hpp"
 
 namespace foretrace::report {
+
 namespace {
 
-using trace::kAbsent;
+double share(Ns part, Ns whole) { return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0; }
 
-tl::unexpected<Error> declined(const trace::Trace& trace, std::string message) {
-  return tl::unexpected(Error{ErrorCode::kDeclined, std::move(message), trace.path, Error::kNoOffset,
-                              "`foretrace doctor` shows what the file does hold"});
+std::string ms_or_dash(Ns ns) { return ns == 0 ? "-" : format_ms(ns); }
+
+std::string number_or_dash(std::uint64_t n) { return n == 0 ? "-" : format_count(n); }
+
+std::string headline(const analysis::SummaryReport& report, const TextStyle& style) {
+  const analysis::SummaryReport::StepRow& step = report.steps[report.chosen];
+  std::string how = "the only step";
+  if (report.steps.size() > 1) {
+    how =
+        fmt::format("{} of {} steps", report.chosen_by_user ? "one" : "the median", format_count(report.steps.size()));
+  }
+  how += fmt::format(" ({})", report.step_source);
+  std::string out =
+      fmt::format("{}\n{}: {} ms as traced, {}\n", report.file == "-" ? "standard input" : printable(report.file),
+                  printable(step.name), format_ms(step.duration), how);
+  if (report.simulated) out += wrap(report.simulated->bottleneck, style.width, 2, 0) + "\n";
+  std::string where = report.device.empty() ? std::string() : printable(report.device);
+  const auto add = [&where](std::string text) { where += (where.empty() ? "" : ", ") + std::move(text); };
+  if (report.rank && report.world_size) {
+    add(fmt::format("rank {} of {}", *report.rank, *report.world_size));
+  } else if (report.rank) {
+    add(fmt::format("rank {}", *report.rank));
+  }
+  if (report.gpu_busy > 0 || report.gpu_events > 0) {
+    // Nodes of CUDA graphs that the trace does not hold are work to the verdict above.
+    constexpr double kOther = 0.1;
+    const double busy = share(report.gpu_busy, step.duration);
+    const bool more = report.simulated &&
+                      share(report.simulated->breakdown.gpu_busy, report.simulated->breakdown.step) > busy + kOther;
+    add(fmt::format("GPU busy {} of the step{}", format_percent(busy), more ? " by what the trace holds" : ""));
+  } else if (!report.simulated) {  // else the verdict says it
+    add(std::string(graph::kNoGpuWork));
+  }
+  if (report.samples_per_s) add(fmt::format("{:.1f} samples/s as traced", *report.samples_per_s));
+  return where.empty() ? out : out + wrap(where, style.width, 2, 0) + "\n";
+}
+
+/// Rows of a table up to style.top, the rest as one note.
+template <class Rows, class Add, class Rest>
+void fill(TextTable& table, const Rows& rows, const TextStyle& style, Add add, Rest rest) {
+  const std::size_t shown = std::min(rows.size(), style.top);
+  for (std::size_t i = 0; i < shown; ++i) add(rows[i], i);
+  if (shown < rows.size()) {
+    Ns sum = 0;
+    for (std::size_t i = shown; i < rows.size(); ++i) sum += rest(rows[i]);
+    table.note(fmt::format("  {} and {} more, {} ms", style.utf8 ? "…" : "...", format_count(rows.size() - shown),
+                           format_ms(sum)));
+  }
+}
+
+std::string steps_text(const analysis::SummaryReport& report, const TextStyle& style) {
+  if (report.steps.size() < 2) return {};
+  TextTable table({{"Steps", Align::kLeft, true}, {"ms"}, {"", Align::kLeft}}, 0);
+  // The chosen step is always among the rows shown.
+  const std::size_t first = report.chosen < style.top ? 0 : report.chosen - style.top + 1;
+  const std::size_t last = std::min(report.steps.size(), first + style.top);
+  for (std::size_t i = first; i < last; ++i) {
+    const analysis::SummaryReport::StepRow& step = report.steps[i];
+    table.row({"  " + step.name, format_ms(step.duration), i == report.chosen ? "<- shown below" : ""});
+  }
+  if (last - first < report.steps.size()) {
+    table.note(
+        fmt::format("  {} and {} more", style.utf8 ? "…" : "...", format_count(report.steps.size() - (last - first))));
+  }
+  return fmt::format("\n{}", table.render(style));
+}
+
+std::string lanes_text(const analysis::SummaryReport& report, const TextStyle& style) {
+  TextTable table(
+      {{"Lanes", Align::kLeft, true}, {"events"}, {"busy ms"}, {"idle ms"}, {"waiting"}, {"use"}, {"", Align::kBar}},
+      0);
+  const Ns step = report.step_duration();
+  // A GPU and its streams, or the threads: rows beyond the limit are the least busy of their group.
+  std::size_t in_group = 0, hidden = 0;
+  std::string group;
+  for (const analysis::SummaryReport::LaneUse& lane : report.lanes) {
+    in_group = lane.kind == group ? in_group + 1 : 0;
+    group = lane.kind;
+    if (in_group >= style.top) {
+      ++hidden;
+      continue;
+    }
+    const double use = share(lane.busy, step);
+    table.row({(lane.kind == "stream" ? "    " : "  ") + lane.label, format_count(lane.events), format_ms(lane.busy),
+               format_ms(lane.idle), lane.waiting > 0 ? format_ms(lane.waiting) : "", format_percent(use),
+               fmt::format("{}", use)});
+  }
+  if (hidden > 0) {
+    table.note(fmt::format("  {} and {} less busy", style.utf8 ? "…" : "...", plural(hidden, "lane")));
+  }
+  std::string out = fmt::format("\n{}", table.render(style));
+  const bool threads =
+      std::any_of(report.lanes.begin(), report.lanes.end(), [](const auto& l) { return l.kind == "thread"; });
+  if (threads) {
+    out += "  " +
+           wrap(
+               "A thread is busy inside operations and runtime calls, waiting included; its idle time is Python, "
+               "the framework, or waiting for another thread.",
+               style.width, 2, 2) +
+           "\n";
+  }
+  if (report.gpu_time_after_step * 1000 > report.gpu_time) {
+    out += "  " +
+           wrap(fmt::format("{} ms of this step's GPU work ran after the step's range had ended; the tables below "
+                            "count it.",
+                            format_ms(report.gpu_time_after_step)),
+                style.width, 2, 2) +
+           "\n";
+  }
+  return out;
+}
+
+std::string phases_text(const analysis::SummaryReport& report, const TextStyle& style) {
+  if (report.phases.empty()) return {};
+  TextTable table({{"Phases", Align::kLeft}, {"GPU ms"}, {"share"}, {"", Align::kBar}, {"CPU ms"}, {"GPU tasks"}}, 0);
+  for (const analysis::SummaryReport::PhaseRow& row : report.phases) {
+    const double part = share(row.gpu_time, report.gpu_time);
+    table.row({"  " + row.name, ms_or_dash(row.gpu_time), row.gpu_time > 0 ? format_percent(part) : "-",
+               fmt::format("{}", part), ms_or_dash(row.cpu_time), number_or_dash(row.gpu_events)});
+  }
+  return fmt::format(
+      "\n{}  {}\n", table.render(style),
+      wrap("CPU time is work, without waits; time between operations goes with the operation that follows.",
+           style.width, 2, 2));
+}
+
+std::string layers_text(const analysis::SummaryReport& report, const TextStyle& style) {
+  if (report.layers.empty()) return {};
+  TextTable table({{fmt::format("Layers ({} named)", format_count(report.named_layers)), Align::kLeft, true},
+                   {"type", Align::kLeft, true},
+                   {"GPU ms"},
+                   {"share"},
+                   {"forward"},
+                   {"backward"},
+                   {"CPU ms"}},
+                  0);
+  fill(
+      table, report.layers, style,
+      [&](const analysis::SummaryReport::LayerRow& row, std::size_t) {
+        table.row({"  " + row.name, row.type, format_ms(row.gpu_time()),
+                   format_percent(share(row.gpu_time(), report.gpu_time)), ms_or_dash(row.forward),
+                   ms_or_dash(row.backward), ms_or_dash(row.cpu_time)});
+      },
+      [](const analysis::SummaryReport::LayerRow& row) { return row.gpu_time(); });
+  std::string out = fmt::format("\n{}", table.render(style));
+  if (report.gpu_time > 0) {
+    std::string text = fmt::format("{} of the GPU's time belongs to a layer, {} to one the trace names.",
+                                   format_percent(report.layer_coverage), format_percent(report.named_coverage));
+    if (report.named_layers == 0) {
+      text +=
+          " Nothing names layers here (no `layer:<name>|<type>` ranges, no nn.Module frames): they are made from "
+          "operations and shapes.";
+    }
+    out += "  " + wrap(text, style.width, 2, 2) + "\n";
+  }
+  return out;
+}
+
+std::string ops_text(const analysis::SummaryReport& report, const TextStyle& style) {
+  if (report.ops.empty()) return {};
+  TextTable table({{fmt::format("Operations ({})", format_count(report.ops.size())), Align::kLeft, true},
+                   {"calls"},
+                   {"GPU ms"},
+                   {"share"},
+                   {"GPU tasks"},
+                   {"CPU ms"}},
+                  0);
+  fill(
+      table, report.ops, style,
+      [&](const analysis::SummaryReport::OpRow& row, std::size_t) {
+        table.row({"  " + row.name, number_or_dash(row.calls), ms_or_dash(row.gpu_time),
+                   row.gpu_time > 0 ? format_percent(share(row.gpu_time, report.gpu_time)) : "-",
+                   number_or_dash(row.gpu_events), ms_or_dash(row.cpu_time)});
+      },
+      [](const analysis::SummaryReport::OpRow& row) { return row.gpu_time; });
+  return fmt::format("\n{}  {}\n", table.render(style),
+                     wrap("Times are an operation's own, without operations inside it, CPU time with what comes before "
+                          "it on its thread; (calls) stand outside any.",
+                          style.width, 2, 2));
+}
+
+std::string kernels_text(const analysis::SummaryReport& report, const TextStyle& style) {
+  if (report.kernels.empty()) return {};
+  TextTable table({{fmt::format("Kernels and copies ({})", format_count(report.kernels.size())), Align::kLeft, true},
+                   {"launches"},
+                   {"total ms"},
+                   {"mean us"},
+                   {"share"}},
+                  0);
+  fill(
+      table, report.kernels, style,
+      [&](const analysis::SummaryReport::KernelRow& row, std::size_t) {
+        table.row({"  " + short_kernel_name(row.name), format_count(row.launches), format_ms(row.total),
+                   format_us(to_us(row.total) / static_cast<double>(row.launches)),
+                   format_percent(share(row.total, report.gpu_time))});
+      },
+      [](const analysis::SummaryReport::KernelRow& row) { return row.total; });
+  return fmt::format("\n{}", table.render(style));
+}
+
+std::string memory_text(const analysis::SummaryReport& report, const TextStyle& style) {
+  if (report.memory.empty()) {
+    return "\nMemory\n  The step holds no allocator events of a GPU (record with profile_memory=True).\n";
+  }
+  std::string out = "\nMemory\n";
+  for (const analysis::SummaryReport::MemoryPeak& peak : report.memory) {
+    std::string line =
+        fmt::format("GPU {}: peak {} allocated", peak.device,
+                    format_memory(static_cast<std::uint64_t>(std::max<std::int64_t>(0, peak.allocated_bytes))));
+    if (peak.reserved_bytes && *peak.reserved_bytes > 0) {
+      line += fmt::format(" ({} reserved)", format_memory(static_cast<std::uint64_t>(*peak.reserved_bytes)));
+    }
+    line += fmt::format(", {} ms into the step", format_ms(peak.at));
+    if (!peak.op.empty()) line += fmt::format(", in {}", printable(peak.op));
+    if (!peak.layer.empty()) line += fmt::format(" of {}", printable(peak.layer));
+    if (!peak.phase.empty() && peak.phase != "other") line += fmt::format(" ({})", peak.phase);
+    out += fmt::format("  {}\n", wrap(line, style.width, 4, 2));
+    if (!peak.parts) continue;
+    std::vector<std::string> parts;
+    for (const auto& [name, bytes] : peak_parts(*peak.parts)) {
+      std::string text =
+          fmt::format("{} {}", name, format_memory(static_cast<std::uint64_t>(std::max<std::int64_t>(0, bytes))));
+      std::replace(text.begin(), text.end(), '_', ' ');
+      parts.push_back(std::move(text));
+    }
+    out += fmt::format("  {}\n", wrap(fmt::format("Then there are {}", fmt::join(parts, ", ")), style.width, 4, 2));
+  }
+  return out;
 }
 
 }  // namespace
 
-Result<SummaryReport> summarise(const trace::Trace& trace, const trace::Steps& steps, const SummaryOptions& options) {
-  FORETRACE_TRY(const analysis::StepGraphs graphs, analysis::StepGraphs::open(trace, steps));
-  const std::vector<trace::Step>& all = graphs.steps().steps;
-  if (all.empty()) {
-    return declined(trace, "the trace holds no event with a duration, so there is no step to look at");
-  }
-  SummaryReport report;
-  report.file = trace.path;
-  report.format = trace.format;
-  if (trace.distributed.rank != kAbsent) report.rank = trace.distributed.rank;
-  if (trace.distributed.world_size != kAbsent) report.world_size = trace.distributed.world_size;
-  report.step_source = trace::describe(graphs.steps().source);
-  for (const trace::Step& step : all) report.steps.push_back({step.name, step.number, step.duration()});
-  report.chosen = graphs.median();
-  if (options.step) {
-    FORETRACE_TRY(report.chosen, graphs.steps().by_number(*options.step));
-    report.chosen_by_user = true;
-  }
-  const trace::Step& step = all[report.chosen];
-  const auto per_second = [&](Ns duration) {
-    return options.samples && duration > 0 ? std::optional(*options.samples * 1e9 / static_cast<double>(duration))
-                                           : std::nullopt;
-  };
-  report.samples_per_s = per_second(step.duration());
+std::string to_text(const analysis::SummaryReport& report, const TextStyle& style) {
+  return headline(report, style) + simulated_text(report, style) + steps_text(report, style) +
+         lanes_text(report, style) + phases_text(report, style) + layers_text(report, style) + ops_text(report, style) +
+         kernels_text(report, style) + memory_text(report, style);
+}
 
-  Result<graph::Graph> graph = graphs.graph(report.chosen);
-  std::optional<analysis::ReplayedStep> replayed;
-  if (graph) {
-    replayed = analysis::replay_step(std::move(*graph));
-  } else {
-    report.no_graph = graph.error().message;
+void write_json(JsonWriter& json, const analysis::SummaryReport& report) {
+  const Ns step = report.step_duration();
+  json.begin_object().member("schema", 1).member("verb", "summary").member("file", report.file);
+  json.member("format", report.format).key("device");
+  report.device.empty() ? json.null() : json.value(report.device);
+  json.member("rank", report.rank).member("world_size", report.world_size);
+  json.member("step_source", report.step_source);
+  json.key("steps").begin_array();
+  for (const analysis::SummaryReport::StepRow& row : report.steps) {
+    json.begin_object().member("step", row.name).member("number", row.number);
+    json.member_ms("traced_ms", row.duration).end_object();
   }
-  const SummaryInput input{trace, step, replayed ? &*replayed : nullptr, !graphs.embedded()};
-  summarise_lanes(input, report);
-  if (replayed) summarise_work(input, report);
-  summarise_memory(input, report);
-  if (report.lanes.empty() && report.gpu_events == 0) {
-    return declined(trace, "the step holds no operations, runtime calls or GPU work: there is nothing to summarise");
+  json.end_array();
+  json.member("step", report.steps.empty() ? std::string() : report.steps[report.chosen].name);
+  json.member_ms("traced_ms", step);
+  json.member_ms("gpu_ms", report.gpu_time).member_ms("gpu_busy_ms", report.gpu_busy);
+  json.member_ms("gpu_idle_ms", step - report.gpu_busy).member("gpu_tasks", report.gpu_events);
+  json.member_ms("gpu_ms_after_step", report.gpu_time_after_step);
+  json.member("samples_per_s", report.samples_per_s);
+  json.member("unprofiled_samples_per_s", report.unprofiled_samples_per_s);
+  write_simulated(json, report);
+  json.key("lanes").begin_array();
+  for (const analysis::SummaryReport::LaneUse& lane : report.lanes) {
+    json.begin_object().member("lane", lane.label).member("kind", lane.kind).member("events", lane.events);
+    json.member_ms("busy_ms", lane.busy).member_ms("idle_ms", lane.idle);
+    json.member_ms("waiting_ms", lane.waiting).member("busy_share", share(lane.busy, step)).end_object();
   }
-  if (replayed) {
-    FORETRACE_TRY(
-        const analysis::Measured measured,
-        analysis::measured_step(trace, replayed->graph, replayed->replayed(), {options.measured_ms, options.host}));
-    report.simulated = summarise_simulation(*replayed, measured.step, measured.prior);
-    if (measured.recorded) report.simulated->unprofiled.origin = "recorder";
-    report.simulated->measured_refused = measured.refused;
-    report.unprofiled_samples_per_s = per_second(report.simulated->unprofiled.step);
+  json.end_array().key("phases").begin_array();
+  for (const analysis::SummaryReport::PhaseRow& row : report.phases) {
+    json.begin_object().member("phase", row.name).member_ms("gpu_ms", row.gpu_time);
+    json.member("gpu_share", share(row.gpu_time, report.gpu_time)).member_ms("cpu_ms", row.cpu_time);
+    json.member("gpu_tasks", row.gpu_events).end_object();
   }
-  return report;
+  json.end_array().member("named_layers", report.named_layers);
+  json.member("layer_coverage_pct", 100 * report.layer_coverage);
+  json.member("named_layer_coverage_pct", 100 * report.named_coverage).key("layers").begin_array();
+  for (const analysis::SummaryReport::LayerRow& row : report.layers) {
+    json.begin_object().member("layer", row.name).member("type", row.type).member("synthetic", row.synthetic);
+    json.member_ms("gpu_ms", row.gpu_time());
+    json.member_ms("forward_gpu_ms", row.forward).member_ms("backward_gpu_ms", row.backward);
+    json.member_ms("cpu_ms", row.cpu_time).member("gpu_tasks", row.gpu_events).end_object();
+  }
+  json.end_array().key("operations").begin_array();
+  for (const analysis::SummaryReport::OpRow& row : report.ops) {
+    json.begin_object().member("operation", row.name).member("calls", row.calls).member_ms("gpu_ms", row.gpu_time);
+    json.member_ms("cpu_ms", row.cpu_time).member("gpu_tasks", row.gpu_events).end_object();
+  }
+  json.end_array().key("kernels").begin_array();
+  for (const analysis::SummaryReport::KernelRow& row : report.kernels) {
+    json.begin_object().member("kernel", row.name).member("kind", row.kind).member("launches", row.launches);
+    json.member_ms("total_ms", row.total).member("mean_us", to_us(row.total) / static_cast<double>(row.launches));
+    json.member("share", share(row.total, report.gpu_time)).end_object();
+  }
+  json.end_array().key("memory").begin_array();
+  for (const analysis::SummaryReport::MemoryPeak& peak : report.memory) {
+    json.begin_object().member("device", peak.device).member("peak_bytes", peak.allocated_bytes);
+    json.member("reserved_bytes", peak.reserved_bytes).member_ms("at_ms", peak.at);
+    json.member("operation", peak.op).member("layer", peak.layer).member("phase", peak.phase);
+    write_peak_parts(json, peak.parts);
+    json.end_object();
+  }
+  json.end_array();
+  const auto highest = std::max_element(report.memory.begin(), report.memory.end(), [](const auto& a, const auto& b) {
+    return a.allocated_bytes < b.allocated_bytes;
+  });
+  json.key("peak_bytes");
+  highest == report.memory.end() ? json.null() : json.value(highest->allocated_bytes);
+  json.end_object();
+}
+
+std::string to_json(const analysis::SummaryReport& report) {
+  std::string out;
+  JsonWriter json(out);
+  write_json(json, report);
+  return out + "\n";
 }
 
 }  // namespace foretrace::report

@@ -1,33 +1,12 @@
 #pragma once
-// The parts of a summary: what the trace itself shows, what its graph shows, what the graph's simulation shows.
+// The parts of a summary as they are said.
 
-#include "foretrace/analysis/replayed_step.hpp"
 #include "foretrace/report/summary.hpp"
 
 namespace foretrace::report {
 
-struct SummaryInput {
-  const trace::Trace& trace;
-  const trace::Step& step;
-  const analysis::ReplayedStep* analysis = nullptr;  ///< null when no graph could be built
-  bool own_events = true;                            ///< the graph's event ids speak of `trace`
-};
-
-/// Threads, GPUs and streams over the step's range; the device that worked most.
-void summarise_lanes(const SummaryInput& input, SummaryReport& report);
-/// The moment of the highest allocation on each device.
-void summarise_memory(const SummaryInput& input, SummaryReport& report);
-/// Phases, layers, operations, kernels.
-void summarise_work(const SummaryInput& input, SummaryReport& report);
-/// Breakdown, critical path, bounds, the step without the profiler.
-SimulatedStep summarise_simulation(const analysis::ReplayedStep& analysis, std::optional<Ns> measured,
-                                   const whatif::CpuPrior& prior);
-
 /// The simulation's part of the report, as text and as members of its JSON object.
-std::string simulated_text(const SummaryReport& report, const TextStyle& style);
-void write_simulated(JsonWriter& json, const SummaryReport& report);
-
-/// "(forward)": how work that belongs to no layer is listed.
-std::string no_layer_name(graph::Phase phase);
+std::string simulated_text(const analysis::SummaryReport& report, const TextStyle& style);
+void write_simulated(JsonWriter& json, const analysis::SummaryReport& report);
 
 }  // namespace foretrace::report

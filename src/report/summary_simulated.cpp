@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <array>
 
+#include "base/readable.hpp"
 #include "base/statistics.hpp"
 #include "foretrace/report/summary.hpp"
 #include "report/json_writer.hpp"
 #include "report/prediction_parts.hpp"
 #include "report/summary_parts.hpp"
-#include "report/text.hpp"
 #include "report/text_table.hpp"
 
 namespace foretrace::report {
@@ -71,7 +71,7 @@ void add_rows(TextTable& table, const std::vector<Part>& list, Ns whole) {
 
 std::string join(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, "; ")); }
 
-std::string breakdown_text(const SimulatedStep& s, const TextStyle& style) {
+std::string breakdown_text(const analysis::SimulatedStep& s, const TextStyle& style) {
   const simulate::Breakdown& b = s.breakdown;
   TextTable table({{"Breakdown", Align::kLeft}, {"ms"}, {"share"}, {"", Align::kBar}}, 0);
   add_rows(table, parts(b), b.step);
@@ -96,7 +96,7 @@ std::string breakdown_text(const SimulatedStep& s, const TextStyle& style) {
   return out + "  " + wrap(bounds + ".", style.width, 2, 2) + "\n";
 }
 
-std::string path_text(const SimulatedStep& s, const TextStyle& style) {
+std::string path_text(const analysis::SimulatedStep& s, const TextStyle& style) {
   TextTable where({{fmt::format("Critical path ({})", plural(s.path_length, "task")), Align::kLeft},
                    {"ms"},
                    {"share"},
@@ -105,7 +105,7 @@ std::string path_text(const SimulatedStep& s, const TextStyle& style) {
   add_rows(where, path_parts(s.breakdown), s.breakdown.step);
   std::string out = "\n" + where.render(style);
   std::vector<std::string> words;
-  for (const SimulatedStep::Reason& reason : s.reasons) {
+  for (const analysis::SimulatedStep::Reason& reason : s.reasons) {
     std::string text = fmt::format("{} {}", reason.name, format_count(reason.count));
     if (reason.wait > 0) text += fmt::format(" ({} ms)", format_ms(reason.wait));
     words.push_back(std::move(text));
@@ -117,7 +117,7 @@ std::string path_text(const SimulatedStep& s, const TextStyle& style) {
 
   TextTable layers({{"Layers on it", Align::kLeft, true}, {"ms"}, {"share"}, {"tasks"}}, 0);
   for (std::size_t i = 0; i < std::min(style.top, s.path_layers.size()); ++i) {
-    const SimulatedStep::PathLayer& row = s.path_layers[i];
+    const analysis::SimulatedStep::PathLayer& row = s.path_layers[i];
     layers.row({"  " + row.name, format_ms(row.time),
                 format_percent(static_cast<double>(row.time) / static_cast<double>(std::max<Ns>(1, s.breakdown.step))),
                 format_count(row.tasks)});
@@ -125,7 +125,7 @@ std::string path_text(const SimulatedStep& s, const TextStyle& style) {
   TextTable tasks(
       {{"Longest tasks on it", Align::kLeft, true}, {"kind", Align::kLeft}, {"layer", Align::kLeft, true}, {"ms"}}, 0);
   for (std::size_t i = 0; i < std::min(style.top, s.path_tasks.size()); ++i) {
-    const SimulatedStep::PathTask& row = s.path_tasks[i];
+    const analysis::SimulatedStep::PathTask& row = s.path_tasks[i];
     const std::string name = row.name.empty() ? "(no operation follows)" : short_kernel_name(row.name);
     tasks.row({"  " + name, row.kind, row.layer, format_ms(row.time)});
   }
@@ -144,11 +144,11 @@ void write_parts(JsonWriter& json, std::string_view key, const std::vector<Part>
 
 }  // namespace
 
-std::string simulated_text(const SummaryReport& report, const TextStyle& style) {
+std::string simulated_text(const analysis::SummaryReport& report, const TextStyle& style) {
   if (!report.simulated) {
     return "\n" + wrap(fmt::format("No simulation: {}.", printable(report.no_graph)), style.width, 2, 0) + "\n";
   }
-  const SimulatedStep& s = *report.simulated;
+  const analysis::SimulatedStep& s = *report.simulated;
   const whatif::Unprofiled& u = s.unprofiled;
   const std::string off = s.period ? fmt::format("{:+.2f}% off the period of {} ms", percent_off(s.replayed, *s.period),
                                                  format_ms(*s.period))
@@ -166,11 +166,11 @@ std::string simulated_text(const SummaryReport& report, const TextStyle& style) 
   return out + breakdown_text(s, style) + path_text(s, style);
 }
 
-void write_simulated(JsonWriter& json, const SummaryReport& report) {
+void write_simulated(JsonWriter& json, const analysis::SummaryReport& report) {
   json.key("no_graph");
   report.no_graph.empty() ? json.null() : json.value(report.no_graph);
   if (!report.simulated) return;
-  const SimulatedStep& s = *report.simulated;
+  const analysis::SimulatedStep& s = *report.simulated;
   json.member_ms("replayed_ms", s.replayed).member("error_pct", s.error_pct);
   json.member_ms("unprofiled_ms", s.unprofiled.step).member_ms("unprofiled_low_ms", s.unprofiled.low);
   json.member_ms("unprofiled_high_ms", s.unprofiled.high).member("unprofiled_origin", s.unprofiled.origin);
@@ -188,7 +188,7 @@ void write_simulated(JsonWriter& json, const SummaryReport& report) {
   json.member("critical_path_tasks", s.path_length);
   write_parts(json, "critical_path", path_parts(s.breakdown), s.breakdown.step);
   json.key("critical_path_reasons").begin_array();
-  for (const SimulatedStep::Reason& row : s.reasons) {
+  for (const analysis::SimulatedStep::Reason& row : s.reasons) {
     json.begin_object()
         .member("reason", row.name)
         .member("count", row.count)
@@ -196,11 +196,11 @@ void write_simulated(JsonWriter& json, const SummaryReport& report) {
         .end_object();
   }
   json.end_array().key("critical_path_layers").begin_array();
-  for (const SimulatedStep::PathLayer& row : s.path_layers) {
+  for (const analysis::SimulatedStep::PathLayer& row : s.path_layers) {
     json.begin_object().member("layer", row.name).member_ms("ms", row.time).member("tasks", row.tasks).end_object();
   }
   json.end_array().key("critical_path_longest").begin_array();
-  for (const SimulatedStep::PathTask& row : s.path_tasks) {
+  for (const analysis::SimulatedStep::PathTask& row : s.path_tasks) {
     json.begin_object().member("task", row.task).member("name", row.name).member("kind", row.kind);
     json.member("lane", row.lane).member("layer", row.layer).member("phase", row.phase);
     json.member_ms("ms", row.time).end_object();

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "report/text.hpp"
+#include "base/readable.hpp"
 
 namespace foretrace::report {
 namespace {

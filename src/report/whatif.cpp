@@ -49,6 +49,29 @@ std::string memory_text(const WhatIfReport& r) {
                      gigabytes(hardware::kDriverBytes));
 }
 
+// One line for the step as it is and one for every change that moves its peak.
+std::string peaks_text(const WhatIfReport& r, const TextStyle& style) {
+  if (!r.baseline.peak_parts) return {};
+  std::vector<TableColumn> columns{{"of the peak, GB", Align::kLeft, true}};
+  for (const auto& [name, bytes] : peak_parts(*r.baseline.peak_parts)) {
+    std::string header(name);
+    std::replace(header.begin(), header.end(), '_', ' ');
+    columns.push_back({std::move(header)});
+  }
+  TextTable table(std::move(columns));
+  const auto add = [&](const std::string& name, const memory::Composition& of) {
+    std::vector<std::string> row{name};
+    for (const auto& [part, bytes] : peak_parts(of))
+      row.push_back(fmt::format("{:.2f}", static_cast<double>(bytes) / 1e9));
+    table.row(std::move(row));
+  };
+  add("as it is", *r.baseline.peak_parts);
+  for (const whatif::Prediction& p : r.predictions) {
+    if (p.peak_parts && p.peak_bytes != r.baseline.peak_bytes) add(p.whatif, *p.peak_parts);
+  }
+  return "\n" + table.render(style);
+}
+
 }  // namespace
 
 std::string to_text(const WhatIfReport& r, const TextStyle& style) {
@@ -82,6 +105,7 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
   }
   if (table.rows() > 0) out += "\n" + table.render(style);
   if (crowded) out += fmt::format("  (!) does not fit: {}\n", memory_text(r));
+  out += peaks_text(r, style);
   for (const whatif::Prediction& p : r.predictions) {
     if (!p.declined.empty()) out += fmt::format("\n  {}: declined. {}\n", p.whatif, p.reason());
   }
@@ -123,6 +147,7 @@ std::string to_json(const WhatIfReport& r, const search::Optimized* plan) {
     json.member("speedup", p.speedup).member("samples", p.samples).member("gain", p.gain());
     json.member("samples_per_s", samples_per_second(r, p));
     json.member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes).member("fits", p.fits);
+    write_peak_parts(json, p.peak_parts);
     if (p.largest_batch) json.member("largest_batch", *p.largest_batch);
     write_trust(json, p);
     json.key("band").begin_array();

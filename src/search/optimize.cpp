@@ -250,13 +250,27 @@ class Optimizer {
     });
   }
 
+  // A model compiled as one hands over all its gradients at the end of the backward pass, unless DistributedDataParallel cuts
+  // it at buckets of its own. A plan of other buckets is for blocks that are compiled one by one, and so it is written.
+  [[nodiscard]] Strategy compiled_by_blocks(Strategy strategy) const {
+    std::string blocks;
+    for (const whatif::BlockOfLayers& b : whatif::repeated_blocks(model_.graph))
+      blocks += (blocks.empty() ? "" : "|") + b.name;
+    for (std::string& use : strategy.whatifs) {
+      if (use == "compile" && !blocks.empty()) use = "compile:layers=" + blocks;
+    }
+    return strategy;
+  }
+
   // The best strategy's gradients, bucket by bucket: a free plan where it beats one size for all.
   void plan_gradients() {
     const auto& c = best_.strategy.communication;
     if (!c || c->workers < 2 || c->scheme != "ddp" || c->compression != "none" || !o_.bucket_sizes.empty() ||
         !allowed("bucket"))
       return;
-    const Result<std::vector<whatif::Use>> uses = uses_of(best_.strategy);
+    Strategy candidate = compiled_by_blocks(best_.strategy);
+    const Result<std::vector<whatif::Use>> uses = uses_of(candidate);
+    if (!uses) return;
     const Result<whatif::Model> applied = whatif::apply_uses(model_, *uses);
     const Result<whatif::Network> network = network_of(*c, model_.device);
     if (!applied || !network) return;
@@ -265,7 +279,6 @@ class Optimizer {
     options.stop = [this] { return o_.seconds > 0 && over(); };
     const Result<std::vector<PlannedBucket>> plan = plan_buckets(*applied, *c, *network, options);
     if (!plan) return;
-    Strategy candidate = best_.strategy;
     candidate.communication->buckets = *plan;
     if (evaluated_ >= o_.evaluations) return;
     const Evaluation e = evaluate({candidate}).front();

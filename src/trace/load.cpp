@@ -9,7 +9,10 @@
 
 #include "base/byte_source.hpp"
 #include "foretrace/trace/steps.hpp"
+#include "trace/cuda_recording.hpp"
+#include "trace/execution_trace.hpp"
 #include "trace/importers/importer.hpp"
+#include "trace/parts.hpp"
 
 namespace foretrace::trace {
 
@@ -17,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kSniffBytes = 64 * 1024;
 constexpr int kTraceInFolder = 60;  // surer than "some JSON": a folder may hold other files
 
 // JSON begins with a bracket, so that the zeros around the first two characters tell the encoding where no mark does.
@@ -39,7 +41,42 @@ std::string_view other_encoding(std::string_view head) {
   return {};
 }
 
-Result<Trace> read_source(std::unique_ptr<ByteSource> source, const std::string& path, const LoadOptions& options) {
+// Reports that only Nsight Systems itself can read; what it exports can be.
+bool is_nsight_report(std::string_view path) {
+  return path.ends_with(".nsys-rep") || path.ends_with(".qdrep") || path.ends_with(".qdstrm");
+}
+Error nsight_report(const std::string& path) {
+  const std::string exported = fs::path(path).replace_extension(".sqlite").string();
+  return {ErrorCode::kUnreadable, "this is a report of Nsight Systems, which only nsys can read", path,
+          Error::kNoOffset,
+          path.ends_with(".qdstrm")
+              ? fmt::format("make a report of it with QdstrmImporter, then: nsys export --type sqlite --output {} REPORT",
+                            exported)
+              : fmt::format("nsys export --type sqlite --output {} {}", exported, path)};
+}
+
+Result<Trace> read_with(const Importer& importer, ByteSource& source, const std::string& path,
+                        const LoadOptions& options, const Part& part) {
+  if (importer.read_part == nullptr) {
+    if (part.index > 0) {
+      return fail(ErrorCode::kUsage, fmt::format("the file holds one trace, and #{} names another", part.index),
+                  "only files of Nsight Systems and JAX hold several");
+    }
+    return importer.read(source, path, options);
+  }
+  FORETRACE_TRY(const std::unique_ptr<SeekableSource> seekable, make_seekable(source));
+  if (seekable->damage && !options.partial) return tl::unexpected(*seekable->damage);
+  FORETRACE_TRY(Trace trace, importer.read_part(*seekable, path, options, part));
+  if (seekable->damage) {
+    trace.partial = true;
+    trace.diagnostics.add("truncated_input", Severity::kDataLoss,
+                          "the input is cut off or damaged; what came before was read", seekable->damage->message);
+  }
+  return trace;
+}
+
+Result<Trace> read_source(std::unique_ptr<ByteSource> source, const std::string& path, const LoadOptions& options,
+                          const Part& part) {
   FORETRACE_TRY(const std::string head, peek(source, kSniffBytes));
   if (head.empty()) {
     return fail(ErrorCode::kUnreadable, "the file is empty",
@@ -56,20 +93,14 @@ Result<Trace> read_source(std::unique_ptr<ByteSource> source, const std::string&
                                 fmt::format("the file is {} text, and traces are UTF-8", encoding), path, 0,
                                 fmt::format("iconv -f {} -t UTF-8 FILE > trace.json", encoding)});
   }
-  const Importer* best = nullptr;
-  int best_score = 0;
-  for (const Importer& importer : importers()) {
-    const int score = importer.sniff(head);
-    if (score > best_score) {
-      best = &importer;
-      best_score = score;
-    }
-  }
+  const Importer* best = recognise_format(head);
   if (best == nullptr) {
+    if (is_nsight_report(path)) return tl::unexpected(nsight_report(path));
     return tl::unexpected(Error{ErrorCode::kUnreadable, "the file is of no format foretrace reads", path, 0,
                                 "`foretrace list formats` shows them; .nsys-rep files must be exported first"});
   }
-  FORETRACE_TRY(Trace trace, best->read(*source, path, options));
+  FORETRACE_TRY(Trace trace, read_with(*best, *source, path, options, part));
+  note_dropped_records(trace);
   if (options.strict && trace.diagnostics.lost_records() > 0) {
     const auto& problems = trace.diagnostics.problems();
     const auto first = std::find_if(problems.begin(), problems.end(),
@@ -90,9 +121,9 @@ Result<T> with_file(Result<T> result, const std::string& path) {
 
 // Memory that runs out while a file is read says something about the file.
 Result<Trace> read_within_memory(std::unique_ptr<ByteSource> source, const std::string& path,
-                                 const LoadOptions& options) {
+                                 const LoadOptions& options, const Part& part) {
   try {
-    return with_file(read_source(std::move(source), path, options), path);
+    return with_file(read_source(std::move(source), path, options, part), path);
   } catch (const std::bad_alloc&) {
     return tl::unexpected(Error{ErrorCode::kUnreadable, "not enough memory to read this file", path, Error::kNoOffset,
                                 "a trace needs about 100 bytes per event; record fewer steps, or use a machine with "
@@ -151,6 +182,7 @@ Result<std::vector<std::string>> files_in(const std::string& folder) {
   std::vector<Found> found;
   std::error_code error;
   std::size_t seen = 0;
+  std::string report;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     std::error_code ignored;
     if (!it->is_regular_file(ignored)) continue;
@@ -162,11 +194,13 @@ Result<std::vector<std::string>> files_in(const std::string& folder) {
     const bool known = std::any_of(importers().begin(), importers().end(),
                                    [&](const Importer& i) { return i.sniff(*head) >= kTraceInFolder; });
     if (known) found.push_back({rank_in(*head).value_or(INT64_MAX), it->path().string()});
+    if (report.empty() && is_nsight_report(it->path().string())) report = it->path().string();
   }
   if (error) {
     return tl::unexpected(
         Error{ErrorCode::kUnreadable, "cannot list the folder: " + error.message(), folder, Error::kNoOffset, {}});
   }
+  if (found.empty() && !report.empty()) return tl::unexpected(nsight_report(report));
   if (found.empty()) {
     return tl::unexpected(Error{
         ErrorCode::kUnreadable,
@@ -185,26 +219,35 @@ Result<std::vector<std::string>> files_in(const std::string& folder) {
 }  // namespace
 
 Result<Trace> load(const std::string& path, const LoadOptions& options) {
-  auto source = open_source(path);
+  const PartOfFile of = part_of_file(path);
+  auto source = open_source(of.file);
   if (!source) return with_file(Result<Trace>(forward(source)), path);
-  return read_within_memory(std::move(*source), path, options);
+  Result<Trace> trace =
+      read_within_memory(std::move(*source), path, options, {of.part.value_or(0), of.part.has_value()});
+  if (trace) attach_execution_trace(*trace);
+  return trace;
 }
 
 Result<Trace> load_bytes(std::string_view bytes, const std::string& name, const LoadOptions& options) {
   auto source = memory_source(bytes);
   if (!source) return with_file(Result<Trace>(forward(source)), name);
-  return read_within_memory(std::move(*source), name, options);
+  return read_within_memory(std::move(*source), name, options, {});
 }
 
 Result<std::vector<std::string>> find_trace_files(const std::vector<std::string>& paths) {
   std::vector<std::string> all;
+  const auto add = [&](const std::string& file) {
+    const std::size_t parts = file == "-" ? 1 : parts_in(file);
+    if (parts < 2) all.push_back(file);
+    for (std::size_t p = 0; parts > 1 && p < parts; ++p) all.push_back(fmt::format("{}#{}", file, p));
+  };
   for (const std::string& path : paths) {
     std::error_code error;
     if (path != "-" && fs::is_directory(path, error)) {
       FORETRACE_TRY(std::vector<std::string> inside, files_in(path));
-      all.insert(all.end(), inside.begin(), inside.end());
+      for (const std::string& file : inside) add(file);
     } else {
-      all.push_back(path);
+      add(path);
     }
   }
   return all;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "foretrace/hardware/cost.hpp"
 #include "foretrace/whatif/residuals.hpp"
 #include "whatif/simulate_model.hpp"
 
@@ -43,6 +44,29 @@ std::size_t error_family(work::Family family) {
     default:
       return 4;
   }
+}
+
+// The standard deviation of all modelled kernels of each family together, by what the cost models say of each one: kernels of
+// the same work err alike, others on their own. What steps showed on average covers that where a step has many kernels; one
+// that rests on few, or on kernels unlike any measured one, is less certain.
+std::array<double, kErrorFamilies.size()> kernel_sigmas(const Model& m) {
+  std::array<double, kErrorFamilies.size()> all{}, squares{};
+  std::vector<double> of_row(m.works.size(), 0.0);
+  for (std::size_t t = 0; t < m.graph.size(); ++t) {
+    const std::uint32_t row = m.works.row_of(t);
+    if (row < of_row.size() && m.graph.origin[t] > graph::Origin::kScaled)
+      of_row[row] += static_cast<double>(m.graph.cost[t]);
+  }
+  for (std::size_t row = 0; row < of_row.size(); ++row) {
+    if (of_row[row] <= 0) continue;
+    const std::size_t f = error_family(m.works[row].family);
+    const hardware::Cost cost = hardware::predict(m.works[row], m.device);
+    const double off = (cost.known ? cost.sigma : 0.0) * of_row[row];
+    all[f] += of_row[row];
+    squares[f] += off * off;
+  }
+  for (std::size_t f = 0; f < all.size(); ++f) squares[f] = all[f] > 0 ? std::sqrt(squares[f]) / all[f] : 0;
+  return squares;
 }
 
 class Deviations {
@@ -154,9 +178,10 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
       return mine && g.origin[t] == Origin::kScaled ? sigma : 0.0;
     });
   }
+  const std::array<double, kErrorFamilies.size()> kernels = kernel_sigmas(changed);
   for (std::size_t f = 0; f < kErrorFamilies.size(); ++f) {
     if (modelled[f] <= kLeastShare * all) continue;
-    const double sigma = residuals.sigma(kErrorFamilies[f]);
+    const double sigma = std::max(residuals.sigma(kErrorFamilies[f]), kernels[f]);
     deviations.add(std::string(kErrorFamilies[f]), sigma, [&](std::size_t t) {
       const bool mine =
           graph::is_gpu(g.kind[t]) && !(changed.interference && communicates(t)) && g.origin[t] > Origin::kScaled;
@@ -189,6 +214,12 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
     const double frozen = std::min(base.frozen_share() * before, kMost * std::min(before, static_cast<double>(step)));
     const double followed = before * (static_cast<double>(step) - frozen) / (before - frozen);
     deviations.add_whole("unexplained waits", std::abs(std::log(followed / static_cast<double>(step))));
+  }
+  // How a captured step starts and how closely its kernels follow each other, no launch of the trace shows.
+  const bool captured = std::any_of(changed.applied.begin(), changed.applied.end(),
+                                    [](const Model::Applied& a) { return a.changes == Changes::kLaunches; });
+  if (captured && residuals.models(kLaunchFamily) > 0) {
+    deviations.add_whole(std::string(kLaunchFamily), residuals.sigma(kLaunchFamily));
   }
   // Changes are fitted one by one; each that is stacked on others meets kernels and a host the fit has not seen.
   if (changed.applied.size() > base.applied.size() + 1) {

@@ -9,6 +9,9 @@
 
 namespace foretrace::whatif {
 
+/// Residuals of steps captured as a CUDA graph, of the whole step.
+inline constexpr std::string_view kLaunchFamily = "launches";
+
 struct Band {
   Ns low = 0, high = 0;  ///< 10th and 90th percentile
   std::vector<BandPart> parts;

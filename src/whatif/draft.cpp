@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/latencies.hpp"
+
 namespace foretrace::whatif {
 
 bool glob_match(std::string_view pattern, std::string_view text) {
@@ -216,14 +218,14 @@ std::uint32_t Draft::insert(const NewKernel& k) {
   }
   // The gap a kernel of this stream usually follows its predecessor with.
   const std::uint32_t neighbour = k.after_gpu;
-  const Ns lag = neighbour < base_.size() ? std::clamp<Ns>(base_.lane_lag[neighbour], 0, 2000) : 1200;
+  const Ns lag = neighbour < base_.size() ? std::clamp<Ns>(base_.lane_lag[neighbour], 0, 2000)
+                                          : graph::usual_latencies().kernel_gap;
   const std::uint32_t id =
       add({k.kind, k.cost, k.name, k.phase, k.layer, launch, k.after_gpu, 0, k.work, k.origin, lag});
-  constexpr Ns kLaunchLatency = 1500;  // an idle stream starts a kernel this long after its launch returned
   if (captured != kNone) {
     depend(launch, id, 0, DependencyKind::kLaunch, 0);  // as set_launch: from the call's begin
   } else {
-    depend(launch, id, k.launch_of ? 0 : kLaunchLatency, DependencyKind::kLaunch);
+    depend(launch, id, k.launch_of ? 0 : graph::usual_latencies().launch_latency, DependencyKind::kLaunch);
   }
   return id;
 }

@@ -10,16 +10,21 @@
 namespace foretrace::whatif {
 
 struct Dataflow;
+struct StepFacts;
 
 /// May be asked by several threads.
 class GraphFacts {
  public:
   /// forward_flow of the model, which has the graph these facts are about.
   [[nodiscard]] std::shared_ptr<const Dataflow> flow(const Model& model) const;
+  /// What the model's step already has (step_facts.hpp).
+  [[nodiscard]] std::shared_ptr<const StepFacts> step(const Model& model) const;
 
  private:
   mutable std::once_flag flow_found_;
   mutable std::shared_ptr<const Dataflow> flow_;
+  mutable std::once_flag step_found_;
+  mutable std::shared_ptr<const StepFacts> step_;
 };
 
 }  // namespace foretrace::whatif

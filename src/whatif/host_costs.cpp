@@ -49,6 +49,8 @@ constexpr Figure kFigures[] = {
     {"fused_tensor_us", [](HostCosts& c) { return &c.fused_tensor_us; }},
     {"foreach_tensor_us", [](HostCosts& c) { return &c.foreach_tensor_us; }},
     {"list_tensor_us", [](HostCosts& c) { return &c.list_tensor_us; }},
+    {"compiled_call_us", [](HostCosts& c) { return &c.compiled_call_us; }},
+    {"compiled_launch_us", [](HostCosts& c) { return &c.compiled_launch_us; }},
     {"sigma", [](HostCosts& c) { return &c.sigma; }},
     {"sigma_forward", [](HostCosts& c) { return &c.sigma_phase[0]; }},
     {"sigma_backward", [](HostCosts& c) { return &c.sigma_phase[1]; }},

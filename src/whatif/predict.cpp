@@ -10,7 +10,9 @@
 #include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/bands.hpp"
+#include "whatif/catalogue/already.hpp"
 #include "whatif/checked_commit.hpp"
+#include "whatif/compiled.hpp"
 #include "whatif/evidence.hpp"
 #include "whatif/graph_facts.hpp"
 #include "whatif/predictor.hpp"
@@ -70,6 +72,8 @@ Result<Model> apply_use(Model model, const Use& use, Prediction::Applied& how) {
   const auto declined = [&](std::string_view why) {
     return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, why));
   };
+  if (const std::string why = not_for_compiled(model, use.whatif->name); !why.empty()) return declined(why);
+  if (const std::string why = already_there(model, use); !why.empty()) return declined(why);
   for (const Need need : use.whatif->needs) {
     if (const std::string why = missing(model, need); !why.empty()) return declined(why);
   }
@@ -153,6 +157,7 @@ void Predictor::describe_memory(Prediction& p, const Model& changed, const std::
                                 Detail detail) const {
   if (!changed.memory) return;
   p.peak_bytes = memory::peak(*changed.memory).bytes;
+  if (detail == Detail::kFull) p.peak_parts = memory::composition(*changed.memory);
   const hardware::Device& device = changed.device;
   if (device.memory_gb <= 0) return;
   const double room = device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);

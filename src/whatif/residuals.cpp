@@ -10,6 +10,7 @@
 
 #include "base/decimal.hpp"
 #include "base/text.hpp"
+#include "whatif/bands.hpp"
 
 namespace foretrace::whatif {
 
@@ -49,7 +50,7 @@ Spread spread_of(const std::vector<Residuals::Row>& rows, Take take) {
 }
 
 bool of_kernels(std::string_view family) {
-  return family != kHostFamily && family != kScaledFamily && family != kCombinedFamily;
+  return family != kHostFamily && family != kScaledFamily && family != kCombinedFamily && family != kLaunchFamily;
 }
 
 }  // namespace

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 
 #include "foretrace/work/works.hpp"
 #include "work/conv_parts.hpp"
+#include "work/describe_compiled.hpp"
 #include "work/describe_op.hpp"
 
 namespace foretrace::work {
@@ -30,13 +33,20 @@ class Describer {
       for (std::uint32_t t = lane.begin; t < lane.end; ++t) place(t, (t - lane.begin) / part);
     }
     for (Group& group : groups_) describe(group);
+    for (const CompiledGroup& group : compiled_groups_) assign(group.tasks, describe_compiled(*group.op));
     find_weight_gradients();
+    spread_tuning();
     return std::move(works_);
   }
 
  private:
   struct Group {
     std::uint32_t op;
+    std::vector<std::uint32_t> tasks;
+  };
+
+  struct CompiledGroup {
+    const trace::CompiledOp* op;
     std::vector<std::uint32_t> tasks;
   };
 
@@ -51,6 +61,7 @@ class Describer {
 
   void place(std::uint32_t t, std::uint32_t copy) {
     if (!graph::is_gpu(g_.kind[t])) return;
+    if (place_compiled(t)) return;
     const EventId op = g_.op[t];
     if (g_.kind[t] == TaskKind::kCollective || !op.valid()) {
       alone(t, op);
@@ -62,15 +73,59 @@ class Describer {
     groups_[it->second].tasks.push_back(t);
   }
 
-  const Template& look_up(std::uint32_t op) {
+  // Where a compiler says what a kernel computes, one row per operation of its program: the kernels that follow the first
+  // one share it.
+  bool place_compiled(std::uint32_t t) {
+    if (!g_.event[t].valid()) return false;
+    const ArgsId args = trace_.events.args[g_.event[t].index()];
+    if (!args.valid()) return false;
+    const auto [it, fresh] = compiled_.try_emplace(args.value);
+    if (fresh) it->second = trace::compiled_op(trace_, args);
+    if (!it->second) return false;
+    const trace::CompiledOp& op = *it->second;
+    const auto [open, first] = open_compiled_.try_emplace({g_.lane[t], op.operation}, 0U);
+    if (first || op.part == 0) {
+      open->second = static_cast<std::uint32_t>(compiled_groups_.size());
+      compiled_groups_.push_back({&op, {}});
+    }
+    compiled_groups_[open->second].tasks.push_back(t);
+    return true;
+  }
+
+  // Shapes without types (NVTX ranges carry none): the type is that of the longest kernel, by its name.
+  std::string_view untyped(const Group& group) const {
+    const trace::OpInputs* inputs = trace_.args.inputs(trace_.events.args[group.op]);
+    if (inputs == nullptr || inputs->types.valid()) return {};
+    Dtype seen = Dtype::kOther;
+    Ns longest = -1;
+    for (const std::uint32_t t : group.tasks) {
+      if (g_.cost[t] <= longest || dtype_of_kernel(kernel(t)) == Dtype::kOther) continue;
+      longest = g_.cost[t];
+      seen = dtype_of_kernel(kernel(t));
+    }
+    switch (seen) {
+      case Dtype::kFp16:
+        return "c10::Half";
+      case Dtype::kBf16:
+        return "c10::BFloat16";
+      case Dtype::kFp64:
+        return "double";
+      default:
+        return "float";
+    }
+  }
+
+  const Template& look_up(const Group& group) {
+    const std::uint32_t op = group.op;
     const StringId name = trace_.events.name[op];
     const ArgsId args = trace_.events.args[op];
+    const std::string_view type = untyped(group);
     const std::uint64_t key = (static_cast<std::uint64_t>(name.value) << 32) | args.value;
-    const auto [it, fresh] = templates_.try_emplace(key);
+    const auto [it, fresh] = templates_.try_emplace({key, type});
     if (fresh) {
       Template& t = it->second;
       t.what = classify_op(trace_.strings[name]);
-      const OpView view(trace_, args);
+      const OpView view(trace_, args, type);
       t.work = describe_op(t.what, trace_.strings[name], view);
       t.work.op = name;
       if (const std::vector<bool> mask = view.flags(10); t.what.form == Form::kConvBackward && mask.size() == 3) {
@@ -149,7 +204,7 @@ class Describer {
   }
 
   void describe(Group& group) {
-    const Template& known = look_up(group.op);
+    const Template& known = look_up(group);
     Work work = known.work;
     work.op_event = group.op;
     // A host-device copy or a fill by the driver is no kernel of the operation's family.
@@ -179,6 +234,18 @@ class Describer {
       work.family = part == ConvPart::kData ? Family::kConvDataGrad : Family::kConvWeightGrad;
       if (const auto* conv = std::get_if<Convolution>(&work.kind); conv != nullptr && conv->input[0] > 0) refresh(work);
       assign(mine, work);
+    }
+  }
+
+  // Whether the library tries its algorithms is a switch of the process, and forward convolutions alone record it.
+  void spread_tuning() {
+    const bool tuned = std::any_of(works_.rows.begin(), works_.rows.end(), [](const Work& w) {
+      const auto* conv = std::get_if<Convolution>(&w.kind);
+      return conv != nullptr && conv->tuned;
+    });
+    if (!tuned) return;
+    for (Work& w : works_.rows) {
+      if (auto* conv = std::get_if<Convolution>(&w.kind)) conv->tuned = true;
     }
   }
 
@@ -215,7 +282,10 @@ class Describer {
   Works works_;
   std::vector<Group> groups_;
   std::unordered_map<std::uint64_t, std::uint32_t> by_op_;
-  std::unordered_map<std::uint64_t, Template> templates_;
+  std::map<std::pair<std::uint64_t, std::string_view>, Template> templates_;  // operation and arguments, type
+  std::unordered_map<std::uint32_t, std::optional<trace::CompiledOp>> compiled_;  // by argument tuple
+  std::map<std::pair<std::uint32_t, std::string>, std::uint32_t> open_compiled_;  // lane, operation -> group
+  std::vector<CompiledGroup> compiled_groups_;
 };
 
 }  // namespace

@@ -51,7 +51,7 @@ void set_gemm(Work& w, const Argument& a, const Argument& b, bool b_is_transpose
 // Where a convolution's operation has what decides its sizes; kNowhere for what it does not say.
 struct ConvPlaces {
   static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
-  std::size_t stride, padding, dilation, groups, output_padding = kNowhere;
+  std::size_t stride, padding, dilation, groups, output_padding = kNowhere, benchmark = kNowhere;
 };
 
 ConvPlaces places_of(Form form, std::string_view name) {
@@ -59,6 +59,8 @@ ConvPlaces places_of(Form form, std::string_view name) {
   switch (form) {
     case Form::kConvGeneric:
       if (transposed) return {3, 4, 7, 6, 5};
+      // aten::_convolution goes on with benchmark, deterministic, …; aten::convolution ends here.
+      if (name.ends_with("_convolution")) return {3, 4, 5, 8, 7, 9};
       if (name.ends_with("convolution")) return {3, 4, 5, 8, 7};
       if (name.find("slow_conv") != std::string_view::npos || name.find("thnn") != std::string_view::npos)
         return {4, 5, 6, ConvPlaces::kNowhere};
@@ -68,8 +70,8 @@ ConvPlaces places_of(Form form, std::string_view name) {
     case Form::kConvBackward:
       return {4, 5, 6, 9, 8};
     default:
-      if (transposed) return {4, 2, 5, 6, 3};
-      return {3, 2, 4, 5};
+      if (transposed) return {4, 2, 5, 6, 3, 7};
+      return {3, 2, 4, 5, ConvPlaces::kNowhere, 6};
   }
 }
 
@@ -144,6 +146,9 @@ void describe_conv(Work& work, const OpClass& what, std::string_view name, const
   c.kernel_h = kernel[2];
   c.kernel_w = kernel[3];
   c.stride = std::max<std::int64_t>(1, op.integer(at.stride, 1));
+  c.dilation = std::max<std::int64_t>(1, op.integer(at.dilation, 1));
+  c.dimensions = static_cast<std::int64_t>(op[input].shape().size()) - 2;
+  c.tuned = at.benchmark != ConvPlaces::kNowhere && op.flag(at.benchmark);
   c.groups = what.form == Form::kConvDepthwise ? c.input[1] : std::max<std::int64_t>(1, op.integer(at.groups, 1));
   c.out_channels = transposed ? saturated_product(kernel[1], c.groups) : kernel[0];
   c.channels_last = op[input].channels_last() || op[weight].channels_last();
@@ -208,6 +213,12 @@ void describe_attention(Work& work, const OpClass& what, std::string_view name, 
     a.dropout = op.number(11) > 0;
     a.causal = op.integer(14, 0) != 0;
   }
+  // A mask or bias stands behind queries, keys and values; cuDNN's gradient has its results and random state between.
+  const bool biased = name.find("efficient") != std::string_view::npos ||
+                      name.find("cudnn") != std::string_view::npos || name == "aten::scaled_dot_product_attention";
+  const bool behind_state =
+      name == "aten::_cudnn_attention_backward" || name == "aten::_scaled_dot_product_cudnn_attention_backward";
+  a.masked = biased && op.tensor(behind_state ? 8 : q + 3, 2);
   work.kind = a;
   refresh(work);
 }

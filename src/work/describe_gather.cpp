@@ -1,6 +1,7 @@
 // Embeddings, pooling, losses and lists of tensors: what they read and write.
 
 #include <algorithm>
+#include <utility>
 
 #include "base/saturate.hpp"
 #include "work/describe_op.hpp"
@@ -17,6 +18,18 @@ bool adds_up(std::string_view name, const OpView& op) {
     return op.flag(3) && op.tensor(0, 1) && op[0].shape().back() > kWarp;
   return name.find("index_add") != std::string_view::npos || name.find("scatter_add") != std::string_view::npos ||
          name.find("scatter_reduce") != std::string_view::npos;
+}
+
+Pooling::Of pooling_of(std::string_view name) {
+  static constexpr std::pair<std::string_view, Pooling::Of> kNames[] = {
+      {"max_pool", Pooling::Of::kMaximum},         {"adaptive_avg_pool", Pooling::Of::kAdaptive},
+      {"avg_pool", Pooling::Of::kAverage},         {"upsample_nearest", Pooling::Of::kNearest},
+      {"upsample_bilinear", Pooling::Of::kLinear}, {"upsample_linear", Pooling::Of::kLinear},
+      {"upsample_bicubic", Pooling::Of::kCubic}};
+  for (const auto& [word, of] : kNames) {
+    if (name.find(word) != std::string_view::npos) return of;
+  }
+  return Pooling::Of::kOther;
 }
 
 }  // namespace
@@ -63,10 +76,11 @@ void describe_pooling(Work& w, const OpClass& what, std::string_view name, const
   const bool grad = what.form == Form::kPoolingGrad;
   const std::size_t at = grad && op.tensor(1, 2) ? 1 : 0;
   auto& pool = std::get<Pooling>(w.kind);
-  if (name.find("max_pool") != std::string_view::npos) pool.of = Pooling::Of::kMaximum;
-  if (name.find("avg_pool") != std::string_view::npos) pool.of = Pooling::Of::kAverage;
+  pool.of = pooling_of(name);
   if (!op.tensor(at, 2)) return;
-  const Shape& in = op[at].shape();
+  // The gradient of an interpolation is told the input's size (gradient, output size, input size).
+  const Shape asked = grad && at == 0 ? op.integers(2) : Shape{};
+  const Shape in = asked.size() > 2 ? asked : op[at].shape();
   w.dtype = w.out_dtype = parse_dtype(op[at].type);
   pool.channels_last = op[at].channels_last();
   for (std::size_t i = 0; i < 4 && i < in.size(); ++i) pool.input[i] = in[i];
@@ -91,10 +105,23 @@ void describe_pooling(Work& w, const OpClass& what, std::string_view name, const
       }
     }
   }
+  pool.outputs = outputs;
+  // Windows are recorded behind the input (max_pool, avg_pool); adaptive ones follow from the sizes.
+  const bool recorded = pool.of == Pooling::Of::kMaximum || pool.of == Pooling::Of::kAverage;
+  const Shape window = recorded && name.find("adaptive") == std::string_view::npos ? op.integers(at + 1) : Shape{};
+  if (!window.empty()) {
+    // One number stands for all dimensions.
+    const std::size_t all = window.size() == 1 && in.size() > 2 ? in.size() - 2 : 1;
+    pool.window = 1;
+    for (std::size_t i = 0; i < all; ++i) pool.window = saturated_product(pool.window, elements_of(window));
+  } else if (recorded || pool.of == Pooling::Of::kAdaptive) {
+    pool.window = std::max<std::int64_t>(1, elements_of(in) / std::max<std::int64_t>(1, outputs));
+  }
   const bool indices = name.find("with_indices") != std::string_view::npos;
-  w.elements = std::max(op[at].elements(), outputs);
-  const double big = static_cast<double>(op[at].elements() * bytes_of(w.dtype));
-  const double small = static_cast<double>(outputs * bytes_of(w.dtype));
+  const std::int64_t inputs = std::max<std::int64_t>(0, elements_of(in));
+  w.elements = std::max(inputs, outputs);
+  const double big = static_cast<double>(inputs) * static_cast<double>(bytes_of(w.dtype));
+  const double small = static_cast<double>(outputs) * static_cast<double>(bytes_of(w.dtype));
   const double index = indices ? static_cast<double>(outputs * bytes_of(Dtype::kInt)) : 0;
   w.bytes_read = grad ? small + index : big;
   w.bytes_written = grad ? big : small + index;

@@ -5,8 +5,8 @@
 namespace foretrace::work {
 
 std::string_view to_string(Dtype dtype) {
-  static constexpr std::array<std::string_view, kDtypes> kNames = {"fp32", "tf32", "fp16", "bf16",
-                                                                   "fp64", "int",  "other"};
+  static constexpr std::array<std::string_view, kDtypes> kNames = {"fp32", "tf32", "fp16",  "bf16",
+                                                                   "fp64", "int",  "other", "fp8"};
   return kNames[static_cast<std::size_t>(dtype)];
 }
 
@@ -22,6 +22,7 @@ std::int64_t bytes_of(Dtype dtype) {
     case Dtype::kInt:  // indices are 64-bit
       return 8;
     case Dtype::kOther:  // masks
+    case Dtype::kFp8:
       return 1;
   }
   return 1;
@@ -36,6 +37,7 @@ Dtype parse_dtype(std::string_view text) {
       text == "Int" || text == "Long") {
     return Dtype::kInt;
   }
+  if (text.find("Float8") != std::string_view::npos || text.starts_with("float8")) return Dtype::kFp8;
   return Dtype::kOther;
 }
 

@@ -171,14 +171,33 @@ OpClass classify_op(std::string_view name) {
   return {};
 }
 
+namespace {
+
+// What AMD's libraries (MIOpen, Composable Kernel) call their convolutions: "igemm_wrw_gtcx3_nhwc_fp16", "naive_conv_ab_nonpacked_bwd_nchw",
+// "ck::…::kernel_grouped_conv_fwd_xdl", "miopenSp3AsmConv…_fp32_stride1", "gfx9_f3x2_…". kOther: not one of theirs.
+Family amd_convolution(std::string_view k) {
+  if (!contains_any(k, {"igemm_", "naive_conv", "miopenSp3", "MIOpenConv", "gridwise_convolution", "grouped_conv",
+                        "DeviceConv", "DeviceGroupedConv", "conv_bwd_", "gcnAsmConv"})) {
+    return Family::kOther;
+  }
+  if (contains_any(k, {"wrw", "WrW", "Wrw", "bwd_weight", "BwdWeight", "backward_weight"}))
+    return Family::kConvWeightGrad;
+  if (contains_any(k, {"bwd", "Bwd", "backward"})) return Family::kConvDataGrad;
+  return Family::kConvForward;
+}
+
+}  // namespace
+
 Family family_of_kernel(std::string_view k) {
   // Order matters: names of fused kernels carry several of these words.
   if (trace::is_communication_kernel(k)) return Family::kCommunication;
   if (k.starts_with("Memcpy") || k.starts_with("Memset")) return Family::kMemory;
   if (contains_any(k, {"flash_fwd", "flash_bwd", "fmha_", "_sdpa_", "attention_kernel", "flash_attn", "FlashAttn",
-                       "compute_dot_do_o", "convert_dq"})) {
+                       "compute_dot_do_o", "convert_dq", "FmhaFwd", "FmhaBwd", "attn_fwd", "bwd_kernel_dk_dv",
+                       "bwd_kernel_dq", "bwd_preprocess"})) {
     return Family::kAttention;
   }
+  if (const Family part = amd_convolution(k); part != Family::kOther) return part;
   if (contains_any(k, {"lstm", "LSTM", "RNN_", "persistRNN", "GRU", "elemWiseRNN", "GENERIC_elementWise_bp"}))
     return Family::kRnn;
   if (contains_any(k, {"multi_tensor_apply", "FusedOptimizer", "addcmul", "addcdiv", "lerp_", "fused_adam", "FusedAdam",
@@ -196,17 +215,19 @@ Family family_of_kernel(std::string_view k) {
     return Family::kConvForward;
   }
   if (contains_any(k, {"gemm", "GEMM", "nvjet", "gemv", "cutlass", "splitKreduce", "Cijk_", "dot_kernel", "triton_tem",
-                       "cublas", "magma_"})) {
+                       "cublas", "magma_", "DeviceGemm", "Custom_Cijk", "hipblaslt"})) {
     return Family::kGemm;
   }
-  if (contains_any(k, {"batch_norm", "batchnorm", "bn_fw", "bn_bw", "BatchNorm"})) return Family::kBatchNorm;
+  if (contains_any(k, {"batch_norm", "batchnorm", "bn_fw", "bn_bw", "BatchNorm", "MIOpenBatchNorm"}))
+    return Family::kBatchNorm;
   if (contains_any(k, {"layer_norm", "LayerNorm", "GammaBetaBackward", "group_norm", "GroupNorm", "rms_norm", "RMSNorm",
                        "RowwiseMoments", "ComputeGradientFused", "ln_fwd", "ln_bwd"})) {
     return Family::kLayerNorm;
   }
   if (contains_any(k, {"softmax", "SoftMax", "Softmax"})) return Family::kSoftmax;
   if (contains_any(k, {"nll_loss", "cross_entropy", "ctc_loss"})) return Family::kLoss;
-  if (contains_any(k, {"max_pool", "avg_pool", "MaxPool", "AvgPool", "adaptive_", "upsample"})) return Family::kPooling;
+  if (contains_any(k, {"max_pool", "avg_pool", "MaxPool", "AvgPool", "adaptive_", "upsample", "mloPooling"}))
+    return Family::kPooling;
   if (contains_any(k, {"embedding", "index_elementwise", "gather", "scatter", "indexSelect", "index_put",
                        "indexing_backward", "krn_partial", "compute_grad_weight", "sum_and_scatter", "RadixSort",
                        "DeviceScan", "thrust", "cub::", "write_num_of_segments", "indexFunc", "split_embedding"})) {
@@ -229,6 +250,8 @@ Family family_of_kernel(std::string_view k) {
 
 Family conv_part_of_kernel(std::string_view k) {
   if (contains(k, "reduce_wgrad")) return Family::kReduction;  // follows a product whose own name says nothing
+  if (const Family part = amd_convolution(k); part == Family::kConvDataGrad || part == Family::kConvWeightGrad)
+    return part;
   if (contains(k, "depthwise2d_grad_weight")) return Family::kConvWeightGrad;
   if (contains(k, "depthwise2d_backward")) return Family::kConvDataGrad;
   if (contains_any(k, {"dgrad", "bprop_data", "winogradBwdData"})) return Family::kConvDataGrad;
@@ -252,6 +275,11 @@ bool is_tf32_kernel(std::string_view k) {
 }
 
 Dtype dtype_of_kernel(std::string_view k) {
+  if (contains(k, "Cijk_")) {  // Tensile and hipBLASLt: element types of the operands and of the sum, one letter each
+    if (contains_any(k, {"_BBS_", "_BSS_", "_BB_", "_BBH_"})) return Dtype::kBf16;
+    if (contains_any(k, {"_HHS_", "_HSS_", "_HB_", "_HH_"})) return Dtype::kFp16;
+    return contains_any(k, {"_SX_", "_XSS_", "XF32"}) ? Dtype::kTf32 : Dtype::kFp32;
+  }
   if (contains_any(k, {"bf16", "BFloat16", "nv_bfloat", "_tst_", "_tss_"})) return Dtype::kBf16;
   if (contains_any(k,
                    {"f16f16", "__half", "c10::Half", "_f16_", "hgemm", "_hsh_", "_hss_", "h16816", "h1688", "fp16"})) {

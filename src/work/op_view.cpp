@@ -130,7 +130,7 @@ Order order_of(const Shape& shape, const Shape& strides) {
   return order;
 }
 
-OpView::OpView(const trace::Trace& trace, ArgsId args) {
+OpView::OpView(const trace::Trace& trace, ArgsId args, std::string_view untyped) {
   const trace::OpInputs* inputs = trace.args.inputs(args);
   if (inputs == nullptr) return;
   const auto text = [&](StringId id) { return id.valid() ? trace.strings[id] : std::string_view{}; };
@@ -144,6 +144,8 @@ OpView::OpView(const trace::Trace& trace, ArgsId args) {
     if (i < types.size()) a.type = std::move(types[i]);
     if (i < values.size()) a.value = std::move(values[i]);
     if (i < shapes.size()) a.shapes = std::move(shapes[i]);
+    // Without types a scalar tensor looks like an argument that is none.
+    if (types.empty() && !a.shapes.empty() && !(a.shapes.size() == 1 && a.shape().empty())) a.type = untyped;
     if (i < strides.size()) a.strides = std::move(strides[i]);
     // A tensor that cannot be is one of which nothing is known.
     if (!std::all_of(a.shapes.begin(), a.shapes.end(), trace::possible_shape)) a.shapes.clear();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "foretrace/trace/trace.hpp"
@@ -46,7 +47,10 @@ Order order_of(const Shape& shape, const Shape& strides);
 
 class OpView {
  public:
-  OpView(const trace::Trace& trace, ArgsId args);
+  /// `untyped`: the element type of tensors where the trace has shapes and no types (NVTX ranges), "float".
+  OpView(const trace::Trace& trace, ArgsId args, std::string_view untyped = {});
+  /// The same operation on other tensors.
+  explicit OpView(std::vector<Argument> arguments) : arguments_(std::move(arguments)) {}
 
   [[nodiscard]] std::size_t size() const { return arguments_.size(); }
   [[nodiscard]] const Argument& operator[](std::size_t i) const { return arguments_[i]; }

@@ -51,8 +51,8 @@ Work cast_work(std::int64_t elements, Dtype from, Dtype to) {
   w.elements = elements;
   w.bytes_read = static_cast<double>(elements * bytes_of(from));
   w.bytes_written = static_cast<double>(elements * bytes_of(to));
-  // PyTorch has vectorised kernels for float -> half and float -> bfloat16 only.
-  const bool narrowing = from == Dtype::kFp32 && is_half(to);
+  // PyTorch has vectorised kernels for float -> half, float -> bfloat16 and into FP8 only.
+  const bool narrowing = (from == Dtype::kFp32 && is_half(to)) || to == Dtype::kFp8;
   w.access = from == to || narrowing ? Access::kContiguous : Access::kMixed;
   return w;
 }
@@ -116,7 +116,10 @@ struct MoreSamples {
     grow(b.input[0]);
     grow(b.channel_elements);
   }
-  void operator()(Pooling& p) const { grow(p.input[0]); }
+  void operator()(Pooling& p) const {
+    grow(p.input[0]);
+    grow(p.outputs);
+  }
   void operator()(Rows& r) const { grow(by_columns ? r.columns : r.rows); }
   void operator()(Gather& g) const { grow(g.rows); }
   void operator()(Pointwise&) const {}
@@ -136,6 +139,7 @@ Work with_batch(const Work& work, double x) {
     w.flops *= x;
     w.bytes_read *= x, w.bytes_written *= x, w.fixed_read *= x, w.fixed_written *= x;
   }
+  w.strict_ns *= x;
   refresh(w);
   return w;
 }

@@ -5,7 +5,11 @@
 //   product KIND ORIGIN TARGET batch m n k element_bytes measured_us      -> model_us on the origin, model_us on the target, transferred us
 //   conv    ORIGIN TARGET images channels size out_channels kernel stride padding measured_us   -> the same, of a square fp32 convolution
 //   common  KIND value                                                    -> nothing; what a whole step misses, for the products that follow
+//   streams GB_PER_S                                                      -> nothing; what streaming kernels reach on the origin, 0: its file's
 //   same_kernel ORIGIN TARGET bytes blocks threads measured_us                -> transferred us
+//   attention ORIGIN TARGET batch heads kv_heads queries head_size measured_us  -> transferred us, causal, BF16, forward
+//
+// Behind a product's and an attention's answer stands sigma, the spread of log time that the band is made of.
 //
 // measured_us of 0 or less: not known, the model's own time is carried over. Other parameters than those compiled in come from a
 // file of tools/train_transfer.py.
@@ -98,14 +102,12 @@ int main(int argc, char** argv) {
         w = conv_work(in);
         in >> us;
       }
-      const Product here = product_of(w, device(origin));
-      const Product there = product_of(w, device(target));
-      const double before = product_us(here, weights.of(here.kind, device(origin)), device(origin));
-      const double after = product_us(there, weights.of(there.kind, device(target)), device(target));
+      const double before = best_product_us(w, weights, device(origin));
+      const double after = best_product_us(w, weights, device(target));
       const double measured = us > 0 ? us : before;
       const Cost cost =
           transfer(measured * 1e3, measured * 1e3, w, KernelShape{}, device(origin), device(target), context);
-      fmt::format_to(std::back_inserter(out), "{} {} {}\n", before, after, cost.ns / 1e3);
+      fmt::format_to(std::back_inserter(out), "{} {} {} {}\n", before, after, cost.ns / 1e3, cost.sigma);
     } else if (what == "common") {
       std::string kind;
       double value = 0;
@@ -117,7 +119,17 @@ int main(int argc, char** argv) {
       double bytes = 0, us = 0;
       KernelShape shape;
       in >> origin >> target >> bytes >> shape.blocks >> shape.threads >> us;
-      fmt::format_to(std::back_inserter(out), "{}\n", same_kernel_us(us, bytes, shape, device(origin), device(target)));
+      fmt::format_to(std::back_inserter(out), "{}\n",
+                     same_kernel_us(us, bytes, shape, device(origin), device(target), context.streaming_gbs));
+    } else if (what == "streams") {
+      in >> context.streaming_gbs;
+    } else if (what == "attention") {
+      std::int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, size = 0;
+      double us = 0;
+      in >> origin >> target >> batch >> heads >> kv_heads >> queries >> size >> us;
+      Work w = attention_work(batch, heads, queries, queries, size, Dtype::kBf16, false, true);
+      const Cost cost = transfer(us * 1e3, us * 1e3, w, KernelShape{}, device(origin), device(target), context);
+      fmt::format_to(std::back_inserter(out), "{} {}\n", cost.ns / 1e3, cost.sigma);
     } else {
       std::cerr << "not a request: " << line << '\n';
       return 2;

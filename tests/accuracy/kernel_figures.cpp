@@ -1,15 +1,45 @@
-// How well measured kernels tell each other's times, by pool, as JSON lines for tools/fit_kernels.py.
+// How well measured operations tell each other's times, by pool, as JSON lines for tools/fit_kernels.py; or the scales of
+// the pools, fitted anew.
 //
 //   kernel_figures
+//   kernel_figures --fit [POOL]      only pools whose names start so
+//   kernel_figures --samples         pool, shape, group, log of the share of its bound, features
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string_view>
 
 #include "hardware/cost_models.hpp"
 
-int main() {
-  for (const foretrace::hardware::MeasuredPool& p : foretrace::hardware::measured_pools()) {
-    fmt::print("{{\"pool\":\"{}\",\"samples\":{},\"in_sample\":{:.6f},\"left_out\":{:.6f}}}\n", p.name, p.samples,
-               p.in_sample, p.left_out);
+int main(int argc, char** argv) {
+  using namespace foretrace::hardware;  // NOLINT(google-build-using-namespace): a program, not a header
+  if (argc > 1 && std::string_view(argv[1]) == "--fit") {
+    for (const PoolScales& p : fit_pools(argc > 2 ? argv[2] : "")) {
+      fmt::print("{},{},{:.3g},{:.2f},{:.2f},{:.3f},{:.3g},{},", p.pool, p.samples, p.spread, p.from_fp32,
+                 p.from_layout, p.tuned, p.scales.noise, p.scales.smooth ? "smooth" : "rough");
+      for (std::size_t f = 0; f < p.features; ++f) fmt::print("{}{:.3g}", f > 0 ? " " : "", p.scales.scales[f]);
+      fmt::print("\n");
+    }
+    return 0;
+  }
+  if (argc > 1 && std::string_view(argv[1]) == "--samples") {
+    for (const MeasuredPool& p : measured_pools()) {
+      for (const Neighbours::Sample& s : p.samples) {
+        fmt::print("{},{},{},{:.6g},{:.6g}\n", p.name, s.shape, s.group, s.value, fmt::join(s.at, " "));
+      }
+    }
+    return 0;
+  }
+  for (const LeftOutChange& c : left_out_changes()) {
+    fmt::print("{{\"pool\":\"{}\",\"change\":\"{}\",\"errors\":[{:.4f}]}}\n", c.pool, c.what, fmt::join(c.errors, ","));
+  }
+  for (const LeftOutFamily& f : left_out_families()) {
+    fmt::print("{{\"pool\":\"{}\",\"without\":\"{}\",\"errors\":[{:.4f}]}}\n", f.pool, f.what,
+               fmt::join(f.errors, ","));
+  }
+  for (const MeasuredPool& p : measured_pools()) {
+    fmt::print("{{\"pool\":\"{}\",\"errors\":[{:.4f}]}}\n", p.name, fmt::join(p.errors, ","));
   }
   return 0;
 }

@@ -6,7 +6,7 @@ import foretrace
 import numpy as np
 import pytest
 from foretrace import DEPENDENCY_KINDS, TASK_KINDS, Draft, _core, _whatifs
-from helpers import EXAMPLE
+from helpers import EXAMPLE, ROOT
 
 KERNEL = TASK_KINDS.index("kernel")
 MEASURED = 71.6
@@ -39,7 +39,7 @@ def same_as_command(prediction, *arguments, capfd):
     assert prediction.whatif == said["whatif"]
     for key in ("ms", "low_ms", "high_ms", "speedup", "gpu_ms"):
         assert getattr(prediction, key) == pytest.approx(said[key], rel=1e-9), key
-    for key in ("peak_bytes", "origin", "validated"):
+    for key in ("peak_bytes", "peak_parts", "origin", "validated"):
         assert getattr(prediction, key) == said[key], key
     assert list(prediction.not_modelled) == said["not_modelled"]
     assert [(a.whatif, a.changed) for a in prediction.applied] == [(a["whatif"], a["changed"]) for a in said["applied"]]
@@ -50,6 +50,25 @@ def same_as_command(prediction, *arguments, capfd):
 
 def test_one_change_is_what_the_command_says(step, capfd):
     same_as_command(step.predict("fused-optimizer"), "fused-optimizer", capfd=capfd)
+
+
+def test_the_peak_says_what_it_consists_of(step):
+    parts = step.predict("batch:x=2").peak_parts
+    assert sum(parts.values()) == step.predict("batch:x=2").peak_bytes
+    assert parts["activations"] > 1.9 * step.predict("no-sync").peak_parts["activations"]
+    assert parts["parameters"] == pytest.approx(4 * 25557032, rel=0.01)
+
+
+def test_length_and_fp8_of_a_token_model():
+    language = foretrace.load(ROOT / "data" / "h200-lengths" / "llama_w4-today.base.json.gz").step()
+    now, twice = language.predict("no-sync"), language.predict("sequence:x=2")
+    assert 1.8 < twice.gpu_time / now.gpu_time < 2.1 and twice.samples == 1 and twice.validated
+    assert language.predict("fp8").validated and not language.predict("fp8:casts=fused").validated
+    assert "FP8" in language.predict("gpu:to=A100-SXM4-80GB", "fp8").declined
+
+
+def test_a_step_without_tokens_has_no_sequence(step):
+    assert "no sequence dimension" in step.predict("sequence:x=2").declined
 
 
 def test_changes_stack_in_order(step, capfd):

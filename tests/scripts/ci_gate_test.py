@@ -62,18 +62,18 @@ class Gate(unittest.TestCase):
         return name
 
     def test_an_unchanged_program_passes(self):
-        code, comment = self.gate(self.recordings("main", range(0, 3)), self.recordings("branch", range(3, 6)))
+        code, comment = self.gate(self.recordings("main", range(3)), self.recordings("branch", range(3, 6)))
         self.assertEqual(code, 0, comment)
         self.assertIn("The gate of 3 % holds", comment)
 
     def test_a_slower_one_fails_and_says_why(self):
-        code, comment = self.gate(self.recordings("main", range(0, 3)), self.recordings("branch", range(3, 6), 1.08))
+        code, comment = self.gate(self.recordings("main", range(3)), self.recordings("branch", range(3, 6), 1.08))
         self.assertEqual(code, 1, comment)
         self.assertIn("The gate of 3 % fails", comment)
         self.assertIn("kernels take", comment)
 
     def test_the_first_recording_has_nothing_to_be_compared_with(self):
-        code, comment = self.gate("nothing", self.recordings("branch", range(0, 1)))
+        code, comment = self.gate("nothing", self.recordings("branch", range(1)))
         self.assertEqual((code, "becomes the first" in comment), (0, True))
 
     def test_recordings_of_a_cpu_are_compared_too(self):

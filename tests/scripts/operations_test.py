@@ -1,16 +1,17 @@
 """Measured operations: the trace that is written of them, how they are compared, and that the kernel table is made of them."""
 
 import json
-import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import itertools
 
+import fit_kernels
 import fit_operations
 import operation_rows
 
@@ -73,12 +74,30 @@ class Comparison(unittest.TestCase):
 
 
 class Tables(unittest.TestCase):
-    def test_the_kernel_table_is_what_the_tool_makes_of_the_measurements(self):
+    def test_a_cell_of_the_table_is_the_mean_of_what_was_measured(self):
+        """Two measurements of one shape, one of them with others running meanwhile; a linear layer's gradient is a product of its own."""
+        text = fit_kernels.text_of("gemm", {(1, 8, 16, 4): {"fwd fp16 nn": [2.0, 8.0]}, (1, 4, 4, 4): {"fwd fp32 nt": [1.0]}})
+        self.assertEqual(text.splitlines()[1:], ["b,m,n,k,fwd fp16 nn,fwd fp32 nt", "1,4,4,4,,1", "1,8,16,4,4"])
+        busy = row("conv", "square", "fwd", "n=8;c=16", us=10.0) | {"min_us": "7.0"}
+        self.assertEqual(fit_kernels.own_us(busy, None), 7.0)
+        sizes, lie = fit_kernels.gemm_cell({"m": 32, "n": 8, "k": 16}, "wgrad")
+        self.assertEqual((sizes, lie), ({"b": 1, "m": 8, "n": 16, "k": 32}, "tn"))
+
+    def test_a_table_that_was_changed_by_hand_is_found(self):
         with tempfile.TemporaryDirectory() as folder:
-            made = Path(folder) / "made.csv"
-            subprocess.run([sys.executable, ROOT / "tools" / "fit_kernels.py", ROOT / "data" / "h200-kernels", ROOT / "data" / "h200-operations",
-                            "-o", made], check=True, capture_output=True)
-            self.assertEqual(made.read_text(), (ROOT / "src" / "hardware" / "kernels" / "H200-SXM.csv").read_text())
+            kept = fit_kernels.KERNELS
+            try:
+                fit_kernels.KERNELS = Path(folder)
+                made = {"nll_loss": {(8, 16): {"fwd fp32 all": [2.0]}}}
+                with unittest.mock.patch.object(fit_kernels, "measured", lambda: made), unittest.mock.patch.object(sys, "argv", ["fit_kernels.py"]):
+                    fit_kernels.main()
+                    with unittest.mock.patch.object(sys, "argv", ["fit_kernels.py", "--check"]):
+                        self.assertEqual(fit_kernels.main(), 0)
+                        path = Path(folder) / "H200-SXM.nll_loss.csv"
+                        path.write_text(path.read_text().replace(",2", ",3"))
+                        self.assertEqual(fit_kernels.main(), 1)
+            finally:
+                fit_kernels.KERNELS = kept
 
 
 if __name__ == "__main__":

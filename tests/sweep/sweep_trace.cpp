@@ -4,14 +4,17 @@
 //   finding: TRACE: WHATIF: what is wrong
 //
 // Findings are what no input may cause: an unsound graph, a prediction without a length, a band that leaves it out, a reason
-// that is none. `scripts/sweep` runs it over all traces and judges what it says. --no-stacks leaves out what-ifs behind others.
+// that is none. `scripts/sweep` runs it over all traces and judges what it says. --no-stacks leaves out what-ifs behind others;
+// --stacks-of N tries every Nth of them, others on every trace, so that many traces try them all between them.
 // --reasons: also, for every reason why a what-if declined, how often it was given and the first that gave it:
 //
 //   reason: TRACE: COUNT: WHATIF: why
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 
@@ -42,9 +45,21 @@ bool reordered(const graph::Graph& g) {
   return false;
 }
 
+struct Options {
+  unsigned stacks_of = 1;  ///< every Nth stack; 0: none
+  bool reasons = false;
+};
+
+/// The same on every machine, so that a sweep can be repeated (FNV-1a).
+std::uint64_t hash(std::string_view text) {
+  std::uint64_t h = 14695981039346656037u;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return h;
+}
+
 class Sweep {
  public:
-  Sweep(std::string path, bool stacks, bool reasons) : path_(std::move(path)), stacks_(stacks), reasons_(reasons) {}
+  Sweep(std::string path, const Options& options) : path_(std::move(path)), options_(options) {}
 
   int run() {
     doing("load");
@@ -72,15 +87,17 @@ class Sweep {
       static_cast<void>(to_json(one));
     }
     std::size_t stacked = 0;
-    for (const std::string& first : stacks_ ? sweep::first_uses() : std::vector<std::string>()) {
+    for (const std::string& first : options_.stacks_of > 0 ? sweep::first_uses() : std::vector<std::string>()) {
       for (const std::string& second : all) {
+        // The upper half: the lower bits of this hash know only the lower bits of the letters.
+        if ((hash(file_name() + first + second) >> 32) % options_.stacks_of != 0) continue;
         doing(first + " + " + second);
         judge(predict(baseline->model, {sweep::parsed(first), sweep::parsed(second)}, std::nullopt,
                       whatif::Detail::kStepOnly));
         ++stacked;
       }
     }
-    if (reasons_) {
+    if (options_.reasons) {
       for (const auto& [why, reason] : declined_)
         fmt::print("reason: {}: {}: {}: {}\n", path_, reason.count, reason.first, why);
     }
@@ -89,6 +106,7 @@ class Sweep {
   }
 
  private:
+  [[nodiscard]] std::string file_name() const { return path_.substr(path_.rfind('/') + 1); }
   void doing(const std::string& what) {
     fmt::print(stderr, "at: {}: {}\n", path_, what);
     std::fflush(stderr);
@@ -134,8 +152,7 @@ class Sweep {
   }
 
   std::string path_;
-  bool stacks_;
-  bool reasons_;
+  Options options_;
   bool reordered_ = false;
   struct Reason {
     std::size_t count = 0;
@@ -148,16 +165,17 @@ class Sweep {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool stacks = true;
-  bool reasons = false;
+  Options options;
   int findings = 0;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--no-stacks") == 0) {
-      stacks = false;
+      options.stacks_of = 0;
+    } else if (std::strcmp(argv[i], "--stacks-of") == 0 && i + 1 < argc) {
+      options.stacks_of = static_cast<unsigned>(std::max(1, std::atoi(argv[++i])));
     } else if (std::strcmp(argv[i], "--reasons") == 0) {
-      reasons = true;
+      options.reasons = true;
     } else {
-      findings += Sweep(argv[i], stacks, reasons).run();
+      findings += Sweep(argv[i], options).run();
     }
   }
   return findings == 0 ? 0 : 1;

@@ -5,8 +5,10 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -119,7 +121,7 @@ TEST(Transfer, AStreamingKernelFollowsTheBandwidth) {
   const Device b = device("A100-PCIe-40GB");
   const double bytes = 1e9;
   const double us = 1 + bytes / (a.streaming_gbs() * 1e3);
-  EXPECT_NEAR(same_kernel_us(us, bytes, {100000, 256, 32, 0}, a, b), 1 + bytes / (b.streaming_gbs() * 1e3), 0.5);
+  EXPECT_NEAR(same_kernel_us(us, bytes, {100000, 256, 32, 0}, a, b), 1 + bytes / (b.streaming_gbs() * 1e3), 0.06 * us);
 }
 
 TEST(Transfer, AKernelThatComputesFollowsTheRate) {
@@ -130,7 +132,7 @@ TEST(Transfer, AKernelThatComputesFollowsTheRate) {
 }
 
 TEST(Transfer, TheShortestKernelsStay) {
-  EXPECT_EQ(same_kernel_us(0.9, 1000, {1, 32, 16, 0}, device("H200-SXM"), device("T4")), 0.9);
+  EXPECT_NEAR(same_kernel_us(0.9, 1000, {1, 32, 16, 0}, device("H200-SXM"), device("T4")), 0.9, 0.15);
 }
 
 TEST(Transfer, TensorCoresThatAreNotThere) {
@@ -147,13 +149,134 @@ TEST(Transfer, AttentionFollowsTheTensorCores) {
   ASSERT_TRUE(c.known);
   EXPECT_GT(c.ns, 2e6);  // 989 against 312 TFLOP/s, and neither runs at its peak
   EXPECT_LT(c.ns, 4e6);
-  EXPECT_GE(c.sigma, 0.25);
+  EXPECT_GE(c.sigma, 0.2);
 }
 
-TEST(Transfer, OtherVendorsAreDeclined) {
-  const Status s = can_transfer(device("H200-SXM"), device("MI300X"));
-  ASSERT_FALSE(s);
-  EXPECT_EQ(s.error().code, ErrorCode::kDeclined);
+TEST(Transfer, AmdFollowsItsPeaksWithAWideBand) {
+  const Work w = gemm_work(1, 4096, 4096, 4096, Dtype::kFp32);
+  const Cost there = transfer(3e6, 3e6, w, {}, device("H100-SXM5"), device("MI210"));
+  ASSERT_TRUE(there.known);
+  EXPECT_GE(there.ns, roofline_ns(w, device("MI210")));
+  EXPECT_GE(there.sigma, 0.15);
+  EXPECT_TRUE(transfer(3e6, 3e6, w, {}, device("MI210"), device("H100-SXM5")).known);
+  // Matrix cores multiply in FP32 there, twice as fast as the vector units.
+  EXPECT_GT(device("MI210").tflops(Dtype::kFp32), 1.9 * device("MI210").tflops_fp32);
+}
+
+// A kernel that moves what its grid suggests, at any speed from far below to far above what memory allows.
+struct AnyKernel {
+  double us = 0, bytes = 0;
+  KernelShape shape;
+};
+AnyKernel any_kernel(std::mt19937_64& random) {
+  std::uniform_real_distribution<double> log_bytes(2, 10), log_us(-0.5, 5), log_blocks(0, 5);
+  AnyKernel k;
+  k.us = std::pow(10, log_us(random));
+  k.bytes = random() % 8 == 0 ? 0 : std::pow(10, log_bytes(random));
+  k.shape = {static_cast<std::int64_t>(std::pow(10, log_blocks(random))), 256, 32, 0};
+  return k;
+}
+
+TEST(Transfer, TheLawOfTheSameKernelIsContinuousAndMonotone) {
+  std::mt19937_64 random(7);
+  const std::vector<Device>& all = devices();
+  for (int i = 0; i < 10'000; ++i) {
+    const AnyKernel k = any_kernel(random);
+    const Device& from = all[random() % all.size()];
+    const Device& to = all[random() % all.size()];
+    const double share = 0.6 + 0.35 * static_cast<double>(random() % 1000) / 1000;
+    const double reached = random() % 2 == 0 ? 0 : share * from.bandwidth_gbs;
+    const auto at = [&](double us, const Device& d) { return same_kernel_us(us, k.bytes, k.shape, from, d, reached); };
+    const double here = at(k.us, to);
+    ASSERT_TRUE(std::isfinite(here) && here > 0);
+    ASSERT_GE(at(k.us * 1.1, to), here * (1 - 1e-12));
+    ASSERT_LE(at(k.us * 1.1, to), here * 1.5)
+        << k.us << " us, " << k.bytes << " bytes, " << from.name << " to " << to.name;
+    ASSERT_LE(at(k.us * (1 + 1e-9), to), here * (1 + 1e-7));
+    const double x = 1 + static_cast<double>(random() % 300) / 100;
+    for (int figure = 0; figure < 5; ++figure) {
+      Device better = to;
+      if (figure == 0) better.tflops_fp32 *= x;
+      if (figure == 1) better.bandwidth_gbs *= x;
+      if (figure == 2) better.sm_count = static_cast<int>(std::ceil(better.sm_count * x));
+      if (figure == 3) better.l2_mb *= x;
+      if (figure == 4) better.clock_mhz *= x;
+      ASSERT_LE(at(k.us, better), here * (1 + 1e-12)) << figure;
+    }
+  }
+}
+
+TEST(Transfer, ProductsAndAttentionAreContinuousAndMonotoneInTime) {
+  std::mt19937_64 random(11);
+  const std::vector<Device>& all = devices();
+  for (int i = 0; i < 10'000; ++i) {
+    const auto size = [&] { return std::int64_t{1} << (random() % 13); };
+    const Dtype dtype = std::array{Dtype::kFp32, Dtype::kTf32, Dtype::kFp16, Dtype::kBf16}[random() % 4];
+    const Work w = i % 4 == 0 ? attention_work(1 + static_cast<std::int64_t>(random() % 16), 12, size(), size(), 64,
+                                               random() % 2 == 0 ? Dtype::kFp16 : Dtype::kFp32, random() % 2 == 0)
+                              : gemm_work(1, size(), size(), size(), dtype);
+    const Device& from = all[random() % all.size()];
+    const Device& to = all[random() % all.size()];
+    const double ns = 1e3 * std::pow(10, static_cast<double>(random() % 4000) / 1000);
+    const double here = transfer(ns, ns, w, {}, from, to).ns;
+    ASSERT_TRUE(std::isfinite(here) && here > 0) << from.name << " to " << to.name;
+    ASSERT_GE(transfer(ns * 1.1, ns * 1.1, w, {}, from, to).ns, here * (1 - 1e-12));
+    ASSERT_LE(transfer(ns * 1.1, ns * 1.1, w, {}, from, to).ns, here * 1.21);
+  }
+}
+
+// The two figures of a step that reads 13 % slower than another: 3,788 us and 4,270 us became 582 and 3,115 us on an A100.
+TEST(Transfer, NearTheMemoryBoundNothingJumps) {
+  const Device from = device("RTX-3090");
+  const Device to = device("A100-SXM4-80GB");
+  const double bytes = 0.88 * from.bandwidth_gbs * 1e3 * 3788;
+  const double fast = same_kernel_us(3788, bytes, {100000, 256, 32, 0}, from, to);
+  const double slow = same_kernel_us(4270, bytes, {100000, 256, 32, 0}, from, to);
+  EXPECT_LT(slow / fast, 1.4);
+  EXPECT_GT(slow / fast, 1.0);
+}
+
+TEST(Transfer, TheStepTellsWhatItsMemoryReaches) {
+  const Device from = device("A100-SXM4-80GB");
+  const Device to = device("H100-SXM5");
+  std::vector<Work> works;
+  std::vector<double> times;
+  for (int i = 0; i < 60; ++i) {
+    works.push_back(elementwise_work(50'000'000 + 1'000'000 * i, 2, 1, Dtype::kFp32));
+    times.push_back(1e3 + works.back().bytes() / (0.6 * from.bandwidth_gbs));
+  }
+  EXPECT_NEAR(learnt_streaming_gbs(works, times, from) / from.bandwidth_gbs, 0.6, 0.03);
+  EXPECT_EQ(learnt_streaming_gbs({}, {}, from), from.streaming_gbs());
+  TransferContext context;
+  context.learn(works, times, from);
+  const double there = transfer(times[0], times[0], works[0], {100000, 256, 32, 0}, from, to, context).ns;
+  EXPECT_NEAR(there / (1e3 + works[0].bytes() / to.streaming_gbs()), 1, 0.12);
+}
+
+TEST(Transfer, TensorCoresNeverCostTime) {
+  std::mt19937_64 random(3);
+  for (const Device& d : devices()) {
+    for (int i = 0; i < 200; ++i) {
+      const auto size = [&] { return static_cast<std::int64_t>(1 + random() % 6000); };
+      const Work strict = gemm_work(random() % 3 == 0 ? 12 : 1, size(), size(), size(), Dtype::kFp32);
+      const TransferWeights& weights = TransferWeights::shipped();
+      const double plain = best_product_us(strict, weights, d);
+      for (const Dtype dtype : {Dtype::kTf32, Dtype::kFp16, Dtype::kBf16}) {
+        ASSERT_LE(best_product_us(with_dtype(strict, dtype), weights, d), plain * (1 + 1e-12)) << d.name;
+      }
+      // What a what-if made TF32 never takes longer than strict FP32, and takes just that where there is no TF32.
+      const Device from = device("H200-SXM");
+      if (same_device(from, d)) continue;
+      Work tf32 = with_dtype(strict, Dtype::kTf32);
+      tf32.strict_ns = 5e5;
+      const double before = transfer(5e5, 5e5, strict, {}, from, d).ns;
+      const double after = transfer(2e5, 2e5, tf32, {}, from, d).ns;
+      ASSERT_LE(after, before) << d.name;
+      if (d.tflops_tf32 <= 0) {
+        ASSERT_EQ(after, before) << d.name;
+      }
+    }
+  }
 }
 
 TEST(Transfer, WeightsAreSmallPlainDataAndChecked) {

@@ -64,8 +64,8 @@ TEST_F(OneDriver, EverySchemeAtEveryDoor) {
         c.scheme = scheme;
         c.first_bucket_mb = 1;
         const whatif::Network network = search::network_of(c, base.model.device).value();
-        const report::ScaleReport scaled =
-            report::scale_report(base, how, network.collectives, network.gpus_per_node, {2, 8, 64});
+        const analysis::ScaleReport scaled =
+            analysis::scale_report(base, how, network.collectives, network.gpus_per_node, {2, 8, 64});
         ASSERT_EQ(scaled.predictions.size() + scaled.declined.size(), 3U) << scheme << fabric;
         for (const auto& [n, reason] : scaled.declined) {
           EXPECT_EQ(asked(base, {fmt::format("{}:workers={},fabric={}", scheme, n, fabric)}).declined, reason);
@@ -102,12 +102,12 @@ TEST_F(OneDriver, StacksAtEveryDoor) {
 }
 
 TEST_F(OneDriver, GpusAtEveryDoor) {
-  report::GpusOptions options;
+  analysis::GpusOptions options;
   options.targets = {"A100-SXM4-80GB", "L40S", "RTX-4090"};
   options.whatifs = {"fused-optimizer"};
-  const Result<report::GpusReport> gpus = report::compare_gpus(shared_bases[0], options);
+  const Result<analysis::GpusReport> gpus = analysis::compare_gpus(shared_bases[0], options);
   ASSERT_TRUE(gpus.has_value());
-  for (const report::GpuPrediction& g : gpus->predictions) {
+  for (const analysis::GpuPrediction& g : gpus->predictions) {
     expect_same(g.prediction, asked(shared_bases[0], {"fused-optimizer", "gpu:to=" + g.device.name}), g.device.name);
   }
 }

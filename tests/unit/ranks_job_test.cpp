@@ -10,13 +10,13 @@
 namespace foretrace::test {
 namespace {
 
+using analysis::RanksReport;
 using ranks::StragglerCause;
-using report::RanksReport;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-RanksReport analyse(const ranks::Job& job, const report::RanksOptions& options = {}) {
-  auto report = report::analyse_ranks(job, options);
+RanksReport analyse(const ranks::Job& job, const analysis::RanksOptions& options = {}) {
+  auto report = analysis::analyse_ranks(job, options);
   EXPECT_TRUE(report) << report.error().to_string();
   return report ? std::move(*report) : RanksReport{};
 }
@@ -274,7 +274,7 @@ TEST(RanksJob, CollectivesThatDoNotMatch) {
   traces[1] = std::move(other.traces()[1]);
   auto job = ranks::assemble(std::move(traces));
   ASSERT_TRUE(job);
-  const Result<RanksReport> report = report::analyse_ranks(*job, {});
+  const Result<RanksReport> report = analysis::analyse_ranks(*job, {});
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().code, ErrorCode::kDeclined);
   EXPECT_THAT(report.error().message, HasSubstr("the files are of unrelated jobs: none of their 4"));
@@ -298,7 +298,7 @@ TEST(RanksJob, FilesThatNeitherNameARankNorCommunicateAreUnrelated) {
     replace_all(text, "ncclDevKernel_AllReduce", "vectorized_add");
     replace_all(text, "Collective name", "Another name");
   }
-  const Result<RanksReport> report = report::analyse_ranks(job_of(texts), {});
+  const Result<RanksReport> report = analysis::analyse_ranks(job_of(texts), {});
   ASSERT_FALSE(report);
   EXPECT_THAT(report.error().message, HasSubstr("unrelated jobs"));
 }
@@ -351,7 +351,7 @@ TEST(RanksJob, NoLateStartOnClocksAsWritten) {
 
 TEST(RanksJob, UnknownStep) {
   const auto report =
-      report::analyse_ranks(JobMaker(2).job(), {.step = 77, .align = true, .threads = 1, .progress = {}});
+      analysis::analyse_ranks(JobMaker(2).job(), {.step = 77, .align = true, .threads = 1, .progress = {}});
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().code, ErrorCode::kUsage);
   EXPECT_THAT(report.error().hint, HasSubstr("there are: 3"));

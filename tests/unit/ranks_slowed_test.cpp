@@ -30,7 +30,7 @@ TEST_P(RanksSlowed, CauseAndCostAreNamed) {
   }
   Result<ranks::Job> job = ranks::load_job(paths);
   ASSERT_TRUE(job) << job.error().to_string();
-  const Result<report::RanksReport> r = report::analyse_ranks(*job, {});
+  const Result<analysis::RanksReport> r = analysis::analyse_ranks(*job, {});
   ASSERT_TRUE(r) << r.error().to_string();
   EXPECT_EQ(r->replayed, r->traced);
 

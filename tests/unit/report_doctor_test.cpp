@@ -11,14 +11,14 @@
 namespace foretrace::report {
 namespace {
 
-DoctorReport doctor_of(const Sample& sample) {
+analysis::DoctorReport doctor_of(const Sample& sample) {
   const trace::Trace trace = sample.load();
-  return examine(trace, trace::find_steps(trace));
+  return analysis::examine(trace, trace::find_steps(trace));
 }
 
-std::string names(const DoctorReport& report) {
+std::string names(const analysis::DoctorReport& report) {
   std::string out;
-  for (const Finding& finding : report.findings) out += finding.name + " ";
+  for (const analysis::Finding& finding : report.findings) out += finding.name + " ";
   return out;
 }
 
@@ -35,7 +35,7 @@ std::string call(int tid, int ts, int dur, const std::string& name, int correlat
 }
 
 TEST(Doctor, ShowsWhatTheRecorderStored) {
-  const DoctorReport report = doctor_of(Sample{
+  const analysis::DoctorReport report = doctor_of(Sample{
       .extra_metadata = R"(,"foretrace":{"version":1,"measured_ms":0.8,"measured_by":"host","step_ms":[0.79,0.81],)"
                         R"("peak_bytes":5000,"host_cpu":"a CPU","asynchronous":false,"rank":null,)"
                         R"("missing":["layer ranges: none"],"secret":"do not show"})"});
@@ -53,13 +53,14 @@ TEST(Doctor, ShowsWhatTheRecorderStored) {
   EXPECT_EQ((text + json).find("do not show"), std::string::npos);
   EXPECT_NE(json.find("\"measured_ms\": 0.8"), std::string::npos) << json;
   EXPECT_EQ(report.find("measured_refused"), nullptr);
-  const DoctorReport slip = doctor_of(Sample{.extra_metadata = R"(,"foretrace":{"version":1,"measured_ms":0.0008})"});
+  const analysis::DoctorReport slip =
+      doctor_of(Sample{.extra_metadata = R"(,"foretrace":{"version":1,"measured_ms":0.0008})"});
   ASSERT_NE(slip.find("measured_refused"), nullptr);
   EXPECT_NE(slip.find("measured_refused")->what.find("seconds?"), std::string::npos);
 }
 
 TEST(Doctor, AWholeTraceLacksNothing) {
-  const DoctorReport report = doctor_of({});
+  const analysis::DoctorReport report = doctor_of({});
   EXPECT_EQ(names(report), "");
   EXPECT_EQ(report.verdict(), "Good for predictions.");
   EXPECT_EQ(report.steps.size(), 2u);
@@ -75,7 +76,7 @@ TEST(Doctor, AWholeTraceLacksNothing) {
 
 struct Case {
   const char* finding;
-  Weight weight;
+  analysis::Weight weight;
   Sample sample;
   friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.finding; }
 };
@@ -83,8 +84,8 @@ struct Case {
 class DoctorFinding : public testing::TestWithParam<Case> {};
 
 TEST_P(DoctorFinding, IsFound) {
-  const DoctorReport report = doctor_of(GetParam().sample);
-  const Finding* finding = report.find(GetParam().finding);
+  const analysis::DoctorReport report = doctor_of(GetParam().sample);
+  const analysis::Finding* finding = report.find(GetParam().finding);
   ASSERT_NE(finding, nullptr) << "found only: " << names(report);
   EXPECT_EQ(finding->weight, GetParam().weight);
   EXPECT_FALSE(finding->what.empty());
@@ -101,46 +102,50 @@ Sample with_events(std::string events) {
 INSTANTIATE_TEST_SUITE_P(
     All, DoctorFinding,
     testing::Values(
-        Case{"no_kernels", Weight::kBlocks, {.kernels = false}}, Case{"no_cpu", Weight::kCosts, {.cpu = false}},
-        Case{"no_shapes", Weight::kCosts, {.shapes = false}}, Case{"no_cuda_sync", Weight::kCosts, {.sync = false}},
-        Case{"no_cuda_sync", Weight::kNote, {.sync = false, .collective = false}},  // one stream
-        Case{"no_memory", Weight::kCosts, {.memory = false}},
-        Case{"no_external_id", Weight::kNote, {.external_ids = false}},
-        Case{"no_profiler_step", Weight::kCosts, {.profiler_step = false}},
-        Case{"no_device_properties", Weight::kCosts, {.device = false}},
-        Case{"no_layers", Weight::kCosts, {.layers = false}},
-        Case{"no_backward_links", Weight::kCosts, {.sequence_numbers = false}},
-        Case{"no_launch_calls", Weight::kCosts, {.runtime = false}},
-        Case{"no_launch_geometry", Weight::kCosts, {.geometry = false}},
-        Case{"no_distributed_info", Weight::kCosts, {.distributed = false}},
-        Case{"one_rank_of_many", Weight::kCosts, {.world_of_one = false}},
-        Case{"no_collective_sizes", Weight::kCosts, {.collective_size = false}},
-        Case{"python_stacks", Weight::kNote, {.python_stack = true}}, Case{"one_step", Weight::kNote, {.steps = 1}},
-        Case{"no_training", Weight::kNote, {.training = false}},
-        Case{"whole_microseconds", Weight::kNote, {.whole_us = true}},
-        Case{"orphan_kernels", Weight::kCosts, with_events(kernel(",\"correlation\":9999"))},
-        Case{"orphan_kernels", Weight::kCosts, with_events(kernel(""))},
-        Case{"kernel_before_launch", Weight::kCosts,
+        Case{"no_kernels", analysis::Weight::kBlocks, {.kernels = false}},
+        Case{"no_cpu", analysis::Weight::kCosts, {.cpu = false}},
+        Case{"no_shapes", analysis::Weight::kCosts, {.shapes = false}},
+        Case{"no_cuda_sync", analysis::Weight::kCosts, {.sync = false}},
+        Case{"no_cuda_sync", analysis::Weight::kNote, {.sync = false, .collective = false}},  // one stream
+        Case{"no_memory", analysis::Weight::kCosts, {.memory = false}},
+        Case{"no_external_id", analysis::Weight::kNote, {.external_ids = false}},
+        Case{"no_profiler_step", analysis::Weight::kCosts, {.profiler_step = false}},
+        Case{"no_device_properties", analysis::Weight::kCosts, {.device = false}},
+        Case{"no_layers", analysis::Weight::kCosts, {.layers = false}},
+        Case{"no_backward_links", analysis::Weight::kCosts, {.sequence_numbers = false}},
+        Case{"no_launch_calls", analysis::Weight::kCosts, {.runtime = false}},
+        Case{"no_launch_geometry", analysis::Weight::kCosts, {.geometry = false}},
+        Case{"no_distributed_info", analysis::Weight::kCosts, {.distributed = false}},
+        Case{"one_rank_of_many", analysis::Weight::kCosts, {.world_of_one = false}},
+        Case{"no_collective_sizes", analysis::Weight::kCosts, {.collective_size = false}},
+        Case{"python_stacks", analysis::Weight::kNote, {.python_stack = true}},
+        Case{"one_step", analysis::Weight::kNote, {.steps = 1}},
+        Case{"no_training", analysis::Weight::kNote, {.training = false}},
+        Case{"whole_microseconds", analysis::Weight::kNote, {.whole_us = true}},
+        Case{"orphan_kernels", analysis::Weight::kCosts, with_events(kernel(",\"correlation\":9999"))},
+        Case{"orphan_kernels", analysis::Weight::kCosts, with_events(kernel(""))},
+        Case{"kernel_before_launch", analysis::Weight::kCosts,
              with_events(kernel(",\"correlation\":9999") + call(100, 10870, 5, "cudaLaunchKernel", 9999))},
         Case{
-            "duplicate_correlation_ids", Weight::kCosts,
+            "duplicate_correlation_ids", analysis::Weight::kCosts,
             with_events(call(100, 10850, 5, "cudaLaunchKernel", 9999) + call(100, 10860, 5, "cudaLaunchKernel", 9999))},
-        Case{"steps_cut_off", Weight::kCosts, with_events(call(100, 10850, 5, "cudaLaunchKernel", 9999))},
-        Case{"several_processes", Weight::kCosts, with_events(call(300, 10850, 5, "cudaEventRecord", 9999, 300))},
-        Case{"cuda_graph", Weight::kNote,
+        Case{"steps_cut_off", analysis::Weight::kCosts, with_events(call(100, 10850, 5, "cudaLaunchKernel", 9999))},
+        Case{"several_processes", analysis::Weight::kCosts,
+             with_events(call(300, 10850, 5, "cudaEventRecord", 9999, 300))},
+        Case{"cuda_graph", analysis::Weight::kNote,
              with_events(call(100, 10840, 5, "cudaGraphLaunch", 9999) + kernel(",\"correlation\":9999"))},
-        Case{"overlapping_events", Weight::kNote, with_events(call(100, 10840, 20, "cudaEventRecord", 9999))},
-        Case{"profiler_stalls", Weight::kCosts,
+        Case{"overlapping_events", analysis::Weight::kNote, with_events(call(100, 10840, 20, "cudaEventRecord", 9999))},
+        Case{"profiler_stalls", analysis::Weight::kCosts,
              with_events(",{\"ph\":\"X\",\"cat\":\"overhead\",\"name\":\"Buffer "
                          "Flush\",\"pid\":-1,\"tid\":0,\"ts\":10100,\"dur\":50}")},
-        Case{"unresolved_stream_waits", Weight::kNote,
+        Case{"unresolved_stream_waits", analysis::Weight::kNote,
              with_events(
                  ",{\"ph\":\"X\",\"cat\":\"cuda_sync\",\"name\":\"Stream Wait Event\",\"pid\":0,\"tid\":7,\"ts\":10100,"
                  "\"dur\":1,\"args\":{\"cuda_sync_kind\":\"Stream Wait Event\",\"stream\":7,"
                  "\"wait_on_cuda_event_record_corr_id\":-1}}")}));
 
 TEST(Doctor, AFullLaunchQueueIsNotTheProfilersFault) {
-  const DoctorReport report =
+  const analysis::DoctorReport report =
       doctor_of(with_events(",{\"ph\":\"X\",\"cat\":\"overhead\",\"name\":\"Command Buffer "
                             "Full\",\"pid\":-1,\"tid\":0,\"ts\":10100,\"dur\":500}"));
   EXPECT_EQ(report.find("profiler_stalls"), nullptr);
@@ -155,7 +160,7 @@ TEST(Doctor, StepsThatDiffer) {
                            "\",\"pid\":100,\"tid\":100,\"ts\":" + std::to_string(ts) +
                            ",\"dur\":" + std::to_string(dur) + "}";
   }
-  const Finding* finding = doctor_of(sample).find("steps_vary");
+  const analysis::Finding* finding = doctor_of(sample).find("steps_vary");
   ASSERT_NE(finding, nullptr);
 }
 
@@ -165,7 +170,7 @@ TEST(Doctor, ReadsVersionsAndFlagsAndKeepsSecrets) {
       ",\"cuda_runtime_version\":13000,\"cupti_version\":130001,\"record_shapes\":1,\"with_stack\":0,"
       "\"torch_version\":\"2.11.0+cu130\",\"cuda_driver_version\":\"token "
       "hf_abcdef\",\"AWS_SECRET_KEY\":\"hunter2\",\"host_name\":\"box17\"";
-  const DoctorReport report = doctor_of(sample);
+  const analysis::DoctorReport report = doctor_of(sample);
   const std::vector<std::pair<std::string, std::string>> versions{
       {"PyTorch", "2.11.0+cu130"}, {"CUDA runtime", "13.0"}, {"CUPTI", "130001"}, {"schema", "1"}};
   EXPECT_EQ(report.versions, versions);
@@ -185,7 +190,7 @@ TEST(Doctor, CutOffFilesAreUsableUpToTheCut) {
   const Result<trace::Trace> trace =
       trace::load_bytes(std::string_view(whole).substr(0, whole.size() - 200), "cut.json", options);
   ASSERT_TRUE(trace) << trace.error().to_string();
-  const DoctorReport report = examine(*trace, trace::find_steps(*trace));
+  const analysis::DoctorReport report = analysis::examine(*trace, trace::find_steps(*trace));
   EXPECT_NE(report.find("partial"), nullptr);
   EXPECT_FALSE(report.problems.empty());
   EXPECT_NE(to_text(report).find("Problems in the file"), std::string::npos);
@@ -209,10 +214,10 @@ TEST(Doctor, LinesKeepToTheWidth) {
   }
 }
 
-std::vector<DoctorReport> ranks(const std::vector<std::int64_t>& list, std::int64_t world) {
-  std::vector<DoctorReport> reports;
+std::vector<analysis::DoctorReport> ranks(const std::vector<std::int64_t>& list, std::int64_t world) {
+  std::vector<analysis::DoctorReport> reports;
   for (const std::int64_t rank : list) {
-    DoctorReport report = doctor_of({.world_of_one = false});
+    analysis::DoctorReport report = doctor_of({.world_of_one = false});
     report.rank = rank;
     report.world_size = world;
     reports.push_back(std::move(report));
@@ -222,13 +227,13 @@ std::vector<DoctorReport> ranks(const std::vector<std::int64_t>& list, std::int6
 
 // What building and simulating the median step tells ---------------------------------------------------------------------
 
-DoctorReport doctor_of(const test::TraceMaker& maker) {
+analysis::DoctorReport doctor_of(const test::TraceMaker& maker) {
   const trace::Trace trace = maker.load();
-  return examine(trace, trace::find_steps(trace));
+  return analysis::examine(trace, trace::find_steps(trace));
 }
 
 TEST(DoctorGraph, ReplaysTheMedianStep) {
-  const DoctorReport report = doctor_of(Sample{});
+  const analysis::DoctorReport report = doctor_of(Sample{});
   ASSERT_TRUE(report.replay);
   EXPECT_EQ(report.replay->step, "ProfilerStep#3");
   EXPECT_EQ(report.replay->replayed, 900 * kNsPerUs);
@@ -241,17 +246,17 @@ TEST(DoctorGraph, DelaysWithoutACauseCostWhenTheyAreLong) {
   test::TraceMaker m;
   m.step(3, 0, 2'000'000).op("aten::mm", 5'000, 20'000);
   m.launch(1, {10'000, 15'000}, "gemm", {100'000, 150'000});
-  const DoctorReport report = doctor_of(m);
-  const Finding* found = report.find("unexplained_lags");
+  const analysis::DoctorReport report = doctor_of(m);
+  const analysis::Finding* found = report.find("unexplained_lags");
   ASSERT_NE(found, nullptr);
-  EXPECT_EQ(found->weight, Weight::kCosts);  // 85 us of 2 ms
+  EXPECT_EQ(found->weight, analysis::Weight::kCosts);  // 85 us of 2 ms
   EXPECT_EQ(found->count, 1u);
   test::TraceMaker longer;
   longer.step(3, 0, 20'000'000).op("aten::mm", 5'000, 20'000);
   longer.launch(1, {10'000, 15'000}, "gemm", {100'000, 150'000});
-  const DoctorReport diluted = doctor_of(longer);
+  const analysis::DoctorReport diluted = doctor_of(longer);
   ASSERT_NE(diluted.find("unexplained_lags"), nullptr);
-  EXPECT_EQ(diluted.find("unexplained_lags")->weight, Weight::kNote);
+  EXPECT_EQ(diluted.find("unexplained_lags")->weight, analysis::Weight::kNote);
 }
 
 TEST(DoctorGraph, WorkFromBeforeTheStep) {
@@ -260,15 +265,15 @@ TEST(DoctorGraph, WorkFromBeforeTheStep) {
   m.step(3, 100'000, 500'000).op("aten::mm", 110'000, 130'000);
   m.launch(2, {115'000, 120'000}, "gemm", {402'000, 450'000});
   m.call("cudaDeviceSynchronize", {200'000, 460'000}, 3);
-  const DoctorReport report = doctor_of(m);
-  const Finding* found = report.find("border_work");
+  const analysis::DoctorReport report = doctor_of(m);
+  const analysis::Finding* found = report.find("border_work");
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->what, "1 GPU task ran in ProfilerStep#3 without being launched in it");
 }
 
 TEST(DoctorGraph, EventsOfOtherProcesses) {
-  const DoctorReport report = doctor_of(with_events(call(300, 10850, 5, "cudaEventRecord", 9999, 300)));
-  const Finding* found = report.find("foreign_processes");
+  const analysis::DoctorReport report = doctor_of(with_events(call(300, 10850, 5, "cudaEventRecord", 9999, 300)));
+  const analysis::Finding* found = report.find("foreign_processes");
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->count, 1u);
 }
@@ -281,10 +286,10 @@ TEST(DoctorGraph, WhereAllIsRampUpItSaysSo) {
     m.step(s, t, t + 100'000).op("aten::mm", t + 5'000, t + 95'000);
     m.launch(s + 1, {t + 10'000, t + 15'000}, "gemm", {20'000 + s * 152'000, 170'000 + s * 152'000});
   }
-  const DoctorReport report = doctor_of(m);
-  const Finding* found = report.find("ramp_up");
+  const analysis::DoctorReport report = doctor_of(m);
+  const analysis::Finding* found = report.find("ramp_up");
   ASSERT_NE(found, nullptr);
-  EXPECT_EQ(found->weight, Weight::kCosts);
+  EXPECT_EQ(found->weight, analysis::Weight::kCosts);
   ASSERT_TRUE(report.replay);
   EXPECT_GT(report.replay->error_pct, 40);
   EXPECT_EQ(report.replay->period, 152'000) << "which the replay meets";
@@ -297,7 +302,7 @@ TEST(DoctorGraph, AnExportIsKnownAsOne) {
   ASSERT_TRUE(file);
   const Result<trace::Trace> back = trace::load_bytes(file->bytes, "export.json");
   ASSERT_TRUE(back);
-  const DoctorReport report = examine(*back, trace::find_steps(*back));
+  const analysis::DoctorReport report = analysis::examine(*back, trace::find_steps(*back));
   EXPECT_EQ(names(report), "from_export ");
   EXPECT_EQ(report.other_metadata, 0u);
   ASSERT_TRUE(report.replay);
@@ -306,28 +311,28 @@ TEST(DoctorGraph, AnExportIsKnownAsOne) {
   damaged.replace(damaged.find("foretrace graph 1"), 17, "foretrace graph 7");
   const Result<trace::Trace> bad = trace::load_bytes(damaged, "bad.json");
   ASSERT_TRUE(bad);
-  const DoctorReport blocked = examine(*bad, trace::find_steps(*bad));
+  const analysis::DoctorReport blocked = analysis::examine(*bad, trace::find_steps(*bad));
   ASSERT_NE(blocked.find("no_graph"), nullptr);
-  EXPECT_EQ(blocked.count(Weight::kBlocks), 1u);
+  EXPECT_EQ(blocked.count(analysis::Weight::kBlocks), 1u);
 }
 
 TEST(DoctorSet, AllRanksTogether) {
-  std::vector<DoctorReport> reports = ranks({2, 0, 1, 3}, 4);
-  const TraceSet set = examine_set(reports);
+  std::vector<analysis::DoctorReport> reports = ranks({2, 0, 1, 3}, 4);
+  const analysis::TraceSet set = analysis::examine_set(reports);
   EXPECT_EQ(set.sentence(), "4 files; ranks 0-3 of 4: complete.");
   EXPECT_EQ(reports[0].find("one_rank_of_many"), nullptr);
 }
 
 TEST(DoctorSet, MissingAndRepeatedRanks) {
-  std::vector<DoctorReport> reports = ranks({0, 2, 2, 5}, 8);
-  const TraceSet set = examine_set(reports);
+  std::vector<analysis::DoctorReport> reports = ranks({0, 2, 2, 5}, 8);
+  const analysis::TraceSet set = analysis::examine_set(reports);
   EXPECT_EQ(set.sentence(), "4 files; ranks 0, 2, 5 of 8; missing: 1, 3-4, 6-7; more than once: 2.");
   EXPECT_NE(reports[0].find("one_rank_of_many"), nullptr);
 }
 
 TEST(DoctorSet, AnAbsurdWorldSizeIsNotListed) {
-  std::vector<DoctorReport> reports = ranks({0}, INT64_MAX);
-  EXPECT_TRUE(examine_set(reports).missing_ranks.empty());
+  std::vector<analysis::DoctorReport> reports = ranks({0}, INT64_MAX);
+  EXPECT_TRUE(analysis::examine_set(reports).missing_ranks.empty());
 }
 
 }  // namespace

@@ -3,12 +3,12 @@
 
 #include <numeric>
 
+#include "base/readable.hpp"
 #include "foretrace/analysis/recorder.hpp"
 #include "foretrace/analysis/replayed_step.hpp"
 #include "foretrace/analysis/step_graphs.hpp"
 #include "foretrace/graph/build.hpp"
 #include "foretrace/report/replay.hpp"
-#include "report/text.hpp"
 #include "report_sample.hpp"
 #include "trace_maker.hpp"
 

@@ -10,11 +10,11 @@
 namespace foretrace::report {
 namespace {
 
-SummaryReport summary_of(const Sample& sample, const SummaryOptions& options = {}) {
+analysis::SummaryReport summary_of(const Sample& sample, const analysis::SummaryOptions& options = {}) {
   const trace::Trace trace = sample.load();
-  Result<SummaryReport> report = summarise(trace, trace::find_steps(trace), options);
+  Result<analysis::SummaryReport> report = analysis::summarise(trace, trace::find_steps(trace), options);
   EXPECT_TRUE(report) << (report ? "" : report.error().to_string());
-  return report ? *report : SummaryReport{};
+  return report ? *report : analysis::SummaryReport{};
 }
 
 template <class Rows>
@@ -24,29 +24,29 @@ auto find(const Rows& rows, std::string_view name) {
   return at == rows.end() ? typename Rows::value_type{} : *at;
 }
 
-SummaryReport::LaneUse lane(const SummaryReport& report, std::string_view part) {
+analysis::SummaryReport::LaneUse lane(const analysis::SummaryReport& report, std::string_view part) {
   const auto at = std::find_if(report.lanes.begin(), report.lanes.end(),
                                [&](const auto& l) { return l.label.find(part) != std::string::npos; });
   EXPECT_NE(at, report.lanes.end()) << "no lane " << part;
-  return at == report.lanes.end() ? SummaryReport::LaneUse{} : *at;
+  return at == report.lanes.end() ? analysis::SummaryReport::LaneUse{} : *at;
 }
 
 constexpr Ns us(Ns n) { return n * kNsPerUs; }
 
 TEST(Summary, StepsAndTheChosenOne) {
-  const SummaryReport report = summary_of({});
+  const analysis::SummaryReport report = summary_of({});
   ASSERT_EQ(report.steps.size(), 2u);
   EXPECT_EQ(report.steps[0].name, "ProfilerStep#3");
   EXPECT_EQ(report.steps[0].duration, us(900));
   EXPECT_EQ(report.chosen, 0u);  // of two equal ones the first
   EXPECT_EQ(report.device, "NVIDIA H200");
-  SummaryOptions options;
+  analysis::SummaryOptions options;
   options.step = 4;
   EXPECT_EQ(summary_of({}, options).chosen, 1u);
 }
 
 TEST(Summary, PhasesByLaunchThreadAndRange) {
-  const SummaryReport report = summary_of({});
+  const analysis::SummaryReport report = summary_of({});
   EXPECT_EQ(find(report.phases, "data").gpu_time, us(5 + 2));  // to the GPU and back
   EXPECT_EQ(find(report.phases, "forward").gpu_time, us(50));
   EXPECT_EQ(find(report.phases, "backward").gpu_time, us(120));
@@ -65,9 +65,9 @@ TEST(Summary, PhasesByLaunchThreadAndRange) {
 }
 
 TEST(Summary, LayersForwardAndBackward) {
-  const SummaryReport report = summary_of({});
+  const analysis::SummaryReport report = summary_of({});
   EXPECT_EQ(report.named_layers, 1u);
-  const SummaryReport::LayerRow fc = find(report.layers, "fc");
+  const analysis::SummaryReport::LayerRow fc = find(report.layers, "fc");
   EXPECT_EQ(fc.type, "Linear");
   EXPECT_EQ(fc.forward, us(50));
   EXPECT_EQ(fc.backward, us(120));  // gradient accumulation goes with the node before it
@@ -79,7 +79,7 @@ TEST(Summary, LayersForwardAndBackward) {
 }
 
 TEST(Summary, WithoutSequenceNumbersBackwardIsItsOwnLayer) {
-  const SummaryReport report = summary_of({.sequence_numbers = false});
+  const analysis::SummaryReport report = summary_of({.sequence_numbers = false});
   EXPECT_EQ(find(report.layers, "fc").backward, 0);
   Ns backward = 0;
   for (const auto& row : report.layers) {
@@ -90,11 +90,11 @@ TEST(Summary, WithoutSequenceNumbersBackwardIsItsOwnLayer) {
 }
 
 TEST(Summary, WithoutRangesLayersAreMadeFromOperations) {
-  const SummaryReport report = summary_of({.layers = false});
+  const analysis::SummaryReport report = summary_of({.layers = false});
   EXPECT_EQ(report.named_layers, 0u);
   EXPECT_EQ(report.named_coverage, 0);
   EXPECT_EQ(report.layer_coverage, 1);
-  const SummaryReport::LayerRow linear = find(report.layers, "aten::linear[4,4]");
+  const analysis::SummaryReport::LayerRow linear = find(report.layers, "aten::linear[4,4]");
   EXPECT_TRUE(linear.synthetic);
   EXPECT_EQ(linear.forward, us(50));
   EXPECT_EQ(linear.backward, us(120));
@@ -102,7 +102,7 @@ TEST(Summary, WithoutRangesLayersAreMadeFromOperations) {
 }
 
 TEST(Summary, LayerCoverage) {
-  const SummaryReport report = summary_of({});
+  const analysis::SummaryReport report = summary_of({});
   EXPECT_EQ(report.layer_coverage, 1);
   EXPECT_DOUBLE_EQ(report.named_coverage, 170.0 / 407);
   EXPECT_NE(to_text(report).find("100.0% of the GPU's time belongs to a layer, 41.8% to one the trace names."),
@@ -110,8 +110,8 @@ TEST(Summary, LayerCoverage) {
 }
 
 TEST(Summary, OperationsOwnTimes) {
-  const SummaryReport report = summary_of({});
-  const SummaryReport::OpRow mm = find(report.ops, "aten::mm");
+  const analysis::SummaryReport report = summary_of({});
+  const analysis::SummaryReport::OpRow mm = find(report.ops, "aten::mm");
   EXPECT_EQ(mm.calls, 2u);
   EXPECT_EQ(mm.gpu_time, us(150));
   EXPECT_EQ(mm.gpu_events, 2u);
@@ -122,15 +122,15 @@ TEST(Summary, OperationsOwnTimes) {
 }
 
 TEST(Summary, KernelsByName) {
-  const SummaryReport report = summary_of({});
+  const analysis::SummaryReport report = summary_of({});
   EXPECT_EQ(find(report.kernels, "sgemm").launches, 2u);
   EXPECT_EQ(find(report.kernels, "sgemm").total, us(150));
   EXPECT_EQ(find(report.kernels, "Memcpy HtoD (Pinned -> Device)").kind, "memcpy");
 }
 
 TEST(Summary, LanesAndTheirUse) {
-  const SummaryReport report = summary_of({});
-  const SummaryReport::LaneUse main = lane(report, "thread 100");
+  const analysis::SummaryReport report = summary_of({});
+  const analysis::SummaryReport::LaneUse main = lane(report, "thread 100");
   EXPECT_EQ(main.busy, us(10 + 90 + 50 + 150));
   EXPECT_EQ(main.idle, us(600));
   EXPECT_EQ(main.waiting, us(100));
@@ -146,7 +146,7 @@ TEST(Summary, LanesAndTheirUse) {
 }
 
 TEST(Summary, MemoryPeakAndWhere) {
-  const SummaryReport report = summary_of({});
+  const analysis::SummaryReport report = summary_of({});
   ASSERT_EQ(report.memory.size(), 1u);  // the CPU's allocations are not the GPU's
   EXPECT_EQ(report.memory[0].allocated_bytes, 5000);
   EXPECT_EQ(report.memory[0].reserved_bytes, 8192);
@@ -158,7 +158,7 @@ TEST(Summary, MemoryPeakAndWhere) {
 
 TEST(Summary, WorkBelongsToTheStepThatLaunchedIt) {
   // The step's range ends before its last kernels run: they still count, and only for this step.
-  const SummaryReport report = summary_of({.step_length_us = 530, .collective = false});
+  const analysis::SummaryReport report = summary_of({.step_length_us = 530, .collective = false});
   EXPECT_EQ(find(report.phases, "optimizer").gpu_time, us(30));
   // A step whose work outlives its range lasts until the next one begins: the read-back behind it is part of the period.
   EXPECT_EQ(report.gpu_time_after_step, us(30 + 2));
@@ -166,7 +166,7 @@ TEST(Summary, WorkBelongsToTheStepThatLaunchedIt) {
 }
 
 TEST(Summary, WorkWithoutALaunchIsCountedWhereItStarts) {
-  const SummaryReport report = summary_of({.runtime = false, .external_ids = false});
+  const analysis::SummaryReport report = summary_of({.runtime = false, .external_ids = false});
   EXPECT_EQ(report.gpu_time, us(407));
   EXPECT_EQ(find(report.ops, "(launch not recorded)").gpu_events, 7u);
   // With External ids the operation is known even so.
@@ -179,28 +179,28 @@ TEST(Summary, NnModuleFramesNameLayersWhereNoRangeDoes) {
       ",{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"nn.Module: "
       "Linear_0\",\"pid\":100,\"tid\":100,\"ts\":10101,\"dur\":97,"
       "\"args\":{\"Python id\":5}}";
-  const SummaryReport report = summary_of(sample);
+  const analysis::SummaryReport report = summary_of(sample);
   EXPECT_EQ(find(report.layers, "Linear_0").type, "Linear");
   EXPECT_EQ(find(report.layers, "Linear_0").gpu_time(), us(170));
 }
 
 TEST(Summary, SamplesPerSecondOnlyWhenTold) {
   EXPECT_FALSE(summary_of({}).samples_per_s);
-  SummaryOptions options;
+  analysis::SummaryOptions options;
   options.samples = 9;
   EXPECT_DOUBLE_EQ(summary_of({}, options).samples_per_s.value_or(0), 10000.0);
 }
 
 TEST(Summary, ErrorsSayWhatIsThere) {
   const trace::Trace trace = Sample{}.load();
-  SummaryOptions options;
+  analysis::SummaryOptions options;
   options.step = 99;
-  const Result<SummaryReport> missing = summarise(trace, trace::find_steps(trace), options);
+  const Result<analysis::SummaryReport> missing = analysis::summarise(trace, trace::find_steps(trace), options);
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::kUsage);
   const Result<trace::Trace> empty = trace::load_bytes("{\"traceEvents\":[]}", "empty.json");
   ASSERT_TRUE(empty);
-  const Result<SummaryReport> declined = summarise(*empty, trace::find_steps(*empty));
+  const Result<analysis::SummaryReport> declined = analysis::summarise(*empty, trace::find_steps(*empty));
   ASSERT_FALSE(declined);
   EXPECT_EQ(declined.error().code, ErrorCode::kDeclined);
   EXPECT_EQ(declined.error().file, "empty.json");
@@ -211,7 +211,7 @@ TEST(Summary, DeclinesWhatItDoesNotKnow) {
       "{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"mine\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":5}]}",
       "mine.json");
   ASSERT_TRUE(other);
-  const Result<SummaryReport> declined = summarise(*other, trace::find_steps(*other));
+  const Result<analysis::SummaryReport> declined = analysis::summarise(*other, trace::find_steps(*other));
   ASSERT_FALSE(declined);
   EXPECT_EQ(declined.error().code, ErrorCode::kDeclined);
 }
@@ -225,7 +225,7 @@ TEST(Summary, RangesOfOldTracesAreNotOperations) {
       "{\"ph\":\"X\",\"cat\":\"Operator\",\"name\":\"aten::add_\",\"pid\":1,\"tid\":1,\"ts\":130,\"dur\":10}]}",
       "old.json");
   ASSERT_TRUE(old);
-  const Result<SummaryReport> report = summarise(*old, trace::find_steps(*old));
+  const Result<analysis::SummaryReport> report = analysis::summarise(*old, trace::find_steps(*old));
   ASSERT_TRUE(report);
   ASSERT_EQ(report->ops.size(), 1u);
   EXPECT_EQ(report->ops[0].name, "aten::add_");
@@ -255,7 +255,7 @@ TEST(Summary, TextKeepsToTheWidth) {
 }
 
 TEST(Summary, AStepWithoutGpuWorkIsStillSummarised) {
-  const SummaryReport report = summary_of({.kernels = false});
+  const analysis::SummaryReport report = summary_of({.kernels = false});
   EXPECT_EQ(report.gpu_time, 0);
   EXPECT_NE(to_text(report).find("no GPU work in this step"), std::string::npos);
   simdjson::dom::parser parser;
@@ -263,9 +263,9 @@ TEST(Summary, AStepWithoutGpuWorkIsStillSummarised) {
 }
 
 TEST(Summary, BreakdownAndCriticalPathAddUpToTheStep) {
-  const SummaryReport report = summary_of({});
+  const analysis::SummaryReport report = summary_of({});
   ASSERT_TRUE(report.simulated);
-  const SimulatedStep& s = *report.simulated;
+  const analysis::SimulatedStep& s = *report.simulated;
   EXPECT_EQ(s.replayed, us(900));
   EXPECT_EQ(s.error_pct, 0);
   const simulate::Breakdown& b = s.breakdown;
@@ -312,9 +312,9 @@ TEST(Summary, OfAnExportedFile) {
   ASSERT_TRUE(file);
   const Result<trace::Trace> back = trace::load_bytes(file->bytes, "export.json");
   ASSERT_TRUE(back);
-  const Result<SummaryReport> again = summarise(*back, trace::find_steps(*back));
+  const Result<analysis::SummaryReport> again = analysis::summarise(*back, trace::find_steps(*back));
   ASSERT_TRUE(again) << again.error().to_string();
-  const SummaryReport first = summary_of({});
+  const analysis::SummaryReport first = summary_of({});
   ASSERT_TRUE(again->simulated);
   EXPECT_EQ(again->steps[0].name, "ProfilerStep#3");
   EXPECT_EQ(again->simulated->replayed, first.simulated->replayed);
@@ -333,10 +333,10 @@ TEST(Summary, TheBottleneckComesFirst) {
 }
 
 TEST(Summary, AMeasuredStepCalibratesAndGivesSamplesPerSecond) {
-  SummaryOptions options;
+  analysis::SummaryOptions options;
   options.samples = 9;
   options.measured_ms = 0.8;
-  const SummaryReport report = summary_of({}, options);
+  const analysis::SummaryReport report = summary_of({}, options);
   ASSERT_TRUE(report.simulated);
   EXPECT_EQ(report.simulated->measured, us(800));
   EXPECT_TRUE(report.simulated->unprofiled.calibrated);

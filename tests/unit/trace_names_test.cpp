@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "analysis/names.hpp"
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/trace/communication.hpp"
 #include "foretrace/trace/gpu.hpp"
 #include "foretrace/trace/ranges.hpp"
 #include "graph/call_roles.hpp"
-#include "report/names.hpp"
 #include "trace_maker.hpp"
 #include "work/op_names.hpp"
 
@@ -27,7 +27,7 @@ TEST(Communication, KernelsOfEveryLibraryCount) {
         "multimem_all_reduce_kernel", "mscclKernel_Sum_half_Simple_false", "rccl_something"}) {
     EXPECT_TRUE(trace::is_communication_kernel(name)) << name;
     EXPECT_EQ(work::family_of_kernel(name), work::Family::kCommunication) << name;
-    EXPECT_EQ(report::classify_name(name), report::NameClass::kCommunication) << name;
+    EXPECT_EQ(analysis::classify_name(name), analysis::NameClass::kCommunication) << name;
   }
   for (const char* name : {"void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>",
                            "ampere_sgemm_128x64_nn", "triton_red_fused_native_layer_norm_0", "splitKreduce_kernel",
@@ -177,6 +177,15 @@ TEST(GpuVendor, ArchitecturesNameAmdDevices) {
   EXPECT_NE(match->how.find("architecture"), std::string::npos);
   // The only GPU the file describes, though it is numbered otherwise.
   EXPECT_NE(trace::properties_of(t, 9), nullptr);
+}
+
+TEST(GpuVendor, AnUnknownMinorVersionFallsBackWithinItsMajorOne) {
+  const trace::Trace t = with_device(
+      R"({"id":0,"name":"NVIDIA Something New","totalGlobalMem":50000000000,"computeMajor":8,"computeMinor":8,"warpSize":32,"numSms":84})");
+  const auto match = hardware::device_of(t);
+  ASSERT_TRUE(match) << match.error().to_string();
+  EXPECT_EQ(match->device.compute_major, 8);
+  EXPECT_EQ(match->device.sm_count, 84);
 }
 
 TEST(GpuVendor, NvidiaStaysNvidia) {

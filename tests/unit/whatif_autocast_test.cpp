@@ -161,6 +161,8 @@ TEST(Checkpoint, BlocksByNumberAndByNumberedName) {
   EXPECT_EQ(block_of("encoder.layers.encoder_layer_3.mlp.0"), "encoder.layers.encoder_layer_3");
   EXPECT_EQ(block_of("layer1.0.conv1"), "layer1.0");
   EXPECT_EQ(block_of("features.denseblock1.denselayer2.conv1"), "features.denseblock1.denselayer2");
+  EXPECT_EQ(block_of("features.2.0.block.1.0"), "features.2.0");
+  EXPECT_EQ(block_of("features.2.0"), "features.2");
   EXPECT_EQ(block_of("classifier.0"), "");
   EXPECT_EQ(block_of("conv1"), "");
   EXPECT_EQ(block_of(""), "");

@@ -1,6 +1,9 @@
 // What things cost the CPU of a host: the file, the speed a trace shows, and what recording took.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <cmath>
 
 #include "foretrace/analysis/measured_step.hpp"
 #include "foretrace/trace/load.hpp"
@@ -33,6 +36,8 @@ TEST(HostCosts, TheBuiltInFileHasEveryFigure) {
                               c.launch_us[1],
                               c.launch_us[2],
                               c.op_us,
+                              c.compiled_call_us,
+                              c.compiled_launch_us,
                               c.cast_us,
                               c.node_us,
                               c.checkpoint_forward_us,
@@ -75,12 +80,12 @@ TEST(HostCosts, AWrongFileSaysWhere) {
   EXPECT_FALSE(HostCosts::read("no such file.csv"));
 }
 
-/// 100 launches; every call of a speed takes `slow` times as long as on the usual host at its fastest.
-TraceMaker step_at(double slow, int operations = 1) {
+/// 100 launches, or so many; every call of a speed takes `slow` times as long as on the usual host at its fastest.
+TraceMaker step_at(double slow, int operations = 1, int launches = 100) {
   TraceMaker m;
   const auto us = [&](double fast) { return static_cast<Ns>(fast * slow * 1e3); };
   Ns at = 10 * kUs;
-  for (int i = 1; i <= 100; ++i) {
+  for (int i = 1; i <= launches; ++i) {
     const Ns begin = at;
     for (int k = 0; k < operations; ++k) m.op("aten::add", begin + k * us(0.5), begin + us(30) - k * us(0.5));
     m.op("aten::empty", begin + us(12), begin + us(12 + HostCosts::built_in().empty_us));
@@ -140,16 +145,38 @@ Result<analysis::Measured> with_phases(const std::string& phases) {
   return analysis::measured_step(t, Replay(step_at(1)).graph, 0, {});
 }
 
-TEST(CpuPrior, PhasesTheRecorderTimedDecide) {
-  const Result<analysis::Measured> found =
-      with_phases("\"phase_ms\":{\"forward\":4.0},\"traced_phase_ms\":{\"forward\":8.0,\"update\":1}");
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->prior.left[0], 0.5);
-  EXPECT_FALSE(found->prior.left[1]);
-  EXPECT_FALSE(found->prior.left[2]);
+// One moment of a host that changes its speed: what the trace says counts beside it.
+TEST(CpuPrior, PhasesTheRecorderTimedDecideMoreThanTheTrace) {
   const graph::Graph g = Replay(step_at(1)).graph;
-  const Unprofiled u = unprofiled(g, std::nullopt, found->prior);
-  EXPECT_NEAR(static_cast<double>(u.step), 0.5 * static_cast<double>(g.traced), 0.03 * static_cast<double>(g.traced));
+  const double by_trace = static_cast<double>(unprofiled(g, std::nullopt).step) / static_cast<double>(g.traced);
+  for (const double timed : {0.3, 0.9}) {
+    const Result<analysis::Measured> found = with_phases(
+        fmt::format("\"phase_ms\":{{\"forward\":{}}},\"traced_phase_ms\":{{\"forward\":8.0,\"update\":1}}", 8 * timed));
+    ASSERT_TRUE(found);
+    ASSERT_TRUE(found->prior.left[0]);
+    EXPECT_FALSE(found->prior.left[1]);
+    EXPECT_FALSE(found->prior.left[2]);
+    const double left = *found->prior.left[0];
+    EXPECT_LT(std::abs(std::log(left / timed)), std::abs(std::log(left / by_trace))) << timed;
+    EXPECT_EQ(left > timed, by_trace > timed);
+    const Unprofiled u = unprofiled(g, std::nullopt, found->prior);
+    EXPECT_NEAR(static_cast<double>(u.step), left * static_cast<double>(g.traced),
+                0.03 * static_cast<double>(g.traced));
+  }
+}
+
+TEST(CpuPrior, APhaseThatBeginsBehindAFullQueueIsLeftToTheTrace) {
+  for (const int launches : {500, 1500}) {
+    TraceMaker m = step_at(1, 1, launches);
+    m.range("Optimizer.step#Adam.step", (10 + 32 * (launches - 100)) * kUs, (10 + 32 * launches) * kUs);
+    trace::Trace t = m.load();
+    t.metadata.emplace_back("foretrace",
+                            "{\"version\":1,\"phase_ms\":{\"update\":2.0},\"traced_phase_ms\":{\"update\":3.0},"
+                            "\"phase_behind_ms\":{\"forward\":30,\"backward\":30,\"update\":0.1}}");
+    const Result<analysis::Measured> found = analysis::measured_step(t, Replay(m).graph, 0, {});
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->prior.left[2].has_value(), launches < 900) << launches;
+  }
 }
 
 TEST(CpuPrior, TimesThatCannotBeThePhaseAreLeftAlone) {

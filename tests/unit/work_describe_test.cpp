@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "foretrace/work/works.hpp"
@@ -35,6 +36,28 @@ Gemm gemm(const Work& w) {
   const auto* found = std::get_if<Gemm>(&w.kind);
   EXPECT_NE(found, nullptr);
   return found == nullptr ? Gemm{} : *found;
+}
+
+TEST(KernelNames, OfAmdsLibraries) {
+  const std::vector<std::pair<std::string, Family>> names = {
+      {"Cijk_Ailk_Bljk_SB_MT64x32x32_MI16x16x4x1_SE_1LDSB0", Family::kGemm},
+      {"Custom_Cijk_Alik_Bljk_HHS_BH_Bias_HA_S_SAV_UserArgs_MT256x256x64", Family::kGemm},
+      {"igemm_fwd_gtcx3_nhwc_fp16_bx0_ex0_bt256x256x32_wt32x32x8_ws1x1", Family::kConvForward},
+      {"igemm_bwd_gtcx3_nhwc_fp32_bx0_ex0_bt128x128x16", Family::kConvDataGrad},
+      {"igemm_wrw_gtcx3_nhwc_bf16_bx0_ex1_bt256x256x32", Family::kConvWeightGrad},
+      {"naive_conv_ab_nonpacked_wrw_nchw_float_double_float", Family::kConvWeightGrad},
+      {"miopenSp3AsmConv_v30_3_1_gfx9_fp32_f2x3_stride1", Family::kConvForward},
+      {"void ck::kernel_grouped_conv_fwd_multiple_abd_xdl_cshuffle<ck::GridwiseGemm>", Family::kConvForward},
+      {"ck::kernel_grouped_conv_bwd_weight_xdl_cshuffle_v3<float>", Family::kConvWeightGrad},
+      {"MIOpenBatchNormFwdTrainSpatial", Family::kBatchNorm},
+      {"mloPoolingG", Family::kPooling},
+      {"ck_tile::kentry<256, 2, ck_tile::FmhaFwdKernel<ck_tile::BlockFmhaPipeline>>", Family::kAttention},
+      {"attn_fwd", Family::kAttention},
+      {"ck::kernel_gemm_xdl_cshuffle_v3<DeviceGemmXdl>", Family::kGemm}};
+  for (const auto& [name, family] : names) EXPECT_EQ(family_of_kernel(name), family) << name;
+  EXPECT_EQ(dtype_of_kernel("Cijk_Ailk_Bljk_SB_MT64x32x32_MI16x16x4x1"), Dtype::kFp32);
+  EXPECT_EQ(dtype_of_kernel("Cijk_Alik_Bljk_HHS_BH_MT128x128x32"), Dtype::kFp16);
+  EXPECT_EQ(dtype_of_kernel("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV"), Dtype::kBf16);
 }
 
 class OpMaker {

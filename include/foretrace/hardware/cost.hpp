@@ -14,10 +14,6 @@
 
 namespace foretrace::hardware {
 
-/// What a kernel takes that does next to nothing, whatever its name: of 5,418 kernels of at most one block per SM in the H200
-/// steps of BERT, GPT-2 and ResNet-50 (truth, base), the median took 1.1 to 1.3 us and nine in ten no more than 1.8.
-inline constexpr Ns kShortKernel = 1'500;
-
 /// The time, in ns, a piece of work takes on a device, and how it was found.
 struct Cost {
   double ns = 0;

@@ -23,6 +23,9 @@ struct Device {
   int compute_major = 0, compute_minor = 0;
   int sm_count = 0;
   double clock_mhz = 0;  ///< boost
+  /// SMs and clock that the peak rates below were given for: what one SM does in a clock is the rate over both.
+  int rated_sms = 0;
+  double rated_clock_mhz = 0;
   int threads_per_sm = 0, blocks_per_sm = 0, registers_per_sm = 0;
   double shared_kb_per_sm = 0;
   double memory_gb = 0;
@@ -30,19 +33,25 @@ struct Device {
   double achievable_bandwidth =
       0;  ///< fraction of peak a streaming kernel reaches; kAchievable where nobody measured it
   double l2_mb = 0;
-  double tflops_fp32 = 0;  ///< CUDA cores
-  double tflops_tf32 = 0;  ///< dense tensor-core rates, fp32 accumulation; 0: none
+  double tflops_fp32 = 0;         ///< CUDA cores
+  double tflops_fp32_matrix = 0;  ///< of products in fp32 on matrix cores (AMD); 0: none
+  double tflops_tf32 = 0;         ///< dense tensor-core rates, fp32 accumulation; 0: none
   double tflops_fp16 = 0;
   double tflops_bf16 = 0;
   double pcie_gbs = 0;    ///< pinned host copies, one direction
   double nvlink_gbs = 0;  ///< both directions together
   double power_w = 0;
   double usd_per_hour = 0;
-  std::string price_source;
+  std::string price_source;  ///< "2026-11-09, provider, on demand": begins with its date
   std::string source;
 
   /// Dense rate in TFLOP/s an element type's products can reach at best; falls back to the rate without tensor cores.
   [[nodiscard]] double tflops(work::Dtype dtype) const;
+  /// FLOP of one SM in one clock for this element type, at the rate `tflops` says.
+  [[nodiscard]] double flops_per_clock(work::Dtype dtype) const;
+  /// Whether its tensor cores multiply FP8: NVIDIA's from compute capability 8.9 on, AMD's from gfx942 on, at twice the rate of
+  /// half precision each (vendors' data sheets).
+  [[nodiscard]] bool multiplies_fp8() const;
   /// Bytes per ns (GB/s) a streaming kernel reaches.
   [[nodiscard]] double streaming_gbs() const { return bandwidth_gbs * achievable_bandwidth; }
 };
@@ -52,6 +61,8 @@ struct Device {
 inline constexpr double kAchievable = 0.88;
 /// Pinned copies reach 55 of 63 GB/s of a PCIe 5 link (H200 traces); other generations are taken to reach the same share.
 inline constexpr double kPcieShare = 0.87;
+/// The clock of a device whose file gives none.
+inline constexpr double kUsualClockMhz = 1500;
 
 /// Memory that the CUDA context and the libraries' own buffers take before the first tensor; 0.5 to 1 GB on current GPUs.
 inline constexpr std::int64_t kDriverBytes = 1'000'000'000;

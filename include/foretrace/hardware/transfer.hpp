@@ -13,32 +13,39 @@
 
 namespace foretrace::hardware {
 
-/// Can a kernel's time on one of these be carried over to the other? The reason when not: kernels of other vendors are not
-/// measured.
-Status can_transfer(const Device& from, const Device& to);
-
 /// The time on `to` of one GPU task that took `measured_ns` on `from`. `operation_ns` is what all kernels of its operation took
 /// together (the work describes all of them); `shape` is the task's own launch, all zero when the trace does not tell. The
 /// same device gives the measured time, to the nanosecond.
 Cost transfer(double measured_ns, double operation_ns, const work::Work& work, const KernelShape& shape,
               const Device& from, const Device& to);
 class TransferWeights;
-/// What a whole step tells about its products: where all of one kind run faster or slower than the model says (aligned sizes,
-/// a library of another version), they do so on the target too. What single ones deviate beyond that is carried in part.
+/// What a whole step tells: where all its products of one kind run faster or slower than the model says (aligned sizes, a library
+/// of another version), they do so on the target too; and what bandwidth its streaming kernels reach. What single ones deviate
+/// beyond that is carried in part.
 struct TransferContext {
   static constexpr std::size_t kKinds = 4;
-  std::array<double, kKinds> common = {};    ///< mean of log(measured / model) by kind of product, weighted by time
+  std::array<double, kKinds> common = {};  ///< mean of log(measured / model) by kind of product, weighted by time
+  double streaming_gbs = 0;  ///< what element-wise kernels of this step reach; 0: what the device file says
   const TransferWeights* weights = nullptr;  ///< null: those compiled in. Others are fitted without one GPU
 
-  /// Fills `common` from the operations of a step and what each took.
+  /// Fills both from the operations of a step and what each took.
   void learn(std::span<const work::Work> works, std::span<const double> operation_ns, const Device& from);
   [[nodiscard]] const TransferWeights& parameters() const;
 };
 Cost transfer(double measured_ns, double operation_ns, const work::Work& work, const KernelShape& shape,
               const Device& from, const Device& to, const TransferContext& context);
 
-/// The part of the same kernel alone: a kernel that moves `bytes` (0: not known) and took `measured_us`. What memory explains of its
-/// time follows the bandwidth; the rest is arithmetic or latency and follows the rate its blocks can use.
-double same_kernel_us(double measured_us, double bytes, const KernelShape& shape, const Device& from, const Device& to);
+/// The part of the same kernel alone: a kernel that moves `bytes` (0: not known) and took `measured_us`. A soft maximum of what
+/// memory takes, which follows the bandwidth, and of arithmetic and latency, which follow the rate its blocks can use.
+/// `from_gbs`: what streaming kernels reach on `from`; 0 for what its file says. Continuous, and never falls as the measured time
+/// grows or as a figure of `to` gets worse; 10 % more time gives at most 1.1^4 the answer, and 10 % where nothing changes kind.
+double same_kernel_us(double measured_us, double bytes, const KernelShape& shape, const Device& from, const Device& to,
+                      double from_gbs = 0);
+/// What of a kernel's time no GPU shortens: the soft minimum of it and a microsecond.
+double kernel_start_us(double measured_us);
+/// What streaming kernels reach on `from`, in GB/s: from the element-wise work of a step that does not fit in L2, drawn to the device
+/// file's figure where there is little of it.
+double learnt_streaming_gbs(std::span<const work::Work> works, std::span<const double> operation_ns,
+                            const Device& from);
 
 }  // namespace foretrace::hardware

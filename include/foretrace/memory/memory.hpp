@@ -39,6 +39,8 @@ struct Block {
   Stage stage = Stage::kForward;  ///< in which it was allocated
   std::uint32_t op = kNone;       ///< event of the innermost operation that allocated it
   std::uint32_t layer = kNone;    ///< event of the innermost layer range around it
+  bool workspace = false;         ///< freed while the operation that allocated it still ran
+  bool of_parameters = false;     ///< a copy of parameters or of their gradients (autocast's): no sample is in it
 };
 
 /// The caching allocator hands out multiples of this.
@@ -56,6 +58,10 @@ struct Curve {
   std::uint32_t positions = 0;                       ///< memory events in the step
   std::uint32_t backward_from = 0, update_from = 0;  ///< positions where the stages begin
 
+  /// Of start_bytes, as far as known: trained parameters, and what the optimizer keeps of each. Whoever shards or moves them
+  /// changes these too.
+  std::int64_t parameter_bytes = 0, state_bytes = 0;
+
   std::int64_t peak_bytes = 0;
   std::uint32_t peak_at = 0;
   std::string peak_op;                            ///< the operation that allocated last before the peak
@@ -72,6 +78,16 @@ struct Peak {
 Peak peak(const Curve& curve);
 /// Peak and totals from the blocks, after a what-if changed them.
 void recompute(Curve& curve);
+/// What the peak consists of, in bytes that add up to it.
+struct Composition {
+  std::int64_t parameters = 0;
+  std::int64_t gradients = 0;         ///< of parameters
+  std::int64_t optimizer_states = 0;  ///< Adam's two moments, SGD's momentum
+  std::int64_t activations = 0;       ///< kept from the forward for the backward pass
+  std::int64_t workspaces = 0;        ///< scratch memory of the operation that runs then
+  std::int64_t other = 0;  ///< the batch, results on their way to the next operation, buffers, what is not known
+};
+Composition composition(const Curve& curve);
 /// What holds the batch's data (activations, inputs, temporaries of forward and backward) becomes x times as large.
 void scale_batch(Curve& curve, double x);
 /// The largest factor on the batch whose peak is at most `bytes`; 0 when what does not depend on the batch is more already.

@@ -5,6 +5,7 @@
 //   Result<graph::Graph> graph = read_back("timeline.json.gz");      // the graph that was exported, equal in every column
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,11 @@ struct Exported {
   std::uint64_t tasks = 0, dependencies = 0, critical_tasks = 0;
   Ns traced = 0, replayed = 0;
 };
+
+/// Turns a table of CSV into a file of another kind (Parquet), or says what it lacks for that.
+using PackTable = std::function<Result<std::string>(const std::string& csv)>;
+/// Empty: such formats are refused. Set by whoever can: the Python command and module.
+PackTable& table_packer();
 
 /// Fails when the step or the format does not exist (kUsage), or when the step cannot be simulated or changed
 /// (kDeclined).

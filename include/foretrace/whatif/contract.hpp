@@ -46,6 +46,7 @@ enum class Changes : std::uint8_t {
   kDevice,         ///< the GPU
   kWorkers,        ///< how many there are, and how they share the work
   kNetwork,        ///< between them
+  kSequence,       ///< positions in a sample: how long its sequence is
 };
 std::string_view to_string(Changes changes);
 

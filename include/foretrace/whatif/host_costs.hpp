@@ -54,6 +54,9 @@ struct HostCosts {
   double foreach_tensor_us = 0;  ///< a tensor in an update over lists: the same, states of Adam
   double list_tensor_us = 0;     ///< a tensor in an update over lists without states of Adam
 
+  double compiled_call_us = 0;    ///< a pass of a compiled model: guards, arguments, autograd's node
+  double compiled_launch_us = 0;  ///< a launch from its generated code, Python between them included
+
   /// Of log CPU time: what all phases share, and each its own beside it.
   double sigma = 0;
   std::array<double, 3> sigma_phase = {};

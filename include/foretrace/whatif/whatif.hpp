@@ -128,6 +128,7 @@ struct Prediction {
   double speedup = 1;
   Ns gpu_time = 0;  ///< sum of kernels and copies
   std::optional<std::int64_t> peak_bytes;
+  std::optional<memory::Composition> peak_parts;  ///< where there is a peak and detail was asked for
   std::optional<bool>
       fits;            ///< the peak and what the driver keeps into the GPU's memory; nothing when either is unknown
   double samples = 1;  ///< in a step, as a multiple of the traced step's (batch)

@@ -8,8 +8,8 @@
 namespace foretrace::work {
 
 /// Element types that run at different rates.
-enum class Dtype : std::uint8_t { kFp32, kTf32, kFp16, kBf16, kFp64, kInt, kOther };
-inline constexpr std::size_t kDtypes = 7;
+enum class Dtype : std::uint8_t { kFp32, kTf32, kFp16, kBf16, kFp64, kInt, kOther, kFp8 };
+inline constexpr std::size_t kDtypes = 8;
 std::string_view to_string(Dtype dtype);
 /// Bytes of one element in memory (tf32 is stored as fp32).
 std::int64_t bytes_of(Dtype dtype);

@@ -56,6 +56,9 @@ struct Convolution {
   std::array<std::int64_t, 4> input{};  ///< N C H W
   std::int64_t out_channels = 0, kernel_h = 0, kernel_w = 0, stride = 1, groups = 1, out_h = 0, out_w = 0;
   bool channels_last = false;
+  std::int64_t dilation = 1;
+  std::int64_t dimensions = 2;  ///< of a sample: a line has 1, a volume 3 (its depth is part of the height)
+  bool tuned = false;           ///< the library tried its algorithms on this very shape (benchmark) instead of guessing
 
   [[nodiscard]] std::int64_t channels_per_group() const { return input[1] / (groups > 1 ? groups : 1); }
   /// One or two channels to a group: no product at all, and kernels of its own.
@@ -67,6 +70,7 @@ struct Convolution {
 struct Attention {
   std::int64_t batch = 1, heads = 0, queries = 0, keys = 0, head_size = 0;
   bool causal = false, dropout = false;
+  bool masked = false;  ///< a mask or a bias for every query and key
   friend bool operator==(const Attention&, const Attention&) = default;
 };
 
@@ -84,10 +88,13 @@ struct BatchNorm {
 };
 
 struct Pooling {
-  enum class Of : std::uint8_t { kMaximum, kAverage, kOther };  ///< other: interpolation
-  std::array<std::int64_t, 4> input{};                          ///< N C H W
+  /// Adaptive: averages over windows as large as the output asks for. The last three interpolate.
+  enum class Of : std::uint8_t { kMaximum, kAverage, kAdaptive, kNearest, kLinear, kCubic, kOther };
+  std::array<std::int64_t, 4> input{};  ///< N C H W
   Of of = Of::kOther;
   bool channels_last = false;
+  std::int64_t outputs = 0;  ///< elements of the output
+  std::int64_t window = 1;   ///< elements of the input each of them looks at
   friend bool operator==(const Pooling&, const Pooling&) = default;
 };
 

@@ -45,6 +45,9 @@ struct Work {
   double bytes_read = 0, bytes_written = 0;
   /// Of those, bytes that keep their type when `dtype` changes (indices, masks).
   double fixed_read = 0, fixed_written = 0;
+  /// What it took in strict fp32 on the trace's GPU, in ns, where a what-if made it TF32; 0 otherwise. A GPU without TF32 does
+  /// it as before.
+  double strict_ns = 0;
   std::int64_t elements = 0;  ///< of the main tensor: what element-wise work and norms write, what reductions read
   Kind kind;                  ///< always the family's
 

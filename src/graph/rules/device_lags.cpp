@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "base/statistics.hpp"
+#include "graph/latencies.hpp"
 #include "graph/rules/held_back.hpp"
 #include "graph/step_state.hpp"
 
@@ -30,9 +31,6 @@ constexpr Ns kOutlier = 20 * kNsPerUs;
 // A task that held the device in the trace may come much later in a changed graph; then it holds nothing.
 constexpr Ns kShareSlack = 500 * kNsPerUs;
 constexpr Ns kForever = INT64_MAX / 4;
-// Measured on H200 where a trace has too few samples of its own: kernel to kernel, and launch to idle stream.
-constexpr Ns kUsualGap = 1200;
-constexpr Ns kUsualLatency = 1600;
 constexpr std::size_t kEnoughSamples = 3;
 
 class LagRule {
@@ -111,7 +109,7 @@ class LagRule {
     for (const std::uint64_t one : k) {
       if (const auto it = gaps_.find(one); it != gaps_.end()) return it->second;
     }
-    return kUsualGap;
+    return usual_latencies().kernel_gap;
   }
 
   struct Constraint {
@@ -185,7 +183,8 @@ class LagRule {
     if (shared) binding = {w.begin, Cause::kShare, {}, w.begin};
     const bool called = !shared && !launched && lag > kOutlier && infer_launch(i);
     if (called) binding = {w.begin, Cause::kLaunch, {}, w.begin};
-    if (binding.cause != Cause::kLaunch) work.free = shared ? w.begin - kUsualGap : binding.satisfied;
+    if (binding.cause != Cause::kLaunch)
+      work.free = shared ? w.begin - usual_latencies().kernel_gap : binding.satisfied;
     const bool held = binding.cause == Cause::kLaunch && s_.held_by_missing_work(w);
     const bool unexplained = !shared && !called && !held && lag > kOutlier;
     if (unexplained) {
@@ -196,7 +195,7 @@ class LagRule {
     const bool own_lag = s_.options.device_gaps && !held && !(unexplained && s_.options.strict);
 
     // The first task of its stream follows the last one of the step before, in a row of steps.
-    if (work.previous == kNone) s_.graph.lane_lag[work.task] = kUsualGap;
+    if (work.previous == kNone) s_.graph.lane_lag[work.task] = usual_latencies().kernel_gap;
     for (const Constraint& c : all) {
       if (c.cause == Cause::kLaunch) continue;
       const Ns own = w.begin - c.satisfied;
@@ -225,6 +224,10 @@ class LagRule {
   void place_border(std::uint32_t i) {
     const StepWork& work = s_.works[i];
     const GpuWork& w = s_.gpu(i);
+    if (follows_unlaunched(i)) {
+      s_.graph.lane_lag[work.task] = std::max<Ns>(0, w.begin - s_.gpu(work.previous).end);
+      return;
+    }
     if (work.border || !infer_launch(i)) {
       s_.graph.notes.border_tasks += work.border ? 0U : 1U;
       // Where all waited for work that is not in the file, places count from its end.
@@ -232,9 +235,19 @@ class LagRule {
       if (!s_.without(DependencyKind::kBorder))
         s_.depend(0, work.task, std::max<Ns>(0, w.begin - from), DependencyKind::kBorder);
     }
-    s_.graph.lane_lag[work.task] = work.previous != kNone || w.before == kNone
-                                       ? 0
-                                       : std::clamp<Ns>(w.begin - s_.index.work[w.before].end, 0, kUsualGap);
+    s_.graph.lane_lag[work.task] =
+        work.previous != kNone || w.before == kNone
+            ? 0
+            : std::clamp<Ns>(w.begin - s_.index.work[w.before].end, 0, usual_latencies().kernel_gap);
+  }
+
+  // All of this was launched before the recording began, so that only the stream's order held it: a task right behind
+  // another such task follows it, wherever that goes.
+  [[nodiscard]] bool follows_unlaunched(std::uint32_t i) const {
+    const StepWork& work = s_.works[i];
+    if (!work.border || s_.gpu(i).call != kNone || work.previous == kNone) return false;
+    const GpuWork& before = s_.gpu(work.previous);
+    return s_.works[work.previous].border && before.call == kNone && s_.gpu(i).begin - before.end <= kOutlier;
   }
 
   // Work without a recorded launch that started late, with nothing on the GPU to hold it: the CPU did, at a time at which it
@@ -297,7 +310,7 @@ class LagRule {
 
   StepState& s_;
   std::unordered_map<std::uint64_t, Ns> gaps_;
-  Ns latency_ = kUsualLatency;
+  Ns latency_ = usual_latencies().launch_latency;
   std::vector<Ns> full_since_;  // by StepWork: since when tasks that let in one another, up to this one, filled the GPU
   HeldBack held_;
 };

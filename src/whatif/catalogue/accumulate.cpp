@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/latencies.hpp"
 #include "whatif/catalogue/backward_end.hpp"
 #include "whatif/catalogue/batch_scaling.hpp"
 #include "whatif/catalogue/catalogue.hpp"
@@ -54,7 +55,7 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
   }
   if (gpu == kNone || cpu == kNone) return;
   const double bytes = 3.0 * sizeof(float) * static_cast<double>(m.parameter_elements);
-  const Ns each = hardware::kShortKernel +
+  const Ns each = graph::usual_latencies().short_kernel +
                   static_cast<Ns>(bytes / (m.device.bandwidth_gbs * kSumBandwidth) / static_cast<double>(tensors));
   for (std::int64_t k = 0; k < tensors; ++k) {
     draft.insert({.name = "gradient accumulation",
@@ -64,6 +65,24 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
                   .after_cpu = cpu,
                   .cpu_cost = m.cpu_time(m.host.op_us, CpuPhase::kBackward)});
   }
+}
+
+// From the second pass on, all gradients are there throughout, and those of the step before are not. Each new one is there
+// beside them until it is added.
+void keep_gradients(memory::Curve& c) {
+  std::erase_if(c.blocks, [](const memory::Block& b) { return b.kind == memory::Kind::kGradient && b.allocated == 0; });
+  std::vector<memory::Block> fresh;
+  for (memory::Block& b : c.blocks) {
+    if (b.kind != memory::Kind::kGradient) continue;
+    fresh.push_back(b);
+    fresh.back().kind = memory::Kind::kTemporary;
+    fresh.back().of_parameters = true;
+    fresh.back().freed = b.allocated + 1;
+    b.allocated = 0;
+  }
+  c.blocks.insert(c.blocks.end(), fresh.begin(), fresh.end());
+  std::stable_sort(c.blocks.begin(), c.blocks.end(),
+                   [](const memory::Block& a, const memory::Block& b) { return a.allocated < b.allocated; });
 }
 
 std::vector<std::uint32_t> known(const std::vector<std::uint32_t>& tasks) {
@@ -83,11 +102,7 @@ Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
   const std::uint32_t end = end_of_backward(g);
   if (end == kNone) return fail(ErrorCode::kDeclined, "the step shows no backward pass on a thread of its own");
   scale_batch(m, draft, 1.0 / n);
-  if (m.memory) {  // from the second pass on, all gradients are there throughout
-    for (memory::Block& b : m.memory->blocks) {
-      if (b.kind == memory::Kind::kGradient) b.allocated = 0;
-    }
-  }
+  if (m.memory) keep_gradients(*m.memory);
   const std::vector<std::uint32_t> behind = first_behind(g, end);
   const Selection pass = one_pass(g, draft, end, behind);
   std::vector<std::uint32_t> last = ends_of(g, pass, behind);

@@ -7,6 +7,7 @@
 #include "whatif/catalogue/half_rows.hpp"
 #include "whatif/catalogue/layer_regions.hpp"
 #include "whatif/catalogue/workspaces.hpp"
+#include "whatif/compiled.hpp"
 
 namespace foretrace::whatif {
 
@@ -29,11 +30,6 @@ class Amp {
     }
     const std::vector<Row> rows = rows_of(m_, draft_);
     const std::size_t works_before = m_.works.size();
-    for (const Row& row : rows) {
-      const Work& work = m_.works[row.work];
-      if ((work.family == Family::kGemm || is_conv(work)) && is_half(work.dtype))
-        return fail(ErrorCode::kDeclined, "the step already runs matrix products in half precision");
-    }
     std::vector<char> inside(everywhere_ ? 0 : flow_.units.size());
     for (std::size_t u = 0; u < inside.size(); ++u) inside[u] = regions_.of_unit[u] != kNone ? 1 : 0;
     cast_ = autocast(flow_, inside);
@@ -48,6 +44,10 @@ class Amp {
     for (const Row& row : rows) halves += change(row) ? 1u : 0u;
     if (halves == 0)
       return fail(ErrorCode::kDeclined, "no operation of this step runs in half precision under autocast");
+    if (is_compiled(m_)) {
+      m_.not_modelled.emplace_back("XLA compiles another program for another type, with other fusions");
+      return {};
+    }
     insert_casts(m_, draft_, flow_, cast_, places_, dtype_);
     if (dtype_ == Dtype::kFp16) insert_grad_scaler(m_, draft_, places_.end_of_backward);
     if (m_.memory) autocast_memory(*m_.memory, flow_, cast_, m_.pass_samples);
@@ -59,6 +59,7 @@ class Amp {
   // Gives a row its new cost; returns whether it is half now.
   bool change(const Row& row) {
     const std::uint32_t event = m_.works[row.work].op_event;
+    if (is_compiled(m_)) return change_compiled(row);
     if (event == kNone || (row.phase != Phase::kForward && row.phase != Phase::kBackward)) return false;
     const std::uint32_t unit = flow_.unit_of(event);
     if (unit != kNone && row.phase == Phase::kBackward) {  // put there by another what-if
@@ -85,6 +86,17 @@ class Amp {
     if (b.sums && m_.works[row.work].family != Family::kReduction) return a.sums_half && half(row, Precision::kHalf);
     // Half and FP32 together compute their gradients in FP32 as before.
     return a.precision == Precision::kHalf && half(row, Precision::kHalf);
+  }
+
+  // A compiled program computes forward and backward in the type of its inputs, casts and all fused; what works on
+  // parameters alone and the update keep theirs.
+  bool change_compiled(const Row& row) {
+    const Work& work = m_.works[row.work];
+    const bool passes = row.phase == Phase::kForward || row.phase == Phase::kBackward;
+    if (!everywhere_ || !passes || work.of_parameters || !work.has_shape() || work.family == Family::kCommunication) {
+      return false;
+    }
+    return half(row, Precision::kHalf);
   }
 
   // In half precision attention runs in cuDNN's kernels, which take operands as they lie and need nothing around them.

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.hpp"
+#include "whatif/catalogue/unit_blocks.hpp"
+
 namespace foretrace::whatif {
 
 namespace {
@@ -19,13 +22,13 @@ class Rewriter {
       : c_(curve), flow_(flow), cast_(cast), samples_(samples) {}
 
   void run() {
-    place();
+    at_ = unit_blocks(c_, flow_, [&](const Block& b, std::int64_t elements) { return holds(b, elements, 4); });
     const std::size_t before = c_.blocks.size();
     for (std::size_t i = 0; i < before; ++i) resize(i);
-    for (const std::size_t i : inner_) {
-      const auto& outputs = flow_.units[unit_[i]].outputs;
-      if (std::none_of(outputs.begin(), outputs.end(), [&](std::uint32_t v) { return block_of_[v] == i; }))
-        copied_.emplace_back(unit_[i], c_.blocks[i].bytes);
+    for (const std::size_t i : at_.inner) {
+      const auto& outputs = flow_.units[at_.unit[i]].outputs;
+      if (std::none_of(outputs.begin(), outputs.end(), [&](std::uint32_t v) { return at_.block_of[v] == i; }))
+        copied_.emplace_back(at_.unit[i], c_.blocks[i].bytes);
     }
     std::sort(copied_.begin(), copied_.end());
     shorten();
@@ -36,62 +39,12 @@ class Rewriter {
   }
 
  private:
-  struct Span {
-    std::uint32_t first = UINT32_MAX, last = 0;
-    void cover(std::uint32_t p) {
-      first = std::min(first, p);
-      last = std::max(last, p);
-    }
-    [[nodiscard]] bool known() const { return first != UINT32_MAX; }
-  };
-
   [[nodiscard]] std::int64_t scaled(std::int64_t elements) const {
     return std::llround(static_cast<double>(elements) * samples_);
   }
   // Is it a tensor of so many elements in the trace?
   [[nodiscard]] bool holds(const Block& b, std::int64_t elements, std::int64_t size) const {
     return elements > 0 && memory::could_hold(b, scaled(elements) * size);
-  }
-
-  // Positions of units, forward and backward, and which block holds which value.
-  void place() {
-    const std::size_t n = flow_.units.size();
-    forward_.resize(n);
-    backward_.resize(n);
-    unit_.assign(c_.blocks.size(), kNone);
-    sums_.assign(c_.blocks.size(), 0);
-    block_of_.assign(flow_.values.size(), kNone);
-    for (std::size_t i = 0; i < c_.blocks.size(); ++i) {
-      const Block& b = c_.blocks[i];
-      if (b.op == kNone || b.allocated == 0) continue;
-      if (b.stage == Stage::kForward) {
-        const std::uint32_t u = flow_.unit_of(b.op);
-        if (u == kNone) continue;
-        unit_[i] = u;
-        forward_[u].cover(b.allocated);
-        // A copy inside: as large as an input, not the result.
-        if (b.kind == Kind::kActivation && flow_.trace->name(b.op) != "aten::empty_strided") inner_.push_back(i);
-        for (const std::uint32_t v : flow_.units[u].outputs) {
-          if (holds(b, work::elements_of(flow_.values[v].shape), 4) && !flow_.values[v].shape.empty())
-            block_of_[v] = static_cast<std::uint32_t>(i);
-        }
-      } else if (b.stage == Stage::kBackward) {
-        const Dataflow::Backward back = flow_.backward_of(b.op);
-        unit_[i] = back.unit;
-        sums_[i] = back.sums ? 1 : 0;
-        if (back.unit != kNone) backward_[back.unit].cover(b.allocated);
-      }
-    }
-    Span at{0, 0};
-    for (std::size_t u = 0; u < n; ++u) {  // units without memory happen where the one before did
-      if (!forward_[u].known()) forward_[u] = {at.last, at.last};
-      at = forward_[u];
-    }
-    at = {c_.backward_from, c_.backward_from};
-    for (std::size_t u = n; u-- > 0;) {
-      if (!backward_[u].known()) backward_[u] = {at.last + 1, at.last + 1};
-      at = backward_[u];
-    }
   }
 
   [[nodiscard]] std::int64_t result_elements(std::uint32_t u) const {
@@ -115,13 +68,15 @@ class Rewriter {
 
   void resize(std::size_t i) {
     Block& b = c_.blocks[i];
-    const std::uint32_t u = unit_[i];
+    const std::uint32_t u = at_.unit[i];
     if (u == kNone || b.bytes < kGrain) return;
     const AutocastUnit& a = cast_.units[u];
     if (b.stage == Stage::kForward) {
       if (a.precision != Precision::kHalf) return;
       const std::int64_t n = result_elements(u);
-      if (n > 0 && (holds(b, n, 1) || holds(b, n, 8))) return;  // masks and indices
+      // Masks and indices. A product has none: what is as large as its result in bytes is a copy of an operand.
+      const bool product = contains_any(flow_.units[u].name, {"mm", "linear", "matmul", "conv", "einsum", "attention"});
+      if (!product && n > 0 && (holds(b, n, 1) || holds(b, n, 8))) return;
       b.bytes /= 2;
       return;
     }
@@ -129,7 +84,7 @@ class Rewriter {
       if (a.precision == Precision::kHalf) add(u, b.bytes / 2, b.allocated, b.allocated + 1, Kind::kTemporary, b.stage);
       return;
     }
-    if (sums_[i] != 0) {
+    if (at_.sums[i] != 0) {
       if (a.sums_half) b.bytes /= 2;
       return;
     }
@@ -152,19 +107,19 @@ class Rewriter {
     std::vector<std::vector<std::uint32_t>> sharing(flow_.values.size());
     for (std::uint32_t v = 0; v < flow_.values.size(); ++v) sharing[flow_.values[v].storage].push_back(v);
     for (std::uint32_t s = 0; s < flow_.values.size(); ++s) {
-      if (block_of_[s] == kNone || flow_.values[s].producer == kNone) continue;
-      Block& b = c_.blocks[block_of_[s]];
+      if (at_.block_of[s] == kNone || flow_.values[s].producer == kNone) continue;
+      Block& b = c_.blocks[at_.block_of[s]];
       if (b.kind != Kind::kActivation && b.kind != Kind::kTemporary) continue;
       bool kept = false;
       bool cast = false;
-      std::uint32_t last = forward_[flow_.values[s].producer].last;
+      std::uint32_t last = at_.forward[flow_.values[s].producer].last;
       for (const std::uint32_t v : sharing[s]) {
         const std::uint32_t by = flow_.values[v].producer;
         // A conversion that changed nothing made a view; now that it converts, its result is a tensor of its own.
         if (by != kNone && !flow_.units[by].computes && !cast_.units[by].casts.empty()) continue;
         if (by != kNone && flow_.units[by].computes && keeps_result(flow_.units[by].name)) kept = true;
         for (const std::uint32_t u : flow_.values[v].consumers) {
-          last = std::max(last, forward_[u].last);
+          last = std::max(last, at_.forward[u].last);
           const auto& casts = cast_.units[u].casts;
           const bool copied = std::any_of(casts.begin(), casts.end(), [&](const Cast& c) { return c.value == v; });
           cast = cast || copied;
@@ -190,19 +145,19 @@ class Rewriter {
   void add_casts(std::uint32_t u) {
     const AutocastUnit& a = cast_.units[u];
     const Unit& unit = flow_.units[u];
-    const std::uint32_t here = forward_[u].first;
-    const std::uint32_t back = backward_[u].last + 1;
+    const std::uint32_t here = at_.forward[u].first;
+    const std::uint32_t back = at_.backward[u].last + 1;
     for (const Cast& c : a.casts) {
       const std::int64_t bytes = (c.weight ? c.elements : scaled(c.elements)) * (c.to_float ? 4 : 2);
       // An operation that first brings its input into order keeps that copy, not the cast.
       bool kept = c.weight || (keeps_input(unit.name) && !copies(u, c.elements));
-      std::uint32_t until = forward_[u].last + 1;
+      std::uint32_t until = at_.forward[u].last + 1;
       if (!unit.computes) {  // an explicit cast: its result lives as long as someone needs it
         kept = false;
         for (const std::uint32_t v : unit.outputs) {
           for (const std::uint32_t reader : flow_.values[v].consumers) {
             kept = kept || keeps_input(flow_.units[reader].name);
-            until = std::max(until, forward_[reader].last + 1);
+            until = std::max(until, at_.forward[reader].last + 1);
           }
         }
       }
@@ -211,11 +166,11 @@ class Rewriter {
       if (c.to_float && c.gradient) narrow_gradient(u, c.elements, c.value);
     }
     for (const std::int64_t n : a.narrowed)
-      add(u, 2 * scaled(n), backward_[u].first, back, Kind::kTemporary, Stage::kBackward);
+      add(u, 2 * scaled(n), at_.backward[u].first, back, Kind::kTemporary, Stage::kBackward);
   }
 
   void narrow_gradient(std::uint32_t u, std::int64_t elements, std::uint32_t value) {
-    const std::uint32_t at = backward_[u].last;
+    const std::uint32_t at = at_.backward[u].last;
     for (std::size_t i = c_.blocks.size(); i-- > 0;) {
       Block& b = c_.blocks[i];
       if (b.stage != Stage::kBackward || b.allocated > at || b.freed <= at + 1 || !holds(b, elements, 4)) continue;
@@ -226,18 +181,14 @@ class Rewriter {
     }
     const std::uint32_t producer = flow_.values[value].producer;
     if (producer != kNone)
-      add(u, 2 * scaled(elements), at, backward_[producer].last, Kind::kTemporary, Stage::kBackward);
+      add(u, 2 * scaled(elements), at, at_.backward[producer].last, Kind::kTemporary, Stage::kBackward);
   }
 
   memory::Curve& c_;
   const Dataflow& flow_;
   const Autocast& cast_;
   double samples_;
-  std::vector<Span> forward_, backward_;  // by unit
-  std::vector<std::uint32_t> unit_;       // by block
-  std::vector<char> sums_;
-  std::vector<std::uint32_t> block_of_;                         // by value
-  std::vector<std::size_t> inner_;                              // activations allocated by forward units
+  UnitBlocks at_;
   std::vector<std::pair<std::uint32_t, std::int64_t>> copied_;  // unit, bytes of a copy it keeps
   std::vector<Block> added_;
 };

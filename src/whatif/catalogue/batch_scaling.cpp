@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/latencies.hpp"
 #include "whatif/catalogue/rows.hpp"
 
 namespace foretrace::whatif {
@@ -11,7 +12,7 @@ namespace {
 
 // Only what lies above the time of a kernel that does next to nothing grows with the data.
 double linear(double was, double x) {
-  const double floor = std::min(was, static_cast<double>(hardware::kShortKernel));
+  const double floor = std::min(was, static_cast<double>(graph::usual_latencies().short_kernel));
   return floor + (was - floor) * x;
 }
 

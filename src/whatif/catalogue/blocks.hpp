@@ -17,6 +17,10 @@ struct BlockOfLayers {
 
 /// Blocks in order of their forward pass; empty when no numbered layers repeat.
 std::vector<BlockOfLayers> repeated_blocks(const graph::Graph& graph);
+/// The same run by run: a block whose layers run one behind the other several times in a forward pass (ALBERT has one block
+/// for all its depth) counts as often, under one name; so a single block may do. Where the trace names no layers, blocks are known
+/// by kernels that repeat, and have no name.
+std::vector<BlockOfLayers> repeated_runs(const graph::Graph& graph);
 
 /// "encoder.layer.3.attention" -> "encoder.layer.3", "layers.encoder_layer_3.mlp" -> "layers.encoder_layer_3"; empty when no
 /// part of the name is or ends with a number.

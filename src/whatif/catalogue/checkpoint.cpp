@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -5,32 +7,86 @@
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/dataflow.hpp"
 #include "whatif/catalogue/layer_regions.hpp"
+#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
 
+// By how much the forward pass between two positions goes beyond what it leaves behind.
+std::int64_t beyond_kept(const memory::Curve& c, std::uint32_t first, std::uint32_t last) {
+  std::vector<std::int64_t> change(last - first + 2, 0);
+  for (const memory::Block& b : c.blocks) {
+    if (b.stage != memory::Stage::kForward || b.allocated < first || b.allocated > last) continue;
+    change[b.allocated - first] += b.bytes;
+    if (b.freed <= last) change[b.freed - first] -= b.bytes;
+  }
+  std::int64_t level = 0;
+  std::int64_t most = 0;
+  for (const std::int64_t by : change) {
+    level += by;
+    most = std::max(most, level);
+  }
+  return most - level;
+}
+
+// By the time an operation began: the block whose kernels were being launched; blocks.size() in front of all of them.
+std::size_t block_at(const Model& m, const std::vector<BlockOfLayers>& blocks, std::uint32_t op) {
+  const Graph& g = m.graph;
+  std::size_t found = blocks.size();
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    const EventId call = g.event[g.launch[blocks[b].forward.front()].index()];
+    if (call.valid() && m.trace->events.start[call.index()] <= m.trace->events.start[op]) found = b;
+  }
+  // Behind the last one's kernels lies the head of the network.
+  if (found + 1 == blocks.size()) {
+    const EventId last = g.event[g.launch[blocks.back().forward.back()].index()];
+    if (last.valid() && m.trace->events.start[op] > m.trace->end(last.index())) return blocks.size();
+  }
+  return found;
+}
+
 // Activations of a block live until its forward is over, and again while its backward runs; its output stays, for the
 // next block to start from.
 void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
   memory::Curve& c = *m.memory;
-  std::map<std::string, std::vector<std::size_t>, std::less<>> held;  // block -> indices, in order of allocation
+  // Of each run of a block what it allocated, in order. A block that runs several times begins again with its first layer.
+  std::map<std::string, std::vector<std::vector<std::size_t>>, std::less<>> held;
+  std::map<std::string, std::size_t, std::less<>> runs;
+  for (const BlockOfLayers& block : blocks) ++runs[block.name];
+  std::map<std::string, std::string, std::less<>> first_layer;
+  const bool unnamed = blocks.front().name.empty();
+  if (unnamed) held[""].resize(blocks.size());
   std::string current;
+  std::string last_layer;
   for (std::size_t i = 0; i < c.blocks.size(); ++i) {
     const memory::Block& b = c.blocks[i];
     if (b.stage != memory::Stage::kForward || b.allocated == 0) continue;
+    if (unnamed) {
+      const std::size_t at = b.op != kNone ? block_at(m, blocks, b.op) : blocks.size();
+      if (b.kind == memory::Kind::kActivation && at < blocks.size()) held[""][at].push_back(i);
+      continue;
+    }
     if (b.layer != kNone) {
       std::string_view name = m.trace->name(b.layer);
       name.remove_prefix(6);
       current = block_of(name.substr(0, name.find('|')));
+      const std::string& begins = first_layer.try_emplace(current, name).first->second;
+      const bool again = begins == name && last_layer != name;
+      std::vector<std::vector<std::size_t>>& mine = held[current];
+      if (mine.empty() || (again && runs[current] > 1)) mine.emplace_back();
+      last_layer = name;
     }
-    if (b.kind == memory::Kind::kActivation && !current.empty()) held[current].push_back(i);
+    if (b.kind == memory::Kind::kActivation && !current.empty()) held[current].back().push_back(i);
   }
+  std::vector<memory::Block> second;
+  std::map<std::string, std::size_t, std::less<>> done;
   for (const BlockOfLayers& block : blocks) {
+    const std::size_t run = done[block.name]++;
     const auto it = held.find(block.name);
-    if (it == held.end() || it->second.size() < 2) continue;
+    if (it == held.end() || run >= it->second.size() || it->second[run].size() < 2) continue;
     // Its result is the last allocation, but for statistics of a norm, which are a row's width smaller.
-    const auto& mine = it->second;
+    const std::vector<std::size_t>& mine = it->second[run];
     const std::size_t few = std::min<std::size_t>(3, mine.size());
     std::int64_t most = 0;
     for (std::size_t k = 1; k <= few; ++k) most = std::max(most, c.blocks[mine[mine.size() - k]].bytes);
@@ -39,20 +95,32 @@ void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
       result = mine[mine.size() - k];
       if (c.blocks[result].bytes * 16 >= most) break;
     }
-    const std::uint32_t forward_end = c.blocks[it->second.back()].allocated;
+    const std::uint32_t forward_end = c.blocks[mine.back()].allocated;
     std::uint32_t backward_begin = UINT32_MAX;
-    for (const std::size_t i : it->second) backward_begin = std::min(backward_begin, c.blocks[i].freed);
+    for (const std::size_t i : mine) backward_begin = std::min(backward_begin, c.blocks[i].freed);
     if (backward_begin == UINT32_MAX || backward_begin <= forward_end) continue;
-    for (const std::size_t i : it->second) {
+    // Running again, the block holds what it held for a moment the first time, too.
+    const std::int64_t moment = beyond_kept(c, c.blocks[mine.front()].allocated, forward_end);
+    if (moment > 0) {
+      memory::Block b;
+      b.bytes = moment;
+      b.allocated = backward_begin - 1;
+      b.freed = backward_begin;
+      b.stage = memory::Stage::kBackward;
+      b.op = c.blocks[result].op;
+      second.push_back(b);
+    }
+    for (const std::size_t i : mine) {
       if (i == result) continue;
       memory::Block again = c.blocks[i];
       again.allocated = backward_begin - 1;
       again.kind = memory::Kind::kTemporary;
       c.blocks[i].freed = forward_end;
       c.blocks[i].kind = memory::Kind::kTemporary;
-      c.blocks.push_back(again);
+      second.push_back(again);
     }
   }
+  c.blocks.insert(c.blocks.end(), second.begin(), second.end());
   std::stable_sort(c.blocks.begin(), c.blocks.end(),
                    [](const memory::Block& a, const memory::Block& b) { return a.allocated < b.allocated; });
 }
@@ -74,8 +142,10 @@ std::vector<std::uint32_t> recomputed(const Graph& g, const Dataflow& flow, std:
 
 Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   const Graph& g = m.graph;
-  std::vector<BlockOfLayers> blocks = repeated_blocks(g);
+  std::vector<BlockOfLayers> blocks = repeated_runs(g);
   const std::vector<std::string> wanted = parameters.list("layers");
+  if (!wanted.empty() && !blocks.empty() && blocks.front().name.empty())
+    return fail(ErrorCode::kDeclined, "the trace names no layers (record with foretrace.record, or with_modules=True)");
   if (!wanted.empty() && !blocks.empty()) {
     std::vector<std::string> names;
     for (const BlockOfLayers& b : blocks) names.push_back(b.name);
@@ -87,15 +157,24 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
       return std::none_of(wanted.begin(), wanted.end(), [&](const std::string& w) { return glob_match(w, b.name); });
     });
   }
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
+  std::erase_if(blocks, [&](const BlockOfLayers& b) { return !b.name.empty() && recomputes(*has, b.name); });
   if (blocks.empty()) {
-    return fail(ErrorCode::kDeclined, "no block of layers repeats in this step, or its trace names no layers");
+    return fail(ErrorCode::kDeclined, "no block of layers repeats in this step");
+  }
+  if (blocks.front().name.empty()) {
+    if (has->in_graphs > 0)
+      return fail(ErrorCode::kDeclined, "the trace names no layers, and the step runs as a CUDA graph");
+    m.not_modelled.push_back(
+        fmt::format("the trace names no layers: {} blocks are taken for what repeats in its kernels", blocks.size()));
   }
   if (m.memory) shorten_lives(m, blocks);
   const std::shared_ptr<const Dataflow> shared = shared_flow(m);
   const Dataflow& flow = *shared;
   const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(CpuPhase::kForward)];
   const bool reentrant = parameters.text("reentrant") == "1";
-  const double share = reentrant ? m.host.reentrant_share : 1;
+  // A compiler writes the second forward into the backward pass: no hooks, no contexts.
+  const double share = has->compiled ? 0 : reentrant ? m.host.reentrant_share : 1;
   const Ns around_forward = m.cpu_time(share * m.host.checkpoint_forward_us, CpuPhase::kForward);
   const Ns around_backward = m.cpu_time(share * m.host.checkpoint_backward_us, CpuPhase::kBackward);
   for (const BlockOfLayers& b : blocks) {
@@ -139,7 +218,7 @@ WhatIf checkpoint_whatif() {
               "(use_reentrant=True: all of it)",
           .source = "Chen et al. 2016; torch.utils.checkpoint; Echo (Daydream's table)",
           .not_modelled = {},
-          .needs = {Need::kLayers, Need::kBackward},
+          .needs = {Need::kBackward},
           .changes = Changes::kRecomputation,
           .parts = {.memory = Part::kModelled},
           .code = "model.gradient_checkpointing_enable()  # or torch.utils.checkpoint.checkpoint(block, x)",

@@ -5,8 +5,8 @@
 
 #include "base/saturate.hpp"
 #include "base/text.hpp"
+#include "whatif/catalogue/named_tensors.hpp"
 #include "whatif/catalogue/result_shape.hpp"
-#include "whatif/graph_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -40,12 +40,13 @@ Shape resolved(Shape sizes, std::int64_t elements) {
 
 class Builder {
  public:
-  explicit Builder(const Model& m) : m_(m), t_(*m.trace), computing_(t_.size(), false) {}
+  explicit Builder(const Model& m) : m_(m), t_(*m.trace), tensors_(t_), computing_(t_.size(), false) {}
 
   Dataflow run() {
     flow_.trace = &t_;
     find_window();
     collect();
+    tensors_.follow(ops_);
     std::vector<std::uint32_t> inside;
     for (std::size_t i = 0; i < ops_.size();) {
       const Ns end = t_.end(ops_[i]);
@@ -190,10 +191,21 @@ class Builder {
     return best;
   }
 
-  void take(Unit& unit, std::size_t argument, const Shape& shape, bool may_be_new = true, std::size_t beside = 0) {
+  // `use`: which tensor it is, where an execution trace tells; then nothing is left to find out.
+  void take(Unit& unit, std::size_t argument, const Shape& shape, bool may_be_new = true, std::size_t beside = 0,
+            const trace::TensorUse* use = nullptr) {
     const std::int64_t n = work::elements_of(shape);
-    std::uint32_t id = shape.empty() ? kNone : find(shape, unit, may_be_new, beside);
-    if (id == kNone) id = add_value({}, kNone, kNone);
+    std::uint32_t id = kNone;
+    if (use != nullptr) {
+      std::uint32_t& known = tensors_.value(use->tensor);
+      if (known == kNone) known = add_value({}, kNone, kNone);
+      id = known;
+      if (flow_.values[id].shape.empty() && flow_.values[id].producer != kNone) flow_.values[id].shape = shape;
+      if (id == open_) open_ = kNone;
+    } else {
+      id = shape.empty() ? kNone : find(shape, unit, may_be_new, beside);
+      if (id == kNone) id = add_value({}, kNone, kNone);
+    }
     flow_.values[id].consumers.push_back(static_cast<std::uint32_t>(flow_.units.size()));
     unit.inputs.push_back({argument, id, n});
   }
@@ -205,15 +217,20 @@ class Builder {
     unit.computes =
         computing_[e] || std::any_of(inside.begin(), inside.end(), [&](std::uint32_t c) { return computing_[c]; });
     const OpView view(t_, t_.events.args[e]);
+    const NamedTensors::Operation* named = tensors_.of(e);
+    tensors_.advance(t_.events.start[e]);
     for (std::size_t i = 0; i < view.size(); ++i) {
       const Argument& a = view[i];
+      const std::vector<const trace::TensorUse*> uses = tensors_.uses(named, i, a.list() ? a.shapes.size() : 1);
       if (a.list()) {
         // Of several tensors, the one no other result explains is the one whose shape was not known.
         const auto known = [&](const Shape& s) { return by_shape_.contains(s); };
         const bool all = std::all_of(a.shapes.begin(), a.shapes.end(), known);
-        for (const Shape& s : a.shapes) take(unit, i, s, all || !known(s), a.shapes.size());
+        for (std::size_t k = 0; k < a.shapes.size(); ++k) {
+          take(unit, i, a.shapes[k], all || !known(a.shapes[k]), a.shapes.size(), uses[k]);
+        }
       } else if (a.tensor() && floating(a.type)) {
-        take(unit, i, a.shape());
+        take(unit, i, a.shape(), true, 0, uses[0]);
       }
     }
     const auto index = static_cast<std::uint32_t>(flow_.units.size());
@@ -227,6 +244,22 @@ class Builder {
     facts_.push_back({multiplies_weights(unit.name), makes_one_number(unit.name), meets(unit.name)});
     flow_.units.push_back(std::move(unit));
     add_outputs(index, view, inside);
+    for (const std::uint32_t c : inside) tensors_.forget(c);
+    if (named != nullptr) name_outputs(index, *named);
+  }
+
+  /// From here on these tensors are this unit's results: also where numbers of tensors that are gone come again.
+  void name_outputs(std::uint32_t index, const NamedTensors::Operation& op) {
+    for (std::size_t k = 0; k < op.outputs.size(); ++k) {
+      const trace::TensorUse& out = op.outputs[k];
+      if (k >= flow_.units[index].outputs.size()) {
+        flow_.units[index].outputs.push_back(add_value({out.shape.begin(), out.shape.end()}, index, kNone));
+      }
+      const std::uint32_t id = flow_.units[index].outputs[k];
+      tensors_.value(out.tensor) = id;
+      if (flow_.values[id].shape.empty()) flow_.values[id].shape.assign(out.shape.begin(), out.shape.end());
+      if (id == open_) open_ = kNone;
+    }
   }
 
   // Sizes of the views that `ops` make, in order.
@@ -329,6 +362,7 @@ class Builder {
   const trace::Trace& t_;
   Dataflow flow_;
   Ns from_ = 0, to_ = 0;
+  NamedTensors tensors_;
   std::vector<bool> computing_;     // by event: operations that launched GPU work themselves
   std::vector<std::uint32_t> ops_;  // of the forward pass, outer ones first
   std::vector<Facts> facts_;        // by unit
@@ -341,41 +375,5 @@ class Builder {
 }  // namespace
 
 Dataflow forward_flow(const Model& model) { return Builder(model).run(); }
-
-std::shared_ptr<const Dataflow> GraphFacts::flow(const Model& model) const {
-  std::call_once(flow_found_, [&] { flow_ = std::make_shared<const Dataflow>(forward_flow(model)); });
-  return flow_;
-}
-
-std::shared_ptr<const Dataflow> shared_flow(const Model& model) {
-  return model.facts ? model.facts->flow(model) : std::make_shared<const Dataflow>(forward_flow(model));
-}
-
-std::uint32_t Dataflow::unit_of(std::uint32_t event) const {
-  if (trace->events.lane[event] != lane) return kNone;
-  const Ns at = trace->events.start[event];
-  const auto it = std::upper_bound(begins.begin(), begins.end(), at);
-  if (it == begins.begin()) return kNone;
-  const auto unit = static_cast<std::uint32_t>(it - begins.begin() - 1);
-  return at < std::max(trace->end(units[unit].event), trace->events.start[units[unit].event] + 1) ? unit : kNone;
-}
-
-Dataflow::Backward Dataflow::backward_of(std::uint32_t event) const {
-  const LaneId where = trace->events.lane[event];
-  const Ns at = trace->events.start[event];
-  auto it =
-      std::upper_bound(nodes.begin(), nodes.end(), std::pair(where.value, at), [](const auto& key, const Node& n) {
-        return key.first != n.lane.value ? key.first < n.lane.value : key.second < n.begin;
-      });
-  if (it == nodes.begin()) return {};
-  --it;
-  if (it->lane != where || at >= it->end) return {};
-  Backward found;
-  found.node = it->name;
-  found.sums = at < it->work_begin || at >= it->work_end;
-  const auto s = std::lower_bound(sequences.begin(), sequences.end(), std::pair(it->sequence, std::uint32_t{0}));
-  if (s != sequences.end() && s->first == it->sequence) found.unit = s->second;
-  return found;
-}
 
 }  // namespace foretrace::whatif

@@ -1,5 +1,7 @@
+#include "base/text.hpp"
 #include "whatif/catalogue/attentions.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -20,9 +22,10 @@ void forget_scores(memory::Curve& curve, const Dataflow& flow, const std::vector
     for (const Attention& a : all) {
       if (!a.units.contains(unit)) continue;
       const bool half = is_half(a.dtype);
-      const bool product = unit == a.first_unit || unit == a.last_unit;
+      // One byte for each score is a mask; a copy of the result may be as large.
+      const bool masks = contains_any(flow.units[unit].name, {"dropout", "mask", "where", "bernoulli", "logical"});
       const bool gone = memory::could_hold(b, a.scores * 4) || (half && memory::could_hold(b, a.scores * 2)) ||
-                        (!product && memory::could_hold(b, a.scores));
+                        (masks && memory::could_hold(b, a.scores));
       if (gone) b.bytes = 0;
     }
   }
@@ -32,7 +35,13 @@ Status apply_flash_attention(Model& m, Draft& draft, const Parameters&) {
   const std::vector<Row> rows = rows_of(m, draft);
   const std::shared_ptr<const Dataflow> shared = shared_flow(m);
   const Dataflow& flow = *shared;
-  const std::vector<Attention> all = find_attentions(m, rows, flow);
+  std::vector<Attention> all = find_attentions(m, rows, flow);
+  // PyTorch was asked for it and computes some from their parts all the same: a bias that needs a gradient, a head too large.
+  const std::size_t asked_for = std::erase_if(all, [&](const Attention& a) {
+    return a.first_unit != kNone && flow.units[a.first_unit].name == "aten::scaled_dot_product_attention";
+  });
+  if (all.empty() && (asked_for > 0 || step_facts(m)->fused_attention))
+    return fail(ErrorCode::kDeclined, "the step's attention already is a call of scaled_dot_product_attention");
   if (all.empty()) return fail(ErrorCode::kDeclined, "no attention is computed from batched products and a softmax");
   for (const Attention& a : all) {
     const work::Dtype dtype = a.dtype == work::Dtype::kTf32 ? work::Dtype::kFp32 : a.dtype;

@@ -8,7 +8,8 @@ namespace {
 Status apply_foreach(Model& m, Draft& draft, const Parameters&) {
   // Passes of the multi-tensor Adam and what each moves per element: lerp 12 B, mul 8, addcmul 12, sqrt 8, div 8, add 8,
   // addcdiv 16. SGD with momentum: mul 8, add 12, add 12.
-  UpdatePlan plan{"multi-tensor update", 72, 7, 30, m.host.foreach_tensor_us};
+  // Adam holds the root of the second moment of all parameters at once.
+  UpdatePlan plan{"multi-tensor update", 72, 7, 30, m.host.foreach_tensor_us, 1};
   const int states = states_of(m);
   if (states == 1) plan = {"multi-tensor update", 32, 3, 30, m.host.list_tensor_us};
   if (states == 0) plan = {"multi-tensor update", 12, 1, 30, m.host.list_tensor_us};
@@ -21,10 +22,10 @@ WhatIf foreach_optimizer_whatif() {
           .parameters = {},
           .assumes = "Adam, AdamW or SGD with FP32 states; parameters on one GPU",
           .source = "PyTorch foreach=True",
-          .not_modelled = "temporaries of the multi-tensor update in the peak of memory",
+          .not_modelled = {},
           .needs = {Need::kShapes},
           .changes = Changes::kOptimizer,
-          .parts = {.memory = Part::kNotModelled},
+          .parts = {.memory = Part::kModelled},
           .code = "torch.optim.Adam(model.parameters(), lr, foreach=True)",
           .effort = Effort::kLine,
           .stage = Stage::kOptimizer,

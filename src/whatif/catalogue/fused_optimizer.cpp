@@ -21,7 +21,7 @@ WhatIf fused_optimizer_whatif() {
           .not_modelled = {},
           .needs = {Need::kShapes},
           .changes = Changes::kOptimizer,
-          .parts = {.memory = Part::kUnchanged},
+          .parts = {.memory = Part::kModelled},
           .code = "torch.optim.Adam(model.parameters(), lr, fused=True)",
           .effort = Effort::kLine,
           .stage = Stage::kOptimizer,

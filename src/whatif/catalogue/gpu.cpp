@@ -31,15 +31,18 @@ void note_precision(Model& m, const std::vector<Row>& rows, const Device& to) {
   bool bf16 = false;
   bool fp16 = false;
   bool tf32 = false;
+  bool fp8 = false;
   for (const Row& row : rows) {
     const work::Work& w = m.works[row.work];
     if (!is_product(w)) continue;
     bf16 |= w.dtype == Dtype::kBf16 && to.tflops_bf16 <= 0;
     fp16 |= w.dtype == Dtype::kFp16 && to.tflops_fp16 <= 0;
     tf32 |= w.dtype == Dtype::kTf32 && to.tflops_tf32 <= 0;
+    fp8 |= w.dtype == Dtype::kFp8 && !to.multiplies_fp8();
   }
   if (bf16) m.not_modelled.push_back(to.name + " has no bf16 tensor cores: those products are taken at its FP32 rate");
   if (fp16) m.not_modelled.push_back(to.name + " has no fp16 tensor cores: those products are taken at its FP32 rate");
+  if (fp8) m.not_modelled.push_back(to.name + " has no FP8: those products run in half precision there");
   if (tf32) m.not_modelled.push_back(to.name + " has no TF32: those products run in FP32 there");
 }
 
@@ -48,12 +51,34 @@ Status check_device(const std::string& name) {
   return {};
 }
 
+Status check_host(const std::string& file) {
+  FORETRACE_TRY_VOID(HostCosts::read(file));
+  return {};
+}
+
+// The CPU there, by the speeds of both hosts.
+Status change_host(Model& m, Draft& draft, const std::string& file) {
+  FORETRACE_TRY(const HostCosts there, HostCosts::read(file));
+  double here = 0;
+  for (const double speed : m.base.speed) here += speed / static_cast<double>(m.base.speed.size());
+  const double factor = here > 0 ? there.speed.value_or(there.usual_speed) / here : 0;
+  if (!(factor > 0)) return fail(ErrorCode::kDeclined, "the speed of one of the two hosts is not known");
+  draft.scale(draft.select({.where =
+                                [&](std::uint32_t t) {
+                                  return m.graph.kind[t] == TaskKind::kCpu || m.graph.kind[t] == TaskKind::kCall;
+                                }}),
+              factor);
+  return {};
+}
+
 Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
   FORETRACE_TRY(const Device to, hardware::device_or_file(parameters.text("to")));
   if (m.device.name.empty()) {
     return fail(ErrorCode::kDeclined, "the trace does not say which GPU it was recorded on");
   }
-  FORETRACE_TRY_VOID(hardware::can_transfer(m.device, to));
+  if (const std::string host = parameters.text("host"); !host.empty()) {
+    FORETRACE_TRY_VOID(change_host(m, draft, host));
+  }
   const std::vector<Row> rows = rows_of(m, draft);
   hardware::TransferContext context;
   {
@@ -62,6 +87,9 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
     for (const Row& row : rows) {
       works.push_back(m.works[row.work]);
       times.push_back(static_cast<double>(row.time));
+      if (works.back().strict_ns <= 0) continue;
+      works.push_back(with_dtype(works.back(), Dtype::kFp32));  // what the trace measured before a what-if allowed TF32
+      times.push_back(works.back().strict_ns);
     }
     context.learn(works, times, m.device);
   }
@@ -87,6 +115,11 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
       spread[static_cast<std::size_t>(work.family)] += was * (cost.known ? cost.sigma : 0.5);
       draft.set(t, static_cast<Ns>(std::llround(cost.known ? cost.ns : was)), cost.origin);
     }
+  }
+  if (m.device.vendor != to.vendor) {
+    m.not_modelled.push_back(
+        fmt::format("{} and {} have libraries of their own: products follow peaks and one AMD GPU's tables",
+                    m.device.name, to.name));
   }
   if (all == 0) return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork));
   if (unknown > 0) {
@@ -114,7 +147,15 @@ WhatIf gpu_whatif() {
                       ParameterType::kText,
                       true,
                       0,
-                      check_device}},
+                      check_device},
+                     {"host",
+                      "the host there: a file of `foretrace calibrate`",
+                      "",
+                      {},
+                      ParameterType::kText,
+                      false,
+                      0,
+                      check_host}},
       .assumes = "the same software on the same host; libraries pick their best kernels there too",
       .source = "Habitat (Yu et al. 2021), NeuSight (Lee et al. 2025): wave scaling, utilisation under the roofline",
       .not_modelled = {},

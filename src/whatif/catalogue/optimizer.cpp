@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/saturate.hpp"
+
 namespace foretrace::whatif {
 
 namespace {
@@ -23,6 +25,23 @@ double bandwidth_of(const Model& m) {
 
 bool is_scaler(const Model& m, std::uint32_t t) {
   return m.graph.op[t].valid() && m.trace->name(m.graph.op[t].index()).find("_amp_") != std::string_view::npos;
+}
+
+// What the update of today holds for a moment goes; over lists it holds as much for all parameters at once.
+void replace_temporaries(memory::Curve& c, const UpdatePlan& plan) {
+  std::erase_if(c.blocks, [](const memory::Block& b) {
+    return b.stage == memory::Stage::kUpdate && b.kind == memory::Kind::kTemporary && b.freed != UINT32_MAX;
+  });
+  if (plan.held_copies <= 0 || c.update_from > c.positions) return;
+  memory::Block b;
+  b.bytes = saturated(plan.held_copies * static_cast<double>(c.parameter_bytes));
+  b.allocated = c.update_from;
+  b.freed = c.update_from + 1;
+  b.stage = memory::Stage::kUpdate;
+  b.workspace = b.of_parameters = true;
+  c.blocks.push_back(b);
+  std::stable_sort(c.blocks.begin(), c.blocks.end(),
+                   [](const memory::Block& x, const memory::Block& y) { return x.allocated < y.allocated; });
 }
 
 }  // namespace
@@ -99,6 +118,7 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
                               .work = row});
     after_cpu = after_gpu - 1;
   }
+  if (m.memory) replace_temporaries(*m.memory, plan);
   return {};
 }
 

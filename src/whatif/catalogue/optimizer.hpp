@@ -12,6 +12,7 @@ struct UpdatePlan {
   int passes;                ///< kernels over all parameters, one after another
   int tensors_per_launch;    ///< that fit into one launch's argument list
   double cpu_us_per_tensor;  ///< Python's bookkeeping for each tensor, at speed 1
+  double held_copies = 0;    ///< temporaries at their most, in sizes of all parameters
 };
 
 /// Removes the update's kernels and CPU time and inserts the plan's. Declines when the trace shows no such update.

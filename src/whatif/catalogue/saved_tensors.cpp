@@ -139,9 +139,13 @@ class Finder {
     const Formula& f = *formula_of(t_.name(op));
     const OpView view(t_, t_.events.args[op]);
     const work::Work* work = m_.works.of(span.first);
-    // A what-if before this one may have changed the precision the operation runs in.
+    // A what-if before this one may have changed the precision the operation runs in; one that reads both types as traced is none.
+    const std::vector<Argument>& arguments = view.arguments();
+    const bool mixed = std::any_of(arguments.begin(), arguments.end(), [](const Argument& a) {
+      return a.type == "c10::Half" || a.type == "c10::BFloat16";
+    });
     const auto bytes = [&](const Argument& a) {
-      const bool halved = work != nullptr && bytes_of(work->dtype) == 2 && a.type == "float";
+      const bool halved = work != nullptr && bytes_of(work->dtype) == 2 && a.type == "float" && !mixed;
       return a.bytes() / (halved ? 2 : 1);
     };
     SavedTensor s;
@@ -149,10 +153,13 @@ class Finder {
     s.node = node->second.node;
     s.forward = span.first;
     s.backward = node->second.first;
-    // A product's gradient by one factor needs the other factor only; a node of one kernel has one gradient, the first's.
+    // A product's gradient by one factor needs the other factor only; a number has none, and a node of one kernel has one
+    // gradient, the first's.
     const bool factors = f.op == "aten::mul" || f.op == "aten::div";
+    const bool by_number = factors && view.tensor(1) && view[1].shape().empty() &&
+                           (view[1].type == "double" || view[1].type == "long int");
     for (const int i : f.inputs) {
-      if (factors && i == 0 && node->second.tasks < 2) continue;
+      if (factors && i == 0 && (by_number || node->second.tasks < 2)) continue;
       if (i < 0 || !view.tensor(static_cast<std::size_t>(i))) continue;
       const Argument& a = view[static_cast<std::size_t>(i)];
       s.parameter = std::find(f.parameters.begin(), f.parameters.end(), i) != f.parameters.end();
@@ -217,7 +224,9 @@ void release_saved(Model& m, const std::vector<SavedTensor>& saved, double kept)
   const Positions positions(c, *m.trace);
   std::map<std::int64_t, std::vector<std::uint32_t>> uses;  // by size: positions at which the forward pass saves such
   for (const SavedTensor& s : saved) {
-    if (!s.parameter) uses[s.bytes].push_back(positions.from(m.trace->end(s.op)));
+    // Autocast's copy of a weight is a tensor like others.
+    const bool copy = s.bytes == 2 * s.elements && c.parameter_bytes >= 4 * m.parameter_elements;
+    if (!s.parameter || copy) uses[s.bytes].push_back(positions.from(m.trace->end(s.op)));
   }
   for (memory::Block& b : c.blocks) {
     if (b.kind != memory::Kind::kActivation) continue;
@@ -268,9 +277,10 @@ Place place_beside(const Graph& g, std::uint32_t task, bool behind) {
 
 std::string stale_shapes(const Model& m) {
   for (const Model::Applied& before : m.applied) {
-    if (before.changes == Changes::kBatch || before.changes == Changes::kAccumulation) {
-      return "the shapes in the trace are those of another batch after " + before.whatif +
-             ": put this change in front of it";
+    const bool batch = before.changes == Changes::kBatch || before.changes == Changes::kAccumulation;
+    if (batch || before.changes == Changes::kSequence) {
+      return std::string("the shapes in the trace are those of another ") + (batch ? "batch" : "length") + " after " +
+             before.whatif + ": put this change in front of it";
     }
   }
   return {};

@@ -3,6 +3,7 @@
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/rows.hpp"
 #include "whatif/catalogue/workspaces.hpp"
+#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -30,13 +31,14 @@ Ns busy_time(const Model& m, const Row& row) {
 
 Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
   if (m.device.tflops_tf32 <= 0) return fail(ErrorCode::kDeclined, "this GPU has no TF32 tensor cores");
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
   std::size_t changed = 0;
   const std::size_t before = m.works.size();
   for (const Row& row : rows_of(m, draft)) {
     const work::Work work = m.works[row.work];
     // A strict FP32 gradient may loop over groups on several streams. Other algorithms become allowed, none on tensor cores:
     // the work is done one kernel after another, in the time those shared (one model, ConvNeXt: 66 ms measured, 75 foretold).
-    if (is_depthwise(work) && work.dtype == work::Dtype::kFp32) {
+    if (is_depthwise(work) && work.dtype == work::Dtype::kFp32 && !has->tf32_convolutions) {
       const Ns busy = busy_time(m, row);
       if (busy < row.time * 4 / 5) {
         set_row(m, draft, row, static_cast<double>(busy), with_dtype(work, work::Dtype::kTf32), graph::Origin::kScaled);
@@ -44,7 +46,10 @@ Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
       continue;
     }
     if (!uses_tensor_cores(work) || work.dtype != work::Dtype::kFp32) continue;
-    const work::Work becomes = with_dtype(work, work::Dtype::kTf32);
+    // Beside others of its kind in TF32, the library chose FP32 for it.
+    if (work.family == work::Family::kGemm ? has->tf32_products : has->tf32_convolutions) continue;
+    work::Work becomes = with_dtype(work, work::Dtype::kTf32);
+    becomes.strict_ns = static_cast<double>(row.time);
     const hardware::Cost cost = rescale_row(m, row, becomes);
     if (!cost.known) continue;
     set_row(m, draft, row, cost.ns, becomes, cost.origin);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/latencies.hpp"
+
 namespace foretrace::whatif {
 
 namespace {
@@ -107,7 +109,8 @@ std::vector<double> Builder::slices(double bytes) const {
 
 Ns Builder::memory_ns(double bytes) const {
   const double gbs = m.device.streaming_gbs() * memory_share_;
-  return static_cast<Ns>(std::llround(static_cast<double>(hardware::kShortKernel) + (gbs > 0 ? bytes / gbs : 0)));
+  return static_cast<Ns>(
+      std::llround(static_cast<double>(graph::usual_latencies().short_kernel) + (gbs > 0 ? bytes / gbs : 0)));
 }
 
 std::uint32_t Builder::kernel(Place& at, const std::string& name, double bytes, Ns cpu_cost, Phase phase,

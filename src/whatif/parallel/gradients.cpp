@@ -135,6 +135,7 @@ Result<Gradients> find_gradients(const Model& m) {
   out.stream = main_stream(g);
   std::vector<Ready> ready = accumulations(m);
   std::uint32_t cpu_lane = kNone;
+  std::vector<std::uint32_t> backward;  // tasks, where nothing else tells when a gradient is ready
   if (!ready.empty()) {
     cpu_lane = ready.front().lane;
     std::erase_if(ready, [&](const Ready& r) { return r.lane != cpu_lane; });
@@ -156,6 +157,7 @@ Result<Gradients> find_gradients(const Model& m) {
       if (graph::is_gpu(g.kind[t]) && g.phase[t] == Phase::kBackward && g.lane[t] == out.stream &&
           g.launch[t].valid()) {
         calls.push_back(g.launch[t].value);
+        backward.push_back(t);
       }
     }
     if (calls.empty()) return fail(ErrorCode::kDeclined, "the step shows no backward pass");
@@ -178,6 +180,14 @@ Result<Gradients> find_gradients(const Model& m) {
     out.guessed = "when each gradient is ready: the trace does not show them, they are spread evenly over backward";
   }
   place(g, out, cpu_lane, ready);
+  // One launch for the whole pass (a CUDA graph): when a gradient is ready, the GPU's tasks tell.
+  const bool one_launch = !backward.empty() && std::all_of(backward.begin(), backward.end(), [&](std::uint32_t t) {
+    return g.launch[t] == g.launch[backward.front()];
+  });
+  for (std::size_t i = 0; one_launch && i < out.list.size(); ++i) {
+    out.list[i].gpu = backward[(i + 1) * backward.size() / out.list.size() - 1];
+    out.list[i].side.clear();
+  }
   for (const Gradient& gradient : out.list) out.elements += gradient.elements;
 
   out.backward_cpu = out.list.back().cpu;

@@ -32,7 +32,11 @@ void share_memory(Builder& b, bool gradients, bool parameters, std::int64_t larg
   // What is there throughout: parameters first, the rest is the optimizer's.
   const std::int64_t states = std::max<std::int64_t>(0, c.start_bytes - p);
   c.start_bytes -= states - states / n;
-  if (parameters) c.start_bytes += p / n - p + 2 * largest_unit;
+  c.state_bytes /= n;
+  if (parameters) {
+    c.start_bytes += p / n - p + 2 * largest_unit;
+    c.parameter_bytes = c.parameter_bytes / n + 2 * largest_unit;
+  }
   if (!gradients) return;
   for (memory::Block& block : c.blocks) {
     if (block.kind == memory::Kind::kGradient) block.bytes /= n;

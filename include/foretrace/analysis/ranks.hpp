@@ -1,0 +1,111 @@
+#pragma once
+// ranks: all ranks of one job. Their clocks put on one, who waits for whom, the step replayed over all of them, who holds
+// it up and what it would cost without.
+//
+//   FORETRACE_TRY(const ranks::Job job, ranks::load_job(files));
+//   Result<RanksReport> r = analysis::analyse_ranks(job);      r->replayed;  r->ranks[2].wait;  r->stragglers;
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "foretrace/base/progress.hpp"
+#include "foretrace/base/result.hpp"
+#include "foretrace/base/time.hpp"
+#include "foretrace/ranks/clocks.hpp"
+#include "foretrace/ranks/job.hpp"
+#include "foretrace/ranks/job_graph.hpp"
+#include "foretrace/ranks/stragglers.hpp"
+
+namespace foretrace::analysis {
+
+struct RanksOptions {
+  std::optional<std::int64_t> step;  ///< the number in ProfilerStep#N; default the median of the steps all ranks have
+  bool align = true;                 ///< false: clocks as written
+  unsigned threads = 0;
+  Progress progress;
+};
+
+struct RanksReport {
+  std::string step;
+  std::int64_t step_number = 0;
+  std::vector<std::int64_t> steps;  ///< numbers of all the ranks have in common
+  std::string step_source;
+  std::int64_t world_size = 0;
+  std::vector<std::int64_t> missing;
+
+  struct RankRow {
+    std::int64_t rank = 0;
+    std::string file, host;
+    ranks::Clock clock;
+    bool in_step = false;            ///< false: the rank lacks this step
+    Ns start = 0;                    ///< of its step, after the earliest rank's
+    Ns step = 0, replayed = 0;       ///< its own step, on aligned clocks
+    Ns wait = 0, transfer = 0;       ///< in collectives, as measured
+    Ns replayed_wait = 0;            ///< as simulated
+    std::uint64_t collectives = 0;   ///< in this step
+    std::uint64_t arrived_last = 0;  ///< of them
+    std::uint64_t unmatched = 0;     ///< communication kernels of the trace no other rank shows
+    Ns critical = 0;                 ///< time of the critical path on it
+  };
+  std::vector<RankRow> ranks;
+
+  struct CollectiveRow {
+    std::string kind, group;
+    std::int64_t bytes = -1;
+    std::uint64_t members = 0;
+    Ns arrival = 0;       ///< of the last rank, after the step's begin
+    Ns transfer = 0;      ///< the last arriver's, which waits for nobody
+    Ns longest_wait = 0;  ///< of the first
+    Ns total_wait = 0;    ///< of all ranks together
+    Ns start_spread = 0, end_spread = 0;
+    std::int64_t last = 0;  ///< the rank that arrived last
+    std::vector<std::int64_t> rank;
+    std::vector<Ns> wait, rank_transfer;  ///< per member
+  };
+  std::vector<CollectiveRow> collectives;
+
+  Ns traced = 0, replayed = 0;
+  double error_pct = 0;
+  std::uint64_t tasks = 0, dependencies = 0;
+
+  ranks::Clocks clocks;
+  struct Impossible {
+    std::string what;
+    Ns by = 0;
+  };
+  std::vector<Impossible> impossible;
+
+  ranks::Stragglers stragglers;
+
+  /// Stretches of the critical path, from the begin to the end of the step.
+  struct PathPart {
+    std::int64_t rank = -1;  ///< -1: between ranks, a transfer
+    std::string on;          ///< "Thread 400", "GPU 0 stream 7", the group
+    std::string longest;     ///< the task that takes most of it
+    std::string why;         ///< what it waited for first: "launch", "collective"
+    Ns start = 0, length = 0;
+    std::uint64_t tasks = 0;
+  };
+  std::vector<PathPart> path;
+
+  std::vector<std::string> notes, not_modelled;
+};
+
+/// Fails when the step does not exist (kUsage) or no rank has a step (kDeclined).
+Result<RanksReport> analyse_ranks(const ranks::Job& job, const RanksOptions& options = {});
+
+/// What analyse_ranks works on, for the exporters and Python.
+struct RanksStep {
+  ranks::Matching matching;
+  ranks::Clocks clocks;
+  ranks::CommonSteps steps;
+  std::size_t chosen = 0;
+  ranks::JobGraph graph;
+  simulate::Timeline timeline;
+  std::vector<std::string> notes;
+};
+Result<RanksStep> ranks_step(const ranks::Job& job, const RanksOptions& options = {});
+
+}  // namespace foretrace::analysis

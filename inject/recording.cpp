@@ -1,0 +1,190 @@
+#include "recording.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+#include "decode.hpp"
+#include "output.hpp"
+#include "trace_json.hpp"
+
+namespace foretrace::inject {
+namespace {
+
+// CUPTI asks for a buffer, fills it and hands it back; with none to give, it counts what it drops. 32 of 4 MiB hold about half a
+// million records on their way.
+constexpr std::size_t kBufferBytes = 4u << 20;
+constexpr std::size_t kMostBuffers = 32;
+constexpr std::size_t kAlignment = 8;
+constexpr std::uint32_t kFlushMs = 500;
+// 160 bytes each: 320 MB at most.
+constexpr std::size_t kUsualRecords = 2'000'000;
+
+constexpr CUpti_ActivityKind kKinds[] = {
+    CUPTI_ACTIVITY_KIND_DEVICE,     CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+    CUPTI_ACTIVITY_KIND_MEMCPY,     CUPTI_ACTIVITY_KIND_MEMCPY2,
+    CUPTI_ACTIVITY_KIND_MEMSET,     CUPTI_ACTIVITY_KIND_RUNTIME,
+    CUPTI_ACTIVITY_KIND_DRIVER,     CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
+    CUPTI_ACTIVITY_KIND_CUDA_EVENT, CUPTI_ACTIVITY_KIND_MARKER,
+    CUPTI_ACTIVITY_KIND_MEMORY2,
+};
+
+// The calls of is_idle_call that come most often: not recording them at all costs the program less.
+constexpr CUpti_CallbackId kIdleCalls[] = {
+    CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020,          CUPTI_RUNTIME_TRACE_CBID_cudaSetDevice_v3020,
+    CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020,       CUPTI_RUNTIME_TRACE_CBID_cudaPeekAtLastError_v3020,
+    CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020,         CUPTI_RUNTIME_TRACE_CBID_cudaStreamIsCapturing_v10000,
+    CUPTI_RUNTIME_TRACE_CBID_cudaDeviceGetAttribute_v5000,
+};
+
+std::string text_of(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text != nullptr ? text : "";
+}
+
+Recording* running = nullptr;  // CUPTI's callbacks carry no pointer of ours
+
+void CUPTIAPI buffer_requested(std::uint8_t** buffer, std::size_t* size, std::size_t* records) {
+  running->give_buffer(buffer, size, records);
+}
+
+void CUPTIAPI buffer_completed(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t,
+                               std::size_t valid) {
+  running->take_buffer(context, stream, buffer, valid);
+}
+
+}  // namespace
+
+Settings settings_from_environment() {
+  Settings out;
+  out.output = text_of("FORETRACE_CUDA_OUTPUT");
+  out.status = text_of("FORETRACE_RECORD_STATUS");
+  out.forced = text_of("FORETRACE_CUDA") == "always";
+  const unsigned long long asked = std::strtoull(text_of("FORETRACE_CUDA_RECORDS").c_str(), nullptr, 10);
+  out.most_records = asked > 0 ? static_cast<std::size_t>(asked) : kUsualRecords;
+  return out;
+}
+
+Recording::Recording(Settings settings) : settings_(std::move(settings)) {}
+
+bool Recording::begin() {
+  std::string why;
+  const std::optional<Cupti> cupti = find_cupti(why);
+  if (!cupti) {
+    tell(settings_.status, "the program's CUDA work was not recorded: " + why);
+    return false;
+  }
+  cupti_ = *cupti;
+  running = this;
+  if (cupti_.register_callbacks(buffer_requested, buffer_completed) != CUPTI_SUCCESS) {
+    tell(settings_.status, "the program's CUDA work was not recorded: another tool is already listening to CUPTI");
+    return false;
+  }
+  // Calls and ranges by the system's number of a thread; CUPTI must know before the first record.
+  if (cupti_.thread_id_type != nullptr) cupti_.thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+  // NVTX loads what this variable names when its first range begins, and CUPTI passes ranges on.
+  if (std::getenv("NVTX_INJECTION64_PATH") == nullptr) setenv("NVTX_INJECTION64_PATH", cupti_.path.c_str(), 0);
+  std::uint64_t now = 0;
+  if (cupti_.get_timestamp(&now) == CUPTI_SUCCESS) {
+    const auto epoch = std::chrono::system_clock::now().time_since_epoch();
+    epoch_offset_ns_ =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(epoch).count() - static_cast<std::int64_t>(now);
+  }
+  state_ = State::kRunning;
+  enable_all();
+  if (cupti_.flush_period != nullptr) cupti_.flush_period(kFlushMs);
+  return true;
+}
+
+void Recording::enable_all() {
+  for (const CUpti_ActivityKind kind : kKinds) cupti_.enable(kind);  // one a version lacks is not there
+  if (cupti_.enable_runtime_api == nullptr) return;                  // then they are left out when they are read
+  for (const CUpti_CallbackId call : kIdleCalls) cupti_.enable_runtime_api(call, 0);
+}
+
+void Recording::disable_all() {
+  for (const CUpti_ActivityKind kind : kKinds) cupti_.disable(kind);
+}
+
+void Recording::give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* records) {
+  *buffer = nullptr;
+  *size = 0;
+  *records = 0;
+  const std::scoped_lock lock(buffers_mutex_);
+  if (!free_buffers_.empty()) {
+    *buffer = free_buffers_.back();
+    free_buffers_.pop_back();
+  } else if (buffers_made_ < kMostBuffers) {
+    *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(kAlignment, kBufferBytes));
+    if (*buffer != nullptr) ++buffers_made_;
+  }
+  if (*buffer != nullptr) *size = kBufferBytes;
+}
+
+void Recording::take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t valid) {
+  if (buffer != nullptr && valid > 0) {
+    const std::scoped_lock lock(activities_mutex_);
+    CUpti_Activity* record = nullptr;
+    while (cupti_.next_record(buffer, valid, &record) == CUPTI_SUCCESS) {
+      if (activities_.records.size() >= settings_.most_records) {
+        ++activities_.dropped_full;
+        full_ = true;
+      } else {
+        decode(*record, cupti_, activities_);
+      }
+    }
+  }
+  std::size_t dropped = 0;
+  if (cupti_.dropped_records(context, stream, &dropped) == CUPTI_SUCCESS && dropped > 0) {
+    const std::scoped_lock lock(activities_mutex_);
+    activities_.dropped_cupti += dropped;
+  }
+  if (buffer != nullptr) {
+    const std::scoped_lock lock(buffers_mutex_);
+    free_buffers_.push_back(buffer);
+  }
+}
+
+void Recording::finish() {
+  State expected = State::kRunning;
+  if (!state_.compare_exchange_strong(expected, State::kOver)) return;
+  cupti_.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  disable_all();
+  write();
+}
+
+void Recording::write() {
+  const std::scoped_lock lock(activities_mutex_);
+  const bool worked = std::any_of(activities_.records.begin(), activities_.records.end(), [](const Record& r) {
+    return r.kind == Kind::kKernel || r.kind == Kind::kMemcpy || r.kind == Kind::kMemset;
+  });
+  if (!worked) {
+    tell(settings_.status,
+         "the program initialised CUDA, but CUPTI reported no work on a GPU (may this user profile? another "
+         "tool may be listening)");
+    return;
+  }
+  Surroundings where;
+  where.process = static_cast<std::uint64_t>(getpid());
+  where.epoch_offset_ns = epoch_offset_ns_;
+  where.cupti_version = cupti_.version;
+  where.rank = environment_rank();
+  where.world_size = environment_world_size();
+  const std::string path = own_path(settings_.output, settings_.status);
+  const bool written = write_whole(path, [&](const auto& put) { return write_trace(activities_, where, put); });
+  if (!written) {
+    tell(settings_.status, "the recording of CUDA's work could not be written to " + path);
+    return;
+  }
+  tell_file(settings_.status, path);
+  if (const std::uint64_t dropped = activities_.dropped_full + activities_.dropped_cupti; dropped > 0) {
+    tell(settings_.status, std::to_string(dropped) + " records of CUDA's work were dropped (" +
+                               std::to_string(activities_.dropped_full) + " behind the " +
+                               std::to_string(settings_.most_records) + " that FORETRACE_CUDA_RECORDS allows, " +
+                               std::to_string(activities_.dropped_cupti) + " by CUPTI)");
+  }
+}
+
+}  // namespace foretrace::inject

@@ -1,0 +1,103 @@
+"""What a recorded program tells the `foretrace record` that waits for it: a folder of small files, because the program may be
+many processes and may die at any moment."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+OPTIONS = "FORETRACE_RECORD"
+FOLDER = "FORETRACE_RECORD_STATUS"
+
+
+class Status:
+    """The side of the program: one file per process, a line per message, and marks that are there or not."""
+
+    def __init__(self, folder: str | None) -> None:
+        self._folder = Path(folder) if folder else None
+
+    def mark(self, what: str) -> None:
+        """Something was reached ("torch", "steps"), by whichever process."""
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                (self._folder / what).touch()
+
+    def say(self, text: str) -> None:
+        """Something people should know; said once, whoever says it again."""
+        if not self._write({"say": text}):
+            with contextlib.suppress(OSError, ValueError):
+                print(f"foretrace: {text}", file=sys.stderr)
+
+    def wrote(self, file: str, steps: int, rank: int | None) -> None:
+        self._write({"file": os.path.abspath(file), "steps": steps, "rank": rank})
+
+    def claim(self, path: str) -> bool:
+        """Whether this process may write to a path: the first that asks may, until it gives it back."""
+        if self._folder is None:
+            return True
+        try:
+            os.close(os.open(self._claim(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            return False
+        except OSError:
+            pass
+        return True
+
+    def give_back(self, path: str) -> None:
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._claim(path))
+
+    def _claim(self, path: str) -> str:
+        assert self._folder is not None
+        return str(self._folder / ("claim-" + hashlib.sha256(os.path.abspath(path).encode()).hexdigest()[:16]))
+
+    def _write(self, line: dict[str, Any]) -> bool:
+        if self._folder is None:
+            return False
+        try:
+            with open(self._folder / f"{os.getpid()}.jsonl", "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError:
+            return False
+        return True
+
+
+@dataclass
+class Heard:
+    """The side of the command: everything the processes told."""
+
+    files: list[str] = field(default_factory=list)
+    steps: int = 0  # of the longest recording
+    said: list[str] = field(default_factory=list)
+    marks: set[str] = field(default_factory=set)
+    hindered: list[str] = field(default_factory=list)  # why a Python could not be recorded at all
+
+
+def listen(folder: Path) -> Heard:
+    """Reads what there is; a line that a dying process left unfinished is none."""
+    heard = Heard()
+    for path in sorted(folder.iterdir()):
+        if path.suffix != ".jsonl":
+            heard.marks.add(path.name)
+            continue
+        for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue
+            if "file" in line:
+                heard.files.append(line["file"])
+                heard.steps = max(heard.steps, line["steps"])
+            elif line["say"] not in heard.said:
+                heard.said.append(line["say"])
+    with contextlib.suppress(OSError):
+        heard.hindered += dict.fromkeys((folder / "python").read_text(encoding="utf-8", errors="replace").splitlines())
+    heard.files = sorted(dict.fromkeys(heard.files))
+    return heard

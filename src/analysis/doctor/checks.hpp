@@ -1,0 +1,28 @@
+#pragma once
+// The findings of doctor. Each check is one small function over Facts; a new one is one function and one line in the
+// list at the end of doctor_checks.cpp, which also holds the checks of what a trace records; doctor_gpu.hpp has those of the
+// GPU's side, doctor_graph.cpp those of the graph.
+
+#include <vector>
+
+#include "analysis/doctor/facts.hpp"
+#include "foretrace/analysis/doctor.hpp"
+
+namespace foretrace::analysis {
+
+/// Builds and simulates the median step, for the checks that ask what came of it.
+void replay_median_step(Facts& facts);
+/// Findings about the graph of the median step, in the same way; its list is in doctor_graph.cpp.
+std::vector<Finding> check_graph(const Facts& facts);
+
+/// Whether the step can move: frozen time, the two limits, ramp-up (doctor_waits.cpp).
+void examine_waits(const graph::Graph& graph, DoctorReport::Replay& replay);
+std::vector<Finding> check_waits(const Facts& facts);
+
+/// What-ifs that were added, one row each, by name (doctor_whatifs.cpp).
+std::vector<DoctorReport::AddedWhatIf> check_added_whatifs(const trace::Trace& trace);
+
+/// All findings, heaviest first.
+std::vector<Finding> check_all(const Facts& facts);
+
+}  // namespace foretrace::analysis

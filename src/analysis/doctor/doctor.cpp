@@ -1,0 +1,263 @@
+#include "foretrace/analysis/doctor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "analysis/doctor/checks.hpp"
+#include "analysis/doctor/facts.hpp"
+#include "analysis/doctor/recorder.hpp"
+#include "base/readable.hpp"
+#include "foretrace/analysis/recorder.hpp"
+#include "foretrace/analysis/step_graphs.hpp"
+#include "foretrace/trace/gpu.hpp"
+#include "trace/name_tables.hpp"
+
+namespace foretrace::analysis {
+namespace {
+
+using trace::kAbsent;
+using trace::Trace;
+
+struct VersionKey {
+  std::string_view key, label;
+  bool cuda_style;  // 13000 is 13.0
+};
+constexpr std::array<VersionKey, 9> kVersionKeys{{{"pytorch_version", "PyTorch", false},
+                                                  {"torch_version", "PyTorch", false},
+                                                  {"cuda_runtime_version", "CUDA runtime", true},
+                                                  {"cuda_driver_version", "CUDA driver", true},
+                                                  {"cupti_version", "CUPTI", false},
+                                                  {"hip_runtime_version", "HIP runtime", false},
+                                                  {"hip_driver_version", "HIP driver", false},
+                                                  {"roctracer_version", "roctracer", false},
+                                                  {"schemaVersion", "schema", false}}};
+constexpr std::array<std::string_view, 5> kFlags{"record_shapes", "profile_memory", "with_stack", "with_flops",
+                                                 "with_modules"};
+// Known, harmless, and of no interest to the reader of a report.
+constexpr std::array<std::string_view, 8> kPlainKeys{"displayTimeUnit", "baseTimeNanoseconds", "traceName",
+                                                     "trace_id",        "deviceProperties",    "distributedInfo",
+                                                     kGraphKey,         kRecorderKey};
+
+/// The value if it looks like a version; anything else under a known key is not printed either.
+std::string version_text(std::string_view raw) {
+  if (raw.size() >= 2 && raw.front() == '"' && raw.back() == '"') raw = raw.substr(1, raw.size() - 2);
+  const auto harmless = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '.' || c == '+' || c == '-';
+  };
+  if (raw.empty() || raw.size() > 32 || raw[0] < '0' || raw[0] > '9') return {};
+  return std::all_of(raw.begin(), raw.end(), harmless) ? std::string(raw) : std::string();
+}
+
+std::string cuda_version(const std::string& text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 1000) return text;
+  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+}
+
+void read_metadata(DoctorReport& report, const Trace& trace) {
+  for (const auto& [key, value] : trace.metadata) {
+    const auto version =
+        std::find_if(kVersionKeys.begin(), kVersionKeys.end(), [&k = key](const VersionKey& v) { return v.key == k; });
+    if (version != kVersionKeys.end()) {
+      const std::string text = version_text(value);
+      if (!text.empty()) {
+        report.versions.emplace_back(version->label, version->cuda_style ? cuda_version(text) : text);
+      }
+    } else if (std::find(kFlags.begin(), kFlags.end(), key) != kFlags.end()) {
+      if (value == "1" || value == "true") report.profiler_flags.push_back(key);
+    } else if (std::find(kPlainKeys.begin(), kPlainKeys.end(), key) == kPlainKeys.end()) {
+      ++report.other_metadata;
+    }
+  }
+  const auto rank = [](const std::pair<std::string, std::string>& v) {
+    return std::find_if(kVersionKeys.begin(), kVersionKeys.end(),
+                        [&](const VersionKey& k) { return k.label == v.first; });
+  };
+  std::stable_sort(report.versions.begin(), report.versions.end(),
+                   [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+}
+
+void read_devices(DoctorReport& report, const Trace& trace, const Facts& facts) {
+  std::uint64_t described = 0;
+  for (const auto& [id, work] : facts.device_work) {
+    DoctorReport::Device device;
+    device.id = id;
+    device.gpu_events = work;
+    if (const trace::DeviceProperties* known = trace::properties_of(trace, id)) {
+      device.name = known->name;
+      if (known->total_memory_bytes != kAbsent) device.memory_bytes = known->total_memory_bytes;
+      if (known->sm_count != kAbsent) device.sm_count = known->sm_count;
+      if (known->compute_major != kAbsent && known->compute_minor != kAbsent) {
+        device.compute_capability = fmt::format("{}.{}", known->compute_major, known->compute_minor);
+      }
+      ++described;
+    }
+    report.devices.push_back(std::move(device));
+  }
+  // Numbers may be of another order than the file's description: what counts is how many.
+  report.idle_devices = trace.devices.size() > described ? trace.devices.size() - described : 0;
+}
+
+void count_kinds(DoctorReport& report, const Trace& trace, const Facts& facts) {
+  for (std::size_t k = 0; k < facts.kinds.size(); ++k) {
+    if (facts.kinds[k] == 0) continue;
+    report.kinds.push_back({std::string(trace::to_string(static_cast<trace::EventKind>(k))), facts.kinds[k]});
+  }
+  std::vector<std::uint64_t> counts(trace.categories.size(), 0);
+  for (std::size_t e = 0; e < trace.size(); ++e) ++counts[trace.events.category[e]];
+  for (std::size_t c = 0; c < counts.size(); ++c) {
+    if (counts[c] == 0) continue;
+    // One spelling may stand for several kinds (flow tails and heads); people count spellings.
+    const std::string name(trace.strings[trace.categories[c].name]);
+    const auto at = std::find_if(report.categories.begin(), report.categories.end(),
+                                 [&](const DoctorReport::Count& known) { return known.name == name; });
+    if (at != report.categories.end()) {
+      at->count += counts[c];
+    } else {
+      report.categories.push_back({name, counts[c]});
+    }
+  }
+  for (std::vector<DoctorReport::Count>* list : {&report.kinds, &report.categories}) {
+    std::stable_sort(list->begin(), list->end(), [](const auto& a, const auto& b) { return a.count > b.count; });
+  }
+}
+
+std::string rank_list(const std::vector<std::int64_t>& ranks) {
+  std::string out;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t j = i;
+    while (j + 1 < ranks.size() && ranks[j + 1] == ranks[j] + 1) ++j;
+    out += out.empty() ? "" : ", ";
+    out += i == j ? fmt::format("{}", ranks[i]) : fmt::format("{}-{}", ranks[i], ranks[j]);
+    i = j + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view to_string(Weight weight) {
+  switch (weight) {
+    case Weight::kBlocks:
+      return "blocks";
+    case Weight::kCosts:
+      return "costs";
+    default:
+      return "note";
+  }
+}
+
+const Finding* DoctorReport::find(std::string_view name) const {
+  const auto at = std::find_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.name == name; });
+  return at == findings.end() ? nullptr : &*at;
+}
+
+std::size_t DoctorReport::count(Weight weight) const {
+  return static_cast<std::size_t>(
+      std::count_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.weight == weight; }));
+}
+
+std::string DoctorReport::verdict() const {
+  if (events == 0) return "The file holds no events.";
+  if (count(Weight::kBlocks) > 0) return fmt::format("No predictions from this trace: {}.", findings.front().what);
+  const std::size_t costs = count(Weight::kCosts);
+  std::string out = costs == 0 ? "Good for predictions"
+                               : fmt::format("Usable for predictions, but {} accuracy or answers",
+                                             plural(costs, "lack costs", "lacks cost"));
+  if (lost_records > 0) out += fmt::format("; {} could not be used", plural(lost_records, "record"));
+  return out + ".";
+}
+
+DoctorReport examine(const Trace& trace, const trace::Steps& steps) {
+  Facts facts = gather_facts(trace, steps);
+  replay_median_step(facts);
+  DoctorReport report;
+  report.file = trace.path;
+  report.format = trace.format;
+  report.input_bytes = trace.input_bytes;
+  report.events = trace.size();
+  report.partial = trace.partial;
+  report.span = facts.last > facts.first ? facts.last - facts.first : 0;
+  count_kinds(report, trace, facts);
+  report.cpu_threads = facts.cpu_threads;
+  report.gpu_streams = facts.gpu_streams;
+  report.other_lanes = facts.other_lanes;
+  report.processes.assign(facts.processes.begin(), facts.processes.end());
+  read_devices(report, trace, facts);
+  report.distributed = trace.distributed.present;
+  if (trace.distributed.rank != kAbsent) report.rank = trace.distributed.rank;
+  if (trace.distributed.world_size != kAbsent) report.world_size = trace.distributed.world_size;
+  report.backend = trace.distributed.backend;
+  report.nccl_version = trace.distributed.nccl_version;
+  read_metadata(report, trace);
+  for (const trace::Step& step : steps.steps)
+    report.steps.push_back({step.name, step.number, step.duration(), step.waited});
+  report.recorder = recorder_fields(trace);
+  report.step_source = trace::describe(steps.source);
+  report.steps_marked_by = steps.marked_by;
+  if (!facts.from_export) {
+    report.step_candidates = trace::step_candidates(trace);
+    // What they were found by is no alternative to it.
+    const std::string used = steps.steps.empty() ? "" : trace::without_numbers(steps.steps.front().name);
+    std::erase_if(report.step_candidates, [&](const auto& c) { return used.starts_with(c.name); });
+  }
+  report.replay = facts.replay;
+  report.added_whatifs = check_added_whatifs(trace);
+  report.findings = check_all(facts);
+  report.problems = trace.diagnostics.problems();
+  report.lost_records = trace.diagnostics.lost_records();
+  return report;
+}
+
+TraceSet examine_set(std::vector<DoctorReport>& reports) {
+  TraceSet set;
+  set.files = reports.size();
+  for (const DoctorReport& report : reports) {
+    if (report.rank) {
+      set.ranks.push_back(*report.rank);
+    } else {
+      ++set.without_rank;
+    }
+    if (report.world_size) set.world_size = std::max(set.world_size.value_or(0), *report.world_size);
+  }
+  std::sort(set.ranks.begin(), set.ranks.end());
+  for (std::size_t i = 1; i < set.ranks.size(); ++i) {
+    const bool first_repeat = set.repeated_ranks.empty() || set.repeated_ranks.back() != set.ranks[i];
+    if (set.ranks[i] == set.ranks[i - 1] && first_repeat) set.repeated_ranks.push_back(set.ranks[i]);
+  }
+  set.ranks.erase(std::unique(set.ranks.begin(), set.ranks.end()), set.ranks.end());
+  // A damaged file may claim any world size: list missing ranks only where the list is of use.
+  constexpr std::int64_t kLargestListed = 1'000'000;
+  if (set.world_size && *set.world_size <= kLargestListed) {
+    for (std::int64_t r = 0; r < *set.world_size; ++r) {
+      if (!std::binary_search(set.ranks.begin(), set.ranks.end(), r)) set.missing_ranks.push_back(r);
+    }
+  }
+  if (set.world_size && set.missing_ranks.empty()) {
+    for (DoctorReport& report : reports) {
+      std::erase_if(report.findings, [](const Finding& f) { return f.name == "one_rank_of_many"; });
+    }
+  }
+  return set;
+}
+
+std::string TraceSet::sentence() const {
+  std::string out = plural(files, "file");
+  if (ranks.empty()) return out + "; none says which rank it is.";
+  out += fmt::format("; {} {}", ranks.size() == 1 ? "rank" : "ranks", rank_list(ranks));
+  if (world_size) out += fmt::format(" of {}", *world_size);
+  if (world_size && missing_ranks.empty()) {
+    out += ": complete";
+  } else if (!missing_ranks.empty()) {
+    out += fmt::format("; missing: {}", rank_list(missing_ranks));
+  }
+  if (!repeated_ranks.empty()) out += fmt::format("; more than once: {}", rank_list(repeated_ranks));
+  if (without_rank > 0) out += fmt::format("; {} without a rank", plural(without_rank, "file"));
+  return out + ".";
+}
+
+}  // namespace foretrace::analysis

@@ -1,0 +1,115 @@
+// Whether the graph of the median step can move: waits that nothing explains are kept as distances, and no change shortens
+// them.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "analysis/doctor/checks.hpp"
+#include "base/readable.hpp"
+#include "foretrace/simulate/limits.hpp"
+
+namespace foretrace::analysis {
+namespace {
+
+using Maybe = std::optional<Finding>;
+
+constexpr double kMuchFrozen = 15;  // percent; 2 to 10 are gaps and latencies
+constexpr double kTooFarOff = 5;
+
+std::string waits_of(const DoctorReport::Replay& replay) {
+  constexpr std::size_t kShown = 3;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(kShown, replay.unexplained_waits.size()); ++i) {
+    out += (i == 0 ? "" : "; ") + replay.unexplained_waits[i];
+  }
+  if (replay.unexplained_waits.size() > kShown) {
+    out += fmt::format("; and {} more", replay.unexplained_waits.size() - kShown);
+  }
+  return out.empty() ? "No single one is longer than 50 us: they are gaps between many short tasks."
+                     : "The longest without a cause: " + out + ".";
+}
+
+Maybe frozen(const Facts& f) {
+  if (!f.replay || f.gpu_work() == 0 || f.replay->limits.frozen_pct() <= kMuchFrozen) return {};
+  // Hand-overs between threads are frozen too, but nobody asks what they wait for.
+  simulate::Limits unnamed = f.replay->limits;
+  unnamed.frozen -= f.replay->hand_overs;
+  if (unnamed.frozen_pct() <= kMuchFrozen) return {};
+  return Finding{
+      "frozen",
+      Weight::kCosts,
+      fmt::format("{:.0f} % of {} are waits that no change shortens", f.replay->limits.frozen_pct(), f.replay->step),
+      fmt::format("Predictions say too little of what a change gains; above 30 % their bands are wider, above "
+                  "60 % they are declined. {}",
+                  waits_of(*f.replay)),
+      "another step may do better: `foretrace replay` shows all of them, --step N chooses one",
+      f.replay->unexplained_waits.size()};
+}
+
+// One limit of the step that its own path does not reach.
+Maybe limit(const Facts& f, std::string_view name, std::string_view resource, Ns limit, std::string_view path_name,
+            Ns path, double off) {
+  if (std::abs(off) <= kTooFarOff || f.replay->unexplained_waits.empty()) return {};
+  return Finding{std::string(name),
+                 Weight::kNote,
+                 fmt::format("with {} at no cost {} would take {} ms; {} alone is {} ms", resource, f.replay->step,
+                             format_ms(limit), path_name, format_ms(path)),
+                 "What lies between them are waits without an explanation. " + waits_of(*f.replay),
+                 "",
+                 f.replay->unexplained_waits.size()};
+}
+
+Maybe cpu_limit(const Facts& f) {
+  if (!f.replay || f.gpu_work() == 0) return {};
+  const simulate::Limits& l = f.replay->limits;
+  return limit(f, "cpu_limit", "the CPU", l.cpu_free, "the GPU's critical path", l.gpu_path, l.cpu_free_off_pct());
+}
+
+Maybe gpu_limit(const Facts& f) {
+  if (!f.replay || f.gpu_work() == 0) return {};
+  const simulate::Limits& l = f.replay->limits;
+  return limit(f, "gpu_limit", "the GPU", l.gpu_free, "the CPU's work", l.cpu_work, l.gpu_free_off_pct());
+}
+
+Maybe ramp_up(const Facts& f) {
+  if (!f.replay || !f.replay->ramp_up || !f.replay->period) return {};
+  return Finding{"ramp_up", Weight::kCosts,
+                 fmt::format("every step is ramp-up: {} took the CPU {} ms, its work repeats every {} ms",
+                             f.replay->step, format_ms(f.replay->traced), format_ms(*f.replay->period)),
+                 "The CPU was still running away from its GPU. Predictions speak of the period.",
+                 "record later steps: schedule(skip_first=10, wait=1, warmup=1, active=3)"};
+}
+
+constexpr Maybe (*kChecks[])(const Facts&) = {frozen, cpu_limit, gpu_limit, ramp_up};
+
+}  // namespace
+
+void examine_waits(const graph::Graph& graph, DoctorReport::Replay& replay) {
+  replay.limits = simulate::limits(graph, replay.replayed);
+  graph::Graph without = graph;
+  for (std::size_t d = 0; d < without.dependencies(); ++d) {
+    if (without.dep_kind[d] == graph::DependencyKind::kThread) without.dep_lag[d] = 0;
+  }
+  replay.hand_overs = replay.limits.frozen - simulate::frozen_time(without);
+  replay.ramp_up = graph.ramp_up;
+  if (graph.periodic && graph.period > 0) replay.period = graph.period;
+  for (const simulate::LongLag& lag : simulate::long_lags(graph)) {
+    replay.unexplained_waits.push_back(
+        fmt::format("{} ms in front of {} on {}", format_ms(lag.lag),
+                    shorten_middle(short_kernel_name(std::string(graph.task_name(lag.to))), 50),
+                    graph.strings[graph.lanes[graph.lane[lag.to]].name]));
+  }
+}
+
+std::vector<Finding> check_waits(const Facts& facts) {
+  std::vector<Finding> findings;
+  for (const auto check : kChecks) {
+    if (Maybe finding = check(facts)) findings.push_back(std::move(*finding));
+  }
+  return findings;
+}
+
+}  // namespace foretrace::analysis

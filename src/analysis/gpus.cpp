@@ -1,0 +1,217 @@
+#include "foretrace/analysis/gpus.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "analysis/gpus_prices.hpp"
+#include "base/workers.hpp"
+#include "foretrace/graph/gpu_work.hpp"
+#include "foretrace/trace/gpu.hpp"
+#include "foretrace/whatif/host_costs.hpp"
+
+namespace foretrace::analysis {
+
+namespace {
+
+using hardware::Device;
+using whatif::Prediction;
+using whatif::Use;
+
+Result<Device> known_device(const std::string& name, const std::vector<Device>& own) {
+  for (const Device& d : own) {
+    if (d.name == name) return d;
+  }
+  return hardware::device_or_file(name);
+}
+
+Result<std::vector<Device>> targets_of(const GpusOptions& options) {
+  std::vector<Device> targets = options.own;
+  if (options.targets.empty() && options.own.empty()) return hardware::devices();
+  for (const std::string& name : options.targets) {
+    FORETRACE_TRY(Device d, known_device(name, options.own));
+    const bool there = std::any_of(targets.begin(), targets.end(), [&](const Device& t) { return t.name == d.name; });
+    if (!there) targets.push_back(std::move(d));
+  }
+  return targets;
+}
+
+Result<std::vector<Use>> uses_of(const GpusOptions& options) {
+  std::vector<Use> uses;
+  for (const std::string& text : options.whatifs) {
+    FORETRACE_TRY(Use use, whatif::parse_use(text));
+    uses.push_back(std::move(use));
+  }
+  return uses;
+}
+
+Result<Use> cpu_use(double x) {
+  return whatif::parse_use(fmt::format("{}:x={}", whatif::the_one_that_changes(whatif::Changes::kHost).name, x));
+}
+
+Use move_to(const Device& to, const std::string& host) {
+  Use use;
+  use.whatif = &whatif::the_one_that_changes(whatif::Changes::kDevice);
+  use.parameters.set("to", to.file.empty() ? to.name : to.file, true);
+  use.text = use.whatif->name + ":to=" + to.name;
+  use.parameters.set("host", host, !host.empty());
+  if (!host.empty()) use.text += ",host=" + host;
+  return use;
+}
+
+// Changes first: their models were measured on the GPU of most traces, and the move carries a ratio. Where the trace's GPU
+// cannot do them (bf16 on a V100) they come after it.
+Prediction predict_on(const Baseline& b, const Device& to, const std::vector<Use>& changes,
+                      const std::optional<Use>& cpu, const std::string& host) {
+  const Use move = move_to(to, host);
+  // A GPU without TF32 multiplies in FP32, as the trace does: allowing it changes nothing there.
+  std::vector<Use> uses = changes;
+  const bool no_tf32 =
+      to.tflops_tf32 <= 0 && std::erase_if(uses, [](const Use& u) {
+                               return u.whatif->changes == whatif::Changes::kPrecision && u.whatif->name == "tf32";
+                             }) > 0;
+  if (no_tf32) {
+    Prediction p = predict_on(b, to, uses, cpu, host);
+    p.not_modelled.push_back(to.name + " has no TF32: those products run in FP32 there");
+    return p;
+  }
+  uses.push_back(move);
+  if (cpu) uses.push_back(*cpu);
+  Prediction p = predict(b, uses);
+  if (p.declined.empty() || changes.empty()) return p;
+  std::rotate(uses.begin(), uses.begin() + static_cast<std::ptrdiff_t>(changes.size()),
+              uses.begin() + static_cast<std::ptrdiff_t>(changes.size()) + 1);
+  Prediction other = predict(b, uses);
+  return other.declined.empty() ? other : p;
+}
+
+using Prices = std::map<std::string, ListedPrice>;
+
+void add_cost(GpuPrediction& g, const Prices& prices) {
+  if (g.prediction.step <= 0) return;
+  const double hours = static_cast<double>(g.prediction.step) / 3.6e12;
+  if (g.device.power_w > 0) g.kwh_per_1k_steps = g.device.power_w * hours;  // W x h x 1000 steps / 1000
+  if (const auto it = prices.find(g.device.name); it != prices.end()) {
+    g.usd_per_hour = it->second.usd_per_hour;
+    g.price_source = it->second.source;
+  } else if (g.device.usd_per_hour > 0) {
+    g.usd_per_hour = g.device.usd_per_hour;
+    g.price_source = g.device.price_source;
+  }
+  if (!g.usd_per_hour) return;
+  g.usd_per_1k_steps = *g.usd_per_hour * hours * 1e3;
+  if (*g.usd_per_hour > 0) g.steps_per_usd = 1 / (*g.usd_per_hour * hours);
+}
+
+// A step whose GPU has work for less than this of it waits for the CPU: replays of steps that the GPU bounds keep it busy for more.
+constexpr double kBusy = 0.9;
+
+void add_bound(GpuPrediction& g) {
+  if (g.prediction.step <= 0) return;
+  g.gpu_share = std::min(1.0, static_cast<double>(g.prediction.gpu_time) / static_cast<double>(g.prediction.step));
+  g.cpu_bound = g.gpu_share < kBusy;
+}
+
+// Smaller comes first. Cost per step and throughput per dollar order alike; what has no price follows by time.
+double key_of(const GpuPrediction& g, GpuOrder order) {
+  if (order == GpuOrder::kTime) return static_cast<double>(g.prediction.step);
+  return g.usd_per_1k_steps.value_or(std::numeric_limits<double>::infinity());
+}
+
+int class_of(const GpuPrediction& g) { return !g.prediction.declined.empty() ? 2 : g.fits == false ? 1 : 0; }
+
+Result<Prices> prices_of(const GpusOptions& options) {
+  Prices prices;
+  for (const ListedPrice& p : options.price_list) {
+    FORETRACE_TRY(const Device d, known_device(p.device, options.own));
+    prices[d.name] = p;
+  }
+  for (const auto& [name, usd] : options.prices) {
+    FORETRACE_TRY(const Device d, known_device(name, options.own));
+    prices[d.name] = {d.name, usd, {}};
+  }
+  return prices;
+}
+
+Status find_origin(Baseline& b, GpusReport& r, const GpusOptions& options) {
+  const trace::Trace& trace = *b.model.trace;
+  if (options.from) {
+    FORETRACE_TRY(b.model.device, known_device(*options.from, options.own));
+    r.how = "as given";
+    r.from = b.model.device.full_name;
+    return {};
+  }
+  FORETRACE_TRY(hardware::DeviceMatch match, hardware::device_of(trace, options.own));
+  b.model.device = match.device;
+  r.how = match.how;
+  const trace::DeviceProperties* own = trace::main_properties(trace);
+  r.from = own == nullptr || own->name.empty() ? match.device.full_name : own->name;
+  return {};
+}
+
+}  // namespace
+
+Status check(const GpusOptions& options) {
+  FORETRACE_TRY_VOID(targets_of(options));
+  FORETRACE_TRY_VOID(uses_of(options));
+  FORETRACE_TRY_VOID(prices_of(options));
+  if (options.from) {
+    FORETRACE_TRY_VOID(known_device(*options.from, options.own));
+  }
+  if (!options.to_host.empty()) {
+    FORETRACE_TRY_VOID(whatif::HostCosts::read(options.to_host));
+  }
+  return {};
+}
+
+Result<GpusReport> compare_gpus(Baseline b, const GpusOptions& options) {
+  FORETRACE_TRY(const std::vector<Device> targets, targets_of(options));
+  FORETRACE_TRY(const std::vector<Use> changes, uses_of(options));
+  FORETRACE_TRY(const auto prices, prices_of(options));
+  std::optional<Use> cpu;
+  if (options.cpu) {
+    FORETRACE_TRY(cpu, cpu_use(*options.cpu));
+  }
+  GpusReport r;
+  // On a trace without GPU work nobody asks which GPU that was.
+  const bool on_gpu = graph::has_gpu_work(b.model.graph);
+  if (Status found = find_origin(b, r, options); !found) {
+    if (on_gpu) return forward(found);
+    return tl::unexpected(Error{ErrorCode::kDeclined, std::string(graph::kNoGpuWork), b.figures.file, Error::kNoOffset,
+                                "`foretrace doctor` says what the trace holds"});
+  }
+  r.file = b.figures.file;
+  r.step_name = b.figures.step_name;
+  r.from_device = b.model.device.name;
+  r.baseline = b.figures.measured.value_or(b.figures.unprofiled);
+  r.whatifs = options.whatifs;
+  r.order = options.order;
+  r.watts = options.watts;
+  r.predictions.resize(targets.size());
+  for_each_index(targets.size(), options.threads, [&](std::size_t i) {
+    const Device& to = targets[i];
+    GpuPrediction& g = r.predictions[i];
+    g.device = to;
+    g.is_origin = to.name == b.model.device.name && to.sm_count == b.model.device.sm_count;  // not a part of one
+    g.prediction = predict_on(b, to, changes, cpu, options.to_host);
+    if (g.prediction.declined.empty()) {
+      add_cost(g, prices);
+      add_bound(g);
+      if (g.prediction.peak_bytes) {
+        g.fits = static_cast<double>(*g.prediction.peak_bytes + hardware::kDriverBytes) <= to.memory_gb * 1e9;
+      }
+    }
+    g.prediction.graph = {};  // one for each of thirty devices is a lot of memory nobody looks at
+  });
+  say_age(r.predictions);
+  std::stable_sort(r.predictions.begin(), r.predictions.end(), [&](const GpuPrediction& a, const GpuPrediction& c) {
+    if (class_of(a) != class_of(c)) return class_of(a) < class_of(c);
+    const double ka = key_of(a, r.order);
+    const double kc = key_of(c, r.order);
+    return ka != kc ? ka < kc : a.prediction.step < c.prediction.step;
+  });
+  return r;
+}
+
+}  // namespace foretrace::analysis

@@ -1,0 +1,29 @@
+#pragma once
+// The parts of a summary: what the trace itself shows, what its graph shows, what the graph's simulation shows.
+
+#include "foretrace/analysis/replayed_step.hpp"
+#include "foretrace/analysis/summary.hpp"
+
+namespace foretrace::analysis {
+
+struct SummaryInput {
+  const trace::Trace& trace;
+  const trace::Step& step;
+  const ReplayedStep* analysis = nullptr;  ///< null when no graph could be built
+  bool own_events = true;                  ///< the graph's event ids speak of `trace`
+};
+
+/// Threads, GPUs and streams over the step's range; the device that worked most.
+void summarise_lanes(const SummaryInput& input, SummaryReport& report);
+/// The moment of the highest allocation on each device.
+void summarise_memory(const SummaryInput& input, SummaryReport& report);
+/// Phases, layers, operations, kernels.
+void summarise_work(const SummaryInput& input, SummaryReport& report);
+/// Breakdown, critical path, bounds, the step without the profiler.
+SimulatedStep summarise_simulation(const ReplayedStep& analysis, std::optional<Ns> measured,
+                                   const whatif::CpuPrior& prior);
+
+/// "(forward)": how work that belongs to no layer is listed.
+std::string no_layer_name(graph::Phase phase);
+
+}  // namespace foretrace::analysis

@@ -1,0 +1,64 @@
+#pragma once
+// Measured operations (kernels/*.csv) and what they tell about others. Each family has a bound, what the device's rates and
+// bandwidth allow, and a space of features that decide how near it comes to that bound. A prediction is the bound times
+// the share told by the nearest measured operations of the same kernels (neighbours.hpp).
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hardware/cost_models.hpp"
+#include "hardware/neighbours.hpp"
+
+namespace foretrace::hardware {
+
+/// Where a piece of work lies among the measured ones.
+struct MeasuredPlace {
+  std::string pool;  ///< work that is done by the same kernels: "conv forward grouped fp16 nhwc"
+  Features at{};
+  std::size_t features = 0;
+  double bound_us = 0;
+  bool tuned = false;  ///< the library tried its algorithms
+};
+/// Nothing for kinds that have formulas of their own, and for work without sizes.
+std::optional<MeasuredPlace> measured_place(const Work& work, const Device& device);
+
+/// A line of a table: named sizes.
+class MeasuredSizes {
+ public:
+  std::vector<std::pair<std::string_view, std::int64_t>> all;
+  [[nodiscard]] std::int64_t operator[](std::string_view name) const;
+};
+/// The work that a cell of the table of an operation was measured on; `column` is "fwd fp16 nhwc".
+Work measured_work(std::string_view operation, const MeasuredSizes& sizes, std::string_view column);
+
+/// Measured operations of the same kernels.
+struct KernelPool {
+  Neighbours neighbours;
+  std::size_t features = 0;
+  /// Two of three errors are smaller than this times the root of Told::variance.
+  double spread = 0.3;
+  /// How much of what an operation takes more or less than its neighbours say shows again in this pool: of the same operation in
+  /// fp32, and in the other layout.
+  double from_fp32 = 0, from_layout = 0;
+  /// What trying the algorithms adds to the log time, over the shapes that were measured both ways; samples are without it.
+  double tuned = 0;
+  std::vector<std::pair<Features, double>> tried;  ///< places and values of those, as measured
+};
+using KernelPools = std::map<std::string, KernelPool, std::less<>>;
+/// All of them, every table read.
+const KernelPools& kernel_pools();
+/// The pool's name with another word in it; empty where the word does not occur.
+std::string instead(std::string_view pool, std::string_view word, std::string_view other);
+/// The pools of the same operations in fp32, and in the other layout; empty where there are none.
+std::string in_fp32(std::string_view pool);
+std::string in_other_layout(std::string_view pool);
+/// Null where nothing of the kind was measured.
+const KernelPool* kernel_pool(const std::string& name);
+
+}  // namespace foretrace::hardware

@@ -1,0 +1,188 @@
+// How well the measured operations tell each other, and the search for the scales under which they do. For
+// tools/fit_kernels.py: nothing of a prediction asks this.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "hardware/measured.hpp"
+
+namespace foretrace::hardware {
+
+namespace {
+
+std::vector<double> errors_of(const Neighbours& pool) {
+  std::vector<double> out;
+  for (const Neighbours::Sample& s : pool.samples()) out.push_back(pool.at(s.at, s.group).value - s.value);
+  return out;
+}
+
+// Slope of one pool's errors over another's, shape by shape.
+double carried(const MeasuredPool& to, const MeasuredPool& from) {
+  std::map<std::uint32_t, double> of_shape;
+  for (std::size_t i = 0; i < from.samples.size(); ++i) of_shape[from.samples[i].shape] = from.errors[i];
+  double both = 0, one = 0;
+  for (std::size_t i = 0; i < to.samples.size(); ++i) {
+    const auto it = of_shape.find(to.samples[i].shape);
+    if (it == of_shape.end()) continue;
+    both += to.errors[i] * it->second;
+    one += it->second * it->second;
+  }
+  return one > 0 ? std::clamp(both / one, 0.0, 1.0) : 0;
+}
+
+}  // namespace
+
+std::vector<MeasuredPool> measured_pools() {
+  std::vector<MeasuredPool> out;
+  for (const auto& [name, pool] : kernel_pools()) {
+    out.push_back({name, pool.neighbours.samples(), errors_of(pool.neighbours)});
+  }
+  return out;
+}
+
+// A family's place among the features (measured_place.cpp).
+std::vector<LeftOutFamily> left_out_families() {
+  struct Kind {
+    std::string_view what;
+    std::size_t feature;
+    double usual;
+  };
+  static constexpr Kind kKinds[] = {
+      {"group count", 13, -1}, {"dilation", 9, 0}, {"filter size", 6, -1}, {"stride", 8, 0}};
+  std::vector<LeftOutFamily> out;
+  for (const auto& [name, pool] : kernel_pools()) {
+    if (!name.starts_with("conv ")) continue;
+    for (const Kind& kind : kKinds) {
+      // All samples with one value are left out together; the value that most have is no neighbouring family.
+      std::map<double, std::uint32_t> values;
+      Neighbours told = pool.neighbours;
+      std::vector<Neighbours::Sample> samples = told.samples();
+      for (Neighbours::Sample& s : samples) {
+        s.group = values.try_emplace(s.at[kind.feature], static_cast<std::uint32_t>(values.size())).first->second;
+      }
+      if (values.size() < 3) continue;
+      const Neighbours regrouped = told.with(samples);
+      LeftOutFamily one{name, std::string(kind.what), {}};
+      for (const Neighbours::Sample& s : samples) {
+        if (s.at[kind.feature] == kind.usual) continue;
+        one.errors.push_back(regrouped.at(s.at, s.group).value - s.value);
+      }
+      out.push_back(std::move(one));
+    }
+  }
+  return out;
+}
+
+namespace {
+
+// Difference of the log time between shapes that were measured both ways: the mean of the middle half, since a few of the
+// guesses are wrong by tens of times. Trying cannot make it slower.
+double tuning_of(const KernelPool& pool) {
+  std::vector<double> all;
+  for (const auto& [at, value] : pool.tried) {
+    for (const Neighbours::Sample& s : pool.neighbours.samples()) {
+      // The tuned sample itself is in the pool too, with the same value but for the shift of the file.
+      if (s.at == at && std::abs(s.value + pool.tuned - value) >= 1e-9) all.push_back(value - s.value);
+    }
+  }
+  std::sort(all.begin(), all.end());
+  const std::size_t quarter = all.size() / 4;
+  double sum = 0;
+  for (std::size_t i = quarter; i < all.size() - quarter; ++i) sum += all[i];
+  return all.empty() ? 0 : std::min(0.0, sum / static_cast<double>(all.size() - 2 * quarter));
+}
+
+Neighbours without_tuning(const KernelPool& pool, double tuned) {
+  std::vector<Neighbours::Sample> samples = pool.neighbours.samples();
+  for (Neighbours::Sample& s : samples) {
+    for (const auto& [at, value] : pool.tried) {
+      if (s.at == at && std::abs(s.value + pool.tuned - value) < 1e-9) s.value = value - tuned;
+    }
+  }
+  return pool.neighbours.with(samples);
+}
+
+}  // namespace
+
+std::vector<LeftOutChange> left_out_changes() {
+  std::vector<LeftOutChange> out;
+  for (const auto& [name, pool] : kernel_pools()) {
+    LeftOutChange batch{name, "another batch", {}};
+    std::map<std::uint32_t, std::vector<const Neighbours::Sample*>> of_group;
+    for (const Neighbours::Sample& s : pool.neighbours.samples()) of_group[s.group].push_back(&s);
+    for (const auto& [group, all] : of_group) {
+      for (const Neighbours::Sample* to : all) {
+        for (const Neighbours::Sample* from : all) {
+          if (from->shape == to->shape) continue;
+          const double more = from->value - pool.neighbours.at(from->at, group).value;
+          const double told = pool.neighbours.at(to->at, group).value + more;
+          batch.errors.push_back((pool.neighbours.at(to->at, group, *from).value + told) / 2 - to->value);
+        }
+      }
+    }
+    if (!batch.errors.empty()) out.push_back(std::move(batch));
+    const std::pair<std::string, double> others[] = {{in_fp32(name), pool.from_fp32},
+                                                     {in_other_layout(name), pool.from_layout}};
+    for (const auto& [other, carried] : others) {
+      const auto from = kernel_pools().find(other);
+      if (from == kernel_pools().end()) continue;
+      std::map<std::uint32_t, const Neighbours::Sample*> of_shape;
+      for (const Neighbours::Sample& s : from->second.neighbours.samples()) of_shape[s.shape] = &s;
+      LeftOutChange change{name, &other == &others[0].first ? "from fp32" : "from the other layout", {}};
+      for (const Neighbours::Sample& s : pool.neighbours.samples()) {
+        const auto it = of_shape.find(s.shape);
+        if (it == of_shape.end()) continue;
+        const double more = it->second->value - from->second.neighbours.at(it->second->at, s.group).value;
+        change.errors.push_back(pool.neighbours.at(s.at, s.group).value + carried * more - s.value);
+      }
+      if (!change.errors.empty()) out.push_back(std::move(change));
+    }
+  }
+  return out;
+}
+
+std::vector<PoolScales> fit_pools(std::string_view only) {
+  struct Fitted {
+    MeasuredPool pool;
+    Scales scales;
+    double spread, tuned;
+    std::size_t features;
+  };
+  std::map<std::string, Fitted, std::less<>> all;
+  for (const auto& [name, pool] : kernel_pools()) {
+    if (!name.starts_with(only)) continue;
+    // The same kernels in both half types, and twice the time to fit them apart.
+    const std::string_view as = name;
+    const auto half = all.find(instead(as, "bf16", "fp16"));
+    const auto again = half == all.end() ? kernel_pools().find(instead(as, "bf16", "fp16")) : kernel_pools().end();
+    const double tuned = tuning_of(pool);
+    const Scales scales = half != all.end() ? half->second.scales
+                          : again != kernel_pools().end()
+                              ? fit_scales(without_tuning(again->second, tuning_of(again->second)), pool.features)
+                              : fit_scales(without_tuning(pool, tuned), pool.features);
+    Neighbours told = without_tuning(pool, tuned);
+    told.rescale(scales);
+    // How far the error is from what the distance to the neighbours alone would say: two of three lie within a standard deviation.
+    std::vector<double> relative;
+    for (const Neighbours::Sample& s : told.samples()) {
+      const Neighbours::Told t = told.at(s.at, s.group);
+      relative.push_back(std::abs(t.value - s.value) / std::sqrt(t.variance));
+    }
+    const auto two_thirds = relative.begin() + static_cast<std::ptrdiff_t>(relative.size() * 683 / 1000);
+    std::nth_element(relative.begin(), two_thirds, relative.end());
+    all.emplace(name, Fitted{{name, told.samples(), errors_of(told)}, scales, *two_thirds, tuned, pool.features});
+  }
+  std::vector<PoolScales> out;
+  for (const auto& [name, one] : all) {
+    const auto fp32 = all.find(in_fp32(name));
+    const auto layout = all.find(in_other_layout(name));
+    out.push_back(
+        {name, one.pool.samples.size(), one.spread, fp32 == all.end() ? 0 : carried(one.pool, fp32->second.pool),
+         layout == all.end() ? 0 : carried(one.pool, layout->second.pool), one.tuned, one.scales, one.features});
+  }
+  return out;
+}
+
+}  // namespace foretrace::hardware

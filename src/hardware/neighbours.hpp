@@ -1,0 +1,73 @@
+#pragma once
+// A quantity told by its nearest measured neighbours (ordinary kriging): samples lie in a space of a few features, each scaled
+// by how much the quantity changes along it; the correlation of two falls off with their distance. At a sample
+// comes out what was measured there, between samples something between them, far from all of them their mean.
+//
+//   Neighbours pool({.scales = {0.2, 0.5}});
+//   pool.add({.at = {std::log(512.0), std::log(64.0)}, .value = -0.7});
+//   double log_share = pool.at({std::log(500.0), std::log(64.0)}).value;
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace foretrace::hardware {
+
+inline constexpr std::size_t kMostFeatures = 17;
+/// Features a family does not have stay 0.
+using Features = std::array<double, kMostFeatures>;
+
+struct Scales {
+  Features scales{};    ///< by which each feature is multiplied; 0: it says nothing
+  double noise = 0.02;  ///< the part of the variance that even the same shape would show again
+  bool smooth =
+      false;  ///< neighbours tell a trend (Matern 3/2), not only a level (1/2): kernels that stay the same over a range
+
+  friend bool operator==(const Scales&, const Scales&) = default;
+};
+
+class Neighbours {
+ public:
+  struct Sample {
+    Features at{};  ///< not scaled
+    double value = 0;
+    std::uint32_t group = 0;  ///< samples that are left out together
+    std::uint32_t shape = 0;  ///< the same in all pools of a table
+  };
+  struct Told {
+    double value = 0;
+    double variance = 1;  ///< of a quantity that varies by 1 over all samples: near 0 beside one, near 1 far from all
+  };
+  static constexpr std::uint32_t kNoGroup = static_cast<std::uint32_t>(-1);
+
+  Neighbours() { scales_.scales.fill(1); }
+  explicit Neighbours(const Scales& scales) { rescale(scales); }
+
+  void add(const Sample& sample);
+  [[nodiscard]] std::size_t size() const { return samples_.size(); }
+  [[nodiscard]] const std::vector<Sample>& samples() const { return samples_; }
+  /// What the samples say of a place. `left_out`: as if nobody had measured that group. `own`: one more sample, of the asker's.
+  [[nodiscard]] Told at(const Features& place, std::uint32_t left_out = kNoGroup,
+                        const std::optional<Sample>& own = std::nullopt) const;
+  /// Other samples, under the same scales.
+  [[nodiscard]] Neighbours with(const std::vector<Sample>& samples) const;
+  /// Other scales for the same samples.
+  void rescale(const Scales& scales);
+
+ private:
+  static constexpr std::size_t kNearest = 24;
+  [[nodiscard]] Features scaled(const Features& at) const;
+
+  std::vector<Sample> samples_;
+  std::vector<Features> places_;      // scaled
+  std::size_t used_ = kMostFeatures;  // features behind these are 0 in all samples
+  Scales scales_;
+};
+
+/// The scales under which the groups of a pool, each left out in turn, are told best: a search along one feature after the other
+/// that starts from the same place every time.
+Scales fit_scales(Neighbours pool, std::size_t features);
+
+}  // namespace foretrace::hardware

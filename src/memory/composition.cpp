@@ -1,0 +1,57 @@
+#include <algorithm>
+
+#include "base/saturate.hpp"
+#include "foretrace/memory/memory.hpp"
+
+namespace foretrace::memory {
+
+namespace {
+
+// A gradient of every parameter is allocated in backward: how much parameters take where the optimizer does not tell.
+std::int64_t gradient_bytes(const Curve& c) {
+  std::int64_t all = 0;
+  for (const Block& b : c.blocks) {
+    if (b.kind == Kind::kGradient && b.allocated > 0) all = saturated_sum(all, b.bytes);
+  }
+  return all;
+}
+
+}  // namespace
+
+Composition composition(const Curve& c) {
+  const Peak most = peak(c);
+  Composition out;
+  std::int64_t resident = c.start_bytes;
+  for (const Block& b : c.blocks) {
+    if (b.allocated > most.at || b.freed <= most.at) continue;
+    const auto add = [&b](std::int64_t& to) { to = saturated_sum(to, b.bytes); };
+    switch (b.kind) {
+      case Kind::kResident:
+        add(resident);
+        break;
+      case Kind::kGradient:
+        add(out.gradients);
+        break;
+      case Kind::kActivation:
+        add(out.activations);
+        break;
+      case Kind::kTemporary:
+        add(b.workspace ? out.workspaces : out.other);
+        break;
+      case Kind::kInput:
+        add(out.other);
+        break;
+    }
+  }
+  const auto take = [&resident](std::int64_t wanted) {
+    const std::int64_t taken = std::clamp<std::int64_t>(wanted, 0, std::max<std::int64_t>(0, resident));
+    resident -= taken;
+    return taken;
+  };
+  out.parameters = take(c.parameter_bytes > 0 ? c.parameter_bytes : gradient_bytes(c));
+  out.optimizer_states = take(c.state_bytes);
+  out.other = saturated_sum(out.other, resident);
+  return out;
+}
+
+}  // namespace foretrace::memory

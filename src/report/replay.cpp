@@ -1,0 +1,213 @@
+#include "foretrace/report/replay.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/readable.hpp"
+#include "report/json_writer.hpp"
+#include "report/notes.hpp"
+#include "report/prediction_parts.hpp"
+#include "report/text_table.hpp"
+
+namespace foretrace::report {
+namespace {
+
+std::string us_or_dash(const std::optional<Ns>& ns) { return ns ? format_us(to_us(*ns)) : "-"; }
+
+std::string percent_or_dash(const std::optional<double>& pct) { return pct ? fmt::format("{:+.2f}%", *pct) : "-"; }
+
+bool any_behind(const analysis::TraceReplay& report) {
+  return std::any_of(report.steps.begin(), report.steps.end(), [](const auto& row) { return row.behind; });
+}
+
+std::string steps_table(const analysis::TraceReplay& report, const TextStyle& style) {
+  // The period is shown where it differs from the range.
+  const bool behind = any_behind(report);
+  std::vector<TableColumn> columns = {{"Step", Align::kLeft, true}, {"traced ms"}, {"replayed"}, {"error"}};
+  if (behind) {
+    columns.insert(columns.end(), {{"period"}, {"off it"}});
+  } else {
+    columns.push_back({"strict"});
+  }
+  columns.insert(columns.end(), {{"crossed"}, {"frozen"}});
+  if (!behind) columns.push_back({"start us"});
+  columns.insert(columns.end(), {{"copies"}, {"tasks"}});
+  TextTable table(std::move(columns), 0);
+  // A long trace shows its first steps; the mean and the worst speak for all.
+  constexpr std::size_t kMostRows = 30;
+  const std::size_t shown = std::min(report.steps.size(), kMostRows);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const analysis::TraceReplay::StepRow& row = report.steps[i];
+    std::vector<std::string> cells = {"  " + row.name, format_ms(row.traced), format_ms(row.replayed),
+                                      percent_or_dash(row.error_pct)};
+    if (behind) {
+      cells.push_back(row.period ? format_ms(*row.period) : "-");
+      cells.push_back(percent_or_dash(row.period_error_pct));
+    } else {
+      cells.push_back(percent_or_dash(row.strict_error_pct));
+    }
+    cells.push_back(percent_or_dash(row.cross_error_pct));
+    cells.push_back(fmt::format("{:.1f}%", row.limits.frozen_pct()));
+    if (!behind) cells.push_back(us_or_dash(row.start_error_p95));
+    cells.push_back(fmt::format("{}{}", row.copies, row.settled ? "" : "!"));
+    cells.push_back(format_count(row.tasks));
+    table.row(std::move(cells));
+  }
+  if (report.steps.size() > 1) {
+    // Where the GPU runs behind the CPU, a range is nothing to compare with.
+    const auto error = [&](const analysis::TraceReplay::StepRow& row) {
+      return behind ? row.period_error_pct.value_or(row.error_pct) : row.error_pct;
+    };
+    const auto worst = std::max_element(report.steps.begin(), report.steps.end(), [&](const auto& a, const auto& b) {
+      return std::abs(error(a)) < std::abs(error(b));
+    });
+    double mean = 0;
+    for (const analysis::TraceReplay::StepRow& row : report.steps) mean += std::abs(error(row));
+    mean /= static_cast<double>(report.steps.size());
+    const std::string more =
+        shown < report.steps.size() ? fmt::format("and {} more; ", report.steps.size() - shown) : "";
+    table.note(fmt::format("  {}mean error {}{:.2f}% without regard to its sign, worst {:+.2f}% ({})", more,
+                           behind ? "against the period " : "", mean, error(*worst), worst->name));
+  }
+  constexpr std::string_view kPeriod =
+      "period: distance of the same work in two steps, since the GPU runs behind the CPU; off it: the replay. ";
+  constexpr std::string_view kStart =
+      "start: simulated against measured starts of GPU tasks, 95th percentile, step begin on step begin. "
+      "strict: error without the lags no rule explains. ";
+  constexpr std::string_view kColumns =
+      "crossed: error of this step's costs in another step's graph. frozen: what is left of the step when nothing "
+      "costs "
+      "anything. copies: steps in a row "
+      "until the period repeats (! it did not).";
+  const std::string legend = std::string(behind ? kPeriod : kStart) + std::string(kColumns);
+  return table.render(style) + "  " + wrap(legend, style.width, 2, 2) + "\n";
+}
+
+// "CPU-bound" of "CPU-bound: 38 % of the step …".
+std::string_view verdict(std::string_view sentence) { return sentence.substr(0, sentence.find(':')); }
+
+std::string unprofiled_text(const analysis::TraceReplay& report) {
+  const whatif::Unprofiled& u = report.unprofiled;
+  std::string out =
+      fmt::format("without the profiler: {} ms [{}, {}]", format_ms(u.step), format_ms(u.low), format_ms(u.high));
+  if (!report.measured) {
+    return out + ", less what recording usually costs; --measured-ms X calibrates it";
+  }
+  out += fmt::format(", calibrated on the measured step of {} ms", format_ms(*report.measured));
+  return u.origin == "recorder" ? out + " that the recorder stored" : out;
+}
+
+std::string notes_text(const analysis::TraceReplay& report, const TextStyle& style) {
+  std::string out;
+  const auto add = [&](std::string_view text) {
+    out += fmt::format("  - {}\n", wrap(printable(text), style.width, 4, 4));
+  };
+  for (const analysis::TraceReplay::LeftOut& step : report.left_out)
+    add(fmt::format("{} left out: {}", step.name, step.reason));
+  std::string ramp_up;
+  for (const analysis::TraceReplay::StepRow& row : report.steps) {
+    if (row.ramp_up) ramp_up += (ramp_up.empty() ? "" : ", ") + row.name;
+  }
+  if (!ramp_up.empty()) {
+    add(fmt::format("ramp-up: {}; the range is how fast the CPU filled the GPU's queue, not the period", ramp_up));
+  }
+  for (const analysis::TraceReplay::StepRow& row : report.steps) {
+    if (!row.cross_error_pct && !row.cross_missing.empty() && report.steps.size() > 1) {
+      add(fmt::format("{}: nothing crossed; {}", row.name, row.cross_missing));
+    }
+    if (!row.settled) add(fmt::format("{} did not settle into a period after {} copies", row.name, row.copies));
+  }
+  if (!report.measured_refused.empty()) add(report.measured_refused);
+  for (const std::string& sentence : sentences(report.notes())) add(sentence);
+  return out.empty() ? out : "\nNotes\n" + out;
+}
+
+}  // namespace
+
+std::string to_text(const analysis::TraceReplay& report, const TextStyle& style) {
+  std::string out = (report.file == "-" ? "standard input" : printable(report.file)) + "\n";
+  std::string what = fmt::format("{} ({})", plural(report.steps.size(), "step"), report.step_source);
+  if (report.from_export) what += ", the graph as exported";
+  if (report.rank) {
+    what += fmt::format(", rank {}", *report.rank);
+    if (report.world_size) what += fmt::format(" of {}", *report.world_size);
+  }
+  out += what + "\n\n" + steps_table(report, style) + "\n";
+  const std::string name = report.steps.size() > 1 ? report.steps[report.chosen].name + ", " : std::string();
+  out += wrap(printable(name + unprofiled_text(report)), style.width, 2, 0) + "\n";
+  out += wrap(report.bottleneck, style.width, 2, 0) + "\n";
+  if (verdict(report.unprofiled_bottleneck) != verdict(report.bottleneck)) {
+    out += wrap("without the profiler " + report.unprofiled_bottleneck, style.width, 2, 0) + "\n";
+  }
+  return out + notes_text(report, style);
+}
+
+namespace {
+
+void write_ns_as(JsonWriter& json, std::string_view key, const std::optional<Ns>& ns, double unit) {
+  json.key(key);
+  ns ? json.value(static_cast<double>(*ns) / unit) : json.null();
+}
+
+}  // namespace
+
+void write_members(JsonWriter& json, const analysis::TraceReplay& report) {
+  constexpr double kUs = 1e3, kMs = 1e6;
+  json.member("file", report.file).member("format", report.format).member("rank", report.rank);
+  json.member("world_size", report.world_size).member("step_source", report.step_source);
+  json.member("from_export", report.from_export).key("steps").begin_array();
+  for (const analysis::TraceReplay::StepRow& row : report.steps) {
+    json.begin_object().member("step", row.name).member("number", row.number).member_ms("traced_ms", row.traced);
+    json.member_ms("replayed_ms", row.replayed).member("error_pct", row.error_pct);
+    write_ns_as(json, "period_ms", row.period, kMs);
+    json.member("error_vs_period_pct", row.period_error_pct)
+        .member("behind", row.behind)
+        .member("ramp_up", row.ramp_up);
+    json.member("frozen_pct", row.limits.frozen_pct()).member_ms("frozen_ms", row.limits.frozen);
+    json.member_ms("cpu_free_ms", row.limits.cpu_free).member_ms("gpu_path_ms", row.limits.gpu_path);
+    json.member_ms("gpu_free_ms", row.limits.gpu_free).member_ms("cpu_work_ms", row.limits.cpu_work);
+    write_ns_as(json, "strict_replayed_ms", row.strict_replayed, kMs);
+    json.member("strict_error_pct", row.strict_error_pct)
+        .member("cross_error_pct", row.cross_error_pct)
+        .key("cross_step");
+    row.cross_step.empty() ? json.null() : json.value(row.cross_step);
+    json.member("cross_unmatched", row.cross_unmatched).key("cross_missing");
+    row.cross_error_pct || row.cross_missing.empty() ? json.null() : json.value(row.cross_missing);
+    write_ns_as(json, "start_error_p50_us", row.start_error_p50, kUs);
+    write_ns_as(json, "start_error_p95_us", row.start_error_p95, kUs);
+    json.member("copies", row.copies).member("settled", row.settled).member("tasks", row.tasks);
+    json.member("dependencies", row.dependencies).member("gpu_tasks", row.gpu_tasks);
+    json.key("notes");
+    write_json(json, row.notes);
+    json.end_object();
+  }
+  json.end_array().member("mean_abs_error_pct", report.mean_abs_error_pct());
+  json.key("left_out").begin_array();
+  for (const analysis::TraceReplay::LeftOut& step : report.left_out) {
+    json.begin_object().member("step", step.name).member("reason", step.reason).end_object();
+  }
+  const whatif::Unprofiled& u = report.unprofiled;
+  json.end_array().member("step", report.steps[report.chosen].name).member_ms("unprofiled_ms", u.step);
+  json.member_ms("unprofiled_low_ms", u.low).member_ms("unprofiled_high_ms", u.high);
+  json.member("unprofiled_origin", u.origin);
+  write_ns_as(json, "measured_ms", report.measured, kMs);
+  write_refused(json, report.measured_refused);
+  json.member("bottleneck", report.bottleneck).member("unprofiled_bottleneck", report.unprofiled_bottleneck);
+}
+
+void write_json(JsonWriter& json, const analysis::TraceReplay& report) {
+  json.begin_object().member("schema", 1).member("verb", "replay");
+  write_members(json, report);
+  json.end_object();
+}
+
+std::string to_json(const analysis::TraceReplay& report) {
+  std::string out;
+  JsonWriter json(out);
+  write_json(json, report);
+  return out + "\n";
+}
+
+}  // namespace foretrace::report

@@ -1,0 +1,408 @@
+// Chakra execution traces (MLCommons, et_def.proto): messages of protobuf, each behind its length as a varint. First the metadata of
+// the file (version = 1, attr = 2), then nodes: id = 1, name = 2, type = 3, ctrl_deps = 4, data_deps = 5, start_time_micros = 6,
+// duration_micros = 7, inputs = 8, attr = 10.
+//
+// A node is an operation of a thread or work of a GPU (attribute is_cpu_op; without it, everything is the GPU's, as in traces made by
+// generators). Work belongs to the operation it depends on. Attributes of the metadata become the trace's, by their names: a file that
+// foretrace wrote holds its graph there.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
+#include <unordered_set>
+
+#include "trace/importers/importer.hpp"
+
+namespace foretrace::trace {
+namespace {
+
+/// The fields of a message, one after the other.
+class Fields {
+ public:
+  explicit Fields(std::string_view message) : rest_(message) {}
+
+  std::uint64_t field = 0, number = 0;
+  std::string_view bytes;  ///< of texts and messages
+  bool is_bytes = false;
+
+  bool next() {
+    std::uint64_t tag = 0;
+    if (rest_.empty() || !varint(rest_, tag)) return false;
+    field = tag >> 3;
+    is_bytes = (tag & 7) == 2;
+    switch (tag & 7) {
+      case 0:
+        return varint(rest_, number) || wrong();
+      case 1:
+        return fixed(8);
+      case 5:
+        return fixed(4);
+      case 2:
+        if (!varint(rest_, number) || number > rest_.size()) return wrong();
+        bytes = rest_.substr(0, static_cast<std::size_t>(number));
+        rest_.remove_prefix(static_cast<std::size_t>(number));
+        return true;
+      default:
+        return wrong();
+    }
+  }
+  /// The bytes were no message.
+  [[nodiscard]] bool bad() const { return bad_; }
+
+  /// Takes a number from the front; false when there is none.
+  static bool varint(std::string_view& from, std::uint64_t& value) {
+    value = 0;
+    for (std::size_t i = 0; i < 10 && i < from.size(); ++i) {
+      const auto byte = static_cast<unsigned char>(from[i]);
+      value |= static_cast<std::uint64_t>(byte & 0x7F) << (7 * i);
+      if (byte < 0x80) {
+        from.remove_prefix(i + 1);
+        return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  bool fixed(std::size_t size) {
+    if (rest_.size() < size) return wrong();
+    number = 0;
+    for (std::size_t i = size; i-- > 0;) number = number << 8 | static_cast<unsigned char>(rest_[i]);
+    rest_.remove_prefix(size);
+    return true;
+  }
+  bool wrong() {
+    bad_ = true;
+    rest_ = {};
+    return false;
+  }
+  std::string_view rest_;
+  bool bad_ = false;
+};
+
+/// An AttributeProto: name = 1, and a value of whatever type.
+struct Attribute {
+  std::string_view name, text;
+  std::int64_t number = 0;
+  bool is_text = false;
+};
+
+Attribute attribute(std::string_view message) {
+  Attribute out;
+  for (Fields f(message); f.next();) {
+    if (f.field == 1 && f.is_bytes) {
+      out.name = f.bytes;
+    } else if (f.field == 29 && f.is_bytes) {
+      out.text = f.bytes;
+      out.is_text = true;
+    } else if (!f.is_bytes && f.field == 3) {
+      const auto value = std::bit_cast<double>(f.number);
+      out.number = value > -9e18 && value < 9e18 ? static_cast<std::int64_t>(value) : 0;
+    } else if (!f.is_bytes && (f.field == 15 || f.field == 17)) {  // sint: the sign is the last bit
+      out.number = static_cast<std::int64_t>(f.number >> 1) ^ -static_cast<std::int64_t>(f.number & 1);
+    } else if (!f.is_bytes && f.field > 2) {
+      out.number = static_cast<std::int64_t>(f.number);
+    }
+  }
+  return out;
+}
+
+enum NodeType : std::uint8_t { kMetadataNode = 1, kLoad = 2, kStore = 3, kSend = 5, kReceive = 6, kCollectiveNode = 7 };
+constexpr std::array<std::string_view, 10> kCollectives = {"allreduce",      "reduce",    "allgather", "gather",
+                                                           "scatter",        "broadcast", "alltoall",  "reduce_scatter",
+                                                           "reduce_scatter", "barrier"};
+
+struct Node {
+  std::uint64_t id = 0, type = 0, start_us = 0, duration_us = 0;
+  std::string_view name, shapes, types, kind, group;
+  std::vector<std::uint64_t> needs;
+  bool on_cpu = false;
+  std::int64_t stream = kAbsent, thread = 0, cost_ns = kAbsent, comm_type = kAbsent, comm_size = kAbsent;
+};
+
+void add_numbers(const Fields& f, std::vector<std::uint64_t>& to) {
+  if (!f.is_bytes) {
+    to.push_back(f.number);
+    return;
+  }
+  std::string_view rest = f.bytes;
+  for (std::uint64_t value = 0; !rest.empty() && Fields::varint(rest, value);) to.push_back(value);
+}
+
+bool read_node(std::string_view message, Node& node) {
+  Fields f(message);
+  while (f.next()) {
+    switch (f.field) {
+      case 1:
+        node.id = f.number;
+        break;
+      case 2:
+        node.name = f.bytes;
+        break;
+      case 3:
+        node.type = f.number;
+        break;
+      case 4:
+      case 5:
+        add_numbers(f, node.needs);
+        break;
+      case 6:
+        node.start_us = f.number;
+        break;
+      case 7:
+        node.duration_us = f.number;
+        break;
+      case 8:
+        for (Fields io(f.bytes); io.next();) {
+          if (io.field == 2) node.shapes = io.bytes;
+          if (io.field == 3) node.types = io.bytes;
+        }
+        break;
+      case 10: {
+        const Attribute a = attribute(f.bytes);
+        if (a.name == "is_cpu_op") node.on_cpu = a.number != 0;
+        if (a.name == "stream") node.stream = a.number;
+        if (a.name == "tid") node.thread = a.number;
+        if (a.name == "comm_type") node.comm_type = a.number;
+        if (a.name == "comm_size") node.comm_size = a.number;
+        if (a.name == "pg_name") node.group = a.text;
+        if (a.name == "foretrace.cost_ns") node.cost_ns = a.number;
+        if (a.name == "foretrace.kind") node.kind = a.text;
+        break;
+      }
+      default:
+        break;
+    }
+  }
+  constexpr std::uint64_t kLongest = std::uint64_t{1} << 52;  // microseconds: more does not fit into ns
+  return !f.bad() && node.start_us < kLongest && node.duration_us < kLongest;
+}
+
+EventKind kind_of(const Node& node) {
+  if (node.type == kMetadataNode) return EventKind::kOther;
+  if (node.on_cpu) return node.kind == "call" ? EventKind::kRuntime : EventKind::kOp;
+  if (node.name.starts_with("Memcpy") || node.kind == "memcpy" || node.type == kLoad || node.type == kStore) {
+    return EventKind::kMemcpy;
+  }
+  return node.name.starts_with("Memset") || node.kind == "memset" ? EventKind::kMemset : EventKind::kKernel;
+}
+
+// Lists of sizes and of types as Python prints them: quotes of one stroke, "Tensor(float)" for "float".
+std::string as_json(std::string_view list) {
+  std::string out;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list.substr(i).starts_with("Tensor(")) {
+      i += std::string_view("Tensor(").size() - 1;
+    } else if (list[i] != ')') {
+      out += list[i] == '\'' ? '"' : list[i];
+    }
+  }
+  return out;
+}
+
+class Reader {
+ public:
+  explicit Reader(Trace& trace) : trace_(trace) {}
+
+  void metadata(std::string_view message) {
+    Fields f(message);
+    while (f.next()) {
+      if (f.field == 1 && f.is_bytes) add_metadata("chakra_version", f.bytes);
+      if (f.field != 2 || !f.is_bytes) continue;
+      const Attribute a = attribute(f.bytes);
+      if (a.is_text && !a.name.empty()) add_metadata(std::string(a.name), a.text);
+    }
+  }
+
+  void node(std::string_view message, std::uint64_t offset) {
+    Node node;
+    if (!read_node(message, node)) {
+      trace_.diagnostics.add("bad_node", Severity::kDataLoss, "nodes that cannot be read", {},
+                             static_cast<std::int64_t>(offset));
+      return;
+    }
+    const EventKind kind = kind_of(node);
+    Events& e = trace_.events;
+    if (kind == EventKind::kOp) operations_.insert(node.id);
+    if (is_gpu_work(kind) && !node.needs.empty()) work_.push_back({e.start.size(), node.needs});
+    e.start.push_back(static_cast<Ns>(node.start_us) * kNsPerUs);
+    e.duration.push_back(node.cost_ns >= 0 ? node.cost_ns : static_cast<Ns>(node.duration_us) * kNsPerUs);
+    e.name.push_back(trace_.strings.intern(node.name));
+    e.lane.push_back(lane(node, kind));
+    e.args.push_back(trace_.args.intern(arguments(node, kind)));
+    e.correlation.push_back(kAbsent);
+    e.external_id.push_back(kind == EventKind::kOp && node.id <= INT64_MAX ? static_cast<std::int64_t>(node.id)
+                                                                           : kAbsent);
+    e.side.push_back(kNone);
+    e.category.push_back(category(kind));
+    e.ph.push_back('X');
+  }
+
+  /// Work is its operation's: known once all nodes are.
+  void link() {
+    for (const auto& [row, needs] : work_) {
+      const auto found =
+          std::find_if(needs.begin(), needs.end(), [&](std::uint64_t id) { return operations_.contains(id); });
+      if (found != needs.end()) trace_.events.external_id[row] = static_cast<std::int64_t>(*found);
+    }
+  }
+
+ private:
+  static constexpr Ns kNsPerUs = 1000;
+  static constexpr std::int64_t kProcess = 1, kStream = 7, kNetworkStream = 20;
+
+  void add_metadata(std::string key, std::string_view text) {
+    std::string quoted;
+    append_quoted(quoted, text);
+    trace_.metadata.emplace_back(std::move(key), std::move(quoted));
+  }
+
+  static void append_quoted(std::string& out, std::string_view text) {
+    out += '"';
+    for (const char c : text) {
+      if (c == '"' || c == '\\') out += '\\';
+      if (static_cast<unsigned char>(c) < 0x20) {
+        out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+      } else {
+        out += c;
+      }
+    }
+    out += '"';
+  }
+
+  static std::string arguments(const Node& node, EventKind kind) {
+    std::string out = "{";
+    const auto add = [&](std::string_view key, std::string_view json) {
+      out += fmt::format("{}\"{}\": {}", out.size() > 1 ? ", " : "", key, json);
+    };
+    if (kind == EventKind::kOp && node.shapes.starts_with('[')) {
+      add("Input Dims", as_json(node.shapes));
+      if (node.types.starts_with('[')) add("Input type", as_json(node.types));
+    }
+    if (node.type == kCollectiveNode && node.comm_type >= 0 &&
+        static_cast<std::size_t>(node.comm_type) < kCollectives.size()) {
+      add("Collective name", fmt::format("\"{}\"", kCollectives[static_cast<std::size_t>(node.comm_type)]));
+      if (node.comm_size >= 0) {  // Chakra counts bytes
+        add("In msg nelems", fmt::format("{}", node.comm_size));
+        add("Out msg nelems", fmt::format("{}", node.comm_size));
+        add("dtype", "\"Byte\"");
+      }
+      if (!node.group.empty()) {
+        std::string quoted;
+        append_quoted(quoted, node.group);
+        add("Process Group Name", quoted);
+      }
+    }
+    return out + "}";
+  }
+
+  LaneId lane(const Node& node, EventKind kind) {
+    const bool gpu = is_gpu_work(kind);
+    const bool network = node.type >= kSend && node.type <= kCollectiveNode;
+    const std::int64_t number = !gpu                     ? node.thread
+                                : node.stream != kAbsent ? node.stream
+                                : network                ? kNetworkStream
+                                                         : kStream;
+    const auto [it, added] = lanes_.try_emplace({gpu, number}, LaneId{trace_.lanes.size()});
+    if (!added) return it->second;
+    Lane lane;
+    lane.kind = gpu ? LaneKind::kGpuStream : LaneKind::kCpuThread;
+    lane.pid_number = gpu ? 0 : kProcess;
+    lane.tid_number = number;
+    lane.pid = trace_.strings.intern(fmt::format("{}", lane.pid_number));
+    lane.tid = trace_.strings.intern(fmt::format("{}", number));
+    lane.name = trace_.strings.intern(fmt::format("{} {}", gpu ? "stream" : "thread", number));
+    lane.process_name = lane.process_labels = trace_.strings.intern("");
+    trace_.lanes.push_back(lane);
+    return it->second;
+  }
+
+  std::uint16_t category(EventKind kind) {
+    for (std::size_t c = 0; c < trace_.categories.size(); ++c) {
+      if (trace_.categories[c].kind == kind) return static_cast<std::uint16_t>(c);
+    }
+    trace_.categories.push_back({trace_.strings.intern(to_string(kind)), kind});
+    return static_cast<std::uint16_t>(trace_.categories.size() - 1);
+  }
+
+  Trace& trace_;
+  std::map<std::pair<bool, std::int64_t>, LaneId> lanes_;
+  std::unordered_set<std::uint64_t> operations_;
+  std::vector<std::pair<std::size_t, std::vector<std::uint64_t>>> work_;
+};
+
+bool is_version(std::string_view text) {
+  return !text.empty() && text.front() >= '0' && text.front() <= '9' && text.find('.') != std::string_view::npos &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
+
+/// The metadata begins with a version ("0.0.4", "1.1.1-chakra.0.0.4"), or is empty and a node follows that begins with its id.
+int sniff(std::string_view head) {
+  std::uint64_t length = 0, size = 0;
+  if (!Fields::varint(head, length)) return 0;
+  if (length == 0) {
+    return Fields::varint(head, size) && size > 2 && head.size() > 2 && head[0] == 0x08 && head.find('\x12') < 8 ? 30
+                                                                                                                 : 0;
+  }
+  constexpr std::size_t kLongestVersion = 64;
+  if (head.size() < 3 || head[0] != 0x0A) return 0;
+  head.remove_prefix(1);
+  if (!Fields::varint(head, size) || size > kLongestVersion || size > head.size() || size + 2 > length) return 0;
+  return is_version(head.substr(0, static_cast<std::size_t>(size))) ? 90 : 0;
+}
+
+Result<Trace> read(ByteSource& source, const std::string& path, const LoadOptions& options) {
+  Trace trace;
+  trace.path = path;
+  trace.format = "chakra";
+  Reader reader(trace);
+  std::string buffer, block(1 << 20, '\0');
+  std::uint64_t at = 0;  // of the buffer's begin in the input
+  std::size_t messages = 0;
+  bool ended = false;
+  while (!ended) {
+    Result<std::size_t> got = source.read(block.data(), block.size());
+    if (!got) {
+      if (!options.partial) return forward(got);
+      trace.partial = true;
+      break;
+    }
+    ended = *got == 0;
+    trace.input_bytes += *got;
+    buffer.append(block.data(), *got);
+    if (options.progress) options.progress("reading " + path, source.consumed(), source.total(), kBytes);
+    std::string_view rest = buffer;
+    for (std::uint64_t length = 0; !rest.empty();) {
+      std::string_view message = rest;
+      if (!Fields::varint(message, length) || length > message.size()) break;  // more must be read
+      const std::uint64_t offset = at + static_cast<std::uint64_t>(rest.data() - buffer.data());
+      rest = message.substr(static_cast<std::size_t>(length));
+      message = message.substr(0, static_cast<std::size_t>(length));
+      messages++ == 0 ? reader.metadata(message) : reader.node(message, offset);
+    }
+    at += buffer.size() - rest.size();
+    buffer.erase(0, buffer.size() - rest.size());
+  }
+  if (!buffer.empty()) {
+    if (!options.partial) {
+      return tl::unexpected(Error{ErrorCode::kUnreadable, "the file ends in the middle of a node", path,
+                                  static_cast<std::int64_t>(at), "--partial reads what comes before"});
+    }
+    trace.partial = true;
+  }
+  reader.link();
+  const std::size_t bad = trace.args.decode(trace.strings);
+  if (bad > 0) {
+    trace.diagnostics.add("bad_shapes", Severity::kDataLoss, "lists of sizes that cannot be read", {}, 0);
+  }
+  return trace;
+}
+
+}  // namespace
+
+Importer chakra_importer() { return {"chakra", "Chakra execution traces, one rank each", ".et .et.gz", sniff, read}; }
+
+}  // namespace foretrace::trace

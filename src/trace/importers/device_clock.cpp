@@ -1,0 +1,76 @@
+#include "trace/importers/device_clock.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "base/statistics.hpp"
+
+namespace foretrace::trace {
+
+namespace {
+
+constexpr Ns kWaited = 20 * kNsPerUs;    // a shorter call found nothing to wait for
+constexpr Ns kFarthest = 50 * kNsPerUs;  // clocks that are further apart are broken, not imprecise
+constexpr Ns kReturn = 1 * kNsPerUs;     // from the end of the work to the call's return, at the least
+constexpr std::size_t kEnough = 3;
+
+bool waits_for_stream(std::string_view name) {
+  return name.starts_with("cudaStreamSynchronize") || name.starts_with("cuStreamSynchronize");
+}
+
+}  // namespace
+
+void align_device_clock(Trace& trace) {
+  struct Work {
+    Ns called, end;
+  };
+  std::unordered_map<std::int64_t, std::uint32_t> calls;   // correlation -> call
+  std::unordered_map<std::int64_t, std::uint32_t> stream;  // correlation of a wait -> lane
+  for (std::uint32_t e = 0; e < trace.size(); ++e) {
+    const std::int64_t id = trace.events.correlation[e];
+    if (id == kAbsent || trace.events.ph[e] != 'X') continue;
+    if (trace.kind(e) == EventKind::kRuntime) calls[id] = e;
+    if (trace.kind(e) == EventKind::kSync && trace.name(e) == "Stream Sync") stream[id] = trace.events.lane[e].value;
+  }
+  std::unordered_map<std::uint32_t, std::vector<Work>> lanes;
+  std::vector<Ns> slack;
+  for (std::uint32_t e = 0; e < trace.size(); ++e) {
+    if (!is_gpu_work(trace.kind(e))) continue;
+    const auto call = calls.find(trace.events.correlation[e]);
+    if (call == calls.end()) continue;
+    lanes[trace.events.lane[e].value].push_back({trace.events.start[call->second], trace.end(e)});
+    slack.push_back(trace.events.start[e] - trace.events.start[call->second]);
+  }
+  for (auto& [lane, works] : lanes) {
+    std::sort(works.begin(), works.end(), [](const Work& a, const Work& b) { return a.called < b.called; });
+  }
+  std::vector<Ns> late;  // by how much the last work of the stream ended after the wait for it
+  for (const auto& [id, lane] : stream) {
+    const auto call = calls.find(id);
+    const auto works = lanes.find(lane);
+    if (call == calls.end() || works == lanes.end() || !waits_for_stream(trace.name(call->second))) continue;
+    if (trace.events.duration[call->second] < kWaited) continue;
+    const auto behind = std::lower_bound(works->second.begin(), works->second.end(), trace.events.start[call->second],
+                                         [](const Work& w, Ns t) { return w.called < t; });
+    if (behind == works->second.begin()) continue;
+    const Ns by = (behind - 1)->end - trace.end(call->second);
+    if (std::abs(by) < kFarthest) late.push_back(by);
+  }
+  if (late.size() < kEnough || slack.empty() || median(late) <= 0) return;
+  std::sort(slack.begin(), slack.end());
+  const Ns allowed = slack[slack.size() / 1000];
+  const Ns shift = std::min(*std::max_element(late.begin(), late.end()) + kReturn, allowed);
+  if (shift <= 0) return;
+  for (std::uint32_t e = 0; e < trace.size(); ++e) {
+    if (is_gpu_work(trace.kind(e)) || trace.kind(e) == EventKind::kCudaEvent) trace.events.start[e] -= shift;
+  }
+  trace.diagnostics.add("device_clock", Severity::kInfo,
+                        "the GPU's clock ran ahead of the CPU's: work ended after the calls that waited for it; it was "
+                        "moved back",
+                        fmt::format("by {:.1f} us", to_us(shift)));
+}
+
+}  // namespace foretrace::trace

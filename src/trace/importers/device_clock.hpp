@@ -1,0 +1,13 @@
+#pragma once
+// Profilers stamp calls by the CPU's clock and work by the GPU's, and put both on one only to a few microseconds. Where the
+// GPU's runs ahead, work seems to end after the call that waited for it returned, and nobody would take it for the cause.
+
+#include "foretrace/trace/trace.hpp"
+
+namespace foretrace::trace {
+
+/// Moves GPU rows back by as much as the calls that waited for them demand and their launches allow; says so in the
+/// diagnostics. Does nothing where the two clocks agree.
+void align_device_clock(Trace& trace);
+
+}  // namespace foretrace::trace

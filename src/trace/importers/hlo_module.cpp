@@ -1,0 +1,362 @@
+#include "trace/importers/hlo_module.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/saturate.hpp"
+#include "foretrace/base/ids.hpp"
+#include "trace/importers/proto_wire.hpp"
+#include "trace/tensor_size.hpp"
+
+namespace foretrace::trace {
+
+namespace {
+
+constexpr int kTuple = 13;
+struct Type {
+  std::string_view name;
+  double bytes;
+};
+constexpr std::array<Type, 29> kTypes = {{{"", 0},        {"pred", 1},   {"s8", 1},     {"s16", 2},    {"s32", 4},
+                                          {"s64", 8},     {"u8", 1},     {"u16", 2},    {"u32", 4},    {"u64", 8},
+                                          {"f16", 2},     {"f32", 4},    {"f64", 8},    {"", 0},       {"", 0},
+                                          {"c64", 8},     {"bf16", 2},   {"", 0},       {"c128", 16},  {"f8e5m2", 1},
+                                          {"f8e4m3fn", 1}, {"s4", 0.5},  {"u4", 0.5},   {"f8e4m3", 1}, {"f8e5m2", 1},
+                                          {"f8e4m3", 1},  {"s2", 0.25},  {"u2", 0.25},  {"f8e4m3", 1}}};
+
+HloShape read_shape(std::string_view bytes, int depth = 0) {
+  HloShape out;
+  constexpr int kDeepest = 16;
+  for (ProtoWire w(bytes); w.next();) {
+    if (w.field == 2) out.type = static_cast<int>(w.number);
+    if (w.field == 3) w.append_to(out.dims);
+    if (w.field == 4 && depth < kDeepest) out.parts.push_back(read_shape(w.bytes, depth + 1));
+  }
+  if (!possible_shape(out.dims)) out.dims.clear();
+  return out;
+}
+
+std::int64_t largest_group(std::string_view bytes) {  // ReplicaGroup: replica_ids = 1
+  std::vector<std::int64_t> ids;
+  for (ProtoWire w(bytes); w.next();) {
+    if (w.field == 1) w.append_to(ids);
+  }
+  return static_cast<std::int64_t>(ids.size());
+}
+
+HloInstruction read_instruction(std::string_view bytes) {
+  HloInstruction out;
+  for (ProtoWire w(bytes); w.next();) {
+    switch (w.field) {
+      case 1:
+        out.name = w.bytes;
+        break;
+      case 2:
+        out.opcode = w.bytes;
+        break;
+      case 3:
+        out.shape = read_shape(w.bytes);
+        break;
+      case 7:
+        for (ProtoWire m(w.bytes); m.next();) {
+          if (m.field == 2) out.op_name = m.bytes;
+        }
+        break;
+      case 9:
+        out.parameter = w.integer();
+        break;
+      case 15:
+        out.window = w.bytes;
+        break;
+      case 16:
+        out.conv = w.bytes;
+        break;
+      case 28:
+        out.target = w.bytes;
+        break;
+      case 30:
+        out.dot = w.bytes;
+        break;
+      case 35:
+        out.id = w.integer();
+        break;
+      case 36:
+        w.append_to(out.operands);
+        break;
+      case 38:
+        w.append_to(out.calls);
+        break;
+      case 43:
+        out.config = w.bytes;
+        break;
+      case 49:
+        out.groups = std::max(out.groups, largest_group(w.bytes));
+        break;
+      case 50:
+        out.feature_groups = std::max<std::int64_t>(1, w.integer());
+        break;
+      default:
+        break;
+    }
+  }
+  return out;
+}
+
+bool is_any(std::string_view opcode, std::initializer_list<std::string_view> list) {
+  return std::find(list.begin(), list.end(), opcode) != list.end();
+}
+
+HloKind kind_of(const HloInstruction& in) {
+  const std::string_view op = in.opcode;
+  if (is_any(op, {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id",
+                  "replica-id", "opt-barrier", "domain", "add-dependency", "while", "conditional", "call", "infeed",
+                  "outfeed", "token", "async-update", "get-dimension-size", "iota-placeholder"}) ||
+      op.ends_with("-done")) {
+    return HloKind::kNothing;
+  }
+  for (const std::string_view name : {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute",
+                                      "collective-broadcast", "ragged-all-to-all", "send", "recv"}) {
+    if (op.starts_with(name)) return HloKind::kCollective;
+  }
+  if (is_any(op, {"copy", "copy-start"})) return HloKind::kCopy;
+  if (is_any(op, {"custom-call", "convolution", "cholesky", "fft", "triangular-solve"})) return HloKind::kLibrary;
+  return HloKind::kGenerated;
+}
+
+}  // namespace
+
+std::string_view hlo_type_name(int type) {
+  return type >= 0 && type < static_cast<int>(kTypes.size()) ? kTypes[static_cast<std::size_t>(type)].name : "";
+}
+
+std::int64_t HloShape::elements() const {
+  if (type != kTuple) return elements_of(dims);
+  std::int64_t most = 0;
+  for (const HloShape& p : parts) most = std::max(most, p.elements());
+  return most;
+}
+
+double HloShape::bytes() const {
+  if (type == kTuple) {
+    double sum = 0;
+    for (const HloShape& p : parts) sum += p.bytes();
+    return sum;
+  }
+  const double size = type >= 0 && type < static_cast<int>(kTypes.size()) ? kTypes[static_cast<std::size_t>(type)].bytes : 0;
+  return size == 0 ? 0 : size * static_cast<double>(elements_of(dims));
+}
+
+const HloInstruction* HloModule::at(std::int64_t id) const {
+  const auto it = instructions_.find(id);
+  return it == instructions_.end() ? nullptr : &it->second;
+}
+
+std::uint32_t HloModule::find(std::string_view instruction) const {
+  const auto it = by_name_.find(std::string(instruction));
+  return it == by_name_.end() ? kNone : it->second;
+}
+
+bool HloModule::read(std::string_view proto) {
+  for (ProtoWire w(proto); w.next();) {
+    if (w.field == 1 && w.packed) read_module(w.bytes);
+  }
+  if (entry_ < 0) return false;
+  has_gradients = std::any_of(instructions_.begin(), instructions_.end(), [](const auto& i) {
+    return i.second.op_name.find("transpose(") != std::string::npos;
+  });
+  flatten(entry_, 0);
+  count_parameters();
+  return !launches.empty();
+}
+
+void HloModule::read_module(std::string_view bytes) {
+  std::string_view schedule;
+  for (ProtoWire w(bytes); w.next();) {
+    if (w.field == 1) name = w.bytes;
+    if (w.field == 6) entry_ = w.integer();
+    if (w.field == 7) schedule = w.bytes;
+    if (w.field != 3) continue;
+    std::int64_t id = -1;
+    Computation computation;
+    for (ProtoWire c(w.bytes); c.next();) {
+      if (c.field == 5) id = c.integer();
+      if (c.field != 2) continue;
+      HloInstruction in = read_instruction(c.bytes);
+      computation.order.push_back(in.id);
+      instructions_.insert_or_assign(in.id, std::move(in));
+    }
+    computations_[id] = std::move(computation);
+  }
+  if (!schedule.empty()) read_schedule(schedule);
+}
+
+// HloScheduleProto: sequences = 1, a map of computation -> InstructionSequence{instruction_ids = 1}.
+void HloModule::read_schedule(std::string_view bytes) {
+  for (ProtoWire w(bytes); w.next();) {
+    if (w.field != 1) continue;
+    std::int64_t computation = -1;
+    std::vector<std::int64_t> order;
+    for (ProtoWire entry(w.bytes); entry.next();) {
+      if (entry.field == 1) computation = entry.integer();
+      if (entry.field != 2) continue;
+      for (ProtoWire sequence(entry.bytes); sequence.next();) {
+        if (sequence.field == 1) sequence.append_to(order);
+      }
+    }
+    const auto it = computations_.find(computation);
+    if (it != computations_.end() && !order.empty()) it->second.order = std::move(order);
+  }
+}
+
+void HloModule::flatten(std::int64_t computation, int depth) {
+  constexpr int kDeepest = 32;
+  constexpr std::size_t kMost = 4'000'000;
+  const auto it = computations_.find(computation);
+  if (it == computations_.end() || depth > kDeepest) return;
+  for (const std::int64_t id : it->second.order) {
+    const HloInstruction* in = at(id);
+    if (in == nullptr || launches.size() > kMost) continue;
+    const bool inlined = is_any(in->opcode, {"while", "conditional", "call", "async-start"});
+    if (inlined) {
+      for (const std::int64_t called : in->calls) flatten(called, depth + 1);
+      continue;
+    }
+    const HloKind kind = kind_of(*in);
+    if (kind == HloKind::kNothing) continue;
+    Launch launch;
+    launch.instruction = in;
+    launch.kind = kind;
+    launch.kernel = in->name;
+    std::replace_if(
+        launch.kernel.begin(), launch.kernel.end(), [](char c) { return c == '.' || c == '-'; }, '_');
+    launch.work = describe(*in, kind);
+    by_name_.try_emplace(in->name, static_cast<std::uint32_t>(launches.size()));
+    launches.push_back(std::move(launch));
+  }
+}
+
+// Trained parameters are inputs that forward or backward reads and the update too; a batch is not updated, and an
+// optimizer's states are read by the update only.
+void HloModule::count_parameters() {
+  std::map<std::int64_t, int> read;  // 1: by a pass, 2: by the update
+  const auto mark = [&](std::int64_t id, int by) {
+    for (int depth = 0; depth < 8; ++depth) {
+      const HloInstruction* in = at(id);
+      if (in == nullptr) return;
+      if (in->opcode == "parameter") {
+        read[id] |= by;
+        return;
+      }
+      if (!is_any(in->opcode, {"bitcast", "copy", "convert", "transpose", "get-tuple-element"}) || in->operands.empty()) return;
+      id = in->operands.front();
+    }
+  };
+  for (const Launch& launch : launches) {
+    const bool update = launch.work.phase == "optimizer";
+    if (!update && launch.kind == HloKind::kCopy) continue;
+    for (const std::int64_t operand : launch.instruction->operands) mark(operand, update ? 2 : 1);
+  }
+  for (const auto& [id, by] : read) {
+    const HloInstruction* in = at(id);
+    if (by != 3 || in->shape.type == kTuple || in->shape.elements() < 2) continue;
+    parameter_elements = saturated_sum(parameter_elements, in->shape.elements());
+    ++parameter_tensors;
+  }
+}
+
+// A copy or cast of parameters alone, however it was named.
+bool HloModule::of_parameters(const HloInstruction& in, int depth) const {
+  if (in.operands.empty() || depth > 4) return false;
+  return std::all_of(in.operands.begin(), in.operands.end(), [&](std::int64_t id) {
+    const HloInstruction* operand = at(id);
+    if (operand == nullptr) return false;
+    if (operand->opcode == "parameter") return operand->shape.dims.size() > 1 || operand->shape.elements() == 1;
+    return operand->opcode == "constant" ||
+           (is_any(operand->opcode, {"bitcast", "copy", "convert", "transpose"}) && of_parameters(*operand, depth + 1));
+  });
+}
+
+// The operation's own name, or of a fusion without one that of something inside it.
+std::string HloModule::scope_of(const HloInstruction& in) const {
+  if (!in.op_name.empty() || in.opcode != "fusion") return in.op_name;
+  for (const std::int64_t called : in.calls) {
+    const auto it = computations_.find(called);
+    if (it == computations_.end()) continue;
+    for (auto id = it->second.order.rbegin(); id != it->second.order.rend(); ++id) {
+      const HloInstruction* inner = at(*id);
+      if (inner != nullptr && inner->opcode != "parameter" && !inner->op_name.empty()) return inner->op_name;
+    }
+  }
+  return {};
+}
+
+CompiledOp HloModule::describe(const HloInstruction& in, HloKind kind) const {
+  CompiledOp out;
+  out.operation = in.name;
+  const HloScope scope = parse_scope(scope_of(in));
+  out.layer = scope.layer;
+  // Where no scope names a layer, what is computed does: "(dot_general)".
+  const std::string of = scope_of(in);
+  if (out.layer.empty() && !of.empty()) out.layer = "(" + of.substr(of.rfind('/') + 1) + ")";
+  const bool weights = of_parameters(in, 0);
+  if (scope.backward) {
+    out.phase = "backward";
+  } else if (scope.forward || !has_gradients) {
+    out.phase = "forward";
+  } else {
+    out.phase = weights && (kind == HloKind::kCopy || of.empty()) ? "forward" : "optimizer";
+  }
+  out.of_parameters = out.phase == "optimizer" || (weights && !scope.forward && !scope.backward);
+  if (kind == HloKind::kCollective) {
+    out.family = "collective";
+  } else if (kind == HloKind::kCopy) {
+    out.family = "copy";
+  }
+  set_sizes(in, out);
+  return out;
+}
+
+HloScope parse_scope(std::string_view op_name) {
+  HloScope out;
+  out.backward = op_name.find("transpose(jvp(") != std::string_view::npos ||
+                 op_name.find("transpose(") != std::string_view::npos;
+  out.forward = !out.backward && op_name.find("jvp(") != std::string_view::npos;
+  // Components between slashes outside of brackets.
+  std::vector<std::string_view> parts;
+  int depth = 0;
+  std::size_t from = 0;
+  for (std::size_t i = 0; i <= op_name.size(); ++i) {
+    if (i == op_name.size() || (op_name[i] == '/' && depth == 0)) {
+      parts.push_back(op_name.substr(from, i - from));
+      from = i + 1;
+    } else if (op_name[i] == '(') {
+      ++depth;
+    } else if (op_name[i] == ')') {
+      --depth;
+    }
+  }
+  if (parts.size() < 2) return out;
+  parts.pop_back();  // the primitive
+  for (std::string_view part : parts) {
+    // "transpose(jvp(block0))" is block0; "jit(_var)" is a function that was compiled, no scope of the model.
+    bool compiled = false;
+    while (part.ends_with(')')) {
+      const std::size_t open = part.find('(');
+      if (open == std::string_view::npos) break;
+      const std::string_view wrapper = part.substr(0, open);
+      compiled = compiled || wrapper == "jit" || wrapper == "pjit" || wrapper == "xla_call";
+      part = part.substr(open + 1, part.size() - open - 2);
+    }
+    if (compiled || part.empty() || part == "while" || part == "body" || part == "cond" || part == "checkpoint" ||
+        part == "rematted_computation" || part == "remat" || part == "closed_call" || part == "scan" ||
+        part == "shard_map" || part == "core_call" || part == "custom_vjp_call" || part == "custom_jvp_call") {
+      continue;
+    }
+    if (!out.layer.empty()) out.layer += '/';
+    out.layer += part;
+  }
+  return out;
+}
+
+}  // namespace foretrace::trace

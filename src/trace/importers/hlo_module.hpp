@@ -1,0 +1,91 @@
+#pragma once
+// XLA's compiled programs (HloProto in /host:metadata of an xplane file): instructions in the order they are launched, with
+// what each computes. Field numbers are those of xla/service/hlo.proto and xla/xla_data.proto.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "trace/compiled_op.hpp"
+
+namespace foretrace::trace {
+
+struct HloShape {
+  int type = 0;  ///< xla.PrimitiveType; 13: a tuple
+  std::vector<std::int64_t> dims;
+  std::vector<HloShape> parts;
+
+  [[nodiscard]] std::int64_t elements() const;
+  [[nodiscard]] double bytes() const;  ///< of all parts
+};
+/// "f32", "bf16", "s32", …; "" for what is no array.
+std::string_view hlo_type_name(int type);
+
+struct HloInstruction {
+  std::string name, opcode, target, op_name;
+  HloShape shape;
+  std::int64_t id = 0;
+  std::int64_t parameter = 0;  ///< of a parameter, which
+  std::vector<std::int64_t> operands, calls;
+  std::string_view config;  ///< backend_config, JSON; lies in the bytes the module was read from
+  std::string_view dot, window, conv;
+  std::int64_t groups = 0;                ///< ranks that take part in a collective
+  std::int64_t feature_groups = 1;
+};
+
+/// How a GPU runs an instruction.
+enum class HloKind : std::uint8_t { kNothing, kGenerated, kLibrary, kCopy, kCollective };
+
+class HloModule {
+ public:
+  /// From the bytes of an HloProto, which must outlive it. False where they are none.
+  bool read(std::string_view proto);
+
+  struct Launch {
+    const HloInstruction* instruction = nullptr;
+    HloKind kind = HloKind::kNothing;
+    std::string kernel;  ///< the name of the kernel the compiler makes of it: "input_reduce_fusion_4"
+    CompiledOp work;
+  };
+  std::string name;
+  std::vector<Launch> launches;  ///< in the order of the schedule; bodies of loops once
+  bool has_gradients = false;    ///< some operation is of a backward pass
+  std::int64_t parameter_elements = 0, parameter_tensors = 0;  ///< inputs that the passes read and the update writes anew
+
+  /// The launch of the instruction called so; kNone where there is none.
+  [[nodiscard]] std::uint32_t find(std::string_view instruction) const;
+
+ private:
+  struct Computation {
+    std::vector<std::int64_t> order;  // instruction ids, as scheduled
+  };
+  void read_module(std::string_view bytes);
+  void read_schedule(std::string_view bytes);
+  void flatten(std::int64_t computation, int depth);
+  [[nodiscard]] const HloInstruction* at(std::int64_t id) const;
+  CompiledOp describe(const HloInstruction& in, HloKind kind) const;
+  // hlo_sizes.cpp
+  void set_sizes(const HloInstruction& in, CompiledOp& out) const;
+  void set_convolution(const HloInstruction& in, CompiledOp& out) const;
+  void look_inside(const HloInstruction& fusion, CompiledOp& out, int depth) const;
+  [[nodiscard]] double bytes_of_operand(const HloInstruction& in, std::size_t operand) const;
+  [[nodiscard]] bool of_parameters(const HloInstruction& in, int depth) const;
+  [[nodiscard]] std::string scope_of(const HloInstruction& in) const;
+  void count_parameters();
+
+  std::unordered_map<std::int64_t, HloInstruction> instructions_;
+  std::unordered_map<std::int64_t, Computation> computations_;
+  std::unordered_map<std::string, std::uint32_t> by_name_;
+  std::int64_t entry_ = -1;
+};
+
+/// What stands in an operation's scope: "jit(step)/transpose(jvp(block0))/dot_general" -> {"block0", backward}.
+struct HloScope {
+  std::string layer;
+  bool forward = false, backward = false;  ///< neither: outside of what is differentiated
+};
+HloScope parse_scope(std::string_view op_name);
+
+}  // namespace foretrace::trace

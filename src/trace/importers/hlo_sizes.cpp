@@ -1,0 +1,275 @@
+// What an HLO instruction computes: products and convolutions from their dimension numbers, everything else from what it
+// reads and writes.
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/saturate.hpp"
+#include "trace/importers/hlo_module.hpp"
+#include "trace/importers/proto_wire.hpp"
+#include "trace/tensor_size.hpp"
+
+namespace foretrace::trace {
+
+namespace {
+
+struct DotDims {
+  std::vector<std::int64_t> lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
+};
+
+// DotDimensionNumbers of xla_data.proto.
+DotDims read_dot(std::string_view bytes) {
+  DotDims out;
+  for (ProtoWire w(bytes); w.next();) {
+    if (w.field == 1) w.append_to(out.lhs_contracting);
+    if (w.field == 2) w.append_to(out.rhs_contracting);
+    if (w.field == 3) w.append_to(out.lhs_batch);
+    if (w.field == 4) w.append_to(out.rhs_batch);
+  }
+  return out;
+}
+
+// The same, as the JSON of a library call's backend_config has it: numbers as texts.
+bool read_config_dot(std::string_view config, DotDims& out) {
+  const simdjson::padded_string padded(config);
+  simdjson::dom::parser parser;
+  simdjson::dom::object root, gemm, dims;
+  if (parser.parse(padded).get(root) != simdjson::SUCCESS) return false;
+  if (root["gemm_backend_config"].get(gemm) != simdjson::SUCCESS) gemm = root;
+  if (gemm["dot_dimension_numbers"].get(dims) != simdjson::SUCCESS) return false;
+  const auto list = [&](const char* key, std::vector<std::int64_t>& to) {
+    simdjson::dom::array values;
+    if (dims[key].get(values) != simdjson::SUCCESS) return;
+    for (const simdjson::dom::element v : values) {
+      std::int64_t number = 0;
+      std::string_view text;
+      if (v.get(text) == simdjson::SUCCESS) {
+        number = std::atoll(std::string(text).c_str());
+      } else if (v.get(number) != simdjson::SUCCESS) {
+        continue;
+      }
+      to.push_back(number);
+    }
+  };
+  list("lhs_contracting_dimensions", out.lhs_contracting);
+  list("rhs_contracting_dimensions", out.rhs_contracting);
+  list("lhs_batch_dimensions", out.lhs_batch);
+  list("rhs_batch_dimensions", out.rhs_batch);
+  return true;
+}
+
+/// batch, m, n, k; all 0 where the numbers do not fit the shapes.
+std::array<std::int64_t, 4> product(const HloShape& lhs, const HloShape& rhs, const DotDims& dims) {
+  const auto holds = [](const std::vector<std::int64_t>& list, std::size_t d) {
+    return std::find(list.begin(), list.end(), static_cast<std::int64_t>(d)) != list.end();
+  };
+  std::array<std::int64_t, 4> out{1, 1, 1, 1};
+  for (std::size_t d = 0; d < lhs.dims.size(); ++d) {
+    std::int64_t& to = holds(dims.lhs_batch, d) ? out[0] : holds(dims.lhs_contracting, d) ? out[3] : out[1];
+    to = saturated_product(to, lhs.dims[d]);
+  }
+  for (std::size_t d = 0; d < rhs.dims.size(); ++d) {
+    if (!holds(dims.rhs_batch, d) && !holds(dims.rhs_contracting, d)) out[2] = saturated_product(out[2], rhs.dims[d]);
+  }
+  const bool possible = std::all_of(out.begin(), out.end(), [](std::int64_t n) { return n > 0 && n <= kMostElements; });
+  return possible ? out : std::array<std::int64_t, 4>{};
+}
+
+double flops_of(const std::array<std::int64_t, 4>& gemm) {
+  double flops = gemm[0] > 0 ? 2 : 0;
+  for (const std::int64_t d : gemm) flops *= static_cast<double>(d);
+  return flops;
+}
+
+bool is_integer(int type) {
+  const std::string_view name = hlo_type_name(type);
+  return name.starts_with("s") || name.starts_with("u") || name == "pred";
+}
+
+const HloShape& main_part(const HloShape& shape) {
+  const HloShape* best = &shape;
+  while (best->type == 13 && !best->parts.empty()) best = best->parts.data();
+  return *best;
+}
+
+}  // namespace
+
+// A gather reads the rows it fetches, not the table; so does a slice.
+double HloModule::bytes_of_operand(const HloInstruction& in, std::size_t operand) const {
+  const HloInstruction* source = at(in.operands[operand]);
+  if (source == nullptr) return 0;
+  const double whole = source->shape.bytes();
+  if (in.opcode == "gather" || in.opcode == "dynamic-slice" || in.opcode == "slice") {
+    return operand == 0 ? std::min(whole, in.shape.bytes()) : whole;
+  }
+  if (in.opcode != "fusion" || in.calls.empty()) return whole;
+  const auto body = computations_.find(in.calls.front());
+  if (body == computations_.end()) return whole;
+  // The parameter of the fusion that stands for this operand.
+  std::int64_t parameter = -1;
+  for (const std::int64_t id : body->second.order) {
+    const HloInstruction* inner = at(id);
+    if (inner == nullptr || inner->opcode != "parameter") continue;
+    if (inner->parameter == static_cast<std::int64_t>(operand)) parameter = id;
+  }
+  if (parameter < 0) return whole;
+  double fetched = 0;
+  bool used = false;
+  for (const std::int64_t id : body->second.order) {
+    const HloInstruction* inner = at(id);
+    if (inner == nullptr) continue;
+    const auto& from = inner->operands;
+    if (std::find(from.begin(), from.end(), parameter) == from.end()) continue;
+    const bool part = inner->opcode == "gather" || inner->opcode == "dynamic-slice" || inner->opcode == "slice";
+    if (!part || from.front() != parameter) return whole;
+    fetched += inner->shape.bytes();
+    used = true;
+  }
+  return used ? std::min(whole, fetched) : whole;
+}
+
+void HloModule::look_inside(const HloInstruction& fusion, CompiledOp& out, int depth) const {
+  constexpr int kDeepest = 4;
+  if (depth > kDeepest) return;
+  bool moves_only = true;
+  bool reduces = false;
+  bool gathers = false;
+  for (const std::int64_t called : fusion.calls) {
+    const auto body = computations_.find(called);
+    if (body == computations_.end()) continue;
+    for (const std::int64_t id : body->second.order) {
+      const HloInstruction* in = at(id);
+      if (in == nullptr) continue;
+      const std::string_view op = in->opcode;
+      if (op == "fusion" || op == "call") look_inside(*in, out, depth + 1);
+      if (op == "dot" && in->operands.size() >= 2 && at(in->operands[0]) != nullptr && at(in->operands[1]) != nullptr) {
+        const auto sizes = product(at(in->operands[0])->shape, at(in->operands[1])->shape, read_dot(in->dot));
+        if (flops_of(sizes) > flops_of(out.gemm)) {
+          out.gemm = sizes;
+          out.dtype = hlo_type_name(main_part(at(in->operands[0])->shape).type);
+        }
+        out.flops += flops_of(sizes);
+        out.family = "gemm";
+      }
+      if (op == "convolution") set_convolution(*in, out);
+      reduces = reduces || op == "reduce" || op == "reduce-window";
+      gathers = gathers || op == "gather" || op == "scatter";
+      moves_only = moves_only && (op == "parameter" || op == "transpose" || op == "bitcast" || op == "reshape" ||
+                                  op == "copy" || op == "convert" || op == "slice" || op == "concatenate" ||
+                                  op == "constant" || op == "tuple" || op == "pad");
+    }
+  }
+  if (!out.family.empty() || depth > 0) return;
+  out.family = gathers ? "gather" : reduces ? "reduction" : moves_only ? "copy" : "elementwise";
+}
+
+// ConvolutionDimensionNumbers: input batch 7, feature 8, spatial 11; kernel output feature 3, input feature 4, spatial 6; output
+// batch 9, feature 10, spatial 12. Window: dimensions 1 {size 1, stride 2}.
+void HloModule::set_convolution(const HloInstruction& in, CompiledOp& out) const {
+  if (in.operands.size() < 2) return;
+  const HloInstruction* first = at(in.operands[0]);
+  const HloInstruction* second = at(in.operands[1]);
+  if (first == nullptr || second == nullptr || in.conv.empty()) return;
+  // The three tensors of the forward convolution, whichever of them is computed.
+  const bool data = in.target.find("BackwardInput") != std::string::npos;
+  const bool weight = in.target.find("BackwardFilter") != std::string::npos;
+  const HloShape& result = main_part(in.shape);
+  const HloShape& input = data ? result : main_part(first->shape);
+  const HloShape& kernel = weight ? result : main_part(second->shape);
+  const HloShape& output = data ? main_part(first->shape) : weight ? main_part(second->shape) : result;
+  std::int64_t in_batch = 0, in_feature = 0, k_out = 0, out_feature = 0;
+  std::vector<std::int64_t> in_spatial, k_spatial, out_spatial;
+  for (ProtoWire w(in.conv); w.next();) {
+    if (w.field == 7) in_batch = w.integer();
+    if (w.field == 8) in_feature = w.integer();
+    if (w.field == 3) k_out = w.integer();
+    if (w.field == 10) out_feature = w.integer();
+    if (w.field == 11) w.append_to(in_spatial);
+    if (w.field == 6) w.append_to(k_spatial);
+    if (w.field == 12) w.append_to(out_spatial);
+  }
+  std::int64_t stride = 1;
+  for (ProtoWire w(in.window); w.next();) {
+    for (ProtoWire d(w.bytes); w.field == 1 && d.next();) {
+      if (d.field == 2) stride = std::max<std::int64_t>(stride, std::min<std::int64_t>(d.integer(), 1 << 20));
+    }
+  }
+  const auto size = [](const HloShape& s, std::int64_t d) {
+    return d >= 0 && d < static_cast<std::int64_t>(s.dims.size()) ? s.dims[static_cast<std::size_t>(d)] : 1;
+  };
+  // Height and width; what a volume has more multiplies the height, a signal has height 1.
+  const auto plane = [&](const HloShape& s, const std::vector<std::int64_t>& spatial, std::int64_t& h, std::int64_t& w) {
+    h = w = 1;
+    for (std::size_t i = 0; i < spatial.size(); ++i) {
+      std::int64_t& to = i + 1 == spatial.size() ? w : h;
+      to = saturated_product(to, size(s, spatial[i]));
+    }
+  };
+  auto& c = out.conv;
+  c[0] = size(input, in_batch);
+  c[1] = size(input, in_feature);
+  plane(input, in_spatial, c[2], c[3]);
+  c[4] = size(output, out_feature);
+  plane(output, out_spatial, c[5], c[6]);
+  plane(kernel, k_spatial, c[7], c[8]);
+  c[9] = stride;
+  c[10] = in.feature_groups;
+  c[11] = in_feature + 1 == static_cast<std::int64_t>(input.dims.size()) ? 1 : 0;
+  const double taps = static_cast<double>(elements_of(kernel.dims)) / static_cast<double>(std::max<std::int64_t>(1, size(kernel, k_out)));
+  out.flops += 2 * static_cast<double>(elements_of(output.dims)) * taps;
+  out.family = data ? "convolution-data" : weight ? "convolution-weight" : "convolution";
+  out.dtype = hlo_type_name(input.type);
+}
+
+void HloModule::set_sizes(const HloInstruction& in, CompiledOp& out) const {
+  const std::string_view target = in.target;
+  const bool library_product =
+      target.find("cublas") != std::string_view::npos || target.find("gemm") != std::string_view::npos;
+  if (library_product && in.operands.size() >= 2 && at(in.operands[0]) != nullptr && at(in.operands[1]) != nullptr) {
+    DotDims dims;
+    if (read_config_dot(in.config, dims)) {
+      out.gemm = product(at(in.operands[0])->shape, at(in.operands[1])->shape, dims);
+      out.flops = flops_of(out.gemm);
+    }
+    out.family = "gemm";
+    out.dtype = hlo_type_name(main_part(at(in.operands[0])->shape).type);
+  } else if (target.find("conv") != std::string_view::npos || in.opcode == "convolution") {
+    set_convolution(in, out);
+  } else if (target.find("fmha") != std::string_view::npos) {
+    out.family = "attention";
+  } else if (in.opcode == "fusion") {
+    look_inside(in, out, 0);
+  }
+  // What a library call writes beside its result is room to work in.
+  const HloShape& result = in.opcode == "custom-call" ? main_part(in.shape) : in.shape;
+  out.bytes_written = result.bytes();
+  out.elements = result.elements();
+  out.out_dtype = hlo_type_name(main_part(result).type);
+  double largest = -1;
+  std::int64_t largest_elements = 0;
+  for (std::size_t i = 0; i < in.operands.size(); ++i) {
+    const HloInstruction* operand = at(in.operands[i]);
+    if (operand == nullptr) continue;
+    const double bytes = bytes_of_operand(in, i);
+    out.bytes_read += bytes;
+    const HloShape& shape = main_part(operand->shape);
+    if (is_integer(shape.type)) {
+      out.fixed_read += bytes;
+    } else if (bytes > largest) {
+      largest = bytes;
+      largest_elements = shape.elements();
+      if (out.gemm[0] == 0 && out.conv[0] == 0) out.dtype = hlo_type_name(shape.type);
+    }
+  }
+  if (out.dtype.empty()) out.dtype = out.out_dtype;
+  if (out.family == "reduction") {
+    out.rows = std::max<std::int64_t>(1, out.elements);
+    out.elements = std::max(out.elements, largest_elements);
+  }
+  if (out.family == "gather") out.rows = out.elements;
+  if (out.family.empty()) out.family = in.opcode == "copy" ? "copy" : in.opcode == "custom-call" ? "other" : "elementwise";
+}
+
+}  // namespace foretrace::trace

@@ -1,0 +1,201 @@
+// The CPU's side of an Nsight file: calls, NVTX ranges of all domains, overheads, calls of libraries.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "trace/importers/json_text.hpp"
+#include "trace/importers/nsight.hpp"
+#include "trace/importers/nvtx_text.hpp"
+
+namespace foretrace::trace {
+
+namespace {
+
+// "cudaLaunchKernel_ptsz_v7000" is cudaLaunchKernel: the version of the interface and the per-thread stream are no part of
+// what a call does. "cuLaunchKernel_v2" of the driver keeps its own.
+std::string_view call_name(std::string_view name) {
+  const std::size_t mark = name.rfind("_v");
+  if (name.starts_with("cuda") && mark != std::string_view::npos && mark + 5 <= name.size() &&
+      name.find_first_not_of("0123456789", mark + 2) == std::string_view::npos) {
+    name = name.substr(0, mark);
+  }
+  if (name.ends_with("_ptsz") || name.ends_with("_ptds")) name.remove_suffix(5);
+  return name;
+}
+
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<signed char>(c) >= 0; });
+}
+
+class CpuTables {
+ public:
+  explicit CpuTables(NsightRead& in) : in_(in), t_(in.trace) {}
+
+  Status run() {
+    FORETRACE_TRY_VOID(calls());
+    FORETRACE_TRY_VOID(ranges());
+    FORETRACE_TRY_VOID(overheads("CUPTI_ACTIVITY_KIND_OVERHEAD", "overhead"));
+    FORETRACE_TRY_VOID(overheads("PROFILER_OVERHEAD", "profiler_overhead"));
+    FORETRACE_TRY_VOID(library("CUDNN_EVENTS", "cudnn"));
+    FORETRACE_TRY_VOID(library("CUBLAS_EVENTS", "cublas"));
+    return complaints();
+  }
+
+ private:
+  LaneId thread(std::int64_t global) {
+    return in_.rows.lane(LaneKind::kCpuThread, nsight_pid(global), nsight_tid(global));
+  }
+
+  Status calls() {
+    const std::uint16_t runtime = in_.rows.category("cuda_runtime", EventKind::kRuntime);
+    const std::uint16_t driver = in_.rows.category("cuda_driver", EventKind::kRuntime);
+    struct Name {
+      StringId id;
+      std::uint16_t category = 0;
+    };
+    std::unordered_map<std::int64_t, Name> names;  // calls have few
+    return in_.table(kNsightCalls, {"start", "end", "globalTid", "correlationId", "nameId"}, [&](const SqliteRow& row) {
+      const std::int64_t thread_id = row.integer(2);
+      if (!in_.ours(nsight_pid(thread_id))) return;
+      EventRow e;
+      if (!in_.times(row, 0, 1, e)) return;
+      Name& name = names[row.integer(4)];
+      if (!name.id.valid()) {
+        const std::string text(t_.strings[in_.string(row.integer(4))]);
+        name.id = t_.strings.intern(call_name(text));
+        name.category = text.starts_with("cu") && !text.starts_with("cuda") ? driver : runtime;
+      }
+      e.name = name.id;
+      e.category = name.category;
+      e.lane = thread(thread_id);
+      e.correlation = row.integer(3, kAbsent);
+      in_.rows.add(e);
+    });
+  }
+
+  // Event types: 34 mark, 59 push and pop, 60 start and end; 33, 39, 75 and others name categories, threads and domains.
+  Status ranges() {
+    enum : std::uint8_t { kMark = 34, kPushPop = 59, kStartEnd = 60 };
+    const std::uint16_t op = in_.rows.category("cpu_op", EventKind::kOp);
+    const std::uint16_t range = in_.rows.category("user_annotation", EventKind::kAnnotation);
+    const std::uint16_t across = in_.rows.category("nvtx_range", EventKind::kOther);
+    const std::uint16_t mark = in_.rows.category("nvtx_mark", EventKind::kInstant);
+    const std::uint16_t about = in_.rows.category("nvtx_name", EventKind::kMetadata);
+    return in_.table(
+        "NVTX_EVENTS", {"start", "end", "eventType", "globalTid", "endGlobalTid", "text", "textId"},
+        [&](const SqliteRow& row) {
+          const std::int64_t thread_id = row.integer(3);
+          if (!in_.ours(nsight_pid(thread_id))) return;
+          const std::int64_t type = row.integer(2);
+          EventRow e;
+          if (row.null(0)) {
+            (void)in_.times(row, 0, 1, e);  // counts it
+            return;
+          }
+          e.lane = thread(thread_id);
+          if (type != kPushPop && type != kStartEnd) {
+            e.start = row.integer(0);
+            e.name = name_of(row);
+            e.category = type == kMark ? mark : about;
+            e.ph = type == kMark ? 'i' : 'M';
+            in_.rows.add(e);
+            return;
+          }
+          if (row.null(1)) {
+            e.start = row.integer(0);
+            e.name = name_of(row);
+            e.category = mark;
+            e.ph = 'i';
+            in_.rows.add(e);
+            t_.diagnostics.add("open_range", Severity::kInfo,
+                               "an NVTX range was never closed; it is kept as the moment it began",
+                               t_.strings[e.name]);
+            return;
+          }
+          if (!in_.times(row, 0, 1, e)) return;
+          // A range that ends on another thread is part of neither's nesting.
+          if (type == kStartEnd && !row.null(4) && row.integer(4) != thread_id) {
+            e.name = name_of(row);
+            e.category = across;
+            in_.rows.add(e);
+            return;
+          }
+          const std::string_view text = row.null(5) ? t_.strings[in_.string(row.integer(6))] : row.text(5);
+          const NvtxText parsed = parse_nvtx(text);
+          if (!parsed.sizes.empty()) {
+            tuple_.assign(R"({"Input Dims":)").append(parsed.sizes).append("}");
+            e.args = t_.args.intern(tuple_);
+          }
+          OpIds ids;
+          ids.sequence_number = parsed.sequence;
+          ids.record_function_id = parsed.operation;
+          e.name = row.null(5) && parsed.name.size() == text.size() ? in_.string(row.integer(6)) : clean(parsed.name);
+          e.category = parsed.op ? op : range;
+          e.side = EventRows::side(t_.op_ids, ids);
+          in_.rows.add(e);
+        });
+  }
+
+  StringId name_of(const SqliteRow& row) {
+    return row.null(5) ? (row.null(6) ? t_.strings.intern("") : in_.string(row.integer(6))) : clean(row.text(5));
+  }
+
+  StringId clean(std::string_view text) {
+    if (is_ascii(text)) {
+      name_ = text;  // the text may lie in the table it goes to
+      return t_.strings.intern(name_);
+    }
+    return t_.strings.intern(make_valid_utf8(text));
+  }
+
+  Status overheads(const char* table, std::string_view category_name) {
+    if (!in_.file.has(table)) return {};
+    const std::uint16_t category = in_.rows.category(category_name, EventKind::kOverhead);
+    return in_.table(table, {"start", "end", "globalTid", "correlationId", "nameId"}, [&](const SqliteRow& row) {
+      if (!in_.ours(nsight_pid(row.integer(2)))) return;
+      EventRow e;
+      if (!in_.times(row, 0, 1, e)) return;
+      e.name = in_.string(row.integer(4));
+      e.lane = thread(row.integer(2));
+      e.correlation = row.integer(3, kAbsent);
+      e.category = category;
+      in_.rows.add(e);
+    });
+  }
+
+  // Calls of libraries lie inside operations and around launches; they would hide the operation that says what is computed.
+  Status library(const char* table, std::string_view category_name) {
+    if (!in_.file.has(table)) return {};
+    const std::uint16_t category = in_.rows.category(category_name, EventKind::kOther);
+    return in_.table(table, {"start", "end", "globalTid", "nameId"}, [&](const SqliteRow& row) {
+      if (!in_.ours(nsight_pid(row.integer(2)))) return;
+      EventRow e;
+      if (!in_.times(row, 0, 1, e)) return;
+      e.name = in_.string(row.integer(3));
+      e.lane = thread(row.integer(2));
+      e.category = category;
+      in_.rows.add(e);
+    });
+  }
+
+  // What the profiler itself says went wrong: "Not all CUDA events might have been collected."
+  Status complaints() {
+    enum : std::uint8_t { kWarning = 2, kError = 3 };  // ENUM_DIAGNOSTIC_SEVERITY_LEVEL
+    return in_.table("DIAGNOSTIC_EVENT", {"severity", "text"}, [&](const SqliteRow& row) {
+      if (row.integer(0) != kWarning && row.integer(0) != kError) return;
+      t_.diagnostics.add("profiler_warning", Severity::kInfo, "the profiler warned while it recorded",
+                         make_valid_utf8(row.text(1)));
+    });
+  }
+
+  NsightRead& in_;
+  Trace& t_;
+  std::string tuple_, name_;
+};
+
+}  // namespace
+
+Status read_nsight_cpu(NsightRead& in) { return CpuTables(in).run(); }
+
+}  // namespace foretrace::trace

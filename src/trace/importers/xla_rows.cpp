@@ -1,0 +1,215 @@
+#include "trace/importers/xla_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "foretrace/trace/communication.hpp"
+
+namespace foretrace::trace {
+
+namespace {
+
+void append(std::string& out, std::string_view key, std::int64_t value) {
+  if (value != kAbsent) fmt::format_to(std::back_inserter(out), ",\"{}\":{}", key, value);
+}
+
+}  // namespace
+
+std::string XlaRows::arguments(const XlaWork& w, const std::string& details, const HloModule* module,
+                               const KernelOrigin& origin) {
+  std::string json = fmt::format(R"({{"device":{},"context":{},"stream":{})", w.device, w.context, w.stream);
+  if (!details.empty()) {
+    const XlaKernelDetails d = parse_kernel_details(details);
+    json +=
+        fmt::format(R"(,"registers per thread":{},"shared memory":{},"grid":[{},{},{}],"block":[{},{},{}])",
+                    d.registers, d.shared_memory, d.grid[0], d.grid[1], d.grid[2], d.block[0], d.block[1], d.block[2]);
+    if (d.occupancy >= 0 && d.occupancy <= 100) json += fmt::format(R"(,"est. achieved occupancy %":{})", d.occupancy);
+  }
+  append(json, "graph id", w.graph);
+  append(json, "graph node id", w.node);
+  if (origin.launch != kNone) {
+    const HloModule::Launch& launch = module->launches[origin.launch];
+    CompiledOp op = launch.work;
+    op.part = origin.part;
+    if (op.family == "collective") {
+      json += fmt::format(R"(,"Collective name":"{}","dtype":"{}","In msg nelems":{},"Out msg nelems":{})",
+                          launch.instruction->opcode, op.dtype, op.elements, op.elements);
+      if (launch.instruction->groups > 0) json += fmt::format(R"(,"Group size":{})", launch.instruction->groups);
+    }
+    json += compiled_op_json(op);
+  }
+  return json + '}';
+}
+
+void XlaRows::add_program(std::int64_t id, std::string_view name, std::string_view proto) {
+  programs_.try_emplace(id, Program{std::string(name.substr(0, name.rfind('('))), proto, nullptr, false});
+}
+
+const HloModule* XlaRows::program(const XlaWork& work) {
+  auto it = programs_.find(work.program);
+  if (it == programs_.end() && work.module.valid()) {
+    // By name where there is one of that name only.
+    const std::string_view name = t_.strings[work.module];
+    const auto named = [&](const auto& p) { return p.second.name == name; };
+    const auto first = std::find_if(programs_.begin(), programs_.end(), named);
+    if (first != programs_.end() && std::find_if(std::next(first), programs_.end(), named) == programs_.end())
+      it = first;
+  }
+  if (it == programs_.end()) return nullptr;
+  Program& p = it->second;
+  if (!p.read) {
+    p.read = true;
+    p.module = std::make_unique<HloModule>();
+    if (!p.module->read(p.proto)) {
+      p.module.reset();
+      t_.diagnostics.add("unreadable_program", Severity::kDataLoss,
+                         "a compiled program in the file could not be read: its kernels have no sizes", p.name);
+    }
+  }
+  return p.module.get();
+}
+
+void XlaRows::add_works(const std::vector<XlaWork>& works) {
+  // Kernels of one program, in the order they ran.
+  std::vector<std::pair<const HloModule*, std::vector<std::uint32_t>>> of_program;  // few
+  for (std::uint32_t i = 0; i < works.size(); ++i) {
+    const HloModule* module = program(works[i]);
+    if (module == nullptr) continue;
+    auto it = std::find_if(of_program.begin(), of_program.end(), [&](const auto& p) { return p.first == module; });
+    if (it == of_program.end()) it = of_program.insert(it, {module, {}});
+    it->second.push_back(i);
+  }
+  // The program that trains: the one with gradients that has most kernels.
+  std::size_t most = 0;
+  for (const auto& [module, list] : of_program) {
+    if (module->parameter_elements == 0 || list.size() <= most) continue;
+    most = list.size();
+    std::erase_if(t_.metadata, [](const auto& m) { return m.first == "compiled_parameters"; });
+    t_.metadata.emplace_back("compiled_parameters",
+                             fmt::format("[{},{}]", module->parameter_elements, module->parameter_tensors));
+  }
+  std::vector<KernelOrigin> origin(works.size());
+  std::vector<const HloModule*> module_of(works.size(), nullptr);
+  std::unordered_map<std::uint32_t, bool> collective;  // by name
+  for (auto& [module, list] : of_program) {
+    std::stable_sort(list.begin(), list.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return works[a].start < works[b].start; });
+    std::vector<RanKernel> ran;
+    for (const std::uint32_t i : list) {
+      const std::string_view name = t_.strings[works[i].name];
+      const EventKind kind = xla_gpu_kind(name);
+      const auto [known_name, fresh] = collective.try_emplace(works[i].name.value, false);
+      if (fresh) known_name->second = kind == EventKind::kKernel && is_communication_kernel(name);
+      ran.push_back({name, works[i].instruction.valid() ? t_.strings[works[i].instruction] : std::string_view{},
+                     kind == EventKind::kMemcpy, kind == EventKind::kMemset, known_name->second});
+    }
+    const std::vector<KernelOrigin> found = match_kernels(*module, ran);
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      origin[list[i]] = found[i];
+      module_of[list[i]] = module;
+      (found[i].launch == kNone ? unknown : known) += 1;
+    }
+  }
+  const auto index_of = [&](const HloModule* module) {
+    return std::find_if(of_program.begin(), of_program.end(), [&](const auto& p) { return p.first == module; }) -
+           of_program.begin();
+  };
+  const std::uint16_t kernel = rows.category("kernel", EventKind::kKernel);
+  const std::uint16_t memcpy = rows.category("gpu_memcpy", EventKind::kMemcpy);
+  const std::uint16_t memset = rows.category("gpu_memset", EventKind::kMemset);
+  ArgumentTuples<10> tuples;
+  for (std::uint32_t i = 0; i < works.size(); ++i) {
+    const XlaWork& w = works[i];
+    EventRow e;
+    e.start = w.start;
+    e.duration = w.duration;
+    e.correlation = w.correlation;
+    e.lane = rows.lane(LaneKind::kGpuStream, w.device, w.stream);
+    const std::string name(t_.strings[w.name]);
+    const std::string details(w.details.valid() ? t_.strings[w.details] : std::string_view{});
+    const EventKind kind = xla_gpu_kind(name);
+    const bool is_kernel = kind == EventKind::kKernel;
+    e.name = w.name;
+    e.category = is_kernel ? kernel : kind == EventKind::kMemcpy ? memcpy : memset;
+    if (!is_kernel) {
+      const XlaCopyDetails copy = parse_copy_details(details);
+      e.name = t_.strings.intern(xla_copy_name(name, copy));
+      CopyIds ids;
+      if (copy.bytes > 0) ids.bytes = copy.bytes;
+      if (copy.bytes > 0 && w.duration > 0) {
+        ids.gbytes_per_s = static_cast<double>(copy.bytes) / static_cast<double>(w.duration);
+      }
+      e.side = EventRows::side(t_.copy_ids, ids);
+    }
+    const std::int64_t of = module_of[i] == nullptr ? -1 : static_cast<std::int64_t>(index_of(module_of[i]));
+    e.args = tuples.find(t_.args,
+                         {is_kernel ? w.details.value : kNone, of, origin[i].launch, origin[i].part, w.device, w.stream,
+                          w.context, w.graph, w.node, is_kernel ? 1 : 0},
+                         [&](const auto&) { return arguments(w, is_kernel ? details : "", module_of[i], origin[i]); });
+    rows.add(e);
+  }
+}
+
+StringId XlaRows::step_name(std::int64_t number) {
+  return t_.strings.intern(fmt::format("StepTraceAnnotation#{}", number));
+}
+
+void XlaRows::add_waits() {
+  constexpr Ns kSoon = 2 * kNsPerMs;
+  struct Step {
+    std::uint32_t event;
+    Ns host = INT64_MIN;  // end of the last row inside it
+  };
+  std::vector<Step> steps;
+  std::unordered_map<std::int64_t, std::uint32_t> calls;
+  for (std::uint32_t e = 0; e < t_.size(); ++e) {
+    if (t_.kind(e) == EventKind::kAnnotation && t_.name(e).starts_with("StepTraceAnnotation#")) steps.push_back({e});
+    if (t_.kind(e) == EventKind::kRuntime && t_.events.correlation[e] != kAbsent) calls[t_.events.correlation[e]] = e;
+  }
+  if (steps.empty()) return;
+  std::sort(steps.begin(), steps.end(),
+            [&](const Step& a, const Step& b) { return t_.events.start[a.event] < t_.events.start[b.event]; });
+  // The step a moment of a thread lies in.
+  const auto step_of = [&](Ns when, LaneId lane) -> Step* {
+    const auto behind = std::upper_bound(steps.begin(), steps.end(), when,
+                                         [&](Ns t, const Step& s) { return t < t_.events.start[s.event]; });
+    if (behind == steps.begin()) return nullptr;
+    Step& s = *(behind - 1);
+    return when < t_.end(s.event) && t_.events.lane[s.event] == lane ? &s : nullptr;
+  };
+  std::unordered_map<std::uint32_t, Ns> gpu_end;  // by step
+  for (std::uint32_t e = 0; e < t_.size(); ++e) {
+    const EventKind kind = t_.kind(e);
+    if (is_gpu_work(kind)) {
+      const auto call = calls.find(t_.events.correlation[e]);
+      if (call == calls.end()) continue;
+      const Step* s = step_of(t_.events.start[call->second], t_.events.lane[call->second]);
+      if (s == nullptr) continue;
+      Ns& end = gpu_end.try_emplace(s->event, INT64_MIN).first->second;
+      end = std::max(end, t_.end(e));
+    } else if ((kind == EventKind::kOp || kind == EventKind::kRuntime || kind == EventKind::kMemory)) {
+      Step* s = step_of(t_.events.start[e], t_.events.lane[e]);
+      if (s != nullptr) s->host = std::max(s->host, t_.end(e));
+    }
+  }
+  const std::uint16_t category = rows.category("inferred_wait", EventKind::kRuntime);
+  const StringId name = t_.strings.intern("cudaDeviceSynchronize");
+  for (const Step& s : steps) {
+    const auto end = gpu_end.find(s.event);
+    const Ns until = t_.end(s.event);
+    if (end == gpu_end.end() || s.host == INT64_MIN || end->second <= s.host || end->second > until ||
+        until - end->second > kSoon) {
+      continue;
+    }
+    EventRow e;
+    e.start = s.host;
+    e.duration = until - s.host;
+    e.name = name;
+    e.lane = t_.events.lane[s.event];
+    e.category = category;
+    rows.add(e);
+  }
+}
+
+}  // namespace foretrace::trace

@@ -1,0 +1,233 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/saturate.hpp"
+#include "graph/latencies.hpp"
+#include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/rows.hpp"
+#include "whatif/catalogue/sequence_memory.hpp"
+#include "work/describe_op.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+using work::OpView;
+using work::Work;
+
+double ratio(double after, double before) { return before > 0 ? after / before : 1; }
+double ratio(std::int64_t after, std::int64_t before) {
+  return ratio(static_cast<double>(after), static_cast<double>(before));
+}
+void grow(std::int64_t& size, double by) {
+  if (by != 1) size = std::max<std::int64_t>(1, saturated(std::round(static_cast<double>(size) * by)));
+}
+
+// Sizes of one kind, each as its operation's tensors say: `now` and `then` are the same operation at both lengths. Ratios, so
+// that what earlier changes made of the work stays.
+struct Grower {
+  const SequenceShapes& shapes;
+  const Work &now, &then;
+  double x;
+
+  void operator()(work::Gemm& g) const {
+    const auto* a = std::get_if<work::Gemm>(&now.kind);
+    const auto* b = std::get_if<work::Gemm>(&then.kind);
+    if (a == nullptr || b == nullptr) return;
+    if (a->batch == 1) {  // of a layer: what its rows are is known, whatever their number
+      std::int64_t& rows = g.weight_grad ? g.k : g.m;
+      if (shapes.per_position(g.weight_grad ? a->k : a->m)) grow(rows, x);
+      return;
+    }
+    grow(g.batch, ratio(b->batch, a->batch));
+    grow(g.m, ratio(b->m, a->m));
+    grow(g.n, ratio(b->n, a->n));
+    grow(g.k, ratio(b->k, a->k));
+  }
+  void operator()(work::Attention& g) const {
+    const auto* a = std::get_if<work::Attention>(&now.kind);
+    const auto* b = std::get_if<work::Attention>(&then.kind);
+    const bool told = a != nullptr && b != nullptr && a->queries > 0;
+    grow(g.queries, told ? ratio(b->queries, a->queries) : x);
+    grow(g.keys, told ? ratio(b->keys, a->keys) : x);
+  }
+  void operator()(work::Recurrent& g) const { grow(g.steps, x); }
+  void operator()(work::Rows& g) const {
+    const auto* a = std::get_if<work::Rows>(&now.kind);
+    const auto* b = std::get_if<work::Rows>(&then.kind);
+    if (a == nullptr || b == nullptr) return;
+    grow(g.rows, ratio(b->rows, a->rows));
+    grow(g.columns, ratio(b->columns, a->columns));
+  }
+  void operator()(work::Gather& g) const {
+    const auto* a = std::get_if<work::Gather>(&now.kind);
+    const auto* b = std::get_if<work::Gather>(&then.kind);
+    if (a != nullptr && b != nullptr) grow(g.rows, ratio(b->rows, a->rows));
+  }
+  template <class Other>
+  void operator()(Other&) const {}
+};
+
+class Sequence {
+ public:
+  Sequence(Model& m, Draft& draft, const SequenceShapes& shapes, double x)
+      : m_(m), draft_(draft), shapes_(shapes), x_(x) {}
+
+  Status run() {
+    if (x_ == 1) {
+      draft_.note_change();  // asked and answered: as it is
+      return {};
+    }
+    for (const Row& row : rows_of(m_, draft_)) {
+      if (row.phase == Phase::kOptimizer || row.phase == Phase::kCommunication) continue;
+      all_ += row.time;
+      lengthen(row);
+    }
+    if (grown_ == 0) return fail(ErrorCode::kDeclined, "nothing that runs on the GPU follows the sequence");
+    if (unknown_ > all_ / 2) {
+      return fail(ErrorCode::kDeclined,
+                  "most of the step's kernels tell no shapes, in which its sequences could be found");
+    }
+    if (unknown_ > all_ / 10)
+      m_.not_modelled.emplace_back("shapes, which part of the trace lacks: those kernels grow in proportion");
+    lengthen_tables();
+    if (m_.memory) lengthen_memory(m_, shapes_, x_);
+    m_.pass_samples *= x_;
+    return {};
+  }
+
+ private:
+  void lengthen(const Row& row) {
+    const Work work = m_.works[row.work];
+    if (work.of_parameters) return;
+    if (work.op_event == kNone) {
+      unknown_ += row.time;
+      follow(row, work, x_);
+      return;
+    }
+    const std::string_view name = m_.trace->name(work.op_event);
+    const work::OpClass what = work::classify_op(name);
+    const OpView view(*m_.trace, m_.trace->events.args[work.op_event]);
+    const OpView longer = shapes_.longer(view, x_);
+    const Work now = work::describe_op(what, name, view);
+    const Work then = work::describe_op(what, name, longer);
+    if (!now.has_shape()) {
+      follow(row, work, growth_of(view, longer));
+      return;
+    }
+    const bool other = now.kind.index() != work.kind.index();
+    Work becomes = work;
+    if (other && !std::holds_alternative<work::Attention>(work.kind)) {
+      // What another change or the driver put there on the same tensors: a cast, a copy.
+      scale(becomes, ratio(then.bytes(), now.bytes()));
+    } else {
+      std::visit(Grower{shapes_, now, then, x_}, becomes.kind);
+      if (!is_product(becomes)) {
+        grow(becomes.elements, ratio(then.elements, now.elements));
+        becomes.flops *= ratio(then.flops, now.flops);
+        becomes.bytes_read *= ratio(then.bytes_read, now.bytes_read);
+        becomes.bytes_written *= ratio(then.bytes_written, now.bytes_written);
+        becomes.fixed_read *= ratio(then.fixed_read, now.fixed_read);
+        becomes.fixed_written *= ratio(then.fixed_written, now.fixed_written);
+      }
+    }
+    refresh(becomes);
+    if (becomes.flops == work.flops && becomes.bytes() == work.bytes() && becomes.kind == work.kind) return;
+    const hardware::Cost cost = rescale_row(m_, row, becomes);
+    if (!cost.known || work.family == work::Family::kOther) {
+      follow(row, becomes, ratio(becomes.bytes(), work.bytes()));
+      return;
+    }
+    set_row(m_, draft_, row, cost.ns, becomes, graph::Origin::kScaled);
+    ++grown_;
+  }
+
+  static void scale(Work& w, double by) {
+    grow(w.elements, by);
+    w.flops *= by;
+    w.bytes_read *= by, w.bytes_written *= by, w.fixed_read *= by, w.fixed_written *= by;
+  }
+
+  static double growth_of(const OpView& now, const OpView& then) {
+    double before = 0;
+    double after = 0;
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      before += static_cast<double>(now[i].elements());
+      after += static_cast<double>(then[i].elements());
+    }
+    return ratio(after, before);
+  }
+
+  // In proportion, above the time of a kernel that does next to nothing.
+  void follow(const Row& row, const Work& becomes, double by) {
+    if (by == 1) return;
+    const auto least = static_cast<double>(graph::usual_latencies().short_kernel) * static_cast<double>(row.tasks.size());
+    const double time = static_cast<double>(row.time);
+    const double fixed = std::min(time, least);
+    set_row(m_, draft_, row, fixed + (time - fixed) * by, becomes, graph::Origin::kScaled);
+    ++grown_;
+  }
+
+  // A learned table of positions that is too short becomes longer: parameter, gradient, what the optimizer keeps, its update.
+  void lengthen_tables() {
+    std::int64_t more = 0;
+    for (const SequenceShapes::Table& t : shapes_.position_tables()) {
+      const std::int64_t wanted = saturated(std::ceil(static_cast<double>(t.used) * x_));
+      if (wanted > t.rows) more = saturated_sum(more, saturated_product(wanted - t.rows, t.columns));
+      if (wanted > t.rows)
+        m_.not_modelled.push_back(fmt::format(
+            "what a longer table of positions does to training: it has {} rows and must grow to {}", t.rows, wanted));
+    }
+    if (more == 0 || m_.parameter_elements <= 0) return;
+    const double by = 1 + static_cast<double>(more) / static_cast<double>(m_.parameter_elements);
+    draft_.scale(draft_.select({.gpu = true, .phase = Phase::kOptimizer}), by);
+    m_.parameter_elements = saturated_sum(m_.parameter_elements, more);
+    if (!m_.memory) return;
+    constexpr std::int64_t kBytes = 4;
+    memory::Curve& c = *m_.memory;
+    const std::int64_t states = saturated(static_cast<double>(c.state_bytes) * (by - 1));
+    c.parameter_bytes = saturated_sum(c.parameter_bytes, kBytes * more);
+    c.state_bytes = saturated_sum(c.state_bytes, states);
+    c.start_bytes = saturated_sum(c.start_bytes, saturated_sum(2 * kBytes * more, states));
+  }
+
+  Model& m_;
+  Draft& draft_;
+  const SequenceShapes& shapes_;
+  double x_;
+  std::size_t grown_ = 0;
+  Ns all_ = 0, unknown_ = 0;
+};
+
+Status apply_sequence(Model& m, Draft& draft, const Parameters& parameters) {
+  FORETRACE_TRY(const SequenceShapes shapes, SequenceShapes::find(m));
+  return Sequence(m, draft, shapes, parameters.number("x")).run();
+}
+
+WhatIf sequence_whatif() {
+  return {.name = "sequence",
+          .about = "sequences x times as long in every sample of a token model",
+          .parameters = {{"x", "factor on the sequence length", "", {}, ParameterType::kNumber, true}},
+          .assumes =
+              "all sequences of the step change alike (an encoder's and a decoder's); layers, norms, embeddings and "
+              "losses follow the tokens, scores of attention their square; the CPU's work stays",
+          .source = "Vaswani et al. 2017, table 1; measured steps at half and twice the length",
+          .not_modelled = "padding: positions a longer sequence leaves empty cost as much as others",
+          .needs = {Need::kShapes},
+          .changes = Changes::kSequence,
+          .parts = {.cpu = Part::kUnchanged, .memory = Part::kModelled},
+          .code = "tokenizer(texts, max_length=…, padding='max_length', truncation=True)",
+          .effort = Effort::kLine,
+          .stage = Stage::kBatch,
+          .advise = {},
+          .validated = true,
+          .apply = apply_sequence};
+}
+
+const Registered kRegistered(sequence_whatif);
+
+}  // namespace
+
+}  // namespace foretrace::whatif

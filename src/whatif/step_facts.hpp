@@ -1,0 +1,46 @@
+#pragma once
+// What a step already has, as its trace shows it: what a what-if asks before it offers the same again. One owner for each sign by
+// which a technique is known, so that advice, predictions and reports never differ about it.
+//
+//   if (step_facts(model)->fused_update) …       // the update runs as one kernel per group of tensors
+
+#include <cstddef>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "foretrace/whatif/model.hpp"
+
+namespace foretrace::whatif {
+
+struct StepFacts {
+  bool compiled = false;             ///< kernels or regions of torch.compile
+  std::size_t in_graphs = 0;         ///< GPU tasks that a captured graph starts
+  std::size_t launched_alone = 0;    ///< and those with a launch of their own, the batch's copies aside
+  bool half_products = false;        ///< matrix products or convolutions in fp16 or bf16
+  bool tf32_products = false;        ///< matrix products on tensor cores in TF32
+  bool tf32_convolutions = false;    ///< the same of what cuDNN does: a switch of its own in PyTorch
+  bool channels_last = false;        ///< all convolutions in NHWC
+  bool fused_attention = false;      ///< one kernel for scores, softmax and their product with the values
+  bool foreach_update = false;       ///< the optimizer works on lists of tensors, one arithmetic step at a time
+  bool fused_update = false;         ///< … and all of its arithmetic in one pass
+  bool recomputes = false;           ///< operations of the forward pass run again in the backward pass
+  std::set<std::string> recomputed;  ///< their layers, where ranges name them
+  std::size_t passes = 1;            ///< forward and backward passes of the same kind between two updates
+  bool offloads = false;             ///< copies activations to the host and back
+  std::size_t workers = 1;           ///< that exchange gradients
+  bool sharded = false;              ///< they divide parameters or gradients among them
+  bool half_gradients = false;       ///< gradients travel in half precision
+  std::size_t reductions = 0;        ///< all-reduces behind the forward pass: one per bucket
+
+  /// Hardly a kernel has a launch of its own.
+  [[nodiscard]] bool graphed() const;
+};
+
+/// Of the model's graph, found out once for all models that have it.
+std::shared_ptr<const StepFacts> step_facts(const Model& model);
+/// Whether a layer of this module is among the recomputed ones.
+bool recomputes(const StepFacts& has, std::string_view module);
+
+}  // namespace foretrace::whatif

@@ -1,0 +1,334 @@
+"""Nsight Systems and XLA files against other eyes: counts by sqlite3 and by a protobuf reader of our own, replays, bad input.
+
+    FORETRACE_PROGRAM=build/foretrace python3 -m unittest discover -s tests/formats -p '*_test.py'
+
+Real files are read from FORETRACE_PUBLIC/nsys and FORETRACE_TRUTH/jax where those are set. Versions of Nsight's schema other than
+3.25 are databases made from the documented columns (nsight_database.py), not recorded ones.
+"""
+
+from __future__ import annotations
+
+import collections
+import gzip
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import nsight_database
+import protobuf
+import xplane_file
+
+PROGRAM = os.environ.get("FORETRACE_PROGRAM", str(Path(__file__).resolve().parents[2] / "build" / "foretrace"))
+SCHEMAS = ["3.16.1", "3.18.0", "3.20.0", "3.22.0", "3.25.0", "3.27.0"]
+KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, f"exit {done.returncode}, expected {code}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+    return done.stdout + done.stderr
+
+
+def doctor(path: object, *more: str, code: int = 0) -> dict:
+    done = subprocess.run([PROGRAM, "doctor", "--json", str(path), *more], capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, f"exit {done.returncode}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+    return json.loads(done.stdout)["traces"][0]
+
+
+def categories(report: dict) -> dict[str, int]:
+    return report["categories"]
+
+
+def real(variable: str, folder: str, pattern: str) -> list[Path]:
+    root = os.environ.get(variable)
+    return sorted(Path(root, folder).glob(pattern)) if root else []
+
+
+class Folder(unittest.TestCase):
+    def setUp(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="formats-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+
+class Nsight(Folder):
+    def compare(self, path: Path, database: Path) -> None:
+        """Counts per table of every process that used a GPU equal those of sqlite3."""
+        db = sqlite3.connect(database)
+        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
+        gpu = [t for t in (KERNELS, "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET") if t in tables]
+        owners: dict[int, int] = {}
+        for table in gpu:
+            for pid, device in db.execute(f"SELECT (globalPid >> 24) & 0xFFFFFF, min(deviceId) FROM {table} GROUP BY 1"):
+                owners[pid] = min(device, owners.get(pid, device))
+        processes = sorted(owners, key=lambda p: (owners[p], p))
+        for index, pid in enumerate(processes):
+            name = f"{path}#{index}" if len(processes) > 1 else path
+            found = categories(doctor(name))
+
+            def rows(table: str, owner: str, where: str = "1", pid: int = pid) -> int:
+                if table not in tables:
+                    return 0
+                return db.execute(f"SELECT count(*) FROM {table} WHERE (({owner} >> 24) & 0xFFFFFF) = ? AND {where}", (pid,)).fetchone()[0]
+
+            for table, category in [(KERNELS, "kernel"), ("CUPTI_ACTIVITY_KIND_MEMCPY", "gpu_memcpy"), ("CUPTI_ACTIVITY_KIND_MEMSET", "gpu_memset"),
+                                    ("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "cuda_sync"), ("CUPTI_ACTIVITY_KIND_CUDA_EVENT", "cuda_event")]:  # fmt: skip
+                self.assertEqual(found.get(category, 0), rows(table, "globalPid"), f"{name} {table}")
+            calls = rows("CUPTI_ACTIVITY_KIND_RUNTIME", "globalTid")
+            self.assertEqual(found.get("cuda_runtime", 0) + found.get("cuda_driver", 0), calls, f"{name} calls")
+            ranges = found.get("cpu_op", 0) + found.get("user_annotation", 0) + found.get("nvtx_range", 0)
+            self.assertEqual(ranges + found.get("nvtx_mark", 0) + found.get("nvtx_name", 0), rows("NVTX_EVENTS", "globalTid"), f"{name} ranges")
+            self.assertEqual(found.get("overhead", 0), rows("CUPTI_ACTIVITY_KIND_OVERHEAD", "globalTid"))
+        self.assertGreater(len(processes), 0)
+
+    def test_real_files_lose_nothing(self) -> None:
+        for path in real("FORETRACE_PUBLIC", "nsys", "*.sqlite.gz"):
+            plain = self.folder / path.stem
+            plain.write_bytes(gzip.decompress(path.read_bytes()))
+            self.compare(path, plain)
+            self.compare(plain, plain)
+
+    def test_real_files_replay(self) -> None:
+        for path in real("FORETRACE_PUBLIC", "nsys", "*.sqlite.gz"):
+            for rank in (0, 1):
+                for step in json.loads(run("replay", path, "--rank", rank, "--json"))["steps"]:
+                    self.assertLessEqual(abs(step["error_pct"]), 1, f"{path} {rank}")
+                    self.assertLessEqual(step["frozen_pct"], 15, f"{path} {rank}")
+
+    def test_all_schemas(self) -> None:
+        for schema in SCHEMAS:
+            path = nsight_database.training(self.folder / f"{schema}.sqlite", schema, processes=2)
+            self.compare(path, path)
+            report = doctor(f"{path}#0")
+            self.assertEqual(len(report["steps"]), 4, schema)
+            replay = json.loads(run("replay", f"{path}#0", "--json"))
+            self.assertLessEqual(max(abs(s["error_pct"]) for s in replay["steps"]), 1, schema)
+
+    def test_other_forms_of_the_same_file(self) -> None:
+        plain = nsight_database.training(self.folder / "a.sqlite")
+        answer = json.loads(run("replay", plain, "--json"))["steps"]
+        packed = self.folder / "b.sqlite.gz"
+        packed.write_bytes(gzip.compress(plain.read_bytes()))
+        wal = nsight_database.training(self.folder / "c.sqlite", journal_mode="wal")
+        small = nsight_database.training(self.folder / "d.sqlite", page_size="512")
+        wide = nsight_database.training(self.folder / "e.sqlite", encoding="'UTF-16le'")
+        for path in (packed, wal, small, wide):
+            self.assertEqual(json.loads(run("replay", path, "--json"))["steps"], answer, path)
+
+    def test_waits_know_their_record(self) -> None:
+        for schema in ("3.16.1", "3.25.0"):
+            db = nsight_database.Database(self.folder / f"w{schema}.sqlite", schema)
+            # The event is reused: only the id of the pair, or the order of calls, tells which record a wait is for.
+            for i, (record, wait) in enumerate([(1, 2), (11, 12)]):
+                db.call(record * 1000, record * 1000 + 500, record, "cudaEventRecord_v3020")
+                db.event(record, 7, event=5, pair=100 + i)
+                db.call(wait * 1000, wait * 1000 + 500, wait, "cudaStreamWaitEvent_v3020")
+                db.sync(wait * 1000, wait * 1000 + 400, wait, 2, 9, event=5, pair=100 + i)
+            db.call(20_000, 21_000, 20)
+            db.kernel(0, 22_000, 30_000, 20)
+            report = doctor(db.close())
+            self.assertNotIn("unresolved_stream_waits", [f["name"] for f in report["findings"]], schema)
+
+    def test_a_lazy_database(self) -> None:
+        """Tables that were not made, tables without rows, columns that do not exist."""
+        db = nsight_database.Database(self.folder / "lazy.sqlite")
+        db.kernel(0, 10_000, 20_000, 1)
+        db.table("NVTX_EVENTS", nsight_database.NVTX)
+        db.table("CUPTI_ACTIVITY_KIND_MEMCPY", ["start", "end", "globalPid"])
+        found = categories(doctor(db.close()))
+        self.assertEqual(found, {"kernel": 1})
+
+    def test_no_rows_at_all(self) -> None:
+        db = nsight_database.Database(self.folder / "none.sqlite")
+        self.assertIn("no events", run("doctor", db.close(), code=4))
+
+    def test_only_ranges(self) -> None:
+        db = nsight_database.Database(self.folder / "ranges.sqlite")
+        db.range(0, 1000, "step 0")
+        db.range(1000, None, "left open")
+        db.range(10, 20, "a mark", kind=34)
+        report = doctor(db.close(), code=4)
+        self.assertEqual(categories(report), {"user_annotation": 1, "nvtx_mark": 2})
+        self.assertIn("open_range", [p["name"] for p in report["problems"]])
+
+    def test_names_that_dangle(self) -> None:
+        path = nsight_database.training(self.folder / "dangling.sqlite")
+        db = sqlite3.connect(path)
+        db.execute("DELETE FROM StringIds WHERE value LIKE '%mm_kernel%'")
+        db.commit()
+        problems = {p["name"]: p for p in doctor(path)["problems"]}
+        self.assertEqual(problems["dangling_string"]["count"], 4)
+
+    def test_whole_graphs(self) -> None:
+        db = nsight_database.Database(self.folder / "graphs.sqlite")
+        db.table("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", nsight_database.GRAPH)
+        for i in range(4):
+            db.call(i * 100_000, i * 100_000 + 8_000, i + 1, "cudaGraphLaunch_v10000")
+            db.add("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", start=i * 100_000 + 10_000, end=i * 100_000 + 90_000, deviceId=0, contextId=1, streamId=7,
+                   correlationId=i + 1, globalPid=nsight_database.pid(100), graphId=3, graphExecId=4)  # fmt: skip
+        remedies = {f["name"]: f["remedy"] for f in doctor(db.close())["findings"]}
+        self.assertIn("--cuda-graph-trace=node", remedies["whole_graphs"])
+
+    def test_shapes_of_nvtx_give_work(self) -> None:
+        with_shapes = nsight_database.training(self.folder / "shapes.sqlite")
+        names = [f["name"] for f in doctor(with_shapes)["findings"]]
+        self.assertNotIn("no_shapes", names)
+        without = nsight_database.training(self.folder / "bare.sqlite", shapes=False)
+        remedies = {f["name"]: f["remedy"] for f in doctor(without)["findings"]}
+        self.assertIn("emit_nvtx(record_shapes=True)", remedies["no_shapes"])
+
+    def test_a_newer_schema(self) -> None:
+        report = doctor(nsight_database.training(self.folder / "new.sqlite", "3.99.0"))
+        self.assertIn("newer_schema", [p["name"] for p in report["problems"]])
+
+    def test_another_program_s_database(self) -> None:
+        path = self.folder / "browser.sqlite"
+        db = sqlite3.connect(path)
+        db.execute("CREATE TABLE bookmarks (id INTEGER, url TEXT)")
+        db.commit()
+        db.close()
+        self.assertIn("none of Nsight Systems", run("summary", path, code=3))
+
+    def test_cut_off_and_damaged(self) -> None:
+        whole = nsight_database.training(self.folder / "whole.sqlite", steps=200).read_bytes()
+        path = self.folder / "cut.sqlite"
+        path.write_bytes(whole[: len(whole) // 2])
+        self.assertIn("cut off", run("summary", path, code=3))
+        self.assertTrue(doctor(path, "--partial")["partial"])
+        damaged = bytearray(whole)
+        damaged[len(whole) // 2 : len(whole) // 2 + 20_000] = b"\xff" * 20_000
+        path.write_bytes(bytes(damaged))
+        self.assertIn("damaged", run("summary", path, code=3))
+        for seed in range(40):
+            damaged = bytearray(whole)
+            for i in range(20):
+                damaged[(seed * 7919 + i * 104729) % len(damaged)] ^= 1 << (seed + i) % 8
+            path.write_bytes(bytes(damaged))
+            done = subprocess.run([PROGRAM, "doctor", str(path), "--partial"], capture_output=True, timeout=60)
+            self.assertIn(done.returncode, (0, 3, 4), f"seed {seed}")
+        path.write_bytes(b"SQLite format 3\0" + b"\0" * 50)
+        run("summary", path, code=3)
+        packed = self.folder / "cut.sqlite.gz"
+        packed.write_bytes(gzip.compress(whole)[:-1000])
+        run("summary", packed, code=3)
+
+    def test_a_report_names_the_export(self) -> None:
+        path = self.folder / "run.nsys-rep"
+        path.write_bytes(b"\x01\x02\x03 a report")
+        told = run("summary", path, code=3)
+        self.assertIn(f"nsys export --type sqlite --output {self.folder}/run.sqlite {path}", told)
+        self.assertIn("nsys export", run("ranks", self.folder, code=3))
+
+    def test_a_part_that_is_not_there(self) -> None:
+        path = nsight_database.training(self.folder / "two.sqlite", processes=2)
+        self.assertIn("there is no #7", run("summary", f"{path}#7", code=2))
+
+    def test_ranks_of_one_file(self) -> None:
+        path = nsight_database.training(self.folder / "job.sqlite", processes=2)
+        self.assertIn("rank 1 of 2", run("summary", path, "--rank", 1))
+
+
+class Xla(Folder):
+    def counts(self, path: Path) -> tuple[collections.Counter, collections.Counter]:
+        """Events by plane, and names of the GPU's, as a reader of our own sees them."""
+        planes: collections.Counter = collections.Counter()
+        names: collections.Counter = collections.Counter()
+        for raw in protobuf.message(path.read_bytes())[1]:
+            plane = protobuf.message(raw)
+            name = plane[2][0].decode()
+            known = {protobuf.message(e)[1][0]: protobuf.message(protobuf.message(e)[2][0]).get(2, [b""])[0].decode() for e in plane.get(4, [])}
+            for line in plane.get(3, []):
+                events = protobuf.message(line).get(4, [])
+                planes[name] += len(events)
+                if name.startswith("/device"):
+                    names.update(known[protobuf.message(e)[1][0]] for e in events)
+        return planes, names
+
+    def test_real_files_lose_nothing(self) -> None:
+        for path in real("FORETRACE_TRUTH", "jax", "*.xplane.pb"):
+            planes, names = self.counts(path)
+            found = categories(doctor(path))
+            gpu = found.get("kernel", 0) + found.get("gpu_memcpy", 0) + found.get("gpu_memset", 0)
+            self.assertEqual(gpu, planes["/device:GPU:0"])
+            self.assertEqual(found["gpu_memset"], sum(n for name, n in names.items() if name.startswith("Memset")))
+            inferred = found.get("inferred_wait", 0)
+            self.assertEqual(sum(found.values()) - gpu - inferred, planes["/host:CPU"])
+
+    def test_real_files_replay(self) -> None:
+        for path in real("FORETRACE_TRUTH", "jax", "*"):
+            if path.suffix == ".jsonl":
+                continue
+            replay = json.loads(run("replay", path, "--json"))
+            self.assertEqual(len(replay["steps"]), 3)
+            for step in replay["steps"]:
+                self.assertLessEqual(abs(step["error_pct"]), 1, path)
+                self.assertLessEqual(step["frozen_pct"], 15, path)
+
+    def test_real_file_knows_every_kernel(self) -> None:
+        for path in real("FORETRACE_TRUTH", "jax", "*.xplane.pb"):
+            names = [p["name"] for p in doctor(path)["problems"]]
+            self.assertNotIn("unknown_instruction", names)
+
+    def test_with_and_without_command_buffers(self) -> None:
+        for command_buffer in (True, False):
+            path = xplane_file.profile(self.folder / "a.xplane.pb", command_buffer=command_buffer)
+            planes, _ = self.counts(path)
+            found = categories(doctor(path))
+            self.assertEqual(found["kernel"] + found["gpu_memset"], planes["/device:GPU:0"])
+            self.assertNotIn("unknown_instruction", [p["name"] for p in doctor(path)["problems"]])
+            told = run("summary", path)
+            self.assertIn("block0", told)
+            for phase in ("forward", "backward", "optimizer"):
+                self.assertIn(phase, told)
+            for step in json.loads(run("replay", path, "--json"))["steps"]:
+                self.assertLessEqual(abs(step["error_pct"]), 1)
+                self.assertLessEqual(step["frozen_pct"], 15)
+
+    def test_what_ifs_of_a_compiled_program(self) -> None:
+        path = xplane_file.profile(self.folder / "a.xplane.pb")
+        self.assertIn("modelled", run("whatif", path, "tf32"))
+        run("whatif", path, "batch:x=2")
+        run("whatif", path, "duration:select=*gemm*,x=0.5")
+        run("whatif", path, "ddp:workers=8")
+        for name, why in [("compile", "compiled program already"), ("fused-optimizer", "XLA fuses the update"), ("checkpoint", "jax.checkpoint")]:
+            self.assertIn(why, run("whatif", path, name, code=4))
+
+    def test_several_gpus(self) -> None:
+        path = xplane_file.profile(self.folder / "two.xplane.pb", gpus=2)
+        self.assertIn("rank 1 of 2", run("summary", path, "--rank", 1))
+        self.assertIn("there is no #5", run("summary", f"{path}#5", code=2))
+
+    def test_steps_without_marks(self) -> None:
+        path = xplane_file.profile(self.folder / "unmarked.xplane.pb", marked=False, steps=6)
+        remedies = {f["name"]: f["remedy"] for f in doctor(path)["findings"]}
+        self.assertIn("StepTraceAnnotation", remedies["no_profiler_step"])
+
+    def test_without_programs(self) -> None:
+        path = xplane_file.profile(self.folder / "bare.xplane.pb", programs=False)
+        remedies = {f["name"]: f["remedy"] for f in doctor(path)["findings"]}
+        self.assertIn("xplane.pb", remedies["cuda_graph"])
+
+    def test_cut_off_and_damaged(self) -> None:
+        whole = xplane_file.profile(self.folder / "whole.xplane.pb", steps=20).read_bytes()
+        path = self.folder / "cut.xplane.pb"
+        for at in (len(whole) // 3, len(whole) - 5):
+            path.write_bytes(whole[:at])
+            self.assertIn("cut off", run("summary", path, code=3))
+            subprocess.run([PROGRAM, "doctor", str(path), "--partial"], capture_output=True, timeout=60)
+        for seed in range(40):
+            damaged = bytearray(whole)
+            for i in range(20):
+                damaged[(seed * 7919 + i * 104729) % len(damaged)] ^= 1 << (seed + i) % 8
+            path.write_bytes(bytes(damaged))
+            done = subprocess.run([PROGRAM, "doctor", str(path), "--partial"], capture_output=True, timeout=60)
+            self.assertIn(done.returncode, (0, 3, 4), f"seed {seed}")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,166 @@
+"""Small XLA profiles (XSpace messages): a step of one compiled program, with command buffers or without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from protobuf import write
+
+F32, S32 = 11, 4
+
+
+def shape(*dims: int, kind: int = F32) -> bytes:
+    return write((2, kind), *((3, d) for d in dims))
+
+
+class Program:
+    """An HloProto: instructions in the order they are given, which is that of the schedule too."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.instructions: list[bytes] = []
+        self.computations: list[bytes] = []
+        self.ids: dict[str, int] = {}
+
+    def add(
+        self, name: str, opcode: str, result: bytes, operands: tuple[str, ...] = (), scope: str = "", target: str = "", config: str = "",
+        calls: int | None = None, **numbers: bytes,
+    ) -> str:  # fmt: skip
+        self.ids[name] = len(self.ids) + 1
+        pairs: list = [(1, name), (2, opcode), (3, result), (35, self.ids[name]), *((36, self.ids[o]) for o in operands)]
+        if scope:
+            pairs.append((7, write((2, scope))))
+        if target:
+            pairs += [(28, target), (43, config)]
+        if calls is not None:
+            pairs.append((38, calls))
+        if "dot" in numbers:
+            pairs.append((30, numbers["dot"]))
+        self.instructions.append(write(*pairs))
+        return name
+
+    def fused(self, number: int, instructions: list[bytes]) -> int:
+        self.computations.append(write((1, f"fused.{number}"), *((2, i) for i in instructions), (5, number)))
+        return number
+
+    def proto(self) -> bytes:
+        entry = write((1, "main"), *((2, i) for i in self.instructions), (5, 9000))
+        schedule = write((1, write((1, 9000), (2, write(*((1, i) for i in self.ids.values()))))))
+        module = write((1, self.name), *((3, c) for c in self.computations), (3, entry), (6, 9000), (7, schedule))
+        return write((1, module))
+
+
+def gemm(batch: str = "") -> str:
+    return (
+        '{"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["0"],'
+        '"lhs_batch_dimensions":[' + batch + '],"rhs_batch_dimensions":[' + batch + "]}}}"
+    )
+
+
+def program() -> Program:
+    p = Program("jit_step")
+    p.add("w", "parameter", shape(768, 3072))
+    p.add("x", "parameter", shape(2048, 768))
+    body = p.fused(
+        1, [write((1, "a"), (2, "parameter"), (3, shape(2048, 3072)), (35, 501)), write((1, "t"), (2, "tanh"), (3, shape(2048, 3072)), (35, 502), (36, 501))]
+    )
+    p.add("copy.1", "copy", shape(768, 3072), ("w",))
+    p.add("custom-call.1", "custom-call", shape(2048, 3072), ("x", "copy.1"), "jit(step)/jvp(block0)/dot_general", "__cublas$gemm", gemm())
+    p.add("loop_tanh_fusion", "fusion", shape(2048, 3072), ("custom-call.1",), "jit(step)/jvp(block0)/tanh", calls=body)
+    p.add("loop_tanh_fusion.1", "fusion", shape(2048, 3072), ("loop_tanh_fusion",), "jit(step)/transpose(jvp(block0))/mul", calls=body)
+    p.add("custom-call.2", "custom-call", shape(2048, 768), ("loop_tanh_fusion.1", "w"), "jit(step)/transpose(jvp(block0))/dot_general", "__cublas$gemm", gemm())
+    p.add("loop_subtract_fusion", "fusion", shape(768, 3072), ("w", "copy.1"), "jit(step)/sub", calls=body)
+    return p
+
+
+class Plane:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.events: dict[str, int] = {}
+        self.stats: dict[str, int] = {}
+        self.lines: list[bytes] = []
+        self.own: list[bytes] = []
+        self.protos: dict[str, list[bytes]] = {}
+
+    def stat(self, name: str, value: int | float | str | bytes, ref: bool = False) -> bytes:
+        key = self.stats.setdefault(name, len(self.stats) + 1)
+        if ref:
+            return write((1, key), (7, self.stats.setdefault(str(value), len(self.stats) + 1)))
+        field = 2 if isinstance(value, float) else 4 if isinstance(value, int) else 5 if isinstance(value, str) else 6
+        return write((1, key), (field, value))
+
+    def event(self, name: str, start: int, duration: int, *stats: bytes) -> bytes:
+        key = self.events.setdefault(name, len(self.events) + 1)
+        return write((1, key), (2, start * 1000), (3, duration * 1000), *((4, s) for s in stats))
+
+    def line(self, number: int, name: str, events: list[bytes], start: int = 0) -> None:
+        self.lines.append(write((1, number), (2, name), (3, start), *((4, e) for e in events)))
+
+    def bytes(self) -> bytes:
+        return write(
+            (2, self.name),
+            *((3, line) for line in self.lines),
+            *((4, write((1, k), (2, write((1, k), (2, n), *((5, s) for s in self.protos.get(n, [])))))) for n, k in self.events.items()),
+            *((5, write((1, k), (2, write((1, k), (2, n))))) for n, k in self.stats.items()),
+            *((6, s) for s in self.own),
+        )
+
+
+DETAILS = "regs:32 static_shared:64 dynamic_shared:0 grid:264,1,1 block:256,1,1 occ_pct:100"
+
+
+def profile(path: Path, steps: int = 3, gpus: int = 1, command_buffer: bool = True, marked: bool = True, programs: bool = True) -> Path:
+    meta = Plane("/host:metadata")
+    if programs:
+        meta.events["jit_step(7)"] = 1
+        meta.protos["jit_step(7)"] = [meta.stat("Hlo Proto", program().proto()), meta.stat("program_id", 7)]
+    host = Plane("/host:CPU")
+    host_events: list[bytes] = []
+    gpu_planes = []
+    kernels = [
+        ("memcpy128", 5_000, "copy.1"),
+        ("sm80_xmma_gemm_f32f32_nn", 180_000, "custom-call.1"),
+        ("loop_tanh_fusion", 18_000, "loop_tanh_fusion"),
+        ("loop_tanh_fusion", 19_000, "loop_tanh_fusion.1"),
+        ("Memset 0", 1_000, "custom-call.2"),
+        ("sm80_xmma_gemm_f32f32_tn", 200_000, "custom-call.2"),
+        ("loop_subtract_fusion", 9_000, "loop_subtract_fusion"),
+    ]
+    for gpu in range(gpus):
+        plane = Plane(f"/device:GPU:{gpu}")
+        plane.own = [plane.stat("gpu_device_name", "NVIDIA H200"), plane.stat("core_count", 132), plane.stat("memory_size", 150_109_880_320)]
+        events = []
+        now, correlation = 100_000, 1
+        for step in range(steps):
+            begin = now
+            if command_buffer:
+                calls = [("cuGraphLaunch (CudaGraph:5)", list(range(len(kernels))))]
+            else:
+                calls = [("cuLaunchKernel", [i]) for i in range(len(kernels))]
+            at, free = now + 10_000, 0
+            for name, members in calls:
+                if gpu == 0 or command_buffer:
+                    host_events.append(host.event(name, at, 6_000, host.stat("correlation_id", correlation), host.stat("device_id", gpu)))
+                for i in members:
+                    kernel, length, op = kernels[i]
+                    start = max(free + 500, at + 8_000)
+                    details = plane.stat("memset_details", "kind:unknown num_bytes:768 async:0") if kernel.startswith("Memset") else plane.stat("kernel_details", DETAILS, True)
+                    stats = [plane.stat("correlation_id", correlation), details, plane.stat("hlo_module", "jit_step", True), plane.stat("program_id", 7)]
+                    stats.append(plane.stat("hlo_op", "command_buffer_1" if command_buffer else op, True))
+                    if command_buffer:
+                        stats += [plane.stat("cuda_graph_id", 5), plane.stat("cuda_graph_node_id", 100 + i)]
+                    events.append(plane.event(kernel, start, length, *stats))
+                    free = start + length
+                correlation += 1
+                at += 7_000
+            now = free + 30_000
+            if gpu == 0 and marked:
+                host_events.append(host.event("train", begin, now - 10_000 - begin, host.stat("step_num", step)))
+        plane.line(14, "Stream #14(Compute,Memset)", events)
+        gpu_planes.append(plane)
+    host.line(77, "python3", host_events)
+    environment = Plane("Task Environment")
+    environment.own = [environment.stat("profile_start_time", 1_794_731_711_499_059_995)]
+    planes = [meta, *gpu_planes, host, environment]
+    path.write_bytes(write(*((1, p.bytes()) for p in planes), (4, "host")))
+    return path

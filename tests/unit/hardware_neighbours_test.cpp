@@ -1,0 +1,121 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "foretrace/hardware/cost.hpp"
+#include "hardware/measured.hpp"
+#include "hardware/neighbours.hpp"
+
+namespace foretrace::hardware {
+namespace {
+
+// A level for small sizes, another for large ones, along one feature; the second says nothing.
+Neighbours two_levels() {
+  Neighbours pool({.scales = {1.0, 0.0}, .noise = 0.001});
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    pool.add({.at = {0.5 * i, static_cast<double>(i * 7 % 5)}, .value = i < 10 ? -1.0 : 1.0, .group = i, .shape = i});
+  }
+  return pool;
+}
+
+TEST(Neighbours, ASampleIsToldAsItWasMeasured) {
+  const Neighbours pool = two_levels();
+  for (const Neighbours::Sample& s : pool.samples()) EXPECT_NEAR(pool.at(s.at).value, s.value, 0.02);
+  EXPECT_LT(pool.at({2.0, 0}).variance, 0.01);
+}
+
+TEST(Neighbours, BetweenSamplesLiesWhatIsBetween) {
+  const Neighbours pool = two_levels();
+  const double middle = pool.at({4.75, 0}).value;
+  EXPECT_NEAR(middle, 0, 0.1);
+  EXPECT_NEAR(pool.at({2.25, 0}).value, -1, 0.05);
+  EXPECT_GT(pool.at({4.75, 0}).variance, pool.at({4.5, 0}).variance);
+}
+
+TEST(Neighbours, FarFromAllOfThemTheirMean) {
+  const Neighbours::Told told = two_levels().at({1e3, 0});
+  EXPECT_GE(told.value, -1.0);
+  EXPECT_LE(told.value, 1.0);
+  EXPECT_GT(told.variance, 0.9);
+}
+
+TEST(Neighbours, AGroupThatIsLeftOutSaysNothing) {
+  Neighbours pool = two_levels();
+  pool.add({.at = {2.0, 0}, .value = 5.0, .group = 99});
+  EXPECT_GT(pool.at({2.0, 0}).value, 1.0);
+  EXPECT_NEAR(pool.at({2.0, 0}, 99).value, -1, 0.02);
+}
+
+TEST(Neighbours, WhatTheAskerMeasuredIsANeighbour) {
+  const Neighbours pool = two_levels();
+  const Neighbours::Sample own{.at = {2.25, 0}, .value = 0.0};
+  EXPECT_NEAR(pool.at({2.25, 0}, Neighbours::kNoGroup, own).value, 0.0, 0.01);
+  EXPECT_NEAR(pool.at({8.0, 0}, Neighbours::kNoGroup, own).value, pool.at({8.0, 0}).value, 0.05);
+}
+
+TEST(Neighbours, TheSearchFindsWhatMatters) {
+  Neighbours pool;
+  for (std::uint32_t i = 0; i < 60; ++i) {
+    const double x = 0.1 * i, y = i * 37 % 11;
+    pool.add({.at = {x, y}, .value = std::sin(x), .group = i});
+  }
+  const Scales found = fit_scales(pool, 2);
+  EXPECT_GT(found.scales[0], 3 * found.scales[1]);
+  EXPECT_EQ(found, fit_scales(pool, 2));
+}
+
+const Device& h200() {
+  static const Device kDevice = *find_device("H200-SXM");
+  return kDevice;
+}
+
+Work conv(std::int64_t n, Dtype dtype, Family family = Family::kConvForward) {
+  Work w(family);
+  w.dtype = w.out_dtype = dtype;
+  Convolution c;
+  c.input = {n, 256, 14, 14};
+  c.out_channels = 256;
+  c.kernel_h = c.kernel_w = 3;
+  c.out_h = c.out_w = 14;
+  w.kind = c;
+  refresh(w);
+  return w;
+}
+
+// Every table is read, every pool has scales, and no cell of a table is lost.
+TEST(MeasuredOperations, EveryPoolHasItsScales) {
+  ASSERT_GT(kernel_pools().size(), 150U);
+  for (const auto& [name, pool] : kernel_pools()) {
+    EXPECT_GT(pool.neighbours.size(), 0U) << name;
+    EXPECT_LE(pool.features, kMostFeatures) << name;
+    EXPECT_NE(pool.spread, 0.3) << name << ": no line in the file of scales";
+  }
+}
+
+// What was measured at one batch size tells another: a kernel twice as slow as its neighbours stays so nearby, and less so far off.
+TEST(MeasuredOperations, ABatchNearbyKeepsWhatWasMeasured) {
+  const Work was = conv(64, Dtype::kFp32);
+  const double usual = predict(was, h200()).ns;
+  const auto ratio = [&](std::int64_t n) {
+    const Work now = conv(n, Dtype::kFp32);
+    return rescale(2 * usual, was, h200(), now, h200()).ns / predict(now, h200()).ns;
+  };
+  EXPECT_GT(ratio(66), 1.8);
+  EXPECT_GT(ratio(128), 1.2);
+  EXPECT_LT(ratio(8192), ratio(128));
+}
+
+TEST(MeasuredOperations, UncertaintyGrowsWithTheDistance) {
+  EXPECT_LT(predict(conv(64, Dtype::kFp16), h200()).sigma, predict(conv(500'000, Dtype::kFp16), h200()).sigma);
+}
+
+TEST(MeasuredOperations, HalfPrecisionPaysOnTensorCores) {
+  for (const Family pass : {Family::kConvForward, Family::kConvDataGrad, Family::kConvWeightGrad}) {
+    const double single = predict(conv(128, Dtype::kFp32, pass), h200()).ns;
+    EXPECT_LT(predict(conv(128, Dtype::kFp16, pass), h200()).ns, 0.5 * single);
+    EXPECT_LT(predict(conv(128, Dtype::kTf32, pass), h200()).ns, 0.7 * single);
+  }
+}
+
+}  // namespace
+}  // namespace foretrace::hardware

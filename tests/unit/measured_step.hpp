@@ -1,0 +1,47 @@
+#pragma once
+// Measured steps of the repository, read once for all tests that ask for one, and predictions on them.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "foretrace/analysis/baseline.hpp"
+#include "foretrace/trace/load.hpp"
+
+namespace foretrace::test {
+
+/// `name`: below data/, "h200-lengths/gpt2-today".
+inline const analysis::Baseline& measured_step(const std::string& name) {
+  struct Loaded {
+    trace::Trace trace;
+    std::optional<analysis::Baseline> baseline;
+  };
+  static std::map<std::string, std::unique_ptr<Loaded>> all;
+  std::unique_ptr<Loaded>& found = all[name];
+  if (!found) {
+    found = std::make_unique<Loaded>();
+    Result<trace::Trace> trace = trace::load(std::string(FORETRACE_SOURCE_DIR) + "/data/" + name + ".base.json.gz");
+    EXPECT_TRUE(trace) << trace.error().to_string();
+    found->trace = std::move(*trace);
+    Result<analysis::Baseline> baseline = analysis::make_baseline(found->trace, std::nullopt, std::nullopt);
+    EXPECT_TRUE(baseline) << baseline.error().to_string();
+    found->baseline = std::move(*baseline);
+  }
+  return *found->baseline;
+}
+
+/// All of them together; none: the step as it is.
+inline whatif::Prediction predicted(const std::string& name, const std::vector<std::string>& uses) {
+  std::vector<whatif::Use> parsed;
+  for (const std::string& text : uses) {
+    Result<whatif::Use> use = whatif::parse_use(text);
+    EXPECT_TRUE(use) << use.error().to_string();
+    parsed.push_back(std::move(*use));
+  }
+  return whatif::predict(measured_step(name).model, parsed, std::nullopt);
+}
+
+}  // namespace foretrace::test

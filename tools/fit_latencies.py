@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""How long things take that do nothing, read from traces: src/graph/latencies/<device>.csv.
+
+    tools/fit_latencies.py             writes the table
+    tools/fit_latencies.py --check     nothing is written; fails where the table is not what the traces say
+
+Each figure is the median over the traces of TRACES, of the median within each; `p10` and `p90` span all samples. Times are the profiler's: a launch takes
+longer while it records, a gap or a kernel does not.
+"""
+
+import argparse
+import gzip
+import json
+import sys
+from collections import defaultdict
+from statistics import median
+
+from truth import ROOT
+
+TABLE = ROOT / "src" / "graph" / "latencies" / "H200-SXM.csv"
+CLEAN = ROOT / "data" / "h200-clean"
+TRACES = ("bert_base.base", "gpt2.base", "resnet50.base", "resnet18.base", "mlp.base", "llama_gqa@1.base", "bert_base-today.graph", "gpt2-today.graph",
+          "resnet50.graph", "resnet50-image.graph")  # fmt: skip
+IDLE_US = 20.0  # a stream that has had nothing to do for this long waits for the launch alone
+SMS = 132
+MEANING = {
+    "kernel_gap": "end of a kernel to the start of the next on its stream, launched long before",
+    "launch_latency": "end of a launch call to the start of its kernel on an idle stream",
+    "graph_gap": "end of a kernel to the start of the next of the same CUDA graph",
+    "graph_latency": "begin of the call that launches a CUDA graph to its first kernel, on an idle stream",
+    "graph_launch": "that call",
+    "short_kernel": "a kernel of at most one block per SM",
+    "sync_return": "end of the last kernel to the return of the call that waits for it",
+}
+
+
+def samples_of(path):
+    """{name: [us]} of one trace."""
+    with gzip.open(path, "rt") as file:
+        events = [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X"]
+    calls = {e["args"]["correlation"]: e for e in events if e.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in e.get("args", {})}
+    streams = defaultdict(list)
+    for e in events:
+        if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
+            streams[e["args"].get("stream")].append(e)
+    out = defaultdict(list)
+    ends = []
+    for work in streams.values():
+        work.sort(key=lambda e: e["ts"])
+        before = None
+        for e in work:
+            call = calls.get(e["args"].get("correlation"))
+            ends.append(e["ts"] + e["dur"])
+            if e["cat"] == "kernel" and e["args"].get("blocks per SM", SMS) <= 1:
+                out["short_kernel"].append(e["dur"])
+            if before is not None and call is not None:
+                end = before["ts"] + before["dur"]
+                gap, returned = e["ts"] - end, call["ts"] + call["dur"]
+                graphed = "GraphLaunch" in call["name"]
+                same = graphed and before["args"].get("correlation") == e["args"].get("correlation")
+                if same and gap >= 0:
+                    out["graph_gap"].append(gap)
+                elif graphed and not same:
+                    out["graph_launch"].append(call["dur"])
+                    if call["ts"] - end > IDLE_US:
+                        out["graph_latency"].append(e["ts"] - call["ts"])
+                elif e["cat"] == before["cat"] == "kernel" and gap >= 0 and end - returned > IDLE_US:
+                    out["kernel_gap"].append(gap)
+                elif e["cat"] == "kernel" and "Launch" in call["name"] and call["ts"] - end > IDLE_US and e["ts"] >= returned:
+                    out["launch_latency"].append(e["ts"] - returned)
+            before = e
+    ends.sort()
+    for e in events:
+        if e.get("cat") == "cuda_runtime" and e["name"] in ("cudaDeviceSynchronize", "cudaStreamSynchronize") and e["dur"] > IDLE_US:
+            last = max((end for end in ends if e["ts"] < end <= e["ts"] + e["dur"]), default=None)
+            if last is not None:
+                out["sync_return"].append(e["ts"] + e["dur"] - last)
+    return out
+
+
+def text_of(found):
+    lines = ["# name,ns,p10,p90,samples,traces: made by tools/fit_latencies.py"]
+    for name, meaning in MEANING.items():
+        per = [v[name] for v in found if len(v[name]) >= 3]
+        pooled = sorted(x for v in per for x in v)
+        if not pooled:
+            continue
+        figures = [median(median(v) for v in per), pooled[len(pooled) // 10], pooled[len(pooled) * 9 // 10]]
+        lines += [f"# {meaning}", ",".join([name, *(f"{1e3 * x:.0f}" for x in figures), str(len(pooled)), str(len(per))])]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    text = text_of([samples_of(CLEAN / f"{name}.json.gz") for name in TRACES])
+    if args.check:
+        if not TABLE.is_file() or TABLE.read_text() != text:
+            print(f"{TABLE.name}: not what the traces say", file=sys.stderr)
+            return 1
+        return 0
+    TABLE.parent.mkdir(exist_ok=True)
+    TABLE.write_text(text)
+    print(text, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
