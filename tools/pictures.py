@@ -130,9 +130,14 @@ def accuracy() -> str:
         sys.exit("docs/appendix-accuracy.md holds no rows with measured and predicted ms")
     low, high = math.log10(min(min(r) for r in rows) * 0.8), math.log10(max(max(r) for r in rows) * 1.25)
     size, left = 460, 56
-    x = lambda v: left + (size - left - 10) * (math.log10(v) - low) / (high - low)  # noqa: E731
-    y = lambda v: 10 + (size - 50) * (1 - (math.log10(v) - low) / (high - low))  # noqa: E731
     out = []
+
+    def x(v: float) -> float:
+        return left + (size - left - 10) * (math.log10(v) - low) / (high - low)
+
+    def y(v: float) -> float:
+        return 10 + (size - 50) * (1 - (math.log10(v) - low) / (high - low))
+
     for v in (1, 3, 10, 30, 100, 300, 1000):
         if low < math.log10(v) < high:
             out += [f'<line x1="{x(v):.1f}" x2="{x(v):.1f}" y1="10" y2="{size - 40}" stroke="{SOFT}" opacity=".25"/>',
