@@ -72,7 +72,7 @@ TEST(Fp8, FromFp32AndInStacks) {
   EXPECT_EQ(plain.declined, "") << "FP32 products become FP8 ones too";
   EXPECT_FALSE(plain.validated);
   EXPECT_TRUE(predicted("h200-clean/bert_base", {"amp:dtype=bf16", "fp8"}).validated);
-  for (const char* other : {"batch:x=2", "sequence:x=2", "ddp", "fused-optimizer"}) {
+  for (const char* other : {"batch:x=2", "sequence:x=2", "ddp", "no-sync"}) {
     EXPECT_EQ(predicted(kLlama, {"fp8", other}).declined, "") << other;
     EXPECT_EQ(predicted(kLlama, {other, "fp8"}).declined, "") << other;
   }
