@@ -86,10 +86,12 @@ TEST(Fp8, NobodyIsAdvisedToUnasked) { EXPECT_TRUE((*find_whatif("fp8"))->advise.
 TEST(Fp8, DevicesThatMultiplyIt) {
   for (const hardware::Device& d : hardware::devices()) {
     if (d.name.starts_with("H100") || d.name.starts_with("H200") || d.name.starts_with("L4") ||
-        d.name.starts_with("B200"))
+        d.name.starts_with("B200")) {
       EXPECT_TRUE(d.multiplies_fp8()) << d.name;
-    if (d.name.starts_with("A100") || d.name.starts_with("V100") || d.name.starts_with("T4"))
+    }
+    if (d.name.starts_with("A100") || d.name.starts_with("V100") || d.name.starts_with("T4")) {
       EXPECT_FALSE(d.multiplies_fp8()) << d.name;
+    }
     const double half = d.tflops(work::Dtype::kBf16);
     EXPECT_DOUBLE_EQ(d.tflops(work::Dtype::kFp8), d.multiplies_fp8() ? 2 * half : half) << d.name;
   }
