@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/latencies.hpp"
 #include "trace_maker.hpp"
 
 namespace foretrace::test {
@@ -41,11 +42,13 @@ TEST(GraphStreamWait, AForkWaitsForTheStreamOfTheRecord) {
   EXPECT_EQ(r.why("after"), DependencyKind::kStreamWait);
   expect_as_measured(r);
   EXPECT_EQ(r.with("before", 150'000).start("after"), 169'000);
-  EXPECT_EQ(r.with("before", 1'000).start("after"), 30'000 + 1'600);  // its own launch
+  EXPECT_EQ(r.with("before", 1'000).start("after"),
+            30'000 + graph::usual_latencies().launch_latency);  // its own launch
   EXPECT_EQ(Replay(m, 0, neither()).with("before", 150'000).start("after"), 119'000);
   BuildOptions strict = neither();
   strict.strict = true;
-  EXPECT_EQ(Replay(m, 0, strict).start("after"), 30'000 + 1'600);  // nothing explains the 89 us
+  EXPECT_EQ(Replay(m, 0, strict).start("after"),
+            30'000 + graph::usual_latencies().launch_latency);  // nothing explains the 89 us
 }
 
 TEST(GraphStreamWait, EveryStreamOfAForkWaits) {
