@@ -190,8 +190,10 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
     std::uint32_t after_gpu = b.first_backward;
     if (after_gpu > g.lanes[g.lane[after_gpu]].begin) --after_gpu;
     after_cpu = draft.insert_cpu(after_cpu, "checkpoint", around_backward, Phase::kBackward);
-    // The reentrant kind runs the whole block again; the other stops where backward has all it needs.
-    for (const std::uint32_t t : reentrant ? b.forward : recomputed(g, flow, b.forward)) {
+    // The reentrant kind runs the whole block again; the other stops where backward has all it needs, which operations tell that
+    // a compiler has left.
+    const bool whole = reentrant || has->compiled;
+    for (const std::uint32_t t : whole ? b.forward : recomputed(g, flow, b.forward)) {
       after_gpu = draft.insert({.name = std::string(g.task_name(t)),
                                 .cost = g.cost[t],
                                 .phase = Phase::kBackward,
