@@ -125,13 +125,13 @@ def product_us(p, tiles, batch, m, n, k, element_bytes, dev, kind):
     loss = (edge + p["traffic"]) / edge
     width = dev.width(kind)
     wide = (edge + p["traffic"] * width) / edge
-    begin = width if kind == "half" else 1
-    rate = dev.flops_per_clock(kind) * clock * p["share"] / wide
+    begin = p["start_k"] * (width * loss if kind == "half" else wide)
+    rate = dev.flops_per_clock(kind) * clock * p["share"]
     count = b * (p["pad"] * np.ceil(m / tm) + (1 - p["pad"]) * m / tm) * (p["pad"] * np.ceil(n / tn) + (1 - p["pad"]) * n / tn)
     waves = count * s / dev.sms
     turns = p["round"] * np.ceil(waves) + (1 - p["round"]) * np.maximum(waves, 1)
     steps = k / s
-    turn = np.maximum(2 * tm * tn * (steps + p["start_k"] * begin) / rate,
+    turn = np.maximum(2 * tm * tn * (steps * wide + begin) / rate,
                       np.maximum(p["step"] * steps / clock,
                                  element_bytes * (np.minimum(tm, m) + np.minimum(tn, n)) * steps / (p["load"] * clock)))
     turn = turn + p["fill"] / clock

@@ -218,7 +218,7 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
   const double power_rate = d.power_w > 0 && p.energy > 0 ? d.power_w / energy_of(x.dtype, p, d) * 1e6
                                                           : std::numeric_limits<double>::infinity();
   const double width = width_of(x.dtype, d);
-  const double begin = on_tensor_cores(x.dtype) ? width : 1;
+  const bool tensor = on_tensor_cores(x.dtype);
   const double traffic = x.element_bytes * x.batch * (x.m * x.n + x.m * x.k + x.k * x.n);
   const double kept = p.hit * std::clamp(1 - traffic / std::max(1.0, d.l2_mb * 1e6 * p.cache), 0.0, 1.0);
   const double memory = traffic * (1 - kept) / (d.streaming_gbs() * p.memory * 1e3);
@@ -231,6 +231,7 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
       const double edge = tm * tn / (tm + tn);
       const double loss = (edge + p.traffic) / edge;
       const double wide = (edge + p.traffic * width) / edge;
+      const double begin = p.start_k * (tensor ? width * loss : wide);  // never grows faster than the rate
       const double rows = p.pad * std::ceil(x.m / tm) + (1 - p.pad) * x.m / tm;
       const double columns = p.pad * std::ceil(x.n / tn) + (1 - p.pad) * x.n / tn;
       const double count = x.batch * rows * columns;
@@ -239,8 +240,7 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
       const double turns = p.round * std::ceil(waves) + (1 - p.round) * std::max(waves, 1.0);
       const double loads = x.element_bytes * (std::min(tm, x.m) + std::min(tn, x.n)) * steps / (p.load * clock);
       const double turn =
-          std::max({2 * tm * tn * (steps + p.start_k * begin) * wide / per_sm, p.step * steps / clock, loads}) +
-          p.fill / clock;
+          std::max({2 * tm * tn * (steps * wide + begin) / per_sm, p.step * steps / clock, loads}) + p.fill / clock;
       busy = std::min(busy, std::max(turns * turn, whole));
     }
     double t = std::pow(std::pow(busy, p.blend) + memory_power, 1 / p.blend);
