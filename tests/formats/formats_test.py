@@ -188,7 +188,7 @@ class Nsight(Folder):
         db = nsight_database.Database(self.folder / "behind.sqlite")
         for i in range(300):
             db.kernel(0, 1_000_000 + i * 51_000, 1_050_000 + i * 51_000, 1 + i, name=f"kernel_{i % 7}_{i // 100}")
-        for i in range(40):
+        for i in range(15):
             db.range(1_000_000 + i * 20_000, 1_018_000 + i * 20_000, f"aten::mul, op_id = {i}")
             db.call(1_004_000 + i * 20_000, 1_010_000 + i * 20_000, 1_000 + i)
             db.kernel(0, 16_301_000 + i * 51_000, 16_350_000 + i * 51_000, 1_000 + i, name=f"other_{i}")
@@ -225,7 +225,7 @@ class Nsight(Folder):
         damaged[len(whole) // 2 : len(whole) // 2 + 20_000] = b"\xff" * 20_000
         path.write_bytes(bytes(damaged))
         self.assertIn("damaged", run("summary", path, code=3))
-        for seed in range(40):
+        for seed in range(15):
             damaged = bytearray(whole)
             for i in range(20):
                 damaged[(seed * 7919 + i * 104729) % len(damaged)] ^= 1 << (seed + i) % 8
@@ -341,7 +341,7 @@ class Xla(Folder):
             path.write_bytes(whole[:at])
             self.assertIn("cut off", run("summary", path, code=3))
             subprocess.run([PROGRAM, "doctor", str(path), "--partial"], capture_output=True, timeout=60)
-        for seed in range(40):
+        for seed in range(15):
             damaged = bytearray(whole)
             for i in range(20):
                 damaged[(seed * 7919 + i * 104729) % len(damaged)] ^= 1 << (seed + i) % 8
