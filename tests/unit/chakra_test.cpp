@@ -126,21 +126,6 @@ std::vector<std::string_view> lines(std::string_view text) {
   return out;
 }
 
-// Names of layers hold commas, inside quotes.
-std::vector<std::string> cells_of(std::string_view line) {
-  std::vector<std::string> out(1);
-  bool quoted = false;
-  for (const char c : line) {
-    if (c == '"') quoted = !quoted;
-    if (c == ',' && !quoted) {
-      out.emplace_back();
-    } else if (c != '"') {
-      out.back() += c;
-    }
-  }
-  return out;
-}
-
 TEST(TaskTable, HasARowForEveryTask) {
   const Exported file = exported(Sample{}.load(), "csv");
   const std::vector<std::string_view> rows = lines(file.bytes);
