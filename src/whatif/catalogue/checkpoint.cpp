@@ -169,6 +169,9 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
       return fail(ErrorCode::kDeclined, "the trace names no layers, and the step runs as a CUDA graph");
     m.not_modelled.push_back(
         fmt::format("the trace names no layers: {} blocks are taken for what repeats in its kernels", blocks.size()));
+    if (has->compiled)
+      m.not_modelled.emplace_back(
+          "memory that checkpoints inside a compiled network save: the peak is shown as without them");
   }
   if (m.memory && !shorten_lives(m, blocks)) {
     m.not_modelled.emplace_back(
