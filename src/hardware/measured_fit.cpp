@@ -153,8 +153,8 @@ std::vector<PoolScales> fit_pools(std::string_view only) {
   std::map<std::string, Fitted, std::less<>> all;
   for (const auto& [name, pool] : kernel_pools()) {
     if (!name.starts_with(only)) continue;
-    // The same kernels in both half types, and twice the time to fit them apart.
-    const std::string_view as = name;
+    // Convolutions run the same kernels in both half types, and take twice the time to fit apart.
+    const std::string_view as = name.starts_with("conv ") ? std::string_view(name) : std::string_view();
     const auto half = all.find(instead(as, "bf16", "fp16"));
     const auto again = half == all.end() ? kernel_pools().find(instead(as, "bf16", "fp16")) : kernel_pools().end();
     const double tuned = tuning_of(pool);
