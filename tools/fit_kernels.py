@@ -41,7 +41,7 @@ SIZES = {
 }  # fmt: skip
 OLD_ROWS = {"ln": "layer_norm", "softmax": "softmax", "lsm": "log_softmax", "bn": "batch_norm"}
 OLD_GEMM = {"addmm": "nt", "mm_dgrad": "nn", "mm_wgrad": "tn"}
-ELSEWHERE = {"softmax_bwd": "elementwise", "bn_fwd": "FillFunctor", "bn_bwd": "FillFunctor"}
+ELSEWHERE = {"softmax_bwd": "elementwise", "maxpool_bwd": "FillFunctor", "bn_fwd": "FillFunctor", "bn_bwd": "FillFunctor"}
 
 
 def conv_sizes(s, tuned, transposed=False):
@@ -91,6 +91,9 @@ def place_of_kernel(row):
         return "attention", {"b": s["b"], "h": s["h"], "q": s["s"], "s": s["s"], "d": s["d"]}, f"{name} {row['dtype']} {row['layout']}"
     if row["kind"] == "rnn" and "_" in name:
         return "rnn", {"dirs": 1, "gates": 4} | s, f"{name.split('_')[1]} {row['dtype']} all"
+    if match := re.fullmatch(r"(max|avg)pool(_bwd)?", name):
+        sizes = {k: s[k] for k in "nchw"} | {"r": s["k"], "stride": s["s"], "pad": 0}
+        return f"{match[1]}_pool", sizes, f"{'bwd' if match[2] else 'fwd'} {row['dtype']} {row['layout']}"
     match = re.fullmatch(r"(ln|softmax|lsm|bn)_(fwd_up|fwd|bwd)", name)
     if not match:
         return None

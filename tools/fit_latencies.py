@@ -86,7 +86,8 @@ def text_of(found):
         if not pooled:
             continue
         figures = [median(median(v) for v in per), pooled[len(pooled) // 10], pooled[len(pooled) * 9 // 10]]
-        lines += [f"# {meaning}", ",".join([name, *(f"{1e3 * x:.0f}" for x in figures), str(len(pooled)), str(len(per))])]
+        # Two digits: traces differ by more than the third.
+        lines += [f"# {meaning}", ",".join([name, *(f"{float(f'{1e3 * x:.2g}'):.0f}" for x in figures), str(len(pooled)), str(len(per))])]
     return "\n".join(lines) + "\n"
 
 

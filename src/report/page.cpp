@@ -28,6 +28,14 @@ std::span<const std::pair<std::string_view, std::string_view>> page_html();  // 
 std::span<const std::pair<std::string_view, std::string_view>> page_css();
 std::span<const std::pair<std::string_view, std::string_view>> page_js();
 
+using analysis::compare_gpus;
+using analysis::GpusOptions;
+using analysis::GpusReport;
+using analysis::ScaleReport;
+using analysis::summarise;
+using analysis::SummaryOptions;
+using analysis::SummaryReport;
+
 namespace {
 
 // What a graph too large to be searched is asked: one change of each kind people try first.

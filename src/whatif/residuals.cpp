@@ -18,7 +18,8 @@ std::span<const std::pair<std::string_view, std::string_view>> residual_files();
 
 namespace {
 
-// Until somebody measures: a prediction from tables is off by this much or less two times of three.
+// Until somebody measures: a prediction from tables is off by this much or less two times of three. Of the eight families that
+// steps were measured for (docs/accuracy.md), from 0.04 to 0.27, the root mean square is 0.13.
 constexpr double kUnmeasured = 0.15;
 
 // Student's 90th percentile for 1, 2, … degrees of freedom, over the normal one: what few models do not tell.

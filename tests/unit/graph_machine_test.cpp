@@ -8,14 +8,15 @@
 #include <optional>
 
 #include "foretrace/simulate/limits.hpp"
+#include "graph/latencies.hpp"
 #include "trace_maker.hpp"
 
 namespace foretrace::test {
 namespace {
 
 // What the builder assumes where a trace shows nothing else: the machine has just these, so that nothing is guessed.
-constexpr Ns kLatency = 1'600;
-constexpr Ns kGap = 1'200;
+const Ns kLatency = graph::usual_latencies().launch_latency;
+const Ns kGap = graph::usual_latencies().kernel_gap;
 constexpr Ns kNodeGap = 400;  // inside a CUDA graph
 constexpr Ns kSync = 5'000;
 constexpr Ns kHandOver = 40'000;

@@ -13,9 +13,6 @@ namespace foretrace::whatif {
 
 namespace {
 
-// Of the peak, what a sum of two gradients reaches.
-constexpr double kSumBandwidth = 0.85;
-
 bool computes_gradients(Phase p) { return p == Phase::kForward || p == Phase::kBackward; }
 
 // A forward and a backward pass: their GPU work, the main thread up to the end of backward, the autograd thread.
@@ -56,7 +53,7 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
   if (gpu == kNone || cpu == kNone) return;
   const double bytes = 3.0 * sizeof(float) * static_cast<double>(m.parameter_elements);
   const Ns each = graph::usual_latencies().short_kernel +
-                  static_cast<Ns>(bytes / (m.device.bandwidth_gbs * kSumBandwidth) / static_cast<double>(tensors));
+                  static_cast<Ns>(bytes / m.device.streaming_gbs() / static_cast<double>(tensors));
   for (std::int64_t k = 0; k < tensors; ++k) {
     draft.insert({.name = "gradient accumulation",
                   .cost = each,
