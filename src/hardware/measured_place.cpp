@@ -189,11 +189,12 @@ std::optional<MeasuredPlace> place(const Work& w, const Recurrent& r, const Devi
 std::optional<MeasuredPlace> place(const Work& w, const BatchNorm& b, const Device& d) {
   if (w.elements <= 0 || w.bytes() <= 0 || b.input[0] <= 0) return std::nullopt;
   // cuDNN trains batch norm in fp32 and fp16; in bf16 the framework's own kernels do.
+  // Vectors have their channels innermost, whatever they are called.
+  const double pixels = as_double(b.input[2]) * as_double(b.input[3]);
   std::string pool = "batch_norm";
   pool.append(way(w))
       .append(type_of(w.dtype == Dtype::kTf32 ? Dtype::kFp32 : w.dtype))
-      .append(b.channels_last ? " nhwc" : " nchw");
-  const double pixels = as_double(b.input[2]) * as_double(b.input[3]);
+      .append(b.channels_last || pixels == 1 ? " nhwc" : " nchw");
   const double channel = as_double(b.input[0]) * pixels;
   // A channel that fits on chip (about 150 KB) is read once.
   const double kept = channel * as_double(bytes_of(w.dtype)) * (w.backward ? 2 : 1) / 150e3;
