@@ -115,13 +115,19 @@ def residuals_of(program: accuracy.Program, result: accuracy.Result) -> list[tup
 
 
 def sigma(rows: list[tuple[str, str, float]]) -> float:
-    """As the library makes it of a family's rows (src/whatif/residuals.cpp): a vote per model, Student's t where they are few."""
+    """As the library makes it of a family's rows (src/whatif/residuals.cpp): what holds four of five, a vote per model, Student's t
+    where models are few."""
     by_model: dict[str, list[float]] = {}
     for _, model, value in rows:
-        by_model.setdefault(model, []).append(value * value)
+        by_model.setdefault(model, []).append(abs(value))
     votes = len(by_model)
     student = STUDENT[votes - 1] if votes <= len(STUDENT) else 1 + 0.71 / votes
-    return math.sqrt(mean(mean(squares) for squares in by_model.values())) * student
+    size = held = 0.0
+    for size, vote in sorted((value, 1 / len(values)) for values in by_model.values() for value in values):
+        held += vote
+        if held >= 0.8 * votes - 1e-9:
+            break
+    return size / TENTH * student
 
 
 def inside(rows: list[tuple[str, str, float]], leave_out: bool) -> float | None:

@@ -12,7 +12,6 @@ namespace foretrace::whatif {
 
 namespace {
 
-constexpr double kTenthPercentile = 1.2816;  // standard deviations
 // Families that hold less of the GPU's time than this cannot move the band, and cost two simulations each.
 constexpr double kLeastShare = 0.002;
 // Of the step, from which on its unexplained waits show in the band; a few percent are gaps and latencies.

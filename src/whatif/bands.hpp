@@ -9,6 +9,9 @@
 
 namespace foretrace::whatif {
 
+/// The 10th and the 90th percentile of a normal distribution, in standard deviations from its middle.
+inline constexpr double kTenthPercentile = 1.2816;
+
 /// Residuals of steps captured as a CUDA graph, of the whole step.
 inline constexpr std::string_view kLaunchFamily = "launches";
 

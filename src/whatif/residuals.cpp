@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "base/decimal.hpp"
 #include "base/text.hpp"
@@ -29,24 +31,31 @@ double small_sample(std::size_t models) {
 }
 
 struct Spread {
-  double mean_square = 0;
+  double four_of_five = 0;  ///< as many residuals are this large or smaller, whichever their sign
   std::size_t models = 0;
 };
 
-// One vote per model: its mean square.
+// One vote per model, shared out among its rows. What holds four of five is taken from the residuals themselves: a few steps
+// that went quite wrong would widen a root mean square until it held nineteen of twenty.
 template <class Take>
 Spread spread_of(const std::vector<Residuals::Row>& rows, Take take) {
-  std::map<std::string_view, std::pair<double, std::size_t>> by_model;
+  std::map<std::string_view, double> count;
   for (const Residuals::Row& row : rows) {
-    if (!take(row)) continue;
-    auto& [sum, count] = by_model[row.model];
-    sum += row.residual * row.residual;
-    ++count;
+    if (take(row)) count[row.model] += 1;
   }
+  std::vector<std::pair<double, double>> votes;
+  for (const Residuals::Row& row : rows) {
+    if (take(row)) votes.emplace_back(std::abs(row.residual), 1 / count[row.model]);
+  }
+  std::sort(votes.begin(), votes.end());
   Spread s;
-  for (const auto& [model, squares] : by_model) s.mean_square += squares.first / static_cast<double>(squares.second);
-  s.models = by_model.size();
-  if (s.models > 0) s.mean_square /= static_cast<double>(s.models);
+  s.models = count.size();
+  double held = 0;
+  for (const auto& [size, vote] : votes) {
+    s.four_of_five = size;
+    held += vote;
+    if (held >= 0.8 * static_cast<double>(s.models) - 1e-9) break;
+  }
   return s;
 }
 
@@ -91,7 +100,7 @@ double Residuals::sigma(std::string_view family) const {
   if (s.models == 0 && of_kernels(family)) {
     s = spread_of(rows_, [](const Row& row) { return of_kernels(row.family); });
   }
-  return s.models == 0 ? kUnmeasured : std::sqrt(s.mean_square) * small_sample(s.models);
+  return s.models == 0 ? kUnmeasured : s.four_of_five / kTenthPercentile * small_sample(s.models);
 }
 
 std::size_t Residuals::models(std::string_view family) const {

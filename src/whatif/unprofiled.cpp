@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "graph/call_roles.hpp"
+#include "whatif/bands.hpp"
 
 namespace foretrace::whatif {
 
@@ -17,8 +18,6 @@ namespace {
 constexpr std::size_t kParameters =
     kCpuPhases + 1;  // log factors of forward, backward, optimizer CPU time and of the GPU
 constexpr std::size_t kGpu = kCpuPhases;
-// Half-width of the band in standard deviations: 10th and 90th percentile of a normal distribution.
-constexpr double kBandSigmas = 1.2816;
 // A measured step repeats to about this; a user's figure is not better known.
 constexpr double kMeasuredSpread = 0.01;
 
@@ -273,7 +272,7 @@ void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matr
   Vector fast{};
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     out.sigma[p] = std::sqrt(std::max(0.0, covariance[p][p]));
-    slow[p] = kBandSigmas * out.sigma[p];
+    slow[p] = kTenthPercentile * out.sigma[p];
     fast[p] = -slow[p];
     if (out.calibrated) continue;
     // More would come off than a profiler was ever seen to cost: the rest may as well be the program's own.
@@ -285,7 +284,7 @@ void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matr
     if (all > 0) out.slower[p] = std::log1p(follows / all * std::expm1(beyond));
   }
   out.sigma[kGpu] = std::sqrt(std::max(0.0, covariance[kGpu][kGpu]));
-  const double gpu = kBandSigmas * out.sigma[kGpu];
+  const double gpu = kTenthPercentile * out.sigma[kGpu];
   const auto high = static_cast<double>(step_with(g, factors_at(out.factors, slow), prior));
   const auto low = static_cast<double>(step_with(g, factors_at(out.factors, fast), prior));
   out.high = std::max(out.step, static_cast<Ns>(high * (1 + gpu)));

@@ -19,10 +19,10 @@ Residuals table(std::string_view text) {
 }
 
 TEST(Residuals, OneModelHasOneVote) {
-  // Model a is measured in three rows, all off by 0.1; b once, off by 0.3: mean square (0.01 + 0.09) / 2.
+  // Model a is measured in three rows, all off by 0.1, b once, off by 0.3: half of the votes are for 0.1, so that b's decides.
   const Residuals r = table("# comment\ngemm,a,0.1\ngemm,a,-0.1\ngemm,a,0.1\r\ngemm,b,0.3\n\n");
   EXPECT_EQ(r.models("gemm"), 2u);
-  EXPECT_NEAR(r.sigma("gemm"), std::sqrt(0.05) * 1.471, 1e-9);
+  EXPECT_NEAR(r.sigma("gemm"), 0.3 / 1.2816 * 1.471, 1e-9);
 }
 
 TEST(Residuals, FewModelsAreWider) {
@@ -30,7 +30,9 @@ TEST(Residuals, FewModelsAreWider) {
   std::string many;
   for (const char model : std::string("abcdefghijklmnop")) many += std::string("gemm,") + model + ",0.1\n";
   EXPECT_GT(one.sigma("gemm"), 2 * table(many).sigma("gemm"));
-  EXPECT_NEAR(table(many).sigma("gemm"), 0.1, 0.005);
+  EXPECT_NEAR(table(many).sigma("gemm"), 0.1 / 1.2816, 0.005);
+  // One model of sixteen that went quite wrong does not widen what the others tell.
+  EXPECT_NEAR(table(many + "gemm,q,2\n").sigma("gemm"), 0.1 / 1.2816, 0.005);
 }
 
 TEST(Residuals, AKernelNobodyMeasuredErrsLikeTheOthers) {

@@ -27,8 +27,8 @@ class Residuals {
   static Result<Residuals> parse(std::string_view csv, std::string_view file);
   static const Residuals& built_in();
 
-  /// Root mean square of a family's residuals, each model one vote however many rows it has; times what Student's t adds
-  /// to the 10th and 90th percentile where few models were measured. A family of kernels that nobody measured gets what all
+  /// The standard deviation whose 10th and 90th percentile hold four of five of a family's residuals, each model one vote however
+  /// many rows it has; times what Student's t adds where few models were measured. A family of kernels that nobody measured gets what all
   /// kernels together have; 0.15 where that is nothing either.
   [[nodiscard]] double sigma(std::string_view family) const;
   /// Models with rows of this family.
