@@ -64,7 +64,7 @@ def searched() -> list[Pair]:
     out = []
     clean = Folder(CLEAN)
     resnet = next(r for r in clean.rows if r.model == "resnet50" and r.variant == "base")
-    places = {("resnet50", 64): (resnet.trace, clean.base_ms(resnet))}
+    places: dict[tuple, tuple] = {("resnet50", 64): (resnet.trace, clean.base_ms(resnet))}
     truth = os.environ.get("FORETRACE_TRUTH")
     if truth:
         bert = next(r for r in Folder(Path(truth) / "h200-large").rows if r.model == "bert_base" and r.variant == "base")
@@ -73,8 +73,10 @@ def searched() -> list[Pair]:
         for r in (Row(DATA / "h200-search", {"variant": ""} | json.loads(line)) for line in file):
             uses = r.data.get("whatifs") or []
             at = places.get((r.model, r.data.get("bs")))
-            if at and any(u.startswith("compile") for u in uses) and "gpu_ms" in r.data:
-                out.append(Pair(f"{r.model}@{r.data['bs']} " + "+".join(u.split(":")[0] for u in uses), *at, uses, r))
+            if at is None:
+                continue
+            if any(u.startswith("compile") for u in uses) and "gpu_ms" in r.data:
+                out.append(Pair(f"{r.model}@{r.data['bs']} " + "+".join(u.split(":")[0] for u in uses), at[0], at[1], uses, r))
     return out
 
 

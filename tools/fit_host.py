@@ -347,8 +347,7 @@ def compiled(usual: float, without: str | None) -> dict[str, tuple[float, str, f
 
 
 def of_models(values: list[float]) -> tuple[float, str, float]:
-    """The mean: what one row shows is its host's moment as well, and moments add up in the steps to come."""
-    return float(np.mean(values)), f"{len(values)} models", float(np.std(values) / math.sqrt(len(values)))
+    return median(values), f"{len(values)} models", float(np.std(values) / math.sqrt(len(values)))
 
 
 def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, float]], list[Sample], dict[str, float]]:

@@ -118,7 +118,7 @@ def same_kernel(folder, figures, sample):
             time = every[[o, t]].dropna()
             if len(time) < 10:
                 continue
-            time = sample(time, 300)
+            time = sample(time, 150)
             elements = np.array([b * h for b, h in time.index], float)
             size = 4.0 * tensors * elements
             hidden = time[o].values < AT_FLOOR * floors[o]
@@ -190,7 +190,7 @@ def products(folder, figures, kind, sample):
         rows = table.rows.dropna(subset=[o, t])
         if len(rows) < 10:
             continue
-        rows = sample(rows, 600)
+        rows = sample(rows, 400)
         truth = rows[t].values
         roof = {g: roofline_us(rows, table.element_bytes, table.devices[g], kind) for g in (o, t)}
         answers = {"roofline ratio": rows[o].values * roof[t] / roof[o]}
@@ -221,7 +221,7 @@ def attention(folder, figures, sample):
     errors, inside = {}, []
     for o, t in itertools.permutations(gpus, 2):
         rows = d.dropna(subset=[o, t])
-        rows = sample(rows[rows[o] > 1.1 * floors[o]], 600)
+        rows = sample(rows[rows[o] > 1.1 * floors[o]], 400)
         lines = [f"attention {o} {t} {r.batch_size} {r.num_heads} {r.num_key_value_heads} {r.isl} {r.head_dim} {max(us, 0.5)}"
                  for r, us in zip(rows.itertuples(), rows[o] - ATTENTION_HOST * floors[o])]  # fmt: skip
         answer = figures.ask(lines)

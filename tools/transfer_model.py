@@ -98,6 +98,17 @@ class Device:
         return self.tflops["half" if kind == "half" else "fp32"] * 1e6 / (self.sms * self.clock_mhz)
 
 
+    def width(self, kind):
+        """How many operands an SM's arithmetic asks for, against what it can load. SMs of 128 lanes load no more in a clock than those of
+        64 and wait twice as long; tensor cores that are sold at half their rate, or less, wait so much less."""
+        if kind != "half":
+            return self.flops_per_clock(kind) / NARROW
+        if self.vendor != "nvidia" or self.major < 7:
+            return 1.0
+        native = 2048 if (self.major, self.minor) == (8, 0) else {9: 4096, 10: 8192}.get(self.major, 1024)
+        return min(1.0, self.flops_per_clock(kind) / (0.9 * native))  # peaks are given at clocks below the boost
+
+
 def architecture(major, minor):
     """GPUs whose libraries pick alike: Pascal, Volta and Turing as families, later ones by compute capability."""
     return f"{major}.{minor}"
@@ -111,15 +122,16 @@ def product_us(p, tiles, batch, m, n, k, element_bytes, dev, kind):
     s = SPLITS[None, None, :]
     edge = tm * tn / (tm + tn)
     clock = float(dev.clock_mhz)  # cycles per us
-    # An SM loads as many operands in a clock whether it has 64 lanes or 128: wide ones wait for them twice as long.
     loss = (edge + p["traffic"]) / edge
-    wide = loss if kind == "half" else (edge + p["traffic"] * dev.flops_per_clock(kind) / NARROW) / edge
-    rate = dev.flops_per_clock(kind) * clock * p["share"] / wide
+    width = dev.width(kind)
+    wide = (edge + p["traffic"] * width) / edge
+    begin = p["start_k"] * (width * loss if kind == "half" else wide)
+    rate = dev.flops_per_clock(kind) * clock * p["share"]
     count = b * (p["pad"] * np.ceil(m / tm) + (1 - p["pad"]) * m / tm) * (p["pad"] * np.ceil(n / tn) + (1 - p["pad"]) * n / tn)
     waves = count * s / dev.sms
     turns = p["round"] * np.ceil(waves) + (1 - p["round"]) * np.maximum(waves, 1)
     steps = k / s
-    turn = np.maximum(2 * tm * tn * (steps + p["start_k"]) / rate,
+    turn = np.maximum(2 * tm * tn * (steps * wide + begin) / rate,
                       np.maximum(p["step"] * steps / clock,
                                  element_bytes * (np.minimum(tm, m) + np.minimum(tn, n)) * steps / (p["load"] * clock)))
     turn = turn + p["fill"] / clock

@@ -60,8 +60,9 @@ std::vector<whatif::Use> uses_of(const std::vector<std::string>& texts) {
 }
 
 nb::tuple compare_sides(const std::vector<const LoadedTrace*>& before, const std::vector<const LoadedTrace*>& after,
-                        std::optional<std::int64_t> step, std::optional<double> before_ms, std::optional<double> after_ms,
-                        std::optional<double> gate, const std::vector<std::string>& whatifs, std::size_t width) {
+                        std::optional<std::int64_t> step, std::optional<double> before_ms,
+                        std::optional<double> after_ms, std::optional<double> gate,
+                        const std::vector<std::string>& whatifs, std::size_t width) {
   compare::Options options;
   options.step = step;
   options.before_ms = before_ms;
@@ -114,8 +115,9 @@ void bind_reports(nb::module_& m) {
   m.def("replay", replay, nb::arg("trace"), nb::arg("step").none(), nb::arg("measured_ms").none(), nb::arg("width"));
   m.def("export_step", export_step, nb::arg("trace"), nb::arg("step").none(), nb::arg("format"), nb::arg("gzip"),
         nb::arg("whatifs"));
-  m.def("compare", compare_sides, nb::arg("before"), nb::arg("after"), nb::arg("step").none(), nb::arg("before_ms").none(),
-        nb::arg("after_ms").none(), nb::arg("gate").none(), nb::arg("whatifs"), nb::arg("width"));
+  m.def("compare", compare_sides, nb::arg("before"), nb::arg("after"), nb::arg("step").none(),
+        nb::arg("before_ms").none(), nb::arg("after_ms").none(), nb::arg("gate").none(), nb::arg("whatifs"),
+        nb::arg("width"));
   m.def("page", page, nb::arg("trace"), nb::arg("step").none(), nb::arg("measured_ms").none(), nb::arg("whatifs"),
         nb::arg("command"));
 }

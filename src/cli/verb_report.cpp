@@ -6,7 +6,9 @@
 #include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
+#include "foretrace/compare/compare.hpp"
 #include "foretrace/ranks/job.hpp"
+#include "foretrace/report/compare.hpp"
 #include "foretrace/report/page.hpp"
 #include "foretrace/report/ranks.hpp"
 #include "foretrace/whatif/whatif.hpp"
@@ -51,6 +53,13 @@ Result<Answer> run_report(const Request& request) {
       request.note("the ranks are not shown: " + all.error().message);
     }
   }
+  if (const std::optional<std::string> before = request.values.text("before")) {
+    FORETRACE_TRY(const trace::Trace old, load_one({*before}, request));
+    compare::Options how;
+    how.step = options.step;
+    FORETRACE_TRY(const compare::Comparison difference, compare::compare({&old}, {&trace}, how));
+    options.compare_json = report::to_json(difference);
+  }
   FORETRACE_TRY(const report::Page page, report::make_page(trace, options));
   if (path == "-") return Answer{page.html};
   FORETRACE_TRY_VOID(write_output(path, nullptr, page.html));
@@ -82,7 +91,8 @@ const Verb& report_verb() {
                      Argument::kAny,
                      {},
                      whatif_names()}},
-      .options = {{"fabric", 0, ValueType::kText, "NAME", "DGX-H100", "the network of the scaling curve"}},
+      .options = {{"fabric", 0, ValueType::kText, "NAME", "DGX-H100", "the network of the scaling curve"},
+                  {"before", 0, ValueType::kFile, "FILE", "", "an older recording: what changed since is said, too"}},
       .examples = {{"foretrace report trace.json.gz -o report.html", "the step and what would make it faster"},
                    {"foretrace report trace.json.gz amp fused-optimizer -o report.html", "these changes"},
                    {"foretrace report traces/ -o report.html", "all ranks of a job"}},

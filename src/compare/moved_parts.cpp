@@ -22,6 +22,9 @@ constexpr double kFamilyErrors = 3.5, kKernelErrors = 5, kCpuErrors = 5;
 constexpr double kLeastGpu = 0.002, kLeastKernel = 0.004, kLeastWork = 0.01, kLeastCpu = 0.06;
 // A family that moved by less is the GPU's clock.
 constexpr double kLeastRatio = 0.02;
+// So many families, with so much of the GPU's time, are all of it.
+constexpr int kFamiliesOfAll = 3;
+constexpr double kMostMoved = 0.7;
 constexpr double kShortNs = 5'000, kLongNs = 50'000;
 // Recordings that scatter by less than this part of what is usual are copies of one.
 constexpr double kCopies = 0.02;
@@ -163,7 +166,20 @@ class Finder {
     return fmt::format("{:.1f} % {}", std::abs(pct), pct > 0 ? "longer" : "shorter");
   }
 
+  // Most of the GPU's work moved one way: the GPU is what differs, not its kernels.
+  void whole_gpu(double moved_ns) {
+    if (moved_ns < kMostMoved * a_.gpu_ns) return;
+    const Moved m = moved(pairs_);
+    if (!beyond(m, kFamilyErrors, kLeastGpu * a_.gpu_ns)) return;
+    out_.push_back(
+        {Of::kKernels,
+         fmt::format("all kernels take {} for the same work: another clock, or something beside them", direction(m)),
+         "", std::llround(m.after - m.before), "", 100 * kFamilyErrors * m.error});
+  }
+
   void kernels() {
+    double longer = 0, shorter = 0;
+    int claimed = 0;
     std::map<work::Family, std::vector<Pair>> families;
     for (const Pair& p : pairs_) families[p.item->family].push_back(p);
     for (const auto& [family, pairs] : families) {
@@ -173,6 +189,8 @@ class Finder {
                         fmt::format("{} kernels take {} for the same work", to_string(family), direction(m)),
                         mostly(pairs, [](const GpuItem& i) { return i.layer.empty() ? i.op : i.layer; }),
                         std::llround(m.after - m.before), "", 100 * kFamilyErrors * m.error});
+        (m.after > m.before ? longer : shorter) += m.before;
+        ++claimed;
         continue;
       }
       std::map<std::string, std::vector<Pair>> groups;
@@ -189,6 +207,7 @@ class Finder {
              std::llround(g.after - g.before), "", 100 * kKernelErrors * g.error});
       }
     }
+    if (claimed >= kFamiliesOfAll) whole_gpu(std::max(longer, shorter));
   }
 
   // Operations whose kernels are not the ones of the other side, or not as many.

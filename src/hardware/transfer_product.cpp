@@ -71,6 +71,22 @@ double energy_of(Dtype dtype, const ProductWeights& p, const Device& d) {
 
 constexpr double kNarrow = 128;  // FLOP per clock of an SM with 64 lanes
 
+// FLOP per clock of one SM in half precision, by architecture, as NVIDIA's papers give it; 0 where the device's own figure is all there is.
+double native_half(const Device& d) {
+  if (d.vendor != "nvidia" || d.compute_major < 7) return 0;
+  if (d.compute_major == 8 && d.compute_minor == 0) return 2048;
+  return d.compute_major == 9 ? 4096 : d.compute_major == 10 ? 8192 : 1024;
+}
+
+// How many operands an SM's arithmetic asks for, against what it can load. SMs of 128 lanes load no more in a clock than those of 64 and
+// wait twice as long; tensor cores that are sold at half their rate, or less, wait so much less.
+double width_of(Dtype dtype, const Device& d) {
+  if (!on_tensor_cores(dtype)) return d.flops_per_clock(dtype) / kNarrow;
+  const double native = native_half(d) * (dtype == Dtype::kTf32 ? 0.5 : dtype == Dtype::kFp8 ? 2.0 : 1.0);
+  constexpr double kRated = 0.9;  // peaks are given at clocks below the boost
+  return native > 0 ? std::min(1.0, d.flops_per_clock(dtype) / (kRated * native)) : 1.0;
+}
+
 double clock_of(const Device& d) { return d.clock_mhz > 0 ? d.clock_mhz : kUsualClockMhz; }
 
 using Field = double ProductWeights::*;
@@ -201,8 +217,8 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
   const double peak_rate = d.tflops(x.dtype) * p.share * 1e6;
   const double power_rate = d.power_w > 0 && p.energy > 0 ? d.power_w / energy_of(x.dtype, p, d) * 1e6
                                                           : std::numeric_limits<double>::infinity();
-  // An SM loads as many operands in a clock whether it has 64 lanes or 128: wide ones wait for them twice as long.
-  const double width = on_tensor_cores(x.dtype) ? 1 : d.flops_per_clock(x.dtype) / kNarrow;
+  const double width = width_of(x.dtype, d);
+  const bool tensor = on_tensor_cores(x.dtype);
   const double traffic = x.element_bytes * x.batch * (x.m * x.n + x.m * x.k + x.k * x.n);
   const double kept = p.hit * std::clamp(1 - traffic / std::max(1.0, d.l2_mb * 1e6 * p.cache), 0.0, 1.0);
   const double memory = traffic * (1 - kept) / (d.streaming_gbs() * p.memory * 1e3);
@@ -215,6 +231,7 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
       const double edge = tm * tn / (tm + tn);
       const double loss = (edge + p.traffic) / edge;
       const double wide = (edge + p.traffic * width) / edge;
+      const double begin = p.start_k * (tensor ? width * loss : wide);  // never grows faster than the rate
       const double rows = p.pad * std::ceil(x.m / tm) + (1 - p.pad) * x.m / tm;
       const double columns = p.pad * std::ceil(x.n / tn) + (1 - p.pad) * x.n / tn;
       const double count = x.batch * rows * columns;
@@ -223,7 +240,7 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
       const double turns = p.round * std::ceil(waves) + (1 - p.round) * std::max(waves, 1.0);
       const double loads = x.element_bytes * (std::min(tm, x.m) + std::min(tn, x.n)) * steps / (p.load * clock);
       const double turn =
-          std::max({2 * tm * tn * (steps + p.start_k) * wide / per_sm, p.step * steps / clock, loads}) + p.fill / clock;
+          std::max({2 * tm * tn * (steps * wide + begin) / per_sm, p.step * steps / clock, loads}) + p.fill / clock;
       busy = std::min(busy, std::max(turns * turn, whole));
     }
     double t = std::pow(std::pow(busy, p.blend) + memory_power, 1 / p.blend);

@@ -90,8 +90,12 @@ std::string to_text(const analysis::GpusReport& r, const TextStyle& style) {
   for (const analysis::GpuPrediction& g : r.predictions) {
     if (!g.prediction.declined.empty()) declined.emplace_back(g.device.name, g.prediction.reason());
   }
-  for (const auto& [reason, names] : by_text(declined)) {
-    out += "\n  " + wrap(fmt::format("{}: declined. {}", names, reason), style.width, 4, 2) + "\n";
+  // One reason for a whole list of GPUs is no reason to name them all.
+  const auto reasons = by_text(declined);
+  const bool all_of_them = reasons.size() == 1 && declined.size() == r.predictions.size() && declined.size() > 4;
+  for (const auto& [reason, names] : reasons) {
+    out += "\n  " +
+           wrap(fmt::format("{}: declined. {}", all_of_them ? "every GPU" : names, reason), style.width, 4, 2) + "\n";
   }
   std::vector<std::string> bound;
   for (const analysis::GpuPrediction& g : r.predictions) {

@@ -28,6 +28,14 @@ std::span<const std::pair<std::string_view, std::string_view>> page_html();  // 
 std::span<const std::pair<std::string_view, std::string_view>> page_css();
 std::span<const std::pair<std::string_view, std::string_view>> page_js();
 
+using analysis::compare_gpus;
+using analysis::GpusOptions;
+using analysis::GpusReport;
+using analysis::ScaleReport;
+using analysis::summarise;
+using analysis::SummaryOptions;
+using analysis::SummaryReport;
+
 namespace {
 
 // What a graph too large to be searched is asked: one change of each kind people try first.
@@ -145,6 +153,10 @@ class PageMaker {
   }
 
   void write_predictions(JsonWriter& json) {
+    // The same trace gives the same page: how long a change took to apply is nobody's business here.
+    for (whatif::Prediction& p : alone_) {
+      for (whatif::Prediction::Applied& one : p.applied) one.seconds = 0;
+    }
     const WhatIfReport report{base_->figures, alone_, std::nullopt};
     json.key("whatif").raw(to_json(report));
     if (advised_) json.key("advise").raw(to_json(AdviseReport{base_->figures, std::move(*advised_)}));

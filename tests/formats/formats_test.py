@@ -183,6 +183,23 @@ class Nsight(Folder):
         remedies = {f["name"]: f["remedy"] for f in doctor(without)["findings"]}
         self.assertIn("emit_nvtx(record_shapes=True)", remedies["no_shapes"])
 
+    def test_work_launched_before_the_recording(self) -> None:
+        """The recording begins while the GPU has much to do: that work follows its stream and is not frozen."""
+        db = nsight_database.Database(self.folder / "behind.sqlite")
+        for i in range(300):
+            db.kernel(0, 1_000_000 + i * 51_000, 1_050_000 + i * 51_000, 1 + i, name=f"kernel_{i % 7}_{i // 100}")
+        for i in range(15):
+            db.range(1_000_000 + i * 20_000, 1_018_000 + i * 20_000, f"aten::mul, op_id = {i}")
+            db.call(1_004_000 + i * 20_000, 1_010_000 + i * 20_000, 1_000 + i)
+            db.kernel(0, 16_301_000 + i * 51_000, 16_350_000 + i * 51_000, 1_000 + i, name=f"other_{i}")
+        for step in json.loads(run("replay", db.close(), "--json"))["steps"]:
+            self.assertLessEqual(abs(step["error_pct"]), 1)
+            self.assertLessEqual(step["frozen_pct"], 15)
+
+    def test_sizes_of_nvtx_predict(self) -> None:
+        path = nsight_database.training(self.folder / "sizes.sqlite")
+        self.assertIn("modelled", run("whatif", path, "tf32"))
+
     def test_a_newer_schema(self) -> None:
         report = doctor(nsight_database.training(self.folder / "new.sqlite", "3.99.0"))
         self.assertIn("newer_schema", [p["name"] for p in report["problems"]])
@@ -194,6 +211,9 @@ class Nsight(Folder):
         db.commit()
         db.close()
         self.assertIn("none of Nsight Systems", run("summary", path, code=3))
+        # In a folder of traces it is no trace.
+        nsight_database.training(self.folder / "run.sqlite")
+        self.assertIn("step 1", run("summary", self.folder))
 
     def test_cut_off_and_damaged(self) -> None:
         whole = nsight_database.training(self.folder / "whole.sqlite", steps=200).read_bytes()
@@ -205,7 +225,7 @@ class Nsight(Folder):
         damaged[len(whole) // 2 : len(whole) // 2 + 20_000] = b"\xff" * 20_000
         path.write_bytes(bytes(damaged))
         self.assertIn("damaged", run("summary", path, code=3))
-        for seed in range(40):
+        for seed in range(15):
             damaged = bytearray(whole)
             for i in range(20):
                 damaged[(seed * 7919 + i * 104729) % len(damaged)] ^= 1 << (seed + i) % 8
@@ -321,7 +341,7 @@ class Xla(Folder):
             path.write_bytes(whole[:at])
             self.assertIn("cut off", run("summary", path, code=3))
             subprocess.run([PROGRAM, "doctor", str(path), "--partial"], capture_output=True, timeout=60)
-        for seed in range(40):
+        for seed in range(15):
             damaged = bytearray(whole)
             for i in range(20):
                 damaged[(seed * 7919 + i * 104729) % len(damaged)] ^= 1 << (seed + i) % 8

@@ -33,19 +33,15 @@ class Browser:
         to_read, self._write = os.pipe()
         self._read, to_write = os.pipe()
 
-        def fds() -> None:
-            # The browser reads commands on 3 and writes answers on 4; neither pipe may lie there when both are moved.
-            a, b = os.dup2(to_read, 103), os.dup2(to_write, 104)
-            os.dup2(a, 3)
-            os.dup2(b, 4)
-
         path = chromium()
         assert path, "no chromium"
+        # The browser reads commands on 3 and writes answers on 4.
+        moved = f'exec "$0" "$@" 3<&{to_read} 4>&{to_write}'
         self._process = subprocess.Popen(
-            [path, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--mute-audio", "--no-first-run", "--disable-extensions",
+            ["bash", "-c", moved, path, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--mute-audio", "--no-first-run", "--disable-extensions",
              "--disable-dev-shm-usage", "--force-device-scale-factor=1", f"--window-size={width},{height}", f"--user-data-dir={self._folder.name}",
              "--remote-debugging-pipe", "about:blank"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=False, preexec_fn=fds)
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(to_read, to_write))
         os.close(to_read)
         os.close(to_write)
         self._number, self._buffer, self.events = 0, b"", []

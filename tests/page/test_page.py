@@ -192,6 +192,15 @@ class PageTest(unittest.TestCase):
         page.close()
         report(folder, EXAMPLE)
 
+    def test_what_changed_since_an_older_recording(self):
+        folder = Path(self.folder.name) / "since"
+        folder.mkdir(exist_ok=True)
+        data = ROOT / "data" / "h200-clean"
+        page = self.browser.open(report(folder, data / "gpt2.bf16sdpafused.json.gz", "--before", data / "gpt2.base.json.gz"))
+        self.assertEqual(page.problems, [])
+        self.assertRegex(page.run("document.querySelector('#compare p').textContent"), "^Mixed precision")
+        page.close()
+
     def test_ranks_of_a_job(self):
         folder = Path(self.folder.name) / "job"
         folder.mkdir(exist_ok=True)

@@ -7,6 +7,7 @@ import sys
 import textwrap
 import warnings
 
+import foretrace
 import pytest
 
 jax = pytest.importorskip("jax")
@@ -66,6 +67,8 @@ def test_a_program_is_recorded_without_a_change(tmp_path):
     # A step is a whole turn of the loop, although two jitted functions are called in it.
     assert sorted(marked_steps(tmp_path / "out.xplane.pb")) == [0, 1]
     assert any("recorded 2 steps" in line for line in done.ours)
+    # foretrace itself finds what was measured.
+    assert foretrace.recorded_figures(foretrace.load(tmp_path / "out.xplane.pb")) == found
 
 
 def test_a_program_that_fails_or_ends_early_leaves_nothing(tmp_path):

@@ -70,7 +70,8 @@ TEST(Compare, AChangeIsNamedFirst) {
 }
 
 TEST(Compare, AllPartsOfACombinationAreNamed) {
-  const Comparison c = between(load("data/h200-clean/gpt2.base.json.gz"), load("data/h200-clean/gpt2.bf16sdpafused.json.gz"));
+  const Comparison c =
+      between(load("data/h200-clean/gpt2.base.json.gz"), load("data/h200-clean/gpt2.bf16sdpafused.json.gz"));
   std::vector<std::string> named;
   for (const Cause& cause : c.causes) {
     if (cause.of == Of::kSetup) named.push_back(cause.whatif);
@@ -132,7 +133,8 @@ TEST(Compare, APredictionIsHeldAgainstWhatWasMeasured) {
   Options options;
   options.whatif = {*whatif::parse_use("amp:dtype=bf16"), *whatif::parse_use("flash-attention"),
                     *whatif::parse_use("fused-optimizer")};
-  const Comparison c = between(load("data/h200-clean/gpt2.base.json.gz"), load("data/h200-clean/gpt2.bf16sdpafused.json.gz"), options);
+  const Comparison c =
+      between(load("data/h200-clean/gpt2.base.json.gz"), load("data/h200-clean/gpt2.bf16sdpafused.json.gz"), options);
   ASSERT_TRUE(c.verdict);
   EXPECT_TRUE(c.verdict->prediction.declined.empty());
   ASSERT_TRUE(c.verdict->gpu_error_pct && c.verdict->step_error_pct && c.verdict->memory_error_pct);
@@ -152,8 +154,8 @@ TEST(Compare, SeveralRecordingsSayTheirOwnNoise) {
 }
 
 TEST(Compare, JsonAndMarkdownHoldWhatTheTextSays) {
-  const Comparison c = between(steps_of(40, 200 * kNsPerUs, "gemm<a|b>`x`"), steps_of(40, 210 * kNsPerUs, "gemm<a|b>`x`"),
-                               {.gate_pct = 3});
+  const Comparison c = between(steps_of(40, 200 * kNsPerUs, "gemm<a|b>`x`"),
+                               steps_of(40, 210 * kNsPerUs, "gemm<a|b>`x`"), {.gate_pct = 3});
   simdjson::dom::parser parser;
   simdjson::dom::element json;
   ASSERT_EQ(parser.parse(report::to_json(c)).get(json), simdjson::SUCCESS);

@@ -16,7 +16,7 @@ namespace {
 
 // What the builder assumes where a trace shows nothing else: the machine has just these, so that nothing is guessed.
 const Ns kLatency = graph::usual_latencies().launch_latency;
-constexpr Ns kGap = 1'200;
+const Ns kGap = graph::usual_latencies().kernel_gap;
 constexpr Ns kNodeGap = 400;  // inside a CUDA graph
 constexpr Ns kSync = 5'000;
 constexpr Ns kHandOver = 40'000;

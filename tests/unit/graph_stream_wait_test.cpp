@@ -79,8 +79,9 @@ TEST(GraphStreamWait, AJoinWaitsForEveryForkedStream) {
   m.launch(11, {40'000, 45'000}, "joined", {154'000, 200'000}, 7);
   const Replay r(m, 0, waits_only());
   expect_as_measured(r);
-  EXPECT_EQ(r.with("right", 10'000).start("joined"), 127'000 + 1'200);  // then the left one is last, at the usual gap
-  EXPECT_EQ(r.with("left", 200'000).start("joined"), 227'000 + 1'200);
+  EXPECT_EQ(r.with("right", 10'000).start("joined"),
+            127'000 + graph::usual_latencies().kernel_gap);  // then the left one is last, at the usual gap
+  EXPECT_EQ(r.with("left", 200'000).start("joined"), 227'000 + graph::usual_latencies().kernel_gap);
   EXPECT_EQ(r.with("right", 200'000).start("joined"), 234'000);
   EXPECT_EQ(Replay(m, 0, neither()).with("left", 200'000).start("joined"), 154'000);
 }

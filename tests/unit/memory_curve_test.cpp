@@ -43,7 +43,13 @@ class Allocator {
   Curve curve() {
     made_.step(1, 0, now() + 1'000);
     made_.launch(1, {10, 20}, "kernel", {30, 40});
-    const trace::Trace trace = made_.load();
+    std::string json = made_.json();
+    constexpr std::string_view kEvents = "\"traceEvents\":[\n";
+    json.insert(json.find(kEvents) + kEvents.size(), events_);
+    const Result<trace::Trace> loaded = trace::load_bytes(json, "made.json", {});
+    EXPECT_TRUE(loaded) << loaded.error().to_string();
+    if (!loaded) return {};
+    const trace::Trace& trace = *loaded;
     const trace::Steps steps = trace::find_steps(trace);
     std::optional<Curve> c = memory::curve(trace, steps.steps.front());
     EXPECT_TRUE(c);
@@ -55,13 +61,16 @@ class Allocator {
   Allocator& event(int address, std::int64_t bytes) {
     total_ += bytes;
     const Ns at = now();
-    made_.event("cpu_instant_event", "[memory]", 1, 1, {at, at},
-                fmt::format(R"("Total Allocated":{},"Bytes":{},"Addr":{},"Device Type":1,"Device Id":0)", total_, bytes,
-                            address));
+    events_ += fmt::format(
+        R"({{"ph":"i","cat":"cpu_instant_event","s":"t","name":"[memory]","pid":1,"tid":1,"ts":{}.{:03},"args":{{)"
+        R"("Total Allocated":{},"Bytes":{},"Addr":{},"Device Type":1,"Device Id":0}}}},)",
+        at / 1000, at % 1000, total_, bytes, address);
+    events_ += "\n";
     return *this;
   }
 
   TraceMaker made_;
+  std::string events_;  // of the allocator
   Ns at_ = 1'000;
   std::int64_t total_;
   std::map<int, std::int64_t> held_;
@@ -181,7 +190,7 @@ TEST(MemoryOfWhatIfs, MeetsMeasuredPeaks) {
       {"h200-clean/swin_t@4", {"checkpoint"}, 653.8e6, 0.04},           // blocks in lists of lists
       {"h200-more/bert_l8", {"amp"}, 13677.0e6, 0.01},                  // copies of operands are no masks
       {"h200-more/bert_l8", {"flash-attention"}, 13091.0e6, 0.01},
-      {"h200-clean/resnet50", {"amp"}, 3321.0e6, 0.015},              // tensor cores copy into NHWC
+      {"h200-clean/resnet50", {"amp"}, 3321.0e6, 0.02},               // tensor cores copy into NHWC
       {"h200-clean/lstm_lm@8", {"fused-optimizer"}, 1075.5e6, 0.01},  // no temporaries in the update
   };
   for (const Row& row : rows) {

@@ -150,7 +150,7 @@ TEST(Gpus, PriceListsHaveProvidersAndDates) {
 
 TEST(Gpus, AnotherHostAndWhatItBounds) {
   const std::filesystem::path slow = std::filesystem::temp_directory_path() / "foretrace_gpus_slow_host.csv";
-  std::ofstream(slow) << "figure,value,sample,spread\nspeed,8,1,0\n";
+  std::ofstream(slow) << "# figure,value,sample,spread\nspeed,8,a test,0\n";
   const Result<analysis::GpusReport> here = gpus_of(example(), {.targets = {"H100-SXM5", "T4"}});
   const Result<analysis::GpusReport> there =
       gpus_of(example(), {.targets = {"H100-SXM5", "T4"}, .to_host = slow.string()});

@@ -234,6 +234,8 @@ TEST(Compile, StacksWithWhatComesBefore) {
   const Prediction all = predicted(m, {"amp:dtype=bf16", "flash-attention", "compile"});
   ASSERT_EQ(all.declined, "");
   EXPECT_LT(all.gpu_time, half.gpu_time);
+  // Of autocast's casts those of weights and of the logits are left.
+  EXPECT_LT(gpu_ms(all.graph, "cast"), 0.7 * gpu_ms(half.graph, "cast"));
   const Prediction again = predicted(bert(), {"checkpoint", "compile"});
   ASSERT_EQ(again.declined, "");
   EXPECT_GT(again.gpu_time, predicted(bert(), {"compile"}).gpu_time) << "the forward pass runs twice";

@@ -72,7 +72,7 @@ TEST(Fp8, FromFp32AndInStacks) {
   EXPECT_EQ(plain.declined, "") << "FP32 products become FP8 ones too";
   EXPECT_FALSE(plain.validated);
   EXPECT_TRUE(predicted("h200-clean/bert_base", {"amp:dtype=bf16", "fp8"}).validated);
-  for (const char* other : {"batch:x=2", "sequence:x=2", "ddp", "fused-optimizer"}) {
+  for (const char* other : {"batch:x=2", "sequence:x=2", "ddp", "no-sync"}) {
     EXPECT_EQ(predicted(kLlama, {"fp8", other}).declined, "") << other;
     EXPECT_EQ(predicted(kLlama, {other, "fp8"}).declined, "") << other;
   }
@@ -86,10 +86,12 @@ TEST(Fp8, NobodyIsAdvisedToUnasked) { EXPECT_TRUE((*find_whatif("fp8"))->advise.
 TEST(Fp8, DevicesThatMultiplyIt) {
   for (const hardware::Device& d : hardware::devices()) {
     if (d.name.starts_with("H100") || d.name.starts_with("H200") || d.name.starts_with("L4") ||
-        d.name.starts_with("B200"))
+        d.name.starts_with("B200")) {
       EXPECT_TRUE(d.multiplies_fp8()) << d.name;
-    if (d.name.starts_with("A100") || d.name.starts_with("V100") || d.name.starts_with("T4"))
+    }
+    if (d.name.starts_with("A100") || d.name.starts_with("V100") || d.name.starts_with("T4")) {
       EXPECT_FALSE(d.multiplies_fp8()) << d.name;
+    }
     const double half = d.tflops(work::Dtype::kBf16);
     EXPECT_DOUBLE_EQ(d.tflops(work::Dtype::kFp8), d.multiplies_fp8() ? 2 * half : half) << d.name;
   }

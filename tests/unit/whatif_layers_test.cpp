@@ -139,5 +139,24 @@ TEST(Layers, TheSearchDecidesThemAndWritesThemDown) {
   EXPECT_LE(free->prediction.step, predict(bert(), "amp:dtype=bf16").step);
 }
 
+// A plan of buckets is for gradients that come block by block: what is predicted is what is written.
+TEST(Layers, APlanOfBucketsCompilesBlocks) {
+  const analysis::Baseline& base = *loaded("/data/h200-clean/bert_base.base.json.gz", 77).base;
+  search::OptimizeOptions options;
+  options.only = {"compile", "bucket"};
+  options.communication = search::Communication{.workers = 8, .fabric = "25GbE"};
+  const auto found = search::optimize(base, options);
+  ASSERT_TRUE(found.has_value()) << found.error().to_string();
+  ASSERT_TRUE(found->best.communication.has_value());
+  ASSERT_FALSE(found->best.communication->buckets.empty());
+  ASSERT_EQ(found->best.whatifs.size(), 1U);
+  EXPECT_THAT(found->best.whatifs.front(),
+              AllOf(HasSubstr("compile:layers=bert.encoder.layer.0|"), HasSubstr("bert.encoder.layer.11")));
+  EXPECT_EQ(search::predict_strategy(base, found->best).step, found->prediction.step);
+  const std::string code = report::pytorch_script({base.figures, *found});
+  EXPECT_THAT(code, AllOf(HasSubstr("\"bert.encoder.layer.11\""), HasSubstr("module.compile()"),
+                          ::testing::Not(HasSubstr("model.compile()"))));
+}
+
 }  // namespace
 }  // namespace foretrace::test

@@ -2,7 +2,7 @@
 // Two recordings of one program, before and after something changed: is the step slower, by more than steps differ anyway, and
 // what did it? Steps are matched by the work they do, never by time.
 //
-//   FORETRACE_TRY(const Comparison c, compare({&before}, {&after}));
+//   FORETRACE_TRY(const Comparison c, compare({&trace}, {&trace}));
 //   c.change_pct;  c.noise_pct;  c.beyond_noise();       // the step
 //   for (const Cause& cause : c.causes) cause.what;      // what did it: how the step is run, kernels, CPU, waits, memory
 //

@@ -124,6 +124,8 @@ function ranks(job) {
 function compared(c) {
   const node = section("compare", "Before and after");
   for (const sentence of c.sentences) node.append(el("p", {}, sentence));
+  const rows = [...c.tables.families].sort((a, b) => Math.abs(b.after_ms - b.before_ms) - Math.abs(a.after_ms - a.before_ms));
+  node.append(table([{ name: "family of kernels", get: r => r.name, text: true }, { name: "before ms", get: r => r.before_ms, show: r => ms(r.before_ms, 3) }, { name: "after ms", get: r => r.after_ms, show: r => ms(r.after_ms, 3) }, { name: "change ms", get: r => r.after_ms - r.before_ms, show: r => el("span", { class: r.after_ms > r.before_ms ? "worse" : "better" }, ms(r.after_ms - r.before_ms, 3)) }, { name: "launches", get: r => r.before_count }, { name: "then", get: r => r.after_count }], rows, { caption: "before and after" }));
 }
 
 function fineprint() {

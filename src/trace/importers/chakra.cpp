@@ -10,78 +10,29 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <map>
 #include <unordered_set>
 
+#include "trace/importers/event_rows.hpp"
 #include "trace/importers/importer.hpp"
+#include "trace/importers/json_text.hpp"
+#include "trace/importers/proto_wire.hpp"
 
 namespace foretrace::trace {
 namespace {
 
-/// The fields of a message, one after the other.
-class Fields {
- public:
-  explicit Fields(std::string_view message) : rest_(message) {}
-
-  std::uint64_t field = 0, number = 0;
-  std::string_view bytes;  ///< of texts and messages
-  bool is_bytes = false;
-
-  bool next() {
-    std::uint64_t tag = 0;
-    if (rest_.empty() || !varint(rest_, tag)) return false;
-    field = tag >> 3;
-    is_bytes = (tag & 7) == 2;
-    switch (tag & 7) {
-      case 0:
-        return varint(rest_, number) || wrong();
-      case 1:
-        return fixed(8);
-      case 5:
-        return fixed(4);
-      case 2:
-        if (!varint(rest_, number) || number > rest_.size()) return wrong();
-        bytes = rest_.substr(0, static_cast<std::size_t>(number));
-        rest_.remove_prefix(static_cast<std::size_t>(number));
-        return true;
-      default:
-        return wrong();
+/// Takes a number from the front; false when there is none.
+bool varint(std::string_view& from, std::uint64_t& value) {
+  value = 0;
+  for (std::size_t i = 0; i < 10 && i < from.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(from[i]);
+    value |= static_cast<std::uint64_t>(byte & 0x7F) << (7 * i);
+    if (byte < 0x80) {
+      from.remove_prefix(i + 1);
+      return true;
     }
   }
-  /// The bytes were no message.
-  [[nodiscard]] bool bad() const { return bad_; }
-
-  /// Takes a number from the front; false when there is none.
-  static bool varint(std::string_view& from, std::uint64_t& value) {
-    value = 0;
-    for (std::size_t i = 0; i < 10 && i < from.size(); ++i) {
-      const auto byte = static_cast<unsigned char>(from[i]);
-      value |= static_cast<std::uint64_t>(byte & 0x7F) << (7 * i);
-      if (byte < 0x80) {
-        from.remove_prefix(i + 1);
-        return true;
-      }
-    }
-    return false;
-  }
-
- private:
-  bool fixed(std::size_t size) {
-    if (rest_.size() < size) return wrong();
-    number = 0;
-    for (std::size_t i = size; i-- > 0;) number = number << 8 | static_cast<unsigned char>(rest_[i]);
-    rest_.remove_prefix(size);
-    return true;
-  }
-  bool wrong() {
-    bad_ = true;
-    rest_ = {};
-    return false;
-  }
-  std::string_view rest_;
-  bool bad_ = false;
-};
+  return false;
+}
 
 /// An AttributeProto: name = 1, and a value of whatever type.
 struct Attribute {
@@ -92,19 +43,19 @@ struct Attribute {
 
 Attribute attribute(std::string_view message) {
   Attribute out;
-  for (Fields f(message); f.next();) {
-    if (f.field == 1 && f.is_bytes) {
+  for (ProtoWire f(message); f.next();) {
+    if (f.field == 1 && f.packed) {
       out.name = f.bytes;
-    } else if (f.field == 29 && f.is_bytes) {
+    } else if (f.field == 29 && f.packed) {
       out.text = f.bytes;
       out.is_text = true;
-    } else if (!f.is_bytes && f.field == 3) {
-      const auto value = std::bit_cast<double>(f.number);
+    } else if (!f.packed && f.field == 3) {
+      const double value = f.real();
       out.number = value > -9e18 && value < 9e18 ? static_cast<std::int64_t>(value) : 0;
-    } else if (!f.is_bytes && (f.field == 15 || f.field == 17)) {  // sint: the sign is the last bit
+    } else if (!f.packed && (f.field == 15 || f.field == 17)) {  // sint: the sign is the last bit
       out.number = static_cast<std::int64_t>(f.number >> 1) ^ -static_cast<std::int64_t>(f.number & 1);
-    } else if (!f.is_bytes && f.field > 2) {
-      out.number = static_cast<std::int64_t>(f.number);
+    } else if (!f.packed && f.field > 2) {
+      out.number = f.integer();
     }
   }
   return out;
@@ -118,22 +69,13 @@ constexpr std::array<std::string_view, 10> kCollectives = {"allreduce",      "re
 struct Node {
   std::uint64_t id = 0, type = 0, start_us = 0, duration_us = 0;
   std::string_view name, shapes, types, kind, group;
-  std::vector<std::uint64_t> needs;
+  std::vector<std::int64_t> needs;
   bool on_cpu = false;
   std::int64_t stream = kAbsent, thread = 0, cost_ns = kAbsent, comm_type = kAbsent, comm_size = kAbsent;
 };
 
-void add_numbers(const Fields& f, std::vector<std::uint64_t>& to) {
-  if (!f.is_bytes) {
-    to.push_back(f.number);
-    return;
-  }
-  std::string_view rest = f.bytes;
-  for (std::uint64_t value = 0; !rest.empty() && Fields::varint(rest, value);) to.push_back(value);
-}
-
 bool read_node(std::string_view message, Node& node) {
-  Fields f(message);
+  ProtoWire f(message);
   while (f.next()) {
     switch (f.field) {
       case 1:
@@ -147,7 +89,7 @@ bool read_node(std::string_view message, Node& node) {
         break;
       case 4:
       case 5:
-        add_numbers(f, node.needs);
+        f.append_to(node.needs);
         break;
       case 6:
         node.start_us = f.number;
@@ -156,7 +98,7 @@ bool read_node(std::string_view message, Node& node) {
         node.duration_us = f.number;
         break;
       case 8:
-        for (Fields io(f.bytes); io.next();) {
+        for (ProtoWire io(f.bytes); io.next();) {
           if (io.field == 2) node.shapes = io.bytes;
           if (io.field == 3) node.types = io.bytes;
         }
@@ -178,7 +120,8 @@ bool read_node(std::string_view message, Node& node) {
     }
   }
   constexpr std::uint64_t kLongest = std::uint64_t{1} << 52;  // microseconds: more does not fit into ns
-  return !f.bad() && node.start_us < kLongest && node.duration_us < kLongest;
+  constexpr auto kLongestNs = static_cast<std::int64_t>(kLongest) * 1000;
+  return !f.bad() && node.start_us < kLongest && node.duration_us < kLongest && node.cost_ns < kLongestNs;
 }
 
 EventKind kind_of(const Node& node) {
@@ -205,13 +148,13 @@ std::string as_json(std::string_view list) {
 
 class Reader {
  public:
-  explicit Reader(Trace& trace) : trace_(trace) {}
+  explicit Reader(Trace& trace) : trace_(trace), rows_(trace) {}
 
   void metadata(std::string_view message) {
-    Fields f(message);
+    ProtoWire f(message);
     while (f.next()) {
-      if (f.field == 1 && f.is_bytes) add_metadata("chakra_version", f.bytes);
-      if (f.field != 2 || !f.is_bytes) continue;
+      if (f.field == 1 && f.packed) add_metadata("chakra_version", f.bytes);
+      if (f.field != 2 || !f.packed) continue;
       const Attribute a = attribute(f.bytes);
       if (a.is_text && !a.name.empty()) add_metadata(std::string(a.name), a.text);
     }
@@ -225,28 +168,26 @@ class Reader {
       return;
     }
     const EventKind kind = kind_of(node);
-    Events& e = trace_.events;
-    if (kind == EventKind::kOp) operations_.insert(node.id);
-    if (is_gpu_work(kind) && !node.needs.empty()) work_.push_back({e.start.size(), node.needs});
-    e.start.push_back(static_cast<Ns>(node.start_us) * kNsPerUs);
-    e.duration.push_back(node.cost_ns >= 0 ? node.cost_ns : static_cast<Ns>(node.duration_us) * kNsPerUs);
-    e.name.push_back(trace_.strings.intern(node.name));
-    e.lane.push_back(lane(node, kind));
-    e.args.push_back(trace_.args.intern(arguments(node, kind)));
-    e.correlation.push_back(kAbsent);
-    e.external_id.push_back(kind == EventKind::kOp && node.id <= INT64_MAX ? static_cast<std::int64_t>(node.id)
-                                                                           : kAbsent);
-    e.side.push_back(kNone);
-    e.category.push_back(category(kind));
-    e.ph.push_back('X');
+    const auto id = static_cast<std::int64_t>(node.id);
+    if (kind == EventKind::kOp) operations_.insert(id);
+    if (is_gpu_work(kind) && !node.needs.empty()) work_.push_back({trace_.size(), node.needs});
+    EventRow row;
+    row.start = static_cast<Ns>(node.start_us) * kNsPerUs;
+    row.duration = node.cost_ns >= 0 ? node.cost_ns : static_cast<Ns>(node.duration_us) * kNsPerUs;
+    row.name = trace_.strings.intern(make_valid_utf8(node.name));
+    row.lane = lane(node, kind);
+    row.args = trace_.args.intern(make_valid_utf8(arguments(node, kind)));
+    row.category = rows_.category(to_string(kind), kind);
+    if (kind == EventKind::kOp) row.external_id = id;
+    rows_.add(row);
   }
 
   /// Work is its operation's: known once all nodes are.
   void link() {
     for (const auto& [row, needs] : work_) {
       const auto found =
-          std::find_if(needs.begin(), needs.end(), [&](std::uint64_t id) { return operations_.contains(id); });
-      if (found != needs.end()) trace_.events.external_id[row] = static_cast<std::int64_t>(*found);
+          std::find_if(needs.begin(), needs.end(), [&](std::int64_t id) { return operations_.contains(id); });
+      if (found != needs.end()) trace_.events.external_id[row] = *found;
     }
   }
 
@@ -256,8 +197,8 @@ class Reader {
 
   void add_metadata(std::string key, std::string_view text) {
     std::string quoted;
-    append_quoted(quoted, text);
-    trace_.metadata.emplace_back(std::move(key), std::move(quoted));
+    append_quoted(quoted, make_valid_utf8(text));
+    trace_.metadata.emplace_back(make_valid_utf8(key), std::move(quoted));
   }
 
   static void append_quoted(std::string& out, std::string_view text) {
@@ -292,7 +233,7 @@ class Reader {
       }
       if (!node.group.empty()) {
         std::string quoted;
-        append_quoted(quoted, node.group);
+        append_quoted(quoted, make_valid_utf8(node.group));
         add("Process Group Name", quoted);
       }
     }
@@ -306,32 +247,13 @@ class Reader {
                                 : node.stream != kAbsent ? node.stream
                                 : network                ? kNetworkStream
                                                          : kStream;
-    const auto [it, added] = lanes_.try_emplace({gpu, number}, LaneId{trace_.lanes.size()});
-    if (!added) return it->second;
-    Lane lane;
-    lane.kind = gpu ? LaneKind::kGpuStream : LaneKind::kCpuThread;
-    lane.pid_number = gpu ? 0 : kProcess;
-    lane.tid_number = number;
-    lane.pid = trace_.strings.intern(fmt::format("{}", lane.pid_number));
-    lane.tid = trace_.strings.intern(fmt::format("{}", number));
-    lane.name = trace_.strings.intern(fmt::format("{} {}", gpu ? "stream" : "thread", number));
-    lane.process_name = lane.process_labels = trace_.strings.intern("");
-    trace_.lanes.push_back(lane);
-    return it->second;
-  }
-
-  std::uint16_t category(EventKind kind) {
-    for (std::size_t c = 0; c < trace_.categories.size(); ++c) {
-      if (trace_.categories[c].kind == kind) return static_cast<std::uint16_t>(c);
-    }
-    trace_.categories.push_back({trace_.strings.intern(to_string(kind)), kind});
-    return static_cast<std::uint16_t>(trace_.categories.size() - 1);
+    return gpu ? rows_.lane(LaneKind::kGpuStream, 0, number) : rows_.lane(LaneKind::kCpuThread, kProcess, number);
   }
 
   Trace& trace_;
-  std::map<std::pair<bool, std::int64_t>, LaneId> lanes_;
-  std::unordered_set<std::uint64_t> operations_;
-  std::vector<std::pair<std::size_t, std::vector<std::uint64_t>>> work_;
+  EventRows rows_;
+  std::unordered_set<std::int64_t> operations_;
+  std::vector<std::pair<std::size_t, std::vector<std::int64_t>>> work_;
 };
 
 bool is_version(std::string_view text) {
@@ -342,15 +264,14 @@ bool is_version(std::string_view text) {
 /// The metadata begins with a version ("0.0.4", "1.1.1-chakra.0.0.4"), or is empty and a node follows that begins with its id.
 int sniff(std::string_view head) {
   std::uint64_t length = 0, size = 0;
-  if (!Fields::varint(head, length)) return 0;
+  if (!varint(head, length)) return 0;
   if (length == 0) {
-    return Fields::varint(head, size) && size > 2 && head.size() > 2 && head[0] == 0x08 && head.find('\x12') < 8 ? 30
-                                                                                                                 : 0;
+    return varint(head, size) && size > 2 && head.size() > 2 && head[0] == 0x08 && head.find('\x12') < 8 ? 30 : 0;
   }
   constexpr std::size_t kLongestVersion = 64;
   if (head.size() < 3 || head[0] != 0x0A) return 0;
   head.remove_prefix(1);
-  if (!Fields::varint(head, size) || size > kLongestVersion || size > head.size() || size + 2 > length) return 0;
+  if (!varint(head, size) || size > kLongestVersion || size > head.size() || size + 2 > length) return 0;
   return is_version(head.substr(0, static_cast<std::size_t>(size))) ? 90 : 0;
 }
 
@@ -377,7 +298,7 @@ Result<Trace> read(ByteSource& source, const std::string& path, const LoadOption
     std::string_view rest = buffer;
     for (std::uint64_t length = 0; !rest.empty();) {
       std::string_view message = rest;
-      if (!Fields::varint(message, length) || length > message.size()) break;  // more must be read
+      if (!varint(message, length) || length > message.size()) break;  // more must be read
       const std::uint64_t offset = at + static_cast<std::uint64_t>(rest.data() - buffer.data());
       rest = message.substr(static_cast<std::size_t>(length));
       message = message.substr(0, static_cast<std::size_t>(length));

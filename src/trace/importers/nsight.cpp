@@ -56,8 +56,14 @@ namespace {
 
 int sniff_nsight(std::string_view head) {
   using namespace std::string_view_literals;
-  // Any SQLite database: whose it is stands in its tables, which may begin anywhere in the file.
-  return head.starts_with("SQLite format 3\0"sv) ? 95 : 0;
+  if (!head.starts_with("SQLite format 3\0"sv)) return 0;
+  // Whose database it is stands in its list of tables, most often near its beginning. One that does not say so there may
+  // still be ours, but a folder of traces may hold others.
+  for (const std::string_view table :
+       {"StringIds", "META_DATA_EXPORT", "CUPTI_ACTIVITY_KIND", "NVTX_EVENTS", "ENUM_NSYS"}) {
+    if (head.find(table) != std::string_view::npos) return 100;
+  }
+  return 50;
 }
 
 constexpr const char* kGpuTables[] = {kNsightKernels, kNsightCopies, kNsightFills, kNsightGraphs};

@@ -17,6 +17,8 @@ namespace {
 
 using Stat = XStat;
 
+constexpr std::string_view kRecorderPlane = "/host:foretrace";  // python/foretrace/_recorder_jax.py writes it
+
 class Reader : public XplaneFile {
  public:
   Reader(SeekableSource& source, Trace& trace, const LoadOptions& options)
@@ -26,13 +28,16 @@ class Reader : public XplaneFile {
     for (const XPlane& plane : planes) {
       if (plane.name == "/host:metadata") read_programs(plane);
       if (plane.name == "Task Environment") read_environment(plane);
+      if (plane.name == kRecorderPlane) read_recorder(plane);
     }
     for (std::size_t p = 0; p < planes.size(); ++p) {
       if (p == gpu_plane) device_ = *xla_gpu(planes[p].name);
     }
     for (std::size_t p = 0; p < planes.size(); ++p) {
       if (p == gpu_plane) read_gpu(planes[p]);
-      if (planes[p].name.starts_with("/host:") && planes[p].name != "/host:metadata") read_host(planes[p]);
+      if (planes[p].name.starts_with("/host:") && planes[p].name != "/host:metadata" &&
+          planes[p].name != kRecorderPlane)
+        read_host(planes[p]);
     }
     out_.add_waits();
     if (bad_events > 0) {
@@ -46,6 +51,17 @@ class Reader : public XplaneFile {
   }
 
  private:
+  // What our own recorder measured, as JSON in the plane's only stat.
+  void read_recorder(const XPlane& plane) {
+    ProtoCursor c(file, plane.begin, plane.end);
+    while (c.next()) {
+      if (c.field != 6 || !c.packed) continue;
+      for (ProtoWire stat(c.bytes()); stat.next();) {
+        if (stat.field == 5 && stat.bytes.starts_with('{')) t_.metadata.emplace_back("foretrace", stat.bytes);
+      }
+    }
+  }
+
   void read_environment(const XPlane& plane) {
     const Names names = read_names(plane);
     each_plane_stat(plane, names, [&](const XStatValue& stat) {
@@ -242,7 +258,8 @@ class Reader : public XplaneFile {
         const std::string name(xla_call_name(t_.strings[event.name]));
         row.name = t_.strings.intern(name);
         row.correlation = correlation;
-        row.category = out_.rows.category(name.starts_with("cuda") || name.starts_with("hip") ? "cuda_runtime" : "cuda_driver", kind);
+        row.category = out_.rows.category(
+            name.starts_with("cuda") || name.starts_with("hip") ? "cuda_runtime" : "cuda_driver", kind);
         break;
       }
       case EventKind::kPython:
@@ -251,7 +268,8 @@ class Reader : public XplaneFile {
         break;
       case EventKind::kMemory:
         if (t_.strings[event.name] == "MemoryDeallocation") memory.bytes = -memory.bytes;
-        row.args = t_.args.intern(fmt::format(R"({{"Device Type":1,"Device Id":{}}})", std::max<std::int64_t>(0, device_)));
+        row.args =
+            t_.args.intern(fmt::format(R"({{"Device Type":1,"Device Id":{}}})", std::max<std::int64_t>(0, device_)));
         row.category = out_.rows.category("cpu_instant_event", kind);
         row.ph = 'i';
         row.side = EventRows::side(t_.memory_ids, memory);
@@ -286,7 +304,8 @@ int sniff_xplane(std::string_view head) {
       if (w.bytes.starts_with(start)) return 100;
     }
   }
-  return head.find("/host:CPU") != std::string_view::npos || head.find("/device:GPU:") != std::string_view::npos ? 60 : 0;
+  return head.find("/host:CPU") != std::string_view::npos || head.find("/device:GPU:") != std::string_view::npos ? 60
+                                                                                                                 : 0;
 }
 
 Result<Trace> read_xplane(SeekableSource& source, const std::string& path, const LoadOptions& options,

@@ -47,8 +47,8 @@ std::size_t block_at(const Model& m, const std::vector<BlockOfLayers>& blocks, s
 }
 
 // Activations of a block live until its forward is over, and again while its backward runs; its output stays, for the
-// next block to start from.
-void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
+// next block to start from. Says whether any activation is known to be a block's: a compiled step names none.
+bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
   memory::Curve& c = *m.memory;
   // Of each run of a block what it allocated, in order. A block that runs several times begins again with its first layer.
   std::map<std::string, std::vector<std::vector<std::size_t>>, std::less<>> held;
@@ -120,9 +120,11 @@ void shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
       second.push_back(again);
     }
   }
+  if (second.empty()) return false;
   c.blocks.insert(c.blocks.end(), second.begin(), second.end());
   std::stable_sort(c.blocks.begin(), c.blocks.end(),
                    [](const memory::Block& a, const memory::Block& b) { return a.allocated < b.allocated; });
+  return true;
 }
 
 // Recomputation stops where the last tensor that backward needs is known. What comes behind it does not run again; nor does
@@ -167,8 +169,14 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
       return fail(ErrorCode::kDeclined, "the trace names no layers, and the step runs as a CUDA graph");
     m.not_modelled.push_back(
         fmt::format("the trace names no layers: {} blocks are taken for what repeats in its kernels", blocks.size()));
+    if (has->compiled)
+      m.not_modelled.emplace_back(
+          "memory that checkpoints inside a compiled network save: the peak is shown as without them");
   }
-  if (m.memory) shorten_lives(m, blocks);
+  if (m.memory && !shorten_lives(m, blocks)) {
+    m.not_modelled.emplace_back(
+        "memory: no activation is known to be a block's, so the peak is that of the step as it is");
+  }
   const std::shared_ptr<const Dataflow> shared = shared_flow(m);
   const Dataflow& flow = *shared;
   const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(CpuPhase::kForward)];
@@ -190,8 +198,10 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
     std::uint32_t after_gpu = b.first_backward;
     if (after_gpu > g.lanes[g.lane[after_gpu]].begin) --after_gpu;
     after_cpu = draft.insert_cpu(after_cpu, "checkpoint", around_backward, Phase::kBackward);
-    // The reentrant kind runs the whole block again; the other stops where backward has all it needs.
-    for (const std::uint32_t t : reentrant ? b.forward : recomputed(g, flow, b.forward)) {
+    // The reentrant kind runs the whole block again; the other stops where backward has all it needs, which operations tell that
+    // a compiler has left.
+    const bool whole = reentrant || has->compiled;
+    for (const std::uint32_t t : whole ? b.forward : recomputed(g, flow, b.forward)) {
       after_gpu = draft.insert({.name = std::string(g.task_name(t)),
                                 .cost = g.cost[t],
                                 .phase = Phase::kBackward,

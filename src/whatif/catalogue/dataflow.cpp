@@ -255,7 +255,14 @@ class Builder {
       if (k >= flow_.units[index].outputs.size()) {
         flow_.units[index].outputs.push_back(add_value({out.shape.begin(), out.shape.end()}, index, kNone));
       }
-      const std::uint32_t id = flow_.units[index].outputs[k];
+      std::uint32_t& id = flow_.units[index].outputs[k];
+      const bool of_input = std::any_of(op.inputs.begin(), op.inputs.end(),
+                                        [&](const trace::TensorUse& in) { return in.storage == out.storage; });
+      if (!of_input && flow_.values[id].producer != index) {  // memory of its own: a result, whatever it looked like
+        flow_.values[id].consumers.push_back(index);
+        const std::uint32_t own = add_value({out.shape.begin(), out.shape.end()}, index, kNone);
+        flow_.units[index].outputs[k] = own;
+      }
       tensors_.value(out.tensor) = id;
       if (flow_.values[id].shape.empty()) flow_.values[id].shape.assign(out.shape.begin(), out.shape.end());
       if (id == open_) open_ = kNone;

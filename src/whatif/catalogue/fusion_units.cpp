@@ -39,7 +39,10 @@ void FusionUnits::attribute_rows() {
     if (row.phase == Phase::kForward) {
       if (const std::uint32_t u = flow_.unit_of(event); u != kNone) all[u].forward.push_back(r);
     } else if (row.phase == Phase::kBackward) {
-      if (const std::uint32_t u = flow_.backward_of(event).unit; u != kNone) all[u].backward.push_back(r);
+      // What a change before this one put there names the operation of the forward pass.
+      std::uint32_t u = flow_.backward_of(event).unit;
+      if (u == kNone) u = flow_.unit_of(event);
+      if (u != kNone) all[u].backward.push_back(r);
     }
   }
 }

@@ -25,7 +25,12 @@ void NamedTensors::advance(Ns at) {
 void NamedTensors::forget(std::uint32_t event) {
   const Operation* op = tensors_.of(event);
   if (op == nullptr) return;
-  for (const trace::TensorUse& out : op->outputs) values_.erase(out.tensor);
+  for (const trace::TensorUse& out : op->outputs) {
+    // What an operation hands on or writes into is still the tensor it was.
+    const bool handed_on = std::any_of(op->inputs.begin(), op->inputs.end(),
+                                       [&](const trace::TensorUse& in) { return in.tensor == out.tensor; });
+    if (!handed_on) values_.erase(out.tensor);
+  }
 }
 
 std::uint32_t& NamedTensors::value(std::int64_t tensor) { return values_.try_emplace(tensor, kNone).first->second; }

@@ -22,7 +22,7 @@ class NamedTensors {
   void follow(const std::vector<std::uint32_t>& operations);
   /// Forgets what operations that are not followed gave before `at`. Times must not go back.
   void advance(Ns at);
-  /// Forgets what stood for the tensors an operation gives.
+  /// Forgets what stood for the tensors an operation makes.
   void forget(std::uint32_t event);
 
   /// The value a number stands for now; kNone for one not seen yet, to be set by the caller.
