@@ -95,7 +95,7 @@ TEST_F(BandTest, WorseResidualsGiveWiderBands) {
   const Prediction wide = predicted("tf32", at(0.1));
   EXPECT_EQ(narrow.step, wide.step);
   EXPECT_LT(narrow.high, wide.high);
-  EXPECT_GT(narrow.low, wide.low);
+  EXPECT_GE(narrow.low, wide.low);  // both may stand on what the CPU leaves
 }
 
 TEST_F(BandTest, GpuTimeIsTheSumOfItsFamilies) {
