@@ -4,7 +4,8 @@
     tools/gpu_throughput.py [DIR] [--gpu RTX-3090] [--program build/foretrace]
 
 DIR (default: FORETRACE_PUBLIC) holds `training-throughput.csv.gz`. Models that our own traces hold (data/) are predicted in AMP, in the
-memory format and batch of the row, and compared with its step. Nothing was fitted to these rows. Needs pandas.
+memory format and batch of the row, and compared with its step. No number was fitted to these rows, but they were looked at while the
+rules for convolutions, layouts and half-rate tensor cores were chosen. Needs pandas.
 """
 
 import argparse

@@ -38,7 +38,7 @@ TILES = {
 ENERGY = {"fp32": 20.0, "fp32-batched": 20.0}
 FITTED_ENERGY = {"half": (3.0, 1.0, 9.0), "conv": (20.0, 10.0, 30.0)}
 # How firmly parameters are drawn to where they start (all GPUs: the middle of their bounds; one architecture: those of all GPUs), against
-# the rows of one GPU. Leaving GPUs out, 1 and 2 do equally well for an architecture, 0.3 and 4 worse.
+# the rows of one GPU.
 ANY_PRIOR, ARCH_PRIOR = 0.3, 1.0
 ROWS = 150  # of each GPU
 CARRY = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
