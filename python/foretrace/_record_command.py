@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -60,18 +61,19 @@ def parse(args: list[str]) -> tuple[argparse.Namespace, list[str]]:
     return options, command
 
 
-def _number(least: int) -> type[int]:
-    class Number(int):
-        def __new__(cls, text: str) -> Number:
-            try:
-                value = int(text)
-            except ValueError:
-                value = least - 1
-            if value < least:
-                raise argparse.ArgumentTypeError(f"expects a whole number of steps, at least {least}, not '{text}'")
-            return super().__new__(cls, value)
+def _number(least: int) -> Callable[[str], int]:
+    """What argparse makes a number of steps of."""
 
-    return Number
+    def number(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"expects a whole number of steps, at least {least}, not '{text}'")
+        return value
+
+    return number
 
 
 def main(args: list[str]) -> int:

@@ -37,7 +37,7 @@ def test_a_what_if_says_what_it_is():
 def test_those_of_the_catalogue_say_the_same():
     known = {w.name: w for w in ft.whatifs()}
     assert known["amp"].changes == "precision" and known["amp"].parts.memory == "modelled"
-    assert known["checkpoint"].needs == ("layer ranges", "a backward pass") and known["batch"].advise == ("batch:x=2", "batch:x=4")
+    assert known["checkpoint"].needs == ("a backward pass",) and known["batch"].advise == ("batch:x=2", "batch:x=4")
     assert known["batch"].use(x=2) == "batch:x=2" and known["amp"].measured_rows > 0
 
 
