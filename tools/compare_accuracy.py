@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median, pstdev
 
-from truth import ROOT, Folder, default_folders, gpu_ms_of_trace, whatifs_of
+from truth import ROOT, Folder, Row, default_folders, gpu_ms_of_trace, whatifs_of
 
 RECORDINGS = ROOT / "data" / "h200-clean" / "recordings"
 NOISE = ROOT / "src" / "compare" / "noise" / "recordings.csv"
@@ -52,15 +52,15 @@ class Program:
             return list(pool.map(lambda case: self.compare(*case), cases))
 
 
-def pairs() -> list[tuple[str, Path, Path, list[str], dict]]:
+def pairs() -> list[tuple[str, Path, Path, list[str], Row]]:
     """(name, base trace, variant trace, what changed, the variant's row)."""
-    out = []
+    out: list[tuple[str, Path, Path, list[str], Row]] = []
     for folder in default_folders():
         rows = Folder(folder).rows
         bases = {r.model: r for r in rows if r.variant == "base" and r.trace}
         for row in rows:
             base = bases.get(row.model)
-            if row.variant in ("base", "again") or base is None or row.trace is None:
+            if row.variant in ("base", "again") or base is None or base.trace is None or row.trace is None:
                 continue
             want = [RECORDED[row.variant]] if row.variant in RECORDED else whatifs_of(row.variant)
             if want:

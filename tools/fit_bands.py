@@ -122,12 +122,12 @@ def sigma(rows: list[tuple[str, str, float]]) -> float:
         by_model.setdefault(model, []).append(abs(value))
     votes = len(by_model)
     student = STUDENT[votes - 1] if votes <= len(STUDENT) else 1 + 0.71 / votes
-    size = held = 0.0
+    held = 0.0
     for size, vote in sorted((value, 1 / len(values)) for values in by_model.values() for value in values):
         held += vote
         if held >= 0.8 * votes - 1e-9:
-            break
-    return size / TENTH * student
+            return size / TENTH * student
+    return 0.0
 
 
 def inside(rows: list[tuple[str, str, float]], leave_out: bool) -> float | None:

@@ -276,7 +276,7 @@ def moments() -> str:
     by: dict[str, dict[str, dict]] = defaultdict(dict)
     for r in rows():
         by[r["model"]][r["variant"]] = r
-    apart = {p: [] for p in PHASES}
+    apart: dict[str, list[float]] = {p: [] for p in PHASES}
     for models in by.values():
         if not {"base", "again"} <= set(models):
             continue

@@ -41,7 +41,10 @@ def shown(value: object) -> dict[str, list[str]]:
 def execute(source: str, names: dict) -> list[dict]:
     """The cell's outputs: what it prints, then its last expression."""
     tree = ast.parse(source)
-    last = ast.Expression(tree.body.pop().value) if isinstance(tree.body[-1], ast.Expr) else None
+    end = tree.body[-1]
+    last = ast.Expression(end.value) if isinstance(end, ast.Expr) else None
+    if last:
+        tree.body.pop()
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(tree, "<cell>", "exec"), names)
@@ -59,7 +62,7 @@ def main() -> int:
     names: dict = {}
     cells = []
     for number, (kind, source) in enumerate(CELLS):
-        cell = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": source.splitlines(keepends=True)}
+        cell: dict = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": source.splitlines(keepends=True)}
         if kind == "code":
             cell |= {"execution_count": None, "outputs": execute(source, names)}
         cells.append(cell)

@@ -47,8 +47,8 @@ def page_of(program: Path) -> tuple[dict, dict, bytes]:
         out = Path(folder) / "page.html"
         subprocess.run([program, "report", "examples/resnet50-h200.json.gz", "-o", out, "--quiet"], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
         html = out.read_text()
-    data = json.loads(re.search(r'id="data">(.*?)</script>', html, re.S)[1])
-    raw = gzip.decompress(base64.b64decode(re.search(r'id="pack">(.*?)</script>', html, re.S)[1]))
+    data, raw = (re.findall(rf'id="{part}">(.*?)</script>', html, re.S)[0] for part in ("data", "pack"))
+    data, raw = json.loads(data), gzip.decompress(base64.b64decode(raw))
     size = struct.unpack("<I", raw[:4])[0]
     return data, json.loads(raw[4:4 + size]), raw[4 + size:]
 

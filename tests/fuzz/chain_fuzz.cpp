@@ -57,9 +57,9 @@ void run_chain(std::string_view bytes, std::uint8_t way) {
   const auto trace = trace::load_bytes(bytes, "fuzz.json", {.threads = 1, .partial = true});
   if (!trace) return;
   const trace::Steps steps = trace::find_steps(*trace);
-  if ((way & 3) == 0) static_cast<void>(to_text(analysis::examine(*trace, steps)));
+  if ((way & 3) == 0) static_cast<void>(report::to_text(analysis::examine(*trace, steps)));
   if ((way & 3) == 1) {
-    if (const auto summary = analysis::summarise(*trace, steps)) static_cast<void>(to_json(*summary));
+    if (const auto summary = analysis::summarise(*trace, steps)) static_cast<void>(report::to_json(*summary));
   }
   if ((way & 3) == 2) {
     if (const auto replay = analysis::replay(*trace, steps)) static_cast<void>(report::to_json(*replay));
@@ -78,8 +78,8 @@ void run_chain(std::string_view bytes, std::uint8_t way) {
   const whatif::Use under = sweep::parsed(sweep::first_uses()[first]);
   const whatif::Use& over = uses()[(way * std::size_t{7} + bytes.size()) % uses().size()];
   judge(predict(baseline->model, {under, over}, std::nullopt, whatif::Detail::kStepOnly));
-  static_cast<void>(to_text(report, report::TextStyle{}));
-  static_cast<void>(to_json(report));
+  static_cast<void>(report::to_text(report, report::TextStyle{}));
+  static_cast<void>(report::to_json(report));
 }
 
 using Random = std::minstd_rand;
