@@ -82,4 +82,18 @@ Status verify_or_relax(Graph& g) {
   return verify(g);
 }
 
+bool runs_out_of_order(const Graph& g) {
+  for (const GraphLane& lane : g.lanes) {
+    if (lane.kind != GraphLaneKind::kGpu) continue;
+    Ns latest = INT64_MIN;
+    for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
+      if (!g.launch[t].valid()) continue;
+      const Ns called = g.measured[g.launch[t].index()];
+      if (called < latest) return true;
+      latest = called;
+    }
+  }
+  return false;
+}
+
 }  // namespace foretrace::graph

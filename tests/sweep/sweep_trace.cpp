@@ -19,6 +19,7 @@
 #include <map>
 
 #include "foretrace/graph/build.hpp"
+#include "foretrace/graph/soundness.hpp"
 #include "foretrace/report/whatif.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/trace/steps.hpp"
@@ -29,21 +30,6 @@ namespace {
 using namespace foretrace;  // NOLINT(google-build-using-namespace): a program, not a header
 
 constexpr std::size_t kMostSteps = 20;
-
-/// Whether a stream ran work in another order than one thread launched it in.
-bool reordered(const graph::Graph& g) {
-  for (const graph::GraphLane& lane : g.lanes) {
-    if (lane.kind != graph::GraphLaneKind::kGpu) continue;
-    std::map<std::uint32_t, std::uint32_t> last;  // by thread: the latest call so far
-    for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
-      if (!g.launch[t].valid()) continue;
-      std::uint32_t& latest = last[g.lane[g.launch[t].index()]];
-      if (g.launch[t].value < latest) return true;
-      latest = g.launch[t].value;
-    }
-  }
-  return false;
-}
 
 struct Options {
   unsigned stacks_of = 1;  ///< every Nth stack; 0: none
@@ -76,7 +62,7 @@ class Sweep {
       fmt::print("declined: {}: {}\n", path_, baseline.error().message);
       return findings_;
     }
-    reordered_ = reordered(baseline->model.graph);
+    reordered_ = graph::runs_out_of_order(baseline->model.graph);
     std::size_t answered = 0;
     const std::vector<std::string> all = sweep::every_use();
     for (const std::string& text : all) {

@@ -12,4 +12,8 @@ namespace foretrace::graph {
 /// notes.dropped_soft). The others stay.
 Status verify_or_relax(Graph& graph);
 
+/// Whether a stream shows work in front of work that was launched before it, which no stream does: the trace contradicts itself.
+/// Calls of several threads are compared by when they began.
+bool runs_out_of_order(const Graph& graph);
+
 }  // namespace foretrace::graph

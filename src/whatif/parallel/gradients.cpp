@@ -182,7 +182,7 @@ Result<Gradients> find_gradients(const Model& m) {
   place(g, out, cpu_lane, ready);
   // One launch for the whole pass (a CUDA graph): when a gradient is ready, the GPU's tasks tell.
   const bool one_launch = !backward.empty() && std::all_of(backward.begin(), backward.end(), [&](std::uint32_t t) {
-    return g.launch[t] == g.launch[backward.front()];
+    return g.launch[t].valid() && g.launch[t] == g.launch[backward.front()];
   });
   for (std::size_t i = 0; one_launch && i < out.list.size(); ++i) {
     out.list[i].gpu = backward[(i + 1) * backward.size() / out.list.size() - 1];
@@ -196,6 +196,14 @@ Result<Gradients> find_gradients(const Model& m) {
   }
   out.backward_gpu = LaunchOrder(g, out.stream, cpu_lane).last_before(out.backward_cpu);
   if (out.backward_gpu == kNone) return fail(ErrorCode::kDeclined, "backward put no work on the main stream");
+  // A stream may run work in another order than it was launched in: backward is over when the last gradient is there, too.
+  const auto include = [&](std::uint32_t task) {
+    if (task != kNone && g.lane[task] == g.lane[out.backward_gpu]) out.backward_gpu = std::max(out.backward_gpu, task);
+  };
+  for (const Gradient& gradient : out.list) {
+    include(gradient.gpu);
+    std::for_each(gradient.side.begin(), gradient.side.end(), include);
+  }
   for (Gradient& gradient : out.list) {
     if (gradient.gpu == kNone) gradient.gpu = g.lanes[out.stream].begin;
   }
