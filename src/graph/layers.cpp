@@ -379,7 +379,7 @@ class LayerRule {
       const auto [it, fresh] = places.try_emplace(args.value);
       if (const auto op = fresh ? trace::compiled_op(trace(), args) : std::nullopt) {
         it->second.known = true;
-        it->second.phase = op->family == "collective"  ? Phase::kCommunication
+        it->second.phase = op->family == "collective" ? Phase::kCommunication
                            : op->phase == "backward"  ? Phase::kBackward
                            : op->phase == "optimizer" ? Phase::kOptimizer
                                                       : Phase::kForward;

@@ -17,12 +17,13 @@ struct CompiledOp {
   std::string operation;  ///< "custom-call.81", as the program calls it
   std::string layer;      ///< "block0"; empty when no scope names one
   std::string phase;      ///< "forward", "backward", "optimizer"
-  std::string family;     ///< "gemm", "convolution", "attention", "reduction", "gather", "copy", "elementwise", "collective"
-  std::string dtype;      ///< "f32", of what is computed on
+  std::string
+      family;  ///< "gemm", "convolution", "attention", "reduction", "gather", "copy", "elementwise", "collective"
+  std::string dtype;  ///< "f32", of what is computed on
   std::string out_dtype;
-  bool of_parameters = false;          ///< works on parameters only: does not grow with the batch
-  std::int64_t part = 0;               ///< of the kernels of one operation, which
-  double flops = 0;                    ///< multiply-adds count two
+  bool of_parameters = false;  ///< works on parameters only: does not grow with the batch
+  std::int64_t part = 0;       ///< of the kernels of one operation, which
+  double flops = 0;            ///< multiply-adds count two
   double bytes_read = 0, bytes_written = 0;
   double fixed_read = 0;               ///< of those, bytes of indices and masks
   std::int64_t elements = 0;           ///< of what it writes; of what it reads for a reduction

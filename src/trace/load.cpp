@@ -47,12 +47,12 @@ bool is_nsight_report(std::string_view path) {
 }
 Error nsight_report(const std::string& path) {
   const std::string exported = fs::path(path).replace_extension(".sqlite").string();
-  return {ErrorCode::kUnreadable, "this is a report of Nsight Systems, which only nsys can read", path,
-          Error::kNoOffset,
-          path.ends_with(".qdstrm")
-              ? fmt::format("make a report of it with QdstrmImporter, then: nsys export --type sqlite --output {} REPORT",
-                            exported)
-              : fmt::format("nsys export --type sqlite --output {} {}", exported, path)};
+  return {
+      ErrorCode::kUnreadable, "this is a report of Nsight Systems, which only nsys can read", path, Error::kNoOffset,
+      path.ends_with(".qdstrm")
+          ? fmt::format("make a report of it with QdstrmImporter, then: nsys export --type sqlite --output {} REPORT",
+                        exported)
+          : fmt::format("nsys export --type sqlite --output {} {}", exported, path)};
 }
 
 Result<Trace> read_with(const Importer& importer, ByteSource& source, const std::string& path,

@@ -282,7 +282,7 @@ class Describer {
   Works works_;
   std::vector<Group> groups_;
   std::unordered_map<std::uint64_t, std::uint32_t> by_op_;
-  std::map<std::pair<std::uint64_t, std::string_view>, Template> templates_;  // operation and arguments, type
+  std::map<std::pair<std::uint64_t, std::string_view>, Template> templates_;      // operation and arguments, type
   std::unordered_map<std::uint32_t, std::optional<trace::CompiledOp>> compiled_;  // by argument tuple
   std::map<std::pair<std::uint32_t, std::string>, std::uint32_t> open_compiled_;  // lane, operation -> group
   std::vector<CompiledGroup> compiled_groups_;

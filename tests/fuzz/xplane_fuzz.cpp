@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string plane("\x12\x0d/device:GPU:0", 15);
   plane += bytes;
   std::string file = "\n";
-  for (std::size_t n = plane.size(); ; n >>= 7) {
+  for (std::size_t n = plane.size();; n >>= 7) {
     file += static_cast<char>(n > 127 ? (n & 127) | 128 : n);
     if (n < 128) break;
   }

@@ -76,8 +76,9 @@ class Sweep {
     for (const std::string& first : options_.stacks_of > 0 ? sweep::first_uses() : std::vector<std::string>()) {
       for (const std::string& second : all) {
         // The upper half: the lower bits of this hash know only the lower bits of the letters.
-        if ((hash(file_name() + first + second) >> 32) % options_.stacks_of != 0) continue;
-        doing(first + " + " + second);
+        const std::string stack = fmt::format("{} + {}", first, second);
+        if ((hash(file_name().append(stack)) >> 32) % options_.stacks_of != 0) continue;
+        doing(stack);
         judge(predict(baseline->model, {sweep::parsed(first), sweep::parsed(second)}, std::nullopt,
                       whatif::Detail::kStepOnly));
         ++stacked;

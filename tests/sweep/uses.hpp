@@ -1,6 +1,8 @@
 #pragma once
 // Every what-if there is, in every form its description offers: what the sweep and the chain's fuzz target try.
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -28,7 +30,7 @@ inline std::vector<std::string> every_use() {
     for (const whatif::Parameter& p : w.parameters) {
       for (const std::string& choice : p.choices) {
         if (choice != p.default_value)
-          uses.push_back(w.name + required + (required.empty() ? ":" : ",") + p.name + "=" + choice);
+          uses.push_back(fmt::format("{}{}{}{}={}", w.name, required, required.empty() ? ":" : ",", p.name, choice));
       }
     }
   }

@@ -22,8 +22,8 @@ namespace foretrace::trace {
 namespace {
 
 TEST(NvtxText, TellsOperationsFromRanges) {
-  const NvtxText op =
-      parse_nvtx("aten::mm, seq = 45368, op_id = 990812, sizes = [[2048, 768], [768, 2304], []], input_op_ids = [(9,0)]");
+  const NvtxText op = parse_nvtx(
+      "aten::mm, seq = 45368, op_id = 990812, sizes = [[2048, 768], [768, 2304], []], input_op_ids = [(9,0)]");
   EXPECT_TRUE(op.op);
   EXPECT_EQ(op.name, "aten::mm");
   EXPECT_EQ(op.sequence, 45368);

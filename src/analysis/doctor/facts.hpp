@@ -49,8 +49,8 @@ struct Facts {
 
   std::uint64_t orphans = 0;  ///< GPU work without a recorded launch
 
-  std::uint64_t compiled_work = 0;           ///< kernels whose compiler says what they compute
-  std::vector<signed char> compiled_tuple;   ///< by argument tuple: 1, 0, -1 not looked at
+  std::uint64_t compiled_work = 0;          ///< kernels whose compiler says what they compute
+  std::vector<signed char> compiled_tuple;  ///< by argument tuple: 1, 0, -1 not looked at
   [[nodiscard]] bool compiled() const { return compiled_work * 2 > gpu_work(); }
   std::uint64_t whole_graphs = 0;            ///< launches of graphs recorded as one piece of work
   std::uint64_t graph_work = 0;              ///< launched by CUDA graphs

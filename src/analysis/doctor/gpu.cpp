@@ -69,14 +69,15 @@ std::optional<Finding> no_external_id(const Facts& f) {
 
 std::optional<Finding> whole_graphs(const Facts& f) {
   if (f.whole_graphs == 0) return {};
-  return Finding{"whole_graphs",
-                 Weight::kCosts,
-                 fmt::format("{} of CUDA graphs are recorded as one piece of work each",
-                             plural(f.whole_graphs, "launch", "launches")),
-                 "What runs inside of them is unknown: no kernel, no family, no size, so that only their whole length can "
-                 "be changed.",
-                 "record the nodes of graphs",
-                 f.whole_graphs};
+  return Finding{
+      "whole_graphs",
+      Weight::kCosts,
+      fmt::format("{} of CUDA graphs are recorded as one piece of work each",
+                  plural(f.whole_graphs, "launch", "launches")),
+      "What runs inside of them is unknown: no kernel, no family, no size, so that only their whole length can "
+      "be changed.",
+      "record the nodes of graphs",
+      f.whole_graphs};
 }
 
 std::optional<Finding> graph_work(const Facts& f) {

@@ -18,12 +18,12 @@ struct Type {
   std::string_view name;
   double bytes;
 };
-constexpr std::array<Type, 29> kTypes = {{{"", 0},        {"pred", 1},   {"s8", 1},     {"s16", 2},    {"s32", 4},
-                                          {"s64", 8},     {"u8", 1},     {"u16", 2},    {"u32", 4},    {"u64", 8},
-                                          {"f16", 2},     {"f32", 4},    {"f64", 8},    {"", 0},       {"", 0},
-                                          {"c64", 8},     {"bf16", 2},   {"", 0},       {"c128", 16},  {"f8e5m2", 1},
-                                          {"f8e4m3fn", 1}, {"s4", 0.5},  {"u4", 0.5},   {"f8e4m3", 1}, {"f8e5m2", 1},
-                                          {"f8e4m3", 1},  {"s2", 0.25},  {"u2", 0.25},  {"f8e4m3", 1}}};
+constexpr std::array<Type, 29> kTypes = {{{"", 0},         {"pred", 1},  {"s8", 1},    {"s16", 2},    {"s32", 4},
+                                          {"s64", 8},      {"u8", 1},    {"u16", 2},   {"u32", 4},    {"u64", 8},
+                                          {"f16", 2},      {"f32", 4},   {"f64", 8},   {"", 0},       {"", 0},
+                                          {"c64", 8},      {"bf16", 2},  {"", 0},      {"c128", 16},  {"f8e5m2", 1},
+                                          {"f8e4m3fn", 1}, {"s4", 0.5},  {"u4", 0.5},  {"f8e4m3", 1}, {"f8e5m2", 1},
+                                          {"f8e4m3", 1},   {"s2", 0.25}, {"u2", 0.25}, {"f8e4m3", 1}}};
 
 HloShape read_shape(std::string_view bytes, int depth = 0) {
   HloShape out;
@@ -109,9 +109,26 @@ bool is_any(std::string_view opcode, std::initializer_list<std::string_view> lis
 
 HloKind kind_of(const HloInstruction& in) {
   const std::string_view op = in.opcode;
-  if (is_any(op, {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id",
-                  "replica-id", "opt-barrier", "domain", "add-dependency", "while", "conditional", "call", "infeed",
-                  "outfeed", "token", "async-update", "get-dimension-size", "iota-placeholder"}) ||
+  if (is_any(op, {"parameter",
+                  "constant",
+                  "tuple",
+                  "get-tuple-element",
+                  "bitcast",
+                  "after-all",
+                  "partition-id",
+                  "replica-id",
+                  "opt-barrier",
+                  "domain",
+                  "add-dependency",
+                  "while",
+                  "conditional",
+                  "call",
+                  "infeed",
+                  "outfeed",
+                  "token",
+                  "async-update",
+                  "get-dimension-size",
+                  "iota-placeholder"}) ||
       op.ends_with("-done")) {
     return HloKind::kNothing;
   }
@@ -143,7 +160,8 @@ double HloShape::bytes() const {
     for (const HloShape& p : parts) sum += p.bytes();
     return sum;
   }
-  const double size = type >= 0 && type < static_cast<int>(kTypes.size()) ? kTypes[static_cast<std::size_t>(type)].bytes : 0;
+  const double size =
+      type >= 0 && type < static_cast<int>(kTypes.size()) ? kTypes[static_cast<std::size_t>(type)].bytes : 0;
   return size == 0 ? 0 : size * static_cast<double>(elements_of(dims));
 }
 
@@ -162,9 +180,8 @@ bool HloModule::read(std::string_view proto) {
     if (w.field == 1 && w.packed) read_module(w.bytes);
   }
   if (entry_ < 0) return false;
-  has_gradients = std::any_of(instructions_.begin(), instructions_.end(), [](const auto& i) {
-    return i.second.op_name.find("transpose(") != std::string::npos;
-  });
+  has_gradients = std::any_of(instructions_.begin(), instructions_.end(),
+                              [](const auto& i) { return i.second.op_name.find("transpose(") != std::string::npos; });
   flatten(entry_, 0);
   count_parameters();
   return !launches.empty();
@@ -228,8 +245,7 @@ void HloModule::flatten(std::int64_t computation, int depth) {
     launch.instruction = in;
     launch.kind = kind;
     launch.kernel = in->name;
-    std::replace_if(
-        launch.kernel.begin(), launch.kernel.end(), [](char c) { return c == '.' || c == '-'; }, '_');
+    std::replace_if(launch.kernel.begin(), launch.kernel.end(), [](char c) { return c == '.' || c == '-'; }, '_');
     launch.work = describe(*in, kind);
     by_name_.try_emplace(in->name, static_cast<std::uint32_t>(launches.size()));
     launches.push_back(std::move(launch));
@@ -248,7 +264,8 @@ void HloModule::count_parameters() {
         read[id] |= by;
         return;
       }
-      if (!is_any(in->opcode, {"bitcast", "copy", "convert", "transpose", "get-tuple-element"}) || in->operands.empty()) return;
+      if (!is_any(in->opcode, {"bitcast", "copy", "convert", "transpose", "get-tuple-element"}) || in->operands.empty())
+        return;
       id = in->operands.front();
     }
   };
@@ -319,8 +336,8 @@ CompiledOp HloModule::describe(const HloInstruction& in, HloKind kind) const {
 
 HloScope parse_scope(std::string_view op_name) {
   HloScope out;
-  out.backward = op_name.find("transpose(jvp(") != std::string_view::npos ||
-                 op_name.find("transpose(") != std::string_view::npos;
+  out.backward =
+      op_name.find("transpose(jvp(") != std::string_view::npos || op_name.find("transpose(") != std::string_view::npos;
   out.forward = !out.backward && op_name.find("jvp(") != std::string_view::npos;
   // Components between slashes outside of brackets.
   std::vector<std::string_view> parts;

@@ -31,7 +31,7 @@ struct HloInstruction {
   std::vector<std::int64_t> operands, calls;
   std::string_view config;  ///< backend_config, JSON; lies in the bytes the module was read from
   std::string_view dot, window, conv;
-  std::int64_t groups = 0;                ///< ranks that take part in a collective
+  std::int64_t groups = 0;  ///< ranks that take part in a collective
   std::int64_t feature_groups = 1;
 };
 
@@ -52,7 +52,8 @@ class HloModule {
   std::string name;
   std::vector<Launch> launches;  ///< in the order of the schedule; bodies of loops once
   bool has_gradients = false;    ///< some operation is of a backward pass
-  std::int64_t parameter_elements = 0, parameter_tensors = 0;  ///< inputs that the passes read and the update writes anew
+  std::int64_t parameter_elements = 0,
+               parameter_tensors = 0;  ///< inputs that the passes read and the update writes anew
 
   /// The launch of the instruction called so; kNone where there is none.
   [[nodiscard]] std::uint32_t find(std::string_view instruction) const;

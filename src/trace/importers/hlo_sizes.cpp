@@ -200,7 +200,8 @@ void HloModule::set_convolution(const HloInstruction& in, CompiledOp& out) const
     return d >= 0 && d < static_cast<std::int64_t>(s.dims.size()) ? s.dims[static_cast<std::size_t>(d)] : 1;
   };
   // Height and width; what a volume has more multiplies the height, a signal has height 1.
-  const auto plane = [&](const HloShape& s, const std::vector<std::int64_t>& spatial, std::int64_t& h, std::int64_t& w) {
+  const auto plane = [&](const HloShape& s, const std::vector<std::int64_t>& spatial, std::int64_t& h,
+                         std::int64_t& w) {
     h = w = 1;
     for (std::size_t i = 0; i < spatial.size(); ++i) {
       std::int64_t& to = i + 1 == spatial.size() ? w : h;
@@ -217,7 +218,8 @@ void HloModule::set_convolution(const HloInstruction& in, CompiledOp& out) const
   c[9] = stride;
   c[10] = in.feature_groups;
   c[11] = in_feature + 1 == static_cast<std::int64_t>(input.dims.size()) ? 1 : 0;
-  const double taps = static_cast<double>(elements_of(kernel.dims)) / static_cast<double>(std::max<std::int64_t>(1, size(kernel, k_out)));
+  const double taps = static_cast<double>(elements_of(kernel.dims)) /
+                      static_cast<double>(std::max<std::int64_t>(1, size(kernel, k_out)));
   out.flops += 2 * static_cast<double>(elements_of(output.dims)) * taps;
   out.family = data ? "convolution-data" : weight ? "convolution-weight" : "convolution";
   out.dtype = hlo_type_name(input.type);
@@ -269,7 +271,8 @@ void HloModule::set_sizes(const HloInstruction& in, CompiledOp& out) const {
     out.elements = std::max(out.elements, largest_elements);
   }
   if (out.family == "gather") out.rows = out.elements;
-  if (out.family.empty()) out.family = in.opcode == "copy" ? "copy" : in.opcode == "custom-call" ? "other" : "elementwise";
+  if (out.family.empty())
+    out.family = in.opcode == "copy" ? "copy" : in.opcode == "custom-call" ? "other" : "elementwise";
 }
 
 }  // namespace foretrace::trace

@@ -61,9 +61,9 @@ struct NsightRead {
   Status read_strings();
 
  private:
-  StringTable texts_;                                      // all of StringIds
-  std::unordered_map<std::int64_t, StringId> text_of_;     // string id -> texts_
-  std::unordered_map<std::int64_t, StringId> string_of_;   // string id -> trace.strings, as far as used
+  StringTable texts_;                                     // all of StringIds
+  std::unordered_map<std::int64_t, StringId> text_of_;    // string id -> texts_
+  std::unordered_map<std::int64_t, StringId> string_of_;  // string id -> trace.strings, as far as used
 };
 
 /// Kernels, copies, fills, whole graphs, synchronisation, CUDA events, memory (nsight_gpu.cpp).

@@ -51,8 +51,9 @@ class About {
       t_.metadata.emplace_back("nsight_schema", json_string(value));
       const std::size_t dot = value.find('.');
       const auto major = parse_int64(value.substr(0, dot));
-      const auto minor =
-          dot == std::string::npos ? std::nullopt : parse_int64(value.substr(dot + 1, value.find('.', dot + 1) - dot - 1));
+      const auto minor = dot == std::string::npos
+                             ? std::nullopt
+                             : parse_int64(value.substr(dot + 1, value.find('.', dot + 1) - dot - 1));
       if (major && (*major > kMajor || (*major == kMajor && minor && *minor > kNewestMinor))) {
         t_.diagnostics.add("newer_schema", Severity::kInfo,
                            "the file is of a newer schema than foretrace knows (3.16 to 3.27); what it knows was read",

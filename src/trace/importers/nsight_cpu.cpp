@@ -109,8 +109,7 @@ class CpuTables {
             e.ph = 'i';
             in_.rows.add(e);
             t_.diagnostics.add("open_range", Severity::kInfo,
-                               "an NVTX range was never closed; it is kept as the moment it began",
-                               t_.strings[e.name]);
+                               "an NVTX range was never closed; it is kept as the moment it began", t_.strings[e.name]);
             return;
           }
           if (!in_.times(row, 0, 1, e)) return;

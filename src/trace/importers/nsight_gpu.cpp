@@ -17,8 +17,9 @@ void append(std::string& out, std::string_view key, std::int64_t value) {
 
 // "Memcpy HtoD (Pinned -> Device)", as Kineto writes it. Codes are those of ENUM_CUDA_MEMCPY_OPER and ENUM_CUDA_MEM_KIND.
 std::string copy_name(std::int64_t kind, std::int64_t from, std::int64_t to) {
-  constexpr std::array<std::string_view, 14> kKinds = {"Unknown", "HtoD", "DtoH", "HtoA", "AtoH",     "AtoA",     "AtoD",
-                                                       "DtoA",    "DtoD", "HtoH", "PtoP", "UVM HtoD", "UVM DtoH", "UVM DtoD"};
+  constexpr std::array<std::string_view, 14> kKinds = {"Unknown", "HtoD",     "DtoH",     "HtoA",    "AtoH",
+                                                       "AtoA",    "AtoD",     "DtoA",     "DtoD",    "HtoH",
+                                                       "PtoP",    "UVM HtoD", "UVM DtoH", "UVM DtoD"};
   constexpr std::array<std::string_view, 8> kPlaces = {"Pageable", "Pinned",        "Device",         "Array",
                                                        "Managed",  "Device Static", "Managed Static", "Unknown"};
   const auto of = [](const auto& table, std::int64_t i) {
@@ -60,13 +61,45 @@ class GpuTables {
 
   Status kernels() {
     const std::uint16_t category = in_.rows.category("kernel", EventKind::kKernel);
-    enum : std::uint8_t { kDevice, kContext, kStream, kRegs, kGx, kGy, kGz, kBx, kBy, kBz, kStatic, kDynamic, kGraph, kNode };
+    enum : std::uint8_t {
+      kDevice,
+      kContext,
+      kStream,
+      kRegs,
+      kGx,
+      kGy,
+      kGz,
+      kBx,
+      kBy,
+      kBz,
+      kStatic,
+      kDynamic,
+      kGraph,
+      kNode
+    };
     ArgumentTuples<kNode + 1> tuples;
     return in_.table(
         kNsightKernels,
-        {"start", "end", "globalPid", "correlationId", "demangledName", "shortName", "deviceId", "contextId",
-         "streamId", "registersPerThread", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ",
-         "staticSharedMemory", "dynamicSharedMemory", "graphId", "graphNodeId"},
+        {"start",
+         "end",
+         "globalPid",
+         "correlationId",
+         "demangledName",
+         "shortName",
+         "deviceId",
+         "contextId",
+         "streamId",
+         "registersPerThread",
+         "gridX",
+         "gridY",
+         "gridZ",
+         "blockX",
+         "blockY",
+         "blockZ",
+         "staticSharedMemory",
+         "dynamicSharedMemory",
+         "graphId",
+         "graphNodeId"},
         [&](const SqliteRow& row) {
           if (!in_.ours(nsight_pid(row.integer(2)))) return;
           EventRow e;
@@ -81,8 +114,8 @@ class GpuTables {
           e.args = tuples.find(t_.args, key, [&](const auto& k) {
             std::string json = fmt::format(
                 R"({{"device":{},"context":{},"stream":{},"registers per thread":{},"shared memory":{},"grid":[{},{},{}],"block":[{},{},{}])",
-                k[kDevice], k[kContext], k[kStream], k[kRegs], k[kStatic] + k[kDynamic], k[kGx], k[kGy], k[kGz],
-                k[kBx], k[kBy], k[kBz]);
+                k[kDevice], k[kContext], k[kStream], k[kRegs], k[kStatic] + k[kDynamic], k[kGx], k[kGy], k[kGz], k[kBx],
+                k[kBy], k[kBz]);
             append(json, "graph id", k[kGraph]);
             append(json, "graph node id", k[kNode]);
             append(json, "priority", priority_of(k[kContext], k[kStream]));
@@ -143,32 +176,32 @@ class GpuTables {
   Status fills() {
     const std::uint16_t category = in_.rows.category("gpu_memset", EventKind::kMemset);
     const StringId name = t_.strings.intern("Memset (Device)");
-    return in_.table(kNsightFills,
-                     {"start", "end", "globalPid", "correlationId", "deviceId", "contextId", "streamId", "graphNodeId",
-                      "bytes"},
-                     [&](const SqliteRow& row) { copy_row(row, name, category, 8); });
+    return in_.table(
+        kNsightFills,
+        {"start", "end", "globalPid", "correlationId", "deviceId", "contextId", "streamId", "graphNodeId", "bytes"},
+        [&](const SqliteRow& row) { copy_row(row, name, category, 8); });
   }
 
   // --cuda-graph-trace=graph: a launch of a graph is one piece of work, its nodes are not recorded.
   Status graphs() {
     if (!in_.file.has(kNsightGraphs)) return {};
     const std::uint16_t category = in_.rows.category("cuda_graph", EventKind::kKernel);
-    return in_.table(kNsightGraphs,
-                     {"start", "end", "globalPid", "correlationId", "deviceId", "contextId", "streamId", "graphId",
-                      "graphExecId"},
-                     [&](const SqliteRow& row) {
-                       if (!in_.ours(nsight_pid(row.integer(2)))) return;
-                       EventRow e;
-                       if (!in_.times(row, 0, 1, e)) return;
-                       const std::int64_t graph = row.null(7) ? row.integer(8, kAbsent) : row.integer(7);
-                       e.name = t_.strings.intern(graph == kAbsent ? "CUDA graph" : fmt::format("CUDA graph {}", graph));
-                       e.lane = stream(row.integer(4), row.integer(6));
-                       in_.device_of_context.try_emplace(row.integer(5), row.integer(4));
-                       e.args = placed(row.integer(4), row.integer(5), row.integer(6), graph, kAbsent);
-                       e.correlation = row.integer(3, kAbsent);
-                       e.category = category;
-                       in_.rows.add(e);
-                     });
+    return in_.table(
+        kNsightGraphs,
+        {"start", "end", "globalPid", "correlationId", "deviceId", "contextId", "streamId", "graphId", "graphExecId"},
+        [&](const SqliteRow& row) {
+          if (!in_.ours(nsight_pid(row.integer(2)))) return;
+          EventRow e;
+          if (!in_.times(row, 0, 1, e)) return;
+          const std::int64_t graph = row.null(7) ? row.integer(8, kAbsent) : row.integer(7);
+          e.name = t_.strings.intern(graph == kAbsent ? "CUDA graph" : fmt::format("CUDA graph {}", graph));
+          e.lane = stream(row.integer(4), row.integer(6));
+          in_.device_of_context.try_emplace(row.integer(5), row.integer(4));
+          e.args = placed(row.integer(4), row.integer(5), row.integer(6), graph, kAbsent);
+          e.correlation = row.integer(3, kAbsent);
+          e.category = category;
+          in_.rows.add(e);
+        });
   }
 
   struct Record {
@@ -180,26 +213,25 @@ class GpuTables {
   Status events() {
     const std::uint16_t category = in_.rows.category("cuda_event", EventKind::kCudaEvent);
     const StringId name = t_.strings.intern("CUDA event");
-    return in_.table(kNsightEvents,
-                     {"timestamp", "globalPid", "correlationId", "deviceId", "contextId", "streamId", "eventId",
-                      "eventSyncId"},
-                     [&](const SqliteRow& row) {
-                       if (!in_.ours(nsight_pid(row.integer(1)))) return;
-                       const Record record{row.integer(2, kAbsent), row.integer(5, kAbsent)};
-                       if (row.integer(7, 0) != 0) by_sync_[row.integer(7)] = record;
-                       by_event_[row.integer(6)].push_back(record);
-                       EventRow e;
-                       e.start = row.integer(0);
-                       e.name = name;
-                       e.lane = stream(device(row.integer(3), row.integer(4)), row.integer(5));
-                       e.args = placed(device(row.integer(3), row.integer(4)), row.integer(4), row.integer(5), kAbsent,
-                                       kAbsent);
-                       e.correlation = record.correlation;
-                       e.category = category;
-                       e.ph = e.start > 0 ? 'X' : 'M';
-                       e.side = EventRows::side(t_.sync_ids, SyncIds{row.integer(6, kAbsent), kAbsent});
-                       in_.rows.add(e);
-                     });
+    return in_.table(
+        kNsightEvents,
+        {"timestamp", "globalPid", "correlationId", "deviceId", "contextId", "streamId", "eventId", "eventSyncId"},
+        [&](const SqliteRow& row) {
+          if (!in_.ours(nsight_pid(row.integer(1)))) return;
+          const Record record{row.integer(2, kAbsent), row.integer(5, kAbsent)};
+          if (row.integer(7, 0) != 0) by_sync_[row.integer(7)] = record;
+          by_event_[row.integer(6)].push_back(record);
+          EventRow e;
+          e.start = row.integer(0);
+          e.name = name;
+          e.lane = stream(device(row.integer(3), row.integer(4)), row.integer(5));
+          e.args = placed(device(row.integer(3), row.integer(4)), row.integer(4), row.integer(5), kAbsent, kAbsent);
+          e.correlation = record.correlation;
+          e.category = category;
+          e.ph = e.start > 0 ? 'X' : 'M';
+          e.side = EventRows::side(t_.sync_ids, SyncIds{row.integer(6, kAbsent), kAbsent});
+          in_.rows.add(e);
+        });
   }
 
   // Some versions leave the device of a synchronisation at 0; its context knows better.
@@ -222,8 +254,8 @@ class GpuTables {
 
   Status syncs() {
     const std::uint16_t category = in_.rows.category("cuda_sync", EventKind::kSync);
-    constexpr std::array<std::string_view, 5> kNames = {"Unknown Sync", "Event Sync", "Stream Wait Event", "Stream Sync",
-                                                        "Context Sync"};
+    constexpr std::array<std::string_view, 5> kNames = {"Unknown Sync", "Event Sync", "Stream Wait Event",
+                                                        "Stream Sync", "Context Sync"};
     ArgumentTuples<5> tuples;
     constexpr std::int64_t kNoStream = 0xFFFF'FFFF;
     return in_.table(
@@ -251,8 +283,8 @@ class GpuTables {
           e.name = t_.strings.intern(name);
           e.lane = on < 0 ? in_.rows.lane(LaneKind::kOther, gpu, -1) : stream(gpu, on);
           e.args = tuples.find(t_.args, {type, gpu, row.integer(5), on, record.stream}, [&](const auto& k) {
-            std::string json = fmt::format(R"({{"cuda_sync_kind":"{}","device":{},"context":{},"stream":{})", name, k[1],
-                                           k[2], k[3]);
+            std::string json =
+                fmt::format(R"({{"cuda_sync_kind":"{}","device":{},"context":{},"stream":{})", name, k[1], k[2], k[3]);
             append(json, "wait_on_stream", k[4]);
             return json + '}';
           });
@@ -271,33 +303,33 @@ class GpuTables {
     const StringId name = t_.strings.intern("[memory]");
     std::unordered_map<std::int64_t, std::int64_t> reserved;  // by GPU
     ArgumentTuples<1> tuples;
-    return in_.table(kTable,
-                     {"start", "globalPid", "deviceId", "address", "bytes", "memoryOperationType", "memKind",
-                      "correlationId"},
-                     [&](const SqliteRow& row) {
-                       if (!in_.ours(nsight_pid(row.integer(1))) || row.null(0)) return;
-                       const bool on_device = row.integer(6, 2) == 2 || row.integer(6, 2) == 5;
-                       MemoryIds ids;
-                       ids.address = row.integer(3, kAbsent);
-                       ids.bytes = row.integer(5) == 1 ? -row.integer(4) : row.integer(4);
-                       if (on_device) {
-                         std::int64_t& sum = reserved[row.integer(2)];
-                         if (__builtin_add_overflow(sum, ids.bytes, &sum)) sum = 0;
-                         ids.total_reserved = sum;
-                       }
-                       EventRow e;
-                       e.start = row.integer(0);
-                       e.name = name;
-                       e.lane = in_.rows.lane(LaneKind::kOther, row.integer(2), -2);
-                       e.args = tuples.find(t_.args, {row.integer(2)}, [&](const auto& k) {
-                         return fmt::format(R"({{"Device Type":{},"Device Id":{}}})", on_device ? 1 : 0, k[0]);
-                       });
-                       e.correlation = row.integer(7, kAbsent);
-                       e.category = category;
-                       e.ph = 'i';
-                       e.side = EventRows::side(t_.memory_ids, ids);
-                       in_.rows.add(e);
-                     });
+    return in_.table(
+        kTable,
+        {"start", "globalPid", "deviceId", "address", "bytes", "memoryOperationType", "memKind", "correlationId"},
+        [&](const SqliteRow& row) {
+          if (!in_.ours(nsight_pid(row.integer(1))) || row.null(0)) return;
+          const bool on_device = row.integer(6, 2) == 2 || row.integer(6, 2) == 5;
+          MemoryIds ids;
+          ids.address = row.integer(3, kAbsent);
+          ids.bytes = row.integer(5) == 1 ? -row.integer(4) : row.integer(4);
+          if (on_device) {
+            std::int64_t& sum = reserved[row.integer(2)];
+            if (__builtin_add_overflow(sum, ids.bytes, &sum)) sum = 0;
+            ids.total_reserved = sum;
+          }
+          EventRow e;
+          e.start = row.integer(0);
+          e.name = name;
+          e.lane = in_.rows.lane(LaneKind::kOther, row.integer(2), -2);
+          e.args = tuples.find(t_.args, {row.integer(2)}, [&](const auto& k) {
+            return fmt::format(R"({{"Device Type":{},"Device Id":{}}})", on_device ? 1 : 0, k[0]);
+          });
+          e.correlation = row.integer(7, kAbsent);
+          e.category = category;
+          e.ph = 'i';
+          e.side = EventRows::side(t_.memory_ids, ids);
+          in_.rows.add(e);
+        });
   }
 
   NsightRead& in_;

@@ -39,8 +39,8 @@ std::string_view sizes_in(std::string_view text) {
     const bool digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
     const bool number_ends = std::isdigit(static_cast<unsigned char>(before)) != 0;
     // What JSON would not take: two commas, a comma before a bracket, a number behind a list.
-    if ((c == ',' && (before == ',' || before == '[')) || (c == ']' && before == ',') ||
-        (digit && before == ']') || (c == '[' && (before == ']' || number_ends))) {
+    if ((c == ',' && (before == ',' || before == '[')) || (c == ']' && before == ',') || (digit && before == ']') ||
+        (c == '[' && (before == ']' || number_ends))) {
       return {};
     }
     if (!digit && c != '[' && c != ']' && c != ',' && c != ' ') return {};
@@ -57,8 +57,7 @@ bool looks_like_op(std::string_view name) {
   if (name.starts_with("FSDP::") || name.starts_with("nccl:") || name.starts_with("##")) return false;
   if (is_autograd_node(name)) return true;
   return std::all_of(name.begin(), name.end(), [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == ':' || c == '.' || c == '<' ||
-           c == '>';
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == ':' || c == '.' || c == '<' || c == '>';
   });
 }
 

@@ -13,12 +13,8 @@ Importer xplane_importer();
 
 const std::vector<Importer>& importers() {
   static const std::vector<Importer> all = {
-      chakra_importer(),
-      kineto_importer(),
-      nsight_importer(),
-      operations_csv_importer(),
-      xla_json_importer(),
-      xplane_importer(),
+      chakra_importer(),         kineto_importer(),   nsight_importer(),
+      operations_csv_importer(), xla_json_importer(), xplane_importer(),
   };
   return all;
 }

@@ -18,10 +18,10 @@ namespace foretrace::trace {
 /// A row of a stream, before it is known what program it is of.
 struct XlaWork {
   Ns start = 0, duration = 0;
-  StringId name;             ///< of Trace::strings, as the file has it
-  StringId details;          ///< kernel_details, memcpy_details or memset_details
-  StringId instruction;      ///< hlo_op
-  StringId module;           ///< hlo_module
+  StringId name;         ///< of Trace::strings, as the file has it
+  StringId details;      ///< kernel_details, memcpy_details or memset_details
+  StringId instruction;  ///< hlo_op
+  StringId module;       ///< hlo_module
   std::int64_t program = kAbsent;
   std::int64_t device = 0, stream = 0, context = 0;
   std::int64_t correlation = kAbsent, graph = kAbsent, node = kAbsent;

@@ -62,8 +62,9 @@ Status XplaneFile::find_planes() {
   cut_ = cut_ || space.cut();
   damaged_ = damaged_ || space.bad();
   if (!cut_ && !damaged_) return {};
-  const char* what = cut_ ? "the file is cut off: it ends inside a message" : "the file is damaged: what should be a "
-                                                                              "message is none";
+  const char* what = cut_ ? "the file is cut off: it ends inside a message"
+                          : "the file is damaged: what should be a "
+                            "message is none";
   if (!options_.partial) {
     return fail(ErrorCode::kUnreadable, what, "copy it again; --partial reads what can be read");
   }
@@ -78,9 +79,8 @@ std::vector<std::size_t> XplaneFile::gpus() const {
   for (std::size_t p = 0; p < planes.size(); ++p) {
     if (planes[p].has_lines && xla_gpu(planes[p].name)) out.push_back(p);
   }
-  std::stable_sort(out.begin(), out.end(), [&](std::size_t a, std::size_t b) {
-    return *xla_gpu(planes[a].name) < *xla_gpu(planes[b].name);
-  });
+  std::stable_sort(out.begin(), out.end(),
+                   [&](std::size_t a, std::size_t b) { return *xla_gpu(planes[a].name) < *xla_gpu(planes[b].name); });
   return out;
 }
 
