@@ -1,11 +1,16 @@
 // The tables of measured operations (kernels/*.csv), and the model that asks them.
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <map>
 #include <mutex>
 #include <set>
+#include <unordered_map>
 
 #include "foretrace/base/result.hpp"
 #include "hardware/measured.hpp"
@@ -159,6 +164,40 @@ Tables& tables() {
   return all;
 }
 
+/// What neighbours said, by what they were asked. A step repeats its shapes, and a search asks for the same step hundreds of
+/// times; every thread has its own, so that nobody waits.
+class Memo {
+ public:
+  Neighbours::Told at(const Neighbours& pool, const Features& place, const std::optional<Neighbours::Sample>& own) {
+    Question asked{};
+    std::copy(place.begin(), place.end(), asked.begin());
+    if (own) {
+      std::copy(own->at.begin(), own->at.end(), asked.begin() + kMostFeatures);
+      asked[2 * kMostFeatures] = own->value;
+    }
+    asked.back() = own ? 1 : 0;
+    Answers& answers = answers_[&pool];
+    if (const auto known = answers.find(asked); known != answers.end()) return known->second;
+    if (answers.size() >= kMost) answers.clear();
+    return answers.emplace(asked, pool.at(place, Neighbours::kNoGroup, own)).first->second;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 2048;  // of a pool; a step has a few hundred shapes
+  using Question = std::array<double, 2 * kMostFeatures + 2>;
+  struct Hash {
+    std::size_t operator()(const Question& q) const { return XXH3_64bits(q.data(), sizeof(q)); }
+  };
+  using Answers = std::unordered_map<Question, Neighbours::Told, Hash>;
+  std::unordered_map<const Neighbours*, Answers> answers_;
+};
+
+Neighbours::Told told_at(const Neighbours& pool, const Features& place,
+                         const std::optional<Neighbours::Sample>& own = std::nullopt) {
+  static thread_local Memo memo;
+  return memo.at(pool, place, own);
+}
+
 }  // namespace
 
 const KernelPool* kernel_pool(const std::string& name) { return tables().find(name); }
@@ -188,7 +227,7 @@ ModelledTime measured_model(const Work& w, const Device& d) {
   if (!place) return {};
   const KernelPool* pool = kernel_pool(place->pool);
   if (pool == nullptr) return {};
-  const Neighbours::Told told = pool->neighbours.at(place->at);
+  const Neighbours::Told told = told_at(pool->neighbours, place->at);
   return {place->bound_us * std::exp(told.value + (place->tuned ? pool->tuned : 0)),
           pool->spread * std::sqrt(told.variance)};
 }
@@ -202,14 +241,14 @@ ModelledTime measured_model_beside(const Work& w, const Device& d, const Work& k
   const KernelPool* from = kernel_pool(before->pool);
   if (pool == nullptr || from == nullptr) return {};
   const double share = std::log(known_us / before->bound_us) - (before->tuned ? from->tuned : 0);
-  const double more = share - from->neighbours.at(before->at).value;
+  const double more = share - told_at(from->neighbours, before->at).value;
   const double tuned = place->tuned ? pool->tuned : 0;
-  const Neighbours::Told told = pool->neighbours.at(place->at);
+  const Neighbours::Told told = told_at(pool->neighbours, place->at);
   if (place->pool == before->pool) {
     // As one of the neighbours it counts less the further away it is; what made it differ from them may well stay. Between the
     // two lies the least error over measured pairs (docs/accuracy.md).
     const Neighbours::Told beside =
-        pool->neighbours.at(place->at, Neighbours::kNoGroup, Neighbours::Sample{.at = before->at, .value = share});
+        told_at(pool->neighbours, place->at, Neighbours::Sample{.at = before->at, .value = share});
     return {place->bound_us * std::exp(tuned + (told.value + more + beside.value) / 2),
             pool->spread * std::sqrt(beside.variance)};
   }
