@@ -128,7 +128,7 @@ class Differences {
     } else if (before_.collective_types != after_.collective_types) {
       std::string types;
       for (const auto& [kind, type] : after_.collective_types)
-        types += (types.empty() ? "" : ", ") + kind + " in " + type;
+        types += fmt::format("{}{} in {}", types.empty() ? "" : ", ", kind, type);
       say("gradients are sent in another type: " + types, calls(after_.collectives), gpu(communication),
           "compress-gradients");
     } else if (std::abs(calls_after - calls_before) > std::max(1.0, 0.2 * calls_before)) {

@@ -46,11 +46,11 @@ double correlation(double squared, bool smooth) {
 }
 
 // A few neighbours' correlations, factorised in place (Cholesky), and what follows from them.
-template <std::size_t kMost>
+template <std::size_t Most>
 class Correlations {
  public:
   explicit Correlations(std::size_t n) : n_(n) {}
-  double& of(std::size_t i, std::size_t j) { return a_[i * kMost + j]; }
+  double& of(std::size_t i, std::size_t j) { return a_[i * Most + j]; }
   void factorise() {
     for (std::size_t j = 0; j < n_; ++j) {
       for (std::size_t i = j; i < n_; ++i) {
@@ -60,7 +60,7 @@ class Correlations {
       }
     }
   }
-  void solve(std::array<double, kMost>& x) {
+  void solve(std::array<double, Most>& x) {
     for (std::size_t i = 0; i < n_; ++i) {
       for (std::size_t k = 0; k < i; ++k) x[i] -= of(i, k) * x[k];
       x[i] /= of(i, i);
@@ -73,7 +73,7 @@ class Correlations {
 
  private:
   std::size_t n_;
-  std::array<double, kMost * kMost> a_{};
+  std::array<double, Most * Most> a_{};
 };
 
 }  // namespace

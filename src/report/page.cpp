@@ -28,12 +28,7 @@ std::span<const std::pair<std::string_view, std::string_view>> page_html();  // 
 std::span<const std::pair<std::string_view, std::string_view>> page_css();
 std::span<const std::pair<std::string_view, std::string_view>> page_js();
 
-using analysis::compare_gpus;
-using analysis::GpusOptions;
 using analysis::GpusReport;
-using analysis::ScaleReport;
-using analysis::summarise;
-using analysis::SummaryOptions;
 using analysis::SummaryReport;
 
 namespace {

@@ -213,8 +213,8 @@ class Fp8 {
     const hardware::Cost cost = product_cost(m, n, k, l.dtype, m_.device);
     if (!cost.known) return;
     const Work& was = m_.works[row->work];
-    const double times =
-        was.kernels > 0 ? std::max<double>(1, static_cast<double>(row->tasks.size() / was.kernels)) : 1;
+    const std::size_t passes = was.kernels > 0 ? row->tasks.size() / was.kernels : 1;
+    const auto times = static_cast<double>(std::max<std::size_t>(1, passes));
     set_row(m_, draft_, *row, cost.ns * times, product_work(m, n, k, was), cost.origin);
   }
 
