@@ -170,7 +170,7 @@ class Reader {
     const EventKind kind = kind_of(node);
     const auto id = static_cast<std::int64_t>(node.id);
     if (kind == EventKind::kOp) operations_.insert(id);
-    if (is_gpu_work(kind) && !node.needs.empty()) work_.push_back({trace_.size(), node.needs});
+    if (is_gpu_work(kind) && !node.needs.empty()) work_.emplace_back(trace_.size(), node.needs);
     EventRow row;
     row.start = static_cast<Ns>(node.start_us) * kNsPerUs;
     row.duration = node.cost_ns >= 0 ? node.cost_ns : static_cast<Ns>(node.duration_us) * kNsPerUs;
@@ -195,7 +195,7 @@ class Reader {
   static constexpr Ns kNsPerUs = 1000;
   static constexpr std::int64_t kProcess = 1, kStream = 7, kNetworkStream = 20;
 
-  void add_metadata(std::string key, std::string_view text) {
+  void add_metadata(const std::string& key, std::string_view text) {
     std::string quoted;
     append_quoted(quoted, make_valid_utf8(text));
     trace_.metadata.emplace_back(make_valid_utf8(key), std::move(quoted));
