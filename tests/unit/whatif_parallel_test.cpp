@@ -296,5 +296,18 @@ TEST(Cluster, WorkersThatDoNotFillTheirNodesAreRefused) {
   }
 }
 
+// Swin's blocks lie in lists of lists, and one begins its backward before the last gradient of the one in front is there.
+TEST(Sharded, UnitsWhoseBackwardPassesOverlap) {
+  const auto trace = trace::load(FORETRACE_SOURCE_DIR "/data/h200-heldout/swin_t.base.json.gz");
+  ASSERT_TRUE(trace);
+  const auto baseline = analysis::make_baseline(*trace, std::nullopt, std::nullopt);
+  ASSERT_TRUE(baseline);
+  for (const char* scheme : {"fsdp:workers=4", "zero3:workers=4"}) {
+    const auto use = whatif::parse_use(scheme);
+    ASSERT_TRUE(use) << scheme;
+    EXPECT_EQ(analysis::predict(*baseline, {*use}).declined, "") << scheme;
+  }
+}
+
 }  // namespace
 }  // namespace foretrace::test

@@ -163,6 +163,32 @@ void gather_unit(Builder& b, const Unit& unit, std::uint32_t first, std::uint32_
   b.wait_for(copy, gathered);
 }
 
+// A unit's collective in backward: its parameters gathered again, or its gradients reduced.
+struct Collection {
+  std::size_t unit = 0;
+  bool gathers = false;
+  std::uint32_t issued =
+      kNone;  // GPU task of the main stream: a gather is called in front of it, a reduction behind it
+};
+
+// Backward: gather again, one unit ahead (the root stayed), reduce-scatter when a unit's last gradient is there; in the order of
+// their calls, also where a unit begins before the last gradient of the one in front of it is there.
+std::vector<Collection> backward_order(const Builder& b, const std::vector<Unit>& units) {
+  std::vector<Collection> out;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (units[u].first_backward != kNone) out.push_back({u, true, units[u].first_backward});
+  }
+  std::stable_sort(out.begin(), out.end(), [](const auto& x, const auto& y) { return x.issued < y.issued; });
+  for (std::size_t i = out.size(); i-- > 1;) out[i].issued = out[i - 1].issued;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    out.push_back({u, false, b.gradients.list[units[u].last_gradient].gpu});
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Collection& x, const Collection& y) {
+    return x.issued != y.issued ? x.issued < y.issued : x.gathers && !y.gathers;
+  });
+  return out;
+}
+
 }  // namespace
 
 Status apply_zero1(Builder& b) {
@@ -229,23 +255,13 @@ Status apply_fsdp(Builder& b) {
   for (const std::size_t u : forward)
     gather_unit(b, units[u], units[u].first_forward, units[u].first_forward, Phase::kForward);
 
-  // Backward: gather again (the root stayed), reduce-scatter when a unit's last gradient is there.
-  std::vector<std::size_t> backward = forward;
-  std::stable_sort(backward.begin(), backward.end(),
-                   [&](std::size_t a, std::size_t c) { return units[a].last_gradient < units[c].last_gradient; });
   std::uint32_t reduced = kNone;
-  const auto gather_next = [&](std::size_t from, std::uint32_t issued) {
-    for (std::size_t i = from; i < backward.size(); ++i) {
-      const Unit& next = units[backward[i]];
-      if (next.first_backward == kNone) continue;
-      gather_unit(b, next, next.first_backward, issued == kNone ? next.first_backward : issued, Phase::kBackward);
-      return;
+  for (const Collection& next : backward_order(b, units)) {
+    const Unit& unit = units[next.unit];
+    if (next.gathers) {
+      gather_unit(b, unit, unit.first_backward, next.issued, Phase::kBackward);
+      continue;
     }
-  };
-  gather_next(0, kNone);
-  for (std::size_t i = 0; i < backward.size(); ++i) {
-    const Unit& unit = units[backward[i]];
-    if (unit.first_backward != kNone) gather_next(i + 1, unit.first_backward);  // one unit ahead
     const Gradient& gradient = b.gradients.list[unit.last_gradient];
     Place at{gradient.cpu, gradient.gpu};
     const std::uint32_t copy =
