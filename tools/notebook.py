@@ -25,7 +25,7 @@ CELLS = [
     ("code", "foretrace.compare(\"data/h200-clean/gpt2.base.json.gz\", \"data/h200-clean/gpt2.bf16sdpafused.json.gz\",\n"
              "                  \"amp:dtype=bf16\", \"flash-attention\", \"fused-optimizer\")"),
     ("markdown", "Everything as one page that needs nothing else:"),
-    ("code", "import os, tempfile\n\nstep.report(os.path.join(tempfile.gettempdir(), \"report.html\"))"),
+    ("code", "import os\nimport tempfile\n\nstep.report(os.path.join(tempfile.gettempdir(), \"report.html\"))"),
 ]
 
 
