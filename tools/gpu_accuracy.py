@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """How well the library carries measured operations from one GPU to another.
 
-    tools/gpu_accuracy.py [DIR] [--json] [--gate] [--every] [--program build/tests/gpu_figures]
+    tools/gpu_accuracy.py [DIR] [--json] [--gate] [--every] [--program build/tests/gpu_figures] [--foretrace build/foretrace]
 
 DIR (default: the folder FORETRACE_PUBLIC names) is laid out as docs/gpus.md describes: `gpu-kernels-fp32*/*.csv.gz`,
-`gpu-gemm-bf16*.csv.gz`, `gpu-attention-bf16.csv.gz`, `neusight-e2e/`; what is missing is left out and said so. All ordered pairs of the
+`gpu-gemm-bf16*.csv.gz`, `gpu-attention-bf16.csv.gz`, `neusight-e2e/`, `training-throughput.csv.gz`; what is missing is left out and said so. All ordered pairs of the
 GPUs found there are predicted, also of GPUs the model was never fitted to. A GPU that it was fitted to is left out, and its whole
 generation once more: files of `tools/train_transfer.py --each` beside this script. The figures are the library's own (the program
 evaluates the C++); this script prepares requests and compares. A fixed sample of the rows, or all of them (--every). Needs numpy and
@@ -29,6 +29,7 @@ except ImportError as missing:
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import gpu_models
+import gpu_throughput
 import habitat_wave_scaling as habitat
 import transfer_model as model
 import transfer_tables as tables
@@ -52,7 +53,8 @@ LIMITS = {"models mean": (11.0, 11.5), "models max": (40.0, 52.0), "models mean,
           "same kernel median": (4.0, 3.6), "same kernel mean": (15.0, 7.3), "same kernel median, bandwidth rescaled": (12.0, 5.0),
           "linear median": (11.0, 12.5), "bmm median": (13.0, 18.0), "conv median": (15.0, 15.7), "bf16 mean from 10 us, worst GPU": (9.0, 18.2),
           "attention median": (15.0, 14.5), "MI210 mean from peaks": (35.0, 21.0), "MI210 mean, shapes left out": (20.0, 19.8),
-          "band misses": (10.0, 10.0)}  # fmt: skip
+          "band misses": (10.0, 10.0), "A100 over V100 median": (12.0, 6.8), "A100 over V100 p90": (30.0, 21.5),
+          "RTX 3090 step median": (30.0, 35.5), "ResNet-50 trace of a V100": (15.0, 9.0)}  # fmt: skip
 
 
 class Figures:
@@ -259,6 +261,14 @@ def judged(result):
     if amd:
         for name, way in (("MI210 mean from peaks", "ours"), ("MI210 mean, shapes left out", "in sample")):
             add(name, float(np.mean([s[way]["by_target"]["MI210"] for s in amd])))
+    if trained := result["training"]:
+        if pairs := trained["ratios"]["all"]:
+            add("A100 over V100 median", pairs["median_pct"])
+            add("A100 over V100 p90", pairs["p90_pct"])
+        if "median_pct" in trained["steps"]:
+            add("RTX 3090 step median", trained["steps"]["median_pct"])
+        if trained["resnet_on_v100"]:
+            add("ResNet-50 trace of a V100", abs(trained["resnet_on_v100"]["error_pct"]))
     held = [result[k]["inside the band, %"] for k in (*TITLES, "attention") if result[k]]
     if held:  # a band of 80 % should hold 70 to 90
         add("band misses", max(abs(h - 80) for h in held))
@@ -273,6 +283,7 @@ def main():
     parser.add_argument("--every", action="store_true", help="all rows, not a sample")
     parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/gpus.md and docs/accuracy.md")
     parser.add_argument("--program", type=pathlib.Path, default=HERE.parent / "build" / "tests" / "gpu_figures")
+    parser.add_argument("--foretrace", type=pathlib.Path, default=HERE.parent / "build" / "foretrace", help="for whole steps")
     args = parser.parse_args()
     if args.folder is None:
         if not os.environ.get("FORETRACE_PUBLIC"):
@@ -287,6 +298,7 @@ def main():
         result[kind] = products(args.folder, figures, kind, sample)
     result["attention"] = attention(args.folder, figures, sample)
     result["models"] = gpu_models.models(args.folder, figures)
+    result["training"] = gpu_throughput.throughput(args.folder, args.foretrace) if args.foretrace.exists() else None
     result["unknown_gpus"] = sorted(tables.unknown)
     result["limits"] = judged(result)
     if args.json:
