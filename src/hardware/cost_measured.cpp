@@ -147,14 +147,14 @@ class Tables {
   static std::string_view operation_of(std::string_view stem) { return pools_of(stem.substr(stem.find('.') + 1)); }
   void read(std::string_view operation) {
     read_.emplace(operation);
-    KernelPools fresh;
+    KernelPools found;
     for (const auto& [stem, text] : kernel_files()) {
       if (operation_of(stem) != operation || stem.ends_with(".scales")) continue;
       const Result<Device> device = find_device(stem.substr(0, stem.find('.')));
       FORETRACE_CHECK(device.has_value());  // a table is named after the device it was measured on
-      read_table(stem.substr(stem.find('.') + 1), text, *device, fresh);
+      read_table(stem.substr(stem.find('.') + 1), text, *device, found);
     }
-    for (auto& [name, pool] : fresh) {
+    for (auto& [name, pool] : found) {
       if (const auto it = fitted().find(name); it != fitted().end()) {
         pool.neighbours.rescale(it->second.scales);
         pool.spread = it->second.spread;

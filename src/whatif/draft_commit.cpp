@@ -88,9 +88,9 @@ class Draft::Commit {
   }
 
   void put_lane(std::uint32_t l, const std::vector<std::uint32_t>& tasks) {
-    const bool fresh = l >= g_.lanes.size();
-    graph::GraphLane lane = fresh ? d_.new_lanes_[l - g_.lanes.size()] : g_.lanes[l];
-    if (fresh) lane.name = out_.strings.intern(d_.new_lane_names_[l - g_.lanes.size()]);
+    const bool added = l >= g_.lanes.size();
+    graph::GraphLane lane = added ? d_.new_lanes_[l - g_.lanes.size()] : g_.lanes[l];
+    if (added) lane.name = out_.strings.intern(d_.new_lane_names_[l - g_.lanes.size()]);
     lane.begin = static_cast<std::uint32_t>(out_.size());
     out_.lanes.push_back(lane);
     for (std::size_t i = 0; i < tasks.size();) {
