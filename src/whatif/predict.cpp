@@ -92,7 +92,7 @@ Result<Model> apply_use(Model model, const Use& use, Prediction::Applied& how) {
   if (changed->notes.dropped_soft > shares)
     model.not_modelled.emplace_back("kernels of several streams competing for the GPU");
   model.graph = std::move(*changed);
-  model.facts = std::make_shared<const GraphFacts>();
+  model.facts = std::make_shared<const GraphFacts>(model.facts);
   model.applied.push_back({use.whatif->name, use.whatif->changes});
   if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);
   if (!use.whatif->validated) {
