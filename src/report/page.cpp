@@ -39,6 +39,14 @@ namespace {
 constexpr const char* kCommon[] = {"amp:dtype=bf16", "fused-optimizer", "cuda-graph"};
 const std::vector<int> kWorkers = {2, 4, 8, 16, 32, 64};
 
+// Changes in a sentence: a list of forty layers is read in the table.
+std::string in_short(const std::vector<whatif::Use>& uses) {
+  constexpr std::size_t kRoom = 48;
+  std::string out;
+  for (const whatif::Use& use : uses) out += (out.empty() ? "" : " + ") + shorten_middle(use.text, kRoom);
+  return out;
+}
+
 class PageMaker {
  public:
   PageMaker(const trace::Trace& trace, const PageOptions& options) : trace_(trace), options_(options) {}
@@ -128,7 +136,12 @@ class PageMaker {
       whatif::Prediction p =
           analysis::predict(*base_, {stack_.begin(), stack_.begin() + static_cast<std::ptrdiff_t>(n)},
                             last ? whatif::Detail::kFull : whatif::Detail::kStepOnly);
-      if (!p.declined.empty()) break;
+      if (!p.declined.empty()) {
+        // What comes before it is the answer, then, and has a band of its own.
+        stack_.resize(n - 1);
+        if (n > 1) best_ = analysis::predict(*base_, stack_);
+        break;
+      }
       falls_.emplace_back(stack_[n - 1].text, p.step);
       best_ = std::move(p);
     }
@@ -145,7 +158,7 @@ class PageMaker {
     if (best_) {
       out += fmt::format("; {} {} ms [{} to {}] with {}",
                          asked_.empty() ? "the best found is" : "predicted:", short_ms(best_->step),
-                         short_ms(best_->low), short_ms(best_->high), best_->whatif);
+                         short_ms(best_->low), short_ms(best_->high), in_short(stack_));
     }
     return out + ".";
   }
@@ -226,7 +239,7 @@ class PageMaker {
     std::optional<analysis::ReplayedStep> predicted;
     if (best_) {
       predicted = analysis::replay_step(std::move(best_->graph));
-      both.push_back({"predicted with " + best_->whatif, &*predicted, false});
+      both.push_back({"predicted with " + in_short(stack_), &*predicted, false});
     } else {
       predicted = analysis::replay_step(base_->model.graph);
       both.push_back({"without the profiler", &*predicted, false});
