@@ -10,6 +10,7 @@
 #include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/trace/gpu.hpp"
 #include "foretrace/whatif/host_costs.hpp"
+#include "whatif/bound.hpp"
 
 namespace foretrace::analysis {
 
@@ -106,13 +107,12 @@ void add_cost(GpuPrediction& g, const Prices& prices) {
   if (*g.usd_per_hour > 0) g.steps_per_usd = 1 / (*g.usd_per_hour * hours);
 }
 
-// A step whose GPU has work for less than this of it waits for the CPU: replays of steps that the GPU bounds keep it busy for more.
-constexpr double kBusy = 0.9;
-
+// A column of its own says it here.
 void add_bound(GpuPrediction& g) {
   if (g.prediction.step <= 0) return;
-  g.gpu_share = std::min(1.0, static_cast<double>(g.prediction.gpu_time) / static_cast<double>(g.prediction.step));
-  g.cpu_bound = g.gpu_share < kBusy;
+  g.gpu_share = whatif::gpu_share(g.prediction.gpu_time, g.prediction.step);
+  g.cpu_bound = g.gpu_share < whatif::kBusyGpu;
+  std::erase_if(g.prediction.not_modelled, [](const std::string& n) { return n.starts_with(whatif::kBoundByCpu); });
 }
 
 // Smaller comes first. Cost per step and throughput per dollar order alike; what has no price follows by time.

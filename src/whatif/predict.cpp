@@ -10,6 +10,7 @@
 #include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/bands.hpp"
+#include "whatif/bound.hpp"
 #include "whatif/checked_commit.hpp"
 #include "whatif/compiled.hpp"
 #include "whatif/evidence.hpp"
@@ -228,6 +229,11 @@ Prediction Predictor::describe(const Model& changed, const std::vector<Use>& use
   }
   p.not_modelled = changed.not_modelled;
   describe_memory(p, changed, uses, detail);
+  const double busy = gpu_share(p.gpu_time, p.step);
+  if (changed.device.name != base_.device.name && busy < kBusyGpu) {
+    p.not_modelled.push_back(
+        fmt::format("{}{}: the GPU has work for {:.0f} % of it", kBoundByCpu, changed.device.name, 100 * busy));
+  }
   p.samples = changed.samples;
   p.validated = changed.validated;
   p.evidence = least_evidence(uses);
