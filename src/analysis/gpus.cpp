@@ -66,15 +66,17 @@ Use move_to(const Device& to, const std::string& host) {
 Prediction predict_on(const Baseline& b, const Device& to, const std::vector<Use>& changes,
                       const std::optional<Use>& cpu, const std::string& host) {
   const Use move = move_to(to, host);
-  // A GPU without TF32 multiplies in FP32, as the trace does: allowing it changes nothing there.
-  std::vector<Use> uses = changes;
-  const bool no_tf32 =
-      to.tflops_tf32 <= 0 && std::erase_if(uses, [](const Use& u) {
-                               return u.whatif->changes == whatif::Changes::kPrecision && u.whatif->name == "tf32";
-                             }) > 0;
-  if (no_tf32) {
+  // What a GPU does without changes nothing there: said, and left out.
+  std::vector<Use> uses;
+  std::vector<std::string> idle;
+  for (const Use& u : changes) {
+    std::string why = u.whatif->idle_on == nullptr ? std::string() : u.whatif->idle_on(to);
+    if (why.empty()) uses.push_back(u);
+    if (!why.empty()) idle.push_back(std::move(why));
+  }
+  if (!idle.empty()) {
     Prediction p = predict_on(b, to, uses, cpu, host);
-    p.not_modelled.push_back(to.name + " has no TF32: those products run in FP32 there");
+    p.not_modelled.insert(p.not_modelled.end(), idle.begin(), idle.end());
     return p;
   }
   uses.push_back(move);

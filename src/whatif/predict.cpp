@@ -11,7 +11,6 @@
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/bands.hpp"
 #include "whatif/bound.hpp"
-#include "whatif/catalogue/already.hpp"
 #include "whatif/checked_commit.hpp"
 #include "whatif/compiled.hpp"
 #include "whatif/evidence.hpp"
@@ -73,8 +72,12 @@ Result<Model> apply_use(Model model, const Use& use, Prediction::Applied& how) {
   const auto declined = [&](std::string_view why) {
     return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, why));
   };
-  if (const std::string why = not_for_compiled(model, use.whatif->name); !why.empty()) return declined(why);
-  if (const std::string why = already_there(model, use); !why.empty()) return declined(why);
+  const WhatIf& whatif = *use.whatif;
+  if (!whatif.whole_program.empty() && is_compiled(model)) return declined(whatif.whole_program);
+  // What a program made of one knows what it asks for.
+  if (whatif.already != nullptr && use.own == nullptr) {
+    if (const std::string why = whatif.already(model, use.parameters); !why.empty()) return declined(why);
+  }
   for (const Need need : use.whatif->needs) {
     if (const std::string why = missing(model, need); !why.empty()) return declined(why);
   }
@@ -90,7 +93,7 @@ Result<Model> apply_use(Model model, const Use& use, Prediction::Applied& how) {
   if (changed->notes.dropped_soft > shares)
     model.not_modelled.emplace_back("kernels of several streams competing for the GPU");
   model.graph = std::move(*changed);
-  model.facts = std::make_shared<const GraphFacts>();
+  model.facts = std::make_shared<const GraphFacts>(model.facts);
   model.applied.push_back({use.whatif->name, use.whatif->changes});
   if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);
   if (!use.whatif->validated) {
