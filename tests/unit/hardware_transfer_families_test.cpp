@@ -64,7 +64,8 @@ TEST(TransferFamilies, NoneStaysAsItWasMeasured) {
             std::string(work::to_string(family)) + (w.has_shape() ? " to " : " without sizes, to ") + to;
         const Cost cost = transfer(200e3, 200e3, w, {4096, 256, 32, 0}, from, target);
         ASSERT_TRUE(cost.known) << what;
-        if (target.vendor == "nvidia") EXPECT_GT(cost.ns, 1.15 * 200e3) << what;  // slower in every figure
+        const double least = target.vendor == "nvidia" ? 1.15 : 0.5;  // NVIDIA's here are slower in every figure
+        EXPECT_GT(cost.ns, least * 200e3) << what;
         EXPECT_NE(cost.ns, 200e3) << what;
         EXPECT_GT(cost.sigma, 0) << what;
       }
