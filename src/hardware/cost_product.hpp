@@ -1,7 +1,9 @@
 #pragma once
-// The time of a matrix product on any GPU, from its device figures: tiles in waves over the SMs, under the roofline, the power
-// limit and memory. Parameters are fitted by tools/train_transfer.py to products measured on thirteen GPUs and live in
-// transfer/products.csv, as plain data; tools/transfer_model.py holds the same formula for training.
+// The law of matrix products, the only one: the time of a product on any GPU, from its device figures: tiles in waves over the
+// SMs, under the roofline, the power limit and memory. Parameters are fitted by tools/train_transfer.py to products measured on
+// thirteen GPUs and live in transfer/products.csv, as plain data; tools/transfer_model.py holds the same formula for training.
+// What-ifs ask it for a product before and after a change, with what measured ones tell beside it (cost_gemm.cpp); the transfer
+// asks it for the GPU a product was measured on and for the one it goes to.
 //
 // Grows with batch, m, n and k; never grows with SMs, clock, rates, bandwidth, L2 or power, each taken alone: every term is
 // built from monotone parts, and the best tile is a minimum of such functions.
@@ -78,5 +80,11 @@ double product_us(const Product& product, const ProductWeights& weights, const D
 /// The time of the work's product with the best kernel there is: where tensor cores gain nothing, the one without them. 0 when its
 /// sizes are unknown.
 double best_product_us(const Work& work, const TransferWeights& weights, const Device& device);
+
+/// GPUs whose kernels are the same: one vendor, one compute capability.
+bool same_silicon(const Device& a, const Device& b);
+/// What of a product's distance from the law (log of measured over law) on one GPU shows on another whose parameters are `there`: all
+/// of it on the same silicon, else what lies beyond a factor of two, and `carry_other` of the rest.
+double carried_miss(double missed, const ProductWeights& there, bool same_silicon);
 
 }  // namespace foretrace::hardware

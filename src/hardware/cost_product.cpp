@@ -1,4 +1,4 @@
-#include "hardware/transfer_product.hpp"
+#include "hardware/cost_product.hpp"
 
 #include <fmt/format.h>
 
@@ -331,6 +331,20 @@ double best_product_us(const Work& w, const TransferWeights& weights, const Devi
   if (own.dtype == Dtype::kFp32) return us;
   const Product plain = product_of(with_dtype(w, Dtype::kFp32), d);
   return std::min(us, product_us(plain, weights.of(fitted_kind(plain), d), d));
+}
+
+bool same_silicon(const Device& a, const Device& b) {
+  return a.vendor == b.vendor && a.compute_major == b.compute_major && a.compute_minor == b.compute_minor;
+}
+
+double carried_miss(double missed, const ProductWeights& there, bool same_silicon) {
+  if (same_silicon) return missed;
+  // Beyond a factor of two the law lacks something the kernel has (odd alignment, another algorithm), and the target has it too.
+  // Two is what the instructions of one generation of tensor cores gain over those of the one before, which is what kernels for
+  // odd shapes use: on the older generation nothing is lost by that.
+  constexpr double kGeneration = 0.7;
+  const double noise = std::clamp(missed, -kGeneration, kGeneration);
+  return missed - noise + there.carry_other * noise;
 }
 
 }  // namespace foretrace::hardware
