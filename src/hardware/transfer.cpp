@@ -51,7 +51,7 @@ double product_sigma(const Work& work, ProductKind kind, bool known) {
     const bool fitted = kind == ProductKind::kConv && work.family == Family::kConvForward;
     return fitted && known ? 0.22 : 0.3;
   }
-  if (work.dtype == Dtype::kTf32 && kind == ProductKind::kHalf) return 0.25;
+  if (kind == ProductKind::kTf32) return 0.25;
   if (kind == ProductKind::kHalf) return known ? 0.12 : 0.2;
   return known ? 0.2 : 0.26;
 }
