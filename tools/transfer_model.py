@@ -100,7 +100,7 @@ class Device:
 
     def width(self, kind):
         """How many operands an SM's arithmetic asks for, against what it can load. SMs of 128 lanes load no more in a clock than those of
-        64 and wait twice as long; tensor cores that are sold at half their rate, or less, wait so much less."""
+        64 and wait twice as long; tensor cores that are sold at half their rate, or less, hide the loading of their operands."""
         if kind != "half":
             return self.flops_per_clock(kind) / NARROW
         if self.vendor != "nvidia" or self.major < 7:
@@ -124,7 +124,7 @@ def product_us(p, tiles, batch, m, n, k, element_bytes, dev, kind):
     clock = float(dev.clock_mhz)  # cycles per us
     loss = (edge + p["traffic"]) / edge
     width = dev.width(kind)
-    wide = (edge + p["traffic"] * width) / edge
+    wide = np.maximum(1.0, width * loss) if kind == "half" else (edge + p["traffic"] * width) / edge
     begin = p["start_k"] * (width * loss if kind == "half" else wide)
     rate = dev.flops_per_clock(kind) * clock * p["share"]
     count = b * (p["pad"] * np.ceil(m / tm) + (1 - p["pad"]) * m / tm) * (p["pad"] * np.ceil(n / tn) + (1 - p["pad"]) * n / tn)
