@@ -45,24 +45,29 @@ std::size_t error_family(work::Family family) {
   }
 }
 
-// The standard deviation of all modelled kernels of each family together, by what the cost models say of each one: kernels of
-// the same work err alike, others on their own. What steps showed on average covers that where a step has many kernels; one
+// The standard deviation of all scaled kernels together (the last) and of all modelled ones of each family, by what the cost models
+// say of each one: kernels of the same work err alike, others on their own. What steps showed on average covers that where a step has many kernels; one
 // that rests on few, or on kernels unlike any measured one, is less certain.
-std::array<double, kErrorFamilies.size()> kernel_sigmas(const Model& m) {
-  std::array<double, kErrorFamilies.size()> all{}, squares{};
-  std::vector<double> of_row(m.works.size(), 0.0);
+std::array<double, kErrorFamilies.size() + 1> kernel_sigmas(const Model& m) {
+  constexpr std::size_t kScaled = kErrorFamilies.size();
+  std::array<double, kErrorFamilies.size() + 1> all{}, squares{};
+  std::vector<double> of_row(m.works.size(), 0.0), scaled(m.works.size(), 0.0);
   for (std::size_t t = 0; t < m.graph.size(); ++t) {
     const std::uint32_t row = m.works.row_of(t);
-    if (row < of_row.size() && m.graph.origin[t] > graph::Origin::kScaled)
-      of_row[row] += static_cast<double>(m.graph.cost[t]);
+    if (row >= of_row.size() || m.graph.origin[t] < graph::Origin::kScaled) continue;
+    (m.graph.origin[t] == graph::Origin::kScaled ? scaled : of_row)[row] += static_cast<double>(m.graph.cost[t]);
   }
   for (std::size_t row = 0; row < of_row.size(); ++row) {
+    const auto add = [&](std::size_t f, double time, double sigma) {
+      all[f] += time;
+      squares[f] += sigma * sigma * time * time;
+    };
+    const work::Work& work = m.works[row];
+    if (scaled[row] > 0) add(kScaled, scaled[row], work.sigma);
     if (of_row[row] <= 0) continue;
-    const std::size_t f = error_family(m.works[row].family);
-    const hardware::Cost cost = hardware::predict(m.works[row], m.device);
-    const double off = (cost.known ? cost.sigma : 0.0) * of_row[row];
-    all[f] += of_row[row];
-    squares[f] += off * off;
+    // What gave the kernel its time said how sure it was; what only another what-if knows is as sure as the model is now.
+    const hardware::Cost cost = work.sigma > 0 ? hardware::Cost{} : hardware::predict(work, m.device);
+    add(error_family(work.family), of_row[row], cost.known ? cost.sigma : work.sigma);
   }
   for (std::size_t f = 0; f < all.size(); ++f) squares[f] = all[f] > 0 ? std::sqrt(squares[f]) / all[f] : 0;
   return squares;
@@ -170,14 +175,14 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
     if (g.origin[t] == Origin::kScaled) scaled += time;
     if (g.origin[t] > Origin::kScaled) modelled[error_family(family_of(changed, t))] += time;
   }
+  const auto kernels = kernel_sigmas(changed);
   if (scaled > kLeastShare * all) {
-    const double sigma = residuals.sigma(kScaledFamily);
+    const double sigma = std::max(residuals.sigma(kScaledFamily), kernels.back());
     deviations.add(std::string(kScaledFamily), sigma, [&](std::size_t t) {
       const bool mine = graph::is_gpu(g.kind[t]) && !(changed.interference && communicates(t));
       return mine && g.origin[t] == Origin::kScaled ? sigma : 0.0;
     });
   }
-  const std::array<double, kErrorFamilies.size()> kernels = kernel_sigmas(changed);
   for (std::size_t f = 0; f < kErrorFamilies.size(); ++f) {
     if (modelled[f] <= kLeastShare * all) continue;
     const double sigma = std::max(residuals.sigma(kErrorFamilies[f]), kernels[f]);

@@ -205,12 +205,12 @@ class Fp8 {
   }
 
   void multiply(const Row* row, std::int64_t m, std::int64_t n, std::int64_t k, const Fp8Layer& l) {
-    const hardware::Cost cost = product_cost(m, n, k, l.dtype, m_.device);
+    hardware::Cost cost = product_cost(m, n, k, l.dtype, m_.device);
     if (!cost.known) return;
     const Work& was = m_.works[row->work];
     const std::size_t passes = was.kernels > 0 ? row->tasks.size() / was.kernels : 1;
-    const auto times = static_cast<double>(std::max<std::size_t>(1, passes));
-    set_row(m_, draft_, *row, cost.ns * times, product_work(m, n, k, was), cost.origin);
+    cost.ns *= static_cast<double>(std::max<std::size_t>(1, passes));
+    set_row(m_, draft_, *row, cost, product_work(m, n, k, was));
   }
 
   void put(At& at, const std::vector<Step>& steps, Phase phase, bool of_parameters) {
