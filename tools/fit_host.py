@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+import host_hooks
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,6 +35,9 @@ FAST_LOOP_US = 11.3
 LEAST_LEFT = 0.2  # of a phase; src/whatif/unprofiled.cpp keeps the same
 # Calls that show a trace's speed, and how much of it a launch shows beside an allocation.
 SPEED_CALLS = {"cudaLaunchKernel": "launch", "aten::empty": "empty"}
+WORKING = ("LaunchKernel", "Memcpy", "Memset", "GraphLaunch")
+# Cases of calls that give it none.
+SHORT_CALLS = [("call", "event_record"), ("call", "stream_wait_event"), ("call", "stream_synchronize_idle")]
 ENOUGH = 6
 # Launches alone are half believed, the rest is the usual speed (src/whatif/unprofiled.cpp).
 LAUNCHES_ALONE, USUAL_SPEED = 0.5, 1.45
@@ -53,6 +57,7 @@ class Phase:
     us: float = 0.0
     ops: int = 0
     calls: int = 0
+    working: int = 0  # of these, calls that give the GPU work
     layers: int = 0
     frames: int = 0
     launches: int = 0
@@ -100,6 +105,8 @@ def phases_of(program: Path, trace: Path) -> dict[str, Phase]:
             setattr(phase, count, getattr(phase, count) + int(value.get(count, 0)))
         if kind == "call" and name and "LaunchKernel" in name[1]:
             phase.launches += 1
+        if kind == "call" and name and any(work in name[1] for work in WORKING):
+            phase.working += 1
         if name and name[1] in SPEED_CALLS and (kind == "call") == (name[1] == "cudaLaunchKernel"):
             phase.shown[SPEED_CALLS[name[1]]].append(cost)
     return out
@@ -178,7 +185,9 @@ def event_costs(found: dict) -> dict[str, tuple[float, str, float]]:
     a, y = np.array(counts) * weight[:, None], np.array(longer) * weight
     fit, *_ = np.linalg.lstsq(a, y, rcond=None)
     spread = np.sqrt(np.diag(np.linalg.inv(a.T @ a)) * np.mean((a @ fit - y) ** 2))
-    return {n: (float(v), f"{len(longer)} cases", float(s)) for n, v, s in zip(("event_op_us", "event_call_us"), fit, spread)}
+    out = {n: (float(v), f"{len(longer)} cases", float(s)) for n, v, s in zip(("event_op_us", "event_call_us"), fit, spread)}
+    short = [(median(found[case[0], case[1], "recorder"]) - median(found[case[0], case[1], "off"])) / float(recorded[case]["calls"]) for case in SHORT_CALLS]
+    return out | {"event_short_call_us": (float(np.mean(short)), f"{len(short)} cases", float(np.std(short) / math.sqrt(len(short))))}
 
 
 def one_case(found: dict, names: list[tuple[str, str]]) -> tuple[float, str, float]:
@@ -213,7 +222,9 @@ def samples(traces: list, ref: dict[str, float]) -> list[Sample]:
 def own_us(s: Sample, c: dict[str, float]) -> float:
     """The phase at speed 1, without what recording it took."""
     us = s.traced.us / s.speed
-    recorded = c["event_op_us"] * s.traced.ops + c["event_call_us"] * s.traced.calls + c["event_layer_us"] * s.traced.layers
+    t = s.traced
+    recorded = c["event_op_us"] * t.ops + c["event_call_us"] * t.working + c["event_short_call_us"] * (t.calls - t.working) \
+        + c["event_layer_us"] * t.layers
     return max(LEAST_LEFT * us, us - recorded)
 
 
@@ -377,7 +388,25 @@ def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, f
     figures["foreach_tensor_us"] = one_case(found, [("optimizer", "adam_foreach")])
     figures["list_tensor_us"] = one_case(found, [("optimizer", "sgd_foreach")])
     figures |= compiled(kept["usual_speed"], without)
+    figures |= hooks(found, figures, [r for r in rows() if r["network"] != without], ref)
     return figures, some, micro
+
+
+def hooks(found: dict, figures: dict[str, tuple[float, str, float]], rows: list[dict], ref: dict[str, float]) -> dict[str, tuple[float, str, float]]:
+    """What hooks cost, for what is the same on a host (tools/host_hooks.py)."""
+    value = {n: v for n, (v, *_) in figures.items()}
+    usual, view = value["usual_speed"], value["probe_view_us"]
+
+    def speed(shown: dict[str, list[float]]) -> float:
+        phase = Phase(shown=defaultdict(list, {SPEED_CALLS[n]: v for n, v in shown.items()}))
+        return speeds({"forward": phase}, ref)["forward"]
+
+    out = host_hooks.graphs(rows, median(found["call", "graph_replay_10_kernels", "off"]), 10, usual)
+    # Without the only network that was offloaded, copies cost what the calls cost.
+    copies = [r for r in rows if r["variant"] == "offload"]
+    out |= host_hooks.hooked_copies(rows, usual) if copies else {"hooked_copy_us": one_case(found, [("cast_grad", "to_bf16")])}
+    out["copy_call_us"] = one_case(found, [("call", "copy_to_device")])
+    return out | host_hooks.functions(view) | host_hooks.batches(view) | host_hooks.sharded(speed, value, value["left"]) | host_hooks.flat()
 
 
 def elsewhere(every: list, c: dict[str, float]) -> list[float]:
@@ -394,7 +423,7 @@ def elsewhere(every: list, c: dict[str, float]) -> list[float]:
     for (model, phase, traced), without in times.items():
         if traced == "0" and model in shown:
             there = shown[model][phase]
-            on = Phase(us=median(times[model, phase, "1"]), ops=there.ops, calls=there.calls)
+            on = Phase(us=median(times[model, phase, "1"]), ops=there.ops, calls=there.calls, working=there.working)
             kept = c["left"] * own_us(Sample("", model, phase, on, 1.0, 0.0, 1.0, 1.0), c)
             out.append(100 * (kept / median(without) - 1))
     return out
@@ -441,6 +470,7 @@ def main() -> int:
             print(said(f"  {phase}", [b for s, _, b in found if s.phase == phase]))
         print(said("on another machine, both at one speed", elsewhere(every, again)))
         print(moments())
+        print("fully_shard, hooks of a unit:", *host_hooks.counts(), sep="\n  ")
         print(f"event_layer_us {again['event_layer_us']:.1f}, left {again['left']:.3f}, follows {again['follows']:.2f}")
     if not options.check:
         options.output.write_text(csv_of(figures))

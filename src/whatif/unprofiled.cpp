@@ -102,8 +102,8 @@ constexpr double kLeastLeft = 0.2;
 constexpr Ns kLongestDebt = 100'000;
 
 // Of each CPU task's ordinary part, what recording its events cost at speed 1 times `speed`.
-std::vector<Ns> recording_costs(const Graph& g, const std::vector<Ns>& parts, const HostCosts& host,
-                                const std::array<double, kCpuPhases>& speed) {
+std::vector<Ns> recording_costs(const Graph& g, const std::vector<Ns>& parts, const std::vector<char>& launches,
+                                const HostCosts& host, const std::array<double, kCpuPhases>& speed) {
   std::vector<Ns> off(g.size(), 0);
   if (g.recorded.empty()) return off;
   for (const graph::GraphLane& lane : g.lanes) {
@@ -111,8 +111,10 @@ std::vector<Ns> recording_costs(const Graph& g, const std::vector<Ns>& parts, co
     double debt = 0;
     for (std::size_t t = lane.begin; t < lane.end; ++t) {
       const graph::Recorded& r = g.recorded[t];
-      const double us = host.event_op_us * (r.ops + r.ranges) + host.event_call_us * r.calls +
-                        host.event_layer_us * r.layers + host.event_frame_us * r.frames;
+      const std::uint32_t working = std::min<std::uint32_t>(r.calls, launches[t] != 0 ? 1 : 0);
+      const double us = host.event_op_us * (r.ops + r.ranges) + host.event_call_us * working +
+                        host.event_short_call_us * (r.calls - working) + host.event_layer_us * r.layers +
+                        host.event_frame_us * r.frames;
       debt = std::min(debt + us * 1e3 * speed[static_cast<std::size_t>(cpu_phase(g, t))],
                       static_cast<double>(kLongestDebt));
       const double taken = std::min(debt, (1 - kLeastLeft) * static_cast<double>(parts[t]));
@@ -266,8 +268,9 @@ class Calibration {
 
 // The step at both ends of what stays free: all phases slow together or fast together, and the GPU's own spread.
 void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matrix& covariance) {
-  const std::vector<Ns> parts = ordinary_parts(g, launching(g), prior);
-  const PhaseTotals sum = totals(g, parts, recording_costs(g, parts, prior.host, out.factors.profiler));
+  const std::vector<char> launches = launching(g);
+  const std::vector<Ns> parts = ordinary_parts(g, launches, prior);
+  const PhaseTotals sum = totals(g, parts, recording_costs(g, parts, launches, prior.host, out.factors.profiler));
   Vector slow{};
   Vector fast{};
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
@@ -339,8 +342,9 @@ double step_speed(double traced, const HostCosts& host) {
 CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
   CpuFactors f;
   f.profiler = traced_speeds(g, prior.host);
-  const std::vector<Ns> parts = ordinary_parts(g, launching(g), prior);
-  const PhaseTotals sum = totals(g, parts, recording_costs(g, parts, prior.host, f.profiler));
+  const std::vector<char> launches = launching(g);
+  const std::vector<Ns> parts = ordinary_parts(g, launches, prior);
+  const PhaseTotals sum = totals(g, parts, recording_costs(g, parts, launches, prior.host, f.profiler));
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     if (sum.own[p] <= 0) continue;
     f.phase[p] = std::min(1.0, prior.host.left * step_speed(f.profiler[p], prior.host) / f.profiler[p]);
@@ -354,8 +358,9 @@ CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
 
 Graph apply(const Graph& graph, const CpuFactors& factors, const CpuPrior& prior) {
   Graph g = graph;
-  const std::vector<Ns> parts = ordinary_parts(g, launching(g), prior);
-  const std::vector<Ns> off = recording_costs(g, parts, prior.host, factors.profiler);
+  const std::vector<char> launches = launching(g);
+  const std::vector<Ns> parts = ordinary_parts(g, launches, prior);
+  const std::vector<Ns> off = recording_costs(g, parts, launches, prior.host, factors.profiler);
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) {
       if (factors.gpu != 1) g.cost[t] = static_cast<Ns>(std::llround(static_cast<double>(g.cost[t]) * factors.gpu));
