@@ -47,9 +47,39 @@ std::size_t block_at(const Model& m, const std::vector<BlockOfLayers>& blocks, s
   return found;
 }
 
+// A compiled pass allocates as it launches, all under one operation: which block an allocation of the forward pass is made for, by its
+// place among them. By block of memory; blocks.size() outside of all of them.
+std::vector<std::size_t> blocks_in_order(const Model& m, const std::vector<BlockOfLayers>& blocks) {
+  const Graph& g = m.graph;
+  std::vector<std::uint32_t> calls;
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t]) && g.phase[t] == Phase::kForward && g.launch[t].valid())
+      calls.push_back(g.launch[t].value);
+  }
+  std::sort(calls.begin(), calls.end());
+  const auto place = [&](std::uint32_t task) {
+    return static_cast<std::size_t>(std::lower_bound(calls.begin(), calls.end(), g.launch[task].value) - calls.begin());
+  };
+  std::vector<std::size_t> begins;
+  for (const BlockOfLayers& b : blocks) begins.push_back(place(b.forward.front()));
+  const std::size_t end = place(blocks.back().forward.back()) + 1;
+  const std::vector<memory::Block>& all = m.memory->blocks;
+  const auto made = [](const memory::Block& b) { return b.stage == memory::Stage::kForward && b.allocated > 0; };
+  const auto count = static_cast<std::size_t>(std::count_if(all.begin(), all.end(), made));
+  std::vector<std::size_t> found(all.size(), blocks.size());
+  std::size_t k = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!made(all[i])) continue;
+    const std::size_t at = k++ * calls.size() / count;
+    const auto next = std::upper_bound(begins.begin(), begins.end(), at);
+    if (next != begins.begin() && at < end) found[i] = static_cast<std::size_t>(next - begins.begin()) - 1;
+  }
+  return found;
+}
+
 // Activations of a block live until its forward is over, and again while its backward runs; its output stays, for the
 // next block to start from. Says whether any activation is known to be a block's: a compiled step names none.
-bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
+bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks, bool compiled) {
   memory::Curve& c = *m.memory;
   // Of each run of a block what it allocated, in order. A block that runs several times begins again with its first layer.
   std::map<std::string, std::vector<std::vector<std::size_t>>, std::less<>> held;
@@ -58,13 +88,15 @@ bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
   std::map<std::string, std::string, std::less<>> first_layer;
   const bool unnamed = blocks.front().name.empty();
   if (unnamed) held[""].resize(blocks.size());
+  const std::vector<std::size_t> in_order =
+      unnamed && compiled ? blocks_in_order(m, blocks) : std::vector<std::size_t>();
   std::string current;
   std::string last_layer;
   for (std::size_t i = 0; i < c.blocks.size(); ++i) {
     const memory::Block& b = c.blocks[i];
     if (b.stage != memory::Stage::kForward || b.allocated == 0) continue;
     if (unnamed) {
-      const std::size_t at = b.op != kNone ? block_at(m, blocks, b.op) : blocks.size();
+      const std::size_t at = compiled ? in_order[i] : b.op != kNone ? block_at(m, blocks, b.op) : blocks.size();
       if (b.kind == memory::Kind::kActivation && at < blocks.size()) held[""][at].push_back(i);
       continue;
     }
@@ -170,11 +202,8 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
       return fail(ErrorCode::kDeclined, "the trace names no layers, and the step runs as a CUDA graph");
     m.not_modelled.push_back(
         fmt::format("the trace names no layers: {} blocks are taken for what repeats in its kernels", blocks.size()));
-    if (has->compiled)
-      m.not_modelled.emplace_back(
-          "memory that checkpoints inside a compiled network save: the peak is shown as without them");
   }
-  if (m.memory && !shorten_lives(m, blocks)) {
+  if (m.memory && !shorten_lives(m, blocks, has->compiled)) {
     m.not_modelled.emplace_back(
         "memory: no activation is known to be a block's, so the peak is that of the step as it is");
   }

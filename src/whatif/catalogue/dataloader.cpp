@@ -134,8 +134,8 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
 }
 
 void write_code(const ScriptPart& p, ScriptPlaces& to) {
-  to.loader = fmt::format("    options.update(num_workers={:g}, pin_memory=torch.cuda.is_available()){}",
-                          p.parameters.number("workers"), p.gain);
+  to.loader = fmt::format("    options.update(num_workers={:g}, pin_memory={}){}", p.parameters.number("workers"),
+                          p.parameters.text("pin") == "0" ? "False" : "torch.cuda.is_available()", p.gain);
 }
 
 WhatIf dataloader_whatif() {
