@@ -32,7 +32,7 @@ std::vector<char> launching(const Graph& g) {
   return launches;
 }
 
-// Parts of the tasks of one thread. Long stretches are rare in a thread that only launches, and those it has (the first
+// CpuParts of the tasks of one thread. Long stretches are rare in a thread that only launches, and those it has (the first
 // operation of a phase) are shorter without the profiler too; what goes beyond that share is the program's own.
 void take_stretches(const Graph& g, const graph::GraphLane& lane, const CpuPrior& prior, std::vector<Ns>& parts) {
   Ns usual = 0, of_long = 0;
@@ -108,9 +108,9 @@ std::vector<Ns> recording_costs(const Graph& g, const std::vector<Ns>& parts, co
 
 }  // namespace
 
-Parts parts_of(const Graph& g, const CpuPrior& prior, const std::array<double, kCpuPhases>& speed) {
+CpuParts cpu_parts(const Graph& g, const CpuPrior& prior, const std::array<double, kCpuPhases>& speed) {
   const std::vector<char> launches = launching(g);
-  Parts parts{ordinary_parts(g, launches, prior), {}};
+  CpuParts parts{ordinary_parts(g, launches, prior), {}};
   parts.recording = recording_costs(g, parts.ordinary, launches, prior.host, speed);
   return parts;
 }

@@ -13,11 +13,11 @@ namespace foretrace::whatif {
 inline constexpr double kLeastLeft = 0.2;
 
 /// By task, in ns.
-struct Parts {
+struct CpuParts {
   std::vector<Ns> ordinary, recording;
 };
 
 /// `speed`: of each phase as traced; 0 leaves the recording in.
-Parts parts_of(const graph::Graph& graph, const CpuPrior& prior, const std::array<double, kCpuPhases>& speed);
+CpuParts cpu_parts(const graph::Graph& graph, const CpuPrior& prior, const std::array<double, kCpuPhases>& speed);
 
 }  // namespace foretrace::whatif

@@ -35,7 +35,7 @@ struct PhaseTotals {
   std::array<Ns, kCpuPhases> other = {};  // CPU time that keeps its length
 };
 
-PhaseTotals totals(const Graph& g, const Parts& parts) {
+PhaseTotals totals(const Graph& g, const CpuParts& parts) {
   PhaseTotals sum;
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) continue;
@@ -172,7 +172,7 @@ class Calibration {
 
 // The step at both ends of what stays free: all phases slow together or fast together, and the GPU's own spread.
 void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matrix& covariance) {
-  const PhaseTotals sum = totals(g, parts_of(g, prior, out.factors.profiler));
+  const PhaseTotals sum = totals(g, cpu_parts(g, prior, out.factors.profiler));
   Vector slow{};
   Vector fast{};
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
@@ -244,7 +244,7 @@ double step_speed(double traced, const HostCosts& host) {
 CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
   CpuFactors f;
   f.profiler = traced_speeds(g, prior.host);
-  const PhaseTotals sum = totals(g, parts_of(g, prior, f.profiler));
+  const PhaseTotals sum = totals(g, cpu_parts(g, prior, f.profiler));
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     if (sum.own[p] <= 0) continue;
     f.phase[p] = std::min(1.0, prior.host.left * step_speed(f.profiler[p], prior.host) / f.profiler[p]);
@@ -258,7 +258,7 @@ CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
 
 Graph apply(const Graph& graph, const CpuFactors& factors, const CpuPrior& prior) {
   Graph g = graph;
-  const Parts parts = parts_of(g, prior, factors.profiler);
+  const CpuParts parts = cpu_parts(g, prior, factors.profiler);
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) {
       if (factors.gpu != 1) g.cost[t] = static_cast<Ns>(std::llround(static_cast<double>(g.cost[t]) * factors.gpu));
