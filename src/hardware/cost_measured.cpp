@@ -241,6 +241,16 @@ Neighbours::Answers told_at(const Neighbours& pool, const Features& place,
 
 const KernelPool* kernel_pool(const std::string& name) { return tables().find(name); }
 
+const Device& measured_device() {
+  static const Device kDevice = [] {
+    const std::string_view stem = kernel_files().front().first;
+    const Result<Device> device = find_device(stem.substr(0, stem.find('.')));
+    FORETRACE_CHECK(device.has_value());
+    return *device;
+  }();
+  return kDevice;
+}
+
 const KernelPools& kernel_pools() { return tables().all(); }
 
 std::string instead(std::string_view pool, std::string_view word, std::string_view other) {
