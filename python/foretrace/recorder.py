@@ -19,7 +19,6 @@ from __future__ import annotations
 import atexit
 import enum
 import logging
-import operator
 import os
 import sys
 import time
@@ -28,8 +27,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ._recorder_asked import count_of, models_of, why_no_gpu
 from ._recorder_callback import StepCallback, make_callback, wrap_step
-from ._recorder_figures import VERSION, Meter, cuda_in_use, surroundings, traced_phases, unmeasured
+from ._recorder_figures import VERSION, Meter, surroundings, traced_phases, unmeasured
 from ._recorder_layers import LayerRanges, ModelFinder, something_is_compiled
 from ._recorder_output import check_folder, rank_and_world, rank_path, split_suffix
 from ._recorder_phases import PhaseClock
@@ -81,17 +81,17 @@ def record(path: str | os.PathLike[str], *, steps: int = 3, measure: int = 20, w
         from ._recorder_jax import JaxRecorder
 
         # The same doors, so that loops are written alike; the type says what most of them get.
-        return JaxRecorder(os.fspath(path), steps=_count("steps", steps, 1), measure=_count("measure", measure, 0),
-                           warmup=_count("warmup", warmup, 1))  # type: ignore[return-value]
-    return Recorder(os.fspath(path), phase_lengths(steps, measure, warmup), _models(model), layers=layers, memory=memory,
+        return JaxRecorder(os.fspath(path), steps=count_of("steps", steps, 1), measure=count_of("measure", measure, 0),
+                           warmup=count_of("warmup", warmup, 1))  # type: ignore[return-value]
+    return Recorder(os.fspath(path), phase_lengths(steps, measure, warmup), models_of(model), layers=layers, memory=memory,
                     shapes=shapes, execution_trace=execution_trace)
 
 
 def phase_lengths(steps: int, measure: int, warmup: int) -> dict[_Phase, int]:
     """Steps of each phase; TypeError or ValueError for what is no number of steps."""
     return {
-        _Phase.WARM_UP: _count("warmup", warmup, 1), _Phase.MEASURE: _count("measure", measure, 0),
-        _Phase.SETTLE: SETTLE, _Phase.TRACE: _count("steps", steps, 1),
+        _Phase.WARM_UP: count_of("warmup", warmup, 1), _Phase.MEASURE: count_of("measure", measure, 0),
+        _Phase.SETTLE: SETTLE, _Phase.TRACE: count_of("steps", steps, 1),
     }
 
 
@@ -194,7 +194,7 @@ class Recorder:
             return
         try:
             if model is not None and not self._models:
-                self._models = _models(model)
+                self._models = models_of(model)
             self._phase, self._left = _Phase.WARM_UP, self._counts[_Phase.WARM_UP]
             check_folder(str(self.path))
             atexit.register(self._at_exit)
@@ -346,7 +346,7 @@ class Recorder:
         tracer.save(path, figures, complete=complete)
         if not tracer.gpu_worked:
             self._say(f"nothing ran on a GPU in the traced steps, so nothing can be predicted from {path}; "
-                  f"{_why_no_gpu(self._torch)}")
+                  f"{why_no_gpu(self._torch)}")
         self._tracer = None
         self._figures = figures
         self._clean_up()
@@ -396,34 +396,6 @@ class Recorder:
 
     def _rank(self) -> tuple[int | None, int | None]:
         return rank_and_world(getattr(self._torch, "distributed", None))
-
-
-def _count(name: str, value: Any, least: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be a whole number of steps, not {value!r}") from None
-    if isinstance(value, bool) or number < least:
-        raise ValueError(f"{name} must be {least} or more, not {value!r}")
-    return number
-
-
-def _why_no_gpu(torch: Any) -> str:
-    if not torch.cuda.is_available():
-        return "PyTorch sees no GPU here"
-    if not cuda_in_use(torch):
-        return "is the model on the GPU? (model.to('cuda'))"
-    return "is the model on the GPU? If it is, the profiler could not see it: another one was running, or this process may not"
-
-
-def _models(model: Any) -> list[Any]:
-    if model is None:
-        return []
-    models = [model] if hasattr(model, "named_modules") else list(model) if isinstance(model, Iterable) else [model]
-    for one in models:
-        if not hasattr(one, "named_modules"):
-            raise TypeError(f"model must be a torch.nn.Module or several of them, not {type(one).__name__}")
-    return models
 
 
 def _warn(text: str) -> None:

@@ -305,11 +305,6 @@ void write_json(JsonWriter& json, const analysis::TraceSet& set) {
   json.member("without_rank", set.without_rank).end_object();
 }
 
-std::string to_json(const analysis::DoctorReport& report) {
-  std::string out;
-  JsonWriter json(out);
-  write_json(json, report);
-  return out + "\n";
-}
+std::string to_json(const analysis::DoctorReport& report) { return json_text(report); }
 
 }  // namespace foretrace::report

@@ -203,11 +203,6 @@ void write_json(JsonWriter& json, const analysis::TraceReplay& report) {
   json.end_object();
 }
 
-std::string to_json(const analysis::TraceReplay& report) {
-  std::string out;
-  JsonWriter json(out);
-  write_json(json, report);
-  return out + "\n";
-}
+std::string to_json(const analysis::TraceReplay& report) { return json_text(report); }
 
 }  // namespace foretrace::report
