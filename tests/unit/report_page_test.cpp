@@ -123,7 +123,7 @@ TEST(PastErrors, SayHowFarTheCatalogueWasOff) {
     EXPECT_TRUE(whatif::find_whatif(one.whatif)) << one.whatif;
     EXPECT_GT(whatif::evidence_of(one.whatif).rows, 0) << one.whatif;
     EXPECT_LE(one.rows, whatif::evidence_of(one.whatif).rows) << one.whatif;
-    if (one.step_pct) EXPECT_LE(*one.step_pct, *one.worst_step_pct) << one.whatif;
+    EXPECT_LE(one.step_pct.value_or(0), one.worst_step_pct.value_or(0)) << one.whatif;
   }
 }
 
