@@ -245,6 +245,7 @@ class PageTest(unittest.TestCase):
         self.assertEqual(page.run("getComputedStyle(document.querySelector('header')).position"), "static")
         self.assertEqual(page.run("[...document.querySelectorAll('.scroll')].filter(s => s.scrollHeight > s.clientHeight + 2).length"), 0, "rows that paper cannot scroll to")
         self.assertEqual(page.run("getComputedStyle(document.querySelector('.tools')).display"), "none")
+        self.assertLessEqual(page.run("document.documentElement.scrollWidth - innerWidth"), 1, "columns that paper cuts off")
         pdf = page.call("Page.printToPDF", printBackground=True)["data"]
         self.assertGreater(len(pdf), 50_000)
 
