@@ -60,12 +60,21 @@ def model_table(result):
     return aligned(["whole models", "mean %"], [[name, "-" if x is None else f"{x:.1f}"] for name, x in rows])
 
 
+def neusight_table(result):
+    """Means over the (model, target) that NeuSight published and these tables hold."""
+    parts = result["models"]["beside_neusight"]
+    ways = [way for way in next(iter(parts.values())) if way != "rows"]
+    head = [f"{name} ({part['rows']} rows)" for name, part in parts.items()]
+    return aligned(["whole models, the same rows: mean %", *head], [[way, *(f"{part[way]:.1f}" for part in parts.values())] for way in ways])
+
+
 def update_docs(result):
     docs = ROOT / "docs"
     write_between(docs / "gpus.md", "same-kernels", "\n".join(same_kernel_table(result)))
     write_between(docs / "gpus.md", "products", "\n".join(product_table(result)))
     write_between(docs / "gpus.md", "targets", "\n".join(target_table(result)))
     write_between(docs / "gpus.md", "models", "\n".join(model_table(result)))
+    write_between(docs / "gpus.md", "neusight", "\n".join(neusight_table(result)))
     write_between(docs / "accuracy.md", "fitted-transfer", "\n".join(left_out_table(result)))
 
 
@@ -74,6 +83,8 @@ def show(result):
                                ("By target", "half", target_table), ("Whole models (neusight-e2e)", "models", model_table)):
         if result[part]:
             print(f"{title}\n" + "\n".join(table(result)) + "\n")
+    if (m := result["models"]) and m["beside_neusight"]:
+        print("Beside NeuSight\n" + "\n".join(neusight_table(result)) + "\n")
     if m := result["models"]:
         print(f"whole models: {m['cases']} model x pair, median {m['median_pct']} %, largest {m['max_pct']} %; by mode {m['by_mode']}")
     for part in (*TITLES, "attention"):

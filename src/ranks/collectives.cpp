@@ -95,6 +95,24 @@ std::int64_t number_in(const std::optional<std::string>& raw) {
   return value;
 }
 
+}  // namespace
+
+RecordedCollective recorded_collective(const trace::Trace& t, std::uint32_t e) {
+  RecordedCollective found{kind_of(t.name(e))};
+  const trace::CollectiveInfo* info = t.args.collective(t.events.args[e]);
+  if (info == nullptr) return found;
+  if (const std::string_view name = text_of(t, info->name); !name.empty()) {
+    const CollectiveKind named = kind_of(name);
+    if (named != CollectiveKind::kOther) found.kind = named;
+  }
+  const std::int64_t elements = found.kind == CollectiveKind::kAllGather ? info->out_elements : info->in_elements;
+  if (elements != kAbsent) found.bytes = elements * std::max<std::int64_t>(1, element_bytes(text_of(t, info->dtype)));
+  if (info->group_size != kAbsent) found.ranks = info->group_size;
+  return found;
+}
+
+namespace {
+
 /// Everything a group is known by; ranks of one group agree on it.
 struct GroupKey {
   std::string name, ranks;
@@ -175,12 +193,9 @@ class Matcher {
     const trace::CollectiveInfo* info = t.args.collective(t.events.args[e]);
     GroupKey key;
     if (info == nullptr) return key;
-    if (const std::string_view name = text_of(t, info->name); !name.empty()) {
-      const CollectiveKind named = kind_of(name);
-      if (named != CollectiveKind::kOther) seen.kind = named;
-    }
-    const std::int64_t elements = seen.kind == CollectiveKind::kAllGather ? info->out_elements : info->in_elements;
-    if (elements != kAbsent) seen.bytes = elements * std::max<std::int64_t>(1, element_bytes(text_of(t, info->dtype)));
+    const RecordedCollective recorded = recorded_collective(t, e);
+    seen.kind = recorded.kind;
+    seen.bytes = recorded.bytes;
     seen.sequence = info->sequence;
     key.name = text_of(t, info->group);
     key.ranks = text_of(t, info->group_ranks);

@@ -10,7 +10,7 @@
 #include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/bands.hpp"
-#include "whatif/catalogue/already.hpp"
+#include "whatif/bound.hpp"
 #include "whatif/checked_commit.hpp"
 #include "whatif/compiled.hpp"
 #include "whatif/evidence.hpp"
@@ -72,8 +72,12 @@ Result<Model> apply_use(Model model, const Use& use, Prediction::Applied& how) {
   const auto declined = [&](std::string_view why) {
     return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, why));
   };
-  if (const std::string why = not_for_compiled(model, use.whatif->name); !why.empty()) return declined(why);
-  if (const std::string why = already_there(model, use); !why.empty()) return declined(why);
+  const WhatIf& whatif = *use.whatif;
+  if (!whatif.whole_program.empty() && is_compiled(model)) return declined(whatif.whole_program);
+  // What a program made of one knows what it asks for.
+  if (whatif.already != nullptr && use.own == nullptr) {
+    if (const std::string why = whatif.already(model, use.parameters); !why.empty()) return declined(why);
+  }
   for (const Need need : use.whatif->needs) {
     if (const std::string why = missing(model, need); !why.empty()) return declined(why);
   }
@@ -225,6 +229,11 @@ Prediction Predictor::describe(const Model& changed, const std::vector<Use>& use
   }
   p.not_modelled = changed.not_modelled;
   describe_memory(p, changed, uses, detail);
+  const double busy = gpu_share(p.gpu_time, p.step);
+  if (changed.device.name != base_.device.name && busy < kBusyGpu) {
+    p.not_modelled.push_back(
+        fmt::format("{}{}: the GPU has work for {:.0f} % of it", kBoundByCpu, changed.device.name, 100 * busy));
+  }
   p.samples = changed.samples;
   p.validated = changed.validated;
   p.evidence = least_evidence(uses);

@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import sqlite3
+import struct
 import subprocess
 import sys
 import tempfile
@@ -100,6 +101,57 @@ class Nsight(Folder):
                 for step in json.loads(run("replay", path, "--rank", rank, "--json"))["steps"]:
                     self.assertLessEqual(abs(step["error_pct"]), 1, f"{path} {rank}")
                     self.assertLessEqual(step["frozen_pct"], 15, f"{path} {rank}")
+
+    def collective_bytes(self, path: Path) -> dict[str, set[int]]:
+        """Bytes of the collectives of a job, by kind, as `ranks` has them."""
+        found: dict[str, set[int]] = collections.defaultdict(set)
+        for c in json.loads(run("ranks", path, "--json"))["collectives"]:
+            found[c["kind"]].add(c["bytes"])
+        return dict(found)
+
+    def test_sizes_of_collectives_from_nccl_s_payloads(self) -> None:
+        expected = {"all-reduce": {4 << 20}, "all-gather": {2 << 20}, "all-to-all": {6_000}}
+        for payload in ("bytes", "digits", "json"):
+            for groups in (False, True):
+                path = nsight_database.collectives(self.folder / f"{payload}{groups}.sqlite", payload, groups=groups)
+                self.assertEqual(self.collective_bytes(path), expected, (payload, groups))
+                self.assertNotIn("no_collective_sizes", [f["name"] for f in doctor(f"{path}#0")["findings"]])
+
+    def test_collectives_without_payloads(self) -> None:
+        path = nsight_database.collectives(self.folder / "bare.sqlite", "none")
+        remedies = {f["name"]: f["remedy"] for f in doctor(f"{path}#0")["findings"]}
+        self.assertIn("--include-blobs=true", remedies["no_collective_sizes"])
+        self.assertLessEqual(set().union(*self.collective_bytes(path).values()), {-1, None})
+
+    def test_payloads_that_are_damaged(self) -> None:
+        """Cut, of no known schema, of sizes that lie: they say nothing, and the rest is read."""
+        path = nsight_database.collectives(self.folder / "odd.sqlite")
+        expected = doctor(f"{path}#0")["categories"]
+        for damage in ("substr(binaryData, 1, 40)", "x'00'", "zeroblob(200)", "substr(binaryData, 1, 16) || x'ffffffffffffffffffffffffffffffff'", "'zz'"):
+            other = self.folder / "damaged.sqlite"
+            shutil.copy(path, other)
+            db = sqlite3.connect(other)
+            db.execute(f"UPDATE NVTX_EVENTS SET binaryData = {damage} WHERE binaryData IS NOT NULL")
+            db.commit()
+            db.close()
+            report = doctor(f"{other}#0")
+            self.assertEqual(report["categories"], expected, damage)
+            self.assertIn("no_collective_sizes", [f["name"] for f in report["findings"]], damage)
+
+    def test_a_real_file_with_payloads_put_back(self) -> None:
+        """The exporter left the payloads out of the real file; its ranges and kernels show that sizes reach the right ones."""
+        for path in real("FORETRACE_PUBLIC", "nsys", "mfu*.sqlite.gz"):
+            plain = self.folder / path.stem
+            plain.write_bytes(gzip.decompress(path.read_bytes()))
+            db = sqlite3.connect(plain)
+            names = dict(db.execute("SELECT id, value FROM StringIds WHERE value IN ('ncclSend', 'ncclRecv')"))
+            for name, schema in (("ncclSend", 16777225), ("ncclRecv", 16777226)):
+                blob = struct.pack("<QQQQ", 1, schema, 24, 56) + struct.pack("<QQiI", 99, 5_000, 1, 0)
+                for key in (k for k, v in names.items() if v == name):
+                    db.execute("UPDATE NVTX_EVENTS SET binaryData = ? WHERE textId = ?", (blob, key))
+            db.commit()
+            db.close()
+            self.assertEqual(set().union(*self.collective_bytes(plain).values()), {10_000})
 
     def test_all_schemas(self) -> None:
         for schema in SCHEMAS:

@@ -58,6 +58,9 @@ struct Evidence {
   int models = 0;
 };
 
+struct ScriptPart;
+struct ScriptPlaces;
+
 /// A change is written into `draft`; what it could not model goes to model.not_modelled. An error of code kDeclined means
 /// "does not apply here", with the reason.
 struct WhatIf {
@@ -79,6 +82,14 @@ struct WhatIf {
   std::function<Status(Model& model, Draft& draft, const Parameters& parameters)> apply;
   /// Of values that are right one by one and wrong together, before the trace is read; none: any go together.
   Status (*check)(const Parameters& parameters) = nullptr;
+  /// Why the step has it already, in the user's words; empty where it does not. None: no trace shows it.
+  std::string (*already)(const Model& model, const Parameters& parameters) = nullptr;
+  /// Why it says nothing of a step that a compiler made one program of (JAX, XLA); empty: it applies there too.
+  std::string whole_program = {};
+  /// Why it changes nothing on a GPU, where PyTorch goes on without it; empty where it does. None: it does everywhere.
+  std::string (*idle_on)(const hardware::Device& device) = nullptr;
+  /// Writes the lines that switch it on into a training script. None: `code` is left to people.
+  void (*write_code)(const ScriptPart& part, ScriptPlaces& to) = nullptr;
 };
 
 /// The catalogue, sorted by name. One file each under src/whatif/catalogue.

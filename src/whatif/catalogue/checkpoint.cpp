@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/blocks.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/dataflow.hpp"
@@ -218,6 +219,29 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
+std::string already_there(const Model& m, const Parameters& parameters) {
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
+  if (!has->recomputes) return {};
+  const std::vector<std::string> wanted = parameters.list("layers");
+  const std::vector<BlockOfLayers> blocks = repeated_runs(m.graph);
+  const bool left = std::any_of(blocks.begin(), blocks.end(), [&](const BlockOfLayers& b) {
+    const bool asked = wanted.empty() || std::any_of(wanted.begin(), wanted.end(),
+                                                     [&](const std::string& w) { return glob_match(w, b.name); });
+    return asked && !b.name.empty() && !has->recomputed.empty() && !recomputes(*has, b.name);
+  });
+  return left ? "" : "the step already runs its blocks again in the backward pass (activation checkpointing)";
+}
+
+void write_code(const ScriptPart& p, ScriptPlaces& to) {
+  const std::string how = p.parameters.text("reentrant") == "1" ? ", reentrant=True" : "";
+  if (const std::vector<std::string> layers = p.parameters.list("layers"); !layers.empty()) {
+    each_named(p, layers, fmt::format("checkpointed(module{})", how), to.model, to);
+  } else {
+    to.model.push_back(
+        fmt::format("    for block in repeated_blocks(model):{}\n        checkpointed(block{})", p.gain, how));
+  }
+}
+
 WhatIf checkpoint_whatif() {
   return {.name = "checkpoint",
           .about = "activations of blocks are recomputed in the backward pass instead of kept",
@@ -236,7 +260,12 @@ WhatIf checkpoint_whatif() {
           .stage = Stage::kMemory,
           .advise = {"checkpoint"},
           .validated = true,
-          .apply = apply_checkpoint};
+          .apply = apply_checkpoint,
+          .already = already_there,
+          .whole_program =
+              "which tensors a compiled program keeps is not in its trace; jax.checkpoint changes it, and the "
+              "compiler the rest",
+          .write_code = write_code};
 }
 
 const Registered kRegistered(checkpoint_whatif);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "foretrace/whatif/script.hpp"
 #include "graph/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -120,6 +122,18 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
   return {};
 }
 
+std::string already_there(const Model& m, const Parameters&) {
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
+  return has->graphed() ? "the step already runs as a CUDA graph" : "";
+}
+
+void write_code(const ScriptPart& p, ScriptPlaces& to) {
+  to.captured = true;
+  to.step.push_back("    # cuda-graph: make_step records this step and plays it" +
+                    (p.gain.empty() ? "" : "," + p.gain.substr(3)));
+  to.optimizer.emplace_back("    if tensors_of(parameters)[0].is_cuda:\n        options = recordable(cls, options)");
+}
+
 WhatIf cuda_graph_whatif() {
   return {.name = "cuda-graph",
           .about = "the whole step is captured once and launched as one CUDA graph",
@@ -135,7 +149,11 @@ WhatIf cuda_graph_whatif() {
           .stage = Stage::kRuntime,
           .advise = {"cuda-graph"},
           .validated = true,
-          .apply = apply_cuda_graph};
+          .apply = apply_cuda_graph,
+          .already = already_there,
+          .whole_program =
+              "XLA decides itself what runs as a CUDA graph (its command buffers): --xla_gpu_enable_command_buffer",
+          .write_code = write_code};
 }
 
 const Registered kRegistered(cuda_graph_whatif);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "foretrace/trace/ranges.hpp"
+#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/whole_number.hpp"
 
@@ -78,6 +79,11 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
+void write_code(const ScriptPart& p, ScriptPlaces& to) {
+  to.loader = fmt::format("    options.update(num_workers={:g}, pin_memory=torch.cuda.is_available()){}",
+                          p.parameters.number("workers"), p.gain);
+}
+
 WhatIf dataloader_whatif() {
   return {.name = "dataloader",
           .about = "worker processes load the batches while the step before runs",
@@ -101,7 +107,9 @@ WhatIf dataloader_whatif() {
           .stage = Stage::kRuntime,
           .advise = {"dataloader"},
           .validated = true,
-          .apply = apply_dataloader};
+          .apply = apply_dataloader,
+          .whole_program = "loading is not marked in XLA's profiles",
+          .write_code = write_code};
 }
 
 const Registered kRegistered(dataloader_whatif);

@@ -291,7 +291,9 @@ WhatIf fp8_whatif() {
           .stage = Stage::kPrecision,
           .advise = {},
           .validated = true,
-          .apply = apply_fp8};
+          .apply = apply_fp8,
+          .whole_program =
+              "in a compiled program FP8 is what the model computes in: float8 operands of jax.lax.dot_general"};
 }
 
 const Registered kRegistered(fp8_whatif);

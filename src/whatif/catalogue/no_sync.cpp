@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 
 namespace foretrace::whatif {
@@ -28,6 +31,11 @@ Status apply_no_sync(Model& m, Draft& draft, const Parameters&) {
   return {};
 }
 
+void write_code(const ScriptPart& p, ScriptPlaces& to) {
+  to.step.push_back("    # no-sync: nothing here waits for the GPU; read the loss (loss.item()) every 50th step or so" +
+                    (p.gain.empty() ? "" : "," + p.gain.substr(3)));
+}
+
 WhatIf no_sync_whatif() {
   return {.name = "no-sync",
           .about = "the step no longer waits for the GPU (the loss is not read every step)",
@@ -43,7 +51,8 @@ WhatIf no_sync_whatif() {
           .stage = Stage::kRuntime,
           .advise = {"no-sync"},
           .validated = true,
-          .apply = apply_no_sync};
+          .apply = apply_no_sync,
+          .write_code = write_code};
 }
 
 const Registered kRegistered(no_sync_whatif);

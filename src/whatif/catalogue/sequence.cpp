@@ -224,7 +224,8 @@ WhatIf sequence_whatif() {
           .stage = Stage::kBatch,
           .advise = {},
           .validated = true,
-          .apply = apply_sequence};
+          .apply = apply_sequence,
+          .whole_program = "a compiled program's kernels do not tell which of their sizes is a sequence"};
 }
 
 const Registered kRegistered(sequence_whatif);

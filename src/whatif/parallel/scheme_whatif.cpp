@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "foretrace/whatif/network.hpp"
@@ -141,6 +143,22 @@ WhatIf scheme_whatif(std::string scheme, std::vector<Parameter> more) {
   };
   w.check = check_cluster;
   return w;
+}
+
+std::string same_workers(const StepFacts& has, const Parameters& p) {
+  const bool other = p.given("workers") && p.number("workers") != static_cast<double>(has.workers);
+  constexpr std::array<std::string_view, 8> kChoices = {"fabric",     "collectives", "gpus_per_node", "slow_worker",
+                                                        "ring_steps", "bucket_mb",   "compress",      "slice_mb"};
+  const bool chosen = std::any_of(kChoices.begin(), kChoices.end(), [&](std::string_view c) { return p.given(c); });
+  if (other || chosen) return {};
+  return fmt::format("over {} workers (workers=… asks for another number)", has.workers);
+}
+
+std::string already_sharded(const Model& model, const Parameters& p) {
+  const std::shared_ptr<const StepFacts> has = step_facts(model);
+  if (has->workers < 2 || !has->sharded) return {};
+  const std::string how = same_workers(*has, p);
+  return how.empty() ? "" : "the step already runs sharded " + how;
 }
 
 }  // namespace foretrace::whatif

@@ -1,15 +1,14 @@
 #pragma once
-// What a strategy puts into a training script, taken apart by place. A change is one piece (code_pieces.cpp): it writes its
-// lines into the places they belong to. The order of the places, and so of all changes, is strategy_code.cpp's alone.
+// What a change puts into a training script, taken apart by place. Each what-if writes its own lines into the places they belong
+// to (WhatIf::write_code); the order of the places, and so of all changes, is that of whoever writes the script (report).
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "foretrace/search/optimize.hpp"
-#include "foretrace/search/strategy.hpp"
+#include "foretrace/whatif/whatif.hpp"
 
-namespace foretrace::report {
+namespace foretrace::whatif {
 
 /// Lines of Python by where they stand; indented as their place wants it, each with what it gains as a comment.
 struct ScriptPlaces {
@@ -31,19 +30,19 @@ struct ScriptPlaces {
   std::vector<std::string> layers;    ///< modules the plan names
 };
 
-/// One part of the strategy, as pieces see it.
-struct PieceUse {
-  whatif::Use use;
-  std::string gain;                            ///< "  # gains +1.20 ms"; empty where nobody knows
-  const search::Communication* communication;  ///< of the strategy; null: one GPU
+/// One use, as its what-if sees it when it writes code.
+struct ScriptPart {
+  const Parameters& parameters;
+  std::string gain;              ///< "  # gains +1.20 ms"; empty where nobody knows
+  bool planned_buckets = false;  ///< gradients travel in buckets of a plan, not DistributedDataParallel's
 };
-
-/// Writes a part into its places; false where it has no piece and is left to people.
-bool write_piece(const PieceUse& part, ScriptPlaces& places);
-/// Writes what divides the work among workers; false where the scheme has no code.
-bool write_communication(const search::Communication& c, const std::string& gain, ScriptPlaces& places);
 
 /// "…" with everything escaped that could end the literal: names come from a trace.
 std::string python_literal(std::string_view text);
+/// "for module in modules_named(model, …names…): body", and the names remembered.
+void each_named(const ScriptPart& part, const std::vector<std::string>& names, std::string_view body,
+                std::vector<std::string>& lines, ScriptPlaces& to);
+/// Whether a block runs right behind another, by their names: "layer1.2" after "layer1.1", "layer2.0" after "layer1.2".
+bool follows(std::string_view block, std::string_view next);
 
-}  // namespace foretrace::report
+}  // namespace foretrace::whatif
