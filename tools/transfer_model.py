@@ -1,4 +1,4 @@
-"""The model of matrix products on any GPU, as src/hardware/transfer_product.cpp has it, for training and for tests.
+"""The model of matrix products on any GPU, as src/hardware/cost_product.cpp has it, for training and for tests.
 
 A product of b x (m x k)(k x n) is cut into tiles; tiles run on SMs in waves; a tile's time is its arithmetic, its loads or the
 latency of its steps along k, whichever is longer; the whole is never faster than the device's peak, its power limit or its

@@ -2,7 +2,7 @@
 // A recurrent layer as its parts, for its ratio between two GPUs.
 
 #include "hardware/cost_models.hpp"
-#include "hardware/transfer_product.hpp"
+#include "hardware/cost_product.hpp"
 
 namespace foretrace::hardware {
 
