@@ -219,11 +219,6 @@ bool TransferWeights::knows(ProductKind kind, const Device& d) const {
   return sets_.contains({like, architecture(d)});
 }
 
-double sustained_tflops(Dtype dtype, const ProductWeights& p, const Device& d) {
-  const double peak = d.tflops(dtype) * p.share;
-  return d.power_w > 0 && p.energy > 0 ? std::min(peak, d.power_w / energy_of(dtype, p, d)) : peak;
-}
-
 namespace {
 
 double one_product_us(const Product& x, const ProductWeights& p, const Device& d) {
