@@ -336,11 +336,15 @@ ProductKind fitted_kind(const Product& x) {
   return x.kind == ProductKind::kConv && x.images <= 0 ? ProductKind::kFp32 : x.kind;
 }
 
+// BF16 on a GPU without it is converted on the way, and slower than FP32: 1.37 times on a V100S, 1.7 and 1.95 on T4s, 1.8 on a P4 and an RTX 2080, 1.9
+// on a P40 and an M40 (where published-products.csv comes from). FP16 without tensor cores runs as fast as FP32 there (P4, P40).
+constexpr double kConvertedBf16 = 1.8;
+
 double best_product_us(const Work& w, const TransferWeights& weights, const Device& d) {
   const Product own = product_of(w, d);
   if (own.m <= 0 || own.n <= 0 || own.k <= 0) return 0;
   const double us = product_us(own, weights.of(fitted_kind(own), d), d);
-  if (own.dtype == Dtype::kFp32) return us;
+  if (own.dtype == Dtype::kFp32) return w.dtype == Dtype::kBf16 ? us * kConvertedBf16 : us;
   const Product plain = product_of(with_dtype(w, Dtype::kFp32), d);
   return std::min(us, product_us(plain, weights.of(fitted_kind(plain), d), d));
 }

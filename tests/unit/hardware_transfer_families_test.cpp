@@ -73,6 +73,17 @@ TEST(TransferFamilies, NoneStaysAsItWasMeasured) {
   }
 }
 
+TEST(TransferFamilies, Bf16WhereThereIsNoneIsSlowerThanFp32) {
+  const auto us = [](Dtype dtype, const char* on) {
+    return best_product_us(work::gemm_work(1, 4096, 4096, 4096, dtype), TransferWeights::shipped(), device(on));
+  };
+  for (const char* name : {"V100-SXM2-16GB", "T4", "P100-PCIe-16GB", "P4"}) {
+    EXPECT_GT(us(Dtype::kBf16, name), 1.3 * us(Dtype::kFp32, name)) << name;
+    EXPECT_LE(us(Dtype::kFp16, name), us(Dtype::kFp32, name) * 1.001) << name;
+  }
+  EXPECT_LT(us(Dtype::kBf16, "A100-SXM4-80GB"), us(Dtype::kFp32, "A100-SXM4-80GB"));
+}
+
 TEST(TransferFamilies, CopiesFromTheHostFollowTheLink) {
   const Cost there =
       transfer(1e6, 1e6, work::memory_work(50'000'000, true), {}, device("H200-SXM"), device("A100-SXM4-80GB"));

@@ -262,6 +262,7 @@ TEST(Transfer, TensorCoresNeverCostTime) {
       const TransferWeights& weights = TransferWeights::shipped();
       const double plain = best_product_us(strict, weights, d);
       for (const Dtype dtype : {Dtype::kTf32, Dtype::kFp16, Dtype::kBf16}) {
+        if (dtype == Dtype::kBf16 && d.tflops_bf16 <= 0) continue;  // converted on the way, as PyTorch does it there
         ASSERT_LE(best_product_us(with_dtype(strict, dtype), weights, d), plain * (1 + 1e-12)) << d.name;
       }
       // What a what-if made TF32 never takes longer than strict FP32, and takes just that where there is no TF32.
