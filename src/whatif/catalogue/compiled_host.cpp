@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/latencies.hpp"
+
 namespace foretrace::whatif {
 
 namespace {
-
-// A launch of a CUDA graph: as of a whole step's (cuda_graph.cpp), and the copies of what changed into its memory.
-constexpr double kGraphLaunchUs = 40;
-constexpr Ns kGapInGraph = 420;
 
 struct Pass {
   Phase phase;
@@ -45,6 +43,7 @@ void collect(Compiling& c, const FusionPlan& plan, Pass& pass) {
 
 void compile_host(Compiling& c, const FusionPlan& plan, bool graphed) {
   const HostCosts& host = c.model.host;
+  const graph::Latencies& latencies = graph::usual_latencies();
   std::set<std::uint32_t> regions;
   for (const std::uint32_t r : c.region) {
     if (r != kNone) regions.insert(r);
@@ -55,7 +54,8 @@ void compile_host(Compiling& c, const FusionPlan& plan, bool graphed) {
     collect(c, plan, pass);
     if (pass.before <= 0) continue;
     const double launches = graphed ? 0 : c.launches[p] * host.compiled_launch_us;
-    const double calls = static_cast<double>(regions.size()) * (host.compiled_call_us + (graphed ? kGraphLaunchUs : 0));
+    const double each = host.compiled_call_us + (graphed ? 1e-3 * static_cast<double>(latencies.graph_launch) : 0);
+    const double calls = static_cast<double>(regions.size()) * each;
     const double after = static_cast<double>(c.model.cpu_time(calls + launches, pass.cpu));
     c.draft.scale(pass.tasks, after / pass.before);
   }
@@ -63,7 +63,7 @@ void compile_host(Compiling& c, const FusionPlan& plan, bool graphed) {
   for (std::size_t r = 0; r < c.rows.size(); ++r) {
     if (c.region[r] == kNone || (c.rows[r].phase != Phase::kForward && c.rows[r].phase != Phase::kBackward)) continue;
     for (const std::uint32_t t : c.rows[r].tasks) {
-      if (c.model.graph.lane_lag[t] > kGapInGraph) c.draft.set_lane_lag(t, kGapInGraph);
+      if (c.model.graph.lane_lag[t] > latencies.graph_gap) c.draft.set_lane_lag(t, latencies.graph_gap);
     }
   }
 }
