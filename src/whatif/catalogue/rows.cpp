@@ -48,7 +48,7 @@ hardware::Cost rescale_row(const Model& m, const Row& row, const work::Work& bec
   const work::Work& work = m.works[row.work];
   const double times =
       work.kernels > 0 ? std::max(1.0, std::floor(static_cast<double>(row.tasks.size()) / work.kernels + 0.01)) : 1.0;
-  hardware::Cost cost = rescale(static_cast<double>(row.time) / times, work, m.device, becomes, m.device);
+  hardware::Cost cost = rescale(static_cast<double>(row.time) / times, work, becomes, m.device);
   cost.ns *= times;
   return cost;
 }
