@@ -329,6 +329,8 @@ void write_json(JsonWriter& json, const analysis::SummaryReport& report) {
   json.end_object();
 }
 
-std::string to_json(const analysis::SummaryReport& report) { return json_text(report); }
+std::string to_json(const analysis::SummaryReport& report) {
+  return json_text([&](JsonWriter& json) { write_json(json, report); });
+}
 
 }  // namespace foretrace::report

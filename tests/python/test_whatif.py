@@ -454,7 +454,7 @@ def test_what_it_leaves_out_is_said(step):
     assert "the weather" in step.predict(own).not_modelled
 
 
-def test_another_gpu(step):
+def test_another_gpu(step, tmp_path):
     same = step.on("H200-SXM", measured_ms=MEASURED)
     assert same.ms == MEASURED and same.origin == "measured"
     slower = step.on("A100-SXM4-80GB", measured_ms=MEASURED)
@@ -463,6 +463,12 @@ def test_another_gpu(step):
     assert both.whatif == "amp + gpu:to=A100-SXM4-80GB"
     assert both.gpu_ms < slower.gpu_ms
     assert step.on("B200", cpu=0.2, measured_ms=MEASURED).ms > step.on("B200", measured_ms=MEASURED).ms
+    slow = tmp_path / "a host, slow.csv"
+    slow.write_text("# figure,value,sample,spread\nspeed,8,a test,0\n")
+    there = step.on("B200", host=slow, measured_ms=MEASURED)
+    assert there.ms > step.on("B200", measured_ms=MEASURED).ms
+    with pytest.raises(foretrace.Error):
+        step.on("B200", host=tmp_path / "no-such-host.csv")
     amd = step.on("MI300X")
     assert amd.declined is None and amd.low_ms < amd.ms < amd.high_ms and amd.origin == "modelled"
     with pytest.raises(foretrace.Error):
