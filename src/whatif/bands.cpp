@@ -20,6 +20,8 @@ constexpr double kLeastShare = 0.002;
 constexpr double kMuchFrozen = 0.3;
 // The most one family's standard deviation may take off a step, for the logarithm's sake.
 constexpr double kMost = 0.999;
+// Of log time: how far the same phase is off in another process some minutes later (tools/fit_host.py --check).
+constexpr double kMoment = 0.146;
 // Of a kernel that cannot be carried to another GPU by any model: as where a what-if of the GPU meets one (catalogue/gpu.cpp).
 constexpr double kUnknown = 0.5;
 
@@ -213,11 +215,14 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
   const Residuals& residuals = base.residuals ? *base.residuals : Residuals::built_in();
   Deviations deviations(g, runs, step);
 
-  // The host: how far its time was off on measured steps, what calibration had left free included; more where this step
-  // leaves more free.
+  // The host: how far its time was off on measured steps, which were timed before the change. Where nobody timed this one, or its
+  // time says nothing of the CPU, what the trace leaves open of it comes on top, but for the host's moment: that is in both.
   const double host = residuals.sigma(kHostFamily);
   std::array<double, kCpuPhases> cpu{};
-  for (std::size_t p = 0; p < kCpuPhases; ++p) cpu[p] = std::max(base.base.sigma[p], host);
+  for (std::size_t p = 0; p < kCpuPhases; ++p) {
+    const double open = base.base.sigma[p];
+    cpu[p] = std::max(open, std::hypot(host, std::sqrt(std::max(0.0, open * open - kMoment * kMoment))));
+  }
   deviations.add_uneven(std::string(kHostFamily), *std::max_element(cpu.begin(), cpu.end()),
                         [&](std::size_t t, bool up) {
                           if (graph::is_gpu(g.kind[t])) return 0.0;
