@@ -20,8 +20,6 @@ constexpr double kLeastShare = 0.002;
 constexpr double kMuchFrozen = 0.3;
 // The most one family's standard deviation may take off a step, for the logarithm's sake.
 constexpr double kMost = 0.999;
-// Of log time: how far the same phase is off in another process some minutes later (tools/fit_host.py --check).
-constexpr double kMoment = 0.146;
 // Of a kernel that cannot be carried to another GPU by any model: as where a what-if of the GPU meets one (catalogue/gpu.cpp).
 constexpr double kUnknown = 0.5;
 
