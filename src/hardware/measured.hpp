@@ -39,6 +39,7 @@ Work measured_work(std::string_view operation, const MeasuredSizes& sizes, std::
 
 /// Measured operations of the same kernels.
 struct KernelPool {
+  Device measured_on;
   Neighbours neighbours;
   std::size_t features = 0;
   /// Two of three errors are smaller than this times the root of Told::variance.

@@ -49,40 +49,45 @@ std::size_t error_family(work::Family family) {
   }
 }
 
-// The standard deviation of all modelled kernels of each family together, by what the cost models say of each one: kernels of
-// the same work err alike, others on their own. What steps showed on average covers that where a step has many kernels; one
-// that rests on few, or on kernels unlike any measured one, is less certain. On a GPU whose kernels nobody measured all of a family
-// err together, as they do when they are carried there.
+// What kernels add to a band by what the cost models say of each one: kernels of the same work err alike, others on their own. What steps
+// showed on average covers that where a step has many kernels; one that rests on few, or on kernels unlike any measured one, is less
+// certain. On a GPU whose kernels nobody measured all modelled ones of a family err together, as they do when they are carried there.
 struct KernelSigmas {
-  std::array<double, kErrorFamilies.size()> own{}, elsewhere{};
+  double scaled = 0;                                                  ///< all scaled kernels together
+  std::array<double, kErrorFamilies.size()> modelled{}, elsewhere{};  ///< modelled ones of each family
 };
 
 KernelSigmas kernel_sigmas(const Model& m) {
-  std::array<double, kErrorFamilies.size()> all{};
-  KernelSigmas sigmas;
-  std::vector<double> of_row(m.works.size(), 0.0);
+  std::vector<double> modelled(m.works.size(), 0.0), scaled(m.works.size(), 0.0);
   for (std::size_t t = 0; t < m.graph.size(); ++t) {
     const std::uint32_t row = m.works.row_of(t);
-    if (row < of_row.size() && m.graph.origin[t] > graph::Origin::kScaled)
-      of_row[row] += static_cast<double>(m.graph.cost[t]);
+    if (row >= modelled.size() || m.graph.origin[t] < graph::Origin::kScaled) continue;
+    (m.graph.origin[t] == graph::Origin::kScaled ? scaled : modelled)[row] += static_cast<double>(m.graph.cost[t]);
   }
   const hardware::Device& measured = hardware::measured_device();
-  for (std::size_t row = 0; row < of_row.size(); ++row) {
-    if (of_row[row] <= 0) continue;
+  KernelSigmas sigmas;
+  double all_scaled = 0;
+  std::array<double, kErrorFamilies.size()> all{};
+  for (std::size_t row = 0; row < modelled.size(); ++row) {
     const work::Work& work = m.works[row];
+    all_scaled += scaled[row];
+    sigmas.scaled += work.sigma * work.sigma * scaled[row] * scaled[row];
+    if (modelled[row] <= 0) continue;
+    // What gave the kernel its time said how sure it was; what only another what-if knows is as sure as the model is now.
     const std::size_t f = error_family(work.family);
-    const hardware::Cost cost = hardware::predict(work, m.device);
-    const double off = (cost.known ? cost.sigma : 0.0) * of_row[row];
-    all[f] += of_row[row];
-    sigmas.own[f] += off * off;
+    const hardware::Cost cost = work.sigma > 0 ? hardware::Cost{} : hardware::predict(work, m.device);
+    const double off = (cost.known ? cost.sigma : work.sigma) * modelled[row];
+    all[f] += modelled[row];
+    sigmas.modelled[f] += off * off;
     // A step that was moved to its GPU as a whole has that in its times already.
     if (m.device.name == measured.name || m.moved_sigma[static_cast<std::size_t>(work.family)] > 0) continue;
-    const hardware::Cost carried = hardware::transfer(of_row[row], of_row[row], work, {}, measured, m.device);
-    sigmas.elsewhere[f] += (carried.known ? carried.sigma : kUnknown) * of_row[row];
+    const hardware::Cost carried = hardware::transfer(modelled[row], modelled[row], work, {}, measured, m.device);
+    sigmas.elsewhere[f] += (carried.known ? carried.sigma : kUnknown) * modelled[row];
   }
+  if (all_scaled > 0) sigmas.scaled = std::sqrt(sigmas.scaled) / all_scaled;
   for (std::size_t f = 0; f < all.size(); ++f) {
     if (all[f] <= 0) continue;
-    sigmas.own[f] = std::sqrt(sigmas.own[f]) / all[f];
+    sigmas.modelled[f] = std::sqrt(sigmas.modelled[f]) / all[f];
     sigmas.elsewhere[f] /= all[f];
   }
   return sigmas;
@@ -246,17 +251,18 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
     if (g.origin[t] == Origin::kScaled) scaled += time;
     if (g.origin[t] > Origin::kScaled) modelled[error_family(family_of(changed, t))] += time;
   }
+  const KernelSigmas kernels = kernel_sigmas(changed);
   if (scaled > kLeastShare * all) {
-    const double sigma = residuals.sigma(kScaledFamily);
+    const double sigma = std::max(residuals.sigma(kScaledFamily), kernels.scaled);
     deviations.add(std::string(kScaledFamily), sigma, [&](std::size_t t) {
       const bool mine = graph::is_gpu(g.kind[t]) && !(changed.interference && communicates(t));
       return mine && g.origin[t] == Origin::kScaled ? sigma : 0.0;
     });
   }
-  const KernelSigmas kernels = kernel_sigmas(changed);
   for (std::size_t f = 0; f < kErrorFamilies.size(); ++f) {
     if (modelled[f] <= kLeastShare * all) continue;
-    const double sigma = std::hypot(std::max(residuals.sigma(kErrorFamilies[f]), kernels.own[f]), kernels.elsewhere[f]);
+    const double sigma =
+        std::hypot(std::max(residuals.sigma(kErrorFamilies[f]), kernels.modelled[f]), kernels.elsewhere[f]);
     deviations.add(std::string(kErrorFamilies[f]), sigma, [&](std::size_t t) {
       const bool mine =
           graph::is_gpu(g.kind[t]) && !(changed.interference && communicates(t)) && g.origin[t] > Origin::kScaled;

@@ -186,19 +186,6 @@ TEST(BatchNorm, InBf16LaunchesPytorchsKernels) {
   EXPECT_NEAR(static_cast<double>(gpu_named(p.graph, "batch norm, beside its main kernel")), 53 * 5, 15);
 }
 
-TEST(Convolution, InHalfPrecisionTurnsItsTensorsUnlessChannelsAreInnermost) {
-  const Model& m = model_of("data/h200-clean/densenet121@8.base.json.gz");
-  const auto turned = [](const Prediction& p) { return gpu_named(p.graph, "convolution, turning a tensor"); };
-  const Prediction first = predicted(m, "amp");
-  EXPECT_GT(turned(first), 250U);  // 58 convolutions of 3 x 3, in three passes
-  const auto launched =
-      static_cast<double>(std::count_if(first.graph.kind.begin(), first.graph.kind.end(), graph::is_gpu));
-  EXPECT_NEAR(launched, 2538, 0.08 * 2538);  // as measured; 16 % fewer without
-  const Prediction last = predict(m, {parse_use("amp").value(), parse_use("channels-last").value()}, std::nullopt);
-  ASSERT_EQ(last.declined, "");
-  EXPECT_EQ(turned(last), 0U);
-}
-
 TEST(Checkpoint, InsideACompiledNetworkFreesWhatItsBlocksKeep) {
   const Prediction p = predicted(model_of("data/h200-clean/gpt2-compiled.base.json.gz"), "checkpoint");
   ASSERT_TRUE(p.peak_bytes);

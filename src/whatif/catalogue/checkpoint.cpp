@@ -31,55 +31,26 @@ std::int64_t beyond_kept(const memory::Curve& c, std::uint32_t first, std::uint3
   return most - level;
 }
 
-// By the time an operation began: the block whose kernels were being launched; blocks.size() in front of all of them.
-std::size_t block_at(const Model& m, const std::vector<BlockOfLayers>& blocks, std::uint32_t op) {
+// By the time memory was asked for: the block whose kernels were being launched; blocks.size() in front of all of them. A compiled pass is
+// one operation, which asks for each buffer right before the kernel that fills it.
+std::size_t block_at(const Model& m, const std::vector<BlockOfLayers>& blocks, Ns asked) {
   const Graph& g = m.graph;
   std::size_t found = blocks.size();
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     const EventId call = g.event[g.launch[blocks[b].forward.front()].index()];
-    if (call.valid() && m.trace->events.start[call.index()] <= m.trace->events.start[op]) found = b;
+    if (call.valid() && m.trace->events.start[call.index()] <= asked) found = b;
   }
   // Behind the last one's kernels lies the head of the network.
   if (found + 1 == blocks.size()) {
     const EventId last = g.event[g.launch[blocks.back().forward.back()].index()];
-    if (last.valid() && m.trace->events.start[op] > m.trace->end(last.index())) return blocks.size();
-  }
-  return found;
-}
-
-// A compiled pass allocates as it launches, all under one operation: which block an allocation of the forward pass is made for, by its
-// place among them. By block of memory; blocks.size() outside of all of them.
-std::vector<std::size_t> blocks_in_order(const Model& m, const std::vector<BlockOfLayers>& blocks) {
-  const Graph& g = m.graph;
-  std::vector<std::uint32_t> calls;
-  for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (graph::is_gpu(g.kind[t]) && g.phase[t] == Phase::kForward && g.launch[t].valid())
-      calls.push_back(g.launch[t].value);
-  }
-  std::sort(calls.begin(), calls.end());
-  const auto place = [&](std::uint32_t task) {
-    return static_cast<std::size_t>(std::lower_bound(calls.begin(), calls.end(), g.launch[task].value) - calls.begin());
-  };
-  std::vector<std::size_t> begins;
-  for (const BlockOfLayers& b : blocks) begins.push_back(place(b.forward.front()));
-  const std::size_t end = place(blocks.back().forward.back()) + 1;
-  const std::vector<memory::Block>& all = m.memory->blocks;
-  const auto made = [](const memory::Block& b) { return b.stage == memory::Stage::kForward && b.allocated > 0; };
-  const auto count = static_cast<std::size_t>(std::count_if(all.begin(), all.end(), made));
-  std::vector<std::size_t> found(all.size(), blocks.size());
-  std::size_t k = 0;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!made(all[i])) continue;
-    const std::size_t at = k++ * calls.size() / count;
-    const auto next = std::upper_bound(begins.begin(), begins.end(), at);
-    if (next != begins.begin() && at < end) found[i] = static_cast<std::size_t>(next - begins.begin()) - 1;
+    if (last.valid() && asked > m.trace->end(last.index())) return blocks.size();
   }
   return found;
 }
 
 // Activations of a block live until its forward is over, and again while its backward runs; its output stays, for the
-// next block to start from. Says whether any activation is known to be a block's: a compiled step names none.
-bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks, bool compiled) {
+// next block to start from. Says whether any activation is known to be a block's.
+bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
   memory::Curve& c = *m.memory;
   // Of each run of a block what it allocated, in order. A block that runs several times begins again with its first layer.
   std::map<std::string, std::vector<std::vector<std::size_t>>, std::less<>> held;
@@ -88,15 +59,13 @@ bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks, bool comp
   std::map<std::string, std::string, std::less<>> first_layer;
   const bool unnamed = blocks.front().name.empty();
   if (unnamed) held[""].resize(blocks.size());
-  const std::vector<std::size_t> in_order =
-      unnamed && compiled ? blocks_in_order(m, blocks) : std::vector<std::size_t>();
   std::string current;
   std::string last_layer;
   for (std::size_t i = 0; i < c.blocks.size(); ++i) {
     const memory::Block& b = c.blocks[i];
     if (b.stage != memory::Stage::kForward || b.allocated == 0) continue;
     if (unnamed) {
-      const std::size_t at = compiled ? in_order[i] : b.op != kNone ? block_at(m, blocks, b.op) : blocks.size();
+      const std::size_t at = b.op != kNone ? block_at(m, blocks, b.at) : blocks.size();
       if (b.kind == memory::Kind::kActivation && at < blocks.size()) held[""][at].push_back(i);
       continue;
     }
@@ -203,7 +172,7 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
     m.not_modelled.push_back(
         fmt::format("the trace names no layers: {} blocks are taken for what repeats in its kernels", blocks.size()));
   }
-  if (m.memory && !shorten_lives(m, blocks, has->compiled)) {
+  if (m.memory && !shorten_lives(m, blocks)) {
     m.not_modelled.emplace_back(
         "memory: no activation is known to be a block's, so the peak is that of the step as it is");
   }
