@@ -9,16 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import foretrace
 import pytest
 from helpers import ROOT
 
-import foretrace
-
 pyarrow = pytest.importorskip("pyarrow")
-import pyarrow.parquet  # noqa: E402
+parquet = pytest.importorskip("pyarrow.parquet")
 
 sys.path.insert(0, str(ROOT / "tests" / "formats"))
-import nsight_database  # noqa: E402
+import nsight_database
 
 
 def parquet_of(database: Path, folder: Path) -> Path:
@@ -29,7 +28,7 @@ def parquet_of(database: Path, folder: Path) -> Path:
         names = [row[1] for row in db.execute(f'PRAGMA table_info("{table}")')]
         columns = list(zip(*db.execute(f'SELECT * FROM "{table}"').fetchall())) or [()] * len(names)
         arrays = [typed(name, values) for name, values in zip(names, columns)]
-        pyarrow.parquet.write_table(pyarrow.Table.from_arrays(arrays, names), folder / f"{table}.parquet", row_group_size=1000)
+        parquet.write_table(pyarrow.Table.from_arrays(arrays, names), folder / f"{table}.parquet", row_group_size=1000)
     db.close()
     return folder
 

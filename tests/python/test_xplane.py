@@ -2,12 +2,11 @@
 
 import sys
 
+import foretrace
 from helpers import ROOT
 
-import foretrace
-
 sys.path.insert(0, str(ROOT / "tests" / "formats"))
-import xplane_file  # noqa: E402
+import xplane_file
 
 START = 1_794_731_711_499_059_995
 
