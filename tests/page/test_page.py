@@ -224,19 +224,30 @@ class PageTest(unittest.TestCase):
 
     def test_looks_as_it_did(self):
         for name, how in (("light", {}), ("dark", {"dark": True}), ("narrow", {"width": 400, "height": 800})):
-            with self.subTest(name):
-                page = self.browser.open(self.html, **how)
-                page.run("document.getElementById('timeline').scrollIntoView()")
-                mine = grey_blocks(page.screenshot())
-                wide = page.run("document.documentElement.scrollWidth - innerWidth")
-                page.close()
-                self.assertLessEqual(wide, 1, "the page is wider than the window")
-                file = GOLDENS / f"{name}.json"
-                if REGOLD:
-                    file.write_text(json.dumps(mine) + "\n")
-                kept = json.loads(file.read_text())
-                off = sum(abs(a - b) for row, other in zip(mine, kept) for a, b in zip(row, other)) / sum(map(len, kept))
-                self.assertLess(off, TOLERANCE)
+            page = self.browser.open(self.html, **how)
+            for place in ("answer", "timeline", "sliders"):
+                with self.subTest(f"{name}, {place}"):
+                    page.run(f"document.getElementById('{place}').scrollIntoView()")
+                    mine = grey_blocks(page.screenshot())
+                    self.assertLessEqual(page.run("document.documentElement.scrollWidth - innerWidth"), 1, "the page is wider than the window")
+                    file = GOLDENS / f"{name}-{place}.json"
+                    if REGOLD:
+                        file.write_text(json.dumps(mine) + "\n")
+                    kept = json.loads(file.read_text())
+                    off = sum(abs(a - b) for row, other in zip(mine, kept) for a, b in zip(row, other)) / sum(map(len, kept))
+                    self.assertLess(off, TOLERANCE)
+            page.close()
+
+    def test_prints_on_paper(self):
+        page = self.open(width=794, height=1123)  # A4 at 96 dots an inch
+        page.call("Emulation.setEmulatedMedia", media="print")
+        page.frame()
+        self.assertEqual(page.run("getComputedStyle(document.querySelector('header')).position"), "static")
+        self.assertEqual(page.run("[...document.querySelectorAll('.scroll')].filter(s => s.scrollHeight > s.clientHeight + 2).length"), 0, "rows that paper cannot scroll to")
+        self.assertEqual(page.run("getComputedStyle(document.querySelector('.tools')).display"), "none")
+        self.assertLessEqual(page.run("document.documentElement.scrollWidth - innerWidth"), 1, "columns that paper cuts off")
+        pdf = page.call("Page.printToPDF", printBackground=True)["data"]
+        self.assertGreater(len(pdf), 50_000)
 
     def test_names_are_text(self):
         evil = ["<script>window.hit=1</script>", "</script><script>window.hit=2</script>", "<img src=x onerror='window.hit=3'>", '"\'`${window.hit=4}',

@@ -7,7 +7,7 @@ const factorText = x => x >= 1 || 1 / x % 1 > 1e-9 ? String(Number(x.toPrecision
 function slider({ name, unit = "", stops, now = 0, apart = false, whole = false, onMove = () => {} }) {
   const out = el("output"), last = stops.length - 1;
   let list = stops;
-  const label = stop => stop.label ?? `${whole ? Math.round(stop.x) : factorText(stop.x)} ${unit}`;
+  const label = stop => stop.label ?? (whole && stop.x === 1 ? `one ${unit.replace(/s\b.*/, "")}` : `${whole ? Math.round(stop.x) : factorText(stop.x)} ${unit}`);
   const band = s => s.low === null || s.low === undefined ? "" : ` [${ms(s.low)} … ${ms(s.high)}]`;
   const facts = s => [`${ms(s.ms)} ms${band(s)}`, s.samples && s.samples !== 1 ? `${times(s.samples * data.today_ms / s.ms)} the samples/s` : null, s.exposed !== null && s.exposed !== undefined ? `${ms(s.exposed)} ms of communication exposed` : null, s.peak ? `peak ${gb(s.peak)}` : null, s.note].filter(Boolean).join(", ");
   function say(position) {
@@ -56,7 +56,14 @@ function stopsOf(s) {
 }
 function gpuStops() {
   const list = (data.gpus?.predictions || []).filter(p => !p.declined && p.ms > 0).sort((a, b) => b.ms - a.ms);
-  return list.map(p => ({ x: p.ms, label: p.device, ms: p.ms, low: p.low_ms, high: p.high_ms, peak: p.peak_bytes, note: [p.usd_per_1k_steps ? `${p.usd_per_1k_steps.toFixed(3)} USD per 1,000 steps` : null, p.fits === false ? "does not fit" : null].filter(Boolean).join(", ") }));
+  const stops = list.map(p => ({ x: p.ms, label: p.device, ms: p.ms, low: p.low_ms, high: p.high_ms, peak: p.peak_bytes, note: [p.usd_per_1k_steps ? `${p.usd_per_1k_steps.toFixed(3)} USD per 1,000 steps` : null, p.fits === false ? "does not fit" : null].filter(Boolean).join(", ") }));
+  // A part of a GPU, or one of the user's own: today is none of the list.
+  const today = data.gpus?.baseline_ms, same = stops.find(s => s.label === data.gpus.from_device);
+  if (today && (!same || Math.abs(same.ms / today - 1) > 0.01)) {
+    stops.push({ x: today, label: "as recorded", ms: today });
+    stops.sort((a, b) => b.ms - a.ms);
+  }
+  return stops;
 }
 
 function sliders() {
@@ -86,7 +93,7 @@ function sliders() {
     node.append(slider({ name: "bandwidth", unit: networks[0].unit, stops: networks[0].stops, now: one(networks[0].stops) }).node);
   }
   if (gpus.length > 1) {
-    const here = data.gpus.from_device;
+    const here = gpus.some(s => s.label === "as recorded") ? "as recorded" : data.gpus.from_device;
     node.append(slider({ name: "GPU", stops: gpus, now: Math.max(0, gpus.findIndex(s => s.label === here)), apart: true }).node);
   }
 }

@@ -16,7 +16,7 @@ function elsewhere() {
   }
   sliders();
   if (data.gpus) {
-    const node = section("gpus", "Other GPUs", `The same step, every kernel carried over from ${data.gpus.from}; the CPU stays as it is. Prices as the device files or --prices give them.`);
+    const node = section("gpus", "Other GPUs", `The same step, every kernel carried over from ${data.gpus.from}${data.gpus.matched ? ` (${data.gpus.matched})` : ""}; the CPU stays as it is. Prices as the device files or --prices give them.`);
     node.append(table([{ name: "GPU", get: r => r.device, text: true }, { name: "ms", get: r => r.ms, show: r => ms(r.ms) }, { name: "10 % … 90 %", get: r => r.low_ms, show: r => r.declined ? r.declined : `${ms(r.low_ms)} … ${ms(r.high_ms)}` }, { name: "speed-up", get: r => r.speedup, show: r => times(r.speedup) }, { name: "USD/h", get: r => r.usd_per_hour, show: r => r.usd_per_hour ? el("span", { title: r.price_source || "" }, String(r.usd_per_hour)) : "–" }, { name: "USD per 1,000 steps", get: r => r.usd_per_1k_steps, show: r => r.usd_per_1k_steps === null || r.usd_per_1k_steps === undefined ? "–" : r.usd_per_1k_steps.toFixed(3) }, { name: "fits", get: r => r.fits ? 1 : 0, show: r => r.fits === false ? el("span", { class: "worse" }, "no") : r.fits ? "yes" : "–" }], data.gpus.predictions, { caption: "GPUs", search: data.gpus.predictions.length > 8, sort: [1, 1] }));
     const unknown = data.gpus.predictions.filter(r => !r.usd_per_hour).length;
     if (unknown) node.append(el("p", { class: "note" }, `${unknown} of ${data.gpus.predictions.length} have no price; \`foretrace report --prices FILE\` takes a list of yours.`));
