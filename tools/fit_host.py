@@ -22,11 +22,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import host_hooks
 import numpy as np
-from host_traces import DATA, FAST_LOOP_US, PHASES, ROOT, USUAL_SPEED, Phase, cases, read_traces, rows, speed_references, speeds
+from host_traces import (
+    DATA,
+    FAST_LOOP_US,
+    PHASES,
+    ROOT,
+    SPEED_CALLS,
+    USUAL_SPEED,
+    Phase,
+    cases,
+    read_traces,
+    rows,
+    speed_references,
+    speeds,
+)
 
 OUTPUT = ROOT / "src" / "whatif" / "hosts" / "xeon-h200.csv"
 LEAST_LEFT = 0.2  # of a phase; src/whatif/unprofiled.cpp keeps the same
+# Cases of calls that give the GPU no work.
+SHORT_CALLS = [("call", "event_record"), ("call", "stream_wait_event"), ("call", "stream_synchronize_idle")]
 # A launch may wait for room behind this many, on a GPU that is busy for this part of the step: then it is no CPU time.
 PENDING, BUSY = 900, 0.8
 # Launches of an update by tensor (Adam as a loop) and in all (fused), and those of the loss and of copies beside the model.
@@ -65,7 +81,9 @@ def event_costs(found: dict) -> dict[str, tuple[float, str, float]]:
     a, y = np.array(counts) * weight[:, None], np.array(longer) * weight
     fit, *_ = np.linalg.lstsq(a, y, rcond=None)
     spread = np.sqrt(np.diag(np.linalg.inv(a.T @ a)) * np.mean((a @ fit - y) ** 2))
-    return {n: (float(v), f"{len(longer)} cases", float(s)) for n, v, s in zip(("event_op_us", "event_call_us"), fit, spread)}
+    out = {n: (float(v), f"{len(longer)} cases", float(s)) for n, v, s in zip(("event_op_us", "event_call_us"), fit, spread)}
+    short = [(median(found[case[0], case[1], "recorder"]) - median(found[case[0], case[1], "off"])) / float(recorded[case]["calls"]) for case in SHORT_CALLS]
+    return out | {"event_short_call_us": (float(np.mean(short)), f"{len(short)} cases", float(np.std(short) / math.sqrt(len(short))))}
 
 
 def one_case(found: dict, names: list[tuple[str, str]]) -> tuple[float, str, float]:
@@ -100,7 +118,9 @@ def samples(traces: list, ref: dict[str, float]) -> list[Sample]:
 def own_us(s: Sample, c: dict[str, float]) -> float:
     """The phase at speed 1, without what recording it took."""
     us = s.traced.us / s.speed
-    recorded = c["event_op_us"] * s.traced.ops + c["event_call_us"] * s.traced.calls + c["event_layer_us"] * s.traced.layers
+    t = s.traced
+    recorded = c["event_op_us"] * t.ops + c["event_call_us"] * t.working + c["event_short_call_us"] * (t.calls - t.working) \
+        + c["event_layer_us"] * t.layers
     return max(LEAST_LEFT * us, us - recorded)
 
 
@@ -264,7 +284,25 @@ def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, f
     figures["foreach_tensor_us"] = one_case(found, [("optimizer", "adam_foreach")])
     figures["list_tensor_us"] = one_case(found, [("optimizer", "sgd_foreach")])
     figures |= compiled(kept["usual_speed"], without)
+    figures |= hooks(found, figures, [r for r in rows() if r["network"] != without], ref)
     return figures, some, micro
+
+
+def hooks(found: dict, figures: dict[str, tuple[float, str, float]], rows: list[dict], ref: dict[str, float]) -> dict[str, tuple[float, str, float]]:
+    """What hooks cost, for what is the same on a host (tools/host_hooks.py)."""
+    value = {n: v for n, (v, *_) in figures.items()}
+    usual, view = value["usual_speed"], value["probe_view_us"]
+
+    def speed(shown: dict[str, list[float]]) -> float:
+        phase = Phase(shown=defaultdict(list, {SPEED_CALLS[n]: v for n, v in shown.items()}))
+        return speeds({"forward": phase}, ref)["forward"]
+
+    out = host_hooks.graphs(rows, median(found["call", "graph_replay_10_kernels", "off"]), 10, usual)
+    # Without the only network that was offloaded, copies cost what the calls cost.
+    copies = [r for r in rows if r["variant"] == "offload"]
+    out |= host_hooks.hooked_copies(rows, usual) if copies else {"hooked_copy_us": one_case(found, [("cast_grad", "to_bf16")])}
+    out["copy_call_us"] = one_case(found, [("call", "copy_to_device")])
+    return out | host_hooks.functions(view) | host_hooks.batches(view) | host_hooks.sharded(speed, value, value["left"]) | host_hooks.flat()
 
 
 def elsewhere(every: list, c: dict[str, float]) -> list[float]:
@@ -281,7 +319,7 @@ def elsewhere(every: list, c: dict[str, float]) -> list[float]:
     for (model, phase, traced), without in times.items():
         if traced == "0" and model in shown:
             there = shown[model][phase]
-            on = Phase(us=median(times[model, phase, "1"]), ops=there.ops, calls=there.calls)
+            on = Phase(us=median(times[model, phase, "1"]), ops=there.ops, calls=there.calls, working=there.working)
             kept = c["left"] * own_us(Sample("", model, phase, on, 1.0, 0.0, 1.0, 1.0), c)
             out.append(100 * (kept / median(without) - 1))
     return out
@@ -328,6 +366,7 @@ def main() -> int:
             print(said(f"  {phase}", [b for s, _, b in found if s.phase == phase]))
         print(said("on another machine, both at one speed", elsewhere(every, again)))
         print(moments())
+        print("fully_shard, hooks of a unit:", *host_hooks.counts(), sep="\n  ")
         print(f"event_layer_us {again['event_layer_us']:.1f}, left {again['left']:.3f}, follows {again['follows']:.2f}")
     if not options.check:
         options.output.write_text(csv_of(figures))

@@ -3,12 +3,13 @@
 
     tools/gpu_throughput.py [DIR] [--json] [--program build/foretrace]
 
-DIR (default: FORETRACE_PUBLIC) holds `training-throughput.csv.gz`. Two comparisons, both part of tools/gpu_accuracy.py:
+DIR (default: FORETRACE_PUBLIC) holds `training-throughput.csv.gz`. Three comparisons, all part of tools/gpu_accuracy.py:
 
 - an RTX 3090 in AMP: the step itself against the one measured there (pytorch-image-models);
 - an A100 against a V100 in one container (NVIDIA/DeepLearningExamples): samples per second on one over those on the other, so that what both
   hosts and their data loading do cancels. Rows are paired where the precision is the same (AMP), or where each runs what its
-  container does by default (TF32 on the A100, FP32 on the V100).
+  container does by default (TF32 on the A100, FP32 on the V100);
+- a ResNet-50 step of 32 images in FP32 against a trace from a V100 (`kineto-misc/resnet_v100_ns.json.gz`).
 
 Batch, precision and memory format of a row are stacked on a trace in FP32 (`foretrace gpus TRACE amp channels-last batch:x=4`): no model was
 recorded as a row ran it. `is` says how near the recorded network is: `same`; `part`, fewer of the same layers (a third of BERT-large's);
@@ -126,6 +127,17 @@ def ratios(table, program):
     return rows
 
 
+def resnet_on_v100(folder, program):
+    """A step of 32 images against a trace from there; None where it is missing."""
+    recorded = pathlib.Path(folder) / "kineto-misc" / "resnet_v100_ns.json.gz"
+    if not recorded.exists():
+        return None
+    done = subprocess.run([str(program.path), "summary", str(recorded), "--json"], capture_output=True, text=True, check=True)
+    measured = json.loads(done.stdout)["traced_ms"]
+    found = program.on(trace_of("h200-clean/resnet50"), ["batch:x=0.5"], "V100-SXM2-32GB")
+    return {"measured_ms": round(measured, 1), "predicted_ms": round(found["ms"], 1), "error_pct": round(100 * (found["ms"] / measured - 1), 1)}
+
+
 def figures(rows):
     errors = sorted(abs(r["error_pct"]) for r in rows)
     if not errors:
@@ -153,13 +165,13 @@ def throughput(folder, program):
                        "equal precision, each its own batch": figures([r for r in pairs if "/" not in r["precision"]]),
                        "TF32 over FP32, each its own batch": figures([r for r in pairs if "/" in r["precision"]]),
                        "all": figures(pairs), "all, the same network": figures([r for r in pairs if r["is"] == "same"])},
-            "step_rows": rtx, "ratio_rows": pairs}  # fmt: skip
+            "resnet_on_v100": resnet_on_v100(folder, asked), "step_rows": rtx, "ratio_rows": pairs}  # fmt: skip
 
 
 def show(result):
     for r in result["step_rows"]:
         print(f"{r['model']:32s} {r['format']} batch {r['batch']:4d}  measured {r['measured_ms']:7.1f}  predicted {r['predicted_ms']:7.1f} ms  {r['error_pct']:+5.0f} %")
-    print(f"RTX 3090: {result['steps']}\n")
+    print(f"RTX 3090: {result['steps']}\nResNet-50 on a V100: {result['resnet_on_v100']}\n")
     for r in result["ratio_rows"]:
         print(f"{r['model']:16s} {r['input'][:10]:10s} {r['is']:4s} {r['precision']:11s} batch {r['batches'][0]:5d}, {r['batches'][1]:5d}  {r['gpus'][1]:15s} "
               f"A100 / V100 measured {r['measured']:5.2f}  predicted {r['predicted']:5.2f}  {r['error_pct']:+5.0f} %  {' '.join(r['stacked'])}")  # fmt: skip

@@ -21,6 +21,7 @@ PHASES = ("forward", "backward", "update")
 FAST_LOOP_US = 11.3
 # Calls that show a trace's speed, and how much of it a launch shows beside an allocation.
 SPEED_CALLS = {"cudaLaunchKernel": "launch", "aten::empty": "empty"}
+WORKING = ("LaunchKernel", "Memcpy", "Memset", "GraphLaunch")
 ENOUGH = 6
 # Launches alone are half believed, the rest is the usual speed (src/whatif/unprofiled.cpp).
 LAUNCHES_ALONE, USUAL_SPEED = 0.5, 1.45
@@ -33,6 +34,7 @@ class Phase:
     us: float = 0.0
     ops: int = 0
     calls: int = 0
+    working: int = 0  # of these, calls that give the GPU work
     layers: int = 0
     frames: int = 0
     launches: int = 0
@@ -68,6 +70,8 @@ def phases_of(program: Path, trace: Path) -> dict[str, Phase]:
             setattr(phase, count, getattr(phase, count) + int(value.get(count, 0)))
         if kind == "call" and name and "LaunchKernel" in name[1]:
             phase.launches += 1
+        if kind == "call" and name and any(work in name[1] for work in WORKING):
+            phase.working += 1
         if name and name[1] in SPEED_CALLS and (kind == "call") == (name[1] == "cudaLaunchKernel"):
             phase.shown[SPEED_CALLS[name[1]]].append(cost)
     return out

@@ -21,7 +21,6 @@ import pathlib
 import sys
 
 import numpy as np
-from scipy.optimize import least_squares
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import transfer_model as model
@@ -97,6 +96,8 @@ class Fit:
         return min(tries, key=lambda t: t[1])[0]
 
     def run_from(self, gpus, first, start, prior, steps):
+        from scipy.optimize import least_squares  # noqa: PLC0415  reading parameters must not need it
+
         begin = self.encode(start)
 
         def residuals(z):

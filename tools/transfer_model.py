@@ -1,4 +1,4 @@
-"""The model of matrix products on any GPU, as src/hardware/transfer_product.cpp has it, for training and for tests.
+"""The model of matrix products on any GPU, as src/hardware/cost_product.cpp has it, for training and for tests.
 
 A product of b x (m x k)(k x n) is cut into tiles; tiles run on SMs in waves; a tile's time is its arithmetic, its loads or the
 latency of its steps along k, whichever is longer; the whole is never faster than the device's peak, its power limit or its
@@ -100,7 +100,7 @@ class Device:
 
     def width(self, kind):
         """How many operands an SM's arithmetic asks for, against what it can load. SMs of 128 lanes load no more in a clock than those of
-        64 and wait twice as long; tensor cores that are sold at half their rate, or less, wait so much less."""
+        64 and wait twice as long; tensor cores that are sold at half their rate, or less, hide the loading of their operands."""
         if kind != "half":
             return self.flops_per_clock(kind) / NARROW
         if self.vendor != "nvidia" or self.major < 7:
@@ -124,7 +124,7 @@ def product_us(p, tiles, batch, m, n, k, element_bytes, dev, kind):
     clock = float(dev.clock_mhz)  # cycles per us
     loss = (edge + p["traffic"]) / edge
     width = dev.width(kind)
-    wide = (edge + p["traffic"] * width) / edge
+    wide = np.maximum(1.0, width * loss) if kind == "half" else (edge + p["traffic"] * width) / edge
     begin = p["start_k"] * (width * loss if kind == "half" else wide)
     rate = dev.flops_per_clock(kind) * clock * p["share"]
     count = b * (p["pad"] * np.ceil(m / tm) + (1 - p["pad"]) * m / tm) * (p["pad"] * np.ceil(n / tn) + (1 - p["pad"]) * n / tn)

@@ -31,6 +31,7 @@ from ._recorder_asked import count_of, models_of, why_no_gpu
 from ._recorder_callback import StepCallback, make_callback, wrap_step
 from ._recorder_figures import VERSION, Meter, surroundings, traced_phases, unmeasured
 from ._recorder_layers import LayerRanges, ModelFinder, something_is_compiled
+from ._recorder_loop import LoopRecorder
 from ._recorder_output import check_folder, rank_and_world, rank_path, split_suffix
 from ._recorder_phases import PhaseClock
 from ._recorder_tracer import METADATA_KEY, SETTLE, Tracer
@@ -118,7 +119,7 @@ def recorded_figures(trace: Any) -> dict[str, Any] | None:
     return dict(found) if isinstance(found, dict) and isinstance(found.get("version"), int) else None
 
 
-class Recorder:
+class Recorder(LoopRecorder):
     """A recording in progress, as `record` makes it: a context manager, or `start`, `step` and `close`, or a `callback`."""
 
     def __init__(self, path: str, counts: dict[_Phase, int], models: list[Any], *, layers: bool, memory: bool,
@@ -149,44 +150,14 @@ class Recorder:
     # -- what it knows
 
     @property
-    def done(self) -> bool:
-        """Nothing more will be recorded: everything is written, or the recording has failed."""
-        return self._phase is _Phase.DONE
-
-    @property
-    def phase(self) -> str:
-        """"not started", "warm-up", "measure", "settle", "trace" or "done"."""
-        return self._phase.value
-
-    @property
-    def steps_needed(self) -> int:
-        """Steps a loop must run for a complete recording."""
-        return sum(self._counts.values())
-
-    @property
     def path(self) -> Path:
         """The file this process writes."""
         return rank_path(self._given_path, self._rank()[0])
-
-    @property
-    def figures(self) -> dict[str, Any] | None:
-        """What was written into the trace's metadata; None until it is written."""
-        return None if self._figures is None else dict(self._figures)
 
     def __repr__(self) -> str:
         return f"<foretrace.Recorder {str(self.path)!r}: {self.phase}>"
 
     # -- the loop
-
-    def __enter__(self) -> Recorder:
-        self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace_back: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
 
     def start(self, model: Module | None = None) -> None:
         """The loop begins. `model` counts where none was given before. Does nothing when already started."""
@@ -201,18 +172,6 @@ class Recorder:
         except Exception as error:
             self._fail(error)
 
-    def step(self) -> None:
-        """A step has ended."""
-        if self._phase is _Phase.DONE:
-            return
-        if self._phase is _Phase.NEW:  # this step's beginning was not seen
-            self.start()
-            return
-        try:
-            self._end_step(time.perf_counter())
-        except Exception as error:
-            self._fail(error)
-
     def close(self) -> None:
         """The loop has ended. Writes the steps traced so far when it ended early, and says what is missing."""
         if self._phase in (_Phase.NEW, _Phase.DONE):
@@ -222,15 +181,6 @@ class Recorder:
             self._end_early()
         except Exception as error:
             self._fail(error)
-
-    def abort(self, reason: str | None = None) -> None:
-        """Ends the recording and leaves no file. Does nothing when it is done. `reason`: said as a warning."""
-        if self._phase is _Phase.DONE:
-            return
-        phase = self._phase
-        self._clean_up()
-        if reason and phase is not _Phase.NEW:
-            self._say(f"the recording stopped in phase '{phase.value}' and wrote no file: {reason}")
 
     def callback(self) -> StepCallback:
         """The recorder as a callback, for a Hugging Face Trainer, a Lightning Trainer, or any loop that calls
@@ -379,20 +329,9 @@ class Recorder:
                 except Exception as error:
                     _log.debug("the profiler did not stop cleanly: %s", error)
 
-    def _fail(self, error: Exception) -> None:
-        phase = self._phase
-        self._clean_up()
-        said = str(error).strip().splitlines()
-        self._say(f"the recording failed in phase '{phase.value}' and wrote no file; the training goes on: "
-              f"{type(error).__name__}{': ' + said[0] if said else ''}")
-
     def _say(self, text: str) -> None:
         """Tells people, without harm to the program."""
         _warn(text)
-
-    def _at_exit(self) -> None:
-        if os.getpid() == self._pid:  # not in a child that inherited this
-            self.close()
 
     def _rank(self) -> tuple[int | None, int | None]:
         return rank_and_world(getattr(self._torch, "distributed", None))

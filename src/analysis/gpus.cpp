@@ -200,9 +200,7 @@ Result<GpusReport> compare_gpus(Baseline b, const GpusOptions& options) {
     if (g.prediction.declined.empty()) {
       add_cost(g, prices);
       add_bound(g);
-      if (g.prediction.peak_bytes) {
-        g.fits = static_cast<double>(*g.prediction.peak_bytes + hardware::kDriverBytes) <= to.memory_gb * 1e9;
-      }
+      g.fits = g.prediction.fits;
     }
     g.prediction.graph = {};  // one for each of thirty devices is a lot of memory nobody looks at
   });

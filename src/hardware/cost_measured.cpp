@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "foretrace/base/result.hpp"
+#include "hardware/cost_product.hpp"
 #include "hardware/measured.hpp"
 
 namespace foretrace::hardware {
@@ -72,7 +73,9 @@ const std::map<std::string, Line, std::less<>>& fitted() {
 std::string_view pools_of(std::string_view table) { return table == "log_softmax" ? "softmax" : table; }
 
 // A header of sizes (one word) and columns of times (three words), and a line per shape; what was not measured is empty.
-void read_table(std::string_view operation, std::string_view text, const Device& device, KernelPools& pools) {
+// `type`: only the columns of one element type, where their bounds take long to compute.
+void read_table(std::string_view operation, std::string_view type, std::string_view text, const Device& device,
+                KernelPools& pools) {
   // The cells of a column mostly belong to the pool of the cell above.
   struct PoolOfColumn {
     std::string name;
@@ -105,7 +108,7 @@ void read_table(std::string_view operation, std::string_view text, const Device&
         continue;
       }
       const double us = number<double>(cell);
-      if (us <= 0) continue;
+      if (us <= 0 || (!type.empty() && name.find(type) == std::string_view::npos)) continue;
       const std::optional<MeasuredPlace> place = measured_place(measured_work(operation, sizes, name), device);
       if (!place || !place->pool.starts_with(tells)) continue;
       const auto id = static_cast<std::uint32_t>(groups.size());
@@ -114,6 +117,7 @@ void read_table(std::string_view operation, std::string_view text, const Device&
         const auto scales = fitted().find(place->pool);
         of = {place->pool, &pools[place->pool], scales != fitted().end() ? scales->second.tuned : 0};
         of.pool->features = place->features;
+        of.pool->measured_on = device;
       }
       const double value = std::log(us / place->bound_us);
       const double shift = place->tuned ? of.tuned : 0;
@@ -128,8 +132,8 @@ class Tables {
  public:
   const KernelPool* find(const std::string& name) {
     const std::lock_guard lock(mutex_);
-    const std::string_view operation = std::string_view(name).substr(0, name.find(' '));
-    if (!read_.contains(operation)) read(operation);
+    const std::string_view part = part_of(name);
+    if (!read_.contains(part)) read(part);
     const auto it = pools_.find(name);
     return it == pools_.end() ? nullptr : &it->second;
   }
@@ -137,22 +141,36 @@ class Tables {
     const std::lock_guard lock(mutex_);
     for (const auto& [stem, text] : kernel_files()) {
       const std::string_view operation = operation_of(stem);
-      if (!read_.contains(operation)) read(operation);
+      for (const std::string_view type : kTypes) {
+        const std::string part = operation == kByType ? std::string(operation).append(type) : std::string(operation);
+        if (!read_.contains(part)) read(part);
+      }
     }
     return pools_;
   }
 
  private:
+  // Products: the largest table, and the one whose law takes microseconds a row.
+  static constexpr std::string_view kByType = "gemm";
+  static constexpr std::array<std::string_view, 4> kTypes = {" fp32", " tf32", " fp16", " bf16"};
+  // What is read at once: "softmax" of "softmax fwd half", "gemm fp16" of "gemm fp16 aligned nt".
+  static std::string_view part_of(std::string_view pool) {
+    const std::size_t first = pool.find(' ');
+    if (pool.substr(0, first) != kByType) return pool.substr(0, first);
+    return pool.substr(0, pool.find(' ', first + 1));
+  }
   // Of "H200-SXM.softmax".
   static std::string_view operation_of(std::string_view stem) { return pools_of(stem.substr(stem.find('.') + 1)); }
-  void read(std::string_view operation) {
-    read_.emplace(operation);
+  void read(std::string_view part) {
+    read_.emplace(part);
+    const std::string_view operation = part.substr(0, part.find(' '));
+    const std::string_view type = part.substr(operation.size());
     KernelPools found;
     for (const auto& [stem, text] : kernel_files()) {
       if (operation_of(stem) != operation || stem.ends_with(".scales")) continue;
       const Result<Device> device = find_device(stem.substr(0, stem.find('.')));
       FORETRACE_CHECK(device.has_value());  // a table is named after the device it was measured on
-      read_table(stem.substr(stem.find('.') + 1), text, *device, found);
+      read_table(stem.substr(stem.find('.') + 1), type, text, *device, found);
     }
     for (auto& [name, pool] : found) {
       if (const auto it = fitted().find(name); it != fitted().end()) {
@@ -223,6 +241,16 @@ Neighbours::Answers told_at(const Neighbours& pool, const Features& place,
 
 const KernelPool* kernel_pool(const std::string& name) { return tables().find(name); }
 
+const Device& measured_device() {
+  static const Device kDevice = [] {
+    const std::string_view stem = kernel_files().front().first;
+    const Result<Device> device = find_device(stem.substr(0, stem.find('.')));
+    FORETRACE_CHECK(device.has_value());
+    return *device;
+  }();
+  return kDevice;
+}
+
 const KernelPools& kernel_pools() { return tables().all(); }
 
 std::string instead(std::string_view pool, std::string_view word, std::string_view other) {
@@ -249,8 +277,14 @@ ModelledTime measured_model(const Work& w, const Device& d) {
   const KernelPool* pool = kernel_pool(place->pool);
   if (pool == nullptr) return {};
   const Neighbours::Told told = told_at(pool->neighbours, place->at).told;
-  return {place->bound_us * std::exp(told.value + (place->tuned ? pool->tuned : 0)),
-          pool->spread * std::sqrt(told.variance)};
+  const double sigma = pool->spread * std::sqrt(told.variance);
+  if (std::holds_alternative<Gemm>(w.kind) && !same_silicon(pool->measured_on, d)) {
+    // Their law has parameters of the architecture's own: what the table tells beyond it is carried as the transfer carries it.
+    const TransferWeights& laws = TransferWeights::shipped();
+    const ProductKind kind = fitted_kind(product_of(w, d));
+    return {place->bound_us * std::exp(carried_miss(told.value, laws.of(kind, d), false)), std::max(sigma, 0.2)};
+  }
+  return {place->bound_us * std::exp(told.value + (place->tuned ? pool->tuned : 0)), sigma};
 }
 
 ModelledTime measured_model_beside(const Work& w, const Device& d, const Work& known, double known_us,

@@ -38,9 +38,8 @@ struct ModelledTime {
 };
 
 // Each takes the head of the work and its kind.
+/// The law of products (cost_product.hpp), and what measured ones tell beside it.
 ModelledTime gemm_model(const Work& work, const Gemm& gemm, const Device& device);
-/// The law of products alone, without what measured ones tell.
-double product_model_us(const Work& work, const Gemm& gemm, const Device& device);
 /// One kernel for all time steps of a layer.
 bool persistent_rnn(Dtype dtype, const Recurrent& rnn);
 /// Element-wise work, copies, casts, optimizers: bytes or elements, whichever takes longer.
@@ -50,8 +49,8 @@ ModelledTime memory_model(const Work& work, const MemoryCopy& copy, const Device
 ModelledTime reduction_model(const Work& work, const Rows& rows, const Device& device);
 ModelledTime loss_model(const Work& work, const Rows& rows, const Device& device);
 ModelledTime embedding_model(const Work& work, const Gather& gather, const Device& device);
-/// Convolutions, attention, recurrent layers, norms, softmax, pooling, losses, reductions: the share of what the device could do
-/// that measured operations of like shape reach (measured.hpp). 0 where nothing like it was measured.
+/// Products, convolutions, attention, recurrent layers, norms, softmax, pooling, losses, reductions: the share of what the device
+/// could do that measured operations of like shape reach (measured.hpp). 0 where nothing like it was measured.
 ModelledTime measured_model(const Work& work, const Device& device);
 /// The same where it is known what an operation takes that differs in its sizes, element type or layout: a measured neighbour
 /// more, or what is like it in another pool. 0 where neither holds.
@@ -91,28 +90,6 @@ std::vector<PoolScales> fit_pools(std::string_view only);
 
 /// What a kernel takes that does nothing: 0.9-1.4 us on an H200, and no figure of a device file says otherwise elsewhere.
 inline constexpr double kEmptyKernelUs = 1.0;
-
-/// How a library's kernels turn a product's size into time.
-struct ProductRates {
-  double launch_us;  ///< start, prologue and epilogue
-  double share;      ///< of the peak rate, for a tile so large that its operands' traffic vanishes
-  double traffic;    ///< tile edge (harmonic mean) at which operand traffic halves the rate
-  double start_k;    ///< steps of k a tile loses to filling its pipeline
-  double round_up;   ///< 0: a part of a wave costs its part (persistent kernels); 1: a whole wave
-  double memory;     ///< share of the peak bandwidth
-  double blend;      ///< exponent that joins arithmetic and traffic: large is the maximum, 1 the sum
-  double split_us;   ///< adding up the parts of a product that was split along k
-  double step_ns;    ///< latency of one step along k: what a product of few tiles waits for
-};
-
-/// batch x (m x k)(k x n) at `peak_tflops`, moving `bytes`. Grows with m, n, k and batch: the minimum over tiles and splits
-/// of functions that do.
-double product_us(double batch, double m, double n, double k, double bytes, double peak_tflops,
-                  const ProductRates& rates, const Device& device);
-/// The rates for an element type, alignment and layout.
-ProductRates half_rates(std::int64_t alignment);
-ProductRates tf32_rates(std::int64_t alignment, bool a_transposed, bool b_transposed);
-ProductRates fp32_rates();
 
 /// Elements per clock and SM, as a rate in elements per microsecond.
 inline double element_rate(double per_clock_and_sm, const Device& device) {

@@ -39,6 +39,7 @@ Work measured_work(std::string_view operation, const MeasuredSizes& sizes, std::
 
 /// Measured operations of the same kernels.
 struct KernelPool {
+  Device measured_on;
   Neighbours neighbours;
   std::size_t features = 0;
   /// Two of three errors are smaller than this times the root of Told::variance.
@@ -53,6 +54,8 @@ struct KernelPool {
 using KernelPools = std::map<std::string, KernelPool, std::less<>>;
 /// All of them, every table read.
 const KernelPools& kernel_pools();
+/// The GPU they were measured on.
+const Device& measured_device();
 /// The pool's name with another word in it; empty where the word does not occur.
 std::string instead(std::string_view pool, std::string_view word, std::string_view other);
 /// The pools of the same operations in fp32, and in the other layout; empty where there are none.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hardware/cost_product.hpp"
 #include "hardware/measured.hpp"
 
 namespace foretrace::hardware {
@@ -103,15 +104,26 @@ std::optional<MeasuredPlace> place(const Work& w, const Convolution& c, const De
       .bound(2 * kStartUs + compute / 0.7 + passes * stream_us(w.bytes(), d));
 }
 
+// The law knows sizes and the device; the pools what it does not: how operands lie (tensor cores read TF32 along k only), whether a
+// 16-byte access fits their rows (else kernels of older generations run, chosen by rules nobody publishes), and vectors, for
+// which there are kernels without tiles.
 std::optional<MeasuredPlace> place(const Work& w, const Gemm& g, const Device& d) {
-  // A vector is no tile: gemv kernels stream the matrix.
-  if (g.m <= 1 || g.n <= 1 || g.k <= 1) return std::nullopt;
-  // Aligned products follow their law.
-  if (g.alignment() >= (is_half(w.dtype) ? 8 : 4) || (!is_half(w.dtype) && w.dtype != Dtype::kTf32))
-    return std::nullopt;
-  const std::string_view how = g.a_transposed ? (g.b_transposed ? " tt" : " tn") : g.b_transposed ? " nt" : " nn";
+  if (g.m <= 0 || g.n <= 0 || g.k <= 0 || d.sm_count <= 0) return std::nullopt;
+  const Product product = product_of(w, d);
+  const bool half = product.element_bytes <= 2;
+  const bool vector = g.m == 1 || g.n == 1 || g.k == 1;
   std::string pool = "gemm ";
-  pool.append(type_of(w.dtype)).append(how == " tt" ? " tn" : how);
+  pool.append(type_of(product.dtype == Dtype::kFp8 ? Dtype::kBf16 : product.dtype));
+  if (vector) {
+    pool.append(" vector");
+  } else {
+    if (product.kind == ProductKind::kFp32Batched) {
+      pool.append(" batched");
+    } else if (product.dtype != Dtype::kFp32) {
+      pool.append(g.alignment() >= (half ? 8 : 4) ? " aligned" : " odd");
+    }
+    pool.append(g.a_transposed ? " tn" : g.b_transposed ? " nt" : " nn");
+  }
   const double tiles =
       as_double(g.batch) * std::ceil(as_double(g.m) / 128) * std::ceil(as_double(g.n) / 128) / std::max(1, d.sm_count);
   const auto waste = [](std::int64_t size) {
@@ -130,7 +142,7 @@ std::optional<MeasuredPlace> place(const Work& w, const Gemm& g, const Device& d
       .feature(misalignment(g.k))
       .feature(waste(g.m))
       .feature(waste(g.n))
-      .bound(product_model_us(w, g, d));
+      .bound(best_product_us(w, TransferWeights::shipped(), d));
 }
 
 std::optional<MeasuredPlace> place(const Work& w, const Attention& a, const Device& d) {

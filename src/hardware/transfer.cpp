@@ -4,15 +4,13 @@
 #include <cmath>
 
 #include "hardware/cost_models.hpp"
-#include "hardware/transfer_product.hpp"
+#include "hardware/cost_product.hpp"
 #include "hardware/transfer_rnn.hpp"
 
 namespace foretrace::hardware {
 
 namespace {
 
-// Beyond a factor of two the model lacks something the kernel has (odd alignment, another algorithm), and the target has it too.
-constexpr double kNoise = 0.7;
 // How much of what a step's products have in common beyond the model is carried to another architecture, by whether products of this
 // kind were measured on the origin's.
 constexpr double kCommonKnown = 0.8;
@@ -20,10 +18,6 @@ constexpr double kCommonNew = 0.3;
 // Beyond this the origin's own: small products that last as long as their launch. Whole models of docs/gpus.md: 10.9 % with it, 11.1 without.
 constexpr double kMostCommon = 0.3;
 constexpr double kBeyondRates = 1.1;
-
-bool same_silicon(const Device& a, const Device& b) {
-  return a.vendor == b.vendor && a.compute_major == b.compute_major && a.compute_minor == b.compute_minor;
-}
 
 // How far two GPUs of one architecture are apart: 0 for twins, 1 from half as much again in any figure that counts.
 double distance(const Device& a, const Device& b) {
@@ -58,7 +52,7 @@ double product_sigma(const Work& work, ProductKind kind, bool known) {
     const bool fitted = kind == ProductKind::kConv && work.family == Family::kConvForward;
     return fitted && known ? 0.22 : 0.3;
   }
-  if (work.dtype == Dtype::kTf32 && kind == ProductKind::kHalf) return 0.25;
+  if (kind == ProductKind::kTf32) return 0.25;
   if (kind == ProductKind::kHalf) return known ? 0.12 : 0.2;
   return known ? 0.2 : 0.26;
 }
@@ -100,13 +94,11 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
     if (is_conv(work) && !same) after = before * within_rates(after / before, work, from, to);
     const double missed = std::log(measured_ns / before);
     const double common = context.common[static_cast<std::size_t>(here.kind)];
-    const double noise = std::clamp(missed - common, -kNoise, kNoise);
-    const double carry = same ? 1.0 : weights.of(fitted_kind(there), to).carry_other;
     // What all products share is theirs where the model knows the origin, mostly the origin's own where it does not; and what
     // convolutions share, cuDNN's version and its choice of algorithms.
     const double shared = same ? 1.0 : known_here && !is_conv(work) ? kCommonKnown : kCommonNew;
     const double theirs = same ? common : std::clamp(common, -kMostCommon, kMostCommon);
-    ns = after * std::exp(shared * theirs + (missed - common - noise) + carry * noise);
+    ns = after * std::exp(shared * theirs + carried_miss(missed - common, weights.of(fitted_kind(there), to), same));
   } else {
     sigma = std::max(sigma, 0.3);
   }

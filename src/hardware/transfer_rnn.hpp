@@ -2,7 +2,7 @@
 // A recurrent layer as its parts, for its ratio between two GPUs.
 
 #include "hardware/cost_models.hpp"
-#include "hardware/transfer_product.hpp"
+#include "hardware/cost_product.hpp"
 
 namespace foretrace::hardware {
 
@@ -10,9 +10,9 @@ namespace foretrace::hardware {
 /// round and the gradients of both weights. In microseconds; 0 where sizes are not known. Grows with every size, never with a better
 /// figure of the device.
 ///
-/// Against 324 operations in bf16 measured on an H200 (data/h200-operations/rnn.csv.gz; LSTM, GRU and plain, one to three layers) the
-/// forward ones are missed by -4 % in the median, half of them by less than 20 %, backward ones by 4 and 35 %; the roofline of the
-/// same operations is a factor of 3 to 40 below them, because steps wait.
+/// Against 324 operations in bf16 measured on an H200 (data/h200-operations/rnn.csv.gz; LSTM, GRU and plain, one to three layers): forward 4 % too
+/// much in the median and half of them within 21 %, backward 5 % too little and 28; log time spreads by 0.38 and 0.45 around it. Around
+/// the roofline it spreads by 1.7: measured times are 11 to 1000 times as long, because steps wait.
 double recurrent_us(const Work& work, const Recurrent& rnn, const TransferWeights& weights, const Device& device);
 
 }  // namespace foretrace::hardware

@@ -305,6 +305,8 @@ void write_json(JsonWriter& json, const analysis::TraceSet& set) {
   json.member("without_rank", set.without_rank).end_object();
 }
 
-std::string to_json(const analysis::DoctorReport& report) { return json_text(report); }
+std::string to_json(const analysis::DoctorReport& report) {
+  return json_text([&](JsonWriter& json) { write_json(json, report); });
+}
 
 }  // namespace foretrace::report

@@ -95,12 +95,12 @@ class JsonWriter {
 /// Appends `text` as a JSON string with its quotes.
 void append_json_string(std::string& out, std::string_view text);
 
-/// A report that write_json writes, as the text a command prints.
-template <class Report>
-std::string json_text(const Report& report) {
+/// What `write` writes, as the text a command prints.
+template <class Write>
+std::string json_text(const Write& write) {
   std::string out;
   JsonWriter json(out);
-  write_json(json, report);
+  write(json);
   return out + "\n";
 }
 

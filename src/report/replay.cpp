@@ -203,6 +203,8 @@ void write_json(JsonWriter& json, const analysis::TraceReplay& report) {
   json.end_object();
 }
 
-std::string to_json(const analysis::TraceReplay& report) { return json_text(report); }
+std::string to_json(const analysis::TraceReplay& report) {
+  return json_text([&](JsonWriter& json) { write_json(json, report); });
+}
 
 }  // namespace foretrace::report

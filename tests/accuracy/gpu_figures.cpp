@@ -26,7 +26,7 @@
 
 #include "foretrace/hardware/occupancy.hpp"
 #include "foretrace/hardware/transfer.hpp"
-#include "hardware/transfer_product.hpp"
+#include "hardware/cost_product.hpp"
 
 namespace {
 

@@ -217,6 +217,37 @@ class Nsight(Folder):
         problems = {p["name"]: p for p in doctor(path)["problems"]}
         self.assertEqual(problems["dangling_string"]["count"], 4)
 
+    def test_times_that_are_none(self) -> None:
+        path = nsight_database.training(self.folder / "odd.sqlite", steps=20)
+        db = sqlite3.connect(path)
+        db.execute(f"UPDATE {KERNELS} SET start='yesterday' WHERE rowid = 5")
+        db.execute(f"UPDATE {KERNELS} SET end=9223372036854775807 WHERE rowid = 6")
+        db.execute(f"UPDATE {KERNELS} SET start=NULL WHERE rowid = 7")
+        db.commit()
+        db.close()
+        problems = {p["name"]: p for p in doctor(path)["problems"]}
+        self.assertEqual(problems["bad_row"]["count"], 3)
+        self.assertIn("bad", run("summary", path, "--strict", code=3) + "bad")
+
+    def test_clock_domains_that_disagree(self) -> None:
+        """The GPU's times by another clock, behind and ahead: said, and put where launches and waits allow."""
+        path = nsight_database.training(self.folder / "agree.sqlite", steps=20)
+        expected = json.loads(run("replay", path, "--json"))["steps"]
+        for by in (-5_000_000, -2_000_000_000, -86_400_000_000_000, 400_000, 2_000_000_000):
+            other = self.folder / "apart.sqlite"
+            shutil.copy(path, other)
+            db = sqlite3.connect(other)
+            db.execute(f"UPDATE {KERNELS} SET start=start+({by}), end=end+({by})")
+            db.commit()
+            db.close()
+            problems = [p["name"] for p in doctor(other)["problems"]]
+            self.assertIn("clock_domains" if by < 0 else "device_clock", problems, by)
+            steps = json.loads(run("replay", other, "--json"))["steps"]
+            self.assertEqual(len(steps), len(expected), by)
+            for step, was in zip(steps, expected):
+                self.assertLessEqual(abs(step["error_pct"]), 1, by)
+                self.assertAlmostEqual(step["traced_ms"], was["traced_ms"], delta=0.02 * was["traced_ms"])
+
     def test_whole_graphs(self) -> None:
         db = nsight_database.Database(self.folder / "graphs.sqlite")
         db.table("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", nsight_database.GRAPH)
@@ -362,12 +393,26 @@ class Xla(Folder):
                 self.assertLessEqual(abs(step["error_pct"]), 1)
                 self.assertLessEqual(step["frozen_pct"], 15)
 
+    def test_collectives_know_their_sizes(self) -> None:
+        """Of the operands, in every form of replica groups; with and without command buffers."""
+        for command_buffer in (True, False):
+            path = xplane_file.profile(self.folder / f"job{command_buffer}.xplane.pb", gpus=2, command_buffer=command_buffer, collectives=True)
+            found = collections.Counter((c["kind"], c["bytes"], c["ranks"]) for c in json.loads(run("ranks", path, "--json"))["collectives"])
+            floats = 768 * 3072 * 4
+            self.assertEqual(found, {("all-reduce", floats, 2): 1, ("all-reduce", floats + 200, 2): 1, ("all-gather", 8_000, 2): 1}, command_buffer)
+            self.assertNotIn("no_collective_sizes", [f["name"] for f in doctor(f"{path}#0")["findings"]])
+            self.assertNotIn("unknown_instruction", [p["name"] for p in doctor(f"{path}#0")["problems"]])
+
     def test_what_ifs_of_a_compiled_program(self) -> None:
         path = xplane_file.profile(self.folder / "a.xplane.pb")
         self.assertIn("modelled", run("whatif", path, "tf32"))
         run("whatif", path, "batch:x=2")
         run("whatif", path, "duration:select=*gemm*,x=0.5")
         run("whatif", path, "ddp:workers=8")
+        run("whatif", path, "fsdp:workers=8")
+        run("whatif", path, "gpu:to=A100-SXM4-80GB")
+        run("whatif", path, "amp")
+        run("whatif", xplane_file.profile(self.folder / "job.xplane.pb", gpus=2, collectives=True), "bandwidth:x=2")
         for name, why in [("compile", "compiled program already"), ("fused-optimizer", "XLA fuses the update"), ("checkpoint", "jax.checkpoint")]:
             self.assertIn(why, run("whatif", path, name, code=4))
 

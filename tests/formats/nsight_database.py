@@ -47,12 +47,13 @@ class Database:
         for name, value in pragmas.items():
             self.db.execute(f"PRAGMA {name}={value}")
         self.strings: dict[str, int] = {}
+        self.schemas: dict[tuple[str, ...], int] = {}
         self.db.execute("CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL)")
         self.table("META_DATA_EXPORT", ["name", "value"])
         self.add("META_DATA_EXPORT", name="EXPORT_SCHEMA_VERSION", value=schema)
 
     def table(self, name: str, columns: list[str]) -> None:
-        typed = ", ".join(f"{c} {'TEXT' if c in ('text', 'name', 'value', 'jsonText') else 'INTEGER'}" for c in columns)
+        typed = ", ".join(f"{c} {'TEXT' if c in ('text', 'name', 'value', 'jsonText', 'binaryData') else 'INTEGER'}" for c in columns)
         self.db.execute(f"CREATE TABLE IF NOT EXISTS {name} ({typed})")
 
     def add(self, table: str, **values: object) -> None:
@@ -92,7 +93,7 @@ class Database:
         self.table("NVTX_EVENTS", NVTX)
         self.table("NVTX_PAYLOAD_SCHEMA_ENTRIES", ["domainId", "schemaId", "idx", "flags", "type", "name", "description", "arrayOrUnionDetail", "offset"])
         fields = [(key, NCCL_FIELDS[key]) for key in values]
-        schema = 0x1000000 + hash(tuple(values)) % 1000
+        schema = 0x1000000 + self.schemas.setdefault(tuple(values), len(self.schemas))
         offset, packed = 0, b""
         for index, (_, (label, kind)) in enumerate(fields):
             size = 4 if kind == 5 else 8

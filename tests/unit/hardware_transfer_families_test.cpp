@@ -64,7 +64,9 @@ TEST(TransferFamilies, NoneStaysAsItWasMeasured) {
             std::string(work::to_string(family)) + (w.has_shape() ? " to " : " without sizes, to ") + to;
         const Cost cost = transfer(200e3, 200e3, w, {4096, 256, 32, 0}, from, target);
         ASSERT_TRUE(cost.known) << what;
-        EXPECT_GT(cost.ns, 1.15 * 200e3) << what;  // all of them are slower in every figure
+        const double least = target.vendor == "nvidia" ? 1.15 : 0.5;  // NVIDIA's here are slower in every figure
+        EXPECT_GT(cost.ns, least * 200e3) << what;
+        EXPECT_NE(cost.ns, 200e3) << what;
         EXPECT_GT(cost.sigma, 0) << what;
       }
     }
@@ -87,7 +89,7 @@ TEST(TransferFamilies, RecurrentStepsWaitAndProductsCompute) {
   EXPECT_LT(waits, 0.4 * peaks);
   EXPECT_GT(waits, 1.0);
   EXPECT_GT(computes, 1.5 * waits);
-  EXPECT_LT(computes, 1.5 * peaks);
+  EXPECT_LT(computes, 2.5 * peaks);  // 70 W hold a T4 to less than half of its peak
 }
 
 TEST(TransferFamilies, RecurrentTimesGrowWithEverySize) {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "foretrace/hardware/transfer.hpp"
-#include "hardware/transfer_product.hpp"
+#include "hardware/cost_product.hpp"
 
 namespace foretrace::hardware {
 namespace {

@@ -23,7 +23,7 @@ class TransferWeights;
 /// of another version), they do so on the target too; and what bandwidth its streaming kernels reach. What single ones deviate
 /// beyond that is carried in part.
 struct TransferContext {
-  static constexpr std::size_t kKinds = 4;
+  static constexpr std::size_t kKinds = 5;
   std::array<double, kKinds> common = {};  ///< mean of log(measured / model) by kind of product, weighted by time
   double streaming_gbs = 0;  ///< what element-wise kernels of this step reach; 0: what the device file says
   const TransferWeights* weights = nullptr;  ///< null: those compiled in. Others are fitted without one GPU

@@ -139,9 +139,11 @@ struct Prediction {
   double speedup = 1;
   Ns gpu_time = 0;  ///< sum of kernels and copies
   std::optional<std::int64_t> peak_bytes;
+  /// What the allocator takes from the GPU for it, where detail was asked for.
+  std::optional<std::int64_t> reserved_bytes;
   std::optional<memory::Composition> peak_parts;  ///< where there is a peak and detail was asked for
   std::optional<bool>
-      fits;            ///< the peak and what the driver keeps into the GPU's memory; nothing when either is unknown
+      fits;  ///< what is reserved and what the driver keeps into the GPU's memory; nothing when either is unknown
   double samples = 1;  ///< in a step, as a multiple of the traced step's (batch)
   /// Samples per second, as a multiple of now.
   [[nodiscard]] double gain() const { return speedup * samples; }

@@ -39,34 +39,39 @@ const Element& element_of(std::string_view kernel, std::int64_t bytes) {
   return kElements[std::size(kElements) - 1];
 }
 
+constexpr std::string_view kGroupStart = "(";
+constexpr std::string_view kGroupEnd = ")";
+constexpr std::string_view kAllGather = "_allgather_base";
+constexpr std::string_view kReduceScatter = "_reduce_scatter_base";
+constexpr std::string_view kAllToAll = "all_to_all";
+constexpr std::string_view kSend = "send";
+constexpr std::string_view kRecv = "recv";
+
+// What PyTorch calls what NCCL calls so; empty for calls that move nothing.
+std::string_view torch_name(std::string_view range) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"ncclGroupStart", kGroupStart},
+                                                                      {"ncclGroupEnd", kGroupEnd},
+                                                                      {"ncclAllReduce", "allreduce"},
+                                                                      {"ncclAllGather", kAllGather},
+                                                                      {"ncclBroadcast", "broadcast"},
+                                                                      {"ncclReduceScatter", kReduceScatter},
+                                                                      {"ncclBcast", "broadcast"},
+                                                                      {"ncclReduce", "reduce"},
+                                                                      {"ncclAlltoAll", kAllToAll},
+                                                                      {"ncclSend", kSend},
+                                                                      {"ncclRecv", kRecv}};
+  for (const auto& [name, torch] : kNames) {
+    if (range == name) return torch;
+  }
+  return {};
+}
+
 std::int64_t times(std::int64_t bytes, std::int64_t n) {
   std::int64_t out = 0;
   return bytes == kAbsent || n < 1 || __builtin_mul_overflow(bytes, n, &out) ? kAbsent : out;
 }
 
 }  // namespace
-
-bool NcclRanges::kind_of(std::string_view name, Kind& kind) {
-  constexpr std::pair<std::string_view, Kind> kNames[] = {{"ncclGroupStart", Kind::kGroupStart},
-                                                          {"ncclGroupEnd", Kind::kGroupEnd},
-                                                          {"ncclAllReduce", Kind::kAllReduce},
-                                                          {"ncclAllGather", Kind::kAllGather},
-                                                          {"ncclBroadcast", Kind::kBroadcast},
-                                                          {"ncclReduceScatter", Kind::kReduceScatter},
-                                                          {"ncclBcast", Kind::kBroadcast},
-                                                          {"ncclReduce", Kind::kReduce},
-                                                          {"ncclAlltoAll", Kind::kAllToAll},
-                                                          {"ncclAllToAll", Kind::kAllToAll},
-                                                          {"ncclSend", Kind::kSend},
-                                                          {"ncclRecv", Kind::kRecv}};
-  for (const auto& [known, what] : kNames) {
-    if (name == known) {
-      kind = what;
-      return true;
-    }
-  }
-  return false;
-}
 
 void NcclRanges::add(const Span& span, std::string_view name, const NvtxPayloads::Values& payload) {
   Call call;
@@ -78,7 +83,8 @@ void NcclRanges::add(const Span& span, std::string_view name, const NvtxPayloads
   if (const std::int64_t ranks = value_of(payload, kRanks); ranks > 0 && call.communicator != kAbsent) {
     communicators_[call.communicator] = {ranks, value_of(payload, kRank)};
   }
-  if (kind_of(name, call.kind)) calls_.push_back(call);
+  call.what = torch_name(name);
+  if (!call.what.empty()) calls_.push_back(call);
 }
 
 std::vector<NcclRanges::Window> NcclRanges::windows() const {
@@ -95,9 +101,9 @@ std::vector<NcclRanges::Window> NcclRanges::windows() const {
       depth = 0;
       grouped.clear();
     }
-    if (call.kind == Kind::kGroupStart) {
+    if (call.what == kGroupStart) {
       ++depth;
-    } else if (call.kind == Kind::kGroupEnd) {
+    } else if (call.what == kGroupEnd) {
       depth = std::max(0, depth - 1);  // a group may have begun before the recording
       if (depth > 0) continue;
       if (!grouped.empty()) out.push_back({call.span, std::move(grouped)});
@@ -112,7 +118,7 @@ std::vector<NcclRanges::Window> NcclRanges::windows() const {
 }
 
 std::vector<std::vector<NcclRanges::Call>> NcclRanges::together(const std::vector<Call>& calls) {
-  const auto kind = [](const Call& c) { return c.kind == Kind::kRecv ? Kind::kSend : c.kind; };
+  const auto kind = [](const Call& c) { return c.what == kRecv ? kSend : c.what; };
   std::vector<std::vector<Call>> out;
   for (const Call& call : calls) {
     const auto like = std::find_if(out.begin(), out.end(), [&](const std::vector<Call>& share) {
@@ -145,13 +151,13 @@ std::string NcclRanges::arguments(const std::vector<Call>& calls, std::string_vi
     const std::int64_t all = times(call.bytes, ranks_of(call, trace));
     std::int64_t more_in = call.bytes;
     std::int64_t more_out = call.bytes;
-    if (call.kind == Kind::kAllGather) more_out = all;
-    if (call.kind == Kind::kReduceScatter) more_in = all;
-    if (call.kind == Kind::kAllToAll) more_in = more_out = all;
-    if (call.kind == Kind::kSend) more_out = 0;
-    if (call.kind == Kind::kRecv) more_in = 0;
-    sends = sends || call.kind == Kind::kSend;
-    receives = receives || call.kind == Kind::kRecv;
+    if (call.what == kAllGather) more_out = all;
+    if (call.what == kReduceScatter) more_in = all;
+    if (call.what == kAllToAll) more_in = more_out = all;
+    if (call.what == kSend) more_out = 0;
+    if (call.what == kRecv) more_in = 0;
+    sends = sends || call.what == kSend;
+    receives = receives || call.what == kRecv;
     if (call.peer != kAbsent && std::find(peers.begin(), peers.end(), call.peer) == peers.end()) {
       peers.push_back(call.peer);
     }
@@ -159,26 +165,7 @@ std::string NcclRanges::arguments(const std::vector<Call>& calls, std::string_vi
     if (out == kAbsent || more_out == kAbsent || __builtin_add_overflow(out, more_out, &out)) out = kAbsent;
   }
   const Call& first = calls.front();
-  std::string_view name;
-  switch (first.kind) {
-    case Kind::kAllReduce:
-      name = "allreduce";
-      break;
-    case Kind::kAllGather:
-      name = "_allgather_base";
-      break;
-    case Kind::kReduceScatter:
-      name = "_reduce_scatter_base";
-      break;
-    case Kind::kBroadcast:
-      name = "broadcast";
-      break;
-    case Kind::kReduce:
-      name = "reduce";
-      break;
-    default:
-      name = sends && receives ? "all_to_all" : sends ? "send" : receives ? "recv" : "all_to_all";
-  }
+  const std::string_view name = sends && receives ? kAllToAll : first.what;
   const Element& element = element_of(kernel, (in == kAbsent ? 0 : in) | (out == kAbsent ? 0 : out));
   std::string json = fmt::format(R"("Collective name":"{}","dtype":"{}")", name, element.name);
   const auto put = [&](std::string_view key, std::int64_t value) {

@@ -28,21 +28,9 @@ class NcclRanges {
   void name_collectives(Trace& trace) const;
 
  private:
-  enum class Kind : std::uint8_t {
-    kGroupStart,
-    kGroupEnd,
-    kAllReduce,
-    kAllGather,
-    kReduceScatter,
-    kBroadcast,
-    kReduce,
-    kAllToAll,
-    kSend,
-    kRecv,
-  };
   struct Call {
     Span span;
-    Kind kind = Kind::kGroupStart;
+    std::string_view what;  ///< as PyTorch calls it: "allreduce"; or the begin or end of a group
     std::int64_t bytes = kAbsent;
     std::int64_t communicator = kAbsent;
     std::int64_t peer = kAbsent;
@@ -56,7 +44,6 @@ class NcclRanges {
     std::vector<Call> calls;
   };
 
-  static bool kind_of(std::string_view name, Kind& kind);
   [[nodiscard]] std::vector<Window> windows() const;
   static std::vector<std::vector<Call>> together(const std::vector<Call>& calls);
   [[nodiscard]] std::int64_t ranks_of(const Call& call, const Trace& trace) const;

@@ -17,9 +17,11 @@
 namespace foretrace::trace {
 
 bool NsightRead::times(const TableRow& row, int start, int end, EventRow& out) {
+  constexpr Ns kLongest = Ns{1} << 60;  // 36 years
   Ns duration = 0;
   out.start = row.integer(start);
-  if (row.null(start) || row.null(end) || __builtin_sub_overflow(row.integer(end), out.start, &duration)) {
+  if (!row.number(start) || !row.number(end) || __builtin_sub_overflow(row.integer(end), out.start, &duration) ||
+      duration > kLongest) {
     trace.diagnostics.add("bad_row", Severity::kDataLoss, "rows without a time were left out");
     return false;
   }

@@ -24,11 +24,10 @@ Status ParquetTables::scan(const std::string& table, std::initializer_list<std::
   // What the table does not have is not asked for; its place stays empty.
   std::vector<std::string> there;
   std::vector<std::size_t> place;
-  for (const std::string_view column : columns) {
-    if (has(table, std::string(column))) {
-      place.push_back(static_cast<std::size_t>(&column - columns.begin()));
-      there.emplace_back(column);
-    }
+  for (auto column = columns.begin(); column != columns.end(); ++column) {
+    if (!has(table, std::string(*column))) continue;
+    place.push_back(static_cast<std::size_t>(column - columns.begin()));
+    there.emplace_back(*column);
   }
   if (there.empty()) return {};
   ColumnBatch spread;

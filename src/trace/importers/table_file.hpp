@@ -30,6 +30,12 @@ class TableRow {
   [[nodiscard]] bool null(int column) const {
     return s_ != nullptr ? sqlite3_column_type(s_, column) == SQLITE_NULL : absent(of(column));
   }
+  /// Whether it is a number: a column of SQLite's may hold a text where numbers belong.
+  [[nodiscard]] bool number(int column) const {
+    if (s_ == nullptr) return !null(column) && of(column).numbers != nullptr;
+    const int type = sqlite3_column_type(s_, column);
+    return type == SQLITE_INTEGER || type == SQLITE_FLOAT;
+  }
   /// 0 where there is none, as SQLite has it.
   [[nodiscard]] std::int64_t integer(int column) const {
     if (s_ != nullptr) return sqlite3_column_int64(s_, column);

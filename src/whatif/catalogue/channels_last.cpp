@@ -26,7 +26,7 @@ Status apply_channels_last(Model& m, Draft& draft, const Parameters&) {
     if (planes) becomes.access = work::Access::kStrided;  // a convolution's bias gradient: columns now, not planes
     const hardware::Cost cost = rescale_row(m, row, becomes);
     if (!cost.known) continue;
-    set_row(m, draft, row, cost.ns, becomes, cost.origin);
+    set_row(m, draft, row, cost, becomes);
     convolutions += is_conv(work) ? 1u : 0u;
   }
   if (convolutions == 0) return fail(ErrorCode::kDeclined, "no convolution would change its layout");

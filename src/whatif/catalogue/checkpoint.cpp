@@ -31,24 +31,25 @@ std::int64_t beyond_kept(const memory::Curve& c, std::uint32_t first, std::uint3
   return most - level;
 }
 
-// By the time an operation began: the block whose kernels were being launched; blocks.size() in front of all of them.
-std::size_t block_at(const Model& m, const std::vector<BlockOfLayers>& blocks, std::uint32_t op) {
+// By the time memory was asked for: the block whose kernels were being launched; blocks.size() in front of all of them. A compiled pass is
+// one operation, which asks for each buffer right before the kernel that fills it.
+std::size_t block_at(const Model& m, const std::vector<BlockOfLayers>& blocks, Ns asked) {
   const Graph& g = m.graph;
   std::size_t found = blocks.size();
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     const EventId call = g.event[g.launch[blocks[b].forward.front()].index()];
-    if (call.valid() && m.trace->events.start[call.index()] <= m.trace->events.start[op]) found = b;
+    if (call.valid() && m.trace->events.start[call.index()] <= asked) found = b;
   }
   // Behind the last one's kernels lies the head of the network.
   if (found + 1 == blocks.size()) {
     const EventId last = g.event[g.launch[blocks.back().forward.back()].index()];
-    if (last.valid() && m.trace->events.start[op] > m.trace->end(last.index())) return blocks.size();
+    if (last.valid() && asked > m.trace->end(last.index())) return blocks.size();
   }
   return found;
 }
 
 // Activations of a block live until its forward is over, and again while its backward runs; its output stays, for the
-// next block to start from. Says whether any activation is known to be a block's: a compiled step names none.
+// next block to start from. Says whether any activation is known to be a block's.
 bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
   memory::Curve& c = *m.memory;
   // Of each run of a block what it allocated, in order. A block that runs several times begins again with its first layer.
@@ -64,7 +65,7 @@ bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
     const memory::Block& b = c.blocks[i];
     if (b.stage != memory::Stage::kForward || b.allocated == 0) continue;
     if (unnamed) {
-      const std::size_t at = b.op != kNone ? block_at(m, blocks, b.op) : blocks.size();
+      const std::size_t at = b.op != kNone ? block_at(m, blocks, b.at) : blocks.size();
       if (b.kind == memory::Kind::kActivation && at < blocks.size()) held[""][at].push_back(i);
       continue;
     }
@@ -170,9 +171,6 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
       return fail(ErrorCode::kDeclined, "the trace names no layers, and the step runs as a CUDA graph");
     m.not_modelled.push_back(
         fmt::format("the trace names no layers: {} blocks are taken for what repeats in its kernels", blocks.size()));
-    if (has->compiled)
-      m.not_modelled.emplace_back(
-          "memory that checkpoints inside a compiled network save: the peak is shown as without them");
   }
   if (m.memory && !shorten_lives(m, blocks)) {
     m.not_modelled.emplace_back(

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <set>
 
+#include "whatif/catalogue/graph_regions.hpp"
+
 namespace foretrace::whatif {
 
 namespace {
 
-// A launch of a CUDA graph: as of a whole step's (cuda_graph.cpp), and the copies of what changed into its memory.
-constexpr double kGraphLaunchUs = 40;
 constexpr Ns kGapInGraph = 420;
 
 struct Pass {
@@ -55,8 +55,9 @@ void compile_host(Compiling& c, const FusionPlan& plan, bool graphed) {
     collect(c, plan, pass);
     if (pass.before <= 0) continue;
     const double launches = graphed ? 0 : c.launches[p] * host.compiled_launch_us;
-    const double calls = static_cast<double>(regions.size()) * (host.compiled_call_us + (graphed ? kGraphLaunchUs : 0));
-    const double after = static_cast<double>(c.model.cpu_time(calls + launches, pass.cpu));
+    const double calls = static_cast<double>(regions.size()) * host.compiled_call_us;
+    const Ns launch = graphed ? graph_launch_time(c.model, static_cast<std::size_t>(c.launches[p]), pass.cpu) : 0;
+    const double after = static_cast<double>(c.model.cpu_time(calls + launches, pass.cpu) + launch);
     c.draft.scale(pass.tasks, after / pass.before);
   }
   if (!graphed) return;

@@ -17,15 +17,10 @@ using work::Family;
 using work::Gemm;
 using work::Work;
 
-// What a product takes in FP8: that of half precision on a GPU of twice the rate, with operands half as large.
 hardware::Cost product_cost(std::int64_t m, std::int64_t n, std::int64_t k, Dtype out, const hardware::Device& device) {
-  Work half = work::gemm_work(1, m, n, k, Dtype::kBf16);
-  const double operands = half.bytes_read / 2;
-  half.bytes_read = operands;
-  half.bytes_written = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(work::bytes_of(out));
-  hardware::Device fast = device;
-  fast.tflops_bf16 = device.tflops(Dtype::kFp8);
-  return predict(half, fast);
+  Work w = work::gemm_work(1, m, n, k, Dtype::kFp8);
+  w.bytes_written = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(work::bytes_of(out));
+  return predict(w, device);
 }
 
 Work product_work(std::int64_t m, std::int64_t n, std::int64_t k, const Work& like) {
@@ -210,12 +205,12 @@ class Fp8 {
   }
 
   void multiply(const Row* row, std::int64_t m, std::int64_t n, std::int64_t k, const Fp8Layer& l) {
-    const hardware::Cost cost = product_cost(m, n, k, l.dtype, m_.device);
+    hardware::Cost cost = product_cost(m, n, k, l.dtype, m_.device);
     if (!cost.known) return;
     const Work& was = m_.works[row->work];
     const std::size_t passes = was.kernels > 0 ? row->tasks.size() / was.kernels : 1;
-    const auto times = static_cast<double>(std::max<std::size_t>(1, passes));
-    set_row(m_, draft_, *row, cost.ns * times, product_work(m, n, k, was), cost.origin);
+    cost.ns *= static_cast<double>(std::max<std::size_t>(1, passes));
+    set_row(m_, draft_, *row, cost, product_work(m, n, k, was));
   }
 
   void put(At& at, const std::vector<Step>& steps, Phase phase, bool of_parameters) {

@@ -55,7 +55,7 @@ Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
     becomes.strict_ns = static_cast<double>(row.time);
     const hardware::Cost cost = rescale_row(m, row, becomes);
     if (!cost.known) continue;
-    set_row(m, draft, row, cost.ns, becomes, cost.origin);
+    set_row(m, draft, row, cost, becomes);
     ++changed;
   }
   if (changed == 0) return fail(ErrorCode::kDeclined, "no matrix product or convolution runs in strict FP32");

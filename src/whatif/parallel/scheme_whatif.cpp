@@ -94,6 +94,12 @@ Parameter servers_parameter() {
   return count("servers", "parameter servers on machines of their own; 0: one beside each worker", "0", -1);
 }
 
+Parameter version_parameter() {
+  Parameter version = text("version", "2: fully_shard; 1: FullyShardedDataParallel, with flat parameters", "2");
+  version.choices = {"2", "1"};
+  return version;
+}
+
 Parameter slice_mb_parameter(std::string about, std::string usual) {
   return number("slice_mb", std::move(about), std::move(usual), -1);
 }
@@ -111,6 +117,7 @@ ParallelChoice choice_of(const Parameters& p, std::string parallel) {
   if (p.given("compress")) c.compress = p.text("compress");
   c.ring_steps = p.text("ring_steps") == "on";
   c.priorities = p.text("priorities") != "off";
+  c.flat = p.text("version") == "1";
   return c;
 }
 

@@ -12,6 +12,7 @@ std::vector<Parameter> cluster_parameters();
 /// Those of single schemes.
 Parameter bucket_mb_parameter();
 Parameter servers_parameter();
+Parameter version_parameter();
 Parameter slice_mb_parameter(std::string about, std::string usual);
 
 /// What parameters say that every scheme understands, written into `choice`; those of single schemes where the what-if has

@@ -1,7 +1,10 @@
 #pragma once
-// The time of a matrix product on any GPU, from its device figures: tiles in waves over the SMs, under the roofline, the power
-// limit and memory. Parameters are fitted by tools/train_transfer.py to products measured on thirteen GPUs and live in
-// transfer/products.csv, as plain data; tools/transfer_model.py holds the same formula for training.
+// The law of matrix products, the only one: the time of a product on any GPU, from its device figures: tiles in waves over the
+// SMs, under the roofline, the power limit and memory. Parameters are plain data: transfer/products.csv, fitted by
+// tools/train_transfer.py to products measured on thirteen GPUs, and for the architecture of an H200 transfer/H200-SXM.csv, fitted
+// by tools/fit_products.py to those of data/. tools/transfer_model.py holds the same formula for training.
+// What-ifs ask it for a product before and after a change, with what measured ones tell beside it (cost_gemm.cpp); the transfer
+// asks it for the GPU a product was measured on and for the one it goes to.
 //
 // Grows with batch, m, n and k; never grows with SMs, clock, rates, bandwidth, L2 or power, each taken alone: every term is
 // built from monotone parts, and the best tile is a minimum of such functions.
@@ -22,7 +25,9 @@ using work::Family;
 using work::Work;
 
 /// Kinds of product that are fitted apart.
-enum class ProductKind : std::uint8_t { kHalf, kFp32, kFp32Batched, kConv };
+/// TF32's own are known of one architecture; others take those of half precision.
+enum class ProductKind : std::uint8_t { kHalf, kFp32, kFp32Batched, kConv, kTf32 };
+inline constexpr std::size_t kProductKinds = 5;
 std::string_view to_string(ProductKind kind);
 
 /// One set of parameters; tools/transfer_model.py says what each means and between which bounds it was looked for.
@@ -38,7 +43,8 @@ struct ProductWeights {
 /// By kind and architecture ("any", "7.0", "9.0", "amd").
 class TransferWeights {
  public:
-  static Result<TransferWeights> parse(std::string_view csv, const std::string& origin);
+  /// Parameters of all kinds for any architecture must be among them, or in `base`, whose others they replace.
+  static Result<TransferWeights> parse(std::string_view csv, const std::string& origin, TransferWeights base = {});
   /// Those compiled in.
   static const TransferWeights& shipped();
   /// The device's architecture's, else its relative's, else "any".
@@ -78,5 +84,11 @@ double product_us(const Product& product, const ProductWeights& weights, const D
 /// The time of the work's product with the best kernel there is: where tensor cores gain nothing, the one without them. 0 when its
 /// sizes are unknown.
 double best_product_us(const Work& work, const TransferWeights& weights, const Device& device);
+
+/// GPUs whose kernels are the same: one vendor, one compute capability.
+bool same_silicon(const Device& a, const Device& b);
+/// What of a product's distance from the law (log of measured over law) on one GPU shows on another whose parameters are `there`: all
+/// of it on the same silicon, else what lies beyond a factor of two, and `carry_other` of the rest.
+double carried_miss(double missed, const ProductWeights& there, bool same_silicon);
 
 }  // namespace foretrace::hardware
