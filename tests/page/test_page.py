@@ -239,6 +239,12 @@ class PageTest(unittest.TestCase):
                     self.assertLess(off, TOLERANCE)
             page.close()
 
+    def test_says_what_made_it_and_what_was_assumed(self):
+        page = self.open()
+        said = page.run("document.getElementById('fineprint').textContent")
+        for part in ("foretrace report ", "foretrace 0.", "--stack", "foretrace scale TRACE --fabric DGX-H100", "amp: torch.autocast", "Not modelled", "found by ProfilerStep ranges"):
+            self.assertIn(part, said)
+
     def test_prints_on_paper(self):
         page = self.open(width=794, height=1123)  # A4 at 96 dots an inch
         page.call("Emulation.setEmulatedMedia", media="print")
