@@ -284,6 +284,28 @@ class PageTest(unittest.TestCase):
         page.close()
         report(folder, EXAMPLE)
 
+    def test_more_lanes_than_room(self):
+        folder = Path(self.folder.name) / "lanes"
+        folder.mkdir(exist_ok=True)
+        trace = json.loads(gzip.decompress((ROOT / "data" / "h200-heldout" / "mlp.base.json.gz").read_bytes()))
+        kernels = [event for event in trace["traceEvents"] if event.get("cat") == "kernel"]
+        for i, event in enumerate(kernels):
+            event["tid"] = event["args"]["stream"] = 7 + i % 60
+        file = folder / "many.json"
+        file.write_text(json.dumps(trace))
+        page = self.browser.open(report(folder, file))
+        self.assertGreater(page.run("window.foretrace.rows()"), 60)
+        page.run("document.querySelector('#stage canvas').focus()")
+        page.key("PageDown")
+        self.assertGreater(page.run("window.foretrace.view.top"), 100)
+        # What is selected from a table is brought into view, wherever its lane lies.
+        page.run("window.foretrace.search('Backward'); document.querySelector('#timeline input[type=search]').value = 'Backward'")
+        page.run("document.querySelector('#timeline input[type=search]').focus()")
+        page.key("Enter")
+        self.assertNotEqual(page.run("document.getElementById('picked').textContent"), "Nothing selected.")
+        self.assertEqual(page.problems, [])
+        page.close()
+
     def test_what_changed_since_an_older_recording(self):
         folder = Path(self.folder.name) / "since"
         folder.mkdir(exist_ok=True)
