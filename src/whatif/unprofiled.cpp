@@ -183,7 +183,7 @@ void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matr
     // More would come off than a profiler was ever seen to cost: the rest may as well be the program's own.
     const double follows = static_cast<double>(sum.own[p]) * out.factors.phase[p];
     const double share = sum.time[p] > 0 ? follows / static_cast<double>(sum.time[p]) : 1;
-    const double beyond = share > 0 ? std::max(0.0, std::log(prior.least_seen / share)) : 0;
+    const double beyond = share > 0 ? std::max(0.0, std::log(prior.smallest_share / share)) : 0;
     slow[p] += beyond;
     const double all = follows + static_cast<double>(sum.other[p]);
     if (all > 0) out.slower[p] = std::log1p(follows / all * std::expm1(beyond));
