@@ -201,6 +201,129 @@ std::string memory_json(const Memory& m) {
                      m.hwm_bytes, m.kept_bytes);
 }
 
+// ---- all of it, on one file
+
+class ReadSpeed {
+ public:
+  ReadSpeed(std::string path, int repetitions)
+      : path_(std::move(path)),
+        gz_path_(path_ + ".gz"),
+        have_gz_(::access(gz_path_.c_str(), R_OK) == 0),
+        repetitions_(repetitions),
+        file_(path_),
+        text_(file_.text()),
+        target_(std::min<std::size_t>(text_.size(), 256 << 20), '\1') {
+    add("memcpy", "memcpy", [this] { return timed([this] { copy(); }); });
+    add("yardstick (simdjson, bare)", "yardstick", [this] { return yardstick_seconds(); });
+    // What a second thread can bring on this machine: two yardsticks at once, each over the whole file, half their time.
+    add("yardstick, 2 at once (a file each)", "yardstick_2", [this] {
+      return timed([this] {
+               const std::jthread other([this] { Yardstick().visit(text_); });
+               visited_ = yardstick_.visit(text_);
+             }) /
+             2;
+    });
+    add("foretrace .json, 1 thread", "json_1", [this] { return load_seconds(path_, 1); });
+    add("foretrace .json, 2 threads", "json_2", [this] { return load_seconds(path_, 2); });
+    if (!have_gz_) return;
+    add("foretrace .json.gz, 1 thread", "gz_1", [this] { return load_seconds(gz_path_, 1); });
+    add("foretrace .json.gz, 2 threads", "gz_2", [this] { return load_seconds(gz_path_, 2); });
+  }
+
+  void measure() {
+    for (int r = 0; r < repetitions_; ++r) {
+      for (Case& c : cases_) {
+        if (!wait_until_idle()) ++disturbed_;
+        c.seconds.push_back(c.run());
+      }
+    }
+    if (disturbed_ > 0) {
+      fmt::print("note: {} of {} measurements began while other work kept the processors busy\n", disturbed_,
+                 cases_.size() * static_cast<std::size_t>(repetitions_));
+    }
+  }
+
+  void print_speeds() const {
+    const auto bytes = static_cast<double>(text_.size());
+    fmt::print("{}: {:.1f} MB, {} events, {} values; {} repetitions, interleaved\n\n", path_, bytes / 1e6,
+               visited_.records, visited_.values, repetitions_);
+    fmt::print("{:<34} {:>8} {:>9} {:>7} {:>11} {:>14}\n", "", "best s", "median s", "GB/s", "M events/s",
+               "of yardstick");
+    const double base = find("yardstick").best();
+    for (const Case& c : cases_) {
+      fmt::print("{:<34} {:>8.3f} {:>9.3f} {:>7.2f} {:>11.2f} {:>14.2f}\n", c.name, c.best(), c.median(),
+                 bytes / c.best() / 1e9, static_cast<double>(visited_.records) / c.best() / 1e6, base / c.best());
+    }
+  }
+
+  void print_ratios() const {
+    fmt::print("\n{:<44} {:>6} {:>8} {:>6}\n", "ratio", "best", "median", "goal");
+    print_ratio("1 thread against the yardstick", "yardstick", "json_1", "0.6");
+    print_ratio("2 threads against 1", "json_1", "json_2", "1.6");
+    print_ratio("  the machine's own: 2 yardsticks against 1", "yardstick", "yardstick_2", "");
+    if (have_gz_) print_ratio(".json.gz on 2 threads against .json on 1", "json_1", "gz_2", "0.9");
+  }
+
+  void measure_memories() {
+    fmt::print("\n");
+    for (const unsigned threads : {1U, 2U}) {
+      memories_.emplace_back(fmt::format("json_{}", threads), measure_memory(path_, threads));
+      print_memory(fmt::format(".json, {} thread(s)", threads).c_str(), memories_.back().second);
+      if (!have_gz_) continue;
+      memories_.emplace_back(fmt::format("gz_{}", threads), measure_memory(gz_path_, threads));
+      print_memory(fmt::format(".json.gz, {} thread(s)", threads).c_str(), memories_.back().second);
+    }
+  }
+
+  [[nodiscard]] std::string json() const {
+    std::string out = fmt::format(R"({{"file":"{}","bytes":{},"events":{},"repetitions":{},"disturbed":{},"cases":{{)",
+                                  path_, text_.size(), visited_.records, repetitions_, disturbed_);
+    for (const Case& c : cases_) {
+      out += fmt::format(R"({}"{}":{{"best_s":{:.6f},"median_s":{:.6f}}})", &c == cases_.data() ? "" : ",", c.key,
+                         c.best(), c.median());
+    }
+    out += "},\"memory\":{";
+    for (const auto& [name, m] : memories_) {
+      out += fmt::format(R"({}"{}":{})", out.back() == '{' ? "" : ",", name, memory_json(m));
+    }
+    return out + "}}\n";
+  }
+
+ private:
+  void add(std::string name, std::string key, std::function<double()> run) {
+    cases_.push_back({std::move(name), std::move(key), std::move(run), {}});
+  }
+  [[nodiscard]] const Case& find(std::string_view key) const {
+    return *std::find_if(cases_.begin(), cases_.end(), [&](const Case& c) { return c.key == key; });
+  }
+  void print_ratio(const char* what, std::string_view slow, std::string_view fast, const char* goal) const {
+    fmt::print("{:<44} {:>6.2f} {:>8.2f} {:>6}\n", what, find(slow).best() / find(fast).best(),
+               find(slow).median() / find(fast).median(), goal);
+  }
+  void copy() {
+    for (std::size_t at = 0; at < text_.size(); at += target_.size()) {
+      std::memcpy(target_.data(), text_.data() + at, std::min(target_.size(), text_.size() - at));
+    }
+  }
+  double yardstick_seconds() {
+    const double seconds = timed([this] { visited_ = yardstick_.visit(text_); });
+    if (!visited_.error.empty()) die(visited_.error);
+    return seconds;
+  }
+
+  std::string path_, gz_path_;
+  bool have_gz_;
+  int repetitions_;
+  MappedFile file_;
+  std::string_view text_;
+  std::vector<char> target_;
+  Yardstick yardstick_;
+  Visited visited_;
+  std::vector<Case> cases_;
+  std::vector<std::pair<std::string, Memory>> memories_;
+  int disturbed_ = 0;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -223,111 +346,11 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: read_speed FILE.json [--repetitions N] [--json OUT]\n");
     return 2;
   }
-  const std::string gz_path = path + ".gz";
-  const bool have_gz = ::access(gz_path.c_str(), R_OK) == 0;
-
-  const MappedFile file(path);
-  const std::string_view text = file.text();
-  Yardstick yardstick;
-  Visited visited;
-  std::vector<char> target(std::min<std::size_t>(text.size(), 256 << 20), '\1');
-
-  std::vector<Case> cases;
-  cases.push_back({"memcpy",
-                   "memcpy",
-                   [&] {
-                     return timed([&] {
-                       for (std::size_t at = 0; at < text.size(); at += target.size()) {
-                         std::memcpy(target.data(), text.data() + at, std::min(target.size(), text.size() - at));
-                       }
-                     });
-                   },
-                   {}});
-  cases.push_back({"yardstick (simdjson, bare)",
-                   "yardstick",
-                   [&] {
-                     const double seconds = timed([&] { visited = yardstick.visit(text); });
-                     if (!visited.error.empty()) die(visited.error);
-                     return seconds;
-                   },
-                   {}});
-  // What a second thread can bring on this machine: two yardsticks at once, each over the whole file, half their time.
-  cases.push_back({"yardstick, 2 at once (a file each)",
-                   "yardstick_2",
-                   [&] {
-                     return timed([&] {
-                              const std::jthread other([&] { Yardstick().visit(text); });
-                              visited = yardstick.visit(text);
-                            }) /
-                            2;
-                   },
-                   {}});
-  cases.push_back({"foretrace .json, 1 thread", "json_1", [&] { return load_seconds(path, 1); }, {}});
-  cases.push_back({"foretrace .json, 2 threads", "json_2", [&] { return load_seconds(path, 2); }, {}});
-  if (have_gz) {
-    cases.push_back({"foretrace .json.gz, 1 thread", "gz_1", [&] { return load_seconds(gz_path, 1); }, {}});
-    cases.push_back({"foretrace .json.gz, 2 threads", "gz_2", [&] { return load_seconds(gz_path, 2); }, {}});
-  }
-  int disturbed = 0;
-  for (int r = 0; r < repetitions; ++r) {
-    for (Case& c : cases) {
-      if (!wait_until_idle()) ++disturbed;
-      c.seconds.push_back(c.run());
-    }
-  }
-  if (disturbed > 0) {
-    fmt::print("note: {} of {} measurements began while other work kept the processors busy\n", disturbed,
-               cases.size() * static_cast<std::size_t>(repetitions));
-  }
-  const auto find = [&](std::string_view key) -> const Case& {
-    return *std::find_if(cases.begin(), cases.end(), [&](const Case& c) { return c.key == key; });
-  };
-
-  const auto bytes = static_cast<double>(text.size());
-  const Case& base = find("yardstick");
-  fmt::print("{}: {:.1f} MB, {} events, {} values; {} repetitions, interleaved\n\n", path, bytes / 1e6, visited.records,
-             visited.values, repetitions);
-  fmt::print("{:<34} {:>8} {:>9} {:>7} {:>11} {:>14}\n", "", "best s", "median s", "GB/s", "M events/s",
-             "of yardstick");
-  for (const Case& c : cases) {
-    fmt::print("{:<34} {:>8.3f} {:>9.3f} {:>7.2f} {:>11.2f} {:>14.2f}\n", c.name, c.best(), c.median(),
-               bytes / c.best() / 1e9, static_cast<double>(visited.records) / c.best() / 1e6, base.best() / c.best());
-  }
-  const auto ratio = [&](std::string_view slow, std::string_view fast, bool best) {
-    return best ? find(slow).best() / find(fast).best() : find(slow).median() / find(fast).median();
-  };
-  fmt::print("\n{:<44} {:>6} {:>8} {:>6}\n", "ratio", "best", "median", "goal");
-  const auto print_ratio = [&](const char* what, std::string_view slow, std::string_view fast, double goal) {
-    fmt::print("{:<44} {:>6.2f} {:>8.2f} {:>6}\n", what, ratio(slow, fast, true), ratio(slow, fast, false), goal);
-  };
-  print_ratio("1 thread against the yardstick", "yardstick", "json_1", 0.6);
-  print_ratio("2 threads against 1", "json_1", "json_2", 1.6);
-  fmt::print("{:<44} {:>6.2f} {:>8.2f}\n", "  the machine's own: 2 yardsticks against 1",
-             ratio("yardstick", "yardstick_2", true), ratio("yardstick", "yardstick_2", false));
-  if (have_gz) print_ratio(".json.gz on 2 threads against .json on 1", "json_1", "gz_2", 0.9);
-
-  fmt::print("\n");
-  std::vector<std::pair<std::string, Memory>> memories;
-  for (const unsigned threads : {1U, 2U}) {
-    memories.emplace_back(fmt::format("json_{}", threads), measure_memory(path, threads));
-    print_memory(fmt::format(".json, {} thread(s)", threads).c_str(), memories.back().second);
-    if (!have_gz) continue;
-    memories.emplace_back(fmt::format("gz_{}", threads), measure_memory(gz_path, threads));
-    print_memory(fmt::format(".json.gz, {} thread(s)", threads).c_str(), memories.back().second);
-  }
-
-  if (!json_path.empty()) {
-    std::string out = fmt::format(R"({{"file":"{}","bytes":{},"events":{},"repetitions":{},"disturbed":{},"cases":{{)",
-                                  path, text.size(), visited.records, repetitions, disturbed);
-    for (const Case& c : cases) {
-      out += fmt::format(R"({}"{}":{{"best_s":{:.6f},"median_s":{:.6f}}})", &c == cases.data() ? "" : ",", c.key,
-                         c.best(), c.median());
-    }
-    out += "},\"memory\":{";
-    for (const auto& [name, m] : memories) {
-      out += fmt::format(R"({}"{}":{})", out.back() == '{' ? "" : ",", name, memory_json(m));
-    }
-    std::ofstream(json_path) << out << "}}\n";
-  }
+  ReadSpeed speed(path, repetitions);
+  speed.measure();
+  speed.print_speeds();
+  speed.print_ratios();
+  speed.measure_memories();
+  if (!json_path.empty()) std::ofstream(json_path) << speed.json();
   return 0;
 }

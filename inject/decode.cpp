@@ -15,6 +15,15 @@ const T& as(const CUpti_Activity& activity) {
   return *reinterpret_cast<const T*>(&activity);
 }
 
+// CUPTI writes 0 for both ends of what it could not time.
+void keep(Activities& to, const Record& record) {
+  if (record.start == 0 && record.kind != Kind::kEvent) {
+    ++to.untimed;
+    return;
+  }
+  to.records.push_back(record);
+}
+
 Place place_of(std::uint8_t kind) {
   switch (kind) {
     case CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE:
@@ -154,7 +163,7 @@ void add_call(const CUpti_ActivityAPI& r, bool runtime, const Cupti& cupti, Acti
   out.id = r.cbid;
   out.correlation = r.correlationId;
   out.thread = r.threadId;
-  to.records.push_back(out);
+  keep(to, out);
 }
 
 void add_memory(const CUpti_ActivityMemory4& r, Activities& to) {
@@ -169,7 +178,7 @@ void add_memory(const CUpti_ActivityMemory4& r, Activities& to) {
   out.address = r.address;
   out.correlation = r.correlationId;
   out.bytes = freed ? -static_cast<std::int64_t>(r.bytes) : static_cast<std::int64_t>(r.bytes);
-  to.records.push_back(out);
+  keep(to, out);
 }
 
 }  // namespace
@@ -217,17 +226,17 @@ void decode(const CUpti_Activity& activity, const Cupti& cupti, Activities& to) 
   switch (activity.kind) {
     case CUPTI_ACTIVITY_KIND_KERNEL:
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-      to.records.push_back(kernel(as<CUpti_ActivityKernel10>(activity), to.names));
+      keep(to, kernel(as<CUpti_ActivityKernel10>(activity), to.names));
       break;
     case CUPTI_ACTIVITY_KIND_MEMCPY:
-      to.records.push_back(copy(as<CUpti_ActivityMemcpy6>(activity)));
+      keep(to, copy(as<CUpti_ActivityMemcpy6>(activity)));
       break;
     case CUPTI_ACTIVITY_KIND_MEMCPY2: {
       const auto& r = as<CUpti_ActivityMemcpyPtoP4>(activity);
       Record out = copy(r);
       out.peer_from = r.srcDeviceId;
       out.peer_to = r.dstDeviceId;
-      to.records.push_back(out);
+      keep(to, out);
       break;
     }
     case CUPTI_ACTIVITY_KIND_MEMSET: {
@@ -235,7 +244,7 @@ void decode(const CUpti_Activity& activity, const Cupti& cupti, Activities& to) 
       Record out = on_gpu(Kind::kMemset, r);
       out.bytes = static_cast<std::int64_t>(r.bytes);
       out.to = place_of(static_cast<std::uint8_t>(r.memoryKind));
-      to.records.push_back(out);
+      keep(to, out);
       break;
     }
     case CUPTI_ACTIVITY_KIND_RUNTIME:
@@ -245,13 +254,13 @@ void decode(const CUpti_Activity& activity, const Cupti& cupti, Activities& to) 
       add_call(as<CUpti_ActivityAPI>(activity), false, cupti, to);
       break;
     case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
-      to.records.push_back(sync(as<CUpti_ActivitySynchronization2>(activity), cupti.version));
+      keep(to, sync(as<CUpti_ActivitySynchronization2>(activity), cupti.version));
       break;
     case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
-      to.records.push_back(event(as<CUpti_ActivityCudaEvent2>(activity), cupti.version));
+      keep(to, event(as<CUpti_ActivityCudaEvent2>(activity), cupti.version));
       break;
     case CUPTI_ACTIVITY_KIND_MARKER:
-      to.records.push_back(range(as<CUpti_ActivityMarker2>(activity), to.names));
+      keep(to, range(as<CUpti_ActivityMarker2>(activity), to.names));
       break;
     case CUPTI_ACTIVITY_KIND_MEMORY2:
       add_memory(as<CUpti_ActivityMemory4>(activity), to);

@@ -22,6 +22,8 @@ pid_t owner = 0;
 sem_t interrupted;
 volatile sig_atomic_t interrupted_by = 0;
 
+constexpr int kWatched[] = {SIGINT, SIGTERM, SIGHUP};
+
 void at_exit() {
   if (recording != nullptr && getpid() == owner) recording->finish();
 }
@@ -46,11 +48,24 @@ void watch() {
   kill(getpid(), number);
 }
 
+/// A copy made by fork has no thread that waits for interruptions: it must end by them as it would.
+void in_child() {
+  if (recording != nullptr) recording->forget();
+  for (const int number : kWatched) {
+    struct sigaction now = {};
+    if (sigaction(number, nullptr, &now) != 0 || (now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != on_signal)
+      continue;
+    struct sigaction usual = {};
+    usual.sa_handler = SIG_DFL;
+    sigaction(number, &usual, nullptr);
+  }
+}
+
 /// Only signals that nobody handles: they would end the program without a word to anyone.
 void watch_interruptions() {
   if (sem_init(&interrupted, 0, 0) != 0) return;
   bool any = false;
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int number : kWatched) {
     struct sigaction now = {};
     if (sigaction(number, nullptr, &now) != 0 || (now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_DFL)
       continue;
@@ -75,9 +90,7 @@ void begin() {
   recording = new Recording(settings);
   if (!recording->begin()) return;
   std::atexit(at_exit);
-  pthread_atfork(nullptr, nullptr, [] {
-    if (recording != nullptr) recording->forget();
-  });
+  pthread_atfork(nullptr, nullptr, in_child);
   watch_interruptions();
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <new>
 
 #include "decode.hpp"
 #include "output.hpp"
@@ -67,7 +68,9 @@ Settings settings_from_environment() {
   return out;
 }
 
-Recording::Recording(Settings settings) : settings_(std::move(settings)) {}
+Recording::Recording(Settings settings) : settings_(std::move(settings)) {
+  free_buffers_.reserve(kMostBuffers);  // nothing may throw where CUPTI calls
+}
 
 bool Recording::begin() {
   std::string why;
@@ -123,6 +126,13 @@ void Recording::give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_
   if (*buffer != nullptr) *size = kBufferBytes;
 }
 
+void Recording::count_dropped(CUcontext context, std::uint32_t stream) {
+  std::size_t dropped = 0;
+  if (cupti_.dropped_records(context, stream, &dropped) != CUPTI_SUCCESS || dropped == 0) return;
+  const std::scoped_lock lock(activities_mutex_);
+  activities_.dropped_cupti += dropped;
+}
+
 void Recording::take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t valid) {
   if (buffer != nullptr && valid > 0) {
     const std::scoped_lock lock(activities_mutex_);
@@ -130,17 +140,17 @@ void Recording::take_buffer(CUcontext context, std::uint32_t stream, std::uint8_
     while (cupti_.next_record(buffer, valid, &record) == CUPTI_SUCCESS) {
       if (activities_.records.size() >= settings_.most_records) {
         ++activities_.dropped_full;
-        full_ = true;
-      } else {
+        continue;
+      }
+      try {
         decode(*record, cupti_, activities_);
+      } catch (const std::bad_alloc&) {  // the program may need all the memory there is
+        ++activities_.dropped_full;
+        settings_.most_records = activities_.records.size();
       }
     }
   }
-  std::size_t dropped = 0;
-  if (cupti_.dropped_records(context, stream, &dropped) == CUPTI_SUCCESS && dropped > 0) {
-    const std::scoped_lock lock(activities_mutex_);
-    activities_.dropped_cupti += dropped;
-  }
+  count_dropped(context, stream);
   if (buffer != nullptr) {
     const std::scoped_lock lock(buffers_mutex_);
     free_buffers_.push_back(buffer);
@@ -151,8 +161,13 @@ void Recording::finish() {
   State expected = State::kRunning;
   if (!state_.compare_exchange_strong(expected, State::kOver)) return;
   cupti_.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  count_dropped(nullptr, 0);  // what was dropped behind the last buffer
   disable_all();
-  write();
+  try {
+    write();
+  } catch (const std::bad_alloc&) {
+    tell(settings_.status, "the program's CUDA work was not recorded: there was not enough memory to write it");
+  }
 }
 
 void Recording::write() {

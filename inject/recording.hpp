@@ -42,12 +42,12 @@ class Recording {
 
   void enable_all();
   void disable_all();
+  void count_dropped(CUcontext context, std::uint32_t stream);
   void write();
 
   Settings settings_;
   Cupti cupti_;
   std::atomic<State> state_{State::kNew};
-  std::atomic<bool> full_{false};
   std::int64_t epoch_offset_ns_ = 0;
   std::mutex activities_mutex_;
   Activities activities_;

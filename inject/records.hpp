@@ -86,6 +86,7 @@ struct Activities {
   std::vector<Device> devices;
   std::uint64_t dropped_full = 0;   ///< records there was no room for
   std::uint64_t dropped_cupti = 0;  ///< records CUPTI had no buffer for
+  std::uint64_t untimed = 0;        ///< records whose time CUPTI could not tell: they are left out
 };
 
 }  // namespace foretrace::inject

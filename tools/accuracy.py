@@ -32,6 +32,7 @@ from statistics import mean
 
 import accuracy_tables as tables
 import limits
+import track_record
 from daydream import predictions as daydream_predictions
 from truth import ROOT, Folder, Row, default_folders, whatifs_of
 
@@ -318,6 +319,7 @@ def main() -> int:
     if options.update_docs:
         tables.write_between(DOCS, "accuracy", text)
         tables.write_between(ROWS, "rows", "\n".join(tables.row_table(results)))
+        track_record.write()
         print(f"accuracy: wrote {os.path.relpath(DOCS)} and {os.path.relpath(ROWS)}")
     if options.update_limits:
         limits.save(LIMITS, limits_of(results))

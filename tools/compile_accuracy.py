@@ -22,7 +22,8 @@ from pathlib import Path
 from statistics import mean
 
 from fit_host import OUTPUT as HOST
-from fit_host import USUAL_SPEED, compiled
+from fit_host import compiled
+from host_traces import USUAL_SPEED
 from truth import ROOT, Folder, Row, whatifs_of
 
 DATA = ROOT / "data"

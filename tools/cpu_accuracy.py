@@ -23,6 +23,7 @@ from statistics import mean
 
 import accuracy
 import fit_host
+import host_traces
 from accuracy_tables import aligned
 from truth import ROOT, Folder, Row, whatifs_of, with_figures
 
@@ -42,7 +43,7 @@ class Judged:
     uses: list[str]
 
 
-def recorded(row: Row, traced: dict[str, fit_host.Phase]) -> dict:
+def recorded(row: Row, traced: dict[str, host_traces.Phase]) -> dict:
     """What the recorder stores of the CPU, from the row's own host times. At the end of a phase the GPU is behind by what it still has to
     do of what was launched until then; at the end of the step, by what the host waits."""
     host = row.data["host_ms"]
@@ -69,7 +70,7 @@ def judge(program: accuracy.Program, folder: Folder, scratch: Path) -> list[Judg
         for known in KNOWN:
             place = scratch / known
             place.mkdir(exist_ok=True)
-            figures = recorded(base, fit_host.phases_of(program.path, base.trace)) if known == "recorder" else None
+            figures = recorded(base, host_traces.phases_of(program.path, base.trace)) if known == "recorder" else None
             trace = with_figures(base.trace, figures, place)
             options = ["--host", str(hosts[base.network])] + (["--measured-ms", repr(base_ms)] if known == "measured" else [])
             unchanged = program.run("whatif", str(trace), "cpu:x=1", *options, "--json")["baseline"]

@@ -16,27 +16,33 @@ import gzip
 import json
 import math
 import re
-import subprocess
 import sys
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import host_hooks
 import numpy as np
+from host_traces import (
+    DATA,
+    FAST_LOOP_US,
+    PHASES,
+    ROOT,
+    SPEED_CALLS,
+    USUAL_SPEED,
+    Phase,
+    cases,
+    read_traces,
+    rows,
+    speed_references,
+    speeds,
+)
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = ROOT / "data" / "h200-clean"
 OUTPUT = ROOT / "src" / "whatif" / "hosts" / "xeon-h200.csv"
-PHASES = ("forward", "backward", "update")
-# µs of the loop beside every micro-benchmark when the host is at its fastest: speed 1.
-FAST_LOOP_US = 11.3
 LEAST_LEFT = 0.2  # of a phase; src/whatif/unprofiled.cpp keeps the same
-# Calls that show a trace's speed, and how much of it a launch shows beside an allocation.
-SPEED_CALLS = {"cudaLaunchKernel": "launch", "aten::empty": "empty"}
-ENOUGH = 6
-# Launches alone are half believed, the rest is the usual speed (src/whatif/unprofiled.cpp).
-LAUNCHES_ALONE, USUAL_SPEED = 0.5, 1.45
+# Cases of calls that give the GPU no work.
+SHORT_CALLS = [("call", "event_record"), ("call", "stream_wait_event"), ("call", "stream_synchronize_idle")]
 # A launch may wait for room behind this many, on a GPU that is busy for this part of the step: then it is no CPU time.
 PENDING, BUSY = 900, 0.8
 # Launches of an update by tensor (Adam as a loop) and in all (fused), and those of the loss and of copies beside the model.
@@ -44,20 +50,6 @@ ADAM_LAUNCHES, FUSED_LAUNCHES, OUTSIDE_LAUNCHES = 7, 8, 8
 # Repeated blocks of the networks that were checkpointed.
 BLOCKS = {"gpt2": 12, "bert_base": 12, "resnet50": 16, "t5_4x4": 8, "efficientnet_b0": 16, "swin_t": 12, "llama_gqa": 8,
           "convnext_tiny": 18, "vit_b_16": 12, "nmt_3x3": 6}
-
-
-@dataclass
-class Phase:
-    """CPU time of one phase as traced, what the profiler recorded in it, and calls that tell the speed. µs."""
-
-    us: float = 0.0
-    ops: int = 0
-    calls: int = 0
-    layers: int = 0
-    frames: int = 0
-    launches: int = 0
-    gpu_us: float = 0.0  # of the kernels and copies it launched
-    shown: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
 
 @dataclass
@@ -70,95 +62,6 @@ class Sample:
     target_us: float  # without the profiler, the mean of the row's and of its base measured again
     weight: float
     probe: float  # how fast the host was around the row, against the mean
-
-
-def phases_of(program: Path, trace: Path) -> dict[str, Phase]:
-    """From the graph the program builds: costs are work, waits are left out."""
-    text = subprocess.run([str(program), "graph", "dump", str(trace), "--quiet"], capture_output=True, text=True, check=True).stdout
-    out = {p: Phase() for p in PHASES}
-    lane = ""
-    main = None
-    for line in text.splitlines():
-        if line.startswith("lane "):
-            lane = line
-            main = main or line
-            continue
-        if line.startswith("task ") and lane.startswith("lane gpu"):
-            value = dict(re.findall(r" ([a-z_]+)=([^\s\"]+)", line))
-            phase = out[{"optimizer": "update", "backward": "backward"}.get(value.get("phase", ""), "forward")]
-            phase.gpu_us += int(value.get("cost", 0)) / 1e3
-            continue
-        if not line.startswith("task ") or not lane.startswith("lane cpu"):
-            continue
-        kind = line.split(" ", 3)[2]
-        name = re.search(r'"((?:[^"\\]|\\.)*)"', line)
-        value = dict(re.findall(r" ([a-z_]+)=([^\s\"]+)", line))
-        phase = out["update" if value.get("phase") == "optimizer" else "forward" if lane is main else "backward"]
-        cost = int(value.get("cost", 0)) / 1e3
-        phase.us += cost
-        for count in ("ops", "calls", "layers", "frames"):
-            setattr(phase, count, getattr(phase, count) + int(value.get(count, 0)))
-        if kind == "call" and name and "LaunchKernel" in name[1]:
-            phase.launches += 1
-        if name and name[1] in SPEED_CALLS and (kind == "call") == (name[1] == "cudaLaunchKernel"):
-            phase.shown[SPEED_CALLS[name[1]]].append(cost)
-    return out
-
-
-def rows() -> list[dict]:
-    with open(DATA / "truth.jsonl") as file:
-        return [json.loads(line) for line in file]
-
-
-def read_traces(program: Path) -> list[tuple[dict, dict | None, dict[str, Phase]]]:
-    """Rows with a trace that are no CUDA graph, the base measured again where the row is one, and what the trace shows."""
-    again = {r["model"]: r for r in rows() if r["variant"] == "again"}
-    return [(r, again.get(r["model"]) if r["variant"] == "base" else None, phases_of(program, DATA / r["trace"]))
-            for r in rows() if r.get("trace") and "graph" not in r["variant"]]
-
-
-# -- the speed a trace was made at
-
-
-def speed_references(traces: list) -> dict[str, float]:
-    """Median µs of the calls in phases made at full speed: the fastest quarter; and how a launch follows an allocation."""
-    pairs = [(median(p.shown["launch"]), median(p.shown["empty"])) for _, _, phases in traces for p in phases.values()
-             if len(p.shown["launch"]) >= ENOUGH and len(p.shown["empty"]) >= ENOUGH]
-    launch, empty = (np.array(v) for v in zip(*pairs))
-    fast = empty <= np.quantile(empty, 0.4)
-    slow = empty >= np.quantile(empty, 0.7)
-    follows = math.log(np.median(launch[slow]) / np.median(launch[fast])) / math.log(np.median(empty[slow]) / np.median(empty[fast]))
-    return {"launch_call_us": float(np.median(launch[fast])), "launch_follows": follows, "empty_us": float(np.median(empty[fast])),
-            "speed_samples": len(pairs)}
-
-
-def speeds(phases: dict[str, Phase], ref: dict[str, float]) -> dict[str, float]:
-    out = {}
-    for name, p in phases.items():
-        parts = []
-        if len(p.shown["launch"]) >= ENOUGH:
-            parts.append((1, math.log(median(p.shown["launch"]) / ref["launch_call_us"]) / ref["launch_follows"]))
-        if len(p.shown["empty"]) >= ENOUGH:
-            parts.append((2, math.log(median(p.shown["empty"]) / ref["empty_us"])))
-        if parts:
-            out[name] = math.exp(sum(w * v for w, v in parts) / sum(w for w, _ in parts))
-        if len(parts) == 1 and len(p.shown["empty"]) < ENOUGH:
-            out[name] = USUAL_SPEED * (out[name] / USUAL_SPEED) ** LAUNCHES_ALONE
-    # Forward and update share a thread: the first that is known stands for what is not.
-    return {p: out.get(p, next(iter(out.values()))) for p in phases} if out else {}
-
-
-# -- micro-benchmarks
-
-
-def cases() -> dict[tuple[str, str, str], list[float]]:
-    """µs at speed 1 of every round, by kind, name and mode."""
-    out = defaultdict(list)
-    with gzip.open(DATA / "cases.csv.gz", "rt") as file:
-        for r in csv.DictReader(file):
-            speed = math.sqrt(float(r["loop_before"]) * float(r["loop_after"])) / FAST_LOOP_US
-            out[r["kind"], r["name"], r["mode"]].append(float(r["us"]) / speed)
-    return out
 
 
 def event_costs(found: dict) -> dict[str, tuple[float, str, float]]:
@@ -178,7 +81,9 @@ def event_costs(found: dict) -> dict[str, tuple[float, str, float]]:
     a, y = np.array(counts) * weight[:, None], np.array(longer) * weight
     fit, *_ = np.linalg.lstsq(a, y, rcond=None)
     spread = np.sqrt(np.diag(np.linalg.inv(a.T @ a)) * np.mean((a @ fit - y) ** 2))
-    return {n: (float(v), f"{len(longer)} cases", float(s)) for n, v, s in zip(("event_op_us", "event_call_us"), fit, spread)}
+    out = {n: (float(v), f"{len(longer)} cases", float(s)) for n, v, s in zip(("event_op_us", "event_call_us"), fit, spread)}
+    short = [(median(found[case[0], case[1], "recorder"]) - median(found[case[0], case[1], "off"])) / float(recorded[case]["calls"]) for case in SHORT_CALLS]
+    return out | {"event_short_call_us": (float(np.mean(short)), f"{len(short)} cases", float(np.std(short) / math.sqrt(len(short))))}
 
 
 def one_case(found: dict, names: list[tuple[str, str]]) -> tuple[float, str, float]:
@@ -213,7 +118,9 @@ def samples(traces: list, ref: dict[str, float]) -> list[Sample]:
 def own_us(s: Sample, c: dict[str, float]) -> float:
     """The phase at speed 1, without what recording it took."""
     us = s.traced.us / s.speed
-    recorded = c["event_op_us"] * s.traced.ops + c["event_call_us"] * s.traced.calls + c["event_layer_us"] * s.traced.layers
+    t = s.traced
+    recorded = c["event_op_us"] * t.ops + c["event_call_us"] * t.working + c["event_short_call_us"] * (t.calls - t.working) \
+        + c["event_layer_us"] * t.layers
     return max(LEAST_LEFT * us, us - recorded)
 
 
@@ -377,7 +284,25 @@ def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, f
     figures["foreach_tensor_us"] = one_case(found, [("optimizer", "adam_foreach")])
     figures["list_tensor_us"] = one_case(found, [("optimizer", "sgd_foreach")])
     figures |= compiled(kept["usual_speed"], without)
+    figures |= hooks(found, figures, [r for r in rows() if r["network"] != without], ref)
     return figures, some, micro
+
+
+def hooks(found: dict, figures: dict[str, tuple[float, str, float]], rows: list[dict], ref: dict[str, float]) -> dict[str, tuple[float, str, float]]:
+    """What hooks cost, for what is the same on a host (tools/host_hooks.py)."""
+    value = {n: v for n, (v, *_) in figures.items()}
+    usual, view = value["usual_speed"], value["probe_view_us"]
+
+    def speed(shown: dict[str, list[float]]) -> float:
+        phase = Phase(shown=defaultdict(list, {SPEED_CALLS[n]: v for n, v in shown.items()}))
+        return speeds({"forward": phase}, ref)["forward"]
+
+    out = host_hooks.graphs(rows, median(found["call", "graph_replay_10_kernels", "off"]), 10, usual)
+    # Without the only network that was offloaded, copies cost what the calls cost.
+    copies = [r for r in rows if r["variant"] == "offload"]
+    out |= host_hooks.hooked_copies(rows, usual) if copies else {"hooked_copy_us": one_case(found, [("cast_grad", "to_bf16")])}
+    out["copy_call_us"] = one_case(found, [("call", "copy_to_device")])
+    return out | host_hooks.functions(view) | host_hooks.batches(view) | host_hooks.sharded(speed, value, value["left"]) | host_hooks.flat()
 
 
 def elsewhere(every: list, c: dict[str, float]) -> list[float]:
@@ -394,7 +319,7 @@ def elsewhere(every: list, c: dict[str, float]) -> list[float]:
     for (model, phase, traced), without in times.items():
         if traced == "0" and model in shown:
             there = shown[model][phase]
-            on = Phase(us=median(times[model, phase, "1"]), ops=there.ops, calls=there.calls)
+            on = Phase(us=median(times[model, phase, "1"]), ops=there.ops, calls=there.calls, working=there.working)
             kept = c["left"] * own_us(Sample("", model, phase, on, 1.0, 0.0, 1.0, 1.0), c)
             out.append(100 * (kept / median(without) - 1))
     return out
@@ -441,6 +366,7 @@ def main() -> int:
             print(said(f"  {phase}", [b for s, _, b in found if s.phase == phase]))
         print(said("on another machine, both at one speed", elsewhere(every, again)))
         print(moments())
+        print("fully_shard, hooks of a unit:", *host_hooks.counts(), sep="\n  ")
         print(f"event_layer_us {again['event_layer_us']:.1f}, left {again['left']:.3f}, follows {again['follows']:.2f}")
     if not options.check:
         options.output.write_text(csv_of(figures))

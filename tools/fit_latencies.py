@@ -26,12 +26,11 @@ TRACES = ("bert_base.base", "gpt2.base", "resnet50.base", "resnet18.base", "mlp.
 WAITING = ("gpt2-today.base", "gpt2@1-today.base", "llama_gqa-today.base", "lstm_lm@8.base", "nmt_3x3.base", "t5_4x4@2.base")
 IDLE_US = 20.0  # a stream that has had nothing to do for this long waits for the launch alone
 SMS = 132
-FEWEST = {"graph_launch": 1, "sync_return": 1}  # of a trace: a step has one
+FEWEST = {"sync_return": 1}  # of a trace: a step has one
 MEANING = {
     "kernel_gap": "end of a kernel to the start of the next on its stream, launched long before",
     "launch_latency": "end of a launch call to the start of its kernel on an idle stream",
     "graph_gap": "end of a kernel to the start of the next of the same CUDA graph",
-    "graph_launch": "the call that launches a CUDA graph of a whole step, without a profiler",
     "short_kernel": "a kernel of at most one block per SM",
     "empty_kernel": "an element-wise kernel of one block",
     "sync_return": "end of the last kernel to the return of the call that waits for it",
@@ -87,12 +86,6 @@ def waits():
     return [{"sync_return": samples_of(CLEAN / f"{name}.json.gz")["sync_return"]} for name in WAITING]
 
 
-def graph_launches():
-    """us of the host in the part of a step that only replays a graph, one of each model."""
-    rows = [json.loads(line) for line in (CLEAN / "truth.jsonl").read_text().splitlines()]
-    return [{"graph_launch": [1e3 * row["host_ms"]["update"]]} for row in rows if row["variant"] == "graph"]
-
-
 def text_of(found):
     lines = ["# name,ns,p10,p90,samples,traces: made by tools/fit_latencies.py"]
     for name, meaning in MEANING.items():
@@ -110,7 +103,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    text = text_of([*(samples_of(CLEAN / f"{name}.json.gz") for name in TRACES), *waits(), *graph_launches()])
+    text = text_of([*(samples_of(CLEAN / f"{name}.json.gz") for name in TRACES), *waits()])
     if args.check:
         if not TABLE.is_file() or TABLE.read_text() != text:
             print(f"{TABLE.name}: not what the traces say", file=sys.stderr)

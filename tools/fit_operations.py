@@ -2,6 +2,7 @@
 """How far today's cost models are from measured single operations, by family and element type.
 
     tools/fit_operations.py [data/h200-operations] [--kind conv …] [--passes] [--json FILE] [--update-docs] [--program build/tests/operation_figures]
+    tools/fit_operations.py --copies          copies of convolutions into another layout: which are made, and what they take
 
 Writes the measured operations as a trace, has the library describe and predict them (the program evaluates the C++), and compares:
 `absolute` is what the models say of an operation they only know by its shape; a change (`fp32 -> bf16`, `nchw -> nhwc`, `x2`, …) starts
@@ -16,6 +17,7 @@ import argparse
 import csv
 import json
 import math
+import re
 import subprocess
 import sys
 import tempfile
@@ -31,6 +33,8 @@ from accuracy_tables import write_between
 from truth import ROOT
 
 CHANGES = {"tf32": "dtype", "fp16": "dtype", "bf16": "dtype", "nhwc": "layout", "x2": "batch", "xh": "batch"}
+COPY = re.compile(r"nchwToNhwcKernel|nhwcToNchwKernel|nchwToFoldedNhwcKernel|foldedNhwcToNchwKernel")
+LAUNCHES = re.compile(r" x(\d+)@([\d.]+)$")
 LAST = {"nchw": "nhwc", "ncdhw": "ndhwc"}
 
 
@@ -143,20 +147,46 @@ def table(families: dict[str, dict[str, dict[str, Any]]]) -> str:
     return "\n".join(lines)
 
 
+def copies(rows: list[dict[str, Any]]) -> str:
+    """By element type, layout and pass: how often the rule says rightly that there are copies, and as many; their time over all rows."""
+    lines = ["| type | layout | pass | rows | whether right | as many | kernels, said | ms, said |", "|---|---|---|--:|--:|--:|--:|--:|"]
+    groups: dict[tuple[str, str, str], list[tuple[float, float, float, float]]] = defaultdict(list)
+    for row in rows:
+        if row["kind"] != "conv" or not row["model"]:
+            continue
+        ran = [LAUNCHES.search(k) for k in row["kernels"].split(" | ") if COPY.search(k)]
+        count, us = sum(int(m[1]) for m in ran if m), sum(float(m[2]) for m in ran if m)
+        dtype = "half" if row["dtype"] in ("fp16", "bf16") else row["dtype"]
+        last = "channels last" if row["layout"].endswith("c") else "channels first"
+        groups[dtype, last, row["pass"]].append((count, us, row["model"]["copies"], row["model"]["copies_us"]))
+    all_rows = [r for by in groups.values() for r in by]
+    for (dtype, last, what), by in [*sorted(groups.items()), (("all", "", ""), all_rows)]:
+        whether = sum((r[0] > 0) == (r[2] > 0) for r in by) / len(by)
+        same = sum(r[0] == r[2] for r in by) / len(by)
+        lines.append(f"| {dtype} | {last} | {what} | {len(by)} | {100 * whether:.0f} % | {100 * same:.0f} % | "
+                     f"{sum(r[0] for r in by):.0f}, {sum(r[2] for r in by):.0f} | {sum(r[1] for r in by) / 1e3:.1f}, {sum(r[3] for r in by) / 1e3:.1f} |")
+    return "\n".join(lines)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", type=Path, nargs="?", default=Path("data/h200-operations"))
     parser.add_argument("--kind", nargs="*", help="only these files of the folder")
+    parser.add_argument("--copies", action="store_true", help="only copies of convolutions into another layout")
     parser.add_argument("--passes", action="store_true", help="forward and gradients apart")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/appendix-operations.md")
     parser.add_argument("--program", type=Path, default=Path("build/tests/operation_figures"))
     args = parser.parse_args()
-    rows = [r for r in operation_rows.read(args.tables, args.kind) if r["benchmark"] == "0"]
+    kinds = ["conv"] if args.copies else args.kind
+    rows = [r for r in operation_rows.read(args.tables, kinds) if r["benchmark"] == "0"]
     if not rows:
         sys.exit(f"{args.tables}: no tables of operations")
     found = predicted(rows, args.program)
     print(f"{len(found)} of {len(rows)} rows are one operation each")
+    if args.copies:
+        print(copies(found))
+        return 0
     figures = compare(found, args.passes)
     text = "\n\n".join(f"**{question}**\n\n{table(families)}" for question, families in figures.items())
     print(text)

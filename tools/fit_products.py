@@ -41,7 +41,7 @@ def alignment(m, n, k, lie):
 
 def rows_by_kind():
     """{kind: array of batch, m, n, k, us, half of its shape, order of operands}"""
-    out: dict[str, list[tuple]] = {kind: [] for kind in KINDS}
+    out: dict[str, list[tuple[float, ...]]] = {kind: [] for kind in KINDS}
     for (b, m, n, k), cells in sorted(fit_kernels.measured()["gemm"].items()):
         fold = zlib.crc32(f"{b},{m},{n},{k}".encode()) % 2
         for column, us in sorted(cells.items()):
@@ -59,10 +59,11 @@ class Tf32Device(model.Device):
 
     def __init__(self, name):
         super().__init__(name)
+        self.half = model.Device(name)
         self.tflops = self.tflops | {"half": self.tflops["half"] / 2}
 
     def energy(self, p, kind):
-        return 2 * super().energy(p, kind)
+        return 2 * self.half.energy(p, kind)
 
     def width(self, kind):
         return min(1.0, self.flops_per_clock("half") / (0.9 * 2048))

@@ -8,6 +8,7 @@ import itertools
 import re
 
 import habitat_wave_scaling as habitat
+import neusight_published
 import numpy as np
 import pandas as pd
 import transfer_model as model
@@ -173,4 +174,4 @@ def models(folder, figures):
             "generation_left_out_mean_pct": mean("generation_left_out_pct"), "roofline_mean_pct": mean("roofline_pct"), "habitat_mean_pct": mean("habitat_pct"),
             "by_target": {t: mean("error_pct", lambda r, t=t: r["to"] == t) for t in sorted({r["to"] for r in rows})},
             "by_mode": {m: mean("error_pct", lambda r, m=m: r["mode"] == m) for m in sorted({r["mode"] for r in rows})},
-            "with_measured_operations_mean_pct": mean("with_measured_operations_pct"), "rows": rows}  # fmt: skip
+            "with_measured_operations_mean_pct": mean("with_measured_operations_pct"), "beside_neusight": neusight_published.beside(rows), "rows": rows}  # fmt: skip

@@ -60,12 +60,48 @@ def model_table(result):
     return aligned(["whole models", "mean %"], [[name, "-" if x is None else f"{x:.1f}"] for name, x in rows])
 
 
+def neusight_table(result):
+    """Means over the (model, target) that NeuSight published and these tables hold."""
+    parts = result["models"]["beside_neusight"]
+    ways = [way for way in next(iter(parts.values())) if way != "rows"]
+    head = [f"{name} ({part['rows']} rows)" for name, part in parts.items()]
+    return aligned(["whole models, the same rows: mean %", *head], [[way, *(f"{part[way]:.1f}" for part in parts.values())] for way in ways])
+
+
+def ratio_table(result):
+    """Whole training steps, an A100 over a V100, from traces of an H200."""
+    rows = [[r["model"] + (", " + r["input"] if r["model"].startswith("bert") else ""), r["is"], r["precision"], " / ".join(map(str, r["batches"])), r["gpus"][1],
+             f"{r['measured']:.2f}", f"{r['predicted']:.2f}", f"{r['error_pct']:+.0f}"] for r in result["training"]["ratio_rows"]]  # fmt: skip
+    return aligned(["samples per second, A100 / V100", "recorded", "precision", "batches", "V100", "measured", "predicted", "error %"], rows)
+
+
+def ratio_figures(result):
+    rows = [[name, str(f["models"]), str(f["rows"]), f"{f['median_pct']:.1f}", f"{f['p90_pct']:.1f}", f"{f['max_pct']:.1f}"]
+            for name, f in result["training"]["ratios"].items() if f]  # fmt: skip
+    return aligned(["A100 / V100", "models", "rows", "median %", "p90 %", "largest %"], rows)
+
+
+def largest_table(result):
+    """The best rate of large products: published, and by the model."""
+    by_device: dict = {}
+    for r in result["largest"]["rows_of"]:
+        cells = by_device.setdefault(r["device"], {})
+        cells[r["kind"]] = [f"{r['measured']:.1f}", f"{r['model']:.1f}", f"{r['error_pct']:+.0f}" + ("" if r["fitted"] else " *")]
+    rows = [[device, *(cells.get("fp32") or ["-"] * 3), *(cells.get("half") or ["-"] * 3)] for device, cells in sorted(by_device.items())]
+    return aligned(["largest products, TFLOP/s", "FP32 published", "model", "error %", "half published", "model", "error %"], rows)
+
+
 def update_docs(result):
     docs = ROOT / "docs"
     write_between(docs / "gpus.md", "same-kernels", "\n".join(same_kernel_table(result)))
     write_between(docs / "gpus.md", "products", "\n".join(product_table(result)))
     write_between(docs / "gpus.md", "targets", "\n".join(target_table(result)))
     write_between(docs / "gpus.md", "models", "\n".join(model_table(result)))
+    write_between(docs / "gpus.md", "largest", "\n".join(largest_table(result)))
+    if result["training"]:
+        write_between(docs / "gpus.md", "trained", "\n".join(ratio_table(result)))
+        write_between(docs / "gpus.md", "trained-figures", "\n".join(ratio_figures(result)))
+    write_between(docs / "gpus.md", "neusight", "\n".join(neusight_table(result)))
     write_between(docs / "accuracy.md", "fitted-transfer", "\n".join(left_out_table(result)))
 
 
@@ -74,14 +110,22 @@ def show(result):
                                ("By target", "half", target_table), ("Whole models (neusight-e2e)", "models", model_table)):
         if result[part]:
             print(f"{title}\n" + "\n".join(table(result)) + "\n")
+    if (m := result["models"]) and m["beside_neusight"]:
+        print("Beside NeuSight\n" + "\n".join(neusight_table(result)) + "\n")
     if m := result["models"]:
         print(f"whole models: {m['cases']} model x pair, median {m['median_pct']} %, largest {m['max_pct']} %; by mode {m['by_mode']}")
+    print("Largest products (* a GPU the parameters never saw)\n" + "\n".join(largest_table(result)) + "\n")
+    if result["training"]:
+        print("Whole training steps\n" + "\n".join(ratio_table(result)) + "\n\n" + "\n".join(ratio_figures(result)) + "\n")
+        print(f"RTX 3090 in AMP: {result['training']['steps']}; ResNet-50 on a V100: {result['training']['resnet_on_v100']}")
     for part in (*TITLES, "attention"):
         if result[part]:
             print(f"inside the band of 80 %: {part} {result[part]['inside the band, %']} %")
+    if result["same_kernel"]:
+        print(f"inside the band of 80 %: kernels that stay the same {result['same_kernel']['ours']['inside the band, %']} %")
     if result["unknown_gpus"]:
         print("left out, no device file has them: " + ", ".join(result["unknown_gpus"]))
-    for part in ("same_kernel", *TITLES, "attention", "models"):
+    for part in ("same_kernel", *TITLES, "attention", "models", "training"):
         if not result[part]:
             print(f"left out, the folder does not hold it: {part}")
     print("\nlimits")

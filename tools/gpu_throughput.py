@@ -1,10 +1,19 @@
 #!/usr/bin/env python3
-"""Whole models trained on a GPU, predicted from steps recorded on an H200.
+"""Whole models trained on other GPUs, predicted from steps recorded on an H200.
 
-    tools/gpu_throughput.py [DIR] [--gpu RTX-3090] [--program build/foretrace]
+    tools/gpu_throughput.py [DIR] [--json] [--program build/foretrace]
 
-DIR (default: FORETRACE_PUBLIC) holds `training-throughput.csv.gz`. Models that our own traces hold (data/) are predicted in AMP, in the
-memory format and batch of the row, and compared with its step. No number was fitted to these rows, but they were looked at while the
+DIR (default: FORETRACE_PUBLIC) holds `training-throughput.csv.gz`. Three comparisons, all part of tools/gpu_accuracy.py:
+
+- an RTX 3090 in AMP: the step itself against the one measured there (pytorch-image-models);
+- an A100 against a V100 in one container (NVIDIA/DeepLearningExamples): samples per second on one over those on the other, so that what both
+  hosts and their data loading do cancels. Rows are paired where the precision is the same (AMP), or where each runs what its
+  container does by default (TF32 on the A100, FP32 on the V100);
+- a ResNet-50 step of 32 images in FP32 against a trace from a V100 (`kineto-misc/resnet_v100_ns.json.gz`).
+
+Batch, precision and memory format of a row are stacked on a trace in FP32 (`foretrace gpus TRACE amp channels-last batch:x=4`): no model was
+recorded as a row ran it. `is` says how near the recorded network is: `same`; `part`, fewer of the same layers (a third of BERT-large's);
+`like`, a network of the same kind with other sizes. No number was fitted to these rows, but the RTX 3090's were looked at while the
 rules for convolutions, layouts and half-rate tensor cores were chosen. Needs pandas.
 """
 
@@ -17,44 +26,175 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Name in the table: trace, its batch.
-TRACES = {
+# Name in the table: trace under data/, its batch.
+IMAGES = {
     "resnet18": ("h200-clean/resnet18", 64), "resnet34": ("h200-heldout/resnet34", 16), "resnet50": ("h200-clean/resnet50", 64),
     "vgg16": ("h200-more/vgg16", 128), "vit_base_patch16_224": ("h200-more/vit_b_16", 96), "convnext_tiny": ("h200-more/convnext_tiny", 128),
     "densenet121": ("h200-clean/densenet121@8", 8), "efficientnet_b0": ("h200-families/efficientnet_b0", 256),
     "mobilenetv3_large_100": ("h200-clean/mobilenet_v3_large@16", 16), "swin_tiny_patch4_window7_224": ("h200-heldout/swin_t", 48),
 }  # fmt: skip
-GPUS = {"RTX 3090": "RTX-3090"}
+# Name in the table, input: trace, its batch, how near it is, further changes. A name that begins with $ lies under that folder of others' data.
+PAIRS = {
+    ("resnet50_v1.5", "224x224"): ("h200-clean/resnet50", 64, "same", ()),
+    ("efficientnet_b0", "224x224"): ("h200-families/efficientnet_b0", 256, "same", ()),
+    ("gnmt_v2", "variable"): ("$FORETRACE_TRUTH/h200/gnmt", 64, "same", ()),
+    ("bert_large", "seq 512"): ("h200-heldout/bert_large8", 16, "part", ()),
+    ("bert_large", "seq 128"): ("h200-heldout/bert_large8", 16, "part", ("sequence:x=0.25",)),
+    ("bert_large", "seq 384"): ("h200-heldout/bert_large8", 16, "part", ("sequence:x=0.75",)),
+    ("dlrm_small", "26 cat + 13 num"): ("h200-families/dlrm", 65536, "like", ()),
+    ("nnunet_2d", "2D patch (README default)"): ("h200-families/unet", 64, "like", ()),
+}  # fmt: skip
+DEVICES = {"RTX 3090": "RTX-3090", "A100-SXM4-40GB": "A100-SXM4-40GB", "A100-SXM4-80GB": "A100-SXM4-80GB", "V100-SXM2-16GB": "V100-SXM2-16GB",
+           "V100-SXM2-32GB": "V100-SXM2-32GB", "V100-SXM3-32GB": "V100-SXM2-32GB"}  # fmt: skip
+PRECISIONS = {"AMP-FP16": ("amp",), "TF32": ("tf32",), "FP32": ()}
+
+
+class Program:
+    """Answers of `foretrace gpus`, each asked once."""
+
+    def __init__(self, path):
+        self.path, self.known = path, {}
+
+    def on(self, trace, uses, device):
+        """The prediction there, or None with the reason printed."""
+        key = (trace, tuple(uses), device)
+        if key not in self.known:
+            command = [str(self.path), "gpus", str(trace), *uses, "--to", device, "--json"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            answer = json.loads(done.stdout or "{}")
+            found = answer.get("predictions", [{}])[0]
+            if "ms" not in found:
+                why = found.get("declined") or answer.get("error") or done.stderr.strip()
+                print(f"left out, {' '.join(command[1:-1])}: {why}", file=sys.stderr)
+                found = None
+            self.known[key] = found
+        return self.known[key]
+
+
+def trace_of(name):
+    """None where the folder is not there."""
+    path = pathlib.Path(os.path.expandvars(name)) if name.startswith("$") else ROOT / "data" / name
+    path = path.with_name(path.name + ".base.json.gz")
+    return path if path.exists() else None
+
+
+def uses_of(row, batch):
+    uses = [*PRECISIONS[row.precision], *(["channels-last"] if row.memory_format == "NHWC" else [])]
+    return uses + ([f"batch:x={row.batch_per_gpu / batch:g}"] if row.batch_per_gpu != batch else [])
+
+
+def steps(table, program, gpu="RTX 3090"):
+    """Steps in AMP against those measured."""
+    rows = []
+    for row in table[(table.gpu == gpu) & table.model.isin(IMAGES)].itertuples():
+        name, batch = IMAGES[row.model]
+        found = program.on(trace_of(name), uses_of(row, batch), DEVICES[gpu])
+        if found:
+            rows.append({"model": row.model, "format": row.memory_format, "batch": int(row.batch_per_gpu), "measured_ms": row.step_ms,
+                         "predicted_ms": round(found["ms"], 1), "error_pct": round(100 * (found["ms"] / row.step_ms - 1), 1),
+                         "inside": found["low_ms"] <= row.step_ms <= found["high_ms"]})  # fmt: skip
+    return rows
+
+
+def ratios(table, program):
+    """Samples per second on an A100 over those on a V100."""
+    rows = []
+    known = table[table.precision.isin(PRECISIONS) & table.gpu.isin(DEVICES) & (table.doubtful != "mild")]
+    for (model, size), (name, batch, nearness, changes) in PAIRS.items():
+        trace = trace_of(name)
+        if trace is None:
+            print(f"left out, {model}: no {name}", file=sys.stderr)
+            continue
+        mine = known[(known.model == model) & (known.input_size == size)]
+        for a in mine[mine.gpu.str.startswith("A100")].itertuples():
+            for v in mine[mine.gpu.str.startswith("V100")].itertuples():
+                same = a.precision == v.precision
+                if not same and (a.precision, v.precision) != ("TF32", "FP32"):
+                    continue
+                # Of several batches on the A100, the one nearest to the V100's: memory decides which are there.
+                rivals = mine[(mine.gpu == a.gpu) & (mine.precision == a.precision)].batch_per_gpu
+                if abs(a.batch_per_gpu - v.batch_per_gpu) > (rivals - v.batch_per_gpu).abs().min():
+                    continue
+                there = [program.on(trace, [*changes, *uses_of(r, batch)], DEVICES[r.gpu]) for r in (a, v)]
+                if not all(there):
+                    continue
+                measured = a.throughput / v.throughput
+                predicted = (a.batch_per_gpu / there[0]["ms"]) / (v.batch_per_gpu / there[1]["ms"])
+                rows.append({"model": model, "input": size, "is": nearness, "precision": a.precision if same else f"{a.precision} / {v.precision}",
+                             "batches": [int(a.batch_per_gpu), int(v.batch_per_gpu)], "gpus": [a.gpu, v.gpu], "measured": round(measured, 3),
+                             "predicted": round(predicted, 3), "error_pct": round(100 * (predicted / measured - 1), 1),
+                             "stacked": [*changes, *uses_of(a, batch)]})  # fmt: skip
+    return rows
+
+
+def resnet_on_v100(folder, program):
+    """A step of 32 images against a trace from there; None where it is missing."""
+    recorded = pathlib.Path(folder) / "kineto-misc" / "resnet_v100_ns.json.gz"
+    if not recorded.exists():
+        return None
+    done = subprocess.run([str(program.path), "summary", str(recorded), "--json"], capture_output=True, text=True, check=True)
+    measured = json.loads(done.stdout)["traced_ms"]
+    found = program.on(trace_of("h200-clean/resnet50"), ["batch:x=0.5"], "V100-SXM2-32GB")
+    return {"measured_ms": round(measured, 1), "predicted_ms": round(found["ms"], 1), "error_pct": round(100 * (found["ms"] / measured - 1), 1)}
+
+
+def figures(rows):
+    errors = sorted(abs(r["error_pct"]) for r in rows)
+    if not errors:
+        return None
+    # The nearest rank: with few rows nothing is interpolated.
+    return {"rows": len(errors), "models": len({r["model"] for r in rows}), "median_pct": round(statistics.median(errors), 1),
+            "p90_pct": errors[min(len(errors) - 1, -(-9 * len(errors) // 10) - 1)], "max_pct": errors[-1]}  # fmt: skip
+
+
+def throughput(folder, program):
+    """What tools/gpu_accuracy.py shows; None where the table is missing."""
+    path = pathlib.Path(folder) / "training-throughput.csv.gz"
+    if not path.exists():
+        return None
+    import pandas as pd
+
+    table, asked = pd.read_csv(path), Program(program)
+    rtx, pairs = steps(table, asked), ratios(table, asked)
+
+    def equal(r):
+        return r["batches"][0] == r["batches"][1] and "/" not in r["precision"]
+
+    return {"steps": {**(figures(rtx) or {}), "inside": sum(r["inside"] for r in rtx)},
+            "ratios": {"equal batch and precision": figures([r for r in pairs if equal(r)]),
+                       "equal precision, each its own batch": figures([r for r in pairs if "/" not in r["precision"]]),
+                       "TF32 over FP32, each its own batch": figures([r for r in pairs if "/" in r["precision"]]),
+                       "all": figures(pairs), "all, the same network": figures([r for r in pairs if r["is"] == "same"])},
+            "resnet_on_v100": resnet_on_v100(folder, asked), "step_rows": rtx, "ratio_rows": pairs}  # fmt: skip
+
+
+def show(result):
+    for r in result["step_rows"]:
+        print(f"{r['model']:32s} {r['format']} batch {r['batch']:4d}  measured {r['measured_ms']:7.1f}  predicted {r['predicted_ms']:7.1f} ms  {r['error_pct']:+5.0f} %")
+    print(f"RTX 3090: {result['steps']}\nResNet-50 on a V100: {result['resnet_on_v100']}\n")
+    for r in result["ratio_rows"]:
+        print(f"{r['model']:16s} {r['input'][:10]:10s} {r['is']:4s} {r['precision']:11s} batch {r['batches'][0]:5d}, {r['batches'][1]:5d}  {r['gpus'][1]:15s} "
+              f"A100 / V100 measured {r['measured']:5.2f}  predicted {r['predicted']:5.2f}  {r['error_pct']:+5.0f} %  {' '.join(r['stacked'])}")  # fmt: skip
+    for name, found in result["ratios"].items():
+        print(f"A100 / V100, {name}: {found}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path, nargs="?", default=os.environ.get("FORETRACE_PUBLIC"))
-    parser.add_argument("--gpu", default="RTX 3090", choices=GPUS)
+    parser.add_argument("--json", action="store_true")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "foretrace")
     args = parser.parse_args()
     if args.folder is None:
         print("left out: no folder given, and FORETRACE_PUBLIC is not set", file=sys.stderr)
         sys.exit(77)
-    import pandas as pd
-
-    table = pd.read_csv(pathlib.Path(args.folder) / "training-throughput.csv.gz")
-    errors, inside = [], 0
-    for row in table[(table.gpu == args.gpu) & table.model.isin(TRACES)].itertuples():
-        trace, batch = TRACES[row.model]
-        uses = ["amp"] + (["channels-last"] if row.memory_format == "NHWC" else [])
-        uses += [f"batch:x={row.batch_per_gpu / batch:g}"] if row.batch_per_gpu != batch else []
-        command = [str(args.program), "gpus", str(ROOT / "data" / f"{trace}.base.json.gz"), *uses, "--to", GPUS[args.gpu], "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        found = json.loads(done.stdout)["predictions"][0]
-        if "ms" not in found:
-            print(f"{row.model:32s} {row.memory_format} {found['declined']}")
-            continue
-        errors.append(found["ms"] / row.step_ms - 1)
-        inside += found["low_ms"] <= row.step_ms <= found["high_ms"]
-        print(f"{row.model:32s} {row.memory_format} batch {row.batch_per_gpu:4.0f}  measured {row.step_ms:7.1f}  predicted {found['ms']:7.1f} ms  {100 * errors[-1]:+5.0f} %")
-    if errors:
-        print(f"{len(errors)} rows: median {100 * statistics.median(abs(e) for e in errors):.1f} %, inside the band {inside}")
+    result = throughput(args.folder, args.program)
+    if result is None:
+        sys.exit(f"{args.folder} has no training-throughput.csv.gz")
+    if args.json:
+        print(json.dumps(result, indent=1))
+    else:
+        show(result)
 
 
 if __name__ == "__main__":

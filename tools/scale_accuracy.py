@@ -14,6 +14,8 @@ import pathlib
 import subprocess
 import sys
 
+import track_record
+
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 
 
@@ -164,6 +166,7 @@ def main():
                     for case, all_errors in errors.items()]
         update_docs("scale", summary)
         update_docs("scale-rows", lines, "appendix-scale.md")
+        track_record.write()
     gated = [e for case in BY_GATE for e in errors.get(case, [])]
     if gated:
         print(f"ddp cases  rows {len(gated):3}  mean {100 * sum(gated) / len(gated):5.1f} %  max {100 * max(gated):5.1f} %")

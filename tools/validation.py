@@ -18,17 +18,12 @@ from collections import defaultdict
 from pathlib import Path
 
 import scale_accuracy
+import track_record
+from track_record import CASES
 from truth import ROOT, Folder, default_folders, whatifs_of
 
 COUNTS = ROOT / "src" / "whatif" / "validation" / "counts.csv"
 HEAD = "# what-if,measured rows,models: written by tools/validation.py\n"
-# What a case of several workers shows. zero3 is fsdp under its other name (docs/scale.md).
-CASES = {
-    "ddp": ["ddp"], "ddpfp16": ["ddp", "compress-gradients"], "powersgd": ["ddp", "compress-gradients"],
-    "topk": ["ddp", "compress-gradients"], "dgc": ["ddp", "compress-gradients"], "qsgd": ["ddp", "compress-gradients"],
-    "terngrad": ["ddp", "compress-gradients"], "fsdp": ["fsdp", "zero3"], "ps": ["ps"], "servers": ["ps"], "zero1": ["zero1"],
-    "zero2": ["zero2"], "blueconnect": ["blueconnect"], "p3": ["p3"], "horovod": ["horovod"],
-}  # fmt: skip
 
 
 def rank_folders() -> list[Path]:
@@ -89,7 +84,7 @@ def main() -> int:
         COUNTS.write_text(HEAD + "".join(f"{name},{rows},{models}\n" for name, (rows, models) in found.items()))
         print(f"validation: {len(found)} what-ifs, {COUNTS.relative_to(ROOT)}")
         return 0
-    bad = problems(parsed(COUNTS.read_text()), found, whole)
+    bad = problems(parsed(COUNTS.read_text()), found, whole) + track_record.problems()
     print("\n".join(bad) or f"validation: {len(found)} what-ifs counted as the file says")
     return 1 if bad else 0
 

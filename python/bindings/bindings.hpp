@@ -39,6 +39,9 @@ inline nanobind::object optional_int(std::int64_t value) {
 /// Text as a Python str; bytes that are not UTF-8 become U+FFFD.
 nanobind::str to_str(std::string_view text);
 
+/// Lets the library read Parquet through pyarrow.
+void offer_parquet();
+
 void bind_trace(nanobind::module_& m);
 void bind_graph(nanobind::module_& m);
 void bind_timeline(nanobind::module_& m);

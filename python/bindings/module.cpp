@@ -115,6 +115,7 @@ NB_MODULE(_core, m) {
       "find_trace_files",
       [](const std::vector<std::string>& paths) { return python::value_or_raise(trace::find_trace_files(paths)); },
       nb::arg("paths"));
+  python::offer_parquet();
   python::bind_trace(m);
   python::bind_graph(m);
   python::bind_timeline(m);

@@ -254,6 +254,7 @@ nb::object parts_of(const std::optional<memory::Composition>& of) {
   d["activations"] = of->activations;
   d["workspaces"] = of->workspaces;
   d["other"] = of->other;
+  d["fragmentation"] = of->fragmentation;
   return std::move(d);
 }
 
@@ -272,6 +273,7 @@ nb::dict prediction_dict(whatif::Prediction&& p) {
   d["fits"] = or_none(p.fits);
   d["samples"] = p.samples;
   d["peak_bytes"] = or_none(p.peak_bytes);
+  d["reserved_bytes"] = or_none(p.reserved_bytes);
   d["peak_parts"] = parts_of(p.peak_parts);
   d["origin"] = to_str(p.origin);
   d["validated"] = p.validated;

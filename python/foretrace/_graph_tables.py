@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
+from ._band import Band
 
 if TYPE_CHECKING:
     from ._graph import Graph
@@ -105,7 +106,7 @@ class Breakdown:
 
 
 @dataclass(frozen=True)
-class Unprofiled:
+class Unprofiled(Band):
     """The step as it runs without the profiler, in ns; low and high are the 10th and 90th percentile."""
 
     step: int
@@ -121,14 +122,6 @@ class Unprofiled:
     @property
     def step_ms(self) -> float:
         return self.step / 1e6
-
-    @property
-    def low_ms(self) -> float:
-        return self.low / 1e6
-
-    @property
-    def high_ms(self) -> float:
-        return self.high / 1e6
 
     @cached_property
     def graph(self) -> Graph:

@@ -33,7 +33,7 @@ class Prediction:
     speedup: float  # against the measured step, else the step without the profiler
     gpu_time: int  # sum of kernels and copies
     peak_bytes: int | None  # of the allocator; None where the trace has no memory events
-    fits: bool | None  # the peak and what the driver keeps into the GPU's memory; None where one of them is unknown
+    fits: bool | None  # what is reserved and what the driver keeps into the GPU's memory; None where one is unknown
     samples: float  # in a step, as a multiple of the traced step's
     largest_batch: float | None  # that fits the GPU, as a multiple of the traced one; where the batch changes
     origin: str  # where the costs come from: "measured", "scaled", "modelled", "analytic"
@@ -41,7 +41,9 @@ class Prediction:
     not_modelled: tuple[str, ...]
     applied: tuple[Applied, ...]
     graph: Graph | None = field(repr=False, compare=False)  # the step with the changes
-    peak_parts: dict[str, int] | None = None  # bytes of the peak: parameters, gradients, optimizer_states, activations, …
+    # Bytes of the peak: parameters, gradients, optimizer_states, activations, …; with fragmentation those reserved.
+    peak_parts: dict[str, int] | None = None
+    reserved_bytes: int | None = None  # what the allocator takes from the GPU for that peak
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "applied", tuple(Applied(*a) if isinstance(a, tuple) else a for a in self.applied))

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from ._trace import Trace
 
 
+def quoted(text: str) -> str:
+    """A value of a parameter, where it holds what separates them."""
+    return f"'{text}'" if any(c in text for c in ",:=|") else text
+
+
 class StepQuestions:
     """The questions of a Graph that is a step as traced."""
 
@@ -112,22 +117,21 @@ class StepQuestions:
         given_uses(whatifs)
         return export_step(trace, trace._graphs.number(index), path, [str(w) for w in whatifs], format)
 
-    def on(self, device: str, *whatifs: str | WhatIf, cpu: float | None = None, measured_ms: float | None = None,
-           ) -> Prediction:
+    def on(self, device: str, *whatifs: str | WhatIf, cpu: float | None = None,
+           host: str | os.PathLike[str] | None = None, measured_ms: float | None = None) -> Prediction:
         """The same step on another GPU, with these changes; `device` is a name of `foretrace list devices` or a device file.
 
-        cpu: how many times as fast the host there is. Where the GPU of the trace cannot do a change (bf16 on a V100), it is
-        made after the move.
+        cpu: how many times as fast the host there is. host: the host there, a file of `foretrace calibrate`. A note says when
+        the CPU bounds the step there. Where the GPU of the trace cannot do a change (bf16 on a V100), it is made after the move.
 
         >>> graph.on("A100-SXM4-80GB", "amp")
         """
-        quoted = f"'{device}'" if any(c in device for c in ",:=|") else device
-        move = f"gpu:to={quoted}"
-        host = () if cpu is None else (f"cpu:x={cpu:g}",)
-        first = self.predict(*whatifs, move, *host, measured_ms=measured_ms)
+        move = f"gpu:to={quoted(device)}" + (f",host={quoted(os.fspath(host))}" if host is not None else "")
+        faster = () if cpu is None else (f"cpu:x={cpu:g}",)
+        first = self.predict(*whatifs, move, *faster, measured_ms=measured_ms)
         if first.declined is None or not whatifs:
             return first
-        after = self.predict(move, *whatifs, *host, measured_ms=measured_ms)
+        after = self.predict(move, *whatifs, *faster, measured_ms=measured_ms)
         return first if after.declined is not None else after
 
     def scale(self, workers: int, *whatifs: str | WhatIf, fabric: str | os.PathLike[str] | None = None,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ._recorder_figures import VERSION, choose, host_surroundings, unmeasured
+from ._recorder_loop import LoopRecorder
 from ._recorder_output import Scratch, check_folder
 
 SUFFIX = ".xplane.pb"
@@ -39,7 +40,7 @@ def jax_path(path: str, rank: int | None) -> Path:
     return Path(path + ("" if rank is None else f".rank{rank}") + SUFFIX)
 
 
-class JaxRecorder:
+class JaxRecorder(LoopRecorder):
     """A recording of a JAX program in progress: a context manager, or `start`, `step` and `close`."""
 
     def __init__(self, path: str, *, steps: int, measure: int, warmup: int) -> None:
@@ -57,39 +58,9 @@ class JaxRecorder:
         self._pid = os.getpid()
 
     @property
-    def done(self) -> bool:
-        """Nothing more will be recorded: everything is written, or the recording has failed."""
-        return self._phase == "done"
-
-    @property
-    def phase(self) -> str:
-        """"not started", "warm-up", "measure", "settle", "trace" or "done"."""
-        return self._phase
-
-    @property
-    def steps_needed(self) -> int:
-        """Steps a loop must run for a complete recording."""
-        return sum(self._counts.values())
-
-    @property
     def path(self) -> Path:
         """The file this process writes."""
         return jax_path(self._given_path, self._rank()[0])
-
-    @property
-    def figures(self) -> dict[str, Any] | None:
-        """What was written into the file; None until it is written."""
-        return None if self._figures is None else dict(self._figures)
-
-    def __enter__(self) -> JaxRecorder:
-        self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace_back: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
 
     def start(self, model: Any = None) -> None:
         """The loop begins. Does nothing when already started. `model` is not needed: name scopes are in the trace."""
@@ -99,18 +70,6 @@ class JaxRecorder:
             check_folder(str(self.path))
             atexit.register(self._at_exit)
             self._enter("warm-up")
-        except Exception as error:
-            self._fail(error)
-
-    def step(self) -> None:
-        """A step has ended, as far as the host is concerned."""
-        if self.done:
-            return
-        if self._phase == "not started":  # this step's beginning was not seen
-            self.start()
-            return
-        try:
-            self._end_step(time.perf_counter())
         except Exception as error:
             self._fail(error)
 
@@ -131,15 +90,6 @@ class JaxRecorder:
         if phase != "not started":
             self._say(f"the loop ended in phase '{phase}' before a step was traced, so there is no trace to write. "
                       f"This recording needs {self.steps_needed} steps; smaller warmup= and measure= need fewer")
-
-    def abort(self, reason: str | None = None) -> None:
-        """Ends the recording and leaves no file. Does nothing when it is done. `reason`: said as a warning."""
-        if self.done:
-            return
-        phase = self._phase
-        self._clean_up()
-        if reason and phase != "not started":
-            self._say(f"the recording stopped in phase '{phase}' and wrote no file: {reason}")
 
     # -- phases
 
@@ -263,13 +213,6 @@ class JaxRecorder:
         if scratch is not None:
             scratch.remove()
 
-    def _fail(self, error: Exception) -> None:
-        phase = self._phase
-        self._clean_up()
-        said = str(error).strip().splitlines()
-        self._say(f"the recording failed in phase '{phase}' and wrote no file; the training goes on: "
-                  f"{type(error).__name__}{': ' + said[0] if said else ''}")
-
     def _say(self, text: str) -> None:
         from .recorder import RecordingWarning
 
@@ -277,10 +220,6 @@ class JaxRecorder:
             warnings.warn(f"foretrace: {text}", RecordingWarning, stacklevel=4)
         except RecordingWarning as warning:
             print(warning, file=sys.stderr)
-
-    def _at_exit(self) -> None:
-        if os.getpid() == self._pid:
-            self.close()
 
     def _rank(self) -> tuple[int | None, int | None]:
         count = int(self._jax.process_count())

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ._band import Band
+
 if TYPE_CHECKING:
     from ._graph import Graph
 
 
 @dataclass(frozen=True)
-class Scaled:
+class Scaled(Band):
     """A step of several workers. Times in ns; low and high are the 10th and 90th percentile."""
 
     workers: int
@@ -31,14 +33,6 @@ class Scaled:
     @property
     def ms(self) -> float:
         return self.step / 1e6
-
-    @property
-    def low_ms(self) -> float:
-        return self.low / 1e6
-
-    @property
-    def high_ms(self) -> float:
-        return self.high / 1e6
 
     @property
     def exposed_ms(self) -> float:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import atexit
 import enum
 import logging
-import operator
 import os
 import sys
 import time
@@ -28,9 +27,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ._recorder_asked import count_of, models_of, why_no_gpu
 from ._recorder_callback import StepCallback, make_callback, wrap_step
-from ._recorder_figures import VERSION, Meter, cuda_in_use, surroundings, traced_phases, unmeasured
+from ._recorder_figures import VERSION, Meter, surroundings, traced_phases, unmeasured
 from ._recorder_layers import LayerRanges, ModelFinder, something_is_compiled
+from ._recorder_loop import LoopRecorder
 from ._recorder_output import check_folder, rank_and_world, rank_path, split_suffix
 from ._recorder_phases import PhaseClock
 from ._recorder_tracer import METADATA_KEY, SETTLE, Tracer
@@ -81,17 +82,17 @@ def record(path: str | os.PathLike[str], *, steps: int = 3, measure: int = 20, w
         from ._recorder_jax import JaxRecorder
 
         # The same doors, so that loops are written alike; the type says what most of them get.
-        return JaxRecorder(os.fspath(path), steps=_count("steps", steps, 1), measure=_count("measure", measure, 0),
-                           warmup=_count("warmup", warmup, 1))  # type: ignore[return-value]
-    return Recorder(os.fspath(path), phase_lengths(steps, measure, warmup), _models(model), layers=layers, memory=memory,
+        return JaxRecorder(os.fspath(path), steps=count_of("steps", steps, 1), measure=count_of("measure", measure, 0),
+                           warmup=count_of("warmup", warmup, 1))  # type: ignore[return-value]
+    return Recorder(os.fspath(path), phase_lengths(steps, measure, warmup), models_of(model), layers=layers, memory=memory,
                     shapes=shapes, execution_trace=execution_trace)
 
 
 def phase_lengths(steps: int, measure: int, warmup: int) -> dict[_Phase, int]:
     """Steps of each phase; TypeError or ValueError for what is no number of steps."""
     return {
-        _Phase.WARM_UP: _count("warmup", warmup, 1), _Phase.MEASURE: _count("measure", measure, 0),
-        _Phase.SETTLE: SETTLE, _Phase.TRACE: _count("steps", steps, 1),
+        _Phase.WARM_UP: count_of("warmup", warmup, 1), _Phase.MEASURE: count_of("measure", measure, 0),
+        _Phase.SETTLE: SETTLE, _Phase.TRACE: count_of("steps", steps, 1),
     }
 
 
@@ -118,7 +119,7 @@ def recorded_figures(trace: Any) -> dict[str, Any] | None:
     return dict(found) if isinstance(found, dict) and isinstance(found.get("version"), int) else None
 
 
-class Recorder:
+class Recorder(LoopRecorder):
     """A recording in progress, as `record` makes it: a context manager, or `start`, `step` and `close`, or a `callback`."""
 
     def __init__(self, path: str, counts: dict[_Phase, int], models: list[Any], *, layers: bool, memory: bool,
@@ -149,44 +150,14 @@ class Recorder:
     # -- what it knows
 
     @property
-    def done(self) -> bool:
-        """Nothing more will be recorded: everything is written, or the recording has failed."""
-        return self._phase is _Phase.DONE
-
-    @property
-    def phase(self) -> str:
-        """"not started", "warm-up", "measure", "settle", "trace" or "done"."""
-        return self._phase.value
-
-    @property
-    def steps_needed(self) -> int:
-        """Steps a loop must run for a complete recording."""
-        return sum(self._counts.values())
-
-    @property
     def path(self) -> Path:
         """The file this process writes."""
         return rank_path(self._given_path, self._rank()[0])
-
-    @property
-    def figures(self) -> dict[str, Any] | None:
-        """What was written into the trace's metadata; None until it is written."""
-        return None if self._figures is None else dict(self._figures)
 
     def __repr__(self) -> str:
         return f"<foretrace.Recorder {str(self.path)!r}: {self.phase}>"
 
     # -- the loop
-
-    def __enter__(self) -> Recorder:
-        self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace_back: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
 
     def start(self, model: Module | None = None) -> None:
         """The loop begins. `model` counts where none was given before. Does nothing when already started."""
@@ -194,22 +165,10 @@ class Recorder:
             return
         try:
             if model is not None and not self._models:
-                self._models = _models(model)
+                self._models = models_of(model)
             self._phase, self._left = _Phase.WARM_UP, self._counts[_Phase.WARM_UP]
             check_folder(str(self.path))
             atexit.register(self._at_exit)
-        except Exception as error:
-            self._fail(error)
-
-    def step(self) -> None:
-        """A step has ended."""
-        if self._phase is _Phase.DONE:
-            return
-        if self._phase is _Phase.NEW:  # this step's beginning was not seen
-            self.start()
-            return
-        try:
-            self._end_step(time.perf_counter())
         except Exception as error:
             self._fail(error)
 
@@ -222,15 +181,6 @@ class Recorder:
             self._end_early()
         except Exception as error:
             self._fail(error)
-
-    def abort(self, reason: str | None = None) -> None:
-        """Ends the recording and leaves no file. Does nothing when it is done. `reason`: said as a warning."""
-        if self._phase is _Phase.DONE:
-            return
-        phase = self._phase
-        self._clean_up()
-        if reason and phase is not _Phase.NEW:
-            self._say(f"the recording stopped in phase '{phase.value}' and wrote no file: {reason}")
 
     def callback(self) -> StepCallback:
         """The recorder as a callback, for a Hugging Face Trainer, a Lightning Trainer, or any loop that calls
@@ -346,7 +296,7 @@ class Recorder:
         tracer.save(path, figures, complete=complete)
         if not tracer.gpu_worked:
             self._say(f"nothing ran on a GPU in the traced steps, so nothing can be predicted from {path}; "
-                  f"{_why_no_gpu(self._torch)}")
+                  f"{why_no_gpu(self._torch)}")
         self._tracer = None
         self._figures = figures
         self._clean_up()
@@ -379,51 +329,12 @@ class Recorder:
                 except Exception as error:
                     _log.debug("the profiler did not stop cleanly: %s", error)
 
-    def _fail(self, error: Exception) -> None:
-        phase = self._phase
-        self._clean_up()
-        said = str(error).strip().splitlines()
-        self._say(f"the recording failed in phase '{phase.value}' and wrote no file; the training goes on: "
-              f"{type(error).__name__}{': ' + said[0] if said else ''}")
-
     def _say(self, text: str) -> None:
         """Tells people, without harm to the program."""
         _warn(text)
 
-    def _at_exit(self) -> None:
-        if os.getpid() == self._pid:  # not in a child that inherited this
-            self.close()
-
     def _rank(self) -> tuple[int | None, int | None]:
         return rank_and_world(getattr(self._torch, "distributed", None))
-
-
-def _count(name: str, value: Any, least: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be a whole number of steps, not {value!r}") from None
-    if isinstance(value, bool) or number < least:
-        raise ValueError(f"{name} must be {least} or more, not {value!r}")
-    return number
-
-
-def _why_no_gpu(torch: Any) -> str:
-    if not torch.cuda.is_available():
-        return "PyTorch sees no GPU here"
-    if not cuda_in_use(torch):
-        return "is the model on the GPU? (model.to('cuda'))"
-    return "is the model on the GPU? If it is, the profiler could not see it: another one was running, or this process may not"
-
-
-def _models(model: Any) -> list[Any]:
-    if model is None:
-        return []
-    models = [model] if hasattr(model, "named_modules") else list(model) if isinstance(model, Iterable) else [model]
-    for one in models:
-        if not hasattr(one, "named_modules"):
-            raise TypeError(f"model must be a torch.nn.Module or several of them, not {type(one).__name__}")
-    return models
 
 
 def _warn(text: str) -> None:

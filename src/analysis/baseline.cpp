@@ -1,5 +1,6 @@
 #include "foretrace/analysis/baseline.hpp"
 
+#include "foretrace/memory/allocator.hpp"
 #include "foretrace/simulate/simulate.hpp"
 
 namespace foretrace::analysis {
@@ -44,7 +45,8 @@ Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& ste
   f.gpu_families = whatif::family_times(b.model);
   if (b.model.memory) {
     f.peak_bytes = b.model.memory->peak_bytes;
-    f.peak_parts = memory::composition(*b.model.memory);
+    f.reserved_bytes = memory::reserved(*b.model.memory, b.model.memory->peak_bytes);
+    f.peak_parts = memory::composition(*b.model.memory, *f.reserved_bytes);
   }
   return b;
 }

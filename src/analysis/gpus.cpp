@@ -10,6 +10,7 @@
 #include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/trace/gpu.hpp"
 #include "foretrace/whatif/host_costs.hpp"
+#include "whatif/bound.hpp"
 
 namespace foretrace::analysis {
 
@@ -65,15 +66,17 @@ Use move_to(const Device& to, const std::string& host) {
 Prediction predict_on(const Baseline& b, const Device& to, const std::vector<Use>& changes,
                       const std::optional<Use>& cpu, const std::string& host) {
   const Use move = move_to(to, host);
-  // A GPU without TF32 multiplies in FP32, as the trace does: allowing it changes nothing there.
-  std::vector<Use> uses = changes;
-  const bool no_tf32 =
-      to.tflops_tf32 <= 0 && std::erase_if(uses, [](const Use& u) {
-                               return u.whatif->changes == whatif::Changes::kPrecision && u.whatif->name == "tf32";
-                             }) > 0;
-  if (no_tf32) {
+  // What a GPU does without changes nothing there: said, and left out.
+  std::vector<Use> uses;
+  std::vector<std::string> idle;
+  for (const Use& u : changes) {
+    std::string why = u.whatif->idle_on == nullptr ? std::string() : u.whatif->idle_on(to);
+    if (why.empty()) uses.push_back(u);
+    if (!why.empty()) idle.push_back(std::move(why));
+  }
+  if (!idle.empty()) {
     Prediction p = predict_on(b, to, uses, cpu, host);
-    p.not_modelled.push_back(to.name + " has no TF32: those products run in FP32 there");
+    p.not_modelled.insert(p.not_modelled.end(), idle.begin(), idle.end());
     return p;
   }
   uses.push_back(move);
@@ -104,13 +107,12 @@ void add_cost(GpuPrediction& g, const Prices& prices) {
   if (*g.usd_per_hour > 0) g.steps_per_usd = 1 / (*g.usd_per_hour * hours);
 }
 
-// A step whose GPU has work for less than this of it waits for the CPU: replays of steps that the GPU bounds keep it busy for more.
-constexpr double kBusy = 0.9;
-
+// A column of its own says it here.
 void add_bound(GpuPrediction& g) {
   if (g.prediction.step <= 0) return;
-  g.gpu_share = std::min(1.0, static_cast<double>(g.prediction.gpu_time) / static_cast<double>(g.prediction.step));
-  g.cpu_bound = g.gpu_share < kBusy;
+  g.gpu_share = whatif::gpu_share(g.prediction.gpu_time, g.prediction.step);
+  g.cpu_bound = g.gpu_share < whatif::kBusyGpu;
+  std::erase_if(g.prediction.not_modelled, [](const std::string& n) { return n.starts_with(whatif::kBoundByCpu); });
 }
 
 // Smaller comes first. Cost per step and throughput per dollar order alike; what has no price follows by time.
@@ -198,9 +200,7 @@ Result<GpusReport> compare_gpus(Baseline b, const GpusOptions& options) {
     if (g.prediction.declined.empty()) {
       add_cost(g, prices);
       add_bound(g);
-      if (g.prediction.peak_bytes) {
-        g.fits = static_cast<double>(*g.prediction.peak_bytes + hardware::kDriverBytes) <= to.memory_gb * 1e9;
-      }
+      g.fits = g.prediction.fits;
     }
     g.prediction.graph = {};  // one for each of thirty devices is a lot of memory nobody looks at
   });

@@ -2,6 +2,7 @@
 
 #include "analysis/trained_parameters.hpp"
 #include "foretrace/analysis/baseline.hpp"
+#include "foretrace/memory/allocator.hpp"
 #include "foretrace/simulate/limits.hpp"
 #include "whatif/graph_facts.hpp"
 
@@ -63,6 +64,7 @@ Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, con
   if (m.memory) {
     size_parameters(*m.memory, trained);
     mark_parameter_copies(*m.memory, trace);
+    memory::anchor_reserved(*m.memory);
   }
   m.optimizer = trained.optimizer;
   m.parameter_elements = trained.elements;

@@ -97,6 +97,10 @@ Status check_value(const Option& option, const std::string& value) {
   return {};
 }
 
+const char* article(std::string_view name) {
+  return !name.empty() && std::string_view("AEIOaeio").find(name.front()) != std::string_view::npos ? "an" : "a";
+}
+
 /// Gives each argument of the description its share, left to right, leaving enough for those after it.
 Status distribute(const Verb& verb, const std::vector<std::string>& words, Values& values) {
   std::size_t needed = 0, at = 0;
@@ -105,10 +109,11 @@ Status distribute(const Verb& verb, const std::vector<std::string>& words, Value
     needed -= argument.min;
     const std::size_t left = words.size() - at;
     if (left < argument.min) {
-      return fail(ErrorCode::kUsage,
-                  fmt::format("{} needs {} {}", verb.name, argument.min > 1 ? "more" : "a", argument.name),
-                  argument.choices.empty() ? fmt::format("usage: foretrace {}", usage_line(verb))
-                                           : fmt::format("one of: {}", fmt::join(argument.choices, ", ")));
+      return fail(
+          ErrorCode::kUsage,
+          fmt::format("{} needs {} {}", verb.name, argument.min > 1 ? "more" : article(argument.name), argument.name),
+          argument.choices.empty() ? fmt::format("usage: foretrace {}", usage_line(verb))
+                                   : fmt::format("one of: {}", fmt::join(argument.choices, ", ")));
     }
     const std::size_t take = std::min(argument.max, left > needed ? left - needed : argument.min);
     std::vector<std::string> share(words.begin() + static_cast<std::ptrdiff_t>(at),

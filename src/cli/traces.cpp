@@ -66,4 +66,33 @@ Result<trace::Trace> load_one(const std::vector<std::string>& arguments, const R
   return fail(ErrorCode::kUsage, fmt::format("no trace of rank {} among those given", *rank), "given: " + seen);
 }
 
+Result<std::vector<trace::Trace>> load_recordings(const std::vector<std::string>& named, const Request& request,
+                                                  const char* side, std::optional<std::int64_t> wanted) {
+  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(named));
+  std::vector<trace::Trace> out;
+  std::vector<std::int64_t> ranks;
+  for (const std::string& file : files) {
+    FORETRACE_TRY(trace::Trace trace, trace::load(file, request.load));
+    ranks.push_back(trace.distributed.present ? trace.distributed.rank : -1);
+    out.push_back(std::move(trace));
+  }
+  const bool several = std::any_of(ranks.begin(), ranks.end(), [&](std::int64_t r) { return r != ranks.front(); });
+  if (!several && !wanted) return out;
+  const std::int64_t rank = wanted ? *wanted : *std::min_element(ranks.begin(), ranks.end());
+  std::vector<trace::Trace> kept;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (ranks[i] == rank) kept.push_back(std::move(out[i]));
+  }
+  if (kept.empty()) return fail(ErrorCode::kUsage, fmt::format("{} holds no trace of rank {}", side, rank));
+  if (several && !wanted)
+    request.note(fmt::format("{} holds several ranks; rank {} is compared. --rank R picks another.", side, rank));
+  return kept;
+}
+
+std::vector<const trace::Trace*> pointers(const std::vector<trace::Trace>& traces) {
+  std::vector<const trace::Trace*> out;
+  for (const trace::Trace& trace : traces) out.push_back(&trace);
+  return out;
+}
+
 }  // namespace foretrace::cli

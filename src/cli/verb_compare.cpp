@@ -14,37 +14,6 @@
 namespace foretrace::cli {
 namespace {
 
-// All recordings of a side. Of a job's ranks one is taken: they are not recordings of the same thing.
-Result<std::vector<trace::Trace>> load_side(const std::vector<std::string>& named, const Request& request,
-                                            const char* side) {
-  FORETRACE_TRY(const std::vector<std::string> files, locate_traces(named));
-  std::vector<trace::Trace> out;
-  std::vector<std::int64_t> ranks;
-  for (const std::string& file : files) {
-    FORETRACE_TRY(trace::Trace trace, trace::load(file, request.load));
-    ranks.push_back(trace.distributed.present ? trace.distributed.rank : -1);
-    out.push_back(std::move(trace));
-  }
-  const std::optional<std::int64_t> wanted = request.values.integer("rank");
-  const bool several = std::any_of(ranks.begin(), ranks.end(), [&](std::int64_t r) { return r != ranks.front(); });
-  if (!several && !wanted) return out;
-  const std::int64_t rank = wanted ? *wanted : *std::min_element(ranks.begin(), ranks.end());
-  std::vector<trace::Trace> kept;
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    if (ranks[i] == rank) kept.push_back(std::move(out[i]));
-  }
-  if (kept.empty()) return fail(ErrorCode::kUsage, fmt::format("{} holds no trace of rank {}", side, rank));
-  if (several && !wanted)
-    request.note(fmt::format("{} holds several ranks; rank {} is compared. --rank R picks another.", side, rank));
-  return kept;
-}
-
-std::vector<const trace::Trace*> pointers(const std::vector<trace::Trace>& traces) {
-  std::vector<const trace::Trace*> out;
-  for (const trace::Trace& trace : traces) out.push_back(&trace);
-  return out;
-}
-
 // The rows that are in the file, else the built-in ones, and the new ones behind them: a band learns from both.
 Status write_residuals(const std::string& path, const compare::Verdict& verdict) {
   std::vector<whatif::Residuals::Row> rows = whatif::Residuals::built_in().rows();
@@ -89,8 +58,9 @@ Result<Answer> run_compare(const Request& request) {
   std::vector<std::string> before_files{values.argument("BEFORE")}, after_files{values.argument("AFTER")};
   for (const std::string& file : values.all("before")) before_files.push_back(file);
   for (const std::string& file : values.all("after")) after_files.push_back(file);
-  FORETRACE_TRY(const std::vector<trace::Trace> before, load_side(before_files, request, "BEFORE"));
-  FORETRACE_TRY(const std::vector<trace::Trace> after, load_side(after_files, request, "AFTER"));
+  const std::optional<std::int64_t> rank = values.integer("rank");
+  FORETRACE_TRY(const std::vector<trace::Trace> before, load_recordings(before_files, request, "BEFORE", rank));
+  FORETRACE_TRY(const std::vector<trace::Trace> after, load_recordings(after_files, request, "AFTER", rank));
   FORETRACE_TRY(const compare::Comparison result, compare::compare(pointers(before), pointers(after), options));
   if (learned && result.verdict) {
     FORETRACE_TRY_VOID(write_residuals(*learned, *result.verdict));

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include "base/byte_source.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
+#include "cli/price_list.hpp"
 #include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
@@ -23,8 +23,6 @@ Result<std::pair<std::string, double>> parse_price(const std::string& text) {
   return std::pair{std::string(parts[0]), *usd};
 }
 
-constexpr std::size_t kLargestPrices = 1 << 20;
-
 Result<Answer> run_gpus(const Request& request) {
   analysis::GpusOptions options;
   options.threads = request.load.threads;
@@ -40,8 +38,7 @@ Result<Answer> run_gpus(const Request& request) {
     options.prices.insert_or_assign(price.first, price.second);
   }
   if (const auto file = request.values.text("prices")) {
-    FORETRACE_TRY(const std::string csv, read_file(*file, kLargestPrices));
-    FORETRACE_TRY(options.price_list, analysis::read_prices(csv, *file));
+    FORETRACE_TRY(options.price_list, read_price_list(*file));
   }
   options.to_host = request.values.text("to-host").value_or("");
   options.watts = request.values.flag("watts");

@@ -16,24 +16,33 @@
 namespace foretrace::cli {
 namespace {
 
-Result<Answer> list_formats(const Request& request) {
+// `write` fills the array called `name`.
+template <class Write>
+Answer json_list(const char* name, const Write& write) {
   Answer answer;
-  if (request.json) {
-    report::JsonWriter json(answer.body);
-    json.begin_object().member("schema", 1).key("formats").begin_array();
-    for (const trace::FormatInfo& format : trace::formats()) {
-      json.begin_object().member("name", format.name).member("about", format.about);
-      json.member("extensions", format.extensions).end_object();
-    }
-    json.end_array().key("exports").begin_array();
-    for (const report::Exporter& exporter : report::exporters()) {
-      json.begin_object().member("name", exporter.name).member("about", exporter.about);
-      json.member("extensions", exporter.extensions).end_object();
-    }
-    json.end_array().end_object();
-    answer.body += "\n";
-    return answer;
+  report::JsonWriter json(answer.body);
+  json.begin_object().member("schema", 1).key(name).begin_array();
+  write(json);
+  json.end_array().end_object();
+  answer.body += "\n";
+  return answer;
+}
+
+void write_formats(report::JsonWriter& json) {
+  for (const trace::FormatInfo& format : trace::formats()) {
+    json.begin_object().member("name", format.name).member("about", format.about);
+    json.member("extensions", format.extensions).end_object();
   }
+  json.end_array().key("exports").begin_array();
+  for (const report::Exporter& exporter : report::exporters()) {
+    json.begin_object().member("name", exporter.name).member("about", exporter.about);
+    json.member("extensions", exporter.extensions).end_object();
+  }
+}
+
+Result<Answer> list_formats(const Request& request) {
+  if (request.json) return json_list("formats", write_formats);
+  Answer answer;
   using report::Align;
   report::TextTable reads({{"reads", Align::kLeft}, {"what", Align::kLeft, false, true}, {"files", Align::kLeft}}, 0);
   for (const trace::FormatInfo& format : trace::formats()) reads.row({format.name, format.about, format.extensions});
@@ -46,27 +55,22 @@ Result<Answer> list_formats(const Request& request) {
   return answer;
 }
 
-Result<Answer> list_devices(const Request& request) {
-  Answer answer;
-  if (request.json) {
-    report::JsonWriter json(answer.body);
-    json.begin_object().member("schema", 1).key("devices").begin_array();
-    for (const hardware::Device& d : hardware::devices()) {
-      json.begin_object().member("name", d.name).member("full_name", d.full_name).member("sm_count", d.sm_count);
-      json.member("memory_gb", d.memory_gb)
-          .member("bandwidth_gbs", d.bandwidth_gbs)
-          .member("tflops_fp32", d.tflops_fp32);
-      json.member("tflops_tf32", d.tflops_tf32)
-          .member("tflops_fp16", d.tflops_fp16)
-          .member("usd_per_hour", d.usd_per_hour > 0 ? std::optional(d.usd_per_hour) : std::nullopt)
-          .member("price_source", d.price_source)
-          .member("source", d.source)
-          .end_object();
-    }
-    json.end_array().end_object();
-    answer.body += "\n";
-    return answer;
+void write_devices(report::JsonWriter& json) {
+  for (const hardware::Device& d : hardware::devices()) {
+    json.begin_object().member("name", d.name).member("full_name", d.full_name).member("sm_count", d.sm_count);
+    json.member("memory_gb", d.memory_gb).member("bandwidth_gbs", d.bandwidth_gbs).member("tflops_fp32", d.tflops_fp32);
+    json.member("tflops_tf32", d.tflops_tf32)
+        .member("tflops_fp16", d.tflops_fp16)
+        .member("usd_per_hour", d.usd_per_hour > 0 ? std::optional(d.usd_per_hour) : std::nullopt)
+        .member("price_source", d.price_source)
+        .member("source", d.source)
+        .end_object();
   }
+}
+
+Result<Answer> list_devices(const Request& request) {
+  if (request.json) return json_list("devices", write_devices);
+  Answer answer;
   using report::Align;
   const auto figure = [](double value, const char* format) {
     return value > 0 ? fmt::format(fmt::runtime(format), value) : "-";
@@ -82,24 +86,21 @@ Result<Answer> list_devices(const Request& request) {
   return answer;
 }
 
-Result<Answer> list_fabrics(const Request& request) {
-  Answer answer;
-  if (request.json) {
-    report::JsonWriter json(answer.body);
-    json.begin_object().member("schema", 1).key("fabrics").begin_array();
-    for (const hardware::Fabric& f : hardware::fabrics()) {
-      json.begin_object().member("name", f.name).member("about", f.about).member("gpus_per_node", f.gpus_per_node);
-      json.key("levels").begin_array();
-      for (const hardware::FabricLevel& l : f.levels) {
-        json.begin_object().member("name", l.name).member("link", to_string(l.link)).member("gbs", l.gbs);
-        json.member("per_node", l.per_node).member("efficiency", l.efficiency).end_object();
-      }
-      json.end_array().member("source", f.source).end_object();
+void write_fabrics(report::JsonWriter& json) {
+  for (const hardware::Fabric& f : hardware::fabrics()) {
+    json.begin_object().member("name", f.name).member("about", f.about).member("gpus_per_node", f.gpus_per_node);
+    json.key("levels").begin_array();
+    for (const hardware::FabricLevel& l : f.levels) {
+      json.begin_object().member("name", l.name).member("link", to_string(l.link)).member("gbs", l.gbs);
+      json.member("per_node", l.per_node).member("efficiency", l.efficiency).end_object();
     }
-    json.end_array().end_object();
-    answer.body += "\n";
-    return answer;
+    json.end_array().member("source", f.source).end_object();
   }
+}
+
+Result<Answer> list_fabrics(const Request& request) {
+  if (request.json) return json_list("fabrics", write_fabrics);
+  Answer answer;
   using report::Align;
   report::TextTable table({{"fabric", Align::kLeft}, {"GPUs/node"}, {"GB/s"}, {"what", Align::kLeft, false, true}}, 0);
   for (const hardware::Fabric& f : hardware::fabrics()) {

@@ -3,10 +3,12 @@
 #include <filesystem>
 
 #include "cli/output.hpp"
+#include "cli/price_list.hpp"
 #include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/compare/compare.hpp"
+#include "foretrace/hardware/fabric.hpp"
 #include "foretrace/ranks/job.hpp"
 #include "foretrace/report/compare.hpp"
 #include "foretrace/report/page.hpp"
@@ -34,10 +36,22 @@ Result<Answer> run_report(const Request& request) {
   }
   options.step = request.values.integer("step");
   options.threads = request.load.threads;
-  options.fabric = request.values.text("fabric").value_or(options.fabric);
+  options.fabric = request.values.text("fabric").value_or("");
+  if (!options.fabric.empty()) {
+    FORETRACE_TRY_VOID(hardware::fabric_from(options.fabric));  // a wrong name is said before a long import
+  }
   FORETRACE_TRY(options.told, told(request.values));
+  if (const auto file = request.values.text("prices")) {
+    FORETRACE_TRY(options.price_list, read_price_list(*file));
+  }
   options.command = "foretrace report";
   for (const std::string& one : request.values.argument("TRACE")) options.command += " " + one;
+  const std::vector<std::string> before_files = request.values.all("before");
+  for (const std::string& one : before_files) options.command += " --before " + one;
+  for (const char* name : {"fabric", "prices", "step", "rank", "measured-ms", "host"}) {
+    if (const std::optional<std::string> said = request.values.text(name))
+      options.command += fmt::format(" --{} {}", name, *said);
+  }
   const std::string path = request.values.text("output").value_or("report.html");
   options.command += " -o " + path;
   FORETRACE_TRY(const std::vector<std::string> files, locate_traces(traces));
@@ -53,11 +67,13 @@ Result<Answer> run_report(const Request& request) {
       request.note("the ranks are not shown: " + all.error().message);
     }
   }
-  if (const std::optional<std::string> before = request.values.text("before")) {
-    FORETRACE_TRY(const trace::Trace old, load_one({*before}, request));
+  if (!before_files.empty()) {
+    FORETRACE_TRY(const std::vector<trace::Trace> old,
+                  load_recordings(before_files, request, "--before", request.values.integer("rank")));
     compare::Options how;
     how.step = options.step;
-    FORETRACE_TRY(const compare::Comparison difference, compare::compare({&old}, {&trace}, how));
+    how.host = options.told.host;
+    FORETRACE_TRY(const compare::Comparison difference, compare::compare(pointers(old), {&trace}, how));
     options.compare_json = report::to_json(difference);
   }
   FORETRACE_TRY(const report::Page page, report::make_page(trace, options));
@@ -91,8 +107,16 @@ const Verb& report_verb() {
                      Argument::kAny,
                      {},
                      whatif_names()}},
-      .options = {{"fabric", 0, ValueType::kText, "NAME", "DGX-H100", "the network of the scaling curve"},
-                  {"before", 0, ValueType::kFile, "FILE", "", "an older recording: what changed since is said, too"}},
+      .options = {{"fabric", 0, ValueType::kText, "NAME", "what the GPU is usually sold with",
+                   "the network of the scaling curve"},
+                  {"prices", 0, ValueType::kFile, "FILE", "those of the device files",
+                   "a price list for other GPUs: device,usd_per_hour,provider,date"},
+                  {.name = "before",
+                   .type = ValueType::kFile,
+                   .value_name = "FILE",
+                   .default_text = "",
+                   .about = "an older recording, or a folder of them: what changed since is said, too",
+                   .repeats = true}},
       .examples = {{"foretrace report trace.json.gz -o report.html", "the step and what would make it faster"},
                    {"foretrace report trace.json.gz amp fused-optimizer -o report.html", "these changes"},
                    {"foretrace report traces/ -o report.html", "all ranks of a job"}},

@@ -151,6 +151,26 @@ std::string_view to_string(Of of) {
   return "recording";
 }
 
+namespace {
+
+// The same program on two GPUs asks by itself what the move was predicted to give. Nothing where more than the GPU differs, or the
+// move cannot be predicted: nobody asked.
+std::optional<Verdict> move_to_the_other_gpu(const trace::Trace& before, const trace::Trace& after, const Comparison& c,
+                                             const Options& options) {
+  std::size_t setups = 0;
+  for (const Cause& cause : c.causes) setups += cause.of == Of::kSetup ? 1 : 0;
+  if (setups != 1 || c.before.device == c.after.device || c.before.device.empty() || c.after.device.empty()) return {};
+  Result<whatif::Use> move = whatif::parse_use("gpu:to=" + c.after.device);
+  if (!move) return {};
+  Options asked = options;
+  asked.whatif = {std::move(*move)};
+  Result<Verdict> found = check_prediction(before, after, c, asked);
+  if (!found || !found->prediction.declined.empty()) return {};
+  return std::move(*found);
+}
+
+}  // namespace
+
 Result<Comparison> compare(const std::vector<const trace::Trace*>& before,
                            const std::vector<const trace::Trace*>& after, const Options& options) {
   FORETRACE_TRY(const std::vector<Profile> left, read(before, options, options.before_ms));
@@ -178,6 +198,8 @@ Result<Comparison> compare(const std::vector<const trace::Trace*>& before,
   c.matched_share = matched_share(a, b);
   if (!options.whatif.empty()) {
     FORETRACE_TRY(c.verdict, check_prediction(*before.front(), *after.front(), c, options));
+  } else {
+    c.verdict = move_to_the_other_gpu(*before.front(), *after.front(), c, options);
   }
   return c;
 }

@@ -171,10 +171,10 @@ class Finder {
     if (moved_ns < kMostMoved * a_.gpu_ns) return;
     const Moved m = moved(pairs_);
     if (!beyond(m, kFamilyErrors, kLeastGpu * a_.gpu_ns)) return;
-    out_.push_back(
-        {Of::kKernels,
-         fmt::format("all kernels take {} for the same work: another clock, or something beside them", direction(m)),
-         "", std::llround(m.after - m.before), "", 100 * kFamilyErrors * m.error});
+    out_.push_back({Of::kKernels,
+                    fmt::format("all kernels take {} for the same work{}", direction(m),
+                                a_.device == b_.device ? ": another clock, or something beside them" : ""),
+                    "", std::llround(m.after - m.before), "", 100 * kFamilyErrors * m.error});
   }
 
   void kernels() {

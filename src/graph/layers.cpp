@@ -11,13 +11,12 @@
 // Where no range names a layer, the outermost operation and its first input's shape stand for one ("synthetic").
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <unordered_map>
 
+#include "graph/gpu_layers.hpp"
 #include "graph/layer_marks.hpp"
 #include "graph/step_state.hpp"
-#include "trace/compiled_op.hpp"
 
 namespace foretrace::graph {
 
@@ -25,23 +24,9 @@ namespace {
 
 using trace::EventKind;
 
-// "at::native::reduce" of "void at::native::(anonymous namespace)::reduce<4>(int*)"; what is no signature stays as it is.
-std::string kernel_family(std::string_view name) {
-  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
-  constexpr std::string_view kVoid = "void ";
-  if (name.starts_with(kVoid)) name.remove_prefix(kVoid.size());
-  std::string out(name);
-  for (std::size_t at = out.find(kAnonymous); at != std::string::npos; at = out.find(kAnonymous, at)) {
-    out.erase(at, kAnonymous.size());
-  }
-  out.resize(std::min(out.size(), out.find_first_of("<(")));
-  while (out.ends_with(' ')) out.pop_back();
-  return out.empty() ? std::string(name) : out;
-}
-
 class LayerRule {
  public:
-  LayerRule(const TraceIndex& index, Graph& graph, Ns begin) : ix_(index), g_(graph), begin_(begin) {
+  LayerRule(const TraceIndex& index, Graph& graph, Ns begin) : ix_(index), g_(graph), begin_(begin), names_(graph) {
     marks_.assign(index.trace.strings.size() * 3, 0);
   }
 
@@ -57,11 +42,7 @@ class LayerRule {
       find_leaves(lane);
       assign_cpu(lane);
     }
-    for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
-      if (g_.lanes[l].kind == GraphLaneKind::kGpu) assign_gpu(g_.lanes[l]);
-    }
-    assign_cuda_graphs();
-    assign_compiled();
+    assign_gpu_layers(trace(), g_, names_);
   }
 
  private:
@@ -109,12 +90,7 @@ class LayerRule {
   };
 
   LayerId layer(std::string_view name, std::string_view type, bool synthetic) {
-    std::string key(name);
-    key += '\x1f';
-    key += type;
-    const auto [it, fresh] = by_name_.try_emplace(std::move(key), LayerId{g_.layers.size()});
-    if (fresh) g_.layers.push_back({g_.strings.intern(name), g_.strings.intern(type), synthetic});
-    return it->second;
+    return names_.of(name, type, synthetic);
   }
 
   LayerId range_layer(std::uint32_t e) {
@@ -224,8 +200,8 @@ class LayerRule {
     if (next == leaves_.begin() || next == leaves_.end()) return LayerId{};
     const std::uint64_t pair =
         (std::uint64_t{trace().events.name[*(next - 1)].value} << 32) | trace().events.name[*next].value;
-    const auto [it, fresh] = modules_.try_emplace(pair, LayerId{});
-    if (fresh) {
+    const auto [it, inserted] = modules_.try_emplace(pair, LayerId{});
+    if (inserted) {
       const auto name = [&](std::uint32_t e) {
         return std::string(g_.strings[g_.layers[range_layer(e).index()].name]);
       };
@@ -317,88 +293,6 @@ class LayerRule {
     }
   }
 
-  void assign_gpu(const GraphLane& lane) {
-    for (std::uint32_t t = lane.begin; t < lane.end; ++t) {
-      if (g_.launch[t].valid()) {
-        g_.phase[t] = g_.phase[g_.launch[t].index()];
-        g_.layer[t] = g_.layer[g_.launch[t].index()];
-      }
-      if (g_.kind[t] == TaskKind::kCollective) {
-        g_.phase[t] = Phase::kCommunication;
-        g_.layer[t] = layer("(communication)", "", true);
-      } else if (g_.kind[t] == TaskKind::kMemcpy && (g_.phase[t] == Phase::kForward || g_.phase[t] == Phase::kOther)) {
-        const std::string_view name = g_.task_name(t);
-        if (name.find("HtoD") != std::string_view::npos || name.find("DtoH") != std::string_view::npos) {
-          g_.phase[t] = Phase::kData;
-          g_.layer[t] = layer("(data)", "", true);
-        }
-      }
-    }
-  }
-
-  // Kernels of a CUDA graph share one launch, so host ranges say nothing about them. Their names tell where backward
-  // begins and ends; a guess that nothing in the trace can confirm.
-  void assign_cuda_graphs() {
-    std::vector<std::uint32_t> tasks;
-    for (std::uint32_t t = 0; t < g_.size(); ++t) {
-      if (is_gpu(g_.kind[t]) && g_.launch[t].valid() && is_graph_launch(g_.task_name(g_.launch[t].index()))) {
-        tasks.push_back(t);
-      }
-    }
-    if (tasks.empty()) return;
-    std::sort(tasks.begin(), tasks.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return g_.measured[a] != g_.measured[b] ? g_.measured[a] < g_.measured[b] : a < b;
-    });
-    const auto backward = [&](std::uint32_t t) {
-      const std::string_view name = g_.task_name(t);
-      for (const std::string_view word : {"backward", "Backward", "bprop", "dgrad", "wgrad"}) {
-        if (name.find(word) != std::string_view::npos) return true;
-      }
-      return false;
-    };
-    const auto first = std::find_if(tasks.begin(), tasks.end(), backward);
-    const auto last = std::find_if(tasks.rbegin(), tasks.rend(), backward).base();
-    for (auto it = tasks.begin(); it != tasks.end(); ++it) {
-      g_.phase[*it] = it < first ? Phase::kForward : it < last ? Phase::kBackward : Phase::kOptimizer;
-      g_.layer[*it] = layer(kernel_family(g_.task_name(*it)), "", true);
-    }
-  }
-
-  // What the compiler of the program says of its kernels holds, whoever launched them.
-  void assign_compiled() {
-    struct Place {
-      bool known = false;
-      Phase phase = Phase::kOther;
-      LayerId layer;
-    };
-    std::unordered_map<std::uint32_t, Place> places;  // by argument tuple
-    for (std::uint32_t t = 0; t < g_.size(); ++t) {
-      if (!is_gpu(g_.kind[t]) || !g_.event[t].valid()) continue;
-      const ArgsId args = trace().events.args[g_.event[t].index()];
-      if (!args.valid()) continue;
-      const auto [it, fresh] = places.try_emplace(args.value);
-      if (const auto op = fresh ? trace::compiled_op(trace(), args) : std::nullopt) {
-        it->second.known = true;
-        it->second.phase = op->family == "collective" ? Phase::kCommunication
-                           : op->phase == "backward"  ? Phase::kBackward
-                           : op->phase == "optimizer" ? Phase::kOptimizer
-                                                      : Phase::kForward;
-        if (it->second.phase == Phase::kCommunication) {
-          it->second.layer = layer("(communication)", "", true);
-        } else if (it->second.phase == Phase::kOptimizer) {
-          it->second.layer = layer("(optimizer)", "", true);
-        } else if (op->layer.empty()) {
-          it->second.layer = layer(kernel_family(g_.task_name(t)), "", true);
-        } else {
-          it->second.layer = layer(op->layer, "", op->layer.starts_with('('));
-        }
-      }
-      if (!it->second.known) continue;
-      g_.phase[t] = it->second.phase;
-      g_.layer[t] = it->second.layer;
-    }
-  }
-
   struct Forward {
     Ns start = INT64_MIN;
     LayerId layer;
@@ -407,9 +301,9 @@ class LayerRule {
   const TraceIndex& ix_;
   Graph& g_;
   Ns begin_;
+  LayerNames names_;
   std::vector<std::uint8_t> marks_;
   std::unordered_map<std::int64_t, Forward> forward_;
-  std::unordered_map<std::string, LayerId> by_name_;
   std::unordered_map<std::uint32_t, LayerId> range_layers_;
   std::vector<std::uint8_t> backward_;  // per lane: autograd's engine runs on it
   std::vector<std::uint32_t> leaves_;

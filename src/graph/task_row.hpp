@@ -52,6 +52,36 @@ inline std::uint32_t append_task(Graph& g, const TaskRow& row) {
   return static_cast<std::uint32_t>(g.size() - 1);
 }
 
+/// Tasks `first` up to `end` of another graph, all on one lane of this one; returns the id of the first.
+inline std::uint32_t append_tasks(Graph& g, const Graph& from, std::uint32_t first, std::uint32_t end,
+                                  std::uint32_t lane) {
+  const auto id = static_cast<std::uint32_t>(g.size());
+  const std::size_t n = end - first;
+  if (!from.priority.empty() || !from.recorded.empty() || !g.priority.empty() || !g.recorded.empty()) {
+    for (std::uint32_t t = first; t < end; ++t) {
+      TaskRow row = row_of(from, t);
+      row.lane = lane;
+      append_task(g, row);
+    }
+    return id;
+  }
+  const auto copy = [&](auto& to, const auto& column) { to.append(column.data() + first, n); };
+  copy(g.kind, from.kind);
+  copy(g.cost, from.cost);
+  copy(g.lane_lag, from.lane_lag);
+  copy(g.name, from.name);
+  copy(g.phase, from.phase);
+  copy(g.layer, from.layer);
+  copy(g.launch, from.launch);
+  copy(g.event, from.event);
+  copy(g.op, from.op);
+  copy(g.measured, from.measured);
+  copy(g.soft, from.soft);
+  copy(g.origin, from.origin);
+  g.lane.resize(id + n, lane);
+  return id;
+}
+
 /// Room for so many tasks, so that adding them moves nothing.
 inline void reserve_tasks(Graph& g, std::size_t tasks) {
   g.kind.reserve(tasks);

@@ -41,8 +41,8 @@ class Waves {
 
  private:
   std::int64_t threads_of(std::int64_t device) {
-    const auto [known, fresh] = threads_.try_emplace(device);
-    if (fresh) known->second = trace::threads_per_sm(trace::properties_of(trace_, device));
+    const auto [known, inserted] = threads_.try_emplace(device);
+    if (inserted) known->second = trace::threads_per_sm(trace::properties_of(trace_, device));
     return known->second;
   }
 
@@ -75,8 +75,8 @@ void TraceIndex::collect() {
     const std::uint32_t name = trace.events.name[e].value;
     switch (kind) {
       case EventKind::kRuntime: {
-        const auto [known, fresh] = kinds.try_emplace(name);
-        if (fresh) known->second = kind_of_call(trace.name(e));
+        const auto [known, inserted] = kinds.try_emplace(name);
+        if (inserted) known->second = kind_of_call(trace.name(e));
         Call call{id, lane, begin, trace.end(e)};
         call.kind = known->second;
         call.role = call.kind.role;

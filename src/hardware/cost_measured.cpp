@@ -76,7 +76,14 @@ std::string_view pools_of(std::string_view table) { return table == "log_softmax
 // `type`: only the columns of one element type, where their bounds take long to compute.
 void read_table(std::string_view operation, std::string_view type, std::string_view text, const Device& device,
                 KernelPools& pools) {
+  // The cells of a column mostly belong to the pool of the cell above.
+  struct PoolOfColumn {
+    std::string name;
+    KernelPool* pool = nullptr;
+    double tuned = 0;  ///< what its line of scales says
+  };
   std::vector<std::string_view> header;
+  std::vector<PoolOfColumn> columns;
   std::map<std::string, std::uint32_t> groups;
   std::uint32_t line_number = 0;
   const std::string_view tells = pools_of(operation);
@@ -85,12 +92,14 @@ void read_table(std::string_view operation, std::string_view type, std::string_v
     if (line.empty() || line.front() == '#') continue;
     if (header.empty()) {
       while (!line.empty()) header.push_back(next(line, ','));
+      columns.resize(header.size());
       continue;
     }
     ++line_number;
     MeasuredSizes sizes;
     std::string group;
-    for (const std::string_view name : header) {
+    for (std::size_t i = 0; i < header.size(); ++i) {
+      const std::string_view name = header[i];
       const std::string_view cell = next(line, ',');
       if (name.find(' ') == std::string_view::npos) {
         sizes.all.emplace_back(name, number<std::int64_t>(cell));
@@ -103,14 +112,17 @@ void read_table(std::string_view operation, std::string_view type, std::string_v
       const std::optional<MeasuredPlace> place = measured_place(measured_work(operation, sizes, name), device);
       if (!place || !place->pool.starts_with(tells)) continue;
       const auto id = static_cast<std::uint32_t>(groups.size());
-      KernelPool& pool = pools[place->pool];
-      pool.features = place->features;
-      pool.measured_on = device;
+      PoolOfColumn& of = columns[i];
+      if (of.pool == nullptr || of.name != place->pool) {
+        const auto scales = fitted().find(place->pool);
+        of = {place->pool, &pools[place->pool], scales != fitted().end() ? scales->second.tuned : 0};
+        of.pool->features = place->features;
+        of.pool->measured_on = device;
+      }
       const double value = std::log(us / place->bound_us);
-      const auto line_of_scales = fitted().find(place->pool);
-      const double shift = place->tuned && line_of_scales != fitted().end() ? line_of_scales->second.tuned : 0;
-      if (place->tuned) pool.tried.emplace_back(place->at, value);
-      pool.neighbours.add({place->at, value - shift, groups.try_emplace(group, id).first->second, line_number});
+      const double shift = place->tuned ? of.tuned : 0;
+      if (place->tuned) of.pool->tried.emplace_back(place->at, value);
+      of.pool->neighbours.add({place->at, value - shift, groups.try_emplace(group, id).first->second, line_number});
     }
   }
 }
@@ -153,14 +165,14 @@ class Tables {
     read_.emplace(part);
     const std::string_view operation = part.substr(0, part.find(' '));
     const std::string_view type = part.substr(operation.size());
-    KernelPools fresh;
+    KernelPools found;
     for (const auto& [stem, text] : kernel_files()) {
       if (operation_of(stem) != operation || stem.ends_with(".scales")) continue;
       const Result<Device> device = find_device(stem.substr(0, stem.find('.')));
       FORETRACE_CHECK(device.has_value());  // a table is named after the device it was measured on
-      read_table(stem.substr(stem.find('.') + 1), type, text, *device, fresh);
+      read_table(stem.substr(stem.find('.') + 1), type, text, *device, found);
     }
-    for (auto& [name, pool] : fresh) {
+    for (auto& [name, pool] : found) {
       if (const auto it = fitted().find(name); it != fitted().end()) {
         pool.neighbours.rescale(it->second.scales);
         pool.spread = it->second.spread;
@@ -183,10 +195,11 @@ Tables& tables() {
 }
 
 /// What neighbours said, by what they were asked. A step repeats its shapes, and a search asks for the same step hundreds of
-/// times; every thread has its own, so that nobody waits.
+/// times, on all its threads. The lock is held to look and to note, not while neighbours are asked: where two threads ask the
+/// same at once, both get the same answer.
 class Memo {
  public:
-  Neighbours::Told at(const Neighbours& pool, const Features& place, const std::optional<Neighbours::Sample>& own) {
+  Neighbours::Answers at(const Neighbours& pool, const Features& place, const std::optional<Neighbours::Sample>& own) {
     Question asked{};
     std::copy(place.begin(), place.end(), asked.begin());
     if (own) {
@@ -194,10 +207,17 @@ class Memo {
       asked[2 * kMostFeatures] = own->value;
     }
     asked.back() = own ? 1 : 0;
-    Answers& answers = answers_[&pool];
-    if (const auto known = answers.find(asked); known != answers.end()) return known->second;
-    if (answers.size() >= kMost) answers.clear();
-    return answers.emplace(asked, pool.at(place, Neighbours::kNoGroup, own)).first->second;
+    {
+      const std::lock_guard lock(mutex_);
+      const Known& known = known_[&pool];
+      if (const auto it = known.find(asked); it != known.end()) return it->second;
+    }
+    const Neighbours::Answers answers = pool.with_own(place, own);
+    const std::lock_guard lock(mutex_);
+    Known& known = known_[&pool];
+    if (known.size() >= kMost) known.clear();
+    known.emplace(asked, answers);
+    return answers;
   }
 
  private:
@@ -206,19 +226,30 @@ class Memo {
   struct Hash {
     std::size_t operator()(const Question& q) const { return XXH3_64bits(q.data(), sizeof(q)); }
   };
-  using Answers = std::unordered_map<Question, Neighbours::Told, Hash>;
-  std::unordered_map<const Neighbours*, Answers> answers_;
+  using Known = std::unordered_map<Question, Neighbours::Answers, Hash>;
+  std::mutex mutex_;
+  std::unordered_map<const Neighbours*, Known> known_;
 };
 
-Neighbours::Told told_at(const Neighbours& pool, const Features& place,
-                         const std::optional<Neighbours::Sample>& own = std::nullopt) {
-  static thread_local Memo memo;
+Neighbours::Answers told_at(const Neighbours& pool, const Features& place,
+                            const std::optional<Neighbours::Sample>& own = std::nullopt) {
+  static Memo memo;
   return memo.at(pool, place, own);
 }
 
 }  // namespace
 
 const KernelPool* kernel_pool(const std::string& name) { return tables().find(name); }
+
+const Device& measured_device() {
+  static const Device kDevice = [] {
+    const std::string_view stem = kernel_files().front().first;
+    const Result<Device> device = find_device(stem.substr(0, stem.find('.')));
+    FORETRACE_CHECK(device.has_value());
+    return *device;
+  }();
+  return kDevice;
+}
 
 const KernelPools& kernel_pools() { return tables().all(); }
 
@@ -245,7 +276,7 @@ ModelledTime measured_model(const Work& w, const Device& d) {
   if (!place) return {};
   const KernelPool* pool = kernel_pool(place->pool);
   if (pool == nullptr) return {};
-  const Neighbours::Told told = told_at(pool->neighbours, place->at);
+  const Neighbours::Told told = told_at(pool->neighbours, place->at).told;
   const double sigma = pool->spread * std::sqrt(told.variance);
   if (std::holds_alternative<Gemm>(w.kind) && !same_silicon(pool->measured_on, d)) {
     // Their law has parameters of the architecture's own: what the table tells beyond it is carried as the transfer carries it.
@@ -264,17 +295,17 @@ ModelledTime measured_model_beside(const Work& w, const Work& known, double know
   const KernelPool* from = kernel_pool(before->pool);
   if (pool == nullptr || from == nullptr) return {};
   const double share = std::log(known_us / before->bound_us) - (before->tuned ? from->tuned : 0);
-  const double more = share - told_at(from->neighbours, before->at).value;
+  const double more = share - told_at(from->neighbours, before->at).told.value;
   const double tuned = place->tuned ? pool->tuned : 0;
-  const Neighbours::Told told = told_at(pool->neighbours, place->at);
   if (place->pool == before->pool) {
     // As one of the neighbours it counts less the further away it is; what made it differ from them may well stay. Between the
     // two lies the least error over measured pairs (docs/accuracy.md).
-    const Neighbours::Told beside =
+    const Neighbours::Answers answers =
         told_at(pool->neighbours, place->at, Neighbours::Sample{.at = before->at, .value = share});
-    return {place->bound_us * std::exp(tuned + (told.value + more + beside.value) / 2),
-            pool->spread * std::sqrt(beside.variance)};
+    return {place->bound_us * std::exp(tuned + (answers.told.value + more + answers.with_own.value) / 2),
+            pool->spread * std::sqrt(answers.with_own.variance)};
   }
+  const Neighbours::Told told = told_at(pool->neighbours, place->at).told;
   const double carried = in_fp32(place->pool) == before->pool           ? pool->from_fp32
                          : in_other_layout(place->pool) == before->pool ? pool->from_layout
                                                                         : 0;

@@ -55,19 +55,20 @@ Dtype multiplied_in(Dtype dtype, const Device& d) {
   }
 }
 
-// W per TFLOP/s. How it falls below 12 nm is one law for all products of a precision; tools/transfer_model.py says which rows it
-// rests on. Above (Pascal) it is fitted. TF32 moves twice the bits of half precision for each multiplication, FP8 half
-// as many.
+// How energy per multiplication falls with the width of transistors, against 12 nm: one law of products, and more for tensor cores from 7 nm
+// on; tools/transfer_model.py says which rows it rests on. Above 12 nm (Pascal) it is fitted.
+double node_factor(bool tensor, const ProductWeights& p, const Device& d) {
+  constexpr double kTensorNode = 7;
+  const double nm = nanometres(d);
+  if (nm > 12) return std::pow(nm / 12, p.shrink);
+  if (!tensor) return nm / 12;
+  return std::pow(std::min(nm, kTensorNode) / 12, 1.5) * std::max(1.0, nm / kTensorNode);
+}
+
+// W per TFLOP/s. TF32 moves twice the bits of half precision for each multiplication, FP8 half as many.
 double energy_of(Dtype dtype, const ProductWeights& p, const Device& d) {
-  const bool tensor = on_tensor_cores(dtype);
-  const double node = nanometres(d) / 12;
-  return p.energy *
-         (dtype == Dtype::kTf32  ? 2.0
-          : dtype == Dtype::kFp8 ? 0.5
-                                 : 1.0) *
-         std::pow(node, node > 1 ? p.shrink
-                        : tensor ? 1.5
-                                 : 1.0);
+  const double bits = dtype == Dtype::kTf32 ? 2.0 : dtype == Dtype::kFp8 ? 0.5 : 1.0;
+  return p.energy * bits * node_factor(on_tensor_cores(dtype), p, d);
 }
 
 constexpr double kNarrow = 128;  // FLOP per clock of an SM with 64 lanes
@@ -80,7 +81,8 @@ double native_half(const Device& d) {
 }
 
 // How many operands an SM's arithmetic asks for, against what it can load. SMs of 128 lanes load no more in a clock than those of 64 and
-// wait twice as long; tensor cores that are sold at half their rate, or less, wait so much less.
+// wait twice as long; tensor cores that are sold at half their rate, or less, hide the loading of their operands: on cards for games the
+// largest products reach their rate (tools/published-products.csv: RTX 3090 76 TFLOP/s of 71, 4090 165 of 165, 5090 233 of 209).
 double width_of(Dtype dtype, const Device& d) {
   if (!on_tensor_cores(dtype)) return d.flops_per_clock(dtype) / kNarrow;
   const double native = native_half(d) * (dtype == Dtype::kTf32 ? 0.5 : dtype == Dtype::kFp8 ? 2.0 : 1.0);
@@ -217,11 +219,6 @@ bool TransferWeights::knows(ProductKind kind, const Device& d) const {
   return sets_.contains({like, architecture(d)});
 }
 
-double sustained_tflops(Dtype dtype, const ProductWeights& p, const Device& d) {
-  const double peak = d.tflops(dtype) * p.share;
-  return d.power_w > 0 && p.energy > 0 ? std::min(peak, d.power_w / energy_of(dtype, p, d)) : peak;
-}
-
 namespace {
 
 double one_product_us(const Product& x, const ProductWeights& p, const Device& d) {
@@ -243,7 +240,8 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
     for (const auto& [tm, tn] : p.tiles) {
       const double edge = tm * tn / (tm + tn);
       const double loss = (edge + p.traffic) / edge;
-      const double wide = (edge + p.traffic * width) / edge;
+      // Tensor cores below their full rate are busy while operands come; lanes wait for what they ask for.
+      const double wide = tensor ? std::max(1.0, width * loss) : (edge + p.traffic * width) / edge;
       const double begin = p.start_k * (tensor ? width * loss : wide);  // never grows faster than the rate
       const double rows = p.pad * std::ceil(x.m / tm) + (1 - p.pad) * x.m / tm;
       const double columns = p.pad * std::ceil(x.n / tn) + (1 - p.pad) * x.n / tn;

@@ -54,6 +54,8 @@ struct KernelPool {
 using KernelPools = std::map<std::string, KernelPool, std::less<>>;
 /// All of them, every table read.
 const KernelPools& kernel_pools();
+/// The GPU they were measured on.
+const Device& measured_device();
 /// The pool's name with another word in it; empty where the word does not occur.
 std::string instead(std::string_view pool, std::string_view word, std::string_view other);
 /// The pools of the same operations in fp32, and in the other layout; empty where there are none.

@@ -117,8 +117,8 @@ std::vector<LeftOutChange> left_out_changes() {
         for (const Neighbours::Sample* from : all) {
           if (from->shape == to->shape) continue;
           const double more = from->value - pool.neighbours.at(from->at, group).value;
-          const double told = pool.neighbours.at(to->at, group).value + more;
-          batch.errors.push_back((pool.neighbours.at(to->at, group, *from).value + told) / 2 - to->value);
+          const Neighbours::Answers answers = pool.neighbours.with_own(to->at, *from, group);
+          batch.errors.push_back((answers.with_own.value + (answers.told.value + more)) / 2 - to->value);
         }
       }
     }

@@ -9,7 +9,7 @@ namespace foretrace::hardware {
 
 std::int64_t MeasuredSizes::operator[](std::string_view name) const {
   for (const auto& [key, value] : all) {
-    if (key == name) return value;
+    if (key.front() == name.front() && key == name) return value;  // a table asks this half a million times
   }
   return 0;
 }

@@ -45,12 +45,99 @@ double correlation(double squared, bool smooth) {
   return (smooth ? 1 + distance : 1) * std::exp(-distance);
 }
 
-// A few neighbours' correlations, factorised in place (Cholesky), and what follows from them.
-template <std::size_t Most>
-class Correlations {
+// As far as it matters: a distance of `enough` or more may come out shorter than it is, but not below `enough`.
+double squared_distance_below(const Features& a, const Features& b, std::size_t used, double enough) {
+  double sum = 0;
+  std::size_t f = 0;
+  for (; f + 4 <= used && sum < enough; f += 4) {
+    for (std::size_t k = f; k < f + 4; ++k) sum += (a[k] - b[k]) * (a[k] - b[k]);
+  }
+  for (; f < used && sum < enough; ++f) sum += (a[f] - b[f]) * (a[f] - b[f]);
+  return sum;
+}
+
+}  // namespace
+
+/// The nearest samples of a place and, behind them, perhaps one of the asker's; their correlations, factorised (Cholesky). The
+/// factors of the first n do not change when one more comes behind them, so that one factorisation answers both questions.
+class Neighbours::Solution {
  public:
-  explicit Correlations(std::size_t n) : n_(n) {}
-  double& of(std::size_t i, std::size_t j) { return a_[i * Most + j]; }
+  Solution(const Neighbours& pool, const Features& place, std::uint32_t left_out, const std::optional<Sample>& own)
+      : noise_(pool.scales_.noise) {
+    const Features here = pool.scaled(place);
+    find_nearest(pool, here, left_out);
+    std::array<Features, kMost> where;
+    const bool smooth = pool.scales_.smooth;
+    for (std::size_t i = 0; i < nearest_; ++i) {
+      where[i] = pool.places_[near_[i].second];
+      value_[i] = pool.samples_[near_[i].second].value;
+      to_here_[i] = correlation(near_[i].first, smooth);
+    }
+    n_ = nearest_;
+    if (own) {
+      where[n_] = pool.scaled(own->at);
+      value_[n_] = own->value;
+      to_here_[n_] = correlation(squared_distance(where[n_], here, pool.used_), smooth);
+      ++n_;
+    }
+    for (std::size_t i = 0; i < n_; ++i) {
+      for (std::size_t j = 0; j < i; ++j)
+        of(i, j) = correlation(squared_distance(where[i], where[j], pool.used_), smooth);
+      of(i, i) = 1 + (i < nearest_ ? noise_ : 0);
+    }
+    factorise();
+  }
+
+  [[nodiscard]] std::size_t nearest() const { return nearest_; }
+  [[nodiscard]] std::size_t all() const { return n_; }
+  /// What the first n of them say.
+  [[nodiscard]] Told told_by(std::size_t n) const {
+    if (n == 0) return {};
+    std::array<double, kMost> ones{}, weights = to_here_;
+    for (std::size_t i = 0; i < n; ++i) ones[i] = 1;
+    solve(ones, n);
+    solve(weights, n);
+    double sum = 0, mean = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      sum += ones[i];
+      mean += ones[i] * value_[i];
+    }
+    mean /= sum;
+    Told told{mean, 1 + noise_};
+    double explained = 0, weight = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      told.value += weights[i] * (value_[i] - mean);
+      explained += weights[i] * to_here_[i];
+      weight += weights[i];
+    }
+    told.variance = std::max(noise_, told.variance - explained + (1 - weight) * (1 - weight) / sum);
+    return told;
+  }
+
+ private:
+  static constexpr std::size_t kMost = kNearest + 1;
+
+  void find_nearest(const Neighbours& pool, const Features& here, std::uint32_t left_out) {
+    const auto heap = [&] { return near_.begin() + static_cast<std::ptrdiff_t>(nearest_); };
+    for (std::size_t i = 0; i < pool.samples_.size(); ++i) {
+      if (left_out != kNoGroup && pool.samples_[i].group == left_out) continue;
+      if (nearest_ < kNearest) {
+        near_[nearest_++] = {squared_distance(pool.places_[i], here, pool.used_), i};
+        std::push_heap(near_.begin(), heap());
+        continue;
+      }
+      // Of two that are as far away the first counts.
+      const double furthest = near_.front().first;
+      const double distance = squared_distance_below(pool.places_[i], here, pool.used_, furthest);
+      if (!(distance < furthest)) continue;
+      std::pop_heap(near_.begin(), heap());
+      near_[nearest_ - 1] = {distance, i};
+      std::push_heap(near_.begin(), heap());
+    }
+  }
+
+  double& of(std::size_t i, std::size_t j) { return a_[i * kMost + j]; }
+  [[nodiscard]] double of(std::size_t i, std::size_t j) const { return a_[i * kMost + j]; }
   void factorise() {
     for (std::size_t j = 0; j < n_; ++j) {
       for (std::size_t i = j; i < n_; ++i) {
@@ -60,82 +147,34 @@ class Correlations {
       }
     }
   }
-  void solve(std::array<double, Most>& x) {
-    for (std::size_t i = 0; i < n_; ++i) {
+  void solve(std::array<double, kMost>& x, std::size_t n) const {
+    for (std::size_t i = 0; i < n; ++i) {
       for (std::size_t k = 0; k < i; ++k) x[i] -= of(i, k) * x[k];
       x[i] /= of(i, i);
     }
-    for (std::size_t i = n_; i-- > 0;) {
-      for (std::size_t k = i + 1; k < n_; ++k) x[i] -= of(k, i) * x[k];
+    for (std::size_t i = n; i-- > 0;) {
+      for (std::size_t k = i + 1; k < n; ++k) x[i] -= of(k, i) * x[k];
       x[i] /= of(i, i);
     }
   }
 
- private:
-  std::size_t n_;
-  std::array<double, Most * Most> a_{};
+  double noise_;
+  std::size_t nearest_ = 0, n_ = 0;
+  std::array<std::pair<double, std::size_t>, kNearest> near_;
+  std::array<double, kMost> value_{}, to_here_{};
+  std::array<double, kMost * kMost> a_;  // the lower triangle
 };
 
-}  // namespace
+Neighbours::Told Neighbours::at(const Features& place, std::uint32_t left_out) const {
+  const Solution s(*this, place, left_out, std::nullopt);
+  return s.told_by(s.nearest());
+}
 
-Neighbours::Told Neighbours::at(const Features& place, std::uint32_t left_out, const std::optional<Sample>& own) const {
-  constexpr std::size_t kMost = kNearest + 1;
-  const Features here = scaled(place);
-  std::array<std::pair<double, std::size_t>, kMost> near;
-  std::size_t n = 0;
-  for (std::size_t i = 0; i < samples_.size(); ++i) {
-    if (left_out != kNoGroup && samples_[i].group == left_out) continue;
-    const std::pair<double, std::size_t> one{squared_distance(places_[i], here, used_), i};
-    if (n < kNearest) {
-      near[n++] = one;
-      std::push_heap(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(n));
-    } else if (one < near.front()) {
-      std::pop_heap(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(n));
-      near[n - 1] = one;
-      std::push_heap(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(n));
-    }
-  }
-  std::array<Features, kMost> where;
-  std::array<double, kMost> value{}, to_here{};
-  for (std::size_t i = 0; i < n; ++i) {
-    where[i] = places_[near[i].second];
-    value[i] = samples_[near[i].second].value;
-    to_here[i] = correlation(near[i].first, scales_.smooth);
-  }
-  if (own) {
-    where[n] = scaled(own->at);
-    value[n] = own->value;
-    to_here[n] = correlation(squared_distance(where[n], here, used_), scales_.smooth);
-    ++n;
-  }
-  if (n == 0) return {};
-  Correlations<kMost> all(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j <= i; ++j) {
-      all.of(i, j) = i == j ? 1 + (own && i + 1 == n ? 0 : scales_.noise)
-                            : correlation(squared_distance(where[i], where[j], used_), scales_.smooth);
-    }
-  }
-  all.factorise();
-  std::array<double, kMost> ones{}, weights = to_here;
-  for (std::size_t i = 0; i < n; ++i) ones[i] = 1;
-  all.solve(ones);
-  all.solve(weights);
-  double sum = 0, mean = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    sum += ones[i];
-    mean += ones[i] * value[i];
-  }
-  mean /= sum;
-  Told told{mean, 1 + scales_.noise};
-  double explained = 0, weight = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    told.value += weights[i] * (value[i] - mean);
-    explained += weights[i] * to_here[i];
-    weight += weights[i];
-  }
-  told.variance = std::max(scales_.noise, told.variance - explained + (1 - weight) * (1 - weight) / sum);
-  return told;
+Neighbours::Answers Neighbours::with_own(const Features& place, const std::optional<Sample>& own,
+                                         std::uint32_t left_out) const {
+  const Solution s(*this, place, left_out, own);
+  const Told told = s.told_by(s.nearest());
+  return {told, own ? s.told_by(s.all()) : told};
 }
 
 namespace {

@@ -48,9 +48,14 @@ class Neighbours {
   void add(const Sample& sample);
   [[nodiscard]] std::size_t size() const { return samples_.size(); }
   [[nodiscard]] const std::vector<Sample>& samples() const { return samples_; }
-  /// What the samples say of a place. `left_out`: as if nobody had measured that group. `own`: one more sample, of the asker's.
-  [[nodiscard]] Told at(const Features& place, std::uint32_t left_out = kNoGroup,
-                        const std::optional<Sample>& own = std::nullopt) const;
+  /// What the samples say of a place. `left_out`: as if nobody had measured that group.
+  [[nodiscard]] Told at(const Features& place, std::uint32_t left_out = kNoGroup) const;
+  struct Answers {
+    Told told;      ///< by the samples alone
+    Told with_own;  ///< and by one more sample, of the asker's; the same where there is none
+  };
+  [[nodiscard]] Answers with_own(const Features& place, const std::optional<Sample>& own,
+                                 std::uint32_t left_out = kNoGroup) const;
   /// Other samples, under the same scales.
   [[nodiscard]] Neighbours with(const std::vector<Sample>& samples) const;
   /// Other scales for the same samples.
@@ -58,6 +63,7 @@ class Neighbours {
 
  private:
   static constexpr std::size_t kNearest = 24;
+  class Solution;  // neighbours.cpp
   [[nodiscard]] Features scaled(const Features& at) const;
 
   std::vector<Sample> samples_;

@@ -5,6 +5,7 @@
 
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
+#include "hardware/transfer_rnn.hpp"
 
 namespace foretrace::hardware {
 
@@ -134,15 +135,13 @@ Cost attention_transfer(double measured_ns, const Work& work, const work::Attent
                same_silicon(from, to) ? 0.15 * distance(from, to) : 0.22, graph::Origin::kModelled);
 }
 
-// Work whose kernels no table holds on several GPUs: the roofline's ratio, with its wide band.
-Cost roofline_transfer(double measured_ns, const Work& work, const Device& from, const Device& to) {
-  const auto ideal = [&](const Device& d) {
-    const ProductWeights& p = TransferWeights::shipped().of(product_of(work, d).kind, d);
-    const double tflops = sustained_tflops(product_of(work, d).dtype, p, d);
-    return std::max(work.flops / (tflops * 1e3), work.bytes() / d.streaming_gbs());
-  };
-  if (work.flops <= 0) return {};
-  return known(std::max(measured_ns * ideal(to) / ideal(from), bound_ns(measured_ns, work, from, to)),
+// A recurrent layer is its products and what its steps wait for. No table holds one on several GPUs: the band is wide.
+Cost recurrent_transfer(double measured_ns, const Work& work, const Recurrent& rnn, const Device& from,
+                        const Device& to, const TransferContext& context) {
+  const double here = recurrent_us(work, rnn, context.parameters(), from);
+  const double there = recurrent_us(work, rnn, context.parameters(), to);
+  if (!(here > 0) || !(there > 0)) return {};
+  return known(std::max(measured_ns * there / here, bound_ns(measured_ns, work, from, to)),
                same_silicon(from, to) ? 0.15 * distance(from, to) : 0.3, graph::Origin::kModelled);
 }
 
@@ -195,8 +194,8 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     Cost cost;
     if (const auto* attention = std::get_if<work::Attention>(&work.kind)) {
       cost = attention_transfer(operation_ns, work, *attention, from, to);
-    } else if (work.family == Family::kRnn) {
-      cost = roofline_transfer(operation_ns, work, from, to);
+    } else if (const auto* rnn = std::get_if<Recurrent>(&work.kind)) {
+      cost = recurrent_transfer(operation_ns, work, *rnn, from, to, context);
     } else if (work.strict_ns > 0 && work.dtype == Dtype::kTf32 && !depthwise) {
       cost = tf32_transfer(operation_ns, work, from, to, context);
     } else if (!depthwise) {

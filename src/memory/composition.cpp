@@ -18,7 +18,7 @@ std::int64_t gradient_bytes(const Curve& c) {
 
 }  // namespace
 
-Composition composition(const Curve& c) {
+Composition composition(const Curve& c, std::int64_t reserved) {
   const Peak most = peak(c);
   Composition out;
   std::int64_t resident = c.start_bytes;
@@ -51,6 +51,7 @@ Composition composition(const Curve& c) {
   out.parameters = take(c.parameter_bytes > 0 ? c.parameter_bytes : gradient_bytes(c));
   out.optimizer_states = take(c.state_bytes);
   out.other = saturated_sum(out.other, resident);
+  out.fragmentation = std::max<std::int64_t>(0, saturated_sum(reserved, -most.bytes));
   return out;
 }
 

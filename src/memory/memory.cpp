@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/saturate.hpp"
+#include "foretrace/memory/allocator.hpp"
 #include "foretrace/trace/ranges.hpp"
 
 namespace foretrace::memory {
@@ -131,6 +132,9 @@ std::optional<Curve> curve(const trace::Trace& t, const trace::Step& step) {
   std::vector<std::uint32_t> asked;                     // by block: the operation it was allocated for
   for (std::uint32_t i = 0; i < rows.size(); ++i) {
     const trace::MemoryIds& m = *t.memory(rows[i].event);
+    if (m.total_reserved != trace::kAbsent) {
+      c.recorded_reserved = std::max(c.recorded_reserved, bounded(m.total_reserved));
+    }
     const auto& chain = open.at(t.events.lane[rows[i].event], rows[i].time);
     const Stage stage = stage_of(t, chain);
     stages.push_back(stage);
@@ -140,6 +144,7 @@ std::optional<Curve> curve(const trace::Trace& t, const trace::Step& step) {
       Block b;
       b.bytes = bounded(m.bytes);
       b.allocated = i + 1;
+      b.at = rows[i].time;
       b.stage = stage;
       for (const std::uint32_t e : chain) {
         if (t.kind(e) == EventKind::kOp) b.op = e;
@@ -217,21 +222,21 @@ void scale_batch(Curve& curve, double x) {
 }
 
 double largest_batch(const Curve& curve, double bytes) {
-  const auto fits = [&](double x) {
+  const auto fits_at = [&](double x) {
     Curve scaled = curve;
     scale_batch(scaled, x);
-    return static_cast<double>(peak(scaled).bytes) <= bytes;
+    return fits(scaled, bytes);
   };
-  if (!fits(0)) return 0;
+  if (!fits_at(0)) return 0;
   double low = 0;
   double high = 1;
-  for (; fits(high); high *= 2) {
+  for (; fits_at(high); high *= 2) {
     if (high >= kLargestFactor) return kLargestFactor;
     low = high;
   }
   for (int round = 0; round < 24; ++round) {  // to 1/16777216 of the interval
     const double middle = (low + high) / 2;
-    (fits(middle) ? low : high) = middle;
+    (fits_at(middle) ? low : high) = middle;
   }
   return low;
 }

@@ -11,32 +11,12 @@
 #include <unordered_map>
 
 #include "foretrace/trace/communication.hpp"
+#include "ranks/collective_names.hpp"
 
 namespace foretrace::ranks {
 
 using trace::EventKind;
 using trace::kAbsent;
-
-std::string_view to_string(CollectiveKind kind) {
-  constexpr std::string_view kNames[] = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all",
-                                         "barrier",    "broadcast",  "scatter",        "reduce",
-                                         "gather",     "send-recv",  "other"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
-
-Waits waits_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::kBroadcast:
-    case CollectiveKind::kScatter:
-    case CollectiveKind::kSendRecv:
-      return Waits::kOnRoot;
-    case CollectiveKind::kReduce:
-    case CollectiveKind::kGather:
-      return Waits::kRootOnAll;
-    default:
-      return Waits::kAll;
-  }
-}
 
 namespace {
 
@@ -49,43 +29,6 @@ struct Seen {
   std::int64_t step;
   std::int64_t sequence;
 };
-
-std::string lower_letters(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c >= 'a' && c <= 'z') out += c;
-    if (c >= 'A' && c <= 'Z') out += static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
-
-// "_allgather_base", "ncclDevKernel_AllGather_RING_LL", "all_to_allv": the same words once only letters count. Longer
-// words first: "allreduce" holds "reduce", "reducescatter" holds both.
-CollectiveKind kind_of(std::string_view name) {
-  const std::string letters = lower_letters(name);
-  const auto has = [&](std::string_view word) { return letters.find(word) != std::string::npos; };
-  if (has("reducescatter")) return CollectiveKind::kReduceScatter;
-  if (has("allreduce")) return CollectiveKind::kAllReduce;
-  if (has("allgather")) return CollectiveKind::kAllGather;
-  if (has("alltoall") || has("sendrecv")) return CollectiveKind::kAllToAll;
-  if (has("barrier")) return CollectiveKind::kBarrier;
-  if (has("broadcast")) return CollectiveKind::kBroadcast;
-  if (has("scatter")) return CollectiveKind::kScatter;
-  if (has("gather")) return CollectiveKind::kGather;
-  if (has("reduce")) return CollectiveKind::kReduce;
-  if (has("send") || has("recv")) return CollectiveKind::kSendRecv;
-  return CollectiveKind::kOther;
-}
-
-std::int64_t element_bytes(std::string_view dtype) {
-  const std::string d = lower_letters(dtype);
-  if (d == "double" || d == "long") return 8;
-  if (d == "float" || d == "int") return 4;
-  if (d == "half" || d == "bfloat" || d == "short") return 2;
-  return d.empty() ? 0 : 1;
-}
-
-std::string_view text_of(const trace::Trace& t, StringId id) { return id.valid() ? t.strings[id] : std::string_view{}; }
 
 std::int64_t number_in(const std::optional<std::string>& raw) {
   if (!raw) return kAbsent;
@@ -175,12 +118,9 @@ class Matcher {
     const trace::CollectiveInfo* info = t.args.collective(t.events.args[e]);
     GroupKey key;
     if (info == nullptr) return key;
-    if (const std::string_view name = text_of(t, info->name); !name.empty()) {
-      const CollectiveKind named = kind_of(name);
-      if (named != CollectiveKind::kOther) seen.kind = named;
-    }
-    const std::int64_t elements = seen.kind == CollectiveKind::kAllGather ? info->out_elements : info->in_elements;
-    if (elements != kAbsent) seen.bytes = elements * std::max<std::int64_t>(1, element_bytes(text_of(t, info->dtype)));
+    const RecordedCollective recorded = recorded_collective(t, e);
+    seen.kind = recorded.kind;
+    seen.bytes = recorded.bytes;
     seen.sequence = info->sequence;
     key.name = text_of(t, info->group);
     key.ranks = text_of(t, info->group_ranks);

@@ -1,11 +1,13 @@
-// How a strategy's workers share the work, as lines of distribute(): by scheme, then by what travels.
+#include "report/code_communication.hpp"
 
 #include <fmt/format.h>
 
 #include "foretrace/hardware/fabric.hpp"
-#include "report/code_pieces.hpp"
 
+// Lines of distribute(): by scheme, then by what travels.
 namespace foretrace::report {
+
+using whatif::ScriptPlaces;
 
 namespace {
 

@@ -306,10 +306,7 @@ void write_json(JsonWriter& json, const analysis::TraceSet& set) {
 }
 
 std::string to_json(const analysis::DoctorReport& report) {
-  std::string out;
-  JsonWriter json(out);
-  write_json(json, report);
-  return out + "\n";
+  return json_text([&](JsonWriter& json) { write_json(json, report); });
 }
 
 }  // namespace foretrace::report

@@ -95,4 +95,13 @@ class JsonWriter {
 /// Appends `text` as a JSON string with its quotes.
 void append_json_string(std::string& out, std::string_view text);
 
+/// What `write` writes, as the text a command prints.
+template <class Write>
+std::string json_text(const Write& write) {
+  std::string out;
+  JsonWriter json(out);
+  write(json);
+  return out + "\n";
+}
+
 }  // namespace foretrace::report

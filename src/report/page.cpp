@@ -8,6 +8,7 @@
 #include "base/readable.hpp"
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/analysis/replayed_step.hpp"
+#include "foretrace/analysis/sliders.hpp"
 #include "foretrace/report/advise.hpp"
 #include "foretrace/report/gpus.hpp"
 #include "foretrace/report/scale.hpp"
@@ -15,12 +16,13 @@
 #include "foretrace/report/whatif.hpp"
 #include "foretrace/search/advise.hpp"
 #include "foretrace/version.hpp"
+#include "foretrace/whatif/network.hpp"
 #include "foretrace/whatif/parallel_choice.hpp"
 #include "report/json_writer.hpp"
 #include "report/page_facts.hpp"
 #include "report/page_pack.hpp"
 #include "report/prediction_parts.hpp"
-#include "search/communication.hpp"
+#include "whatif/evidence.hpp"
 
 namespace foretrace::report {
 
@@ -36,6 +38,14 @@ namespace {
 // What a graph too large to be searched is asked: one change of each kind people try first.
 constexpr const char* kCommon[] = {"amp:dtype=bf16", "fused-optimizer", "cuda-graph"};
 const std::vector<int> kWorkers = {2, 4, 8, 16, 32, 64};
+
+// Changes in a sentence: a list of forty layers is read in the table.
+std::string in_short(const std::vector<whatif::Use>& uses) {
+  constexpr std::size_t kRoom = 48;
+  std::string out;
+  for (const whatif::Use& use : uses) out += (out.empty() ? "" : " + ") + shorten_middle(use.text, kRoom);
+  return out;
+}
 
 class PageMaker {
  public:
@@ -65,9 +75,10 @@ class PageMaker {
     json.member("answer", answer(summary));
     write_predictions(json);
     write_elsewhere(json);
+    write_track_record(json);
+    write_assumptions(json);
     write_roofline(json, *base_);
     write_memory(json, *base_);
-    write_sliders(json, *base_);
     json.end_object();
     FORETRACE_TRY(const std::string pack, pack_both());
     Page out{html(json_text, pack), answer(summary), base_->model.graph.size()};
@@ -125,7 +136,12 @@ class PageMaker {
       whatif::Prediction p =
           analysis::predict(*base_, {stack_.begin(), stack_.begin() + static_cast<std::ptrdiff_t>(n)},
                             last ? whatif::Detail::kFull : whatif::Detail::kStepOnly);
-      if (!p.declined.empty()) break;
+      if (!p.declined.empty()) {
+        // What comes before it is the answer, then, and has a band of its own.
+        stack_.resize(n - 1);
+        if (n > 1) best_ = analysis::predict(*base_, stack_);
+        break;
+      }
       falls_.emplace_back(stack_[n - 1].text, p.step);
       best_ = std::move(p);
     }
@@ -142,7 +158,7 @@ class PageMaker {
     if (best_) {
       out += fmt::format("; {} {} ms [{} to {}] with {}",
                          asked_.empty() ? "the best found is" : "predicted:", short_ms(best_->step),
-                         short_ms(best_->low), short_ms(best_->high), best_->whatif);
+                         short_ms(best_->low), short_ms(best_->high), in_short(stack_));
     }
     return out + ".";
   }
@@ -166,23 +182,49 @@ class PageMaker {
     }
   }
 
-  // Other GPUs and more workers; what cannot be said is left out.
+  // Other GPUs, more workers and what sliders move over; what cannot be said is left out.
   void write_elsewhere(JsonWriter& json) {
     const bool large = base_->model.graph.size() > kMostSearched;
     analysis::GpusOptions gpus;
     gpus.threads = options_.threads;
+    gpus.price_list = options_.price_list;
     if (large) gpus.targets = {"A100-SXM4-80GB", "H100-SXM5"};
     analysis::Baseline copy = *base_;
     if (const Result<analysis::GpusReport> report = analysis::compare_gpus(std::move(copy), gpus))
       json.key("gpus").raw(to_json(*report));
+    std::optional<analysis::ScaleReport> scale;
     const Result<whatif::Parallelism> how = whatif::make_parallelism({});
-    search::Communication network;
-    network.fabric = options_.fabric;
-    const Result<whatif::Network> found = search::network_of(network, base_->model.device);
-    if (!how || !found || base_->model.parameter_elements == 0) return;
-    const analysis::ScaleReport scale = analysis::scale_report(*base_, *how, found->collectives, found->gpus_per_node,
-                                                               large ? std::vector<int>{8} : kWorkers);
-    if (!scale.predictions.empty()) json.key("scale").raw(to_json(scale));
+    const std::string fabric = options_.fabric.empty() ? whatif::usual_fabric(base_->model.device) : options_.fabric;
+    const Result<whatif::Network> found = whatif::network_of({.fabric = fabric}, base_->model.device);
+    if (how && found && base_->model.parameter_elements != 0) {
+      scale = analysis::scale_report(*base_, *how, found->collectives, found->gpus_per_node,
+                                     large ? std::vector<int>{8} : kWorkers);
+      if (scale->predictions.empty()) scale.reset();
+    }
+    if (scale) json.key("scale").raw(to_json(*scale));
+    write_sliders(json,
+                  analysis::sliders(*base_, scale ? &*scale : nullptr,
+                                    {.fabric = fabric, .few = large, .bands = !large, .threads = options_.threads}));
+  }
+
+  // How far predictions of each change were off where the change was really made.
+  void write_track_record(JsonWriter& json) const {
+    json.key("track_record").begin_object();
+    for (const whatif::PastErrors& past : whatif::past_errors()) {
+      json.key(past.whatif).begin_object().member("rows", past.rows);
+      json.member("step_pct", past.step_pct).member("worst_step_pct", past.worst_step_pct);
+      json.member("gpu_pct", past.gpu_pct).member("memory_pct", past.memory_pct).end_object();
+    }
+    json.end_object();
+  }
+
+  // What has to hold for each change that was predicted, as the catalogue says it.
+  void write_assumptions(JsonWriter& json) const {
+    json.key("assumes").begin_object();
+    for (const whatif::WhatIf& one : whatif::catalogue()) {
+      if (!one.assumes.empty()) json.member(one.name, one.assumes);
+    }
+    json.end_object();
   }
 
   Result<std::string> pack_both() {
@@ -197,7 +239,7 @@ class PageMaker {
     std::optional<analysis::ReplayedStep> predicted;
     if (best_) {
       predicted = analysis::replay_step(std::move(best_->graph));
-      both.push_back({"predicted with " + best_->whatif, &*predicted, false});
+      both.push_back({"predicted with " + in_short(stack_), &*predicted, false});
     } else {
       predicted = analysis::replay_step(base_->model.graph);
       both.push_back({"without the profiler", &*predicted, false});

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <map>
 
-#include "foretrace/report/page.hpp"
+#include "base/saturate.hpp"
 
 namespace foretrace::report {
 namespace {
 
 constexpr std::size_t kMoments = 400;
 constexpr std::size_t kOperations = 400;
+constexpr std::size_t kHolders = 200;
 
 std::string_view kind_name(memory::Kind kind) {
   switch (kind) {
@@ -27,6 +28,42 @@ std::string_view kind_name(memory::Kind kind) {
       break;
   }
   return "the batch";
+}
+
+// What is alive at the peak, by the layer and the operation that allocated it: the largest first, the rest as one.
+void write_holders(JsonWriter& json, const trace::Trace& trace, const memory::Curve& curve) {
+  struct Held {
+    std::int64_t bytes = 0;
+    std::size_t blocks = 0;
+  };
+  std::map<std::array<std::string, 3>, Held> held;
+  const auto name = [&](std::uint32_t event) {
+    return event == kNone ? std::string() : std::string(trace.name(event));
+  };
+  for (const memory::Block& block : curve.blocks) {
+    if (block.allocated > curve.peak_at || (block.freed != UINT32_MAX && block.freed <= curve.peak_at)) continue;
+    std::string layer = name(block.layer);
+    constexpr std::string_view kLayer = "layer:";
+    if (layer.starts_with(kLayer)) layer = layer.substr(kLayer.size(), layer.find('|') - kLayer.size());
+    Held& h = held[{std::string(kind_name(block.kind)), std::move(layer), name(block.op)}];
+    h.bytes = saturated_sum(h.bytes, block.bytes);
+    ++h.blocks;
+  }
+  std::vector<std::pair<std::array<std::string, 3>, Held>> order(held.begin(), held.end());
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  Held rest;
+  for (std::size_t i = kHolders; i < order.size(); ++i) {
+    rest.bytes = saturated_sum(rest.bytes, order[i].second.bytes);
+    rest.blocks += order[i].second.blocks;
+  }
+  if (order.size() > kHolders) order.resize(kHolders);
+  json.key("held").begin_array();
+  for (const auto& [key, h] : order) {
+    json.begin_object().member("kind", key[0]).member("layer", key[1]).member("operation", key[2]);
+    json.member("bytes", h.bytes).member("blocks", h.blocks).end_object();
+  }
+  json.end_array().member("held_rest_bytes", rest.bytes).member("held_rest_blocks", rest.blocks);
 }
 
 }  // namespace
@@ -85,10 +122,14 @@ void write_memory(JsonWriter& json, const analysis::Baseline& baseline) {
   for (const memory::Block& block : curve->blocks) {
     const std::size_t from = moment(std::min(block.allocated, curve->positions));
     const std::size_t until = block.freed == UINT32_MAX ? moments : moment(std::min(block.freed, curve->positions)) + 1;
-    for (std::size_t at = from; at < std::min(until, moments); ++at)
-      bytes[at][static_cast<std::size_t>(block.kind)] += block.bytes;
+    for (std::size_t at = from; at < std::min(until, moments); ++at) {
+      std::int64_t& sum = bytes[at][static_cast<std::size_t>(block.kind)];
+      sum = saturated_sum(sum, block.bytes);
+    }
   }
-  json.begin_object().member("peak_bytes", curve->peak_bytes).member("peak_at", moment(curve->peak_at));
+  json.begin_object();
+  write_holders(json, *baseline.model.trace, *curve);
+  json.member("peak_bytes", curve->peak_bytes).member("peak_at", moment(curve->peak_at));
   json.member("peak_operation", curve->peak_op).member("start_bytes", curve->start_bytes);
   json.member("backward_from", moment(curve->backward_from)).member("update_from", moment(curve->update_from));
   json.key("kinds").begin_array();
@@ -101,39 +142,28 @@ void write_memory(JsonWriter& json, const analysis::Baseline& baseline) {
   json.end_array().end_object();
 }
 
-void write_sliders(JsonWriter& json, const analysis::Baseline& baseline) {
-  struct Slider {
-    const char *name, *whatif, *unit;
-    std::vector<const char*> values;
-  };
-  const std::vector<Slider> sliders = {
-      {"batch", "batch:x={}", "times the batch", {"0.25", "0.5", "0.75", "1", "1.5", "2", "3", "4", "8"}},
-      {"CPU", "cpu:x={}", "times the CPU's speed", {"0.5", "0.75", "1", "1.25", "1.5", "2", "3", "4"}}};
-  // Each value is a prediction: graphs too large to be searched get three.
-  const bool large = baseline.model.graph.size() > kMostSearched;
+void write_sliders(JsonWriter& json, const std::vector<analysis::Slider>& sliders) {
   json.key("sliders").begin_array();
-  for (const Slider& slider : sliders) {
-    json.begin_object().member("name", slider.name).member("unit", slider.unit).key("values").begin_array();
-    for (const char* value : slider.values) {
-      const std::string_view v = value;
-      if (large && v != "0.5" && v != "1" && v != "2") continue;
-      if (v == "1") {
-        json.begin_object().member("x", 1.0).member_ms("ms", baseline.figures.unprofiled);
-        json.member_ms("low_ms", baseline.figures.unprofiled_low)
-            .member_ms("high_ms", baseline.figures.unprofiled_high);
-        json.member("peak_bytes", baseline.figures.peak_bytes).member("samples", 1.0).end_object();
-        continue;
-      }
-      const Result<whatif::Use> use = whatif::parse_use(fmt::format(fmt::runtime(slider.whatif), value));
-      FORETRACE_CHECK(use.has_value());
-      const whatif::Prediction p =
-          analysis::predict(baseline, {*use}, large ? whatif::Detail::kStepOnly : whatif::Detail::kFull);
-      if (!p.declined.empty()) continue;
-      json.begin_object().member("x", std::stod(value)).member_ms("ms", p.step);
-      json.member_ms("low_ms", large ? p.step : p.low).member_ms("high_ms", large ? p.step : p.high);
-      json.member("peak_bytes", p.peak_bytes).member("samples", p.samples).end_object();
-    }
-    json.end_array().end_object();
+  for (const analysis::Slider& slider : sliders) {
+    json.begin_object().member("name", slider.name).member("unit", slider.unit);
+    if (slider.workers > 0) json.member("workers", slider.workers);
+    if (!slider.about.empty()) json.member("about", slider.about);
+    const auto column = [&](const char* name, const auto& value) {
+      json.key(name).begin_array();
+      for (const analysis::SliderPoint& p : slider.points) value(p);
+      json.end_array();
+    };
+    // Hundredths of a microsecond are more than anybody reads off a slider.
+    const auto time = [&](std::optional<Ns> t) { t ? json.raw(fmt::format("{:.5g}", to_ms(*t))) : json.null(); };
+    column("x", [&](const analysis::SliderPoint& p) { json.value(p.x); });
+    column("ms", [&](const analysis::SliderPoint& p) { time(p.step); });
+    column("low_ms", [&](const analysis::SliderPoint& p) { time(p.low); });
+    column("high_ms", [&](const analysis::SliderPoint& p) { time(p.high); });
+    column("exposed_ms", [&](const analysis::SliderPoint& p) { time(p.exposed); });
+    column("samples", [&](const analysis::SliderPoint& p) { json.value(p.samples); });
+    column("peak_bytes",
+           [&](const analysis::SliderPoint& p) { p.peak_bytes ? json.value(*p.peak_bytes) : json.null(); });
+    json.end_object();
   }
   json.end_array();
 }

@@ -1,8 +1,9 @@
 #pragma once
-// What only the page shows of a step: where each operation lies under the roofline, memory over the step, and answers computed
-// beforehand for its sliders.
+// What only the page shows of a step: where each operation lies under the roofline, memory over the step
+// with what its peak holds, and answers computed beforehand for its sliders.
 
 #include "foretrace/analysis/baseline.hpp"
+#include "foretrace/analysis/sliders.hpp"
 #include "report/json_writer.hpp"
 
 namespace foretrace::report {
@@ -11,7 +12,7 @@ namespace foretrace::report {
 void write_roofline(JsonWriter& json, const analysis::Baseline& baseline);
 /// The member "memory": bytes by kind at up to some hundred moments; null without memory events.
 void write_memory(JsonWriter& json, const analysis::Baseline& baseline);
-/// The member "sliders": by name, the values that were tried and what each gives.
-void write_sliders(JsonWriter& json, const analysis::Baseline& baseline);
+/// The member "sliders": what was computed for each, as columns.
+void write_sliders(JsonWriter& json, const std::vector<analysis::Slider>& sliders);
 
 }  // namespace foretrace::report

@@ -6,6 +6,7 @@
 
 #include "base/deflate.hpp"
 #include "report/json_writer.hpp"
+#include "report/page_details.hpp"
 
 namespace foretrace::report {
 namespace {
@@ -48,7 +49,8 @@ class Names {
 
 struct Columns {
   Column start, length, name, layer, op, kind, why, cause, event;
-  [[nodiscard]] std::array<std::pair<const char*, const Column*>, 9> all() const {
+  Column shapes, launch, waits, waits_for, waits_why;
+  [[nodiscard]] std::array<std::pair<const char*, const Column*>, 14> all() const {
     return {{{"start", &start},
              {"length", &length},
              {"name", &name},
@@ -57,11 +59,40 @@ struct Columns {
              {"kind", &kind},
              {"why", &why},
              {"cause", &cause},
-             {"event", &event}}};
+             {"event", &event},
+             {"shapes", &shapes},
+             {"launch", &launch},
+             {"waits", &waits},
+             {"waits_for", &waits_for},
+             {"waits_why", &waits_why}}};
   }
 };
 
-Columns columns_of(const trace::Trace& trace, const PackedTimeline& timeline, Names& names) {
+// What each task waits for beside its lane: sources by target, as the page lists them.
+void add_dependencies(Columns& out, const Graph& g) {
+  std::vector<std::uint32_t> count(g.size() + 1, 0);
+  const auto each = [&](const auto& call) {
+    for (std::uint32_t from = 0; from < g.size(); ++from) {
+      for (std::uint32_t d = g.dep_begin[from]; d < g.dep_begin[from + 1]; ++d) call(from, g.dep_to[d], g.dep_kind[d]);
+    }
+  };
+  each([&](std::uint32_t, std::uint32_t to, graph::DependencyKind) { ++count[to + 1]; });
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    out.waits.number(count[t + 1]);
+    count[t + 1] += count[t];
+  }
+  std::vector<std::pair<std::uint32_t, graph::DependencyKind>> sources(g.dependencies());
+  each([&](std::uint32_t from, std::uint32_t to, graph::DependencyKind kind) { sources[count[to]++] = {from, kind}; });
+  std::size_t at = 0;
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    for (; at < count[t]; ++at) {
+      out.waits_for.zigzag(static_cast<std::int64_t>(t) - sources[at].first);
+      out.waits_why.number(static_cast<unsigned>(sources[at].second));
+    }
+  }
+}
+
+Columns columns_of(const trace::Trace& trace, const PackedTimeline& timeline, Names& names, PageDetails& details) {
   Columns out;
   const analysis::ReplayedStep& step = *timeline.step;
   const Graph& g = step.graph;
@@ -104,8 +135,11 @@ Columns columns_of(const trace::Trace& trace, const PackedTimeline& timeline, Na
       const std::int64_t event = own ? static_cast<std::int64_t>(g.event[t].value) + 1 : 0;
       out.event.zigzag(event - event_before);
       event_before = event;
+      out.shapes.number(op ? details.shapes(g.op[t]) : 0);
+      out.launch.number(own && graph::is_gpu(g.kind[t]) ? details.launch(g.event[t]) : 0);
     }
   }
+  add_dependencies(out, g);
   return out;
 }
 
@@ -129,8 +163,9 @@ std::string base64(std::string_view bytes) {
 
 Result<std::string> pack_timelines(const trace::Trace& trace, const std::vector<PackedTimeline>& timelines) {
   Names names;
+  PageDetails details(trace);
   std::vector<Columns> columns;
-  for (const PackedTimeline& timeline : timelines) columns.push_back(columns_of(trace, timeline, names));
+  for (const PackedTimeline& timeline : timelines) columns.push_back(columns_of(trace, timeline, names, details));
   std::string head, body;
   JsonWriter json(head, 0);
   json.begin_object().key("timelines").begin_array();
@@ -152,7 +187,7 @@ Result<std::string> pack_timelines(const trace::Trace& trace, const std::vector<
   }
   json.end_array().key("names").begin_array();
   for (const std::string* name : names.list()) json.value(*name);
-  json.end_array().end_object();
+  json.end_array().member("details", details.list()).end_object();
   std::string all;
   for (int shift = 0; shift < 32; shift += 8) all += static_cast<char>(head.size() >> shift & 0xFF);
   all += head;

@@ -58,8 +58,9 @@ void write_refused(JsonWriter& json, const std::string& why) {
 }
 
 std::vector<std::pair<std::string_view, std::int64_t>> peak_parts(const memory::Composition& of) {
-  return {{"parameters", of.parameters},   {"gradients", of.gradients},   {"optimizer_states", of.optimizer_states},
-          {"activations", of.activations}, {"workspaces", of.workspaces}, {"other", of.other}};
+  return {{"parameters", of.parameters},      {"gradients", of.gradients},   {"optimizer_states", of.optimizer_states},
+          {"activations", of.activations},    {"workspaces", of.workspaces}, {"other", of.other},
+          {"fragmentation", of.fragmentation}};
 }
 
 void write_peak_parts(JsonWriter& json, const std::optional<memory::Composition>& of) {
@@ -75,7 +76,9 @@ void write_baseline(JsonWriter& json, const analysis::StepFigures& b) {
       .member_ms("replayed_ms", b.replayed)
       .member_ms("unprofiled_ms", b.unprofiled);
   json.member_ms("unprofiled_low_ms", b.unprofiled_low).member_ms("unprofiled_high_ms", b.unprofiled_high);
-  json.member_ms("measured_ms", b.measured).member("peak_bytes", b.peak_bytes);
+  json.member_ms("measured_ms", b.measured)
+      .member("peak_bytes", b.peak_bytes)
+      .member("reserved_bytes", b.reserved_bytes);
   write_peak_parts(json, b.peak_parts);
   write_refused(json, b.measured_refused);
 }

@@ -204,10 +204,7 @@ void write_json(JsonWriter& json, const analysis::TraceReplay& report) {
 }
 
 std::string to_json(const analysis::TraceReplay& report) {
-  std::string out;
-  JsonWriter json(out);
-  write_json(json, report);
-  return out + "\n";
+  return json_text([&](JsonWriter& json) { write_json(json, report); });
 }
 
 }  // namespace foretrace::report

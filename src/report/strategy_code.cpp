@@ -1,5 +1,5 @@
-// The strategy as a PyTorch module people import, and run to time it. Changes write their lines into places (code_pieces.cpp);
-// here the places are put in order, and what they call is added from pytorch/*.py. What has no piece is left as a comment.
+// The strategy as a PyTorch module people import, and run to time it. Changes write their lines into places (WhatIf::write_code);
+// here the places are put in order, and what they call is added from pytorch/*.py. What writes none is left as a comment.
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <span>
 
 #include "foretrace/report/optimize.hpp"
-#include "report/code_pieces.hpp"
+#include "report/code_communication.hpp"
 
 namespace foretrace::report {
 
@@ -70,7 +70,12 @@ class Script {
     // The step's places first: how workers are joined depends on whether the step is recorded.
     for (const search::OptimizedPart& p : o.parts) {
       const Result<whatif::Use> use = whatif::parse_use(p.text);
-      if (use && !write_piece({*use, gain_of(p), several ? &*c : nullptr}, places_)) leave(p, use->whatif->code);
+      if (!use) continue;
+      if (use->whatif->write_code == nullptr) {
+        leave(p, use->whatif->code);
+      } else {
+        use->whatif->write_code({use->parameters, gain_of(p), several && !c->buckets.empty()}, places_);
+      }
     }
     if (several) join_workers(*c);
     body_ = prepare() + optimizer() + step();
@@ -186,7 +191,7 @@ class Script {
 
   [[nodiscard]] std::string constants() const {
     std::string names;
-    for (const std::string& layer : places_.layers) names += python_literal(layer) + ", ";
+    for (const std::string& layer : places_.layers) names += whatif::python_literal(layer) + ", ";
     const auto& c = r_.found.best.communication;
     return fmt::format("WORKERS = {}\nPREDICTED_MS = ({:.3f}, {:.3f})\nLAYERS = [{}]  # modules the plan names\n\n\n",
                        c ? c->workers : 1, to_ms(r_.found.baseline), to_ms(r_.found.prediction.step),
@@ -235,7 +240,7 @@ class Script {
   }
 
   const OptimizeReport& r_;
-  ScriptPlaces places_;
+  whatif::ScriptPlaces places_;
   std::string body_;
   std::string by_hand_;
 };

@@ -313,7 +313,9 @@ void write_json(JsonWriter& json, const analysis::SummaryReport& report) {
   json.end_array().key("memory").begin_array();
   for (const analysis::SummaryReport::MemoryPeak& peak : report.memory) {
     json.begin_object().member("device", peak.device).member("peak_bytes", peak.allocated_bytes);
-    json.member("reserved_bytes", peak.reserved_bytes).member_ms("at_ms", peak.at);
+    json.member("reserved_bytes", peak.reserved_bytes)
+        .member("replayed_reserved_bytes", peak.replayed_reserved)
+        .member_ms("at_ms", peak.at);
     json.member("operation", peak.op).member("layer", peak.layer).member("phase", peak.phase);
     write_peak_parts(json, peak.parts);
     json.end_object();
@@ -328,10 +330,7 @@ void write_json(JsonWriter& json, const analysis::SummaryReport& report) {
 }
 
 std::string to_json(const analysis::SummaryReport& report) {
-  std::string out;
-  JsonWriter json(out);
-  write_json(json, report);
-  return out + "\n";
+  return json_text([&](JsonWriter& json) { write_json(json, report); });
 }
 
 }  // namespace foretrace::report

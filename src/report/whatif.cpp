@@ -80,7 +80,9 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
                      short_ms(r.baseline.unprofiled), short_ms(r.baseline.unprofiled_low),
                      short_ms(r.baseline.unprofiled_high));
   if (r.baseline.measured) out += fmt::format("; measured {} ms", short_ms(*r.baseline.measured));
-  if (r.baseline.peak_bytes) out += "; peak " + gigabytes(r.baseline.peak_bytes);
+  if (r.baseline.peak_bytes)
+    out +=
+        fmt::format("; peak {}, {} reserved", gigabytes(r.baseline.peak_bytes), gigabytes(r.baseline.reserved_bytes));
   if (r.baseline.period) {
     out += fmt::format("\n  the GPU runs behind the CPU: the step's work repeats every {} ms, which is what counts",
                        short_ms(*r.baseline.period));
@@ -146,7 +148,8 @@ std::string to_json(const WhatIfReport& r, const search::Optimized* plan) {
     json.member_ms("ms", p.step).member_ms("low_ms", p.low).member_ms("high_ms", p.high);
     json.member("speedup", p.speedup).member("samples", p.samples).member("gain", p.gain());
     json.member("samples_per_s", samples_per_second(r, p));
-    json.member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes).member("fits", p.fits);
+    json.member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes);
+    json.member("reserved_bytes", p.reserved_bytes).member("fits", p.fits);
     write_peak_parts(json, p.peak_parts);
     if (p.largest_batch) json.member("largest_batch", *p.largest_batch);
     write_trust(json, p);

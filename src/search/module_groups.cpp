@@ -18,8 +18,8 @@ std::vector<ModuleGroup> module_groups(const whatif::Model& m) {
     const std::string layer(g.strings[g.layers[l].name]);
     const std::string block = whatif::block_of(layer);
     const std::string& name = block.empty() ? layer : block;
-    const auto [it, fresh] = index.try_emplace(name, groups.size());
-    if (fresh) groups.push_back({name});
+    const auto [it, inserted] = index.try_emplace(name, groups.size());
+    if (inserted) groups.push_back({name});
     group_of[l] = it->second;
   }
   for (std::size_t t = 0; t < g.size(); ++t) {

@@ -253,11 +253,12 @@ class Optimizer {
   // A model compiled as one hands over all its gradients at the end of the backward pass, unless DistributedDataParallel cuts
   // it at buckets of its own. A plan of other buckets is for blocks that are compiled one by one, and so it is written.
   [[nodiscard]] Strategy compiled_by_blocks(Strategy strategy) const {
+    const std::string& compile = whatif::the_one_that_changes(whatif::Changes::kCompilation).name;
     std::string blocks;
     for (const whatif::BlockOfLayers& b : whatif::repeated_blocks(model_.graph))
       blocks += (blocks.empty() ? "" : "|") + b.name;
     for (std::string& use : strategy.whatifs) {
-      if (use == "compile" && !blocks.empty()) use = "compile:layers=" + blocks;
+      if (use == compile && !blocks.empty()) use += ":layers=" + blocks;
     }
     return strategy;
   }
@@ -266,7 +267,7 @@ class Optimizer {
   void plan_gradients() {
     const auto& c = best_.strategy.communication;
     if (!c || c->workers < 2 || c->scheme != "ddp" || c->compression != "none" || !o_.bucket_sizes.empty() ||
-        !allowed("bucket"))
+        !allowed(bucket_size_move().whatif))
       return;
     Strategy candidate = compiled_by_blocks(best_.strategy);
     const Result<std::vector<whatif::Use>> uses = uses_of(candidate);

@@ -7,7 +7,7 @@
 #include <queue>
 #include <tuple>
 
-#include "simulate/step_end.hpp"
+#include "simulate/engine_parts.hpp"
 
 namespace foretrace::simulate {
 
@@ -102,21 +102,13 @@ class ContendedEngine {
   [[nodiscard]] bool communicates(std::uint32_t t) const { return g_.kind[t] == graph::TaskKind::kCollective; }
   [[nodiscard]] std::uint32_t link_of(std::uint32_t t) const { return c_.link.empty() ? kNone : c_.link[t]; }
 
-  void hold(std::uint32_t t, Ns until, std::uint32_t by, DependencyKind why) {
-    if (until >= out_.start[t] && until > 0) {
-      out_.start[t] = until;
-      out_.cause[t] = by;
-      out_.cause_kind[t] = why;
-    }
-  }
-
   void become_ready(std::uint32_t t) {
     if (g_.soft[t] != kNone) {
       const graph::SoftDependency& soft = g_.soft_dependencies[g_.soft[t]];
       const std::uint32_t from = soft.from.value;
       if (out_.start[from] <= out_.start[t] + soft.slack) {
         const Ns length = std::max<Ns>(0, out_.end[from] - out_.start[from]);
-        hold(t, out_.start[from] + graph::point_in(length, soft.point) + soft.lag, from, DependencyKind::kShare);
+        hold(out_, t, out_.start[from] + graph::point_in(length, soft.point) + soft.lag, from, DependencyKind::kShare);
       }
     }
     queue_.push({out_.start[t], What::kReady, g_.lane[t], t, 0});
@@ -138,18 +130,18 @@ class ContendedEngine {
       if ((share || early(g_.dep_point[d], g_.dep_lag[d])) != at_begin) continue;
       if (!share) {
         const Ns at = from + graph::point_in(to - from, g_.dep_point[d]) + g_.dep_lag[d];
-        hold(g_.dep_to[d], std::max(at, from), t, g_.dep_kind[d]);
+        hold(out_, g_.dep_to[d], std::max(at, from), t, g_.dep_kind[d]);
       }
       release(g_.dep_to[d]);
     }
     if (at_begin) {
       if (const TaskId call = graph::queued_behind(g_, t); call.valid()) {
-        hold(call.value, from + lane.queue_lag, t, DependencyKind::kQueue);
+        hold(out_, call.value, from + lane.queue_lag, t, DependencyKind::kQueue);
         release(call.value);
       }
     }
     if (managed_[g_.lane[t]] == 0 && t + 1 < lane.end && early(graph::kWhole, g_.lane_lag[t + 1]) == at_begin) {
-      hold(t + 1, std::max(to + g_.lane_lag[t + 1], from), t, DependencyKind::kLane);
+      hold(out_, t + 1, std::max(to + g_.lane_lag[t + 1], from), t, DependencyKind::kLane);
       release(t + 1);
     }
   }

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "foretrace/simulate/simulate.hpp"
-#include "simulate/step_end.hpp"
+#include "simulate/engine_parts.hpp"
 
 namespace foretrace::simulate {
 
@@ -46,23 +46,13 @@ class Engine {
   }
 
  private:
-  // Until a task has started, its start is the earliest one its reasons so far allow.
-  void hold(std::uint32_t t, Ns until, std::uint32_t by, DependencyKind why) {
-    // >=: of equally late reasons the last one counts, so that a path runs through real work rather than through 0.
-    if (until >= out_.start[t] && until > 0) {
-      out_.start[t] = until;
-      out_.cause[t] = by;
-      out_.cause_kind[t] = why;
-    }
-  }
-
   // The last of a task's reasons: whether it holds depends on the others.
   void hold_back_softly(std::uint32_t t) {
     if (g_.soft[t] == kNone) return;
     const graph::SoftDependency& soft = g_.soft_dependencies[g_.soft[t]];
     const std::uint32_t from = soft.from.value;
     if (out_.start[from] > out_.start[t] + soft.slack) return;
-    hold(t, out_.start[from] + graph::point_in(cost_[from], soft.point) + soft.lag, from, DependencyKind::kShare);
+    hold(out_, t, out_.start[from] + graph::point_in(cost_[from], soft.point) + soft.lag, from, DependencyKind::kShare);
   }
 
   // Tells the tasks of other lanes that wait for t, which has its times, when they may start; release(task) after each.
@@ -76,20 +66,20 @@ class Engine {
       if (g_.dep_kind[d] != DependencyKind::kShare) {
         const std::uint32_t point = g_.dep_point[d];
         const Ns at = (point == graph::kWhole ? end : begin + graph::point_in(end - begin, point)) + g_.dep_lag[d];
-        hold(to, std::max(at, begin), t, g_.dep_kind[d]);
+        hold(out_, to, std::max(at, begin), t, g_.dep_kind[d]);
       }
       release(to);
     }
     if (lane.queue_depth == 0) return;
     if (const TaskId call = graph::queued_behind(g_, t); call.valid()) {
-      hold(call.value, begin + lane.queue_lag, t, DependencyKind::kQueue);
+      hold(out_, call.value, begin + lane.queue_lag, t, DependencyKind::kQueue);
       release(call.value);
     }
   }
 
   // And the next one on the lane.
   void let_next_go(std::uint32_t t) {
-    hold(t + 1, std::max(out_.end[t] + g_.lane_lag[t + 1], out_.start[t]), t, DependencyKind::kLane);
+    hold(out_, t + 1, std::max(out_.end[t] + g_.lane_lag[t + 1], out_.start[t]), t, DependencyKind::kLane);
   }
 
   void forget(std::uint32_t t) {
@@ -126,7 +116,7 @@ class Engine {
             cause[t] = t - 1;
             cause_kind[t] = DependencyKind::kLane;
           } else {
-            hold(t, in_line, t - 1, DependencyKind::kLane);
+            hold(out_, t, in_line, t - 1, DependencyKind::kLane);
             begins = settle(t);
           }
         } else {

@@ -16,7 +16,8 @@ void note_dropped_records(Trace& trace) {
   };
   constexpr Reason kReasons[] = {
       {"dropped_full", "dropped_full", "records behind the most the recording had room for: its end is missing"},
-      {"dropped_cupti", "dropped_cupti", "records CUPTI had no buffer for: work is missing in between"}};
+      {"dropped_cupti", "dropped_cupti", "records CUPTI had no buffer for: work is missing in between"},
+      {"untimed", "untimed", "records whose time CUPTI could not tell: work is missing in between"}};
   for (const Reason& reason : kReasons) {
     std::uint64_t count = 0;
     if (said[reason.key].get(count) != simdjson::SUCCESS || count == 0) continue;

@@ -12,6 +12,7 @@
 #include "trace/cuda_recording.hpp"
 #include "trace/execution_trace.hpp"
 #include "trace/importers/importer.hpp"
+#include "trace/importers/nsight_folder.hpp"
 #include "trace/parts.hpp"
 
 namespace foretrace::trace {
@@ -75,6 +76,21 @@ Result<Trace> read_with(const Importer& importer, ByteSource& source, const std:
   return trace;
 }
 
+// What holds for traces of every format once they are read.
+Result<Trace> finished(Trace trace, const std::string& path, const LoadOptions& options) {
+  note_dropped_records(trace);
+  if (options.strict && trace.diagnostics.lost_records() > 0) {
+    const auto& problems = trace.diagnostics.problems();
+    const auto first = std::find_if(problems.begin(), problems.end(),
+                                    [](const Problem& p) { return p.severity == Severity::kDataLoss; });
+    return tl::unexpected(Error{ErrorCode::kUnreadable,
+                                fmt::format("{} ({} of them, --strict)", first->meaning, first->count), path,
+                                first->offset, "without --strict such records are counted and left out"});
+  }
+  FORETRACE_TRY_VOID(mark_steps_by(trace, options.steps_by));
+  return trace;
+}
+
 Result<Trace> read_source(std::unique_ptr<ByteSource> source, const std::string& path, const LoadOptions& options,
                           const Part& part) {
   FORETRACE_TRY(const std::string head, peek(source, kSniffBytes));
@@ -96,21 +112,15 @@ Result<Trace> read_source(std::unique_ptr<ByteSource> source, const std::string&
   const Importer* best = recognise_format(head);
   if (best == nullptr) {
     if (is_nsight_report(path)) return tl::unexpected(nsight_report(path));
+    if (head.starts_with("PAR1")) {
+      return fail(ErrorCode::kUnreadable, "this is one Parquet table",
+                  "give the folder that `nsys export --type parquetdir` wrote, with all its tables");
+    }
     return tl::unexpected(Error{ErrorCode::kUnreadable, "the file is of no format foretrace reads", path, 0,
                                 "`foretrace list formats` shows them; .nsys-rep files must be exported first"});
   }
   FORETRACE_TRY(Trace trace, read_with(*best, *source, path, options, part));
-  note_dropped_records(trace);
-  if (options.strict && trace.diagnostics.lost_records() > 0) {
-    const auto& problems = trace.diagnostics.problems();
-    const auto first = std::find_if(problems.begin(), problems.end(),
-                                    [](const Problem& p) { return p.severity == Severity::kDataLoss; });
-    return tl::unexpected(Error{ErrorCode::kUnreadable,
-                                fmt::format("{} ({} of them, --strict)", first->meaning, first->count), path,
-                                first->offset, "without --strict such records are counted and left out"});
-  }
-  FORETRACE_TRY_VOID(mark_steps_by(trace, options.steps_by));
-  return trace;
+  return finished(std::move(trace), path, options);
 }
 
 template <class T>
@@ -120,10 +130,10 @@ Result<T> with_file(Result<T> result, const std::string& path) {
 }
 
 // Memory that runs out while a file is read says something about the file.
-Result<Trace> read_within_memory(std::unique_ptr<ByteSource> source, const std::string& path,
-                                 const LoadOptions& options, const Part& part) {
+template <class Read>
+Result<Trace> read_within_memory(const std::string& path, Read read) {
   try {
-    return with_file(read_source(std::move(source), path, options, part), path);
+    return with_file(read(), path);
   } catch (const std::bad_alloc&) {
     return tl::unexpected(Error{ErrorCode::kUnreadable, "not enough memory to read this file", path, Error::kNoOffset,
                                 "a trace needs about 100 bytes per event; record fewer steps, or use a machine with "
@@ -185,6 +195,7 @@ Result<std::vector<std::string>> files_in(const std::string& folder) {
   std::string report;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     std::error_code ignored;
+    if (is_nsight_folder(it->path().string())) found.push_back({INT64_MAX, it->path().string()});
     if (!it->is_regular_file(ignored)) continue;
     ++seen;
     auto source = open_source(it->path().string());
@@ -220,10 +231,16 @@ Result<std::vector<std::string>> files_in(const std::string& folder) {
 
 Result<Trace> load(const std::string& path, const LoadOptions& options) {
   const PartOfFile of = part_of_file(path);
+  const Part part{of.part.value_or(0), of.part.has_value()};
+  if (is_nsight_folder(of.file)) {
+    return read_within_memory(path, [&]() -> Result<Trace> {
+      FORETRACE_TRY(Trace trace, read_nsight_folder(of.file, path, options, part));
+      return finished(std::move(trace), path, options);
+    });
+  }
   auto source = open_source(of.file);
   if (!source) return with_file(Result<Trace>(forward(source)), path);
-  Result<Trace> trace =
-      read_within_memory(std::move(*source), path, options, {of.part.value_or(0), of.part.has_value()});
+  Result<Trace> trace = read_within_memory(path, [&] { return read_source(std::move(*source), path, options, part); });
   if (trace) attach_execution_trace(*trace);
   return trace;
 }
@@ -231,7 +248,7 @@ Result<Trace> load(const std::string& path, const LoadOptions& options) {
 Result<Trace> load_bytes(std::string_view bytes, const std::string& name, const LoadOptions& options) {
   auto source = memory_source(bytes);
   if (!source) return with_file(Result<Trace>(forward(source)), name);
-  return read_within_memory(std::move(*source), name, options, {});
+  return read_within_memory(name, [&] { return read_source(std::move(*source), name, options, {}); });
 }
 
 Result<std::vector<std::string>> find_trace_files(const std::vector<std::string>& paths) {
@@ -243,7 +260,7 @@ Result<std::vector<std::string>> find_trace_files(const std::vector<std::string>
   };
   for (const std::string& path : paths) {
     std::error_code error;
-    if (path != "-" && fs::is_directory(path, error)) {
+    if (path != "-" && fs::is_directory(path, error) && !is_nsight_folder(path)) {
       FORETRACE_TRY(std::vector<std::string> inside, files_in(path));
       for (const std::string& file : inside) add(file);
     } else {

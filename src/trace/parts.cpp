@@ -5,6 +5,7 @@
 #include "base/byte_source.hpp"
 #include "base/decimal.hpp"
 #include "trace/importers/importer.hpp"
+#include "trace/importers/nsight_folder.hpp"
 
 namespace foretrace::trace {
 
@@ -21,6 +22,7 @@ PartOfFile part_of_file(const std::string& path) {
 }
 
 std::size_t parts_in(const std::string& file) {
+  if (is_nsight_folder(file)) return count_nsight_folder(file);
   std::error_code error;
   if (!fs::is_regular_file(file, error)) return 1;  // a pipe can be read only once
   auto source = open_source(file);

@@ -308,8 +308,8 @@ std::vector<StepCandidate> step_candidates(const Trace& trace) {
   std::unordered_map<std::uint32_t, std::string> plain;
   for (std::uint32_t e = 0; e < trace.size(); ++e) {
     if (trace.events.ph[e] != 'X' || trace.kind(e) != EventKind::kAnnotation) continue;
-    const auto [it, fresh] = plain.try_emplace(trace.events.name[e].value);
-    if (fresh) it->second = without_numbers(trace.name(e));
+    const auto [it, inserted] = plain.try_emplace(trace.events.name[e].value);
+    if (inserted) it->second = without_numbers(trace.name(e));
     sets[it->second].push_back(e);
   }
   std::vector<StepCandidate> out;

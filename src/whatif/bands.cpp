@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "foretrace/hardware/cost.hpp"
+#include "foretrace/hardware/transfer.hpp"
 #include "foretrace/whatif/residuals.hpp"
+#include "hardware/measured.hpp"
 #include "whatif/simulate_model.hpp"
 
 namespace foretrace::whatif {
@@ -18,6 +20,8 @@ constexpr double kLeastShare = 0.002;
 constexpr double kMuchFrozen = 0.3;
 // The most one family's standard deviation may take off a step, for the logarithm's sake.
 constexpr double kMost = 0.999;
+// Of a kernel that cannot be carried to another GPU by any model: as where a what-if of the GPU meets one (catalogue/gpu.cpp).
+constexpr double kUnknown = 0.5;
 
 work::Family family_of(const Model& m, std::size_t task) {
   const work::Work* work = m.works.of(task);
@@ -45,27 +49,48 @@ std::size_t error_family(work::Family family) {
   }
 }
 
-// The standard deviation of all modelled kernels of each family together, by what the cost models say of each one: kernels of
-// the same work err alike, others on their own. What steps showed on average covers that where a step has many kernels; one
-// that rests on few, or on kernels unlike any measured one, is less certain.
-std::array<double, kErrorFamilies.size()> kernel_sigmas(const Model& m) {
-  std::array<double, kErrorFamilies.size()> all{}, squares{};
-  std::vector<double> of_row(m.works.size(), 0.0);
+// What kernels add to a band by what the cost models say of each one: kernels of the same work err alike, others on their own. What steps
+// showed on average covers that where a step has many kernels; one that rests on few, or on kernels unlike any measured one, is less
+// certain. On a GPU whose kernels nobody measured all modelled ones of a family err together, as they do when they are carried there.
+struct KernelSigmas {
+  double scaled = 0;                                                  ///< all scaled kernels together
+  std::array<double, kErrorFamilies.size()> modelled{}, elsewhere{};  ///< modelled ones of each family
+};
+
+KernelSigmas kernel_sigmas(const Model& m) {
+  std::vector<double> modelled(m.works.size(), 0.0), scaled(m.works.size(), 0.0);
   for (std::size_t t = 0; t < m.graph.size(); ++t) {
     const std::uint32_t row = m.works.row_of(t);
-    if (row < of_row.size() && m.graph.origin[t] > graph::Origin::kScaled)
-      of_row[row] += static_cast<double>(m.graph.cost[t]);
+    if (row >= modelled.size() || m.graph.origin[t] < graph::Origin::kScaled) continue;
+    (m.graph.origin[t] == graph::Origin::kScaled ? scaled : modelled)[row] += static_cast<double>(m.graph.cost[t]);
   }
-  for (std::size_t row = 0; row < of_row.size(); ++row) {
-    if (of_row[row] <= 0) continue;
-    const std::size_t f = error_family(m.works[row].family);
-    const hardware::Cost cost = hardware::predict(m.works[row], m.device);
-    const double off = (cost.known ? cost.sigma : 0.0) * of_row[row];
-    all[f] += of_row[row];
-    squares[f] += off * off;
+  const hardware::Device& measured = hardware::measured_device();
+  KernelSigmas sigmas;
+  double all_scaled = 0;
+  std::array<double, kErrorFamilies.size()> all{};
+  for (std::size_t row = 0; row < modelled.size(); ++row) {
+    const work::Work& work = m.works[row];
+    all_scaled += scaled[row];
+    sigmas.scaled += work.sigma * work.sigma * scaled[row] * scaled[row];
+    if (modelled[row] <= 0) continue;
+    // What gave the kernel its time said how sure it was; what only another what-if knows is as sure as the model is now.
+    const std::size_t f = error_family(work.family);
+    const hardware::Cost cost = work.sigma > 0 ? hardware::Cost{} : hardware::predict(work, m.device);
+    const double off = (cost.known ? cost.sigma : work.sigma) * modelled[row];
+    all[f] += modelled[row];
+    sigmas.modelled[f] += off * off;
+    // A step that was moved to its GPU as a whole has that in its times already.
+    if (m.device.name == measured.name || m.moved_sigma[static_cast<std::size_t>(work.family)] > 0) continue;
+    const hardware::Cost carried = hardware::transfer(modelled[row], modelled[row], work, {}, measured, m.device);
+    sigmas.elsewhere[f] += (carried.known ? carried.sigma : kUnknown) * modelled[row];
   }
-  for (std::size_t f = 0; f < all.size(); ++f) squares[f] = all[f] > 0 ? std::sqrt(squares[f]) / all[f] : 0;
-  return squares;
+  if (all_scaled > 0) sigmas.scaled = std::sqrt(sigmas.scaled) / all_scaled;
+  for (std::size_t f = 0; f < all.size(); ++f) {
+    if (all[f] <= 0) continue;
+    sigmas.modelled[f] = std::sqrt(sigmas.modelled[f]) / all[f];
+    sigmas.elsewhere[f] /= all[f];
+  }
+  return sigmas;
 }
 
 class Deviations {
@@ -116,6 +141,40 @@ class Deviations {
     band_.parts.push_back({std::move(family), sigma, static_cast<Ns>(down), static_cast<Ns>(up)});
   }
 
+  /// Whether the band is that wide already, in logarithms.
+  [[nodiscard]] bool holds(double up, double down) const {
+    return kTenthPercentile * std::sqrt(up_) >= up && kTenthPercentile * std::sqrt(down_) >= down;
+  }
+
+  /// The 90th and the 10th percentile are at least so far from the step, in logarithms; what that takes beyond the other parts is
+  /// a part of its own.
+  void at_least(std::string family, double up, double down) {
+    const auto beyond = [](double log, double squares) {
+      const double sigma = std::max(0.0, log) / kTenthPercentile;
+      return std::sqrt(std::max(0.0, sigma * sigma - squares));
+    };
+    const double more = beyond(up, up_);
+    const double less = beyond(down, down_);
+    if (more <= 0 && less <= 0) return;
+    up_ += more * more;
+    down_ += less * less;
+    const auto step = static_cast<double>(step_);
+    band_.parts.push_back({std::move(family), std::max(more, less), static_cast<Ns>(-step * std::expm1(-less)),
+                           static_cast<Ns>(step * std::expm1(more))});
+  }
+
+  /// Log of how the step moves when CPU tasks take `log_factor(task)` longer.
+  template <class LogFactor>
+  double moved(LogFactor log_factor) {
+    cost_.resize(g_.size());
+    for (std::size_t t = 0; t < g_.size(); ++t) {
+      const double by = graph::is_gpu(g_.kind[t]) ? 0 : log_factor(t);
+      cost_[t] = by == 0 ? g_.cost[t] : static_cast<Ns>(std::llround(static_cast<double>(g_.cost[t]) * std::exp(by)));
+    }
+    const auto end = static_cast<double>(std::max<Ns>(1, runs_.run(cost_).timeline.step));
+    return step_ > 0 ? std::log(end / static_cast<double>(step_)) : 0;
+  }
+
   Band finish() {
     const auto step = static_cast<double>(step_);
     band_.high = static_cast<Ns>(std::ceil(step * std::exp(kTenthPercentile * std::sqrt(up_))));
@@ -132,6 +191,25 @@ class Deviations {
   Band band_;
 };
 
+// A change makes nothing better known. The band is as wide as that of the step as it is, unless the changed step depends less on
+// what is not known of that one: it is moved to both ends of what calibration left free, as that step was (unprofiled.cpp).
+void as_wide_as_it_is(Deviations& deviations, const graph::Graph& g, const Model& base) {
+  const Unprofiled& own = base.base;
+  if (own.step <= 0 || own.low <= 0) return;
+  const auto step = static_cast<double>(own.step);
+  const double own_up = std::log(static_cast<double>(own.high) / step);
+  const double own_down = std::log(step / static_cast<double>(own.low));
+  if (deviations.holds(own_up, own_down)) return;  // saves two simulations
+  const auto free = [&](std::size_t t, double sign) {
+    const auto p = static_cast<std::size_t>(cpu_phase(g, t));
+    return sign * kTenthPercentile * own.sigma[p] + (sign > 0 ? own.slower[p] : 0.0);
+  };
+  const double gpu = kTenthPercentile * own.sigma[kCpuPhases];
+  const double up = deviations.moved([&](std::size_t t) { return free(t, 1); }) + std::log1p(gpu);
+  const double down = -deviations.moved([&](std::size_t t) { return free(t, -1); }) - std::log1p(-gpu);
+  deviations.at_least("as it is", std::min(up, own_up), std::min(down, own_down));
+}
+
 }  // namespace
 
 Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& base, Ns today) {
@@ -140,11 +218,14 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
   const Residuals& residuals = base.residuals ? *base.residuals : Residuals::built_in();
   Deviations deviations(g, runs, step);
 
-  // The host: how far its time was off on measured steps, what calibration had left free included; more where this step
-  // leaves more free.
+  // The host: how far its time was off on measured steps, which were timed before the change. Where nobody timed this one, or its
+  // time says nothing of the CPU, what the trace leaves open of it comes on top, but for the host's moment: that is in both.
   const double host = residuals.sigma(kHostFamily);
   std::array<double, kCpuPhases> cpu{};
-  for (std::size_t p = 0; p < kCpuPhases; ++p) cpu[p] = std::max(base.base.sigma[p], host);
+  for (std::size_t p = 0; p < kCpuPhases; ++p) {
+    const double open = base.base.sigma[p];
+    cpu[p] = std::max(open, std::hypot(host, std::sqrt(std::max(0.0, open * open - kMoment * kMoment))));
+  }
   deviations.add_uneven(std::string(kHostFamily), *std::max_element(cpu.begin(), cpu.end()),
                         [&](std::size_t t, bool up) {
                           if (graph::is_gpu(g.kind[t])) return 0.0;
@@ -170,17 +251,18 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
     if (g.origin[t] == Origin::kScaled) scaled += time;
     if (g.origin[t] > Origin::kScaled) modelled[error_family(family_of(changed, t))] += time;
   }
+  const KernelSigmas kernels = kernel_sigmas(changed);
   if (scaled > kLeastShare * all) {
-    const double sigma = residuals.sigma(kScaledFamily);
+    const double sigma = std::max(residuals.sigma(kScaledFamily), kernels.scaled);
     deviations.add(std::string(kScaledFamily), sigma, [&](std::size_t t) {
       const bool mine = graph::is_gpu(g.kind[t]) && !(changed.interference && communicates(t));
       return mine && g.origin[t] == Origin::kScaled ? sigma : 0.0;
     });
   }
-  const std::array<double, kErrorFamilies.size()> kernels = kernel_sigmas(changed);
   for (std::size_t f = 0; f < kErrorFamilies.size(); ++f) {
     if (modelled[f] <= kLeastShare * all) continue;
-    const double sigma = std::max(residuals.sigma(kErrorFamilies[f]), kernels[f]);
+    const double sigma =
+        std::hypot(std::max(residuals.sigma(kErrorFamilies[f]), kernels.modelled[f]), kernels.elsewhere[f]);
     deviations.add(std::string(kErrorFamilies[f]), sigma, [&](std::size_t t) {
       const bool mine =
           graph::is_gpu(g.kind[t]) && !(changed.interference && communicates(t)) && g.origin[t] > Origin::kScaled;
@@ -225,6 +307,7 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
     const auto more = static_cast<double>(changed.applied.size() - base.applied.size() - 1);
     deviations.add_whole(std::string(kCombinedFamily), residuals.sigma(kCombinedFamily) * std::sqrt(more));
   }
+  as_wide_as_it_is(deviations, g, base);
   return deviations.finish();
 }
 

@@ -149,12 +149,28 @@ void Draft::take_out(std::uint32_t task) {
 void Draft::find_launches() {
   const Graph& g = base_;
   left_.assign(g.size(), 0);
+  const auto works_for_op = [&](std::uint32_t t) {
+    return (g.kind[t] == TaskKind::kCall || g.kind[t] == TaskKind::kCpu) && g.op[t].valid();
+  };
+  std::uint32_t least = kNone;
+  std::uint32_t most = 0;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     if (g.launch[t].valid() && removed_[t] == 0) ++left_[g.launch[t].index()];
-    const bool cpu = g.kind[t] == TaskKind::kCall || g.kind[t] == TaskKind::kCpu;
-    if (cpu && g.op[t].valid()) by_op_.emplace_back(g.op[t].value, t);
+    if (!works_for_op(t)) continue;
+    least = std::min(least, g.op[t].value);
+    most = std::max(most, g.op[t].value);
   }
-  std::sort(by_op_.begin(), by_op_.end());
+  if (least == kNone) return;
+  // Sorted by counting: the operations of a step lie close together in the trace.
+  std::vector<std::uint32_t> begin(most - least + 2, 0);
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (works_for_op(t)) ++begin[g.op[t].value - least + 1];
+  }
+  for (std::size_t i = 1; i < begin.size(); ++i) begin[i] += begin[i - 1];
+  by_op_.resize(begin.back());
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (works_for_op(t)) by_op_[begin[g.op[t].value - least]++] = {g.op[t].value, t};
+  }
 }
 
 void Draft::remove(const Selection& tasks, Removal how) {

@@ -8,8 +8,6 @@
 
 namespace foretrace::whatif {
 
-namespace {}  // namespace
-
 /// The parts of a structural commit, in the order in which they run.
 class Draft::Commit {
  public:
@@ -90,27 +88,33 @@ class Draft::Commit {
   }
 
   void put_lane(std::uint32_t l, const std::vector<std::uint32_t>& tasks) {
-    const bool fresh = l >= g_.lanes.size();
-    graph::GraphLane lane = fresh ? d_.new_lanes_[l - g_.lanes.size()] : g_.lanes[l];
-    if (fresh) lane.name = out_.strings.intern(d_.new_lane_names_[l - g_.lanes.size()]);
+    const bool added = l >= g_.lanes.size();
+    graph::GraphLane lane = added ? d_.new_lanes_[l - g_.lanes.size()] : g_.lanes[l];
+    if (added) lane.name = out_.strings.intern(d_.new_lane_names_[l - g_.lanes.size()]);
     lane.begin = static_cast<std::uint32_t>(out_.size());
     out_.lanes.push_back(lane);
-    for (const std::uint32_t t : tasks) {
-      if (t < g_.size()) {
-        put_base(t);
-      } else {
-        put_new(static_cast<std::uint32_t>(t - g_.size()));
+    for (std::size_t i = 0; i < tasks.size();) {
+      if (tasks[i] >= g_.size()) {
+        put_new(static_cast<std::uint32_t>(tasks[i++] - g_.size()));
+        continue;
       }
+      const std::size_t first = i;
+      do ++i;
+      while (i < tasks.size() && tasks[i] < g_.size() && tasks[i] == tasks[i - 1] + 1);
+      put_base(tasks[first], tasks[i - 1] + 1);
     }
     out_.lanes.back().end = static_cast<std::uint32_t>(out_.size());
   }
 
-  void put_base(std::uint32_t t) {
-    graph::TaskRow row = graph::row_of(g_, t);
-    row.cost = d_.cost(t);
-    row.lane = static_cast<std::uint32_t>(out_.lanes.size() - 1);
-    if (!d_.origin_.empty()) row.origin = d_.origin_[t];
-    place_[t] = append_task(out_, row);
+  // Tasks of the graph that stay neighbours.
+  void put_base(std::uint32_t first, std::uint32_t end) {
+    std::uint32_t at = append_tasks(out_, g_, first, end, static_cast<std::uint32_t>(out_.lanes.size() - 1));
+    for (std::uint32_t t = first; t < end; ++t, ++at) {
+      place_[t] = at;
+      if (d_.cost_.empty()) continue;
+      out_.cost[at] = d_.cost_[t];
+      out_.origin[at] = d_.origin_[t];
+    }
   }
 
   void put_new(std::uint32_t i) {

@@ -18,6 +18,7 @@ const std::map<std::string_view, Evidence>& counts() {
   static const std::map<std::string_view, Evidence> kCounts = [] {
     std::map<std::string_view, Evidence> all;
     for (const auto& [stem, text] : validation_files()) {
+      if (stem != "counts") continue;
       for (const std::string_view line : split(text, '\n')) {
         if (line.empty() || line.front() == '#') continue;
         const std::vector<std::string_view> fields = csv_fields(line);
@@ -34,6 +35,26 @@ const std::map<std::string_view, Evidence>& counts() {
 }
 
 }  // namespace
+
+const std::vector<PastErrors>& past_errors() {
+  static const std::vector<PastErrors> kErrors = [] {
+    std::vector<PastErrors> all;
+    for (const auto& [stem, text] : validation_files()) {
+      if (stem != "errors") continue;
+      for (const std::string_view line : split(text, '\n')) {
+        if (line.empty() || line.front() == '#') continue;
+        const std::vector<std::string_view> f = csv_fields(line);
+        FORETRACE_CHECK(f.size() == 6);  // name, rows, step mean and worst, GPU time, memory; empty: unknown
+        const std::optional<double> rows = parse_double(f[1]);
+        FORETRACE_CHECK(rows.has_value());
+        all.push_back({f[0], static_cast<int>(*rows), parse_double(f[2]), parse_double(f[3]), parse_double(f[4]),
+                       parse_double(f[5])});
+      }
+    }
+    return all;
+  }();
+  return kErrors;
+}
 
 Evidence evidence_of(std::string_view name) {
   const auto found = counts().find(name);

@@ -1,7 +1,9 @@
 #pragma once
-// How often each what-if of the catalogue has been compared with measured steps: validation/counts.csv, which
-// tools/validation.py writes from the measurements themselves.
+// How often each what-if of the catalogue has been compared with measured steps (validation/counts.csv, which
+// tools/validation.py writes from the measurements themselves), and how far its predictions were off there
+// (validation/errors.csv, which tools/track_record.py writes from the rows of docs/).
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -13,5 +15,14 @@ namespace foretrace::whatif {
 Evidence evidence_of(std::string_view name);
 /// Of several what-ifs used together: what the one with the fewest rows, and the one with the fewest models, has.
 Evidence least_evidence(const std::vector<Use>& uses);
+
+/// How far predictions of a what-if were off, alone or among others: absolute percent, nothing where no row can tell.
+struct PastErrors {
+  std::string_view whatif;
+  int rows = 0;  ///< whose time can be judged
+  std::optional<double> step_pct, worst_step_pct, gpu_pct, memory_pct;
+};
+/// Sorted by name.
+const std::vector<PastErrors>& past_errors();
 
 }  // namespace foretrace::whatif

@@ -11,16 +11,22 @@ namespace foretrace::whatif {
 
 struct Dataflow;
 struct StepFacts;
+class Dataflows;  // catalogue/dataflows.hpp
 
 /// May be asked by several threads.
 class GraphFacts {
  public:
+  GraphFacts();
+  /// Of a graph made from the one that `before` is about: what hangs on the trace alone is found out once for both.
+  explicit GraphFacts(const std::shared_ptr<const GraphFacts>& before);
+
   /// forward_flow of the model, which has the graph these facts are about.
   [[nodiscard]] std::shared_ptr<const Dataflow> flow(const Model& model) const;
   /// What the model's step already has (step_facts.hpp).
   [[nodiscard]] std::shared_ptr<const StepFacts> step(const Model& model) const;
 
  private:
+  std::shared_ptr<Dataflows> flows_;  ///< of all graphs made from one
   mutable std::once_flag flow_found_;
   mutable std::shared_ptr<const Dataflow> flow_;
   mutable std::once_flag step_found_;

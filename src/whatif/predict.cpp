@@ -8,9 +8,10 @@
 #include <cmath>
 
 #include "foretrace/graph/gpu_work.hpp"
+#include "foretrace/memory/allocator.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/bands.hpp"
-#include "whatif/catalogue/already.hpp"
+#include "whatif/bound.hpp"
 #include "whatif/checked_commit.hpp"
 #include "whatif/compiled.hpp"
 #include "whatif/evidence.hpp"
@@ -72,8 +73,12 @@ Result<Model> apply_use(Model model, const Use& use, Prediction::Applied& how) {
   const auto declined = [&](std::string_view why) {
     return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, why));
   };
-  if (const std::string why = not_for_compiled(model, use.whatif->name); !why.empty()) return declined(why);
-  if (const std::string why = already_there(model, use); !why.empty()) return declined(why);
+  const WhatIf& whatif = *use.whatif;
+  if (!whatif.whole_program.empty() && is_compiled(model)) return declined(whatif.whole_program);
+  // What a program made of one knows what it asks for.
+  if (whatif.already != nullptr && use.own == nullptr) {
+    if (const std::string why = whatif.already(model, use.parameters); !why.empty()) return declined(why);
+  }
   for (const Need need : use.whatif->needs) {
     if (const std::string why = missing(model, need); !why.empty()) return declined(why);
   }
@@ -89,7 +94,7 @@ Result<Model> apply_use(Model model, const Use& use, Prediction::Applied& how) {
   if (changed->notes.dropped_soft > shares)
     model.not_modelled.emplace_back("kernels of several streams competing for the GPU");
   model.graph = std::move(*changed);
-  model.facts = std::make_shared<const GraphFacts>();
+  model.facts = std::make_shared<const GraphFacts>(model.facts);
   model.applied.push_back({use.whatif->name, use.whatif->changes});
   if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);
   if (!use.whatif->validated) {
@@ -157,15 +162,19 @@ void Predictor::describe_memory(Prediction& p, const Model& changed, const std::
                                 Detail detail) const {
   if (!changed.memory) return;
   p.peak_bytes = memory::peak(*changed.memory).bytes;
-  if (detail == Detail::kFull) p.peak_parts = memory::composition(*changed.memory);
+  if (detail == Detail::kFull) {
+    p.reserved_bytes = memory::reserved(*changed.memory, *p.peak_bytes);
+    p.peak_parts = memory::composition(*changed.memory, *p.reserved_bytes);
+  }
   const hardware::Device& device = changed.device;
   if (device.memory_gb <= 0) return;
   const double room = device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
-  p.fits = static_cast<double>(*p.peak_bytes) <= room;
+  p.fits = p.reserved_bytes ? static_cast<double>(*p.reserved_bytes) <= room : memory::fits(*changed.memory, room);
   if (changed.samples != base_.samples && detail == Detail::kFull) p.largest_batch = largest_batch(base_, uses, room);
   if (device.name != base_.device.name && p.fits == false) {
-    p.not_modelled.push_back(fmt::format("the step does not fit into {}: its peak is {:.1f} of {:.0f} GB", device.name,
-                                         static_cast<double>(*p.peak_bytes) / 1e9, device.memory_gb));
+    p.not_modelled.push_back(fmt::format("the step does not fit into {}: it takes {:.1f} of {:.0f} GB", device.name,
+                                         static_cast<double>(p.reserved_bytes.value_or(*p.peak_bytes)) / 1e9,
+                                         device.memory_gb));
   }
 }
 
@@ -225,6 +234,11 @@ Prediction Predictor::describe(const Model& changed, const std::vector<Use>& use
   }
   p.not_modelled = changed.not_modelled;
   describe_memory(p, changed, uses, detail);
+  const double busy = gpu_share(p.gpu_time, p.step);
+  if (changed.device.name != base_.device.name && busy < kBusyGpu) {
+    p.not_modelled.push_back(
+        fmt::format("{}{}: the GPU has work for {:.0f} % of it", kBoundByCpu, changed.device.name, 100 * busy));
+  }
   p.samples = changed.samples;
   p.validated = changed.validated;
   p.evidence = least_evidence(uses);

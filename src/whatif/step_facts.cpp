@@ -78,12 +78,34 @@ class Finder {
     if (g_.kind[t] == TaskKind::kCollective) collective(t, name);
     if (g_.kind[t] != TaskKind::kKernel) return;
     f_.compiled = f_.compiled || (name.starts_with("triton_") && contains(name, "_fused_"));
-    const std::string_view op = g_.op[t].valid() ? m_.trace->name(g_.op[t].index()) : std::string_view();
+    const bool for_op = g_.op[t].valid() && !m_.trace->name(g_.op[t].index()).empty();
+    const Update op = for_op ? update_of_op(g_.op[t].index()) : Update{};
+    const Update kernel = update_of_kernel(t);
+    if (op.fused || kernel.fused) f_.fused_update = true;
+    if (g_.phase[t] != Phase::kOptimizer && for_op) return;
+    if (op.foreach || (!for_op && kernel.foreach)) f_.foreach_update = true;
+  }
+
+  /// What a name says of an update. Names repeat, and each is looked at once.
+  struct Update {
+    bool known = false, fused = false, foreach = false;
+  };
+  Update update_of_kernel(std::uint32_t t) {
+    if (of_kernel_.empty()) of_kernel_.resize(g_.strings.size());
+    Update& u = of_kernel_[g_.name[t].index()];
+    if (u.known) return u;
+    const std::string_view name = g_.task_name(t);
     const bool lists = contains(name, "multi_tensor_apply") || name.starts_with("triton_for_");
-    if (contains_any(op, kFusedUpdates) || (lists && contains_any(name, kFusedUpdates))) f_.fused_update = true;
-    if (g_.phase[t] != Phase::kOptimizer && !op.empty()) return;
-    if (contains_any(op, kForeachUpdates) || (op.empty() && lists && contains_any(name, kForeachKernels)))
-      f_.foreach_update = true;
+    u = {true, lists && contains_any(name, kFusedUpdates), lists && contains_any(name, kForeachKernels)};
+    return u;
+  }
+  Update update_of_op(std::size_t event) {
+    if (of_op_.empty()) of_op_.resize(m_.trace->strings.size());
+    Update& u = of_op_[m_.trace->events.name[event].index()];
+    if (u.known) return u;
+    const std::string_view name = m_.trace->name(event);
+    u = {true, contains_any(name, kFusedUpdates), contains_any(name, kForeachUpdates)};
+    return u;
   }
 
   // Gradients travel in what is started behind the forward pass.
@@ -197,6 +219,7 @@ class Finder {
   const Model& m_;
   const Graph& g_;
   StepFacts f_;
+  std::vector<Update> of_kernel_, of_op_;  // by name, of the graph and of the trace
   std::size_t to_host_ = 0, from_host_ = 0;
 };
 

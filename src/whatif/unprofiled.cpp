@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/call_roles.hpp"
 #include "whatif/bands.hpp"
+#include "whatif/recorded_parts.hpp"
 
 namespace foretrace::whatif {
 
@@ -24,103 +24,9 @@ constexpr double kMeasuredSpread = 0.01;
 using Vector = std::array<double, kParameters>;
 using Matrix = std::array<Vector, kParameters>;
 
-// CUDA-graph launches, waiting calls and the loading of data do not follow the cost of ordinary launches.
-bool scaled(const Graph& g, std::size_t t) {
-  if (g.phase[t] == Phase::kData) return false;
-  if (g.kind[t] == TaskKind::kCpu) return true;
-  return g.kind[t] == TaskKind::kCall && !graph::is_graph_launch(g.task_name(t));
-}
-
-// Calls followed by a wait are synchronisations; what is left of their cost is not the launch model's business.
-bool is_sync_call(const Graph& g, std::size_t t) {
-  return g.kind[t] == TaskKind::kCall && t + 1 < g.lanes[g.lane[t]].end && g.kind[t + 1] == TaskKind::kWait;
-}
-
-std::vector<char> launching(const Graph& g) {
-  std::vector<char> launches(g.size(), 0);
-  for (std::size_t t = 0; t < g.size(); ++t) {
-    if (g.launch[t].valid()) launches[g.launch[t].index()] = 1;
-  }
-  return launches;
-}
-
-// Parts of the tasks of one thread. Long stretches are rare in a thread that only launches, and those it has (the first
-// operation of a phase) are shorter without the profiler too; what goes beyond that share is the program's own.
-void take_stretches(const Graph& g, const graph::GraphLane& lane, const CpuPrior& prior, std::vector<Ns>& parts) {
-  Ns usual = 0, of_long = 0;
-  const auto is_long = [&](std::size_t t) { return g.cost[t] > prior.longest_stretch; };
-  for (std::size_t t = lane.begin; t < lane.end; ++t) {
-    if (graph::is_gpu(g.kind[t]) || !scaled(g, t) || is_sync_call(g, t)) continue;
-    if (g.cost[t] > prior.longest_stall) continue;
-    parts[t] = g.cost[t];
-    (is_long(t) ? of_long : usual) += g.cost[t];
-  }
-  const double allowed = prior.long_stretches * static_cast<double>(usual);
-  if (static_cast<double>(of_long) <= allowed) return;
-  const double share = allowed / static_cast<double>(of_long);
-  for (std::size_t t = lane.begin; t < lane.end; ++t) {
-    if (is_long(t)) parts[t] = static_cast<Ns>(static_cast<double>(parts[t]) * share);
-  }
-}
-
-// A thread that launches nothing for long does work of its own, in however many pieces.
-void limit_between_launches(const graph::GraphLane& lane, const std::vector<char>& launches, const CpuPrior& prior,
-                            std::vector<Ns>& parts) {
-  std::size_t begin = lane.begin;
-  Ns together = 0;
-  for (std::size_t t = lane.begin; t < lane.end; ++t) {
-    together += parts[t];
-    if (launches[t] == 0 && t + 1 < lane.end) continue;
-    if (together > prior.longest_between_launches) {
-      const double share = static_cast<double>(prior.longest_between_launches) / static_cast<double>(together);
-      for (std::size_t i = begin; i <= t; ++i) parts[i] = static_cast<Ns>(static_cast<double>(parts[i]) * share);
-    }
-    begin = t + 1;
-    together = 0;
-  }
-}
-
-// Of each CPU task's cost the part that follows launches and the profiler; the rest is the program's own and keeps its time.
-std::vector<Ns> ordinary_parts(const Graph& g, const std::vector<char>& launches, const CpuPrior& prior) {
-  std::vector<Ns> parts(g.size(), 0);
-  for (const graph::GraphLane& lane : g.lanes) {
-    if (lane.kind != graph::GraphLaneKind::kCpu) continue;
-    take_stretches(g, lane, prior, parts);
-    limit_between_launches(lane, launches, prior, parts);
-  }
-  return parts;
-}
-
 // A wake-up that a profiler delays is shorter without it; what takes longer than any of those waits for something else.
 Ns without_stall(Ns lag, Ns usual, const CpuPrior& prior) {
   return lag > prior.longest_stall ? lag : std::min(lag, usual);
-}
-
-// What a profiler's events may take off a task at most: a task is never only its own recording.
-constexpr double kLeastLeft = 0.2;
-// Recording an event costs time before the event begins and behind its end, in the tasks around it; further away it was not.
-constexpr Ns kLongestDebt = 100'000;
-
-// Of each CPU task's ordinary part, what recording its events cost at speed 1 times `speed`.
-std::vector<Ns> recording_costs(const Graph& g, const std::vector<Ns>& parts, const HostCosts& host,
-                                const std::array<double, kCpuPhases>& speed) {
-  std::vector<Ns> off(g.size(), 0);
-  if (g.recorded.empty()) return off;
-  for (const graph::GraphLane& lane : g.lanes) {
-    if (lane.kind != graph::GraphLaneKind::kCpu) continue;
-    double debt = 0;
-    for (std::size_t t = lane.begin; t < lane.end; ++t) {
-      const graph::Recorded& r = g.recorded[t];
-      const double us = host.event_op_us * (r.ops + r.ranges) + host.event_call_us * r.calls +
-                        host.event_layer_us * r.layers + host.event_frame_us * r.frames;
-      debt = std::min(debt + us * 1e3 * speed[static_cast<std::size_t>(cpu_phase(g, t))],
-                      static_cast<double>(kLongestDebt));
-      const double taken = std::min(debt, (1 - kLeastLeft) * static_cast<double>(parts[t]));
-      off[t] = static_cast<Ns>(taken);
-      debt -= taken;
-    }
-  }
-  return off;
 }
 
 struct PhaseTotals {
@@ -129,14 +35,14 @@ struct PhaseTotals {
   std::array<Ns, kCpuPhases> other = {};  // CPU time that keeps its length
 };
 
-PhaseTotals totals(const Graph& g, const std::vector<Ns>& parts, const std::vector<Ns>& off) {
+PhaseTotals totals(const Graph& g, const CpuParts& parts) {
   PhaseTotals sum;
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) continue;
     const auto p = static_cast<std::size_t>(cpu_phase(g, t));
-    sum.time[p] += parts[t];
-    sum.own[p] += parts[t] - off[t];
-    sum.other[p] += g.cost[t] - parts[t];
+    sum.time[p] += parts.ordinary[t];
+    sum.own[p] += parts.ordinary[t] - parts.recording[t];
+    sum.other[p] += g.cost[t] - parts.ordinary[t];
   }
   return sum;
 }
@@ -266,8 +172,7 @@ class Calibration {
 
 // The step at both ends of what stays free: all phases slow together or fast together, and the GPU's own spread.
 void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matrix& covariance) {
-  const std::vector<Ns> parts = ordinary_parts(g, launching(g), prior);
-  const PhaseTotals sum = totals(g, parts, recording_costs(g, parts, prior.host, out.factors.profiler));
+  const PhaseTotals sum = totals(g, cpu_parts(g, prior, out.factors.profiler));
   Vector slow{};
   Vector fast{};
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
@@ -278,7 +183,7 @@ void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matr
     // More would come off than a profiler was ever seen to cost: the rest may as well be the program's own.
     const double follows = static_cast<double>(sum.own[p]) * out.factors.phase[p];
     const double share = sum.time[p] > 0 ? follows / static_cast<double>(sum.time[p]) : 1;
-    const double beyond = share > 0 ? std::max(0.0, std::log(prior.least_seen / share)) : 0;
+    const double beyond = share > 0 ? std::max(0.0, std::log(prior.smallest_share / share)) : 0;
     slow[p] += beyond;
     const double all = follows + static_cast<double>(sum.other[p]);
     if (all > 0) out.slower[p] = std::log1p(follows / all * std::expm1(beyond));
@@ -339,8 +244,7 @@ double step_speed(double traced, const HostCosts& host) {
 CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
   CpuFactors f;
   f.profiler = traced_speeds(g, prior.host);
-  const std::vector<Ns> parts = ordinary_parts(g, launching(g), prior);
-  const PhaseTotals sum = totals(g, parts, recording_costs(g, parts, prior.host, f.profiler));
+  const PhaseTotals sum = totals(g, cpu_parts(g, prior, f.profiler));
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     if (sum.own[p] <= 0) continue;
     f.phase[p] = std::min(1.0, prior.host.left * step_speed(f.profiler[p], prior.host) / f.profiler[p]);
@@ -354,14 +258,14 @@ CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
 
 Graph apply(const Graph& graph, const CpuFactors& factors, const CpuPrior& prior) {
   Graph g = graph;
-  const std::vector<Ns> parts = ordinary_parts(g, launching(g), prior);
-  const std::vector<Ns> off = recording_costs(g, parts, prior.host, factors.profiler);
+  const CpuParts parts = cpu_parts(g, prior, factors.profiler);
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) {
       if (factors.gpu != 1) g.cost[t] = static_cast<Ns>(std::llround(static_cast<double>(g.cost[t]) * factors.gpu));
     } else {
       const double f = factors.phase[static_cast<std::size_t>(cpu_phase(g, t))];
-      g.cost[t] += static_cast<Ns>(std::llround(static_cast<double>(parts[t] - off[t]) * f)) - parts[t];
+      const Ns own = parts.ordinary[t] - parts.recording[t];
+      g.cost[t] += static_cast<Ns>(std::llround(static_cast<double>(own) * f)) - parts.ordinary[t];
     }
     for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
       Ns& lag = g.dep_lag[d];

@@ -57,6 +57,13 @@ Work cast_work(std::int64_t elements, Dtype from, Dtype to) {
   return w;
 }
 
+Work relayout_work(std::int64_t elements, Dtype dtype) {
+  Work w = cast_work(elements, dtype, dtype);
+  w.access = Access::kStrided;
+  w.kind = Pointwise{.arithmetic = Arithmetic::kRelayout};
+  return w;
+}
+
 Work elementwise_work(std::int64_t elements, int inputs, int outputs, Dtype dtype) {
   Work w(Family::kElementwise);
   w.dtype = w.out_dtype = dtype;

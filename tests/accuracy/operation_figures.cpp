@@ -3,7 +3,8 @@
 //   operation_figures TRACE [DEVICE]
 //
 // One line for each described operation of the first step: the number of its event in the file, whether the models know it,
-// measured us, predicted us, sigma, FLOP, bytes, and the measured time rescaled to TF32, FP16, BF16, the other layout, twice and half the batch.
+// measured us, predicted us, sigma, FLOP, bytes, the measured time rescaled to TF32, FP16, BF16, the other layout, twice and half
+// the batch, and how many copies into another layout the library is said to make for it, with their time.
 
 #include <fmt/format.h>
 
@@ -16,6 +17,7 @@
 #include "foretrace/trace/load.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/work/works.hpp"
+#include "hardware/layout_changes.hpp"
 
 namespace {
 
@@ -42,7 +44,12 @@ void print_row(const Work& w, double measured_ns, const hardware::Device& device
     const hardware::Cost moved = hardware::rescale(measured_ns, w, other, device);
     fmt::print(",{}", moved.known ? moved.ns / 1e3 : 0.0);
   }
-  fmt::print("\n");
+  const auto copies = hardware::layout_changes(w);
+  double copies_ns = 0;
+  for (const hardware::LayoutChange& c : copies) {
+    copies_ns += hardware::predict(work::relayout_work(c.elements, w.dtype), device).ns;
+  }
+  fmt::print(",{},{}\n", copies.size(), copies_ns / 1e3);
 }
 
 }  // namespace
@@ -66,7 +73,8 @@ int main(int argc, char** argv) {
     const std::uint32_t row = works.row_of(t);
     if (row < measured.size()) measured[row] += static_cast<double>(graph->cost[t]);
   }
-  fmt::print("event,family,known,measured_us,predicted_us,sigma,flops,bytes,tf32,fp16,bf16,nhwc,x2,xh\n");
+  fmt::print(
+      "event,family,known,measured_us,predicted_us,sigma,flops,bytes,tf32,fp16,bf16,nhwc,x2,xh,copies,copies_us\n");
   for (std::size_t row = 0; row < works.size(); ++row) print_row(works[row], measured[row], *device);
   return 0;
 }

@@ -46,6 +46,7 @@ PLANS: dict[str, tuple[list[str], dict | None]] = {
     "foreach": (["foreach-optimizer"], None),
     "fused": (["fused-optimizer"], None),
     "cuda_graph": (["cuda-graph"], None),
+    "cuda_graph_layers": (["cuda-graph:layers=layer3|layer4"], None),
     "cuda_graph_fp16": (["amp", "cuda-graph"], None),
     "cuda_graph_fp16_fused": (["amp", "fused-optimizer", "cuda-graph"], None),
     "cuda_graph_all": (["amp:dtype=bf16", "channels-last", "foreach-optimizer", "cuda-graph"], None),

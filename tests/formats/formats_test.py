@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import sqlite3
+import struct
 import subprocess
 import sys
 import tempfile
@@ -101,6 +102,57 @@ class Nsight(Folder):
                     self.assertLessEqual(abs(step["error_pct"]), 1, f"{path} {rank}")
                     self.assertLessEqual(step["frozen_pct"], 15, f"{path} {rank}")
 
+    def collective_bytes(self, path: Path) -> dict[str, set[int]]:
+        """Bytes of the collectives of a job, by kind, as `ranks` has them."""
+        found: dict[str, set[int]] = collections.defaultdict(set)
+        for c in json.loads(run("ranks", path, "--json"))["collectives"]:
+            found[c["kind"]].add(c["bytes"])
+        return dict(found)
+
+    def test_sizes_of_collectives_from_nccl_s_payloads(self) -> None:
+        expected = {"all-reduce": {4 << 20}, "all-gather": {2 << 20}, "all-to-all": {6_000}}
+        for payload in ("bytes", "digits", "json"):
+            for groups in (False, True):
+                path = nsight_database.collectives(self.folder / f"{payload}{groups}.sqlite", payload, groups=groups)
+                self.assertEqual(self.collective_bytes(path), expected, (payload, groups))
+                self.assertNotIn("no_collective_sizes", [f["name"] for f in doctor(f"{path}#0")["findings"]])
+
+    def test_collectives_without_payloads(self) -> None:
+        path = nsight_database.collectives(self.folder / "bare.sqlite", "none")
+        remedies = {f["name"]: f["remedy"] for f in doctor(f"{path}#0")["findings"]}
+        self.assertIn("--include-blobs=true", remedies["no_collective_sizes"])
+        self.assertLessEqual(set().union(*self.collective_bytes(path).values()), {-1, None})
+
+    def test_payloads_that_are_damaged(self) -> None:
+        """Cut, of no known schema, of sizes that lie: they say nothing, and the rest is read."""
+        path = nsight_database.collectives(self.folder / "odd.sqlite")
+        expected = doctor(f"{path}#0")["categories"]
+        for damage in ("substr(binaryData, 1, 40)", "x'00'", "zeroblob(200)", "substr(binaryData, 1, 16) || x'ffffffffffffffffffffffffffffffff'", "'zz'"):
+            other = self.folder / "damaged.sqlite"
+            shutil.copy(path, other)
+            db = sqlite3.connect(other)
+            db.execute(f"UPDATE NVTX_EVENTS SET binaryData = {damage} WHERE binaryData IS NOT NULL")
+            db.commit()
+            db.close()
+            report = doctor(f"{other}#0")
+            self.assertEqual(report["categories"], expected, damage)
+            self.assertIn("no_collective_sizes", [f["name"] for f in report["findings"]], damage)
+
+    def test_a_real_file_with_payloads_put_back(self) -> None:
+        """The exporter left the payloads out of the real file; its ranges and kernels show that sizes reach the right ones."""
+        for path in real("FORETRACE_PUBLIC", "nsys", "mfu*.sqlite.gz"):
+            plain = self.folder / path.stem
+            plain.write_bytes(gzip.decompress(path.read_bytes()))
+            db = sqlite3.connect(plain)
+            names = dict(db.execute("SELECT id, value FROM StringIds WHERE value IN ('ncclSend', 'ncclRecv')"))
+            for name, schema in (("ncclSend", 16777225), ("ncclRecv", 16777226)):
+                blob = struct.pack("<QQQQ", 1, schema, 24, 56) + struct.pack("<QQiI", 99, 5_000, 1, 0)
+                for key in (k for k, v in names.items() if v == name):
+                    db.execute("UPDATE NVTX_EVENTS SET binaryData = ? WHERE textId = ?", (blob, key))
+            db.commit()
+            db.close()
+            self.assertEqual(set().union(*self.collective_bytes(plain).values()), {10_000})
+
     def test_all_schemas(self) -> None:
         for schema in SCHEMAS:
             path = nsight_database.training(self.folder / f"{schema}.sqlite", schema, processes=2)
@@ -164,6 +216,37 @@ class Nsight(Folder):
         db.commit()
         problems = {p["name"]: p for p in doctor(path)["problems"]}
         self.assertEqual(problems["dangling_string"]["count"], 4)
+
+    def test_times_that_are_none(self) -> None:
+        path = nsight_database.training(self.folder / "odd.sqlite", steps=20)
+        db = sqlite3.connect(path)
+        db.execute(f"UPDATE {KERNELS} SET start='yesterday' WHERE rowid = 5")
+        db.execute(f"UPDATE {KERNELS} SET end=9223372036854775807 WHERE rowid = 6")
+        db.execute(f"UPDATE {KERNELS} SET start=NULL WHERE rowid = 7")
+        db.commit()
+        db.close()
+        problems = {p["name"]: p for p in doctor(path)["problems"]}
+        self.assertEqual(problems["bad_row"]["count"], 3)
+        self.assertIn("bad", run("summary", path, "--strict", code=3) + "bad")
+
+    def test_clock_domains_that_disagree(self) -> None:
+        """The GPU's times by another clock, behind and ahead: said, and put where launches and waits allow."""
+        path = nsight_database.training(self.folder / "agree.sqlite", steps=20)
+        expected = json.loads(run("replay", path, "--json"))["steps"]
+        for by in (-5_000_000, -2_000_000_000, -86_400_000_000_000, 400_000, 2_000_000_000):
+            other = self.folder / "apart.sqlite"
+            shutil.copy(path, other)
+            db = sqlite3.connect(other)
+            db.execute(f"UPDATE {KERNELS} SET start=start+({by}), end=end+({by})")
+            db.commit()
+            db.close()
+            problems = [p["name"] for p in doctor(other)["problems"]]
+            self.assertIn("clock_domains" if by < 0 else "device_clock", problems, by)
+            steps = json.loads(run("replay", other, "--json"))["steps"]
+            self.assertEqual(len(steps), len(expected), by)
+            for step, was in zip(steps, expected):
+                self.assertLessEqual(abs(step["error_pct"]), 1, by)
+                self.assertAlmostEqual(step["traced_ms"], was["traced_ms"], delta=0.02 * was["traced_ms"])
 
     def test_whole_graphs(self) -> None:
         db = nsight_database.Database(self.folder / "graphs.sqlite")
@@ -310,12 +393,26 @@ class Xla(Folder):
                 self.assertLessEqual(abs(step["error_pct"]), 1)
                 self.assertLessEqual(step["frozen_pct"], 15)
 
+    def test_collectives_know_their_sizes(self) -> None:
+        """Of the operands, in every form of replica groups; with and without command buffers."""
+        for command_buffer in (True, False):
+            path = xplane_file.profile(self.folder / f"job{command_buffer}.xplane.pb", gpus=2, command_buffer=command_buffer, collectives=True)
+            found = collections.Counter((c["kind"], c["bytes"], c["ranks"]) for c in json.loads(run("ranks", path, "--json"))["collectives"])
+            floats = 768 * 3072 * 4
+            self.assertEqual(found, {("all-reduce", floats, 2): 1, ("all-reduce", floats + 200, 2): 1, ("all-gather", 8_000, 2): 1}, command_buffer)
+            self.assertNotIn("no_collective_sizes", [f["name"] for f in doctor(f"{path}#0")["findings"]])
+            self.assertNotIn("unknown_instruction", [p["name"] for p in doctor(f"{path}#0")["problems"]])
+
     def test_what_ifs_of_a_compiled_program(self) -> None:
         path = xplane_file.profile(self.folder / "a.xplane.pb")
         self.assertIn("modelled", run("whatif", path, "tf32"))
         run("whatif", path, "batch:x=2")
         run("whatif", path, "duration:select=*gemm*,x=0.5")
         run("whatif", path, "ddp:workers=8")
+        run("whatif", path, "fsdp:workers=8")
+        run("whatif", path, "gpu:to=A100-SXM4-80GB")
+        run("whatif", path, "amp")
+        run("whatif", xplane_file.profile(self.folder / "job.xplane.pb", gpus=2, collectives=True), "bandwidth:x=2")
         for name, why in [("compile", "compiled program already"), ("fused-optimizer", "XLA fuses the update"), ("checkpoint", "jax.checkpoint")]:
             self.assertIn(why, run("whatif", path, name, code=4))
 

@@ -8,7 +8,9 @@ nanoseconds, names numbers into StringIds, a thread is vm << 48 | process << 24 
 
 from __future__ import annotations
 
+import json
 import sqlite3
+import struct
 from pathlib import Path
 
 KERNEL = ["start", "end", "deviceId", "contextId", "greenContextId", "streamId", "correlationId", "globalPid", "demangledName", "shortName", "mangledName", "launchType", "cacheConfig", "registersPerThread", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "staticSharedMemory", "dynamicSharedMemory", "localMemoryPerThread", "localMemoryTotal", "gridId", "sharedMemoryExecuted", "graphNodeId", "sharedMemoryLimitConfig"]
@@ -22,6 +24,11 @@ NVTX = ["start", "end", "eventType", "rangeId", "category", "color", "text", "gl
 GRAPH = ["start", "end", "deviceId", "contextId", "greenContextId", "streamId", "correlationId", "globalPid", "graphId", "graphExecId"]
 MEMORY = ["start", "globalPid", "deviceId", "contextId", "address", "pc", "bytes", "memKind", "memoryOperationType", "name", "correlationId", "streamId"]
 GPU = ["vmId", "id", "name", "busLocation", "isDiscrete", "l2CacheSize", "totalMemory", "memoryBandwidth", "clockRate", "smCount", "pwGpuId", "uuid", "luid", "chipName", "cuDevice", "ctxswDevPath", "ctrlDevPath", "revision", "nodeMask", "constantMemory", "maxIPC", "maxRegistersPerBlock", "maxShmemPerBlock", "maxShmemPerBlockOptin", "maxShmemPerSm", "maxRegistersPerSm", "threadsPerWarp", "asyncEngines", "maxWarpsPerSm", "maxBlocksPerSm", "maxThreadsPerBlock", "computeMajor", "computeMinor"]
+
+
+# What NCCL calls the fields of its payloads, and NVTX's numbers of their types (5 int, 18 uint64, 22 size_t).
+NCCL_FIELDS = {"comm": ("NCCL communicator ID", 18), "bytes": ("Message size [bytes]", 22), "peer": ("Peer rank", 5), "ranks": ("No. of ranks", 5),
+               "rank": ("Rank", 5), "root": ("Root", 5)}  # fmt: skip
 
 
 def pid(process: int) -> int:
@@ -40,12 +47,13 @@ class Database:
         for name, value in pragmas.items():
             self.db.execute(f"PRAGMA {name}={value}")
         self.strings: dict[str, int] = {}
+        self.schemas: dict[tuple[str, ...], int] = {}
         self.db.execute("CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL)")
         self.table("META_DATA_EXPORT", ["name", "value"])
         self.add("META_DATA_EXPORT", name="EXPORT_SCHEMA_VERSION", value=schema)
 
     def table(self, name: str, columns: list[str]) -> None:
-        typed = ", ".join(f"{c} {'TEXT' if c in ('text', 'name', 'value', 'jsonText') else 'INTEGER'}" for c in columns)
+        typed = ", ".join(f"{c} {'TEXT' if c in ('text', 'name', 'value', 'jsonText', 'binaryData') else 'INTEGER'}" for c in columns)
         self.db.execute(f"CREATE TABLE IF NOT EXISTS {name} ({typed})")
 
     def add(self, table: str, **values: object) -> None:
@@ -79,6 +87,29 @@ class Database:
         self.table("NVTX_EVENTS", NVTX)
         named = {"textId": self.string(text)} if registered else {"text": text}
         self.add("NVTX_EVENTS", start=start, end=end, eventType=kind, globalTid=tid(process, thread), domainId=0, **named)
+
+    def nccl(self, start: int, end: int, name: str, payload: str = "bytes", process: int = 100, **values: int) -> None:
+        """A range of NCCL's with the values of its payload: as bytes, as hexadecimal digits, as JSON, or left out ("none")."""
+        self.table("NVTX_EVENTS", NVTX)
+        self.table("NVTX_PAYLOAD_SCHEMA_ENTRIES", ["domainId", "schemaId", "idx", "flags", "type", "name", "description", "arrayOrUnionDetail", "offset"])
+        fields = [(key, NCCL_FIELDS[key]) for key in values]
+        schema = 0x1000000 + self.schemas.setdefault(tuple(values), len(self.schemas))
+        offset, packed = 0, b""
+        for index, (_, (label, kind)) in enumerate(fields):
+            size = 4 if kind == 5 else 8
+            self.add("NVTX_PAYLOAD_SCHEMA_ENTRIES", domainId=1, schemaId=schema, idx=index, type=kind, name=label, offset=offset or None)
+            packed += struct.pack("<i" if size == 4 else "<Q", values[fields[index][0]])
+            offset += size
+        packed += b"\0" * (-len(packed) % 8)
+        given: dict[str, object] = {}
+        blob = struct.pack("<QQQQ", 1, schema, len(packed), 32 + len(packed)) + packed
+        if payload == "bytes":
+            given = {"binaryData": blob}
+        elif payload == "digits":
+            given = {"binaryData": blob.hex()}
+        elif payload == "json":
+            given = {"jsonText": json.dumps({NCCL_FIELDS[key][0]: value for key, value in values.items()})}
+        self.add("NVTX_EVENTS", start=start, end=end, eventType=59, globalTid=tid(process, process), domainId=1, textId=self.string(name), **given)
 
     def copy(self, start: int, end: int, correlation: int, bytes: int, kind: int = 1, source: int = 1, target: int = 2, device: int = 0, process: int = 100) -> None:
         self.table("CUPTI_ACTIVITY_KIND_MEMCPY", MEMCPY)
@@ -144,6 +175,47 @@ def training(path: Path, schema: str = "3.25.0", steps: int = 4, processes: int 
             now = gpu_free + 10_000
             if marked:
                 db.range(begin, now - 2_000, f"step {step}", process, process, registered=True)
+    return db.close()
+
+
+def collectives(path: Path, payload: str = "bytes", ranks: int = 2, groups: bool = False, **pragmas: str) -> Path:
+    """Two steps on each of `ranks` ranks: a product, an all-reduce of 4 MiB, an all-gather of 1 MiB from each, an exchange."""
+    db = Database(path, **pragmas)
+    for rank in range(ranks):
+        process = 100 + rank
+        db.gpu(rank)
+        db.nccl(500, 900, "ncclCommInitRankConfig", payload, process, comm=2**63 + 7, ranks=ranks, rank=rank)
+        now, correlation = 1_000_000, 1
+
+        def launch(at: int, name: str, length: int, rank: int = rank, process: int = process) -> None:
+            nonlocal correlation
+            db.call(at, at + 4_000, correlation, "cudaLaunchKernelExC_v11060", process, process)
+            db.kernel(rank, at + 6_000, at + 6_000 + length, correlation, name, process)
+            correlation += 1
+
+        for step in range(2):
+            begin = now
+            launch(now, "gemm", 50_000)
+            now += 70_000
+            comm = {"comm": 2**63 + 7}
+            for name, kernel, bytes in (("ncclAllReduce", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(args)", 4 << 20), ("ncclAllGather", "ncclDevKernel_AllGather_RING_LL(args)", 1 << 20)):
+                if groups:
+                    db.nccl(now, now + 500, "ncclGroupStart", "none", process)
+                    for half in range(2):
+                        db.nccl(now + 600 + half * 100, now + 650 + half * 100, name, payload, process, **comm, bytes=bytes // 2)
+                    db.nccl(now + 1_000, now + 9_000, "ncclGroupEnd", "none", process)
+                else:
+                    db.nccl(now + 600, now + 9_000, name, payload, process, **comm, bytes=bytes)
+                launch(now + 2_000, kernel, 30_000)
+                now += 50_000
+            db.nccl(now, now + 500, "ncclGroupStart", "none", process)
+            for peer in range(ranks):
+                db.nccl(now + 600 + peer * 200, now + 650 + peer * 200, "ncclSend", payload, process, **comm, bytes=3_000, peer=peer)
+                db.nccl(now + 700 + peer * 200, now + 750 + peer * 200, "ncclRecv", payload, process, **comm, bytes=3_000, peer=peer)
+            db.nccl(now + 3_000, now + 12_000, "ncclGroupEnd", "none", process)
+            launch(now + 5_000, "ncclDevKernel_SendRecv(args)", 30_000)
+            now += 60_000
+            db.range(begin, now - 2_000, f"step {step}", process, process)
     return db.close()
 
 

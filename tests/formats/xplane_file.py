@@ -6,7 +6,7 @@ from pathlib import Path
 
 from protobuf import write
 
-F32, S32 = 11, 4
+F32, S32, BF16 = 11, 4, 16
 
 
 def shape(*dims: int, kind: int = F32) -> bytes:
@@ -36,6 +36,8 @@ class Program:
             pairs.append((38, calls))
         if "dot" in numbers:
             pairs.append((30, numbers["dot"]))
+        if "devices" in numbers:
+            pairs.append((87, numbers["devices"]))
         self.instructions.append(write(*pairs))
         return name
 
@@ -57,8 +59,19 @@ def gemm(batch: str = "") -> str:
     )
 
 
-def program() -> Program:
+def reduced(p: Program, ranks: int) -> None:
+    """Gradients summed over all ranks, two types in one call; an all-gather that is started here and done elsewhere."""
+    together = write((2, write((1, 1), (2, ranks))))  # iota_replica_group_list
+    pair = write((2, 13), (4, shape(768, 3072)), (4, shape(100, kind=BF16)))
+    p.add("b", "parameter", shape(100, kind=BF16))
+    p.add("all-reduce.1", "all-reduce", shape(768, 3072), ("w",), "jit(step)/transpose(jvp(block0))/psum", devices=together)
+    p.add("all-reduce.2", "all-reduce-start", pair, ("w", "b"), "jit(step)/transpose(jvp(block0))/psum", devices=together)
+    p.add("all-gather.1", "all-gather-start", write((2, 13), (4, shape(1000)), (4, shape(1000 * ranks))), ("g",), "jit(step)/all_gather", devices=together)
+
+
+def program(ranks: int = 1) -> Program:
     p = Program("jit_step")
+    p.add("g", "parameter", shape(1000))
     p.add("w", "parameter", shape(768, 3072))
     p.add("x", "parameter", shape(2048, 768))
     body = p.fused(
@@ -69,6 +82,8 @@ def program() -> Program:
     p.add("loop_tanh_fusion", "fusion", shape(2048, 3072), ("custom-call.1",), "jit(step)/jvp(block0)/tanh", calls=body)
     p.add("loop_tanh_fusion.1", "fusion", shape(2048, 3072), ("loop_tanh_fusion",), "jit(step)/transpose(jvp(block0))/mul", calls=body)
     p.add("custom-call.2", "custom-call", shape(2048, 768), ("loop_tanh_fusion.1", "w"), "jit(step)/transpose(jvp(block0))/dot_general", "__cublas$gemm", gemm())
+    if ranks > 1:
+        reduced(p, ranks)
     p.add("loop_subtract_fusion", "fusion", shape(768, 3072), ("w", "copy.1"), "jit(step)/sub", calls=body)
     return p
 
@@ -109,11 +124,14 @@ class Plane:
 DETAILS = "regs:32 static_shared:64 dynamic_shared:0 grid:264,1,1 block:256,1,1 occ_pct:100"
 
 
-def profile(path: Path, steps: int = 3, gpus: int = 1, command_buffer: bool = True, marked: bool = True, programs: bool = True) -> Path:
+NCCL = (("AllReduce_Sum_f32", "all-reduce.1"), ("AllReduce_Sum_f32", "all-reduce.2"), ("AllGather", "all-gather.1"))
+
+
+def profile(path: Path, steps: int = 3, gpus: int = 1, command_buffer: bool = True, marked: bool = True, programs: bool = True, collectives: bool = False, lines_begin: int = 0) -> Path:
     meta = Plane("/host:metadata")
     if programs:
         meta.events["jit_step(7)"] = 1
-        meta.protos["jit_step(7)"] = [meta.stat("Hlo Proto", program().proto()), meta.stat("program_id", 7)]
+        meta.protos["jit_step(7)"] = [meta.stat("Hlo Proto", program(gpus if collectives else 1).proto()), meta.stat("program_id", 7)]
     host = Plane("/host:CPU")
     host_events: list[bytes] = []
     gpu_planes = []
@@ -124,6 +142,7 @@ def profile(path: Path, steps: int = 3, gpus: int = 1, command_buffer: bool = Tr
         ("loop_tanh_fusion", 19_000, "loop_tanh_fusion.1"),
         ("Memset 0", 1_000, "custom-call.2"),
         ("sm80_xmma_gemm_f32f32_tn", 200_000, "custom-call.2"),
+        *((f"ncclDevKernel_{name}_RING_LL(args)", 30_000, op) for name, op in NCCL if collectives),
         ("loop_subtract_fusion", 9_000, "loop_subtract_fusion"),
     ]
     for gpu in range(gpus):
@@ -156,9 +175,9 @@ def profile(path: Path, steps: int = 3, gpus: int = 1, command_buffer: bool = Tr
             now = free + 30_000
             if gpu == 0 and marked:
                 host_events.append(host.event("train", begin, now - 10_000 - begin, host.stat("step_num", step)))
-        plane.line(14, "Stream #14(Compute,Memset)", events)
+        plane.line(14, "Stream #14(Compute,Memset)", events, lines_begin)
         gpu_planes.append(plane)
-    host.line(77, "python3", host_events)
+    host.line(77, "python3", host_events, lines_begin)
     environment = Plane("Task Environment")
     environment.own = [environment.stat("profile_start_time", 1_794_731_711_499_059_995)]
     planes = [meta, *gpu_planes, host, environment]

@@ -1,6 +1,7 @@
 // Does what a CUDA program does when CUDA_INJECTION64_PATH names a library, without CUDA: loads it, calls its entry, works, ends.
-//   injected_program exit CODE | crash | wait | fork
+//   injected_program exit CODE | crash | kill | leave CODE | exec CODE | wait | handles | fork | fork-wait
 #include <dlfcn.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,11 +22,40 @@ int main(int argc, char** argv) {
   std::puts("works");
   std::fflush(stdout);
   const char* end = argc > 1 ? argv[1] : "exit";
-  if (std::strcmp(end, "crash") == 0) std::abort();
-  if (std::strcmp(end, "wait") == 0) {
+  const auto is = [&](const char* what) { return std::strcmp(end, what) == 0; };
+  if (is("crash")) std::abort();
+  if (is("kill")) kill(getpid(), SIGKILL);
+  if (is("leave")) _exit(argc > 2 ? std::atoi(argv[2]) : 0);
+  if (is("exec")) {
+    char plain[] = "exit";
+    argv[1] = plain;
+    execv(argv[0], argv);
+  }
+  if (is("handles")) {
+    signal(SIGTERM, [](int) {
+      (void)!write(STDOUT_FILENO, "handled\n", 8);
+      std::exit(9);  // as bad a habit as it is a common one
+    });
     for (;;) pause();
   }
-  if (std::strcmp(end, "fork") == 0) {
+  if (is("fork-wait")) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (;;) pause();
+    }
+    usleep(100'000);
+    kill(child, SIGTERM);
+    int status = 0;
+    for (int i = 0; i < 100 && waitpid(child, &status, WNOHANG) == 0; ++i) usleep(50'000);
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGTERM) {
+      kill(child, SIGKILL);
+      return 96;
+    }
+  }
+  if (is("wait")) {
+    for (;;) pause();
+  }
+  if (is("fork")) {
     const pid_t child = fork();
     if (child == 0) std::exit(0);  // its exit handlers must not write the file
     int status = 0;

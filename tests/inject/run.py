@@ -53,7 +53,7 @@ class Injection(unittest.TestCase):
             counts[event.get("cat", event["ph"])] = counts.get(event.get("cat", event["ph"]), 0) + 1
         self.assertEqual(counts, {"M": 1, "kernel": 8, "gpu_memcpy": 4, "gpu_memset": 4, "cuda_runtime": 28, "cuda_sync": 8,
                                   "cuda_event": 4, "user_annotation": 4, "cpu_op": 4, "cpu_instant_event": 8})
-        self.assertEqual(trace["foretrace_cuda"], {"version": 1, "records": 4 * STEP_RECORDS, "dropped_full": 0, "dropped_cupti": 0})
+        self.assertEqual(trace["foretrace_cuda"], {"version": 1, "records": 4 * STEP_RECORDS, "dropped_full": 0, "dropped_cupti": 0, "untimed": 0})
         self.assertEqual(trace["deviceProperties"][0]["name"], 'NVIDIA Pretended "GPU"')
         self.assertEqual(trace["deviceProperties"][0]["numSms"], 132)
         self.assertGreater(trace["baseTimeNanoseconds"], 1_600_000_000 * 10**9)
@@ -115,6 +115,38 @@ class Injection(unittest.TestCase):
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertEqual(self.left(), ["out.json.gz"])
 
+    def test_a_child_by_fork_ends_by_signals_as_it_would(self):
+        """The child has the handlers, but no thread that waits for them."""
+        done = self.run_program("fork-wait")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.left(), ["out.json.gz"])
+
+    def test_a_program_that_becomes_another(self):
+        """What exec replaces writes nothing; the program it becomes is recorded from its own beginning."""
+        done = self.run_program("exec", "4")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (4, "works\nworks\n", ""))
+        self.assertEqual(self.trace()["foretrace_cuda"]["records"], 4 * STEP_RECORDS)
+
+    def test_a_program_that_leaves_without_a_word(self):
+        """_exit runs no handlers: there is no file, and nothing unfinished beside it."""
+        done = self.run_program("leave", "6")
+        self.assertEqual((done.returncode, done.stdout), (6, "works\n"))
+        self.assertEqual(self.left(), [])
+
+    def test_killed(self):
+        done = self.run_program("kill")
+        self.assertEqual(done.returncode, -signal.SIGKILL)
+        self.assertEqual(self.left(), [])
+
+    def test_a_handler_of_the_program_is_left_alone(self):
+        running = subprocess.Popen([ARGUMENTS.program, "handles"], env=self.environment(), stdout=subprocess.PIPE, text=True)
+        self.assertEqual(running.stdout.readline(), "works\n")
+        running.send_signal(signal.SIGTERM)
+        self.assertEqual(running.stdout.readline(), "handled\n")
+        self.assertEqual(running.wait(30), 9)
+        running.stdout.close()
+        self.assertEqual(self.left(), ["out.json.gz"])
+
     def test_drops_are_counted(self):
         done = self.run_program("exit", "0", FORETRACE_CUDA_RECORDS=30, FAKE_CUPTI_DROPPED=5)
         told = self.trace()["foretrace_cuda"]
@@ -122,6 +154,14 @@ class Injection(unittest.TestCase):
         self.assertEqual(told["dropped_cupti"], 5)
         self.assertGreaterEqual(told["dropped_full"], 4 * STEP_RECORDS - 30)
         self.assertEqual(done.stderr.count("were dropped"), 1)
+
+    def test_work_without_a_time_is_counted_and_left_out(self):
+        self.run_program(FAKE_CUPTI_UNTIMED=1)
+        trace = self.trace()
+        self.assertEqual((trace["foretrace_cuda"]["records"], trace["foretrace_cuda"]["untimed"]), (4 * STEP_RECORDS - 4, 4))
+        self.assertLess(max(e.get("ts", 0) for e in trace["traceEvents"]), 1e9)
+        done = subprocess.run([ARGUMENTS.foretrace, "doctor", str(self.out), "--json"], capture_output=True, text=True)
+        self.assertIn("untimed", [p["name"] for p in json.loads(done.stdout)["traces"][0]["problems"]])
 
     def test_many_records_stay_bounded(self):
         """More than the buffers hold at once: they are handed round."""

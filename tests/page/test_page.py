@@ -2,7 +2,8 @@
 reached with the keyboard, and names from a trace stay text.
 
     python3 tests/page/test_page.py            all; FORETRACE_PROGRAM names the program
-    python3 tests/page/test_page.py --all      also every trace of examples/, data/, and of $FORETRACE_TRUTH and $FORETRACE_PUBLIC
+    python3 tests/page/test_page.py --all      also every trace of examples/, data/, and of $FORETRACE_TRUTH and $FORETRACE_PUBLIC;
+                                               --all EveryTrace: only those; FORETRACE_PAGES=FOLDER: only what lies under it
     python3 tests/page/test_page.py --regold   rewrites what screenshots look like
 
 Without a Chromium (Debian: chromium; `scripts/setup page`) it says so and exits with 77.
@@ -10,9 +11,11 @@ Without a Chromium (Debian: chromium; `scripts/setup page`) it says so and exits
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -143,26 +146,115 @@ class PageTest(unittest.TestCase):
         self.assertEqual(page.problems, [])
         self.assertTrue(before)
 
+    def test_a_change_opens(self):
+        page = self.open()
+        page.run("[...document.querySelectorAll('#changes tbody tr')].find(r => r.textContent.startsWith('amp:dtype=bf16 +')).focus()")
+        page.key("Enter")
+        opened = page.run("document.getElementById('change').textContent")
+        for said in ("switched on by", "torch.compile", "assumes", "on average", "without it"):
+            self.assertIn(said, opened)
+        self.assertRegex(page.run("document.querySelector('#changes tbody td:last-child').textContent"), r"^[\d.]+ % off in \d+$")
+
+    def move(self, page, name: str, value: object) -> str:
+        page.run(f"(() => {{ const r = document.querySelector('[data-slider={name}] input'); r.value = {value}; r.dispatchEvent(new Event('input')); }})()")
+        return page.run(f"document.querySelector('[data-slider={name}] output').textContent")
+
     def test_sliders_say_what_was_computed(self):
         page = self.open()
-        page.run("(() => { const r = document.querySelector('#sliders input'); r.value = r.max; r.dispatchEvent(new Event('input')); })()")
-        self.assertRegex(page.run("document.querySelector('#sliders output').textContent"), r"^8 times the batch: [\d.]+ ms")
+        self.assertEqual(page.run("[...document.querySelectorAll('[data-slider]')].map(s => s.dataset.slider)"), ["batch", "CPU", "workers", "bandwidth", "GPU"])
+        self.assertRegex(self.move(page, "batch", "r.max"), r"^8 times the batch: [\d.]+ ms \[")
+        self.assertRegex(self.move(page, "GPU", 0), r"^[\w-]+: [\d.]+ ms \[")
+
+    def test_between_two_answers_nothing_is_claimed(self):
+        page = self.open()
+        said = self.move(page, "batch", 4.4)
+        self.assertRegex(said, r"^about 1\.\d times the batch: not computed; 1\.5 times the batch gives [\d.]+ ms and 2 times the batch [\d.]+ ms, a straight line between them [\d.]+ ms$")
+        low, high, guess = (float(x) for x in re.findall(r"([\d.]+) ms", said))
+        self.assertTrue(low < guess < high, said)
+        self.assertEqual(page.run("document.querySelector('[data-slider=batch] input').getAttribute('aria-valuetext')"), said)
+        self.assertEqual(page.run("document.querySelector('[data-slider=GPU] input').step"), "1", "between two GPUs there is none")
+
+    def test_bandwidth_follows_the_workers(self):
+        page = self.open()
+        told = []
+        for stop in (1, "r.max"):
+            workers = self.move(page, "workers", stop)
+            self.assertRegex(workers, r"^\d+ workers over DGX-H100: ")
+            self.assertIn(f"between {workers.split()[0]} workers", page.run("document.querySelector('#sliders').textContent"))
+            told.append(self.move(page, "bandwidth", 0))
+            self.assertRegex(told[-1], r"^1/64 times the bandwidth: [\d.]+ ms, .*[\d.]+ ms of communication exposed")
+        self.assertNotEqual(*told)
+
+    def test_sliders_by_keyboard(self):
+        page = self.open()
+        page.run("document.querySelector('[data-slider=CPU] input').focus()")
+        page.key("ArrowRight")
+        self.assertRegex(page.run("document.querySelector('[data-slider=CPU] output').textContent"), r"^1\.25 times the CPU's speed: ")
+        page.key("ArrowLeft")
+        page.key("ArrowLeft")
+        self.assertRegex(page.run("document.querySelector('[data-slider=CPU] output').textContent"), r"^0\.75 times the CPU's speed: ")
+
+    def test_a_task_says_shapes_and_dependencies(self):
+        page = self.open()
+        page.run("document.querySelector('#timeline input[type=search]').focus()")
+        page.type("cudnn_convolution")
+        page.key("Enter")
+        picked = page.run("document.getElementById('picked').textContent")
+        for said in ("float [64, 3, 224, 224], float [64, 3, 7, 7]", "grid ", "its launch", "depends on", "needed by", "with the change"):
+            self.assertIn(said, picked)
+        page.run("[...document.querySelectorAll('#picked dd.tools button')].find(b => b.textContent.includes('its launch')).click()")
+        launch = page.run("document.getElementById('picked').textContent")
+        self.assertRegex(launch, "needed by.*implicit_convolve_sgemm.*its launch")
+
+    def test_hovering_says_shapes_and_why(self):
+        page = self.open()
+        x, y, width, _ = page.place("#stage canvas")
+        page.mouse("mouseMoved", x + 150 + (width - 150) * 0.3, y + 92)
+        page.frame()
+        tip = page.run("document.getElementById('tip').textContent")
+        for said in ("shapes:", "waited for:"):
+            self.assertIn(said, tip)
+
+    def test_the_peak_and_the_roofline_as_tables(self):
+        page = self.open()
+        held = page.run("JSON.parse(document.getElementById('data').textContent).memory")
+        self.assertEqual(sum(h["bytes"] for h in held["held"]) + held["held_rest_bytes"] + held["start_bytes"], held["peak_bytes"])
+        self.assertIn("layer1.0.conv3", page.run("document.querySelector('#memory table').textContent"))
+        page.run("document.querySelector('#roofline summary').click()")
+        self.assertIn("aten::convolution_backward", page.run("document.querySelector('#roofline table').textContent"))
 
     def test_looks_as_it_did(self):
         for name, how in (("light", {}), ("dark", {"dark": True}), ("narrow", {"width": 400, "height": 800})):
-            with self.subTest(name):
-                page = self.browser.open(self.html, **how)
-                page.run("document.getElementById('timeline').scrollIntoView()")
-                mine = grey_blocks(page.screenshot())
-                wide = page.run("document.documentElement.scrollWidth - innerWidth")
-                page.close()
-                self.assertLessEqual(wide, 1, "the page is wider than the window")
-                file = GOLDENS / f"{name}.json"
-                if REGOLD:
-                    file.write_text(json.dumps(mine) + "\n")
-                kept = json.loads(file.read_text())
-                off = sum(abs(a - b) for row, other in zip(mine, kept) for a, b in zip(row, other)) / sum(map(len, kept))
-                self.assertLess(off, TOLERANCE)
+            page = self.browser.open(self.html, **how)
+            for place in ("answer", "timeline", "sliders"):
+                with self.subTest(f"{name}, {place}"):
+                    page.run(f"document.getElementById('{place}').scrollIntoView()")
+                    mine = grey_blocks(page.screenshot())
+                    self.assertLessEqual(page.run("document.documentElement.scrollWidth - innerWidth"), 1, "the page is wider than the window")
+                    file = GOLDENS / f"{name}-{place}.json"
+                    if REGOLD:
+                        file.write_text(json.dumps(mine) + "\n")
+                    kept = json.loads(file.read_text())
+                    off = sum(abs(a - b) for row, other in zip(mine, kept) for a, b in zip(row, other)) / sum(map(len, kept))
+                    self.assertLess(off, TOLERANCE)
+            page.close()
+
+    def test_says_what_made_it_and_what_was_assumed(self):
+        page = self.open()
+        said = page.run("document.getElementById('fineprint').textContent")
+        for part in ("foretrace report ", "foretrace 0.", "--stack", "foretrace scale TRACE --fabric DGX-H100", "amp: torch.autocast", "Not modelled", "found by ProfilerStep ranges"):
+            self.assertIn(part, said)
+
+    def test_prints_on_paper(self):
+        page = self.open(width=794, height=1123)  # A4 at 96 dots an inch
+        page.call("Emulation.setEmulatedMedia", media="print")
+        page.frame()
+        self.assertEqual(page.run("getComputedStyle(document.querySelector('header')).position"), "static")
+        self.assertEqual(page.run("[...document.querySelectorAll('.scroll')].filter(s => s.scrollHeight > s.clientHeight + 2).length"), 0, "rows that paper cannot scroll to")
+        self.assertEqual(page.run("getComputedStyle(document.querySelector('.tools')).display"), "none")
+        self.assertLessEqual(page.run("document.documentElement.scrollWidth - innerWidth"), 1, "columns that paper cuts off")
+        pdf = page.call("Page.printToPDF", printBackground=True)["data"]
+        self.assertGreater(len(pdf), 50_000)
 
     def test_names_are_text(self):
         evil = ["<script>window.hit=1</script>", "</script><script>window.hit=2</script>", "<img src=x onerror='window.hit=3'>", '"\'`${window.hit=4}',
@@ -192,6 +284,28 @@ class PageTest(unittest.TestCase):
         page.close()
         report(folder, EXAMPLE)
 
+    def test_more_lanes_than_room(self):
+        folder = Path(self.folder.name) / "lanes"
+        folder.mkdir(exist_ok=True)
+        trace = json.loads(gzip.decompress((ROOT / "data" / "h200-heldout" / "mlp.base.json.gz").read_bytes()))
+        kernels = [event for event in trace["traceEvents"] if event.get("cat") == "kernel"]
+        for i, event in enumerate(kernels):
+            event["tid"] = event["args"]["stream"] = 7 + i % 60
+        file = folder / "many.json"
+        file.write_text(json.dumps(trace))
+        page = self.browser.open(report(folder, file))
+        self.assertGreater(page.run("window.foretrace.rows()"), 60)
+        page.run("document.querySelector('#stage canvas').focus()")
+        page.key("PageDown")
+        self.assertGreater(page.run("window.foretrace.view.top"), 100)
+        # What is selected from a table is brought into view, wherever its lane lies.
+        page.run("window.foretrace.search('Backward'); document.querySelector('#timeline input[type=search]').value = 'Backward'")
+        page.run("document.querySelector('#timeline input[type=search]').focus()")
+        page.key("Enter")
+        self.assertNotEqual(page.run("document.getElementById('picked').textContent"), "Nothing selected.")
+        self.assertEqual(page.problems, [])
+        page.close()
+
     def test_what_changed_since_an_older_recording(self):
         folder = Path(self.folder.name) / "since"
         folder.mkdir(exist_ok=True)
@@ -199,6 +313,17 @@ class PageTest(unittest.TestCase):
         page = self.browser.open(report(folder, data / "gpt2.bf16sdpafused.json.gz", "--before", data / "gpt2.base.json.gz"))
         self.assertEqual(page.problems, [])
         self.assertRegex(page.run("document.querySelector('#compare p').textContent"), "^Mixed precision")
+        tabs = page.run("[...document.querySelectorAll('#compare [role=tab]')].map(t => t.dataset.name)")
+        self.assertEqual(tabs, ["phases", "CPU phases", "families", "layers", "operations", "CPU operations", "kernels"])
+        page.close()
+
+    def test_several_older_recordings(self):
+        folder = Path(self.folder.name) / "several"
+        folder.mkdir(exist_ok=True)
+        old = sorted((ROOT / "data" / "h200-clean" / "recordings").glob("lstm_lm.base.0[0-3].json.gz"))
+        page = self.browser.open(report(folder, old[0], "--before", old[1], "--before", old[2], "--before", old[3]))
+        self.assertEqual(page.problems, [])
+        self.assertRegex(page.run("document.querySelector('#compare p').textContent"), "^No difference")
         page.close()
 
     def test_ranks_of_a_job(self):
@@ -210,22 +335,76 @@ class PageTest(unittest.TestCase):
         page.close()
 
 
+# What can be pressed, typed and moved on any page, whatever it shows.
+TOUCH_EVERYTHING = """(async () => {
+  const shown = () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+  for (const tab of document.querySelectorAll('[role=tab]')) tab.click();
+  for (const head of document.querySelectorAll('th button')) head.click();
+  for (const range of document.querySelectorAll('input[type=range]')) for (const value of [range.min, range.max, (Number(range.min) + Number(range.max)) / 2]) { range.value = value; range.dispatchEvent(new Event('input')); }
+  for (const box of document.querySelectorAll('input[type=search]')) for (const text of ['a', '']) { box.value = text; box.dispatchEvent(new Event('input')); }
+  for (const button of document.querySelectorAll('#timeline button[aria-pressed]')) { button.click(); await shown(); }
+  const row = document.querySelector('#time tbody tr.linked');
+  if (row) row.click();
+  if (window.foretrace) { window.foretrace.zoom(50); await shown(); window.foretrace.whole(); await shown(); }
+  return document.querySelector('h1').textContent.length;
+})()"""
+
+
+@contextlib.contextmanager
+def said_at_once(trace: Path):
+    """The run takes long: what fails is said when it does."""
+    try:
+        yield
+    except Exception as what:
+        print(f"{trace}: {what}", flush=True)
+        raise
+
+
+def every_trace() -> list[Path]:
+    """Single traces of every format, and folders that hold the ranks of a job."""
+    if only := os.environ.get("FORETRACE_PAGES"):
+        folders = [Path(only)]
+    else:
+        folders = [ROOT / "examples", *(Path(os.environ[n]) for n in ("FORETRACE_TRUTH", "FORETRACE_PUBLIC") if n in os.environ), ROOT / "data"]
+    kinds = (".json", ".json.gz", ".json.zst", ".sqlite", ".sqlite.gz", ".nsys-rep", ".csv", ".csv.gz", ".xplane.pb", ".pt.trace.json.gz")
+    files = [p for f in folders for p in sorted(f.rglob("*")) if p.is_file() and p.name.endswith(kinds)]
+    ranks = [p.parent for p in files if "rank" in p.name]
+    return sorted({p for p in ranks if ranks.count(p) > 1}) + files
+
+
 @unittest.skipUnless(ALL, "every trace: --all")
 class EveryTrace(unittest.TestCase):
     def test_opens(self):
-        folders = [ROOT / "examples", ROOT / "data", *(Path(os.environ[n]) for n in ("FORETRACE_TRUTH", "FORETRACE_PUBLIC") if n in os.environ)]
-        traces = sorted(p for f in folders for p in f.rglob("*") if p.name.endswith((".json", ".json.gz", ".sqlite", ".nsys-rep", ".pt.trace.json.gz")) and "recordings" not in p.parts)
-        with tempfile.TemporaryDirectory() as folder, Browser() as browser:
-            for trace in traces:
-                with self.subTest(str(trace)):
+        opened, refused, tables = 0, 0, 0
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as browsers:
+            for number, trace in enumerate(every_trace()):
+                if number % 10 == 0:
+                    # One that has held hundreds of large pages grows slow, and is nobody's browser.
+                    browsers.close()
+                    browser = browsers.enter_context(Browser())
+                with self.subTest(str(trace)), said_at_once(trace):
                     out = Path(folder) / "page.html"
-                    done = subprocess.run([PROGRAM, "report", str(trace), "-o", str(out), "--quiet"], capture_output=True, text=True, check=False)
+                    done = subprocess.run([PROGRAM, "report", str(trace), "-o", str(out), "--quiet"], capture_output=True, text=True, check=False, timeout=300)
                     self.assertIn(done.returncode, (0, 3, 4), done.stderr)
                     if done.returncode:
+                        self.assertTrue(done.stderr.strip(), "a refusal without a reason")
+                        # Tables and results lie beside the traces: those are no traces at all.
+                        if any(said in done.stderr for said in ("of no format", 'no "traceEvents"')):
+                            tables += 1
+                        else:
+                            refused += 1
+                            print(f"{trace}: exit {done.returncode}: {done.stderr.strip().splitlines()[0]}", flush=True)
                         continue
-                    page = browser.open(out)
-                    self.assertEqual(page.problems, [])
-                    page.close()
+                    opened += 1
+                    for how in ({}, {"dark": True, "width": 400, "height": 800}):
+                        page = browser.open(out, **how)
+                        self.assertEqual(page.problems, [])
+                        self.assertGreater(page.run(TOUCH_EVERYTHING), 20)
+                        self.assertEqual(page.problems, [], "after touching everything")
+                        self.assertLessEqual(page.run("document.documentElement.scrollWidth - innerWidth"), 1, "wider than the window")
+                        page.close()
+        print(f"{opened} pages opened, {refused} traces refused with a reason, {tables} files that are no traces")
+        self.assertGreater(opened, 0)
 
 
 if __name__ == "__main__":

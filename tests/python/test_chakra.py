@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import foretrace
@@ -166,13 +167,8 @@ def test_parquet_and_csv_hold_the_same_rows(tmp_path):
     assert launched and all(k in w for k, w in launched)
 
 
-def test_parquet_without_pyarrow_says_what_is_missing(tmp_path):
-    try:
-        import pyarrow  # noqa: F401
-
-        pytest.skip("pyarrow is installed")
-    except ImportError:
-        pass
+def test_parquet_without_pyarrow_says_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(foretrace.UsageError, match="pyarrow"):
         foretrace.export(EXAMPLE, tmp_path / "step.parquet", format="parquet")
     assert not (tmp_path / "step.parquet").exists()

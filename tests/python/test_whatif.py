@@ -39,7 +39,7 @@ def same_as_command(prediction, *arguments, capfd):
     assert prediction.whatif == said["whatif"]
     for key in ("ms", "low_ms", "high_ms", "speedup", "gpu_ms"):
         assert getattr(prediction, key) == pytest.approx(said[key], rel=1e-9), key
-    for key in ("peak_bytes", "peak_parts", "origin", "validated"):
+    for key in ("peak_bytes", "reserved_bytes", "peak_parts", "origin", "validated"):
         assert getattr(prediction, key) == said[key], key
     assert list(prediction.not_modelled) == said["not_modelled"]
     assert [(a.whatif, a.changed) for a in prediction.applied] == [(a["whatif"], a["changed"]) for a in said["applied"]]
@@ -53,8 +53,10 @@ def test_one_change_is_what_the_command_says(step, capfd):
 
 
 def test_the_peak_says_what_it_consists_of(step):
-    parts = step.predict("batch:x=2").peak_parts
-    assert sum(parts.values()) == step.predict("batch:x=2").peak_bytes
+    doubled = step.predict("batch:x=2")
+    parts = doubled.peak_parts
+    assert sum(parts.values()) == doubled.reserved_bytes
+    assert sum(parts.values()) - parts["fragmentation"] == doubled.peak_bytes
     assert parts["activations"] > 1.9 * step.predict("no-sync").peak_parts["activations"]
     assert parts["parameters"] == pytest.approx(4 * 25557032, rel=0.01)
 
@@ -452,7 +454,7 @@ def test_what_it_leaves_out_is_said(step):
     assert "the weather" in step.predict(own).not_modelled
 
 
-def test_another_gpu(step):
+def test_another_gpu(step, tmp_path):
     same = step.on("H200-SXM", measured_ms=MEASURED)
     assert same.ms == MEASURED and same.origin == "measured"
     slower = step.on("A100-SXM4-80GB", measured_ms=MEASURED)
@@ -461,6 +463,12 @@ def test_another_gpu(step):
     assert both.whatif == "amp + gpu:to=A100-SXM4-80GB"
     assert both.gpu_ms < slower.gpu_ms
     assert step.on("B200", cpu=0.2, measured_ms=MEASURED).ms > step.on("B200", measured_ms=MEASURED).ms
+    slow = tmp_path / "a host, slow.csv"
+    slow.write_text("# figure,value,sample,spread\nspeed,8,a test,0\n")
+    there = step.on("B200", host=slow, measured_ms=MEASURED)
+    assert there.ms > step.on("B200", measured_ms=MEASURED).ms
+    with pytest.raises(foretrace.Error):
+        step.on("B200", host=tmp_path / "no-such-host.csv")
     amd = step.on("MI300X")
     assert amd.declined is None and amd.low_ms < amd.ms < amd.high_ms and amd.origin == "modelled"
     with pytest.raises(foretrace.Error):

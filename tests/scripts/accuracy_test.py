@@ -12,6 +12,7 @@ import daydream
 import fit_bands
 import limits
 import scale_accuracy
+import track_record
 import truth
 import validation
 
@@ -195,6 +196,29 @@ class Daydream(unittest.TestCase):
         # 30/3 and 30/2: the second starts at 30, when its call and the gap behind it are over.
         self.assertAlmostEqual(step.predict(["amp"]) * 1e3, 50)
         self.assertIsNone(step.predict(["tf32"]))
+
+
+class TrackRecord(unittest.TestCase):
+    APPENDIX = """<!-- rows -->
+
+| row | measured ms | predicted ms | band | speed-up | measured | time % | GPU time % | memory % |
+|-----|------------:|-------------:|-----:|---------:|---------:|-------:|-----------:|---------:|
+| f a amp | 10 | 9 | 8 … 10 | 2 | 2 | -10.0 | +1.0 | – |
+| f b ampfused | 10 noisy | 9 | 8 … 10 | 2 | 2 | +2.0 | – | -0.5 |
+| f c fused | 10 noisy | 9 | 8 … 10 | 2 | 2 | – | +4.0 | +0.0 |
+
+<!-- end of rows -->
+"""
+    SCALE = """<!-- scale-rows -->
+| model | ranks | case | measured ms | p10 … p90 | predicted ms | exposed ms | error |
+|---|---:|---|---:|---:|---:|---:|---:|
+| a | 2 | ddp@5 | 88 | 86 … 97 | 82 | 8 | -4.0 % |
+<!-- end of scale-rows -->
+"""
+
+    def test_a_row_counts_for_every_whatif_it_needs(self):
+        lines = track_record.text_of(track_record.found(self.APPENDIX, self.SCALE)).splitlines()
+        self.assertEqual(lines[1:], ["amp,2,6.0,10.0,1.0,0.5", "bucket,1,4.0,4.0,,", "ddp,1,4.0,4.0,,", "fused-optimizer,1,2.0,2.0,4.0,0.2"])
 
 
 if __name__ == "__main__":

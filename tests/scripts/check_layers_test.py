@@ -53,6 +53,18 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(out.count("\n"), 1, out)
         self.assertIn("src/trace/a.cpp:3", out)
 
+    def test_a_whatif_is_not_asked_for_by_name(self):
+        status, out = self.check({
+            "src/whatif/catalogue/tf32.cpp": '.name = "tf32",\n',
+            "src/report/scheme.cpp": 'if (scheme == "ddp") {}\n',
+            "src/search/a.cpp": '// tf32\nif (use.whatif->name == "tf32") {}\n',
+            "src/report/b.cpp": 'constexpr Row kRows[] = {{"tf32", write_tf32}};\n',
+        })
+        self.assertEqual(status, 1)
+        self.assertEqual(out.count("\n"), 2, out)
+        self.assertIn("src/search/a.cpp:2: a what-if is asked for by name", out)
+        self.assertIn("src/report/b.cpp:1", out)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,13 +1,18 @@
 """The recipe for CI that docs/compare.md shows, on stored recordings: what passes, what fails, and the comment it writes."""
 
 import gzip
+import importlib.util
 import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from workflow import Workflow
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("FORETRACE_PROGRAM", ROOT / "build" / "foretrace"))
@@ -84,6 +89,80 @@ class Gate(unittest.TestCase):
         code, comment = self.gate("main", "branch")
         self.assertEqual(code, 1, comment)
         self.assertIn("aten::mm", comment)
+
+
+# A training script as the workflow calls it: it "records" by taking the next of the recordings that lie ready.
+TRAIN = """
+import pathlib, shutil, sys
+assert sys.argv[1:3] == ["--steps", "12"] and sys.argv[3] == "--trace", sys.argv
+ready = sorted(pathlib.Path("ready").iterdir())
+number = len(list(pathlib.Path(sys.argv[4]).parent.iterdir()))
+shutil.copy(ready[number % len(ready)], sys.argv[4])
+"""
+
+
+@unittest.skipUnless(PROGRAM.exists(), "build/foretrace is not built")
+@unittest.skipUnless(importlib.util.find_spec("yaml"), "no PyYAML: the workflow is not read")
+class WorkflowFile(unittest.TestCase):
+    """examples/ci/compare.yml, step by step, on stored recordings of a GPU and on a CPU's."""
+
+    def setUp(self):
+        folder = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        self.checkout = folder / "checkout"
+        (self.checkout / "ready").mkdir(parents=True)
+        (self.checkout / "train.py").write_text(TRAIN)
+        self.workflow = Workflow(PROGRAM, self.checkout)
+
+    def ready(self, numbers: range, factor: float = 1.0) -> None:
+        shutil.rmtree(self.checkout / "ready")
+        (self.checkout / "ready").mkdir()
+        for i in numbers:
+            slowed(RECORDINGS / f"lstm_lm.base.0{i}.json.gz", self.checkout / "ready" / f"{i}.json.gz", factor)
+
+    def test_the_first_pull_request_has_nothing_to_compare_with(self):
+        self.ready(range(3))
+        code, log = self.workflow.run("pull_request")
+        self.assertEqual(code, 0, log)
+        self.assertIn("Nothing is recorded on the main branch yet", self.workflow.comments())
+
+    def test_an_unchanged_branch_passes_and_a_slower_one_fails(self):
+        self.ready(range(3))
+        code, log = self.workflow.run("push")
+        self.assertEqual(code, 0, log)
+        self.assertEqual(len(list(self.workflow.artifact("recordings-main").iterdir())), 3)
+        self.assertEqual(self.workflow.comments(), "", "a push has no pull request")
+        self.ready(range(3, 6))
+        code, log = self.workflow.run("pull_request")
+        self.assertEqual(code, 0, log)
+        self.assertIn("The gate of 3 % holds", self.workflow.comments())
+        self.ready(range(3, 6), 1.08)
+        code, log = self.workflow.run("pull_request")
+        self.assertEqual(code, 1, log)
+        self.assertIn("The gate of 3 % fails", self.workflow.comments())
+        page = (self.workflow.artifact("step-time") / "report.html").read_text()
+        self.assertIn('"compare":', page)
+
+    def test_recordings_that_cannot_be_read_fail(self):
+        self.ready(range(3))
+        self.workflow.run("push")
+        for file in (self.checkout / "ready").iterdir():
+            file.write_text("nothing")
+        code, log = self.workflow.run("pull_request")
+        self.assertNotEqual(code, 0, log)
+        self.assertIn("could not be compared", self.workflow.comments())
+
+    def test_recordings_of_a_cpu(self):
+        for factor, event, expected in ((1.0, "push", 0), (1.0, "pull_request", 0), (3.0, "pull_request", 1)):
+            shutil.rmtree(self.checkout / "ready")
+            (self.checkout / "ready").mkdir()
+            for i in range(3):
+                plain = self.checkout / "plain.json"
+                cpu_only(plain, factor * (1 + 0.002 * i))
+                (self.checkout / "ready" / f"{i}.json.gz").write_bytes(gzip.compress(plain.read_bytes()))
+            code, log = self.workflow.run(event)
+            self.assertEqual(code, expected, log)
+        self.assertIn("aten::mm", self.workflow.comments())
 
 
 if __name__ == "__main__":

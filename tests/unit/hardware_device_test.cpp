@@ -181,6 +181,20 @@ TEST(DeviceOfTrace, UnknownNameByProperties) {
   EXPECT_THAT(m->how, HasSubstr("by properties"));
 }
 
+TEST(DeviceOfTrace, AnUnknownCapabilityIsThatOfItsMajorVersion) {
+  const auto found = [](const char* name, int major, int minor, int sms, double gb) {
+    const Result<DeviceMatch> m = device_of(recorded_on(name, major, minor, sms, gb));
+    return m ? m->device.name + ", " + m->how : m.error().to_string();
+  };
+  EXPECT_THAT(found("NVIDIA Foo", 8, 7, 84, 48), ::testing::AnyOf(HasSubstr("A40"), HasSubstr("A6000")));
+  EXPECT_THAT(found("NVIDIA Foo", 12, 1, 170, 32), HasSubstr("RTX-5090"));
+  EXPECT_THAT(found("NVIDIA Foo", 10, 7, 148, 180), HasSubstr("B200"));
+  EXPECT_THAT(found("NVIDIA Foo", 11, 0, 148, 180), HasSubstr("no device file is like"));  // another major version
+  EXPECT_EQ(trace::threads_per_sm(8, 7), 1536);
+  EXPECT_EQ(trace::threads_per_sm(12, 1), 1536);
+  EXPECT_EQ(trace::threads_per_sm(10, 7), 2048);
+}
+
 TEST(DeviceOfTrace, DeclinedWhenNothingIsNear) {
   const Result<DeviceMatch> m = device_of(recorded_on("Foo", 3, 5, 13, 12));
   ASSERT_FALSE(m);

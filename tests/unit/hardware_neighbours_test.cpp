@@ -49,8 +49,41 @@ TEST(Neighbours, AGroupThatIsLeftOutSaysNothing) {
 TEST(Neighbours, WhatTheAskerMeasuredIsANeighbour) {
   const Neighbours pool = two_levels();
   const Neighbours::Sample own{.at = {2.25, 0}, .value = 0.0};
-  EXPECT_NEAR(pool.at({2.25, 0}, Neighbours::kNoGroup, own).value, 0.0, 0.01);
-  EXPECT_NEAR(pool.at({8.0, 0}, Neighbours::kNoGroup, own).value, pool.at({8.0, 0}).value, 0.05);
+  EXPECT_NEAR(pool.with_own({2.25, 0}, own).with_own.value, 0.0, 0.01);
+  EXPECT_NEAR(pool.with_own({8.0, 0}, own).with_own.value, pool.at({8.0, 0}).value, 0.05);
+}
+
+TEST(Neighbours, BothAnswersAtOnceAreThoseOfEachAlone) {
+  Neighbours pool;
+  pool.rescale({.scales = {0.7, 0.3, 0.1, 0.5, 0.2}, .noise = 0.05});
+  for (std::uint32_t i = 0; i < 300; ++i) {
+    const double x = i * 37 % 101, y = i * 53 % 29, z = i * 11 % 7;
+    pool.add({.at = {x, y, z, x * y / 30, z - y}, .value = std::sin(x) + 0.1 * y, .group = i % 10});
+  }
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    const Features place = {1.7 * i, 0.4 * i, 0.1 * i, 2.0, -1.0 * i};
+    const Neighbours::Sample own{.at = {1.7 * i + 1, 0.4 * i}, .value = 3.0};
+    const Neighbours::Answers both = pool.with_own(place, own);
+    const Neighbours::Told alone = pool.at(place);
+    EXPECT_EQ(both.told.value, alone.value);
+    EXPECT_EQ(both.told.variance, alone.variance);
+    EXPECT_LE(both.with_own.variance, alone.variance);
+    const Neighbours::Answers none = pool.with_own(place, std::nullopt, 3);
+    EXPECT_EQ(none.with_own.value, pool.at(place, 3).value);
+  }
+}
+
+TEST(Neighbours, OnlyTheNearestSpeak) {
+  Neighbours near, all;
+  for (Neighbours* pool : {&near, &all}) pool->rescale({.scales = {1, 1, 1, 1, 1, 1}});
+  for (std::uint32_t i = 0; i < 400; ++i) {
+    const bool far = i % 10 != 0;
+    const double d = far ? 100 + i : 0.01 * i;
+    const Neighbours::Sample sample{.at = {0, far ? 0 : d, 0, 0, far ? d : 0, 0.5}, .value = far ? 9.0 : std::cos(d)};
+    all.add(sample);
+    if (!far) near.add(sample);
+  }
+  EXPECT_DOUBLE_EQ(all.at({}).value, near.at({}).value);  // the same, summed in another order
 }
 
 TEST(Neighbours, TheSearchFindsWhatMatters) {

@@ -142,7 +142,8 @@ TEST(MemoryCurve, CopiesOfParametersDoNotFollowTheBatch) {
   scale_batch(c, 2);
   EXPECT_EQ(peak(c).bytes, 25 * kMb);
   EXPECT_DOUBLE_EQ(largest_batch(c, 5.0 * kMb), 0);
-  EXPECT_NEAR(largest_batch(c, 65.0 * kMb), 3, 1e-3);
+  // 60 of the batch in a segment of their own, 4 in one of 20, the gradient in a small one.
+  EXPECT_NEAR(largest_batch(c, 82.0 * kMb), 3, 1e-3);
 }
 
 TEST(MemoryCurve, ABlockMayBeLargerThanWhatWasAskedFor) {
@@ -198,6 +199,7 @@ TEST(MemoryOfWhatIfs, MeetsMeasuredPeaks) {
     ASSERT_EQ(p.declined, "") << row.name;
     EXPECT_NEAR(static_cast<double>(*p.peak_bytes) / row.measured, 1, row.within) << row.name << " " << p.whatif;
     EXPECT_EQ(sum(*p.peak_parts), *p.peak_bytes) << row.name;
+    EXPECT_EQ(sum(*p.peak_parts) + p.peak_parts->fragmentation, *p.reserved_bytes) << row.name;
   }
 }
 

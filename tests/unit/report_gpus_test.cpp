@@ -10,6 +10,7 @@
 
 #include "foretrace/report/gpus.hpp"
 #include "foretrace/trace/load.hpp"
+#include "whatif/catalogue/moved_collectives.hpp"
 
 namespace foretrace::report {
 namespace {
@@ -161,6 +162,62 @@ TEST(Gpus, AnotherHostAndWhatItBounds) {
   EXPECT_THAT(to_text(*there, {}), HasSubstr("the CPU bounds the step"));
   EXPECT_FALSE(analysis::check({.to_host = "no-such-host.csv"}));
   std::filesystem::remove(slow);
+}
+
+TEST(Gpus, Fp8IsDeclinedByNameWhereThereIsNone) {
+  const Result<trace::Trace> trace =
+      trace::load(std::string(FORETRACE_SOURCE_DIR) + "/data/h200-lengths/bert_base-today.base.json.gz");
+  ASSERT_TRUE(trace) << trace.error().to_string();
+  const Result<analysis::GpusReport> r =
+      gpus_of(*trace, {.targets = {"H100-SXM5", "L40S", "A100-SXM4-80GB", "T4"}, .whatifs = {"fp8"}});
+  ASSERT_TRUE(r) << r.error().to_string();
+  for (const char* name : {"H100-SXM5", "L40S"}) EXPECT_EQ(of(*r, name).prediction.declined, "") << name;
+  for (const char* name : {"A100-SXM4-80GB", "T4"}) {
+    EXPECT_THAT(of(*r, name).prediction.declined, HasSubstr(std::string(name) + " multiplies no FP8")) << name;
+  }
+}
+
+TEST(Gpus, CollectivesFollowTheLinksOfTheNode) {
+  const Result<trace::Trace> trace =
+      trace::load(std::string(FORETRACE_SOURCE_DIR) + "/data/h200-ranks/resnet50.mps.ddp@5.w2.r0.json.gz");
+  ASSERT_TRUE(trace) << trace.error().to_string();
+  const Result<analysis::Baseline> b = analysis::make_baseline(*trace, std::nullopt, std::nullopt);
+  ASSERT_TRUE(b) << b.error().to_string();
+  const auto moved = [&](const char* to) {
+    return whatif::MovedCollectives(*hardware::find_device("H200-SXM"), *hardware::find_device(to));
+  };
+  std::size_t seen = 0;
+  for (std::uint32_t t = 0; t < b->model.graph.size(); ++t) {
+    if (b->model.graph.kind[t] != graph::TaskKind::kCollective) continue;
+    ++seen;
+    const whatif::MovedCollectives a100 = moved("A100-SXM4-80GB");
+    double before = 0;
+    for (double us = 1; us < 1e5; us *= 1.07) {  // continuous, and never falls
+      const std::optional<double> there = a100.ns(b->model, t, us * 1e3);
+      ASSERT_TRUE(there);
+      EXPECT_GT(*there, before);
+      EXPECT_TRUE(before == 0 || *there < 1.08 * before);
+      before = *there;
+    }
+    EXPECT_GT(*moved("T4").ns(b->model, t, 5e6), *a100.ns(b->model, t, 5e6));
+    EXPECT_GE(*a100.ns(b->model, t, 5e6), 5e6);
+    EXPECT_NEAR(*moved("H100-SXM5").ns(b->model, t, 5e6), 5e6, 1);  // the same links
+  }
+  EXPECT_GT(seen, 2U);
+  const Result<analysis::GpusReport> r = gpus_of(*trace, {.targets = {"T4"}});
+  ASSERT_TRUE(r) << r.error().to_string();
+  EXPECT_THAT(of(*r, "T4").prediction.not_modelled,
+              ::testing::Contains(HasSubstr("collectives follow the links inside a node, DGX-H100 to PCIe3")));
+}
+
+TEST(Gpus, AWhatIfToAnotherGpuSaysWhenTheCpuBoundsItThere) {
+  const Result<analysis::Baseline> b = analysis::make_baseline(example(), std::nullopt, std::nullopt);
+  ASSERT_TRUE(b);
+  const auto notes = [&](const char* text) {
+    return analysis::predict(*b, {*whatif::parse_use("amp"), *whatif::parse_use(text)}).not_modelled;
+  };
+  EXPECT_THAT(notes("gpu:to=B200"), ::testing::Contains(HasSubstr("the CPU bounds the step on B200")));
+  EXPECT_THAT(notes("gpu:to=T4"), ::testing::Not(::testing::Contains(HasSubstr("the CPU bounds"))));
 }
 
 TEST(Gpus, WhatIsWrong) {

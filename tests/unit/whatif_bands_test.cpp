@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "foretrace/report/whatif.hpp"
+#include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/residuals.hpp"
 #include "foretrace/whatif/whatif.hpp"
@@ -103,6 +104,122 @@ TEST_F(BandTest, GpuTimeIsTheSumOfItsFamilies) {
   Ns sum = 0;
   for (const FamilyTime& f : p.gpu_families) sum += f.total();
   EXPECT_EQ(sum, p.gpu_time);
+}
+
+/// Half the width of a band upwards and downwards, of the log.
+struct Width {
+  double up = 0, down = 0;
+};
+
+Width width(Ns low, Ns step, Ns high) {
+  return {std::log(static_cast<double>(high) / static_cast<double>(step)),
+          std::log(static_cast<double>(step) / static_cast<double>(std::max<Ns>(1, low)))};
+}
+
+/// How far a step moves between the ends of what is not known of the CPU of the step as it was, and of the GPU between runs.
+Width moved(const Graph& g, const Unprofiled& base) {
+  const auto end = [&](double sign) {
+    Graph other = g;
+    for (std::size_t t = 0; t < g.size(); ++t) {
+      if (graph::is_gpu(g.kind[t])) continue;
+      const auto p = static_cast<std::size_t>(cpu_phase(g, t));
+      const double by = sign * 1.2816 * base.sigma[p] + (sign > 0 ? base.slower[p] : 0);
+      other.cost[t] = static_cast<Ns>(static_cast<double>(g.cost[t]) * std::exp(by));
+    }
+    const double step = static_cast<double>(simulate::steady_state(g).timeline.step);
+    return sign * std::log(static_cast<double>(simulate::steady_state(other).timeline.step) / step);
+  };
+  const double gpu = 1.2816 * base.sigma[kCpuPhases];
+  return {end(1) + std::log1p(gpu), end(-1) - std::log1p(-gpu)};
+}
+
+struct Case {
+  const char* trace;
+  std::optional<double> measured;
+};
+
+class EveryStep : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    trace_ = trace::load(std::string(FORETRACE_SOURCE_DIR) + "/" + GetParam().trace).value();
+    baseline_ = analysis::make_baseline(trace_, std::nullopt, GetParam().measured).value();
+  }
+  trace::Trace trace_;
+  std::optional<analysis::Baseline> baseline_;
+};
+
+// Unless the changed step depends less on what is not known of that one.
+TEST_P(EveryStep, APredictionIsNeverSurerThanTheStepItStartsFrom) {
+  const Unprofiled& own = baseline_->model.base;
+  const Width before = width(own.low, own.step, own.high);
+  std::size_t answered = 0;
+  for (const char* use : {"cpu:x=1", "no-sync", "fused-optimizer", "foreach-optimizer", "amp", "tf32", "batch:x=2",
+                          "batch:x=0.5", "accumulate:n=2", "checkpoint", "compile", "cuda-graph", "offload",
+                          "channels-last", "flash-attention", "duration:select=*gemm*,x=0.5"}) {
+    const Prediction p = predict(baseline_->model, {parse_use(use).value()}, baseline_->figures.measured);
+    if (!p.declined.empty()) continue;
+    ++answered;
+    const Width after = width(p.low, p.step, p.high);
+    const Width depends = moved(p.graph, own);
+    EXPECT_GE(after.up, std::min(before.up, depends.up) - 2e-3) << use;
+    EXPECT_GE(after.down, std::min(before.down, depends.down) - 2e-3) << use;
+  }
+  EXPECT_GE(answered, 6U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, EveryStep,
+                         testing::Values(Case{"examples/resnet50-h200.json.gz", 71.6},
+                                         Case{"examples/resnet50-h200.json.gz", std::nullopt},
+                                         Case{"data/h200-clean/gpt2@1-today.base.json.gz", std::nullopt},
+                                         Case{"data/h200-clean/mlp.base.json.gz", 4.8},
+                                         Case{"data/h200-clean/lstm_lm@8.base.json.gz", std::nullopt},
+                                         Case{"data/h200-clean/bert_base-compiled.base.json.gz", std::nullopt}));
+
+TEST(Bands, AStepWhoseCpuNobodyMeasuredIsLessSureThanOneThatWasTimed) {
+  const trace::Trace trace =
+      trace::load(std::string(FORETRACE_SOURCE_DIR) + "/data/h200-clean/gpt2@1-today.base.json.gz").value();
+  const auto widest = [&](std::optional<double> measured, const char* use) {
+    const analysis::Baseline b = analysis::make_baseline(trace, std::nullopt, measured).value();
+    const Prediction p = predict(b.model, {parse_use(use).value()}, b.figures.measured);
+    return width(p.low, p.step, p.high);
+  };
+  const Width plain = widest(std::nullopt, "batch:x=0.5");
+  const Width timed = widest(28.3, "batch:x=0.5");
+  EXPECT_GT(plain.up, timed.up);
+  EXPECT_GT(plain.down, timed.down);
+  // Where the CPU no longer matters, nor does what is not known of it.
+  EXPECT_LT(widest(std::nullopt, "cuda-graph").up, plain.up / 2);
+}
+
+TEST(Bands, ChangesOnTopOfOthersAreLessSure) {
+  const trace::Trace trace = trace::load(std::string(FORETRACE_SOURCE_DIR) + "/examples/resnet50-h200.json.gz").value();
+  const analysis::Baseline b = analysis::make_baseline(trace, std::nullopt, 71.6).value();
+  const auto parts = [&](const std::vector<const char*>& texts) {
+    std::vector<Use> uses;
+    for (const char* text : texts) uses.push_back(parse_use(text).value());
+    const Prediction p = predict(b.model, uses, b.figures.measured);
+    double combined = 0;
+    for (const BandPart& part : p.band) combined += part.family == kCombinedFamily ? part.sigma : 0;
+    return combined;
+  };
+  EXPECT_EQ(parts({"tf32"}), 0);
+  EXPECT_GT(parts({"tf32", "fused-optimizer"}), 0);
+  EXPECT_GT(parts({"tf32", "fused-optimizer", "no-sync"}), parts({"tf32", "fused-optimizer"}));
+}
+
+TEST(Bands, KernelsModelledOnAGpuThatNobodyMeasuredAreLessSure) {
+  const trace::Trace trace = trace::load(std::string(FORETRACE_SOURCE_DIR) + "/examples/resnet50-h200.json.gz").value();
+  analysis::Baseline b = analysis::make_baseline(trace, std::nullopt, 71.6).value();
+  const auto convolutions = [&] {
+    const Prediction p = predict(b.model, {parse_use("amp").value()}, b.figures.measured);
+    EXPECT_EQ(p.declined, "");
+    double sigma = 0;
+    for (const BandPart& part : p.band) sigma += part.family == "convolution" ? part.sigma : 0;
+    return sigma;
+  };
+  const double measured = convolutions();
+  b.model.device = hardware::find_device("A100-SXM4-80GB").value();
+  EXPECT_GT(convolutions(), 1.5 * measured);
 }
 
 }  // namespace

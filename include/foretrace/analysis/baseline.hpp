@@ -30,6 +30,7 @@ struct StepFigures {
   std::optional<Ns> measured;
   std::string measured_refused;  ///< why the figure the recorder stored is not used; empty when it is, or there is none
   std::optional<std::int64_t> peak_bytes;
+  std::optional<std::int64_t> reserved_bytes;  ///< what the allocator took from the GPU for that peak
   std::optional<memory::Composition> peak_parts;
   double memory_gb = 0;  ///< of the GPU; 0 when unknown
   std::vector<whatif::FamilyTime> gpu_families;

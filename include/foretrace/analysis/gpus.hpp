@@ -52,7 +52,7 @@ struct GpuPrediction {
   std::optional<double> kwh_per_1k_steps;  ///< at the board's power; nothing without that figure
   double gpu_share = 0;                    ///< of the step in which the GPU has work, at most 1
   bool cpu_bound = false;                  ///< the CPU, not the GPU, makes the step as long as it is there
-  std::optional<bool> fits;  ///< the peak of memory, with what the driver keeps; unknown without memory events
+  std::optional<bool> fits;  ///< what the allocator reserves, with what the driver keeps; unknown without memory events
 };
 
 struct GpusReport {

@@ -144,8 +144,10 @@ struct SummaryReport {
     std::int64_t allocated_bytes = 0;
     std::optional<std::int64_t> reserved_bytes;  ///< at the same moment
     Ns at = 0;                                   ///< since the step's start
-    std::string op, layer, phase;                ///< innermost operation running then; empty when none
-    std::optional<memory::Composition> parts;    ///< where one GPU's events are in the step
+    /// What the model of the allocator says would be reserved for these steps; where one GPU's events are in the step.
+    std::optional<std::int64_t> replayed_reserved;
+    std::string op, layer, phase;              ///< innermost operation running then; empty when none
+    std::optional<memory::Composition> parts;  ///< where one GPU's events are in the step
   };
   std::vector<MemoryPeak> memory;  ///< one per device with allocator events in the step
 

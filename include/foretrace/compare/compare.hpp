@@ -106,7 +106,7 @@ struct Comparison {
   Tables tables;
   double matched_share = 0;  ///< of both sides' GPU time: work found on the other side, same kernel and sizes
   std::optional<double> gate_pct;
-  std::optional<Verdict> verdict;
+  std::optional<Verdict> verdict;  ///< of Options::whatif; where only the GPU differs and nothing is asked, of the move
 
   [[nodiscard]] bool beyond_noise() const {
     const double faster = change_pct < 0 && change_pct > -100 ? 100 * (1 / (1 + change_pct / 100) - 1) : 0;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "foretrace/base/ids.hpp"
+#include "foretrace/base/time.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/trace/trace.hpp"
 
@@ -38,6 +39,7 @@ struct Block {
   Kind kind = Kind::kTemporary;
   Stage stage = Stage::kForward;  ///< in which it was allocated
   std::uint32_t op = kNone;       ///< event of the innermost operation that allocated it
+  Ns at = 0;                      ///< when it was allocated; 0 for what a change put there
   std::uint32_t layer = kNone;    ///< event of the innermost layer range around it
   bool workspace = false;         ///< freed while the operation that allocated it still ran
   bool of_parameters = false;     ///< a copy of parameters or of their gradients (autocast's): no sample is in it
@@ -62,6 +64,10 @@ struct Curve {
   /// changes these too.
   std::int64_t parameter_bytes = 0, state_bytes = 0;
 
+  /// The most the trace recorded as reserved during the step, 0 where it does not say; and how much of that the model of the
+  /// allocator does not explain (foretrace/memory/allocator.hpp).
+  std::int64_t recorded_reserved = 0, unexplained_reserved = 0;
+
   std::int64_t peak_bytes = 0;
   std::uint32_t peak_at = 0;
   std::string peak_op;                            ///< the operation that allocated last before the peak
@@ -78,7 +84,7 @@ struct Peak {
 Peak peak(const Curve& curve);
 /// Peak and totals from the blocks, after a what-if changed them.
 void recompute(Curve& curve);
-/// What the peak consists of, in bytes that add up to it.
+/// What the peak consists of, in bytes that add up to it; with `fragmentation` they add up to what is reserved.
 struct Composition {
   std::int64_t parameters = 0;
   std::int64_t gradients = 0;         ///< of parameters
@@ -86,11 +92,13 @@ struct Composition {
   std::int64_t activations = 0;       ///< kept from the forward for the backward pass
   std::int64_t workspaces = 0;        ///< scratch memory of the operation that runs then
   std::int64_t other = 0;  ///< the batch, results on their way to the next operation, buffers, what is not known
+  std::int64_t fragmentation = 0;  ///< reserved beyond the peak: rests of segments nothing fits into, and rounding
 };
-Composition composition(const Curve& curve);
+/// `reserved`: what the allocator holds for it; 0 where nobody knows.
+Composition composition(const Curve& curve, std::int64_t reserved = 0);
 /// What holds the batch's data (activations, inputs, temporaries of forward and backward) becomes x times as large.
 void scale_batch(Curve& curve, double x);
-/// The largest factor on the batch whose peak is at most `bytes`; 0 when what does not depend on the batch is more already.
+/// The largest factor on the batch that fits into `bytes`, with what the allocator reserves for it; 0 when what does not depend on the batch is more already.
 double largest_batch(const Curve& curve, double bytes);
 /// What largest_batch gives when no batch up to it is too large.
 inline constexpr double kLargestFactor = 65536;

@@ -30,6 +30,14 @@ enum class CollectiveKind : std::uint8_t {
 };
 std::string_view to_string(CollectiveKind kind);
 
+/// What one communication kernel of a trace moved, as far as its record tells.
+struct RecordedCollective {
+  CollectiveKind kind = CollectiveKind::kOther;
+  std::int64_t bytes = -1;  ///< of one rank's input (of all-gather its output); -1 unknown
+  std::int64_t ranks = -1;  ///< of its group; -1 unknown
+};
+RecordedCollective recorded_collective(const trace::Trace& trace, std::uint32_t event);
+
 /// Who waits for whom: everybody for everybody, all for one root, one root for all, the receiver for the sender.
 enum class Waits : std::uint8_t { kAll, kOnRoot, kRootOnAll };
 Waits waits_of(CollectiveKind kind);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "foretrace/analysis/gpus.hpp"
 #include "foretrace/analysis/measured_step.hpp"
 #include "foretrace/base/result.hpp"
 #include "foretrace/trace/trace.hpp"
@@ -21,10 +22,11 @@ struct PageOptions {
   std::optional<std::int64_t> step;  ///< the number in ProfilerStep#N; default the median step
   analysis::Told told = {};
   std::vector<std::string> whatifs = {};  ///< shown beside what `advise` finds, and stacked as the predicted timeline
-  std::string fabric = "DGX-H100";        ///< of the scaling curve
+  std::string fabric = {};                ///< of the scaling curve; empty: what the GPU is usually sold with
   std::string command = {};               ///< that made the page
   std::string ranks_json = {};            ///< what `ranks` says, where the traces are a job's
   std::string compare_json = {};          ///< what `compare` says, where there is something to compare with
+  std::vector<analysis::ListedPrice> price_list = {};  ///< of other GPUs; wins over the device files'
   unsigned threads = 0;
 };
 

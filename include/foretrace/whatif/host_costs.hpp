@@ -29,9 +29,10 @@ struct HostCosts {
 
   // What a profiler adds at speed 1, µs for each event it records.
   double event_op_us = 0;
-  double event_call_us = 0;
-  double event_layer_us = 0;  ///< a recorder's range around a layer, with the hooks that make it
-  double event_frame_us = 0;  ///< a Python function
+  double event_call_us = 0;        ///< a runtime call that gives the GPU work: with what the profiler keeps of that
+  double event_short_call_us = 0;  ///< any other: an event, a stream's wait, an attribute
+  double event_layer_us = 0;       ///< a recorder's range around a layer, with the hooks that make it
+  double event_frame_us = 0;       ///< a Python function
 
   /// Of what is left of a step's CPU time at speed 1: what the step takes at the speeds steps have.
   double left = 1;
@@ -56,6 +57,25 @@ struct HostCosts {
 
   double compiled_call_us = 0;    ///< a pass of a compiled model: guards, arguments, autograd's node
   double compiled_launch_us = 0;  ///< a launch from its generated code, Python between them included
+
+  /// A CUDA graph's launch, and each node of it. A module played from one is a function of its own to autograd: a call of it in
+  /// each pass, and each parameter it hands on.
+  double graph_call_us = 0, graph_node_us = 0;
+  double function_us = 0, function_tensor_us = 0;
+
+  /// A tensor that a hook sends to the host or fetches back: the hook, memory for it, the call that copies.
+  double hooked_copy_us = 0;
+  double take_batch_us = 0;   ///< a batch that is ready, from the queue of a data loader's pinning thread;
+  double open_tensor_us = 0;  ///< without one, each tensor of it as a worker process hands it over
+  double copy_call_us = 0;    ///< a copy from pinned memory to the GPU, queued
+
+  // fully_shard's hooks around a unit (a module whose parameters are gathered together), and for each tensor of it.
+  double shard_gather_us = 0, shard_gather_tensor_us = 0;  ///< copy in, streams and events, the all-gather's call
+  double shard_copy_us = 0, shard_copy_tensor_us = 0;      ///< waiting for it, views, copy out
+  double shard_reduce_us = 0, shard_reduce_tensor_us = 0;  ///< copy in, the reduce-scatter's call, views of gradients
+  double shard_forward_us = 0, shard_backward_us = 0;      ///< all else around its forward and its backward
+  /// Of FullyShardedDataParallel, which keeps a unit as one flat tensor: of a unit's and of a tensor's time.
+  double flat_unit_share = 1, flat_tensor_share = 1;
 
   /// Of log CPU time: what all phases share, and each its own beside it.
   double sigma = 0;

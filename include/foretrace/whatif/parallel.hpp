@@ -91,6 +91,8 @@ struct Parallelism {
   /// P3: CPU time of the thread that sends, per slice; nothing: what DDP's hook takes for a gradient (25 us on the host
   /// measured, scaled to the trace's). Sent from Python it is 0.4 ms.
   std::optional<double> send_us = {};
+  bool flat =
+      false;  ///< FSDP: a unit is one flat tensor (FullyShardedDataParallel), not copied in and out (fully_shard)
   bool priorities = true;  ///< P3: false sends whole gradients, first come, first served
   double cycle_ms = 1;     ///< Horovod: how often the buffer is looked at
   double slow_worker = 1;  ///< the slowest worker's computation takes this many times as long

@@ -20,6 +20,7 @@ struct ParallelChoice {
   std::optional<std::int64_t> servers = {}, rank = {};
   bool ring_steps = false;
   bool priorities = true;
+  bool flat = false;  ///< FSDP of the first kind
 };
 Result<Parallelism> make_parallelism(const ParallelChoice& choice);
 

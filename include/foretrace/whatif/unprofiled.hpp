@@ -45,7 +45,7 @@ struct CpuPrior {
   Ns longest_stretch = 200'000;
   double long_stretches = 0.06;
   Ns longest_between_launches = 2'000'000;
-  double least_seen = 0.2;           ///< of a phase: the least that was left of the CPU time of one
+  double smallest_share = 0.2;       ///< of a phase's CPU time: the least that was left of it on any measured step
   std::size_t fewest_launches = 20;  ///< phases with fewer do not tell what one costs
 };
 

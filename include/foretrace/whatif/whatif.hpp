@@ -58,6 +58,9 @@ struct Evidence {
   int models = 0;
 };
 
+struct ScriptPart;
+struct ScriptPlaces;
+
 /// A change is written into `draft`; what it could not model goes to model.not_modelled. An error of code kDeclined means
 /// "does not apply here", with the reason.
 struct WhatIf {
@@ -79,6 +82,14 @@ struct WhatIf {
   std::function<Status(Model& model, Draft& draft, const Parameters& parameters)> apply;
   /// Of values that are right one by one and wrong together, before the trace is read; none: any go together.
   Status (*check)(const Parameters& parameters) = nullptr;
+  /// Why the step has it already, in the user's words; empty where it does not. None: no trace shows it.
+  std::string (*already)(const Model& model, const Parameters& parameters) = nullptr;
+  /// Why it says nothing of a step that a compiler made one program of (JAX, XLA); empty: it applies there too.
+  std::string whole_program = {};
+  /// Why it changes nothing on a GPU, where PyTorch goes on without it; empty where it does. None: it does everywhere.
+  std::string (*idle_on)(const hardware::Device& device) = nullptr;
+  /// Writes the lines that switch it on into a training script. None: `code` is left to people.
+  void (*write_code)(const ScriptPart& part, ScriptPlaces& to) = nullptr;
 };
 
 /// The catalogue, sorted by name. One file each under src/whatif/catalogue.
@@ -128,9 +139,11 @@ struct Prediction {
   double speedup = 1;
   Ns gpu_time = 0;  ///< sum of kernels and copies
   std::optional<std::int64_t> peak_bytes;
+  /// What the allocator takes from the GPU for it, where detail was asked for.
+  std::optional<std::int64_t> reserved_bytes;
   std::optional<memory::Composition> peak_parts;  ///< where there is a peak and detail was asked for
   std::optional<bool>
-      fits;            ///< the peak and what the driver keeps into the GPU's memory; nothing when either is unknown
+      fits;  ///< what is reserved and what the driver keeps into the GPU's memory; nothing when either is unknown
   double samples = 1;  ///< in a step, as a multiple of the traced step's (batch)
   /// Samples per second, as a multiple of now.
   [[nodiscard]] double gain() const { return speedup * samples; }

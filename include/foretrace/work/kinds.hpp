@@ -116,10 +116,11 @@ struct Gather {
 /// What is computed per element, where kernels differ by it.
 enum class Arithmetic : std::uint8_t {
   kPlain,
-  kFill,     ///< writes only
-  kGelu,     ///< error function or tanh
-  kSilu,     ///< one exponential
-  kDropout,  ///< random numbers
+  kFill,      ///< writes only
+  kGelu,      ///< error function or tanh
+  kSilu,      ///< one exponential
+  kDropout,   ///< random numbers
+  kRelayout,  ///< nothing: elements in another order, a tile at a time (cuDNN's NCHW to NHWC and back)
 };
 
 /// Element-wise operations, copies, optimizers.

@@ -48,6 +48,8 @@ struct Work {
   /// What it took in strict fp32 on the trace's GPU, in ns, where a what-if made it TF32; 0 otherwise. A GPU without TF32 does
   /// it as before.
   double strict_ns = 0;
+  /// Of log time: how far the model that gave its cost may be off, where a change gave it one; 0 otherwise.
+  double sigma = 0;
   std::int64_t elements = 0;  ///< of the main tensor: what element-wise work and norms write, what reductions read
   Kind kind;                  ///< always the family's
 
@@ -76,6 +78,8 @@ Work attention_work(std::int64_t batch, std::int64_t heads, std::int64_t queries
                     std::int64_t head_size, Dtype dtype, bool backward, bool causal = false, bool dropout = false);
 /// A cast of `elements` from one element type to another.
 Work cast_work(std::int64_t elements, Dtype from, Dtype to);
+/// A convolution library's copy of a tensor into the other memory layout, NCHW to NHWC or back.
+Work relayout_work(std::int64_t elements, Dtype dtype);
 /// An element-wise kernel that reads `inputs` tensors of `elements` and writes `outputs`, all of one type.
 Work elementwise_work(std::int64_t elements, int inputs, int outputs, Dtype dtype);
 /// One pass of an optimizer over its parameters: bytes read and written per parameter, over `tensors` tensors.

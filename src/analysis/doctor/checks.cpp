@@ -244,10 +244,7 @@ constexpr Maybe (*kChecks[])(const Facts&) = {no_kernels,
 }  // namespace
 
 std::vector<Finding> check_all(const Facts& facts) {
-  std::vector<Finding> findings;
-  for (const auto check : kChecks) {
-    if (Maybe finding = check(facts)) findings.push_back(std::move(*finding));
-  }
+  std::vector<Finding> findings = findings_of(kChecks, facts);
   // What an exported file lacks, its graph does not need: it was made from the whole trace.
   if (facts.from_export) findings.clear();
   for (Finding& finding : check_graph(facts)) findings.push_back(std::move(finding));

@@ -197,12 +197,6 @@ void replay_median_step(Facts& facts) {
   facts.replay = std::move(replay);
 }
 
-std::vector<Finding> check_graph(const Facts& facts) {
-  std::vector<Finding> findings;
-  for (const auto check : kChecks) {
-    if (Maybe finding = check(facts)) findings.push_back(std::move(*finding));
-  }
-  return findings;
-}
+std::vector<Finding> check_graph(const Facts& facts) { return findings_of(kChecks, facts); }
 
 }  // namespace foretrace::analysis

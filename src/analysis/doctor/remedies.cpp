@@ -54,8 +54,8 @@ constexpr Remedy kNsight[] = {
      "or under it, one file per rank: -o report.%q{RANK}"},
     {"one_rank_of_many", "profile every rank and give all files, or their folder"},
     {"no_collective_sizes",
-     "Nsight keeps NCCL's sizes as NVTX payloads, which foretrace does not read; record with torch.profiler to have "
-     "them"},
+     "NCCL's sizes are payloads of its NVTX ranges: nsys profile --trace=cuda,nvtx, and nsys export --type sqlite "
+     "--include-blobs=true"},
     {"python_stacks", "nsys profile --python-sampling=false"},
 };
 

@@ -104,12 +104,6 @@ void examine_waits(const graph::Graph& graph, DoctorReport::Replay& replay) {
   }
 }
 
-std::vector<Finding> check_waits(const Facts& facts) {
-  std::vector<Finding> findings;
-  for (const auto check : kChecks) {
-    if (Maybe finding = check(facts)) findings.push_back(std::move(*finding));
-  }
-  return findings;
-}
+std::vector<Finding> check_waits(const Facts& facts) { return findings_of(kChecks, facts); }
 
 }  // namespace foretrace::analysis

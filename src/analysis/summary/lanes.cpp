@@ -8,6 +8,7 @@
 #include "analysis/names.hpp"
 #include "analysis/summary/parts.hpp"
 #include "analysis/trained_parameters.hpp"
+#include "foretrace/memory/allocator.hpp"
 #include "foretrace/trace/gpu.hpp"
 #include "graph/call_roles.hpp"
 
@@ -225,7 +226,8 @@ void summarise_memory(const SummaryInput& input, SummaryReport& report) {
   TrainedParameters trained;
   if (input.analysis != nullptr && input.own_events) trained = trained_parameters(trace, input.analysis->graph);
   size_parameters(*curve, trained);
-  report.memory.front().parts = memory::composition(*curve);
+  report.memory.front().replayed_reserved = memory::replayed_reserved(*curve);
+  report.memory.front().parts = memory::composition(*curve, report.memory.front().reserved_bytes.value_or(0));
 }
 
 }  // namespace foretrace::analysis

@@ -55,7 +55,7 @@ function stacked(memory) {
   const x = i => left + (width - left - 10) * i / Math.max(1, count - 1), y = v => 8 + (height - bottom - 8) * (1 - v / most);
   const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `memory over the step, peak ${gb(memory.peak_bytes)}` });
   const area = (low, high, colour) => drawn.append(svg("polygon", { points: high.map((v, i) => `${x(i)},${y(v)}`).concat(low.map((v, i) => [v, i]).reverse().map(([v, i]) => `${x(i)},${y(v)}`)).join(" "), style: `fill:${colour};opacity:.8` }));
-  area(base.map(() => 0), base, colours[5]);
+  area(base.map(() => 0), base, colours[0]);
   let low = base;
   memory.kinds.forEach((kind, k) => {
     const high = low.map((v, i) => v + kind.bytes[i]);
@@ -116,4 +116,11 @@ function roofline(roof) {
     drawn.append(circle);
   }
   return drawn;
+}
+
+// How much of what is possible at this intensity an operation reaches.
+function roofShare(roof, o) {
+  const peak = { fp16: roof.fp16_tflops, bf16: roof.fp16_tflops, tf32: roof.tf32_tflops, fp32: roof.fp32_tflops }[String(o.dtype).toLowerCase()];
+  const limit = Math.min(peak || Infinity, (roof.bandwidth_gbs || Infinity) * o.flops / o.bytes / 1e3);
+  return Number.isFinite(limit) && limit > 0 ? o.flops / o.ms / 1e9 / limit : null;
 }

@@ -16,6 +16,7 @@
 #include "trace/importers/importer.hpp"
 #include "trace/importers/json_text.hpp"
 #include "trace/importers/proto_wire.hpp"
+#include "trace/importers/stream_records.hpp"
 
 namespace foretrace::trace {
 namespace {
@@ -280,37 +281,24 @@ Result<Trace> read(ByteSource& source, const std::string& path, const LoadOption
   trace.path = path;
   trace.format = "chakra";
   Reader reader(trace);
-  std::string buffer, block(1 << 20, '\0');
-  std::uint64_t at = 0;  // of the buffer's begin in the input
   std::size_t messages = 0;
-  bool ended = false;
-  while (!ended) {
-    Result<std::size_t> got = source.read(block.data(), block.size());
-    if (!got) {
-      if (!options.partial) return forward(got);
-      trace.partial = true;
-      break;
-    }
-    ended = *got == 0;
-    trace.input_bytes += *got;
-    buffer.append(block.data(), *got);
-    if (options.progress) options.progress("reading " + path, source.consumed(), source.total(), kBytes);
-    std::string_view rest = buffer;
+  const auto take = [&](std::string_view text, std::uint64_t at, bool) -> Result<std::size_t> {
+    std::string_view rest = text;
     for (std::uint64_t length = 0; !rest.empty();) {
       std::string_view message = rest;
       if (!varint(message, length) || length > message.size()) break;  // more must be read
-      const std::uint64_t offset = at + static_cast<std::uint64_t>(rest.data() - buffer.data());
+      const std::uint64_t offset = at + static_cast<std::uint64_t>(rest.data() - text.data());
       rest = message.substr(static_cast<std::size_t>(length));
       message = message.substr(0, static_cast<std::size_t>(length));
       messages++ == 0 ? reader.metadata(message) : reader.node(message, offset);
     }
-    at += buffer.size() - rest.size();
-    buffer.erase(0, buffer.size() - rest.size());
-  }
-  if (!buffer.empty()) {
+    return text.size() - rest.size();
+  };
+  FORETRACE_TRY(const StreamRest left, read_records(source, trace, options, take));
+  if (left.bytes > 0) {
     if (!options.partial) {
       return tl::unexpected(Error{ErrorCode::kUnreadable, "the file ends in the middle of a node", path,
-                                  static_cast<std::int64_t>(at), "--partial reads what comes before"});
+                                  static_cast<std::int64_t>(left.at), "--partial reads what comes before"});
     }
     trace.partial = true;
   }

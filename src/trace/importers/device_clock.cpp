@@ -12,13 +12,30 @@ namespace foretrace::trace {
 
 namespace {
 
-constexpr Ns kWaited = 20 * kNsPerUs;    // a shorter call found nothing to wait for
-constexpr Ns kFarthest = 50 * kNsPerUs;  // clocks that are further apart are broken, not imprecise
-constexpr Ns kReturn = 1 * kNsPerUs;     // from the end of the work to the call's return, at the least
+constexpr Ns kWaited = 20 * kNsPerUs;     // a shorter call found nothing to wait for
+constexpr Ns kImprecise = 50 * kNsPerUs;  // clocks that are further apart are of two domains
+constexpr Ns kReturn = 1 * kNsPerUs;      // from the end of the work to the call's return, at the least
+constexpr Ns kHalfRange = Ns{1} << 62;
 constexpr std::size_t kEnough = 3;
+constexpr std::size_t kOneIn = 10;  // work that starts before its call: fewer are rows that went wrong, not the clock
 
 bool waits_for_stream(std::string_view name) {
   return name.starts_with("cudaStreamSynchronize") || name.starts_with("cuStreamSynchronize");
+}
+
+void move_gpu(Trace& trace, Ns by) {
+  for (std::uint32_t e = 0; e < trace.size(); ++e) {
+    if (is_gpu_work(trace.kind(e)) || trace.kind(e) == EventKind::kCudaEvent) trace.events.start[e] += by;
+  }
+}
+
+// By how much the GPU's clock is behind, at the least: no work starts before the call that launches it. `slack` is sorted.
+Ns behind_by(const std::vector<Ns>& slack) {
+  const auto early =
+      static_cast<std::size_t>(std::lower_bound(slack.begin(), slack.end(), -kImprecise) - slack.begin());
+  if (early < kEnough || early < slack.size() / kOneIn) return 0;
+  const Ns lowest = slack[early / 50];  // a row or two may be anything
+  return lowest < -kHalfRange ? 0 : -lowest;
 }
 
 }  // namespace
@@ -41,8 +58,19 @@ void align_device_clock(Trace& trace) {
     if (!is_gpu_work(trace.kind(e))) continue;
     const auto call = calls.find(trace.events.correlation[e]);
     if (call == calls.end()) continue;
+    Ns before = 0;
+    if (__builtin_sub_overflow(trace.events.start[e], trace.events.start[call->second], &before)) continue;
     lanes[trace.events.lane[e].value].push_back({trace.events.start[call->second], trace.end(e)});
-    slack.push_back(trace.events.start[e] - trace.events.start[call->second]);
+    slack.push_back(before);
+  }
+  std::sort(slack.begin(), slack.end());
+  if (const Ns behind = behind_by(slack); behind > 0) {
+    move_gpu(trace, behind);
+    trace.diagnostics.add("clock_domains", Severity::kInfo,
+                          "the GPU's times are of another clock than the CPU's: work started before the calls that "
+                          "launched it; all of it was moved behind them, and how long it really lagged is not known",
+                          fmt::format("by {:.1f} us", to_us(behind)));
+    return;
   }
   for (auto& [lane, works] : lanes) {
     std::sort(works.begin(), works.end(), [](const Work& a, const Work& b) { return a.called < b.called; });
@@ -56,17 +84,18 @@ void align_device_clock(Trace& trace) {
     const auto behind = std::lower_bound(works->second.begin(), works->second.end(), trace.events.start[call->second],
                                          [](const Work& w, Ns t) { return w.called < t; });
     if (behind == works->second.begin()) continue;
-    const Ns by = (behind - 1)->end - trace.end(call->second);
-    if (std::abs(by) < kFarthest) late.push_back(by);
+    Ns by = 0;
+    if (!__builtin_sub_overflow((behind - 1)->end, trace.end(call->second), &by)) late.push_back(by);
   }
+  // Imprecise clocks are apart by little, clocks of two domains by much; what is far from both is something else.
+  const Ns usual = late.empty() ? 0 : median(late);
+  const Ns about = usual < kImprecise ? 0 : usual;
+  std::erase_if(late, [&](Ns by) { return by <= about - kImprecise || by >= about + kImprecise; });
   if (late.size() < kEnough || slack.empty() || median(late) <= 0) return;
-  std::sort(slack.begin(), slack.end());
   const Ns allowed = slack[slack.size() / 1000];
   const Ns shift = std::min(*std::max_element(late.begin(), late.end()) + kReturn, allowed);
   if (shift <= 0) return;
-  for (std::uint32_t e = 0; e < trace.size(); ++e) {
-    if (is_gpu_work(trace.kind(e)) || trace.kind(e) == EventKind::kCudaEvent) trace.events.start[e] -= shift;
-  }
+  move_gpu(trace, -shift);
   trace.diagnostics.add("device_clock", Severity::kInfo,
                         "the GPU's clock ran ahead of the CPU's: work ended after the calls that waited for it; it was "
                         "moved back",

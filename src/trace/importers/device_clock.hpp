@@ -6,7 +6,8 @@
 
 namespace foretrace::trace {
 
-/// Moves GPU rows back by as much as the calls that waited for them demand and their launches allow; says so in the
+/// Moves GPU rows forward where many of them start before their launches: then the two clocks are of different domains. Else
+/// moves them back by as much as the calls that waited for them demand and their launches allow; says so in the
 /// diagnostics. Does nothing where the two clocks agree.
 void align_device_clock(Trace& trace);
 

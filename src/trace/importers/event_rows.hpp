@@ -31,8 +31,8 @@ class ArgumentTuples {
   using Key = std::array<std::int64_t, N>;
   template <class Make>
   ArgsId find(ArgsTable& table, const Key& key, Make make) {
-    const auto [it, fresh] = known_.try_emplace(key, ArgsId{});
-    if (fresh) it->second = table.intern(make(key));
+    const auto [it, inserted] = known_.try_emplace(key, ArgsId{});
+    if (inserted) it->second = table.intern(make(key));
     return it->second;
   }
 
@@ -80,8 +80,8 @@ class EventRows {
 
   /// The lane of a thread (its process), of a stream (its GPU) or of something else, made when it is new.
   LaneId lane(LaneKind kind, std::int64_t pid, std::int64_t tid) {
-    const auto [it, fresh] = lanes_.try_emplace({static_cast<int>(kind), pid, tid}, LaneId{t_.lanes.size()});
-    if (fresh) {
+    const auto [it, inserted] = lanes_.try_emplace({static_cast<int>(kind), pid, tid}, LaneId{t_.lanes.size()});
+    if (inserted) {
       Lane lane;
       lane.kind = kind;
       lane.pid_number = pid;

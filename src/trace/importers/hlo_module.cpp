@@ -45,6 +45,20 @@ std::int64_t largest_group(std::string_view bytes) {  // ReplicaGroup: replica_i
   return static_cast<std::int64_t>(ids.size());
 }
 
+// CollectiveDeviceListProto, which newer compilers write instead: replica_groups = 1, iota_replica_group_list = 2
+// {num_replica_groups = 1, num_devices_per_group = 2}.
+std::int64_t largest_listed_group(std::string_view bytes) {
+  std::int64_t most = 0;
+  for (ProtoWire w(bytes); w.next();) {
+    if (w.field == 1) most = std::max(most, largest_group(w.bytes));
+    if (w.field != 2) continue;
+    for (ProtoWire iota(w.bytes); iota.next();) {
+      if (iota.field == 2) most = std::max(most, iota.integer());
+    }
+  }
+  return most;
+}
+
 HloInstruction read_instruction(std::string_view bytes) {
   HloInstruction out;
   for (ProtoWire w(bytes); w.next();) {
@@ -92,6 +106,9 @@ HloInstruction read_instruction(std::string_view bytes) {
         break;
       case 49:
         out.groups = std::max(out.groups, largest_group(w.bytes));
+        break;
+      case 87:
+        out.groups = std::max(out.groups, largest_listed_group(w.bytes));
         break;
       case 50:
         out.feature_groups = std::max<std::int64_t>(1, w.integer());
@@ -247,6 +264,7 @@ void HloModule::flatten(std::int64_t computation, int depth) {
     launch.kernel = in->name;
     std::replace_if(launch.kernel.begin(), launch.kernel.end(), [](char c) { return c == '.' || c == '-'; }, '_');
     launch.work = describe(*in, kind);
+    if (kind == HloKind::kCollective) launch.message = message_of(*in);
     by_name_.try_emplace(in->name, static_cast<std::uint32_t>(launches.size()));
     launches.push_back(std::move(launch));
   }
@@ -331,6 +349,36 @@ CompiledOp HloModule::describe(const HloInstruction& in, HloKind kind) const {
     out.family = "copy";
   }
   set_sizes(in, out);
+  return out;
+}
+
+// What one rank brings is what the operands hold; the result of an asynchronous start repeats them.
+HloMessage HloModule::message_of(const HloInstruction& in) const {
+  HloMessage out;
+  double bytes = 0;
+  std::int64_t elements = 0;
+  bool alike = true;
+  for (const std::int64_t id : in.operands) {
+    const HloInstruction* operand = at(id);
+    if (operand == nullptr || operand->shape.type == kTuple || operand->shape.bytes() <= 0) continue;
+    const std::string_view type = hlo_type_name(operand->shape.type);
+    if (out.dtype.empty()) out.dtype = type;
+    alike = alike && out.dtype == type;
+    bytes += operand->shape.bytes();
+    elements = saturated_sum(elements, operand->shape.elements());
+  }
+  constexpr double kMost = 9e18;
+  if (!alike) {
+    out.dtype = "u8";
+    elements = bytes < kMost ? static_cast<std::int64_t>(bytes) : 0;
+  }
+  out.sent = out.received = elements;
+  const std::string_view op = in.opcode;
+  const std::int64_t ranks = std::max<std::int64_t>(0, in.groups);
+  if (op.starts_with("all-gather") && (ranks == 0 || __builtin_mul_overflow(elements, ranks, &out.received))) {
+    out.received = op == "all-gather" ? in.shape.elements() : 0;
+  }
+  if (op.starts_with("reduce-scatter")) out.received = ranks > 0 ? elements / ranks : 0;
   return out;
 }
 

@@ -38,6 +38,12 @@ struct HloInstruction {
 /// How a GPU runs an instruction.
 enum class HloKind : std::uint8_t { kNothing, kGenerated, kLibrary, kCopy, kCollective };
 
+/// What one rank gives to a collective and gets from it, in elements; 0 where the program does not say.
+struct HloMessage {
+  std::string dtype;  ///< "f32"; "u8" where several types go together
+  std::int64_t sent = 0, received = 0;
+};
+
 class HloModule {
  public:
   /// From the bytes of an HloProto, which must outlive it. False where they are none.
@@ -48,6 +54,7 @@ class HloModule {
     HloKind kind = HloKind::kNothing;
     std::string kernel;  ///< the name of the kernel the compiler makes of it: "input_reduce_fusion_4"
     CompiledOp work;
+    HloMessage message;  ///< of a collective
   };
   std::string name;
   std::vector<Launch> launches;  ///< in the order of the schedule; bodies of loops once
@@ -67,6 +74,7 @@ class HloModule {
   void flatten(std::int64_t computation, int depth);
   [[nodiscard]] const HloInstruction* at(std::int64_t id) const;
   CompiledOp describe(const HloInstruction& in, HloKind kind) const;
+  [[nodiscard]] HloMessage message_of(const HloInstruction& in) const;
   // hlo_sizes.cpp
   void set_sizes(const HloInstruction& in, CompiledOp& out) const;
   void set_convolution(const HloInstruction& in, CompiledOp& out) const;

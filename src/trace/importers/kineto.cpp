@@ -1,13 +1,15 @@
 // The PyTorch profiler's Chrome JSON (Kineto), and other traces in the Chrome event format.
 //
 // Threads pull: each takes the next piece under a lock (reading and inflating happen there), parses it with its own
-// tables, waits for its turn and commits. Ids depend on the order of the file only.
+// tables, and commits what its turn has come for; a few pieces may wait for theirs. Ids depend on the order of the file only.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <deque>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -47,26 +49,58 @@ class Import {
   [[nodiscard]] const StringTable& lane_keys() const { return committer_.lane_keys(); }
 
  private:
+  /// A piece whose turn to be committed has not come.
+  struct Parsed {
+    Piece piece;
+    Batch batch;
+  };
+  // So many a thread may be ahead of its turn, so that it need not sleep while another one is held up.
+  static constexpr std::size_t kAhead = 4;
+
   void work() {
     ChromeParser parser;
     IdMaps maps;
-    Piece piece;
-    Batch batch;
-    while (true) {
-      {
-        const std::lock_guard lock(reading_);
-        if (stop_ || !reader_.next(piece)) return;
+    std::deque<std::unique_ptr<Parsed>> waiting;  // in the order of the file
+    std::vector<std::unique_ptr<Parsed>> unused;  // the last one is still in the cache
+    bool more = true;
+    while (more || !waiting.empty()) {
+      if (more) {
+        std::unique_ptr<Parsed> next;
+        if (unused.empty()) {
+          next = std::make_unique<Parsed>();
+        } else {
+          next = std::move(unused.back());
+          unused.pop_back();
+        }
+        {
+          const std::lock_guard lock(reading_);
+          more = !stop_ && reader_.next(next->piece);
+        }
+        if (more) {
+          parser.parse(next->piece, next->batch);
+          waiting.push_back(std::move(next));
+        }
       }
-      parser.parse(piece, batch);
-      std::unique_lock lock(committing_);
-      turn_.wait(lock, [&] { return next_commit_ == piece.sequence || gave_up_; });
+      std::unique_lock lock(committing_, std::defer_lock);
+      if (!more || waiting.size() >= kAhead) {
+        lock.lock();
+        turn_.wait(lock, [&] { return gave_up_ || waiting.empty() || is_turn_of(*waiting.front()); });
+      } else if (!lock.try_lock()) {
+        continue;
+      }
       if (gave_up_) return;
-      if (!stop_) commit(piece, batch, parser, maps);
-      ++next_commit_;
+      bool any = false;
+      for (; !waiting.empty() && is_turn_of(*waiting.front()); any = true, ++next_commit_) {
+        if (!stop_) commit(waiting.front()->piece, waiting.front()->batch, parser, maps);
+        unused.push_back(std::move(waiting.front()));
+        waiting.pop_front();
+      }
       lock.unlock();
-      turn_.notify_all();
+      if (any) turn_.notify_all();
     }
   }
+
+  [[nodiscard]] bool is_turn_of(const Parsed& parsed) const { return next_commit_ == parsed.piece.sequence; }
 
   // A thread is gone, and with it the piece whose turn the others wait for.
   void give_up() {

@@ -1,4 +1,5 @@
-// Nsight Systems' SQLite export (nsys export --type sqlite), plain or compressed. Tables are made lazily by the exporter, and
+// Nsight Systems' export of tables: SQLite (nsys export --type sqlite), plain or compressed, and where somebody reads it for us
+// Parquet (nsight_folder.cpp). Tables are made lazily by the exporter, and
 // columns differ between versions: any of them may be missing. A process that used a GPU is one trace; a file of a whole
 // job holds one per rank.
 
@@ -11,13 +12,16 @@
 
 #include "trace/importers/device_clock.hpp"
 #include "trace/importers/json_text.hpp"
+#include "trace/importers/sqlite_file.hpp"
 
 namespace foretrace::trace {
 
-bool NsightRead::times(const SqliteRow& row, int start, int end, EventRow& out) {
+bool NsightRead::times(const TableRow& row, int start, int end, EventRow& out) {
+  constexpr Ns kLongest = Ns{1} << 60;  // 36 years
   Ns duration = 0;
   out.start = row.integer(start);
-  if (row.null(start) || row.null(end) || __builtin_sub_overflow(row.integer(end), out.start, &duration)) {
+  if (!row.number(start) || !row.number(end) || __builtin_sub_overflow(row.integer(end), out.start, &duration) ||
+      duration > kLongest) {
     trace.diagnostics.add("bad_row", Severity::kDataLoss, "rows without a time were left out");
     return false;
   }
@@ -30,7 +34,7 @@ bool NsightRead::times(const SqliteRow& row, int start, int end, EventRow& out) 
 }
 
 Status NsightRead::read_strings() {
-  return table("StringIds", {"id", "value"}, [&](const SqliteRow& row) {
+  return table("StringIds", {"id", "value"}, [&](const TableRow& row) {
     const std::string_view text = row.text(1);
     const bool plain = std::all_of(text.begin(), text.end(), [](char c) { return static_cast<signed char>(c) >= 0; });
     text_of_[row.integer(0)] = plain ? texts_.intern(text) : texts_.intern(make_valid_utf8(text));
@@ -69,11 +73,11 @@ int sniff_nsight(std::string_view head) {
 constexpr const char* kGpuTables[] = {kNsightKernels, kNsightCopies, kNsightFills, kNsightGraphs};
 
 // Processes that used a GPU, by the lowest number of GPU each used: the order of ranks on a machine.
-std::vector<std::int64_t> gpu_processes(const SqliteFile& file) {
+std::vector<std::int64_t> gpu_processes(const TableFile& file) {
   std::map<std::int64_t, std::int64_t> lowest;  // process -> GPU
   for (const char* table : kGpuTables) {
     if (!file.has(table)) continue;
-    (void)file.scan(table, {"globalPid", "deviceId"}, [&](const SqliteRow& row) {
+    (void)file.scan(table, {"globalPid", "deviceId"}, [&](const TableRow& row) {
       const auto it = lowest.try_emplace(nsight_pid(row.integer(0)), row.integer(1)).first;
       it->second = std::min(it->second, row.integer(1));
     });
@@ -84,12 +88,12 @@ std::vector<std::int64_t> gpu_processes(const SqliteFile& file) {
   return out;
 }
 
-bool is_nsight(const SqliteFile& file) {
+bool is_nsight(const TableFile& file) {
   return file.has("META_DATA_EXPORT") || file.has("StringIds", "value") || file.has("NVTX_EVENTS", "eventType") ||
          std::any_of(std::begin(kGpuTables), std::end(kGpuTables), [&](const char* t) { return file.has(t); });
 }
 
-Error not_nsight(const SqliteFile& file) {
+Error not_nsight(const TableFile& file) {
   std::string seen;
   for (const auto& [table, columns] : file.tables()) {
     if (seen.size() > 80) {
@@ -106,9 +110,10 @@ Error not_nsight(const SqliteFile& file) {
                        : "its tables are: " + seen};
 }
 
-Result<Trace> read_nsight(SeekableSource& source, const std::string& path, const LoadOptions& options,
-                          const Part& part) {
-  FORETRACE_TRY(const SqliteFile file, SqliteFile::open(source));
+}  // namespace
+
+Result<Trace> read_nsight_tables(const TableFile& file, const std::string& path, std::uint64_t bytes,
+                                 const LoadOptions& options, const Part& part) {
   const Status whole = file.whole();
   if (!whole && !options.partial) return tl::unexpected(whole.error());
   if (!is_nsight(file)) return tl::unexpected(not_nsight(file));
@@ -122,7 +127,7 @@ Result<Trace> read_nsight(SeekableSource& source, const std::string& path, const
   Trace trace;
   trace.path = path;
   trace.format = "nsight";
-  trace.input_bytes = source.size();
+  trace.input_bytes = bytes;
   if (!whole) {
     trace.partial = true;
     trace.diagnostics.add("truncated_input", Severity::kDataLoss,
@@ -144,21 +149,32 @@ Result<Trace> read_nsight(SeekableSource& source, const std::string& path, const
   FORETRACE_TRY_VOID(read_nsight_gpu(in));
   FORETRACE_TRY_VOID(read_nsight_cpu(in));
   FORETRACE_TRY_VOID(read_nsight_about(in));
+  in.nccl.name_collectives(trace);
   trace.args.decode(trace.strings);
   align_device_clock(trace);
   return trace;
 }
 
+std::size_t count_nsight_tables(const TableFile& file) { return std::max<std::size_t>(1, gpu_processes(file).size()); }
+
+namespace {
+
+Result<Trace> read_nsight(SeekableSource& source, const std::string& path, const LoadOptions& options,
+                          const Part& part) {
+  FORETRACE_TRY(const SqliteFile file, SqliteFile::open(source));
+  return read_nsight_tables(file, path, source.size(), options, part);
+}
+
 std::size_t count_nsight(SeekableSource& source) {
   const Result<SqliteFile> file = SqliteFile::open(source);
-  return file ? std::max<std::size_t>(1, gpu_processes(*file).size()) : 1;
+  return file ? count_nsight_tables(*file) : 1;
 }
 
 }  // namespace
 
 Importer nsight_importer() {
   return {.name = "nsight",
-          .about = "Nsight Systems, exported with `nsys export --type sqlite`",
+          .about = "Nsight Systems, exported with `nsys export --type sqlite` (or parquetdir: Python with pyarrow)",
           .extensions = ".sqlite .sqlite.gz .sqlite.zst",
           .sniff = sniff_nsight,
           .read_part = read_nsight,

@@ -1,5 +1,5 @@
 #pragma once
-// Parts of the importer of Nsight Systems' SQLite export (nsight.cpp). Times are nanoseconds; names are numbers into
+// Parts of the importer of Nsight Systems' exported tables (nsight.cpp). Times are nanoseconds; names are numbers into
 // StringIds; a thread is (globalTid >> 24) & 0xFFFFFF, globalTid & 0xFFFFFF; correlation ids are those of one process.
 
 #include <string>
@@ -9,7 +9,8 @@
 
 #include "trace/importers/event_rows.hpp"
 #include "trace/importers/importer.hpp"
-#include "trace/importers/sqlite_file.hpp"
+#include "trace/importers/nccl_ranges.hpp"
+#include "trace/importers/table_file.hpp"
 
 namespace foretrace::trace {
 
@@ -26,14 +27,15 @@ constexpr std::int64_t nsight_tid(std::int64_t global) { return global & 0xFFFFF
 
 /// What all parts share: the file, the trace it becomes, and the process that is read.
 struct NsightRead {
-  NsightRead(const SqliteFile& f, Trace& t, const LoadOptions& o) : file(f), trace(t), options(o), rows(t) {}
+  NsightRead(const TableFile& f, Trace& t, const LoadOptions& o) : file(f), trace(t), options(o), rows(t) {}
 
-  const SqliteFile& file;
+  const TableFile& file;
   Trace& trace;
   const LoadOptions& options;
   EventRows rows;
   std::int64_t process = kAbsent;  ///< the one that is read; kAbsent: all
   std::unordered_map<std::int64_t, std::int64_t> device_of_context;
+  NcclRanges nccl;
   std::uint64_t scanned = 0;
 
   [[nodiscard]] bool ours(std::int64_t pid) const { return process == kAbsent || pid == process; }
@@ -42,7 +44,7 @@ struct NsightRead {
   template <class F>
   Status table(const char* name, std::initializer_list<std::string_view> columns, F each) {
     if (!file.has(name)) return {};
-    Status done = file.scan(name, columns, [&](const SqliteRow& row) {
+    Status done = file.scan(name, columns, [&](const TableRow& row) {
       if (++scanned % 65536 == 0 && options.progress) options.progress("reading " + trace.path, scanned, 0, "rows");
       each(row);
     });
@@ -54,7 +56,7 @@ struct NsightRead {
   }
 
   /// Start and duration from two columns; false (and counted) where they are no times.
-  bool times(const SqliteRow& row, int start, int end, EventRow& out);
+  bool times(const TableRow& row, int start, int end, EventRow& out);
 
   /// The text of a string id; what dangles is counted and named by its number.
   StringId string(std::int64_t id);
@@ -65,6 +67,12 @@ struct NsightRead {
   std::unordered_map<std::int64_t, StringId> text_of_;    // string id -> texts_
   std::unordered_map<std::int64_t, StringId> string_of_;  // string id -> trace.strings, as far as used
 };
+
+/// All of it, from whatever holds the tables; `bytes` is the size of the input.
+Result<Trace> read_nsight_tables(const TableFile& file, const std::string& path, std::uint64_t bytes,
+                                 const LoadOptions& options, const Part& part);
+/// How many processes used a GPU; at least 1.
+std::size_t count_nsight_tables(const TableFile& file);
 
 /// Kernels, copies, fills, whole graphs, synchronisation, CUDA events, memory (nsight_gpu.cpp).
 Status read_nsight_gpu(NsightRead& in);

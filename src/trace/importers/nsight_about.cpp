@@ -43,7 +43,7 @@ class About {
 
  private:
   Status version() {
-    return in_.table("META_DATA_EXPORT", {"name", "value"}, [&](const SqliteRow& row) {
+    return in_.table("META_DATA_EXPORT", {"name", "value"}, [&](const TableRow& row) {
       const std::string_view name = row.text(0);
       const std::string value(row.text(1));
       if (name == "EXPORT_PRODUCT_VERSION") t_.metadata.emplace_back("nsight_version", json_string(value));
@@ -64,7 +64,7 @@ class About {
 
   Status options() {
     std::optional<std::int64_t> rank, world;
-    FORETRACE_TRY_VOID(in_.table("META_DATA_CAPTURE", {"name", "value"}, [&](const SqliteRow& row) {
+    FORETRACE_TRY_VOID(in_.table("META_DATA_CAPTURE", {"name", "value"}, [&](const TableRow& row) {
       const std::string_view name = row.text(0);
       const std::string value(row.text(1));
       if (name == "CUDA_GRAPH_TRACE_OPTIONS:MODE") t_.metadata.emplace_back("nsight_graph_trace", json_string(value));
@@ -90,7 +90,7 @@ class About {
 
   // The time of day at a reading of the clock that events are stamped with; older files stamp from the session's start.
   Status clock() {
-    return in_.table("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs", "systemClockNs"}, [&](const SqliteRow& row) {
+    return in_.table("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs", "systemClockNs"}, [&](const TableRow& row) {
       Ns base = 0;
       if (!__builtin_sub_overflow(row.integer(0), row.integer(1, 0), &base) && base > 0) t_.base_time_ns = base;
     });
@@ -99,14 +99,14 @@ class About {
   Status gpus() {
     // CUDA's number of a GPU in this process, where the file tells it apart from the machine's.
     std::map<std::int64_t, std::int64_t> cuda_number;
-    FORETRACE_TRY_VOID(in_.table("TARGET_INFO_CUDA_DEVICE", {"gpuId", "cudaId", "pid"}, [&](const SqliteRow& row) {
+    FORETRACE_TRY_VOID(in_.table("TARGET_INFO_CUDA_DEVICE", {"gpuId", "cudaId", "pid"}, [&](const TableRow& row) {
       if (in_.ours(row.integer(2))) cuda_number[row.integer(0)] = row.integer(1);
     }));
     return in_.table("TARGET_INFO_GPU",
                      {"id", "name", "totalMemory", "computeMajor", "computeMinor", "smCount", "threadsPerWarp",
                       "maxWarpsPerSm", "maxRegistersPerSm", "maxRegistersPerBlock", "maxShmemPerBlock",
                       "maxShmemPerBlockOptin", "maxShmemPerSm", "maxThreadsPerBlock"},
-                     [&](const SqliteRow& row) {
+                     [&](const TableRow& row) {
                        DeviceProperties d;
                        const auto number = cuda_number.find(row.integer(0));
                        d.id = number == cuda_number.end() ? row.integer(0) : number->second;
@@ -131,11 +131,11 @@ class About {
 
   Status names() {
     std::map<std::int64_t, StringId> process;
-    FORETRACE_TRY_VOID(in_.table("PROCESSES", {"pid", "name"}, [&](const SqliteRow& row) {
+    FORETRACE_TRY_VOID(in_.table("PROCESSES", {"pid", "name"}, [&](const TableRow& row) {
       if (in_.ours(row.integer(0))) process[row.integer(0)] = t_.strings.intern(make_valid_utf8(row.text(1)));
     }));
     std::map<std::pair<std::int64_t, std::int64_t>, StringId> thread;
-    FORETRACE_TRY_VOID(in_.table("ThreadNames", {"nameId", "globalTid"}, [&](const SqliteRow& row) {
+    FORETRACE_TRY_VOID(in_.table("ThreadNames", {"nameId", "globalTid"}, [&](const TableRow& row) {
       const std::int64_t id = row.integer(1);
       if (in_.ours(nsight_pid(id))) thread[{nsight_pid(id), nsight_tid(id)}] = in_.string(row.integer(0));
     }));

@@ -6,6 +6,7 @@
 
 #include "trace/importers/json_text.hpp"
 #include "trace/importers/nsight.hpp"
+#include "trace/importers/nvtx_payload.hpp"
 #include "trace/importers/nvtx_text.hpp"
 
 namespace foretrace::trace {
@@ -34,6 +35,7 @@ class CpuTables {
 
   Status run() {
     FORETRACE_TRY_VOID(calls());
+    FORETRACE_TRY_VOID(payload_schemas());
     FORETRACE_TRY_VOID(ranges());
     FORETRACE_TRY_VOID(overheads("CUPTI_ACTIVITY_KIND_OVERHEAD", "overhead"));
     FORETRACE_TRY_VOID(overheads("PROFILER_OVERHEAD", "profiler_overhead"));
@@ -55,7 +57,7 @@ class CpuTables {
       std::uint16_t category = 0;
     };
     std::unordered_map<std::int64_t, Name> names;  // calls have few
-    return in_.table(kNsightCalls, {"start", "end", "globalTid", "correlationId", "nameId"}, [&](const SqliteRow& row) {
+    return in_.table(kNsightCalls, {"start", "end", "globalTid", "correlationId", "nameId"}, [&](const TableRow& row) {
       const std::int64_t thread_id = row.integer(2);
       if (!in_.ours(nsight_pid(thread_id))) return;
       EventRow e;
@@ -74,6 +76,22 @@ class CpuTables {
     });
   }
 
+  Status payload_schemas() {
+    return in_.table("NVTX_PAYLOAD_SCHEMA_ENTRIES", {"domainId", "schemaId", "type", "name", "offset"},
+                     [&](const TableRow& row) {
+                       payloads_.add_field(row.integer(0), row.integer(1),
+                                           {std::string(row.text(3)), row.integer(2), row.integer(4, 0)});
+                     });
+  }
+
+  // NCCL's own ranges say what each of its calls moved, where the export holds their payloads.
+  void nccl_call(const TableRow& row, const EventRow& e, std::string_view text) {
+    if (!text.starts_with("nccl")) return;
+    const std::string_view json =
+        row.null(8) ? std::string_view(row.null(9) ? "" : t_.strings[in_.string(row.integer(9))]) : row.text(8);
+    in_.nccl.add({e.lane, e.start, e.start + e.duration}, text, payloads_.values(row.blob(7), json));
+  }
+
   // Event types: 34 mark, 59 push and pop, 60 start and end; 33, 39, 75 and others name categories, threads and domains.
   Status ranges() {
     enum : std::uint8_t { kMark = 34, kPushPop = 59, kStartEnd = 60 };
@@ -83,8 +101,10 @@ class CpuTables {
     const std::uint16_t mark = in_.rows.category("nvtx_mark", EventKind::kInstant);
     const std::uint16_t about = in_.rows.category("nvtx_name", EventKind::kMetadata);
     return in_.table(
-        "NVTX_EVENTS", {"start", "end", "eventType", "globalTid", "endGlobalTid", "text", "textId"},
-        [&](const SqliteRow& row) {
+        "NVTX_EVENTS",
+        {"start", "end", "eventType", "globalTid", "endGlobalTid", "text", "textId", "binaryData", "jsonText",
+         "jsonTextId"},
+        [&](const TableRow& row) {
           const std::int64_t thread_id = row.integer(3);
           if (!in_.ours(nsight_pid(thread_id))) return;
           const std::int64_t type = row.integer(2);
@@ -121,6 +141,7 @@ class CpuTables {
             return;
           }
           const std::string_view text = row.null(5) ? t_.strings[in_.string(row.integer(6))] : row.text(5);
+          nccl_call(row, e, text);
           const NvtxText parsed = parse_nvtx(text);
           if (!parsed.sizes.empty()) {
             tuple_.assign(R"({"Input Dims":)").append(parsed.sizes).append("}");
@@ -136,7 +157,7 @@ class CpuTables {
         });
   }
 
-  StringId name_of(const SqliteRow& row) {
+  StringId name_of(const TableRow& row) {
     return row.null(5) ? (row.null(6) ? t_.strings.intern("") : in_.string(row.integer(6))) : clean(row.text(5));
   }
 
@@ -151,7 +172,7 @@ class CpuTables {
   Status overheads(const char* table, std::string_view category_name) {
     if (!in_.file.has(table)) return {};
     const std::uint16_t category = in_.rows.category(category_name, EventKind::kOverhead);
-    return in_.table(table, {"start", "end", "globalTid", "correlationId", "nameId"}, [&](const SqliteRow& row) {
+    return in_.table(table, {"start", "end", "globalTid", "correlationId", "nameId"}, [&](const TableRow& row) {
       if (!in_.ours(nsight_pid(row.integer(2)))) return;
       EventRow e;
       if (!in_.times(row, 0, 1, e)) return;
@@ -167,7 +188,7 @@ class CpuTables {
   Status library(const char* table, std::string_view category_name) {
     if (!in_.file.has(table)) return {};
     const std::uint16_t category = in_.rows.category(category_name, EventKind::kOther);
-    return in_.table(table, {"start", "end", "globalTid", "nameId"}, [&](const SqliteRow& row) {
+    return in_.table(table, {"start", "end", "globalTid", "nameId"}, [&](const TableRow& row) {
       if (!in_.ours(nsight_pid(row.integer(2)))) return;
       EventRow e;
       if (!in_.times(row, 0, 1, e)) return;
@@ -181,7 +202,7 @@ class CpuTables {
   // What the profiler itself says went wrong: "Not all CUDA events might have been collected."
   Status complaints() {
     enum : std::uint8_t { kWarning = 2, kError = 3 };  // ENUM_DIAGNOSTIC_SEVERITY_LEVEL
-    return in_.table("DIAGNOSTIC_EVENT", {"severity", "text"}, [&](const SqliteRow& row) {
+    return in_.table("DIAGNOSTIC_EVENT", {"severity", "text"}, [&](const TableRow& row) {
       if (row.integer(0) != kWarning && row.integer(0) != kError) return;
       t_.diagnostics.add("profiler_warning", Severity::kInfo, "the profiler warned while it recorded",
                          make_valid_utf8(row.text(1)));
@@ -190,6 +211,7 @@ class CpuTables {
 
   NsightRead& in_;
   Trace& t_;
+  NvtxPayloads payloads_;
   std::string tuple_, name_;
 };
 

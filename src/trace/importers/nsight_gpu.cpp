@@ -50,7 +50,7 @@ class GpuTables {
   // Stream priorities lie in a table of their own, by process and context.
   Status priorities() {
     return in_.table("TARGET_INFO_CUDA_STREAM", {"processId", "contextId", "streamId", "priority"},
-                     [&](const SqliteRow& row) {
+                     [&](const TableRow& row) {
                        if (in_.ours(row.integer(0))) priority_[{row.integer(1), row.integer(2)}] = row.integer(3);
                      });
   }
@@ -100,7 +100,7 @@ class GpuTables {
          "dynamicSharedMemory",
          "graphId",
          "graphNodeId"},
-        [&](const SqliteRow& row) {
+        [&](const TableRow& row) {
           if (!in_.ours(nsight_pid(row.integer(2)))) return;
           EventRow e;
           if (!in_.times(row, 0, 1, e)) return;
@@ -137,7 +137,7 @@ class GpuTables {
     });
   }
 
-  void copy_row(const SqliteRow& row, StringId name, std::uint16_t category, int bytes) {
+  void copy_row(const TableRow& row, StringId name, std::uint16_t category, int bytes) {
     if (!in_.ours(nsight_pid(row.integer(2)))) return;
     EventRow e;
     if (!in_.times(row, 0, 1, e)) return;
@@ -162,7 +162,7 @@ class GpuTables {
     return in_.table(kNsightCopies,
                      {"start", "end", "globalPid", "correlationId", "deviceId", "contextId", "streamId", "graphNodeId",
                       "bytes", "copyKind", "srcKind", "dstKind"},
-                     [&](const SqliteRow& row) {
+                     [&](const TableRow& row) {
                        const std::int64_t kind = row.integer(9, -1);
                        const std::int64_t from = row.integer(10, -1);
                        const std::int64_t to = row.integer(11, -1);
@@ -179,7 +179,7 @@ class GpuTables {
     return in_.table(
         kNsightFills,
         {"start", "end", "globalPid", "correlationId", "deviceId", "contextId", "streamId", "graphNodeId", "bytes"},
-        [&](const SqliteRow& row) { copy_row(row, name, category, 8); });
+        [&](const TableRow& row) { copy_row(row, name, category, 8); });
   }
 
   // --cuda-graph-trace=graph: a launch of a graph is one piece of work, its nodes are not recorded.
@@ -189,7 +189,7 @@ class GpuTables {
     return in_.table(
         kNsightGraphs,
         {"start", "end", "globalPid", "correlationId", "deviceId", "contextId", "streamId", "graphId", "graphExecId"},
-        [&](const SqliteRow& row) {
+        [&](const TableRow& row) {
           if (!in_.ours(nsight_pid(row.integer(2)))) return;
           EventRow e;
           if (!in_.times(row, 0, 1, e)) return;
@@ -216,7 +216,7 @@ class GpuTables {
     return in_.table(
         kNsightEvents,
         {"timestamp", "globalPid", "correlationId", "deviceId", "contextId", "streamId", "eventId", "eventSyncId"},
-        [&](const SqliteRow& row) {
+        [&](const TableRow& row) {
           if (!in_.ours(nsight_pid(row.integer(1)))) return;
           const Record record{row.integer(2, kAbsent), row.integer(5, kAbsent)};
           if (row.integer(7, 0) != 0) by_sync_[row.integer(7)] = record;
@@ -262,7 +262,7 @@ class GpuTables {
         kNsightSyncs,
         {"start", "end", "globalPid", "correlationId", "deviceId", "contextId", "streamId", "syncType", "eventId",
          "eventSyncId", "deprecatedSyncType"},
-        [&](const SqliteRow& row) {
+        [&](const TableRow& row) {
           if (!in_.ours(nsight_pid(row.integer(2)))) return;
           EventRow e;
           if (!in_.times(row, 0, 1, e)) return;
@@ -306,7 +306,7 @@ class GpuTables {
     return in_.table(
         kTable,
         {"start", "globalPid", "deviceId", "address", "bytes", "memoryOperationType", "memKind", "correlationId"},
-        [&](const SqliteRow& row) {
+        [&](const TableRow& row) {
           if (!in_.ours(nsight_pid(row.integer(1))) || row.null(0)) return;
           const bool on_device = row.integer(6, 2) == 2 || row.integer(6, 2) == 5;
           MemoryIds ids;

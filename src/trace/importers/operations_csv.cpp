@@ -15,6 +15,7 @@
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "trace/importers/importer.hpp"
+#include "trace/importers/stream_records.hpp"
 
 namespace foretrace::trace {
 namespace {
@@ -189,27 +190,13 @@ Result<Trace> read(ByteSource& source, const std::string& path, const LoadOption
   Trace trace;
   trace.path = path;
   trace.format = "operations-csv";
-  std::string buffer;
-  std::uint64_t at = 0;  // of the buffer's begin in the input
   std::optional<Reader> reader;
-  bool ended = false;
-  std::string block(1 << 20, '\0');
-  while (!ended) {
-    Result<std::size_t> got = source.read(block.data(), block.size());
-    if (!got) {
-      if (!options.partial) return forward(got);
-      trace.partial = true;
-      break;
-    }
-    ended = *got == 0;
-    trace.input_bytes += *got;
-    buffer.append(block.data(), *got);
-    if (options.progress) options.progress("reading " + path, source.consumed(), source.total(), kBytes);
+  const auto take = [&](std::string_view text, std::uint64_t at, bool ended) -> Result<std::size_t> {
     std::size_t begin = 0;
-    while (begin < buffer.size()) {
-      const std::size_t end = buffer.find('\n', begin);
-      if (end == std::string::npos && !ended) break;
-      const std::string_view line = std::string_view(buffer).substr(begin, end - begin);
+    while (begin < text.size()) {
+      const std::size_t end = text.find('\n', begin);
+      if (end == std::string_view::npos && !ended) break;
+      const std::string_view line = text.substr(begin, end - begin);
       if (!reader) {
         const std::optional<Layout> layout = layout_of(line);
         if (!layout) {
@@ -220,11 +207,11 @@ Result<Trace> read(ByteSource& source, const std::string& path, const LoadOption
       } else {
         reader->row(line, at + begin);
       }
-      begin = end == std::string::npos ? buffer.size() : end + 1;
+      begin = end == std::string_view::npos ? text.size() : end + 1;
     }
-    buffer.erase(0, begin);
-    at += begin;
-  }
+    return begin;
+  };
+  FORETRACE_TRY_VOID(read_records(source, trace, options, take));
   if (reader) reader->lay_out();
   trace.args.decode(trace.strings);
   return trace;

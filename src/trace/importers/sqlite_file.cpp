@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <mutex>
+#include <vector>
 
 #include "base/decimal.hpp"
 
@@ -154,7 +155,7 @@ Result<SqliteFile> SqliteFile::open(SeekableSource& source) {
                 out.prepare("SELECT name FROM sqlite_master WHERE type='table' AND sql NOT LIKE 'CREATE VIRTUAL%'",
                             "the list of tables"));
   int step = SQLITE_ROW;
-  while ((step = sqlite3_step(list.get())) == SQLITE_ROW) names.emplace_back(SqliteRow(list.get()).text(0));
+  while ((step = sqlite3_step(list.get())) == SQLITE_ROW) names.emplace_back(TableRow(list.get()).text(0));
   if (step != SQLITE_DONE) {
     Status status = out.damaged("the list of tables");
     return forward(status);
@@ -164,16 +165,11 @@ Result<SqliteFile> SqliteFile::open(SeekableSource& source) {
     std::set<std::string>& known = out.tables_[table];
     while (sqlite3_step(columns.get()) == SQLITE_ROW) {
       // Generated columns (hidden 2 and 3) are code.
-      const SqliteRow row(columns.get());
+      const TableRow row(columns.get());
       if (row.integer(6) == 0) known.emplace(row.text(1));
     }
   }
   return out;
-}
-
-bool SqliteFile::has(const std::string& table, const std::string& column) const {
-  const auto it = tables_.find(table);
-  return it != tables_.end() && it->second.contains(column);
 }
 
 Result<SqliteFile::Statement> SqliteFile::prepare(const std::string& sql, const std::string& table) const {
@@ -193,6 +189,14 @@ Result<SqliteFile::Statement> SqliteFile::select(const std::string& table,
     sql += has(table, std::string(column)) ? quoted(column) : "NULL";
   }
   return prepare(fmt::format("{} FROM {}", sql, quoted(table)), table);
+}
+
+Status SqliteFile::scan(const std::string& table, std::initializer_list<std::string_view> columns,
+                        const EachRow& each) const {
+  FORETRACE_TRY(const Statement statement, select(table, columns));
+  int code = SQLITE_ROW;
+  while ((code = sqlite3_step(statement.get())) == SQLITE_ROW) each(TableRow(statement.get()));
+  return code == SQLITE_DONE ? Status{} : damaged(table);
 }
 
 Status SqliteFile::whole() const {

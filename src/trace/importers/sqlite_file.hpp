@@ -1,67 +1,30 @@
 #pragma once
 // An SQLite database read through a SeekableSource: no lock, no journal, nothing written beside the user's file, and the
-// same for plain, compressed and in-memory input. Tables are scanned in the order of the file; columns that a version of
-// the writer did not have yet read as NULL.
+// same for plain, compressed and in-memory input.
 //
 //   FORETRACE_TRY(SqliteFile file, SqliteFile::open(source));
-//   if (file.has("PROCESSES")) FORETRACE_TRY_VOID(file.scan("PROCESSES", {"pid", "name"}, [&](const SqliteRow& row) {
-//     names[row.integer(0)] = row.text(1);
-//   }));
 
 #include <sqlite3.h>
 
-#include <functional>
 #include <initializer_list>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/seekable_source.hpp"
 #include "foretrace/base/result.hpp"
+#include "trace/importers/table_file.hpp"
 
 namespace foretrace::trace {
 
-/// One row of a scan; columns in the order they were asked for.
-class SqliteRow {
- public:
-  explicit SqliteRow(sqlite3_stmt* statement) : s_(statement) {}
-  [[nodiscard]] bool null(int column) const { return sqlite3_column_type(s_, column) == SQLITE_NULL; }
-  [[nodiscard]] std::int64_t integer(int column) const { return sqlite3_column_int64(s_, column); }
-  [[nodiscard]] std::int64_t integer(int column, std::int64_t otherwise) const {
-    return null(column) ? otherwise : integer(column);
-  }
-  [[nodiscard]] std::string_view text(int column) const {
-    const auto* t = reinterpret_cast<const char*>(sqlite3_column_text(s_, column));
-    return t == nullptr ? std::string_view{}
-                        : std::string_view(t, static_cast<std::size_t>(sqlite3_column_bytes(s_, column)));
-  }
-
- private:
-  sqlite3_stmt* s_;
-};
-
-class SqliteFile {
+class SqliteFile : public TableFile {
  public:
   /// Reads the list of tables. An error where the bytes are no database, or the list itself is damaged.
   static Result<SqliteFile> open(SeekableSource& source);
 
-  [[nodiscard]] bool has(const std::string& table) const { return tables_.contains(table); }
-  [[nodiscard]] bool has(const std::string& table, const std::string& column) const;
-  [[nodiscard]] const std::map<std::string, std::set<std::string>>& tables() const { return tables_; }
-  /// An error where the file is shorter than it says. Tables before the cut can still be scanned.
-  [[nodiscard]] Status whole() const;
-
-  /// Calls `each` for every row of a table, in the order of the file. Damage stops it: what came before has been given.
-  template <class F>
-  Status scan(const std::string& table, std::initializer_list<std::string_view> columns, F each) const {
-    FORETRACE_TRY(const Statement statement, select(table, columns));
-    int code = SQLITE_ROW;
-    while ((code = sqlite3_step(statement.get())) == SQLITE_ROW) each(SqliteRow(statement.get()));
-    return code == SQLITE_DONE ? Status{} : damaged(table);
-  }
+  [[nodiscard]] Status whole() const override;
+  Status scan(const std::string& table, std::initializer_list<std::string_view> columns,
+              const EachRow& each) const override;
 
   /// What SQLite's "file" is made of.
   struct Input {
@@ -83,7 +46,6 @@ class SqliteFile {
 
   std::unique_ptr<Input> input_;  // must outlive db_
   std::unique_ptr<sqlite3, Close> db_;
-  std::map<std::string, std::set<std::string>> tables_;  // name -> columns
 };
 
 }  // namespace foretrace::trace

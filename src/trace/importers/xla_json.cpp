@@ -48,7 +48,7 @@ class Converter {
         row.category = derived;
         out_.rows.add(row);
       } else {
-        host(e, lane, row);
+        host(e, lane);
       }
     }
     out_.add_works(works);
@@ -87,40 +87,18 @@ class Converter {
     return w;
   }
 
-  void host(std::uint32_t e, const Lane& lane, EventRow row) {
+  void host(std::uint32_t e, const Lane& lane) {
+    XlaHost row;
+    row.start = f_.events.start[e];
+    row.duration = f_.events.duration[e];
     row.lane = out_.rows.lane(LaneKind::kCpuThread, lane.pid_number, lane.tid_number);
     t_.lanes[row.lane.index()].name = t_.strings.intern(f_.strings[lane.name]);
     t_.lanes[row.lane.index()].process_name = t_.strings.intern(f_.strings[lane.process_name]);
     // Where a name is too long or has a part, its whole text stands among the arguments.
-    const std::string name = argument(e, "long_name").value_or(std::string(f_.name(e)));
-    EventKind kind = xla_host_kind(name);
-    const std::int64_t step = number(e, "step_num");
-    if (step != kAbsent) kind = EventKind::kAnnotation;
-    if (kind == EventKind::kMemory) kind = EventKind::kOp;  // the JSON has no sizes of it
-    switch (kind) {
-      case EventKind::kAnnotation:
-        row.name = out_.step_name(step);
-        row.category = out_.rows.category("user_annotation", kind);
-        row.side = EventRows::side(t_.op_ids, OpIds{});
-        break;
-      case EventKind::kRuntime:
-        row.name = t_.strings.intern(xla_call_name(name));
-        row.correlation = f_.events.correlation[e];
-        row.category = out_.rows.category("cuda_driver", kind);
-        break;
-      case EventKind::kPython:
-        row.category = out_.rows.category("python_function", kind);
-        row.side = EventRows::side(t_.python_ids, PythonIds{});
-        break;
-      case EventKind::kOverhead:
-        row.category = out_.rows.category("overhead", kind);
-        break;
-      default:
-        row.category = out_.rows.category("cpu_op", EventKind::kOp);
-        row.side = EventRows::side(t_.op_ids, OpIds{});
-        break;
-    }
-    out_.rows.add(row);
+    row.name = t_.strings.intern(argument(e, "long_name").value_or(std::string(f_.name(e))));
+    row.step = number(e, "step_num");
+    row.correlation = f_.events.correlation[e];
+    out_.add_host(row);
   }
 
   const Trace& f_;

@@ -14,6 +14,26 @@ void append(std::string& out, std::string_view key, std::int64_t value) {
   if (value != kAbsent) fmt::format_to(std::back_inserter(out), ",\"{}\":{}", key, value);
 }
 
+// As PyTorch's profiler spells types, which is how collectives are read.
+std::string_view plain_type(std::string_view type) {
+  constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
+      {"f32", "Float"}, {"bf16", "BFloat16"}, {"f16", "Half"}, {"f64", "Double"}, {"c64", "Double"}, {"s32", "Int"},
+      {"u32", "Int"},   {"s64", "Long"},      {"u64", "Long"}, {"s16", "Short"},  {"u16", "Short"}};
+  for (const auto& [name, plain] : kTypes) {
+    if (type == name) return plain;
+  }
+  return "Byte";
+}
+
+std::string collective_arguments(const HloModule::Launch& launch) {
+  std::string json = fmt::format(R"(,"Collective name":"{}","dtype":"{}")", launch.instruction->opcode,
+                                 plain_type(launch.message.dtype));
+  append(json, "In msg nelems", launch.message.sent > 0 ? launch.message.sent : kAbsent);
+  append(json, "Out msg nelems", launch.message.received > 0 ? launch.message.received : kAbsent);
+  append(json, "Group size", launch.instruction->groups > 0 ? launch.instruction->groups : kAbsent);
+  return json;
+}
+
 }  // namespace
 
 std::string XlaRows::arguments(const XlaWork& w, const std::string& details, const HloModule* module,
@@ -32,11 +52,7 @@ std::string XlaRows::arguments(const XlaWork& w, const std::string& details, con
     const HloModule::Launch& launch = module->launches[origin.launch];
     CompiledOp op = launch.work;
     op.part = origin.part;
-    if (op.family == "collective") {
-      json += fmt::format(R"(,"Collective name":"{}","dtype":"{}","In msg nelems":{},"Out msg nelems":{})",
-                          launch.instruction->opcode, op.dtype, op.elements, op.elements);
-      if (launch.instruction->groups > 0) json += fmt::format(R"(,"Group size":{})", launch.instruction->groups);
-    }
+    if (op.family == "collective") json += collective_arguments(launch);
     json += compiled_op_json(op);
   }
   return json + '}';
@@ -71,13 +87,19 @@ const HloModule* XlaRows::program(const XlaWork& work) {
 }
 
 void XlaRows::add_works(const std::vector<XlaWork>& works) {
+  const auto details_of = [&](const XlaWork& w) {
+    return std::string(w.details.valid() ? t_.strings[w.details] : std::string_view{});
+  };
   // Kernels of one program, in the order they ran.
   std::vector<std::pair<const HloModule*, std::vector<std::uint32_t>>> of_program;  // few
+  const HloModule* last = nullptr;
   for (std::uint32_t i = 0; i < works.size(); ++i) {
-    const HloModule* module = program(works[i]);
-    if (module == nullptr) continue;
-    auto it = std::find_if(of_program.begin(), of_program.end(), [&](const auto& p) { return p.first == module; });
-    if (it == of_program.end()) it = of_program.insert(it, {module, {}});
+    const bool like_the_last =
+        i > 0 && works[i].program == works[i - 1].program && works[i].module == works[i - 1].module;
+    if (!like_the_last) last = program(works[i]);
+    if (last == nullptr) continue;
+    auto it = std::find_if(of_program.begin(), of_program.end(), [&](const auto& p) { return p.first == last; });
+    if (it == of_program.end()) it = of_program.insert(it, {last, {}});
     it->second.push_back(i);
   }
   // The program that trains: the one with gradients that has most kernels.
@@ -93,8 +115,8 @@ void XlaRows::add_works(const std::vector<XlaWork>& works) {
   std::vector<const HloModule*> module_of(works.size(), nullptr);
   std::unordered_map<std::uint32_t, bool> collective;  // by name
   for (auto& [module, list] : of_program) {
-    std::stable_sort(list.begin(), list.end(),
-                     [&](std::uint32_t a, std::uint32_t b) { return works[a].start < works[b].start; });
+    const auto earlier = [&](std::uint32_t a, std::uint32_t b) { return works[a].start < works[b].start; };
+    if (!std::is_sorted(list.begin(), list.end(), earlier)) std::stable_sort(list.begin(), list.end(), earlier);
     std::vector<RanKernel> ran;
     for (const std::uint32_t i : list) {
       const std::string_view name = t_.strings[works[i].name];
@@ -126,15 +148,13 @@ void XlaRows::add_works(const std::vector<XlaWork>& works) {
     e.duration = w.duration;
     e.correlation = w.correlation;
     e.lane = rows.lane(LaneKind::kGpuStream, w.device, w.stream);
-    const std::string name(t_.strings[w.name]);
-    const std::string details(w.details.valid() ? t_.strings[w.details] : std::string_view{});
-    const EventKind kind = xla_gpu_kind(name);
+    const EventKind kind = xla_gpu_kind(t_.strings[w.name]);
     const bool is_kernel = kind == EventKind::kKernel;
     e.name = w.name;
     e.category = is_kernel ? kernel : kind == EventKind::kMemcpy ? memcpy : memset;
     if (!is_kernel) {
-      const XlaCopyDetails copy = parse_copy_details(details);
-      e.name = t_.strings.intern(xla_copy_name(name, copy));
+      const XlaCopyDetails copy = parse_copy_details(details_of(w));
+      e.name = t_.strings.intern(xla_copy_name(t_.strings[w.name], copy));
       CopyIds ids;
       if (copy.bytes > 0) ids.bytes = copy.bytes;
       if (copy.bytes > 0 && w.duration > 0) {
@@ -143,16 +163,71 @@ void XlaRows::add_works(const std::vector<XlaWork>& works) {
       e.side = EventRows::side(t_.copy_ids, ids);
     }
     const std::int64_t of = module_of[i] == nullptr ? -1 : static_cast<std::int64_t>(index_of(module_of[i]));
-    e.args = tuples.find(t_.args,
-                         {is_kernel ? w.details.value : kNone, of, origin[i].launch, origin[i].part, w.device, w.stream,
-                          w.context, w.graph, w.node, is_kernel ? 1 : 0},
-                         [&](const auto&) { return arguments(w, is_kernel ? details : "", module_of[i], origin[i]); });
+    e.args =
+        tuples.find(t_.args,
+                    {is_kernel ? w.details.value : kNone, of, origin[i].launch, origin[i].part, w.device, w.stream,
+                     w.context, w.graph, w.node, is_kernel ? 1 : 0},
+                    [&](const auto&) { return arguments(w, is_kernel ? details_of(w) : "", module_of[i], origin[i]); });
     rows.add(e);
   }
 }
 
-StringId XlaRows::step_name(std::int64_t number) {
-  return t_.strings.intern(fmt::format("StepTraceAnnotation#{}", number));
+const XlaRows::HostName& XlaRows::host_name(StringId name) {
+  if (host_names_.size() <= name.index()) host_names_.resize(std::max<std::size_t>(t_.strings.size(), 64));
+  HostName& out = host_names_[name.index()];
+  if (out.known) return out;
+  out.known = true;
+  const std::string text(t_.strings[name]);
+  out.kind = xla_host_kind(text);
+  out.call = name;
+  std::string_view category = "cpu_op";
+  if (out.kind == EventKind::kRuntime) {
+    out.call = t_.strings.intern(xla_call_name(text));
+    category = text.starts_with("cuda") || text.starts_with("hip") ? "cuda_runtime" : "cuda_driver";
+  } else if (out.kind == EventKind::kPython) {
+    category = "python_function";
+  } else if (out.kind == EventKind::kMemory) {
+    category = "cpu_instant_event";
+  } else if (out.kind == EventKind::kOverhead) {
+    category = "overhead";
+  }
+  out.category = rows.category(category, out.kind);
+  return out;
+}
+
+void XlaRows::add_host(const XlaHost& host) {
+  EventRow row;
+  row.start = host.start;
+  row.duration = host.duration;
+  row.lane = host.lane;
+  if (host.step != kAbsent) {
+    row.args = t_.args.intern(fmt::format(R"({{"step_num":{}}})", host.step));
+    row.name = t_.strings.intern(fmt::format("StepTraceAnnotation#{}", host.step));
+    row.category = rows.category("user_annotation", EventKind::kAnnotation);
+    row.side = EventRows::side(t_.op_ids, OpIds{});
+    rows.add(row);
+    return;
+  }
+  const HostName& what = host_name(host.name);
+  row.name = what.call;
+  row.category = what.category;
+  if (what.kind == EventKind::kRuntime) {
+    row.correlation = host.correlation;
+  } else if (what.kind == EventKind::kPython) {
+    row.side = EventRows::side(t_.python_ids, PythonIds{});
+  } else if (what.kind == EventKind::kMemory && (host.memory.address != kAbsent || host.memory.bytes != 0)) {
+    MemoryIds memory = host.memory;
+    if (t_.strings[host.name] == "MemoryDeallocation" && memory.bytes != kAbsent) memory.bytes = -memory.bytes;
+    row.args =
+        t_.args.intern(fmt::format(R"({{"Device Type":1,"Device Id":{}}})", std::max<std::int64_t>(0, host.device)));
+    row.ph = 'i';
+    row.side = EventRows::side(t_.memory_ids, memory);
+  } else if (what.kind != EventKind::kOverhead) {
+    // The JSON has allocations without their sizes.
+    if (what.kind == EventKind::kMemory) row.category = rows.category("cpu_op", EventKind::kOp);
+    row.side = EventRows::side(t_.op_ids, OpIds{});
+  }
+  rows.add(row);
 }
 
 void XlaRows::add_waits() {

@@ -27,6 +27,17 @@ struct XlaWork {
   std::int64_t correlation = kAbsent, graph = kAbsent, node = kAbsent;
 };
 
+/// A row of a thread.
+struct XlaHost {
+  Ns start = 0, duration = 0;
+  StringId name;  ///< as the file has it
+  LaneId lane;
+  std::int64_t step = kAbsent;  ///< of a range that marks one
+  std::int64_t correlation = kAbsent;
+  std::int64_t device = kAbsent;  ///< the GPU a call is for, an allocation on
+  MemoryIds memory;
+};
+
 class XlaRows {
  public:
   explicit XlaRows(Trace& trace) : t_(trace), rows(trace) {}
@@ -35,8 +46,9 @@ class XlaRows {
   void add_program(std::int64_t id, std::string_view name, std::string_view proto);
   /// All work of a GPU, in the order of the file.
   void add_works(const std::vector<XlaWork>& works);
-  /// A step range of `jax.profiler.StepTraceAnnotation`: "StepTraceAnnotation#4".
-  StringId step_name(std::int64_t number);
+  /// A call, a step (`jax.profiler.StepTraceAnnotation` becomes "StepTraceAnnotation#4"), an allocation, Python, or whatever
+  /// else a thread did.
+  void add_host(const XlaHost& host);
   /// The program waits for its results in the middle of nothing (`block_until_ready` is not recorded): where a step range
   /// ends right behind the GPU's work, its last stretch without a row was that wait.
   void add_waits();
@@ -46,6 +58,14 @@ class XlaRows {
  private:
   Trace& t_;
   const HloModule* program(const XlaWork& work);
+  /// What a row of a thread is by its name alone: calls have few names and many rows.
+  struct HostName {
+    EventKind kind = EventKind::kOther;
+    StringId call;  ///< of a runtime or driver call, without what stands behind it
+    std::uint16_t category = 0;
+    bool known = false;
+  };
+  const HostName& host_name(StringId name);
   static std::string arguments(const XlaWork& work, const std::string& details, const HloModule* module,
                                const KernelOrigin& origin);
 
@@ -56,6 +76,7 @@ class XlaRows {
     bool read = false;
   };
   std::map<std::int64_t, Program> programs_;
+  std::vector<HostName> host_names_;  // by StringId
 
  public:
   EventRows rows;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "trace/importers/device_clock.hpp"
 #include "trace/importers/importer.hpp"
 #include "trace/importers/json_text.hpp"
 #include "trace/importers/proto_wire.hpp"
@@ -14,8 +15,6 @@
 namespace foretrace::trace {
 
 namespace {
-
-using Stat = XStat;
 
 constexpr std::string_view kRecorderPlane = "/host:foretrace";  // python/foretrace/_recorder_jax.py writes it
 
@@ -40,6 +39,9 @@ class Reader : public XplaneFile {
         read_host(planes[p]);
     }
     out_.add_waits();
+    // Newer profilers count from the profile's start, older ones write the time of day.
+    constexpr Ns kTimeOfDay = Ns{1} << 60;
+    if (profile_start_ > 0 && t_.size() > 0 && t_.events.start[0] < kTimeOfDay) t_.base_time_ns = profile_start_;
     if (bad_events > 0) {
       t_.diagnostics.add("malformed_record", Severity::kDataLoss, "events that are no messages were left out", {}, -1,
                          bad_events);
@@ -64,9 +66,7 @@ class Reader : public XplaneFile {
 
   void read_environment(const XPlane& plane) {
     const Names names = read_names(plane);
-    each_plane_stat(plane, names, [&](const XStatValue& stat) {
-      if (stat.what == Stat::kStart) t_.base_time_ns = std::max<Ns>(0, stat.number);
-    });
+    profile_start_ = plane_stats(plane, names).number(XStat::kStart, 0);
   }
 
   // Compiled programs: events' metadata that carry an HloProto.
@@ -84,8 +84,8 @@ class Reader : public XplaneFile {
           if (value.field == 2) name = valid(value.bytes);
           XStatValue stat;
           if (value.field != 5 || !read_stat(value.bytes, names, stat)) continue;
-          if (stat.what == Stat::kProgram) id = stat.number;
-          if (stat.what == Stat::kHloProto) proto = stat.text;
+          if (stat.what == XStat::kProgram) id = stat.number;
+          if (stat.what == XStat::kHloProto) proto = stat.text;
         }
       }
       if (proto.empty()) continue;
@@ -99,45 +99,23 @@ class Reader : public XplaneFile {
     const Names names = read_names(plane);
     DeviceProperties gpu;
     gpu.id = device_;
-    each_plane_stat(plane, names, [&](const XStatValue& stat) {
-      switch (stat.what) {
-        case Stat::kGpuName:
-          gpu.name = std::string(t_.strings[text_of(stat)]);
-          break;
-        case Stat::kSms:
-          gpu.sm_count = stat.number;
-          break;
-        case Stat::kMemory:
-          gpu.total_memory_bytes = stat.number;
-          break;
-        case Stat::kMajor:
-          gpu.compute_major = stat.number;
-          break;
-        case Stat::kMinor:
-          gpu.compute_minor = stat.number;
-          break;
-        default:
-          break;
-      }
-    });
+    const XStats about = plane_stats(plane, names);
+    if (const StringId name = text_of(about, XStat::kGpuName); name.valid()) gpu.name = t_.strings[name];
+    gpu.sm_count = about.number(XStat::kSms, gpu.sm_count);
+    gpu.total_memory_bytes = about.number(XStat::kMemory, gpu.total_memory_bytes);
+    gpu.compute_major = about.number(XStat::kMajor, gpu.compute_major);
+    gpu.compute_minor = about.number(XStat::kMinor, gpu.compute_minor);
     if (!gpu.name.empty() || gpu.sm_count > 0) t_.devices.push_back(gpu);
 
     const bool tpu = plane.name.starts_with("/device:TPU");
     const std::uint16_t derived = out_.rows.category("xla_derived", EventKind::kOther);
     std::vector<XlaWork> works;
-    ProtoCursor c(file, plane.begin, plane.end);
-    while (c.next()) {
-      if (c.field != 3 || !c.packed) continue;
-      const std::uint64_t begin = c.begin;
-      const std::uint64_t end = c.end;
-      const Line line = read_line(begin, end);
+    Event event;
+    each_line(plane, [&](const Line& line, std::uint64_t begin, std::uint64_t end) {
       std::optional<std::int64_t> stream = xla_stream(line.name);
       if (!stream && tpu && line.name == "XLA Ops") stream = line.id;
       each_event(begin, end, [&](std::string_view bytes) {
-        XlaWork w;
-        Event event;
-        const bool good = read_event(bytes, names, line, event, [&](const XStatValue& stat) { work_stat(stat, w); });
-        if (!good) return;
+        if (!read_event(bytes, names, line, event)) return;
         if (!stream) {
           EventRow row;
           row.start = event.start;
@@ -148,147 +126,74 @@ class Reader : public XplaneFile {
           out_.rows.add(row);
           return;
         }
-        w.start = event.start;
-        w.duration = event.duration;
-        w.name = event.name;
-        w.device = device_;
-        w.stream = *stream;
-        works.push_back(w);
+        works.push_back(work_of(event, *stream));
       });
-    }
+    });
     out_.add_works(works);
   }
 
-  void work_stat(const XStatValue& stat, XlaWork& w) {
-    switch (stat.what) {
-      case Stat::kCorrelation:
-        w.correlation = stat.number;
-        break;
-      case Stat::kContext:
-        w.context = stat.kept.valid() ? xla_number(t_.strings[stat.kept]) : stat.number;
-        break;
-      case Stat::kGraph:
-        w.graph = stat.number;
-        break;
-      case Stat::kNode:
-        w.node = stat.number;
-        break;
-      case Stat::kKernelDetails:
-      case Stat::kCopyDetails:
-      case Stat::kFillDetails:
-        w.details = text_of(stat);
-        break;
-      case Stat::kHloOp:
-        w.instruction = text_of(stat);
-        break;
-      case Stat::kHloModule:
-        w.module = text_of(stat);
-        break;
-      case Stat::kProgram:
-        w.program = stat.number;
-        break;
-      default:
-        break;
+  XlaWork work_of(const Event& event, std::int64_t stream) {
+    const XStats& stats = event.stats;
+    XlaWork w;
+    w.start = event.start;
+    w.duration = event.duration;
+    w.name = event.name;
+    w.device = device_;
+    w.stream = stream;
+    w.correlation = stats.number(XStat::kCorrelation, w.correlation);
+    if (stats.has(XStat::kContext)) {
+      const XStatValue& context = stats.at(XStat::kContext);
+      w.context = context.kept.valid() ? xla_number(t_.strings[context.kept]) : context.number;
     }
+    w.graph = stats.number(XStat::kGraph, w.graph);
+    w.node = stats.number(XStat::kNode, w.node);
+    w.program = stats.number(XStat::kProgram, w.program);
+    for (const XStat details : {XStat::kKernelDetails, XStat::kCopyDetails, XStat::kFillDetails}) {
+      if (stats.has(details)) w.details = text_of(stats.at(details));
+    }
+    w.instruction = text_of(stats, XStat::kHloOp);
+    w.module = text_of(stats, XStat::kHloModule);
+    return w;
   }
 
   void read_host(const XPlane& plane) {
     const Names names = read_names(plane);
-    ProtoCursor c(file, plane.begin, plane.end);
-    while (c.next()) {
-      if (c.field != 3 || !c.packed) continue;
-      const std::uint64_t begin = c.begin;
-      const std::uint64_t end = c.end;
-      const Line line = read_line(begin, end);
+    Event event;
+    each_line(plane, [&](const Line& line, std::uint64_t begin, std::uint64_t end) {
       const LaneId lane = out_.rows.lane(LaneKind::kCpuThread, 0, line.id);
       t_.lanes[lane.index()].name = t_.strings.intern(line.name);
       t_.lanes[lane.index()].process_name = t_.strings.intern(plane.name);
-      each_event(begin, end, [&](std::string_view bytes) { host_event(bytes, names, line, lane); });
-    }
+      each_event(begin, end, [&](std::string_view bytes) {
+        if (read_event(bytes, names, line, event)) host_event(event, lane);
+      });
+    });
   }
 
-  void host_event(std::string_view bytes, const Names& names, const Line& line, LaneId lane) {
-    std::int64_t step = kAbsent, correlation = kAbsent, device = kAbsent;
-    MemoryIds memory;
-    Event event;
-    const bool good = read_event(bytes, names, line, event, [&](const XStatValue& stat) {
-      switch (stat.what) {
-        case Stat::kStep:
-          step = stat.number;
-          break;
-        case Stat::kCorrelation:
-          correlation = stat.number;
-          break;
-        case Stat::kDevice:
-          device = stat.number;
-          break;
-        case Stat::kAddress:
-          memory.address = stat.number;
-          break;
-        case Stat::kAllocation:
-          memory.bytes = stat.number;
-          break;
-        case Stat::kAllocated:
-          memory.total_allocated = stat.number;
-          break;
-        case Stat::kReserved:
-          memory.total_reserved = stat.number;
-          break;
-        default:
-          break;
-      }
-    });
-    if (!good) return;
-    EventRow row;
+  void host_event(const Event& event, LaneId lane) {
+    const XStats& stats = event.stats;
+    XlaHost row;
     row.start = event.start;
     row.duration = event.duration;
     row.name = event.name;
     row.lane = lane;
-    EventKind kind = xla_host_kind(t_.strings[event.name]);
-    if (step != kAbsent) kind = EventKind::kAnnotation;
-    switch (kind) {
-      case EventKind::kAnnotation:
-        row.args = t_.args.intern(fmt::format(R"({{"step_num":{}}})", step));
-        row.name = out_.step_name(step);
-        row.category = out_.rows.category("user_annotation", kind);
-        row.side = EventRows::side(t_.op_ids, OpIds{});
-        break;
-      case EventKind::kRuntime: {
-        if (device != kAbsent && device_ >= 0 && device != device_) return;  // another GPU's
-        const std::string name(xla_call_name(t_.strings[event.name]));
-        row.name = t_.strings.intern(name);
-        row.correlation = correlation;
-        row.category = out_.rows.category(
-            name.starts_with("cuda") || name.starts_with("hip") ? "cuda_runtime" : "cuda_driver", kind);
-        break;
-      }
-      case EventKind::kPython:
-        row.category = out_.rows.category("python_function", kind);
-        row.side = EventRows::side(t_.python_ids, PythonIds{});
-        break;
-      case EventKind::kMemory:
-        if (t_.strings[event.name] == "MemoryDeallocation") memory.bytes = -memory.bytes;
-        row.args =
-            t_.args.intern(fmt::format(R"({{"Device Type":1,"Device Id":{}}})", std::max<std::int64_t>(0, device_)));
-        row.category = out_.rows.category("cpu_instant_event", kind);
-        row.ph = 'i';
-        row.side = EventRows::side(t_.memory_ids, memory);
-        break;
-      case EventKind::kOverhead:
-        row.category = out_.rows.category("overhead", kind);
-        break;
-      default:
-        row.category = out_.rows.category("cpu_op", EventKind::kOp);
-        row.side = EventRows::side(t_.op_ids, OpIds{});
-        break;
-    }
-    out_.rows.add(row);
+    row.step = stats.number(XStat::kStep, kAbsent);
+    row.correlation = stats.number(XStat::kCorrelation, kAbsent);
+    const std::int64_t device = stats.number(XStat::kDevice, kAbsent);
+    const bool call = row.step == kAbsent && xla_host_kind(t_.strings[event.name]) == EventKind::kRuntime;
+    if (call && device != kAbsent && device_ >= 0 && device != device_) return;  // another GPU's
+    row.device = device_;
+    row.memory.address = stats.number(XStat::kAddress, kAbsent);
+    row.memory.bytes = stats.number(XStat::kAllocation, 0);
+    row.memory.total_allocated = stats.number(XStat::kAllocated, kAbsent);
+    row.memory.total_reserved = stats.number(XStat::kReserved, kAbsent);
+    out_.add_host(row);
   }
 
   Trace& t_;
   XlaRows out_;
   std::vector<std::unique_ptr<std::string>> protos_;
   std::int64_t device_ = -1;
+  Ns profile_start_ = 0;
 };
 
 // There is no magic number: the first plane's name tells.
@@ -331,6 +236,7 @@ Result<Trace> read_xplane(SeekableSource& source, const std::string& path, const
   }
   reader.run(gpus.empty() ? SIZE_MAX : gpus[part.index]);
   trace.args.decode(trace.strings);
+  align_device_clock(trace);
   return trace;
 }
 

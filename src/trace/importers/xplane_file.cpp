@@ -30,7 +30,7 @@ XStat stat_of(std::string_view name) {
       {"bytes_reserved", XStat::kReserved},
       {"Hlo Proto", XStat::kHloProto},
       {"hlo_proto", XStat::kHloProto},
-      {"profilestart_time", XStat::kStart},
+      {"profile_start_time", XStat::kStart},
       {"device_vendor", XStat::kVendor},
       {"gpu_device_name", XStat::kGpuName},
       {"core_count", XStat::kSms},
@@ -121,12 +121,10 @@ bool XplaneFile::read_stat(std::string_view bytes, const Names& names, XStatValu
   out = {};
   for (ProtoWire w(bytes); w.next();) {
     switch (w.field) {
-      case 1: {
-        const auto it = names.stats.find(w.number);
-        if (it == names.stats.end()) return false;
-        out.what = it->second;
+      case 1:
+        out.what = names.stats.find(w.number);
+        if (out.what == XStat::kNone) return false;
         break;
-      }
       case 2: {
         const double real = w.real();
         constexpr double kMost = 9e18;
@@ -142,11 +140,9 @@ bool XplaneFile::read_stat(std::string_view bytes, const Names& names, XStatValu
         out.text = w.bytes;
         out.number = xla_number(w.bytes);
         break;
-      case 7: {
-        const auto it = names.texts.find(w.number);
-        if (it != names.texts.end()) out.kept = it->second;
+      case 7:
+        out.kept = names.texts.find(w.number);
         break;
-      }
       default:
         break;
     }
@@ -157,8 +153,12 @@ bool XplaneFile::read_stat(std::string_view bytes, const Names& names, XStatValu
 // XLine: id = 1, name = 2, timestamp_ns = 3, events = 4, display_id = 10, display_name = 11.
 XplaneFile::Line XplaneFile::read_line(std::uint64_t begin, std::uint64_t end) {
   Line line;
+  bool timed = false;
   ProtoCursor c(file, begin, end);
   while (c.next()) {
+    // Writers put fields in the order of their numbers: behind all three come the events, which are gone over once more.
+    if (c.field == 4 && timed && !line.name.empty() && line.id != 0) break;
+    timed = timed || c.field == 3;
     if (c.field == 1) line.id = static_cast<std::int64_t>(c.number & 0xFFFF'FFFF);  // as the JSON has it
     if (c.field == 3) line.start = static_cast<Ns>(c.number);
     if (c.field == 2 && c.packed) line.name = valid(c.bytes());

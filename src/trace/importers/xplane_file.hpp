@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -48,7 +50,8 @@ enum class XStat : std::uint8_t {
   kSms,
   kMemory,
   kMajor,
-  kMinor
+  kMinor,
+  kCount
 };
 /// One stat of an event or a plane: a number, or a text (its own or one the plane keeps).
 struct XStatValue {
@@ -56,6 +59,48 @@ struct XStatValue {
   std::int64_t number = 0;
   std::string_view text;
   StringId kept;  ///< where the text is one of the plane's
+};
+
+/// The stats of one event or plane, by what they mean; the last of a kind counts.
+class XStats {
+ public:
+  void clear() { seen_ = 0; }
+  void put(const XStatValue& stat) {
+    values_[static_cast<std::size_t>(stat.what)] = stat;
+    seen_ |= bit(stat.what);
+  }
+  [[nodiscard]] bool has(XStat what) const { return (seen_ & bit(what)) != 0; }
+  [[nodiscard]] std::int64_t number(XStat what, std::int64_t otherwise) const {
+    return has(what) ? at(what).number : otherwise;
+  }
+  [[nodiscard]] const XStatValue& at(XStat what) const { return values_[static_cast<std::size_t>(what)]; }
+
+ private:
+  static std::uint64_t bit(XStat what) { return std::uint64_t{1} << static_cast<unsigned>(what); }
+  std::array<XStatValue, static_cast<std::size_t>(XStat::kCount)> values_;
+  std::uint64_t seen_ = 0;
+};
+
+/// Ids of a plane's metadata: counted up from 1, so that a place in a list finds them, and few are far beyond.
+template <class T>
+class MetadataIds {
+ public:
+  T& operator[](std::uint64_t id) {
+    if (id >= kNear) return far_[id];
+    if (id >= near_.size()) near_.resize(static_cast<std::size_t>(std::max<std::uint64_t>(id + 1, 2 * near_.size())));
+    return near_[static_cast<std::size_t>(id)];
+  }
+  /// What was put there; a T made of nothing where nothing was.
+  [[nodiscard]] T find(std::uint64_t id) const {
+    if (id < near_.size()) return near_[static_cast<std::size_t>(id)];
+    const auto it = id < kNear ? far_.end() : far_.find(id);
+    return it == far_.end() ? T{} : it->second;
+  }
+
+ private:
+  static constexpr std::uint64_t kNear = 1 << 18;
+  std::vector<T> near_;
+  std::unordered_map<std::uint64_t, T> far_;
 };
 
 class XplaneFile {
@@ -74,8 +119,8 @@ class XplaneFile {
 
   // What the events of a plane refer to.
   struct Names {
-    std::unordered_map<std::uint64_t, StringId> events, texts;
-    std::unordered_map<std::uint64_t, XStat> stats;
+    MetadataIds<StringId> events, texts;
+    MetadataIds<XStat> stats;
   };
 
   Names read_names(const XPlane& plane);
@@ -92,13 +137,17 @@ class XplaneFile {
   /// The text where it is UTF-8, else a copy made so, good until the next call.
   std::string_view valid(std::string_view text);
 
+  /// The id of a stat's text; not valid where it has no such stat.
+  StringId text_of(const XStats& stats, XStat what) { return stats.has(what) ? text_of(stats.at(what)) : StringId{}; }
+
   // XEvent: metadata_id = 1, offset_ps = 2, duration_ps = 3, stats = 4.
   struct Event {
     Ns start = 0, duration = 0;
     StringId name;
+    XStats stats;  ///< their texts live as long as the event's bytes
   };
-  template <class OnStat>
-  bool read_event(std::string_view bytes, const Names& names, const Line& line, Event& out, OnStat on_stat) {
+  bool read_event(std::string_view bytes, const Names& names, const Line& line, Event& out) {
+    out.stats.clear();
     constexpr std::int64_t kPsPerNs = 1000;
     std::int64_t offset = 0;
     std::int64_t length = 0;
@@ -110,7 +159,7 @@ class XplaneFile {
       if (w.field == 3) length = w.integer();
       if (w.field != 4) continue;
       XStatValue stat;
-      if (read_stat(w.bytes, names, stat)) on_stat(stat);
+      if (read_stat(w.bytes, names, stat)) out.stats.put(stat);
     }
     constexpr std::int64_t kMost = std::int64_t{1} << 61;
     if (w.bad() || offset < -kMost || offset > kMost || length < 0 || length > kMost || line.start < -kMost ||
@@ -118,11 +167,20 @@ class XplaneFile {
       ++bad_events;
       return false;
     }
-    const auto it = names.events.find(name);
-    out.name = it == names.events.end() ? t_.strings.intern(fmt::format("(event {})", name)) : it->second;
+    out.name = names.events.find(name);
+    if (!out.name.valid()) out.name = t_.strings.intern(fmt::format("(event {})", name));
     out.start = line.start + offset / kPsPerNs;
     out.duration = (offset + length) / kPsPerNs - offset / kPsPerNs;
     return true;
+  }
+
+  /// The lines of a plane, with the place of their messages.
+  template <class OnLine>
+  void each_line(const XPlane& plane, OnLine on_line) {
+    ProtoCursor c(file, plane.begin, plane.end);
+    while (c.next()) {
+      if (c.field == 3 && c.packed) on_line(read_line(c.begin, c.end), c.begin, c.end);
+    }
   }
 
   template <class OnEvent>
@@ -137,13 +195,18 @@ class XplaneFile {
     }
   }
 
-  template <class OnStat>
-  void each_plane_stat(const XPlane& plane, const Names& names, OnStat on_stat) {
+  /// Those of the plane itself, texts as ids: its bytes do not stay.
+  XStats plane_stats(const XPlane& plane, const Names& names) {
+    XStats out;
     ProtoCursor c(file, plane.begin, plane.end);
     while (c.next()) {
       XStatValue stat;
-      if (c.field == 6 && c.packed && read_stat(c.bytes(), names, stat)) on_stat(stat);
+      if (c.field != 6 || !c.packed || !read_stat(c.bytes(), names, stat)) continue;
+      if (!stat.text.empty()) stat.kept = text_of(stat);
+      stat.text = {};
+      out.put(stat);
     }
+    return out;
   }
 
  private:

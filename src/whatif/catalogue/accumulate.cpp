@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "foretrace/whatif/script.hpp"
 #include "graph/latencies.hpp"
 #include "whatif/catalogue/backward_end.hpp"
 #include "whatif/catalogue/batch_scaling.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/step_facts.hpp"
 #include "whatif/whole_number.hpp"
 
 namespace foretrace::whatif {
@@ -112,6 +114,18 @@ Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
+std::string already_there(const Model& m, const Parameters&) {
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
+  if (has->passes < 2) return {};
+  return fmt::format("the step already adds up the gradients of {} passes before its update", has->passes);
+}
+
+void write_code(const ScriptPart& p, ScriptPlaces& to) {
+  to.passes = std::max(1, static_cast<int>(p.parameters.number("n")));
+  to.step.push_back(
+      fmt::format("    # accumulate: {} parts{}", to.passes, p.gain.empty() ? "" : "," + p.gain.substr(3)));
+}
+
 WhatIf accumulate_whatif() {
   return {.name = "accumulate",
           .about = "the same batch in n parts, gradients added up before the update",
@@ -127,7 +141,9 @@ WhatIf accumulate_whatif() {
           .stage = Stage::kBatch,
           .advise = {"accumulate:n=2"},
           .validated = true,
-          .apply = apply_accumulate};
+          .apply = apply_accumulate,
+          .already = already_there,
+          .write_code = write_code};
 }
 
 const Registered kRegistered(accumulate_whatif);

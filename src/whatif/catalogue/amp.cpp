@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/amp_memory.hpp"
 #include "whatif/catalogue/cast_tasks.hpp"
 #include "whatif/catalogue/catalogue.hpp"
@@ -8,6 +11,7 @@
 #include "whatif/catalogue/layer_regions.hpp"
 #include "whatif/catalogue/workspaces.hpp"
 #include "whatif/compiled.hpp"
+#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -132,6 +136,36 @@ Status apply_amp(Model& m, Draft& draft, const Parameters& parameters) {
   return Amp(m, draft, bf16 ? Dtype::kBf16 : Dtype::kFp16).run(parameters.list("layers"));
 }
 
+std::string half_type(const ScriptPart& p) {
+  return p.parameters.text("dtype") == "bf16" ? "torch.bfloat16" : "torch.float16";
+}
+
+std::string already_there(const Model& m, const Parameters&) {
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
+  return has->half_products ? "the step already runs matrix products in half precision" : "";
+}
+
+void write_code(const ScriptPart& p, ScriptPlaces& to) {
+  const std::vector<std::string> layers = p.parameters.list("layers");
+  to.scaler = half_type(p) == "torch.float16";
+  if (layers.empty()) {
+    to.contexts.push_back(
+        fmt::format("with torch.autocast(tensors_of(inputs)[0].device.type, dtype={}):{}", half_type(p), p.gain));
+    return;
+  }
+  // Regions of autocast: a block whose successor is half too hands on what it has.
+  std::string all;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const bool goes_on = i + 1 < layers.size() && follows(layers[i], layers[i + 1]);
+    all += fmt::format("        ({}, {}),\n", python_literal(layers[i]), goes_on ? "False" : "True");
+  }
+  to.model.push_back(
+      fmt::format("    for name, ends in ({}\n{}    ):\n        for module in modules_named(model, name):\n"
+                  "            autocast_region(module, {}, ends)",
+                  p.gain, all, half_type(p)));
+  to.layers.insert(to.layers.end(), layers.begin(), layers.end());
+}
+
 WhatIf amp_whatif() {
   return {.name = "amp",
           .about = "mixed precision: autocast, and a gradient scaler for fp16",
@@ -150,7 +184,9 @@ WhatIf amp_whatif() {
           .stage = Stage::kPrecision,
           .advise = {"amp:dtype=bf16", "amp"},
           .validated = true,
-          .apply = apply_amp};
+          .apply = apply_amp,
+          .already = already_there,
+          .write_code = write_code};
 }
 
 const Registered kRegistered(amp_whatif);

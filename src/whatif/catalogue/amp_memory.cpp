@@ -19,7 +19,7 @@ constexpr std::int64_t kGrain = memory::kGrain;
 class Rewriter {
  public:
   Rewriter(memory::Curve& curve, const Dataflow& flow, const Autocast& cast, double samples)
-      : c_(curve), flow_(flow), cast_(cast), samples_(samples) {}
+      : c_(curve), flow_(flow), cast_(cast), samples_(samples), added_(flow) {}
 
   void run() {
     at_ = unit_blocks(c_, flow_, [&](const Block& b, std::int64_t elements) { return holds(b, elements, 4); });
@@ -33,9 +33,7 @@ class Rewriter {
     std::sort(copied_.begin(), copied_.end());
     shorten();
     for (std::uint32_t u = 0; u < flow_.units.size(); ++u) add_casts(u);
-    c_.blocks.insert(c_.blocks.end(), added_.begin(), added_.end());
-    std::stable_sort(c_.blocks.begin(), c_.blocks.end(),
-                     [](const Block& a, const Block& b) { return a.allocated < b.allocated; });
+    added_.put_into(c_);
   }
 
  private:
@@ -54,18 +52,6 @@ class Rewriter {
     return most;
   }
 
-  void add(std::uint32_t unit, std::int64_t bytes, std::uint32_t from, std::uint32_t to, Kind kind, Stage stage) {
-    if (bytes <= 0 || to <= from) return;
-    Block b;
-    b.bytes = bytes;
-    b.allocated = from;
-    b.freed = to;
-    b.kind = kind;
-    b.stage = stage;
-    b.op = flow_.units[unit].event;
-    added_.push_back(b);
-  }
-
   void resize(std::size_t i) {
     Block& b = c_.blocks[i];
     const std::uint32_t u = at_.unit[i];
@@ -81,7 +67,8 @@ class Rewriter {
       return;
     }
     if (b.kind == Kind::kGradient) {  // computed in half, then cast: both are there for a moment
-      if (a.precision == Precision::kHalf) add(u, b.bytes / 2, b.allocated, b.allocated + 1, Kind::kTemporary, b.stage);
+      if (a.precision == Precision::kHalf)
+        added_.add(u, b.bytes / 2, b.allocated, b.allocated + 1, Kind::kTemporary, b.stage);
       return;
     }
     if (at_.sums[i] != 0) {
@@ -93,7 +80,7 @@ class Rewriter {
         return c.gradient && !c.weight && holds(b, c.elements, 4);
       });
       if (cast_back)
-        add(u, b.bytes / 2, b.allocated, b.allocated + 1, Kind::kTemporary, b.stage);
+        added_.add(u, b.bytes / 2, b.allocated, b.allocated + 1, Kind::kTemporary, b.stage);
       else
         b.bytes /= 2;
     } else if (a.reads_half &&
@@ -161,12 +148,12 @@ class Rewriter {
           }
         }
       }
-      add(u, bytes, here, kept ? back : until, kept ? Kind::kActivation : Kind::kTemporary, Stage::kForward);
+      added_.add(u, bytes, here, kept ? back : until, kept ? Kind::kActivation : Kind::kTemporary, Stage::kForward);
       // The gradient of what was half is half again until its producer has used it.
       if (c.to_float && c.gradient) narrow_gradient(u, c.elements, c.value);
     }
     for (const std::int64_t n : a.narrowed)
-      add(u, 2 * scaled(n), at_.backward[u].first, back, Kind::kTemporary, Stage::kBackward);
+      added_.add(u, 2 * scaled(n), at_.backward[u].first, back, Kind::kTemporary, Stage::kBackward);
   }
 
   void narrow_gradient(std::uint32_t u, std::int64_t elements, std::uint32_t value) {
@@ -175,13 +162,13 @@ class Rewriter {
       Block& b = c_.blocks[i];
       if (b.stage != Stage::kBackward || b.allocated > at || b.freed <= at + 1 || !holds(b, elements, 4)) continue;
       if (b.kind == Kind::kGradient) continue;
-      add(u, 2 * scaled(elements), at, b.freed, Kind::kTemporary, Stage::kBackward);
+      added_.add(u, 2 * scaled(elements), at, b.freed, Kind::kTemporary, Stage::kBackward);
       b.freed = at + 1;
       return;
     }
     const std::uint32_t producer = flow_.values[value].producer;
     if (producer != kNone)
-      add(u, 2 * scaled(elements), at, at_.backward[producer].last, Kind::kTemporary, Stage::kBackward);
+      added_.add(u, 2 * scaled(elements), at, at_.backward[producer].last, Kind::kTemporary, Stage::kBackward);
   }
 
   memory::Curve& c_;
@@ -190,7 +177,7 @@ class Rewriter {
   double samples_;
   UnitBlocks at_;
   std::vector<std::pair<std::uint32_t, std::int64_t>> copied_;  // unit, bytes of a copy it keeps
-  std::vector<Block> added_;
+  AddedBlocks added_;
 };
 
 }  // namespace

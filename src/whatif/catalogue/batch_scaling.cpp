@@ -37,11 +37,13 @@ std::size_t scale_batch(Model& m, Draft& draft, double x) {
     const work::Work work = m.works[row.work];
     if (!works_on_samples(row.phase) || work.of_parameters) continue;
     const work::Work becomes = with_batch(work, x);
-    const hardware::Cost cost = rescale_row(m, row, becomes);
+    hardware::Cost cost = rescale_row(m, row, becomes);
     const bool known = cost.known && work.has_shape() && work.family != work::Family::kOther;
     shapeless += work.has_shape() ? 0 : row.time;
     all += row.time;
-    set_row(m, draft, row, known ? cost.ns : linear(static_cast<double>(row.time), x), becomes, graph::Origin::kScaled);
+    if (!known) cost.ns = linear(static_cast<double>(row.time), x);
+    cost.origin = graph::Origin::kScaled;
+    set_row(m, draft, row, cost, becomes);
     ++changed;
   }
   for (std::uint32_t t = 0; t < g.size(); ++t) {

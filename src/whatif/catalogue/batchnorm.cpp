@@ -87,7 +87,8 @@ WhatIf batchnorm_whatif() {
       .stage = Stage::kKernels,
       .advise = {},
       .validated = false,
-      .apply = apply_batchnorm};
+      .apply = apply_batchnorm,
+      .whole_program = "XLA has fused batch norms with their neighbours already"};
 }
 
 const Registered kRegistered(batchnorm_whatif);

@@ -1,6 +1,10 @@
+#include <fmt/format.h>
+
+#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/rows.hpp"
 #include "whatif/catalogue/workspaces.hpp"
+#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -22,12 +26,22 @@ Status apply_channels_last(Model& m, Draft& draft, const Parameters&) {
     if (planes) becomes.access = work::Access::kStrided;  // a convolution's bias gradient: columns now, not planes
     const hardware::Cost cost = rescale_row(m, row, becomes);
     if (!cost.known) continue;
-    set_row(m, draft, row, cost.ns, becomes, cost.origin);
+    set_row(m, draft, row, cost, becomes);
     convolutions += is_conv(work) ? 1u : 0u;
   }
   if (convolutions == 0) return fail(ErrorCode::kDeclined, "no convolution would change its layout");
   resize_workspaces(m, before);
   return {};
+}
+
+std::string already_there(const Model& m, const Parameters&) {
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
+  return has->channels_last ? "the step's convolutions already run in channels-last layout" : "";
+}
+
+void write_code(const ScriptPart& p, ScriptPlaces& to) {
+  to.model.push_back("    model = model.to(memory_format=torch.channels_last)" + p.gain);
+  to.inputs = "channels_last(inputs)";
 }
 
 WhatIf channels_last_whatif() {
@@ -45,7 +59,10 @@ WhatIf channels_last_whatif() {
           .stage = Stage::kKernels,
           .advise = {"channels-last"},
           .validated = true,
-          .apply = apply_channels_last};
+          .apply = apply_channels_last,
+          .already = already_there,
+          .whole_program = "XLA chooses the layout of every tensor itself",
+          .write_code = write_code};
 }
 
 const Registered kRegistered(channels_last_whatif);

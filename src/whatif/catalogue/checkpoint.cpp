@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/blocks.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/dataflow.hpp"
@@ -30,24 +31,25 @@ std::int64_t beyond_kept(const memory::Curve& c, std::uint32_t first, std::uint3
   return most - level;
 }
 
-// By the time an operation began: the block whose kernels were being launched; blocks.size() in front of all of them.
-std::size_t block_at(const Model& m, const std::vector<BlockOfLayers>& blocks, std::uint32_t op) {
+// By the time memory was asked for: the block whose kernels were being launched; blocks.size() in front of all of them. A compiled pass is
+// one operation, which asks for each buffer right before the kernel that fills it.
+std::size_t block_at(const Model& m, const std::vector<BlockOfLayers>& blocks, Ns asked) {
   const Graph& g = m.graph;
   std::size_t found = blocks.size();
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     const EventId call = g.event[g.launch[blocks[b].forward.front()].index()];
-    if (call.valid() && m.trace->events.start[call.index()] <= m.trace->events.start[op]) found = b;
+    if (call.valid() && m.trace->events.start[call.index()] <= asked) found = b;
   }
   // Behind the last one's kernels lies the head of the network.
   if (found + 1 == blocks.size()) {
     const EventId last = g.event[g.launch[blocks.back().forward.back()].index()];
-    if (last.valid() && m.trace->events.start[op] > m.trace->end(last.index())) return blocks.size();
+    if (last.valid() && asked > m.trace->end(last.index())) return blocks.size();
   }
   return found;
 }
 
 // Activations of a block live until its forward is over, and again while its backward runs; its output stays, for the
-// next block to start from. Says whether any activation is known to be a block's: a compiled step names none.
+// next block to start from. Says whether any activation is known to be a block's.
 bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
   memory::Curve& c = *m.memory;
   // Of each run of a block what it allocated, in order. A block that runs several times begins again with its first layer.
@@ -63,7 +65,7 @@ bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
     const memory::Block& b = c.blocks[i];
     if (b.stage != memory::Stage::kForward || b.allocated == 0) continue;
     if (unnamed) {
-      const std::size_t at = b.op != kNone ? block_at(m, blocks, b.op) : blocks.size();
+      const std::size_t at = b.op != kNone ? block_at(m, blocks, b.at) : blocks.size();
       if (b.kind == memory::Kind::kActivation && at < blocks.size()) held[""][at].push_back(i);
       continue;
     }
@@ -169,9 +171,6 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
       return fail(ErrorCode::kDeclined, "the trace names no layers, and the step runs as a CUDA graph");
     m.not_modelled.push_back(
         fmt::format("the trace names no layers: {} blocks are taken for what repeats in its kernels", blocks.size()));
-    if (has->compiled)
-      m.not_modelled.emplace_back(
-          "memory that checkpoints inside a compiled network save: the peak is shown as without them");
   }
   if (m.memory && !shorten_lives(m, blocks)) {
     m.not_modelled.emplace_back(
@@ -218,6 +217,29 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
+std::string already_there(const Model& m, const Parameters& parameters) {
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
+  if (!has->recomputes) return {};
+  const std::vector<std::string> wanted = parameters.list("layers");
+  const std::vector<BlockOfLayers> blocks = repeated_runs(m.graph);
+  const bool left = std::any_of(blocks.begin(), blocks.end(), [&](const BlockOfLayers& b) {
+    const bool asked = wanted.empty() || std::any_of(wanted.begin(), wanted.end(),
+                                                     [&](const std::string& w) { return glob_match(w, b.name); });
+    return asked && !b.name.empty() && !has->recomputed.empty() && !recomputes(*has, b.name);
+  });
+  return left ? "" : "the step already runs its blocks again in the backward pass (activation checkpointing)";
+}
+
+void write_code(const ScriptPart& p, ScriptPlaces& to) {
+  const std::string how = p.parameters.text("reentrant") == "1" ? ", reentrant=True" : "";
+  if (const std::vector<std::string> layers = p.parameters.list("layers"); !layers.empty()) {
+    each_named(p, layers, fmt::format("checkpointed(module{})", how), to.model, to);
+  } else {
+    to.model.push_back(
+        fmt::format("    for block in repeated_blocks(model):{}\n        checkpointed(block{})", p.gain, how));
+  }
+}
+
 WhatIf checkpoint_whatif() {
   return {.name = "checkpoint",
           .about = "activations of blocks are recomputed in the backward pass instead of kept",
@@ -236,7 +258,12 @@ WhatIf checkpoint_whatif() {
           .stage = Stage::kMemory,
           .advise = {"checkpoint"},
           .validated = true,
-          .apply = apply_checkpoint};
+          .apply = apply_checkpoint,
+          .already = already_there,
+          .whole_program =
+              "which tensors a compiled program keeps is not in its trace; jax.checkpoint changes it, and the "
+              "compiler the rest",
+          .write_code = write_code};
 }
 
 const Registered kRegistered(checkpoint_whatif);

@@ -1,10 +1,14 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/compiled_host.hpp"
 #include "whatif/catalogue/compiled_memory.hpp"
 #include "whatif/catalogue/layer_regions.hpp"
+#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -93,6 +97,28 @@ Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
+std::string already_there(const Model& m, const Parameters&) {
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
+  return has->compiled ? "the step already runs kernels of torch.compile" : "";
+}
+
+void write_code(const ScriptPart& p, ScriptPlaces& to) {
+  const std::string mode = p.parameters.text("mode");
+  const std::string options = mode.empty() || mode == "default" ? "" : fmt::format("mode={}", python_literal(mode));
+  if (const std::vector<std::string> layers = p.parameters.list("layers"); !layers.empty()) {
+    each_named(p, layers, fmt::format("module.compile({})", options), to.regions, to);
+  } else if (p.planned_buckets) {
+    // One graph would hand over all gradients at its end. DistributedDataParallel cuts it at its buckets; for a plan of
+    // one's own the blocks are compiled one by one.
+    to.regions.push_back(
+        fmt::format("    for block in repeated_blocks(model) or [model]:{}  Gradients come block by block.\n        "
+                    "block.compile({})",
+                    p.gain.empty() ? "  #" : p.gain + ".", options));
+  } else {
+    to.whole.push_back(fmt::format("    model.compile({}){}", options, p.gain));
+  }
+}
+
 WhatIf compile_whatif() {
   return {
       .name = "compile",
@@ -114,7 +140,10 @@ WhatIf compile_whatif() {
       .stage = Stage::kRuntime,  // it fuses what the other changes leave
       .advise = {"compile"},
       .validated = true,
-      .apply = apply_compile};
+      .apply = apply_compile,
+      .already = already_there,
+      .whole_program = "the step is a compiled program already: XLA has fused it",
+      .write_code = write_code};
 }
 
 const Registered kRegistered(compile_whatif);

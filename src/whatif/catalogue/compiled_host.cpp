@@ -4,6 +4,7 @@
 #include <set>
 
 #include "graph/latencies.hpp"
+#include "whatif/catalogue/graph_regions.hpp"
 
 namespace foretrace::whatif {
 
@@ -54,9 +55,9 @@ void compile_host(Compiling& c, const FusionPlan& plan, bool graphed) {
     collect(c, plan, pass);
     if (pass.before <= 0) continue;
     const double launches = graphed ? 0 : c.launches[p] * host.compiled_launch_us;
-    const double each = host.compiled_call_us + (graphed ? 1e-3 * static_cast<double>(latencies.graph_launch) : 0);
-    const double calls = static_cast<double>(regions.size()) * each;
-    const double after = static_cast<double>(c.model.cpu_time(calls + launches, pass.cpu));
+    const double calls = static_cast<double>(regions.size()) * host.compiled_call_us;
+    const Ns launch = graphed ? graph_launch_time(c.model, static_cast<std::size_t>(c.launches[p]), pass.cpu) : 0;
+    const double after = static_cast<double>(c.model.cpu_time(calls + launches, pass.cpu) + launch);
     c.draft.scale(pass.tasks, after / pass.before);
   }
   if (!graphed) return;

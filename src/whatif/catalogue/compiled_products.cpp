@@ -34,7 +34,7 @@ void read_with_gaps(Compiling& c, const Row& product) {
     if (u == kNone || u <= unit || reader.elements != static_cast<std::int64_t>(w.bytes_written / 2)) continue;
     reader.access = reader.access == work::Access::kMixed ? work::Access::kMixedStrided : work::Access::kStrided;
     if (const hardware::Cost cost = rescale_row(c.model, row, reader); cost.known)
-      set_row(c.model, c.draft, row, cost.ns, reader, cost.origin);
+      set_row(c.model, c.draft, row, cost, reader);
     return;
   }
 }
@@ -94,7 +94,7 @@ void move_channels(Compiling& c) {
     if (c.region[r] == kNone || !is_conv(w) || channels_last(w)) continue;
     const Work becomes = with_layout(w, true);
     if (const hardware::Cost cost = rescale_row(c.model, c.rows[r], becomes); cost.known)
-      set_row(c.model, c.draft, c.rows[r], cost.ns, becomes, cost.origin);
+      set_row(c.model, c.draft, c.rows[r], cost, becomes);
   }
 }
 

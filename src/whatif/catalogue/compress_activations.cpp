@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+
+#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/saved_tensors.hpp"
 
@@ -43,6 +46,10 @@ Status apply_compress(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
+void write_code(const ScriptPart& p, ScriptPlaces& to) {
+  to.contexts.push_back(fmt::format("with compressed_activations(model, {}):{}", p.parameters.text("bits"), p.gain));
+}
+
 WhatIf compress_activations_whatif() {
   return {.name = "compress-activations",
           .about = "activations wait for the backward pass in fewer bits",
@@ -60,7 +67,9 @@ WhatIf compress_activations_whatif() {
           .stage = Stage::kMemory,
           .advise = {"compress-activations"},
           .validated = true,
-          .apply = apply_compress};
+          .apply = apply_compress,
+          .whole_program = "which tensors a compiled program keeps is not in its trace",
+          .write_code = write_code};
 }
 
 const Registered kRegistered(compress_activations_whatif);

@@ -1,5 +1,6 @@
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/parallel/scheme_whatif.hpp"
+#include "whatif/step_facts.hpp"
 #include "whatif/whole_number.hpp"
 
 namespace foretrace::whatif {
@@ -12,6 +13,12 @@ Status apply_compress_gradients(Model& model, Draft& draft, const Parameters& pa
   choice.ratio = parameters.number("ratio");
   choice.rank = static_cast<std::int64_t>(parameters.number("rank"));
   return apply_on_cluster(model, draft, parameters, choice);
+}
+
+std::string already_there(const Model& m, const Parameters& p) {
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
+  if (!has->half_gradients || p.text("method") != "fp16" || same_workers(*has, p).empty()) return {};
+  return "gradients already travel in half precision";
 }
 
 WhatIf compress_gradients_whatif() {
@@ -33,6 +40,7 @@ WhatIf compress_gradients_whatif() {
   w.not_modelled = "convergence";
   w.code = "model.register_comm_hook(state, hook)";
   w.apply = apply_compress_gradients;
+  w.already = already_there;
   return w;
 }
 

@@ -2,21 +2,22 @@
 
 #include <algorithm>
 
+#include "foretrace/whatif/script.hpp"
 #include "graph/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/graph_regions.hpp"
+#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
 
-// From the begin of the launch call to the first kernel. No trace tells: the profiler makes a launch of a thousand nodes last
-// milliseconds, and what seven steps with a graph took without it differs from the span of their graphs by -0.5 to +0.4 ms, so that
-// a tenth of a millisecond cannot be told from none. An ordinary launch's call and latency are taken.
-constexpr Ns kGraphLatency = 12'000;
 // A capturable update keeps its step count and bias corrections on the GPU: three small kernels for one.
 constexpr double kCapturableKernels = 2.0;
 
-Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
+Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
+  if (const std::vector<std::string> layers = parameters.list("layers"); !layers.empty())
+    return graph_regions(m, draft, layers);
   const Graph& g = m.graph;
   // Behind a stream's first captured task, work whose launch the trace does not show is part of the same stretch.
   std::vector<char> begun(g.lanes.size(), 0);
@@ -83,11 +84,8 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
     if (g.lane[t] == main && last_wait != kNone && t + 1 >= last_wait) return false;
     return g.kind[t] == TaskKind::kCpu || g.kind[t] == TaskKind::kCall || g.kind[t] == TaskKind::kWait;
   }});
-  // A graph of a few kernels takes no longer to launch than they did: the usual figure is that of a thousand.
-  Ns calls = 0;
-  for (const std::uint32_t t : cpu) calls += g.kind[t] == TaskKind::kCall ? g.cost[t] : 0;
-  const Ns launch = std::min(graph::usual_latencies().graph_launch, calls);
-  const std::uint32_t call = draft.insert_cpu(anchor, "cudaGraphLaunch", launch, Phase::kForward);
+  const std::uint32_t call = draft.insert_cpu(
+      anchor, "cudaGraphLaunch", graph_launch_time(m, kernels.size(), CpuPhase::kForward), Phase::kForward);
   draft.remove(cpu);
   std::size_t update = 0;
   std::uint32_t last_update = kNone;
@@ -124,22 +122,45 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters&) {
   return {};
 }
 
+std::string already_there(const Model& m, const Parameters&) {
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
+  return has->graphed() ? "the step already runs as a CUDA graph" : "";
+}
+
+void write_code(const ScriptPart& p, ScriptPlaces& to) {
+  if (const std::vector<std::string> layers = p.parameters.list("layers"); !layers.empty()) {
+    each_named(p, layers, "played_from_graphs(module)", to.regions, to);
+    return;
+  }
+  to.captured = true;
+  to.step.push_back("    # cuda-graph: make_step records this step and plays it" +
+                    (p.gain.empty() ? "" : "," + p.gain.substr(3)));
+  to.optimizer.emplace_back("    if tensors_of(parameters)[0].is_cuda:\n        options = recordable(cls, options)");
+}
+
 WhatIf cuda_graph_whatif() {
-  return {.name = "cuda-graph",
-          .about = "the whole step is captured once and launched as one CUDA graph",
-          .parameters = {},
-          .assumes = "static shapes, no work on the CPU in the step; a loop optimizer is made capturable",
-          .source = "CUDA graphs; torch.cuda.graph",
-          .not_modelled = "memory of the graph's private pool",
-          .needs = {},
-          .changes = Changes::kLaunches,
-          .parts = {.memory = Part::kNotModelled},
-          .code = "g = torch.cuda.CUDAGraph(); with torch.cuda.graph(g): train_step()",
-          .effort = Effort::kWork,
-          .stage = Stage::kRuntime,
-          .advise = {"cuda-graph"},
-          .validated = true,
-          .apply = apply_cuda_graph};
+  return {
+      .name = "cuda-graph",
+      .about = "the whole step is captured once and launched as one CUDA graph, or some modules as graphs of their own",
+      .parameters = {{"layers",
+                      "globs of modules, each played from a graph in either pass, separated by |; the whole step "
+                      "when not given"}},
+      .assumes = "static shapes, no work on the CPU in what is captured; a loop optimizer is made capturable",
+      .source = "CUDA graphs; torch.cuda.graph, torch.cuda.make_graphed_callables",
+      .not_modelled = "memory of the graph's private pool",
+      .needs = {},
+      .changes = Changes::kLaunches,
+      .parts = {.memory = Part::kNotModelled},
+      .code = "g = torch.cuda.CUDAGraph(); with torch.cuda.graph(g): train_step()",
+      .effort = Effort::kWork,
+      .stage = Stage::kRuntime,
+      .advise = {"cuda-graph"},
+      .validated = true,
+      .apply = apply_cuda_graph,
+      .already = already_there,
+      .whole_program =
+          "XLA decides itself what runs as a CUDA graph (its command buffers): --xla_gpu_enable_command_buffer",
+      .write_code = write_code};
 }
 
 const Registered kRegistered(cuda_graph_whatif);

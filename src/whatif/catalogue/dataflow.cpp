@@ -1,23 +1,19 @@
-#include "whatif/catalogue/dataflow.hpp"
-
 #include <algorithm>
 #include <map>
 
 #include "base/saturate.hpp"
 #include "base/text.hpp"
+#include "whatif/catalogue/dataflows.hpp"
 #include "whatif/catalogue/named_tensors.hpp"
 #include "whatif/catalogue/result_shape.hpp"
 
 namespace foretrace::whatif {
 
-using trace::EventKind;
 using work::Argument;
 using work::OpView;
 using work::Shape;
 
 namespace {
-
-constexpr std::string_view kEvaluate = "autograd::engine::evaluate_function: ";
 
 bool floating(std::string_view type) {
   return type == "float" || type == "c10::Half" || type == "c10::BFloat16" || type == "double";
@@ -40,12 +36,14 @@ Shape resolved(Shape sizes, std::int64_t elements) {
 
 class Builder {
  public:
-  explicit Builder(const Model& m) : m_(m), t_(*m.trace), tensors_(t_), computing_(t_.size(), false) {}
+  Builder(const trace::Trace& trace, const FlowStart& start, const FlowOps& found)
+      : t_(trace), tensors_(t_), computing_(start.computing), ops_(found.ops) {
+    flow_.trace = &t_;
+    flow_.lane = start.window.lane;
+    flow_.nodes = found.nodes;
+  }
 
   Dataflow run() {
-    flow_.trace = &t_;
-    find_window();
-    collect();
     tensors_.follow(ops_);
     std::vector<std::uint32_t> inside;
     for (std::size_t i = 0; i < ops_.size();) {
@@ -61,74 +59,6 @@ class Builder {
   }
 
  private:
-  void find_window() {
-    const Graph& g = m_.graph;
-    flow_.lane = g.lanes[g.main_lane].trace_lane;
-    from_ = INT64_MAX;
-    to_ = INT64_MIN;
-    for (std::uint32_t t = 0; t < g.size(); ++t) {
-      if (graph::is_gpu(g.kind[t])) {
-        if (g.op[t].valid() && g.op[t].index() < t_.size()) computing_[g.op[t].index()] = true;
-      } else if (g.event[t].valid()) {
-        from_ = std::min(from_, t_.events.start[g.event[t].index()]);
-        to_ = std::max(to_, t_.end(g.event[t].index()));
-      }
-    }
-  }
-
-  void collect() {
-    std::vector<std::pair<Ns, Ns>> update;
-    std::vector<std::uint32_t> own;
-    for (std::uint32_t e = 0; e < t_.size(); ++e) {
-      if (t_.events.ph[e] != 'X' || t_.events.start[e] < from_ || t_.events.start[e] > to_) continue;
-      const EventKind kind = t_.kind(e);
-      const std::string_view name = t_.name(e);
-      if (kind == EventKind::kAnnotation && t_.events.lane[e] == flow_.lane && name.starts_with("Optimizer.")) {
-        update.emplace_back(t_.events.start[e], t_.end(e));
-      }
-      if (kind != EventKind::kOp) continue;
-      const trace::OpIds* ids = t_.op(e);
-      if (name.starts_with(kEvaluate)) {
-        const std::int64_t sequence = ids != nullptr ? ids->sequence_number : trace::kAbsent;
-        flow_.nodes.push_back({t_.events.start[e], t_.end(e), t_.events.lane[e], sequence,
-                               name.substr(kEvaluate.size()), t_.events.start[e], t_.events.start[e]});
-      } else if (t_.events.lane[e] == flow_.lane) {
-        ops_.push_back(e);
-      }
-      if (contains(name, "Backward") && !name.starts_with(kEvaluate)) own.push_back(e);
-    }
-    const auto outer_first = [&](std::uint32_t a, std::uint32_t b) {
-      if (t_.events.start[a] != t_.events.start[b]) return t_.events.start[a] < t_.events.start[b];
-      return t_.events.duration[a] > t_.events.duration[b];
-    };
-    std::sort(flow_.nodes.begin(), flow_.nodes.end(), [](const Dataflow::Node& a, const Dataflow::Node& b) {
-      return a.lane.value != b.lane.value ? a.lane.value < b.lane.value : a.begin < b.begin;
-    });
-    for (const std::uint32_t e : own) {
-      if (Dataflow::Node* node = node_at(t_.events.lane[e], t_.events.start[e]);
-          node != nullptr && node->work_begin == node->work_end && contains(t_.name(e), node->name)) {
-        node->work_begin = t_.events.start[e];
-        node->work_end = t_.end(e);
-      }
-    }
-    std::erase_if(ops_, [&](std::uint32_t e) {
-      const Ns at = t_.events.start[e];
-      if (node_at(flow_.lane, at) != nullptr) return true;
-      return std::any_of(update.begin(), update.end(), [&](const auto& u) { return at >= u.first && at < u.second; });
-    });
-    std::sort(ops_.begin(), ops_.end(), outer_first);
-  }
-
-  Dataflow::Node* node_at(LaneId lane, Ns at) {
-    auto it = std::upper_bound(flow_.nodes.begin(), flow_.nodes.end(), std::pair(lane.value, at),
-                               [](const auto& key, const Dataflow::Node& n) {
-                                 return key.first != n.lane.value ? key.first < n.lane.value : key.second < n.begin;
-                               });
-    if (it == flow_.nodes.begin()) return nullptr;
-    --it;
-    return it->lane == lane && at >= it->begin && at < it->end ? &*it : nullptr;
-  }
-
   // ---- values
 
   std::uint32_t add_value(Shape shape, std::uint32_t producer, std::uint32_t storage) {
@@ -365,14 +295,12 @@ class Builder {
     return out;
   }
 
-  const Model& m_;
   const trace::Trace& t_;
   Dataflow flow_;
-  Ns from_ = 0, to_ = 0;
   NamedTensors tensors_;
-  std::vector<bool> computing_;     // by event: operations that launched GPU work themselves
-  std::vector<std::uint32_t> ops_;  // of the forward pass, outer ones first
-  std::vector<Facts> facts_;        // by unit
+  const std::vector<bool>& computing_;     // by event: operations that launched GPU work themselves
+  const std::vector<std::uint32_t>& ops_;  // of the forward pass, outer ones first
+  std::vector<Facts> facts_;               // by unit
   std::map<Shape, std::vector<std::uint32_t>> by_shape_;
   std::vector<char> reshaped_;  // by value: used through a view
   std::uint32_t open_ = kNone;  // the latest result of unknown shape
@@ -381,6 +309,13 @@ class Builder {
 
 }  // namespace
 
-Dataflow forward_flow(const Model& model) { return Builder(model).run(); }
+Dataflow flow_of(const trace::Trace& trace, const FlowStart& start, const FlowOps& ops) {
+  return Builder(trace, start, ops).run();
+}
+
+Dataflow forward_flow(const Model& model) {
+  const FlowStart start = flow_start(model);
+  return flow_of(*model.trace, start, flow_ops(*model.trace, start.window));
+}
 
 }  // namespace foretrace::whatif

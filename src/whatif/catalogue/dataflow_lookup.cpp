@@ -3,18 +3,8 @@
 #include <algorithm>
 
 #include "whatif/catalogue/dataflow.hpp"
-#include "whatif/graph_facts.hpp"
 
 namespace foretrace::whatif {
-
-std::shared_ptr<const Dataflow> GraphFacts::flow(const Model& model) const {
-  std::call_once(flow_found_, [&] { flow_ = std::make_shared<const Dataflow>(forward_flow(model)); });
-  return flow_;
-}
-
-std::shared_ptr<const Dataflow> shared_flow(const Model& model) {
-  return model.facts ? model.facts->flow(model) : std::make_shared<const Dataflow>(forward_flow(model));
-}
 
 std::uint32_t Dataflow::unit_of(std::uint32_t event) const {
   if (trace->events.lane[event] != lane) return kNone;

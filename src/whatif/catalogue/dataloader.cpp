@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "foretrace/trace/ranges.hpp"
+#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/whole_number.hpp"
 
@@ -10,11 +11,14 @@ namespace foretrace::whatif {
 
 namespace {
 
-// Taking a batch that is ready from the workers' queue: 54 to 75 µs of _MultiProcessingDataLoaderIter.__next__ in a trace.
-constexpr Ns kTakeBatch = 60'000;
 // A worker process takes longer for a batch than the main thread would: it writes it into shared memory, and workers share
-// caches and memory. Batches of 64 images of 224 x 224 took 1.31 times as long with 2 workers and 1.41 with 4.
-constexpr double kWorkerSlowdown = 1.35;
+// caches and memory. Batches of 64 images of 224 x 224 took 1.35 times as long with 2 workers and 1.46 with 4, pinning aside.
+constexpr double kWorkerSlowdown = 1.4;
+// A copy from memory that is not pinned goes through a buffer of the driver, while its call waits: 2.6 to 3.8 times as long for 0.25 to
+// 256 MB on an H200 host (data/h200-catalogue/copies.jsonl).
+constexpr double kPageable = 2.9;
+// Waiting for workers takes longer than taking a batch that is ready by more than this.
+constexpr Ns kWaited = 10;
 
 /// The data loader's part of the main thread: [begin, end) in the step's time.
 struct Loading {
@@ -42,21 +46,66 @@ std::vector<Loading> find_loading(const Model& m) {
   return found;
 }
 
+// Of what the main thread did for a batch, the copy into pinned memory: beside workers a thread of the main process does it.
+Ns pinning(const Model& m, const Loading& l) {
+  const Graph& g = m.graph;
+  Ns sum = 0;
+  for (std::uint32_t t = g.lanes[g.main_lane].begin; t < g.lanes[g.main_lane].end; ++t) {
+    if (!g.op[t].valid() || g.measured[t] < l.begin || g.measured[t] >= l.end) continue;
+    if (m.trace->name(m.chains->outermost(g.op[t].value)) == "aten::pin_memory") sum += g.cost[t];
+  }
+  return sum;
+}
+
+bool is_batch_copy(const Graph& g, std::uint32_t t) {
+  return g.kind[t] == TaskKind::kMemcpy && g.phase[t] == Phase::kData &&
+         g.task_name(t).find("HtoD") != std::string_view::npos;
+}
+
+// Tensors of a batch are copied to the GPU from the kind of memory the loader makes them in.
+void copy_from(const Model& m, Draft& draft, bool pinned) {
+  const Graph& g = m.graph;
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (!is_batch_copy(g, t)) continue;
+    const bool now = g.task_name(t).find("Pageable") == std::string_view::npos;
+    if (now == pinned) continue;
+    const double factor = pinned ? 1 / kPageable : kPageable;
+    draft.set(t, static_cast<Ns>(static_cast<double>(g.cost[t]) * factor), graph::Origin::kScaled);
+    if (!g.launch[t].valid()) continue;
+    const std::uint32_t call = g.launch[t].value;
+    if (pinned) {
+      draft.set(call, std::min(g.cost[call], m.cpu_time(m.host.copy_call_us, CpuPhase::kForward)),
+                graph::Origin::kScaled);
+      if (call + 1 < g.lanes[g.lane[call]].end && g.kind[call + 1] == TaskKind::kWait) draft.remove({call + 1});
+    } else {
+      draft.depend(t, draft.insert_wait(call, "copy from pageable memory"), 0, DependencyKind::kSync);
+    }
+  }
+}
+
 Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   const Graph& g = m.graph;
   const std::vector<Loading> loading = find_loading(m);
   if (loading.empty()) return fail(ErrorCode::kDeclined, "no DataLoader gives a batch within the step");
   const double workers = parameters.number("workers");
+  const bool pinned = parameters.text("pin") != "0";
+  // Of the main thread: with a thread that pins, what is ready lies in a queue; without it, each tensor is opened where a worker left it.
+  const auto tensors = static_cast<double>(std::max<std::size_t>(
+      1, draft.select({.where = [&](std::uint32_t t) { return is_batch_copy(g, t); }}).size() / loading.size()));
+  const Ns take = m.cpu_time(pinned ? m.host.take_batch_us : tensors * m.host.open_tensor_us, CpuPhase::kForward);
   Selection gone;
   Ns batch = 0;  // of one worker's time
+  Ns pinning_time = 0;
   for (const Loading& l : loading) {
     for (std::uint32_t t = g.lanes[g.main_lane].begin; t < g.lanes[g.main_lane].end; ++t) {
       const bool work = g.kind[t] == TaskKind::kCpu || g.kind[t] == TaskKind::kCall;
       if (work && g.phase[t] == Phase::kData && g.measured[t] >= l.begin && g.measured[t] < l.end) gone.push_back(t);
     }
     if (!l.in_workers) {
-      batch += static_cast<Ns>(static_cast<double>(l.end - l.begin) * kWorkerSlowdown);
-    } else if (l.end - l.begin > 10 * kTakeBatch) {
+      const Ns pins = pinning(m, l);
+      pinning_time += pins;
+      batch += static_cast<Ns>(static_cast<double>(l.end - l.begin - pins) * kWorkerSlowdown);
+    } else if (l.end - l.begin > kWaited * m.cpu_time(m.host.take_batch_us, CpuPhase::kForward)) {
       // Workers that are waited for make one batch per step, all of them together.
       if (!parameters.given("now")) {
         return fail(ErrorCode::kDeclined, "the step waits for its workers: say with now=… how many there were");
@@ -67,7 +116,7 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   if (batch == 0) return fail(ErrorCode::kDeclined, "the batch is always ready: more workers change nothing");
   std::uint32_t first = gone.empty() ? g.lanes[g.main_lane].begin : gone.front();
   if (first > g.lanes[g.main_lane].begin) --first;
-  draft.insert_cpu(first, "take a batch", kTakeBatch * static_cast<Ns>(loading.size()), Phase::kData);
+  draft.insert_cpu(first, "take a batch", take * static_cast<Ns>(loading.size()), Phase::kData);
   draft.remove(gone);
   // While one step runs, the workers together make the next one's batch; the step cannot be shorter than that.
   const std::uint32_t lane = draft.add_lane(graph::GraphLaneKind::kCpu, "data-loader workers");
@@ -75,13 +124,25 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
                                           static_cast<Ns>(static_cast<double>(batch) / workers), Phase::kData, {});
   const std::uint32_t wait = draft.insert_wait(g.lanes[g.main_lane].end - 1, "the next batch");
   draft.depend(made, wait, 0, DependencyKind::kThread);
+  if (pinned && pinning_time > 0) {
+    const std::uint32_t pins = draft.add_lane(graph::GraphLaneKind::kCpu, "the data loader's pinning thread");
+    draft.depend(draft.append(pins, TaskKind::kCpu, "pin a batch", pinning_time, Phase::kData, {}), wait, 0,
+                 DependencyKind::kThread);
+  }
+  copy_from(m, draft, pinned);
   return {};
+}
+
+void write_code(const ScriptPart& p, ScriptPlaces& to) {
+  to.loader = fmt::format("    options.update(num_workers={:g}, pin_memory={}){}", p.parameters.number("workers"),
+                          p.parameters.text("pin") == "0" ? "False" : "torch.cuda.is_available()", p.gain);
 }
 
 WhatIf dataloader_whatif() {
   return {.name = "dataloader",
           .about = "worker processes load the batches while the step before runs",
           .parameters = {{"workers", "how many", "4", {}, ParameterType::kNumber, false, 0, whole_number<>},
+                         {"pin", "pin_memory: a thread of the main process pins what workers load", "1", {"1", "0"}},
                          {"now",
                           "how many the trace was recorded with, where it waits for them",
                           "",
@@ -101,7 +162,9 @@ WhatIf dataloader_whatif() {
           .stage = Stage::kRuntime,
           .advise = {"dataloader"},
           .validated = true,
-          .apply = apply_dataloader};
+          .apply = apply_dataloader,
+          .whole_program = "loading is not marked in XLA's profiles",
+          .write_code = write_code};
 }
 
 const Registered kRegistered(dataloader_whatif);

@@ -1,9 +1,17 @@
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/parallel/scheme_whatif.hpp"
+#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
+
+std::string already_there(const Model& m, const Parameters& p) {
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
+  if (has->workers < 2 || has->sharded) return {};
+  const std::string how = same_workers(*has, p);
+  return how.empty() ? "" : "the step already runs data parallel " + how;
+}
 
 WhatIf ddp_whatif() {
   WhatIf w = scheme_whatif("ddp", {bucket_mb_parameter()});
@@ -12,6 +20,7 @@ WhatIf ddp_whatif() {
   w.source = "PyTorch DistributedDataParallel; Daydream";
   w.not_modelled = "the spread of a real network";
   w.code = "model = DistributedDataParallel(model)";
+  w.already = already_there;
   return w;
 }
 

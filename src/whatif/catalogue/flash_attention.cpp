@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include "base/text.hpp"
+#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/attentions.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/step_facts.hpp"
@@ -61,6 +64,8 @@ Status apply_flash_attention(Model& m, Draft& draft, const Parameters&) {
   return {};
 }
 
+void write_code(const ScriptPart& p, ScriptPlaces& to) { to.model.push_back("    fused_attention(model)" + p.gain); }
+
 WhatIf flash_attention_whatif() {
   return {.name = "flash-attention",
           .about = "attention runs as one fused kernel that never writes its scores",
@@ -76,7 +81,11 @@ WhatIf flash_attention_whatif() {
           .stage = Stage::kKernels,
           .advise = {"flash-attention"},
           .validated = true,
-          .apply = apply_flash_attention};
+          .apply = apply_flash_attention,
+          .whole_program =
+              "in a compiled program attention is what the model calls: jax.nn.dot_product_attention(…, "
+              "implementation=\"cudnn\")",
+          .write_code = write_code};
 }
 
 const Registered kRegistered(flash_attention_whatif);

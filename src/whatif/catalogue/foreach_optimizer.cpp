@@ -1,5 +1,9 @@
+#include <fmt/format.h>
+
+#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/optimizer.hpp"
+#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -14,6 +18,17 @@ Status apply_foreach(Model& m, Draft& draft, const Parameters&) {
   if (states == 1) plan = {"multi-tensor update", 32, 3, 30, m.host.list_tensor_us};
   if (states == 0) plan = {"multi-tensor update", 12, 1, 30, m.host.list_tensor_us};
   return replace_update(m, draft, plan);
+}
+
+std::string already_there(const Model& m, const Parameters&) {
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
+  if (has->fused_update)
+    return "the step already runs a fused update, which has less to do than one over lists of tensors";
+  return has->foreach_update ? "the step already runs its update over lists of tensors" : "";
+}
+
+void write_code(const ScriptPart& p, ScriptPlaces& to) {
+  to.optimizer.push_back("    options[\"foreach\"] = True" + p.gain);
 }
 
 WhatIf foreach_optimizer_whatif() {
@@ -31,7 +46,10 @@ WhatIf foreach_optimizer_whatif() {
           .stage = Stage::kOptimizer,
           .advise = {"foreach-optimizer"},
           .validated = true,
-          .apply = apply_foreach};
+          .apply = apply_foreach,
+          .already = already_there,
+          .whole_program = "XLA fuses the update itself; there is no list of optimizer kernels to join",
+          .write_code = write_code};
 }
 
 const Registered kRegistered(foreach_optimizer_whatif);

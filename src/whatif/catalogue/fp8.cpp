@@ -205,12 +205,12 @@ class Fp8 {
   }
 
   void multiply(const Row* row, std::int64_t m, std::int64_t n, std::int64_t k, const Fp8Layer& l) {
-    const hardware::Cost cost = product_cost(m, n, k, l.dtype, m_.device);
+    hardware::Cost cost = product_cost(m, n, k, l.dtype, m_.device);
     if (!cost.known) return;
     const Work& was = m_.works[row->work];
     const std::size_t passes = was.kernels > 0 ? row->tasks.size() / was.kernels : 1;
-    const auto times = static_cast<double>(std::max<std::size_t>(1, passes));
-    set_row(m_, draft_, *row, cost.ns * times, product_work(m, n, k, was), cost.origin);
+    cost.ns *= static_cast<double>(std::max<std::size_t>(1, passes));
+    set_row(m_, draft_, *row, cost, product_work(m, n, k, was));
   }
 
   void put(At& at, const std::vector<Step>& steps, Phase phase, bool of_parameters) {
@@ -286,7 +286,9 @@ WhatIf fp8_whatif() {
           .stage = Stage::kPrecision,
           .advise = {},
           .validated = true,
-          .apply = apply_fp8};
+          .apply = apply_fp8,
+          .whole_program =
+              "in a compiled program FP8 is what the model computes in: float8 operands of jax.lax.dot_general"};
 }
 
 const Registered kRegistered(fp8_whatif);

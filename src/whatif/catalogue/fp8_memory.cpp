@@ -17,7 +17,7 @@ using memory::Stage;
 class Rewriter {
  public:
   Rewriter(Model& m, const Dataflow& flow, const std::vector<Fp8Layer>& layers)
-      : c_(*m.memory), flow_(flow), layers_(layers), samples_(m.pass_samples) {}
+      : c_(*m.memory), flow_(flow), layers_(layers), samples_(m.pass_samples), added_(flow) {}
 
   void run() {
     at_ = unit_blocks(c_, flow_, [&](const Block& b, std::int64_t n) {
@@ -26,9 +26,7 @@ class Rewriter {
     converted_.assign(flow_.units.size(), 0);
     for (const Fp8Layer& l : layers_) converted_[l.unit] = 1;
     for (const Fp8Layer& l : layers_) keep_less(l);
-    c_.blocks.insert(c_.blocks.end(), added_.begin(), added_.end());
-    std::stable_sort(c_.blocks.begin(), c_.blocks.end(),
-                     [](const Block& a, const Block& b) { return a.allocated < b.allocated; });
+    added_.put_into(c_);
   }
 
  private:
@@ -37,19 +35,6 @@ class Rewriter {
   }
   [[nodiscard]] static bool holds(const Block& b, std::int64_t elements, std::int64_t size) {
     return elements > 0 && memory::could_hold(b, saturated_product(elements, size));
-  }
-
-  void add(std::uint32_t unit, std::int64_t bytes, std::uint32_t from, std::uint32_t to, Kind kind, Stage stage) {
-    if (bytes <= 0 || to <= from) return;
-    Block b;
-    b.bytes = bytes;
-    b.allocated = from;
-    b.freed = to;
-    b.kind = kind;
-    b.stage = stage;
-    b.op = flow_.units[unit].event;
-    b.workspace = kind == Kind::kTemporary;
-    added_.push_back(b);
   }
 
   // Copies autocast made inside the layer become the copies in FP8; where it made none, the layer makes them.
@@ -74,20 +59,21 @@ class Rewriter {
     const UnitBlocks::Span backward = at_.backward[l.unit];
     if (!input_copied) {
       release_input(l);
-      add(l.unit, input, forward.first, backward.last + 1, Kind::kActivation, Stage::kForward);
+      added_.add(l.unit, input, forward.first, backward.last + 1, Kind::kActivation, Stage::kForward);
     }
-    if (!weight_copied) add(l.unit, weight, forward.first, backward.last + 1, Kind::kActivation, Stage::kForward);
+    if (!weight_copied)
+      added_.add(l.unit, weight, forward.first, backward.last + 1, Kind::kActivation, Stage::kForward);
     // While a tensor is converted its FP32 values are there twice, before and behind the factor.
     constexpr std::int64_t kTwice = 8;
     const auto moment = [&](std::int64_t elements, std::uint32_t at, Stage stage) {
-      if (at > 0) add(l.unit, kTwice * elements, at - 1, at, Kind::kTemporary, stage);
+      if (at > 0) added_.add(l.unit, kTwice * elements, at - 1, at, Kind::kTemporary, stage, true);
     };
     moment(std::max(input, weight), forward.first, Stage::kForward);
     if (l.data_grad == nullptr && l.weight_grad == nullptr) return;
     moment(output, backward.first, Stage::kBackward);
     // The gradient in FP8, and the operands the other way round.
-    add(l.unit, 2 * output + std::max(input, weight), backward.first, backward.last + 1, Kind::kTemporary,
-        Stage::kBackward);
+    added_.add(l.unit, 2 * output + std::max(input, weight), backward.first, backward.last + 1, Kind::kTemporary,
+               Stage::kBackward, true);
   }
 
   // What nobody but converted layers keeps goes when the last reader of the forward pass is done.
@@ -120,7 +106,7 @@ class Rewriter {
   double samples_;
   UnitBlocks at_;
   std::vector<char> converted_;  // by unit
-  std::vector<Block> added_;
+  AddedBlocks added_;
 };
 
 }  // namespace

@@ -6,11 +6,12 @@ namespace foretrace::whatif {
 namespace {
 
 WhatIf fsdp_whatif() {
-  WhatIf w = scheme_whatif("fsdp");
+  WhatIf w = scheme_whatif("fsdp", {version_parameter()});
   w.about = "fully sharded data parallel (ZeRO 3): parameters gathered before use, gradients reduce-scattered";
   w.assumes = "every repeated block is a unit of its own";
   w.source = "PyTorch fully_shard; ZeRO";
   w.code = "for block in model.layers: fully_shard(block)";
+  w.already = already_sharded;
   return w;
 }
 

@@ -1,5 +1,9 @@
+#include <fmt/format.h>
+
+#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/optimizer.hpp"
+#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -10,6 +14,15 @@ Status apply_fused(Model& m, Draft& draft, const Parameters&) {
   const int states = states_of(m);
   UpdatePlan plan{"fused update", 4.0 * (2 + states) + 4.0 * (1 + states), 1, 48, m.host.fused_tensor_us, 0, states};
   return replace_update(m, draft, plan);
+}
+
+std::string already_there(const Model& m, const Parameters&) {
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
+  return has->fused_update ? "the step already runs a fused update" : "";
+}
+
+void write_code(const ScriptPart& p, ScriptPlaces& to) {
+  to.optimizer.push_back("    options[\"fused\"] = True" + p.gain);
 }
 
 WhatIf fused_optimizer_whatif() {
@@ -27,7 +40,10 @@ WhatIf fused_optimizer_whatif() {
           .stage = Stage::kOptimizer,
           .advise = {"fused-optimizer"},
           .validated = true,
-          .apply = apply_fused};
+          .apply = apply_fused,
+          .already = already_there,
+          .whole_program = "XLA fuses the update itself; there is no list of optimizer kernels to join",
+          .write_code = write_code};
 }
 
 const Registered kRegistered(fused_optimizer_whatif);

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/hardware/transfer.hpp"
+#include "foretrace/whatif/network.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/moved_collectives.hpp"
 #include "whatif/catalogue/rows.hpp"
 
 namespace foretrace::whatif {
@@ -26,23 +29,31 @@ hardware::KernelShape shape_of(const Model& m, std::uint32_t task) {
           std::max<std::int64_t>(0, launch->shared_memory_bytes)};
 }
 
+// PyTorch falls back from no FP8 product: torch._scaled_mm refuses GPUs below compute capability 8.9 and gfx942.
+Status refuse_fp8(const Model& m, const std::vector<Row>& rows, const Device& to) {
+  if (to.multiplies_fp8()) return {};
+  const bool any = std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
+    return is_product(m.works[row.work]) && m.works[row.work].dtype == Dtype::kFp8;
+  });
+  if (!any) return {};
+  return fail(ErrorCode::kDeclined,
+              fmt::format("{} multiplies no FP8, and PyTorch refuses such products there", to.name));
+}
+
 // What the target cannot do the way the trace does it.
 void note_precision(Model& m, const std::vector<Row>& rows, const Device& to) {
   bool bf16 = false;
   bool fp16 = false;
   bool tf32 = false;
-  bool fp8 = false;
   for (const Row& row : rows) {
     const work::Work& w = m.works[row.work];
     if (!is_product(w)) continue;
     bf16 |= w.dtype == Dtype::kBf16 && to.tflops_bf16 <= 0;
     fp16 |= w.dtype == Dtype::kFp16 && to.tflops_fp16 <= 0;
     tf32 |= w.dtype == Dtype::kTf32 && to.tflops_tf32 <= 0;
-    fp8 |= w.dtype == Dtype::kFp8 && !to.multiplies_fp8();
   }
   if (bf16) m.not_modelled.push_back(to.name + " has no bf16 tensor cores: those products are taken at its FP32 rate");
   if (fp16) m.not_modelled.push_back(to.name + " has no fp16 tensor cores: those products are taken at its FP32 rate");
-  if (fp8) m.not_modelled.push_back(to.name + " has no FP8: those products run in half precision there");
   if (tf32) m.not_modelled.push_back(to.name + " has no TF32: those products run in FP32 there");
 }
 
@@ -71,6 +82,107 @@ Status change_host(Model& m, Draft& draft, const std::string& file) {
   return {};
 }
 
+hardware::TransferContext learnt_from(const Model& m, const std::vector<Row>& rows) {
+  std::vector<work::Work> works;
+  std::vector<double> times;
+  for (const Row& row : rows) {
+    works.push_back(m.works[row.work]);
+    times.push_back(static_cast<double>(row.time));
+    if (works.back().strict_ns <= 0) continue;
+    works.push_back(with_dtype(works.back(), Dtype::kFp32));  // what the trace measured before a what-if allowed TF32
+    times.push_back(works.back().strict_ns);
+  }
+  hardware::TransferContext context;
+  context.learn(works, times, m.device);
+  return context;
+}
+
+class Move {
+ public:
+  Move(Model& m, Draft& draft, const Device& to, const std::vector<Row>& rows)
+      : m_(m), draft_(draft), to_(to), context_(learnt_from(m, rows)), collectives_(m.device, to) {}
+
+  void row(const Row& row) {
+    const work::Work& work = m_.works[row.work];
+    for (const std::uint32_t t : row.tasks) {
+      if (work.family == work::Family::kCommunication) {
+        collective(t);
+        continue;
+      }
+      const double was = static_cast<double>(draft_.cost(t));
+      const hardware::Cost cost =
+          hardware::transfer(was, static_cast<double>(row.time), work, shape_of(m_, t), m_.device, to_, context_);
+      all_ += was;
+      if (!cost.known) unknown_ += was;
+      count(work.family, was, cost.known ? cost.sigma : 0.5);
+      draft_.set(t, static_cast<Ns>(std::llround(cost.known ? cost.ns : was)), cost.origin);
+    }
+  }
+
+  // GPU tasks that no operation describes: nothing to move them by.
+  void undescribed() {
+    for (std::uint32_t t = 0; t < m_.graph.size(); ++t) {
+      if (!graph::is_gpu(m_.graph.kind[t]) || draft_.removed(t) || m_.works.row_of(t) != kNone) continue;
+      if (m_.graph.kind[t] == TaskKind::kCollective) {  // of a what-if before: its network was chosen there
+        kept_collectives_ = true;
+        continue;
+      }
+      all_ += static_cast<double>(draft_.cost(t));
+      unknown_ += static_cast<double>(draft_.cost(t));
+    }
+  }
+
+  [[nodiscard]] bool any() const { return all_ > 0; }
+
+  void note() {
+    const auto note = [&](std::string_view text) { m_.not_modelled.emplace_back(text); };
+    if (m_.device.vendor != to_.vendor) {
+      note(fmt::format("{} and {} have libraries of their own: products follow peaks and one AMD GPU's tables",
+                       m_.device.name, to_.name));
+    }
+    if (!stays_ && unknown_ > 0) {
+      note(fmt::format("{:.1f} % of the GPU's time has no model and stays as measured", 100 * unknown_ / all_));
+    }
+    if (kept_collectives_) note("collectives between nodes, or of unknown size, keep their time: that network stays");
+    if (moved_collectives_) {
+      note(fmt::format("collectives follow the links inside a node, {} to {}; their waits stay",
+                       usual_fabric(m_.device), usual_fabric(to_)));
+    }
+    // Moved twice, both errors count.
+    for (std::size_t f = 0; f < time_.size(); ++f) {
+      if (time_[f] > 0) m_.moved_sigma[f] = std::hypot(m_.moved_sigma[f], spread_[f] / time_[f]);
+    }
+  }
+
+ private:
+  void collective(std::uint32_t t) {
+    const double was = static_cast<double>(draft_.cost(t));
+    const std::optional<double> there = stays_ ? std::nullopt : collectives_.ns(m_, t, was);
+    draft_.set(t, static_cast<Ns>(std::llround(there.value_or(was))),
+               there ? graph::Origin::kModelled : m_.graph.origin[t]);
+    (there ? moved_collectives_ : kept_collectives_) |= !stays_;
+    if (there) count(work::Family::kCommunication, was, MovedCollectives::kSigma);
+  }
+
+  void count(work::Family family, double was, double sigma) {
+    time_[static_cast<std::size_t>(family)] += was;
+    spread_[static_cast<std::size_t>(family)] += was * sigma;
+  }
+
+  Model& m_;
+  Draft& draft_;
+  const Device& to_;
+  hardware::TransferContext context_;
+  MovedCollectives collectives_;
+  bool stays_ = same_device(m_.device, to_);
+  double unknown_ = 0;
+  double all_ = 0;
+  bool kept_collectives_ = false;
+  bool moved_collectives_ = false;
+  std::array<double, work::kFamilies> time_ = {};
+  std::array<double, work::kFamilies> spread_ = {};  // sigma by time
+};
+
 Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
   FORETRACE_TRY(const Device to, hardware::device_or_file(parameters.text("to")));
   if (m.device.name.empty()) {
@@ -80,58 +192,13 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
     FORETRACE_TRY_VOID(change_host(m, draft, host));
   }
   const std::vector<Row> rows = rows_of(m, draft);
-  hardware::TransferContext context;
-  {
-    std::vector<work::Work> works;
-    std::vector<double> times;
-    for (const Row& row : rows) {
-      works.push_back(m.works[row.work]);
-      times.push_back(static_cast<double>(row.time));
-      if (works.back().strict_ns <= 0) continue;
-      works.push_back(with_dtype(works.back(), Dtype::kFp32));  // what the trace measured before a what-if allowed TF32
-      times.push_back(works.back().strict_ns);
-    }
-    context.learn(works, times, m.device);
-  }
-  double unknown = 0;
-  double all = 0;
-  bool collectives = false;
-  std::array<double, work::kFamilies> time = {};
-  std::array<double, work::kFamilies> spread = {};  // sigma by time
-  for (const Row& row : rows) {
-    const work::Work& work = m.works[row.work];
-    for (const std::uint32_t t : row.tasks) {
-      const double was = static_cast<double>(draft.cost(t));
-      if (work.family == work::Family::kCommunication) {
-        collectives = true;
-        draft.set(t, draft.cost(t), graph::Origin::kMeasured);
-        continue;
-      }
-      all += was;
-      const hardware::Cost cost =
-          hardware::transfer(was, static_cast<double>(row.time), work, shape_of(m, t), m.device, to, context);
-      if (!cost.known) unknown += was;
-      time[static_cast<std::size_t>(work.family)] += was;
-      spread[static_cast<std::size_t>(work.family)] += was * (cost.known ? cost.sigma : 0.5);
-      draft.set(t, static_cast<Ns>(std::llround(cost.known ? cost.ns : was)), cost.origin);
-    }
-  }
-  if (m.device.vendor != to.vendor) {
-    m.not_modelled.push_back(
-        fmt::format("{} and {} have libraries of their own: products follow peaks and one AMD GPU's tables",
-                    m.device.name, to.name));
-  }
-  if (all == 0) return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork));
-  if (unknown > 0) {
-    m.not_modelled.push_back(
-        fmt::format("{:.1f} % of the GPU's time has no model and stays as measured", 100 * unknown / all));
-  }
-  if (collectives) m.not_modelled.emplace_back("collectives keep their measured time");
+  FORETRACE_TRY_VOID(refuse_fp8(m, rows, to));
+  Move move(m, draft, to, rows);
+  for (const Row& row : rows) move.row(row);
+  move.undescribed();
+  if (!move.any()) return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork));
+  move.note();
   note_precision(m, rows, to);
-  // Moved twice, both errors count.
-  for (std::size_t f = 0; f < time.size(); ++f) {
-    if (time[f] > 0) m.moved_sigma[f] = std::hypot(m.moved_sigma[f], spread[f] / time[f]);
-  }
   m.device = to;
   return {};
 }

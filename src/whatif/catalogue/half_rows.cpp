@@ -28,7 +28,7 @@ bool change_precision(Model& m, Draft& draft, const Row& row, Precision precisio
   }
   const hardware::Cost cost = rescale_row(m, row, becomes);
   if (!cost.known) return false;
-  set_row(m, draft, row, cost.ns, becomes, cost.origin);
+  set_row(m, draft, row, cost, becomes);
   return precision == Precision::kHalf;
 }
 

@@ -1,10 +1,42 @@
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
+#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
+
+// Operations that do nothing but read something back: all they gave the GPU are copies to the host.
+class Readers {
+ public:
+  Readers(const Model& m, const Selection& waits) : m_(m) {
+    for (const std::uint32_t t : waits) {
+      const std::uint32_t op = around(t);
+      if (op != kNone) found_.insert(op);
+    }
+    for (std::uint32_t t = 0; t < m.graph.size(); ++t) {
+      if (graph::is_gpu(m.graph.kind[t]) && !to_host(t)) found_.erase(around(t));
+    }
+  }
+  [[nodiscard]] bool reads(std::uint32_t task) const { return found_.count(around(task)) > 0; }
+  [[nodiscard]] bool to_host(std::uint32_t t) const {
+    return m_.graph.kind[t] == TaskKind::kMemcpy && m_.graph.task_name(t).find("DtoH") != std::string_view::npos;
+  }
+  /// The outermost operation around a task: aten::item around its copy, its wait and what it does in between.
+  [[nodiscard]] std::uint32_t around(std::uint32_t task) const {
+    const EventId op = m_.graph.op[task];
+    return op.valid() ? m_.chains->outermost(op.value) : kNone;
+  }
+
+ private:
+  const Model& m_;
+  std::set<std::uint32_t> found_;
+};
 
 Status apply_no_sync(Model& m, Draft& draft, const Parameters&) {
   const Graph& g = m.graph;
@@ -13,19 +45,35 @@ Status apply_no_sync(Model& m, Draft& draft, const Parameters&) {
   const Selection waits = draft.select({.kind = TaskKind::kWait, .lane = g.main_lane, .where = [&](std::uint32_t t) {
                                           return g.event[t].valid() && g.phase[t] != Phase::kOptimizer;
                                         }});
-  Selection gone = waits;
-  for (const std::uint32_t t : waits) {
-    if (t > g.lanes[g.main_lane].begin && g.kind[t - 1] == TaskKind::kCall) gone.push_back(t - 1);
-  }
-  // Copies to the host that were only waited for.
-  for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (g.kind[t] == TaskKind::kMemcpy && g.task_name(t).find("DtoH") != std::string_view::npos) gone.push_back(t);
-  }
   if (waits.empty()) return fail(ErrorCode::kDeclined, "the step does not wait for the GPU");
+  Selection gone = waits;
+  Selection calls;
+  for (const std::uint32_t t : waits) {
+    if (t > g.lanes[g.main_lane].begin && g.kind[t - 1] == TaskKind::kCall) calls.push_back(t - 1);
+  }
+  gone.insert(gone.end(), calls.begin(), calls.end());
+  // The operation that read the value goes with all it did: on the CPU, and its copy to the host. Copies that no operation explains
+  // were waited for as well, unless the step keeps activations on the host.
+  Selection inside = calls;
+  inside.insert(inside.end(), waits.begin(), waits.end());
+  const Readers readers(m, inside);
+  const bool offloads = step_facts(m)->offloads;
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    const bool cpu = g.lane[t] == g.main_lane && (g.kind[t] == TaskKind::kCpu || g.kind[t] == TaskKind::kCall);
+    const bool copy = readers.to_host(t);
+    if ((cpu || copy) && readers.reads(t)) gone.push_back(t);
+    if (copy && !g.op[t].valid() && !offloads) gone.push_back(t);
+  }
   std::sort(gone.begin(), gone.end());
+  gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
   draft.remove(gone);
   draft.make_periodic();
   return {};
+}
+
+void write_code(const ScriptPart& p, ScriptPlaces& to) {
+  to.step.push_back("    # no-sync: nothing here waits for the GPU; read the loss (loss.item()) every 50th step or so" +
+                    (p.gain.empty() ? "" : "," + p.gain.substr(3)));
 }
 
 WhatIf no_sync_whatif() {
@@ -43,7 +91,8 @@ WhatIf no_sync_whatif() {
           .stage = Stage::kRuntime,
           .advise = {"no-sync"},
           .validated = true,
-          .apply = apply_no_sync};
+          .apply = apply_no_sync,
+          .write_code = write_code};
 }
 
 const Registered kRegistered(no_sync_whatif);

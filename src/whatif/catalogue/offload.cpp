@@ -1,7 +1,11 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/host_copies.hpp"
+#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -36,6 +40,19 @@ Status apply_offload(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
+std::string already_there(const Model& m, const Parameters&) {
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
+  return has->offloads ? "the step already keeps activations in the host's memory" : "";
+}
+
+void write_code(const ScriptPart& p, ScriptPlaces& to) {
+  if (p.parameters.text("prefetch") == "1") {
+    to.contexts.push_back("with offloaded_beside(model):" + p.gain);
+  } else {
+    to.contexts.push_back("with torch.autograd.graph.save_on_cpu(pin_memory=tensors_of(inputs)[0].is_cuda):" + p.gain);
+  }
+}
+
 WhatIf offload_whatif() {
   return {.name = "offload",
           .about = "tensors kept for the backward pass wait in the host's memory",
@@ -57,7 +74,10 @@ WhatIf offload_whatif() {
           .stage = Stage::kMemory,
           .advise = {"offload"},
           .validated = true,
-          .apply = apply_offload};
+          .apply = apply_offload,
+          .already = already_there,
+          .whole_program = "which tensors a compiled program keeps is not in its trace",
+          .write_code = write_code};
 }
 
 const Registered kRegistered(offload_whatif);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "work/op_view.hpp"
@@ -105,12 +106,17 @@ class Finder {
       if (span.first == kNone || by_launch(t) < by_launch(span.first)) span.first = t;
       if (span.last == 0 || by_launch(t) >= by_launch(span.last)) span.last = t;
     };
+    std::set<std::uint32_t> callers;
     for (std::uint32_t t = 0; t < g.size(); ++t) {
       if (!graph::is_gpu(g.kind[t]) || draft_.removed(t) || !g.op[t].valid() || !g.launch[t].valid()) continue;
       if (g.phase[t] == Phase::kForward) {
         for (std::uint32_t e = g.op[t].value; e != kNone; e = m_.chains->around(e)) {
           if (formula_of(t_.name(e)) == nullptr) continue;
           put(forward_[e], t);
+          // Autocast's operation around the same one in another type casts and calls it: only the inner one saves.
+          for (std::uint32_t up = m_.chains->around(e); up != kNone; up = m_.chains->around(up)) {
+            if (t_.name(up) == t_.name(e)) callers.insert(up);
+          }
           break;
         }
       } else if (g.phase[t] == Phase::kBackward) {
@@ -122,6 +128,7 @@ class Finder {
         span.node = e;
       }
     }
+    for (const std::uint32_t e : callers) forward_.erase(e);
   }
 
   void add(const SavedTensor& like, std::int64_t elements, std::int64_t bytes) {

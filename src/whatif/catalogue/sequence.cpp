@@ -135,12 +135,13 @@ class Sequence {
     }
     refresh(becomes);
     if (becomes.flops == work.flops && becomes.bytes() == work.bytes() && becomes.kind == work.kind) return;
-    const hardware::Cost cost = rescale_row(m_, row, becomes);
+    hardware::Cost cost = rescale_row(m_, row, becomes);
     if (!cost.known || work.family == work::Family::kOther) {
       follow(row, becomes, ratio(becomes.bytes(), work.bytes()));
       return;
     }
-    set_row(m_, draft_, row, cost.ns, becomes, graph::Origin::kScaled);
+    cost.origin = graph::Origin::kScaled;
+    set_row(m_, draft_, row, cost, becomes);
     ++grown_;
   }
 
@@ -224,7 +225,8 @@ WhatIf sequence_whatif() {
           .stage = Stage::kBatch,
           .advise = {},
           .validated = true,
-          .apply = apply_sequence};
+          .apply = apply_sequence,
+          .whole_program = "a compiled program's kernels do not tell which of their sizes is a sequence"};
 }
 
 const Registered kRegistered(sequence_whatif);

@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/rows.hpp"
 #include "whatif/catalogue/workspaces.hpp"
@@ -52,12 +55,34 @@ Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
     becomes.strict_ns = static_cast<double>(row.time);
     const hardware::Cost cost = rescale_row(m, row, becomes);
     if (!cost.known) continue;
-    set_row(m, draft, row, cost.ns, becomes, cost.origin);
+    set_row(m, draft, row, cost, becomes);
     ++changed;
   }
   if (changed == 0) return fail(ErrorCode::kDeclined, "no matrix product or convolution runs in strict FP32");
   resize_workspaces(m, before);
   return {};
+}
+
+// PyTorch has two switches, one for products and one for cuDNN, which is on by default. What runs in strict FP32 beside the
+// same kind in TF32 stays so: the library chose it.
+std::string already_there(const Model& m, const Parameters&) {
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
+  if (!has->tf32_products && !has->tf32_convolutions) return {};
+  const bool left = std::any_of(m.works.rows.begin(), m.works.rows.end(), [&](const work::Work& w) {
+    if (!is_product(w) || w.family == work::Family::kAttention || w.dtype != work::Dtype::kFp32) return false;
+    return w.family == work::Family::kGemm ? !has->tf32_products : !has->tf32_convolutions;
+  });
+  return left ? "" : "the step already runs its products and convolutions in TF32";
+}
+
+// A GPU without TF32 multiplies in FP32, as the trace does.
+std::string idle_there(const hardware::Device& device) {
+  return device.tflops_tf32 > 0 ? "" : device.name + " has no TF32: those products run in FP32 there";
+}
+
+void write_code(const ScriptPart& p, ScriptPlaces& to) {
+  to.flags.push_back("    torch.set_float32_matmul_precision(\"high\")" + p.gain);
+  to.flags.emplace_back("    torch.backends.cudnn.allow_tf32 = True");
 }
 
 WhatIf tf32_whatif() {
@@ -75,7 +100,10 @@ WhatIf tf32_whatif() {
           .stage = Stage::kPrecision,
           .advise = {"tf32"},
           .validated = true,
-          .apply = apply_tf32};
+          .apply = apply_tf32,
+          .already = already_there,
+          .idle_on = idle_there,
+          .write_code = write_code};
 }
 
 const Registered kRegistered(tf32_whatif);

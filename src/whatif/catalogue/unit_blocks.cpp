@@ -55,4 +55,24 @@ UnitBlocks unit_blocks(const memory::Curve& c, const Dataflow& flow,
   return out;
 }
 
+void AddedBlocks::add(std::uint32_t unit, std::int64_t bytes, std::uint32_t from, std::uint32_t to, memory::Kind kind,
+                      memory::Stage stage, bool workspace) {
+  if (bytes <= 0 || to <= from) return;
+  memory::Block b;
+  b.bytes = bytes;
+  b.allocated = from;
+  b.freed = to;
+  b.kind = kind;
+  b.stage = stage;
+  b.op = flow_.units[unit].event;
+  b.workspace = workspace;
+  blocks_.push_back(b);
+}
+
+void AddedBlocks::put_into(memory::Curve& curve) const {
+  curve.blocks.insert(curve.blocks.end(), blocks_.begin(), blocks_.end());
+  std::stable_sort(curve.blocks.begin(), curve.blocks.end(),
+                   [](const memory::Block& a, const memory::Block& b) { return a.allocated < b.allocated; });
+}
+
 }  // namespace foretrace::whatif

@@ -25,4 +25,19 @@ struct UnitBlocks {
 UnitBlocks unit_blocks(const memory::Curve& curve, const Dataflow& flow,
                        const std::function<bool(const memory::Block&, std::int64_t elements)>& holds);
 
+/// Blocks that a change of units adds to a curve.
+class AddedBlocks {
+ public:
+  explicit AddedBlocks(const Dataflow& flow) : flow_(flow) {}
+  /// Nothing where it is empty or never there.
+  void add(std::uint32_t unit, std::int64_t bytes, std::uint32_t from, std::uint32_t to, memory::Kind kind,
+           memory::Stage stage, bool workspace = false);
+  /// In the order of the allocator's events, as blocks of a curve lie.
+  void put_into(memory::Curve& curve) const;
+
+ private:
+  const Dataflow& flow_;
+  std::vector<memory::Block> blocks_;
+};
+
 }  // namespace foretrace::whatif

@@ -6,6 +6,9 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/saturate.hpp"
+#include "hardware/layout_changes.hpp"
+
 namespace foretrace::whatif {
 
 namespace {
@@ -23,16 +26,15 @@ Tensors tensors_of(const Convolution& c) {
   return {in, out, c.out_channels * c.input[1] / std::max<std::int64_t>(1, c.groups) * c.kernel_h * c.kernel_w};
 }
 
-// On tensor cores cuDNN works in NHWC: operands and result of an NCHW convolution are there a second time while it runs. Of 637
+// While it runs, operands and result of a convolution that its library copies into another layout are there a second time. Of 637
 // shapes of full and 174 of grouped convolutions (data/h200-operations) the scratch memory of forward passes and data gradients is
 // 1.00 times that in the median for FP16, BF16 and TF32, that of weight gradients 1.04 to 1.16; in NHWC it is none for most.
-// Strict FP32 kernels work in NCHW: there it is the NHWC convolution that is copied, also one that is a product (1.00).
-std::int64_t scratch(const Convolution& c, work::Dtype dtype) {
-  const bool strict = dtype == work::Dtype::kFp32;
-  const bool product_as_it_is = c.kernel_h * c.kernel_w == 1 && c.stride == 1 && c.groups == 1;
-  if (c.channels_last != strict || c.depthwise() || (product_as_it_is && !strict)) return 0;
-  const Tensors t = tensors_of(c);
-  return (t.in + t.out + t.weights) * work::bytes_of(dtype);
+std::int64_t scratch(const Work& w) {
+  std::int64_t elements = 0;
+  for (const hardware::LayoutChange& change : hardware::layout_changes(w)) {
+    elements = saturated_sum(elements, change.elements);
+  }
+  return saturated_product(elements, work::bytes_of(w.dtype));
 }
 
 }  // namespace
@@ -46,7 +48,7 @@ void resize_workspaces(Model& m, std::size_t before) {
     const auto* conv = std::get_if<Convolution>(&w.kind);
     if (conv == nullptr || w.op_event == kNone) continue;
     std::int64_t& bytes = needs[w.op_event];
-    bytes = std::max(bytes, scratch(*conv, w.dtype));
+    bytes = std::max(bytes, scratch(w));
     tensors[w.op_event] = tensors_of(*conv);
   }
   constexpr std::uint32_t kWithin = 6;                  // memory events of one convolution

@@ -118,6 +118,12 @@ Status apply_p3(Builder& b);
 Status apply_blueconnect(Builder& b);
 Status apply_horovod(Builder& b);
 
+// Parts of schemes that divide what each worker keeps.
+/// The update of a share: its kernels work on 1/N of the elements.
+void share_update(Builder& b);
+/// States live in 1/N of the memory, and so do gradients and parameters where those are divided too; of these `largest_unit` twice whole.
+void share_memory(Builder& b, bool gradients, bool parameters, std::int64_t largest_unit);
+
 // Parts of DDP that other schemes use too.
 void broadcast_buffers(Builder& b);
 /// Copies each gradient into its bucket; the place behind each copy.

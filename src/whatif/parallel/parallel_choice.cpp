@@ -39,6 +39,7 @@ Result<Parallelism> make_parallelism(const ParallelChoice& choice) {
   s.ring_steps = choice.ring_steps;
   s.slow_worker = choice.slow_worker.value_or(1);
   s.priorities = choice.priorities;
+  s.flat = choice.flat;
   s.ratio = choice.ratio.value_or(s.ratio);
   s.rank = static_cast<int>(choice.rank.value_or(s.rank));
   return s;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "foretrace/whatif/network.hpp"
@@ -92,6 +94,12 @@ Parameter servers_parameter() {
   return count("servers", "parameter servers on machines of their own; 0: one beside each worker", "0", -1);
 }
 
+Parameter version_parameter() {
+  Parameter version = text("version", "2: fully_shard; 1: FullyShardedDataParallel, with flat parameters", "2");
+  version.choices = {"2", "1"};
+  return version;
+}
+
 Parameter slice_mb_parameter(std::string about, std::string usual) {
   return number("slice_mb", std::move(about), std::move(usual), -1);
 }
@@ -109,6 +117,7 @@ ParallelChoice choice_of(const Parameters& p, std::string parallel) {
   if (p.given("compress")) c.compress = p.text("compress");
   c.ring_steps = p.text("ring_steps") == "on";
   c.priorities = p.text("priorities") != "off";
+  c.flat = p.text("version") == "1";
   return c;
 }
 
@@ -141,6 +150,22 @@ WhatIf scheme_whatif(std::string scheme, std::vector<Parameter> more) {
   };
   w.check = check_cluster;
   return w;
+}
+
+std::string same_workers(const StepFacts& has, const Parameters& p) {
+  const bool other = p.given("workers") && p.number("workers") != static_cast<double>(has.workers);
+  constexpr std::array<std::string_view, 8> kChoices = {"fabric",     "collectives", "gpus_per_node", "slow_worker",
+                                                        "ring_steps", "bucket_mb",   "compress",      "slice_mb"};
+  const bool chosen = std::any_of(kChoices.begin(), kChoices.end(), [&](std::string_view c) { return p.given(c); });
+  if (other || chosen) return {};
+  return fmt::format("over {} workers (workers=… asks for another number)", has.workers);
+}
+
+std::string already_sharded(const Model& model, const Parameters& p) {
+  const std::shared_ptr<const StepFacts> has = step_facts(model);
+  if (has->workers < 2 || !has->sharded) return {};
+  const std::string how = same_workers(*has, p);
+  return how.empty() ? "" : "the step already runs sharded " + how;
 }
 
 }  // namespace foretrace::whatif

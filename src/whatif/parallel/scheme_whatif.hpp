@@ -3,6 +3,7 @@
 
 #include "foretrace/whatif/parallel.hpp"
 #include "foretrace/whatif/parallel_choice.hpp"
+#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -11,6 +12,7 @@ std::vector<Parameter> cluster_parameters();
 /// Those of single schemes.
 Parameter bucket_mb_parameter();
 Parameter servers_parameter();
+Parameter version_parameter();
 Parameter slice_mb_parameter(std::string about, std::string usual);
 
 /// What parameters say that every scheme understands, written into `choice`; those of single schemes where the what-if has
@@ -22,5 +24,11 @@ Status apply_on_cluster(Model& model, Draft& draft, const Parameters& parameters
 
 /// A what-if that is one scheme, as PyTorch or a paper does it: what it is called and its sentences are left to the caller.
 WhatIf scheme_whatif(std::string scheme, std::vector<Parameter> more = {});
+
+/// "over 8 workers …" of a job that has as many as are asked for, or no other number is: without one it is the job as it is.
+/// Empty where the parameters ask for something else.
+std::string same_workers(const StepFacts& has, const Parameters& parameters);
+/// WhatIf::already of schemes that shard parameters.
+std::string already_sharded(const Model& model, const Parameters& parameters);
 
 }  // namespace foretrace::whatif

@@ -1,0 +1,23 @@
+#pragma once
+// What the engines share: how a reason holds a task back, and the length of the step once every task has its times.
+
+#include "foretrace/simulate/simulate.hpp"
+
+namespace foretrace::simulate {
+
+/// Until a task has started, its start is the earliest one its reasons so far allow.
+inline void hold(Timeline& timeline, std::uint32_t task, Ns until, std::uint32_t by, graph::DependencyKind why) {
+  // >=: of equally late reasons the last one counts, so that a path runs through real work rather than through 0.
+  if (until < timeline.start[task] || until <= 0) return;
+  timeline.start[task] = until;
+  timeline.cause[task] = by;
+  timeline.cause_kind[task] = why;
+}
+
+/// Fills timeline.step and timeline.copy_ends.
+void find_step(const graph::Graph& graph, Timeline& timeline);
+
+/// The engine for tasks whose speed depends on what runs beside them: events in the order of time.
+void simulate_contended(const graph::Graph& graph, const Options& options, Timeline& timeline);
+
+}  // namespace foretrace::simulate

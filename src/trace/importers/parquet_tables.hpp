@@ -1,0 +1,20 @@
+#pragma once
+// A folder of `TABLE.parquet`, through the reader that somebody brought (foretrace/trace/parquet_reader.hpp).
+
+#include "trace/importers/table_file.hpp"
+
+namespace foretrace::trace {
+
+class ParquetTables : public TableFile {
+ public:
+  /// Reads the names of tables and columns. An error where nobody brought a reader, or it cannot read the folder.
+  static Result<ParquetTables> open(const std::string& folder);
+
+  Status scan(const std::string& table, std::initializer_list<std::string_view> columns,
+              const EachRow& each) const override;
+
+ private:
+  std::string folder_;
+};
+
+}  // namespace foretrace::trace

@@ -1,0 +1,21 @@
+#pragma once
+// Who bounds a step.
+
+#include <algorithm>
+#include <string_view>
+
+#include "foretrace/base/time.hpp"
+
+namespace foretrace::whatif {
+
+/// A step whose GPU has work for less than this of it waits for the CPU: replays of steps that the GPU bounds keep it busy for more.
+inline constexpr double kBusyGpu = 0.9;
+
+inline double gpu_share(Ns gpu_time, Ns step) {
+  return step > 0 ? std::min(1.0, static_cast<double>(gpu_time) / static_cast<double>(step)) : 1.0;
+}
+
+/// How the note of a step on another GPU begins that waits for its CPU.
+inline constexpr std::string_view kBoundByCpu = "the CPU bounds the step on ";
+
+}  // namespace foretrace::whatif

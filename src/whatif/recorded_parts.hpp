@@ -1,0 +1,23 @@
+#pragma once
+// What of the CPU's time in a trace is the profiler's: of each task the part that follows launches and the profiler at all, and of that
+// what recording its events took. The rest of a task is the program's own (a sleep, reading data) and keeps its time.
+
+#include <array>
+#include <vector>
+
+#include "foretrace/whatif/unprofiled.hpp"
+
+namespace foretrace::whatif {
+
+/// What a profiler's events may take off a task at most: a task is never only its own recording.
+inline constexpr double kLeastLeft = 0.2;
+
+/// By task, in ns.
+struct CpuParts {
+  std::vector<Ns> ordinary, recording;
+};
+
+/// `speed`: of each phase as traced; 0 leaves the recording in.
+CpuParts cpu_parts(const graph::Graph& graph, const CpuPrior& prior, const std::array<double, kCpuPhases>& speed);
+
+}  // namespace foretrace::whatif

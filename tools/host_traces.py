@@ -1,0 +1,133 @@
+"""What was measured of a kind of host (data/h200-clean): CPU time of the phases of traces, the speed each trace was made at, and
+micro-benchmarks. tools/fit_host.py makes figures of them."""
+
+import csv
+import gzip
+import json
+import math
+import re
+import subprocess
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "data" / "h200-clean"
+PHASES = ("forward", "backward", "update")
+# µs of the loop beside every micro-benchmark when the host is at its fastest: speed 1.
+FAST_LOOP_US = 11.3
+# Calls that show a trace's speed, and how much of it a launch shows beside an allocation.
+SPEED_CALLS = {"cudaLaunchKernel": "launch", "aten::empty": "empty"}
+WORKING = ("LaunchKernel", "Memcpy", "Memset", "GraphLaunch")
+ENOUGH = 6
+# Launches alone are half believed, the rest is the usual speed (src/whatif/unprofiled.cpp).
+LAUNCHES_ALONE, USUAL_SPEED = 0.5, 1.45
+
+
+@dataclass
+class Phase:
+    """CPU time of one phase as traced, what the profiler recorded in it, and calls that tell the speed. µs."""
+
+    us: float = 0.0
+    ops: int = 0
+    calls: int = 0
+    working: int = 0  # of these, calls that give the GPU work
+    layers: int = 0
+    frames: int = 0
+    launches: int = 0
+    gpu_us: float = 0.0  # of the kernels and copies it launched
+    shown: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+
+def phases_of(program: Path, trace: Path) -> dict[str, Phase]:
+    """From the graph the program builds: costs are work, waits are left out."""
+    text = subprocess.run([str(program), "graph", "dump", str(trace), "--quiet"], capture_output=True, text=True, check=True).stdout
+    out = {p: Phase() for p in PHASES}
+    lane = ""
+    main = None
+    for line in text.splitlines():
+        if line.startswith("lane "):
+            lane = line
+            main = main or line
+            continue
+        if line.startswith("task ") and lane.startswith("lane gpu"):
+            value = dict(re.findall(r" ([a-z_]+)=([^\s\"]+)", line))
+            phase = out[{"optimizer": "update", "backward": "backward"}.get(value.get("phase", ""), "forward")]
+            phase.gpu_us += int(value.get("cost", 0)) / 1e3
+            continue
+        if not line.startswith("task ") or not lane.startswith("lane cpu"):
+            continue
+        kind = line.split(" ", 3)[2]
+        name = re.search(r'"((?:[^"\\]|\\.)*)"', line)
+        value = dict(re.findall(r" ([a-z_]+)=([^\s\"]+)", line))
+        phase = out["update" if value.get("phase") == "optimizer" else "forward" if lane is main else "backward"]
+        cost = int(value.get("cost", 0)) / 1e3
+        phase.us += cost
+        for count in ("ops", "calls", "layers", "frames"):
+            setattr(phase, count, getattr(phase, count) + int(value.get(count, 0)))
+        if kind == "call" and name and "LaunchKernel" in name[1]:
+            phase.launches += 1
+        if kind == "call" and name and any(work in name[1] for work in WORKING):
+            phase.working += 1
+        if name and name[1] in SPEED_CALLS and (kind == "call") == (name[1] == "cudaLaunchKernel"):
+            phase.shown[SPEED_CALLS[name[1]]].append(cost)
+    return out
+
+
+def rows() -> list[dict]:
+    with open(DATA / "truth.jsonl") as file:
+        return [json.loads(line) for line in file]
+
+
+def read_traces(program: Path) -> list[tuple[dict, dict | None, dict[str, Phase]]]:
+    """Rows with a trace that are no CUDA graph, the base measured again where the row is one, and what the trace shows."""
+    again = {r["model"]: r for r in rows() if r["variant"] == "again"}
+    return [(r, again.get(r["model"]) if r["variant"] == "base" else None, phases_of(program, DATA / r["trace"]))
+            for r in rows() if r.get("trace") and "graph" not in r["variant"]]
+
+
+# -- the speed a trace was made at
+
+
+def speed_references(traces: list) -> dict[str, float]:
+    """Median µs of the calls in phases made at full speed: the fastest quarter; and how a launch follows an allocation."""
+    pairs = [(median(p.shown["launch"]), median(p.shown["empty"])) for _, _, phases in traces for p in phases.values()
+             if len(p.shown["launch"]) >= ENOUGH and len(p.shown["empty"]) >= ENOUGH]
+    launch, empty = (np.array(v) for v in zip(*pairs))
+    fast = empty <= np.quantile(empty, 0.4)
+    slow = empty >= np.quantile(empty, 0.7)
+    follows = math.log(np.median(launch[slow]) / np.median(launch[fast])) / math.log(np.median(empty[slow]) / np.median(empty[fast]))
+    return {"launch_call_us": float(np.median(launch[fast])), "launch_follows": follows, "empty_us": float(np.median(empty[fast])),
+            "speed_samples": len(pairs)}
+
+
+def speeds(phases: dict[str, Phase], ref: dict[str, float]) -> dict[str, float]:
+    out = {}
+    for name, p in phases.items():
+        parts = []
+        if len(p.shown["launch"]) >= ENOUGH:
+            parts.append((1, math.log(median(p.shown["launch"]) / ref["launch_call_us"]) / ref["launch_follows"]))
+        if len(p.shown["empty"]) >= ENOUGH:
+            parts.append((2, math.log(median(p.shown["empty"]) / ref["empty_us"])))
+        if parts:
+            out[name] = math.exp(sum(w * v for w, v in parts) / sum(w for w, _ in parts))
+        if len(parts) == 1 and len(p.shown["empty"]) < ENOUGH:
+            out[name] = USUAL_SPEED * (out[name] / USUAL_SPEED) ** LAUNCHES_ALONE
+    # Forward and update share a thread: the first that is known stands for what is not.
+    return {p: out.get(p, next(iter(out.values()))) for p in phases} if out else {}
+
+
+# -- micro-benchmarks
+
+
+def cases() -> dict[tuple[str, str, str], list[float]]:
+    """µs at speed 1 of every round, by kind, name and mode."""
+    out = defaultdict(list)
+    with gzip.open(DATA / "cases.csv.gz", "rt") as file:
+        for r in csv.DictReader(file):
+            speed = math.sqrt(float(r["loop_before"]) * float(r["loop_after"])) / FAST_LOOP_US
+            out[r["kind"], r["name"], r["mode"]].append(float(r["us"]) / speed)
+    return out

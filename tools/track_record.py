@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""How far predictions of each what-if were off where it was really made: src/whatif/validation/errors.csv, which the page of
+`foretrace report` shows beside each change.
+
+    tools/track_record.py            writes the file from the rows of docs/appendix-accuracy.md and docs/appendix-scale.md
+    tools/track_record.py --check    fails when the file does not say what those rows do
+
+The rows are those that tools/accuracy.py and tools/scale_accuracy.py write; `--update-docs` of either writes this file again. A row
+counts for every what-if it needs, alone or among others. The error in time is the distance to the median, of noisy rows to their
+10th … 90th percentile, as everywhere in docs/accuracy.md.
+"""
+
+import argparse
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean
+
+from truth import ROOT, whatifs_of
+
+ERRORS = ROOT / "src" / "whatif" / "validation" / "errors.csv"
+APPENDIX = ROOT / "docs" / "appendix-accuracy.md"
+SCALE = ROOT / "docs" / "appendix-scale.md"
+HEAD = "# what-if,rows with a time,step % mean,step % worst,GPU time % mean,peak memory % mean: written by tools/track_record.py\n"
+# What a case of several workers shows. zero3 is fsdp under its other name (docs/scale.md).
+CASES = {
+    "ddp": ["ddp"], "ddpfp16": ["ddp", "compress-gradients"], "powersgd": ["ddp", "compress-gradients"],
+    "topk": ["ddp", "compress-gradients"], "dgc": ["ddp", "compress-gradients"], "qsgd": ["ddp", "compress-gradients"],
+    "terngrad": ["ddp", "compress-gradients"], "fsdp": ["fsdp", "zero3"], "ps": ["ps"], "servers": ["ps"], "zero1": ["zero1"],
+    "zero2": ["zero2"], "blueconnect": ["blueconnect"], "p3": ["p3"], "horovod": ["horovod"],
+}  # fmt: skip
+
+
+@dataclass
+class Errors:
+    """Absolute percent, one entry a row that can be judged."""
+
+    step: list[float] = field(default_factory=list)
+    gpu: list[float] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def between(text: str, name: str) -> list[list[str]]:
+    """The rows of the table that stands between two marks, without its head."""
+    part = text.split(f"<!-- {name} -->", 1)[1].split("<!-- end of", 1)[0]
+    table = [cells(line) for line in part.splitlines() if line.startswith("|")]
+    return [row for row in table[1:] if not set(row[0]) <= set("-:")]
+
+
+def percent(cell: str) -> float | None:
+    try:
+        return abs(float(cell.removesuffix("%").strip()))
+    except ValueError:
+        return None
+
+
+def found(appendix: str, scale: str) -> dict[str, Errors]:
+    out: dict[str, Errors] = defaultdict(Errors)
+    for row in between(appendix, "rows"):
+        for use in whatifs_of(row[0].split()[-1]) or []:
+            mine = out[use.split(":")[0]]
+            for values, cell in ((mine.step, row[6]), (mine.gpu, row[7]), (mine.memory, row[8])):
+                if (value := percent(cell)) is not None:
+                    values.append(value)
+    for row in between(scale, "scale-rows"):
+        case, _, number = row[2].partition("@")
+        for name in CASES.get(case, []) + (["bucket"] if case == "ddp" and number else []):
+            if (value := percent(row[7])) is not None:
+                out[name].step.append(value)
+    return out
+
+
+def text_of(errors: dict[str, Errors]) -> str:
+    def one(values: list[float], how=mean) -> str:
+        return f"{how(values):.1f}" if values else ""
+
+    lines = (f"{name},{len(e.step)},{one(e.step)},{one(e.step, max)},{one(e.gpu)},{one(e.memory)}\n" for name, e in sorted(errors.items()))
+    return HEAD + "".join(lines)
+
+
+def now() -> str:
+    return text_of(found(APPENDIX.read_text(), SCALE.read_text()))
+
+
+def write() -> None:
+    ERRORS.write_text(now())
+
+
+def problems(path: Path = ERRORS) -> list[str]:
+    if path.exists() and path.read_text() == now():
+        return []
+    return [f"{path.relative_to(ROOT)} does not say what the rows of docs/ do: tools/track_record.py writes it"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    if not parser.parse_args().check:
+        write()
+    bad = problems()
+    print("\n".join(bad) or f"track record: {len(ERRORS.read_text().splitlines()) - 1} what-ifs")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
