@@ -121,7 +121,7 @@ void read_table(std::string_view operation, std::string_view type, std::string_v
       }
       const double value = std::log(us / place->bound_us);
       const double shift = place->tuned ? of.tuned : 0;
-      if (place->tuned) of.pool->tried.emplace_back(place->at, value);
+      if (place->tuned) of.pool->tried.emplace_back(of.pool->neighbours.size(), value);
       of.pool->neighbours.add({place->at, value - shift, groups.try_emplace(group, id).first->second, line_number});
     }
   }

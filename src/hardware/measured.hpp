@@ -49,7 +49,7 @@ struct KernelPool {
   double from_fp32 = 0, from_layout = 0;
   /// What trying the algorithms adds to the log time, over the shapes that were measured both ways; samples are without it.
   double tuned = 0;
-  std::vector<std::pair<Features, double>> tried;  ///< places and values of those, as measured
+  std::vector<std::pair<std::size_t, double>> tried;  ///< which samples these are, and their values as measured
 };
 using KernelPools = std::map<std::string, KernelPool, std::less<>>;
 /// All of them, every table read.
