@@ -60,13 +60,16 @@ class Program {
     std::reverse(parameters_.begin(), parameters_.end());  // backward makes gradients from the last layer to the first
     std::int64_t rest = std::max<std::int64_t>(0, c_.start_bytes);
     if (gradients > 0) {
-      // Shards and other element types: as many tensors, smaller ones.
-      const std::int64_t known = c_.parameter_bytes > 0 ? c_.parameter_bytes : gradients;
-      const double share = static_cast<double>(std::min(known, rest)) / static_cast<double>(gradients);
-      for (std::int64_t& bytes : parameters_) bytes = saturated(static_cast<double>(bytes) * share);
-      if (known > 0)
-        states_ = static_cast<int>(
-            std::clamp(std::llround(static_cast<double>(c_.state_bytes) / static_cast<double>(known)), 0LL, 4LL));
+      // Shards and other element types: as many tensors, smaller ones. What differs by rounding or by a few tensors is the same.
+      constexpr double kSame = 0.05;
+      std::int64_t known = c_.parameter_bytes > 0 ? c_.parameter_bytes : gradients;
+      if (std::abs(static_cast<double>(known - gradients)) <= kSame * static_cast<double>(gradients)) known = gradients;
+      if (known != gradients || known > rest) {
+        const double share = static_cast<double>(std::min(known, rest)) / static_cast<double>(gradients);
+        for (std::int64_t& bytes : parameters_) bytes = saturated(static_cast<double>(bytes) * share);
+      }
+      states_ = static_cast<int>(
+          std::clamp(std::llround(static_cast<double>(c_.state_bytes) / static_cast<double>(known)), 0LL, 4LL));
       std::erase(parameters_, 0);
       std::int64_t each = 0;
       for (const std::int64_t bytes : parameters_) each = saturated_sum(each, bytes);

@@ -90,11 +90,16 @@ std::vector<std::uint32_t> kept_tasks(const Model& m, Draft& draft, const Row& r
   const work::Work& was = m.works[row.work];
   if (was.dtype == becomes.dtype && channels_last(was) == channels_last(becomes)) return row.tasks;
   std::vector<std::uint32_t> kept = row.tasks;
+  const std::uint32_t main = main_stream(m.graph);
+  const auto on_main = [&](std::uint32_t t) { return m.graph.lane[t] == main; };
+  // On tensor cores a convolution is one kernel after another on one stream.
+  if (is_conv(becomes) && becomes.dtype != work::Dtype::kFp32 && std::any_of(kept.begin(), kept.end(), on_main)) {
+    std::erase_if(kept, std::not_fn(on_main));
+  }
   const std::size_t count = times * hardware::kernels_of(becomes, row.tasks.size() / times);
   Draft::Removal how = Draft::kWithLaunch;
   if (count < kept.size()) {
-    const std::uint32_t main = main_stream(m.graph);
-    std::stable_partition(kept.begin(), kept.end(), [&](std::uint32_t t) { return m.graph.lane[t] == main; });
+    std::stable_partition(kept.begin(), kept.end(), on_main);
     kept.resize(count);
     // Tasks a change before this one repeated (another pass, recomputation) have lines of their own.
     const bool once = std::none_of(m.applied.begin(), m.applied.end(), [](const Model::Applied& before) {
