@@ -75,7 +75,7 @@ def hooks_of(path: Path) -> tuple[list[Hook], dict[int, dict[str, list[float]]]]
 def least_distance(a: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The line with the smallest sum of distances: a hook now and then waits for something."""
     w = np.ones(len(y))
-    fit = np.zeros(a.shape[1])
+    fit: np.ndarray = np.zeros(a.shape[1])
     for _ in range(30):
         fit, *_ = np.linalg.lstsq(a * w[:, None], y * w, rcond=None)
         w = 1 / np.sqrt(np.maximum(1.0, np.abs(a @ fit - y)))

@@ -4,10 +4,12 @@
 #include <cmath>
 
 #include "foretrace/analysis/recorder.hpp"
+#include "whatif/bands.hpp"
 
 namespace foretrace::analysis {
 
 using whatif::kCpuPhases;
+using whatif::kMoment;
 
 namespace {
 
@@ -16,11 +18,6 @@ constexpr double kLeastKept = 0.1, kMostKept = 1.25;
 // A launch waits for room when about a thousand are pending. A GPU further behind than this may have that many.
 constexpr double kFarBehindMs = 0.5;
 constexpr std::size_t kPendingLaunches = 900;
-
-// A host's speed when it was timed is not the one the next run meets: of log time of a phase, between processes that do the same.
-// (31 models of data/h200-clean timed twice, 83 pairs of phases that did not wait for the queue: `tools/fit_host.py --check`. The main
-// thread's phases move together, the backward pass, on another core, by itself.)
-constexpr double kMoment = 0.146;
 
 // Launches of a step until each phase ends, in the order phases run.
 std::array<std::size_t, kCpuPhases> launches_until(const graph::Graph& g) {

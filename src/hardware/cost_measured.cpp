@@ -302,10 +302,9 @@ ModelledTime measured_model(const Work& w, const Device& d) {
   return {place->bound_us * std::exp(told.value + (place->tuned ? pool->tuned : 0)), sigma};
 }
 
-ModelledTime measured_model_beside(const Work& w, const Device& d, const Work& known, double known_us,
-                                   const Device& known_on) {
+ModelledTime measured_model_beside(const Work& w, const Work& known, double known_us, const Device& d) {
   const std::optional<MeasuredPlace> place = measured_place(w, d);
-  const std::optional<MeasuredPlace> before = measured_place(known, known_on);
+  const std::optional<MeasuredPlace> before = measured_place(known, d);
   if (!place || !before || known_us <= 0) return {};
   const KernelPool* pool = kernel_pool(place->pool);
   const KernelPool* from = kernel_pool(before->pool);

@@ -55,19 +55,20 @@ Dtype multiplied_in(Dtype dtype, const Device& d) {
   }
 }
 
-// W per TFLOP/s. How it falls below 12 nm is one law for all products of a precision; tools/transfer_model.py says which rows it
-// rests on. Above (Pascal) it is fitted. TF32 moves twice the bits of half precision for each multiplication, FP8 half
-// as many.
+// How energy per multiplication falls with the width of transistors, against 12 nm: one law of products, and more for tensor cores from 7 nm
+// on; tools/transfer_model.py says which rows it rests on. Above 12 nm (Pascal) it is fitted.
+double node_factor(bool tensor, const ProductWeights& p, const Device& d) {
+  constexpr double kTensorNode = 7;
+  const double nm = nanometres(d);
+  if (nm > 12) return std::pow(nm / 12, p.shrink);
+  if (!tensor) return nm / 12;
+  return std::pow(std::min(nm, kTensorNode) / 12, 1.5) * std::max(1.0, nm / kTensorNode);
+}
+
+// W per TFLOP/s. TF32 moves twice the bits of half precision for each multiplication, FP8 half as many.
 double energy_of(Dtype dtype, const ProductWeights& p, const Device& d) {
-  const bool tensor = on_tensor_cores(dtype);
-  const double node = nanometres(d) / 12;
-  return p.energy *
-         (dtype == Dtype::kTf32  ? 2.0
-          : dtype == Dtype::kFp8 ? 0.5
-                                 : 1.0) *
-         std::pow(node, node > 1 ? p.shrink
-                        : tensor ? 1.5
-                                 : 1.0);
+  const double bits = dtype == Dtype::kTf32 ? 2.0 : dtype == Dtype::kFp8 ? 0.5 : 1.0;
+  return p.energy * bits * node_factor(on_tensor_cores(dtype), p, d);
 }
 
 constexpr double kNarrow = 128;  // FLOP per clock of an SM with 64 lanes
@@ -216,11 +217,6 @@ const ProductWeights& TransferWeights::of(ProductKind kind, const Device& d) con
 bool TransferWeights::knows(ProductKind kind, const Device& d) const {
   const ProductKind like = kind == ProductKind::kTf32 ? ProductKind::kHalf : kind;
   return sets_.contains({like, architecture(d)});
-}
-
-double sustained_tflops(Dtype dtype, const ProductWeights& p, const Device& d) {
-  const double peak = d.tflops(dtype) * p.share;
-  return d.power_w > 0 && p.energy > 0 ? std::min(peak, d.power_w / energy_of(dtype, p, d)) : peak;
 }
 
 namespace {

@@ -32,7 +32,7 @@ std::vector<char> launching(const Graph& g) {
   return launches;
 }
 
-// CpuParts of the tasks of one thread. Long stretches are rare in a thread that only launches, and those it has (the first
+// Parts of the tasks of one thread. Long stretches are rare in a thread that only launches, and those it has (the first
 // operation of a phase) are shorter without the profiler too; what goes beyond that share is the program's own.
 void take_stretches(const Graph& g, const graph::GraphLane& lane, const CpuPrior& prior, std::vector<Ns>& parts) {
   Ns usual = 0, of_long = 0;

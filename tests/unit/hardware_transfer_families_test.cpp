@@ -110,6 +110,24 @@ TEST(TransferFamilies, RecurrentTimesGrowWithEverySize) {
   EXPECT_EQ(us(unknown), 0);
 }
 
+TEST(TransferFamilies, RecurrentTimesNeverGrowWithABetterDevice) {
+  for (const char* name : {"V100-SXM2-16GB", "A100-SXM4-80GB", "RTX-3090", "H20", "B200"}) {
+    const Device d = device(name);
+    for (double Device::* figure : {&Device::clock_mhz, &Device::bandwidth_gbs, &Device::l2_mb, &Device::tflops_fp32,
+                                    &Device::tflops_tf32, &Device::tflops_fp16, &Device::power_w}) {
+      Device better = d;
+      better.*figure *= 1.3;
+      for (const Dtype dtype : {Dtype::kFp32, Dtype::kTf32, Dtype::kFp16}) {
+        const Work w = lstm(64, 30, 512, dtype);
+        const auto us = [&](const Device& on) {
+          return recurrent_us(w, std::get<Recurrent>(w.kind), TransferWeights::shipped(), on);
+        };
+        EXPECT_LE(us(better), us(d) * (1 + 1e-9)) << name;
+      }
+    }
+  }
+}
+
 // Twice the lanes issue no more instructions.
 TEST(TransferFamilies, WideSmsGainLessThanTheirPeak) {
   const Device h200 = device("H200-SXM");

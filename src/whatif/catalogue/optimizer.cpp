@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/saturate.hpp"
+#include "foretrace/hardware/cost.hpp"
 
 namespace foretrace::whatif {
 
@@ -13,14 +14,15 @@ namespace {
 // 320 blocks, one per chunk (PyTorch, MultiTensorApply.cuh).
 constexpr double kChunk = 65536;
 constexpr double kBlocksPerLaunch = 320;
-// A streaming kernel over many tensors reaches this share of peak bandwidth: 3.5 of 4.8 TB/s on an H200, fused Adam on
-// GPT-2, BERT and GNMT; device files may say better.
-constexpr double kStreamingShare = 0.73;
 
-double bandwidth_of(const Model& m) {
-  const double share =
-      m.device.achievable_bandwidth > 0 ? std::min(m.device.achievable_bandwidth, kStreamingShare) : kStreamingShare;
-  return m.device.bandwidth_gbs * share;  // bytes per ns
+// What all passes take on the GPU. A pass over lists reads two tensors for each it writes.
+double update_ns(const Model& m, const UpdatePlan& plan) {
+  const double pass = plan.bytes_per_element / plan.passes;
+  const double read = plan.passes == 1 ? pass * (plan.states + 2) / (2 * plan.states + 3) : pass * 2 / 3;
+  const work::Work work = work::optimizer_work(m.parameter_elements, read, pass - read, m.parameter_tensors);
+  const hardware::Cost cost = hardware::predict(work, m.device);
+  const double streamed = work.bytes() / m.device.streaming_gbs();
+  return plan.passes * (cost.known ? cost.ns : streamed);
 }
 
 bool is_scaler(const Model& m, std::uint32_t t) {
@@ -97,7 +99,7 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
   draft.remove(cpu);
 
   const double bytes = plan.bytes_per_element * elements;
-  const Ns each = static_cast<Ns>(bytes / bandwidth_of(m) / total);
+  const Ns each = static_cast<Ns>(update_ns(m, plan) / total);
   const Ns launch = m.cpu_time(m.host.op_us, CpuPhase::kOptimizer);
   work::Work work(work::Family::kOptimizer);
   work.bytes_read = bytes / total;

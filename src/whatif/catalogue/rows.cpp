@@ -48,7 +48,7 @@ hardware::Cost rescale_row(const Model& m, const Row& row, const work::Work& bec
   const work::Work& work = m.works[row.work];
   const double times =
       work.kernels > 0 ? std::max(1.0, std::floor(static_cast<double>(row.tasks.size()) / work.kernels + 0.01)) : 1.0;
-  hardware::Cost cost = rescale(static_cast<double>(row.time) / times, work, m.device, becomes, m.device);
+  hardware::Cost cost = rescale(static_cast<double>(row.time) / times, work, becomes, m.device);
   cost.ns *= times;
   return cost;
 }
@@ -129,29 +129,35 @@ std::size_t batch_norm_launches(const work::Work& w) {
   return channels_last(w) ? 4 : 3;
 }
 
-// Launches that another algorithm has beside those that are kept: small kernels, which take their time from the others.
-Ns add_launches(Model& m, Draft& draft, const Row& row, const work::Work& becomes, double time) {
-  const work::Work& was = m.works[row.work];
-  if (was.kernels > 1) return 0;  // not cuDNN's before either
+// Launches that a run of the row has more when it becomes another; 0 where the trace's algorithm is none of these.
+std::size_t more_launches(const work::Work& was, const work::Work& becomes) {
   const std::size_t before = batch_norm_launches(was);
-  if (becomes.family != work::Family::kBatchNorm || batch_norm_launches(becomes) <= before) return 0;
-  const std::size_t more = batch_norm_launches(becomes) - before;
+  const std::size_t now = batch_norm_launches(becomes);
+  const bool known = becomes.family == work::Family::kBatchNorm && std::max(1U, was.kernels) == before;
+  return known && now > before ? now - before : 0;
+}
+
+// They are small kernels, behind each run of the row, and take their time from the others.
+Ns add_launches(Model& m, Draft& draft, const Row& row, std::size_t more, double time, std::uint32_t work) {
   const Graph& g = m.graph;
+  const std::size_t run = std::max(1U, m.works[row.work].kernels);
   const Ns each = std::min(graph::usual_latencies().short_kernel,
                            static_cast<Ns>(time / 2 / static_cast<double>(row.tasks.size() * more)));
   const CpuPhase cpu = row.phase == Phase::kForward ? CpuPhase::kForward : CpuPhase::kBackward;
   Ns taken = 0;
-  for (const std::uint32_t t : row.tasks) {
+  for (std::size_t i = run - 1; i < row.tasks.size(); i += run) {
+    const std::uint32_t t = row.tasks[i];
     if (!g.launch[t].valid()) continue;
     Place at{g.launch[t].value, t};
-    for (std::size_t i = 0; i < more; ++i) {
+    for (std::size_t k = 0; k < more; ++k) {
       at.gpu = draft.insert({.name = "batch norm, beside its main kernel",
                              .cost = each,
                              .phase = row.phase,
                              .layer = g.layer[t],
                              .after_gpu = at.gpu,
                              .after_cpu = at.cpu,
-                             .cpu_cost = m.cpu_time(m.host.op_us, cpu)});
+                             .cpu_cost = m.cpu_time(m.host.op_us, cpu),
+                             .work = work});
       at.cpu = at.gpu - 1;
       taken += each;
     }
@@ -162,8 +168,8 @@ Ns add_launches(Model& m, Draft& draft, const Row& row, const work::Work& become
 }  // namespace
 
 void set_row(Model& m, Draft& draft, const Row& row, double time, const work::Work& becomes, graph::Origin origin) {
-  time -= static_cast<double>(add_launches(m, draft, row, becomes, time));
   const work::Work& was = m.works[row.work];
+  const std::size_t more = more_launches(was, becomes);
   const std::size_t times = was.kernels > 0 ? std::max<std::size_t>(1, row.tasks.size() / was.kernels) : 1;
   const bool other_kernel = was.dtype != becomes.dtype || channels_last(was) != channels_last(becomes);
   // Copies of a convolution's tensors into the layout of its kernel come and go with that kernel.
@@ -177,6 +183,10 @@ void set_row(Model& m, Draft& draft, const Row& row, double time, const work::Wo
     const LayoutTasks::Made made = copies->make(m, draft, kept, times, time, work);
     time -= made.time;
     tasks += made.tasks;
+  }
+  if (more > 0) {
+    time -= static_cast<double>(add_launches(m, draft, row, more, time, work));
+    tasks += more * times;
   }
   m.works.rows[work].kernels = static_cast<std::uint32_t>((tasks + times - 1) / times);
   double before = 0;
