@@ -3,6 +3,7 @@
 // bandwidth allow, and a space of features that decide how near it comes to that bound. A prediction is the bound times
 // the share told by the nearest measured operations of the same kernels (neighbours.hpp).
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -31,8 +32,14 @@ std::optional<MeasuredPlace> measured_place(const Work& work, const Device& devi
 /// A line of a table: named sizes.
 class MeasuredSizes {
  public:
-  std::vector<std::pair<std::string_view, std::int64_t>> all;
+  void set(std::string_view name, std::int64_t size);
+  /// 0 where the table has no such column.
   [[nodiscard]] std::int64_t operator[](std::string_view name) const;
+
+ private:
+  // A large table asks for half a million sizes, most of them by a letter.
+  std::array<std::int64_t, 26> letters_{};
+  std::vector<std::pair<std::string_view, std::int64_t>> words_;
 };
 /// The work that a cell of the table of an operation was measured on; `column` is "fwd fp16 nhwc".
 Work measured_work(std::string_view operation, const MeasuredSizes& sizes, std::string_view column);

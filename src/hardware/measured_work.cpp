@@ -7,9 +7,24 @@
 
 namespace foretrace::hardware {
 
+namespace {
+
+bool is_letter(std::string_view name) { return name.size() == 1 && name[0] >= 'a' && name[0] <= 'z'; }
+
+}  // namespace
+
+void MeasuredSizes::set(std::string_view name, std::int64_t size) {
+  if (is_letter(name)) {
+    letters_[static_cast<std::size_t>(name[0] - 'a')] = size;
+  } else {
+    words_.emplace_back(name, size);
+  }
+}
+
 std::int64_t MeasuredSizes::operator[](std::string_view name) const {
-  for (const auto& [key, value] : all) {
-    if (key.front() == name.front() && key == name) return value;  // a table asks this half a million times
+  if (is_letter(name)) return letters_[static_cast<std::size_t>(name[0] - 'a')];
+  for (const auto& [word, size] : words_) {
+    if (word == name) return size;
   }
   return 0;
 }
