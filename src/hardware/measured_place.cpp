@@ -315,20 +315,6 @@ std::optional<MeasuredPlace> place(const Work& w, const Rows& r, const Device& d
       .bound(kStartUs + stream_us(w.bytes(), d));
 }
 
-// Many indices are sorted before rows are added up backward; few are walked by one kernel.
-std::optional<MeasuredPlace> place(const Work& w, const Gather& g, const Device& d) {
-  if (g.adds_up || g.rows <= 0 || g.columns <= 0 || w.bytes() <= 0) return std::nullopt;
-  std::string pool = "embedding";
-  pool.append(way(w)).append(is_half(w.dtype) ? "half" : "fp32");
-  return Builder(std::move(pool))
-      .feature(log_of(as_double(g.rows)))
-      .feature(log_of(as_double(g.columns)))
-      .feature(log_of(as_double(g.rows) * as_double(g.columns)))
-      .feature(misalignment(g.columns))
-      .feature(g.rows > 768 ? 1 : 0)
-      .bound(kStartUs + stream_us(w.bytes(), d));
-}
-
 struct PlaceOfKind {
   const Work& w;
   const Device& d;

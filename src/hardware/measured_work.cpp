@@ -211,16 +211,6 @@ Work rows(std::string_view name, const MeasuredSizes& s, const Column& at) {
   return w;
 }
 
-Work embedding(const MeasuredSizes& s, const Column& at) {
-  Work w = of(Family::kEmbedding, at);
-  w.kind = Gather{.rows = s["i"], .columns = s["c"]};
-  w.elements = s["i"] * s["c"];
-  w.fixed_read = static_cast<double>(s["i"] * bytes_of(Dtype::kInt));
-  w.bytes_written = static_cast<double>(w.elements * bytes_of(w.dtype));
-  w.bytes_read = w.bytes_written + w.fixed_read;
-  return w;
-}
-
 }  // namespace
 
 Work measured_work(std::string_view operation, const MeasuredSizes& sizes, std::string_view column) {
@@ -230,7 +220,6 @@ Work measured_work(std::string_view operation, const MeasuredSizes& sizes, std::
   if (operation == "attention") return attention(sizes, at);
   if (operation == "rnn") return rnn(sizes, at);
   if (operation == "batch_norm") return batch_norm(sizes, at);
-  if (operation == "embedding") return embedding(sizes, at);
   if (sizes["rows"] > 0) return rows(operation, sizes, at);
   return pooling(operation, sizes, at);
 }

@@ -23,10 +23,7 @@ struct ModelOfKind {
     if (w.family == Family::kReduction) return reduction_model(w, k, d);
     return w.family == Family::kLoss ? loss_model(w, k, d) : measured_or_streamed();
   }
-  ModelledTime operator()(const Gather& k) const {
-    if (const ModelledTime told = measured_model(w, d); told.us > 0) return told;
-    return embedding_model(w, k, d);
-  }
+  ModelledTime operator()(const Gather& k) const { return embedding_model(w, k, d); }
   ModelledTime operator()(const Pointwise& k) const { return pointwise_model(w, k, d); }
   ModelledTime operator()(const MemoryCopy& k) const { return memory_model(w, k, d); }
 
