@@ -36,7 +36,7 @@ SIZES = {
     "conv": CONV, "gemm": ("b", "m", "n", "k"), "attention": ("b", "h", "q", "s", "d"), "rnn": ("b", "t", "i", "h", "l", "dirs", "gates"),
     "batch_norm": ("n", "c", "h", "w"), "max_pool": ("n", "c", "h", "w", "r", "stride", "pad"), "avg_pool": ("n", "c", "h", "w", "r", "stride", "pad"),
     "adaptive_avg_pool": ("n", "c", "h", "w", "to"), "nearest": ("n", "c", "h", "w", "to"), "bilinear": ("n", "c", "h", "w", "to"),
-    "bicubic": ("n", "c", "h", "w", "to"),
+    "bicubic": ("n", "c", "h", "w", "to"), "embedding": ("i", "c"),
     **dict.fromkeys(("layer_norm", "group_norm", "softmax", "log_softmax", "nll_loss", "mse_loss", "sum_rows", "sum_columns"), ("rows", "c")),
 }  # fmt: skip
 OLD_ROWS = {"ln": "layer_norm", "softmax": "softmax", "lsm": "log_softmax", "bn": "batch_norm"}
@@ -71,6 +71,9 @@ def place_of_operation(row):
         return ("attention", s, f"{how} {row['dtype']} {row['layout']}") if fused else None
     if kind == "rnn":
         return "rnn", s | {"gates": {"rnn": 1, "gru": 3, "lstm": 4}[name]}, f"{how} {row['dtype']} all"
+    if kind == "gather":
+        # How many rows the table has and how often each is asked for, no trace tells.
+        return (name, s, f"{how} {row['dtype']} all") if name == "embedding" else None
     if name == "group_norm":
         # Channels-last: a copy, an operation of its own, and then the same.
         rows = {"rows": s["n"] * s["g"], "c": s["c"] // s["g"] * s["h"] * s["w"]}

@@ -11,7 +11,6 @@ Beside each set stands its error over all rows, and over rows left out: shapes a
 """
 
 import argparse
-import copy
 import sys
 import zlib
 
@@ -42,7 +41,7 @@ def alignment(m, n, k, lie):
 
 def rows_by_kind():
     """{kind: array of batch, m, n, k, us, half of its shape, order of operands}"""
-    out = {kind: [] for kind in KINDS}
+    out: dict[str, list[tuple[float, ...]]] = {kind: [] for kind in KINDS}
     for (b, m, n, k), cells in sorted(fit_kernels.measured()["gemm"].items()):
         fold = zlib.crc32(f"{b},{m},{n},{k}".encode()) % 2
         for column, us in sorted(cells.items()):
@@ -55,16 +54,23 @@ def rows_by_kind():
     return {kind: np.array(rows) for kind, rows in out.items()}
 
 
-def device_for(kind):
+class Tf32Device(model.Device):
     """TF32 runs at half the rate, and each multiplication moves twice the bits, as the C++ has it."""
-    device = model.Device(DEVICE)
-    if kind != "tf32":
-        return device
-    half, energy = copy.copy(device), type(device).energy
-    device.tflops = device.tflops | {"half": device.tflops["half"] / 2}
-    device.energy = lambda p, of: 2 * energy(half, p, of)
-    device.width = lambda of: min(1.0, device.flops_per_clock("half") / (0.9 * 2048))
-    return device
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.half = model.Device(name)
+        self.tflops = self.tflops | {"half": self.tflops["half"] / 2}
+
+    def energy(self, p, kind):
+        return 2 * self.half.energy(p, kind)
+
+    def width(self, kind):
+        return min(1.0, self.flops_per_clock("half") / (0.9 * 2048))
+
+
+def device_for(kind):
+    return Tf32Device(DEVICE) if kind == "tf32" else model.Device(DEVICE)
 
 
 def errors(kind, p, rows, device):

@@ -96,7 +96,7 @@ class Fit:
         return min(tries, key=lambda t: t[1])[0]
 
     def run_from(self, gpus, first, start, prior, steps):
-        from scipy.optimize import least_squares  # noqa: PLC0415  reading parameters must not need it
+        from scipy.optimize import least_squares  # reading parameters must not need it
 
         begin = self.encode(start)
 

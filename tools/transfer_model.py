@@ -12,10 +12,12 @@ import numpy as np
 import tomllib
 
 SPLITS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 32], float)
-# How energy per multiplication falls below 12 nm. FP32 products reach 20 W per TFLOP/s on V100 and T4; a power of 1 says 11.7 for an A100
+# How energy per multiplication falls with the process. FP32 products reach 20 W per TFLOP/s on V100 and T4; a power of 1 says 11.7 for an A100
 # and 8.3 for an H100, which their power does not hold back, and 10 for an MI210, which reaches 9.6. BF16 ones reach 1.56 on an A100, 0.87
-# on an H100, 0.62 on a B200 at their best, 3.0 at 12 nm: tensor cores gained more.
+# on an H100, 0.62 on a B200 at their best: from 7 nm on tensor cores gained more, a power of 1.5. Between 12 and 7 nm a power of 1 holds for them
+# too: it says 2.7 for a V100, and a V100S of 250 W was published with 89 TFLOP/s (tools/published-products.csv), 2.8.
 ENERGY_BY_NODE = {"half": 1.5, "fp32": 1.0}
+TENSOR_NODE = 7
 NARROW = 128  # FLOP per clock of an SM with 64 lanes
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "src" / "hardware"
 # Parameters of a product model: start value, least and largest.
@@ -89,9 +91,13 @@ class Device:
         return {0: 7, 9: 5}.get(self.minor, 8)
 
     def energy(self, p, kind):
-        """W per TFLOP/s. Below 12 nm one law holds for all products of a precision (ENERGY_BY_NODE); above, Pascal, what was fitted."""
-        node = self.nanometres / 12
-        return p["energy"] * node ** (p["shrink"] if node > 1 else ENERGY_BY_NODE["half" if kind == "half" else "fp32"])
+        """W per TFLOP/s. Up to 12 nm one law holds for all GPUs (ENERGY_BY_NODE); above, Pascal, what was fitted."""
+        nm = self.nanometres
+        if nm > 12:
+            return p["energy"] * (nm / 12) ** p["shrink"]
+        if kind != "half":
+            return p["energy"] * (nm / 12) ** ENERGY_BY_NODE["fp32"]
+        return p["energy"] * (min(nm, TENSOR_NODE) / 12) ** ENERGY_BY_NODE["half"] * max(1.0, nm / TENSOR_NODE) ** ENERGY_BY_NODE["fp32"]
 
     def flops_per_clock(self, kind):
         """Of one SM, from the peak rate: cards sold for games run some types at half the rate of the same silicon elsewhere."""

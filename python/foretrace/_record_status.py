@@ -14,6 +14,7 @@ from typing import Any
 
 OPTIONS = "FORETRACE_RECORD"
 FOLDER = "FORETRACE_RECORD_STATUS"
+_PROGRAM = os.urandom(8).hex()  # tells this program from one that ran in the same process before it (exec keeps the number)
 
 
 class Status:
@@ -42,12 +43,21 @@ class Status:
         if self._folder is None:
             return True
         try:
-            os.close(os.open(self._claim(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            with open(self._claim(path), "x", encoding="ascii") as file:
+                file.write(f"{os.getpid()} {_PROGRAM}")
         except FileExistsError:
-            return False
+            return self._became_another(path)
         except OSError:
             pass
         return True
+
+    def _became_another(self, path: str) -> bool:
+        """Whether the one that asked first was this process, before exec put another program in its place."""
+        try:
+            process, program = Path(self._claim(path)).read_text("ascii").split()
+        except (OSError, ValueError):
+            return False
+        return process == str(os.getpid()) and program != _PROGRAM
 
     def give_back(self, path: str) -> None:
         if self._folder is not None:

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <map>
 #include <mutex>
-#include <set>
 #include <unordered_map>
 
 #include "foretrace/base/result.hpp"
@@ -77,13 +76,14 @@ std::string_view pools_of(std::string_view table) { return table == "log_softmax
 void read_table(std::string_view operation, std::string_view type, std::string_view text, const Device& device,
                 KernelPools& pools) {
   // The cells of a column mostly belong to the pool of the cell above.
-  struct PoolOfColumn {
-    std::string name;
+  struct ColumnOfTimes {
+    bool wanted = true;
+    std::string name = {};  ///< of the pool
     KernelPool* pool = nullptr;
     double tuned = 0;  ///< what its line of scales says
   };
   std::vector<std::string_view> header;
-  std::vector<PoolOfColumn> columns;
+  std::vector<ColumnOfTimes> columns;
   std::map<std::string, std::uint32_t> groups;
   std::uint32_t line_number = 0;
   const std::string_view tells = pools_of(operation);
@@ -91,78 +91,92 @@ void read_table(std::string_view operation, std::string_view type, std::string_v
     std::string_view line = next(text, '\n');
     if (line.empty() || line.front() == '#') continue;
     if (header.empty()) {
-      while (!line.empty()) header.push_back(next(line, ','));
-      columns.resize(header.size());
+      while (!line.empty()) {
+        header.push_back(next(line, ','));
+        columns.push_back({.wanted = header.back().find(type) != std::string_view::npos});
+      }
       continue;
     }
     ++line_number;
     MeasuredSizes sizes;
     std::string group;
+    std::optional<std::uint32_t> group_id;
     for (std::size_t i = 0; i < header.size(); ++i) {
       const std::string_view name = header[i];
       const std::string_view cell = next(line, ',');
       if (name.find(' ') == std::string_view::npos) {
-        sizes.all.emplace_back(name, number<std::int64_t>(cell));
         // The first size is the batch: shapes that differ in it alone, or in how they were measured, say nearly the same.
-        if ((sizes.all.size() > 1 || operation != "conv") && name != "tuned") group.append(cell).push_back(',');
+        if ((i > 0 || operation != "conv") && name != "tuned") group.append(cell).push_back(',');
+        sizes.set(name, number<std::int64_t>(cell));
         continue;
       }
+      if (!group_id) {  // the same in all parts of a table, whatever was measured there
+        group_id = groups.try_emplace(group, static_cast<std::uint32_t>(groups.size())).first->second;
+      }
+      if (!columns[i].wanted) continue;
       const double us = number<double>(cell);
-      if (us <= 0 || (!type.empty() && name.find(type) == std::string_view::npos)) continue;
+      if (us <= 0) continue;
       const std::optional<MeasuredPlace> place = measured_place(measured_work(operation, sizes, name), device);
       if (!place || !place->pool.starts_with(tells)) continue;
-      const auto id = static_cast<std::uint32_t>(groups.size());
-      PoolOfColumn& of = columns[i];
+      ColumnOfTimes& of = columns[i];
       if (of.pool == nullptr || of.name != place->pool) {
         const auto scales = fitted().find(place->pool);
-        of = {place->pool, &pools[place->pool], scales != fitted().end() ? scales->second.tuned : 0};
+        of = {true, place->pool, &pools[place->pool], scales != fitted().end() ? scales->second.tuned : 0};
         of.pool->features = place->features;
         of.pool->measured_on = device;
       }
       const double value = std::log(us / place->bound_us);
       const double shift = place->tuned ? of.tuned : 0;
-      if (place->tuned) of.pool->tried.emplace_back(place->at, value);
-      of.pool->neighbours.add({place->at, value - shift, groups.try_emplace(group, id).first->second, line_number});
+      if (place->tuned) of.pool->tried.emplace_back(of.pool->neighbours.size(), value);
+      of.pool->neighbours.add({place->at, value - shift, *group_id, line_number});
     }
   }
 }
 
-// One operation's pools are read when the first of them is asked for.
+// One operation's pools are read when the first of them is asked for, those of large tables by element type; different ones at the
+// same time, where several threads ask.
 class Tables {
  public:
   const KernelPool* find(const std::string& name) {
+    read_once(part_of(name));
     const std::lock_guard lock(mutex_);
-    const std::string_view part = part_of(name);
-    if (!read_.contains(part)) read(part);
     const auto it = pools_.find(name);
     return it == pools_.end() ? nullptr : &it->second;
   }
   const KernelPools& all() {
-    const std::lock_guard lock(mutex_);
     for (const auto& [stem, text] : kernel_files()) {
-      const std::string_view operation = operation_of(stem);
+      const std::string operation(operation_of(stem));
+      if (!by_type(operation)) read_once(operation);
       for (const std::string_view type : kTypes) {
-        const std::string part = operation == kByType ? std::string(operation).append(type) : std::string(operation);
-        if (!read_.contains(part)) read(part);
+        if (by_type(operation)) read_once(operation + std::string(type));
       }
     }
     return pools_;
   }
 
  private:
-  // Products: the largest table, and the one whose law takes microseconds a row.
-  static constexpr std::string_view kByType = "gemm";
+  // The largest tables. The law of products takes microseconds a row.
+  static bool by_type(std::string_view operation) { return operation == "gemm" || operation == "conv"; }
   static constexpr std::array<std::string_view, 4> kTypes = {" fp32", " tf32", " fp16", " bf16"};
-  // What is read at once: "softmax" of "softmax fwd half", "gemm fp16" of "gemm fp16 aligned nt".
-  static std::string_view part_of(std::string_view pool) {
-    const std::size_t first = pool.find(' ');
-    if (pool.substr(0, first) != kByType) return pool.substr(0, first);
-    return pool.substr(0, pool.find(' ', first + 1));
+  // What is read at once: "softmax" of "softmax fwd half", "conv fp16" of "conv fwd dense fp16 nchw".
+  static std::string part_of(std::string_view pool) {
+    std::string part(pool.substr(0, pool.find(' ')));
+    if (!by_type(part)) return part;
+    const auto* const type =
+        std::find_if(kTypes.begin(), kTypes.end(), [&](std::string_view t) { return pool.find(t) != pool.npos; });
+    return type == kTypes.end() ? part : part.append(*type);
   }
   // Of "H200-SXM.softmax".
   static std::string_view operation_of(std::string_view stem) { return pools_of(stem.substr(stem.find('.') + 1)); }
+  void read_once(const std::string& part) {
+    std::once_flag* read_before = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      read_before = &read_[part];
+    }
+    std::call_once(*read_before, [&] { read(part); });
+  }
   void read(std::string_view part) {
-    read_.emplace(part);
     const std::string_view operation = part.substr(0, part.find(' '));
     const std::string_view type = part.substr(operation.size());
     KernelPools found;
@@ -180,13 +194,14 @@ class Tables {
         pool.from_layout = it->second.from_layout;
         pool.tuned = it->second.tuned;
       }
-      pools_.insert_or_assign(name, std::move(pool));
     }
+    const std::lock_guard lock(mutex_);
+    pools_.merge(found);
   }
 
   std::mutex mutex_;
-  std::set<std::string, std::less<>> read_;
-  KernelPools pools_;  // a map: pools stay where they are while others are read
+  std::map<std::string, std::once_flag> read_;  // by part
+  KernelPools pools_;                           // a map: pools stay where they are while others are read
 };
 
 Tables& tables() {
@@ -287,10 +302,9 @@ ModelledTime measured_model(const Work& w, const Device& d) {
   return {place->bound_us * std::exp(told.value + (place->tuned ? pool->tuned : 0)), sigma};
 }
 
-ModelledTime measured_model_beside(const Work& w, const Device& d, const Work& known, double known_us,
-                                   const Device& known_on) {
+ModelledTime measured_model_beside(const Work& w, const Work& known, double known_us, const Device& d) {
   const std::optional<MeasuredPlace> place = measured_place(w, d);
-  const std::optional<MeasuredPlace> before = measured_place(known, known_on);
+  const std::optional<MeasuredPlace> before = measured_place(known, d);
   if (!place || !before || known_us <= 0) return {};
   const KernelPool* pool = kernel_pool(place->pool);
   const KernelPool* from = kernel_pool(before->pool);

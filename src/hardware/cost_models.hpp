@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "foretrace/hardware/cost.hpp"
+#include "graph/latencies.hpp"
 #include "hardware/neighbours.hpp"
 
 namespace foretrace::hardware {
@@ -54,8 +55,7 @@ ModelledTime embedding_model(const Work& work, const Gather& gather, const Devic
 ModelledTime measured_model(const Work& work, const Device& device);
 /// The same where it is known what an operation takes that differs in its sizes, element type or layout: a measured neighbour
 /// more, or what is like it in another pool. 0 where neither holds.
-ModelledTime measured_model_beside(const Work& work, const Device& device, const Work& known, double known_us,
-                                   const Device& known_on);
+ModelledTime measured_model_beside(const Work& work, const Work& known, double known_us, const Device& device);
 
 /// How well the measured operations of one pool tell each other: log(predicted / measured), each without the others of its shape
 /// (all batch sizes of a convolution). For tools/fit_kernels.py.
@@ -88,8 +88,8 @@ struct PoolScales {
 /// Of the pools whose names start with `only`.
 std::vector<PoolScales> fit_pools(std::string_view only);
 
-/// What a kernel takes that does nothing: 0.9-1.4 us on an H200, and no figure of a device file says otherwise elsewhere.
-inline constexpr double kEmptyKernelUs = 1.0;
+/// What a kernel takes that does nothing: as the table of latencies has it; no figure of a device file says otherwise elsewhere.
+inline double empty_kernel_us() { return 1e-3 * static_cast<double>(graph::usual_latencies().empty_kernel); }
 
 /// Elements per clock and SM, as a rate in elements per microsecond.
 inline double element_rate(double per_clock_and_sm, const Device& device) {

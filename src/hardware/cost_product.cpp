@@ -55,19 +55,20 @@ Dtype multiplied_in(Dtype dtype, const Device& d) {
   }
 }
 
-// W per TFLOP/s. How it falls below 12 nm is one law for all products of a precision; tools/transfer_model.py says which rows it
-// rests on. Above (Pascal) it is fitted. TF32 moves twice the bits of half precision for each multiplication, FP8 half
-// as many.
+// How energy per multiplication falls with the width of transistors, against 12 nm: one law of products, and more for tensor cores from 7 nm
+// on; tools/transfer_model.py says which rows it rests on. Above 12 nm (Pascal) it is fitted.
+double node_factor(bool tensor, const ProductWeights& p, const Device& d) {
+  constexpr double kTensorNode = 7;
+  const double nm = nanometres(d);
+  if (nm > 12) return std::pow(nm / 12, p.shrink);
+  if (!tensor) return nm / 12;
+  return std::pow(std::min(nm, kTensorNode) / 12, 1.5) * std::max(1.0, nm / kTensorNode);
+}
+
+// W per TFLOP/s. TF32 moves twice the bits of half precision for each multiplication, FP8 half as many.
 double energy_of(Dtype dtype, const ProductWeights& p, const Device& d) {
-  const bool tensor = on_tensor_cores(dtype);
-  const double node = nanometres(d) / 12;
-  return p.energy *
-         (dtype == Dtype::kTf32  ? 2.0
-          : dtype == Dtype::kFp8 ? 0.5
-                                 : 1.0) *
-         std::pow(node, node > 1 ? p.shrink
-                        : tensor ? 1.5
-                                 : 1.0);
+  const double bits = dtype == Dtype::kTf32 ? 2.0 : dtype == Dtype::kFp8 ? 0.5 : 1.0;
+  return p.energy * bits * node_factor(on_tensor_cores(dtype), p, d);
 }
 
 constexpr double kNarrow = 128;  // FLOP per clock of an SM with 64 lanes
@@ -218,11 +219,6 @@ bool TransferWeights::knows(ProductKind kind, const Device& d) const {
   return sets_.contains({like, architecture(d)});
 }
 
-double sustained_tflops(Dtype dtype, const ProductWeights& p, const Device& d) {
-  const double peak = d.tflops(dtype) * p.share;
-  return d.power_w > 0 && p.energy > 0 ? std::min(peak, d.power_w / energy_of(dtype, p, d)) : peak;
-}
-
 namespace {
 
 double one_product_us(const Product& x, const ProductWeights& p, const Device& d) {
@@ -340,11 +336,15 @@ ProductKind fitted_kind(const Product& x) {
   return x.kind == ProductKind::kConv && x.images <= 0 ? ProductKind::kFp32 : x.kind;
 }
 
+// BF16 on a GPU without it is converted on the way, and slower than FP32: 1.37 times on a V100S, 1.7 and 1.95 on T4s, 1.8 on a P4 and an RTX 2080, 1.9
+// on a P40 and an M40 (where published-products.csv comes from). FP16 without tensor cores runs as fast as FP32 there (P4, P40).
+constexpr double kConvertedBf16 = 1.8;
+
 double best_product_us(const Work& w, const TransferWeights& weights, const Device& d) {
   const Product own = product_of(w, d);
   if (own.m <= 0 || own.n <= 0 || own.k <= 0) return 0;
   const double us = product_us(own, weights.of(fitted_kind(own), d), d);
-  if (own.dtype == Dtype::kFp32) return us;
+  if (own.dtype == Dtype::kFp32) return w.dtype == Dtype::kBf16 ? us * kConvertedBf16 : us;
   const Product plain = product_of(with_dtype(w, Dtype::kFp32), d);
   return std::min(us, product_us(plain, weights.of(fitted_kind(plain), d), d));
 }

@@ -61,8 +61,6 @@ std::string architecture(const Device& device);
 /// The measured architecture whose SMs are most like the device's: "8.9" for all with SMs made for workstations and games, else the first
 /// of its generation.
 std::string relative_of(const Device& device);
-/// What the device sustains of its peak for this type, within its power limit, in TFLOP/s.
-double sustained_tflops(Dtype dtype, const ProductWeights& weights, const Device& device);
 
 /// One product, or a convolution seen as one.
 struct Product {

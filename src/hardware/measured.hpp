@@ -3,6 +3,7 @@
 // bandwidth allow, and a space of features that decide how near it comes to that bound. A prediction is the bound times
 // the share told by the nearest measured operations of the same kernels (neighbours.hpp).
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -31,8 +32,14 @@ std::optional<MeasuredPlace> measured_place(const Work& work, const Device& devi
 /// A line of a table: named sizes.
 class MeasuredSizes {
  public:
-  std::vector<std::pair<std::string_view, std::int64_t>> all;
+  void set(std::string_view name, std::int64_t size);
+  /// 0 where the table has no such column.
   [[nodiscard]] std::int64_t operator[](std::string_view name) const;
+
+ private:
+  // A large table asks for half a million sizes, most of them by a letter.
+  std::array<std::int64_t, 26> letters_{};
+  std::vector<std::pair<std::string_view, std::int64_t>> words_;
 };
 /// The work that a cell of the table of an operation was measured on; `column` is "fwd fp16 nhwc".
 Work measured_work(std::string_view operation, const MeasuredSizes& sizes, std::string_view column);
@@ -49,7 +56,7 @@ struct KernelPool {
   double from_fp32 = 0, from_layout = 0;
   /// What trying the algorithms adds to the log time, over the shapes that were measured both ways; samples are without it.
   double tuned = 0;
-  std::vector<std::pair<Features, double>> tried;  ///< places and values of those, as measured
+  std::vector<std::pair<std::size_t, double>> tried;  ///< which samples these are, and their values as measured
 };
 using KernelPools = std::map<std::string, KernelPool, std::less<>>;
 /// All of them, every table read.

@@ -80,11 +80,13 @@ namespace {
 // Difference of the log time between shapes that were measured both ways: the mean of the middle half, since a few of the
 // guesses are wrong by tens of times. Trying cannot make it slower.
 double tuning_of(const KernelPool& pool) {
+  const std::vector<Neighbours::Sample>& samples = pool.neighbours.samples();
+  std::vector<char> tried(samples.size(), 0);
+  for (const auto& [sample, value] : pool.tried) tried[sample] = 1;
   std::vector<double> all;
-  for (const auto& [at, value] : pool.tried) {
-    for (const Neighbours::Sample& s : pool.neighbours.samples()) {
-      // The tuned sample itself is in the pool too, with the same value but for the shift of the file.
-      if (s.at == at && std::abs(s.value + pool.tuned - value) >= 1e-9) all.push_back(value - s.value);
+  for (const auto& [sample, value] : pool.tried) {
+    for (std::size_t s = 0; s < samples.size(); ++s) {
+      if (tried[s] == 0 && samples[s].at == samples[sample].at) all.push_back(value - samples[s].value);
     }
   }
   std::sort(all.begin(), all.end());
@@ -96,11 +98,7 @@ double tuning_of(const KernelPool& pool) {
 
 Neighbours without_tuning(const KernelPool& pool, double tuned) {
   std::vector<Neighbours::Sample> samples = pool.neighbours.samples();
-  for (Neighbours::Sample& s : samples) {
-    for (const auto& [at, value] : pool.tried) {
-      if (s.at == at && std::abs(s.value + pool.tuned - value) < 1e-9) s.value = value - tuned;
-    }
-  }
+  for (const auto& [sample, value] : pool.tried) samples[sample].value = value - tuned;
   return pool.neighbours.with(samples);
 }
 

@@ -2,7 +2,9 @@
 // library take another kernel: alignment, windows, how many tiles there are for each SM.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
 
 #include "hardware/cost_product.hpp"
 #include "hardware/measured.hpp"
@@ -104,6 +106,47 @@ std::optional<MeasuredPlace> place(const Work& w, const Convolution& c, const De
       .bound(2 * kStartUs + compute / 0.7 + passes * stream_us(w.bytes(), d));
 }
 
+/// What the law of products says, remembered: it takes microseconds, a step repeats its products, and a search asks for the same
+/// step hundreds of times. Of two devices, those a step is moved between.
+class KnownProducts {
+ public:
+  double us(const Work& w, const Gemm& g, const Device& d) {
+    Times& times = times_on(d);
+    if (times.size() >= kMost) times.clear();
+    const auto [it, added] = times.try_emplace({g.batch, g.m, g.n, g.k, static_cast<std::int64_t>(w.dtype)}, 0.0);
+    if (added) it->second = best_product_us(w, TransferWeights::shipped(), d);
+    return it->second;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 4096;
+  using Times = std::map<std::array<std::int64_t, 5>, double>;
+  struct OnDevice {
+    Device device;
+    Times times;
+  };
+
+  static bool same_law(const Device& a, const Device& b) {
+    return same_device(a, b) && a.architecture == b.architecture && a.rated_sms == b.rated_sms &&
+           a.rated_clock_mhz == b.rated_clock_mhz;
+  }
+  Times& times_on(const Device& d) {
+    for (std::optional<OnDevice>& known : devices_) {
+      if (known && same_law(known->device, d)) return known->times;
+    }
+    oldest_ = 1 - oldest_;
+    return devices_[1 - oldest_].emplace(OnDevice{d, {}}).times;
+  }
+
+  std::array<std::optional<OnDevice>, 2> devices_;
+  std::size_t oldest_ = 0;
+};
+
+double product_bound_us(const Work& w, const Gemm& g, const Device& d) {
+  static thread_local KnownProducts known;
+  return known.us(w, g, d);
+}
+
 // The law knows sizes and the device; the pools what it does not: how operands lie (tensor cores read TF32 along k only), whether a
 // 16-byte access fits their rows (else kernels of older generations run, chosen by rules nobody publishes), and vectors, for
 // which there are kernels without tiles.
@@ -142,7 +185,7 @@ std::optional<MeasuredPlace> place(const Work& w, const Gemm& g, const Device& d
       .feature(misalignment(g.k))
       .feature(waste(g.m))
       .feature(waste(g.n))
-      .bound(best_product_us(w, TransferWeights::shipped(), d));
+      .bound(product_bound_us(w, g, d));
 }
 
 std::optional<MeasuredPlace> place(const Work& w, const Attention& a, const Device& d) {
@@ -269,6 +312,20 @@ std::optional<MeasuredPlace> place(const Work& w, const Rows& r, const Device& d
       .feature(log_of(as_double(r.columns)))
       .feature(log_of(as_double(r.rows) * as_double(r.columns)))
       .feature(misalignment(r.columns))
+      .bound(kStartUs + stream_us(w.bytes(), d));
+}
+
+// Many indices are sorted before rows are added up backward; few are walked by one kernel.
+std::optional<MeasuredPlace> place(const Work& w, const Gather& g, const Device& d) {
+  if (g.adds_up || g.rows <= 0 || g.columns <= 0 || w.bytes() <= 0) return std::nullopt;
+  std::string pool = "embedding";
+  pool.append(way(w)).append(is_half(w.dtype) ? "half" : "fp32");
+  return Builder(std::move(pool))
+      .feature(log_of(as_double(g.rows)))
+      .feature(log_of(as_double(g.columns)))
+      .feature(log_of(as_double(g.rows) * as_double(g.columns)))
+      .feature(misalignment(g.columns))
+      .feature(g.rows > 768 ? 1 : 0)
       .bound(kStartUs + stream_us(w.bytes(), d));
 }
 

@@ -7,9 +7,24 @@
 
 namespace foretrace::hardware {
 
+namespace {
+
+bool is_letter(std::string_view name) { return name.size() == 1 && name[0] >= 'a' && name[0] <= 'z'; }
+
+}  // namespace
+
+void MeasuredSizes::set(std::string_view name, std::int64_t size) {
+  if (is_letter(name)) {
+    letters_[static_cast<std::size_t>(name[0] - 'a')] = size;
+  } else {
+    words_.emplace_back(name, size);
+  }
+}
+
 std::int64_t MeasuredSizes::operator[](std::string_view name) const {
-  for (const auto& [key, value] : all) {
-    if (key.front() == name.front() && key == name) return value;  // a table asks this half a million times
+  if (is_letter(name)) return letters_[static_cast<std::size_t>(name[0] - 'a')];
+  for (const auto& [word, size] : words_) {
+    if (word == name) return size;
   }
   return 0;
 }
@@ -196,6 +211,16 @@ Work rows(std::string_view name, const MeasuredSizes& s, const Column& at) {
   return w;
 }
 
+Work embedding(const MeasuredSizes& s, const Column& at) {
+  Work w = of(Family::kEmbedding, at);
+  w.kind = Gather{.rows = s["i"], .columns = s["c"]};
+  w.elements = s["i"] * s["c"];
+  w.fixed_read = static_cast<double>(s["i"] * bytes_of(Dtype::kInt));
+  w.bytes_written = static_cast<double>(w.elements * bytes_of(w.dtype));
+  w.bytes_read = w.bytes_written + w.fixed_read;
+  return w;
+}
+
 }  // namespace
 
 Work measured_work(std::string_view operation, const MeasuredSizes& sizes, std::string_view column) {
@@ -205,6 +230,7 @@ Work measured_work(std::string_view operation, const MeasuredSizes& sizes, std::
   if (operation == "attention") return attention(sizes, at);
   if (operation == "rnn") return rnn(sizes, at);
   if (operation == "batch_norm") return batch_norm(sizes, at);
+  if (operation == "embedding") return embedding(sizes, at);
   if (sizes["rows"] > 0) return rows(operation, sizes, at);
   return pooling(operation, sizes, at);
 }

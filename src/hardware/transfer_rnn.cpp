@@ -14,7 +14,7 @@ double cell_us(const Recurrent& r, Dtype dtype, const Device& d) {
   // Gates in; the state, its output and the cell's memory out.
   const double bytes =
       static_cast<double>(r.batch * r.hidden) * static_cast<double>(r.gates + 3) * static_cast<double>(bytes_of(dtype));
-  return kEmptyKernelUs + kCellUs * kCellClockMhz / clock + stream_us(bytes, d);
+  return empty_kernel_us() + kCellUs * kCellClockMhz / clock + stream_us(bytes, d);
 }
 
 }  // namespace

@@ -60,7 +60,9 @@ double step(double x) { return x <= 0 ? 0 : 1 / (1 + std::pow(x, -kStep)); }
 
 }  // namespace
 
-double kernel_start_us(double measured_us) { return measured_us * kEmptyKernelUs / (measured_us + kEmptyKernelUs); }
+double kernel_start_us(double measured_us) {
+  return measured_us * empty_kernel_us() / (measured_us + empty_kernel_us());
+}
 
 double same_kernel_us(double measured_us, double bytes, const KernelShape& shape, const Device& from, const Device& to,
                       double from_gbs) {
@@ -95,10 +97,11 @@ double learnt_streaming_gbs(std::span<const Work> works, std::span<const double>
   for (std::size_t i = 0; i < works.size(); ++i) {
     const Work& w = works[i];
     const bool streams = w.family == Family::kElementwise || w.family == Family::kOptimizer;
-    if (!streams || w.bytes() < least || w.access != Access::kContiguous || !(operation_ns[i] > 2e3 * kEmptyKernelUs)) {
+    if (!streams || w.bytes() < least || w.access != Access::kContiguous ||
+        !(operation_ns[i] > 2e3 * empty_kernel_us())) {
       continue;
     }
-    const double ns = operation_ns[i] - 1e3 * kEmptyKernelUs;
+    const double ns = operation_ns[i] - 1e3 * empty_kernel_us();
     seen.emplace_back(std::min(w.bytes() / ns, from.bandwidth_gbs), ns);
     all += ns;
   }

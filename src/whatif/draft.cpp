@@ -271,9 +271,10 @@ std::uint32_t Draft::insert_wait(std::uint32_t after, std::string name) {
 }
 
 std::uint32_t Draft::insert_read_back(const Place& at, std::string name) {
-  constexpr Ns kReturn = 15'000;  // a small copy to the host, and the call's return
+  // A small copy to the host behind what is read, and the call's return.
+  const graph::Latencies& usual = graph::usual_latencies();
   const std::uint32_t wait = insert_wait(at.cpu, std::move(name));
-  depend(at.gpu, wait, kReturn, DependencyKind::kSync);
+  depend(at.gpu, wait, usual.kernel_gap + usual.short_kernel + usual.sync_return, DependencyKind::kSync);
   return wait;
 }
 

@@ -48,7 +48,7 @@ const Device& device(const std::string& name) {
 
 Work work_of(const std::string& kind, double batch, double m, double n, double k) {
   const auto whole = [](double x) { return static_cast<std::int64_t>(x); };
-  const Dtype dtype = kind == "half" ? Dtype::kBf16 : Dtype::kFp32;
+  const Dtype dtype = kind == "half" ? Dtype::kBf16 : kind == "fp16" ? Dtype::kFp16 : Dtype::kFp32;
   Work w = gemm_work(whole(batch), whole(m), whole(n), whole(k), dtype);
   return w;
 }

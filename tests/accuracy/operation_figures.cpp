@@ -41,7 +41,7 @@ void print_row(const Work& w, double measured_ns, const hardware::Device& device
                          work::with_batch(w, 2),
                          work::with_batch(w, 0.5)};
   for (const Work& other : others) {
-    const hardware::Cost moved = hardware::rescale(measured_ns, w, device, other, device);
+    const hardware::Cost moved = hardware::rescale(measured_ns, w, other, device);
     fmt::print(",{}", moved.known ? moved.ns / 1e3 : 0.0);
   }
   const auto copies = hardware::layout_changes(w);

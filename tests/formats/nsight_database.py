@@ -178,9 +178,9 @@ def training(path: Path, schema: str = "3.25.0", steps: int = 4, processes: int 
     return db.close()
 
 
-def collectives(path: Path, payload: str = "bytes", ranks: int = 2, groups: bool = False) -> Path:
+def collectives(path: Path, payload: str = "bytes", ranks: int = 2, groups: bool = False, **pragmas: str) -> Path:
     """Two steps on each of `ranks` ranks: a product, an all-reduce of 4 MiB, an all-gather of 1 MiB from each, an exchange."""
-    db = Database(path)
+    db = Database(path, **pragmas)
     for rank in range(ranks):
         process = 100 + rank
         db.gpu(rank)

@@ -127,7 +127,7 @@ DETAILS = "regs:32 static_shared:64 dynamic_shared:0 grid:264,1,1 block:256,1,1 
 NCCL = (("AllReduce_Sum_f32", "all-reduce.1"), ("AllReduce_Sum_f32", "all-reduce.2"), ("AllGather", "all-gather.1"))
 
 
-def profile(path: Path, steps: int = 3, gpus: int = 1, command_buffer: bool = True, marked: bool = True, programs: bool = True, collectives: bool = False, begin: int = 0) -> Path:
+def profile(path: Path, steps: int = 3, gpus: int = 1, command_buffer: bool = True, marked: bool = True, programs: bool = True, collectives: bool = False, lines_begin: int = 0) -> Path:
     meta = Plane("/host:metadata")
     if programs:
         meta.events["jit_step(7)"] = 1
@@ -175,9 +175,9 @@ def profile(path: Path, steps: int = 3, gpus: int = 1, command_buffer: bool = Tr
             now = free + 30_000
             if gpu == 0 and marked:
                 host_events.append(host.event("train", begin, now - 10_000 - begin, host.stat("step_num", step)))
-        plane.line(14, "Stream #14(Compute,Memset)", events, begin)
+        plane.line(14, "Stream #14(Compute,Memset)", events, lines_begin)
         gpu_planes.append(plane)
-    host.line(77, "python3", host_events, begin)
+    host.line(77, "python3", host_events, lines_begin)
     environment = Plane("Task Environment")
     environment.own = [environment.stat("profile_start_time", 1_794_731_711_499_059_995)]
     planes = [meta, *gpu_planes, host, environment]

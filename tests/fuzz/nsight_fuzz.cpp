@@ -1,6 +1,8 @@
 // Nsight Systems' databases on arbitrary bytes. A whole database hardly ever comes of them, so that most inputs are a real
-// one (the first seed, kept from input to input) with some of its bytes changed: byte pairs are places and values.
+// one (the seeds, kept from input to input) with some of its bytes changed: byte pairs are places and values. Bit 1 of the first
+// byte tells which.
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -9,7 +11,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 1) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  static std::string whole;
+  static std::array<std::string, 2> seeds;
+  std::string& whole = seeds[(data[0] >> 1) & 1];
   if (bytes.starts_with("SQLite format 3")) {
     if (whole.empty()) whole = bytes;
     foretrace::fuzz::check_format(bytes, (data[0] & 1) != 0);

@@ -2,7 +2,8 @@
 reached with the keyboard, and names from a trace stay text.
 
     python3 tests/page/test_page.py            all; FORETRACE_PROGRAM names the program
-    python3 tests/page/test_page.py --all      also every trace of examples/, data/, and of $FORETRACE_TRUTH and $FORETRACE_PUBLIC
+    python3 tests/page/test_page.py --all      also every trace of examples/, data/, and of $FORETRACE_TRUTH and $FORETRACE_PUBLIC;
+                                               --all EveryTrace: only those; FORETRACE_PAGES=FOLDER: only what lies under it
     python3 tests/page/test_page.py --regold   rewrites what screenshots look like
 
 Without a Chromium (Debian: chromium; `scripts/setup page`) it says so and exits with 77.
@@ -147,10 +148,10 @@ class PageTest(unittest.TestCase):
 
     def test_a_change_opens(self):
         page = self.open()
-        page.run("[...document.querySelectorAll('#changes tbody tr')].find(r => r.textContent.startsWith('amp:dtype=bf16 +')).focus()")
+        page.run("[...document.querySelectorAll('#changes tbody tr')].find(r => r.cells[0].textContent === JSON.parse(document.getElementById('data').textContent).advise.combined.whatif).focus()")
         page.key("Enter")
         opened = page.run("document.getElementById('change').textContent")
-        for said in ("switched on by", "torch.compile", "assumes", "on average", "without it"):
+        for said in ("switched on by", "torch.", "assumes", "on average", "without it"):
             self.assertIn(said, opened)
         self.assertRegex(page.run("document.querySelector('#changes tbody td:last-child').textContent"), r"^[\d.]+ % off in \d+$")
 
@@ -238,6 +239,12 @@ class PageTest(unittest.TestCase):
                     self.assertLess(off, TOLERANCE)
             page.close()
 
+    def test_says_what_made_it_and_what_was_assumed(self):
+        page = self.open()
+        said = page.run("document.getElementById('fineprint').textContent")
+        for part in ("foretrace report ", "foretrace 0.", "--stack", "foretrace scale TRACE --fabric DGX-H100", "amp: torch.autocast", "Not modelled", "found by ProfilerStep ranges"):
+            self.assertIn(part, said)
+
     def test_prints_on_paper(self):
         page = self.open(width=794, height=1123)  # A4 at 96 dots an inch
         page.call("Emulation.setEmulatedMedia", media="print")
@@ -276,6 +283,28 @@ class PageTest(unittest.TestCase):
         self.assertEqual(page.problems, [])
         page.close()
         report(folder, EXAMPLE)
+
+    def test_more_lanes_than_room(self):
+        folder = Path(self.folder.name) / "lanes"
+        folder.mkdir(exist_ok=True)
+        trace = json.loads(gzip.decompress((ROOT / "data" / "h200-heldout" / "mlp.base.json.gz").read_bytes()))
+        kernels = [event for event in trace["traceEvents"] if event.get("cat") == "kernel"]
+        for i, event in enumerate(kernels):
+            event["tid"] = event["args"]["stream"] = 7 + i % 60
+        file = folder / "many.json"
+        file.write_text(json.dumps(trace))
+        page = self.browser.open(report(folder, file))
+        self.assertGreater(page.run("window.foretrace.rows()"), 60)
+        page.run("document.querySelector('#stage canvas').focus()")
+        page.key("PageDown")
+        self.assertGreater(page.run("window.foretrace.view.top"), 100)
+        # What is selected from a table is brought into view, wherever its lane lies.
+        page.run("window.foretrace.search('Backward'); document.querySelector('#timeline input[type=search]').value = 'Backward'")
+        page.run("document.querySelector('#timeline input[type=search]').focus()")
+        page.key("Enter")
+        self.assertNotEqual(page.run("document.getElementById('picked').textContent"), "Nothing selected.")
+        self.assertEqual(page.problems, [])
+        page.close()
 
     def test_what_changed_since_an_older_recording(self):
         folder = Path(self.folder.name) / "since"
@@ -333,17 +362,20 @@ def said_at_once(trace: Path):
 
 def every_trace() -> list[Path]:
     """Single traces of every format, and folders that hold the ranks of a job."""
-    folders = [ROOT / "examples", *(Path(os.environ[n]) for n in ("FORETRACE_TRUTH", "FORETRACE_PUBLIC") if n in os.environ), ROOT / "data"]
+    if only := os.environ.get("FORETRACE_PAGES"):
+        folders = [Path(only)]
+    else:
+        folders = [ROOT / "examples", *(Path(os.environ[n]) for n in ("FORETRACE_TRUTH", "FORETRACE_PUBLIC") if n in os.environ), ROOT / "data"]
     kinds = (".json", ".json.gz", ".json.zst", ".sqlite", ".sqlite.gz", ".nsys-rep", ".csv", ".csv.gz", ".xplane.pb", ".pt.trace.json.gz")
     files = [p for f in folders for p in sorted(f.rglob("*")) if p.is_file() and p.name.endswith(kinds)]
     ranks = [p.parent for p in files if "rank" in p.name]
-    return files + sorted({p for p in ranks if ranks.count(p) > 1})
+    return sorted({p for p in ranks if ranks.count(p) > 1}) + files
 
 
 @unittest.skipUnless(ALL, "every trace: --all")
 class EveryTrace(unittest.TestCase):
     def test_opens(self):
-        opened, refused = 0, 0
+        opened, refused, tables = 0, 0, 0
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as browsers:
             for number, trace in enumerate(every_trace()):
                 if number % 10 == 0:
@@ -355,9 +387,13 @@ class EveryTrace(unittest.TestCase):
                     done = subprocess.run([PROGRAM, "report", str(trace), "-o", str(out), "--quiet"], capture_output=True, text=True, check=False, timeout=300)
                     self.assertIn(done.returncode, (0, 3, 4), done.stderr)
                     if done.returncode:
-                        refused += 1
-                        print(f"{trace}: exit {done.returncode}: {done.stderr.strip().splitlines()[0] if done.stderr.strip() else ''}", flush=True)
                         self.assertTrue(done.stderr.strip(), "a refusal without a reason")
+                        # Tables and results lie beside the traces: those are no traces at all.
+                        if any(said in done.stderr for said in ("of no format", 'no "traceEvents"')):
+                            tables += 1
+                        else:
+                            refused += 1
+                            print(f"{trace}: exit {done.returncode}: {done.stderr.strip().splitlines()[0]}", flush=True)
                         continue
                     opened += 1
                     for how in ({}, {"dark": True, "width": 400, "height": 800}):
@@ -367,7 +403,7 @@ class EveryTrace(unittest.TestCase):
                         self.assertEqual(page.problems, [], "after touching everything")
                         self.assertLessEqual(page.run("document.documentElement.scrollWidth - innerWidth"), 1, "wider than the window")
                         page.close()
-        print(f"{opened} pages opened, {refused} inputs refused with a reason")
+        print(f"{opened} pages opened, {refused} traces refused with a reason, {tables} files that are no traces")
         self.assertGreater(opened, 0)
 
 

@@ -9,16 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import foretrace
 import pytest
 from helpers import ROOT
 
-import foretrace
-
 pyarrow = pytest.importorskip("pyarrow")
-import pyarrow.parquet  # noqa: E402
+parquet = pytest.importorskip("pyarrow.parquet")
 
 sys.path.insert(0, str(ROOT / "tests" / "formats"))
-import nsight_database  # noqa: E402
+import nsight_database
 
 
 def parquet_of(database: Path, folder: Path) -> Path:
@@ -29,7 +28,7 @@ def parquet_of(database: Path, folder: Path) -> Path:
         names = [row[1] for row in db.execute(f'PRAGMA table_info("{table}")')]
         columns = list(zip(*db.execute(f'SELECT * FROM "{table}"').fetchall())) or [()] * len(names)
         arrays = [typed(name, values) for name, values in zip(names, columns)]
-        pyarrow.parquet.write_table(pyarrow.Table.from_arrays(arrays, names), folder / f"{table}.parquet", row_group_size=1000)
+        parquet.write_table(pyarrow.Table.from_arrays(arrays, names), folder / f"{table}.parquet", row_group_size=1000)
     db.close()
     return folder
 
@@ -55,7 +54,7 @@ def command(*arguments: object, code: int = 0, **environment: str) -> str:
     return done.stdout + done.stderr
 
 
-def answers(path: object, *more: object) -> list:
+def answers(path: object) -> list:
     """What does not say where the input lies and how large it is."""
 
     def plain(value):
@@ -65,7 +64,7 @@ def answers(path: object, *more: object) -> list:
             return [plain(v) for v in value]
         return value.replace(str(path), "FILE") if isinstance(value, str) else value
 
-    return [plain(json.loads(command(verb, path, *more, "--json"))) for verb in ("doctor", "summary", "replay")]
+    return [plain(json.loads(command(verb, path, "--json"))) for verb in ("doctor", "summary", "replay")]
 
 
 def same_rows(a: foretrace.Trace, b: foretrace.Trace) -> None:
@@ -107,7 +106,7 @@ def test_real_files(tmp_path):
         folder = parquet_of(database, tmp_path / f"{packed.name}_pqtdir")
         for rank in (0, 1):
             same_rows(foretrace.load(f"{folder}#{rank}"), foretrace.load(f"{database}#{rank}"))
-            assert answers(folder, "--rank", rank) == answers(database, "--rank", rank)
+            assert answers(f"{folder}#{rank}") == answers(f"{database}#{rank}")
 
 
 def test_a_cut_table(tmp_path):

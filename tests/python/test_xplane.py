@@ -2,12 +2,11 @@
 
 import sys
 
+import foretrace
 from helpers import ROOT
 
-import foretrace
-
 sys.path.insert(0, str(ROOT / "tests" / "formats"))
-import xplane_file  # noqa: E402
+import xplane_file
 
 START = 1_794_731_711_499_059_995
 
@@ -17,7 +16,7 @@ def test_the_time_of_day(tmp_path):
     path = xplane_file.profile(tmp_path / "new.xplane.pb")
     trace = foretrace.load(path)
     assert trace.base_time_ns == START
-    old = xplane_file.profile(tmp_path / "old.xplane.pb", begin=START)
+    old = xplane_file.profile(tmp_path / "old.xplane.pb", lines_begin=START)
     absolute = foretrace.load(old)
     assert absolute.base_time_ns == 0
     assert int(absolute.start[0]) == START + int(trace.start[0])

@@ -131,7 +131,7 @@ TEST(MeasuredOperations, ABatchNearbyKeepsWhatWasMeasured) {
   const double usual = predict(was, h200()).ns;
   const auto ratio = [&](std::int64_t n) {
     const Work now = conv(n, Dtype::kFp32);
-    return rescale(2 * usual, was, h200(), now, h200()).ns / predict(now, h200()).ns;
+    return rescale(2 * usual, was, now, h200()).ns / predict(now, h200()).ns;
   };
   EXPECT_GT(ratio(66), 1.8);
   EXPECT_GT(ratio(128), 1.2);

@@ -73,6 +73,17 @@ TEST(TransferFamilies, NoneStaysAsItWasMeasured) {
   }
 }
 
+TEST(TransferFamilies, Bf16WhereThereIsNoneIsSlowerThanFp32) {
+  const auto us = [](Dtype dtype, const char* on) {
+    return best_product_us(work::gemm_work(1, 4096, 4096, 4096, dtype), TransferWeights::shipped(), device(on));
+  };
+  for (const char* name : {"V100-SXM2-16GB", "T4", "P100-PCIe-16GB", "P4"}) {
+    EXPECT_GT(us(Dtype::kBf16, name), 1.3 * us(Dtype::kFp32, name)) << name;
+    EXPECT_LE(us(Dtype::kFp16, name), us(Dtype::kFp32, name) * 1.001) << name;
+  }
+  EXPECT_LT(us(Dtype::kBf16, "A100-SXM4-80GB"), us(Dtype::kFp32, "A100-SXM4-80GB"));
+}
+
 TEST(TransferFamilies, CopiesFromTheHostFollowTheLink) {
   const Cost there =
       transfer(1e6, 1e6, work::memory_work(50'000'000, true), {}, device("H200-SXM"), device("A100-SXM4-80GB"));
@@ -108,6 +119,24 @@ TEST(TransferFamilies, RecurrentTimesGrowWithEverySize) {
   }
   Work unknown(Family::kRnn);
   EXPECT_EQ(us(unknown), 0);
+}
+
+TEST(TransferFamilies, RecurrentTimesNeverGrowWithABetterDevice) {
+  for (const char* name : {"V100-SXM2-16GB", "A100-SXM4-80GB", "RTX-3090", "H20", "B200"}) {
+    const Device d = device(name);
+    for (double Device::* figure : {&Device::clock_mhz, &Device::bandwidth_gbs, &Device::l2_mb, &Device::tflops_fp32,
+                                    &Device::tflops_tf32, &Device::tflops_fp16, &Device::power_w}) {
+      Device better = d;
+      better.*figure *= 1.3;
+      for (const Dtype dtype : {Dtype::kFp32, Dtype::kTf32, Dtype::kFp16}) {
+        const Work w = lstm(64, 30, 512, dtype);
+        const auto us = [&](const Device& on) {
+          return recurrent_us(w, std::get<Recurrent>(w.kind), TransferWeights::shipped(), on);
+        };
+        EXPECT_LE(us(better), us(d) * (1 + 1e-9)) << name;
+      }
+    }
+  }
 }
 
 // Twice the lanes issue no more instructions.

@@ -130,26 +130,29 @@ Curve made_step() {
 
 TEST(Reserved, IsWhatAFewStepsTake) {
   const Curve c = made_step();
-  // Parameter, gradient and both states share a segment of 20 MiB; activation and temporary have their own.
-  EXPECT_EQ(replayed_reserved(c), (20 + 12 + 30) * kMb);
-  EXPECT_EQ(reserved(c), (20 + 12 + 30) * kMb);
-  const Composition parts = composition(c, reserved(c));
-  EXPECT_EQ(parts.fragmentation, (20 + 12 + 30) * kMb - peak(c).bytes);
+  // The first step fits into 20 MiB beside the parameter, and 30. The states then lie where the activation was: in the second
+  // step that takes the 30 apart, and the temporary needs 30 more.
+  EXPECT_EQ(replayed_reserved(c), (20 + 30 + 30) * kMb);
+  EXPECT_EQ(reserved(c), (20 + 30 + 30) * kMb);
+  EXPECT_EQ(composition(c, reserved(c)).fragmentation, (20 + 30 + 30) * kMb - peak(c).bytes);
+  EXPECT_EQ(composition(c).fragmentation, 0) << "not known";
 }
 
 TEST(Reserved, WhatTheTraceRecordedStays) {
   Curve c = made_step();
-  c.recorded_reserved = 70 * kMb;
+  c.recorded_reserved = 88 * kMb;
   anchor_reserved(c);
-  EXPECT_EQ(reserved(c), 70 * kMb);
+  EXPECT_EQ(reserved(c), 88 * kMb);
   scale_batch(c, 2);
-  EXPECT_EQ(reserved(c), (70 + 12 + 30) * kMb) << "8 MiB nobody explains stay beside the replay";
+  EXPECT_EQ(reserved(c), replayed_reserved(c) + 8 * kMb) << "8 MiB nobody explains stay beside the replay";
+  c.unexplained_reserved = -1000 * kMb;
+  EXPECT_EQ(reserved(c), peak(c).bytes) << "never less than is in use";
 }
 
 TEST(Reserved, GradientsOfTheStepBeforeMakeRoomForTheNext) {
   Curve c = made_step();
   c.blocks.push_back({.bytes = 4 * kMb, .allocated = 0, .freed = 1, .kind = Kind::kGradient});
-  EXPECT_EQ(replayed_reserved(c), (20 + 12 + 30) * kMb);
+  EXPECT_EQ(replayed_reserved(c), (20 + 30 + 30) * kMb);
 }
 
 TEST(Reserved, DecidesWhatFits) {
@@ -157,7 +160,7 @@ TEST(Reserved, DecidesWhatFits) {
   ASSERT_EQ(peak(c).bytes, 58 * kMb);
   EXPECT_FALSE(fits(c, 57.0 * kMb));
   EXPECT_FALSE(fits(c, 60.0 * kMb)) << "the peak would fit, what is reserved for it does not";
-  EXPECT_TRUE(fits(c, 62.0 * kMb));
+  EXPECT_TRUE(fits(c, 80.0 * kMb));
   EXPECT_TRUE(fits(c, 500.0 * kMb));
 }
 

@@ -142,8 +142,8 @@ TEST(MemoryCurve, CopiesOfParametersDoNotFollowTheBatch) {
   scale_batch(c, 2);
   EXPECT_EQ(peak(c).bytes, 25 * kMb);
   EXPECT_DOUBLE_EQ(largest_batch(c, 5.0 * kMb), 0);
-  // 60 of the batch, in a segment of their own; two of 4 and 1 share another of 20.
-  EXPECT_NEAR(largest_batch(c, 80.0 * kMb), 3, 1e-3);
+  // 60 of the batch in a segment of their own, 4 in one of 20, the gradient in a small one.
+  EXPECT_NEAR(largest_batch(c, 82.0 * kMb), 3, 1e-3);
 }
 
 TEST(MemoryCurve, ABlockMayBeLargerThanWhatWasAskedFor) {

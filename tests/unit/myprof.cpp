@@ -21,21 +21,23 @@ Result<Trace> read(ByteSource& source, const std::string& path, const LoadOption
   EventRows rows(trace);  // keeps the columns of one length, finds lanes again
   const std::uint16_t kernel = rows.category("kernel", EventKind::kKernel);
   const auto line = [&](std::string_view text, std::uint64_t offset) {
-    const std::vector<std::string_view> words = split(text, ' ');
-    const auto stream = words.size() == 4 ? parse_int64(words[1]) : std::nullopt;
-    const auto start = words.size() == 4 ? parse_us_as_ns(words[2]) : std::nullopt;
-    const auto duration = words.size() == 4 ? parse_us_as_ns(words[3]) : std::nullopt;
-    if (!stream || !start || !duration || *duration < 0) {
+    std::vector<std::string_view> words = split(text, ' ');
+    const bool whole = words.size() == 4;
+    words.resize(4);
+    const std::int64_t stream = parse_int64(words[1]).value_or(-1);
+    const Ns start = parse_us_as_ns(words[2]).value_or(-1);
+    const Ns duration = parse_us_as_ns(words[3]).value_or(-1);
+    if (!whole || stream < 0 || start < 0 || duration < 0) {
       trace.diagnostics.add("malformed_record", Severity::kDataLoss, "lines that are no kernels were left out", text,
                             static_cast<std::int64_t>(offset));
       return;
     }
     EventRow row;
-    row.start = *start;
-    row.duration = *duration;
+    row.start = start;
+    row.duration = duration;
     row.name = trace.strings.intern(words[0]);
     row.category = kernel;
-    row.lane = rows.lane(LaneKind::kGpuStream, /*device*/ 0, *stream);
+    row.lane = rows.lane(LaneKind::kGpuStream, /*device*/ 0, stream);
     rows.add(row);
   };
   // The input comes in blocks; we take the lines that are whole and leave the rest for the next.

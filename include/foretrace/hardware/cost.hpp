@@ -4,7 +4,7 @@
 //   work::Work product = work::gemm_work(1, 4096, 3072, 768, work::Dtype::kFp32);
 //   work::Work half = with_dtype(product, work::Dtype::kFp16);
 //   Cost cost = predict(half, device);                                           // from tables and figures alone
-//   cost = rescale(static_cast<double>(measured_ns), product, device, half, device);  // from what the first one took
+//   cost = rescale(static_cast<double>(measured_ns), product, half, device);       // from what the first one took
 
 #include <cstddef>
 
@@ -24,11 +24,10 @@ struct Cost {
 
 /// Absolute model: from tables and hardware figures. Whole operation, all its kernels.
 Cost predict(const work::Work& work, const Device& device);
-/// Anchored model: `measured_ns` is what `was` took on `from`; scales it by the ratio of predictions, bounded by what the
-/// hardware can do. The way to change precision, layout, shape or GPU of a measured operation. Where nothing changes the
-/// measured time comes back as it is.
-Cost rescale(double measured_ns, const work::Work& was, const Device& from, const work::Work& becomes,
-             const Device& to);
+/// Anchored model: `measured_ns` is what `was` took on the device; scales it by the ratio of predictions, bounded by what the
+/// hardware can do. The way to change precision, layout or shape of a measured operation; transfer.hpp's is the way to another
+/// GPU. Where nothing changes the measured time comes back as it is.
+Cost rescale(double measured_ns, const work::Work& was, const work::Work& becomes, const Device& device);
 /// How many kernels a product runs as when `work` differs in precision, layout or algorithm from what was measured with
 /// `measured` kernels: never more, and few where the libraries' algorithms for the new one need few.
 std::size_t kernels_of(const work::Work& work, std::size_t measured);

@@ -20,15 +20,19 @@ namespace foretrace::graph {
 
 namespace {
 
-// Device gaps end below 3 µs (held_back.cpp).
+// Thresholds between a device's own distances and waiting, read from 43 traces of data/h200-clean (the usual distances themselves lie in
+// latencies/).
+// 18,553 gaps in front of kernels launched long before: 90 % below 2.1 µs, 99 % below 5.7, and then milliseconds. Replays do not change
+// between 6 and 15 (held_back.cpp).
 constexpr Ns kLongestGap = 10 * kNsPerUs;
-// Inside a CUDA graph the gap is 0.4 µs.
+// 10,029 gaps inside CUDA graphs: 90 % below 0.93 µs, 99 % below 5.2.
 constexpr Ns kLongestGraphGap = 2 * kNsPerUs;
-// A task that stood still for longer than this was held by something: no latency is that long.
+// A task that stood still for longer than this was held by something: the longest wake of another stream seen is 35 µs.
 constexpr Ns kLongWait = 50 * kNsPerUs;
-// Distances above this are left out of medians, and counted as unexplained when nothing causes them.
+// Distances above this are left out of medians, and counted as unexplained when nothing causes them. Of 11,459 launches onto an idle
+// stream 99.9 % take less than 3.0 µs.
 constexpr Ns kOutlier = 20 * kNsPerUs;
-// A task that held the device in the trace may come much later in a changed graph; then it holds nothing.
+// No measurement: a task that held the device in the trace may come much later in a changed graph; then it holds nothing.
 constexpr Ns kShareSlack = 500 * kNsPerUs;
 constexpr Ns kForever = INT64_MAX / 4;
 constexpr std::size_t kEnoughSamples = 3;

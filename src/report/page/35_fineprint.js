@@ -1,3 +1,6 @@
+// A word as a shell takes it.
+const quoted = text => /^[\w.:=,+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+
 function fineprint() {
   const node = section("fineprint", "What was assumed, and what made this page");
   const said = new Map(), assumed = new Set();
@@ -15,4 +18,7 @@ function fineprint() {
   if (assumptions.length) node.append(el("h3", {}, "Assumed"), el("ul", {}, assumptions.map(name => el("li", {}, `${name}: ${data.assumes[name]}`))));
   if (said.size) node.append(el("h3", {}, "Not modelled"), el("ul", {}, [...said].map(([text, names]) => el("li", {}, `${text} (${shorten([...new Set(names)].join(", "), 160)})`))));
   node.append(el("h3", {}, "Made by"), el("pre", {}, `${data.command}\nforetrace ${data.version}`));
+  const asked = [["doctor", "what the trace lacks"], ["summary", "where the time goes"], data.best ? [`whatif TRACE ${data.waterfall.map(f => quoted(f.whatif)).join(" ")} --stack`, "the predicted timeline's step"] : null, data.advise ? ["advise", "what each change gives"] : null, data.gpus ? ["gpus", "other GPUs"] : null, data.scale ? [`scale TRACE --fabric ${data.scale.network}`, "more workers"] : null, data.ranks ? ["ranks", "who waits for whom"] : null].filter(Boolean);
+  const width = text => text.padEnd(Math.max(...asked.map(([verb]) => verb.length)) + 14);
+  node.append(el("h3", {}, "The same in a terminal"), el("pre", {}, asked.map(([verb, what]) => `${width(`foretrace ${verb.includes("TRACE") ? verb : `${verb} TRACE`}`)}  # ${what}`).join("\n")), el("p", { class: "note" }, `TRACE is ${data.file}.`));
 }

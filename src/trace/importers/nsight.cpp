@@ -174,8 +174,8 @@ std::size_t count_nsight(SeekableSource& source) {
 
 Importer nsight_importer() {
   return {.name = "nsight",
-          .about = "Nsight Systems, exported with `nsys export --type sqlite`; in Python with pyarrow also parquetdir",
-          .extensions = ".sqlite .sqlite.gz .sqlite.zst _pqtdir/",
+          .about = "Nsight Systems, exported with `nsys export --type sqlite` (or parquetdir: Python with pyarrow)",
+          .extensions = ".sqlite .sqlite.gz .sqlite.zst",
           .sniff = sniff_nsight,
           .read_part = read_nsight,
           .count_parts = count_nsight};

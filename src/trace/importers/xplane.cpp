@@ -111,12 +111,7 @@ class Reader : public XplaneFile {
     const std::uint16_t derived = out_.rows.category("xla_derived", EventKind::kOther);
     std::vector<XlaWork> works;
     Event event;
-    ProtoCursor c(file, plane.begin, plane.end);
-    while (c.next()) {
-      if (c.field != 3 || !c.packed) continue;
-      const std::uint64_t begin = c.begin;
-      const std::uint64_t end = c.end;
-      const Line line = read_line(begin, end);
+    each_line(plane, [&](const Line& line, std::uint64_t begin, std::uint64_t end) {
       std::optional<std::int64_t> stream = xla_stream(line.name);
       if (!stream && tpu && line.name == "XLA Ops") stream = line.id;
       each_event(begin, end, [&](std::string_view bytes) {
@@ -133,7 +128,7 @@ class Reader : public XplaneFile {
         }
         works.push_back(work_of(event, *stream));
       });
-    }
+    });
     out_.add_works(works);
   }
 
@@ -164,19 +159,14 @@ class Reader : public XplaneFile {
   void read_host(const XPlane& plane) {
     const Names names = read_names(plane);
     Event event;
-    ProtoCursor c(file, plane.begin, plane.end);
-    while (c.next()) {
-      if (c.field != 3 || !c.packed) continue;
-      const std::uint64_t begin = c.begin;
-      const std::uint64_t end = c.end;
-      const Line line = read_line(begin, end);
+    each_line(plane, [&](const Line& line, std::uint64_t begin, std::uint64_t end) {
       const LaneId lane = out_.rows.lane(LaneKind::kCpuThread, 0, line.id);
       t_.lanes[lane.index()].name = t_.strings.intern(line.name);
       t_.lanes[lane.index()].process_name = t_.strings.intern(plane.name);
       each_event(begin, end, [&](std::string_view bytes) {
         if (read_event(bytes, names, line, event)) host_event(event, lane);
       });
-    }
+    });
   }
 
   void host_event(const Event& event, LaneId lane) {

@@ -174,6 +174,15 @@ class XplaneFile {
     return true;
   }
 
+  /// The lines of a plane, with the place of their messages.
+  template <class OnLine>
+  void each_line(const XPlane& plane, OnLine on_line) {
+    ProtoCursor c(file, plane.begin, plane.end);
+    while (c.next()) {
+      if (c.field == 3 && c.packed) on_line(read_line(c.begin, c.end), c.begin, c.end);
+    }
+  }
+
   template <class OnEvent>
   void each_event(std::uint64_t begin, std::uint64_t end, OnEvent on_event) {
     ProtoCursor c(file, begin, end);

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/latencies.hpp"
 #include "whatif/catalogue/graph_regions.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
-
-constexpr Ns kGapInGraph = 420;
 
 struct Pass {
   Phase phase;
@@ -45,6 +44,7 @@ void collect(Compiling& c, const FusionPlan& plan, Pass& pass) {
 
 void compile_host(Compiling& c, const FusionPlan& plan, bool graphed) {
   const HostCosts& host = c.model.host;
+  const graph::Latencies& latencies = graph::usual_latencies();
   std::set<std::uint32_t> regions;
   for (const std::uint32_t r : c.region) {
     if (r != kNone) regions.insert(r);
@@ -64,7 +64,7 @@ void compile_host(Compiling& c, const FusionPlan& plan, bool graphed) {
   for (std::size_t r = 0; r < c.rows.size(); ++r) {
     if (c.region[r] == kNone || (c.rows[r].phase != Phase::kForward && c.rows[r].phase != Phase::kBackward)) continue;
     for (const std::uint32_t t : c.rows[r].tasks) {
-      if (c.model.graph.lane_lag[t] > kGapInGraph) c.draft.set_lane_lag(t, kGapInGraph);
+      if (c.model.graph.lane_lag[t] > latencies.graph_gap) c.draft.set_lane_lag(t, latencies.graph_gap);
     }
   }
 }

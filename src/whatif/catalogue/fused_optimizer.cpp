@@ -12,7 +12,7 @@ namespace {
 Status apply_fused(Model& m, Draft& draft, const Parameters&) {
   // One pass reads parameter, gradient and states and writes parameter and states, 4 bytes each.
   const int states = states_of(m);
-  UpdatePlan plan{"fused update", 4.0 * (2 + states) + 4.0 * (1 + states), 1, 48, m.host.fused_tensor_us};
+  UpdatePlan plan{"fused update", 4.0 * (2 + states) + 4.0 * (1 + states), 1, 48, m.host.fused_tensor_us, 0, states};
   return replace_update(m, draft, plan);
 }
 

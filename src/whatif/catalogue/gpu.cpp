@@ -52,7 +52,8 @@ void note_precision(Model& m, const std::vector<Row>& rows, const Device& to) {
     fp16 |= w.dtype == Dtype::kFp16 && to.tflops_fp16 <= 0;
     tf32 |= w.dtype == Dtype::kTf32 && to.tflops_tf32 <= 0;
   }
-  if (bf16) m.not_modelled.push_back(to.name + " has no bf16 tensor cores: those products are taken at its FP32 rate");
+  if (bf16)
+    m.not_modelled.push_back(to.name + " has no bf16: those products are converted and slower than in FP32 there");
   if (fp16) m.not_modelled.push_back(to.name + " has no fp16 tensor cores: those products are taken at its FP32 rate");
   if (tf32) m.not_modelled.push_back(to.name + " has no TF32: those products run in FP32 there");
 }

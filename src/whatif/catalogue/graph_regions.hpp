@@ -11,7 +11,8 @@
 namespace foretrace::whatif {
 
 /// From the begin of a graph's launch call to its first kernel. No trace tells: the profiler makes a launch of a thousand nodes last
-/// milliseconds. Of a step that the GPU bounds it is one per thousand, hidden behind it.
+/// milliseconds, and what seven steps with a graph took without it differs from the span of their graphs by -0.5 to +0.4 ms, so that
+/// a tenth of a millisecond cannot be told from none. An ordinary launch's call and latency are taken.
 inline constexpr Ns kGraphLatency = 12'000;
 
 /// CPU time of a launch of a graph of so many nodes.

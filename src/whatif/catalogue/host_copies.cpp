@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "graph/latencies.hpp"
+
 namespace foretrace::whatif {
 
 namespace {
 
-// Reading a blocking copy's end takes this much longer than the copy: 7 to 10 µs between blocking and queued copies of 0.25
-// to 16 MB on an H200 host.
-constexpr Ns kSyncReturn = 8'000;
 constexpr std::size_t kPrefetchAhead = 4;  // tensors on their way back before they are needed
 
 struct Copier {
@@ -108,7 +107,7 @@ void copy_in_order(Model& m, Draft& draft, const std::vector<SavedTensor>& saved
     }
     const std::uint32_t there = c.insert(s, out, true);
     const std::uint32_t wait = c.draft.insert_wait(there - 1, "wait for the copy");
-    c.draft.depend(there, wait, kSyncReturn, DependencyKind::kSync);
+    c.draft.depend(there, wait, graph::usual_latencies().sync_return, DependencyKind::kSync);
     c.insert(s, back, false);
   }
 }

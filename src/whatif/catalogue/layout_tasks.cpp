@@ -30,10 +30,17 @@ std::vector<Copy> copies_of(const Model& m, const work::Work& w) {
   return all;
 }
 
-// Around the main kernels of one run.
+// Around the kernels of one run, on the stream they belong to: strict ones may be spread over several, and a copy beside them on another
+// stream would cost nothing.
 void insert(Model& m, Draft& draft, std::span<const std::uint32_t> kernels, const std::vector<Copy>& copies,
             double factor, std::uint32_t work) {
   const Graph& g = m.graph;
+  const std::uint32_t main = main_stream(g);
+  std::vector<std::uint32_t> there;
+  for (const std::uint32_t t : kernels) {
+    if (g.lane[t] == main) there.push_back(t);
+  }
+  if (!there.empty()) kernels = there;
   const std::uint32_t first = kernels.front();
   const std::uint32_t last = kernels.back();
   const std::uint32_t call = g.launch[first].value;

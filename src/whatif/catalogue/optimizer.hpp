@@ -13,6 +13,7 @@ struct UpdatePlan {
   int tensors_per_launch;    ///< that fit into one launch's argument list
   double cpu_us_per_tensor;  ///< Python's bookkeeping for each tensor, at speed 1
   double held_copies = 0;    ///< temporaries at their most, in sizes of all parameters
+  int states = 0;            ///< that a single pass reads and writes beside parameter and gradient
 };
 
 /// Removes the update's kernels and CPU time and inserts the plan's. Declines when the trace shows no such update.

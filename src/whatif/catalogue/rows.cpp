@@ -48,7 +48,7 @@ hardware::Cost rescale_row(const Model& m, const Row& row, const work::Work& bec
   const work::Work& work = m.works[row.work];
   const double times =
       work.kernels > 0 ? std::max(1.0, std::floor(static_cast<double>(row.tasks.size()) / work.kernels + 0.01)) : 1.0;
-  hardware::Cost cost = rescale(static_cast<double>(row.time) / times, work, m.device, becomes, m.device);
+  hardware::Cost cost = rescale(static_cast<double>(row.time) / times, work, becomes, m.device);
   cost.ns *= times;
   return cost;
 }
@@ -90,11 +90,16 @@ std::vector<std::uint32_t> kept_tasks(const Model& m, Draft& draft, const Row& r
   const work::Work& was = m.works[row.work];
   if (was.dtype == becomes.dtype && channels_last(was) == channels_last(becomes)) return row.tasks;
   std::vector<std::uint32_t> kept = row.tasks;
+  const std::uint32_t main = main_stream(m.graph);
+  const auto on_main = [&](std::uint32_t t) { return m.graph.lane[t] == main; };
+  // On tensor cores a convolution is one kernel after another on one stream.
+  if (is_conv(becomes) && becomes.dtype != work::Dtype::kFp32 && std::any_of(kept.begin(), kept.end(), on_main)) {
+    std::erase_if(kept, std::not_fn(on_main));
+  }
   const std::size_t count = times * hardware::kernels_of(becomes, row.tasks.size() / times);
   Draft::Removal how = Draft::kWithLaunch;
   if (count < kept.size()) {
-    const std::uint32_t main = main_stream(m.graph);
-    std::stable_partition(kept.begin(), kept.end(), [&](std::uint32_t t) { return m.graph.lane[t] == main; });
+    std::stable_partition(kept.begin(), kept.end(), on_main);
     kept.resize(count);
     // Tasks a change before this one repeated (another pass, recomputation) have lines of their own.
     const bool once = std::none_of(m.applied.begin(), m.applied.end(), [](const Model::Applied& before) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "graph/latencies.hpp"
 #include "whatif/parallel/builder.hpp"
 
 namespace foretrace::whatif {
@@ -27,7 +28,7 @@ void broadcast_buffers(Builder& b) {
 }
 
 std::vector<Place> gradients_into_buckets(Builder& b) {
-  constexpr Ns kJoin = 1'200;  // from a side stream's end to the next kernel of the main one
+  const Ns join = graph::usual_latencies().kernel_gap;  // from a side stream's end to the next kernel of the main one
   const Gradients& gradients = b.gradients;
   std::vector<Place> behind(gradients.list.size());
   for (std::size_t i = 0; i < gradients.list.size(); ++i) {
@@ -37,7 +38,7 @@ std::vector<Place> gradients_into_buckets(Builder& b) {
     if (b.communicates()) continue;
     const double bytes = 2.0 * static_cast<double>(gradient.elements * gradients.bytes_per_element);
     const std::uint32_t copy = b.kernel(at, "DDP: gradient into bucket", bytes, b.costs.per_gradient, Phase::kBackward);
-    for (const std::uint32_t side : gradient.side) b.draft.depend(side, copy, kJoin, DependencyKind::kStreamWait);
+    for (const std::uint32_t side : gradient.side) b.draft.depend(side, copy, join, DependencyKind::kStreamWait);
     behind[i] = at;
   }
   return behind;

@@ -114,6 +114,34 @@ for i in range({NEEDED + 5}):
     assert done.returncode == code and done.files == []
 
 
+def test_a_program_that_becomes_another(tmp_path):
+    """exec keeps the process and its number; what it becomes is recorded."""
+    done = recorded(tmp_path, LOOP + f"""
+import os, sys
+step()
+if len(sys.argv) == 1: os.execv(sys.executable, [sys.executable, sys.argv[0], "again"])
+for i in range({NEEDED + 5}): step()
+sys.exit(6)
+""")
+    assert done.returncode == 6 and done.files == ["t.json.gz"], done.stderr
+
+
+def test_a_child_by_fork_does_not_write(tmp_path):
+    done = recorded(tmp_path, LOOP + f"""
+import os, sys
+for i in range({NEEDED - 2}): step()
+child = os.fork()
+if child == 0:
+    for i in range(9): step()
+    os._exit(3)
+print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+for i in range(9): step()
+sys.exit(5)
+""")
+    assert (done.returncode, done.stdout) == (5, "child 3\n"), done.stderr
+    assert done.files == ["t.json.gz"]
+
+
 def test_a_signal_reaches_the_program(tmp_path):
     script = tmp_path / "wait.py"
     script.write_text("import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\n"
