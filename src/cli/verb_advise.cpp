@@ -30,7 +30,8 @@ const Verb& advise_verb() {
       .name = "advise",
       .about = "try everything that applies, rank by gain, within the memory limit",
       .details =
-          "Every change of the catalogue that is worth trying is predicted alone; then the best few are combined further "
+          "Every change of the catalogue that is worth trying is predicted alone; then the best few are combined "
+          "further "
           "and further, as `optimize` does, and what does not pay beside the others is dropped. The combination fits "
           "the GPU's memory. Gains are in samples per second, so that another batch can be compared.",
       .arguments = {{"TRACE", "a trace file, or - for standard input", 1, 1}},

@@ -68,6 +68,21 @@ class Completion {
   double factor_ = 1;
 };
 
+// What of a use no measured step had: "compile:mode=reduce-overhead", or all of it.
+std::vector<std::string> not_validated(const Use& use) {
+  const WhatIf& whatif = *use.whatif;
+  if (!whatif.validated) return {whatif.name};
+  std::vector<std::string> found;
+  for (const std::string& part : whatif.unvalidated) {
+    const std::size_t equals = part.find('=');
+    const std::string parameter = part.substr(0, equals);
+    const bool asked = equals == std::string::npos ? !use.parameters.text(parameter).empty()
+                                                   : use.parameters.text(parameter) == part.substr(equals + 1);
+    if (asked) found.push_back(fmt::format("{}:{}", whatif.name, equals == std::string::npos ? part + "=…" : part));
+  }
+  return found;
+}
+
 Result<Model> apply_use(Model model, const Use& use, Prediction::Applied& how) {
   const auto begin = std::chrono::steady_clock::now();
   const auto declined = [&](std::string_view why) {
@@ -97,9 +112,9 @@ Result<Model> apply_use(Model model, const Use& use, Prediction::Applied& how) {
   model.facts = std::make_shared<const GraphFacts>(model.facts);
   model.applied.push_back({use.whatif->name, use.whatif->changes});
   if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);
-  if (!use.whatif->validated) {
+  for (const std::string& what : not_validated(use)) {
     model.validated = false;
-    model.not_modelled.push_back(use.whatif->name + " is not validated against measurements");
+    model.not_modelled.push_back(what + " is not validated against measurements");
   }
   how.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return model;

@@ -90,6 +90,8 @@ struct WhatIf {
   std::string (*idle_on)(const hardware::Device& device) = nullptr;
   /// Writes the lines that switch it on into a training script. None: `code` is left to people.
   void (*write_code)(const ScriptPart& part, ScriptPlaces& to) = nullptr;
+  /// Of one that is validated, what no measured step had: "bits=8", a parameter's value; "layers", any value of it.
+  std::vector<std::string> unvalidated = {};
 };
 
 /// The catalogue, sorted by name. One file each under src/whatif/catalogue.

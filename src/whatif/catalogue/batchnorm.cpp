@@ -59,7 +59,6 @@ Status apply_batchnorm(Model& m, Draft& draft, const Parameters& parameters) {
   if (norms == 0) return fail(ErrorCode::kDeclined, "no batch norm is followed by a ReLU in this step");
   std::sort(gone.begin(), gone.end());
   draft.remove(gone, Draft::kWithLaunch);
-  if (in_convolutions) m.not_modelled.emplace_back("batchnorm:fuse=conv is not validated against measurements");
   return {};
 }
 
@@ -88,7 +87,8 @@ WhatIf batchnorm_whatif() {
       .advise = {},
       .validated = false,
       .apply = apply_batchnorm,
-      .whole_program = "XLA has fused batch norms with their neighbours already"};
+      .whole_program = "XLA has fused batch norms with their neighbours already",
+      .unvalidated = {"fuse=conv"}};
 }
 
 const Registered kRegistered(batchnorm_whatif);

@@ -160,7 +160,8 @@ WhatIf cuda_graph_whatif() {
       .already = already_there,
       .whole_program =
           "XLA decides itself what runs as a CUDA graph (its command buffers): --xla_gpu_enable_command_buffer",
-      .write_code = write_code};
+      .write_code = write_code,
+      .unvalidated = {"layers"}};
 }
 
 const Registered kRegistered(cuda_graph_whatif);

@@ -164,7 +164,8 @@ WhatIf dataloader_whatif() {
           .validated = true,
           .apply = apply_dataloader,
           .whole_program = "loading is not marked in XLA's profiles",
-          .write_code = write_code};
+          .write_code = write_code,
+          .unvalidated = {"pin=0"}};
 }
 
 const Registered kRegistered(dataloader_whatif);
