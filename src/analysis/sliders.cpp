@@ -44,8 +44,9 @@ class Asking {
  public:
   Asking(const Baseline& baseline, const SliderOptions& options) : baseline_(baseline), options_(options) {}
 
-  // A what-if with a factor, at factors around one.
-  void factor(const char* name, const char* unit, const char* whatif, const std::vector<double>& factors) {
+  // The what-if that changes this by a factor, at factors around one.
+  void factor(const char* name, const char* unit, whatif::Changes changes, const std::vector<double>& factors) {
+    const std::string& whatif = whatif::the_one_that_changes(changes).name;
     const std::size_t place = add({name, unit, 0, {}, {}});
     out_[place].points.push_back(today(baseline_.figures));
     for (const double x : factors) {
@@ -121,9 +122,9 @@ hardware::Fabric faster(hardware::Fabric fabric, double x) {
 std::vector<Slider> sliders(const Baseline& baseline, const ScaleReport* scale, const SliderOptions& options) {
   Asking ask(baseline, options);
   using Factors = std::vector<double>;
-  ask.factor("batch", "times the batch", "batch",
+  ask.factor("batch", "times the batch", whatif::Changes::kBatch,
              options.few ? Factors{0.5, 2} : Factors{0.25, 0.5, 0.75, 1.5, 2, 3, 4, 8});
-  ask.factor("CPU", "times the CPU's speed", "cpu",
+  ask.factor("CPU", "times the CPU's speed", whatif::Changes::kHost,
              options.few ? Factors{0.5, 2} : Factors{0.5, 0.75, 1.25, 1.5, 2, 3, 4});
   const Factors networks = options.few ? Factors{0.0625, 4} : Factors{0.015625, 0.0625, 0.25, 0.5, 2, 4};
   if (scale != nullptr && !scale->predictions.empty()) {
@@ -132,7 +133,7 @@ std::vector<Slider> sliders(const Baseline& baseline, const ScaleReport* scale, 
     if (const Result<hardware::Fabric> found = hardware::fabric_from(fabric)) ask.bandwidth(*scale, *found, networks);
   } else {
     // A recorded job has its own network: there is none to choose.
-    ask.factor("bandwidth", "times the bandwidth", "bandwidth", networks);
+    ask.factor("bandwidth", "times the bandwidth", whatif::Changes::kNetwork, networks);
   }
   return ask.answer();
 }
