@@ -27,7 +27,9 @@ def own(monkeypatch):
     def half_norms(g, x=0.5):
         g.scale(g.select(kind="kernel", op="*batch_norm*"), x)
 
-    return half_norms
+    yield half_norms
+    # It stays known until the program ends: searches of the tests behind these must not try it.
+    foretrace.whatif("half-norms", about="batch-norm kernels take half their time")(lambda g, x=0.5: None)
 
 
 def numbers(answer):

@@ -2,8 +2,8 @@
 // What a step would take if one thing about it were a little more or less: the batch, the CPU, the number of workers, the network
 // between them. Answers computed beforehand, for whoever moves a slider over them where nothing can be computed (a page).
 //
-//   for (const Slider& s : sliders(base, &scale, {.fabric = "DGX-H100"}))
-//     for (const SliderPoint& p : s.points) p.x, p.step;       // what lies between two points nobody computed
+//   const std::vector<Slider> found = sliders(base, nullptr, {.fabric = "DGX-H100"});
+//   found.front().points.front().step;       // at x times the batch; what lies between two points nobody computed
 //
 // Every point is an answer of the one driver (whatif::predict), the same that `whatif` and `scale` give.
 
