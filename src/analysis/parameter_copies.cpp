@@ -60,8 +60,8 @@ class Copies {
   }
 
   const Shape& allocated_by(std::uint32_t event) {
-    const auto [it, fresh] = shapes_.try_emplace({t_.events.name[event].value, t_.events.args[event].value});
-    if (fresh) {
+    const auto [it, added] = shapes_.try_emplace({t_.events.name[event].value, t_.events.args[event].value});
+    if (added) {
       const std::string_view name = t_.name(event);
       const OpView op(t_, t_.events.args[event]);
       const bool sized = name == "aten::empty" || name == "aten::empty_strided";

@@ -145,26 +145,26 @@ std::string shorten_middle(std::string_view text, std::size_t width, bool utf8) 
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent, std::size_t first_column) {
   std::string out;
   std::size_t column = first_column;
-  bool fresh = true;  // nothing on this line yet
+  bool blank = true;  // nothing on this line yet
   while (!text.empty()) {
     const std::size_t space = text.find(' ');
     const std::string_view word = text.substr(0, space);
     text.remove_prefix(space == std::string_view::npos ? text.size() : space + 1);
     if (word.empty()) continue;
     const std::size_t length = display_width(word);
-    if (!fresh && column + 1 + length > width) {
+    if (!blank && column + 1 + length > width) {
       out += '\n';
       out.append(indent, ' ');
       column = indent;
-      fresh = true;
+      blank = true;
     }
-    if (!fresh) {
+    if (!blank) {
       out += ' ';
       ++column;
     }
     out += word;
     column += length;
-    fresh = false;
+    blank = false;
   }
   return out;
 }

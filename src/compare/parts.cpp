@@ -58,14 +58,14 @@ Profile average(const std::vector<Profile>& recordings) {
   bool all_peaks = true;
   for (const Profile& one : recordings) {
     for (const auto& [key, item] : one.gpu) {
-      const auto [at, fresh] = out.gpu.try_emplace(key, item);
-      if (fresh) at->second.ns = at->second.count = 0;
+      const auto [at, added] = out.gpu.try_emplace(key, item);
+      if (added) at->second.ns = at->second.count = 0;
       at->second.ns += share * item.ns;
       at->second.count += share * item.count;
     }
     for (const auto& [key, item] : one.cpu) {
-      const auto [at, fresh] = out.cpu.try_emplace(key, item);
-      if (fresh) at->second.ns = at->second.count = 0;
+      const auto [at, added] = out.cpu.try_emplace(key, item);
+      if (added) at->second.ns = at->second.count = 0;
       at->second.ns += share * item.ns;
       at->second.count += share * item.count;
     }

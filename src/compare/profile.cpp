@@ -104,9 +104,9 @@ class Collector {
                                   : "";
     const std::string_view name = g.task_name(k);
     std::string key = fmt::format("{}|{}|{}|{}|{}", name, made, layer, static_cast<int>(g.phase[k]), shape);
-    const auto [at, fresh] = out_.gpu.try_emplace(std::move(key));
+    const auto [at, added] = out_.gpu.try_emplace(std::move(key));
     GpuItem& item = at->second;
-    if (fresh) {
+    if (added) {
       item = {std::string(name),
               std::string(made),
               std::string(layer),

@@ -146,7 +146,7 @@ std::string relative_of(const Device& d) {
 
 Result<TransferWeights> TransferWeights::parse(std::string_view csv, const std::string& origin, TransferWeights base) {
   TransferWeights weights = std::move(base);
-  std::set<std::pair<ProductKind, std::string>> fresh;
+  std::set<std::pair<ProductKind, std::string>> begun;
   std::size_t line_number = 0;
   for (const std::string_view line : split(csv, '\n')) {
     if (++line_number == 1 || line.empty() || line.front() == '#') continue;
@@ -163,7 +163,7 @@ Result<TransferWeights> TransferWeights::parse(std::string_view csv, const std::
     if (!kind) return wrong("an unknown kind of product");
     const std::pair<ProductKind, std::string> which{*kind, std::string(cells[1])};
     ProductWeights& set = weights.sets_[which];
-    if (fresh.insert(which).second) set = ProductWeights{};
+    if (begun.insert(which).second) set = ProductWeights{};
     if (cells[2] == "tiles") {
       if (!parse_tiles(cells[3], set.tiles)) return wrong("tiles are written 128x64, with blanks between them");
       continue;

@@ -15,8 +15,8 @@ constexpr std::size_t kTensors = 12;
 
 std::uint64_t PageDetails::place(std::string text) {
   if (text.empty()) return 0;
-  const auto [at, fresh] = places_.try_emplace(std::move(text), list_.size() + 1);
-  if (fresh) list_.push_back(at->first);
+  const auto [at, added] = places_.try_emplace(std::move(text), list_.size() + 1);
+  if (added) list_.push_back(at->first);
   return at->second;
 }
 

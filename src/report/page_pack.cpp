@@ -36,8 +36,8 @@ class Names {
  public:
   std::uint64_t place(std::string_view text) {
     if (text.empty()) return 0;
-    const auto [at, fresh] = places_.try_emplace(std::string(text), list_.size() + 1);
-    if (fresh) list_.push_back(&at->first);
+    const auto [at, added] = places_.try_emplace(std::string(text), list_.size() + 1);
+    if (added) list_.push_back(&at->first);
     return at->second;
   }
   [[nodiscard]] const std::vector<const std::string*>& list() const { return list_; }

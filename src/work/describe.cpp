@@ -68,8 +68,8 @@ class Describer {
       return;
     }
     const std::uint64_t key = (static_cast<std::uint64_t>(copy) << 32) | op.value;
-    const auto [it, fresh] = by_op_.try_emplace(key, static_cast<std::uint32_t>(groups_.size()));
-    if (fresh) groups_.push_back({op.value, {}});
+    const auto [it, added] = by_op_.try_emplace(key, static_cast<std::uint32_t>(groups_.size()));
+    if (added) groups_.push_back({op.value, {}});
     groups_[it->second].tasks.push_back(t);
   }
 
@@ -79,8 +79,8 @@ class Describer {
     if (!g_.event[t].valid()) return false;
     const ArgsId args = trace_.events.args[g_.event[t].index()];
     if (!args.valid()) return false;
-    const auto [it, fresh] = compiled_.try_emplace(args.value);
-    if (fresh) it->second = trace::compiled_op(trace_, args);
+    const auto [it, added] = compiled_.try_emplace(args.value);
+    if (added) it->second = trace::compiled_op(trace_, args);
     if (!it->second) return false;
     const trace::CompiledOp& op = *it->second;
     const auto [open, first] = open_compiled_.try_emplace({g_.lane[t], op.operation}, 0U);
@@ -121,8 +121,8 @@ class Describer {
     const ArgsId args = trace_.events.args[op];
     const std::string_view type = untyped(group);
     const std::uint64_t key = (static_cast<std::uint64_t>(name.value) << 32) | args.value;
-    const auto [it, fresh] = templates_.try_emplace({key, type});
-    if (fresh) {
+    const auto [it, added] = templates_.try_emplace({key, type});
+    if (added) {
       Template& t = it->second;
       t.what = classify_op(trace_.strings[name]);
       const OpView view(trace_, args, type);

@@ -154,9 +154,9 @@ class MemoryDevices {
  public:
   explicit MemoryDevices(const Trace& trace) : trace_(trace) {}
   std::int64_t operator[](ArgsId args) {
-    const auto [at, fresh] = known_.try_emplace(args.value, kAbsent);
+    const auto [at, added] = known_.try_emplace(args.value, kAbsent);
     // HIP reports itself as CUDA (1); anything but the CPU (0) holds device memory.
-    if (fresh && number(args, "Device Type") > 0) at->second = std::max<std::int64_t>(0, number(args, "Device Id"));
+    if (added && number(args, "Device Type") > 0) at->second = std::max<std::int64_t>(0, number(args, "Device Id"));
     return at->second;
   }
 
@@ -204,11 +204,11 @@ void summarise_memory(const SummaryInput& input, SummaryReport& report) {
     if (ids == nullptr || ids->total_allocated == kAbsent) continue;
     const std::int64_t device = devices[trace.events.args[e]];
     if (device == kAbsent) continue;
-    const auto [best, fresh] = peak_event.try_emplace(device, e);
+    const auto [best, added] = peak_event.try_emplace(device, e);
     const trace::MemoryIds* old = trace.memory(best->second);
     const bool higher = ids->total_allocated > old->total_allocated;
     const bool earlier = ids->total_allocated == old->total_allocated && at < trace.events.start[best->second];
-    if (!fresh && (higher || earlier)) best->second = e;
+    if (!added && (higher || earlier)) best->second = e;
   }
   for (const auto& [device, e] : peak_event) {
     const trace::MemoryIds* ids = trace.memory(e);

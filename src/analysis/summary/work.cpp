@@ -147,8 +147,8 @@ class WorkTables {
     /// `key` tells names apart; the text is made for new ones only.
     template <class Name>
     SummaryReport::OpRow& row(std::uint32_t key, Name name) {
-      const auto [at, fresh] = index.try_emplace(key, rows.size());
-      if (fresh) rows.push_back({name()});
+      const auto [at, added] = index.try_emplace(key, rows.size());
+      if (added) rows.push_back({name()});
       return rows[at->second];
     }
   };
@@ -194,8 +194,8 @@ class WorkTables {
   void kernels() {
     std::unordered_map<std::uint32_t, std::size_t> index;
     for (const std::uint32_t t : gpu_) {
-      const auto [at, fresh] = index.try_emplace(g_.name[t].value, report_.kernels.size());
-      if (fresh) {
+      const auto [at, added] = index.try_emplace(g_.name[t].value, report_.kernels.size());
+      if (added) {
         const bool copy = g_.kind[t] == TaskKind::kMemcpy || g_.kind[t] == TaskKind::kMemset;
         const std::string_view kind = copy ? to_string(g_.kind[t]) : std::string_view("kernel");
         report_.kernels.push_back({std::string(g_.task_name(t)), std::string(kind)});
@@ -250,8 +250,8 @@ SimulatedStep summarise_simulation(const ReplayedStep& a, std::optional<Ns> meas
     reason.name = to_string(s.why);
     ++reason.count;
     reason.wait += s.wait;
-    const auto [at, fresh] = index.try_emplace(layer_name(s.task), out.path_layers.size());
-    if (fresh) out.path_layers.push_back({at->first});
+    const auto [at, added] = index.try_emplace(layer_name(s.task), out.path_layers.size());
+    if (added) out.path_layers.push_back({at->first});
     out.path_layers[at->second].time += s.work;
     ++out.path_layers[at->second].tasks;
   }

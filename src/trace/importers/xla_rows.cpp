@@ -121,8 +121,8 @@ void XlaRows::add_works(const std::vector<XlaWork>& works) {
     for (const std::uint32_t i : list) {
       const std::string_view name = t_.strings[works[i].name];
       const EventKind kind = xla_gpu_kind(name);
-      const auto [known_name, fresh] = collective.try_emplace(works[i].name.value, false);
-      if (fresh) known_name->second = kind == EventKind::kKernel && is_communication_kernel(name);
+      const auto [known_name, added] = collective.try_emplace(works[i].name.value, false);
+      if (added) known_name->second = kind == EventKind::kKernel && is_communication_kernel(name);
       ran.push_back({name, works[i].instruction.valid() ? t_.strings[works[i].instruction] : std::string_view{},
                      kind == EventKind::kMemcpy, kind == EventKind::kMemset, known_name->second});
     }

@@ -70,16 +70,16 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
 // beside them until it is added.
 void keep_gradients(memory::Curve& c) {
   std::erase_if(c.blocks, [](const memory::Block& b) { return b.kind == memory::Kind::kGradient && b.allocated == 0; });
-  std::vector<memory::Block> fresh;
+  std::vector<memory::Block> added;
   for (memory::Block& b : c.blocks) {
     if (b.kind != memory::Kind::kGradient) continue;
-    fresh.push_back(b);
-    fresh.back().kind = memory::Kind::kTemporary;
-    fresh.back().of_parameters = true;
-    fresh.back().freed = b.allocated + 1;
+    added.push_back(b);
+    added.back().kind = memory::Kind::kTemporary;
+    added.back().of_parameters = true;
+    added.back().freed = b.allocated + 1;
     b.allocated = 0;
   }
-  c.blocks.insert(c.blocks.end(), fresh.begin(), fresh.end());
+  c.blocks.insert(c.blocks.end(), added.begin(), added.end());
   std::stable_sort(c.blocks.begin(), c.blocks.end(),
                    [](const memory::Block& a, const memory::Block& b) { return a.allocated < b.allocated; });
 }

@@ -97,8 +97,8 @@ Found find_blocks(const Graph& g) {
     const std::string& name = g.layer[t].valid() ? block_of_layer[g.layer[t].index()] : std::string();
     const bool named = g.layer[t].valid() && !g.layers[g.layer[t].index()].synthetic;
     if (!name.empty()) {
-      const auto [it, fresh] = index.try_emplace(name, blocks.size());
-      if (fresh) blocks.push_back({name, {}, kNone});
+      const auto [it, added] = index.try_emplace(name, blocks.size());
+      if (added) blocks.push_back({name, {}, kNone});
       current = it->second;
     } else if (named && !(current != static_cast<std::size_t>(-1) &&
                           holds(g.strings[g.layers[g.layer[t].index()].name], blocks[current].name))) {

@@ -77,8 +77,8 @@ class Planner {
     std::map<std::uint32_t, std::uint32_t> place;
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       if (!units_[u].fusible) continue;
-      const auto [it, fresh] = place.emplace(root(u), static_cast<std::uint32_t>(plan_.fused.size()));
-      if (fresh) plan_.fused.emplace_back();
+      const auto [it, added] = place.emplace(root(u), static_cast<std::uint32_t>(plan_.fused.size()));
+      if (added) plan_.fused.emplace_back();
       Fused& f = plan_.fused[it->second];
       f.units.push_back(u);
       plan_.group_of_unit[u] = it->second;

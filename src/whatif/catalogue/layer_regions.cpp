@@ -78,8 +78,8 @@ Result<LayerRegions> choose_regions(const Model& m, const Dataflow& flow, const 
       modules.push_back(shown);
     const std::string region = region_of(name, patterns, used);
     if (region.empty()) continue;
-    const auto [it, fresh] = index.try_emplace(region, static_cast<std::uint32_t>(out.names.size()));
-    if (fresh) out.names.push_back(region);
+    const auto [it, added] = index.try_emplace(region, static_cast<std::uint32_t>(out.names.size()));
+    if (added) out.names.push_back(region);
     out.of_layer[l] = it->second;
   }
   if (modules.empty()) {

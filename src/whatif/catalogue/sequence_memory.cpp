@@ -73,8 +73,8 @@ class Lengthener {
 
   const Operation& look_up(std::uint32_t event) {
     const std::pair key(t_.events.name[event].value, t_.events.args[event].value);
-    const auto [it, fresh] = known_.try_emplace(key);
-    if (fresh) read(event, it->second);
+    const auto [it, added] = known_.try_emplace(key);
+    if (added) read(event, it->second);
     return it->second;
   }
 

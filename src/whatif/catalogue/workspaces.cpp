@@ -71,7 +71,7 @@ void resize_workspaces(Model& m, std::size_t before) {
     had.insert(b.op);
   }
   // Strict FP32 mostly needed none.
-  std::vector<memory::Block> fresh;
+  std::vector<memory::Block> added;
   for (const auto& [op, from] : at) {
     if (had.contains(op) || needs[op] == 0) continue;
     memory::Block b;
@@ -81,10 +81,10 @@ void resize_workspaces(Model& m, std::size_t before) {
     b.stage = from >= m.memory->backward_from ? memory::Stage::kBackward : memory::Stage::kForward;
     b.op = op;
     b.workspace = true;
-    fresh.push_back(b);
+    added.push_back(b);
   }
-  std::sort(fresh.begin(), fresh.end(), [](const auto& x, const auto& y) { return x.op < y.op; });
-  m.memory->blocks.insert(m.memory->blocks.end(), fresh.begin(), fresh.end());
+  std::sort(added.begin(), added.end(), [](const auto& x, const auto& y) { return x.op < y.op; });
+  m.memory->blocks.insert(m.memory->blocks.end(), added.begin(), added.end());
   std::stable_sort(m.memory->blocks.begin(), m.memory->blocks.end(),
                    [](const memory::Block& x, const memory::Block& y) { return x.allocated < y.allocated; });
 }
