@@ -23,14 +23,29 @@ constexpr std::uint32_t kFlushMs = 500;
 // 160 bytes each: 320 MB at most.
 constexpr std::size_t kUsualRecords = 2'000'000;
 
-constexpr CUpti_ActivityKind kKinds[] = {
-    CUPTI_ACTIVITY_KIND_DEVICE,     CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
-    CUPTI_ACTIVITY_KIND_MEMCPY,     CUPTI_ACTIVITY_KIND_MEMCPY2,
-    CUPTI_ACTIVITY_KIND_MEMSET,     CUPTI_ACTIVITY_KIND_RUNTIME,
-    CUPTI_ACTIVITY_KIND_DRIVER,     CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
-    CUPTI_ACTIVITY_KIND_CUDA_EVENT, CUPTI_ACTIVITY_KIND_MARKER,
-    CUPTI_ACTIVITY_KIND_MEMORY2,
+/// What is listened to, by the names that FORETRACE_CUDA_WITHOUT leaves out.
+struct Listened {
+  CUpti_ActivityKind kind;
+  std::string_view name;
 };
+constexpr Listened kListened[] = {
+    {CUPTI_ACTIVITY_KIND_DEVICE, "devices"},    {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernels"},
+    {CUPTI_ACTIVITY_KIND_MEMCPY, "copies"},     {CUPTI_ACTIVITY_KIND_MEMCPY2, "copies"},
+    {CUPTI_ACTIVITY_KIND_MEMSET, "fills"},      {CUPTI_ACTIVITY_KIND_RUNTIME, "runtime"},
+    {CUPTI_ACTIVITY_KIND_DRIVER, "driver"},     {CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "waits"},
+    {CUPTI_ACTIVITY_KIND_CUDA_EVENT, "events"}, {CUPTI_ACTIVITY_KIND_MARKER, "ranges"},
+    {CUPTI_ACTIVITY_KIND_MEMORY2, "memory"},
+};
+
+/// Whether "a,b,c" holds the word.
+bool holds(std::string_view list, std::string_view word) {
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    if (list.substr(0, end) == word) return true;
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return false;
+}
 
 // The calls of is_idle_call that come most often: not recording them at all costs the program less.
 constexpr CUpti_CallbackId kIdleCalls[] = {
@@ -62,6 +77,7 @@ Settings settings_from_environment() {
   Settings out;
   out.output = text_of("FORETRACE_CUDA_OUTPUT");
   out.status = text_of("FORETRACE_RECORD_STATUS");
+  out.without = text_of("FORETRACE_CUDA_WITHOUT");
   out.forced = text_of("FORETRACE_CUDA") == "always";
   const unsigned long long asked = std::strtoull(text_of("FORETRACE_CUDA_RECORDS").c_str(), nullptr, 10);
   out.most_records = asked > 0 ? static_cast<std::size_t>(asked) : kUsualRecords;
@@ -102,13 +118,18 @@ bool Recording::begin() {
 }
 
 void Recording::enable_all() {
-  for (const CUpti_ActivityKind kind : kKinds) cupti_.enable(kind);  // one a version lacks is not there
-  if (cupti_.enable_runtime_api == nullptr) return;                  // then they are left out when they are read
+  for (const Listened& one : kListened) {
+    const bool wanted = !holds(settings_.without, one.name);
+    if (wanted && cupti_.enable(one.kind) == CUPTI_SUCCESS) continue;  // one a version lacks is not there
+    if (!holds(left_out_, one.name)) left_out_ += (left_out_.empty() ? "" : ",") + std::string(one.name);
+  }
+  if (cupti_.enable_runtime_api == nullptr || holds(settings_.without, "runtime"))
+    return;  // then they are left out when they are read
   for (const CUpti_CallbackId call : kIdleCalls) cupti_.enable_runtime_api(call, 0);
 }
 
 void Recording::disable_all() {
-  for (const CUpti_ActivityKind kind : kKinds) cupti_.disable(kind);
+  for (const Listened& one : kListened) cupti_.disable(one.kind);
 }
 
 void Recording::give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* records) {
@@ -185,6 +206,7 @@ void Recording::write() {
   where.process = static_cast<std::uint64_t>(getpid());
   where.epoch_offset_ns = epoch_offset_ns_;
   where.cupti_version = cupti_.version;
+  where.left_out = left_out_;
   where.rank = environment_rank();
   where.world_size = environment_world_size();
   const std::string path = own_path(settings_.output, settings_.status);

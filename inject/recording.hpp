@@ -16,6 +16,7 @@ struct Settings {
   std::string output;        ///< FORETRACE_CUDA_OUTPUT
   std::string status;        ///< FORETRACE_RECORD_STATUS; empty: nobody waits
   std::size_t most_records;  ///< FORETRACE_CUDA_RECORDS
+  std::string without;       ///< FORETRACE_CUDA_WITHOUT: kinds of records nobody wants, "driver,memory"
   bool forced = false;       ///< FORETRACE_CUDA=always: also where a framework brings a profiler of its own
 };
 
@@ -49,6 +50,7 @@ class Recording {
   Cupti cupti_;
   std::atomic<State> state_{State::kNew};
   std::int64_t epoch_offset_ns_ = 0;
+  std::string left_out_;  // kinds of records that are not listened to
   std::mutex activities_mutex_;
   Activities activities_;
   std::mutex buffers_mutex_;

@@ -216,8 +216,10 @@ class Writer {
       print("\"distributedInfo\": {\"rank\": %d, \"world_size\": %d},\n", where_.rank, where_.world_size);
     }
     print("\"foretrace_cuda\": {\"version\": 1, \"records\": %zu, \"dropped_full\": %" PRIu64
-          ", \"dropped_cupti\": %" PRIu64 ", \"untimed\": %" PRIu64 "},\n",
+          ", \"dropped_cupti\": %" PRIu64 ", \"untimed\": %" PRIu64,
           all_.records.size(), all_.dropped_full, all_.dropped_cupti, all_.untimed);
+    if (!where_.left_out.empty()) print(", \"left_out\": \"%s\"", escaped(where_.left_out).c_str());
+    print("},\n");
     print("\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": %" PRId64 ",\n\"traceName\": \"CUDA activities\",\n",
           static_cast<std::int64_t>(base_) + where_.epoch_offset_ns);
     print("\"traceEvents\": [\n{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %" PRIu64
