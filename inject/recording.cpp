@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "capture.hpp"
 #include "decode.hpp"
 #include "output.hpp"
 #include "trace_json.hpp"
@@ -193,6 +194,7 @@ void Recording::finish() {
 
 void Recording::write() {
   const std::scoped_lock lock(activities_mutex_);
+  keep_captured(activities_);
   const bool worked = std::any_of(activities_.records.begin(), activities_.records.end(), [](const Record& r) {
     return r.kind == Kind::kKernel || r.kind == Kind::kMemcpy || r.kind == Kind::kMemset;
   });

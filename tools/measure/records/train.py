@@ -44,12 +44,17 @@ def recorded(step: Step, path: str, execution_trace: bool) -> None:
 
 
 def ranged(step: Step) -> None:
-    """A few steps in which every operation is a range; the first of them settle, and are no steps by name."""
+    """A few steps in which every operation is a range; the first of them settle, and are not captured."""
     with torch.autograd.profiler.emit_nvtx(record_shapes=True):
-        for i in range(SETTLE + TRACED):
-            with torch.cuda.nvtx.range(f"step {i - SETTLE}" if i >= SETTLE else "settle"):
+        for _ in range(SETTLE):
+            step()
+        step.finish()
+        torch.cuda.cudart().cudaProfilerStart()
+        for i in range(TRACED):
+            with torch.cuda.nvtx.range(f"step {i}"):
                 step()
-    step.finish()
+        step.finish()
+        torch.cuda.cudart().cudaProfilerStop()
 
 
 def main(argv: list[str]) -> int:
