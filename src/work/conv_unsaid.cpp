@@ -16,11 +16,16 @@ Operands operands_of(const Convolution& c) {
   return {c.input[0], c.input[1], c.input[2], c.input[3], c.out_channels, c.kernel_h, c.kernel_w, c.groups};
 }
 
+const trace::OpInputs* inputs_of(const trace::Trace& trace, const Work& work) {
+  return work.op_event == kNone ? nullptr : trace.args.inputs(trace.events.args[work.op_event]);
+}
+
 bool only_tensors(const trace::Trace& trace, const Work& work) {
-  if (work.op_event == kNone) return false;
-  const trace::OpInputs* inputs = trace.args.inputs(trace.events.args[work.op_event]);
+  const trace::OpInputs* inputs = inputs_of(trace, work);
   return inputs != nullptr && inputs->dims.valid() && !inputs->concrete.valid();
 }
+
+bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 }  // namespace
 
@@ -69,6 +74,36 @@ void take_sizes_from_gradients(Works& works, const trace::Trace& trace) {
     c.out_w = told.out_w;
     c.stride = told.stride;
     refresh(*work);
+  }
+}
+
+void find_layout(Works& works, const trace::Trace& trace, const graph::Graph& graph) {
+  std::vector<bool> unsaid(works.rows.size());
+  bool any = false;
+  for (std::size_t row = 0; row < works.rows.size(); ++row) {
+    const trace::OpInputs* inputs = inputs_of(trace, works.rows[row]);
+    unsaid[row] = inputs != nullptr && inputs->dims.valid() && !inputs->strides.valid();
+    any = any || (unsaid[row] && std::holds_alternative<Convolution>(works.rows[row].kind));
+  }
+  if (!any) return;
+  // The copies of an operation's data and weight gradient belong to one or the other: the operation is asked, not the row.
+  struct Seen {
+    bool last = false, copied = false;
+  };
+  std::map<std::uint32_t, Seen> operations;
+  for (std::size_t t = 0; t < works.of_task.size(); ++t) {
+    const std::uint32_t row = works.of_task[t];
+    if (row == kNone || !unsaid[row] || !std::holds_alternative<Convolution>(works.rows[row].kind)) continue;
+    const std::string_view name = graph.task_name(t);
+    Seen& seen = operations[works.rows[row].op_event];
+    seen.last = seen.last || has(name, "nhwc");
+    seen.copied = seen.copied || has(name, "nchw") || has(name, "Nchw");
+  }
+  std::size_t last = 0, first = 0;
+  for (const auto& [operation, seen] : operations) (seen.copied ? first : last) += seen.copied || seen.last ? 1 : 0;
+  if (last <= first) return;
+  for (std::size_t row = 0; row < works.rows.size(); ++row) {
+    if (unsaid[row]) works.rows[row] = with_layout(works.rows[row], true);
   }
 }
 

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include "foretrace/graph/graph.hpp"
 #include "foretrace/trace/trace.hpp"
 #include "foretrace/work/works.hpp"
-#include "work/op_view.hpp"
 
 namespace foretrace::work {
 
@@ -15,5 +15,9 @@ std::int64_t stride_between(std::int64_t in, std::int64_t out, std::int64_t reac
 /// Forward convolutions take the sizes of their results from their gradients, whose operations name them: of the same input
 /// and weight, the last gradient belongs to the first forward pass.
 void take_sizes_from_gradients(Works& works, const trace::Trace& trace);
+
+/// The order of images in memory, where no strides were recorded: that of most of the step's convolutions, by the names of their
+/// kernels. One in NHWC that is not copied there and back was NHWC before.
+void find_layout(Works& works, const trace::Trace& trace, const graph::Graph& graph);
 
 }  // namespace foretrace::work

@@ -36,6 +36,7 @@ class Describer {
     for (Group& group : groups_) describe(group);
     for (const CompiledGroup& group : compiled_groups_) assign(group.tasks, describe_compiled(*group.op));
     take_sizes_from_gradients(works_, trace_);
+    find_layout(works_, trace_, g_);
     find_weight_gradients();
     spread_tuning();
     return std::move(works_);
