@@ -79,6 +79,7 @@ Settings settings_from_environment() {
   out.output = text_of("FORETRACE_CUDA_OUTPUT");
   out.status = text_of("FORETRACE_RECORD_STATUS");
   out.without = text_of("FORETRACE_CUDA_WITHOUT");
+  out.stands_aside = text_of("FORETRACE_CUDA") == "never";
   out.forced = text_of("FORETRACE_CUDA") == "always";
   const unsigned long long asked = std::strtoull(text_of("FORETRACE_CUDA_RECORDS").c_str(), nullptr, 10);
   out.most_records = asked > 0 ? static_cast<std::size_t>(asked) : kUsualRecords;

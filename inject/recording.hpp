@@ -13,11 +13,12 @@
 namespace foretrace::inject {
 
 struct Settings {
-  std::string output;        ///< FORETRACE_CUDA_OUTPUT
-  std::string status;        ///< FORETRACE_RECORD_STATUS; empty: nobody waits
-  std::size_t most_records;  ///< FORETRACE_CUDA_RECORDS
-  std::string without;       ///< FORETRACE_CUDA_WITHOUT: kinds of records nobody wants, "driver,memory"
-  bool forced = false;       ///< FORETRACE_CUDA=always: also where a framework brings a profiler of its own
+  std::string output;         ///< FORETRACE_CUDA_OUTPUT
+  std::string status;         ///< FORETRACE_RECORD_STATUS; empty: nobody waits
+  std::size_t most_records;   ///< FORETRACE_CUDA_RECORDS
+  std::string without;        ///< FORETRACE_CUDA_WITHOUT: kinds of records nobody wants, "driver,memory"
+  bool stands_aside = false;  ///< FORETRACE_CUDA=never: this process has a profiler of its own
+  bool forced = false;        ///< FORETRACE_CUDA=always: also where a framework brings a profiler of its own
 };
 
 /// As the environment says; an empty output: nothing is to be recorded.

@@ -73,7 +73,7 @@ def check_contents(trace):
     kernels = [e for e in events if e.get("cat") == "kernel"]
     calls = {e["args"]["correlation"]: e for e in events if e.get("cat") == "cuda_runtime"}
     check(all(e["args"]["correlation"] in calls for e in kernels), "every kernel has its launch")
-    check({e["name"].split("(")[0].split("::")[-1] for e in kernels} == {"scale", "add"}, "kernels by name")
+    check({e["name"].replace("(anonymous namespace)::", "").split("(")[0] for e in kernels} == {"scale", "add"}, "kernels by name")
     check({tuple(e["args"]["block"]) for e in kernels} == {(256, 1, 1)} and {e["args"]["grid"][0] for e in kernels} == {4096}, "geometry")
     late = [e for e in kernels if e["ts"] < calls[e["args"]["correlation"]]["ts"] - 5]
     check(not late, f"no kernel starts before its launch ({len(late)} do)")
@@ -83,6 +83,7 @@ def check_contents(trace):
     ranges = [e for e in events if e.get("cat") == "user_annotation"]
     threads = {e["tid"] for e in calls.values()}
     check({e["tid"] for e in ranges} <= threads, f"ranges lie on threads of calls ({ {e['tid'] for e in ranges} } of {threads})")
+    check(any(e["name"] == 'update "é"' for e in ranges), "names of ranges as they are")
     steps = sorted((e for e in ranges if e["name"].startswith("step ")), key=lambda e: e["ts"])
     launches = [e for e in calls.values() if e["name"] in ("cudaLaunchKernel", "cudaLaunchKernelExC", "cudaGraphLaunch")]
     inside = [sum(s["ts"] <= e["ts"] and e["ts"] + e["dur"] <= s["ts"] + s["dur"] for e in launches) for s in steps]
