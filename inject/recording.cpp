@@ -48,12 +48,28 @@ bool holds(std::string_view list, std::string_view word) {
   return false;
 }
 
-// The calls of is_idle_call that come most often: not recording them at all costs the program less.
-constexpr CUpti_CallbackId kIdleCalls[] = {
+// The calls of is_idle_call that come most often: not recording them at all costs the program less. Driver calls of this kind come
+// from CUDA's runtime itself, some with every launch.
+constexpr CUpti_CallbackId kIdleRuntimeCalls[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020,          CUPTI_RUNTIME_TRACE_CBID_cudaSetDevice_v3020,
     CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020,       CUPTI_RUNTIME_TRACE_CBID_cudaPeekAtLastError_v3020,
     CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020,         CUPTI_RUNTIME_TRACE_CBID_cudaStreamIsCapturing_v10000,
-    CUPTI_RUNTIME_TRACE_CBID_cudaDeviceGetAttribute_v5000,
+    CUPTI_RUNTIME_TRACE_CBID_cudaDeviceGetAttribute_v5000, CUPTI_RUNTIME_TRACE_CBID_cudaGetErrorString_v3020,
+};
+constexpr CUpti_CallbackId kIdleDriverCalls[] = {
+    CUPTI_DRIVER_TRACE_CBID_cuKernelGetName,
+    CUPTI_DRIVER_TRACE_CBID_cuKernelGetAttribute,
+    CUPTI_DRIVER_TRACE_CBID_cuKernelSetAttribute,
+    CUPTI_DRIVER_TRACE_CBID_cuGetErrorString,
+    CUPTI_DRIVER_TRACE_CBID_cuGetErrorName,
+    CUPTI_DRIVER_TRACE_CBID_cuCtxGetLimit,
+    CUPTI_DRIVER_TRACE_CBID_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+    CUPTI_DRIVER_TRACE_CBID_cuOccupancyMaxActiveClusters,
+    CUPTI_DRIVER_TRACE_CBID_cuTensorMapEncodeTiled,
+    CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent,
+    CUPTI_DRIVER_TRACE_CBID_cuCtxSetCurrent,
+    CUPTI_DRIVER_TRACE_CBID_cuCtxGetDevice,
+    CUPTI_DRIVER_TRACE_CBID_cuStreamIsCapturing,
 };
 
 std::string text_of(const char* variable) {
@@ -125,9 +141,13 @@ void Recording::enable_all() {
     if (wanted && cupti_.enable(one.kind) == CUPTI_SUCCESS) continue;  // one a version lacks is not there
     if (!holds(left_out_, one.name)) left_out_ += (left_out_.empty() ? "" : ",") + std::string(one.name);
   }
-  if (cupti_.enable_runtime_api == nullptr || holds(settings_.without, "runtime"))
-    return;  // then they are left out when they are read
-  for (const CUpti_CallbackId call : kIdleCalls) cupti_.enable_runtime_api(call, 0);
+  // Where a version cannot leave them out, they are left out when they are read.
+  if (cupti_.enable_runtime_api != nullptr && !holds(settings_.without, "runtime")) {
+    for (const CUpti_CallbackId call : kIdleRuntimeCalls) cupti_.enable_runtime_api(call, 0);
+  }
+  if (cupti_.enable_driver_api != nullptr && !holds(settings_.without, "driver")) {
+    for (const CUpti_CallbackId call : kIdleDriverCalls) cupti_.enable_driver_api(call, 0);
+  }
 }
 
 void Recording::disable_all() {

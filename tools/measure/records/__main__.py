@@ -22,7 +22,8 @@ from . import overhead
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPTS = ("plain_loop", "hugging_face", "lightning_loop", "jax_loop")
 GPU_BOUND, CPU_BOUND = ("gpt2", "resnet50"), ("mlp", "gpt2@1-today")
-WITHOUT = {"without driver": "driver", "calls and kernels": "driver,memory,events,waits,ranges", "kernels": "runtime,driver,memory,events,waits,ranges"}
+OPTIONAL = ("driver", "memory", "events", "waits", "ranges")
+WITHOUT = {"calls and kernels": ",".join(OPTIONAL)} | {f"calls, kernels, {one}": ",".join(o for o in OPTIONAL if o != one) for one in OPTIONAL}
 
 
 class Commands:
@@ -89,7 +90,7 @@ def main(argv: list[str]) -> int:
             for model in [m for m in options.models if m in CPU_BOUND]:
                 rows = overhead.of_listeners(model, overhead.listeners(options.library.absolute(), options.out, without),
                                              rounds=options.rounds, **how)
-                rows.append(overhead.in_a_process(overhead.of_measuring, model, rounds=3 * options.rounds, **how))
+                rows.append(overhead.in_a_process(overhead.of_measuring, model, rounds=options.rounds, **how))
                 for row in rows:
                     print(json.dumps(row)[:300], flush=True)
                     file.write(json.dumps(row) + "\n")

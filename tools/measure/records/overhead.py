@@ -18,7 +18,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-BLOCK_S, ROUNDS = 0.25, 10
+BLOCK_S, ROUNDS = 0.06, 50
+CORES = 4  # the same for all: cores may differ in speed
 
 
 def listeners(library: Path, scratch: Path, without: dict[str, str]) -> dict[str, dict[str, str]]:
@@ -30,6 +31,7 @@ def listeners(library: Path, scratch: Path, without: dict[str, str]) -> dict[str
 
 def _child(pipe: Any, model: str, name: str, environment: dict[str, str], device: str, tiny: bool) -> None:
     os.environ.update(environment)  # before CUDA is initialised, which reads it
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     try:
         import torch
 
@@ -93,7 +95,7 @@ def of_listeners(model: str, environments: dict[str, dict[str, str]], *, device:
              "longer": round(statistics.median(m / p for m, p in zip(found, plain)) - 1, 5)} for name, found in medians.items()]
 
 
-def of_measuring(model: str, *, device: str = "cuda", tiny: bool = False, rounds: int = 3 * ROUNDS, steps: int = 20) -> dict[str, Any]:
+def of_measuring(model: str, *, device: str = "cuda", tiny: bool = False, rounds: int = ROUNDS, steps: int = 20) -> dict[str, Any]:
     """The row of the clean measurement, in this process. `steps`: of a block, as many as a recording measures by default."""
     import torch
     from foretrace._recorder_figures import Meter
