@@ -222,7 +222,8 @@ void Recording::write() {
   if (!worked) {
     tell(settings_.status,
          "the program initialised CUDA, but CUPTI reported no work on a GPU (may this user profile? another "
-         "tool may be listening)");
+         "tool may be listening)",
+         true);
     return;
   }
   Surroundings where;

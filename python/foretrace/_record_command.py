@@ -179,6 +179,8 @@ def notes(heard: Heard, command: list[str]) -> list[str]:
     said = list(heard.said)
     if heard.files or said:
         return said
+    if heard.hints:
+        return heard.hints
     if "asked for CUDA" in heard.marks:
         return [f"nothing was recorded: {command[0]} ended without a word from CUDA: it used none, or it crashed"]
     if "python" not in heard.marks:

@@ -2,7 +2,7 @@
 
     python -u -m tools.measure.records --library build/inject/libforetrace_cuda.so --out DIR [--parts ways,scripts,overhead] [--cpu]
 
-DIR gets `MODEL.WAY.json.gz` for each way of recording (and `MODEL.execution.et.json.gz`), `SCRIPT.json.gz` or `.xplane.pb` for
+DIR gets `MODEL.WAY.json.gz` for each way of recording (and `MODEL.execution.et.json.gz`), `scripts/SCRIPT.json.gz` or `.xplane.pb` for
 each script under `foretrace record`, `overhead.jsonl`, and `said.txt` with what every command said.
 """
 
@@ -13,7 +13,6 @@ import json
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -71,13 +70,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--cpu", action="store_true", help="tiny networks on the CPU, to try the program itself")
     options: Any = parser.parse_args(argv)
     sys.path.insert(0, str(ROOT / "python"))  # the recorder as it is here; the compiled half is not needed
-    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "scripts").mkdir(parents=True, exist_ok=True)
     commands = Commands(options.library.absolute(), options.out.absolute())
     parts = options.parts.split(",")
     if "scripts" in parts:
         scripts = ROOT / "tools" / "measure" / "records" / "scripts"
-        with ThreadPoolExecutor(len(SCRIPTS)) as pool:
-            list(pool.map(lambda s: commands.record(s, [str(scripts / f"{s}.py")]), SCRIPTS))
+        for script in SCRIPTS:  # one after another: work of several processes on one GPU takes turns, and shows as waits
+            commands.record(f"scripts/{script}", [str(scripts / f"{script}.py")])
     if "ways" in parts:
         for model in options.models:
             ways(commands, model, options.cpu)
@@ -92,7 +91,7 @@ def main(argv: list[str]) -> int:
                                              rounds=options.rounds, **how)
                 rows.append(overhead.in_a_process(overhead.of_measuring, model, rounds=options.rounds, **how))
                 for row in rows:
-                    print(json.dumps(row)[:300], flush=True)
+                    print({k: v for k, v in row.items() if k != "ms"}, flush=True)
                     file.write(json.dumps(row) + "\n")
     return 0
 
