@@ -22,7 +22,11 @@ ROOT = Path(__file__).resolve().parents[3]
 SCRIPTS = ("plain_loop", "hugging_face", "lightning_loop", "jax_loop")
 GPU_BOUND, CPU_BOUND = ("gpt2", "resnet50"), ("mlp", "gpt2@1-today")
 OPTIONAL = ("driver", "memory", "events", "waits", "ranges")
-WITHOUT = {"calls and kernels": ",".join(OPTIONAL)} | {f"calls, kernels, {one}": ",".join(o for o in OPTIONAL if o != one) for one in OPTIONAL}
+CALLS, GPU = ("runtime",), ("kernels", "copies", "fills")
+# What each kind of record costs: alone beside calls and kernels.
+WITHOUT = {"nothing": ",".join((*OPTIONAL, *CALLS, *GPU, "devices")), "kernels": ",".join((*OPTIONAL, *CALLS)),
+           "calls and kernels": ",".join(OPTIONAL)} | {
+    f"calls, kernels, {one}": ",".join(o for o in OPTIONAL if o != one) for one in OPTIONAL}
 
 
 class Commands:
