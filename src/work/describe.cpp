@@ -253,6 +253,9 @@ class Describer {
   // are the same three; the one that is summed over tells which it is. Where two are equal the framework's order does:
   // samples first.
   void find_weight_gradients() {
+    // A compiled program says itself what is summed over.
+    const auto says = [](const CompiledGroup& group) { return group.op->sums_samples; };
+    if (std::any_of(compiled_groups_.begin(), compiled_groups_.end(), says)) return;
     std::map<std::array<std::int64_t, 3>, std::int64_t> samples;  // sorted dimensions -> M
     const auto sorted = [](const Gemm& g) {
       std::array<std::int64_t, 3> d{g.m, g.n, g.k};

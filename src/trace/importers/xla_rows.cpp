@@ -37,7 +37,7 @@ std::string collective_arguments(const HloModule::Launch& launch) {
 }  // namespace
 
 std::string XlaRows::arguments(const XlaWork& w, const std::string& details, const HloModule* module,
-                               const KernelOrigin& origin) {
+                               const KernelOrigin& origin) const {
   std::string json = fmt::format(R"({{"device":{},"context":{},"stream":{})", w.device, w.context, w.stream);
   if (!details.empty()) {
     const XlaKernelDetails d = parse_kernel_details(details);
@@ -52,6 +52,9 @@ std::string XlaRows::arguments(const XlaWork& w, const std::string& details, con
     const HloModule::Launch& launch = module->launches[origin.launch];
     CompiledOp op = launch.work;
     op.part = origin.part;
+    const auto device =
+        std::find_if(t_.devices.begin(), t_.devices.end(), [&](const auto& d) { return d.id == w.device; });
+    if (op.dtype == "tf32" && device != t_.devices.end() && device->compute_major < 8) op.dtype = "f32";
     if (op.family == "collective") json += collective_arguments(launch);
     json += compiled_op_json(op);
   }

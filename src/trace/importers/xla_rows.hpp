@@ -66,8 +66,8 @@ class XlaRows {
     bool known = false;
   };
   const HostName& host_name(StringId name);
-  static std::string arguments(const XlaWork& work, const std::string& details, const HloModule* module,
-                               const KernelOrigin& origin);
+  [[nodiscard]] std::string arguments(const XlaWork& work, const std::string& details, const HloModule* module,
+                                      const KernelOrigin& origin) const;
 
   struct Program {
     std::string name;
