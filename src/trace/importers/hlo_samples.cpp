@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "trace/importers/hlo_module.hpp"
 #include "trace/importers/proto_wire.hpp"
@@ -53,6 +54,7 @@ class HloSamples {
       Growth& g = growth_.try_emplace(id, nothing(shape)).first->second;
       g.set(0);
     }
+    sizes_.insert(batch);
     follow(m_.entry_, 0);
     // Where no product grows the data was mistaken for something else, or never multiplied: names have to do.
     const bool found =
@@ -125,6 +127,9 @@ class HloSamples {
       const HloInstruction* in = m_.at(id);
       if (in == nullptr || in->opcode == "parameter") continue;
       Growth g = result(*in, depth);
+      for (std::size_t d = 0; d < std::min(g.dims.size(), in->shape.dims.size()); ++d) {
+        if (g.dims[d] != 0 && in->shape.dims[d] > 1) sizes_.insert(in->shape.dims[d]);
+      }
       growth_.insert_or_assign(id, std::move(g));
     }
   }
@@ -140,6 +145,12 @@ class HloSamples {
       if (n < operands.size()) growth_.insert_or_assign(id, of(operands[n]));
     }
     follow(computation, depth + 1);
+    for (const std::int64_t id : it->second.order) {
+      const HloInstruction* inner = m_.at(id);
+      if (inner == nullptr || inner->opcode != "parameter") continue;
+      const auto n = static_cast<std::size_t>(inner->parameter);
+      if (n < operands.size() && of(id).any() && !of(operands[n]).any()) growth_.insert_or_assign(operands[n], of(id));
+    }
     return of(m_.root_of(it->second));
   }
 
@@ -193,8 +204,9 @@ class HloSamples {
       } else {
         alike(in, in.operands.size(), out);
       }
-    } else if (op == "scatter" || op == "dynamic-update-slice" || op == "reduce-window" || op == "dynamic-slice" ||
-               op == "pad") {
+    } else if (op == "scatter") {
+      scatter(in, out);
+    } else if (op == "dynamic-update-slice" || op == "reduce-window" || op == "dynamic-slice" || op == "pad") {
       alike(in, 1, out);
     } else {
       alike(in, in.operands.size(), out);
@@ -322,6 +334,16 @@ class HloSamples {
     }
   }
 
+  // Into a tensor that grows, or into zeros: those have the samples outermost, where a size that grows elsewhere stands. The zeros
+  // themselves then grow too.
+  void scatter(const HloInstruction& in, Growth& out) {
+    alike(in, 1, out);
+    if (in.operands.size() < 3 || out.any() || out.dims.empty() || !operand(in, 2).any()) return;
+    if (!sizes_.contains(in.shape.dims.front())) return;
+    out.set(0);
+    growth_.insert_or_assign(in.operands.front(), out);
+  }
+
   // ConvolutionDimensionNumbers: input_batch = 7, output_batch = 9; of a library's backward call those of the forward one.
   void convolution(const HloInstruction& in, Growth& whole) const {
     Growth& out = whole.parts.empty() ? whole : whole.parts.front();
@@ -349,6 +371,7 @@ class HloSamples {
 
   HloModule& m_;
   std::map<std::int64_t, Growth> growth_;
+  std::set<std::int64_t> sizes_;  // of dimensions that grow
 };
 
 void HloModule::follow_samples() { HloSamples(*this).run(); }
