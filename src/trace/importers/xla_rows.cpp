@@ -150,6 +150,7 @@ void XlaRows::add_works(const std::vector<XlaWork>& works) {
     e.start = w.start;
     e.duration = w.duration;
     e.correlation = w.correlation;
+    if (w.correlation != kAbsent) launched_.insert(w.correlation);
     e.lane = rows.lane(LaneKind::kGpuStream, w.device, w.stream);
     const EventKind kind = xla_gpu_kind(t_.strings[w.name]);
     const bool is_kernel = kind == EventKind::kKernel;
@@ -214,7 +215,12 @@ void XlaRows::add_host(const XlaHost& host) {
   const HostName& what = host_name(host.name);
   row.name = what.call;
   row.category = what.category;
-  if (what.kind == EventKind::kRuntime) {
+  if (what.kind == EventKind::kOp && host.correlation != kAbsent && launched_.contains(host.correlation)) {
+    // A launch outside of command buffers bears the name of what it launched.
+    row.name = t_.strings.intern(xla_launch_name(t_.strings[host.name]));
+    row.category = rows.category("cuda_driver", EventKind::kRuntime);
+    row.correlation = host.correlation;
+  } else if (what.kind == EventKind::kRuntime) {
     row.correlation = host.correlation;
   } else if (what.kind == EventKind::kPython) {
     row.side = EventRows::side(t_.python_ids, PythonIds{});
