@@ -62,6 +62,7 @@ Work describe_compiled(const trace::CompiledOp& op) {
     conv->stride = op.conv[9];
     conv->groups = op.conv[10];
     conv->channels_last = op.conv[11] != 0;
+    conv->tuned = true;  // XLA times the library's algorithms on every convolution it compiles
     refresh(w);
   } else if (auto* rows = std::get_if<Rows>(&w.kind); rows != nullptr && op.rows > 0) {
     rows->rows = op.rows;

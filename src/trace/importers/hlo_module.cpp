@@ -287,6 +287,14 @@ void HloModule::flatten(std::int64_t computation, int depth) {
   }
 }
 
+// The same numbers elsewhere, in another order or type.
+bool HloModule::moves_only(const HloInstruction& in) const {
+  if (in.operands.empty()) return false;
+  if (is_any(in.opcode, {"bitcast", "copy", "convert", "transpose", "get-tuple-element"})) return true;
+  const std::uint32_t launch = in.opcode == "fusion" && in.operands.size() == 1 ? find(in.name) : kNone;
+  return launch != kNone && launches[launch].work.family == "copy";
+}
+
 // Trained parameters are inputs that forward or backward reads and the update too; a batch is not updated, and an
 // optimizer's states are read by the update only.
 void HloModule::count_parameters() {
@@ -299,14 +307,13 @@ void HloModule::count_parameters() {
         read[id] |= by;
         return;
       }
-      if (!is_any(in->opcode, {"bitcast", "copy", "convert", "transpose", "get-tuple-element"}) || in->operands.empty())
-        return;
+      if (!moves_only(*in)) return;
       id = in->operands.front();
     }
   };
   for (const Launch& launch : launches) {
     const bool update = launch.work.phase == "optimizer";
-    if (!update && launch.kind == HloKind::kCopy) continue;
+    if (!update && moves_only(*launch.instruction)) continue;
     for (const std::int64_t operand : launch.instruction->operands) mark(operand, update ? 2 : 1);
   }
   for (const auto& [id, by] : read) {

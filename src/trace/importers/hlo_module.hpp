@@ -93,6 +93,7 @@ class HloModule {
   [[nodiscard]] double bytes_of_operand(const HloInstruction& in, std::size_t operand) const;
   [[nodiscard]] bool of_parameters(const HloInstruction& in, int depth) const;
   [[nodiscard]] std::string scope_of(const HloInstruction& in) const;
+  [[nodiscard]] bool moves_only(const HloInstruction& in) const;
   void count_parameters();
   void follow_samples();  // hlo_samples.cpp
 
