@@ -25,9 +25,9 @@ std::vector<std::string> row_of(const search::Advice& a) {
 
 // Each change once, whatever number of its settings was tried.
 void write_code(std::string& out, const search::Advice& a) {
-  for (const whatif::Use& use : a.uses) {
-    const std::string line = fmt::format("    {:<18}  {}\n", use.whatif->name, use.whatif->code);
-    if (!use.whatif->code.empty() && out.find(line) == std::string::npos) out += line;
+  for (std::size_t i = 0; i < a.uses.size(); ++i) {
+    const std::string line = fmt::format("    {:<18}  {}\n", a.uses[i].whatif->name, a.code[i]);
+    if (!a.code[i].empty() && out.find(line) == std::string::npos) out += line;
   }
 }
 
@@ -36,7 +36,7 @@ void write_advice(JsonWriter& json, const search::Advice& a, const std::vector<s
   json.begin_object().member("whatif", p.whatif);
   json.key("effort").value(to_string(a.effort));
   std::string code;
-  for (const whatif::Use& use : a.uses) code += (code.empty() ? "" : "\n") + use.whatif->code;
+  for (const std::string& line : a.code) code += (code.empty() ? "" : "\n") + line;
   json.member("code", code);
   if (a.declined()) {
     json.member("declined", p.declined).end_object();
@@ -111,7 +111,7 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
     }
   }
   if (r.advised.larger_batch) show("with a larger batch (gain in samples per second)", *r.advised.larger_batch);
-  if (!code.empty()) out += "\n  in PyTorch:\n" + code;
+  if (!code.empty()) out += fmt::format("\n  in {}:\n{}", r.advised.code_is_for, code);
   if (!idle.empty()) {
     std::string names;
     for (const search::Advice* a : idle) {

@@ -4,6 +4,7 @@
 
 #include "search/evaluate.hpp"
 #include "search/moves/strategy_move.hpp"
+#include "whatif/compiled.hpp"
 
 namespace foretrace::search {
 
@@ -36,6 +37,7 @@ class Adviser {
     }
     out.larger_batch = with_larger_batch(out, best ? best->best : Strategy{});
     out.tried = tried_;
+    out.code_is_for = whatif::is_compiled(model_) ? "JAX" : "PyTorch";
     return out;
   }
 
@@ -44,7 +46,10 @@ class Adviser {
     Advice a;
     a.uses = *uses_of(strategy);
     a.prediction = std::move(prediction);
-    for (const Use& use : a.uses) a.effort = std::max(a.effort, use.whatif->effort);
+    for (const Use& use : a.uses) {
+      a.effort = std::max(a.effort, use.whatif->effort);
+      a.code.push_back(whatif::code_of(*use.whatif, model_));
+    }
     a.gain = a.declined() ? 0 : a.prediction.speedup * a.prediction.samples;
     a.fits = !limit_ || !a.prediction.peak_bytes || *a.prediction.peak_bytes <= *limit_;
     return a;

@@ -33,6 +33,7 @@ struct Advice {
   double gain = 1;  ///< samples per second, as a multiple of now
   bool fits = true;
   whatif::Effort effort = whatif::Effort::kLine;  ///< of the change that takes most
+  std::vector<std::string> code;  ///< of each use, how it is switched on; empty where nobody knows a line
   [[nodiscard]] bool declined() const { return !prediction.declined.empty(); }
 };
 
@@ -42,7 +43,8 @@ struct Advised {
   std::vector<OptimizedPart> parts;    ///< what each change of `together` contributes beside the others
   std::optional<Advice> larger_batch;  ///< best with a larger batch, where that pays more
   std::optional<std::int64_t> memory_limit;
-  std::size_t tried = 0;  ///< predictions made
+  std::size_t tried = 0;    ///< predictions made
+  std::string code_is_for;  ///< "PyTorch", "JAX"
 };
 
 Advised advise(const analysis::Baseline& base, const AdviseOptions& options);
