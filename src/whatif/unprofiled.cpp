@@ -53,7 +53,8 @@ double median_us(std::vector<Ns>& values) {
   return static_cast<double>(*middle) / 1e3;
 }
 
-// Hosts people train on; what lies outside is another call of the same name.
+// Hosts people train on, against the one of hosts/*.csv; what lies outside is another call of the same name. A choice, and
+// a wide one: that host's own two speeds lie 1.9 apart (data/README.md).
 constexpr double kFastest = 0.4, kSlowest = 6;
 // Calls of one kind that tell a speed; and an allocation tells it better than a launch, which waits for the device as well.
 constexpr std::size_t kEnough = 6;
@@ -111,7 +112,7 @@ class Calibration {
     return static_cast<double>(step_with(g_, factors_at(base_, theta), prior_));
   }
 
-  // d step / d theta, by central differences. The step is piecewise linear in the costs, so these are wide.
+  // d step / d theta, by central differences. The step is piecewise linear in the costs, so these are wide: a choice, 1 and 2 %.
   [[nodiscard]] Vector gradient(const Vector& theta) const {
     Vector g{};
     for (std::size_t i = 0; i < kParameters; ++i) {
