@@ -139,7 +139,7 @@ def ddp_kinds(make: Any, device: str, bucket_tensors: int) -> dict[str, Worker]:
 
 def buckets_of(called: nn.Module) -> int:
     """After the first steps, in which they are built again in the order gradients come."""
-    data = getattr(called, "_get_ddp_logging_data", lambda: {})()
+    data = getattr(called, "_get_ddp_logging_data", dict)()
     sizes = str(data.get("rebuilt_bucket_sizes") or data.get("bucket_sizes") or "")
     return len([s for s in sizes.split(",") if s.strip()])
 
