@@ -1,5 +1,5 @@
-"""What hooks of Python cost the CPU, on a machine without a GPU. The thread's own time, so that a busy machine does no harm; the
-time of a view beside it says how fast the machine is.
+"""What hooks of Python cost the CPU; all but batches on a machine without a GPU. The thread's own time, so that a busy machine does no
+harm; the time of a view beside it says how fast the machine is.
 
 units.csv: what fully sharded training adds for each unit: a step of small blocks plain, under `fully_shard` and under
 FullyShardedDataParallel, with a process group that transfers nothing. Only ratios between the kinds are of use: no stream, event or
@@ -10,7 +10,7 @@ functions.csv: a call of an autograd function that is given so many parameters a
 that is played from a CUDA graph is one (torch.cuda.make_graphed_callables).
 
     python -m tools.measure.hooks -o data/cpu-hooks
-    python -m tools.measure.hooks -o data/h200-hooks --batches    only those, pinned as well
+    python -m tools.measure.hooks -o data/h200-hooks --batches    only those, on a machine with a GPU
 """
 
 from __future__ import annotations
@@ -123,8 +123,7 @@ class Samples(torch.utils.data.Dataset):
         return tuple(torch.zeros(16) for _ in range(self.tensors))
 
 
-def write_batches(path: Path, tensors: tuple[int, ...] = (2,), workers: tuple[int, ...] = (1,),
-                  rounds: int = ROUNDS) -> None:
+def write_batches(path: Path, tensors: tuple[int, ...] = (1, 2, 4), workers: tuple[int, ...] = (1, 4), rounds: int = 3) -> None:
     x = torch.randn(16)
     with open(path, "w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
@@ -169,10 +168,9 @@ def main() -> None:
     torch.set_num_threads(1)
     options.output.mkdir(parents=True, exist_ok=True)
     if options.batches:
-        write_batches(options.output / "batches.csv", (1, 2, 4), (1, 4), 3)
+        write_batches(options.output / "batches.csv")
         return
     write_functions(options.output / "functions.csv")
-    write_batches(options.output / "batches.csv")
     write_units(options.output / "units.csv")
 
 
