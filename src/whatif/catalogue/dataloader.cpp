@@ -87,7 +87,8 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   // Of the main thread: with a thread that pins, what is ready lies in a queue; without it, each tensor is opened where a worker left it.
   const auto tensors = static_cast<double>(std::max<std::size_t>(
       1, draft.select({.where = [&](std::uint32_t t) { return is_batch_copy(g, t); }}).size() / loading.size()));
-  const Ns take = m.cpu_time(pinned ? m.host.take_batch_us : tensors * m.host.open_tensor_us, CpuPhase::kForward);
+  const Ns take = m.cpu_time(pinned ? m.host.take_batch_us : m.host.open_batch_us + tensors * m.host.open_tensor_us,
+                             CpuPhase::kForward);
   Selection gone;
   Ns batch = 0;  // of one worker's time
   Ns pinning_time = 0;
