@@ -9,6 +9,7 @@ each script under `foretrace record`, `overhead.jsonl`, and `said.txt` with what
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import subprocess
@@ -39,7 +40,7 @@ class Commands:
 
     def run(self, name: str, command: list[str], timeout: float = 120) -> None:
         try:
-            done = subprocess.run(command, env=self.environment, cwd=ROOT, capture_output=True, text=True, timeout=timeout)
+            done = subprocess.run(command, check=False, env=self.environment, cwd=ROOT, capture_output=True, text=True, timeout=timeout)
             code, text = done.returncode, done.stdout + done.stderr
         except subprocess.TimeoutExpired as late:
             code, text = -1, f"longer than {timeout} s\n{late.stdout!r}\n{late.stderr!r}"
@@ -60,7 +61,7 @@ def ways(commands: Commands, model: str, cpu: bool) -> None:
         path = str(commands.out / f"{model}.{way}.json.gz")
         # What `foretrace record --cuda` does, in a process that has imported everything: seconds instead of a quarter of a minute.
         watched = {"CUDA_INJECTION64_PATH": str(commands.library), "FORETRACE_CUDA": "always", "FORETRACE_CUDA_OUTPUT": path}
-        code = in_a_copy(lambda: train.main([way, model, path, *more]), watched if way == "nvtx" else {})
+        code = in_a_copy(functools.partial(train.main, [way, model, path, *more]), watched if way == "nvtx" else {})
         print(f"{model}.{way}: exit {code}", flush=True)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import multiprocessing
 import os
 import statistics
@@ -138,7 +139,7 @@ def of_measuring(model: str, *, device: str = "cuda", tiny: bool = False, rounds
             step()
             borders.append(time.perf_counter())
         step.finish()
-        return [(b - a) * 1e3 for a, b in zip(borders, borders[1:])]
+        return [(b - a) * 1e3 for a, b in itertools.pairwise(borders)]
 
     def measured() -> list[float]:
         meter = Meter(torch, steps, memory=True)
@@ -150,7 +151,7 @@ def of_measuring(model: str, *, device: str = "cuda", tiny: bool = False, rounds
             meter.border(now)
             borders.append(time.perf_counter())
         meter.finish()
-        return [(b - a) * 1e3 for a, b in zip(borders, borders[1:])]
+        return [(b - a) * 1e3 for a, b in itertools.pairwise(borders)]
 
     plain(), measured()
     found: dict[str, list[float]] = {"plain": [], "measured": []}
