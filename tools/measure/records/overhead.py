@@ -48,7 +48,7 @@ def _child(pipe: Any, model: str, name: str, environment: dict[str, str], device
     try:
         import torch
 
-        from tools.measure.records.train import ready_step
+        from .train import ready_step
 
         step = ready_step(model, device, tiny)
         ranges = torch.autograd.profiler.emit_nvtx(record_shapes=True) if name.endswith("nvtx") else contextlib.nullcontext()
@@ -129,7 +129,7 @@ def of_measuring(model: str, *, device: str = "cuda", tiny: bool = False, rounds
     import torch
     from foretrace._recorder_figures import Meter
 
-    from tools.measure.records.train import ready_step
+    from .train import ready_step
 
     step = ready_step(model, device, tiny)
 
