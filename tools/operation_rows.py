@@ -255,13 +255,18 @@ def _spatial(row: dict[str, Any], a: Arguments) -> str | None:
     return f"aten::upsample_{name}2d_backward" if back else f"aten::upsample_{name}2d"
 
 
-# Kernels that the framework records under operations of their own, by words in their names.
+# Kernels that the framework records under operations of their own, by words in their names. Fused attention makes a bias of a mask first; in fp32 it
+# multiplies and sums what its gradient starts from, and copies what does not lie as its kernels want it.
 ELSEWHERE = {("softmax", "bwd"): "elementwise", ("batch_norm", "fwd"): "FillFunctor", ("batch_norm", "bwd"): "FillFunctor",
              ("nll_loss", "bwd"): "FillFunctor", ("mse_loss", "fwd"): "reduce_kernel", ("embedding", "bwd"): "FillFunctor",
              ("index_add", "fwd"): "Memcpy", ("scatter_add", "fwd"): "Memcpy", ("max_pool", "bwd"): "FillFunctor",
              ("adaptive_avg_pool", "bwd"): "FillFunctor", ("nearest", "bwd"): "FillFunctor", ("bilinear", "bwd"): "FillFunctor",
-             ("bicubic", "bwd"): "FillFunctor"}
+             ("bicubic", "bwd"): "FillFunctor", ("fused", "fwd"): "elementwise_kernel", ("fused", "bwd"): "elementwise_kernel|reduce_kernel"}
 SPELT = {"conv": _conv, "gemm": _gemm, "rnn": _rnn, "sdpa": _sdpa, "rows": _rows, "gather": _gather, "spatial": _spatial}
+
+
+def is_elsewhere(word: str | None, kernel: str) -> bool:
+    return word is not None and any(one in kernel for one in word.split("|"))
 
 
 def kernels_of(text: str) -> list[tuple[str, float]]:
@@ -284,7 +289,7 @@ def write_trace(rows: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
         if name is None:
             continue
         word = ELSEWHERE.get((row["name"], row["pass"]))
-        kernels = [k for k in kernels_of(row["kernels"]) if word is None or word not in k[0]]
+        kernels = [k for k in kernels_of(row["kernels"]) if not is_elsewhere(word, k[0])]
         if not kernels:
             continue
         spelt.append(row | {"kernel_us": sum(us for _, us in kernels)} if word else row)

@@ -128,6 +128,8 @@ int main(int argc, char** argv) {
       double us = 0;
       in >> origin >> target >> batch >> heads >> kv_heads >> queries >> size >> us;
       Work w = attention_work(batch, heads, queries, queries, size, Dtype::kBf16, false, true);
+      std::get<Attention>(w.kind).shared = std::max<std::int64_t>(1, heads / std::max<std::int64_t>(1, kv_heads));
+      refresh(w);
       const Cost cost = transfer(us * 1e3, us * 1e3, w, KernelShape{}, device(origin), device(target), context);
       fmt::format_to(std::back_inserter(out), "{} {}\n", cost.ns / 1e3, cost.sigma);
     } else {
