@@ -7,7 +7,7 @@
 
 #include "foretrace/hardware/transfer.hpp"
 #include "hardware/cost_models.hpp"
-#include "hardware/transfer_rnn.hpp"
+#include "hardware/cost_recurrent.hpp"
 
 namespace foretrace::hardware {
 namespace {
@@ -106,7 +106,7 @@ TEST(TransferFamilies, RecurrentStepsWaitAndProductsCompute) {
 TEST(TransferFamilies, RecurrentTimesGrowWithEverySize) {
   const Device d = device("A100-SXM4-80GB");
   const auto us = [&](const Work& w) {
-    return recurrent_us(w, std::get<Recurrent>(w.kind), TransferWeights::shipped(), d);
+    return recurrent_us(w, std::get<Recurrent>(w.kind), TransferWeights::shipped(), Laws::shipped(), d);
   };
   for (const bool backward : {false, true}) {
     for (const Dtype dtype : {Dtype::kFp32, Dtype::kTf32, Dtype::kFp16}) {
@@ -131,7 +131,7 @@ TEST(TransferFamilies, RecurrentTimesNeverGrowWithABetterDevice) {
       for (const Dtype dtype : {Dtype::kFp32, Dtype::kTf32, Dtype::kFp16}) {
         const Work w = lstm(64, 30, 512, dtype);
         const auto us = [&](const Device& on) {
-          return recurrent_us(w, std::get<Recurrent>(w.kind), TransferWeights::shipped(), on);
+          return recurrent_us(w, std::get<Recurrent>(w.kind), TransferWeights::shipped(), Laws::shipped(), on);
         };
         EXPECT_LE(us(better), us(d) * (1 + 1e-9)) << name;
       }
