@@ -62,8 +62,9 @@ RECURRENT = {
     "tail": (1.0, 0.01, 20.0),  # passes over all gates behind the steps
     "beside": (0.1, 0.001, 2.0),  # what layers and directions lose by running beside each other
 }
-# Where weights stay on chip, instead of a step's product: thousands of clocks for each 100,000 weights, and for each 10 million multiplications.
-KEPT = {k: v for k, v in RECURRENT.items() if k not in ("recurrent", "move", "beside")} | {"weights": (0.5, 0.001, 40.0), "samples": (1.0, 0.001, 40.0)}
+# Where weights stay on chip, instead of a step's product: thousands of clocks for each 100,000 weights, and for each 10 million multiplications; and to
+# begin a layer.
+KEPT = {k: v for k, v in RECURRENT.items() if k not in ("recurrent", "move", "beside")} | {"weights": (0.5, 0.001, 40.0), "samples": (1.0, 0.001, 40.0), "begin": (20.0, 0.1, 200.0)}
 
 
 def kept_on_chip(dtype, b, i, h, layers, directions, gates, backward):
@@ -89,7 +90,7 @@ def recurrent_parts(x, device, size, backward, product):
             over += there * product(every, wide, inputs)
     return {"over": over, "step": product(b, h, wide) if backward else product(b, wide, h), "steps": t * layers, "directions": directions,
             "cell": b * h * (gates + 3) * size / (device.streaming * 1e3), "all": every * wide * size / (device.streaming * 1e3) * layers,
-            "beside": ((layers > 1) | (directions > 1)).astype(float), "weights": gates * h * h, "batch": b}
+            "beside": ((layers > 1) | (directions > 1)).astype(float), "weights": gates * h * h, "batch": b, "layers": layers}
 
 
 def recurrent_us(p, parts, device, kept):
@@ -99,7 +100,7 @@ def recurrent_us(p, parts, device, kept):
         step = step + (p["weights"] * parts["weights"] / 1e5 + p["samples"] * parts["weights"] * parts["batch"] / 1e7) / clock
     else:
         step = step + p["recurrent"] * parts["step"]
-    us = parts["steps"] * step + p["product"] * parts["over"]
+    us = parts["steps"] * step + p["product"] * parts["over"] + parts["layers"] * p.get("begin", 0) / clock
     return p["start"] + ((1 + p.get("beside", 0) * parts["beside"]) * us + p["tail"] * parts["all"]) * parts["directions"]
 
 

@@ -57,7 +57,7 @@ double recurrent_us(const Work& w, const Recurrent& r, const TransferWeights& we
   double us = 0;
   for (std::int64_t layer = 0; layer < r.layers; ++layer) {
     const std::int64_t inputs = layer == 0 ? r.inputs : r.hidden * r.directions;
-    us += as_double(r.steps) * step;
+    us += as_double(r.steps) * step + p.begin / clock;
     us += p.product * (w.backward
                            ? product(all, inputs, gates) + product(gates, inputs, all) + product(gates, r.hidden, all)
                            : product(all, gates, inputs));

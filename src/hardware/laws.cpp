@@ -39,7 +39,7 @@ constexpr std::array<Field<AttentionWeights>, 17> kAttention = {{
     {"memory", &AttentionWeights::memory},
     {"blend", &AttentionWeights::blend},
 }};
-constexpr std::array<Field<RecurrentWeights>, 9> kRecurrent = {{
+constexpr std::array<Field<RecurrentWeights>, 10> kRecurrent = {{
     {"start", &RecurrentWeights::start},
     {"product", &RecurrentWeights::product},
     {"recurrent", &RecurrentWeights::recurrent},
@@ -49,6 +49,7 @@ constexpr std::array<Field<RecurrentWeights>, 9> kRecurrent = {{
     {"beside", &RecurrentWeights::beside},
     {"weights", &RecurrentWeights::weights},
     {"samples", &RecurrentWeights::samples},
+    {"begin", &RecurrentWeights::begin},
 }};
 constexpr std::array<Field<StreamingWeights>, 17> kStreaming = {{
     {"start", &StreamingWeights::start},

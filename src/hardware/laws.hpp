@@ -20,7 +20,8 @@ struct AttentionWeights {
 };
 
 struct RecurrentWeights {
-  double start = 0, product = 1, recurrent = 1, cell = 0, move = 1, tail = 0, beside = 0, weights = 0, samples = 0;
+  double start = 0, product = 1, recurrent = 1, cell = 0, move = 1, tail = 0, beside = 0, weights = 0, samples = 0,
+         begin = 0;
 };
 
 struct StreamingWeights {
