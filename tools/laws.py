@@ -130,13 +130,14 @@ LISTS = {
     "per_list": (2.0, 0.1, 10.0),  # us of a launch
     "share": (0.85, 0.5, 1.15),  # of the streaming bandwidth
     "block": (1.0, 0.1, 20.0),  # elements of a block in a clock
+    "uneven": (2.0, 1.0, 20.0),  # the largest tensor of a launch over the mean
 }
 BLOCK, BLOCKS, TENSORS = 65536, 320, np.array([110, 64, 48, 36, 30])
 
 
 def lists_us(p, bytes_moved, elements, tensors, lists, device):
     launches = np.maximum(np.ceil(tensors / TENSORS[np.clip(lists, 1, 4).astype(int) - 1]), np.ceil(elements / BLOCK / BLOCKS))
-    block = np.minimum(BLOCK, elements / tensors) / (p["block"] * device.clock_mhz)
+    block = np.minimum(BLOCK, p["uneven"] * elements / tensors) / (p["block"] * device.clock_mhz)
     memory = bytes_moved / (device.streaming * 1e3) / p["share"]
     return p["start"] + p["per_list"] * launches + (memory**OVERLAP + (launches * block) ** OVERLAP) ** (1 / OVERLAP)
 

@@ -23,9 +23,10 @@ std::string attention_kind(const Work& w, const Attention& a) {
   return kind;
 }
 
-double attention_us(const Work& w, const Attention& a, const Laws& laws, const Device& d) {
+namespace {
+
+double law_us(const Work& w, const Attention& a, const AttentionWeights* found, const Device& d) {
   if (a.batch <= 0 || a.heads <= 0 || a.queries <= 0 || a.keys <= 0 || a.head_size <= 0 || d.sm_count <= 0) return 0;
-  const AttentionWeights* found = laws.attention(attention_kind(w, a), d);
   const double rate = d.flops_per_clock(w.dtype);
   if (found == nullptr || !(rate > 0) || !(d.streaming_gbs() > 0)) return 0;
   const AttentionWeights& p = *found;
@@ -53,6 +54,18 @@ double attention_us(const Work& w, const Attention& a, const Laws& laws, const D
   const double moved = traffic / (1 + std::pow(d.l2_mb * 1e6 * p.cache / traffic, p.sharp));
   const double memory = moved / (d.streaming_gbs() * p.memory * 1e3);
   return p.start + std::pow(std::pow(busy, p.blend) + std::pow(memory, p.blend), 1 / p.blend);
+}
+
+}  // namespace
+
+double attention_us(const Work& w, const Attention& a, const Laws& laws, const Device& d) {
+  return law_us(w, a, laws.attention(attention_kind(w, a), d), d);
+}
+
+double attention_ratio(const Work& w, const Attention& a, const Laws& laws, const Device& from, const Device& to) {
+  const AttentionWeights* both = laws.attention(attention_kind(w, a), from, to);
+  const double here = law_us(w, a, both, from);
+  return here > 0 ? law_us(w, a, both, to) / here : 0;
 }
 
 }  // namespace foretrace::hardware

@@ -15,5 +15,9 @@ std::string attention_kind(const Work& work, const Attention& attention);
 /// on tensor cores and its softmax beside them, a block its loads, and the whole is never faster than memory. In microseconds; 0
 /// where sizes are not known. Grows with every size, never with a better figure of the device.
 double attention_us(const Work& work, const Attention& attention, const Laws& laws, const Device& device);
+/// How many times the time on `from` it takes on `to`, both asked with the same parameters: what one library's kernels do otherwise than another's
+/// is no difference of GPUs. 0 where sizes are not known.
+double attention_ratio(const Work& work, const Attention& attention, const Laws& laws, const Device& from,
+                       const Device& to);
 
 }  // namespace foretrace::hardware

@@ -34,7 +34,8 @@ ModelledTime many_tensors(const Work& w, const Pointwise& p, const Device& d) {
   if (found == nullptr) return {};
   const StreamingWeights& weights = *found;
   const double launches = std::max(std::ceil(tensors / kTensors[lists - 1]), std::ceil(elements / kBlock / kBlocks));
-  const double block = std::min(kBlock, elements / tensors) / (handling_rate(weights.block, d) / d.sm_count);
+  const double block =
+      std::min(kBlock, weights.uneven * elements / tensors) / (handling_rate(weights.block, d) / d.sm_count);
   const Streamed parts{weights.start + weights.per_list * launches, memory_us(w.bytes(), weights, d), launches * block};
   const double us = streaming_us(parts, weights);
   return {us, spread_at(us, weights)};

@@ -51,7 +51,7 @@ constexpr std::array<Field<RecurrentWeights>, 10> kRecurrent = {{
     {"samples", &RecurrentWeights::samples},
     {"begin", &RecurrentWeights::begin},
 }};
-constexpr std::array<Field<StreamingWeights>, 17> kStreaming = {{
+constexpr std::array<Field<StreamingWeights>, 18> kStreaming = {{
     {"start", &StreamingWeights::start},
     {"handled", &StreamingWeights::handled},
     {"share", &StreamingWeights::share},
@@ -61,6 +61,7 @@ constexpr std::array<Field<StreamingWeights>, 17> kStreaming = {{
     {"overlap", &StreamingWeights::overlap},
     {"per_list", &StreamingWeights::per_list},
     {"block", &StreamingWeights::block},
+    {"uneven", &StreamingWeights::uneven},
     {"short_spread", &StreamingWeights::short_spread},
     {"spread", &StreamingWeights::spread},
     {"short_us", &StreamingWeights::short_us},
@@ -130,6 +131,9 @@ const Laws& Laws::shipped() {
 
 const AttentionWeights* Laws::attention(std::string_view kind, const Device& d) const {
   return find(attention_, kind, d);
+}
+const AttentionWeights* Laws::attention(std::string_view kind, const Device& d, const Device& other) const {
+  return attention(kind, architecture(d) == architecture(other) ? d : Device{});
 }
 const RecurrentWeights* Laws::recurrent(std::string_view kind, const Device& d) const {
   return find(recurrent_, kind, d);

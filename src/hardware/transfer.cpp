@@ -120,17 +120,11 @@ Cost laid_out_transfer(double measured_ns, const Work& work, const Device& from,
 
 // Fused attention and recurrent layers by their laws, the GPU's own parameters where it was measured. What the law misses here it misses
 // there. Attention was measured forward on four GPUs, the rest on one: there bands are wide.
-Cost law_transfer(double measured_ns, double here, double there, double sigma, const Work& work, const Device& from,
+Cost law_transfer(double measured_ns, double ratio, double sigma, const Work& work, const Device& from,
                   const Device& to) {
-  if (!(here > 0) || !(there > 0)) return {};
-  return known(std::max(measured_ns * there / here, bound_ns(measured_ns, work, from, to)),
+  if (!(ratio > 0)) return {};
+  return known(std::max(measured_ns * ratio, bound_ns(measured_ns, work, from, to)),
                same_silicon(from, to) ? 0.15 * distance(from, to) : sigma, graph::Origin::kModelled);
-}
-
-Cost attention_transfer(double measured_ns, const Work& work, const work::Attention& a, const Device& from,
-                        const Device& to, const TransferContext& context) {
-  const auto law = [&](const Device& d) { return attention_us(work, a, context.known_laws(), d); };
-  return law_transfer(measured_ns, law(from), law(to), work.backward ? 0.25 : 0.2, work, from, to);
 }
 
 Cost recurrent_transfer(double measured_ns, const Work& work, const Recurrent& rnn, const Device& from,
@@ -138,7 +132,8 @@ Cost recurrent_transfer(double measured_ns, const Work& work, const Recurrent& r
   const auto law = [&](const Device& d) {
     return recurrent_us(work, rnn, context.parameters(), context.known_laws(), d);
   };
-  return law_transfer(measured_ns, law(from), law(to), 0.3, work, from, to);
+  const double here = law(from);
+  return law_transfer(measured_ns, here > 0 ? law(to) / here : 0, 0.3, work, from, to);
 }
 
 // A product that a what-if made TF32: never slower there than in strict FP32, whose time is known, and just that where there is no TF32.
@@ -191,7 +186,8 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     const bool depthwise = conv != nullptr && conv->depthwise();
     Cost cost;
     if (const auto* attention = std::get_if<work::Attention>(&work.kind)) {
-      cost = attention_transfer(operation_ns, work, *attention, from, to, context);
+      const double ratio = attention_ratio(work, *attention, context.known_laws(), from, to);
+      cost = law_transfer(operation_ns, ratio, work.backward ? 0.25 : 0.2, work, from, to);
     } else if (const auto* rnn = std::get_if<Recurrent>(&work.kind)) {
       cost = recurrent_transfer(operation_ns, work, *rnn, from, to, context);
     } else if (work.strict_ns > 0 && work.dtype == Dtype::kTf32 && !depthwise) {

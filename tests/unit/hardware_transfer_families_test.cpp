@@ -112,7 +112,9 @@ TEST(TransferFamilies, RecurrentTimesGrowWithEverySize) {
     for (const Dtype dtype : {Dtype::kFp32, Dtype::kTf32, Dtype::kFp16}) {
       const double one = us(lstm(16, 20, 256, dtype, backward));
       EXPECT_GT(one, 0);
-      EXPECT_NEAR(us(lstm(16, 40, 256, dtype, backward)), 2 * one, 0.3 * one);
+      // Steps add up; the beginning of a kernel that keeps its weights does not.
+      EXPECT_GT(us(lstm(16, 40, 256, dtype, backward)), 1.4 * one);
+      EXPECT_LT(us(lstm(16, 40, 256, dtype, backward)), 2.1 * one);
       EXPECT_GE(us(lstm(64, 20, 256, dtype, backward)), one);
       EXPECT_GE(us(lstm(16, 20, 512, dtype, backward)), one);
     }
