@@ -109,17 +109,13 @@ STREAMING = {
     "start": (1.5, 0.3, 6.0),  # us
     "handled": (2.0, 0.05, 50.0),  # elements in a clock of an SM of the GPU that was measured
     "share": (1.0, 0.7, 1.15),  # of the streaming bandwidth
-    "cache": (0.5, 0.02, 2.0),  # share of L2 in which operands stay
-    "edge": (2.0, 0.5, 8.0),  # how sharply that ends
-    "near": (2.5, 1.0, 10.0),  # L2's bandwidth over memory's
 }
 OVERLAP = 2.0
 
 
 def streaming_us(p, bytes_moved, elements, device):
     """On the GPU whose SMs `handled` speaks of."""
-    beyond = bytes_moved / (1 + (device.l2_mb * 1e6 * p["cache"] / bytes_moved) ** p["edge"])
-    memory = np.maximum(beyond / p["share"], bytes_moved / p["near"]) / (device.streaming * 1e3)
+    memory = bytes_moved / (device.streaming * 1e3) / p["share"]
     handled = elements / (p["handled"] * device.sms * device.clock_mhz)
     return p["start"] + (memory**OVERLAP + handled**OVERLAP) ** (1 / OVERLAP)
 

@@ -36,7 +36,8 @@ ModelledTime many_tensors(const Work& w, const Pointwise& p, const Device& d) {
   const double launches = std::max(std::ceil(tensors / kTensors[lists - 1]), std::ceil(elements / kBlock / kBlocks));
   const double block =
       std::min(kBlock, weights.uneven * elements / tensors) / (handling_rate(weights.block, d) / d.sm_count);
-  const Streamed parts{weights.start + weights.per_list * launches, memory_us(w.bytes(), weights, d), launches * block};
+  const Streamed parts{weights.start + weights.per_list * launches, stream_us(w.bytes(), d) / weights.share,
+                       launches * block};
   const double us = streaming_us(parts, weights);
   return {us, spread_at(us, weights)};
 }
@@ -59,7 +60,7 @@ ModelledTime pointwise_model(const Work& w, const Pointwise& p, const Device& d)
   if (weights == nullptr) return {};
   const double handled =
       weights->handled > 0 ? static_cast<double>(w.elements) / handling_rate(weights->handled, d) : 0;
-  const double us = streaming_us({weights->start, memory_us(w.bytes(), *weights, d), handled}, *weights);
+  const double us = streaming_us({weights->start, stream_us(w.bytes(), d) / weights->share, handled}, *weights);
   return {us, spread_at(us, *weights)};
 }
 

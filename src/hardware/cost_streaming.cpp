@@ -62,12 +62,6 @@ double streaming_us(const Streamed& x, const StreamingWeights& p) {
   return x.start + std::pow(std::pow(x.memory, p.overlap) + std::pow(x.handled, p.overlap), 1 / p.overlap);
 }
 
-double memory_us(double bytes, const StreamingWeights& p, const Device& d) {
-  if (!(bytes > 0)) return 0;
-  const double beyond = p.cache > 0 ? bytes / (1 + std::pow(d.l2_mb * 1e6 * p.cache / bytes, p.edge)) : bytes;
-  return stream_us(std::max(beyond / p.share, p.near > 0 ? bytes / p.near : 0.0), d);
-}
-
 double usable_tflops(std::int64_t blocks, const Device& d) {
   const double all = issued_tflops(d);
   if (blocks <= 0) return all;

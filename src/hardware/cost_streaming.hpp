@@ -20,8 +20,6 @@ struct Streamed {
 /// Never falls as a part grows.
 double streaming_us(const Streamed& parts, const StreamingWeights& weights);
 
-/// What memory takes for so many bytes: at its bandwidth beyond L2, at L2's below.
-double memory_us(double bytes, const StreamingWeights& weights, const Device& device);
 /// Elements that an SM handles in a clock, as elements per microsecond on this device: instructions an SM issues, not its lanes,
 /// decide.
 double handling_rate(double per_clock, const Device& device);

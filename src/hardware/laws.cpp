@@ -51,13 +51,10 @@ constexpr std::array<Field<RecurrentWeights>, 10> kRecurrent = {{
     {"samples", &RecurrentWeights::samples},
     {"begin", &RecurrentWeights::begin},
 }};
-constexpr std::array<Field<StreamingWeights>, 18> kStreaming = {{
+constexpr std::array<Field<StreamingWeights>, 15> kStreaming = {{
     {"start", &StreamingWeights::start},
     {"handled", &StreamingWeights::handled},
     {"share", &StreamingWeights::share},
-    {"cache", &StreamingWeights::cache},
-    {"edge", &StreamingWeights::edge},
-    {"near", &StreamingWeights::near},
     {"overlap", &StreamingWeights::overlap},
     {"per_list", &StreamingWeights::per_list},
     {"block", &StreamingWeights::block},

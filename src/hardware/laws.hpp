@@ -25,12 +25,10 @@ struct RecurrentWeights {
 };
 
 struct StreamingWeights {
-  double start = 0;            ///< us
-  double handled = 0;          ///< elements that the SM of an H200 handles in a clock; 0: memory alone limits
-  double share = 1;            ///< of the streaming bandwidth
-  double cache = 0, edge = 1;  ///< share of L2 in which operands stay, and how sharply that ends
-  double near = 0;             ///< L2's bandwidth over memory's; 0: not known
-  double overlap = 2;          ///< joins memory and handling: large is the maximum, 1 the sum
+  double start = 0;    ///< us
+  double handled = 0;  ///< elements that the SM of an H200 handles in a clock; 0: memory alone limits
+  double share = 1;    ///< of the streaming bandwidth
+  double overlap = 2;  ///< joins memory and handling: large is the maximum, 1 the sum
   double per_list = 0, block = 0,
          uneven = 1;  ///< of lists: us of a launch; elements of a block in a clock; the largest tensor over the mean
   double short_spread = 0, spread = 0;  ///< of log time: of kernels below `short_us`, and of longer ones
