@@ -33,7 +33,7 @@ DEVICE = "H200-SXM"
 # Sizes of each table, the batch first.
 CONV = ("n", "c", "d", "h", "w", "k", "q", "r", "s", "stride", "pad", "dilation", "groups", "dims", "transposed", "tuned")
 SIZES = {
-    "conv": CONV, "gemm": ("b", "m", "n", "k"), "attention": ("b", "h", "q", "s", "d"), "rnn": ("b", "t", "i", "h", "l", "dirs", "gates"),
+    "conv": CONV, "gemm": ("b", "m", "n", "k"), "attention": ("b", "h", "kv", "q", "s", "d"), "rnn": ("b", "t", "i", "h", "l", "dirs", "gates"),
     "batch_norm": ("n", "c", "h", "w"), "max_pool": ("n", "c", "h", "w", "r", "stride", "pad"), "avg_pool": ("n", "c", "h", "w", "r", "stride", "pad"),
     "adaptive_avg_pool": ("n", "c", "h", "w", "to"), "nearest": ("n", "c", "h", "w", "to"), "bilinear": ("n", "c", "h", "w", "to"),
     "bicubic": ("n", "c", "h", "w", "to"),
@@ -88,7 +88,7 @@ def place_of_kernel(row):
     if row["kind"] == "gemm" and name in OLD_GEMM:
         return "gemm", {"b": 1} | s, f"fwd {row['dtype']} {OLD_GEMM[name]}"
     if row["kind"] == "sdpa":
-        return "attention", {"b": s["b"], "h": s["h"], "q": s["s"], "s": s["s"], "d": s["d"]}, f"{name} {row['dtype']} {row['layout']}"
+        return "attention", {"b": s["b"], "h": s["h"], "kv": s["h"], "q": s["s"], "s": s["s"], "d": s["d"]}, f"{name} {row['dtype']} {row['layout']}"
     if row["kind"] == "rnn" and "_" in name:
         return "rnn", {"dirs": 1, "gates": 4} | s, f"{name.split('_')[1]} {row['dtype']} all"
     if match := re.fullmatch(r"(max|avg)pool(_bwd)?", name):
@@ -110,7 +110,7 @@ def own_us(row, word):
         return us
     kernels = operation_rows.kernels_of(row["kernels"])
     total = sum(t for _, t in kernels)
-    return us * sum(t for name, t in kernels if word not in name) / total if total else us
+    return us * sum(t for name, t in kernels if not operation_rows.is_elsewhere(word, name)) / total if total else us
 
 
 def measured():
@@ -127,6 +127,8 @@ def measured():
                     if place is None:
                         continue
                     word = operation_rows.ELSEWHERE.get((row["name"], row["pass"])) if "pass" in row else ELSEWHERE.get(row["name"])
+                    if row["kind"] == "sdpa":
+                        word = operation_rows.ELSEWHERE["fused", row.get("pass") or row["name"]]
                     us = own_us(row, word)
                     if us > 0:
                         sizes = tuple(place[1][name] for name in SIZES[place[0]])

@@ -48,6 +48,9 @@ class Arguments:
             step *= shape[dim]
         return self._add(list(shape), strides, kind or self.type, "")
 
+    def strided(self, shape: tuple[int, ...], strides: list[int]) -> Arguments:
+        return self._add(list(shape), strides, self.type, "")
+
     def value(self, value: Any) -> Arguments:
         return self._add([], [], "ScalarList" if isinstance(value, list) else "Scalar", str(value))
 
@@ -255,13 +258,67 @@ def _spatial(row: dict[str, Any], a: Arguments) -> str | None:
     return f"aten::upsample_{name}2d_backward" if back else f"aten::upsample_{name}2d"
 
 
-# Kernels that the framework records under operations of their own, by words in their names.
+def _streams(row: dict[str, Any], a: Arguments) -> str | None:
+    s, back, name = row["sizes"], row["pass"] == "bwd", row["name"]
+    if name in ("heads", "heads_keys"):
+        # A copy into a contiguous tensor of what lies in another order.
+        shape = (s["b"], s["h"], s["s"], s["d"]) if name == "heads" else (s["b"], s["h"], s["d"], s["s"])
+        a.tensor(*shape)
+        if name == "heads":
+            a.tensor(*shape, order="heads")
+        else:
+            step = s["h"] * s["d"]
+            a.strided(shape, [s["s"] * step, s["d"], 1, step])
+        a.value(False)
+        return "aten::copy_"
+    if "rows" not in s:
+        return None  # a list of tensors
+    x = (s["rows"], s["c"])
+    if name in ("add", "mul", "mixed", "row", "column"):
+        a.tensor(*x)
+        if name == "row":
+            a.tensor(s["c"])
+        else:
+            a.tensor(*((s["rows"], 1) if name == "column" else x), kind="float" if name == "mixed" else "")
+        return "aten::mul" if name in ("mul", "column") else "aten::add"
+    simple = {"relu": "relu", "exp": "exp", "sqrt": "rsqrt", "tanh": "tanh", "sigmoid": "sigmoid", "gelu": "gelu", "gelu_tanh": "gelu", "silu": "silu"}
+    if name in simple:
+        if back:
+            a.tensor(*x)
+        a.tensor(*x)
+        return f"aten::{simple[name]}_backward" if back else f"aten::{simple[name]}"
+    if name == "dropout" and not back:
+        a.tensor(*x).value(0.1).value(True)
+        return "aten::native_dropout"
+    if name == "addcmul":
+        a.tensor(*x).tensor(*x).tensor(*x)
+        return "aten::addcmul"
+    if name == "fill":
+        a.tensor(*x).value(1.0)
+        return "aten::fill_"
+    if name in ("copy", "cast"):
+        to = "float" if row["dtype"] != "fp32" else "c10::BFloat16"
+        a.tensor(*x, kind=to if name == "cast" else "").tensor(*x).value(False)
+        return "aten::copy_"
+    if name in ("transpose", "slice"):
+        out = (s["c"], s["rows"]) if name == "transpose" else (s["rows"], s["c"] // 2)
+        a.tensor(*out).strided(out, [1, s["c"]] if name == "transpose" else [s["c"], 1]).value(False)
+        return "aten::copy_"
+    return None
+
+
+# Kernels that the framework records under operations of their own, by words in their names. Fused attention makes a bias of a mask first; in fp32 it
+# multiplies and sums what its gradient starts from, and copies what does not lie as its kernels want it.
 ELSEWHERE = {("softmax", "bwd"): "elementwise", ("batch_norm", "fwd"): "FillFunctor", ("batch_norm", "bwd"): "FillFunctor",
              ("nll_loss", "bwd"): "FillFunctor", ("mse_loss", "fwd"): "reduce_kernel", ("embedding", "bwd"): "FillFunctor",
              ("index_add", "fwd"): "Memcpy", ("scatter_add", "fwd"): "Memcpy", ("max_pool", "bwd"): "FillFunctor",
              ("adaptive_avg_pool", "bwd"): "FillFunctor", ("nearest", "bwd"): "FillFunctor", ("bilinear", "bwd"): "FillFunctor",
-             ("bicubic", "bwd"): "FillFunctor"}
-SPELT = {"conv": _conv, "gemm": _gemm, "rnn": _rnn, "sdpa": _sdpa, "rows": _rows, "gather": _gather, "spatial": _spatial}
+             ("bicubic", "bwd"): "FillFunctor", ("fused", "fwd"): "elementwise_kernel", ("fused", "bwd"): "elementwise_kernel|reduce_kernel"}
+SPELT = {"conv": _conv, "gemm": _gemm, "rnn": _rnn, "sdpa": _sdpa, "rows": _rows, "gather": _gather, "spatial": _spatial, "streams": _streams}
+
+
+def is_elsewhere(word: str | None, kernel: str) -> bool:
+    return word is not None and any(one in kernel for one in word.split("|"))
 
 
 def kernels_of(text: str) -> list[tuple[str, float]]:
@@ -284,7 +341,7 @@ def write_trace(rows: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
         if name is None:
             continue
         word = ELSEWHERE.get((row["name"], row["pass"]))
-        kernels = [k for k in kernels_of(row["kernels"]) if word is None or word not in k[0]]
+        kernels = [k for k in kernels_of(row["kernels"]) if not is_elsewhere(word, k[0])]
         if not kernels:
             continue
         spelt.append(row | {"kernel_us": sum(us for _, us in kernels)} if word else row)

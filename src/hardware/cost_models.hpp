@@ -43,7 +43,7 @@ struct ModelledTime {
 ModelledTime gemm_model(const Work& work, const Gemm& gemm, const Device& device);
 /// One kernel for all time steps of a layer.
 bool persistent_rnn(Dtype dtype, const Recurrent& rnn);
-/// Element-wise work, copies, casts, optimizers: bytes or elements, whichever takes longer.
+/// Element-wise work, copies, casts, optimizers: by the law of what streams (cost_streaming.hpp).
 ModelledTime pointwise_model(const Work& work, const Pointwise& pointwise, const Device& device);
 /// Copies and fills by the driver.
 ModelledTime memory_model(const Work& work, const MemoryCopy& copy, const Device& device);

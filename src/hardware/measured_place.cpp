@@ -6,7 +6,9 @@
 #include <cmath>
 #include <map>
 
+#include "hardware/cost_attention.hpp"
 #include "hardware/cost_product.hpp"
+#include "hardware/cost_recurrent.hpp"
 #include "hardware/measured.hpp"
 
 namespace foretrace::hardware {
@@ -195,9 +197,9 @@ std::optional<MeasuredPlace> place(const Work& w, const Attention& a, const Devi
   if (a.queries <= 0 || a.keys <= 0 || a.head_size <= 0 || w.flops <= 0) return std::nullopt;
   std::string pool = "attention";
   pool.append(way(w)).append(type_of(w.dtype));
-  const double peak = is_half(w.dtype) ? d.tflops(w.dtype) : d.tflops_fp32;
   const double heads = as_double(a.batch) * as_double(a.heads);
   const double rows = std::ceil(as_double(a.queries) / 128) * heads / std::max(1, d.sm_count);
+  const double held = heads * (as_double(a.queries) + as_double(a.keys)) * as_double(a.head_size * bytes_of(w.dtype));
   const auto waste = [](std::int64_t size, double tile) {
     const double s = as_double(size);
     return std::log(std::ceil(s / tile) * tile / s);
@@ -217,17 +219,15 @@ std::optional<MeasuredPlace> place(const Work& w, const Attention& a, const Devi
       .feature(a.head_size > 128  ? 1
                : a.head_size > 64 ? 0.5
                                   : 0)
-      .bound(2 * kStartUs + (peak > 0 ? w.flops / (peak * 0.7e6) : 0) +  // 0.7: see kStartUs
-             stream_us(w.bytes(), d));
+      .feature(log_of(as_double(a.shared)))
+      .feature(std::log(held / std::max(1.0, d.l2_mb * 1e6)))
+      .bound(attention_us(w, a, Laws::shipped(), d));
 }
 
 std::optional<MeasuredPlace> place(const Work& w, const Recurrent& r, const Device& d) {
   if (r.hidden <= 0 || r.steps <= 0 || r.batch <= 0) return std::nullopt;
   std::string pool = "rnn";
-  pool.append(way(w)).append(type_of(w.dtype));
-  // Step after step, layer after layer; directions run side by side and are counted both.
-  const double steps = as_double(r.steps) * as_double(std::max<std::int64_t>(1, r.layers)) * as_double(r.directions);
-  const double peak = d.tflops(w.dtype);
+  pool.append(way(w)).append(type_of(w.dtype)).append(on_chip(w, r));
   return Builder(std::move(pool))
       .feature(log_of(as_double(r.batch)))
       .feature(log_of(as_double(r.steps)))
@@ -238,11 +238,8 @@ std::optional<MeasuredPlace> place(const Work& w, const Recurrent& r, const Devi
       .feature(log_of(as_double(r.gates)))
       .feature(misalignment(r.hidden))
       .feature(misalignment(r.inputs))
-      .feature(persistent_rnn(w.dtype, r) ? 1 : 0)
-      .feature(r.hidden <= 384 ? 1 : 0)
       .feature(misalignment(r.batch))
-      .bound((w.backward ? 4 : 2) * kStartUs * steps + (peak > 0 ? w.flops / (peak * 0.5e6) : 0) +
-             stream_us(w.bytes(), d));
+      .bound(recurrent_us(w, r, TransferWeights::shipped(), Laws::shipped(), d));
 }
 
 std::optional<MeasuredPlace> place(const Work& w, const BatchNorm& b, const Device& d) {

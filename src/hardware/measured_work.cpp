@@ -117,7 +117,8 @@ Work attention(const MeasuredSizes& s, const Column& at) {
                      .head_size = s["d"],
                      .causal = at.layout().starts_with("causal"),
                      .dropout = at.layout().ends_with("dropout"),
-                     .masked = at.layout() == "mask" || at.layout() == "bias"};
+                     .masked = at.layout() == "mask" || at.layout() == "bias",
+                     .shared = s["kv"] > 0 ? s["h"] / s["kv"] : 1};
   refresh(w);
   return w;
 }

@@ -46,7 +46,7 @@ struct Refresher {
     // Two products forward; five backward, one of which recomputes the scores: 2.5 times as much, by definition.
     w.flops = heads * 4 * q * s * d * (a.causal ? 0.5 : 1.0) * (w.backward ? 2.5 : 1.0);
     const double row = heads * q * d * in;
-    const double column = heads * s * d * in;
+    const double column = heads * s * d * in / static_cast<double>(std::max<std::int64_t>(1, a.shared));
     w.bytes_read = w.backward ? 3 * row + 2 * column : row + 2 * column;
     w.bytes_written = w.backward ? row + 2 * column : row;
     w.elements = saturated_product({a.batch, a.heads, a.queries, a.head_size});

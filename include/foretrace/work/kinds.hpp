@@ -70,7 +70,8 @@ struct Convolution {
 struct Attention {
   std::int64_t batch = 1, heads = 0, queries = 0, keys = 0, head_size = 0;
   bool causal = false, dropout = false;
-  bool masked = false;  ///< a mask or a bias for every query and key
+  bool masked = false;      ///< a mask or a bias for every query and key
+  std::int64_t shared = 1;  ///< heads of queries that share one head of keys and values (grouped queries)
   friend bool operator==(const Attention&, const Attention&) = default;
 };
 

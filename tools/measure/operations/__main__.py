@@ -28,7 +28,7 @@ from pathlib import Path
 
 import torch
 
-from . import attention, convolutions, gather, products, recurrent, rows, spatial
+from . import attention, convolutions, gather, products, recurrent, rows, spatial, streams
 from .cases import Case
 
 COLUMNS = ("kind", "name", "pass", "dtype", "layout", "benchmark", "shape", "kernel_us", "min_us", "busy_us", "n_kernels", "reps",
@@ -46,7 +46,7 @@ class Family:
 
 
 def families(only: re.Pattern[str] | None, skip: set[str], share: tuple[int, int] = (0, 1)) -> list[Family]:
-    found = [Family(*f) for part in (convolutions, products, recurrent, attention, rows, gather, spatial) for f in part.families()]
+    found = [Family(*f) for part in (convolutions, products, recurrent, attention, rows, gather, spatial, streams) for f in part.families()]
     for family in found:
         cases = (list(group) for _, group in itertools.groupby(family.cases, key=lambda c: c.text))
         mine = itertools.chain.from_iterable(itertools.islice(cases, share[0], None, share[1]))
@@ -74,12 +74,14 @@ class Worker:
         self.families = families(args.only, skip, args.share)
         self.turns = open(args.turns, "a") if args.turns else None
         self.count = 0
+        self.most_memory = 60e9 / args.share[1]
+        self.most_cases = max(4, PASSES // 3 // (1 + args.share[1] // 4))
 
     def run(self) -> None:
         started = time.time()
         while self.families and time.time() < self.end:
             family = min(self.families, key=lambda f: f.spent / f.weight)
-            cases = list(itertools.islice(family.cases, PASSES // 3))
+            cases = list(itertools.islice(family.cases, self.most_cases))
             if not cases:
                 self.families.remove(family)
                 continue
@@ -109,7 +111,7 @@ class Worker:
         self._write([{"kind": t.case.kind, "name": t.case.name, "dtype": t.case.dtype, "layout": t.case.layout,
                       "benchmark": int(self.benchmark), "shape": t.case.text} | t.row() for t in timed])
         del timed
-        if torch.cuda.memory_reserved() > 60e9:
+        if torch.cuda.memory_reserved() > self.most_memory:
             torch.cuda.empty_cache()
 
     def _timed(self, passes: list) -> bool:
