@@ -183,7 +183,9 @@ void normalisation(Work& w, const OpClass& what, std::string_view name, const Op
   add_read(w, in);
   if (grad && op.tensor(1, 1)) add_read(w, op[1]);
   const Shape& shape = in.shape();
-  const auto rows_of = [&](std::int64_t columns) { return Rows{columns > 0 ? w.elements / columns : 0, columns}; };
+  const auto rows_of = [&](std::int64_t columns) {
+    return Rows{.rows = columns > 0 ? w.elements / columns : 0, .columns = columns};
+  };
   if (auto* norm = std::get_if<BatchNorm>(&w.kind)) {
     norm->channels = shape.size() > 1 ? shape[1] : 1;
     norm->channel_elements = norm->channels > 0 ? w.elements / norm->channels : 0;
@@ -204,10 +206,14 @@ void normalisation(Work& w, const OpClass& what, std::string_view name, const Op
     const std::int64_t groups = std::max<std::int64_t>(1, op.integer(at + 3, 1));
     Rows rows = rows_of(op.integer(at + 1, 1) * op.integer(at + 2, 1) / groups);
     rows.groups = true;
+    rows.samples = op.integer(at, 1);
+    rows.channels = op.integer(at + 1, 1);
     w.kind = rows;
   } else {
     const Shape normalized = op.integers(grad ? 2 : 1);
-    w.kind = rows_of(normalized.empty() ? shape.back() : elements_of(normalized));
+    Rows rows = rows_of(normalized.empty() ? shape.back() : elements_of(normalized));
+    if (name.find("rms_norm") != std::string_view::npos) rows.of = Rows::Of::kRms;
+    w.kind = rows;
   }
   add_written(w, w.elements, w.out_dtype);
   w.flops = static_cast<double>(w.elements) * (grad ? 10 : 6);
@@ -292,6 +298,9 @@ Work describe_op(const OpClass& what, std::string_view name, const OpView& op) {
     case Form::kEmbeddingGrad:
     case Form::kGather:
       describe_embedding(w, what, name, op);
+      break;
+    case Form::kAlong:
+      describe_along(w, name, op);
       break;
     case Form::kPooling:
     case Form::kPoolingGrad:
