@@ -37,8 +37,8 @@ SIZES = {
     "batch_norm": ("n", "c", "h", "w"), "max_pool": ("n", "c", "h", "w", "r", "stride", "pad"), "avg_pool": ("n", "c", "h", "w", "r", "stride", "pad"),
     "adaptive_avg_pool": ("n", "c", "h", "w", "to"), "nearest": ("n", "c", "h", "w", "to"), "bilinear": ("n", "c", "h", "w", "to"),
     "bicubic": ("n", "c", "h", "w", "to"),
-    **dict.fromkeys(("layer_norm", "rms_norm", "softmax", "log_softmax", "nll_loss", "mse_loss", "sum_rows", "sum_columns", "sum_planes", "sort", "scan"), ("rows", "c")),
-    "group_norm": ("n", "c", "p", "g"), "topk": ("rows", "c", "k"), "transform": ("rows", "c", "in"),
+    **dict.fromkeys(("layer_norm", "rms_norm", "softmax", "log_softmax", "nll_loss", "mse_loss", "sum_rows", "sum_columns", "sort", "scan"), ("rows", "c")),
+    "group_norm": ("n", "c", "p", "g"), "sum_planes": ("rows", "c", "n"), "topk": ("rows", "c", "k"), "transform": ("rows", "c", "in"),
     **dict.fromkeys(("taken", "written", "added", "scattered", "sorted", "table_grad"), ("i", "c", "v", "sets")),
     **dict.fromkeys(("bags", "bags_grad"), ("i", "c", "v", "b")),
 }  # fmt: skip
@@ -88,7 +88,7 @@ def place_of_operation(row):
         return (name, {"n": s["n"], "c": s["c"], "p": s["h"] * s["w"], "g": s["g"]}, f"{how} {row['dtype']} all") if layout == "nchw" else None
     if name == "sum_planes":
         # Channels innermost: the sum of columns.
-        sizes = {"rows": s["c"], "c": s["n"] * s["h"] * s["w"]}
+        sizes = {"rows": s["c"], "c": s["n"] * s["h"] * s["w"], "n": s["n"]}
         return (name, sizes, every) if layout == "nchw" else ("sum_columns", {"rows": sizes["c"], "c": s["c"]}, every)
     if name == "norm":
         return "sum_rows", {"rows": 1, "c": s["rows"] * s["c"]}, every

@@ -22,12 +22,12 @@ constexpr Size kWarp = 32;
 
 }  // namespace
 
-ReductionShape reduction_shape(Size outputs, Size inputs, bool along, const Device& device) {
+ReductionShape reduction_shape(Size outputs, Size inputs, bool along, const Device& device, Size stretch) {
   constexpr Size kThreads = 512, kVector = 4, kFewValues = 16, kManyValues = 256, kVectorised = 128;
   outputs = std::max<Size>(1, outputs);
   inputs = std::max<Size>(1, inputs);
   ReductionShape s;
-  Size side = along ? inputs : outputs;  // elements that lie side by side
+  Size side = !along ? outputs : stretch > 0 ? std::min(stretch, inputs) : inputs;  // elements that lie side by side
   const Size other = along ? outputs : inputs;
   if (along && outputs == 1 && side > kVectorised) side /= kVector;
   if (!along) {

@@ -17,8 +17,9 @@ struct ReductionShape {
   std::int64_t parts = 1;     ///< blocks that share one output, and meet in memory
   std::int64_t resident = 1;  ///< blocks that the device holds at once
 };
-/// `along`: the inputs of one output lie side by side, not the outputs.
-ReductionShape reduction_shape(std::int64_t outputs, std::int64_t inputs, bool along, const Device& device);
+/// `along`: the inputs of one output lie side by side, not the outputs; in stretches of `stretch` where given.
+ReductionShape reduction_shape(std::int64_t outputs, std::int64_t inputs, bool along, const Device& device,
+                               std::int64_t stretch = 0);
 
 /// Prefix sums of rows: a few rows to a block, each a stretch at a time.
 struct ScanShape {

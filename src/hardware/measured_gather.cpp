@@ -48,6 +48,13 @@ double narrowness(double row_bytes) {
   return bytes % 16 == 0 ? 0 : bytes % 8 == 0 ? 1 : bytes % 4 == 0 ? 2 : bytes % 2 == 0 ? 3 : 4;
 }
 
+// Rows that are named again come out of L2 as far as the table fits into it.
+double rows_read_us(const Work& w, const Sizes& s, const Device& d) {
+  const double missed = std::clamp(1 - d.l2_mb * 1e6 / std::max(s.table_bytes, 1.0), 0.0, 1.0);
+  const double again = std::max(0.0, s.rows - s.table) * s.row_bytes;
+  return stream_us(w.bytes() + missed * again, d);
+}
+
 MeasuredPlace taken(Builder at, const Work& w, const Gather& g, const Device& d) {
   const Sizes s(w, g);
   const bool rows = g.columns > 1;  // single elements have another kernel
@@ -59,7 +66,7 @@ MeasuredPlace taken(Builder at, const Work& w, const Gather& g, const Device& d)
       .feature(rows ? 0 : 1)
       .feature(narrowness(s.row_bytes))
       .feature(log_of(as_double(g.sets)))
-      .bound_by(kStartUs, stream_us(w.bytes(), d), rows ? blocks_us(s.rows, d) : 0);
+      .bound_by(kStartUs, rows_read_us(w, s, d), rows ? blocks_us(s.rows, d) : 0);
 }
 
 // Atomic additions: half an element in a clock and SM where nobody waits, in any type (21 sums of more than 20 million
@@ -120,17 +127,23 @@ MeasuredPlace table_grad(Builder at, const Work& w, const Gather& g, const Devic
       .bound(kStartUs + (few ? walk : steps + stream_us(3 * s.bytes, d)), few ? walk : steps);
 }
 
+// 8,192 warps take 32 columns of a bag each, one bag after the other: 2,000 clocks, and 600 for every index in it. 150 bags of 1 to 100 in fp32, 5th to
+// 95th percentile: 0.6 to 1.7 times that.
 MeasuredPlace bags(Builder at, const Work& w, const Gather& g, const Device& d) {
+  constexpr double kWarps = 8192, kColumns = 32;
   const Sizes s(w, g);
   const double count = as_double(std::max<std::int64_t>(1, g.bags));
-  return at.feature(log_of(s.rows))
+  const double each = s.rows / count;
+  const double pieces = count * std::ceil(s.columns / kColumns);
+  const double rounds = std::max(1.0, pieces / kWarps);
+  return at.feature(log_of(each))
+      .feature(log_of(pieces))
+      .feature(log_of(rounds))
       .feature(log_of(s.columns))
-      .feature(log_of(s.bytes))
-      .feature(s.fullness())
       .feature(log_of(s.table_bytes))
-      .feature(log_of(s.rows / count))
-      .feature(log_of(count * s.columns))
-      .bound(kStartUs + stream_us(w.bytes(), d));
+      .feature(s.fullness())
+      .feature(log_of(s.bytes))
+      .bound_by(kStartUs, rows_read_us(w, s, d), clocks_us(rounds * (2000 + 600 * each), d));
 }
 
 }  // namespace

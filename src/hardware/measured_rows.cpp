@@ -43,6 +43,7 @@ MeasuredPlace softmax(Builder at, const Work& w, const Rows& r, const Device& d)
                       : 2)
       .feature(warp ? padding(r.columns) : 0)
       .feature(std::max(0.0, std::log(std::max(blocks, 1.0) / resident)))
+      .feature(r.of == Rows::Of::kLog ? 1 : 0)
       .bound(streamed(w, d));
 }
 
@@ -63,7 +64,8 @@ MeasuredPlace group_norm(Builder at, const Work& w, const Rows& r, const Device&
 
 // Threads that add up many values in turn, blocks that meet in memory, and how often both fill the device.
 MeasuredPlace reduction(Builder at, const Work& w, const Rows& r, const Device& d) {
-  const ReductionShape s = reduction_shape(r.rows, r.columns, w.access != Access::kStrided, d);
+  const std::int64_t stretch = r.columns / std::max<std::int64_t>(1, r.samples);
+  const ReductionShape s = reduction_shape(r.rows, r.columns, w.access != Access::kStrided, d, stretch);
   const double filled = as_double(s.blocks) / as_double(s.resident);
   // Four values take a thread 40 clocks: the slowest of 90 sums along columns, 20 to 60.
   const double turns = clocks_us(10 * as_double(s.values) * as_double(s.vector) * std::max(1.0, filled), d);
@@ -75,6 +77,8 @@ MeasuredPlace reduction(Builder at, const Work& w, const Rows& r, const Device& 
       .feature(log_of(w.elements))
       .feature(s.parts > 1 ? 1 : 0)
       .feature(log_of(s.vector))
+      .feature(log_of(r.samples))
+      .feature(misalignment(stretch))
       .bound_by(kStartUs * (s.parts > 1 ? 1.5 : 1), stream_us(w.bytes(), d), turns);
 }
 
@@ -137,13 +141,14 @@ MeasuredPlace transform(Builder at, const Work& w, const Rows& r, const Device& 
 
 std::optional<MeasuredPlace> place(const Work& w, const BatchNorm& b, const Device& d) {
   if (w.elements <= 0 || w.bytes() <= 0 || b.input[0] <= 0) return std::nullopt;
-  // cuDNN trains batch norm in fp32 and fp16; in bf16 the framework's own kernels do.
-  // Vectors have their channels innermost, whatever they are called.
+  // cuDNN trains images in fp32 and fp16; in bf16, and vectors in any type, the framework's own kernels do, which take single
+  // pixels as channels innermost.
   const double pixels = as_double(b.input[2]) * as_double(b.input[3]);
+  const bool vectors = b.channels_last && pixels == 1;
+  const Dtype kernels = vectors ? Dtype::kBf16 : w.dtype == Dtype::kTf32 ? Dtype::kFp32 : w.dtype;
+  const bool last = b.channels_last || (pixels == 1 && kernels == Dtype::kBf16);
   std::string pool = "batch_norm";
-  pool.append(way(w))
-      .append(type_of(w.dtype == Dtype::kTf32 ? Dtype::kFp32 : w.dtype))
-      .append(b.channels_last || pixels == 1 ? " nhwc" : " nchw");
+  pool.append(way(w)).append(type_of(kernels)).append(last ? " nhwc" : " nchw");
   const double channel = as_double(b.input[0]) * pixels;
   // A channel that fits on chip (about 150 KB) is read once.
   const double kept = channel * as_double(bytes_of(w.dtype)) * (w.backward ? 2 : 1) / 150e3;
@@ -182,13 +187,15 @@ std::optional<MeasuredPlace> place(const Work& w, const Pooling& p, const Device
       // Few channels are interpolated as planes, wherever they lie (UpSampleBilinear2d.cu).
       .feature(p.channels_last && p.input[1] < 16 ? 1 : 0)
       .feature(std::max(0.0, std::log(outputs / (2048.0 * std::max(1, d.sm_count)))));
+  const bool adaptive = p.of == Pooling::Of::kAdaptive;
   double turns = 0;
-  if (p.of == Pooling::Of::kMaximum && p.channels_last) {
-    // Threads go over their channels, pixels and windows in turn, in shared memory: 430 clocks each time (90 shapes: 410 to 700).
+  if (p.channels_last && (adaptive || p.of == Pooling::Of::kMaximum)) {
+    // Threads go over their channels, pixels and windows in turn, in shared memory: 430 clocks each time for a maximum (90 shapes: 410
+    // to 700), 200 for a mean.
     const double edge = std::sqrt(std::max(plane, 1.0));
     const double stride = std::sqrt(std::max(1.0, inputs / outputs));
-    const auto across = w.backward ? as_double(p.input[3]) : std::round(edge);
-    const auto down = w.backward ? as_double(p.input[2]) : std::round(plane / std::max(1.0, std::round(edge)));
+    const double across = w.backward ? as_double(p.input[3]) : std::round(edge);
+    const double down = w.backward ? as_double(p.input[2]) : std::round(plane / std::max(1.0, std::round(edge)));
     const std::int64_t shared = w.backward ? 4 : 4 + bytes_of(w.dtype);
     const ChannelsLastShape s =
         channels_last_shape(p.input[0], p.input[1], static_cast<std::int64_t>(std::min(down, 1e9)),
@@ -196,11 +203,17 @@ std::optional<MeasuredPlace> place(const Work& w, const Pooling& p, const Device
     const double reach = std::ceil(std::sqrt(as_double(p.window)) / std::max(1.0, std::round(stride)));
     const double window = w.backward ? reach * reach : as_double(p.window);
     const double each = as_double(s.channels) * as_double(s.pixels);
-    turns = clocks_us(430 * each * window * std::max(1.0, s.waves), d);
+    const double clocks = !adaptive ? 430 : w.backward ? 0 : 200;
+    turns = clocks_us(clocks * each * window * std::max(1.0, s.waves), d);
     at.feature(log_of(each))
         .feature(log_share(s.waves))
         .feature(std::max(0.0, std::log(s.waves)))
         .feature(log_of(s.threads));
+  } else if (adaptive && !w.backward) {
+    // A block for each plane, eight on an SM, a thread for each output: 2,000 clocks and 60 for each element of its window.
+    const double waves = planes / (8.0 * std::max(1, d.sm_count));
+    turns = clocks_us((2000 + 60 * as_double(p.window)) * std::max(1.0, waves), d);
+    at.feature(std::max(0.0, std::log(waves)));
   }
   return at.bound_by(kStartUs, stream_us(w.bytes(), d), turns);
 }
@@ -220,6 +233,7 @@ std::optional<MeasuredPlace> place(const Work& w, const Rows& r, const Device& d
     case Rows::Of::kTransform:
       return transform(pool("transform", " fwd "), w, r, d);
     case Rows::Of::kUsual:
+    case Rows::Of::kLog:
     case Rows::Of::kRms:
       break;
   }

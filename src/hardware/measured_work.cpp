@@ -214,6 +214,7 @@ Work rows(std::string_view name, const MeasuredSizes& s, const Column& at) {
               at);
   Rows r{.rows = s["rows"], .columns = s["c"], .groups = name == "group_norm"};
   if (name == "rms_norm") r.of = Rows::Of::kRms;
+  if (name == "log_softmax") r.of = Rows::Of::kLog;
   if (r.groups) {
     r.rows = s["n"] * s["g"];
     r.columns = s["c"] / std::max<std::int64_t>(1, s["g"]) * s["p"];
@@ -228,7 +229,10 @@ Work rows(std::string_view name, const MeasuredSizes& s, const Column& at) {
       std::swap(r.rows, r.columns);
       w.access = Access::kStrided;
     }
-    if (name == "sum_planes") w.access = Access::kTransposed;
+    if (name == "sum_planes") {
+      w.access = Access::kTransposed;
+      r.samples = s["n"];
+    }
     w.bytes_read = elements * size;
     w.bytes_written = static_cast<double>(r.rows) * size;
   } else if (name == "nll_loss") {

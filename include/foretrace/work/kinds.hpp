@@ -101,14 +101,15 @@ struct Pooling {
 /// Layer norm, softmax, losses, reductions: so many independent rows of so many elements. For a reduction, Work::access tells
 /// how they lie: kContiguous one behind the other, kTransposed in planes of every sample, else column by column.
 struct Rows {
-  /// What is done to a row where the family does not say it: a norm without means, or what is no sum. Transforms: each of `columns`
-  /// complex or real numbers.
-  enum class Of : std::uint8_t { kUsual, kRms, kSort, kTopK, kScan, kTransform };
+  /// What is done to a row where the family does not say it: a norm without means, the logarithm of a softmax, or what is no sum.
+  /// Transforms: each of `columns` complex or real numbers.
+  enum class Of : std::uint8_t { kUsual, kRms, kLog, kSort, kTopK, kScan, kTransform };
   std::int64_t rows = 0, columns = 0;
   bool groups = false;  ///< a group norm: the rows are groups of channels, and kernels of its own work on them
   Of of = Of::kUsual;
-  std::int64_t kept = 0;                   ///< of each row: the k of topk
-  std::int64_t samples = 0, channels = 0;  ///< of a group norm: how many, and the channels of each
+  std::int64_t kept = 0;  ///< of each row: the k of topk
+  /// Of a group norm: how many samples, and the channels of each. Of a sum over planes: the stretches each sum is over.
+  std::int64_t samples = 0, channels = 0;
   friend bool operator==(const Rows&, const Rows&) = default;
 };
 
