@@ -323,7 +323,9 @@ ModelledTime measured_model_beside(const Work& w, const Work& known, double know
             pool->spread * std::sqrt(answers.with_own.variance)};
   }
   const Neighbours::Told told = told_at(pool->neighbours, place->at).told;
-  const double carried = in_fp32(place->pool) == before->pool           ? pool->from_fp32
+  // What an operation on indices takes more is in their values, and they stay.
+  const double carried = std::holds_alternative<Gather>(w.kind)         ? 1
+                         : in_fp32(place->pool) == before->pool         ? pool->from_fp32
                          : in_other_layout(place->pool) == before->pool ? pool->from_layout
                                                                         : 0;
   return {place->bound_us * std::exp(tuned + told.value + carried * more),

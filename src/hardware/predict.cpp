@@ -18,12 +18,8 @@ struct ModelOfKind {
   ModelledTime operator()(const Recurrent&) const { return measured_model(w, d); }
   ModelledTime operator()(const BatchNorm&) const { return measured_or_streamed(); }
   ModelledTime operator()(const Pooling&) const { return measured_or_streamed(); }
-  ModelledTime operator()(const Rows& k) const {
-    if (const ModelledTime told = measured_model(w, d); told.us > 0) return told;
-    if (w.family == Family::kReduction) return reduction_model(w, k, d);
-    return w.family == Family::kLoss ? loss_model(w, k, d) : measured_or_streamed();
-  }
-  ModelledTime operator()(const Gather& k) const { return embedding_model(w, k, d); }
+  ModelledTime operator()(const Rows&) const { return measured_or_streamed(); }
+  ModelledTime operator()(const Gather&) const { return measured_or_streamed(); }
   ModelledTime operator()(const Pointwise& k) const { return pointwise_model(w, k, d); }
   ModelledTime operator()(const MemoryCopy& k) const { return memory_model(w, k, d); }
 
@@ -68,11 +64,7 @@ KeptInHalf same_kernel_in_half(const Work& w) {
     const bool falls_back = w.family == Family::kConvForward && grouped && std::max(c->kernel_h, c->kernel_w) > 32;
     return falls_back ? KeptInHalf{1.30, 0.35} : KeptInHalf{};
   }
-  // Adding up where an index says is as many atomic additions or sorted runs in any type: index_add and the gradients of index,
-  // index_select and gather in data/h200-operations, rows of more than 32 and a million elements or more: median 1.13 of 252
-  // measured both ways, a tenth below 0.88, a tenth above 1.5.
-  const auto* gather = std::get_if<Gather>(&w.kind);
-  return gather != nullptr && gather->adds_up ? KeptInHalf{1.13, 0.2} : KeptInHalf{};
+  return {};
 }
 
 bool same_work(const Work& a, const Work& b) {

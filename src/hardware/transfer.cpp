@@ -7,6 +7,7 @@
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/cost_recurrent.hpp"
+#include "hardware/transfer_rows.hpp"
 
 namespace foretrace::hardware {
 
@@ -210,7 +211,7 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     const double start = kernel_start_us(measured_ns / 1e3) * 1e3;
     return known(start + (measured_ns - start) * from.pcie_gbs / to.pcie_gbs, 0.2, graph::Origin::kScaled);
   }
-  const double us = same_kernel_us(measured_ns / 1e3, work.bytes() * part, shape, from, to, context.streaming_gbs);
+  const double us = row_kernel_us(measured_ns / 1e3, part, work, shape, from, to, context.streaming_gbs);
   double sigma = work.bytes() > 0 ? 0.09 : 0.35;
   if (from.vendor != to.vendor) sigma = std::max(sigma, 0.25);  // another compiler
   return known(us * 1e3, same_silicon(from, to) ? sigma * distance(from, to) : sigma, graph::Origin::kScaled);
