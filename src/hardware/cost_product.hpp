@@ -40,6 +40,9 @@ struct ProductWeights {
   std::vector<std::pair<double, double>> tiles;
 };
 
+/// "128x64 64x64"; nothing where a tile is no such pair.
+std::vector<std::pair<double, double>> parse_tiles(std::string_view text);
+
 /// By kind and architecture ("any", "7.0", "9.0", "amd").
 class TransferWeights {
  public:
@@ -68,6 +71,7 @@ struct Product {
   Dtype dtype = Dtype::kFp32;  ///< what the device really multiplies in
   double batch = 1, m = 0, n = 0, k = 0;
   double element_bytes = 4;
+  double bytes = 0;  ///< what is read and written, where that is not the operands' sizes: a convolution's patches overlap
   /// Of a 3 x 3 convolution with stride 1 in strict fp32, which may run by Winograd's algorithms; images is 0 otherwise.
   double images = 0, channels = 0, out_channels = 0, height = 0, width = 0, out_height = 0, out_width = 0;
 };
