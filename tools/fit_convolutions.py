@@ -25,7 +25,8 @@ DEVICE = "H200-SXM"
 TABLE = model.FOLDER / "convolutions" / f"{DEVICE}.csv"
 FILTERS, PASSES, TYPES = ("pointwise", "dense", "grouped", "depthwise"), ("fwd", "dgrad", "wgrad"), ("fp32", "tf32", "half")
 ROWS = 500  # of a set, for the search
-ROUNDS = (2.5, 1.6, 1.6, 1.25, 1.25, 1.1)
+# Steps of the search, round by round, and the error (of the logarithm) beyond which all are as bad: wide at first, to find the place.
+ROUNDS = ((6.0, 4.0), (2.5, 4.0), (2.5, 1.0), (1.6, 1.0), (1.6, 1.0), (1.25, 1.0), (1.25, 1.0), (1.1, 1.0))
 # Parameters beside those of products (tools/transfer_model.py), and wider bounds for some of them: start, least, largest.
 BOUNDS = {name: model.BOUNDS[name] for name in model.BOUNDS if name not in fit_products.FIXED} | {
     "start": (3.0, 0.5, 60.0), "share": (0.85, 0.002, 1.0), "traffic": (7.0, 0.01, 200.0), "fill": (500.0, 1.0, 60000.0),
@@ -34,6 +35,7 @@ BOUNDS = {name: model.BOUNDS[name] for name in model.BOUNDS if name not in fit_p
     "copy": (1.0, 0.02, 8.0),  # of the copies into another layout, as a share of reading and writing every tensor once
     "copy_start": (2.0, 0.5, 5.0),  # us: one copy's begin and end
     "odd": (1.0, 0.01, 8.0),  # the same traffic of filling channels up
+    "loop": (0.05, 0.001, 10.0),  # us for each group that is done by a kernel of its own
     "least_n": (8.0, 1.0, 128.0), "least_k": (8.0, 1.0, 128.0),  # channels of a group, outer and inner, that its tiles are made for
 }  # fmt: skip
 NAMES = (*BOUNDS, "energy")
@@ -97,6 +99,7 @@ def law_us(p, key, x, device):
         beside += np.where(odd > 0, p["copy_start"] + p["odd"] * 2 * odd / stream, 0)
     if kind in ("grouped", "depthwise"):
         c, k = np.maximum(c, p["least_k"]), np.maximum(k, p["least_n"])
+        beside += p["loop"] * x["g"]
     if copied(*key):
         beside += 3 * p["copy_start"] + p["copy"] * 2 * moved / stream
     inputs, outputs = x["n"] * x["image"], x["n"] * x["result"]
@@ -123,15 +126,16 @@ def fit(key, x, start, device):
     order = np.argsort([zlib.crc32(row.tobytes()) for row in np.stack([x[n] for n in ("n", "c", "k", "g", "taps", "image", "us")], 1)], kind="stable")
     x = taken(x, order[:ROWS])
 
-    def loss(p):
-        return float(np.mean(np.minimum(np.abs(errors(p, key, x, device)), 1.0)))
+    def loss(p, most):
+        return float(np.mean(np.minimum(np.abs(errors(p, key, x, device)), most)))
 
-    p, least = dict(start), loss(start)
-    for step in ROUNDS:
+    p = dict(start)
+    for step, most in ROUNDS:
+        least = loss(p, most)
         for name in BOUNDS:
             for factor in (step, 1 / step):
                 value = float(f"{min(max(p[name] * factor, BOUNDS[name][1]), BOUNDS[name][2]):.3g}")
-                if value != p[name] and (found := loss(p | {name: value})) < least - 1e-5:
+                if value != p[name] and (found := loss(p | {name: value}, most)) < least - 1e-5:
                     p, least = p | {name: value}, found
     return p
 

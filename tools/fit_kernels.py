@@ -148,9 +148,14 @@ def text_of(table, shapes):
     return "\n".join(lines) + "\n"
 
 
-def scales(program):
-    done = subprocess.run([program, "--fit"], capture_output=True, text=True, check=True)
-    return "# pool,samples,spread,from fp32,from the other layout,tuned,noise,kernel,scale of each feature: made by tools/fit_kernels.py --scales\n" + done.stdout
+def scales(program, families):
+    """All pools, or those of `families`, the others as they are in the file."""
+    found = "".join(subprocess.run([program, "--fit", *f], capture_output=True, text=True, check=True).stdout for f in [[f"{x} "] for x in families] or [[]])
+    if families:
+        own = (KERNELS / f"{DEVICE}.scales.csv").read_text().splitlines(keepends=True)[1:]
+        kept = [line for line in own if line.split(" ")[0] not in families]
+        found = "".join(sorted([*kept, *found.splitlines(keepends=True)], key=lambda line: line.split(",")[0]))
+    return "# pool,samples,spread,from fp32,from the other layout,tuned,noise,kernel,scale of each feature: made by tools/fit_kernels.py --scales\n" + found
 
 
 def figures(program, update_docs):
@@ -191,6 +196,7 @@ def figures(program, update_docs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scales", action="store_true")
+    parser.add_argument("--family", nargs="*", default=[], help="with --scales: fit the pools of these operations again, e.g. conv; the others stay")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--figures", action="store_true")
     parser.add_argument("--update-docs", action="store_true", help="write the figures into docs/accuracy.md")
@@ -200,7 +206,7 @@ def main():
         return figures(args.program, args.update_docs)
     files = {KERNELS / f"{DEVICE}.{table}.csv": text_of(table, shapes) for table, shapes in measured().items()}
     if args.scales:
-        files[KERNELS / f"{DEVICE}.scales.csv"] = scales(args.program)
+        files[KERNELS / f"{DEVICE}.scales.csv"] = scales(args.program, args.family)
     stale = [path.name for path, text in files.items() if not path.is_file() or path.read_text() != text]
     kept = {*files, KERNELS / f"{DEVICE}.scales.csv"}
     unknown = [path.name for path in sorted(KERNELS.glob("*.csv")) if path not in kept]

@@ -231,8 +231,7 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
                                                           : std::numeric_limits<double>::infinity();
   const double width = width_of(x.dtype, d);
   const bool tensor = on_tensor_cores(x.dtype);
-  const double traffic =
-      x.bytes > 0 ? x.bytes : x.element_bytes * x.batch * (x.m * x.n + x.m * x.k + x.k * x.n);
+  const double traffic = x.bytes > 0 ? x.bytes : x.element_bytes * x.batch * (x.m * x.n + x.m * x.k + x.k * x.n);
   const double kept = p.hit * std::clamp(1 - traffic / std::max(1.0, d.l2_mb * 1e6 * p.cache), 0.0, 1.0);
   const double memory = traffic * (1 - kept) / (d.streaming_gbs() * p.memory * 1e3);
   const double memory_power = std::pow(memory, p.blend);

@@ -71,7 +71,8 @@ struct Product {
   Dtype dtype = Dtype::kFp32;  ///< what the device really multiplies in
   double batch = 1, m = 0, n = 0, k = 0;
   double element_bytes = 4;
-  double bytes = 0;  ///< what is read and written, where that is not the operands' sizes: a convolution's patches overlap
+  double bytes =
+      0;  ///< what is read and written, where that is not the operands' sizes: a convolution's patches overlap
   /// Of a 3 x 3 convolution with stride 1 in strict fp32, which may run by Winograd's algorithms; images is 0 otherwise.
   double images = 0, channels = 0, out_channels = 0, height = 0, width = 0, out_height = 0, out_width = 0;
 };

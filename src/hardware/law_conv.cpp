@@ -16,41 +16,33 @@
 
 namespace foretrace::hardware {
 
-std::span<const std::pair<std::string_view, std::string_view>> convolution_files();  // generated from convolutions/*.csv
+std::span<const std::pair<std::string_view, std::string_view>>
+convolution_files();  // generated from convolutions/*.csv
 
 namespace {
 
 /// A product's parameters and those of what is done beside it.
 struct ConvolutionWeights : ProductWeights {
-  double copy = 1;        ///< traffic of the copies into another layout, as a share of reading and writing every tensor once
-  double copy_start = 0;  ///< us: one copy's begin and end
-  double odd = 1;         ///< the same traffic of filling channels up
+  double copy = 1;  ///< traffic of the copies into another layout, as a share of reading and writing every tensor once
+  double copy_start = 0;            ///< us: one copy's begin and end
+  double odd = 1;                   ///< the same traffic of filling channels up
+  double loop = 0;                  ///< us for each group that is done by a kernel of its own
   double least_n = 1, least_k = 1;  ///< channels of a group, outer and inner, that its tiles are made for
 };
 
 using Field = double ConvolutionWeights::*;
-constexpr std::array<std::pair<std::string_view, Field>, 21> kFields = {{
-    {"start", &ConvolutionWeights::start},
-    {"pad", &ConvolutionWeights::pad},
-    {"share", &ConvolutionWeights::share},
-    {"traffic", &ConvolutionWeights::traffic},
-    {"start_k", &ConvolutionWeights::start_k},
-    {"fill", &ConvolutionWeights::fill},
-    {"step", &ConvolutionWeights::step},
-    {"load", &ConvolutionWeights::load},
-    {"round", &ConvolutionWeights::round},
-    {"memory", &ConvolutionWeights::memory},
-    {"cache", &ConvolutionWeights::cache},
-    {"hit", &ConvolutionWeights::hit},
-    {"blend", &ConvolutionWeights::blend},
-    {"split", &ConvolutionWeights::split},
-    {"energy", &ConvolutionWeights::energy},
-    {"transform", &ConvolutionWeights::transform},
-    {"copy", &ConvolutionWeights::copy},
-    {"copy_start", &ConvolutionWeights::copy_start},
-    {"odd", &ConvolutionWeights::odd},
-    {"least_n", &ConvolutionWeights::least_n},
-    {"least_k", &ConvolutionWeights::least_k},
+constexpr std::array<std::pair<std::string_view, Field>, 22> kFields = {{
+    {"start", &ConvolutionWeights::start},     {"pad", &ConvolutionWeights::pad},
+    {"share", &ConvolutionWeights::share},     {"traffic", &ConvolutionWeights::traffic},
+    {"start_k", &ConvolutionWeights::start_k}, {"fill", &ConvolutionWeights::fill},
+    {"step", &ConvolutionWeights::step},       {"load", &ConvolutionWeights::load},
+    {"round", &ConvolutionWeights::round},     {"memory", &ConvolutionWeights::memory},
+    {"cache", &ConvolutionWeights::cache},     {"hit", &ConvolutionWeights::hit},
+    {"blend", &ConvolutionWeights::blend},     {"split", &ConvolutionWeights::split},
+    {"energy", &ConvolutionWeights::energy},   {"transform", &ConvolutionWeights::transform},
+    {"copy", &ConvolutionWeights::copy},       {"copy_start", &ConvolutionWeights::copy_start},
+    {"odd", &ConvolutionWeights::odd},         {"loop", &ConvolutionWeights::loop},
+    {"least_n", &ConvolutionWeights::least_n}, {"least_k", &ConvolutionWeights::least_k},
 }};
 
 using Sets = std::map<std::string, ConvolutionWeights, std::less<>>;
@@ -145,7 +137,8 @@ double law_us(const Work& w, const Convolution& c, const ConvolutionWeights& p, 
   if (tensor) {
     // What a row of channels lacks to an access of 16 bytes is filled up, by a copy of the tensor.
     const double together = size <= 2 ? 8 : 4;
-    const double odd = (std::fmod(channels, together) != 0 ? read : 0) + (std::fmod(out_channels, together) != 0 ? written : 0);
+    const double odd =
+        (std::fmod(channels, together) != 0 ? read : 0) + (std::fmod(out_channels, together) != 0 ? written : 0);
     in *= filled_up(channels, together) / channels;
     out *= filled_up(out_channels, together) / out_channels;
     if (odd > 0) beside += p.copy_start + p.odd * stream_us(2 * odd, d);
@@ -153,9 +146,11 @@ double law_us(const Work& w, const Convolution& c, const ConvolutionWeights& p, 
   if (c.groups > 1) {
     in = std::max(in, p.least_k);
     out = std::max(out, p.least_n);
+    beside += p.loop * groups;
   }
   if (!layout_changes(w).empty()) beside += 3 * p.copy_start + p.copy * stream_us(2 * bytes, d);
-  const double skipped = std::pow(static_cast<double>(c.stride), static_cast<double>(std::clamp<std::int64_t>(c.dimensions, 1, 3)));
+  const double skipped =
+      std::pow(static_cast<double>(c.stride), static_cast<double>(std::clamp<std::int64_t>(c.dimensions, 1, 3)));
   Product x;
   x.kind = tensor ? ProductKind::kHalf : ProductKind::kFp32;
   x.dtype = w.dtype;
@@ -166,8 +161,8 @@ double law_us(const Work& w, const Convolution& c, const ConvolutionWeights& p, 
   x.n = filter ? in * taps : data ? in : out;
   x.k = filter ? outputs : data ? std::max(1.0, out * taps / skipped) : in * taps;
   double us = product_us(x, p, d);
-  const bool winograd = !tensor && c.groups <= 1 && c.dimensions == 2 && c.kernel_h == 3 && c.kernel_w == 3 && c.stride == 1 &&
-                        c.dilation == 1;
+  const bool winograd = !tensor && c.groups <= 1 && c.dimensions == 2 && c.kernel_h == 3 && c.kernel_w == 3 &&
+                        c.stride == 1 && c.dilation == 1;
   if (winograd) {
     // F(4 x 4, 3 x 3): 36 products over a sixteenth of the pixels, their operands written and read on the way.
     const double tiles = outputs / 16;
@@ -182,8 +177,8 @@ double law_us(const Work& w, const Convolution& c, const ConvolutionWeights& p, 
 
 const Convolution* known_sizes(const Work& w) {
   const auto* c = std::get_if<Convolution>(&w.kind);
-  const bool known = c != nullptr && c->input[0] > 0 && c->input[1] > 0 && c->input[2] > 0 && c->input[3] > 0 && c->out_channels > 0 &&
-                     c->out_h > 0 && c->out_w > 0 && c->kernel_h > 0 && c->kernel_w > 0;
+  const bool known = c != nullptr && c->input[0] > 0 && c->input[1] > 0 && c->input[2] > 0 && c->input[3] > 0 &&
+                     c->out_channels > 0 && c->out_h > 0 && c->out_w > 0 && c->kernel_h > 0 && c->kernel_w > 0;
   return known ? c : nullptr;
 }
 

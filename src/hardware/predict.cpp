@@ -60,14 +60,6 @@ struct KeptInHalf {
 };
 
 KeptInHalf same_kernel_in_half(const Work& w) {
-  // cuDNN's engines on tensor cores do not run long filters over groups forward: it falls back to the generic kernel of fp32. One layer
-  // is known, a positional convolution of 16 groups and 128 taps: 16.1 ms in fp32 and 20.9 in half on 16 sequences; on one sequence
-  // 4.3 ms in fp32, and half about 0.6 of it. No table holds the like.
-  if (const auto* c = std::get_if<Convolution>(&w.kind)) {
-    const bool grouped = c->groups > 1 && c->input[1] > c->groups;
-    const bool falls_back = w.family == Family::kConvForward && grouped && std::max(c->kernel_h, c->kernel_w) > 32;
-    return falls_back ? KeptInHalf{1.30, 0.35} : KeptInHalf{};
-  }
   // Adding up where an index says is as many atomic additions or sorted runs in any type: index_add and the gradients of index,
   // index_select and gather in data/h200-operations, rows of more than 32 and a million elements or more: median 1.13 of 252
   // measured both ways, a tenth below 0.88, a tenth above 1.5.

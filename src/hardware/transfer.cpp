@@ -5,6 +5,7 @@
 
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
+#include "hardware/law_conv.hpp"
 #include "hardware/transfer_rnn.hpp"
 
 namespace foretrace::hardware {
@@ -76,13 +77,19 @@ double layout_share(const Work& work, const Device& d) {
   return whole.known && product.known ? std::clamp(1 - product.ns / whole.ns, 0.0, 0.9) : 0;
 }
 
+// The law of the work's kind. Copies into another layout are not in it: laid_out_transfer moves them.
+double law_us(const Work& work, const TransferWeights& weights, const Device& d) {
+  if (!is_conv(work)) return best_product_us(work, weights, d);
+  return convolution_us(work.dtype == Dtype::kFp32 ? work : with_layout(work, true), weights, d);
+}
+
 Cost product_transfer(double measured_ns, const Work& work, const Device& from, const Device& to,
                       const TransferContext& context) {
   const TransferWeights& weights = context.parameters();
   const Product here = product_of(work, from);
   const Product there = product_of(work, to);
-  const double before = best_product_us(work, weights, from) * 1e3;
-  double after = best_product_us(work, weights, to) * 1e3;
+  const double before = law_us(work, weights, from) * 1e3;
+  double after = law_us(work, weights, to) * 1e3;
   if (!(before > 0) || !(after > 0)) return {};
   const bool same = same_silicon(from, to);
   const bool known_here = weights.knows(fitted_kind(here), from);
@@ -174,7 +181,7 @@ void TransferContext::learn(std::span<const Work> works, std::span<const double>
     const Product p = product_of(w, from);
     if (p.m <= 0 || p.n <= 0 || p.k <= 0) continue;
     const auto kind = static_cast<std::size_t>(p.kind);
-    const double model = best_product_us(w, parameters(), from) * 1e3;
+    const double model = law_us(w, parameters(), from) * 1e3;
     const double product = operation_ns[i] * (1 - layout_share(w, from));
     time[kind] += product;
     sum[kind] += product * std::log(product / model);

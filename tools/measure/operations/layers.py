@@ -108,8 +108,8 @@ def fits(shape: Shape, transposed: bool) -> bool:
 
 
 def dtypes_of(name: str, shape: Shape) -> tuple[str, ...]:
-    """Both half types only where they run different kernels: one channel to a group, a few channels, three dimensions."""
-    apart = shape["groups"] == shape["c"] or shape["c"] <= 4 or name == "volume"
+    """Both half types only where they run different kernels: one channel to a group, a few channels, three dimensions, long filters."""
+    apart = shape["groups"] == shape["c"] or shape["c"] <= 4 or name == "volume" or (name == "line" and shape["groups"] > 1)
     return ("fp32", "tf32", "fp16", "bf16") if apart else ("fp32", "tf32", "fp16")
 
 
