@@ -83,7 +83,7 @@ def copied(kind, how, dtype, layout):
 
 def law_us(p, key, x, device):
     """Microseconds; the formula of law_conv.cpp."""
-    kind, how, dtype, layout = key
+    kind, how, dtype, _ = key
     size = 2.0 if dtype == "half" else 4.0
     law = fit_products.KINDS[dtype][0]
     tiles = train_transfer.tiles_of(law)

@@ -355,14 +355,18 @@ bool same_silicon(const Device& a, const Device& b) {
   return a.vendor == b.vendor && a.compute_major == b.compute_major && a.compute_minor == b.compute_minor;
 }
 
-double carried_miss(double missed, const ProductWeights& there, bool same_silicon) {
-  if (same_silicon) return missed;
+double beyond_a_generation(double missed) {
   // Beyond a factor of two the law lacks something the kernel has (odd alignment, another algorithm), and the target has it too.
   // Two is what the instructions of one generation of tensor cores gain over those of the one before, which is what kernels for
   // odd shapes use: on the older generation nothing is lost by that.
   constexpr double kGeneration = 0.7;
-  const double noise = std::clamp(missed, -kGeneration, kGeneration);
-  return missed - noise + there.carry_other * noise;
+  return missed - std::clamp(missed, -kGeneration, kGeneration);
+}
+
+double carried_miss(double missed, const ProductWeights& there, bool same_silicon) {
+  if (same_silicon) return missed;
+  const double beyond = beyond_a_generation(missed);
+  return beyond + there.carry_other * (missed - beyond);
 }
 
 }  // namespace foretrace::hardware

@@ -90,6 +90,8 @@ double best_product_us(const Work& work, const TransferWeights& weights, const D
 
 /// GPUs whose kernels are the same: one vendor, one compute capability.
 bool same_silicon(const Device& a, const Device& b);
+/// What of a distance from the law (a logarithm) lies beyond a factor of two.
+double beyond_a_generation(double missed);
 /// What of a product's distance from the law (log of measured over law) on one GPU shows on another whose parameters are `there`: all
 /// of it on the same silicon, else what lies beyond a factor of two, and `carry_other` of the rest.
 double carried_miss(double missed, const ProductWeights& there, bool same_silicon);

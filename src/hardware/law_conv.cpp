@@ -200,7 +200,8 @@ double convolution_us(const Work& w, const TransferWeights& products, const Devi
   if (is_depthwise(w) || same_silicon(d, measured)) return convolution_as_measured_us(w, d);
   const double there = best_product_us(w, products, d);
   const double here = best_product_us(w, products, measured);
-  return here > 0 && there > 0 ? convolution_as_measured_us(w, measured) * there / here : 0;
+  if (!(here > 0) || !(there > 0)) return 0;
+  return there * std::exp(beyond_a_generation(std::log(convolution_as_measured_us(w, measured) / here)));
 }
 
 }  // namespace foretrace::hardware

@@ -181,8 +181,8 @@ namespace {
 
 // Mean absolute error of the logarithm; beyond a factor of e an error is an error.
 double left_out_error(Neighbours& pool, const Scales& scales) {
-  // Of a large pool every second sample, or third, says as much of the scales.
-  constexpr std::size_t kEnough = 800;
+  // Of a large pool every few samples say as much of the scales.
+  constexpr std::size_t kEnough = 400;
   const std::size_t step = std::max<std::size_t>(1, pool.size() / kEnough);
   pool.rescale(scales);
   double sum = 0;

@@ -98,7 +98,10 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   double ns = after;
   // What a tensor-core kernel misses says nothing about the fp32 kernel that stands in for it.
   if (here.kind == there.kind) {
-    if (is_conv(work) && !same) after = before * within_rates(after / before, work, from, to);
+    if (is_conv(work) && !same) {
+      const double ratio = best_product_us(work, weights, to) / best_product_us(work, weights, from);
+      after *= within_rates(ratio, work, from, to) / ratio;
+    }
     const double missed = std::log(measured_ns / before);
     const double common = context.common[static_cast<std::size_t>(here.kind)];
     // What all products share is theirs where the model knows the origin, mostly the origin's own where it does not; and what
