@@ -201,6 +201,8 @@ double convolution_us(const Work& w, const TransferWeights& products, const Devi
   const double there = best_product_us(w, products, d);
   const double here = best_product_us(w, products, measured);
   if (!(here > 0) || !(there > 0)) return 0;
+  // Of 3 x 3 filters with stride 1 in strict fp32 the products' parameters were fitted to convolutions.
+  if (fitted_kind(product_of(w, d)) == ProductKind::kConv) return there;
   return there * std::exp(beyond_a_generation(std::log(convolution_as_measured_us(w, measured) / here)));
 }
 

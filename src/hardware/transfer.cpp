@@ -6,6 +6,7 @@
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/law_conv.hpp"
+#include "hardware/measured.hpp"
 #include "hardware/transfer_rnn.hpp"
 
 namespace foretrace::hardware {
@@ -83,6 +84,22 @@ double law_us(const Work& work, const TransferWeights& weights, const Device& d)
   return convolution_us(work.dtype == Dtype::kFp32 ? work : with_layout(work, true), weights, d);
 }
 
+// To silicon that convolutions were measured on: what the tables tell of it there is as good a witness as the transfer, each by its own
+// spread. The tables speak of the device they were measured on; the law carries that to its relatives.
+void witnessed(double& ns, double& sigma, const Work& work, const TransferWeights& weights, const Device& to) {
+  const Device& tables = measured_device();
+  if (!is_conv(work) || !same_silicon(to, tables)) return;
+  const Work lies = work.dtype == Dtype::kFp32 ? work : with_layout(work, true);
+  const ModelledTime told = measured_model(lies, tables);
+  if (!(told.us > 0) || !std::isfinite(told.us)) return;
+  const double there = told.us * 1e3 * law_us(work, weights, to) / law_us(work, weights, tables);
+  constexpr double kBest = 0.1;  // no neighbours tell better than this: docs/accuracy.md, a shape left out
+  const double spread = std::max(kBest, told.sigma);
+  const double weight = sigma * sigma / (sigma * sigma + spread * spread);
+  ns = std::exp((1 - weight) * std::log(ns) + weight * std::log(there));
+  sigma *= std::sqrt(1 - weight);
+}
+
 Cost product_transfer(double measured_ns, const Work& work, const Device& from, const Device& to,
                       const TransferContext& context) {
   const TransferWeights& weights = context.parameters();
@@ -113,6 +130,7 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
     sigma = std::max(sigma, 0.3);
   }
   if (same) sigma *= 0.5 * distance(from, to);
+  if (!same) witnessed(ns, sigma, work, weights, to);
   return known(std::max(ns, bound_ns(measured_ns, work, from, to)), sigma, graph::Origin::kModelled);
 }
 
