@@ -157,7 +157,9 @@ class Tables {
 
  private:
   // The largest tables. The law of products takes microseconds a row.
-  static bool by_type(std::string_view operation) { return operation == "gemm" || operation == "conv" || operation == "rnn"; }
+  static bool by_type(std::string_view operation) {
+    return operation == "gemm" || operation == "conv" || operation == "rnn";
+  }
   static constexpr std::array<std::string_view, 4> kTypes = {" fp32", " tf32", " fp16", " bf16"};
   // What is read at once: "softmax" of "softmax fwd half", "conv fp16" of "conv fwd dense fp16 nchw".
   static std::string part_of(std::string_view pool) {

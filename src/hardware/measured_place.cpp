@@ -11,6 +11,7 @@
 #include "hardware/cost_attention.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/cost_recurrent.hpp"
+#include "hardware/law_conv.hpp"
 
 namespace foretrace::hardware {
 
@@ -38,11 +39,6 @@ std::optional<MeasuredPlace> place(const Work& w, const Convolution& c, const De
   const double tiles = std::ceil(m / 128) * std::ceil(n / 128) * groups / std::max(1, d.sm_count);
   const double edges = as_double(std::max(c.kernel_h, c.kernel_w)) /
                        as_double(std::max<std::int64_t>(1, std::min(c.kernel_h, c.kernel_w)));
-  // Without tensor cores one channel per group is no product.
-  const double peak = c.depthwise() ? d.tflops_fp32 : d.tflops(w.dtype);
-  const double compute = peak > 0 ? w.flops / (peak * 1e6) : 0;
-  // Channels-first tensors are turned around, there and back, for tensor cores.
-  const double passes = c.channels_last || w.dtype == Dtype::kFp32 || c.depthwise() ? 1 : 2;
   return Builder(std::move(pool))
       .feature(log_of(m))
       .feature(log_of(n))
@@ -62,8 +58,7 @@ std::optional<MeasuredPlace> place(const Work& w, const Convolution& c, const De
       .feature(std::log(std::ceil(n / 64) * 64 / std::max(n, 1.0)))
       .feature(misalignment(c.out_h * c.out_w))
       .tuned(c.tuned)
-      .bound(2 * kStartUs + compute / 0.7 +  // 0.7: see kStartUs
-             passes * stream_us(w.bytes(), d));
+      .bound(convolution_us(w, TransferWeights::shipped(), d));
 }
 
 /// What the law of products says, remembered: it takes microseconds, a step repeats its products, and a search asks for the same

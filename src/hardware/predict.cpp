@@ -49,24 +49,6 @@ bool kernel_stays(const Work& was, const Work& becomes) {
   return !is_product(was) || (was.dtype == becomes.dtype && alignment_class(was) == alignment_class(becomes));
 }
 
-// Kernels that gain nothing from narrower elements: what half takes of the fp32 time, and how far that spreads (of its logarithm).
-struct KeptInHalf {
-  double times = 0;  ///< 0: not such a kernel
-  double sigma = 0;
-};
-
-KeptInHalf same_kernel_in_half(const Work& w) {
-  // cuDNN's engines on tensor cores do not run long filters over groups forward: it falls back to the generic kernel of fp32. One layer
-  // is known, a positional convolution of 16 groups and 128 taps: 16.1 ms in fp32 and 20.9 in half on 16 sequences; on one sequence
-  // 4.3 ms in fp32, and half about 0.6 of it. No table holds the like.
-  if (const auto* c = std::get_if<Convolution>(&w.kind)) {
-    const bool grouped = c->groups > 1 && c->input[1] > c->groups;
-    const bool falls_back = w.family == Family::kConvForward && grouped && std::max(c->kernel_h, c->kernel_w) > 32;
-    return falls_back ? KeptInHalf{1.30, 0.35} : KeptInHalf{};
-  }
-  return {};
-}
-
 bool same_work(const Work& a, const Work& b) {
   return a.family == b.family && a.dtype == b.dtype && a.out_dtype == b.out_dtype && a.access == b.access &&
          a.backward == b.backward && a.flops == b.flops && a.bytes_read == b.bytes_read &&
@@ -113,16 +95,6 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
     cost.ns = measured_ns;
     cost.origin = graph::Origin::kMeasured;
     cost.sigma = 0;
-    cost.known = true;
-    return cost;
-  }
-  const bool retyped = was.dtype != becomes.dtype || was.access != becomes.access;
-  const KeptInHalf kept = same_kernel_in_half(was);
-  if (kept.times > 0 && same_kernel_in_half(becomes).times > 0 && retyped) {
-    const bool narrowed = !is_half(was.dtype) && is_half(becomes.dtype);
-    cost.ns = measured_ns * (narrowed ? kept.times : 1.0);
-    cost.origin = graph::Origin::kScaled;
-    cost.sigma = narrowed ? kept.sigma : 0.1;
     cost.known = true;
     return cost;
   }
