@@ -87,7 +87,7 @@ Optimized explain_strategy(const analysis::Baseline& base, const Strategy& strat
   out.best = strategy;
   Strategy as_it_is;
   if (const auto& c = strategy.communication) as_it_is.communication = plain_communication(*c);
-  Evaluator evaluator(base, 0);
+  Evaluator evaluator(base, 0, std::nullopt);
   const Evaluation today = evaluator.evaluate({as_it_is}).front();
   out.baseline = today.step;
   out.baseline_peak = today.peak_bytes;

@@ -11,6 +11,7 @@
 
 #include "foretrace/work/works.hpp"
 #include "work/conv_parts.hpp"
+#include "work/conv_unsaid.hpp"
 #include "work/describe_compiled.hpp"
 #include "work/describe_op.hpp"
 
@@ -36,6 +37,8 @@ class Describer {
     place_compiled();
     for (Group& group : groups_) describe(group);
     for (const CompiledGroup& group : compiled_groups_) assign(group.tasks, describe_compiled(*group.op));
+    take_sizes_from_gradients(works_, trace_);
+    find_layout(works_, trace_, g_);
     find_weight_gradients();
     spread_tuning();
     return std::move(works_);
