@@ -65,8 +65,8 @@ def _block(step: Any, seconds: float) -> tuple[list[float], float]:
     """ms of each step, and µs of a view: the host's speed just now."""
     import torch
 
-    view = _view_us(torch)
     step()
+    view = _view_us(torch)
     step.finish()
     times: list[float] = []
     end = time.perf_counter() + seconds
