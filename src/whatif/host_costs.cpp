@@ -33,6 +33,7 @@ constexpr Figure kFigures[] = {
     {"event_op_us", [](HostCosts& c) { return &c.event_op_us; }},
     {"event_nvtx_us", [](HostCosts& c) { return &c.event_nvtx_us; }},
     {"event_call_us", [](HostCosts& c) { return &c.event_call_us; }},
+    {"event_injected_call_us", [](HostCosts& c) { return &c.event_injected_call_us; }},
     {"event_short_call_us", [](HostCosts& c) { return &c.event_short_call_us; }},
     {"event_layer_us", [](HostCosts& c) { return &c.event_layer_us; }},
     {"event_frame_us", [](HostCosts& c) { return &c.event_frame_us; }},
