@@ -103,7 +103,7 @@ MeasuredPlace topk(Builder at, const Work& w, const Rows& r, const Device& d) {
       .feature(std::log(std::ceil(as_double(r.columns) / 1024) * 1024 / as_double(r.columns)))
       .feature(log_of(as_double(r.rows) * as_double(r.kept)))
       .feature(r.columns > kSorted ? 1 : 0)
-      .bound(1.5 * kStartUs + stream_us(w.bytes(), d));
+      .bound(1.5 * kStartUs + stream_us(w.bytes(), d));  // 1.5: a choice, as kStartUs; the table holds what it is off
 }
 
 // A stretch of a row costs its threads the depth of a tree, twice: 400 clocks a level (90 prefix sums: 0.7 to 2.5 times that).
