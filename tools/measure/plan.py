@@ -90,15 +90,16 @@ squeezenet1_1    base+ amp again
 # recorded, so that `--few` is enough.
 PUBLISHED = """
 resnext101_32x4d      base+
-resnext101_32x4d@128  ampcl+
 bert_pre128           base+
-bert_pre128@64        amp+
-efficientnet_b4       base+ ampcl+
+efficientnet_b4       base+
 ssd300                base+
+transformer_big       base+
+resnext101_32x4d@128  ampcl+
+bert_pre128@64        amp+
+efficientnet_b4       ampcl+
 ssd300@64             amp+
 bert_squad            base+
 bert_squad@16         amp+
-transformer_big       base+
 transformer_big@320   amp+
 resnet50@256          ampcl+
 efficientnet_b0       ampcl+
