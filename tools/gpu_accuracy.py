@@ -32,6 +32,7 @@ import gpu_models
 import gpu_throughput
 import habitat_wave_scaling as habitat
 import published_products
+import train_transfer as training
 import transfer_model as model
 import transfer_tables as tables
 from gpu_tables import TITLES, show, update_docs
@@ -176,14 +177,22 @@ def move_products(figures, table, kind, rows, o, t, without):
         lines = [f"product {kind} {o} {t} {int(b)} {int(m)} {int(n)} {int(k)} {table.element_bytes} {us}"
                  for b, m, n, k, us in zip(rows.batch, rows.m, rows.n, rows.k, known)]  # fmt: skip
     answer = figures.ask(lines, without)
-    return (np.maximum(table.floors[t], host_t + answer[:, 2]) if table.has_host else answer[:, 2]), answer[:, 3]
+    us = answer[:, 2]
+    if burst := of_tables(kind, without, "burst"):  # short rows were over before the limit of power held
+        us = training.held_back(figures.ask([f"power {training.BURST}", *lines], without)[:, 2], us, burst)
+    return (np.maximum(table.floors[t], host_t + us) if table.has_host else us), answer[:, 3]
+
+
+def of_tables(kind, without, name):
+    """A parameter of the tables, not of the model; None where the file has none."""
+    path = LEFT_OUT / f"{without}.csv"
+    text = (path if path.exists() else model.FOLDER / "transfer" / "products.csv").read_text()
+    match = re.search(rf"^{kind},any,{name},([\d.e+-]+)$", text, re.M)
+    return float(match.group(1)) if match else None
 
 
 def host_share(kind, without):
-    path = LEFT_OUT / f"{without}.csv"
-    text = (path if path.exists() else model.FOLDER / "transfer" / "products.csv").read_text()
-    match = re.search(rf"^{kind},any,host,([\d.e+-]+)$", text, re.M)
-    return float(match.group(1)) if match else HOST_SHARE
+    return of_tables(kind, without, "host") or HOST_SHARE
 
 
 def products(folder, figures, kind, sample):

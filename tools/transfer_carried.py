@@ -1,0 +1,133 @@
+"""What leaving GPUs out shows of products carried from one GPU to another: tools/train_transfer.py --carried.
+
+Every GPU of the tables is a target once with the file that was fitted without it, and once with the one that its whole generation was
+left out of. From what is missed there, for every kind of product:
+
+- `spread_new`: of log time, so that a band of 80 % holds 80 % of those rows; `spread_known`: the same where the target's architecture was
+  among those fitted (H100 and H200, B200 and GB200), or where there is no such pair, of the fit to all.
+- `common_known`, `common_new`, `most_common`: products of like size on one origin stand for those of a step. What they miss together on the origin
+  (by parameters of its own architecture, or with the origin left out by those of all) against what they miss on the target: the slope
+  of a line through nothing, and the bound on the origin's side that misses least.
+
+A file that leaves a GPU out is not told what was missed on that GPU. Needs numpy and pandas, no fit.
+"""
+
+import itertools
+import pathlib
+
+import numpy as np
+import train_transfer as training
+import transfer_model as model
+import transfer_tables as tables
+
+LEFT_OUT = pathlib.Path(__file__).resolve().parent / "transfer-left-out"
+KINDS = ("half", "fp32", "fp32-batched")
+NAMES = ("common_known", "common_new", "most_common", "spread_known", "spread_new")
+BAND = 1.2816  # standard deviations to either side of a band of 80 %
+ROWS = 300  # of a pair
+GROUP = 6  # products that stand for a step
+BOUNDS = (0.1, 0.2, 0.3, 0.4, 0.6, 1.0)
+
+
+def set_of(sets, device):
+    return next(sets[arch] for arch in (device.arch, device.relative, "any") if arch in sets)
+
+
+class Kind:
+    """One kind of product over all pairs."""
+
+    def __init__(self, folder, kind):
+        self.kind, self.table = kind, tables.product_table(folder, kind)
+        self.read: dict = {}
+
+    def sets(self, without):
+        path = LEFT_OUT / f"{without}.csv" if without else model.FOLDER / "transfer" / "products.csv"
+        if path not in self.read:
+            self.read[path] = training.read_weights(path)[self.kind]
+        return self.read[path]
+
+    def times(self, p, gpu, rows):
+        fit = training.Fit.__new__(training.Fit)
+        fit.kind, fit.table = self.kind, self.table
+        return fit.times(p, gpu, rows)
+
+    def missed(self, sets, gpu, rows, own=True):
+        device = self.table.devices[gpu]
+        return np.log(rows[gpu].values / self.times(set_of(sets, device) if own else sets["any"], gpu, rows))
+
+    def pairs(self):
+        for o, t in itertools.permutations(self.table.devices, 2):
+            rows = self.table.rows.dropna(subset=[o, t])
+            if self.table.has_host:
+                rows = rows[(rows[o] > 1.08 * self.table.floors[o]) & (rows[t] > 1.08 * self.table.floors[t])]
+            if len(rows) >= 10 and self.table.devices[o].arch != self.table.devices[t].arch:
+                yield o, t, rows.sample(min(len(rows), ROWS), random_state=3)
+
+    def errors(self):
+        """[(target, whether its architecture was fitted, errors of log time)], and the same of the fit to all."""
+        out, inside = [], []
+        for o, t, rows in self.pairs():
+            device = self.table.devices[t]
+            for without in (t, f"generation-{device.generation}", None):
+                sets = self.sets(without)
+                carry = sets["any"]["carry_other"]
+                e = self.missed(sets, t, rows) - carry * np.clip(self.missed(sets, o, rows), -0.7, 0.7)
+                (out if without else inside).append((t, device.arch in sets, e))
+        return out, inside
+
+    def groups(self):
+        """[(target, what was missed together on the origin known, on the origin new, on the target)]"""
+        out = []
+        for o, t, rows in self.pairs():
+            order = np.argsort(rows.m.values * rows.n.values * rows.k.values * rows.batch.values, kind="stable")
+            known, new = self.sets(t), self.sets(o)
+            here, there = self.missed(known, o, rows), self.missed(known, t, rows)
+            here_new, there_all = self.missed(new, o, rows), self.missed(new, t, rows, own=False)
+            for part in np.array_split(order, max(1, len(order) // GROUP)):
+                out.append((t, here[part].mean(), here_new[part].mean(), there[part].mean(), there_all[part].mean()))
+        return out
+
+
+def spread(errors):
+    return float(np.quantile(np.abs(np.concatenate(errors)), 0.8)) / BAND
+
+
+def slope(here, there, most=10.0):
+    x = np.clip(here, -most, most)
+    return float(np.clip(x @ there / max(1e-9, x @ x), 0, 1))
+
+
+def figures(kind, without):
+    """{name: value} from what was missed on all GPUs but these."""
+    out, inside = kind.cached_errors
+    new = [e for t, fitted, e in out if not fitted and t not in without]
+    known = [e for t, fitted, e in out if fitted and t not in without] or [e for t, _, e in inside if t not in without]
+    groups = [g[1:] for g in kind.cached_groups if g[0] not in without]
+    here, here_new, there, there_all = (np.array(column) for column in zip(*groups))
+
+    def left(most):
+        return float(np.abs(there - slope(here, there, most) * np.clip(here, -most, most)).mean())
+
+    most = min(BOUNDS, key=left)
+    return {"common_known": slope(here, there, most), "common_new": slope(here_new, there_all, most), "most_common": most,
+            "spread_known": spread(known), "spread_new": max(spread(new), spread(known))}  # fmt: skip
+
+
+def write(folder, shipped):
+    kinds = {}
+    for name in KINDS:
+        if tables.product_table(folder, name) is not None:
+            kinds[name] = Kind(folder, name)
+            kinds[name].cached_errors, kinds[name].cached_groups = kinds[name].errors(), kinds[name].groups()
+    files = {shipped: set()} | {LEFT_OUT / f"{name}.csv": gpus for name, gpus in training.left_out(folder).items()}
+    for path, without in files.items():
+        sets = training.read_weights(path)
+        for name, kind in kinds.items():
+            found = figures(kind, without)
+            for p in sets[name].values():
+                p.update(found)
+            if path == shipped:
+                print(f"{name}: " + ", ".join(f"{k} {v:.2f}" for k, v in found.items()))
+        for p in sets.get("conv", {}).values():  # what convolutions share, products in FP32 tell
+            p.update({k: sets["fp32"]["any"][k] for k in NAMES})
+        path.write_text(training.text_of(sets))
