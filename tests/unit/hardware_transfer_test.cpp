@@ -265,6 +265,17 @@ TEST(Transfer, TensorCoresNeverCostTime) {
         if (dtype == Dtype::kBf16 && d.tflops_bf16 <= 0) continue;  // converted on the way, as PyTorch does it there
         ASSERT_LE(best_product_us(with_dtype(strict, dtype), weights, d), plain * (1 + 1e-12)) << d.name;
       }
+      // Nor when both were measured elsewhere, as far from the law as each other.
+      const double miss = std::exp(std::uniform_real_distribution<double>(-0.3, 0.3)(random));
+      const auto moved = [&](Dtype dtype) {
+        const Work w = with_dtype(strict, dtype);
+        const double here = 1e3 * miss * best_product_us(w, weights, device("H200-SXM"));
+        return transfer(here, here, w, {}, device("H200-SXM"), d).ns;
+      };
+      for (const Dtype dtype : {Dtype::kFp16, Dtype::kBf16}) {
+        if (d.tflops(dtype) <= d.tflops_fp32) continue;  // no tensor cores for it
+        ASSERT_LE(moved(dtype), moved(Dtype::kFp32) * (1 + 1e-9)) << d.name;
+      }
       // What a what-if made TF32 never takes longer than strict FP32, and takes just that where there is no TF32.
       const Device from = device("H200-SXM");
       if (same_device(from, d)) continue;
