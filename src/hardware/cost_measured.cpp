@@ -37,6 +37,7 @@ Number number(std::string_view text) {
 
 struct Line {
   Scales scales;
+  // The spread is always in the file; 0.3 is a choice nobody sees.
   double spread = 0.3, from_fp32 = 0, from_layout = 0, tuned = 0;
 };
 
@@ -294,7 +295,8 @@ ModelledTime measured_model(const Work& w, const Device& d) {
   const Neighbours::Told told = told_at(pool->neighbours, place->at).told;
   const double sigma = pool->spread * std::sqrt(told.variance);
   if (std::holds_alternative<Gemm>(w.kind) && !same_silicon(pool->measured_on, d)) {
-    // Their law has parameters of the architecture's own: what the table tells beyond it is carried as the transfer carries it.
+    // Their law has parameters of the architecture's own: what the table tells beyond it is carried as the transfer carries it,
+    // and leaves what products leave on GPUs nobody measured (0.2: tools/gpu_accuracy.py, "bands").
     const TransferWeights& laws = TransferWeights::shipped();
     const ProductKind kind = fitted_kind(product_of(w, d));
     return {place->bound_us * std::exp(carried_miss(told.value, laws.of(kind, d), false)), std::max(sigma, 0.2)};

@@ -49,7 +49,7 @@ struct KernelPool {
   Device measured_on;
   Neighbours neighbours;
   std::size_t features = 0;
-  /// Two of three errors are smaller than this times the root of Told::variance.
+  /// Two of three errors are smaller than this times the root of Told::variance. Read from kernels/*.scales.csv.
   double spread = 0.3;
   /// How much of what an operation takes more or less than its neighbours say shows again in this pool: of the same operation in
   /// fp32, and in the other layout.

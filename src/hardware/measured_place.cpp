@@ -54,7 +54,9 @@ class Builder {
   MeasuredPlace place_;
 };
 
-// Start and end of a kernel; what is bound by nothing else takes some multiple of it.
+// What measured times are told as multiples of: a bound made of the start and end of a kernel, its arithmetic at a share of the peak
+// and its bytes. The shares (0.7, 0.5) are choices near what large kernels reach; where they are off, all samples of a pool are,
+// and the table holds how much.
 constexpr double kStartUs = 2.0;
 
 std::optional<MeasuredPlace> place(const Work& w, const Convolution& c, const Device& d) {
@@ -103,7 +105,8 @@ std::optional<MeasuredPlace> place(const Work& w, const Convolution& c, const De
       .feature(std::log(std::ceil(n / 64) * 64 / std::max(n, 1.0)))
       .feature(misalignment(c.out_h * c.out_w))
       .tuned(c.tuned)
-      .bound(2 * kStartUs + compute / 0.7 + passes * stream_us(w.bytes(), d));
+      .bound(2 * kStartUs + compute / 0.7 +  // 0.7: see kStartUs
+             passes * stream_us(w.bytes(), d));
 }
 
 /// What the law of products says, remembered: it takes microseconds, a step repeats its products, and a search asks for the same
@@ -214,7 +217,8 @@ std::optional<MeasuredPlace> place(const Work& w, const Attention& a, const Devi
       .feature(a.head_size > 128  ? 1
                : a.head_size > 64 ? 0.5
                                   : 0)
-      .bound(2 * kStartUs + (peak > 0 ? w.flops / (peak * 0.7e6) : 0) + stream_us(w.bytes(), d));
+      .bound(2 * kStartUs + (peak > 0 ? w.flops / (peak * 0.7e6) : 0) +  // 0.7: see kStartUs
+             stream_us(w.bytes(), d));
 }
 
 std::optional<MeasuredPlace> place(const Work& w, const Recurrent& r, const Device& d) {

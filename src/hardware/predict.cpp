@@ -152,9 +152,10 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
   const bool both = before.us > 0 && after.us > 0;
   if (both && kernel_stays(was, becomes)) {
     const double ratio = after.us / before.us;
-    // The floor of a launch does not shrink: below it a ratio would promise time no kernel can take.
-    cost.ns =
-        std::max({measured_ns * ratio, roofline_ns(becomes, device), std::min(measured_ns, empty_kernel_us() * 1e3)});
+    // The floor of a launch does not shrink: below it a ratio would promise time no kernel can take. A kernel that was faster than
+    // its bytes allow did not move them all, and what it becomes will not either.
+    const double bound = measured_ns < roofline_ns(was, device) ? 0 : roofline_ns(becomes, device);
+    cost.ns = std::max({measured_ns * ratio, bound, std::min(measured_ns, empty_kernel_us() * 1e3)});
     // The further from what was measured, the more of the model's own error remains.
     const double distance = std::min(1.0, std::abs(std::log(ratio)) / std::log(4.0));
     cost.sigma = std::max(0.02, distance * after.sigma);

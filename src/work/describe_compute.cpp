@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/saturate.hpp"
+#include "work/conv_unsaid.hpp"
 #include "work/describe_op.hpp"
 
 namespace foretrace::work {
@@ -153,11 +154,19 @@ void describe_conv(Work& work, const OpClass& what, std::string_view name, const
   c.out_channels = transposed ? saturated_product(kernel[1], c.groups) : kernel[0];
   c.channels_last = op[input].channels_last() || op[weight].channels_last();
   const bool told = grad && op.tensor(0, 3);
+  // Without the numbers only the tensors speak: the weight has the channels of one group, and convolutions are mostly padded
+  // so that the result keeps its size.
+  const bool unsaid = at.stride >= op.size() || op[at.stride].value.empty();
+  if (unsaid && kernel[1] > 0 && what.form != Form::kConvDepthwise && c.input[1] % kernel[1] == 0)
+    c.groups = c.input[1] / kernel[1];
   const std::array<std::int64_t, 4> out =
-      four(told ? op[0].shape() : output_sizes(op[input].shape(), op[weight].shape(), op, at, transposed));
+      four(told                    ? op[0].shape()
+           : unsaid && !transposed ? op[input].shape()
+                                   : output_sizes(op[input].shape(), op[weight].shape(), op, at, transposed));
   if (told) c.out_channels = out[1];
   c.out_h = out[2];
   c.out_w = out[3];
+  if (told && unsaid) c.stride = stride_between(c.input[3], c.out_w, c.kernel_w);
   if (transposed) {
     // A transposed convolution is a data gradient: the roles of its input and output change places.
     std::swap(c.input[1], c.out_channels);

@@ -43,7 +43,7 @@ struct Refresher {
     const double heads = static_cast<double>(saturated_product(a.batch, a.heads));
     const double q = static_cast<double>(a.queries), s = static_cast<double>(a.keys),
                  d = static_cast<double>(a.head_size);
-    // Two products forward; five backward, one of which recomputes the scores.
+    // Two products forward; five backward, one of which recomputes the scores: 2.5 times as much, by definition.
     w.flops = heads * 4 * q * s * d * (a.causal ? 0.5 : 1.0) * (w.backward ? 2.5 : 1.0);
     const double row = heads * q * d * in;
     const double column = heads * s * d * in;

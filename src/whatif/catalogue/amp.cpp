@@ -29,6 +29,10 @@ class Amp {
   /// `layers`: globs of modules; none: the whole forward pass.
   Status run(const std::vector<std::string>& layers) {
     everywhere_ = layers.empty() || (layers.size() == 1 && layers.front() == "*");
+    if (!everywhere_ && is_compiled(m_)) {
+      return fail(ErrorCode::kDeclined,
+                  "XLA fuses across layers: which kernels a cast at their border joins is not in its profile");
+    }
     if (!everywhere_) {
       FORETRACE_TRY(regions_, choose_regions(m_, flow_, layers));
     }
@@ -50,6 +54,7 @@ class Amp {
       return fail(ErrorCode::kDeclined, "no operation of this step runs in half precision under autocast");
     if (is_compiled(m_)) {
       m_.not_modelled.emplace_back("XLA compiles another program for another type, with other fusions");
+      if (m_.memory) m_.not_modelled.emplace_back("memory: the peak is that of the program as it is");
       return {};
     }
     insert_casts(m_, draft_, flow_, cast_, places_, dtype_);
