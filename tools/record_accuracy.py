@@ -28,7 +28,7 @@ GPU_BOUND_SHARE = 0.9  # of the step that some kernel runs
 
 
 def ask(*arguments: str) -> dict:
-    done = subprocess.run([PROGRAM, *arguments, "--json"], capture_output=True, text=True)
+    done = subprocess.run([PROGRAM, *arguments, "--json"], check=False, capture_output=True, text=True)
     try:
         found = json.loads(done.stdout)
     except ValueError:

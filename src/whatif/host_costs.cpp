@@ -31,6 +31,7 @@ constexpr Figure kFigures[] = {
     {"probe_view_us", [](HostCosts& c) { return &c.probe_view_us; }},
     {"usual_speed", [](HostCosts& c) { return &c.usual_speed; }},
     {"event_op_us", [](HostCosts& c) { return &c.event_op_us; }},
+    {"event_nvtx_us", [](HostCosts& c) { return &c.event_nvtx_us; }},
     {"event_call_us", [](HostCosts& c) { return &c.event_call_us; }},
     {"event_short_call_us", [](HostCosts& c) { return &c.event_short_call_us; }},
     {"event_layer_us", [](HostCosts& c) { return &c.event_layer_us; }},

@@ -335,6 +335,24 @@ TEST(Transfer, BothDoorsCarryTheSameMiss) {
   }
 }
 
+// Written by tools/train_transfer.py --carried: a set that lacks them would carry nothing and be sure of everything.
+TEST(Transfer, EverySetSaysWhatIsCarriedAndHowSurely) {
+  for (const Device& d : devices()) {
+    for (std::size_t k = 0; k < kProductKinds; ++k) {
+      const auto kind = static_cast<ProductKind>(k);
+      const ProductWeights& p = TransferWeights::shipped().of(kind, d);
+      EXPECT_GT(p.spread_known, 0.03) << to_string(kind) << ' ' << d.name;
+      EXPECT_GE(p.spread_new, p.spread_known) << to_string(kind) << ' ' << d.name;
+      EXPECT_LT(p.spread_new, 0.6) << to_string(kind) << ' ' << d.name;
+      EXPECT_GT(p.most_common, 0) << to_string(kind) << ' ' << d.name;
+      for (const double share : {p.common_known, p.common_new, p.carry_other}) {
+        EXPECT_GE(share, 0) << to_string(kind) << ' ' << d.name;
+        EXPECT_LE(share, 1) << to_string(kind) << ' ' << d.name;
+      }
+    }
+  }
+}
+
 TEST(Transfer, WeightsAreSmallPlainDataAndChecked) {
   for (const char* bad : {"", "kind,architecture,parameter,value\nhalf,any,share,fast\n",
                           "kind,architecture,parameter,value\nquarter,any,share,1\n",

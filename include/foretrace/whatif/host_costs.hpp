@@ -29,6 +29,7 @@ struct HostCosts {
 
   // What a profiler adds at speed 1, µs for each event it records.
   double event_op_us = 0;
+  double event_nvtx_us = 0;        ///< an operation that PyTorch makes an NVTX range, text and all, and CUPTI keeps
   double event_call_us = 0;        ///< a runtime call that gives the GPU work: with what the profiler keeps of that
   double event_short_call_us = 0;  ///< any other: an event, a stream's wait, an attribute
   double event_layer_us = 0;       ///< a recorder's range around a layer, with the hooks that make it
