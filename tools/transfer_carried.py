@@ -26,7 +26,7 @@ import transfer_model as model
 import transfer_tables as tables
 
 LEFT_OUT = pathlib.Path(__file__).resolve().parent / "transfer-left-out"
-KINDS = ("half", "fp32", "fp32-batched")
+KINDS = ("half", "fp32", "fp32-batched", "conv")
 NAMES = ("common_known", "common_new", "most_common", "spread_known", "spread_new")
 BAND = 1.2816  # standard deviations to either side of a band of 80 %
 ROWS = 300  # of a pair
@@ -185,11 +185,9 @@ def write(folder, shipped):
     for path, without in files.items():
         sets = training.read_weights(path)
         for name, kind in kinds.items():
-            found = figures(kind, without) | (models.best(without) if models and name != "half" else {})
+            found = figures(kind, without) | (models.best(without) if models and name != "half" else {})  # convolutions as products in FP32
             for p in sets[name].values():
                 p.update(found)
             if path == shipped:
                 print(f"{name}: " + ", ".join(f"{k} {v:.2f}" for k, v in found.items()))
-        for p in sets.get("conv", {}).values():  # what convolutions share, products in FP32 tell
-            p.update({k: sets["fp32"]["any"][k] for k in NAMES})
         path.write_text(training.text_of(sets))

@@ -15,9 +15,10 @@ namespace foretrace::hardware {
 
 namespace {
 
+// By how much a convolution may leave the ratios of rates: peaks are given to about a tenth of what boards run at (tools/published-products.csv).
 constexpr double kBeyondRates = 1.1;
-// TF32 off the H200 follows half precision's parameters: their error and that of the step from one type to the other, as large.
-constexpr double kTwoTypes = 1.41421356;
+// What no table holds follows what one does: the error of that, and of the step from one to the other, taken to be as large; no rows show it.
+constexpr double kTwoSteps = 1.41421356;
 
 // How far two GPUs of one architecture are apart: 0 for twins, 1 from half as much again in any figure that counts.
 double distance(const Device& a, const Device& b) {
@@ -48,11 +49,9 @@ double bound_ns(double measured_ns, const Work& work, const Device& from, const 
 // Of log time: what leaving single GPUs and whole generations out of the fit shows, as parameters say it (tools/train_transfer.py --carried).
 // More for kinds that no table holds (TF32, convolutions' gradients).
 double product_sigma(const Work& work, ProductKind kind, bool known, const ProductWeights& there) {
-  if (is_conv(work)) {
-    const bool fitted = kind == ProductKind::kConv && work.family == Family::kConvForward;
-    return fitted && known ? 0.22 : 0.3;
-  }
-  if (kind == ProductKind::kTf32) return kTwoTypes * there.spread_new;
+  const bool held_by_a_table =
+      is_conv(work) ? kind == ProductKind::kConv && work.family == Family::kConvForward : kind != ProductKind::kTf32;
+  if (!held_by_a_table) return kTwoSteps * there.spread_new;
   return known ? there.spread_known : there.spread_new;
 }
 
@@ -125,7 +124,7 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
     const double theirs = same ? common : std::clamp(common, -target.most_common, target.most_common);
     ns = after * std::exp(shared * theirs + carried_miss(missed - common, target, same));
   } else {
-    sigma = std::max(sigma, 0.3);
+    sigma = std::max(sigma, kTwoSteps * target.spread_new);
   }
   if (same) sigma *= 0.5 * distance(from, to);
   if (!same) witnessed(ns, sigma, work, weights, to);
