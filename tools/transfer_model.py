@@ -6,6 +6,7 @@ memory. The library picks the best tile and split along k, and so does the model
 the C++ to the same numbers.
 """
 
+import copy
 import pathlib
 
 import numpy as np
@@ -63,6 +64,12 @@ class Device:
         self.bandwidth, self.streaming = m["bandwidth_gbs"], m["bandwidth_gbs"] * m.get("achievable_bandwidth", 0.88)
         self.l2_mb, self.power_w = m.get("l2_mb", 0), t.get("board", {}).get("power_w", 0)
 
+    def drawing(self, times):
+        """The same card with a limit of power so many times as high."""
+        other = copy.copy(self)
+        other.power_w = self.power_w * times
+        return other
+
     @property
     def arch(self):
         return "amd" if self.vendor == "amd" else architecture(self.major, self.minor)
@@ -77,6 +84,8 @@ class Device:
         """The measured architecture whose SMs are most like its own, as the C++ has it."""
         if self.vendor == "amd":
             return "amd"
+        if self.major == 6:  # Pascal's two chips stand in for each other
+            return "6.1" if self.minor == 0 else "6.0"
         return "8.9" if (self.major == 8 and self.minor >= 6) or self.major == 12 else f"{self.major}.0"
 
     @property

@@ -47,7 +47,7 @@ SWITCHES = {
 NO_WHATIF = {"base", "again", "stack", "plain", "sgd"}
 
 # Folders of networks kept for the last look: read when they are named.
-NAMED_ONLY = {"h200-unseen"}
+NAMED_ONLY = {"h200-unseen", "h200-throughput"}
 
 # Rows that are not the step of their base: while it is captured, transformers makes masks that it leaves out otherwise, and
 # attention takes other kernels (data/README.md).

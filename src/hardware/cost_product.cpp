@@ -56,7 +56,7 @@ Dtype multiplied_in(Dtype dtype, const Device& d) {
 }
 
 // How energy per multiplication falls with the width of transistors, against 12 nm: one law of products, and more for tensor cores from 7 nm
-// on; tools/transfer_model.py says which rows it rests on. Above 12 nm (Pascal) it is fitted.
+// on; tools/transfer_model.py says which rows it rests on. Above 12 nm (Pascal) parameters say it: the same power for products, fitted for convolutions.
 double node_factor(bool tensor, const ProductWeights& p, const Device& d) {
   constexpr double kTensorNode = 7;
   const double nm = nanometres(d);
@@ -93,7 +93,7 @@ double width_of(Dtype dtype, const Device& d) {
 double clock_of(const Device& d) { return d.clock_mhz > 0 ? d.clock_mhz : kUsualClockMhz; }
 
 using Field = double ProductWeights::*;
-constexpr std::array<std::pair<std::string_view, Field>, 19> kFields = {{
+constexpr std::array<std::pair<std::string_view, Field>, 24> kFields = {{
     {"transform", &ProductWeights::transform},
     {"start", &ProductWeights::start},
     {"pad", &ProductWeights::pad},
@@ -113,6 +113,11 @@ constexpr std::array<std::pair<std::string_view, Field>, 19> kFields = {{
     {"shrink", &ProductWeights::shrink},
     {"host", &ProductWeights::host},
     {"carry_other", &ProductWeights::carry_other},
+    {"common_known", &ProductWeights::common_known},
+    {"common_new", &ProductWeights::common_new},
+    {"most_common", &ProductWeights::most_common},
+    {"spread_known", &ProductWeights::spread_known},
+    {"spread_new", &ProductWeights::spread_new},
 }};
 
 }  // namespace
@@ -141,6 +146,8 @@ std::string architecture(const Device& d) {
 
 std::string relative_of(const Device& d) {
   if (d.vendor == "amd") return "amd";
+  // Pascal's two chips stand in for each other.
+  if (d.compute_major == 6) return d.compute_minor == 0 ? "6.1" : "6.0";
   if ((d.compute_major == 8 && d.compute_minor >= 6) || d.compute_major == 12) return "8.9";
   return fmt::format("{}.0", d.compute_major);
 }

@@ -37,6 +37,11 @@ struct ProductWeights {
   double transform = 0;    ///< of convolutions: traffic of a Winograd algorithm's transforms
   double host = 0;         ///< of the tables only: share of the host's floor that adds to a kernel
   double carry_other = 0;  ///< share of what the model misses on the origin that an unlike target misses too
+  /// Of what all products of a step miss together: the share an unlike target misses too, where the origin's architecture was
+  /// measured and where not; beyond `most_common` (of log time) it is the origin's own.
+  double common_known = 0, common_new = 0, most_common = 0;
+  /// Of log time, around what is carried to a GPU whose architecture was measured, and to one of another.
+  double spread_known = 0, spread_new = 0;
   std::vector<std::pair<double, double>> tiles;
 };
 

@@ -15,13 +15,10 @@ namespace foretrace::hardware {
 
 namespace {
 
-// How much of what a step's products have in common beyond the model is carried to another architecture, by whether products of this
-// kind were measured on the origin's.
-constexpr double kCommonKnown = 0.8;
-constexpr double kCommonNew = 0.3;
-// Beyond this the origin's own: small products that last as long as their launch. Whole models of docs/gpus.md: 10.9 % with it, 11.1 without.
-constexpr double kMostCommon = 0.3;
+// By how much a convolution may leave the ratios of rates: peaks are given to about a tenth of what boards run at (tools/published-products.csv).
 constexpr double kBeyondRates = 1.1;
+// What no table holds follows what one does: the error of that, and of the step from one to the other, taken to be as large; no rows show it.
+constexpr double kTwoSteps = 1.41421356;
 
 // How far two GPUs of one architecture are apart: 0 for twins, 1 from half as much again in any figure that counts.
 double distance(const Device& a, const Device& b) {
@@ -49,16 +46,13 @@ double bound_ns(double measured_ns, const Work& work, const Device& from, const 
   return roofline_ns(work, to) * (here > measured_ns ? measured_ns / here : 1.0);
 }
 
-// Of log time: what leaving single GPUs and whole generations out of the fit shows (tools/gpu_accuracy.py, "bands"). More for kinds that
-// no table holds (TF32, convolutions' gradients).
-double product_sigma(const Work& work, ProductKind kind, bool known) {
-  if (is_conv(work)) {
-    const bool fitted = kind == ProductKind::kConv && work.family == Family::kConvForward;
-    return fitted && known ? 0.22 : 0.3;
-  }
-  if (kind == ProductKind::kTf32) return 0.25;
-  if (kind == ProductKind::kHalf) return known ? 0.12 : 0.2;
-  return known ? 0.2 : 0.26;
+// Of log time: what leaving single GPUs and whole generations out of the fit shows, as parameters say it (tools/train_transfer.py --carried).
+// More for kinds that no table holds (TF32, convolutions' gradients).
+double product_sigma(const Work& work, ProductKind kind, bool known, const ProductWeights& there) {
+  const bool held_by_a_table =
+      is_conv(work) ? kind == ProductKind::kConv && work.family == Family::kConvForward : kind != ProductKind::kTf32;
+  if (!held_by_a_table) return kTwoSteps * there.spread_new;
+  return known ? there.spread_known : there.spread_new;
 }
 
 // Convolutions are known from one table (3 x 3, forward, FP32): beyond the ratios of what they could be bound by, the model says more
@@ -114,7 +108,8 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   const bool same = same_silicon(from, to);
   const bool known_here = weights.knows(fitted_kind(here), from);
   const bool known_there = weights.knows(fitted_kind(there), to);
-  double sigma = product_sigma(work, there.kind, known_there);
+  const ProductWeights& target = weights.of(fitted_kind(there), to);
+  double sigma = product_sigma(work, there.kind, known_there, target);
   double ns = after;
   // What a tensor-core kernel misses says nothing about the fp32 kernel that stands in for it.
   if (here.kind == there.kind) {
@@ -126,11 +121,11 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
     const double common = context.common[static_cast<std::size_t>(here.kind)];
     // What all products share is theirs where the model knows the origin, mostly the origin's own where it does not; and what
     // convolutions share, cuDNN's version and its choice of algorithms.
-    const double shared = same ? 1.0 : known_here && !is_conv(work) ? kCommonKnown : kCommonNew;
-    const double theirs = same ? common : std::clamp(common, -kMostCommon, kMostCommon);
-    ns = after * std::exp(shared * theirs + carried_miss(missed - common, weights.of(fitted_kind(there), to), same));
+    const double shared = same ? 1.0 : known_here && !is_conv(work) ? target.common_known : target.common_new;
+    const double theirs = same ? common : std::clamp(common, -target.most_common, target.most_common);
+    ns = after * std::exp(shared * theirs + carried_miss(missed - common, target, same));
   } else {
-    sigma = std::max(sigma, 0.3);
+    sigma = std::max(sigma, kTwoSteps * target.spread_new);
   }
   if (same) sigma *= 0.5 * distance(from, to);
   if (!same) witnessed(ns, sigma, work, weights, to);

@@ -7,6 +7,7 @@
 //   convolution PASS TYPE LAYOUT DEVICE images channels size out_channels kernel stride padding dilation groups   -> us by the law of
 //                                                                            convolutions with the parameters measured here
 //   common  KIND value                                                    -> nothing; what a whole step misses, for the products that follow
+//   power   FACTOR                                                        -> nothing; the limits of power of all GPUs, from here on, times this
 //   streams GB_PER_S                                                      -> nothing; what streaming kernels reach on the origin, 0: its file's
 //   same_kernel ORIGIN TARGET bytes blocks threads measured_us                -> transferred us
 //   attention ORIGIN TARGET batch heads kv_heads queries head_size measured_us  -> transferred us, causal, BF16, forward
@@ -38,15 +39,19 @@ using namespace foretrace;
 using namespace foretrace::hardware;
 using namespace foretrace::work;
 
-const Device& device(const std::string& name) {
+double power_factor = 1;
+
+const Device& device(const std::string& asked) {
   static std::map<std::string, Device> seen;
+  const std::string name = power_factor == 1 ? asked : fmt::format("{} x {}", asked, power_factor);
   const auto it = seen.find(name);
   if (it != seen.end()) return it->second;
-  Result<Device> found = device_or_file(name);
+  Result<Device> found = device_or_file(asked);
   if (!found) {
     std::cerr << found.error().to_string() << '\n';
     std::exit(2);
   }
+  found->power_w *= power_factor;
   return seen.emplace(name, std::move(*found)).first->second;
 }
 
@@ -142,6 +147,8 @@ int main(int argc, char** argv) {
       const Cost cost =
           transfer(measured * 1e3, measured * 1e3, w, KernelShape{}, device(origin), device(target), context);
       fmt::format_to(std::back_inserter(out), "{} {} {} {}\n", before, after, cost.ns / 1e3, cost.sigma);
+    } else if (what == "power") {
+      in >> power_factor;
     } else if (what == "convolution") {
       fmt::format_to(std::back_inserter(out), "{}\n", law_of_convolution(in));
     } else if (what == "common") {
