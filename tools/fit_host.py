@@ -58,6 +58,15 @@ class Sample:
     weight: float
     probe: float  # how fast the host was around the row, against the mean
 
+    def short_us(self, each: float) -> float:
+        """Of calls that give the GPU no work what recording took: no more than the time until the next event."""
+        if self._short is None or self._short[0] != each:
+            rooms = (1 - LEAST_LEFT) * np.array(self.traced.rooms) / self.speed
+            self._short = each, float(np.minimum(each, rooms).sum())
+        return self._short[1]
+
+    _short: tuple[float, float] | None = None
+
 
 def event_costs(found: dict) -> dict[str, tuple[float, str, float]]:
     """What recording an operation and a call costs: what micro-benchmarks take longer for, by what was recorded in them."""
@@ -114,8 +123,7 @@ def own_us(s: Sample, c: dict[str, float]) -> float:
     """The phase at speed 1, without what recording it took."""
     us = s.traced.us / s.speed
     t = s.traced
-    short = sum(min(c["event_short_call_us"], (1 - LEAST_LEFT) * room / s.speed) for room in t.rooms)
-    recorded = c["event_op_us"] * t.ops + c["event_call_us"] * t.working + short + c["event_layer_us"] * t.layers
+    recorded = c["event_op_us"] * t.ops + c["event_call_us"] * t.working + s.short_us(c["event_short_call_us"]) + c["event_layer_us"] * t.layers
     return max(LEAST_LEFT * us, us - recorded)
 
 
