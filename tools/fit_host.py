@@ -22,6 +22,7 @@ from statistics import median
 
 import host_counts
 import host_hooks
+import host_records
 import host_workers
 import numpy as np
 from host_changes import checkpoints, compiled, of_models
@@ -30,6 +31,7 @@ from host_traces import (
     FAST_LOOP_US,
     PHASES,
     ROOT,
+    SPEED_CALLS,
     USUAL_SPEED,
     Phase,
     cases,
@@ -268,6 +270,10 @@ def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, f
     figures["foreach_tensor_us"] = one_case(found, [("optimizer", "adam_foreach")])
     figures["list_tensor_us"] = one_case(found, [("optimizer", "sgd_foreach")])
     figures |= compiled(kept["usual_speed"], without)
+    def speed(shown: dict[str, list[float]]) -> float:
+        return speeds({"forward": Phase(shown=defaultdict(list, {SPEED_CALLS[n]: v for n, v in shown.items()}))}, ref)["forward"]
+
+    figures |= host_hooks.recurrent(speed)
     figures |= hooks(found, figures, [r for r in rows() if r["network"] != without], without)
     return figures, some, micro
 
@@ -282,7 +288,7 @@ def hooks(found: dict, figures: dict[str, tuple[float, str, float]], rows: list[
     out["hooked_copy_us"] = of_models(copies)
     out["copy_call_us"] = one_case(found, [("call", "copy_to_device")])
     return out | host_hooks.functions(view) | host_workers.batches(view) | host_workers.ddp() | host_workers.compressions(usual) \
-        | host_workers.sharded() | host_hooks.flat()
+        | host_workers.sharded() | host_hooks.flat() | host_records.ranges(view)
 
 
 def elsewhere(every: list, c: dict[str, float]) -> list[float]:
