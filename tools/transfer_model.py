@@ -120,8 +120,9 @@ def architecture(major, minor):
     return f"{major}.{minor}"
 
 
-def product_us(p, tiles, batch, m, n, k, element_bytes, dev, kind):
-    """Microseconds, for arrays of shapes. `p`: parameters by name; `tiles`: pairs."""
+def product_us(p, tiles, batch, m, n, k, element_bytes, dev, kind, moved=None):
+    """Microseconds, for arrays of shapes. `p`: parameters by name; `tiles`: pairs; `moved`: bytes read and written, where they are not the
+    operands' sizes."""
     b, m, n, k = (np.asarray(x, float)[:, None, None] for x in (batch, m, n, k))
     tile = np.array(tiles, float)
     tm, tn = tile[:, 0][None, :, None], tile[:, 1][None, :, None]
@@ -144,7 +145,7 @@ def product_us(p, tiles, batch, m, n, k, element_bytes, dev, kind):
     whole = 2e-6 * count * tm * tn * k * wide / (dev.tflops["half" if kind == "half" else "fp32"] * p["share"])
     if dev.power_w > 0:
         whole = np.maximum(whole, 2e-6 * count * tm * tn * k * loss * dev.energy(p, kind) / dev.power_w)
-    traffic = element_bytes * b * (m * n + m * k + k * n)
+    traffic = element_bytes * b * (m * n + m * k + k * n) if moved is None else np.asarray(moved, float)[:, None, None]
     kept = p["hit"] * np.clip(1 - traffic / max(1.0, dev.l2_mb * 1e6 * p["cache"]), 0, 1)
     memory = traffic * (1 - kept) / (dev.streaming * p["memory"] * 1e3)
     x = p["blend"]

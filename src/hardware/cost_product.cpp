@@ -115,19 +115,20 @@ constexpr std::array<std::pair<std::string_view, Field>, 19> kFields = {{
     {"carry_other", &ProductWeights::carry_other},
 }};
 
-bool parse_tiles(std::string_view text, std::vector<std::pair<double, double>>& tiles) {
+}  // namespace
+
+std::vector<std::pair<double, double>> parse_tiles(std::string_view text) {
+  std::vector<std::pair<double, double>> tiles;
   for (const std::string_view one : split(text, ' ')) {
     const std::vector<std::string_view> sides = split(one, 'x');
-    if (sides.size() != 2) return false;
+    if (sides.size() != 2) return {};
     const std::optional<double> m = parse_double(sides[0]);
     const std::optional<double> n = parse_double(sides[1]);
-    if (!m || !n || *m < 1 || *n < 1) return false;
+    if (!m || !n || *m < 1 || *n < 1) return {};
     tiles.emplace_back(*m, *n);
   }
-  return true;
+  return tiles;
 }
-
-}  // namespace
 
 std::string_view to_string(ProductKind kind) {
   static constexpr std::string_view kNames[] = {"half", "fp32", "fp32-batched", "conv", "tf32"};
@@ -165,7 +166,8 @@ Result<TransferWeights> TransferWeights::parse(std::string_view csv, const std::
     ProductWeights& set = weights.sets_[which];
     if (begun.insert(which).second) set = ProductWeights{};
     if (cells[2] == "tiles") {
-      if (!parse_tiles(cells[3], set.tiles)) return wrong("tiles are written 128x64, with blanks between them");
+      set.tiles = parse_tiles(cells[3]);
+      if (set.tiles.empty()) return wrong("tiles are written 128x64, with blanks between them");
       continue;
     }
     const std::optional<double> value = parse_double(cells[3]);
@@ -229,7 +231,7 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
                                                           : std::numeric_limits<double>::infinity();
   const double width = width_of(x.dtype, d);
   const bool tensor = on_tensor_cores(x.dtype);
-  const double traffic = x.element_bytes * x.batch * (x.m * x.n + x.m * x.k + x.k * x.n);
+  const double traffic = x.bytes > 0 ? x.bytes : x.element_bytes * x.batch * (x.m * x.n + x.m * x.k + x.k * x.n);
   const double kept = p.hit * std::clamp(1 - traffic / std::max(1.0, d.l2_mb * 1e6 * p.cache), 0.0, 1.0);
   const double memory = traffic * (1 - kept) / (d.streaming_gbs() * p.memory * 1e3);
   const double memory_power = std::pow(memory, p.blend);
@@ -353,14 +355,18 @@ bool same_silicon(const Device& a, const Device& b) {
   return a.vendor == b.vendor && a.compute_major == b.compute_major && a.compute_minor == b.compute_minor;
 }
 
-double carried_miss(double missed, const ProductWeights& there, bool same_silicon) {
-  if (same_silicon) return missed;
+double beyond_a_generation(double missed) {
   // Beyond a factor of two the law lacks something the kernel has (odd alignment, another algorithm), and the target has it too.
   // Two is what the instructions of one generation of tensor cores gain over those of the one before, which is what kernels for
   // odd shapes use: on the older generation nothing is lost by that.
-  constexpr double kGeneration = 0.7;
-  const double noise = std::clamp(missed, -kGeneration, kGeneration);
-  return missed - noise + there.carry_other * noise;
+  constexpr double kGeneration = 0.7;  // log 2
+  return missed - std::clamp(missed, -kGeneration, kGeneration);
+}
+
+double carried_miss(double missed, const ProductWeights& there, bool same_silicon) {
+  if (same_silicon) return missed;
+  const double beyond = beyond_a_generation(missed);
+  return beyond + there.carry_other * (missed - beyond);
 }
 
 }  // namespace foretrace::hardware

@@ -7,6 +7,9 @@
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/cost_recurrent.hpp"
+#include "hardware/law_conv.hpp"
+#include "hardware/measured.hpp"
+#include "hardware/transfer_rows.hpp"
 
 namespace foretrace::hardware {
 
@@ -77,13 +80,35 @@ double layout_share(const Work& work, const Device& d) {
   return whole.known && product.known ? std::clamp(1 - product.ns / whole.ns, 0.0, 0.9) : 0;
 }
 
+// The law of the work's kind. Copies into another layout are not in it: laid_out_transfer moves them.
+double law_us(const Work& work, const TransferWeights& weights, const Device& d) {
+  if (!is_conv(work)) return best_product_us(work, weights, d);
+  return convolution_us(work.dtype == Dtype::kFp32 ? work : with_layout(work, true), weights, d);
+}
+
+// To silicon that convolutions were measured on: what the tables tell of it there is as good a witness as the transfer, each by its own
+// spread. The tables speak of the device they were measured on; the law carries that to its relatives.
+void witnessed(double& ns, double& sigma, const Work& work, const TransferWeights& weights, const Device& to) {
+  const Device& tables = measured_device();
+  if (!is_conv(work) || !same_silicon(to, tables)) return;
+  const Work lies = work.dtype == Dtype::kFp32 ? work : with_layout(work, true);
+  const ModelledTime told = measured_model(lies, tables);
+  if (!(told.us > 0) || !std::isfinite(told.us)) return;
+  const double there = told.us * 1e3 * law_us(work, weights, to) / law_us(work, weights, tables);
+  constexpr double kBest = 0.1;  // no neighbours tell better than this: docs/accuracy.md, a shape left out
+  const double spread = std::max(kBest, told.sigma);
+  const double weight = sigma * sigma / (sigma * sigma + spread * spread);
+  ns = std::exp((1 - weight) * std::log(ns) + weight * std::log(there));
+  sigma *= std::sqrt(1 - weight);
+}
+
 Cost product_transfer(double measured_ns, const Work& work, const Device& from, const Device& to,
                       const TransferContext& context) {
   const TransferWeights& weights = context.parameters();
   const Product here = product_of(work, from);
   const Product there = product_of(work, to);
-  const double before = best_product_us(work, weights, from) * 1e3;
-  double after = best_product_us(work, weights, to) * 1e3;
+  const double before = law_us(work, weights, from) * 1e3;
+  double after = law_us(work, weights, to) * 1e3;
   if (!(before > 0) || !(after > 0)) return {};
   const bool same = same_silicon(from, to);
   const bool known_here = weights.knows(fitted_kind(here), from);
@@ -92,7 +117,10 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   double ns = after;
   // What a tensor-core kernel misses says nothing about the fp32 kernel that stands in for it.
   if (here.kind == there.kind) {
-    if (is_conv(work) && !same) after = before * within_rates(after / before, work, from, to);
+    if (is_conv(work) && !same) {
+      const double ratio = best_product_us(work, weights, to) / best_product_us(work, weights, from);
+      after *= within_rates(ratio, work, from, to) / ratio;
+    }
     const double missed = std::log(measured_ns / before);
     const double common = context.common[static_cast<std::size_t>(here.kind)];
     // What all products share is theirs where the model knows the origin, mostly the origin's own where it does not; and what
@@ -104,6 +132,7 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
     sigma = std::max(sigma, 0.3);
   }
   if (same) sigma *= 0.5 * distance(from, to);
+  if (!same) witnessed(ns, sigma, work, weights, to);
   return known(std::max(ns, bound_ns(measured_ns, work, from, to)), sigma, graph::Origin::kModelled);
 }
 
@@ -167,7 +196,7 @@ void TransferContext::learn(std::span<const Work> works, std::span<const double>
     const Product p = product_of(w, from);
     if (p.m <= 0 || p.n <= 0 || p.k <= 0) continue;
     const auto kind = static_cast<std::size_t>(p.kind);
-    const double model = best_product_us(w, parameters(), from) * 1e3;
+    const double model = law_us(w, parameters(), from) * 1e3;
     const double product = operation_ns[i] * (1 - layout_share(w, from));
     time[kind] += product;
     sum[kind] += product * std::log(product / model);
@@ -210,7 +239,7 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     const double start = kernel_start_us(measured_ns / 1e3) * 1e3;
     return known(start + (measured_ns - start) * from.pcie_gbs / to.pcie_gbs, 0.2, graph::Origin::kScaled);
   }
-  const double us = same_kernel_us(measured_ns / 1e3, work.bytes() * part, shape, from, to, context.streaming_gbs);
+  const double us = row_kernel_us(measured_ns / 1e3, part, work, shape, from, to, context.streaming_gbs);
   double sigma = work.bytes() > 0 ? 0.09 : 0.35;
   if (from.vendor != to.vendor) sigma = std::max(sigma, 0.25);  // another compiler
   return known(us * 1e3, same_silicon(from, to) ? sigma * distance(from, to) : sigma, graph::Origin::kScaled);
