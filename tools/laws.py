@@ -128,6 +128,7 @@ LISTS = {
     "block": (1.0, 0.1, 20.0),  # elements of a block in a clock
     "uneven": (2.0, 1.0, 20.0),  # the largest tensor of a launch over the mean
 }
+LIST_OVERLAP = 2.0
 BLOCK, BLOCKS, TENSORS = 65536, 320, np.array([110, 64, 48, 36, 30])
 
 
@@ -135,7 +136,7 @@ def lists_us(p, bytes_moved, elements, tensors, lists, device):
     launches = np.maximum(np.ceil(tensors / TENSORS[np.clip(lists, 1, 4).astype(int) - 1]), np.ceil(elements / BLOCK / BLOCKS))
     block = np.minimum(BLOCK, p["uneven"] * elements / tensors) / (p["block"] * device.clock_mhz)
     memory = bytes_moved / (device.streaming * 1e3) / p["share"]
-    return p["start"] + p["per_list"] * launches + (memory**OVERLAP + (launches * block) ** OVERLAP) ** (1 / OVERLAP)
+    return p["start"] + p["per_list"] * launches + (memory**LIST_OVERLAP + (launches * block) ** LIST_OVERLAP) ** (1 / LIST_OVERLAP)
 
 
 # A kernel that goes to another GPU as it is: start value, least and largest.
