@@ -91,6 +91,7 @@ std::optional<Cupti> find_cupti(std::string& why) {
   find(library, "cuptiActivityFlushPeriod", cupti.flush_period);
   find(library, "cuptiSetThreadIdType", cupti.thread_id_type);
   find(library, "cuptiActivityEnableRuntimeApi", cupti.enable_runtime_api);
+  find(library, "cuptiActivityEnableDriverApi", cupti.enable_driver_api);
   return cupti;
 }
 

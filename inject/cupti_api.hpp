@@ -26,6 +26,7 @@ struct Cupti {
   decltype(&cuptiActivityFlushPeriod) flush_period = nullptr;
   decltype(&cuptiSetThreadIdType) thread_id_type = nullptr;
   decltype(&cuptiActivityEnableRuntimeApi) enable_runtime_api = nullptr;
+  decltype(&cuptiActivityEnableDriverApi) enable_driver_api = nullptr;
 };
 
 /// nullopt when there is none, or one without a function that cannot be done without; `why` then says so.

@@ -217,6 +217,17 @@ bool is_idle_call(std::string_view name) {
       "cuDriverGetVersion",
       "cuKernelGetAttribute",
       "cuKernelGetFunction",
+      "cuKernelGetName",
+      "cuKernelSetAttribute",
+      "cuGetErrorString",
+      "cuGetErrorName",
+      "cudaGetErrorString",
+      "cuCtxGetLimit",
+      "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+      "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+      "cuOccupancyMaxActiveClusters",
+      "cudaOccupancyMaxActiveClusters",
+      "cuTensorMapEncodeTiled",
       "cuFuncGetAttribute",
   };
   return std::find(std::begin(kIdle), std::end(kIdle), name) != std::end(kIdle);

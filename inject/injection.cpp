@@ -29,6 +29,13 @@ void at_exit() {
 }
 
 void on_signal(int number) {
+  if (getpid() != owner) {  // a copy made by fork that in_child has not reached yet: it has no thread to wake
+    struct sigaction usual = {};
+    usual.sa_handler = SIG_DFL;
+    sigaction(number, &usual, nullptr);
+    kill(getpid(), number);
+    return;
+  }
   interrupted_by = number;
   sem_post(&interrupted);  // nothing else may be done in a handler
 }
@@ -81,10 +88,13 @@ void begin() {
   const foretrace::inject::Settings settings = foretrace::inject::settings_from_environment();
   if (settings.output.empty()) return;
   // Frameworks with a profiler of their own listen to CUPTI themselves, which only one can; `foretrace record` drives those.
-  if (!settings.forced &&
-      (foretrace::inject::is_loaded("libtorch_cpu") || foretrace::inject::is_loaded("xla_cuda_plugin") ||
-       foretrace::inject::is_loaded("xla_extension"))) {
-    return;
+  // CUDA may be asked for its version long before the part that profiles is loaded, so any part of theirs will do.
+  if (settings.stands_aside) return;
+  if (!settings.forced) {
+    for (const char* part :
+         {"libtorch_", "libc10", "jaxlib/", "jax_cuda", "xla_cuda_plugin", "xla_extension", "libtensorflow"}) {
+      if (foretrace::inject::is_loaded(part)) return;
+    }
   }
   owner = getpid();
   recording = new Recording(settings);

@@ -93,8 +93,9 @@ void tell_file(const std::string& status, const std::string& path) {
                        ", \"steps\": 0, \"rank\": " + (rank < 0 ? "null" : std::to_string(rank)) + "}");
 }
 
-void tell(const std::string& status, const std::string& text) {
-  if (!add_line(status, "{\"say\": " + quoted(text) + "}")) std::fprintf(stderr, "foretrace: %s\n", text.c_str());
+void tell(const std::string& status, const std::string& text, bool when_nothing_else) {
+  const std::string key = when_nothing_else ? "{\"hint\": " : "{\"say\": ";
+  if (!add_line(status, key + quoted(text) + "}")) std::fprintf(stderr, "foretrace: %s\n", text.c_str());
 }
 
 }  // namespace foretrace::inject

@@ -25,7 +25,8 @@ bool write_whole(const std::string& path,
                  const std::function<bool(const std::function<bool(std::string_view)>&)>& fill);
 
 /// A line for `foretrace record`: a file that was written, or something to say. To standard error when nobody waits.
+/// `when_nothing_else`: only where nothing was recorded at all: one of several processes may have touched CUDA without using it.
 void tell_file(const std::string& status, const std::string& path);
-void tell(const std::string& status, const std::string& text);
+void tell(const std::string& status, const std::string& text, bool when_nothing_else = false);
 
 }  // namespace foretrace::inject

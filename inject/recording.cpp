@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "capture.hpp"
 #include "decode.hpp"
 #include "output.hpp"
 #include "trace_json.hpp"
@@ -23,21 +24,52 @@ constexpr std::uint32_t kFlushMs = 500;
 // 160 bytes each: 320 MB at most.
 constexpr std::size_t kUsualRecords = 2'000'000;
 
-constexpr CUpti_ActivityKind kKinds[] = {
-    CUPTI_ACTIVITY_KIND_DEVICE,     CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
-    CUPTI_ACTIVITY_KIND_MEMCPY,     CUPTI_ACTIVITY_KIND_MEMCPY2,
-    CUPTI_ACTIVITY_KIND_MEMSET,     CUPTI_ACTIVITY_KIND_RUNTIME,
-    CUPTI_ACTIVITY_KIND_DRIVER,     CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
-    CUPTI_ACTIVITY_KIND_CUDA_EVENT, CUPTI_ACTIVITY_KIND_MARKER,
-    CUPTI_ACTIVITY_KIND_MEMORY2,
+/// What is listened to, by the names that FORETRACE_CUDA_WITHOUT leaves out.
+struct Listened {
+  CUpti_ActivityKind kind;
+  std::string_view name;
+};
+constexpr Listened kListened[] = {
+    {CUPTI_ACTIVITY_KIND_DEVICE, "devices"},    {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernels"},
+    {CUPTI_ACTIVITY_KIND_MEMCPY, "copies"},     {CUPTI_ACTIVITY_KIND_MEMCPY2, "copies"},
+    {CUPTI_ACTIVITY_KIND_MEMSET, "fills"},      {CUPTI_ACTIVITY_KIND_RUNTIME, "runtime"},
+    {CUPTI_ACTIVITY_KIND_DRIVER, "driver"},     {CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "waits"},
+    {CUPTI_ACTIVITY_KIND_CUDA_EVENT, "events"}, {CUPTI_ACTIVITY_KIND_MARKER, "ranges"},
+    {CUPTI_ACTIVITY_KIND_MEMORY2, "memory"},
 };
 
-// The calls of is_idle_call that come most often: not recording them at all costs the program less.
-constexpr CUpti_CallbackId kIdleCalls[] = {
+/// Whether "a,b,c" holds the word.
+bool holds(std::string_view list, std::string_view word) {
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    if (list.substr(0, end) == word) return true;
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return false;
+}
+
+// The calls of is_idle_call that come most often: not recording them at all costs the program less. Driver calls of this kind come
+// from CUDA's runtime itself, some with every launch.
+constexpr CUpti_CallbackId kIdleRuntimeCalls[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020,          CUPTI_RUNTIME_TRACE_CBID_cudaSetDevice_v3020,
     CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020,       CUPTI_RUNTIME_TRACE_CBID_cudaPeekAtLastError_v3020,
     CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020,         CUPTI_RUNTIME_TRACE_CBID_cudaStreamIsCapturing_v10000,
-    CUPTI_RUNTIME_TRACE_CBID_cudaDeviceGetAttribute_v5000,
+    CUPTI_RUNTIME_TRACE_CBID_cudaDeviceGetAttribute_v5000, CUPTI_RUNTIME_TRACE_CBID_cudaGetErrorString_v3020,
+};
+constexpr CUpti_CallbackId kIdleDriverCalls[] = {
+    CUPTI_DRIVER_TRACE_CBID_cuKernelGetName,
+    CUPTI_DRIVER_TRACE_CBID_cuKernelGetAttribute,
+    CUPTI_DRIVER_TRACE_CBID_cuKernelSetAttribute,
+    CUPTI_DRIVER_TRACE_CBID_cuGetErrorString,
+    CUPTI_DRIVER_TRACE_CBID_cuGetErrorName,
+    CUPTI_DRIVER_TRACE_CBID_cuCtxGetLimit,
+    CUPTI_DRIVER_TRACE_CBID_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+    CUPTI_DRIVER_TRACE_CBID_cuOccupancyMaxActiveClusters,
+    CUPTI_DRIVER_TRACE_CBID_cuTensorMapEncodeTiled,
+    CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent,
+    CUPTI_DRIVER_TRACE_CBID_cuCtxSetCurrent,
+    CUPTI_DRIVER_TRACE_CBID_cuCtxGetDevice,
+    CUPTI_DRIVER_TRACE_CBID_cuStreamIsCapturing,
 };
 
 std::string text_of(const char* variable) {
@@ -62,6 +94,8 @@ Settings settings_from_environment() {
   Settings out;
   out.output = text_of("FORETRACE_CUDA_OUTPUT");
   out.status = text_of("FORETRACE_RECORD_STATUS");
+  out.without = text_of("FORETRACE_CUDA_WITHOUT");
+  out.stands_aside = text_of("FORETRACE_CUDA") == "never";
   out.forced = text_of("FORETRACE_CUDA") == "always";
   const unsigned long long asked = std::strtoull(text_of("FORETRACE_CUDA_RECORDS").c_str(), nullptr, 10);
   out.most_records = asked > 0 ? static_cast<std::size_t>(asked) : kUsualRecords;
@@ -102,13 +136,22 @@ bool Recording::begin() {
 }
 
 void Recording::enable_all() {
-  for (const CUpti_ActivityKind kind : kKinds) cupti_.enable(kind);  // one a version lacks is not there
-  if (cupti_.enable_runtime_api == nullptr) return;                  // then they are left out when they are read
-  for (const CUpti_CallbackId call : kIdleCalls) cupti_.enable_runtime_api(call, 0);
+  for (const Listened& one : kListened) {
+    const bool wanted = !holds(settings_.without, one.name);
+    if (wanted && cupti_.enable(one.kind) == CUPTI_SUCCESS) continue;  // one a version lacks is not there
+    if (!holds(left_out_, one.name)) left_out_ += (left_out_.empty() ? "" : ",") + std::string(one.name);
+  }
+  // Where a version cannot leave them out, they are left out when they are read.
+  if (cupti_.enable_runtime_api != nullptr && !holds(settings_.without, "runtime")) {
+    for (const CUpti_CallbackId call : kIdleRuntimeCalls) cupti_.enable_runtime_api(call, 0);
+  }
+  if (cupti_.enable_driver_api != nullptr && !holds(settings_.without, "driver")) {
+    for (const CUpti_CallbackId call : kIdleDriverCalls) cupti_.enable_driver_api(call, 0);
+  }
 }
 
 void Recording::disable_all() {
-  for (const CUpti_ActivityKind kind : kKinds) cupti_.disable(kind);
+  for (const Listened& one : kListened) cupti_.disable(one.kind);
 }
 
 void Recording::give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* records) {
@@ -172,19 +215,22 @@ void Recording::finish() {
 
 void Recording::write() {
   const std::scoped_lock lock(activities_mutex_);
+  keep_captured(activities_);
   const bool worked = std::any_of(activities_.records.begin(), activities_.records.end(), [](const Record& r) {
     return r.kind == Kind::kKernel || r.kind == Kind::kMemcpy || r.kind == Kind::kMemset;
   });
   if (!worked) {
     tell(settings_.status,
          "the program initialised CUDA, but CUPTI reported no work on a GPU (may this user profile? another "
-         "tool may be listening)");
+         "tool may be listening)",
+         true);
     return;
   }
   Surroundings where;
   where.process = static_cast<std::uint64_t>(getpid());
   where.epoch_offset_ns = epoch_offset_ns_;
   where.cupti_version = cupti_.version;
+  where.left_out = left_out_;
   where.rank = environment_rank();
   where.world_size = environment_world_size();
   const std::string path = own_path(settings_.output, settings_.status);

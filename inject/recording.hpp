@@ -13,10 +13,12 @@
 namespace foretrace::inject {
 
 struct Settings {
-  std::string output;        ///< FORETRACE_CUDA_OUTPUT
-  std::string status;        ///< FORETRACE_RECORD_STATUS; empty: nobody waits
-  std::size_t most_records;  ///< FORETRACE_CUDA_RECORDS
-  bool forced = false;       ///< FORETRACE_CUDA=always: also where a framework brings a profiler of its own
+  std::string output;         ///< FORETRACE_CUDA_OUTPUT
+  std::string status;         ///< FORETRACE_RECORD_STATUS; empty: nobody waits
+  std::size_t most_records;   ///< FORETRACE_CUDA_RECORDS
+  std::string without;        ///< FORETRACE_CUDA_WITHOUT: kinds of records nobody wants, "driver,memory"
+  bool stands_aside = false;  ///< FORETRACE_CUDA=never: this process has a profiler of its own
+  bool forced = false;        ///< FORETRACE_CUDA=always: also where a framework brings a profiler of its own
 };
 
 /// As the environment says; an empty output: nothing is to be recorded.
@@ -49,6 +51,7 @@ class Recording {
   Cupti cupti_;
   std::atomic<State> state_{State::kNew};
   std::int64_t epoch_offset_ns_ = 0;
+  std::string left_out_;  // kinds of records that are not listened to
   std::mutex activities_mutex_;
   Activities activities_;
   std::mutex buffers_mutex_;

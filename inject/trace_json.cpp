@@ -23,11 +23,32 @@ constexpr const char* kPlaceNames[] = {"Unknown", "Pageable", "Pinned", "Device"
 const char* name_of(Place place) { return kPlaceNames[static_cast<int>(place)]; }
 bool on_device(Place place) { return place >= Place::kDevice; }
 
+/// Bytes of the UTF-8 character at the beginning of `text`, 0 when it is none.
+std::size_t character(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const std::size_t size = lead < 0x80                   ? 1
+                           : lead >= 0xc2 && lead < 0xe0 ? 2
+                           : lead >= 0xe0 && lead < 0xf0 ? 3
+                           : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                         : 0;
+  if (size == 0 || text.size() < size) return 0;
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xc0u) != 0x80u) return 0;
+  }
+  const auto next = size > 1 ? static_cast<unsigned char>(text[1]) : 0u;
+  // Longer than need be, half of a pair of UTF-16, behind the last character there is.
+  const bool wrong = (lead == 0xe0 && next < 0xa0) || (lead == 0xed && next >= 0xa0) || (lead == 0xf0 && next < 0x90) ||
+                     (lead == 0xf4 && next >= 0x90);
+  return wrong ? 0 : size;
+}
+
 std::string escaped(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (const char c : text) {
+  while (!text.empty()) {
+    const char c = text[0];
     const auto byte = static_cast<unsigned char>(c);
+    const std::size_t size = character(text);
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
@@ -35,10 +56,12 @@ std::string escaped(std::string_view text) {
       char code[8];
       std::snprintf(code, sizeof code, "\\u%04x", byte);
       out += code;
+    } else if (size == 0) {
+      out += '?';  // NVTX names may hold any bytes; those that are no UTF-8 would make the file unreadable
     } else {
-      // NVTX names may hold any bytes; those that are no UTF-8 would make the file unreadable.
-      out += byte < 0x80 ? c : '?';
+      out.append(text.substr(0, size));
     }
+    text.remove_prefix(std::max<std::size_t>(size, 1));
   }
   return out;
 }
@@ -216,8 +239,10 @@ class Writer {
       print("\"distributedInfo\": {\"rank\": %d, \"world_size\": %d},\n", where_.rank, where_.world_size);
     }
     print("\"foretrace_cuda\": {\"version\": 1, \"records\": %zu, \"dropped_full\": %" PRIu64
-          ", \"dropped_cupti\": %" PRIu64 ", \"untimed\": %" PRIu64 "},\n",
+          ", \"dropped_cupti\": %" PRIu64 ", \"untimed\": %" PRIu64,
           all_.records.size(), all_.dropped_full, all_.dropped_cupti, all_.untimed);
+    if (!where_.left_out.empty()) print(", \"left_out\": \"%s\"", escaped(where_.left_out).c_str());
+    print("},\n");
     print("\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": %" PRId64 ",\n\"traceName\": \"CUDA activities\",\n",
           static_cast<std::int64_t>(base_) + where_.epoch_offset_ns);
     print("\"traceEvents\": [\n{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %" PRIu64

@@ -14,6 +14,7 @@ struct Surroundings {
   std::uint64_t process = 0;
   std::int64_t epoch_offset_ns = 0;  ///< added to CUPTI's times gives ns since 1970
   std::uint32_t cupti_version = 0;
+  std::string left_out;            ///< kinds of records that were not listened to, "driver,memory"
   int rank = -1, world_size = -1;  ///< -1: none
 };
 

@@ -50,7 +50,11 @@ def band_figures(results: list) -> dict:
            "half_width_mean_pct": mean(r.half_width_pct for r in shown)}
     if quiet:
         out |= {"quiet_rows": len(quiet), "quiet_coverage_pct": 100 * mean(r.covered for r in quiet),
+                "quiet_half_width_mean_pct": mean(r.half_width_pct for r in quiet),
                 "quiet_half_width_max_pct": max(r.half_width_pct for r in quiet)}
+    noisy = [r for r in shown if not r.row.quiet]
+    if noisy:
+        out |= {"noisy_coverage_pct": 100 * mean(r.covered for r in noisy), "noisy_half_width_mean_pct": mean(r.half_width_pct for r in noisy)}
     if half:
         out |= {"narrow_half_error_pct": mean(off[:half]), "wide_half_error_pct": mean(off[half:])}
     return out
@@ -66,10 +70,12 @@ def band_table(results: list, in_sample: list) -> list[str]:
         if not f:
             continue
         rows.append([title, str(f["rows"]), f"{f['coverage_pct']:.0f}", f"{f.get('quiet_coverage_pct', 0):.0f}" if "quiet_rows" in f else "–",
-                     f"{f['half_width_mean_pct']:.1f}", f"{f['quiet_half_width_max_pct']:.1f}" if "quiet_rows" in f else "–",
+                     f"{f['half_width_mean_pct']:.1f}",
+                     " / ".join(f"{f[k]:.1f}" if k in f else "–" for k in ("quiet_half_width_mean_pct", "noisy_half_width_mean_pct")),
+                     f"{f['quiet_half_width_max_pct']:.1f}" if "quiet_rows" in f else "–",
                      f"{f['narrow_half_error_pct']:.1f} / {f['wide_half_error_pct']:.1f}" if "narrow_half_error_pct" in f else "–",
                      *([f"{own['coverage_pct']:.0f}", f"{own['half_width_mean_pct']:.1f}"] if own else [])])
-    return aligned(["model", "rows", "median in band %", "of quiet rows %", "half-width % mean", "widest quiet ± %",
+    return aligned(["model", "rows", "median in band %", "of quiet rows %", "half-width % mean", "of quiet rows / of the others", "widest quiet ± %",
                     "error % narrow / wide half", *(["in sample: in band %", "half-width % mean"] if in_sample else [])], rows)
 
 

@@ -12,6 +12,7 @@ beside each). What a step keeps of its traced time, and how far its speed follow
 
 import argparse
 import csv
+import functools
 import gzip
 import json
 import math
@@ -22,14 +23,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import host_counts
 import host_hooks
+import host_records
+import host_workers
 import numpy as np
 from host_traces import (
     DATA,
     FAST_LOOP_US,
     PHASES,
     ROOT,
-    SPEED_CALLS,
     USUAL_SPEED,
     Phase,
     cases,
@@ -124,6 +127,11 @@ def own_us(s: Sample, c: dict[str, float]) -> float:
     return max(LEAST_LEFT * us, us - recorded)
 
 
+def module_us(s: Sample, c: dict[str, float]) -> float:
+    """Of own_us the calls of modules, in which a profiler writes nothing down."""
+    return min(c.get("module_us", 0.0) * host_counts.modules(s), own_us(s, c))
+
+
 def fit_kept(some: list[Sample], costs: dict[str, float]) -> dict[str, float]:
     """event_layer_us by search; left and follows by least squares of logarithms, the host's speed around a row beside them."""
     best: tuple[float, dict[str, float]] = (math.inf, {})
@@ -131,7 +139,9 @@ def fit_kept(some: list[Sample], costs: dict[str, float]) -> dict[str, float]:
     usual = USUAL_SPEED
     for layer in np.arange(0, 30.5, 0.5):
         tried = costs | {"event_layer_us": float(layer)}
-        y = np.array([math.log(s.target_us / own_us(s, tried)) for s in some])
+        # Modules' calls keep their time; a hundredth of a phase, so that the mean speed will do.
+        y = np.array([math.log(max(0.2 * s.target_us, s.target_us - usual * module_us(s, tried)) / (own_us(s, tried) - module_us(s, tried) + 1e-3))
+                      for s in some])
         a = np.array([[1, math.log(s.speed / usual), math.log(s.probe)] for s in some])
         fit: np.ndarray = np.zeros(3)
         robust = np.ones(len(some))
@@ -147,21 +157,57 @@ def fit_kept(some: list[Sample], costs: dict[str, float]) -> dict[str, float]:
 
 def predicted_us(s: Sample, c: dict[str, float], with_probe: bool = True) -> float:
     speed = c["usual_speed"] * (s.speed / c["usual_speed"]) ** c["follows"]
-    return c["left"] * speed * own_us(s, c) * (s.probe ** c["_probe"] if with_probe else 1)
+    calls = module_us(s, c)
+    by_time = (c["left"] * (own_us(s, c) - calls) + calls) * speed
+    which = host_counts.kind(s)
+    if which and f"counted_{which}" in c:
+        by_time = math.exp(host_counts.mixed(math.log(by_time), math.log(host_counts.counted_us(s, c)), c[f"counted_{which}"]))
+    return by_time * (s.probe ** c["_probe"] if with_probe else 1)
 
 
 def off_pct(some: list[Sample], c: dict[str, float], with_probe: bool = True) -> list[float]:
     return [100 * (predicted_us(s, c, with_probe) / s.target_us - 1) for s in some]
 
 
-def left_out(some: list[Sample], costs: dict[str, float]) -> list[tuple[Sample, float, float]]:
-    """Each phase predicted by a fit without its network: with the host's speed around the row known, and without."""
+def left_out(some: list[Sample], costs: dict[str, float], weights: dict[str, float] | None = None) -> list[tuple[Sample, float, float]]:
+    """Each phase predicted by a fit without its network: with the host's speed around the row known, and without. `weights`: of
+    counts beside times; none are taken into account without."""
     out = []
     for network in sorted({s.network for s in some}):
-        c = fit_kept([s for s in some if s.network != network], costs)
+        others = [s for s in some if s.network != network]
+        c = fit_kept(others, costs)
+        if weights:
+            c |= weights | values(launches(others) | compiled(c["usual_speed"], network))
         mine = [s for s in some if s.network == network]
         out += list(zip(mine, off_pct(mine, c), off_pct(mine, c, False)))
     return out
+
+
+def values(figures: dict[str, tuple[float, str, float]]) -> dict[str, float]:
+    return {n: v for n, (v, *_) in figures.items()}
+
+
+def launches(some: list[Sample]) -> dict[str, tuple[float, str, float]]:
+    """A launch and all around it, by phase, at the speeds steps have."""
+    eager = [s for s in some if "compile" not in s.name and "ckpt" not in s.name]
+    out = {}
+    for name in PHASES:
+        each = [s.target_us / s.traced.launches for s in eager if s.phase == name and s.traced.launches > host_counts.ENOUGH]
+        out[f"launch_{name}_us"] = (median(each), f"{len(each)} phases", float(np.std(each) / math.sqrt(len(each))))
+    return out
+
+
+def counted(some: list[Sample], costs: dict[str, float]) -> dict[str, tuple[float, str, float]]:
+    """How far counts are believed beside times, each by what it is off for networks left out."""
+    pairs = []
+    for s, _, off in left_out(some, costs):
+        which = host_counts.kind(s)
+        if not which:
+            continue
+        others = [o for o in some if o.network != s.network]
+        c = costs | {"usual_speed": USUAL_SPEED} | values(launches(others) | (compiled(USUAL_SPEED, s.network) if which == "compiled" else {}))
+        pairs.append((which, math.log1p(off / 100), math.log(host_counts.counted_us(s, c) / s.target_us)))
+    return host_counts.weights(pairs)
 
 
 def spreads(found: list[tuple[Sample, float, float]]) -> dict[str, tuple[float, str, float]]:
@@ -221,16 +267,18 @@ def checkpoints(usual: float, without: str | None) -> dict[str, tuple[float, str
     return out | ({"reentrant_share": of_models(reentrant)} if reentrant else {})
 
 
+@functools.cache
 def parameters_of(trace: Path) -> int:
     """Trained tensors: what accumulates a gradient in the backward pass."""
     with gzip.open(trace, "rt") as file:
         return sum(e.get("name") == "torch::autograd::AccumulateGrad" for e in json.load(file)["traceEvents"])
 
 
-def compiled(usual: float, without: str | None) -> dict[str, tuple[float, str, float]]:
+@functools.cache
+def compiled(usual: float, *without: str | None) -> dict[str, tuple[float, str, float]]:
     """Passes of compiled models: so much for a pass and so much for each launch in it, over both passes together. Launches of a
     loop's update are seven for each tensor, those of a fused one a handful; both are taken off what a row launched."""
-    found = [r for r in rows() if r["switches"].get("compile") and r["network"] != without and "gpu_launched" in r
+    found = [r for r in rows() if r["switches"].get("compile") and r["network"] not in without and "gpu_launched" in r
              and not r["switches"].get("graph") and not r["switches"].get("ckpt")]
     tensors = {}
     for r in rows():
@@ -263,7 +311,8 @@ def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, f
     found = cases()
     events = event_costs(found)
     some = samples(traces, ref)
-    micro = {n: v for n, (v, *_) in events.items()}
+    modules = host_counts.module_figures(found, some)
+    micro = values(events | modules)
     kept = fit_kept(some, micro)
     figures: dict[str, tuple[float, str, float]] = {
         n: (ref[n], f"{ref['speed_samples']} phases", 0.0) for n in ("launch_call_us", "launch_follows", "empty_us")}
@@ -272,10 +321,7 @@ def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, f
     figures |= events
     of_fit = f"{len(some)} phases of {len({s.network for s in some})} networks"
     figures |= {n: (kept[n], of_fit, 0.0) for n in ("event_layer_us", "left", "follows")}
-    eager = [s for s in some if "compile" not in s.name and "ckpt" not in s.name]
-    for name in PHASES:
-        each = [s.target_us / s.traced.launches for s in eager if s.phase == name and s.traced.launches > 30]
-        figures[f"launch_{name}_us"] = (median(each), f"{len(each)} phases", float(np.std(each) / math.sqrt(len(each))))
+    figures |= modules | counted(some, micro) | launches(some)
     figures["op_us"] = one_case(found, LAUNCHING)
     figures["cast_us"] = one_case(found, [("cast_grad", "to_bf16")])
     figures["node_us"] = one_case(found, [("backward", "add_scalar")])
@@ -284,25 +330,21 @@ def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, f
     figures["foreach_tensor_us"] = one_case(found, [("optimizer", "adam_foreach")])
     figures["list_tensor_us"] = one_case(found, [("optimizer", "sgd_foreach")])
     figures |= compiled(kept["usual_speed"], without)
-    figures |= hooks(found, figures, [r for r in rows() if r["network"] != without], ref)
+    figures |= hooks(found, figures, [r for r in rows() if r["network"] != without], without)
     return figures, some, micro
 
 
-def hooks(found: dict, figures: dict[str, tuple[float, str, float]], rows: list[dict], ref: dict[str, float]) -> dict[str, tuple[float, str, float]]:
-    """What hooks cost, for what is the same on a host (tools/host_hooks.py)."""
-    value = {n: v for n, (v, *_) in figures.items()}
+def hooks(found: dict, figures: dict[str, tuple[float, str, float]], rows: list[dict], without: str | None) -> dict[str, tuple[float, str, float]]:
+    """What hooks cost (tools/host_hooks.py, tools/host_workers.py)."""
+    value = values(figures)
     usual, view = value["usual_speed"], value["probe_view_us"]
 
-    def speed(shown: dict[str, list[float]]) -> float:
-        phase = Phase(shown=defaultdict(list, {SPEED_CALLS[n]: v for n, v in shown.items()}))
-        return speeds({"forward": phase}, ref)["forward"]
-
     out = host_hooks.graphs(rows, median(found["call", "graph_replay_10_kernels", "off"]), 10, usual)
-    # Without the only network that was offloaded, copies cost what the calls cost.
-    copies = [r for r in rows if r["variant"] == "offload"]
-    out |= host_hooks.hooked_copies(rows, usual) if copies else {"hooked_copy_us": one_case(found, [("cast_grad", "to_bf16")])}
+    copies = [us for _, us in host_hooks.hooked_copies(rows, usual) + host_workers.offloaded(without)]
+    out["hooked_copy_us"] = of_models(copies)
     out["copy_call_us"] = one_case(found, [("call", "copy_to_device")])
-    return out | host_hooks.functions(view) | host_hooks.batches(view) | host_hooks.sharded(speed, value, value["left"]) | host_hooks.flat()
+    return out | host_hooks.functions(view) | host_workers.batches(view) | host_workers.ddp() | host_workers.compressions(usual) \
+        | host_workers.sharded() | host_hooks.flat() | host_records.ranges(view)
 
 
 def elsewhere(every: list, c: dict[str, float]) -> list[float]:
@@ -355,10 +397,13 @@ def main() -> int:
     every = read_traces(options.program)
     figures, some, micro = fit(every, options.without)
     if options.check or not options.without:
-        kept = {n: v for n, (v, *_) in figures.items()} | {"_probe": 0.0}
+        kept = values(figures) | {"_probe": 0.0}
         again = fit_kept(some, micro)
-        found = left_out(some, micro)
+        weights = {n: v for n, v in kept.items() if n.startswith("counted_")}
+        found = left_out(some, micro, weights)
         figures |= spreads(found)
+        print(said("left out, times alone", [b for *_, b in left_out(some, micro)]))
+        print(said("left out, times alone, modules' calls not told from the rest", [b for *_, b in left_out(some, micro | {"module_us": 0.0})]))
         print(said("in sample", off_pct(some, kept)))
         print(said("left out, the host's speed around the row known", [a for _, a, _ in found]))
         print(said("left out", [b for *_, b in found]))

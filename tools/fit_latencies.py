@@ -10,10 +10,12 @@ steps of truth.jsonl that replay one graph.
 """
 
 import argparse
+import csv
 import gzip
 import json
 import sys
 from collections import defaultdict
+from itertools import pairwise
 from statistics import median
 
 from truth import ROOT
@@ -24,9 +26,13 @@ TRACES = ("bert_base.base", "gpt2.base", "resnet50.base", "resnet18.base", "mlp.
           "resnet50.graph", "resnet50-image.graph")  # fmt: skip
 # Traces whose steps end in a wait, for what that takes alone.
 WAITING = ("gpt2-today.base", "gpt2@1-today.base", "llama_gqa-today.base", "lstm_lm@8.base", "nmt_3x3.base", "t5_4x4@2.base")
+# Traces of a rank among several, for what collectives add.
+RANKS = ROOT / "data" / "h200-ranks"
+COLLECTIVE = ("resnet50.mps.ddp@5.w2.r0", "resnet50.mps.ddpfp16.w2.r0", "resnet50.mps.fsdp.w2.r0")
+HANDED_US, WAITED_US = 12.0, 50.0  # a kernel that starts so soon behind a collective, so long behind its own launch, waited for it
 IDLE_US = 20.0  # a stream that has had nothing to do for this long waits for the launch alone
 SMS = 132
-FEWEST = {"sync_return": 1}  # of a trace: a step has one
+FEWEST = {"sync_return": 1, "sync_call": 1}  # of a trace: a step has one
 MEANING = {
     "kernel_gap": "end of a kernel to the start of the next on its stream, launched long before",
     "launch_latency": "end of a launch call to the start of its kernel on an idle stream",
@@ -34,6 +40,9 @@ MEANING = {
     "short_kernel": "a kernel of at most one block per SM",
     "empty_kernel": "an element-wise kernel of one block",
     "sync_return": "end of the last kernel to the return of the call that waits for it",
+    "sync_call": "a call that waits for a stream and finds nothing to wait for",
+    "collective_start": "return of a collective's call to its kernel on an idle stream",
+    "stream_hand_over": "end of a collective to the start of the next kernel on the stream that waits for it",
 }
 
 
@@ -86,6 +95,40 @@ def waits():
     return [{"sync_return": samples_of(CLEAN / f"{name}.json.gz")["sync_return"]} for name in WAITING]
 
 
+def idle_sync():
+    """Of the micro-benchmarks, with the recorder's profiler on: p10, median and p90 of 500 calls."""
+    with open(CLEAN / "host.csv") as file:
+        row = next(r for r in csv.DictReader(file) if (r["name"], r["mode"]) == ("stream_synchronize_idle", "recorder"))
+    return {"sync_call": [float(row[c]) for c in ("p10", "us", "p90")]}
+
+
+def collectives_of(path):
+    """{name: [us]} of a rank's trace: when collectives start, and when what waits for them does."""
+    with gzip.open(path, "rt") as file:
+        events = [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X"]
+    calls = {e["args"]["correlation"]: e for e in events if e.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in e.get("args", {})}
+    streams = defaultdict(list)
+    for e in events:
+        if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
+            streams[e["args"].get("stream")].append(e)
+    done = [(e["ts"] + e["dur"], stream) for stream, work in streams.items() for e in work if "nccl" in e["name"].lower()]
+    out = defaultdict(list)
+    for stream, work in streams.items():
+        work.sort(key=lambda e: e["ts"])
+        for before, e in pairwise(work):
+            call = calls.get(e["args"].get("correlation"))
+            if call is None:
+                continue
+            end, returned = before["ts"] + before["dur"], call["ts"] + call["dur"]
+            if "nccl" in e["name"].lower() and returned - end > IDLE_US:
+                out["collective_start"].append(e["ts"] - returned)
+            elif e["cat"] == "kernel" and e["ts"] - returned > WAITED_US and e["ts"] - end > IDLE_US:
+                last = max((t for t, where in done if t <= e["ts"] and where != stream), default=None)
+                if last is not None and e["ts"] - last < HANDED_US:
+                    out["stream_hand_over"].append(e["ts"] - last)
+    return out
+
+
 def text_of(found):
     lines = ["# name,ns,p10,p90,samples,traces: made by tools/fit_latencies.py"]
     for name, meaning in MEANING.items():
@@ -103,7 +146,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    text = text_of([*(samples_of(CLEAN / f"{name}.json.gz") for name in TRACES), *waits()])
+    text = text_of([*(samples_of(CLEAN / f"{name}.json.gz") for name in TRACES), *waits(), idle_sync(),
+                    *(collectives_of(RANKS / f"{name}.json.gz") for name in COLLECTIVE)])
     if args.check:
         if not TABLE.is_file() or TABLE.read_text() != text:
             print(f"{TABLE.name}: not what the traces say", file=sys.stderr)

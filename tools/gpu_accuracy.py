@@ -37,6 +37,7 @@ import transfer_tables as tables
 from gpu_tables import TITLES, show, update_docs
 
 LEFT_OUT = HERE / "transfer-left-out"
+LAWS_LEFT_OUT = HERE / "laws-left-out"
 NOBODY = ""  # as the GPU to leave out: the parameters fitted to all of them
 # Tensors read and written by each same-kernel table, and FLOP per element for Habitat's arithmetic intensity.
 ALIKE = {"add": (3, 1), "div": (3, 1), "mul": (3, 1), "pow": (3, 1), "addu": (2, 1), "divu": (2, 1), "mulu": (2, 1), "powu": (2, 1),
@@ -65,9 +66,11 @@ class Figures:
     def __init__(self, program):
         self.program = program
 
-    def ask(self, lines, without=None):
+    def ask(self, lines, without=None, laws_without=None):
         weights = LEFT_OUT / f"{without}.csv" if without else None
         command = [str(self.program)] + ([str(weights)] if weights and weights.exists() else [])
+        if laws_without and (laws := LAWS_LEFT_OUT / f"{laws_without}.csv").exists():
+            command = [str(self.program), "-", str(laws)]
         done = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"{command[0]}: {done.stderr.strip()}")
@@ -218,7 +221,7 @@ def products(folder, figures, kind, sample):
 
 
 def attention(folder, figures, sample):
-    """Causal attention forward in BF16; kernels of one library on all."""
+    """Causal attention forward in BF16; kernels of one library on all. Each target left out of the fit in turn, and in it."""
     path = folder / "gpu-attention-bf16.csv.gz"
     if not path.exists():
         return None
@@ -228,17 +231,21 @@ def attention(folder, figures, sample):
     gpus = [g for g in found.values() if g]
     d[gpus] *= 1e3
     floors = {g: float(d[g].quantile(tables.FLOOR_QUANTILE)) for g in gpus}
-    errors, inside = {}, []
+    errors, known, inside = {}, {}, []
     for o, t in itertools.permutations(gpus, 2):
         rows = d.dropna(subset=[o, t])
         rows = sample(rows[rows[o] > 1.1 * floors[o]], 400)
         lines = [f"attention {o} {t} {r.batch_size} {r.num_heads} {r.num_key_value_heads} {r.isl} {r.head_dim} {max(us, 0.5)}"
                  for r, us in zip(rows.itertuples(), rows[o] - ATTENTION_HOST * floors[o])]  # fmt: skip
-        answer = figures.ask(lines)
+        in_sample = np.maximum(floors[t], ATTENTION_HOST * floors[t] + figures.ask(lines)[:, 0])
+        known[(o, t)] = np.abs(in_sample / rows[t].values - 1)
+        answer = figures.ask(lines, laws_without=t)
         predicted = np.maximum(floors[t], ATTENTION_HOST * floors[t] + answer[:, 0])
         errors[(o, t)] = np.abs(predicted / rows[t].values - 1)
         inside.append(np.abs(np.log(predicted / rows[t].values)) <= BAND * answer[:, 1])
-    return summary(errors) | {"inside the band, %": percent(np.concatenate(inside).mean())} if errors else None
+    if not errors:
+        return None
+    return summary(errors) | {"in_sample_median_pct": summary(known)["median_pct"], "inside the band, %": percent(np.concatenate(inside).mean())}
 
 
 def judged(result):

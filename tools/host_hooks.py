@@ -1,8 +1,6 @@
-"""What hooks cost the CPU at speed 1 (tools/fit_host.py writes it into a host's file): those of fully sharded training, functions
-played from CUDA graphs, tensors sent to the host, batches from worker processes.
-
-Sharded training is read from the ranges PyTorch puts around its hooks in a trace: their time at the speed of their thread, less what
-recording each event inside took, times what is left beside a profiler. `counts` says how many operations and runtime calls each has.
+"""What hooks cost the CPU at speed 1 (tools/fit_host.py writes it into a host's file): functions played from CUDA graphs, graphs,
+tensors sent to the host. `counts` says how many operations and runtime calls each hook of fully sharded training has, from the
+ranges PyTorch puts around them in a trace; what they take is in host_workers.py.
 """
 
 import csv
@@ -11,7 +9,6 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -82,32 +79,6 @@ def least_distance(a: np.ndarray, y: np.ndarray) -> np.ndarray:
     return fit
 
 
-def sharded(speed: Callable[[dict[str, list[float]]], float], costs: dict[str, float], left: float) -> dict[str, Figure]:
-    """Of each kind of hook what a unit and each of its tensors takes."""
-    found, shown = hooks_of(SHARDED)
-
-    def us(h: Hook) -> float:
-        recorded = costs["event_op_us"] * h.counts["ops"] + costs["event_call_us"] * h.counts["working"] \
-            + costs["event_short_call_us"] * h.counts["calls"]
-        return left * (h.us / speed(shown[h.thread]) - recorded)
-
-    out: dict[str, Figure] = {}
-    for figure, name in (("gather", "all_gather"), ("copy", "all_gather_copy_out"), ("reduce", "post_backward_reduce")):
-        mine = [h for h in found if h.name == name and h.unit]
-        a, y = np.array([(1.0, h.tensors) for h in mine]), np.array([us(h) for h in mine])
-        fit = least_distance(a, y)
-        spread = np.sqrt(np.diag(np.linalg.inv(a.T @ a))) * 1.48 * np.median(np.abs(a @ fit - y))
-        of = f"{len(mine)} hooks of {len({h.unit for h in mine})} units"
-        out[f"shard_{figure}_us"] = (float(fit[0]), of, float(spread[0]))
-        out[f"shard_{figure}_tensor_us"] = (float(fit[1]), of, float(spread[1]))
-    for figure, names in (("forward", ("pre_forward", "post_forward")),
-                          ("backward", ("pre_backward", "backward_prefetch", "post_backward_accumulate", "post_backward_reshard"))):
-        each = [[us(h) for h in found if h.name == n and h.unit] for n in names]
-        out[f"shard_{figure}_us"] = (sum(median(v) for v in each), f"{sum(map(len, each))} hooks of {len({h.unit for h in found}) - 1} units",
-                                     math.sqrt(sum(float(np.var(v)) / len(v) for v in each)))
-    return out
-
-
 def flat() -> dict[str, Figure]:
     """FullyShardedDataParallel against fully_shard, without a GPU: of a unit's time and of a tensor's."""
     with open(HOOKS / "units.csv") as file:
@@ -134,15 +105,6 @@ def functions(view_us: float) -> dict[str, Figure]:
     return {"function_us": (float(fit[0]), of, 0.0), "function_tensor_us": (float(fit[1]), of, 0.0)}
 
 
-def batches(view_us: float) -> dict[str, Figure]:
-    """A batch of two tensors that a worker has ready. What takes it from the pinning thread's queue was read from one trace: 54 to 75 µs
-    of _MultiProcessingDataLoaderIter.__next__, with a profiler."""
-    with open(HOOKS / "batches.csv") as file:
-        each = [float(r["next_us"]) / 2 / float(r["view_us"]) * view_us for r in csv.DictReader(file)]
-    return {"take_batch_us": (41.0, "a trace", 0.0),
-            "open_tensor_us": (median(each), f"{len(each)} rounds", float(np.std(each) / math.sqrt(len(each))))}
-
-
 def graphs(rows: list[dict], replay_us: float, replay_nodes: int, usual: float) -> dict[str, Figure]:
     """A launch of a CUDA graph: a case of few nodes, and host times of rows whose whole step is one."""
     nodes = [(1e3 * r["host_ms"]["update"] / usual, r["gpu_launched"]) for r in rows if r["switches"].get("graph")]
@@ -152,8 +114,8 @@ def graphs(rows: list[dict], replay_us: float, replay_nodes: int, usual: float) 
             "graph_node_us": (node, f"{len(each)} rows", float(np.std(each) / math.sqrt(len(each))))}
 
 
-def hooked_copies(rows: list[dict], usual: float) -> dict[str, Figure]:
-    """What the backward pass of an offloaded step takes longer, by the copies: as many come back as go. The way there waits for the GPU."""
+def hooked_copies(rows: list[dict], usual: float) -> list[tuple[str, float]]:
+    """What the backward pass of offloaded rows takes longer, by the copies: as many come back as go. The way there waits for the GPU."""
     base = defaultdict(list)
     for r in rows:
         if r["variant"] in ("base", "again"):
@@ -163,8 +125,8 @@ def hooked_copies(rows: list[dict], usual: float) -> dict[str, Figure]:
         if r["variant"] == "offload" and base[r["model"]]:
             copies = (r["gpu_launched"] - base[r["model"]][0]["gpu_launched"]) / 2
             backward = np.mean([b["host_ms"]["backward"] for b in base[r["model"]]])
-            each.append(1e3 * (r["host_ms"]["backward"] - backward) / copies / usual)
-    return {"hooked_copy_us": (median(each), f"{len(each)} models", 0.0)}
+            each.append((r["model"], float(1e3 * (r["host_ms"]["backward"] - backward) / copies / usual)))
+    return each
 
 
 def counts() -> list[str]:

@@ -2,6 +2,7 @@
 micro-benchmarks. tools/fit_host.py makes figures of them."""
 
 import csv
+import functools
 import gzip
 import json
 import math
@@ -16,6 +17,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data" / "h200-clean"
+HOOKS = ROOT / "data" / "h200-hooks"
 PHASES = ("forward", "backward", "update")
 # µs of the loop beside every micro-benchmark when the host is at its fastest: speed 1.
 FAST_LOOP_US = 11.3
@@ -23,8 +25,7 @@ FAST_LOOP_US = 11.3
 SPEED_CALLS = {"cudaLaunchKernel": "launch", "aten::empty": "empty"}
 WORKING = ("LaunchKernel", "Memcpy", "Memset", "GraphLaunch")
 ENOUGH = 6
-# Launches alone are half believed, the rest is the usual speed (src/whatif/unprofiled.cpp).
-LAUNCHES_ALONE, USUAL_SPEED = 0.5, 1.45
+USUAL_SPEED = 1.45
 
 
 @dataclass
@@ -38,6 +39,7 @@ class Phase:
     layers: int = 0
     frames: int = 0
     launches: int = 0
+    generated: int = 0  # kernels of a compiler among those it launched
     gpu_us: float = 0.0  # of the kernels and copies it launched
     shown: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
@@ -57,6 +59,7 @@ def phases_of(program: Path, trace: Path) -> dict[str, Phase]:
             value = dict(re.findall(r" ([a-z_]+)=([^\s\"]+)", line))
             phase = out[{"optimizer": "update", "backward": "backward"}.get(value.get("phase", ""), "forward")]
             phase.gpu_us += int(value.get("cost", 0)) / 1e3
+            phase.generated += '"triton_' in line
             continue
         if not line.startswith("task ") or not lane.startswith("lane cpu"):
             continue
@@ -77,6 +80,7 @@ def phases_of(program: Path, trace: Path) -> dict[str, Phase]:
     return out
 
 
+@functools.cache
 def rows() -> list[dict]:
     with open(DATA / "truth.jsonl") as file:
         return [json.loads(line) for line in file]
@@ -109,13 +113,11 @@ def speeds(phases: dict[str, Phase], ref: dict[str, float]) -> dict[str, float]:
     for name, p in phases.items():
         parts = []
         if len(p.shown["launch"]) >= ENOUGH:
-            parts.append((1, math.log(median(p.shown["launch"]) / ref["launch_call_us"]) / ref["launch_follows"]))
+            parts.append(math.log(median(p.shown["launch"]) / ref["launch_call_us"]) / ref["launch_follows"])
         if len(p.shown["empty"]) >= ENOUGH:
-            parts.append((2, math.log(median(p.shown["empty"]) / ref["empty_us"])))
+            parts.append(math.log(median(p.shown["empty"]) / ref["empty_us"]))
         if parts:
-            out[name] = math.exp(sum(w * v for w, v in parts) / sum(w for w, _ in parts))
-        if len(parts) == 1 and len(p.shown["empty"]) < ENOUGH:
-            out[name] = USUAL_SPEED * (out[name] / USUAL_SPEED) ** LAUNCHES_ALONE
+            out[name] = math.exp(sum(parts) / len(parts))
     # Forward and update share a thread: the first that is known stands for what is not.
     return {p: out.get(p, next(iter(out.values()))) for p in phases} if out else {}
 
@@ -126,8 +128,8 @@ def speeds(phases: dict[str, Phase], ref: dict[str, float]) -> dict[str, float]:
 def cases() -> dict[tuple[str, str, str], list[float]]:
     """µs at speed 1 of every round, by kind, name and mode."""
     out = defaultdict(list)
-    with gzip.open(DATA / "cases.csv.gz", "rt") as file:
-        for r in csv.DictReader(file):
+    with gzip.open(DATA / "cases.csv.gz", "rt") as first, open(HOOKS / "cases.csv") as second:
+        for r in [*csv.DictReader(first), *csv.DictReader(second)]:
             speed = math.sqrt(float(r["loop_before"]) * float(r["loop_after"])) / FAST_LOOP_US
             out[r["kind"], r["name"], r["mode"]].append(float(r["us"]) / speed)
     return out

@@ -20,7 +20,7 @@ namespace foretrace::python {
 namespace {
 
 /// (why it was declined or "", step in ns, peak in bytes, samples)
-using Outcome = std::tuple<std::string, std::int64_t, std::optional<std::int64_t>, double>;
+using Outcome = std::tuple<std::string, std::int64_t, std::optional<std::int64_t>, double, std::optional<std::int64_t>>;
 
 /// One step of one trace, ready to predict strategies of it: what a worker of a cluster holds.
 class StrategyStep {
@@ -49,7 +49,7 @@ class StrategyStep {
     nb::gil_scoped_release unlocked;
     std::vector<Outcome> out;
     for (const search::Evaluation& e : search::evaluate_all(*base_, strategies, threads)) {
-      out.emplace_back(e.declined, e.step, e.peak_bytes, e.samples);
+      out.emplace_back(e.declined, e.step, e.peak_bytes, e.samples, e.reserved_bytes);
     }
     return out;
   }
@@ -76,7 +76,9 @@ void set_evaluator(nb::object make) {
       for (const search::Strategy& s : strategies) texts.push_back(report::strategy_json(s));
       const auto outcomes = nb::cast<std::vector<Outcome>>((*evaluate)(texts));
       std::vector<search::Evaluation> out;
-      for (const auto& [declined, ns, peak, samples] : outcomes) out.push_back({declined, ns, peak, samples});
+      for (const auto& [declined, ns, peak, samples, reserved] : outcomes) {
+        out.push_back({declined, ns, peak, samples, reserved});
+      }
       if (out.size() != strategies.size()) throw nb::value_error("one outcome for each strategy is needed");
       return out;
     };

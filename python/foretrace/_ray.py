@@ -17,7 +17,7 @@ from typing import Any
 
 from ._errors import Error
 
-Outcome = tuple[str, int, "int | None", float]
+Outcome = tuple[str, int, "int | None", float, "int | None"]
 Evaluate = Callable[[list[str]], list[Outcome]]
 # Of one worker during one batch: more is no accident.
 MOST_LOSSES = 5
@@ -128,7 +128,7 @@ class Cluster:
             asked = {i: workers[i].evaluate.remote(part) for i, part in enumerate(parts) if part}
             if self._lose:
                 self._lose(workers)
-            outcomes: list[Outcome] = [("", 0, None, 1.0)] * len(strategies)
+            outcomes: list[Outcome] = [("", 0, None, 1.0, None)] * len(strategies)
             losses = 0
             while asked:
                 i, answer = next(iter(asked.items()))

@@ -118,6 +118,7 @@ def surroundings(options: argparse.Namespace, status: Path, mark: str) -> dict[s
         more |= {"CUDA_INJECTION64_PATH": str(library), "FORETRACE_CUDA_OUTPUT": output}
         if options.cuda:
             more["FORETRACE_CUDA"] = "always"
+            Status(str(status)).mark("asked for CUDA")
         Path(output).parent.mkdir(parents=True, exist_ok=True)
     elif options.cuda:
         why = ("another tool is named by CUDA_INJECTION64_PATH" if library is not None else
@@ -178,6 +179,10 @@ def notes(heard: Heard, command: list[str]) -> list[str]:
     said = list(heard.said)
     if heard.files or said:
         return said
+    if heard.hints:
+        return heard.hints
+    if "asked for CUDA" in heard.marks:
+        return [f"nothing was recorded: {command[0]} ended without a word from CUDA: it used none, or it crashed"]
     if "python" not in heard.marks:
         return [f"nothing was recorded: {command[0]} started no Python that looks for modules (python -I and -E do not)"
                 + ("" if cuda_library() else "; for other programs, foretrace must be built with FORETRACE_INJECTION")]

@@ -87,6 +87,7 @@ class Heard:
     steps: int = 0  # of the longest recording
     said: list[str] = field(default_factory=list)
     marks: set[str] = field(default_factory=set)
+    hints: list[str] = field(default_factory=list)  # what is worth a word only where nothing was recorded
     hindered: list[str] = field(default_factory=list)  # why a Python could not be recorded at all
 
 
@@ -105,9 +106,12 @@ def listen(folder: Path) -> Heard:
             if "file" in line:
                 heard.files.append(line["file"])
                 heard.steps = max(heard.steps, line["steps"])
+            elif "hint" in line:
+                heard.hints.append(line["hint"])
             elif line["say"] not in heard.said:
                 heard.said.append(line["say"])
     with contextlib.suppress(OSError):
         heard.hindered += dict.fromkeys((folder / "python").read_text(encoding="utf-8", errors="replace").splitlines())
     heard.files = sorted(dict.fromkeys(heard.files))
+    heard.hints = list(dict.fromkeys(heard.hints))
     return heard

@@ -24,7 +24,7 @@ class LoopRecorder:
 
     @property
     def phase(self) -> str:
-        """"not started", "warm-up", "measure", "settle", "trace" or "done"."""
+        """"not started", "warm-up", "measure", "settle", "trace", "observe" or "done"."""
         return str(getattr(self._phase, "value", self._phase))
 
     @property

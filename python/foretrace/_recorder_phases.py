@@ -14,6 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 PHASES = ("forward", "backward", "update")
+# An event at the end of each phase costs a step some 20 us, so only every so many steps have them.
+_MARKED_EVERY = 4
 
 
 class PhaseClock:
@@ -142,7 +144,7 @@ class PhaseClock:
                 self._undo.append(getattr(optimizer, register)(hook).remove)
 
     def _mark(self, phase: str, now: float) -> None:
-        if self._cuda and self._zero is not None and not self._capturing():
+        if self._cuda and self._zero is not None and len(self._steps) % _MARKED_EVERY == 0 and not self._capturing():
             event = self._cuda.Event(enable_timing=True)
             event.record()
             self._behind[phase] = (now, event)

@@ -18,14 +18,20 @@ METADATA_KEY = "foretrace"
 
 
 class Tracer:
-    """Steps 0 … SETTLE-1 settle, the next `steps` are traced. `save` or `discard` ends it."""
+    """Steps 0 … SETTLE-1 settle, the next `steps` are traced. `save` or `discard` ends it.
+
+    execution_trace: one step more is traced, and observed while it is (`observe`): PyTorch's observer doubles what operations cost
+    the CPU, so the steps that are looked at go without it. Its range is renamed, so that no one takes it for one of them.
+    """
 
     def __init__(self, torch: Any, steps: int, *, memory: bool, shapes: bool, execution_trace: bool,
                  beside: Path) -> None:
         if torch.autograd._profiler_enabled():
             raise RuntimeError("another profiler is already running, and PyTorch runs one at a time")
+        self._torch = torch
         self._scratch = Scratch(beside)
         self._running = False
+        self._observed_whole = False
         self.gpu_worked = False  # known once it is saved
         self._observer: Any = None
         self._observed = self._scratch.folder / "execution.json"
@@ -35,9 +41,9 @@ class Tracer:
         try:
             self._profile = torch.profiler.profile(
                 activities=[activity.CPU, activity.CUDA] if cuda_in_use(torch) else [activity.CPU],
-                schedule=torch.profiler.schedule(wait=0, warmup=SETTLE, active=steps, repeat=1),
+                schedule=torch.profiler.schedule(wait=0, warmup=SETTLE, active=steps + bool(self._observer), repeat=1),
                 record_shapes=shapes, profile_memory=memory, with_stack=False, with_flops=False, with_modules=False,
-                experimental_config=_config(torch), execution_trace_observer=self._observer)
+                experimental_config=_config(torch))
             self._profile.__enter__()
         except BaseException:
             self.discard()
@@ -52,6 +58,24 @@ class Tracer:
         """The end of a step that is not the last."""
         self._profile.step()
 
+    def begin(self) -> None:
+        """The end of the last step that settles. Work that was launched before is waited for: its launches would be missing."""
+        if cuda_in_use(self._torch):
+            self._torch.cuda.synchronize()
+        self._profile.step()
+
+    def observe(self) -> None:
+        """All steps were traced, the last by `end_last_step`: the next one is for the observer."""
+        if cuda_in_use(self._torch):
+            self._torch.cuda.synchronize()
+        self._profile.step()
+        self._observer.start()
+
+    def end_observed_step(self) -> None:
+        self._observer.stop()
+        self._observed_whole = True
+        self.end_last_step()
+
     def end_last_step(self) -> None:
         """Closes the range of the last step at once, so that ending the trace is no part of it."""
         opened, self._profile.step_rec_fn = self._profile.step_rec_fn, None
@@ -65,16 +89,17 @@ class Tracer:
         """
         self._profile.add_metadata_json(METADATA_KEY, json.dumps(plain(figures)))
         rename = None
+        if self._observed_whole or not complete:
+            last = b'"observed step"' if self._observed_whole else b'"unfinished step"'
+            rename = f'"ProfilerStep#{self._profile.step_num}"'.encode(), last
         if complete:
             self._profile.step()
-        else:
-            rename = f'"ProfilerStep#{self._profile.step_num}"'.encode(), b'"unfinished step"'
         self._stop()
         exported = self._scratch.folder / "trace.json"
         self._profile.export_chrome_trace(str(exported))
         self.gpu_worked = holds_gpu_work(exported)
         self._scratch.add(exported, target, rename)
-        if self._observer is not None:
+        if self._observed_whole:
             self._scratch.add(self._observed, execution_trace_path(target))
         self._scratch.commit()
 
@@ -89,7 +114,7 @@ class Tracer:
         running, self._running = self._running, False
         if running:
             self._profile.__exit__(None, None, None)
-        elif self._observer is not None and self._observer.is_registered:
+        if self._observer is not None and self._observer.is_registered:
             self._observer.unregister_callback()
 
 

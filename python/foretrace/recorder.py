@@ -55,6 +55,7 @@ class _Phase(enum.Enum):
     MEASURE = "measure"
     SETTLE = "settle"
     TRACE = "trace"
+    OBSERVE = "observe"
     DONE = "done"
 
 
@@ -131,7 +132,8 @@ class Recorder(LoopRecorder):
                               ) from error
         split_suffix(path)
         self._torch = torch
-        self._given_path, self._counts, self._models = path, counts, models
+        self._given_path, self._models = path, models
+        self._counts = counts | {_Phase.OBSERVE: int(execution_trace)}
         self._layers, self._memory, self._shapes = layers, memory, shapes
         self._execution_trace = execution_trace
         self._phase = _Phase.NEW
@@ -197,7 +199,10 @@ class Recorder(LoopRecorder):
             self._meter.border(now)
         elif phase is _Phase.SETTLE:
             assert self._tracer is not None
-            self._tracer.step()
+            if self._left:
+                self._tracer.step()
+            else:
+                self._tracer.begin()
             if self._finder is not None:
                 self._install_ranges(self._stop_finder())
         elif phase is _Phase.TRACE:
@@ -210,6 +215,9 @@ class Recorder(LoopRecorder):
                 self._tracer.step()
             else:
                 self._tracer.end_last_step()
+        elif phase is _Phase.OBSERVE:
+            assert self._tracer is not None
+            self._tracer.end_observed_step()
         if self._left == 0:
             self._leave(phase)
 
@@ -232,6 +240,11 @@ class Recorder(LoopRecorder):
             self._clock = PhaseClock(self._torch)
             self._traced = [time.perf_counter()]
             self._clock.begin(self._traced[0])
+        elif phase is _Phase.TRACE and self._tracer is not None and self._tracer.has_execution_trace:
+            assert self._clock is not None
+            self._clock.close()
+            self._enter(_Phase.OBSERVE)
+            self._tracer.observe()
         else:
             self._write(complete=True)
 
@@ -265,6 +278,11 @@ class Recorder(LoopRecorder):
 
     def _end_early(self) -> None:
         phase, needed = self._phase, self.steps_needed
+        if phase is _Phase.OBSERVE:
+            self._missing.append("execution trace: the loop ended before the step that was to be observed")
+            self._write(complete=False)
+            self._say(f"the loop ended early: {self.path} has no execution trace beside it")
+            return
         if len(self._traced) > 1:
             self._missing.append(f"{self._left} of {self._counts[_Phase.TRACE]} traced steps: the loop ended early")
             self._write(complete=False)

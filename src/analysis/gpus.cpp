@@ -93,7 +93,7 @@ using Prices = std::map<std::string, ListedPrice>;
 
 void add_cost(GpuPrediction& g, const Prices& prices) {
   if (g.prediction.step <= 0) return;
-  const double hours = static_cast<double>(g.prediction.step) / 3.6e12;
+  const double hours = static_cast<double>(g.prediction.step) / 3.6e12;     // ns in an hour, by definition
   if (g.device.power_w > 0) g.kwh_per_1k_steps = g.device.power_w * hours;  // W x h x 1000 steps / 1000
   if (const auto it = prices.find(g.device.name); it != prices.end()) {
     g.usd_per_hour = it->second.usd_per_hour;

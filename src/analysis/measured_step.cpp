@@ -69,12 +69,12 @@ PlausibleRange plausible_range(const graph::Graph& graph, Ns replayed) {
 
 Result<Ns> plausible_step(const graph::Graph& graph, Ns replayed, double ms) {
   const PlausibleRange range = plausible_range(graph, replayed);
-  const bool short_ = !(ms > 0) || ms * 1e6 < static_cast<double>(range.least);
-  if (!short_ && ms * 1e6 <= static_cast<double>(range.most)) return static_cast<Ns>(std::llround(ms * 1e6));
-  const std::string why =
-      !short_ ? fmt::format("with the profiler it takes {} ms, and without it no longer", shown_ms(to_ms(range.traced)))
-      : !(ms > 0) ? std::string("a step takes time")
-                  : fmt::format("the GPU alone works {} ms in it", shown_ms(to_ms(range.gpu_busy)));
+  const bool too_short = !(ms > 0) || ms * 1e6 < static_cast<double>(range.least);
+  if (!too_short && ms * 1e6 <= static_cast<double>(range.most)) return static_cast<Ns>(std::llround(ms * 1e6));
+  const std::string why = !too_short  ? fmt::format("with the profiler it takes {} ms, and without it no longer",
+                                                    shown_ms(to_ms(range.traced)))
+                          : !(ms > 0) ? std::string("a step takes time")
+                                      : fmt::format("the GPU alone works {} ms in it", shown_ms(to_ms(range.gpu_busy)));
   return fail(ErrorCode::kUsage, fmt::format("a step of {} ms is impossible: {}", shown_ms(ms), why),
               likely_slip(ms, range));
 }

@@ -121,6 +121,7 @@ hardware::Fabric faster(hardware::Fabric fabric, double x) {
 
 std::vector<Slider> sliders(const Baseline& baseline, const ScaleReport* scale, const SliderOptions& options) {
   Asking ask(baseline, options);
+  // Choices of ours: what people move a slider to.
   using Factors = std::vector<double>;
   ask.factor("batch", "times the batch", whatif::Changes::kBatch,
              options.few ? Factors{0.5, 2} : Factors{0.25, 0.5, 0.75, 1.5, 2, 3, 4, 8});

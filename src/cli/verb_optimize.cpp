@@ -5,6 +5,7 @@
 #include "base/decimal.hpp"
 #include "cli/network.hpp"
 #include "cli/output.hpp"
+#include "cli/script_output.hpp"
 #include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
@@ -58,6 +59,7 @@ Result<Answer> run_optimize(const Request& request) {
   FORETRACE_TRY(const analysis::Told known, told(v));
   FORETRACE_TRY(const trace::Trace trace, load_one(v.argument("TRACE"), request));
   FORETRACE_TRY(const analysis::Baseline baseline, analysis::make_baseline(trace, v.integer("step"), known));
+  FORETRACE_TRY_VOID(can_write_code(request, baseline));
   if (const auto gb = v.number("memory-gb")) options.memory_limit = static_cast<std::int64_t>(*gb * 1e9);
   if (const auto n = v.integer("budget-evals")) options.evaluations = static_cast<std::size_t>(*n);
   if (const auto s = v.number("budget-s")) {

@@ -1,5 +1,6 @@
 #include "cli/output.hpp"
 #include "cli/residuals.hpp"
+#include "cli/script_output.hpp"
 #include "cli/told.hpp"
 #include "cli/traces.hpp"
 #include "cli/verbs.hpp"
@@ -28,6 +29,7 @@ Result<Answer> run_whatif(const Request& request) {
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   FORETRACE_TRY(analysis::Baseline baseline, analysis::make_baseline(trace, request.values.integer("step"), known));
   FORETRACE_TRY(baseline.model.residuals, read_residuals(request));
+  FORETRACE_TRY_VOID(can_write_code(request, baseline));
   std::optional<search::Optimized> plan;
   std::string body;
   report::WhatIfReport report{baseline.figures, {}, request.values.number("batch")};

@@ -15,10 +15,15 @@ std::span<const std::pair<std::string_view, std::string_view>> latency_files(); 
 const Latencies& usual_latencies() {
   static const Latencies kUsual = [] {
     Latencies out;
-    const std::pair<std::string_view, Ns*> figures[] = {
-        {"kernel_gap", &out.kernel_gap},     {"launch_latency", &out.launch_latency},
-        {"graph_gap", &out.graph_gap},       {"short_kernel", &out.short_kernel},
-        {"empty_kernel", &out.empty_kernel}, {"sync_return", &out.sync_return}};
+    const std::pair<std::string_view, Ns*> figures[] = {{"kernel_gap", &out.kernel_gap},
+                                                        {"launch_latency", &out.launch_latency},
+                                                        {"graph_gap", &out.graph_gap},
+                                                        {"short_kernel", &out.short_kernel},
+                                                        {"empty_kernel", &out.empty_kernel},
+                                                        {"sync_return", &out.sync_return},
+                                                        {"sync_call", &out.sync_call},
+                                                        {"collective_start", &out.collective_start},
+                                                        {"stream_hand_over", &out.stream_hand_over}};
     std::string_view text = latency_files().front().second;
     while (!text.empty()) {
       const std::size_t end = std::min(text.find('\n'), text.size());

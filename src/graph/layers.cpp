@@ -172,7 +172,7 @@ class LayerRule {
     return LayerId{};
   }
 
-  // A range around the whole step, whatever its name, is no layer of the model.
+  // A range around the whole step, whatever its name, is no layer of the model. It may begin and end a little (5 %) beside it.
   bool holds_the_step(std::uint32_t e) const {
     constexpr double kWhole = 0.95;
     return static_cast<double>(trace().events.duration[e]) >= kWhole * static_cast<double>(g_.traced);

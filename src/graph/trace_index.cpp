@@ -326,7 +326,8 @@ void TraceIndex::find_blocked_calls() {
 // them are pending: the depth is what fits when there are few. Elsewhere at least as many fit as were seen pending behind a
 // call that did not wait.
 void TraceIndex::find_queue_depths(PendingOfLanes& pending) {
-  constexpr double kFewEventCalls = 0.9;  // not the largest: one row that belongs to another call must not decide
+  constexpr double kFewEventCalls =
+      0.9;  // not the largest, a choice: one row in ten that belongs to another call must not decide
   queue_depth.assign(trace.lanes.size(), kDefaultQueueDepth);
   for (const Call& c : calls) {
     if (c.role != CallRole::kLaunch || c.blocked > 0) continue;

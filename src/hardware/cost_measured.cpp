@@ -37,6 +37,7 @@ Number number(std::string_view text) {
 
 struct Line {
   Scales scales;
+  // The spread is always in the file; 0.3 is a choice nobody sees.
   double spread = 0.3, from_fp32 = 0, from_layout = 0, tuned = 0;
 };
 
@@ -156,7 +157,9 @@ class Tables {
 
  private:
   // The largest tables. The law of products takes microseconds a row.
-  static bool by_type(std::string_view operation) { return operation == "gemm" || operation == "conv"; }
+  static bool by_type(std::string_view operation) {
+    return operation == "gemm" || operation == "conv" || operation == "rnn";
+  }
   static constexpr std::array<std::string_view, 4> kTypes = {" fp32", " tf32", " fp16", " bf16"};
   // What is read at once: "softmax" of "softmax fwd half", "conv fp16" of "conv fwd dense fp16 nchw".
   static std::string part_of(std::string_view pool) {
@@ -294,7 +297,8 @@ ModelledTime measured_model(const Work& w, const Device& d) {
   const Neighbours::Told told = told_at(pool->neighbours, place->at).told;
   const double sigma = pool->spread * std::sqrt(told.variance);
   if (std::holds_alternative<Gemm>(w.kind) && !same_silicon(pool->measured_on, d)) {
-    // Their law has parameters of the architecture's own: what the table tells beyond it is carried as the transfer carries it.
+    // Their law has parameters of the architecture's own: what the table tells beyond it is carried as the transfer carries it,
+    // and leaves what products leave on GPUs nobody measured (0.2: tools/gpu_accuracy.py, "bands").
     const TransferWeights& laws = TransferWeights::shipped();
     const ProductKind kind = fitted_kind(product_of(w, d));
     return {place->bound_us * std::exp(carried_miss(told.value, laws.of(kind, d), false)), std::max(sigma, 0.2)};
@@ -321,7 +325,9 @@ ModelledTime measured_model_beside(const Work& w, const Work& known, double know
             pool->spread * std::sqrt(answers.with_own.variance)};
   }
   const Neighbours::Told told = told_at(pool->neighbours, place->at).told;
-  const double carried = in_fp32(place->pool) == before->pool           ? pool->from_fp32
+  // What an operation on indices takes more is in their values, and they stay.
+  const double carried = std::holds_alternative<Gather>(w.kind)         ? 1
+                         : in_fp32(place->pool) == before->pool         ? pool->from_fp32
                          : in_other_layout(place->pool) == before->pool ? pool->from_layout
                                                                         : 0;
   return {place->bound_us * std::exp(tuned + told.value + carried * more),

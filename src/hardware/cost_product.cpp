@@ -375,7 +375,7 @@ double beyond_a_generation(double missed) {
   // Beyond a factor of two the law lacks something the kernel has (odd alignment, another algorithm), and the target has it too.
   // Two is what the instructions of one generation of tensor cores gain over those of the one before, which is what kernels for
   // odd shapes use: on the older generation nothing is lost by that.
-  constexpr double kGeneration = 0.7;
+  constexpr double kGeneration = 0.7;  // log 2
   return missed - std::clamp(missed, -kGeneration, kGeneration);
 }
 

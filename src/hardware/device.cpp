@@ -28,7 +28,9 @@ tl::unexpected<Error> bad_file(const std::string& file, std::string message) {
 }
 
 double pcie_gbs_of(double generation) {
-  switch (static_cast<int>(std::clamp(generation, 0.0, 100.0))) {  // x16, one direction, after line coding
+  // Sixteen lanes of 8, 16, 32 and 64 GT/s, one direction, after coding (128 of 130 bits, from generation 6 on
+  // 242 of 256 bytes; PCI-SIG's specifications).
+  switch (static_cast<int>(std::clamp(generation, 0.0, 100.0))) {
     case 3:
       return 15.75 * kPcieShare;
     case 4:

@@ -24,6 +24,8 @@ struct MeasuredPlace {
   Features at{};
   std::size_t features = 0;
   double bound_us = 0;
+  double waits_us =
+      0;  ///< the part of it that follows the clock: steps one after the other, starts of blocks and kernels
   bool tuned = false;  ///< the library tried its algorithms
 };
 /// Nothing for kinds that have formulas of their own, and for work without sizes.
@@ -49,7 +51,7 @@ struct KernelPool {
   Device measured_on;
   Neighbours neighbours;
   std::size_t features = 0;
-  /// Two of three errors are smaller than this times the root of Told::variance.
+  /// Two of three errors are smaller than this times the root of Told::variance. Read from kernels/*.scales.csv.
   double spread = 0.3;
   /// How much of what an operation takes more or less than its neighbours say shows again in this pool: of the same operation in
   /// fp32, and in the other layout.

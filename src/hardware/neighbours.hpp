@@ -20,8 +20,9 @@ inline constexpr std::size_t kMostFeatures = 17;
 using Features = std::array<double, kMostFeatures>;
 
 struct Scales {
-  Features scales{};    ///< by which each feature is multiplied; 0: it says nothing
-  double noise = 0.02;  ///< the part of the variance that even the same shape would show again
+  Features scales{};  ///< by which each feature is multiplied; 0: it says nothing
+  double noise =
+      0.02;  ///< the part of the variance that even the same shape would show again; begins the search at 2 %
   bool smooth =
       false;  ///< neighbours tell a trend (Matern 3/2), not only a level (1/2): kernels that stay the same over a range
 

@@ -18,12 +18,8 @@ struct ModelOfKind {
   ModelledTime operator()(const Recurrent&) const { return measured_model(w, d); }
   ModelledTime operator()(const BatchNorm&) const { return measured_or_streamed(); }
   ModelledTime operator()(const Pooling&) const { return measured_or_streamed(); }
-  ModelledTime operator()(const Rows& k) const {
-    if (const ModelledTime told = measured_model(w, d); told.us > 0) return told;
-    if (w.family == Family::kReduction) return reduction_model(w, k, d);
-    return w.family == Family::kLoss ? loss_model(w, k, d) : measured_or_streamed();
-  }
-  ModelledTime operator()(const Gather& k) const { return embedding_model(w, k, d); }
+  ModelledTime operator()(const Rows&) const { return measured_or_streamed(); }
+  ModelledTime operator()(const Gather&) const { return measured_or_streamed(); }
   ModelledTime operator()(const Pointwise& k) const { return pointwise_model(w, k, d); }
   ModelledTime operator()(const MemoryCopy& k) const { return memory_model(w, k, d); }
 
@@ -51,20 +47,6 @@ bool kernel_stays(const Work& was, const Work& becomes) {
   if (channels_last(was) != channels_last(becomes)) return false;
   // Another precision or alignment class of a product runs other kernels.
   return !is_product(was) || (was.dtype == becomes.dtype && alignment_class(was) == alignment_class(becomes));
-}
-
-// Kernels that gain nothing from narrower elements: what half takes of the fp32 time, and how far that spreads (of its logarithm).
-struct KeptInHalf {
-  double times = 0;  ///< 0: not such a kernel
-  double sigma = 0;
-};
-
-KeptInHalf same_kernel_in_half(const Work& w) {
-  // Adding up where an index says is as many atomic additions or sorted runs in any type: index_add and the gradients of index,
-  // index_select and gather in data/h200-operations, rows of more than 32 and a million elements or more: median 1.13 of 252
-  // measured both ways, a tenth below 0.88, a tenth above 1.5.
-  const auto* gather = std::get_if<Gather>(&w.kind);
-  return gather != nullptr && gather->adds_up ? KeptInHalf{1.13, 0.2} : KeptInHalf{};
 }
 
 bool same_work(const Work& a, const Work& b) {
@@ -116,16 +98,6 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
     cost.known = true;
     return cost;
   }
-  const bool retyped = was.dtype != becomes.dtype || was.access != becomes.access;
-  const KeptInHalf kept = same_kernel_in_half(was);
-  if (kept.times > 0 && same_kernel_in_half(becomes).times > 0 && retyped) {
-    const bool narrowed = !is_half(was.dtype) && is_half(becomes.dtype);
-    cost.ns = measured_ns * (narrowed ? kept.times : 1.0);
-    cost.origin = graph::Origin::kScaled;
-    cost.sigma = narrowed ? kept.sigma : 0.1;
-    cost.known = true;
-    return cost;
-  }
   // The operation itself, as it was measured, is one neighbour more of what it becomes. Products have a law, which carries further.
   if (!std::holds_alternative<Gemm>(was.kind) && was.family == becomes.family) {
     const ModelledTime beside = finite(measured_model_beside(becomes, was, measured_ns / 1e3, device));
@@ -144,9 +116,10 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
   const bool both = before.us > 0 && after.us > 0;
   if (both && kernel_stays(was, becomes)) {
     const double ratio = after.us / before.us;
-    // The floor of a launch does not shrink: below it a ratio would promise time no kernel can take.
-    cost.ns =
-        std::max({measured_ns * ratio, roofline_ns(becomes, device), std::min(measured_ns, empty_kernel_us() * 1e3)});
+    // The floor of a launch does not shrink: below it a ratio would promise time no kernel can take. A kernel that was faster than
+    // its bytes allow did not move them all, and what it becomes will not either.
+    const double bound = measured_ns < roofline_ns(was, device) ? 0 : roofline_ns(becomes, device);
+    cost.ns = std::max({measured_ns * ratio, bound, std::min(measured_ns, empty_kernel_us() * 1e3)});
     // The further from what was measured, the more of the model's own error remains.
     const double distance = std::min(1.0, std::abs(std::log(ratio)) / std::log(4.0));
     cost.sigma = std::max(0.02, distance * after.sigma);

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hardware/cost_attention.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
+#include "hardware/cost_recurrent.hpp"
 #include "hardware/law_conv.hpp"
 #include "hardware/measured.hpp"
-#include "hardware/transfer_rnn.hpp"
+#include "hardware/transfer_rows.hpp"
 
 namespace foretrace::hardware {
 
@@ -145,32 +147,22 @@ Cost laid_out_transfer(double measured_ns, const Work& work, const Device& from,
   return cost;
 }
 
-// Fused attention: blocks of 128 queries over the SMs, at the rate of their tensor cores, and what does not stay in L2 from memory. Over
-// 5,642 causal forward shapes on A100, L40S, H100 and H200 the ratio of two such times misses by 14 % (median of 12 pairs).
-Cost attention_transfer(double measured_ns, const Work& work, const work::Attention& a, const Device& from,
-                        const Device& to) {
-  if (work.flops <= 0 || a.queries <= 0) return {};
-  const auto ideal = [&](const Device& d) {
-    const double blocks = static_cast<double>(a.batch * a.heads) * std::ceil(static_cast<double>(a.queries) / 128);
-    const double waves = std::max(blocks, 1.0) / d.sm_count;
-    const double filled = waves / std::pow(1 + std::pow(waves, 4), 0.25);
-    const double moved = work.bytes() * work.bytes() / (work.bytes() + d.l2_mb * 1e6);
-    return std::hypot(work.flops / (d.tflops(work.dtype) * 0.6e3 * filled), moved / d.streaming_gbs());
-  };
-  const double start = kernel_start_us(measured_ns / 1e3) * 1e3;
-  const double ns = start + (measured_ns - start) * ideal(to) / ideal(from);
-  return known(std::max(ns, bound_ns(measured_ns, work, from, to)),
-               same_silicon(from, to) ? 0.15 * distance(from, to) : 0.22, graph::Origin::kModelled);
+// Fused attention and recurrent layers by their laws, the GPU's own parameters where it was measured. What the law misses here it misses
+// there. Attention was measured forward on four GPUs, the rest on one: there bands are wide.
+Cost law_transfer(double measured_ns, double ratio, double sigma, const Work& work, const Device& from,
+                  const Device& to) {
+  if (!(ratio > 0)) return {};
+  return known(std::max(measured_ns * ratio, bound_ns(measured_ns, work, from, to)),
+               same_silicon(from, to) ? 0.15 * distance(from, to) : sigma, graph::Origin::kModelled);
 }
 
-// A recurrent layer is its products and what its steps wait for. No table holds one on several GPUs: the band is wide.
 Cost recurrent_transfer(double measured_ns, const Work& work, const Recurrent& rnn, const Device& from,
                         const Device& to, const TransferContext& context) {
-  const double here = recurrent_us(work, rnn, context.parameters(), from);
-  const double there = recurrent_us(work, rnn, context.parameters(), to);
-  if (!(here > 0) || !(there > 0)) return {};
-  return known(std::max(measured_ns * there / here, bound_ns(measured_ns, work, from, to)),
-               same_silicon(from, to) ? 0.15 * distance(from, to) : 0.3, graph::Origin::kModelled);
+  const auto law = [&](const Device& d) {
+    return recurrent_us(work, rnn, context.parameters(), context.known_laws(), d);
+  };
+  const double here = law(from);
+  return law_transfer(measured_ns, here > 0 ? law(to) / here : 0, 0.3, work, from, to);
 }
 
 // A product that a what-if made TF32: never slower there than in strict FP32, whose time is known, and just that where there is no TF32.
@@ -192,6 +184,8 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
 const TransferWeights& TransferContext::parameters() const {
   return weights != nullptr ? *weights : TransferWeights::shipped();
 }
+
+const Laws& TransferContext::known_laws() const { return laws != nullptr ? *laws : Laws::shipped(); }
 
 void TransferContext::learn(std::span<const Work> works, std::span<const double> operation_ns, const Device& from) {
   std::array<double, kKinds> time = {};
@@ -221,7 +215,8 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     const bool depthwise = conv != nullptr && conv->depthwise();
     Cost cost;
     if (const auto* attention = std::get_if<work::Attention>(&work.kind)) {
-      cost = attention_transfer(operation_ns, work, *attention, from, to);
+      const double ratio = attention_ratio(work, *attention, context.known_laws(), from, to);
+      cost = law_transfer(operation_ns, ratio, work.backward ? 0.25 : 0.2, work, from, to);
     } else if (const auto* rnn = std::get_if<Recurrent>(&work.kind)) {
       cost = recurrent_transfer(operation_ns, work, *rnn, from, to, context);
     } else if (work.strict_ns > 0 && work.dtype == Dtype::kTf32 && !depthwise) {
@@ -244,7 +239,7 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     const double start = kernel_start_us(measured_ns / 1e3) * 1e3;
     return known(start + (measured_ns - start) * from.pcie_gbs / to.pcie_gbs, 0.2, graph::Origin::kScaled);
   }
-  const double us = same_kernel_us(measured_ns / 1e3, work.bytes() * part, shape, from, to, context.streaming_gbs);
+  const double us = row_kernel_us(measured_ns / 1e3, part, work, shape, from, to, context.streaming_gbs);
   double sigma = work.bytes() > 0 ? 0.09 : 0.35;
   if (from.vendor != to.vendor) sigma = std::max(sigma, 0.25);  // another compiler
   return known(us * 1e3, same_silicon(from, to) ? sigma * distance(from, to) : sigma, graph::Origin::kScaled);

@@ -60,7 +60,7 @@ class Program {
     std::reverse(parameters_.begin(), parameters_.end());  // backward makes gradients from the last layer to the first
     std::int64_t rest = std::max<std::int64_t>(0, c_.start_bytes);
     if (gradients > 0) {
-      // Shards and other element types: as many tensors, smaller ones. What differs by rounding or by a few tensors is the same.
+      // Shards and other element types: as many tensors, smaller ones. What differs by rounding or by a few tensors, 5 %, is the same.
       constexpr double kSame = 0.05;
       std::int64_t known = c_.parameter_bytes > 0 ? c_.parameter_bytes : gradients;
       if (std::abs(static_cast<double>(known - gradients)) <= kSame * static_cast<double>(gradients)) known = gradients;
@@ -129,12 +129,16 @@ std::int64_t reserved(const Curve& curve, std::int64_t peak_bytes) {
   return std::max(peak_bytes, saturated_sum(replayed_reserved(curve), curve.unexplained_reserved));
 }
 
-bool fits(const Curve& curve, double bytes) {
+bool surely_fits(std::int64_t peak_bytes, double bytes) {
   // Recorded steps reserve 1.01 to 1.93 times their peak (103 traces), all but two of them 1.5 at most.
   constexpr double kMostReserved = 2;
+  return kMostReserved * static_cast<double>(peak_bytes) <= bytes;
+}
+
+bool fits(const Curve& curve, double bytes) {
   const std::int64_t most = peak(curve).bytes;
   if (static_cast<double>(most) > bytes) return false;
-  if (kMostReserved * static_cast<double>(most) <= bytes) return true;
+  if (surely_fits(most, bytes)) return true;
   return static_cast<double>(reserved(curve, most)) <= bytes;
 }
 

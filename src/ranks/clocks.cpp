@@ -23,9 +23,9 @@ namespace {
 
 // Resolution of the times: older profilers write whole µs.
 constexpr double kResolutionUs = 1.0;
-// Clocks of processes of one host agree to about this (the profiler's own conversion to wall time).
+// Clocks of processes of one host agree to about this (the profiler's own conversion to wall time): a choice, twice the resolution.
 constexpr double kHostSpreadUs = 2.0;
-// And run equally fast.
+// And run equally fast: a choice, 1 us in 100 s.
 constexpr double kHostDriftPpm = 0.01;
 
 class Solver {

@@ -19,15 +19,16 @@ std::vector<std::string> row_of(const search::Advice& a) {
           short_ms(p.step),
           band(p.low, p.high),
           times(a.gain),
-          gigabytes(p.peak_bytes) + (a.fits ? "" : " (!)"),
+          gigabytes(p.peak_bytes),
+          gigabytes(p.reserved_bytes) + (a.fits ? "" : " (!)"),
           std::string(to_string(a.effort))};
 }
 
 // Each change once, whatever number of its settings was tried.
 void write_code(std::string& out, const search::Advice& a) {
-  for (const whatif::Use& use : a.uses) {
-    const std::string line = fmt::format("    {:<18}  {}\n", use.whatif->name, use.whatif->code);
-    if (!use.whatif->code.empty() && out.find(line) == std::string::npos) out += line;
+  for (std::size_t i = 0; i < a.uses.size(); ++i) {
+    const std::string line = fmt::format("    {:<18}  {}\n", a.uses[i].whatif->name, a.code[i]);
+    if (!a.code[i].empty() && out.find(line) == std::string::npos) out += line;
   }
 }
 
@@ -36,7 +37,7 @@ void write_advice(JsonWriter& json, const search::Advice& a, const std::vector<s
   json.begin_object().member("whatif", p.whatif);
   json.key("effort").value(to_string(a.effort));
   std::string code;
-  for (const whatif::Use& use : a.uses) code += (code.empty() ? "" : "\n") + use.whatif->code;
+  for (const std::string& line : a.code) code += (code.empty() ? "" : "\n") + line;
   json.member("code", code);
   if (a.declined()) {
     json.member("declined", p.declined).end_object();
@@ -44,7 +45,8 @@ void write_advice(JsonWriter& json, const search::Advice& a, const std::vector<s
   }
   json.member_ms("ms", p.step).member_ms("low_ms", p.low).member_ms("high_ms", p.high);
   json.member("speedup", p.speedup).member("samples", p.samples).member("gain", a.gain);
-  json.member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes).key("fits");
+  json.member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes);
+  json.member("reserved_bytes", p.reserved_bytes).key("fits");
   // Without a peak nobody knows.
   p.peak_bytes ? json.value(a.fits) : json.null();
   write_trust(json, p);
@@ -69,14 +71,20 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
                      short_ms(b.unprofiled_high), b.measured ? "" : " without the profiler");
   if (b.peak_bytes) {
     out += ", peak " + gigabytes(b.peak_bytes);
+    if (b.reserved_bytes) out += ", reserved " + gigabytes(b.reserved_bytes);
     if (r.advised.memory_limit) out += " of " + gigabytes(r.advised.memory_limit);
   } else if (r.advised.memory_limit) {
     out += ", peak unknown; the GPU has " + gigabytes(r.advised.memory_limit);
   }
   out += "\n" + refused_text(b, style) + "\n";
 
-  TextTable table(
-      {{"what if", Align::kLeft, true}, {"ms"}, {"10 % .. 90 %"}, {"gain"}, {"peak"}, {"effort", Align::kLeft}});
+  TextTable table({{"what if", Align::kLeft, true},
+                   {"ms"},
+                   {"10 % .. 90 %"},
+                   {"gain"},
+                   {"peak"},
+                   {"reserved"},
+                   {"effort", Align::kLeft}});
   bool crowded = false;
   std::vector<const search::Advice*> idle;
   std::string code;
@@ -97,11 +105,11 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
   } else {
     out += "  no change of the catalogue makes this step faster or smaller\n";
   }
-  if (crowded) out += "  (!) more than the GPU's memory\n";
+  if (crowded) out += "  (!) more is reserved than there is\n";
   const auto show = [&](const char* title, const search::Advice& a) {
-    out += fmt::format("\n  {}: {}\n    {} ms [{}, {}], {:.2f} x, peak {}\n", title, a.prediction.whatif,
+    out += fmt::format("\n  {}: {}\n    {} ms [{}, {}], {:.2f} x, peak {}, reserved {}\n", title, a.prediction.whatif,
                        short_ms(a.prediction.step), short_ms(a.prediction.low), short_ms(a.prediction.high), a.gain,
-                       gigabytes(a.prediction.peak_bytes));
+                       gigabytes(a.prediction.peak_bytes), gigabytes(a.prediction.reserved_bytes));
   };
   if (r.advised.together) {
     show("together", *r.advised.together);
@@ -111,7 +119,7 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
     }
   }
   if (r.advised.larger_batch) show("with a larger batch (gain in samples per second)", *r.advised.larger_batch);
-  if (!code.empty()) out += "\n  in PyTorch:\n" + code;
+  if (!code.empty()) out += fmt::format("\n  in {}:\n{}", r.advised.code_is_for, code);
   if (!idle.empty()) {
     std::string names;
     for (const search::Advice* a : idle) {

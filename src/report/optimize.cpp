@@ -19,16 +19,17 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
     out += fmt::format(", {} workers over {}", c->workers, c->fabric.empty() ? "measured collectives" : c->fabric);
   }
   out += "\n\n";
-  TextTable table({{"", Align::kLeft}, {"ms"}, {"10 % .. 90 %"}, {"speed-up"}, {"peak"}});
+  TextTable table({{"", Align::kLeft}, {"ms"}, {"10 % .. 90 %"}, {"speed-up"}, {"peak"}, {"reserved"}});
   table.row({"today", short_ms(o.baseline),
              o.best.communication ? "predicted"
              : r.base.measured    ? "measured"
                                   : band(r.base.unprofiled_low, r.base.unprofiled_high),
-             times(1), gigabytes(o.baseline_peak)});
+             times(1), gigabytes(o.baseline_peak),
+             gigabytes(o.best.communication ? std::nullopt : r.base.reserved_bytes)});
   const double speedup =
       o.prediction.step > 0 ? static_cast<double>(o.baseline) / static_cast<double>(o.prediction.step) : 0;
   table.row({name, short_ms(o.prediction.step), band(o.prediction.low, o.prediction.high), times(speedup),
-             gigabytes(o.prediction.peak_bytes)});
+             gigabytes(o.prediction.peak_bytes), gigabytes(o.prediction.reserved_bytes)});
   out += table.render(style);
   out += fmt::format("\n  {}: {}\n", name, describe(o.best));
   if (o.memory_limit) out += fmt::format("  memory limit {}\n", gigabytes(o.memory_limit));
@@ -71,7 +72,8 @@ void write_plan(JsonWriter& json, const search::Optimized& o, std::string_view n
   json.member_ms("ms", o.prediction.step).member_ms("low_ms", o.prediction.low).member_ms("high_ms", o.prediction.high);
   json.member("speedup",
               o.prediction.step > 0 ? static_cast<double>(o.baseline) / static_cast<double>(o.prediction.step) : 0.0);
-  json.member("peak_bytes", o.prediction.peak_bytes).member("about", describe(o.best));
+  json.member("peak_bytes", o.prediction.peak_bytes).member("reserved_bytes", o.prediction.reserved_bytes);
+  json.member("about", describe(o.best));
   json.key("strategy").begin_object().member("schema", 1);
   write_strategy(json, o.best);
   json.end_object();

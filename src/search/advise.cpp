@@ -4,6 +4,7 @@
 
 #include "search/evaluate.hpp"
 #include "search/moves/strategy_move.hpp"
+#include "whatif/compiled.hpp"
 
 namespace foretrace::search {
 
@@ -22,11 +23,14 @@ constexpr std::size_t kMost = 700;
 class Adviser {
  public:
   Adviser(const analysis::Baseline& base, const AdviseOptions& options)
-      : model_(base.model), evaluator_(base, options.threads), options_(options) {}
+      : model_(base.model),
+        limit_(memory_limit(base.model, options.memory_limit)),
+        evaluator_(base, options.threads, limit_),
+        options_(options) {}
 
   Advised run() {
     Advised out;
-    out.memory_limit = limit_ = memory_limit(model_, options_.memory_limit);
+    out.memory_limit = limit_;
     out.alone = alone();
     const Result<Optimized> best = optimize(evaluator_, search_options());
     if (best && !best->best.whatifs.empty()) {
@@ -36,6 +40,7 @@ class Adviser {
     }
     out.larger_batch = with_larger_batch(out, best ? best->best : Strategy{});
     out.tried = tried_;
+    out.code_is_for = whatif::is_compiled(model_) ? "JAX" : "PyTorch";
     return out;
   }
 
@@ -44,9 +49,13 @@ class Adviser {
     Advice a;
     a.uses = *uses_of(strategy);
     a.prediction = std::move(prediction);
-    for (const Use& use : a.uses) a.effort = std::max(a.effort, use.whatif->effort);
+    for (const Use& use : a.uses) {
+      a.effort = std::max(a.effort, use.whatif->effort);
+      a.code.push_back(whatif::code_of(*use.whatif, model_));
+    }
     a.gain = a.declined() ? 0 : a.prediction.speedup * a.prediction.samples;
-    a.fits = !limit_ || !a.prediction.peak_bytes || *a.prediction.peak_bytes <= *limit_;
+    const auto& taken = a.prediction.reserved_bytes ? a.prediction.reserved_bytes : a.prediction.peak_bytes;
+    a.fits = !limit_ || !taken || *taken <= *limit_;
     return a;
   }
 
@@ -109,9 +118,9 @@ class Adviser {
   }
 
   const whatif::Model& model_;
+  std::optional<std::int64_t> limit_;
   Evaluator evaluator_;  ///< of everything tried here: the searches ask for much of it again
   const AdviseOptions& options_;
-  std::optional<std::int64_t> limit_;
   std::size_t tried_ = 0;
 };
 

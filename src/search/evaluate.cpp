@@ -1,5 +1,6 @@
 #include "search/evaluate.hpp"
 
+#include "foretrace/memory/allocator.hpp"
 #include "search/communication.hpp"
 
 namespace foretrace::search {
@@ -32,15 +33,28 @@ whatif::Prediction predict_strategy(const analysis::Baseline& base, const Strate
 
 std::vector<Evaluation> evaluate_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
                                      unsigned threads) {
-  return Evaluator(base, threads).evaluate(strategies);
+  return Evaluator(base, threads, 0).evaluate(strategies);
+}
+
+std::optional<std::int64_t> Evaluator::reserved_where_it_decides(const whatif::Model& changed) const {
+  if (!limit_ || !changed.memory) return std::nullopt;
+  const std::int64_t peak = memory::peak(*changed.memory).bytes;
+  if (memory::surely_fits(peak, static_cast<double>(*limit_))) return std::nullopt;
+  return memory::reserved(*changed.memory, peak);
 }
 
 std::vector<whatif::Prediction> Evaluator::predict(const std::vector<StrategyTree::Question>& questions,
                                                    const StrategyTree::Look& look) {
-  std::vector<whatif::Prediction> predictions = tree_.predict(questions, threads_, look);
+  std::vector<std::optional<std::int64_t>> reserved(questions.size());
+  std::vector<whatif::Prediction> predictions =
+      tree_.predict(questions, threads_, [&](std::size_t q, const whatif::Model& changed) {
+        if (questions[q].detail != whatif::Detail::kFull) reserved[q] = reserved_where_it_decides(changed);
+        if (look) look(q, changed);
+      });
   for (std::size_t q = 0; q < questions.size(); ++q) {
     const whatif::Prediction& p = predictions[q];
-    known_.try_emplace(key_of(questions[q].strategy), Evaluation{p.declined, p.step, p.peak_bytes, p.samples});
+    known_.try_emplace(key_of(questions[q].strategy), Evaluation{p.declined, p.step, p.peak_bytes, p.samples,
+                                                                 p.reserved_bytes ? p.reserved_bytes : reserved[q]});
   }
   return predictions;
 }

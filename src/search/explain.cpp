@@ -7,6 +7,7 @@
 
 #include "search/evaluate.hpp"
 #include "search/moves/strategy_move.hpp"
+#include "whatif/compiled.hpp"
 
 namespace foretrace::search {
 
@@ -55,7 +56,7 @@ void explain(Evaluator& evaluator, const Strategy& as_it_is, bool parts, Optimiz
       const whatif::Use& use = (*uses)[i];
       OptimizedPart part;
       part.text = use.text;
-      part.code = use.whatif->code;
+      part.code = whatif::code_of(*use.whatif, evaluator.base().model);
       part.may_break = use.whatif->assumes;
       out.parts.push_back(std::move(part));
       Strategy others = out.best;
@@ -86,7 +87,7 @@ Optimized explain_strategy(const analysis::Baseline& base, const Strategy& strat
   out.best = strategy;
   Strategy as_it_is;
   if (const auto& c = strategy.communication) as_it_is.communication = plain_communication(*c);
-  Evaluator evaluator(base, 0);
+  Evaluator evaluator(base, 0, std::nullopt);
   const Evaluation today = evaluator.evaluate({as_it_is}).front();
   out.baseline = today.step;
   out.baseline_peak = today.peak_bytes;

@@ -92,9 +92,9 @@ class Optimizer {
     if (!fits(best_.evaluation)) {
       return fail(
           ErrorCode::kDeclined,
-          fmt::format("no strategy found that stays below {:.2f} GB; the least is {:.2f} GB ({})",
+          fmt::format("no strategy found that reserves less than {:.2f} GB; the least is {:.2f} GB ({})",
                       static_cast<double>(limit_.value_or(0)) / 1e9,
-                      static_cast<double>(best_.evaluation.peak_bytes.value_or(0)) / 1e9, describe(best_.strategy)),
+                      static_cast<double>(best_.evaluation.taken_bytes().value_or(0)) / 1e9, describe(best_.strategy)),
           "a smaller batch, or more memory");
     }
     out.best = best_.strategy;
@@ -122,9 +122,9 @@ class Optimizer {
   // With a limit that was asked for, what nobody can measure does not fit.
   [[nodiscard]] bool fits(const Evaluation& e) const {
     if (!limit_) return true;
-    return e.peak_bytes ? *e.peak_bytes <= *limit_ : !o_.memory_limit;
+    return e.taken_bytes() ? *e.taken_bytes() <= *limit_ : !o_.memory_limit;
   }
-  static std::int64_t size_of(const Evaluation& e) { return e.peak_bytes.value_or(INT64_MAX); }
+  static std::int64_t size_of(const Evaluation& e) { return e.taken_bytes().value_or(INT64_MAX); }
   static double time_per_sample(const Evaluation& e) { return static_cast<double>(e.step) / e.samples; }
   // What fits before what does not; of what fits the faster, of what does not the smaller.
   [[nodiscard]] bool better(const Evaluation& a, const Evaluation& b) const {
@@ -213,17 +213,19 @@ class Optimizer {
   // price paid so far. Half a mix of two ways to save memory is not good for anything, the whole may be the best there is.
   std::vector<State> best_of(std::vector<State> found) const {
     double price = 0;  // of a byte, in ns
-    if (today_.peak_bytes && *today_.peak_bytes > 0) {
-      price = static_cast<double>(today_.step) / static_cast<double>(*today_.peak_bytes);
+    if (const auto today = today_.taken_bytes(); today && *today > 0) {
+      price = static_cast<double>(today_.step) / static_cast<double>(*today);
       for (const State& s : found) {
-        if (!fits(s.evaluation) || !s.evaluation.peak_bytes || *s.evaluation.peak_bytes >= *today_.peak_bytes) continue;
-        const auto saved = static_cast<double>(*today_.peak_bytes - *s.evaluation.peak_bytes);
+        const auto taken = s.evaluation.taken_bytes();
+        if (!fits(s.evaluation) || !taken || *taken >= *today) continue;
+        const auto saved = static_cast<double>(*today - *taken);
         price = std::min(price, std::max(0.0, time_per_sample(s.evaluation) - time_per_sample(today_)) / saved);
       }
     }
     const auto when_saved = [&](const Evaluation& e) {
-      if (!e.peak_bytes) return 2 * time_per_sample(e);
-      return time_per_sample(e) + price * static_cast<double>(*e.peak_bytes - *limit_);
+      const auto taken = e.taken_bytes();
+      if (!taken) return 2 * time_per_sample(e);
+      return time_per_sample(e) + price * static_cast<double>(*taken - *limit_);
     };
     std::vector<State> fitting;
     std::vector<State> over;
@@ -337,7 +339,7 @@ Result<Optimized> optimize(Evaluator& evaluator, const OptimizeOptions& options)
 }
 
 Result<Optimized> optimize(const analysis::Baseline& base, const OptimizeOptions& options) {
-  Evaluator evaluator(base, options.threads);
+  Evaluator evaluator(base, options.threads, memory_limit(base.model, options.memory_limit));
   return optimize(evaluator, options);
 }
 

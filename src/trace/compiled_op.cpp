@@ -21,10 +21,10 @@ std::string escaped(std::string_view text) {
 
 std::string compiled_op_json(const CompiledOp& op) {
   return fmt::format(
-      R"(,"compiled":{{"op":"{}","layer":"{}","phase":"{}","family":"{}","dtype":"{}","out_dtype":"{}","parameters":{},"part":{},"flops":{:.0f},"bytes_read":{:.0f},"bytes_written":{:.0f},"fixed_read":{:.0f},"elements":{},"rows":{},"gemm":[{}],"conv":[{}]}})",
-      escaped(op.operation), escaped(op.layer), op.phase, op.family, op.dtype, op.out_dtype, op.of_parameters, op.part,
-      op.flops, op.bytes_read, op.bytes_written, op.fixed_read, op.elements, op.rows, fmt::join(op.gemm, ","),
-      fmt::join(op.conv, ","));
+      R"(,"compiled":{{"op":"{}","layer":"{}","phase":"{}","family":"{}","dtype":"{}","out_dtype":"{}","parameters":{},"sums":{},"part":{},"flops":{:.0f},"bytes_read":{:.0f},"bytes_written":{:.0f},"fixed_read":{:.0f},"elements":{},"rows":{},"gemm":[{}],"conv":[{}]}})",
+      escaped(op.operation), escaped(op.layer), op.phase, op.family, op.dtype, op.out_dtype, op.of_parameters,
+      op.sums_samples, op.part, op.flops, op.bytes_read, op.bytes_written, op.fixed_read, op.elements, op.rows,
+      fmt::join(op.gemm, ","), fmt::join(op.conv, ","));
 }
 
 std::optional<CompiledOp> compiled_op(const Trace& trace, ArgsId args) {
@@ -53,6 +53,7 @@ std::optional<CompiledOp> compiled_op(const Trace& trace, ArgsId args) {
   text("dtype", op.dtype);
   text("out_dtype", op.out_dtype);
   number("parameters", op.of_parameters);
+  number("sums", op.sums_samples);
   number("part", op.part);
   number("elements", op.elements);
   number("rows", op.rows);

@@ -19,9 +19,10 @@ struct CompiledOp {
   std::string phase;      ///< "forward", "backward", "optimizer"
   std::string
       family;  ///< "gemm", "convolution", "attention", "reduction", "gather", "copy", "elementwise", "collective"
-  std::string dtype;  ///< "f32", of what is computed on
+  std::string dtype;  ///< "f32", of what is computed on; "tf32" for products of FP32 operands that may run so
   std::string out_dtype;
   bool of_parameters = false;  ///< works on parameters only: does not grow with the batch
+  bool sums_samples = false;   ///< what it sums over grows with the batch, not what it writes: a weight's gradient
   std::int64_t part = 0;       ///< of the kernels of one operation, which
   double flops = 0;            ///< multiply-adds count two
   double bytes_read = 0, bytes_written = 0;

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/byte_source.hpp"
+#include "trace/execution_repeat.hpp"
 
 namespace foretrace::trace {
 namespace {
@@ -149,7 +150,7 @@ std::int64_t add_tensors(Trace& trace, std::string_view execution_trace) {
     return -1;
   }
   dom::parser one;
-  std::string rows = "[";
+  ObservedOperations operations;
   std::int64_t known = 0;
   for (auto item : nodes) {
     simdjson::ondemand::object fields;
@@ -167,10 +168,13 @@ std::int64_t add_tensors(Trace& trace, std::string_view execution_trace) {
         !lists_of(node, "outputs", "output_shapes", "output_types", out)) {
       continue;
     }
-    append_row(rows, event->second, tensors_in(in.values, in.shapes, in.types, false),
-               tensors_in(out.values, out.shapes, out.types, true));
+    operations[event->second] = {tensors_in(in.values, in.shapes, in.types, false),
+                                 tensors_in(out.values, out.shapes, out.types, true)};
     ++known;
   }
+  repeat_over_steps(trace, operations);
+  std::string rows = "[";
+  for (const auto& [event, op] : operations) append_row(rows, event, op.inputs, op.outputs);
   rows += ']';
   if (known > 0) trace.metadata.emplace_back(kTensorsKey, std::move(rows));
   return known;

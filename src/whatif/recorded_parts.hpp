@@ -9,7 +9,8 @@
 
 namespace foretrace::whatif {
 
-/// What a profiler's events may take off a task at most: a task is never only its own recording.
+/// What a profiler's events leave of a task at least: a task is never only its own recording. A choice: no phase of a measured step
+/// kept less than this of its traced time (CpuPrior::smallest_share).
 inline constexpr double kLeastLeft = 0.2;
 
 /// By task, in ns.

@@ -54,7 +54,7 @@ Spread spread_of(const std::vector<Residuals::Row>& rows, Take take) {
   for (const auto& [size, vote] : votes) {
     s.four_of_five = size;
     held += vote;
-    if (held >= 0.8 * static_cast<double>(s.models) - 1e-9) break;
+    if (held >= 0.8 * static_cast<double>(s.models) - 1e-9) break;  // four of five, by definition of the band
   }
   return s;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "whatif/bands.hpp"
+#include "whatif/phase_counts.hpp"
 #include "whatif/recorded_parts.hpp"
 
 namespace foretrace::whatif {
@@ -46,20 +47,6 @@ PhaseTotals totals(const Graph& g, const CpuParts& parts) {
   }
   return sum;
 }
-
-double median_us(std::vector<Ns>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return static_cast<double>(*middle) / 1e3;
-}
-
-// Hosts people train on; what lies outside is another call of the same name.
-constexpr double kFastest = 0.4, kSlowest = 6;
-// Calls of one kind that tell a speed; and an allocation tells it better than a launch, which waits for the device as well.
-constexpr std::size_t kEnough = 6;
-constexpr double kAllocationWeight = 2;
-// Launches alone are half believed: beside generated kernels they take longer on a fast host, too.
-constexpr double kLaunchesAlone = 0.5;
 
 CpuFactors factors_at(const CpuFactors& base, const Vector& theta) {
   CpuFactors f = base;
@@ -111,7 +98,7 @@ class Calibration {
     return static_cast<double>(step_with(g_, factors_at(base_, theta), prior_));
   }
 
-  // d step / d theta, by central differences. The step is piecewise linear in the costs, so these are wide.
+  // d step / d theta, by central differences. The step is piecewise linear in the costs, so these are wide: a choice, 1 and 2 %.
   [[nodiscard]] Vector gradient(const Vector& theta) const {
     Vector g{};
     for (std::size_t i = 0; i < kParameters; ++i) {
@@ -204,50 +191,15 @@ CpuPhase cpu_phase(const Graph& g, std::size_t task) {
   return g.lane[task] == g.main_lane ? CpuPhase::kForward : CpuPhase::kBackward;
 }
 
-std::array<double, kCpuPhases> traced_speeds(const Graph& g, const HostCosts& host) {
-  std::array<std::vector<Ns>, kCpuPhases> launches, allocations;
-  for (std::size_t t = 0; t < g.size(); ++t) {
-    if (graph::is_gpu(g.kind[t]) || !g.name[t].valid()) continue;
-    const auto p = static_cast<std::size_t>(cpu_phase(g, t));
-    if (g.kind[t] == TaskKind::kCall && g.task_name(t) == "cudaLaunchKernel") launches[p].push_back(g.cost[t]);
-    if (g.kind[t] == TaskKind::kCpu && g.task_name(t) == "aten::empty") allocations[p].push_back(g.cost[t]);
-  }
-  std::array<double, kCpuPhases> speed = {};
-  for (std::size_t p = 0; p < kCpuPhases; ++p) {
-    double sum = 0, weight = 0;
-    if (launches[p].size() >= kEnough) {
-      sum += std::log(std::max(0.001, median_us(launches[p])) / host.launch_call_us) / host.launch_follows;
-      weight += 1;
-    }
-    if (allocations[p].size() >= kEnough) {
-      sum += kAllocationWeight * std::log(std::max(0.001, median_us(allocations[p])) / host.empty_us);
-      weight += kAllocationWeight;
-    }
-    if (weight <= 0) continue;
-    double log_speed = sum / weight;
-    if (allocations[p].size() < kEnough) {
-      const double usual = std::log(host.usual_speed);
-      log_speed = usual + kLaunchesAlone * (log_speed - usual);
-    }
-    speed[p] = std::clamp(std::exp(log_speed), kFastest, kSlowest);
-  }
-  double known = 0;  // forward and update share a thread, so the first that is known
-  for (const double s : speed) known = known > 0 ? known : s;
-  for (double& s : speed) s = s > 0 ? s : known > 0 ? known : host.usual_speed;
-  return speed;
-}
-
-double step_speed(double traced, const HostCosts& host) {
-  return host.speed.value_or(host.usual_speed * std::pow(traced / host.usual_speed, host.follows));
-}
-
 CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
   CpuFactors f;
   f.profiler = traced_speeds(g, prior.host);
   const PhaseTotals sum = totals(g, cpu_parts(g, prior, f.profiler));
+  const CountedPhases counted = count_phases(g);
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     if (sum.own[p] <= 0) continue;
-    f.phase[p] = std::min(1.0, prior.host.left * step_speed(f.profiler[p], prior.host) / f.profiler[p]);
+    const double by_time = kept_share(sum.own[p], counted.modules(p, prior.host), f.profiler[p], prior.host);
+    f.phase[p] = std::min(1.0, by_time * counted.correction(p, by_time * static_cast<double>(sum.own[p]), prior.host));
     if (!prior.left[p]) continue;
     const auto other = static_cast<double>(sum.other[p]);
     const double all = *prior.left[p] * (static_cast<double>(sum.time[p]) + other);
@@ -292,9 +244,11 @@ Unprofiled unprofiled(const Graph& g, std::optional<Ns> measured, const CpuPrior
     out.calibrated = true;
     out.origin = "measured step";
   }
+  CpuPrior alone = prior;  // what the trace says without the recorder's times
+  alone.left = {};
+  const CpuFactors expected = prior_factors(g, alone);
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
-    const double expected = prior.host.left * step_speed(usual.profiler[p], prior.host) / usual.profiler[p];
-    out.speed[p] = step_speed(usual.profiler[p], prior.host) * out.factors.phase[p] / expected;
+    out.speed[p] = step_speed(usual.profiler[p], prior.host) * out.factors.phase[p] / expected.phase[p];
   }
   out.step = step_with(g, out.factors, prior);
   set_band(out, g, prior, calibration.covariance());

@@ -6,10 +6,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 
 #include "foretrace/work/works.hpp"
 #include "work/conv_parts.hpp"
+#include "work/conv_unsaid.hpp"
 #include "work/describe_compiled.hpp"
 #include "work/describe_op.hpp"
 
@@ -32,8 +34,11 @@ class Describer {
           std::max<std::uint32_t>(1, (lane.end - lane.begin) / std::max<std::uint32_t>(1, g_.copies));
       for (std::uint32_t t = lane.begin; t < lane.end; ++t) place(t, (t - lane.begin) / part);
     }
+    place_compiled();
     for (Group& group : groups_) describe(group);
     for (const CompiledGroup& group : compiled_groups_) assign(group.tasks, describe_compiled(*group.op));
+    take_sizes_from_gradients(works_, trace_);
+    find_layout(works_, trace_, g_);
     find_weight_gradients();
     spread_tuning();
     return std::move(works_);
@@ -43,6 +48,13 @@ class Describer {
   struct Group {
     std::uint32_t op;
     std::vector<std::uint32_t> tasks;
+  };
+
+  struct CompiledTask {
+    std::uint32_t copy;
+    Ns start;
+    std::uint32_t task;
+    const trace::CompiledOp* op;
   };
 
   struct CompiledGroup {
@@ -61,7 +73,7 @@ class Describer {
 
   void place(std::uint32_t t, std::uint32_t copy) {
     if (!graph::is_gpu(g_.kind[t])) return;
-    if (place_compiled(t)) return;
+    if (is_compiled(t, copy)) return;
     const EventId op = g_.op[t];
     if (g_.kind[t] == TaskKind::kCollective || !op.valid()) {
       alone(t, op);
@@ -73,23 +85,32 @@ class Describer {
     groups_[it->second].tasks.push_back(t);
   }
 
-  // Where a compiler says what a kernel computes, one row per operation of its program: the kernels that follow the first
-  // one share it.
-  bool place_compiled(std::uint32_t t) {
+  bool is_compiled(std::uint32_t t, std::uint32_t copy) {
     if (!g_.event[t].valid()) return false;
     const ArgsId args = trace_.events.args[g_.event[t].index()];
     if (!args.valid()) return false;
     const auto [it, added] = compiled_.try_emplace(args.value);
     if (added) it->second = trace::compiled_op(trace_, args);
     if (!it->second) return false;
-    const trace::CompiledOp& op = *it->second;
-    const auto [open, first] = open_compiled_.try_emplace({g_.lane[t], op.operation}, 0U);
-    if (first || op.part == 0) {
-      open->second = static_cast<std::uint32_t>(compiled_groups_.size());
-      compiled_groups_.push_back({&op, {}});
-    }
-    compiled_groups_[open->second].tasks.push_back(t);
+    compiled_tasks_.push_back({copy, g_.measured[t], t, &*it->second});
     return true;
+  }
+
+  // Where a compiler says what a kernel computes, one row per operation of its program: the kernels that follow the first
+  // one share it, on whatever stream.
+  void place_compiled() {
+    std::stable_sort(compiled_tasks_.begin(), compiled_tasks_.end(), [](const CompiledTask& a, const CompiledTask& b) {
+      return std::tie(a.copy, a.start) < std::tie(b.copy, b.start);
+    });
+    std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> open;  // copy, operation -> group
+    for (const CompiledTask& c : compiled_tasks_) {
+      const auto [group, first] = open.try_emplace({c.copy, c.op->operation}, 0U);
+      if (first || c.op->part == 0) {
+        group->second = static_cast<std::uint32_t>(compiled_groups_.size());
+        compiled_groups_.push_back({c.op, {}});
+      }
+      compiled_groups_[group->second].tasks.push_back(c.task);
+    }
   }
 
   // Shapes without types (NVTX ranges carry none): the type is that of the longest kernel, by its name.
@@ -154,6 +175,12 @@ class Describer {
       if (g_.phase[t] == graph::Phase::kOptimizer &&
           (work.family == Family::kElementwise || work.family == Family::kReduction)) {
         work.become(Family::kOptimizer);
+      }
+    }
+    if (std::holds_alternative<Gather>(work.kind)) {
+      for (const std::uint32_t t : tasks) {
+        const trace::KernelLaunch* launch = g_.event[t].valid() ? trace_.launch(g_.event[t].index()) : nullptr;
+        if (launch != nullptr) describe_index_launch(work, kernel(t), *launch);
       }
     }
     const bool products = is_product(work) && work.family != Family::kAttention;
@@ -253,6 +280,9 @@ class Describer {
   // are the same three; the one that is summed over tells which it is. Where two are equal the framework's order does:
   // samples first.
   void find_weight_gradients() {
+    // A compiled program says itself what is summed over.
+    const auto says = [](const CompiledGroup& group) { return group.op->sums_samples; };
+    if (std::any_of(compiled_groups_.begin(), compiled_groups_.end(), says)) return;
     std::map<std::array<std::int64_t, 3>, std::int64_t> samples;  // sorted dimensions -> M
     const auto sorted = [](const Gemm& g) {
       std::array<std::int64_t, 3> d{g.m, g.n, g.k};
@@ -284,7 +314,7 @@ class Describer {
   std::unordered_map<std::uint64_t, std::uint32_t> by_op_;
   std::map<std::pair<std::uint64_t, std::string_view>, Template> templates_;      // operation and arguments, type
   std::unordered_map<std::uint32_t, std::optional<trace::CompiledOp>> compiled_;  // by argument tuple
-  std::map<std::pair<std::uint32_t, std::string>, std::uint32_t> open_compiled_;  // lane, operation -> group
+  std::vector<CompiledTask> compiled_tasks_;
   std::vector<CompiledGroup> compiled_groups_;
 };
 

@@ -8,6 +8,7 @@ namespace {
 
 Dtype dtype_of(std::string_view name) {
   if (name == "f32") return Dtype::kFp32;
+  if (name == "tf32") return Dtype::kTf32;
   if (name == "f16") return Dtype::kFp16;
   if (name == "bf16") return Dtype::kBf16;
   if (name == "f64") return Dtype::kFp64;
@@ -49,6 +50,7 @@ Work describe_compiled(const trace::CompiledOp& op) {
     gemm->m = op.gemm[1];
     gemm->n = op.gemm[2];
     gemm->k = op.gemm[3];
+    gemm->weight_grad = op.sums_samples;
     refresh(w);
   } else if (auto* conv = std::get_if<Convolution>(&w.kind); conv != nullptr && op.conv[0] > 0) {
     std::copy_n(op.conv.begin(), 4, conv->input.begin());
@@ -60,10 +62,12 @@ Work describe_compiled(const trace::CompiledOp& op) {
     conv->stride = op.conv[9];
     conv->groups = op.conv[10];
     conv->channels_last = op.conv[11] != 0;
+    conv->tuned = true;  // XLA times the library's algorithms on every convolution it compiles
     refresh(w);
   } else if (auto* rows = std::get_if<Rows>(&w.kind); rows != nullptr && op.rows > 0) {
     rows->rows = op.rows;
     rows->columns = std::max<std::int64_t>(1, op.elements / op.rows);
+    if (op.sums_samples) w.access = Access::kStrided;
   } else if (auto* gather = std::get_if<Gather>(&w.kind); gather != nullptr && op.rows > 0) {
     gather->rows = op.rows;
     gather->columns = 1;

@@ -1,6 +1,6 @@
 // What the library itself says about measured operations of tools/gpu_accuracy.py: one line in, one line out.
 //
-//   gpu_figures [WEIGHTS.csv] < requests > answers
+//   gpu_figures [WEIGHTS.csv [LAWS.csv]] < requests > answers
 //
 //   product KIND ORIGIN TARGET batch m n k element_bytes measured_us      -> model_us on the origin, model_us on the target, transferred us
 //   conv    ORIGIN TARGET images channels size out_channels kernel stride padding measured_us   -> the same, of a square fp32 convolution
@@ -13,8 +13,8 @@
 //
 // Behind a product's and an attention's answer stands sigma, the spread of log time that the band is made of.
 //
-// measured_us of 0 or less: not known, the model's own time is carried over. Other parameters than those compiled in come from a
-// file of tools/train_transfer.py.
+// "-" for WEIGHTS.csv: those compiled in. measured_us of 0 or less: not known, the model's own time is carried over. Other parameters than those compiled in come from a
+// file of tools/train_transfer.py; of laws: files of tools/fit_laws.py, in place of all those compiled in.
 
 #include <fmt/format.h>
 
@@ -30,6 +30,7 @@
 #include "foretrace/hardware/transfer.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/law_conv.hpp"
+#include "hardware/laws.hpp"
 
 namespace {
 
@@ -90,7 +91,7 @@ double law_of_convolution(std::istringstream& in) {
 
 int main(int argc, char** argv) {
   TransferWeights weights = TransferWeights::shipped();
-  if (argc > 1) {
+  if (argc > 1 && std::string_view(argv[1]) != "-") {
     std::ifstream in(argv[1], std::ios::binary);
     const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
     Result<TransferWeights> given = TransferWeights::parse(text, argv[1]);
@@ -100,8 +101,20 @@ int main(int argc, char** argv) {
     }
     weights = std::move(*given);
   }
+  Laws laws = Laws::shipped();
+  if (argc > 2) {
+    std::ifstream in(argv[2], std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    Result<Laws> given = Laws::parse(text, argv[2]);
+    if (!given) {
+      std::cerr << given.error().to_string() << '\n';
+      return 3;
+    }
+    laws = std::move(*given);
+  }
   TransferContext context;
   context.weights = &weights;
+  context.laws = &laws;
   std::string line;
   std::string out;
   while (std::getline(std::cin, line)) {
@@ -151,6 +164,8 @@ int main(int argc, char** argv) {
       double us = 0;
       in >> origin >> target >> batch >> heads >> kv_heads >> queries >> size >> us;
       Work w = attention_work(batch, heads, queries, queries, size, Dtype::kBf16, false, true);
+      std::get<Attention>(w.kind).shared = std::max<std::int64_t>(1, heads / std::max<std::int64_t>(1, kv_heads));
+      refresh(w);
       const Cost cost = transfer(us * 1e3, us * 1e3, w, KernelShape{}, device(origin), device(target), context);
       fmt::format_to(std::back_inserter(out), "{} {}\n", cost.ns / 1e3, cost.sigma);
     } else {

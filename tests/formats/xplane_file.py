@@ -21,12 +21,14 @@ class Program:
         self.instructions: list[bytes] = []
         self.computations: list[bytes] = []
         self.ids: dict[str, int] = {}
+        self.shapes: dict[str, bytes] = {}
 
     def add(
         self, name: str, opcode: str, result: bytes, operands: tuple[str, ...] = (), scope: str = "", target: str = "", config: str = "",
         calls: int | None = None, **numbers: bytes,
     ) -> str:  # fmt: skip
         self.ids[name] = len(self.ids) + 1
+        self.shapes[name] = result
         pairs: list = [(1, name), (2, opcode), (3, result), (35, self.ids[name]), *((36, self.ids[o]) for o in operands)]
         if scope:
             pairs.append((7, write((2, scope))))
@@ -36,6 +38,10 @@ class Program:
             pairs.append((38, calls))
         if "dot" in numbers:
             pairs.append((30, numbers["dot"]))
+        if "conv" in numbers:
+            pairs += [(15, numbers["window"]), (16, numbers["conv"])]
+        if "precision" in numbers:
+            pairs.append((51, numbers["precision"]))
         if "devices" in numbers:
             pairs.append((87, numbers["devices"]))
         self.instructions.append(write(*pairs))
@@ -44,6 +50,14 @@ class Program:
     def fused(self, number: int, instructions: list[bytes]) -> int:
         self.computations.append(write((1, f"fused.{number}"), *((2, i) for i in instructions), (5, number)))
         return number
+
+    def fusion(self, name: str, result: bytes, operands: tuple[str, ...], opcode: str, scope: str = "") -> str:
+        """A fusion of one operation of the operands."""
+        number = 100 + len(self.computations)
+        inner = [write((1, f"p{i}"), (2, "parameter"), (3, self.shapes[o]), (9, i), (35, 10 * number + i)) for i, o in enumerate(operands)]
+        inner.append(write((1, "r"), (2, opcode), (3, result), (35, 10 * number + 9), *((36, 10 * number + i) for i in range(len(operands)))))
+        self.computations.append(write((1, f"fused.{number}"), *((2, i) for i in inner), (5, number), (6, 10 * number + 9)))
+        return self.add(name, "fusion", result, operands, scope, calls=number)
 
     def proto(self) -> bytes:
         entry = write((1, "main"), *((2, i) for i in self.instructions), (5, 9000))
@@ -86,6 +100,67 @@ def program(ranks: int = 1) -> Program:
         reduced(p, ranks)
     p.add("loop_subtract_fusion", "fusion", shape(768, 3072), ("w", "copy.1"), "jit(step)/sub", calls=body)
     return p
+
+
+def convolution(precision: int = 0) -> Program:
+    """A convolution of images, its weight's gradient and the update; the weight is first brought into another layout."""
+    images, weight, turned, maps = shape(32, 56, 56, 64), shape(3, 3, 64, 128), shape(128, 3, 3, 64), shape(32, 56, 56, 128)
+    numbers = write((7, 0), (8, 3), (11, b"\x01\x02"), (4, 3), (3, 0), (6, b"\x01\x02"), (9, 0), (10, 3), (12, b"\x01\x02"))
+    window = write(*((1, write((1, 3), (2, 1))) for _ in range(2)))
+    how = {"conv": numbers, "window": window, "precision": write((1, bytes([precision, precision])))}
+    p = Program("jit_step")
+    p.add("w", "parameter", weight)
+    p.add("x", "parameter", images)
+    p.add("y", "parameter", shape(32, kind=S32))
+    p.fusion("wrapped_transpose", turned, ("w",), "transpose", "params['w']")
+    p.add("cudnn-conv.1", "custom-call", maps, ("x", "wrapped_transpose"), "jit(step)/jvp(stem)/conv", "__cudnn$convForward", "{}", **how)
+    p.fusion("loop_maximum_fusion", maps, ("cudnn-conv.1",), "maximum", "jit(step)/jvp(stem)/max")
+    p.fusion("loop_select_fusion", maps, ("loop_maximum_fusion", "y"), "select", "jit(step)/transpose(jvp(stem))/select")
+    p.add("cudnn-conv-bw-filter.1", "custom-call", turned, ("x", "loop_select_fusion"), "jit(step)/transpose(jvp(stem))/conv", "__cudnn$convBackwardFilter", "{}", **how)
+    p.fusion("loop_subtract_fusion", weight, ("wrapped_transpose", "cudnn-conv-bw-filter.1"), "subtract", "jit(step)/sub")
+    return p
+
+
+def convolution_profile(path: Path, steps: int = 3, precision: int = 0) -> Path:
+    """As JAX writes it where convolutions run outside of command buffers: each launch bears the name of its kernel, and a library's call is
+    several kernels, on two streams."""
+    meta, host, plane = Plane("/host:metadata"), Plane("/host:CPU"), Plane("/device:GPU:0")
+    meta.events["jit_step(7)"] = 1
+    meta.protos["jit_step(7)"] = [meta.stat("Hlo Proto", convolution(precision).proto()), meta.stat("program_id", 7)]
+    plane.own = [plane.stat(k, v) for k, v in (("gpu_device_name", "NVIDIA H200"), ("core_count", 132), ("compute_cap_major", 9), ("memory_size", 150_109_880_320))]
+    weights = "cudnn-conv-bw-filter.1"
+    kernels = [
+        ("wrapped_transpose", 2_000, "wrapped_transpose", 14),
+        ("void cudnn::nhwcToNchwKernel<float>", 20_000, "cudnn-conv.1", 14),
+        ("sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32", 600_000, "cudnn-conv.1", 14),
+        ("void cudnn::nchwToNhwcKernel<float>", 30_000, "cudnn-conv.1", 14),
+        ("loop_maximum_fusion", 40_000, "loop_maximum_fusion", 14),
+        ("loop_select_fusion", 40_000, "loop_select_fusion", 14),
+        ("void fft2d_r2c_32x32<float>", 100_000, weights, 14),
+        ("void fft2d_r2c_32x32<float>", 100_000, weights, 34),
+        ("sm80_xmma_gemm_cf32cf32_f32f32_cf32_nt", 500_000, weights, 14),
+        ("loop_subtract_fusion", 3_000, "loop_subtract_fusion", 14),
+    ]
+    streams: dict[int, list[bytes]] = {14: [], 34: []}
+    calls: list[bytes] = []
+    now = 100_000
+    for step in range(steps):
+        begin, at, free = now, now + 10_000, 0
+        for i, (kernel, length, op, stream) in enumerate(kernels):
+            correlation = 100 * step + i + 1
+            calls.append(host.event(kernel, at, 5_000, host.stat("correlation_id", correlation)))
+            start = max(free + 500, at + 8_000)
+            stats = [plane.stat("correlation_id", correlation), plane.stat("kernel_details", DETAILS, True), plane.stat("program_id", 7)]
+            stats += [plane.stat("hlo_module", "jit_step", True), plane.stat("hlo_op", op, True)]
+            streams[stream].append(plane.event(kernel, start, length, *stats))
+            free, at = start + length, at + 6_000
+        now = free + 30_000
+        calls.append(host.event("train", begin, now - 10_000 - begin, host.stat("step_num", step)))
+    for stream, events in streams.items():
+        plane.line(stream, f"Stream #{stream}(Compute)", events)
+    host.line(77, "python3", calls)
+    path.write_bytes(write(*((1, p.bytes()) for p in (meta, plane, host)), (4, "host")))
+    return path
 
 
 class Plane:

@@ -19,10 +19,16 @@ int main(int argc, char** argv) {
   using Entry = int (*)();
   const auto entry = reinterpret_cast<Entry>(dlsym(library, "InitializeInjection"));
   if (entry == nullptr || entry() != 1 || entry() != 1) return 98;
-  std::puts("works");
-  std::fflush(stdout);
   const char* end = argc > 1 ? argv[1] : "exit";
   const auto is = [&](const char* what) { return std::strcmp(end, what) == 0; };
+  if (is("handles")) {
+    signal(SIGTERM, [](int) {
+      (void)!write(STDOUT_FILENO, "handled\n", 8);
+      std::exit(9);  // as bad a habit as it is a common one
+    });
+  }
+  std::puts("works");
+  std::fflush(stdout);
   if (is("crash")) std::abort();
   if (is("kill")) kill(getpid(), SIGKILL);
   if (is("leave")) _exit(argc > 2 ? std::atoi(argv[2]) : 0);
@@ -31,20 +37,12 @@ int main(int argc, char** argv) {
     argv[1] = plain;
     execv(argv[0], argv);
   }
-  if (is("handles")) {
-    signal(SIGTERM, [](int) {
-      (void)!write(STDOUT_FILENO, "handled\n", 8);
-      std::exit(9);  // as bad a habit as it is a common one
-    });
-    for (;;) pause();
-  }
   if (is("fork-wait")) {
     const pid_t child = fork();
     if (child == 0) {
       for (;;) pause();
     }
-    usleep(100'000);
-    kill(child, SIGTERM);
+    kill(child, SIGTERM);  // at once: it may not have come back from fork yet
     int status = 0;
     for (int i = 0; i < 100 && waitpid(child, &status, WNOHANG) == 0; ++i) usleep(50'000);
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGTERM) {
@@ -52,7 +50,7 @@ int main(int argc, char** argv) {
       return 96;
     }
   }
-  if (is("wait")) {
+  if (is("wait") || is("handles")) {
     for (;;) pause();
   }
   if (is("fork")) {

@@ -147,6 +147,15 @@ class Injection(unittest.TestCase):
         running.stdout.close()
         self.assertEqual(self.left(), ["out.json.gz"])
 
+    def test_it_stands_aside_where_a_framework_profiles(self):
+        done = self.run_program(FORETRACE_CUDA="never")
+        self.assertEqual((done.returncode, done.stdout, done.stderr, self.left()), (0, "works\n", "", []))
+
+    def test_kinds_can_be_left_out(self):
+        self.run_program(FORETRACE_CUDA_WITHOUT="driver,memory")
+        trace = self.trace()
+        self.assertEqual(trace["foretrace_cuda"]["left_out"], "driver,memory")
+
     def test_drops_are_counted(self):
         done = self.run_program("exit", "0", FORETRACE_CUDA_RECORDS=30, FAKE_CUPTI_DROPPED=5)
         told = self.trace()["foretrace_cuda"]

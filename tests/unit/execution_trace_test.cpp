@@ -120,6 +120,51 @@ TEST(ExecutionTrace, ThreeProjectionsOfABlockReadItsNorm) {
   EXPECT_EQ(norms, 2u);
 }
 
+/// Steps of a product and a sum on one thread; the last one is observed, and only its operations have numbers.
+Trace one_observed_step(int steps, std::string_view strange = "") {
+  std::string events;
+  for (int i = 0; i < steps; ++i) {
+    const bool last = i + 1 == steps;
+    const auto id = [&](int number) { return fmt::format(R"({{"Record function id": {}}})", last ? number : 0); };
+    events += (i > 0 ? "," : "") + test::op("aten::mm", fmt::format("{}", 100 * i), "5", id(4));
+    if (i == 1 && !strange.empty()) events += "," + test::op(strange, "107", "1");
+    events += "," + test::op("aten::add", fmt::format("{}", 100 * i + 10), "5", id(5));
+  }
+  Trace trace = test::must_load(test::wrap(events));
+  EXPECT_EQ(add_tensors(trace, R"({"nodes": [
+    {"name": "aten::mm", "attrs": [{"name": "rf_id", "value": 4}], "inputs": {"values": [], "shapes": [], "types": []},
+     "outputs": {"values": [[7, 70, 0, 4, 4, "cuda:0"]], "shapes": [[2, 2]], "types": ["Tensor(float)"]
+}
+},
+    {"name": "aten::add", "attrs": [{"name": "rf_id", "value": 5}],
+     "inputs": {"values": [[7, 70, 0, 4, 4, "cuda:0"]], "shapes": [[2, 2]], "types": ["Tensor(float)"]},
+     "outputs": {"values": [], "shapes": [], "types": []}}]
+})"),
+            2);
+return trace;
+}
+
+TEST(ExecutionTrace, StepsThatDoTheSameTakeTheTensorsOfTheObservedOne) {
+  const Trace trace = one_observed_step(4);
+  const TensorIdentities tensors(trace);
+  for (std::uint32_t e = 0; e < trace.size(); ++e) {
+    const TensorIdentities::Operation* op = tensors.of(e);
+    ASSERT_NE(op, nullptr) << e;
+    const std::vector<TensorUse>& uses = trace.name(e) == "aten::mm" ? op->outputs : op->inputs;
+    ASSERT_EQ(uses.size(), 1u);
+    EXPECT_EQ(uses[0].tensor, 7);
+  }
+}
+
+TEST(ExecutionTrace, AStepThatDoesOtherThingsTakesNone) {
+  const Trace trace = one_observed_step(3, "aten::relu");
+  const TensorIdentities tensors(trace);
+  for (std::uint32_t e = 0; e < trace.size(); ++e) {
+    const bool strange = trace.events.start[e] >= 100'000 && trace.events.start[e] < 200'000;
+    EXPECT_EQ(tensors.of(e) == nullptr, strange) << trace.name(e);
+  }
+}
+
 TEST(ExecutionTrace, OneOfAnotherRunIsLeftAside) {
   Trace trace = test::must_load(test::wrap(test::op("aten::mm", "10", "5", R"({"Record function id": 4})")));
   EXPECT_EQ(add_tensors(trace, R"({"schema": "1.1.1-chakra.0.0.4", "nodes": [{"name": "aten::add", "attrs":

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "foretrace/trace/steps.hpp"
+#include "inject/capture.hpp"
 #include "inject/operation_range.hpp"
 #include "inject/trace_json.hpp"
 #include "kineto_helpers.hpp"
@@ -46,6 +47,60 @@ std::size_t count(const trace::Trace& trace, trace::EventKind kind) {
 TEST(InjectTraceJson, NothingIsATraceOfNothing) {
   const trace::Trace trace = test::must_load(written({}), test::strict());
   EXPECT_EQ(count(trace, trace::EventKind::kKernel), 0u);
+}
+
+TEST(InjectTraceJson, NamesKeepTheirLettersAndLoseOtherBytes) {
+  Activities all;
+  all.records.push_back(made(Kind::kKernel, 100, 200, 1));
+  all.records.push_back(made(Kind::kMark, 150, 150));
+  all.records.back().name = all.names.number("\xc3\xa9\xe2\x82\xac\xff\xc0\xaf\xed\xa0\x80\xf0\x9f\x98\x80\xe2\x82");
+  EXPECT_NE(written(all).find("\"name\": \"\xc3\xa9\xe2\x82\xac??????\xf0\x9f\x98\x80??\""), std::string::npos)
+      << written(all);
+}
+
+/// A program of three steps that asks to be seen in the second: a call and a kernel in each, memory held since the first.
+Activities captured(bool stops) {
+  Activities all;
+  const auto call = [&](std::string_view name, std::uint64_t at, std::uint32_t correlation) {
+    all.records.push_back(made(Kind::kRuntime, at, at + 5, correlation));
+    all.records.back().name = all.names.number(name);
+  };
+  for (std::uint32_t step = 0; step < 3; ++step) {
+    if (step == 1) call("cudaProfilerStart_v4000", 1000, 9);
+    if (step == 2 && stops) call("cudaProfilerStop_v4000", 2000, 19);
+    call("cudaLaunchKernel_v7000", 1000 * step + 10, 10 * step + 1);
+    all.records.push_back(made(Kind::kKernel, 1000 * step + 100, 1000 * step + 200, 10 * step + 1));
+    all.records.push_back(made(Kind::kEvent, 0, 0, 10 * step + 2));
+    all.records.push_back(made(Kind::kMemory, 1000 * step + 50, 1000 * step + 50));
+    all.records.back().device = 0;
+    all.records.back().bytes = 64;
+  }
+  keep_captured(all);
+  return all;
+}
+
+std::size_t count(const Activities& all, Kind kind) {
+  return static_cast<std::size_t>(
+      std::count_if(all.records.begin(), all.records.end(), [&](const Record& r) { return r.kind == kind; }));
+}
+
+TEST(InjectCapture, OnlyThePartBetweenStartAndStopIsKept) {
+  const Activities all = captured(true);
+  EXPECT_EQ(count(all, Kind::kKernel), 1u);
+  EXPECT_EQ(count(all, Kind::kRuntime), 1u);
+  EXPECT_EQ(count(all, Kind::kEvent), 1u);
+  std::int64_t held = 0;
+  for (const Record& r : all.records) held += r.kind == Kind::kMemory ? r.bytes : 0;
+  EXPECT_EQ(held, 128);  // what the first step left, and the second's own
+}
+
+TEST(InjectCapture, WithoutAStopItLastsToTheEnd) { EXPECT_EQ(count(captured(false), Kind::kKernel), 2u); }
+
+TEST(InjectCapture, WithoutAStartEverythingIsKept) {
+  Activities all;
+  all.records.push_back(made(Kind::kKernel, 100, 200, 1));
+  keep_captured(all);
+  EXPECT_EQ(all.records.size(), 1u);
 }
 
 TEST(InjectTraceJson, WhatWasDroppedIsSaidByTheTrace) {

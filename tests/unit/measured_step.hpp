@@ -23,7 +23,9 @@ inline const analysis::Baseline& measured_step(const std::string& name) {
   std::unique_ptr<Loaded>& found = all[name];
   if (!found) {
     found = std::make_unique<Loaded>();
-    Result<trace::Trace> trace = trace::load(std::string(FORETRACE_SOURCE_DIR) + "/data/" + name + ".base.json.gz");
+    const std::string variant = name.find('.') == std::string::npos ? ".base" : "";
+    Result<trace::Trace> trace =
+        trace::load(std::string(FORETRACE_SOURCE_DIR) + "/data/" + name + variant + ".json.gz");
     EXPECT_TRUE(trace) << trace.error().to_string();
     found->trace = std::move(*trace);
     Result<analysis::Baseline> baseline = analysis::make_baseline(found->trace, std::nullopt, std::nullopt);

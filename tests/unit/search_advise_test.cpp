@@ -67,12 +67,16 @@ TEST(Advise, TheSameForAnyNumberOfThreads) {
 }
 
 TEST(Advise, NothingIsProposedThatDoesNotFit) {
-  const std::int64_t now = *baseline().figures.peak_bytes;
+  const std::int64_t now = *baseline().figures.reserved_bytes;
   const Advised tight = advised({.memory_limit = now});
   for (const std::optional<Advice>* a : {&tight.together, &tight.larger_batch}) {
     if (a->has_value()) {
-      EXPECT_LE(*(*a)->prediction.peak_bytes, now);
+      EXPECT_LE(*(*a)->prediction.reserved_bytes, now);
     }
+  }
+  for (const Advice& x : tight.alone) {
+    if (x.declined()) continue;
+    EXPECT_EQ(x.fits, *x.prediction.reserved_bytes <= now) << x.prediction.whatif;
   }
 }
 
@@ -81,7 +85,7 @@ TEST(Advise, WhatSavesMemoryIsProposedWhereTheStepDoesNotFit) {
   const std::int64_t now = *baseline().figures.peak_bytes;
   const Advised smaller = advised({.memory_limit = now / 2});
   ASSERT_TRUE(smaller.together.has_value());
-  EXPECT_LE(*smaller.together->prediction.peak_bytes, now / 2);
+  EXPECT_LE(*smaller.together->prediction.reserved_bytes, now / 2);
 }
 
 TEST(Advise, NothingFitsIntoNothing) {

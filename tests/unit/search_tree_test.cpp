@@ -104,7 +104,7 @@ TEST_F(Tree, ShowsTheModelBehindEachAnswer) {
 }
 
 TEST_F(Tree, AnEvaluatorRemembersWhatItWasToldInFull) {
-  search::Evaluator evaluator(*baseline, 2);
+  search::Evaluator evaluator(*baseline, 2, std::nullopt);
   evaluator.predict(questions);
   std::vector<Strategy> strategies;
   for (const StrategyTree::Question& q : questions) strategies.push_back(q.strategy);

@@ -185,6 +185,12 @@ TEST(SearchTruth, StrategiesWithin60PercentOfTheMemoryHoldOnARealGpu) {
     search::OptimizeOptions options;
     options.memory_limit = static_cast<std::int64_t>(0.6 * base.bytes);
     options.only = {"checkpoint", "accumulate"};
+    // Peaks are what was measured there, so the limit is held against them.
+    options.evaluate = [&](const std::vector<search::Strategy>& strategies) {
+      std::vector<search::Evaluation> all = search::evaluate_all(*made, strategies, 0);
+      for (search::Evaluation& e : all) e.reserved_bytes.reset();
+      return all;
+    };
     const auto found = search::optimize(*made, options);
     ASSERT_TRUE(found.has_value()) << found.error().to_string();
     const auto real = measured.find(mix_of(found->best));

@@ -168,6 +168,25 @@ TEST(Checkpoint, BlocksByNumberAndByNumberedName) {
   EXPECT_EQ(block_of(""), "");
 }
 
+TEST(Blocks, WhatStandsBesideStagesIsNone) {
+  const auto left = [](const std::vector<std::string>& names) {
+    std::vector<BlockOfLayers> blocks;
+    for (const std::string& name : names) blocks.push_back({name, {}, kNone});
+    drop_what_stands_beside_stages(blocks);
+    std::string out;
+    for (const BlockOfLayers& b : blocks) out += b.name + " ";
+    return out;
+  };
+  // EfficientNet: a stem and a head in the list of stages.
+  EXPECT_EQ(left({"features.0", "features.1.0", "features.2.0", "features.2.1", "features.8"}),
+            "features.1.0 features.2.0 features.2.1 ");
+  // Lists of blocks, another network's stages, and blocks that are entries of no list stay.
+  EXPECT_EQ(left({"encoder.layer.0", "encoder.layer.1", "features.2.0"}),
+            "encoder.layer.0 encoder.layer.1 features.2.0 ");
+  EXPECT_EQ(left({"layer1.0", "layer1.1", "layer2.0"}), "layer1.0 layer1.1 layer2.0 ");
+  EXPECT_EQ(left({"blocks.encoder_layer_3", ""}), "blocks.encoder_layer_3  ");
+}
+
 TEST(Checkpoint, StopsWhereNothingMoreIsNeeded) {
   // A block of ViT ends with a product and an addition, which keep their inputs alone; one of BERT with a norm.
   const auto vit = load("h200-more/vit_b_16.base.json.gz");

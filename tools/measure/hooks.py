@@ -1,14 +1,16 @@
-"""What hooks of Python cost the CPU, on a machine without a GPU. The thread's own time, so that a busy machine does no harm; the
-time of a view beside it says how fast the machine is.
+"""What hooks of Python cost the CPU; all but batches on a machine without a GPU. The thread's own time, so that a busy machine does no
+harm; the time of a view beside it says how fast the machine is.
 
 units.csv: what fully sharded training adds for each unit: a step of small blocks plain, under `fully_shard` and under
 FullyShardedDataParallel, with a process group that transfers nothing. Only ratios between the kinds are of use: no stream, event or
 launch of a GPU is in them.
-batches.csv: taking a batch that is ready from a data loader's worker processes.
+batches.csv: taking a batch that is ready from a data loader's worker processes, or (`pinned`, which needs a GPU) from the thread that pins
+what they hand over; `next_us` is the thread's own time, `wall_us` the clock's.
 functions.csv: a call of an autograd function that is given so many parameters and hands on a tensor made before, as a module
 that is played from a CUDA graph is one (torch.cuda.make_graphed_callables).
 
     python -m tools.measure.hooks -o data/cpu-hooks
+    python -m tools.measure.hooks -o data/h200-hooks --batches    only those, on a machine with a GPU
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import csv
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from time import sleep, thread_time
+from time import perf_counter, sleep, thread_time
 
 import torch
 import torch.distributed as dist
@@ -28,6 +30,7 @@ BLOCKS = 12
 LAYERS = (1, 3, 6, 12)  # of a block, two tensors each
 STEPS, WARM, ROUNDS = 30, 4, 4
 WIDTH, ROWS, WORLD = 16, 8, 8
+BATCHES = 30
 
 
 class Block(nn.Module):
@@ -110,27 +113,36 @@ def write_functions(path: Path) -> None:
 
 
 class Samples(torch.utils.data.Dataset):
+    def __init__(self, tensors: int):
+        self.tensors = tensors
+
     def __len__(self) -> int:
         return 400
 
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        return torch.zeros(16), index
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
+        return tuple(torch.zeros(16) for _ in range(self.tensors))
 
 
-def write_batches(path: Path) -> None:
+def write_batches(path: Path, tensors: tuple[int, ...] = (1, 2, 4), workers: tuple[int, ...] = (1, 4), rounds: int = 3) -> None:
     x = torch.randn(16)
     with open(path, "w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
-        out.writerow(("round", "view_us", "next_us"))
-        for number in range(ROUNDS):
-            batches = iter(torch.utils.data.DataLoader(Samples(), batch_size=4, num_workers=1, prefetch_factor=8))
-            took = []
-            for _ in range(60):
-                sleep(0.02)  # the batch is there
-                begin = thread_time()
-                next(batches)
-                took.append((thread_time() - begin) * 1e6)
-            out.writerow((number, f"{repeated(lambda: x.view(4, 4)):.3f}", f"{median(took):.1f}"))
+        out.writerow(("round", "view_us", "next_us", "wall_us", "pinned", "tensors", "workers"))
+        for pinned in (False, True) if torch.cuda.is_available() else (False,):
+            for count, processes in ((t, w) for t in tensors for w in workers):
+                for number in range(rounds):
+                    batches = iter(torch.utils.data.DataLoader(Samples(count), batch_size=4, num_workers=processes, prefetch_factor=8,
+                                                               pin_memory=pinned))
+                    took, wall = [], []
+                    for _ in range(BATCHES):
+                        sleep(0.012)  # the batch is there
+                        begin, clock = thread_time(), perf_counter()
+                        next(batches)
+                        wall.append((perf_counter() - clock) * 1e6)
+                        took.append((thread_time() - begin) * 1e6)
+                    out.writerow((number, f"{repeated(lambda: x.view(4, 4)):.3f}", f"{median(took[5:]):.1f}", f"{median(wall[5:]):.1f}",
+                                  int(pinned), count, processes))
+                    file.flush()
 
 
 def write_units(path: Path) -> None:
@@ -151,11 +163,14 @@ def write_units(path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--batches", action="store_true", help="only batches, of one to four tensors")
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.output.mkdir(parents=True, exist_ok=True)
+    if options.batches:
+        write_batches(options.output / "batches.csv")
+        return
     write_functions(options.output / "functions.csv")
-    write_batches(options.output / "batches.csv")
     write_units(options.output / "units.csv")
 
 

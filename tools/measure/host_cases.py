@@ -189,6 +189,14 @@ def _backward() -> Iterator[Case]:
     yield leaves("leaf_hooked", True, False)
 
 
+def _nested(depth: int) -> nn.Module:
+    """A module in a module in a module …; the innermost does nothing."""
+    made: nn.Module = nn.Identity()
+    for _ in range(depth):
+        made = nn.Sequential(made)
+    return made
+
+
 def _modules() -> Iterator[Case]:
     def called(name: str, module: Callable[[], nn.Module], change: Callable[[nn.Module], None] | None = None) -> Case:
         def make(device: str) -> Callable[[], None]:
@@ -211,6 +219,7 @@ def _modules() -> Iterator[Case]:
 
     yield called("identity", nn.Identity)
     yield called("sequential_of_8", lambda: nn.Sequential(*[nn.Identity() for _ in range(8)]))
+    yield called("nested_8_deep", lambda: _nested(8))
     yield called("linear", lambda: nn.Linear(16, 16))
     yield called("layer_norm", lambda: nn.LayerNorm(16))
     yield called("relu", nn.ReLU)

@@ -1,7 +1,7 @@
 """What the CPU does in each phase of a step, with the host's speed beside every figure: hosts that change their speed within
 seconds make one row's time and another's incomparable, and a loop of 15 µs of plain Python next to a phase says which it was.
 
-    python -u -m tools.measure.phases --out DIR [--seconds 140] [--only REGEX]
+    python -u -m tools.measure.phases --out DIR [--seconds 140] [--only REGEX] [--cases REGEX]
 
 A process per model, as for rows: first steps without a profiler, then traced as the recorder traces them. `phases.csv` has a
 line per step and phase: µs of the phase, and µs of the loop just before and behind it on the thread that did the work
@@ -25,7 +25,7 @@ MODELS = """mlp bert_base@4 gpt2@1-today t5_4x4@2 resnet50-image efficientnet_b0
 unet@4-image wav2vec@1 mobilenet_v3_large@16 densenet121@8 convnext_tiny@8-image llama_gqa@1 lstm_lm@8 resnet18 nmt_3x3 resnet50
 gpt2-today gpt2 bert_base llama_gqa-today"""
 VARIANTS = """gpt2@1-today.ckpt resnet50-image.ckpt bert_base@4.ckpt bert_base@4.amp mlp.amp swin_t@4.amp mlp.fused mlp.foreach
-efficientnet_b0@16.amp t5_4x4@2.ckptreentrant t5_4x4@2.ckpt vit_b_16@4.bf16fused"""
+efficientnet_b0@16.amp t5_4x4@2.ckptreentrant t5_4x4@2.ckpt vit_b_16@4.bf16fused lstm_lm@8.amp lstm_lm@8.bf16"""
 STEPS, TRACED, MODEL_S = 40, 4, 1.3
 CASE_ROUNDS = {"off": 12, "recorder": 6}
 
@@ -121,7 +121,7 @@ def one_model(model: str, variant: str, path: Path, cpu: bool) -> None:
         csv.writer(file).writerows((model, variant, *row) for row in phased.rows)
 
 
-def host_cases(mode: str, path: Path, cpu: bool) -> None:
+def host_cases(mode: str, path: Path, cpu: bool, only: str = "") -> None:
     import contextlib
 
     import torch
@@ -130,6 +130,8 @@ def host_cases(mode: str, path: Path, cpu: bool) -> None:
     device, made = "cpu" if cpu else "cuda", []
     wait = (lambda: None) if cpu else torch.cuda.synchronize
     for case in cases(device):
+        if not re.search(only, f"{case.kind},{case.name}"):
+            continue
         try:
             made.append((case, case.make(device)))
         except Exception as error:
@@ -172,7 +174,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
     parser.add_argument("--seconds", type=float, default=140)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="models and variants")
+    parser.add_argument("--cases", default="", help="micro-benchmarks, as KIND,NAME")
     parser.add_argument("--cpu", action="store_true", help="tiny networks on the CPU, to try the program")
     options = parser.parse_args()
     end = time.perf_counter() + options.seconds
@@ -194,7 +197,7 @@ def main() -> int:
             continue
         began = time.perf_counter()
         if model == "host":
-            in_child(host_cases, variant, cases, options.cpu)
+            in_child(host_cases, variant, cases, options.cpu, options.cases)
         else:
             in_child(one_model, model, variant, phases, options.cpu)
         print(f"phases: {model}.{variant} {time.perf_counter() - began:.1f} s", flush=True)

@@ -66,5 +66,7 @@ std::int64_t reserved(const Curve& curve);
 std::int64_t reserved(const Curve& curve, std::int64_t peak_bytes);
 /// Does what is reserved fit into so many bytes? Asks the replay only where it decides.
 bool fits(const Curve& curve, double bytes);
+/// Is a peak so small that what is reserved for it surely is below `bytes`?
+bool surely_fits(std::int64_t peak_bytes, double bytes);
 
 }  // namespace foretrace::memory

@@ -20,9 +20,10 @@
 namespace foretrace::search {
 
 struct AdviseOptions {
-  std::optional<std::int64_t> memory_limit = {};  ///< bytes; else the device's memory less what the driver keeps
-  double least_gain = 0.01;                       ///< a change joins a combination when it gains at least this part
-  unsigned threads = 0;                           ///< 0: as many as the machine has; the answer is the same
+  /// Bytes the allocator may reserve; else the device's memory less what the driver keeps.
+  std::optional<std::int64_t> memory_limit = {};
+  double least_gain = 0.01;  ///< a change joins a combination when it gains at least this part
+  unsigned threads = 0;      ///< 0: as many as the machine has; the answer is the same
   Progress progress = {};
 };
 
@@ -30,9 +31,10 @@ struct AdviseOptions {
 struct Advice {
   std::vector<whatif::Use> uses;
   whatif::Prediction prediction;
-  double gain = 1;  ///< samples per second, as a multiple of now
-  bool fits = true;
+  double gain = 1;                                ///< samples per second, as a multiple of now
+  bool fits = true;                               ///< what is reserved for it, within the limit
   whatif::Effort effort = whatif::Effort::kLine;  ///< of the change that takes most
+  std::vector<std::string> code;  ///< of each use, how it is switched on; empty where nobody knows a line
   [[nodiscard]] bool declined() const { return !prediction.declined.empty(); }
 };
 
@@ -42,7 +44,8 @@ struct Advised {
   std::vector<OptimizedPart> parts;    ///< what each change of `together` contributes beside the others
   std::optional<Advice> larger_batch;  ///< best with a larger batch, where that pays more
   std::optional<std::int64_t> memory_limit;
-  std::size_t tried = 0;  ///< predictions made
+  std::size_t tried = 0;    ///< predictions made
+  std::string code_is_for;  ///< "PyTorch", "JAX"
 };
 
 Advised advise(const analysis::Baseline& base, const AdviseOptions& options);

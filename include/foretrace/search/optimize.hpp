@@ -31,6 +31,10 @@ struct Evaluation {
   Ns step = 0;
   std::optional<std::int64_t> peak_bytes;
   double samples = 1;  ///< in a step, as a multiple of the traced step's
+  /// What the allocator takes from the GPU for it, where the peak alone does not say that it fits.
+  std::optional<std::int64_t> reserved_bytes = {};
+  /// What is held against a limit.
+  [[nodiscard]] std::optional<std::int64_t> taken_bytes() const { return reserved_bytes ? reserved_bytes : peak_bytes; }
   [[nodiscard]] bool ok() const { return declined.empty(); }
 };
 using Evaluate = std::function<std::vector<Evaluation>(const std::vector<Strategy>&)>;
@@ -39,8 +43,8 @@ using Evaluate = std::function<std::vector<Evaluation>(const std::vector<Strateg
 whatif::Prediction predict_strategy(const analysis::Baseline& base, const Strategy& strategy,
                                     whatif::Detail detail = whatif::Detail::kFull);
 
-/// Evaluates strategies side by side; the same answers on any number of threads (0: as many as there
-/// are).
+/// Evaluates strategies side by side, with what each reserves; the same answers on any number of threads (0: as many as
+/// there are).
 std::vector<Evaluation> evaluate_all(const analysis::Baseline& base, const std::vector<Strategy>& strategies,
                                      unsigned threads);
 
@@ -51,9 +55,10 @@ struct SearchProgress {
 };
 
 struct OptimizeOptions {
-  std::optional<std::int64_t> memory_limit;  ///< bytes; else the device's memory less what the driver keeps
-  std::size_t evaluations = 1000;            ///< at most; each is one strategy predicted
-  double seconds = 0;                        ///< at most; 0: no limit. The one thing that makes answers vary
+  /// Bytes the allocator may reserve; else the device's memory less what the driver keeps.
+  std::optional<std::int64_t> memory_limit;
+  std::size_t evaluations = 1000;  ///< at most; each is one strategy predicted
+  double seconds = 0;              ///< at most; 0: no limit. The one thing that makes answers vary
   std::uint64_t seed = 1;
   unsigned threads = 0;
   std::size_t beam = 4;

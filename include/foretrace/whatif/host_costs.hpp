@@ -29,6 +29,7 @@ struct HostCosts {
 
   // What a profiler adds at speed 1, µs for each event it records.
   double event_op_us = 0;
+  double event_nvtx_us = 0;        ///< an operation that PyTorch makes an NVTX range, text and all, and CUPTI keeps
   double event_call_us = 0;        ///< a runtime call that gives the GPU work: with what the profiler keeps of that
   double event_short_call_us = 0;  ///< any other: an event, a stream's wait, an attribute
   double event_layer_us = 0;       ///< a recorder's range around a layer, with the hooks that make it
@@ -36,6 +37,12 @@ struct HostCosts {
 
   /// Of what is left of a step's CPU time at speed 1: what the step takes at the speeds steps have.
   double left = 1;
+  /// A module's call in Python, at speed 1: a profiler writes nothing down in it, so it stays as it is. A trace without ranges of
+  /// layers does not show how many there are; `modules_of_op` of its forward operations then stand for them.
+  double module_us = 0, modules_of_op = 0;
+  /// How far the number of launches is believed beside the traced time of a phase that launches one thing like the other: in
+  /// logarithms, by what each is off for networks it was not fitted on.
+  double counted_backward = 0, counted_update = 0, counted_compiled = 0;
   /// How far the step's speed follows the trace's, in logarithms: 1 on a host that keeps its speed.
   double follows = 1;
   /// The host's speed without the profiler where somebody measured it; the trace's then says nothing more about it.
@@ -65,15 +72,26 @@ struct HostCosts {
 
   /// A tensor that a hook sends to the host or fetches back: the hook, memory for it, the call that copies.
   double hooked_copy_us = 0;
-  double take_batch_us = 0;   ///< a batch that is ready, from the queue of a data loader's pinning thread;
-  double open_tensor_us = 0;  ///< without one, each tensor of it as a worker process hands it over
+  double take_batch_us = 0;  ///< a batch that is ready, from the queue of a data loader's pinning thread;
+  double open_batch_us = 0,
+         open_tensor_us = 0;  ///< without one, as a worker process hands it and each tensor of it over
   double copy_call_us = 0;    ///< a copy from pinned memory to the GPU, queued
+
+  // DistributedDataParallel: for each gradient its hook with the copy into the bucket, and the copy back; for each bucket the call
+  // of its collective and the wait for it; what a communication hook written in Python adds to a bucket; around forward; the
+  // broadcast of buffers, and the copy back of each.
+  double ddp_gradient_us = 0, ddp_copy_back_us = 0;
+  double ddp_collective_us = 0, ddp_wait_us = 0, ddp_hook_us = 0;
+  double ddp_forward_us = 0, ddp_buffers_us = 0, ddp_buffer_us = 0;
+  /// An operation of a communication hook written in PyTorch; PowerSGD's for a matrix and for a vector.
+  double hook_op_us = 0, powersgd_matrix_us = 0, powersgd_vector_us = 0;
 
   // fully_shard's hooks around a unit (a module whose parameters are gathered together), and for each tensor of it.
   double shard_gather_us = 0, shard_gather_tensor_us = 0;  ///< copy in, streams and events, the all-gather's call
   double shard_copy_us = 0, shard_copy_tensor_us = 0;      ///< waiting for it, views, copy out
   double shard_reduce_us = 0, shard_reduce_tensor_us = 0;  ///< copy in, the reduce-scatter's call, views of gradients
   double shard_forward_us = 0, shard_backward_us = 0;      ///< all else around its forward and its backward
+  double shard_update_tensor_us = 0;                       ///< a sharded tensor in the update, unwrapped in Python
   /// Of FullyShardedDataParallel, which keeps a unit as one flat tensor: of a unit's and of a tensor's time.
   double flat_unit_share = 1, flat_tensor_share = 1;
 

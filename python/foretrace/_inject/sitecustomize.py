@@ -7,6 +7,9 @@ import sys
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _WATCHED = {"torch.optim.optimizer": "torch_optim_imported", "torch.cuda.graphs": "torch_graphs_imported",
             "jax": "jax_imported"}
+# Frameworks with a profiler of their own, which listens to CUPTI as the library for CUDA programs does, and only one can: the
+# library stands aside in a process that imports one of them.
+_PROFILED = ("torch", "jax", "tensorflow")
 _OLDEST = (3, 10)
 
 
@@ -35,6 +38,8 @@ class _Finder(object):
     """Finds nothing itself: it asks the finders behind it and puts a _Loader around what they found."""
 
     def find_spec(self, name, path=None, target=None):
+        if name in _PROFILED:
+            os.environ["FORETRACE_CUDA"] = "never"
         if name not in _WATCHED:
             return None
         for finder in list(sys.meta_path):

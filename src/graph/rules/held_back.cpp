@@ -48,7 +48,9 @@ Source HeldBack::just_ended(const GpuWork& w, Ns satisfied, Ns within) const {
   return {};
 }
 
-// One that fills the device and had reached its last wave, or any wave of it.
+// One that fills the device and had reached its last wave, or any wave of it. Choices of ours: waves follow from the launch's
+// geometry, which is a few percent off where blocks differ (0.95, 1.05), and blocks of the last wave begin up to a tenth of the
+// kernel early; what is a single wave makes room in its last fifth.
 Holder HeldBack::fills_the_device(const GpuWork& w, bool any_wave) const {
   for (std::size_t r = running_.size(); r-- > 0;) {
     const GpuWork& x = s_.gpu(running_[r]);
@@ -63,7 +65,7 @@ Holder HeldBack::fills_the_device(const GpuWork& w, bool any_wave) const {
   return {};
 }
 
-// One that was about to end: its blocks do not all end at once, and the first of them made room.
+// One that was about to end: its blocks do not all end at once, and the first of them made room. A choice: in the last tenth.
 Holder HeldBack::about_to_end(const GpuWork& w) const {
   constexpr double kNearEnd = 0.9;
   for (std::size_t r = running_.size(); r-- > 0;) {

@@ -5,13 +5,12 @@
 #include <map>
 
 #include "base/statistics.hpp"
+#include "graph/latencies.hpp"
 #include "graph/step_state.hpp"
 
 namespace foretrace::graph {
 
 namespace {
-
-constexpr Ns kUsualSync = 5 * kNsPerUs;  // a synchronisation that finds nothing to wait for
 
 struct SyncCall {
   std::uint32_t call;  // index into calls
@@ -36,8 +35,8 @@ class SyncRule {
         idle.push_back(c.end - c.begin);
       }
     }
-    const Ns usual_return = returns.empty() ? kUsualSync : median(returns);
-    const Ns usual_cost = idle.empty() ? kUsualSync : median(idle);
+    const Ns usual_return = returns.empty() ? usual_latencies().sync_return : median(returns);
+    const Ns usual_cost = idle.empty() ? usual_latencies().sync_call : median(idle);
     for (const SyncCall& sync : syncs_) connect(sync, usual_cost, usual_return);
   }
 

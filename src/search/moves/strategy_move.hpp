@@ -22,7 +22,7 @@ struct StrategyView {
   const std::vector<ModuleGroup>& groups;
   int gpus_per_node = 1;
   std::vector<double> bucket_sizes;  ///< MiB, the only ones allowed; none: any
-  [[nodiscard]] bool over_limit() const { return limit && now.peak_bytes && *now.peak_bytes > *limit; }
+  [[nodiscard]] bool over_limit() const { return limit && now.taken_bytes() && *now.taken_bytes() > *limit; }
 };
 
 struct StrategyMove {

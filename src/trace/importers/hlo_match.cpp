@@ -40,7 +40,9 @@ class Matcher {
       const std::uint32_t launch = known(k_[i], position);
       if (launch == kNone) continue;
       between(from, i, position, launch);
-      out_[i].launch = launch;
+      // A library's call may be many kernels, on several streams; each names it.
+      const bool goes_on = i > 0 && from == i && launch == position && m_.launches[launch].kind == HloKind::kLibrary;
+      out_[i] = {launch, goes_on ? out_[i - 1].part + 1 : 0};
       position = launch;
       from = i + 1;
     }

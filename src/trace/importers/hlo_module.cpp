@@ -32,6 +32,9 @@ HloShape read_shape(std::string_view bytes, int depth = 0) {
     if (w.field == 2) out.type = static_cast<int>(w.number);
     if (w.field == 3) w.append_to(out.dims);
     if (w.field == 4 && depth < kDeepest) out.parts.push_back(read_shape(w.bytes, depth + 1));
+    for (ProtoWire layout(w.bytes); w.field == 5 && layout.next();) {
+      if (layout.field == 1) layout.append_to(out.innermost_first);
+    }
   }
   if (!possible_shape(out.dims)) out.dims.clear();
   return out;
@@ -80,6 +83,12 @@ HloInstruction read_instruction(std::string_view bytes) {
       case 9:
         out.parameter = w.integer();
         break;
+      case 13:
+        out.element = w.integer();
+        break;
+      case 14:
+        w.append_to(out.dimensions);
+        break;
       case 15:
         out.window = w.bytes;
         break;
@@ -91,6 +100,9 @@ HloInstruction read_instruction(std::string_view bytes) {
         break;
       case 30:
         out.dot = w.bytes;
+        break;
+      case 33:
+        out.gather = w.bytes;
         break;
       case 35:
         out.id = w.integer();
@@ -109,6 +121,9 @@ HloInstruction read_instruction(std::string_view bytes) {
         break;
       case 87:
         out.groups = std::max(out.groups, largest_listed_group(w.bytes));
+        break;
+      case 51:
+        out.precision = w.bytes;
         break;
       case 50:
         out.feature_groups = std::max<std::int64_t>(1, w.integer());
@@ -201,6 +216,7 @@ bool HloModule::read(std::string_view proto) {
                               [](const auto& i) { return i.second.op_name.find("transpose(") != std::string::npos; });
   flatten(entry_, 0);
   count_parameters();
+  follow_samples();
   return !launches.empty();
 }
 
@@ -215,6 +231,7 @@ void HloModule::read_module(std::string_view bytes) {
     Computation computation;
     for (ProtoWire c(w.bytes); c.next();) {
       if (c.field == 5) id = c.integer();
+      if (c.field == 6) computation.root = c.integer();
       if (c.field != 2) continue;
       HloInstruction in = read_instruction(c.bytes);
       computation.order.push_back(in.id);
@@ -270,6 +287,14 @@ void HloModule::flatten(std::int64_t computation, int depth) {
   }
 }
 
+// The same numbers elsewhere, in another order or type.
+bool HloModule::moves_only(const HloInstruction& in) const {
+  if (in.operands.empty()) return false;
+  if (is_any(in.opcode, {"bitcast", "copy", "convert", "transpose", "get-tuple-element"})) return true;
+  const std::uint32_t launch = in.opcode == "fusion" && in.operands.size() == 1 ? find(in.name) : kNone;
+  return launch != kNone && launches[launch].work.family == "copy";
+}
+
 // Trained parameters are inputs that forward or backward reads and the update too; a batch is not updated, and an
 // optimizer's states are read by the update only.
 void HloModule::count_parameters() {
@@ -282,18 +307,18 @@ void HloModule::count_parameters() {
         read[id] |= by;
         return;
       }
-      if (!is_any(in->opcode, {"bitcast", "copy", "convert", "transpose", "get-tuple-element"}) || in->operands.empty())
-        return;
+      if (!moves_only(*in)) return;
       id = in->operands.front();
     }
   };
   for (const Launch& launch : launches) {
     const bool update = launch.work.phase == "optimizer";
-    if (!update && launch.kind == HloKind::kCopy) continue;
+    if (!update && moves_only(*launch.instruction)) continue;
     for (const std::int64_t operand : launch.instruction->operands) mark(operand, update ? 2 : 1);
   }
   for (const auto& [id, by] : read) {
     const HloInstruction* in = at(id);
+    if (by == 1 && in->shape.type != kTuple) read_only_.push_back(id);
     if (by != 3 || in->shape.type == kTuple || in->shape.elements() < 2) continue;
     parameter_elements = saturated_sum(parameter_elements, in->shape.elements());
     ++parameter_tensors;

@@ -15,6 +15,8 @@ namespace foretrace::trace {
 struct HloShape {
   int type = 0;  ///< xla.PrimitiveType; 13: a tuple
   std::vector<std::int64_t> dims;
+  std::vector<std::int64_t>
+      innermost_first;  ///< the layout: dimensions as they lie in memory; empty: the last is innermost
   std::vector<HloShape> parts;
 
   [[nodiscard]] std::int64_t elements() const;
@@ -28,9 +30,11 @@ struct HloInstruction {
   HloShape shape;
   std::int64_t id = 0;
   std::int64_t parameter = 0;  ///< of a parameter, which
+  std::int64_t element = 0;    ///< of a get-tuple-element, which
   std::vector<std::int64_t> operands, calls;
-  std::string_view config;  ///< backend_config, JSON; lies in the bytes the module was read from
-  std::string_view dot, window, conv;
+  std::vector<std::int64_t> dimensions;  ///< of a transpose, broadcast or reduction
+  std::string_view config;               ///< backend_config, JSON; lies in the bytes the module was read from
+  std::string_view dot, window, conv, gather, precision;
   std::int64_t groups = 0;  ///< ranks that take part in a collective
   std::int64_t feature_groups = 1;
 };
@@ -66,8 +70,10 @@ class HloModule {
   [[nodiscard]] std::uint32_t find(std::string_view instruction) const;
 
  private:
+  friend class HloSamples;
   struct Computation {
     std::vector<std::int64_t> order;  // instruction ids, as scheduled
+    std::int64_t root = -1;
   };
   void read_module(std::string_view bytes);
   void read_schedule(std::string_view bytes);
@@ -79,16 +85,31 @@ class HloModule {
   void set_sizes(const HloInstruction& in, CompiledOp& out) const;
   void set_convolution(const HloInstruction& in, CompiledOp& out) const;
   void look_inside(const HloInstruction& fusion, CompiledOp& out, int depth) const;
+  using Parts = std::unordered_map<std::int64_t, double>;  // by instruction
+  [[nodiscard]] double part_needed(const Computation& body, std::int64_t id, Parts& known) const;
+  [[nodiscard]] double part_used(const Computation& body, const HloInstruction& value, Parts& known) const;
+  [[nodiscard]] std::int64_t root_of(const Computation& body) const;
+  [[nodiscard]] double bytes_written_by(const HloInstruction& in) const;
   [[nodiscard]] double bytes_of_operand(const HloInstruction& in, std::size_t operand) const;
   [[nodiscard]] bool of_parameters(const HloInstruction& in, int depth) const;
   [[nodiscard]] std::string scope_of(const HloInstruction& in) const;
+  [[nodiscard]] bool moves_only(const HloInstruction& in) const;
   void count_parameters();
+  void follow_samples();  // hlo_samples.cpp
 
   std::unordered_map<std::int64_t, HloInstruction> instructions_;
   std::unordered_map<std::int64_t, Computation> computations_;
   std::unordered_map<std::string, std::uint32_t> by_name_;
+  std::vector<std::int64_t> read_only_;  // inputs that the passes read and the update does not
   std::int64_t entry_ = -1;
 };
+
+/// DotDimensionNumbers, of a dot or of a library's call.
+struct HloDot {
+  std::vector<std::int64_t> lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
+};
+HloDot read_dot(std::string_view bytes);
+bool read_config_dot(std::string_view config, HloDot& out);
 
 /// What stands in an operation's scope: "jit(step)/transpose(jvp(block0))/dot_general" -> {"block0", backward}.
 struct HloScope {

@@ -76,7 +76,9 @@ CompiledOp HloModule::describe(const HloInstruction& in, HloKind kind) const {
   } else if (scope.forward || !has_gradients) {
     out.phase = "forward";
   } else {
-    out.phase = weights && (kind == HloKind::kCopy || of.empty()) ? "forward" : "optimizer";
+    // Named after an argument of the program, not after an operation: parameters brought into the layout that the passes want.
+    const bool moved = of.find('/') == std::string::npos;
+    out.phase = weights && (kind == HloKind::kCopy || moved) ? "forward" : "optimizer";
   }
   out.of_parameters = out.phase == "optimizer" || (weights && !scope.forward && !scope.backward);
   if (kind == HloKind::kCollective) {

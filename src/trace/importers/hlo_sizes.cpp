@@ -13,15 +13,8 @@
 
 namespace foretrace::trace {
 
-namespace {
-
-struct DotDims {
-  std::vector<std::int64_t> lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
-};
-
-// DotDimensionNumbers of xla_data.proto.
-DotDims read_dot(std::string_view bytes) {
-  DotDims out;
+HloDot read_dot(std::string_view bytes) {
+  HloDot out;
   for (ProtoWire w(bytes); w.next();) {
     if (w.field == 1) w.append_to(out.lhs_contracting);
     if (w.field == 2) w.append_to(out.rhs_contracting);
@@ -32,7 +25,7 @@ DotDims read_dot(std::string_view bytes) {
 }
 
 // The same, as the JSON of a library call's backend_config has it: numbers as texts.
-bool read_config_dot(std::string_view config, DotDims& out) {
+bool read_config_dot(std::string_view config, HloDot& out) {
   const simdjson::padded_string padded(config);
   simdjson::dom::parser parser;
   simdjson::dom::object root, gemm, dims;
@@ -60,8 +53,10 @@ bool read_config_dot(std::string_view config, DotDims& out) {
   return true;
 }
 
+namespace {
+
 /// batch, m, n, k; all 0 where the numbers do not fit the shapes.
-std::array<std::int64_t, 4> product(const HloShape& lhs, const HloShape& rhs, const DotDims& dims) {
+std::array<std::int64_t, 4> product(const HloShape& lhs, const HloShape& rhs, const HloDot& dims) {
   const auto holds = [](const std::vector<std::int64_t>& list, std::size_t d) {
     return std::find(list.begin(), list.end(), static_cast<std::int64_t>(d)) != list.end();
   };
@@ -88,6 +83,35 @@ bool is_integer(int type) {
   return name.starts_with("s") || name.starts_with("u") || name == "pred";
 }
 
+constexpr int kTupleType = 13;
+
+// PrecisionConfig: operand_precision = 1 (0: as the hardware likes best, 1: high, 2: highest), algorithm = 2. With FP32 operands
+// XLA's products take TF32 unless the highest precision is asked for of either; an algorithm that is named holds: all but those that split an
+// operand into several of BF16 or TF32 are FP32 or TF32 themselves.
+constexpr std::int64_t kHighest = 2;
+constexpr std::int64_t kDotInTf32 = 8;  // ALG_DOT_TF32_TF32_F32
+bool allows_tf32(std::string_view precision) {
+  std::vector<std::int64_t> operands;
+  std::int64_t algorithm = 0;
+  for (ProtoWire w(precision); w.next();) {
+    if (w.field == 1) w.append_to(operands);
+    if (w.field == 2) algorithm = w.integer();
+  }
+  if (algorithm != 0) return algorithm == kDotInTf32;
+  return std::find(operands.begin(), operands.end(), kHighest) == operands.end();
+}
+
+// The same of a library's call, whose backend_config has it as text.
+bool config_allows_tf32(std::string_view config) {
+  if (config.find("ALG_DOT_TF32_TF32_F32\"") != std::string_view::npos) return true;
+  return config.find("\"HIGHEST\"") == std::string_view::npos && config.find("ALG_DOT_F32") == std::string_view::npos;
+}
+
+std::string_view multiplied_in(int type, bool tf32) {
+  const std::string_view name = hlo_type_name(type);
+  return name == "f32" && tf32 ? "tf32" : name;
+}
+
 const HloShape& main_part(const HloShape& shape) {
   const HloShape* best = &shape;
   while (best->type == 13 && !best->parts.empty()) best = best->parts.data();
@@ -95,6 +119,61 @@ const HloShape& main_part(const HloShape& shape) {
 }
 
 }  // namespace
+
+// What of a value inside a fusion is needed, as a part of it: a gather or a slice fetches some elements, a scatter works on the
+// rows it changes and leaves the others where they are, and what is computed element by element only for elements that are fetched
+// is never computed for the others. Everything else needs all of it.
+double HloModule::part_needed(const Computation& body, std::int64_t id, Parts& known) const {
+  constexpr std::size_t kMost = 2000;  // larger bodies and longer chains are taken whole
+  const HloInstruction* value = at(id);
+  if (value == nullptr || id == root_of(body) || body.order.size() > kMost) return 1;
+  const auto [it, added] = known.try_emplace(id, 1.0);
+  if (!added) return it->second;
+  const double part = part_used(body, *value, known);
+  known[id] = part;
+  return part;
+}
+
+double HloModule::part_used(const Computation& body, const HloInstruction& value, Parts& known) const {
+  const std::int64_t id = value.id;
+  const double all = static_cast<double>(std::max<std::int64_t>(1, value.shape.elements()));
+  double part = 0;
+  bool used = false;
+  for (const std::int64_t user_id : body.order) {
+    const HloInstruction* user = at(user_id);
+    if (user == nullptr) continue;
+    const auto& from = user->operands;
+    const auto place = std::find(from.begin(), from.end(), id);
+    if (place == from.end()) continue;
+    used = true;
+    const std::string_view op = user->opcode;
+    const bool table = place == from.begin();
+    const auto elements_of_operand = [&](std::size_t i) {
+      const HloInstruction* operand = i < from.size() ? at(from[i]) : nullptr;
+      return operand == nullptr ? all : static_cast<double>(operand->shape.elements());
+    };
+    if (table && (op == "gather" || op == "dynamic-slice" || op == "slice")) {
+      part += static_cast<double>(user->shape.elements()) / all * part_needed(body, user_id, known);
+    } else if (table && op == "scatter") {
+      part += elements_of_operand(2) / all;
+    } else if (table && op == "dynamic-update-slice") {
+      part += elements_of_operand(1) / all;
+    } else if (op == "tuple") {
+      part = 1;
+    } else if (user->shape.type != kTupleType && user->shape.elements() == value.shape.elements() && op != "dot" &&
+               op != "convolution") {
+      part += part_needed(body, user_id, known);
+    } else {
+      part = 1;
+    }
+    if (part >= 1) return 1;
+  }
+  return used ? part : 1;
+}
+
+std::int64_t HloModule::root_of(const Computation& body) const {
+  return body.root >= 0 || body.order.empty() ? body.root : body.order.back();
+}
 
 // A gather reads the rows it fetches, not the table; so does a slice.
 double HloModule::bytes_of_operand(const HloInstruction& in, std::size_t operand) const {
@@ -114,20 +193,41 @@ double HloModule::bytes_of_operand(const HloInstruction& in, std::size_t operand
     if (inner == nullptr || inner->opcode != "parameter") continue;
     if (inner->parameter == static_cast<std::int64_t>(operand)) parameter = id;
   }
-  if (parameter < 0) return whole;
-  double fetched = 0;
-  bool used = false;
-  for (const std::int64_t id : body->second.order) {
-    const HloInstruction* inner = at(id);
-    if (inner == nullptr) continue;
-    const auto& from = inner->operands;
-    if (std::find(from.begin(), from.end(), parameter) == from.end()) continue;
-    const bool part = inner->opcode == "gather" || inner->opcode == "dynamic-slice" || inner->opcode == "slice";
-    if (!part || from.front() != parameter) return whole;
-    fetched += inner->shape.bytes();
-    used = true;
+  Parts known;
+  return parameter < 0 ? whole : whole * part_needed(body->second, parameter, known);
+}
+
+// What a fusion writes: of a scatter or an update in place the rows it changes.
+double HloModule::bytes_written_by(const HloInstruction& in) const {
+  const HloShape& result = in.opcode == "custom-call" ? main_part(in.shape) : in.shape;
+  const auto changed = [&](const HloInstruction* root) {
+    for (int depth = 0; root != nullptr && depth < 8; ++depth) {
+      const bool scatter = root->opcode == "scatter";
+      if (scatter || root->opcode == "dynamic-update-slice") {
+        const std::size_t i = scatter ? 2 : 1;
+        const HloInstruction* update = i < root->operands.size() ? at(root->operands[i]) : nullptr;
+        return update == nullptr ? root->shape.bytes() : std::min(root->shape.bytes(), update->shape.bytes());
+      }
+      if (root->opcode != "bitcast" || root->operands.empty()) break;
+      root = at(root->operands.front());
+    }
+    return -1.0;
+  };
+  if (in.opcode != "fusion" || in.calls.empty()) {
+    const double part = changed(&in);
+    return part >= 0 ? part : result.bytes();
   }
-  return used ? std::min(whole, fetched) : whole;
+  const auto body = computations_.find(in.calls.front());
+  const HloInstruction* root = body == computations_.end() ? nullptr : at(root_of(body->second));
+  if (root == nullptr) return result.bytes();
+  double bytes = 0;
+  const std::size_t parts = root->opcode == "tuple" ? root->operands.size() : 1;
+  for (std::size_t i = 0; i < parts; ++i) {
+    const HloInstruction* one = root->opcode == "tuple" ? at(root->operands[i]) : root;
+    const double part = changed(one);
+    bytes += part >= 0 ? part : one == nullptr ? 0 : one->shape.bytes();
+  }
+  return std::min(bytes, result.bytes());
 }
 
 void HloModule::look_inside(const HloInstruction& fusion, CompiledOp& out, int depth) const {
@@ -148,7 +248,7 @@ void HloModule::look_inside(const HloInstruction& fusion, CompiledOp& out, int d
         const auto sizes = product(at(in->operands[0])->shape, at(in->operands[1])->shape, read_dot(in->dot));
         if (flops_of(sizes) > flops_of(out.gemm)) {
           out.gemm = sizes;
-          out.dtype = hlo_type_name(main_part(at(in->operands[0])->shape).type);
+          out.dtype = multiplied_in(main_part(at(in->operands[0])->shape).type, allows_tf32(in->precision));
         }
         out.flops += flops_of(sizes);
         out.family = "gemm";
@@ -222,7 +322,7 @@ void HloModule::set_convolution(const HloInstruction& in, CompiledOp& out) const
                       static_cast<double>(std::max<std::int64_t>(1, size(kernel, k_out)));
   out.flops += 2 * static_cast<double>(elements_of(output.dims)) * taps;
   out.family = data ? "convolution-data" : weight ? "convolution-weight" : "convolution";
-  out.dtype = hlo_type_name(input.type);
+  out.dtype = multiplied_in(input.type, allows_tf32(in.precision));
 }
 
 void HloModule::set_sizes(const HloInstruction& in, CompiledOp& out) const {
@@ -230,13 +330,13 @@ void HloModule::set_sizes(const HloInstruction& in, CompiledOp& out) const {
   const bool library_product =
       target.find("cublas") != std::string_view::npos || target.find("gemm") != std::string_view::npos;
   if (library_product && in.operands.size() >= 2 && at(in.operands[0]) != nullptr && at(in.operands[1]) != nullptr) {
-    DotDims dims;
+    HloDot dims;
     if (read_config_dot(in.config, dims)) {
       out.gemm = product(at(in.operands[0])->shape, at(in.operands[1])->shape, dims);
       out.flops = flops_of(out.gemm);
     }
     out.family = "gemm";
-    out.dtype = hlo_type_name(main_part(at(in.operands[0])->shape).type);
+    out.dtype = multiplied_in(main_part(at(in.operands[0])->shape).type, config_allows_tf32(in.config));
   } else if (target.find("conv") != std::string_view::npos || in.opcode == "convolution") {
     set_convolution(in, out);
   } else if (target.find("fmha") != std::string_view::npos) {
@@ -246,7 +346,7 @@ void HloModule::set_sizes(const HloInstruction& in, CompiledOp& out) const {
   }
   // What a library call writes beside its result is room to work in.
   const HloShape& result = in.opcode == "custom-call" ? main_part(in.shape) : in.shape;
-  out.bytes_written = result.bytes();
+  out.bytes_written = bytes_written_by(in);
   out.elements = result.elements();
   out.out_dtype = hlo_type_name(main_part(result).type);
   double largest = -1;

@@ -62,6 +62,11 @@ EventKind xla_host_kind(std::string_view name) {
   return EventKind::kOp;
 }
 
+std::string_view xla_launch_name(std::string_view launched) {
+  if (launched.starts_with("Memcpy")) return "cuMemcpyAsync";
+  return launched.starts_with("Memset") ? "cuMemsetAsync" : "cuLaunchKernel";
+}
+
 std::string_view xla_call_name(std::string_view name) { return name.substr(0, name.find(' ')); }
 
 XlaKernelDetails parse_kernel_details(std::string_view text) {

@@ -15,6 +15,8 @@ namespace foretrace::trace {
 EventKind xla_host_kind(std::string_view name);
 /// "cuGraphLaunch (CudaGraph:251)" -> "cuGraphLaunch".
 std::string_view xla_call_name(std::string_view name);
+/// The call that launched a kernel, copy or fill of this name.
+std::string_view xla_launch_name(std::string_view launched);
 
 /// "regs:21 static_shared:32 dynamic_shared:0 grid:512,1,1 block:256,1,1 occ_pct:100"
 struct XlaKernelDetails {

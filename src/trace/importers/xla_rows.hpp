@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "trace/importers/event_rows.hpp"
@@ -57,6 +58,7 @@ class XlaRows {
 
  private:
   Trace& t_;
+  std::unordered_set<std::int64_t> launched_;  // correlation ids of what ran on the GPU
   const HloModule* program(const XlaWork& work);
   /// What a row of a thread is by its name alone: calls have few names and many rows.
   struct HostName {
@@ -66,8 +68,8 @@ class XlaRows {
     bool known = false;
   };
   const HostName& host_name(StringId name);
-  static std::string arguments(const XlaWork& work, const std::string& details, const HloModule* module,
-                               const KernelOrigin& origin);
+  [[nodiscard]] std::string arguments(const XlaWork& work, const std::string& details, const HloModule* module,
+                                      const KernelOrigin& origin) const;
 
   struct Program {
     std::string name;

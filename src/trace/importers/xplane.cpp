@@ -29,11 +29,12 @@ class Reader : public XplaneFile {
       if (plane.name == "Task Environment") read_environment(plane);
       if (plane.name == kRecorderPlane) read_recorder(plane);
     }
-    for (std::size_t p = 0; p < planes.size(); ++p) {
-      if (p == gpu_plane) device_ = *xla_gpu(planes[p].name);
+    // The GPU first: what it did tells which rows of the host are launches.
+    if (gpu_plane < planes.size()) {
+      device_ = *xla_gpu(planes[gpu_plane].name);
+      read_gpu(planes[gpu_plane]);
     }
     for (std::size_t p = 0; p < planes.size(); ++p) {
-      if (p == gpu_plane) read_gpu(planes[p]);
       if (planes[p].name.starts_with("/host:") && planes[p].name != "/host:metadata" &&
           planes[p].name != kRecorderPlane)
         read_host(planes[p]);
@@ -179,7 +180,8 @@ class Reader : public XplaneFile {
     row.step = stats.number(XStat::kStep, kAbsent);
     row.correlation = stats.number(XStat::kCorrelation, kAbsent);
     const std::int64_t device = stats.number(XStat::kDevice, kAbsent);
-    const bool call = row.step == kAbsent && xla_host_kind(t_.strings[event.name]) == EventKind::kRuntime;
+    const bool call = row.step == kAbsent &&
+                      (row.correlation != kAbsent || xla_host_kind(t_.strings[event.name]) == EventKind::kRuntime);
     if (call && device != kAbsent && device_ >= 0 && device != device_) return;  // another GPU's
     row.device = device_;
     row.memory.address = stats.number(XStat::kAddress, kAbsent);

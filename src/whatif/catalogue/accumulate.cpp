@@ -127,23 +127,26 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
 }
 
 WhatIf accumulate_whatif() {
-  return {.name = "accumulate",
-          .about = "the same batch in n parts, gradients added up before the update",
-          .parameters = {{"n", "number of parts", "2", {}, ParameterType::kNumber, false, 1, whole_number<256>}},
-          .assumes = "parts of equal size",
-          .source = "gradient accumulation",
-          .not_modelled = {},
-          .needs = {},
-          .changes = Changes::kAccumulation,
-          .parts = {.memory = Part::kModelled},
-          .code = "for part in batch.chunk(n): (loss_fn(model(part)) / n).backward()",
-          .effort = Effort::kFewLines,
-          .stage = Stage::kBatch,
-          .advise = {"accumulate:n=2"},
-          .validated = true,
-          .apply = apply_accumulate,
-          .already = already_there,
-          .write_code = write_code};
+  return {
+      .name = "accumulate",
+      .about = "the same batch in n parts, gradients added up before the update",
+      .parameters = {{"n", "number of parts", "2", {}, ParameterType::kNumber, false, 1, whole_number<256>}},
+      .assumes = "parts of equal size",
+      .source = "gradient accumulation",
+      .not_modelled = {},
+      .needs = {},
+      .changes = Changes::kAccumulation,
+      .parts = {.memory = Part::kModelled},
+      .code = "for part in batch.chunk(n): (loss_fn(model(part)) / n).backward()",
+      .effort = Effort::kFewLines,
+      .stage = Stage::kBatch,
+      .advise = {"accumulate:n=2"},
+      .validated = true,
+      .apply = apply_accumulate,
+      .already = already_there,
+      .whole_program =
+          "accumulation is a loop inside a compiled program (jax.lax.scan, optax.MultiSteps), which XLA compiles anew",
+      .write_code = write_code};
 }
 
 const Registered kRegistered(accumulate_whatif);

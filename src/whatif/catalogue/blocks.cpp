@@ -190,6 +190,33 @@ std::vector<BlockOfLayers> blocks_by_kernels(const Graph& g) {
 
 }  // namespace
 
+void drop_what_stands_beside_stages(std::vector<BlockOfLayers>& blocks) {
+  // "features" of "features.2" and of "features.2.0"; the second is an entry of a stage.
+  const auto list_of = [](std::string_view block, bool& of_stage) {
+    std::size_t end = block.find_last_of('.');
+    std::string_view list = block.substr(0, end == std::string_view::npos ? 0 : end);
+    of_stage = false;
+    for (;;) {
+      end = list.find_last_of('.');
+      if (end == std::string_view::npos) return list;
+      if (list.find_first_not_of("0123456789", end + 1) != std::string_view::npos) return list;
+      list = list.substr(0, end);
+      of_stage = true;
+    }
+  };
+  std::set<std::string, std::less<>> of_stages;
+  for (const BlockOfLayers& b : blocks) {
+    bool of_stage = false;
+    const std::string_view list = list_of(b.name, of_stage);
+    if (of_stage) of_stages.emplace(list);
+  }
+  std::erase_if(blocks, [&](const BlockOfLayers& b) {
+    bool of_stage = false;
+    const std::string_view list = list_of(b.name, of_stage);
+    return !of_stage && of_stages.contains(list);
+  });
+}
+
 std::vector<BlockOfLayers> repeated_blocks(const Graph& g) {
   std::vector<BlockOfLayers> blocks = find_blocks(g).blocks;
   if (blocks.size() < 2) blocks.clear();

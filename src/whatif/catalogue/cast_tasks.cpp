@@ -38,7 +38,7 @@ class Inserter {
         if (c.elements <= 0 || (flow_.units[u].computes && places_.first[u] == kNone)) continue;
         const std::int64_t elements = c.weight ? c.elements : samples(c.elements);
         if (first_at[u] != kNone) insert_before(first_at[u], {elements, c.to_float, c.weight, event}, Phase::kForward);
-        if (c.gradient && back_at[u] != kNone)
+        if (c.gradient && !c.copied && back_at[u] != kNone)
           insert_behind(back_at[u], {elements, !c.to_float, c.weight, event}, Phase::kBackward);
       }
       for (const std::int64_t n : a.narrowed) {

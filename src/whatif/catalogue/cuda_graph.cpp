@@ -6,14 +6,12 @@
 #include "graph/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/catalogue/graph_regions.hpp"
+#include "whatif/figures.hpp"
 #include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
-
-// A capturable update keeps its step count and bias corrections on the GPU: three small kernels for one.
-constexpr double kCapturableKernels = 2.0;
 
 Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
   if (const std::vector<std::string> layers = parameters.list("layers"); !layers.empty())
@@ -108,7 +106,7 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
   }
   // An update of a kernel per tensor and step must keep its counters on the GPU to be captured.
   if (last_update != kNone && static_cast<std::int64_t>(update) > 2 * m.parameter_tensors && m.parameter_tensors > 0) {
-    const auto extra = static_cast<std::size_t>(kCapturableKernels * static_cast<double>(update));
+    const auto extra = static_cast<std::size_t>(measured_figures().capturable_kernels * static_cast<double>(update));
     std::uint32_t after = last_update;
     for (std::size_t i = 0; i < extra; ++i) {
       after = draft.insert({.name = "capturable update",

@@ -5,18 +5,13 @@
 #include "foretrace/trace/ranges.hpp"
 #include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/figures.hpp"
 #include "whatif/whole_number.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
 
-// A worker process takes longer for a batch than the main thread would: it writes it into shared memory, and workers share
-// caches and memory. Batches of 64 images of 224 x 224 took 1.35 times as long with 2 workers and 1.46 with 4, pinning aside.
-constexpr double kWorkerSlowdown = 1.4;
-// A copy from memory that is not pinned goes through a buffer of the driver, while its call waits: 2.6 to 3.8 times as long for 0.25 to
-// 256 MB on an H200 host (data/h200-catalogue/copies.jsonl).
-constexpr double kPageable = 2.9;
 // Waiting for workers takes longer than taking a batch that is ready by more than this.
 constexpr Ns kWaited = 10;
 
@@ -69,7 +64,7 @@ void copy_from(const Model& m, Draft& draft, bool pinned) {
     if (!is_batch_copy(g, t)) continue;
     const bool now = g.task_name(t).find("Pageable") == std::string_view::npos;
     if (now == pinned) continue;
-    const double factor = pinned ? 1 / kPageable : kPageable;
+    const double factor = pinned ? 1 / measured_figures().pageable_copy : measured_figures().pageable_copy;
     draft.set(t, static_cast<Ns>(static_cast<double>(g.cost[t]) * factor), graph::Origin::kScaled);
     if (!g.launch[t].valid()) continue;
     const std::uint32_t call = g.launch[t].value;
@@ -92,7 +87,8 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   // Of the main thread: with a thread that pins, what is ready lies in a queue; without it, each tensor is opened where a worker left it.
   const auto tensors = static_cast<double>(std::max<std::size_t>(
       1, draft.select({.where = [&](std::uint32_t t) { return is_batch_copy(g, t); }}).size() / loading.size()));
-  const Ns take = m.cpu_time(pinned ? m.host.take_batch_us : tensors * m.host.open_tensor_us, CpuPhase::kForward);
+  const Ns take = m.cpu_time(pinned ? m.host.take_batch_us : m.host.open_batch_us + tensors * m.host.open_tensor_us,
+                             CpuPhase::kForward);
   Selection gone;
   Ns batch = 0;  // of one worker's time
   Ns pinning_time = 0;
@@ -104,7 +100,7 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
     if (!l.in_workers) {
       const Ns pins = pinning(m, l);
       pinning_time += pins;
-      batch += static_cast<Ns>(static_cast<double>(l.end - l.begin - pins) * kWorkerSlowdown);
+      batch += static_cast<Ns>(static_cast<double>(l.end - l.begin - pins) * measured_figures().worker_slowdown);
     } else if (l.end - l.begin > kWaited * m.cpu_time(m.host.take_batch_us, CpuPhase::kForward)) {
       // Workers that are waited for make one batch per step, all of them together.
       if (!parameters.given("now")) {

@@ -26,9 +26,6 @@ bool nonlinear(std::string_view op) { return (keeps_input(op) || keeps_result(op
 // Products a residual goes around: those of attention and of a gated MLP are four at most.
 constexpr std::uint32_t kResidualReach = 4;
 
-// The gradient of GELU has an exponential beside its error function (BERT: 34.8 us against 26.6 forward); that of tanh has not.
-constexpr double kGeluBackward = 1.4;
-
 // Of the rows' own sums, from here on the kernel that sums along rows writes partial sums of columns as well, and no other
 // reads its input again (the compiler's threshold).
 constexpr double kMixedOrder = 5.0 * (1 << 20);
@@ -97,7 +94,8 @@ class Planner {
     const std::vector<std::uint32_t>& all = plan_.fused[plan_.group_of_unit[unit]].units;
     return std::any_of(all.begin(), all.end(), [&](std::uint32_t u) {
       const std::string_view name = flow_.units[u].name;
-      return nonlinear(name) || contains(name, "_norm");
+      // A norm keeps what it normalised, which is counted with its own group; what was added up for it is not needed.
+      return nonlinear(name) || (u == unit && contains(name, "_norm"));
     });
   }
 
@@ -119,9 +117,10 @@ class Planner {
   void measure(std::uint32_t g) {
     Fused& f = plan_.fused[g];
     std::map<std::uint32_t, double> read;  // value from outside -> elements
-    double largest = 0, kept_outputs = 0;  // bytes written in their own type
+    double largest = 0;
     bool gradient = false, nonlinear_any = false, softmax = false;
-    double norms = 0, norm_elements = 0, statistics = 0, dropped = 0, slow = 0, slow_backward = 1, sums = 0;
+    double norms = 0, norm_elements = 0, made_for_norms = 0, statistics = 0, dropped = 0, slow = 0, slow_backward = 1,
+           sums = 0;
     bool batch_norm = false;
     for (const std::uint32_t u : f.units) {
       const std::string_view name = flow_.units[u].name;
@@ -140,10 +139,13 @@ class Planner {
       softmax = softmax || contains(name, "softmax");
       if (drops(name)) dropped += elements;
       if (is_slow(name)) slow = std::max(slow, elements);
-      if (contains(name, "gelu")) slow_backward = kGeluBackward;
+      if (contains(name, "gelu")) slow_backward = gelu_gradient();
       if (normalises_rows(name)) {
         norms += 1;
         norm_elements += elements;
+        const std::uint32_t p =
+            units_[u].inputs.empty() ? kNone : flow_.values[units_[u].inputs.front().first].producer;
+        if (p != kNone && plan_.group_of_unit[p] == g) made_for_norms += elements;
       }
       if (normalises_channels(name) && !units_[u].inputs.empty()) {
         batch_norm = true;
@@ -158,7 +160,9 @@ class Planner {
       const double bytes = n * linked_.element_size(v);
       in += bytes;
       const std::uint32_t p = flow_.values[v].producer;
-      if (p != kNone && linked_.has_gradient(p)) gradients_out += bytes;
+      if (p == kNone || !linked_.has_gradient(p)) continue;
+      gradients_out += bytes;
+      if (units_[p].product && (nonlinear_any || norms > 0) && !batch_norm) f.read_again.emplace_back(p, bytes);
     }
     double out = 0, gradients_in = 0, of_norms = 0, unheld = 0;
     for (const std::uint32_t u : f.units) {
@@ -183,7 +187,6 @@ class Planner {
         }
         out += plain + cast;
         f.held += held + held_cast;
-        kept_outputs += plain;
         if (held == 0) unheld += plain;
       }
     }
@@ -196,10 +199,12 @@ class Planner {
     }
     if (!gradient) return;
     // Kept for the backward pass beside what is written anyway: which elements dropout kept, and what norms normalised.
-    const double saved_norm = norms > 0 && kept_outputs < norm_elements * 2 ? norm_elements * 4 : 0;
+    // The latter is there already where it comes from outside, and may be among what is written for others; what products keep
+    // are results of norms.
+    const double saved_norm = unheld < made_for_norms * 2 ? made_for_norms * 4 : 0;
     const double saved_softmax = softmax && dropped > 0 ? largest * 4 : 0;
     const double kept = dropped + saved_norm + saved_softmax;
-    f.held += kept + (norms > 0 && saved_norm == 0 ? std::min(unheld, norm_elements * 4) : 0);
+    f.held += kept + (saved_norm == 0 ? std::min(unheld, made_for_norms * 4) : 0);
     f.forward.bytes += kept;
     // In backward: gradients of all uses, what was kept, what nonlinear operations read.
     double saved = dropped + (norms > 0 ? norm_elements * 4 : 0) + (softmax ? largest * 4 : 0);
@@ -278,8 +283,10 @@ class Planner {
 
   void say_where() {
     plan_.where.resize(units_.size());
+    plan_.product_size.resize(units_.size());
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       const bool works = flow_.units[u].computes && !units_[u].forward.empty();
+      plan_.product_size[u] = linked_.product_size(u);
       if (units_[u].loss)
         plan_.where[u] = FusionPlan::kOutside;
       else if (!works)

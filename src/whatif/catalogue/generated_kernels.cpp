@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/decimal.hpp"
-#include "base/text.hpp"
+#include "base/figures.hpp"
+#include "foretrace/base/result.hpp"
 
 namespace foretrace::whatif {
 
@@ -22,31 +22,19 @@ struct Figures {
   double finishing_us = 0;                     ///< a second stage of a sum
   double random_flop = 0;                      ///< FP32 operations for a random number, beside the bytes
   double slow_flop = 0;                        ///< FP32 operations of a GELU, forward; the bytes hide behind them
+  double gelu_gradient_flop = 0;               ///< of its gradient, which has an exponential beside the error function
 
   static const Figures& of_inductor() {
     static const Figures kFigures = [] {
       FORETRACE_CHECK(compiler_files().size() == 1);
       Figures f;
-      std::size_t given = 0;
-      const std::pair<std::string_view, double*> places[] = {{"copy_start_us", &f.copy_start_us},
-                                                             {"copy_share", &f.copy_share},
-                                                             {"fused_start_us", &f.fused_start_us},
-                                                             {"fused_share", &f.fused_share},
-                                                             {"finishing_us", &f.finishing_us},
-                                                             {"statistics_share", &f.statistics_share},
-                                                             {"in_place_share", &f.in_place_share},
-                                                             {"random_flop", &f.random_flop},
-                                                             {"slow_flop", &f.slow_flop}};
-      for (const std::string_view line : split(compiler_files().front().second, '\n')) {
-        if (line.empty() || line.front() == '#') continue;
-        const std::vector<std::string_view> fields = csv_fields(line);
-        for (const auto& [name, place] : places) {
-          if (fields.size() < 2 || fields[0] != name) continue;
-          *place = parse_double(fields[1]).value_or(0);
-          given += *place > 0 ? 1U : 0U;
-        }
-      }
-      FORETRACE_CHECK(given == std::size(places));
+      const std::pair<std::string_view, double*> places[] = {
+          {"copy_start_us", &f.copy_start_us},   {"copy_share", &f.copy_share},
+          {"fused_start_us", &f.fused_start_us}, {"fused_share", &f.fused_share},
+          {"finishing_us", &f.finishing_us},     {"statistics_share", &f.statistics_share},
+          {"in_place_share", &f.in_place_share}, {"random_flop", &f.random_flop},
+          {"slow_flop", &f.slow_flop},           {"gelu_gradient_flop", &f.gelu_gradient_flop}};
+      read_figures(compiler_files().front().second, places);
       return f;
     }();
     return kFigures;
@@ -54,6 +42,8 @@ struct Figures {
 };
 
 }  // namespace
+
+double gelu_gradient() { return Figures::of_inductor().gelu_gradient_flop / Figures::of_inductor().slow_flop; }
 
 double time_of(const Generated& k, const hardware::Device& d) {
   const Figures& f = Figures::of_inductor();

@@ -28,6 +28,9 @@ struct Generated {
   }
 };
 
+/// What the gradient of GELU computes, in GELUs; that of tanh is as much as tanh.
+double gelu_gradient();
+
 /// ns they take together.
 double time_of(const Generated& kernel, const hardware::Device& device);
 

@@ -11,7 +11,8 @@ bool change_precision(Model& m, Draft& draft, const Row& row, Precision precisio
   if (precision == Precision::kFloat) return false;
   const auto* driver = std::get_if<work::MemoryCopy>(&work.kind);
   const bool copy = driver != nullptr && !driver->host && precision == Precision::kHalf;
-  if (work.dtype != Dtype::kFp32 && !copy) return false;
+  // Products of FP32 operands, whatever they are multiplied in.
+  if (work.dtype != Dtype::kFp32 && work.dtype != Dtype::kTf32 && !copy) return false;
   Work becomes = with_dtype(work, dtype);
   if (copy) {  // made by the driver, which knows bytes only
     becomes = work;

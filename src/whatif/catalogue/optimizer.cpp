@@ -5,6 +5,7 @@
 
 #include "base/saturate.hpp"
 #include "foretrace/hardware/cost.hpp"
+#include "whatif/figures.hpp"
 
 namespace foretrace::whatif {
 
@@ -14,10 +15,6 @@ namespace {
 // 320 blocks, one per chunk (PyTorch, MultiTensorApply.cuh).
 constexpr double kChunk = 65536;
 constexpr double kBlocksPerLaunch = 320;
-
-// Passes over lists that add or multiply, one after the other: 3.5 of 4.8 TB/s on an H200 (GPT-2, BERT and GNMT). The six steps with such an
-// update in data/ and truth/ are off by 2.1 % of their GPU time, 6.3 at most; a fused update's model, whose blocks take longer, by 4.6 and 13.8.
-constexpr double kListShare = 0.73;
 
 // What all passes take on the GPU.
 double update_ns(const Model& m, const UpdatePlan& plan) {
@@ -29,7 +26,7 @@ double update_ns(const Model& m, const UpdatePlan& plan) {
         work::optimizer_work(m.parameter_elements, read, plan.bytes_per_element - read, m.parameter_tensors), m.device);
     if (cost.known) return cost.ns;
   }
-  return bytes / (m.device.bandwidth_gbs * std::min(m.device.achievable_bandwidth, kListShare));
+  return bytes / (m.device.bandwidth_gbs * std::min(m.device.achievable_bandwidth, measured_figures().list_share));
 }
 
 bool is_scaler(const Model& m, std::uint32_t t) {
@@ -82,6 +79,7 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
   const int launches = static_cast<int>(
       std::max({1.0, std::ceil(tensors / plan.tensors_per_launch), std::ceil(chunks / kBlocksPerLaunch)}));
   const int total = launches * plan.passes;
+  // A tenth fewer kernels than now is the same update, counted a little differently.
   if (static_cast<double>(total) >= 0.9 * static_cast<double>(kernels.size())) {
     return fail(ErrorCode::kDeclined, "the update already runs over many tensors at once");
   }

@@ -9,12 +9,19 @@ namespace foretrace::whatif {
 
 namespace {
 
-// The host against the one the costs were read on, whose speed was the usual one.
-double host_speed(const Model& m) {
-  const double speed = (m.base.speed[static_cast<std::size_t>(CpuPhase::kForward)] +
-                        m.base.speed[static_cast<std::size_t>(CpuPhase::kBackward)]) /
-                       2;
-  return std::clamp(speed / m.host.usual_speed, 0.3, 3.0);
+// What the host's figures come to at the speed of the step's phases.
+DdpCosts ddp_costs(const Model& m) {
+  const auto in = [&](CpuPhase phase) { return [&m, phase](double us) { return m.cpu_time(us, phase); }; };
+  const auto backward = in(CpuPhase::kBackward);
+  const auto forward = in(CpuPhase::kForward);
+  return {.per_gradient = backward(m.host.ddp_gradient_us),
+          .per_collective = backward(m.host.ddp_collective_us),
+          .per_copy_back = backward(m.host.ddp_copy_back_us),
+          .per_hook = backward(m.host.ddp_hook_us),
+          .per_wait = backward(m.host.ddp_wait_us),
+          .around_forward = forward(m.host.ddp_forward_us),
+          .buffers_fixed = forward(m.host.ddp_buffers_us),
+          .per_buffer = forward(m.host.ddp_buffer_us)};
 }
 
 // Speed a kernel that only moves data loses beside a collective, and a collective beside kernels: fitted on two models and
@@ -25,12 +32,7 @@ constexpr double kCollectiveLoss = 0.05;
 }  // namespace
 
 Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& p, const Cluster& c)
-    : m(model), draft(d), gradients(g), how(p), cluster(c) {
-  const double speed = host_speed(model);
-  for (Ns* cost : {&costs.per_gradient, &costs.per_collective, &costs.per_copy_back, &costs.per_wait, &costs.per_hook,
-                   &costs.buffers_fixed, &costs.per_buffer}) {
-    *cost = static_cast<Ns>(static_cast<double>(*cost) * speed);
-  }
+    : m(model), draft(d), gradients(g), how(p), cluster(c), costs(ddp_costs(model)) {
   const Result<hardware::Device> whole = hardware::find_device(model.device.name);
   few_queues_ = whole && model.device.sm_count > 0 && model.device.sm_count < whole->sm_count;
   if (few_queues_) memory_share_ = static_cast<double>(model.device.sm_count) / whole->sm_count;
@@ -137,14 +139,14 @@ std::uint32_t Builder::cpu(Place& at, const std::string& name, Ns cost, Phase ph
 }
 
 void Builder::start_behind(std::uint32_t task, const Place& at) {
-  constexpr Ns kStart = 4'000;  // from the call's return to the kernel on an idle stream (H200 traces)
-  draft.depend(at.cpu, first_of(task), kStart, DependencyKind::kLaunch);
-  if (at.gpu != kNone) draft.depend(at.gpu, first_of(task), kStart, DependencyKind::kStreamWait);
+  const Ns start = graph::usual_latencies().collective_start;
+  draft.depend(at.cpu, first_of(task), start, DependencyKind::kLaunch);
+  if (at.gpu != kNone) draft.depend(at.gpu, first_of(task), start, DependencyKind::kStreamWait);
 }
 
 void Builder::wait_for(std::uint32_t task, std::uint32_t collective) {
-  constexpr Ns kHandOver = 3'000;  // event to the next kernel of another stream (H200 traces)
-  draft.depend(collective, first_of(task), kHandOver, DependencyKind::kStreamWait);
+  const Ns hand_over = graph::usual_latencies().stream_hand_over;
+  draft.depend(collective, first_of(task), hand_over, DependencyKind::kStreamWait);
 }
 
 void Builder::hold_side_streams(std::uint32_t cpu, std::uint32_t collective) {

@@ -10,17 +10,16 @@
 
 namespace foretrace::whatif {
 
-/// CPU time of DistributedDataParallel's own work, without a profiler, on a host of the usual speed (HostCosts). Read
-/// from H200 traces of ResNet-50 and BERT-base under DDP (PyTorch 2.11), where the profiled calls take 1.5 times what they do
-/// without a profiler; rows of data/h200-ranks judge them (tools/scale_accuracy.py).
+/// CPU time of DistributedDataParallel's own work, without a profiler: the host's figures (HostCosts) at this step's speed.
 struct DdpCosts {
-  Ns per_gradient = 25'000;      ///< hook, bookkeeping, the kernel that copies into the bucket
-  Ns per_collective = 130'000;   ///< work object, stream hand-over, enqueueing in NCCL
-  Ns per_copy_back = 13'000;     ///< the copy from the bucket into .grad
-  Ns per_hook = 160'000;         ///< a communication hook: Python called for a bucket
-  Ns per_wait = 17'000;          ///< making the main stream wait for a bucket
-  Ns buffers_fixed = 1'400'000;  ///< forward: flattening the buffers, two broadcasts
-  Ns per_buffer = 16'000;        ///< forward: the copy back into a buffer
+  Ns per_gradient = 0;    ///< hook, bookkeeping, the kernel that copies into the bucket
+  Ns per_collective = 0;  ///< work object, stream hand-over, enqueueing in NCCL
+  Ns per_copy_back = 0;   ///< the copy from the bucket into .grad
+  Ns per_hook = 0;        ///< a communication hook: Python called for a bucket
+  Ns per_wait = 0;        ///< making the main stream wait for a bucket
+  Ns around_forward = 0;  ///< the wrapper's own call
+  Ns buffers_fixed = 0;   ///< forward: flattening the buffers, two broadcasts
+  Ns per_buffer = 0;      ///< forward: the copy back into a buffer
 };
 
 class Builder {
@@ -32,7 +31,7 @@ class Builder {
   const Gradients& gradients;
   const Parallelism& how;
   const Cluster& cluster;
-  DdpCosts costs;  ///< scaled to this host
+  const DdpCosts costs;
 
   /// The communication stream: its first lane, made on first use.
   std::uint32_t lane();

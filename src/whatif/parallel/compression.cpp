@@ -9,24 +9,16 @@
 
 namespace foretrace::whatif {
 
-namespace {
-
-// PowerSGD's Python per tensor: a dozen small operations for a matrix (two products, the orthogonalisation, views and copies),
-// a copy for a vector. From the steps of ResNet-50 and BERT-base on two ranks (data/h200-ranks), which are bound by it.
-constexpr Ns kPerMatrix = 400'000;
-constexpr Ns kPerVector = 40'000;
-// One operation of a hook written in PyTorch, called from Python. From traces of such hooks on two ranks (28 to 40 operations
-// take 1.8 to 2.1 ms profiled, 1.5 times what they take without a profiler).
-constexpr Ns kPerHookOp = 40'000;
-
-}  // namespace
-
 Compressed compress(const Builder& b, const Bucket& bucket) {
   Compressed c;
   const Parallelism& s = b.how;
   const auto bytes = static_cast<double>(bucket.bytes);
   const double elements = bytes / static_cast<double>(b.gradients.bytes_per_element);
   const double workers = b.cluster.workers;
+  // One operation of a hook written in PyTorch; PowerSGD's Python for a tensor is a dozen small ones for a matrix (two products,
+  // the orthogonalisation, views and copies), a copy for a vector.
+  const auto cpu = [&](double us) { return b.m.cpu_time(us, CpuPhase::kBackward); };
+  const HostCosts& host = b.m.host;
   switch (s.compression) {
     case Compression::kNone:
       c.messages = {bytes};
@@ -54,12 +46,12 @@ Compressed compress(const Builder& b, const Bucket& bucket) {
         const double low = (n + m) * s.rank;
         if (g.rows <= 1 || low * 2 >= static_cast<double>(g.elements)) {  // PyTorch's min_compression_rate of 2
           vectors += static_cast<double>(g.elements);
-          c.cpu += kPerVector;
+          c.cpu += cpu(host.powersgd_vector_us);
         } else {
           left += n * s.rank;
           right += m * s.rank;
           ++matrices;
-          c.cpu += kPerMatrix;
+          c.cpu += cpu(host.powersgd_matrix_us);
         }
       }
       c.messages = {4 * vectors, 4 * left, 4 * right};
@@ -85,7 +77,7 @@ Compressed compress(const Builder& b, const Bucket& bucket) {
       c.before_kernels = sampled ? 42 : 29;
       c.behind_bytes = 12 * elements + 12 * kept * workers;
       c.behind_kernels = 2 + b.cluster.workers;
-      c.cpu = kPerHookOp * (sampled ? 40 : 28);
+      c.cpu = cpu(host.hook_op_us * (sampled ? 40 : 28));
       c.waits = true;  // the number selected; the zero written where they were
       break;
     }
@@ -97,7 +89,7 @@ Compressed compress(const Builder& b, const Bucket& bucket) {
       c.before_kernels = 17;
       c.behind_bytes = (12 + 25 * workers) * elements;  // per worker: cast, scale, add
       c.behind_kernels = 2 + 5 * b.cluster.workers;
-      c.cpu = kPerHookOp * (33 + 4 * b.cluster.workers);
+      c.cpu = cpu(host.hook_op_us * (33 + 4 * b.cluster.workers));
       break;
     case Compression::kTernGrad:
       // 2 bits and a maximum, four elements to a byte.
@@ -107,7 +99,7 @@ Compressed compress(const Builder& b, const Bucket& bucket) {
       c.before_kernels = 24;
       c.behind_bytes = (12 + 36 * workers) * elements;
       c.behind_kernels = 2 + 8 * b.cluster.workers;
-      c.cpu = kPerHookOp * (40 + 8 * b.cluster.workers);
+      c.cpu = cpu(host.hook_op_us * (40 + 8 * b.cluster.workers));
       c.waits = true;  // the table of shifts comes from the host
       break;
   }

@@ -14,7 +14,9 @@ void broadcast_buffers(Builder& b) {
   if (b.communicates()) return;
   const auto [count, bytes] = b.buffers();
   Place at = b.before_forward();
-  if (count == 0 || at.cpu == kNone) return;
+  if (at.cpu == kNone) return;
+  b.cpu(at, "DDP: forward", b.costs.around_forward, Phase::kForward);
+  if (count == 0) return;
   b.cpu(at, "DDP: flatten and broadcast buffers", b.costs.buffers_fixed, Phase::kForward);
   const std::uint32_t sent = b.collective(b.lane(), Collective::kBroadcast, bytes, "broadcast of buffers");
   b.start_behind(sent, {at.cpu, kNone});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/latencies.hpp"
 #include "whatif/catalogue/blocks.hpp"
 #include "whatif/parallel/builder.hpp"
 #include "whatif/step_facts.hpp"
@@ -179,6 +180,7 @@ Status apply_fsdp(Builder& b) {
   for (const std::size_t u : forward)
     gather_unit(b, units[u], units[u].first_forward, units[u].first_forward, Phase::kForward);
 
+  const Ns join = graph::usual_latencies().kernel_gap;  // from a side stream's end to the next kernel of the main one
   std::uint32_t reduced = kNone;
   for (const Collection& next : backward_order(b, units)) {
     const Unit& unit = units[next.unit];
@@ -192,7 +194,7 @@ Status apply_fsdp(Builder& b) {
     b.cpu(at, "FSDP: hooks of a unit", hooks.backward / 2, Phase::kBackward);
     const std::uint32_t copy = b.kernel(at, "FSDP: copy in", has_hooks(b) ? 0 : 2.0 * static_cast<double>(unit.bytes),
                                         hooks.fill, Phase::kBackward);
-    for (const std::uint32_t side : gradient.side) b.draft.depend(side, copy, 1'200, DependencyKind::kStreamWait);
+    for (const std::uint32_t side : gradient.side) b.draft.depend(side, copy, join, DependencyKind::kStreamWait);
     b.cpu(at, "FSDP: reduce gradients", hooks.reduce, Phase::kBackward);
     reduced =
         b.collective(b.lane(), Collective::kReduceScatter, static_cast<double>(unit.bytes), "reduce-scatter of a unit");
@@ -203,6 +205,10 @@ Status apply_fsdp(Builder& b) {
   Place at{b.gradients.backward_cpu, b.gradients.backward_gpu};
   const std::uint32_t wait = b.kernel(at, "gradients' share in place", 0, b.costs.per_wait, Phase::kBackward);
   if (reduced != kNone) b.wait_for(wait, reduced);
+  if (!has_hooks(b) && !b.how.flat) {  // flat parameters are plain tensors
+    const double us = b.m.host.shard_update_tensor_us * static_cast<double>(b.gradients.list.size());
+    b.cpu(at, "FSDP: sharded tensors in the update", b.m.cpu_time(us, CpuPhase::kOptimizer), Phase::kOptimizer);
+  }
   share_update(b);
   share_memory(b, true, true, largest);
   return {};

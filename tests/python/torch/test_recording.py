@@ -179,15 +179,27 @@ def test_flags_leave_out_what_they_name(training, tmp_path):
 
 
 def test_the_execution_trace_names_the_same_operations(training, tmp_path, capfd):
+    """It observes a step of its own behind the traced ones, which are no longer for it."""
     with record(tmp_path / "out.json.gz", **SHORT, execution_trace=True) as r:
-        training.run(r, NEEDED)
-    assert sorted(os.listdir(tmp_path)) == ["out.et.json.gz", "out.json.gz"] and r.figures["missing"] == []
+        assert r.steps_needed == NEEDED + 1
+        training.run(r, NEEDED + 1)
+    assert r.done and sorted(os.listdir(tmp_path)) == ["out.et.json.gz", "out.json.gz"] and r.figures["missing"] == []
     assert "compressing" not in capfd.readouterr().out
     nodes = json.loads(gzip.decompress((tmp_path / "out.et.json.gz").read_bytes()))["nodes"]
     seen = {a["value"]: n["name"] for n in nodes for a in n["attrs"] if a["name"] == "rf_id"}
     trace = foretrace.load(r.path)
+    assert len(trace.steps) == 2 and r.figures["traced_steps"] == 2
     ops = trace.select("cpu_op", name="aten::addmm")
-    assert len(ops) and all(seen[trace.op_ids[trace.side[op]]["record_function_id"]] == "aten::addmm" for op in ops)
+    told = [seen.get(trace.op_ids[trace.side[op]]["record_function_id"]) == "aten::addmm" for op in ops]
+    assert len(ops) % 3 == 0 and told == [False] * (len(ops) * 2 // 3) + [True] * (len(ops) // 3)
+
+
+def test_a_loop_that_ends_before_the_observed_step_leaves_its_trace(training, tmp_path):
+    with pytest.warns(RecordingWarning, match="no execution trace beside it"):
+        with record(tmp_path / "out.json.gz", **SHORT, execution_trace=True) as r:
+            training.run(r, NEEDED)
+    assert os.listdir(tmp_path) == ["out.json.gz"] and len(foretrace.load(r.path).steps) == 2
+    assert r.figures["missing"] == ["execution trace: the loop ended before the step that was to be observed"]
 
 
 def test_an_observer_of_the_users_own_is_left_alone(training, tmp_path):

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import torch
 
-from . import attention, convolutions, gather, layers, products, recurrent, rows, spatial
+from . import attention, convolutions, gather, layers, products, recurrent, rows, spatial, streams
 from .cases import Case
 
 COLUMNS = ("kind", "name", "pass", "dtype", "layout", "benchmark", "shape", "kernel_us", "min_us", "busy_us", "n_kernels", "reps",
@@ -46,7 +46,7 @@ class Family:
 
 
 def families(only: re.Pattern[str] | None, skip: set[str], share: tuple[int, int] = (0, 1)) -> list[Family]:
-    found = [Family(*f) for part in (convolutions, layers, products, recurrent, attention, rows, gather, spatial) for f in part.families()]
+    found = [Family(*f) for part in (convolutions, layers, products, recurrent, attention, rows, gather, spatial, streams) for f in part.families()]
     for family in found:
         cases = (list(group) for _, group in itertools.groupby(family.cases, key=lambda c: c.text))
         mine = itertools.chain.from_iterable(itertools.islice(cases, share[0], None, share[1]))
@@ -75,12 +75,13 @@ class Worker:
         self.turns = open(args.turns, "a") if args.turns else None
         self.memory = args.memory * 1e9
         self.count = 0
+        self.most_cases = max(4, PASSES // 3 // (1 + args.share[1] // 4))
 
     def run(self) -> None:
         started = time.time()
         while self.families and time.time() < self.end:
             family = min(self.families, key=lambda f: f.spent / f.weight)
-            cases = list(itertools.islice(family.cases, PASSES // 3))
+            cases = list(itertools.islice(family.cases, self.most_cases))
             if not cases:
                 self.families.remove(family)
                 continue

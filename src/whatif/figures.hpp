@@ -1,0 +1,15 @@
+#pragma once
+// Figures that single what-ifs rest on: figures/<device>.csv, which tools/fit_figures.py writes from what was measured, with how many
+// samples each is the median of and how far they lie apart.
+
+namespace foretrace::whatif {
+
+struct Figures {
+  double list_share = 0;          ///< of the memory's bandwidth, reached by an update over lists of tensors
+  double capturable_kernels = 0;  ///< small kernels that a capturable update runs beside each of a plain one
+  double pageable_copy = 0;       ///< a copy from memory that is not pinned, over one that is
+  double worker_slowdown = 0;     ///< a batch of a worker process, over one of the main thread
+};
+const Figures& measured_figures();
+
+}  // namespace foretrace::whatif

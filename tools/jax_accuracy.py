@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Steps of JAX on an H200, predicted from the profile of one and measured as another (data/h200-jax).
+
+    tools/jax_accuracy.py          every pair of rows that differ in the batch or in the precision, every row without waiting, every profile replayed
+    tools/jax_accuracy.py --gate   fails where an error grew (tools/jax_limits.json), a row is gone, or a promise is broken
+
+A pair is predicted from the profile of the first with its time as measured (--measured-ms), and judged by the median step and by the GPU
+time of the second; `no-sync` by the same program's steps in a row that nobody waits for. Promised: a step within 8 % (batches of four times or a quarter are shown and not promised), a replay within 1 % of the profile, at most 15 % of it frozen. Nothing is fitted here:
+XLA's kernels are priced by the models made for PyTorch's, so every row is held out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean
+
+import limits
+from truth import ROOT
+
+LIMITS = Path(__file__).with_name("jax_limits.json")
+SLACK = 0.3  # percentage points
+STEP_PCT, REPLAY_PCT, FROZEN_PCT = 8, 1, 15
+# What makes one precision of another; what a compiler did with command buffers is not asked.
+PRECISIONS = {("fp32", "tf32"): "tf32", ("fp32", "bf16"): "amp:dtype=bf16", ("tf32", "bf16"): "amp:dtype=bf16"}
+
+
+def ask(program: Path, *arguments: str) -> dict:
+    done = subprocess.run([program, *arguments, "--json"], capture_output=True, text=True, check=False)
+    if not done.stdout:
+        sys.exit(f"{program} {' '.join(arguments)}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def name_of(row: dict) -> str:
+    return row["trace"].removesuffix(".xplane.pb.gz")
+
+
+def changes(rows: list[dict], base: dict) -> Iterator[tuple[str, dict]]:
+    if base["how"] == "recorded":  # its loop never waits, and foretrace.record's own figures say how long it took
+        return
+    yield "no-sync", base | {"median_ms": base["unblocked_ms"]}
+    for row in rows:
+        if row["model"] != base["model"] or row["how"] != base["how"]:
+            continue
+        if row["precision"] == base["precision"] and row["bs"] != base["bs"]:
+            yield f"batch:x={row['bs'] / base['bs']:g}", row
+        use = PRECISIONS.get((base["precision"], row["precision"]))
+        if row["bs"] == base["bs"] and use:
+            yield use, row
+
+
+def predicted(program: Path, folder: Path, rows: list[dict]) -> Iterator[tuple[str, float, float, bool]]:
+    """Each pair: its name, the errors of step and GPU time in percent, and whether the step was inside the band."""
+    for base in rows:
+        asked = list(changes(rows, base))
+        if not asked:
+            continue
+        answer = ask(program, "whatif", str(folder / base["trace"]), *(use for use, _ in asked), "-m", str(base["median_ms"]))
+        for (use, row), said in zip(asked, answer["predictions"]):
+            if "ms" not in said:
+                sys.exit(f"{name_of(base)} {use}: {said}")
+            step, gpu = (100 * (a / b - 1) for a, b in ((said["ms"], row["median_ms"]), (said["gpu_ms"], row["gpu_ms"])))
+            yield f"{name_of(base)} {use}", step, gpu, said["low_ms"] <= row["median_ms"] <= said["high_ms"]
+
+
+def replayed(program: Path, traces: list[Path]) -> Iterator[tuple[str, float, float]]:
+    for trace in traces:
+        steps = ask(program, "replay", str(trace))["steps"]
+        yield trace.name.split(".xplane")[0], max(abs(s["error_pct"]) for s in steps), max(s["frozen_pct"] for s in steps)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "data" / "h200-jax")
+    parser.add_argument("--program", type=Path, default=ROOT / "build" / "foretrace")
+    parser.add_argument("--gate", action="store_true")
+    parser.add_argument("--update-limits", action="store_true")
+    options = parser.parse_args()
+    rows = [json.loads(line) for line in (options.folder / "truth.jsonl").read_text().splitlines()]
+    bad: list[str] = []
+    pairs = list(predicted(options.program, options.folder, rows))
+    for name, step, gpu, inside in sorted(pairs, key=lambda p: -abs(p[1])):
+        print(f"  {name:48} step {step:+6.1f} %   GPU {gpu:+6.1f} %   {'inside' if inside else 'outside'} its band")
+        if abs(step) > STEP_PCT and not name.endswith((":x=4", ":x=0.25")):
+            bad.append(f"{name}: the step is off by {step:+.1f} %, {STEP_PCT} were promised")
+    traces = [options.folder / r["trace"] for r in rows]
+    if truth := os.environ.get("FORETRACE_TRUTH"):
+        traces += sorted(Path(truth, "jax").glob("*.xplane.pb"))
+    for name, error, frozen in replayed(options.program, traces):
+        print(f"  {name:48} replay {error:5.2f} %   frozen {frozen:5.1f} %")
+        if error > REPLAY_PCT or frozen > FROZEN_PCT:
+            bad.append(f"{name}: replay {error:.2f} %, frozen {frozen:.1f} %")
+    now = {
+        "step_mean": mean(abs(p[1]) for p in pairs), "step_max": max(abs(p[1]) for p in pairs),
+        "gpu_mean": mean(abs(p[2]) for p in pairs), "gpu_max": max(abs(p[2]) for p in pairs),
+    }  # fmt: skip
+    inside = sum(p[3] for p in pairs)
+    print(f"{len(pairs)} pairs: step {now['step_mean']:.1f} % on average, {now['step_max']:.1f} at most; "
+          f"GPU time {now['gpu_mean']:.1f} and {now['gpu_max']:.1f}; {inside} inside their bands")  # fmt: skip
+    names = sorted(p[0] for p in pairs)
+    allowed = limits.load(LIMITS)
+    if options.update_limits:
+        limits.save(LIMITS, {"figures": limits.rounded(now), "rows": names})
+    elif options.gate:
+        bad += limits.over("jax", now, allowed.get("figures", {}), SLACK)
+        bad += limits.vanished("jax", names, allowed.get("rows", []))
+        print("\n".join(bad) or "jax: within its limits")
+        return 1 if bad else 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
