@@ -86,7 +86,9 @@ TEST(LawOfConvolutions, ElsewhereItIsTheProductOfThePatches) {
     const double there = std::log(convolution_us(w, products, a100) / best_product_us(w, products, a100));
     const bool fitted = fitted_kind(product_of(w, a100)) == ProductKind::kConv;
     EXPECT_NEAR(there, fitted ? 0 : beyond_a_generation(beside), 1e-9);
-    if (std::abs(beside) < 0.7) EXPECT_NEAR(there, 0, 1e-9);
+    if (std::abs(beside) < 0.7) {
+      EXPECT_NEAR(there, 0, 1e-9);
+    }
   });
 }
 
