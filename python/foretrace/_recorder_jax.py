@@ -114,10 +114,11 @@ class JaxRecorder(LoopRecorder):
         if phase == "measure":
             self._borders.append(now)
         elif phase == "trace":
-            if not self._left:
-                self._wait()
             self._traced.append(now)
             self._unmark()
+            # Behind the last step, not in it: a wait inside its range would be that for everything the loop has asked for by now.
+            if not self._left:
+                self._wait()
         if self._left:
             if phase == "trace":
                 self._mark()
