@@ -5,8 +5,8 @@
     tools/jax_accuracy.py --gate   fails where an error grew (tools/jax_limits.json), a row is gone, or a promise is broken
 
 A pair is predicted from the profile of the first with its time as measured (--measured-ms), and judged by the median step and by the GPU
-time of the second; `no-sync` by the same program's steps in a row that nobody waits for. Promised: from a base (BASES) a step within 8 % at twice and half the batch and in another precision, a replay within 1 % of the profile, at most 15 % of it frozen. Nothing is fitted here:
-XLA's kernels are priced by the models made for PyTorch's, so every row is held out.
+time of the second; `no-sync` by the same program's steps in a row that nobody waits for. Promised: from a base (BASES) a step within 8 % at twice and half the batch and in another precision, a replay within 1 % of the profile, at most 15 % of it frozen. Nothing is fitted here
+but the host's time behind a step (src/trace/importers/xla_rows.cpp): XLA's kernels are priced by the models made for PyTorch's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from truth import ROOT
 
 LIMITS = Path(__file__).with_name("jax_limits.json")
 SLACK = 0.3  # percentage points
-# What the promise was made of: a model's first rows. From all others the same questions are asked, and held by their limits.
+# Rows from which the promise is kept, for either model; from others it is not always (docs/jax.md says why), and limits hold what is reached.
 BASES = ("transformer.fp32.b8", "transformer.tf32.b8", "resnet18.fp32.b64")
 STEP_PCT, REPLAY_PCT, FROZEN_PCT = 8, 1, 15
 # What makes one precision of another; what a compiler did with command buffers is not asked.

@@ -114,11 +114,10 @@ class JaxRecorder(LoopRecorder):
         if phase == "measure":
             self._borders.append(now)
         elif phase == "trace":
-            self._traced.append(now)
+            # A range that ends when the work was queued says nothing about the step; the next would begin behind it.
+            self._wait()
+            self._traced.append(time.perf_counter())
             self._unmark()
-            # Behind the last step, not in it: a wait inside its range would be that for everything the loop has asked for by now.
-            if not self._left:
-                self._wait()
         if self._left:
             if phase == "trace":
                 self._mark()

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "foretrace/analysis/recorder.hpp"
+#include "trace/cuda_recording.hpp"
 #include "whatif/bands.hpp"
 
 namespace foretrace::analysis {
@@ -60,6 +61,10 @@ whatif::CpuPrior cpu_prior(const trace::Trace& trace, const graph::Graph& graph,
                            const std::optional<whatif::HostCosts>& host) {
   whatif::CpuPrior prior;
   if (host) prior.host = *host;
+  const bool injected = !trace.metadata_value(trace::kCudaRecordingKey).empty();
+  // NVTX ranges cost more than the events of PyTorch's own profiler, and so do calls that the injection library listens to.
+  if (injected || trace.format == "nsight") prior.host.event_op_us = prior.host.event_nvtx_us;
+  if (injected) prior.host.event_call_us = prior.host.event_injected_call_us;
   const RecordedCpu recorded = recorded_cpu(trace);
   const std::array<std::size_t, kCpuPhases> launches = launches_until(graph);
   const std::array<double, kCpuPhases> by_trace = left_by_trace(graph, prior);

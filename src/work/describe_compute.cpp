@@ -194,6 +194,8 @@ void describe_attention(Work& work, const OpClass& what, std::string_view name, 
   a.queries = query[s];
   a.keys = key[s];
   a.head_size = query[3];
+  const std::int64_t key_heads = key[sequence_first ? 2 : 1];
+  if (key_heads > 0 && a.heads % key_heads == 0) a.shared = a.heads / key_heads;
   struct Flag {
     std::string_view name;
     std::size_t at;
@@ -232,6 +234,41 @@ void describe_attention(Work& work, const OpClass& what, std::string_view name, 
   refresh(work);
 }
 
+namespace {
+
+/// A recurrent layer of which only the tensors were recorded: the state tells units and layers, a second state that it is an LSTM, and
+/// the weights in one buffer how many gates and directions there are.
+void recurrent_from_tensors(Recurrent& r, const OpView& op) {
+  constexpr std::size_t kWeights = 3, kState = 4, kCell = 5;
+  if (!op.tensor(kState, 3)) return;
+  const Shape& state = op[kState].shape();  // layers x directions, batch, units
+  if (state[1] != r.batch && state[1] == r.steps) std::swap(r.batch, r.steps);
+  r.hidden = state[2];
+  const std::int64_t all = std::max<std::int64_t>(1, state[0]);
+  const auto weights = [&](std::int64_t gates, std::int64_t directions) {
+    std::int64_t sum = 0, inputs = r.inputs;
+    for (std::int64_t layer = 0; layer < std::min<std::int64_t>(all / directions, 1000); ++layer) {
+      sum += saturated_product({directions, gates, r.hidden, inputs + r.hidden + 2});
+      inputs = r.hidden * directions;
+    }
+    return sum;
+  };
+  const bool lstm = op.tensor(kCell, 3);
+  r.gates = lstm ? 4 : 3;
+  r.directions = 1;
+  const std::int64_t held = op.tensor(kWeights, 1) ? op[kWeights].elements() : 0;
+  for (const std::int64_t gates : {4, 3, 1}) {
+    for (const std::int64_t directions : {1, 2}) {
+      if ((gates == 4) != lstm || all % directions != 0 || weights(gates, directions) != held) continue;
+      r.gates = gates;
+      r.directions = directions;
+    }
+  }
+  r.layers = all / r.directions;
+}
+
+}  // namespace
+
 void describe_rnn(Work& work, const OpView& op) {
   if (!op.tensor(0, 3)) return;
   // (input, weights, weight_stride0, weight_buf, hx, cx, [output, grad_output, grad_hy, grad_cy,] mode, hidden, projection,
@@ -249,6 +286,7 @@ void describe_rnn(Work& work, const OpView& op) {
   r.directions = op.flag(mode + 7) ? 2 : 1;
   const std::int64_t cell = op.integer(mode, 2);  // 0 relu, 1 tanh, 2 LSTM, 3 GRU
   r.gates = cell == 2 ? 4 : cell == 3 ? 3 : 1;
+  if (mode >= op.size() || op[mode].value.empty()) recurrent_from_tensors(r, op);
   work.elements = saturated_product({r.batch, r.steps, r.hidden, r.directions});
   work.kind = r;
   refresh(work);

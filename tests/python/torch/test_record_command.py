@@ -368,3 +368,17 @@ print("foretrace" in sys.modules)
 """)
     assert done.stdout == "False\n" and done.files == ["t.json.gz"]
     assert Path(tmp_path / "out" / "t.json.gz").stat().st_size > 0
+
+
+def test_the_library_for_cuda_stands_aside_where_a_framework_profiles(tmp_path):
+    """CUDA may be initialised before the framework's own profiler is loaded, so its import decides."""
+    with_torch = recorded(tmp_path, 'import os, torch\nprint(os.environ.get("FORETRACE_CUDA"))')
+    without = recorded(tmp_path, 'import os, json\nprint(os.environ.get("FORETRACE_CUDA"))')
+    assert (with_torch.stdout, without.stdout) == ("never\n", "None\n")
+
+
+def test_a_program_that_uses_no_cuda_is_told_from_one_without_python(tmp_path):
+    library = tmp_path / "libforetrace_cuda.so"
+    library.touch()
+    done = recorded(tmp_path, "pass", options=["--cuda"], environment={"FORETRACE_CUDA_LIBRARY": str(library)})
+    assert done.returncode == 0 and len(done.ours) == 1 and "ended without a word from CUDA" in done.ours[0]

@@ -9,6 +9,8 @@ The clean measurement of a recording is compared within one process: blocks with
 from __future__ import annotations
 
 import contextlib
+import importlib
+import itertools
 import multiprocessing
 import os
 import statistics
@@ -22,11 +24,22 @@ BLOCK_S, ROUNDS = 0.06, 50
 CORES = 4  # the same for all: cores may differ in speed
 
 
-def listeners(library: Path, scratch: Path, without: dict[str, str]) -> dict[str, dict[str, str]]:
-    """Environments by name: nobody listens, the injection library does, it does and leaves some kinds out."""
+def import_all() -> None:
+    """What jobs are made of, once, before processes are forked; nothing here touches the GPU."""
+    for library in ("torchvision", "transformers"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(library)
+    with contextlib.suppress(ImportError):  # which imports its models one by one
+        importlib.import_module("transformers.models.gpt2.modeling_gpt2")
+        importlib.import_module("transformers.models.bert.modeling_bert")
+
+
+def listeners(library: Path, scratch: Path, kinds: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Environments by name: nobody listens, the injection library does, the program's operations are NVTX ranges as well, and the
+    library leaves some kinds of records out (`kinds`: name -> FORETRACE_CUDA_WITHOUT)."""
     injected = {"CUDA_INJECTION64_PATH": str(library), "FORETRACE_CUDA": "always", "FORETRACE_CUDA_OUTPUT": str(scratch / "never.json.gz")}
-    made = {"plain": {}, "injection": injected, "injection+nvtx": injected}
-    return made | {name: injected | {"FORETRACE_CUDA_WITHOUT": kinds} for name, kinds in without.items()}
+    made: dict[str, dict[str, str]] = {"plain": {}, "injection": injected, "injection, nvtx": injected}
+    return made | {name: injected | {"FORETRACE_CUDA_WITHOUT": without} for name, without in kinds.items()}
 
 
 def _child(pipe: Any, model: str, name: str, environment: dict[str, str], device: str, tiny: bool) -> None:
@@ -35,7 +48,7 @@ def _child(pipe: Any, model: str, name: str, environment: dict[str, str], device
     try:
         import torch
 
-        from tools.measure.records.train import ready_step
+        from .train import ready_step
 
         step = ready_step(model, device, tiny)
         ranges = torch.autograd.profiler.emit_nvtx(record_shapes=True) if name.endswith("nvtx") else contextlib.nullcontext()
@@ -48,8 +61,12 @@ def _child(pipe: Any, model: str, name: str, environment: dict[str, str], device
     os._exit(0)  # nothing is written: the file of millions of steps is nobody's
 
 
-def _block(step: Any, seconds: float) -> list[float]:
+def _block(step: Any, seconds: float) -> tuple[list[float], float]:
+    """ms of each step, and µs of a view: the host's speed just now."""
+    import torch
+
     step()
+    view = _view_us(torch)
     step.finish()
     times: list[float] = []
     end = time.perf_counter() + seconds
@@ -58,7 +75,15 @@ def _block(step: Any, seconds: float) -> list[float]:
         step()
         times.append((time.perf_counter() - begun) * 1e3)
     step.finish()
-    return times
+    return times, view
+
+
+def _view_us(torch: Any, times: int = 200) -> float:
+    x = torch.ones(16)
+    begun = time.perf_counter()
+    for _ in range(times):
+        x.view(4, 4)
+    return (time.perf_counter() - begun) / times * 1e6
 
 
 def of_listeners(model: str, environments: dict[str, dict[str, str]], *, device: str = "cuda", tiny: bool = False,
@@ -67,6 +92,7 @@ def of_listeners(model: str, environments: dict[str, dict[str, str]], *, device:
     fork = multiprocessing.get_context("fork")
     children: dict[str, Any] = {}
     medians: dict[str, list[float]] = {}
+    views: dict[str, list[float]] = {}
     for name, environment in environments.items():
         ours, theirs = fork.Pipe()
         process = fork.Process(target=_child, args=(theirs, model, name, environment, device, tiny), daemon=True)
@@ -86,21 +112,25 @@ def of_listeners(model: str, environments: dict[str, dict[str, str]], *, device:
         for name in order:
             pipe = children[name][1]
             pipe.send(seconds)
-            medians.setdefault(name, []).append(statistics.median(pipe.recv()))
+            times, view = pipe.recv()
+            medians.setdefault(name, []).append(statistics.median(times))
+            views.setdefault(name, []).append(view)
     for process, pipe in children.values():
         pipe.send(None)
         process.join(10)
     plain = medians.get("plain", [])
-    return [{"model": model, "what": name, "ms": [round(m, 4) for m in found],
+    return [{"model": model, "what": name, "without": environments[name].get("FORETRACE_CUDA_WITHOUT"),
+             "ms": [round(m, 4) for m in found], "view_us": [round(v, 3) for v in views[name]],
              "longer": round(statistics.median(m / p for m, p in zip(found, plain)) - 1, 5)} for name, found in medians.items()]
 
 
-def of_measuring(model: str, *, device: str = "cuda", tiny: bool = False, rounds: int = ROUNDS, steps: int = 20) -> dict[str, Any]:
-    """The row of the clean measurement, in this process. `steps`: of a block, as many as a recording measures by default."""
+def of_measuring(model: str, *, device: str = "cuda", tiny: bool = False, rounds: int = 3 * ROUNDS, steps: int = 4) -> dict[str, Any]:
+    """The row of the clean measurement, in this process. `steps`: of a block, few, so that both kinds meet the host at one speed;
+    of four measured steps one has its phases marked."""
     import torch
     from foretrace._recorder_figures import Meter
 
-    from tools.measure.records.train import ready_step
+    from .train import ready_step
 
     step = ready_step(model, device, tiny)
 
@@ -110,7 +140,7 @@ def of_measuring(model: str, *, device: str = "cuda", tiny: bool = False, rounds
             step()
             borders.append(time.perf_counter())
         step.finish()
-        return [(b - a) * 1e3 for a, b in zip(borders, borders[1:])]
+        return [(b - a) * 1e3 for a, b in itertools.pairwise(borders)]
 
     def measured() -> list[float]:
         meter = Meter(torch, steps, memory=True)
@@ -122,7 +152,7 @@ def of_measuring(model: str, *, device: str = "cuda", tiny: bool = False, rounds
             meter.border(now)
             borders.append(time.perf_counter())
         meter.finish()
-        return [(b - a) * 1e3 for a, b in zip(borders, borders[1:])]
+        return [(b - a) * 1e3 for a, b in itertools.pairwise(borders)]
 
     plain(), measured()
     found: dict[str, list[float]] = {"plain": [], "measured": []}

@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 
-from tools.measure.jobs import JOBS
-from tools.measure.rows import WARM_UP, WARM_UP_S, warm_up
-from tools.measure.steps import Step
-from tools.measure.switches import Spec
+from ..jobs import JOBS
+from ..rows import WARM_UP, WARM_UP_S, warm_up
+from ..steps import Step
+from ..switches import Spec
 
-MEASURED, TRACED, SETTLE = 30, 3, 2
+MEASURED, TRACED, SETTLE = 15, 3, 2
 
 
 def step_of(model: str, device: str, tiny: bool) -> Step:

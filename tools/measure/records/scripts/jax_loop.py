@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-WIDTH, LAYERS, BATCH = 1024, 6, 256
+WIDTH, LAYERS, BATCH = 2048, 6, 4096
 
 
 def network(parameters, x):
