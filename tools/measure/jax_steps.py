@@ -61,7 +61,7 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def gpu_of(path: Path) -> dict[str, Any]:
+def gpu_of(path: Path, steps: int = TRACED) -> dict[str, Any]:
     """Sum of what ran on the streams, and how much, per traced step; and how far the steps differ, kernel by kernel: where somebody else
     used the GPU, much."""
     from jax.profiler import ProfileData
@@ -72,12 +72,12 @@ def gpu_of(path: Path) -> dict[str, Any]:
             if line.name.startswith("Stream"):
                 durations = [e.duration_ns for e in sorted(line.events, key=lambda e: e.start_ns)]
                 total, count = total + sum(durations), count + len(durations)
-                each = len(durations) // TRACED
-                differs += sum(max(alike) - min(alike) for alike in (durations[i::each] for i in range(each)) if len(alike) == TRACED)
+                each = len(durations) // steps
+                differs += sum(max(alike) - min(alike) for alike in (durations[i::each] for i in range(each)) if len(alike) == steps)
     return {
-        "gpu_ms": round(total / TRACED / 1e6, 5),
-        "gpu_launched": count / TRACED,
-        "differs_pct": round(100 * differs * TRACED / max(1, total), 2),
+        "gpu_ms": round(total / steps / 1e6, 5),
+        "gpu_launched": count / steps,
+        "differs_pct": round(100 * differs * steps / max(1, total), 2),
     }
 
 
@@ -172,7 +172,7 @@ def recorded(jax: Any, compiled: Any, state: Any, batch: Any, path: Path) -> dic
     figures = r.figures or {}
     row = {"median_ms": figures.get("measured_ms"), "figures": figures, "trace": found.name + ".gz"}
     if found.exists():
-        row |= gpu_of(found)
+        row |= gpu_of(found, TRACED + 1)  # the recorder lets one step pass before it marks them
         pack(found, path.parent / row["trace"])
         found.unlink()
     return row
