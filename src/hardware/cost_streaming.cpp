@@ -77,6 +77,7 @@ double handling_rate(double per_clock, const Device& d) {
 
 std::string streaming_kind(const Work& w, const Pointwise& p) {
   std::string kind(name_of(w, p));
+  if (kind == "plain" && bytes_of(w.dtype) == 1) return "plain bytes";
   return kind.append(is_half(w.dtype) ? " half" : " fp32");
 }
 

@@ -164,7 +164,6 @@ Cost recurrent_transfer(double measured_ns, const Work& work, const Recurrent& r
     return recurrent_us(work, rnn, context.parameters(), context.known_laws(), d);
   };
   const double here = law(from);
-  // A choice, as wide as what else nobody measured on a second GPU: 0.3.
   return law_transfer(measured_ns, here > 0 ? law(to) / here : 0, kRecurrentSigma, work, from, to);
 }
 
@@ -219,7 +218,6 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     Cost cost;
     if (const auto* attention = std::get_if<work::Attention>(&work.kind)) {
       const double ratio = attention_ratio(work, *attention, context.known_laws(), from, to);
-      // A choice above what products on GPUs nobody measured leave; backward, on 1 GPU, more.
       cost = law_transfer(operation_ns, ratio, work.backward ? kAttentionGradSigma : kAttentionSigma, work, from, to);
     } else if (const auto* rnn = std::get_if<Recurrent>(&work.kind)) {
       cost = recurrent_transfer(operation_ns, work, *rnn, from, to, context);
