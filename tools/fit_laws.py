@@ -260,6 +260,7 @@ READ_ELSEWHERE = {
     "mixed strided fp32": ({"start": 1.8, "handled": 0.755}, "the same"),
     "fill bytes half": ({"start": 1.1, "handled": 13.7}, "masks of data/h200-kernels"),
     "fill bytes fp32": ({"start": 1.1, "handled": 13.7}, "the same"),
+    "plain bytes": ({"start": 1.17}, "nothing of one byte was measured, FP8 of data/h200-lengths apart: memory alone limits"),
     "device copy": ({"start": 1.0}, "copies of the traces of data/"),
     "host copy": ({"start": 1.2}, "data/h200-catalogue/copies.jsonl, pinned"),
 }

@@ -49,7 +49,8 @@ std::string_view name_of(const Work& w, const Pointwise& p) {
       return "dropout";
     case Arithmetic::kFill:
       // Elements of 1 byte, or of 2 and more.
-      return w.elements > 0 && w.bytes_written < 1.5 * static_cast<double>(w.elements) ? "fill bytes" : "fill";
+      // One byte to an element, or two and more.
+      return w.elements > 0 && w.bytes_written < 2 * static_cast<double>(w.elements) ? "fill bytes" : "fill";
     case Arithmetic::kPlain:
     case Arithmetic::kRelayout:
       break;
@@ -76,6 +77,7 @@ double handling_rate(double per_clock, const Device& d) {
 
 std::string streaming_kind(const Work& w, const Pointwise& p) {
   std::string kind(name_of(w, p));
+  if (kind == "plain" && bytes_of(w.dtype) == 1) return "plain bytes";
   return kind.append(is_half(w.dtype) ? " half" : " fp32");
 }
 
