@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <set>
 #include <string>
 
@@ -86,8 +87,31 @@ TEST(LawOfConvolutions, ElsewhereItIsTheProductOfThePatches) {
     const double there = std::log(convolution_us(w, products, a100) / best_product_us(w, products, a100));
     const bool fitted = fitted_kind(product_of(w, a100)) == ProductKind::kConv;
     EXPECT_NEAR(there, fitted ? 0 : beyond_a_generation(beside), 1e-9);
-    if (std::abs(beside) < 0.7) EXPECT_NEAR(there, 0, 1e-9);
+    if (std::abs(beside) < 0.7) {
+      EXPECT_NEAR(there, 0, 1e-9);
+    }
   });
+}
+
+TEST(LongFiltersOverGroups, OnlyOddWidthsMayFallBack) {
+  const auto in_half = [](std::int64_t channels) {
+    Work w(Family::kConvForward);
+    w.dtype = w.out_dtype = Dtype::kFp32;
+    Convolution c;
+    c.dimensions = 1;
+    c.input = {4, channels, 1, 499};
+    c.out_channels = channels;
+    c.kernel_h = 1;
+    c.kernel_w = 128;
+    c.groups = 16;
+    c.out_h = 1;
+    c.out_w = 500;
+    w.kind = c;
+    refresh(w);
+    return rescale(10e6, w, with_dtype(w, Dtype::kBf16), device("H200-SXM")).ns / 10e6;
+  };
+  EXPECT_GT(in_half(768), 1);     // 48 channels to a group
+  EXPECT_LT(in_half(1024), 0.6);  // 64: on tensor cores
 }
 
 TEST(LawOfConvolutions, SaysNothingOfUnknownSizes) {
