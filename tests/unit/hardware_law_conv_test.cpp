@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <set>
 #include <string>
 
@@ -90,6 +91,27 @@ TEST(LawOfConvolutions, ElsewhereItIsTheProductOfThePatches) {
       EXPECT_NEAR(there, 0, 1e-9);
     }
   });
+}
+
+TEST(LongFiltersOverGroups, OnlyOddWidthsMayFallBack) {
+  const auto in_half = [](std::int64_t channels) {
+    Work w(Family::kConvForward);
+    w.dtype = w.out_dtype = Dtype::kFp32;
+    Convolution c;
+    c.dimensions = 1;
+    c.input = {4, channels, 1, 499};
+    c.out_channels = channels;
+    c.kernel_h = 1;
+    c.kernel_w = 128;
+    c.groups = 16;
+    c.out_h = 1;
+    c.out_w = 500;
+    w.kind = c;
+    refresh(w);
+    return rescale(10e6, w, with_dtype(w, Dtype::kBf16), device("H200-SXM")).ns / 10e6;
+  };
+  EXPECT_GT(in_half(768), 1);     // 48 channels to a group
+  EXPECT_LT(in_half(1024), 0.6);  // 64: on tensor cores
 }
 
 TEST(LawOfConvolutions, SaysNothingOfUnknownSizes) {
