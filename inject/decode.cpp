@@ -233,6 +233,35 @@ bool is_idle_call(std::string_view name) {
   return std::find(std::begin(kIdle), std::end(kIdle), name) != std::end(kIdle);
 }
 
+bool is_driver_work(std::string_view name) {
+  static constexpr std::string_view kBeginnings[] = {
+      "cuLaunch",
+      "cuGraphLaunch",
+      "cuGraphInstantiate",
+      "cuMemcpy",
+      "cuMemset",
+      "cuMemAlloc",
+      "cuMemFree",
+      "cuMemHostAlloc",
+      "cuMemHostRegister",
+      "cuStreamSynchronize",
+      "cuStreamWaitEvent",
+      "cuEventRecord",
+      "cuEventSynchronize",
+      "cuCtxSynchronize",
+      "cuProfiler",
+      "cuModuleLoad",
+      "cuLibraryLoad",
+      "cuInit",
+      "cuCtxCreate",
+      "cuDevicePrimaryCtxRetain",
+      "cuStreamBeginCapture",
+      "cuStreamEndCapture",
+  };
+  return std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
+                     [&](std::string_view beginning) { return name.starts_with(beginning); });
+}
+
 void decode(const CUpti_Activity& activity, const Cupti& cupti, Activities& to) {
   switch (activity.kind) {
     case CUPTI_ACTIVITY_KIND_KERNEL:

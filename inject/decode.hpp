@@ -15,4 +15,7 @@ void decode(const CUpti_Activity& activity, const Cupti& cupti, Activities& to);
 /// Calls nobody waits for: asking which device is current, the last error. They come by the thousand.
 bool is_idle_call(std::string_view name);
 
+/// Driver calls that give the GPU work, wait for it, or take long: "cuLaunchKernel", "cuMemcpyHtoDAsync_v2".
+bool is_driver_work(std::string_view name);
+
 }  // namespace foretrace::inject

@@ -48,30 +48,13 @@ bool holds(std::string_view list, std::string_view word) {
   return false;
 }
 
-// The calls of is_idle_call that come most often: not recording them at all costs the program less. Driver calls of this kind come
-// from CUDA's runtime itself, some with every launch.
+// The calls of is_idle_call that come most often: not recording them at all costs the program less.
 constexpr CUpti_CallbackId kIdleRuntimeCalls[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020,          CUPTI_RUNTIME_TRACE_CBID_cudaSetDevice_v3020,
     CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020,       CUPTI_RUNTIME_TRACE_CBID_cudaPeekAtLastError_v3020,
     CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020,         CUPTI_RUNTIME_TRACE_CBID_cudaStreamIsCapturing_v10000,
     CUPTI_RUNTIME_TRACE_CBID_cudaDeviceGetAttribute_v5000, CUPTI_RUNTIME_TRACE_CBID_cudaGetErrorString_v3020,
 };
-constexpr CUpti_CallbackId kIdleDriverCalls[] = {
-    CUPTI_DRIVER_TRACE_CBID_cuKernelGetName,
-    CUPTI_DRIVER_TRACE_CBID_cuKernelGetAttribute,
-    CUPTI_DRIVER_TRACE_CBID_cuKernelSetAttribute,
-    CUPTI_DRIVER_TRACE_CBID_cuGetErrorString,
-    CUPTI_DRIVER_TRACE_CBID_cuGetErrorName,
-    CUPTI_DRIVER_TRACE_CBID_cuCtxGetLimit,
-    CUPTI_DRIVER_TRACE_CBID_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
-    CUPTI_DRIVER_TRACE_CBID_cuOccupancyMaxActiveClusters,
-    CUPTI_DRIVER_TRACE_CBID_cuTensorMapEncodeTiled,
-    CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent,
-    CUPTI_DRIVER_TRACE_CBID_cuCtxSetCurrent,
-    CUPTI_DRIVER_TRACE_CBID_cuCtxGetDevice,
-    CUPTI_DRIVER_TRACE_CBID_cuStreamIsCapturing,
-};
-
 std::string text_of(const char* variable) {
   const char* text = std::getenv(variable);
   return text != nullptr ? text : "";
@@ -138,20 +121,31 @@ bool Recording::begin() {
 void Recording::enable_all() {
   for (const Listened& one : kListened) {
     const bool wanted = !holds(settings_.without, one.name);
+    if (wanted && one.kind == CUPTI_ACTIVITY_KIND_DRIVER && enable_driver_calls()) continue;
     if (wanted && cupti_.enable(one.kind) == CUPTI_SUCCESS) continue;  // one a version lacks is not there
     if (!holds(left_out_, one.name)) left_out_ += (left_out_.empty() ? "" : ",") + std::string(one.name);
   }
   // Where a version cannot leave them out, they are left out when they are read.
-  if (cupti_.enable_runtime_api != nullptr && !holds(settings_.without, "runtime")) {
-    for (const CUpti_CallbackId call : kIdleRuntimeCalls) cupti_.enable_runtime_api(call, 0);
+  if (cupti_.enable_runtime_api == nullptr || holds(settings_.without, "runtime")) return;
+  for (const CUpti_CallbackId call : kIdleRuntimeCalls) cupti_.enable_runtime_api(call, 0);
+}
+
+/// CUDA's runtime is made of driver calls, some of them with every launch: only those that programs wait for are listened to.
+bool Recording::enable_driver_calls() {
+  if (cupti_.enable_driver_api == nullptr) return false;
+  bool any = false;
+  for (CUpti_CallbackId call = 1; call < CUPTI_DRIVER_TRACE_CBID_SIZE; ++call) {
+    const char* name = nullptr;
+    if (cupti_.callback_name(CUPTI_CB_DOMAIN_DRIVER_API, call, &name) != CUPTI_SUCCESS || name == nullptr) continue;
+    if (is_driver_work(name)) any = cupti_.enable_driver_api(call, 1) == CUPTI_SUCCESS || any;
   }
-  if (cupti_.enable_driver_api != nullptr && !holds(settings_.without, "driver")) {
-    for (const CUpti_CallbackId call : kIdleDriverCalls) cupti_.enable_driver_api(call, 0);
-  }
+  return any;
 }
 
 void Recording::disable_all() {
   for (const Listened& one : kListened) cupti_.disable(one.kind);
+  if (cupti_.enable_driver_api == nullptr) return;
+  for (CUpti_CallbackId call = 1; call < CUPTI_DRIVER_TRACE_CBID_SIZE; ++call) cupti_.enable_driver_api(call, 0);
 }
 
 void Recording::give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* records) {

@@ -85,7 +85,7 @@ def text(folder):
     comment = (f"# same kernel: {len(e)} rows of {len(rows)} pairs of GPUs; {fit_laws.figures(e)}, {100 * np.mean(np.abs(np.expm1(e))):.1f} % mean; "
                f"target left out {fit_laws.figures(l)}, {100 * np.mean(np.abs(np.expm1(l))):.1f} % mean")  # fmt: skip
     print(comment, flush=True)
-    return "\n".join([fit_laws.HEAD, comment, *fit_laws.lines_of("streaming", "same kernel", "any", {"overlap": laws.OVERLAP, "beyond_narrow": laws.BEYOND_NARROW} | p)]) + "\n"
+    return "\n".join([fit_laws.HEAD, comment, *fit_laws.lines_of("streaming", "same kernel", "any", {"overlap": laws.SAME_OVERLAP, "beyond_narrow": laws.BEYOND_NARROW} | p)]) + "\n"
 
 
 def main():

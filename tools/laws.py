@@ -110,7 +110,7 @@ STREAMING = {
     "handled": (2.0, 0.05, 50.0),  # elements in a clock of an SM of the GPU that was measured
     "share": (1.0, 0.7, 1.15),  # of the streaming bandwidth
 }
-OVERLAP = 2.0
+OVERLAP = 4.0  # of kinds by their sizes: 2 leaves large contiguous kernels 3 to 6 % slower than streaming ones in steps are
 
 
 def streaming_us(p, bytes_moved, elements, device):
@@ -128,6 +128,7 @@ LISTS = {
     "block": (1.0, 0.1, 20.0),  # elements of a block in a clock
     "uneven": (2.0, 1.0, 20.0),  # the largest tensor of a launch over the mean
 }
+LIST_OVERLAP = 2.0
 BLOCK, BLOCKS, TENSORS = 65536, 320, np.array([110, 64, 48, 36, 30])
 
 
@@ -135,7 +136,7 @@ def lists_us(p, bytes_moved, elements, tensors, lists, device):
     launches = np.maximum(np.ceil(tensors / TENSORS[np.clip(lists, 1, 4).astype(int) - 1]), np.ceil(elements / BLOCK / BLOCKS))
     block = np.minimum(BLOCK, p["uneven"] * elements / tensors) / (p["block"] * device.clock_mhz)
     memory = bytes_moved / (device.streaming * 1e3) / p["share"]
-    return p["start"] + p["per_list"] * launches + (memory**OVERLAP + (launches * block) ** OVERLAP) ** (1 / OVERLAP)
+    return p["start"] + p["per_list"] * launches + (memory**LIST_OVERLAP + (launches * block) ** LIST_OVERLAP) ** (1 / LIST_OVERLAP)
 
 
 # A kernel that goes to another GPU as it is: start value, least and largest.
@@ -149,7 +150,7 @@ SAME_KERNEL = {
 # softmax, copies, embeddings; docs/gpus.md) on an H100 and one of A100, V100, T4, P100, both ways, a third leaves 9.0 % on average and 4.8 in the
 # median, all of them 15.6 and 9.6, none 11.4 and 6.4; pairs with an A100 and with a V100 alone choose the same third.
 BEYOND_NARROW = 0.333
-NARROW_LANES, BLOCK_FLOPS = 64, 128
+NARROW_LANES, BLOCK_FLOPS, SAME_OVERLAP = 64, 128, 2.0
 
 
 def same_kernel_us(p, us, moved, blocks, origin, target, empty_us):
@@ -172,5 +173,5 @@ def same_kernel_us(p, us, moved, blocks, origin, target, empty_us):
     lost = step(moved / max(1.0, target.l2_mb * 1e6)) * step(work / (memory * p["fastest"]))
     streamed = work + np.maximum(0.0, memory - work) * lost
     x = np.clip(streamed / (p["slack"] * memory), 1e-6, 1e6)
-    share = (1 + x ** (OVERLAP * p["sharp"])) ** (-1 / p["sharp"])
-    return start + (share * (streamed * slower) ** OVERLAP + (1 - share) * (work * rate) ** OVERLAP) ** (1 / OVERLAP)
+    share = (1 + x ** (SAME_OVERLAP * p["sharp"])) ** (-1 / p["sharp"])
+    return start + (share * (streamed * slower) ** SAME_OVERLAP + (1 - share) * (work * rate) ** SAME_OVERLAP) ** (1 / SAME_OVERLAP)

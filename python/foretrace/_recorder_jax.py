@@ -114,9 +114,9 @@ class JaxRecorder(LoopRecorder):
         if phase == "measure":
             self._borders.append(now)
         elif phase == "trace":
-            if not self._left:
-                self._wait()
-            self._traced.append(now)
+            # A range that ends when the work was queued says nothing about the step; the next would begin behind it.
+            self._wait()
+            self._traced.append(time.perf_counter())
             self._unmark()
         if self._left:
             if phase == "trace":

@@ -21,11 +21,6 @@ constexpr double kLeastKept = 0.1, kMostKept = 1.25;
 constexpr double kFarBehindMs = 0.5;
 constexpr std::size_t kPendingLaunches = 900;
 
-// NVTX ranges cost more than the events of PyTorch's own profiler.
-bool operations_are_ranges(const trace::Trace& trace) {
-  return trace.format == "nsight" || !trace.metadata_value(trace::kCudaRecordingKey).empty();
-}
-
 // Launches of a step until each phase ends, in the order phases run.
 std::array<std::size_t, kCpuPhases> launches_until(const graph::Graph& g) {
   std::array<std::size_t, kCpuPhases> count{};
@@ -66,7 +61,10 @@ whatif::CpuPrior cpu_prior(const trace::Trace& trace, const graph::Graph& graph,
                            const std::optional<whatif::HostCosts>& host) {
   whatif::CpuPrior prior;
   if (host) prior.host = *host;
-  if (operations_are_ranges(trace)) prior.host.event_op_us = prior.host.event_nvtx_us;
+  const bool injected = !trace.metadata_value(trace::kCudaRecordingKey).empty();
+  // NVTX ranges cost more than the events of PyTorch's own profiler, and so do calls that the injection library listens to.
+  if (injected || trace.format == "nsight") prior.host.event_op_us = prior.host.event_nvtx_us;
+  if (injected) prior.host.event_call_us = prior.host.event_injected_call_us;
   const RecordedCpu recorded = recorded_cpu(trace);
   const std::array<std::size_t, kCpuPhases> launches = launches_until(graph);
   const std::array<double, kCpuPhases> by_trace = left_by_trace(graph, prior);

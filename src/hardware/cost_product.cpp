@@ -242,27 +242,43 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
   const double kept = p.hit * std::clamp(1 - traffic / std::max(1.0, d.l2_mb * 1e6 * p.cache), 0.0, 1.0);
   const double memory = traffic * (1 - kept) / (d.streaming_gbs() * p.memory * 1e3);
   const double memory_power = std::pow(memory, p.blend);
-  double best = INFINITY;
+  // What does not depend on the split, tile by tile.
+  struct Tile {
+    double area, wide, begin, whole, count, edges;
+  };
+  static constexpr std::size_t kMostTiles = 16;
+  std::array<Tile, kMostTiles> tiles;
+  std::size_t many = 0;
+  for (const auto& [tm, tn] : p.tiles) {
+    if (many == kMostTiles) break;
+    const double edge = tm * tn / (tm + tn);
+    const double loss = (edge + p.traffic) / edge;
+    // Tensor cores below their full rate are busy while operands come; lanes wait for what they ask for.
+    const double wide = tensor ? std::max(1.0, width * loss) : (edge + p.traffic * width) / edge;
+    const double begin = p.start_k * (tensor ? width * loss : wide);  // never grows faster than the rate
+    const double rows = p.pad * std::ceil(x.m / tm) + (1 - p.pad) * x.m / tm;
+    const double columns = p.pad * std::ceil(x.n / tn) + (1 - p.pad) * x.n / tn;
+    const double count = x.batch * rows * columns;
+    const double whole = 2 * count * tm * tn * x.k * std::max(wide / peak_rate, loss / power_rate);
+    tiles[many++] = {2 * tm * tn, wide, begin, whole, count, std::min(tm, x.m) + std::min(tn, x.n)};
+  }
+  double best = INFINITY, least_busy = INFINITY;
   for (const double split : kSplits) {
     const double steps = x.k / split;
     double busy = INFINITY;  // of the best tile
-    for (const auto& [tm, tn] : p.tiles) {
-      const double edge = tm * tn / (tm + tn);
-      const double loss = (edge + p.traffic) / edge;
-      // Tensor cores below their full rate are busy while operands come; lanes wait for what they ask for.
-      const double wide = tensor ? std::max(1.0, width * loss) : (edge + p.traffic * width) / edge;
-      const double begin = p.start_k * (tensor ? width * loss : wide);  // never grows faster than the rate
-      const double rows = p.pad * std::ceil(x.m / tm) + (1 - p.pad) * x.m / tm;
-      const double columns = p.pad * std::ceil(x.n / tn) + (1 - p.pad) * x.n / tn;
-      const double count = x.batch * rows * columns;
-      const double whole = 2 * count * tm * tn * x.k * std::max(wide / peak_rate, loss / power_rate);
-      const double waves = count * split / d.sm_count;
+    for (std::size_t i = 0; i < many; ++i) {
+      const Tile& tile = tiles[i];
+      const double waves = tile.count * split / d.sm_count;
       const double turns = p.round * std::ceil(waves) + (1 - p.round) * std::max(waves, 1.0);
-      const double loads = x.element_bytes * (std::min(tm, x.m) + std::min(tn, x.n)) * steps / (p.load * clock);
+      const double loads = x.element_bytes * tile.edges * steps / (p.load * clock);
       const double turn =
-          std::max({2 * tm * tn * (steps * wide + begin) / per_sm, p.step * steps / clock, loads}) + p.fill / clock;
-      busy = std::min(busy, std::max(turns * turn, whole));
+          std::max({tile.area * (steps * tile.wide + tile.begin) / per_sm, p.step * steps / clock, loads}) +
+          p.fill / clock;
+      busy = std::min(busy, std::max(turns * turn, tile.whole));
     }
+    // A split costs more than none: it must at least be faster.
+    if (busy >= least_busy) continue;
+    least_busy = busy;
     double t = std::pow(std::pow(busy, p.blend) + memory_power, 1 / p.blend);
     // Partial results go through L2 in fp32, about twice as fast as memory.
     if (split > 1) t += p.split + split * x.batch * x.m * x.n * 4 / (d.streaming_gbs() * 2e3);

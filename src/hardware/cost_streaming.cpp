@@ -48,6 +48,7 @@ std::string_view name_of(const Work& w, const Pointwise& p) {
     case Arithmetic::kDropout:
       return "dropout";
     case Arithmetic::kFill:
+      // Elements of 1 byte, or of 2 and more.
       return w.elements > 0 && w.bytes_written < 1.5 * static_cast<double>(w.elements) ? "fill bytes" : "fill";
     case Arithmetic::kPlain:
     case Arithmetic::kRelayout:

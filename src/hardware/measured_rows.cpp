@@ -64,7 +64,8 @@ MeasuredPlace group_norm(Builder at, const Work& w, const Rows& r, const Device&
 
 // Threads that add up many values in turn, blocks that meet in memory, and how often both fill the device.
 MeasuredPlace reduction(Builder at, const Work& w, const Rows& r, const Device& d) {
-  const std::int64_t stretch = r.columns / std::max<std::int64_t>(1, r.samples);
+  const std::int64_t stretches = w.access == Access::kTransposed ? r.samples : 0;  // layouts change, samples stay
+  const std::int64_t stretch = stretches > 0 ? r.columns / stretches : 0;
   const ReductionShape s = reduction_shape(r.rows, r.columns, w.access != Access::kStrided, d, stretch);
   const double filled = as_double(s.blocks) / as_double(s.resident);
   // Four values take a thread 40 clocks: the slowest of 90 sums along columns, 20 to 60.
@@ -77,7 +78,7 @@ MeasuredPlace reduction(Builder at, const Work& w, const Rows& r, const Device& 
       .feature(log_of(w.elements))
       .feature(s.parts > 1 ? 1 : 0)
       .feature(log_of(s.vector))
-      .feature(log_of(r.samples))
+      .feature(log_of(stretches))
       .feature(misalignment(stretch))
       .bound_by(kStartUs * (s.parts > 1 ? 1.5 : 1), stream_us(w.bytes(), d), turns);
 }
@@ -103,7 +104,7 @@ MeasuredPlace topk(Builder at, const Work& w, const Rows& r, const Device& d) {
       .feature(std::log(std::ceil(as_double(r.columns) / 1024) * 1024 / as_double(r.columns)))
       .feature(log_of(as_double(r.rows) * as_double(r.kept)))
       .feature(r.columns > kSorted ? 1 : 0)
-      .bound(1.5 * kStartUs + stream_us(w.bytes(), d));
+      .bound(1.5 * kStartUs + stream_us(w.bytes(), d));  // 1.5: a choice, as kStartUs; the table holds what it is off
 }
 
 // A stretch of a row costs its threads the depth of a tree, twice: 400 clocks a level (90 prefix sums: 0.7 to 2.5 times that).
@@ -148,18 +149,22 @@ std::optional<MeasuredPlace> place(const Work& w, const BatchNorm& b, const Devi
   const Dtype kernels = vectors ? Dtype::kBf16 : w.dtype == Dtype::kTf32 ? Dtype::kFp32 : w.dtype;
   const bool last = b.channels_last || (pixels == 1 && kernels == Dtype::kBf16);
   std::string pool = "batch_norm";
-  pool.append(way(w)).append(type_of(kernels)).append(last ? " nhwc" : " nchw");
+  // Images of one pixel cost cuDNN up to a hundred times what their bytes do.
+  pool.append(way(w)).append(type_of(kernels)).append(last ? " nhwc" : pixels == 1 ? " pixel" : " nchw");
   const double channel = as_double(b.input[0]) * pixels;
   // A channel that fits on chip (about 150 KB) is read once.
   const double kept = channel * as_double(bytes_of(w.dtype)) * (w.backward ? 2 : 1) / 150e3;
+  // Those see rows of channels, whichever dimensions they come from.
+  const bool rows = last && kernels == Dtype::kBf16;
   return Builder(std::move(pool))
-      .feature(log_of(b.input[0]))
+      .feature(rows ? 0 : log_of(b.input[0]))
       .feature(log_of(b.input[1]))
-      .feature(log_of(pixels))
+      .feature(rows ? 0 : log_of(pixels))
       .feature(log_of(channel))
       .feature(kept <= 1 ? 0 : 1)
       .feature(std::log(std::ceil(as_double(b.input[1]) / std::max(1, d.sm_count))))
-      .feature(misalignment(b.input[2] * b.input[3]))
+      .feature(rows ? misalignment(b.input[1]) : misalignment(b.input[2] * b.input[3]))
+      .feature(log_of(as_double(w.elements)))
       .bound(streamed(w, d));
 }
 

@@ -181,9 +181,9 @@ namespace {
 
 // Mean absolute error of the logarithm; beyond a factor of e an error is an error.
 double left_out_error(Neighbours& pool, const Scales& scales) {
-  // Of a large pool every few samples say as much of the scales.
-  constexpr std::size_t kEnough = 400;
-  const std::size_t step = std::max<std::size_t>(1, pool.size() / kEnough);
+  // Of a large pool every few samples say as much of the scales; choices of ours, for the time the search takes.
+  constexpr std::size_t kLarge = 1500, kEnough = 400;
+  const std::size_t step = pool.size() > kLarge ? pool.size() / kEnough : 1;
   pool.rescale(scales);
   double sum = 0;
   std::size_t asked = 0;

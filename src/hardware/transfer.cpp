@@ -71,6 +71,7 @@ double layout_share(const Work& work, const Device& d) {
   if (conv == nullptr || conv->channels_last || product_of(work, d).dtype == Dtype::kFp32) return 0;
   const Cost whole = predict(work, d);
   const Cost product = predict(with_layout(work, true), d);
+  // A choice: a tenth of it at least is the product.
   return whole.known && product.known ? std::clamp(1 - product.ns / whole.ns, 0.0, 0.9) : 0;
 }
 
@@ -157,6 +158,7 @@ Cost recurrent_transfer(double measured_ns, const Work& work, const Recurrent& r
     return recurrent_us(work, rnn, context.parameters(), context.known_laws(), d);
   };
   const double here = law(from);
+  // A choice, as wide as what else nobody measured on a second GPU: 0.3.
   return law_transfer(measured_ns, here > 0 ? law(to) / here : 0, 0.3, work, from, to);
 }
 
@@ -211,6 +213,7 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     Cost cost;
     if (const auto* attention = std::get_if<work::Attention>(&work.kind)) {
       const double ratio = attention_ratio(work, *attention, context.known_laws(), from, to);
+      // A choice above what products on GPUs nobody measured leave; backward, on 1 GPU, more.
       cost = law_transfer(operation_ns, ratio, work.backward ? 0.25 : 0.2, work, from, to);
     } else if (const auto* rnn = std::get_if<Recurrent>(&work.kind)) {
       cost = recurrent_transfer(operation_ns, work, *rnn, from, to, context);
@@ -224,17 +227,19 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
       return cost;
     }
     if (!depthwise) {
-      // Without shapes: the peak rates' ratio is all there is.
+      // Without shapes: the peak rates' ratio is all there is, and the band a choice, the widest here.
       const double ratio = from.tflops(work.dtype) / to.tflops(work.dtype);
       return known(measured_ns * ratio, 0.35, graph::Origin::kAnalytic);
     }
   }
   if (const auto* copy = std::get_if<MemoryCopy>(&work.kind); copy != nullptr && copy->host) {
+    // A choice: hosts differ by more than the generation of the link says, and by 0.3 where that is unknown.
     if (from.pcie_gbs <= 0 || to.pcie_gbs <= 0) return known(measured_ns, 0.3, graph::Origin::kScaled);
     const double start = kernel_start_us(measured_ns / 1e3) * 1e3;
     return known(start + (measured_ns - start) * from.pcie_gbs / to.pcie_gbs, 0.2, graph::Origin::kScaled);
   }
   const double us = row_kernel_us(measured_ns / 1e3, part, work, shape, from, to, context.streaming_gbs);
+  // Kernels that stay the same: what 13 operations on five GPUs leave (docs/gpus.md); without bytes a choice, the widest here.
   double sigma = work.bytes() > 0 ? 0.09 : 0.35;
   if (from.vendor != to.vendor) sigma = std::max(sigma, 0.25);  // another compiler
   return known(us * 1e3, same_silicon(from, to) ? sigma * distance(from, to) : sigma, graph::Origin::kScaled);

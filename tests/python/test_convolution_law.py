@@ -58,4 +58,5 @@ def test_training_and_prediction_agree(kind, how, dtype, layout, fitted, sets):
          "winograd": (groups == 1) & (kernel == 3) & (stride == 1)}  # fmt: skip
     key = (kind, how, dtype, layout)
     expected = fitted.law_us(sets[" ".join(key)], key, x, fitted.fit_products.device_for(dtype))
-    np.testing.assert_allclose([float(line) for line in done.stdout.split()], expected, rtol=1e-4)
+    # The device file rounds TF32's peak; the fit takes half of that of half precision.
+    np.testing.assert_allclose([float(line) for line in done.stdout.split()], expected, rtol=1e-3 if dtype == "tf32" else 1e-4)

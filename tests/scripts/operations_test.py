@@ -56,6 +56,21 @@ class Trace(unittest.TestCase):
         self.assertEqual(spelt[0]["kernel_us"], 6.0)
         self.assertEqual([e["name"] for e in events if e["cat"] == "kernel"], ["softmax_warp_backward"])
 
+    def test_masks_and_copies_around_attention_are_left_out(self):
+        kernels = "elementwise_kernel<where> x1@4.00 | Memset (Device) x1@1.00 | cudnn_generated_fort_native_sdpa x1@6.00 | reduce_kernel x1@2.00"
+        spelt, _ = traced([row("sdpa", "fused", "fwd", "b=2;h=4;kv=4;q=8;s=8;d=64", kernels, layout="mask")])
+        self.assertEqual(spelt[0]["kernel_us"], 9.0)
+        spelt, _ = traced([row("sdpa", "fused", "bwd", "b=2;h=4;kv=4;q=8;s=8;d=64", kernels, layout="mask")])
+        self.assertEqual(spelt[0]["kernel_us"], 7.0)
+
+    def test_streams_say_how_their_operands_lie(self):
+        _, events = traced([row("streams", "transpose", "fwd", "rows=6;c=4", "elementwise_kernel x1@4.00")])
+        self.assertEqual(events[0]["name"], "aten::copy_")
+        self.assertEqual(events[0]["args"]["Input Dims"][:2], [[4, 6], [4, 6]])
+        self.assertEqual(events[0]["args"]["Input Strides"][:2], [[6, 1], [1, 4]])
+        _, events = traced([row("streams", "heads_keys", "fwd", "b=2;s=3;h=4;d=5", "elementwise_kernel x1@4.00")])
+        self.assertEqual(events[0]["args"]["Input Strides"][1], [60, 5, 1, 20])
+
     def test_an_index_says_in_its_launch_what_it_does_not_record(self):
         _, events = traced([row("gather", "index", "fwd", "v=60;c=512;i=480", "vectorized_gather_kernel<16> x1@5.00", layout="even")])
         self.assertEqual(events[0]["args"]["Input Dims"], [[60, 512], []])

@@ -29,11 +29,12 @@ struct HostCosts {
 
   // What a profiler adds at speed 1, µs for each event it records.
   double event_op_us = 0;
-  double event_nvtx_us = 0;        ///< an operation that PyTorch makes an NVTX range, text and all, and CUPTI keeps
-  double event_call_us = 0;        ///< a runtime call that gives the GPU work: with what the profiler keeps of that
-  double event_short_call_us = 0;  ///< any other: an event, a stream's wait, an attribute
-  double event_layer_us = 0;       ///< a recorder's range around a layer, with the hooks that make it
-  double event_frame_us = 0;       ///< a Python function
+  double event_nvtx_us = 0;           ///< an operation that PyTorch makes an NVTX range, text and all, and CUPTI keeps
+  double event_call_us = 0;           ///< a runtime call that gives the GPU work: with what the profiler keeps of that
+  double event_injected_call_us = 0;  ///< the same where the injection library listens
+  double event_short_call_us = 0;     ///< any other: an event, a stream's wait, an attribute
+  double event_layer_us = 0;          ///< a recorder's range around a layer, with the hooks that make it
+  double event_frame_us = 0;          ///< a Python function
 
   /// Of what is left of a step's CPU time at speed 1: what the step takes at the speeds steps have.
   double left = 1;
@@ -55,6 +56,8 @@ struct HostCosts {
   double op_us = 0;    ///< an operation that launches a kernel: dispatch, allocation, launch
   double cast_us = 0;  ///< autocast's cast of a tensor: the operations around it as well
   double node_us = 0;  ///< a node of the autograd graph, beside the operations it runs
+  /// A weight of a recurrent layer under autocast, beside its cast: all are laid out anew in every pass, and cuDNN is asked where.
+  double rnn_weight_us = 0;
   /// A checkpointed block beside its second forward: contexts, random-number state, hooks of saved tensors; in backward the
   /// exception that ends it as well. Of the reentrant kind `reentrant_share` of that.
   double checkpoint_forward_us = 0, checkpoint_backward_us = 0, reentrant_share = 1;

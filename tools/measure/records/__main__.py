@@ -22,12 +22,11 @@ from . import overhead, train
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPTS = ("plain_loop", "hugging_face", "lightning_loop", "jax_loop")
-GPU_BOUND, CPU_BOUND = ("resnet50", "bert_base"), ("mlp", "gpt2@1-today")
+GPU_BOUND, CPU_BOUND = ("vgg16",), ("mlp", "gpt2@1-today")
 # Kinds of records that are left out to see what they cost.
 OPTIONAL = ("driver", "memory", "events", "waits", "ranges")
-SOME = {"without memory": "memory", "without ranges": "ranges", "without memory, ranges": "memory,ranges"}
-WITHOUT = SOME | {"calls and kernels": ",".join(OPTIONAL), "kernels": ",".join((*OPTIONAL, "runtime")),
-                  "nothing": ",".join((*OPTIONAL, "runtime", "kernels", "copies", "fills", "devices"))}
+WITHOUT = {"without driver": "driver", "without events": "events", "without waits": "waits", "without events, waits": "events,waits",
+           "calls and kernels": ",".join(OPTIONAL), "kernels": ",".join((*OPTIONAL, "runtime"))}
 
 
 class Commands:
@@ -102,10 +101,10 @@ def main(argv: list[str]) -> int:
         overhead.import_all()
         with open(options.out / "overhead.jsonl", "a", encoding="utf-8") as file:
             for model in [m for m in options.models if m in CPU_BOUND]:
-                kinds = (WITHOUT if model == CPU_BOUND[0] else SOME) if options.explain else {}
+                kinds = WITHOUT if options.explain else {}
                 rows = overhead.of_listeners(model, overhead.listeners(options.library.absolute(), options.out, kinds),
                                              rounds=options.rounds, **how)
-                rows.append(overhead.in_a_process(overhead.of_measuring, model, rounds=options.rounds, **how))
+                rows.append(overhead.in_a_process(overhead.of_measuring, model, rounds=3 * options.rounds, **how))
                 for row in rows:
                     print({k: row.get(k) for k in ("model", "what", "longer", "error")}, flush=True)
                     file.write(json.dumps(row) + "\n")

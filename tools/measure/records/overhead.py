@@ -65,8 +65,8 @@ def _block(step: Any, seconds: float) -> tuple[list[float], float]:
     """ms of each step, and µs of a view: the host's speed just now."""
     import torch
 
-    view = _view_us(torch)
     step()
+    view = _view_us(torch)
     step.finish()
     times: list[float] = []
     end = time.perf_counter() + seconds
@@ -124,8 +124,9 @@ def of_listeners(model: str, environments: dict[str, dict[str, str]], *, device:
              "longer": round(statistics.median(m / p for m, p in zip(found, plain)) - 1, 5)} for name, found in medians.items()]
 
 
-def of_measuring(model: str, *, device: str = "cuda", tiny: bool = False, rounds: int = ROUNDS, steps: int = 20) -> dict[str, Any]:
-    """The row of the clean measurement, in this process. `steps`: of a block, as many as a recording measures by default."""
+def of_measuring(model: str, *, device: str = "cuda", tiny: bool = False, rounds: int = 3 * ROUNDS, steps: int = 4) -> dict[str, Any]:
+    """The row of the clean measurement, in this process. `steps`: of a block, few, so that both kinds meet the host at one speed;
+    of four measured steps one has its phases marked."""
     import torch
     from foretrace._recorder_figures import Meter
 

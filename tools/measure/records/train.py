@@ -19,7 +19,7 @@ from ..rows import WARM_UP, WARM_UP_S, warm_up
 from ..steps import Step
 from ..switches import Spec
 
-MEASURED, TRACED, SETTLE = 30, 3, 2
+MEASURED, TRACED, SETTLE = 15, 3, 2
 
 
 def step_of(model: str, device: str, tiny: bool) -> Step:
