@@ -89,7 +89,7 @@ def _pretraining_data(length: int, masked: int) -> Any:
     """Tokens, where some are masked, what they were, and whether the second sentence follows."""
     def data(batch: int, tiny: bool) -> Batch:
         n, m = (16, 2) if tiny else (length, masked)
-        places = torch.rand(batch, n).argsort(1)[:, :m] + n * torch.arange(batch)[:, None]
+        places = torch.rand(batch, n).argsort(1)[:, :m]
         return torch.randint(0, VOCABULARY, (batch, n)), places, torch.randint(0, VOCABULARY, (batch, m)), torch.randint(0, 2, (batch,))
     return data
 
@@ -98,8 +98,8 @@ def _pretrain(model: nn.Module, batch: Batch) -> torch.Tensor:
     """The vocabulary is looked at where a token was masked only, as the published program does."""
     tokens, places, words, follows = batch
     out = model.bert(input_ids=tokens)
-    states = out.last_hidden_state
-    logits, next_sentence = model.cls(states.reshape(-1, states.shape[-1])[places.reshape(-1)], out.pooler_output)
+    sequence = torch.arange(len(tokens), device=tokens.device)[:, None]
+    logits, next_sentence = model.cls(out.last_hidden_state[sequence, places], out.pooler_output)
     return _tokens(logits, words) + F.cross_entropy(next_sentence.float(), follows)
 
 

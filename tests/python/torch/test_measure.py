@@ -33,7 +33,7 @@ def trained(name, variant, start=""):
     job = job_of(name)
     step = Step(job, 4, Spec(f"{name}-{start}" if start else name, variant).switches(job.update), "cpu", tiny=True)
     step()
-    without = [n for n, p in step.model.named_parameters() if p.grad is None]
+    without = [n for n, p in step.model.named_parameters() if p.requires_grad and p.grad is None]
     assert not without, f"{name} trains without {without[:3]}"
     return step
 
