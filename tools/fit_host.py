@@ -12,11 +12,8 @@ beside each). What a step keeps of its traced time, and how far its speed follow
 
 import argparse
 import csv
-import functools
 import gzip
-import json
 import math
-import re
 import sys
 from collections import defaultdict
 from dataclasses import dataclass
@@ -28,11 +25,13 @@ import host_hooks
 import host_records
 import host_workers
 import numpy as np
+from host_changes import checkpoints, compiled, of_models
 from host_traces import (
     DATA,
     FAST_LOOP_US,
     PHASES,
     ROOT,
+    SPEED_CALLS,
     USUAL_SPEED,
     Phase,
     cases,
@@ -48,11 +47,6 @@ LEAST_LEFT = 0.2  # of a phase; src/whatif/unprofiled.cpp keeps the same
 SHORT_CALLS = [("call", "event_record"), ("call", "stream_wait_event"), ("call", "stream_synchronize_idle")]
 # A launch may wait for room behind this many, on a GPU that is busy for this part of the step: then it is no CPU time.
 PENDING, BUSY = 900, 0.8
-# Launches of an update by tensor (Adam as a loop) and in all (fused), and those of the loss and of copies beside the model.
-ADAM_LAUNCHES, FUSED_LAUNCHES, OUTSIDE_LAUNCHES = 7, 8, 8
-# Repeated blocks of the networks that were checkpointed.
-BLOCKS = {"gpt2": 12, "bert_base": 12, "resnet50": 16, "t5_4x4": 8, "efficientnet_b0": 16, "swin_t": 12, "llama_gqa": 8,
-          "convnext_tiny": 18, "vit_b_16": 12, "nmt_3x3": 6}
 
 
 @dataclass
@@ -65,6 +59,15 @@ class Sample:
     target_us: float  # without the profiler, the mean of the row's and of its base measured again
     weight: float
     probe: float  # how fast the host was around the row, against the mean
+
+    def short_us(self, each: float) -> float:
+        """Of calls that give the GPU no work what recording took: no more than the time until the next event."""
+        if self._short is None or self._short[0] != each:
+            rooms = (1 - LEAST_LEFT) * np.array(self.traced.rooms) / self.speed
+            self._short = each, float(np.minimum(each, rooms).sum())
+        return self._short[1]
+
+    _short: tuple[float, float] | None = None
 
 
 def event_costs(found: dict) -> dict[str, tuple[float, str, float]]:
@@ -122,8 +125,7 @@ def own_us(s: Sample, c: dict[str, float]) -> float:
     """The phase at speed 1, without what recording it took."""
     us = s.traced.us / s.speed
     t = s.traced
-    recorded = c["event_op_us"] * t.ops + c["event_call_us"] * t.working + c["event_short_call_us"] * (t.calls - t.working) \
-        + c["event_layer_us"] * t.layers
+    recorded = c["event_op_us"] * t.ops + c["event_call_us"] * t.working + s.short_us(c["event_short_call_us"]) + c["event_layer_us"] * t.layers
     return max(LEAST_LEFT * us, us - recorded)
 
 
@@ -243,68 +245,6 @@ def moments() -> str:
     return f"the same phase in another process: {spread:.3f} of log time, {len(every)} pairs of {len(by)} models"
 
 
-def checkpoints(usual: float, without: str | None) -> dict[str, tuple[float, str, float]]:
-    """A checkpointed block beside its second forward: what rows with checkpoints take longer than their bases."""
-    by_model: dict[str, dict[str, dict]] = defaultdict(dict)
-    for r in rows():
-        if r["network"] != without:
-            by_model[r["model"]][r["variant"]] = r["host_ms"]
-    forward, backward, reentrant = [], [], []
-    for model, hosts in by_model.items():
-        blocks = BLOCKS.get(re.split("[@-]", model)[0])
-        if not blocks or "base" not in hosts or "compiled" in model:
-            continue
-        base = {p: (hosts["base"][p] + hosts.get("again", hosts["base"])[p]) / 2 for p in PHASES}
-        # What a block costs in forward, and in backward beside its second forward.
-        extra = {v: ((h["forward"] - base["forward"]) / blocks, (h["backward"] - base["backward"] - base["forward"]) / blocks)
-                 for v, h in hosts.items() if v in ("ckpt", "ckptreentrant")}
-        if "ckpt" in extra:
-            forward.append(1e3 * extra["ckpt"][0] / usual)
-            backward.append(1e3 * extra["ckpt"][1] / usual)
-            if "ckptreentrant" in extra:
-                reentrant.append(sum(extra["ckptreentrant"]) / sum(extra["ckpt"]))
-    out = {"checkpoint_forward_us": of_models(forward), "checkpoint_backward_us": of_models(backward)}
-    return out | ({"reentrant_share": of_models(reentrant)} if reentrant else {})
-
-
-@functools.cache
-def parameters_of(trace: Path) -> int:
-    """Trained tensors: what accumulates a gradient in the backward pass."""
-    with gzip.open(trace, "rt") as file:
-        return sum(e.get("name") == "torch::autograd::AccumulateGrad" for e in json.load(file)["traceEvents"])
-
-
-@functools.cache
-def compiled(usual: float, *without: str | None) -> dict[str, tuple[float, str, float]]:
-    """Passes of compiled models: so much for a pass and so much for each launch in it, over both passes together. Launches of a
-    loop's update are seven for each tensor, those of a fused one a handful; both are taken off what a row launched."""
-    found = [r for r in rows() if r["switches"].get("compile") and r["network"] not in without and "gpu_launched" in r
-             and not r["switches"].get("graph") and not r["switches"].get("ckpt")]
-    tensors = {}
-    for r in rows():
-        if r.get("trace") and r["network"] not in tensors and r["network"] in {f["network"] for f in found}:
-            tensors[r["network"]] = parameters_of(DATA / r["trace"])
-    x, y, weight = [], [], []
-    for r in found:
-        if r["network"] not in tensors:
-            continue
-        update = ADAM_LAUNCHES * tensors[r["network"]] if r["switches"]["opt"] == "loop" else FUSED_LAUNCHES
-        parts = r["switches"].get("accum", 1)
-        x.append((2.0, (r["gpu_launched"] - update - OUTSIDE_LAUNCHES) / parts))
-        y.append(1e3 * (r["host_ms"]["forward"] + r["host_ms"]["backward"]) / parts / usual)
-        weight.append(1 / math.sqrt(sum(f["network"] == r["network"] for f in found)) / y[-1])
-    w = np.array(weight)
-    a, b = np.array(x) * w[:, None], np.array(y) * w
-    fit, *_ = np.linalg.lstsq(a, b, rcond=None)
-    spread = np.sqrt(np.diag(np.linalg.inv(a.T @ a)) * np.sum((a @ fit - b) ** 2) / max(1, len(y) - 2))
-    of = f"{len(y)} rows of {len(tensors)} networks"
-    return {"compiled_call_us": (float(fit[0]), of, float(spread[0])), "compiled_launch_us": (float(fit[1]), of, float(spread[1]))}
-
-
-def of_models(values: list[float]) -> tuple[float, str, float]:
-    return median(values), f"{len(values)} models", float(np.std(values) / math.sqrt(len(values)))
-
-
 def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, float]], list[Sample], dict[str, float]]:
     traces = [t for t in every if t[0]["network"] != without]
     ref = speed_references(traces)
@@ -330,6 +270,10 @@ def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, f
     figures["foreach_tensor_us"] = one_case(found, [("optimizer", "adam_foreach")])
     figures["list_tensor_us"] = one_case(found, [("optimizer", "sgd_foreach")])
     figures |= compiled(kept["usual_speed"], without)
+    def speed(shown: dict[str, list[float]]) -> float:
+        return speeds({"forward": Phase(shown=defaultdict(list, {SPEED_CALLS[n]: v for n, v in shown.items()}))}, ref)["forward"]
+
+    figures |= host_hooks.recurrent(speed)
     figures |= hooks(found, figures, [r for r in rows() if r["network"] != without], without)
     return figures, some, micro
 

@@ -3,7 +3,7 @@
 
     tools/fit_kernels.py                  the tables, from data/h200-kernels and data/h200-operations
     tools/fit_kernels.py --scales         also how much each size matters: <device>.scales.csv (minutes; the program must be built with
-                                          these tables)
+                                          these tables); --scales softmax "sort ": only of pools whose names start so
     tools/fit_kernels.py --check          nothing is written; fails where a table is not what the data say (--scales: these too)
     tools/fit_kernels.py --figures [--update-docs]     how well the compiled tables tell shapes that are left out
 
@@ -33,15 +33,24 @@ DEVICE = "H200-SXM"
 # Sizes of each table, the batch first.
 CONV = ("n", "c", "d", "h", "w", "k", "q", "r", "s", "stride", "pad", "dilation", "groups", "dims", "transposed", "tuned")
 SIZES = {
-    "conv": CONV, "gemm": ("b", "m", "n", "k"), "attention": ("b", "h", "q", "s", "d"), "rnn": ("b", "t", "i", "h", "l", "dirs", "gates"),
+    "conv": CONV, "gemm": ("b", "m", "n", "k"), "attention": ("b", "h", "kv", "q", "s", "d"), "rnn": ("b", "t", "i", "h", "l", "dirs", "gates"),
     "batch_norm": ("n", "c", "h", "w"), "max_pool": ("n", "c", "h", "w", "r", "stride", "pad"), "avg_pool": ("n", "c", "h", "w", "r", "stride", "pad"),
     "adaptive_avg_pool": ("n", "c", "h", "w", "to"), "nearest": ("n", "c", "h", "w", "to"), "bilinear": ("n", "c", "h", "w", "to"),
     "bicubic": ("n", "c", "h", "w", "to"),
-    **dict.fromkeys(("layer_norm", "group_norm", "softmax", "log_softmax", "nll_loss", "mse_loss", "sum_rows", "sum_columns"), ("rows", "c")),
+    **dict.fromkeys(("layer_norm", "rms_norm", "softmax", "log_softmax", "nll_loss", "mse_loss", "sum_rows", "sum_columns", "sort", "scan"), ("rows", "c")),
+    "group_norm": ("n", "c", "p", "g"), "sum_planes": ("rows", "c", "n"), "topk": ("rows", "c", "k"), "transform": ("rows", "c", "in"),
+    **dict.fromkeys(("taken", "written", "added", "scattered", "sorted", "table_grad"), ("i", "c", "v", "sets")),
+    **dict.fromkeys(("bags", "bags_grad"), ("i", "c", "v", "b")),
+}  # fmt: skip
+# What an operation by index does with rows, forward and backward.
+GATHERS = {
+    "embedding": ("taken", "table_grad"), "embedding_bag": ("bags", "bags_grad"), "index_select": ("taken", "added"), "index_add": ("added", "taken"),
+    "gather": ("taken", "scattered"), "scatter_add": ("scattered", "taken"), "index": ("taken", "sorted"), "pairs": ("taken", "sorted"),
+    "along": ("taken", "scattered"), "index_put": ("written", "taken"),
 }  # fmt: skip
 OLD_ROWS = {"ln": "layer_norm", "softmax": "softmax", "lsm": "log_softmax", "bn": "batch_norm"}
 OLD_GEMM = {"addmm": "nt", "mm_dgrad": "nn", "mm_wgrad": "tn"}
-ELSEWHERE = {"softmax_bwd": "elementwise", "maxpool_bwd": "FillFunctor", "bn_fwd": "FillFunctor", "bn_bwd": "FillFunctor"}
+ELSEWHERE = {"softmax_bwd": re.compile("elementwise"), **dict.fromkeys(("maxpool_bwd", "bn_fwd", "bn_bwd"), re.compile("FillFunctor"))}
 
 
 def conv_sizes(s, tuned, transposed=False):
@@ -71,13 +80,49 @@ def place_of_operation(row):
         return ("attention", s, f"{how} {row['dtype']} {row['layout']}") if fused else None
     if kind == "rnn":
         return "rnn", s | {"gates": {"rnn": 1, "gru": 3, "lstm": 4}[name]}, f"{how} {row['dtype']} all"
+    every = f"fwd {row['dtype']} all"
+    if kind == "gather":
+        return place_of_gather(row, every)
     if name == "group_norm":
         # Channels-last: a copy, an operation of its own, and then the same.
-        rows = {"rows": s["n"] * s["g"], "c": s["c"] // s["g"] * s["h"] * s["w"]}
-        return (name, rows, f"{how} {row['dtype']} all") if layout == "nchw" else None
+        return (name, {"n": s["n"], "c": s["c"], "p": s["h"] * s["w"], "g": s["g"]}, f"{how} {row['dtype']} all") if layout == "nchw" else None
+    if name == "sum_planes":
+        # Channels innermost: the sum of columns.
+        sizes = {"rows": s["c"], "c": s["n"] * s["h"] * s["w"], "n": s["n"]}
+        return (name, sizes, every) if layout == "nchw" else ("sum_columns", {"rows": sizes["c"], "c": s["c"]}, every)
+    if name == "norm":
+        return "sum_rows", {"rows": 1, "c": s["rows"] * s["c"]}, every
+    if name == "cumsum":
+        return "scan", s, every
+    if name in ("sort", "argsort", "topk"):
+        if how == "bwd":  # what was taken out is written back
+            i = s["rows"] * (min(s.get("k", 8), s["c"]) if name == "topk" else s["c"])
+            return "written", {"i": i, "c": 1, "v": s["c"], "sets": s["rows"]}, every
+        return ("topk", s | {"k": min(s.get("k", 8), s["c"])}, every) if name == "topk" else ("sort", s, every)
+    if name in ("fft", "rfft"):
+        return "transform", s | {"in": 4 if (name, how) == ("rfft", "fwd") else 8}, every
+    if name == "rfft2":
+        return ("transform", {"rows": s["n"], "c": s["h"] * s["w"], "in": 4}, every) if how == "fwd" else None
     if name not in SIZES or (name == "adaptive_avg_pool" and s["to"] == 1):  # the latter is a mean
         return None
     return name, s, column if "n" in s else f"{how} {row['dtype']} all"
+
+
+def place_of_gather(row, column):
+    """Of indices drawn evenly: what alike ones cost depends on the values, and a prediction starts from what they cost."""
+    name, s = row["name"], row["sizes"]
+    table = GATHERS[name][row["pass"] == "bwd"]
+    if row["layout"] != "even" and table != "taken":
+        return None
+    if name == "pairs":
+        count = s["c"] * (s["c"] - 1) // 2
+        sizes = {"i": s["n"] * count, "c": 1, "v": s["n"] * s["c"] ** 2, "sets": 1}
+        return table, sizes if table == "taken" else sizes | {"v": s["c"] ** 2, "sets": s["n"]}, column
+    if name == "along":
+        return table, {"i": s["i"] * s["k"], "c": 1, "v": s["c"], "sets": s["i"]}, column
+    if name == "embedding_bag":
+        return table, {"i": s["i"], "c": s["c"], "v": s["v"], "b": -(-s["i"] // s.get("b", 8))}, column
+    return table, {"i": s["i"], "c": s["c"], "v": s["v"], "sets": 1}, column
 
 
 def place_of_kernel(row):
@@ -88,7 +133,7 @@ def place_of_kernel(row):
     if row["kind"] == "gemm" and name in OLD_GEMM:
         return "gemm", {"b": 1} | s, f"fwd {row['dtype']} {OLD_GEMM[name]}"
     if row["kind"] == "sdpa":
-        return "attention", {"b": s["b"], "h": s["h"], "q": s["s"], "s": s["s"], "d": s["d"]}, f"{name} {row['dtype']} {row['layout']}"
+        return "attention", {"b": s["b"], "h": s["h"], "kv": s["h"], "q": s["s"], "s": s["s"], "d": s["d"]}, f"{name} {row['dtype']} {row['layout']}"
     if row["kind"] == "rnn" and "_" in name:
         return "rnn", {"dirs": 1, "gates": 4} | s, f"{name.split('_')[1]} {row['dtype']} all"
     if match := re.fullmatch(r"(max|avg)pool(_bwd)?", name):
@@ -101,16 +146,16 @@ def place_of_kernel(row):
     return table, s, f"{how} {row['dtype']} {row['layout'] if table == 'batch_norm' else 'all'}"
 
 
-def own_us(row, word):
+def own_us(row, others):
     """The time of the kernels that the operation records as its own."""
     us, least = float(row["kernel_us"]), float(row["min_us"] or row["kernel_us"])
     if least < 0.9 * us and row.get("pass"):
         us = least
-    if word is None:
+    if others is None:
         return us
     kernels = operation_rows.kernels_of(row["kernels"])
     total = sum(t for _, t in kernels)
-    return us * sum(t for name, t in kernels if word not in name) / total if total else us
+    return us * sum(t for name, t in kernels if not others.search(name)) / total if total else us
 
 
 def measured():
@@ -126,8 +171,9 @@ def measured():
                     place = place_of_operation(row) if "pass" in row else place_of_kernel(row)
                     if place is None:
                         continue
-                    word = operation_rows.ELSEWHERE.get((row["name"], row["pass"])) if "pass" in row else ELSEWHERE.get(row["name"])
-                    us = own_us(row, word)
+                    name = "fused" if row["kind"] == "sdpa" else row["name"]
+                    others = operation_rows.elsewhere(name, row.get("pass") or row["name"]) if "pass" in row or row["kind"] == "sdpa" else ELSEWHERE.get(name)
+                    us = own_us(row, others)
                     if us > 0:
                         sizes = tuple(place[1][name] for name in SIZES[place[0]])
                         out[place[0]].setdefault(sizes, {}).setdefault(place[2], []).append(us)
@@ -148,9 +194,14 @@ def text_of(table, shapes):
     return "\n".join(lines) + "\n"
 
 
-def scales(program):
-    done = subprocess.run([program, "--fit"], capture_output=True, text=True, check=True)
-    return "# pool,samples,spread,from fp32,from the other layout,tuned,noise,kernel,scale of each feature: made by tools/fit_kernels.py --scales\n" + done.stdout
+def scales(program, only):
+    """All lines, fitted anew; `only`: those of pools whose names start so, the others as they are."""
+    fitted = [line for name in only or [""] for line in subprocess.run([program, "--fit", name], capture_output=True, text=True, check=True).stdout.splitlines()]
+    path = KERNELS / f"{DEVICE}.scales.csv"
+    kept = [line for line in path.read_text().splitlines() if line[0] != "#" and not line.startswith(tuple(only))] if only else []
+    lines = sorted({line.split(",")[0]: line for line in [*kept, *fitted]}.items())
+    return "\n".join(["# pool,samples,spread,from fp32,from the other layout,tuned,noise,kernel,scale of each feature: made by tools/fit_kernels.py --scales",
+                      *(line for _, line in lines)]) + "\n"
 
 
 def figures(program, update_docs):
@@ -190,7 +241,7 @@ def figures(program, update_docs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scales", action="store_true")
+    parser.add_argument("--scales", nargs="*", metavar="POOL")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--figures", action="store_true")
     parser.add_argument("--update-docs", action="store_true", help="write the figures into docs/accuracy.md")
@@ -199,8 +250,8 @@ def main():
     if args.figures:
         return figures(args.program, args.update_docs)
     files = {KERNELS / f"{DEVICE}.{table}.csv": text_of(table, shapes) for table, shapes in measured().items()}
-    if args.scales:
-        files[KERNELS / f"{DEVICE}.scales.csv"] = scales(args.program)
+    if args.scales is not None:
+        files[KERNELS / f"{DEVICE}.scales.csv"] = scales(args.program, args.scales)
     stale = [path.name for path, text in files.items() if not path.is_file() or path.read_text() != text]
     kept = {*files, KERNELS / f"{DEVICE}.scales.csv"}
     unknown = [path.name for path in sorted(KERNELS.glob("*.csv")) if path not in kept]

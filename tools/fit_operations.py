@@ -129,7 +129,8 @@ def compare(rows: list[dict[str, Any]], passes: bool) -> dict[str, dict[str, dic
 def told(family: str) -> bool:
     """Whether these very measurements are what the model interpolates in."""
     kind, name = family.split()[:2]
-    return kind in ("conv", "rnn", "sdpa") or name in fit_kernels.SIZES or name == "misaligned"
+    other = ("misaligned", "argsort", "cumsum", "norm", "fft", "rfft", "rfft2")
+    return kind in ("conv", "rnn", "sdpa", "gather") or name in fit_kernels.SIZES or name in other
 
 
 def table(families: dict[str, dict[str, dict[str, Any]]]) -> str:

@@ -17,6 +17,7 @@ import zlib
 import fit_kernels
 import numpy as np
 import train_transfer
+import transfer_carried
 import transfer_model as model
 
 DEVICE = "H200-SXM"
@@ -25,7 +26,7 @@ TABLE = model.FOLDER / "transfer" / f"{DEVICE}.csv"
 KINDS = {"half": ("half", 2), "tf32": ("half", 4), "fp32": ("fp32", 4), "fp32-batched": ("fp32-batched", 4)}
 TYPES = {"fp16": "half", "bf16": "half", "tf32": "tf32", "fp32": "fp32"}
 LIES = ("nt", "nn", "tn")
-FIXED = ("shrink", "host", "carry_other", "energy")
+FIXED = ("shrink", "host", "burst", "carry_other", "energy", *transfer_carried.NAMES)
 ROUNDS = (1.6, 1.6, 1.25, 1.25, 1.1, 1.04)
 ROWS = 500  # of a kind, for the search
 BOUNDS = model.BOUNDS | {"start": (1.5, 0.5, 8.0)}
@@ -125,7 +126,7 @@ def text():
     lines = ["kind,architecture,parameter,value"]
     for kind, rows in rows_by_kind().items():
         law = KINDS[kind][0]
-        start = {k: v for k, v in shipped[law][arch].items() if k not in ("tiles", "host")}
+        start = {k: v for k, v in shipped[law][arch].items() if k not in ("tiles", "host", "burst")}
         device = device_for(kind)
         left = np.concatenate([shape_errors(kind, fit(kind, rows[rows[:, 5] != f], start), rows[rows[:, 5] == f], device) for f in (0, 1)])
         p = fit(kind, rows, start)

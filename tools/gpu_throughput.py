@@ -11,10 +11,11 @@ DIR (default: FORETRACE_PUBLIC) holds `training-throughput.csv.gz`. Three compar
   container does by default (TF32 on the A100, FP32 on the V100);
 - a ResNet-50 step of 32 images in FP32 against a trace from a V100 (`kineto-misc/resnet_v100_ns.json.gz`).
 
-Batch, precision and memory format of a row are stacked on a trace in FP32 (`foretrace gpus TRACE amp channels-last batch:x=4`): no model was
-recorded as a row ran it. `is` says how near the recorded network is: `same`; `part`, fewer of the same layers (a third of BERT-large's);
+Batch, precision and memory format of a row are stacked on a trace in FP32 (`foretrace gpus TRACE amp channels-last batch:x=4`), or in AMP where
+that was recorded (IN_AMP). `is` says how near the recorded network is: `same`; `part`, fewer of the same layers (a third of BERT-large's);
 `like`, a network of the same kind with other sizes. No number was fitted to these rows, but the RTX 3090's were looked at while the
-rules for convolutions, layouts and half-rate tensor cores were chosen. Needs pandas.
+rules for convolutions, layouts and half-rate tensor cores were chosen. The networks of data/h200-throughput were recorded for this comparison
+after all laws were kept. Needs pandas.
 """
 
 import argparse
@@ -38,12 +39,19 @@ PAIRS = {
     ("resnet50_v1.5", "224x224"): ("h200-clean/resnet50", 64, "same", ()),
     ("efficientnet_b0", "224x224"): ("h200-families/efficientnet_b0", 256, "same", ()),
     ("gnmt_v2", "variable"): ("$FORETRACE_TRUTH/h200/gnmt", 64, "same", ()),
+    ("resnext101_32x4d", "224x224"): ("h200-throughput/resnext101_32x4d", 64, "same", ()),
+    ("efficientnet_b4", "380x380"): ("h200-throughput/efficientnet_b4", 32, "same", ()),
+    ("ssd300_resnet50", "300x300"): ("h200-throughput/ssd300", 32, "same", ()),
+    ("bert_large", "seq 128"): ("h200-throughput/bert_pre128", 32, "same", ()),
+    ("transformer_big", "batch given in tokens"): ("h200-throughput/transformer_big", 2560, "same", ()),
     ("bert_large", "seq 512"): ("h200-heldout/bert_large8", 16, "part", ()),
-    ("bert_large", "seq 128"): ("h200-heldout/bert_large8", 16, "part", ("sequence:x=0.25",)),
     ("bert_large", "seq 384"): ("h200-heldout/bert_large8", 16, "part", ("sequence:x=0.75",)),
     ("dlrm_small", "26 cat + 13 num"): ("h200-families/dlrm", 65536, "like", ()),
     ("nnunet_2d", "2D patch (README default)"): ("h200-families/unet", 64, "like", ()),
 }  # fmt: skip
+# Recorded in AMP too, as it was published: trace, its batch. Rows in AMP start from these, all others from FP32.
+IN_AMP = {("resnext101_32x4d", "224x224"): ("h200-throughput/resnext101_32x4d@128", "ampcl", 128),
+          ("bert_large", "seq 128"): ("h200-throughput/bert_pre128@64", "amp", 64)}  # fmt: skip
 DEVICES = {"RTX 3090": "RTX-3090", "A100-SXM4-40GB": "A100-SXM4-40GB", "A100-SXM4-80GB": "A100-SXM4-80GB", "V100-SXM2-16GB": "V100-SXM2-16GB",
            "V100-SXM2-32GB": "V100-SXM2-32GB", "V100-SXM3-32GB": "V100-SXM2-32GB"}  # fmt: skip
 PRECISIONS = {"AMP-FP16": ("amp",), "TF32": ("tf32",), "FP32": ()}
@@ -71,15 +79,16 @@ class Program:
         return self.known[key]
 
 
-def trace_of(name):
+def trace_of(name, variant="base"):
     """None where the folder is not there."""
     path = pathlib.Path(os.path.expandvars(name)) if name.startswith("$") else ROOT / "data" / name
-    path = path.with_name(path.name + ".base.json.gz")
+    path = path.with_name(f"{path.name}.{variant}.json.gz")
     return path if path.exists() else None
 
 
-def uses_of(row, batch):
-    uses = [*PRECISIONS[row.precision], *(["channels-last"] if row.memory_format == "NHWC" else [])]
+def uses_of(row, batch, recorded=False):
+    """What is stacked on a trace of this batch; `recorded`: precision and layout are the trace's own."""
+    uses = [] if recorded else [*PRECISIONS[row.precision], *(["channels-last"] if row.memory_format == "NHWC" else [])]
     return uses + ([f"batch:x={row.batch_per_gpu / batch:g}"] if row.batch_per_gpu != batch else [])
 
 
@@ -115,7 +124,10 @@ def ratios(table, program):
                 rivals = mine[(mine.gpu == a.gpu) & (mine.precision == a.precision)].batch_per_gpu
                 if abs(a.batch_per_gpu - v.batch_per_gpu) > (rivals - v.batch_per_gpu).abs().min():
                     continue
-                there = [program.on(trace, [*changes, *uses_of(r, batch)], DEVICES[r.gpu]) for r in (a, v)]
+                amp = IN_AMP.get((model, size)) if a.precision == v.precision == "AMP-FP16" else None
+                start, own = (trace_of(*amp[:2]), amp[2]) if amp else (trace, batch)
+                stacks = [[*changes, *uses_of(r, own, bool(amp))] for r in (a, v)]
+                there = [program.on(start, stack, DEVICES[r.gpu]) for stack, r in zip(stacks, (a, v))]
                 if not all(there):
                     continue
                 measured = a.throughput / v.throughput
@@ -123,7 +135,7 @@ def ratios(table, program):
                 rows.append({"model": model, "input": size, "is": nearness, "precision": a.precision if same else f"{a.precision} / {v.precision}",
                              "batches": [int(a.batch_per_gpu), int(v.batch_per_gpu)], "gpus": [a.gpu, v.gpu], "measured": round(measured, 3),
                              "predicted": round(predicted, 3), "error_pct": round(100 * (predicted / measured - 1), 1),
-                             "stacked": [*changes, *uses_of(a, batch)]})  # fmt: skip
+                             "stacked": stacks[0], "recorded": "AMP" if amp else "FP32"})  # fmt: skip
     return rows
 
 

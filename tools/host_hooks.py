@@ -9,7 +9,9 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -18,6 +20,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 SHARDED = ROOT / "data" / "h200-ranks" / "resnet50.mps.fsdp.w2.r0.json.gz"
 HOOKS = ROOT / "data" / "cpu-hooks"
+RECURRENT = ROOT / "data" / "h200-families" / "lstm_lm.amp.json.gz"
 CPU = {"cpu_op": "ops", "user_annotation": "ops", "cuda_runtime": "calls", "cuda_driver": "calls"}
 WORKING = ("Launch", "Memcpy", "Memset")  # calls that give the GPU work
 Figure = tuple[float, str, float]
@@ -103,6 +106,26 @@ def functions(view_us: float) -> dict[str, Figure]:
     fit, *_ = np.linalg.lstsq(a / y[:, None], np.ones(len(y)), rcond=None)
     of = f"{len(rows)} rounds of {len({r['tensors'] for r in rows})} sizes"
     return {"function_us": (float(fit[0]), of, 0.0), "function_tensor_us": (float(fit[1]), of, 0.0)}
+
+
+def recurrent(speed: Callable[[dict[str, list[float]]], float]) -> dict[str, Figure]:
+    """Autocast lays the weights of a recurrent layer out anew in every pass: between two of the operations that make a view of each, cuDNN is asked
+    where it belongs. Nothing is recorded in that time."""
+    with gzip.open(RECURRENT, "rt") as file:
+        events = [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X" and e.get("cat") in CPU]
+    outer = [e for e in events if e["name"] == "aten::_cudnn_rnn"]
+    each = []
+    for o in outer:
+        inside = sorted((e for e in events if e["tid"] == o["tid"] and o["ts"] < e["ts"] < o["ts"] + o["dur"]), key=lambda e: e["ts"])
+        made = [(a, b) for a, b in pairwise([e for e in inside if e["cat"] == "cpu_op"]) if (a["name"], b["name"]) == ("aten::set_", "aten::empty")]
+        each += [b["ts"] - a["ts"] - a["dur"] for a, b in made]
+    shown = defaultdict(list)
+    for e in events:
+        if e["name"] in ("cudaLaunchKernel", "aten::empty") and e["tid"] == outer[0]["tid"]:
+            shown[e["name"]].append(e["dur"])
+    at = speed(shown)
+    each = [us / at for us in each]
+    return {"rnn_weight_us": (median(each), f"{len(each)} weights of a trace", float(np.std(each) / math.sqrt(len(each))))}
 
 
 def graphs(rows: list[dict], replay_us: float, replay_nodes: int, usual: float) -> dict[str, Figure]:

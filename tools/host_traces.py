@@ -4,7 +4,6 @@ micro-benchmarks. tools/fit_host.py makes figures of them."""
 import csv
 import functools
 import gzip
-import json
 import math
 import re
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from truth import read_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data" / "h200-clean"
@@ -40,6 +40,7 @@ class Phase:
     frames: int = 0
     launches: int = 0
     generated: int = 0  # kernels of a compiler among those it launched
+    rooms: list[float] = field(default_factory=list)  # for each call that gives the GPU no work: itself and what follows until the next event
     gpu_us: float = 0.0  # of the kernels and copies it launched
     shown: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
@@ -50,9 +51,10 @@ def phases_of(program: Path, trace: Path) -> dict[str, Phase]:
     out = {p: Phase() for p in PHASES}
     lane = ""
     main = None
+    room: list[float] | None = None  # of the call just seen, while nothing else was recorded
     for line in text.splitlines():
         if line.startswith("lane "):
-            lane = line
+            lane, room = line, None
             main = main or line
             continue
         if line.startswith("task ") and lane.startswith("lane gpu"):
@@ -69,12 +71,19 @@ def phases_of(program: Path, trace: Path) -> dict[str, Phase]:
         phase = out["update" if value.get("phase") == "optimizer" else "forward" if lane is main else "backward"]
         cost = int(value.get("cost", 0)) / 1e3
         phase.us += cost
+        recorded = any(int(value.get(count, 0)) for count in ("ops", "calls", "layers", "frames"))
+        if room is not None and not recorded:
+            room[-1] += cost
+        room = None
         for count in ("ops", "calls", "layers", "frames"):
             setattr(phase, count, getattr(phase, count) + int(value.get(count, 0)))
         if kind == "call" and name and "LaunchKernel" in name[1]:
             phase.launches += 1
         if kind == "call" and name and any(work in name[1] for work in WORKING):
             phase.working += 1
+        elif kind == "call":
+            phase.rooms.append(cost)
+            room = phase.rooms
         if name and name[1] in SPEED_CALLS and (kind == "call") == (name[1] == "cudaLaunchKernel"):
             phase.shown[SPEED_CALLS[name[1]]].append(cost)
     return out
@@ -82,8 +91,7 @@ def phases_of(program: Path, trace: Path) -> dict[str, Phase]:
 
 @functools.cache
 def rows() -> list[dict]:
-    with open(DATA / "truth.jsonl") as file:
-        return [json.loads(line) for line in file]
+    return read_rows(DATA)
 
 
 def read_traces(program: Path) -> list[tuple[dict, dict | None, dict[str, Phase]]]:

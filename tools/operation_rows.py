@@ -38,7 +38,10 @@ class Arguments:
         self.values: list[str] = []
 
     def tensor(self, *shape: int, order: str = "", kind: str = "") -> Arguments:
-        """`order`: "last" has channels innermost, "t" the last two dimensions swapped, "heads" dimensions 1 and 2."""
+        """`order`: "last" has channels innermost, "t" the last two dimensions swapped, "heads" dimensions 1 and 2; "expanded" repeats one
+        column."""
+        if order == "expanded":
+            return self._add(list(shape), [1] + [0] * (len(shape) - 1), kind or self.type, "")
         rank = range(len(shape))
         by = {"": list(rank), "last": [0, *range(2, len(shape)), 1], "t": [*rank][:-2] + [len(shape) - 1, len(shape) - 2],
               "heads": [0, 2, 1, 3]}[order]
@@ -48,6 +51,9 @@ class Arguments:
             step *= shape[dim]
         return self._add(list(shape), strides, kind or self.type, "")
 
+    def strided(self, shape: tuple[int, ...], strides: list[int]) -> Arguments:
+        return self._add(list(shape), strides, self.type, "")
+
     def value(self, value: Any) -> Arguments:
         return self._add([], [], "ScalarList" if isinstance(value, list) else "Scalar", str(value))
 
@@ -56,8 +62,16 @@ class Arguments:
             self._add([], [], "", "")
         return self
 
-    def indices(self, *shape: int) -> Arguments:
-        return self.tensor(*shape, kind="long int")
+    def indices(self, *shape: int, order: str = "") -> Arguments:
+        return self.tensor(*shape, kind="long int", order=order)
+
+    def put(self, *values: int, adds: bool = True) -> str:
+        self.tensor(*values).value(adds).value(True)
+        return "aten::_index_put_impl_"
+
+    def rows_added(self, name: str, *values: int) -> str:
+        self.tensor(*values)
+        return name
 
     def _add(self, dims: Any, strides: Any, kind: str, value: str) -> Arguments:
         self.dims.append(dims)
@@ -166,6 +180,13 @@ def _rows(row: dict[str, Any], a: Arguments) -> str | None:
     if "rows" not in s:
         return None
     x = (s["rows"], s["c"])
+    if name == "rms_norm":
+        a.tensor(*x)
+        if back:
+            a.tensor(*x).value([s["c"]]).tensor(s["rows"], 1, kind="float").tensor(s["c"])
+            return "aten::_fused_rms_norm_backward"
+        a.value([s["c"]]).tensor(s["c"])
+        return "aten::_fused_rms_norm"
     if name == "layer_norm":
         a.tensor(*x)
         if back:
@@ -194,9 +215,16 @@ def _rows(row: dict[str, Any], a: Arguments) -> str | None:
     if name in ("sum_rows", "sum_columns"):
         a.tensor(*x).value([-1 if name == "sum_rows" else 0]).value(False)
         return "aten::sum"
-    if name in ("cumsum", "sort", "topk") and not back:
-        a.tensor(*x)
-        return f"aten::{name}"
+    if name in ("cumsum", "sort", "argsort") and not (back and name != "cumsum"):
+        a.tensor(*x).value(-1)
+        return "aten::cumsum" if name == "cumsum" else "aten::sort"
+    if name == "topk":
+        k = min(s.get("k", 8), s["c"])
+        if back:
+            a.tensor(*x).value(-1).indices(s["rows"], k).tensor(s["rows"], k)
+            return "aten::scatter_"
+        a.tensor(*x).value(k).value(-1).value(True).value(True)
+        return "aten::topk"
     return None
 
 
@@ -208,17 +236,36 @@ def _gather(row: dict[str, Any], a: Arguments) -> str | None:
             return "aten::embedding_dense_backward"
         a.tensor(s["v"], s["c"]).indices(s["i"])
         return "aten::embedding"
-    if name == "index_select" and not back:
-        a.tensor(s["v"], s["c"]).value(0).indices(s["i"])
-        return "aten::index_select"
-    if name in ("index_add", "scatter_add") and not back:
-        a.tensor(s["v"], s["c"]).value(0)
-        (a.indices(s["i"]) if name == "index_add" else a.indices(s["i"], s["c"])).tensor(s["i"], s["c"])
-        return f"aten::{name}"
-    if name == "gather" and not back:
-        a.tensor(s["v"], s["c"]).value(0).indices(s["i"], s["c"])
-        return "aten::gather"
-    return None
+    if name == "embedding_bag":
+        bags = -(-s["i"] // s.get("b", 8))
+        if back:
+            a.tensor(bags, s["c"]).indices(s["i"]).indices(s["i"]).indices(bags).indices(0).value(s["v"]).value(False).value(0)
+            return "aten::_embedding_bag_dense_backward"
+        a.tensor(s["v"], s["c"]).indices(s["i"]).indices(bags).value(False).value(0)
+        return "aten::_embedding_bag"
+    if name == "pairs":
+        count = s["c"] * (s["c"] - 1) // 2
+        a.tensor(s["n"], s["c"], s["c"]).none()
+        return a.put(s["n"], count) if back else "aten::index"
+    if name == "along":
+        a.tensor(s["i"], s["c"]).value(1).indices(s["i"], s["k"])
+        if back:
+            a.tensor(s["i"], s["k"])
+        return "aten::scatter_add_" if back else "aten::gather"
+    # Rows taken have rows added as their gradient, and the other way round.
+    a.tensor(s["v"], s["c"])
+    if name == "index":
+        a.none()
+        return a.put(s["i"], s["c"]) if back else "aten::index"
+    if name == "index_put":
+        a.none()
+        return "aten::index" if back else a.put(s["i"], s["c"], adds=False)
+    a.value(0)
+    if name in ("index_select", "index_add"):
+        a.indices(s["i"])
+        return a.rows_added("aten::index_add_", s["i"], s["c"]) if back == (name == "index_select") else "aten::index_select"
+    a.indices(s["i"], s["c"], order="expanded")
+    return a.rows_added("aten::scatter_add_", s["i"], s["c"]) if back == (name == "gather") else "aten::gather"
 
 
 def _spatial(row: dict[str, Any], a: Arguments) -> str | None:
@@ -255,13 +302,76 @@ def _spatial(row: dict[str, Any], a: Arguments) -> str | None:
     return f"aten::upsample_{name}2d_backward" if back else f"aten::upsample_{name}2d"
 
 
-# Kernels that the framework records under operations of their own, by words in their names.
-ELSEWHERE = {("softmax", "bwd"): "elementwise", ("batch_norm", "fwd"): "FillFunctor", ("batch_norm", "bwd"): "FillFunctor",
-             ("nll_loss", "bwd"): "FillFunctor", ("mse_loss", "fwd"): "reduce_kernel", ("embedding", "bwd"): "FillFunctor",
-             ("index_add", "fwd"): "Memcpy", ("scatter_add", "fwd"): "Memcpy", ("max_pool", "bwd"): "FillFunctor",
-             ("adaptive_avg_pool", "bwd"): "FillFunctor", ("nearest", "bwd"): "FillFunctor", ("bilinear", "bwd"): "FillFunctor",
-             ("bicubic", "bwd"): "FillFunctor"}
-SPELT = {"conv": _conv, "gemm": _gemm, "rnn": _rnn, "sdpa": _sdpa, "rows": _rows, "gather": _gather, "spatial": _spatial}
+def _streams(row: dict[str, Any], a: Arguments) -> str | None:
+    s, back, name = row["sizes"], row["pass"] == "bwd", row["name"]
+    if name in ("heads", "heads_keys"):
+        # A copy into a contiguous tensor of what lies in another order.
+        shape = (s["b"], s["h"], s["s"], s["d"]) if name == "heads" else (s["b"], s["h"], s["d"], s["s"])
+        a.tensor(*shape)
+        if name == "heads":
+            a.tensor(*shape, order="heads")
+        else:
+            step = s["h"] * s["d"]
+            a.strided(shape, [s["s"] * step, s["d"], 1, step])
+        a.value(False)
+        return "aten::copy_"
+    if "rows" not in s:
+        return None  # a list of tensors
+    x = (s["rows"], s["c"])
+    if name in ("add", "mul", "mixed", "row", "column"):
+        a.tensor(*x)
+        if name == "row":
+            a.tensor(s["c"])
+        else:
+            a.tensor(*((s["rows"], 1) if name == "column" else x), kind="float" if name == "mixed" else "")
+        return "aten::mul" if name in ("mul", "column") else "aten::add"
+    simple = {"relu": "relu", "exp": "exp", "sqrt": "rsqrt", "tanh": "tanh", "sigmoid": "sigmoid", "gelu": "gelu", "gelu_tanh": "gelu", "silu": "silu"}
+    if name in simple:
+        if back:
+            a.tensor(*x)
+        a.tensor(*x)
+        return f"aten::{simple[name]}_backward" if back else f"aten::{simple[name]}"
+    if name == "dropout" and not back:
+        a.tensor(*x).value(0.1).value(True)
+        return "aten::native_dropout"
+    if name == "addcmul":
+        a.tensor(*x).tensor(*x).tensor(*x)
+        return "aten::addcmul"
+    if name == "fill":
+        a.tensor(*x).value(1.0)
+        return "aten::fill_"
+    if name in ("copy", "cast"):
+        to = "float" if row["dtype"] != "fp32" else "c10::BFloat16"
+        a.tensor(*x, kind=to if name == "cast" else "").tensor(*x).value(False)
+        return "aten::copy_"
+    if name in ("transpose", "slice"):
+        out = (s["c"], s["rows"]) if name == "transpose" else (s["rows"], s["c"] // 2)
+        a.tensor(*out).strided(out, [1, s["c"]] if name == "transpose" else [s["c"], 1]).value(False)
+        return "aten::copy_"
+    return None
+
+
+# Kernels that the framework records under operations of their own, by their names: fills, copies, casts, counting, turning around.
+FILLED, COPIED, ELEMENTS = "FillFunctor", "Memcpy", "elementwise_kernel"
+ELSEWHERE = {
+    **{(name, "bwd"): FILLED for name in ("nll_loss", "max_pool", "adaptive_avg_pool", "nearest", "bilinear", "bicubic", "batch_norm", "gather", "along",
+                                          "index_select", "sort", "topk")},
+    **{(name, "fwd"): COPIED for name in ("index_add", "scatter_add", "index_put")},
+    **{(name, "bwd"): ELEMENTS for name in ("embedding", "embedding_bag", "index", "pairs", "softmax")},
+    **{(name, way): f"{ELEMENTS}|{COPIED}" for name in ("fft", "rfft", "rfft2", "sort", "argsort") for way in ("fwd", "bwd") if (name, way) != ("sort", "bwd")},
+    # Fused attention makes a bias of a mask first; in fp32 it multiplies and sums what its gradient starts from, and copies what does not lie as
+    # its kernels want it.
+    ("fused", "fwd"): ELEMENTS, ("fused", "bwd"): f"{ELEMENTS}|reduce_kernel",
+    ("batch_norm", "fwd"): FILLED, ("mse_loss", "fwd"): "reduce_kernel", ("cumsum", "bwd"): ELEMENTS,
+}  # fmt: skip
+
+
+def elsewhere(name: str, way: str) -> re.Pattern[str] | None:
+    """What matches the kernels of this operation that belong to others."""
+    return re.compile(ELSEWHERE[name, way]) if (name, way) in ELSEWHERE else None
+
+
+SPELT = {"conv": _conv, "gemm": _gemm, "rnn": _rnn, "sdpa": _sdpa, "rows": _rows, "gather": _gather, "spatial": _spatial, "streams": _streams}
 
 
 def kernels_of(text: str) -> list[tuple[str, float]]:
@@ -274,6 +384,17 @@ def kernels_of(text: str) -> list[tuple[str, float]]:
     return out
 
 
+def launch_of(row: dict[str, Any], kernel: str) -> dict[str, Any]:
+    """The launch of a kernel that tells how many indices there were: index records none."""
+    s = row["sizes"]
+    if "vectorized_gather_kernel" in kernel:
+        return {"grid": [s["i"], 1, 1], "block": [128, 1, 1]}
+    if "index_elementwise_kernel" in kernel and row["kind"] == "gather":
+        elements = s["n"] * s["c"] * (s["c"] - 1) // 2 if row["name"] == "pairs" else s["i"] * s["c"]
+        return {"grid": [-(-elements // 512), 1, 1], "block": [128, 1, 1]}
+    return {}
+
+
 def write_trace(rows: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
     """Writes the rows that are one operation as a step; returns them, in the order of the file's first events."""
     spelt, operations, launches = [], [], []
@@ -283,11 +404,11 @@ def write_trace(rows: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
         name = SPELT[row["kind"]](row, arguments)
         if name is None:
             continue
-        word = ELSEWHERE.get((row["name"], row["pass"]))
-        kernels = [k for k in kernels_of(row["kernels"]) if word is None or word not in k[0]]
+        others = elsewhere(row["name"], row["pass"])
+        kernels = [k for k in kernels_of(row["kernels"]) if others is None or not others.search(k[0])]
         if not kernels:
             continue
-        spelt.append(row | {"kernel_us": sum(us for _, us in kernels)} if word else row)
+        spelt.append(row | {"kernel_us": sum(us for _, us in kernels)} if others else row)
         operation = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": now, "dur": 5.0 * len(kernels) + 10,
                      "args": {"External id": len(spelt)} | arguments.recorded()}
         operations.append(operation)
@@ -298,7 +419,7 @@ def write_trace(rows: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
             launches.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaMemsetAsync" if copied else "cudaLaunchKernel", "pid": 1, "tid": 1,
                              "ts": now + 5.0 * i + 2, "dur": 2.0, "args": {"External id": len(spelt), "correlation": correlation}})
             launches.append({"ph": "X", "cat": kind, "name": kernel, "pid": 0, "tid": 7, "ts": round(at, 3), "dur": round(us, 3),
-                             "args": {"External id": len(spelt), "device": 0, "stream": 7, "correlation": correlation}})
+                             "args": {"External id": len(spelt), "device": 0, "stream": 7, "correlation": correlation} | launch_of(row, kernel)})
             at += us + 1
             correlation += 1
         now = round(at + 10, 3)

@@ -4,6 +4,7 @@
     tools/train_transfer.py DIR                     writes src/hardware/transfer/products.csv
     tools/train_transfer.py DIR --without T4 -o F   the same with one GPU left out
     tools/train_transfer.py DIR --each tools/transfer-left-out     one file per GPU left out, one per generation left out
+    tools/train_transfer.py DIR --carried           adds to all of them what those left out show of what is carried (transfer_carried.py)
 
 DIR is a folder with `gpu-kernels-fp32*/{linear,bmm,conv}.csv.gz` and `gpu-gemm-bf16*.csv.gz` (docs/gpus.md says where they come
 from). Needs numpy, scipy and pandas. Four kinds of product are fitted: half (tensor cores), fp32, fp32-batched, conv. Each gets
@@ -12,10 +13,15 @@ towards those of all (ARCH_PRIOR): what an architecture's rows do not tell stays
 error of measured times (soft L1), on a fixed sample, so that the same tables give the same file.
 
 Measured times in these tables hold the host: a row lasts at least as long as the host needs to launch it (`floor`), and a share
-of that (`host`) comes on top of the kernel. Both belong to the tables, not to the model.
+of that (`host`) comes on top of the kernel. Their short rows ran on a card that had not been held back yet: the limit of a board's
+power is kept on average, and a product timed a few times in a row is over before that counts. A T4 reaches 0.54 of its peak in
+products of up to a millisecond and 0.37 to 0.41 in those of 50 and more, in linear and in bmm alike; so such a row may draw BURST times the limit,
+and `burst` (ms) is how long a product lasts that is halfway to the limit. All three belong to the tables, not to the model: a step of training
+goes on for minutes.
 """
 
 import argparse
+import functools
 import itertools
 import pathlib
 import sys
@@ -32,19 +38,27 @@ TILES = {
     "fp32-batched": "128x64 64x128 64x64",
     "conv": "128x128 128x64 64x128 64x64 128x32 32x128",
 }
-# W per TFLOP/s at 12 nm. In FP32 what V100 and T4 reach, not fitted: rows that are not held back by their power say nothing about it. With
+# W per TFLOP/s at 12 nm. In FP32 not fitted, since rows that are not held back by their power say nothing about it: a V100 reaches 12.9 TFLOP/s
+# of 250 W in long products, 19.4, of which the loading of operands takes a tenth; a P4 3.24 of 75 W in bmm, which is 17.4 by the law of nodes. With
 # tensor cores architectures differ (an L40S reaches 1.5 at 5 nm, an H100 0.87), so each has its own, within bounds.
-ENERGY = {"fp32": 20.0, "fp32-batched": 20.0}
+ENERGY = {"fp32": 18.0, "fp32-batched": 18.0}
 FITTED_ENERGY = {"half": (3.0, 1.0, 9.0), "conv": (20.0, 10.0, 30.0)}
 # How firmly parameters are drawn to where they start (all GPUs: the middle of their bounds; one architecture: those of all GPUs), against
 # the rows of one GPU.
 ANY_PRIOR, ARCH_PRIOR = 0.3, 1.0
 ROWS = 150  # of each GPU
+BURST = 1.5  # times the power limit, that short rows of tables timed one by one draw
 CARRY = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 def tiles_of(kind):
     return [tuple(int(x) for x in t.split("x")) for t in TILES[kind].split()]
+
+
+def held_back(free_us, limited_us, burst_ms):
+    """A row of a table, between a card that may draw BURST times its limit and one that keeps it."""
+    lasts = free_us / (1e3 * burst_ms)
+    return free_us + (limited_us - free_us) * lasts / (1 + lasts)
 
 
 class Fit:
@@ -54,9 +68,14 @@ class Fit:
         self.kind, self.table, self.gpus = kind, table, gpus
         own = (model.CONV_BOUNDS if kind == "conv" else {}) | ({"energy": FITTED_ENERGY[kind]} if kind in FITTED_ENERGY else {})
         self.fixed = {"energy": ENERGY[kind]} if kind in ENERGY else {}
-        if not any(table.devices[g].nanometres > 12 for g in gpus):
+        if kind in ENERGY:  # one law of energy for all of them
+            self.fixed["shrink"] = model.ENERGY_BY_NODE["fp32"]
+        elif not any(table.devices[g].nanometres > 12 for g in gpus):
             self.fixed["shrink"] = model.ENERGY_BY_NODE["half"]
-        self.bounds = {**model.BOUNDS, **own, **({"host": (0.6, 0.05, 1.0)} if table.has_host else {})}
+        of_tables = {"host": (0.6, 0.05, 1.0)} if table.has_host else {}
+        if table.has_host and kind in ENERGY:
+            of_tables["burst"] = (1.5, 0.02, 20.0)
+        self.bounds = {**model.BOUNDS, **own, **of_tables}
         self.names = [n for n in self.bounds if n not in self.fixed]
         self.rows = {g: self.sample(g) for g in gpus}
 
@@ -83,6 +102,9 @@ class Fit:
             us = model.conv_us(p, tiles, rows.images, rows.channels, rows["size"], rows.out_channels, rows.kernel, rows.stride, rows.out_size, dev)
         else:
             us = model.product_us(p, tiles, rows.batch, rows.m, rows.n, rows.k, self.table.element_bytes, dev, self.kind)
+            if "burst" in p:
+                free = model.product_us(p, tiles, rows.batch, rows.m, rows.n, rows.k, self.table.element_bytes, dev.drawing(BURST), self.kind)
+                us = held_back(free, us, p["burst"])
         if not self.table.has_host:
             return us
         return np.maximum(self.table.floors[gpu], p["host"] * self.table.floors[gpu] + us)
@@ -136,17 +158,24 @@ def train(folder, without, steps=12, log=lambda text: None, known=None):
         table = tables.product_table(folder, kind)
         if table is None:
             continue
-        gpus = [g for g in table.devices if g not in without]
-        fit = Fit(kind, table, gpus)
-        by_arch = {"any": fit.run(gpus, {}, ANY_PRIOR, steps)}
-        for arch in sorted({table.devices[g].arch for g in gpus}):
-            by_arch[arch] = fit.run([g for g in gpus if table.devices[g].arch == arch], by_arch["any"], ARCH_PRIOR, steps)
-        carry = fit.carry(by_arch["any"])
-        for p in by_arch.values():
-            p["carry_other"] = carry
-        result[kind] = by_arch
-        log(f"{kind}: {len(gpus)} GPUs, carry {carry:.1f}")
+        gpus = tuple(g for g in table.devices if g not in without)
+        result[kind] = train_kind(folder, kind, gpus, steps)
+        log(f"{kind}: {len(gpus)} GPUs, carry {result[kind]['any']['carry_other']:.1f}")
     return result
+
+
+@functools.cache
+def train_kind(folder, kind, gpus, steps):
+    """{arch: parameters}. Leaving out a GPU that a table does not hold asks for the same fit again."""
+    table = tables.product_table(folder, kind)
+    fit = Fit(kind, table, list(gpus))
+    by_arch = {"any": fit.run(gpus, {}, ANY_PRIOR, steps)}
+    for arch in sorted({table.devices[g].arch for g in gpus}):
+        by_arch[arch] = fit.run([g for g in gpus if table.devices[g].arch == arch], by_arch["any"], ARCH_PRIOR, steps)
+    carry = fit.carry(by_arch["any"])
+    for p in by_arch.values():
+        p["carry_other"] = carry
+    return by_arch
 
 
 def text_of(result):
@@ -180,9 +209,15 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--without", help="a device to leave out")
     parser.add_argument("--each", type=pathlib.Path, help="write one file per device left out into this folder")
+    parser.add_argument("--carried", action="store_true", help="how far the files miss, into the files")
     parser.add_argument("--only", action="append", choices=KINDS, help="fit this kind again; the others stay as they are in the files")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=model.FOLDER / "transfer" / "products.csv")
     args = parser.parse_args()
+    if args.carried:
+        import transfer_carried
+
+        transfer_carried.write(args.folder, args.output)
+        return
     if args.each:
         args.each.mkdir(parents=True, exist_ok=True)
         for name, gpus in left_out(args.folder).items():

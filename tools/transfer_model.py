@@ -6,6 +6,7 @@ memory. The library picks the best tile and split along k, and so does the model
 the C++ to the same numbers.
 """
 
+import copy
 import pathlib
 
 import numpy as np
@@ -63,6 +64,12 @@ class Device:
         self.bandwidth, self.streaming = m["bandwidth_gbs"], m["bandwidth_gbs"] * m.get("achievable_bandwidth", 0.88)
         self.l2_mb, self.power_w = m.get("l2_mb", 0), t.get("board", {}).get("power_w", 0)
 
+    def drawing(self, times):
+        """The same card with a limit of power so many times as high."""
+        other = copy.copy(self)
+        other.power_w = self.power_w * times
+        return other
+
     @property
     def arch(self):
         return "amd" if self.vendor == "amd" else architecture(self.major, self.minor)
@@ -77,6 +84,8 @@ class Device:
         """The measured architecture whose SMs are most like its own, as the C++ has it."""
         if self.vendor == "amd":
             return "amd"
+        if self.major == 6:  # Pascal's two chips stand in for each other
+            return "6.1" if self.minor == 0 else "6.0"
         return "8.9" if (self.major == 8 and self.minor >= 6) or self.major == 12 else f"{self.major}.0"
 
     @property
@@ -120,8 +129,9 @@ def architecture(major, minor):
     return f"{major}.{minor}"
 
 
-def product_us(p, tiles, batch, m, n, k, element_bytes, dev, kind):
-    """Microseconds, for arrays of shapes. `p`: parameters by name; `tiles`: pairs."""
+def product_us(p, tiles, batch, m, n, k, element_bytes, dev, kind, moved=None):
+    """Microseconds, for arrays of shapes. `p`: parameters by name; `tiles`: pairs; `moved`: bytes read and written, where they are not the
+    operands' sizes."""
     b, m, n, k = (np.asarray(x, float)[:, None, None] for x in (batch, m, n, k))
     tile = np.array(tiles, float)
     tm, tn = tile[:, 0][None, :, None], tile[:, 1][None, :, None]
@@ -144,7 +154,7 @@ def product_us(p, tiles, batch, m, n, k, element_bytes, dev, kind):
     whole = 2e-6 * count * tm * tn * k * wide / (dev.tflops["half" if kind == "half" else "fp32"] * p["share"])
     if dev.power_w > 0:
         whole = np.maximum(whole, 2e-6 * count * tm * tn * k * loss * dev.energy(p, kind) / dev.power_w)
-    traffic = element_bytes * b * (m * n + m * k + k * n)
+    traffic = element_bytes * b * (m * n + m * k + k * n) if moved is None else np.asarray(moved, float)[:, None, None]
     kept = p["hit"] * np.clip(1 - traffic / max(1.0, dev.l2_mb * 1e6 * p["cache"]), 0, 1)
     memory = traffic * (1 - kept) / (dev.streaming * p["memory"] * 1e3)
     x = p["blend"]

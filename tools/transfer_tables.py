@@ -106,7 +106,9 @@ def product_table(folder, kind):
                              "images": w.B, "channels": w.Input_Channel, "size": w.Input_Size, "out_channels": w.Output_Channel,
                              "kernel": w.Kernel_Szie, "stride": w.Stride, "padding": w.Padding, "out_size": out})  # fmt: skip
     else:
-        rows = w[list("BMNK")].rename(columns={"B": "batch", "M": "m", "N": "n", "K": "k"})
+        # Their N is what is summed over and their K the columns of the result: in every row of linear and bmm on five GPUs the
+        # launched grid is K over the kernel's tile by M over its other side, and never depends on N.
+        rows = w[list("BMNK")].rename(columns={"B": "batch", "M": "m", "K": "n", "N": "k"})
     rows = pd.concat([rows, w[gpus]], axis=1)
     return Table(rows, {g: model.Device(g) for g in gpus}, True, 4)
 

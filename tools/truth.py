@@ -47,7 +47,7 @@ SWITCHES = {
 NO_WHATIF = {"base", "again", "stack", "plain", "sgd"}
 
 # Folders of networks kept for the last look: read when they are named.
-NAMED_ONLY = {"h200-unseen"}
+NAMED_ONLY = {"h200-unseen", "h200-throughput"}
 
 # Rows that are not the step of their base: while it is captured, transformers makes masks that it leaves out otherwise, and
 # attention takes other kernels (data/README.md).
@@ -148,6 +148,32 @@ def gpu_ms_of_trace(path: Path) -> float:
     return sum(e["dur"] for e in events if e.get("cat") in kinds) / 1e3 / max(1, len(steps))
 
 
+def read_rows(folder: Path) -> list[dict]:
+    """Rows of truth.jsonl. Those that moments.jsonl has as well were measured again in other moments of the host: their times are the geometric
+    mean of all, since one alone is as far from that as the host's speed happened to be, and their spread is from the lowest to the highest."""
+    rows = [json.loads(line) for line in (folder / "truth.jsonl").read_text().splitlines() if line.strip()]
+    moments = folder / "moments.jsonl"
+    more: dict[tuple[str, str], list[dict]] = {}
+    for line in moments.read_text().splitlines() if moments.exists() else ():
+        row = json.loads(line)
+        if row.get("median_ms"):
+            more.setdefault((row["model"], row["variant"]), []).append(row)
+
+    def mean(values: list[float]) -> float:
+        return math.exp(sum(math.log(max(v, 1e-6)) for v in values) / len(values))
+
+    for row in rows:
+        every = [row, *more.get((row.get("model", ""), row.get("variant", "")), [])]
+        if len(every) == 1 or not row.get("median_ms"):
+            continue
+        merged = {"median_ms": mean([r["median_ms"] for r in every]), "p10_ms": min(r["p10_ms"] for r in every),
+                  "p90_ms": max(r["p90_ms"] for r in every), "moments": len(every)}
+        if "host_ms" in row:
+            merged["host_ms"] = {p: mean([r["host_ms"][p] for r in every]) for p in row["host_ms"]}
+        row.update(merged)
+    return rows
+
+
 class Folder:
     """A truth folder: its bases that have a trace, and the rows predicted from each."""
 
@@ -155,8 +181,7 @@ class Folder:
         """`every`: also rows that cannot be predicted from their base (OTHER_STEPS)."""
         self.path = path
         self.name = path.name
-        with open(path / "truth.jsonl") as file:
-            self.rows = [Row(path, json.loads(line)) for line in file if line.strip()]
+        self.rows = [Row(path, row) for row in read_rows(path)]
         # A row whose run failed carries an error instead of figures.
         self.rows = [r for r in self.rows if r.data.get("median_ms") and "variant" in r.data]
         self.rows = [r for r in self.rows if every or (r.model, r.variant) not in OTHER_STEPS]

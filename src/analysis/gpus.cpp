@@ -66,19 +66,7 @@ Use move_to(const Device& to, const std::string& host) {
 Prediction predict_on(const Baseline& b, const Device& to, const std::vector<Use>& changes,
                       const std::optional<Use>& cpu, const std::string& host) {
   const Use move = move_to(to, host);
-  // What a GPU does without changes nothing there: said, and left out.
-  std::vector<Use> uses;
-  std::vector<std::string> idle;
-  for (const Use& u : changes) {
-    std::string why = u.whatif->idle_on == nullptr ? std::string() : u.whatif->idle_on(to);
-    if (why.empty()) uses.push_back(u);
-    if (!why.empty()) idle.push_back(std::move(why));
-  }
-  if (!idle.empty()) {
-    Prediction p = predict_on(b, to, uses, cpu, host);
-    p.not_modelled.insert(p.not_modelled.end(), idle.begin(), idle.end());
-    return p;
-  }
+  std::vector<Use> uses = changes;
   uses.push_back(move);
   if (cpu) uses.push_back(*cpu);
   Prediction p = predict(b, uses);

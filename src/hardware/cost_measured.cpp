@@ -157,7 +157,9 @@ class Tables {
 
  private:
   // The largest tables. The law of products takes microseconds a row.
-  static bool by_type(std::string_view operation) { return operation == "gemm" || operation == "conv"; }
+  static bool by_type(std::string_view operation) {
+    return operation == "gemm" || operation == "conv" || operation == "rnn";
+  }
   static constexpr std::array<std::string_view, 4> kTypes = {" fp32", " tf32", " fp16", " bf16"};
   // What is read at once: "softmax" of "softmax fwd half", "conv fp16" of "conv fwd dense fp16 nchw".
   static std::string part_of(std::string_view pool) {
@@ -323,7 +325,9 @@ ModelledTime measured_model_beside(const Work& w, const Work& known, double know
             pool->spread * std::sqrt(answers.with_own.variance)};
   }
   const Neighbours::Told told = told_at(pool->neighbours, place->at).told;
-  const double carried = in_fp32(place->pool) == before->pool           ? pool->from_fp32
+  // What an operation on indices takes more is in their values, and they stay.
+  const double carried = std::holds_alternative<Gather>(w.kind)         ? 1
+                         : in_fp32(place->pool) == before->pool         ? pool->from_fp32
                          : in_other_layout(place->pool) == before->pool ? pool->from_layout
                                                                         : 0;
   return {place->bound_us * std::exp(tuned + told.value + carried * more),

@@ -43,14 +43,11 @@ struct ModelledTime {
 ModelledTime gemm_model(const Work& work, const Gemm& gemm, const Device& device);
 /// One kernel for all time steps of a layer.
 bool persistent_rnn(Dtype dtype, const Recurrent& rnn);
-/// Element-wise work, copies, casts, optimizers: bytes or elements, whichever takes longer.
+/// Element-wise work, copies, casts, optimizers: by the law of what streams (cost_streaming.hpp).
 ModelledTime pointwise_model(const Work& work, const Pointwise& pointwise, const Device& device);
 /// Copies and fills by the driver.
 ModelledTime memory_model(const Work& work, const MemoryCopy& copy, const Device& device);
-ModelledTime reduction_model(const Work& work, const Rows& rows, const Device& device);
-ModelledTime loss_model(const Work& work, const Rows& rows, const Device& device);
-ModelledTime embedding_model(const Work& work, const Gather& gather, const Device& device);
-/// Products, convolutions, attention, recurrent layers, norms, softmax, pooling, losses, reductions: the share of what the device
+/// Products, convolutions, attention, recurrent layers, norms, softmax, pooling, losses, reductions, sorting, index and gather: the share of what the device
 /// could do that measured operations of like shape reach (measured.hpp). 0 where nothing like it was measured.
 ModelledTime measured_model(const Work& work, const Device& device);
 /// The same where it is known what an operation takes that differs in its sizes, element type or layout: a measured neighbour

@@ -56,7 +56,7 @@ Dtype multiplied_in(Dtype dtype, const Device& d) {
 }
 
 // How energy per multiplication falls with the width of transistors, against 12 nm: one law of products, and more for tensor cores from 7 nm
-// on; tools/transfer_model.py says which rows it rests on. Above 12 nm (Pascal) it is fitted.
+// on; tools/transfer_model.py says which rows it rests on. Above 12 nm (Pascal) parameters say it: the same power for products, fitted for convolutions.
 double node_factor(bool tensor, const ProductWeights& p, const Device& d) {
   constexpr double kTensorNode = 7;
   const double nm = nanometres(d);
@@ -93,7 +93,7 @@ double width_of(Dtype dtype, const Device& d) {
 double clock_of(const Device& d) { return d.clock_mhz > 0 ? d.clock_mhz : kUsualClockMhz; }
 
 using Field = double ProductWeights::*;
-constexpr std::array<std::pair<std::string_view, Field>, 19> kFields = {{
+constexpr std::array<std::pair<std::string_view, Field>, 24> kFields = {{
     {"transform", &ProductWeights::transform},
     {"start", &ProductWeights::start},
     {"pad", &ProductWeights::pad},
@@ -113,21 +113,27 @@ constexpr std::array<std::pair<std::string_view, Field>, 19> kFields = {{
     {"shrink", &ProductWeights::shrink},
     {"host", &ProductWeights::host},
     {"carry_other", &ProductWeights::carry_other},
+    {"common_known", &ProductWeights::common_known},
+    {"common_new", &ProductWeights::common_new},
+    {"most_common", &ProductWeights::most_common},
+    {"spread_known", &ProductWeights::spread_known},
+    {"spread_new", &ProductWeights::spread_new},
 }};
 
-bool parse_tiles(std::string_view text, std::vector<std::pair<double, double>>& tiles) {
+}  // namespace
+
+std::vector<std::pair<double, double>> parse_tiles(std::string_view text) {
+  std::vector<std::pair<double, double>> tiles;
   for (const std::string_view one : split(text, ' ')) {
     const std::vector<std::string_view> sides = split(one, 'x');
-    if (sides.size() != 2) return false;
+    if (sides.size() != 2) return {};
     const std::optional<double> m = parse_double(sides[0]);
     const std::optional<double> n = parse_double(sides[1]);
-    if (!m || !n || *m < 1 || *n < 1) return false;
+    if (!m || !n || *m < 1 || *n < 1) return {};
     tiles.emplace_back(*m, *n);
   }
-  return true;
+  return tiles;
 }
-
-}  // namespace
 
 std::string_view to_string(ProductKind kind) {
   static constexpr std::string_view kNames[] = {"half", "fp32", "fp32-batched", "conv", "tf32"};
@@ -140,6 +146,8 @@ std::string architecture(const Device& d) {
 
 std::string relative_of(const Device& d) {
   if (d.vendor == "amd") return "amd";
+  // Pascal's two chips stand in for each other.
+  if (d.compute_major == 6) return d.compute_minor == 0 ? "6.1" : "6.0";
   if ((d.compute_major == 8 && d.compute_minor >= 6) || d.compute_major == 12) return "8.9";
   return fmt::format("{}.0", d.compute_major);
 }
@@ -165,7 +173,8 @@ Result<TransferWeights> TransferWeights::parse(std::string_view csv, const std::
     ProductWeights& set = weights.sets_[which];
     if (begun.insert(which).second) set = ProductWeights{};
     if (cells[2] == "tiles") {
-      if (!parse_tiles(cells[3], set.tiles)) return wrong("tiles are written 128x64, with blanks between them");
+      set.tiles = parse_tiles(cells[3]);
+      if (set.tiles.empty()) return wrong("tiles are written 128x64, with blanks between them");
       continue;
     }
     const std::optional<double> value = parse_double(cells[3]);
@@ -229,31 +238,47 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
                                                           : std::numeric_limits<double>::infinity();
   const double width = width_of(x.dtype, d);
   const bool tensor = on_tensor_cores(x.dtype);
-  const double traffic = x.element_bytes * x.batch * (x.m * x.n + x.m * x.k + x.k * x.n);
+  const double traffic = x.bytes > 0 ? x.bytes : x.element_bytes * x.batch * (x.m * x.n + x.m * x.k + x.k * x.n);
   const double kept = p.hit * std::clamp(1 - traffic / std::max(1.0, d.l2_mb * 1e6 * p.cache), 0.0, 1.0);
   const double memory = traffic * (1 - kept) / (d.streaming_gbs() * p.memory * 1e3);
   const double memory_power = std::pow(memory, p.blend);
-  double best = INFINITY;
+  // What does not depend on the split, tile by tile.
+  struct Tile {
+    double area, wide, begin, whole, count, edges;
+  };
+  static constexpr std::size_t kMostTiles = 16;
+  std::array<Tile, kMostTiles> tiles;
+  std::size_t many = 0;
+  for (const auto& [tm, tn] : p.tiles) {
+    if (many == kMostTiles) break;
+    const double edge = tm * tn / (tm + tn);
+    const double loss = (edge + p.traffic) / edge;
+    // Tensor cores below their full rate are busy while operands come; lanes wait for what they ask for.
+    const double wide = tensor ? std::max(1.0, width * loss) : (edge + p.traffic * width) / edge;
+    const double begin = p.start_k * (tensor ? width * loss : wide);  // never grows faster than the rate
+    const double rows = p.pad * std::ceil(x.m / tm) + (1 - p.pad) * x.m / tm;
+    const double columns = p.pad * std::ceil(x.n / tn) + (1 - p.pad) * x.n / tn;
+    const double count = x.batch * rows * columns;
+    const double whole = 2 * count * tm * tn * x.k * std::max(wide / peak_rate, loss / power_rate);
+    tiles[many++] = {2 * tm * tn, wide, begin, whole, count, std::min(tm, x.m) + std::min(tn, x.n)};
+  }
+  double best = INFINITY, least_busy = INFINITY;
   for (const double split : kSplits) {
     const double steps = x.k / split;
     double busy = INFINITY;  // of the best tile
-    for (const auto& [tm, tn] : p.tiles) {
-      const double edge = tm * tn / (tm + tn);
-      const double loss = (edge + p.traffic) / edge;
-      // Tensor cores below their full rate are busy while operands come; lanes wait for what they ask for.
-      const double wide = tensor ? std::max(1.0, width * loss) : (edge + p.traffic * width) / edge;
-      const double begin = p.start_k * (tensor ? width * loss : wide);  // never grows faster than the rate
-      const double rows = p.pad * std::ceil(x.m / tm) + (1 - p.pad) * x.m / tm;
-      const double columns = p.pad * std::ceil(x.n / tn) + (1 - p.pad) * x.n / tn;
-      const double count = x.batch * rows * columns;
-      const double whole = 2 * count * tm * tn * x.k * std::max(wide / peak_rate, loss / power_rate);
-      const double waves = count * split / d.sm_count;
+    for (std::size_t i = 0; i < many; ++i) {
+      const Tile& tile = tiles[i];
+      const double waves = tile.count * split / d.sm_count;
       const double turns = p.round * std::ceil(waves) + (1 - p.round) * std::max(waves, 1.0);
-      const double loads = x.element_bytes * (std::min(tm, x.m) + std::min(tn, x.n)) * steps / (p.load * clock);
+      const double loads = x.element_bytes * tile.edges * steps / (p.load * clock);
       const double turn =
-          std::max({2 * tm * tn * (steps * wide + begin) / per_sm, p.step * steps / clock, loads}) + p.fill / clock;
-      busy = std::min(busy, std::max(turns * turn, whole));
+          std::max({tile.area * (steps * tile.wide + tile.begin) / per_sm, p.step * steps / clock, loads}) +
+          p.fill / clock;
+      busy = std::min(busy, std::max(turns * turn, tile.whole));
     }
+    // A split costs more than none: it must at least be faster.
+    if (busy >= least_busy) continue;
+    least_busy = busy;
     double t = std::pow(std::pow(busy, p.blend) + memory_power, 1 / p.blend);
     // Partial results go through L2 in fp32, about twice as fast as memory.
     if (split > 1) t += p.split + split * x.batch * x.m * x.n * 4 / (d.streaming_gbs() * 2e3);
@@ -353,14 +378,18 @@ bool same_silicon(const Device& a, const Device& b) {
   return a.vendor == b.vendor && a.compute_major == b.compute_major && a.compute_minor == b.compute_minor;
 }
 
-double carried_miss(double missed, const ProductWeights& there, bool same_silicon) {
-  if (same_silicon) return missed;
+double beyond_a_generation(double missed) {
   // Beyond a factor of two the law lacks something the kernel has (odd alignment, another algorithm), and the target has it too.
   // Two is what the instructions of one generation of tensor cores gain over those of the one before, which is what kernels for
   // odd shapes use: on the older generation nothing is lost by that.
   constexpr double kGeneration = 0.7;  // log 2
-  const double noise = std::clamp(missed, -kGeneration, kGeneration);
-  return missed - noise + there.carry_other * noise;
+  return missed - std::clamp(missed, -kGeneration, kGeneration);
+}
+
+double carried_miss(double missed, const ProductWeights& there, bool same_silicon) {
+  if (same_silicon) return missed;
+  const double beyond = beyond_a_generation(missed);
+  return beyond + there.carry_other * (missed - beyond);
 }
 
 }  // namespace foretrace::hardware

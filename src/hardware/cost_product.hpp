@@ -37,8 +37,16 @@ struct ProductWeights {
   double transform = 0;    ///< of convolutions: traffic of a Winograd algorithm's transforms
   double host = 0;         ///< of the tables only: share of the host's floor that adds to a kernel
   double carry_other = 0;  ///< share of what the model misses on the origin that an unlike target misses too
+  /// Of what all products of a step miss together: the share an unlike target misses too, where the origin's architecture was
+  /// measured and where not; beyond `most_common` (of log time) it is the origin's own.
+  double common_known = 0, common_new = 0, most_common = 0;
+  /// Of log time, around what is carried to a GPU whose architecture was measured, and to one of another.
+  double spread_known = 0, spread_new = 0;
   std::vector<std::pair<double, double>> tiles;
 };
+
+/// "128x64 64x64"; nothing where a tile is no such pair.
+std::vector<std::pair<double, double>> parse_tiles(std::string_view text);
 
 /// By kind and architecture ("any", "7.0", "9.0", "amd").
 class TransferWeights {
@@ -68,6 +76,8 @@ struct Product {
   Dtype dtype = Dtype::kFp32;  ///< what the device really multiplies in
   double batch = 1, m = 0, n = 0, k = 0;
   double element_bytes = 4;
+  double bytes =
+      0;  ///< what is read and written, where that is not the operands' sizes: a convolution's patches overlap
   /// Of a 3 x 3 convolution with stride 1 in strict fp32, which may run by Winograd's algorithms; images is 0 otherwise.
   double images = 0, channels = 0, out_channels = 0, height = 0, width = 0, out_height = 0, out_width = 0;
 };
@@ -85,6 +95,8 @@ double best_product_us(const Work& work, const TransferWeights& weights, const D
 
 /// GPUs whose kernels are the same: one vendor, one compute capability.
 bool same_silicon(const Device& a, const Device& b);
+/// What of a distance from the law (a logarithm) lies beyond a factor of two.
+double beyond_a_generation(double missed);
 /// What of a product's distance from the law (log of measured over law) on one GPU shows on another whose parameters are `there`: all
 /// of it on the same silicon, else what lies beyond a factor of two, and `carry_other` of the rest.
 double carried_miss(double missed, const ProductWeights& there, bool same_silicon);

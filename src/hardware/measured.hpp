@@ -24,6 +24,8 @@ struct MeasuredPlace {
   Features at{};
   std::size_t features = 0;
   double bound_us = 0;
+  double waits_us =
+      0;  ///< the part of it that follows the clock: steps one after the other, starts of blocks and kernels
   bool tuned = false;  ///< the library tried its algorithms
 };
 /// Nothing for kinds that have formulas of their own, and for work without sizes.

@@ -1,63 +1,21 @@
 // Bounds and features of the families that measured operations tell. Features are logarithms of sizes, and what makes a
 // library take another kernel: alignment, windows, how many tiles there are for each SM.
 
+#include "hardware/measured_place.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 
+#include "hardware/cost_attention.hpp"
 #include "hardware/cost_product.hpp"
-#include "hardware/measured.hpp"
+#include "hardware/cost_recurrent.hpp"
+#include "hardware/law_conv.hpp"
 
 namespace foretrace::hardware {
 
 namespace {
-
-double log_of(double v) { return std::log(std::max(v, 1.0)); }
-double as_double(std::int64_t v) { return static_cast<double>(v); }
-
-// Elements that one access of 16 bytes in half precision can take along a row: 0 for all eight, 3 for one.
-double misalignment(std::int64_t row) { return row % 8 == 0 ? 0 : row % 4 == 0 ? 1 : row % 2 == 0 ? 2 : 3; }
-
-std::string_view type_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kTf32:
-      return "tf32";
-    case Dtype::kFp16:
-      return "fp16";
-    case Dtype::kBf16:
-      return "bf16";
-    default:
-      return "fp32";
-  }
-}
-
-std::string_view way(const Work& w) { return w.backward ? " bwd " : " fwd "; }
-
-class Builder {
- public:
-  explicit Builder(std::string pool) { place_.pool = std::move(pool); }
-  Builder& feature(double v) {
-    place_.at[place_.features++] = v;
-    return *this;
-  }
-  Builder& tuned(bool yes) {
-    place_.tuned = yes;
-    return *this;
-  }
-  MeasuredPlace bound(double us) {
-    place_.bound_us = us;
-    return std::move(place_);
-  }
-
- private:
-  MeasuredPlace place_;
-};
-
-// What measured times are told as multiples of: a bound made of the start and end of a kernel, its arithmetic at a share of the peak
-// and its bytes. The shares (0.7, 0.5) are choices near what large kernels reach; where they are off, all samples of a pool are,
-// and the table holds how much.
-constexpr double kStartUs = 2.0;
 
 std::optional<MeasuredPlace> place(const Work& w, const Convolution& c, const Device& d) {
   if (c.input[0] <= 0 || w.flops <= 0) return std::nullopt;
@@ -81,11 +39,6 @@ std::optional<MeasuredPlace> place(const Work& w, const Convolution& c, const De
   const double tiles = std::ceil(m / 128) * std::ceil(n / 128) * groups / std::max(1, d.sm_count);
   const double edges = as_double(std::max(c.kernel_h, c.kernel_w)) /
                        as_double(std::max<std::int64_t>(1, std::min(c.kernel_h, c.kernel_w)));
-  // Without tensor cores one channel per group is no product.
-  const double peak = c.depthwise() ? d.tflops_fp32 : d.tflops(w.dtype);
-  const double compute = peak > 0 ? w.flops / (peak * 1e6) : 0;
-  // Channels-first tensors are turned around, there and back, for tensor cores.
-  const double passes = c.channels_last || w.dtype == Dtype::kFp32 || c.depthwise() ? 1 : 2;
   return Builder(std::move(pool))
       .feature(log_of(m))
       .feature(log_of(n))
@@ -105,8 +58,7 @@ std::optional<MeasuredPlace> place(const Work& w, const Convolution& c, const De
       .feature(std::log(std::ceil(n / 64) * 64 / std::max(n, 1.0)))
       .feature(misalignment(c.out_h * c.out_w))
       .tuned(c.tuned)
-      .bound(2 * kStartUs + compute / 0.7 +  // 0.7: see kStartUs
-             passes * stream_us(w.bytes(), d));
+      .bound(convolution_us(w, TransferWeights::shipped(), d));
 }
 
 /// What the law of products says, remembered: it takes microseconds, a step repeats its products, and a search asks for the same
@@ -195,9 +147,9 @@ std::optional<MeasuredPlace> place(const Work& w, const Attention& a, const Devi
   if (a.queries <= 0 || a.keys <= 0 || a.head_size <= 0 || w.flops <= 0) return std::nullopt;
   std::string pool = "attention";
   pool.append(way(w)).append(type_of(w.dtype));
-  const double peak = is_half(w.dtype) ? d.tflops(w.dtype) : d.tflops_fp32;
   const double heads = as_double(a.batch) * as_double(a.heads);
   const double rows = std::ceil(as_double(a.queries) / 128) * heads / std::max(1, d.sm_count);
+  const double held = heads * (as_double(a.queries) + as_double(a.keys)) * as_double(a.head_size * bytes_of(w.dtype));
   const auto waste = [](std::int64_t size, double tile) {
     const double s = as_double(size);
     return std::log(std::ceil(s / tile) * tile / s);
@@ -217,17 +169,15 @@ std::optional<MeasuredPlace> place(const Work& w, const Attention& a, const Devi
       .feature(a.head_size > 128  ? 1
                : a.head_size > 64 ? 0.5
                                   : 0)
-      .bound(2 * kStartUs + (peak > 0 ? w.flops / (peak * 0.7e6) : 0) +  // 0.7: see kStartUs
-             stream_us(w.bytes(), d));
+      .feature(log_of(as_double(a.shared)))
+      .feature(std::log(held / std::max(1.0, d.l2_mb * 1e6)))
+      .bound(attention_us(w, a, Laws::shipped(), d));
 }
 
 std::optional<MeasuredPlace> place(const Work& w, const Recurrent& r, const Device& d) {
   if (r.hidden <= 0 || r.steps <= 0 || r.batch <= 0) return std::nullopt;
   std::string pool = "rnn";
-  pool.append(way(w)).append(type_of(w.dtype));
-  // Step after step, layer after layer; directions run side by side and are counted both.
-  const double steps = as_double(r.steps) * as_double(std::max<std::int64_t>(1, r.layers)) * as_double(r.directions);
-  const double peak = d.tflops(w.dtype);
+  pool.append(way(w)).append(type_of(w.dtype)).append(on_chip(w, r));
   return Builder(std::move(pool))
       .feature(log_of(as_double(r.batch)))
       .feature(log_of(as_double(r.steps)))
@@ -238,85 +188,8 @@ std::optional<MeasuredPlace> place(const Work& w, const Recurrent& r, const Devi
       .feature(log_of(as_double(r.gates)))
       .feature(misalignment(r.hidden))
       .feature(misalignment(r.inputs))
-      .feature(persistent_rnn(w.dtype, r) ? 1 : 0)
-      .feature(r.hidden <= 384 ? 1 : 0)
       .feature(misalignment(r.batch))
-      .bound((w.backward ? 4 : 2) * kStartUs * steps + (peak > 0 ? w.flops / (peak * 0.5e6) : 0) +
-             stream_us(w.bytes(), d));
-}
-
-std::optional<MeasuredPlace> place(const Work& w, const BatchNorm& b, const Device& d) {
-  if (w.elements <= 0 || w.bytes() <= 0 || b.input[0] <= 0) return std::nullopt;
-  // cuDNN trains batch norm in fp32 and fp16; in bf16 the framework's own kernels do.
-  // Vectors have their channels innermost, whatever they are called.
-  const double pixels = as_double(b.input[2]) * as_double(b.input[3]);
-  std::string pool = "batch_norm";
-  pool.append(way(w))
-      .append(type_of(w.dtype == Dtype::kTf32 ? Dtype::kFp32 : w.dtype))
-      .append(b.channels_last || pixels == 1 ? " nhwc" : " nchw");
-  const double channel = as_double(b.input[0]) * pixels;
-  // A channel that fits on chip (about 150 KB) is read once.
-  const double kept = channel * as_double(bytes_of(w.dtype)) * (w.backward ? 2 : 1) / 150e3;
-  return Builder(std::move(pool))
-      .feature(log_of(as_double(b.input[0])))
-      .feature(log_of(as_double(b.input[1])))
-      .feature(log_of(pixels))
-      .feature(log_of(channel))
-      .feature(kept <= 1 ? 0 : 1)
-      .feature(std::log(std::ceil(as_double(b.input[1]) / std::max(1, d.sm_count))))
-      .feature(misalignment(b.input[2] * b.input[3]))
-      .bound(kStartUs + stream_us(w.bytes(), d));
-}
-
-std::optional<MeasuredPlace> place(const Work& w, const Pooling& p, const Device& d) {
-  static constexpr std::string_view kNames[] = {"max_pool", "avg_pool", "adaptive_avg_pool", "nearest", "bilinear",
-                                                "bicubic",  ""};
-  const std::string_view name = kNames[static_cast<std::size_t>(p.of)];
-  if (name.empty() || p.input[0] <= 0 || w.bytes() <= 0) return std::nullopt;
-  std::string pool(name);
-  pool.append(way(w)).append(is_half(w.dtype) ? "half" : "fp32").append(p.channels_last ? " nhwc" : " nchw");
-  const double inputs = as_double(p.input[0]) * as_double(p.input[1]) * as_double(p.input[2]) * as_double(p.input[3]);
-  return Builder(std::move(pool))
-      .feature(log_of(as_double(p.input[0])))
-      .feature(log_of(as_double(p.input[1])))
-      .feature(log_of(as_double(p.input[2]) * as_double(p.input[3])))
-      .feature(std::log(std::max(inputs, 1.0) / std::max(as_double(p.outputs), 1.0)))
-      .feature(log_of(as_double(p.window)))
-      .feature(log_of(inputs))
-      .feature(misalignment(p.input[1]))
-      .bound(kStartUs + stream_us(w.bytes(), d));
-}
-
-std::optional<MeasuredPlace> place(const Work& w, const Rows& r, const Device& d) {
-  if (r.rows <= 0 || r.columns <= 0 || w.bytes() <= 0) return std::nullopt;
-  std::string pool;
-  switch (w.family) {
-    case Family::kLayerNorm:
-      pool = r.groups ? "group_norm" : "layer_norm";
-      break;
-    case Family::kSoftmax:
-      pool = "softmax";
-      break;
-    case Family::kLoss:
-      // One element of a row, or all of them.
-      pool = w.bytes_read < 2 * as_double(w.elements) * as_double(bytes_of(w.dtype)) ? "nll_loss" : "mse_loss";
-      break;
-    case Family::kReduction:
-      // Planes of every sample and single long rows were not measured.
-      if (w.access == Access::kTransposed || std::min(r.rows, r.columns) < 5) return std::nullopt;
-      pool = w.access == Access::kContiguous ? "sum_rows" : "sum_columns";
-      break;
-    default:
-      return std::nullopt;
-  }
-  const bool wider = w.family == Family::kSoftmax && is_half(w.dtype) && !is_half(w.out_dtype) && !w.backward;
-  pool.append(wider ? " up " : way(w)).append(is_half(w.dtype) ? "half" : "fp32");
-  return Builder(std::move(pool))
-      .feature(log_of(as_double(r.rows)))
-      .feature(log_of(as_double(r.columns)))
-      .feature(log_of(as_double(r.rows) * as_double(r.columns)))
-      .feature(misalignment(r.columns))
-      .bound(kStartUs + stream_us(w.bytes(), d));
+      .bound(recurrent_us(w, r, TransferWeights::shipped(), Laws::shipped(), d));
 }
 
 struct PlaceOfKind {

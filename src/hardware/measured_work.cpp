@@ -117,7 +117,8 @@ Work attention(const MeasuredSizes& s, const Column& at) {
                      .head_size = s["d"],
                      .causal = at.layout().starts_with("causal"),
                      .dropout = at.layout().ends_with("dropout"),
-                     .masked = at.layout() == "mask" || at.layout() == "bias"};
+                     .masked = at.layout() == "mask" || at.layout() == "bias",
+                     .shared = s["kv"] > 0 ? s["h"] / s["kv"] : 1};
   refresh(w);
   return w;
 }
@@ -176,6 +177,34 @@ Work pooling(std::string_view name, const MeasuredSizes& s, const Column& at) {
   return w;
 }
 
+// Index, gather, scatter: `i` rows of `c` elements, of tables of `v`, in `b` bags or as many sets.
+Work gather(Gather::Of of_kind, const MeasuredSizes& s, const Column& at) {
+  Work w = of(Family::kEmbedding, at);
+  const Gather g{.rows = s["i"],
+                 .columns = s["c"],
+                 .of = of_kind,
+                 .table = s["v"],
+                 .sets = std::max<std::int64_t>(1, s["sets"]),
+                 .bags = s["b"]};
+  w.kind = g;
+  refresh(w);
+  return w;
+}
+
+// Sorting, the largest `k`, prefix sums; transforms of numbers of `in` bytes into as many.
+Work along(Rows::Of of_kind, const MeasuredSizes& s, const Column& at) {
+  Work w = of(Family::kReduction, at);
+  const Rows r{.rows = s["rows"], .columns = s["c"], .of = of_kind, .kept = std::min(s["k"], s["c"])};
+  w.kind = r;
+  w.elements = r.rows * r.columns;
+  const double size = static_cast<double>(of_kind == Rows::Of::kTransform ? s["in"] : bytes_of(w.dtype));
+  const double out = static_cast<double>(of_kind == Rows::Of::kTopK ? r.rows * r.kept : w.elements);
+  const bool indices = of_kind == Rows::Of::kSort || of_kind == Rows::Of::kTopK;
+  w.bytes_read = static_cast<double>(w.elements) * size;
+  w.bytes_written = out * (size + static_cast<double>(indices ? bytes_of(Dtype::kInt) : 0));
+  return w;
+}
+
 Work rows(std::string_view name, const MeasuredSizes& s, const Column& at) {
   const bool loss = name.ends_with("_loss");
   const bool sum = name.starts_with("sum_");
@@ -184,7 +213,15 @@ Work rows(std::string_view name, const MeasuredSizes& s, const Column& at) {
               : name.ends_with("_norm") ? Family::kLayerNorm
                                         : Family::kSoftmax,
               at);
-  Rows r{s["rows"], s["c"], name == "group_norm"};
+  Rows r{.rows = s["rows"], .columns = s["c"], .groups = name == "group_norm"};
+  if (name == "rms_norm") r.of = Rows::Of::kRms;
+  if (name == "log_softmax") r.of = Rows::Of::kLog;
+  if (r.groups) {
+    r.rows = s["n"] * s["g"];
+    r.columns = s["c"] / std::max<std::int64_t>(1, s["g"]) * s["p"];
+    r.samples = s["n"];
+    r.channels = s["c"];
+  }
   w.elements = r.rows * r.columns;
   const double size = static_cast<double>(bytes_of(w.dtype));
   const double elements = static_cast<double>(w.elements);
@@ -192,6 +229,10 @@ Work rows(std::string_view name, const MeasuredSizes& s, const Column& at) {
     if (name == "sum_columns") {
       std::swap(r.rows, r.columns);
       w.access = Access::kStrided;
+    }
+    if (name == "sum_planes") {
+      w.access = Access::kTransposed;
+      r.samples = s["n"];
     }
     w.bytes_read = elements * size;
     w.bytes_written = static_cast<double>(r.rows) * size;
@@ -211,6 +252,15 @@ Work rows(std::string_view name, const MeasuredSizes& s, const Column& at) {
   return w;
 }
 
+constexpr std::pair<std::string_view, Gather::Of> kGathers[] = {
+    {"taken", Gather::Of::kTaken},         {"written", Gather::Of::kWritten},   {"added", Gather::Of::kAdded},
+    {"scattered", Gather::Of::kScattered}, {"sorted", Gather::Of::kSorted},     {"table_grad", Gather::Of::kTableGrad},
+    {"bags", Gather::Of::kBags},           {"bags_grad", Gather::Of::kBagsGrad}};
+constexpr std::pair<std::string_view, Rows::Of> kAlong[] = {{"sort", Rows::Of::kSort},
+                                                            {"topk", Rows::Of::kTopK},
+                                                            {"scan", Rows::Of::kScan},
+                                                            {"transform", Rows::Of::kTransform}};
+
 }  // namespace
 
 Work measured_work(std::string_view operation, const MeasuredSizes& sizes, std::string_view column) {
@@ -220,7 +270,13 @@ Work measured_work(std::string_view operation, const MeasuredSizes& sizes, std::
   if (operation == "attention") return attention(sizes, at);
   if (operation == "rnn") return rnn(sizes, at);
   if (operation == "batch_norm") return batch_norm(sizes, at);
-  if (sizes["rows"] > 0) return rows(operation, sizes, at);
+  for (const auto& [name, kind] : kGathers) {
+    if (operation == name) return gather(kind, sizes, at);
+  }
+  for (const auto& [name, kind] : kAlong) {
+    if (operation == name) return along(kind, sizes, at);
+  }
+  if (sizes["rows"] > 0 || operation == "group_norm") return rows(operation, sizes, at);
   return pooling(operation, sizes, at);
 }
 

@@ -18,12 +18,8 @@ struct ModelOfKind {
   ModelledTime operator()(const Recurrent&) const { return measured_model(w, d); }
   ModelledTime operator()(const BatchNorm&) const { return measured_or_streamed(); }
   ModelledTime operator()(const Pooling&) const { return measured_or_streamed(); }
-  ModelledTime operator()(const Rows& k) const {
-    if (const ModelledTime told = measured_model(w, d); told.us > 0) return told;
-    if (w.family == Family::kReduction) return reduction_model(w, k, d);
-    return w.family == Family::kLoss ? loss_model(w, k, d) : measured_or_streamed();
-  }
-  ModelledTime operator()(const Gather& k) const { return embedding_model(w, k, d); }
+  ModelledTime operator()(const Rows&) const { return measured_or_streamed(); }
+  ModelledTime operator()(const Gather&) const { return measured_or_streamed(); }
   ModelledTime operator()(const Pointwise& k) const { return pointwise_model(w, k, d); }
   ModelledTime operator()(const MemoryCopy& k) const { return memory_model(w, k, d); }
 
@@ -53,26 +49,16 @@ bool kernel_stays(const Work& was, const Work& becomes) {
   return !is_product(was) || (was.dtype == becomes.dtype && alignment_class(was) == alignment_class(becomes));
 }
 
-// Kernels that gain nothing from narrower elements: what half takes of the fp32 time, and how far that spreads (of its logarithm).
-struct KeptInHalf {
-  double times = 0;  ///< 0: not such a kernel
-  double sigma = 0;
-};
+// Long filters over groups whose channels are no multiple of 32 (a positional convolution: 48 channels to a group, 128 taps) may go to a
+// generic kernel in half, where groups of 32, 64 and 192 channels run on tensor cores at 0.1 to 0.4 of FP32's time (data/h200-operations).
+// Which it is changes with the length, and no neighbour tells: 1.30 of FP32 in a step of 16 sequences of 249 (wav2vec of
+// data/h200-heldout), about half of it in a step of one, 1.5 to 2.7 in single operations of up to 99.
+constexpr double kGenericInHalf = 1.30, kGenericInHalfSigma = 0.6;
 
-KeptInHalf same_kernel_in_half(const Work& w) {
-  // cuDNN's engines on tensor cores do not run long filters over groups forward: it falls back to the generic kernel of fp32. One layer
-  // is known, a positional convolution of 16 groups and 128 taps: 16.1 ms in fp32 and 20.9 in half on 16 sequences; on one sequence
-  // 4.3 ms in fp32, and half about 0.6 of it. No table holds the like.
-  if (const auto* c = std::get_if<Convolution>(&w.kind)) {
-    const bool grouped = c->groups > 1 && c->input[1] > c->groups;
-    const bool falls_back = w.family == Family::kConvForward && grouped && std::max(c->kernel_h, c->kernel_w) > 32;
-    return falls_back ? KeptInHalf{1.30, 0.35} : KeptInHalf{};
-  }
-  // Adding up where an index says is as many atomic additions or sorted runs in any type: index_add and the gradients of index,
-  // index_select and gather in data/h200-operations, rows of more than 32 and a million elements or more: median 1.13 of 252
-  // measured both ways, a tenth below 0.88, a tenth above 1.5.
-  const auto* gather = std::get_if<Gather>(&w.kind);
-  return gather != nullptr && gather->adds_up ? KeptInHalf{1.13, 0.2} : KeptInHalf{};
+bool generic_in_half(const Work& w) {
+  const auto* c = std::get_if<Convolution>(&w.kind);
+  return c != nullptr && w.family == Family::kConvForward && c->groups > 1 && !c->depthwise() &&
+         c->channels_per_group() % 32 != 0 && std::max(c->kernel_h, c->kernel_w) > 32;
 }
 
 bool same_work(const Work& a, const Work& b) {
@@ -124,13 +110,10 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
     cost.known = true;
     return cost;
   }
-  const bool retyped = was.dtype != becomes.dtype || was.access != becomes.access;
-  const KeptInHalf kept = same_kernel_in_half(was);
-  if (kept.times > 0 && same_kernel_in_half(becomes).times > 0 && retyped) {
-    const bool narrowed = !is_half(was.dtype) && is_half(becomes.dtype);
-    cost.ns = measured_ns * (narrowed ? kept.times : 1.0);
+  if (generic_in_half(was) && generic_in_half(becomes) && !is_half(was.dtype) && is_half(becomes.dtype)) {
+    cost.ns = measured_ns * kGenericInHalf;
+    cost.sigma = kGenericInHalfSigma;
     cost.origin = graph::Origin::kScaled;
-    cost.sigma = narrowed ? kept.sigma : 0.1;
     cost.known = true;
     return cost;
   }

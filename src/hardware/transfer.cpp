@@ -3,21 +3,22 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hardware/cost_attention.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
-#include "hardware/transfer_rnn.hpp"
+#include "hardware/cost_recurrent.hpp"
+#include "hardware/law_conv.hpp"
+#include "hardware/measured.hpp"
+#include "hardware/transfer_rows.hpp"
 
 namespace foretrace::hardware {
 
 namespace {
 
-// How much of what a step's products have in common beyond the model is carried to another architecture, by whether products of this
-// kind were measured on the origin's.
-constexpr double kCommonKnown = 0.8;
-constexpr double kCommonNew = 0.3;
-// Beyond this the origin's own: small products that last as long as their launch. Whole models of docs/gpus.md: 10.9 % with it, 11.1 without.
-constexpr double kMostCommon = 0.3;
+// By how much a convolution may leave the ratios of rates: peaks are given to about a tenth of what boards run at (tools/published-products.csv).
 constexpr double kBeyondRates = 1.1;
+// What no table holds follows what one does: the error of that, and of the step from one to the other, taken to be as large; no rows show it.
+constexpr double kTwoSteps = 1.41421356;
 
 // How far two GPUs of one architecture are apart: 0 for twins, 1 from half as much again in any figure that counts.
 double distance(const Device& a, const Device& b) {
@@ -45,16 +46,13 @@ double bound_ns(double measured_ns, const Work& work, const Device& from, const 
   return roofline_ns(work, to) * (here > measured_ns ? measured_ns / here : 1.0);
 }
 
-// Of log time: what leaving single GPUs and whole generations out of the fit shows (tools/gpu_accuracy.py, "bands"). More for kinds that
-// no table holds (TF32, convolutions' gradients).
-double product_sigma(const Work& work, ProductKind kind, bool known) {
-  if (is_conv(work)) {
-    const bool fitted = kind == ProductKind::kConv && work.family == Family::kConvForward;
-    return fitted && known ? 0.22 : 0.3;
-  }
-  if (kind == ProductKind::kTf32) return 0.25;
-  if (kind == ProductKind::kHalf) return known ? 0.12 : 0.2;
-  return known ? 0.2 : 0.26;
+// Of log time: what leaving single GPUs and whole generations out of the fit shows, as parameters say it (tools/train_transfer.py --carried).
+// More for kinds that no table holds (TF32, convolutions' gradients).
+double product_sigma(const Work& work, ProductKind kind, bool known, const ProductWeights& there) {
+  const bool held_by_a_table =
+      is_conv(work) ? kind == ProductKind::kConv && work.family == Family::kConvForward : kind != ProductKind::kTf32;
+  if (!held_by_a_table) return kTwoSteps * there.spread_new;
+  return known ? there.spread_known : there.spread_new;
 }
 
 // Convolutions are known from one table (3 x 3, forward, FP32): beyond the ratios of what they could be bound by, the model says more
@@ -73,7 +71,30 @@ double layout_share(const Work& work, const Device& d) {
   if (conv == nullptr || conv->channels_last || product_of(work, d).dtype == Dtype::kFp32) return 0;
   const Cost whole = predict(work, d);
   const Cost product = predict(with_layout(work, true), d);
+  // A choice: a tenth of it at least is the product.
   return whole.known && product.known ? std::clamp(1 - product.ns / whole.ns, 0.0, 0.9) : 0;
+}
+
+// The law of the work's kind. Copies into another layout are not in it: laid_out_transfer moves them.
+double law_us(const Work& work, const TransferWeights& weights, const Device& d) {
+  if (!is_conv(work)) return best_product_us(work, weights, d);
+  return convolution_us(work.dtype == Dtype::kFp32 ? work : with_layout(work, true), weights, d);
+}
+
+// To silicon that convolutions were measured on: what the tables tell of it there is as good a witness as the transfer, each by its own
+// spread. The tables speak of the device they were measured on; the law carries that to its relatives.
+void witnessed(double& ns, double& sigma, const Work& work, const TransferWeights& weights, const Device& to) {
+  const Device& tables = measured_device();
+  if (!is_conv(work) || !same_silicon(to, tables)) return;
+  const Work lies = work.dtype == Dtype::kFp32 ? work : with_layout(work, true);
+  const ModelledTime told = measured_model(lies, tables);
+  if (!(told.us > 0) || !std::isfinite(told.us)) return;
+  const double there = told.us * 1e3 * law_us(work, weights, to) / law_us(work, weights, tables);
+  constexpr double kBest = 0.1;  // no neighbours tell better than this: docs/accuracy.md, a shape left out
+  const double spread = std::max(kBest, told.sigma);
+  const double weight = sigma * sigma / (sigma * sigma + spread * spread);
+  ns = std::exp((1 - weight) * std::log(ns) + weight * std::log(there));
+  sigma *= std::sqrt(1 - weight);
 }
 
 Cost product_transfer(double measured_ns, const Work& work, const Device& from, const Device& to,
@@ -81,28 +102,33 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   const TransferWeights& weights = context.parameters();
   const Product here = product_of(work, from);
   const Product there = product_of(work, to);
-  const double before = best_product_us(work, weights, from) * 1e3;
-  double after = best_product_us(work, weights, to) * 1e3;
+  const double before = law_us(work, weights, from) * 1e3;
+  double after = law_us(work, weights, to) * 1e3;
   if (!(before > 0) || !(after > 0)) return {};
   const bool same = same_silicon(from, to);
   const bool known_here = weights.knows(fitted_kind(here), from);
   const bool known_there = weights.knows(fitted_kind(there), to);
-  double sigma = product_sigma(work, there.kind, known_there);
+  const ProductWeights& target = weights.of(fitted_kind(there), to);
+  double sigma = product_sigma(work, there.kind, known_there, target);
   double ns = after;
   // What a tensor-core kernel misses says nothing about the fp32 kernel that stands in for it.
   if (here.kind == there.kind) {
-    if (is_conv(work) && !same) after = before * within_rates(after / before, work, from, to);
+    if (is_conv(work) && !same) {
+      const double ratio = best_product_us(work, weights, to) / best_product_us(work, weights, from);
+      after *= within_rates(ratio, work, from, to) / ratio;
+    }
     const double missed = std::log(measured_ns / before);
     const double common = context.common[static_cast<std::size_t>(here.kind)];
     // What all products share is theirs where the model knows the origin, mostly the origin's own where it does not; and what
     // convolutions share, cuDNN's version and its choice of algorithms.
-    const double shared = same ? 1.0 : known_here && !is_conv(work) ? kCommonKnown : kCommonNew;
-    const double theirs = same ? common : std::clamp(common, -kMostCommon, kMostCommon);
-    ns = after * std::exp(shared * theirs + carried_miss(missed - common, weights.of(fitted_kind(there), to), same));
+    const double shared = same ? 1.0 : known_here && !is_conv(work) ? target.common_known : target.common_new;
+    const double theirs = same ? common : std::clamp(common, -target.most_common, target.most_common);
+    ns = after * std::exp(shared * theirs + carried_miss(missed - common, target, same));
   } else {
-    sigma = std::max(sigma, 0.3);
+    sigma = std::max(sigma, kTwoSteps * target.spread_new);
   }
   if (same) sigma *= 0.5 * distance(from, to);
+  if (!same) witnessed(ns, sigma, work, weights, to);
   return known(std::max(ns, bound_ns(measured_ns, work, from, to)), sigma, graph::Origin::kModelled);
 }
 
@@ -117,32 +143,23 @@ Cost laid_out_transfer(double measured_ns, const Work& work, const Device& from,
   return cost;
 }
 
-// Fused attention: blocks of 128 queries over the SMs, at the rate of their tensor cores, and what does not stay in L2 from memory. Over
-// 5,642 causal forward shapes on A100, L40S, H100 and H200 the ratio of two such times misses by 14 % (median of 12 pairs).
-Cost attention_transfer(double measured_ns, const Work& work, const work::Attention& a, const Device& from,
-                        const Device& to) {
-  if (work.flops <= 0 || a.queries <= 0) return {};
-  const auto ideal = [&](const Device& d) {
-    const double blocks = static_cast<double>(a.batch * a.heads) * std::ceil(static_cast<double>(a.queries) / 128);
-    const double waves = std::max(blocks, 1.0) / d.sm_count;
-    const double filled = waves / std::pow(1 + std::pow(waves, 4), 0.25);
-    const double moved = work.bytes() * work.bytes() / (work.bytes() + d.l2_mb * 1e6);
-    return std::hypot(work.flops / (d.tflops(work.dtype) * 0.6e3 * filled), moved / d.streaming_gbs());
-  };
-  const double start = kernel_start_us(measured_ns / 1e3) * 1e3;
-  const double ns = start + (measured_ns - start) * ideal(to) / ideal(from);
-  return known(std::max(ns, bound_ns(measured_ns, work, from, to)),
-               same_silicon(from, to) ? 0.15 * distance(from, to) : 0.22, graph::Origin::kModelled);
+// Fused attention and recurrent layers by their laws, the GPU's own parameters where it was measured. What the law misses here it misses
+// there. Attention was measured forward on four GPUs, the rest on one: there bands are wide.
+Cost law_transfer(double measured_ns, double ratio, double sigma, const Work& work, const Device& from,
+                  const Device& to) {
+  if (!(ratio > 0)) return {};
+  return known(std::max(measured_ns * ratio, bound_ns(measured_ns, work, from, to)),
+               same_silicon(from, to) ? 0.15 * distance(from, to) : sigma, graph::Origin::kModelled);
 }
 
-// A recurrent layer is its products and what its steps wait for. No table holds one on several GPUs: the band is wide.
 Cost recurrent_transfer(double measured_ns, const Work& work, const Recurrent& rnn, const Device& from,
                         const Device& to, const TransferContext& context) {
-  const double here = recurrent_us(work, rnn, context.parameters(), from);
-  const double there = recurrent_us(work, rnn, context.parameters(), to);
-  if (!(here > 0) || !(there > 0)) return {};
-  return known(std::max(measured_ns * there / here, bound_ns(measured_ns, work, from, to)),
-               same_silicon(from, to) ? 0.15 * distance(from, to) : 0.3, graph::Origin::kModelled);
+  const auto law = [&](const Device& d) {
+    return recurrent_us(work, rnn, context.parameters(), context.known_laws(), d);
+  };
+  const double here = law(from);
+  // A choice, as wide as what else nobody measured on a second GPU: 0.3.
+  return law_transfer(measured_ns, here > 0 ? law(to) / here : 0, 0.3, work, from, to);
 }
 
 // A product that a what-if made TF32: never slower there than in strict FP32, whose time is known, and just that where there is no TF32.
@@ -165,6 +182,8 @@ const TransferWeights& TransferContext::parameters() const {
   return weights != nullptr ? *weights : TransferWeights::shipped();
 }
 
+const Laws& TransferContext::known_laws() const { return laws != nullptr ? *laws : Laws::shipped(); }
+
 void TransferContext::learn(std::span<const Work> works, std::span<const double> operation_ns, const Device& from) {
   std::array<double, kKinds> time = {};
   std::array<double, kKinds> sum = {};
@@ -174,7 +193,7 @@ void TransferContext::learn(std::span<const Work> works, std::span<const double>
     const Product p = product_of(w, from);
     if (p.m <= 0 || p.n <= 0 || p.k <= 0) continue;
     const auto kind = static_cast<std::size_t>(p.kind);
-    const double model = best_product_us(w, parameters(), from) * 1e3;
+    const double model = law_us(w, parameters(), from) * 1e3;
     const double product = operation_ns[i] * (1 - layout_share(w, from));
     time[kind] += product;
     sum[kind] += product * std::log(product / model);
@@ -193,7 +212,9 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     const bool depthwise = conv != nullptr && conv->depthwise();
     Cost cost;
     if (const auto* attention = std::get_if<work::Attention>(&work.kind)) {
-      cost = attention_transfer(operation_ns, work, *attention, from, to);
+      const double ratio = attention_ratio(work, *attention, context.known_laws(), from, to);
+      // A choice above what products on GPUs nobody measured leave; backward, on 1 GPU, more.
+      cost = law_transfer(operation_ns, ratio, work.backward ? 0.25 : 0.2, work, from, to);
     } else if (const auto* rnn = std::get_if<Recurrent>(&work.kind)) {
       cost = recurrent_transfer(operation_ns, work, *rnn, from, to, context);
     } else if (work.strict_ns > 0 && work.dtype == Dtype::kTf32 && !depthwise) {
@@ -206,17 +227,19 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
       return cost;
     }
     if (!depthwise) {
-      // Without shapes: the peak rates' ratio is all there is.
+      // Without shapes: the peak rates' ratio is all there is, and the band a choice, the widest here.
       const double ratio = from.tflops(work.dtype) / to.tflops(work.dtype);
       return known(measured_ns * ratio, 0.35, graph::Origin::kAnalytic);
     }
   }
   if (const auto* copy = std::get_if<MemoryCopy>(&work.kind); copy != nullptr && copy->host) {
+    // A choice: hosts differ by more than the generation of the link says, and by 0.3 where that is unknown.
     if (from.pcie_gbs <= 0 || to.pcie_gbs <= 0) return known(measured_ns, 0.3, graph::Origin::kScaled);
     const double start = kernel_start_us(measured_ns / 1e3) * 1e3;
     return known(start + (measured_ns - start) * from.pcie_gbs / to.pcie_gbs, 0.2, graph::Origin::kScaled);
   }
-  const double us = same_kernel_us(measured_ns / 1e3, work.bytes() * part, shape, from, to, context.streaming_gbs);
+  const double us = row_kernel_us(measured_ns / 1e3, part, work, shape, from, to, context.streaming_gbs);
+  // Kernels that stay the same: what 13 operations on five GPUs leave (docs/gpus.md); without bytes a choice, the widest here.
   double sigma = work.bytes() > 0 ? 0.09 : 0.35;
   if (from.vendor != to.vendor) sigma = std::max(sigma, 0.25);  // another compiler
   return known(us * 1e3, same_silicon(from, to) ? sigma * distance(from, to) : sigma, graph::Origin::kScaled);

@@ -51,6 +51,7 @@ constexpr Figure kFigures[] = {
     {"op_us", [](HostCosts& c) { return &c.op_us; }},
     {"cast_us", [](HostCosts& c) { return &c.cast_us; }},
     {"node_us", [](HostCosts& c) { return &c.node_us; }},
+    {"rnn_weight_us", [](HostCosts& c) { return &c.rnn_weight_us; }},
     {"checkpoint_forward_us", [](HostCosts& c) { return &c.checkpoint_forward_us; }},
     {"checkpoint_backward_us", [](HostCosts& c) { return &c.checkpoint_backward_us; }},
     {"reentrant_share", [](HostCosts& c) { return &c.reentrant_share; }},

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <span>
 
 #include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/memory/allocator.hpp"
@@ -147,11 +148,31 @@ Status Predictor::check(const Model& base, bool changes) {
   return {};
 }
 
+namespace {
+
+// Why a use changes nothing on the GPU that the last one of the uses behind it moves the step to (TF32 on a V100); empty where it does, or where nothing moves the step.
+std::string idle_where_it_goes(const Use& use, std::span<const Use> behind) {
+  if (use.whatif->idle_on == nullptr) return {};
+  const auto moved =
+      std::find_if(behind.rbegin(), behind.rend(), [](const Use& u) { return u.whatif->changes == Changes::kDevice; });
+  if (moved == behind.rend()) return {};
+  const Result<hardware::Device> to = hardware::device_or_file(moved->parameters.text("to"));
+  return to ? use.whatif->idle_on(*to) : std::string();
+}
+
+}  // namespace
+
 Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses, std::vector<Prediction::Applied>* applied) {
   FORETRACE_TRY_VOID(Predictor::check(base, !uses.empty()));
   Model model = base;
-  for (const Use& use : uses) {
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const Use& use = uses[i];
     Prediction::Applied how;
+    if (std::string why = idle_where_it_goes(use, std::span(uses).subspan(i + 1)); !why.empty()) {
+      model.not_modelled.push_back(std::move(why));
+      if (applied != nullptr) applied->push_back({use.text, 0, 0});
+      continue;
+    }
     FORETRACE_TRY(model, apply_use(std::move(model), use, how));
     if (applied != nullptr) applied->push_back(std::move(how));
   }

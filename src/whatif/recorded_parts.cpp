@@ -82,6 +82,17 @@ std::vector<Ns> ordinary_parts(const Graph& g, const std::vector<char>& launches
 // Recording an event costs time before the event begins and behind its end, in the tasks around it; further away it was not.
 constexpr Ns kLongestDebt = 100'000;
 
+// What recording a call that gives the GPU no work may have taken at most: the call and what follows it until the next event. Calls that
+// do next to nothing (cuDNN asks for errors and attributes thousands of times) are recorded faster than others.
+double room_behind(const Graph& g, const graph::GraphLane& lane, std::size_t t, const std::vector<Ns>& parts) {
+  Ns room = parts[t];
+  if (t + 1 < lane.end) {
+    const graph::Recorded& next = g.recorded[t + 1];
+    if (next.ops + next.calls + next.layers + next.ranges + next.frames == 0) room += parts[t + 1];
+  }
+  return (1 - kLeastLeft) * static_cast<double>(room);
+}
+
 // Of each CPU task's ordinary part, what recording its events cost at speed 1 times `speed`.
 std::vector<Ns> recording_costs(const Graph& g, const std::vector<Ns>& parts, const std::vector<char>& launches,
                                 const HostCosts& host, const std::array<double, kCpuPhases>& speed) {
@@ -93,11 +104,13 @@ std::vector<Ns> recording_costs(const Graph& g, const std::vector<Ns>& parts, co
     for (std::size_t t = lane.begin; t < lane.end; ++t) {
       const graph::Recorded& r = g.recorded[t];
       const std::uint32_t working = std::min<std::uint32_t>(r.calls, launches[t] != 0 ? 1 : 0);
+      const double at_speed = 1e3 * speed[static_cast<std::size_t>(cpu_phase(g, t))];
       const double us = host.event_op_us * (r.ops + r.ranges) + host.event_call_us * working +
-                        host.event_short_call_us * (r.calls - working) + host.event_layer_us * r.layers +
-                        host.event_frame_us * r.frames;
-      debt = std::min(debt + us * 1e3 * speed[static_cast<std::size_t>(cpu_phase(g, t))],
-                      static_cast<double>(kLongestDebt));
+                        host.event_layer_us * r.layers + host.event_frame_us * r.frames;
+      double short_calls = host.event_short_call_us * at_speed * (r.calls - working);
+      if (short_calls > 0 && g.kind[t] == TaskKind::kCall)
+        short_calls = std::min(short_calls, room_behind(g, lane, t, parts));
+      debt = std::min(debt + us * at_speed + short_calls, static_cast<double>(kLongestDebt));
       const double taken = std::min(debt, (1 - kLeastLeft) * static_cast<double>(parts[t]));
       off[t] = static_cast<Ns>(taken);
       debt -= taken;

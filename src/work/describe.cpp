@@ -177,6 +177,12 @@ class Describer {
         work.become(Family::kOptimizer);
       }
     }
+    if (std::holds_alternative<Gather>(work.kind)) {
+      for (const std::uint32_t t : tasks) {
+        const trace::KernelLaunch* launch = g_.event[t].valid() ? trace_.launch(g_.event[t].index()) : nullptr;
+        if (launch != nullptr) describe_index_launch(work, kernel(t), *launch);
+      }
+    }
     const bool products = is_product(work) && work.family != Family::kAttention;
     if (work.elements == 0 && seen != Dtype::kOther) work.dtype = work.out_dtype = seen;
     if (products && work.dtype == Dtype::kFp32 && tensor_cores) work.dtype = Dtype::kTf32;

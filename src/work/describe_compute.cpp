@@ -194,6 +194,8 @@ void describe_attention(Work& work, const OpClass& what, std::string_view name, 
   a.queries = query[s];
   a.keys = key[s];
   a.head_size = query[3];
+  const std::int64_t key_heads = key[sequence_first ? 2 : 1];
+  if (key_heads > 0 && a.heads % key_heads == 0) a.shared = a.heads / key_heads;
   struct Flag {
     std::string_view name;
     std::size_t at;

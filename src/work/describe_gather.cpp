@@ -1,6 +1,7 @@
-// Embeddings, pooling, losses and lists of tensors: what they read and write.
+// Pooling, losses, work along rows and lists of tensors: what they read and write.
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/saturate.hpp"
@@ -9,16 +10,6 @@
 namespace foretrace::work {
 
 namespace {
-
-// index_put adds up only when told to; it is what gathers run backward. Rows of a warp's width and less have kernels of their
-// own, which follow the bytes.
-bool adds_up(std::string_view name, const OpView& op) {
-  constexpr std::int64_t kWarp = 32;
-  if (name.find("index_put") != std::string_view::npos)
-    return op.flag(3) && op.tensor(0, 1) && op[0].shape().back() > kWarp;
-  return name.find("index_add") != std::string_view::npos || name.find("scatter_add") != std::string_view::npos ||
-         name.find("scatter_reduce") != std::string_view::npos;
-}
 
 Pooling::Of pooling_of(std::string_view name) {
   static constexpr std::pair<std::string_view, Pooling::Of> kNames[] = {
@@ -33,44 +24,6 @@ Pooling::Of pooling_of(std::string_view name) {
 }
 
 }  // namespace
-
-void describe_embedding(Work& w, const OpClass& what, std::string_view name, const OpView& op) {
-  Gather g{.adds_up = adds_up(name, op)};
-  const std::size_t at = op.first_tensor();
-  if (at == op.size()) {
-    w.kind = g;
-    return;
-  }
-  const Argument& table = op[at];
-  w.dtype = w.out_dtype = parse_dtype(table.type);
-  const std::int64_t row = table.shape().back();
-  if (what.form == Form::kEmbedding && op.tensor(1)) {
-    g.rows = op[1].elements();
-    g.columns = row;
-    w.elements = saturated_product(g.rows, g.columns);
-  } else if (what.form == Form::kEmbeddingGrad && op.tensor(1)) {
-    g.rows = op[1].elements();
-    g.columns = row;
-    w.elements = table.elements();
-  } else {
-    // Index, gather and scatter move as many elements as the smaller side holds: the index's or the values' shape.
-    std::int64_t moved = 0;
-    for (std::size_t i = at + 1; i < op.size(); ++i) {
-      if (op.tensor(i, 1)) moved = std::max(moved, op[i].elements());
-      if (op[i].list()) {
-        for (const Shape& s : op[i].shapes) moved = std::max(moved, elements_of(s));
-      }
-    }
-    w.elements = moved > 0 ? moved : table.elements();
-    g.rows = w.elements / std::max<std::int64_t>(row, 1);
-    g.columns = row;
-  }
-  w.kind = g;
-  w.bytes_read = static_cast<double>(w.elements * bytes_of(w.dtype));
-  w.fixed_read = static_cast<double>(g.rows * bytes_of(Dtype::kInt));
-  w.bytes_read += w.fixed_read;
-  add_written(w, w.elements, w.out_dtype);
-}
 
 void describe_pooling(Work& w, const OpClass& what, std::string_view name, const OpView& op) {
   const bool grad = what.form == Form::kPoolingGrad;
@@ -146,6 +99,49 @@ void describe_loss(Work& w, const OpClass& what, std::string_view name, const Op
     w.bytes_read = 2 * static_cast<double>(in.bytes());
     w.bytes_written = what.form == Form::kLossGrad ? static_cast<double>(in.bytes()) : 0;
   }
+}
+
+// Sorting, the largest of a row, prefix sums, Fourier transforms: (self, …, dimension or dimensions, …).
+void describe_along(Work& w, std::string_view name, const OpView& op) {
+  const std::size_t at = op.first_tensor();
+  if (at == op.size()) return;
+  const Argument& in = op[at];
+  const bool transform = name.find("_fft_") != std::string_view::npos;
+  const bool largest = name.find("topk") != std::string_view::npos;
+  const bool sorts = largest || name.find("sort") != std::string_view::npos;
+  w.dtype = w.out_dtype = parse_dtype(in.type);
+  w.elements = in.elements();
+  const auto rank = static_cast<std::int64_t>(in.shape().size());
+  Shape dims = {-1};
+  for (std::size_t i = at + (largest ? 2 : 1); i < op.size(); ++i) {
+    if (op[i].value == "True" || op[i].value == "False" || op.integers(i).empty()) continue;
+    dims = op.integers(i);
+    break;
+  }
+  Rows rows{.columns = 1};
+  bool last = true;
+  for (std::int64_t d : dims) {
+    if (d < 0) d += rank;
+    if (d < 0 || d >= rank) continue;
+    rows.columns = saturated_product(rows.columns, in.shape()[static_cast<std::size_t>(d)]);
+    last = last && d + static_cast<std::int64_t>(dims.size()) >= rank;
+  }
+  rows.rows = w.elements / std::max<std::int64_t>(1, rows.columns);
+  rows.of = transform ? Rows::Of::kTransform : largest ? Rows::Of::kTopK : sorts ? Rows::Of::kSort : Rows::Of::kScan;
+  if (largest) rows.kept = std::min(rows.columns, op.integer(at + 1, 1));
+  w.kind = rows;
+  w.access = last ? Access::kContiguous : Access::kStrided;
+  add_read(w, in);
+  if (transform) {
+    // One side of a real transform is real, the other half as many complex numbers: as many bytes. Complex ones have no type here.
+    w.bytes_written = static_cast<double>(in.bytes());
+    w.flops = 5 * static_cast<double>(w.elements) * std::log2(std::max(2.0, static_cast<double>(rows.columns)));
+    return;
+  }
+  const std::int64_t out = largest ? saturated_product(rows.rows, rows.kept) : w.elements;
+  add_written(w, out, w.out_dtype);
+  if (sorts) add_written(w, out, Dtype::kInt);
+  w.flops = static_cast<double>(w.elements);
 }
 
 // Lists whose shapes the profiler left out leave everything at zero.

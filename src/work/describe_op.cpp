@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/saturate.hpp"
+
 namespace foretrace::work {
 
 namespace {
@@ -154,20 +156,22 @@ void reduction(Work& w, const OpView& op) {
     if (reduced[d]) columns *= in.shape()[d];
   }
   const std::int64_t rows = columns > 0 ? w.elements / columns : 0;
-  w.kind = Rows{rows, columns};
   // In memory order: are the innermost dimensions summed over, others, or both sides of one that is kept?
   const Order order = order_of(in.shape(), in.strides.empty() ? Shape{} : in.strides.front());
   bool kept = false;
   bool both = false;
+  std::int64_t stretches = 1;
   for (std::size_t i = order.dims.size(); i-- > 0;) {
     if (!reduced[order.dims[i]]) {
       kept = true;
     } else if (kept) {
       both = true;
+      stretches = saturated_product(stretches, in.shape()[order.dims[i]]);
     }
   }
   const bool inner = order.dims.empty() || reduced[order.dims.back()];
   w.access = !inner ? Access::kStrided : both ? Access::kTransposed : Access::kContiguous;
+  w.kind = Rows{.rows = rows, .columns = columns, .samples = inner && both ? stretches : 0};
   add_read(w, in);
   add_written(w, rows, w.out_dtype);
   w.flops = static_cast<double>(w.elements);
@@ -183,18 +187,22 @@ void normalisation(Work& w, const OpClass& what, std::string_view name, const Op
   add_read(w, in);
   if (grad && op.tensor(1, 1)) add_read(w, op[1]);
   const Shape& shape = in.shape();
-  const auto rows_of = [&](std::int64_t columns) { return Rows{columns > 0 ? w.elements / columns : 0, columns}; };
+  const auto rows_of = [&](std::int64_t columns) {
+    return Rows{.rows = columns > 0 ? w.elements / columns : 0, .columns = columns};
+  };
   if (auto* norm = std::get_if<BatchNorm>(&w.kind)) {
     norm->channels = shape.size() > 1 ? shape[1] : 1;
     norm->channel_elements = norm->channels > 0 ? w.elements / norm->channels : 0;
-    norm->channels_last = in.channels_last();
+    norm->channels_last = in.channels_last() || shape.size() == 2;  // vectors have their channels innermost
     for (std::size_t i = 0; i < 4 && i < shape.size(); ++i) norm->input[i] = shape[i];
     if (shape.size() == 2) norm->input[2] = norm->input[3] = 1;
   } else if (w.family == Family::kSoftmax) {
     std::int64_t dim = op.integer(grad ? 2 : 1, -1);
     if (dim < 0) dim += static_cast<std::int64_t>(shape.size());
-    w.kind = rows_of(dim >= 0 && dim < static_cast<std::int64_t>(shape.size()) ? shape[static_cast<std::size_t>(dim)]
-                                                                               : shape.back());
+    Rows rows = rows_of(dim >= 0 && dim < static_cast<std::int64_t>(shape.size()) ? shape[static_cast<std::size_t>(dim)]
+                                                                                  : shape.back());
+    if (name.find("log_softmax") != std::string_view::npos) rows.of = Rows::Of::kLog;
+    w.kind = rows;
     w.access = dim + 1 == static_cast<std::int64_t>(shape.size()) ? Access::kContiguous : Access::kStrided;
     if (!grad && op.flag(2)) w.out_dtype = Dtype::kFp32;
     if (grad) w.out_dtype = from_scalar_type(op.integer(3, -1), w.out_dtype);
@@ -204,10 +212,14 @@ void normalisation(Work& w, const OpClass& what, std::string_view name, const Op
     const std::int64_t groups = std::max<std::int64_t>(1, op.integer(at + 3, 1));
     Rows rows = rows_of(op.integer(at + 1, 1) * op.integer(at + 2, 1) / groups);
     rows.groups = true;
+    rows.samples = op.integer(at, 1);
+    rows.channels = op.integer(at + 1, 1);
     w.kind = rows;
   } else {
     const Shape normalized = op.integers(grad ? 2 : 1);
-    w.kind = rows_of(normalized.empty() ? shape.back() : elements_of(normalized));
+    Rows rows = rows_of(normalized.empty() ? shape.back() : elements_of(normalized));
+    if (name.find("rms_norm") != std::string_view::npos) rows.of = Rows::Of::kRms;
+    w.kind = rows;
   }
   add_written(w, w.elements, w.out_dtype);
   w.flops = static_cast<double>(w.elements) * (grad ? 10 : 6);
@@ -292,6 +304,9 @@ Work describe_op(const OpClass& what, std::string_view name, const OpView& op) {
     case Form::kEmbeddingGrad:
     case Form::kGather:
       describe_embedding(w, what, name, op);
+      break;
+    case Form::kAlong:
+      describe_along(w, name, op);
       break;
     case Form::kPooling:
     case Form::kPoolingGrad:

@@ -85,9 +85,11 @@ constexpr std::array kRows = {
     Row{cls(Family::kReduction, Form::kReduction),
         "sum mean prod max min amax amin argmax argmin any all norm linalg_vector_norm var std var_mean std_mean "
         "logsumexp _logcumsumexp nansum count_nonzero aminmax nuclear_norm std_mean frobenius_norm median mode"},
+    Row{cls(Family::kReduction, Form::kAlong),
+        "cumsum cumprod cummax cummin logcumsumexp _cummax_helper _cummin_helper sort topk argsort kthvalue _fft_r2c "
+        "_fft_c2r _fft_c2c"},
     Row{cls(Family::kReduction, Form::kElementwise),
-        "cumsum cumprod cummax cummin sort topk argsort kthvalue unique _unique2 "
-        "searchsorted bucketize histc bincount unique_consecutive"},
+        "unique _unique2 searchsorted bucketize histc bincount unique_consecutive"},
     Row{cls(Family::kCopy, Form::kCopy), "copy"},
     Row{cls(Family::kCopy, Form::kElementwise),
         "clone contiguous _to_copy to permute_copy transpose_copy roll flip repeat constant_pad_nd pad tile "

@@ -38,6 +38,7 @@ enum class Form : std::uint8_t {
   kEmbedding,      ///< (weight, indices)
   kEmbeddingGrad,  ///< (grad, indices, rows, …)
   kGather,         ///< reads and writes as many as the index (or the output)
+  kAlong,          ///< sorting, prefix sums, transforms: rows along one dimension or several
   kPooling,        ///< (input, kernel, stride, …)
   kPoolingGrad,    ///< (grad, input, …)
   kLoss,           ///< (input, target, …)

@@ -1,4 +1,4 @@
-// FLOP and bytes of products, from their dimensions.
+// FLOP and bytes of products and of work by index, from their dimensions.
 
 #include <algorithm>
 
@@ -46,7 +46,7 @@ struct Refresher {
     // Two products forward; five backward, one of which recomputes the scores: 2.5 times as much, by definition.
     w.flops = heads * 4 * q * s * d * (a.causal ? 0.5 : 1.0) * (w.backward ? 2.5 : 1.0);
     const double row = heads * q * d * in;
-    const double column = heads * s * d * in;
+    const double column = heads * s * d * in / static_cast<double>(std::max<std::int64_t>(1, a.shared));
     w.bytes_read = w.backward ? 3 * row + 2 * column : row + 2 * column;
     w.bytes_written = w.backward ? row + 2 * column : row;
     w.elements = saturated_product({a.batch, a.heads, a.queries, a.head_size});
@@ -64,6 +64,21 @@ struct Refresher {
     w.bytes_read = in * (weights + samples * (static_cast<double>(r.inputs) + (w.backward ? 2 : 0) * h * dirs));
     w.bytes_written =
         in * ((w.backward ? weights : 0) + samples * (w.backward ? static_cast<double>(r.inputs) : h * dirs));
+  }
+
+  // A row that several indices name is read or written once, as far as memory goes.
+  void operator()(const Gather& g) const {
+    using Of = Gather::Of;
+    if (g.of == Of::kOther || g.rows <= 0) return;
+    const double rows = static_cast<double>(g.rows), columns = static_cast<double>(g.columns);
+    const double table = static_cast<double>(g.table) * static_cast<double>(g.sets);
+    const double named = table > 0 ? std::min(rows, table) : rows;
+    const double brought = g.of == Of::kBags || g.of == Of::kBagsGrad ? static_cast<double>(g.bags) : rows;
+    const bool takes = g.of == Of::kTaken || g.of == Of::kBags;
+    w.elements = saturated_product(g.rows, g.columns);
+    w.fixed_read = rows * static_cast<double>(bytes_of(Dtype::kInt));
+    w.bytes_read = w.fixed_read + (takes ? named : brought) * columns * in;
+    w.bytes_written = (takes ? brought : named) * columns * out;
   }
 
   template <class Other>

@@ -127,8 +127,19 @@ struct MoreSamples {
     grow(p.input[0]);
     grow(p.outputs);
   }
-  void operator()(Rows& r) const { grow(by_columns ? r.columns : r.rows); }
-  void operator()(Gather& g) const { grow(g.rows); }
+  void operator()(Rows& r) const {
+    grow(by_columns ? r.columns : r.rows);
+    grow(r.samples);
+  }
+  void operator()(Gather& g) const {
+    grow(g.rows);
+    grow(g.bags);
+    if (g.sets > 1) {
+      grow(g.sets);
+    } else if (!g.parameter) {
+      grow(g.table);  // of a graph's nodes, a batch's tokens
+    }
+  }
   void operator()(Pointwise&) const {}
   void operator()(MemoryCopy&) const {}
   void operator()(std::monostate&) const {}

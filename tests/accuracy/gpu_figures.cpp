@@ -1,18 +1,21 @@
 // What the library itself says about measured operations of tools/gpu_accuracy.py: one line in, one line out.
 //
-//   gpu_figures [WEIGHTS.csv] < requests > answers
+//   gpu_figures [WEIGHTS.csv [LAWS.csv]] < requests > answers
 //
 //   product KIND ORIGIN TARGET batch m n k element_bytes measured_us      -> model_us on the origin, model_us on the target, transferred us
 //   conv    ORIGIN TARGET images channels size out_channels kernel stride padding measured_us   -> the same, of a square fp32 convolution
+//   convolution PASS TYPE LAYOUT DEVICE images channels size out_channels kernel stride padding dilation groups   -> us by the law of
+//                                                                            convolutions with the parameters measured here
 //   common  KIND value                                                    -> nothing; what a whole step misses, for the products that follow
+//   power   FACTOR                                                        -> nothing; the limits of power of all GPUs, from here on, times this
 //   streams GB_PER_S                                                      -> nothing; what streaming kernels reach on the origin, 0: its file's
 //   same_kernel ORIGIN TARGET bytes blocks threads measured_us                -> transferred us
 //   attention ORIGIN TARGET batch heads kv_heads queries head_size measured_us  -> transferred us, causal, BF16, forward
 //
 // Behind a product's and an attention's answer stands sigma, the spread of log time that the band is made of.
 //
-// measured_us of 0 or less: not known, the model's own time is carried over. Other parameters than those compiled in come from a
-// file of tools/train_transfer.py.
+// "-" for WEIGHTS.csv: those compiled in. measured_us of 0 or less: not known, the model's own time is carried over. Other parameters than those compiled in come from a
+// file of tools/train_transfer.py; of laws: files of tools/fit_laws.py, in place of all those compiled in.
 
 #include <fmt/format.h>
 
@@ -27,6 +30,8 @@
 #include "foretrace/hardware/occupancy.hpp"
 #include "foretrace/hardware/transfer.hpp"
 #include "hardware/cost_product.hpp"
+#include "hardware/law_conv.hpp"
+#include "hardware/laws.hpp"
 
 namespace {
 
@@ -34,15 +39,19 @@ using namespace foretrace;
 using namespace foretrace::hardware;
 using namespace foretrace::work;
 
-const Device& device(const std::string& name) {
+double power_factor = 1;
+
+const Device& device(const std::string& asked) {
   static std::map<std::string, Device> seen;
+  const std::string name = power_factor == 1 ? asked : fmt::format("{} x {}", asked, power_factor);
   const auto it = seen.find(name);
   if (it != seen.end()) return it->second;
-  Result<Device> found = device_or_file(name);
+  Result<Device> found = device_or_file(asked);
   if (!found) {
     std::cerr << found.error().to_string() << '\n';
     std::exit(2);
   }
+  found->power_w *= power_factor;
   return seen.emplace(name, std::move(*found)).first->second;
 }
 
@@ -65,11 +74,29 @@ Work conv_work(std::istringstream& in) {
   return w;
 }
 
+// "fwd half nhwc DEVICE", then the sizes.
+double law_of_convolution(std::istringstream& in) {
+  std::string pass, type, layout, on;
+  in >> pass >> type >> layout >> on;
+  Work w(pass == "wgrad" ? Family::kConvWeightGrad : pass == "dgrad" ? Family::kConvDataGrad : Family::kConvForward);
+  w.dtype = w.out_dtype = type == "half" ? Dtype::kFp16 : type == "tf32" ? Dtype::kTf32 : Dtype::kFp32;
+  Convolution c;
+  std::int64_t size = 0, kernel = 0, padding = 0;
+  in >> c.input[0] >> c.input[1] >> size >> c.out_channels >> kernel >> c.stride >> padding >> c.dilation >> c.groups;
+  c.channels_last = layout == "nhwc";
+  c.input[2] = c.input[3] = size;
+  c.kernel_h = c.kernel_w = kernel;
+  c.out_h = c.out_w = (size + 2 * padding - c.dilation * (kernel - 1) - 1) / std::max<std::int64_t>(1, c.stride) + 1;
+  w.kind = c;
+  refresh(w);
+  return convolution_as_measured_us(w, device(on));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   TransferWeights weights = TransferWeights::shipped();
-  if (argc > 1) {
+  if (argc > 1 && std::string_view(argv[1]) != "-") {
     std::ifstream in(argv[1], std::ios::binary);
     const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
     Result<TransferWeights> given = TransferWeights::parse(text, argv[1]);
@@ -79,8 +106,20 @@ int main(int argc, char** argv) {
     }
     weights = std::move(*given);
   }
+  Laws laws = Laws::shipped();
+  if (argc > 2) {
+    std::ifstream in(argv[2], std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    Result<Laws> given = Laws::parse(text, argv[2]);
+    if (!given) {
+      std::cerr << given.error().to_string() << '\n';
+      return 3;
+    }
+    laws = std::move(*given);
+  }
   TransferContext context;
   context.weights = &weights;
+  context.laws = &laws;
   std::string line;
   std::string out;
   while (std::getline(std::cin, line)) {
@@ -108,6 +147,10 @@ int main(int argc, char** argv) {
       const Cost cost =
           transfer(measured * 1e3, measured * 1e3, w, KernelShape{}, device(origin), device(target), context);
       fmt::format_to(std::back_inserter(out), "{} {} {} {}\n", before, after, cost.ns / 1e3, cost.sigma);
+    } else if (what == "power") {
+      in >> power_factor;
+    } else if (what == "convolution") {
+      fmt::format_to(std::back_inserter(out), "{}\n", law_of_convolution(in));
     } else if (what == "common") {
       std::string kind;
       double value = 0;
@@ -128,6 +171,8 @@ int main(int argc, char** argv) {
       double us = 0;
       in >> origin >> target >> batch >> heads >> kv_heads >> queries >> size >> us;
       Work w = attention_work(batch, heads, queries, queries, size, Dtype::kBf16, false, true);
+      std::get<Attention>(w.kind).shared = std::max<std::int64_t>(1, heads / std::max<std::int64_t>(1, kv_heads));
+      refresh(w);
       const Cost cost = transfer(us * 1e3, us * 1e3, w, KernelShape{}, device(origin), device(target), context);
       fmt::format_to(std::back_inserter(out), "{} {}\n", cost.ns / 1e3, cost.sigma);
     } else {

@@ -27,6 +27,7 @@ def main() -> None:
             ("xplane_fuzz", "launches"): b"\1" + xplane_file.profile(place / "c.pb", steps=1, command_buffer=False).read_bytes(),
             ("xplane_fuzz", "two_gpus"): b"\0" + xplane_file.profile(place / "d.pb", steps=1, gpus=2, programs=False).read_bytes(),
             ("xplane_fuzz", "collectives"): b"\0" + xplane_file.profile(place / "f.pb", steps=1, gpus=2, collectives=True).read_bytes(),
+            ("xplane_fuzz", "convolution"): b"\0" + xplane_file.convolution_profile(place / "g.pb", steps=1).read_bytes(),
             ("xla_json_fuzz", "kernel"): b'\0{"ph":"X","pid":1,"tid":14,"ts":10.5,"dur":3.25,"name":"loop_fusion","args":{"correlation_id":"1","kernel_details":"regs:16 grid:4,1,1 block:128,1,1"}},{"ph":"X","pid":701,"tid":5,"ts":1,"dur":2,"name":"cuGraphLaunch (CudaGraph:1)","args":{"correlation_id":"1"}},{"ph":"X","pid":701,"tid":5,"ts":0,"dur":20,"name":"train","args":{"step_num":"0"}},{}]}',
         }
         for (target, name), data in seeds.items():

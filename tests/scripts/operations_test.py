@@ -56,6 +56,29 @@ class Trace(unittest.TestCase):
         self.assertEqual(spelt[0]["kernel_us"], 6.0)
         self.assertEqual([e["name"] for e in events if e["cat"] == "kernel"], ["softmax_warp_backward"])
 
+    def test_masks_and_copies_around_attention_are_left_out(self):
+        kernels = "elementwise_kernel<where> x1@4.00 | Memset (Device) x1@1.00 | cudnn_generated_fort_native_sdpa x1@6.00 | reduce_kernel x1@2.00"
+        spelt, _ = traced([row("sdpa", "fused", "fwd", "b=2;h=4;kv=4;q=8;s=8;d=64", kernels, layout="mask")])
+        self.assertEqual(spelt[0]["kernel_us"], 9.0)
+        spelt, _ = traced([row("sdpa", "fused", "bwd", "b=2;h=4;kv=4;q=8;s=8;d=64", kernels, layout="mask")])
+        self.assertEqual(spelt[0]["kernel_us"], 7.0)
+
+    def test_streams_say_how_their_operands_lie(self):
+        _, events = traced([row("streams", "transpose", "fwd", "rows=6;c=4", "elementwise_kernel x1@4.00")])
+        self.assertEqual(events[0]["name"], "aten::copy_")
+        self.assertEqual(events[0]["args"]["Input Dims"][:2], [[4, 6], [4, 6]])
+        self.assertEqual(events[0]["args"]["Input Strides"][:2], [[6, 1], [1, 4]])
+        _, events = traced([row("streams", "heads_keys", "fwd", "b=2;s=3;h=4;d=5", "elementwise_kernel x1@4.00")])
+        self.assertEqual(events[0]["args"]["Input Strides"][1], [60, 5, 1, 20])
+
+    def test_an_index_says_in_its_launch_what_it_does_not_record(self):
+        _, events = traced([row("gather", "index", "fwd", "v=60;c=512;i=480", "vectorized_gather_kernel<16> x1@5.00", layout="even")])
+        self.assertEqual(events[0]["args"]["Input Dims"], [[60, 512], []])
+        self.assertEqual([e["args"]["grid"] for e in events if e["cat"] == "kernel"], [[480, 1, 1]])
+        spelt, events = traced([row("gather", "pairs", "bwd", "n=64;c=27", "vectorized_elementwise_kernel x4@6.00 | Memset x1@1.00 | indexing_backward x1@9.00")])
+        self.assertEqual((events[0]["name"], events[0]["args"]["Input Dims"][2]), ("aten::_index_put_impl_", [64, 351]))
+        self.assertEqual(spelt[0]["kernel_us"], 10.0)
+
     def test_a_row_of_several_operations_is_no_operation(self):
         spelt, _ = traced([row("rows", "cross_entropy", "fwd", "rows=8;c=16")])
         self.assertEqual(spelt, [])
@@ -82,6 +105,17 @@ class Tables(unittest.TestCase):
         self.assertEqual(fit_kernels.own_us(busy, None), 7.0)
         sizes, lie = fit_kernels.gemm_cell({"m": 32, "n": 8, "k": 16}, "wgrad")
         self.assertEqual((sizes, lie), ({"b": 1, "m": 8, "n": 16, "k": 32}, "tn"))
+
+    def test_rows_by_index_go_to_the_table_of_what_is_done_with_them(self):
+        def place(name, which, shape, layout="even"):
+            return fit_kernels.place_of_operation(row("gather", name, which, shape, layout=layout))
+
+        self.assertEqual(place("index_select", "bwd", "v=9;c=4;i=7"), ("added", {"i": 7, "c": 4, "v": 9, "sets": 1}, "fwd bf16 all"))
+        self.assertEqual(place("pairs", "bwd", "n=10;c=4"), ("sorted", {"i": 60, "c": 1, "v": 16, "sets": 10}, "fwd bf16 all"))
+        self.assertEqual(place("embedding_bag", "fwd", "v=9;c=4;i=17")[1]["b"], 3)
+        # What alike indices cost is in their values: only taking rows does not depend on them.
+        self.assertIsNone(place("index", "bwd", "v=9;c=4;i=7", "skewed"))
+        self.assertEqual(place("index", "fwd", "v=9;c=4;i=7", "skewed")[0], "taken")
 
     def test_a_table_that_was_changed_by_hand_is_found(self):
         with tempfile.TemporaryDirectory() as folder:

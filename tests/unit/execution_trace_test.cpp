@@ -131,13 +131,13 @@ Trace one_observed_step(int steps, std::string_view strange = "") {
     events += "," + test::op("aten::add", fmt::format("{}", 100 * i + 10), "5", id(5));
   }
   Trace trace = test::must_load(test::wrap(events));
-  constexpr std::string_view kObserved = R"json({"nodes": [
+  const std::string nodes = R"json({"nodes": [
     {"name": "aten::mm", "attrs": [{"name": "rf_id", "value": 4}], "inputs": {"values": [], "shapes": [], "types": []},
      "outputs": {"values": [[7, 70, 0, 4, 4, "cuda:0"]], "shapes": [[2, 2]], "types": ["Tensor(float)"]}},
     {"name": "aten::add", "attrs": [{"name": "rf_id", "value": 5}],
      "inputs": {"values": [[7, 70, 0, 4, 4, "cuda:0"]], "shapes": [[2, 2]], "types": ["Tensor(float)"]},
      "outputs": {"values": [], "shapes": [], "types": []}}]})json";
-  EXPECT_EQ(add_tensors(trace, kObserved), 2);
+  EXPECT_EQ(add_tensors(trace, nodes), 2);
   return trace;
 }
 

@@ -18,7 +18,7 @@ namespace {
 const Ns kLatency = graph::usual_latencies().launch_latency;
 const Ns kGap = graph::usual_latencies().kernel_gap;
 constexpr Ns kNodeGap = 400;  // inside a CUDA graph
-constexpr Ns kSync = 5'000;
+const Ns kSync = graph::usual_latencies().sync_call;
 constexpr Ns kHandOver = 40'000;
 constexpr Ns kJoin = 12'000;
 

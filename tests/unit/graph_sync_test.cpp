@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/latencies.hpp"
 #include "trace_maker.hpp"
 
 namespace foretrace::test {
@@ -24,15 +25,16 @@ TEST(GraphSync, AStreamSynchronisationWaitsForItsStreamAlone) {
   m.call("cudaDeviceSynchronize", {80'000, 96'000}, 4);
   const Replay r(m);
   expect_as_measured(r);
-  EXPECT_EQ(r.cost("cudaStreamSynchronize"), 5'000);       // what such a call costs by itself
+  const Ns alone = graph::usual_latencies().sync_call;
+  EXPECT_EQ(r.cost("cudaStreamSynchronize"), alone);
   EXPECT_EQ(r.start("cudaStreamSynchronize", 1), 69'000);  // the wait: 9 us behind the kernel's end
   EXPECT_EQ(r.with("short", 23'000).start("cudaStreamSynchronize", 1), 49'000);
   EXPECT_EQ(r.with("long", 168'000).start("cudaStreamSynchronize", 1), 69'000);
   EXPECT_EQ(r.with("short", 1'000).start("cudaStreamSynchronize", 1), 27'000);
   EXPECT_EQ(r.with("long", 168'000).step(), 200'000);  // the device-wide one waits for it
   const Replay dropped = Replay::without(m, DependencyKind::kSync);
-  EXPECT_EQ(dropped.start("cudaStreamSynchronize", 1), 25'000);
-  EXPECT_EQ(dropped.step(), 25'000 + 11'000 + 5'000 + 4'000);  // two calls, the time between them and behind them
+  EXPECT_EQ(dropped.start("cudaStreamSynchronize", 1), 20'000 + alone);
+  EXPECT_EQ(dropped.step(), 20'000 + 2 * alone + 11'000 + 4'000);  // two calls, the time between them and behind them
 }
 
 TEST(GraphSync, AStreamSynchronisationOfAnUnknownStreamWaitsForAll) {

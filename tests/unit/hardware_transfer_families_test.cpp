@@ -7,7 +7,7 @@
 
 #include "foretrace/hardware/transfer.hpp"
 #include "hardware/cost_models.hpp"
-#include "hardware/transfer_rnn.hpp"
+#include "hardware/cost_recurrent.hpp"
 
 namespace foretrace::hardware {
 namespace {
@@ -106,13 +106,15 @@ TEST(TransferFamilies, RecurrentStepsWaitAndProductsCompute) {
 TEST(TransferFamilies, RecurrentTimesGrowWithEverySize) {
   const Device d = device("A100-SXM4-80GB");
   const auto us = [&](const Work& w) {
-    return recurrent_us(w, std::get<Recurrent>(w.kind), TransferWeights::shipped(), d);
+    return recurrent_us(w, std::get<Recurrent>(w.kind), TransferWeights::shipped(), Laws::shipped(), d);
   };
   for (const bool backward : {false, true}) {
     for (const Dtype dtype : {Dtype::kFp32, Dtype::kTf32, Dtype::kFp16}) {
       const double one = us(lstm(16, 20, 256, dtype, backward));
       EXPECT_GT(one, 0);
-      EXPECT_NEAR(us(lstm(16, 40, 256, dtype, backward)), 2 * one, 0.3 * one);
+      // Steps add up; the beginning of a kernel that keeps its weights does not.
+      EXPECT_GT(us(lstm(16, 40, 256, dtype, backward)), 1.4 * one);
+      EXPECT_LT(us(lstm(16, 40, 256, dtype, backward)), 2.1 * one);
       EXPECT_GE(us(lstm(64, 20, 256, dtype, backward)), one);
       EXPECT_GE(us(lstm(16, 20, 512, dtype, backward)), one);
     }
@@ -131,7 +133,7 @@ TEST(TransferFamilies, RecurrentTimesNeverGrowWithABetterDevice) {
       for (const Dtype dtype : {Dtype::kFp32, Dtype::kTf32, Dtype::kFp16}) {
         const Work w = lstm(64, 30, 512, dtype);
         const auto us = [&](const Device& on) {
-          return recurrent_us(w, std::get<Recurrent>(w.kind), TransferWeights::shipped(), on);
+          return recurrent_us(w, std::get<Recurrent>(w.kind), TransferWeights::shipped(), Laws::shipped(), on);
         };
         EXPECT_LE(us(better), us(d) * (1 + 1e-9)) << name;
       }

@@ -265,6 +265,17 @@ TEST(Transfer, TensorCoresNeverCostTime) {
         if (dtype == Dtype::kBf16 && d.tflops_bf16 <= 0) continue;  // converted on the way, as PyTorch does it there
         ASSERT_LE(best_product_us(with_dtype(strict, dtype), weights, d), plain * (1 + 1e-12)) << d.name;
       }
+      // Nor when both were measured elsewhere, as far from the law as each other.
+      const double miss = std::exp(std::uniform_real_distribution<double>(-0.3, 0.3)(random));
+      const auto moved = [&](Dtype dtype) {
+        const Work w = with_dtype(strict, dtype);
+        const double here = 1e3 * miss * best_product_us(w, weights, device("H200-SXM"));
+        return transfer(here, here, w, {}, device("H200-SXM"), d).ns;
+      };
+      for (const Dtype dtype : {Dtype::kFp16, Dtype::kBf16}) {
+        if (d.tflops(dtype) <= d.tflops_fp32) continue;  // no tensor cores for it
+        ASSERT_LE(moved(dtype), moved(Dtype::kFp32) * (1 + 1e-9)) << d.name;
+      }
       // What a what-if made TF32 never takes longer than strict FP32, and takes just that where there is no TF32.
       const Device from = device("H200-SXM");
       if (same_device(from, d)) continue;
@@ -321,6 +332,24 @@ TEST(Transfer, BothDoorsCarryTheSameMiss) {
     // Neighbours are looked for at as many tiles per SM as there are there: an odd row's own distance may differ a little.
     EXPECT_NEAR(predict(w, a100).ns / expected, 1, n % 8 == 0 ? 1e-9 : 0.25) << n;
     EXPECT_NEAR(transfer(here, here, w, KernelShape{}, h200, a100).ns / expected, 1, 1e-9) << n;
+  }
+}
+
+// Written by tools/train_transfer.py --carried: a set that lacks them would carry nothing and be sure of everything.
+TEST(Transfer, EverySetSaysWhatIsCarriedAndHowSurely) {
+  for (const Device& d : devices()) {
+    for (std::size_t k = 0; k < kProductKinds; ++k) {
+      const auto kind = static_cast<ProductKind>(k);
+      const ProductWeights& p = TransferWeights::shipped().of(kind, d);
+      EXPECT_GT(p.spread_known, 0.03) << to_string(kind) << ' ' << d.name;
+      EXPECT_GE(p.spread_new, p.spread_known) << to_string(kind) << ' ' << d.name;
+      EXPECT_LT(p.spread_new, 0.6) << to_string(kind) << ' ' << d.name;
+      EXPECT_GT(p.most_common, 0) << to_string(kind) << ' ' << d.name;
+      for (const double share : {p.common_known, p.common_new, p.carry_other}) {
+        EXPECT_GE(share, 0) << to_string(kind) << ' ' << d.name;
+        EXPECT_LE(share, 1) << to_string(kind) << ' ' << d.name;
+      }
+    }
   }
 }
 

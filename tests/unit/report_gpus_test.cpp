@@ -49,6 +49,40 @@ TEST(Gpus, TheOriginIsTheReplayToTheNanosecond) {
   EXPECT_EQ(of(*measured, "H200-SXM").prediction.step, 83'250'000);
 }
 
+// A stack of what-ifs by name, as `foretrace whatif … --stack` predicts it.
+whatif::Prediction stacked(const analysis::Baseline& b, const std::vector<std::string>& names) {
+  std::vector<whatif::Use> uses;
+  for (const std::string& name : names) uses.push_back(*whatif::parse_use(name));
+  return analysis::predict(b, uses);
+}
+
+// Whatever else is stacked, and whichever way it is asked: TF32 changes nothing on a GPU without it, to the nanosecond.
+TEST(Gpus, Tf32LeavesEveryGpuWithoutItAsItIs) {
+  const Result<analysis::Baseline> b = analysis::make_baseline(example(), std::nullopt, std::nullopt);
+  ASSERT_TRUE(b);
+  std::size_t without = 0;
+  for (const hardware::Device& d : hardware::devices()) {
+    const std::string move = "gpu:to=" + d.name;
+    const whatif::Prediction plain = stacked(*b, {move});
+    const whatif::Prediction tf32 = stacked(*b, {"tf32", move});
+    ASSERT_TRUE(plain.declined.empty() && tf32.declined.empty()) << d.name << tf32.declined;
+    if (d.tflops_tf32 > 0) {
+      EXPECT_LE(tf32.step, plain.step) << d.name;
+      continue;
+    }
+    ++without;
+    EXPECT_EQ(tf32.step, plain.step) << d.name;
+    EXPECT_EQ(tf32.low, plain.low) << d.name;
+    EXPECT_EQ(tf32.high, plain.high) << d.name;
+    EXPECT_THAT(tf32.not_modelled, ::testing::Contains(HasSubstr("has no TF32"))) << d.name;
+    EXPECT_EQ(stacked(*b, {"tf32", "batch:x=2", move}).step, stacked(*b, {"batch:x=2", move}).step) << d.name;
+    const Result<analysis::GpusReport> r = gpus_of(example(), {.targets = {d.name}, .whatifs = {"tf32"}});
+    ASSERT_TRUE(r);
+    EXPECT_EQ(of(*r, d.name).prediction.step, plain.step) << d.name;
+  }
+  EXPECT_GE(without, 8U);
+}
+
 TEST(Gpus, AllOfThemInOrder) {
   const Result<analysis::GpusReport> r = gpus_of(example(), {});
   ASSERT_TRUE(r);

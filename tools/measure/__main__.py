@@ -59,6 +59,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=510, help="the run ends by itself after these")
     parser.add_argument("--done", type=Path, nargs="*", default=[], help="truth.jsonl and recordings.jsonl of earlier runs")
     parser.add_argument("--only", type=re.compile, help="only tasks in whose name this is found")
+    parser.add_argument("--few", action="store_true", help="five steps to warm up, five timed and five before the recorded ones: for traces, not times")
     parser.add_argument("--timed", type=float, help="seconds each row is timed for")
     parser.add_argument("--list", action="store_true", help="print the tasks and measure nothing")
     parser.add_argument("--cpu", action="store_true", help="tiny networks on the CPU, to try the program itself")
@@ -76,7 +77,7 @@ def main() -> int:
         how: dict[str, Any] = {"device": "cpu", "tiny": True, "seconds": 0.1} if args.cpu else {}
         if args.timed:
             how["seconds"] = args.timed
-        runner = collect.Runner("-".join(args.parts), args.out, Path(scratch), begun + args.seconds, **how)
+        runner = collect.Runner("-".join(args.parts), args.out, Path(scratch), begun + args.seconds, few=args.few, **how)
         left_out = runner.run(tasks)
     print(f"{left_out} left out; {time.time() - begun:.0f} s", flush=True)
     return 0

@@ -149,7 +149,8 @@ def halves() -> tuple[set[int], set[int]]:
 
 class Runner:
     def __init__(self, part: str, out: Path, scratch: Path, end: float, device: str = "cuda", tiny: bool = False,
-                 seconds: float | None = None):
+                 seconds: float | None = None, few: bool = False):
+        self.few = few
         self.part, self.out, self.scratch, self.end = part, out, scratch, end
         self.device, self.tiny, self.seconds = device, tiny, seconds
         self.results = out / "truth.jsonl"
@@ -274,9 +275,10 @@ class Runner:
             figures = rows.record(step, path, before_writing=free)
             return {"model": task.spec.model, "variant": task.spec.variant, "number": task.number, "trace": path.name,
                     "figures": figures, **rows.gpu_of_trace(path)}
-        more = {} if self.seconds is None else {"seconds": self.seconds}
+        more: dict[str, Any] = {} if self.seconds is None else {"seconds": self.seconds}
         return {**rows.measure(job, task.spec.model, task.spec.variant, batch, switches, quiet=self._quiet, gpu_free=free,
-                               trace=self._path(task) if task.spec.trace else None, device=self.device, tiny=self.tiny, **more),
+                               trace=self._path(task) if task.spec.trace else None, device=self.device, tiny=self.tiny,
+                               few=self.few, **more),
                 "network": name, "start": task.spec.start}
 
     def _context(self, torch: Any) -> None:

@@ -62,16 +62,23 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def gpu_of(path: Path) -> dict[str, Any]:
-    """Sum of what ran on the streams, and how much, per traced step."""
+    """Sum of what ran on the streams, and how much, per traced step; and how far the steps differ, kernel by kernel: where somebody else
+    used the GPU, much."""
     from jax.profiler import ProfileData
 
-    total, count = 0.0, 0
+    total, differs, count = 0.0, 0.0, 0
     for plane in ProfileData.from_file(str(path)).planes:
         for line in plane.lines if plane.name.startswith("/device:GPU") else []:
             if line.name.startswith("Stream"):
-                durations = [e.duration_ns for e in line.events]
+                durations = [e.duration_ns for e in sorted(line.events, key=lambda e: e.start_ns)]
                 total, count = total + sum(durations), count + len(durations)
-    return {"gpu_ms": round(total / TRACED / 1e6, 5), "gpu_launched": count / TRACED}
+                each = len(durations) // TRACED
+                differs += sum(max(alike) - min(alike) for alike in (durations[i::each] for i in range(each)) if len(alike) == TRACED)
+    return {
+        "gpu_ms": round(total / TRACED / 1e6, 5),
+        "gpu_launched": count / TRACED,
+        "differs_pct": round(100 * differs * TRACED / max(1, total), 2),
+    }
 
 
 def pack(source: Path, target: Path) -> None:

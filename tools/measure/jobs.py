@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import models, unseen
+from . import models, published, unseen
 
-JOBS: dict[str, models.Job] = models.JOBS | unseen.JOBS
+JOBS: dict[str, models.Job] = models.JOBS | unseen.JOBS | published.JOBS

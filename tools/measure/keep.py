@@ -14,6 +14,7 @@ import gzip
 import json
 import sys
 import tarfile
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,7 @@ def keep(measured: list[Path], to: Path) -> str:
     rows, recordings = ([r for r in some if "error" not in r] for some in (rows, recordings))
     places = {r["trace"]: to for r in rows if "trace" in r} | {r["trace"]: to / "recordings" for r in recordings}
     (to / "recordings").mkdir(parents=True, exist_ok=True)
+    traces: list[tuple[bytes, Path]] = []
     for tar_path in (p for folder in measured for p in sorted(folder.glob("*.tar"))):
         with tarfile.open(tar_path) as tar:
             for member in tar:
@@ -89,7 +91,9 @@ def keep(measured: list[Path], to: Path) -> str:
                 if member.name.endswith(".csv"):
                     (to / member.name).write_bytes(data)
                 elif member.name in places:
-                    keep_trace(data, places[member.name] / member.name)
+                    traces.append((data, places[member.name] / member.name))
+    with ProcessPoolExecutor() as pool:
+        list(pool.map(keep_trace, [data for data, _ in traces], [path for _, path in traces]))
     write_rows(to / "truth.jsonl", rows)
     write_rows(to / "recordings" / "recordings.jsonl", recordings)
     missing = [name for name, place in places.items() if not (place / name).exists()]

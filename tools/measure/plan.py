@@ -86,6 +86,28 @@ vae-image        base+ bs2 graph again
 squeezenet1_1    base+ amp again
 """
 
+# Networks that others timed on other GPUs (published.py), in the precisions they ran, at batches that keep the GPU busy: to be
+# recorded, so that `--few` is enough.
+PUBLISHED = """
+resnext101_32x4d      base+
+bert_pre128           base+
+efficientnet_b4       base+
+ssd300                base+
+transformer_big       base+
+resnext101_32x4d@128  ampcl+
+bert_pre128@64        amp+
+efficientnet_b4       ampcl+
+ssd300@64             amp+
+bert_squad            base+
+bert_squad@16         amp+
+transformer_big@320   amp+
+resnet50@256          ampcl+
+efficientnet_b0       ampcl+
+bert_pre512           base+ amp+
+se_resnext101_32x4d   base+
+se_resnext101_32x4d@128 ampcl+
+"""
+
 # The same step recorded again and again, a process each: what differs between two recordings of nothing changed.
 RECORDED = ("mlp", "resnet18-image", "gpt2@1-today", "lstm_lm", "dlrm@2048")
 RECORDINGS = 10
@@ -106,8 +128,8 @@ convnext_tiny@8-image ckpt
 dlrm@2048 fused
 bert_base@4 fused
 """
-PARTS = ("first", "second", "compiled", "lengths", "moments", "recordings", "host", "unseen")
-TEXT = {"moments": MOMENTS, "first": FIRST, "second": SECOND, "compiled": COMPILED, "lengths": LENGTHS, "unseen": UNSEEN}
+PARTS = ("first", "second", "compiled", "lengths", "moments", "recordings", "host", "unseen", "published")
+TEXT = {"moments": MOMENTS, "first": FIRST, "second": SECOND, "compiled": COMPILED, "lengths": LENGTHS, "unseen": UNSEEN, "published": PUBLISHED}
 
 
 def rows(part: str) -> list[Spec]:

@@ -21,6 +21,7 @@ from .steps import PHASES, Step
 
 WARM_UP, WARM_UP_S = 8, 0.7
 LEAST, MOST, TIMED_S = 10, 150, 2.0
+FEW = 5  # of each kind, where rows are only to be recorded (`--few`)
 TOGETHER = 5  # steps between two waits where the loss is not read
 GPU_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
 
@@ -31,23 +32,23 @@ def nothing() -> None:
 
 def measure(job: Job, model: str, variant: str, batch: int, switches: dict[str, Any], *, quiet: Callable[[], None] = nothing,
             gpu_free: Callable[[], None] = nothing, trace: Path | None = None, device: str = "cuda", tiny: bool = False,
-            seconds: float = TIMED_S) -> dict[str, Any]:
+            seconds: float = TIMED_S, few: bool = False) -> dict[str, Any]:
     """The row. `quiet` returns when nothing else is running; `gpu_free` is called when the GPU is not needed any more."""
     begun = time.perf_counter()
     batch = max(1, int(batch * switches.get("bsx", 1)))
     step = Step(job, batch, switches, device, tiny)
-    warm_up(step, 2 if tiny else WARM_UP, 0 if tiny else WARM_UP_S)
+    warm_up(step, 2 if tiny else FEW if few else WARM_UP, 0 if tiny or few else WARM_UP_S)
     ready_s = time.perf_counter() - begun
     quiet()
     row: dict[str, Any] = {"model": model, "bs": batch, "variant": variant, "switches": switches | {"optimizer": job.optimizer}}
     before = probe.probe(device)
-    row |= timed(step, seconds)
+    row |= timed(step, 0, FEW) if few else timed(step, seconds)
     row |= {"probe": before, "probe_after": probe.probe(device), "params": sum(p.numel() for p in step.model.parameters()),
             "ready_s": round(ready_s, 1)}
     row |= surroundings(device)
     if trace is not None:
         gpu_free_once = _once(gpu_free)
-        row["figures"] = record(step, trace, before_writing=gpu_free_once)
+        row["figures"] = record(step, trace, before_writing=gpu_free_once, **({"measured": FEW} if few else {}))
         gpu_free_once()
         row |= gpu_of_trace(trace) | {"trace": trace.name, "gz_bytes": trace.stat().st_size}
     else:
@@ -65,7 +66,7 @@ def warm_up(step: Step, steps: int, seconds: float) -> None:
     step.finish()
 
 
-def timed(step: Step, seconds: float) -> dict[str, Any]:
+def timed(step: Step, seconds: float, least: int = LEAST) -> dict[str, Any]:
     """Steps as they are, each waited for (unless the variant waits for nothing), and where the host was in them."""
     group = TOGETHER if step.switches.get("nosync") else 1
     times: list[float] = []
@@ -74,7 +75,7 @@ def timed(step: Step, seconds: float) -> dict[str, Any]:
         torch.cuda.reset_peak_memory_stats()
     step.finish()
     thread, process, end = time.thread_time(), time.process_time(), time.perf_counter() + seconds
-    while len(times) < MOST and (len(times) < LEAST or time.perf_counter() < end):
+    while len(times) < MOST and (len(times) < least or time.perf_counter() < end):
         sums = dict.fromkeys(PHASES, 0.0)
         start = time.perf_counter()
         for _ in range(group):

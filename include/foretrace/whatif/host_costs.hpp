@@ -56,6 +56,8 @@ struct HostCosts {
   double op_us = 0;    ///< an operation that launches a kernel: dispatch, allocation, launch
   double cast_us = 0;  ///< autocast's cast of a tensor: the operations around it as well
   double node_us = 0;  ///< a node of the autograd graph, beside the operations it runs
+  /// A weight of a recurrent layer under autocast, beside its cast: all are laid out anew in every pass, and cuDNN is asked where.
+  double rnn_weight_us = 0;
   /// A checkpointed block beside its second forward: contexts, random-number state, hooks of saved tensors; in backward the
   /// exception that ends it as well. Of the reentrant kind `reentrant_share` of that.
   double checkpoint_forward_us = 0, checkpoint_backward_us = 0, reentrant_share = 1;

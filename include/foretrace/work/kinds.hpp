@@ -19,8 +19,8 @@ enum class Family : std::uint8_t {
   kLayerNorm,  ///< layer, group, RMS norm in one kernel
   kSoftmax,
   kElementwise,
-  kReduction,
-  kCopy,  ///< copies, casts, permutations
+  kReduction,  ///< sums; also sorting, prefix sums and Fourier transforms: what goes along rows
+  kCopy,       ///< copies, casts, permutations
   kOptimizer,
   kEmbedding,  ///< embedding, index, gather, scatter
   kPooling,
@@ -70,7 +70,8 @@ struct Convolution {
 struct Attention {
   std::int64_t batch = 1, heads = 0, queries = 0, keys = 0, head_size = 0;
   bool causal = false, dropout = false;
-  bool masked = false;  ///< a mask or a bias for every query and key
+  bool masked = false;      ///< a mask or a bias for every query and key
+  std::int64_t shared = 1;  ///< heads of queries that share one head of keys and values (grouped queries)
   friend bool operator==(const Attention&, const Attention&) = default;
 };
 
@@ -101,15 +102,39 @@ struct Pooling {
 /// Layer norm, softmax, losses, reductions: so many independent rows of so many elements. For a reduction, Work::access tells
 /// how they lie: kContiguous one behind the other, kTransposed in planes of every sample, else column by column.
 struct Rows {
+  /// What is done to a row where the family does not say it: a norm without means, the logarithm of a softmax, or what is no sum.
+  /// Transforms: each of `columns` complex or real numbers.
+  enum class Of : std::uint8_t { kUsual, kRms, kLog, kSort, kTopK, kScan, kTransform };
   std::int64_t rows = 0, columns = 0;
   bool groups = false;  ///< a group norm: the rows are groups of channels, and kernels of its own work on them
+  Of of = Of::kUsual;
+  std::int64_t kept = 0;  ///< of each row: the k of topk
+  /// Of a group norm: how many samples, and the channels of each. Of a sum over planes: the stretches each sum is over.
+  std::int64_t samples = 0, channels = 0;
   friend bool operator==(const Rows&, const Rows&) = default;
 };
 
-/// Embedding, index, gather, scatter: as many rows as there are indices.
+/// Embedding, index, gather, scatter: as many rows as there are indices, each of so many elements that lie behind one another.
 struct Gather {
+  enum class Of : std::uint8_t {
+    kTaken,      ///< rows out of a table: embedding, index_select, index, gather
+    kWritten,    ///< rows into a table: index_put, scatter, index_copy
+    kAdded,      ///< onto a table, one atomic addition for every element: index_add
+    kScattered,  ///< the same with an index for every element: scatter_add
+    kSorted,  ///< onto a table, indices sorted first, so that each run is added up in order: index_put that accumulates
+    kTableGrad,  ///< an embedding's gradient: the same, runs cut into pieces
+    kBags,       ///< the sums of bags of rows
+    kBagsGrad,
+    kOther,  ///< masks, samplers: how much they move depends on the values
+  };
   std::int64_t rows = 0, columns = 0;
-  bool adds_up = false;  ///< rows are added up where the index says
+  Of of = Of::kOther;
+  std::int64_t table = 0;  ///< rows of the table
+  std::int64_t sets = 1;   ///< the same indices in each of so many tables: x[:, index]
+  std::int64_t bags = 0;   ///< sums that are written, where rows go into bags
+  bool parameter = false;  ///< the table is one, and has as many rows whatever the batch
+  /// Where several indices may say the same place, and what they bring is added up there.
+  [[nodiscard]] bool adds_up() const { return of == Of::kAdded || of == Of::kScattered || of == Of::kSorted; }
   friend bool operator==(const Gather&, const Gather&) = default;
 };
 

@@ -95,7 +95,7 @@ Work with_dtype(const Work& work, Dtype dtype);
 Work with_batch(const Work& work, double x);
 /// The same convolution, norm or pooling in the other memory layout.
 Work with_layout(const Work& work, bool channels_last);
-/// Recomputes flops and bytes of products from their dimensions; others are left as they are.
+/// Recomputes flops and bytes of products and of work by index from their dimensions; others are left as they are.
 void refresh(Work& work);
 
 }  // namespace foretrace::work

@@ -25,6 +25,7 @@ class Converter {
 
   void run() {
     std::vector<XlaWork> works;
+    std::vector<std::uint32_t> of_host;
     const std::uint16_t about = out_.rows.category("", EventKind::kMetadata);
     const std::uint16_t derived = out_.rows.category("xla_derived", EventKind::kOther);
     for (std::uint32_t e = 0; e < f_.size(); ++e) {
@@ -48,10 +49,12 @@ class Converter {
         row.category = derived;
         out_.rows.add(row);
       } else {
-        host(e, lane);
+        of_host.push_back(e);
       }
     }
+    // The GPU first: what it did tells which rows of the host are launches.
     out_.add_works(works);
+    for (const std::uint32_t e : of_host) host(e, f_.lanes[f_.events.lane[e].index()]);
     out_.add_waits();
   }
 

@@ -28,6 +28,7 @@ struct Cast {
   bool weight = false;      ///< a parameter
   bool to_float = false;
   bool gradient = true;  ///< cast back in the backward pass
+  bool copied = false;   ///< by what was a copy there
 };
 
 struct AutocastUnit {

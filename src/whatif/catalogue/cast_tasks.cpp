@@ -38,7 +38,7 @@ class Inserter {
         if (c.elements <= 0 || (flow_.units[u].computes && places_.first[u] == kNone)) continue;
         const std::int64_t elements = c.weight ? c.elements : samples(c.elements);
         if (first_at[u] != kNone) insert_before(first_at[u], {elements, c.to_float, c.weight, event}, Phase::kForward);
-        if (c.gradient && back_at[u] != kNone)
+        if (c.gradient && !c.copied && back_at[u] != kNone)
           insert_behind(back_at[u], {elements, !c.to_float, c.weight, event}, Phase::kBackward);
       }
       for (const std::int64_t n : a.narrowed) {
@@ -50,6 +50,13 @@ class Inserter {
  private:
   [[nodiscard]] std::int64_t samples(std::int64_t elements) const {
     return std::llround(static_cast<double>(elements) * m_.pass_samples);
+  }
+
+  [[nodiscard]] bool recurrent(std::uint32_t event) const {
+    if (m_.trace == nullptr || event >= m_.trace->size()) return false;
+    const std::string_view name = m_.trace->name(event);
+    return name.starts_with("aten::lstm") || name.starts_with("aten::gru") || name.starts_with("aten::rnn_") ||
+           name.starts_with("aten::_cudnn_rnn");
   }
 
   struct Conversion {
@@ -68,7 +75,8 @@ class Inserter {
     const std::uint32_t row = m_.works.add(work);
     // Backward casts again on the way to the parameter: a node of the graph beside the operation.
     const bool forward = phase == Phase::kForward;
-    const Ns cpu = forward ? m_.cpu_time(m_.host.cast_us, CpuPhase::kForward)
+    const double asked = c.weight && recurrent(c.event) ? m_.host.rnn_weight_us : 0;
+    const Ns cpu = forward ? m_.cpu_time(m_.host.cast_us + asked, CpuPhase::kForward)
                            : m_.cpu_time(m_.host.cast_us + m_.host.node_us, CpuPhase::kBackward);
     draft_.insert({.name = "cast",
                    .cost = static_cast<Ns>(cost.ns),

@@ -64,7 +64,13 @@ struct Grower {
   void operator()(work::Gather& g) const {
     const auto* a = std::get_if<work::Gather>(&now.kind);
     const auto* b = std::get_if<work::Gather>(&then.kind);
-    if (a != nullptr && b != nullptr) grow(g.rows, ratio(b->rows, a->rows));
+    if (a == nullptr || b == nullptr) return;
+    // Where the trace records no index there are as many more of them as elements in the table.
+    grow(g.rows, a->rows > 0 ? ratio(b->rows, a->rows) : ratio(then.elements, now.elements));
+    grow(g.columns, ratio(b->columns, a->columns));
+    grow(g.table, ratio(b->table, a->table));
+    grow(g.sets, ratio(b->sets, a->sets));
+    grow(g.bags, ratio(b->bags, a->bags));
   }
   template <class Other>
   void operator()(Other&) const {}

@@ -12,7 +12,7 @@ namespace {
 // What joins the GPUs of a node on a fabric that only says what joins the nodes.
 hardware::FabricLevel inside_node(const hardware::Device& device) {
   if (device.nvlink_gbs > 0) {
-    constexpr double kReached = 0.8;  // as in the NVLink files
+    constexpr double kReached = 0.8;  // as in fabrics/NVLink2.toml to NVLink5.toml
     return {"NVLink", hardware::LinkKind::kNvlink, device.nvlink_gbs / 2, false, kReached, 1, 0, false};
   }
   constexpr double kPcie3 = 12;

@@ -19,7 +19,7 @@ from tools.measure.jobs import JOBS
 from tools.measure.steps import Step, checkpoint_blocks
 from tools.measure.switches import Spec, parse_model
 
-SLOW = {"vgg16", "vit_b_16", "resnet152"}  # they have no tiny size of their own
+SLOW = {"vgg16", "vit_b_16", "resnet152", "efficientnet_b4"}  # they have no tiny size of their own
 
 
 def job_of(name):

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import torch
 
-from . import attention, convolutions, gather, products, recurrent, rows, spatial
+from . import attention, convolutions, gather, layers, products, recurrent, rows, spatial, streams
 from .cases import Case
 
 COLUMNS = ("kind", "name", "pass", "dtype", "layout", "benchmark", "shape", "kernel_us", "min_us", "busy_us", "n_kernels", "reps",
@@ -46,7 +46,7 @@ class Family:
 
 
 def families(only: re.Pattern[str] | None, skip: set[str], share: tuple[int, int] = (0, 1)) -> list[Family]:
-    found = [Family(*f) for part in (convolutions, products, recurrent, attention, rows, gather, spatial) for f in part.families()]
+    found = [Family(*f) for part in (convolutions, layers, products, recurrent, attention, rows, gather, spatial, streams) for f in part.families()]
     for family in found:
         cases = (list(group) for _, group in itertools.groupby(family.cases, key=lambda c: c.text))
         mine = itertools.chain.from_iterable(itertools.islice(cases, share[0], None, share[1]))
@@ -73,13 +73,15 @@ class Worker:
         skip = keys_of(args.done, args.benchmark) | (set(self.begun.read_text().splitlines()) if self.begun.exists() else set())
         self.families = families(args.only, skip, args.share)
         self.turns = open(args.turns, "a") if args.turns else None
+        self.memory = args.memory * 1e9
         self.count = 0
+        self.most_cases = max(4, PASSES // 3 // (1 + args.share[1] // 4))
 
     def run(self) -> None:
         started = time.time()
         while self.families and time.time() < self.end:
             family = min(self.families, key=lambda f: f.spent / f.weight)
-            cases = list(itertools.islice(family.cases, PASSES // 3))
+            cases = list(itertools.islice(family.cases, self.most_cases))
             if not cases:
                 self.families.remove(family)
                 continue
@@ -92,8 +94,11 @@ class Worker:
     def _batch(self, cases: list[Case]) -> None:
         with open(self.begun, "a") as file:
             file.writelines(c.key + "\n" for c in cases)
-        timed = []
+        timed: list = []
         for case in cases:
+            if torch.cuda.memory_allocated() > self.memory / 2:
+                self._finish(timed)
+                timed = []
             try:
                 timed += self.clock.prepared(case, case.build(case, "cuda"))
             except Exception as error:
@@ -102,14 +107,17 @@ class Worker:
                     raise
             if time.time() > self.end:
                 break
+        self._finish(timed)
+
+    def _finish(self, timed: list) -> None:
         if timed and not self._timed(timed):
-            for case in cases:
-                self._failed(case, "marks were lost")
+            for t in timed:
+                self._failed(t.case, "marks were lost")
             return
         self._write([{"kind": t.case.kind, "name": t.case.name, "dtype": t.case.dtype, "layout": t.case.layout,
                       "benchmark": int(self.benchmark), "shape": t.case.text} | t.row() for t in timed])
-        del timed
-        if torch.cuda.memory_reserved() > 60e9:
+        timed.clear()
+        if torch.cuda.memory_reserved() > self.memory:
             torch.cuda.empty_cache()
 
     def _timed(self, passes: list) -> bool:
@@ -181,6 +189,7 @@ def main() -> int:
     parser.add_argument("--done", type=Path, nargs="*", default=[])
     parser.add_argument("--share", type=lambda text: tuple(map(int, text.split("/"))), default=(0, 1), metavar="I/N", help="every Nth shape from the Ith on")
     parser.add_argument("--turns", type=Path, help="a file that processes lock while they time")
+    parser.add_argument("--memory", type=float, default=60, help="GB that a process may keep")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--dry", action="store_true")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -201,6 +210,7 @@ def main() -> int:
     command = [sys.executable, "-u", "-m", "tools.measure.operations", "--out", str(args.out), "--end", str(args.end)]
     command += ["--benchmark"] * args.benchmark + (["--only", args.only.pattern] if args.only else [])
     command += ["--share", "/".join(map(str, args.share))] + (["--turns", str(args.turns)] if args.turns else [])
+    command += ["--memory", str(args.memory)]
     command += ["--done", *map(str, args.done)] if args.done else []
     return supervise(args, command)
 

@@ -108,8 +108,8 @@ def unique(shapes: Iterator[Shape | None], count: int) -> list[Shape]:
 
 
 def drawn(kind: str, name: str, draw: Callable[[Draw], Shape | None], count: int, build: Build, layouts: Sequence[str] = ("",),
-          dtypes: Sequence[str] = PRECISIONS) -> Iterator[Case]:
-    """`count` different shapes that `draw` makes, each in every element type and layout."""
-    source = Draw(f"{kind} {name}")
+          dtypes: Sequence[str] = PRECISIONS, more: str = "") -> Iterator[Case]:
+    """`count` different shapes that `draw` makes, each in every element type and layout; `more` says which of several draws."""
+    source = Draw(f"{kind} {name}{more}")
     for shape in unique(iter(lambda: draw(source), 0), count):
         yield from crossed(kind, name, shape, build, layouts, dtypes)

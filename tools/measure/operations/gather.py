@@ -1,5 +1,6 @@
 """Embeddings and their gradients, rows taken and added where an index says. `v` rows of `c` elements, `i` indices; layout
-`even` draws indices evenly, `skewed` as words in a text (few of them are most of them)."""
+`even` draws indices evenly, `skewed` as words in a text (few of them are most of them). `b`: indices to a bag; `pairs` takes the
+pairs of `c` columns in each of `n` matrices; `along` takes `k` of the `c` elements of each of `i` rows."""
 
 from __future__ import annotations
 
@@ -43,10 +44,39 @@ def added(function: Callable[..., torch.Tensor], case: Case, device: str) -> lis
     return differentiated(lambda r: function(table, at, r), [rows])
 
 
+def _bags(d: Draw) -> Shape | None:
+    s = _shape(d)
+    return s | {"b": d.one((1, 1, 2, 4, 20, 100))} if s and s["c"] >= 8 else None
+
+
+def _pairs(d: Draw) -> Shape | None:
+    s = {"n": round(d.near(64, 1e5)) // 8 * 8, "c": d.one((4, 8, 13, 27, 27, 32, 48, 64))}
+    return s if 1e3 <= s["n"] * s["c"] ** 2 <= 5e7 else None
+
+
+def _along(d: Draw) -> Shape | None:
+    s = {"i": round(d.near(64, 1e5)) // 8 * 8, "c": d.one((8, 64, 1000, 4096, 32000, 50257, 128256)), "k": d.one((1, 1, 2, 8, 64, 512))}
+    return s if s["k"] <= s["c"] and s["i"] * s["c"] <= 2e8 and s["i"] * s["k"] <= 5e7 else None
+
+
+def pairs(case: Case, device: str) -> list[Pass]:
+    s = case.sizes
+    x = torch.randn(s["n"], s["c"], s["c"], device=device, dtype=case.torch_dtype, requires_grad=True)
+    rows, columns = torch.tril_indices(s["c"], s["c"], -1, device=device)
+    return differentiated(lambda x: x[:, rows, columns], [x])
+
+
+def along(case: Case, device: str) -> list[Pass]:
+    s = case.sizes
+    x = torch.randn(s["i"], s["c"], device=device, dtype=case.torch_dtype, requires_grad=True)
+    at = (torch.rand(s["i"], s["k"], device=device) * s["c"]).long().clamp_(0, s["c"] - 1)
+    return differentiated(lambda x: x.gather(1, at), [x])
+
+
 def bags(case: Case, device: str) -> list[Pass]:
     s = case.sizes
     table = torch.randn(s["v"], s["c"], device=device, dtype=case.torch_dtype, requires_grad=True)
-    at, offsets = _indices(case, device), torch.arange(0, s["i"], 8, device=device)
+    at, offsets = _indices(case, device), torch.arange(0, s["i"], s.get("b", 8), device=device)
     return differentiated(lambda t: F.embedding_bag(at, t, offsets, mode="sum"), [table])
 
 
@@ -69,3 +99,8 @@ def families() -> Iterator[tuple[str, float, Iterator[Case]]]:
     for name, build in OPERATIONS.items():
         layouts = ("even", "skewed") if name in ("embedding", "index", "scatter_add") else ("even",)
         yield f"gather {name}", 0.3, drawn("gather", name, _shape, 90, build, layouts, DTYPES)
+    yield "gather more bags", 0.3, drawn("gather", "embedding_bag", _bags, 60, bags, ("even",), DTYPES, " of sizes")
+    put = partial(added, lambda t, at, r: t.index_put((at,), r))
+    yield "gather more put", 0.2, drawn("gather", "index_put", _shape, 45, put, ("even",), DTYPES)
+    yield "gather more pairs", 0.3, drawn("gather", "pairs", _pairs, 50, pairs, ("even",), DTYPES)
+    yield "gather more along", 0.3, drawn("gather", "along", _along, 60, along, ("even",), DTYPES)

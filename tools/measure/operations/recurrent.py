@@ -36,5 +36,5 @@ def build(case: Case, device: str) -> list[Pass]:
 
 
 def families() -> Iterator[tuple[str, float, Iterator[Case]]]:
-    for cell, count, weight in (("lstm", 120, 0.7), ("gru", 120, 0.7), ("rnn", 40, 0.3)):
+    for cell, count, weight in (("lstm", 240, 0.7), ("gru", 240, 0.7), ("rnn", 80, 0.3)):
         yield f"rnn {cell}", weight, drawn("rnn", cell, _shape, count, build)

@@ -1,5 +1,5 @@
 """Work along rows: norms, softmax, losses, sums, sorting, prefix sums, Fourier transforms. `rows` rows of `c` elements, or an
-image n c h w with `g` groups."""
+image n c h w with `g` groups; `k` of topk."""
 
 from __future__ import annotations
 
@@ -77,6 +77,43 @@ def pair_loss(function: Function, case: Case, device: str) -> list[Pass]:
     return differentiated(lambda x: function(x, y.sigmoid() if function is F.binary_cross_entropy_with_logits else y), [x])
 
 
+def _wide(d: Draw) -> Shape | None:
+    return _table(d, most=2e8, columns=(1024, 1025, 1030, 2000, 4096, 4097, 6000, 12288, 30522, 50257, 65536, 128256, 151936, 250112))
+
+
+def _small_image(d: Draw) -> Shape | None:
+    s = {"n": round(d.near(2, 2e5)), "c": d.one((16, 30, 64, 128, 256, 300, 512, 1024, 2048)), "h": d.one((1, 1, 1, 2, 3, 4))}
+    s["w"] = s["h"]
+    return s if 1e3 <= s["n"] * s["c"] * s["h"] ** 2 <= 5e7 else None
+
+
+def _largest(d: Draw) -> Shape | None:
+    s = _table(d, 5e7, (8, 16, 64, 128, 512, 1000, 1024, 2048, 8192, 32000, 50257, 131072))
+    return s | {"k": d.one((1, 2, 2, 5, 50, 256, 2048))} if s else None
+
+
+def largest(case: Case, device: str) -> list[Pass]:
+    k = case.sizes["k"]
+    return on_table(_first(lambda x: torch.topk(x, min(k, x.shape[-1]), -1)), case, device)
+
+
+def planes(case: Case, device: str) -> list[Pass]:
+    s = case.sizes
+    x = _random(case, device, s["n"], s["c"], s["h"], s["w"], gradient=False)
+    return differentiated(lambda x: x.sum((0, 2, 3)), [x], backward=False)
+
+
+def transform_2d(case: Case, device: str) -> list[Pass]:
+    s = case.sizes
+    x = torch.randn(s["n"], s["h"], s["w"], device=device, requires_grad=True)
+    return differentiated(lambda x: torch.view_as_real(torch.fft.rfft2(x)), [x])
+
+
+def _plane(d: Draw) -> Shape | None:
+    s = {"n": round(d.near(1, 2000)), "h": d.one((14, 16, 32, 49, 64, 100, 128, 224, 256, 384, 512)), "w": d.one((14, 16, 32, 64, 100, 128, 224, 256, 512))}
+    return s if 1e3 <= s["n"] * s["h"] * s["w"] <= 3e7 else None
+
+
 def _first(function: Function) -> Function:
     return lambda x, *more: function(x, *more)[0]
 
@@ -122,3 +159,13 @@ def families() -> Iterator[tuple[str, float, Iterator[Case]]]:
         yield f"rows {name}", 0.22, drawn("rows", name, partial(_table, most=most), 90, build, dtypes=dtypes)
     for name, (build, draw, layouts) in IMAGES.items():
         yield f"rows {name}", 0.4, drawn("rows", name, draw, 120, build, layouts, HALVES)
+    # What the first tables left thin: long rows, small planes, other counts of topk, sums over planes.
+    table = {name: TABLES[name][0] for name in TABLES}
+    for name in ("softmax", "log_softmax", "layer_norm", "nll_loss"):
+        yield f"rows more {name}", 0.25, drawn("rows", name, _wide, 40, table[name], dtypes=HALVES, more=" wide")
+    for name in ("sum_columns", "sum_rows", "softmax"):
+        yield f"rows more {name}", 0.25, drawn("rows", name, _table, 80, table[name], dtypes=HALVES, more=" again")
+    yield "rows more batch_norm", 0.3, drawn("rows", "batch_norm", _small_image, 40, batch_norm, ("nchw",), HALVES, " small")
+    yield "rows more topk", 0.3, drawn("rows", "topk", _largest, 60, largest, dtypes=HALVES, more=" of sizes")
+    yield "rows more sum_planes", 0.2, drawn("rows", "sum_planes", _image, 45, planes, ("nchw", "nhwc"), HALVES)
+    yield "rows more rfft2", 0.15, drawn("rows", "rfft2", _plane, 50, transform_2d, dtypes=("fp32",))

@@ -36,6 +36,11 @@ def _adaptive(d: Draw) -> Shape | None:
     return s | {"to": d.one((1, 1, 1, 2, 6, 7))} if s else None
 
 
+def _smaller(d: Draw) -> Shape | None:
+    s = _image(d)
+    return s | {"to": d.one((2, 3, 4, 5, 6, 7, 14))} if s else None
+
+
 def build(function: Callable[[Shape, torch.Tensor], torch.Tensor], case: Case, device: str) -> list[Pass]:
     s = case.sizes
     x = torch.randn(s["n"], s["c"], s["h"], s["w"], device=device, dtype=case.torch_dtype)
@@ -62,3 +67,5 @@ OPERATIONS: dict[str, tuple[Callable[[Shape, torch.Tensor], torch.Tensor], Calla
 def families() -> Iterator[tuple[str, float, Iterator[Case]]]:
     for name, (function, draw) in OPERATIONS.items():
         yield f"spatial {name}", 0.3, drawn("spatial", name, draw, 90, partial(build, function), ("nchw", "nhwc"), DTYPES)
+    yield "spatial more adaptive_avg_pool", 0.3, drawn("spatial", "adaptive_avg_pool", _smaller, 60, partial(build, OPERATIONS["adaptive_avg_pool"][0]),
+                                                       ("nchw", "nhwc"), DTYPES, " to several")

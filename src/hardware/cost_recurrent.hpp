@@ -1,0 +1,24 @@
+#pragma once
+// The law of recurrent layers, the only one: as their parts. What-ifs ask it with what measured layers tell beside it
+// (measured_place.cpp), the transfer for both GPUs.
+
+#include <string>
+
+#include "hardware/cost_models.hpp"
+#include "hardware/cost_product.hpp"
+#include "hardware/laws.hpp"
+
+namespace foretrace::hardware {
+
+/// Where the recurrent weights stay on chip and one kernel walks over all time steps: " kept" of few units, in all types but bf16, " persistent" of
+/// some shapes more in fp16; else empty, and every step runs kernels of its own.
+std::string_view on_chip(const Work& work, const Recurrent& rnn);
+/// Whose parameters it follows: "fwd half kept".
+std::string recurrent_kind(const Work& work, const Recurrent& rnn);
+/// One product over all time steps, then step by step the recurrent product and the cell that waits for it; backward the same the other way
+/// round and the gradients of both weights. In microseconds; 0 where sizes are not known. Grows with every size but where weights begin
+/// to leave the chip, never with a better figure of the device.
+double recurrent_us(const Work& work, const Recurrent& rnn, const TransferWeights& weights, const Laws& laws,
+                    const Device& device);
+
+}  // namespace foretrace::hardware

@@ -1,0 +1,91 @@
+#include "hardware/cost_streaming.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace foretrace::hardware {
+
+namespace {
+
+// Lanes of an SM that a block's few warps keep busy, two operations each: wider SMs need two blocks to be of use.
+constexpr double kBlockFlops = 128;
+// SMs of 128 lanes issue as many instructions in a clock as those of 64 before them (four schedulers since Volta; Pascal's issued two
+// each): the lanes beyond 64 help multiplications, and nothing else a kernel does. How much they do is `beyond_narrow`.
+constexpr double kNarrowLanes = 64;
+constexpr double kWideLanes = 128;  // of the GPU whose SMs `handled` speaks of
+
+double issuing(double lanes) {
+  return lanes > kNarrowLanes ? kNarrowLanes + any_streaming().beyond_narrow * (lanes - kNarrowLanes) : lanes;
+}
+
+double issued_tflops(const Device& d) {
+  const double clock = d.rated_clock_mhz > 0 ? d.rated_clock_mhz : d.clock_mhz > 0 ? d.clock_mhz : kUsualClockMhz;
+  const double lanes = d.tflops_fp32 * 1e6 / (2.0 * std::max(1, d.rated_sms > 0 ? d.rated_sms : d.sm_count) * clock);
+  const bool pascal = d.vendor == "nvidia" && d.compute_major < 7;
+  if (pascal || !(lanes > kNarrowLanes)) return d.tflops_fp32;
+  return d.tflops_fp32 * issuing(lanes) / lanes;
+}
+
+std::string_view name_of(const Work& w, const Pointwise& p) {
+  if (p.arithmetic == Arithmetic::kRelayout) return "relayout";
+  switch (w.access) {
+    case Access::kTransposed:
+      return "transposed";
+    case Access::kMixedStrided:
+      return "mixed strided";
+    case Access::kStrided:
+      return p.tensors > 1 ? "pieces" : "strided";
+    case Access::kMixed:
+      return w.family == Family::kCopy ? "cast" : "mixed";
+    case Access::kContiguous:
+      break;
+  }
+  switch (p.arithmetic) {
+    case Arithmetic::kGelu:
+      return w.backward ? "gelu bwd" : "gelu fwd";
+    case Arithmetic::kSilu:
+      return w.backward ? "silu bwd" : "silu fwd";
+    case Arithmetic::kDropout:
+      return "dropout";
+    case Arithmetic::kFill:
+      // Elements of 1 byte, or of 2 and more.
+      return w.elements > 0 && w.bytes_written < 1.5 * static_cast<double>(w.elements) ? "fill bytes" : "fill";
+    case Arithmetic::kPlain:
+    case Arithmetic::kRelayout:
+      break;
+  }
+  return "plain";
+}
+
+}  // namespace
+
+double streaming_us(const Streamed& x, const StreamingWeights& p) {
+  return x.start + std::pow(std::pow(x.memory, p.overlap) + std::pow(x.handled, p.overlap), 1 / p.overlap);
+}
+
+double usable_tflops(std::int64_t blocks, const Device& d) {
+  const double all = issued_tflops(d);
+  if (blocks <= 0) return all;
+  const double clock = d.clock_mhz > 0 ? d.clock_mhz : kUsualClockMhz;
+  return std::min(all, static_cast<double>(blocks) * kBlockFlops * clock * 1e-6);
+}
+
+double handling_rate(double per_clock, const Device& d) {
+  return per_clock * issued_tflops(d) * 1e6 / (2 * issuing(kWideLanes));
+}
+
+std::string streaming_kind(const Work& w, const Pointwise& p) {
+  std::string kind(name_of(w, p));
+  return kind.append(is_half(w.dtype) ? " half" : " fp32");
+}
+
+const StreamingWeights& any_streaming() {
+  static const StreamingWeights kAny = [] {
+    const StreamingWeights* found = Laws::shipped().streaming("same kernel", Device{});
+    FORETRACE_CHECK(found != nullptr);  // a test reads them
+    return *found;
+  }();
+  return kAny;
+}
+
+}  // namespace foretrace::hardware

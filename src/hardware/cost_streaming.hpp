@@ -1,0 +1,34 @@
+#pragma once
+// The law of work that streams (element-wise, copies, casts, optimizers; norms and reductions when they go to another GPU), the only one: a start, and
+// memory and the handling of elements beside each other, which overlap in part. What-ifs say from sizes what each takes
+// (cost_pointwise.cpp), the transfer from the time that was measured (transfer_same.cpp).
+
+#include <string>
+
+#include "foretrace/hardware/occupancy.hpp"
+#include "hardware/cost_models.hpp"
+#include "hardware/laws.hpp"
+
+namespace foretrace::hardware {
+
+/// What bounds a kernel on a device, in microseconds.
+struct Streamed {
+  double start = 0;    ///< no figure of the device shortens it
+  double memory = 0;   ///< its bytes at the bandwidth that is reached
+  double handled = 0;  ///< its elements at the rate SMs handle them
+};
+/// Never falls as a part grows.
+double streaming_us(const Streamed& parts, const StreamingWeights& weights);
+
+/// Elements that an SM handles in a clock, as elements per microsecond on this device: instructions an SM issues, not its lanes,
+/// decide.
+double handling_rate(double per_clock, const Device& device);
+/// Arithmetic in fp32 TFLOP/s that a kernel of so many blocks (0: not known) can use.
+double usable_tflops(std::int64_t blocks, const Device& device);
+
+/// Whose parameters element-wise work follows: "copy mixed half".
+std::string streaming_kind(const Work& work, const Pointwise& pointwise);
+/// Of kernels that stay the same on another GPU, whatever they compute.
+const StreamingWeights& any_streaming();
+
+}  // namespace foretrace::hardware

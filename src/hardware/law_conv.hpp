@@ -1,0 +1,32 @@
+#pragma once
+// The law of convolutions, the only one: the time of a forward pass or a gradient on any GPU. A convolution is the product of its
+// patches (cost_product.hpp) with parameters of its own for each pass, element type, memory layout and kind of filter, and what
+// a library does beside it: copies into the layout its kernels read, channels filled up to what tensor cores load at once, groups
+// filled up to the smallest tile; in strict fp32 Winograd's algorithm where it is faster. Parameters are plain data,
+// convolutions/*.csv, written by tools/fit_convolutions.py, which holds the same formula.
+//
+// On the silicon they were measured on the law follows the device's figures. Elsewhere it is the product of the patches by the
+// architecture's own parameters, and what a convolution takes there beyond twice its product (groups done one by one, kernels
+// without tensor cores): within a factor of two libraries differ by architecture. With the measured share carried whole, ResNet-50 on
+// a V100 comes out 42 % off instead of 7, and convolutions between GPUs 20 instead of 15 (tools/gpu_accuracy.py).
+//
+// What-ifs ask it before and after a change, with what measured neighbours tell beside it (cost_measured.cpp); the transfer asks it for
+// the GPU a convolution was measured on and for the one it goes to.
+
+#include <optional>
+#include <string_view>
+
+#include "foretrace/base/result.hpp"
+#include "foretrace/hardware/cost.hpp"
+#include "hardware/cost_product.hpp"
+
+namespace foretrace::hardware {
+
+/// 0 where the work is no convolution, or its sizes are unknown.
+double convolution_us(const Work& work, const TransferWeights& products, const Device& device);
+/// By the parameters fitted to measured convolutions, whatever the device. 0 as above.
+double convolution_as_measured_us(const Work& work, const Device& device);
+/// "dense fwd half nhwc": whose parameters a convolution follows.
+std::string_view convolution_set(const Work& work);
+
+}  // namespace foretrace::hardware

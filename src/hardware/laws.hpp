@@ -1,0 +1,64 @@
+#pragma once
+// Parameters of the laws of fused attention, recurrent layers and work that streams: laws/*.csv, written by tools/fit_laws.py from
+// measurements on an H200 (data/) and on other GPUs (public tables), with the error that remains beside each set. tools/laws.py
+// holds the same formulas for fitting and says what each parameter means and between which bounds it was looked for.
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "foretrace/base/result.hpp"
+#include "foretrace/hardware/device.hpp"
+
+namespace foretrace::hardware {
+
+struct AttentionWeights {
+  double rows = 0, columns = 0;  ///< of a block: queries it takes (in the gradient: keys), and how many keys at a time
+  double start = 0, share = 1, soft = 0, drop = 0, fill = 0, load = 1, pad_rows = 0, pad_columns = 0, pad_size = 0,
+         wide = 0, round = 0, cache = 0, sharp = 1, memory = 1, blend = 1;
+};
+
+struct RecurrentWeights {
+  double start = 0, product = 1, recurrent = 1, cell = 0, move = 1, tail = 0, beside = 0, weights = 0, samples = 0,
+         begin = 0;
+};
+
+struct StreamingWeights {
+  double start = 0;    ///< us
+  double handled = 0;  ///< elements that the SM of an H200 handles in a clock; 0: memory alone limits
+  double share = 1;    ///< of the streaming bandwidth
+  double overlap = 2;  ///< joins memory and handling: large is the maximum, 1 the sum
+  double per_list = 0, block = 0,
+         uneven = 1;  ///< of lists: us of a launch; elements of a block in a clock; the largest tensor over the mean
+  double short_spread = 0, spread = 0;  ///< of log time: of kernels below `short_us`, and of longer ones
+  double short_us = 0;
+  /// Of a kernel that goes to another GPU as it is (transfer_same.cpp).
+  double sharp = 0, slack = 0, fastest = 0, step = 0, beyond_narrow = 0;
+};
+
+/// By law, kind of work ("fwd half", "copy strided") and architecture ("any", "9.0").
+class Laws {
+ public:
+  /// Lines "law,kind,architecture,parameter,value" behind a header; those of `base` are kept where nothing replaces them.
+  static Result<Laws> parse(std::string_view csv, const std::string& origin, Laws base = {});
+  /// Those compiled in.
+  static const Laws& shipped();
+
+  // The device's architecture's, else its relative's, else "any"; null where there is no such kind.
+  [[nodiscard]] const AttentionWeights* attention(std::string_view kind, const Device& device) const;
+  /// Those of one library on both: of the architecture where it is the same, else of "any".
+  [[nodiscard]] const AttentionWeights* attention(std::string_view kind, const Device& device,
+                                                  const Device& other) const;
+  [[nodiscard]] const RecurrentWeights* recurrent(std::string_view kind, const Device& device) const;
+  [[nodiscard]] const StreamingWeights* streaming(std::string_view kind, const Device& device) const;
+
+ private:
+  template <class Weights>
+  using Sets = std::map<std::string, std::map<std::string, Weights, std::less<>>, std::less<>>;
+  Sets<AttentionWeights> attention_;
+  Sets<RecurrentWeights> recurrent_;
+  Sets<StreamingWeights> streaming_;
+};
+
+}  // namespace foretrace::hardware

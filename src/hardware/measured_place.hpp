@@ -1,0 +1,80 @@
+#pragma once
+// What the files share that say where work lies among the measured one, by kind.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "hardware/measured.hpp"
+
+namespace foretrace::hardware {
+
+inline double log_of(double v) { return std::log(std::max(v, 1.0)); }
+inline double as_double(std::int64_t v) { return static_cast<double>(v); }
+inline double log_of(std::int64_t v) { return log_of(as_double(v)); }
+
+/// Elements that one access of 16 bytes in half precision can take along a row: 0 for all eight, 3 for one.
+inline double misalignment(std::int64_t row) { return row % 8 == 0 ? 0 : row % 4 == 0 ? 1 : row % 2 == 0 ? 2 : 3; }
+
+inline std::string_view type_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kTf32:
+      return "tf32";
+    case Dtype::kFp16:
+      return "fp16";
+    case Dtype::kBf16:
+      return "bf16";
+    default:
+      return "fp32";
+  }
+}
+
+inline std::string_view way(const Work& w) { return w.backward ? " bwd " : " fwd "; }
+/// Kernels that both half types share.
+inline std::string_view width_of(const Work& w) { return is_half(w.dtype) ? "half" : "fp32"; }
+
+class Builder {
+ public:
+  explicit Builder(std::string pool) { place_.pool = std::move(pool); }
+  Builder& feature(double v) {
+    place_.at[place_.features++] = v;
+    return *this;
+  }
+  Builder& tuned(bool yes) {
+    place_.tuned = yes;
+    return *this;
+  }
+  MeasuredPlace bound(double us, double waits_us = 0) {
+    place_.bound_us = us;
+    place_.waits_us = waits_us;
+    return std::move(place_);
+  }
+  /// Memory and steps that follow each other run side by side: the longer one counts, behind a start.
+  MeasuredPlace bound_by(double start_us, double memory_us, double waits_us) {
+    return bound(start_us + std::max(memory_us, waits_us), waits_us > memory_us ? waits_us : 0);
+  }
+
+ private:
+  MeasuredPlace place_;
+};
+
+/// Start and end of a kernel; what is bound by nothing else takes some multiple of it.
+inline constexpr double kStartUs = 2.0;
+
+/// So many clocks, in microseconds.
+inline double clocks_us(double clocks, const Device& d) {
+  constexpr double kUsualMhz = 1500;
+  return clocks / (d.clock_mhz > 0 ? d.clock_mhz : kUsualMhz);
+}
+
+// Kinds with a file of their own.
+std::optional<MeasuredPlace> place(const Work& work, const BatchNorm& norm, const Device& device);
+std::optional<MeasuredPlace> place(const Work& work, const Pooling& pooling, const Device& device);
+std::optional<MeasuredPlace> place(const Work& work, const Rows& rows, const Device& device);
+std::optional<MeasuredPlace> place(const Work& work, const Gather& gather, const Device& device);
+
+}  // namespace foretrace::hardware

@@ -1,0 +1,193 @@
+"""What leaving GPUs out shows of products carried from one GPU to another: tools/train_transfer.py --carried.
+
+Every GPU of the tables is a target once with the file that was fitted without it, and once with the one that its whole generation was
+left out of. From what is missed there, for every kind of product:
+
+- `spread_new`: of log time, so that a band of 80 % holds 80 % of those rows; `spread_known`: the same where the target's architecture was
+  among those fitted (H100 and H200, B200 and GB200), or where there is no such pair, of the fit to all.
+- `common_known`, `common_new`, `most_common`: products of like size on one origin stand for those of a step. What they miss together on the origin
+  (by parameters of its own architecture, or with the origin left out by those of all) against what they miss on the target: the slope
+  of a line through nothing, and how far apart the origin's were where that slope was seen. What a step misses beyond that is taken for its own.
+
+Products in FP32 have whole models of `neusight-e2e` for the latter: of a few values of each the one by which models on GPUs left out are missed
+least, the other two as they were. Slopes over groups of a table do not tell: they depend on how many products make a group.
+
+A file that leaves a GPU out is not told what was missed on that GPU. Needs numpy, pandas and build/tests/gpu_figures, no fit.
+"""
+
+import itertools
+import pathlib
+import subprocess
+
+import gpu_models
+import numpy as np
+import train_transfer as training
+import transfer_model as model
+import transfer_tables as tables
+
+LEFT_OUT = pathlib.Path(__file__).resolve().parent / "transfer-left-out"
+KINDS = ("half", "fp32", "fp32-batched", "conv")
+NAMES = ("common_known", "common_new", "most_common", "spread_known", "spread_new")
+BAND = 1.2816  # standard deviations to either side of a band of 80 %
+ROWS = 300  # of a pair
+GROUP = 20  # products that stand for a step; with 6 or 50 the slopes are the same to 0.1
+SEEN = 0.95  # of the groups lie within the bound
+
+
+def set_of(sets, device):
+    return next(sets[arch] for arch in (device.arch, device.relative, "any") if arch in sets)
+
+
+# What FP32's whole models are tried with: the first of each is where the others are left.
+TRIED = {"common_known": (0.8, 0.4, 0.6, 1.0), "common_new": (0.3, 0.0, 0.15, 0.5), "most_common": (0.3, 0.15, 0.2, 0.5, 1.0)}
+PROGRAM = pathlib.Path(__file__).resolve().parent.parent / "build" / "tests" / "gpu_figures"
+
+
+class Law:
+    """Answers what tools/gpu_models.py asks: products by the law of transfer_model.py, other kernels by the library."""
+
+    known: dict = {}
+
+    def __init__(self, values):
+        self.values, self.files = values, {}
+
+    def ask(self, lines, without=None):
+        if lines[0].startswith("same_kernel"):
+            if (key := tuple(lines)) not in self.known:
+                done = subprocess.run([str(PROGRAM)], input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
+                self.known[key] = np.array(done.stdout.split(), float).reshape(len(lines), -1)
+            return self.known[key]
+        if without not in self.files:
+            self.files[without] = training.read_weights(LEFT_OUT / f"{without}.csv")
+        common = {line.split()[1]: float(line.split()[2]) for line in lines if line.startswith("common")}
+        asked = [line.split() for line in lines if line.startswith("product")]
+        out = np.zeros((len(asked), 3))
+        for kind in {words[1] for words in asked}:
+            rows = [i for i, words in enumerate(asked) if words[1] == kind]
+            here, there = (model.Device(asked[0][i]) for i in (2, 3))
+            out[rows] = self.moved(kind, here, there, np.array([[float(x) for x in asked[i][4:]] for i in rows]), common.get(kind, 0.0), self.files[without][kind])
+        return out
+
+    def moved(self, kind, here, there, rows, common, sets):
+        """Model there and here and what is carried, as transfer.cpp has it."""
+        tiles, (b, m, n, k, size, us) = training.tiles_of(kind), rows.T
+        before, after = (model.product_us(set_of(sets, d), tiles, b, m, n, k, 4, d, kind) for d in (here, there))
+        own = np.log(us / before) - common
+        noise = np.clip(own, -0.7, 0.7)
+        if here.arch == there.arch:
+            carried = common + own
+        else:
+            shared = self.values["common_known" if here.arch in sets else "common_new"]
+            carried = shared * np.clip(common, -self.values["most_common"], self.values["most_common"]) + own - noise + sets["any"]["carry_other"] * noise
+        bound = np.maximum(2 * b * m * n * k / (there.tflops["fp32"] * 1e6), size * b * (m * n + m * k + k * n) / (there.bandwidth * 1e3))
+        return np.stack([before, after, np.maximum(after * np.exp(carried), bound)], axis=1)
+
+
+class Models:
+    """Whole models by every value that is tried."""
+
+    def __init__(self, folder):
+        start = {name: values[0] for name, values in TRIED.items()}
+        self.rows = {(name, v): gpu_models.models(folder, Law(start | {name: v}))["rows"] for name, values in TRIED.items() for v in values}
+
+    def best(self, without):
+        def missed(name, value):
+            return np.mean([abs(r["error_pct"]) for r in self.rows[name, value] if r["to"] not in without])
+
+        return {name: min(values, key=lambda v, name=name: missed(name, v)) for name, values in TRIED.items()}
+
+
+class Kind:
+    """One kind of product over all pairs."""
+
+    def __init__(self, folder, kind):
+        self.kind, self.table = kind, tables.product_table(folder, kind)
+        self.read: dict = {}
+
+    def sets(self, without):
+        path = LEFT_OUT / f"{without}.csv" if without else model.FOLDER / "transfer" / "products.csv"
+        if path not in self.read:
+            self.read[path] = training.read_weights(path)[self.kind]
+        return self.read[path]
+
+    def times(self, p, gpu, rows):
+        fit = training.Fit.__new__(training.Fit)
+        fit.kind, fit.table = self.kind, self.table
+        return fit.times(p, gpu, rows)
+
+    def missed(self, sets, gpu, rows, own=True):
+        device = self.table.devices[gpu]
+        return np.log(rows[gpu].values / self.times(set_of(sets, device) if own else sets["any"], gpu, rows))
+
+    def pairs(self):
+        for o, t in itertools.permutations(self.table.devices, 2):
+            rows = self.table.rows.dropna(subset=[o, t])
+            if self.table.has_host:
+                rows = rows[(rows[o] > 1.08 * self.table.floors[o]) & (rows[t] > 1.08 * self.table.floors[t])]
+            if len(rows) >= 10 and self.table.devices[o].arch != self.table.devices[t].arch:
+                yield o, t, rows.sample(min(len(rows), ROWS), random_state=3)
+
+    def errors(self):
+        """[(target, whether its architecture was fitted, errors of log time)], and the same of the fit to all."""
+        out, inside = [], []
+        for o, t, rows in self.pairs():
+            device = self.table.devices[t]
+            for without in (t, f"generation-{device.generation}", None):
+                sets = self.sets(without)
+                carry = sets["any"]["carry_other"]
+                e = self.missed(sets, t, rows) - carry * np.clip(self.missed(sets, o, rows), -0.7, 0.7)
+                (out if without else inside).append((t, device.arch in sets, e))
+        return out, inside
+
+    def groups(self):
+        """[(target, what was missed together on the origin known, on the origin new, on the target)]"""
+        out = []
+        for o, t, rows in self.pairs():
+            order = np.argsort(rows.m.values * rows.n.values * rows.k.values * rows.batch.values, kind="stable")
+            known, new = self.sets(t), self.sets(o)
+            here, there = self.missed(known, o, rows), self.missed(known, t, rows)
+            here_new, there_all = self.missed(new, o, rows), self.missed(new, t, rows, own=False)
+            for part in np.array_split(order, max(1, len(order) // GROUP)):
+                out.append((t, here[part].mean(), here_new[part].mean(), there[part].mean(), there_all[part].mean()))
+        return out
+
+
+def spread(errors):
+    return float(np.quantile(np.abs(np.concatenate(errors)), 0.8)) / BAND
+
+
+def slope(here, there, most=10.0):
+    x = np.clip(here, -most, most)
+    return float(np.clip(x @ there / max(1e-9, x @ x), 0, 1))
+
+
+def figures(kind, without):
+    """{name: value} from what was missed on all GPUs but these."""
+    out, inside = kind.cached_errors
+    new = [e for t, fitted, e in out if not fitted and t not in without]
+    known = [e for t, fitted, e in out if fitted and t not in without] or [e for t, _, e in inside if t not in without]
+    groups = [g[1:] for g in kind.cached_groups if g[0] not in without]
+    here, here_new, there, there_all = (np.array(column) for column in zip(*groups))
+
+    most = float(np.quantile(np.abs(here), SEEN))
+    return {"common_known": slope(here, there, most), "common_new": slope(here_new, there_all, most), "most_common": most,
+            "spread_known": spread(known), "spread_new": max(spread(new), spread(known))}  # fmt: skip
+
+
+def write(folder, shipped):
+    kinds = {}
+    for name in KINDS:
+        if tables.product_table(folder, name) is not None:
+            kinds[name] = Kind(folder, name)
+            kinds[name].cached_errors, kinds[name].cached_groups = kinds[name].errors(), kinds[name].groups()
+    models = Models(folder) if PROGRAM.exists() and gpu_models.read_cases(folder) else None
+    files = {shipped: set()} | {LEFT_OUT / f"{name}.csv": gpus for name, gpus in training.left_out(folder).items()}
+    for path, without in files.items():
+        sets = training.read_weights(path)
+        for name, kind in kinds.items():
+            found = figures(kind, without) | (models.best(without) if models and name != "half" else {})  # convolutions as products in FP32
+            for p in sets[name].values():
+                p.update(found)
+            if path == shipped:
+                print(f"{name}: " + ", ".join(f"{k} {v:.2f}" for k, v in found.items()))
+        path.write_text(training.text_of(sets))
