@@ -121,31 +121,27 @@ bool Recording::begin() {
 void Recording::enable_all() {
   for (const Listened& one : kListened) {
     const bool wanted = !holds(settings_.without, one.name);
-    if (wanted && one.kind == CUPTI_ACTIVITY_KIND_DRIVER && enable_driver_calls()) continue;
     if (wanted && cupti_.enable(one.kind) == CUPTI_SUCCESS) continue;  // one a version lacks is not there
     if (!holds(left_out_, one.name)) left_out_ += (left_out_.empty() ? "" : ",") + std::string(one.name);
   }
-  // Where a version cannot leave them out, they are left out when they are read.
-  if (cupti_.enable_runtime_api == nullptr || holds(settings_.without, "runtime")) return;
-  for (const CUpti_CallbackId call : kIdleRuntimeCalls) cupti_.enable_runtime_api(call, 0);
+  // Where a version cannot leave calls out, they are left out when they are read.
+  if (cupti_.enable_runtime_api != nullptr && !holds(settings_.without, "runtime")) {
+    for (const CUpti_CallbackId call : kIdleRuntimeCalls) cupti_.enable_runtime_api(call, 0);
+  }
+  if (cupti_.enable_driver_api != nullptr && !holds(settings_.without, "driver")) leave_out_driver_calls();
 }
 
-/// CUDA's runtime is made of driver calls, some of them with every launch: only those that programs wait for are listened to.
-bool Recording::enable_driver_calls() {
-  if (cupti_.enable_driver_api == nullptr) return false;
-  bool any = false;
+/// CUDA's runtime is made of driver calls, some of them with every launch: only those that programs wait for stay.
+void Recording::leave_out_driver_calls() {
   for (CUpti_CallbackId call = 1; call < CUPTI_DRIVER_TRACE_CBID_SIZE; ++call) {
     const char* name = nullptr;
     if (cupti_.callback_name(CUPTI_CB_DOMAIN_DRIVER_API, call, &name) != CUPTI_SUCCESS || name == nullptr) continue;
-    if (is_driver_work(name)) any = cupti_.enable_driver_api(call, 1) == CUPTI_SUCCESS || any;
+    if (!is_driver_work(name)) cupti_.enable_driver_api(call, 0);
   }
-  return any;
 }
 
 void Recording::disable_all() {
   for (const Listened& one : kListened) cupti_.disable(one.kind);
-  if (cupti_.enable_driver_api == nullptr) return;
-  for (CUpti_CallbackId call = 1; call < CUPTI_DRIVER_TRACE_CBID_SIZE; ++call) cupti_.enable_driver_api(call, 0);
 }
 
 void Recording::give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* records) {

@@ -43,7 +43,7 @@ class Recording {
   enum class State { kNew, kRunning, kOver };
 
   void enable_all();
-  bool enable_driver_calls();
+  void leave_out_driver_calls();
   void disable_all();
   void count_dropped(CUcontext context, std::uint32_t stream);
   void write();

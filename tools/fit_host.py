@@ -288,7 +288,7 @@ def hooks(found: dict, figures: dict[str, tuple[float, str, float]], rows: list[
     out["hooked_copy_us"] = of_models(copies)
     out["copy_call_us"] = one_case(found, [("call", "copy_to_device")])
     return out | host_hooks.functions(view) | host_workers.batches(view) | host_workers.ddp() | host_workers.compressions(usual) \
-        | host_workers.sharded() | host_hooks.flat() | host_records.costs(view)
+        | host_workers.sharded() | host_hooks.flat() | host_records.costs(view, value["left"])
 
 
 def elsewhere(every: list, c: dict[str, float]) -> list[float]:

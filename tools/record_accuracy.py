@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Whether a step says the same however it was recorded: with PyTorch's profiler (`kineto`), with its execution trace beside
-(`execution`), and as NVTX ranges under the injection library (`nvtx`). Prints tables; `--gate` fails when a promise is broken.
+(`execution`), and as NVTX ranges under the injection library (`nvtx`). Prints tables.
 
     tools/record_accuracy.py [FOLDER]            data/h200-records, as tools/measure/records leaves it
-    tools/record_accuracy.py --gate
+    tools/record_accuracy.py --gate              fails where a figure got worse than its limit (record_limits.json); says which promises are not kept
+    tools/record_accuracy.py --update-limits
 
 A step that the GPU bounds must replay within 1 % of itself in each way and of the other ways that leave it bound by the GPU, and be
 predicted within 3 % of all of them.
@@ -19,15 +20,32 @@ import subprocess
 import sys
 from pathlib import Path
 
+import limits
+
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = os.environ.get("FORETRACE", str(ROOT / "build" / "foretrace"))
 WAYS = ("kineto", "execution", "nvtx")
 WHATIFS = {"duration": "duration:select=*elementwise*,x=0.5", "cuda-graph": "cuda-graph", "gpu": "gpu:to=A100-SXM4-80GB",
            "ddp": "ddp:workers=8,fabric=DGX-H100"}
+LIMITS = Path(__file__).with_name("record_limits.json")
+SLACK = 0.5  # of a figure, in percent
 REPLAY_PCT, PREDICTED_PCT, INJECTION_PCT, MEASURING_PCT = 1.0, 3.0, 10.0, 1.0
 # Of the step without a profiler, and with one, that some kernel runs: then the GPU bounds it. A profiler that costs the CPU much may
 # make it bound a step that the GPU bounds without: then the recorded steps differ, and only predictions can agree.
 GPU_BOUND_SHARE, TRACED_SHARE = 0.9, 0.95
+
+
+class Figures:
+    """What is promised to stay below a figure, and what it is."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, float] = {}
+        self.broken: list[str] = []
+
+    def add(self, name: str, value: float, promised: float) -> None:
+        self.values[name] = value
+        if not value <= promised:
+            self.broken.append(f"{name}: {value:.2f}, promised at most {promised:g}")
 
 
 def ask(*arguments: str) -> dict:
@@ -78,17 +96,17 @@ def gpu_bound_as_traced(recording: Recording) -> bool:
     return summary["gpu_busy_ms"] >= TRACED_SHARE * summary["traced_ms"]
 
 
-def ways_table(folder: Path, bad: list[str]) -> list[str]:
+def ways_table(folder: Path, figures: Figures) -> list[str]:
     lines = ["| model | as traced bound by | way | traced ms | replay % | unprofiled ms (band) | " + " | ".join(WHATIFS) + " |",
              "|---|---|---|---:|---:|---:|" + "---:|" * len(WHATIFS)]
     models = sorted({p.name.split(".")[0] for p in folder.glob("*.kineto.json.gz")})
     seen = 0  # models that the GPU bounds in every way
     for model in models:
         found = {way: Recording(folder / f"{model}.{way}.json.gz") for way in WAYS if (folder / f"{model}.{way}.json.gz").exists()}
-        bad += [f"{model} was not recorded as {way}" for way in WAYS if way not in found]
-        bad += [error for r in found.values() for error in r.errors]
-        found = {way: r for way, r in found.items() if not r.errors}
-        if len(found) < 2:
+        missing = [f"not recorded as {way}" for way in WAYS if way not in found] + [e for r in found.values() for e in r.errors]
+        figures.add(f"{model}: missing", len(missing), 0)
+        if missing:
+            lines.append(f"| {model} | {'; '.join(missing)} |")
             continue
         by_gpu = gpu_bound(found["kineto"])
         held_up = [way for way, r in found.items() if by_gpu and not gpu_bound_as_traced(r)]
@@ -97,24 +115,25 @@ def ways_table(folder: Path, bad: list[str]) -> list[str]:
             low, middle, high = r.band
             lines.append(f"| {model} | {'CPU' if not by_gpu or way in held_up else 'GPU'} | {way} | {r.baseline['traced_ms']:.3f} | {r.replay_pct:+.2f} | "
                          f"{middle:.3f} ({low:.3f}–{high:.3f}) | " + " | ".join(f"{r.predicted[w]:.3f}" for w in WHATIFS) + " |")
-            if not abs(r.replay_pct) <= REPLAY_PCT:
-                bad.append(f"{model}: {way} replays {r.replay_pct:+.2f} % off its own trace")
+            figures.add(f"{model}: {way} replays off its own trace, %", abs(r.replay_pct), REPLAY_PCT)
         everyone = list(found.values())
         if by_gpu:
             off = {"replay": apart([r.baseline["replayed_ms"] for way, r in found.items() if way not in held_up])}
             off |= {w: apart([r.predicted[w] for r in everyone]) for w in WHATIFS}
             lines.append(f"| {model} | | apart, % | | {off['replay']:.2f} | | " + " | ".join(f"{off[w]:.2f}" for w in WHATIFS) + " |")
-            bad += [f"{model}: {w} is {o:.2f} % apart between the ways" for w, o in off.items()
-                    if o > (REPLAY_PCT if w == "replay" else PREDICTED_PCT)]
+            for w, o in off.items():
+                figures.add(f"{model}: {w} apart between the ways, %", o, REPLAY_PCT if w == "replay" else PREDICTED_PCT)
         else:
-            bad += [f"{model}: unprofiled, {a} says {x.band[1]:.3f} ms, outside of the band of {b} ({y.band[0]:.3f}–{y.band[2]:.3f})"
-                    for a, x in found.items() for b, y in found.items() if not y.band[0] <= x.band[1] <= y.band[2]]
-    if not seen:
-        bad.append("no model that the GPU bounds in every way")
+            for a, x in found.items():
+                for b, y in found.items():
+                    low, _, high = y.band
+                    out = max(0.0, low / x.band[1] - 1, x.band[1] / high - 1) * 100
+                    figures.add(f"{model}: unprofiled by {a} outside of the band of {b}, %", out, 0)
+    figures.add("models that the GPU bounds in every way: missing", 0 if seen else 1, 0)
     return lines
 
 
-def scripts_table(folder: Path, bad: list[str]) -> list[str]:
+def scripts_table(folder: Path, figures: Figures) -> list[str]:
     lines = ["| script | doctor | steps | step without the profiler, ms |", "|---|---|---:|---:|"]
     for path in sorted([*folder.glob("scripts/*.json.gz"), *folder.glob("scripts/*.xplane.pb*")]):
         said = ask("doctor", str(path))
@@ -122,20 +141,19 @@ def scripts_table(folder: Path, bad: list[str]) -> list[str]:
         verdict = files[0].get("verdict", said.get("error", {}).get("message", "?"))
         measured = ask("whatif", str(path), "duration:select=*elementwise*,x=1").get("baseline", {}).get("measured_ms")
         lines.append(f"| {path.name.split('.')[0]} | {verdict} | {len(files[0].get('steps', []))} | {measured} |")
-        if not str(verdict).startswith("Good for predictions"):
-            bad.append(f"{path.name}: {verdict}")
+        figures.add(f"{path.name.split('.')[0]}: not good for predictions", 0 if str(verdict).startswith("Good for predictions") else 1, 0)
     return lines
 
 
-def overhead_table(folder: Path, bad: list[str]) -> list[str]:
+def overhead_table(folder: Path, figures: Figures) -> list[str]:
     lines = ["| model | who watches | step, ms | longer, % |", "|---|---|---:|---:|"]
     allowed = {"injection": INJECTION_PCT, "clean measurement": MEASURING_PCT}
     for line in (folder / "overhead.jsonl").read_text().splitlines():
         row = json.loads(line)
         times = row["ms"] if isinstance(row["ms"], list) else [row["ms"]]
         lines.append(f"| {row['model']} | {row['what']} | {sorted(times)[len(times) // 2]:.3f} | {row['longer'] * 100:+.2f} |")
-        if row["longer"] * 100 > allowed.get(row["what"], float("inf")):
-            bad.append(f"{row['model']}: {row['what']} makes steps {row['longer'] * 100:.1f} % longer, {allowed[row['what']]} % is allowed")
+        if row["what"] in allowed:
+            figures.add(f"{row['model']}: {row['what']}, % longer", row["longer"] * 100, allowed[row["what"]])
     return lines
 
 
@@ -143,14 +161,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "data" / "h200-records")
     parser.add_argument("--gate", action="store_true")
+    parser.add_argument("--update-limits", action="store_true")
     options = parser.parse_args()
-    bad: list[str] = []
+    figures = Figures()
     for table in (ways_table, scripts_table, overhead_table):
-        print(*table(options.folder, bad), sep="\n", end="\n\n")
-    if options.gate:
-        print(*bad, sep="\n", end="\n" if bad else "")
-        print("FAILED" if bad else "every recording says what the others say")
-    return 1 if options.gate and bad else 0
+        print(*table(options.folder, figures), sep="\n", end="\n\n")
+    print(f"{len(figures.values) - len(figures.broken)} of {len(figures.values)} promises kept; not kept:" if figures.broken else "every promise kept")
+    print(*figures.broken, sep="\n", end="\n" if figures.broken else "")
+    if options.update_limits:
+        limits.save(LIMITS, limits.rounded(figures.values))
+    if not options.gate:
+        return 0
+    allowed = limits.load(LIMITS)
+    worse = limits.over("records", figures.values, allowed, SLACK) + limits.vanished("records", figures.values, allowed)
+    print(*(f"FAILED {line}" for line in worse), sep="\n", end="\n" if worse else "")
+    return 1 if worse else 0
 
 
 if __name__ == "__main__":

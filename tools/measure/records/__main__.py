@@ -22,7 +22,7 @@ from . import overhead, train
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPTS = ("plain_loop", "hugging_face", "lightning_loop", "jax_loop")
-GPU_BOUND, CPU_BOUND = ("vgg16",), ("mlp", "gpt2@1-today")
+GPU_BOUND, CPU_BOUND = ("resnet50", "vgg16"), ("mlp", "gpt2@1-today")
 # Kinds of records that are left out to see what they cost.
 OPTIONAL = ("driver", "memory", "events", "waits", "ranges")
 WITHOUT = {"without driver": "driver", "without events": "events", "without waits": "waits", "without events, waits": "events,waits",

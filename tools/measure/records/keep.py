@@ -1,4 +1,5 @@
-"""Puts what tools/measure/records measured into data/: traces cut to their last step, with the observed one behind it.
+"""Puts what tools/measure/records measured into data/: of the recorded steps the shortest, which the host disturbed least; where an
+observed step stands behind them, the last, and that one.
 
     python -m tools.measure.records.keep DIR… --to data/h200-records
 
@@ -18,26 +19,29 @@ from typing import Any
 LEFT_OUT = ("Trace", "ac2g")  # neither is read
 
 
-def last_step(trace: dict[str, Any]) -> dict[str, Any]:
-    """The trace from the beginning of its last step on. Its steps end by waiting for the GPU: nothing of the ones before is in it."""
+def one_step(trace: dict[str, Any]) -> dict[str, Any]:
+    """The trace with one of its steps. They end by waiting for the GPU: nothing of one is in another."""
     events = trace["traceEvents"]
     steps = [e for e in events if e.get("cat") == "user_annotation" and e["name"].startswith(("ProfilerStep#", "step "))]
-    begin = max(e["ts"] for e in steps)
+    observed = any(e["name"] == "observed step" for e in events)
+    step = max(steps, key=lambda e: e["ts"]) if observed else min(steps, key=lambda e: e["dur"])
+    begin, end = step["ts"], float("inf") if observed else step["ts"] + step["dur"]
+    number = sorted(e["ts"] for e in steps).index(begin)
     ends: dict[Any, set[str]] = {}
     for e in events:
-        if e.get("cat") == "fwdbwd" and e["ts"] >= begin:
+        if e.get("cat") == "fwdbwd" and begin <= e["ts"] < end:
             ends.setdefault(e["id"], set()).add(e["ph"])
 
     def belongs(event: dict[str, Any]) -> bool:
         if event["ph"] == "M":
             return True
-        if event.get("cat") in LEFT_OUT or event["ts"] < begin:
+        if event.get("cat") in LEFT_OUT or not begin <= event["ts"] < end:
             return False
         return event.get("cat") != "fwdbwd" or ends[event["id"]] == {"s", "f"}
 
     out = trace | {"traceEvents": [e for e in events if belongs(e)]}
     if figures := out.get("foretrace"):
-        out["foretrace"] = figures | {"traced_steps": 1, "traced_host_ms": figures["traced_host_ms"][-1:]}
+        out["foretrace"] = figures | {"traced_steps": 1, "traced_host_ms": figures["traced_host_ms"][number : number + 1]}
     return out
 
 
@@ -52,7 +56,7 @@ def keep(folders: list[Path], to: Path) -> None:
         for path in sorted(folder.glob("*.json.gz")):
             text = gzip.decompress(path.read_bytes())
             if not path.name.endswith(".et.json.gz"):
-                text = json.dumps(last_step(json.loads(text)), separators=(",", ":"), ensure_ascii=False).encode()
+                text = json.dumps(one_step(json.loads(text)), separators=(",", ":"), ensure_ascii=False).encode()
             write(to / path.name, text)
         for path in sorted((folder / "scripts").glob("*")):
             if path.suffix == ".pb":
