@@ -5,8 +5,9 @@
     tools/jax_accuracy.py --gate   fails where an error grew (tools/jax_limits.json), a row is gone, or a promise is broken
 
 A pair is predicted from the profile of the first with its time as measured (--measured-ms), and judged by the median step and by the GPU
-time of the second; `no-sync` by the same program's steps in a row that nobody waits for. Promised: from a base (BASES) a step within 8 % at twice and half the batch and in another precision, a replay within 1 % of the profile, at most 15 % of it frozen. Nothing is fitted here
-but the host's time behind a step (src/trace/importers/xla_rows.cpp): XLA's kernels are priced by the models made for PyTorch's.
+time of the second; `no-sync` by the same program's steps in a row that nobody waits for. Promised: from a base (BASES) a step
+within 8 % at twice and half the batch and in another precision, a replay within 1 % of the profile, at most 15 % of it frozen. Nothing is
+fitted here but the host's time behind a step (src/trace/importers/xla_rows.cpp): XLA's kernels are priced by the models made for PyTorch's.
 """
 
 from __future__ import annotations
