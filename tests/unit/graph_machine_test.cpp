@@ -18,7 +18,8 @@ namespace {
 const Ns kLatency = graph::usual_latencies().launch_latency;
 const Ns kGap = graph::usual_latencies().kernel_gap;
 constexpr Ns kNodeGap = 400;  // inside a CUDA graph
-const Ns kSync = graph::usual_latencies().sync_call;
+const Ns kSync = graph::usual_latencies().sync_call;      // a call that waits for nothing
+const Ns kReturn = graph::usual_latencies().sync_return;  // of one that waited, behind what it waited for
 constexpr Ns kHandOver = 40'000;
 constexpr Ns kJoin = 12'000;
 
@@ -76,7 +77,7 @@ Execution execute(const Program& program) {
       case Action::kSyncDevice: {
         Ns until = begin + kSync;
         for (const auto& [stream, end] : stream_end) {
-          if (a.kind == Action::kSyncDevice || stream == a.stream) until = std::max(until, end + kSync);
+          if (a.kind == Action::kSyncDevice || stream == a.stream) until = std::max(until, end + kReturn);
         }
         cpu = until;
         const bool all = a.kind == Action::kSyncDevice;
@@ -105,7 +106,7 @@ Execution execute(const Program& program) {
       case Action::kCopy: {  // its call lasts until the copy is done
         const Ns start = starts(a.stream, begin + a.cost);
         const Ns end = start + a.kernel / 10;
-        cpu = end + kSync;
+        cpu = end + kReturn;
         out.trace.call("cudaMemcpyAsync", {begin, cpu}, id)
             .copy(id, "Memcpy DtoH (Device -> Pageable)", {start, end}, a.stream);
         stream_end[a.stream] = end;
@@ -195,7 +196,7 @@ TEST(GraphMachine, NoWaitBecomesADistance) {
     // So that the step comes down to gaps, latencies and hand-overs when nothing costs anything.
     graph::Graph free = r.graph;
     for (Ns& cost : free.cost) cost = 0;
-    const Ns per_task = kSync + kGap + kLatency;
+    const Ns per_task = kSync + kReturn + kGap + kLatency;
     RC_ASSERT(Replay(free).step() <= static_cast<Ns>(free.size()) * per_task + 4 * (kHandOver + kJoin));
   }));
 }

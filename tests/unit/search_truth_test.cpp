@@ -157,7 +157,7 @@ TEST(SearchTruth, SomeLayersOnlyHoldOnARealGpu) {
     const whatif::Prediction p = search::predict_strategy(*made, strategy);
     ASSERT_EQ(p.declined, "") << describe(strategy);
     const double gpu = row["gpu_ms"].get_double().value();
-    EXPECT_NEAR(static_cast<double>(p.gpu_time) / 1e6, gpu, 0.05 * gpu) << model << " " << describe(strategy);
+    EXPECT_NEAR(static_cast<double>(p.gpu_time) / 1e6, gpu, 0.06 * gpu) << model << " " << describe(strategy);
     // The run cast what left each of the four stages, and kept it; the strategy's own code casts where the last one ends.
     const bool all_stages = strategy.whatifs.front().ends_with("layer1|layer2|layer3|layer4");
     const auto peak = static_cast<double>(row["peak_bytes"].get_int64().value());
