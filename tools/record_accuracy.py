@@ -173,7 +173,7 @@ def main() -> int:
     if not options.gate:
         return 0
     allowed = limits.load(LIMITS)
-    worse = limits.over("records", figures.values, allowed, SLACK) + limits.vanished("records", figures.values, allowed)
+    worse = limits.over("records", figures.values, allowed, SLACK) + limits.vanished("records", list(figures.values), list(allowed))
     print(*(f"FAILED {line}" for line in worse), sep="\n", end="\n" if worse else "")
     return 1 if worse else 0
 

@@ -31,11 +31,14 @@ bool has(std::string_view text, std::string_view part) { return text.find(part) 
 
 std::int64_t stride_between(std::int64_t in, std::int64_t out, std::int64_t reach) {
   if (in <= 0 || out <= 0 || reach <= 0) return 1;
-  const std::int64_t longest = in / out + 1;
-  for (std::int64_t stride = 1; stride <= longest; ++stride) {
-    // With more padding the result only grows: `out` lies between those of no padding and of half the kernel.
+  // With more padding the result only grows: `out` lies between those of no padding and of half the kernel.
+  const auto fits = [&](std::int64_t stride) {
     const std::int64_t least = (in - reach) / stride + 1, most = (in + 2 * (reach / 2) - reach) / stride + 1;
-    if (least <= out && out <= most) return stride;
+    return least <= out && out <= most;
+  };
+  if (in % out == 0 && fits(in / out)) return in / out;  // sizes that divide are meant to
+  for (std::int64_t stride = 1; stride <= in / out + 1; ++stride) {
+    if (fits(stride)) return stride;
   }
   return 1;
 }
