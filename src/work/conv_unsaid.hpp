@@ -9,7 +9,8 @@
 
 namespace foretrace::work {
 
-/// The stride that divides one size by the other, or the smallest by which a kernel of `reach` taps, padded by at most half of them, makes `out` of `in`; 1 where none does.
+/// The stride that divides one size by the other, or the smallest by which a kernel of `reach` taps, padded by at most half of
+/// them, makes `out` of `in`; 1 where none does.
 std::int64_t stride_between(std::int64_t in, std::int64_t out, std::int64_t reach);
 
 /// Forward convolutions take the sizes of their results from their gradients, whose operations name them: of the same input
