@@ -18,8 +18,7 @@ namespace {
 const Ns kLatency = graph::usual_latencies().launch_latency;
 const Ns kGap = graph::usual_latencies().kernel_gap;
 constexpr Ns kNodeGap = 400;  // inside a CUDA graph
-const Ns kSync = graph::usual_latencies().sync_call;      // a call that waits for nothing
-const Ns kReturn = graph::usual_latencies().sync_return;  // of one that waited, behind what it waited for
+const Ns kSync = graph::usual_latencies().sync_call;
 constexpr Ns kHandOver = 40'000;
 constexpr Ns kJoin = 12'000;
 
@@ -77,7 +76,7 @@ Execution execute(const Program& program) {
       case Action::kSyncDevice: {
         Ns until = begin + kSync;
         for (const auto& [stream, end] : stream_end) {
-          if (a.kind == Action::kSyncDevice || stream == a.stream) until = std::max(until, end + kReturn);
+          if (a.kind == Action::kSyncDevice || stream == a.stream) until = std::max(until, end + kSync);
         }
         cpu = until;
         const bool all = a.kind == Action::kSyncDevice;
@@ -106,7 +105,7 @@ Execution execute(const Program& program) {
       case Action::kCopy: {  // its call lasts until the copy is done
         const Ns start = starts(a.stream, begin + a.cost);
         const Ns end = start + a.kernel / 10;
-        cpu = end + kReturn;
+        cpu = end + kSync;
         out.trace.call("cudaMemcpyAsync", {begin, cpu}, id)
             .copy(id, "Memcpy DtoH (Device -> Pageable)", {start, end}, a.stream);
         stream_end[a.stream] = end;
@@ -128,7 +127,8 @@ Execution execute(const Program& program) {
 }
 
 Program draw_program(bool with_waits) {
-  Program p = {{Action::kOp, 7, 7, 10'000, 0}};
+  // One call that waited, so that the trace shows how long after its work such a call returns.
+  Program p = {{Action::kOp, 7, 7, 10'000, 0}, {Action::kLaunch, 7, 7, 5'000, 50'000}, {Action::kSyncDevice}};
   const auto cost = [](Ns high) { return *rc::gen::inRange<Ns>(1'000, high); };
   const auto add = [&](bool main) {
     const int kind = *rc::gen::inRange(0, main ? 10 : 7);
@@ -196,7 +196,7 @@ TEST(GraphMachine, NoWaitBecomesADistance) {
     // So that the step comes down to gaps, latencies and hand-overs when nothing costs anything.
     graph::Graph free = r.graph;
     for (Ns& cost : free.cost) cost = 0;
-    const Ns per_task = kSync + kReturn + kGap + kLatency;
+    const Ns per_task = kSync + kGap + kLatency;
     RC_ASSERT(Replay(free).step() <= static_cast<Ns>(free.size()) * per_task + 4 * (kHandOver + kJoin));
   }));
 }
