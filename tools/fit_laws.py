@@ -133,8 +133,8 @@ class Public:
 
         with gzip.open(folder / "gpu-attention-bf16.csv.gz", "rt", newline="") as file:
             rows = list(csv.DictReader(file))
-        self.times = {g: [float(r[c] or "nan") * 1e3 for r in rows] for c in rows[0] if c.endswith("_ms") and (g := transfer_tables.GEMM_COLUMNS.get(c.removesuffix("_ms")))}
-        self.times = {g: np.array(t) for g, t in self.times.items()}
+        times = {g: [float(r[c] or "nan") * 1e3 for r in rows] for c in rows[0] if c.endswith("_ms") and (g := transfer_tables.GEMM_COLUMNS.get(c.removesuffix("_ms")))}
+        self.times = {g: np.array(t) for g, t in times.items()}
         self.floors = {g: float(np.nanquantile(t, transfer_tables.FLOOR_QUANTILE)) for g, t in self.times.items()}
         names = ("batch_size", "num_heads", "num_key_value_heads", "isl", "isl", "head_dim")
         self.x = np.array([[float(r[n]) for n in names] + [1.0, 0.0, 0.0] for r in rows])
@@ -290,8 +290,8 @@ def streaming_rows():
             if row["kernel_us"] > 0 and (how := OPERATIONS.get((row["name"], row["pass"]))):
                 s = row["sizes"]
                 elements = math.prod(s.values()) * (how[3] if len(how) > 3 else 1)
-                more = 2 if row["dtype"] == "fp32" and how[0] == "cast" else how[2]
-                add(how[0], row["dtype"], elements, how[1], more, f"{row['name']} {row['pass']} {row['dtype']} {row['shape']}", row["kernel_us"])
+                wider = 2 if row["dtype"] == "fp32" and how[0] == "cast" else how[2]
+                add(how[0], row["dtype"], elements, how[1], wider, f"{row['name']} {row['pass']} {row['dtype']} {row['shape']}", row["kernel_us"])
     return dict(sorted(out.items()))
 
 

@@ -105,9 +105,9 @@ def main() -> int:
         "step_mean": mean(abs(p[1]) for p in pairs), "step_max": max(abs(p[1]) for p in pairs),
         "gpu_mean": mean(abs(p[2]) for p in pairs), "gpu_max": max(abs(p[2]) for p in pairs),
     }  # fmt: skip
-    inside = sum(p[3] for p in pairs)
+    held = sum(p[3] for p in pairs)
     print(f"{len(pairs)} pairs: step {now['step_mean']:.1f} % on average, {now['step_max']:.1f} at most; "
-          f"GPU time {now['gpu_mean']:.1f} and {now['gpu_max']:.1f}; {inside} inside their bands")  # fmt: skip
+          f"GPU time {now['gpu_mean']:.1f} and {now['gpu_max']:.1f}; {held} inside their bands")  # fmt: skip
     names = sorted(p[0] for p in pairs)
     allowed = limits.load(LIMITS)
     if options.update_limits:

@@ -94,7 +94,7 @@ class Models:
         def missed(name, value):
             return np.mean([abs(r["error_pct"]) for r in self.rows[name, value] if r["to"] not in without])
 
-        return {name: min(values, key=lambda v, name=name: missed(name, v)) for name, values in TRIED.items()}
+        return {name: min((missed(name, v), i, v) for i, v in enumerate(values))[2] for name, values in TRIED.items()}
 
 
 class Kind:
@@ -103,6 +103,8 @@ class Kind:
     def __init__(self, folder, kind):
         self.kind, self.table = kind, tables.product_table(folder, kind)
         self.read: dict = {}
+        self.cached_errors: tuple = ()
+        self.cached_groups: list = []
 
     def sets(self, without):
         path = LEFT_OUT / f"{without}.csv" if without else model.FOLDER / "transfer" / "products.csv"
@@ -129,7 +131,8 @@ class Kind:
 
     def errors(self):
         """[(target, whether its architecture was fitted, errors of log time)], and the same of the fit to all."""
-        out, inside = [], []
+        out: list[tuple] = []
+        inside: list[tuple] = []
         for o, t, rows in self.pairs():
             device = self.table.devices[t]
             for without in (t, f"generation-{device.generation}", None):

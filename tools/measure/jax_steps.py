@@ -170,7 +170,7 @@ def recorded(jax: Any, compiled: Any, state: Any, batch: Any, path: Path) -> dic
             r.step()
     found = Path(f"{path}.xplane.pb")
     figures = r.figures or {}
-    row = {"median_ms": figures.get("measured_ms"), "figures": figures, "trace": found.name + ".gz"}
+    row: dict[str, Any] = {"median_ms": figures.get("measured_ms"), "figures": figures, "trace": found.name + ".gz"}
     if found.exists():
         row |= gpu_of(found, TRACED + 1)  # the recorder lets one step pass before it marks them
         pack(found, path.parent / row["trace"])

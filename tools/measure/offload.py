@@ -57,7 +57,8 @@ def one_model(model: str, path: Path, cpu: bool) -> None:
         step.finish()
     for turn in range(TURNS):
         for variant, step in steps.items():
-            found, end = [], time.perf_counter() + TURN_S
+            found: list[tuple[float, ...]] = []
+            end = time.perf_counter() + TURN_S
             while len(found) < 3 or (time.perf_counter() < end and len(found) < 40):
                 before = loop_us()
                 step()

@@ -32,10 +32,11 @@ from torch import nn
 from .phases import loop_us
 
 WIDTH, ROWS = 16, 8
-TENSORS = (50, 200, 800)
-NORMS = (5, 20, 80)
+TENSORS: tuple[int, ...] = (50, 200, 800)
+NORMS: tuple[int, ...] = (5, 20, 80)
 BUCKETS = (0, 16, 4)  # tensors in a bucket; 0: PyTorch's own size
-UNITS, UNIT_LAYERS = 12, (1, 3, 6, 12)
+UNITS = 12
+UNIT_LAYERS: tuple[int, ...] = (1, 3, 6, 12)
 TURNS, TURN_S, WARM, LEAST = 4, 0.14, 4, 3
 STEP_COLUMNS = ("network", "kind", "tensors", "buckets", "turn", "forward_us", "until_last_us", "tail_us", "update_us", "loop_us")
 
@@ -139,7 +140,7 @@ def ddp_kinds(make: Any, device: str, bucket_tensors: int) -> dict[str, Worker]:
 
 def buckets_of(called: nn.Module) -> int:
     """After the first steps, in which they are built again in the order gradients come."""
-    data = getattr(called, "_get_ddp_logging_data", dict)()
+    data: dict[str, Any] = getattr(called, "_get_ddp_logging_data", dict)()
     sizes = str(data.get("rebuilt_bucket_sizes") or data.get("bucket_sizes") or "")
     return len([s for s in sizes.split(",") if s.strip()])
 
