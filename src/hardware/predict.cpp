@@ -61,6 +61,14 @@ bool generic_in_half(const Work& w) {
          c->channels_per_group() % 32 != 0 && std::max(c->kernel_h, c->kernel_w) > 32;
 }
 
+// Whether work along rows runs in a kernel like those of the tables, which are the framework's own: what a compiler generated (XLA's
+// fusions, a sum with all that leads to it) may take a quarter of their time, and grows as its own bytes do. A choice: beyond a factor
+// of two, and three times what neighbours spread.
+bool is_of_the_table(double measured_ns, const Work& was, const ModelledTime& told) {
+  if (is_product(was) || !(told.us > 0)) return true;
+  return std::abs(std::log(measured_ns / 1e3 / told.us)) <= std::max(std::log(2.0), 3 * told.sigma);
+}
+
 bool same_work(const Work& a, const Work& b) {
   return a.family == b.family && a.dtype == b.dtype && a.out_dtype == b.out_dtype && a.access == b.access &&
          a.backward == b.backward && a.flops == b.flops && a.bytes_read == b.bytes_read &&
@@ -117,12 +125,15 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
     cost.known = true;
     return cost;
   }
+  // A kernel that was faster than its bytes allow did not move them all, and what it becomes will not either.
+  const double bound = measured_ns < roofline_ns(was, device) ? 0 : roofline_ns(becomes, device);
+  const ModelledTime before = model(was, device);
   // The operation itself, as it was measured, is one neighbour more of what it becomes. Products have a law, which carries further.
-  if (!std::holds_alternative<Gemm>(was.kind) && was.family == becomes.family) {
+  if (!std::holds_alternative<Gemm>(was.kind) && was.family == becomes.family &&
+      is_of_the_table(measured_ns, was, before)) {
     const ModelledTime beside = finite(measured_model_beside(becomes, was, measured_ns / 1e3, device));
     if (beside.us > 0) {
-      cost.ns =
-          std::max({beside.us * 1e3, roofline_ns(becomes, device), std::min(measured_ns, empty_kernel_us() * 1e3)});
+      cost.ns = std::max({beside.us * 1e3, bound, std::min(measured_ns, empty_kernel_us() * 1e3)});
       cost.sigma = std::max(0.02, beside.sigma);
       const bool stays = kernel_stays(was, becomes);
       cost.origin = stays ? graph::Origin::kScaled : graph::Origin::kModelled;
@@ -130,14 +141,11 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
       return cost;
     }
   }
-  const ModelledTime before = model(was, device);
   const ModelledTime after = model(becomes, device);
   const bool both = before.us > 0 && after.us > 0;
   if (both && kernel_stays(was, becomes)) {
     const double ratio = after.us / before.us;
-    // The floor of a launch does not shrink: below it a ratio would promise time no kernel can take. A kernel that was faster than
-    // its bytes allow did not move them all, and what it becomes will not either.
-    const double bound = measured_ns < roofline_ns(was, device) ? 0 : roofline_ns(becomes, device);
+    // The floor of a launch does not shrink: below it a ratio would promise time no kernel can take.
     cost.ns = std::max({measured_ns * ratio, bound, std::min(measured_ns, empty_kernel_us() * 1e3)});
     // The further from what was measured, the more of the model's own error remains.
     const double distance = std::min(1.0, std::abs(std::log(ratio)) / std::log(4.0));
