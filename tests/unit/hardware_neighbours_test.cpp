@@ -138,6 +138,45 @@ TEST(MeasuredOperations, ABatchNearbyKeepsWhatWasMeasured) {
   EXPECT_LT(ratio(8192), ratio(66));
 }
 
+// Left to guess, cuDNN takes twice as long for 32 such images as for 64; where it tries its algorithms it does not.
+TEST(MeasuredOperations, WhatRanIsTriedAgainWhereAlgorithmsAreTried) {
+  const auto layer = [](std::int64_t n, bool tuned) {
+    Work w(Family::kConvForward);
+    w.dtype = w.out_dtype = Dtype::kFp32;
+    Convolution c;
+    c.input = {n, 64, 56, 56};
+    c.out_channels = 64;
+    c.kernel_h = c.kernel_w = 3;
+    c.out_h = c.out_w = 56;
+    c.channels_last = true;
+    c.tuned = tuned;
+    w.kind = c;
+    refresh(w);
+    return w;
+  };
+  const double usual = predict(layer(64, true), h200()).ns;
+  EXPECT_GT(rescale(usual, layer(64, false), layer(32, false), h200()).ns, 1.5 * usual);
+  EXPECT_LT(rescale(usual, layer(64, true), layer(32, true), h200()).ns, 0.8 * usual);
+}
+
+// A sum that a compiler generated, with all that leads to it, at a quarter of what the framework's kernels take.
+TEST(MeasuredOperations, KernelsFarFromThoseOfTheTablesGrowAsTheirBytes) {
+  const auto sums = [](std::int64_t rows) {
+    Work w(Family::kReduction);
+    w.dtype = w.out_dtype = Dtype::kFp32;
+    w.elements = rows * 768;
+    w.bytes_read = 7 * 4.0 * static_cast<double>(rows) * 768;
+    w.bytes_written = 4.0 * static_cast<double>(rows);
+    w.kind = Rows{.rows = rows, .columns = 768};
+    return w;
+  };
+  const double usual = predict(sums(4096), h200()).ns;
+  const auto grown = [&](double measured) { return rescale(measured, sums(4096), sums(8192), h200()).ns / measured; };
+  const double model = predict(sums(8192), h200()).ns / usual;
+  EXPECT_NEAR(grown(usual / 4), model, 0.01 * model);
+  EXPECT_NEAR(grown(usual), model, 0.1 * model);
+}
+
 TEST(MeasuredOperations, UncertaintyGrowsWithTheDistance) {
   EXPECT_LT(predict(conv(64, Dtype::kFp16), h200()).sigma, predict(conv(500'000, Dtype::kFp16), h200()).sigma);
 }
