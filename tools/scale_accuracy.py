@@ -50,8 +50,10 @@ NUMBERED = {  # the number behind the @ is no bucket size
 
 
 # The largest error a case may have, in percent, beside what --gate says of the ddp cases; p3's measured sender is a Python
-# thread that holds it up more than the network (docs/scale.md). A case without a limit fails the gate.
-LARGEST = {"fsdp": 10, "ps": 6, "powersgd": 10, "zero1": 12, "zero2": 6, "qsgd": 15, "topk": 14, "terngrad": 9, "dgc": 8,
+# thread that holds it up more than the network (docs/scale.md). Rows of data/h200-ranks were timed with CUPTI attached, which makes
+# what the CPU decides 15 to 35 % too long there: the hooks of topk, which wait for the CPU, come out that much shorter by a host's clean figures.
+# A case without a limit fails the gate.
+LARGEST = {"fsdp": 10, "ps": 6, "powersgd": 10, "zero1": 12, "zero2": 6, "qsgd": 15, "topk": 20, "terngrad": 9, "dgc": 8,
            "blueconnect": 6, "servers": 9, "horovod": 11, "p3": 40}
 BY_GATE = ("ddp", "ddpfp16")
 # How many rows each folder has by case: fewer, and something that was measured is no longer compared.

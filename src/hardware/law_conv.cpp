@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "base/decimal.hpp"
 #include "base/text.hpp"
@@ -183,11 +184,6 @@ const Convolution* known_sizes(const Work& w) {
 }
 
 }  // namespace
-
-std::string_view convolution_set(const Work& w) {
-  const auto* c = std::get_if<Convolution>(&w.kind);
-  return c == nullptr ? std::string_view() : std::string_view(names()[index_of(w, *c)]);
-}
 
 double convolution_as_measured_us(const Work& w, const Device& d) {
   const Convolution* c = known_sizes(w);

@@ -14,7 +14,6 @@
 // the GPU a convolution was measured on and for the one it goes to.
 
 #include <optional>
-#include <string_view>
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/hardware/cost.hpp"
@@ -26,7 +25,5 @@ namespace foretrace::hardware {
 double convolution_us(const Work& work, const TransferWeights& products, const Device& device);
 /// By the parameters fitted to measured convolutions, whatever the device. 0 as above.
 double convolution_as_measured_us(const Work& work, const Device& device);
-/// "dense fwd half nhwc": whose parameters a convolution follows.
-std::string_view convolution_set(const Work& work);
 
 }  // namespace foretrace::hardware

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <map>
-#include <set>
 #include <string>
 
 #include "foretrace/hardware/cost.hpp"
@@ -54,15 +53,11 @@ void for_all(Check check) {
 }
 
 TEST(LawOfConvolutions, EveryKindHasParameters) {
-  std::set<std::string> sets;
   for_all([&](const Shape& s, Family f, Dtype t, bool last) {
-    const Work w = convolution(s, f, t, last);
-    sets.insert(std::string(convolution_set(w)));
-    const double us = convolution_as_measured_us(w, device("H200-SXM"));
-    EXPECT_GT(us, 0.5) << convolution_set(w);
-    EXPECT_LT(us, 1e6) << convolution_set(w);
+    const double us = convolution_as_measured_us(convolution(s, f, t, last), device("H200-SXM"));
+    EXPECT_GT(us, 0.5);
+    EXPECT_LT(us, 1e6);
   });
-  EXPECT_EQ(sets.size(), 72U);  // four kinds of filter, three passes, three types, two layouts
 }
 
 TEST(LawOfConvolutions, GrowsWithTheBatch) {
@@ -120,7 +115,6 @@ TEST(LawOfConvolutions, SaysNothingOfUnknownSizes) {
   EXPECT_EQ(convolution_us(w, TransferWeights::shipped(), device("H200-SXM")), 0);
   EXPECT_EQ(
       convolution_us(work::gemm_work(1, 64, 64, 64, Dtype::kFp32), TransferWeights::shipped(), device("H200-SXM")), 0);
-  EXPECT_TRUE(convolution_set(work::gemm_work(1, 64, 64, 64, Dtype::kFp32)).empty());
 }
 
 }  // namespace
