@@ -165,8 +165,8 @@ class Tables {
   static std::string part_of(std::string_view pool) {
     std::string part(pool.substr(0, pool.find(' ')));
     if (!by_type(part)) return part;
-    const auto* const type =
-        std::find_if(kTypes.begin(), kTypes.end(), [&](std::string_view t) { return pool.find(t) != pool.npos; });
+    const auto* const type = std::find_if(kTypes.begin(), kTypes.end(),
+                                          [&](std::string_view t) { return pool.find(t) != std::string_view::npos; });
     return type == kTypes.end() ? part : part.append(*type);
   }
   // Of "H200-SXM.softmax".

@@ -7,7 +7,6 @@
 namespace foretrace::whatif {
 namespace {
 
-using test::measured_step;
 using test::predicted;
 using testing::HasSubstr;
 

@@ -189,7 +189,7 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
   if (m.device.name.empty()) {
     return fail(ErrorCode::kDeclined, "the trace does not say which GPU it was recorded on");
   }
-  if (const std::string host = parameters.text("host"); !host.empty()) {
+  if (const std::string& host = parameters.text("host"); !host.empty()) {
     FORETRACE_TRY_VOID(change_host(m, draft, host));
   }
   const std::vector<Row> rows = rows_of(m, draft);
