@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import fitted
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -174,14 +175,7 @@ def main() -> int:
     head = "# figure,value,sample,spread: what kernels that torch.compile generates take (Inductor of PyTorch 2.11 on an H200);\n" \
            "# src/whatif/catalogue/generated_kernels.hpp says what each is. Written by tools/fit_compiled.py.\n"
     text = head + "".join(f"{n},{v:.4g},{s},{e:.2g}\n" for n, (v, s, e) in figures.items())
-    if options.check:
-        if options.output.read_text() != text:
-            print(f"{options.output.name}: not what the traces say", file=sys.stderr)
-            return 1
-        return 0
-    options.output.write_text(text)
-    print(f"fit_compiled: wrote {options.output}")
-    return 0
+    return fitted.keep(options.output, text, options.check)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import zlib
 
 import fit_kernels
 import fit_products
+import fitted
 import numpy as np
 import train_transfer
 import transfer_model as model
@@ -172,15 +173,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    found = text()
-    if args.check:
-        if not TABLE.is_file() or TABLE.read_text() != found:
-            print(f"{TABLE.name}: not what the data say", file=sys.stderr)
-            return 1
-        return 0
-    TABLE.parent.mkdir(exist_ok=True)
-    TABLE.write_text(found)
-    return 0
+    return fitted.keep(TABLE, text(), args.check)
 
 
 if __name__ == "__main__":

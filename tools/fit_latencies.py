@@ -18,6 +18,7 @@ from collections import defaultdict
 from itertools import pairwise
 from statistics import median
 
+import fitted
 from truth import ROOT
 
 TABLE = ROOT / "src" / "graph" / "latencies" / "H200-SXM.csv"
@@ -46,8 +47,8 @@ MEANING = {
 }
 
 
-def samples_of(path):
-    """{name: [us]} of one trace."""
+def read(path):
+    """A trace's events, its calls by correlation, and the GPU's work by stream."""
     with gzip.open(path, "rt") as file:
         events = [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X"]
     calls = {e["args"]["correlation"]: e for e in events if e.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in e.get("args", {})}
@@ -55,6 +56,12 @@ def samples_of(path):
     for e in events:
         if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
             streams[e["args"].get("stream")].append(e)
+    return events, calls, streams
+
+
+def samples_of(path):
+    """{name: [us]} of one trace."""
+    events, calls, streams = read(path)
     out = defaultdict(list)
     ends = []
     graphs = sum("GraphLaunch" in call["name"] for call in calls.values())
@@ -104,13 +111,7 @@ def idle_sync():
 
 def collectives_of(path):
     """{name: [us]} of a rank's trace: when collectives start, and when what waits for them does."""
-    with gzip.open(path, "rt") as file:
-        events = [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X"]
-    calls = {e["args"]["correlation"]: e for e in events if e.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in e.get("args", {})}
-    streams = defaultdict(list)
-    for e in events:
-        if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
-            streams[e["args"].get("stream")].append(e)
+    _, calls, streams = read(path)
     done = [(e["ts"] + e["dur"], stream) for stream, work in streams.items() for e in work if "nccl" in e["name"].lower()]
     out = defaultdict(list)
     for stream, work in streams.items():
@@ -148,15 +149,8 @@ def main():
     args = parser.parse_args()
     text = text_of([*(samples_of(CLEAN / f"{name}.json.gz") for name in TRACES), *waits(), idle_sync(),
                     *(collectives_of(RANKS / f"{name}.json.gz") for name in COLLECTIVE)])
-    if args.check:
-        if not TABLE.is_file() or TABLE.read_text() != text:
-            print(f"{TABLE.name}: not what the traces say", file=sys.stderr)
-            return 1
-        return 0
-    TABLE.parent.mkdir(exist_ok=True)
-    TABLE.write_text(text)
     print(text, end="")
-    return 0
+    return fitted.keep(TABLE, text, args.check)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import sys
 import zlib
 
 import fit_kernels
+import fitted
 import numpy as np
 import train_transfer
 import transfer_carried
@@ -141,14 +142,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    found = text()
-    if args.check:
-        if not TABLE.is_file() or TABLE.read_text() != found:
-            print(f"{TABLE.name}: not what the data say", file=sys.stderr)
-            return 1
-        return 0
-    TABLE.write_text(found)
-    return 0
+    return fitted.keep(TABLE, text(), args.check)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import pathlib
 import sys
 
 import fit_laws
+import fitted
 import gpu_accuracy
 import laws
 import numpy as np
@@ -96,14 +97,7 @@ def main():
     if not args.public:
         print("left out: no folder given, and FORETRACE_PUBLIC is not set", file=sys.stderr)
         return 77
-    found = text(args.public)
-    if args.check:
-        if not TABLE.is_file() or TABLE.read_text() != found:
-            print(f"{TABLE.name}: not what the tables say", file=sys.stderr)
-            return 1
-        return 0
-    TABLE.write_text(found)
-    return 0
+    return fitted.keep(TABLE, text(args.public), args.check)
 
 
 if __name__ == "__main__":

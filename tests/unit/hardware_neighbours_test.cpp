@@ -102,17 +102,23 @@ const Device& h200() {
   return kDevice;
 }
 
-Work conv(std::int64_t n, Dtype dtype, Family family = Family::kConvForward) {
+// 3 x 3, as many channels out as in, the size kept.
+Work filter(Convolution c, Dtype dtype, Family family) {
   Work w(family);
   w.dtype = w.out_dtype = dtype;
-  Convolution c;
-  c.input = {n, 256, 14, 14};
-  c.out_channels = 256;
+  c.out_channels = c.input[1];
   c.kernel_h = c.kernel_w = 3;
-  c.out_h = c.out_w = 14;
+  c.out_h = c.input[2];
+  c.out_w = c.input[3];
   w.kind = c;
   refresh(w);
   return w;
+}
+
+Work conv(std::int64_t n, Dtype dtype, Family family = Family::kConvForward) {
+  Convolution c;
+  c.input = {n, 256, 14, 14};
+  return filter(c, dtype, family);
 }
 
 // Every table is read, every pool has scales, and no cell of a table is lost.
@@ -141,18 +147,11 @@ TEST(MeasuredOperations, ABatchNearbyKeepsWhatWasMeasured) {
 // Left to guess, cuDNN takes twice as long for 32 such images as for 64; where it tries its algorithms it does not.
 TEST(MeasuredOperations, WhatRanIsTriedAgainWhereAlgorithmsAreTried) {
   const auto layer = [](std::int64_t n, bool tuned) {
-    Work w(Family::kConvForward);
-    w.dtype = w.out_dtype = Dtype::kFp32;
     Convolution c;
     c.input = {n, 64, 56, 56};
-    c.out_channels = 64;
-    c.kernel_h = c.kernel_w = 3;
-    c.out_h = c.out_w = 56;
     c.channels_last = true;
     c.tuned = tuned;
-    w.kind = c;
-    refresh(w);
-    return w;
+    return filter(c, Dtype::kFp32, Family::kConvForward);
   };
   const double usual = predict(layer(64, true), h200()).ns;
   EXPECT_GT(rescale(usual, layer(64, false), layer(32, false), h200()).ns, 1.5 * usual);

@@ -77,11 +77,9 @@ def main() -> int:
     parser.add_argument("--cpu", action="store_true", help="tiny networks on the CPU, to try the program")
     options = parser.parse_args()
     end = time.perf_counter() + options.seconds
-    for name in ("tools.measure.jobs", "torchvision", "transformers"):  # nothing of it touches the GPU
-        try:
-            __import__(name)
-        except ImportError:
-            print(f"offload: no {name}", flush=True)
+    from . import jobs
+
+    jobs.import_what_jobs_need("offload")
     path = options.out / "offload.csv"
     path.write_text("model,variant,tensors,turn," + ",".join(f"{p}_us" for p in PHASES) + ",loop_us\n")
     for model in options.models.split():

@@ -179,11 +179,9 @@ def main() -> int:
     parser.add_argument("--cpu", action="store_true", help="tiny networks on the CPU, to try the program")
     options = parser.parse_args()
     end = time.perf_counter() + options.seconds
-    for name in ("tools.measure.jobs", "torchvision", "transformers"):  # nothing of it touches the GPU
-        try:
-            __import__(name)
-        except ImportError:
-            print(f"phases: no {name}", flush=True)
+    from . import jobs
+
+    jobs.import_what_jobs_need("phases")
     phases, cases = options.out / "phases.csv", options.out / "cases.csv"
     phases.write_text("model,variant,step,traced,phase,us,loop_before,loop_after\n")
     cases.write_text("kind,name,mode,us,loop_before,loop_after\n")
