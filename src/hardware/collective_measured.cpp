@@ -32,7 +32,26 @@ double distance(Collective a, int n, Collective b, int m) {
   return kind + 0.5 * std::abs(std::log2(static_cast<double>(n) / m));
 }
 
+// Microseconds before the first step and of all steps of a small message, as NCCL's model has them.
+double latency_us(Collective kind, int ranks, bool network) {
+  const Protocols& p = protocols();
+  const auto link = static_cast<std::size_t>(network ? LinkKind::kNetwork : LinkKind::kNvlink);
+  return (network ? p.network_base : p.node_base).front() + ring_steps(kind, ranks) * p.ring[link].front();
+}
+
 }  // namespace
+
+// Between nodes all but what comes before the first step is steps, however slow. Inside a node what takes longer than steps do waited
+// for its launch, and another collective waits as long.
+double MeasuredCollectives::Curve::latency_ns(double of_this, Collective to, int to_ranks) const {
+  if (network) {
+    const double base = std::min(of_this, protocols().network_base.front() * 1e3);
+    return base + (of_this - base) * ring_steps(to, to_ranks) / ring_steps(kind, ranks);
+  }
+  const double here = latency_us(kind, ranks, false);
+  if (points.front().second * 1e-3 > protocols().slowest * here) return of_this;
+  return of_this * latency_us(to, to_ranks, false) / here;
+}
 
 double MeasuredCollectives::Curve::ns(double bytes) const {
   if (points.size() == 1 || bytes <= points.front().first) {
@@ -57,7 +76,11 @@ Result<MeasuredCollectives> MeasuredCollectives::make(std::vector<CollectiveRow>
   for (const CollectiveRow& row : rows) {
     if (row.ranks < 2 || !(row.bytes > 0) || !(row.ms > 0)) continue;
     if (m.curves_.empty() || m.curves_.back().kind != row.kind || m.curves_.back().ranks != row.ranks) {
-      m.curves_.push_back({row.kind, row.ranks, {}});
+      // Where the rows do not say it, the smallest message tells over which links it went: the nearer latency by its ratio.
+      const double inside = latency_us(row.kind, row.ranks, false);
+      const double between = latency_us(row.kind, row.ranks, true);
+      const bool slow = row.ms * 1e3 * row.ms * 1e3 > inside * between;
+      m.curves_.push_back({row.kind, row.ranks, row.ranks_per_node > 0 ? row.ranks_per_node < row.ranks : slow, {}});
     }
     auto& points = m.curves_.back().points;
     if (!points.empty() && points.back().first == row.bytes) {
@@ -101,15 +124,12 @@ CollectiveCost MeasuredCollectives::cost(const CollectiveCall& call) const {
     c.sigma = protocols().measured_spread;
     return c;
   }
-  // Latency follows the steps, the rest the bytes on the busiest link.
-  const double from_factor = bus_factor(best->kind, best->ranks);
-  const double to_factor = bus_factor(call.kind, call.ranks);
-  const double smallest = best->points.front().second;
-  // What a small message's time is made of.
-  const double steps = static_cast<double>(ring_steps(call.kind, call.ranks)) / ring_steps(best->kind, best->ranks);
-  const double whole = best->ns(call.bytes);
-  const double latency = std::min(smallest, whole);
-  c.ns = static_cast<Ns>(std::llround(std::min(9e17, latency * steps + (whole - latency) * to_factor / from_factor)));
+  // The size at which the busiest link carries as much, with the latency of its own steps.
+  const double carries = bus_factor(call.kind, call.ranks) / bus_factor(best->kind, best->ranks);
+  const double whole = best->ns(call.bytes * carries);
+  const double latency = std::min(best->points.front().second, whole);
+  const double moved = best->latency_ns(latency, call.kind, call.ranks) + (whole - latency);
+  c.ns = static_cast<Ns>(std::llround(std::min(9e17, moved)));
   c.how = fmt::format("derived from {} over {}", to_string(best->kind), best->ranks);
   c.sigma = protocols().derived_spread;
   return c;

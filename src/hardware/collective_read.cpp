@@ -18,7 +18,7 @@ namespace foretrace::hardware {
 
 namespace {
 
-constexpr double kMiB = 1 << 20;
+constexpr double kMiB = 1 << 20;  // bytes, the unit
 constexpr std::string_view kForms =
     R"(one of: lines of {"world", "coll", "mb", "ms"}; CSV with such a header; the output of nccl-tests)";
 
@@ -212,7 +212,7 @@ Result<std::vector<CollectiveRow>> read_nccl_tests(std::string_view text, const 
     } else {
       row.kind = Collective::kAllGather;
     }
-    // Beyond 4,000 ranks two rounded bandwidths no longer tell how many.
+    // Beyond 4,000 ranks the rounding of the two bandwidths leaves nothing that tells how many.
     if (ranks == 0 && row.kind == Collective::kAllReduce && ratio > 0 && ratio < 1.9995) {
       row.ranks = static_cast<int>(std::lround(2 / (2 - ratio)));  // 2(n-1)/n = ratio
     }

@@ -95,7 +95,7 @@ Result<Fabric> parse_fabric(std::string_view text, std::string name, const std::
   f.source = t.text("source").value_or("");
   const double gpus = t.number("gpus_per_node").value_or(1);
   const double channels = t.number("channels").value_or(0);
-  constexpr double kMostGpus = 65536;
+  constexpr double kMostGpus = 65536;  // a guard against damaged files
   if (!(gpus >= 1 && gpus <= kMostGpus) || gpus != std::floor(gpus)) {
     return bad_file(origin, "gpus_per_node is not a whole number from 1 to 65536");
   }

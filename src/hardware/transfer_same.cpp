@@ -88,7 +88,7 @@ double learnt_streaming_gbs(std::span<const Work> works, std::span<const double>
     reached = gbs;
     break;
   }
-  constexpr double kFew = 4;  // kernels that count as much as the file
+  constexpr double kFew = 4;  // kernels that count as much as the file; nobody measured how many should
   const double n = static_cast<double>(seen.size());
   return from.streaming_gbs() * std::pow(reached / from.streaming_gbs(), n / (n + kFew));
 }

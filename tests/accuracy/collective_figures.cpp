@@ -106,12 +106,14 @@ void five_sizes(const std::string& system, const char* level, const std::vector<
   }
 }
 
-// Each curve from all others of its level: another collective, another number of ranks.
+// Each curve from all others of its level and layout: another collective, another number of ranks.
 void derived(const std::string& system, const char* level, const std::vector<const Curve*>& curves) {
   for (const Curve* c : curves) {
     std::vector<CollectiveRow> others;
     for (const Curve* o : curves) {
-      if (o->kind != c->kind || o->ranks != c->ranks) others.insert(others.end(), o->rows.begin(), o->rows.end());
+      const bool alike = o->per_node == c->per_node || o->per_node >= o->ranks;
+      if (alike && (o->kind != c->kind || o->ranks != c->ranks))
+        others.insert(others.end(), o->rows.begin(), o->rows.end());
     }
     const auto model = hardware::MeasuredCollectives::make(others, "the others");
     if (!model) continue;

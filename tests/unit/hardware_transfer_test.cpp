@@ -14,6 +14,7 @@
 
 #include "foretrace/hardware/transfer.hpp"
 #include "hardware/cost_product.hpp"
+#include "hardware/spreads.hpp"
 
 namespace foretrace::hardware {
 namespace {
@@ -149,7 +150,39 @@ TEST(Transfer, AttentionFollowsTheTensorCores) {
   ASSERT_TRUE(c.known);
   EXPECT_GT(c.ns, 2e6);  // 989 against 312 TFLOP/s, and neither runs at its peak
   EXPECT_LT(c.ns, 4e6);
-  EXPECT_GE(c.sigma, 0.2);
+  EXPECT_EQ(c.sigma, spreads().attention);
+  // Nobody measured its gradient on two GPUs.
+  Work gradient = w;
+  gradient.backward = true;
+  EXPECT_EQ(transfer(1e6, 1e6, gradient, {}, device("H100-SXM5"), device("A100-SXM4-80GB")).sigma,
+            spreads().unmeasured);
+}
+
+TEST(Transfer, BoardsOfOneArchitectureAreNotSurerForBeingAlike) {
+  const Work product = gemm_work(1, 4096, 4096, 4096, Dtype::kBf16);
+  const Work attention = attention_work(8, 16, 2048, 2048, 64, Dtype::kBf16, false);
+  for (const auto& [from, to] : {std::pair("H100-SXM5", "H200-SXM"), std::pair("B200", "GB200")}) {
+    for (const Work& w : {product, attention}) {
+      const Cost c = transfer(1e6, 1e6, w, {}, device(from), device(to));
+      ASSERT_TRUE(c.known);
+      EXPECT_EQ(c.sigma, spreads().same_silicon) << from;
+    }
+  }
+  EXPECT_EQ(transfer(1e6, 1e6, product, {}, device("B200"), device("B200")).sigma, 0);
+}
+
+TEST(Transfer, WhatNobodyMeasuredIsTheLeastSure) {
+  const Spreads& s = spreads();
+  for (const double measured : {s.same_kernel, s.same_silicon, s.attention}) {
+    EXPECT_GT(measured, 0);
+    EXPECT_LT(measured, s.unmeasured);
+  }
+  const Work copied = elementwise_work(1 << 24, 1, 1, Dtype::kFp32);
+  const auto sigma = [&](const char* to) {
+    return transfer(1e5, 1e5, copied, {}, device("H100-SXM5"), device(to)).sigma;
+  };
+  EXPECT_EQ(sigma("A100-SXM4-80GB"), s.same_kernel);
+  EXPECT_EQ(sigma("MI300X"), s.unmeasured);  // another compiler
 }
 
 TEST(Transfer, AmdFollowsItsPeaksWithAWideBand) {

@@ -106,7 +106,7 @@ struct CollectiveRow {
 };
 
 /// Measured collectives: sizes between are interpolated; other rank counts and collectives are derived from the nearest
-/// measured one by the bytes they move and the steps they take.
+/// measured one, at the size where its busiest link carries as many bytes, by the steps they take.
 class MeasuredCollectives : public CollectiveModel {
  public:
   /// At least one row of all-reduce, reduce-scatter or all-gather.
@@ -118,8 +118,11 @@ class MeasuredCollectives : public CollectiveModel {
   struct Curve {
     Collective kind;
     int ranks;
+    bool network;                                   // between nodes
     std::vector<std::pair<double, double>> points;  // bytes, ns; ascending
     [[nodiscard]] double ns(double bytes) const;
+    // What becomes of so much of its latency in another collective, over other ranks.
+    [[nodiscard]] double latency_ns(double of_this, Collective to, int to_ranks) const;
   };
   std::vector<Curve> curves_;
   std::string name_;
