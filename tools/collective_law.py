@@ -57,8 +57,9 @@ def read(path):
                 found[r["system"], SPELT.get(kind, kind), int(r["ranks"]), int(r["ranks_per_node"])][size].append(float(r["ms"]) * 1e3)
     curves = []
     for (system, kind, ranks, per_node), sizes in sorted(found.items()):
-        size = np.array(sorted(sizes))
-        curves.append(Curve(system, kind, ranks, per_node, size, np.array([sorted(sizes[s])[len(sizes[s]) // 2] for s in size])))
+        ascending = sorted(sizes)
+        times = [sorted(sizes[size])[len(sizes[size]) // 2] for size in ascending]
+        curves.append(Curve(system, kind, ranks, per_node, np.array(ascending), np.array(times)))
     return curves
 
 

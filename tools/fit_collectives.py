@@ -127,7 +127,7 @@ def by_file(p, systems):
 def of_program(program, table):
     """{"five sizes", "derived": errors of log time of each curve, large messages}"""
     done = subprocess.run([program, str(table)], capture_output=True, text=True, check=True)
-    found = collections.defaultdict(lambda: collections.defaultdict(list))
+    found: dict = collections.defaultdict(lambda: collections.defaultdict(list))
     for line in done.stdout.splitlines():
         r = json.loads(line)
         if r["bytes"] >= LARGE:
@@ -147,7 +147,8 @@ def medians(p, systems):
 
 def rows_of(systems, whole, program, table):
     p = search(systems)
-    inside, left_out = medians(p, whole), collections.defaultdict(list)
+    inside = medians(p, whole)
+    left_out: dict[str, list] = collections.defaultdict(list)
     for i, s in enumerate(whole):
         for level, errors in medians(search(systems[:i] + systems[i + 1 :]), [s]).items():
             left_out[level] += errors

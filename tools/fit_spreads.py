@@ -65,7 +65,9 @@ def spread(errors):
 
 def carried(folder, program):
     figures, sample = accuracy.Figures(program), accuracy.Sample(False)
-    same, silicon, attention = collections.defaultdict(list), [], []
+    same: dict[tuple, list] = collections.defaultdict(list)
+    silicon: list = []
+    attention: list = []
     for o, t, truth, answers in accuracy.same_kernel_pairs(folder, figures, sample):
         same[o, t].append(np.log(answers["ours"] / truth))
     for o, t, truth, in_sample, left_out, _ in accuracy.attention_pairs(folder, figures, sample):

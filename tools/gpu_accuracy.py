@@ -90,7 +90,8 @@ class Sample:
 
 def spread_of(name):
     """Of src/hardware/spreads/transfer.csv (tools/fit_spreads.py)."""
-    return float(re.search(rf"^{name},([\d.]+)", (model.FOLDER / "spreads" / "transfer.csv").read_text(), re.M).group(1))
+    rows = (line.split(",") for line in (model.FOLDER / "spreads" / "transfer.csv").read_text().splitlines())
+    return next(float(row[1]) for row in rows if row[0] == name)
 
 
 def percent(x):

@@ -1,5 +1,6 @@
 """The law of collectives that was fitted (tools/collective_law.py) and the one that predicts (C++) are the same."""
 
+import gzip
 import json
 import math
 import os
@@ -21,13 +22,12 @@ CURVES = [("all_reduce", 8, 8, 25.0, 300.0), ("all_reduce", 4, 4, 18.0, 280.0), 
 
 
 @pytest.fixture(scope="module")
-def law():
+def systems():
     pytest.importorskip("numpy")
     sys.path.insert(0, str(ROOT / "tools"))
-    import collective_law
     import collective_systems
 
-    return collective_law, collective_systems
+    return collective_systems
 
 
 def shipped():
@@ -36,8 +36,7 @@ def shipped():
 
 
 @pytest.mark.parametrize(("system", "slow"), [("made_a100", 1.0), ("made_h100", 1.0), ("made_h100_waiting", 6.0), ("l40s", 1.0)])
-def test_both_predict_the_same(law, tmp_path, system, slow):
-    collective_law, systems = law
+def test_both_predict_the_same(systems, tmp_path, system, slow):
     lines = ["source,system,op,ranks,ranks_per_node,size,unit,ms"]
     for op, ranks, per_node, us, gbs in CURVES:
         for size in (1024, 65536, 1 << 20, 1 << 25, 1 << 30):
@@ -48,9 +47,6 @@ def test_both_predict_the_same(law, tmp_path, system, slow):
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     predicted = {(r["level"], r["coll"], r["ranks"], r["per_node"], r["bytes"]): r["predicted_ms"] for r in rows if r["how"] == "two points"}
     names = {"all_reduce": "all-reduce", "all_gather": "all-gather", "reduce_scatter": "reduce-scatter", "all_to_all": "all-to-all", "send_recv": "send/recv", "broadcast": "broadcast"}
-
-    import gzip
-
     with gzip.open(tmp_path / "collectives.csv.gz", "wt") as file:
         file.write(table.read_text())
     (made,) = systems.read(tmp_path / "collectives.csv.gz")
@@ -62,4 +58,4 @@ def test_both_predict_the_same(law, tmp_path, system, slow):
             ms = predicted[level, names[curve.kind], curve.ranks, curve.per_node, size]
             assert ms == pytest.approx(us * math.exp(error) / 1e3, rel=2e-3, abs=2e-6), (level, curve.kind, curve.ranks, size)
             compared += 1
-    assert compared == len(predicted) > 20
+    assert compared == len(predicted) > 8

@@ -65,7 +65,7 @@ const UsualDevice& usual_device();
 /// The clock of a device whose file gives none, which nobody measured: the built-in files all give theirs, 1063 to 2617.
 inline constexpr double kUsualClockMhz = 1500;
 
-/// Memory that the CUDA context and the libraries' own buffers take before the first tensor; 0.5 to 1 GB on current GPUs.
+/// Room left for what the CUDA context and the libraries' own buffers take before the first tensor, which nobody measured for these devices.
 inline constexpr std::int64_t kDriverBytes = 1'000'000'000;
 
 /// Equal in all that moves a kernel, whatever they are called; two boards may differ in memory only.
