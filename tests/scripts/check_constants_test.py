@@ -66,6 +66,14 @@ class CheckConstants(unittest.TestCase):
         for line in ("constexpr double kOne = 1.0;", "constexpr std::size_t kMost = 64;", "constexpr Ns kNone = 0;"):
             self.fine(line + "\n")
 
+    def test_whole_numbers_that_are_times(self):
+        self.refused("constexpr double kScalerUs = 130;\n", "130 without a word")
+        self.refused("constexpr std::int64_t kStartNs{2'500};\n", "2'500 without a word")
+        self.refused("// Each time.\n  const double turns = clocks_us((2000 + 60 * window) * waves, d);\n", "2000: its comment does not say whether")
+        self.refused("  return clocks_us(430 * each, d);\n", "430 without a word")
+        self.fine("constexpr double kScalerUs = 130;  // data/h200-hooks, 12 rows: 4 % off\n")
+        self.fine("  a = clocks_us(begins * p.begin + 1, d);\nconstexpr std::int64_t kNsPerUs = 1'000;\n  b = f(430);\n")
+
     def test_spreads(self):
         for line in ("  double sigma = 0.5;", "  cost.sigma = 0.25;", "  known(ns, spread = 0.1);"):
             self.refused(line + "\n", "without a word")
