@@ -71,7 +71,7 @@ double energy_of(Dtype dtype, const ProductWeights& p, const Device& d) {
   return p.energy * bits * node_factor(on_tensor_cores(dtype), p, d);
 }
 
-constexpr double kNarrow = 128;  // FLOP per clock of an SM with 64 lanes
+constexpr double kNarrow = 128;  // FLOP per clock of an SM with 64 lanes, by definition two a lane
 
 // FLOP per clock of one SM in half precision, by architecture, as NVIDIA's papers give it; 0 where the device's own figure is all there is.
 double native_half(const Device& d) {
@@ -86,7 +86,7 @@ double native_half(const Device& d) {
 double width_of(Dtype dtype, const Device& d) {
   if (!on_tensor_cores(dtype)) return d.flops_per_clock(dtype) / kNarrow;
   const double native = native_half(d) * (dtype == Dtype::kTf32 ? 0.5 : dtype == Dtype::kFp8 ? 2.0 : 1.0);
-  constexpr double kRated = 0.9;  // peaks are given at clocks below the boost
+  constexpr double kRated = 0.9;  // NVIDIA gives peaks at clocks below the boost
   return native > 0 ? std::min(1.0, d.flops_per_clock(dtype) / (kRated * native)) : 1.0;
 }
 

@@ -7,9 +7,10 @@ namespace foretrace::hardware {
 
 namespace {
 
-// Lanes of an SM that a block's few warps keep busy, two operations each: wider SMs need two blocks to be of use.
+// Lanes of an SM that a block's few warps keep busy, two operations each (NVIDIA's SMs have four schedulers of 16 lanes or 32): wider SMs need two
+// blocks to be of use.
 constexpr double kBlockFlops = 128;
-// SMs of 128 lanes issue as many instructions in a clock as those of 64 before them (four schedulers since Volta; Pascal's issued two
+// NVIDIA's SMs of 128 lanes issue as many instructions in a clock as those of 64 before them (four schedulers since Volta; Pascal's issued two
 // each): the lanes beyond 64 help multiplications, and nothing else a kernel does. How much they do is `beyond_narrow`.
 constexpr double kNarrowLanes = 64;
 constexpr double kWideLanes = 128;  // of the GPU whose SMs `handled` speaks of
