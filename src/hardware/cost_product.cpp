@@ -86,7 +86,7 @@ double native_half(const Device& d) {
 double width_of(Dtype dtype, const Device& d) {
   if (!on_tensor_cores(dtype)) return d.flops_per_clock(dtype) / kNarrow;
   const double native = native_half(d) * (dtype == Dtype::kTf32 ? 0.5 : dtype == Dtype::kFp8 ? 2.0 : 1.0);
-  constexpr double kRated = 0.9;  // NVIDIA gives peaks at clocks below the boost
+  constexpr double kRated = 0.9;  // peaks are given at clocks below the boost
   return native > 0 ? std::min(1.0, d.flops_per_clock(dtype) / (kRated * native)) : 1.0;
 }
 

@@ -204,7 +204,7 @@ double rounded(double v) {
 }  // namespace
 
 Scales fit_scales(Neighbours pool, std::size_t features) {
-  // Steps of the search, round by round, and where it starts; 0 leaves a feature out. What they find is in kernels/*.scales.csv.
+  // Steps of the search, round by round; 0 leaves a feature out. Choices of ours: what they find is in kernels/*.scales.csv.
   static const std::vector<std::vector<double>> kSteps = {{0, 0.3, 3}, {0, 0.5, 2}, {0.7, 1.4}};
   constexpr double kStart = 0.15, kReturn = 0.05;
   Scales best;
