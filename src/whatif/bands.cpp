@@ -222,10 +222,11 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
   // The host: how far its time was off on measured steps, which were timed before the change. Where nobody timed this one, or its
   // time says nothing of the CPU, what the trace leaves open of it comes on top, but for the host's moment: that is in both.
   const double host = residuals.sigma(kHostFamily);
+  const double moment = base.host.moment;
   std::array<double, kCpuPhases> cpu{};
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     const double open = base.base.sigma[p];
-    cpu[p] = std::max(open, std::hypot(host, std::sqrt(std::max(0.0, open * open - kMoment * kMoment))));
+    cpu[p] = std::max(open, std::hypot(host, std::sqrt(std::max(0.0, open * open - moment * moment))));
   }
   deviations.add_uneven(std::string(kHostFamily), *std::max_element(cpu.begin(), cpu.end()),
                         [&](std::size_t t, bool up) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "whatif/bands.hpp"
+#include "whatif/figures.hpp"
 #include "whatif/phase_counts.hpp"
 #include "whatif/recorded_parts.hpp"
 
@@ -71,7 +72,8 @@ Matrix prior_covariance(const CpuPrior& prior) {
     }
     s[i][i] += prior.host.sigma_phase[i] * prior.host.sigma_phase[i];
   }
-  s[kGpu][kGpu] = prior.sigma_gpu * prior.sigma_gpu;
+  const double repeats = measured_figures().gpu_repeat;
+  s[kGpu][kGpu] = repeats * repeats;
   return s;
 }
 
