@@ -80,7 +80,8 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
       std::max({1.0, std::ceil(tensors / plan.tensors_per_launch), std::ceil(chunks / kBlocksPerLaunch)}));
   const int total = launches * plan.passes;
   // A tenth fewer kernels than now is the same update, counted a little differently.
-  if (static_cast<double>(total) >= 0.9 * static_cast<double>(kernels.size())) {
+  constexpr double kFewer = 0.9;
+  if (static_cast<double>(total) >= kFewer * static_cast<double>(kernels.size())) {
     return fail(ErrorCode::kDeclined, "the update already runs over many tensors at once");
   }
 
