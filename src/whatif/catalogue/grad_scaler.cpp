@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "whatif/catalogue/backward_end.hpp"
+#include "whatif/catalogue/optimizer.hpp"
 
 namespace foretrace::whatif {
 
@@ -21,8 +22,8 @@ void insert_grad_scaler(Model& m, Draft& draft, std::uint32_t last_backward) {
   }
   const Work work = work::optimizer_work(m.parameter_elements, 4, 4, std::max<std::int64_t>(2, m.parameter_tensors));
   const hardware::Cost cost = predict(work, m.device);
-  const double launches = std::max({1.0, std::ceil(static_cast<double>(m.parameter_tensors) / 110),
-                                    std::ceil(static_cast<double>(m.parameter_elements) / (320 * 65536.0))});
+  const double launches =
+      list_launches(1, static_cast<double>(m.parameter_tensors), static_cast<double>(m.parameter_elements));
   const Ns launch = m.cpu_time(m.host.op_us, CpuPhase::kOptimizer);
   std::uint32_t cpu =
       draft.insert_cpu(join, "gradient scaler", m.cpu_time(m.host.scaler_us, CpuPhase::kOptimizer), Phase::kOptimizer);
