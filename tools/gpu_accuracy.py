@@ -49,7 +49,6 @@ HOST_SHARE = 0.4
 AT_FLOOR = 1.08
 LONG_US = 10.0  # kernels at least this long on every GPU: below, launch latency is measured
 RESCALED = (0.6, 0.75, 0.95)  # of its peak bandwidth, that the origin is made to reach
-SAME_SIGMA = 0.09  # of log time, kernels that stay the same between architectures (src/hardware/transfer.cpp)
 BAND = 1.2816  # standard deviations to either side of a band of 80 %
 ATTENTION_HOST = 0.8  # of the smallest row
 # (aim, what is reached with a little room: no change may fall behind it). Above the aim where it is missed (docs/gpus.md).
@@ -89,6 +88,11 @@ class Sample:
         return rows if self.every or len(rows) <= most else rows.sample(most, random_state=5).sort_index()
 
 
+def spread_of(name):
+    """Of src/hardware/spreads/transfer.csv (tools/fit_spreads.py)."""
+    return float(re.search(rf"^{name},([\d.]+)", (model.FOLDER / "spreads" / "transfer.csv").read_text(), re.M).group(1))
+
+
 def percent(x):
     return round(100 * float(x), 2)
 
@@ -104,13 +108,9 @@ def summary(errors):
             "worst_pair_pct": by_pair[worst], "by_target": by_target, "by_pair": by_pair}
 
 
-def same_kernel(folder, figures, sample):
-    """Kernels that stay the same, ours beside Habitat's."""
+def same_kernel_pairs(folder, figures, sample):
+    """(origin, target, measured there, {whose: predicted}) of every operation and pair; ours beside Habitat's."""
     known = habitat.listed(folder)
-    names = ["ours", *(f"ours, origin reaches {x} of its bandwidth" for x in RESCALED), "Habitat Eq. 2, roofline share",
-             "Habitat Eq. 2, memory only", "Habitat Eq. 1, roofline share"]  # fmt: skip
-    errors: dict[str, dict] = {name: {} for name in names}
-    inside = []
     for op, (tensors, flop) in ALIKE.items():
         paths = sorted(folder.glob(f"gpu-kernels-fp32*/{op}.csv.gz"))
         if not paths:
@@ -149,11 +149,20 @@ def same_kernel(folder, figures, sample):
             answers |= {"Habitat Eq. 2, roofline share": habitat.equation_2(time[o].values, blocks, threads, g, ho, hd),
                         "Habitat Eq. 2, memory only": habitat.equation_2(time[o].values, blocks, threads, 1.0, ho, hd),
                         "Habitat Eq. 1, roofline share": habitat.equation_1(time[o].values, blocks, threads, g, ho, hd)}  # fmt: skip
-            inside.append(np.abs(np.log(answers["ours"] / time[t].values)) <= BAND * SAME_SIGMA)
-            for name, predicted in answers.items():
-                e = np.abs(predicted / time[t].values - 1)
-                errors[name][(o, t)] = np.concatenate([errors[name].get((o, t), np.array([])), e])
-    if not errors["ours"]:
+            yield o, t, time[t].values, answers
+
+
+def same_kernel(folder, figures, sample):
+    """Kernels that stay the same."""
+    errors: dict[str, dict] = {}
+    inside = []
+    for o, t, truth, answers in same_kernel_pairs(folder, figures, sample):
+        inside.append(np.abs(np.log(answers["ours"] / truth)) <= BAND * spread_of("same_kernel"))
+        for name, predicted in answers.items():
+            e = np.abs(predicted / truth - 1)
+            of = errors.setdefault(name, {})
+            of[(o, t)] = np.concatenate([of.get((o, t), np.array([])), e])
+    if not errors:
         return None
     found = {name: summary(e) for name, e in errors.items()}
     found["ours"]["inside the band, %"] = percent(np.concatenate(inside).mean())
@@ -229,29 +238,35 @@ def products(folder, figures, kind, sample):
     return found | {"inside the band, %": percent(np.concatenate(inside).mean())} if found else None
 
 
-def attention(folder, figures, sample):
-    """Causal attention forward in BF16; kernels of one library on all. Each target left out of the fit in turn, and in it."""
+def attention_pairs(folder, figures, sample):
+    """(origin, target, measured there, predicted in sample, predicted with the target left out of the fit, its sigma) of causal attention forward in
+    BF16; kernels of one library on all."""
     path = folder / "gpu-attention-bf16.csv.gz"
     if not path.exists():
-        return None
+        return
     d = pd.read_csv(path)
     found = {c: tables.GEMM_COLUMNS.get(c.removesuffix("_ms")) for c in d.columns if c.endswith("_ms")}
     d = d.rename(columns={c: g for c, g in found.items() if g})
     gpus = [g for g in found.values() if g]
     d[gpus] *= 1e3
     floors = {g: float(d[g].quantile(tables.FLOOR_QUANTILE)) for g in gpus}
-    errors, known, inside = {}, {}, []
     for o, t in itertools.permutations(gpus, 2):
         rows = d.dropna(subset=[o, t])
         rows = sample(rows[rows[o] > 1.1 * floors[o]], 400)
         lines = [f"attention {o} {t} {r.batch_size} {r.num_heads} {r.num_key_value_heads} {r.isl} {r.head_dim} {max(us, 0.5)}"
                  for r, us in zip(rows.itertuples(), rows[o] - ATTENTION_HOST * floors[o])]  # fmt: skip
         in_sample = np.maximum(floors[t], ATTENTION_HOST * floors[t] + figures.ask(lines)[:, 0])
-        known[(o, t)] = np.abs(in_sample / rows[t].values - 1)
         answer = figures.ask(lines, laws_without=t)
-        predicted = np.maximum(floors[t], ATTENTION_HOST * floors[t] + answer[:, 0])
-        errors[(o, t)] = np.abs(predicted / rows[t].values - 1)
-        inside.append(np.abs(np.log(predicted / rows[t].values)) <= BAND * answer[:, 1])
+        yield o, t, rows[t].values, in_sample, np.maximum(floors[t], ATTENTION_HOST * floors[t] + answer[:, 0]), answer[:, 1]
+
+
+def attention(folder, figures, sample):
+    """Each target left out of the fit in turn, and in it."""
+    errors, known, inside = {}, {}, []
+    for o, t, truth, in_sample, predicted, sigma in attention_pairs(folder, figures, sample):
+        known[(o, t)] = np.abs(in_sample / truth - 1)
+        errors[(o, t)] = np.abs(predicted / truth - 1)
+        inside.append(np.abs(np.log(predicted / truth)) <= BAND * sigma)
     if not errors:
         return None
     return summary(errors) | {"in_sample_median_pct": summary(known)["median_pct"], "inside the band, %": percent(np.concatenate(inside).mean())}

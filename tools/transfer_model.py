@@ -7,6 +7,7 @@ the C++ to the same numbers.
 """
 
 import copy
+import functools
 import pathlib
 
 import numpy as np
@@ -44,6 +45,13 @@ BOUNDS = {
 CONV_BOUNDS = {"transform": (0.4, 0.05, 3.0)}  # traffic of a Winograd algorithm's transforms, as a share of all they read and write
 
 
+@functools.cache
+def usual(name):
+    """What is taken of a device whose file does not say it (tools/fit_devices.py)."""
+    rows = (line.split(",") for line in (FOLDER / "devices" / "usual.csv").read_text().splitlines() if not line.startswith("#"))
+    return {row[0]: float(row[1]) for row in rows}[name]
+
+
 class Device:
     """What the model reads of a device file."""
 
@@ -61,7 +69,7 @@ class Device:
         # Products: matrix cores that multiply in fp32 (AMD) count. Element-wise work: `vector`.
         self.tflops = {"fp32": max(rates["fp32"], rates.get("fp32_matrix", 0)), "half": rates.get("bf16", rates.get("fp16", rates["fp32"]))}
         self.vector = rates["fp32"]
-        self.bandwidth, self.streaming = m["bandwidth_gbs"], m["bandwidth_gbs"] * m.get("achievable_bandwidth", 0.88)
+        self.bandwidth, self.streaming = m["bandwidth_gbs"], m["bandwidth_gbs"] * m.get("achievable_bandwidth", usual("bandwidth_share"))
         self.l2_mb, self.power_w = m.get("l2_mb", 0), t.get("board", {}).get("power_w", 0)
 
     def drawing(self, times):

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "foretrace/hardware/collective.hpp"
+#include "hardware/protocols.hpp"
 
 namespace foretrace::hardware {
 
@@ -25,11 +26,9 @@ double micros(const Fabric& fabric, const CollectiveRow& row) {
 }  // namespace
 
 Fabric calibrate(Fabric fabric, std::size_t level, const CollectiveRow& smallest, const CollectiveRow& largest) {
-  // Steps cost up to this many times what the tables say; a small message that takes longer waited for its launch. A choice that
-  // the limits of tools/collective_accuracy.py hold: 7 % on 60 curves over NVLink.
-  constexpr double kSlowestSteps = 1.7;
   fabric.floor_us = 0;
   fabric.levels[level].efficiency = 1;
+  const double usual = protocols().usual_scale[static_cast<std::size_t>(fabric.levels[level].link)];
   for (int round = 0; round < 8; ++round) {  // the two influence each other a little
     Fabric trial = fabric;
     fabric.levels[level].gbs = solve(1e-4, 1e5, false, largest.ms * 1e3, [&](double gbs) {
@@ -42,7 +41,7 @@ Fabric calibrate(Fabric fabric, std::size_t level, const CollectiveRow& smallest
       trial.levels[level].latency_scale = s;
       return micros(trial, smallest);
     });
-    const bool host = fabric.levels[level].link != LinkKind::kNetwork && scale > kSlowestSteps;
+    const bool host = fabric.levels[level].link != LinkKind::kNetwork && scale * usual > protocols().slowest;
     fabric.floor_us = host ? smallest.ms * 1e3 : 0;
     fabric.levels[level].latency_scale = host ? 1 : scale;
   }

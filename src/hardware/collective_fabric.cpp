@@ -1,41 +1,19 @@
 // Collectives over a fabric: every algorithm and protocol that applies is costed as latency + bytes / bandwidth, and the
-// cheapest is taken, which is how NCCL chooses. The latencies of a step are those NCCL's own tuning model assumes for each
-// kind of link (its tables for LL, LL128 and Simple); bandwidths are the fabric's.
+// cheapest is taken, which is how NCCL chooses. What a step costs and a protocol leaves of the bandwidth is in protocols.hpp; bandwidths
+// are the fabric's.
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "foretrace/hardware/collective.hpp"
+#include "hardware/protocols.hpp"
 
 namespace foretrace::hardware {
 
 namespace {
 
 constexpr std::size_t index(Protocol p) { return static_cast<std::size_t>(p); }
-
-// Microseconds before the first byte moves, and one step to a neighbour of a ring, for LL, LL128 and Simple. NVLink and PCIe:
-// fitted on published runs of eight A100 and of eight H100, with what stands below but the tree's share. Once a system's own
-// bandwidth and latency are known, 60 curves of ten systems over NVLink are 7.2 % off at the median, 20 over networks 5.4, 4 over PCIe
-// 13 (tools/collective_accuracy.py, gated). Networks: what NCCL's own tuning tables assume (its src/graph/tuning.cc).
-constexpr std::array<double, 3> kBaseUs = {6.0, 30.0, 38.0};
-constexpr std::array<double, 3> kNetworkBaseUs = {6.6, 14.0, 8.4};
-constexpr std::array<std::array<double, 3>, 3> kRingStepUs = {{{0.77, 1.35, 1.8}, {1.0, 2.5, 3.0}, {2.7, 4.0, 14.0}}};
-constexpr std::array<std::array<double, 3>, 3> kTreeStepUs = {{{0.77, 1.35, 1.8}, {1.0, 2.5, 3.0}, {5.0, 8.5, 14.0}}};
-// Sending to a peer needs less set-up than a ring: of the same published runs.
-constexpr double kPeerBaseUs = 11.7;
-constexpr double kPeerLLShare = 0.8;  // of an LL collective's base
-// Reducing in the switch: set-up beyond Simple's, and what it reaches of the links. Each GPU sends its tensor once and
-// receives it once, with the switch's own part: (n+1)/n instead of 2(n-1)/n.
-constexpr double kNvlsUs = 34.0;
-constexpr double kNvlsShare = 0.82;
-// LL sends a flag with every 4 bytes and polls: half the rate at the most. LL128 has 8 bytes of flags in 128: 0.94 at the most.
-constexpr std::array<double, 3> kPayload = {0.4, 0.85, 1.0};
-// A rank's own part is copied in its memory, this many times as fast as a link: of the same published runs.
-constexpr double kLocalCopy = 2.8;
-// A tree moves every byte up and down through one parent: NCCL takes 0.92 of the ring's bandwidth, and less for middle sizes;
-// 80 H100 over ten nodes show what a lower share gives.
-constexpr double kTreeShare = 0.7;
 
 struct Shape {
   int ranks = 1, nodes = 1, per_node = 1;
@@ -65,11 +43,15 @@ double reached(const FabricLevel& l) { return l.gbs * l.efficiency * 1e3; }  // 
 // Bytes per us that leave a node through the outer level, all its GPUs together.
 double node_rate(const Shape& s) { return reached(*s.outer) * (s.outer->per_node ? 1 : s.per_node); }
 
-double step_us(const FabricLevel& l, const std::array<std::array<double, 3>, 3>& table, Protocol p) {
-  return table[static_cast<std::size_t>(l.link)][index(p)] * l.latency_scale + l.extra_us;
+double scale_of(const FabricLevel& l) {
+  return l.latency_scale * protocols().usual_scale[static_cast<std::size_t>(l.link)];
 }
 
-double payload_rate(double rate, Protocol p) { return rate * kPayload[index(p)]; }
+double step_us(const FabricLevel& l, const std::array<ByProtocol, kLinkKinds>& table, Protocol p) {
+  return table[static_cast<std::size_t>(l.link)][index(p)] * scale_of(l) + l.extra_us;
+}
+
+double payload_rate(double rate, Protocol p) { return rate * protocols().payload[index(p)]; }
 
 bool two_passes(Collective kind) { return kind == Collective::kAllReduce; }
 bool one_link(Collective kind) {
@@ -128,10 +110,11 @@ std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algo
   const double k = s.per_node;
   const double passes = two_passes(call.kind) ? 2 : 1;
   const bool network = s.outer != nullptr;
-  const double scale = network ? s.outer->latency_scale : s.inner->latency_scale;
-  const double base = (network ? kNetworkBaseUs : kBaseUs)[index(protocol)] * scale;
+  const Protocols& known = protocols();
+  const double scale = scale_of(network ? *s.outer : *s.inner);
+  const double base = (network ? known.network_base : known.node_base)[index(protocol)] * scale;
   const auto hop = [&](const FabricLevel& l, bool tree) {
-    return step_us(l, tree ? kTreeStepUs : kRingStepUs, protocol);
+    return step_us(l, tree ? known.tree : known.ring, protocol);
   };
   // LL128 needs stores that arrive whole: NVLink inside the node.
   if (protocol == Protocol::kLL128 && (s.inner == nullptr || s.inner->link != LinkKind::kNvlink)) return std::nullopt;
@@ -140,12 +123,7 @@ std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algo
     // Point to point: no reduction, no ring; a message per peer, those inside the node at the inner rate.
     if (algorithm != Algorithm::kRing || protocol == Protocol::kLL128) return std::nullopt;
     const FabricLevel& far = s.outer != nullptr ? *s.outer : *s.inner;
-    double us = hop(far, false);
-    if (network) {
-      us += base;
-    } else {
-      us += (protocol == Protocol::kSimple ? kPeerBaseUs : kPeerLLShare * kBaseUs[0]) * scale;
-    }
+    double us = hop(far, false) + (network ? base : known.peer_base[index(protocol)] * scale);
     // All parts but its own go over the root's link.
     if (one_link(call.kind)) {
       return us + bus_factor(call.kind, call.ranks) * call.bytes / payload_rate(reached(far), protocol);
@@ -170,7 +148,7 @@ std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algo
         rate = s.inner != nullptr ? std::min(rate, out) : out;
       }
       if (!network && s.inner->link == LinkKind::kNvlink && !one_root(call.kind)) {
-        us += call.bytes / n / (reached(*s.inner) * kLocalCopy);
+        us += call.bytes / n / (reached(*s.inner) * known.local_copy);
       }
       return us + bus_factor(call.kind, call.ranks) * call.bytes / rate;
     }
@@ -193,7 +171,7 @@ std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algo
         const double out = payload_rate(node_rate(s), protocol);
         rate = s.inner != nullptr ? std::min(rate, out) : out;
       }
-      return us + 2 * call.bytes / (rate * kTreeShare);
+      return us + 2 * call.bytes / (rate * known.tree_share);
     }
     case Algorithm::kNvls: {
       if (s.inner == nullptr || !s.inner->nvls || s.outer != nullptr || protocol != Protocol::kSimple ||
@@ -201,7 +179,9 @@ std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algo
         return std::nullopt;
       }
       if (call.kind != Collective::kAllReduce) return std::nullopt;
-      return base + kNvlsUs * s.inner->latency_scale + (n + 1) / n * call.bytes / (reached(*s.inner) * kNvlsShare);
+      // Each GPU sends its tensor once and receives it once, with the switch's own part: (n+1)/n instead of 2(n-1)/n.
+      return base + known.nvls_base * scale_of(*s.inner) +
+             (n + 1) / n * call.bytes / (reached(*s.inner) * known.nvls_share);
     }
     case Algorithm::kNvlsTree: {
       if (s.inner == nullptr || !s.inner->nvls || s.outer == nullptr || protocol != Protocol::kSimple ||
@@ -209,9 +189,9 @@ std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algo
         return std::nullopt;
       }
       // Both levels work on parts of the tensor at the same time: the slower one's bytes are what is seen.
-      const double inside = (k + 1) / k * call.bytes / (reached(*s.inner) * kNvlsShare);
-      const double between = 2 * call.bytes / (node_rate(s) * kTreeShare);
-      return base + kNvlsUs * s.inner->latency_scale + 2 * std::floor(std::log2(nodes)) * hop(*s.outer, true) +
+      const double inside = (k + 1) / k * call.bytes / (reached(*s.inner) * known.nvls_share);
+      const double between = 2 * call.bytes / (node_rate(s) * known.tree_share);
+      return base + known.nvls_base * scale_of(*s.inner) + 2 * std::floor(std::log2(nodes)) * hop(*s.outer, true) +
              std::max(inside, between);
     }
     case Algorithm::kCollNet: {
@@ -230,6 +210,7 @@ std::optional<double> FabricCollectives::micros(const CollectiveCall& call, Algo
 
 CollectiveCost FabricCollectives::cost(const CollectiveCall& call) const {
   CollectiveCost best;
+  best.sigma = protocols().fabric_spread;
   if (call.ranks < 2 || fabric_.levels.empty()) {
     best.how = "one rank";
     best.sigma = 0;

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "foretrace/hardware/collective.hpp"
+#include "hardware/protocols.hpp"
 
 namespace foretrace::hardware {
 
@@ -97,7 +98,7 @@ CollectiveCost MeasuredCollectives::cost(const CollectiveCall& call) const {
     c.ns = static_cast<Ns>(std::llround(std::min(9e17, best->ns(call.bytes))));
     c.how = "measured";
     c.measured = true;
-    c.sigma = 0.04;  // five sizes of 60 curves over NVLink, the others left out: 4.2 % (tools/collective_accuracy.py)
+    c.sigma = protocols().measured_spread;
     return c;
   }
   // Latency follows the steps, the rest the bytes on the busiest link.
@@ -110,7 +111,7 @@ CollectiveCost MeasuredCollectives::cost(const CollectiveCall& call) const {
   const double latency = std::min(smallest, whole);
   c.ns = static_cast<Ns>(std::llround(std::min(9e17, latency * steps + (whole - latency) * to_factor / from_factor)));
   c.how = fmt::format("derived from {} over {}", to_string(best->kind), best->ranks);
-  c.sigma = 0.2;  // a choice above what two points of a curve leave of it, 13 % over PCIe
+  c.sigma = protocols().derived_spread;
   return c;
 }
 

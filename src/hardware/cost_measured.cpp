@@ -37,8 +37,7 @@ Number number(std::string_view text) {
 
 struct Line {
   Scales scales;
-  // The spread is always in the file; 0.3 is a choice nobody sees.
-  double spread = 0.3, from_fp32 = 0, from_layout = 0, tuned = 0;
+  double spread = 0, from_fp32 = 0, from_layout = 0, tuned = 0;
 };
 
 // "pool,samples,spread,from fp32,from the other layout,tuned,noise,rough or smooth,scales": a line per pool, as tools/fit_kernels.py

@@ -35,7 +35,7 @@ using work::Work;
 /// A modelled time and the spread of log(measured / modelled) around it.
 struct ModelledTime {
   double us = 0;
-  double sigma = 0.3;
+  double sigma = 0;
 };
 
 // Each takes the head of the work and its kind.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/byte_source.hpp"
+#include "base/figures.hpp"
 #include "base/suggest.hpp"
 #include "base/text.hpp"
 #include "foretrace/trace/gpu.hpp"
@@ -16,7 +17,8 @@
 
 namespace foretrace::hardware {
 
-std::span<const std::pair<std::string_view, std::string_view>> device_files();  // generated from devices/*.toml
+std::span<const std::pair<std::string_view, std::string_view>> device_files();        // generated from devices/*.toml
+std::span<const std::pair<std::string_view, std::string_view>> usual_device_files();  // generated from devices/*.csv
 
 namespace {
 
@@ -30,15 +32,16 @@ tl::unexpected<Error> bad_file(const std::string& file, std::string message) {
 double pcie_gbs_of(double generation) {
   // Sixteen lanes of 8, 16, 32 and 64 GT/s, one direction, after coding (128 of 130 bits, from generation 6 on
   // 242 of 256 bytes; PCI-SIG's specifications).
+  const double reached = usual_device().pcie_share;
   switch (static_cast<int>(std::clamp(generation, 0.0, 100.0))) {
     case 3:
-      return 15.75 * kPcieShare;
+      return 15.75 * reached;
     case 4:
-      return 31.5 * kPcieShare;
+      return 31.5 * reached;
     case 5:
-      return 63.0 * kPcieShare;
+      return 63.0 * reached;
     case 6:
-      return 121.0 * kPcieShare;
+      return 121.0 * reached;
     default:
       return 0;
   }
@@ -73,6 +76,17 @@ Status check_keys(const TomlTable& t, const std::string& origin) {
 std::string key_of(std::string_view name) { return name_key(name, {"nvidia", "amd", "geforce", "tesla", "instinct"}); }
 
 }  // namespace
+
+const UsualDevice& usual_device() {
+  static const UsualDevice kUsual = [] {
+    UsualDevice u;
+    const std::pair<std::string_view, double*> places[] = {{"bandwidth_share", &u.bandwidth_share},
+                                                           {"pcie_share", &u.pcie_share}};
+    read_figures(usual_device_files().front().second, places);
+    return u;
+  }();
+  return kUsual;
+}
 
 bool same_device(const Device& a, const Device& b) {
   return a.vendor == b.vendor && a.compute_major == b.compute_major && a.compute_minor == b.compute_minor &&
@@ -120,7 +134,7 @@ Result<Device> parse_device(std::string_view text, std::string name, const std::
     const double value = table.number(key).value_or(0);
     return std::isfinite(value) ? value : 0;  // TOML knows inf and nan
   };
-  constexpr double kMost = 1e9;  // of anything a GPU has
+  constexpr double kMost = 1e9;  // of anything a GPU has: a guard against damaged files
   const auto count = [&](std::string_view key) {
     return static_cast<int>(std::clamp(number(compute, key), 0.0, kMost));
   };
@@ -149,7 +163,7 @@ Result<Device> parse_device(std::string_view text, std::string name, const std::
   d.tflops_bf16 = number(tflops, "bf16");
   d.memory_gb = number(memory, "gb");
   d.bandwidth_gbs = number(memory, "bandwidth_gbs");
-  d.achievable_bandwidth = memory.number("achievable_bandwidth").value_or(kAchievable);
+  d.achievable_bandwidth = memory.number("achievable_bandwidth").value_or(usual_device().bandwidth_share);
   d.l2_mb = number(memory, "l2_mb");
   d.pcie_gbs = link.number("pcie_gbs").value_or(pcie_gbs_of(number(link, "pcie_generation")));
   d.nvlink_gbs = number(link, "nvlink_gbs");

@@ -52,7 +52,7 @@ struct KernelPool {
   Neighbours neighbours;
   std::size_t features = 0;
   /// Two of three errors are smaller than this times the root of Told::variance. Read from kernels/*.scales.csv.
-  double spread = 0.3;
+  double spread = 0;
   /// How much of what an operation takes more or less than its neighbours say shows again in this pool: of the same operation in
   /// fp32, and in the other layout.
   double from_fp32 = 0, from_layout = 0;

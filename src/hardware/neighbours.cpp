@@ -204,7 +204,7 @@ double rounded(double v) {
 }  // namespace
 
 Scales fit_scales(Neighbours pool, std::size_t features) {
-  // Steps of the search, round by round; 0 leaves a feature out. Choices of ours: what they find is in kernels/*.scales.csv.
+  // Steps of the search, round by round, and where it starts; 0 leaves a feature out. What they find is in kernels/*.scales.csv.
   static const std::vector<std::vector<double>> kSteps = {{0, 0.3, 3}, {0, 0.5, 2}, {0.7, 1.4}};
   constexpr double kStart = 0.15, kReturn = 0.05;
   Scales best;
@@ -231,12 +231,12 @@ Scales fit_scales(Neighbours pool, std::size_t features) {
           attempt(other);
         }
       }
-      for (const double step : {0.7, 1.4}) {  // a choice: about half and twice in two rounds
+      for (const double step : {0.7, 1.4}) {  // of the search: about half and twice in two rounds
         Scales other = here;
         for (double& s : other.scales) s *= step;
         attempt(other);
       }
-      for (const double step : {0.3, 3.0}) {  // a choice: half an order of magnitude
+      for (const double step : {0.3, 3.0}) {  // of the search: half an order of magnitude
         Scales other = here;
         other.noise *= step;
         attempt(other);

@@ -5,6 +5,7 @@
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/law_conv.hpp"
+#include "hardware/spreads.hpp"
 
 namespace foretrace::hardware {
 
@@ -26,11 +27,11 @@ struct ModelOfKind {
   ModelledTime operator()(const Pointwise& k) const { return pointwise_model(w, k, d); }
   ModelledTime operator()(const MemoryCopy& k) const { return memory_model(w, k, d); }
 
-  // Without any measured kernel like it: half the rate, give or take a factor.
+  // Without any measured kernel like it: half the rate, which nobody measured.
   [[nodiscard]] ModelledTime measured_or_streamed() const {
     if (const ModelledTime told = measured_model(w, d); told.us > 0) return told;
     if (w.elements <= 0 || w.bytes() <= 0) return {};
-    return {2 * (empty_kernel_us() + stream_us(w.bytes(), d)), 0.5};
+    return {2 * (empty_kernel_us() + stream_us(w.bytes(), d)), spreads().unmeasured};
   }
 };
 
@@ -65,23 +66,23 @@ bool generic_in_half(const Work& w) {
 }
 
 // Whether work along rows runs in a kernel like those of the tables, which are the framework's own: what a compiler generated (XLA's
-// fusions, a sum with all that leads to it) may take a quarter of their time, and grows as its own bytes do. A choice: beyond a factor
-// of two, and three times what neighbours spread.
+// fusions, a sum with all that leads to it) may take a quarter of their time, and grows as its own bytes do. Beyond what one in two
+// hundred of the tables' own rows is off, and three standard deviations of its neighbours, it is another's.
 bool is_of_the_table(double measured_ns, const Work& was, const ModelledTime& told) {
   if (is_product(was) || !(told.us > 0)) return true;
-  return std::abs(std::log(measured_ns / 1e3 / told.us)) <= std::max(std::log(2.0), 3 * told.sigma);
+  return std::abs(std::log(measured_ns / 1e3 / told.us)) <= std::max(spreads().own_kernel, 3 * told.sigma);
 }
 
 // Where the library tries its algorithms on every shape, the one that ran is tried again on another batch: the fastest takes no longer
-// than that one does, by the law, which alone is 8 to 25 % off in the median (docs/accuracy.md). Where it guesses, half a batch may take
-// twice as long: neighbours of other algorithms say so.
+// than that one does, by the law and what one in ten pairs of batches is beyond it. Where it guesses, half a batch may take twice as
+// long: neighbours of other algorithms say so.
 double with_its_own_algorithm(double measured_ns, const Work& was, const Work& becomes, const Device& d) {
   const auto* conv = std::get_if<Convolution>(&was.kind);
   const bool again = conv != nullptr && conv->tuned && kernel_stays(was, becomes);
   const double before = again ? convolution_us(was, TransferWeights::shipped(), d) : 0;
   const double after = again ? convolution_us(becomes, TransferWeights::shipped(), d) : 0;
-  constexpr double kLawsOwn = 1.25;
-  return before > 0 && after > 0 ? kLawsOwn * measured_ns * after / before : std::numeric_limits<double>::infinity();
+  if (!(before > 0) || !(after > 0)) return std::numeric_limits<double>::infinity();
+  return std::exp(spreads().own_algorithm) * measured_ns * after / before;
 }
 
 bool same_work(const Work& a, const Work& b) {
@@ -150,7 +151,7 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
     if (beside.us > 0) {
       const double told = std::min(beside.us * 1e3, with_its_own_algorithm(measured_ns, was, becomes, device));
       cost.ns = std::max({told, bound, std::min(measured_ns, empty_kernel_us() * 1e3)});
-      cost.sigma = std::max(0.02, beside.sigma);
+      cost.sigma = beside.sigma;
       const bool stays = kernel_stays(was, becomes);
       cost.origin = stays ? graph::Origin::kScaled : graph::Origin::kModelled;
       cost.known = true;
@@ -163,9 +164,10 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
     const double ratio = after.us / before.us;
     // The floor of a launch does not shrink: below it a ratio would promise time no kernel can take.
     cost.ns = std::max({measured_ns * ratio, bound, std::min(measured_ns, empty_kernel_us() * 1e3)});
-    // The further from what was measured, the more of the model's own error remains.
+    // The further from what was measured, the more of the model's own error remains: all of it at a factor of four, which nobody
+    // measured.
     const double distance = std::min(1.0, std::abs(std::log(ratio)) / std::log(4.0));
-    cost.sigma = std::max(0.02, distance * after.sigma);
+    cost.sigma = distance * after.sigma;
     cost.origin = graph::Origin::kScaled;
     cost.known = true;
     return cost;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "hardware/cost_attention.hpp"
 #include "hardware/cost_models.hpp"
@@ -9,26 +10,20 @@
 #include "hardware/cost_recurrent.hpp"
 #include "hardware/law_conv.hpp"
 #include "hardware/measured.hpp"
+#include "hardware/spreads.hpp"
 #include "hardware/transfer_rows.hpp"
 
 namespace foretrace::hardware {
 
 namespace {
 
-// By how much a convolution may leave the ratios of rates: peaks are given to about a tenth of what boards run at (tools/published-products.csv).
-constexpr double kBeyondRates = 1.1;
 // What no table holds follows what one does: the error of that, and of the step from one to the other, taken to be as large; no rows show it.
-constexpr double kTwoSteps = 1.41421356;
+constexpr double kTwoSteps = std::numbers::sqrt2;
 
-// How far two GPUs of one architecture are apart: 0 for twins, 1 from half as much again in any figure that counts.
-double distance(const Device& a, const Device& b) {
-  double most = 0;
-  for (const double ratio :
-       {a.streaming_gbs() / b.streaming_gbs(), a.tflops_fp32 / b.tflops_fp32,
-        static_cast<double>(a.sm_count) / b.sm_count, a.tflops(Dtype::kBf16) / b.tflops(Dtype::kBf16)}) {
-    most = std::max(most, std::abs(std::log(ratio)));
-  }
-  return std::min(1.0, most / std::log(1.5));
+// Between boards of one architecture, products and attention measured on both leave as much whether bandwidths differ by a tenth (B200, GB200) or by a
+// third (H100, H200).
+double within_silicon(double sigma, const Device& from, const Device& to) {
+  return same_silicon(from, to) ? std::min(sigma, spreads().same_silicon) : sigma;
 }
 
 Cost known(double ns, double sigma, graph::Origin origin) {
@@ -61,8 +56,7 @@ double within_rates(double ratio, const Work& work, const Device& from, const De
   const double rates[] = {from.tflops(work.dtype) / to.tflops(work.dtype), from.streaming_gbs() / to.streaming_gbs(),
                           1.0 * from.sm_count / to.sm_count * from.clock_mhz / to.clock_mhz};
   const auto [least, most] = std::minmax_element(std::begin(rates), std::end(rates));
-  return std::isfinite(*least) && std::isfinite(*most) ? std::clamp(ratio, *least / kBeyondRates, *most * kBeyondRates)
-                                                       : ratio;
+  return std::isfinite(*least) && std::isfinite(*most) ? std::clamp(ratio, *least, *most) : ratio;
 }
 
 // Of a convolution on tensor cores over channels-first tensors: the share of its time that changes their layout and back.
@@ -71,7 +65,7 @@ double layout_share(const Work& work, const Device& d) {
   if (conv == nullptr || conv->channels_last || product_of(work, d).dtype == Dtype::kFp32) return 0;
   const Cost whole = predict(work, d);
   const Cost product = predict(with_layout(work, true), d);
-  // A choice: a tenth of it at least is the product.
+  // A guard against tables that say the product takes nothing: a tenth of the whole is left to it.
   return whole.known && product.known ? std::clamp(1 - product.ns / whole.ns, 0.0, 0.9) : 0;
 }
 
@@ -90,9 +84,7 @@ void witnessed(double& ns, double& sigma, const Work& work, const TransferWeight
   const ModelledTime told = measured_model(lies, tables);
   if (!(told.us > 0) || !std::isfinite(told.us)) return;
   const double there = told.us * 1e3 * law_us(work, weights, to) / law_us(work, weights, tables);
-  constexpr double kBest = 0.1;  // no neighbours tell better than this: docs/accuracy.md, a shape left out
-  const double spread = std::max(kBest, told.sigma);
-  const double weight = sigma * sigma / (sigma * sigma + spread * spread);
+  const double weight = sigma * sigma / (sigma * sigma + told.sigma * told.sigma);
   ns = std::exp((1 - weight) * std::log(ns) + weight * std::log(there));
   sigma *= std::sqrt(1 - weight);
 }
@@ -127,7 +119,7 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   } else {
     sigma = std::max(sigma, kTwoSteps * target.spread_new);
   }
-  if (same) sigma *= 0.5 * distance(from, to);
+  sigma = within_silicon(sigma, from, to);
   if (!same) witnessed(ns, sigma, work, weights, to);
   return known(std::max(ns, bound_ns(measured_ns, work, from, to)), sigma, graph::Origin::kModelled);
 }
@@ -148,15 +140,9 @@ Cost laid_out_transfer(double measured_ns, const Work& work, const Device& from,
 Cost law_transfer(double measured_ns, double ratio, double sigma, const Work& work, const Device& from,
                   const Device& to) {
   if (!(ratio > 0)) return {};
-  return known(std::max(measured_ns * ratio, bound_ns(measured_ns, work, from, to)),
-               same_silicon(from, to) ? 0.15 * distance(from, to) : sigma, graph::Origin::kModelled);
+  return known(std::max(measured_ns * ratio, bound_ns(measured_ns, work, from, to)), within_silicon(sigma, from, to),
+               graph::Origin::kModelled);
 }
-
-// Of log time. Attention forward: 12 pairs of GPUs, each target left out of the fit (tools/gpu_accuracy.py, "attention"), hold 77 % of their rows within a
-// band of 80 %. Its gradient and recurrent layers were measured on one GPU: what the law misses there (tools/fit_laws.py) is part of it.
-constexpr double kAttentionSigma = 0.2;
-constexpr double kAttentionGradSigma = 0.25;
-constexpr double kRecurrentSigma = 0.3;
 
 Cost recurrent_transfer(double measured_ns, const Work& work, const Recurrent& rnn, const Device& from,
                         const Device& to, const TransferContext& context) {
@@ -164,7 +150,7 @@ Cost recurrent_transfer(double measured_ns, const Work& work, const Recurrent& r
     return recurrent_us(work, rnn, context.parameters(), context.known_laws(), d);
   };
   const double here = law(from);
-  return law_transfer(measured_ns, here > 0 ? law(to) / here : 0, kRecurrentSigma, work, from, to);
+  return law_transfer(measured_ns, here > 0 ? law(to) / here : 0, spreads().unmeasured, work, from, to);
 }
 
 // A product that a what-if made TF32: never slower there than in strict FP32, whose time is known, and just that where there is no TF32.
@@ -218,7 +204,8 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     Cost cost;
     if (const auto* attention = std::get_if<work::Attention>(&work.kind)) {
       const double ratio = attention_ratio(work, *attention, context.known_laws(), from, to);
-      cost = law_transfer(operation_ns, ratio, work.backward ? kAttentionGradSigma : kAttentionSigma, work, from, to);
+      cost =
+          law_transfer(operation_ns, ratio, work.backward ? spreads().unmeasured : spreads().attention, work, from, to);
     } else if (const auto* rnn = std::get_if<Recurrent>(&work.kind)) {
       cost = recurrent_transfer(operation_ns, work, *rnn, from, to, context);
     } else if (work.strict_ns > 0 && work.dtype == Dtype::kTf32 && !depthwise) {
@@ -231,22 +218,22 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
       return cost;
     }
     if (!depthwise) {
-      // Without shapes: the peak rates' ratio is all there is, and the band a choice, the widest here.
+      // Without shapes: the peak rates' ratio is all there is.
       const double ratio = from.tflops(work.dtype) / to.tflops(work.dtype);
-      return known(measured_ns * ratio, 0.35, graph::Origin::kAnalytic);
+      return known(measured_ns * ratio, spreads().unmeasured, graph::Origin::kAnalytic);
     }
   }
   if (const auto* copy = std::get_if<MemoryCopy>(&work.kind); copy != nullptr && copy->host) {
-    // A choice: hosts differ by more than the generation of the link says, and by 0.3 where that is unknown.
-    if (from.pcie_gbs <= 0 || to.pcie_gbs <= 0) return known(measured_ns, 0.3, graph::Origin::kScaled);
+    // Hosts differ by more than the generation of the link says.
     const double start = kernel_start_us(measured_ns / 1e3) * 1e3;
-    return known(start + (measured_ns - start) * from.pcie_gbs / to.pcie_gbs, 0.2, graph::Origin::kScaled);
+    const double slower = from.pcie_gbs > 0 && to.pcie_gbs > 0 ? from.pcie_gbs / to.pcie_gbs : 1;
+    return known(start + (measured_ns - start) * slower, spreads().unmeasured, graph::Origin::kScaled);
   }
   const double us = row_kernel_us(measured_ns / 1e3, part, work, shape, from, to, context.streaming_gbs);
-  // Kernels that stay the same: what 13 operations on five GPUs leave (docs/gpus.md); without bytes a choice, the widest here.
-  double sigma = work.bytes() > 0 ? 0.09 : 0.35;
-  if (from.vendor != to.vendor) sigma = std::max(sigma, 0.25);  // another compiler
-  return known(us * 1e3, same_silicon(from, to) ? sigma * distance(from, to) : sigma, graph::Origin::kScaled);
+  // Another vendor's compiler makes other kernels of the same source.
+  const bool seen = work.bytes() > 0 && from.vendor == to.vendor;
+  const double sigma = seen ? spreads().same_kernel : spreads().unmeasured;
+  return known(us * 1e3, within_silicon(sigma, from, to), graph::Origin::kScaled);
 }
 
 }  // namespace foretrace::hardware

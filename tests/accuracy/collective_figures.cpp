@@ -1,6 +1,6 @@
 // What the model of collectives gives on measured ones, as JSON lines for tools/collective_accuracy.py: for each system and
 // level one bandwidth and one latency from the largest and the smallest message of one collective, everything else predicted;
-// and with a calibration of five sizes.
+// with a calibration of five sizes; and from the other collectives and numbers of ranks that were measured.
 //
 //   collective_figures CSV                    source,system,op,ranks,ranks_per_node,size,unit,ms
 
@@ -106,6 +106,22 @@ void five_sizes(const std::string& system, const char* level, const std::vector<
   }
 }
 
+// Each curve from all others of its level: another collective, another number of ranks.
+void derived(const std::string& system, const char* level, const std::vector<const Curve*>& curves) {
+  for (const Curve* c : curves) {
+    std::vector<CollectiveRow> others;
+    for (const Curve* o : curves) {
+      if (o->kind != c->kind || o->ranks != c->ranks) others.insert(others.end(), o->rows.begin(), o->rows.end());
+    }
+    const auto model = hardware::MeasuredCollectives::make(others, "the others");
+    if (!model) continue;
+    for (const CollectiveRow& row : c->rows) {
+      emit(system, level, *c, row, static_cast<double>(model->cost({c->kind, row.bytes, c->ranks}).ns) * 1e-6,
+           "derived");
+    }
+  }
+}
+
 void judge(const std::string& system, const std::vector<Curve>& curves) {
   std::vector<const Curve*> inside;
   std::vector<const Curve*> between;
@@ -129,6 +145,7 @@ void judge(const std::string& system, const std::vector<Curve>& curves) {
     fabric = hardware::calibrate(fabric, 0, r->rows.front(), r->rows.back());
     predict(system, l40s ? "pcie" : "nvlink", fabric, inside, r);
     five_sizes(system, l40s ? "pcie" : "nvlink", inside);
+    derived(system, l40s ? "pcie" : "nvlink", inside);
   }
   if (const Curve* r = reference(bridged, false)) {
     Fabric pcie = fabric;
@@ -153,6 +170,7 @@ void judge(const std::string& system, const std::vector<Curve>& curves) {
     whole.levels[1] = fitted.levels.back();
     for (const Curve* c : between) predict(system, "network", shaped(c->per_node), {c}, r);
     five_sizes(system, "network", between);
+    derived(system, "network", between);
   }
 }
 

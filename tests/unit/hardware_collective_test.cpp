@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "foretrace/hardware/collective.hpp"
+#include "hardware/protocols.hpp"
 
 namespace foretrace::test {
 namespace {
@@ -226,6 +227,31 @@ TEST(MeasuredCollectives, DamagedFilesSayWhere) {
     EXPECT_EQ(rows.error().code, ErrorCode::kUnreadable) << text;
     EXPECT_EQ(rows.error().file, "file");
   }
+}
+
+TEST(Protocols, StepsAreThoseOfNcclAndLowLatencyCostsBandwidth) {
+  const hardware::Protocols& p = hardware::protocols();
+  for (std::size_t link = 0; link < hardware::kLinkKinds; ++link) {
+    for (std::size_t i = 1; i < hardware::kProtocols; ++i) {
+      EXPECT_GT(p.ring[link][i], p.ring[link][i - 1]) << link;  // LL is made for few bytes, Simple for many
+    }
+    EXPECT_GT(p.usual_scale[link], 0);
+  }
+  EXPECT_LT(p.payload[0], 0.5);  // a flag with every 4 bytes
+  EXPECT_LT(p.payload[0], p.payload[1]);
+  EXPECT_LT(p.payload[1], 120.0 / 128);  // 8 of 128 bytes
+  EXPECT_EQ(p.payload[2], 1);
+  EXPECT_LT(p.node_base[0], p.node_base[2]);
+}
+
+TEST(Protocols, AMeasuredCurveIsSurerThanADerivedOneOrAFile) {
+  const auto m = measured(kLines, "a");
+  const double between = m.cost({Collective::kAllReduce, 2 << 20, 2}).sigma;
+  const double derived = m.cost({Collective::kAllReduce, 2 << 20, 4}).sigma;
+  const double file = FabricCollectives(*hardware::find_fabric("NVLink4")).cost({Collective::kAllReduce, 1e8, 8}).sigma;
+  EXPECT_GT(between, 0);
+  EXPECT_LT(between, derived);
+  EXPECT_LT(between, file);
 }
 
 TEST(Fabrics, EveryBuiltInFileCanBeReadAndFound) {

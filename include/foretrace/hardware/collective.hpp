@@ -51,7 +51,7 @@ struct CollectiveCost {
   Ns ns = 0;
   std::string how;        ///< "ring LL128", "measured", …
   bool measured = false;  ///< interpolated between measurements of the same collective and rank count
-  double sigma = 0.15;    ///< spread of log(real / this): docs/scale.md has 7 to 13 %
+  double sigma = 0;       ///< spread of log(real / this)
   int channels = 0;       ///< thread blocks it occupies on each GPU
   int steps = 1;          ///< of its ring, one behind the other; 1: not made of equal steps
 };

@@ -18,7 +18,7 @@ namespace foretrace::hardware {
 struct Cost {
   double ns = 0;
   graph::Origin origin = graph::Origin::kAnalytic;
-  double sigma = 0.1;  ///< of log time: error of this family's model
+  double sigma = 0;    ///< of log time: error of this family's model
   bool known = false;  ///< false: outside what the models cover; do not use
 };
 

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""What is taken of a device whose file does not say it: src/hardware/devices/usual.csv.
+
+    tools/fit_devices.py             writes the table
+    tools/fit_devices.py --check     nothing is written; fails where the table is not what the files and the measurements say
+
+Shares are rounded down to two digits: what nobody measured is not credited with more.
+
+- `bandwidth_share`: of the peak, that a streaming kernel reaches: the median of generations (compute capabilities, Pascal's as one), each by the mean of the
+  shares that its boards' files state.
+- `pcie_share`: of a link's rate after coding, that large pinned copies reach, either way: measured on an H200 (data/h200-catalogue/copies.jsonl). Others are
+  taken to reach the same.
+"""
+
+import argparse
+import collections
+import json
+import math
+import statistics
+import sys
+
+import fitted
+import tomllib
+from truth import ROOT
+
+FOLDER = ROOT / "src" / "hardware" / "devices"
+TABLE = FOLDER / "usual.csv"
+COPIES = ROOT / "data" / "h200-catalogue" / "copies.jsonl"
+PCIE5_GBS = 63.0  # sixteen lanes of 32 GT/s after coding (PCI-SIG)
+LARGE_MB = 64
+
+
+def rounded_down(share):
+    return math.floor(100 * share + 1e-9) / 100
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    files = [tomllib.loads(path.read_text()) for path in sorted(FOLDER.glob("*.toml"))]
+    by_generation = collections.defaultdict(set)
+    for f in files:
+        if share := f["memory"].get("achievable_bandwidth"):
+            capability = f["compute"]["capability"]
+            by_generation["6" if capability.startswith("6.") else capability].add(share)
+    shares = [share for of in by_generation.values() for share in of]
+    usual = statistics.median(statistics.mean(sorted(of)) for of in by_generation.values())
+    copies = [json.loads(line) for line in COPIES.read_text().splitlines()]
+    reached = [r["mb"] * 2**20 / r[way] / 1e3 / PCIE5_GBS for r in copies if r["mb"] >= LARGE_MB for way in ("h2d_us", "d2h_us")]
+    rows = ["# name,value,of: made by tools/fit_devices.py, which says what each is",
+            f"bandwidth_share,{rounded_down(usual):g},{len(by_generation)} generations from {min(shares):g} to {max(shares):g}",
+            f"pcie_share,{rounded_down(statistics.median(reached)):g},{len(reached)} copies from {min(reached):.3f} to {max(reached):.3f}"]  # fmt: skip
+    return fitted.keep(TABLE, "\n".join(rows) + "\n", args.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

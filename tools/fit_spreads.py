@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""How far things lie off where no table of parameters says it beside them: src/hardware/spreads/*.csv.
+
+    tools/fit_spreads.py             writes the tables
+    tools/fit_spreads.py --check     nothing is written; fails where a table is not what the measurements say
+
+transfer.csv, of log time, from kernels measured on several GPUs (the folder that FORETRACE_PUBLIC names, as tools/gpu_accuracy.py reads it): such that a
+band of 80 % holds 80 % of the rows, each pair of GPUs counted once.
+
+- `same_kernel`: element-wise and row-wise kernels that stay the same, carried to another architecture.
+- `same_silicon`: products in BF16 and attention between boards of one architecture.
+- `attention`: causal attention forward, its target left out of the fit.
+- `unmeasured`: the default for all that nobody measured on two GPUs (gradients of attention, recurrent layers, another vendor's compiler, copies over another
+  host's link, kernels without sizes): the widest of the above and of products on architectures nobody measured (transfer/products.csv), times the root of two: an
+  error that was measured, and one as large that was not.
+
+kernels.csv, of log time, from the tables of measured operations (build/tests/kernel_figures), once those and the laws are what they should be:
+
+- `own_kernel`: operations along rows and by index, told by their neighbours without those of their shape: one in two hundred is further off.
+- `own_algorithm`: a convolution at two batch sizes whose algorithms the library tried at both: one in ten pairs takes so much longer than the law makes of the
+  other; each convolution counted once.
+
+Two digits. Needs numpy and pandas. Exit 77: the folder is not there (kernels.csv is done all the same).
+"""
+
+import argparse
+import collections
+import itertools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import fitted
+from truth import ROOT
+
+try:
+    import gpu_accuracy as accuracy
+    import numpy as np
+    import train_transfer as training
+    import transfer_tables as tables
+except ImportError as missing:
+    print(f"{missing}: numpy and pandas are needed; `scripts/setup python` puts them into .venv")
+    sys.exit(77)
+
+FOLDER = ROOT / "src" / "hardware" / "spreads"
+KERNELS = ROOT / "src" / "hardware" / "kernels"
+HEAD = "# name,value,samples: made by tools/fit_spreads.py, which says what each is"
+OTHERS = ("conv", "gemm", "attention", "rnn")  # pools that are no rows
+RARE, SOME = 1 / 200, 1 / 10
+
+
+def quantile(parts, at):
+    """Of values in parts that count alike."""
+    values = np.concatenate(parts)
+    weights = np.concatenate([np.full(len(p), 1 / len(p)) for p in parts])
+    order = np.argsort(values, kind="stable")
+    return float(values[order][np.searchsorted(np.cumsum(weights[order]), at * weights.sum())])
+
+
+def spread(errors):
+    return quantile([np.abs(e) for e in errors], 0.8) / accuracy.BAND
+
+
+def carried(folder, program):
+    figures, sample = accuracy.Figures(program), accuracy.Sample(False)
+    same, silicon, attention = collections.defaultdict(list), [], []
+    for o, t, truth, answers in accuracy.same_kernel_pairs(folder, figures, sample):
+        same[o, t].append(np.log(answers["ours"] / truth))
+    for o, t, truth, in_sample, left_out, _ in accuracy.attention_pairs(folder, figures, sample):
+        alike = accuracy.model.Device(o).arch == accuracy.model.Device(t).arch
+        (silicon if alike else attention).append(np.log((in_sample if alike else left_out) / truth))
+    table = tables.product_table(folder, "half")
+    for o, t in itertools.permutations(table.devices, 2):
+        if table.devices[o].arch == table.devices[t].arch:
+            rows = sample(table.rows.dropna(subset=[o, t]), 400)
+            silicon.append(np.log(accuracy.move_products(figures, table, "half", rows, o, t, accuracy.NOBODY)[0] / rows[t].values))
+    found = {"same_kernel": [np.concatenate(e) for e in same.values()], "same_silicon": silicon, "attention": attention}
+    values = {name: float(f"{spread(errors):.2g}") for name, errors in found.items()}
+    rows = [f"{name},{values[name]:g},{sum(map(len, errors))} rows of {len(errors)} pairs" for name, errors in found.items()]
+    products = [p["spread_new"] for of in training.read_weights(accuracy.model.FOLDER / "transfer" / "products.csv").values() for p in of.values()]
+    widest = max(*values.values(), *products)
+    return [HEAD, *rows, f"unmeasured,{2**0.5 * widest:.2g},{widest:.2g} times the root of 2"]
+
+
+def batches():
+    """{line of the table of convolutions: its batch}, of those whose algorithms were tried."""
+    lines = [line for line in next(KERNELS.glob("*.conv.csv")).read_text().splitlines() if not line.startswith("#")]
+    names = lines[0].split(",")
+    rows = (dict(zip(names, line.split(","))) for line in lines[1:])
+    return {number: r["n"] for number, r in enumerate(rows, 1) if r["tuned"] == "1"}
+
+
+def of_tables(program):
+    rows = [json.loads(line) for line in subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines()]
+    told = np.abs(np.concatenate([r["errors"] for r in rows if not {"change", "without"} & set(r) and r["pool"].split()[0] not in OTHERS]))
+    tried, same = batches(), collections.defaultdict(list)
+    for line in subprocess.run([program, "--samples"], capture_output=True, text=True, check=True).stdout.splitlines():
+        pool, shape, group, value, _ = line.split(",", 4)
+        if pool.startswith("conv") and int(shape) in tried:  # value: the log of its time over the law's
+            same[pool, group].append((tried[int(shape)], float(value)))
+    pairs = [np.array([b - a for (m, a), (n, b) in itertools.permutations(of, 2) if m != n]) for of in same.values()]
+    pairs = [p for p in pairs if len(p)]
+    return [HEAD, f"own_kernel,{np.quantile(told, 1 - RARE):.2g},{len(told)} operations",
+            f"own_algorithm,{quantile(pairs, 1 - SOME):.2g},{sum(map(len, pairs))} pairs of {len(pairs)} convolutions"]  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--programs", type=pathlib.Path, default=ROOT / "build" / "tests", help="the folder of gpu_figures and kernel_figures")
+    args = parser.parse_args()
+    status = fitted.keep(FOLDER / "kernels.csv", "\n".join(of_tables(args.programs / "kernel_figures")) + "\n", args.check)
+    if not os.environ.get("FORETRACE_PUBLIC"):
+        print("fit_spreads: no kernels of several GPUs: set FORETRACE_PUBLIC")
+        return status or 77
+    rows = carried(pathlib.Path(os.environ["FORETRACE_PUBLIC"]), args.programs / "gpu_figures")
+    return fitted.keep(FOLDER / "transfer.csv", "\n".join(rows) + "\n", args.check) or status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
