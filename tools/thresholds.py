@@ -21,6 +21,7 @@ from statistics import mean
 
 import accuracy
 from accuracy_tables import aligned, write_between
+from threshold_list import THRESHOLDS
 from truth import ROOT, Folder
 
 DOCS = ROOT / "docs" / "thresholds.md"
@@ -28,76 +29,6 @@ MOVED = 0.005  # of a predicted step
 # What the CPU bounds and what the GPU does, 41 recorded bases of most families.
 FOLDERS = ("h200-clean", "h200-heldout")
 VARIABLE = "FORETRACE_THRESHOLD"
-# By file: name, what it separates. `·` in front of a name: a share close to 1.
-THRESHOLDS: dict[str, dict[str, str]] = {
-    "src/graph/rules/device_lags.cpp": {
-        "kLongestGap": "a device's own gap between two kernels from a wait",
-        "kLongestGraphGap": "the same inside a CUDA graph",
-        "kLongWait": "a wake-up by another stream from being held by something",
-        "kOutlier": "distances that count for a median from those that are waits",
-        "kShareSlack": "a kernel that still holds the device in a changed step from one that no longer meets it",
-    },
-    "src/graph/rules/held_back.cpp": {
-        "kLongestGap": "what had just ended from what had ended before",
-        "kLongestWake": "the same for a stream that waited long",
-        "·kOneWave": "a kernel that fills the device from one that leaves room",
-        "kEarly": "the last wave of blocks from the ones before it",
-        "kNeverBefore": "the same, for kernels of two waves",
-        "·kLoneWave": "the end of a kernel of one wave from its middle",
-        "·kNearEnd": "a kernel that is about to end from one that runs",
-    },
-    "src/graph/rules/stream_waits.cpp": {"kLongestWake": "the collective a stream waited for from earlier ones"},
-    "src/graph/rules/unrecorded.cpp": {"kShortest": "a gap between nodes of a graph from work that was not recorded"},
-    "src/graph/trace_index.cpp": {
-        "kPlausibleLag": "a queue's lag from a depth that was misread",
-        "kLongCall": "a launch call from one that waited for room",
-        "kMany": "a full queue from one that is not",
-        "·kFewEventCalls": "launches that show a queue's depth from rows of other calls",
-    },
-    "src/graph/layers.cpp": {"·kWhole": "a range around a layer from one around the step"},
-    "src/simulate/limits.cpp": {"kLongestGap": "a gap between two GPU tasks from a wait for something else"},
-    "src/whatif/recorded_parts.cpp": {"kLongestDebt": "recording that a task pays for from recording too far away"},
-    "src/whatif/recorded_parts.hpp": {"kLeastLeft": "what a profiler can have added to a task from the task"},
-    "src/whatif/phase_counts.cpp": {
-        "kEnoughAlike": "phases whose launches tell their time from those whose Python does",
-        "kMostlyGenerated": "a compiled pass from an eager one",
-        "kFarApart": "a phase like those measured from another kind of work",
-        "kFastest": "a fast host from another call of the same name",
-        "kSlowest": "a slow host from another call of the same name",
-        "kEnough": "calls that tell a speed from too few",
-    },
-    "src/whatif/unprofiled.cpp": {"kMeasuredSpread": "a measured step from one that the prior may contradict"},
-    "src/whatif/bands.cpp": {"kMuchFrozen": "gaps and latencies from waits nobody explains"},
-    "src/whatif/predict.cpp": {"kMostFrozen": "steps that are predicted from those that are declined"},
-    "src/whatif/catalogue/compile.cpp": {"kSlowest": "a slow generated kernel from operations that were misunderstood"},
-    "src/whatif/catalogue/optimizer.cpp": {"·kFewer": "another update from the same, counted a little differently"},
-    "src/whatif/catalogue/saved_tensors.cpp": {"kStatistic": "statistics of a norm from activations"},
-    "src/memory/reserved.cpp": {"kSame": "gradients as large as the parameters from shards and other types"},
-    "src/analysis/cpu_prior.cpp": {
-        "kLeastKept": "a phase timed with and without the profiler from two different ones",
-        "kMostKept": "the same, longer without it",
-        "kFarBehindMs": "a GPU that keeps up from one whose queue may be full",
-        "kPendingLaunches": "a queue with room from a full one",
-    },
-    "include/foretrace/whatif/unprofiled.hpp": {
-        "longest_hand_over": "another thread's wake-up from one the profiler delayed",
-        "longest_join": "the same behind backward",
-        "longest_sync_return": "the same behind a wait for the GPU",
-        "longest_stall": "what a profiler does at once from the program's own waiting",
-        "longest_stretch": "a stretch between two events from work of the program",
-        "long_stretches": "first operations of a phase from work of the program",
-        "longest_between_launches": "a handful of events from work of the program",
-        "smallest_share": "what a profiler was ever seen to cost from the program's own",
-        "fewest_launches": "phases that tell what a launch costs from those that do not",
-    },
-    "src/trace/importers/device_clock.cpp": {
-        "kWaited": "a call that waited from one that found nothing to wait for",
-        "kImprecise": "a clock that is read imprecisely from one of another domain",
-        "kOneIn": "rows that went wrong from a clock that is off",
-    },
-    "src/trace/step_repetition.cpp": {"kSame": "steps that differ a little from other work", "kLonger": "a rest between steps from one between layers"},
-    "src/trace/step_ranges.cpp": {"kIdle": "a period from a pause", "kClose": "ranges that follow each other from ranges with work between them"},
-}
 CPU_PRIOR = "src/analysis/cpu_prior.cpp"
 HEADER = f"""#include <cstdlib>
 #include <string_view>

@@ -16,7 +16,7 @@ std::span<const std::pair<std::string_view, std::string_view>> host_files();  //
 
 namespace {
 
-// No host is a hundred times faster or slower than another, and no figure is negative.
+// A guard against damaged files: no figure of a host is a second, and none is negative.
 constexpr double kMost = 1e6;
 
 struct Figure {

@@ -20,8 +20,9 @@ std::span<const std::pair<std::string_view, std::string_view>> residual_files();
 
 namespace {
 
-// Student's 90th percentile for 1, 2, … degrees of freedom, over the normal one: what few models do not tell.
+// Student's 90th percentile for 1, 2, … degrees of freedom, over the normal one: what few models do not tell. Both by definition.
 double small_sample(std::size_t models) {
+  // By definition; beyond the table its first term.
   constexpr std::array kFactor = {2.402, 1.471, 1.278, 1.196, 1.152, 1.123, 1.104, 1.090, 1.079, 1.071};
   return models == 0 ? 1 : models <= kFactor.size() ? kFactor[models - 1] : 1 + 0.71 / static_cast<double>(models);
 }
