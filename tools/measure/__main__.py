@@ -61,6 +61,7 @@ def main() -> int:
     parser.add_argument("--only", type=re.compile, help="only tasks in whose name this is found")
     parser.add_argument("--few", action="store_true", help="five steps to warm up, five timed and five before the recorded ones: for traces, not times")
     parser.add_argument("--short", action="store_true", help="a second for each row: for GPU time and memory of many")
+    parser.add_argument("--row-seconds", type=float, default=collect.ROW_S, help="a row that takes longer is given up")
     parser.add_argument("--list", action="store_true", help="print the tasks and measure nothing")
     parser.add_argument("--cpu", action="store_true", help="tiny networks on the CPU, to try the program itself")
     args = parser.parse_args()
@@ -76,7 +77,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="measure-") as scratch:
         how: dict[str, Any] = {"device": "cpu", "tiny": True, "pace": pace.TINY} if args.cpu else {
             "pace": pace.FEW if args.few else pace.SHORT if args.short else pace.FULL}
-        runner = collect.Runner("-".join(args.parts), args.out, Path(scratch), begun + args.seconds, **how)
+        runner = collect.Runner("-".join(args.parts), args.out, Path(scratch), begun + args.seconds, row_s=args.row_seconds, **how)
         left_out = runner.run(tasks)
     print(f"{left_out} left out; {time.time() - begun:.0f} s", flush=True)
     return 0

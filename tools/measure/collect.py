@@ -150,9 +150,9 @@ def halves() -> tuple[set[int], set[int]]:
 
 class Runner:
     def __init__(self, part: str, out: Path, scratch: Path, end: float, device: str = "cuda", tiny: bool = False,
-                 pace: Pace = FULL):
+                 pace: Pace = FULL, row_s: float = ROW_S):
         self.part, self.out, self.scratch, self.end = part, out, scratch, end
-        self.device, self.tiny, self.pace = device, tiny, pace
+        self.device, self.tiny, self.pace, self.row_s = device, tiny, pace, row_s
         self.results = out / "truth.jsonl"
         self.recordings = out / "recordings.jsonl"
         self.packer = Packer(out, part)
@@ -186,7 +186,7 @@ class Runner:
 
     def _one(self, task: Task) -> None:
         child = Child(task, self._work, self.recordings if task.kind == "recording" else self.results)
-        limit = COMPILED_S if task.compiled else ROW_S
+        limit = COMPILED_S if task.compiled else self.row_s
         if not child.wait(min(child.begun + limit, self.end + 10)):
             self._failed(child, "took too long and was ended")
         self.children.append(child)

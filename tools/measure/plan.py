@@ -75,26 +75,29 @@ llama_w4-today   seq2
 # Half, twice and four times the batch of convolutional networks whose base was recorded (keep.py --bases finds it): `--short`. A base is
 # measured again where the CPU bounds it.
 BATCHES = """
-vgg16            bs4 bsh bs2
 resnet18         bs4 bsh bs2
-resnet50-image   bs4
-convnext_tiny    bs4 bsh
 densenet121@8    base bs4 bs2
 mobilenet_v3_large@16 base bs4 bs2
-unet             base bs4 bsh bs2
 resnet50         bs4
-efficientnet_b0  bs2 bsh
-wav2vec          base bs4 bsh bs2
 swin_t           bs4 bsh
 resnet34         base bs4 bs2
+wav2vec          base bs4 bs2
 efficientnet_b0@16 base bs4 bsh
+unet             bs4 bs2
+efficientnet_b0  bs2 bsh
+resnet50-image   bs4
 unet@4-image     base bs4
+convnext_tiny    bsh bs2
+wav2vec          bsh
+unet             base bsh
 convnext_tiny@8-image bs4
-convnext_tiny    bs2
-efficientnet_b0  bs4
 resnet34         bsh
 mobilenet_v3_large@16 bsh
 densenet121@8    bsh
+vgg16            bsh bs2
+convnext_tiny    bs4
+efficientnet_b0  bs4
+vgg16            bs4
 """
 
 # Networks kept apart (unseen.py), measured last.
