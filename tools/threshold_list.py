@@ -50,7 +50,6 @@ THRESHOLDS: dict[str, dict[str, str]] = {
     "src/whatif/bands.cpp": {"kMuchFrozen": "gaps and latencies from waits nobody explains"},
     "src/whatif/bound.hpp": {"·kBusyGpu": "a step that the GPU bounds from one that waits for the CPU"},
     "src/whatif/predict.cpp": {"kMostFrozen": "steps that are predicted from those that are declined"},
-    "src/whatif/catalogue/compile.cpp": {"kSlowest": "a slow generated kernel from operations that were misunderstood"},
     "src/whatif/catalogue/dataloader.cpp": {"kWaited": "a batch that was there from one that was waited for"},
     "src/whatif/catalogue/optimizer.cpp": {"·kFewer": "another update from the same, counted a little differently"},
     "src/whatif/catalogue/saved_tensors.cpp": {"kStatistic": "statistics of a norm from activations"},
