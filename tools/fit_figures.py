@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
-"""Figures that single what-ifs rest on, each a median of what was measured: src/whatif/figures/H200-SXM.csv.
+"""Figures that single what-ifs rest on, each from what was measured: src/whatif/figures/H200-SXM.csv.
 
     tools/fit_figures.py             writes the table
     tools/fit_figures.py --check     nothing is written; fails where the table is not what the measurements say
 
-Two digits: the samples differ by more than the third. `low` and `high` are the smallest and the largest of them.
+Two digits: the samples differ by more than the third. Most are medians, and `low` and `high` the smallest and the largest sample; those that are
+spreads or sums over all samples have there what comes out with one model or trace left out at a time.
 """
 
 import argparse
 import csv
 import gzip
 import json
+import math
 import sys
+from collections import defaultdict
 from statistics import median
 
 import fitted
+import operation_rows
 from truth import ROOT
 
 DATA = ROOT / "data"
@@ -66,19 +70,109 @@ def worker_slowdown():
     return [r["median_ms"] * r["workers"] / alone_ms for r in behind]
 
 
+def gpu_repeat():
+    """Of log time in which the GPU works, between two runs of the same step: bases and the same measured again, minutes later in another process."""
+    by = defaultdict(dict)
+    for line in (DATA / "h200-clean" / "truth.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        by[row["model"]][row["variant"]] = row["gpu_busy_ms"]
+    apart = [math.log(v["again"] / v["base"]) for v in by.values() if "again" in v and "base" in v]
+
+    def spread(some):
+        return math.sqrt(sum(d * d for d in some) / len(some) / 2)  # both are off
+    without = [spread([*apart[:i], *apart[i + 1:]]) for i in range(len(apart))]
+    return spread(apart), min(without), max(without), len(apart)
+
+
+def kernels_of(trace):
+    """Kernels of a trace, and when collectives ran: [(what, begin, end)], [(begin, end)], blocks of a collective."""
+    with gzip.open(DATA / "h200-ranks" / f"{trace}.json.gz") as file:
+        events = [e for e in json.load(file)["traceEvents"] if e.get("cat") == "kernel"]
+    nccl = [e for e in events if "nccl" in e["name"].lower()]
+    others = [((e["name"], str(e["args"].get("grid"))), e["ts"], e["ts"] + e["dur"]) for e in events if "nccl" not in e["name"].lower()]
+    return others, [(e["ts"], e["ts"] + e["dur"]) for e in nccl], median(e["args"]["grid"][0] for e in nccl) if nccl else 0
+
+
+SOLO, TOGETHER = "resnet50.mps.solo.w2.r0", ("resnet50.mps.ddp@5.w2.r0", "resnet50.mps.fsdp.w2.r0")
+SMS = 66  # of each of two ranks that share an H200
+LONG_US, ALIKE = 5.0, 0.15  # kernels that are told apart from the profiler's clock, and that take alike every time
+
+
+def beside_collective():
+    """Speed that kernels lose beside a collective, beyond the SMs it holds: their time in a rank's trace over that of the same kernels of a rank that
+    trains alone. Those that only move data lose no more than the others."""
+    alone = defaultdict(list)
+    for what, begin, end in kernels_of(SOLO)[0]:
+        alone[what].append(end - begin)
+    alone = {what: median(us) for what, us in alone.items() if median(us) > LONG_US and max(us) - min(us) < ALIKE * median(us)}
+    sums = []
+    for trace in TOGETHER:
+        kernels, collectives, blocks = kernels_of(trace)
+        apart, beside = [], []
+        for what, begin, end in kernels:
+            shared = sum(max(0.0, min(end, b) - max(begin, a)) for a, b in collectives) / (end - begin)
+            if what in alone and shared == 0:
+                apart.append((end - begin) / alone[what])
+            elif what in alone and shared > 0.9:
+                beside.append((end - begin, alone[what]))
+        drift = median(apart)  # of the process, whatever runs beside it
+        sums.append((sum(us for us, _ in beside), sum(us for _, us in beside) * drift / (1 - blocks / SMS), len(beside)))
+    each = [1 - fewer / longer for longer, fewer, _ in sums]
+    return 1 - sum(f for _, f, _ in sums) / sum(us for us, *_ in sums), min(each), max(each), sum(n for *_, n in sums)
+
+
+def collective_beside():
+    """Speed that an all-reduce loses beside kernels: products and copies of tensors."""
+    rows = [json.loads(line) for line in (DATA / "h200-ranks" / "busy.jsonl").read_text().splitlines()]
+    return middle([1 - r["coll_alone_ms"] / r["coll_ms"] for r in rows if r["work"] in ("gemm", "stream")])
+
+
+def half_sum():
+    """An all-reduce of half-precision numbers over one of as many bytes of FP32."""
+    rows = [json.loads(line) for line in (DATA / "h200-ranks" / "collectives.jsonl").read_text().splitlines()]
+    times = {(r["world"], r["mb"], r["dtype"]): r["ms"] for r in rows if r["tag"] == "mps" and r["coll"] == "all_reduce"}
+    return [ms / times[world, mb, "float32"] for (world, mb, kind), ms in times.items() if kind == "float16" and (world, mb, "float32") in times]
+
+
+COPIES = ("nchwToNhwc", "nhwcToNchw", "FoldedNhwc")
+
+
+def layout_share():
+    """Of a convolution's time the most that changes of layout take: 99 of 100 convolutions that have any."""
+    shares = []
+    with gzip.open(DATA / "h200-operations" / "conv.csv.gz", "rt") as file:
+        for row in csv.DictReader(file):
+            kernels = operation_rows.kernels_of(row["kernels"])
+            copies = sum(us for name, us in kernels if any(c in name for c in COPIES))
+            if copies > 0:
+                shares.append(copies / sum(us for _, us in kernels))
+    shares.sort()
+    return shares[len(shares) * 99 // 100], median(shares), shares[-1], len(shares)
+
+
+def middle(samples):
+    return median(samples), min(samples), max(samples), len(samples)
+
+
 FIGURES = {
     "list_share": (list_share, "h200-kernels/opt.csv.gz"),
     "capturable_kernels": (capturable_kernels, "h200-kernels/opt.csv.gz"),
     "pageable_copy": (pageable_copy, "h200-catalogue/copies.jsonl"),
     "worker_slowdown": (worker_slowdown, "h200-catalogue/truth.jsonl and resnet18.base.json.gz"),
+    "gpu_repeat": (gpu_repeat, "h200-clean/truth.jsonl"),
+    "beside_collective": (beside_collective, "h200-ranks: resnet50.mps solo; ddp@5; fsdp"),
+    "collective_beside": (collective_beside, "h200-ranks/busy.jsonl"),
+    "half_sum": (half_sum, "h200-ranks/collectives.jsonl"),
+    "layout_share": (layout_share, "h200-operations/conv.csv.gz"),
 }
 
 
 def text():
     lines = ["# figure,value,low,high,samples,of data/: made by tools/fit_figures.py, which says what each is"]
     for name, (samples_of, source) in FIGURES.items():
-        samples = samples_of()
-        lines.append(",".join([name, *(f"{x:.2g}" for x in (median(samples), min(samples), max(samples))), str(len(samples)), source]))
+        found = samples_of()
+        *figures, count = found if isinstance(found, tuple) else middle(found)
+        lines.append(",".join([name, *(f"{x:.2g}" for x in figures), str(count), source]))
     return "\n".join(lines) + "\n"
 
 

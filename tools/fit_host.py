@@ -4,7 +4,7 @@ data/h200-clean, and says how well the step's CPU time follows, in sample and fo
 
     tools/fit_host.py                    from data/h200-clean, with build/foretrace reading the traces
     tools/fit_host.py --without gpt2 -o F    as if nobody had measured that network (tools/accuracy.py --no-measured)
-    tools/fit_host.py --check            only the figures' errors; writes nothing
+    tools/fit_host.py --check            writes nothing; fails where the file is not what the data say
 
 Events and single operations come from micro-benchmarks whose host speed is known (cases.csv.gz; `loop` is a plain Python loop
 beside each). What a step keeps of its traced time, and how far its speed follows the trace's, come from host times of phases.
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import fitted
 import host_counts
 import host_hooks
 import host_records
@@ -225,24 +226,33 @@ def spreads(found: list[tuple[Sample, float, float]]) -> dict[str, tuple[float, 
     return out
 
 
-def moments() -> str:
+def moment(some: list[dict]) -> tuple[float, str, float]:
     """How much of a phase's time is the host's moment: bases and the same measured again, another process minutes later. The spread of one of
     them, of log time (src/analysis/cpu_prior.cpp weighs the recorder's times by it)."""
     by: dict[str, dict[str, dict]] = defaultdict(dict)
-    for r in rows():
+    for r in some:
         by[r["model"]][r["variant"]] = r
-    apart: dict[str, list[float]] = {p: [] for p in PHASES}
+    apart: list[float] = []
     for models in by.values():
         if not {"base", "again"} <= set(models):
             continue
         base, again = models["base"], models["again"]
         # Behind a thousand launches a phase that follows a busy GPU waits for room.
         waits = base["gpu_launched"] > PENDING and base["gpu_busy_ms"] > BUSY * base["median_ms"]
-        for p in PHASES[:2] if waits else PHASES:
-            apart[p].append(math.log(again["host_ms"][p] / base["host_ms"][p]))
-    every = [v for values in apart.values() for v in values]
-    spread = math.sqrt(np.mean(np.square(every)) / 2)
-    return f"the same phase in another process: {spread:.3f} of log time, {len(every)} pairs of {len(by)} models"
+        apart += [math.log(again["host_ms"][p] / base["host_ms"][p]) for p in (PHASES[:2] if waits else PHASES)]
+    spread = math.sqrt(np.mean(np.square(apart)) / 2)
+    return spread, f"{len(apart)} phases of {len(by)} models; twice", spread / math.sqrt(2 * len(apart))
+
+
+LEAVES = 50  # parameters of the scaler's case (tools/measure/host_cases.py)
+
+
+def scaler(found: dict) -> tuple[float, str, float]:
+    """scale, step and update of a GradScaler beside the launches that unscale: the case, less the gradients it makes (memory and zeros) and the
+    update over lists inside it."""
+    whole = found["autocast", "grad_scaler_step", "off"]
+    inside = [median(found[kind, name, "off"]) for kind, name in (("allocate", "empty"), ("in_place", "zero_"), ("optimizer", "sgd_foreach"))]
+    return median(whole) - LEAVES * sum(inside), f"{len(whole)} rounds of 1 cases", float(np.std(whole) / math.sqrt(len(whole)))
 
 
 def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, float]], list[Sample], dict[str, float]]:
@@ -265,6 +275,8 @@ def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, f
     figures["op_us"] = one_case(found, LAUNCHING)
     figures["cast_us"] = one_case(found, [("cast_grad", "to_bf16")])
     figures["node_us"] = one_case(found, [("backward", "add_scalar")])
+    figures["scaler_us"] = scaler(found)
+    figures["moment"] = moment([r for r in rows() if r["network"] != without])
     figures |= checkpoints(kept["usual_speed"], without)
     figures["fused_tensor_us"] = one_case(found, [("optimizer", "adam_fused")])
     figures["foreach_tensor_us"] = one_case(found, [("optimizer", "adam_foreach")])
@@ -336,7 +348,7 @@ def main() -> int:
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "foretrace")
     parser.add_argument("-o", "--output", type=Path, default=OUTPUT)
     parser.add_argument("--without", metavar="NETWORK", help="leave this network's rows out")
-    parser.add_argument("--check", action="store_true", help="print errors, write nothing")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where the file is not what the data say")
     options = parser.parse_args()
     every = read_traces(options.program)
     figures, some, micro = fit(every, options.without)
@@ -354,13 +366,9 @@ def main() -> int:
         for phase in PHASES:
             print(said(f"  {phase}", [b for s, _, b in found if s.phase == phase]))
         print(said("on another machine, both at one speed", elsewhere(every, again)))
-        print(moments())
         print("fully_shard, hooks of a unit:", *host_hooks.counts(), sep="\n  ")
         print(f"event_layer_us {again['event_layer_us']:.1f}, left {again['left']:.3f}, follows {again['follows']:.2f}")
-    if not options.check:
-        options.output.write_text(csv_of(figures))
-        print(f"fit_host: wrote {options.output}")
-    return 0
+    return fitted.keep(options.output, csv_of(figures), options.check)
 
 
 if __name__ == "__main__":

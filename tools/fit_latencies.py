@@ -6,16 +6,19 @@
 
 Each figure is the median over the traces of TRACES, of the median within each; `p10` and `p90` span all samples. Times are the profiler's: a launch takes
 longer while it records, a gap or a kernel does not. A CUDA graph's launch lasts milliseconds under the profiler; its figure is the host's own, of the
-steps of truth.jsonl that replay one graph.
+steps of truth.jsonl that replay one graph. What JAX's host does behind a step no profile tells, since it delays that: it is what a step that is waited
+for takes longer than one that nobody waits for, less what the host does before the first kernel (build/foretrace finds that in the profiles).
 """
 
 import argparse
 import csv
 import gzip
 import json
+import subprocess
 import sys
 from collections import defaultdict
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 
 import fitted
@@ -44,6 +47,7 @@ MEANING = {
     "sync_call": "a call that waits for a stream and finds nothing to wait for",
     "collective_start": "return of a collective's call to its kernel on an idle stream",
     "stream_hand_over": "end of a collective to the start of the next kernel on the stream that waits for it",
+    "result_told": "JAX: end of a step's last kernel to the host having told every array of the result that it is there",
 }
 
 
@@ -130,6 +134,22 @@ def collectives_of(path):
     return out
 
 
+def jax_tails(program):
+    """{name: [us]} of each model of JAX. Of the host's time before the first kernel the part that is left without the profiler, as of any phase."""
+    folder = ROOT / "data" / "h200-jax"
+    hosts = (ROOT / "src" / "whatif" / "hosts" / "xeon-h200.csv").read_text().splitlines()
+    left = next(float(line.split(",")[1]) for line in hosts if line.startswith("left,"))
+    models = defaultdict(list)
+    for line in (folder / "truth.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        if not row.get("unblocked_ms"):
+            continue
+        said = subprocess.run([program, "summary", folder / row["trace"], "--json"], capture_output=True, text=True, check=True).stdout
+        before = json.loads(said)["gpu_idle_by_cause_ms"].get("launch", 0.0)
+        models[row["model"]].append(1e3 * (row["median_ms"] - row["unblocked_ms"] - left * before))
+    return [{"result_told": tails} for tails in models.values()]
+
+
 def text_of(found):
     lines = ["# name,ns,p10,p90,samples,traces: made by tools/fit_latencies.py"]
     for name, meaning in MEANING.items():
@@ -145,10 +165,11 @@ def text_of(found):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=Path, default=ROOT / "build" / "foretrace")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     text = text_of([*(samples_of(CLEAN / f"{name}.json.gz") for name in TRACES), *waits(), idle_sync(),
-                    *(collectives_of(RANKS / f"{name}.json.gz") for name in COLLECTIVE)])
+                    *(collectives_of(RANKS / f"{name}.json.gz") for name in COLLECTIVE), *jax_tails(args.program)])
     print(text, end="")
     return fitted.keep(TABLE, text, args.check)
 

@@ -4,6 +4,8 @@
 The host's speed is that of the plain Python loop beside every step. What a wrapper adds is the step with it less the plain one."""
 
 import csv
+import gzip
+import json
 import math
 from collections import defaultdict
 from pathlib import Path
@@ -14,6 +16,7 @@ from host_hooks import Figure, least_distance
 from host_traces import FAST_LOOP_US
 
 HOOKS = Path(__file__).resolve().parent.parent / "data" / "h200-hooks"
+RANKS = HOOKS.parent / "h200-ranks"
 PARTS = ("forward_us", "until_last_us", "tail_us", "update_us")
 BUFFERS = 3  # of a batch norm
 
@@ -73,6 +76,22 @@ def compressions(usual: float) -> dict[str, Figure]:
     return {"hook_op_us": (40 / usual, of, 0.0), "powersgd_matrix_us": (400 / usual, of, 0.0), "powersgd_vector_us": (40 / usual, of, 0.0)}
 
 
+def filled() -> Figure:
+    """Of a reduction's hook until its collective is called, the part in which its input is copied together: ranges of a traced step."""
+    with gzip.open(RANKS / "resnet50.mps.fsdp.w2.r0.json.gz") as file:
+        events = [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X" and e.get("cat") in ("cpu_op", "user_annotation")]
+    shares = []
+    for hook in (e for e in events if e["name"].startswith("FSDP::post_backward_reduce")):
+        def until(name: str, hook: dict = hook) -> float | None:
+            ends = [e["ts"] + e["dur"] - hook["ts"] for e in events if e["name"] == name and e["tid"] == hook["tid"]
+                    and hook["ts"] <= e["ts"] <= hook["ts"] + hook["dur"]]
+            return ends[0] if ends else None
+        copied, called = until("fsdp::chunk_cat"), until("c10d::_reduce_scatter_base_")
+        if copied and called:
+            shares.append(copied / called)
+    return median(shares), f"{len(shares)} units of a traced step; 2 ranks", float(np.std(shares) / math.sqrt(len(shares)))
+
+
 def sharded() -> dict[str, Figure]:
     """fully_shard by unit and tensor. Gathers, copies out and reductions from PyTorch's own ranges; all else around a unit's forward and backward is
     what the pass takes longer beside them; the update (SGD over lists) works on sharded tensors, each unwrapped in Python."""
@@ -86,6 +105,7 @@ def sharded() -> dict[str, Figure]:
         of = f"{len(hooks[hook])} sizes of units; 2 ranks"
         out[f"shard_{figure}_us"], out[f"shard_{figure}_tensor_us"] = ((float(v), of, float(o)) for v, o in zip(fit, off))
         inside[figure] = {e[1]: us for e, us in hooks[hook]}
+    out["shard_fill_share"] = filled()
     found = steps("sharded.w2.csv")
     rest: dict[str, list[float]] = defaultdict(list)
     for (network, kind, tensors, units), parts in found.items():

@@ -5,17 +5,15 @@
 
 #include "foretrace/analysis/recorder.hpp"
 #include "trace/cuda_recording.hpp"
-#include "whatif/bands.hpp"
 
 namespace foretrace::analysis {
 
 using whatif::kCpuPhases;
-using whatif::kMoment;
 
 namespace {
 
-// What a phase may keep of its traced time; anything else is not the same phase of the same step. A choice around what phases of
-// steps measured both ways kept: 0.2 at the least (CpuPrior::smallest_share), and whole steps 0.45 to 1.018 (measured_step.cpp).
+// What a phase may keep of its traced time; anything else is not the same phase of the same step. 91 phases of steps measured both ways
+// (tools/fit_host.py) kept 0.30 to 1.05 of it.
 constexpr double kLeastKept = 0.1, kMostKept = 1.25;
 // A launch waits for room when about a thousand are pending. A GPU further behind than this may have that many.
 constexpr double kFarBehindMs = 0.5;
@@ -51,8 +49,9 @@ std::array<double, kCpuPhases> left_by_trace(const graph::Graph& g, const whatif
 // How far a phase's own time is believed beside what the trace says: both are off, one by the host's moment, the other by what it
 // does not see. (What it does not see is its error less the moments' that it was judged by.)
 double weight_of_timed(const whatif::HostCosts& host, std::size_t p) {
-  const double unseen = host.sigma * host.sigma + host.sigma_phase[p] * host.sigma_phase[p] - kMoment * kMoment / 2;
-  return std::clamp(unseen / (unseen + kMoment * kMoment), 0.3, 1.0);
+  const double moment = host.moment * host.moment;
+  const double unseen = std::max(0.0, host.sigma * host.sigma + host.sigma_phase[p] * host.sigma_phase[p] - moment / 2);
+  return moment > 0 ? unseen / (unseen + moment) : 1.0;
 }
 
 }  // namespace
@@ -80,10 +79,10 @@ whatif::CpuPrior cpu_prior(const trace::Trace& trace, const graph::Graph& graph,
     if (kept < kLeastKept || kept > kMostKept || by_trace[p] <= 0) continue;
     const double weight = weight_of_timed(prior.host, p);
     prior.left[p] = std::pow(kept, weight) * std::pow(by_trace[p], 1 - weight);
-    prior.sigma_left = std::max(prior.sigma_left, kMoment * std::sqrt(weight));
+    prior.sigma_left = std::max(prior.sigma_left, prior.host.moment * std::sqrt(weight));
   }
   if (!host && recorded.probe_view_us && *recorded.probe_view_us > 0) {
-    // One look at a host that may change its speed the next second: as good as the trace's own.
+    // One look at a host that may change its speed the next second: as good as the trace's own, within a guard against damaged figures.
     const double speed = std::clamp(*recorded.probe_view_us / prior.host.probe_view_us, 0.3, 10.0);
     prior.host.speed = whatif::step_speed(speed, prior.host);
   }

@@ -39,7 +39,7 @@ std::optional<StartErrors> start_errors(const ReplayedStep& a) {
   StartErrors errors;
   errors.tasks = off.size();
   errors.p50 = quantile(off, 0.5);
-  errors.p95 = quantile(off, 0.95);
+  errors.p95 = quantile(off, 0.95);  // the 95th percentile, by definition
   return errors;
 }
 

@@ -121,12 +121,13 @@ hardware::Fabric faster(hardware::Fabric fabric, double x) {
 
 std::vector<Slider> sliders(const Baseline& baseline, const ScaleReport* scale, const SliderOptions& options) {
   Asking ask(baseline, options);
-  // Choices of ours: what people move a slider to.
   using Factors = std::vector<double>;
+  // Places of a slider that are shown.
   ask.factor("batch", "times the batch", whatif::Changes::kBatch,
              options.few ? Factors{0.5, 2} : Factors{0.25, 0.5, 0.75, 1.5, 2, 3, 4, 8});
   ask.factor("CPU", "times the CPU's speed", whatif::Changes::kHost,
              options.few ? Factors{0.5, 2} : Factors{0.5, 0.75, 1.25, 1.5, 2, 3, 4});
+  // Shown as well.
   const Factors networks = options.few ? Factors{0.0625, 4} : Factors{0.015625, 0.0625, 0.25, 0.5, 2, 4};
   if (scale != nullptr && !scale->predictions.empty()) {
     ask.workers(*scale);

@@ -31,7 +31,7 @@ class Waves {
   float of(const trace::KernelLaunch* launch) {
     if (launch == nullptr || launch->blocks_per_sm < 0 || launch->occupancy_pct < 0) return 0;
     // Occupancy is given in percent of the warps an SM holds; from it, the blocks resident at once.
-    constexpr double kWarp = 32;
+    constexpr double kWarp = 32;  // threads, by definition of CUDA
     const double threads = static_cast<double>(launch->block[0] * launch->block[1] * launch->block[2]);
     const double warps = std::max(1.0, std::ceil(threads / kWarp));
     const double of_sm = static_cast<double>(threads_of(launch->device)) / kWarp;
@@ -326,8 +326,8 @@ void TraceIndex::find_blocked_calls() {
 // them are pending: the depth is what fits when there are few. Elsewhere at least as many fit as were seen pending behind a
 // call that did not wait.
 void TraceIndex::find_queue_depths(PendingOfLanes& pending) {
-  constexpr double kFewEventCalls =
-      0.9;  // not the largest, a choice: one row in ten that belongs to another call must not decide
+  // Not the largest: one row in ten that belongs to another call must not decide.
+  constexpr double kFewEventCalls = 0.9;
   queue_depth.assign(trace.lanes.size(), kDefaultQueueDepth);
   for (const Call& c : calls) {
     if (c.role != CallRole::kLaunch || c.blocked > 0) continue;

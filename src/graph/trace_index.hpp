@@ -46,7 +46,7 @@ class TraceIndex {
  public:
   /// Events that lie more than kFarthest from `centre` come from a broken clock and are left out.
   TraceIndex(const trace::Trace& trace, Ns centre);
-  static constexpr Ns kFarthest = 1'000'000 * kNsPerSecond;  // eleven days
+  static constexpr Ns kFarthest = 1'000'000 * kNsPerSecond;  // eleven days: a guard against damaged clocks
   [[nodiscard]] bool far(Ns when) const {
     Ns distance = 0;
     return __builtin_sub_overflow(when, centre_, &distance) || distance > kFarthest || distance < -kFarthest;

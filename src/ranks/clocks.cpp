@@ -23,16 +23,16 @@ namespace {
 
 // Resolution of the times: older profilers write whole µs.
 constexpr double kResolutionUs = 1.0;
-// Clocks of processes of one host agree to about this (the profiler's own conversion to wall time): a choice, twice the resolution.
+// Clocks of processes of one host agree to about this, twice the resolution (the profiler's own conversion to wall time). Nobody measured it.
 constexpr double kHostSpreadUs = 2.0;
-// And run equally fast: a choice, 1 us in 100 s.
+// And run equally fast: they are one clock, so that this is a guard against a singular system, 1 us in 100 s.
 constexpr double kHostDriftPpm = 0.01;
 
 class Solver {
  public:
   Solver(const Job& job, const Matching& m) : job_(job), m_(m), n_(job.ranks.size()) {
-    // A collective of n ranks adds n^2 products. Beyond some seconds of them every k-th of a family says as much; causality
-    // is checked on all.
+    // A collective of n ranks adds n^2 products. Beyond some seconds of them every k-th of a family says as much, and the search ends in
+    // time; causality is checked on all.
     constexpr double kMostProducts = 2e8;
     double products = 0;
     for (const Collective& c : m.collectives) products += 2.0 * c.count * c.count;
@@ -235,7 +235,7 @@ class Solver {
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> seen;
     const std::vector<double> before = x_;
     constexpr int kMostRounds = 60;
-    constexpr double kToleranceUs = 1e-3;
+    constexpr double kToleranceUs = 1e-3;  // tolerance of a constraint: a thousandth of the resolution
     // Multipliers are bounded: what one constraint may cost. Any error of a clock by a second is worth more than that.
     double strength = 0;
     for (std::size_t i = 0; i < q.size(); ++i) strength = std::max(strength, 1e6 / std::max(q.variance(i), 1e-6));
@@ -333,7 +333,8 @@ class Solver {
     const std::vector<Clock> clocks = result_.clocks;
     drift_error_.assign(n_, 0.0);
     solve(true);
-    // Kept where some clock's drift stands out of its error; quartz stays within a few hundred ppm.
+    // Kept where some clock's drift stands out of its error, by as many standard deviations as chance shows in one of 16,000 by definition;
+    // quartz stays within a few hundred ppm, so that more is a guard against damaged times.
     constexpr double kClear = 4, kMostPpm = 1000;
     bool clear = false, sane = true;
     for (std::uint32_t r = 1; r < n_; ++r) {

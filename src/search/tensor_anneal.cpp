@@ -33,7 +33,7 @@ TensorResult anneal_tensors(const TensorProblem& p, const TensorPlan& start, con
   TensorPlan plan = start;
   Ns step = r.step;
   const std::size_t bits = p.operations.size() + 2 * p.tensors.size();
-  // From accepting losses of 2 % of the step to none that matters: a factor of a thousand over the whole run.
+  // The search cools from accepting losses of 2 % of the step to none that matters: a factor of a thousand over the whole run.
   const double hot = 0.02 * static_cast<double>(r.step);
   const auto unit = [&] { return static_cast<double>(random() >> 11) * 0x1.0p-53; };
   for (std::size_t tried = 0; evaluator.evaluations() < o.evaluations && bits > 0; ++tried) {

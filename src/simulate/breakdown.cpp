@@ -165,7 +165,7 @@ LowerBounds lower_bounds(const Graph& graph) {
 }
 
 std::string bottleneck(const Breakdown& b) {
-  constexpr double kOnPath = 80;  // % of the critical path: the GPU alone decides
+  constexpr double kOnPath = 80;  // % of the critical path from which on it is said that the GPU alone decides
   if (b.step <= 0) return "nothing to say: the step has no length";
   const auto share = [&](Ns part) { return 100.0 * static_cast<double>(part) / static_cast<double>(b.step); };
   const double launches = share(b.gpu_idle_by_cause[static_cast<std::size_t>(DependencyKind::kLaunch)]);
@@ -185,7 +185,7 @@ std::string bottleneck(const Breakdown& b) {
         share(b.exposed_loading));
   }
   // Whatever the critical path says: a faster CPU can save no more than the time in which the GPU does nothing.
-  constexpr double kBusy = 90;
+  constexpr double kBusy = 90;  // %, from which on that is said
   const double busy = share(b.gpu_busy + b.exposed_communication);
   if (busy >= kBusy && share(b.path_gpu) < kOnPath) {
     return fmt::format("GPU-bound: the GPU works {:.0f} % of the step; a faster CPU gains {:.0f} % at most", busy,

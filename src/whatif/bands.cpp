@@ -14,14 +14,14 @@ namespace foretrace::whatif {
 
 namespace {
 
-// Families that hold less of the GPU's time than this cannot move the band, and cost two simulations each: a choice, below the third
-// digit of any band.
+// Families that hold less of the GPU's time than this cannot move the band beyond the rounding of its third digit, and cost two simulations
+// each.
 constexpr double kLeastShare = 0.002;
 // Of the step, from which on its unexplained waits show in the band; a few percent are gaps and latencies.
 constexpr double kMuchFrozen = 0.3;
-// The most one family's standard deviation may take off a step, for the logarithm's sake: all but a thousandth, a choice.
+// The most one family's standard deviation may take off a step: all but a thousandth, a guard against the logarithm of nothing.
 constexpr double kMost = 0.999;
-// Of a kernel that cannot be carried to another GPU by any model: as where a what-if of the GPU meets one (catalogue/gpu.cpp).
+// Of a kernel that cannot be carried to another GPU by any model: nobody measured one, and the default is that of catalogue/gpu.cpp.
 constexpr double kUnknown = 0.5;
 
 work::Family family_of(const Model& m, std::size_t task) {
@@ -222,10 +222,11 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
   // The host: how far its time was off on measured steps, which were timed before the change. Where nobody timed this one, or its
   // time says nothing of the CPU, what the trace leaves open of it comes on top, but for the host's moment: that is in both.
   const double host = residuals.sigma(kHostFamily);
+  const double moment = base.host.moment;
   std::array<double, kCpuPhases> cpu{};
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     const double open = base.base.sigma[p];
-    cpu[p] = std::max(open, std::hypot(host, std::sqrt(std::max(0.0, open * open - kMoment * kMoment))));
+    cpu[p] = std::max(open, std::hypot(host, std::sqrt(std::max(0.0, open * open - moment * moment))));
   }
   deviations.add_uneven(std::string(kHostFamily), *std::max_element(cpu.begin(), cpu.end()),
                         [&](std::size_t t, bool up) {

@@ -13,11 +13,6 @@ namespace foretrace::whatif {
 /// The 10th and the 90th percentile of a normal distribution, in standard deviations from its middle.
 inline constexpr double kTenthPercentile = 1.2816;
 
-/// A host's speed when it was timed is not the one the next run meets: of log time of a phase, between processes that do the same.
-/// (31 models of data/h200-clean timed twice, 83 pairs of phases that did not wait for the queue: `tools/fit_host.py --check`. The main
-/// thread's phases move together, the backward pass, on another core, by itself.)
-inline constexpr double kMoment = 0.146;
-
 /// Residuals of steps captured as a CUDA graph, of the whole step.
 inline constexpr std::string_view kLaunchFamily = "launches";
 

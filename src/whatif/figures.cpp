@@ -16,7 +16,12 @@ const Figures& measured_figures() {
     const std::pair<std::string_view, double*> places[] = {{"list_share", &f.list_share},
                                                            {"capturable_kernels", &f.capturable_kernels},
                                                            {"pageable_copy", &f.pageable_copy},
-                                                           {"worker_slowdown", &f.worker_slowdown}};
+                                                           {"worker_slowdown", &f.worker_slowdown},
+                                                           {"gpu_repeat", &f.gpu_repeat},
+                                                           {"beside_collective", &f.beside_collective},
+                                                           {"collective_beside", &f.collective_beside},
+                                                           {"half_sum", &f.half_sum},
+                                                           {"layout_share", &f.layout_share}};
     read_figures(figure_files().front().second, places);
     return f;
   }();

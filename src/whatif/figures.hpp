@@ -9,6 +9,11 @@ struct Figures {
   double capturable_kernels = 0;  ///< small kernels that a capturable update runs beside each of a plain one
   double pageable_copy = 0;       ///< a copy from memory that is not pinned, over one that is
   double worker_slowdown = 0;     ///< a batch of a worker process, over one of the main thread
+  double gpu_repeat = 0;          ///< of log time in which the GPU works, between two runs of the same step
+  double beside_collective = 0;   ///< speed a kernel loses beside a collective, beyond the SMs that holds
+  double collective_beside = 0;   ///< speed a collective loses beside kernels
+  double half_sum = 0;            ///< an all-reduce of half-precision numbers, over one of as many bytes of FP32
+  double layout_share = 0;        ///< the most of a convolution's time that changes of layout take
 };
 const Figures& measured_figures();
 

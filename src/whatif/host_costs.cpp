@@ -16,7 +16,7 @@ std::span<const std::pair<std::string_view, std::string_view>> host_files();  //
 
 namespace {
 
-// No host is a hundred times faster or slower than another, and no figure is negative.
+// A guard against damaged files: no figure of a host is a second, and none is negative.
 constexpr double kMost = 1e6;
 
 struct Figure {
@@ -50,6 +50,7 @@ constexpr Figure kFigures[] = {
     {"launch_update_us", [](HostCosts& c) { return &c.launch_us[2]; }},
     {"op_us", [](HostCosts& c) { return &c.op_us; }},
     {"cast_us", [](HostCosts& c) { return &c.cast_us; }},
+    {"scaler_us", [](HostCosts& c) { return &c.scaler_us; }},
     {"node_us", [](HostCosts& c) { return &c.node_us; }},
     {"rnn_weight_us", [](HostCosts& c) { return &c.rnn_weight_us; }},
     {"checkpoint_forward_us", [](HostCosts& c) { return &c.checkpoint_forward_us; }},
@@ -86,6 +87,7 @@ constexpr Figure kFigures[] = {
     {"shard_copy_tensor_us", [](HostCosts& c) { return &c.shard_copy_tensor_us; }},
     {"shard_reduce_us", [](HostCosts& c) { return &c.shard_reduce_us; }},
     {"shard_reduce_tensor_us", [](HostCosts& c) { return &c.shard_reduce_tensor_us; }},
+    {"shard_fill_share", [](HostCosts& c) { return &c.shard_fill_share; }},
     {"shard_forward_us", [](HostCosts& c) { return &c.shard_forward_us; }},
     {"shard_backward_us", [](HostCosts& c) { return &c.shard_backward_us; }},
     {"shard_update_tensor_us", [](HostCosts& c) { return &c.shard_update_tensor_us; }},
@@ -95,6 +97,7 @@ constexpr Figure kFigures[] = {
     {"sigma_forward", [](HostCosts& c) { return &c.sigma_phase[0]; }},
     {"sigma_backward", [](HostCosts& c) { return &c.sigma_phase[1]; }},
     {"sigma_update", [](HostCosts& c) { return &c.sigma_phase[2]; }},
+    {"moment", [](HostCosts& c) { return &c.moment; }},
 };
 
 Error wrong_line(std::string_view file, std::size_t line, std::string what, std::string hint) {

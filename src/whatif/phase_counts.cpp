@@ -19,8 +19,8 @@ constexpr double kMostlyGenerated = 0.25;
 // A phase so far from what its launches usually take is none of those it was found on: both are believed less and less.
 constexpr double kFarApart = 0.69;  // log 2
 
-// Hosts people train on, against the one of hosts/*.csv; what lies outside is another call of the same name. A choice, and a wide one:
-// that host's own two speeds lie 1.9 apart (data/README.md).
+// Hosts people train on, against the one of hosts/*.csv, whose own two speeds lie 1.9 apart (data/README.md); what lies outside is another
+// call of the same name.
 constexpr double kFastest = 0.4, kSlowest = 6;
 constexpr std::size_t kEnough = 6;  // calls of one kind that tell a speed
 

@@ -20,12 +20,9 @@ std::span<const std::pair<std::string_view, std::string_view>> residual_files();
 
 namespace {
 
-// Until somebody measures: a prediction from tables is off by this much or less two times of three. Of the eight families that
-// steps were measured for (docs/accuracy.md), from 0.04 to 0.27, the root mean square is 0.13.
-constexpr double kUnmeasured = 0.15;
-
-// Student's 90th percentile for 1, 2, … degrees of freedom, over the normal one: what few models do not tell.
+// Student's 90th percentile for 1, 2, … degrees of freedom, over the normal one: what few models do not tell. Both by definition.
 double small_sample(std::size_t models) {
+  // By definition; beyond the table its first term.
   constexpr std::array kFactor = {2.402, 1.471, 1.278, 1.196, 1.152, 1.123, 1.104, 1.090, 1.079, 1.071};
   return models == 0 ? 1 : models <= kFactor.size() ? kFactor[models - 1] : 1 + 0.71 / static_cast<double>(models);
 }
@@ -100,7 +97,18 @@ double Residuals::sigma(std::string_view family) const {
   if (s.models == 0 && of_kernels(family)) {
     s = spread_of(rows_, [](const Row& row) { return of_kernels(row.family); });
   }
-  return s.models == 0 ? kUnmeasured : s.four_of_five / kTenthPercentile * small_sample(s.models);
+  return s.models == 0 ? unmeasured() : s.four_of_five / kTenthPercentile * small_sample(s.models);
+}
+
+double Residuals::unmeasured() {
+  static const double kUsual = [] {
+    std::map<std::string_view, double> families;
+    for (const Row& row : built_in().rows_) families.try_emplace(row.family, built_in().sigma(row.family));
+    double squares = 0;
+    for (const auto& [family, sigma] : families) squares += sigma * sigma;
+    return std::sqrt(squares / static_cast<double>(families.size()));
+  }();
+  return kUsual;
 }
 
 std::size_t Residuals::models(std::string_view family) const {

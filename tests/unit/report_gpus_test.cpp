@@ -227,15 +227,16 @@ TEST(Gpus, CollectivesFollowTheLinksOfTheNode) {
     const whatif::MovedCollectives a100 = moved("A100-SXM4-80GB");
     double before = 0;
     for (double us = 1; us < 1e5; us *= 1.07) {  // continuous, and never falls
-      const std::optional<double> there = a100.ns(b->model, t, us * 1e3);
+      const std::optional<whatif::MovedCollectives::Moved> there = a100.move(b->model, t, us * 1e3);
       ASSERT_TRUE(there);
-      EXPECT_GT(*there, before);
-      EXPECT_TRUE(before == 0 || *there < 1.08 * before);
-      before = *there;
+      EXPECT_GT(there->ns, before);
+      EXPECT_TRUE(before == 0 || there->ns < 1.08 * before);
+      EXPECT_GT(there->sigma, 0);  // both nodes' links are models
+      before = there->ns;
     }
-    EXPECT_GT(*moved("T4").ns(b->model, t, 5e6), *a100.ns(b->model, t, 5e6));
-    EXPECT_GE(*a100.ns(b->model, t, 5e6), 5e6);
-    EXPECT_NEAR(*moved("H100-SXM5").ns(b->model, t, 5e6), 5e6, 1);  // the same links
+    EXPECT_GT(moved("T4").move(b->model, t, 5e6)->ns, a100.move(b->model, t, 5e6)->ns);
+    EXPECT_GE(a100.move(b->model, t, 5e6)->ns, 5e6);
+    EXPECT_NEAR(moved("H100-SXM5").move(b->model, t, 5e6)->ns, 5e6, 1);  // the same links
   }
   EXPECT_GT(seen, 2U);
   const Result<analysis::GpusReport> r = gpus_of(*trace, {.targets = {"T4"}});

@@ -51,7 +51,7 @@ def import_all(jobs: list[str]) -> None:
 
 
 def main() -> int:
-    from . import collect, plan
+    from . import collect, pace, plan
     begun = time.time()
     parser = argparse.ArgumentParser(prog="tools.measure", description=__doc__.split("\n")[0])
     parser.add_argument("parts", nargs="+", metavar="PART", help=", ".join(plan.PARTS))
@@ -60,7 +60,8 @@ def main() -> int:
     parser.add_argument("--done", type=Path, nargs="*", default=[], help="truth.jsonl and recordings.jsonl of earlier runs")
     parser.add_argument("--only", type=re.compile, help="only tasks in whose name this is found")
     parser.add_argument("--few", action="store_true", help="five steps to warm up, five timed and five before the recorded ones: for traces, not times")
-    parser.add_argument("--timed", type=float, help="seconds each row is timed for")
+    parser.add_argument("--short", action="store_true", help="a second for each row: for GPU time and memory of many")
+    parser.add_argument("--row-seconds", type=float, default=collect.ROW_S, help="a row that takes longer is given up")
     parser.add_argument("--list", action="store_true", help="print the tasks and measure nothing")
     parser.add_argument("--cpu", action="store_true", help="tiny networks on the CPU, to try the program itself")
     args = parser.parse_args()
@@ -74,10 +75,9 @@ def main() -> int:
     import_all(sorted({t.spec.job for t in tasks if t.kind != "host"}))
     print(f"{len(tasks)} tasks, ready to begin after {time.time() - begun:.0f} s", flush=True)
     with tempfile.TemporaryDirectory(prefix="measure-") as scratch:
-        how: dict[str, Any] = {"device": "cpu", "tiny": True, "seconds": 0.1} if args.cpu else {}
-        if args.timed:
-            how["seconds"] = args.timed
-        runner = collect.Runner("-".join(args.parts), args.out, Path(scratch), begun + args.seconds, few=args.few, **how)
+        how: dict[str, Any] = {"device": "cpu", "tiny": True, "pace": pace.TINY} if args.cpu else {
+            "pace": pace.FEW if args.few else pace.SHORT if args.short else pace.FULL}
+        runner = collect.Runner("-".join(args.parts), args.out, Path(scratch), begun + args.seconds, row_s=args.row_seconds, **how)
         left_out = runner.run(tasks)
     print(f"{left_out} left out; {time.time() - begun:.0f} s", flush=True)
     return 0

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .pace import FULL, Pace
 from .switches import Spec
 
 TAR_BYTES = 14 << 20
@@ -149,10 +150,9 @@ def halves() -> tuple[set[int], set[int]]:
 
 class Runner:
     def __init__(self, part: str, out: Path, scratch: Path, end: float, device: str = "cuda", tiny: bool = False,
-                 seconds: float | None = None, few: bool = False):
-        self.few = few
+                 pace: Pace = FULL, row_s: float = ROW_S):
         self.part, self.out, self.scratch, self.end = part, out, scratch, end
-        self.device, self.tiny, self.seconds = device, tiny, seconds
+        self.device, self.tiny, self.pace, self.row_s = device, tiny, pace, row_s
         self.results = out / "truth.jsonl"
         self.recordings = out / "recordings.jsonl"
         self.packer = Packer(out, part)
@@ -186,7 +186,7 @@ class Runner:
 
     def _one(self, task: Task) -> None:
         child = Child(task, self._work, self.recordings if task.kind == "recording" else self.results)
-        limit = COMPILED_S if task.compiled else ROW_S
+        limit = COMPILED_S if task.compiled else self.row_s
         if not child.wait(min(child.begun + limit, self.end + 10)):
             self._failed(child, "took too long and was ended")
         self.children.append(child)
@@ -269,16 +269,15 @@ class Runner:
 
         if task.kind == "recording":
             step = Step(job, max(1, int(batch * switches.get("bsx", 1))), switches, self.device, self.tiny)
-            rows.warm_up(step, rows.WARM_UP, rows.WARM_UP_S)
+            rows.warm_up(step)
             self._quiet()
             path = self._path(task)
             figures = rows.record(step, path, before_writing=free)
             return {"model": task.spec.model, "variant": task.spec.variant, "number": task.number, "trace": path.name,
                     "figures": figures, **rows.gpu_of_trace(path)}
-        more: dict[str, Any] = {} if self.seconds is None else {"seconds": self.seconds}
         return {**rows.measure(job, task.spec.model, task.spec.variant, batch, switches, quiet=self._quiet, gpu_free=free,
                                trace=self._path(task) if task.spec.trace else None, device=self.device, tiny=self.tiny,
-                               few=self.few, **more),
+                               pace=self.pace),
                 "network": name, "start": task.spec.start}
 
     def _context(self, torch: Any) -> None:

@@ -1,10 +1,12 @@
 """Puts what runs of tools.measure brought back into a truth folder, as small as it can be read.
 
-    python -m tools.measure.keep OUT… --to data/h200-clean
+    python -m tools.measure.keep OUT… --to data/h200-clean [--bases data/FOLDER…]
 
 Rows stay in the order in which they were measured; failed ones are counted and left out. A trace is cut to the first step it
 holds: the last one also holds the wait for the GPU before the trace is written. Its arrows from launches to kernels are left
-out, since `correlation` says the same. Recordings go to a folder of their own.
+out, since `correlation` says the same. Recordings go to a folder of their own, kernels by name to kernels.jsonl. `--bases` are truth folders
+whose recorded bases the rows belong to, the first that has the model at its batch: a base that was not measured again is taken from there, and one
+that was gets the trace from there.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import os
 import sys
 import tarfile
 from concurrent.futures import ProcessPoolExecutor
@@ -72,14 +75,38 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps({k: v for k, v in r.items() if k != "gz_bytes"}) + "\n" for r in rows))
 
 
-def keep(measured: list[Path], to: Path) -> str:
+def with_bases(rows: list[dict[str, Any]], folders: list[Path], to: Path) -> list[dict[str, Any]]:
+    """The rows, each model's base among them with the trace of another folder."""
+    out = list(rows)
+    for model in dict.fromkeys(r["model"] for r in rows):
+        mine = [r for r in rows if r["model"] == model]
+        if any("trace" in r for r in mine if r["variant"] == "base"):
+            continue
+        batch = round(mine[0]["bs"] / mine[0]["switches"].get("bsx", 1))
+        found = next(((folder, r) for folder in folders for r in rows_of(folder, "truth.jsonl")
+                      if r.get("model") == model and r.get("variant") == "base" and r.get("bs") == batch and r.get("trace")
+                      and (folder / r["trace"]).exists()), None)
+        if found is None:
+            print(f"no recorded base: {model} at {batch}")
+            continue
+        folder, there = found
+        trace = {"trace": os.path.relpath(folder / there["trace"], to)}
+        base = next((r for r in mine if r["variant"] == "base"), None)
+        if base is not None:
+            base |= trace
+        else:
+            out.insert(out.index(mine[0]), there | trace)
+    return out
+
+
+def keep(measured: list[Path], to: Path, bases: list[Path]) -> str:
     """What was kept, in words."""
     rows = [r for folder in measured for r in rows_of(folder, "truth.jsonl") if not r.get("host")]
     recordings = [r for folder in measured for r in rows_of(folder, "recordings.jsonl")]
     failed = [r for r in rows + recordings if "error" in r]
     rows, recordings = ([r for r in some if "error" not in r] for some in (rows, recordings))
     places = {r["trace"]: to for r in rows if "trace" in r} | {r["trace"]: to / "recordings" for r in recordings}
-    (to / "recordings").mkdir(parents=True, exist_ok=True)
+    (to / "recordings" if recordings else to).mkdir(parents=True, exist_ok=True)
     traces: list[tuple[bytes, Path]] = []
     for tar_path in (p for folder in measured for p in sorted(folder.glob("*.tar"))):
         with tarfile.open(tar_path) as tar:
@@ -94,8 +121,12 @@ def keep(measured: list[Path], to: Path) -> str:
                     traces.append((data, places[member.name] / member.name))
     with ProcessPoolExecutor() as pool:
         list(pool.map(keep_trace, [data for data, _ in traces], [path for _, path in traces]))
-    write_rows(to / "truth.jsonl", rows)
-    write_rows(to / "recordings" / "recordings.jsonl", recordings)
+    kernels = [{"model": r["model"], "variant": r["variant"], "kernels": r.pop("kernels")} for r in rows if "kernels" in r]
+    write_rows(to / "truth.jsonl", with_bases(rows, bases, to) if bases else rows)
+    if kernels:
+        write_rows(to / "kernels.jsonl", kernels)
+    if recordings:
+        write_rows(to / "recordings" / "recordings.jsonl", recordings)
     missing = [name for name, place in places.items() if not (place / name).exists()]
     for row in failed:
         print(f"failed: {row['model']}.{row['variant']}: {row['error'][:100]}")
@@ -108,8 +139,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tools.measure.keep", description=__doc__.split("\n")[0])
     parser.add_argument("measured", type=Path, nargs="+", metavar="OUT")
     parser.add_argument("--to", type=Path, required=True)
+    parser.add_argument("--bases", type=Path, nargs="*", default=[])
     args = parser.parse_args()
-    print(keep(args.measured, args.to))
+    print(keep(args.measured, args.to, args.bases))
     return 0
 
 

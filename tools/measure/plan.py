@@ -72,6 +72,34 @@ gpt2             base seq2 seqh
 llama_w4-today   seq2
 """
 
+# Half, twice and four times the batch of convolutional networks whose base was recorded (keep.py --bases finds it): `--short`. A base is
+# measured again where the CPU bounds it.
+BATCHES = """
+resnet18         bs4 bsh bs2
+densenet121@8    base bs4 bs2
+mobilenet_v3_large@16 base bs4 bs2
+resnet50         bs4
+swin_t           bs4 bsh
+resnet34         base bs4 bs2
+wav2vec          base bs4 bs2
+efficientnet_b0@16 base bs4 bsh
+unet             bs4 bs2
+efficientnet_b0  bs2 bsh
+resnet50-image   bs4
+unet@4-image     base bs4
+convnext_tiny    bsh bs2
+wav2vec          bsh
+unet             base bsh
+convnext_tiny@8-image bs4
+resnet34         bsh
+mobilenet_v3_large@16 bsh
+densenet121@8    bsh
+vgg16            bsh bs2
+convnext_tiny    bs4
+efficientnet_b0  bs4
+vgg16            bs4
+"""
+
 # Networks kept apart (unseen.py), measured last.
 UNSEEN = """
 electra@4        base+ amp bf16sdpafused graph again
@@ -128,8 +156,9 @@ convnext_tiny@8-image ckpt
 dlrm@2048 fused
 bert_base@4 fused
 """
-PARTS = ("first", "second", "compiled", "lengths", "moments", "recordings", "host", "unseen", "published")
-TEXT = {"moments": MOMENTS, "first": FIRST, "second": SECOND, "compiled": COMPILED, "lengths": LENGTHS, "unseen": UNSEEN, "published": PUBLISHED}
+PARTS = ("first", "second", "compiled", "lengths", "batches", "moments", "recordings", "host", "unseen", "published")
+TEXT = {"moments": MOMENTS, "first": FIRST, "second": SECOND, "compiled": COMPILED, "lengths": LENGTHS, "batches": BATCHES,
+        "unseen": UNSEEN, "published": PUBLISHED}
 
 
 def rows(part: str) -> list[Spec]:

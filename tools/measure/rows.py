@@ -17,12 +17,12 @@ import torch
 
 from . import probe
 from .models import Job
+from .pace import FULL, Pace
 from .steps import PHASES, Step
 
-WARM_UP, WARM_UP_S = 8, 0.7
-LEAST, MOST, TIMED_S = 10, 150, 2.0
-FEW = 5  # of each kind, where rows are only to be recorded (`--few`)
+MOST = 150  # steps that are timed
 TOGETHER = 5  # steps between two waits where the loss is not read
+NAME_CHARS = 150  # of a kernel: templates go on for thousands
 GPU_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
@@ -32,23 +32,23 @@ def nothing() -> None:
 
 def measure(job: Job, model: str, variant: str, batch: int, switches: dict[str, Any], *, quiet: Callable[[], None] = nothing,
             gpu_free: Callable[[], None] = nothing, trace: Path | None = None, device: str = "cuda", tiny: bool = False,
-            seconds: float = TIMED_S, few: bool = False) -> dict[str, Any]:
+            pace: Pace = FULL) -> dict[str, Any]:
     """The row. `quiet` returns when nothing else is running; `gpu_free` is called when the GPU is not needed any more."""
     begun = time.perf_counter()
     batch = max(1, int(batch * switches.get("bsx", 1)))
     step = Step(job, batch, switches, device, tiny)
-    warm_up(step, 2 if tiny else FEW if few else WARM_UP, 0 if tiny or few else WARM_UP_S)
+    warm_up(step, pace)
     ready_s = time.perf_counter() - begun
     quiet()
     row: dict[str, Any] = {"model": model, "bs": batch, "variant": variant, "switches": switches | {"optimizer": job.optimizer}}
     before = probe.probe(device)
-    row |= timed(step, 0, FEW) if few else timed(step, seconds)
+    row |= timed(step, pace)
     row |= {"probe": before, "probe_after": probe.probe(device), "params": sum(p.numel() for p in step.model.parameters()),
             "ready_s": round(ready_s, 1)}
     row |= surroundings(device)
     if trace is not None:
         gpu_free_once = _once(gpu_free)
-        row["figures"] = record(step, trace, before_writing=gpu_free_once, **({"measured": FEW} if few else {}))
+        row["figures"] = record(step, trace, before_writing=gpu_free_once, measured=pace.measured)
         gpu_free_once()
         row |= gpu_of_trace(trace) | {"trace": trace.name, "gz_bytes": trace.stat().st_size}
     else:
@@ -57,16 +57,16 @@ def measure(job: Job, model: str, variant: str, batch: int, switches: dict[str, 
     return row
 
 
-def warm_up(step: Step, steps: int, seconds: float) -> None:
-    end = time.perf_counter() + seconds
+def warm_up(step: Step, pace: Pace = FULL) -> None:
+    end = time.perf_counter() + pace.warm_up_s
     done = 0
-    while done < steps or (time.perf_counter() < end and done < 100):
+    while done < pace.warm_up or (time.perf_counter() < end and done < 100):
         step()
         done += 1
     step.finish()
 
 
-def timed(step: Step, seconds: float, least: int = LEAST) -> dict[str, Any]:
+def timed(step: Step, pace: Pace) -> dict[str, Any]:
     """Steps as they are, each waited for (unless the variant waits for nothing), and where the host was in them."""
     group = TOGETHER if step.switches.get("nosync") else 1
     times: list[float] = []
@@ -74,8 +74,8 @@ def timed(step: Step, seconds: float, least: int = LEAST) -> dict[str, Any]:
     if step.device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     step.finish()
-    thread, process, end = time.thread_time(), time.process_time(), time.perf_counter() + seconds
-    while len(times) < MOST and (len(times) < least or time.perf_counter() < end):
+    thread, process, end = time.thread_time(), time.process_time(), time.perf_counter() + pace.seconds
+    while len(times) < MOST and (len(times) < pace.least or time.perf_counter() < end):
         sums = dict.fromkeys(PHASES, 0.0)
         start = time.perf_counter()
         for _ in range(group):
@@ -115,15 +115,21 @@ def surroundings(device: str) -> dict[str, Any]:
 
 
 def gpu_of_profile(step: Step, steps: int = 2) -> dict[str, Any]:
-    """Kernels and copies of a step: their sum, and the time in which at least one ran."""
+    """Kernels and copies of a step: their sum, the time in which at least one ran, and how many and how long by name."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         for _ in range(steps):
             step()
         step.finish()
     cuda = torch.autograd.DeviceType.CUDA
-    spans = [(e.start_ns(), e.start_ns() + e.duration_ns()) for e in profile.profiler.kineto_results.events()
-             if e.device_type() == cuda and not e.is_user_annotation()]
-    return _gpu(spans, steps, 1e6)
+    events = [e for e in profile.profiler.kineto_results.events() if e.device_type() == cuda and not e.is_user_annotation()]
+    kernels: dict[str, list[float]] = {}
+    for e in events:
+        of = kernels.setdefault(e.name()[:NAME_CHARS], [0, 0.0])
+        of[0] += 1 / steps
+        of[1] += e.duration_ns() / 1e3 / steps
+    longest = sorted(kernels.items(), key=lambda item: -item[1][1])
+    return _gpu([(e.start_ns(), e.start_ns() + e.duration_ns()) for e in events], steps, 1e6) | {
+        "kernels": {name: [n, round(us, 1)] for name, (n, us) in longest}}
 
 
 def gpu_of_trace(path: Path) -> dict[str, Any]:
@@ -144,7 +150,7 @@ def _gpu(spans: list[tuple[float, float]], steps: int, per_ms: float) -> dict[st
             "gpu_launched": len(spans) // steps}
 
 
-def record(step: Step, path: Path, before_writing: Callable[[], None] = nothing, measured: int = 15, steps: int = 2) -> dict[str, Any]:
+def record(step: Step, path: Path, before_writing: Callable[[], None] = nothing, measured: int = FULL.measured, steps: int = 2) -> dict[str, Any]:
     """Records the step with the project's recorder, and returns what that measured."""
     recorder = _recorder()
     layers = not (step.switches.get("compile") or step.switches.get("graph"))

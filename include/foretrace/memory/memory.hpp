@@ -100,7 +100,7 @@ Composition composition(const Curve& curve, std::int64_t reserved = 0);
 void scale_batch(Curve& curve, double x);
 /// The largest factor on the batch that fits into `bytes`, with what the allocator reserves for it; 0 when what does not depend on the batch is more already.
 double largest_batch(const Curve& curve, double bytes);
-/// What largest_batch gives when no batch up to it is too large.
+/// What largest_batch gives when no batch up to it is too large: where its search ends.
 inline constexpr double kLargestFactor = 65536;
 
 }  // namespace foretrace::memory

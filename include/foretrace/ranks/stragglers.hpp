@@ -39,7 +39,7 @@ struct Stragglers {
   std::vector<Straggler> found;  ///< those that cost at least kNotable of the step, dearest first
   Ns step = 0;                   ///< simulated, as it is
   Ns without_any = 0;            ///< simulated, every rank as fast as the typical one
-  /// Below this share of the step a difference between ranks is noise.
+  /// Below this share of the step a difference between ranks is noise, and nothing is said of it.
   static constexpr double kNotable = 0.01;
   Ns clock_error = 0;  ///< the largest by which somebody was not named: differences below it may be the clocks'
 };

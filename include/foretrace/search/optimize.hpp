@@ -66,9 +66,10 @@ struct OptimizeOptions {
   std::vector<double> bucket_sizes = {};            ///< MiB, the only ones allowed; none: any, and free plans
   std::vector<std::string> only = {};               ///< names of what-ifs that may be used; none: all
   std::vector<Strategy> start = {};                 ///< begins with these too, beside today
-  double least_gain = 0.005;  ///< a change stays in the answer when it gains at least this part of the step
-  bool explain = true;        ///< say what each part of the answer is for
-  Evaluate evaluate = {};     ///< instead of evaluate_all
+  double least_gain =
+      0.005;               ///< a change stays in the answer that is shown when it gains at least this part of the step
+  bool explain = true;     ///< say what each part of the answer is for
+  Evaluate evaluate = {};  ///< instead of evaluate_all
   std::function<void(const SearchProgress&)> progress = {};
 };
 

@@ -53,9 +53,10 @@ struct HostCosts {
   std::array<double, 3> launch_us = {};
 
   // What changes of a step add, µs at speed 1, without the profiler.
-  double op_us = 0;    ///< an operation that launches a kernel: dispatch, allocation, launch
-  double cast_us = 0;  ///< autocast's cast of a tensor: the operations around it as well
-  double node_us = 0;  ///< a node of the autograd graph, beside the operations it runs
+  double op_us = 0;      ///< an operation that launches a kernel: dispatch, allocation, launch
+  double cast_us = 0;    ///< autocast's cast of a tensor: the operations around it as well
+  double scaler_us = 0;  ///< scale, step and update of a GradScaler, beside the launches that unscale
+  double node_us = 0;    ///< a node of the autograd graph, beside the operations it runs
   /// A weight of a recurrent layer under autocast, beside its cast: all are laid out anew in every pass, and cuDNN is asked where.
   double rnn_weight_us = 0;
   /// A checkpointed block beside its second forward: contexts, random-number state, hooks of saved tensors; in backward the
@@ -93,6 +94,7 @@ struct HostCosts {
   double shard_gather_us = 0, shard_gather_tensor_us = 0;  ///< copy in, streams and events, the all-gather's call
   double shard_copy_us = 0, shard_copy_tensor_us = 0;      ///< waiting for it, views, copy out
   double shard_reduce_us = 0, shard_reduce_tensor_us = 0;  ///< copy in, the reduce-scatter's call, views of gradients
+  double shard_fill_share = 0;                             ///< of a reduction's hook, until its input is copied in
   double shard_forward_us = 0, shard_backward_us = 0;      ///< all else around its forward and its backward
   double shard_update_tensor_us = 0;                       ///< a sharded tensor in the update, unwrapped in Python
   /// Of FullyShardedDataParallel, which keeps a unit as one flat tensor: of a unit's and of a tensor's time.
@@ -101,6 +103,9 @@ struct HostCosts {
   /// Of log CPU time: what all phases share, and each its own beside it.
   double sigma = 0;
   std::array<double, 3> sigma_phase = {};
+  /// A host's speed when it was timed is not the one the next run meets: of log time of a phase, between processes that do the same. The
+  /// main thread's phases move together, the backward pass, on another core, by itself.
+  double moment = 0;
 
   static const HostCosts& built_in();
   /// Figures that a file does not have are the built-in ones.

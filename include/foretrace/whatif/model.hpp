@@ -31,7 +31,7 @@ struct LaunchCosts {
 /// round (docs/scale.md gives the form and the fit).
 struct Interference {
   double sm_share = 0;                               ///< of the GPU's SMs a collective occupies
-  double memory = 0;                                 ///< speed a kernel that only moves data loses beside a collective
+  double kernels = 0;                                ///< speed a kernel loses beside a collective, beyond those SMs
   double collective = 0;                             ///< speed a collective loses beside kernels
   double communication_sigma = 0;                    ///< spread of log(real / modelled) of the collectives
   std::vector<std::vector<std::string>> links = {};  ///< names of communication lanes that share a link

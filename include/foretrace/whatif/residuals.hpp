@@ -29,13 +29,14 @@ class Residuals {
 
   /// The standard deviation whose 10th and 90th percentile hold four of five of a family's residuals, each model one vote however
   /// many rows it has; times what Student's t adds where few models were measured. A family of kernels that nobody measured gets what all
-  /// kernels together have; 0.15 where that is nothing either.
+  /// kernels together have; where that is nothing either, what the built-in table's families have, the root of their mean square.
   [[nodiscard]] double sigma(std::string_view family) const;
   /// Models with rows of this family.
   [[nodiscard]] std::size_t models(std::string_view family) const;
   [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
 
  private:
+  static double unmeasured();
   std::vector<Row> rows_;
 };
 

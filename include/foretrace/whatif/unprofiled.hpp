@@ -29,8 +29,7 @@ struct CpuPrior {
   HostCosts host = HostCosts::built_in();
   /// Of a phase's traced CPU time what was left without the profiler, where somebody timed both.
   std::array<std::optional<double>, kCpuPhases> left = {};
-  double sigma_left = 0.05;        ///< of log time of such a phase: medians of its steps, a choice
-  double sigma_gpu = 0.0094;       ///< of log GPU time between runs (31 models twice: 0.007 but for one)
+  double sigma_left = 0;           ///< of log time of such a phase; told with them
   Ns longest_hand_over = 300'000;  ///< to another thread, without a profiler
   Ns longest_join = 30'000;
   Ns longest_sync_return = 15'000;

@@ -16,8 +16,9 @@ namespace {
 
 using Maybe = std::optional<Finding>;
 
-constexpr double kMuchFrozen = 15;  // percent; 2 to 10 are gaps and latencies
-constexpr double kTooFarOff = 5;
+// Percent of the step, from which on it is said; 2 to 10 are gaps and latencies.
+constexpr double kMuchFrozen = 15;
+constexpr double kTooFarOff = 5;  // percent that a replay is off, from which on it is said
 
 std::string waits_of(const DoctorReport::Replay& replay) {
   constexpr std::size_t kShown = 3;

@@ -32,9 +32,9 @@ constexpr Ns kLongWait = 50 * kNsPerUs;
 // Distances above this are left out of medians, and counted as unexplained when nothing causes them. Of 11,459 launches onto an idle
 // stream 99.9 % take less than 3.0 µs.
 constexpr Ns kOutlier = 20 * kNsPerUs;
-// No measurement: a task that held the device in the trace may come much later in a changed graph; then it holds nothing.
+// A task that held the device in the trace may come much later in a changed graph; then it holds nothing.
 constexpr Ns kShareSlack = 500 * kNsPerUs;
-constexpr Ns kForever = INT64_MAX / 4;
+constexpr Ns kForever = INT64_MAX / 4;  // sums of it do not overflow
 constexpr std::size_t kEnoughSamples = 3;
 
 class LagRule {

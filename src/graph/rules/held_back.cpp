@@ -13,6 +13,12 @@ constexpr Ns kLongestGap = 10 * kNsPerUs;
 // From the end of work on one stream to the start of what waited for it on another: 3 us on an H200 of one's own, 15 to 20 us
 // on an MI300X, up to 35 us where several processes share a GPU.
 constexpr Ns kLongestWake = 50 * kNsPerUs;
+// A kernel fills the device from here on, in waves of blocks: those follow from the launch's geometry, which is a few percent off where
+// blocks differ; so far beyond one wave it has two.
+constexpr double kOneWave = 0.95, kMoreThanOne = 1.05;
+// Of a kernel's time: blocks of its last wave begin up to this early; they never begin before that part of it; one wave alone makes room
+// from there on; and what is about to end has come so far.
+constexpr double kEarly = 0.1, kNeverBefore = 0.3, kLoneWave = 0.8, kNearEnd = 0.9;
 
 }  // namespace
 
@@ -48,16 +54,17 @@ Source HeldBack::just_ended(const GpuWork& w, Ns satisfied, Ns within) const {
   return {};
 }
 
-// One that fills the device and had reached its last wave, or any wave of it. Choices of ours: waves follow from the launch's
-// geometry, which is a few percent off where blocks differ (0.95, 1.05), and blocks of the last wave begin up to a tenth of the
-// kernel early; what is a single wave makes room in its last fifth.
+// One that fills the device and had reached its last wave, or any wave of it.
 Holder HeldBack::fills_the_device(const GpuWork& w, bool any_wave) const {
   for (std::size_t r = running_.size(); r-- > 0;) {
     const GpuWork& x = s_.gpu(running_[r]);
-    if (x.lane == w.lane || x.begin >= w.begin - 1 || x.waves < 0.95F || s_.device_of(x) != s_.device_of(w)) continue;
+    if (x.lane == w.lane || x.begin >= w.begin - 1 || static_cast<double>(x.waves) < kOneWave ||
+        s_.device_of(x) != s_.device_of(w))
+      continue;
     const double fraction = static_cast<double>(w.begin - x.begin) / static_cast<double>(x.end - x.begin);
+    const auto waves = static_cast<double>(x.waves);
     const double last_wave =
-        x.waves > 1.05F ? std::max(0.3, 1 - 1 / std::ceil(static_cast<double>(x.waves)) - 0.1) : 0.8;
+        waves > kMoreThanOne ? std::max(kNeverBefore, 1 - 1 / std::ceil(waves) - kEarly) : kLoneWave;
     if (fraction >= last_wave || any_wave) {
       return {running_[r], static_cast<std::uint32_t>(fraction * kWhole), false};
     }
@@ -65,9 +72,8 @@ Holder HeldBack::fills_the_device(const GpuWork& w, bool any_wave) const {
   return {};
 }
 
-// One that was about to end: its blocks do not all end at once, and the first of them made room. A choice: in the last tenth.
+// One that was about to end: its blocks do not all end at once, and the first of them made room.
 Holder HeldBack::about_to_end(const GpuWork& w) const {
-  constexpr double kNearEnd = 0.9;
   for (std::size_t r = running_.size(); r-- > 0;) {
     const GpuWork& x = s_.gpu(running_[r]);
     if (x.lane == w.lane || x.end > w.begin + kLongestGap || s_.device_of(x) != s_.device_of(w)) continue;

@@ -10,7 +10,7 @@ namespace foretrace::search {
 
 namespace {
 
-// MiB; 1,000 holds all gradients of a model of 250 million parameters.
+// MiB, places of the search; 1,000 holds all gradients of a model of 250 million parameters.
 constexpr std::array<double, 13> kSizes = {1, 2, 5, 10, 15, 25, 35, 50, 75, 100, 200, 400, 1000};
 
 void propose(const StrategyView& v, std::vector<Strategy>& out) {

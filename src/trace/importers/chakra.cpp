@@ -193,7 +193,7 @@ class Reader {
   }
 
  private:
-  static constexpr Ns kNsPerUs = 1000;
+  static constexpr Ns kNsPerUs = 1000;  // units
   static constexpr std::int64_t kProcess = 1, kStream = 7, kNetworkStream = 20;
 
   void add_metadata(const std::string& key, std::string_view text) {

@@ -15,7 +15,7 @@ namespace {
 constexpr Ns kWaited = 20 * kNsPerUs;     // a shorter call found nothing to wait for
 constexpr Ns kImprecise = 50 * kNsPerUs;  // clocks that are further apart are of two domains
 constexpr Ns kReturn = 1 * kNsPerUs;      // from the end of the work to the call's return, at the least
-constexpr Ns kHalfRange = Ns{1} << 62;
+constexpr Ns kHalfRange = Ns{1} << 62;    // a guard: differences of times do not overflow
 constexpr std::size_t kEnough = 3;
 constexpr std::size_t kOneIn = 10;  // work that starts before its call: fewer are rows that went wrong, not the clock
 

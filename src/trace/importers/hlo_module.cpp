@@ -352,7 +352,7 @@ HloMessage HloModule::message_of(const HloInstruction& in) const {
     bytes += operand->shape.bytes();
     elements = saturated_sum(elements, operand->shape.elements());
   }
-  constexpr double kMost = 9e18;
+  constexpr double kMost = 9e18;  // a guard: more does not fit into 64 bits
   if (!alike) {
     out.dtype = "u8";
     elements = bytes < kMost ? static_cast<std::int64_t>(bytes) : 0;

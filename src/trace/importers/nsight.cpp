@@ -17,7 +17,7 @@
 namespace foretrace::trace {
 
 bool NsightRead::times(const TableRow& row, int start, int end, EventRow& out) {
-  constexpr Ns kLongest = Ns{1} << 60;  // 36 years
+  constexpr Ns kLongest = Ns{1} << 60;  // 36 years: a guard against damaged times
   Ns duration = 0;
   out.start = row.integer(start);
   if (!row.number(start) || !row.number(end) || __builtin_sub_overflow(row.integer(end), out.start, &duration) ||

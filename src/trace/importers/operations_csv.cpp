@@ -119,7 +119,7 @@ class Reader {
     }
     const std::optional<Ns> start = seconds(cell(kStart));
     const std::optional<Ns> duration = seconds(cell(kDuration));
-    constexpr Ns kLongest = 1'000'000 * kNsPerSecond;  // ten days
+    constexpr Ns kLongest = 1'000'000 * kNsPerSecond;  // ten days: a guard against damaged times
     good = good && start && duration && !cell(kType).empty() && *duration >= 0 && *start > -kLongest &&
            *start < kLongest && *duration < kLongest;
     if (!good) {

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "base/figures.hpp"
 #include "foretrace/trace/communication.hpp"
 
 namespace foretrace::trace {
@@ -242,9 +244,8 @@ void XlaRows::add_host(const XlaHost& host) {
 void XlaRows::add_waits() {
   constexpr Ns kSoon = 2 * kNsPerMs;
   // Behind the GPU's work the host tells every array of the result that it is there. Profiled that takes 0.3 to 0.8 ms, which vary from step
-  // to step; of nine unprofiled steps of two models (data/h200-jax, less the launching before it) 0.3 ms, from 0.07 to 0.66. So much is work
-  // of the host; what is more is the wait's, as profilers delay it.
-  constexpr Ns kTold = 300 * kNsPerUs;
+  // to step. What it takes unprofiled is work of the host; what is more is the wait's, as profilers delay it.
+  static const Ns told = std::llround(measured_latency("result_told"));
   struct Step {
     std::uint32_t event;
     Ns host = INT64_MIN;  // end of the last row inside it
@@ -292,7 +293,7 @@ void XlaRows::add_waits() {
     }
     EventRow e;
     e.start = s.host;
-    e.duration = std::max(end->second, until - kTold) - s.host;
+    e.duration = std::max(end->second, until - told) - s.host;
     e.name = name;
     e.lane = t_.events.lane[s.event];
     e.category = category;

@@ -40,7 +40,7 @@ class Reader : public XplaneFile {
         read_host(planes[p]);
     }
     out_.add_waits();
-    // Newer profilers count from the profile's start, older ones write the time of day.
+    // Newer profilers of XLA count from the profile's start, older ones write the time of day.
     constexpr Ns kTimeOfDay = Ns{1} << 60;
     if (profile_start_ > 0 && t_.size() > 0 && t_.events.start[0] < kTimeOfDay) t_.base_time_ns = profile_start_;
     if (bad_events > 0) {

@@ -127,7 +127,7 @@ bool XplaneFile::read_stat(std::string_view bytes, const Names& names, XStatValu
         break;
       case 2: {
         const double real = w.real();
-        constexpr double kMost = 9e18;
+        constexpr double kMost = 9e18;  // a guard: more does not fit into 64 bits
         if (real > -kMost && real < kMost) out.number = static_cast<std::int64_t>(real);
         break;
       }

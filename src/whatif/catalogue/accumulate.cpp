@@ -92,7 +92,7 @@ std::vector<std::uint32_t> known(const std::vector<std::uint32_t>& tasks) {
 
 Status apply_accumulate(Model& m, Draft& draft, const Parameters& parameters) {
   const Graph& g = m.graph;
-  constexpr double kMostParts = 256;
+  constexpr double kMostParts = 256;  // a guard: every part is a copy of the step in the graph
   const double parts = parameters.number("n");
   if (parts > kMostParts || parts != std::floor(parts)) {
     return fail(ErrorCode::kDeclined, fmt::format("n must be a whole number from 2 to {}", kMostParts));

@@ -12,16 +12,8 @@
 
 namespace foretrace::whatif {
 
-namespace {
-
 using work::Family;
 using work::Work;
-
-// A generated kernel is at most so much slower than the library's kernels it replaces (GELU of BERT in half precision: 26.6 us
-// against 16). More than that is a misunderstanding of what the operations read and write.
-constexpr double kSlowest = 1.7;
-
-}  // namespace
 
 double runs_of(const Model& m, const Row& row) {
   const std::uint32_t kernels = m.works[row.work].kernels;
@@ -43,7 +35,7 @@ void run_together(Compiling& c, const std::vector<std::uint32_t>& of, const Gene
     if (r != longest) c.gone.insert(c.gone.end(), c.rows[r].tasks.begin(), c.rows[r].tasks.end());
   }
   const double runs = runs_of(c.model, c.rows[longest]);
-  const double time = kernel.any() ? std::min(runs * time_of(kernel, c.model.device), kSlowest * all) : all;
+  const double time = kernel.any() ? runs * time_of(kernel, c.model.device) : all;
   Work fused = c.model.works[c.rows[longest].work];
   fused.become(Family::kElementwise);
   set_row(c.model, c.draft, c.rows[longest], time, fused, graph::Origin::kModelled);

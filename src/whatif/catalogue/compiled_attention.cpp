@@ -59,7 +59,7 @@ struct Parts {
     all.bytes += scores() * (element + 4 + element + (dropout ? 1 + element : 0));
     return all;
   }
-  static constexpr double kForwardKernels = 5, kBackwardKernels = 5;
+  static constexpr double kForwardKernels = 5, kBackwardKernels = 5;  // that Inductor makes of it
   [[nodiscard]] double held() const { return scores() * (dropout ? 5 : 4); }
 
   [[nodiscard]] double products(bool backward_pass, const hardware::Device& d) const {
@@ -92,7 +92,7 @@ bool has_mask(const Compiling& c, std::uint32_t event) {
   return false;
 }
 
-// Fused kernels work through queries in tiles of so many rows. A causal one leaves out the tiles of keys behind each; with a
+// Fused kernels of PyTorch work through queries in tiles of so many rows. A causal one leaves out the tiles of keys behind each; with a
 // mask it computes all of them (GPT-2, 512 positions: 1.68 times the time forward and backward; tiles say 1.6).
 constexpr double kTile = 128;
 

@@ -85,10 +85,11 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
   const std::uint32_t call = draft.insert_cpu(
       anchor, "cudaGraphLaunch", graph_launch_time(m, kernels.size(), CpuPhase::kForward), Phase::kForward);
   draft.remove(cpu);
+  const Ns latency = graph_latency(m, CpuPhase::kForward);
   std::size_t update = 0;
   std::uint32_t last_update = kNone;
   for (const std::uint32_t t : kernels) {
-    draft.set_launch(t, call, kGraphLatency);
+    draft.set_launch(t, call, latency);
     draft.set_lane_lag(t, std::min(g.lane_lag[t], graph::usual_latencies().graph_gap));
     if (g.phase[t] == Phase::kOptimizer && g.kind[t] == TaskKind::kKernel) {
       ++update;
@@ -101,7 +102,7 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
     for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
       const std::uint32_t to = g.dep_to[d];
       if (g.dep_kind[d] != DependencyKind::kLaunch || g.phase[to] == Phase::kData || is_captured(to)) continue;
-      draft.depend(call, to, kGraphLatency, DependencyKind::kLaunch);
+      draft.depend(call, to, latency, DependencyKind::kLaunch);
     }
   }
   // An update of a kernel per tensor and step must keep its counters on the GPU to be captured.

@@ -12,7 +12,7 @@ namespace foretrace::whatif {
 
 namespace {
 
-// Waiting for workers takes longer than taking a batch that is ready by more than this.
+// Waiting for workers takes longer than taking a batch that is ready by more than this factor.
 constexpr Ns kWaited = 10;
 
 /// The data loader's part of the main thread: [begin, end) in the step's time.

@@ -241,7 +241,7 @@ class Fp8 {
     at.cpu = draft_.insert_cpu(at.cpu, "fp8 layer", m_.cpu_time(calls * m_.host.op_us, p), phase);
   }
 
-  // Calls of a layer that launch nothing: forward asks for autocast and its type, reshapes, leaves and enters autocast, applies a
+  // Calls of a layer that launch nothing, counted in tools/measure/float8.py, which does as torchao and PyTorch's float8 training do: forward asks for autocast and its type, reshapes, leaves and enters autocast, applies a
   // function, saves, transposes and views; backward takes what was saved and transposes thrice.
   static constexpr double kForwardCalls = 10;
   static constexpr double kBackwardCalls = 7;

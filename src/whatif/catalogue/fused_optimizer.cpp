@@ -12,8 +12,13 @@ namespace {
 Status apply_fused(Model& m, Draft& draft, const Parameters&) {
   // One pass reads parameter, gradient and states and writes parameter and states, 4 bytes each.
   const int states = states_of(m);
-  UpdatePlan plan{"fused update", 4.0 * (2 + states) + 4.0 * (1 + states), 1, 48, m.host.fused_tensor_us, 0, states};
-  return replace_update(m, draft, plan);
+  return replace_update(m, draft,
+                        {.kernel = "fused update",
+                         .bytes_per_element = 4.0 * (2 + states) + 4.0 * (1 + states),
+                         .passes = {2 + states},
+                         .cpu_us_per_tensor = m.host.fused_tensor_us,
+                         .states = states,
+                         .counts = states == 2});
 }
 
 std::string already_there(const Model& m, const Parameters&) {

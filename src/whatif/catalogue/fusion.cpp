@@ -27,7 +27,7 @@ bool nonlinear(std::string_view op) { return (keeps_input(op) || keeps_result(op
 constexpr std::uint32_t kResidualReach = 4;
 
 // Of the rows' own sums, from here on the kernel that sums along rows writes partial sums of columns as well, and no other
-// reads its input again (the compiler's threshold).
+// reads its input again (Inductor's threshold).
 constexpr double kMixedOrder = 5.0 * (1 << 20);
 
 class Planner {

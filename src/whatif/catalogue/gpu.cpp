@@ -158,11 +158,11 @@ class Move {
  private:
   void collective(std::uint32_t t) {
     const double was = static_cast<double>(draft_.cost(t));
-    const std::optional<double> there = stays_ ? std::nullopt : collectives_.ns(m_, t, was);
-    draft_.set(t, static_cast<Ns>(std::llround(there.value_or(was))),
+    const std::optional<MovedCollectives::Moved> there = stays_ ? std::nullopt : collectives_.move(m_, t, was);
+    draft_.set(t, static_cast<Ns>(std::llround(there ? there->ns : was)),
                there ? graph::Origin::kModelled : m_.graph.origin[t]);
     (there ? moved_collectives_ : kept_collectives_) |= !stays_;
-    if (there) count(work::Family::kCommunication, was, MovedCollectives::kSigma);
+    if (there) count(work::Family::kCommunication, was, there->sigma);
   }
 
   void count(work::Family family, double was, double sigma) {

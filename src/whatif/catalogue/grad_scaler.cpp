@@ -4,18 +4,11 @@
 #include <cmath>
 
 #include "whatif/catalogue/backward_end.hpp"
+#include "whatif/catalogue/optimizer.hpp"
 
 namespace foretrace::whatif {
 
 using work::Work;
-
-namespace {
-
-// What scale, step and update of a GradScaler cost the CPU at speed 1 beside the launches below: the case grad_scaler_step of
-// data/h200-clean/cases.csv.gz (637 µs, 12 rounds) less its 50 gradients made of zeros (7.0 µs each) and its foreach SGD (3.1 each).
-constexpr double kScalerUs = 130;
-
-}  // namespace
 
 void insert_grad_scaler(Model& m, Draft& draft, std::uint32_t last_backward) {
   const Graph& g = m.graph;
@@ -29,11 +22,11 @@ void insert_grad_scaler(Model& m, Draft& draft, std::uint32_t last_backward) {
   }
   const Work work = work::optimizer_work(m.parameter_elements, 4, 4, std::max<std::int64_t>(2, m.parameter_tensors));
   const hardware::Cost cost = predict(work, m.device);
-  const double launches = std::max({1.0, std::ceil(static_cast<double>(m.parameter_tensors) / 110),
-                                    std::ceil(static_cast<double>(m.parameter_elements) / (320 * 65536.0))});
+  const double launches =
+      list_launches(1, static_cast<double>(m.parameter_tensors), static_cast<double>(m.parameter_elements));
   const Ns launch = m.cpu_time(m.host.op_us, CpuPhase::kOptimizer);
   std::uint32_t cpu =
-      draft.insert_cpu(join, "gradient scaler", m.cpu_time(kScalerUs, CpuPhase::kOptimizer), Phase::kOptimizer);
+      draft.insert_cpu(join, "gradient scaler", m.cpu_time(m.host.scaler_us, CpuPhase::kOptimizer), Phase::kOptimizer);
   std::uint32_t gpu = std::min(last_backward, behind - 1);
   for (int i = 0; i < static_cast<int>(launches); ++i) {
     gpu = draft.insert({.name = "unscale and check gradients",

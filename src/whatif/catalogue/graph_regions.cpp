@@ -170,7 +170,7 @@ class Regions {
     const std::uint32_t call =
         draft_.insert_cpu(at.cpu, "cudaGraphLaunch", graph_launch_time(m_, r.tasks.size(), cpu), pass);
     for (const std::uint32_t t : r.tasks) {
-      draft_.set_launch(t, call, kGraphLatency);
+      draft_.set_launch(t, call, graph_latency(m_, cpu));
       if (t != first) draft_.set_lane_lag(t, std::min(g.lane_lag[t], graph::usual_latencies().graph_gap));
     }
   }
@@ -188,6 +188,10 @@ class Regions {
 
 Ns graph_launch_time(const Model& model, std::size_t nodes, CpuPhase phase) {
   return model.cpu_time(model.host.graph_call_us + model.host.graph_node_us * static_cast<double>(nodes), phase);
+}
+
+Ns graph_latency(const Model& model, CpuPhase phase) {
+  return graph_launch_time(model, 0, phase) + graph::usual_latencies().launch_latency;
 }
 
 Status graph_regions(Model& m, Draft& draft, const std::vector<std::string>& layers) {

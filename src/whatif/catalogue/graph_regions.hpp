@@ -12,8 +12,8 @@ namespace foretrace::whatif {
 
 /// From the begin of a graph's launch call to its first kernel. No trace tells: the profiler makes a launch of a thousand nodes last
 /// milliseconds, and what seven steps with a graph took without it differs from the span of their graphs by -0.5 to +0.4 ms, so that
-/// a tenth of a millisecond cannot be told from none. An ordinary launch's call and latency are taken.
-inline constexpr Ns kGraphLatency = 12'000;
+/// a tenth of a millisecond cannot be told from none. The call of a graph without nodes and an ordinary launch's latency are taken.
+Ns graph_latency(const Model& model, CpuPhase phase);
 
 /// CPU time of a launch of a graph of so many nodes.
 Ns graph_launch_time(const Model& model, std::size_t nodes, CpuPhase phase);

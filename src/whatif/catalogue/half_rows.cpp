@@ -21,7 +21,7 @@ bool change_precision(Model& m, Draft& draft, const Row& row, Precision precisio
     becomes.elements /= 2;
   }
   if (precision == Precision::kMixed) {
-    // One operand in two is half: fewer bytes, but no vectorised loads.
+    // One operand in two is half, three quarters of the bytes by definition; but no vectorised loads.
     becomes = work;
     const bool even = work.access == Access::kContiguous || work.access == Access::kMixed;
     becomes.access = even ? Access::kMixed : Access::kMixedStrided;

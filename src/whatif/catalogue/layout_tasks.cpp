@@ -4,14 +4,11 @@
 #include <span>
 
 #include "hardware/layout_changes.hpp"
+#include "whatif/figures.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
-
-// Whatever the models say, the multiplications take some of it: copies of strided convolutions reach three quarters of the time
-// (data/h200-operations).
-constexpr double kMostOfTheTime = 0.8;
 
 struct Copy {
   std::string name;
@@ -91,7 +88,7 @@ LayoutTasks::Made LayoutTasks::make(Model& m, Draft& draft, const std::vector<st
   if (per_run == 0 || !launched) copies.clear();
   double sum = 0;
   for (const Copy& copy : copies) sum += copy.ns * static_cast<double>(times);
-  const double factor = sum > 0 ? std::min(1.0, kMostOfTheTime * time / sum) : 1;
+  const double factor = sum > 0 ? std::min(1.0, measured_figures().layout_share * time / sum) : 1;
   const Made made{sum * factor, copies.size() * times};
   if (!copies.empty() && copies_.size() == made.tasks) {
     for (std::size_t i = 0; i < copies_.size(); ++i) {

@@ -1,5 +1,7 @@
 #include "whatif/catalogue/moved_collectives.hpp"
 
+#include <cmath>
+
 #include "foretrace/ranks/collectives.hpp"
 #include "foretrace/whatif/network.hpp"
 
@@ -47,7 +49,8 @@ std::optional<Collective> kind_of(CollectiveKind kind) {
 MovedCollectives::MovedCollectives(const hardware::Device& from, const hardware::Device& to)
     : here_(usual_node(from)), there_(usual_node(to)) {}
 
-std::optional<double> MovedCollectives::ns(const Model& model, std::uint32_t task, double measured_ns) const {
+std::optional<MovedCollectives::Moved> MovedCollectives::move(const Model& model, std::uint32_t task,
+                                                              double measured_ns) const {
   const EventId event = model.graph.event[task];
   if (here_ == nullptr || there_ == nullptr || model.trace == nullptr || !event.valid()) return std::nullopt;
   const ranks::RecordedCollective recorded =
@@ -56,10 +59,12 @@ std::optional<double> MovedCollectives::ns(const Model& model, std::uint32_t tas
   const std::int64_t ranks = recorded.ranks > 0 ? recorded.ranks : model.trace->distributed.world_size;
   if (!kind || recorded.bytes <= 0 || ranks < 2 || ranks > kNode) return std::nullopt;
   const hardware::CollectiveCall call{*kind, static_cast<double>(recorded.bytes), static_cast<int>(ranks)};
-  const auto here = static_cast<double>(here_->cost(call).ns);
-  const auto there = static_cast<double>(there_->cost(call).ns);
+  const hardware::CollectiveCost cost_here = here_->cost(call), cost_there = there_->cost(call);
+  const auto here = static_cast<double>(cost_here.ns);
+  const auto there = static_cast<double>(cost_there.ns);
   if (!(here > 0) || !(there > 0)) return std::nullopt;
-  return measured_ns <= here ? measured_ns * there / here : measured_ns - here + there;
+  return Moved{measured_ns <= here ? measured_ns * there / here : measured_ns - here + there,
+               std::hypot(cost_here.sigma, cost_there.sigma)};
 }
 
 }  // namespace foretrace::whatif

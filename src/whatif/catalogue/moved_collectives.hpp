@@ -15,12 +15,15 @@ namespace foretrace::whatif {
 class MovedCollectives {
  public:
   MovedCollectives(const hardware::Device& from, const hardware::Device& to);
-  /// The time there, in ns. Nothing where the trace tells neither size nor ranks, or where the group is larger than a node: a network
+  struct Moved {
+    double ns = 0;  ///< the time there
+    double sigma =
+        0;  ///< of its logarithm: what the models of both nodes' links are off by. Nothing was measured before and after a move
+  };
+  /// Nothing where the trace tells neither size nor ranks, or where the group is larger than a node: a network
   /// between nodes belongs to the machine, not to its GPUs.
-  [[nodiscard]] std::optional<double> ns(const Model& model, std::uint32_t task, double measured_ns) const;
+  [[nodiscard]] std::optional<Moved> move(const Model& model, std::uint32_t task, double measured_ns) const;
 
-  /// Spread of log time: fabrics of their own files, and nothing measured before and after a move.
-  static constexpr double kSigma = 0.3;
   static constexpr std::int64_t kNode = 8;  ///< GPUs of the nodes meant here
 
  private:

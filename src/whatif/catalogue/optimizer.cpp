@@ -1,6 +1,7 @@
 #include "whatif/catalogue/optimizer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/saturate.hpp"
@@ -12,15 +13,16 @@ namespace foretrace::whatif {
 namespace {
 
 // multi_tensor_apply, which both implementations are built on, works in chunks of 65,536 elements and launches at most
-// 320 blocks, one per chunk (PyTorch, MultiTensorApply.cuh).
+// 320 blocks, one per chunk, over as many tensors as fit into its arguments: the more lists, the fewer (PyTorch, MultiTensorApply.cuh).
 constexpr double kChunk = 65536;
 constexpr double kBlocksPerLaunch = 320;
+constexpr std::array<double, 5> kTensorsPerLaunch = {110, 64, 48, 36, 30};
 
 // What all passes take on the GPU.
 double update_ns(const Model& m, const UpdatePlan& plan) {
   const double elements = static_cast<double>(m.parameter_elements);
   const double bytes = plan.bytes_per_element * elements;
-  if (plan.passes == 1) {
+  if (plan.passes.size() == 1) {
     const double read = plan.bytes_per_element * (plan.states + 2) / (2 * plan.states + 3);
     const hardware::Cost cost = hardware::predict(
         work::optimizer_work(m.parameter_elements, read, plan.bytes_per_element - read, m.parameter_tensors), m.device);
@@ -52,6 +54,12 @@ void replace_temporaries(memory::Curve& c, const UpdatePlan& plan) {
 
 }  // namespace
 
+double list_launches(int lists, double tensors, double elements) {
+  const double most = kTensorsPerLaunch[static_cast<std::size_t>(std::clamp(lists, 1, 5) - 1)];
+  const double chunks = elements / kChunk + tensors / 2;  // the last chunk of a tensor is half full on average
+  return std::max({1.0, std::ceil(tensors / most), std::ceil(chunks / kBlocksPerLaunch)});
+}
+
 int states_of(const Model& model) {
   if (model.optimizer.find("SGD") == std::string::npos) return 2;
   for (std::size_t t = 0; t < model.graph.size(); ++t) {
@@ -75,12 +83,12 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
   if (m.device.bandwidth_gbs <= 0) return fail(ErrorCode::kDeclined, "the GPU's memory bandwidth is unknown");
   const double tensors = static_cast<double>(m.parameter_tensors);
   const double elements = static_cast<double>(m.parameter_elements);
-  const double chunks = elements / kChunk + tensors / 2;  // the last chunk of a tensor is half full on average
-  const int launches = static_cast<int>(
-      std::max({1.0, std::ceil(tensors / plan.tensors_per_launch), std::ceil(chunks / kBlocksPerLaunch)}));
-  const int total = launches * plan.passes;
+  double launches = plan.counts ? list_launches(1, tensors, tensors) : 0;
+  for (const int lists : plan.passes) launches += list_launches(lists, tensors, elements);
+  const int total = static_cast<int>(launches);
   // A tenth fewer kernels than now is the same update, counted a little differently.
-  if (static_cast<double>(total) >= 0.9 * static_cast<double>(kernels.size())) {
+  constexpr double kFewer = 0.9;
+  if (static_cast<double>(total) >= kFewer * static_cast<double>(kernels.size())) {
     return fail(ErrorCode::kDeclined, "the update already runs over many tensors at once");
   }
 
@@ -108,7 +116,7 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
   const Ns launch = m.cpu_time(m.host.op_us, CpuPhase::kOptimizer);
   work::Work work(work::Family::kOptimizer);
   work.bytes_read = bytes / total;
-  work.elements = m.parameter_elements / launches;
+  work.elements = static_cast<std::int64_t>(elements * static_cast<double>(plan.passes.size()) / launches);
   const std::uint32_t row = m.works.add(work);
   std::uint32_t after_cpu = draft.insert_cpu(
       anchor_cpu, "optimizer bookkeeping",

@@ -1,19 +1,24 @@
 #pragma once
 // What the optimizer what-ifs share: finding the update, and replacing it by fewer, larger kernels.
 
+#include <vector>
+
 #include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::whatif {
 
-/// Bytes each parameter element moves in one update, and launches per group of tensors.
+/// Launches of a kernel of PyTorch's multi_tensor_apply that is given `lists` of `tensors` of `elements` in all.
+double list_launches(int lists, double tensors, double elements);
+
+/// Bytes each parameter element moves in one update, and in which passes.
 struct UpdatePlan {
   std::string kernel;        ///< name of the new kernels
   double bytes_per_element;  ///< read and written, all passes
-  int passes;                ///< kernels over all parameters, one after another
-  int tensors_per_launch;    ///< that fit into one launch's argument list
+  std::vector<int> passes;   ///< kernels over all parameters, one after another: lists of tensors that each is given
   double cpu_us_per_tensor;  ///< Python's bookkeeping for each tensor, at speed 1
   double held_copies = 0;    ///< temporaries at their most, in sizes of all parameters
   int states = 0;            ///< that a single pass reads and writes beside parameter and gradient
+  bool counts = false;       ///< step counts lie on the GPU, and are added to first
 };
 
 /// Removes the update's kernels and CPU time and inserts the plan's. Declines when the trace shows no such update.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "graph/latencies.hpp"
+#include "whatif/figures.hpp"
 
 namespace foretrace::whatif {
 
@@ -24,11 +25,6 @@ DdpCosts ddp_costs(const Model& m) {
           .per_buffer = forward(m.host.ddp_buffer_us)};
 }
 
-// Speed a kernel that only moves data loses beside a collective, and a collective beside kernels: fitted on two models and
-// two rank counts (docs/scale.md).
-constexpr double kMemoryLoss = 0.18;
-constexpr double kCollectiveLoss = 0.05;
-
 }  // namespace
 
 Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& p, const Cluster& c)
@@ -43,7 +39,10 @@ Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& 
   }
   if (communicates_)
     m.not_modelled.emplace_back("the trace is of several workers: its own collectives were taken out first");
-  if (!m.interference) m.interference = Interference{0, kMemoryLoss, kCollectiveLoss, 0, {}};
+  if (!m.interference) {
+    const Figures& measured = measured_figures();
+    m.interference = Interference{0, measured.beside_collective, measured.collective_beside, 0, {}};
+  }
 }
 
 std::uint32_t Builder::new_lane(const std::string& name) {
@@ -101,7 +100,8 @@ Selection Builder::steps_of(std::uint32_t collective) const {
 }
 
 std::vector<double> Builder::slices(double bytes) const {
-  constexpr double kMostSlices = 4096;
+  constexpr double kMostSlices = 4096;  // a guard: each is a task of the graph
+  // P3 slices at 50,000 parameters (published in its paper), far below what NCCL moves well; nobody measured better than this.
   constexpr double kP3SliceMb = 4;
   if (!how.slice_mb && how.scheme != Scheme::kP3) return {bytes};
   const double slice = how.slice_mb.value_or(kP3SliceMb) * (1 << 20);

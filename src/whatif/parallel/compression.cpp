@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "whatif/figures.hpp"
 #include "whatif/parallel/builder.hpp"
 
 namespace foretrace::whatif {
@@ -24,14 +25,13 @@ Compressed compress(const Builder& b, const Bucket& bucket) {
       c.messages = {bytes};
       break;
     case Compression::kFp16:
-      // Cast, divide in half, reduce, cast back. Sums in half precision move the same bytes 1.0 to 1.2 times as slowly
-      // (all-reduces of 1 to 64 MiB in data/h200-ranks/collectives.jsonl).
+      // Cast, divide in half, reduce, cast back. Sums in half precision move the same bytes more slowly.
       c.messages = {2 * elements};
       c.before_bytes = 10 * elements;
       c.before_kernels = 2;
       c.behind_bytes = 6 * elements;
       c.behind_kernels = 1;
-      c.slower = 1.1;
+      c.slower = measured_figures().half_sum;
       break;
     case Compression::kPowerSgd: {
       // Vectors go uncompressed; each matrix of n x m as two factors of rank r. Three collectives, one behind the other.

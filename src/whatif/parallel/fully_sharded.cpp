@@ -93,13 +93,12 @@ Hooks hooks_of(const Builder& b, const Unit& unit, CpuPhase phase) {
   const auto time = [&](double unit_us, double tensor_us) {
     return b.m.cpu_time(whole * unit_us + each * tensor_us * tensors, phase);
   };
-  constexpr double kUntilFilled = 0.6;  // of the unit's part: 0.35 of all of it with 9 tensors, as traced
   return {.gather = time(host.shard_gather_us, host.shard_gather_tensor_us),
           .copy = time(host.shard_copy_us, host.shard_copy_tensor_us),
           .forward = time(host.shard_forward_us, 0),
           .backward = time(host.shard_backward_us, 0),
-          .fill = time(kUntilFilled * host.shard_reduce_us, 0),
-          .reduce = time((1 - kUntilFilled) * host.shard_reduce_us, 0),
+          .fill = time(host.shard_fill_share * host.shard_reduce_us, 0),
+          .reduce = time((1 - host.shard_fill_share) * host.shard_reduce_us, 0),
           .gradients = time(0, host.shard_reduce_tensor_us)};
 }
 

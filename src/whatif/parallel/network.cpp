@@ -9,14 +9,20 @@ namespace foretrace::whatif {
 
 namespace {
 
-// What joins the GPUs of a node on a fabric that only says what joins the nodes.
+// What joins the GPUs of a node on a fabric that only says what joins the nodes: the links of the node such GPUs are usually sold in, as
+// fabrics/*.toml have them, at this GPU's own rate. Nobody said that they meet in a switch that adds up.
 hardware::FabricLevel inside_node(const hardware::Device& device) {
+  const Result<hardware::Fabric> usual = hardware::find_fabric(usual_fabric(device));
+  FORETRACE_CHECK(usual.has_value());
+  hardware::FabricLevel level = usual->levels.front();
+  level.nvls = false;
   if (device.nvlink_gbs > 0) {
-    constexpr double kReached = 0.8;  // as in fabrics/NVLink2.toml to NVLink5.toml
-    return {"NVLink", hardware::LinkKind::kNvlink, device.nvlink_gbs / 2, false, kReached, 1, 0, false};
+    level.gbs = device.nvlink_gbs / 2;
+  } else if (device.pcie_gbs > 0) {
+    level.gbs = device.pcie_gbs;
+    level.efficiency = 1;  // the device's figure is what copies reach
   }
-  constexpr double kPcie3 = 12;
-  return {"PCIe", hardware::LinkKind::kPcie, device.pcie_gbs > 0 ? device.pcie_gbs : kPcie3, false, 1, 1, 0, false};
+  return level;
 }
 
 }  // namespace

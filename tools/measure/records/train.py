@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from ..jobs import JOBS
-from ..rows import WARM_UP, WARM_UP_S, warm_up
+from ..pace import FULL, TINY
+from ..rows import warm_up
 from ..steps import Step
 from ..switches import Spec
 
@@ -30,7 +31,7 @@ def step_of(model: str, device: str, tiny: bool) -> Step:
 
 def ready_step(model: str, device: str, tiny: bool) -> Step:
     step = step_of(model, device, tiny)
-    warm_up(step, 2 if tiny else WARM_UP, 0 if tiny else WARM_UP_S)
+    warm_up(step, TINY if tiny else FULL)
     return step
 
 

@@ -1,0 +1,65 @@
+// Figures that what-ifs rest on: what the tables say, and what is counted as PyTorch counts it.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "base/figures.hpp"
+#include "foretrace/whatif/host_costs.hpp"
+#include "foretrace/whatif/residuals.hpp"
+#include "whatif/catalogue/optimizer.hpp"
+#include "whatif/figures.hpp"
+
+namespace foretrace::whatif {
+namespace {
+
+double launches(std::initializer_list<int> passes, double tensors, double elements) {
+  return std::accumulate(passes.begin(), passes.end(), 0.0,
+                         [&](double sum, int lists) { return sum + list_launches(lists, tensors, elements); });
+}
+
+// data/h200-kernels/opt.csv.gz: kernels of one update.
+TEST(Figures, UpdatesOverListsLaunchAsManyKernelsAsMeasured) {
+  constexpr double kTensors = 400, kSmall = 400'000;
+  EXPECT_EQ(launches({1, 2, 2}, kTensors, kSmall), 18);                                   // SGD with momentum
+  EXPECT_EQ(launches({2}, kTensors, kSmall), 7);                                          // SGD
+  EXPECT_EQ(launches({3}, kTensors, kSmall), 9);                                          // fused, with momentum
+  EXPECT_EQ(launches({4}, kTensors, kSmall) + list_launches(1, kTensors, kTensors), 16);  // fused Adam
+  EXPECT_NEAR(launches({2, 1, 3, 2, 1, 1, 3}, kTensors, kSmall), 45, 1);                  // Adam; one list has scalars
+  EXPECT_EQ(launches({4}, 161, 25'557'032) + list_launches(1, 161, 161), 7);              // ResNet-50, fused Adam
+  EXPECT_EQ(launches({3}, 161, 25'557'032), 4);                                           // with momentum
+  EXPECT_NEAR(launches({4}, 10, 167'772'160), 9, 1);                                      // chunks decide
+  EXPECT_EQ(list_launches(1, 0, 0), 1);
+  EXPECT_EQ(list_launches(99, 30, 1), list_launches(5, 30, 1));
+}
+
+TEST(Figures, TablesHoldWhatTheirToolsWrote) {
+  const Figures& f = measured_figures();
+  for (const double share : {f.beside_collective, f.collective_beside, f.layout_share, f.gpu_repeat}) {
+    EXPECT_GT(share, 0);
+    EXPECT_LT(share, 1);
+  }
+  EXPECT_GE(f.half_sum, 1);
+  EXPECT_GT(measured_latency("result_told"), measured_latency("sync_return"));
+  const HostCosts& host = HostCosts::built_in();
+  EXPECT_GT(host.scaler_us, host.op_us);
+  EXPECT_GT(host.moment, 0);
+  EXPECT_LT(host.moment, 1);
+  EXPECT_GT(host.shard_fill_share, 0);
+  EXPECT_LT(host.shard_fill_share, 1);
+}
+
+TEST(Figures, WhatNobodyMeasuredErrsAsTheBuiltInFamiliesDo) {
+  std::set<std::string> families;
+  for (const Residuals::Row& row : Residuals::built_in().rows()) families.insert(row.family);
+  double squares = 0;
+  for (const std::string& family : families) squares += std::pow(Residuals::built_in().sigma(family), 2);
+  const Result<Residuals> none = Residuals::parse("", "table.csv");
+  ASSERT_TRUE(none.has_value());
+  EXPECT_NEAR(none->sigma("host"), std::sqrt(squares / static_cast<double>(families.size())), 1e-12);
+  EXPECT_EQ(none->sigma("gemm"), none->sigma("host"));
+}
+
+}  // namespace
+}  // namespace foretrace::whatif
