@@ -204,26 +204,51 @@ const std::vector<Device>& devices() {
   return kDevices;
 }
 
+namespace {
+
+// What names leave out when there is only one: "H200" is the H200-SXM. Any other letter makes another GPU: an L40 is no L40S, an
+// RTX 4070 no 4070 Ti.
+bool is_form_factor(std::string_view rest) {
+  return rest.starts_with("sxm") || rest.starts_with("pcie") || rest.ends_with("gb");
+}
+
+std::string device_hint(std::string_view name, const std::vector<const Device*>& begins) {
+  if (!begins.empty()) {
+    std::string hint;
+    for (const Device* d : begins) hint += (hint.empty() ? "did you mean " : " or ") + d->name;
+    return hint + '?';
+  }
+  // The longest name that begins the one asked for ("B200" of "B200-SXM") is nearer than one that differs by a letter.
+  const std::string key = key_of(name);
+  std::string_view longest;
+  std::vector<std::string> names;
+  for (const Device& d : devices()) {
+    const std::string own = key_of(d.name);
+    const bool begins_it = key.size() > own.size() && key.starts_with(own);
+    const bool another_number = begins_it && key[own.size()] >= '0' && key[own.size()] <= '9';  // a P40 is no P4
+    if (begins_it && !another_number && d.name.size() > longest.size()) longest = d.name;
+    names.push_back(d.name);
+  }
+  return longest.empty() ? did_you_mean(name, names) : fmt::format("did you mean '{}'?", longest);
+}
+
+}  // namespace
+
 Result<Device> find_device(std::string_view name) {
   const std::string key = key_of(name);
-  std::vector<std::string> names;
   std::vector<const Device*> begins;
   for (const Device& d : devices()) {
-    if (key_of(d.name) == key) return d;
+    const std::string own = key_of(d.name);
+    if (own == key) return d;
     for (const std::string& driver : d.driver_names) {
       if (key_of(driver) == key) return d;
     }
-    if (!key.empty() && key_of(d.name).starts_with(key)) begins.push_back(&d);
-    names.push_back(d.name);
+    if (!key.empty() && own.starts_with(key)) begins.push_back(&d);
   }
-  if (begins.size() == 1) return *begins.front();
-  std::string hint;
-  if (begins.size() > 1) {
-    for (const Device* d : begins) hint += (hint.empty() ? "did you mean " : " or ") + d->name;
-    hint += '?';
-  } else {
-    hint = did_you_mean(name, names);
+  if (begins.size() == 1 && is_form_factor(std::string_view(key_of(begins.front()->name)).substr(key.size()))) {
+    return *begins.front();
   }
+  std::string hint = device_hint(name, begins);
   hint += (hint.empty() ? "" : " ");
   hint += "`foretrace list devices` shows them all; a file of your own works with --device FILE";
   return fail(ErrorCode::kUsage, fmt::format("no device is named '{}'", name), std::move(hint));

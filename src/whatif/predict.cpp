@@ -39,9 +39,31 @@ std::string worst_origin(const graph::Graph& g) {
 
 namespace {
 
-TimedStep time_of(ModelRuns& runs) {
+// What other workers do for this one is no work of its GPU.
+bool on_own_gpu(const Model& model, graph::TaskKind kind) {
+  return graph::is_gpu(kind) && !(model.workers > 1 && kind == graph::TaskKind::kCollective);
+}
+
+Ns gpu_time_of(const Model& model, const simulate::SteadyRuns::Run& run) {
+  Ns sum = 0;
+  // A graph that reaches into the next step holds some of its work twice: what begins in one period counts.
+  if (const std::optional<ModelRuns::Period> period = ModelRuns::period(run)) {
+    const graph::Graph& g = run.graph;
+    for (std::size_t t = 0; t < g.size(); ++t) {
+      const Ns start = run.timeline.start[t];
+      if (on_own_gpu(model, g.kind[t]) && start >= period->begin && start < period->end) sum += g.cost[t];
+    }
+    return sum;
+  }
+  for (std::size_t t = 0; t < model.graph.size(); ++t) {
+    if (on_own_gpu(model, model.graph.kind[t])) sum += model.graph.cost[t];
+  }
+  return sum;
+}
+
+TimedStep time_of(const Model& model, ModelRuns& runs) {
   const simulate::SteadyRuns::Run run = runs.run();
-  TimedStep out{run.timeline.step};
+  TimedStep out{.step = run.timeline.step, .gpu_time = gpu_time_of(model, run)};
   const graph::Graph& g = run.graph;
   const bool communicates =
       std::any_of(g.kind.begin(), g.kind.end(), [](graph::TaskKind k) { return k == graph::TaskKind::kCollective; });
@@ -135,10 +157,7 @@ Status Predictor::check(const Model& base, bool changes) {
   if (changes && !graph::has_gpu_work(base.graph)) {
     return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork));
   }
-  // Where most of the step is waiting that nothing explains, an answer would only say that nothing changes. A choice: three fifths;
-  // doctor warns from 15 % on.
-  constexpr double kMostFrozen = 0.6;
-  if (base.frozen_share() > kMostFrozen) {
+  if (base.frozen_share() > kMostFrozenShare) {
     return fail(
         ErrorCode::kDeclined,
         fmt::format("{:.0f} % of this step are waits that nothing in the trace explains, and no change would move "
@@ -231,7 +250,7 @@ std::string text_of(const std::vector<Use>& uses) {
 
 Predictor::Predictor(const Model& base, std::optional<Ns> measured) : base_(base), measured_(measured) {
   ModelRuns runs(base);
-  today_ = time_of(runs);
+  today_ = time_of(base_, runs);
 }
 
 Result<SharedModel> Predictor::apply(const Model* before, const Use& use, Prediction::Applied* how) const {
@@ -245,7 +264,7 @@ Prediction Predictor::describe(const Model& changed, const std::vector<Use>& use
   Prediction p;
   p.whatif = text_of(uses);
   ModelRuns runs(changed);
-  const TimedStep now = time_of(runs);
+  const TimedStep now = time_of(changed, runs);
   const Completion completed(today_, measured_);
   p.step = std::max<Ns>(1, completed.of(now.step, now.exposed));
   p.speedup = static_cast<double>(measured_.value_or(today_.step)) / static_cast<double>(p.step);
@@ -253,11 +272,7 @@ Prediction Predictor::describe(const Model& changed, const std::vector<Use>& use
   p.buckets = changed.buckets;
   p.communication = now.communication;
   p.exposed_communication = now.exposed;
-  for (std::size_t t = 0; t < changed.graph.size(); ++t) {
-    const graph::TaskKind kind = changed.graph.kind[t];
-    const bool other_workers = changed.workers > 1 && kind == graph::TaskKind::kCollective;
-    if (graph::is_gpu(kind) && !other_workers) p.gpu_time += changed.graph.cost[t];
-  }
+  p.gpu_time = now.gpu_time;
   if (detail == Detail::kFull) {
     Band band = band_around(changed, runs, now.step, base_, today_.step);
     p.low = std::max<Ns>(0, completed.of(band.low, now.exposed));

@@ -21,10 +21,15 @@ namespace foretrace::whatif {
 /// thread.
 using SharedModel = std::shared_ptr<const Model>;
 
+/// Where more of a step than this is waiting that nothing explains, an answer would only say that nothing changes: declined. A
+/// choice; doctor warns from 15 % on.
+inline constexpr double kMostFrozenShare = 0.6;
+
 /// A simulated step, and what of it is communication.
 struct TimedStep {
   Ns step = 0;
   Ns communication = 0, exposed = 0;
+  Ns gpu_time = 0;  ///< kernels and copies of this worker
 };
 
 class Predictor {

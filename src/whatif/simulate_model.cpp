@@ -31,12 +31,18 @@ ModelRuns::ModelRuns(const Model& model)
 
 simulate::SteadyRuns::Run ModelRuns::run(std::span<const Ns> cost) {
   const simulate::SteadyRuns::Run run = runs_.run(cost);
+  if (const std::optional<Period> marked = period(run)) run.timeline.step = marked->end - marked->begin;
+  return run;
+}
+
+std::optional<ModelRuns::Period> ModelRuns::period(const simulate::SteadyRuns::Run& run) {
   const graph::Graph& g = run.graph;
+  std::optional<Period> found;
   for (const graph::GraphLane& lane : g.lanes) {
     if (g.strings[lane.name] != kPeriodLane || lane.end - lane.begin < 2) continue;
-    run.timeline.step = run.timeline.start[lane.end - 1] - run.timeline.start[lane.end - 2];
+    found = {run.timeline.start[lane.end - 2], run.timeline.start[lane.end - 1]};
   }
-  return run;
+  return found;
 }
 
 }  // namespace foretrace::whatif

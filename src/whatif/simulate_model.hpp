@@ -21,6 +21,11 @@ class ModelRuns {
 
   /// `cost` instead of the graph's own, where given. What comes back holds until the next run.
   simulate::SteadyRuns::Run run(std::span<const Ns> cost = {});
+  /// Where in such a run the step lies that counts, as a lane of marks says; nothing: the graph is one step.
+  struct Period {
+    Ns begin, end;
+  };
+  static std::optional<Period> period(const simulate::SteadyRuns::Run& run);
 
  private:
   std::optional<simulate::Contention> contention_;

@@ -102,6 +102,12 @@ TEST(Devices, UnknownNamesAreAnswered) {
   const Result<Device> typo = find_device("RTX-4009");
   ASSERT_FALSE(typo);
   EXPECT_THAT(typo.error().hint, HasSubstr("RTX-4090"));
+  for (const auto& [name, near] : {std::pair("B200-SXM", "'B200'"), {"L40", "L40S"}, {"RTX 4070", "RTX-4070-Ti"}}) {
+    const Result<Device> other = find_device(name);
+    ASSERT_FALSE(other) << name;
+    EXPECT_THAT(other.error().hint, HasSubstr(near)) << name;
+  }
+  EXPECT_THAT(find_device("P40").error().hint, testing::Not(HasSubstr("'P4'")));
   const Result<Device> nothing = find_device("abacus");
   ASSERT_FALSE(nothing);
   EXPECT_THAT(nothing.error().hint, HasSubstr("foretrace list devices"));

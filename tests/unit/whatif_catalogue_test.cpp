@@ -3,10 +3,8 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
-#include <map>
-
 #include "foretrace/report/whatif.hpp"
-#include "foretrace/trace/load.hpp"
+#include "measured_step.hpp"
 #include "trace_maker.hpp"
 #include "whatif/catalogue/saved_tensors.hpp"
 
@@ -16,39 +14,14 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string example() { return std::string(FORETRACE_SOURCE_DIR) + "/examples/resnet50-h200.json.gz"; }
-std::string more(const std::string& name) {
-  return std::string(FORETRACE_SOURCE_DIR) + "/data/h200-more/" + name + ".json.gz";
-}
+using test::step_at;
 
-/// A trace's step, read once for all tests that ask for it.
-const analysis::Baseline& step_of(const std::string& path) {
-  struct Loaded {
-    trace::Trace trace;
-    std::optional<analysis::Baseline> baseline;
-  };
-  static std::map<std::string, std::unique_ptr<Loaded>> all;
-  std::unique_ptr<Loaded>& found = all[path];
-  if (!found) {
-    found = std::make_unique<Loaded>();
-    Result<trace::Trace> trace = trace::load(path);
-    EXPECT_TRUE(trace) << trace.error().to_string();
-    found->trace = std::move(*trace);
-    Result<analysis::Baseline> baseline = analysis::make_baseline(found->trace, std::nullopt, std::nullopt);
-    EXPECT_TRUE(baseline) << baseline.error().to_string();
-    found->baseline = std::move(*baseline);
-  }
-  return *found->baseline;
-}
+std::string example() { return "examples/resnet50-h200.json.gz"; }
+std::string clean(const std::string& name) { return "data/h200-clean/" + name + ".json.gz"; }
+std::string more(const std::string& name) { return "data/h200-more/" + name + ".json.gz"; }
 
 Prediction predicted(const std::string& path, const std::vector<std::string>& uses) {
-  std::vector<Use> parsed;
-  for (const std::string& text : uses) {
-    Result<Use> use = parse_use(text);
-    EXPECT_TRUE(use) << use.error().to_string();
-    parsed.push_back(std::move(*use));
-  }
-  return predict(step_of(path).model, parsed, std::nullopt);
+  return test::predicted(step_at(path).model, uses);
 }
 
 TEST(Catalogue, EveryEntryDescribesItself) {
@@ -72,7 +45,7 @@ TEST(Catalogue, EveryEntryPredictsOrSaysWhyNot) {
     const Result<Use> use = parse_use(text);
     if (!use) continue;  // parameters only its own tests know
     for (const std::string& path : {example(), more("bert_l8.base")}) {
-      const Prediction p = predict(step_of(path).model, {*use}, std::nullopt);
+      const Prediction p = predict(step_at(path).model, {*use}, std::nullopt);
       if (!p.declined.empty()) {
         EXPECT_THAT(p.declined, testing::StartsWith(w.name + ": "));
         EXPECT_THAT(std::string(p.reason()), testing::Not(testing::StartsWith(w.name + ": "))) << "named twice";
@@ -123,10 +96,41 @@ TEST(Catalogue, WhatDoesNotApplyIsDeclinedWithTheReason) {
   EXPECT_THAT(reason(example(), {"fused-optimizer", "flash-attention"}), testing::StartsWith("flash-attention: "));
 }
 
+// Changes that have nothing to do with each other give the same step in either order.
+TEST(Catalogue, OrderDoesNotMatterWhereChangesAreApart) {
+  const std::vector<std::string> pairs[] = {{"gpu:to=A100-SXM4-80GB", "checkpoint"},
+                                            {"cpu:x=2", "compile"},
+                                            {"cpu:x=2", "amp"},
+                                            {"batch:x=2", "compile"},
+                                            {"tf32", "fused-optimizer"},
+                                            {"no-sync", "batch:x=2"}};
+  for (const std::vector<std::string>& pair : pairs) {
+    const Prediction one = predicted(example(), pair);
+    const Prediction other = predicted(example(), {pair[1], pair[0]});
+    ASSERT_EQ(one.declined + other.declined, "") << pair[0] << " + " << pair[1];
+    EXPECT_NEAR(static_cast<double>(one.step) / static_cast<double>(other.step), 1, 0.025)
+        << pair[0] << " + " << pair[1];
+    EXPECT_NEAR(static_cast<double>(*one.peak_bytes) / static_cast<double>(*other.peak_bytes), 1, 0.025)
+        << pair[0] << " + " << pair[1];
+  }
+  EXPECT_THAT(predicted(example(), {"cuda-graph", "checkpoint"}).declined, HasSubstr("in front of it"));
+}
+
+// What a checkpoint computes again is not kept, so there is nothing to move or to compress, whether it was recorded or is asked for.
+TEST(Catalogue, NothingIsKeptOfBlocksThatAreComputedAgain) {
+  const Prediction usual = predicted(clean("gpt2.base"), {"offload"});
+  const Prediction again = predicted(clean("gpt2.ckpt"), {"offload"});
+  EXPECT_GT(usual.gpu_time, 350'000'000);
+  EXPECT_LT(again.gpu_time, 200'000'000);
+  EXPECT_THAT(predicted(example(), {"checkpoint", "offload"}).declined,
+              HasSubstr("checkpoint computes again is not kept"));
+  EXPECT_THAT(predicted(example(), {"compress-activations", "checkpoint"}).declined, HasSubstr("do not add up"));
+}
+
 // save_on_cpu on this model and host copied 481 tensors in a step of 32 images; the loss was the 482nd copy. Of a step of 64
 // images the activations are twice as large, the weights and statistics the same.
 TEST(SavedTensors, AreThoseAutogradKeeps) {
-  const Model& m = step_of(example()).model;
+  const Model& m = step_at(example()).model;
   const Draft draft(m.graph, m.trace, m.chains);
   const std::vector<SavedTensor> saved = saved_tensors(m, draft);
   EXPECT_EQ(saved.size(), 481U);
@@ -141,21 +145,21 @@ TEST(Offload, IsASlowDownThatSavesMemory) {
   const Prediction p = predicted(example(), {"offload"});
   ASSERT_TRUE(p.declined.empty()) << p.declined;
   EXPECT_LT(p.speedup, 0.25);
-  EXPECT_LT(*p.peak_bytes, *step_of(example()).figures.peak_bytes / 2);
+  EXPECT_LT(*p.peak_bytes, *step_at(example()).figures.peak_bytes / 2);
   const Prediction beside = predicted(example(), {"offload:prefetch=1"});
   EXPECT_LT(beside.step, p.step);
-  EXPECT_EQ(beside.graph.lanes.size(), step_of(example()).model.graph.lanes.size() + 2);
+  EXPECT_EQ(beside.graph.lanes.size(), step_at(example()).model.graph.lanes.size() + 2);
 }
 
 TEST(CompressActivations, KeepsHalf) {
   const Prediction p = predicted(more("bert_l8.base"), {"compress-activations"});
   ASSERT_TRUE(p.declined.empty()) << p.declined;
   EXPECT_LT(p.speedup, 1);
-  EXPECT_LT(*p.peak_bytes, *step_of(more("bert_l8.base")).figures.peak_bytes);
+  EXPECT_LT(*p.peak_bytes, *step_at(more("bert_l8.base")).figures.peak_bytes);
 }
 
 TEST(Compile, LaunchesLessAndMovesLess) {
-  const Model& before = step_of(more("llama_w4.base")).model;
+  const Model& before = step_at(more("llama_w4.base")).model;
   const Prediction p = predicted(more("llama_w4.base"), {"compile"});
   ASSERT_TRUE(p.declined.empty()) << p.declined;
   EXPECT_LT(p.graph.size(), before.graph.size());
@@ -165,7 +169,7 @@ TEST(Compile, LaunchesLessAndMovesLess) {
 TEST(Substitute, JoinsQueryKeyAndValue) {
   const Prediction p = predicted(more("bert_l8.base"), {"substitute"});
   ASSERT_TRUE(p.declined.empty()) << p.declined;
-  EXPECT_LE(p.step, step_of(more("bert_l8.base")).figures.unprofiled);
+  EXPECT_LE(p.step, step_at(more("bert_l8.base")).figures.unprofiled);
   EXPECT_THAT(p.not_modelled, testing::Contains(HasSubstr("not validated")));
   // Two of three products of each of the 8 blocks are gone, forward and twice backward.
   EXPECT_EQ(p.applied.front().changed > 3 * 2 * 8, true);
@@ -208,7 +212,7 @@ TEST(Batch, TheLargestThatFitsFits) {
   const auto reserved_at = [](double x) {
     return static_cast<double>(predicted(example(), {fmt::format("batch:x={}", x)}).reserved_bytes.value_or(0));
   };
-  const double room = step_of(example()).model.device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
+  const double room = step_at(example()).model.device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
   EXPECT_LE(reserved_at(*twice.largest_batch), room * 1.001);
   EXPECT_GT(reserved_at(*twice.largest_batch * 1.1), room);
   EXPECT_FALSE(predicted(example(), {"fused-optimizer"}).largest_batch.has_value());

@@ -6,43 +6,24 @@
 #include <map>
 #include <memory>
 
-#include "foretrace/analysis/baseline.hpp"
-#include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/whatif.hpp"
+#include "measured_step.hpp"
 #include "whatif/catalogue/fusion.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
 
+using test::predicted;
 using testing::HasSubstr;
 
-const Model& step_of(const std::string& path) {
-  struct Loaded {
-    trace::Trace trace;
-    std::optional<analysis::Baseline> baseline;
-  };
-  static std::map<std::string, std::unique_ptr<Loaded>> all;
-  std::unique_ptr<Loaded>& found = all[path];
-  if (!found) {
-    found = std::make_unique<Loaded>();
-    found->trace = trace::load(std::string(FORETRACE_SOURCE_DIR) + "/data/" + path + ".json.gz").value();
-    found->baseline = analysis::make_baseline(found->trace, std::nullopt, std::nullopt).value();
-  }
-  return found->baseline->model;
-}
+const Model& step_of(const std::string& name) { return test::measured_step(name).model; }
 const Model& bert() { return step_of("h200-clean/bert_base-today.base"); }
 const Model& gpt2() { return step_of("h200-clean/gpt2-today.base"); }
 const Model& vit() { return step_of("h200-lengths/vit_b_16-today.base"); }
 const Model& mlp() { return step_of("h200-clean/mlp.base"); }
 const Model& resnet() { return step_of("h200-clean/resnet50.base"); }
 const Model& images() { return step_of("h200-clean/resnet50-image.base"); }
-
-Prediction predicted(const Model& model, const std::vector<std::string>& uses) {
-  std::vector<Use> parsed;
-  for (const std::string& text : uses) parsed.push_back(parse_use(text).value());
-  return predict(model, parsed, std::nullopt);
-}
 
 struct Planned {
   std::vector<Row> rows;

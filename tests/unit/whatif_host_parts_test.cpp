@@ -6,35 +6,19 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <memory>
 
 #include "foretrace/graph/build.hpp"
 #include "foretrace/report/whatif.hpp"
-#include "foretrace/trace/load.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/whatif/parallel.hpp"
+#include "measured_step.hpp"
 
 namespace foretrace::whatif {
 namespace {
 
 using testing::HasSubstr;
 
-struct Loaded {
-  trace::Trace trace;
-  std::optional<analysis::Baseline> baseline;
-};
-
-const Loaded& loaded(const std::string& file) {
-  static std::map<std::string, std::unique_ptr<Loaded>> all;
-  std::unique_ptr<Loaded>& found = all[file];
-  if (!found) {
-    found = std::make_unique<Loaded>();
-    found->trace = trace::load(std::string(FORETRACE_SOURCE_DIR) + "/" + file).value();
-    found->baseline = analysis::make_baseline(found->trace, std::nullopt, std::nullopt).value();
-  }
-  return *found;
-}
-const Model& model_of(const std::string& file) { return loaded(file).baseline->model; }
+const Model& model_of(const std::string& path) { return test::step_at(path).model; }
 
 constexpr const char* kResnet = "examples/resnet50-h200.json.gz";
 constexpr const char* kSolo = "data/h200-ranks/resnet50.mps.solo.w2.r0.json.gz";
@@ -74,7 +58,7 @@ Ns cpu_time(const Graph& g) {
 TEST(Fsdp, HasAHookForEveryGatherCopyAndReductionOfATrace) {
   // What PyTorch's own ranges say of the job that runs under fully_shard.
   std::map<std::string, std::size_t> traced;
-  const trace::Trace& t = loaded(kSharded).trace;
+  const trace::Trace& t = *model_of(kSharded).trace;
   std::size_t steps = 0;
   for (std::size_t e = 0; e < t.size(); ++e) {
     const std::string_view name = t.name(e);
@@ -194,14 +178,10 @@ TEST(Checkpoint, InsideACompiledNetworkFreesWhatItsBlocksKeep) {
 
 TEST(Unprofiled, ACallThatGivesTheGpuNoWorkCostsTheProfilerLess) {
   // Recurrent layers of cuDNN: thousands of calls beside the launches.
-  const analysis::Baseline& b = *loaded("data/h200-clean/lstm_lm@8.base.json.gz").baseline;
+  const analysis::Baseline& b = test::measured_step("h200-clean/lstm_lm@8");
   CpuPrior alike;
   alike.host.event_short_call_us = alike.host.event_call_us;
-  const graph::Graph traced =
-      graph::GraphBuilder(loaded("data/h200-clean/lstm_lm@8.base.json.gz").trace,
-                          trace::find_steps(loaded("data/h200-clean/lstm_lm@8.base.json.gz").trace))
-          .build(0)
-          .value();
+  const graph::Graph traced = graph::GraphBuilder(*b.model.trace, trace::find_steps(*b.model.trace)).build(0).value();
   const auto cpu = [&](const CpuPrior& prior) { return cpu_time(apply(traced, prior_factors(traced, prior), prior)); };
   // Those that do next to nothing follow each other at once: whatever one is said to cost, no more comes off than that time.
   EXPECT_LT(cpu(alike), cpu(CpuPrior()) * 110 / 100);

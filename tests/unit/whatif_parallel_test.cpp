@@ -154,6 +154,31 @@ TEST_F(Scale, PrioritiesGainMostWhereCommunicationEqualsComputation) {
   EXPECT_NEAR(fast, 1, 0.06);
 }
 
+// The graph holds the forward pass of the next step too; the GPU's time is that of one step.
+TEST_F(Scale, PrioritiesAddNoWorkToTheGpuButTheServersSums) {
+  Parallelism p3;
+  p3.scheme = Scheme::kP3;
+  const auto alone = static_cast<double>(predict({}, 1).gpu_time);
+  EXPECT_NEAR(static_cast<double>(predict(p3, 4).gpu_time), alone, 0.03 * alone);
+}
+
+// A step that loads its batch on the main thread does so in front of its forward pass, whoever sends the gradients.
+TEST(Schemes, WhatLiesInFrontOfTheForwardPassStaysInTheStep) {
+  const std::filesystem::path data = std::filesystem::path(FORETRACE_SOURCE_DIR) / "data";
+  Result<trace::Trace> loaded = trace::load((data / "h200-catalogue" / "resnet18.base.json.gz").string());
+  ASSERT_TRUE(loaded) << loaded.error().to_string();
+  const Result<analysis::Baseline> baseline = analysis::make_baseline(*loaded, std::nullopt, std::nullopt);
+  ASSERT_TRUE(baseline) << baseline.error().to_string();
+  const auto collectives = std::make_shared<FabricCollectives>(*hardware::find_fabric("DGX-H100"));
+  for (const std::string& name : whatif::scheme_names()) {
+    Parallelism how;
+    how.scheme = *whatif::parse_scheme(name);
+    const whatif::Prediction p = analysis::predict(*baseline, {whatif::parallel_use(how, collectives, 16, 8)});
+    EXPECT_EQ(p.declined, "") << name;
+    EXPECT_LT(p.speedup, 1.01) << name;
+  }
+}
+
 // A network of one level without latency, so that times are bytes over bandwidth.
 hardware::Fabric plain_network(double gbs) {
   hardware::Fabric f;

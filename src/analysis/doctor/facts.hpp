@@ -26,6 +26,9 @@ struct Facts {
     return of(trace::EventKind::kKernel) + of(trace::EventKind::kMemcpy) + of(trace::EventKind::kMemset);
   }
 
+  /// There is no other to choose.
+  [[nodiscard]] bool only_step() const { return steps->steps.size() <= 1; }
+
   Ns first = INT64_MAX, last = INT64_MIN;  ///< of events with a time
   std::set<std::int64_t> processes;        ///< with operations or runtime calls
   std::map<std::int64_t, std::uint64_t> device_work;

@@ -131,9 +131,11 @@ Maybe without_model(const Facts& f) {
 
 Maybe step_without_gpu(const Facts& f) {
   if (!f.replay || f.step_on_gpu || f.gpu_work() == 0) return {};
-  return Finding{"step_without_gpu", Weight::kCosts, fmt::format("{}: {}", f.replay->step, graph::kNoGpuWork),
+  return Finding{"step_without_gpu", f.only_step() ? Weight::kBlocks : Weight::kCosts,
+                 fmt::format("{}: {}", f.replay->step, graph::kNoGpuWork),
                  "It is the step predictions start from unless told otherwise, and nothing can be predicted from it.",
-                 "choose a step that works on the GPU: --step N"};
+                 f.only_step() ? "name the range a step lies in with --steps-by NAME, or record again"
+                               : "choose a step that works on the GPU: --step N"};
 }
 
 Maybe measured_refused(const Facts& f) {

@@ -10,6 +10,7 @@
 #include "analysis/doctor/checks.hpp"
 #include "base/readable.hpp"
 #include "foretrace/simulate/limits.hpp"
+#include "whatif/predictor.hpp"
 
 namespace foretrace::analysis {
 namespace {
@@ -39,14 +40,16 @@ Maybe frozen(const Facts& f) {
   simulate::Limits unnamed = f.replay->limits;
   unnamed.frozen -= f.replay->hand_overs;
   if (unnamed.frozen_pct() <= kMuchFrozen) return {};
+  const bool declined = f.replay->limits.frozen_pct() > 100 * whatif::kMostFrozenShare;
   return Finding{
       "frozen",
-      Weight::kCosts,
+      declined && f.only_step() ? Weight::kBlocks : Weight::kCosts,
       fmt::format("{:.0f} % of {} are waits that no change shortens", f.replay->limits.frozen_pct(), f.replay->step),
       fmt::format("Predictions say too little of what a change gains; above 30 % their bands are wider, above "
                   "60 % they are declined. {}",
                   waits_of(*f.replay)),
-      "another step may do better: `foretrace replay` shows all of them, --step N chooses one",
+      f.only_step() ? "record again, with more of what the step does (the lacks named here)"
+                    : "another step may do better: `foretrace replay` shows all of them, --step N chooses one",
       f.replay->unexplained_waits.size()};
 }
 

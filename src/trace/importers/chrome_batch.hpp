@@ -34,12 +34,13 @@ struct Incident {
     kUnreadableTime,
     kUnreadableDuration,
     kNegativeDuration,
+    kImpossibleMemory,
     kArgsNotObject,
   } what;
   std::uint64_t offset;
   std::string example;
 };
-inline constexpr std::size_t kIncidentKinds = 11;
+inline constexpr std::size_t kIncidentKinds = 12;
 
 struct Batch {
   Events events;  ///< name, args, lane, category are local ids; side is relative to this batch's side tables

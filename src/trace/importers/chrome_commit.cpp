@@ -28,6 +28,9 @@ constexpr std::array<IncidentText, kIncidentKinds> kIncidentTexts = {{
      "the ts of an event is not a number that fits and the event was left out"},
     {"unreadable_duration", Severity::kDataLoss, "the dur of an event is not a number that fits; it counts as 0"},
     {"negative_duration", Severity::kInfo, "an event has a negative dur; it counts as 0"},
+    {"impossible_memory", Severity::kDataLoss,
+     "an allocator event frees or takes more than any memory holds, or leaves less than nothing; its sizes were left "
+     "out"},
     {"args_not_an_object", Severity::kInfo, "the args of an event are not an object; they are kept as text"},
 }};
 

@@ -168,8 +168,15 @@ Status PieceReader::read_head() {
       if (failed_) {
         error = error_;
       } else if (scan.stop == TopLevelScan::Stop::kEnd) {
+        const auto has = [&](std::string_view key) {
+          return std::any_of(head_.begin(), head_.end(), [&](const auto& pair) { return pair.first == key; });
+        };
         error.message = "there is no \"traceEvents\" in this JSON object";
         error.hint = "a PyTorch profiler trace has one; is this another tool's file?";
+        if (has("schema") && has("nodes")) {
+          error.message = "this is an execution trace: it names tensors, and not when anything ran";
+          error.hint = "give the profiler's trace; \"out.et.json.gz\" beside \"out.json.gz\" is read with it";
+        }
       } else if (scan.stop == TopLevelScan::Stop::kNeedMore) {
         error.message = "the JSON text ends before any event: the file is truncated";
         error.hint = "nothing of it can be used: copy or record it again";

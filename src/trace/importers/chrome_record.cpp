@@ -107,6 +107,18 @@ std::uint32_t RecordSink::side_row(Record& r, EventKind kind) {
   return kNone;
 }
 
+namespace {
+
+// Addresses have 47 bits: no memory holds more.
+bool possible(const MemoryIds& m) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 47;
+  const auto total = [](std::int64_t bytes) { return bytes == kAbsent || (bytes >= 0 && bytes <= kMost); };
+  return (m.bytes == kAbsent || (m.bytes >= -kMost && m.bytes <= kMost)) && total(m.total_allocated) &&
+         total(m.total_reserved);
+}
+
+}  // namespace
+
 void RecordSink::finish(Record& r, std::uint64_t offset, std::string_view raw) {
   if (!r.any_field) {
     batch.report(Incident::What::kEmptyRecord, offset, raw);
@@ -168,6 +180,13 @@ void RecordSink::finish(Record& r, std::uint64_t offset, std::string_view raw) {
   e.correlation.push_back(correlation);
   e.external_id.push_back(r.take(IdArg::kExternalId));
   e.side.push_back(side_row(r, kind));
+  if (side_table(kind) == SideTable::kMemory && e.side.back() != kNone) {
+    MemoryIds& memory = batch.memory_ids[e.side.back()];
+    if (!possible(memory)) {
+      batch.report(Incident::What::kImpossibleMemory, offset, raw);
+      memory = {.address = memory.address, .event_index = memory.event_index};
+    }
+  }
 
   // Ids this kind has no column for stay in the tuple: nothing is lost.
   for (std::uint32_t left = r.ids_present; left != 0; left &= left - 1) {

@@ -145,6 +145,15 @@ std::vector<std::uint32_t> recomputed(const Graph& g, const Dataflow& flow, std:
 }
 
 Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
+  for (const Model::Applied& before : m.applied) {
+    if (before.changes == Changes::kLaunches) {
+      return fail(ErrorCode::kDeclined, before.whatif + " captured the pass as it was: put this change in front of it");
+    }
+    if (before.changes != Changes::kPlacement) continue;
+    return fail(ErrorCode::kDeclined,
+                fmt::format("a block that is computed again keeps nothing for {} to move: the two do not add up",
+                            before.whatif));
+  }
   const Graph& g = m.graph;
   std::vector<BlockOfLayers> blocks = repeated_runs(g);
   const std::vector<std::string> wanted = parameters.list("layers");

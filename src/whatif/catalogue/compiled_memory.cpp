@@ -1,6 +1,7 @@
 #include "whatif/catalogue/compiled_memory.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/text.hpp"
 
@@ -27,8 +28,9 @@ std::uint32_t group_of_copy(const Model& m, const Dataflow& flow, const FusionPl
   if (block.at != 0 && !is_copy(m, block)) return kNone;
   const auto element = static_cast<std::int64_t>(plan.product_size[unit]);
   for (const Input& in : flow.units[unit].inputs) {
-    if (element > 0 && !memory::could_hold(block, in.elements * element)) continue;
-    if (!memory::could_hold(block, in.elements * 2) && !memory::could_hold(block, in.elements * 4)) continue;
+    const std::int64_t elements = std::llround(static_cast<double>(in.elements) * m.pass_samples);
+    if (element > 0 && !memory::could_hold(block, elements * element)) continue;
+    if (!memory::could_hold(block, elements * 2) && !memory::could_hold(block, elements * 4)) continue;
     std::uint32_t value = in.value;
     std::uint32_t producer = flow.values[value].producer;
     for (int depth = 0; depth < 64 && producer != kNone && !flow.units[producer].computes; ++depth) {

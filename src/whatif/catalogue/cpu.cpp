@@ -1,15 +1,12 @@
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/host_speed.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
 
 Status apply_cpu(Model& m, Draft& draft, const Parameters& parameters) {
-  draft.scale(draft.select({.where =
-                                [&](std::uint32_t t) {
-                                  return m.graph.kind[t] == TaskKind::kCpu || m.graph.kind[t] == TaskKind::kCall;
-                                }}),
-              1 / parameters.number("x"));
+  scale_host(m, draft, 1 / parameters.number("x"));
   return {};
 }
 

@@ -34,6 +34,7 @@ class Planner {
  public:
   Planner(const Model& m, const std::vector<Row>& rows, const Dataflow& flow, const std::vector<std::uint32_t>& region)
       : linked_(m, rows, flow, region),
+        samples_(m.pass_samples),
         flow_(flow),
         region_(region),
         units_(linked_.all),
@@ -99,9 +100,10 @@ class Planner {
     });
   }
 
+  // The data flow is that of the trace; a what-if before this one may have changed how many samples go through it.
   double elements_of(std::uint32_t value) const {
-    if (!flow_.values[value].shape.empty()) return static_cast<double>(work::elements_of(flow_.values[value].shape));
-    return 0;
+    if (flow_.values[value].shape.empty()) return 0;
+    return static_cast<double>(work::elements_of(flow_.values[value].shape)) * samples_;
   }
 
   // Values of one shape are told apart by guesses (dataflow.hpp). One that the kernel which made it has used, and that another
@@ -326,6 +328,7 @@ class Planner {
   }
 
   const FusionUnits linked_;
+  const double samples_;
   const Dataflow& flow_;
   const std::vector<std::uint32_t>& region_;
   const std::vector<FusionUnit>& units_;

@@ -64,7 +64,7 @@ void FusionUnits::link() {
     if (!flow_.units[u].computes) continue;
     for (const Input& in : flow_.units[u].inputs) {
       const std::uint32_t v = content(in.value);
-      all[u].inputs.emplace_back(v, static_cast<double>(in.elements));
+      all[u].inputs.emplace_back(v, static_cast<double>(in.elements) * m_.pass_samples);
       consumers[v].push_back(u);
     }
   }

@@ -14,8 +14,9 @@ struct FusionUnit {
   std::vector<std::uint32_t> forward, backward;  ///< rows
   std::uint32_t region = kNone;                  ///< kNone: not compiled
   bool fusible = false, product = false, loss = false;
-  std::uint32_t level = 0;                               ///< what cannot be fused, on the longest path to it
-  std::vector<std::pair<std::uint32_t, double>> inputs;  ///< values with content of their own, and elements read
+  std::uint32_t level = 0;  ///< what cannot be fused, on the longest path to it
+  std::vector<std::pair<std::uint32_t, double>>
+      inputs;  ///< values with content of their own, and elements read, of the samples there are now
 };
 
 class FusionUnits {

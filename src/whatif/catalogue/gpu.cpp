@@ -9,6 +9,7 @@
 #include "foretrace/hardware/transfer.hpp"
 #include "foretrace/whatif/network.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/catalogue/host_speed.hpp"
 #include "whatif/catalogue/moved_collectives.hpp"
 #include "whatif/catalogue/rows.hpp"
 
@@ -75,11 +76,7 @@ Status change_host(Model& m, Draft& draft, const std::string& file) {
   for (const double speed : m.base.speed) here += speed / static_cast<double>(m.base.speed.size());
   const double factor = here > 0 ? there.speed.value_or(there.usual_speed) / here : 0;
   if (!(factor > 0)) return fail(ErrorCode::kDeclined, "the speed of one of the two hosts is not known");
-  draft.scale(draft.select({.where =
-                                [&](std::uint32_t t) {
-                                  return m.graph.kind[t] == TaskKind::kCpu || m.graph.kind[t] == TaskKind::kCall;
-                                }}),
-              factor);
+  scale_host(m, draft, factor);
   return {};
 }
 
@@ -88,7 +85,7 @@ hardware::TransferContext learnt_from(const Model& m, const std::vector<Row>& ro
   std::vector<double> times;
   for (const Row& row : rows) {
     works.push_back(m.works[row.work]);
-    times.push_back(static_cast<double>(row.time));
+    times.push_back(static_cast<double>(row.time) / times_run(m, row));
     if (works.back().strict_ns <= 0) continue;
     works.push_back(with_dtype(works.back(), Dtype::kFp32));  // what the trace measured before a what-if allowed TF32
     times.push_back(works.back().strict_ns);
@@ -105,14 +102,14 @@ class Move {
 
   void row(const Row& row) {
     const work::Work& work = m_.works[row.work];
+    const double once = static_cast<double>(row.time) / times_run(m_, row);
     for (const std::uint32_t t : row.tasks) {
       if (work.family == work::Family::kCommunication) {
         collective(t);
         continue;
       }
       const double was = static_cast<double>(draft_.cost(t));
-      const hardware::Cost cost =
-          hardware::transfer(was, static_cast<double>(row.time), work, shape_of(m_, t), m_.device, to_, context_);
+      const hardware::Cost cost = hardware::transfer(was, once, work, shape_of(m_, t), m_.device, to_, context_);
       all_ += was;
       if (!cost.known) unknown_ += was;
       count(work.family, was, cost.known ? cost.sigma : 0.5);

@@ -17,7 +17,7 @@ constexpr std::int64_t kWorthATransfer = 1 << 20;
 Status apply_offload(Model& m, Draft& draft, const Parameters& parameters) {
   if (m.device.pcie_gbs <= 0)
     return fail(ErrorCode::kDeclined, "the rate of copies to the host is unknown for this GPU");
-  if (std::string why = stale_shapes(m); !why.empty()) return fail(ErrorCode::kDeclined, std::move(why));
+  if (std::string why = unknown_saved(m); !why.empty()) return fail(ErrorCode::kDeclined, std::move(why));
   std::vector<SavedTensor> saved = saved_tensors(m, draft);
   const bool prefetch = parameters.text("prefetch") == "1";
   if (prefetch) {

@@ -44,10 +44,14 @@ std::uint32_t main_stream(const Graph& g) {
   return found;
 }
 
+double times_run(const Model& m, const Row& row) {
+  const std::uint32_t kernels = m.works[row.work].kernels;
+  return kernels > 0 ? std::max(1.0, std::floor(static_cast<double>(row.tasks.size()) / kernels + 0.01)) : 1.0;
+}
+
 hardware::Cost rescale_row(const Model& m, const Row& row, const work::Work& becomes) {
   const work::Work& work = m.works[row.work];
-  const double times =
-      work.kernels > 0 ? std::max(1.0, std::floor(static_cast<double>(row.tasks.size()) / work.kernels + 0.01)) : 1.0;
+  const double times = times_run(m, row);
   hardware::Cost cost = rescale(static_cast<double>(row.time) / times, work, becomes, m.device);
   cost.ns *= times;
   return cost;

@@ -22,8 +22,11 @@ std::vector<Row> rows_of(const Model& model, const Draft& draft);
 /// The stream most GPU tasks run on.
 std::uint32_t main_stream(const Graph& graph);
 
-/// What a row takes when its work becomes another on the same GPU. A row that earlier what-ifs made run several times
-/// (recomputed, accumulated) counts as often.
+/// How often a row runs in the step: more than once where earlier what-ifs made it (recomputed, accumulated). Its time is that
+/// of all runs, its work that of one.
+double times_run(const Model& model, const Row& row);
+
+/// What a row takes when its work becomes another on the same GPU, as often as it runs.
 hardware::Cost rescale_row(const Model& model, const Row& row, const work::Work& becomes);
 
 /// Gives all tasks of a row together `time`, each its share; the work they do becomes `becomes`.

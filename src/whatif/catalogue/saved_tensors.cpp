@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
 
+#include "whatif/step_facts.hpp"
 #include "work/op_view.hpp"
 
 namespace foretrace::whatif {
@@ -223,7 +225,48 @@ class Positions {
 
 }  // namespace
 
-std::vector<SavedTensor> saved_tensors(const Model& model, const Draft& draft) { return Finder(model, draft).run(); }
+namespace {
+
+/// Which operations of the forward pass lie in blocks that run again in the backward pass: those of layers that do, of layers
+/// beside them in the same module (the last of a block need not run again), and what lies between.
+class RecomputedBlocks {
+ public:
+  RecomputedBlocks(const Model& m, const StepFacts& has) {
+    const graph::Graph& g = m.graph;
+    const auto module_of = [](std::string_view layer) {
+      return layer.substr(0, std::min(layer.rfind('.'), layer.size()));
+    };
+    std::set<std::string_view> modules;
+    for (const std::string_view layer : has.recomputed) modules.insert(module_of(layer));
+    for (std::uint32_t t = 0; t < g.size(); ++t) {
+      if (!graph::is_gpu(g.kind[t]) || g.phase[t] != Phase::kForward || !g.op[t].valid() || !g.layer[t].valid())
+        continue;
+      const graph::Layer& layer = g.layers[g.layer[t].index()];
+      if (layer.synthetic) continue;
+      const std::string_view name = g.strings[layer.name];
+      named_[m.trace->events.start[g.op[t].value]] = recomputes(has, name) || modules.contains(module_of(name));
+    }
+  }
+  [[nodiscard]] bool hold(Ns start) const {
+    const auto next = named_.lower_bound(start);
+    if (next == named_.end() || !next->second) return false;
+    return next->first == start || (next != named_.begin() && std::prev(next)->second);
+  }
+
+ private:
+  std::map<Ns, bool> named_;  // by start of the operation
+};
+
+}  // namespace
+
+std::vector<SavedTensor> saved_tensors(const Model& model, const Draft& draft) {
+  std::vector<SavedTensor> saved = Finder(model, draft).run();
+  const std::shared_ptr<const StepFacts> has = step_facts(model);
+  if (!has->recomputes) return saved;
+  const RecomputedBlocks blocks(model, *has);
+  std::erase_if(saved, [&](const SavedTensor& s) { return blocks.hold(model.trace->events.start[s.op]); });
+  return saved;
+}
 
 void release_saved(Model& m, const std::vector<SavedTensor>& saved, double kept) {
   if (!m.memory) return;
@@ -282,13 +325,20 @@ Place place_beside(const Graph& g, std::uint32_t task, bool behind) {
   return at;
 }
 
-std::string stale_shapes(const Model& m) {
+std::string unknown_saved(const Model& m) {
   for (const Model::Applied& before : m.applied) {
+    if (before.changes == Changes::kRecomputation) {
+      return "what " + before.whatif + " computes again is not kept, and what it keeps instead is not known one by one";
+    }
     const bool batch = before.changes == Changes::kBatch || before.changes == Changes::kAccumulation;
     if (batch || before.changes == Changes::kSequence) {
       return std::string("the shapes in the trace are those of another ") + (batch ? "batch" : "length") + " after " +
              before.whatif + ": put this change in front of it";
     }
+  }
+  const std::shared_ptr<const StepFacts> has = step_facts(m);
+  if (has->recomputes && has->recomputed.empty()) {
+    return "the step computes blocks again in the backward pass and no layer is named: what it keeps cannot be told";
   }
   return {};
 }

@@ -22,7 +22,8 @@ struct SavedTensor {
   bool in_order = true;    ///< elements lie in memory as they are counted; else a copy puts them in order first
 };
 
-/// In the order in which they are saved. Operations without a node in the backward pass save nothing.
+/// In the order in which they are saved. Operations without a node in the backward pass save nothing, and layers that run again
+/// there nothing that hooks around the forward pass see.
 std::vector<SavedTensor> saved_tensors(const Model& model, const Draft& draft);
 
 /// The memory curve when the activations among `saved` leave the GPU's memory after their use in the forward pass, `kept` of
@@ -32,8 +33,8 @@ void release_saved(Model& model, const std::vector<SavedTensor>& saved, double k
 /// In front of a GPU task and its call, or behind them; unknown where no call is known to have launched it.
 Place place_beside(const graph::Graph& graph, std::uint32_t task, bool behind);
 
-/// Why tensors of the trace cannot be taken as those of the step any more, when a what-if before this one changed their
-/// sizes; empty when they can.
-std::string stale_shapes(const Model& model);
+/// Why what is kept cannot be told: a what-if before this one changed sizes or what is computed again, or the step computes
+/// blocks again and does not say which. Empty when it can.
+std::string unknown_saved(const Model& model);
 
 }  // namespace foretrace::whatif

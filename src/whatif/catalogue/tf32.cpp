@@ -52,7 +52,7 @@ Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
     // Beside others of its kind in TF32, the library chose FP32 for it.
     if (work.family == work::Family::kGemm ? has->tf32_products : has->tf32_convolutions) continue;
     work::Work becomes = with_dtype(work, work::Dtype::kTf32);
-    becomes.strict_ns = static_cast<double>(row.time);
+    becomes.strict_ns = static_cast<double>(row.time) / times_run(m, row);
     const hardware::Cost cost = rescale_row(m, row, becomes);
     if (!cost.known) continue;
     set_row(m, draft, row, cost, becomes);

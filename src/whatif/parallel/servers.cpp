@@ -164,23 +164,28 @@ Status apply_p3(Builder& b) {
     }
   }
 
-  // The next step's forward pass, each layer behind its own parameters: the step is the distance of the two passes' ends.
-  // What counts as forward behind the first gradient (a wrapper's own copies) is not part of that pass.
+  // The next step up to the end of its forward pass, each layer behind its own parameters: the step is the distance of the two
+  // passes' ends. What lies in front of the pass belongs to it: a batch is loaded, gradients are cleared, in every step. What
+  // counts as forward behind the first gradient (a wrapper's own copies) does not.
   Ns backward = INT64_MAX;
   for (std::uint32_t t = g.lanes[b.gradients.stream].begin; t < g.lanes[b.gradients.stream].end; ++t) {
     if (g.phase[t] != Phase::kBackward) continue;
     backward = g.launch[t].valid() ? g.measured[g.launch[t].index()] : g.measured[t];
     break;
   }
-  Query forward;
-  forward.where = [&](std::uint32_t t) {
-    const bool launched = graph::is_gpu(g.kind[t]) && g.launch[t].valid();
+  bool has_forward = false;
+  Query head;
+  head.where = [&](std::uint32_t t) {
+    if (g.kind[t] == TaskKind::kWait || g.kind[t] == TaskKind::kBegin) return false;
+    const bool gpu = graph::is_gpu(g.kind[t]), launched = gpu && g.launch[t].valid(),
+               pass = g.phase[t] == Phase::kForward;
     if ((launched ? g.measured[g.launch[t].index()] : g.measured[t]) >= backward) return false;
-    return g.phase[t] == Phase::kForward && g.kind[t] != TaskKind::kWait && g.kind[t] != TaskKind::kBegin &&
-           (graph::is_gpu(g.kind[t]) || g.lane[t] == g.main_lane);
+    if (gpu ? !launched && !pass : g.lane[t] != g.main_lane) return false;
+    has_forward |= pass;
+    return true;
   };
-  const Selection pass = b.draft.select(forward);
-  if (pass.empty()) return fail(ErrorCode::kDeclined, "the step shows no forward pass");
+  const Selection pass = b.draft.select(head);
+  if (!has_forward) return fail(ErrorCode::kDeclined, "the step shows no forward pass");
   const std::vector<std::uint32_t> copies = b.draft.clone(pass, {});
   std::uint32_t first_end = kNone;
   std::uint32_t second_end = kNone;
