@@ -49,7 +49,7 @@ THRESHOLDS: dict[str, dict[str, str]] = {
     "src/whatif/unprofiled.cpp": {"kMeasuredSpread": "a measured step from one that the prior may contradict"},
     "src/whatif/bands.cpp": {"kMuchFrozen": "gaps and latencies from waits nobody explains"},
     "src/whatif/bound.hpp": {"·kBusyGpu": "a step that the GPU bounds from one that waits for the CPU"},
-    "src/whatif/predict.cpp": {"kMostFrozen": "steps that are predicted from those that are declined"},
+    "src/whatif/predictor.hpp": {"kMostFrozenShare": "steps that are predicted from those that are declined"},
     "src/whatif/catalogue/dataloader.cpp": {"kWaited": "a batch that was there from one that was waited for"},
     "src/whatif/catalogue/optimizer.cpp": {"·kFewer": "another update from the same, counted a little differently"},
     "src/whatif/catalogue/saved_tensors.cpp": {"kStatistic": "statistics of a norm from activations"},

@@ -41,7 +41,8 @@ TEST(Residuals, FewModelsAreWider) {
 TEST(Residuals, AKernelNobodyMeasuredErrsLikeTheOthers) {
   const Residuals r = table("gemm,a,0.1\nhost,a,0.5\n");
   EXPECT_EQ(r.sigma("rnn"), r.sigma("gemm"));
-  EXPECT_GT(table("").sigma("rnn"), 0.1);
+  // Where nobody measured anything it is as wide as the families of the built-in table are in the mean: not less than the narrowest of them.
+  EXPECT_GT(table("").sigma("rnn"), Residuals::built_in().sigma("gemm"));
 }
 
 TEST(Residuals, ABrokenLineIsNamed) {
