@@ -45,7 +45,7 @@ double law_us(const Work& w, const Attention& a, const AttentionWeights* found, 
   const double seen = a.causal ? std::min(walked, (walked + p.columns) / 2) : walked;
   const double waves = count / d.sm_count;
   const double turns = mixed(p.round, std::ceil(waves), std::max(waves, 1.0));
-  const double clock = d.clock_mhz > 0 ? d.clock_mhz : kUsualClockMhz;
+  const double clock = clock_of(d);
   const double busy = std::max(turns * (begin + p.rows * seen * pair), longest) / clock;
   // The gradients of shared keys and values are added up from one for every head of queries.
   const double own = heads / as_double(std::max<std::int64_t>(1, a.shared));

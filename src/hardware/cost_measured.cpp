@@ -71,30 +71,26 @@ const std::map<std::string, Line, std::less<>>& fitted() {
 // The operation whose pools a table belongs to: log_softmax's kernels are softmax's.
 std::string_view pools_of(std::string_view table) { return table == "log_softmax" ? "softmax" : table; }
 
+/// One time of a table.
+struct Cell {
+  std::size_t column = 0;
+  Work work;
+  double us = 0;
+  std::uint32_t group = 0, shape = 0;
+};
+
 // A header of sizes (one word) and columns of times (three words), and a line per shape; what was not measured is empty.
 // `type`: only the columns of one element type, where their bounds take long to compute.
-void read_table(std::string_view operation, std::string_view type, std::string_view text, const Device& device,
-                KernelPools& pools) {
-  // The cells of a column mostly belong to the pool of the cell above.
-  struct ColumnOfTimes {
-    bool wanted = true;
-    std::string name = {};  ///< of the pool
-    KernelPool* pool = nullptr;
-    double tuned = 0;  ///< what its line of scales says
-  };
+template <class Use>
+void read_cells(std::string_view operation, std::string_view type, std::string_view text, Use&& use) {
   std::vector<std::string_view> header;
-  std::vector<ColumnOfTimes> columns;
   std::map<std::string, std::uint32_t> groups;
   std::uint32_t line_number = 0;
-  const std::string_view tells = pools_of(operation);
   while (!text.empty()) {
     std::string_view line = next(text, '\n');
     if (line.empty() || line.front() == '#') continue;
     if (header.empty()) {
-      while (!line.empty()) {
-        header.push_back(next(line, ','));
-        columns.push_back({.wanted = header.back().find(type) != std::string_view::npos});
-      }
+      while (!line.empty()) header.push_back(next(line, ','));
       continue;
     }
     ++line_number;
@@ -113,24 +109,38 @@ void read_table(std::string_view operation, std::string_view type, std::string_v
       if (!group_id) {  // the same in all parts of a table, whatever was measured there
         group_id = groups.try_emplace(group, static_cast<std::uint32_t>(groups.size())).first->second;
       }
-      if (!columns[i].wanted) continue;
+      if (name.find(type) == std::string_view::npos) continue;
       const double us = number<double>(cell);
-      if (us <= 0) continue;
-      const std::optional<MeasuredPlace> place = measured_place(measured_work(operation, sizes, name), device);
-      if (!place || !place->pool.starts_with(tells)) continue;
-      ColumnOfTimes& of = columns[i];
-      if (of.pool == nullptr || of.name != place->pool) {
-        const auto scales = fitted().find(place->pool);
-        of = {true, place->pool, &pools[place->pool], scales != fitted().end() ? scales->second.tuned : 0};
-        of.pool->features = place->features;
-        of.pool->measured_on = device;
-      }
-      const double value = std::log(us / place->bound_us);
-      const double shift = place->tuned ? of.tuned : 0;
-      if (place->tuned) of.pool->tried.emplace_back(of.pool->neighbours.size(), value);
-      of.pool->neighbours.add({place->at, value - shift, *group_id, line_number});
+      if (us > 0) use(Cell{i, measured_work(operation, sizes, name), us, *group_id, line_number});
     }
   }
+}
+
+void read_table(std::string_view operation, std::string_view type, std::string_view text, const Device& device,
+                KernelPools& pools) {
+  // The cells of a column mostly belong to the pool of the cell above.
+  struct ColumnOfTimes {
+    std::string name;  ///< of the pool
+    KernelPool* pool = nullptr;
+    double tuned = 0;  ///< what its line of scales says
+  };
+  std::map<std::size_t, ColumnOfTimes> columns;
+  const std::string_view tells = pools_of(operation);
+  read_cells(operation, type, text, [&](const Cell& cell) {
+    const std::optional<MeasuredPlace> place = measured_place(cell.work, device);
+    if (!place || !place->pool.starts_with(tells)) return;
+    ColumnOfTimes& of = columns[cell.column];
+    if (of.pool == nullptr || of.name != place->pool) {
+      const auto scales = fitted().find(place->pool);
+      of = {place->pool, &pools[place->pool], scales != fitted().end() ? scales->second.tuned : 0};
+      of.pool->features = place->features;
+      of.pool->measured_on = device;
+    }
+    const double value = std::log(cell.us / place->bound_us);
+    const double shift = place->tuned ? of.tuned : 0;
+    if (place->tuned) of.pool->tried.emplace_back(of.pool->neighbours.size(), value);
+    of.pool->neighbours.add({place->at, value - shift, cell.group, cell.shape});
+  });
 }
 
 // One operation's pools are read when the first of them is asked for, those of large tables by element type; different ones at the
@@ -153,6 +163,9 @@ class Tables {
     }
     return pools_;
   }
+
+  /// Whose bounds are laws with parameters of their own.
+  static bool has_law(std::string_view operation) { return by_type(operation) || operation == "attention"; }
 
  private:
   // The largest tables. The law of products takes microseconds a row.
@@ -269,6 +282,16 @@ const Device& measured_device() {
 }
 
 const KernelPools& kernel_pools() { return tables().all(); }
+
+std::vector<MeasuredRow> measured_rows() {
+  std::vector<MeasuredRow> out;
+  for (const auto& [stem, text] : kernel_files()) {
+    const std::string_view operation = stem.substr(stem.find('.') + 1);
+    if (operation == "scales" || Tables::has_law(operation)) continue;
+    read_cells(operation, " ", text, [&](const Cell& cell) { out.push_back({cell.work, cell.us}); });
+  }
+  return out;
+}
 
 std::string instead(std::string_view pool, std::string_view word, std::string_view other) {
   const std::size_t at = pool.find(word);

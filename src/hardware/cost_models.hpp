@@ -90,8 +90,7 @@ inline double empty_kernel_us() { return 1e-3 * static_cast<double>(graph::usual
 
 /// Elements per clock and SM, as a rate in elements per microsecond.
 inline double element_rate(double per_clock_and_sm, const Device& device) {
-  const double mhz = device.clock_mhz > 0 ? device.clock_mhz : 1500;
-  return per_clock_and_sm * device.sm_count * mhz;
+  return per_clock_and_sm * device.sm_count * clock_of(device);
 }
 /// Bytes moved at the streaming rate, in microseconds.
 inline double stream_us(double bytes, const Device& device) { return bytes / (device.streaming_gbs() * 1e3); }

@@ -90,8 +90,6 @@ double width_of(Dtype dtype, const Device& d) {
   return native > 0 ? std::min(1.0, d.flops_per_clock(dtype) / (kRated * native)) : 1.0;
 }
 
-double clock_of(const Device& d) { return d.clock_mhz > 0 ? d.clock_mhz : kUsualClockMhz; }
-
 using Field = double ProductWeights::*;
 constexpr std::array<std::pair<std::string_view, Field>, 24> kFields = {{
     {"transform", &ProductWeights::transform},

@@ -43,7 +43,7 @@ double recurrent_us(const Work& w, const Recurrent& r, const TransferWeights& we
   const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
     return best_product_us(work::gemm_work(1, m, n, k, w.dtype), weights, d);
   };
-  const double clock = (d.clock_mhz > 0 ? d.clock_mhz : kUsualClockMhz) / 1e3;
+  const double clock = clock_of(d) / 1e3;
   const double bytes = as_double(bytes_of(w.dtype));
   // The cell reads its gates and writes the state, its output and its memory; a kernel that waits follows the clock.
   const double cell = stream_us(as_double(r.batch * r.hidden) * as_double(r.gates + 3) * bytes, d);

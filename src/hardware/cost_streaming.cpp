@@ -20,7 +20,7 @@ double issuing(double lanes) {
 }
 
 double issued_tflops(const Device& d) {
-  const double clock = d.rated_clock_mhz > 0 ? d.rated_clock_mhz : d.clock_mhz > 0 ? d.clock_mhz : kUsualClockMhz;
+  const double clock = d.rated_clock_mhz > 0 ? d.rated_clock_mhz : clock_of(d);
   const double lanes = d.tflops_fp32 * 1e6 / (2.0 * std::max(1, d.rated_sms > 0 ? d.rated_sms : d.sm_count) * clock);
   const bool pascal = d.vendor == "nvidia" && d.compute_major < 7;
   if (pascal || !(lanes > kNarrowLanes)) return d.tflops_fp32;
@@ -68,7 +68,7 @@ double streaming_us(const Streamed& x, const StreamingWeights& p) {
 double usable_tflops(std::int64_t blocks, const Device& d) {
   const double all = issued_tflops(d);
   if (blocks <= 0) return all;
-  const double clock = d.clock_mhz > 0 ? d.clock_mhz : kUsualClockMhz;
+  const double clock = clock_of(d);
   return std::min(all, static_cast<double>(blocks) * kBlockFlops * clock * 1e-6);
 }
 

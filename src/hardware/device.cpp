@@ -115,7 +115,7 @@ double Device::tflops(work::Dtype dtype) const {
 
 double Device::flops_per_clock(work::Dtype dtype) const {
   const int sms = std::max(1, rated_sms > 0 ? rated_sms : sm_count);
-  const double clock = rated_clock_mhz > 0 ? rated_clock_mhz : clock_mhz > 0 ? clock_mhz : kUsualClockMhz;
+  const double clock = rated_clock_mhz > 0 ? rated_clock_mhz : clock_of(*this);
   return tflops(dtype) * 1e6 / (sms * clock);
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "hardware/clocks.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/neighbours.hpp"
 
@@ -29,7 +30,7 @@ struct MeasuredPlace {
   bool tuned = false;  ///< the library tried its algorithms
 };
 /// Nothing for kinds that have formulas of their own, and for work without sizes.
-std::optional<MeasuredPlace> measured_place(const Work& work, const Device& device);
+std::optional<MeasuredPlace> measured_place(const Work& work, const Device& device, const Clocks& as_counted = clocks());
 
 /// A line of a table: named sizes.
 class MeasuredSizes {
@@ -63,6 +64,12 @@ struct KernelPool {
 using KernelPools = std::map<std::string, KernelPool, std::less<>>;
 /// All of them, every table read.
 const KernelPools& kernel_pools();
+/// Measured work that has no law of its own, and its time: what clocks are fitted to.
+struct MeasuredRow {
+  Work work;
+  double us = 0;
+};
+std::vector<MeasuredRow> measured_rows();
 /// The GPU they were measured on.
 const Device& measured_device();
 /// The pool's name with another word in it; empty where the word does not occur.
@@ -72,5 +79,14 @@ std::string in_fp32(std::string_view pool);
 std::string in_other_layout(std::string_view pool);
 /// Null where nothing of the kind was measured.
 const KernelPool* kernel_pool(const std::string& name);
+
+/// Clocks fitted anew to the measured rows that each of them bounds: what clocks/*.csv holds. For tools/fit_clocks.py.
+struct FittedClock {
+  std::string_view name;
+  double clocks = 0;
+  std::size_t rows = 0;   ///< whose bound follows it
+  double off = 0;         ///< the median of |log(measured / bound)| over them
+};
+std::vector<FittedClock> fit_clocks();
 
 }  // namespace foretrace::hardware

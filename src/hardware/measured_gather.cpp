@@ -9,18 +9,14 @@ namespace {
 
 using Of = Gather::Of;
 
-// Blocks start one every 1.2 clocks, whatever they move: 22 gathers of more than 300,000 short rows in data/h200-operations start
-// 1,632 to 1,653 in a microsecond, in every type and width.
-double blocks_us(double blocks, const Device& d) { return clocks_us(1.2 * blocks, d); }
-
-// A radix sort takes eight bits of the key in a pass. One block alone sorts up to 2,304 keys (of data/h200-operations 2,224 and not
-// 2,320): 1.6 us a pass. More: a histogram, then a fill and a kernel a pass, 7 us, that read and write keys and values of 8 bytes. Gradients of
-// indices up to 20,000, 5th to 95th percentile: 0.9 to 1.2 times that.
+// A radix sort takes eight bits of the key in a pass. One block alone sorts as many keys as a tile has, 9 to each of 256 threads (published by NVIDIA
+// in CUB; of data/h200-operations 2,224 and not 2,320). More: a histogram, then a fill and a kernel a pass, that read and write keys and values
+// of 8 bytes.
 constexpr double kOneTile = 2304;
 double passes_of(double largest) { return std::ceil(std::log2(std::max(largest, 2.0)) / 8); }
-double sort_us(double keys, double passes, const Device& d) {
-  if (keys <= kOneTile) return (0.5 + 0.8 * passes) * kStartUs;
-  return (2 + 3.5 * passes) * kStartUs + stream_us(passes * keys * 32, d);
+double sort_us(double keys, double passes, const Device& d, const Clocks& c) {
+  if (keys <= kOneTile) return clocks_us(c.tile_sort + c.tile_pass * passes, d);
+  return clocks_us(c.sort + c.sort_pass * passes, d) + stream_us(passes * keys * 32, d);
 }
 
 // Alike indices are added up one after the other. Evenly drawn ones: the longest of many runs.
@@ -55,7 +51,8 @@ double rows_read_us(const Work& w, const Sizes& s, const Device& d) {
   return stream_us(w.bytes() + missed * again, d);
 }
 
-MeasuredPlace taken(Builder at, const Work& w, const Gather& g, const Device& d) {
+// Blocks start one behind the other, whatever they move.
+MeasuredPlace taken(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
   const Sizes s(w, g);
   const bool rows = g.columns > 1;  // single elements have another kernel
   return at.feature(log_of(s.rows))
@@ -66,12 +63,11 @@ MeasuredPlace taken(Builder at, const Work& w, const Gather& g, const Device& d)
       .feature(rows ? 0 : 1)
       .feature(narrowness(s.row_bytes))
       .feature(log_of(as_double(g.sets)))
-      .bound_by(kStartUs, rows_read_us(w, s, d), rows ? blocks_us(s.rows, d) : 0);
+      .bound_by(kStartUs, rows_read_us(w, s, d), rows ? clocks_us(c.row_block * s.rows, d) : 0);
 }
 
-// Atomic additions: half an element in a clock and SM where nobody waits, in any type (21 sums of more than 20 million
-// elements into more than 1,000 rows: 0.45 to 0.56).
-MeasuredPlace added(Builder at, const Work& w, const Gather& g, const Device& d) {
+// Atomic additions, where nobody waits.
+MeasuredPlace added(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
   const Sizes s(w, g);
   return at.feature(log_of(s.columns))
       .feature(log_of(s.elements))
@@ -80,20 +76,19 @@ MeasuredPlace added(Builder at, const Work& w, const Gather& g, const Device& d)
       .feature(misalignment(g.columns))
       .feature(log_of(as_double(g.sets)))
       .feature(g.columns > 1 ? 0 : 1)
-      .bound_by(kStartUs, stream_us(w.bytes(), d), s.elements / element_rate(0.5, d));
+      .bound_by(kStartUs, stream_us(w.bytes(), d), clocks_us(c.addition * s.elements / std::max(1, d.sm_count), d));
 }
 
-MeasuredPlace sorted(Builder at, const Work& w, const Gather& g, const Device& d) {
+MeasuredPlace sorted(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
   const Sizes s(w, g);
   const double keys = s.rows / as_double(std::max<std::int64_t>(1, g.sets));
   const double passes = passes_of(as_double(g.table));
-  // Four indices and 128 columns to a block, a block every 1.6 clocks (54 gradients of pairs: 1.45 to 1.9).
+  // Four indices and 128 columns to a block.
   const double blocks = std::ceil(keys / 4) * std::ceil(s.columns / 128) * as_double(g.sets);
   const double memory = stream_us(w.bytes(), d);
-  const double starts = clocks_us(1.6 * blocks, d);
-  const double sorting = sort_us(keys, passes, d);
-  // One index after the other, 1,100 clocks each (27 gradients with more than 300 indices a row: half of them 500 to 1,200).
-  const double runs = clocks_us(1100 * longest_run(keys, as_double(g.table)), d);
+  const double starts = clocks_us(c.pair_block * blocks, d);
+  const double sorting = sort_us(keys, passes, d, c);
+  const double runs = clocks_us(c.same_row * longest_run(keys, as_double(g.table)), d);
   return at.feature(log_of(keys))
       .feature(log_of(s.columns))
       .feature(log_of(s.elements))
@@ -109,13 +104,13 @@ MeasuredPlace sorted(Builder at, const Work& w, const Gather& g, const Device& d
 }
 
 // Few indices: one kernel walks them. More: a sort over all 64 bits, the ends of runs, pieces of runs, their sums.
-MeasuredPlace table_grad(Builder at, const Work& w, const Gather& g, const Device& d) {
+MeasuredPlace table_grad(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
   constexpr double kFew = 3072;  // PyTorch's embedding_dense_backward
   const Sizes s(w, g);
   const bool bags = g.of == Of::kBagsGrad;
   const bool few = !bags && s.rows <= kFew;
-  const double walk = clocks_us(48 * s.rows, d);  // 66 gradients of 500 to 3,072 indices: 42 to 93
-  const double steps = 7 * kStartUs + sort_us(s.rows, 8, d);
+  const double walk = clocks_us(c.walked_index * s.rows, d);
+  const double steps = 7 * kStartUs + sort_us(s.rows, 8, d, c);
   return at.feature(log_of(s.rows))
       .feature(log_of(s.columns))
       .feature(log_of(s.bytes))
@@ -127,10 +122,9 @@ MeasuredPlace table_grad(Builder at, const Work& w, const Gather& g, const Devic
       .bound(kStartUs + (few ? walk : steps + stream_us(3 * s.bytes, d)), few ? walk : steps);
 }
 
-// 8,192 warps take 32 columns of a bag each, one bag after the other: 2,000 clocks, and 600 for every index in it. 150 bags of 1 to 100 in fp32, 5th to
-// 95th percentile: 0.6 to 1.7 times that.
-MeasuredPlace bags(Builder at, const Work& w, const Gather& g, const Device& d) {
-  constexpr double kWarps = 8192, kColumns = 32;
+// Warps take 32 columns of a bag each, one bag after the other: 1,024 blocks of eight warps (PyTorch's EmbeddingBag.cu).
+MeasuredPlace bags(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
+  constexpr double kWarps = 8192, kColumns = 32;  // PyTorch's
   const Sizes s(w, g);
   const double count = as_double(std::max<std::int64_t>(1, g.bags));
   const double each = s.rows / count;
@@ -143,33 +137,33 @@ MeasuredPlace bags(Builder at, const Work& w, const Gather& g, const Device& d) 
       .feature(log_of(s.table_bytes))
       .feature(s.fullness())
       .feature(log_of(s.bytes))
-      .bound_by(kStartUs, rows_read_us(w, s, d), clocks_us(rounds * (2000 + 600 * each), d));
+      .bound_by(kStartUs, rows_read_us(w, s, d), clocks_us(rounds * (c.bag + c.in_bag * each), d));
 }
 
 }  // namespace
 
-std::optional<MeasuredPlace> place(const Work& w, const Gather& g, const Device& d) {
+std::optional<MeasuredPlace> place(const Work& w, const Gather& g, const Device& d, const Clocks& c) {
   if (g.rows <= 0 || g.columns <= 0 || w.bytes() <= 0) return std::nullopt;
   const auto pool = [&](std::string_view name) {
     return Builder(std::string(name).append(" fwd ").append(width_of(w)));
   };
   switch (g.of) {
     case Of::kTaken:
-      return taken(pool("taken"), w, g, d);
+      return taken(pool("taken"), w, g, d, c);
     case Of::kWritten:
-      return added(pool("written"), w, g, d);
+      return added(pool("written"), w, g, d, c);
     case Of::kAdded:
-      return added(pool("added"), w, g, d);
+      return added(pool("added"), w, g, d, c);
     case Of::kScattered:
-      return added(pool("scattered"), w, g, d);
+      return added(pool("scattered"), w, g, d, c);
     case Of::kSorted:
-      return sorted(pool("sorted"), w, g, d);
+      return sorted(pool("sorted"), w, g, d, c);
     case Of::kTableGrad:
-      return table_grad(pool("table_grad"), w, g, d);
+      return table_grad(pool("table_grad"), w, g, d, c);
     case Of::kBags:
-      return bags(pool("bags"), w, g, d);
+      return bags(pool("bags"), w, g, d, c);
     case Of::kBagsGrad:
-      return table_grad(pool("bags_grad"), w, g, d);
+      return table_grad(pool("bags_grad"), w, g, d, c);
     case Of::kOther:
       break;
   }

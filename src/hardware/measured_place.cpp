@@ -195,10 +195,13 @@ std::optional<MeasuredPlace> place(const Work& w, const Recurrent& r, const Devi
 struct PlaceOfKind {
   const Work& w;
   const Device& d;
+  const Clocks& c;
   template <class Kind>
   std::optional<MeasuredPlace> operator()(const Kind& kind) const {
     if constexpr (requires { place(w, kind, d); }) {
       return place(w, kind, d);
+    } else if constexpr (requires { place(w, kind, d, c); }) {
+      return place(w, kind, d, c);
     } else {
       return std::nullopt;
     }
@@ -207,9 +210,9 @@ struct PlaceOfKind {
 
 }  // namespace
 
-std::optional<MeasuredPlace> measured_place(const Work& work, const Device& device) {
+std::optional<MeasuredPlace> measured_place(const Work& work, const Device& device, const Clocks& as_counted) {
   if (device.sm_count <= 0) return std::nullopt;
-  std::optional<MeasuredPlace> found = std::visit(PlaceOfKind{work, device}, work.kind);
+  std::optional<MeasuredPlace> found = std::visit(PlaceOfKind{work, device, as_counted}, work.kind);
   if (found && !(found->bound_us > 0 && std::isfinite(found->bound_us))) return std::nullopt;
   return found;
 }

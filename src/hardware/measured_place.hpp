@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "hardware/clocks.hpp"
 #include "hardware/measured.hpp"
 
 namespace foretrace::hardware {
@@ -66,15 +67,12 @@ class Builder {
 inline constexpr double kStartUs = 2.0;
 
 /// So many clocks, in microseconds.
-inline double clocks_us(double clocks, const Device& d) {
-  constexpr double kUsualMhz = 1500;
-  return clocks / (d.clock_mhz > 0 ? d.clock_mhz : kUsualMhz);
-}
+inline double clocks_us(double clocks, const Device& d) { return clocks / clock_of(d); }
 
 // Kinds with a file of their own.
 std::optional<MeasuredPlace> place(const Work& work, const BatchNorm& norm, const Device& device);
-std::optional<MeasuredPlace> place(const Work& work, const Pooling& pooling, const Device& device);
-std::optional<MeasuredPlace> place(const Work& work, const Rows& rows, const Device& device);
-std::optional<MeasuredPlace> place(const Work& work, const Gather& gather, const Device& device);
+std::optional<MeasuredPlace> place(const Work& work, const Pooling& pooling, const Device& device, const Clocks& clocks);
+std::optional<MeasuredPlace> place(const Work& work, const Rows& rows, const Device& device, const Clocks& clocks);
+std::optional<MeasuredPlace> place(const Work& work, const Gather& gather, const Device& device, const Clocks& clocks);
 
 }  // namespace foretrace::hardware

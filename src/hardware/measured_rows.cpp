@@ -63,13 +63,12 @@ MeasuredPlace group_norm(Builder at, const Work& w, const Rows& r, const Device&
 }
 
 // Threads that add up many values in turn, blocks that meet in memory, and how often both fill the device.
-MeasuredPlace reduction(Builder at, const Work& w, const Rows& r, const Device& d) {
+MeasuredPlace reduction(Builder at, const Work& w, const Rows& r, const Device& d, const Clocks& c) {
   const std::int64_t stretches = w.access == Access::kTransposed ? r.samples : 0;  // layouts change, samples stay
   const std::int64_t stretch = stretches > 0 ? r.columns / stretches : 0;
   const ReductionShape s = reduction_shape(r.rows, r.columns, w.access != Access::kStrided, d, stretch);
   const double filled = as_double(s.blocks) / as_double(s.resident);
-  // Four values take a thread 40 clocks: the slowest of 90 sums along columns, 20 to 60.
-  const double turns = clocks_us(10 * as_double(s.values) * as_double(s.vector) * std::max(1.0, filled), d);
+  const double turns = clocks_us(c.summed * as_double(s.values) * as_double(s.vector) * std::max(1.0, filled), d);
   return at.feature(log_of(s.values))
       .feature(log_share(filled))
       .feature(std::max(0.0, std::log(filled)))
@@ -80,7 +79,7 @@ MeasuredPlace reduction(Builder at, const Work& w, const Rows& r, const Device& 
       .feature(log_of(s.vector))
       .feature(log_of(stretches))
       .feature(misalignment(stretch))
-      .bound_by(kStartUs * (s.parts > 1 ? 1.5 : 1), stream_us(w.bytes(), d), turns);
+      .bound_by(kStartUs + (s.parts > 1 ? clocks_us(c.meeting, d) : 0), stream_us(w.bytes(), d), turns);
 }
 
 MeasuredPlace sort(Builder at, const Work& w, const Rows& r, const Device& d) {
@@ -104,15 +103,15 @@ MeasuredPlace topk(Builder at, const Work& w, const Rows& r, const Device& d) {
       .feature(std::log(std::ceil(as_double(r.columns) / 1024) * 1024 / as_double(r.columns)))
       .feature(log_of(as_double(r.rows) * as_double(r.kept)))
       .feature(r.columns > kSorted ? 1 : 0)
-      .bound(1.5 * kStartUs + stream_us(w.bytes(), d));  // 1.5: a choice, as kStartUs; the table holds what it is off
+      .bound(streamed(w, d));
 }
 
-// A stretch of a row costs its threads the depth of a tree, twice: 400 clocks a level (90 prefix sums: 0.7 to 2.5 times that).
-MeasuredPlace scan(Builder at, const Work& w, const Rows& r, const Device& d) {
+// A stretch of a row costs its threads the depth of a tree, twice.
+MeasuredPlace scan(Builder at, const Work& w, const Rows& r, const Device& d, const Clocks& c) {
   const ScanShape s = scan_shape(r.rows, r.columns, d);
   const double filled = as_double(s.blocks) / as_double(s.resident);
   const double turns =
-      clocks_us(as_double(s.steps) * (400 * std::log2(as_double(s.lanes)) + 600) * std::max(1.0, filled), d);
+      clocks_us(as_double(s.steps) * (c.scan_level * std::log2(as_double(s.lanes)) + c.scan) * std::max(1.0, filled), d);
   return at.feature(log_of(s.lanes))
       .feature(log_of(s.steps))
       .feature(log_share(filled))
@@ -168,7 +167,7 @@ std::optional<MeasuredPlace> place(const Work& w, const BatchNorm& b, const Devi
       .bound(streamed(w, d));
 }
 
-std::optional<MeasuredPlace> place(const Work& w, const Pooling& p, const Device& d) {
+std::optional<MeasuredPlace> place(const Work& w, const Pooling& p, const Device& d, const Clocks& c) {
   static constexpr std::string_view kNames[] = {"max_pool", "avg_pool", "adaptive_avg_pool", "nearest", "bilinear",
                                                 "bicubic",  ""};
   const std::string_view name = kNames[static_cast<std::size_t>(p.of)];
@@ -195,8 +194,7 @@ std::optional<MeasuredPlace> place(const Work& w, const Pooling& p, const Device
   const bool adaptive = p.of == Pooling::Of::kAdaptive;
   double turns = 0;
   if (p.channels_last && (adaptive || p.of == Pooling::Of::kMaximum)) {
-    // Threads go over their channels, pixels and windows in turn, in shared memory: 430 clocks each time for a maximum (90 shapes: 410
-    // to 700), 200 for a mean.
+    // Threads go over their channels, pixels and windows in turn, in shared memory.
     const double edge = std::sqrt(std::max(plane, 1.0));
     const double stride = std::sqrt(std::max(1.0, inputs / outputs));
     const double across = w.backward ? as_double(p.input[3]) : std::round(edge);
@@ -208,22 +206,22 @@ std::optional<MeasuredPlace> place(const Work& w, const Pooling& p, const Device
     const double reach = std::ceil(std::sqrt(as_double(p.window)) / std::max(1.0, std::round(stride)));
     const double window = w.backward ? reach * reach : as_double(p.window);
     const double each = as_double(s.channels) * as_double(s.pixels);
-    const double clocks = !adaptive ? 430 : w.backward ? 0 : 200;
-    turns = clocks_us(clocks * each * window * std::max(1.0, s.waves), d);
+    const double look = !adaptive ? c.maximum : w.backward ? 0 : c.mean;
+    turns = clocks_us(look * each * window * std::max(1.0, s.waves), d);
     at.feature(log_of(each))
         .feature(log_share(s.waves))
         .feature(std::max(0.0, std::log(s.waves)))
         .feature(log_of(s.threads));
   } else if (adaptive && !w.backward) {
-    // A block for each plane, eight on an SM, a thread for each output: 2,000 clocks and 60 for each element of its window.
+    // A block for each plane, eight on an SM, a thread for each output.
     const double waves = planes / (8.0 * std::max(1, d.sm_count));
-    turns = clocks_us((2000 + 60 * as_double(p.window)) * std::max(1.0, waves), d);
+    turns = clocks_us((c.plane + c.in_window * as_double(p.window)) * std::max(1.0, waves), d);
     at.feature(std::max(0.0, std::log(waves)));
   }
   return at.bound_by(kStartUs, stream_us(w.bytes(), d), turns);
 }
 
-std::optional<MeasuredPlace> place(const Work& w, const Rows& r, const Device& d) {
+std::optional<MeasuredPlace> place(const Work& w, const Rows& r, const Device& d, const Clocks& c) {
   if (r.rows <= 0 || r.columns <= 0 || w.bytes() <= 0) return std::nullopt;
   const auto pool = [&](std::string_view name, std::string_view pass) {
     return Builder(std::string(name).append(pass).append(width_of(w)));
@@ -234,7 +232,7 @@ std::optional<MeasuredPlace> place(const Work& w, const Rows& r, const Device& d
     case Rows::Of::kTopK:
       return topk(pool("topk", " fwd "), w, r, d);
     case Rows::Of::kScan:
-      return scan(pool("scan", " fwd "), w, r, d);
+      return scan(pool("scan", " fwd "), w, r, d, c);
     case Rows::Of::kTransform:
       return transform(pool("transform", " fwd "), w, r, d);
     case Rows::Of::kUsual:
@@ -249,7 +247,7 @@ std::optional<MeasuredPlace> place(const Work& w, const Rows& r, const Device& d
     const std::string_view name = w.access == Access::kTransposed   ? "sum_planes"
                                   : w.access == Access::kContiguous ? "sum_rows"
                                                                     : "sum_columns";
-    return reduction(pool(name, " fwd "), w, r, d);
+    return reduction(pool(name, " fwd "), w, r, d, c);
   }
   // Of a loss one element of a row is looked at, or all of them.
   const bool one = w.bytes_read < 2 * as_double(w.elements) * as_double(bytes_of(w.dtype));

@@ -3,6 +3,7 @@
 //
 //   kernel_figures
 //   kernel_figures --fit [POOL]      only pools whose names start so
+//   kernel_figures --clocks          clocks fitted anew, for tools/fit_clocks.py
 //   kernel_figures --samples         pool, shape, group, log of the share of its bound, features
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include <string_view>
 
 #include "hardware/cost_models.hpp"
+#include "hardware/measured.hpp"
 
 int main(int argc, char** argv) {
   using namespace foretrace::hardware;  // NOLINT(google-build-using-namespace): a program, not a header
@@ -21,6 +23,10 @@ int main(int argc, char** argv) {
       for (std::size_t f = 0; f < p.features; ++f) fmt::print("{}{:.3g}", f > 0 ? " " : "", p.scales.scales[f]);
       fmt::print("\n");
     }
+    return 0;
+  }
+  if (argc > 1 && std::string_view(argv[1]) == "--clocks") {
+    for (const FittedClock& c : fit_clocks()) fmt::print("{},{:.2g},{},{:.3f}\n", c.name, c.clocks, c.rows, c.off);
     return 0;
   }
   if (argc > 1 && std::string_view(argv[1]) == "--samples") {
