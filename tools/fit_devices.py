@@ -10,10 +10,14 @@ Shares are rounded down to two digits: what nobody measured is not credited with
   shares that its boards' files state.
 - `pcie_share`: of a link's rate after coding, that large pinned copies reach, either way: measured on an H200 (data/h200-catalogue/copies.jsonl). Others are
   taken to reach the same.
+- `tensor_power`, `tensor_node`: with which power of the width of transistors the energy of a multiplication on tensor cores falls, and from which width on:
+  watts for the best rate of BF16 products that somebody published (tools/published-products.csv), of server boards with HBM that their power holds back, against
+  the oldest of them; to a half, since three widths are all there are.
 """
 
 import argparse
 import collections
+import csv
 import json
 import math
 import statistics
@@ -28,10 +32,25 @@ TABLE = FOLDER / "usual.csv"
 COPIES = ROOT / "data" / "h200-catalogue" / "copies.jsonl"
 PCIE5_GBS = 63.0  # sixteen lanes of 32 GT/s after coding (PCI-SIG)
 LARGE_MB = 64
+PUBLISHED = ROOT / "tools" / "published-products.csv"
+NANOMETRES = {"A100-SXM4-80GB": 7, "H100-SXM5": 5, "H200-SXM": 5, "B200": 4}  # NVIDIA's; an H20 has less to multiply with than its power would allow
 
 
 def rounded_down(share):
     return math.floor(100 * share + 1e-9) / 100
+
+
+def tensor_law():
+    """The power, the width from which on it holds, and the power that each board says."""
+    best = collections.defaultdict(float)
+    with open(PUBLISHED, newline="") as file:
+        for row in csv.DictReader(file):
+            if row["device"] in NANOMETRES:
+                best[row["device"]] = max(best[row["device"]], float(row["bf16"]))
+    watts = {name: tomllib.loads((FOLDER / f"{name}.toml").read_text())["board"]["power_w"] / rate for name, rate in best.items()}
+    oldest = max(watts, key=lambda name: NANOMETRES[name])
+    powers = [math.log(watts[oldest] / w) / math.log(NANOMETRES[oldest] / NANOMETRES[name]) for name, w in watts.items() if NANOMETRES[name] < NANOMETRES[oldest]]
+    return round(2 * statistics.mean(powers)) / 2, NANOMETRES[oldest], powers
 
 
 def main():
@@ -48,9 +67,11 @@ def main():
     usual = statistics.median(statistics.mean(sorted(of)) for of in by_generation.values())
     copies = [json.loads(line) for line in COPIES.read_text().splitlines()]
     reached = [r["mb"] * 2**20 / r[way] / 1e3 / PCIE5_GBS for r in copies if r["mb"] >= LARGE_MB for way in ("h2d_us", "d2h_us")]
+    power, node, powers = tensor_law()
     rows = ["# name,value,of: made by tools/fit_devices.py, which says what each is",
             f"bandwidth_share,{rounded_down(usual):g},{len(by_generation)} generations from {min(shares):g} to {max(shares):g}",
-            f"pcie_share,{rounded_down(statistics.median(reached)):g},{len(reached)} copies from {min(reached):.3f} to {max(reached):.3f}"]  # fmt: skip
+            f"pcie_share,{rounded_down(statistics.median(reached)):g},{len(reached)} copies from {min(reached):.3f} to {max(reached):.3f}",
+            f"tensor_power,{power:g},{len(powers)} boards from {min(powers):.2f} to {max(powers):.2f}", f"tensor_node,{node:g},the oldest of them"]  # fmt: skip
     return fitted.keep(TABLE, "\n".join(rows) + "\n", args.check)
 
 

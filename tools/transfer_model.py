@@ -18,8 +18,9 @@ SPLITS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 32], float)
 # and 8.3 for an H100, which their power does not hold back, and 10 for an MI210, which reaches 9.6. BF16 ones reach 1.56 on an A100, 0.87
 # on an H100, 0.62 on a B200 at their best: from 7 nm on tensor cores gained more, a power of 1.5. Between 12 and 7 nm a power of 1 holds for them
 # too: it says 2.7 for a V100, and a V100S of 250 W was published with 89 TFLOP/s (tools/published-products.csv), 2.8.
-ENERGY_BY_NODE = {"half": 1.5, "fp32": 1.0}
-TENSOR_NODE = 7
+USUAL = dict(line.split(",")[:2] for line in (pathlib.Path(__file__).resolve().parent.parent / "src/hardware/devices/usual.csv").read_text().splitlines() if line[0] != "#")
+ENERGY_BY_NODE = {"half": float(USUAL["tensor_power"]), "fp32": 1.0}
+TENSOR_NODE = float(USUAL["tensor_node"])
 NARROW = 128  # FLOP per clock of an SM with 64 lanes
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "src" / "hardware"
 # Parameters of a product model: start value, least and largest.

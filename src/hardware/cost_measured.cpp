@@ -320,10 +320,11 @@ ModelledTime measured_model(const Work& w, const Device& d) {
   const double sigma = pool->spread * std::sqrt(told.variance);
   if (std::holds_alternative<Gemm>(w.kind) && !same_silicon(pool->measured_on, d)) {
     // Their law has parameters of the architecture's own: what the table tells beyond it is carried as the transfer carries it,
-    // and leaves what products leave on GPUs nobody measured (0.2: tools/gpu_accuracy.py, "bands").
+    // and leaves what products leave on GPUs nobody measured.
     const TransferWeights& laws = TransferWeights::shipped();
     const ProductKind kind = fitted_kind(product_of(w, d));
-    return {place->bound_us * std::exp(carried_miss(told.value, laws.of(kind, d), false)), std::max(sigma, 0.2)};
+    const ProductWeights& there = laws.of(kind, d);
+    return {place->bound_us * std::exp(carried_miss(told.value, there, false)), std::max(sigma, there.spread_new)};
   }
   return {place->bound_us * std::exp(told.value + (place->tuned ? pool->tuned : 0)), sigma};
 }

@@ -19,9 +19,10 @@ std::span<const std::pair<std::string_view, std::string_view>> transfer_files();
 
 namespace {
 
+// Parts of a sum that are tried: the search stops where more of them gain nothing.
 constexpr std::array<double, 9> kSplits = {1, 2, 3, 4, 6, 8, 12, 16, 32};
 
-// The width of transistors: what a multiplication costs in energy follows it.
+// The width of transistors, as NVIDIA and AMD publish it: what a multiplication costs in energy follows it.
 double nanometres(const Device& d) {
   if (d.vendor == "amd") {
     if (d.architecture == "gfx908") return 7;
@@ -55,14 +56,14 @@ Dtype multiplied_in(Dtype dtype, const Device& d) {
   }
 }
 
-// How energy per multiplication falls with the width of transistors, against 12 nm: one law of products, and more for tensor cores from 7 nm
-// on; tools/transfer_model.py says which rows it rests on. Above 12 nm (Pascal) parameters say it: the same power for products, fitted for convolutions.
+// How energy per multiplication falls with the width of transistors, against 12 nm: in proportion, and more for tensor cores from some width
+// on (devices/usual.csv); tools/transfer_model.py says which rows that rests on. Above 12 nm (Pascal) parameters say it of all products.
 double node_factor(bool tensor, const ProductWeights& p, const Device& d) {
-  constexpr double kTensorNode = 7;
   const double nm = nanometres(d);
   if (nm > 12) return std::pow(nm / 12, p.shrink);
   if (!tensor) return nm / 12;
-  return std::pow(std::min(nm, kTensorNode) / 12, 1.5) * std::max(1.0, nm / kTensorNode);
+  const UsualDevice& usual = usual_device();
+  return std::pow(std::min(nm, usual.tensor_node) / 12, usual.tensor_power) * std::max(1.0, nm / usual.tensor_node);
 }
 
 // W per TFLOP/s. TF32 moves twice the bits of half precision for each multiplication, FP8 half as many.
@@ -86,7 +87,8 @@ double native_half(const Device& d) {
 double width_of(Dtype dtype, const Device& d) {
   if (!on_tensor_cores(dtype)) return d.flops_per_clock(dtype) / kNarrow;
   const double native = native_half(d) * (dtype == Dtype::kTf32 ? 0.5 : dtype == Dtype::kFp8 ? 2.0 : 1.0);
-  constexpr double kRated = 0.9;  // peaks are given at clocks below the boost
+  // NVIDIA's data sheets give peaks at a clock below the highest: 0.83 of it on an A100, 0.89 on an H100, 0.96 on an RTX 4090.
+  constexpr double kRated = 0.9;
   return native > 0 ? std::min(1.0, d.flops_per_clock(dtype) / (kRated * native)) : 1.0;
 }
 
@@ -360,7 +362,8 @@ ProductKind fitted_kind(const Product& x) {
 }
 
 // BF16 on a GPU without it is converted on the way, and slower than FP32: 1.37 times on a V100S, 1.7 and 1.95 on T4s, 1.8 on a P4 and an RTX 2080, 1.9
-// on a P40 and an M40 (where published-products.csv comes from). FP16 without tensor cores runs as fast as FP32 there (P4, P40).
+// on a P40 and an M40: the median of those seven, published by whom tools/published-products.csv comes from. FP16 without tensor cores runs as fast as
+// FP32 there (P4, P40).
 constexpr double kConvertedBf16 = 1.8;
 
 double best_product_us(const Work& w, const TransferWeights& weights, const Device& d) {

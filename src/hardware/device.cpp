@@ -81,7 +81,9 @@ const UsualDevice& usual_device() {
   static const UsualDevice kUsual = [] {
     UsualDevice u;
     const std::pair<std::string_view, double*> places[] = {{"bandwidth_share", &u.bandwidth_share},
-                                                           {"pcie_share", &u.pcie_share}};
+                                                           {"pcie_share", &u.pcie_share},
+                                                           {"tensor_power", &u.tensor_power},
+                                                           {"tensor_node", &u.tensor_node}};
     read_figures(usual_device_files().front().second, places);
     return u;
   }();

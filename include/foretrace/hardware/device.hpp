@@ -60,6 +60,8 @@ struct Device {
 struct UsualDevice {
   double bandwidth_share = 0;  ///< of the peak, that a streaming kernel reaches
   double pcie_share = 0;       ///< of a PCIe link, that pinned copies reach
+  /// The energy a multiplication on tensor cores takes falls with this power of the width of transistors, from this width (nm) on.
+  double tensor_power = 0, tensor_node = 0;
 };
 const UsualDevice& usual_device();
 /// The clock of a device whose file gives none, which nobody measured: the built-in files all give theirs, 1063 to 2617.
