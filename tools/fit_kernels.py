@@ -11,6 +11,9 @@ A table has a line per shape and a column per pass, element type and layout: mic
 measured twice (operands in L2 and not, two processes) enters with its geometric mean. Where others ran meanwhile (min_us below 0.9
 kernel_us: data/README.md) the least is taken. Kernels that the framework records under an operation of their own (the product
 inside softmax's gradient, fills) are taken out.
+
+A convolution's time with ? behind it is one of a bad guess: the library asked its heuristic, and the same filters over as many positions were over in a
+quarter of the time elsewhere in the tables (over fewer: as many times as it takes). Who tries algorithms would not have kept it.
 """
 
 import argparse
@@ -158,8 +161,32 @@ def own_us(row, others):
     return us * sum(t for name, t in kernels if not others.search(name)) / total if total else us
 
 
-def measured():
-    """{table: {sizes: {column: [us]}}}"""
+# A guess is bad when another took less than a quarter of it. A choice: what trying gains by less is in the pools' own figure ("tuned" of the scales).
+BAD = 4
+HALF = {"bf16": "half", "fp16": "half"}  # the same kernels
+
+
+def bad_guesses(rows):
+    """Of (sizes, column, elapsed us) of convolutions: those that trying algorithms would not keep. What is over first is kept, whatever its kernels add up to."""
+    positions = {sizes: math.prod([sizes[0], *(max(1, size // sizes[9]) for size in sizes[2:5])]) for sizes, _, _ in rows}
+    alike = {}
+    for sizes, column, us in rows:
+        how, dtype, layout = column.split()
+        key = (how, HALF.get(dtype, dtype), layout, sizes[1], *sizes[5:15])
+        alike.setdefault(key, []).append((positions[sizes], us, sizes, column))
+    out = set()
+    for some in alike.values():
+        for many, us, sizes, column in some:
+            least = min(other * max(1, many / few) for few, other, _, _ in some)
+            if us > BAD * least and not sizes[-1]:
+                out.add((sizes, column))
+    return out
+
+
+def measured(bad=None):
+    """{table: {sizes: {column: [us]}}}; to `bad` come the cells of convolutions that were guessed badly."""
+    bad = set() if bad is None else bad
+    elapsed = []
     out: dict[str, dict[tuple[int, ...], dict[str, list[float]]]] = {name: {} for name in SIZES}
     for folder in SOURCES:
         for path in sorted(folder.glob("*.csv.gz")):
@@ -177,19 +204,26 @@ def measured():
                     if us > 0:
                         sizes = tuple(place[1][name] for name in SIZES[place[0]])
                         out[place[0]].setdefault(sizes, {}).setdefault(place[2], []).append(us)
+                        if place[0] == "conv":
+                            elapsed.append((sizes, place[2], min(us, float(row.get("busy_us") or us))))
     # Convolutions run the same kernels in both half types; the older tables hold one of them.
-    for cells in out["conv"].values():
+    bad |= bad_guesses(elapsed)
+    for sizes, cells in out["conv"].items():
         for column in [c for c in cells if " fp16 " in c]:
-            cells.setdefault(column.replace("fp16", "bf16"), cells[column])
+            other = column.replace("fp16", "bf16")
+            if other not in cells and (sizes, column) in bad:
+                bad.add((sizes, other))
+            cells.setdefault(other, cells[column])
     return out
 
 
-def text_of(table, shapes):
+def text_of(table, shapes, bad=frozenset()):
     """One table, as its file has it: four digits are more than two measurements agree in."""
     columns = sorted({column for cells in shapes.values() for column in cells})
     lines = [f"# {table}: us of an operation by shape. Made by tools/fit_kernels.py", ",".join([*SIZES[table], *columns])]
     for sizes, cells in sorted(shapes.items()):
-        means = [f"{math.exp(sum(map(math.log, cells[c])) / len(cells[c])):.4g}" if c in cells else "" for c in columns]
+        marks = {c: "?" if table == "conv" and (sizes, c) in bad else "" for c in cells}
+        means = [f"{math.exp(sum(map(math.log, cells[c])) / len(cells[c])):.4g}{marks[c]}" if c in cells else "" for c in columns]
         lines.append(",".join([*map(str, sizes), *means]).rstrip(","))
     return "\n".join(lines) + "\n"
 
@@ -249,7 +283,8 @@ def main():
     args = parser.parse_args()
     if args.figures:
         return figures(args.program, args.update_docs)
-    files = {KERNELS / f"{DEVICE}.{table}.csv": text_of(table, shapes) for table, shapes in measured().items()}
+    bad: set[tuple] = set()
+    files = {KERNELS / f"{DEVICE}.{table}.csv": text_of(table, shapes, bad) for table, shapes in measured(bad).items()}
     if args.scales is not None:
         files[KERNELS / f"{DEVICE}.scales.csv"] = scales(args.program, args.scales)
     stale = [path.name for path, text in files.items() if not path.is_file() or path.read_text() != text]

@@ -312,6 +312,25 @@ def list_rows():
     return found
 
 
+def direct_rows():
+    """{pass: [(multiplications, of one thread, us of cuDNN's direct kernel where it ran, us of all kernels, time in which any ran, shape)]} of grouped convolutions that it
+    can do and all of whose multiplications are of use: stride 1, filters of more than one tap."""
+    found: dict[str, list] = {"fwd": [], "dgrad": []}
+    for row in operation_rows.read(ROOT / "data" / "h200-operations", ["conv"]):
+        s = {"h": 1, "r": 1} | row["sizes"]
+        taps = s["r"] * s["s"]
+        if s["groups"] == 1 or s["c"] == s["groups"] or "d" in s or row["layout"] not in ("nchw", "ncw"):
+            continue
+        if row["pass"] not in found or s["stride"] > 1 or s["dilation"] > 1 or taps == 1:
+            continue
+        kernels = [us for name, us in operation_rows.kernels_of(row["kernels"]) if "grouped_direct" in name]
+        outputs = math.prod(s[size] + 2 * (s["pad"] if s[tap] > 1 else 0) - s[tap] + 1 for size, tap in (("h", "r"), ("w", "s")))
+        depth = s["c" if row["pass"] == "fwd" else "k"] // s["groups"] * taps
+        multiplied = s["n"] * s["k"] * outputs * s["c"] // s["groups"] * taps
+        found[row["pass"]].append((multiplied, depth, kernels[0] if len(kernels) == 1 else math.nan, row["kernel_us"], float(row["busy_us"]), row["shape"]))
+    return found
+
+
 def list_sizes(s):
     """As tools/measure/operations/streams.py draws them."""
     import random
@@ -359,11 +378,37 @@ def streaming_here():
             return np.log(laws.lists_us(p, moved[some], elements[some], tensors[some], read[some], device) / us[some])
 
         lines += told("streaming", kind, len(us), laws.LISTS, list_errors, [r[5:] for r in rows], us, overlap=laws.LIST_OVERLAP)
+    lines += direct_here(device)
     for kind, (p, source) in READ_ELSEWHERE.items():
         short, long = READ_SPREADS.get(kind, (0.25, 0.15))
         lines.append(f"# streaming {kind}: {source}")
         lines += lines_of("streaming", kind, "any", p | {"overlap": laws.OVERLAP, "short_us": SHORT_US, "short_spread": short, "spread": long})
     return lines
+
+
+def direct_here(device):
+    lines, sums, late = [], [], []
+    for how, rows in direct_rows().items():
+        multiplied, depth, us, added, took = (np.array([r[i] for r in rows], float) for i in range(5))
+        ran = np.isfinite(us)
+
+        def errors(p, some, multiplied=multiplied[ran], depth=depth[ran], us=us[ran]):
+            return np.log(laws.direct_us(p, multiplied[some], depth[some], device) / us[some])
+
+        some = told("streaming", f"direct {how}", int(ran.sum()), laws.DIRECT, errors, [r[5:] for r, one in zip(rows, ran) if one], us[ran])
+        p = {line.split(",")[3]: float(line.split(",")[4]) for line in some[1:]}
+        direct = laws.direct_us(p, multiplied, depth, device)
+        sums.append(added / direct)
+        late.append(np.log(took / direct))
+        lines += some
+    # Kernels of a loop over groups run beside each other: by how many times the direct kernel's time they add up to one tells best which is over first, by what is
+    # lost where that is wrong.
+    added, later = np.concatenate(sums), np.concatenate(late)
+    lost = {q: float(np.abs(later[(added > q) != (later > 0)]).sum()) for q in np.arange(1, 8.1, 0.25)}
+    best = min(lost, key=lambda q: lost[q])
+    wrong = int(((added > best) != (later > 0)).sum())
+    lines.append(f"# streaming direct: {len(added)} grouped convolutions, {int((later > 0).sum())} of which took longer than the direct kernel would; told wrongly {wrong}")
+    return lines + lines_of("streaming", "direct", "any", {"beside": best})
 
 
 def main():

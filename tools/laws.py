@@ -139,6 +139,20 @@ def lists_us(p, bytes_moved, elements, tensors, lists, device):
     return p["start"] + p["per_list"] * launches + (memory**LIST_OVERLAP + (launches * block) ** LIST_OVERLAP) ** (1 / LIST_OVERLAP)
 
 
+# A grouped convolution without tensor cores, in one launch (cuDNN's direct kernels): a thread to an output, which multiplies one value after the other.
+DIRECT = {
+    "start": (2.0, 0.3, 6.0),  # us
+    "handled": (4.0, 0.5, 50.0),  # multiplications in a clock of an SM of the GPU that was measured
+    "alone": (0.004, 0.0005, 0.1),  # of one thread in a clock, while no others hide what it waits for
+}
+
+
+def direct_us(p, multiplied, depth, device):
+    """`depth`: multiplications of one thread."""
+    handled = multiplied / (p["handled"] * device.sms * device.clock_mhz)
+    return p["start"] + ((depth / (p["alone"] * device.clock_mhz)) ** OVERLAP + handled**OVERLAP) ** (1 / OVERLAP)
+
+
 # A kernel that goes to another GPU as it is: start value, least and largest.
 SAME_KERNEL = {
     "sharp": (3.0, 1.0, 3.0),  # how quickly memory stops to explain a time that is longer than memory's; no more: 10 % of time is 1.1^4 of the answer

@@ -77,9 +77,11 @@ struct Cell {
   Work work;
   double us = 0;
   std::uint32_t group = 0, shape = 0;
+  bool misguessed = false;
 };
 
-// A header of sizes (one word) and columns of times (three words), and a line per shape; what was not measured is empty.
+// A header of sizes (one word) and columns of times (three words), and a line per shape; what was not measured is empty. A time with ? behind it
+// is that of a bad guess of the library's (tools/fit_kernels.py).
 // `type`: only the columns of one element type, where their bounds take long to compute.
 template <class Use>
 void read_cells(std::string_view operation, std::string_view type, std::string_view text, Use&& use) {
@@ -111,7 +113,8 @@ void read_cells(std::string_view operation, std::string_view type, std::string_v
       }
       if (name.find(type) == std::string_view::npos) continue;
       const double us = number<double>(cell);
-      if (us > 0) use(Cell{i, measured_work(operation, sizes, name), us, *group_id, line_number});
+      if (us <= 0) continue;
+      use(Cell{i, measured_work(operation, sizes, name), us, *group_id, line_number, cell.ends_with('?')});
     }
   }
 }
@@ -139,6 +142,7 @@ void read_table(std::string_view operation, std::string_view type, std::string_v
     const double value = std::log(cell.us / place->bound_us);
     const double shift = place->tuned ? of.tuned : 0;
     if (place->tuned) of.pool->tried.emplace_back(of.pool->neighbours.size(), value);
+    if (cell.misguessed) of.pool->misguessed.push_back(of.pool->neighbours.size());
     of.pool->neighbours.add({place->at, value - shift, cell.group, cell.shape});
   });
 }
@@ -209,6 +213,17 @@ class Tables {
         pool.from_layout = it->second.from_layout;
         pool.tuned = it->second.tuned;
       }
+      if (pool.misguessed.empty()) continue;
+      std::vector<Neighbours::Sample> others;
+      auto without = pool.misguessed.begin();
+      for (std::size_t i = 0; i < pool.neighbours.size(); ++i) {
+        if (without != pool.misguessed.end() && *without == i) {
+          ++without;
+        } else {
+          others.push_back(pool.neighbours.samples()[i]);
+        }
+      }
+      pool.sensible = pool.neighbours.with(others);
     }
     const std::lock_guard lock(mutex_);
     pools_.merge(found);
@@ -316,7 +331,7 @@ ModelledTime measured_model(const Work& w, const Device& d) {
   if (!place) return {};
   const KernelPool* pool = kernel_pool(place->pool);
   if (pool == nullptr) return {};
-  const Neighbours::Told told = told_at(pool->neighbours, place->at).told;
+  const Neighbours::Told told = told_at(pool->telling(place->tuned), place->at).told;
   const double sigma = pool->spread * std::sqrt(told.variance);
   if (std::holds_alternative<Gemm>(w.kind) && !same_silicon(pool->measured_on, d)) {
     // Their law has parameters of the architecture's own: what the table tells beyond it is carried as the transfer carries it,
@@ -337,17 +352,17 @@ ModelledTime measured_model_beside(const Work& w, const Work& known, double know
   const KernelPool* from = kernel_pool(before->pool);
   if (pool == nullptr || from == nullptr) return {};
   const double share = std::log(known_us / before->bound_us) - (before->tuned ? from->tuned : 0);
-  const double more = share - told_at(from->neighbours, before->at).told.value;
+  const double more = share - told_at(from->telling(before->tuned), before->at).told.value;
   const double tuned = place->tuned ? pool->tuned : 0;
   if (place->pool == before->pool) {
     // As one of the neighbours it counts less the further away it is; what made it differ from them may well stay. Between the
     // two lies the least error over measured pairs (docs/accuracy.md).
     const Neighbours::Answers answers =
-        told_at(pool->neighbours, place->at, Neighbours::Sample{.at = before->at, .value = share});
+        told_at(pool->telling(place->tuned), place->at, Neighbours::Sample{.at = before->at, .value = share});
     return {place->bound_us * std::exp(tuned + (answers.told.value + more + answers.with_own.value) / 2),
             pool->spread * std::sqrt(answers.with_own.variance)};
   }
-  const Neighbours::Told told = told_at(pool->neighbours, place->at).told;
+  const Neighbours::Told told = told_at(pool->telling(place->tuned), place->at).told;
   // What an operation on indices takes more is in their values, and they stay.
   const double carried = std::holds_alternative<Gather>(w.kind)         ? 1
                          : in_fp32(place->pool) == before->pool         ? pool->from_fp32

@@ -12,6 +12,7 @@
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "hardware/cost_models.hpp"
+#include "hardware/cost_streaming.hpp"
 #include "hardware/layout_changes.hpp"
 #include "hardware/measured.hpp"
 
@@ -200,6 +201,23 @@ double convolution_us(const Work& w, const TransferWeights& products, const Devi
   // Of 3 x 3 filters with stride 1 in strict fp32 the products' parameters were fitted to convolutions.
   if (fitted_kind(product_of(w, d)) == ProductKind::kConv) return there;
   return there * std::exp(beyond_a_generation(std::log(convolution_as_measured_us(w, measured) / here)));
+}
+
+ModelledTime when_tried(const ModelledTime& told, const Work& w, const Device& d) {
+  const auto* c = std::get_if<Convolution>(&w.kind);
+  const bool forward = w.family == Family::kConvForward;
+  if (c == nullptr || !c->tuned || c->groups <= 1 || c->depthwise() || c->channels_last) return told;
+  // Where the direct kernel was measured (tools/fit_laws.py).
+  const double taps = static_cast<double>(c->kernel_h) * static_cast<double>(c->kernel_w);
+  if (c->stride > 1 || c->dilation > 1 || taps <= 1 || !(forward || w.family == Family::kConvDataGrad)) return told;
+  const StreamingWeights* p = Laws::shipped().streaming(forward ? "direct fwd" : "direct dgrad", d);
+  const StreamingWeights* both = Laws::shipped().streaming("direct", d);
+  if (p == nullptr || both == nullptr || !(told.us > 0) || !(p->alone > 0) || d.clock_mhz <= 0) return told;
+  const double depth = static_cast<double>((forward ? c->input[1] : c->out_channels) / c->groups) * taps;
+  // Waiting stands where memory does: what a thread waits for is hidden by others as far as there are any.
+  const double us =
+      streaming_us({p->start, depth / (p->alone * d.clock_mhz), w.flops / 2 / handling_rate(p->handled, d)}, *p);
+  return told.us > both->beside * us ? ModelledTime{us, p->spread} : told;
 }
 
 }  // namespace foretrace::hardware

@@ -51,7 +51,7 @@ constexpr std::array<Field<RecurrentWeights>, 10> kRecurrent = {{
     {"samples", &RecurrentWeights::samples},
     {"begin", &RecurrentWeights::begin},
 }};
-constexpr std::array<Field<StreamingWeights>, 15> kStreaming = {{
+constexpr std::array<Field<StreamingWeights>, 17> kStreaming = {{
     {"start", &StreamingWeights::start},
     {"handled", &StreamingWeights::handled},
     {"share", &StreamingWeights::share},
@@ -59,6 +59,8 @@ constexpr std::array<Field<StreamingWeights>, 15> kStreaming = {{
     {"per_list", &StreamingWeights::per_list},
     {"block", &StreamingWeights::block},
     {"uneven", &StreamingWeights::uneven},
+    {"alone", &StreamingWeights::alone},
+    {"beside", &StreamingWeights::beside},
     {"short_spread", &StreamingWeights::short_spread},
     {"spread", &StreamingWeights::spread},
     {"short_us", &StreamingWeights::short_us},

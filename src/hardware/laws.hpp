@@ -31,6 +31,9 @@ struct StreamingWeights {
   double overlap = 2;  ///< joins memory and handling: large is the maximum, 1 the sum
   double per_list = 0, block = 0,
          uneven = 1;  ///< of lists: us of a launch; elements of a block in a clock; the largest tensor over the mean
+  /// Of direct convolutions: multiplications of one thread in a clock while no others hide what it waits for, and how many times their
+  /// time the kernels of a loop over groups add up to that is over as soon.
+  double alone = 0, beside = 1;
   double short_spread = 0, spread = 0;  ///< of log time: of kernels below `short_us`, and of longer ones
   double short_us = 0;
   /// Of a kernel that goes to another GPU as it is (transfer_same.cpp).

@@ -60,6 +60,14 @@ struct KernelPool {
   /// What trying the algorithms adds to the log time, over the shapes that were measured both ways; samples are without it.
   double tuned = 0;
   std::vector<std::pair<std::size_t, double>> tried;  ///< which samples these are, and their values as measured
+  /// Where the library guessed so badly that trying would have shown it (a cell that ends with ?): which samples these are, and what the
+  /// others say; empty where there are none.
+  std::vector<std::size_t> misguessed;
+  Neighbours sensible;
+  /// Who tells work whose algorithms are tried, or not.
+  [[nodiscard]] const Neighbours& telling(bool all_tried) const {
+    return all_tried && !misguessed.empty() ? sensible : neighbours;
+  }
 };
 using KernelPools = std::map<std::string, KernelPool, std::less<>>;
 /// All of them, every table read.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "hardware/measured.hpp"
@@ -78,17 +79,22 @@ std::vector<LeftOutFamily> left_out_families() {
 namespace {
 
 // Difference of the log time between shapes that were measured both ways: the mean of the middle half, since a few of the
-// guesses are wrong by tens of times. Trying cannot make it slower.
+// guesses are wrong by tens of times. Trying cannot make it slower. Of fewer convolutions than have a middle half (four) it is what one of them does at
+// its batch sizes.
 double tuning_of(const KernelPool& pool) {
   const std::vector<Neighbours::Sample>& samples = pool.neighbours.samples();
   std::vector<char> tried(samples.size(), 0);
   for (const auto& [sample, value] : pool.tried) tried[sample] = 1;
   std::vector<double> all;
+  std::set<std::uint32_t> convolutions;
   for (const auto& [sample, value] : pool.tried) {
     for (std::size_t s = 0; s < samples.size(); ++s) {
-      if (tried[s] == 0 && samples[s].at == samples[sample].at) all.push_back(value - samples[s].value);
+      if (tried[s] != 0 || samples[s].at != samples[sample].at) continue;
+      all.push_back(value - samples[s].value);
+      convolutions.insert(samples[s].group);
     }
   }
+  if (convolutions.size() < 4) return 0;
   std::sort(all.begin(), all.end());
   const std::size_t quarter = all.size() / 4;
   double sum = 0;

@@ -17,7 +17,7 @@ struct ModelOfKind {
 
   ModelledTime operator()(std::monostate) const { return {}; }
   ModelledTime operator()(const Gemm& k) const { return gemm_model(w, k, d); }
-  ModelledTime operator()(const Convolution&) const { return measured_model(w, d); }
+  ModelledTime operator()(const Convolution&) const { return when_tried(measured_model(w, d), w, d); }
   ModelledTime operator()(const Attention&) const { return measured_model(w, d); }
   ModelledTime operator()(const Recurrent&) const { return measured_model(w, d); }
   ModelledTime operator()(const BatchNorm&) const { return measured_or_streamed(); }
@@ -53,24 +53,18 @@ bool kernel_stays(const Work& was, const Work& becomes) {
   return !is_product(was) || (was.dtype == becomes.dtype && alignment_class(was) == alignment_class(becomes));
 }
 
-// Long filters over groups whose channels are no multiple of 32 (a positional convolution: 48 channels to a group, 128 taps) may go to a
-// generic kernel in half, where groups of 32, 64 and 192 channels run on tensor cores at 0.1 to 0.4 of FP32's time (data/h200-operations).
-// Which it is changes with the length, and no neighbour tells: 1.30 of FP32 in a step of 16 sequences of 249 (wav2vec of
-// data/h200-heldout), about half of it in a step of one, 1.5 to 2.7 in single operations of up to 99.
-constexpr double kGenericInHalf = 1.30, kGenericInHalfSigma = 0.6;
-
-bool generic_in_half(const Work& w) {
-  const auto* c = std::get_if<Convolution>(&w.kind);
-  return c != nullptr && w.family == Family::kConvForward && c->groups > 1 && !c->depthwise() &&
-         c->channels_per_group() % 32 != 0 && std::max(c->kernel_h, c->kernel_w) > 32;
-}
-
 // Whether work along rows runs in a kernel like those of the tables, which are the framework's own: what a compiler generated (XLA's
 // fusions, a sum with all that leads to it) may take a quarter of their time, and grows as its own bytes do. Beyond what one in two
 // hundred of the tables' own rows is off, and three standard deviations of its neighbours, it is another's.
 bool is_of_the_table(double measured_ns, const Work& was, const ModelledTime& told) {
   if (is_product(was) || !(told.us > 0)) return true;
   return std::abs(std::log(measured_ns / 1e3 / told.us)) <= std::max(spreads().own_kernel, 3 * told.sigma);
+}
+
+// Whether a grouped convolution ran group by group although the law says that another kernel would be over first: then it will again.
+bool looped_all_the_same(double measured_ns, const Work& was, const Work& becomes, const Device& d) {
+  const double us = measured_ns / 1e3;
+  return kernel_stays(was, becomes) && was.dtype == becomes.dtype && when_tried({us, 0}, was, d).us < us;
 }
 
 // Where the library tries its algorithms on every shape, the one that ran is tried again on another batch: the fastest takes no longer
@@ -134,20 +128,14 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
     cost.known = true;
     return cost;
   }
-  if (generic_in_half(was) && generic_in_half(becomes) && !is_half(was.dtype) && is_half(becomes.dtype)) {
-    cost.ns = measured_ns * kGenericInHalf;
-    cost.sigma = kGenericInHalfSigma;
-    cost.origin = graph::Origin::kScaled;
-    cost.known = true;
-    return cost;
-  }
   // A kernel that was faster than its bytes allow did not move them all, and what it becomes will not either.
   const double bound = measured_ns < roofline_ns(was, device) ? 0 : roofline_ns(becomes, device);
   const ModelledTime before = model(was, device);
   // The operation itself, as it was measured, is one neighbour more of what it becomes. Products have a law, which carries further.
   if (!std::holds_alternative<Gemm>(was.kind) && was.family == becomes.family &&
       is_of_the_table(measured_ns, was, before)) {
-    const ModelledTime beside = finite(measured_model_beside(becomes, was, measured_ns / 1e3, device));
+    ModelledTime beside = finite(measured_model_beside(becomes, was, measured_ns / 1e3, device));
+    if (!looped_all_the_same(measured_ns, was, becomes, device)) beside = when_tried(beside, becomes, device);
     if (beside.us > 0) {
       const double told = std::min(beside.us * 1e3, with_its_own_algorithm(measured_ns, was, becomes, device));
       cost.ns = std::max({told, bound, std::min(measured_ns, empty_kernel_us() * 1e3)});

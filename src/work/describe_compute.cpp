@@ -152,7 +152,11 @@ void describe_conv(Work& work, const OpClass& what, std::string_view name, const
   c.tuned = at.benchmark != ConvPlaces::kNowhere && op.flag(at.benchmark);
   c.groups = what.form == Form::kConvDepthwise ? c.input[1] : std::max<std::int64_t>(1, op.integer(at.groups, 1));
   c.out_channels = transposed ? saturated_product(kernel[1], c.groups) : kernel[0];
-  c.channels_last = op[input].channels_last() || op[weight].channels_last();
+  // Of a signal PyTorch makes an image of height 1, its tensors contiguous before it does (ATen's Convolution.cpp: "avoid accidentally going
+  // through NHWC for permuted 3d input").
+  const bool signal = c.dimensions == 1 || (c.dimensions == 2 && c.input[2] == 1 && c.kernel_h == 1);
+  if (signal) c.dimensions = 1;
+  c.channels_last = !signal && (op[input].channels_last() || op[weight].channels_last());
   const bool told = grad && op.tensor(0, 3);
   // Without the numbers only the tensors speak: the weight has the channels of one group, and convolutions are mostly padded
   // so that the result keeps its size.

@@ -97,6 +97,15 @@ class Comparison(unittest.TestCase):
 
 
 class Tables(unittest.TestCase):
+    def test_bad_guesses_are_marked(self):
+        """The same filters over twice the signals were over in a quarter of the time: in the other half type, too. What was tried is no guess."""
+        sizes = {n: (n, 768, 1, 1, 99, 768, 1, 1, 128, 1, 64, 1, 16, 1, 0, 0) for n in (1, 2)}
+        tried = (*sizes[1][:-1], 1)
+        rows = [(sizes[1], "fwd bf16 nchw", 900.0), (sizes[2], "fwd fp16 nchw", 200.0), (tried, "fwd bf16 nchw", 900.0), (sizes[1], "fwd fp32 nchw", 900.0)]
+        self.assertEqual(fit_kernels.bad_guesses(rows), {(sizes[1], "fwd bf16 nchw")})
+        text = fit_kernels.text_of("conv", {sizes[1]: {"fwd bf16 nchw": [900.0]}}, {(sizes[1], "fwd bf16 nchw")})
+        self.assertTrue(text.endswith(",900?\n"))
+
     def test_a_cell_of_the_table_is_the_mean_of_what_was_measured(self):
         """Two measurements of one shape, one of them with others running meanwhile; a linear layer's gradient is a product of its own."""
         text = fit_kernels.text_of("gemm", {(1, 8, 16, 4): {"fwd fp16 nn": [2.0, 8.0]}, (1, 4, 4, 4): {"fwd fp32 nt": [1.0]}})
@@ -123,7 +132,7 @@ class Tables(unittest.TestCase):
             try:
                 fit_kernels.KERNELS = Path(folder)
                 made = {"nll_loss": {(8, 16): {"fwd fp32 all": [2.0]}}}
-                with unittest.mock.patch.object(fit_kernels, "measured", lambda: made), unittest.mock.patch.object(sys, "argv", ["fit_kernels.py"]):
+                with unittest.mock.patch.object(fit_kernels, "measured", lambda *_: made), unittest.mock.patch.object(sys, "argv", ["fit_kernels.py"]):
                     fit_kernels.main()
                     with unittest.mock.patch.object(sys, "argv", ["fit_kernels.py", "--check"]):
                         self.assertEqual(fit_kernels.main(), 0)

@@ -142,6 +142,24 @@ TEST(FlashAttention, CausalMasksAreKnownByTheirTriangle) {
   }
 }
 
+// T5 adds a bias of positions that it learns to the scores of every self-attention: PyTorch then computes them from their parts, in FP32, and only
+// those across run in one kernel (eight and four in data/h200-lengths/t5_4x4-today, which was recorded so).
+TEST(FlashAttention, WhatIsLearnedKeepsAttentionInParts) {
+  const auto l = load("h200-clean/t5_4x4@2.base.json.gz");
+  ASSERT_TRUE(l);
+  const Model& m = l->baseline.model;
+  const Draft draft(m.graph, m.trace, m.chains);
+  const std::vector<Row> rows = rows_of(m, draft);
+  const std::vector<Attention> all = find_attentions(m, rows, forward_flow(m));
+  ASSERT_EQ(all.size(), 12U);
+  EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const Attention& a) { return a.learned_bias; }), 8);
+  const Prediction p = predicted(*l, "flash-attention");
+  ASSERT_TRUE(p.declined.empty()) << p.declined;
+  std::size_t fused = 0;
+  for (std::uint32_t t = 0; t < p.graph.size(); ++t) fused += p.graph.task_name(t) == "fused attention" ? 1 : 0;
+  EXPECT_EQ(fused, 16U);  // one forward, three backward
+}
+
 TEST(FlashAttention, EveryShapeOfOneStepIsFound) {
   const auto l = load("h200-families/nmt_3x3.base.json.gz");
   ASSERT_TRUE(l);

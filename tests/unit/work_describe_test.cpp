@@ -210,6 +210,31 @@ TEST(DescribeWork, ConvolutionAndItsGradients) {
   EXPECT_DOUBLE_EQ(weight.bytes_written, 4.0 * 256 * 128 * 9);
 }
 
+// PyTorch makes an image of height 1 of a signal, and a permuted one contiguous: both passes are of one dimension, and not channels-last.
+TEST(DescribeWork, SignalsAreContiguousInBothPasses) {
+  const std::string types = R"(["float","float","ScalarList","ScalarList","ScalarList","Scalar"])";
+  const std::string backward_types = R"(["float","float","float","ScalarList","ScalarList","ScalarList","ScalarList",)"
+                                     R"("Scalar","ScalarList","Scalar","ScalarList"])";
+  const Made m =
+      OpMaker()
+          .op("aten::cudnn_convolution",
+              args("[[1,768,1,249],[768,48,1,128],[],[],[],[]]", types, "",
+                   R"(["","","[0, 64]","[1, 1]","[1, 1]","16"])"),
+              {"sm80_xmma_fprop"})
+          .op("aten::convolution_backward",
+              args("[[1,768,250],[1,768,249],[768,48,128],[],[],[],[],[],[],[],[]]", backward_types,
+                   "[[192000,1,768],[191232,1,768],[6144,128,1],[],[],[],[],[],[],[],[]]",
+                   R"(["","","","[0]","[1]","[64]","[1]","False","[0]","16","[True, True, False]"])"),
+              {"sm90_xmma_dgrad", "sm90_xmma_wgrad"})
+          .make();
+  for (const char* kernel : {"sm80_xmma_fprop", "sm90_xmma_dgrad", "sm90_xmma_wgrad"}) {
+    const auto& c = std::get<Convolution>(m.of(kernel).kind);
+    EXPECT_EQ(c.dimensions, 1) << kernel;
+    EXPECT_FALSE(c.channels_last) << kernel;
+    EXPECT_EQ(c.out_w, 250) << kernel;
+  }
+}
+
 TEST(DescribeWork, ElementwiseByTheOrderOfItsTensors) {
   const auto access = [](std::string_view dims, std::string_view types, std::string_view strides) {
     return OpMaker().op("aten::add", args(dims, types, strides), {"k"}).make().of("k").access;

@@ -23,7 +23,9 @@ class Finder {
     for (const Row& r : rows) {
       const std::uint32_t e = m.works[r.work].op_event;
       unit_.push_back(e == kNone || r.phase != Phase::kForward ? kNone : flow.unit_of(e));
+      if (e != kNone && r.phase == Phase::kBackward) has_gradient_.insert(flow.backward_of(e).unit);
     }
+    has_gradient_.erase(kNone);
   }
 
   std::vector<Attention> run() {
@@ -81,6 +83,7 @@ class Finder {
           a.dropout || (on_scores && pointwise != nullptr && pointwise->arithmetic == work::Arithmetic::kDropout);
     }
     a.causal = masked_causally(a);
+    a.learned_bias = adds_what_is_learned(a);
     add_copy_of_result(a, unit_[end]);
     add_views_of_operands(a, unit_[begin]);
     add_views_of_operands(a, unit_[end]);
@@ -109,6 +112,32 @@ class Finder {
       }
     }
     return masked && draws_triangle(n);
+  }
+
+  // A tensor by head, the same for every sample, that comes from something whose gradient the step computes.
+  [[nodiscard]] bool adds_what_is_learned(const Attention& a) const {
+    for (const std::uint32_t u : a.units) {
+      if (!flow_.units[u].name.starts_with("aten::add")) continue;
+      for (const Input& in : flow_.units[u].inputs) {
+        const work::Shape& s = flow_.values[in.value].shape;
+        const bool square = s.size() >= 3 && s.back() == a.first.n && s[s.size() - 2] == a.first.m;
+        if (square && s[s.size() - 3] != 1 && in.elements < a.scores && comes_from_learned(in.value)) return true;
+      }
+    }
+    return false;
+  }
+
+  [[nodiscard]] bool comes_from_learned(std::uint32_t value) const {
+    std::vector<std::uint32_t> open{value};
+    std::set<std::uint32_t> seen;
+    while (!open.empty()) {
+      const std::uint32_t u = flow_.values[open.back()].producer;
+      open.pop_back();
+      if (u == kNone || !seen.insert(u).second) continue;
+      if (has_gradient_.contains(u)) return true;
+      for (const Input& in : flow_.units[u].inputs) open.push_back(in.value);
+    }
+    return false;
   }
 
   [[nodiscard]] bool draws_triangle(std::int64_t n) const {
@@ -191,7 +220,8 @@ class Finder {
   const Model& m_;
   const std::vector<Row>& rows_;
   const Dataflow& flow_;
-  std::vector<std::uint32_t> unit_;  // by row
+  std::vector<std::uint32_t> unit_;      // by row
+  std::set<std::uint32_t> has_gradient_;  // units
 };
 
 }  // namespace

@@ -21,6 +21,7 @@ struct Attention {
   std::uint32_t first_unit = kNone, last_unit = kNone;  ///< the two products
   bool dropout = false;
   bool causal = false;  ///< what lies behind a position is masked
+  bool learned_bias = false;  ///< something is added to the scores that has a gradient of its own: a bias of positions
 };
 
 /// In program order. The rows must outlive what is found.
