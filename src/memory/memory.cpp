@@ -221,12 +221,8 @@ void scale_batch(Curve& curve, double x) {
   }
 }
 
-double largest_batch(const Curve& curve, double bytes) {
-  const auto fits_at = [&](double x) {
-    Curve scaled = curve;
-    scale_batch(scaled, x);
-    return fits(scaled, bytes);
-  };
+double largest_batch(const std::function<Curve(double)>& at, double bytes) {
+  const auto fits_at = [&](double x) { return fits(at(x), bytes); };
   if (!fits_at(0)) return 0;
   double low = 0;
   double high = 1;

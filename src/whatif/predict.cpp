@@ -13,6 +13,7 @@
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/bands.hpp"
 #include "whatif/bound.hpp"
+#include "whatif/catalogue/workspaces.hpp"
 #include "whatif/checked_commit.hpp"
 #include "whatif/compiled.hpp"
 #include "whatif/evidence.hpp"
@@ -207,7 +208,8 @@ std::optional<double> largest_batch(const Model& base, std::vector<Use> uses, do
   std::erase_if(uses, [](const Use& use) { return use.whatif->changes == Changes::kBatch; });
   const Result<Model> others = apply_uses(base, uses);
   if (!others) return std::nullopt;
-  const double x = memory::largest_batch(*others->memory, room);
+  const BatchMemory memory(*others);
+  const double x = memory::largest_batch([&](double factor) { return memory.at(factor); }, room);
   if (x >= memory::kLargestFactor) return std::nullopt;
   return x;
 }

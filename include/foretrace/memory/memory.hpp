@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -99,7 +100,8 @@ Composition composition(const Curve& curve, std::int64_t reserved = 0);
 /// What holds the batch's data (activations, inputs, temporaries of forward and backward) becomes x times as large.
 void scale_batch(Curve& curve, double x);
 /// The largest factor on the batch that fits into `bytes`, with what the allocator reserves for it; 0 when what does not depend on the batch is more already.
-double largest_batch(const Curve& curve, double bytes);
+/// `at`: the curve with so many times the batch.
+double largest_batch(const std::function<Curve(double)>& at, double bytes);
 /// What largest_batch gives when no batch up to it is too large: where its search ends.
 inline constexpr double kLargestFactor = 65536;
 

@@ -34,7 +34,7 @@ std::size_t scale_batch(Model& m, Draft& draft, double x) {
   Ns all = 0;
   Ns shapeless = 0;
   m.pass_samples *= x;
-  const std::size_t works_before = m.works.size();
+  if (m.memory) m.memory = BatchMemory(m).at(x);
   for (const Row& row : rows_of(m, draft)) {
     const work::Work work = m.works[row.work];
     if (!works_on_samples(row.phase) || work.of_parameters) continue;
@@ -65,11 +65,6 @@ std::size_t scale_batch(Model& m, Draft& draft, double x) {
       draft.set(t, static_cast<Ns>(linear(static_cast<double>(draft.cost(t)), x)), graph::Origin::kScaled);
   }
   if (collectives) m.not_modelled.emplace_back("when the other ranks arrive at collectives with the new batch");
-  if (m.memory) {
-    const ScratchSizes scratch = scratch_sizes(m, works_before);
-    memory::scale_batch(*m.memory, x);
-    give(*m.memory, scratch);
-  }
   return changed;
 }
 

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <optional>
-#include <string_view>
-#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -29,29 +26,16 @@ Tensors tensors_of(const Convolution& c) {
           saturated_product({c.out_channels, c.channels_per_group(), c.kernel_h, c.kernel_w})};
 }
 
-// A convolution or a gradient that a change gave another description.
-struct Changed {
-  const Work* recorded = nullptr;  // as the trace has it
-  const Work* was = nullptr;       // before this change
-  const Work* becomes = nullptr;
-  std::vector<std::string_view> kernels;
-};
-using Place = std::pair<std::uint32_t, work::Family>;  // operation, pass
-
-std::map<Place, Changed> changed_convolutions(const Model& m, std::size_t before) {
-  std::map<Place, Changed> all;
-  for (std::size_t i = before; i < m.works.size(); ++i) {
-    const Work& w = m.works[i];
-    if (is_conv(w) && w.op_event != kNone) all[{w.op_event, w.family}].becomes = &w;
-  }
-  if (all.empty()) return all;
+// All convolutions that ran, as the works in front of `before` say it.
+ScratchUsers users_of(const Model& m, std::size_t before) {
+  ScratchUsers all;
   for (std::size_t i = 0; i < before; ++i) {
     const Work& w = m.works[i];
-    const auto it = all.find({w.op_event, w.family});
-    if (it == all.end()) continue;
-    if (it->second.recorded == nullptr) it->second.recorded = &w;
-    it->second.was = &w;
+    if (!is_conv(w) || w.op_event == kNone) continue;
+    const auto [it, first] = all.try_emplace({w.op_event, w.family}, ScratchUser{w, w, {}});
+    if (!first) it->second.now = w;
   }
+  if (all.empty()) return all;
   for (std::uint32_t t = 0; t < m.graph.size(); ++t) {
     const Work* w = m.works.of(t);
     if (w == nullptr || !is_conv(*w)) continue;
@@ -59,7 +43,6 @@ std::map<Place, Changed> changed_convolutions(const Model& m, std::size_t before
       it->second.kernels.push_back(m.graph.task_name(t));
     }
   }
-  std::erase_if(all, [](const auto& item) { return item.second.was == nullptr; });
   return all;
 }
 
@@ -85,12 +68,12 @@ struct Need {
   std::optional<std::int64_t> was, becomes;
 };
 
-Need need_of(const Changed& c) {
-  const hardware::ConvAlgorithm ran = hardware::algorithm_by(c.kernels);
+Need need_of(const ScratchUser& user, const Work& becomes) {
+  const hardware::ConvAlgorithm ran = hardware::algorithm_by(user.kernels);
   const auto bytes = [&](const Work& w) {
-    return hardware::scratch_bytes(w, hardware::algorithm_of(w, *c.recorded, ran));
+    return hardware::scratch_bytes(w, hardware::algorithm_of(w, user.recorded, ran));
   };
-  return {bytes(*c.was), bytes(*c.becomes)};
+  return {bytes(user.now), bytes(becomes)};
 }
 
 memory::Block scratch_block(const memory::Curve& curve, std::uint32_t op, std::uint32_t at, std::int64_t bytes) {
@@ -104,40 +87,29 @@ memory::Block scratch_block(const memory::Curve& curve, std::uint32_t op, std::u
   return b;
 }
 
-class Planner {
+// What scratch blocks become. Blocks are told by the size their convolution needed before, so they are looked for before anything else
+// changes the curve.
+class ScratchPlan {
  public:
-  Planner(const Model& m, std::size_t before, bool also_unexplained)
-      : curve_(*m.memory), also_unexplained_(also_unexplained) {
-    const std::map<Place, Changed> changed = changed_convolutions(m, before);
-    for (const auto& [place, c] : changed) blocks_of_[place.first];
+  explicit ScratchPlan(const memory::Curve& curve) : curve_(curve) {
     for (std::size_t i = 0; i < curve_.blocks.size(); ++i) {
-      const auto it = blocks_of_.find(curve_.blocks[i].op);
-      if (it != blocks_of_.end() && curve_.blocks[i].allocated > 0) it->second.push_back(i);
-    }
-    for (const auto& [place, c] : changed) match(place.first, c);
-    if (also_unexplained_) take_the_rest();
-    for (const auto& [op, bytes] : missing_) {
-      if (!had_.contains(op)) sizes_.added.push_back(scratch_block(curve_, op, first_of(op), bytes));
+      const memory::Block& b = curve_.blocks[i];
+      if (b.allocated > 0 && b.op != kNone) blocks_of_[b.op].push_back(i);
     }
   }
 
-  ScratchSizes sizes_;
-
- private:
-  [[nodiscard]] std::uint32_t first_of(std::uint32_t op) { return curve_.blocks[blocks_of_[op].front()].allocated; }
-
-  void match(std::uint32_t op, const Changed& c) {
-    const std::vector<std::size_t>& mine = blocks_of_[op];
-    const Need need = need_of(c);
-    if (mine.empty() || !need.becomes) return;
+  void change(std::uint32_t op, const ScratchUser& user, const Work& becomes) {
+    const auto mine = blocks_of_.find(op);
+    const Need need = need_of(user, becomes);
+    if (mine == blocks_of_.end() || !need.becomes) return;
     std::int64_t& most = most_[op];
     most = std::max(most, *need.becomes);
-    tensors_.try_emplace(op, tensors_of(std::get<Convolution>(c.becomes->kind)));
+    tensors_.try_emplace(op, tensors_of(std::get<Convolution>(becomes.kind)));
     if (need.was.value_or(0) == 0) {
       if (*need.becomes > 0) missing_[op] = std::max(missing_[op], *need.becomes);
       return;
     }
-    for (const std::size_t i : mine) {
+    for (const std::size_t i : mine->second) {
       const memory::Block& b = curve_.blocks[i];
       if (taken_.contains(i) || !may_be_scratch(b) || !memory::could_hold(b, *need.was)) continue;
       take(i, *need.becomes);
@@ -148,7 +120,7 @@ class Planner {
   // What its old algorithm needed is not known: all that is told is that it was no tensor.
   void take_the_rest() {
     for (const auto& [op, bytes] : most_) {
-      for (const std::size_t i : blocks_of_[op]) {
+      for (const std::size_t i : blocks_of_.at(op)) {
         const memory::Block& b = curve_.blocks[i];
         if (!taken_.contains(i) && may_be_scratch(b) && !is_tensor(b, tensors_.at(op))) take(i, bytes);
       }
@@ -156,36 +128,58 @@ class Planner {
     }
   }
 
+  /// Into a curve with the same blocks.
+  void give(memory::Curve& curve) const {
+    for (const auto& [block, bytes] : sizes_) curve.blocks[block].bytes = bytes;
+    for (const auto& [op, bytes] : missing_) {
+      if (had_.contains(op)) continue;
+      const std::uint32_t at = curve.blocks[blocks_of_.at(op).front()].allocated;
+      curve.blocks.push_back(scratch_block(curve, op, at, bytes));
+    }
+    std::stable_sort(curve.blocks.begin(), curve.blocks.end(),
+                     [](const memory::Block& x, const memory::Block& y) { return x.allocated < y.allocated; });
+  }
+
+ private:
   void take(std::size_t block, std::int64_t bytes) {
-    sizes_.blocks.emplace_back(block, bytes);
+    sizes_.emplace_back(block, bytes);
     taken_.insert(block);
     had_.insert(curve_.blocks[block].op);
   }
 
   const memory::Curve& curve_;
-  bool also_unexplained_;
-  std::map<std::uint32_t, std::vector<std::size_t>> blocks_of_;  // operation -> blocks, in order of allocation
-  std::map<std::uint32_t, std::int64_t> most_, missing_;         // operation -> bytes of its largest part
+  std::unordered_map<std::uint32_t, std::vector<std::size_t>> blocks_of_;  // operation -> blocks, in order of allocation
+  std::map<std::uint32_t, std::int64_t> most_, missing_;                   // operation -> bytes of its largest part
   std::unordered_map<std::uint32_t, Tensors> tensors_;
+  std::vector<std::pair<std::size_t, std::int64_t>> sizes_;  // block, bytes
   std::unordered_set<std::size_t> taken_;
   std::unordered_set<std::uint32_t> had_;
 };
 
 }  // namespace
 
-ScratchSizes scratch_sizes(const Model& m, std::size_t before) {
-  return m.memory ? Planner(m, before, false).sizes_ : ScratchSizes{};
-}
+BatchMemory::BatchMemory(const Model& model) : curve_(*model.memory), users_(users_of(model, model.works.size())) {}
 
-void give(memory::Curve& curve, const ScratchSizes& sizes) {
-  for (const auto& [block, bytes] : sizes.blocks) curve.blocks[block].bytes = bytes;
-  curve.blocks.insert(curve.blocks.end(), sizes.added.begin(), sizes.added.end());
-  std::stable_sort(curve.blocks.begin(), curve.blocks.end(),
-                   [](const memory::Block& x, const memory::Block& y) { return x.allocated < y.allocated; });
+memory::Curve BatchMemory::at(double x) const {
+  ScratchPlan plan(curve_);
+  for (const auto& [place, user] : users_) plan.change(place.first, user, with_batch(user.now, x));
+  memory::Curve scaled = curve_;
+  memory::scale_batch(scaled, x);
+  plan.give(scaled);
+  return scaled;
 }
 
 void resize_workspaces(Model& m, std::size_t before) {
-  if (m.memory) give(*m.memory, Planner(m, before, true).sizes_);
+  if (!m.memory) return;
+  ScratchPlan plan(*m.memory);
+  const ScratchUsers users = users_of(m, before);
+  for (std::size_t i = before; i < m.works.size(); ++i) {
+    const Work& w = m.works[i];
+    const auto it = is_conv(w) ? users.find({w.op_event, w.family}) : users.end();
+    if (it != users.end()) plan.change(w.op_event, it->second, w);
+  }
+  plan.take_the_rest();
+  plan.give(*m.memory);
 }
 
 }  // namespace foretrace::whatif

@@ -2,7 +2,8 @@
 // Scratch memory of convolutions. A strict FP32 algorithm may take gigabytes (FFT); one on tensor cores takes room for the
 // tensors its library copies into the layout of its kernel.
 
-#include <cstdint>
+#include <map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,21 +11,31 @@
 
 namespace foretrace::whatif {
 
-/// What scratch blocks become when works change. Blocks are told by the size their convolution needed before, so they are looked for
-/// before anything else changes the curve:
-///
-///   const ScratchSizes sizes = scratch_sizes(model, before);      // works from `before` on replace those in front of it
-///   memory::scale_batch(*model.memory, x);
-///   give(*model.memory, sizes);
-struct ScratchSizes {
-  std::vector<std::pair<std::size_t, std::int64_t>> blocks;  ///< index among the curve's blocks, bytes
-  std::vector<memory::Block> added;                          ///< of convolutions that needed none before
+/// A convolution or one of its gradients: what its scratch memory follows.
+struct ScratchUser {
+  work::Work recorded;                    ///< as the trace has it
+  work::Work now;                         ///< as changes so far left it
+  std::vector<std::string_view> kernels;  ///< names
 };
-/// Nothing without memory events.
-ScratchSizes scratch_sizes(const Model& model, std::size_t before);
-void give(memory::Curve& curve, const ScratchSizes& sizes);
+/// By operation and pass.
+using ScratchUsers = std::map<std::pair<std::uint32_t, work::Family>, ScratchUser>;
 
-/// Both at once, for changes of element type and layout: blocks that no law explains get what the convolution needs now.
+/// The memory of a step with another batch.
+///
+///   BatchMemory(model).at(2);
+class BatchMemory {
+ public:
+  /// `model` has memory, and outlives this.
+  explicit BatchMemory(const Model& model);
+  [[nodiscard]] memory::Curve at(double x) const;
+
+ private:
+  const memory::Curve& curve_;
+  ScratchUsers users_;
+};
+
+/// After changes of element type and layout: works from `before` on replace those in front of it. Blocks that no law explains get what the
+/// convolution needs now.
 void resize_workspaces(Model& model, std::size_t before);
 
 }  // namespace foretrace::whatif
