@@ -205,24 +205,33 @@ def scales(program, only):
 
 
 def figures(program, update_docs):
-    """Each shape told by the others (a convolution's without its other batch sizes): median and 90th percentile of the error."""
+    """Each shape told by the others: median and 90th percentile of the error. The layer left out: a convolution's without its other batch
+    sizes; the shape left out: with them. Elsewhere both are the same."""
     done = subprocess.run([program], capture_output=True, text=True, check=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     without, changes = [x for x in lines if "without" in x], [x for x in lines if "change" in x]
     pools = [x for x in lines if "without" not in x and "change" not in x]
 
+    def cells(errors):
+        off = sorted(abs(math.expm1(e)) for e in errors)
+        return [f"{100 * off[len(off) // 2]:.1f}", f"{100 * off[int(0.9 * len(off))]:.1f}"]
+
     def row(title, mine):
-        off = sorted(abs(math.expm1(e)) for p in mine for e in p["errors"])
-        return [title, str(len(off)), f"{100 * off[len(off) // 2]:.1f}", f"{100 * off[int(0.9 * len(off))]:.1f}"]
+        errors = [e for p in mine for e in p["errors"]]
+        return [title, str(len(errors)), *cells(errors)]
+
+    def both(title, mine):
+        return [*row(title, mine), *cells(e for p in mine for e in p["shape_alone"])]
 
     families: dict[str, list] = {}
     for p in pools:
         words = p["pool"].split()
         families.setdefault(" ".join(words[:3]) if words[0] == "conv" else words[0], []).append(p)
-    head = ["operations", "measured", "off by, shape left out, median %", "90th percentile %"]
-    short = aligned(head, [*(row(family, mine) for family, mine in families.items()), row("all", pools)])
+    head = ["operations", "measured", "off by, layer left out, median %", "90th percentile %"]
+    heads = [*head, "shape left out, median %", "90th percentile %"]
+    short = aligned(heads, [*(both(family, mine) for family, mine in families.items()), both("all", pools)])
     types = {t: [p for p in pools if t in p["pool"].split() or (t in ("fp16", "bf16") and "half" in p["pool"].split())] for t in ("fp32", "tf32", "fp16", "bf16")}
-    short += ["", *aligned(["element type", *head[1:]], [row(t, mine) for t, mine in types.items()])]
+    short += ["", *aligned(["element type", *heads[1:]], [both(t, mine) for t, mine in types.items()])]
     whole = sorted({x["without"] for x in without})
     short += ["", *aligned(["convolutions without one whole", *head[1:]], [row(w, [x for x in without if x["without"] == w]) for w in whole])]
     for change in sorted({x["change"] for x in changes}):
@@ -231,7 +240,7 @@ def figures(program, update_docs):
             if x["change"] == change:
                 mine.setdefault(" ".join(x["pool"].split()[:3]) if x["pool"].startswith("conv") else x["pool"].split()[0], []).append(x)
         short += ["", *aligned([change, *head[1:]], [*(row(family, some) for family, some in mine.items()), row("all", [x for x in changes if x["change"] == change])])]
-    table = aligned(head, [row(p["pool"], [p]) for p in pools])
+    table = aligned(heads, [both(p["pool"], [p]) for p in pools])
     print("\n".join([*table, "", *short]))
     if update_docs:
         write_between(ROOT / "docs" / "accuracy.md", "fitted-kernels", "\n".join(short))

@@ -18,15 +18,25 @@ std::vector<double> errors_of(const Neighbours& pool) {
   return out;
 }
 
+// A layer with another batch lies elsewhere: what has a group and a place in common is one shape.
+Neighbours by_shape(const Neighbours& pool) {
+  std::map<std::pair<std::uint32_t, Features>, std::uint32_t> shapes;
+  std::vector<Neighbours::Sample> samples = pool.samples();
+  for (Neighbours::Sample& s : samples) {
+    s.group = shapes.try_emplace({s.group, s.at}, static_cast<std::uint32_t>(shapes.size())).first->second;
+  }
+  return pool.with(samples);
+}
+
 // Slope of one pool's errors over another's, shape by shape.
 double carried(const MeasuredPool& to, const MeasuredPool& from) {
   std::map<std::uint32_t, double> of_shape;
-  for (std::size_t i = 0; i < from.samples.size(); ++i) of_shape[from.samples[i].shape] = from.errors[i];
+  for (std::size_t i = 0; i < from.samples.size(); ++i) of_shape[from.samples[i].shape] = from.layer_left_out[i];
   double both = 0, one = 0;
   for (std::size_t i = 0; i < to.samples.size(); ++i) {
     const auto it = of_shape.find(to.samples[i].shape);
     if (it == of_shape.end()) continue;
-    both += to.errors[i] * it->second;
+    both += to.layer_left_out[i] * it->second;
     one += it->second * it->second;
   }
   return one > 0 ? std::clamp(both / one, 0.0, 1.0) : 0;
@@ -37,7 +47,7 @@ double carried(const MeasuredPool& to, const MeasuredPool& from) {
 std::vector<MeasuredPool> measured_pools() {
   std::vector<MeasuredPool> out;
   for (const auto& [name, pool] : kernel_pools()) {
-    out.push_back({name, pool.neighbours.samples(), errors_of(pool.neighbours)});
+    out.push_back({name, pool.neighbours.samples(), errors_of(pool.neighbours), errors_of(by_shape(pool.neighbours))});
   }
   return out;
 }
@@ -170,7 +180,7 @@ std::vector<PoolScales> fit_pools(std::string_view only) {
     }
     const auto two_thirds = relative.begin() + static_cast<std::ptrdiff_t>(relative.size() * 683 / 1000);
     std::nth_element(relative.begin(), two_thirds, relative.end());
-    all.emplace(name, Fitted{{name, told.samples(), errors_of(told)}, scales, *two_thirds, tuned, pool.features});
+    all.emplace(name, Fitted{{name, told.samples(), errors_of(told), {}}, scales, *two_thirds, tuned, pool.features});
   }
   std::vector<PoolScales> out;
   for (const auto& [name, one] : all) {
