@@ -165,6 +165,26 @@ TEST(DescribeWork, TransposedConvolutionsGrowByTheirStride) {
   EXPECT_DOUBLE_EQ(w.flops, 2.0 * 64 * 512 * 16 * 16 * 256 * 16);
 }
 
+// What reads the gradient of the larger result and writes that of the smaller input is the convolution itself.
+TEST(DescribeWork, TheDataGradientOfATransposedConvolutionIsAForwardOne) {
+  const std::string types = R"(["float","float","float","ScalarList","ScalarList","ScalarList","ScalarList",)"
+                            R"("Scalar","ScalarList","Scalar","ScalarList"])";
+  const Made m = OpMaker()
+                     .op("aten::convolution_backward",
+                         args("[[64,256,32,32],[64,512,16,16],[512,256,4,4],[],[],[],[],[],[],[],[]]", types, "",
+                              R"(["","","","","[2, 2]","[1, 1]","[1, 1]","True","[0, 0]","1","[True, True, False]"])"),
+                         {"sm90_xmma_fprop", "sm90_xmma_wgrad"})
+                     .make();
+  const Work& data = m.of("sm90_xmma_fprop");
+  const auto& c = std::get<Convolution>(data.kind);
+  EXPECT_EQ(data.family, Family::kConvForward);
+  EXPECT_TRUE(data.backward);
+  EXPECT_EQ(c.input, (std::array<std::int64_t, 4>{64, 256, 32, 32}));
+  EXPECT_EQ(c.out_channels, 512);
+  EXPECT_DOUBLE_EQ(data.bytes_written, 4.0 * 64 * 512 * 16 * 16);
+  EXPECT_EQ(m.of("sm90_xmma_wgrad").family, Family::kConvWeightGrad);
+}
+
 TEST(DescribeWork, VolumesAreStridedInEveryDirection) {
   const std::string types = R"(["float","float","ScalarList","ScalarList","ScalarList","Scalar"])";
   const Made m = OpMaker()
