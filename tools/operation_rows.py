@@ -362,6 +362,8 @@ ELSEWHERE = {
     # Fused attention makes a bias of a mask first; in fp32 it multiplies and sums what its gradient starts from, and copies what does not lie as
     # its kernels want it.
     ("fused", "fwd"): ELEMENTS, ("fused", "bwd"): f"{ELEMENTS}|reduce_kernel",
+    # Channels last are copied first, by an operation of its own.
+    ("group_norm", "fwd"): "direct_copy_kernel",
     ("batch_norm", "fwd"): FILLED, ("mse_loss", "fwd"): "reduce_kernel", ("cumsum", "bwd"): ELEMENTS,
 }  # fmt: skip
 
