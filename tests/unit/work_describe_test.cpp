@@ -146,6 +146,24 @@ TEST(DescribeWork, AlignmentIsOfTheContiguousDimensions) {
   EXPECT_EQ(g.alignment(), 1);
 }
 
+// CUTLASS's kernels come with mangled names, where the element type is spelt otherwise.
+TEST(DescribeWork, MangledNamesSayTf32Too) {
+  const std::string name =
+      "_ZN17cutlass__5x_cudnn6KernelINS_4conv6kernel23ImplicitGemmConvolutionINS1_11threadblock22ImplicitGemmMultistageINS_4gemm9"
+      "GemmShapeILi128ELi128ELi16EEENS4_52Conv2dWgradOutputGradientTileAccessIteratorOptimizedINS_11MatrixShapeILi128ELi16EEE"
+      "NS_10tfloat32_tE";
+  const std::string types = R"(["float","float","float","ScalarList","ScalarList","ScalarList","ScalarList",)"
+                            R"("Scalar","ScalarList","Scalar","ScalarList"])";
+  const Made m =
+      OpMaker()
+          .op("aten::convolution_backward",
+              args("[[2,256,28,28],[2,2048,28,28],[256,2048,3,3],[],[],[],[],[],[],[],[]]", types, "",
+                   R"(["","","","","[1, 1]","[1, 1]","[1, 1]","False","[0, 0]","1","[False, True, False]"])"),
+              {name})
+          .make();
+  EXPECT_EQ(m.of(name).dtype, Dtype::kTf32);
+}
+
 // cuDNN's transposed operation has its output padding where the others have their stride.
 TEST(DescribeWork, TransposedConvolutionsGrowByTheirStride) {
   const std::string types =
