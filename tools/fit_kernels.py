@@ -3,7 +3,8 @@
 
     tools/fit_kernels.py                  the tables, from data/h200-kernels and data/h200-operations
     tools/fit_kernels.py --scales         also how much each size matters: <device>.scales.csv (minutes; the program must be built with
-                                          these tables); --scales softmax "sort ": only of pools whose names start so
+                                          these tables); --scales softmax "sort ": only of pools whose names start so; --further: the search goes
+                                          on from the scales there are
     tools/fit_kernels.py --check          nothing is written; fails where a table is not what the data say (--scales: these too)
     tools/fit_kernels.py --figures [--update-docs]     how well the compiled tables tell shapes that are left out
 
@@ -194,13 +195,14 @@ def text_of(table, shapes):
     return "\n".join(lines) + "\n"
 
 
-def scales(program, only):
-    """All lines, fitted anew; `only`: those of pools whose names start so, the others as they are."""
-    fitted = [line for name in only or [""] for line in subprocess.run([program, "--fit", name], capture_output=True, text=True, check=True).stdout.splitlines()]
+def scales(program, only, further):
+    """All lines, fitted anew; `only`: those of pools whose names start so, the others as they are; `further`: from the scales they have."""
+    fit = "--further" if further else "--fit"
+    fitted = [line for name in only or [""] for line in subprocess.run([program, fit, name], capture_output=True, text=True, check=True).stdout.splitlines()]
     path = KERNELS / f"{DEVICE}.scales.csv"
     kept = [line for line in path.read_text().splitlines() if line[0] != "#" and not line.startswith(tuple(only))] if only else []
     lines = sorted({line.split(",")[0]: line for line in [*kept, *fitted]}.items())
-    return "\n".join(["# pool,samples,spread,from fp32,from the other layout,tuned,noise,kernel,scale of each feature: made by tools/fit_kernels.py --scales",
+    return "\n".join(["# pool,samples,spread,from fp32,from the other layout,tuned,noise,kernel,middle,scale of each feature: made by tools/fit_kernels.py --scales",
                       *(line for _, line in lines)]) + "\n"
 
 
@@ -251,6 +253,7 @@ def figures(program, update_docs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scales", nargs="*", metavar="POOL")
+    parser.add_argument("--further", action="store_true", help="with --scales: start from the scales there are")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--figures", action="store_true")
     parser.add_argument("--update-docs", action="store_true", help="write the figures into docs/accuracy.md")
@@ -260,7 +263,7 @@ def main():
         return figures(args.program, args.update_docs)
     files = {KERNELS / f"{DEVICE}.{table}.csv": text_of(table, shapes) for table, shapes in measured().items()}
     if args.scales is not None:
-        files[KERNELS / f"{DEVICE}.scales.csv"] = scales(args.program, args.scales)
+        files[KERNELS / f"{DEVICE}.scales.csv"] = scales(args.program, args.scales, args.further)
     stale = [path.name for path, text in files.items() if not path.is_file() or path.read_text() != text]
     kept = {*files, KERNELS / f"{DEVICE}.scales.csv"}
     unknown = [path.name for path in sorted(KERNELS.glob("*.csv")) if path not in kept]

@@ -82,8 +82,8 @@ struct PoolScales {
   Scales scales;
   std::size_t features = 0;
 };
-/// Of the pools whose names start with `only`.
-std::vector<PoolScales> fit_pools(std::string_view only);
+/// Of the pools whose names start with `only`. `further`: the search goes on from the scales they have.
+std::vector<PoolScales> fit_pools(std::string_view only, bool further);
 
 /// What a kernel takes that does nothing: as the table of latencies has it; no figure of a device file says otherwise elsewhere.
 inline double empty_kernel_us() { return 1e-3 * static_cast<double>(graph::usual_latencies().empty_kernel); }

@@ -124,9 +124,9 @@ std::vector<LeftOutChange> left_out_changes() {
       for (const Neighbours::Sample* to : all) {
         for (const Neighbours::Sample* from : all) {
           if (from->shape == to->shape) continue;
-          const double more = from->value - pool.neighbours.at(from->at, group).value;
+          const double more = from->value - pool.neighbours.at(from->at, group).mean;
           const Neighbours::Answers answers = pool.neighbours.with_own(to->at, *from, group);
-          batch.errors.push_back((answers.with_own.value + (answers.told.value + more)) / 2 - to->value);
+          batch.errors.push_back((answers.with_own.mean + (answers.told.mean + more)) / 2 - to->value);
         }
       }
     }
@@ -151,7 +151,11 @@ std::vector<LeftOutChange> left_out_changes() {
   return out;
 }
 
-std::vector<PoolScales> fit_pools(std::string_view only) {
+std::vector<PoolScales> fit_pools(std::string_view only, bool further) {
+  const auto search = [&](const KernelPool& pool) {
+    const Neighbours samples = without_tuning(pool, tuning_of(pool));
+    return further ? refine_scales(samples, pool.features, samples.scales()) : fit_scales(samples, pool.features);
+  };
   struct Fitted {
     MeasuredPool pool;
     Scales scales;
@@ -166,10 +170,9 @@ std::vector<PoolScales> fit_pools(std::string_view only) {
     const auto half = all.find(instead(as, "bf16", "fp16"));
     const auto again = half == all.end() ? kernel_pools().find(instead(as, "bf16", "fp16")) : kernel_pools().end();
     const double tuned = tuning_of(pool);
-    const Scales scales = half != all.end() ? half->second.scales
-                          : again != kernel_pools().end()
-                              ? fit_scales(without_tuning(again->second, tuning_of(again->second)), pool.features)
-                              : fit_scales(without_tuning(pool, tuned), pool.features);
+    const Scales scales = half != all.end()                 ? half->second.scales
+                          : again != kernel_pools().end() ? search(again->second)
+                                                          : search(pool);
     Neighbours told = without_tuning(pool, tuned);
     told.rescale(scales);
     // How far the error is from what the distance to the neighbours alone would say: two of three lie within a standard deviation.

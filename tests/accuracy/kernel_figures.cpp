@@ -3,6 +3,7 @@
 //
 //   kernel_figures
 //   kernel_figures --fit [POOL]      only pools whose names start so
+//   kernel_figures --further [POOL]  the same, the search going on from the scales they have
 //   kernel_figures --samples         pool, shape, group, log of the share of its bound, features
 
 #include <fmt/format.h>
@@ -14,16 +15,17 @@
 
 int main(int argc, char** argv) {
   using namespace foretrace::hardware;  // NOLINT(google-build-using-namespace): a program, not a header
-  if (argc > 1 && std::string_view(argv[1]) == "--fit") {
-    for (const PoolScales& p : fit_pools(argc > 2 ? argv[2] : "")) {
-      fmt::print("{},{},{:.3g},{:.2f},{:.2f},{:.3f},{:.3g},{},", p.pool, p.samples, p.spread, p.from_fp32,
-                 p.from_layout, p.tuned, p.scales.noise, p.scales.smooth ? "smooth" : "rough");
+  const std::string_view asked = argc > 1 ? argv[1] : "";
+  if (asked == "--fit" || asked == "--further") {
+    for (const PoolScales& p : fit_pools(argc > 2 ? argv[2] : "", asked == "--further")) {
+      fmt::print("{},{},{:.3g},{:.2f},{:.2f},{:.3f},{:.3g},{},{:.3g},", p.pool, p.samples, p.spread, p.from_fp32,
+                 p.from_layout, p.tuned, p.scales.noise, p.scales.smooth ? "smooth" : "rough", p.scales.middle);
       for (std::size_t f = 0; f < p.features; ++f) fmt::print("{}{:.3g}", f > 0 ? " " : "", p.scales.scales[f]);
       fmt::print("\n");
     }
     return 0;
   }
-  if (argc > 1 && std::string_view(argv[1]) == "--samples") {
+  if (asked == "--samples") {
     for (const MeasuredPool& p : measured_pools()) {
       for (const Neighbours::Sample& s : p.samples) {
         fmt::print("{},{},{},{:.6g},{:.6g}\n", p.name, s.shape, s.group, s.value, fmt::join(s.at, " "));
