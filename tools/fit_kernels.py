@@ -208,7 +208,7 @@ def scales(program, only, further):
 
 def figures(program, update_docs):
     """Each shape told by the others: median and 90th percentile of the error. The layer left out: a convolution's without its other batch
-    sizes; the shape left out: with them. Elsewhere both are the same."""
+    sizes; the shape left out: with them. Elsewhere both are the same, but for attention's masks."""
     done = subprocess.run([program], capture_output=True, text=True, check=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     without, changes = [x for x in lines if "without" in x], [x for x in lines if "change" in x]
