@@ -3,7 +3,8 @@
 
     tools/fit_kernels.py                  the tables, from data/h200-kernels and data/h200-operations
     tools/fit_kernels.py --scales         also how much each size matters: <device>.scales.csv (minutes; the program must be built with
-                                          these tables); --scales softmax "sort ": only of pools whose names start so
+                                          these tables); --scales softmax "sort ": only of pools whose names start so; --further: the search goes
+                                          on from the scales there are
     tools/fit_kernels.py --check          nothing is written; fails where a table is not what the data say (--scales: these too)
     tools/fit_kernels.py --figures [--update-docs]     how well the compiled tables tell shapes that are left out
 
@@ -228,35 +229,45 @@ def text_of(table, shapes, bad=frozenset()):
     return "\n".join(lines) + "\n"
 
 
-def scales(program, only):
-    """All lines, fitted anew; `only`: those of pools whose names start so, the others as they are."""
-    fitted = [line for name in only or [""] for line in subprocess.run([program, "--fit", name], capture_output=True, text=True, check=True).stdout.splitlines()]
+def scales(program, only, further):
+    """All lines, fitted anew; `only`: those of pools whose names start so, the others as they are; `further`: from the scales they have."""
+    fit = "--further" if further else "--fit"
+    fitted = [line for name in only or [""] for line in subprocess.run([program, fit, name], capture_output=True, text=True, check=True).stdout.splitlines()]
     path = KERNELS / f"{DEVICE}.scales.csv"
     kept = [line for line in path.read_text().splitlines() if line[0] != "#" and not line.startswith(tuple(only))] if only else []
     lines = sorted({line.split(",")[0]: line for line in [*kept, *fitted]}.items())
-    return "\n".join(["# pool,samples,spread,from fp32,from the other layout,tuned,noise,kernel,scale of each feature: made by tools/fit_kernels.py --scales",
+    return "\n".join(["# pool,samples,spread,from fp32,from the other layout,tuned,noise,kernel,middle,scale of each feature: made by tools/fit_kernels.py --scales",
                       *(line for _, line in lines)]) + "\n"
 
 
 def figures(program, update_docs):
-    """Each shape told by the others (a convolution's without its other batch sizes): median and 90th percentile of the error."""
+    """Each shape told by the others: median and 90th percentile of the error. The layer left out: a convolution's without its other batch
+    sizes; the shape left out: with them. Elsewhere both are the same, but for attention's masks."""
     done = subprocess.run([program], capture_output=True, text=True, check=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     without, changes = [x for x in lines if "without" in x], [x for x in lines if "change" in x]
     pools = [x for x in lines if "without" not in x and "change" not in x]
 
+    def cells(errors):
+        off = sorted(abs(math.expm1(e)) for e in errors)
+        return [f"{100 * off[len(off) // 2]:.1f}", f"{100 * off[int(0.9 * len(off))]:.1f}"]
+
     def row(title, mine):
-        off = sorted(abs(math.expm1(e)) for p in mine for e in p["errors"])
-        return [title, str(len(off)), f"{100 * off[len(off) // 2]:.1f}", f"{100 * off[int(0.9 * len(off))]:.1f}"]
+        errors = [e for p in mine for e in p["errors"]]
+        return [title, str(len(errors)), *cells(errors)]
+
+    def both(title, mine):
+        return [*row(title, mine), *cells(e for p in mine for e in p["shape_alone"])]
 
     families: dict[str, list] = {}
     for p in pools:
         words = p["pool"].split()
         families.setdefault(" ".join(words[:3]) if words[0] == "conv" else words[0], []).append(p)
-    head = ["operations", "measured", "off by, shape left out, median %", "90th percentile %"]
-    short = aligned(head, [*(row(family, mine) for family, mine in families.items()), row("all", pools)])
+    head = ["operations", "measured", "off by, layer left out, median %", "90th percentile %"]
+    heads = [*head, "shape left out, median %", "90th percentile %"]
+    short = aligned(heads, [*(both(family, mine) for family, mine in families.items()), both("all", pools)])
     types = {t: [p for p in pools if t in p["pool"].split() or (t in ("fp16", "bf16") and "half" in p["pool"].split())] for t in ("fp32", "tf32", "fp16", "bf16")}
-    short += ["", *aligned(["element type", *head[1:]], [row(t, mine) for t, mine in types.items()])]
+    short += ["", *aligned(["element type", *heads[1:]], [both(t, mine) for t, mine in types.items()])]
     whole = sorted({x["without"] for x in without})
     short += ["", *aligned(["convolutions without one whole", *head[1:]], [row(w, [x for x in without if x["without"] == w]) for w in whole])]
     for change in sorted({x["change"] for x in changes}):
@@ -265,7 +276,7 @@ def figures(program, update_docs):
             if x["change"] == change:
                 mine.setdefault(" ".join(x["pool"].split()[:3]) if x["pool"].startswith("conv") else x["pool"].split()[0], []).append(x)
         short += ["", *aligned([change, *head[1:]], [*(row(family, some) for family, some in mine.items()), row("all", [x for x in changes if x["change"] == change])])]
-    table = aligned(head, [row(p["pool"], [p]) for p in pools])
+    table = aligned(heads, [both(p["pool"], [p]) for p in pools])
     print("\n".join([*table, "", *short]))
     if update_docs:
         write_between(ROOT / "docs" / "accuracy.md", "fitted-kernels", "\n".join(short))
@@ -276,6 +287,7 @@ def figures(program, update_docs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scales", nargs="*", metavar="POOL")
+    parser.add_argument("--further", action="store_true", help="with --scales: start from the scales there are")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--figures", action="store_true")
     parser.add_argument("--update-docs", action="store_true", help="write the figures into docs/accuracy.md")
@@ -286,7 +298,7 @@ def main():
     bad: set[tuple] = set()
     files = {KERNELS / f"{DEVICE}.{table}.csv": text_of(table, shapes, bad) for table, shapes in measured(bad).items()}
     if args.scales is not None:
-        files[KERNELS / f"{DEVICE}.scales.csv"] = scales(args.program, args.scales)
+        files[KERNELS / f"{DEVICE}.scales.csv"] = scales(args.program, args.scales, args.further)
     stale = [path.name for path, text in files.items() if not path.is_file() or path.read_text() != text]
     kept = {*files, KERNELS / f"{DEVICE}.scales.csv"}
     unknown = [path.name for path in sorted(KERNELS.glob("*.csv")) if path not in kept]

@@ -40,8 +40,8 @@ struct Line {
   double spread = 0, from_fp32 = 0, from_layout = 0, tuned = 0;
 };
 
-// "pool,samples,spread,from fp32,from the other layout,tuned,noise,rough or smooth,scales": a line per pool, as tools/fit_kernels.py
-// writes them.
+// "pool,samples,spread,from fp32,from the other layout,tuned,noise,rough or smooth,middle,scales": a line per pool, as
+// tools/fit_kernels.py writes them.
 const std::map<std::string, Line, std::less<>>& fitted() {
   static const std::map<std::string, Line, std::less<>> kLines = [] {
     std::map<std::string, Line, std::less<>> all;
@@ -58,6 +58,7 @@ const std::map<std::string, Line, std::less<>>& fitted() {
         one.tuned = number<double>(next(line, ','));
         one.scales.noise = number<double>(next(line, ','));
         one.scales.smooth = next(line, ',') == "smooth";
+        one.scales.middle = number<double>(next(line, ','));
         for (std::size_t f = 0; f < kMostFeatures && !line.empty(); ++f) {
           one.scales.scales[f] = number<double>(next(line, ' '));
         }
@@ -352,14 +353,15 @@ ModelledTime measured_model_beside(const Work& w, const Work& known, double know
   const KernelPool* from = kernel_pool(before->pool);
   if (pool == nullptr || from == nullptr) return {};
   const double share = std::log(known_us / before->bound_us) - (before->tuned ? from->tuned : 0);
-  const double more = share - told_at(from->telling(before->tuned), before->at).told.value;
+  const Neighbours::Told there = told_at(from->telling(before->tuned), before->at).told;
   const double tuned = place->tuned ? pool->tuned : 0;
   if (place->pool == before->pool) {
     // As one of the neighbours it counts less the further away it is; what made it differ from them may well stay. Between the
-    // two lies the least error over measured pairs (docs/accuracy.md).
+    // two lies the least error over measured pairs (docs/accuracy.md). By means: a median leaps between the two places.
     const Neighbours::Answers answers =
         told_at(pool->telling(place->tuned), place->at, Neighbours::Sample{.at = before->at, .value = share});
-    return {place->bound_us * std::exp(tuned + (answers.told.value + more + answers.with_own.value) / 2),
+    const double kept = answers.told.mean + share - there.mean;
+    return {place->bound_us * std::exp(tuned + (kept + answers.with_own.mean) / 2),
             pool->spread * std::sqrt(answers.with_own.variance)};
   }
   const Neighbours::Told told = told_at(pool->telling(place->tuned), place->at).told;
@@ -368,7 +370,7 @@ ModelledTime measured_model_beside(const Work& w, const Work& known, double know
                          : in_fp32(place->pool) == before->pool         ? pool->from_fp32
                          : in_other_layout(place->pool) == before->pool ? pool->from_layout
                                                                         : 0;
-  return {place->bound_us * std::exp(tuned + told.value + carried * more),
+  return {place->bound_us * std::exp(tuned + told.value + carried * (share - there.value)),
           pool->spread * std::sqrt(told.variance * std::max(0.0, 1 - carried * carried))};
 }
 

@@ -54,12 +54,12 @@ ModelledTime measured_model(const Work& work, const Device& device);
 /// more, or what is like it in another pool. 0 where neither holds.
 ModelledTime measured_model_beside(const Work& work, const Work& known, double known_us, const Device& device);
 
-/// How well the measured operations of one pool tell each other: log(predicted / measured), each without the others of its shape
-/// (all batch sizes of a convolution). For tools/fit_kernels.py.
+/// How well the measured operations of one pool tell each other: log(predicted / measured). For tools/fit_kernels.py.
 struct MeasuredPool {
   std::string name;  ///< "conv fwd grouped fp16 nhwc"
   std::vector<Neighbours::Sample> samples;
-  std::vector<double> errors;
+  std::vector<double> layer_left_out;  ///< each without its group: of a convolution all batch sizes of the layer
+  std::vector<double> shape_left_out;  ///< each without its shape, however it was measured: the layer's other batches are known
 };
 std::vector<MeasuredPool> measured_pools();
 /// The same where all convolutions of one group count, dilation, filter size or stride are left out together.
@@ -82,8 +82,8 @@ struct PoolScales {
   Scales scales;
   std::size_t features = 0;
 };
-/// Of the pools whose names start with `only`.
-std::vector<PoolScales> fit_pools(std::string_view only);
+/// Of the pools whose names start with `only`. `further`: the search goes on from the scales they have.
+std::vector<PoolScales> fit_pools(std::string_view only, bool further);
 
 /// What a kernel takes that does nothing: as the table of latencies has it; no figure of a device file says otherwise elsewhere.
 inline double empty_kernel_us() { return 1e-3 * static_cast<double>(graph::usual_latencies().empty_kernel); }

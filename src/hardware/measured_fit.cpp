@@ -19,15 +19,25 @@ std::vector<double> errors_of(const Neighbours& pool) {
   return out;
 }
 
+// A layer with another batch lies elsewhere: what has a group and a place in common is one shape.
+Neighbours by_shape(const Neighbours& pool) {
+  std::map<std::pair<std::uint32_t, Features>, std::uint32_t> shapes;
+  std::vector<Neighbours::Sample> samples = pool.samples();
+  for (Neighbours::Sample& s : samples) {
+    s.group = shapes.try_emplace({s.group, s.at}, static_cast<std::uint32_t>(shapes.size())).first->second;
+  }
+  return pool.with(samples);
+}
+
 // Slope of one pool's errors over another's, shape by shape.
 double carried(const MeasuredPool& to, const MeasuredPool& from) {
   std::map<std::uint32_t, double> of_shape;
-  for (std::size_t i = 0; i < from.samples.size(); ++i) of_shape[from.samples[i].shape] = from.errors[i];
+  for (std::size_t i = 0; i < from.samples.size(); ++i) of_shape[from.samples[i].shape] = from.layer_left_out[i];
   double both = 0, one = 0;
   for (std::size_t i = 0; i < to.samples.size(); ++i) {
     const auto it = of_shape.find(to.samples[i].shape);
     if (it == of_shape.end()) continue;
-    both += to.errors[i] * it->second;
+    both += to.layer_left_out[i] * it->second;
     one += it->second * it->second;
   }
   return one > 0 ? std::clamp(both / one, 0.0, 1.0) : 0;
@@ -38,7 +48,7 @@ double carried(const MeasuredPool& to, const MeasuredPool& from) {
 std::vector<MeasuredPool> measured_pools() {
   std::vector<MeasuredPool> out;
   for (const auto& [name, pool] : kernel_pools()) {
-    out.push_back({name, pool.neighbours.samples(), errors_of(pool.neighbours)});
+    out.push_back({name, pool.neighbours.samples(), errors_of(pool.neighbours), errors_of(by_shape(pool.neighbours))});
   }
   return out;
 }
@@ -120,9 +130,9 @@ std::vector<LeftOutChange> left_out_changes() {
       for (const Neighbours::Sample* to : all) {
         for (const Neighbours::Sample* from : all) {
           if (from->shape == to->shape) continue;
-          const double more = from->value - pool.neighbours.at(from->at, group).value;
+          const double more = from->value - pool.neighbours.at(from->at, group).mean;
           const Neighbours::Answers answers = pool.neighbours.with_own(to->at, *from, group);
-          batch.errors.push_back((answers.with_own.value + (answers.told.value + more)) / 2 - to->value);
+          batch.errors.push_back((answers.with_own.mean + (answers.told.mean + more)) / 2 - to->value);
         }
       }
     }
@@ -147,7 +157,11 @@ std::vector<LeftOutChange> left_out_changes() {
   return out;
 }
 
-std::vector<PoolScales> fit_pools(std::string_view only) {
+std::vector<PoolScales> fit_pools(std::string_view only, bool further) {
+  const auto search = [&](const KernelPool& pool) {
+    const Neighbours samples = without_tuning(pool, tuning_of(pool));
+    return further ? refine_scales(samples, pool.features, samples.scales()) : fit_scales(samples, pool.features);
+  };
   struct Fitted {
     MeasuredPool pool;
     Scales scales;
@@ -162,10 +176,9 @@ std::vector<PoolScales> fit_pools(std::string_view only) {
     const auto half = all.find(instead(as, "bf16", "fp16"));
     const auto again = half == all.end() ? kernel_pools().find(instead(as, "bf16", "fp16")) : kernel_pools().end();
     const double tuned = tuning_of(pool);
-    const Scales scales = half != all.end() ? half->second.scales
-                          : again != kernel_pools().end()
-                              ? fit_scales(without_tuning(again->second, tuning_of(again->second)), pool.features)
-                              : fit_scales(without_tuning(pool, tuned), pool.features);
+    const Scales scales = half != all.end()                 ? half->second.scales
+                          : again != kernel_pools().end() ? search(again->second)
+                                                          : search(pool);
     Neighbours told = without_tuning(pool, tuned);
     told.rescale(scales);
     // How far the error is from what the distance to the neighbours alone would say: two of three lie within a standard deviation.
@@ -176,7 +189,7 @@ std::vector<PoolScales> fit_pools(std::string_view only) {
     }
     const auto two_thirds = relative.begin() + static_cast<std::ptrdiff_t>(relative.size() * 683 / 1000);
     std::nth_element(relative.begin(), two_thirds, relative.end());
-    all.emplace(name, Fitted{{name, told.samples(), errors_of(told)}, scales, *two_thirds, tuned, pool.features});
+    all.emplace(name, Fitted{{name, told.samples(), errors_of(told), {}}, scales, *two_thirds, tuned, pool.features});
   }
   std::vector<PoolScales> out;
   for (const auto& [name, one] : all) {

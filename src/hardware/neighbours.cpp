@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace foretrace::hardware {
@@ -63,7 +64,7 @@ double squared_distance_below(const Features& a, const Features& b, std::size_t 
 class Neighbours::Solution {
  public:
   Solution(const Neighbours& pool, const Features& place, std::uint32_t left_out, const std::optional<Sample>& own)
-      : noise_(pool.scales_.noise) {
+      : noise_(pool.scales_.noise), middle_(pool.scales_.middle) {
     const Features here = pool.scaled(place);
     find_nearest(pool, here, left_out);
     std::array<Features, kMost> where;
@@ -103,7 +104,7 @@ class Neighbours::Solution {
       mean += ones[i] * value_[i];
     }
     mean /= sum;
-    Told told{mean, 1 + noise_};
+    Told told{.value = mean, .variance = 1 + noise_};
     double explained = 0, weight = 0;
     for (std::size_t i = 0; i < n; ++i) {
       told.value += weights[i] * (value_[i] - mean);
@@ -111,6 +112,11 @@ class Neighbours::Solution {
       weight += weights[i];
     }
     told.variance = std::max(noise_, told.variance - explained + (1 - weight) * (1 - weight) / sum);
+    told.mean = told.value;
+    if (middle_ > 0) {
+      for (std::size_t i = 0; i < n; ++i) weights[i] += (1 - weight) / sum * ones[i];  // what the mean takes of each
+      told.value += middle_ * (median(weights, n) - told.value);
+    }
     return told;
   }
 
@@ -158,7 +164,32 @@ class Neighbours::Solution {
     }
   }
 
-  double noise_;
+  /// Each value stands in the middle of its weight; between two lies what is between them. Weights below 0 carry a trend on and
+  /// vote for nothing.
+  [[nodiscard]] double median(const std::array<double, kMost>& weights, std::size_t n) const {
+    std::array<std::size_t, kMost> order{};
+    std::iota(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n), 0);
+    std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n),
+              [&](std::size_t a, std::size_t b) { return std::pair(value_[a], a) < std::pair(value_[b], b); });
+    double all = 0;
+    for (std::size_t i = 0; i < n; ++i) all += std::max(0.0, weights[i]);
+    double below = 0, last_at = 0, last = value_[order[0]];
+    for (std::size_t i = 0; i < n; ++i) {
+      const double weight = std::max(0.0, weights[order[i]]), value = value_[order[i]];
+      const double at = below + weight / 2;
+      if (at >= all / 2) {
+        return at > last_at ? last + (value - last) * (all / 2 - last_at) / (at - last_at) : value;
+      }
+      below += weight;
+      if (weight > 0) {
+        last_at = at;
+        last = value;
+      }
+    }
+    return last;
+  }
+
+  double noise_, middle_;
   std::size_t nearest_ = 0, n_ = 0;
   std::array<std::pair<double, std::size_t>, kNearest> near_;
   std::array<double, kMost> value_{}, to_here_{};
@@ -180,10 +211,7 @@ Neighbours::Answers Neighbours::with_own(const Features& place, const std::optio
 namespace {
 
 // Mean absolute error of the logarithm; beyond a factor of e an error is an error.
-double left_out_error(Neighbours& pool, const Scales& scales) {
-  // Of a large pool every few samples say as much of the scales; choices of ours, for the time the search takes.
-  constexpr std::size_t kLarge = 1500, kEnough = 400;
-  const std::size_t step = pool.size() > kLarge ? pool.size() / kEnough : 1;
+double left_out_error(Neighbours& pool, const Scales& scales, std::size_t step) {
   pool.rescale(scales);
   double sum = 0;
   std::size_t asked = 0;
@@ -203,51 +231,105 @@ double rounded(double v) {
 
 }  // namespace
 
-Scales fit_scales(Neighbours pool, std::size_t features) {
-  // Steps of the search, round by round; 0 leaves a feature out. Choices of ours: what they find is in kernels/*.scales.csv.
-  static const std::vector<std::vector<double>> kSteps = {{0, 0.3, 3}, {0, 0.5, 2}, {0.7, 1.4}};
-  constexpr double kStart = 0.15, kReturn = 0.05;
+namespace {
+
+/// A search for the scales under which a pool tells its groups best, along one feature after the other.
+class Search {
+ public:
+  /// `step`: only every so many samples are asked.
+  Search(Neighbours pool, std::size_t features, const Scales& from, std::size_t step)
+      : pool_(std::move(pool)), features_(features), step_(step), here_(from), error_(error_of(from)) {}
+
+  [[nodiscard]] const Scales& found() const { return here_; }
+  [[nodiscard]] double error() const { return error_; }
+
+  /// Each feature by each of the factors, then all of them together, and the noise. A factor of 0 leaves a feature out.
+  void round(const std::vector<double>& factors) {
+    constexpr double kReturn = 0.05;  // of the search, as the factors are
+    for (std::size_t f = 0; f < features_; ++f) {
+      const double was = here_.scales[f];
+      for (const double factor : factors) {
+        Scales other = here_;
+        other.scales[f] = was == 0 && factor > 1 ? kReturn * factor : was * factor;
+        attempt(other);
+      }
+    }
+    for (const double factor : {0.7, 1.4}) {  // of the search: about half and twice in two rounds
+      Scales other = here_;
+      for (double& s : other.scales) s *= factor;
+      attempt(other);
+    }
+    for (const double factor : {0.3, 3.0}) {  // of the search: half an order of magnitude
+      Scales other = here_;
+      other.noise *= factor;
+      attempt(other);
+    }
+  }
+  void middle() {
+    for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {  // of the search: quarters
+      Scales other = here_;
+      other.middle = share;
+      attempt(other);
+    }
+  }
+
+ private:
+  void attempt(Scales other) {
+    for (double& s : other.scales) s = rounded(s);
+    other.noise = rounded(other.noise);
+    if (other == here_) return;
+    if (const double e = error_of(other); e < error_ - 1e-5) {
+      error_ = e;
+      here_ = other;
+    }
+  }
+  double error_of(const Scales& scales) { return left_out_error(pool_, scales, step_); }
+
+  Neighbours pool_;
+  std::size_t features_, step_;
+  Scales here_;
+  double error_;
+};
+
+}  // namespace
+
+namespace {
+
+// Of a large pool every few samples say as much of the scales; choices of ours, for the time the search takes.
+constexpr std::size_t kLarge = 1500, kEnough = 400;
+
+}  // namespace
+
+Scales fit_scales(const Neighbours& pool, std::size_t features) {
+  // Factors of the search, round by round. Choices of ours: what they find is in kernels/*.scales.csv.
+  static const std::vector<std::vector<double>> kFactors = {{0, 0.3, 3}, {0, 0.5, 2}, {0.7, 1.4}};
+  constexpr double kStart = 0.15;
+  const std::size_t step = pool.size() > kLarge ? pool.size() / kEnough : 1;
   Scales best;
   double least = 2;  // more than any error
   for (const bool smooth : {false, true}) {
-    Scales here{.smooth = smooth};
-    for (std::size_t f = 0; f < features; ++f) here.scales[f] = kStart;
-    double error = left_out_error(pool, here);
-    const auto attempt = [&](Scales other) {
-      for (double& s : other.scales) s = rounded(s);
-      other.noise = rounded(other.noise);
-      if (other == here) return;
-      if (const double e = left_out_error(pool, other); e < error - 1e-5) {
-        error = e;
-        here = other;
-      }
-    };
-    for (const std::vector<double>& steps : kSteps) {
-      for (std::size_t f = 0; f < features; ++f) {
-        const double was = here.scales[f];
-        for (const double step : steps) {
-          Scales other = here;
-          other.scales[f] = was == 0 && step > 1 ? kReturn * step : was * step;
-          attempt(other);
-        }
-      }
-      for (const double step : {0.7, 1.4}) {  // of the search: about half and twice in two rounds
-        Scales other = here;
-        for (double& s : other.scales) s *= step;
-        attempt(other);
-      }
-      for (const double step : {0.3, 3.0}) {  // of the search: half an order of magnitude
-        Scales other = here;
-        other.noise *= step;
-        attempt(other);
-      }
-    }
-    if (error < least) {
-      least = error;
-      best = here;
+    Scales from{.smooth = smooth};
+    for (std::size_t f = 0; f < features; ++f) from.scales[f] = kStart;
+    Search search(pool, features, from, step);
+    for (const std::vector<double>& factors : kFactors) search.round(factors);
+    if (search.error() < least) {
+      least = search.error();
+      best = search.found();
     }
   }
-  return best;
+  return refine_scales(pool, features, best);
+}
+
+Scales refine_scales(const Neighbours& pool, std::size_t features, const Scales& from) {
+  Search search(pool, features, from, 1);
+  search.middle();
+  // In a small pool, which was asked whole before, more rounds fit what does not hold elsewhere.
+  if (pool.size() > kLarge) {
+    search.round({0, 0.5, 2});  // of the search, as in the rounds before
+    search.round({0.7, 1.4});   // of the search, too
+    search.middle();
+  }
+  return search.found();
 }
 
 }  // namespace foretrace::hardware

@@ -1,7 +1,9 @@
 #pragma once
 // A quantity told by its nearest measured neighbours (ordinary kriging): samples lie in a space of a few features, each scaled
 // by how much the quantity changes along it; the correlation of two falls off with their distance. At a sample
-// comes out what was measured there, between samples something between them, far from all of them their mean.
+// comes out what was measured there, between samples something between them, far from all of them their mean. Where neighbours
+// disagree because a library chose between two kernels, the mean of both is neither's time: as much as a pool's scales say, the answer is
+// the median of the neighbours by their weights instead.
 //
 //   Neighbours pool({.scales = {0.2, 0.5}});
 //   pool.add({.at = {std::log(512.0), std::log(64.0)}, .value = -0.7});
@@ -25,6 +27,7 @@ struct Scales {
       0.02;  ///< the part of the variance that even the same shape would show again; begins the search at 2 %
   bool smooth =
       false;  ///< neighbours tell a trend (Matern 3/2), not only a level (1/2): kernels that stay the same over a range
+  double middle = 0;  ///< how much of the answer is the neighbours' median by their weights, not their mean: 0 to 1
 
   friend bool operator==(const Scales&, const Scales&) = default;
 };
@@ -40,6 +43,7 @@ class Neighbours {
   struct Told {
     double value = 0;
     double variance = 1;  ///< of a quantity that varies by 1 over all samples: near 0 beside one, near 1 far from all
+    double mean = 0;      ///< the value without the median, which leaps where most neighbours are others: for differences
   };
   static constexpr std::uint32_t kNoGroup = static_cast<std::uint32_t>(-1);
 
@@ -49,6 +53,7 @@ class Neighbours {
   void add(const Sample& sample);
   [[nodiscard]] std::size_t size() const { return samples_.size(); }
   [[nodiscard]] const std::vector<Sample>& samples() const { return samples_; }
+  [[nodiscard]] const Scales& scales() const { return scales_; }
   /// What the samples say of a place. `left_out`: as if nobody had measured that group.
   [[nodiscard]] Told at(const Features& place, std::uint32_t left_out = kNoGroup) const;
   struct Answers {
@@ -74,7 +79,9 @@ class Neighbours {
 };
 
 /// The scales under which the groups of a pool, each left out in turn, are told best: a search along one feature after the other
-/// that starts from the same place every time.
-Scales fit_scales(Neighbours pool, std::size_t features);
+/// that starts from the same place every time and asks a few samples of a large pool at first, then all of them.
+Scales fit_scales(const Neighbours& pool, std::size_t features);
+/// The last part of that search, from where it is said to start.
+Scales refine_scales(const Neighbours& pool, std::size_t features, const Scales& from);
 
 }  // namespace foretrace::hardware

@@ -53,7 +53,7 @@ void take_sizes_from_gradients(Works& works, const trace::Trace& trace) {
   for (Work& work : works.rows) {
     auto* c = std::get_if<Convolution>(&work.kind);
     if (c == nullptr || c->input[0] <= 0 || !only_tensors(trace, work)) continue;
-    if (work.family == Family::kConvForward) {
+    if (work.family == Family::kConvForward && !work.backward) {
       forward.push_back(&work);
       continue;
     }

@@ -252,13 +252,14 @@ class Describer {
     names.reserve(group.tasks.size());
     for (const std::uint32_t t : group.tasks) names.push_back(kernel(t));
     const std::vector<ConvPart> parts = conv_parts(names, known.wants_data, known.wants_weight);
+    const Family data = work.family == Family::kConvForward ? Family::kConvForward : Family::kConvDataGrad;
     for (const ConvPart part : {ConvPart::kData, ConvPart::kWeight}) {
       std::vector<std::uint32_t> mine;
       for (std::size_t i = 0; i < parts.size(); ++i) {
         if (parts[i] == part) mine.push_back(group.tasks[i]);
       }
       if (mine.empty()) continue;
-      work.family = part == ConvPart::kData ? Family::kConvDataGrad : Family::kConvWeightGrad;
+      work.family = part == ConvPart::kData ? data : Family::kConvWeightGrad;
       if (const auto* conv = std::get_if<Convolution>(&work.kind); conv != nullptr && conv->input[0] > 0) refresh(work);
       assign(mine, work);
     }

@@ -172,11 +172,12 @@ void describe_conv(Work& work, const OpClass& what, std::string_view name, const
   c.out_w = out[3];
   if (told && unsaid) c.stride = stride_between(c.input[3], c.out_w, c.kernel_w);
   if (transposed) {
-    // A transposed convolution is a data gradient: the roles of its input and output change places.
+    // A transposed convolution is a data gradient: the roles of its input and output change places. Its own data gradient is a forward
+    // convolution.
     std::swap(c.input[1], c.out_channels);
     std::swap(c.input[2], c.out_h);
     std::swap(c.input[3], c.out_w);
-    if (!grad) work.family = Family::kConvDataGrad;
+    work.family = grad ? Family::kConvForward : Family::kConvDataGrad;
   }
   work.kind = c;
   refresh(work);

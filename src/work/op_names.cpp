@@ -272,8 +272,9 @@ Family conv_part_of_kernel(std::string_view k) {
 
 bool is_tf32_kernel(std::string_view k) {
   if (contains_any(k, {"ffma", "simt", "sgemm_", "f32f32_f32f32"})) return false;
-  return contains_any(k,
-                      {"tf32", "TF32", "s1688", "s16816", "tensorop_s", "nvjet_sm90_sss", "nvjet_sm100_sss", "nvjet_"});
+  // tfloat32_t: CUTLASS's own word, in names that come mangled.
+  return contains_any(k, {"tf32", "TF32", "tfloat32", "s1688", "s16816", "tensorop_s", "nvjet_sm90_sss",
+                          "nvjet_sm100_sss", "nvjet_"});
 }
 
 Dtype dtype_of_kernel(std::string_view k) {
@@ -287,7 +288,7 @@ Dtype dtype_of_kernel(std::string_view k) {
                    {"f16f16", "__half", "c10::Half", "_f16_", "hgemm", "_hsh_", "_hss_", "h16816", "h1688", "fp16"})) {
     return Dtype::kFp16;
   }
-  if (contains_any(k, {"tf32", "TF32", "tensorop_s1688gemm", "tensorop_s16816gemm_tf32", "nvjet_sm90_sss"}))
+  if (contains_any(k, {"tf32", "TF32", "tfloat32", "tensorop_s1688gemm", "tensorop_s16816gemm_tf32", "nvjet_sm90_sss"}))
     return Dtype::kTf32;
   if (contains_any(k, {"double", "dgemm", "f64"})) return Dtype::kFp64;
   if (contains_any(k, {"float", "f32", "sgemm"})) return Dtype::kFp32;

@@ -3,6 +3,7 @@
 //
 //   kernel_figures
 //   kernel_figures --fit [POOL]      only pools whose names start so
+//   kernel_figures --further [POOL]  the same, the search going on from the scales they have
 //   kernel_figures --clocks          clocks fitted anew, for tools/fit_clocks.py
 //   kernel_figures --samples         pool, shape, group, log of the share of its bound, features
 
@@ -16,20 +17,21 @@
 
 int main(int argc, char** argv) {
   using namespace foretrace::hardware;  // NOLINT(google-build-using-namespace): a program, not a header
-  if (argc > 1 && std::string_view(argv[1]) == "--fit") {
-    for (const PoolScales& p : fit_pools(argc > 2 ? argv[2] : "")) {
-      fmt::print("{},{},{:.3g},{:.2f},{:.2f},{:.3f},{:.3g},{},", p.pool, p.samples, p.spread, p.from_fp32,
-                 p.from_layout, p.tuned, p.scales.noise, p.scales.smooth ? "smooth" : "rough");
+  const std::string_view asked = argc > 1 ? argv[1] : "";
+  if (asked == "--fit" || asked == "--further") {
+    for (const PoolScales& p : fit_pools(argc > 2 ? argv[2] : "", asked == "--further")) {
+      fmt::print("{},{},{:.3g},{:.2f},{:.2f},{:.3f},{:.3g},{},{:.3g},", p.pool, p.samples, p.spread, p.from_fp32,
+                 p.from_layout, p.tuned, p.scales.noise, p.scales.smooth ? "smooth" : "rough", p.scales.middle);
       for (std::size_t f = 0; f < p.features; ++f) fmt::print("{}{:.3g}", f > 0 ? " " : "", p.scales.scales[f]);
       fmt::print("\n");
     }
     return 0;
   }
-  if (argc > 1 && std::string_view(argv[1]) == "--clocks") {
+  if (asked == "--clocks") {
     for (const FittedClock& c : fit_clocks()) fmt::print("{},{:.2g},{},{:.3f}\n", c.name, c.clocks, c.rows, c.off);
     return 0;
   }
-  if (argc > 1 && std::string_view(argv[1]) == "--samples") {
+  if (asked == "--samples") {
     for (const MeasuredPool& p : measured_pools()) {
       for (const Neighbours::Sample& s : p.samples) {
         fmt::print("{},{},{},{:.6g},{:.6g}\n", p.name, s.shape, s.group, s.value, fmt::join(s.at, " "));
@@ -45,7 +47,8 @@ int main(int argc, char** argv) {
                fmt::join(f.errors, ","));
   }
   for (const MeasuredPool& p : measured_pools()) {
-    fmt::print("{{\"pool\":\"{}\",\"errors\":[{:.4f}]}}\n", p.name, fmt::join(p.errors, ","));
+    fmt::print("{{\"pool\":\"{}\",\"errors\":[{:.4f}],\"shape_alone\":[{:.4f}]}}\n", p.name, fmt::join(p.layer_left_out, ","),
+               fmt::join(p.shape_left_out, ","));
   }
   return 0;
 }

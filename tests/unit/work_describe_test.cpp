@@ -146,6 +146,24 @@ TEST(DescribeWork, AlignmentIsOfTheContiguousDimensions) {
   EXPECT_EQ(g.alignment(), 1);
 }
 
+// CUTLASS's kernels come with mangled names, where the element type is spelt otherwise.
+TEST(DescribeWork, MangledNamesSayTf32Too) {
+  const std::string name =
+      "_ZN17cutlass__5x_cudnn6KernelINS_4conv6kernel23ImplicitGemmConvolutionINS1_11threadblock22ImplicitGemmMultistageINS_4gemm9"
+      "GemmShapeILi128ELi128ELi16EEENS4_52Conv2dWgradOutputGradientTileAccessIteratorOptimizedINS_11MatrixShapeILi128ELi16EEE"
+      "NS_10tfloat32_tE";
+  const std::string types = R"(["float","float","float","ScalarList","ScalarList","ScalarList","ScalarList",)"
+                            R"("Scalar","ScalarList","Scalar","ScalarList"])";
+  const Made m =
+      OpMaker()
+          .op("aten::convolution_backward",
+              args("[[2,256,28,28],[2,2048,28,28],[256,2048,3,3],[],[],[],[],[],[],[],[]]", types, "",
+                   R"(["","","","","[1, 1]","[1, 1]","[1, 1]","False","[0, 0]","1","[False, True, False]"])"),
+              {name})
+          .make();
+  EXPECT_EQ(m.of(name).dtype, Dtype::kTf32);
+}
+
 // cuDNN's transposed operation has its output padding where the others have their stride.
 TEST(DescribeWork, TransposedConvolutionsGrowByTheirStride) {
   const std::string types =
@@ -163,6 +181,26 @@ TEST(DescribeWork, TransposedConvolutionsGrowByTheirStride) {
   EXPECT_EQ(c.input, (std::array<std::int64_t, 4>{64, 256, 32, 32}));  // of the convolution it is the gradient of
   EXPECT_EQ(c.out_h, 16);
   EXPECT_DOUBLE_EQ(w.flops, 2.0 * 64 * 512 * 16 * 16 * 256 * 16);
+}
+
+// What reads the gradient of the larger result and writes that of the smaller input is the convolution itself.
+TEST(DescribeWork, TheDataGradientOfATransposedConvolutionIsAForwardOne) {
+  const std::string types = R"(["float","float","float","ScalarList","ScalarList","ScalarList","ScalarList",)"
+                            R"("Scalar","ScalarList","Scalar","ScalarList"])";
+  const Made m = OpMaker()
+                     .op("aten::convolution_backward",
+                         args("[[64,256,32,32],[64,512,16,16],[512,256,4,4],[],[],[],[],[],[],[],[]]", types, "",
+                              R"(["","","","","[2, 2]","[1, 1]","[1, 1]","True","[0, 0]","1","[True, True, False]"])"),
+                         {"sm90_xmma_fprop", "sm90_xmma_wgrad"})
+                     .make();
+  const Work& data = m.of("sm90_xmma_fprop");
+  const auto& c = std::get<Convolution>(data.kind);
+  EXPECT_EQ(data.family, Family::kConvForward);
+  EXPECT_TRUE(data.backward);
+  EXPECT_EQ(c.input, (std::array<std::int64_t, 4>{64, 256, 32, 32}));
+  EXPECT_EQ(c.out_channels, 512);
+  EXPECT_DOUBLE_EQ(data.bytes_written, 4.0 * 64 * 512 * 16 * 16);
+  EXPECT_EQ(m.of("sm90_xmma_wgrad").family, Family::kConvWeightGrad);
 }
 
 TEST(DescribeWork, VolumesAreStridedInEveryDirection) {

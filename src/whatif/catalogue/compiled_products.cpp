@@ -75,7 +75,7 @@ void move_channels(Compiling& c) {
   double before = 0, after = 0;
   for (std::uint32_t r = 0; r < c.rows.size(); ++r) {
     const Work& w = c.model.works[c.rows[r].work];
-    if (c.region[r] == kNone || w.family != Family::kConvForward) continue;
+    if (c.region[r] == kNone || w.family != Family::kConvForward || w.backward) continue;
     const auto& conv = std::get<work::Convolution>(w.kind);
     const std::int64_t in = conv.channels_per_group(), out = conv.out_channels;
     double factor = 0.823;  // all others: of the compiler's source, as those below
