@@ -42,7 +42,8 @@ def percent(said: float, recorded: float) -> float:
 def replayed(program: Path, folder: Folder) -> Iterator[tuple[str, float, float]]:
     """Each trace: the error of the replay, and that of taking the peak for it."""
     # A captured step lies in a pool of its graph's own, which no event of the step shows.
-    traces = {r.trace for r in folder.rows if r.trace and "graph" not in r.variant}
+    # A base that another folder recorded is replayed there.
+    traces = {r.trace for r in folder.rows if r.trace and r.trace.resolve().parent == folder.path.resolve() and "graph" not in r.variant}
     for trace in sorted(traces):
         if peak := peak_of(program, trace):
             recorded = peak["reserved_bytes"]

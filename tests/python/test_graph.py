@@ -319,9 +319,9 @@ def test_unprofiled_from_what_launches_cost(graph):
 
 
 def test_unprofiled_meets_the_measured_step(graph):
-    prior, u = graph.unprofiled(), graph.unprofiled(measured_ms=72.5)
+    prior, u = graph.unprofiled(), graph.unprofiled(measured_ms=72.0)
     assert u.calibrated and u.origin == "measured step"
-    assert prior.step_ms < u.step_ms < 72.5 and u.step_ms == pytest.approx(72.5, rel=0.01)
+    assert prior.step_ms < u.step_ms < 72.0 and u.step_ms == pytest.approx(72.0, rel=0.01)
     assert u.high - u.low < prior.high - prior.low
 
 
