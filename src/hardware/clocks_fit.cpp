@@ -53,7 +53,7 @@ std::vector<FittedClock> fit_clocks() {
   for (int round = 0, moved = 1; moved > 0 && round < 40; ++round) {
     moved = 0;
     for (std::size_t i = 0; i < kClockNames.size(); ++i) {
-      double Clocks::*member = kClockNames[i].second;
+      double Clocks::* member = kClockNames[i].second;
       double best = c.*member;
       double least = sum(i, c);
       const double steps[] = {10, 3, 1.5, 1.2, 1.1, 1.05, 1.02};  // of the search

@@ -73,8 +73,7 @@ const std::map<Key, Series>& measured() {
       const Family pass = cells[0] == "fwd"     ? Family::kConvForward
                           : cells[0] == "dgrad" ? Family::kConvDataGrad
                                                 : Family::kConvWeightGrad;
-      Series& series =
-          all[{pass, cells[1] == "tf32" ? Dtype::kTf32 : Dtype::kFp32, cells[2] == "nhwc", layer}];
+      Series& series = all[{pass, cells[1] == "tf32" ? Dtype::kTf32 : Dtype::kFp32, cells[2] == "nhwc", layer}];
       for (const std::string_view choice : split(cells.back(), ' ')) {
         if (!choice.empty()) series.push_back(parse_choice(choice));
       }
@@ -87,10 +86,9 @@ const std::map<Key, Series>& measured() {
 // As measured at the nearest batch; nothing where the layer was not, or was never transformed.
 std::optional<ConvAlgorithm> measured_choice(const Work& w, const Convolution& c) {
   if (c.tuned || c.stride != 1 || c.dilation != 1 || c.dimensions != 2 || c.input[0] <= 0) return std::nullopt;
-  const auto found =
-      measured().find({w.family, w.dtype, c.channels_last,
-                       Layer{c.input[1], c.input[2], c.input[3], c.out_channels, c.kernel_h, c.kernel_w, c.out_h,
-                             c.out_w, std::max<std::int64_t>(1, c.groups)}});
+  const auto found = measured().find({w.family, w.dtype, c.channels_last,
+                                      Layer{c.input[1], c.input[2], c.input[3], c.out_channels, c.kernel_h, c.kernel_w,
+                                            c.out_h, c.out_w, std::max<std::int64_t>(1, c.groups)}});
   if (found == measured().end()) return std::nullopt;
   const auto far = [&](const auto& choice) {
     return std::abs(std::log(static_cast<double>(choice.first) / static_cast<double>(c.input[0])));
@@ -131,8 +129,8 @@ std::int64_t fourier_bytes(const Work& w, const Convolution& c, const Sizes& s, 
   const std::int64_t images_out = saturated_product(c.input[0], c.out_channels);
   const bool weights = w.family == Family::kConvWeightGrad;
   const bool forward = w.family == Family::kConvForward;
-  const std::int64_t operands = weights ? saturated_sum(images_in, images_out)
-                                        : saturated_sum(s.filters, forward ? images_in : images_out);
+  const std::int64_t operands =
+      weights ? saturated_sum(images_in, images_out) : saturated_sum(s.filters, forward ? images_in : images_out);
   const std::int64_t result = weights ? s.filters : forward ? images_out : images_in;
   const std::int64_t turned = weights ? s.out : saturated_product(s.filters, s.taps);
   return saturated_sum(saturated_product({2, plane_bytes(edge), std::max(operands, result)}),

@@ -59,7 +59,8 @@ struct MeasuredPool {
   std::string name;  ///< "conv fwd grouped fp16 nhwc"
   std::vector<Neighbours::Sample> samples;
   std::vector<double> layer_left_out;  ///< each without its group: of a convolution all batch sizes of the layer
-  std::vector<double> shape_left_out;  ///< each without its shape, however it was measured: the layer's other batches are known
+  std::vector<double>
+      shape_left_out;  ///< each without its shape, however it was measured: the layer's other batches are known
 };
 std::vector<MeasuredPool> measured_pools();
 /// The same where all convolutions of one group count, dilation, filter size or stride are left out together.

@@ -30,7 +30,8 @@ struct MeasuredPlace {
   bool tuned = false;  ///< the library tried its algorithms
 };
 /// Nothing for kinds that have formulas of their own, and for work without sizes.
-std::optional<MeasuredPlace> measured_place(const Work& work, const Device& device, const Clocks& as_counted = clocks());
+std::optional<MeasuredPlace> measured_place(const Work& work, const Device& device,
+                                            const Clocks& as_counted = clocks());
 
 /// A line of a table: named sizes.
 class MeasuredSizes {
@@ -92,8 +93,8 @@ const KernelPool* kernel_pool(const std::string& name);
 struct FittedClock {
   std::string_view name;
   double clocks = 0;
-  std::size_t rows = 0;   ///< whose bound follows it
-  double off = 0;         ///< the median of |log(measured / bound)| over them
+  std::size_t rows = 0;  ///< whose bound follows it
+  double off = 0;        ///< the median of |log(measured / bound)| over them
 };
 std::vector<FittedClock> fit_clocks();
 

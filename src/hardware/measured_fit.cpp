@@ -176,7 +176,7 @@ std::vector<PoolScales> fit_pools(std::string_view only, bool further) {
     const auto half = all.find(instead(as, "bf16", "fp16"));
     const auto again = half == all.end() ? kernel_pools().find(instead(as, "bf16", "fp16")) : kernel_pools().end();
     const double tuned = tuning_of(pool);
-    const Scales scales = half != all.end()                 ? half->second.scales
+    const Scales scales = half != all.end()               ? half->second.scales
                           : again != kernel_pools().end() ? search(again->second)
                                                           : search(pool);
     Neighbours told = without_tuning(pool, tuned);

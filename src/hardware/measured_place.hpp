@@ -71,7 +71,8 @@ inline double clocks_us(double clocks, const Device& d) { return clocks / clock_
 
 // Kinds with a file of their own.
 std::optional<MeasuredPlace> place(const Work& work, const BatchNorm& norm, const Device& device);
-std::optional<MeasuredPlace> place(const Work& work, const Pooling& pooling, const Device& device, const Clocks& clocks);
+std::optional<MeasuredPlace> place(const Work& work, const Pooling& pooling, const Device& device,
+                                   const Clocks& clocks);
 std::optional<MeasuredPlace> place(const Work& work, const Rows& rows, const Device& device, const Clocks& clocks);
 std::optional<MeasuredPlace> place(const Work& work, const Gather& gather, const Device& device, const Clocks& clocks);
 

@@ -110,8 +110,8 @@ MeasuredPlace topk(Builder at, const Work& w, const Rows& r, const Device& d) {
 MeasuredPlace scan(Builder at, const Work& w, const Rows& r, const Device& d, const Clocks& c) {
   const ScanShape s = scan_shape(r.rows, r.columns, d);
   const double filled = as_double(s.blocks) / as_double(s.resident);
-  const double turns =
-      clocks_us(as_double(s.steps) * (c.scan_level * std::log2(as_double(s.lanes)) + c.scan) * std::max(1.0, filled), d);
+  const double turns = clocks_us(
+      as_double(s.steps) * (c.scan_level * std::log2(as_double(s.lanes)) + c.scan) * std::max(1.0, filled), d);
   return at.feature(log_of(s.lanes))
       .feature(log_of(s.steps))
       .feature(log_share(filled))

@@ -273,8 +273,8 @@ Family conv_part_of_kernel(std::string_view k) {
 bool is_tf32_kernel(std::string_view k) {
   if (contains_any(k, {"ffma", "simt", "sgemm_", "f32f32_f32f32"})) return false;
   // tfloat32_t: CUTLASS's own word, in names that come mangled.
-  return contains_any(k, {"tf32", "TF32", "tfloat32", "s1688", "s16816", "tensorop_s", "nvjet_sm90_sss",
-                          "nvjet_sm100_sss", "nvjet_"});
+  return contains_any(
+      k, {"tf32", "TF32", "tfloat32", "s1688", "s16816", "tensorop_s", "nvjet_sm90_sss", "nvjet_sm100_sss", "nvjet_"});
 }
 
 Dtype dtype_of_kernel(std::string_view k) {

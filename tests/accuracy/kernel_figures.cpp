@@ -47,8 +47,8 @@ int main(int argc, char** argv) {
                fmt::join(f.errors, ","));
   }
   for (const MeasuredPool& p : measured_pools()) {
-    fmt::print("{{\"pool\":\"{}\",\"errors\":[{:.4f}],\"shape_alone\":[{:.4f}]}}\n", p.name, fmt::join(p.layer_left_out, ","),
-               fmt::join(p.shape_left_out, ","));
+    fmt::print("{{\"pool\":\"{}\",\"errors\":[{:.4f}],\"shape_alone\":[{:.4f}]}}\n", p.name,
+               fmt::join(p.layer_left_out, ","), fmt::join(p.shape_left_out, ","));
   }
   return 0;
 }

@@ -1,10 +1,9 @@
 // How convolutions are computed and the scratch memory they take: by the names of kernels, by law, and as the batch changes.
 
-#include "hardware/conv_algorithm.hpp"
-
 #include <gtest/gtest.h>
 
 #include "foretrace/memory/memory.hpp"
+#include "hardware/conv_algorithm.hpp"
 #include "measured_step.hpp"
 
 namespace foretrace::hardware {
@@ -44,7 +43,8 @@ ConvAlgorithm named(std::vector<std::string_view> kernels) { return algorithm_by
 TEST(ConvAlgorithm, IsToldByTheNamesOfItsKernels) {
   EXPECT_EQ(named({}), kProduct);
   EXPECT_EQ(named({"sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw_tilesize128x32x8"}), kProduct);
-  EXPECT_EQ(named({"void fft2d_r2c_32x32<float, false, 0u, false>(float2*)", "cgemm", "void fft2d_c2r_32x32<float>"}), tiles(32));
+  EXPECT_EQ(named({"void fft2d_r2c_32x32<float, false, 0u, false>(float2*)", "cgemm", "void fft2d_c2r_32x32<float>"}),
+            tiles(32));
   EXPECT_EQ(named({"void flip_filter<float, float>(float*)", "void fft2d_r2c_16x16<float>(float2*)"}), fourier(16));
   EXPECT_EQ(named({"void cudnn::winograd_nonfused::winogradWgradData4x4<float, float>(…)"}), kWinograd);
   EXPECT_EQ(named({"void cudnn::winograd_nonfused::winogradWgradData9x9_5x5<float, float>(…)"}).by, By::kUnknown);
@@ -61,13 +61,15 @@ TEST(ConvAlgorithm, ScratchMemoryIsWhatWasMeasured) {
   expect(35651584, convolution(Family::kConvDataGrad, {16, 64, 56, 64, 3}), tiles(32));
   expect(58720256, convolution(Family::kConvWeightGrad, {16, 64, 56, 64, 3}), kWinograd);
   expect(657 << 20, convolution(Family::kConvForward, {64, 512, 14, 512, 3}), fourier(16));
-  expect(191102976, convolution(Family::kConvForward, {64, 256, 14, 256, 3}), fourier(16));  // layer3 of a ResNet-18's step
+  expect(191102976, convolution(Family::kConvForward, {64, 256, 14, 256, 3}),
+         fourier(16));  // layer3 of a ResNet-18's step
   EXPECT_EQ(scratch_bytes(convolution(Family::kConvForward, {64, 256, 14, 256, 3}), kProduct), 0);
 }
 
 TEST(ConvAlgorithm, OnlyAPartFollowsTheBatch) {
   const auto bytes = [](std::int64_t images) {
-    return static_cast<double>(*scratch_bytes(convolution(Family::kConvForward, {images, 256, 14, 256, 3}), fourier(16)));
+    return static_cast<double>(
+        *scratch_bytes(convolution(Family::kConvForward, {images, 256, 14, 256, 3}), fourier(16)));
   };
   EXPECT_LT(bytes(64) / bytes(32), 1.2);
   EXPECT_NEAR((bytes(256) - bytes(128)) / (bytes(128) - bytes(64)), 2, 1e-9);
@@ -80,7 +82,8 @@ TEST(ConvAlgorithm, TransformsWorkInNchwAndOnEightGroupsAtATime) {
   };
   EXPECT_EQ(bytes(layer, true) - bytes(layer, false), 4 * (2 * 8 * 256 * 28 * 28 + 256 * 256 * 9));
   const std::int64_t eight = bytes({8, 256, 28, 256, 3, 8}, false);
-  EXPECT_NEAR(static_cast<double>(bytes({8, 1024, 28, 1024, 3, 32}, false)), static_cast<double>(eight), 0.01 * static_cast<double>(eight));
+  EXPECT_NEAR(static_cast<double>(bytes({8, 1024, 28, 1024, 3, 32}, false)), static_cast<double>(eight),
+              0.01 * static_cast<double>(eight));
 }
 
 TEST(ConvAlgorithm, ChangesWithTheBatchWhereItWasMeasured) {
@@ -108,7 +111,8 @@ TEST(ConvAlgorithm, ChangesWithTheBatchWhereItWasMeasured) {
 // data/h200-batches.
 TEST(Workspaces, FollowTheirAlgorithmWhenTheBatchChanges) {
   const whatif::Model& step = test::measured_step("h200-clean/resnet18").model;
-  const std::pair<const char*, double> measured[] = {{"batch:x=0.5", 1057512960}, {"batch:x=2", 3188984832}, {"batch:x=4", 6113988608}};
+  const std::pair<const char*, double> measured[] = {
+      {"batch:x=0.5", 1057512960}, {"batch:x=2", 3188984832}, {"batch:x=4", 6113988608}};
   for (const auto& [use, peak] : measured) {
     EXPECT_NEAR(static_cast<double>(*test::predicted(step, {use}).peak_bytes) / peak, 1, 0.03) << use;
   }

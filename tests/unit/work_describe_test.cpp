@@ -149,8 +149,10 @@ TEST(DescribeWork, AlignmentIsOfTheContiguousDimensions) {
 // CUTLASS's kernels come with mangled names, where the element type is spelt otherwise.
 TEST(DescribeWork, MangledNamesSayTf32Too) {
   const std::string name =
-      "_ZN17cutlass__5x_cudnn6KernelINS_4conv6kernel23ImplicitGemmConvolutionINS1_11threadblock22ImplicitGemmMultistageINS_4gemm9"
-      "GemmShapeILi128ELi128ELi16EEENS4_52Conv2dWgradOutputGradientTileAccessIteratorOptimizedINS_11MatrixShapeILi128ELi16EEE"
+      "_ZN17cutlass__5x_cudnn6KernelINS_4conv6kernel23ImplicitGemmConvolutionINS1_"
+      "11threadblock22ImplicitGemmMultistageINS_4gemm9"
+      "GemmShapeILi128ELi128ELi16EEENS4_52Conv2dWgradOutputGradientTileAccessIteratorOptimizedINS_"
+      "11MatrixShapeILi128ELi16EEE"
       "NS_10tfloat32_tE";
   const std::string types = R"(["float","float","float","ScalarList","ScalarList","ScalarList","ScalarList",)"
                             R"("Scalar","ScalarList","Scalar","ScalarList"])";
@@ -253,18 +255,17 @@ TEST(DescribeWork, SignalsAreContiguousInBothPasses) {
   const std::string types = R"(["float","float","ScalarList","ScalarList","ScalarList","Scalar"])";
   const std::string backward_types = R"(["float","float","float","ScalarList","ScalarList","ScalarList","ScalarList",)"
                                      R"("Scalar","ScalarList","Scalar","ScalarList"])";
-  const Made m =
-      OpMaker()
-          .op("aten::cudnn_convolution",
-              args("[[1,768,1,249],[768,48,1,128],[],[],[],[]]", types, "",
-                   R"(["","","[0, 64]","[1, 1]","[1, 1]","16"])"),
-              {"sm80_xmma_fprop"})
-          .op("aten::convolution_backward",
-              args("[[1,768,250],[1,768,249],[768,48,128],[],[],[],[],[],[],[],[]]", backward_types,
-                   "[[192000,1,768],[191232,1,768],[6144,128,1],[],[],[],[],[],[],[],[]]",
-                   R"(["","","","[0]","[1]","[64]","[1]","False","[0]","16","[True, True, False]"])"),
-              {"sm90_xmma_dgrad", "sm90_xmma_wgrad"})
-          .make();
+  const Made m = OpMaker()
+                     .op("aten::cudnn_convolution",
+                         args("[[1,768,1,249],[768,48,1,128],[],[],[],[]]", types, "",
+                              R"(["","","[0, 64]","[1, 1]","[1, 1]","16"])"),
+                         {"sm80_xmma_fprop"})
+                     .op("aten::convolution_backward",
+                         args("[[1,768,250],[1,768,249],[768,48,128],[],[],[],[],[],[],[],[]]", backward_types,
+                              "[[192000,1,768],[191232,1,768],[6144,128,1],[],[],[],[],[],[],[],[]]",
+                              R"(["","","","[0]","[1]","[64]","[1]","False","[0]","16","[True, True, False]"])"),
+                         {"sm90_xmma_dgrad", "sm90_xmma_wgrad"})
+                     .make();
   for (const char* kernel : {"sm80_xmma_fprop", "sm90_xmma_dgrad", "sm90_xmma_wgrad"}) {
     const auto& c = std::get<Convolution>(m.of(kernel).kind);
     EXPECT_EQ(c.dimensions, 1) << kernel;

@@ -220,7 +220,7 @@ class Finder {
   const Model& m_;
   const std::vector<Row>& rows_;
   const Dataflow& flow_;
-  std::vector<std::uint32_t> unit_;      // by row
+  std::vector<std::uint32_t> unit_;       // by row
   std::set<std::uint32_t> has_gradient_;  // units
 };
 

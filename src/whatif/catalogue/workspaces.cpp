@@ -148,8 +148,9 @@ class ScratchPlan {
   }
 
   const memory::Curve& curve_;
-  std::unordered_map<std::uint32_t, std::vector<std::size_t>> blocks_of_;  // operation -> blocks, in order of allocation
-  std::map<std::uint32_t, std::int64_t> most_, missing_;                   // operation -> bytes of its largest part
+  std::unordered_map<std::uint32_t, std::vector<std::size_t>>
+      blocks_of_;                                         // operation -> blocks, in order of allocation
+  std::map<std::uint32_t, std::int64_t> most_, missing_;  // operation -> bytes of its largest part
   std::unordered_map<std::uint32_t, Tensors> tensors_;
   std::vector<std::pair<std::size_t, std::int64_t>> sizes_;  // block, bytes
   std::unordered_set<std::size_t> taken_;
