@@ -89,9 +89,9 @@ def scratch(how, layout, n, layer, by):
 
 
 def text_of(rows):
-    series = defaultdict(dict)
+    series: dict[tuple, dict[int, str]] = defaultdict(dict)
     for how, dtype, layout, n, layer, by, _ in rows:
-        series[how, dtype, layout, *layer.values()][n] = by
+        series[(how, dtype, layout, *layer.values())][n] = by
     lines = ["# algorithms of convolutions by batch: made by tools/fit_algorithms.py, which says what the letters are", ",".join(("pass", "type", "layout", *LAYER, "series"))]
     for key, by_batch in sorted(series.items()):
         if any(by != "-" for by in by_batch.values()):
@@ -100,10 +100,11 @@ def text_of(rows):
 
 
 def figures(rows):
-    met, kept = defaultdict(lambda: [0, 0]), defaultdict(lambda: [0, 0])
-    batches = defaultdict(dict)
+    met: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    kept: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    batches: dict[tuple, dict[int, str]] = defaultdict(dict)
     for how, dtype, layout, n, layer, by, measured in rows:
-        batches[how, dtype, layout, *layer.values()][n] = by
+        batches[(how, dtype, layout, *layer.values())][n] = by
         bytes_ = scratch(how, layout, n, layer, by)
         if bytes_ is not None:
             name = f"{by} {how} {layout}{' grouped' if layer['groups'] > 1 else ''}"

@@ -42,7 +42,7 @@ def rounded_down(share):
 
 def tensor_law():
     """The power, the width from which on it holds, and the power that each board says."""
-    best = collections.defaultdict(float)
+    best: dict[str, float] = collections.defaultdict(float)
     with open(PUBLISHED, newline="") as file:
         for row in csv.DictReader(file):
             if row["device"] in NANOMETRES:

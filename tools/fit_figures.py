@@ -72,7 +72,7 @@ def worker_slowdown():
 
 def gpu_repeat():
     """Of log time in which the GPU works, between two runs of the same step: bases and the same measured again, minutes later in another process."""
-    by = defaultdict(dict)
+    by: dict[str, dict[str, float]] = defaultdict(dict)
     for line in (DATA / "h200-clean" / "truth.jsonl").read_text().splitlines():
         row = json.loads(line)
         by[row["model"]][row["variant"]] = row["gpu_busy_ms"]
@@ -101,10 +101,10 @@ LONG_US, ALIKE = 5.0, 0.15  # kernels that are told apart from the profiler's cl
 def beside_collective():
     """Speed that kernels lose beside a collective, beyond the SMs it holds: their time in a rank's trace over that of the same kernels of a rank that
     trains alone. Those that only move data lose no more than the others."""
-    alone = defaultdict(list)
+    times: dict[tuple, list[float]] = defaultdict(list)
     for what, begin, end in kernels_of(SOLO)[0]:
-        alone[what].append(end - begin)
-    alone = {what: median(us) for what, us in alone.items() if median(us) > LONG_US and max(us) - min(us) < ALIKE * median(us)}
+        times[what].append(end - begin)
+    alone = {what: median(us) for what, us in times.items() if median(us) > LONG_US and max(us) - min(us) < ALIKE * median(us)}
     sums = []
     for trace in TOGETHER:
         kernels, collectives, blocks = kernels_of(trace)

@@ -170,7 +170,7 @@ HALF = {"bf16": "half", "fp16": "half"}  # the same kernels
 def bad_guesses(rows):
     """Of (sizes, column, elapsed us) of convolutions: those that trying algorithms would not keep. What is over first is kept, whatever its kernels add up to."""
     positions = {sizes: math.prod([sizes[0], *(max(1, size // sizes[9]) for size in sizes[2:5])]) for sizes, _, _ in rows}
-    alike = {}
+    alike: dict[tuple, list[tuple]] = {}
     for sizes, column, us in rows:
         how, dtype, layout = column.split()
         key = (how, HALF.get(dtype, dtype), layout, sizes[1], *sizes[5:15])

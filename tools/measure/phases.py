@@ -95,6 +95,7 @@ def one_model(model: str, variant: str, path: Path, cpu: bool) -> None:
     import torch
 
     from .jobs import JOBS
+    from .pace import Pace
     from .rows import warm_up
     from .steps import Step
     from .switches import Spec
@@ -103,7 +104,7 @@ def one_model(model: str, variant: str, path: Path, cpu: bool) -> None:
     switches = spec.switches(job.update)
     batch = 4 if cpu else spec.batch
     step = Step(job, max(1, int(batch * switches.get("bsx", 1))), switches, "cpu" if cpu else "cuda", cpu)
-    warm_up(step, 6, 0.4)
+    warm_up(step, Pace(6, 0.4))
     phased = Phased(step)
     end = time.perf_counter() + MODEL_S
     index = 0

@@ -47,7 +47,7 @@ Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
   if (std::any_of(m.applied.begin(), m.applied.end(),
                   [](const Model::Applied& before) { return before.changes == Changes::kCompilation; }))
     return fail(ErrorCode::kDeclined, "a change before it compiles the step already");
-  const std::string mode = parameters.text("mode");
+  const std::string& mode = parameters.text("mode");
   if (mode == "max-autotune") {
     return fail(
         ErrorCode::kDeclined,
