@@ -213,7 +213,8 @@ ModelledTime when_tried(const ModelledTime& told, const Work& w, const Device& d
   const StreamingWeights* p = Laws::shipped().streaming(forward ? "direct fwd" : "direct dgrad", d);
   const StreamingWeights* both = Laws::shipped().streaming("direct", d);
   if (p == nullptr || both == nullptr || !(told.us > 0) || !(p->alone > 0) || d.clock_mhz <= 0) return told;
-  const double depth = static_cast<double>(forward ? c->input[1] : c->out_channels) / static_cast<double>(c->groups) * taps;
+  const double depth =
+      static_cast<double>(forward ? c->input[1] : c->out_channels) / static_cast<double>(c->groups) * taps;
   // Waiting stands where memory does: what a thread waits for is hidden by others as far as there are any.
   const double us =
       streaming_us({p->start, depth / (p->alone * d.clock_mhz), w.flops / 2 / handling_rate(p->handled, d)}, *p);
