@@ -18,8 +18,8 @@ WhatIf batch_whatif() {
           .about = "a batch x times as large",
           .parameters = {{"x", "factor on the batch size", "", {}, ParameterType::kNumber, true}},
           .assumes =
-              "every forward and backward kernel works on the whole batch; products and convolutions take what measured "
-              "ones of the new size do, their scratch memory what their algorithm needs",
+              "every forward and backward kernel works on the whole batch; products and convolutions take what "
+              "measured ones of the new size do, their scratch memory what their algorithm needs",
           .source = "wave quantisation; Habitat section 5 discusses batch sizes",
           .not_modelled = "other algorithms a library may choose for shapes nobody measured",
           .needs = {},
