@@ -9,14 +9,14 @@ namespace foretrace::hardware {
 
 namespace {
 
-double off_by(const MeasuredRow& row, const Clocks& c) {
-  const std::optional<MeasuredPlace> place = measured_place(row.work, measured_device(), c);
-  return place ? std::abs(std::log(row.us / place->bound_us)) : 0;
-}
-
 double bound_of(const MeasuredRow& row, const Clocks& c) {
   const std::optional<MeasuredPlace> place = measured_place(row.work, measured_device(), c);
   return place ? place->bound_us : 0;
+}
+
+double off_by(const MeasuredRow& row, const Clocks& c) {
+  const double bound = bound_of(row, c);
+  return bound > 0 ? std::abs(std::log(row.us / bound)) : 0;
 }
 
 Clocks with(Clocks c, double Clocks::* member, double value) {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/saturate.hpp"
 #include "base/text.hpp"
+#include "hardware/conv_tensors.hpp"
 #include "hardware/layout_changes.hpp"
 
 namespace foretrace::hardware {
@@ -100,23 +100,16 @@ std::optional<ConvAlgorithm> measured_choice(const Work& w, const Convolution& c
 
 // ---- Laws of scratch memory ------------------------------------------------------------------------------------------------
 
-struct Sizes {
-  std::int64_t in, out, filters, taps;  // elements; filters: pairs of channels, without their taps
-};
-
-Sizes sizes_of(const Convolution& c) {
-  return {saturated_product({c.input[0], c.input[1], c.input[2], c.input[3]}),
-          saturated_product({c.input[0], c.out_channels, c.out_h, c.out_w}),
-          saturated_product(c.out_channels, c.channels_per_group()), saturated_product(c.kernel_h, c.kernel_w)};
-}
+// Pairs of channels that a filter connects.
+std::int64_t filters_of(const Convolution& c) { return saturated_product(c.out_channels, c.channels_per_group()); }
 
 std::int64_t parts(std::int64_t size, std::int64_t of) { return (size + of - 1) / std::max<std::int64_t>(1, of); }
 
 // Of 4 x 4 results each, transformed from 6 x 6: both operands and the filters' gradient, in fp32.
-std::int64_t winograd_bytes(const Convolution& c, const Sizes& s) {
+std::int64_t winograd_bytes(const Convolution& c) {
   const std::int64_t tiles = saturated_product({c.input[0], parts(c.out_h, 4), parts(c.out_w, 4)});
   const std::int64_t channels = saturated_sum(c.input[1], c.out_channels);
-  return saturated_product(4 * 36, saturated_sum(saturated_product(channels, tiles), s.filters));
+  return saturated_product(4 * 36, saturated_sum(saturated_product(channels, tiles), filters_of(c)));
 }
 
 // A real image of edge x edge has as many complex coefficients as edge x (edge / 2 + 1).
@@ -124,27 +117,29 @@ std::int64_t plane_bytes(std::int64_t edge) { return saturated_product({8, edge,
 
 // Both operands and the result, each twice since they are sorted by frequency for the product and back; what is written last lies where
 // what was read first lay. One operand is turned round before.
-std::int64_t fourier_bytes(const Work& w, const Convolution& c, const Sizes& s, std::int64_t edge) {
+std::int64_t fourier_bytes(const Work& w, const Convolution& c, const ConvTensors& t, std::int64_t edge) {
+  const std::int64_t filters = filters_of(c);
   const std::int64_t images_in = saturated_product(c.input[0], c.input[1]);
   const std::int64_t images_out = saturated_product(c.input[0], c.out_channels);
   const bool weights = w.family == Family::kConvWeightGrad;
   const bool forward = w.family == Family::kConvForward;
   const std::int64_t operands =
-      weights ? saturated_sum(images_in, images_out) : saturated_sum(s.filters, forward ? images_in : images_out);
-  const std::int64_t result = weights ? s.filters : forward ? images_out : images_in;
-  const std::int64_t turned = weights ? s.out : saturated_product(s.filters, s.taps);
+      weights ? saturated_sum(images_in, images_out) : saturated_sum(filters, forward ? images_in : images_out);
+  const std::int64_t result = weights ? filters : forward ? images_out : images_in;
+  const std::int64_t turned = weights ? t.out : t.filter;
   return saturated_sum(saturated_product({2, plane_bytes(edge), std::max(operands, result)}),
                        saturated_product(4, turned));
 }
 
 // The filters, and the images of one tile; two tiles are worked on side by side.
-std::int64_t fourier_tiles_bytes(const Work& w, const Convolution& c, const Sizes& s, std::int64_t edge) {
+std::int64_t fourier_tiles_bytes(const Work& w, const Convolution& c, std::int64_t edge) {
   const std::int64_t whole = edge - std::max(c.kernel_h, c.kernel_w) + 1;
   const bool to_input = w.family == Family::kConvDataGrad;
   const std::int64_t tiles =
       saturated_product(parts(to_input ? c.input[2] : c.out_h, whole), parts(to_input ? c.input[3] : c.out_w, whole));
   const std::int64_t images = saturated_product(c.input[0], saturated_sum(c.input[1], c.out_channels));
-  return saturated_product(plane_bytes(edge), saturated_sum(s.filters, saturated_product(tiles == 1 ? 1 : 2, images)));
+  return saturated_product(plane_bytes(edge),
+                           saturated_sum(filters_of(c), saturated_product(tiles == 1 ? 1 : 2, images)));
 }
 
 }  // namespace
@@ -191,15 +186,15 @@ std::optional<std::int64_t> scratch_bytes(const Work& w, const ConvAlgorithm& a)
     for (const LayoutChange& change : layout_changes(w)) elements = saturated_sum(elements, change.elements);
     return saturated_product(elements, work::bytes_of(w.dtype));
   }
-  const Sizes s = sizes_of(*c);
-  std::int64_t bytes = a.by == By::kWinograd  ? winograd_bytes(*c, s)
-                       : a.by == By::kFourier ? fourier_bytes(w, *c, s, a.edge)
-                                              : fourier_tiles_bytes(w, *c, s, a.edge);
+  const ConvTensors t = tensors_of(*c);
+  std::int64_t bytes = a.by == By::kWinograd  ? winograd_bytes(*c)
+                       : a.by == By::kFourier ? fourier_bytes(w, *c, t, a.edge)
+                                              : fourier_tiles_bytes(w, *c, a.edge);
   // Transforms read and write NCHW. Groups lie apart in it: Fourier's want each in one piece.
-  const std::int64_t tensors = saturated_product(4, saturated_sum(s.in, s.out));
+  const std::int64_t tensors = saturated_product(4, saturated_sum(t.in, t.out));
   if (c->channels_last) {
-    const std::int64_t filters = s.taps > 1 ? saturated_product({4, s.filters, s.taps}) : 0;
-    bytes = saturated_sum(bytes, saturated_sum(tensors, filters));
+    const std::int64_t filter = c->kernel_h * c->kernel_w > 1 ? saturated_product(4, t.filter) : 0;
+    bytes = saturated_sum(bytes, saturated_sum(tensors, filter));
   } else if (c->groups > 1 && a.by != By::kWinograd) {
     bytes = saturated_sum(bytes, tensors);
   }

@@ -1,6 +1,6 @@
 #include "hardware/layout_changes.hpp"
 
-#include "base/saturate.hpp"
+#include "hardware/conv_tensors.hpp"
 
 namespace foretrace::hardware {
 
@@ -33,11 +33,9 @@ bool copies(const work::Work& w, const Convolution& c) {
 std::vector<LayoutChange> layout_changes(const work::Work& w) {
   const auto* c = std::get_if<Convolution>(&w.kind);
   if (c == nullptr || c->input[0] <= 0 || c->out_channels <= 0 || !copies(w, *c)) return {};
-  const std::int64_t in = saturated_product({c->input[0], c->input[1], c->input[2], c->input[3]});
-  const std::int64_t out = saturated_product({c->input[0], c->out_channels, c->out_h, c->out_w});
+  const ConvTensors t = tensors_of(*c);
   // A filter of one tap is the same in both.
-  const std::int64_t taps = saturated_product(c->kernel_h, c->kernel_w);
-  const std::int64_t filter = taps > 1 ? saturated_product({c->out_channels, c->channels_per_group(), taps}) : 0;
+  const std::int64_t in = t.in, out = t.out, filter = c->kernel_h * c->kernel_w > 1 ? t.filter : 0;
   std::vector<LayoutChange> all;
   switch (w.family) {
     case Family::kConvForward:

@@ -5,6 +5,7 @@
 #include "foretrace/memory/memory.hpp"
 #include "hardware/conv_algorithm.hpp"
 #include "measured_step.hpp"
+#include "whatif/catalogue/workspaces.hpp"
 
 namespace foretrace::hardware {
 namespace {
@@ -105,6 +106,30 @@ TEST(ConvAlgorithm, ChangesWithTheBatchWhereItWasMeasured) {
   EXPECT_EQ(algorithm_of(odd_twice, odd, tiles(32)), tiles(32));
   EXPECT_EQ(algorithm_of(with_dtype(odd, Dtype::kFp16), odd, tiles(32)), kProduct);
   EXPECT_EQ(algorithm_of(with_dtype(odd, Dtype::kTf32), odd, tiles(32)), kProduct);
+}
+
+// Backward of 128 channels at 16 x 16, channels last: the data gradient copies its tensors at any batch, the weight gradient takes Winograd's
+// transforms from eight images on.
+TEST(Workspaces, OfAnOperationTheLargestPartCounts) {
+  const Layer layer{4, 128, 16, 128, 3};
+  whatif::Model step;
+  for (const Family pass : {Family::kConvDataGrad, Family::kConvWeightGrad}) {
+    Work w = convolution(pass, layer, true);
+    w.op_event = 5;
+    step.works.add(w);
+  }
+  memory::Block copies;
+  copies.bytes = scratch_bytes(step.works[0], kProduct).value();
+  copies.allocated = 1;
+  copies.freed = 2;
+  copies.op = 5;
+  step.memory.emplace().blocks = {copies};
+  step.memory->positions = 2;
+  Layer twice = layer;
+  twice.images = 8;
+  EXPECT_EQ(memory::peak(whatif::BatchMemory(step).at(1)).bytes, copies.bytes);
+  EXPECT_EQ(memory::peak(whatif::BatchMemory(step).at(2)).bytes,
+            scratch_bytes(convolution(Family::kConvWeightGrad, twice, true), kWinograd).value());
 }
 
 // Its peak lies in a convolution by Fourier transforms, of whose 191 MB the filters' part stays. Measured with the other batches:

@@ -162,8 +162,7 @@ WhatIf flash_attention_whatif() {
           .parameters = {},
           .assumes =
               "batched products around a softmax; no other use of the scores; where a learned bias is added to them "
-              "PyTorch "
-              "computes attention from its parts all the same, in FP32",
+              "PyTorch computes attention from its parts all the same, in FP32",
           .source = "Dao et al. 2022; torch scaled_dot_product_attention",
           .not_modelled = {},
           .needs = {Need::kShapes},

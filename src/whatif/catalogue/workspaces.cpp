@@ -4,10 +4,9 @@
 #include <cstdlib>
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
 
-#include "base/saturate.hpp"
 #include "hardware/conv_algorithm.hpp"
+#include "hardware/conv_tensors.hpp"
 
 namespace foretrace::whatif {
 
@@ -15,16 +14,6 @@ namespace {
 
 using work::Convolution;
 using work::Work;
-
-struct Tensors {
-  std::int64_t in, out, weights;  // elements
-};
-
-Tensors tensors_of(const Convolution& c) {
-  return {saturated_product({c.input[0], c.input[1], c.input[2], c.input[3]}),
-          saturated_product({c.input[0], c.out_channels, c.out_h, c.out_w}),
-          saturated_product({c.out_channels, c.channels_per_group(), c.kernel_h, c.kernel_w})};
-}
 
 // All convolutions that ran, as the works in front of `before` say it.
 ScratchUsers users_of(const Model& m, std::size_t before) {
@@ -55,8 +44,8 @@ bool may_be_scratch(const memory::Block& b) {
 }
 
 // As large as an operand or the result in some element type.
-bool is_tensor(const memory::Block& b, const Tensors& t) {
-  for (const std::int64_t n : {t.in, t.out, t.weights}) {
+bool is_tensor(const memory::Block& b, const hardware::ConvTensors& t) {
+  for (const std::int64_t n : {t.in, t.out, t.filter}) {
     for (const std::int64_t size : {2, 4}) {
       if (std::llabs(b.bytes - saturated_product(n, size)) < memory::kGrain) return true;
     }
@@ -104,14 +93,14 @@ class ScratchPlan {
     if (mine == blocks_of_.end() || !need.becomes) return;
     std::int64_t& most = most_[op];
     most = std::max(most, *need.becomes);
-    tensors_.try_emplace(op, tensors_of(std::get<Convolution>(becomes.kind)));
+    tensors_.try_emplace(op, hardware::tensors_of(std::get<Convolution>(becomes.kind)));
     if (need.was.value_or(0) == 0) {
       if (*need.becomes > 0) missing_[op] = std::max(missing_[op], *need.becomes);
       return;
     }
     for (const std::size_t i : mine->second) {
       const memory::Block& b = curve_.blocks[i];
-      if (taken_.contains(i) || !may_be_scratch(b) || !memory::could_hold(b, *need.was)) continue;
+      if (given_.contains(i) || !may_be_scratch(b) || !memory::could_hold(b, *need.was)) continue;
       take(i, *need.becomes);
       return;
     }
@@ -122,17 +111,22 @@ class ScratchPlan {
     for (const auto& [op, bytes] : most_) {
       for (const std::size_t i : blocks_of_.at(op)) {
         const memory::Block& b = curve_.blocks[i];
-        if (!taken_.contains(i) && may_be_scratch(b) && !is_tensor(b, tensors_.at(op))) take(i, bytes);
+        if (!given_.contains(i) && may_be_scratch(b) && !is_tensor(b, tensors_.at(op))) take(i, bytes);
       }
-      if (!had_.contains(op) && bytes > 0) missing_[op] = bytes;
+      if (bytes > 0) missing_[op] = bytes;
     }
   }
 
   /// Into a curve with the same blocks.
   void give(memory::Curve& curve) const {
-    for (const auto& [block, bytes] : sizes_) curve.blocks[block].bytes = bytes;
+    for (const auto& [block, bytes] : given_) curve.blocks[block].bytes = bytes;
     for (const auto& [op, bytes] : missing_) {
-      if (had_.contains(op)) continue;
+      // Parts of an operation run one after the other: the largest scratch counts.
+      if (const auto has = largest_.find(op); has != largest_.end()) {
+        std::int64_t& now = curve.blocks[has->second].bytes;
+        now = std::max(now, bytes);
+        continue;
+      }
       const std::uint32_t at = curve.blocks[blocks_of_.at(op).front()].allocated;
       curve.blocks.push_back(scratch_block(curve, op, at, bytes));
     }
@@ -142,19 +136,18 @@ class ScratchPlan {
 
  private:
   void take(std::size_t block, std::int64_t bytes) {
-    sizes_.emplace_back(block, bytes);
-    taken_.insert(block);
-    had_.insert(curve_.blocks[block].op);
+    const auto [it, first] = largest_.try_emplace(curve_.blocks[block].op, block);
+    if (!first && bytes > given_[it->second]) it->second = block;
+    given_[block] = bytes;
   }
 
   const memory::Curve& curve_;
   std::unordered_map<std::uint32_t, std::vector<std::size_t>>
       blocks_of_;                                         // operation -> blocks, in order of allocation
   std::map<std::uint32_t, std::int64_t> most_, missing_;  // operation -> bytes of its largest part
-  std::unordered_map<std::uint32_t, Tensors> tensors_;
-  std::vector<std::pair<std::size_t, std::int64_t>> sizes_;  // block, bytes
-  std::unordered_set<std::size_t> taken_;
-  std::unordered_set<std::uint32_t> had_;
+  std::unordered_map<std::uint32_t, hardware::ConvTensors> tensors_;
+  std::map<std::size_t, std::int64_t> given_;               // block -> bytes
+  std::unordered_map<std::uint32_t, std::size_t> largest_;  // operation -> block
 };
 
 }  // namespace
