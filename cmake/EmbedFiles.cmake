@@ -1,18 +1,20 @@
-# embed_files(TARGET FOLDER PATTERN NAMESPACE FUNCTION) compiles the files of FOLDER that match PATTERN into TARGET, as
-#
-#   namespace NAMESPACE { std::span<const std::pair<std::string_view, std::string_view>> FUNCTION(); }   // (stem, text)
-#
-# in order of name. A new file is found by the glob; a changed one triggers the generator.
-function(embed_files target folder pattern namespace function)
-  file(GLOB files CONFIGURE_DEPENDS ${folder}/${pattern})
+# embed_data_files(TARGET ROOT) compiles every data file below ROOT into TARGET: tables (.csv), descriptions of hardware
+# (.toml), the parts of the page (.html, .css, .js) and the Python that --code-out writes (.py). They are found by their path
+# below ROOT (src/base/data_files.hpp). A new file is found by the glob; a changed one triggers the generator.
+function(embed_data_files target root)
+  set(patterns)
+  foreach(extension csv toml html css js py)
+    list(APPEND patterns ${root}/*.${extension})
+  endforeach()
+  file(GLOB_RECURSE files RELATIVE ${root} CONFIGURE_DEPENDS ${patterns})
   list(SORT files)
-  set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded/${function}.cpp)
+  list(TRANSFORM files PREPEND ${root}/ OUTPUT_VARIABLE paths)
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/${target}_data_files.cpp)
   add_custom_command(
     OUTPUT ${output}
-    COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" -DOUTPUT=${output} -DNAMESPACE=${namespace} -DFUNCTION=${function} -P
-            ${CMAKE_CURRENT_FUNCTION_LIST_FILE}
-    DEPENDS ${files} ${CMAKE_CURRENT_FUNCTION_LIST_FILE}
-    COMMENT "Embedding ${folder}"
+    COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" -DROOT=${root} -DOUTPUT=${output} -P ${CMAKE_CURRENT_FUNCTION_LIST_FILE}
+    DEPENDS ${paths} ${CMAKE_CURRENT_FUNCTION_LIST_FILE}
+    COMMENT "Embedding data files"
     VERBATIM)
   # Tables are longer than the literals every compiler must take; those we build with take them.
   set_source_files_properties(${output} PROPERTIES COMPILE_OPTIONS -Wno-overlength-strings)
@@ -20,18 +22,14 @@ function(embed_files target folder pattern namespace function)
 endfunction()
 
 if(CMAKE_SCRIPT_MODE_FILE)
-  set(text "#include <array>\n#include <span>\n#include <string_view>\n#include <utility>\n\nnamespace ${NAMESPACE} {\n\n")
-  string(APPEND text "std::span<const std::pair<std::string_view, std::string_view>> ${FUNCTION}();\n")
-  string(APPEND text "std::span<const std::pair<std::string_view, std::string_view>> ${FUNCTION}() {\n")
-  # With their lengths: to count the letters of a large table is more than a compiler does in a constant expression.
-  string(APPEND text "  using std::string_view_literals::operator\"\"sv;\n")
-  list(LENGTH FILES count)
-  string(APPEND text "  static constexpr std::array<std::pair<std::string_view, std::string_view>, ${count}> kFiles = {{\n")
+  # Written piece by piece: a file may hold what CMake's lists would split at.
+  # The lengths of literals are given by sv: counting the letters of a large table is more than a compiler does in a constant
+  # expression.
+  file(WRITE ${OUTPUT} "#include \"base/data_files.hpp\"\n\nnamespace foretrace {\n\nstd::span<const DataFile> data_files() {\n"
+                       "  using std::string_view_literals::operator\"\"sv;\n  static constexpr DataFile kFiles[] = {\n")
   foreach(file IN LISTS FILES)
-    get_filename_component(stem ${file} NAME_WLE)
-    file(READ ${file} content)
-    string(APPEND text "      {\"${stem}\", R\"embedded(${content})embedded\"sv},\n")
+    file(READ ${ROOT}/${file} content)
+    file(APPEND ${OUTPUT} "      {\"${file}\", R\"embedded(${content})embedded\"sv},\n")
   endforeach()
-  string(APPEND text "  }};\n  return kFiles;\n}\n\n}  // namespace ${NAMESPACE}\n")
-  file(WRITE ${OUTPUT} "${text}")
+  file(APPEND ${OUTPUT} "  };\n  return kFiles;\n}\n\n}  // namespace foretrace\n")
 endif()

@@ -3,7 +3,7 @@
 tools/accuracy.py cannot pair.
 
     tools/compile_accuracy.py               each network judged by CPU figures it was left out of
-    tools/compile_accuracy.py --in-sample   by those of src/whatif/hosts
+    tools/compile_accuracy.py --in-sample   by those of src/host/hosts
     tools/compile_accuracy.py data/h200-unseen    the compiled rows of a folder, with its own bases
 
 What generated kernels take (src/whatif/compilers) is fitted on six traces; left out one by one, errors of their kernels change from 12.3

@@ -30,7 +30,7 @@ LEAST_SHARE = 0.03
 LEAST_OF_TOTAL = 0.3
 # and a total tells something about a family when that family holds this part of what could be wrong.
 MOST = 0.6
-# The normal distribution's 90th percentile, and Student's over it for 1, 2, … models (src/whatif/residuals.cpp).
+# The normal distribution's 90th percentile, and Student's over it for 1, 2, … models (src/whatif/predict/residuals.cpp).
 TENTH = 1.2816
 STUDENT = (2.402, 1.471, 1.278, 1.196, 1.152, 1.123, 1.104, 1.090, 1.079, 1.071)
 # The CPU decides a step whose length follows it to this part.
@@ -115,7 +115,7 @@ def residuals_of(program: accuracy.Program, result: accuracy.Result) -> list[tup
 
 
 def sigma(rows: list[tuple[str, str, float]]) -> float:
-    """As the library makes it of a family's rows (src/whatif/residuals.cpp): what holds four of five, a vote per model, Student's t
+    """As the library makes it of a family's rows (src/whatif/predict/residuals.cpp): what holds four of five, a vote per model, Student's t
     where models are few."""
     by_model: dict[str, list[float]] = {}
     for _, model, value in rows:

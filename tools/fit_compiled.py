@@ -173,7 +173,7 @@ def main() -> int:
     for name, (value, sample, spread) in figures.items():
         print(f"  {name:18} {value:8.4g}  {sample}, {spread:.2g}")
     head = "# figure,value,sample,spread: what kernels that torch.compile generates take (Inductor of PyTorch 2.11 on an H200);\n" \
-           "# src/whatif/catalogue/generated_kernels.hpp says what each is. Written by tools/fit_compiled.py.\n"
+           "# src/whatif/rewrite/generated_kernels.hpp says what each is. Written by tools/fit_compiled.py.\n"
     text = head + "".join(f"{n},{v:.4g},{s},{e:.2g}\n" for n, (v, s, e) in figures.items())
     return fitted.keep(options.output, text, options.check)
 

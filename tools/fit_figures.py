@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Figures that single what-ifs rest on, each from what was measured: src/whatif/figures/H200-SXM.csv.
+"""Figures that single what-ifs rest on, each from what was measured: src/hardware/figures/H200-SXM.csv.
 
     tools/fit_figures.py             writes the table
     tools/fit_figures.py --check     nothing is written; fails where the table is not what the measurements say
@@ -22,7 +22,7 @@ import operation_rows
 from truth import ROOT
 
 DATA = ROOT / "data"
-TABLE = ROOT / "src" / "whatif" / "figures" / "H200-SXM.csv"
+TABLE = ROOT / "src" / "hardware" / "figures" / "H200-SXM.csv"
 PEAK_GBS = 4800.0  # memory of the H200, as in src/hardware/devices
 # What updates over lists of tensors move for each element: passes of PyTorch's foreach optimizers, read and written, in bytes.
 LIST_BYTES = {"adam_foreach": 72, "adamw_foreach": 80, "sgdm_foreach": 32, "sgd_foreach": 12}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What things cost the CPU of a kind of host, with a profiler and without: writes src/whatif/hosts/xeon-h200.csv from
+"""What things cost the CPU of a kind of host, with a profiler and without: writes src/host/hosts/xeon-h200.csv from
 data/h200-clean, and says how well the step's CPU time follows, in sample and for networks it was not fitted on.
 
     tools/fit_host.py                    from data/h200-clean, with build/foretrace reading the traces
@@ -42,8 +42,8 @@ from host_traces import (
     speeds,
 )
 
-OUTPUT = ROOT / "src" / "whatif" / "hosts" / "xeon-h200.csv"
-LEAST_LEFT = 0.2  # of a phase; src/whatif/unprofiled.cpp keeps the same
+OUTPUT = ROOT / "src" / "host" / "hosts" / "xeon-h200.csv"
+LEAST_LEFT = 0.2  # of a phase; src/host/unprofiled.cpp keeps the same
 # Cases of calls that give the GPU no work.
 SHORT_CALLS = [("call", "event_record"), ("call", "stream_wait_event"), ("call", "stream_synchronize_idle")]
 # A launch may wait for room behind this many, on a GPU that is busy for this part of the step: then it is no CPU time.
@@ -228,7 +228,7 @@ def spreads(found: list[tuple[Sample, float, float]]) -> dict[str, tuple[float, 
 
 def moment(some: list[dict]) -> tuple[float, str, float]:
     """How much of a phase's time is the host's moment: bases and the same measured again, another process minutes later. The spread of one of
-    them, of log time (src/analysis/cpu_prior.cpp weighs the recorder's times by it)."""
+    them, of log time (src/host/cpu_prior.cpp weighs the recorder's times by it)."""
     by: dict[str, dict[str, dict]] = defaultdict(dict)
     for r in some:
         by[r["model"]][r["variant"]] = r
@@ -325,7 +325,7 @@ def elsewhere(every: list, c: dict[str, float]) -> list[float]:
 
 def csv_of(figures: dict[str, tuple[float, str, float]]) -> str:
     head = "# figure,value,sample,spread: what the CPU costs beside an H200 (16 virtual cores of an Intel Xeon, PyTorch 2.11);\n" \
-           "# include/foretrace/whatif/host_costs.hpp says what each is. Written by tools/fit_host.py.\n"
+           "# include/foretrace/host/host_costs.hpp says what each is. Written by tools/fit_host.py.\n"
     return head + "".join(f"{n},{v:.4g},{sample},{spread:.2g}\n" for n, (v, sample, spread) in figures.items())
 
 

@@ -137,7 +137,7 @@ def collectives_of(path):
 def jax_tails(program):
     """{name: [us]} of each model of JAX. Of the host's time before the first kernel the part that is left without the profiler, as of any phase."""
     folder = ROOT / "data" / "h200-jax"
-    hosts = (ROOT / "src" / "whatif" / "hosts" / "xeon-h200.csv").read_text().splitlines()
+    hosts = (ROOT / "src" / "host" / "hosts" / "xeon-h200.csv").read_text().splitlines()
     left = next(float(line.split(",")[1]) for line in hosts if line.startswith("left,"))
     models = defaultdict(list)
     for line in (folder / "truth.jsonl").read_text().splitlines():

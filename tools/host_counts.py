@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-ENOUGH = 30  # launches; src/whatif/phase_counts.cpp takes as many
+ENOUGH = 30  # launches; src/host/phase_counts.cpp takes as many
 MOSTLY = 0.25  # of a phase's launches from generated code: a compiled pass
 FAR = 0.69  # log 2: phases further apart than this believe their launches less and less
 Figure = tuple[float, str, float]

@@ -36,9 +36,9 @@ THRESHOLDS: dict[str, dict[str, str]] = {
         "kLongestGap": "a gap between two GPU tasks from a wait for something else",
         "kLong": "distances of devices and threads from those that are listed as waits",
     },
-    "src/whatif/recorded_parts.cpp": {"kLongestDebt": "recording that a task pays for from recording too far away"},
-    "src/whatif/recorded_parts.hpp": {"kLeastLeft": "what a profiler can have added to a task from the task"},
-    "src/whatif/phase_counts.cpp": {
+    "src/host/recorded_parts.cpp": {"kLongestDebt": "recording that a task pays for from recording too far away"},
+    "src/host/recorded_parts.hpp": {"kLeastLeft": "what a profiler can have added to a task from the task"},
+    "src/host/phase_counts.cpp": {
         "kEnoughAlike": "phases whose launches tell their time from those whose Python does",
         "kMostlyGenerated": "a compiled pass from an eager one",
         "kFarApart": "a phase like those measured from another kind of work",
@@ -46,25 +46,25 @@ THRESHOLDS: dict[str, dict[str, str]] = {
         "kSlowest": "a slow host from another call of the same name",
         "kEnough": "calls that tell a speed from too few",
     },
-    "src/whatif/unprofiled.cpp": {"kMeasuredSpread": "a measured step from one that the prior may contradict"},
-    "src/whatif/bands.cpp": {"kMuchFrozen": "gaps and latencies from waits nobody explains"},
-    "src/whatif/bound.hpp": {"·kBusyGpu": "a step that the GPU bounds from one that waits for the CPU"},
-    "src/whatif/predictor.hpp": {"kMostFrozenShare": "steps that are predicted from those that are declined"},
+    "src/host/unprofiled.cpp": {"kMeasuredSpread": "a measured step from one that the prior may contradict"},
+    "src/whatif/predict/bands.cpp": {"kMuchFrozen": "gaps and latencies from waits nobody explains"},
+    "src/whatif/model/bound.hpp": {"·kBusyGpu": "a step that the GPU bounds from one that waits for the CPU"},
+    "src/whatif/predict/predictor.hpp": {"kMostFrozenShare": "steps that are predicted from those that are declined"},
     "src/whatif/catalogue/dataloader.cpp": {"kWaited": "a batch that was there from one that was waited for"},
-    "src/whatif/catalogue/optimizer.cpp": {"·kFewer": "another update from the same, counted a little differently"},
-    "src/whatif/catalogue/saved_tensors.cpp": {"kStatistic": "statistics of a norm from activations"},
+    "src/whatif/rewrite/optimizer.cpp": {"·kFewer": "another update from the same, counted a little differently"},
+    "src/whatif/dataflow/saved_tensors.cpp": {"kStatistic": "statistics of a norm from activations"},
     "src/memory/reserved.cpp": {"kSame": "gradients as large as the parameters from shards and other types"},
-    "src/analysis/measured_step.cpp": {
+    "src/host/measured_step.cpp": {
         "·kLeastOfBusy": "a measured step from a slip of its unit",
         "kMostOfTraced": "the same, from above",
     },
-    "src/analysis/cpu_prior.cpp": {
+    "src/host/cpu_prior.cpp": {
         "kLeastKept": "a phase timed with and without the profiler from two different ones",
         "kMostKept": "the same, longer without it",
         "kFarBehindMs": "a GPU that keeps up from one whose queue may be full",
         "kPendingLaunches": "a queue with room from a full one",
     },
-    "include/foretrace/whatif/unprofiled.hpp": {
+    "include/foretrace/host/unprofiled.hpp": {
         "longest_hand_over": "another thread's wake-up from one the profiler delayed",
         "longest_join": "the same behind backward",
         "longest_sync_return": "the same behind a wait for the GPU",

@@ -29,7 +29,7 @@ MOVED = 0.005  # of a predicted step
 # What the CPU bounds and what the GPU does, 41 recorded bases of most families.
 FOLDERS = ("h200-clean", "h200-heldout")
 VARIABLE = "FORETRACE_THRESHOLD"
-CPU_PRIOR = "src/analysis/cpu_prior.cpp"
+CPU_PRIOR = "src/host/cpu_prior.cpp"
 HEADER = f"""#include <cstdlib>
 #include <string_view>
 namespace foretrace {{
@@ -79,7 +79,7 @@ def patch(tree: Path) -> None:
         include = '#include "base/threshold.hpp"\n'
         path.write_text(include + text if path.suffix == ".cpp" else text.replace("#pragma once\n", "#pragma once\n" + include, 1))
     path = tree / CPU_PRIOR
-    path.write_text(path.read_text().replace("  whatif::CpuPrior prior;\n", "  whatif::CpuPrior prior;\n" + fields, 1))
+    path.write_text(path.read_text().replace("  CpuPrior prior;\n", "  CpuPrior prior;\n" + fields, 1))
 
 
 def steps(program: Path, setting: str | None) -> dict[tuple[str, str, str], tuple[float | None, float | None]]:

@@ -10,13 +10,13 @@
 #include <optional>
 
 #include "bindings.hpp"
-#include "foretrace/analysis/measured_step.hpp"
-#include "foretrace/analysis/recorder.hpp"
 #include "foretrace/analysis/step_graphs.hpp"
 #include "foretrace/graph/build.hpp"
+#include "foretrace/host/measured_step.hpp"
+#include "foretrace/host/recorder.hpp"
+#include "foretrace/host/unprofiled.hpp"
 #include "foretrace/report/notes.hpp"
 #include "foretrace/simulate/simulate.hpp"
-#include "foretrace/whatif/unprofiled.hpp"
 #include "views.hpp"
 
 namespace nb = nanobind;
@@ -193,15 +193,14 @@ nb::tuple lower_bounds(const Graph& g) {
 }
 
 nb::dict unprofiled(const Graph& g, std::optional<Ns> measured, const LoadedTrace* trace) {
-  const whatif::Unprofiled u = [&] {
+  const host::Unprofiled u = [&] {
     nb::gil_scoped_release unlocked;
     // What the recorder timed beside the step holds whatever the step is said to take.
-    whatif::CpuPrior prior;
+    host::CpuPrior prior;
     if (trace != nullptr) {
-      if (Result<analysis::Measured> known = analysis::measured_step(trace->trace, g, g.traced, {}))
-        prior = known->prior;
+      if (Result<host::Measured> known = host::measured_step(trace->trace, g, g.traced, {})) prior = known->prior;
     }
-    return whatif::unprofiled(g, measured, prior);
+    return host::unprofiled(g, measured, prior);
   }();
   const auto by_part = [](double forward, double backward, double optimizer, double gpu) {
     nb::dict d;
@@ -224,8 +223,8 @@ nb::dict unprofiled(const Graph& g, std::optional<Ns> measured, const LoadedTrac
 }
 
 Graph* apply_factors(const Graph& g, double forward, double backward, double optimizer, double gpu,
-                     const std::array<double, whatif::kCpuPhases>& profiler) {
-  return new Graph(whatif::apply(g, {{forward, backward, optimizer}, gpu, profiler}, {}));
+                     const std::array<double, host::kCpuPhases>& profiler) {
+  return new Graph(host::apply(g, {{forward, backward, optimizer}, gpu, profiler}, {}));
 }
 
 }  // namespace
@@ -245,7 +244,7 @@ void bind_graph(nb::module_& m) {
       .def("index", step_index, nb::arg("number").none())
       .def("build", build, nb::arg("index"), nb::arg("without"), nb::arg("device_gaps"), nb::arg("strict"));
   m.def("step_graphs", open_graphs, nb::arg("trace"), nb::keep_alive<0, 1>());
-  m.def("recorded_ms", [](const LoadedTrace& t) { return analysis::recorded_ms(t.trace); }, nb::arg("trace"));
+  m.def("recorded_ms", [](const LoadedTrace& t) { return host::recorded_ms(t.trace); }, nb::arg("trace"));
 
   nb::class_<Graph>(m, "Graph")
       .def("__len__", &Graph::size)
@@ -272,7 +271,7 @@ void bind_graph(nb::module_& m) {
       .def(
           "plausible_step",
           [](const Graph& g, double ms) {
-            return value_or_raise(analysis::plausible_step(g, simulate::steady_state(g).timeline.step, ms));
+            return value_or_raise(host::plausible_step(g, simulate::steady_state(g).timeline.step, ms));
           },
           nb::arg("ms"))
       .def("apply", apply_factors, nb::arg("forward"), nb::arg("backward"), nb::arg("optimizer"), nb::arg("gpu"),

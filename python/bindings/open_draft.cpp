@@ -150,7 +150,7 @@ void OpenDraft::remove(const TaskIds& ids, bool with_launch) {
 
 Ns OpenDraft::launch_cost(std::uint32_t after) {
   const graph::Graph& g = draft().base();
-  const auto phase = after < g.size() ? whatif::cpu_phase(g, after) : whatif::CpuPhase::kForward;
+  const auto phase = after < g.size() ? host::cpu_phase(g, after) : host::CpuPhase::kForward;
   return model_->launches.cpu_per_launch[static_cast<std::size_t>(phase)];
 }
 

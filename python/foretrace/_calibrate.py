@@ -18,7 +18,7 @@ FIGURES = {
     "view_us": "an operation that launches nothing, without a profiler",
     "event_us": "what recording an operation adds to it",
 }
-"""What goes into the file, and what each is; src/whatif/host_costs.cpp reads them."""
+"""What goes into the file, and what each is; src/host/host_costs.cpp reads them."""
 
 
 def measure(torch: Any, seconds: float) -> dict[str, list[float]]:

@@ -7,7 +7,8 @@ namespace foretrace::analysis {
 
 namespace {
 
-Result<Baseline> of_step(const trace::Trace& trace, std::optional<std::int64_t> number, const Told& told) {
+Result<Baseline> of_step(const trace::Trace& trace, std::optional<std::int64_t> number,
+                         const host::UserMeasurements& told) {
   const trace::Steps steps = trace::find_steps(trace);
   if (steps.steps.empty()) {
     return fail(ErrorCode::kDeclined, "the trace holds no step", "record at least one step with torch.profiler");
@@ -25,7 +26,7 @@ Result<Baseline> of_step(const trace::Trace& trace, std::optional<std::int64_t> 
 }  // namespace
 
 Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,
-                               const Told& told) {
+                               const host::UserMeasurements& told) {
   Baseline b;
   StepFigures& f = b.figures;
   f.file = trace.path;
@@ -33,7 +34,7 @@ Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& ste
   f.traced = graph.traced;
   f.replayed = simulate::steady_state(graph).timeline.step;
   if (graph.periodic && graph.period > 0) f.period = graph.period;
-  FORETRACE_TRY(Measured measured, measured_step(trace, graph, f.replayed, told));
+  FORETRACE_TRY(host::Measured measured, measured_step(trace, graph, f.replayed, told));
   f.measured = measured.step;
   f.measured_refused = std::move(measured.refused);
   FORETRACE_TRY(b.model, make_model(trace, step, graph, f.replayed, f.measured, measured.prior));
@@ -51,7 +52,8 @@ Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& ste
   return b;
 }
 
-Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int64_t> number, const Told& told) {
+Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int64_t> number,
+                               const host::UserMeasurements& told) {
   Result<Baseline> baseline = of_step(trace, number, told);
   if (!baseline && baseline.error().file.empty()) baseline.error().file = trace.path;
   return baseline;

@@ -8,9 +8,9 @@
 #include "analysis/gpus_prices.hpp"
 #include "base/workers.hpp"
 #include "foretrace/graph/gpu_work.hpp"
+#include "foretrace/host/host_costs.hpp"
 #include "foretrace/trace/gpu.hpp"
-#include "foretrace/whatif/host_costs.hpp"
-#include "whatif/bound.hpp"
+#include "whatif/model/bound.hpp"
 
 namespace foretrace::analysis {
 
@@ -150,7 +150,7 @@ Status check(const GpusOptions& options) {
     FORETRACE_TRY_VOID(known_device(*options.from, options.own));
   }
   if (!options.to_host.empty()) {
-    FORETRACE_TRY_VOID(whatif::HostCosts::read(options.to_host));
+    FORETRACE_TRY_VOID(host::HostCosts::read(options.to_host));
   }
   return {};
 }

@@ -4,33 +4,33 @@
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/memory/allocator.hpp"
 #include "foretrace/simulate/limits.hpp"
-#include "whatif/graph_facts.hpp"
+#include "whatif/model/graph_facts.hpp"
 
 namespace foretrace::analysis {
 
 using graph::Graph;
-using whatif::CpuPrior;
-using whatif::kCpuPhases;
+using host::CpuPrior;
+using host::kCpuPhases;
 using whatif::LaunchCosts;
 using whatif::Model;
 
 namespace {
 
-LaunchCosts launch_costs(const Graph& g, const CpuPrior& prior) {
-  std::array<Ns, kCpuPhases> time = {};
-  std::array<std::int64_t, kCpuPhases> count = {};
+LaunchCosts launch_costs(const Graph& g, const host::CpuPrior& prior) {
+  std::array<Ns, host::kCpuPhases> time = {};
+  std::array<std::int64_t, host::kCpuPhases> count = {};
   std::vector<char> launches(g.size(), 0);
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (g.launch[t].valid()) launches[g.launch[t].index()] = 1;
   }
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) continue;
-    const auto p = static_cast<std::size_t>(whatif::cpu_phase(g, t));
+    const auto p = static_cast<std::size_t>(host::cpu_phase(g, t));
     time[p] += g.cost[t];
     count[p] += launches[t];
   }
   LaunchCosts costs;
-  for (std::size_t p = 0; p < kCpuPhases; ++p) {
+  for (std::size_t p = 0; p < host::kCpuPhases; ++p) {
     // A phase with few launches says more about its Python than about launching.
     costs.cpu_per_launch[p] = count[p] > static_cast<std::int64_t>(prior.fewest_launches)
                                   ? time[p] / count[p]
@@ -42,15 +42,15 @@ LaunchCosts launch_costs(const Graph& g, const CpuPrior& prior) {
 }  // namespace
 
 Result<Model> make_model(const trace::Trace& trace, const trace::Step& step, const Graph& graph, Ns replayed,
-                         std::optional<Ns> measured, const CpuPrior& prior) {
+                         std::optional<Ns> measured, const host::CpuPrior& prior) {
   Model m;
   m.trace = &trace;
   m.chains = std::make_shared<const whatif::OpChains>(trace);
   m.frozen = simulate::frozen_time(graph);
   m.replayed = replayed;
   m.host = prior.host;
-  m.base = whatif::unprofiled(graph, measured, prior);
-  m.graph = whatif::apply(graph, m.base.factors, prior);
+  m.base = host::unprofiled(graph, measured, prior);
+  m.graph = host::apply(graph, m.base.factors, prior);
   m.facts = std::make_shared<const whatif::GraphFacts>();
   m.launches = launch_costs(m.graph, prior);
   m.works = work::describe(trace, m.graph);

@@ -8,9 +8,9 @@
 
 #include "base/statistics.hpp"
 #include "base/text.hpp"
-#include "foretrace/analysis/measured_step.hpp"
 #include "foretrace/analysis/replayed_step.hpp"
 #include "foretrace/analysis/step_graphs.hpp"
+#include "foretrace/host/measured_step.hpp"
 #include "simulate/transplant.hpp"
 
 namespace foretrace::analysis {
@@ -156,10 +156,10 @@ Result<TraceReplay> replay(const trace::Trace& trace, const trace::Steps& steps,
   }
   out.chosen = median_row(out.steps);
   FORETRACE_TRY(const Graph chosen, graphs.graph(built[out.chosen]));
-  FORETRACE_TRY(const Measured measured,
-                measured_step(trace, chosen, out.steps[out.chosen].replayed, {options.measured_ms, options.host}));
+  FORETRACE_TRY(const host::Measured measured, host::measured_step(trace, chosen, out.steps[out.chosen].replayed,
+                                                                   {options.measured_ms, options.host}));
   out.measured = measured.step;
-  out.unprofiled = whatif::unprofiled(chosen, out.measured, measured.prior);
+  out.unprofiled = host::unprofiled(chosen, out.measured, measured.prior);
   if (measured.recorded) out.unprofiled.origin = "recorder";
   out.measured_refused = measured.refused;
   out.bottleneck = simulate::bottleneck(out.steps[out.chosen].breakdown);

@@ -80,9 +80,9 @@ ReplayedStep replay_step(graph::Graph graph) {
   return out;
 }
 
-std::string bottleneck_without_profiler(const graph::Graph& graph, const whatif::Unprofiled& unprofiled,
-                                        const whatif::CpuPrior& prior) {
-  const graph::Graph real = whatif::apply(graph, unprofiled.factors, prior);
+std::string bottleneck_without_profiler(const graph::Graph& graph, const host::Unprofiled& unprofiled,
+                                        const host::CpuPrior& prior) {
+  const graph::Graph real = host::apply(graph, unprofiled.factors, prior);
   const simulate::SteadyState state = simulate::steady_state(real);
   return simulate::bottleneck(simulate::breakdown(state.graph_of(real), state.timeline));
 }

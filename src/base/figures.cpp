@@ -1,5 +1,6 @@
 #include "base/figures.hpp"
 
+#include "base/data_files.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "foretrace/base/result.hpp"
@@ -20,12 +21,10 @@ void read_figures(std::string_view csv, std::span<const std::pair<std::string_vi
   FORETRACE_CHECK(given == places.size());
 }
 
-std::span<const std::pair<std::string_view, std::string_view>> latency_files();  // generated from graph/latencies/*.csv
-
 double measured_latency(std::string_view name) {
   double ns = 0;
   const std::pair<std::string_view, double*> place[] = {{name, &ns}};
-  read_figures(latency_files().front().second, place);
+  read_figures(data_files_in("graph/latencies").front().text, place);
   return ns;
 }
 

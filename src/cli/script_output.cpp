@@ -1,6 +1,6 @@
 #include "cli/script_output.hpp"
 
-#include "whatif/compiled.hpp"
+#include "whatif/model/compiled.hpp"
 
 namespace foretrace::cli {
 

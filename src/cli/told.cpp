@@ -2,10 +2,10 @@
 
 namespace foretrace::cli {
 
-Result<analysis::Told> told(const Values& values) {
-  analysis::Told out(values.number("measured-ms"));
+Result<host::UserMeasurements> told(const Values& values) {
+  host::UserMeasurements out(values.number("measured-ms"));
   if (const auto file = values.text("host")) {
-    FORETRACE_TRY(out.host, whatif::HostCosts::read(*file));
+    FORETRACE_TRY(out.host, host::HostCosts::read(*file));
   }
   return out;
 }

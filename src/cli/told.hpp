@@ -2,11 +2,11 @@
 // What --measured-ms and --host say, for the verbs that calibrate.
 
 #include "cli/verb.hpp"
-#include "foretrace/analysis/measured_step.hpp"
+#include "foretrace/host/measured_step.hpp"
 
 namespace foretrace::cli {
 
 /// An error when the file of --host cannot be read.
-Result<analysis::Told> told(const Values& values);
+Result<host::UserMeasurements> told(const Values& values);
 
 }  // namespace foretrace::cli

@@ -7,7 +7,7 @@ namespace foretrace::cli {
 namespace {
 
 Result<Answer> run_advise(const Request& request) {
-  FORETRACE_TRY(const analysis::Told known, told(request.values));
+  FORETRACE_TRY(const host::UserMeasurements known, told(request.values));
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   FORETRACE_TRY(const analysis::Baseline baseline,
                 analysis::make_baseline(trace, request.values.integer("step"), known));

@@ -48,7 +48,7 @@ Result<Answer> run_compare(const Request& request) {
     options.whatif.push_back(std::move(use));
   }
   if (const auto file = values.text("host")) {
-    FORETRACE_TRY(options.host, whatif::HostCosts::read(*file));
+    FORETRACE_TRY(options.host, host::HostCosts::read(*file));
   }
   const std::optional<std::string> learned = values.text("residuals-out");
   if (learned && options.whatif.empty()) {

@@ -11,13 +11,13 @@ namespace {
 
 using Outcome = Result<analysis::TraceReplay>;
 
-Outcome replay_trace(const trace::Trace& trace, const Request& request, const analysis::Told& known) {
+Outcome replay_trace(const trace::Trace& trace, const Request& request, const host::UserMeasurements& known) {
   const analysis::ReplayOptions options{request.values.integer("step"), known.measured_ms, request.load.progress,
                                         known.host};
   return analysis::replay(trace, trace::find_steps(trace), options);
 }
 
-Outcome replay_file(const std::string& file, const Request& request, const analysis::Told& known) {
+Outcome replay_file(const std::string& file, const Request& request, const host::UserMeasurements& known) {
   FORETRACE_TRY(const trace::Trace trace, trace::load(file, request.load));
   return replay_trace(trace, request, known);
 }
@@ -51,7 +51,7 @@ std::string json_of(const std::vector<Outcome>& outcomes) {
 }
 
 Result<Answer> run_replay(const Request& request) {
-  FORETRACE_TRY(const analysis::Told known, told(request.values));
+  FORETRACE_TRY(const host::UserMeasurements known, told(request.values));
   std::vector<Outcome> outcomes;
   if (request.values.integer("rank")) {
     FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));

@@ -49,7 +49,7 @@ Result<Answer> run_scale(const Request& request) {
     FORETRACE_TRY_VOID(whatif::check_nodes(n, asked.gpus_per_node));
   }
   FORETRACE_TRY_VOID(search::network_of(asked, {}));  // a wrong name is said before a long import
-  FORETRACE_TRY(const analysis::Told known, told(request.values));
+  FORETRACE_TRY(const host::UserMeasurements known, told(request.values));
   std::vector<whatif::Use> changes;
   for (const std::string& text : request.values.argument("WHATIF")) {
     FORETRACE_TRY(whatif::Use use, whatif::parse_use(text));

@@ -12,7 +12,7 @@ namespace foretrace::cli {
 namespace {
 
 Result<Answer> run_whatif(const Request& request) {
-  FORETRACE_TRY(const analysis::Told known, told(request.values));
+  FORETRACE_TRY(const host::UserMeasurements known, told(request.values));
   std::vector<whatif::Use> uses;
   for (const std::string& text : request.values.argument("WHATIF")) {
     FORETRACE_TRY(whatif::Use use, whatif::parse_use(text));

@@ -36,7 +36,7 @@ Result<std::vector<Profile>> read(const std::vector<const trace::Trace*>& traces
                                   std::optional<double> told_ms) {
   std::vector<Profile> out;
   for (const trace::Trace* trace : traces) {
-    Result<Profile> one = profile(*trace, options.step, analysis::Told(told_ms, options.host));
+    Result<Profile> one = profile(*trace, options.step, host::UserMeasurements(told_ms, options.host));
     if (!one) {
       if (one.error().file.empty()) one.error().file = trace->path;
       return tl::unexpected(one.error());

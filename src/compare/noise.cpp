@@ -6,13 +6,12 @@
 #include <string_view>
 #include <utility>
 
+#include "base/data_files.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "foretrace/base/result.hpp"
 
 namespace foretrace::compare {
-
-std::span<const std::pair<std::string_view, std::string_view>> noise_files();  // generated from noise/*.csv
 
 namespace {
 
@@ -41,7 +40,8 @@ double squares(const std::vector<double>& values) {
 const Noise& Noise::usual() {
   static const Noise kUsual = [] {
     std::map<std::string_view, double> rows;
-    for (const auto& [stem, text] : noise_files()) {
+    for (const DataFile& file : data_files_in("compare/noise")) {
+      const std::string_view text = file.text;
       for (const std::string_view line : split(text, '\n')) {
         if (line.empty() || line.front() == '#') continue;
         const std::vector<std::string_view> fields = csv_fields(line);

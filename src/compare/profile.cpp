@@ -8,9 +8,9 @@
 #include <unordered_set>
 
 #include "compare/noise.hpp"
-#include "foretrace/analysis/recorder.hpp"
 #include "foretrace/analysis/step_graphs.hpp"
 #include "foretrace/hardware/device.hpp"
+#include "foretrace/host/recorder.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "work/op_names.hpp"
 
@@ -171,7 +171,8 @@ std::vector<std::size_t> nearest(const trace::Steps& steps, std::size_t chosen) 
 
 }  // namespace
 
-Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> number, const analysis::Told& told) {
+Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> number,
+                        const host::UserMeasurements& told) {
   Profile out;
   out.file = trace.path;
   if (trace.distributed.present && trace.distributed.rank >= 0) out.rank = trace.distributed.rank;
@@ -217,8 +218,8 @@ Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> n
   out.peak_bytes = baseline->figures.peak_bytes;
   out.clean_swing = swing(baseline->model.graph, Noise::usual().host_clean);
   if (out.clean && !out.told) {
-    for (const double ms : analysis::recorded_steps(trace)) out.clean_ns.push_back(1e6 * ms);
-    if (const auto bytes = analysis::recorded_peak(trace)) out.peak_bytes = bytes;
+    for (const double ms : host::recorded_steps(trace)) out.clean_ns.push_back(1e6 * ms);
+    if (const auto bytes = host::recorded_peak(trace)) out.peak_bytes = bytes;
   }
   return out;
 }

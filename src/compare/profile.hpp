@@ -48,6 +48,7 @@ struct Profile {
 };
 
 /// The step asked for, else the median one; averages over the steps nearest to it.
-Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> step, const analysis::Told& told);
+Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> step,
+                        const host::UserMeasurements& told);
 
 }  // namespace foretrace::compare

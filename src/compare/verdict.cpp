@@ -71,10 +71,10 @@ std::vector<whatif::Residuals::Row> residuals_of(const whatif::Prediction& p, co
 Result<Verdict> check_prediction(const trace::Trace& before, const trace::Trace& after, const Comparison& sides,
                                  const Options& options) {
   FORETRACE_TRY(analysis::Baseline base,
-                analysis::make_baseline(before, options.step, analysis::Told(options.before_ms, options.host)));
+                analysis::make_baseline(before, options.step, host::UserMeasurements(options.before_ms, options.host)));
   base.model.residuals = options.residuals;
   FORETRACE_TRY(const analysis::Baseline real,
-                analysis::make_baseline(after, options.step, analysis::Told(options.after_ms, options.host)));
+                analysis::make_baseline(after, options.step, host::UserMeasurements(options.after_ms, options.host)));
   Verdict out;
   out.prediction = analysis::predict(base, options.whatif);
   const bool clean = sides.after.clean.has_value();

@@ -9,13 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/data_files.hpp"
 #include "base/text.hpp"
 #include "hardware/conv_tensors.hpp"
 #include "hardware/layout_changes.hpp"
 
 namespace foretrace::hardware {
-
-std::span<const std::pair<std::string_view, std::string_view>> algorithm_files();  // generated from algorithms/*.csv
 
 namespace {
 
@@ -65,7 +64,7 @@ const std::map<Key, Series>& measured() {
   static const std::map<Key, Series> kMeasured = [] {
     std::map<Key, Series> all;
     constexpr std::size_t kColumns = 13;
-    for (const std::string_view line : split(algorithm_files().front().second, '\n')) {
+    for (const std::string_view line : split(data_files_in("hardware/algorithms").front().text, '\n')) {
       const std::vector<std::string_view> cells = csv_fields(line);
       if (cells.size() != kColumns || cells.front() == "pass") continue;
       Layer layer{};

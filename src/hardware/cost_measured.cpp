@@ -11,13 +11,12 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/data_files.hpp"
 #include "foretrace/base/result.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/measured.hpp"
 
 namespace foretrace::hardware {
-
-std::span<const std::pair<std::string_view, std::string_view>> kernel_files();  // generated from kernels/*.csv
 
 namespace {
 
@@ -45,7 +44,8 @@ struct Line {
 const std::map<std::string, Line, std::less<>>& fitted() {
   static const std::map<std::string, Line, std::less<>> kLines = [] {
     std::map<std::string, Line, std::less<>> all;
-    for (auto [stem, text] : kernel_files()) {
+    for (const DataFile& file : data_files_in("hardware/kernels")) {
+      std::string_view stem = file.stem(), text = file.text;
       if (!stem.ends_with(".scales")) continue;
       while (!text.empty()) {
         std::string_view line = next(text, '\n');
@@ -159,8 +159,8 @@ class Tables {
     return it == pools_.end() ? nullptr : &it->second;
   }
   const KernelPools& all() {
-    for (const auto& [stem, text] : kernel_files()) {
-      const std::string operation(operation_of(stem));
+    for (const DataFile& file : data_files_in("hardware/kernels")) {
+      const std::string operation(operation_of(file.stem()));
       if (!by_type(operation)) read_once(operation);
       for (const std::string_view type : kTypes) {
         if (by_type(operation)) read_once(operation + std::string(type));
@@ -200,7 +200,8 @@ class Tables {
     const std::string_view operation = part.substr(0, part.find(' '));
     const std::string_view type = part.substr(operation.size());
     KernelPools found;
-    for (const auto& [stem, text] : kernel_files()) {
+    for (const DataFile& file : data_files_in("hardware/kernels")) {
+      std::string_view stem = file.stem(), text = file.text;
       if (operation_of(stem) != operation || stem.ends_with(".scales")) continue;
       const Result<Device> device = find_device(stem.substr(0, stem.find('.')));
       FORETRACE_CHECK(device.has_value());  // a table is named after the device it was measured on
@@ -289,7 +290,7 @@ const KernelPool* kernel_pool(const std::string& name) { return tables().find(na
 
 const Device& measured_device() {
   static const Device kDevice = [] {
-    const std::string_view stem = kernel_files().front().first;
+    const std::string_view stem = data_files_in("hardware/kernels").front().stem();
     const Result<Device> device = find_device(stem.substr(0, stem.find('.')));
     FORETRACE_CHECK(device.has_value());
     return *device;
@@ -301,7 +302,8 @@ const KernelPools& kernel_pools() { return tables().all(); }
 
 std::vector<MeasuredRow> measured_rows() {
   std::vector<MeasuredRow> out;
-  for (const auto& [stem, text] : kernel_files()) {
+  for (const DataFile& file : data_files_in("hardware/kernels")) {
+    std::string_view stem = file.stem(), text = file.text;
     const std::string_view operation = stem.substr(stem.find('.') + 1);
     if (operation == "scales" || Tables::has_law(operation)) continue;
     read_cells(operation, " ", text, [&](const Cell& cell) { out.push_back({cell.work, cell.us}); });

@@ -10,12 +10,11 @@
 #include <span>
 #include <utility>
 
+#include "base/data_files.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 
 namespace foretrace::hardware {
-
-std::span<const std::pair<std::string_view, std::string_view>> transfer_files();  // generated from transfer/*.csv
 
 namespace {
 
@@ -201,7 +200,8 @@ const TransferWeights& TransferWeights::shipped() {
     TransferWeights all;
     // What was measured here replaces what others' tables say of its architecture.
     for (const bool own : {false, true}) {
-      for (const auto& [stem, text] : transfer_files()) {
+      for (const DataFile& file : data_files_in("hardware/transfer")) {
+        const std::string_view stem = file.stem(), text = file.text;
         if ((stem != "products") != own) continue;
         Result<TransferWeights> parsed = parse(text, std::string(stem) + ".csv", std::move(all));
         FORETRACE_CHECK(parsed.has_value());  // a test reads them

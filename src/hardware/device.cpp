@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/byte_source.hpp"
+#include "base/data_files.hpp"
 #include "base/figures.hpp"
 #include "base/suggest.hpp"
 #include "base/text.hpp"
@@ -16,9 +17,6 @@
 #include "hardware/toml_keys.hpp"
 
 namespace foretrace::hardware {
-
-std::span<const std::pair<std::string_view, std::string_view>> device_files();        // generated from devices/*.toml
-std::span<const std::pair<std::string_view, std::string_view>> usual_device_files();  // generated from devices/*.csv
 
 namespace {
 
@@ -84,7 +82,7 @@ const UsualDevice& usual_device() {
                                                            {"pcie_share", &u.pcie_share},
                                                            {"tensor_power", &u.tensor_power},
                                                            {"tensor_node", &u.tensor_node}};
-    read_figures(usual_device_files().front().second, places);
+    read_figures(data_file("hardware/devices/usual.csv"), places);
     return u;
   }();
   return kUsual;
@@ -195,7 +193,8 @@ Result<Device> parse_device(std::string_view text, std::string name, const std::
 const std::vector<Device>& devices() {
   static const std::vector<Device> kDevices = [] {
     std::vector<Device> all;
-    for (const auto& [stem, text] : device_files()) {
+    for (const DataFile& file : data_files_in("hardware/devices", ".toml")) {
+      const std::string_view stem = file.stem(), text = file.text;
       Result<Device> d = parse_device(text, std::string(stem), std::string(stem) + ".toml");
       FORETRACE_CHECK(d.has_value());  // a test reads every built-in file
       all.push_back(std::move(*d));

@@ -8,13 +8,12 @@
 #include <span>
 
 #include "base/byte_source.hpp"
+#include "base/data_files.hpp"
 #include "base/suggest.hpp"
 #include "base/text.hpp"
 #include "hardware/toml_keys.hpp"
 
 namespace foretrace::hardware {
-
-std::span<const std::pair<std::string_view, std::string_view>> fabric_files();  // generated from fabrics/*.toml
 
 namespace {
 
@@ -120,7 +119,8 @@ Result<Fabric> parse_fabric(std::string_view text, std::string name, const std::
 const std::vector<Fabric>& fabrics() {
   static const std::vector<Fabric> kFabrics = [] {
     std::vector<Fabric> all;
-    for (const auto& [stem, text] : fabric_files()) {
+    for (const DataFile& file : data_files_in("hardware/fabrics", ".toml")) {
+      const std::string_view stem = file.stem(), text = file.text;
       Result<Fabric> f = parse_fabric(text, std::string(stem), std::string(stem) + ".toml");
       FORETRACE_CHECK(f.has_value());  // a test reads every built-in file
       all.push_back(std::move(*f));

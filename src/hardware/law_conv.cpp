@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/data_files.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "hardware/cost_models.hpp"
@@ -17,9 +18,6 @@
 #include "hardware/measured.hpp"
 
 namespace foretrace::hardware {
-
-std::span<const std::pair<std::string_view, std::string_view>>
-convolution_files();  // generated from convolutions/*.csv
 
 namespace {
 
@@ -72,7 +70,7 @@ Sets parse(std::string_view csv) {
 }
 
 const Sets& shipped() {
-  static const Sets kSets = parse(convolution_files().front().second);
+  static const Sets kSets = parse(data_files_in("hardware/convolutions").front().text);
   return kSets;
 }
 

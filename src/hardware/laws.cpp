@@ -7,13 +7,12 @@
 #include <span>
 #include <vector>
 
+#include "base/data_files.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "hardware/cost_product.hpp"
 
 namespace foretrace::hardware {
-
-std::span<const std::pair<std::string_view, std::string_view>> law_files();  // generated from laws/*.csv
 
 namespace {
 
@@ -118,7 +117,8 @@ Result<Laws> Laws::parse(std::string_view csv, const std::string& origin, Laws b
 const Laws& Laws::shipped() {
   static const Laws kShipped = [] {
     Laws all;
-    for (const auto& [stem, text] : law_files()) {
+    for (const DataFile& file : data_files_in("hardware/laws")) {
+      const std::string_view stem = file.stem(), text = file.text;
       Result<Laws> parsed = parse(text, std::string(stem) + ".csv", std::move(all));
       FORETRACE_CHECK(parsed.has_value());  // a test reads them
       all = std::move(*parsed);

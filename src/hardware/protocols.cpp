@@ -6,11 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/data_files.hpp"
 #include "base/figures.hpp"
 
 namespace foretrace::hardware {
-
-std::span<const std::pair<std::string_view, std::string_view>> protocol_files();  // generated from fabrics/*.csv
 
 const Protocols& protocols() {
   static const Protocols kProtocolFigures = [] {
@@ -42,7 +41,7 @@ const Protocols& protocols() {
       named.emplace_back(name + "_usual_scale", &p.usual_scale.at(i));
     }
     const std::vector<std::pair<std::string_view, double*>> places(named.begin(), named.end());
-    read_figures(protocol_files().front().second, places);
+    read_figures(data_file("hardware/fabrics/protocols.csv"), places);
     return p;
   }();
   return kProtocolFigures;

@@ -4,12 +4,11 @@
 #include <string_view>
 #include <utility>
 
+#include "base/data_files.hpp"
 #include "base/figures.hpp"
 #include "foretrace/base/result.hpp"
 
 namespace foretrace::hardware {
-
-std::span<const std::pair<std::string_view, std::string_view>> spread_files();  // generated from spreads/*.csv
 
 const Spreads& spreads() {
   static const Spreads kSpreads = [] {
@@ -20,7 +19,8 @@ const Spreads& spreads() {
                                                             {"unmeasured", &s.unmeasured}};
     const std::pair<std::string_view, double*> of_tables[] = {{"own_kernel", &s.own_kernel},
                                                               {"own_algorithm", &s.own_algorithm}};
-    for (const auto& [stem, text] : spread_files()) {
+    for (const DataFile& file : data_files_in("hardware/spreads")) {
+      const std::string_view stem = file.stem(), text = file.text;
       if (stem == "transfer") read_figures(text, carried);
       if (stem == "kernels") read_figures(text, of_tables);
     }

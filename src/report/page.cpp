@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 
+#include "base/data_files.hpp"
 #include "base/readable.hpp"
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/analysis/replayed_step.hpp"
@@ -22,13 +23,9 @@
 #include "report/page_facts.hpp"
 #include "report/page_pack.hpp"
 #include "report/prediction_parts.hpp"
-#include "whatif/evidence.hpp"
+#include "whatif/model/evidence.hpp"
 
 namespace foretrace::report {
-
-std::span<const std::pair<std::string_view, std::string_view>> page_html();  // generated from page/*.html
-std::span<const std::pair<std::string_view, std::string_view>> page_css();
-std::span<const std::pair<std::string_view, std::string_view>> page_js();
 
 using analysis::GpusReport;
 using analysis::SummaryReport;
@@ -286,10 +283,10 @@ class PageMaker {
 
   [[nodiscard]] std::string html(const std::string& json, const std::string& pack) const {
     std::string css, js;
-    for (const auto& [stem, text] : page_css()) css += text;
-    for (const auto& [stem, text] : page_js()) js += text;
+    for (const DataFile& file : data_files_in("report/page", ".css")) css += file.text;
+    for (const DataFile& file : data_files_in("report/page", ".js")) js += file.text;
     std::string title = trace_.path.substr(trace_.path.find_last_of('/') + 1);
-    std::string_view rest = page_html().front().second;
+    std::string_view rest = data_files_in("report/page", ".html").front().text;
     std::string out;
     out.reserve(json.size() + pack.size() + css.size() + js.size() + rest.size());
     // {{name}} in the page stands for one of these.

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "foretrace/analysis/recorder.hpp"
 #include "foretrace/analysis/step_graphs.hpp"
+#include "foretrace/host/recorder.hpp"
 #include "report/chrome_events.hpp"
 #include "report/exporter.hpp"
 #include "report/json_writer.hpp"
@@ -52,7 +52,7 @@ class Writer {
     path_flows();
     out_ += "\n],\n\"schemaVersion\": 1";
     for (const std::string_view key :
-         {std::string_view("deviceProperties"), std::string_view("distributedInfo"), analysis::kRecorderKey}) {
+         {std::string_view("deviceProperties"), std::string_view("distributedInfo"), host::kRecorderKey}) {
       if (const std::string_view raw = in_.file.metadata_value(key); !raw.empty())
         events_.put(",\n\"{}\": {}", key, raw);
     }

@@ -89,7 +89,7 @@ std::string steps_table(const analysis::TraceReplay& report, const TextStyle& st
 std::string_view verdict(std::string_view sentence) { return sentence.substr(0, sentence.find(':')); }
 
 std::string unprofiled_text(const analysis::TraceReplay& report) {
-  const whatif::Unprofiled& u = report.unprofiled;
+  const host::Unprofiled& u = report.unprofiled;
   std::string out =
       fmt::format("without the profiler: {} ms [{}, {}]", format_ms(u.step), format_ms(u.low), format_ms(u.high));
   if (!report.measured) {
@@ -188,7 +188,7 @@ void write_members(JsonWriter& json, const analysis::TraceReplay& report) {
   for (const analysis::TraceReplay::LeftOut& step : report.left_out) {
     json.begin_object().member("step", step.name).member("reason", step.reason).end_object();
   }
-  const whatif::Unprofiled& u = report.unprofiled;
+  const host::Unprofiled& u = report.unprofiled;
   json.end_array().member("step", report.steps[report.chosen].name).member_ms("unprofiled_ms", u.step);
   json.member_ms("unprofiled_low_ms", u.low).member_ms("unprofiled_high_ms", u.high);
   json.member("unprofiled_origin", u.origin);

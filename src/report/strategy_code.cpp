@@ -7,12 +7,11 @@
 #include <cctype>
 #include <span>
 
+#include "base/data_files.hpp"
 #include "foretrace/report/optimize.hpp"
 #include "report/code_communication.hpp"
 
 namespace foretrace::report {
-
-std::span<const std::pair<std::string_view, std::string_view>> pytorch_files();  // generated from pytorch/*.py
 
 namespace {
 
@@ -199,7 +198,8 @@ class Script {
   }
 
   static std::string_view timing() {
-    for (const auto& [name, text] : pytorch_files()) {
+    for (const DataFile& file : data_files_in("report/pytorch", ".py")) {
+      const std::string_view name = file.stem(), text = file.text;
       if (name == kTiming) return text;
     }
     return {};
@@ -207,21 +207,21 @@ class Script {
 
   // What the script calls, and what that calls, in order of name.
   [[nodiscard]] std::string add_helpers() const {
-    const std::span files = pytorch_files();
+    const std::vector<DataFile> files = data_files_in("report/pytorch", ".py");
     std::vector<char> wanted(files.size(), 0);
     std::string text = body_ + std::string(timing());
     for (bool more = true; more;) {
       more = false;
       for (std::size_t i = 0; i < files.size(); ++i) {
-        if (wanted[i] != 0 || files[i].first == kTiming || !uses(text, files[i].second)) continue;
+        if (wanted[i] != 0 || files[i].stem() == kTiming || !uses(text, files[i].text)) continue;
         wanted[i] = 1;
-        text += files[i].second;
+        text += files[i].text;
         more = true;
       }
     }
     std::string out;
     for (std::size_t i = 0; i < files.size(); ++i) {
-      if (wanted[i] != 0) out += std::string(files[i].second) + "\n\n";
+      if (wanted[i] != 0) out += std::string(files[i].text) + "\n\n";
     }
     return out;
   }

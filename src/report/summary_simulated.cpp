@@ -149,7 +149,7 @@ std::string simulated_text(const analysis::SummaryReport& report, const TextStyl
     return "\n" + wrap(fmt::format("No simulation: {}.", printable(report.no_graph)), style.width, 2, 0) + "\n";
   }
   const analysis::SimulatedStep& s = *report.simulated;
-  const whatif::Unprofiled& u = s.unprofiled;
+  const host::Unprofiled& u = s.unprofiled;
   const std::string off = s.period ? fmt::format("{:+.2f}% off the period of {} ms", percent_off(s.replayed, *s.period),
                                                  format_ms(*s.period))
                                    : fmt::format("{:+.2f}%", s.error_pct);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "whatif/catalogue/blocks.hpp"
+#include "whatif/dataflow/blocks.hpp"
 
 namespace foretrace::search {
 

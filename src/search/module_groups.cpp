@@ -4,7 +4,7 @@
 #include <map>
 #include <numeric>
 
-#include "whatif/catalogue/blocks.hpp"
+#include "whatif/dataflow/blocks.hpp"
 
 namespace foretrace::search {
 

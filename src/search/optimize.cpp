@@ -12,7 +12,7 @@
 #include "search/evaluate.hpp"
 #include "search/explain.hpp"
 #include "search/moves/strategy_move.hpp"
-#include "whatif/catalogue/blocks.hpp"
+#include "whatif/dataflow/blocks.hpp"
 
 namespace foretrace::search {
 

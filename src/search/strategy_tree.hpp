@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "foretrace/search/optimize.hpp"
-#include "whatif/predictor.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::search {
 

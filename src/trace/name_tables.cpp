@@ -2,16 +2,16 @@
 
 #include <utility>
 
+#include "base/data_files.hpp"
 #include "base/text.hpp"
 #include "foretrace/base/result.hpp"
 
 namespace foretrace::trace {
 
-std::span<const std::pair<std::string_view, std::string_view>> name_files();  // generated from names/*.csv
-
 std::vector<NameRow> name_table(std::string_view stem, std::size_t columns) {
   std::vector<NameRow> rows;
-  for (const auto& [name, text] : name_files()) {
+  for (const DataFile& file : data_files_in("trace/names")) {
+    const std::string_view name = file.stem(), text = file.text;
     if (name != stem) continue;
     bool header = true;
     for (const std::string_view line : split(text, '\n')) {

@@ -40,6 +40,17 @@ class CheckLayers(unittest.TestCase):
         self.assertIn("python/bindings/a.cpp:3", out)
         self.assertEqual(out.count("\n"), 1, out)
 
+    def test_sub_folders_have_an_order_too(self):
+        status, out = self.check({
+            "src/whatif/rewrite/rows.cpp": '#include "whatif/dataflow/dataflow.hpp"\n#include "whatif/catalogue/catalogue.hpp"\n',
+            "src/whatif/predict/predict.cpp": '#include "whatif/rewrite/rows.hpp"\n',
+            "src/whatif/loose.cpp": "",
+        })
+        self.assertEqual(status, 1)
+        self.assertEqual(out.count("\n"), 2, out)
+        self.assertIn("src/whatif/rewrite/rows.cpp:2: whatif/rewrite/ may not use whatif/catalogue/", out)
+        self.assertIn("src/whatif/loose.cpp: not in a sub-folder of whatif/", out)
+
     def test_an_unknown_folder_is_refused(self):
         self.assertEqual(self.check({"src/misc/a.cpp": ""})[0], 1)
 

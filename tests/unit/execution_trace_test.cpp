@@ -15,7 +15,7 @@
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/trace/load.hpp"
 #include "kineto_helpers.hpp"
-#include "whatif/catalogue/dataflow.hpp"
+#include "whatif/dataflow/dataflow.hpp"
 
 namespace foretrace::trace {
 namespace {

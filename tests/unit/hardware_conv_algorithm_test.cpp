@@ -5,7 +5,7 @@
 #include "foretrace/memory/memory.hpp"
 #include "hardware/conv_algorithm.hpp"
 #include "measured_step.hpp"
-#include "whatif/catalogue/workspaces.hpp"
+#include "whatif/rewrite/workspaces.hpp"
 
 namespace foretrace::hardware {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "base/byte_source.hpp"
 #include "base/deflate.hpp"
-#include "foretrace/analysis/recorder.hpp"
 #include "foretrace/analysis/step_graphs.hpp"
 #include "foretrace/graph/build.hpp"
+#include "foretrace/host/recorder.hpp"
 #include "foretrace/report/export.hpp"
 #include "foretrace/report/replay.hpp"
 #include "graph_compare.hpp"
@@ -235,7 +235,7 @@ TEST(Perfetto, AnExportIsAnOrdinaryTraceOfTheStep) {
 
 TEST(Perfetto, TheRecordersFiguresTravelWithTheFile) {
   const Sample sample{.extra_metadata = ",\"foretrace\":{\"measured_ms\":0.75}"};
-  EXPECT_EQ(analysis::recorded_ms(reloaded(exported(Loaded(sample.load()))).trace), 0.75);
+  EXPECT_EQ(host::recorded_ms(reloaded(exported(Loaded(sample.load()))).trace), 0.75);
 }
 
 TEST(Export, ErrorsSayWhatIsThere) {

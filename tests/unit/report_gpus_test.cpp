@@ -10,7 +10,7 @@
 
 #include "foretrace/report/gpus.hpp"
 #include "foretrace/trace/load.hpp"
-#include "whatif/catalogue/moved_collectives.hpp"
+#include "whatif/rewrite/moved_collectives.hpp"
 
 namespace foretrace::report {
 namespace {

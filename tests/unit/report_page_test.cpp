@@ -10,7 +10,7 @@
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/network.hpp"
 #include "report/page_details.hpp"
-#include "whatif/evidence.hpp"
+#include "whatif/model/evidence.hpp"
 
 namespace foretrace {
 namespace {

@@ -4,10 +4,10 @@
 #include <numeric>
 
 #include "base/readable.hpp"
-#include "foretrace/analysis/recorder.hpp"
 #include "foretrace/analysis/replayed_step.hpp"
 #include "foretrace/analysis/step_graphs.hpp"
 #include "foretrace/graph/build.hpp"
+#include "foretrace/host/recorder.hpp"
 #include "foretrace/report/replay.hpp"
 #include "report_sample.hpp"
 #include "trace_maker.hpp"
@@ -130,7 +130,7 @@ TEST(Replay, MeasuredStepFromTheUserTheRecorderOrNobody) {
 
 TEST(Replay, RecorderFiguresThatMakeNoSenseAreNotUsed) {
   const auto stored = [](const std::string& value) {
-    return analysis::recorded_ms(Sample{.extra_metadata = ",\"foretrace\":" + value}.load());
+    return host::recorded_ms(Sample{.extra_metadata = ",\"foretrace\":" + value}.load());
   };
   EXPECT_EQ(stored("{\"measured_ms\":2.5}"), 2.5);
   EXPECT_EQ(stored("\"{\\\"measured_ms\\\": 2.5}\""), 2.5);  // stored as a text

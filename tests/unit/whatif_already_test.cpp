@@ -6,9 +6,9 @@
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/whatif.hpp"
-#include "whatif/catalogue/blocks.hpp"
-#include "whatif/catalogue/kernel_repeats.hpp"
-#include "whatif/step_facts.hpp"
+#include "whatif/dataflow/blocks.hpp"
+#include "whatif/dataflow/kernel_repeats.hpp"
+#include "whatif/model/step_facts.hpp"
 
 namespace foretrace::whatif {
 namespace {

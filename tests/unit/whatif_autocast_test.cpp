@@ -8,9 +8,9 @@
 #include "foretrace/report/whatif.hpp"
 #include "foretrace/trace/load.hpp"
 #include "hardware/cost_models.hpp"
-#include "whatif/catalogue/attentions.hpp"
-#include "whatif/catalogue/autocast.hpp"
-#include "whatif/catalogue/blocks.hpp"
+#include "whatif/dataflow/blocks.hpp"
+#include "whatif/rewrite/attentions.hpp"
+#include "whatif/rewrite/autocast.hpp"
 
 namespace foretrace::whatif {
 namespace {

@@ -120,19 +120,19 @@ Width width(Ns low, Ns step, Ns high) {
 }
 
 /// How far a step moves between the ends of what is not known of the CPU of the step as it was, and of the GPU between runs.
-Width moved(const Graph& g, const Unprofiled& base) {
+Width moved(const Graph& g, const host::Unprofiled& base) {
   const auto end = [&](double sign) {
     Graph other = g;
     for (std::size_t t = 0; t < g.size(); ++t) {
       if (graph::is_gpu(g.kind[t])) continue;
-      const auto p = static_cast<std::size_t>(cpu_phase(g, t));
+      const auto p = static_cast<std::size_t>(host::cpu_phase(g, t));
       const double by = sign * 1.2816 * base.sigma[p] + (sign > 0 ? base.slower[p] : 0);
       other.cost[t] = static_cast<Ns>(static_cast<double>(g.cost[t]) * std::exp(by));
     }
     const double step = static_cast<double>(simulate::steady_state(g).timeline.step);
     return sign * std::log(static_cast<double>(simulate::steady_state(other).timeline.step) / step);
   };
-  const double gpu = 1.2816 * base.sigma[kCpuPhases];
+  const double gpu = 1.2816 * base.sigma[host::kCpuPhases];
   return {end(1) + std::log1p(gpu), end(-1) - std::log1p(-gpu)};
 }
 
@@ -153,7 +153,7 @@ class EveryStep : public testing::TestWithParam<Case> {
 
 // Unless the changed step depends less on what is not known of that one.
 TEST_P(EveryStep, APredictionIsNeverSurerThanTheStepItStartsFrom) {
-  const Unprofiled& own = baseline_->model.base;
+  const host::Unprofiled& own = baseline_->model.base;
   const Width before = width(own.low, own.step, own.high);
   std::size_t answered = 0;
   for (const char* use : {"cpu:x=1", "no-sync", "fused-optimizer", "foreach-optimizer", "amp", "tf32", "batch:x=2",

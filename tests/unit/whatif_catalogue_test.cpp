@@ -6,7 +6,7 @@
 #include "foretrace/report/whatif.hpp"
 #include "measured_step.hpp"
 #include "trace_maker.hpp"
-#include "whatif/catalogue/saved_tensors.hpp"
+#include "whatif/dataflow/saved_tensors.hpp"
 
 namespace foretrace::whatif {
 

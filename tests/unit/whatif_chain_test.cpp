@@ -11,7 +11,7 @@
 #include "foretrace/report/whatif.hpp"
 #include "foretrace/trace/load.hpp"
 #include "sweep/uses.hpp"
-#include "whatif/call_order.hpp"
+#include "whatif/model/call_order.hpp"
 
 namespace foretrace::whatif {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "foretrace/whatif/whatif.hpp"
 #include "measured_step.hpp"
-#include "whatif/catalogue/fusion.hpp"
+#include "whatif/rewrite/fusion.hpp"
 
 namespace foretrace::whatif {
 

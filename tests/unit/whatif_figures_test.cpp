@@ -6,10 +6,10 @@
 #include <set>
 
 #include "base/figures.hpp"
-#include "foretrace/whatif/host_costs.hpp"
+#include "foretrace/host/host_costs.hpp"
 #include "foretrace/whatif/residuals.hpp"
-#include "whatif/catalogue/optimizer.hpp"
-#include "whatif/figures.hpp"
+#include "hardware/figures.hpp"
+#include "whatif/rewrite/optimizer.hpp"
 
 namespace foretrace::whatif {
 namespace {
@@ -35,14 +35,14 @@ TEST(Figures, UpdatesOverListsLaunchAsManyKernelsAsMeasured) {
 }
 
 TEST(Figures, TablesHoldWhatTheirToolsWrote) {
-  const Figures& f = measured_figures();
+  const hardware::Figures& f = hardware::measured_figures();
   for (const double share : {f.beside_collective, f.collective_beside, f.layout_share, f.gpu_repeat}) {
     EXPECT_GT(share, 0);
     EXPECT_LT(share, 1);
   }
   EXPECT_GE(f.half_sum, 1);
   EXPECT_GT(measured_latency("result_told"), measured_latency("sync_return"));
-  const HostCosts& host = HostCosts::built_in();
+  const host::HostCosts& host = host::HostCosts::built_in();
   EXPECT_GT(host.scaler_us, host.op_us);
   EXPECT_GT(host.moment, 0);
   EXPECT_LT(host.moment, 1);

@@ -5,10 +5,10 @@
 
 #include <cmath>
 
-#include "foretrace/analysis/measured_step.hpp"
+#include "foretrace/host/host_costs.hpp"
+#include "foretrace/host/measured_step.hpp"
+#include "foretrace/host/unprofiled.hpp"
 #include "foretrace/trace/load.hpp"
-#include "foretrace/whatif/host_costs.hpp"
-#include "foretrace/whatif/unprofiled.hpp"
 #include "trace_maker.hpp"
 
 namespace foretrace::whatif {
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 constexpr Ns kUs = 1'000;
 
 TEST(HostCosts, TheBuiltInFileHasEveryFigure) {
-  const HostCosts& c = HostCosts::built_in();
+  const host::HostCosts& c = host::HostCosts::built_in();
   for (const double figure : {c.launch_call_us,
                               c.launch_follows,
                               c.empty_us,
@@ -74,8 +74,8 @@ TEST(HostCosts, TheBuiltInFileHasEveryFigure) {
 }
 
 TEST(HostCosts, WhatCalibrateMeasuredBecomesASpeed) {
-  const HostCosts& usual = HostCosts::built_in();
-  const Result<HostCosts> c = HostCosts::parse(
+  const host::HostCosts& usual = host::HostCosts::built_in();
+  const Result<host::HostCosts> c = host::HostCosts::parse(
       fmt::format("# a host\nview_us,{},20 rounds,0.1\nevent_us,3\n", 2 * usual.probe_view_us), "host.csv");
   ASSERT_TRUE(c);
   EXPECT_DOUBLE_EQ(c->speed.value_or(0), 2);
@@ -84,18 +84,18 @@ TEST(HostCosts, WhatCalibrateMeasuredBecomesASpeed) {
 }
 
 TEST(HostCosts, AWrongFileSaysWhere) {
-  const Result<HostCosts> misspelt = HostCosts::parse("event_us,1\nlaunch_cal_us,5\n", "host.csv");
+  const Result<host::HostCosts> misspelt = host::HostCosts::parse("event_us,1\nlaunch_cal_us,5\n", "host.csv");
   ASSERT_FALSE(misspelt);
   EXPECT_EQ(misspelt.error().code, ErrorCode::kUnreadable);
   EXPECT_THAT(misspelt.error().message, HasSubstr("line 2"));
   EXPECT_THAT(misspelt.error().hint, HasSubstr("launch_call_us"));
   for (const char* wrong : {"left", "left,", "left,x", "left,0", "left,-1", "left,1e9", "left,nan"}) {
-    EXPECT_FALSE(HostCosts::parse(wrong, "host.csv")) << wrong;
+    EXPECT_FALSE(host::HostCosts::parse(wrong, "host.csv")) << wrong;
   }
   for (const char* nothing : {"", "# only a remark\n"}) {
-    EXPECT_EQ(HostCosts::parse(nothing, "host.csv").error().message, "the file holds no figure of a host");
+    EXPECT_EQ(host::HostCosts::parse(nothing, "host.csv").error().message, "the file holds no figure of a host");
   }
-  EXPECT_FALSE(HostCosts::read("no such file.csv"));
+  EXPECT_FALSE(host::HostCosts::read("no such file.csv"));
 }
 
 /// 100 launches, or so many; every call of a speed takes `slow` times as long as on the usual host at its fastest.
@@ -106,8 +106,8 @@ TraceMaker step_at(double slow, int operations = 1, int launches = 100) {
   for (int i = 1; i <= launches; ++i) {
     const Ns begin = at;
     for (int k = 0; k < operations; ++k) m.op("aten::add", begin + k * us(0.5), begin + us(30) - k * us(0.5));
-    m.op("aten::empty", begin + us(12), begin + us(12 + HostCosts::built_in().empty_us));
-    m.launch(i, {begin + us(18), begin + us(18 + HostCosts::built_in().launch_call_us)}, "add",
+    m.op("aten::empty", begin + us(12), begin + us(12 + host::HostCosts::built_in().empty_us));
+    m.launch(i, {begin + us(18), begin + us(18 + host::HostCosts::built_in().launch_call_us)}, "add",
              {begin + us(25), begin + us(25) + 2 * kUs});
     at += us(32);
   }
@@ -116,17 +116,18 @@ TraceMaker step_at(double slow, int operations = 1, int launches = 100) {
 }
 
 TEST(Unprofiled, ATraceShowsItsSpeed) {
-  EXPECT_NEAR(traced_speeds(Replay(step_at(1)).graph, HostCosts::built_in())[0], 1, 0.02);
-  EXPECT_GT(traced_speeds(Replay(step_at(2)).graph, HostCosts::built_in())[0], 1.7);
-  EXPECT_EQ(step_speed(HostCosts::built_in().usual_speed, HostCosts::built_in()), HostCosts::built_in().usual_speed);
-  HostCosts known = HostCosts::built_in();
+  EXPECT_NEAR(host::traced_speeds(Replay(step_at(1)).graph, host::HostCosts::built_in())[0], 1, 0.02);
+  EXPECT_GT(host::traced_speeds(Replay(step_at(2)).graph, host::HostCosts::built_in())[0], 1.7);
+  EXPECT_EQ(host::step_speed(host::HostCosts::built_in().usual_speed, host::HostCosts::built_in()),
+            host::HostCosts::built_in().usual_speed);
+  host::HostCosts known = host::HostCosts::built_in();
   known.speed = 3;
-  EXPECT_EQ(step_speed(1, known), 3);
+  EXPECT_EQ(host::step_speed(1, known), 3);
 }
 
 TEST(Unprofiled, AStepTracedOnASlowDayIsNotAsSlowOnOthers) {
-  const Ns fast = unprofiled(Replay(step_at(1)).graph, std::nullopt).step;
-  const Ns slow = unprofiled(Replay(step_at(2)).graph, std::nullopt).step;
+  const Ns fast = host::unprofiled(Replay(step_at(1)).graph, std::nullopt).step;
+  const Ns slow = host::unprofiled(Replay(step_at(2)).graph, std::nullopt).step;
   EXPECT_GT(slow, fast);
   EXPECT_LT(static_cast<double>(slow), 1.9 * static_cast<double>(fast));
 }
@@ -142,33 +143,34 @@ TEST(Unprofiled, EveryRecordedEventComesOff) {
   }
   EXPECT_EQ(ops, 600u);
   EXPECT_EQ(calls, 100u);
-  const double per_op =
-      HostCosts::built_in().event_op_us * HostCosts::built_in().left * step_speed(1, HostCosts::built_in()) * 1e3;
-  const auto saved = static_cast<double>(unprofiled(few, std::nullopt).step - unprofiled(many, std::nullopt).step);
+  const double per_op = host::HostCosts::built_in().event_op_us * host::HostCosts::built_in().left *
+                        host::step_speed(1, host::HostCosts::built_in()) * 1e3;
+  const auto saved =
+      static_cast<double>(host::unprofiled(few, std::nullopt).step - host::unprofiled(many, std::nullopt).step);
   EXPECT_NEAR(saved, 400 * per_op, 0.15 * 400 * per_op);
 }
 
 TEST(Unprofiled, ItsCostComesOffOnce) {
   const graph::Graph g = Replay(step_at(1)).graph;
-  const Unprofiled u = unprofiled(g, std::nullopt);
+  const host::Unprofiled u = host::unprofiled(g, std::nullopt);
   EXPECT_TRUE(apply(g, u.factors, {}).recorded.empty());
 }
 
 // -- what the recorder timed
 
-Result<analysis::Measured> with_phases(const std::string& phases) {
+Result<host::Measured> with_phases(const std::string& phases) {
   TraceMaker m = step_at(1);
   trace::Trace t = m.load();
   t.metadata.emplace_back("foretrace", "{\"version\":1," + phases + "}");
-  return analysis::measured_step(t, Replay(step_at(1)).graph, 0, {});
+  return host::measured_step(t, Replay(step_at(1)).graph, 0, {});
 }
 
 // One moment of a host that changes its speed: what the trace says counts beside it.
 TEST(CpuPrior, PhasesTheRecorderTimedDecideBesideTheTrace) {
   const graph::Graph g = Replay(step_at(1)).graph;
-  const double by_trace = static_cast<double>(unprofiled(g, std::nullopt).step) / static_cast<double>(g.traced);
+  const double by_trace = static_cast<double>(host::unprofiled(g, std::nullopt).step) / static_cast<double>(g.traced);
   for (const double timed : {0.3, 0.9}) {
-    const Result<analysis::Measured> found = with_phases(
+    const Result<host::Measured> found = with_phases(
         fmt::format("\"phase_ms\":{{\"forward\":{}}},\"traced_phase_ms\":{{\"forward\":8.0,\"update\":1}}", 8 * timed));
     ASSERT_TRUE(found);
     ASSERT_TRUE(found->prior.left[0]);
@@ -178,7 +180,7 @@ TEST(CpuPrior, PhasesTheRecorderTimedDecideBesideTheTrace) {
     // By a third at the least.
     EXPECT_LT(std::abs(std::log(left / timed)), 0.71 * std::abs(std::log(timed / by_trace))) << timed;
     EXPECT_EQ(left > timed, by_trace > timed);
-    const Unprofiled u = unprofiled(g, std::nullopt, found->prior);
+    const host::Unprofiled u = host::unprofiled(g, std::nullopt, found->prior);
     EXPECT_NEAR(static_cast<double>(u.step), left * static_cast<double>(g.traced),
                 0.03 * static_cast<double>(g.traced));
   }
@@ -192,7 +194,7 @@ TEST(CpuPrior, APhaseThatBeginsBehindAFullQueueIsLeftToTheTrace) {
     t.metadata.emplace_back("foretrace",
                             "{\"version\":1,\"phase_ms\":{\"update\":2.0},\"traced_phase_ms\":{\"update\":3.0},"
                             "\"phase_behind_ms\":{\"forward\":30,\"backward\":30,\"update\":0.1}}");
-    const Result<analysis::Measured> found = analysis::measured_step(t, Replay(m).graph, 0, {});
+    const Result<host::Measured> found = host::measured_step(t, Replay(m).graph, 0, {});
     ASSERT_TRUE(found);
     EXPECT_EQ(found->prior.left[2].has_value(), launches < 900) << launches;
   }
@@ -203,7 +205,7 @@ TEST(CpuPrior, TimesThatCannotBeThePhaseAreLeftAlone) {
                             "\"phase_ms\":{\"forward\":-1},\"traced_phase_ms\":{\"forward\":8}",
                             "\"phase_ms\":{\"forward\":4},\"traced_phase_ms\":{\"forward\":0}",
                             "\"phase_ms\":[4],\"traced_phase_ms\":7", "\"phase_ms\":null"}) {
-    const Result<analysis::Measured> found = with_phases(wrong);
+    const Result<host::Measured> found = with_phases(wrong);
     ASSERT_TRUE(found) << wrong;
     EXPECT_FALSE(found->prior.left[0]) << wrong;
   }

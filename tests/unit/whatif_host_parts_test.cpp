@@ -81,9 +81,9 @@ TEST(Fsdp, AHookTakesSoMuchForItsUnitAndForEachTensor) {
   const double unit = 17 * (1 - m.host.shard_fill_share) * m.host.shard_reduce_us;
   const double tensors = 161 * m.host.shard_reduce_tensor_us;
   EXPECT_NEAR(static_cast<double>(cpu_named(p.graph, "FSDP: reduce gradients").second),
-              static_cast<double>(m.cpu_time(unit, CpuPhase::kBackward)), 1e3);
+              static_cast<double>(m.cpu_time(unit, host::CpuPhase::kBackward)), 1e3);
   EXPECT_NEAR(static_cast<double>(cpu_named(p.graph, "FSDP: gradients of the shards").second),
-              static_cast<double>(m.cpu_time(tensors, CpuPhase::kBackward)), 1e3);
+              static_cast<double>(m.cpu_time(tensors, host::CpuPhase::kBackward)), 1e3);
 }
 
 TEST(Fsdp, AFlatUnitIsNotCopiedAndItsHooksTakeTheirShare) {
@@ -122,12 +122,16 @@ TEST(CudaGraph, LaunchesAndCallsOfGraphedModulesCostWhatTheHostSays) {
   Model m = model_of(kSmall);
   const Ns usual = cpu_time(predicted(m, "cuda-graph:layers=transformer.h.*").graph);
   m.host.graph_call_us += 100;
-  EXPECT_NEAR(static_cast<double>(cpu_time(predicted(m, "cuda-graph:layers=transformer.h.*").graph) - usual),
-              static_cast<double>(m.cpu_time(1200, CpuPhase::kForward) + m.cpu_time(1200, CpuPhase::kBackward)), 5e3);
+  EXPECT_NEAR(
+      static_cast<double>(cpu_time(predicted(m, "cuda-graph:layers=transformer.h.*").graph) - usual),
+      static_cast<double>(m.cpu_time(1200, host::CpuPhase::kForward) + m.cpu_time(1200, host::CpuPhase::kBackward)),
+      5e3);
   m.host.graph_call_us -= 100;
   m.host.function_us += 100;
-  EXPECT_NEAR(static_cast<double>(cpu_time(predicted(m, "cuda-graph:layers=transformer.h.*").graph) - usual),
-              static_cast<double>(m.cpu_time(1200, CpuPhase::kForward) + m.cpu_time(1200, CpuPhase::kBackward)), 5e3);
+  EXPECT_NEAR(
+      static_cast<double>(cpu_time(predicted(m, "cuda-graph:layers=transformer.h.*").graph) - usual),
+      static_cast<double>(m.cpu_time(1200, host::CpuPhase::kForward) + m.cpu_time(1200, host::CpuPhase::kBackward)),
+      5e3);
 }
 
 TEST(CudaGraph, OfLayersThatAreNotThereIsDeclined) {
@@ -140,10 +144,10 @@ TEST(Offload, EveryTensorPaysForItsHooks) {
   const Ns usual = cpu_time(predicted(m, "offload").graph);
   const auto copies = static_cast<double>(gpu_named(predicted(m, "offload").graph, "copy to host"));
   m.host.hooked_copy_us += 10;
-  EXPECT_NEAR(
-      static_cast<double>(cpu_time(predicted(m, "offload").graph) - usual),
-      static_cast<double>(m.cpu_time(10 * copies, CpuPhase::kForward) + m.cpu_time(10 * copies, CpuPhase::kBackward)),
-      2e3 * copies / 100);
+  EXPECT_NEAR(static_cast<double>(cpu_time(predicted(m, "offload").graph) - usual),
+              static_cast<double>(m.cpu_time(10 * copies, host::CpuPhase::kForward) +
+                                  m.cpu_time(10 * copies, host::CpuPhase::kBackward)),
+              2e3 * copies / 100);
 }
 
 TEST(Offload, UnderAutocastATensorIsSavedOnceInTheTypeItIsUsedIn) {
@@ -179,12 +183,14 @@ TEST(Checkpoint, InsideACompiledNetworkFreesWhatItsBlocksKeep) {
 TEST(Unprofiled, ACallThatGivesTheGpuNoWorkCostsTheProfilerLess) {
   // Recurrent layers of cuDNN: thousands of calls beside the launches.
   const analysis::Baseline& b = test::measured_step("h200-clean/lstm_lm@8");
-  CpuPrior alike;
+  host::CpuPrior alike;
   alike.host.event_short_call_us = alike.host.event_call_us;
   const graph::Graph traced = graph::GraphBuilder(*b.model.trace, trace::find_steps(*b.model.trace)).build(0).value();
-  const auto cpu = [&](const CpuPrior& prior) { return cpu_time(apply(traced, prior_factors(traced, prior), prior)); };
+  const auto cpu = [&](const host::CpuPrior& prior) {
+    return cpu_time(apply(traced, host::prior_factors(traced, prior), prior));
+  };
   // Those that do next to nothing follow each other at once: whatever one is said to cost, no more comes off than that time.
-  EXPECT_LT(cpu(alike), cpu(CpuPrior()) * 110 / 100);
+  EXPECT_LT(cpu(alike), cpu(host::CpuPrior()) * 110 / 100);
   EXPECT_GT(b.model.host.event_call_us, b.model.host.event_short_call_us);
 }
 
@@ -204,11 +210,11 @@ TEST(NoSync, TheOperationThatReadTheLossGoesWithItsWait) {
 TEST(DataLoader, ABatchIsTakenFromAQueueOrOpenedTensorByTensor) {
   const Model& m = model_of(kLoader);
   const Prediction pinned = predicted(m, "dataloader:workers=64");
-  EXPECT_EQ(cpu_named(pinned.graph, "take a batch").second, m.cpu_time(m.host.take_batch_us, CpuPhase::kForward));
+  EXPECT_EQ(cpu_named(pinned.graph, "take a batch").second, m.cpu_time(m.host.take_batch_us, host::CpuPhase::kForward));
   // Images and labels, each copied to the GPU.
   const Prediction plain = predicted(m, "dataloader:workers=64,pin=0");
   EXPECT_EQ(cpu_named(plain.graph, "take a batch").second,
-            m.cpu_time(m.host.open_batch_us + 2 * m.host.open_tensor_us, CpuPhase::kForward));
+            m.cpu_time(m.host.open_batch_us + 2 * m.host.open_tensor_us, host::CpuPhase::kForward));
   EXPECT_GT(plain.step, pinned.step);
 }
 

@@ -8,8 +8,8 @@
 #include "foretrace/report/whatif.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/parallel.hpp"
+#include "host/phase_counts.hpp"
 #include "trace_maker.hpp"
-#include "whatif/phase_counts.hpp"
 
 namespace foretrace::whatif {
 namespace {
@@ -18,8 +18,8 @@ using test::Replay;
 using test::TraceMaker;
 
 constexpr Ns kUs = 1'000;
-constexpr auto kForward = static_cast<std::size_t>(CpuPhase::kForward);
-constexpr auto kUpdate = static_cast<std::size_t>(CpuPhase::kOptimizer);
+constexpr auto kForward = static_cast<std::size_t>(host::CpuPhase::kForward);
+constexpr auto kUpdate = static_cast<std::size_t>(host::CpuPhase::kOptimizer);
 
 /// A step that launches kernels of this name one by one, the last 40 of them in its update.
 graph::Graph launching(const std::string& kernel, int layers = 0) {
@@ -43,24 +43,25 @@ graph::Graph launching(const std::string& kernel, int layers = 0) {
 }
 
 TEST(PhaseCounts, LaunchesAndWhichOfThemAreGenerated) {
-  const CountedPhases plain = count_phases(launching("add"));
+  const host::CountedPhases plain = host::count_phases(launching("add"));
   EXPECT_EQ(plain.launches[kForward], 60);
   EXPECT_EQ(plain.launches[kUpdate], 40);
   EXPECT_EQ(plain.generated[kForward], 0);
-  EXPECT_EQ(count_phases(launching("triton_poi_fused_add_0")).generated[kForward], 60);
+  EXPECT_EQ(host::count_phases(launching("triton_poi_fused_add_0")).generated[kForward], 60);
 }
 
 TEST(PhaseCounts, ModulesAreRangesOfLayersOrWhatOperationsMakeLikely) {
-  const HostCosts& host = HostCosts::built_in();
-  EXPECT_EQ(count_phases(launching("add", 12)).modules(kForward, host), 12);
-  EXPECT_NEAR(count_phases(launching("add")).modules(kForward, host), 60 * host.modules_of_op, 1e-9);
-  EXPECT_EQ(count_phases(launching("add", 12)).modules(kUpdate, host), 0);
-  EXPECT_EQ(count_phases(launching("triton_poi_fused_add_0")).modules(kForward, host), 0);  // compiled: none is called
+  const host::HostCosts& host = host::HostCosts::built_in();
+  EXPECT_EQ(host::count_phases(launching("add", 12)).modules(kForward, host), 12);
+  EXPECT_NEAR(host::count_phases(launching("add")).modules(kForward, host), 60 * host.modules_of_op, 1e-9);
+  EXPECT_EQ(host::count_phases(launching("add", 12)).modules(kUpdate, host), 0);
+  EXPECT_EQ(host::count_phases(launching("triton_poi_fused_add_0")).modules(kForward, host),
+            0);  // compiled: none is called
 }
 
 TEST(PhaseCounts, APhaseLongerThanItsLaunchesUsuallyTakeBecomesShorter) {
-  const HostCosts& host = HostCosts::built_in();
-  const CountedPhases counted = count_phases(launching("add"));
+  const host::HostCosts& host = host::HostCosts::built_in();
+  const host::CountedPhases counted = host::count_phases(launching("add"));
   const double usual = 40 * host.launch_us[kUpdate] * 1e3;
   EXPECT_NEAR(counted.correction(kUpdate, usual, host), 1, 1e-9);
   EXPECT_LT(counted.correction(kUpdate, 1.3 * usual, host), 0.97);
@@ -69,25 +70,25 @@ TEST(PhaseCounts, APhaseLongerThanItsLaunchesUsuallyTakeBecomesShorter) {
   EXPECT_GT(counted.correction(kUpdate, 10 * usual, host), 0.95);
   // Forward is Python as much as launches: its times decide, unless generated code launches.
   EXPECT_EQ(counted.correction(kForward, 60 * host.launch_us[kForward] * 2e3, host), 1);
-  const CountedPhases compiled = count_phases(launching("triton_poi_fused_add_0"));
+  const host::CountedPhases compiled = host::count_phases(launching("triton_poi_fused_add_0"));
   const double pass = host.usual_speed * (host.compiled_call_us + 60 * host.compiled_launch_us) * 1e3;
   EXPECT_LT(compiled.correction(kForward, 1.3 * pass, host), 0.9);
 }
 
 TEST(PhaseCounts, AFasterHostTakesLessForAsManyLaunches) {
-  HostCosts host = HostCosts::built_in();
-  const CountedPhases counted = count_phases(launching("add"));
+  host::HostCosts host = host::HostCosts::built_in();
+  const host::CountedPhases counted = host::count_phases(launching("add"));
   const double usual = 40 * host.launch_us[kUpdate] * 1e3;
   host.speed = host.usual_speed / 1.3;
   EXPECT_LT(counted.correction(kUpdate, usual, host), 0.97);
 }
 
 TEST(PhaseCounts, CallsOfModulesKeepTheirTimeBesideAProfiler) {
-  HostCosts host = HostCosts::built_in();
-  const double none = kept_share(1'000 * kUs, 0, 1, host);
-  EXPECT_NEAR(none, host.left * step_speed(1, host), 1e-9);
-  EXPECT_GT(kept_share(1'000 * kUs, 100, 1, host), none);
-  EXPECT_NEAR(kept_share(1'000 * kUs, 1e9, 1, host), step_speed(1, host), 1e-9);  // nothing else is left
+  host::HostCosts host = host::HostCosts::built_in();
+  const double none = host::kept_share(1'000 * kUs, 0, 1, host);
+  EXPECT_NEAR(none, host.left * host::step_speed(1, host), 1e-9);
+  EXPECT_GT(host::kept_share(1'000 * kUs, 100, 1, host), none);
+  EXPECT_NEAR(host::kept_share(1'000 * kUs, 1e9, 1, host), host::step_speed(1, host), 1e-9);  // nothing else is left
 }
 
 class Ddp : public testing::Test {
@@ -112,7 +113,7 @@ class Ddp : public testing::Test {
 TEST_F(Ddp, CallsHooksAndTheWrapperCostWhatTheHostSays) {
   Model m = solo().model;
   const std::string use = "ddp:workers=2,fabric=25GbE";
-  EXPECT_EQ(cpu_named(m, use, "DDP: forward"), m.cpu_time(m.host.ddp_forward_us, CpuPhase::kForward));
+  EXPECT_EQ(cpu_named(m, use, "DDP: forward"), m.cpu_time(m.host.ddp_forward_us, host::CpuPhase::kForward));
   const Ns calls = cpu_named(m, use, "DDP: all-reduce call");
   ASSERT_GT(calls, 0);
   m.host.ddp_collective_us *= 3;
@@ -122,7 +123,7 @@ TEST_F(Ddp, CallsHooksAndTheWrapperCostWhatTheHostSays) {
 TEST_F(Ddp, TheUpdateOfShardedTensorsUnwrapsEachOfThem) {
   const Model& m = solo().model;
   EXPECT_EQ(cpu_named(m, "fsdp:workers=2,fabric=25GbE", "FSDP: sharded tensors in the update"),
-            m.cpu_time(161 * m.host.shard_update_tensor_us, CpuPhase::kOptimizer));
+            m.cpu_time(161 * m.host.shard_update_tensor_us, host::CpuPhase::kOptimizer));
   EXPECT_EQ(cpu_named(m, "fsdp:workers=2,fabric=25GbE,version=1", "FSDP: sharded tensors in the update"), 0);
 }
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "measured_step.hpp"
-#include "whatif/catalogue/sequence_shapes.hpp"
+#include "whatif/dataflow/sequence_shapes.hpp"
 
 namespace foretrace::whatif {
 namespace {

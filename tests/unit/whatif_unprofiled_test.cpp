@@ -2,10 +2,10 @@
 
 #include <gmock/gmock.h>
 
-#include "foretrace/analysis/measured_step.hpp"
+#include "foretrace/host/measured_step.hpp"
+#include "foretrace/host/unprofiled.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/report/whatif.hpp"
-#include "foretrace/whatif/unprofiled.hpp"
 #include "trace_maker.hpp"
 
 namespace foretrace::whatif {
@@ -37,7 +37,7 @@ graph::Graph plain_step() {
   return launching_step([](TraceMaker&, Ns at) { return at; });
 }
 
-Ns unprofiled_step(const graph::Graph& g) { return unprofiled(g, std::nullopt).step; }
+Ns unprofiled_step(const graph::Graph& g) { return host::unprofiled(g, std::nullopt).step; }
 
 TEST(Unprofiled, TheProfilersTimeComesOff) {
   const graph::Graph g = plain_step();
@@ -108,8 +108,8 @@ TEST(Unprofiled, AWaitForAnotherThreadKeepsItsTime) {
 TEST(MeasuredStep, TheRangeOfWhatCanBeTrue) {
   const graph::Graph g = plain_step();
   const Ns replayed = simulate::steady_state(g).timeline.step;
-  const analysis::PlausibleRange range = analysis::plausible_range(g, replayed);
-  const auto step_of = [&](double ms) { return analysis::plausible_step(g, replayed, ms); };
+  const host::PlausibleRange range = host::plausible_range(g, replayed);
+  const auto step_of = [&](double ms) { return host::plausible_step(g, replayed, ms); };
   EXPECT_EQ(range.gpu_busy, 200 * 5 * kUs);
   EXPECT_EQ(range.traced, g.traced);
   const double traced = to_ms(g.traced);

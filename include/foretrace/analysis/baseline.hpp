@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/analysis/measured_step.hpp"
 #include "foretrace/analysis/step_graphs.hpp"
+#include "foretrace/host/measured_step.hpp"
 #include "foretrace/trace/trace.hpp"
 #include "foretrace/whatif/model.hpp"
 #include "foretrace/whatif/whatif.hpp"
@@ -42,14 +42,15 @@ struct Baseline {
 };
 
 /// `step`: its number, else the median step. `told`: a measured time, else what the recorder stored in the trace.
-Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int64_t> step, const Told& told);
+Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int64_t> step,
+                               const host::UserMeasurements& told);
 /// The same from a graph that is there already: that of `step`, built from the trace.
 Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,
-                               const Told& told);
+                               const host::UserMeasurements& told);
 
 /// The model of a trace's step, ready for what-ifs. `replayed`: the step as the graph gives it unchanged.
 Result<whatif::Model> make_model(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,
-                                 Ns replayed, std::optional<Ns> measured, const whatif::CpuPrior& prior = {});
+                                 Ns replayed, std::optional<Ns> measured, const host::CpuPrior& prior = {});
 
 /// All changes together, on the step as it was measured where it was.
 whatif::Prediction predict(const Baseline& baseline, const std::vector<whatif::Use>& uses,

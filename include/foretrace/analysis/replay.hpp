@@ -20,11 +20,11 @@
 #include "foretrace/base/result.hpp"
 #include "foretrace/base/time.hpp"
 #include "foretrace/graph/graph.hpp"
+#include "foretrace/host/unprofiled.hpp"
 #include "foretrace/simulate/limits.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/trace/trace.hpp"
-#include "foretrace/whatif/unprofiled.hpp"
 
 namespace foretrace::analysis {
 
@@ -34,7 +34,7 @@ struct ReplayOptions {
       measured_ms;  ///< the step without the profiler; default what the recorder stored, else the prior
   Progress progress;
   /// What the CPU costs there; default what the recorder stored, else the usual.
-  std::optional<whatif::HostCosts> host = {};
+  std::optional<host::HostCosts> host = {};
 };
 
 struct TraceReplay {
@@ -82,7 +82,7 @@ struct TraceReplay {
   std::vector<LeftOut> left_out;  ///< steps that could not be replayed
   std::size_t chosen = 0;         ///< index into steps of the median one, which the rest speaks of
 
-  whatif::Unprofiled unprofiled;
+  host::Unprofiled unprofiled;
   std::optional<Ns> measured;    ///< the real step, where known
   std::string measured_refused;  ///< why the figure the recorder stored is not used; empty when it is, or there is none
   std::string bottleneck;        ///< of the step as traced

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "foretrace/graph/graph.hpp"
+#include "foretrace/host/unprofiled.hpp"
 #include "foretrace/simulate/simulate.hpp"
-#include "foretrace/whatif/unprofiled.hpp"
 
 namespace foretrace::analysis {
 
@@ -65,7 +65,7 @@ struct ReplayedStep {
 ReplayedStep replay_step(graph::Graph graph);
 
 /// The bottleneck of the step as it runs without the profiler.
-std::string bottleneck_without_profiler(const graph::Graph& graph, const whatif::Unprofiled& unprofiled,
-                                        const whatif::CpuPrior& prior);
+std::string bottleneck_without_profiler(const graph::Graph& graph, const host::Unprofiled& unprofiled,
+                                        const host::CpuPrior& prior);
 
 }  // namespace foretrace::analysis

@@ -17,11 +17,11 @@
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/base/time.hpp"
+#include "foretrace/host/unprofiled.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/trace/trace.hpp"
-#include "foretrace/whatif/unprofiled.hpp"
 
 namespace foretrace::analysis {
 
@@ -29,7 +29,7 @@ struct SummaryOptions {
   std::optional<std::int64_t> step;        ///< the number in ProfilerStep#N; default the median step
   std::optional<double> samples;           ///< samples a step works on, for samples per second; never guessed
   std::optional<double> measured_ms = {};  ///< the step without the profiler; default what the recorder stored
-  std::optional<whatif::HostCosts> host =
+  std::optional<host::HostCosts> host =
       {};  ///< what the CPU costs there; default what the recorder stored, else the usual
 };
 
@@ -38,7 +38,7 @@ struct SimulatedStep {
   Ns replayed = 0;
   double error_pct = 0;      ///< of the replay against the trace
   std::optional<Ns> period;  ///< where the GPU runs behind the CPU: what the replay has to meet instead
-  whatif::Unprofiled unprofiled;
+  host::Unprofiled unprofiled;
   std::optional<Ns> measured;
   std::string measured_refused;  ///< why the figure the recorder stored is not used; empty when it is, or there is none
   std::string bottleneck, unprofiled_bottleneck;

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "foretrace/analysis/measured_step.hpp"
 #include "foretrace/base/result.hpp"
 #include "foretrace/base/time.hpp"
+#include "foretrace/host/measured_step.hpp"
 #include "foretrace/trace/trace.hpp"
 #include "foretrace/whatif/whatif.hpp"
 
@@ -120,7 +120,7 @@ struct Comparison {
 struct Options {
   std::optional<std::int64_t> step;           ///< on both sides
   std::optional<double> before_ms, after_ms;  ///< the step without the profiler, as the user measured it
-  std::optional<whatif::HostCosts> host;
+  std::optional<host::HostCosts> host;
   std::optional<double> gate_pct;
   std::vector<whatif::Use> whatif;                     ///< BEFORE with these, stacked, against AFTER
   std::shared_ptr<const whatif::Residuals> residuals;  ///< behind the band of that prediction; null: the built-in ones

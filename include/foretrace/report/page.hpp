@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "foretrace/analysis/gpus.hpp"
-#include "foretrace/analysis/measured_step.hpp"
 #include "foretrace/base/result.hpp"
+#include "foretrace/host/measured_step.hpp"
 #include "foretrace/trace/trace.hpp"
 
 namespace foretrace::report {
 
 struct PageOptions {
   std::optional<std::int64_t> step;  ///< the number in ProfilerStep#N; default the median step
-  analysis::Told told = {};
+  host::UserMeasurements told = {};
   std::vector<std::string> whatifs = {};  ///< shown beside what `advise` finds, and stacked as the predicted timeline
   std::string fabric = {};                ///< of the scaling curve; empty: what the GPU is usually sold with
   std::string command = {};               ///< that made the page

@@ -12,19 +12,19 @@
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/hardware/cost.hpp"
 #include "foretrace/hardware/device.hpp"
+#include "foretrace/host/unprofiled.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "foretrace/whatif/contract.hpp"
 #include "foretrace/whatif/op_chains.hpp"
 #include "foretrace/whatif/residuals.hpp"
-#include "foretrace/whatif/unprofiled.hpp"
 #include "foretrace/work/works.hpp"
 
 namespace foretrace::whatif {
 
 /// What CPU work around a launch costs in each phase, from this trace without the profiler: what an inserted kernel costs.
 struct LaunchCosts {
-  std::array<Ns, kCpuPhases> cpu_per_launch = {};  ///< operation overhead and call together
+  std::array<Ns, host::kCpuPhases> cpu_per_launch = {};  ///< operation overhead and call together
 };
 
 /// Communication beside computation: how a collective's thread blocks and memory traffic slow kernels, and the other way
@@ -37,7 +37,7 @@ struct Interference {
   std::vector<std::vector<std::string>> links = {};  ///< names of communication lanes that share a link
 };
 
-class GraphFacts;  // src/whatif/graph_facts.hpp
+class GraphFacts;  // src/whatif/model/graph_facts.hpp
 
 struct Model {
   const trace::Trace* trace = nullptr;
@@ -49,8 +49,8 @@ struct Model {
   work::Works works;                       ///< of the graph's tasks; grows as what-ifs change them
   hardware::Device device;
   LaunchCosts launches;
-  HostCosts host;                       ///< of the step's host
-  Unprofiled base;                      ///< how the profiler was undone, and what stays uncertain
+  host::HostCosts host;                 ///< of the step's host
+  host::Unprofiled base;                ///< how the profiler was undone, and what stays uncertain
   std::int64_t parameter_elements = 0;  ///< trained parameters, from the optimizer's kernels or memory; 0 when unknown
   std::int64_t parameter_tensors = 0;
   std::string optimizer;                ///< "Adam", "SGD", …; empty when none was seen
@@ -67,7 +67,7 @@ struct Model {
   std::size_t buckets = 0;                   ///< in how many buckets they reduce gradients
   bool validated = true;                     ///< whether everything applied so far has truth rows (docs/accuracy.md)
   /// What takes the CPU `us` at speed 1 takes this step's CPU.
-  [[nodiscard]] Ns cpu_time(double us, CpuPhase phase) const {
+  [[nodiscard]] Ns cpu_time(double us, host::CpuPhase phase) const {
     return static_cast<Ns>(us * 1e3 * base.speed[static_cast<std::size_t>(phase)]);
   }
   [[nodiscard]] double frozen_share() const {

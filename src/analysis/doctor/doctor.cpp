@@ -10,8 +10,8 @@
 #include "analysis/doctor/facts.hpp"
 #include "analysis/doctor/recorder.hpp"
 #include "base/readable.hpp"
-#include "foretrace/analysis/recorder.hpp"
 #include "foretrace/analysis/step_graphs.hpp"
+#include "foretrace/host/recorder.hpp"
 #include "foretrace/trace/gpu.hpp"
 #include "trace/name_tables.hpp"
 
@@ -39,7 +39,7 @@ constexpr std::array<std::string_view, 5> kFlags{"record_shapes", "profile_memor
 // Known, harmless, and of no interest to the reader of a report.
 constexpr std::array<std::string_view, 8> kPlainKeys{"displayTimeUnit", "baseTimeNanoseconds", "traceName",
                                                      "trace_id",        "deviceProperties",    "distributedInfo",
-                                                     kGraphKey,         kRecorderKey};
+                                                     kGraphKey,         host::kRecorderKey};
 
 /// The value if it looks like a version; anything else under a known key is not printed either.
 std::string version_text(std::string_view raw) {

@@ -10,9 +10,9 @@
 #include "analysis/doctor/checks.hpp"
 #include "base/readable.hpp"
 #include "base/statistics.hpp"
-#include "foretrace/analysis/measured_step.hpp"
 #include "foretrace/analysis/step_graphs.hpp"
 #include "foretrace/graph/gpu_work.hpp"
+#include "foretrace/host/measured_step.hpp"
 #include "foretrace/simulate/simulate.hpp"
 #include "foretrace/work/works.hpp"
 
@@ -189,7 +189,8 @@ void replay_median_step(Facts& facts) {
   replay.error_pct = percent_off(replay.replayed, replay.traced);
   examine_waits(*graph, replay);
   facts.step_on_gpu = graph::has_gpu_work(*graph);
-  if (const Result<Measured> measured = measured_step(*facts.trace, *graph, replay.replayed, std::nullopt)) {
+  if (const Result<host::Measured> measured =
+          host::measured_step(*facts.trace, *graph, replay.replayed, std::nullopt)) {
     facts.measured_refused = measured->refused;
   }
   list_without_model(facts, *graph);

@@ -10,7 +10,7 @@
 #include "analysis/doctor/checks.hpp"
 #include "base/readable.hpp"
 #include "foretrace/simulate/limits.hpp"
-#include "whatif/predictor.hpp"
+#include "whatif/predict/predictor.hpp"
 
 namespace foretrace::analysis {
 namespace {

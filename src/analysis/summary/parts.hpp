@@ -21,7 +21,7 @@ void summarise_memory(const SummaryInput& input, SummaryReport& report);
 void summarise_work(const SummaryInput& input, SummaryReport& report);
 /// Breakdown, critical path, bounds, the step without the profiler.
 SimulatedStep summarise_simulation(const ReplayedStep& analysis, std::optional<Ns> measured,
-                                   const whatif::CpuPrior& prior);
+                                   const host::CpuPrior& prior);
 
 /// "(forward)": how work that belongs to no layer is listed.
 std::string no_layer_name(graph::Phase phase);

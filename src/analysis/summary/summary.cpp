@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "analysis/summary/parts.hpp"
-#include "foretrace/analysis/measured_step.hpp"
 #include "foretrace/analysis/step_graphs.hpp"
+#include "foretrace/host/measured_step.hpp"
 
 namespace foretrace::analysis {
 namespace {
@@ -58,8 +58,8 @@ Result<SummaryReport> summarise(const trace::Trace& trace, const trace::Steps& s
     return declined(trace, "the step holds no operations, runtime calls or GPU work: there is nothing to summarise");
   }
   if (replayed) {
-    FORETRACE_TRY(const Measured measured,
-                  measured_step(trace, replayed->graph, replayed->replayed(), {options.measured_ms, options.host}));
+    FORETRACE_TRY(const host::Measured measured, host::measured_step(trace, replayed->graph, replayed->replayed(),
+                                                                     {options.measured_ms, options.host}));
     report.simulated = summarise_simulation(*replayed, measured.step, measured.prior);
     if (measured.recorded) report.simulated->unprofiled.origin = "recorder";
     report.simulated->measured_refused = measured.refused;

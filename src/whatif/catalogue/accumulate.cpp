@@ -5,11 +5,11 @@
 
 #include "foretrace/whatif/script.hpp"
 #include "graph/latencies.hpp"
-#include "whatif/catalogue/backward_end.hpp"
-#include "whatif/catalogue/batch_scaling.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/step_facts.hpp"
-#include "whatif/whole_number.hpp"
+#include "whatif/dataflow/backward_end.hpp"
+#include "whatif/model/step_facts.hpp"
+#include "whatif/model/whole_number.hpp"
+#include "whatif/rewrite/batch_scaling.hpp"
 
 namespace foretrace::whatif {
 
@@ -62,7 +62,7 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
                   .phase = Phase::kBackward,
                   .after_gpu = gpu,
                   .after_cpu = cpu,
-                  .cpu_cost = m.cpu_time(m.host.op_us, CpuPhase::kBackward)});
+                  .cpu_cost = m.cpu_time(m.host.op_us, host::CpuPhase::kBackward)});
   }
 }
 

@@ -4,15 +4,15 @@
 #include <cmath>
 
 #include "foretrace/whatif/script.hpp"
-#include "whatif/catalogue/amp_memory.hpp"
-#include "whatif/catalogue/cast_tasks.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/catalogue/grad_scaler.hpp"
-#include "whatif/catalogue/half_rows.hpp"
-#include "whatif/catalogue/layer_regions.hpp"
-#include "whatif/catalogue/workspaces.hpp"
-#include "whatif/compiled.hpp"
-#include "whatif/step_facts.hpp"
+#include "whatif/dataflow/layer_regions.hpp"
+#include "whatif/model/compiled.hpp"
+#include "whatif/model/step_facts.hpp"
+#include "whatif/rewrite/amp_memory.hpp"
+#include "whatif/rewrite/cast_tasks.hpp"
+#include "whatif/rewrite/grad_scaler.hpp"
+#include "whatif/rewrite/half_rows.hpp"
+#include "whatif/rewrite/workspaces.hpp"
 
 namespace foretrace::whatif {
 

@@ -1,5 +1,5 @@
-#include "whatif/catalogue/batch_scaling.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/rewrite/batch_scaling.hpp"
 
 namespace foretrace::whatif {
 

@@ -2,7 +2,7 @@
 
 #include "graph/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/catalogue/rows.hpp"
+#include "whatif/rewrite/rows.hpp"
 
 namespace foretrace::whatif {
 

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/step_facts.hpp"
 #include "whatif/parallel/builder.hpp"
 #include "whatif/parallel/scheme_whatif.hpp"
-#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "whatif/evidence.hpp"
+#include "whatif/model/evidence.hpp"
 
 namespace foretrace::whatif {
 

@@ -2,9 +2,9 @@
 
 #include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/catalogue/rows.hpp"
-#include "whatif/catalogue/workspaces.hpp"
-#include "whatif/step_facts.hpp"
+#include "whatif/model/step_facts.hpp"
+#include "whatif/rewrite/rows.hpp"
+#include "whatif/rewrite/workspaces.hpp"
 
 namespace foretrace::whatif {
 

@@ -4,11 +4,11 @@
 #include <map>
 
 #include "foretrace/whatif/script.hpp"
-#include "whatif/catalogue/blocks.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/catalogue/dataflow.hpp"
-#include "whatif/catalogue/layer_regions.hpp"
-#include "whatif/step_facts.hpp"
+#include "whatif/dataflow/blocks.hpp"
+#include "whatif/dataflow/dataflow.hpp"
+#include "whatif/dataflow/layer_regions.hpp"
+#include "whatif/model/step_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -188,12 +188,12 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   }
   const std::shared_ptr<const Dataflow> shared = shared_flow(m);
   const Dataflow& flow = *shared;
-  const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(CpuPhase::kForward)];
+  const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(host::CpuPhase::kForward)];
   const bool reentrant = parameters.text("reentrant") == "1";
   // A compiler writes the second forward into the backward pass: no hooks, no contexts.
   const double share = has->compiled ? 0 : reentrant ? m.host.reentrant_share : 1;
-  const Ns around_forward = m.cpu_time(share * m.host.checkpoint_forward_us, CpuPhase::kForward);
-  const Ns around_backward = m.cpu_time(share * m.host.checkpoint_backward_us, CpuPhase::kBackward);
+  const Ns around_forward = m.cpu_time(share * m.host.checkpoint_forward_us, host::CpuPhase::kForward);
+  const Ns around_backward = m.cpu_time(share * m.host.checkpoint_backward_us, host::CpuPhase::kBackward);
   for (const BlockOfLayers& b : blocks) {
     if (b.first_backward == kNone || !g.launch[b.first_backward].valid()) continue;
     if (!b.forward.empty() && g.launch[b.forward.front()].valid()) {

@@ -5,10 +5,10 @@
 
 #include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/catalogue/compiled_host.hpp"
-#include "whatif/catalogue/compiled_memory.hpp"
-#include "whatif/catalogue/layer_regions.hpp"
-#include "whatif/step_facts.hpp"
+#include "whatif/dataflow/layer_regions.hpp"
+#include "whatif/model/step_facts.hpp"
+#include "whatif/rewrite/compiled_host.hpp"
+#include "whatif/rewrite/compiled_memory.hpp"
 
 namespace foretrace::whatif {
 

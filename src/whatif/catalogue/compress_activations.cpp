@@ -2,7 +2,7 @@
 
 #include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/catalogue/saved_tensors.hpp"
+#include "whatif/dataflow/saved_tensors.hpp"
 
 namespace foretrace::whatif {
 
@@ -29,7 +29,7 @@ Status apply_compress(Model& m, Draft& draft, const Parameters& parameters) {
       const std::uint32_t row = m.works.add(work);
       const Place at = place_beside(m.graph, forward ? s.forward : s.backward, forward && s.computed);
       if (!at.known()) continue;
-      const auto phase = static_cast<std::size_t>(forward ? CpuPhase::kForward : CpuPhase::kBackward);
+      const auto phase = static_cast<std::size_t>(forward ? host::CpuPhase::kForward : host::CpuPhase::kBackward);
       draft.insert({.name = forward ? "encode activation" : "decode activation",
                     .cost = static_cast<Ns>(cost.ns * (half ? 1.0 : 5.0 / 6.0)),
                     .phase = forward ? Phase::kForward : Phase::kBackward,

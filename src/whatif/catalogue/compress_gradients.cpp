@@ -1,7 +1,7 @@
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/step_facts.hpp"
+#include "whatif/model/whole_number.hpp"
 #include "whatif/parallel/scheme_whatif.hpp"
-#include "whatif/step_facts.hpp"
-#include "whatif/whole_number.hpp"
 
 namespace foretrace::whatif {
 

@@ -1,5 +1,5 @@
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/catalogue/host_speed.hpp"
+#include "whatif/rewrite/host_speed.hpp"
 
 namespace foretrace::whatif {
 

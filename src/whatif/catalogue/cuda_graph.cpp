@@ -4,10 +4,10 @@
 
 #include "foretrace/whatif/script.hpp"
 #include "graph/latencies.hpp"
+#include "hardware/figures.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/catalogue/graph_regions.hpp"
-#include "whatif/figures.hpp"
-#include "whatif/step_facts.hpp"
+#include "whatif/model/step_facts.hpp"
+#include "whatif/rewrite/graph_regions.hpp"
 
 namespace foretrace::whatif {
 
@@ -40,7 +40,7 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
   }
   std::vector<char> keep(g.size(), 0);
   std::uint32_t anchor = g.lanes[main].begin;
-  const CpuPrior prior;
+  const host::CpuPrior prior;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     const bool own =
         g.kind[t] == TaskKind::kCpu && g.origin[t] != graph::Origin::kModelled && g.cost[t] >= prior.longest_stretch;
@@ -83,9 +83,9 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
     return g.kind[t] == TaskKind::kCpu || g.kind[t] == TaskKind::kCall || g.kind[t] == TaskKind::kWait;
   }});
   const std::uint32_t call = draft.insert_cpu(
-      anchor, "cudaGraphLaunch", graph_launch_time(m, kernels.size(), CpuPhase::kForward), Phase::kForward);
+      anchor, "cudaGraphLaunch", graph_launch_time(m, kernels.size(), host::CpuPhase::kForward), Phase::kForward);
   draft.remove(cpu);
-  const Ns latency = graph_latency(m, CpuPhase::kForward);
+  const Ns latency = graph_latency(m, host::CpuPhase::kForward);
   std::size_t update = 0;
   std::uint32_t last_update = kNone;
   for (const std::uint32_t t : kernels) {
@@ -107,7 +107,8 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
   }
   // An update of a kernel per tensor and step must keep its counters on the GPU to be captured.
   if (last_update != kNone && static_cast<std::int64_t>(update) > 2 * m.parameter_tensors && m.parameter_tensors > 0) {
-    const auto extra = static_cast<std::size_t>(measured_figures().capturable_kernels * static_cast<double>(update));
+    const auto extra =
+        static_cast<std::size_t>(hardware::measured_figures().capturable_kernels * static_cast<double>(update));
     std::uint32_t after = last_update;
     for (std::size_t i = 0; i < extra; ++i) {
       after = draft.insert({.name = "capturable update",

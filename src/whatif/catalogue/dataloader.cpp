@@ -4,9 +4,9 @@
 
 #include "foretrace/trace/ranges.hpp"
 #include "foretrace/whatif/script.hpp"
+#include "hardware/figures.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/figures.hpp"
-#include "whatif/whole_number.hpp"
+#include "whatif/model/whole_number.hpp"
 
 namespace foretrace::whatif {
 
@@ -64,12 +64,13 @@ void copy_from(const Model& m, Draft& draft, bool pinned) {
     if (!is_batch_copy(g, t)) continue;
     const bool now = g.task_name(t).find("Pageable") == std::string_view::npos;
     if (now == pinned) continue;
-    const double factor = pinned ? 1 / measured_figures().pageable_copy : measured_figures().pageable_copy;
+    const double factor =
+        pinned ? 1 / hardware::measured_figures().pageable_copy : hardware::measured_figures().pageable_copy;
     draft.set(t, static_cast<Ns>(static_cast<double>(g.cost[t]) * factor), graph::Origin::kScaled);
     if (!g.launch[t].valid()) continue;
     const std::uint32_t call = g.launch[t].value;
     if (pinned) {
-      draft.set(call, std::min(g.cost[call], m.cpu_time(m.host.copy_call_us, CpuPhase::kForward)),
+      draft.set(call, std::min(g.cost[call], m.cpu_time(m.host.copy_call_us, host::CpuPhase::kForward)),
                 graph::Origin::kScaled);
       if (call + 1 < g.lanes[g.lane[call]].end && g.kind[call + 1] == TaskKind::kWait) draft.remove({call + 1});
     } else {
@@ -88,7 +89,7 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   const auto tensors = static_cast<double>(std::max<std::size_t>(
       1, draft.select({.where = [&](std::uint32_t t) { return is_batch_copy(g, t); }}).size() / loading.size()));
   const Ns take = m.cpu_time(pinned ? m.host.take_batch_us : m.host.open_batch_us + tensors * m.host.open_tensor_us,
-                             CpuPhase::kForward);
+                             host::CpuPhase::kForward);
   Selection gone;
   Ns batch = 0;  // of one worker's time
   Ns pinning_time = 0;
@@ -100,8 +101,9 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
     if (!l.in_workers) {
       const Ns pins = pinning(m, l);
       pinning_time += pins;
-      batch += static_cast<Ns>(static_cast<double>(l.end - l.begin - pins) * measured_figures().worker_slowdown);
-    } else if (l.end - l.begin > kWaited * m.cpu_time(m.host.take_batch_us, CpuPhase::kForward)) {
+      batch +=
+          static_cast<Ns>(static_cast<double>(l.end - l.begin - pins) * hardware::measured_figures().worker_slowdown);
+    } else if (l.end - l.begin > kWaited * m.cpu_time(m.host.take_batch_us, host::CpuPhase::kForward)) {
       // Workers that are waited for make one batch per step, all of them together.
       if (!parameters.given("now")) {
         return fail(ErrorCode::kDeclined, "the step waits for its workers: say with now=… how many there were");

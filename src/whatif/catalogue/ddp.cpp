@@ -1,6 +1,6 @@
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/model/step_facts.hpp"
 #include "whatif/parallel/scheme_whatif.hpp"
-#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 

@@ -6,9 +6,9 @@
 #include "base/text.hpp"
 #include "foretrace/whatif/script.hpp"
 #include "graph/latencies.hpp"
-#include "whatif/catalogue/attentions.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/step_facts.hpp"
+#include "whatif/model/step_facts.hpp"
+#include "whatif/rewrite/attentions.hpp"
 
 namespace foretrace::whatif {
 
@@ -103,7 +103,7 @@ void compute_from_parts(Model& m, Draft& draft, const Attention& a) {
     std::uint32_t gpu = rows.front()->tasks.back();
     if (!g.launch[gpu].valid()) continue;
     std::uint32_t cpu = g.launch[gpu].value;
-    const auto p = static_cast<std::size_t>(backward ? CpuPhase::kBackward : CpuPhase::kForward);
+    const auto p = static_cast<std::size_t>(backward ? host::CpuPhase::kBackward : host::CpuPhase::kForward);
     for (const Step& s : beside_parts(a, backward)) {
       const hardware::Cost cost = predict(s.work, m.device);
       gpu = draft.insert({.name = s.name,

@@ -2,8 +2,8 @@
 
 #include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/catalogue/optimizer.hpp"
-#include "whatif/step_facts.hpp"
+#include "whatif/model/step_facts.hpp"
+#include "whatif/rewrite/optimizer.hpp"
 
 namespace foretrace::whatif {
 

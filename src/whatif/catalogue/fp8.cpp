@@ -4,8 +4,8 @@
 
 #include "graph/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/catalogue/fp8_layers.hpp"
-#include "whatif/catalogue/fp8_memory.hpp"
+#include "whatif/rewrite/fp8_layers.hpp"
+#include "whatif/rewrite/fp8_memory.hpp"
 
 namespace foretrace::whatif {
 
@@ -215,7 +215,7 @@ class Fp8 {
 
   void put(At& at, const std::vector<Step>& steps, Phase phase, bool of_parameters) {
     if (at.gpu == kNone) return;
-    const CpuPhase p = phase == Phase::kForward ? CpuPhase::kForward : CpuPhase::kBackward;
+    const host::CpuPhase p = phase == Phase::kForward ? host::CpuPhase::kForward : host::CpuPhase::kBackward;
     for (const Step& s : steps) {
       const hardware::Cost cost = predict(s.work, m_.device);
       Work work = s.work;
@@ -236,7 +236,7 @@ class Fp8 {
   void wait(At& at, Phase phase) {
     if (at.cpu == kNone || fused_) return;
     const bool forward = phase == Phase::kForward;
-    const CpuPhase p = forward ? CpuPhase::kForward : CpuPhase::kBackward;
+    const host::CpuPhase p = forward ? host::CpuPhase::kForward : host::CpuPhase::kBackward;
     const double calls = forward ? kForwardCalls : kBackwardCalls;
     at.cpu = draft_.insert_cpu(at.cpu, "fp8 layer", m_.cpu_time(calls * m_.host.op_us, p), phase);
   }

@@ -9,9 +9,9 @@
 #include "foretrace/hardware/transfer.hpp"
 #include "foretrace/whatif/network.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/catalogue/host_speed.hpp"
-#include "whatif/catalogue/moved_collectives.hpp"
-#include "whatif/catalogue/rows.hpp"
+#include "whatif/rewrite/host_speed.hpp"
+#include "whatif/rewrite/moved_collectives.hpp"
+#include "whatif/rewrite/rows.hpp"
 
 namespace foretrace::whatif {
 
@@ -65,13 +65,13 @@ Status check_device(const std::string& name) {
 }
 
 Status check_host(const std::string& file) {
-  FORETRACE_TRY_VOID(HostCosts::read(file));
+  FORETRACE_TRY_VOID(host::HostCosts::read(file));
   return {};
 }
 
 // The CPU there, by the speeds of both hosts.
 Status change_host(Model& m, Draft& draft, const std::string& file) {
-  FORETRACE_TRY(const HostCosts there, HostCosts::read(file));
+  FORETRACE_TRY(const host::HostCosts there, host::HostCosts::read(file));
   double here = 0;
   for (const double speed : m.base.speed) here += speed / static_cast<double>(m.base.speed.size());
   const double factor = here > 0 ? there.speed.value_or(there.usual_speed) / here : 0;

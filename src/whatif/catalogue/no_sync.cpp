@@ -5,7 +5,7 @@
 
 #include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/step_facts.hpp"
+#include "whatif/model/step_facts.hpp"
 
 namespace foretrace::whatif {
 

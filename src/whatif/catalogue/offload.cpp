@@ -4,8 +4,8 @@
 
 #include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/catalogue/host_copies.hpp"
-#include "whatif/step_facts.hpp"
+#include "whatif/model/step_facts.hpp"
+#include "whatif/rewrite/host_copies.hpp"
 
 namespace foretrace::whatif {
 

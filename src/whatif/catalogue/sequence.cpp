@@ -6,8 +6,8 @@
 #include "base/saturate.hpp"
 #include "graph/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/catalogue/rows.hpp"
-#include "whatif/catalogue/sequence_memory.hpp"
+#include "whatif/rewrite/rows.hpp"
+#include "whatif/rewrite/sequence_memory.hpp"
 #include "work/describe_op.hpp"
 
 namespace foretrace::whatif {

@@ -2,7 +2,7 @@
 #include <map>
 
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/catalogue/sibling_layers.hpp"
+#include "whatif/rewrite/sibling_layers.hpp"
 
 namespace foretrace::whatif {
 

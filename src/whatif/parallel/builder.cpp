@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "graph/latencies.hpp"
-#include "whatif/figures.hpp"
+#include "hardware/figures.hpp"
 
 namespace foretrace::whatif {
 
@@ -12,9 +12,9 @@ namespace {
 
 // What the host's figures come to at the speed of the step's phases.
 DdpCosts ddp_costs(const Model& m) {
-  const auto in = [&](CpuPhase phase) { return [&m, phase](double us) { return m.cpu_time(us, phase); }; };
-  const auto backward = in(CpuPhase::kBackward);
-  const auto forward = in(CpuPhase::kForward);
+  const auto in = [&](host::CpuPhase phase) { return [&m, phase](double us) { return m.cpu_time(us, phase); }; };
+  const auto backward = in(host::CpuPhase::kBackward);
+  const auto forward = in(host::CpuPhase::kForward);
   return {.per_gradient = backward(m.host.ddp_gradient_us),
           .per_collective = backward(m.host.ddp_collective_us),
           .per_copy_back = backward(m.host.ddp_copy_back_us),
@@ -40,7 +40,7 @@ Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& 
   if (communicates_)
     m.not_modelled.emplace_back("the trace is of several workers: its own collectives were taken out first");
   if (!m.interference) {
-    const Figures& measured = measured_figures();
+    const hardware::Figures& measured = hardware::measured_figures();
     m.interference = Interference{0, measured.beside_collective, measured.collective_beside, 0, {}};
   }
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "whatif/figures.hpp"
+#include "hardware/figures.hpp"
 #include "whatif/parallel/builder.hpp"
 
 namespace foretrace::whatif {
@@ -18,8 +18,8 @@ Compressed compress(const Builder& b, const Bucket& bucket) {
   const double workers = b.cluster.workers;
   // One operation of a hook written in PyTorch; PowerSGD's Python for a tensor is a dozen small ones for a matrix (two products,
   // the orthogonalisation, views and copies), a copy for a vector.
-  const auto cpu = [&](double us) { return b.m.cpu_time(us, CpuPhase::kBackward); };
-  const HostCosts& host = b.m.host;
+  const auto cpu = [&](double us) { return b.m.cpu_time(us, host::CpuPhase::kBackward); };
+  const host::HostCosts& host = b.m.host;
   switch (s.compression) {
     case Compression::kNone:
       c.messages = {bytes};
@@ -31,7 +31,7 @@ Compressed compress(const Builder& b, const Bucket& bucket) {
       c.before_kernels = 2;
       c.behind_bytes = 6 * elements;
       c.behind_kernels = 1;
-      c.slower = measured_figures().half_sum;
+      c.slower = hardware::measured_figures().half_sum;
       break;
     case Compression::kPowerSgd: {
       // Vectors go uncompressed; each matrix of n x m as two factors of rank r. Three collectives, one behind the other.

@@ -6,9 +6,9 @@
 #include <map>
 
 #include "graph/latencies.hpp"
-#include "whatif/catalogue/blocks.hpp"
+#include "whatif/dataflow/blocks.hpp"
+#include "whatif/model/step_facts.hpp"
 #include "whatif/parallel/builder.hpp"
-#include "whatif/step_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -84,9 +84,9 @@ struct Hooks {
 // The trace is of workers that divide parameters already: its hooks and copies stay as they are.
 bool has_hooks(const Builder& b) { return b.communicates() && step_facts(b.m)->sharded; }
 
-Hooks hooks_of(const Builder& b, const Unit& unit, CpuPhase phase) {
+Hooks hooks_of(const Builder& b, const Unit& unit, host::CpuPhase phase) {
   if (has_hooks(b)) return {};
-  const HostCosts& host = b.m.host;
+  const host::HostCosts& host = b.m.host;
   const auto tensors = static_cast<double>(unit.gradients.size());
   const double whole = b.how.flat ? host.flat_unit_share : 1;
   const double each = b.how.flat ? host.flat_tensor_share : 1;
@@ -105,7 +105,7 @@ Hooks hooks_of(const Builder& b, const Unit& unit, CpuPhase phase) {
 // `issued`: the task in front of which the gather is called; the unit's own first one, or an earlier unit's (prefetching).
 void gather_unit(Builder& b, const Unit& unit, std::uint32_t first, std::uint32_t issued, Phase phase) {
   const bool backward = phase == Phase::kBackward;
-  const Hooks hooks = hooks_of(b, unit, backward ? CpuPhase::kBackward : CpuPhase::kForward);
+  const Hooks hooks = hooks_of(b, unit, backward ? host::CpuPhase::kBackward : host::CpuPhase::kForward);
   Place at = before(b.m.graph, first);
   Place call = before(b.m.graph, issued);
   if (at.cpu == kNone || at.gpu == kNone || call.cpu == kNone || call.gpu == kNone) return;
@@ -189,7 +189,7 @@ Status apply_fsdp(Builder& b) {
     }
     const Gradient& gradient = b.gradients.list[unit.last_gradient];
     Place at{gradient.cpu, gradient.gpu};
-    const Hooks hooks = hooks_of(b, unit, CpuPhase::kBackward);
+    const Hooks hooks = hooks_of(b, unit, host::CpuPhase::kBackward);
     b.cpu(at, "FSDP: hooks of a unit", hooks.backward / 2, Phase::kBackward);
     const std::uint32_t copy = b.kernel(at, "FSDP: copy in", has_hooks(b) ? 0 : 2.0 * static_cast<double>(unit.bytes),
                                         hooks.fill, Phase::kBackward);
@@ -206,7 +206,7 @@ Status apply_fsdp(Builder& b) {
   if (reduced != kNone) b.wait_for(wait, reduced);
   if (!has_hooks(b) && !b.how.flat) {  // flat parameters are plain tensors
     const double us = b.m.host.shard_update_tensor_us * static_cast<double>(b.gradients.list.size());
-    b.cpu(at, "FSDP: sharded tensors in the update", b.m.cpu_time(us, CpuPhase::kOptimizer), Phase::kOptimizer);
+    b.cpu(at, "FSDP: sharded tensors in the update", b.m.cpu_time(us, host::CpuPhase::kOptimizer), Phase::kOptimizer);
   }
   share_update(b);
   share_memory(b, true, true, largest);

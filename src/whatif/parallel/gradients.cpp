@@ -4,7 +4,7 @@
 
 #include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/whatif/parallel.hpp"
-#include "whatif/catalogue/rows.hpp"
+#include "whatif/rewrite/rows.hpp"
 
 namespace foretrace::whatif {
 

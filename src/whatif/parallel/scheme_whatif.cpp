@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "foretrace/whatif/network.hpp"
-#include "whatif/whole_number.hpp"
+#include "whatif/model/whole_number.hpp"
 
 namespace foretrace::whatif {
 

@@ -3,7 +3,7 @@
 
 #include "foretrace/whatif/parallel.hpp"
 #include "foretrace/whatif/parallel_choice.hpp"
-#include "whatif/step_facts.hpp"
+#include "whatif/model/step_facts.hpp"
 
 namespace foretrace::whatif {
 

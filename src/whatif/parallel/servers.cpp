@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "whatif/model/simulate_model.hpp"
 #include "whatif/parallel/builder.hpp"
-#include "whatif/simulate_model.hpp"
 
 namespace foretrace::whatif {
 

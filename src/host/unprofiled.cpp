@@ -1,0 +1,261 @@
+#include "foretrace/host/unprofiled.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/percentiles.hpp"
+#include "hardware/figures.hpp"
+#include "host/phase_counts.hpp"
+#include "host/recorded_parts.hpp"
+
+namespace foretrace::host {
+
+using graph::DependencyKind;
+using graph::Graph;
+using graph::Phase;
+using graph::TaskKind;
+
+namespace {
+
+constexpr std::size_t kParameters =
+    kCpuPhases + 1;  // log factors of forward, backward, optimizer CPU time and of the GPU
+constexpr std::size_t kGpu = kCpuPhases;
+// A measured step repeats to less: steps that the GPU bounds to 0.3 % in another process (10 models of data/h200-clean, measured twice), to 0.5 %
+// within one. A user's figure is not better known than this, and the solve needs some tolerance.
+constexpr double kMeasuredSpread = 0.01;
+
+using Vector = std::array<double, kParameters>;
+using Matrix = std::array<Vector, kParameters>;
+
+// A wake-up that a profiler delays is shorter without it; what takes longer than any of those waits for something else.
+Ns without_stall(Ns lag, Ns usual, const CpuPrior& prior) {
+  return lag > prior.longest_stall ? lag : std::min(lag, usual);
+}
+
+struct PhaseTotals {
+  std::array<Ns, kCpuPhases> time = {};   // as traced, of what follows the profiler
+  std::array<Ns, kCpuPhases> own = {};    // of that, without what recording took
+  std::array<Ns, kCpuPhases> other = {};  // CPU time that keeps its length
+};
+
+PhaseTotals totals(const Graph& g, const CpuParts& parts) {
+  PhaseTotals sum;
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t])) continue;
+    const auto p = static_cast<std::size_t>(cpu_phase(g, t));
+    sum.time[p] += parts.ordinary[t];
+    sum.own[p] += parts.ordinary[t] - parts.recording[t];
+    sum.other[p] += g.cost[t] - parts.ordinary[t];
+  }
+  return sum;
+}
+
+CpuFactors factors_at(const CpuFactors& base, const Vector& theta) {
+  CpuFactors f = base;
+  for (std::size_t p = 0; p < kCpuPhases; ++p) f.phase[p] *= std::exp(theta[p]);
+  f.gpu *= std::exp(theta[kGpu]);
+  return f;
+}
+
+Ns step_with(const Graph& g, const CpuFactors& factors, const CpuPrior& prior) {
+  return simulate::steady_state(apply(g, factors, prior)).timeline.step;
+}
+
+Matrix prior_covariance(const CpuPrior& prior) {
+  Matrix s{};
+  for (std::size_t i = 0; i < kCpuPhases; ++i) {
+    if (prior.left[i]) {
+      s[i][i] = prior.sigma_left * prior.sigma_left;
+      continue;
+    }
+    for (std::size_t j = 0; j < kCpuPhases; ++j) {
+      if (!prior.left[j]) s[i][j] = prior.host.sigma * prior.host.sigma;
+    }
+    s[i][i] += prior.host.sigma_phase[i] * prior.host.sigma_phase[i];
+  }
+  const double repeats = hardware::measured_figures().gpu_repeat;
+  s[kGpu][kGpu] = repeats * repeats;
+  return s;
+}
+
+Vector times(const Matrix& m, const Vector& v) {
+  Vector out{};
+  for (std::size_t i = 0; i < kParameters; ++i) {
+    for (std::size_t j = 0; j < kParameters; ++j) out[i] += m[i][j] * v[j];
+  }
+  return out;
+}
+
+double dot(const Vector& a, const Vector& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < kParameters; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+class Calibration {
+ public:
+  Calibration(const Graph& g, const CpuFactors& base, const CpuPrior& prior)
+      : g_(g), base_(base), prior_(prior), covariance_(prior_covariance(prior)) {}
+
+  [[nodiscard]] double step(const Vector& theta) const {
+    return static_cast<double>(step_with(g_, factors_at(base_, theta), prior_));
+  }
+
+  // d step / d theta, by central differences. The step is piecewise linear in the costs, so that these finite differences are wide: 1 and 2 %.
+  [[nodiscard]] Vector gradient(const Vector& theta) const {
+    Vector g{};
+    for (std::size_t i = 0; i < kParameters; ++i) {
+      const double h = i == kGpu ? 0.01 : 0.02;  // finite differences
+      Vector up = theta;
+      Vector down = theta;
+      up[i] += h;
+      down[i] -= h;
+      g[i] = (step(up) - step(down)) / (2 * h);
+    }
+    return g;
+  }
+
+  // The smallest move, weighed by the prior, that meets the measured step: Gauss-Newton, halving steps that overshoot.
+  Vector solve(double measured) {
+    const double spread = kMeasuredSpread * measured;
+    Vector theta{};
+    double off = step(theta) - measured;
+    for (int round = 0; round < 4; ++round) {
+      const Vector g = gradient(theta);
+      const Vector sg = times(covariance_, g);
+      const double target = dot(g, theta) - off;
+      const double gain = target / (dot(g, sg) + spread * spread);
+      Vector next{};
+      for (std::size_t i = 0; i < kParameters; ++i) next[i] = gain * sg[i];
+      bool improved = false;
+      for (double part = 1; part > 0.1; part /= 2) {
+        Vector trial{};
+        for (std::size_t i = 0; i < kParameters; ++i) trial[i] = theta[i] + part * (next[i] - theta[i]);
+        const double trial_off = step(trial) - measured;
+        if (std::abs(trial_off) < std::abs(off)) {
+          theta = trial;
+          off = trial_off;
+          improved = true;
+          break;
+        }
+      }
+      if (!improved || std::abs(off) < 0.001 * measured) break;
+    }
+    // What the measured step determined is known better now; what it did not keeps its width.
+    const Vector g = gradient(theta);
+    const Vector sg = times(covariance_, g);
+    const double scale = dot(g, sg) + spread * spread;
+    for (std::size_t i = 0; i < kParameters; ++i) {
+      for (std::size_t j = 0; j < kParameters; ++j) covariance_[i][j] -= sg[i] * sg[j] / scale;
+    }
+    return theta;
+  }
+
+  [[nodiscard]] const Matrix& covariance() const { return covariance_; }
+
+ private:
+  const Graph& g_;
+  CpuFactors base_;
+  const CpuPrior& prior_;
+  Matrix covariance_;
+};
+
+// The step at both ends of what stays free: all phases slow together or fast together, and the GPU's own spread.
+void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matrix& covariance) {
+  const PhaseTotals sum = totals(g, cpu_parts(g, prior, out.factors.profiler));
+  Vector slow{};
+  Vector fast{};
+  for (std::size_t p = 0; p < kCpuPhases; ++p) {
+    out.sigma[p] = std::sqrt(std::max(0.0, covariance[p][p]));
+    slow[p] = kTenthPercentile * out.sigma[p];
+    fast[p] = -slow[p];
+    if (out.calibrated) continue;
+    // More would come off than a profiler was ever seen to cost: the rest may as well be the program's own.
+    const double follows = static_cast<double>(sum.own[p]) * out.factors.phase[p];
+    const double share = sum.time[p] > 0 ? follows / static_cast<double>(sum.time[p]) : 1;
+    const double beyond = share > 0 ? std::max(0.0, std::log(prior.smallest_share / share)) : 0;
+    slow[p] += beyond;
+    const double all = follows + static_cast<double>(sum.other[p]);
+    if (all > 0) out.slower[p] = std::log1p(follows / all * std::expm1(beyond));
+  }
+  out.sigma[kGpu] = std::sqrt(std::max(0.0, covariance[kGpu][kGpu]));
+  const double gpu = kTenthPercentile * out.sigma[kGpu];
+  const auto high = static_cast<double>(step_with(g, factors_at(out.factors, slow), prior));
+  const auto low = static_cast<double>(step_with(g, factors_at(out.factors, fast), prior));
+  out.high = std::max(out.step, static_cast<Ns>(high * (1 + gpu)));
+  out.low = std::min(out.step, static_cast<Ns>(low * (1 - gpu)));
+}
+
+}  // namespace
+
+CpuPhase cpu_phase(const Graph& g, std::size_t task) {
+  if (g.phase[task] == Phase::kOptimizer) return CpuPhase::kOptimizer;
+  // Backward runs on a thread of its own; what else runs beside the main thread belongs to it.
+  return g.lane[task] == g.main_lane ? CpuPhase::kForward : CpuPhase::kBackward;
+}
+
+CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
+  CpuFactors f;
+  f.profiler = traced_speeds(g, prior.host);
+  const PhaseTotals sum = totals(g, cpu_parts(g, prior, f.profiler));
+  const CountedPhases counted = count_phases(g);
+  for (std::size_t p = 0; p < kCpuPhases; ++p) {
+    if (sum.own[p] <= 0) continue;
+    const double by_time = kept_share(sum.own[p], counted.modules(p, prior.host), f.profiler[p], prior.host);
+    f.phase[p] = std::min(1.0, by_time * counted.correction(p, by_time * static_cast<double>(sum.own[p]), prior.host));
+    if (!prior.left[p]) continue;
+    const auto other = static_cast<double>(sum.other[p]);
+    const double all = *prior.left[p] * (static_cast<double>(sum.time[p]) + other);
+    f.phase[p] = std::clamp((all - other) / static_cast<double>(sum.own[p]), kLeastLeft / 2, 2.0);
+  }
+  return f;
+}
+
+Graph apply(const Graph& graph, const CpuFactors& factors, const CpuPrior& prior) {
+  Graph g = graph;
+  const CpuParts parts = cpu_parts(g, prior, factors.profiler);
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t])) {
+      if (factors.gpu != 1) g.cost[t] = static_cast<Ns>(std::llround(static_cast<double>(g.cost[t]) * factors.gpu));
+    } else {
+      const double f = factors.phase[static_cast<std::size_t>(cpu_phase(g, t))];
+      const Ns own = parts.ordinary[t] - parts.recording[t];
+      g.cost[t] += static_cast<Ns>(std::llround(static_cast<double>(own) * f)) - parts.ordinary[t];
+    }
+    for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
+      Ns& lag = g.dep_lag[d];
+      if (g.dep_kind[d] == DependencyKind::kThread) {
+        const bool join = g.kind[g.dep_to[d]] == TaskKind::kWait;
+        lag = without_stall(lag, join ? prior.longest_join : prior.longest_hand_over, prior);
+      } else if (g.dep_kind[d] == DependencyKind::kSync) {
+        lag = without_stall(lag, prior.longest_sync_return, prior);
+      }
+    }
+  }
+  g.recorded.clear();  // its cost is off
+  return g;
+}
+
+Unprofiled unprofiled(const Graph& g, std::optional<Ns> measured, const CpuPrior& prior) {
+  Unprofiled out;
+  out.factors = prior_factors(g, prior);
+  const CpuFactors usual = out.factors;
+  out.origin = "prior";
+  Calibration calibration(g, out.factors, prior);
+  if (measured) {
+    out.factors = factors_at(out.factors, calibration.solve(static_cast<double>(*measured)));
+    out.calibrated = true;
+    out.origin = "measured step";
+  }
+  CpuPrior alone = prior;  // what the trace says without the recorder's times
+  alone.left = {};
+  const CpuFactors expected = prior_factors(g, alone);
+  for (std::size_t p = 0; p < kCpuPhases; ++p) {
+    out.speed[p] = step_speed(usual.profiler[p], prior.host) * out.factors.phase[p] / expected.phase[p];
+  }
+  out.step = step_with(g, out.factors, prior);
+  set_band(out, g, prior, calibration.covariance());
+  return out;
+}
+
+}  // namespace foretrace::host

@@ -1,0 +1,333 @@
+#include "whatif/predict/bands.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "foretrace/hardware/cost.hpp"
+#include "foretrace/hardware/transfer.hpp"
+#include "foretrace/whatif/residuals.hpp"
+#include "hardware/measured.hpp"
+#include "whatif/model/simulate_model.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+// Families that hold less of the GPU's time than this cannot move the band beyond the rounding of its third digit, and cost two simulations
+// each.
+constexpr double kLeastShare = 0.002;
+// Of the step, from which on its unexplained waits show in the band; a few percent are gaps and latencies.
+constexpr double kMuchFrozen = 0.3;
+// The most one family's standard deviation may take off a step: all but a thousandth, a guard against the logarithm of nothing.
+constexpr double kMost = 0.999;
+// Of a kernel that cannot be carried to another GPU by any model: nobody measured one, and the default is that of catalogue/gpu.cpp.
+constexpr double kUnknown = 0.5;
+
+work::Family family_of(const Model& m, std::size_t task) {
+  const work::Work* work = m.works.of(task);
+  return work == nullptr ? work::Family::kOther : work->family;
+}
+
+// What holds a kernel back decides how its model errs: an element-wise kernel, a norm and a cast all wait for memory.
+constexpr std::array<std::string_view, 5> kErrorFamilies = {"gemm", "convolution", "attention", "rnn", "bandwidth"};
+
+std::size_t error_family(work::Family family) {
+  using work::Family;
+  switch (family) {
+    case Family::kGemm:
+      return 0;
+    case Family::kConvForward:
+    case Family::kConvDataGrad:
+    case Family::kConvWeightGrad:
+      return 1;
+    case Family::kAttention:
+      return 2;
+    case Family::kRnn:
+      return 3;
+    default:
+      return 4;
+  }
+}
+
+// What kernels add to a band by what the cost models say of each one: kernels of the same work err alike, others on their own. What steps
+// showed on average covers that where a step has many kernels; one that rests on few, or on kernels unlike any measured one, is less
+// certain. On a GPU whose kernels nobody measured all modelled ones of a family err together, as they do when they are carried there.
+struct KernelSigmas {
+  double scaled = 0;                                                  ///< all scaled kernels together
+  std::array<double, kErrorFamilies.size()> modelled{}, elsewhere{};  ///< modelled ones of each family
+};
+
+KernelSigmas kernel_sigmas(const Model& m) {
+  std::vector<double> modelled(m.works.size(), 0.0), scaled(m.works.size(), 0.0);
+  for (std::size_t t = 0; t < m.graph.size(); ++t) {
+    const std::uint32_t row = m.works.row_of(t);
+    if (row >= modelled.size() || m.graph.origin[t] < graph::Origin::kScaled) continue;
+    (m.graph.origin[t] == graph::Origin::kScaled ? scaled : modelled)[row] += static_cast<double>(m.graph.cost[t]);
+  }
+  const hardware::Device& measured = hardware::measured_device();
+  KernelSigmas sigmas;
+  double all_scaled = 0;
+  std::array<double, kErrorFamilies.size()> all{};
+  for (std::size_t row = 0; row < modelled.size(); ++row) {
+    const work::Work& work = m.works[row];
+    all_scaled += scaled[row];
+    sigmas.scaled += work.sigma * work.sigma * scaled[row] * scaled[row];
+    if (modelled[row] <= 0) continue;
+    // What gave the kernel its time said how sure it was; what only another what-if knows is as sure as the model is now.
+    const std::size_t f = error_family(work.family);
+    const hardware::Cost cost = work.sigma > 0 ? hardware::Cost{} : hardware::predict(work, m.device);
+    const double off = (cost.known ? cost.sigma : work.sigma) * modelled[row];
+    all[f] += modelled[row];
+    sigmas.modelled[f] += off * off;
+    // A step that was moved to its GPU as a whole has that in its times already.
+    if (m.device.name == measured.name || m.moved_sigma[static_cast<std::size_t>(work.family)] > 0) continue;
+    const hardware::Cost carried = hardware::transfer(modelled[row], modelled[row], work, {}, measured, m.device);
+    sigmas.elsewhere[f] += (carried.known ? carried.sigma : kUnknown) * modelled[row];
+  }
+  if (all_scaled > 0) sigmas.scaled = std::sqrt(sigmas.scaled) / all_scaled;
+  for (std::size_t f = 0; f < all.size(); ++f) {
+    if (all[f] <= 0) continue;
+    sigmas.modelled[f] = std::sqrt(sigmas.modelled[f]) / all[f];
+    sigmas.elsewhere[f] /= all[f];
+  }
+  return sigmas;
+}
+
+class Deviations {
+ public:
+  Deviations(const graph::Graph& graph, ModelRuns& runs, Ns step) : g_(graph), runs_(runs), step_(step) {}
+
+  /// `sigma_of(task, up)` of log time, 0 where the family does not reach.
+  template <class SigmaOf>
+  void add_uneven(std::string family, double sigma, SigmaOf sigma_of) {
+    std::array<double, 2> ends{};
+    cost_.resize(g_.size());
+    for (const std::size_t way : {0, 1}) {
+      const double sign = way == 0 ? 1 : -1;
+      double last = 0;  // most tasks have the deviation of the one before
+      double factor = 1;
+      for (std::size_t t = 0; t < g_.size(); ++t) {
+        const double s = sigma_of(t, way == 0);
+        if (s != last) factor = std::exp(sign * s);
+        last = s;
+        cost_[t] = s == 0 ? g_.cost[t] : static_cast<Ns>(std::llround(static_cast<double>(g_.cost[t]) * factor));
+      }
+      ends[way] = static_cast<double>(runs_.run(cost_).timeline.step - step_);
+    }
+    const double up = std::max({ends[0], ends[1], 0.0});
+    const double down = std::max({-ends[0], -ends[1], 0.0});
+    // Errors are factors: where they are large, a difference would let the step end before it began.
+    if (step_ > 0) {
+      const auto step = static_cast<double>(step_);
+      const double longer = std::log1p(up / step);
+      const double shorter = -std::log1p(-std::min(down / step, kMost));
+      up_ += longer * longer;
+      down_ += shorter * shorter;
+    }
+    band_.parts.push_back({std::move(family), sigma, static_cast<Ns>(down), static_cast<Ns>(up)});
+  }
+
+  template <class SigmaOf>
+  void add(std::string family, double sigma, SigmaOf sigma_of) {
+    add_uneven(std::move(family), sigma, [&](std::size_t t, bool /*up*/) { return sigma_of(t); });
+  }
+
+  /// Of the whole step, whatever it is made of.
+  void add_whole(std::string family, double sigma) {
+    const double up = static_cast<double>(step_) * std::expm1(sigma);
+    const double down = -static_cast<double>(step_) * std::expm1(-sigma);
+    up_ += sigma * sigma;
+    down_ += sigma * sigma;
+    band_.parts.push_back({std::move(family), sigma, static_cast<Ns>(down), static_cast<Ns>(up)});
+  }
+
+  /// Whether the band is that wide already, in logarithms.
+  [[nodiscard]] bool holds(double up, double down) const {
+    return kTenthPercentile * std::sqrt(up_) >= up && kTenthPercentile * std::sqrt(down_) >= down;
+  }
+
+  /// The 90th and the 10th percentile are at least so far from the step, in logarithms; what that takes beyond the other parts is
+  /// a part of its own.
+  void at_least(std::string family, double up, double down) {
+    const auto beyond = [](double log, double squares) {
+      const double sigma = std::max(0.0, log) / kTenthPercentile;
+      return std::sqrt(std::max(0.0, sigma * sigma - squares));
+    };
+    const double more = beyond(up, up_);
+    const double less = beyond(down, down_);
+    if (more <= 0 && less <= 0) return;
+    up_ += more * more;
+    down_ += less * less;
+    const auto step = static_cast<double>(step_);
+    band_.parts.push_back({std::move(family), std::max(more, less), static_cast<Ns>(-step * std::expm1(-less)),
+                           static_cast<Ns>(step * std::expm1(more))});
+  }
+
+  /// Log of how the step moves when CPU tasks take `log_factor(task)` longer.
+  template <class LogFactor>
+  double moved(LogFactor log_factor) {
+    cost_.resize(g_.size());
+    for (std::size_t t = 0; t < g_.size(); ++t) {
+      const double by = graph::is_gpu(g_.kind[t]) ? 0 : log_factor(t);
+      cost_[t] = by == 0 ? g_.cost[t] : static_cast<Ns>(std::llround(static_cast<double>(g_.cost[t]) * std::exp(by)));
+    }
+    const auto end = static_cast<double>(std::max<Ns>(1, runs_.run(cost_).timeline.step));
+    return step_ > 0 ? std::log(end / static_cast<double>(step_)) : 0;
+  }
+
+  Band finish() {
+    const auto step = static_cast<double>(step_);
+    band_.high = static_cast<Ns>(std::ceil(step * std::exp(kTenthPercentile * std::sqrt(up_))));
+    band_.low = static_cast<Ns>(step * std::exp(-kTenthPercentile * std::sqrt(down_)));
+    return std::move(band_);
+  }
+
+ private:
+  const graph::Graph& g_;
+  ModelRuns& runs_;
+  Ns step_;
+  std::vector<Ns> cost_;
+  double up_ = 0, down_ = 0;
+  Band band_;
+};
+
+// A change makes nothing better known. The band is as wide as that of the step as it is, unless the changed step depends less on
+// what is not known of that one: it is moved to both ends of what calibration left free, as that step was (unprofiled.cpp).
+void as_wide_as_it_is(Deviations& deviations, const graph::Graph& g, const Model& base) {
+  const host::Unprofiled& own = base.base;
+  if (own.step <= 0 || own.low <= 0) return;
+  const auto step = static_cast<double>(own.step);
+  const double own_up = std::log(static_cast<double>(own.high) / step);
+  const double own_down = std::log(step / static_cast<double>(own.low));
+  if (deviations.holds(own_up, own_down)) return;  // saves two simulations
+  const auto free = [&](std::size_t t, double sign) {
+    const auto p = static_cast<std::size_t>(host::cpu_phase(g, t));
+    return sign * kTenthPercentile * own.sigma[p] + (sign > 0 ? own.slower[p] : 0.0);
+  };
+  const double gpu = kTenthPercentile * own.sigma[host::kCpuPhases];
+  const double up = deviations.moved([&](std::size_t t) { return free(t, 1); }) + std::log1p(gpu);
+  const double down = -deviations.moved([&](std::size_t t) { return free(t, -1); }) - std::log1p(-gpu);
+  deviations.at_least("as it is", std::min(up, own_up), std::min(down, own_down));
+}
+
+}  // namespace
+
+Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& base, Ns today) {
+  using graph::Origin;
+  const graph::Graph& g = changed.graph;
+  const Residuals& residuals = base.residuals ? *base.residuals : Residuals::built_in();
+  Deviations deviations(g, runs, step);
+
+  // The host: how far its time was off on measured steps, which were timed before the change. Where nobody timed this one, or its
+  // time says nothing of the CPU, what the trace leaves open of it comes on top, but for the host's moment: that is in both.
+  const double host = residuals.sigma(kHostFamily);
+  const double moment = base.host.moment;
+  std::array<double, host::kCpuPhases> cpu{};
+  for (std::size_t p = 0; p < host::kCpuPhases; ++p) {
+    const double open = base.base.sigma[p];
+    cpu[p] = std::max(open, std::hypot(host, std::sqrt(std::max(0.0, open * open - moment * moment))));
+  }
+  deviations.add_uneven(std::string(kHostFamily), *std::max_element(cpu.begin(), cpu.end()),
+                        [&](std::size_t t, bool up) {
+                          if (graph::is_gpu(g.kind[t])) return 0.0;
+                          const auto p = static_cast<std::size_t>(host::cpu_phase(g, t));
+                          return cpu[p] + (up ? base.base.slower[p] / kTenthPercentile : 0.0);
+                        });
+  const double gpu = base.base.sigma[host::kCpuPhases];
+  deviations.add("gpu", gpu, [&](std::size_t t) { return graph::is_gpu(g.kind[t]) ? gpu : 0.0; });
+
+  const auto communicates = [&](std::size_t t) { return g.kind[t] == graph::TaskKind::kCollective; };
+  if (changed.interference && changed.interference->communication_sigma > 0) {
+    const double sigma = changed.interference->communication_sigma;
+    deviations.add("communication", sigma, [&](std::size_t t) { return communicates(t) ? sigma : 0.0; });
+  }
+
+  double all = 0;
+  double scaled = 0;
+  std::array<double, kErrorFamilies.size()> modelled = {};
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (!graph::is_gpu(g.kind[t]) || (changed.interference && communicates(t))) continue;
+    const auto time = static_cast<double>(g.cost[t]);
+    all += time;
+    if (g.origin[t] == Origin::kScaled) scaled += time;
+    if (g.origin[t] > Origin::kScaled) modelled[error_family(family_of(changed, t))] += time;
+  }
+  const KernelSigmas kernels = kernel_sigmas(changed);
+  if (scaled > kLeastShare * all) {
+    const double sigma = std::max(residuals.sigma(kScaledFamily), kernels.scaled);
+    deviations.add(std::string(kScaledFamily), sigma, [&](std::size_t t) {
+      const bool mine = graph::is_gpu(g.kind[t]) && !(changed.interference && communicates(t));
+      return mine && g.origin[t] == Origin::kScaled ? sigma : 0.0;
+    });
+  }
+  for (std::size_t f = 0; f < kErrorFamilies.size(); ++f) {
+    if (modelled[f] <= kLeastShare * all) continue;
+    const double sigma =
+        std::hypot(std::max(residuals.sigma(kErrorFamilies[f]), kernels.modelled[f]), kernels.elsewhere[f]);
+    deviations.add(std::string(kErrorFamilies[f]), sigma, [&](std::size_t t) {
+      const bool mine =
+          graph::is_gpu(g.kind[t]) && !(changed.interference && communicates(t)) && g.origin[t] > Origin::kScaled;
+      return mine && error_family(family_of(changed, t)) == f ? sigma : 0.0;
+    });
+  }
+  // On another GPU: one error in its bandwidth moves every kernel that stays the same, one in its products all of them.
+  std::array<double, kErrorFamilies.size()> moved = {};
+  std::array<double, kErrorFamilies.size()> spread = {};
+  const auto moved_sigma = [&](std::size_t t) {
+    return graph::is_gpu(g.kind[t]) ? changed.moved_sigma[static_cast<std::size_t>(family_of(changed, t))] : 0.0;
+  };
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    const double sigma = moved_sigma(t);
+    if (sigma <= 0) continue;
+    const std::size_t f = error_family(family_of(changed, t));
+    moved[f] += static_cast<double>(g.cost[t]);
+    spread[f] += sigma * static_cast<double>(g.cost[t]);
+  }
+  for (std::size_t f = 0; f < kErrorFamilies.size(); ++f) {
+    if (moved[f] <= kLeastShare * all) continue;
+    deviations.add("moved " + std::string(kErrorFamilies[f]), spread[f] / moved[f], [&](std::size_t t) {
+      return graph::is_gpu(g.kind[t]) && error_family(family_of(changed, t)) == f ? moved_sigma(t) : 0.0;
+    });
+  }
+  // Waits that nothing explains were kept as they were. Should they follow the change as the rest of the step does, it would
+  // come out further away.
+  if (base.frozen_share() > kMuchFrozen) {
+    const auto before = static_cast<double>(today);
+    const double frozen = std::min(base.frozen_share() * before, kMost * std::min(before, static_cast<double>(step)));
+    const double followed = before * (static_cast<double>(step) - frozen) / (before - frozen);
+    deviations.add_whole("unexplained waits", std::abs(std::log(followed / static_cast<double>(step))));
+  }
+  // How a captured step starts and how closely its kernels follow each other, no launch of the trace shows.
+  const bool captured = std::any_of(changed.applied.begin(), changed.applied.end(),
+                                    [](const Model::Applied& a) { return a.changes == Changes::kLaunches; });
+  if (captured && residuals.models(kLaunchFamily) > 0) {
+    deviations.add_whole(std::string(kLaunchFamily), residuals.sigma(kLaunchFamily));
+  }
+  // Changes are fitted one by one; each that is stacked on others meets kernels and a host the fit has not seen.
+  if (changed.applied.size() > base.applied.size() + 1) {
+    const auto more = static_cast<double>(changed.applied.size() - base.applied.size() - 1);
+    deviations.add_whole(std::string(kCombinedFamily), residuals.sigma(kCombinedFamily) * std::sqrt(more));
+  }
+  as_wide_as_it_is(deviations, g, base);
+  return deviations.finish();
+}
+
+std::vector<FamilyTime> family_times(const Model& model) {
+  const graph::Graph& g = model.graph;
+  std::array<FamilyTime, work::kFamilies> times{};
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (!graph::is_gpu(g.kind[t])) continue;
+    times[static_cast<std::size_t>(family_of(model, t))].time[static_cast<std::size_t>(g.origin[t])] += g.cost[t];
+  }
+  std::vector<FamilyTime> out;
+  for (std::size_t f = 0; f < work::kFamilies; ++f) {
+    if (times[f].total() == 0) continue;
+    times[f].family = to_string(static_cast<work::Family>(f));
+    times[f].errors = kErrorFamilies[error_family(static_cast<work::Family>(f))];
+    out.push_back(times[f]);
+  }
+  return out;
+}
+
+}  // namespace foretrace::whatif

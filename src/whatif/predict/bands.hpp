@@ -1,0 +1,26 @@
+#pragma once
+// How sure a prediction is. Errors come in families that move together: the CPU's speed, the GPU's own spread between
+// runs, measured kernels that were scaled, and each family of kernels whose time was modelled. One simulation per family, one
+// standard deviation up and down; the deviations add in squares. How large they are is data (residuals.hpp). No prediction is surer than
+// the step it starts from, as far as it depends on what is not known of that one.
+
+#include "base/percentiles.hpp"
+#include "foretrace/whatif/model.hpp"
+#include "foretrace/whatif/whatif.hpp"
+#include "whatif/model/simulate_model.hpp"
+
+namespace foretrace::whatif {
+
+/// Residuals of steps captured as a CUDA graph, of the whole step.
+inline constexpr std::string_view kLaunchFamily = "launches";
+
+struct Band {
+  Ns low = 0, high = 0;  ///< 10th and 90th percentile
+  std::vector<BandPart> parts;
+};
+
+/// The band around a changed model, simulated by `runs`, whose step is `step`. `base` is the model before the change, whose
+/// step is `today`.
+Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& base, Ns today);
+
+}  // namespace foretrace::whatif

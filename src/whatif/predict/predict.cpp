@@ -1,0 +1,319 @@
+// The driver. It applies what-ifs in order, proves the graph sound after each, times them, simulates, and puts a band
+// around the answer; no what-if does any of this itself.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <span>
+
+#include "foretrace/graph/gpu_work.hpp"
+#include "foretrace/memory/allocator.hpp"
+#include "foretrace/whatif/whatif.hpp"
+#include "whatif/model/bound.hpp"
+#include "whatif/model/checked_commit.hpp"
+#include "whatif/model/compiled.hpp"
+#include "whatif/model/evidence.hpp"
+#include "whatif/model/graph_facts.hpp"
+#include "whatif/model/simulate_model.hpp"
+#include "whatif/predict/bands.hpp"
+#include "whatif/predict/predictor.hpp"
+#include "whatif/rewrite/workspaces.hpp"
+
+namespace foretrace::whatif {
+
+std::string worst_origin(const graph::Graph& g) {
+  // Weighed by time: the least certain origin that carries at least a hundredth of the GPU's time.
+  std::array<double, 4> time = {};
+  double all = 0;
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (!graph::is_gpu(g.kind[t])) continue;
+    time[static_cast<std::size_t>(g.origin[t])] += static_cast<double>(g.cost[t]);
+    all += static_cast<double>(g.cost[t]);
+  }
+  for (std::size_t o = 4; o-- > 1;) {
+    if (time[o] >= 0.01 * all) return std::string(to_string(static_cast<graph::Origin>(o)));
+  }
+  return std::string(to_string(graph::Origin::kMeasured));
+}
+
+namespace {
+
+// What other workers do for this one is no work of its GPU.
+bool on_own_gpu(const Model& model, graph::TaskKind kind) {
+  return graph::is_gpu(kind) && !(model.workers > 1 && kind == graph::TaskKind::kCollective);
+}
+
+Ns gpu_time_of(const Model& model, const simulate::SteadyRuns::Run& run) {
+  Ns sum = 0;
+  // A graph that reaches into the next step holds some of its work twice: what begins in one period counts.
+  if (const std::optional<ModelRuns::Period> period = ModelRuns::period(run)) {
+    const graph::Graph& g = run.graph;
+    for (std::size_t t = 0; t < g.size(); ++t) {
+      const Ns start = run.timeline.start[t];
+      if (on_own_gpu(model, g.kind[t]) && start >= period->begin && start < period->end) sum += g.cost[t];
+    }
+    return sum;
+  }
+  for (std::size_t t = 0; t < model.graph.size(); ++t) {
+    if (on_own_gpu(model, model.graph.kind[t])) sum += model.graph.cost[t];
+  }
+  return sum;
+}
+
+TimedStep time_of(const Model& model, ModelRuns& runs) {
+  const simulate::SteadyRuns::Run run = runs.run();
+  TimedStep out{.step = run.timeline.step, .gpu_time = gpu_time_of(model, run)};
+  const graph::Graph& g = run.graph;
+  const bool communicates =
+      std::any_of(g.kind.begin(), g.kind.end(), [](graph::TaskKind k) { return k == graph::TaskKind::kCollective; });
+  if (!communicates) return out;
+  const simulate::Breakdown parts = simulate::breakdown(g, run.timeline);
+  out.communication = parts.communication / run.copies;
+  out.exposed = parts.exposed_communication / run.copies;
+  return out;
+}
+
+// What the calibrated baseline misses of the measured step lies in its computation, and is missed after the change too, in
+// proportion. Waiting for the network is no computation: it stays as simulated.
+class Completion {
+ public:
+  Completion(const TimedStep& today, std::optional<Ns> measured) {
+    const auto computed = static_cast<double>(today.step - today.exposed);
+    if (measured && computed > 0) factor_ = std::max(0.0, static_cast<double>(*measured - today.exposed) / computed);
+  }
+  [[nodiscard]] Ns of(Ns simulated, Ns exposed) const {
+    return exposed + std::llround(static_cast<double>(simulated - exposed) * factor_);
+  }
+  [[nodiscard]] Ns part(Ns time) const { return std::llround(static_cast<double>(time) * factor_); }
+
+ private:
+  double factor_ = 1;
+};
+
+// What of a use no measured step had: "compile:mode=reduce-overhead", or all of it.
+std::vector<std::string> not_validated(const Use& use) {
+  const WhatIf& whatif = *use.whatif;
+  if (!whatif.validated) return {whatif.name};
+  std::vector<std::string> found;
+  for (const std::string& part : whatif.unvalidated) {
+    const std::size_t equals = part.find('=');
+    const std::string parameter = part.substr(0, equals);
+    const bool asked = equals == std::string::npos ? !use.parameters.text(parameter).empty()
+                                                   : use.parameters.text(parameter) == part.substr(equals + 1);
+    if (asked) found.push_back(fmt::format("{}:{}", whatif.name, equals == std::string::npos ? part + "=…" : part));
+  }
+  return found;
+}
+
+Result<Model> apply_use(Model model, const Use& use, Prediction::Applied& how) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto declined = [&](std::string_view why) {
+    return fail(ErrorCode::kDeclined, fmt::format("{}: {}", use.whatif->name, why));
+  };
+  const WhatIf& whatif = *use.whatif;
+  if (!whatif.whole_program.empty() && is_compiled(model)) return declined(whatif.whole_program);
+  // What a program made of one knows what it asks for.
+  if (whatif.already != nullptr && use.own == nullptr) {
+    if (const std::string why = whatif.already(model, use.parameters); !why.empty()) return declined(why);
+  }
+  for (const Need need : use.whatif->needs) {
+    if (const std::string why = missing(model, need); !why.empty()) return declined(why);
+  }
+  Draft draft(model.graph, model.trace, model.chains);
+  if (Status applied = use.whatif->apply(model, draft, use.parameters); !applied) {
+    return declined(applied.error().message);
+  }
+  if (draft.changed() == 0) return declined("nothing in this step would change");
+  how = {use.text, draft.changed(), 0};
+  const std::uint64_t shares = model.graph.notes.dropped_soft;
+  Result<graph::Graph> changed = checked_commit(draft, model.works);
+  if (!changed) return declined(changed.error().message);
+  if (changed->notes.dropped_soft > shares)
+    model.not_modelled.emplace_back("kernels of several streams competing for the GPU");
+  model.graph = std::move(*changed);
+  model.facts = std::make_shared<const GraphFacts>(model.facts);
+  model.applied.push_back({use.whatif->name, use.whatif->changes});
+  if (!use.whatif->not_modelled.empty()) model.not_modelled.push_back(use.whatif->not_modelled);
+  for (const std::string& what : not_validated(use)) {
+    model.validated = false;
+    model.not_modelled.push_back(what + " is not validated against measurements");
+  }
+  how.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return model;
+}
+
+void keep_first(std::vector<std::string>& list) {
+  std::vector<std::string> once;
+  for (std::string& text : list) {
+    if (std::find(once.begin(), once.end(), text) == once.end()) once.push_back(std::move(text));
+  }
+  list = std::move(once);
+}
+
+}  // namespace
+
+Status Predictor::check(const Model& base, bool changes) {
+  if (changes && !graph::has_gpu_work(base.graph)) {
+    return fail(ErrorCode::kDeclined, std::string(graph::kNoGpuWork));
+  }
+  if (base.frozen_share() > kMostFrozenShare) {
+    return fail(
+        ErrorCode::kDeclined,
+        fmt::format("{:.0f} % of this step are waits that nothing in the trace explains, and no change would move "
+                    "them (`foretrace doctor` lists them)",
+                    100 * base.frozen_share()));
+  }
+  return {};
+}
+
+namespace {
+
+// Why a use changes nothing on the GPU that the last one of the uses behind it moves the step to (TF32 on a V100); empty where it does, or where nothing moves the step.
+std::string idle_where_it_goes(const Use& use, std::span<const Use> behind) {
+  if (use.whatif->idle_on == nullptr) return {};
+  const auto moved =
+      std::find_if(behind.rbegin(), behind.rend(), [](const Use& u) { return u.whatif->changes == Changes::kDevice; });
+  if (moved == behind.rend()) return {};
+  const Result<hardware::Device> to = hardware::device_or_file(moved->parameters.text("to"));
+  return to ? use.whatif->idle_on(*to) : std::string();
+}
+
+}  // namespace
+
+Result<Model> apply_uses(const Model& base, const std::vector<Use>& uses, std::vector<Prediction::Applied>* applied) {
+  FORETRACE_TRY_VOID(Predictor::check(base, !uses.empty()));
+  Model model = base;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const Use& use = uses[i];
+    Prediction::Applied how;
+    if (std::string why = idle_where_it_goes(use, std::span(uses).subspan(i + 1)); !why.empty()) {
+      model.not_modelled.push_back(std::move(why));
+      if (applied != nullptr) applied->push_back({use.text, 0, 0});
+      continue;
+    }
+    FORETRACE_TRY(model, apply_use(std::move(model), use, how));
+    if (applied != nullptr) applied->push_back(std::move(how));
+  }
+  return model;
+}
+
+namespace {
+
+// The largest batch is a property of the step and the other changes, whatever factor was asked for: the memory of all
+// changes but those of the batch, scaled from the traced batch on. (Scaling what was scaled to 1/1000 back would multiply
+// what rounding left over.) Nothing when no batch is too large, as far as the curve tells.
+std::optional<double> largest_batch(const Model& base, std::vector<Use> uses, double room) {
+  std::erase_if(uses, [](const Use& use) { return use.whatif->changes == Changes::kBatch; });
+  const Result<Model> others = apply_uses(base, uses);
+  if (!others) return std::nullopt;
+  const BatchMemory memory(*others);
+  const double x = memory::largest_batch([&](double factor) { return memory.at(factor); }, room);
+  if (x >= memory::kLargestFactor) return std::nullopt;
+  return x;
+}
+
+}  // namespace
+
+void Predictor::describe_memory(Prediction& p, const Model& changed, const std::vector<Use>& uses,
+                                Detail detail) const {
+  if (!changed.memory) return;
+  p.peak_bytes = memory::peak(*changed.memory).bytes;
+  if (detail == Detail::kFull) {
+    p.reserved_bytes = memory::reserved(*changed.memory, *p.peak_bytes);
+    p.peak_parts = memory::composition(*changed.memory, *p.reserved_bytes);
+  }
+  const hardware::Device& device = changed.device;
+  if (device.memory_gb <= 0) return;
+  const double room = device.memory_gb * 1e9 - static_cast<double>(hardware::kDriverBytes);
+  p.fits = p.reserved_bytes ? static_cast<double>(*p.reserved_bytes) <= room : memory::fits(*changed.memory, room);
+  if (changed.samples != base_.samples && detail == Detail::kFull) p.largest_batch = largest_batch(base_, uses, room);
+  if (device.name != base_.device.name && p.fits == false) {
+    p.not_modelled.push_back(fmt::format("the step does not fit into {}: it takes {:.1f} of {:.0f} GB", device.name,
+                                         static_cast<double>(p.reserved_bytes.value_or(*p.peak_bytes)) / 1e9,
+                                         device.memory_gb));
+  }
+}
+
+std::string_view Prediction::reason() const {
+  const std::string_view name = std::string_view(whatif).substr(0, whatif.find(':'));
+  const bool alone = whatif.find(" + ") == std::string::npos;
+  std::string_view why = declined;
+  if (alone && why.starts_with(name) && why.substr(name.size()).starts_with(": ")) why.remove_prefix(name.size() + 2);
+  return why;
+}
+
+std::string text_of(const std::vector<Use>& uses) {
+  std::string text;
+  for (const Use& use : uses) text += (text.empty() ? "" : " + ") + use.text;
+  return text;
+}
+
+Predictor::Predictor(const Model& base, std::optional<Ns> measured) : base_(base), measured_(measured) {
+  ModelRuns runs(base);
+  today_ = time_of(base_, runs);
+}
+
+Result<SharedModel> Predictor::apply(const Model* before, const Use& use, Prediction::Applied* how) const {
+  Prediction::Applied here;
+  FORETRACE_TRY(Model model, apply_use(before != nullptr ? *before : base_, use, here));
+  if (how != nullptr) *how = std::move(here);
+  return std::make_shared<const Model>(std::move(model));
+}
+
+Prediction Predictor::describe(const Model& changed, const std::vector<Use>& uses, Detail detail) const {
+  Prediction p;
+  p.whatif = text_of(uses);
+  ModelRuns runs(changed);
+  const TimedStep now = time_of(changed, runs);
+  const Completion completed(today_, measured_);
+  p.step = std::max<Ns>(1, completed.of(now.step, now.exposed));
+  p.speedup = static_cast<double>(measured_.value_or(today_.step)) / static_cast<double>(p.step);
+  p.workers = changed.workers;
+  p.buckets = changed.buckets;
+  p.communication = now.communication;
+  p.exposed_communication = now.exposed;
+  p.gpu_time = now.gpu_time;
+  if (detail == Detail::kFull) {
+    Band band = band_around(changed, runs, now.step, base_, today_.step);
+    p.low = std::max<Ns>(0, completed.of(band.low, now.exposed));
+    p.high = completed.of(band.high, now.exposed);
+    for (BandPart& part : band.parts) {
+      part.down = completed.part(part.down);
+      part.up = completed.part(part.up);
+    }
+    p.band = std::move(band.parts);
+    p.gpu_families = family_times(changed);
+  }
+  p.not_modelled = changed.not_modelled;
+  describe_memory(p, changed, uses, detail);
+  const double busy = gpu_share(p.gpu_time, p.step);
+  if (changed.device.name != base_.device.name && busy < kBusyGpu) {
+    p.not_modelled.push_back(
+        fmt::format("{}{}: the GPU has work for {:.0f} % of it", kBoundByCpu, changed.device.name, 100 * busy));
+  }
+  p.samples = changed.samples;
+  p.validated = changed.validated;
+  p.evidence = least_evidence(uses);
+  p.origin = worst_origin(changed.graph);
+  keep_first(p.not_modelled);
+  return p;
+}
+
+Prediction predict(const Model& base, const std::vector<Use>& uses, std::optional<Ns> measured, Detail detail) {
+  std::vector<Prediction::Applied> applied;
+  Result<Model> changed = apply_uses(base, uses, &applied);
+  Prediction p;
+  if (changed) {
+    p = Predictor(base, measured).describe(*changed, uses, detail);
+    p.graph = std::move(changed->graph);
+  } else {
+    p.whatif = text_of(uses);
+    p.declined = changed.error().message;
+  }
+  p.applied = std::move(applied);
+  return p;
+}
+
+}  // namespace foretrace::whatif

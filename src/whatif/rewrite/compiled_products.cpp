@@ -1,0 +1,101 @@
+#include <algorithm>
+
+#include "whatif/rewrite/compiled_calls.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+using work::Family;
+using work::Work;
+
+constexpr std::int64_t kAligned = 8;  // half-precision elements in one access of 16 bytes
+
+std::int64_t padded(std::int64_t n) { return (n + kAligned - 1) / kAligned * kAligned; }
+
+// Copies of the operands that get longer, read and written.
+double copied(const work::Gemm& was, const work::Gemm& becomes, double element) {
+  const double m = static_cast<double>(was.m), n = static_cast<double>(was.n), k = static_cast<double>(was.k);
+  double bytes = 0;
+  if (was.m != becomes.m || was.k != becomes.k) bytes += 2 * m * k * element;
+  if (was.n != becomes.n || was.k != becomes.k) bytes += 2 * n * k * element;
+  return bytes * static_cast<double>(was.batch);
+}
+
+// What reads a padded product's result reads rows with a gap between them.
+void read_with_gaps(Compiling& c, const Row& product) {
+  const Work& w = c.model.works[product.work];
+  const std::uint32_t unit = c.flow.unit_of(w.op_event);
+  if (unit == kNone) return;
+  for (const Row& row : c.rows) {
+    Work reader = c.model.works[row.work];
+    if (row.phase != Phase::kForward || reader.family != Family::kCopy || reader.op_event == kNone) continue;
+    const std::uint32_t u = c.flow.unit_of(reader.op_event);
+    if (u == kNone || u <= unit || reader.elements != static_cast<std::int64_t>(w.bytes_written / 2)) continue;
+    reader.access = reader.access == work::Access::kMixed ? work::Access::kMixedStrided : work::Access::kStrided;
+    if (const hardware::Cost cost = rescale_row(c.model, row, reader); cost.known)
+      set_row(c.model, c.draft, row, cost, reader);
+    return;
+  }
+}
+
+}  // namespace
+
+void pad_products(Compiling& c) {
+  for (std::uint32_t r = 0; r < c.rows.size(); ++r) {
+    const Row& row = c.rows[r];
+    const Work w = c.model.works[row.work];
+    const auto* gemm = std::get_if<work::Gemm>(&w.kind);
+    if (c.region[r] == kNone || gemm == nullptr || !is_half(w.dtype) || gemm->alignment() >= kAligned) continue;
+    if (row.phase != Phase::kForward && row.phase != Phase::kBackward) continue;
+    // A weight's gradient is padded where its elements lie at odd addresses (GPT-2's 50,257) and not at even ones (BERT's
+    // 30,522): one network each.
+    if (gemm->weight_grad && gemm->alignment() > 1) continue;
+    Work becomes = w;
+    auto& to = std::get<work::Gemm>(becomes.kind);
+    to.m = gemm->weight_grad ? padded(gemm->m) : gemm->m;
+    to.n = padded(gemm->n);
+    to.k = padded(gemm->k);
+    refresh(becomes);
+    const hardware::Cost cost = rescale_row(c.model, row, becomes);
+    if (!cost.known) continue;
+    const double copies =
+        runs_of(c.model, row) * time_of(Generated{.bytes = copied(*gemm, to, 2), .copy = true}, c.model.device);
+    // The compiler times both.
+    if (cost.ns + copies >= static_cast<double>(row.time)) continue;
+    set_row(c.model, c.draft, row, cost.ns + copies, becomes, graph::Origin::kModelled);
+    c.launches[row.phase == Phase::kForward ? 0 : 1] += 2;
+    if (row.phase == Phase::kForward && w.op_event != kNone) read_with_gaps(c, row);
+  }
+}
+
+void move_channels(Compiling& c) {
+  // The compiler weighs kinds of convolutions by how much faster (below 1) or slower its authors found them with channels
+  // innermost, and moves all or none: the numbers are its own (PyTorch, torch/_inductor/graph.py, decide_layout_opt).
+  double before = 0, after = 0;
+  for (std::uint32_t r = 0; r < c.rows.size(); ++r) {
+    const Work& w = c.model.works[c.rows[r].work];
+    if (c.region[r] == kNone || w.family != Family::kConvForward || w.backward) continue;
+    const auto& conv = std::get<work::Convolution>(w.kind);
+    const std::int64_t in = conv.channels_per_group(), out = conv.out_channels;
+    double factor = 0.823;  // all others: of the compiler's source, as those below
+    if (conv.groups > 1 && in > 1)
+      factor = 1.358;
+    else if (out * 2 <= in && conv.kernel_h > 1)
+      factor = 0.725;
+    else if (in <= 64 && out <= 64)
+      factor = 0.783;
+    before += w.flops;
+    after += factor * w.flops;
+  }
+  if (after > before) return;
+  for (std::uint32_t r = 0; r < c.rows.size(); ++r) {
+    const Work& w = c.model.works[c.rows[r].work];
+    if (c.region[r] == kNone || !is_conv(w) || channels_last(w)) continue;
+    const Work becomes = with_layout(w, true);
+    if (const hardware::Cost cost = rescale_row(c.model, c.rows[r], becomes); cost.known)
+      set_row(c.model, c.draft, c.rows[r], cost, becomes);
+  }
+}
+
+}  // namespace foretrace::whatif

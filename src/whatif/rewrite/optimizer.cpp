@@ -1,0 +1,141 @@
+#include "whatif/rewrite/optimizer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/saturate.hpp"
+#include "foretrace/hardware/cost.hpp"
+#include "hardware/figures.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+// multi_tensor_apply, which both implementations are built on, works in chunks of 65,536 elements and launches at most
+// 320 blocks, one per chunk, over as many tensors as fit into its arguments: the more lists, the fewer (PyTorch, MultiTensorApply.cuh).
+constexpr double kChunk = 65536;
+constexpr double kBlocksPerLaunch = 320;
+constexpr std::array<double, 5> kTensorsPerLaunch = {110, 64, 48, 36, 30};
+
+// What all passes take on the GPU.
+double update_ns(const Model& m, const UpdatePlan& plan) {
+  const double elements = static_cast<double>(m.parameter_elements);
+  const double bytes = plan.bytes_per_element * elements;
+  if (plan.passes.size() == 1) {
+    const double read = plan.bytes_per_element * (plan.states + 2) / (2 * plan.states + 3);
+    const hardware::Cost cost = hardware::predict(
+        work::optimizer_work(m.parameter_elements, read, plan.bytes_per_element - read, m.parameter_tensors), m.device);
+    if (cost.known) return cost.ns;
+  }
+  return bytes /
+         (m.device.bandwidth_gbs * std::min(m.device.achievable_bandwidth, hardware::measured_figures().list_share));
+}
+
+bool is_scaler(const Model& m, std::uint32_t t) {
+  return m.graph.op[t].valid() && m.trace->name(m.graph.op[t].index()).find("_amp_") != std::string_view::npos;
+}
+
+// What the update of today holds for a moment goes; over lists it holds as much for all parameters at once.
+void replace_temporaries(memory::Curve& c, const UpdatePlan& plan) {
+  std::erase_if(c.blocks, [](const memory::Block& b) {
+    return b.stage == memory::Stage::kUpdate && b.kind == memory::Kind::kTemporary && b.freed != UINT32_MAX;
+  });
+  if (plan.held_copies <= 0 || c.update_from > c.positions) return;
+  memory::Block b;
+  b.bytes = saturated(plan.held_copies * static_cast<double>(c.parameter_bytes));
+  b.allocated = c.update_from;
+  b.freed = c.update_from + 1;
+  b.stage = memory::Stage::kUpdate;
+  b.workspace = b.of_parameters = true;
+  c.blocks.push_back(b);
+  std::stable_sort(c.blocks.begin(), c.blocks.end(),
+                   [](const memory::Block& x, const memory::Block& y) { return x.allocated < y.allocated; });
+}
+
+}  // namespace
+
+double list_launches(int lists, double tensors, double elements) {
+  const double most = kTensorsPerLaunch[static_cast<std::size_t>(std::clamp(lists, 1, 5) - 1)];
+  const double chunks = elements / kChunk + tensors / 2;  // the last chunk of a tensor is half full on average
+  return std::max({1.0, std::ceil(tensors / most), std::ceil(chunks / kBlocksPerLaunch)});
+}
+
+int states_of(const Model& model) {
+  if (model.optimizer.find("SGD") == std::string::npos) return 2;
+  for (std::size_t t = 0; t < model.graph.size(); ++t) {
+    if (model.graph.phase[t] == Phase::kOptimizer && model.graph.op[t].valid() &&
+        model.trace->name(model.graph.op[t].index()).find("mul_") != std::string_view::npos) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
+  const Graph& g = m.graph;
+  const Selection kernels = draft.select({.gpu = true, .phase = Phase::kOptimizer, .where = [&](std::uint32_t t) {
+                                            return g.kind[t] == TaskKind::kKernel && !is_scaler(m, t);
+                                          }});
+  if (kernels.empty()) return fail(ErrorCode::kDeclined, "the step shows no optimizer kernels");
+  if (m.parameter_elements == 0) {
+    return fail(ErrorCode::kDeclined, "the size of the parameters is unknown: the trace has no shapes of the update");
+  }
+  if (m.device.bandwidth_gbs <= 0) return fail(ErrorCode::kDeclined, "the GPU's memory bandwidth is unknown");
+  const double tensors = static_cast<double>(m.parameter_tensors);
+  const double elements = static_cast<double>(m.parameter_elements);
+  double launches = plan.counts ? list_launches(1, tensors, tensors) : 0;
+  for (const int lists : plan.passes) launches += list_launches(lists, tensors, elements);
+  const int total = static_cast<int>(launches);
+  // A tenth fewer kernels than now is the same update, counted a little differently.
+  constexpr double kFewer = 0.9;
+  if (static_cast<double>(total) >= kFewer * static_cast<double>(kernels.size())) {
+    return fail(ErrorCode::kDeclined, "the update already runs over many tensors at once");
+  }
+
+  // The update's CPU time: what lies between its first and its last launch on that thread.
+  const auto launched =
+      std::find_if(kernels.begin(), kernels.end(), [&](std::uint32_t t) { return g.launch[t].valid(); });
+  if (launched == kernels.end()) {
+    return fail(ErrorCode::kDeclined, "the calls that launch the update are not in the trace");
+  }
+  const std::uint32_t first = *launched;
+  const std::uint32_t first_call = g.launch[first].value;
+  const std::uint32_t lane = g.lane[first_call];
+  Selection cpu =
+      draft.select({.phase = Phase::kOptimizer, .lane = lane, .where = [&](std::uint32_t t) {
+                      return (g.kind[t] == TaskKind::kCpu || g.kind[t] == TaskKind::kCall) && !is_scaler(m, t);
+                    }});
+  std::uint32_t anchor_cpu = first_call;
+  while (anchor_cpu > g.lanes[lane].begin && std::binary_search(cpu.begin(), cpu.end(), anchor_cpu)) --anchor_cpu;
+  const std::uint32_t anchor_gpu = first > g.lanes[g.lane[first]].begin ? first - 1 : first;
+  draft.remove(kernels, Draft::kWithLaunch);
+  draft.remove(cpu);
+
+  const double bytes = plan.bytes_per_element * elements;
+  const Ns each = static_cast<Ns>(update_ns(m, plan) / total);
+  const Ns launch = m.cpu_time(m.host.op_us, host::CpuPhase::kOptimizer);
+  work::Work work(work::Family::kOptimizer);
+  work.bytes_read = bytes / total;
+  work.elements = static_cast<std::int64_t>(elements * static_cast<double>(plan.passes.size()) / launches);
+  const std::uint32_t row = m.works.add(work);
+  std::uint32_t after_cpu = draft.insert_cpu(
+      anchor_cpu, "optimizer bookkeeping",
+      m.cpu_time(plan.cpu_us_per_tensor, host::CpuPhase::kOptimizer) * m.parameter_tensors, Phase::kOptimizer);
+  std::uint32_t after_gpu = anchor_gpu;
+  for (int i = 0; i < total; ++i) {
+    after_gpu = draft.insert({.name = plan.kernel,
+                              .cost = each,
+                              .phase = Phase::kOptimizer,
+                              .layer = g.layer[first],
+                              .after_gpu = after_gpu,
+                              .after_cpu = after_cpu,
+                              .cpu_cost = launch,
+                              .work = row});
+    after_cpu = after_gpu - 1;
+  }
+  if (m.memory) replace_temporaries(*m.memory, plan);
+  return {};
+}
+
+}  // namespace foretrace::whatif
