@@ -19,10 +19,8 @@ others count for GPU time and memory. A row that has a truth and is declined cou
 which nobody measured the row's model (tools/fit_bands.py).
 """
 
-import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +29,7 @@ from pathlib import Path
 from statistics import mean
 
 import accuracy_tables as tables
-import limits
+import gates
 import track_record
 from daydream import predictions as daydream_predictions
 from truth import ROOT, Folder, Row, default_folders, whatifs_of
@@ -119,15 +117,11 @@ class Result:
 class Program:
     def __init__(self, path: Path):
         self.path = path
-        self.whatifs = self.run("list", "whatifs", "--json")["whatifs"]
+        self.whatifs = self.run("list", "whatifs")["whatifs"]
         self.names = {w["name"] for w in self.whatifs}
 
     def run(self, *arguments: str) -> dict:
-        done = subprocess.run([str(self.path), *arguments], capture_output=True, text=True, check=False)
-        try:
-            return json.loads(done.stdout)
-        except json.JSONDecodeError:
-            return {"error": done.stderr.strip().splitlines()[0] if done.stderr.strip() else f"exit {done.returncode}"}
+        return gates.ask(self.path, *arguments)
 
     def predict(self, trace: Path, options: list[str], stacks: list[list[str]]) -> tuple[str, list[dict]]:
         """The step, and one prediction per stack of what-ifs; a failed command is a declined prediction."""
@@ -143,7 +137,7 @@ class Program:
         runs: list[tuple[list[int], list[str], list[str]]] = [(alone, [u for i in alone for u in stacks[i]], [])] if alone else []
         runs += [([i], uses, ["--stack"]) for i, uses in enumerate(stacks) if not out[i] and len(uses) > 1]
         for indices, uses, together in runs:
-            answer = self.run("whatif", str(trace), *uses, *options, *together, "--json")
+            answer = self.run("whatif", str(trace), *uses, *options, *together)
             step = answer.get("step", step)
             got = answer.get("predictions") or [{"declined": answer.get("error", "no answer")}] * len(indices)
             for i, prediction in zip(indices, got):
@@ -233,7 +227,7 @@ def band_limits(results: list[Result]) -> dict[str, dict[str, float]]:
 
 def limits_of(results: list[Result]) -> dict:
     """What --update-limits writes: rows, figures by folder and what-if, and the bands."""
-    return limits.rounded({"rows": {f: sorted(r.name for r in mine) for f, mine in by_folder(results).items()},
+    return gates.rounded({"rows": {f: sorted(r.name for r in mine) for f, mine in by_folder(results).items()},
                            "bands": band_limits(results), "figures": reached(results)})
 
 
@@ -242,14 +236,14 @@ def regressions(results: list[Result], held: dict, folders: list[str]) -> list[s
     bad = []
     mine = by_folder(results)
     for folder in folders:
-        bad += limits.vanished(folder, [r.name for r in mine.get(folder, [])], held.get("rows", {}).get(folder, []))
+        bad += gates.vanished(folder, [r.name for r in mine.get(folder, [])], held.get("rows", {}).get(folder, []))
     for folder, whatifs in reached(results).items():
         for whatif, now in whatifs.items():
-            bad += limits.over(f"{folder}: {whatif}", now, held.get("figures", {}).get(folder, {}).get(whatif, {}), SLACK_PCT)
+            bad += gates.over(f"{folder}: {whatif}", now, held.get("figures", {}).get(folder, {}).get(whatif, {}), SLACK_PCT)
     for folder, now in band_limits(results).items():
         one_row = {name: 100 / max(1, sum(r.row.quiet or name == "coverage_pct" for r in mine[folder])) + 0.1
                    for name in ("coverage_pct", "quiet_coverage_pct")}
-        bad += limits.over(f"{folder}: bands", now, held.get("bands", {}).get(folder, {}), SLACK_PCT, one_row)
+        bad += gates.over(f"{folder}: bands", now, held.get("bands", {}).get(folder, {}), SLACK_PCT, one_row)
     return bad
 
 
@@ -261,9 +255,8 @@ def unfounded(program: Program, results: list[Result]) -> tuple[list[str], list[
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = gates.parser(__doc__)
     parser.add_argument("folders", nargs="*", type=Path, metavar="TRUTH_DIR")
-    parser.add_argument("--program", type=Path, default=ROOT / "build" / "foretrace")
     parser.add_argument("--rows", action="store_true", help="print every row")
     parser.add_argument("--worst", type=int, metavar="N", default=0, help="print the N worst rows by time, GPU time and memory")
     parser.add_argument("--model", help="only models whose name holds this")
@@ -273,8 +266,6 @@ def main() -> int:
     parser.add_argument("--in-sample", action="store_true", help="beside the bands, those from all models")
     parser.add_argument("--daydream", action="store_true", help="Daydream's printed rules beside ours")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all figures in this file (- for standard output)")
-    parser.add_argument("--gate", action="store_true", help="exit 1 when something got worse than its limit, has none, or is gone")
-    parser.add_argument("--update-limits", action="store_true", help="write what is reached as the limits of --gate")
     parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/internals/accuracy.md")
     options = parser.parse_args()
     if not options.program.exists():
@@ -322,9 +313,9 @@ def main() -> int:
         track_record.write()
         print(f"accuracy: wrote {os.path.relpath(DOCS)} and {os.path.relpath(ROWS)}")
     if options.update_limits:
-        limits.save(LIMITS, limits_of(results))
+        gates.save(LIMITS, limits_of(results))
         print(f"accuracy: wrote {os.path.relpath(LIMITS)}")
-    held = limits.load(LIMITS)
+    held = gates.load(LIMITS)
     filtered = options.model or options.whatif
     read = [] if filtered else list(held.get("rows", {})) if whole else [f.name for f in folders]
     bad = regressions(results, held, read) if not filtered else []
@@ -333,9 +324,7 @@ def main() -> int:
         if coverage < WANTED_COVERAGE_PCT:
             bad.append(f"bands hold {coverage:.0f} % of all medians, {WANTED_COVERAGE_PCT} % wanted")
         bad += [f"{name} says it is validated, and no row of truth shows it" for name in claims]
-    for line in bad if options.gate else []:
-        print(f"FAILED {line}")
-    return 1 if options.gate and bad else 0
+    return gates.verdict(bad, options.gate)
 
 
 if __name__ == "__main__":

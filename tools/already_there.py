@@ -10,7 +10,6 @@ so, or leave the step within 1 % of what it is; and no step may be said to have 
 What a step has comes from the switches its row was measured with, never from the program.
 """
 
-import argparse
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import accuracy
+import gates
 from accuracy_tables import aligned
 from truth import ROOT, Folder, Row
 
@@ -100,7 +100,7 @@ def folders_at_hand() -> list[Path]:
 
 def judge(program: accuracy.Program, case: Case) -> list[Answer]:
     uses = case.has + case.lacks
-    answer = program.run("whatif", str(case.trace), *uses, "--json")
+    answer = program.run("whatif", str(case.trace), *uses)
     if "predictions" not in answer:
         raise SystemExit(f"already_there: {case.trace}: {answer.get('error', 'no answer')}")
     now = answer["baseline"]["unprofiled_ms"]
@@ -109,10 +109,8 @@ def judge(program: accuracy.Program, case: Case) -> list[Answer]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=Path, default=ROOT / "build" / "foretrace")
+    parser = gates.parser(__doc__, limits=False)
     parser.add_argument("--rows", action="store_true")
-    parser.add_argument("--gate", action="store_true")
     options = parser.parse_args()
     program = accuracy.Program(options.program)
     with ThreadPoolExecutor(2) as pool:

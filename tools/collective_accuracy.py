@@ -10,7 +10,6 @@ collectives are predicted. `five sizes`: five sizes of each curve measured, the 
 `--gate` fails where a system's median error grew beyond tools/collective_limits.json or has no limit there, where curves are
 gone, and where a level misses what is wanted of it (WANTED). Exit 77: there is nothing to measure against.
 """
-import argparse
 import collections
 import json
 import os
@@ -19,7 +18,7 @@ import statistics
 import subprocess
 import sys
 
-import limits
+import gates
 from scale_accuracy import update_docs
 
 LIMITS = pathlib.Path(__file__).resolve().parent / "collective_limits.json"
@@ -28,12 +27,9 @@ SLACK_PCT = 0.5
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = gates.parser(__doc__, pathlib.Path("build/tests/collective_figures"))
     parser.add_argument("csv", nargs="?")
-    parser.add_argument("--program", default="build/tests/collective_figures")
     parser.add_argument("--update-docs", action="store_true", help="write the table into docs/internals/scale.md")
-    parser.add_argument("--gate", action="store_true", help="exit 1 when a median is over its limit or curves are gone")
-    parser.add_argument("--update-limits", action="store_true", help="write what is reached as the limits of --gate")
     args = parser.parse_args()
     public = os.environ.get("FORETRACE_PUBLIC")
     csv = pathlib.Path(args.csv) if args.csv else pathlib.Path(public) / "collectives.csv.gz" if public else None
@@ -69,14 +65,12 @@ def main():
     if args.update_docs:
         update_docs("collectives", table)
     if args.update_limits:
-        limits.save(LIMITS, limits.rounded({"figures": dict(sorted(reached.items())), "curves": sorted(names)}))
-    held = limits.load(LIMITS)
+        gates.save(LIMITS, gates.rounded({"figures": dict(sorted(reached.items())), "curves": sorted(names)}))
+    held = gates.load(LIMITS)
     for key, now in reached.items():
-        bad += limits.over(key, now, held.get("figures", {}).get(key, {}), SLACK_PCT)
-    bad += limits.vanished(csv.name, names, held.get("curves", []))
-    for line in bad if args.gate else []:
-        print(f"FAILED {line}")
-    return 1 if bad and args.gate else 0
+        bad += gates.over(key, now, held.get("figures", {}).get(key, {}), SLACK_PCT)
+    bad += gates.vanished(csv.name, names, held.get("curves", []))
+    return gates.verdict(bad, args.gate)
 
 
 if __name__ == "__main__":

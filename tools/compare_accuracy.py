@@ -14,18 +14,17 @@ injected  one family of kernels that holds at least 5 % of GPU time made 5 % slo
 whatif    `compare --whatif` on the pairs: GPU time and memory off by what tools/accuracy.py says of the row
 """
 
-import argparse
 import gzip
 import itertools
 import json
 import math
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median, pstdev
 
+import gates
 from truth import ROOT, Folder, Row, default_folders, gpu_ms_of_trace, whatifs_of
 
 RECORDINGS = ROOT / "data" / "h200-clean" / "recordings"
@@ -41,11 +40,7 @@ class Program:
         self.path = path
 
     def compare(self, *arguments: str) -> dict:
-        done = subprocess.run([str(self.path), "compare", *arguments, "--json"], capture_output=True, text=True, check=False)
-        try:
-            return json.loads(done.stdout)
-        except json.JSONDecodeError:
-            return {"error": done.stderr.strip() or f"exit {done.returncode}"}
+        return gates.ask(self.path, "compare", *arguments)
 
     def each(self, cases: list[tuple[str, ...]]) -> list[dict]:
         with ThreadPoolExecutor(2) as pool:
@@ -227,10 +222,8 @@ def collect_kernels(tables: list[dict], out: dict[str, list[float]]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=Path, default=ROOT / "build" / "foretrace")
+    parser = gates.parser(__doc__, limits=False)
     parser.add_argument("--fast", action="store_true")
-    parser.add_argument("--gate", action="store_true")
     parser.add_argument("--write-noise", action="store_true")
     parser.add_argument("--only", choices=["named", "same", "injected", "whatif"])
     options = parser.parse_args()

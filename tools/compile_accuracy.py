@@ -12,19 +12,18 @@ nearer end of its 10th to 90th percentile, as everywhere.
 """
 
 import argparse
-import json
 import os
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
+import gates
 from fit_host import OUTPUT as HOST
 from fit_host import compiled
 from host_traces import USUAL_SPEED
-from truth import ROOT, Folder, Row, whatifs_of
+from truth import ROOT, Folder, Row, json_lines, whatifs_of
 
 DATA = ROOT / "data"
 CLEAN, LENGTHS = DATA / "h200-clean", DATA / "h200-lengths"
@@ -70,14 +69,11 @@ def searched() -> list[Pair]:
     if truth:
         bert = next(r for r in Folder(Path(truth) / "h200-large").rows if r.model == "bert_base" and r.variant == "base")
         places["bert_base", 128] = (bert.trace, bert.median)
-    with open(DATA / "h200-search" / "truth.jsonl") as file:
-        for r in (Row(DATA / "h200-search", {"variant": ""} | json.loads(line)) for line in file):
-            uses = r.data.get("whatifs") or []
-            at = places.get((r.model, r.data.get("bs")))
-            if at is None:
-                continue
-            if any(u.startswith("compile") for u in uses) and "gpu_ms" in r.data:
-                out.append(Pair(f"{r.model}@{r.data['bs']} " + "+".join(u.split(":")[0] for u in uses), at[0], at[1], uses, r))
+    for r in (Row(DATA / "h200-search", {"variant": ""} | row) for row in json_lines(DATA / "h200-search" / "truth.jsonl")):
+        uses = r.data.get("whatifs") or []
+        at = places.get((r.model, r.data.get("bs")))
+        if at and any(u.startswith("compile") for u in uses) and "gpu_ms" in r.data:
+            out.append(Pair(f"{r.model}@{r.data['bs']} " + "+".join(u.split(":")[0] for u in uses), at[0], at[1], uses, r))
     return out
 
 
@@ -102,10 +98,8 @@ def main() -> int:
     signed = []
     with tempfile.TemporaryDirectory() as folder:
         for p in pairs:
-            command = [str(options.program), "whatif", str(p.trace), *p.uses, "--stack", "--json", "--measured-ms", str(p.base_ms)]
-            if not options.in_sample:
-                command += ["--host", str(host_without(p.row.network, Path(folder)))]
-            answer = json.loads(subprocess.run(command, check=False, capture_output=True, text=True).stdout)["predictions"][0]
+            host = [] if options.in_sample else ["--host", str(host_without(p.row.network, Path(folder)))]
+            answer = gates.ask(options.program, "whatif", str(p.trace), *p.uses, "--stack", "--measured-ms", str(p.base_ms), *host)["predictions"][0]
             if answer.get("declined"):
                 print(f"{p.name:62} declined: {answer['declined']}")
                 continue

@@ -11,8 +11,6 @@ Errors are distances to the median; a base's is the mean of both times it was me
 host's drift, which no prediction can be better than.
 """
 
-import argparse
-import json
 import math
 import sys
 import tempfile
@@ -23,6 +21,7 @@ from statistics import mean
 
 import accuracy
 import fit_host
+import gates
 import host_traces
 from accuracy_tables import aligned
 from truth import ROOT, Folder, Row, whatifs_of, with_figures
@@ -73,7 +72,7 @@ def judge(program: accuracy.Program, folder: Folder, scratch: Path) -> list[Judg
             figures = recorded(base, host_traces.phases_of(program.path, base.trace)) if known == "recorder" else None
             trace = with_figures(base.trace, figures, place)
             options = ["--host", str(hosts[base.network])] + (["--measured-ms", repr(base_ms)] if known == "measured" else [])
-            unchanged = program.run("whatif", str(trace), "cpu:x=1", *options, "--json")["baseline"]
+            unchanged = program.run("whatif", str(trace), "cpu:x=1", *options)["baseline"]
             out.append(Judged(base, base, known, 100 * (unchanged["unprofiled_ms"] / base_ms - 1),
                               unchanged["unprofiled_low_ms"] <= base_ms <= unchanged["unprofiled_high_ms"], []))
             for row, uses, p in zip(rows, stacks, program.predict(trace, options, stacks)[1]):
@@ -130,11 +129,8 @@ def drift(folder: Folder) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=Path, default=ROOT / "build" / "foretrace")
+    parser = gates.parser(__doc__)
     parser.add_argument("--rows", action="store_true")
-    parser.add_argument("--gate", action="store_true")
-    parser.add_argument("--update-limits", action="store_true")
     options = parser.parse_args()
     folder = Folder(ROOT / "data" / "h200-clean")
     with tempfile.TemporaryDirectory() as scratch:
@@ -152,15 +148,13 @@ def main() -> int:
             [f"{m} {v}", f"{by[m, v, 'trace'].row.median:.1f}", "CPU" if by[m, v, "trace"].row.cpu_bound else "GPU",
              *("declined" if by[m, v, k].off_pct is None else f"{by[m, v, k].off_pct:+.1f}" for k in KNOWN)] for m, v in rows])))
     if options.update_limits:
-        LIMITS.write_text(json.dumps({t: {"mean": round(f["mean"], 2), "max": round(f["max"], 2)} for t, f in now.items()}, indent=1) + "\n")
+        gates.save(LIMITS, {t: gates.rounded({"mean": f["mean"], "max": f["max"]}) for t, f in now.items()})
         print(f"cpu_accuracy: wrote {LIMITS.name}")
-    limits = json.loads(LIMITS.read_text()) if LIMITS.exists() else {}
+    limits = gates.load(LIMITS)
     bad = [f"{t}: {name} error {f[name]:.1f} %, was {limits[t][name]:.1f} %" for t, f in now.items() for name in ("mean", "max")
            if t in limits and f[name] > limits[t][name] + SLACK_PCT]
     bad += [f"{t}: no limit; tools/cpu_accuracy.py --update-limits writes them" for t in now if t not in limits]
-    for line in bad if options.gate else []:
-        print(f"FAILED {line}")
-    return 1 if options.gate and bad else 0
+    return gates.verdict(bad, options.gate)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ full cost what launches usually cost, and CPU time shrinks until the unchanged r
 the profiler.
 """
 
-import gzip
-import json
 from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
+
+from truth import trace_events
 
 LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaMemcpy", "cudaMemset", "cudaGraphLaunch")
 BLOCKED = 5  # a launch call this many times as long as the usual one waited for room in the queue
@@ -23,8 +23,7 @@ BLOCKED = 5  # a launch call this many times as long as the usual one waited for
 
 class Step:
     def __init__(self, path: Path, step: str):
-        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-            events = [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X"]
+        events = [e for e in trace_events(path) if e.get("ph") == "X"]
         window = next(e for e in events if e["name"] == step and e.get("cat") == "user_annotation")
         begin, end = window["ts"], window["ts"] + window["dur"]
         self.calls = sorted((e for e in events if e.get("cat") in ("cuda_runtime", "cuda_driver") and begin <= e["ts"] < end),

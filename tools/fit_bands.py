@@ -92,7 +92,7 @@ def residuals_of(program: accuracy.Program, result: accuracy.Result) -> list[tup
     p = result.prediction
     found: dict[str, float] = {}
     if result.row.trace:
-        shown = program.run("whatif", str(result.row.trace), "cpu:x=1", "--json")
+        shown = program.run("whatif", str(result.row.trace), "cpu:x=1")
         found = by_trace(in_groups(p["gpu_families"]), in_groups(shown.get("baseline", {}).get("gpu_families", {})))
     elif result.row.gpu_ms:
         found = by_total(in_groups(p["gpu_families"]), result.row.gpu_ms)

@@ -18,8 +18,7 @@ import json
 import subprocess
 import sys
 
-import collective_law as law
-import collective_systems as systems_of
+import collective_systems as law
 import fitted
 import numpy as np
 import tomllib
@@ -166,7 +165,7 @@ def main():
         return 77
 
     def files(options):
-        rows = rows_of(systems_of.read(table), systems_of.read(table, thin=False), options.program, table)
+        rows = rows_of(law.systems_of(table), law.systems_of(table, thin=False), options.program, table)
         if not options.check:
             print("\n".join(rows))
         return {TABLE: "\n".join(rows) + "\n"}

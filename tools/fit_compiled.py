@@ -12,8 +12,6 @@ Rates are shares of what a streaming kernel reaches, costs of arithmetic so many
 other ones.
 """
 
-import gzip
-import json
 import math
 import sys
 from collections import defaultdict
@@ -23,8 +21,8 @@ from statistics import median
 
 import fitted
 import numpy as np
+from truth import ROOT, trace_events
 
-ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "src" / "whatif" / "compilers" / "inductor.csv"
 TRACES = {"gpt2": "h200-clean/gpt2-compiled.base", "bert_base": "h200-clean/bert_base-compiled.base",
           "resnet50": "h200-clean/resnet50-compiled.base", "resnet50 image": "h200-clean/resnet50-image.compile",
@@ -56,8 +54,7 @@ class Kernel:
 
 
 def read(network: str, path: Path) -> list[Kernel]:
-    with gzip.open(path, "rt") as file:
-        events = json.load(file)["traceEvents"]
+    events = trace_events(path)
     launched = {e["args"]["External id"]: e for e in events if e.get("cat") == "cpu_op" and "External id" in e.get("args", {})}
     times = defaultdict(list)
     for e in events:

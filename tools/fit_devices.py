@@ -16,15 +16,13 @@ Shares are rounded down to two digits: what nobody measured is not credited with
 """
 
 import collections
-import csv
-import json
 import math
 import statistics
 import sys
 
 import fitted
 import tomllib
-from truth import ROOT
+from truth import ROOT, csv_rows, json_lines
 
 FOLDER = ROOT / "src" / "hardware" / "devices"
 TABLE = FOLDER / "usual.csv"
@@ -42,10 +40,9 @@ def rounded_down(share):
 def tensor_law():
     """The power, the width from which on it holds, and the power that each board says."""
     best: dict[str, float] = collections.defaultdict(float)
-    with open(PUBLISHED, newline="") as file:
-        for row in csv.DictReader(file):
-            if row["device"] in NANOMETRES:
-                best[row["device"]] = max(best[row["device"]], float(row["bf16"]))
+    for row in csv_rows(PUBLISHED):
+        if row["device"] in NANOMETRES:
+            best[row["device"]] = max(best[row["device"]], float(row["bf16"]))
     watts = {name: tomllib.loads((FOLDER / f"{name}.toml").read_text())["board"]["power_w"] / rate for name, rate in best.items()}
     oldest = max(watts, key=lambda name: NANOMETRES[name])
     powers = [math.log(watts[oldest] / w) / math.log(NANOMETRES[oldest] / NANOMETRES[name]) for name, w in watts.items() if NANOMETRES[name] < NANOMETRES[oldest]]
@@ -61,7 +58,7 @@ def files(_):
             by_generation["6" if capability.startswith("6.") else capability].add(share)
     shares = [share for of in by_generation.values() for share in of]
     usual = statistics.median(statistics.mean(sorted(of)) for of in by_generation.values())
-    copies = [json.loads(line) for line in COPIES.read_text().splitlines()]
+    copies = json_lines(COPIES)
     reached = [r["mb"] * 2**20 / r[way] / 1e3 / PCIE5_GBS for r in copies if r["mb"] >= LARGE_MB for way in ("h2d_us", "d2h_us")]
     power, node, powers = tensor_law()
     rows = ["# name,value,of: made by tools/fit_devices.py, which says what each is",

@@ -8,9 +8,6 @@ Two digits: the samples differ by more than the third. Most are medians, and `lo
 spreads or sums over all samples have there what comes out with one model or trace left out at a time.
 """
 
-import csv
-import gzip
-import json
 import math
 import sys
 from collections import defaultdict
@@ -18,7 +15,7 @@ from statistics import median
 
 import fitted
 import operation_rows
-from truth import ROOT
+from truth import ROOT, csv_rows, json_lines, trace_events
 
 DATA = ROOT / "data"
 TABLE = ROOT / "src" / "hardware" / "figures" / "H200-SXM.csv"
@@ -30,8 +27,7 @@ MANY = 50e6  # parameters, from which on launches are full and the last of each 
 
 def updates():
     """{(kind of update, list of tensors): row} of single updates."""
-    with gzip.open(DATA / "h200-kernels" / "opt.csv.gz", "rt") as file:
-        rows = [r for r in csv.DictReader(file) if r["kind"] == "opt" and r["dtype"] == "fp32" and r["cold"] == "0"]
+    rows = [r for r in csv_rows(DATA / "h200-kernels" / "opt.csv.gz") if r["kind"] == "opt" and r["dtype"] == "fp32" and r["cold"] == "0"]
     return {(r["name"], r["layout"]): r | dict(part.split("=") for part in r["shape"].split(";")) for r in rows}
 
 
@@ -50,17 +46,16 @@ def capturable_kernels():
 
 def pageable_copy():
     """A copy to the GPU from memory that is not pinned, over one that is: it goes through a buffer of the driver."""
-    rows = [json.loads(line) for line in (DATA / "h200-catalogue" / "copies.jsonl").read_text().splitlines()]
+    rows = json_lines(DATA / "h200-catalogue" / "copies.jsonl")
     return [r["pageable_h2d_us"] / r["h2d_us"] for r in rows]
 
 
 def worker_slowdown():
     """A batch of a worker process over one of the main thread, pinning aside: it goes through shared memory, and workers share caches."""
     folder = DATA / "h200-catalogue"
-    rows = [json.loads(line) for line in (folder / "truth.jsonl").read_text().splitlines()]
+    rows = json_lines(folder / "truth.jsonl")
     base = next(r for r in rows if r["model"] == "resnet18" and r["variant"] == "base")
-    with gzip.open(folder / base["trace"], "rt") as file:
-        events = [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X"]
+    events = [e for e in trace_events(folder / base["trace"]) if e.get("ph") == "X"]
     loads = [e["dur"] for e in events if e["name"].startswith("enumerate(DataLoader)")]
     pinned = [e["dur"] for e in events if e["name"] == "aten::pin_memory"]
     alone_ms = (sum(loads) - sum(pinned)) / len(loads) / 1e3
@@ -72,8 +67,7 @@ def worker_slowdown():
 def gpu_repeat():
     """Of log time in which the GPU works, between two runs of the same step: bases and the same measured again, minutes later in another process."""
     by: dict[str, dict[str, float]] = defaultdict(dict)
-    for line in (DATA / "h200-clean" / "truth.jsonl").read_text().splitlines():
-        row = json.loads(line)
+    for row in json_lines(DATA / "h200-clean" / "truth.jsonl"):
         by[row["model"]][row["variant"]] = row["gpu_busy_ms"]
     apart = [math.log(v["again"] / v["base"]) for v in by.values() if "again" in v and "base" in v]
 
@@ -85,8 +79,7 @@ def gpu_repeat():
 
 def kernels_of(trace):
     """Kernels of a trace, and when collectives ran: [(what, begin, end)], [(begin, end)], blocks of a collective."""
-    with gzip.open(DATA / "h200-ranks" / f"{trace}.json.gz") as file:
-        events = [e for e in json.load(file)["traceEvents"] if e.get("cat") == "kernel"]
+    events = [e for e in trace_events(DATA / "h200-ranks" / f"{trace}.json.gz") if e.get("cat") == "kernel"]
     nccl = [e for e in events if "nccl" in e["name"].lower()]
     others = [((e["name"], str(e["args"].get("grid"))), e["ts"], e["ts"] + e["dur"]) for e in events if "nccl" not in e["name"].lower()]
     return others, [(e["ts"], e["ts"] + e["dur"]) for e in nccl], median(e["args"]["grid"][0] for e in nccl) if nccl else 0
@@ -122,13 +115,13 @@ def beside_collective():
 
 def collective_beside():
     """Speed that an all-reduce loses beside kernels: products and copies of tensors."""
-    rows = [json.loads(line) for line in (DATA / "h200-ranks" / "busy.jsonl").read_text().splitlines()]
+    rows = json_lines(DATA / "h200-ranks" / "busy.jsonl")
     return middle([1 - r["coll_alone_ms"] / r["coll_ms"] for r in rows if r["work"] in ("gemm", "stream")])
 
 
 def half_sum():
     """An all-reduce of half-precision numbers over one of as many bytes of FP32."""
-    rows = [json.loads(line) for line in (DATA / "h200-ranks" / "collectives.jsonl").read_text().splitlines()]
+    rows = json_lines(DATA / "h200-ranks" / "collectives.jsonl")
     times = {(r["world"], r["mb"], r["dtype"]): r["ms"] for r in rows if r["tag"] == "mps" and r["coll"] == "all_reduce"}
     return [ms / times[world, mb, "float32"] for (world, mb, kind), ms in times.items() if kind == "float16" and (world, mb, "float32") in times]
 
@@ -139,12 +132,11 @@ COPIES = ("nchwToNhwc", "nhwcToNchw", "FoldedNhwc")
 def layout_share():
     """Of a convolution's time the most that changes of layout take: 99 of 100 convolutions that have any."""
     shares = []
-    with gzip.open(DATA / "h200-operations" / "conv.csv.gz", "rt") as file:
-        for row in csv.DictReader(file):
-            kernels = operation_rows.kernels_of(row["kernels"])
-            copies = sum(us for name, us in kernels if any(c in name for c in COPIES))
-            if copies > 0:
-                shares.append(copies / sum(us for _, us in kernels))
+    for row in csv_rows(DATA / "h200-operations" / "conv.csv.gz"):
+        kernels = operation_rows.kernels_of(row["kernels"])
+        copies = sum(us for name, us in kernels if any(c in name for c in COPIES))
+        if copies > 0:
+            shares.append(copies / sum(us for _, us in kernels))
     shares.sort()
     return shares[len(shares) * 99 // 100], median(shares), shares[-1], len(shares)
 

@@ -10,7 +10,6 @@ Events and single operations come from micro-benchmarks whose host speed is know
 beside each). What a step keeps of its traced time, and how far its speed follows the trace's, come from host times of phases.
 """
 
-import csv
 import math
 import sys
 from collections import defaultdict
@@ -19,10 +18,8 @@ from pathlib import Path
 from statistics import median
 
 import fitted
-import host_counts
+import host_changes
 import host_hooks
-import host_records
-import host_workers
 import numpy as np
 from host_changes import checkpoints, compiled, of_models
 from host_traces import (
@@ -38,6 +35,7 @@ from host_traces import (
     speed_references,
     speeds,
 )
+from truth import csv_rows
 
 OUTPUT = ROOT / "src" / "host" / "hosts" / "xeon-h200.csv"
 LEAST_LEFT = 0.2  # of a phase; src/host/unprofiled.cpp keeps the same
@@ -70,8 +68,7 @@ class Sample:
 
 def event_costs(found: dict) -> dict[str, tuple[float, str, float]]:
     """What recording an operation and a call costs: what micro-benchmarks take longer for, by what was recorded in them."""
-    with open(DATA / "host.csv") as file:
-        recorded = {(r["kind"], r["name"]): r for r in csv.DictReader(file) if r["mode"] == "recorder"}
+    recorded = {(r["kind"], r["name"]): r for r in csv_rows(DATA / "host.csv") if r["mode"] == "recorder"}
     counts, longer, whole = [], [], []
     for (kind, name, mode), off in found.items():
         on = found.get((kind, name, "recorder"))
@@ -129,7 +126,7 @@ def own_us(s: Sample, c: dict[str, float]) -> float:
 
 def module_us(s: Sample, c: dict[str, float]) -> float:
     """Of own_us the calls of modules, in which a profiler writes nothing down."""
-    return min(c.get("module_us", 0.0) * host_counts.modules(s), own_us(s, c))
+    return min(c.get("module_us", 0.0) * host_changes.modules(s), own_us(s, c))
 
 
 def fit_kept(some: list[Sample], costs: dict[str, float]) -> dict[str, float]:
@@ -159,9 +156,9 @@ def predicted_us(s: Sample, c: dict[str, float], with_probe: bool = True) -> flo
     speed = c["usual_speed"] * (s.speed / c["usual_speed"]) ** c["follows"]
     calls = module_us(s, c)
     by_time = (c["left"] * (own_us(s, c) - calls) + calls) * speed
-    which = host_counts.kind(s)
+    which = host_changes.kind(s)
     if which and f"counted_{which}" in c:
-        by_time = math.exp(host_counts.mixed(math.log(by_time), math.log(host_counts.counted_us(s, c)), c[f"counted_{which}"]))
+        by_time = math.exp(host_changes.mixed(math.log(by_time), math.log(host_changes.counted_us(s, c)), c[f"counted_{which}"]))
     return by_time * (s.probe ** c["_probe"] if with_probe else 1)
 
 
@@ -192,7 +189,7 @@ def launches(some: list[Sample]) -> dict[str, tuple[float, str, float]]:
     eager = [s for s in some if "compile" not in s.name and "ckpt" not in s.name]
     out = {}
     for name in PHASES:
-        each = [s.target_us / s.traced.launches for s in eager if s.phase == name and s.traced.launches > host_counts.ENOUGH]
+        each = [s.target_us / s.traced.launches for s in eager if s.phase == name and s.traced.launches > host_changes.ENOUGH]
         out[f"launch_{name}_us"] = (median(each), f"{len(each)} phases", float(np.std(each) / math.sqrt(len(each))))
     return out
 
@@ -201,13 +198,13 @@ def counted(some: list[Sample], costs: dict[str, float]) -> dict[str, tuple[floa
     """How far counts are believed beside times, each by what it is off for networks left out."""
     pairs = []
     for s, _, off in left_out(some, costs):
-        which = host_counts.kind(s)
+        which = host_changes.kind(s)
         if not which:
             continue
         others = [o for o in some if o.network != s.network]
         c = costs | {"usual_speed": USUAL_SPEED} | values(launches(others) | (compiled(USUAL_SPEED, s.network) if which == "compiled" else {}))
-        pairs.append((which, math.log1p(off / 100), math.log(host_counts.counted_us(s, c) / s.target_us)))
-    return host_counts.weights(pairs)
+        pairs.append((which, math.log1p(off / 100), math.log(host_changes.counted_us(s, c) / s.target_us)))
+    return host_changes.weights(pairs)
 
 
 def spreads(found: list[tuple[Sample, float, float]]) -> dict[str, tuple[float, str, float]]:
@@ -258,7 +255,7 @@ def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, f
     found = cases()
     events = event_costs(found)
     some = samples(traces, ref)
-    modules = host_counts.module_figures(found, some)
+    modules = host_changes.module_figures(found, some)
     micro = values(events | modules)
     kept = fit_kept(some, micro)
     figures: dict[str, tuple[float, str, float]] = {
@@ -288,16 +285,16 @@ def fit(every: list, without: str | None) -> tuple[dict[str, tuple[float, str, f
 
 
 def hooks(found: dict, figures: dict[str, tuple[float, str, float]], rows: list[dict], without: str | None) -> dict[str, tuple[float, str, float]]:
-    """What hooks cost (tools/host_hooks.py, tools/host_workers.py)."""
+    """What hooks cost (tools/host_hooks.py, tools/host_hooks.py)."""
     value = values(figures)
     usual, view = value["usual_speed"], value["probe_view_us"]
 
     out = host_hooks.graphs(rows, median(found["call", "graph_replay_10_kernels", "off"]), 10, usual)
-    copies = [us for _, us in host_hooks.hooked_copies(rows, usual) + host_workers.offloaded(without)]
+    copies = [us for _, us in host_hooks.hooked_copies(rows, usual) + host_hooks.offloaded(without)]
     out["hooked_copy_us"] = of_models(copies)
     out["copy_call_us"] = one_case(found, [("call", "copy_to_device")])
-    return out | host_hooks.functions(view) | host_workers.batches(view) | host_workers.ddp() | host_workers.compressions(usual) \
-        | host_workers.sharded() | host_hooks.flat() | host_records.costs(view, value["left"])
+    return out | host_hooks.functions(view) | host_hooks.batches(view) | host_hooks.ddp() | host_hooks.compressions(usual) \
+        | host_hooks.sharded() | host_hooks.flat() | host_changes.recording_costs(view, value["left"])
 
 
 def csv_of(figures: dict[str, tuple[float, str, float]]) -> str:

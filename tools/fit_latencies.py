@@ -10,17 +10,14 @@ steps of truth.jsonl that replay one graph. What JAX's host does behind a step n
 for takes longer than one that nobody waits for, less what the host does before the first kernel (build/foretrace finds that in the profiles).
 """
 
-import csv
-import gzip
-import json
-import subprocess
 import sys
 from collections import defaultdict
 from itertools import pairwise
 from statistics import median
 
 import fitted
-from truth import ROOT
+import gates
+from truth import ROOT, csv_rows, json_lines, trace_events
 
 TABLE = ROOT / "src" / "graph" / "latencies" / "H200-SXM.csv"
 CLEAN = ROOT / "data" / "h200-clean"
@@ -51,8 +48,7 @@ MEANING = {
 
 def read(path):
     """A trace's events, its calls by correlation, and the GPU's work by stream."""
-    with gzip.open(path, "rt") as file:
-        events = [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X"]
+    events = [e for e in trace_events(path) if e.get("ph") == "X"]
     calls = {e["args"]["correlation"]: e for e in events if e.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in e.get("args", {})}
     streams = defaultdict(list)
     for e in events:
@@ -106,8 +102,7 @@ def waits():
 
 def idle_sync():
     """Of the micro-benchmarks, with the recorder's profiler on: p10, median and p90 of 500 calls."""
-    with open(CLEAN / "host.csv") as file:
-        row = next(r for r in csv.DictReader(file) if (r["name"], r["mode"]) == ("stream_synchronize_idle", "recorder"))
+    row = next(r for r in csv_rows(CLEAN / "host.csv") if (r["name"], r["mode"]) == ("stream_synchronize_idle", "recorder"))
     return {"sync_call": [float(row[c]) for c in ("p10", "us", "p90")]}
 
 
@@ -138,12 +133,10 @@ def jax_tails(program):
     hosts = (ROOT / "src" / "host" / "hosts" / "xeon-h200.csv").read_text().splitlines()
     left = next(float(line.split(",")[1]) for line in hosts if line.startswith("left,"))
     models = defaultdict(list)
-    for line in (folder / "truth.jsonl").read_text().splitlines():
-        row = json.loads(line)
+    for row in json_lines(folder / "truth.jsonl"):
         if not row.get("unblocked_ms"):
             continue
-        said = subprocess.run([program, "summary", folder / row["trace"], "--json"], capture_output=True, text=True, check=True).stdout
-        before = json.loads(said)["gpu_idle_by_cause_ms"].get("launch", 0.0)
+        before = gates.ask(program, "summary", str(folder / row["trace"]))["gpu_idle_by_cause_ms"].get("launch", 0.0)
         models[row["model"]].append(1e3 * (row["median_ms"] - row["unblocked_ms"] - left * before))
     return [{"result_told": tails} for tails in models.values()]
 

@@ -10,9 +10,7 @@ Each set comes with its error over all rows, and over rows left out: shapes are 
 public table, each GPU by a fit to the others.
 """
 
-import csv
 import functools
-import gzip
 import pathlib
 import sys
 import zlib
@@ -23,7 +21,7 @@ import laws
 import numpy as np
 from devices import HARDWARE, Device
 from laws import figures, lines_of
-from truth import ROOT
+from truth import ROOT, csv_rows
 
 FOLDER = HARDWARE / "laws"
 LEFT_OUT = ROOT / "tools" / "laws-left-out"
@@ -108,8 +106,7 @@ class Public:
     def __init__(self, folder):
         import transfer_tables
 
-        with gzip.open(folder / "gpu-attention-bf16.csv.gz", "rt", newline="") as file:
-            rows = list(csv.DictReader(file))
+        rows = csv_rows(folder / "gpu-attention-bf16.csv.gz")
         times = {g: [float(r[c] or "nan") * 1e3 for r in rows] for c in rows[0] if c.endswith("_ms") and (g := transfer_tables.GEMM_COLUMNS.get(c.removesuffix("_ms")))}
         self.times = {g: np.array(t) for g, t in times.items()}
         self.floors = {g: float(np.nanquantile(t, transfer_tables.FLOOR_QUANTILE)) for g, t in self.times.items()}

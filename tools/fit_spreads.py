@@ -35,7 +35,7 @@ import gpu_accuracy as accuracy
 import numpy as np
 import train_transfer as training
 import transfer_tables as tables
-from devices import Device
+from devices import HARDWARE, Device
 from truth import ROOT
 
 FOLDER = ROOT / "src" / "hardware" / "spreads"
@@ -65,7 +65,7 @@ def carried(folder, program):
     for o, t, truth, answers in accuracy.same_kernel_pairs(folder, figures, sample):
         same[o, t].append(np.log(answers["ours"] / truth))
     for o, t, truth, in_sample, left_out, _ in accuracy.attention_pairs(folder, figures, sample):
-        alike = Device(o).arch == accuracy.model.Device(t).arch
+        alike = Device(o).arch == Device(t).arch
         (silicon if alike else attention).append(np.log((in_sample if alike else left_out) / truth))
     table = tables.product_table(folder, "half")
     for o, t in itertools.permutations(table.devices, 2):

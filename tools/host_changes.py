@@ -1,17 +1,20 @@
-"""What changes of a step cost the CPU, from rows of data/h200-clean: checkpointed blocks and passes of compiled models. tools/fit_host.py
-writes it into a host's file."""
+"""What changes of a step cost the CPU: checkpointed blocks and passes of compiled models (rows of data/h200-clean), NVTX ranges and the injection library
+(data/h200-records); and what a phase takes by what it is made of: calls of modules, and launches where one is like the other. tools/fit_host.py writes it into a
+host's file.
+
+Counts do not change with the host's speed, as traced times do; how far they are believed beside those is what left-one-network-out says of both."""
 
 import functools
-import gzip
-import json
 import math
 import re
 from collections import defaultdict
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 from host_traces import DATA, PHASES, rows
+from truth import ROOT, json_lines, trace_events
 
 # Launches of an update by tensor (Adam as a loop) and in all (fused), and those of the loss and of copies beside the model.
 ADAM_LAUNCHES, FUSED_LAUNCHES, OUTSIDE_LAUNCHES = 7, 8, 8
@@ -52,8 +55,7 @@ def checkpoints(usual: float, without: str | None) -> dict[str, tuple[float, str
 @functools.cache
 def parameters_of(trace: Path) -> int:
     """Trained tensors: what accumulates a gradient in the backward pass."""
-    with gzip.open(trace, "rt") as file:
-        return sum(e.get("name") == "torch::autograd::AccumulateGrad" for e in json.load(file)["traceEvents"])
+    return sum(e.get("name") == "torch::autograd::AccumulateGrad" for e in trace_events(trace))
 
 
 @functools.cache
@@ -81,3 +83,97 @@ def compiled(usual: float, *without: str | None) -> dict[str, tuple[float, str, 
     spread = np.sqrt(np.diag(np.linalg.inv(a.T @ a)) * np.sum((a @ fit - b) ** 2) / max(1, len(y) - 2))
     of = f"{len(y)} rows of {len(tensors)} networks"
     return {"compiled_call_us": (float(fit[0]), of, float(spread[0])), "compiled_launch_us": (float(fit[1]), of, float(spread[1]))}
+
+
+# -- recording
+
+RECORDS = ROOT / "data" / "h200-records"
+GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+
+
+def in_a_step(model: str) -> tuple[float, float]:
+    """Operations and launches of a step, as the recording has them."""
+    events = trace_events(RECORDS / f"{model}.nvtx.json.gz")
+    steps = sum(e["name"].startswith("step ") for e in events)
+    return sum(e.get("cat") == "cpu_op" for e in events) / steps, sum(e.get("cat") in GPU_WORK for e in events) / steps
+
+
+def recording_costs(view_us: float, left: float) -> dict[str, tuple[float, str, float]]:
+    """event_nvtx_us: what a step takes longer when its operations are ranges, by operation; event_injected_call_us: when the library
+    listens, by launch, beyond what every profiler adds to the rest of the step (`left`: what the rest keeps without one). Round by
+    round, at the speed that a view shows in the process nobody listens to. `view_us`: of a view at speed 1."""
+    found = json_lines(RECORDS / "overhead.jsonl")
+    by_name = {(r["model"], r["what"]): r for r in found}
+    ranges: list[float] = []
+    calls: list[float] = []
+    models = sorted({model for model, what in by_name if what == "injection, nvtx" and (RECORDS / f"{model}.nvtx.json.gz").exists()})
+    for model in models:
+        operations, launches = in_a_step(model)
+        plain, injected, ranged = (by_name[model, what] for what in ("plain", "injection", "injection, nvtx"))
+        for a, b, c, view in zip(plain["ms"], injected["ms"], ranged["ms"], plain["view_us"]):
+            ranges.append((c - b) * 1e3 / operations / (view / view_us))
+            calls.append((b - a / left) * 1e3 / launches / (view / view_us))
+
+    def figure(found: list[float]) -> tuple[float, str, float]:
+        middle = median(found)
+        spread = math.sqrt(sum((f - middle) ** 2 for f in found) / len(found))
+        return middle, f"{len(found)} rounds of {len(models)} models", spread / math.sqrt(len(found))
+
+    return {"event_nvtx_us": figure(ranges), "event_injected_call_us": figure(calls)}
+
+
+# -- counts
+
+ENOUGH = 30  # launches; src/host/phase_counts.cpp takes as many
+MOSTLY = 0.25  # of a phase's launches from generated code: a compiled pass
+FAR = 0.69  # log 2: phases further apart than this believe their launches less and less
+Figure = tuple[float, str, float]
+
+
+def is_compiled(s: Any) -> bool:
+    return s.phase != "update" and s.traced.generated > MOSTLY * s.traced.launches
+
+
+def modules(s: Any) -> int:
+    """Calls of modules in a phase: compiled passes, backward and updates have none."""
+    return 0 if s.phase != "forward" or is_compiled(s) else s.traced.layers
+
+
+def module_figures(found: dict, some: list) -> dict[str, Figure]:
+    """A call alone, nested and in a row, at speed 1; and modules for each operation of a forward pass, for traces that do not show them."""
+    calls = [v / n for name, n in (("identity", 1), ("sequential_of_8", 9), ("nested_8_deep", 9)) for v in found.get(("module", name, "off"), [])]
+    each = [s.traced.layers / s.traced.ops for s in some if modules(s) and "ckpt" not in s.name]
+    return {"module_us": (median(calls), f"{len(calls)} rounds of modules alone; nested and in a row", float(np.std(calls) / np.sqrt(len(calls)))),
+            "modules_of_op": (median(each), f"{len(each)} forward passes", float(np.std(each) / np.sqrt(len(each))))}
+
+
+def kind(s: Any) -> str | None:
+    """Which launches of a phase are alike; None: they are not, or there are few."""
+    if is_compiled(s):
+        return "compiled"
+    return s.phase if s.phase != "forward" and s.traced.launches > ENOUGH else None
+
+
+def counted_us(s: Any, c: dict[str, float]) -> float:
+    """At the usual speed."""
+    if is_compiled(s):
+        return c["usual_speed"] * (c["compiled_call_us"] + c["compiled_launch_us"] * s.traced.launches)
+    return c[f"launch_{s.phase}_us"] * s.traced.launches
+
+
+def weights(pairs: list[tuple[str, float, float]]) -> dict[str, Figure]:
+    """`pairs`: kind, log error by the trace's times and by the count, each left out. The mix of least square error of each kind, no
+    more than three quarters: a handful of networks decide."""
+    out = {}
+    for k in ("backward", "update", "compiled"):
+        mine = np.array([(t, n) for name, t, n in pairs if name == k])
+        (vt, vc), both = np.mean(mine**2, axis=0), float(np.mean(mine[:, 0] * mine[:, 1]))
+        w = float(np.clip((vt - both) / max(1e-9, vt + vc - 2 * both), 0.01, 0.75))
+        out[f"counted_{k}"] = (w, f"{len(mine)} phases: by time {100 * np.sqrt(vt):.0f} %; by count {100 * np.sqrt(vc):.0f} %", 0.0)
+    return out
+
+
+def mixed(by_time: float, by_count: float, weight: float) -> float:
+    """Logarithms."""
+    apart = by_count - by_time
+    return by_time + weight * apart / (1 + (apart / FAR) ** 4)

@@ -1,9 +1,7 @@
 """What was measured of a kind of host (data/h200-clean): CPU time of the phases of traces, the speed each trace was made at, and
 micro-benchmarks. tools/fit_host.py makes figures of them."""
 
-import csv
 import functools
-import gzip
 import math
 import re
 import subprocess
@@ -13,9 +11,8 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from truth import read_rows
+from truth import ROOT, csv_rows, read_rows
 
-ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data" / "h200-clean"
 HOOKS = ROOT / "data" / "h200-hooks"
 PHASES = ("forward", "backward", "update")
@@ -136,8 +133,7 @@ def speeds(phases: dict[str, Phase], ref: dict[str, float]) -> dict[str, float]:
 def cases() -> dict[tuple[str, str, str], list[float]]:
     """µs at speed 1 of every round, by kind, name and mode."""
     out = defaultdict(list)
-    with gzip.open(DATA / "cases.csv.gz", "rt") as first, open(HOOKS / "cases.csv") as second:
-        for r in [*csv.DictReader(first), *csv.DictReader(second)]:
-            speed = math.sqrt(float(r["loop_before"]) * float(r["loop_after"])) / FAST_LOOP_US
-            out[r["kind"], r["name"], r["mode"]].append(float(r["us"]) / speed)
+    for r in csv_rows(DATA / "cases.csv.gz") + csv_rows(HOOKS / "cases.csv"):
+        speed = math.sqrt(float(r["loop_before"]) * float(r["loop_after"])) / FAST_LOOP_US
+        out[r["kind"], r["name"], r["mode"]].append(float(r["us"]) / speed)
     return out

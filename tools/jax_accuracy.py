@@ -2,7 +2,7 @@
 """Steps of JAX on an H200, predicted from the profile of one and measured as another (data/h200-jax).
 
     tools/jax_accuracy.py          every pair of rows that differ in the batch or in the precision, every row without waiting, every profile replayed
-    tools/jax_accuracy.py --gate   fails where an error grew (tools/jax_limits.json), a row is gone, or a promise is broken
+    tools/jax_accuracy.py --gate   fails where an error grew (tools/jax_gates.json), a row is gone, or a promise is broken
 
 A pair is predicted from the profile of the first with its time as measured (--measured-ms), and judged by the median step and by the GPU
 time of the second; `no-sync` by the same program's steps in a row that nobody waits for. Promised: from a base (BASES) a step
@@ -12,32 +12,23 @@ fitted here but the host's time behind a step (src/trace/importers/xla_rows.cpp)
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
-import limits
-from truth import ROOT
+import gates
+from gates import ask
+from truth import ROOT, json_lines
 
-LIMITS = Path(__file__).with_name("jax_limits.json")
+LIMITS = Path(__file__).with_name("jax_gates.json")
 SLACK = 0.3  # percentage points
 # Rows from which the promise is kept, for either model; from others it is not always (docs/reference/jax.md says why), and limits hold what is reached.
 BASES = ("transformer.fp32.b8", "transformer.tf32.b8", "resnet18.fp32.b64")
 STEP_PCT, REPLAY_PCT, FROZEN_PCT = 8, 1, 15
 # What makes one precision of another; what a compiler did with command buffers is not asked.
 PRECISIONS = {("fp32", "tf32"): "tf32", ("fp32", "bf16"): "amp:dtype=bf16", ("tf32", "bf16"): "amp:dtype=bf16"}
-
-
-def ask(program: Path, *arguments: str) -> dict:
-    done = subprocess.run([program, *arguments, "--json"], capture_output=True, text=True, check=False)
-    if not done.stdout:
-        sys.exit(f"{program} {' '.join(arguments)}: {done.stderr}")
-    return json.loads(done.stdout)
 
 
 def name_of(row: dict) -> str:
@@ -81,13 +72,10 @@ def replayed(program: Path, traces: list[Path]) -> Iterator[tuple[str, float, fl
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = gates.parser(__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "data" / "h200-jax")
-    parser.add_argument("--program", type=Path, default=ROOT / "build" / "foretrace")
-    parser.add_argument("--gate", action="store_true")
-    parser.add_argument("--update-limits", action="store_true")
     options = parser.parse_args()
-    rows = [json.loads(line) for line in (options.folder / "truth.jsonl").read_text().splitlines()]
+    rows = json_lines(options.folder / "truth.jsonl")
     bad: list[str] = []
     pairs = list(predicted(options.program, options.folder, rows))
     for name, step, gpu, inside in sorted(pairs, key=lambda p: -abs(p[1])):
@@ -109,12 +97,12 @@ def main() -> int:
     print(f"{len(pairs)} pairs: step {now['step_mean']:.1f} % on average, {now['step_max']:.1f} at most; "
           f"GPU time {now['gpu_mean']:.1f} and {now['gpu_max']:.1f}; {held} inside their bands")  # fmt: skip
     names = sorted(p[0] for p in pairs)
-    allowed = limits.load(LIMITS)
+    allowed = gates.load(LIMITS)
     if options.update_limits:
-        limits.save(LIMITS, {"figures": limits.rounded(now), "rows": names})
+        gates.save(LIMITS, {"figures": gates.rounded(now), "rows": names})
     elif options.gate:
-        bad += limits.over("jax", now, allowed.get("figures", {}), SLACK)
-        bad += limits.vanished("jax", names, allowed.get("rows", []))
+        bad += gates.over("jax", now, allowed.get("figures", {}), SLACK)
+        bad += gates.vanished("jax", names, allowed.get("rows", []))
         print("\n".join(bad) or "jax: within its limits")
         return 1 if bad else 0
     return 0

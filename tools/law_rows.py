@@ -1,7 +1,5 @@
 """Measured operations of data/ as the rows that tools/fit_laws.py fits the laws to, by the kind of the law."""
 
-import csv
-import gzip
 import math
 import random
 
@@ -9,7 +7,7 @@ import fit_kernels
 import laws
 import numpy as np
 import operation_rows
-from truth import ROOT
+from truth import ROOT, csv_rows
 
 DEVICE = "H200-SXM"
 TYPES = {"fp16": "half", "bf16": "half", "tf32": "tf32", "fp32": "fp32"}
@@ -79,11 +77,10 @@ def streaming():
         size = 4 if dtype == "fp32" else 2
         out.setdefault(f"{kind} {'fp32' if dtype == 'fp32' else 'half'}", {}).setdefault((elements, elements * (tensors * size + more), shape), []).append(us)
 
-    with gzip.open(ROOT / "data" / "h200-kernels" / "elem.csv.gz", "rt", newline="") as file:
-        for row in csv.DictReader(file):
-            if row["kind"] == "elem" and row["name"] in KERNELS:
-                kind, tensors, more = KERNELS[row["name"]]
-                add(kind, row["dtype"], sizes_of(row["shape"])["n"], tensors, more, f"{row['name']} {row['dtype']} {row['shape']}", float(row["kernel_us"]))
+    for row in csv_rows(ROOT / "data" / "h200-kernels" / "elem.csv.gz"):
+        if row["kind"] == "elem" and row["name"] in KERNELS:
+            kind, tensors, more = KERNELS[row["name"]]
+            add(kind, row["dtype"], sizes_of(row["shape"])["n"], tensors, more, f"{row['name']} {row['dtype']} {row['shape']}", float(row["kernel_us"]))
     path = ROOT / "data" / "h200-operations" / "streams.csv.gz"
     if path.is_file():
         for row in operation_rows.read(path.parent, ["streams"]):
@@ -99,11 +96,10 @@ def streaming():
 def lists():
     """{kind: [(elements, bytes, tensors, lists read, us, shape)]} of tensors of different sizes, as networks have them, and of networks' own."""
     path, found = ROOT / "data" / "h200-operations" / "streams.csv.gz", []
-    with gzip.open(ROOT / "data" / "h200-kernels" / "opt.csv.gz", "rt", newline="") as file:
-        for row in csv.DictReader(file):
-            if row["name"] in UPDATES:
-                s, (read, written) = sizes_of(row["shape"]), UPDATES[row["name"]]
-                found.append((s["params"], s["params"] * 4 * (read + written), s["tensors"], read, float(row["kernel_us"]), row["name"] + row["shape"]))
+    for row in csv_rows(ROOT / "data" / "h200-kernels" / "opt.csv.gz"):
+        if row["name"] in UPDATES:
+            s, (read, written) = sizes_of(row["shape"]), UPDATES[row["name"]]
+            found.append((s["params"], s["params"] * 4 * (read + written), s["tensors"], read, float(row["kernel_us"]), row["name"] + row["shape"]))
     if path.is_file():
         for row in operation_rows.read(path.parent, ["streams"]):
             if row["name"] in LISTS and row["sizes"]["tensors"] > 1 and row["sizes"]["mixed"]:

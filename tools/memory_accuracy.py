@@ -2,7 +2,7 @@
 """What the allocator reserves, as the model of it says, beside what traces recorded.
 
     tools/memory_accuracy.py          every trace with memory events, and every change whose own trace is there
-    tools/memory_accuracy.py --gate   fails where an error grew (tools/memory_limits.json) or a row is gone
+    tools/memory_accuracy.py --gate   fails where an error grew (tools/memory_gates.json) or a row is gone
 
 Two figures. *replayed*: the blocks of one step, put through the allocator's rules from the parameters on, against `Total Reserved` of the
 same trace; nothing of that is told to the model. *changed*: what `whatif` says is reserved after a change, from the trace of the base,
@@ -10,24 +10,17 @@ against the trace of the step that ran with it. Runs that several steps of other
 segments of theirs, which no trace shows.
 """
 
-import argparse
-import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
-import limits
-from truth import ROOT, Folder, Row, default_folders, whatifs_of
+import gates
+from gates import ask
+from truth import Folder, Row, default_folders, whatifs_of
 
-LIMITS = Path(__file__).with_name("memory_limits.json")
+LIMITS = Path(__file__).with_name("memory_gates.json")
 SLACK = 0.3  # percentage points
-
-
-def ask(program: Path, *arguments: str) -> dict:
-    done = subprocess.run([program, *arguments, "--json"], capture_output=True, text=True, check=False)
-    return json.loads(done.stdout) if done.stdout else {}
 
 
 def peak_of(program: Path, trace: Path) -> dict | None:
@@ -77,13 +70,10 @@ def figures(rows: list[tuple[str, float, float]]) -> dict[str, float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = gates.parser(__doc__)
     parser.add_argument("folders", nargs="*", type=Path)
-    parser.add_argument("--program", type=Path, default=ROOT / "build" / "foretrace")
-    parser.add_argument("--gate", action="store_true")
-    parser.add_argument("--update-limits", action="store_true")
     options = parser.parse_args()
-    allowed = limits.load(LIMITS)
+    allowed = gates.load(LIMITS)
     bad: list[str] = []
     for path in options.folders or default_folders():
         folder = Folder(path)
@@ -96,12 +86,12 @@ def main() -> int:
             now = figures(rows)
             print(f"{where}: {len(rows)} rows, {now['reserved_mean']:.1f} % on average, {now['reserved_max']:.1f} % at most")
             entry = allowed.get(where, {})
-            bad += limits.over(where, now, entry.get("figures", {}), SLACK)
-            bad += limits.vanished(where, [r[0] for r in rows], entry.get("rows", []))
+            bad += gates.over(where, now, entry.get("figures", {}), SLACK)
+            bad += gates.vanished(where, [r[0] for r in rows], entry.get("rows", []))
             if options.update_limits:
-                allowed[where] = {"figures": limits.rounded(now), "rows": sorted(r[0] for r in rows)}
+                allowed[where] = {"figures": gates.rounded(now), "rows": sorted(r[0] for r in rows)}
     if options.update_limits:
-        limits.save(LIMITS, allowed)
+        gates.save(LIMITS, allowed)
     elif options.gate:
         print("\n".join(bad) or "memory: within its limits")
         return 1 if bad else 0

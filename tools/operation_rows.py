@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import re
 from pathlib import Path
 from typing import Any
 
+from truth import csv_rows
+
 
 def read(folder: Path, kinds: list[str] | None = None) -> list[dict[str, Any]]:
     """All rows; `sizes` holds the shape by name."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for path in sorted(folder.glob("*.csv.gz")):
-        if kinds and path.name.removesuffix(".csv.gz") not in kinds:
-            continue
-        with gzip.open(path, "rt", newline="") as file:
-            rows += list(csv.DictReader(file))
+        if not kinds or path.name.removesuffix(".csv.gz") in kinds:
+            rows += csv_rows(path)
     for row in rows:
         row["sizes"] = {k: int(v) for k, v in (item.split("=") for item in row["shape"].split(";"))}
         row["kernel_us"] = float(row["kernel_us"])

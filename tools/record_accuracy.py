@@ -13,16 +13,14 @@ and its step without the profiler must lie in the bands of the others. What watc
 CPU bounds, the clean measurement 1 %. Recordings of unmodified scripts must be good for predictions.
 """
 
-import argparse
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
-import limits
+import gates
+from truth import ROOT, json_lines
 
-ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = os.environ.get("FORETRACE", str(ROOT / "build" / "foretrace"))
 WAYS = ("kineto", "execution", "nvtx")
 WHATIFS = {"duration": "duration:select=*elementwise*,x=0.5", "cuda-graph": "cuda-graph", "gpu": "gpu:to=A100-SXM4-80GB",
@@ -49,12 +47,7 @@ class Figures:
 
 
 def ask(*arguments: str) -> dict:
-    done = subprocess.run([PROGRAM, *arguments, "--json"], check=False, capture_output=True, text=True)
-    try:
-        found = json.loads(done.stdout)
-    except ValueError:
-        found = {"error": {"message": done.stderr.strip() or f"exit {done.returncode}"}}
-    return found
+    return gates.ask(PROGRAM, *arguments)
 
 
 class Recording:
@@ -138,7 +131,7 @@ def scripts_table(folder: Path, figures: Figures) -> list[str]:
     for path in sorted([*folder.glob("scripts/*.json.gz"), *folder.glob("scripts/*.xplane.pb*")]):
         said = ask("doctor", str(path))
         files = said.get("traces", [said])
-        verdict = files[0].get("verdict", said.get("error", {}).get("message", "?"))
+        verdict = files[0].get("verdict", "?")
         measured = ask("whatif", str(path), "duration:select=*elementwise*,x=1").get("baseline", {}).get("measured_ms")
         lines.append(f"| {path.name.split('.')[0]} | {verdict} | {len(files[0].get('steps', []))} | {measured} |")
         figures.add(f"{path.name.split('.')[0]}: not good for predictions", 0 if str(verdict).startswith("Good for predictions") else 1, 0)
@@ -148,8 +141,7 @@ def scripts_table(folder: Path, figures: Figures) -> list[str]:
 def overhead_table(folder: Path, figures: Figures) -> list[str]:
     lines = ["| model | who watches | step, ms | longer, % |", "|---|---|---:|---:|"]
     allowed = {"injection": INJECTION_PCT, "clean measurement": MEASURING_PCT}
-    for line in (folder / "overhead.jsonl").read_text().splitlines():
-        row = json.loads(line)
+    for row in json_lines(folder / "overhead.jsonl"):
         times = row["ms"] if isinstance(row["ms"], list) else [row["ms"]]
         lines.append(f"| {row['model']} | {row['what']} | {sorted(times)[len(times) // 2]:.3f} | {row['longer'] * 100:+.2f} |")
         if row["what"] in allowed:
@@ -158,10 +150,8 @@ def overhead_table(folder: Path, figures: Figures) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = gates.parser(__doc__, None)
     parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "data" / "h200-records")
-    parser.add_argument("--gate", action="store_true")
-    parser.add_argument("--update-limits", action="store_true")
     options = parser.parse_args()
     figures = Figures()
     for table in (ways_table, scripts_table, overhead_table):
@@ -169,13 +159,10 @@ def main() -> int:
     print(f"{len(figures.values) - len(figures.broken)} of {len(figures.values)} promises kept; not kept:" if figures.broken else "every promise kept")
     print(*figures.broken, sep="\n", end="\n" if figures.broken else "")
     if options.update_limits:
-        limits.save(LIMITS, limits.rounded(figures.values))
-    if not options.gate:
-        return 0
-    allowed = limits.load(LIMITS)
-    worse = limits.over("records", figures.values, allowed, SLACK) + limits.vanished("records", list(figures.values), list(allowed))
-    print(*(f"FAILED {line}" for line in worse), sep="\n", end="\n" if worse else "")
-    return 1 if worse else 0
+        gates.save(LIMITS, gates.rounded(figures.values))
+    allowed = gates.load(LIMITS)
+    worse = gates.over("records", figures.values, allowed, SLACK) + gates.vanished("records", list(figures.values), list(allowed))
+    return gates.verdict(worse, options.gate)
 
 
 if __name__ == "__main__":

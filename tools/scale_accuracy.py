@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 import track_record
+from truth import json_lines
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs" / "internals"
 
@@ -134,7 +135,7 @@ def main():
              "|---|---:|---|---:|---:|---:|---:|---:|"]
     print(f"{'model':10} {'world':>5} {'case':11} {'rank':>4} {'measured':>9} {'p10..p90':>17} {'predicted':>9} {'exposed':>8} {'error':>8}")
     for folder in args.folder:
-        rows = [json.loads(line) for line in (folder / "truth.jsonl").read_text().splitlines() if line.strip()]
+        rows = json_lines(folder / "truth.jsonl")
         solo = {(r["tag"], r["model"], r["world"], r["rank"]): r for r in rows if r["case"] == "solo"}
         for row in rows:
             extra = options(row)

@@ -3,6 +3,7 @@
 A truth folder holds `truth.jsonl`, one row per model and variant, and the traces the rows name (data/README.md).
 """
 
+import csv
 import gzip
 import json
 import math
@@ -140,9 +141,22 @@ class Row:
         return 100 * (ms - min(max(ms, low), high)) / self.median
 
 
-def gpu_ms_of_trace(path: Path) -> float:
+def trace_events(path: Path) -> list[dict]:
     with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-        events = json.load(file)["traceEvents"]
+        return json.load(file)["traceEvents"]
+
+
+def json_lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+
+
+def csv_rows(path: Path) -> list[dict]:
+    with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def gpu_ms_of_trace(path: Path) -> float:
+    events = trace_events(path)
     steps = {e["name"] for e in events if str(e.get("name", "")).startswith("ProfilerStep#")}
     kinds = ("kernel", "gpu_memcpy", "gpu_memset")
     return sum(e["dur"] for e in events if e.get("cat") in kinds) / 1e3 / max(1, len(steps))
@@ -151,11 +165,9 @@ def gpu_ms_of_trace(path: Path) -> float:
 def read_rows(folder: Path) -> list[dict]:
     """Rows of truth.jsonl. Those that moments.jsonl has as well were measured again in other moments of the host: their times are the geometric
     mean of all, since one alone is as far from that as the host's speed happened to be, and their spread is from the lowest to the highest."""
-    rows = [json.loads(line) for line in (folder / "truth.jsonl").read_text().splitlines() if line.strip()]
-    moments = folder / "moments.jsonl"
+    rows, moments = json_lines(folder / "truth.jsonl"), folder / "moments.jsonl"
     more: dict[tuple[str, str], list[dict]] = {}
-    for line in moments.read_text().splitlines() if moments.exists() else ():
-        row = json.loads(line)
+    for row in json_lines(moments) if moments.exists() else ():
         if row.get("median_ms"):
             more.setdefault((row["model"], row["variant"]), []).append(row)
 

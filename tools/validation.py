@@ -11,7 +11,6 @@ sees the project's own rows: it then fails where the file claims fewer than thes
 """
 
 import argparse
-import json
 import os
 import sys
 from collections import defaultdict
@@ -20,7 +19,7 @@ from pathlib import Path
 import scale_accuracy
 import track_record
 from track_record import CASES
-from truth import ROOT, Folder, default_folders, whatifs_of
+from truth import ROOT, Folder, default_folders, json_lines, whatifs_of
 
 COUNTS = ROOT / "src" / "whatif" / "validation" / "counts.csv"
 HEAD = "# what-if,measured rows,models: written by tools/validation.py\n"
@@ -41,12 +40,11 @@ def measured_rows() -> list[tuple[str, str]]:
             for row in rows:
                 out += [(use.split(":")[0], row.network) for use in whatifs_of(row.variant) or []]
     for path in rank_folders():
-        for line in (path / "truth.jsonl").read_text().splitlines():
-            row = json.loads(line)
-            case, _, number = row["case"].partition("@")
-            if row["rank"] != 0 or case not in CASES or scale_accuracy.solo_trace(path, row) is None:
+        for step in json_lines(path / "truth.jsonl"):
+            case, _, number = step["case"].partition("@")
+            if step["rank"] != 0 or case not in CASES or scale_accuracy.solo_trace(path, step) is None:
                 continue
-            out += [(name, row["model"]) for name in CASES[case] + (["bucket"] if case == "ddp" and number else [])]
+            out += [(name, step["model"]) for name in CASES[case] + (["bucket"] if case == "ddp" and number else [])]
     return out
 
 

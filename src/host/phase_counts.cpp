@@ -12,7 +12,7 @@ using graph::TaskKind;
 
 namespace {
 
-// Fewer launches than this say more about the Python around them (tools/host_counts.py takes as many).
+// Fewer launches than this say more about the Python around them (tools/host_changes.py takes as many).
 constexpr double kEnoughAlike = 30;
 // Of a phase's launches: from generated code, for its time to be that of a compiled pass.
 constexpr double kMostlyGenerated = 0.25;

@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import accuracy
 import daydream
 import fit_bands
-import limits
+import gates
 import scale_accuracy
 import track_record
 import truth
@@ -113,12 +113,12 @@ class Gate(unittest.TestCase):
 
 class OtherGates(unittest.TestCase):
     def test_limits(self):
-        self.assertEqual(limits.over("x", {"a": 1.4}, {"a": 1.0}, 0.5), [])
-        self.assertEqual(len(limits.over("x", {"a": 1.6}, {"a": 1.0}, 0.5)), 1)
-        self.assertEqual(len(limits.over("x", {"a": 0.1}, {}, 0.5)), 1)
-        self.assertEqual(len(limits.over("x", {"a": 70}, {"a": 80}, 0.5, {"a": 5})), 1)
-        self.assertEqual(limits.over("x", {"a": 76}, {"a": 80}, 0.5, {"a": 5}), [])
-        self.assertEqual(limits.over("x", {"a": 96}, {"a": 80}, 0.5, {"a": 5}), [])
+        self.assertEqual(gates.over("x", {"a": 1.4}, {"a": 1.0}, 0.5), [])
+        self.assertEqual(len(gates.over("x", {"a": 1.6}, {"a": 1.0}, 0.5)), 1)
+        self.assertEqual(len(gates.over("x", {"a": 0.1}, {}, 0.5)), 1)
+        self.assertEqual(len(gates.over("x", {"a": 70}, {"a": 80}, 0.5, {"a": 5})), 1)
+        self.assertEqual(gates.over("x", {"a": 76}, {"a": 80}, 0.5, {"a": 5}), [])
+        self.assertEqual(gates.over("x", {"a": 96}, {"a": 80}, 0.5, {"a": 5}), [])
 
     def test_steps_of_several_workers(self):
         folder = [truth.ROOT / "data" / "h200-ranks"]

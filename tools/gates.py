@@ -1,9 +1,43 @@
-"""What gates hold: figures that may not grow or shrink, and rows that may not vanish. Each tool keeps its own in a JSON file."""
+"""What gates share: the program they ask, the command line, and limits (figures that may not grow or shrink, rows that may not vanish), which
+each tool keeps in a JSON file of its own.
+"""
 
+import argparse
 import json
+import subprocess
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from truth import ROOT
+
+FORETRACE = ROOT / "build" / "foretrace"
+
+
+def ask(program: Path | str, *arguments: str) -> dict:
+    """The program's answer in JSON, or its complaint as `error`."""
+    done = subprocess.run([str(program), *arguments, "--json"], capture_output=True, text=True, check=False)
+    try:
+        return json.loads(done.stdout)
+    except json.JSONDecodeError:
+        return {"error": done.stderr.strip().splitlines()[0] if done.stderr.strip() else f"exit {done.returncode}"}
+
+
+def parser(about: str | None, program: Path | None = FORETRACE, limits: bool = True) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if program:
+        made.add_argument("--program", type=Path, default=program)
+    made.add_argument("--gate", action="store_true", help="exit 1 where something is worse than its limit, has none, or is gone")
+    if limits:
+        made.add_argument("--update-limits", action="store_true", help="write what is reached as the limits of --gate")
+    return made
+
+
+def verdict(bad: list[str], gate: bool) -> int:
+    """Prints what a gate fails for; the exit code."""
+    for line in bad if gate else []:
+        print(f"FAILED {line}")
+    return 1 if bad and gate else 0
 
 
 def load(path: Path) -> dict:
