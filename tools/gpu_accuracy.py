@@ -30,8 +30,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import gpu_models
 import gpu_throughput
-import habitat_wave_scaling as habitat
-import published_products
+import published
 import train_transfer as training
 import transfer_tables as tables
 from devices import HARDWARE, Device
@@ -134,7 +133,7 @@ def alike_pairs(folder, op, tensors, sample):
 
 def same_kernel_pairs(folder, figures, sample):
     """(origin, target, measured there, {whose: predicted}) of every operation and pair; ours beside Habitat's."""
-    known = habitat.listed(folder)
+    known = published.habitat_devices(folder)
     for op, (tensors, flop) in ALIKE.items():
         for o, t, time, kernel, size, blocks, threads, floors in alike_pairs(folder, op, tensors, lambda rows: sample(rows, 150)):
             origin = Device(o)
@@ -143,15 +142,15 @@ def same_kernel_pairs(folder, figures, sample):
                 lines = [f"streams {gbs}", *(f"same_kernel {o} {t} {b} {int(n)} {int(th)} {us}" for b, n, th, us in zip(size, blocks, threads, kernel))]
                 return np.maximum(floors[t], HOST_SHARE * floors[t] + figures.ask(lines)[:, 0])
 
-            ho, hd = habitat.figures(origin, known), habitat.figures(Device(t), known)
-            g = habitat.gamma(flop * (size / (4.0 * tensors)) / size, hd)
+            ho, hd = published.habitat_figures(origin, known), published.habitat_figures(Device(t), known)
+            g = published.gamma(flop * (size / (4.0 * tensors)) / size, hd)
             reached = origin.streaming / origin.bandwidth
             answers = {"ours": moved(kernel, 0)}
             # The step's own streaming kernels tell the library what the origin reaches (TransferContext::learn).
             answers |= {f"ours, origin reaches {x} of its bandwidth": moved(kernel * reached / x, x * origin.bandwidth) for x in RESCALED}
-            answers |= {"Habitat Eq. 2, roofline share": habitat.equation_2(time[o].values, blocks, threads, g, ho, hd),
-                        "Habitat Eq. 2, memory only": habitat.equation_2(time[o].values, blocks, threads, 1.0, ho, hd),
-                        "Habitat Eq. 1, roofline share": habitat.equation_1(time[o].values, blocks, threads, g, ho, hd)}  # fmt: skip
+            answers |= {"Habitat Eq. 2, roofline share": published.equation_2(time[o].values, blocks, threads, g, ho, hd),
+                        "Habitat Eq. 2, memory only": published.equation_2(time[o].values, blocks, threads, 1.0, ho, hd),
+                        "Habitat Eq. 1, roofline share": published.equation_1(time[o].values, blocks, threads, g, ho, hd)}  # fmt: skip
             yield o, t, time[t].values, answers
 
 
@@ -344,8 +343,8 @@ def main():
     result["attention"] = attention(args.folder, figures, sample)
     result["models"] = gpu_models.models(args.folder, figures)
     seen = {kind: list(table.devices) for kind in ("fp32", "half") if (table := tables.product_table(args.folder, kind))}
-    largest = published_products.compared(figures, seen)
-    result["largest"] = {**published_products.summary(largest), "rows_of": largest}
+    largest = published.largest_products(figures, seen)
+    result["largest"] = {**published.products_summary(largest), "rows_of": largest}
     result["training"] = gpu_throughput.throughput(args.folder, args.foretrace) if args.foretrace.exists() else None
     result["unknown_gpus"] = sorted(tables.unknown)
     result["limits"] = judged(result)

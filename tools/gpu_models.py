@@ -7,10 +7,9 @@ itself with the target's own measured operations in place of predicted ones.
 import itertools
 import re
 
-import habitat_wave_scaling as habitat
-import neusight_published
 import numpy as np
 import pandas as pd
+import published
 import transfer_tables as tables
 from devices import Device
 
@@ -97,11 +96,11 @@ def others(ops, o, t, known):
     """The same sum by the ratio of rooflines and by Habitat's wave scaling."""
     same, products, kept = pieces(ops, o)
     do, dt = Device(o), Device(t)
-    ho, ht = habitat.figures(do, known), habitat.figures(dt, known)
+    ho, ht = published.habitat_figures(do, known), published.habitat_figures(dt, known)
     roofline = scaled = kept
     for _, us, times in same:
         roofline += us * times * do.bandwidth / dt.bandwidth
-        scaled += times * float(habitat.equation_2(us, 0, 256, 1.0, ho, ht))
+        scaled += times * float(published.equation_2(us, 0, 256, 1.0, ho, ht))
     for _, (b, m, n, k), us, times in products:
         flop, size = 2.0 * b * m * n * k, 4.0 * b * (m * n + m * k + k * n)
 
@@ -109,7 +108,7 @@ def others(ops, o, t, known):
             return max(flop / (d.tflops["fp32"] * 1e6), size / (d.bandwidth * 1e3))
 
         roofline += us * times * bound(dt) / bound(do)
-        scaled += times * float(habitat.equation_2(us, 0, 256, float(habitat.gamma(np.array(flop / size), ht)), ho, ht))
+        scaled += times * float(published.equation_2(us, 0, 256, float(published.gamma(np.array(flop / size), ht)), ho, ht))
     return roofline, scaled
 
 
@@ -136,7 +135,7 @@ def left_out_of(t):
 
 
 def models(folder, figures):
-    known = habitat.listed(folder)
+    known = published.habitat_devices(folder)
     listings: dict = {}
 
     def read(listing, layers):
@@ -174,4 +173,4 @@ def models(folder, figures):
             "generation_left_out_mean_pct": mean("generation_left_out_pct"), "roofline_mean_pct": mean("roofline_pct"), "habitat_mean_pct": mean("habitat_pct"),
             "by_target": {t: mean("error_pct", lambda r, t=t: r["to"] == t) for t in sorted({r["to"] for r in rows})},
             "by_mode": {m: mean("error_pct", lambda r, m=m: r["mode"] == m) for m in sorted({r["mode"] for r in rows})},
-            "with_measured_operations_mean_pct": mean("with_measured_operations_pct"), "beside_neusight": neusight_published.beside(rows), "rows": rows}  # fmt: skip
+            "with_measured_operations_mean_pct": mean("with_measured_operations_pct"), "beside_neusight": published.beside_neusight(rows), "rows": rows}  # fmt: skip

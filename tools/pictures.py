@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """The pictures of README.md and docs/, from what the program itself computed: SVG, readable on light and dark paper.
 
-    tools/pictures.py [--program build/foretrace]      writes docs/images/{waterfall,timeline,accuracy}.svg
+    tools/pictures.py [--program build/foretrace]      writes docs/images/{waterfall,timeline,accuracy,scale}.svg
     tools/pictures.py --check                          fails where one of them is not what the program says now
 
 waterfall  ResNet-50 on an H200 (examples/): from today to the best combination
 timeline   the same step, measured and predicted
 accuracy   every measured row that tells the time: predicted against measured (from docs/internals/appendix-accuracy.md)
+scale      the shapes of Daydream's Figures 8 and 10. Left: the step on 1 to 16 workers with one GPU each over 10, 20 and 40 Gb/s (linear in
+           2(n-1)/n where the network is the bottleneck). Right: parameter servers against P3 on four workers over networks of rising
+           bandwidth (the gain is largest where communication takes as long as computation)
 """
 
-import argparse
 import base64
 import gzip
 import json
@@ -22,7 +24,10 @@ import tempfile
 from html import escape
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import fitted
+import gates
+from truth import ROOT
+
 IMAGES = ROOT / "docs" / "images"
 INK, SOFT, BLUE, GREEN, RED = "#57606a", "#8b949e", "#3b7dd8", "#2a9d6f", "#b3261e"
 PHASES = ["#3b7dd8", "#d9822b", "#2a9d6f", "#b0413e", "#8e63c7", "#7a8691"]
@@ -149,24 +154,52 @@ def accuracy() -> str:
     return picture(size, size, f"predicted against measured, {len(rows)} rows", out)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=Path, default=ROOT / "build" / "foretrace")
-    parser.add_argument("--check", action="store_true")
-    options = parser.parse_args()
-    data, head, body = page_of(options.program.resolve())
-    stale = False
-    for name, svg in (("waterfall", waterfall(data)), ("timeline", timeline(head, body)), ("accuracy", accuracy())):
-        file = IMAGES / f"{name}.svg"
-        if options.check:
-            if not file.exists() or file.read_text() != svg:
-                stale = True
-                print(f"{file.relative_to(ROOT)} is not what the program says now: tools/pictures.py")
-        else:
-            file.write_text(svg)
-            print(f"{file.relative_to(ROOT)}: {len(svg):,} bytes")
-    return int(stale)
+FABRIC = 'source = "picture"\n[[level]]\nname = "{0} Gb/s"\nlink = "network"\ngbs = {1}\nper_node = true\n'
+WORKERS, RATES = (1, 2, 3, 4, 6, 8, 12, 16), (1, 2, 4, 6, 10, 16, 25, 40, 100)
+
+
+def chart(left: int, title: str, xs: tuple, series: list[tuple[str, list[float]]], below: str, place=float) -> list[str]:
+    """One chart over `xs`, which `place` spreads out."""
+    width, height, top = 330, 230, 40
+    highest = max(max(ys) for _, ys in series) * 1.05
+
+    def x(v: float) -> float:
+        return left + (place(v) - place(xs[0])) / (place(xs[-1]) - place(xs[0])) * width
+
+    def y(v: float) -> float:
+        return top + height * (1 - v / highest)
+
+    out = [text(left + width / 2, 18, title, "middle", more='font-weight="600"'), text(left - 42, top - 10, "ms"),
+           text(left + width / 2, top + height + 36, below, "middle")]
+    for v in (highest * i / 5 for i in range(6)):
+        out += [f'<line x1="{left}" x2="{left + width}" y1="{y(v):.1f}" y2="{y(v):.1f}" stroke="{SOFT}" opacity=".25"/>', text(left - 6, y(v) + 4, f"{v:.0f}", "end", SOFT)]
+    out += [text(x(v), top + height + 16, f"{v:g}", "middle", SOFT) for v in xs]
+    for k, (name, ys) in enumerate(series):
+        points = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in zip(xs, ys))
+        out += [f'<polyline points="{points}" fill="none" stroke="{PHASES[k]}" stroke-width="2"/>', text(left + width - 8, top + 16 + 16 * k, name, "end", PHASES[k])]
+    return out
+
+
+def scale(program: Path) -> str:
+    trace = str(ROOT / "examples" / "resnet50-h200.json.gz")
+    with tempfile.TemporaryDirectory() as folder:
+        def answer(rate: int, *arguments: str) -> list[float]:
+            fabric = Path(folder, f"{rate}.toml")
+            fabric.write_text(FABRIC.format(rate, rate / 8))
+            return [p["ms"] for p in gates.ask(program, *(a.format(fabric=fabric) for a in arguments))["predictions"]]
+
+        lines = [(f"{rate} Gb/s", answer(rate, "scale", trace, "--workers", ",".join(map(str, WORKERS)), "--fabric", "{fabric}")) for rate in (10, 20, 40)]
+        both = [answer(rate, "whatif", trace, *(f"p3:workers=4,fabric={{fabric}},priorities={p}" for p in ("off", "on"))) for rate in RATES]
+    body = chart(60, "data parallel", WORKERS, lines, "workers, one GPU each")
+    servers = [("servers", [b[0] for b in both]), ("P3", [b[1] for b in both])]
+    return picture(840, 320, "steps on several workers", body + chart(480, "four workers, parameter servers", RATES, servers, "Gb/s", math.log))
+
+
+def pictures(program: Path) -> dict[Path, str]:
+    data, head, body = page_of(program)
+    made = {"waterfall": waterfall(data), "timeline": timeline(head, body), "accuracy": accuracy(), "scale": scale(program)}
+    return {IMAGES / f"{name}.svg": svg for name, svg in made.items()}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fitted.main(__doc__, lambda options: pictures(options.program.resolve()), gates.FORETRACE))

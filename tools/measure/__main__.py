@@ -51,7 +51,7 @@ def import_all(jobs: list[str]) -> None:
 
 
 def main() -> int:
-    from . import collect, pace, plan
+    from . import collect, plan, rows
     begun = time.time()
     parser = argparse.ArgumentParser(prog="tools.measure", description=__doc__.split("\n")[0])
     parser.add_argument("parts", nargs="+", metavar="PART", help=", ".join(plan.PARTS))
@@ -75,8 +75,8 @@ def main() -> int:
     import_all(sorted({t.spec.job for t in tasks}))
     print(f"{len(tasks)} tasks, ready to begin after {time.time() - begun:.0f} s", flush=True)
     with tempfile.TemporaryDirectory(prefix="measure-") as scratch:
-        how: dict[str, Any] = {"device": "cpu", "tiny": True, "pace": pace.TINY} if args.cpu else {
-            "pace": pace.FEW if args.few else pace.SHORT if args.short else pace.FULL}
+        how: dict[str, Any] = {"device": "cpu", "tiny": True, "pace": rows.TINY} if args.cpu else {
+            "pace": rows.FEW if args.few else rows.SHORT if args.short else rows.FULL}
         runner = collect.Runner("-".join(args.parts), args.out, Path(scratch), begun + args.seconds, row_s=args.row_seconds, **how)
         left_out = runner.run(tasks)
     print(f"{left_out} left out; {time.time() - begun:.0f} s", flush=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .pace import FULL, Pace
+from .rows import FULL, Pace
 from .switches import Spec
 
 TAR_BYTES = 14 << 20

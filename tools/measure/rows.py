@@ -10,17 +10,34 @@ import sys
 import time
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from . import probe
 from .models import Job
-from .pace import FULL, Pace
 from .steps import PHASES, Step
 
+
+@dataclass(frozen=True)
+class Pace:
+    """How long a row is watched: steps and seconds to warm up, both at the least; the same of those timed; steps the recorder measures."""
+
+    warm_up: int = 8
+    warm_up_s: float = 0.7
+    least: int = 10
+    seconds: float = 2.0
+    measured: int = 15
+
+
+FULL = Pace()
+FEW = Pace(5, 0, 5, 0, 5)  # `--few`: rows that are only to be recorded
+SHORT = Pace(3, 0.4, 4, 0.7)  # `--short`: rows whose GPU time and memory are wanted, many of them
+TINY = Pace(2, 0, seconds=0.1)  # to try the program itself
+
 MOST = 150  # steps that are timed
+PROBE_TIMES, PROBE_ROUNDS = 100, 9
 TOGETHER = 5  # steps between two waits where the loss is not read
 NAME_CHARS = 150  # of a kernel: templates go on for thousands
 GPU_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -41,9 +58,9 @@ def measure(job: Job, model: str, variant: str, batch: int, switches: dict[str, 
     ready_s = time.perf_counter() - begun
     quiet()
     row: dict[str, Any] = {"model": model, "bs": batch, "variant": variant, "switches": switches | {"optimizer": job.optimizer}}
-    before = probe.probe(device)
+    before = probe(device)
     row |= timed(step, pace)
-    row |= {"probe": before, "probe_after": probe.probe(device), "params": sum(p.numel() for p in step.model.parameters()),
+    row |= {"probe": before, "probe_after": probe(device), "params": sum(p.numel() for p in step.model.parameters()),
             "ready_s": round(ready_s, 1)}
     row |= surroundings(device)
     if trace is not None:
@@ -55,6 +72,23 @@ def measure(job: Job, model: str, variant: str, batch: int, switches: dict[str, 
         row |= gpu_of_profile(step) if device == "cuda" else {}
         gpu_free()
     return row
+
+
+def probe(device: str = "cuda") -> dict[str, float]:
+    """Median µs of one: `python` an empty call, `view` an operation without a kernel, `add` one with a launch."""
+    x = torch.ones(16, device=device)
+    out = {}
+    for name, call in (("python_us", nothing), ("view_us", lambda: x.view(4, 4)), ("add_us", lambda: x + x)):
+        times = []
+        for _ in range(PROBE_ROUNDS):
+            if device == "cuda":
+                torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(PROBE_TIMES):
+                call()
+            times.append((time.perf_counter() - start) / PROBE_TIMES * 1e6)
+        out[name] = round(sorted(times)[PROBE_ROUNDS // 2], 3)
+    return out
 
 
 def warm_up(step: Step, pace: Pace = FULL) -> None:

@@ -15,8 +15,7 @@ from typing import Any
 import torch
 
 from ..jobs import JOBS
-from ..pace import FULL, TINY
-from ..rows import warm_up
+from ..rows import FULL, TINY, warm_up
 from ..steps import Step
 from ..switches import Spec
 
