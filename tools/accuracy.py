@@ -1,22 +1,17 @@
 #!/usr/bin/env python3
-"""What predictions are worth: every variant of every measured model predicted from the model's base trace alone, beside
-what was measured. Prints tables; `--gate` fails where a what-if or the bands got worse than tools/accuracy_limits.json allows,
-where a figure has no limit, and where a row that file lists is gone.
+"""Predictions against measured steps: every variant of every measured model, predicted from the model's base trace alone.
 
-    tools/accuracy.py                    the truth folders of data/, and of $FORETRACE_TRUTH where set
-    tools/accuracy.py TRUTH_DIR…         these folders
-    tools/accuracy.py --rows             also every row
-    tools/accuracy.py --worst 10         also the worst rows by time, GPU time and memory
+    tools/accuracy.py [TRUTH_DIR…]       these folders; else those of data/, and of $FORETRACE_TRUTH where set
+    tools/accuracy.py --rows             also every row; --worst 10: the worst rows by time, GPU time and memory
     tools/accuracy.py --no-measured      without the measured step of the base: from the trace alone
     tools/accuracy.py --daydream         also Daydream's printed rules (tools/daydream.py)
     tools/accuracy.py --in-sample        also bands that know the row's own model
-    tools/accuracy.py --update-docs      all of it, written into docs/internals/accuracy.md, every row into docs/internals/appendix-accuracy.md
-    tools/accuracy.py --update-limits    the line --gate holds, moved to what is reached now
+    tools/accuracy.py --update-docs      all of it, written into docs/internals/accuracy.md and appendix-accuracy.md
+    tools/accuracy.py --gate             fails where a what-if or the bands got worse than tools/accuracy_limits.json allows (--update-limits)
 
-A row is quiet when p90 - p10 is at most 5 % of its median; its error is the distance to the median. Otherwise the error is
-the distance to [p10, p90]. Of rows measured with CUPTI attached only those the GPU bounds tell the time (tools/truth.py); the
-others count for GPU time and memory. A row that has a truth and is declined counts as 100 %. Bands are those of a table of residuals in
-which nobody measured the row's model (tools/fit_bands.py).
+A row is quiet when p90 - p10 is at most 5 % of its median; its error is the distance to the median. Otherwise it is the distance to [p10, p90]. Of rows
+measured with CUPTI attached only those the GPU bounds count for time (tools/truth.py). A declined row counts as 100 %. Bands come from residuals in which
+nobody measured the row's model (tools/fit_bands.py).
 """
 
 import json

@@ -38,8 +38,7 @@ HAS: dict[str, dict[object, list[str]]] = {
 }
 # Traces of ranks say what they are in their names: MODEL.TAG.CASE.wN.rK.
 SCHEMES = {"ddp": ["ddp", "bucket:mb={mb}"], "ddpfp16": ["ddp", "compress-gradients:method=fp16"], "fsdp": ["fsdp", "zero3"]}
-
-
+IN_FP32 = "h200-ranks"  # ranks of other folders train in BF16 with fused updates
 SWITCHED = ["amp", "tf32", "fused-optimizer", "foreach-optimizer", "flash-attention", "channels-last", "compile", "cuda-graph", "checkpoint",
             "accumulate:n=2", "offload", "ddp", "fsdp"]
 # The compiler lays convolutions out as it likes; several ranks have what their case is made of.
@@ -89,7 +88,8 @@ def cases(folders: list[Path]) -> list[Case]:
         for trace in sorted(folder.glob("*.w?.r0.json.gz")):
             scheme, _, bucket = trace.name.split(".")[2].partition("@")
             if scheme in SCHEMES:
-                found[trace] = Case(trace, [use.format(mb=bucket or 25) for use in SCHEMES[scheme]], ["amp", "fused-optimizer", "cuda-graph"])
+                lacks = ["amp", "fused-optimizer", "cuda-graph"] if folder.name == IN_FP32 else ["cuda-graph"]
+                found[trace] = Case(trace, [use.format(mb=bucket or 25) for use in SCHEMES[scheme]], lacks)
     return list(found.values())
 
 

@@ -1,16 +1,13 @@
 #!/usr/bin/env python3
-"""What `foretrace compare` is worth, on recordings whose difference is known.
+"""Does `foretrace compare` find what changed, on recordings whose difference is known?
 
-    tools/compare_accuracy.py                everything below, as tables
-    tools/compare_accuracy.py --fast         a fixed subset, in seconds
-    tools/compare_accuracy.py --gate         fails where something falls short
-    tools/compare_accuracy.py --write-noise  writes src/compare/noise/recordings.csv from the repeated recordings
+    tools/compare_accuracy.py [--fast] [--gate]     tables; a fixed subset, in seconds; fails where something falls short
+    tools/compare_accuracy.py --write-noise         writes src/compare/noise/recordings.csv from the repeated recordings
 
-named     base -> variant of every truth folder where both have a trace: the first sentence names the change, of a combination all
-          parts, before anything else
+named     base -> variant of every truth folder where both have a trace: the first sentence names the change, of a combination all parts
 same      all pairs of the repeated recordings of one step (data/h200-clean/recordings): no difference may be claimed in 95 %
-injected  one family of kernels that holds at least 5 % of GPU time made 5 % slower in a copy of a recording: found and named; against
-          the recording itself, and against another recording of the same program
+injected  one family of kernels with at least 5 % of GPU time made 5 % slower in a copy of a recording: found and named, against the
+          recording itself and against another of the same program
 whatif    `compare --whatif` on the pairs: GPU time and memory off by what tools/accuracy.py says of the row
 """
 

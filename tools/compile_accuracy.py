@@ -1,14 +1,11 @@
 #!/usr/bin/env python3
-"""`compile` beside every measured step that was compiled, also those whose base has its trace in another folder: what
-tools/accuracy.py cannot pair.
+"""`compile` against every measured compiled step, also those whose base has its trace in another folder, which tools/accuracy.py cannot pair.
 
-    tools/compile_accuracy.py               each network judged by CPU figures it was left out of
+    tools/compile_accuracy.py               each network judged by host costs fitted without it
     tools/compile_accuracy.py --in-sample   by those of src/host/hosts
     tools/compile_accuracy.py data/h200-unseen    the compiled rows of a folder, with its own bases
 
-What generated kernels take (src/whatif/compilers) is fitted on six traces; left out one by one, errors of their kernels change from 12.3
-to 12.4 % (tools/fit_compiled.py --check), so that one file serves all. A quiet row is judged by its median, a noisy one by the
-nearer end of its 10th to 90th percentile, as everywhere.
+What generated kernels take (src/whatif/compilers) is fitted on six traces; leaving one out changes errors from 12.3 to 12.4 %, so one file serves all.
 """
 
 import argparse

@@ -1,14 +1,11 @@
 #!/usr/bin/env python3
-"""How well the CPU is known: the clean rows of data/h200-clean, each predicted with a host's figures that were fitted without its
-network (tools/fit_host.py), from the trace alone, with host times of phases as the recorder takes them, and with the
-measured step. Prints a table; --gate fails where a line got worse than tools/cpu_accuracy_limits.json allows.
+"""How well the CPU is known: the clean rows of data/h200-clean, each predicted with host costs fitted without its network
+(tools/fit_host.py): from the trace alone, with host times of phases as the recorder takes them, and with the measured step.
 
-    tools/cpu_accuracy.py                all of it
-    tools/cpu_accuracy.py --rows         also every row
-    tools/cpu_accuracy.py --update-limits
+    tools/cpu_accuracy.py [--rows] [--gate] [--update-limits]     limits in tools/cpu_accuracy_limits.json
 
-Errors are distances to the median; a base's is the mean of both times it was measured, and its own distance to those is the
-host's drift, which no prediction can be better than.
+Errors are distances to the median; a base's is the mean of both times it was measured, and its own distance to those is the host's drift, which no
+prediction can beat.
 """
 
 import math

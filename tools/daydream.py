@@ -1,14 +1,11 @@
-"""Daydream's printed method on a Kineto trace, for comparison: its tasks, its dependencies, its Algorithm 1 and its rules for
-mixed precision and fused Adam (Zhu, Phanishayee, Pekhimenko, USENIX ATC 2020, sections 4 and 5).
+"""Daydream's printed method on a Kineto trace, for comparison: its tasks, its dependencies, its Algorithm 1 and its rules for mixed precision
+and fused Adam (Zhu, Phanishayee, Pekhimenko, USENIX ATC 2020, sections 4 and 5).
 
-CPU tasks are CUDA calls, each with the gap to the next call of its thread; GPU tasks are kernels and copies; a call comes
-before what it launched, a stream and a thread run in order, a synchronising call waits for what was launched before it.
-Where the paper leaves something open we take what favours it: a call that waited costs only what it took after the GPU was
-done, and a thread's first call keeps its measured start (the paper has no dependency between threads).
+CPU tasks are CUDA calls, each with the gap to the next call of its thread; GPU tasks are kernels and copies. Where the paper leaves something open we
+take what favours it: a call that waited costs only what it took after the GPU was done, and a thread's first call keeps its measured start.
 
-`plain` is that method on the trace as it is. `clean` deals with what it does not know first: launches that found the queue
-full cost what launches usually cost, and CPU time shrinks until the unchanged replay meets the step measured without
-the profiler.
+`plain` is that method on the trace as it is. In `clean`, launches that found the queue full cost what launches usually cost, and CPU time shrinks
+until the unchanged replay meets the step measured without the profiler.
 """
 
 from collections import defaultdict

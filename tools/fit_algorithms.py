@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 """Which convolutions cuDNN computes by transforms (Winograd, Fourier) where it may: src/hardware/algorithms/<device>.csv.
 
-    tools/fit_algorithms.py             writes the table
-    tools/fit_algorithms.py --check     nothing is written; fails where the table is not what data/h200-operations says
-    tools/fit_algorithms.py --figures   how often the algorithm stays when the batch changes, and how often the laws of src/hardware/conv_algorithm
-                                        give the scratch memory that was measured
+    tools/fit_algorithms.py [--check]
+    tools/fit_algorithms.py --figures   how often the algorithm stays when the batch changes, and how often the scratch memory is as measured
 
-A line is a layer (all sizes but the batch), a pass, element type and layout; its series has each measured batch and a letter: `w` Winograd with
-transforms in memory, `f16` Fourier transforms of 16 x 16, `t32` the same in tiles, `x` another one, `-` none. Layers that no batch transforms are left
-out. Transposed convolutions stand as the data gradients they are. cuDNN's heuristic chose (its trials are not here).
+A line is a layer (all sizes but the batch), a pass, element type and layout; its series has each measured batch and a letter: `w` Winograd with transforms in
+memory, `f16` Fourier transforms of 16 x 16, `t32` the same in tiles, `x` another one, `-` none. Layers that no batch transforms are left out.
+Transposed convolutions are listed as the data gradients they are. cuDNN's heuristic chose, without autotuning.
 """
 
 import csv
@@ -25,7 +23,6 @@ TABLE = ROOT / "src" / "hardware" / "algorithms" / "H200-SXM.csv"
 TYPES = ("fp32", "tf32")  # half precision hardly ever transforms: 31 of 15,900 operations
 LAYER = ("c", "h", "w", "k", "r", "s", "out_h", "out_w", "groups")
 GRAIN, UNSPLIT = 512, 1 << 20  # PyTorch's allocator: sizes in multiples of the one, rests below the other stay in a block
-GROUPS_AT_ONCE = 8
 AS_GRADIENT = {"fwd": "dgrad", "dgrad": "fwd", "wgrad": "wgrad"}
 
 
@@ -59,32 +56,15 @@ def convolutions():
                 yield how, row["dtype"], row["layout"], s["n"], {k: layer[k] for k in LAYER}, found, int(row["workspace_bytes"])
 
 
-def scratch(how, layout, n, layer, by):
-    """Bytes, as src/hardware/conv_algorithm.cpp has it; None where nobody knows."""
-    c, k, taps = layer["c"], layer["k"], layer["r"] * layer["s"]
-    tensors = 4 * n * (c * layer["h"] * layer["w"] + k * layer["out_h"] * layer["out_w"])
-    filters = c * k // layer["groups"]
-    if by == "w":
-        total = 4 * 36 * ((c + k) * n * -(-layer["out_h"] // 4) * -(-layer["out_w"] // 4) + filters)
-    elif by[0] in "ft" and by[1:]:
-        edge = int(by[1:])
-        plane = 8 * edge * (edge // 2 + 1)
-        if by[0] == "t":
-            whole = edge - max(layer["r"], layer["s"]) + 1
-            over = ("h", "w") if how == "dgrad" else ("out_h", "out_w")
-            tiles = -(-layer[over[0]] // whole) * -(-layer[over[1]] // whole)
-            total = plane * (filters + (1 if tiles == 1 else 2) * n * (c + k))
-        else:
-            planes = {"fwd": (filters + n * c, n * k), "dgrad": (filters + n * k, n * c), "wgrad": (n * (c + k), filters)}[how]
-            turned = 4 * (n * k * layer["out_h"] * layer["out_w"] if how == "wgrad" else filters * taps)
-            total = 2 * plane * max(planes) + turned
-    else:
+def scratch(how, dtype, layout, n, layer, by):
+    """Bytes by the law of src/hardware/conv_algorithm.cpp; None where there is none."""
+    import laws
+
+    kernels = ("w", "f16", "f32", "f64", "t16", "t32", "t64")
+    if by not in kernels:
         return None
-    if layout == "nhwc":
-        total += tensors + (4 * filters * taps if taps > 1 else 0)
-    elif layer["groups"] > 1 and by != "w":
-        total += tensors
-    return total * min(layer["groups"], GROUPS_AT_ONCE) // layer["groups"]
+    row = [n, *(layer[k] for k in LAYER[:-1]), 1, 2, 1, layer["groups"], kernels.index(by)]
+    return laws.evaluate(f"scratch {how} {dtype} {layout}", "", "H200-SXM", [[x] for x in row])[0]
 
 
 def text_of(rows):
@@ -104,7 +84,7 @@ def figures(rows):
     batches: dict[tuple, dict[int, str]] = defaultdict(dict)
     for how, dtype, layout, n, layer, by, measured in rows:
         batches[(how, dtype, layout, *layer.values())][n] = by
-        bytes_ = scratch(how, layout, n, layer, by)
+        bytes_ = scratch(how, dtype, layout, n, layer, by)
         if bytes_ is not None:
             name = f"{by} {how} {layout}{' grouped' if layer['groups'] > 1 else ''}"
             met[name][0] += 1

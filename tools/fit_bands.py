@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""How far predictions were from measured steps, by family of errors and model: the table bands are made from.
+"""The residuals that bands are made from, by family of errors and model: src/whatif/residuals/H200-SXM.csv.
 
-    tools/fit_bands.py                   writes src/whatif/residuals/H200-SXM.csv from data/ and $FORETRACE_TRUTH
-    tools/fit_bands.py --update-docs     shows how many residuals the table holds, in sample and left out, in docs/internals/accuracy.md
+    tools/fit_bands.py                   writes it from data/ and $FORETRACE_TRUTH
+    tools/fit_bands.py --update-docs     shows how many residuals the bands hold, in sample and left out, in docs/internals/accuracy.md
     tools/fit_bands.py TRUTH_DIR… -o F   the same from your own measurements, for `foretrace whatif --residuals F`
 
-One line per family, model and row: log(measured / predicted). Where a row has a trace of its own, each family of kernels is
-compared with what that trace shows; where it only has the GPU's time, the difference belongs to the family that holds most of
-what was modelled. What a row's step is off by beyond its kernels is the host's, if the CPU decides that step. What a
-combination is off by beyond the spread of its kernels and its host is shared out among the changes after the first.
+One line per family, model and row: log(measured / predicted). A row with a trace of its own is compared family by family; of one with only the GPU's
+time, the difference belongs to the family that holds most of what was modelled. What a step is off by beyond its kernels is the host's, if the CPU
+decides it. What a combination is off by beyond that is shared among the changes after the first.
 """
 
 import argparse

@@ -1,16 +1,12 @@
 #!/usr/bin/env python3
 """What steps and protocols of collectives cost: src/hardware/fabrics/protocols.csv.
 
-    tools/fit_collectives.py             writes the table and says what it leaves
-    tools/fit_collectives.py --check     nothing is written; fails where the table is not what the runs say
+    tools/fit_collectives.py [--check]
 
-Steps are those of NCCL's own tuning model (PUBLISHED). What that model leaves out, or takes at its best, is found on the published runs of
-`collectives.csv.gz` in the folder that FORETRACE_PUBLIC names: a search along one parameter after the other for the least error of log time, each curve
-counted once, every system with the bandwidth and the latency that two points of one of its collectives give. Beside it stands what is left of each level, and
-what is left of systems that had no part in the search. Spreads are such that a band of 80 % holds 80 % of messages of a megabyte and more, each curve counted
-once; those of measured curves come from build/tests/collective_figures. Needs numpy. Exit 77: the runs are not at hand.
-
-data/h200-ranks has no part in it: processes on one GPU over loopback sockets are no link of a fabric, and are predicted from their own measurements.
+Steps are those of NCCL's own tuning model (PUBLISHED). The rest is fitted to the published runs of `collectives.csv.gz` in $FORETRACE_PUBLIC: a search for
+the least error of log time, each curve counted once, every system with the bandwidth and the latency that two points of one of its collectives
+give. The table states the error of each level, in sample and with the system left out. Spreads are such that a band of 80 % holds 80 % of messages of a
+megabyte and more. Exit 77: the runs are not there. data/h200-ranks has no part in it: loopback sockets on one GPU are no link of a fabric.
 """
 
 import collections

@@ -1,15 +1,12 @@
 #!/usr/bin/env python3
-"""What kernels that torch.compile generates take: writes src/whatif/compilers/inductor.csv from the compiled steps in data/, and says
-how far it is off for kernels of networks it was not fitted on.
+"""What kernels that torch.compile generates take: src/whatif/compilers/inductor.csv, from the compiled steps in data/.
 
-    tools/fit_compiled.py            from the traces of compiled steps
-    tools/fit_compiled.py --check    writes nothing; fails where the table is not what the traces say
+    tools/fit_compiled.py [--check]      also prints errors in sample and for networks left out
 
-A generated kernel's record names its operations and holds its arguments' shapes and types, so that its bytes are known, except that an
-argument read and written in place appears once. Rates therefore come from kernels that cannot work in place: copies into another
-type or shape, forward kernels whose inputs are wanted later, statistics of batch norm for sums over samples, the second stages of sums, dropout and GELU on top.
-Rates are shares of what a streaming kernel reaches, costs of arithmetic so many operations of the GPU's FP32 units: other GPUs have
-other ones.
+A generated kernel's record names its operations and holds its arguments' shapes and types, so that its bytes are known, except that an argument read and
+written in place appears once. Rates come from kernels that cannot work in place: copies into another type or shape, forward kernels whose inputs are
+wanted later, statistics of batch norm, second stages of sums, dropout and GELU on top. They are shares of the streaming rate, and
+operations of the FP32 units: other GPUs have other ones.
 """
 
 import math

@@ -1,18 +1,14 @@
 #!/usr/bin/env python3
-"""What is taken of a device whose file does not say it: src/hardware/devices/usual.csv.
+"""What is assumed of a device whose file does not say it: src/hardware/devices/usual.csv.
 
-    tools/fit_devices.py             writes the table
-    tools/fit_devices.py --check     nothing is written; fails where the table is not what the files and the measurements say
+    tools/fit_devices.py [--check]
 
 Shares are rounded down to two digits: what nobody measured is not credited with more.
 
-- `bandwidth_share`: of the peak, that a streaming kernel reaches: the median of generations (compute capabilities, Pascal's as one), each by the mean of the
-  shares that its boards' files state.
-- `pcie_share`: of a link's rate after coding, that large pinned copies reach, either way: measured on an H200 (data/h200-catalogue/copies.jsonl). Others are
-  taken to reach the same.
-- `tensor_power`, `tensor_node`: with which power of the width of transistors the energy of a multiplication on tensor cores falls, and from which width on:
-  watts for the best rate of BF16 products that somebody published (tools/published-products.csv), of server boards with HBM that their power holds back, against
-  the oldest of them; to a half, since three widths are all there are.
+- `bandwidth_share`: of the peak, that a streaming kernel reaches: the median of generations, each by the mean of what its boards' files state.
+- `pcie_share`: of a link's rate after coding, that large pinned copies reach: measured on an H200 (data/h200-catalogue/copies.jsonl).
+- `tensor_power`, `tensor_node`: with which power of the process node the energy of a multiplication on tensor cores falls, and from which node on:
+  watts for the best published rate of BF16 products (tools/published-products.csv), of server boards with HBM that their power holds back; to a half.
 """
 
 import collections

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Figures that single what-ifs rest on, each from what was measured: src/hardware/figures/H200-SXM.csv.
+"""Figures that single what-ifs rest on: src/hardware/figures/H200-SXM.csv.
 
-    tools/fit_figures.py             writes the table
-    tools/fit_figures.py --check     nothing is written; fails where the table is not what the measurements say
+    tools/fit_figures.py [--check]
 
-Two digits: the samples differ by more than the third. Most are medians, and `low` and `high` the smallest and the largest sample; those that are
-spreads or sums over all samples have there what comes out with one model or trace left out at a time.
+Two digits. Most are medians, and `low` and `high` the smallest and the largest sample; of spreads and sums over all samples, what comes out with one
+model or trace left out at a time.
 """
 
 import math

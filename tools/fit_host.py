@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""What things cost the CPU of a kind of host, with a profiler and without: writes src/host/hosts/xeon-h200.csv from
-data/h200-clean, and says how well the step's CPU time follows, in sample and for networks it was not fitted on.
+"""What things cost the CPU of a kind of host, with a profiler and without: src/host/hosts/xeon-h200.csv, from data/h200-clean.
 
-    tools/fit_host.py                    from data/h200-clean, with build/foretrace reading the traces
-    tools/fit_host.py --without gpt2 -o F    as if nobody had measured that network (tools/accuracy.py --no-measured)
-    tools/fit_host.py --check            writes nothing; fails where the file is not what the data say
+    tools/fit_host.py                        writes it, with build/foretrace reading the traces, and prints errors in sample and left out
+    tools/fit_host.py --without gpt2 -o F    as if nobody had measured that network
+    tools/fit_host.py --check                writes nothing; fails where the file is not what the data say
 
-Events and single operations come from micro-benchmarks whose host speed is known (cases.csv.gz; `loop` is a plain Python loop
-beside each). What a step keeps of its traced time, and how far its speed follows the trace's, come from host times of phases.
+Events and single operations come from micro-benchmarks whose host speed is known (cases.csv.gz). What a step keeps of its traced time, and how far
+its speed follows the trace's, come from host times of phases.
 """
 
 import math

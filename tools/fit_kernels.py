@@ -1,20 +1,16 @@
 #!/usr/bin/env python3
-"""Makes the tables of measured operations that the cost models interpolate in, src/hardware/kernels/<device>.*.csv.
+"""The tables of measured operations that the cost models interpolate in: src/hardware/kernels/<device>.*.csv.
 
-    tools/fit_kernels.py                  the tables, from data/h200-kernels and data/h200-operations
+    tools/fit_kernels.py                  writes the tables, from data/h200-kernels and data/h200-operations
     tools/fit_kernels.py --scales         also how much each size matters: <device>.scales.csv (minutes; the program must be built with
-                                          these tables); --scales softmax "sort ": only of pools whose names start so; --further: the search goes
-                                          on from the scales there are
-    tools/fit_kernels.py --check          nothing is written; fails where a table is not what the data say (--scales: these too)
-    tools/fit_kernels.py --figures [--update-docs]     how well the compiled tables tell shapes that are left out
+                                          these tables); --scales softmax "sort ": only pools whose names start so; --further: starts from the scales there are
+    tools/fit_kernels.py --check          writes nothing; fails where a table is not what the data say (--scales: these too)
+    tools/fit_kernels.py --figures [--update-docs]     errors of the compiled tables for shapes that are left out
 
-A table has a line per shape and a column per pass, element type and layout: microseconds of all kernels the operation records as its own. What is
-measured twice (operands in L2 and not, two processes) enters with its geometric mean. Where others ran meanwhile (min_us below 0.9
-kernel_us: data/README.md) the least is taken. Kernels that the framework records under an operation of their own (the product
-inside softmax's gradient, fills) are taken out.
-
-A convolution's time with ? behind it is one of a bad guess: the library asked its heuristic, and the same filters over as many positions were over in a
-quarter of the time elsewhere in the tables (over fewer: as many times as it takes). Who tries algorithms would not have kept it.
+A table has a line per shape and a column per pass, element type and layout: microseconds of all kernels the operation records as its own. Repeated
+measurements enter with their geometric mean; where others ran meanwhile (min_us below 0.9 kernel_us: data/README.md), with the least. A convolution's time
+with ? behind it is a bad guess of the library's heuristic: the same filters over as many positions took a quarter of the time elsewhere in the tables.
+Autotuning would not have kept it.
 """
 
 import csv

@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
-"""How long things take that do nothing, read from traces: src/graph/latencies/<device>.csv.
+"""Fixed latencies, read from traces: src/graph/latencies/<device>.csv.
 
-    tools/fit_latencies.py             writes the table
-    tools/fit_latencies.py --check     nothing is written; fails where the table is not what the traces say
+    tools/fit_latencies.py [--check]
 
 Each figure is the median over the traces of TRACES, of the median within each; `p10` and `p90` span all samples. Times are the profiler's: a launch takes
-longer while it records, a gap or a kernel does not. A CUDA graph's launch lasts milliseconds under the profiler; its figure is the host's own, of the
-steps of truth.jsonl that replay one graph. What JAX's host does behind a step no profile tells, since it delays that: it is what a step that is waited
-for takes longer than one that nobody waits for, less what the host does before the first kernel (build/foretrace finds that in the profiles).
+longer while it records, a gap or a kernel does not. No profile shows what JAX's host does after a step, since it delays that: it is what a step that is
+waited for takes longer than one that nobody waits for, less what the host does before the first kernel.
 """
 
 import sys

@@ -1,26 +1,23 @@
 #!/usr/bin/env python3
 """Default errors, where no table of parameters states its own: src/hardware/spreads/*.csv.
 
-    tools/fit_spreads.py             writes the tables
-    tools/fit_spreads.py --check     nothing is written; fails where a table is not what the measurements say
+    tools/fit_spreads.py [--check]
 
-transfer.csv, of log time, from kernels measured on several GPUs (the folder that FORETRACE_PUBLIC names, as tools/gpu_accuracy.py reads it): such that a
-band of 80 % holds 80 % of the rows, each pair of GPUs counted once.
+transfer.csv, of log time, from kernels measured on several GPUs ($FORETRACE_PUBLIC, as tools/gpu_accuracy.py reads it): a band of 80 % holds 80 % of
+the rows, each pair of GPUs counted once.
 
-- `same_kernel`: element-wise and row-wise kernels that stay the same, carried to another architecture.
+- `same_kernel`: element-wise and row-wise kernels that stay the same on another architecture.
 - `same_silicon`: products in BF16 and attention between boards of one architecture.
 - `attention`: causal attention forward, its target left out of the fit.
-- `unmeasured`: the default for all that nobody measured on two GPUs (gradients of attention, recurrent layers, another vendor's compiler, copies over another
-  host's link, kernels without sizes): the widest of the above and of products on architectures nobody measured (transfer/products.csv), times the root of two: an
-  error that was measured, and one as large that was not.
+- `unmeasured`: the default for all that nobody measured on two GPUs: the widest of the above and of products on architectures nobody measured, times the
+  root of two (an error that was measured, and one as large that was not).
 
-kernels.csv, of log time, from the tables of measured operations (build/tests/kernel_figures), once those and the laws are what they should be:
+kernels.csv, of log time, from the tables of measured operations (build/tests/kernel_figures):
 
-- `own_kernel`: operations along rows and by index, told by their neighbours without those of their shape: one in two hundred is further off.
-- `own_algorithm`: a convolution at two batch sizes whose algorithms the library tried at both: one in ten pairs takes so much longer than the law makes of the
-  other; each convolution counted once.
+- `own_kernel`: operations along rows and by index, estimated without those of their shape: one in two hundred is further off.
+- `own_algorithm`: an autotuned convolution at two batch sizes: one in ten pairs takes so much longer than the law makes of the other.
 
-Two digits. Needs numpy and pandas. Exit 77: the folder is not there (kernels.csv is done all the same).
+Exit 77: the folder is not there (kernels.csv is done all the same).
 """
 
 import collections

@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
-"""How well the library carries measured operations from one GPU to another.
+"""How well measured operations transfer from one GPU to another.
 
     tools/gpu_accuracy.py [DIR] [--json] [--gate] [--every] [--program build/tests/gpu_figures] [--foretrace build/foretrace]
 
-DIR (default: the folder FORETRACE_PUBLIC names) is laid out as docs/internals/gpus.md describes: `gpu-kernels-fp32*/*.csv.gz`,
-`gpu-gemm-bf16*.csv.gz`, `gpu-attention-bf16.csv.gz`, `neusight-e2e/`, `training-throughput.csv.gz`; what is missing is left out and said so. All ordered pairs of the
-GPUs found there are predicted, also of GPUs the model was never fitted to. A GPU that it was fitted to is left out, and its whole
-generation once more: files of `tools/train_transfer.py --each` beside this script. The figures are the library's own (the program
-evaluates the C++); this script prepares requests and compares. A fixed sample of the rows, or all of them (--every). Needs numpy and
-pandas. --gate: exit 1 when a figure falls behind what was reached (REACHED).
+DIR (default: $FORETRACE_PUBLIC) is laid out as docs/internals/gpus.md describes; what is missing is skipped and said. All ordered pairs of its GPUs are
+predicted. A GPU that the law was fitted to is left out, and its whole generation once more: files of `tools/train_transfer.py --each`. The
+answers are the library's (the program evaluates the C++); this script prepares requests and compares, on a fixed sample of the rows or
+all of them (--every). --gate: exit 1 when a figure falls behind what was reached (LIMITS).
 """
 
 import argparse

@@ -1,17 +1,13 @@
-"""Whole models trained on other GPUs, predicted from steps recorded on an H200: three comparisons of tools/gpu_accuracy.py with
-`training-throughput.csv.gz`.
+"""Whole models trained on other GPUs, predicted from steps recorded on an H200 (`training-throughput.csv.gz`, part of tools/gpu_accuracy.py):
 
 - an RTX 3090 in AMP: the step itself against the one measured there (pytorch-image-models);
-- an A100 against a V100 in one container (NVIDIA/DeepLearningExamples): samples per second on one over those on the other, so that what both
-  hosts and their data loading do cancels. Rows are paired where the precision is the same (AMP), or where each runs what its
-  container does by default (TF32 on the A100, FP32 on the V100);
+- an A100 against a V100 in one container (NVIDIA/DeepLearningExamples): the ratio of samples per second, so that what both hosts and their data
+  loading do cancels. Rows are paired where the precision is the same (AMP), or is each container's default (TF32 on the A100, FP32 on the V100);
 - a ResNet-50 step of 32 images in FP32 against a trace from a V100 (`kineto-misc/resnet_v100_ns.json.gz`).
 
-Batch, precision and memory format of a row are stacked on a trace in FP32 (`foretrace gpus TRACE amp channels-last batch:x=4`), or in AMP where
-that was recorded (IN_AMP). `is` says how near the recorded network is: `same`; `part`, fewer of the same layers (a third of BERT-large's);
-`like`, a network of the same kind with other sizes. No number was fitted to these rows, but the RTX 3090's were looked at while the
-rules for convolutions, layouts and half-rate tensor cores were chosen. The networks of data/h200-throughput were recorded for this comparison
-after all laws were kept. Needs pandas.
+Batch, precision and memory format of a row are stacked on a trace in FP32, or in AMP where that was recorded (IN_AMP). `is` says how near the recorded
+network is: `same`; `part`, fewer of the same layers; `like`, the same kind with other sizes. No number was fitted to these rows; the RTX 3090's were looked
+at while the rules for convolutions, layouts and half-rate tensor cores were chosen.
 """
 
 import json

@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 """Steps of JAX on an H200, predicted from the profile of one and measured as another (data/h200-jax).
 
-    tools/jax_accuracy.py          every pair of rows that differ in the batch or in the precision, every row without waiting, every profile replayed
-    tools/jax_accuracy.py --gate   fails where an error grew (tools/jax_gates.json), a row is gone, or a promise is broken
+    tools/jax_accuracy.py [--gate]     every pair of rows that differ in batch or precision, every row without waiting, every profile replayed
 
-A pair is predicted from the profile of the first with its time as measured (--measured-ms), and judged by the median step and by the GPU
-time of the second; `no-sync` by the same program's steps in a row that nobody waits for. Promised: from a base (BASES) a step
-within 8 % at twice and half the batch and in another precision, a replay within 1 % of the profile, at most 15 % of it frozen. Nothing is
-fitted here but the host's time behind a step (src/trace/importers/xla_rows.cpp): XLA's kernels are priced by the models made for PyTorch's.
+A pair is predicted from the profile of the first with its measured time, and judged by the median step and the GPU time of the second; `no-sync` by the same
+program's steps that nobody waits for. Promised: from a base (BASES) a step within 8 % at twice and half the batch and in another precision, a replay
+within 1 % of the profile, at most 15 % of it frozen.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@
 
 #include "hardware/laws.hpp"
 
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -20,6 +21,7 @@
 
 #include "foretrace/hardware/collective.hpp"
 #include "foretrace/hardware/device.hpp"
+#include "hardware/conv_algorithm.hpp"
 #include "hardware/cost_attention.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/cost_recurrent.hpp"
@@ -148,25 +150,42 @@ Law same_kernel_law(const std::string& origin, const std::string& parameters, co
 }
 
 // batch, channels, height, width, output channels, filter's height and width, output's height and width, stride, dimensions, dilation,
-// groups
+// groups; `set` is "dense fwd half nhwc".
+Work convolution_work(const std::string& set, Row r) {
+  const auto has = [&](const char* word) { return set.find(word) != std::string::npos; };
+  Work w(has("dgrad") ? Family::kConvDataGrad : has("wgrad") ? Family::kConvWeightGrad : Family::kConvForward);
+  w.dtype = w.out_dtype = has("half") ? Dtype::kFp16 : has("tf32") ? Dtype::kTf32 : Dtype::kFp32;
+  Convolution c;
+  c.input = {whole(r[0]), whole(r[1]), whole(r[2]), whole(r[3])};
+  c.out_channels = whole(r[4]), c.kernel_h = whole(r[5]), c.kernel_w = whole(r[6]), c.out_h = whole(r[7]);
+  c.out_w = whole(r[8]), c.stride = whole(r[9]), c.dimensions = whole(r[10]), c.dilation = whole(r[11]);
+  c.groups = whole(r[12]), c.channels_last = set.ends_with("nhwc");
+  w.kind = c;
+  return w;
+}
+
 Law convolution_law(const std::string& set, const std::string& parameters, const Device& device) {
   const ConvolutionSets sets = parse_convolutions(parameters);
   const auto found = sets.find(set);
   if (found == sets.end()) throw std::invalid_argument("no parameters of " + set);
-  const bool data = set.find("dgrad") != std::string::npos, filter = set.find("wgrad") != std::string::npos;
-  Work w(data ? Family::kConvDataGrad : filter ? Family::kConvWeightGrad : Family::kConvForward);
-  w.dtype = w.out_dtype = dtype_named(set.find("half") != std::string::npos   ? "fp16"
-                                      : set.find("tf32") != std::string::npos ? "tf32"
-                                                                              : "fp32",
-                                      device);
-  return [w, p = found->second, device, last = set.ends_with("nhwc")](Row r) mutable {
-    Convolution c;
-    c.input = {whole(r[0]), whole(r[1]), whole(r[2]), whole(r[3])};
-    c.out_channels = whole(r[4]), c.kernel_h = whole(r[5]), c.kernel_w = whole(r[6]), c.out_h = whole(r[7]);
-    c.out_w = whole(r[8]), c.stride = whole(r[9]), c.dimensions = whole(r[10]), c.dilation = whole(r[11]);
-    c.groups = whole(r[12]), c.channels_last = last;
-    w.kind = c;
-    return convolution_us(w, p, device);
+  return [set, p = found->second, device](Row r) { return convolution_us(convolution_work(set, r), p, device); };
+}
+
+// A convolution's row, then a kernel that shows the algorithm (kTransforms); bytes of scratch memory, NaN where no law is known.
+Law scratch_law(const std::string& set, const std::string&, const Device&) {
+  return [set](Row r) {
+    static constexpr std::array<std::string_view, 7> kTransforms = {"winograd_nonfused_4x4",
+                                                                    "fft2d_r2c_16x16 flip_filter",
+                                                                    "fft2d_r2c_32x32 flip_filter",
+                                                                    "fft2d_r2c_64x64 flip_filter",
+                                                                    "fft2d_r2c_16x16",
+                                                                    "fft2d_r2c_32x32",
+                                                                    "fft2d_r2c_64x64"};
+    const std::string_view kernel = kTransforms.at(static_cast<std::size_t>(r[13]));
+    Work w = convolution_work(set, r);
+    refresh(w);
+    const std::optional<std::int64_t> bytes = scratch_bytes(w, algorithm_by({&kernel, 1}));
+    return bytes ? static_cast<double>(*bytes) : std::numeric_limits<double>::quiet_NaN();
   };
 }
 
@@ -214,7 +233,8 @@ Law law_named(const std::string& asked, const std::string& parameters, const std
                                                                  {"lists", lists_law},
                                                                  {"direct", direct_law},
                                                                  {"same_kernel", same_kernel_law},
-                                                                 {"convolution", convolution_law}};
+                                                                 {"convolution", convolution_law},
+                                                                 {"scratch", scratch_law}};
   const auto found = kLaws.find(name);
   if (found == kLaws.end()) throw std::invalid_argument("no law is called " + name);
   return found->second(kind, parameters, device_named(device));

@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
-"""What the allocator reserves, as the model of it says, beside what traces recorded.
+"""Reserved memory: the model of PyTorch's allocator against what traces recorded.
 
-    tools/memory_accuracy.py          every trace with memory events, and every change whose own trace is there
-    tools/memory_accuracy.py --gate   fails where an error grew (tools/memory_gates.json) or a row is gone
+    tools/memory_accuracy.py [--gate]      every trace with memory events, and every change whose own trace is there
 
-Two figures. *replayed*: the blocks of one step, put through the allocator's rules from the parameters on, against `Total Reserved` of the
-same trace; nothing of that is told to the model. *changed*: what `whatif` says is reserved after a change, from the trace of the base,
-against the trace of the step that ran with it. Runs that several steps of other kinds shared a process with (FORETRACE_TRUTH/h200) kept
-segments of theirs, which no trace shows.
+*replayed*: the blocks of one step, put through the allocator's rules, against `Total Reserved` of the same trace. *changed*: what `whatif` says is reserved
+after a change, from the trace of the base, against the trace of the step that ran with it. Runs that shared a process with steps of other kinds
+(FORETRACE_TRUTH/h200) kept segments of theirs, which no trace shows.
 """
 
 import sys

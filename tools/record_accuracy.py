@@ -1,16 +1,13 @@
 #!/usr/bin/env python3
-"""Whether a step says the same however it was recorded: with PyTorch's profiler (`kineto`), with its execution trace beside
-(`execution`), and as NVTX ranges under the injection library (`nvtx`). Prints tables.
+"""Does a step give the same answers however it was recorded: with PyTorch's profiler (`kineto`), with its execution trace (`execution`), and as NVTX
+ranges under the injection library (`nvtx`)?
 
-    tools/record_accuracy.py [FOLDER]            data/h200-records, as tools/measure/records leaves it
-    tools/record_accuracy.py --gate              fails where a figure got worse than its limit (record_limits.json); says which promises are not kept
-    tools/record_accuracy.py --update-limits
+    tools/record_accuracy.py [FOLDER] [--gate] [--update-limits]     data/h200-records, limits in record_limits.json
 
-A step that the GPU bounds must replay within 1 % of itself in each way and of the other ways that leave it bound by the GPU, and be
-predicted within 3 % of all of them.
-Of one that the CPU bounds, which every profiler lengthens by an amount of its own, each recording must replay within 1 % of itself,
-and its step without the profiler must lie in the bands of the others. What watching may cost: the injection 10 % of a step that the
-CPU bounds, the clean measurement 1 %. Recordings of unmodified scripts must be good for predictions.
+A step that the GPU bounds must replay within 1 % of itself and of the other recordings that leave it GPU-bound, and be predicted within 3 % of all. One
+that the CPU bounds, which every profiler lengthens differently, must replay within 1 % of itself, and its step without the profiler must lie in
+the bands of the others. The injection may cost 10 % of a CPU-bound step, the clean measurement 1 %. Recordings of unmodified scripts must be good for
+predictions.
 """
 
 import json

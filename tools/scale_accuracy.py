@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Predicted against measured steps of several workers.
 
-usage: scale_accuracy.py [--foretrace build/foretrace] [--all-ranks] [--gate MEAN,MAX] FOLDER...
+    scale_accuracy.py [--foretrace build/foretrace] [--all-ranks] [--gate MEAN,MAX] FOLDER…
 
-A FOLDER holds truth.jsonl (rows with tag, rank, world, model, case, median_ms, p10_ms, p90_ms), the traces of the case
-`solo` named MODEL.TAG.solo.wWORLD.rRANK.json.gz, and collectives.jsonl. Each other case is predicted from the solo trace of
-the same rank with its measured step and the measured collectives. A row whose p90 - p10 exceeds 5 % of its median counts
-its distance to [p10, p90], any other its distance to the median.
+A FOLDER holds truth.jsonl (rows with tag, rank, world, model, case, median_ms, p10_ms, p90_ms), traces of the case `solo` named
+MODEL.TAG.solo.wWORLD.rRANK.json.gz, and collectives.jsonl. Each other case is predicted from the solo trace of the same rank with its measured step and
+the measured collectives. Noisy rows count their distance to [p10, p90].
 """
 import argparse
 import json

@@ -1,23 +1,19 @@
 #!/usr/bin/env python3
-"""Fits the model that carries matrix products and convolutions from one GPU to another.
+"""Fits the law of products and convolutions to tables of many GPUs: src/hardware/transfer/products.csv.
 
-    tools/train_transfer.py DIR                     writes src/hardware/transfer/products.csv
+    tools/train_transfer.py DIR                     writes it
     tools/train_transfer.py DIR --without T4 -o F   the same with one GPU left out
     tools/train_transfer.py DIR --each tools/transfer-left-out     one file per GPU left out, one per generation left out
-    tools/train_transfer.py DIR --carried           adds to all of them what those left out show of what is carried (transfer_carried.py)
+    tools/train_transfer.py DIR --carried           adds to all of them how residuals transfer (transfer_carried.py)
 
-DIR is a folder with `gpu-kernels-fp32*/{linear,bmm,conv}.csv.gz` and `gpu-gemm-bf16*.csv.gz` (docs/internals/gpus.md says where they come
-from). Needs numpy, scipy and pandas. Four kinds of product are fitted: half (tensor cores), fp32, fp32-batched, conv. Each gets
-parameters for all GPUs together ("any"), in which every GPU counts alike, and parameters for each architecture that was measured, drawn
-towards those of all (ARCH_PRIOR): what an architecture's rows do not tell stays what its neighbours say. Parameters minimise the log
-error of measured times (soft L1), on a fixed sample, so that the same tables give the same file.
+DIR holds `gpu-kernels-fp32*/{linear,bmm,conv}.csv.gz` and `gpu-gemm-bf16*.csv.gz` (docs/internals/gpus.md). Needs scipy and pandas. Each kind of product
+(half, fp32, fp32-batched, conv) gets parameters for all GPUs together ("any"), in which every GPU counts alike, and parameters for each measured
+architecture, drawn towards those of all (ARCH_PRIOR). They minimise the log error of measured times (soft L1) on a fixed sample.
 
-Measured times in these tables hold the host: a row lasts at least as long as the host needs to launch it (`floor`), and a share
-of that (`host`) comes on top of the kernel. Their short rows ran on a card that had not been held back yet: the limit of a board's
-power is kept on average, and a product timed a few times in a row is over before that counts. A T4 reaches 0.54 of its peak in
-products of up to a millisecond and 0.37 to 0.41 in those of 50 and more, in linear and in bmm alike; so such a row may draw BURST times the limit,
-and `burst` (ms) is how long a product lasts that is halfway to the limit. All three belong to the tables, not to the model: a step of training
-goes on for minutes.
+Times in these tables include the host: a row lasts at least as long as its launch (`floor`), and a share of that (`host`) adds to the kernel. Short rows ran
+before the board's power limit, which holds on average, took effect: a T4 reaches 0.54 of its peak in products of up to a millisecond and 0.37 to 0.41 in
+those of 50 and more. So such a row may draw BURST times the limit, and `burst` (ms) is how long a product lasts that is halfway to the limit. All three
+belong to the tables, not to the law.
 """
 
 import functools

@@ -1,18 +1,14 @@
-"""What leaving GPUs out shows of products carried from one GPU to another: tools/train_transfer.py --carried.
+"""How residuals of products transfer between GPUs: tools/train_transfer.py --carried, from what leaving GPUs out shows.
 
-Every GPU of the tables is a target once with the file that was fitted without it, and once with the one that its whole generation was
-left out of. From what is missed there, for every kind of product:
+Every GPU of the tables is a target once with the file fitted without it, and once with the one without its generation. For every kind of product:
 
-- `spread_new`: of log time, so that a band of 80 % holds 80 % of those rows; `spread_known`: the same where the target's architecture was
-  among those fitted (H100 and H200, B200 and GB200), or where there is no such pair, of the fit to all.
-- `common_known`, `common_new`, `most_common`: products of like size on one origin stand for those of a step. What they miss together on the origin
-  (by parameters of its own architecture, or with the origin left out by those of all) against what they miss on the target: the slope
-  of a line through nothing, and how far apart the origin's were where that slope was seen. What a step misses beyond that is taken for its own.
+- `spread_new`: of log time, so that a band of 80 % holds 80 % of those rows; `spread_known`: the same where the target's architecture was among those
+  fitted, or where there is no such pair, of the fit to all.
+- `common_known`, `common_new`, `most_common`: products of like size stand for those of a step. The residual they share on the origin against the one on the
+  target: the slope of a line through zero, and the range it was seen in. What a step misses beyond that is taken for its own.
 
-Products in FP32 have whole models of `neusight-e2e` for the latter: of a few values of each the one by which models on GPUs left out are missed
-least, the other two as they were. Slopes over groups of a table do not tell: they depend on how many products make a group.
-
-A file that leaves a GPU out is not told what was missed on that GPU. Needs numpy, pandas and build/tests/gpu_figures, no fit.
+Products in FP32 take the latter from whole models of `neusight-e2e`: of a few values of each, the one with the least error on GPUs left out. A file that
+leaves a GPU out is not told what was missed on that GPU.
 """
 
 import itertools

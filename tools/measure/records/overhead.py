@@ -26,9 +26,9 @@ CORES = 4  # the same for all: cores may differ in speed
 
 def import_all() -> None:
     """What jobs are made of, once, before processes are forked; nothing here touches the GPU."""
-    for library in ("torchvision", "transformers"):
-        with contextlib.suppress(ImportError):
-            importlib.import_module(library)
+    from ..jobs import import_what_jobs_need
+
+    import_what_jobs_need("records")
     with contextlib.suppress(ImportError):  # which imports its models one by one
         importlib.import_module("transformers.models.gpt2.modeling_gpt2")
         importlib.import_module("transformers.models.bert.modeling_bert")
