@@ -59,6 +59,15 @@ Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int
   return baseline;
 }
 
+Result<std::vector<whatif::Use>> parse_uses(const std::vector<std::string>& texts) {
+  std::vector<whatif::Use> uses;
+  for (const std::string& text : texts) {
+    FORETRACE_TRY(whatif::Use use, whatif::parse_use(text));
+    uses.push_back(std::move(use));
+  }
+  return uses;
+}
+
 whatif::Prediction predict(const Baseline& baseline, const std::vector<whatif::Use>& uses, whatif::Detail detail) {
   return whatif::predict(baseline.model, uses, baseline.figures.measured, detail);
 }

@@ -39,19 +39,24 @@ Result<std::vector<std::string>> take_whatifs(std::vector<std::string>& argument
 }
 
 // Several traces that say their ranks are one job and go into one file; otherwise one trace does.
-Result<report::Exported> written(const Request& request, report::ExportOptions options) {
+Result<report::Exported> written(const Request& request, const report::ExportOptions& options) {
   std::vector<std::string> traces = request.values.argument("TRACE");
-  FORETRACE_TRY(options.whatifs, take_whatifs(traces));
+  FORETRACE_TRY(const std::vector<std::string> whatifs, take_whatifs(traces));
+  const std::optional<std::int64_t> step = request.values.integer("step");
   FORETRACE_TRY(const std::vector<std::string> files, locate_traces(traces));
-  if (files.size() > 1 && !request.values.integer("rank") && options.whatifs.empty()) {
+  if (files.size() > 1 && !request.values.integer("rank") && whatifs.empty()) {
     FORETRACE_TRY(const ranks::Job job, ranks::load_job(files, request.load));
     if (job.ranks_named && job.ranks.size() > 1) {
       for (const std::string& note : job.notes) request.note(note);
-      return report::export_ranks(job, options, request.load.threads);
+      FORETRACE_TRY(const analysis::RanksStep chosen,
+                    analysis::ranks_step(job, {.step = step, .threads = request.load.threads}));
+      return report::export_ranks(job, chosen, options);
     }
   }
   FORETRACE_TRY(const trace::Trace trace, load_one(traces, request));
-  return report::export_step(trace, trace::find_steps(trace), options);
+  FORETRACE_TRY(const overview::ExportableStep chosen,
+                overview::exportable_step(trace, trace::find_steps(trace), step, whatifs));
+  return report::export_step(trace, chosen, options);
 }
 
 Result<Answer> run_export(const Request& request) {
@@ -62,7 +67,6 @@ Result<Answer> run_export(const Request& request) {
                 "without --json the timeline itself goes to standard output");
   }
   report::ExportOptions options;
-  options.step = request.values.integer("step");
   options.format = request.values.text("format").value_or(options.format);
   options.gzip = to_file && path->ends_with(".gz");
   FORETRACE_TRY(report::Exported file, written(request, options));

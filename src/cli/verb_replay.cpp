@@ -12,8 +12,7 @@ namespace {
 using Outcome = Result<analysis::TraceReplay>;
 
 Outcome replay_trace(const trace::Trace& trace, const Request& request, const host::UserMeasurements& known) {
-  const analysis::ReplayOptions options{request.values.integer("step"), known.measured_ms, request.load.progress,
-                                        known.host};
+  const analysis::ReplayOptions options{request.values.integer("step"), known, request.load.progress};
   return analysis::replay(trace, trace::find_steps(trace), options);
 }
 

@@ -28,7 +28,8 @@ void split(const std::vector<std::string>& given, std::vector<std::string>& trac
 
 Result<Answer> run_report(const Request& request) {
   std::vector<std::string> traces;
-  report::PageOptions options;
+  overview::OverviewOptions options;
+  report::PageOptions shown;
   split(request.values.argument("TRACE"), traces, options.whatifs);
   if (traces.empty()) return fail(ErrorCode::kUsage, "which trace?", "foretrace report trace.json.gz -o report.html");
   for (const std::string& text : options.whatifs) {
@@ -40,20 +41,20 @@ Result<Answer> run_report(const Request& request) {
   if (!options.fabric.empty()) {
     FORETRACE_TRY_VOID(hardware::fabric_from(options.fabric));  // a wrong name is said before a long import
   }
-  FORETRACE_TRY(options.told, told(request.values));
+  FORETRACE_TRY(options.measurements, told(request.values));
   if (const auto file = request.values.text("prices")) {
     FORETRACE_TRY(options.price_list, read_price_list(*file));
   }
-  options.command = "foretrace report";
-  for (const std::string& one : request.values.argument("TRACE")) options.command += " " + one;
+  shown.command = "foretrace report";
+  for (const std::string& one : request.values.argument("TRACE")) shown.command += " " + one;
   const std::vector<std::string> before_files = request.values.all("before");
-  for (const std::string& one : before_files) options.command += " --before " + one;
+  for (const std::string& one : before_files) shown.command += " --before " + one;
   for (const char* name : {"fabric", "prices", "step", "rank", "measured-ms", "host"}) {
     if (const std::optional<std::string> said = request.values.text(name))
-      options.command += fmt::format(" --{} {}", name, *said);
+      shown.command += fmt::format(" --{} {}", name, *said);
   }
   const std::string path = request.values.text("output").value_or("report.html");
-  options.command += " -o " + path;
+  shown.command += " -o " + path;
   FORETRACE_TRY(const std::vector<std::string> files, locate_traces(traces));
   FORETRACE_TRY(const trace::Trace trace, load_one(traces, request));
   if (files.size() > 1) {
@@ -62,7 +63,7 @@ Result<Answer> run_report(const Request& request) {
         job ? analysis::analyse_ranks(*job, {.step = options.step, .threads = options.threads, .progress = {}})
             : Result<analysis::RanksReport>(tl::unexpected(job.error()));
     if (all) {
-      options.ranks_json = report::to_json(*all);
+      shown.ranks_json = report::to_json(*all);
     } else {
       request.note("the ranks are not shown: " + all.error().message);
     }
@@ -72,11 +73,12 @@ Result<Answer> run_report(const Request& request) {
                   load_recordings(before_files, request, "--before", request.values.integer("rank")));
     compare::Options how;
     how.step = options.step;
-    how.host = options.told.host;
+    how.host = options.measurements.host;
     FORETRACE_TRY(const compare::Comparison difference, compare::compare(pointers(old), {&trace}, how));
-    options.compare_json = report::to_json(difference);
+    shown.compare_json = report::to_json(difference);
   }
-  FORETRACE_TRY(const report::Page page, report::make_page(trace, options));
+  FORETRACE_TRY(const overview::Overview all, overview::make_overview(trace, options));
+  FORETRACE_TRY(const report::Page page, report::make_page(all, shown));
   if (path == "-") return Answer{page.html};
   FORETRACE_TRY_VOID(write_output(path, nullptr, page.html));
   if (request.json) {

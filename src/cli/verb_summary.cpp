@@ -11,9 +11,7 @@ Result<Answer> run_summary(const Request& request) {
   analysis::SummaryOptions options;
   options.step = request.values.integer("step");
   options.samples = request.values.number("batch");
-  FORETRACE_TRY(const host::UserMeasurements known, told(request.values));
-  options.measured_ms = known.measured_ms;
-  options.host = known.host;
+  FORETRACE_TRY(options.measurements, told(request.values));
   FORETRACE_TRY(const analysis::SummaryReport report, analysis::summarise(trace, trace::find_steps(trace), options));
   report::TextStyle style = request.style;
   if (const auto top = request.values.integer("top")) style.top = static_cast<std::size_t>(*top);
