@@ -72,12 +72,4 @@ whatif::Prediction predict(const Baseline& baseline, const std::vector<whatif::U
   return whatif::predict(baseline.model, uses, baseline.figures.measured, detail);
 }
 
-std::vector<whatif::Prediction> predict_each(const Baseline& baseline, const std::vector<whatif::Use>& uses,
-                                             bool stacked) {
-  if (stacked) return {predict(baseline, uses)};
-  std::vector<whatif::Prediction> out;
-  for (const whatif::Use& use : uses) out.push_back(predict(baseline, {use}));
-  return out;
-}
-
 }  // namespace foretrace::analysis

@@ -59,8 +59,4 @@ Result<std::vector<whatif::Use>> parse_uses(const std::vector<std::string>& text
 whatif::Prediction predict(const Baseline& baseline, const std::vector<whatif::Use>& uses,
                            whatif::Detail detail = whatif::Detail::kFull);
 
-/// Each change alone, or all together when `stacked`.
-std::vector<whatif::Prediction> predict_each(const Baseline& baseline, const std::vector<whatif::Use>& uses,
-                                             bool stacked);
-
 }  // namespace foretrace::analysis
