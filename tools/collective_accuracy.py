@@ -19,7 +19,8 @@ import subprocess
 import sys
 
 import gates
-from scale_accuracy import update_docs
+from accuracy_tables import write_between
+from truth import ROOT
 
 LIMITS = pathlib.Path(__file__).resolve().parent / "collective_limits.json"
 WANTED = {("nvlink", "two points"): 20, ("network", "two points"): 30, ("nvlink", "five sizes"): 8, ("network", "five sizes"): 8}
@@ -63,7 +64,7 @@ def main():
     reached = {", ".join(key): {"median_pct": statistics.median(medians), "worst_pct": max(medians)} for key, medians in by_system.items()}
     names = [", ".join(map(str, key)) for key in curves]
     if args.update_docs:
-        update_docs("collectives", table)
+        write_between(ROOT / "docs" / "internals" / "scale.md", "collectives", "\n".join(table))
     if args.update_limits:
         gates.save(LIMITS, gates.rounded({"figures": dict(sorted(reached.items())), "curves": sorted(names)}))
     held = gates.load(LIMITS)

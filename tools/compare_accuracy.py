@@ -32,16 +32,13 @@ SLOWER = 1.05
 RECORDED = {"stack": "Python stacks", "plain": "without ranges that name layers"}
 
 
-class Program:
-    def __init__(self, path: Path):
-        self.path = path
+def compare(program: Path, *arguments: str) -> dict:
+    return gates.ask(program, "compare", *arguments)
 
-    def compare(self, *arguments: str) -> dict:
-        return gates.ask(self.path, "compare", *arguments)
 
-    def each(self, cases: list[tuple[str, ...]]) -> list[dict]:
-        with ThreadPoolExecutor(2) as pool:
-            return list(pool.map(lambda case: self.compare(*case), cases))
+def each(program: Path, cases: list[tuple[str, ...]]) -> list[dict]:
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(lambda case: compare(program, *case), cases))
 
 
 def pairs() -> list[tuple[str, Path, Path, list[str], Row]]:
@@ -67,9 +64,9 @@ def names(answer: dict, want: list[str]) -> bool:
     return all(any(w == s or w in s for s in said) for w in want)
 
 
-def named(program: Program, fast: bool) -> tuple[int, int, list[str]]:
+def named(program: Path, fast: bool) -> tuple[int, int, list[str]]:
     cases = pairs()[:: 8 if fast else 1]
-    answers = program.each([(str(a), str(b)) for _, a, b, _, _ in cases])
+    answers = each(program, [(str(a), str(b)) for _, a, b, _, _ in cases])
     wrong = [f"{name}: {want} — {(answer.get('sentences') or [answer.get('error')])[0]}"
              for (name, _, _, want, _), answer in zip(cases, answers) if not names(answer, want)]
     return len(cases) - len(wrong), len(cases), wrong
@@ -82,10 +79,10 @@ def by_model() -> dict[str, list[Path]]:
     return out
 
 
-def same(program: Program, fast: bool) -> tuple[int, int, list[str]]:
+def same(program: Path, fast: bool) -> tuple[int, int, list[str]]:
     cases = [pair for files in by_model().values() for pair in itertools.combinations(files, 2)]
     cases = cases[:: 15 if fast else 1]
-    answers = program.each([(str(a), str(b)) for a, b in cases])
+    answers = each(program, [(str(a), str(b)) for a, b in cases])
     wrong = [f"{a.name} {b.name}: {(answer.get('sentences') or [answer.get('error')])[0]}" for (a, b), answer in zip(cases, answers)
              if "error" in answer or answer["beyond_noise"] or answer["causes"]]
     return len(cases) - len(wrong), len(cases), wrong
@@ -100,7 +97,7 @@ def slowed(path: Path, kernels: set[str], out: Path) -> None:
     out.write_bytes(gzip.compress(json.dumps(trace).encode(), 1))
 
 
-def injected(program: Program, fast: bool) -> tuple[int, int, int, list[str], list[str]]:
+def injected(program: Path, fast: bool) -> tuple[int, int, int, list[str], list[str]]:
     """Kernel names of a family are asked of the program: what it calls a family is what it has to name."""
     wrong, missed, found, crossed, cases = [], [], 0, 0, 0
     with tempfile.TemporaryDirectory() as folder:
@@ -122,7 +119,7 @@ def injected(program: Program, fast: bool) -> tuple[int, int, int, list[str], li
                 before, other = files[turn % len(files)], files[(turn + 3) % len(files)]
                 after = Path(folder) / f"{model}.{family.replace(' ', '-')}.{turn}.json.gz"
                 slowed(before, kernels, after)
-                mine, crossing = program.each([(str(before), str(after)), (str(other), str(after))])
+                mine, crossing = each(program, [(str(before), str(after)), (str(other), str(after))])
                 said = [c["what"] for c in mine.get("causes", [])]
                 if any(text.startswith(f"{family} kernels take") for text in said):
                     found += 1
@@ -136,23 +133,23 @@ def injected(program: Program, fast: bool) -> tuple[int, int, int, list[str], li
     return found, crossed, cases, missed, wrong
 
 
-def families_of(program: Program, path: Path) -> dict[str, tuple[float, set[str]]]:
+def families_of(program: Path, path: Path) -> dict[str, tuple[float, set[str]]]:
     """GPU time and kernels of each family whose kernels no other family shares."""
-    answer = program.compare(str(path), str(path))
+    answer = compare(program, str(path), str(path))
     kinds = {k["name"]: set(k["families"]) for k in answer["tables"]["kernels"]}
     times = {f["name"]: f["before_ms"] for f in answer["tables"]["families"]}
     return {family: (ms, {k for k, of in kinds.items() if family in of}) for family, ms in times.items()}
 
 
-def whatif(program: Program, fast: bool) -> tuple[int, int, list[str]]:
+def whatif(program: Path, fast: bool) -> tuple[int, int, list[str]]:
     import accuracy  # its Program asks for the list of what-ifs
 
-    asked = accuracy.Program(program.path)
+    asked = accuracy.Program(program)
     wrong, cases = [], [c for c in pairs() if c[4].variant not in RECORDED and c[3] != ["gpu"]][:: 8 if fast else 1]
     for name, before, after, want, row in cases:
         base_ms = ["-m", str(row_base(row).median)]
         _, [prediction] = asked.predict(before, base_ms, [want])
-        answer = program.compare(str(before), str(after), *itertools.chain.from_iterable(("--whatif", w) for w in want),
+        answer = compare(program, str(before), str(after), *itertools.chain.from_iterable(("--whatif", w) for w in want),
                                  "--before-ms", str(row_base(row).median), "--after-ms", str(row.median))
         mine = answer.get("prediction", {"declined": answer.get("error")})
         if "declined" in mine or "declined" in prediction:
@@ -175,12 +172,12 @@ def row_base(row):
     return next(r for r in Folder(row.folder).rows if r.model == row.model and r.variant == "base")
 
 
-def write_noise(program: Program) -> None:
+def write_noise(program: Path) -> None:
     """Standard deviations of log time between recordings of one program; the largest of the programs, so that none is claimed."""
     spread: dict[str, list[float]] = {}
     singles: dict[str, list[float]] = {}
     for files in by_model().values():
-        answers = program.each([(str(files[0]), str(f)) for f in files])
+        answers = each(program, [(str(files[0]), str(f)) for f in files])
         clean = [math.log(a["after"]["clean_ms"]) for a in answers]
         traced = [math.log(a["after"]["traced_ms"]) for a in answers]
         gpu = [math.log(a["after"]["gpu_ms"]) for a in answers]
@@ -224,7 +221,7 @@ def main() -> int:
     parser.add_argument("--write-noise", action="store_true")
     parser.add_argument("--only", choices=["named", "same", "injected", "whatif"])
     options = parser.parse_args()
-    program = Program(options.program)
+    program = options.program
     if options.write_noise:
         write_noise(program)
         return 0

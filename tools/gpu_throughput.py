@@ -10,14 +10,14 @@ network is: `same`; `part`, fewer of the same layers; `like`, the same kind with
 at while the rules for convolutions, layouts and half-rate tensor cores were chosen.
 """
 
-import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import gates
+from truth import ROOT
+
 # Name in the table: trace under data/, its batch.
 IMAGES = {
     "resnet18": ("h200-clean/resnet18", 64), "resnet34": ("h200-heldout/resnet34", 16), "resnet50": ("h200-clean/resnet50", 64),
@@ -58,13 +58,10 @@ class Program:
         """The prediction there, or None with the reason printed."""
         key = (trace, tuple(uses), device)
         if key not in self.known:
-            command = [str(self.path), "gpus", str(trace), *uses, "--to", device, "--json"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            answer = json.loads(done.stdout or "{}")
+            answer = gates.ask(self.path, "gpus", str(trace), *uses, "--to", device)
             found = answer.get("predictions", [{}])[0]
             if "ms" not in found:
-                why = found.get("declined") or answer.get("error") or done.stderr.strip()
-                print(f"left out, {' '.join(command[1:-1])}: {why}", file=sys.stderr)
+                print(f"left out, {trace} {' '.join(uses)} on {device}: {found.get('declined') or answer.get('error')}", file=sys.stderr)
                 found = None
             self.known[key] = found
         return self.known[key]
@@ -135,8 +132,7 @@ def resnet_on_v100(folder, program):
     recorded = pathlib.Path(folder) / "kineto-misc" / "resnet_v100_ns.json.gz"
     if not recorded.exists():
         return None
-    done = subprocess.run([str(program.path), "summary", str(recorded), "--json"], capture_output=True, text=True, check=True)
-    measured = json.loads(done.stdout)["traced_ms"]
+    measured = gates.ask(program.path, "summary", str(recorded))["traced_ms"]
     found = program.on(trace_of("h200-clean/resnet50"), ["batch:x=0.5"], "V100-SXM2-32GB")
     return {"measured_ms": round(measured, 1), "predicted_ms": round(found["ms"], 1), "error_pct": round(100 * (found["ms"] / measured - 1), 1)}
 

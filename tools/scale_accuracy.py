@@ -8,23 +8,15 @@ MODEL.TAG.solo.wWORLD.rRANK.json.gz, and collectives.jsonl. Each other case is p
 the measured collectives. Noisy rows count their distance to [p10, p90].
 """
 import argparse
-import json
 import pathlib
-import subprocess
 import sys
 
+import gates
 import track_record
-from truth import json_lines
+from accuracy_tables import write_between
+from truth import ROOT, json_lines
 
-DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs" / "internals"
-
-
-def update_docs(mark, lines, page="scale.md"):
-    """Replaces what stands between two marks of a page."""
-    begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
-    text = (DOCS / page).read_text()
-    head, rest = text.split(begin)
-    (DOCS / page).write_text(head + begin + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1])
+DOCS = ROOT / "docs" / "internals"
 
 
 # What the command line says for each case.
@@ -103,12 +95,9 @@ def solo_trace(folder, row):
 
 
 def predict(foretrace, trace, measured_ms, world, collectives, tag, extra):
-    command = [foretrace, "scale", str(trace), "--workers", str(world), "--measured-ms", str(measured_ms), "--collectives",
-               str(collectives), "--collectives-tag", tag, "--json", *extra]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        return None, done.stderr.strip() or done.stdout.strip()
-    return json.loads(done.stdout)["predictions"][0], None
+    answer = gates.ask(foretrace, "scale", str(trace), "--workers", str(world), "--measured-ms", str(measured_ms), "--collectives", str(collectives),
+                       "--collectives-tag", tag, *extra)
+    return (answer["predictions"][0], None) if "predictions" in answer else (None, answer["error"])
 
 
 def distance(ms, row):
@@ -166,8 +155,8 @@ def main():
         summary = ["| case | rows | mean error | largest |", "|---|---:|---:|---:|"]
         summary += [f"| {case} | {len(all_errors)} | {100 * sum(all_errors) / len(all_errors):.1f} % | {100 * max(all_errors):.1f} % |"
                     for case, all_errors in errors.items()]
-        update_docs("scale", summary)
-        update_docs("scale-rows", lines, "appendix-scale.md")
+        write_between(DOCS / "scale.md", "scale", "\n".join(summary))
+        write_between(DOCS / "appendix-scale.md", "scale-rows", "\n".join(lines))
         track_record.write()
     gated = [e for case in BY_GATE for e in errors.get(case, [])]
     if gated:
@@ -175,9 +164,7 @@ def main():
     if not args.gate:
         return 0
     bad = broken(errors, args.folder, *(float(x) for x in args.gate.split(",")))
-    for line in bad:
-        print(f"FAILED {line}")
-    return 1 if bad else 0
+    return gates.verdict(bad, True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import gates
+from accuracy_tables import write_between
+from truth import ROOT
 
 
 @dataclass
@@ -104,11 +106,9 @@ class Judge:
         if options.json:
             options.json.write_text(json.dumps({g.name: g.results for g in groups}, indent=1))
         if options.update_docs:
-            begin, end = f"<!-- {self.mark} -->", f"<!-- end of {self.mark} -->"
-            text = self.docs.read_text()
-            self.docs.write_text(text.split(begin)[0] + "\n".join([begin, "", *lines, "", end]) + text.split(end)[1])
+            write_between(self.docs, self.mark, "\n".join(lines))
             self.say(f"wrote {os.path.relpath(self.docs)}")
         bad = [line for g in groups for line in self.failures(g)]
-        for line in bad:
-            print(f"{'FAILED' if options.gate else 'note'} {line}")
-        return 1 if options.gate and bad else 0
+        for line in bad if not options.gate else []:
+            print(f"note {line}")
+        return gates.verdict(bad, options.gate)

@@ -10,8 +10,9 @@ from .collect import Task
 from .jobs import JOBS
 from .switches import Spec, parse_rows
 
+TEXT: dict[str, str] = {}
 # The GPU bounds the FP32 base; the changes uncover the CPU. Then what people start from today, and changes on top of it.
-FIRST = """
+TEXT["first"] = """
 gpt2             base+ amp bf16 tf32 bf16sdpafused+ ckpt+ graph+ again
 gpt2-today       base+ ckpt+ graph+ accum2 bsh bs2 nosync offload again
 resnet50-image   base+ ckpt+ graph+ bs2 bsh accum2 nosync again
@@ -25,7 +26,7 @@ bert_base        base+ amp bf16 bf16sdpafused ckpt+ again
 """
 
 # More CPU-bound steps, of other families, and of today's starts at small batches.
-SECOND = """
+TEXT["second"] = """
 gpt2@1-today     base+ ckpt graph nosync again
 swin_t@4         base+ amp ckpt again
 llama_gqa@1      base+ bf16sdpafused ckpt again
@@ -42,7 +43,7 @@ mobilenet_v3_large@16 base+ bf16clfused again
 """
 
 # torch.compile, alone and as a start.
-COMPILED = """
+TEXT["compiled"] = """
 gpt2-compiled    base+ bsh accum2 bs2 ckpt graph+ nosync again
 bert_base-today  base compile+ compilegraph again
 resnet50-image   compile+
@@ -60,7 +61,7 @@ resnet18         base+ compile again
 """
 
 # Sequence length and FP8 products, from today's starts.
-LENGTHS = """
+TEXT["lengths"] = """
 llama_w4-today   base+ seqh fp8 again
 bert_base-today  base+ seq2 seqh fp8
 llama_gqa-today  base+ seq2 seqh fp8
@@ -74,7 +75,7 @@ llama_w4-today   seq2
 
 # Half, twice and four times the batch of convolutional networks whose base was recorded (keep.py --bases finds it): `--short`. A base is
 # measured again where the CPU bounds it.
-BATCHES = """
+TEXT["batches"] = """
 resnet18         bs4 bsh bs2
 densenet121@8    base bs4 bs2
 mobilenet_v3_large@16 base bs4 bs2
@@ -101,7 +102,7 @@ vgg16            bs4
 """
 
 # Networks kept apart (unseen.py), measured last.
-UNSEEN = """
+TEXT["unseen"] = """
 electra@4        base+ amp bf16sdpafused graph again
 gemma-today      base+ ckpt graph bsh again
 resnet152-image  base+ ckpt accum2 again
@@ -116,7 +117,7 @@ squeezenet1_1    base+ amp again
 
 # Networks that others timed on other GPUs (published.py), in the precisions they ran, at batches that keep the GPU busy: to be
 # recorded, so that `--few` is enough.
-PUBLISHED = """
+TEXT["published"] = """
 resnext101_32x4d      base+
 bert_pre128           base+
 efficientnet_b4       base+
@@ -141,7 +142,7 @@ RECORDED = ("mlp", "resnet18-image", "gpt2@1-today", "lstm_lm", "dlrm@2048")
 RECORDINGS = 10
 
 # Rows that the CPU bounds, measured once more in another moment of the host: one alone is some 10 % from its own mean.
-MOMENTS = """
+TEXT["moments"] = """
 lstm_lm@8 amp base
 gpt2-today nosync base
 resnet50-image nosync bsh accum2 base
@@ -157,8 +158,6 @@ dlrm@2048 fused
 bert_base@4 fused
 """
 PARTS = ("first", "second", "compiled", "lengths", "batches", "moments", "recordings", "unseen", "published")
-TEXT = {"moments": MOMENTS, "first": FIRST, "second": SECOND, "compiled": COMPILED, "lengths": LENGTHS, "batches": BATCHES,
-        "unseen": UNSEEN, "published": PUBLISHED}
 
 
 def rows(part: str) -> list[Spec]:
