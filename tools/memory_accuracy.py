@@ -17,7 +17,7 @@ import gates
 from gates import ask
 from truth import Folder, Row, default_folders, whatifs_of
 
-LIMITS = Path(__file__).with_name("memory_gates.json")
+LIMITS = Path(__file__).with_name("memory_limits.json")
 SLACK = 0.3  # percentage points
 
 
