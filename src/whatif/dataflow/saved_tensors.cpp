@@ -85,9 +85,9 @@ struct Span {
   std::uint32_t tasks = 0;
 };
 
-class Finder {
+class SavedTensorFinder {
  public:
-  Finder(const Model& m, const Draft& draft) : m_(m), draft_(draft), t_(*m.trace) {}
+  SavedTensorFinder(const Model& m, const Draft& draft) : m_(m), draft_(draft), t_(*m.trace) {}
 
   std::vector<SavedTensor> run() {
     find_spans();
@@ -260,7 +260,7 @@ class RecomputedBlocks {
 }  // namespace
 
 std::vector<SavedTensor> saved_tensors(const Model& model, const Draft& draft) {
-  std::vector<SavedTensor> saved = Finder(model, draft).run();
+  std::vector<SavedTensor> saved = SavedTensorFinder(model, draft).run();
   const std::shared_ptr<const StepFacts> has = step_facts(model);
   if (!has->recomputes) return saved;
   const RecomputedBlocks blocks(model, *has);
@@ -313,16 +313,6 @@ void release_saved(Model& m, const std::vector<SavedTensor>& saved, double kept)
     b.freed = done;
     c.blocks.push_back(b);
   }
-}
-
-Place place_beside(const Graph& g, std::uint32_t task, bool behind) {
-  if (!g.launch[task].valid()) return {};
-  Place at{.cpu = g.launch[task].value, .gpu = task};
-  // In front of a stream's first task there is nothing to stand behind: what is put there comes behind it, launch and all.
-  if (behind || at.gpu == g.lanes[g.lane[at.gpu]].begin) return at;
-  --at.gpu;
-  if (at.cpu > g.lanes[g.lane[at.cpu]].begin) --at.cpu;
-  return at;
 }
 
 std::string unknown_saved(const Model& m) {

@@ -30,9 +30,6 @@ std::vector<SavedTensor> saved_tensors(const Model& model, const Draft& draft);
 /// their bytes stay (0: none), and they are there again, whole, while their node runs.
 void release_saved(Model& model, const std::vector<SavedTensor>& saved, double kept);
 
-/// In front of a GPU task and its call, or behind them; unknown where no call is known to have launched it.
-Place place_beside(const graph::Graph& graph, std::uint32_t task, bool behind);
-
 /// Why what is kept cannot be told: a what-if before this one changed sizes or what is computed again, or the step computes
 /// blocks again and does not say which. Empty when it can.
 std::string unknown_saved(const Model& model);

@@ -5,6 +5,7 @@
 
 #include "base/saturate.hpp"
 #include "whatif/dataflow/dataflow.hpp"
+#include "whatif/model/step_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -37,15 +38,6 @@ std::set<std::int64_t> read_in_order(const Model& m) {
 
 bool floating(const Argument& a) {
   return a.type.find("loat") != std::string::npos || a.type == "c10::Half" || a.type == "double";
-}
-
-bool compiled(const trace::Trace& trace) {
-  for (std::uint32_t s = 0; s < trace.strings.size(); ++s) {
-    const std::string_view name = trace.strings[StringId{s}];
-    if (name.starts_with("Torch-Compiled Region") || name.find("CompiledFxGraph") != std::string_view::npos)
-      return true;
-  }
-  return false;
 }
 
 struct Looked {
@@ -82,7 +74,7 @@ Result<SequenceShapes> SequenceShapes::find(const Model& m) {
       }
     }
   }
-  if (looked.empty() && compiled(*m.trace)) {
+  if (looked.empty() && step_facts(m)->compiled) {
     return fail(
         ErrorCode::kDeclined,
         "no sequence dimension is found: a compiled step does not tell the shapes of its kernels (ask this of the "

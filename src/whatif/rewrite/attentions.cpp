@@ -16,9 +16,10 @@ const Gemm* batched_product(const Work& w) {
   return gemm != nullptr && gemm->batch > 1 && !w.backward ? gemm : nullptr;
 }
 
-class Finder {
+class AttentionFinder {
  public:
-  Finder(const Model& m, const std::vector<Row>& rows, const Dataflow& flow) : m_(m), rows_(rows), flow_(flow) {
+  AttentionFinder(const Model& m, const std::vector<Row>& rows, const Dataflow& flow)
+      : m_(m), rows_(rows), flow_(flow) {
     unit_.reserve(rows.size());
     for (const Row& r : rows) {
       const std::uint32_t e = m.works[r.work].op_event;
@@ -227,7 +228,7 @@ class Finder {
 }  // namespace
 
 std::vector<Attention> find_attentions(const Model& model, const std::vector<Row>& rows, const Dataflow& flow) {
-  return Finder(model, rows, flow).run();
+  return AttentionFinder(model, rows, flow).run();
 }
 
 }  // namespace foretrace::whatif

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "whatif/rewrite/compiled_calls.hpp"
+#include "whatif/rewrite/compiling.hpp"
 
 namespace foretrace::whatif {
 
@@ -117,8 +117,8 @@ void in_parts(Compiling& c, const Row& row, bool backward, const KeptBlocks& kep
   if (parts.scores() <= 0) return;
   const hardware::Device& d = c.model.device;
   const double kernels = backward ? Parts::kBackwardKernels : Parts::kForwardKernels;
-  const double time = runs_of(c.model, row) * (time_apart(backward ? parts.backward() : parts.forward(), kernels, d) +
-                                               parts.products(backward, d));
+  const double time = times_run(c.model, row) * (time_apart(backward ? parts.backward() : parts.forward(), kernels, d) +
+                                                 parts.products(backward, d));
   // The row's own tasks are counted with all calls.
   c.launches[backward ? 1 : 0] += kernels + (backward ? 4 : 2) - static_cast<double>(row.tasks.size());
   set_row(c.model, c.draft, row, time, w, graph::Origin::kModelled);

@@ -1,9 +1,6 @@
-#include "whatif/rewrite/compiled_memory.hpp"
-
-#include <algorithm>
 #include <cmath>
 
-#include "base/text.hpp"
+#include "whatif/rewrite/compiling.hpp"
 
 namespace foretrace::whatif {
 
@@ -26,10 +23,8 @@ std::uint32_t group_of_copy(const Model& m, const Dataflow& flow, const FusionPl
                             std::uint32_t unit) {
   // Autocast's copies are put there by a change, for the product that reads them.
   if (block.at != 0 && !is_copy(m, block)) return kNone;
-  const auto element = static_cast<std::int64_t>(plan.product_size[unit]);
   for (const Input& in : flow.units[unit].inputs) {
     const std::int64_t elements = std::llround(static_cast<double>(in.elements) * m.pass_samples);
-    if (element > 0 && !memory::could_hold(block, elements * element)) continue;
     if (!memory::could_hold(block, elements * 2) && !memory::could_hold(block, elements * 4)) continue;
     std::uint32_t value = in.value;
     std::uint32_t producer = flow.values[value].producer;
@@ -43,30 +38,9 @@ std::uint32_t group_of_copy(const Model& m, const Dataflow& flow, const FusionPl
   return kNone;
 }
 
-// Eager code that converts a product's result before it computes with it keeps the converted copy; the compiled kernel reads the
-// result itself again, which lives until then.
-void keep_what_is_read_again(const Model& m, memory::Curve& c, const Dataflow& flow, const Fused& fused,
-                             const std::vector<memory::Block*>& of_group) {
-  for (const auto& [product, bytes] : fused.read_again) {
-    std::uint32_t until = 0;
-    for (const memory::Block* b : of_group) {
-      if (memory::could_hold(*b, static_cast<std::int64_t>(2 * bytes)) && is_copy(m, *b)) until = b->freed;
-    }
-    for (memory::Block& b : c.blocks) {
-      if (until == 0) break;
-      if (b.kind != memory::Kind::kTemporary || b.stage != memory::Stage::kForward || b.workspace || b.op == kNone ||
-          flow.unit_of(b.op) != product || !memory::could_hold(b, static_cast<std::int64_t>(bytes)))
-        continue;
-      b.kind = memory::Kind::kActivation;
-      b.freed = std::max(b.freed, until);
-      break;
-    }
-  }
-}
-
 }  // namespace
 
-void keep_what_is_held(Model& m, const Dataflow& flow, const FusionPlan& plan) {
+void retain_saved_tensors(Model& m, const Dataflow& flow, const FusionPlan& plan) {
   if (!m.memory) return;
   std::vector<std::vector<memory::Block*>> blocks(plan.fused.size());
   std::vector<double> before(plan.fused.size(), 0);
@@ -82,7 +56,6 @@ void keep_what_is_held(Model& m, const Dataflow& flow, const FusionPlan& plan) {
   }
   for (std::size_t g = 0; g < blocks.size(); ++g) {
     if (before[g] <= 0) continue;
-    keep_what_is_read_again(m, *m.memory, flow, plan.fused[g], blocks[g]);
     const double share = plan.fused[g].held / before[g];
     for (memory::Block* b : blocks[g]) b->bytes = static_cast<std::int64_t>(static_cast<double>(b->bytes) * share);
   }

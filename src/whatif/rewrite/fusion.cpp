@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/text.hpp"
-#include "whatif/rewrite/compiled_calls.hpp"
+#include "whatif/rewrite/compiling.hpp"
 
 namespace foretrace::whatif {
 
@@ -23,16 +23,10 @@ bool is_slow(std::string_view op) { return contains_any(op, {"gelu", "tanh", "mi
 /// Needs what it read, or what it wrote, for its gradient.
 bool nonlinear(std::string_view op) { return (keeps_input(op) || keeps_result(op)) && !contains(op, "_norm"); }
 
-// Products a residual goes around: those of attention and of a gated MLP are four at most.
-constexpr std::uint32_t kResidualReach = 4;
-
-// Of the rows' own sums, from here on the kernel that sums along rows writes partial sums of columns as well, and no other
-// reads its input again (Inductor's threshold).
-constexpr double kMixedOrder = 5.0 * (1 << 20);
-
-class Planner {
+class FusionPlanner {
  public:
-  Planner(const Model& m, const std::vector<Row>& rows, const Dataflow& flow, const std::vector<std::uint32_t>& region)
+  FusionPlanner(const Model& m, const std::vector<Row>& rows, const Dataflow& flow,
+                const std::vector<std::uint32_t>& region)
       : linked_(m, rows, flow, region),
         samples_(m.pass_samples),
         flow_(flow),
@@ -71,7 +65,6 @@ class Planner {
       }
     }
     plan_.group_of_unit.assign(units_.size(), kNone);
-    internal_.assign(flow_.values.size(), 0);
     std::map<std::uint32_t, std::uint32_t> place;
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       if (!units_[u].fusible) continue;
@@ -82,10 +75,6 @@ class Planner {
       plan_.group_of_unit[u] = it->second;
       f.forward_rows.insert(f.forward_rows.end(), units_[u].forward.begin(), units_[u].forward.end());
       f.backward_rows.insert(f.backward_rows.end(), units_[u].backward.begin(), units_[u].backward.end());
-      for (const auto& [v, n] : units_[u].inputs) {
-        const std::uint32_t p = flow_.values[v].producer;
-        if (p != kNone && plan_.group_of_unit[p] == it->second) internal_[v] = 1;
-      }
     }
   }
 
@@ -106,16 +95,6 @@ class Planner {
     return static_cast<double>(work::elements_of(flow_.values[value].shape)) * samples_;
   }
 
-  // Values of one shape are told apart by guesses (dataflow.hpp). One that the kernel which made it has used, and that another
-  // one far behind it seems to read, is such a guess gone wrong: residuals reach over one block of products.
-  bool used_up(std::uint32_t value, std::uint32_t reader) const {
-    const std::uint32_t p = flow_.values[value].producer;
-    if (p == kNone || reader == kNone || plan_.group_of_unit[p] == kNone || plan_.group_of_unit[p] == reader)
-      return false;
-    const std::uint32_t far = units_[plan_.fused[reader].units.front()].level;
-    return internal_[value] != 0 && far > units_[p].level + kResidualReach;
-  }
-
   void measure(std::uint32_t g) {
     Fused& f = plan_.fused[g];
     std::map<std::uint32_t, double> read;  // value from outside -> elements
@@ -131,7 +110,6 @@ class Planner {
         elements = std::max(elements, n);
         const std::uint32_t p = flow_.values[v].producer;
         if (p != kNone && plan_.group_of_unit[p] == g) continue;
-        if (used_up(v, g)) continue;
         double& most = read[v];
         most = std::max(most, n);
       }
@@ -162,9 +140,7 @@ class Planner {
       const double bytes = n * linked_.element_size(v);
       in += bytes;
       const std::uint32_t p = flow_.values[v].producer;
-      if (p == kNone || !linked_.has_gradient(p)) continue;
-      gradients_out += bytes;
-      if (units_[p].product && (nonlinear_any || norms > 0) && !batch_norm) f.read_again.emplace_back(p, bytes);
+      if (p != kNone && linked_.has_gradient(p)) gradients_out += bytes;
     }
     double out = 0, gradients_in = 0, of_norms = 0, unheld = 0;
     for (const std::uint32_t u : f.units) {
@@ -174,7 +150,7 @@ class Planner {
         const double n = std::max(elements_of(v), 0.0) > 0 ? elements_of(v) : largest;
         if (consumers_[v].empty() && u == f.units.back()) plain = n * own;
         for (const std::uint32_t c : consumers_[v]) {
-          if (plan_.group_of_unit[c] == g || used_up(v, plan_.group_of_unit[c])) continue;
+          if (plan_.group_of_unit[c] == g) continue;
           const double wanted = units_[c].product ? linked_.product_size(c) : own;
           if (wanted > 0 && wanted != own) {
             cast = n * wanted;
@@ -220,7 +196,7 @@ class Planner {
     }
     if (norms > 0 || sums > 0) {
       // A norm's weight wants the gradient of its result and what was normalised; a weight by hand wants all.
-      if (largest < kMixedOrder) f.backward.columns += norms > 0 ? of_norms + norm_elements * 4 : gradients_in + saved;
+      f.backward.columns += norms > 0 ? of_norms + norm_elements * 4 : gradients_in + saved;
       f.backward.finishing += norms > 0 ? static_cast<std::uint32_t>(2 * norms) : 1U;
     }
   }
@@ -263,13 +239,12 @@ class Planner {
            });
   }
 
-  // The gradient of a view is a copy or a sum into zeros: part of the kernel that makes the gradient of what used the view.
+  // The gradient of a view is a copy or a sum into zeros: part of the kernel that takes the gradient of what the view shows.
   void rows_of_views() {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       if (flow_.units[u].computes || units_[u].backward.empty()) continue;
       std::uint32_t found = kNone;
-      for (const std::uint32_t v : flow_.units[u].outputs) found = std::min(found, group_of_users(v));
-      if (found == kNone && !flow_.units[u].inputs.empty()) {
+      if (!flow_.units[u].inputs.empty()) {
         const std::uint32_t p = flow_.values[linked_.content(flow_.units[u].inputs.front().value)].producer;
         if (p != kNone) found = plan_.group_of_unit[p];
       }
@@ -285,10 +260,8 @@ class Planner {
 
   void say_where() {
     plan_.where.resize(units_.size());
-    plan_.product_size.resize(units_.size());
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       const bool works = flow_.units[u].computes && !units_[u].forward.empty();
-      plan_.product_size[u] = linked_.product_size(u);
       if (units_[u].loss)
         plan_.where[u] = FusionPlan::kOutside;
       else if (!works)
@@ -296,25 +269,6 @@ class Planner {
       else
         plan_.where[u] = units_[u].region == kNone ? FusionPlan::kOutside : FusionPlan::kInside;
     }
-  }
-
-  // The first group that uses a value, through views as well; of very many users the first few hundred tell.
-  std::uint32_t group_of_users(std::uint32_t value) const {
-    constexpr std::size_t kEnough = 256;
-    std::uint32_t found = kNone;
-    std::vector<std::uint32_t> values{value};
-    for (std::size_t i = 0; i < values.size() && i < kEnough; ++i) {
-      for (const std::uint32_t c : flow_.values[values[i]].consumers) {
-        if (flow_.units[c].computes) {
-          found = std::min(found, plan_.group_of_unit[c]);
-        } else if (values.size() < kEnough) {
-          for (const std::uint32_t v : flow_.units[c].outputs) {
-            if (v != values[i]) values.push_back(v);
-          }
-        }
-      }
-    }
-    return found;
   }
 
   // The fused operations that wrote the operand a copy is made of, and whose backward pass takes its gradient.
@@ -334,7 +288,6 @@ class Planner {
   const std::vector<FusionUnit>& units_;
   const std::vector<std::vector<std::uint32_t>>& consumers_;
   std::vector<std::uint32_t> joined_;
-  std::vector<char> internal_;  // by value: read by the group that makes it
   FusionPlan plan_;
 };
 
@@ -342,7 +295,7 @@ class Planner {
 
 FusionPlan plan_fusion(const Model& model, const std::vector<Row>& rows, const Dataflow& flow,
                        const std::vector<std::uint32_t>& region) {
-  return Planner(model, rows, flow, region).run();
+  return FusionPlanner(model, rows, flow, region).run();
 }
 
 }  // namespace foretrace::whatif

@@ -8,7 +8,7 @@
 #include "graph/call_roles.hpp"
 #include "graph/latencies.hpp"
 #include "whatif/dataflow/layer_regions.hpp"
-#include "whatif/dataflow/saved_tensors.hpp"
+#include "whatif/rewrite/rows.hpp"
 
 namespace foretrace::whatif {
 
@@ -144,33 +144,24 @@ class Regions {
 
   void play(const Replay& r, Phase pass, bool first_time) {
     const Graph& g = m_.graph;
-    const host::CpuPhase cpu = pass == Phase::kForward ? host::CpuPhase::kForward : host::CpuPhase::kBackward;
     const host::HostCosts& host = m_.host;
     const std::uint32_t first = r.tasks.front();
-    Place at = place_beside(g, first, false);
+    Place at = place_before(g, first);
     const Border& border = borders_[r.region];
     const double called = host.function_us + host.function_tensor_us * static_cast<double>(border.parameters);
-    at.cpu = draft_.insert_cpu(at.cpu, "a module played from a graph", m_.cpu_time(called, cpu), pass);
+    at.cpu = draft_.insert_cpu(at.cpu, "a module played from a graph", m_.cpu_time(called, pass), pass);
     const work::Work* computes = m_.works.of(first);
     const std::int64_t width = computes != nullptr ? std::max<std::int64_t>(1, bytes_of(computes->dtype)) : 4;
     if (first_time) {
       for (const std::int64_t elements : pass == Phase::kForward ? border.inputs : border.results) {
-        const work::Work copied = work::memory_work(elements * width);
-        at.gpu = draft_.insert({.name = "copy into the graph's memory",
-                                .cost = static_cast<Ns>(predict(copied, m_.device).ns),
-                                .phase = pass,
-                                .layer = g.layer[first],
-                                .after_gpu = at.gpu,
-                                .after_cpu = at.cpu,
-                                .cpu_cost = m_.cpu_time(host.op_us, cpu),
-                                .work = m_.works.add(copied)});
-        at.cpu = at.gpu - 1;
+        insert_work(m_, draft_, at, "copy into the graph's memory", work::memory_work(elements * width),
+                    {.phase = pass, .layer = g.layer[first], .cpu_cost = m_.cpu_time(host.op_us, pass)});
       }
     }
     const std::uint32_t call =
-        draft_.insert_cpu(at.cpu, "cudaGraphLaunch", graph_launch_time(m_, r.tasks.size(), cpu), pass);
+        draft_.insert_cpu(at.cpu, "cudaGraphLaunch", graph_launch_time(m_, r.tasks.size(), pass), pass);
     for (const std::uint32_t t : r.tasks) {
-      draft_.set_launch(t, call, graph_latency(m_, cpu));
+      draft_.set_launch(t, call, graph_latency(m_, pass));
       if (t != first) draft_.set_lane_lag(t, std::min(g.lane_lag[t], graph::usual_latencies().graph_gap));
     }
   }
@@ -186,11 +177,11 @@ class Regions {
 
 }  // namespace
 
-Ns graph_launch_time(const Model& model, std::size_t nodes, host::CpuPhase phase) {
+Ns graph_launch_time(const Model& model, std::size_t nodes, Phase phase) {
   return model.cpu_time(model.host.graph_call_us + model.host.graph_node_us * static_cast<double>(nodes), phase);
 }
 
-Ns graph_latency(const Model& model, host::CpuPhase phase) {
+Ns graph_latency(const Model& model, Phase phase) {
   return graph_launch_time(model, 0, phase) + graph::usual_latencies().launch_latency;
 }
 
