@@ -68,8 +68,8 @@ const Registered kRegistered(
                      "behind it",
                      "relu",
                      {"relu", "conv"}}},
-     .assumes = "kernels bound by memory bandwidth, each pass over a feature map once; convolutions no slower for "
-                "what they do beside",
+     .assumes = "kernels bound by memory bandwidth, each pass over a feature map once; convolutions are no slower for "
+                "the extra work",
      .source = "Jung et al. 2018 (restructured batch normalization); Daydream section 5",
      .not_modelled =
          "batch norms without a ReLU behind them stay as they are; only the GPU's time was compared with a "

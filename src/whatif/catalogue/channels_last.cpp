@@ -39,7 +39,7 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
 
 const Registered kRegistered(
     {.name = "channels-last",
-     .about = "images keep their channels innermost (NHWC), which convolutions on tensor cores want",
+     .about = "images keep their channels innermost (NHWC), the layout that convolutions on tensor cores prefer",
      .assumes = "the whole network runs in that layout; nothing converts back",
      .source = "torch.channels_last",
      .needs = {Need::kShapes},

@@ -98,7 +98,8 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
 
 const Registered kRegistered(
     {.name = "compile",
-     .about = "torch.compile: what lies between products runs in few kernels, launched from generated code",
+     .about =
+         "torch.compile: operations between matrix products are fused into few kernels, launched from generated code",
      .parameters = {{"mode", "of torch.compile", "default", {"default", "reduce-overhead", "max-autotune"}},
                     {"layers",
                      "globs of modules, each compiled by itself, separated by |; the whole model when "

@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kFewestElements = 1 << 18;
 
 Status apply_compress(Model& m, Draft& draft, const Parameters& parameters) {
-  if (std::string why = unknown_saved(m); !why.empty()) return fail(ErrorCode::kDeclined, std::move(why));
+  if (std::string why = why_saved_unknown(m); !why.empty()) return fail(ErrorCode::kDeclined, std::move(why));
   const bool half = parameters.text("bits") == "16";
   std::vector<SavedTensor> saved = saved_tensors(m, draft);
   std::erase_if(saved, [](const SavedTensor& s) {

@@ -24,7 +24,7 @@ WhatIf compress_gradients_whatif() {
   WhatIf w = scheme_whatif({.name = "compress-gradients",
                             .about = "gradients compressed before they are reduced, with what compressing costs",
                             .parameters = {bucket_mb_parameter()},
-                            .assumes = "training converges all the same",
+                            .assumes = "training still converges",
                             .source = "DGC, QSGD, TernGrad, PowerSGD, top-k; PyTorch communication hooks",
                             .not_modelled = "convergence",
                             .code = "model.register_comm_hook(state, hook)",

@@ -135,9 +135,9 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
 const Registered kRegistered(
     {.name = "cuda-graph",
      .about = "the whole step is captured once and launched as one CUDA graph, or some modules as graphs of their own",
-     .parameters = {{"layers",
-                     "globs of modules, each played from a graph in either pass, separated by |; the whole step "
-                     "when not given"}},
+     .parameters =
+         {{"layers",
+           "globs of modules, each replayed from its own graphs, separated by |; the whole step when not given"}},
      .assumes = "static shapes, no work on the CPU in what is captured; a loop optimizer is made capturable",
      .source = "CUDA graphs; torch.cuda.graph, torch.cuda.make_graphed_callables",
      .not_modelled = "memory of the graph's private pool",

@@ -11,9 +11,6 @@
 namespace foretrace::whatif {
 namespace {
 
-// Waiting for workers takes longer than taking a batch that is ready by more than this factor.
-constexpr Ns kWaited = 10;
-
 /// The data loader's part of the main thread: [begin, end) in the step's time.
 struct Loading {
   Ns begin = 0, end = 0;
@@ -83,11 +80,13 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   if (loading.empty()) return fail(ErrorCode::kDeclined, "no DataLoader gives a batch within the step");
   const double workers = parameters.number("workers");
   const bool pinned = parameters.text("pin") != "0";
-  // Of the main thread: with a thread that pins, what is ready lies in a queue; without it, each tensor is opened where a worker left it.
+  // With a thread that pins, the main thread takes a batch that is ready from a queue; without it, it opens each tensor where a
+  // worker left it.
   const auto tensors = static_cast<double>(std::max<std::size_t>(
       1, draft.select({.where = [&](std::uint32_t t) { return is_batch_copy(g, t); }}).size() / loading.size()));
-  const Ns take = m.cpu_time(pinned ? m.host.take_batch_us : m.host.open_batch_us + tensors * m.host.open_tensor_us,
-                             Phase::kForward);
+  const Ns from_queue = m.cpu_time(m.host.take_batch_us, Phase::kForward);
+  const Ns from_worker = m.cpu_time(m.host.open_batch_us + tensors * m.host.open_tensor_us, Phase::kForward);
+  const Ns take = pinned ? from_queue : from_worker;
   Selection gone;
   Ns batch = 0;  // of one worker's time
   Ns pinning_time = 0;
@@ -101,7 +100,7 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
       pinning_time += pins;
       batch +=
           static_cast<Ns>(static_cast<double>(l.end - l.begin - pins) * hardware::measured_figures().worker_slowdown);
-    } else if (l.end - l.begin > kWaited * m.cpu_time(m.host.take_batch_us, Phase::kForward)) {
+    } else if (l.end - l.begin > from_queue + from_worker) {
       // Workers that are waited for make one batch per step, all of them together.
       if (!parameters.given("now")) {
         return fail(ErrorCode::kDeclined, "the step waits for its workers: say with now=… how many there were");

@@ -243,7 +243,7 @@ const Registered kRegistered(
                     {"which", "all linear layers that can, or those that gain by it", "all", {"all", "paying"}},
                     {"layers", "globs of modules that are converted, separated by |; all when not given"}},
      .assumes = "tensorwise dynamic scaling, e4m3 forward and e5m2 for gradients; nn.Linear modules whose sizes are "
-                "multiples of 16; parameters, optimizer and what lies between the layers stay as they are",
+                "multiples of 16; parameters, optimizer and the operations between the layers stay as they are",
      .source = "Micikevicius et al. 2022; torch._scaled_mm; torchao.float8",
      .not_modelled = "convergence; rowwise scaling; all-gathers in FP8",
      .needs = {Need::kShapes},

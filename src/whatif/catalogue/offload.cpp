@@ -93,7 +93,7 @@ void copy_in_order(Model& m, Draft& draft, const std::vector<SavedTensor>& saved
     Place out = s.computed ? place_behind(m.graph, s.forward) : place_before(m.graph, s.forward);
     const Place back = place_before(m.graph, s.backward);
     if (!out.known() || !back.known()) continue;
-    if (!s.in_order) {  // a transposed view is written out first
+    if (!s.contiguous) {  // a transposed view is written out first
       out = draft.insert({.name = "contiguous copy",
                           .cost = static_cast<Ns>(predict(work::memory_work(s.bytes), m.device).ns),
                           .phase = Phase::kForward,
@@ -127,7 +127,7 @@ constexpr std::int64_t kWorthATransfer = 1 << 20;
 Status apply_offload(Model& m, Draft& draft, const Parameters& parameters) {
   if (m.device.pcie_gbs <= 0)
     return fail(ErrorCode::kDeclined, "the rate of copies to the host is unknown for this GPU");
-  if (std::string why = unknown_saved(m); !why.empty()) return fail(ErrorCode::kDeclined, std::move(why));
+  if (std::string why = why_saved_unknown(m); !why.empty()) return fail(ErrorCode::kDeclined, std::move(why));
   std::vector<SavedTensor> saved = saved_tensors(m, draft);
   const bool prefetch = parameters.text("prefetch") == "1";
   if (prefetch) {
@@ -160,7 +160,7 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
 
 const Registered kRegistered(
     {.name = "offload",
-     .about = "tensors kept for the backward pass wait in the host's memory",
+     .about = "tensors saved for the backward pass are kept in host memory meanwhile",
      .parameters = {{"prefetch",
                      "1: copies run beside the computation and come back early (vDNN); 0: in its stream, as "
                      "save_on_cpu does it",

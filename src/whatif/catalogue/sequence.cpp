@@ -37,46 +37,37 @@ struct Grower {
 
   void operator()(work::Gemm& g) const {
     const auto* a = std::get_if<work::Gemm>(&now.kind);
-    const auto* b = std::get_if<work::Gemm>(&then.kind);
-    if (a == nullptr || b == nullptr) return;
-    if (a->batch == 1) {  // of a layer: what its rows are is known, whatever their number
-      std::int64_t& rows = g.weight_grad ? g.k : g.m;
-      if (shapes.per_position(g.weight_grad ? a->k : a->m)) grow(rows, x);
-      return;
-    }
-    grow(g.batch, ratio(b->batch, a->batch));
-    grow(g.m, ratio(b->m, a->m));
-    grow(g.n, ratio(b->n, a->n));
-    grow(g.k, ratio(b->k, a->k));
+    if (a == nullptr) return;
+    if (a->batch > 1) return by_ratio(g, &work::Gemm::batch, &work::Gemm::m, &work::Gemm::n, &work::Gemm::k);
+    // Of a layer: what its rows are is known, whatever their number.
+    if (shapes.per_position(g.weight_grad ? a->k : a->m)) grow(g.weight_grad ? g.k : g.m, x);
   }
   void operator()(work::Attention& g) const {
-    const auto* a = std::get_if<work::Attention>(&now.kind);
-    const auto* b = std::get_if<work::Attention>(&then.kind);
-    const bool told = a != nullptr && b != nullptr && a->queries > 0;
-    grow(g.queries, told ? ratio(b->queries, a->queries) : x);
-    grow(g.keys, told ? ratio(b->keys, a->keys) : x);
+    if (const auto* a = std::get_if<work::Attention>(&now.kind); a != nullptr && a->queries > 0)
+      return by_ratio(g, &work::Attention::queries, &work::Attention::keys);
+    grow(g.queries, x);
+    grow(g.keys, x);
   }
   void operator()(work::Recurrent& g) const { grow(g.steps, x); }
-  void operator()(work::Rows& g) const {
-    const auto* a = std::get_if<work::Rows>(&now.kind);
-    const auto* b = std::get_if<work::Rows>(&then.kind);
-    if (a == nullptr || b == nullptr) return;
-    grow(g.rows, ratio(b->rows, a->rows));
-    grow(g.columns, ratio(b->columns, a->columns));
-  }
+  void operator()(work::Rows& g) const { by_ratio(g, &work::Rows::rows, &work::Rows::columns); }
   void operator()(work::Gather& g) const {
     const auto* a = std::get_if<work::Gather>(&now.kind);
-    const auto* b = std::get_if<work::Gather>(&then.kind);
-    if (a == nullptr || b == nullptr) return;
     // Where the trace records no index there are as many more of them as elements in the table.
-    grow(g.rows, a->rows > 0 ? ratio(b->rows, a->rows) : ratio(then.elements, now.elements));
-    grow(g.columns, ratio(b->columns, a->columns));
-    grow(g.table, ratio(b->table, a->table));
-    grow(g.sets, ratio(b->sets, a->sets));
-    grow(g.bags, ratio(b->bags, a->bags));
+    if (a != nullptr && a->rows <= 0) grow(g.rows, ratio(then.elements, now.elements));
+    by_ratio(g, &work::Gather::rows, &work::Gather::columns, &work::Gather::table, &work::Gather::sets,
+             &work::Gather::bags);
   }
   template <class Other>
   void operator()(Other&) const {}
+
+ private:
+  // Each size grows as it does between the operation's own descriptions.
+  template <class Kind, class... Sizes>
+  void by_ratio(Kind& kind, Sizes... sizes) const {
+    const auto* a = std::get_if<Kind>(&now.kind);
+    const auto* b = std::get_if<Kind>(&then.kind);
+    if (a != nullptr && b != nullptr) (grow(kind.*sizes, ratio(b->*sizes, a->*sizes)), ...);
+  }
 };
 
 // The tensor a block holds: its elements now and then.

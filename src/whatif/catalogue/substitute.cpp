@@ -106,7 +106,7 @@ Status apply_substitute(Model& m, Draft& draft, const Parameters&) {
 const Registered kRegistered(
     {.name = "substitute",
      .about = "layers that read the same input become one wider layer (query, key and value)",
-     .assumes = "their weights lie side by side; the parts of the result are views of it",
+     .assumes = "their weights are stored side by side; the parts of the result are views of it",
      .source = "Jia et al. 2019 (MetaFlow); TASO (Daydream's table)",
      .not_modelled = "other substitutions: convolutions of parallel branches, sums of input gradients that fall away",
      .needs = {Need::kShapes, Need::kLayers},

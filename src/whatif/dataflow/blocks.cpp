@@ -184,7 +184,7 @@ std::vector<BlockOfLayers> blocks_by_kernels(const Graph& g) {
 
 }  // namespace
 
-void drop_what_stands_beside_stages(std::vector<BlockOfLayers>& blocks) {
+void drop_entries_beside_stages(std::vector<BlockOfLayers>& blocks) {
   // "features" of "features.2" and of "features.2.0"; the second is an entry of a stage.
   const auto list_of = [](std::string_view block, bool& of_stage) {
     std::size_t end = block.find_last_of('.');

@@ -24,7 +24,7 @@ std::vector<BlockOfLayers> repeated_runs(const graph::Graph& graph);
 
 /// Without what stands beside the stages of a list of stages: "features.0" (a stem, a head, what makes images smaller) beside
 /// "features.2.0" and "features.2.1" is no block that repeats.
-void drop_what_stands_beside_stages(std::vector<BlockOfLayers>& blocks);
+void drop_entries_beside_stages(std::vector<BlockOfLayers>& blocks);
 
 /// "encoder.layer.3.attention" -> "encoder.layer.3", "layers.encoder_layer_3.mlp" -> "layers.encoder_layer_3"; empty when no
 /// part of the name is or ends with a number.

@@ -41,7 +41,7 @@ bool keeps_result(std::string_view op) {
 
 bool keeps_more(std::string_view op) { return contains_any(op, {"dropout", "_norm", "max_pool"}); }
 
-bool makes_one_number(std::string_view op) {
+bool makes_constant(std::string_view op) {
   return one_of(op, {"aten::zeros", "aten::empty", "aten::full", "aten::zeros_like", "aten::empty_like",
                      "aten::new_zeros", "aten::full_like"});
 }

@@ -16,7 +16,7 @@ bool keeps_result(std::string_view op);
 bool keeps_more(std::string_view op);
 
 /// Makes a tensor of one number, to be written into.
-bool makes_one_number(std::string_view op);
+bool makes_constant(std::string_view op);
 
 /// Results without a floating-point value: indices, masks, ranges. They feed no operation a change of precision touches.
 bool makes_integers(std::string_view op);

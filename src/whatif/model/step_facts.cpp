@@ -180,14 +180,14 @@ class FactFinder {
       } else if (g_.kind[t] == TaskKind::kCall && g_.phase[t] == Phase::kForward) {
         ++launches.back();
       } else if (g_.kind[t] == TaskKind::kCall && g_.phase[t] == Phase::kOptimizer) {
-        most = std::max(most, alike(launches));
+        most = std::max(most, equal_passes(launches));
         launches = {0};
       }
     }
-    return std::max(most, alike(launches));
+    return std::max(most, equal_passes(launches));
   }
 
-  static std::size_t alike(std::vector<std::size_t> launches) {
+  static std::size_t equal_passes(std::vector<std::size_t> launches) {
     constexpr std::size_t kFewestLaunches = 4;
     launches.pop_back();  // what follows the last pass is none
     if (launches.size() < 2) return 1;

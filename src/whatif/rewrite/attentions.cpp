@@ -84,7 +84,7 @@ class AttentionFinder {
           a.dropout || (on_scores && pointwise != nullptr && pointwise->arithmetic == work::Arithmetic::kDropout);
     }
     a.causal = masked_causally(a);
-    a.learned_bias = adds_what_is_learned(a);
+    a.learned_bias = adds_learned_bias(a);
     add_copy_of_result(a, unit_[end]);
     add_views_of_operands(a, unit_[begin]);
     add_views_of_operands(a, unit_[end]);
@@ -116,19 +116,19 @@ class AttentionFinder {
   }
 
   // A tensor by head, the same for every sample, that comes from something whose gradient the step computes.
-  [[nodiscard]] bool adds_what_is_learned(const Attention& a) const {
+  [[nodiscard]] bool adds_learned_bias(const Attention& a) const {
     for (const std::uint32_t u : a.units) {
       if (!flow_.units[u].name.starts_with("aten::add")) continue;
       for (const Input& in : flow_.units[u].inputs) {
         const work::Shape& s = flow_.values[in.value].shape;
         const bool square = s.size() >= 3 && s.back() == a.first.n && s[s.size() - 2] == a.first.m;
-        if (square && s[s.size() - 3] != 1 && in.elements < a.scores && comes_from_learned(in.value)) return true;
+        if (square && s[s.size() - 3] != 1 && in.elements < a.scores && depends_on_parameters(in.value)) return true;
       }
     }
     return false;
   }
 
-  [[nodiscard]] bool comes_from_learned(std::uint32_t value) const {
+  [[nodiscard]] bool depends_on_parameters(std::uint32_t value) const {
     std::vector<std::uint32_t> open{value};
     std::set<std::uint32_t> seen;
     while (!open.empty()) {

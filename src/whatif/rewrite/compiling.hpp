@@ -32,7 +32,7 @@ void pad_products(Compiling& c);
 void move_channels(Compiling& c);
 
 /// Is this unit attention that the library computes from its parts?
-bool attention_in_parts(std::string_view name);
+bool is_library_attention(std::string_view name);
 
 /// Of what fused operations allocated for the backward pass, the kernels that replace them keep Fused::held; what lies between
 /// them is never allocated. Copies that products made of their operands become one for all of them.

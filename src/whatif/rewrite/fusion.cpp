@@ -37,9 +37,9 @@ class FusionPlanner {
   FusionPlan run() {
     group();
     for (std::size_t g = 0; g < plan_.fused.size(); ++g) measure(static_cast<std::uint32_t>(g));
-    rows_of_products();
-    rows_of_views();
-    say_where();
+    place_rows_of_products();
+    place_rows_of_views();
+    locate_units();
     return std::move(plan_);
   }
 
@@ -202,10 +202,10 @@ class FusionPlanner {
   }
 
   // Rows of products that are no product: casts and copies of their operands, sums for biases.
-  void rows_of_products() {
+  void place_rows_of_products() {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       const FusionUnit& unit = units_[u];
-      if (unit.fusible || unit.loss || unit.region == kNone || attention_in_parts(flow_.units[u].name)) continue;
+      if (unit.fusible || unit.loss || unit.region == kNone || is_library_attention(flow_.units[u].name)) continue;
       for (const bool backward : {false, true}) {
         for (const std::uint32_t r : backward ? unit.backward : unit.forward) {
           const Work& w = work(r);
@@ -214,7 +214,7 @@ class FusionPlanner {
             continue;
           }
           const std::uint32_t g =
-              w.family == Family::kCopy || w.family == Family::kElementwise ? group_beside(u, w) : kNone;
+              w.family == Family::kCopy || w.family == Family::kElementwise ? group_of_operand(u, w) : kNone;
           if (g != kNone) {
             auto& into = backward ? plan_.fused[g].backward_rows : plan_.fused[g].forward_rows;
             into.push_back(r);
@@ -240,12 +240,12 @@ class FusionPlanner {
   }
 
   // The gradient of a view is a copy or a sum into zeros: part of the kernel that takes the gradient of what the view shows.
-  void rows_of_views() {
+  void place_rows_of_views() {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       if (flow_.units[u].computes || units_[u].backward.empty()) continue;
       std::uint32_t found = kNone;
       if (!flow_.units[u].inputs.empty()) {
-        const std::uint32_t p = flow_.values[linked_.content(flow_.units[u].inputs.front().value)].producer;
+        const std::uint32_t p = flow_.values[flow_.content(flow_.units[u].inputs.front().value)].producer;
         if (p != kNone) found = plan_.group_of_unit[p];
       }
       for (const std::uint32_t r : units_[u].backward) {
@@ -258,7 +258,7 @@ class FusionPlanner {
     }
   }
 
-  void say_where() {
+  void locate_units() {
     plan_.where.resize(units_.size());
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       const bool works = flow_.units[u].computes && !units_[u].forward.empty();
@@ -272,7 +272,7 @@ class FusionPlanner {
   }
 
   // The fused operations that wrote the operand a copy is made of, and whose backward pass takes its gradient.
-  std::uint32_t group_beside(std::uint32_t u, const Work& w) const {
+  std::uint32_t group_of_operand(std::uint32_t u, const Work& w) const {
     for (const auto& [v, n] : units_[u].inputs) {
       if (n != static_cast<double>(w.elements)) continue;
       const std::uint32_t p = flow_.values[v].producer;

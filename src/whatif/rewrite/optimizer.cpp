@@ -1,22 +1,16 @@
 #include "whatif/rewrite/optimizer.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/saturate.hpp"
 #include "foretrace/hardware/cost.hpp"
 #include "hardware/figures.hpp"
+#include "hardware/multi_tensor.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
-
-// multi_tensor_apply, which both implementations are built on, works in chunks of 65,536 elements and launches at most
-// 320 blocks, one per chunk, over as many tensors as fit into its arguments: the more lists, the fewer (PyTorch, MultiTensorApply.cuh).
-constexpr double kChunk = 65536;
-constexpr double kBlocksPerLaunch = 320;
-constexpr std::array<double, 5> kTensorsPerLaunch = {110, 64, 48, 36, 30};
 
 // What all passes take on the GPU.
 double update_ns(const Model& m, const UpdatePlan& plan) {
@@ -53,6 +47,7 @@ void replace_temporaries(memory::Curve& c, const UpdatePlan& plan) {
 }  // namespace
 
 double list_launches(int lists, double tensors, double elements) {
+  using namespace hardware::multi_tensor;
   const double most = kTensorsPerLaunch[static_cast<std::size_t>(std::clamp(lists, 1, 5) - 1)];
   const double chunks = elements / kChunk + tensors / 2;  // the last chunk of a tensor is half full on average
   return std::max({1.0, std::ceil(tensors / most), std::ceil(chunks / kBlocksPerLaunch)});
@@ -84,9 +79,7 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
   double launches = plan.counts ? list_launches(1, tensors, tensors) : 0;
   for (const int lists : plan.passes) launches += list_launches(lists, tensors, elements);
   const int total = static_cast<int>(launches);
-  // A tenth fewer kernels than now is the same update, counted a little differently.
-  constexpr double kFewer = 0.9;
-  if (static_cast<double>(total) >= kFewer * static_cast<double>(kernels.size())) {
+  if (static_cast<std::size_t>(total) >= kernels.size()) {
     return fail(ErrorCode::kDeclined, "the update already runs over many tensors at once");
   }
 

@@ -11,7 +11,7 @@ namespace foretrace::whatif {
 
 namespace {
 
-// Only what lies above the time of a kernel that does next to nothing grows with the data.
+// A kernel has a fixed part, the time of one that does next to nothing; the rest grows with the data.
 double linear(double was, double x) {
   const double floor = std::min(was, static_cast<double>(graph::usual_latencies().short_kernel));
   return floor + (was - floor) * x;
