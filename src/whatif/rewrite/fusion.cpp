@@ -23,6 +23,9 @@ bool is_slow(std::string_view op) { return contains_any(op, {"gelu", "tanh", "mi
 /// Needs what it read, or what it wrote, for its gradient.
 bool nonlinear(std::string_view op) { return (keeps_input(op) || keeps_result(op)) && !contains(op, "_norm"); }
 
+// Products a residual connection goes around: those of attention and of a gated MLP are four at most.
+constexpr std::uint32_t kResidualReach = 4;
+
 class FusionPlanner {
  public:
   FusionPlanner(const Model& m, const std::vector<Row>& rows, const Dataflow& flow,
@@ -65,6 +68,7 @@ class FusionPlanner {
       }
     }
     plan_.group_of_unit.assign(units_.size(), kNone);
+    internal_.assign(flow_.values.size(), 0);
     std::map<std::uint32_t, std::uint32_t> place;
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       if (!units_[u].fusible) continue;
@@ -75,6 +79,10 @@ class FusionPlanner {
       plan_.group_of_unit[u] = it->second;
       f.forward_rows.insert(f.forward_rows.end(), units_[u].forward.begin(), units_[u].forward.end());
       f.backward_rows.insert(f.backward_rows.end(), units_[u].backward.begin(), units_[u].backward.end());
+      for (const auto& [v, n] : units_[u].inputs) {
+        const std::uint32_t p = flow_.values[v].producer;
+        if (p != kNone && plan_.group_of_unit[p] == it->second) internal_[v] = 1;
+      }
     }
   }
 
@@ -95,6 +103,16 @@ class FusionPlanner {
     return static_cast<double>(work::elements_of(flow_.values[value].shape)) * samples_;
   }
 
+  // Values of one shape are told apart by guesses (dataflow.hpp). One that the kernel which made it has used, and that another
+  // kernel far behind seems to read, is such a guess gone wrong: residual connections reach over one block of products.
+  bool used_up(std::uint32_t value, std::uint32_t reader) const {
+    const std::uint32_t p = flow_.values[value].producer;
+    if (p == kNone || reader == kNone || plan_.group_of_unit[p] == kNone || plan_.group_of_unit[p] == reader)
+      return false;
+    const std::uint32_t far = units_[plan_.fused[reader].units.front()].level;
+    return internal_[value] != 0 && far > units_[p].level + kResidualReach;
+  }
+
   void measure(std::uint32_t g) {
     Fused& f = plan_.fused[g];
     std::map<std::uint32_t, double> read;  // value from outside -> elements
@@ -110,6 +128,7 @@ class FusionPlanner {
         elements = std::max(elements, n);
         const std::uint32_t p = flow_.values[v].producer;
         if (p != kNone && plan_.group_of_unit[p] == g) continue;
+        if (used_up(v, g)) continue;
         double& most = read[v];
         most = std::max(most, n);
       }
@@ -150,7 +169,7 @@ class FusionPlanner {
         const double n = std::max(elements_of(v), 0.0) > 0 ? elements_of(v) : largest;
         if (consumers_[v].empty() && u == f.units.back()) plain = n * own;
         for (const std::uint32_t c : consumers_[v]) {
-          if (plan_.group_of_unit[c] == g) continue;
+          if (plan_.group_of_unit[c] == g || used_up(v, plan_.group_of_unit[c])) continue;
           const double wanted = units_[c].product ? linked_.product_size(c) : own;
           if (wanted > 0 && wanted != own) {
             cast = n * wanted;
@@ -288,6 +307,7 @@ class FusionPlanner {
   const std::vector<FusionUnit>& units_;
   const std::vector<std::vector<std::uint32_t>>& consumers_;
   std::vector<std::uint32_t> joined_;
+  std::vector<char> internal_;  // by value: read by the group that makes it
   FusionPlan plan_;
 };
 
