@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "analysis/gpus_prices.hpp"
+#include "base/decimal.hpp"
+#include "base/text.hpp"
 #include "base/workers.hpp"
 #include "foretrace/graph/gpu_work.hpp"
 #include "foretrace/host/host_costs.hpp"
@@ -115,6 +116,32 @@ Result<Prices> prices_of(const GpusOptions& options) {
   return prices;
 }
 
+// "2026-11" and "2026-11-09": months since the year 0.
+std::optional<int> month_of(std::string_view text) {
+  if (text.size() < 7 || text[4] != '-') return std::nullopt;
+  const std::optional<double> year = parse_double(text.substr(0, 4));
+  const std::optional<double> month = parse_double(text.substr(5, 2));
+  if (!year || !month || *month < 1 || *month > 12) return std::nullopt;
+  return static_cast<int>(*year) * 12 + static_cast<int>(*month) - 1;
+}
+
+// Against the newest price there is, not against today: the same input gives the same answer.
+void say_age(std::vector<GpuPrediction>& predictions) {
+  std::optional<int> newest;
+  for (const hardware::Device& d : hardware::devices()) {
+    if (const auto month = month_of(d.price_source); month && (!newest || *month > *newest)) newest = month;
+  }
+  for (const GpuPrediction& g : predictions) {
+    if (const auto month = month_of(g.price_source); month && (!newest || *month > *newest)) newest = month;
+  }
+  for (GpuPrediction& g : predictions) {
+    const std::optional<int> month = month_of(g.price_source);
+    if (!month || !newest || *newest - *month < 12) continue;
+    const int years = (*newest - *month) / 12;
+    g.price_age = fmt::format("{} {} older than the newest price known", years, years == 1 ? "year" : "years");
+  }
+}
+
 Status find_origin(Baseline& b, GpusReport& r, const GpusOptions& options) {
   const trace::Trace& trace = *b.model.trace;
   if (options.from) {
@@ -132,6 +159,39 @@ Status find_origin(Baseline& b, GpusReport& r, const GpusOptions& options) {
 }
 
 }  // namespace
+
+Result<std::vector<ListedPrice>> read_prices(std::string_view csv, const std::string& origin) {
+  std::vector<ListedPrice> prices;
+  std::size_t line_number = 0;
+  for (std::string_view line : split(csv, '\n')) {
+    ++line_number;
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (line.empty()) continue;
+    const std::vector<std::string_view> cells = csv_fields(line);
+    const auto wrong = [&](std::string_view what) {
+      return tl::unexpected<Error>(Error{ErrorCode::kUnreadable, fmt::format("line {}: {}", line_number, what), origin,
+                                         Error::kNoOffset,
+                                         "a price list has the columns device,usd_per_hour,provider,date"});
+    };
+    if (line_number == 1) {
+      if (cells != std::vector<std::string_view>{"device", "usd_per_hour", "provider", "date"}) {
+        return wrong("not the header of a price list");
+      }
+      continue;
+    }
+    if (cells.size() != 4) return wrong(fmt::format("{} cells instead of 4", cells.size()));
+    const std::optional<double> usd = parse_double(cells[1]);
+    if (!usd || !(*usd >= 0) || *usd > kHighestPrice) return wrong("the price is not a number of dollars");
+    if (cells[2].empty()) return wrong("a price needs a provider");
+    if (!month_of(cells[3])) return wrong("a price needs a date, 2026-11-09");
+    prices.push_back({std::string(cells[0]), *usd, fmt::format("{}, {}", cells[3], cells[2])});
+  }
+  if (line_number == 0 || csv.empty()) {
+    return tl::unexpected<Error>(Error{ErrorCode::kUnreadable, "the price list is empty", origin, Error::kNoOffset,
+                                       "a price list has the columns device,usd_per_hour,provider,date"});
+  }
+  return prices;
+}
 
 Status check(const GpusOptions& options) {
   FORETRACE_TRY_VOID(targets_of(options));

@@ -30,10 +30,15 @@ std::string optimizer_name(const trace::Trace& trace) {
 
 // Parameters by the optimizer operation that touches each of them once, whichever the implementation has.
 void count(const trace::Trace& t, const Graph& g, TrainedParameters& out) {
-  constexpr std::string_view kOnce[] = {
-      "aten::_fused_adam_",  "aten::_fused_adamw_", "aten::_fused_sgd_", "aten::_foreach_addcdiv_",
-      "aten::_foreach_add_", "aten::addcdiv_",      "aten::add_"};
-  for (const std::string_view op : kOnce) {
+  struct Update {
+    std::string_view op;
+    std::size_t
+        lists;  // of equal length that it takes: parameters, gradients, states, steps; 0: one parameter at a time
+  };
+  constexpr Update kUpdates[] = {
+      {"aten::_fused_adam_", 5},  {"aten::_fused_adamw_", 5}, {"aten::_fused_sgd_", 3}, {"aten::_foreach_addcdiv_", 3},
+      {"aten::_foreach_add_", 2}, {"aten::addcdiv_", 0},      {"aten::add_", 0}};
+  for (const auto& [op, lists] : kUpdates) {
     std::vector<std::uint32_t> seen;
     std::int64_t total = 0;
     std::int64_t tensors = 0;
@@ -44,26 +49,13 @@ void count(const trace::Trace& t, const Graph& g, TrainedParameters& out) {
       seen.push_back(e);
       const trace::OpInputs* inputs = t.args.inputs(t.events.args[e]);
       if (inputs == nullptr || !inputs->dims.valid()) continue;
-      const bool list = op.find("foreach") != std::string_view::npos || op.find("fused") != std::string_view::npos;
       const auto shapes = trace::parse_shapes(t.strings[inputs->dims]);
       // Of long lists the profiler writes no shapes; numbers of steps have none.
-      if (list && std::all_of(shapes.begin(), shapes.end(), [](const auto& s) { return s.empty(); })) continue;
-      if (!list && !shapes.empty()) {
-        total = saturated_sum(total, trace::elements_of(shapes.front()));
-        ++tensors;
-      }
-      if (list && op.find("fused") != std::string_view::npos) {
-        // Four or five lists of equal length: parameters, gradients, two states, steps.
-        const std::size_t lists = op.find("sgd") != std::string_view::npos ? 3 : 5;
-        for (std::size_t i = 0; i < shapes.size() / lists; ++i)
-          total = saturated_sum(total, trace::elements_of(shapes[i]));
-        tensors += static_cast<std::int64_t>(shapes.size() / lists);
-      } else if (list) {
-        const std::size_t lists = op.find("addcdiv") != std::string_view::npos ? 3 : 2;
-        for (std::size_t i = 0; i < shapes.size() / lists; ++i)
-          total = saturated_sum(total, trace::elements_of(shapes[i]));
-        tensors += static_cast<std::int64_t>(shapes.size() / lists);
-      }
+      if (lists > 0 && std::all_of(shapes.begin(), shapes.end(), [](const auto& s) { return s.empty(); })) continue;
+      // The parameters come first.
+      const std::size_t parameters = lists > 0 ? shapes.size() / lists : std::min<std::size_t>(1, shapes.size());
+      for (std::size_t i = 0; i < parameters; ++i) total = saturated_sum(total, trace::elements_of(shapes[i]));
+      tensors += static_cast<std::int64_t>(parameters);
     }
     if (total > 0) {
       out.elements = total;

@@ -1,10 +1,9 @@
-#include "cli/list_whatifs.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/readable.hpp"
+#include "cli/verbs.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "report/json_writer.hpp"
 #include "report/text_table.hpp"

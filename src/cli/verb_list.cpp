@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "cli/list_whatifs.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/hardware/device.hpp"
 #include "foretrace/hardware/fabric.hpp"

@@ -29,4 +29,7 @@ Verb record_verb();
 Verb compare_verb();
 Verb report_verb();
 
+/// `foretrace list whatifs`: the catalogue and what plugins added, as a table, in full, for the documentation or as JSON.
+Result<Answer> list_whatifs(const Request& request);
+
 }  // namespace foretrace::cli

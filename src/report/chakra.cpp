@@ -10,7 +10,6 @@
 
 #include "foretrace/analysis/step_graphs.hpp"
 #include "report/exporter.hpp"
-#include "report/predecessors.hpp"
 
 namespace foretrace::report {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "report/json_writer.hpp"
+
 namespace foretrace::report {
 
 using graph::TaskKind;
@@ -13,6 +15,12 @@ std::string_view profiler_category(TaskKind kind) {
          : kind == TaskKind::kMemset                                  ? "gpu_memset"
          : kind == TaskKind::kKernel || kind == TaskKind::kCollective ? "kernel"
                                                                       : "wait";
+}
+
+std::string json_string(std::string_view text) {
+  std::string quoted;
+  append_json_string(quoted, text);
+  return quoted;
 }
 
 std::string exact_us(Ns ns) {

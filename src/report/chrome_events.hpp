@@ -17,6 +17,9 @@ namespace foretrace::report {
 /// The category a profiler gives such a task; "wait" for what it does not record.
 std::string_view profiler_category(graph::TaskKind kind);
 
+/// `text` as a JSON string, with its quotes.
+std::string json_string(std::string_view text);
+
 /// Microseconds with all digits: 1234567 -> "1234.567".
 std::string exact_us(Ns ns);
 

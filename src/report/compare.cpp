@@ -39,12 +39,12 @@ std::string capital(std::string text) {
   return text;
 }
 
-bool told_first(const Cause& cause) { return cause.of == Of::kSetup || cause.of == Of::kWaits; }
+bool leads(const Cause& cause) { return cause.of == Of::kSetup || cause.of == Of::kWaits; }
 
 std::vector<const Cause*> first_causes(const Comparison& c) {
   std::vector<const Cause*> out;
   for (const Cause& cause : c.causes) {
-    if (told_first(cause) && out.size() < kNamedFirst) out.push_back(&cause);
+    if (leads(cause) && out.size() < kNamedFirst) out.push_back(&cause);
   }
   // Nothing about the step's set-up changed: the part that moved most.
   for (const Cause& cause : c.causes) {
@@ -55,15 +55,9 @@ std::vector<const Cause*> first_causes(const Comparison& c) {
 }
 
 std::string_view decided_words(DecidedBy decided) {
-  switch (decided) {
-    case DecidedBy::kTold:
-      return "the steps you measured without the profiler decide";
-    case DecidedBy::kRecorded:
-      return "the recorder's steps without the profiler decide";
-    case DecidedBy::kTraced:
-      break;
-  }
-  return "the traced steps decide, the profiler's own time included";
+  return decided == DecidedBy::kTold       ? "the steps you measured without the profiler decide"
+         : decided == DecidedBy::kRecorded ? "the recorder's steps without the profiler decide"
+                                           : "the traced steps decide, the profiler's own time included";
 }
 
 std::string gate_words(const Comparison& c) {
@@ -73,7 +67,7 @@ std::string gate_words(const Comparison& c) {
   }
   std::string why = "nothing single stands out; the tables show where the time went";
   for (const Cause& cause : c.causes) {
-    if (cause.of == Of::kMemory || cause.of == Of::kRecording || (cause.time <= 0 && !told_first(cause))) continue;
+    if (cause.of == Of::kMemory || cause.of == Of::kRecording || (cause.time <= 0 && !leads(cause))) continue;
     why = cause_words(cause);
     break;
   }

@@ -29,6 +29,15 @@ struct Exporter {
   bool packed = false;  ///< what it writes is a table of CSV that `table_packer` turns into the file
 };
 
+struct Predecessor {
+  std::uint32_t task;
+  graph::DependencyKind kind;
+};
+
+/// What each task waits for, by task: the one before it on its lane first, then the others in the order of their ids. Without what only orders (a GPU
+/// that was full) and what refers to another copy of the step.
+std::vector<std::vector<Predecessor>> predecessors(const graph::Graph& graph);
+
 /// All of them, in the order of their names.
 const std::vector<Exporter>& exporters();
 /// nullptr when there is none of that name.

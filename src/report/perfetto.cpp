@@ -98,7 +98,7 @@ class Writer {
 
   const std::string& name(StringId id) {
     std::string& known = names_[id.index()];
-    if (known.empty()) append_json_string(known, g_.strings[id]);
+    if (known.empty()) known = json_string(g_.strings[id]);
     return known;
   }
 
@@ -121,8 +121,7 @@ class Writer {
     events_.name_process(p, fmt::format("\"{}\"", label), p);
     name_track(p, kStepTrack, "\"step\"");
     for (std::size_t l = 0; l < g_.lanes.size(); ++l) name_track(p, kFirstLane + l, name(g_.lanes[l].name));
-    std::string quoted;
-    append_json_string(quoted, g_.step_name);
+    const std::string quoted = json_string(g_.step_name);
     for (std::uint32_t t = 0; t < g_.size(); ++t) {
       if (g_.kind[t] == TaskKind::kBegin) {
         begin_slice(p == kMeasured ? "user_annotation" : "simulated", quoted, p, kStepTrack, 0, length);
@@ -151,11 +150,7 @@ class Writer {
   }
 
   std::string quoted_task_name(std::uint32_t t) {
-    if (before_call(t)) {
-      std::string quoted;
-      append_json_string(quoted, fmt::format("(before {})", g_.task_name(t)));
-      return quoted;
-    }
+    if (before_call(t)) return json_string(fmt::format("(before {})", g_.task_name(t)));
     if (!g_.task_name(t).empty()) return name(g_.name[t]);
     return g_.kind[t] == TaskKind::kWait ? "\"(another thread)\"" : "\"(no operation follows)\"";
   }

@@ -18,6 +18,18 @@ namespace {
 // Of numbers that are negative where nothing is known.
 std::optional<std::int64_t> known(std::int64_t number) { return number < 0 ? std::nullopt : std::optional(number); }
 
+// At most `count` rows, those of the largest size, in order of time.
+template <class Row, class Size, class Time>
+std::vector<const Row*> longest_in_order(const std::vector<Row>& all, std::size_t count, Size size, Time time) {
+  std::vector<const Row*> rows;
+  for (const Row& row : all) rows.push_back(&row);
+  if (rows.size() <= count) return rows;
+  std::stable_sort(rows.begin(), rows.end(), [&](const Row* a, const Row* b) { return size(*a) > size(*b); });
+  rows.resize(count);
+  std::stable_sort(rows.begin(), rows.end(), [&](const Row* a, const Row* b) { return time(*a) < time(*b); });
+  return rows;
+}
+
 std::string size_text(std::int64_t bytes) {
   return bytes < 0 ? std::string("-") : format_bytes(static_cast<std::uint64_t>(bytes));
 }
@@ -81,17 +93,9 @@ std::string collective_table(const RanksReport& report, const TextStyle& style) 
                    {"last"},
                    {"ends us apart"}},
                   0);
-  // The dearest ones, in order of time.
-  constexpr std::size_t kMostRows = 20;
-  std::vector<const RanksReport::CollectiveRow*> rows;
-  for (const auto& c : report.collectives) rows.push_back(&c);
-  if (rows.size() > kMostRows) {
-    std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) {
-      return a->transfer + a->longest_wait > b->transfer + b->longest_wait;
-    });
-    rows.resize(kMostRows);
-    std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->arrival < b->arrival; });
-  }
+  const auto rows = longest_in_order(
+      report.collectives, 20, [](const auto& c) { return c.transfer + c.longest_wait; },
+      [](const auto& c) { return c.arrival; });
   for (const RanksReport::CollectiveRow* c : rows) {
     table.row({fmt::format("  {} ({})", c->kind, c->group), size_text(c->bytes), fmt::format("{}", c->members),
                format_ms(c->arrival), format_ms(c->transfer), format_ms(c->longest_wait), fmt::format("{}", c->last),
@@ -130,14 +134,8 @@ std::string path_text(const RanksReport& report, const TextStyle& style) {
   if (report.path.empty()) return {};
   TextTable table(
       {{"Critical path", Align::kLeft}, {"at ms"}, {"ms"}, {"waited for"}, {"most of it", Align::kLeft, true}}, 0);
-  constexpr std::size_t kMostRows = 12;
-  std::vector<const RanksReport::PathPart*> rows;
-  for (const auto& p : report.path) rows.push_back(&p);
-  if (rows.size() > kMostRows) {
-    std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->length > b->length; });
-    rows.resize(kMostRows);
-    std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->start < b->start; });
-  }
+  const auto rows =
+      longest_in_order(report.path, 12, [](const auto& p) { return p.length; }, [](const auto& p) { return p.start; });
   for (const RanksReport::PathPart* p : rows) {
     const std::string where = p->rank < 0 ? "transfer, " + p->on : fmt::format("rank {}, {}", p->rank, p->on);
     table.row({"  " + where, format_ms(p->start), format_ms(p->length), p->why, short_kernel_name(p->longest)});

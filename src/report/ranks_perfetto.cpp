@@ -8,7 +8,6 @@
 #include "base/deflate.hpp"
 #include "foretrace/report/ranks_export.hpp"
 #include "report/chrome_events.hpp"
-#include "report/json_writer.hpp"
 
 namespace foretrace::report {
 namespace {
@@ -63,19 +62,15 @@ class Writer {
   static std::uint32_t tid(std::uint32_t place) { return place >= kPathTrack ? place : kFirstTrack + place; }
 
   void process(std::uint32_t pid, std::string_view label, std::size_t order) {
-    std::string quoted;
-    append_json_string(quoted, label);
-    events_.name_process(pid, quoted, order);
+    events_.name_process(pid, json_string(label), order);
   }
   void track(std::uint32_t pid, std::uint32_t place, std::string_view label) {
-    std::string quoted;
-    append_json_string(quoted, label);
-    events_.name_track(pid, tid(place), quoted, place >= kPathTrack ? 0 : place + 1);
+    events_.name_track(pid, tid(place), json_string(label), place >= kPathTrack ? 0 : place + 1);
   }
 
   const std::string& name(std::uint32_t t) {
     std::string& known = names_[g_.name[t].index()];
-    if (known.empty()) append_json_string(known, g_.task_name(t).empty() ? "(no operation)" : g_.task_name(t));
+    if (known.empty()) known = json_string(g_.task_name(t).empty() ? "(no operation)" : g_.task_name(t));
     return known;
   }
 
@@ -105,11 +100,9 @@ class Writer {
     const std::int64_t number = job_.ranks[part.rank].rank;
     process(pid, fmt::format("rank {} {}", number, simulated ? "simulated" : "measured"), pid);
     track(pid, kStepTrack + pid, "step");
-    std::string quoted;
-    append_json_string(quoted, g_.step_name);
     const Ns end = simulated ? s_.timeline.end[part.last.index()] : part.step_end;
     const Ns begin = simulated ? s_.timeline.end[part.begin.index()] : part.step_start;
-    slice("user_annotation", quoted, pid, kStepTrack + pid, begin, end - begin, part.begin.value);
+    slice("user_annotation", json_string(g_.step_name), pid, kStepTrack + pid, begin, end - begin, part.begin.value);
     for (std::uint32_t l = part.first_lane; l < part.end_lane; ++l) {
       const GraphLane& lane = g_.lanes[l];
       track(pid, lane_track(l, simulated), g_.strings[lane.name]);
@@ -160,10 +153,9 @@ class Writer {
       const Ns until = i + 1 < s_.path.size() ? s_.timeline.start[s_.path[i + 1].task] : s_.timeline.end[t];
       if (until <= s_.timeline.start[t]) continue;
       const std::uint32_t rank = s_.graph.rank_of_lane[g_.lane[t]];
-      std::string quoted;
-      append_json_string(quoted, rank == kNone ? std::string(g_.task_name(t))
-                                               : fmt::format("rank {}: {}", job_.ranks[rank].rank, g_.task_name(t)));
-      slice("critical path", quoted, 1, kPathTrack, s_.timeline.start[t], until - s_.timeline.start[t], t);
+      const std::string name = rank == kNone ? std::string(g_.task_name(t))
+                                             : fmt::format("rank {}: {}", job_.ranks[rank].rank, g_.task_name(t));
+      slice("critical path", json_string(name), 1, kPathTrack, s_.timeline.start[t], until - s_.timeline.start[t], t);
     }
   }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "report/exporter.hpp"
-#include "report/predecessors.hpp"
 
 namespace foretrace::report {
 namespace {

@@ -59,7 +59,7 @@ def test_a_step_that_is_not_there(example):
     with pytest.raises(foretrace.Error, match="the trace has no step 99") as caught:
         example.step(99)
     assert caught.value.hint == "it has: 3, 4" and caught.value.code == "usage"
-    with pytest.raises(foretrace.Error, match="no timed event"):
+    with pytest.raises(foretrace.Error, match="no event with a duration"):
         small({"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}).step()
 
 

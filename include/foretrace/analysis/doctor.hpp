@@ -1,5 +1,5 @@
 #pragma once
-// doctor: what a trace holds, what it lacks, and what each lack will cost a prediction.
+// doctor: what a trace holds, what is missing, and what each gap costs a prediction.
 //
 //   DoctorReport report = examine(trace, trace::find_steps(trace));
 //   std::string text = report::to_text(report, style);  // or report::to_json(report)
@@ -31,13 +31,13 @@ enum class Weight : std::uint8_t {
 /// "blocks", "costs", "note".
 std::string_view to_string(Weight weight);
 
-/// Something a trace lacks, or that is odd about it.
+/// Something that is missing from a trace, or odd about it.
 struct Finding {
   std::string name;  ///< stable, for scripts: "no_shapes"
   Weight weight = Weight::kNote;
   std::string what;         ///< "operations carry no input shapes"
   std::string cost;         ///< what it costs a prediction, in plain words
-  std::string remedy;       ///< how to record a trace without this lack; may be empty
+  std::string remedy;       ///< how to record a better trace; may be empty
   std::uint64_t count = 0;  ///< how many events it concerns; 0 when it is not about single events
 };
 

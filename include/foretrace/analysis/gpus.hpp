@@ -1,5 +1,5 @@
 #pragma once
-// gpus: the same step on other GPUs, with what it would cost there.
+// gpus: the same step on other GPUs, with its time and cost there.
 //
 //   FORETRACE_TRY(GpusReport r, compare_gpus(base, {.targets = {"A100-SXM4-80GB", "H100-SXM5"}, .whatifs = {"amp"}}));
 //   report::to_text(r, style);
@@ -29,7 +29,7 @@ Result<std::vector<ListedPrice>> read_prices(std::string_view csv, const std::st
 enum class GpuOrder : unsigned char { kTime, kCost, kValue };
 
 struct GpusOptions {
-  std::vector<std::string> targets;   ///< names or device files; empty: every device there is
+  std::vector<std::string> targets;   ///< names or device files; empty: every known device
   std::vector<hardware::Device> own;  ///< the user's device files: targets too, and the trace's GPU may be one of them
   std::map<std::string, double> prices;  ///< USD per hour by device name; wins over all others
   std::vector<ListedPrice> price_list;   ///< of a file; wins over the device files'
@@ -61,7 +61,7 @@ struct GpusReport {
   std::string file, step_name;
   std::string from;         ///< as the trace names it, "NVIDIA H200"
   std::string from_device;  ///< the device file, "H200-SXM"
-  std::string how;          ///< by what it was found
+  std::string how;          ///< how the device was identified
   Ns baseline = 0;          ///< the step without the profiler on `from`
   std::vector<std::string> whatifs;
   GpuOrder order = GpuOrder::kTime;
@@ -70,7 +70,7 @@ struct GpusReport {
       predictions;  ///< in the order asked for; what does not fit, has no price or was declined last
 };
 
-/// Names no GPU and no what-if has, said before a trace is read.
+/// Fails when a GPU, what-if or file is unknown. Needs no trace, so that mistakes show before a long import.
 Status check(const GpusOptions& options);
 Result<GpusReport> compare_gpus(analysis::Baseline baseline, const GpusOptions& options);
 

@@ -1,6 +1,6 @@
 #pragma once
-// ranks: all ranks of one job. Their clocks put on one, who waits for whom, the step replayed over all of them, who holds
-// it up and what it would cost without.
+// ranks: all ranks of one job. Aligned clocks, who waits for whom, the step replayed over all ranks, and which ranks are
+// stragglers.
 //
 //   FORETRACE_TRY(const ranks::Job job, ranks::load_job(files));
 //   Result<RanksReport> r = analysis::analyse_ranks(job);      r->replayed;  r->ranks[2].wait;  r->stragglers;
@@ -22,7 +22,7 @@ namespace foretrace::analysis {
 
 struct RanksOptions {
   std::optional<std::int64_t> step = {};  ///< the number in ProfilerStep#N; default the median of the common steps
-  bool align = true;                      ///< false: clocks as written
+  bool align = true;                      ///< false: clocks as recorded
   unsigned threads = 0;
   Progress progress = {};
 };

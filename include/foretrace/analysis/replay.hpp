@@ -1,10 +1,9 @@
 #pragma once
-// Every step of a trace simulated unchanged and set beside what was traced, and the step as it runs without the
-// profiler.
+// replay: every step of a trace simulated unchanged and compared with the trace, and the step without the profiler.
 //
-// The graph keeps the device's own distances (gaps, latencies) as measured, so that meeting the trace is necessary and not
-// much more. Two figures say more: the replay without the distances no rule explains, and the costs of one step put into
-// the graph of another.
+// The graph keeps the device's gaps and latencies as measured, so matching the trace is necessary but not sufficient. Two
+// stricter figures say more: the replay without the lags that no rule explains, and the costs of one step in the graph of
+// another.
 //
 //   Result<TraceReplay> all = replay(trace, trace::find_steps(trace));
 //   all->steps[0].error_pct;  all->unprofiled.step;
@@ -51,8 +50,8 @@ struct TraceReplay {
     /// neighbouring step.
     std::optional<Ns> period;
     std::optional<double> period_error_pct;
-    bool behind = false;      ///< the step's work on the GPU outlives its range
-    bool ramp_up = false;     ///< its range is shorter than the period: the CPU still runs away from the GPU
+    bool behind = false;      ///< the step's GPU work outlives its range
+    bool ramp_up = false;     ///< its range is shorter than the period: the CPU is still filling the GPU's queue
     simulate::Limits limits;  ///< whether the graph can move
     /// Distance of simulated from measured starts of GPU tasks, step begin on step begin; nothing without such tasks.
     std::optional<Ns> start_error_p50, start_error_p95;
@@ -82,7 +81,7 @@ struct TraceReplay {
 
   host::Unprofiled unprofiled;
   std::optional<Ns> measured;    ///< the real step, where known
-  std::string measured_refused;  ///< why the figure the recorder stored is not used; empty when it is, or there is none
+  std::string measured_refused;  ///< why the recorder's measurement is not used; empty when it is, or there is none
   std::string bottleneck;        ///< of the step as traced
   std::string unprofiled_bottleneck;
 

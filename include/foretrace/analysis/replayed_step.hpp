@@ -1,6 +1,6 @@
 #pragma once
-// One step, simulated unchanged: how well that meets the trace, where the time goes, and what holds the step up. What
-// replay, summary, doctor and the exporters share.
+// One step simulated unchanged: how well that matches the trace, where the time goes, and what the bottleneck is. Shared by
+// replay, summary and the exporters.
 //
 //   const ReplayedStep step = replay_step(std::move(graph));
 //   step.replayed();  step.error_pct();  step.path;  step.breakdown.idle;

@@ -1,6 +1,5 @@
 #pragma once
-// The graphs of a trace's steps, wherever they come from: built from its events, or read back from a file that
-// `foretrace export` wrote, which holds the graph it shows.
+// The graphs of a trace's steps: built from its events, or read back from a file that `foretrace export` wrote.
 //
 //   FORETRACE_TRY(const StepGraphs graphs, StepGraphs::open(trace, trace::find_steps(trace)));
 //   FORETRACE_TRY(const graph::Graph graph, graphs.graph(graphs.median()));
@@ -27,13 +26,13 @@ class StepGraphs {
 
   /// The steps of the trace; of an exported file, the one it shows.
   [[nodiscard]] const trace::Steps& steps() const { return *steps_; }
-  /// The step a verb speaks of by default: the median one that is no ramp-up. There must be a step.
+  /// The default step: the median of those that are not ramp-up. There must be a step.
   [[nodiscard]] std::size_t median() const { return builder_ ? builder_->median() : 0; }
   /// The step of that number, else the median one. Fails when there is no such step (kUsage) or none at all (kDeclined).
   [[nodiscard]] Result<std::size_t> choose(std::optional<std::int64_t> number) const;
-  /// Whether the graph was in the file. Its event ids then speak of the trace it was once built from.
+  /// Whether the graph was read from the file. Its event ids then refer to the trace it was built from.
   [[nodiscard]] bool embedded() const { return embedded_.has_value(); }
-  /// Declined when the step holds no work. A graph that was in the file is given as it is, whatever the options.
+  /// Declined when the step holds no work. A graph read from the file is returned unchanged, whatever the options.
   [[nodiscard]] Result<graph::Graph> graph(std::size_t step, const graph::BuildOptions& options = {}) const;
 
  private:

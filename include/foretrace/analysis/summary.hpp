@@ -37,10 +37,10 @@ struct SummaryOptions {
 struct SimulatedStep {
   Ns replayed = 0;
   double error_pct = 0;      ///< of the replay against the trace
-  std::optional<Ns> period;  ///< where the GPU runs behind the CPU: what the replay has to meet instead
+  std::optional<Ns> period;  ///< when the GPU lags behind the CPU: the replay is compared with this instead
   host::Unprofiled unprofiled;
   std::optional<Ns> measured;
-  std::string measured_refused;  ///< why the figure the recorder stored is not used; empty when it is, or there is none
+  std::string measured_refused;  ///< why the recorder's measurement is not used; empty when it is, or there is none
   std::string bottleneck, unprofiled_bottleneck;
   simulate::Breakdown breakdown;
   simulate::LowerBounds bounds;
