@@ -61,7 +61,8 @@ Dtype dtype_named(std::string_view name, const Device& d) {
 // batch, m, n, k, bytes of an element, bytes moved (0: the operands'), times the power limit; of a convolution that Winograd's
 // algorithms can do also images, channels, size, output channels and output size.
 Law product_law(const std::string& kind, const std::string& parameters, const Device& device) {
-  const TransferWeights sets = required(TransferWeights::parse(parameters, "PARAMETERS", TransferWeights::shipped()));
+  const TransferWeights sets =
+      required(TransferWeights::parse(parameters, "PARAMETERS", TransferWeights::shipped(), device.name));
   Product x;
   for (std::size_t k = 0; k < kProductKinds; ++k) {
     if (to_string(static_cast<ProductKind>(k)) == kind) x.kind = static_cast<ProductKind>(k);
@@ -248,9 +249,9 @@ __attribute__((visibility("default"))) const char* describe(const char* what, co
   const std::string asked = what;
   Recurrent rnn;
   if (asked == "architecture") {
-    last() = architecture(d);
+    last() = architecture_of(d).laws;
   } else if (asked == "relative") {
-    last() = relative_of(d);
+    last() = architecture_of(d).nearest;
   } else {
     const Work w = recurrent_work(asked, d, {row, 7}, rnn);
     last() = recurrent_kind(w, rnn);

@@ -25,6 +25,8 @@
 
 namespace foretrace::hardware {
 
+class Tables;
+
 /// A product's parameters and those of what is done beside it.
 struct ConvolutionWeights : ProductWeights {
   double copy = 1;  ///< traffic of the copies into another layout, as a share of reading and writing every tensor once
@@ -40,15 +42,15 @@ ConvolutionSets parse_convolutions(std::string_view csv);
 double convolution_us(const Work& work, const ConvolutionWeights& weights, const Device& device);
 
 /// 0 where the work is no convolution, or its sizes are unknown.
-double convolution_us(const Work& work, const TransferWeights& products, const Device& device);
+double convolution_us(const Work& work, const Tables& tables, const Device& device);
 /// By the parameters fitted to measured convolutions, whatever the device. 0 as above.
-double convolution_as_measured_us(const Work& work, const Device& device);
+double convolution_as_measured_us(const Work& work, const Tables& tables, const Device& device);
 
-/// What a library that tries its algorithms makes of a time for a grouped convolution. Kernels of groups that are done one by one run beside
-/// each other, and add up to several times what they take together; the library keeps what is over first. Where cuDNN's direct kernel would be
-/// (one launch, no tensor cores, nothing that a shape must fulfil), it is that one which runs:
+/// What autotuning makes of the estimate of a grouped convolution. The kernels of groups that run one by one overlap, and add up to
+/// several times the time they take together; autotuning keeps what finishes first. Where cuDNN's direct kernel would (one launch,
+/// no tensor cores, no demands on the shape), that one runs:
 ///
 ///     16 groups of 48 channels, 128 taps, one signal of 249 in bfloat16: 12 ms of kernels on 8 streams, 1.2 ms directly
-ModelledTime when_tried(const ModelledTime& told, const Work& work, const Device& device);
+Estimate after_autotuning(const Estimate& estimate, const Work& work, const Tables& tables, const Device& device);
 
 }  // namespace foretrace::hardware

@@ -18,22 +18,19 @@ namespace foretrace::hardware {
 /// same device gives the measured time, to the nanosecond.
 Cost transfer(double measured_ns, double operation_ns, const work::Work& work, const KernelShape& shape,
               const Device& from, const Device& to);
-class TransferWeights;
-class Laws;
+class Tables;
 /// What a whole step tells: where all its products of one kind run faster or slower than the model says (aligned sizes, a library
 /// of another version), they do so on the target too; and what bandwidth its streaming kernels reach. What single ones deviate
 /// beyond that is carried in part.
 struct TransferContext {
   static constexpr std::size_t kKinds = 5;
   std::array<double, kKinds> common = {};  ///< mean of log(measured / model) by kind of product, weighted by time
-  double streaming_gbs = 0;  ///< what element-wise kernels of this step reach; 0: what the device file says
-  const TransferWeights* weights = nullptr;  ///< null: those compiled in. Others are fitted without one GPU
-  const Laws* laws = nullptr;                ///< the same, of attention and recurrent layers
+  double streaming_gbs = 0;        ///< what element-wise kernels of this step reach; 0: what the device file says
+  const Tables* tables = nullptr;  ///< null: those compiled in. Others were fitted without one GPU
 
   /// Fills both from the operations of a step and what each took.
   void learn(std::span<const work::Work> works, std::span<const double> operation_ns, const Device& from);
-  [[nodiscard]] const TransferWeights& parameters() const;
-  [[nodiscard]] const Laws& known_laws() const;
+  [[nodiscard]] const Tables& parameters() const;
 };
 Cost transfer(double measured_ns, double operation_ns, const work::Work& work, const KernelShape& shape,
               const Device& from, const Device& to, const TransferContext& context);

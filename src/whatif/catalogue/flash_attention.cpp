@@ -5,7 +5,7 @@
 #include "base/saturate.hpp"
 #include "base/text.hpp"
 #include "foretrace/whatif/script.hpp"
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/attentions.hpp"
@@ -107,7 +107,7 @@ void compute_from_parts(Model& m, Draft& draft, const Attention& a) {
     for (const Step& s : beside_parts(a, backward)) {
       const hardware::Cost cost = predict(s.work, m.device);
       gpu = draft.insert({.name = s.name,
-                          .cost = cost.known ? static_cast<Ns>(cost.ns) : graph::usual_latencies().short_kernel,
+                          .cost = cost.known ? static_cast<Ns>(cost.ns) : trace::default_latencies().short_kernel,
                           .phase = backward ? Phase::kBackward : Phase::kForward,
                           .layer = g.layer[rows.front()->tasks.back()],
                           .after_gpu = gpu,

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/rewrite/fp8_layers.hpp"
 #include "whatif/rewrite/fp8_memory.hpp"
@@ -221,7 +221,7 @@ class Fp8 {
       Work work = s.work;
       work.of_parameters = of_parameters;
       at.gpu = draft_.insert({.name = s.name,
-                              .cost = cost.known ? static_cast<Ns>(cost.ns) : graph::usual_latencies().short_kernel,
+                              .cost = cost.known ? static_cast<Ns>(cost.ns) : trace::default_latencies().short_kernel,
                               .phase = phase,
                               .after_gpu = at.gpu,
                               .after_cpu = at.cpu,

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <span>
 #include <utility>
 
+#include "base/csv.hpp"
 #include "base/data_files.hpp"
-#include "base/decimal.hpp"
-#include "base/text.hpp"
 
 namespace foretrace::whatif {
 
@@ -16,18 +14,10 @@ namespace {
 const std::map<std::string_view, Evidence>& counts() {
   static const std::map<std::string_view, Evidence> kCounts = [] {
     std::map<std::string_view, Evidence> all;
-    for (const DataFile& file : data_files_in("whatif/validation")) {
-      const std::string_view stem = file.stem(), text = file.text;
-      if (stem != "counts") continue;
-      for (const std::string_view line : split(text, '\n')) {
-        if (line.empty() || line.front() == '#') continue;
-        const std::vector<std::string_view> fields = csv_fields(line);
-        FORETRACE_CHECK(fields.size() == 3);  // name,rows,models
-        const std::optional<double> rows = parse_double(fields[1]);
-        const std::optional<double> models = parse_double(fields[2]);
-        FORETRACE_CHECK(rows && models);
-        all[fields[0]] = {static_cast<int>(*rows), static_cast<int>(*models)};
-      }
+    for (CsvReader row(data_file("whatif/validation/counts.csv"), {"name", "rows", "models"}); row.next();) {
+      const std::optional<double> rows = row.number("rows"), models = row.number("models");
+      FORETRACE_CHECK(rows && models);
+      all[row["name"]] = {static_cast<int>(*rows), static_cast<int>(*models)};
     }
     return all;
   }();
@@ -39,18 +29,12 @@ const std::map<std::string_view, Evidence>& counts() {
 const std::vector<PastErrors>& past_errors() {
   static const std::vector<PastErrors> kErrors = [] {
     std::vector<PastErrors> all;
-    for (const DataFile& file : data_files_in("whatif/validation")) {
-      const std::string_view stem = file.stem(), text = file.text;
-      if (stem != "errors") continue;
-      for (const std::string_view line : split(text, '\n')) {
-        if (line.empty() || line.front() == '#') continue;
-        const std::vector<std::string_view> f = csv_fields(line);
-        FORETRACE_CHECK(f.size() == 6);  // name, rows, step mean and worst, GPU time, memory; empty: unknown
-        const std::optional<double> rows = parse_double(f[1]);
-        FORETRACE_CHECK(rows.has_value());
-        all.push_back({f[0], static_cast<int>(*rows), parse_double(f[2]), parse_double(f[3]), parse_double(f[4]),
-                       parse_double(f[5])});
-      }
+    CsvReader row(data_file("whatif/validation/errors.csv"), {"name", "rows", "mean", "worst", "gpu", "memory"});
+    while (row.next()) {
+      const std::optional<double> rows = row.number("rows");
+      FORETRACE_CHECK(rows.has_value());
+      all.push_back({row["name"], static_cast<int>(*rows), row.number("mean"), row.number("worst"), row.number("gpu"),
+                     row.number("memory")});  // an empty cell is an unknown error
     }
     return all;
   }();

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 
 namespace foretrace::whatif {
 
@@ -107,7 +107,7 @@ void copy_in_order(Model& m, Draft& draft, const std::vector<SavedTensor>& saved
     }
     const std::uint32_t there = c.insert(s, out, true);
     const std::uint32_t wait = c.draft.insert_wait(there - 1, "wait for the copy");
-    c.draft.depend(there, wait, graph::usual_latencies().sync_return, DependencyKind::kSync);
+    c.draft.depend(there, wait, trace::default_latencies().sync_return, DependencyKind::kSync);
     c.insert(s, back, false);
   }
 }

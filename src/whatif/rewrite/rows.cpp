@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/saturate.hpp"
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/rewrite/layout_tasks.hpp"
 
 namespace foretrace::whatif {
@@ -150,7 +150,7 @@ std::size_t more_launches(const work::Work& was, const work::Work& becomes) {
 Ns add_launches(Model& m, Draft& draft, const Row& row, std::size_t more, double time, std::uint32_t work) {
   const Graph& g = m.graph;
   const std::size_t run = std::max(1U, m.works[row.work].kernels);
-  const Ns each = std::min(graph::usual_latencies().short_kernel,
+  const Ns each = std::min(trace::default_latencies().short_kernel,
                            static_cast<Ns>(time / 2 / static_cast<double>(row.tasks.size() * more)));
   const host::CpuPhase cpu = row.phase == Phase::kForward ? host::CpuPhase::kForward : host::CpuPhase::kBackward;
   Ns taken = 0;
