@@ -9,14 +9,6 @@
 
 namespace foretrace {
 
-std::vector<std::string_view> csv_cells(std::string_view line) {
-  std::vector<std::string_view> cells = split(line, ',');
-  for (std::string_view& cell : cells) {
-    if (cell.size() >= 2 && cell.front() == '"' && cell.back() == '"') cell = cell.substr(1, cell.size() - 2);
-  }
-  return cells;
-}
-
 CsvReader::CsvReader(std::string_view text) : rest_(text) {
   if (next()) columns_.swap(cells_);
 }
@@ -28,7 +20,7 @@ bool CsvReader::next() {
     rest_ = end == std::string_view::npos ? std::string_view() : rest_.substr(end + 1);
     ++line_;
     if (line.empty() || line.front() == '#') continue;
-    cells_ = csv_cells(line);
+    cells_ = csv_fields(line);
     return true;
   }
   cells_.clear();

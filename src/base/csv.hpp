@@ -16,9 +16,6 @@
 
 namespace foretrace {
 
-/// The cells of one line, for readers that get their lines one by one.
-std::vector<std::string_view> csv_cells(std::string_view line);
-
 class CsvReader {
  public:
   /// The first row names the columns.

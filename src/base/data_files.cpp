@@ -18,6 +18,7 @@ const DataFiles& DataFiles::shipped() {
   static const DataFiles kShipped = [] {
     DataFiles all;
     all.files_.assign(embedded_files().begin(), embedded_files().end());
+    all.read_references();
     return all;
   }();
   return kShipped;
@@ -32,6 +33,7 @@ DataFiles DataFiles::with(const DataFile& extra) const {
   } else {
     more.files_.insert(at, extra);
   }
+  more.read_references();
   return more;
 }
 
@@ -54,23 +56,28 @@ const DataFile& DataFiles::at(std::string_view path) const {
   return *found;
 }
 
-DataFile DataFiles::measured(std::string_view folder, std::span<const std::string> devices,
-                             std::string_view part) const {
-  const auto of = [&](std::string_view device) {
-    return find(part.empty() ? fmt::format("{}/{}.csv", folder, device)
-                             : fmt::format("{}/{}.{}.csv", folder, device, part));
-  };
-  for (const std::string& device : devices) {
-    if (const DataFile* own = of(device)) return *own;
+DataFile DataFiles::measured(std::string_view folder, std::string_view device, std::string_view part) const {
+  for (const std::string_view on : measured_on(device)) {
+    const std::string name = part.empty() ? std::string(on) : fmt::format("{}.{}", on, part);
+    if (const DataFile* found = find(fmt::format("{}/{}.csv", folder, name))) return *found;
   }
-  const DataFile* reference = of(reference_device());
-  return reference != nullptr ? *reference : DataFile{};
+  return {};
 }
 
-std::string_view DataFiles::reference(std::string_view column) const {
-  CsvReader row(at("base/reference.csv").text);
-  FORETRACE_CHECK(row.next());
-  return row[column];
+std::array<std::string_view, 3> DataFiles::measured_on(std::string_view device) const {
+  const auto like = measured_like_.find(device);
+  return {device, like == measured_like_.end() ? device : like->second, reference_device_};
+}
+
+void DataFiles::read_references() {
+  CsvReader reference(at("base/reference.csv").text);
+  FORETRACE_CHECK(reference.next());
+  reference_device_ = reference["device"];
+  reference_host_ = reference["host"];
+  measured_like_.clear();
+  for (CsvReader row(at("base/measured_like.csv").text); row.next();) {
+    measured_like_[row["device"]] = row["measured_like"];
+  }
 }
 
 std::vector<DataFile> data_files_in(std::string_view folder, std::string_view extension) {

@@ -157,11 +157,11 @@ Result<TransferWeights> TransferWeights::parse(std::string_view csv, const std::
 }
 
 TransferWeights TransferWeights::read(const DataFiles& files) {
-  TransferWeights all;
+  TransferWeights all(files);
   // Files of many devices first: they hold what every kind needs.
   for (const bool own : {false, true}) {
     for (const DataFile& file : files.in("hardware/transfer")) {
-      const std::string_view device = measured_on(file, files);
+      const std::string_view device = device_of(file, files);
       if (device.empty() == own) continue;
       Result<TransferWeights> parsed = parse(file.text, std::string(file.path), std::move(all), device);
       FORETRACE_CHECK(parsed.has_value());  // a test reads them

@@ -51,10 +51,11 @@ std::vector<std::pair<double, double>> parse_tiles(std::string_view text);
 /// By kind, architecture and device.
 class TransferWeights {
  public:
+  explicit TransferWeights(const DataFiles& files = DataFiles::shipped()) : sets_(files) {}
   /// Rows of kind, architecture, parameter and value. Sets of all kinds for any architecture must be among them, or in `base`, whose
   /// others they replace. `device`: the one they were measured on, empty for those of many.
-  static Result<TransferWeights> parse(std::string_view csv, const std::string& origin, TransferWeights base = {},
-                                       std::string_view device = {});
+  static Result<TransferWeights> parse(std::string_view csv, const std::string& origin,
+                                       TransferWeights base = TransferWeights(), std::string_view device = {});
   /// All of hardware/transfer.
   static TransferWeights read(const DataFiles& files);
   static const TransferWeights& shipped();

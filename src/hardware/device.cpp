@@ -11,10 +11,10 @@
 #include "base/byte_source.hpp"
 #include "base/csv.hpp"
 #include "base/data_files.hpp"
-#include "base/decimal.hpp"
 #include "base/suggest.hpp"
 #include "base/text.hpp"
 #include "foretrace/trace/gpu.hpp"
+#include "hardware/architecture.hpp"
 #include "hardware/toml_keys.hpp"
 
 namespace foretrace::hardware {
@@ -48,9 +48,9 @@ double pcie_gbs_of(double generation) {
 
 Status check_keys(const TomlTable& t, const std::string& origin) {
   using enum TomlType;
-  static const std::vector<TomlKey> kTop = {
-      {"driver_names", kTexts}, {"architecture", kText}, {"vendor", kText}, {"compute", kTable},     {"tflops", kTable},
-      {"memory", kTable},       {"link", kTable},        {"board", kTable}, {"measured_like", kText}};
+  static const std::vector<TomlKey> kTop = {{"driver_names", kTexts}, {"architecture", kText}, {"vendor", kText},
+                                            {"compute", kTable},      {"tflops", kTable},      {"memory", kTable},
+                                            {"link", kTable},         {"board", kTable}};
   static const std::vector<std::pair<std::string_view, std::vector<TomlKey>>> kTables = {
       {"compute",
        {{"capability", kText},
@@ -87,45 +87,6 @@ const UsualDevice& usual_device() {
     return u;
   }();
   return kUsual;
-}
-
-namespace {
-
-// "8.6" as 86: their order.
-int capability_of(std::string_view name) {
-  const std::vector<std::string_view> parts = split(name, '.');
-  if (parts.size() != 2) return 0;
-  return static_cast<int>(10 * parse_double(parts[0]).value_or(0) + parse_double(parts[1]).value_or(0));
-}
-
-std::vector<Architecture> read_architectures(std::string_view csv) {
-  std::vector<Architecture> all;
-  for (CsvReader row(csv); row.next();) {
-    all.push_back({std::string(row["vendor"]), std::string(row["architecture"]), std::string(row["laws"]),
-                   std::string(row["nearest"]), row.number("process_nm").value_or(0),
-                   row.number("half_flops_per_clock").value_or(0), row["fp8"] == "1"});
-  }
-  return all;
-}
-
-}  // namespace
-
-const Architecture& architecture_of(const Device& d) {
-  static const std::vector<Architecture> kAll = read_architectures(data_file("hardware/architectures.csv"));
-  const int capability = 10 * d.compute_major + d.compute_minor;
-  const Architecture* found = nullptr;
-  for (const Architecture& one : kAll) {
-    if (one.vendor != d.vendor) continue;
-    if (one.name == d.architecture) return one;
-    const bool older = d.architecture.empty() && capability_of(one.name) <= capability;
-    if (found == nullptr || older) found = &one;
-  }
-  static const Architecture kUnknown = [] {
-    Architecture one = kAll.front();
-    one.laws = one.nearest = "any";
-    return one;
-  }();
-  return found == nullptr ? kUnknown : *found;
 }
 
 bool same_device(const Device& a, const Device& b) {
@@ -180,7 +141,6 @@ Result<Device> parse_device(std::string_view text, std::string name, const std::
   d.full_name = d.driver_names.empty() ? d.name : d.driver_names.front();
   d.vendor = t.text("vendor").value_or("nvidia");
   d.architecture = lower(t.text("architecture").value_or(""));
-  d.measured_like = t.text("measured_like").value_or("");
   const std::string capability = compute.text("capability").value_or("");
   if (std::sscanf(capability.c_str(), "%d.%d", &d.compute_major, &d.compute_minor) != 2) {
     return bad_file(origin, "compute.capability is missing or not of the form \"9.0\"");

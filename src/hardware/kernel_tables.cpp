@@ -131,9 +131,8 @@ KernelTables::OfDevice& KernelTables::of(const std::string& device) {
   const std::lock_guard lock(mutex_);
   const auto [it, added] = devices_.try_emplace(device);
   if (added) {
-    const std::array<std::string, 1> own = {device};
     it->second.device = tables_.device(device);
-    it->second.scalings = read_scalings(files_.measured(kFolder, own, kScalesOf).text);
+    it->second.scalings = read_scalings(files_.measured(kFolder, device, kScalesOf).text);
   }
   return it->second;
 }

@@ -94,9 +94,9 @@ Result<Laws> Laws::parse(std::string_view csv, const std::string& origin, Laws b
 }
 
 Laws Laws::read(const DataFiles& files) {
-  Laws all;
+  Laws all(files);
   for (const DataFile& file : files.in("hardware/laws")) {
-    Result<Laws> parsed = parse(file.text, std::string(file.path), std::move(all), measured_on(file, files));
+    Result<Laws> parsed = parse(file.text, std::string(file.path), std::move(all), device_of(file, files));
     FORETRACE_CHECK(parsed.has_value());  // a test reads them
     all = std::move(*parsed);
   }

@@ -42,9 +42,11 @@ struct StreamingWeights {
 /// By law, kind of work ("fwd half", "copy strided") and architecture ("any", "9.0").
 class Laws {
  public:
+  explicit Laws(const DataFiles& files = DataFiles::shipped())
+      : attention_(files), recurrent_(files), streaming_(files) {}
   /// Rows of law, kind, architecture, parameter and value; those of `base` are kept where nothing replaces them. `device`: the one
   /// they were measured on, empty for those of many.
-  static Result<Laws> parse(std::string_view csv, const std::string& origin, Laws base = {},
+  static Result<Laws> parse(std::string_view csv, const std::string& origin, Laws base = Laws(),
                             std::string_view device = {});
   /// All of hardware/laws.
   static Laws read(const DataFiles& files);

@@ -11,11 +11,12 @@
 
 #include "base/data_files.hpp"
 #include "foretrace/hardware/device.hpp"
+#include "hardware/architecture.hpp"
 
 namespace foretrace::hardware {
 
 /// The device a file is named after; empty for a file of many devices.
-inline std::string_view measured_on(const DataFile& file, const DataFiles& files) {
+inline std::string_view device_of(const DataFile& file, const DataFiles& files) {
   for (const DataFile& device : files.in("hardware/devices", ".toml")) {
     if (device.stem() == file.device()) return file.device();
   }
@@ -25,6 +26,7 @@ inline std::string_view measured_on(const DataFile& file, const DataFiles& files
 template <class Weights>
 class ParameterSets {
  public:
+  explicit ParameterSets(const DataFiles& files = DataFiles::shipped()) : files_(files) {}
   /// One set, made where there is none. `device` is empty for a file of many devices.
   Weights& at(std::string_view kind, std::string_view architecture, std::string_view device) {
     std::vector<Set>& sets = sets_[std::string(kind)];
@@ -40,7 +42,8 @@ class ParameterSets {
     if (it == sets_.end()) return nullptr;
     const Architecture& architecture = architecture_of(d);
     const std::array<std::string_view, 3> architectures = {architecture.laws, architecture.nearest, "any"};
-    const std::array<std::string_view, 4> devices = {d.name, d.measured_like, reference_, ""};
+    const auto [own, like, reference] = files_.measured_on(d.name);
+    const std::array<std::string_view, 4> devices = {own, like, reference, ""};
     const Weights* best = nullptr;
     std::size_t least = architectures.size() * devices.size();
     for (const Set& one : it->second) {
@@ -69,7 +72,7 @@ class ParameterSets {
   }
 
   std::map<std::string, std::vector<Set>, std::less<>> sets_;
-  std::string reference_{DataFiles::shipped().reference_device()};
+  DataFiles files_;
 };
 
 }  // namespace foretrace::hardware

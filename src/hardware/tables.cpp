@@ -2,15 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
 namespace foretrace::hardware {
 
 namespace {
 
 DeviceTables read_tables(const Device& device, const DataFiles& files, const Tables& all) {
-  const std::array<std::string, 2> names = {device.name, device.measured_like};
-  const auto table = [&](std::string_view folder) { return files.measured(folder, names); };
+  const auto table = [&](std::string_view folder) { return files.measured(folder, device.name); };
   DeviceTables out;
   out.clocks = parse_clocks(table("hardware/clocks").text);
   out.figures = parse_figures(table("hardware/figures").text);
@@ -20,7 +17,7 @@ DeviceTables read_tables(const Device& device, const DataFiles& files, const Tab
   out.convolutions_on = all.device(convolutions.device());
   for (const DataFile& file : files.in("hardware/kernels")) {
     const std::string operation(KernelTables::operation_of(file));
-    out.kernels_on[operation] = files.measured("hardware/kernels", names, operation).device();
+    out.kernels_on[operation] = files.measured("hardware/kernels", device.name, operation).device();
   }
   return out;
 }
@@ -40,13 +37,9 @@ const Tables& Tables::shipped() {
 
 const DeviceTables& Tables::of(const Device& device) const {
   const std::lock_guard lock(mutex_);
-  for (const std::unique_ptr<Entry>& one : devices_) {
-    if (one->name == device.name && one->measured_like == device.measured_like) return one->tables;
-  }
-  return devices_
-      .emplace_back(
-          std::make_unique<Entry>(Entry{device.name, device.measured_like, read_tables(device, files_, *this)}))
-      ->tables;
+  const auto it = devices_.find(device.name);
+  if (it != devices_.end()) return it->second;
+  return devices_.emplace(device.name, read_tables(device, files_, *this)).first->second;
 }
 
 Device Tables::device(std::string_view name) const {

@@ -1,15 +1,13 @@
 #pragma once
-// What the cost model reads from data files: parameters of laws, and tables measured on devices. A device has its own table, else
-// that of the device its file names as `measured_like`, else the reference device's (DataFiles::measured).
+// What the cost model reads from data files: parameters of laws, and tables measured on devices. A device uses its own table, else
+// that of the device it is measured like, else the reference device's (DataFiles::measured).
 //
 //   Tables more(DataFiles::shipped().with({"hardware/kernels/X1.softmax.csv", text}));
 
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/data_files.hpp"
 #include "hardware/clocks.hpp"
@@ -47,17 +45,12 @@ class Tables {
   [[nodiscard]] KernelTables& kernels() const { return kernels_; }
 
  private:
-  struct Entry {
-    std::string name, measured_like;
-    DeviceTables tables;
-  };
-
   DataFiles files_;
   TransferWeights products_;
   Laws laws_;
   mutable KernelTables kernels_;
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Entry>> devices_;
+  mutable std::map<std::string, DeviceTables, std::less<>> devices_;  // by name
 };
 
 }  // namespace foretrace::hardware

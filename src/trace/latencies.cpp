@@ -10,6 +10,7 @@ namespace foretrace::trace {
 const Latencies& default_latencies() {
   static const Latencies kDefault = [] {
     Latencies out;
+    const DataFiles& files = DataFiles::shipped();
     const std::pair<std::string_view, Ns*> names[] = {{"kernel_gap", &out.kernel_gap},
                                                       {"launch_latency", &out.launch_latency},
                                                       {"graph_gap", &out.graph_gap},
@@ -20,7 +21,7 @@ const Latencies& default_latencies() {
                                                       {"collective_start", &out.collective_start},
                                                       {"stream_hand_over", &out.stream_hand_over},
                                                       {"result_told", &out.result_ready}};
-    for (CsvReader row(DataFiles::shipped().measured("trace/latencies", {}).text, {"name", "ns"}); row.next();) {
+    for (CsvReader row(files.measured("trace/latencies", files.reference_device()).text, {"name", "ns"}); row.next();) {
       for (const auto& [name, place] : names) {
         if (row["name"] == name) *place = std::llround(row.number("ns").value_or(0));
       }

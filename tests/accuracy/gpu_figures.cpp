@@ -80,7 +80,7 @@ std::string text_of(const char* path) {
 DataFiles replaced(DataFiles files, std::string_view folder, std::string_view text) {
   std::string_view rest = text;
   for (const DataFile& file : files.in(folder)) {
-    if (!measured_on(file, files).empty()) {
+    if (!device_of(file, files).empty()) {
       files = files.with({file.path, ""});
     } else {
       files = files.with({file.path, rest});

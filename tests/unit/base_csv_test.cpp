@@ -38,15 +38,14 @@ TEST(DataFiles, ATableIsTheDevicesOwnOrThatOfOneLikeItOrTheReferences) {
   const DataFiles files = DataFiles::shipped()
                               .with({"hardware/clocks/A1.csv", "a1"})
                               .with({"hardware/clocks/Z9.csv", "z9"})
-                              .with({"hardware/kernels/Z9.softmax.csv", "soft"});
-  const auto clocks = [&](std::vector<std::string> devices) { return files.measured("hardware/clocks", devices); };
-  EXPECT_EQ(clocks({"A1"}).text, "a1");
-  EXPECT_EQ(clocks({"Z9", "A1"}).text, "z9");
-  EXPECT_EQ(clocks({"B2", "Z9"}).text, "z9");
-  EXPECT_EQ(clocks({"B2", ""}).device(), files.reference_device());
-  const std::vector<std::string> z9 = {"Z9"};
-  EXPECT_EQ(files.measured("hardware/kernels", z9, "softmax").text, "soft");
-  EXPECT_EQ(files.measured("hardware/kernels", z9, "conv").device(), files.reference_device());
+                              .with({"hardware/kernels/Z9.softmax.csv", "soft"})
+                              .with({"base/measured_like.csv", "device,measured_like\nB2,Z9\n"});
+  EXPECT_EQ(files.measured("hardware/clocks", "A1").text, "a1");
+  EXPECT_EQ(files.measured("hardware/clocks", "Z9").text, "z9");
+  EXPECT_EQ(files.measured("hardware/clocks", "B2").text, "z9");
+  EXPECT_EQ(files.measured("hardware/clocks", "C3").device(), files.reference_device());
+  EXPECT_EQ(files.measured("hardware/kernels", "B2", "softmax").text, "soft");
+  EXPECT_EQ(files.measured("hardware/kernels", "Z9", "conv").device(), files.reference_device());
 }
 
 TEST(DataFiles, AFileTakesThePlaceOfOneOfTheSamePath) {

@@ -14,9 +14,7 @@ namespace {
 constexpr std::string_view kKernels = "hardware/kernels/H200-SXM.softmax.csv";
 
 // A board like the H200, but for its name.
-std::string device_file(std::string_view more = "") {
-  return std::string(more) + std::string(data_file("hardware/devices/H200-SXM.toml"));
-}
+std::string_view device_file() { return data_file("hardware/devices/H200-SXM.toml"); }
 
 // The same table with all times three times as long.
 std::string slower_softmax() {
@@ -48,11 +46,14 @@ class SecondDevice : public ::testing::TestWithParam<const char*> {
  protected:
   // Before and behind the reference device in the alphabet: the order of files decides nothing.
   const std::string name_ = GetParam();
-  const std::string file_ = "hardware/devices/" + name_ + ".toml",
-                    kernels_ = "hardware/kernels/" + name_ + ".softmax.csv", like_ = "hardware/devices/Like.toml";
-  const std::string toml_ = device_file(), toml_like_ = device_file("measured_like = \"" + name_ + "\"\n"),
-                    softmax_ = slower_softmax();
-  const Tables tables_{DataFiles::shipped().with({file_, toml_}).with({like_, toml_like_}).with({kernels_, softmax_})};
+  const std::string file_ = "hardware/devices/" + name_ + ".toml";
+  const std::string kernels_ = "hardware/kernels/" + name_ + ".softmax.csv", softmax_ = slower_softmax();
+  const std::string like_ = "device,measured_like\nLike," + name_ + "\n";
+  const Tables tables_{DataFiles::shipped()
+                           .with({file_, device_file()})
+                           .with({"hardware/devices/Like.toml", device_file()})
+                           .with({"base/measured_like.csv", like_})
+                           .with({kernels_, softmax_})};
 };
 
 TEST_P(SecondDevice, EachDeviceUsesItsOwnKernels) {
@@ -71,7 +72,7 @@ TEST_P(SecondDevice, ParametersMeasuredOnADeviceAreItsOwn) {
   const std::string laws = "hardware/laws/" + name_ + ".csv";
   const std::string rows =
       "law,kind,architecture,parameter,value\nstreaming,plain fp32,any,start,50\nstreaming,plain fp32,any,overlap,2\n";
-  const Tables tables(DataFiles::shipped().with({file_, toml_}).with({laws, rows}));
+  const Tables tables(DataFiles::shipped().with({file_, device_file()}).with({laws, rows}));
   const auto start = [&](std::string_view device) {
     return tables.laws().streaming("plain fp32", tables.device(device))->start;
   };

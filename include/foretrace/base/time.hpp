@@ -3,11 +3,8 @@
 // absolute epoch times (1.8e18 of 9.2e18). No time ever passes through floating point on its way into a column; only
 // reports divide by 1e6 to print milliseconds.
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <string_view>
 
 namespace foretrace {
 
@@ -21,17 +18,5 @@ inline constexpr Ns kNsPerSecond = 1'000'000'000;
 constexpr double to_ms(Ns ns) { return static_cast<double>(ns) / 1e6; }
 /// Microseconds for people and JSON.
 constexpr double to_us(Ns ns) { return static_cast<double>(ns) / 1e3; }
-
-/// Where a time comes from, from best known to least.
-enum class Origin : std::uint8_t {
-  kMeasured,  ///< as the trace shows it
-  kScaled,    ///< a measured time times a factor
-  kModelled,  ///< from measured tables or fitted rates
-  kAnalytic,  ///< from a formula alone
-};
-constexpr std::string_view to_string(Origin origin) {
-  constexpr std::array<std::string_view, 4> kNames = {"measured", "scaled", "modelled", "analytic"};
-  return kNames[static_cast<std::size_t>(origin)];
-}
 
 }  // namespace foretrace

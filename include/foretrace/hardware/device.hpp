@@ -20,7 +20,6 @@ struct Device {
   std::string file;                       ///< a user's file it was read from; empty for those compiled in
   std::string vendor;                     ///< "nvidia", "amd"
   std::string architecture;               ///< AMD's name of it, "gfx942"; empty when the file gives none
-  std::string measured_like;              ///< the device whose measured tables it takes where it has none of its own
   int compute_major = 0, compute_minor = 0;
   int sm_count = 0;
   double clock_mhz = 0;  ///< boost
@@ -50,23 +49,12 @@ struct Device {
   [[nodiscard]] double tflops(work::Dtype dtype) const;
   /// FLOP of one SM in one clock for this element type, at the rate `tflops` says.
   [[nodiscard]] double flops_per_clock(work::Dtype dtype) const;
-  /// Whether its tensor cores multiply FP8, at twice the rate of half precision (vendors' data sheets).
+  /// Whether its tensor cores multiply FP8: NVIDIA's from compute capability 8.9 on, AMD's from gfx942 on, at twice the rate of
+  /// half precision each (vendors' data sheets).
   [[nodiscard]] bool multiplies_fp8() const;
   /// Bytes per ns (GB/s) a streaming kernel reaches.
   [[nodiscard]] double streaming_gbs() const { return bandwidth_gbs * achievable_bandwidth; }
 };
-
-/// What all GPUs of one architecture have in common: a row of src/hardware/architectures.csv.
-struct Architecture {
-  std::string vendor, name;         ///< "nvidia", "9.0"; "amd", "gfx942"
-  std::string laws;                 ///< under which the parameters of its laws stand: "9.0", "amd"
-  std::string nearest;              ///< the measured architecture with the most similar SMs
-  double process_nm = 0;            ///< the width of transistors
-  double half_flops_per_clock = 0;  ///< of an SM where boards are sold below it; 0: the device's own rate
-  bool fp8 = false;                 ///< tensor cores multiply FP8
-};
-/// Of an architecture newer than all rows the last one of its vendor.
-const Architecture& architecture_of(const Device& device);
 
 /// What is taken of a device whose file does not say it: src/hardware/devices/usual.csv, which tools/fit_devices.py writes.
 struct UsualDevice {

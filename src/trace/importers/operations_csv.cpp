@@ -12,7 +12,6 @@
 #include <optional>
 #include <tuple>
 
-#include "base/csv.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "trace/importers/importer.hpp"
@@ -44,7 +43,7 @@ using Layout = std::array<std::size_t, kFields>;
 std::optional<Layout> layout_of(std::string_view header) {
   Layout layout;
   layout.fill(SIZE_MAX);
-  const std::vector<std::string_view> columns = csv_cells(header);
+  const std::vector<std::string_view> columns = csv_fields(header);
   for (std::size_t c = 0; c < columns.size(); ++c) {
     const auto it = std::find(kNames.begin(), kNames.end(), columns[c]);
     if (it != kNames.end()) layout[static_cast<std::size_t>(it - kNames.begin())] = c;
@@ -107,7 +106,7 @@ class Reader {
 
   void row(std::string_view line, std::uint64_t offset) {
     if (trimmed(line).empty()) return;
-    const std::vector<std::string_view> cells = csv_cells(line);
+    const std::vector<std::string_view> cells = csv_fields(line);
     const auto cell = [&](Field f) { return layout_[f] < cells.size() ? cells[layout_[f]] : std::string_view{}; };
     std::array<std::int64_t, kFields> number{};
     number.fill(-1);
