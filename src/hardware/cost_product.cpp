@@ -340,18 +340,8 @@ bool same_silicon(const Device& a, const Device& b) {
   return a.vendor == b.vendor && a.compute_major == b.compute_major && a.compute_minor == b.compute_minor;
 }
 
-double residual_beyond_2x(double missed) {
-  // Beyond a factor of two the law lacks something the kernel has (odd alignment, another algorithm), and the target has it too.
-  // Two is what the instructions of one generation of tensor cores gain over those of the one before, which is what kernels for
-  // odd shapes use: on the older generation nothing is lost by that.
-  constexpr double kGeneration = 0.7;  // log 2
-  return missed - std::clamp(missed, -kGeneration, kGeneration);
-}
-
-double transferred_residual(double missed, const ProductWeights& there, bool same_silicon) {
-  if (same_silicon) return missed;
-  const double beyond = residual_beyond_2x(missed);
-  return beyond + there.carry_other * (missed - beyond);
+double transferred_residual(double residual, const ProductWeights& there, bool same_silicon) {
+  return same_silicon ? residual : there.carry_other * residual;
 }
 
 }  // namespace foretrace::hardware

@@ -93,10 +93,8 @@ double best_product_us(const Work& work, const TransferWeights& weights, const D
 
 /// GPUs whose kernels are the same: one vendor, one compute capability.
 bool same_silicon(const Device& a, const Device& b);
-/// What of a distance from the law (a logarithm) lies beyond a factor of two.
-double residual_beyond_2x(double missed);
-/// What of a product's distance from the law (log of measured over law) on one GPU shows on another whose parameters are `there`: all
-/// of it on the same silicon, else what lies beyond a factor of two, and `carry_other` of the rest.
-double transferred_residual(double missed, const ProductWeights& there, bool same_silicon);
+/// How much of a product's residual (log of measured over law) on one GPU shows on another with the parameters `there`: all of it on
+/// the same silicon, else the share `carry_other`.
+double transferred_residual(double residual, const ProductWeights& there, bool same_silicon);
 
 }  // namespace foretrace::hardware

@@ -142,14 +142,8 @@ double convolution_as_measured_us(const Work& w, const Tables& tables, const Dev
 }
 
 double convolution_us(const Work& w, const Tables& tables, const Device& d) {
-  const Device& measured = tables.of(d).convolutions_on;
-  if (is_depthwise(w) || same_silicon(d, measured)) return convolution_as_measured_us(w, tables, d);
-  const double there = best_product_us(w, tables.products(), d);
-  const double here = best_product_us(w, tables.products(), measured);
-  if (!(here > 0) || !(there > 0)) return 0;
-  // Of 3 x 3 filters with stride 1 in strict fp32 the products' parameters were fitted to convolutions.
-  if (fitted_kind(product_of(w, d)) == ProductKind::kConv) return there;
-  return there * std::exp(residual_beyond_2x(std::log(convolution_as_measured_us(w, tables, measured) / here)));
+  const bool measured = is_depthwise(w) || same_silicon(d, tables.of(d).convolutions_on);
+  return measured ? convolution_as_measured_us(w, tables, d) : best_product_us(w, tables.products(), d);
 }
 
 double direct_convolution_us(const Work& w, const Tables& tables, const Device& d) {

@@ -6,9 +6,7 @@
 // convolutions/*.csv, written by tools/fit_convolutions.py.
 //
 // On the silicon they were measured on the law follows the device's figures. Elsewhere it is the product of the patches by the
-// architecture's own parameters, and what a convolution takes there beyond twice its product (groups done one by one, kernels
-// without tensor cores): within a factor of two libraries differ by architecture. With the measured share carried whole, ResNet-50 on
-// a V100 comes out 42 % off instead of 7, and convolutions between GPUs 20 instead of 15 (tools/gpu_accuracy.py).
+// architecture's own parameters: libraries differ by architecture, and the measured share carried there is worse than none.
 //
 // What-ifs ask it before and after a change, with what measured neighbours tell beside it (cost_measured.cpp); the transfer asks it for
 // the GPU a convolution was measured on and for the one it goes to.

@@ -44,15 +44,6 @@ double product_sigma(const Work& work, ProductKind kind, bool known, const Produ
   return known ? there.spread_known : there.spread_new;
 }
 
-// Convolutions are known from one table (3 x 3, forward, FP32): beyond the ratios of what they could be bound by, the model says more
-// about its parameters than about them.
-double within_rates(double ratio, const Work& work, const Device& from, const Device& to) {
-  const double rates[] = {from.tflops(work.dtype) / to.tflops(work.dtype), from.streaming_gbs() / to.streaming_gbs(),
-                          1.0 * from.sm_count / to.sm_count * from.clock_mhz / to.clock_mhz};
-  const auto [least, most] = std::minmax_element(std::begin(rates), std::end(rates));
-  return std::isfinite(*least) && std::isfinite(*most) ? std::clamp(ratio, *least, *most) : ratio;
-}
-
 // Of a convolution on tensor cores over channels-first tensors: the share of its time that changes their layout and back.
 double layout_share(const Work& work, const Tables& tables, const Device& d) {
   const auto* conv = std::get_if<Convolution>(&work.kind);
@@ -74,19 +65,6 @@ double law_us(const Work& work, const Tables& tables, const Device& d) {
                        : best_product_us(work, tables.products(), d);
 }
 
-// To silicon that convolutions were measured on: what the measurements say there counts as much as the transfer, each by its own
-// spread. They hold for the device they were made on; the law carries that to its relatives.
-void blend_with_measurements(Cost& cost, const Work& work, const Tables& tables, const Device& to) {
-  const Device& measured = tables.of(to).convolutions_on;
-  if (!is_conv(work) || !same_silicon(to, measured)) return;
-  const Estimate there = measured_estimate(in_kernel_layout(work), tables, measured);
-  if (!(there.us > 0) || !std::isfinite(there.us)) return;
-  const double ns = there.us * 1e3 * law_us(work, tables, to) / law_us(work, tables, measured);
-  const double weight = cost.sigma * cost.sigma / (cost.sigma * cost.sigma + there.sigma * there.sigma);
-  cost.ns = std::exp((1 - weight) * std::log(cost.ns) + weight * std::log(ns));
-  cost.sigma *= std::sqrt(1 - weight);
-}
-
 Cost product_transfer(double measured_ns, const Work& work, const Device& from, const Device& to,
                       const TransferContext& context) {
   const Tables& tables = context.parameters();
@@ -94,7 +72,7 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   const Product here = product_of(work, from);
   const Product there = product_of(work, to);
   const double before = law_us(work, tables, from) * 1e3;
-  double after = law_us(work, tables, to) * 1e3;
+  const double after = law_us(work, tables, to) * 1e3;
   if (!(before > 0) || !(after > 0)) return {};
   const bool same = same_silicon(from, to);
   const bool known_here = weights.knows(fitted_kind(here), from);
@@ -103,10 +81,6 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
   Cost cost = known(after, product_sigma(work, there.kind, known_there, target), graph::Origin::kModelled);
   // What a tensor-core kernel misses says nothing about the fp32 kernel that stands in for it.
   if (here.kind == there.kind) {
-    if (is_conv(work) && !same) {
-      const double ratio = best_product_us(work, weights, to) / best_product_us(work, weights, from);
-      after *= within_rates(ratio, work, from, to) / ratio;
-    }
     const double residual = std::log(measured_ns / before);
     const double common = context.common[static_cast<std::size_t>(here.kind)];
     // What all products share is theirs where the model knows the origin, mostly the origin's own where it does not; and what
@@ -118,7 +92,6 @@ Cost product_transfer(double measured_ns, const Work& work, const Device& from, 
     cost.sigma = std::max(cost.sigma, kTwoSteps * target.spread_new);
   }
   cost.sigma = within_silicon(cost.sigma, from, to);
-  if (!same) blend_with_measurements(cost, work, tables, to);
   cost.ns = std::max(cost.ns, bound_ns(measured_ns, work, from, to));
   return cost;
 }

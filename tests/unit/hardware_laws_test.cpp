@@ -11,6 +11,7 @@
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_recurrent.hpp"
 #include "hardware/cost_streaming.hpp"
+#include "hardware/tables.hpp"
 
 namespace foretrace::hardware {
 namespace {

@@ -7,7 +7,7 @@
 #include "foretrace/hardware/cost.hpp"
 #include "foretrace/hardware/transfer.hpp"
 #include "foretrace/whatif/residuals.hpp"
-#include "hardware/measured.hpp"
+#include "hardware/estimate.hpp"
 #include "whatif/model/simulate_model.hpp"
 
 namespace foretrace::whatif {
