@@ -17,6 +17,8 @@ band of 80 % holds 80 % of the rows, each pair of GPUs counted once.
 kernels.csv, of log time, from the tables of measured operations (build/tests/kernel_figures), once those and the laws are what they should be:
 
 - `own_kernel`: operations along rows and by index, told by their neighbours without those of their shape: one in two hundred is further off.
+- `own_algorithm`: a convolution at two batch sizes whose algorithms the library tried at both: one in ten pairs takes so much longer than the law makes of the
+  other; each convolution counted once.
 
 Two digits. Needs numpy and pandas. Exit 77: the folder is not there (kernels.csv is done all the same).
 """
@@ -78,10 +80,26 @@ def carried(folder, program):
     return [HEAD, *rows, f"unmeasured,{2**0.5 * widest:.2g},{widest:.2g} times the root of 2"]
 
 
+def batches():
+    """{line of the table of convolutions: its batch}, of those whose algorithms were tried."""
+    lines = [line for line in next(KERNELS.glob("*.conv.csv")).read_text().splitlines() if not line.startswith("#")]
+    names = lines[0].split(",")
+    rows = (dict(zip(names, line.split(","))) for line in lines[1:])
+    return {number: r["n"] for number, r in enumerate(rows, 1) if r["tuned"] == "1"}
+
+
 def of_tables(program):
     rows = [json.loads(line) for line in subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines()]
     told = np.abs(np.concatenate([r["errors"] for r in rows if not {"change", "without"} & set(r) and r["pool"].split()[0] not in OTHERS]))
-    return [HEAD, f"own_kernel,{np.quantile(told, 1 - RARE):.2g},{len(told)} operations"]
+    tried, same = batches(), collections.defaultdict(list)
+    for line in subprocess.run([program, "--samples"], capture_output=True, text=True, check=True).stdout.splitlines():
+        pool, shape, group, value, _ = line.split(",", 4)
+        if pool.startswith("conv") and int(shape) in tried:  # value: the log of its time over the law's
+            same[pool, group].append((tried[int(shape)], float(value)))
+    pairs = [np.array([b - a for (m, a), (n, b) in itertools.permutations(of, 2) if m != n]) for of in same.values()]
+    pairs = [p for p in pairs if len(p)]
+    return [HEAD, f"own_kernel,{np.quantile(told, 1 - RARE):.2g},{len(told)} operations",
+            f"own_algorithm,{quantile(pairs, 1 - SOME):.2g},{sum(map(len, pairs))} pairs of {len(pairs)} convolutions"]  # fmt: skip
 
 
 def main():

@@ -20,8 +20,9 @@ std::vector<Architecture> read_architectures(std::string_view csv) {
   std::vector<Architecture> all;
   for (CsvReader row(csv); row.next();) {
     all.push_back({std::string(row["vendor"]), std::string(row["architecture"]), std::string(row["laws"]),
-                   std::string(row["nearest"]), row.number("process_nm").value_or(0),
-                   row.number("half_flops_per_clock").value_or(0), row["fp8"] == "1"});
+                   capability_of(row["architecture"]), std::string(row["nearest"]),
+                   row.number("process_nm").value_or(0), row.number("half_flops_per_clock").value_or(0),
+                   row["fp8"] == "1"});
   }
   return all;
 }
@@ -35,7 +36,7 @@ const Architecture& architecture_of(const Device& d) {
   for (const Architecture& one : kAll) {
     if (one.vendor != d.vendor) continue;
     if (one.name == d.architecture) return one;
-    const bool older = d.architecture.empty() && capability_of(one.name) <= capability;
+    const bool older = d.architecture.empty() && one.capability <= capability;
     if (found == nullptr || older) found = &one;
   }
   static const Architecture kUnknown = [] {
