@@ -41,8 +41,7 @@ Result<std::vector<ListedPrice>> read_prices(std::string_view csv, const std::st
   while (row.next()) {
     if (row.cells().size() != 4) return wrong(fmt::format("{} cells instead of 4", row.cells().size()));
     const std::optional<double> usd = row.number("usd_per_hour");
-    constexpr double kMost = 1e6;  // a guard against damaged lists
-    if (!usd || !(*usd >= 0) || *usd > kMost) return wrong("the price is no number of dollars");
+    if (!usd || !(*usd >= 0) || *usd > kHighestPrice) return wrong("the price is not a number of dollars");
     if (row["provider"].empty()) return wrong("a price needs a provider");
     if (!month_of(row["date"])) return wrong("a price needs a date, 2026-11-09");
     prices.push_back({std::string(row["device"]), *usd, fmt::format("{}, {}", row["date"], row["provider"])});
