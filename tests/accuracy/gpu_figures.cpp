@@ -25,7 +25,6 @@
 #include <sstream>
 #include <string>
 
-#include "foretrace/hardware/occupancy.hpp"
 #include "foretrace/hardware/transfer.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/tables.hpp"

@@ -1,8 +1,10 @@
 // A second measured device beside the one that is shipped: each uses its own tables.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
+#include "base/byte_source.hpp"
 #include "base/data_files.hpp"
 #include "base/text.hpp"
 #include "hardware/estimate.hpp"
@@ -82,6 +84,41 @@ TEST_P(SecondDevice, ParametersMeasuredOnADeviceAreItsOwn) {
   EXPECT_EQ(start(name_), 50);
   EXPECT_EQ(start("H200-SXM"), Laws::shipped().streaming("plain fp32", tables.device("H200-SXM"))->start);
   EXPECT_EQ(start("A100-SXM4-80GB"), start("H200-SXM"));
+}
+
+// The files of docs/internals/adding-a-device.md: a path in backticks, a colon, and a block.
+std::map<std::string, std::string> files_of_the_guide() {
+  const Result<std::string> page = read_file(FORETRACE_SOURCE_DIR "/docs/internals/adding-a-device.md");
+  EXPECT_TRUE(page.has_value());
+  std::map<std::string, std::string> files;
+  std::string path;
+  bool inside = false;
+  for (const std::string_view line : split(*page, '\n')) {
+    if (line.starts_with("```")) {
+      inside = !inside && !path.empty();
+      if (!inside) path.clear();
+    } else if (inside) {
+      files[path].append(line).append("\n");
+    } else {
+      path = line.starts_with("`src/") && line.ends_with("`:") ? line.substr(5, line.size() - 7) : "";
+    }
+  }
+  return files;
+}
+
+TEST(AddingADevice, TheGuideWorksAsItStands) {
+  std::map<std::string, std::string> added = files_of_the_guide();
+  ASSERT_EQ(added.size(), 3U);
+  added["hardware/devices/X1-PCIe.toml"] = added.at("hardware/devices/X1.toml");
+  DataFiles files = DataFiles::shipped();
+  for (const auto& [path, text] : added) files = files.with({path, text});
+  const Tables tables(files);
+  for (const char* name : {"X1", "X1-PCIe"}) {
+    const Device device = tables.device(name);
+    EXPECT_EQ(device.full_name, "NVIDIA X1 96GB");
+    EXPECT_NEAR(predict(softmax(), device, tables).ns, 80e3, 4e3) << name;
+  }
+  EXPECT_LT(predict(softmax(), tables.device("H200-SXM"), tables).ns, 40e3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Alphabet, SecondDevice, ::testing::Values("A0", "Z9"));

@@ -9,15 +9,20 @@
 
 #include "foretrace/hardware/cost.hpp"
 #include "foretrace/hardware/device.hpp"
-#include "foretrace/hardware/occupancy.hpp"
 
 namespace foretrace::hardware {
+
+/// A kernel launch. Shared memory is static and dynamic together, without what the driver reserves.
+struct KernelShape {
+  std::int64_t blocks = 0;
+  std::int64_t threads = 0;  ///< of one block
+  std::int64_t registers = 0;
+  std::int64_t shared_bytes = 0;
+};
 
 /// The time on `to` of one GPU task that took `measured_ns` on `from`. `operation_ns` is what all kernels of its operation took
 /// together (the work describes all of them); `shape` is the task's own launch, all zero when the trace does not tell. The
 /// same device gives the measured time, to the nanosecond.
-Cost transfer(double measured_ns, double operation_ns, const work::Work& work, const KernelShape& shape,
-              const Device& from, const Device& to);
 class Tables;
 /// What a whole step tells: where all its products of one kind run faster or slower than the model says (aligned sizes, a library
 /// of another version), they do so on the target too; and what bandwidth its streaming kernels reach. What single ones deviate
