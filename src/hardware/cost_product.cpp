@@ -105,6 +105,14 @@ constexpr std::array<std::pair<std::string_view, Field>, 24> kFields = {{
 
 }  // namespace
 
+bool set_parameter(ProductWeights& weights, std::string_view name, double value) {
+  const auto* const found =
+      std::find_if(kFields.begin(), kFields.end(), [&](const auto& f) { return f.first == name; });
+  if (found == kFields.end()) return false;
+  weights.*(found->second) = value;
+  return true;
+}
+
 std::vector<std::pair<double, double>> parse_tiles(std::string_view text) {
   std::vector<std::pair<double, double>> tiles;
   for (const std::string_view one : split(text, ' ')) {
@@ -140,9 +148,7 @@ Result<TransferWeights> TransferWeights::parse(std::string_view csv, const std::
     }
     const std::optional<double> value = row.number("value");
     if (!value) return wrong("a value is no number");
-    for (const auto& [name, field] : kFields) {
-      if (name == row["parameter"]) set.*field = *value;
-    }
+    set_parameter(set, row["parameter"], *value);
   }
   for (const std::string_view kind : kKindNames) {
     if (kind == to_string(ProductKind::kTf32)) continue;

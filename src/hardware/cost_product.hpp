@@ -45,6 +45,9 @@ struct ProductWeights {
   std::vector<std::pair<double, double>> tiles;
 };
 
+/// Sets the parameter of that name, as tables spell it; false where there is none.
+bool set_parameter(ProductWeights& weights, std::string_view name, double value);
+
 /// "128x64 64x64"; nothing where a tile is no such pair.
 std::vector<std::pair<double, double>> parse_tiles(std::string_view text);
 

@@ -68,13 +68,6 @@ bool matches_measured_kernel(double measured_ns, const Work& was, const Estimate
   return std::abs(std::log(measured_ns / 1e3 / estimate.us)) <= std::max(spreads().own_kernel, 3 * estimate.sigma);
 }
 
-// Whether a grouped convolution ran group by group although the law says that another kernel would be over first: then it will again.
-bool still_loops_over_groups(double measured_ns, const Work& was, const Work& becomes, const Tables& t,
-                             const Device& d) {
-  const double us = measured_ns / 1e3;
-  return kernel_stays(was, becomes) && was.dtype == becomes.dtype && after_autotuning({us, 0}, was, t, d).us < us;
-}
-
 // Where the library autotunes every shape, the algorithm that ran is tried again on another batch: the fastest takes no longer than
 // that one does, by the law and what one in ten pairs of batches is beyond it. Where it guesses, half a batch may take twice as
 // long: neighbours of other algorithms say so.
@@ -145,10 +138,8 @@ Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Dev
   // The operation itself, as it was measured, is one neighbour more of what it becomes. Products have a law, which carries further.
   if (!std::holds_alternative<Gemm>(was.kind) && was.family == becomes.family &&
       matches_measured_kernel(measured_ns, was, before)) {
-    Estimate from = finite(estimate_from(becomes, was, measured_ns / 1e3, tables, device));
-    if (!still_loops_over_groups(measured_ns, was, becomes, tables, device)) {
-      from = after_autotuning(from, becomes, tables, device);
-    }
+    const Estimate from = after_autotuning(finite(estimate_from(becomes, was, measured_ns / 1e3, tables, device)),
+                                           becomes, tables, device);
     if (from.us > 0) {
       const double most = same_algorithm_upper_bound(measured_ns, was, becomes, tables, device);
       return known(std::max(std::min(from.us * 1e3, most), bound), from.sigma,

@@ -18,20 +18,11 @@ namespace foretrace::hardware {
 
 namespace {
 
-using Field = double ConvolutionWeights::*;
-constexpr std::array<std::pair<std::string_view, Field>, 22> kFields = {{
-    {"start", &ConvolutionWeights::start},     {"pad", &ConvolutionWeights::pad},
-    {"share", &ConvolutionWeights::share},     {"traffic", &ConvolutionWeights::traffic},
-    {"start_k", &ConvolutionWeights::start_k}, {"fill", &ConvolutionWeights::fill},
-    {"step", &ConvolutionWeights::step},       {"load", &ConvolutionWeights::load},
-    {"round", &ConvolutionWeights::round},     {"memory", &ConvolutionWeights::memory},
-    {"cache", &ConvolutionWeights::cache},     {"hit", &ConvolutionWeights::hit},
-    {"blend", &ConvolutionWeights::blend},     {"split", &ConvolutionWeights::split},
-    {"energy", &ConvolutionWeights::energy},   {"transform", &ConvolutionWeights::transform},
+// Those that a product does not have.
+constexpr std::pair<std::string_view, double ConvolutionWeights::*> kFields[] = {
     {"copy", &ConvolutionWeights::copy},       {"copy_start", &ConvolutionWeights::copy_start},
     {"odd", &ConvolutionWeights::odd},         {"loop", &ConvolutionWeights::loop},
-    {"least_n", &ConvolutionWeights::least_n}, {"least_k", &ConvolutionWeights::least_k},
-}};
+    {"least_n", &ConvolutionWeights::least_n}, {"least_k", &ConvolutionWeights::least_k}};
 
 }  // namespace
 
@@ -40,6 +31,7 @@ ConvolutionSets parse_convolutions(std::string_view csv) {
   for (CsvReader row(csv); row.next();) {
     ConvolutionWeights& set = sets[std::string(row["set"])];
     set.tiles = parse_tiles(row["tiles"]);
+    for (const std::string_view name : row.columns()) set_parameter(set, name, row.number(name).value_or(0));
     for (const auto& [name, field] : kFields) set.*field = row.number(name).value_or(0);
   }
   return sets;

@@ -136,11 +136,6 @@ Cost tf32_transfer(double measured_ns, const Work& work, const Device& from, con
 
 }  // namespace
 
-Cost transfer(double measured_ns, double operation_ns, const Work& work, const KernelShape& shape, const Device& from,
-              const Device& to) {
-  return transfer(measured_ns, operation_ns, work, shape, from, to, TransferContext{});
-}
-
 const Tables& TransferContext::parameters() const { return tables != nullptr ? *tables : Tables::shipped(); }
 
 void TransferContext::learn(std::span<const Work> works, std::span<const double> operation_ns, const Device& from) {
