@@ -17,7 +17,7 @@ namespace foretrace::hardware {
 
 namespace {
 
-// Parts of a sum that are tried: the search stops where more of them gain nothing.
+// Parts of a sum that are tried.
 constexpr std::array<double, 9> kSplits = {1, 2, 3, 4, 6, 8, 12, 16, 32};
 
 bool on_tensor_cores(Dtype dtype) {
@@ -216,6 +216,7 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
   static constexpr std::size_t kMostTiles = 16;
   std::array<Tile, kMostTiles> tiles;
   std::size_t many = 0;
+  double least_whole = INFINITY;
   for (const auto& [tm, tn] : p.tiles) {
     if (many == kMostTiles) break;
     const double edge = tm * tn / (tm + tn);
@@ -227,10 +228,15 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
     const double columns = p.pad * std::ceil(x.n / tn) + (1 - p.pad) * x.n / tn;
     const double count = x.batch * rows * columns;
     const double whole = 2 * count * tm * tn * x.k * std::max(wide / peak_rate, loss / power_rate);
+    least_whole = std::min(least_whole, whole);
     tiles[many++] = {2 * tm * tn, wide, begin, whole, count, std::min(tm, x.m) + std::min(tn, x.n)};
   }
   double best = INFINITY, least_busy = INFINITY;
   for (const double split : kSplits) {
+    // Partial results go through L2 in fp32, about twice as fast as memory.
+    const double partial = split > 1 ? p.split + split * x.batch * x.m * x.n * 4 / (d.streaming_gbs() * 2e3) : 0;
+    // No larger split can be faster: most products end here, before the second.
+    if (partial + std::max(least_whole, memory) >= best) break;
     const double steps = x.k / split;
     double busy = INFINITY;  // of the best tile
     for (std::size_t i = 0; i < many; ++i) {
@@ -246,10 +252,7 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
     // A split costs more than none: it must at least be faster.
     if (busy >= least_busy) continue;
     least_busy = busy;
-    double t = std::pow(std::pow(busy, p.blend) + memory_power, 1 / p.blend);
-    // Partial results go through L2 in fp32, about twice as fast as memory.
-    if (split > 1) t += p.split + split * x.batch * x.m * x.n * 4 / (d.streaming_gbs() * 2e3);
-    best = std::min(best, t);
+    best = std::min(best, std::pow(std::pow(busy, p.blend) + memory_power, 1 / p.blend) + partial);
   }
   return p.start + best;
 }
