@@ -1,27 +1,32 @@
 #include "whatif/model/evidence.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
-#include <utility>
 
 #include "base/csv.hpp"
 #include "base/data_files.hpp"
+#include "base/decimal.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
 
-const std::map<std::string_view, Evidence>& counts() {
-  static const std::map<std::string_view, Evidence> kCounts = [] {
-    std::map<std::string_view, Evidence> all;
-    for (CsvReader row(data_file("whatif/validation/counts.csv"), {"name", "rows", "models"}); row.next();) {
-      const std::optional<double> rows = row.number("rows"), models = row.number("models");
-      FORETRACE_CHECK(rows && models);
-      all[row["name"]] = {static_cast<int>(*rows), static_cast<int>(*models)};
-    }
-    return all;
-  }();
-  return kCounts;
+// The rows of validation/<table>.csv, each with so many fields.
+std::vector<std::vector<std::string_view>> rows_of(std::string_view table, std::size_t fields) {
+  std::vector<std::vector<std::string_view>> rows;
+  for (CsvReader row(data_file(fmt::format("whatif/validation/{}.csv", table)), {}); row.next();) {
+    FORETRACE_CHECK(row.cells().size() == fields);
+    rows.push_back(row.cells());
+  }
+  return rows;
+}
+
+int count(std::string_view field) {
+  const std::optional<double> number = parse_double(field);
+  FORETRACE_CHECK(number.has_value());
+  return static_cast<int>(*number);
 }
 
 }  // namespace
@@ -29,12 +34,10 @@ const std::map<std::string_view, Evidence>& counts() {
 const std::vector<PastErrors>& past_errors() {
   static const std::vector<PastErrors> kErrors = [] {
     std::vector<PastErrors> all;
-    CsvReader row(data_file("whatif/validation/errors.csv"), {"name", "rows", "mean", "worst", "gpu", "memory"});
-    while (row.next()) {
-      const std::optional<double> rows = row.number("rows");
-      FORETRACE_CHECK(rows.has_value());
-      all.push_back({row["name"], static_cast<int>(*rows), row.number("mean"), row.number("worst"), row.number("gpu"),
-                     row.number("memory")});  // an empty cell is an unknown error
+    // Name, rows, mean and worst error of the step, error of GPU time and of memory; empty: unknown.
+    for (const std::vector<std::string_view>& f : rows_of("errors", 6)) {
+      all.push_back(
+          {f[0], count(f[1]), parse_double(f[2]), parse_double(f[3]), parse_double(f[4]), parse_double(f[5])});
     }
     return all;
   }();
@@ -42,8 +45,13 @@ const std::vector<PastErrors>& past_errors() {
 }
 
 Evidence evidence_of(std::string_view name) {
-  const auto found = counts().find(name);
-  return found == counts().end() ? Evidence{} : found->second;
+  static const std::map<std::string_view, Evidence> kCounts = [] {
+    std::map<std::string_view, Evidence> all;
+    for (const std::vector<std::string_view>& f : rows_of("counts", 3)) all[f[0]] = {count(f[1]), count(f[2])};
+    return all;
+  }();
+  const auto found = kCounts.find(name);
+  return found == kCounts.end() ? Evidence{} : found->second;
 }
 
 Evidence least_evidence(const std::vector<Use>& uses) {

@@ -120,17 +120,13 @@ std::uint32_t Builder::kernel(Place& at, const std::string& name, double bytes, 
   work::Work work(work::Family::kCopy);
   work.bytes_read = work.bytes_written = bytes / 2;
   const std::uint32_t row = m.works.add(work);
-  const std::uint32_t task = draft.insert({.name = name,
-                                           .cost = memory_ns(bytes) + (launches - 1) * memory_ns(0),
-                                           .phase = phase,
-                                           .layer = {},
-                                           .after_gpu = at.gpu,
-                                           .after_cpu = at.cpu,
-                                           .cpu_cost = cpu_cost * launches,
-                                           .launch_of = {},
-                                           .work = row});
-  at = {task - 1, task};
-  return task;
+  at = draft.insert({.name = name,
+                     .cost = memory_ns(bytes) + (launches - 1) * memory_ns(0),
+                     .phase = phase,
+                     .after = at,
+                     .cpu_cost = cpu_cost * launches,
+                     .work = row});
+  return at.gpu;
 }
 
 std::uint32_t Builder::cpu(Place& at, const std::string& name, Ns cost, Phase phase) {

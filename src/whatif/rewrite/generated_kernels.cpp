@@ -1,7 +1,6 @@
 #include "whatif/rewrite/generated_kernels.hpp"
 
 #include <algorithm>
-#include <span>
 #include <string_view>
 #include <utility>
 

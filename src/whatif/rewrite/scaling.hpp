@@ -1,5 +1,5 @@
 #pragma once
-// How GPU work grows with the batch, shared by `batch` and `accumulate`.
+// A step with another batch, and on a host of another speed.
 
 #include <string_view>
 
@@ -14,5 +14,8 @@ std::size_t scale_batch(Model& model, Draft& draft, double x);
 /// Whether a collective's kernel moves samples or activations (send, receive, all-to-all), which grow with the batch;
 /// all-reduces, gathers and scatters of a data-parallel step move gradients and parameters, which do not.
 bool moves_samples(std::string_view kernel);
+
+/// All CPU work takes `factor` times as long, and so does what later what-ifs add.
+void scale_host(Model& model, Draft& draft, double factor);
 
 }  // namespace foretrace::whatif

@@ -1,4 +1,4 @@
-#include "whatif/rewrite/batch_scaling.hpp"
+#include "whatif/rewrite/scaling.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@ namespace foretrace::whatif {
 
 namespace {
 
-// Only what lies above the time of a kernel that does next to nothing grows with the data.
+// A kernel has a fixed part, the time of one that does next to nothing; the rest grows with the data.
 double linear(double was, double x) {
   const double floor = std::min(was, static_cast<double>(trace::default_latencies().short_kernel));
   return floor + (was - floor) * x;
@@ -66,6 +66,16 @@ std::size_t scale_batch(Model& m, Draft& draft, double x) {
   }
   if (collectives) m.not_modelled.emplace_back("when the other ranks arrive at collectives with the new batch");
   return changed;
+}
+
+void scale_host(Model& m, Draft& draft, double factor) {
+  draft.scale(draft.select({.where =
+                                [&](std::uint32_t t) {
+                                  return m.graph.kind[t] == TaskKind::kCpu || m.graph.kind[t] == TaskKind::kCall;
+                                }}),
+              factor);
+  for (double& speed : m.base.speed) speed *= factor;
+  for (Ns& launch : m.launches.cpu_per_launch) launch = std::llround(static_cast<double>(launch) * factor);
 }
 
 }  // namespace foretrace::whatif

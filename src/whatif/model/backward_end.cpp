@@ -1,21 +1,25 @@
-#include "whatif/dataflow/backward_end.hpp"
-
-#include <algorithm>
+#include "whatif/model/backward_end.hpp"
 
 namespace foretrace::whatif {
 
-std::uint32_t end_of_backward(const Graph& g) {
+std::set<std::uint32_t> backward_ends(const Graph& g) {
   const graph::GraphLane& main = g.lanes[g.main_lane];
-  std::uint32_t found = kNone;
+  std::set<std::uint32_t> ends;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (g.lane[t] == g.main_lane) continue;
+    if (graph::is_gpu(g.kind[t]) || g.lane[t] == g.main_lane) continue;
     for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
       const std::uint32_t to = g.dep_to[d];
-      if (g.dep_kind[d] != DependencyKind::kThread || to < main.begin || to >= main.end) continue;
-      if (g.kind[to] == TaskKind::kWait) found = found == kNone ? to : std::max(found, to);
+      if (g.dep_kind[d] == DependencyKind::kThread && to >= main.begin && to < main.end &&
+          g.kind[to] == TaskKind::kWait)
+        ends.insert(to);
     }
   }
-  return found;
+  return ends;
+}
+
+std::uint32_t end_of_backward(const Graph& g) {
+  const std::set<std::uint32_t> ends = backward_ends(g);
+  return ends.empty() ? kNone : *ends.rbegin();
 }
 
 std::vector<std::uint32_t> first_behind(const Graph& g, std::uint32_t task) {

@@ -1,6 +1,6 @@
 #pragma once
-// What a compiled step does beside the kernels it fuses: products and attention called from the generated code, and what the
-// compiler changes about them.
+// What torch.compile changes beside fusing kernels: attention, products and convolutions that the generated code calls, what is
+// kept for the backward pass, and what the CPU does.
 
 #include <array>
 
@@ -20,10 +20,6 @@ struct Compiling {
   Selection gone = {};                  ///< tasks that no longer run
 };
 
-/// How often a row's operation runs in a step: more than once where a change before this one repeats it (recomputation, parts
-/// of a batch).
-double runs_of(const Model& model, const Row& row);
-
 /// Attention through scaled_dot_product_attention. Where the library computes it from its parts, these fuse. A model of the
 /// transformers library makes its masks while it is traced, which it leaves out otherwise: fused kernels then lose the
 /// causal short cut, and a mask that is the same for all keys, which they do not take, makes them products in FP32.
@@ -36,6 +32,15 @@ void pad_products(Compiling& c);
 void move_channels(Compiling& c);
 
 /// Is this unit attention that the library computes from its parts?
-bool attention_in_parts(std::string_view name);
+bool is_library_attention(std::string_view name);
+
+/// Of what fused operations allocated for the backward pass, the kernels that replace them keep Fused::held; what lies between
+/// them is never allocated. Copies that products made of their operands become one for all of them.
+void retain_saved_tensors(Model& model, const Dataflow& flow, const FusionPlan& plan);
+
+/// What is compiled costs the CPU guards and arguments for each call and a launch from generated Python for every kernel, in place
+/// of modules, dispatch and autograd; the loss, the update and regions that are not compiled keep their time. `graphed`: each
+/// pass is one CUDA graph, launched once.
+void compile_host(Compiling& compiling, const FusionPlan& plan, bool graphed);
 
 }  // namespace foretrace::whatif
