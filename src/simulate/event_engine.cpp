@@ -1,8 +1,8 @@
-// The engine for tasks whose speed depends on what runs beside them. Speeds change when a collective or the first
-// computation begins or ends, so events are processed in the order of time and the ends of running tasks move.
+// The engine for what depends on the moment: which task a lane chooses, and how fast tasks run beside each other. Speeds
+// change when a collective or the first computation begins or ends, so events are processed in the order of time and the
+// ends of running tasks move.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <queue>
 #include <tuple>
@@ -17,29 +17,21 @@ using graph::GraphLane;
 
 namespace {
 
-class ContendedEngine {
+const Contention kNoContention;
+
+class EventEngine {
  public:
-  ContendedEngine(const Graph& g, const Options& options, Timeline& out)
+  EventEngine(const Graph& g, const Options& options, Timeline& out)
       : g_(g),
         cost_(options.cost.empty() ? g.cost.data() : options.cost.data()),
         schedule_(options.schedule),
-        c_(*options.contention),
+        c_(options.contention == nullptr ? kNoContention : *options.contention),
         out_(out) {
     const std::size_t n = g.size();
-    out_.start.clear();
-    out_.end.clear();
-    out_.cause.clear();
-    out_.cause_kind.clear();
-    out_.copy_ends.clear();
-    out_.start.extend(n);
-    out_.end.extend(n);
-    out_.cause.extend(n);
-    out_.cause_kind.extend(n);
-    for (std::size_t t = 0; t < n; ++t) {
-      out_.start[t] = 0;
-      out_.cause[t] = kNone;
-      out_.cause_kind[t] = DependencyKind::kNone;
-    }
+    make_room(out, n);
+    std::fill(out_.start.begin(), out_.start.end(), Ns{0});
+    std::fill(out_.cause.begin(), out_.cause.end(), kNone);
+    std::fill(out_.cause_kind.begin(), out_.cause_kind.end(), DependencyKind::kNone);
     pending_.assign(g.in_degree.begin(), g.in_degree.end());
     version_.assign(n, 0);
     flows_.assign(c_.links, 0);
@@ -246,8 +238,8 @@ class ContendedEngine {
 
 }  // namespace
 
-void simulate_contended(const Graph& graph, const Options& options, Timeline& timeline) {
-  ContendedEngine(graph, options, timeline).run();
+void simulate_events(const Graph& graph, const Options& options, Timeline& timeline) {
+  EventEngine(graph, options, timeline).run();
 }
 
 Contention repeat(const Contention& contention, const Graph& graph, std::uint32_t copies) {
