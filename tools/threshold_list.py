@@ -4,7 +4,14 @@
 THRESHOLDS: dict[str, dict[str, str]] = {
     "src/trace/device_times.hpp": {
         "kLongestGap": "a device's own gap between two tasks from a wait",
+        "kLongestLatency": "latencies that count for a median from those that are waits",
         "kLongestWake": "a wake-up by another stream from being held by something",
+    },
+    "src/graph/rules/device_lags.cpp": {"kShareSlack": "a kernel that still holds the device in a changed step from one that no longer meets it"},
+    "src/graph/rules/held_back.cpp": {
+        "kWaveError": "a kernel that fills the device from one that leaves room, and one wave of blocks from two",
+        "kEarly": "the last wave of blocks from the ones before it",
+        "·kNearEnd": "the end of a kernel of one wave from its middle",
     },
     "src/graph/trace_index.cpp": {"kMany": "a full queue from one that is not"},
     "src/graph/pace.cpp": {"kShort": "a step of an even pace from one in which the queue filled"},

@@ -16,7 +16,7 @@ std::vector<std::string> sentences(const Graph::Notes& n) {
   }
   if (n.unexplained_lags > 0) {
     out.push_back(
-        fmt::format("{} started over 10 us late without a known cause, {} ms in all; kept as measured, so that "
+        fmt::format("{} started over 20 us late without a known cause, {} ms in all; kept as measured, so that "
                     "no what-if shortens them",
                     plural(n.unexplained_lags, "GPU task"), format_ms(n.unexplained_time)));
   }

@@ -37,6 +37,7 @@ class EventEngine {
     flows_.assign(c_.links, 0);
     managed_.assign(g.lanes.size(), 0);
     busy_.assign(g.lanes.size(), 0);
+    free_at_.assign(g.lanes.size(), 0);
     waiting_.resize(g.lanes.size());
     last_on_lane_.assign(g.lanes.size(), kNone);
     for (std::uint32_t l = 0; schedule_ != nullptr && l < g.lanes.size(); ++l) {
@@ -62,7 +63,8 @@ class EventEngine {
             begin(now.task, now.time);
           } else {
             waiting_[now.lane].push_back(now.task);
-            queue_.push({now.time, What::kChoose, now.lane, 0, 0});
+            // A task may have been ready before its lane was free.
+            queue_.push({std::max(now.time, free_at_[now.lane]), What::kChoose, now.lane, 0, 0});
           }
           break;
         case What::kChoose:
@@ -203,6 +205,7 @@ class EventEngine {
     const std::uint32_t lane = g_.lane[t];
     if (managed_[lane] != 0) {
       busy_[lane] = 0;
+      free_at_[lane] = now;
       if (!waiting_[lane].empty()) queue_.push({now, What::kChoose, lane, 0, 0});
     }
   }
@@ -230,6 +233,7 @@ class EventEngine {
   std::priority_queue<Moment, std::vector<Moment>, std::greater<>> queue_;
   std::vector<std::uint32_t> pending_, version_, flows_;
   std::vector<char> managed_, busy_;
+  std::vector<Ns> free_at_;  // since when a managed lane has had nothing to run
   std::vector<std::vector<std::uint32_t>> waiting_;
   std::vector<std::uint32_t> last_on_lane_;
   std::vector<Running> running_;

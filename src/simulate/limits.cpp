@@ -32,7 +32,7 @@ Ns period_of(const Graph& repeated, bool cpu, bool gpu) {
 Graph with_named_distances(Graph g, bool cpu) {
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) {
-      g.lane_lag[t] = std::min(g.lane_lag[t], trace::kLongestGap);
+      g.lane_lag[t] = std::min(g.lane_lag[t], trace::kLongestLatency);
     } else if (!cpu) {
       g.lane_lag[t] = std::min<Ns>(g.lane_lag[t], 0);
     }
@@ -41,9 +41,9 @@ Graph with_named_distances(Graph g, bool cpu) {
     const DependencyKind kind = g.dep_kind[d];
     if (kind == DependencyKind::kThread) continue;
     const bool on_gpu = kind == DependencyKind::kStreamWait || kind == DependencyKind::kGraph;
-    g.dep_lag[d] = std::min<Ns>(g.dep_lag[d], on_gpu ? trace::kLongestGap : 0);
+    g.dep_lag[d] = std::min<Ns>(g.dep_lag[d], on_gpu ? trace::kLongestLatency : 0);
   }
-  for (graph::SoftDependency& soft : g.soft_dependencies) soft.lag = std::min(soft.lag, trace::kLongestGap);
+  for (graph::SoftDependency& soft : g.soft_dependencies) soft.lag = std::min(soft.lag, trace::kLongestLatency);
   return g;
 }
 

@@ -57,7 +57,7 @@ Maybe unexplained_lags(const Facts& f) {
       f.replay->traced > 0 ? static_cast<double>(n.unexplained_time) / static_cast<double>(f.replay->traced) : 0;
   return Finding{"unexplained_lags",
                  part > 0.01 ? Weight::kCosts : Weight::kNote,
-                 fmt::format("{} of {} started over 10 us late without a known cause, {} ms in all",
+                 fmt::format("{} of {} started over 20 us late without a known cause, {} ms in all",
                              plural(n.unexplained_lags, "GPU task"), f.replay->step, format_ms(n.unexplained_time)),
                  "These delays are kept as measured: no what-if shortens them.",
                  "",

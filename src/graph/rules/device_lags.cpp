@@ -21,6 +21,8 @@ namespace foretrace::graph {
 
 namespace {
 
+// A task that held the device in the trace may come much later in a changed graph; then it holds nothing.
+constexpr Ns kShareSlack = 500 * kNsPerUs;
 constexpr Ns kForever = INT64_MAX / 4;  // sums of it do not overflow
 constexpr std::size_t kEnoughSamples = 3;
 
@@ -72,7 +74,7 @@ class LagRule {
       const Timing call = timing(w);
       const std::uint32_t p = s_.works[i].previous;
       const bool idle = p == kNone || s_.gpu(p).end + 5 * kNsPerUs < call.begin;
-      if (idle && w.group == 1 && w.begin - call.end < trace::kLongestGap) latencies.push_back(w.begin - call.end);
+      if (idle && w.group == 1 && w.begin - call.end < trace::kLongestLatency) latencies.push_back(w.begin - call.end);
     }
     if (latencies.size() >= kEnoughSamples) latency_ = median(latencies);
 
@@ -83,7 +85,8 @@ class LagRule {
       if (p == kNone || !launched_here(i)) continue;
       const GpuWork& w = s_.gpu(i);
       const Ns gap = w.begin - s_.gpu(p).end;
-      if (s_.gpu(p).end < timing(w).end + std::max<Ns>(0, latency_) || gap < 0 || gap > trace::kLongestGap) continue;
+      if (s_.gpu(p).end < timing(w).end + std::max<Ns>(0, latency_) || gap < 0 || gap > trace::kLongestLatency)
+        continue;
       std::uint64_t k[4];
       keys(s_.gpu(p), w, k);
       for (const std::uint64_t one : k) samples[one].push_back(gap);
@@ -171,12 +174,12 @@ class LagRule {
     const Ns lag = w.begin - binding.satisfied;
     const bool shared = lag > trace::kLongestGap && share(i, binding.satisfied, lag > trace::kLongestWake);
     if (shared) binding = {w.begin, Cause::kShare, {}, w.begin};
-    const bool called = !shared && !launched && lag > trace::kLongestGap && infer_launch(i);
+    const bool called = !shared && !launched && lag > trace::kLongestLatency && infer_launch(i);
     if (called) binding = {w.begin, Cause::kLaunch, {}, w.begin};
     if (binding.cause != Cause::kLaunch)
       work.free = shared ? w.begin - usual_latencies().kernel_gap : binding.satisfied;
     const bool held = binding.cause == Cause::kLaunch && s_.held_by_missing_work(w);
-    const bool unexplained = !shared && !called && !held && lag > trace::kLongestGap;
+    const bool unexplained = !shared && !called && !held && lag > trace::kLongestLatency;
     if (unexplained) {
       ++s_.graph.notes.unexplained_lags;
       s_.graph.notes.unexplained_time += lag;
@@ -237,7 +240,8 @@ class LagRule {
     const StepWork& work = s_.works[i];
     if (!work.border || s_.gpu(i).call != kNone || work.previous == kNone) return false;
     const GpuWork& before = s_.gpu(work.previous);
-    return s_.works[work.previous].border && before.call == kNone && s_.gpu(i).begin - before.end <= trace::kLongestGap;
+    return s_.works[work.previous].border && before.call == kNone &&
+           s_.gpu(i).begin - before.end <= trace::kLongestLatency;
   }
 
   // Work without a recorded launch that started late, with nothing on the GPU to hold it: the CPU did, at a time at which it
@@ -292,9 +296,7 @@ class LagRule {
     // all of them, however long they take.
     full_since_[i] = full_since_[holder.source.id];
     const bool queued = long_wait && full_since_[i] < x.begin && full_since_[i] <= satisfied;
-    // In a changed step the other task may come much later. Then it holds nothing: this one waits no longer for it than it
-    // did in the trace.
-    soft.slack = holder.certain || queued ? kForever : w.begin - satisfied;
+    soft.slack = holder.certain || queued ? kForever : std::max<Ns>(0, x.begin - satisfied) + kShareSlack;
     s_.graph.soft[task] = static_cast<std::uint32_t>(s_.graph.soft_dependencies.size());
     s_.graph.soft_dependencies.push_back(soft);
     return true;

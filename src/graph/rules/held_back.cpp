@@ -10,11 +10,17 @@ namespace foretrace::graph {
 
 namespace {
 
-// The part of a kernel's time after which its last wave of blocks has begun and leaves room for others. A single wave leaves
-// none before its blocks end.
-double last_wave_begins(const GpuWork& kernel) {
-  const double waves = std::ceil(static_cast<double>(kernel.waves));
-  return waves > 1 ? 1 - 1 / waves : 1;
+// Waves of blocks follow from the launch's geometry, and are a few percent off where blocks differ.
+constexpr double kWaveError = 0.05;
+// Of a kernel's time: blocks of its last wave begin up to this early.
+constexpr double kEarly = 0.1;
+// Blocks of one wave do not all end at once: the first ones make room from here on.
+constexpr double kNearEnd = 0.8;
+
+// The part of a kernel's time after which it leaves room for others: its last wave has begun, or its only one is about to end.
+double makes_room_at(const GpuWork& kernel) {
+  const auto waves = static_cast<double>(kernel.waves);
+  return waves > 1 + kWaveError ? 1 - 1 / std::ceil(waves) - kEarly : kNearEnd;
 }
 
 }  // namespace
@@ -55,9 +61,11 @@ Source HeldBack::just_ended(const GpuWork& w, Ns satisfied, Ns within) const {
 Holder HeldBack::fills_the_device(const GpuWork& w, bool any_wave) const {
   for (std::size_t r = running_.size(); r-- > 0;) {
     const GpuWork& x = s_.gpu(running_[r]);
-    if (x.lane == w.lane || x.begin >= w.begin - 1 || x.waves < 1 || s_.device_of(x) != s_.device_of(w)) continue;
+    if (x.lane == w.lane || x.begin >= w.begin - 1 || static_cast<double>(x.waves) < 1 - kWaveError ||
+        s_.device_of(x) != s_.device_of(w))
+      continue;
     const double fraction = static_cast<double>(w.begin - x.begin) / static_cast<double>(x.end - x.begin);
-    if (any_wave || fraction >= last_wave_begins(x)) {
+    if (any_wave || fraction >= makes_room_at(x)) {
       return {running_[r], static_cast<std::uint32_t>(fraction * kWhole), false};
     }
   }
@@ -70,7 +78,7 @@ Holder HeldBack::about_to_end(const GpuWork& w) const {
     const GpuWork& x = s_.gpu(running_[r]);
     if (x.lane == w.lane || x.end > w.begin + trace::kLongestGap || s_.device_of(x) != s_.device_of(w)) continue;
     const double fraction = static_cast<double>(w.begin - x.begin) / static_cast<double>(x.end - x.begin);
-    return {running_[r], static_cast<std::uint32_t>(fraction * kWhole), false};
+    if (fraction >= kNearEnd) return {running_[r], static_cast<std::uint32_t>(fraction * kWhole), false};
   }
   return {};
 }
