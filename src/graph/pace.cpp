@@ -12,6 +12,7 @@ struct Share {
   Ns first = INT64_MAX;  // begin of the first work
   Ns last = INT64_MIN;   // end of the last
   Ns busy = 0;
+  Ns dry = 0;  // the stream had nothing to do: the next launch had not come yet
 };
 using Shares = std::map<std::uint32_t, Share>;  // by trace lane of the stream
 
@@ -87,6 +88,9 @@ std::vector<StepPace> find_paces(const TraceIndex& index, const trace::Steps& st
     share.first = std::min(share.first, w.begin);
     share.last = std::max(share.last, w.end);
     share.busy += w.end - w.begin;
+    if (w.call != kNone && w.before != kNone && index.calls[w.call].end > index.work[w.before].end) {
+      share.dry += std::max<Ns>(0, w.begin - index.work[w.before].end);
+    }
     paces[step].behind |= w.call != kNone && w.issued < ranges[step].end && w.end > ranges[step].end;
   }
   for (std::size_t i = 0; i < paces.size(); ++i) {
@@ -100,7 +104,9 @@ std::vector<StepPace> find_paces(const TraceIndex& index, const trace::Steps& st
     const std::uint32_t lane = busiest(shares[i]);
     const Ns on_gpu = lane == kNone ? 0 : distance(shares, i, lane);
     const Ns on_cpu = i + 1 < ranges.size() ? std::max(traced, ranges[i + 1].start - ranges[i].start) : traced;
-    pace.period = on_gpu == 0 ? on_cpu : std::max(on_cpu - waits[i], on_gpu);
+    constexpr Ns kMuch = 4;  // a quarter
+    const bool dry = lane == kNone || on_gpu == 0 || shares[i].at(lane).dry * kMuch > on_gpu;
+    pace.period = dry ? on_cpu : std::max(on_cpu - waits[i], on_gpu);
     constexpr Ns kShort = 9;  // of ten parts
     pace.ramp_up = on_cpu * 10 < pace.period * kShort;
   }

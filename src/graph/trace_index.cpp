@@ -328,9 +328,12 @@ void TraceIndex::find_blocked_calls() {
   if (std::abs(queue_lag) > trace::kLongestWake) queue_lag = 0;
 }
 
-// A stream on which calls waited shows its own depth: the median, since event calls take slots too. Elsewhere at least as many fit as were seen pending behind a
+// A stream on which calls waited shows its own depth. Event calls take slots too, so that fewer launches fit while many of
+// them are pending: the depth is what fits when there are few. Elsewhere at least as many fit as were seen pending behind a
 // call that did not wait.
 void TraceIndex::find_queue_depths(PendingOfLanes& pending) {
+  // Not the largest: one row in ten that belongs to another call must not decide.
+  constexpr double kFewEventCalls = 0.9;
   queue_depth.assign(trace.lanes.size(), kDefaultQueueDepth);
   for (const Call& c : calls) {
     if (c.role != CallRole::kLaunch || c.blocked > 0) continue;
@@ -339,7 +342,7 @@ void TraceIndex::find_queue_depths(PendingOfLanes& pending) {
   }
   for (std::size_t lane = 0; lane < pending.size(); ++lane) {
     if (pending[lane].empty()) continue;
-    queue_depth[lane] = median(pending[lane]);
+    queue_depth[lane] = quantile(pending[lane], kFewEventCalls);
     queue_depth_measured = true;
   }
 }
@@ -347,6 +350,7 @@ void TraceIndex::find_queue_depths(PendingOfLanes& pending) {
 // Older profilers write no rows for a full queue: a launch call that lasts ten times the usual with hundreds of
 // launches pending waited for room, unless as many were pending behind calls that did not wait.
 void TraceIndex::infer_blocked_calls(PendingOfLanes& pending) {
+  constexpr Ns kLongCall = 100 * kNsPerUs;
   constexpr std::uint32_t kMany = 256;  // queues hold about a thousand
   std::vector<Ns> durations;
   for (const Call& c : calls) {
@@ -362,7 +366,7 @@ void TraceIndex::infer_blocked_calls(PendingOfLanes& pending) {
     most = std::max(most, pending_at(c, c.end));
   }
   for (const Call& c : calls) {
-    if (c.role != CallRole::kLaunch || c.end - c.begin <= 10 * usual) continue;
+    if (c.role != CallRole::kLaunch || c.end - c.begin <= std::max(kLongCall, 10 * usual)) continue;
     const std::uint32_t p = pending_at(c, c.end);
     if (p + kWobble < fitted[work[work_by_call[c.first_work]].lane]) continue;
     if (p >= kMany) pending[work[work_by_call[c.first_work]].lane].push_back(p);
