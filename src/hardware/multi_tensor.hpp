@@ -6,9 +6,9 @@
 
 namespace foretrace::hardware::multi_tensor {
 
-inline constexpr double kChunk = 65536;          ///< elements a block works on
-inline constexpr double kBlocksPerLaunch = 320;  ///< one per chunk
-/// Tensors in a launch, by how many lists it is given: one, two, …
+inline constexpr double kChunk = 65536;          ///< elements a block works on (PyTorch, MultiTensorApply.cuh)
+inline constexpr double kBlocksPerLaunch = 320;  ///< one per chunk (PyTorch, MultiTensorApply.cuh)
+/// Tensors in a launch, by how many lists it is given: one, two, … (PyTorch, MultiTensorApply.cuh)
 inline constexpr std::array<double, 5> kTensorsPerLaunch = {110, 64, 48, 36, 30};
 
 }  // namespace foretrace::hardware::multi_tensor
