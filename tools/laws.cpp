@@ -185,7 +185,7 @@ Law scratch_law(const std::string& set, const std::string&, const Device&) {
     const std::string_view kernel = kTransforms.at(static_cast<std::size_t>(r[13]));
     Work w = convolution_work(set, r);
     refresh(w);
-    const std::optional<std::int64_t> bytes = scratch_bytes(w, algorithm_by({&kernel, 1}));
+    const std::optional<std::int64_t> bytes = scratch_bytes(w, algorithm_of_kernels({&kernel, 1}));
     return bytes ? static_cast<double>(*bytes) : std::numeric_limits<double>::quiet_NaN();
   };
 }
