@@ -36,9 +36,6 @@ THRESHOLDS: dict[str, dict[str, str]] = {
     "src/whatif/predict/bands.cpp": {"kMuchFrozen": "gaps and latencies from waits nobody explains"},
     "src/whatif/model/bound.hpp": {"·kBusyGpu": "a step that the GPU bounds from one that waits for the CPU"},
     "src/whatif/predict/predictor.hpp": {"kMostFrozenShare": "steps that are predicted from those that are declined"},
-    "src/whatif/catalogue/dataloader.cpp": {"kWaited": "a batch that was there from one that was waited for"},
-    "src/whatif/rewrite/optimizer.cpp": {"·kFewer": "another update from the same, counted a little differently"},
-    "src/whatif/dataflow/saved_tensors.cpp": {"kStatistic": "statistics of a norm from activations"},
     "src/host/measured_step.cpp": {
         "·kLeastOfBusy": "a measured step from a slip of its unit",
         "kMostOfTraced": "the same, from above",
