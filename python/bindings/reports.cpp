@@ -84,7 +84,7 @@ nb::tuple page(const LoadedTrace& t, std::optional<std::int64_t> step, std::opti
     nb::gil_scoped_release unlocked;
     report::PageOptions options;
     options.step = step;
-    options.told = measured_ms;
+    options.measurements = measured_ms;
     options.whatifs = whatifs;
     options.command = command;
     return report::make_page(t.trace, options);

@@ -8,7 +8,7 @@ namespace foretrace::analysis {
 namespace {
 
 Result<Baseline> of_step(const trace::Trace& trace, std::optional<std::int64_t> number,
-                         const host::UserMeasurements& told) {
+                         const host::UserMeasurements& measurements) {
   const trace::Steps steps = trace::find_steps(trace);
   if (steps.steps.empty()) {
     return fail(ErrorCode::kDeclined, "the trace holds no step", "record at least one step with torch.profiler");
@@ -20,13 +20,13 @@ Result<Baseline> of_step(const trace::Trace& trace, std::optional<std::int64_t> 
     FORETRACE_TRY(index, steps.by_number(*number));
   }
   FORETRACE_TRY(const graph::Graph graph, builder.build(index));
-  return make_baseline(trace, steps.steps[index], graph, told);
+  return make_baseline(trace, steps.steps[index], graph, measurements);
 }
 
 }  // namespace
 
 Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,
-                               const host::UserMeasurements& told) {
+                               const host::UserMeasurements& measurements) {
   Baseline b;
   StepFigures& f = b.figures;
   f.file = trace.path;
@@ -34,7 +34,7 @@ Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& ste
   f.traced = graph.traced;
   f.replayed = simulate::steady_state(graph).timeline.step;
   if (graph.periodic && graph.period > 0) f.period = graph.period;
-  FORETRACE_TRY(host::Measured measured, measured_step(trace, graph, f.replayed, told));
+  FORETRACE_TRY(host::Measured measured, measured_step(trace, graph, f.replayed, measurements));
   f.measured = measured.step;
   f.measured_refused = std::move(measured.refused);
   FORETRACE_TRY(b.model, make_model(trace, step, graph, f.replayed, f.measured, measured.prior));
@@ -53,8 +53,8 @@ Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& ste
 }
 
 Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int64_t> number,
-                               const host::UserMeasurements& told) {
-  Result<Baseline> baseline = of_step(trace, number, told);
+                               const host::UserMeasurements& measurements) {
+  Result<Baseline> baseline = of_step(trace, number, measurements);
   if (!baseline && baseline.error().file.empty()) baseline.error().file = trace.path;
   return baseline;
 }

@@ -1,5 +1,5 @@
-#include "cli/told.hpp"
 #include "cli/traces.hpp"
+#include "cli/user_measurements.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/advise.hpp"
 
@@ -7,7 +7,7 @@ namespace foretrace::cli {
 namespace {
 
 Result<Answer> run_advise(const Request& request) {
-  FORETRACE_TRY(const host::UserMeasurements known, told(request.values));
+  FORETRACE_TRY(const host::UserMeasurements known, user_measurements(request.values));
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   FORETRACE_TRY(const analysis::Baseline baseline,
                 analysis::make_baseline(trace, request.values.integer("step"), known));

@@ -3,8 +3,8 @@
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "cli/price_list.hpp"
-#include "cli/told.hpp"
 #include "cli/traces.hpp"
+#include "cli/user_measurements.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/gpus.hpp"
 
@@ -50,7 +50,7 @@ Result<Answer> run_gpus(const Request& request) {
                   : sort == "value" ? analysis::GpuOrder::kValue
                                     : analysis::GpuOrder::kTime;
   FORETRACE_TRY_VOID(analysis::check(options));
-  FORETRACE_TRY(const host::UserMeasurements known, told(request.values));
+  FORETRACE_TRY(const host::UserMeasurements known, user_measurements(request.values));
   FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
   FORETRACE_TRY(analysis::Baseline baseline, analysis::make_baseline(trace, request.values.integer("step"), known));
   FORETRACE_TRY(const analysis::GpusReport report, analysis::compare_gpus(std::move(baseline), options));

@@ -6,8 +6,8 @@
 #include "cli/network.hpp"
 #include "cli/output.hpp"
 #include "cli/script_output.hpp"
-#include "cli/told.hpp"
 #include "cli/traces.hpp"
+#include "cli/user_measurements.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/cli/evaluator.hpp"
 #include "foretrace/report/optimize.hpp"
@@ -56,7 +56,7 @@ Result<Answer> run_optimize(const Request& request) {
   FORETRACE_TRY(options.only, names_of(only));  // a wrong name is said before a long import
   FORETRACE_TRY(options.communication, communication_of(v));
   FORETRACE_TRY(options.bucket_sizes, sizes_of(sizes));
-  FORETRACE_TRY(const host::UserMeasurements known, told(v));
+  FORETRACE_TRY(const host::UserMeasurements known, user_measurements(v));
   FORETRACE_TRY(const trace::Trace trace, load_one(v.argument("TRACE"), request));
   FORETRACE_TRY(const analysis::Baseline baseline, analysis::make_baseline(trace, v.integer("step"), known));
   FORETRACE_TRY_VOID(can_write_code(request, baseline));

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "cli/errors.hpp"
-#include "cli/told.hpp"
 #include "cli/traces.hpp"
+#include "cli/user_measurements.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/replay.hpp"
 
@@ -51,7 +51,7 @@ std::string json_of(const std::vector<Outcome>& outcomes) {
 }
 
 Result<Answer> run_replay(const Request& request) {
-  FORETRACE_TRY(const host::UserMeasurements known, told(request.values));
+  FORETRACE_TRY(const host::UserMeasurements known, user_measurements(request.values));
   std::vector<Outcome> outcomes;
   if (request.values.integer("rank")) {
     FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));

@@ -4,8 +4,8 @@
 
 #include "cli/output.hpp"
 #include "cli/price_list.hpp"
-#include "cli/told.hpp"
 #include "cli/traces.hpp"
+#include "cli/user_measurements.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/compare/compare.hpp"
 #include "foretrace/hardware/fabric.hpp"
@@ -40,7 +40,7 @@ Result<Answer> run_report(const Request& request) {
   if (!options.fabric.empty()) {
     FORETRACE_TRY_VOID(hardware::fabric_from(options.fabric));  // a wrong name is said before a long import
   }
-  FORETRACE_TRY(options.told, told(request.values));
+  FORETRACE_TRY(options.measurements, user_measurements(request.values));
   if (const auto file = request.values.text("prices")) {
     FORETRACE_TRY(options.price_list, read_price_list(*file));
   }
@@ -72,7 +72,7 @@ Result<Answer> run_report(const Request& request) {
                   load_recordings(before_files, request, "--before", request.values.integer("rank")));
     compare::Options how;
     how.step = options.step;
-    how.host = options.told.host;
+    how.host = options.measurements.host;
     FORETRACE_TRY(const compare::Comparison difference, compare::compare(pointers(old), {&trace}, how));
     options.compare_json = report::to_json(difference);
   }

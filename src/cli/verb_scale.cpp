@@ -3,8 +3,8 @@
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "cli/network.hpp"
-#include "cli/told.hpp"
 #include "cli/traces.hpp"
+#include "cli/user_measurements.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/scale.hpp"
 #include "foretrace/whatif/parallel_choice.hpp"
@@ -49,7 +49,7 @@ Result<Answer> run_scale(const Request& request) {
     FORETRACE_TRY_VOID(whatif::check_nodes(n, asked.gpus_per_node));
   }
   FORETRACE_TRY_VOID(search::network_of(asked, {}));  // a wrong name is said before a long import
-  FORETRACE_TRY(const host::UserMeasurements known, told(request.values));
+  FORETRACE_TRY(const host::UserMeasurements known, user_measurements(request.values));
   std::vector<whatif::Use> changes;
   for (const std::string& text : request.values.argument("WHATIF")) {
     FORETRACE_TRY(whatif::Use use, whatif::parse_use(text));

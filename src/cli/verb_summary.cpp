@@ -1,5 +1,5 @@
-#include "cli/told.hpp"
 #include "cli/traces.hpp"
+#include "cli/user_measurements.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/summary.hpp"
 
@@ -11,7 +11,7 @@ Result<Answer> run_summary(const Request& request) {
   analysis::SummaryOptions options;
   options.step = request.values.integer("step");
   options.samples = request.values.number("batch");
-  FORETRACE_TRY(const host::UserMeasurements known, told(request.values));
+  FORETRACE_TRY(const host::UserMeasurements known, user_measurements(request.values));
   options.measured_ms = known.measured_ms;
   options.host = known.host;
   FORETRACE_TRY(const analysis::SummaryReport report, analysis::summarise(trace, trace::find_steps(trace), options));

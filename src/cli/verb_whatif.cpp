@@ -1,8 +1,8 @@
 #include "cli/output.hpp"
 #include "cli/residuals.hpp"
 #include "cli/script_output.hpp"
-#include "cli/told.hpp"
 #include "cli/traces.hpp"
+#include "cli/user_measurements.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/optimize.hpp"
 #include "foretrace/report/whatif.hpp"
@@ -12,7 +12,7 @@ namespace foretrace::cli {
 namespace {
 
 Result<Answer> run_whatif(const Request& request) {
-  FORETRACE_TRY(const host::UserMeasurements known, told(request.values));
+  FORETRACE_TRY(const host::UserMeasurements known, user_measurements(request.values));
   std::vector<whatif::Use> uses;
   for (const std::string& text : request.values.argument("WHATIF")) {
     FORETRACE_TRY(whatif::Use use, whatif::parse_use(text));

@@ -33,10 +33,10 @@ double median_error(const std::vector<double>& values) {
 }
 
 Result<std::vector<Profile>> read(const std::vector<const trace::Trace*>& traces, const Options& options,
-                                  std::optional<double> told_ms) {
+                                  std::optional<double> measured_ms) {
   std::vector<Profile> out;
   for (const trace::Trace* trace : traces) {
-    Result<Profile> one = profile(*trace, options.step, host::UserMeasurements(told_ms, options.host));
+    Result<Profile> one = profile(*trace, options.step, host::UserMeasurements(measured_ms, options.host));
     if (!one) {
       if (one.error().file.empty()) one.error().file = trace->path;
       return tl::unexpected(one.error());
@@ -98,7 +98,8 @@ bool all_clean(const std::vector<Profile>& recordings) {
 void decide(Comparison& c, const std::vector<Profile>& before, const std::vector<Profile>& after) {
   const bool left = all_clean(before), right = all_clean(after);
   if (left && right) {
-    c.decided = before.front().told || after.front().told ? DecidedBy::kTold : DecidedBy::kRecorded;
+    c.decided =
+        before.front().measured_by_user || after.front().measured_by_user ? DecidedBy::kUser : DecidedBy::kRecorded;
   } else {
     c.decided = DecidedBy::kTraced;
     if (left != right) {
@@ -121,7 +122,7 @@ void memory_cause(Comparison& c) {
 
 std::string_view to_string(DecidedBy decided) {
   switch (decided) {
-    case DecidedBy::kTold:
+    case DecidedBy::kUser:
       return "told";
     case DecidedBy::kRecorded:
       return "recorded";

@@ -172,7 +172,7 @@ std::vector<std::size_t> nearest(const trace::Steps& steps, std::size_t chosen) 
 }  // namespace
 
 Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> number,
-                        const host::UserMeasurements& told) {
+                        const host::UserMeasurements& measurements) {
   Profile out;
   out.file = trace.path;
   if (trace.distributed.present && trace.distributed.rank >= 0) out.rank = trace.distributed.rank;
@@ -208,18 +208,19 @@ Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> n
   out.clean_swing = out.traced_swing;
   if (auto match = hardware::device_of(trace)) out.device = match->device.name;
   if (graphs.embedded()) return out;
-  Result<analysis::Baseline> baseline = analysis::make_baseline(trace, steps.steps[chosen], main, told);
+  Result<analysis::Baseline> baseline = analysis::make_baseline(trace, steps.steps[chosen], main, measurements);
   if (!baseline) {
-    if (told.measured_ms) return tl::unexpected(baseline.error());
+    if (measurements.measured_ms) return tl::unexpected(baseline.error());
     return out;
   }
   out.clean = baseline->figures.measured;
-  out.told = told.measured_ms.has_value();
+  out.measured_by_user = measurements.measured_ms.has_value();
   out.peak_bytes = baseline->figures.peak_bytes;
   out.clean_swing = swing(baseline->model.graph, Noise::usual().host_clean);
-  if (out.clean && !out.told) {
-    for (const double ms : host::recorded_steps(trace)) out.clean_ns.push_back(1e6 * ms);
-    if (const auto bytes = host::recorded_peak(trace)) out.peak_bytes = bytes;
+  if (out.clean && !out.measured_by_user) {
+    const host::RecorderFigures recorded = host::recorder_figures(trace);
+    for (const double ms : recorded.step_ms) out.clean_ns.push_back(1e6 * ms);
+    if (recorded.peak_bytes) out.peak_bytes = recorded.peak_bytes;
   }
   return out;
 }

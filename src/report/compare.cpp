@@ -56,7 +56,7 @@ std::vector<const Cause*> first_causes(const Comparison& c) {
 
 std::string_view decided_words(DecidedBy decided) {
   switch (decided) {
-    case DecidedBy::kTold:
+    case DecidedBy::kUser:
       return "the steps you measured without the profiler decide";
     case DecidedBy::kRecorded:
       return "the recorder's steps without the profiler decide";

@@ -56,10 +56,10 @@ class PageMaker {
     const trace::Steps steps = trace::find_steps(trace_);
     analysis::SummaryOptions about;
     about.step = options_.step;
-    about.measured_ms = options_.told.measured_ms;
-    about.host = options_.told.host;
+    about.measured_ms = options_.measurements.measured_ms;
+    about.host = options_.measurements.host;
     FORETRACE_TRY(const analysis::SummaryReport summary, analysis::summarise(trace_, steps, about));
-    Result<analysis::Baseline> baseline = analysis::make_baseline(trace_, options_.step, options_.told);
+    Result<analysis::Baseline> baseline = analysis::make_baseline(trace_, options_.step, options_.measurements);
     if (!baseline) {
       if (baseline.error().code != ErrorCode::kDeclined) return tl::unexpected(baseline.error());
       return without_predictions(summary, baseline.error().message);

@@ -125,7 +125,7 @@ TEST(Compare, NoiseIsTheSameForAFactorUpAndDown) {
 TEST(Compare, TheUsersFiguresDecideWhereGiven) {
   const trace::Trace trace = load("examples/resnet50-h200.json.gz");
   const Comparison c = between(trace, trace, {.before_ms = 71.0, .after_ms = 75.0});
-  EXPECT_EQ(c.decided, DecidedBy::kTold);
+  EXPECT_EQ(c.decided, DecidedBy::kUser);
   EXPECT_NEAR(c.change_pct, 100 * (75.0 / 71.0 - 1), 1e-6);
 }
 

@@ -41,12 +41,12 @@ struct Baseline {
   StepFigures figures;
 };
 
-/// `step`: its number, else the median step. `told`: a measured time, else what the recorder stored in the trace.
+/// `step`: its number, else the median step. `measurements`: a measured time, else what the recorder stored in the trace.
 Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int64_t> step,
-                               const host::UserMeasurements& told);
+                               const host::UserMeasurements& measurements);
 /// The same from a graph that is there already: that of `step`, built from the trace.
 Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,
-                               const host::UserMeasurements& told);
+                               const host::UserMeasurements& measurements);
 
 /// The model of a trace's step, ready for what-ifs. `replayed`: the step as the graph gives it unchanged.
 Result<whatif::Model> make_model(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,

@@ -25,7 +25,7 @@ namespace foretrace::compare {
 
 /// Which figure of the step is compared.
 enum class DecidedBy : std::uint8_t {
-  kTold,      ///< what the user says of both sides
+  kUser,      ///< what the user measured on both sides
   kRecorded,  ///< what the recorder measured without the profiler, on both sides
   kTraced,    ///< the traced steps, profiler included
 };

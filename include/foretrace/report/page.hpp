@@ -20,7 +20,7 @@ namespace foretrace::report {
 
 struct PageOptions {
   std::optional<std::int64_t> step;  ///< the number in ProfilerStep#N; default the median step
-  host::UserMeasurements told = {};
+  host::UserMeasurements measurements = {};
   std::vector<std::string> whatifs = {};  ///< shown beside what `advise` finds, and stacked as the predicted timeline
   std::string fabric = {};                ///< of the scaling curve; empty: what the GPU is usually sold with
   std::string command = {};               ///< that made the page

@@ -75,6 +75,7 @@ std::vector<std::string> scheme_names();
 enum class Compression : std::uint8_t { kNone, kFp16, kPowerSgd, kTopK, kDgc, kQsgd, kTernGrad };
 std::string_view to_string(Compression compression);
 Result<Compression> parse_compression(std::string_view text);
+std::vector<std::string> compression_names();
 
 struct Parallelism {
   Scheme scheme = Scheme::kDdp;

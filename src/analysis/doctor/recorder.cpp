@@ -51,7 +51,7 @@ constexpr std::array<std::string_view, 34> kFields{"version",
 
 std::vector<std::pair<std::string, std::string>> recorder_fields(const trace::Trace& trace) {
   std::vector<std::pair<std::string, std::string>> out;
-  const std::string figures = host::recorder_figures(trace);
+  const std::string figures = host::recorder_json(trace);
   simdjson::dom::parser parser;
   simdjson::dom::object object;
   if (figures.empty() || parser.parse(figures).get(object) != simdjson::SUCCESS) return out;

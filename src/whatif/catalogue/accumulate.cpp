@@ -62,7 +62,7 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
                   .phase = Phase::kBackward,
                   .after_gpu = gpu,
                   .after_cpu = cpu,
-                  .cpu_cost = m.cpu_time(m.host.op_us, host::CpuPhase::kBackward)});
+                  .cpu_cost = m.cpu_time(m.host.eager.op_us, host::CpuPhase::kBackward)});
   }
 }
 

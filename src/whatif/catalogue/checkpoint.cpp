@@ -191,9 +191,9 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(host::CpuPhase::kForward)];
   const bool reentrant = parameters.text("reentrant") == "1";
   // A compiler writes the second forward into the backward pass: no hooks, no contexts.
-  const double share = has->compiled ? 0 : reentrant ? m.host.reentrant_share : 1;
-  const Ns around_forward = m.cpu_time(share * m.host.checkpoint_forward_us, host::CpuPhase::kForward);
-  const Ns around_backward = m.cpu_time(share * m.host.checkpoint_backward_us, host::CpuPhase::kBackward);
+  const double share = has->compiled ? 0 : reentrant ? m.host.checkpoint.reentrant_share : 1;
+  const Ns around_forward = m.cpu_time(share * m.host.checkpoint.forward_us, host::CpuPhase::kForward);
+  const Ns around_backward = m.cpu_time(share * m.host.checkpoint.backward_us, host::CpuPhase::kBackward);
   for (const BlockOfLayers& b : blocks) {
     if (b.first_backward == kNone || !g.launch[b.first_backward].valid()) continue;
     if (!b.forward.empty() && g.launch[b.forward.front()].valid()) {

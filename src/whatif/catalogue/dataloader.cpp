@@ -70,7 +70,7 @@ void copy_from(const Model& m, Draft& draft, bool pinned) {
     if (!g.launch[t].valid()) continue;
     const std::uint32_t call = g.launch[t].value;
     if (pinned) {
-      draft.set(call, std::min(g.cost[call], m.cpu_time(m.host.copy_call_us, host::CpuPhase::kForward)),
+      draft.set(call, std::min(g.cost[call], m.cpu_time(m.host.loader.copy_call_us, host::CpuPhase::kForward)),
                 graph::Origin::kScaled);
       if (call + 1 < g.lanes[g.lane[call]].end && g.kind[call + 1] == TaskKind::kWait) draft.remove({call + 1});
     } else {
@@ -88,8 +88,9 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   // Of the main thread: with a thread that pins, what is ready lies in a queue; without it, each tensor is opened where a worker left it.
   const auto tensors = static_cast<double>(std::max<std::size_t>(
       1, draft.select({.where = [&](std::uint32_t t) { return is_batch_copy(g, t); }}).size() / loading.size()));
-  const Ns take = m.cpu_time(pinned ? m.host.take_batch_us : m.host.open_batch_us + tensors * m.host.open_tensor_us,
-                             host::CpuPhase::kForward);
+  const Ns take = m.cpu_time(
+      pinned ? m.host.loader.take_batch_us : m.host.loader.open_batch_us + tensors * m.host.loader.open_tensor_us,
+      host::CpuPhase::kForward);
   Selection gone;
   Ns batch = 0;  // of one worker's time
   Ns pinning_time = 0;
@@ -103,7 +104,7 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
       pinning_time += pins;
       batch +=
           static_cast<Ns>(static_cast<double>(l.end - l.begin - pins) * hardware::measured_figures().worker_slowdown);
-    } else if (l.end - l.begin > kWaited * m.cpu_time(m.host.take_batch_us, host::CpuPhase::kForward)) {
+    } else if (l.end - l.begin > kWaited * m.cpu_time(m.host.loader.take_batch_us, host::CpuPhase::kForward)) {
       // Workers that are waited for make one batch per step, all of them together.
       if (!parameters.given("now")) {
         return fail(ErrorCode::kDeclined, "the step waits for its workers: say with now=… how many there were");

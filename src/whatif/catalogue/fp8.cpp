@@ -225,7 +225,7 @@ class Fp8 {
                               .phase = phase,
                               .after_gpu = at.gpu,
                               .after_cpu = at.cpu,
-                              .cpu_cost = m_.cpu_time(m_.host.op_us, p),
+                              .cpu_cost = m_.cpu_time(m_.host.eager.op_us, p),
                               .work = m_.works.add(work),
                               .origin = cost.origin});
       at.cpu = at.gpu - 1;
@@ -238,7 +238,7 @@ class Fp8 {
     const bool forward = phase == Phase::kForward;
     const host::CpuPhase p = forward ? host::CpuPhase::kForward : host::CpuPhase::kBackward;
     const double calls = forward ? kForwardCalls : kBackwardCalls;
-    at.cpu = draft_.insert_cpu(at.cpu, "fp8 layer", m_.cpu_time(calls * m_.host.op_us, p), phase);
+    at.cpu = draft_.insert_cpu(at.cpu, "fp8 layer", m_.cpu_time(calls * m_.host.eager.op_us, p), phase);
   }
 
   // Calls of a layer that launch nothing, counted in tools/measure/float8.py, which does as torchao and PyTorch's float8 training do: forward asks for autocast and its type, reshapes, leaves and enters autocast, applies a

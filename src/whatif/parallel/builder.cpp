@@ -15,14 +15,14 @@ DdpCosts ddp_costs(const Model& m) {
   const auto in = [&](host::CpuPhase phase) { return [&m, phase](double us) { return m.cpu_time(us, phase); }; };
   const auto backward = in(host::CpuPhase::kBackward);
   const auto forward = in(host::CpuPhase::kForward);
-  return {.per_gradient = backward(m.host.ddp_gradient_us),
-          .per_collective = backward(m.host.ddp_collective_us),
-          .per_copy_back = backward(m.host.ddp_copy_back_us),
-          .per_hook = backward(m.host.ddp_hook_us),
-          .per_wait = backward(m.host.ddp_wait_us),
-          .around_forward = forward(m.host.ddp_forward_us),
-          .buffers_fixed = forward(m.host.ddp_buffers_us),
-          .per_buffer = forward(m.host.ddp_buffer_us)};
+  return {.per_gradient = backward(m.host.ddp.gradient_us),
+          .per_collective = backward(m.host.ddp.collective_us),
+          .per_copy_back = backward(m.host.ddp.copy_back_us),
+          .per_hook = backward(m.host.ddp.hook_us),
+          .per_wait = backward(m.host.ddp.wait_us),
+          .around_forward = forward(m.host.ddp.forward_us),
+          .buffers_fixed = forward(m.host.ddp.buffers_us),
+          .per_buffer = forward(m.host.ddp.buffer_us)};
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& 
     m.not_modelled.emplace_back("the trace is of several workers: its own collectives were taken out first");
   if (!m.interference) {
     const hardware::Figures& measured = hardware::measured_figures();
-    m.interference = Interference{0, measured.beside_collective, measured.collective_beside, 0, {}};
+    m.interference = Interference{0, measured.beside_collective, measured.collective_beside, 0};
   }
 }
 

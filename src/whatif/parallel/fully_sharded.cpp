@@ -88,18 +88,18 @@ Hooks hooks_of(const Builder& b, const Unit& unit, host::CpuPhase phase) {
   if (has_hooks(b)) return {};
   const host::HostCosts& host = b.m.host;
   const auto tensors = static_cast<double>(unit.gradients.size());
-  const double whole = b.how.flat ? host.flat_unit_share : 1;
-  const double each = b.how.flat ? host.flat_tensor_share : 1;
+  const double whole = b.how.flat ? host.fsdp.flat_unit_share : 1;
+  const double each = b.how.flat ? host.fsdp.flat_tensor_share : 1;
   const auto time = [&](double unit_us, double tensor_us) {
     return b.m.cpu_time(whole * unit_us + each * tensor_us * tensors, phase);
   };
-  return {.gather = time(host.shard_gather_us, host.shard_gather_tensor_us),
-          .copy = time(host.shard_copy_us, host.shard_copy_tensor_us),
-          .forward = time(host.shard_forward_us, 0),
-          .backward = time(host.shard_backward_us, 0),
-          .fill = time(host.shard_fill_share * host.shard_reduce_us, 0),
-          .reduce = time((1 - host.shard_fill_share) * host.shard_reduce_us, 0),
-          .gradients = time(0, host.shard_reduce_tensor_us)};
+  return {.gather = time(host.fsdp.gather_us, host.fsdp.gather_tensor_us),
+          .copy = time(host.fsdp.copy_us, host.fsdp.copy_tensor_us),
+          .forward = time(host.fsdp.forward_us, 0),
+          .backward = time(host.fsdp.backward_us, 0),
+          .fill = time(host.fsdp.fill_share * host.fsdp.reduce_us, 0),
+          .reduce = time((1 - host.fsdp.fill_share) * host.fsdp.reduce_us, 0),
+          .gradients = time(0, host.fsdp.reduce_tensor_us)};
 }
 
 // `issued`: the task in front of which the gather is called; the unit's own first one, or an earlier unit's (prefetching).
@@ -205,7 +205,7 @@ Status apply_fsdp(Builder& b) {
   const std::uint32_t wait = b.kernel(at, "gradients' share in place", 0, b.costs.per_wait, Phase::kBackward);
   if (reduced != kNone) b.wait_for(wait, reduced);
   if (!has_hooks(b) && !b.how.flat) {  // flat parameters are plain tensors
-    const double us = b.m.host.shard_update_tensor_us * static_cast<double>(b.gradients.list.size());
+    const double us = b.m.host.fsdp.update_tensor_us * static_cast<double>(b.gradients.list.size());
     b.cpu(at, "FSDP: sharded tensors in the update", b.m.cpu_time(us, host::CpuPhase::kOptimizer), Phase::kOptimizer);
   }
   share_update(b);

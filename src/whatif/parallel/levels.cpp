@@ -67,7 +67,7 @@ Status apply_blueconnect(Builder& b) {
   const std::uint32_t inside = b.lane();
   const std::uint32_t between = b.new_lane("communication between nodes");
   const std::uint32_t back = b.new_lane("communication back inside nodes");
-  b.m.interference->links.push_back({"communication", "communication back inside nodes"});  // both on the node's links
+  b.draft.added_lane(inside).link = b.draft.added_lane(back).link = 1;  // both use the links inside a node
   std::vector<std::uint32_t> done;
   std::uint32_t last = 0;
   for (const Bucket& bucket : plan) {

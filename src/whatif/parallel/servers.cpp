@@ -209,7 +209,8 @@ Status apply_p3(Builder& b) {
     b.wait_for(known ? waits_for[g.layer[from].index()] : anywhere, pulled[i]);
   }
   // Marks between which the step is measured.
-  const std::uint32_t marks = b.draft.add_lane(graph::GraphLaneKind::kNetwork, std::string(kPeriodLane));
+  const std::uint32_t marks = b.draft.add_lane(graph::GraphLaneKind::kNetwork, "period");
+  b.draft.added_lane(marks).role = graph::LaneRole::kPeriodMarks;
   const std::uint32_t begin = b.draft.append(marks, TaskKind::kWait, "period begins", 0, Phase::kOther, {});
   const std::uint32_t end = b.draft.append(marks, TaskKind::kWait, "period ends", 0, Phase::kOther, {});
   b.draft.depend(first_end, begin, 0, DependencyKind::kSync);

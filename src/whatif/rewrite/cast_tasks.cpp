@@ -75,9 +75,9 @@ class Inserter {
     const std::uint32_t row = m_.works.add(work);
     // Backward casts again on the way to the parameter: a node of the graph beside the operation.
     const bool forward = phase == Phase::kForward;
-    const double asked = c.weight && recurrent(c.event) ? m_.host.rnn_weight_us : 0;
-    const Ns cpu = forward ? m_.cpu_time(m_.host.cast_us + asked, host::CpuPhase::kForward)
-                           : m_.cpu_time(m_.host.cast_us + m_.host.node_us, host::CpuPhase::kBackward);
+    const double asked = c.weight && recurrent(c.event) ? m_.host.eager.rnn_weight_us : 0;
+    const Ns cpu = forward ? m_.cpu_time(m_.host.eager.cast_us + asked, host::CpuPhase::kForward)
+                           : m_.cpu_time(m_.host.eager.cast_us + m_.host.eager.node_us, host::CpuPhase::kBackward);
     draft_.insert({.name = "cast",
                    .cost = static_cast<Ns>(cost.ns),
                    .phase = phase,

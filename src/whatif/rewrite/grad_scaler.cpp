@@ -24,9 +24,9 @@ void insert_grad_scaler(Model& m, Draft& draft, std::uint32_t last_backward) {
   const hardware::Cost cost = predict(work, m.device);
   const double launches =
       list_launches(1, static_cast<double>(m.parameter_tensors), static_cast<double>(m.parameter_elements));
-  const Ns launch = m.cpu_time(m.host.op_us, host::CpuPhase::kOptimizer);
-  std::uint32_t cpu = draft.insert_cpu(join, "gradient scaler",
-                                       m.cpu_time(m.host.scaler_us, host::CpuPhase::kOptimizer), Phase::kOptimizer);
+  const Ns launch = m.cpu_time(m.host.eager.op_us, host::CpuPhase::kOptimizer);
+  std::uint32_t cpu = draft.insert_cpu(
+      join, "gradient scaler", m.cpu_time(m.host.eager.scaler_us, host::CpuPhase::kOptimizer), Phase::kOptimizer);
   std::uint32_t gpu = std::min(last_backward, behind - 1);
   for (int i = 0; i < static_cast<int>(launches); ++i) {
     gpu = draft.insert({.name = "unscale and check gradients",

@@ -149,7 +149,8 @@ class Regions {
     const std::uint32_t first = r.tasks.front();
     Place at = place_beside(g, first, false);
     const Border& border = borders_[r.region];
-    const double called = host.function_us + host.function_tensor_us * static_cast<double>(border.parameters);
+    const double called =
+        host.cuda_graph.function_us + host.cuda_graph.function_tensor_us * static_cast<double>(border.parameters);
     at.cpu = draft_.insert_cpu(at.cpu, "a module played from a graph", m_.cpu_time(called, cpu), pass);
     const work::Work* computes = m_.works.of(first);
     const std::int64_t width = computes != nullptr ? std::max<std::int64_t>(1, bytes_of(computes->dtype)) : 4;
@@ -162,7 +163,7 @@ class Regions {
                                 .layer = g.layer[first],
                                 .after_gpu = at.gpu,
                                 .after_cpu = at.cpu,
-                                .cpu_cost = m_.cpu_time(host.op_us, cpu),
+                                .cpu_cost = m_.cpu_time(host.eager.op_us, cpu),
                                 .work = m_.works.add(copied)});
         at.cpu = at.gpu - 1;
       }
@@ -187,7 +188,8 @@ class Regions {
 }  // namespace
 
 Ns graph_launch_time(const Model& model, std::size_t nodes, host::CpuPhase phase) {
-  return model.cpu_time(model.host.graph_call_us + model.host.graph_node_us * static_cast<double>(nodes), phase);
+  return model.cpu_time(model.host.cuda_graph.call_us + model.host.cuda_graph.node_us * static_cast<double>(nodes),
+                        phase);
 }
 
 Ns graph_latency(const Model& model, host::CpuPhase phase) {

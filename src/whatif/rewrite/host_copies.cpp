@@ -19,7 +19,7 @@ struct Copier {
   }
   // The hook that packs a tensor or unpacks it, called from C++; memory for it, pinned and used again; the copy's call.
   [[nodiscard]] Ns call(bool forward) const {
-    return m.cpu_time(m.host.hooked_copy_us, forward ? host::CpuPhase::kForward : host::CpuPhase::kBackward);
+    return m.cpu_time(m.host.eager.hooked_copy_us, forward ? host::CpuPhase::kForward : host::CpuPhase::kBackward);
   }
   std::uint32_t work(std::int64_t bytes) { return m.works.add(work::memory_work(bytes, true)); }
   std::uint32_t insert(const SavedTensor& s, const Place& at, bool out) {
@@ -102,7 +102,7 @@ void copy_in_order(Model& m, Draft& draft, const std::vector<SavedTensor>& saved
                                 .phase = Phase::kForward,
                                 .after_gpu = out.gpu,
                                 .after_cpu = out.cpu,
-                                .cpu_cost = c.m.cpu_time(c.m.host.op_us, host::CpuPhase::kForward)});
+                                .cpu_cost = c.m.cpu_time(c.m.host.eager.op_us, host::CpuPhase::kForward)});
       out.cpu = out.gpu - 1;
     }
     const std::uint32_t there = c.insert(s, out, true);

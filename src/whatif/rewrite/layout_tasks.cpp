@@ -45,7 +45,7 @@ void insert(Model& m, Draft& draft, std::span<const std::uint32_t> kernels, cons
   std::uint32_t cpu = call > g.lanes[g.lane[call]].begin ? call - 1 : call;
   const Phase phase = g.phase[first];
   // One launch more inside the library: no operation around it.
-  const Ns launch = m.cpu_time(std::max(0.0, m.host.launch_call_us - m.host.event_call_us),
+  const Ns launch = m.cpu_time(std::max(0.0, m.host.reference.launch_call_us - m.host.profiler.call_us),
                                phase == Phase::kForward ? host::CpuPhase::kForward : host::CpuPhase::kBackward);
   bool behind = false;
   for (const Copy& copy : copies) {

@@ -114,7 +114,7 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
 
   const double bytes = plan.bytes_per_element * elements;
   const Ns each = static_cast<Ns>(update_ns(m, plan) / total);
-  const Ns launch = m.cpu_time(m.host.op_us, host::CpuPhase::kOptimizer);
+  const Ns launch = m.cpu_time(m.host.eager.op_us, host::CpuPhase::kOptimizer);
   work::Work work(work::Family::kOptimizer);
   work.bytes_read = bytes / total;
   work.elements = static_cast<std::int64_t>(elements * static_cast<double>(plan.passes.size()) / launches);

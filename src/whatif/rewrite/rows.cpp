@@ -165,7 +165,7 @@ Ns add_launches(Model& m, Draft& draft, const Row& row, std::size_t more, double
                              .layer = g.layer[t],
                              .after_gpu = at.gpu,
                              .after_cpu = at.cpu,
-                             .cpu_cost = m.cpu_time(m.host.op_us, cpu),
+                             .cpu_cost = m.cpu_time(m.host.eager.op_us, cpu),
                              .work = work});
       at.cpu = at.gpu - 1;
       taken += each;

@@ -1,5 +1,5 @@
 #pragma once
-// What --measured-ms and --host say, for the verbs that calibrate.
+// The options --measured-ms and --host, for the verbs that calibrate.
 
 #include "cli/verb.hpp"
 #include "foretrace/host/measured_step.hpp"
@@ -7,6 +7,6 @@
 namespace foretrace::cli {
 
 /// An error when the file of --host cannot be read.
-Result<host::UserMeasurements> told(const Values& values);
+Result<host::UserMeasurements> user_measurements(const Values& values);
 
 }  // namespace foretrace::cli
