@@ -6,7 +6,7 @@
 //   HostCosts::read("our-node.csv")->speed;    // what `foretrace calibrate` measured
 //
 // Speed is a factor of time relative to the default host at its fastest: 1 is as fast, 2 takes twice as long. Hosts change their
-// speed within seconds (docs/cpu.md). A trace shows the speed it was recorded at: common, short calls take longer.
+// speed within seconds (docs/internals/cpu.md). A trace shows the speed it was recorded at: common, short calls take longer.
 // Each figure is a line "figure,value,sample,spread" of a CSV file (src/host/hosts, written by tools/fit_host.py). Times are in
 // microseconds at speed 1, without the profiler unless stated otherwise.
 
