@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-ENOUGH = 30  # launches; src/host/phase_counts.cpp takes as many
-MOSTLY = 0.25  # of a phase's launches from generated code: a compiled pass
-FAR = 0.69  # log 2: phases further apart than this believe their launches less and less
+ENOUGH = 30  # launches of a phase that enters the fit: fewer say more about the Python around them
 Figure = tuple[float, str, float]
 
 
 def compiled(s: Any) -> bool:
-    return s.phase != "update" and s.traced.generated > MOSTLY * s.traced.launches
+    return s.phase != "update" and s.traced.generated > 0
 
 
 def modules(s: Any) -> int:
@@ -58,5 +56,4 @@ def weights(pairs: list[tuple[str, float, float]]) -> dict[str, Figure]:
 
 def mixed(by_time: float, by_count: float, weight: float) -> float:
     """Logarithms."""
-    apart = by_count - by_time
-    return by_time + weight * apart / (1 + (apart / FAR) ** 4)
+    return by_time + weight * (by_count - by_time)

@@ -29,7 +29,6 @@ MOVED = 0.005  # of a predicted step
 # What the CPU bounds and what the GPU does, 41 recorded bases of most families.
 FOLDERS = ("h200-clean", "h200-heldout")
 VARIABLE = "FORETRACE_THRESHOLD"
-CPU_PRIOR = "src/host/cpu_prior.cpp"
 HEADER = f"""#include <cstdlib>
 #include <string_view>
 namespace foretrace {{
@@ -66,20 +65,13 @@ def patched(text: str, file: str, name: str, share: bool) -> str:
 
 def patch(tree: Path) -> None:
     (tree / "src" / "base" / "threshold.hpp").write_text("#pragma once\n" + HEADER)
-    fields = ""
     for file, names in THRESHOLDS.items():
-        if file.startswith("include/"):
-            for name in names:
-                fields += f'  prior.{name} = ::foretrace::threshold("{file}:{name}", prior.{name}, false);\n'
-            continue
         path = tree / file
         text = path.read_text()
         for name in names:
             text = patched(text, file, name.lstrip("·"), name.startswith("·"))
         include = '#include "base/threshold.hpp"\n'
         path.write_text(include + text if path.suffix == ".cpp" else text.replace("#pragma once\n", "#pragma once\n" + include, 1))
-    path = tree / CPU_PRIOR
-    path.write_text(path.read_text().replace("  CpuPrior prior;\n", "  CpuPrior prior;\n" + fields, 1))
 
 
 def steps(program: Path, setting: str | None) -> dict[tuple[str, str, str], tuple[float | None, float | None]]:

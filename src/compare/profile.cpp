@@ -1,3 +1,6 @@
+// Reads the work of a step. Items are identified by kernel, operation, layer, phase and sizes, never by time or order, so that both sides
+// of a comparison find each other's.
+
 #include "compare/profile.hpp"
 
 #include <fmt/format.h>
@@ -148,6 +151,7 @@ class Collector {
   std::unordered_set<std::int64_t> calls_;
 };
 
+// Calls that wait for the GPU, however many tasks each waits for.
 std::uint64_t waits_in(const Graph& g) {
   std::unordered_set<std::uint32_t> waiting;
   for (std::size_t d = 0; d < g.dependencies(); ++d) {

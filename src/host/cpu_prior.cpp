@@ -1,3 +1,6 @@
+// Combines what the recorder timed with what the trace shows. Neither is exact: a timed phase is one run of a host that varies, the
+// trace's estimate has an error of its own. They are averaged in logarithms, weighted by their variances.
+
 #include "host/cpu_prior.hpp"
 
 #include <algorithm>
@@ -11,8 +14,8 @@ namespace foretrace::host {
 
 namespace {
 
-// A launch waits for room when the queue is full: 1024 launches, as NVIDIA's driver defines it. A GPU further behind than this may
-// have that many pending.
+// A launch waits for room when CUDA's queue is full: 1024 launches, NVIDIA's own number. A GPU further behind than this may have
+// that many pending.
 constexpr double kFarBehindMs = 0.5;
 constexpr std::size_t kQueueDepth = 1024;
 
@@ -70,6 +73,7 @@ CpuPrior cpu_prior(const trace::Trace& trace, const graph::Graph& graph, const s
     const double behind = times.behind_ms.value_or(0);
     const bool held_up = std::max(behind, behind_before) > kFarBehindMs && launches[p] > kQueueDepth;
     behind_before = behind;
+    // A phase that waited for room in the launch queue shows the GPU's time, not the CPU's.
     if (held_up || !times.ms || !times.traced_ms || !(*times.traced_ms > 0)) continue;
     const double kept = *times.ms / *times.traced_ms;
     // Without the profiler a phase takes no longer, except for variation: anything else is not the same phase.

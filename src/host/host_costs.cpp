@@ -1,3 +1,6 @@
+// Reads the figures of a host. One table maps the name of a figure to its place in HostCosts, so a figure is added in the header
+// and in one line here.
+
 #include "foretrace/host/host_costs.hpp"
 
 #include <fmt/format.h>
@@ -150,6 +153,7 @@ Result<HostCosts> parse_over(HostCosts costs, std::string_view csv, std::string_
                                 Error::kNoOffset, "`foretrace calibrate -o host.csv` writes such a file"});
   }
   if (calibrated.speed > 0) costs.speed = calibrated.speed;
+  // The probe takes as long as the host is slow; recording was timed at that speed.
   if (calibrated.view_us > 0) costs.speed = calibrated.view_us / costs.reference.view_us;
   if (calibrated.event_us > 0) costs.profiler.op_us = calibrated.event_us / costs.speed.value_or(1);
   return costs;

@@ -1,3 +1,5 @@
+// Checks a measured step before anything is calibrated on it. Most wrong figures are slips of the unit, which the hint names.
+
 #include "foretrace/host/measured_step.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,6 @@
+// Divides the CPU time of a trace: work of the program, work that launches (which runs slower beside a profiler), and recording. A
+// trace does not mark the three. What is regular and short launches; what is long and rare is the program's own.
+
 #include "host/recorded_parts.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Reads the recorder's figures, once, into a struct. A figure of the wrong type counts as missing.
+
 #include "foretrace/host/recorder.hpp"
 
 #include <simdjson.h>

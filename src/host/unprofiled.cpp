@@ -1,3 +1,6 @@
+// The step without the profiler. The prior gives a factor for each phase; a measured step corrects the factors along the directions in
+// which the step depends on them, each in proportion to its uncertainty.
+
 #include "foretrace/host/unprofiled.hpp"
 
 #include <algorithm>
@@ -48,6 +51,7 @@ PhaseTotals totals(const Graph& g, const CpuParts& parts) {
   return sum;
 }
 
+// The factors after a move by `theta` in logarithms.
 CpuFactors factors_at(const CpuFactors& base, const Vector& theta) {
   CpuFactors f = base;
   for (std::size_t p = 0; p < kCpuPhases; ++p) f.phase[p] *= std::exp(theta[p]);
@@ -59,6 +63,7 @@ Ns step_with(const Graph& g, const CpuFactors& factors, const CpuPrior& prior) {
   return simulate::steady_state(apply(g, factors, prior)).timeline.step;
 }
 
+// Phases share an error (the host) and have one each; a phase that was timed has only the error of its timing.
 Matrix prior_covariance(const CpuPrior& prior) {
   Matrix s{};
   for (std::size_t i = 0; i < kCpuPhases; ++i) {
@@ -192,6 +197,7 @@ CpuPhase cpu_phase(const Graph& g, std::size_t task) {
   return g.lane[task] == g.main_lane ? CpuPhase::kForward : CpuPhase::kBackward;
 }
 
+// A timed phase fixes its total, of which the part that is the program's own keeps its time.
 CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
   CpuFactors f;
   f.profiler = traced_speeds(g, prior.host);

@@ -88,7 +88,9 @@ std::string to_json(const compare::Comparison& c) {
   json.key("causes").begin_array();
   for (const compare::Cause& cause : c.causes) {
     json.begin_object().member("what", cause.what).member("where", cause.where).member_ms("ms", cause.time);
-    json.member("of", compare::to_string(cause.of)).member("whatif", cause.whatif).member("noise_pct", cause.noise_pct);
+    json.member("of", compare::to_string(cause.kind))
+        .member("whatif", cause.whatif)
+        .member("noise_pct", cause.noise_pct);
     json.end_object();
   }
   json.end_array().member("matched_share", c.matched_share);

@@ -104,6 +104,37 @@ TEST(Unprofiled, ATraceShowsItsSpeed) {
   EXPECT_EQ(host::step_speed(1, known), 3);
 }
 
+TEST(Unprofiled, AFewCallsDoNotRevealThePhasesSpeed) {
+  const double launch_us = host::HostCosts::built_in().reference.launch_call_us;
+  for (const int slow : {3, 30}) {
+    TraceMaker m = step_at(1);
+    const Ns begin = 3300 * kUs;
+    m.range("Optimizer.step#Adam.step", begin, begin + 40 * slow * kUs);
+    for (int i = 0; i < slow; ++i) {
+      const Ns at = begin + (5 + 40 * i) * kUs;
+      m.launch(200 + i, {at, at + static_cast<Ns>(4e3 * launch_us)}, "adam", {at + 30 * kUs, at + 32 * kUs});
+    }
+    m.step(4, 0, begin + 40 * slow * kUs + 10 * kUs);
+    const std::array<double, 3> speed = host::traced_speeds(Replay(m).graph, host::HostCosts::built_in());
+    EXPECT_EQ(speed[2] > 2 * speed[0], slow > 6) << slow;
+  }
+}
+
+TEST(Unprofiled, ATaskIsNeverOnlyItsRecording) {
+  // 60 operations around each launch: recording them is said to cost more than the whole step.
+  const graph::Graph g = Replay(step_at(1, 60)).graph;
+  const host::CpuFactors none{.phase = {1, 1, 1}, .gpu = 1, .profiler = {1, 1, 1}};
+  const graph::Graph left = apply(g, none, {});
+  Ns before = 0, after = 0;
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t])) continue;
+    before += g.cost[t];
+    after += left.cost[t];
+  }
+  EXPECT_GT(static_cast<double>(after), 0.19 * static_cast<double>(before));
+  EXPECT_LT(static_cast<double>(after), 0.3 * static_cast<double>(before));
+}
+
 TEST(Unprofiled, AStepTracedOnASlowDayIsNotAsSlowOnOthers) {
   const Ns fast = host::unprofiled(Replay(step_at(1)).graph, std::nullopt).step;
   const Ns slow = host::unprofiled(Replay(step_at(2)).graph, std::nullopt).step;
@@ -176,7 +207,21 @@ TEST(CpuPrior, APhaseThatBeginsBehindAFullQueueIsLeftToTheTrace) {
                             "\"phase_behind_ms\":{\"forward\":30,\"backward\":30,\"update\":0.1}}");
     const Result<host::Measured> found = host::measured_step(t, Replay(m).graph, 0, {});
     ASSERT_TRUE(found);
-    EXPECT_EQ(found->prior.timed_share[2].has_value(), launches < 900) << launches;
+    EXPECT_EQ(found->prior.timed_share[2].has_value(), launches < 1024) << launches;
+  }
+}
+
+TEST(CpuPrior, AGpuThatKeepsUpHasRoomInItsQueue) {
+  for (const double behind_ms : {0.1, 30.0}) {
+    TraceMaker m = step_at(1, 1, 1500);
+    trace::Trace t = m.load();
+    t.metadata.emplace_back("foretrace",
+                            fmt::format("{{\"version\":1,\"phase_ms\":{{\"forward\":30}},\"traced_phase_ms\":{{"
+                                        "\"forward\":48}},\"phase_behind_ms\":{{\"forward\":{}}}}}",
+                                        behind_ms));
+    const Result<host::Measured> found = host::measured_step(t, Replay(m).graph, 0, {});
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->prior.timed_share[0].has_value(), behind_ms < 1) << behind_ms;
   }
 }
 

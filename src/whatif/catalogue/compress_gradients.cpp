@@ -23,14 +23,10 @@ std::string already_there(const Model& m, const Parameters& p) {
 
 WhatIf compress_gradients_whatif() {
   WhatIf w = scheme_whatif("compress-gradients", {bucket_mb_parameter()});
-  w.parameters.pop_back();  // the compression has a name of its own here
-  w.parameters.insert(w.parameters.begin(), {"method",
-                                             "how",
-                                             "fp16",
-                                             {"fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"},
-                                             ParameterType::kText,
-                                             false,
-                                             0});
+  w.parameters.pop_back();  // the compression is a parameter of its own here, and must be one
+  std::vector<std::string> methods = compression_names();
+  std::erase(methods, "none");
+  w.parameters.insert(w.parameters.begin(), {"method", "how", "fp16", methods, ParameterType::kText, false, 0});
   w.parameters.push_back(
       {"ratio", "share of elements top-k and DGC send", "0.01", {}, ParameterType::kNumber, false, 0});
   w.parameters.push_back({"rank", "of PowerSGD", "1", {}, ParameterType::kNumber, false, 0, whole_number<>});

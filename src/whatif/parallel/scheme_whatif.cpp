@@ -1,3 +1,5 @@
+// The parameters that all schemes share, and a what-if made from a scheme. A recipe of the catalogue adds its name and its sentences.
+
 #include "whatif/parallel/scheme_whatif.hpp"
 
 #include <fmt/format.h>
@@ -133,7 +135,7 @@ Status apply_on_cluster(Model& model, Draft& draft, const Parameters& p, const P
 WhatIf scheme_whatif(std::string scheme, std::vector<Parameter> more) {
   std::vector<Parameter> parameters = cluster_parameters();
   Parameter compress = text("compress", "gradient compression", "none");
-  compress.choices = {"none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"};
+  compress.choices = compression_names();
   more.push_back(std::move(compress));
   parameters.insert(parameters.end(), more.begin(), more.end());
   WhatIf w;
