@@ -63,7 +63,7 @@ class Differences {
  private:
   void say(std::string what, std::string where, double ns, std::string_view whatif = {},
            CauseKind kind = CauseKind::kSetup) {
-    out_.push_back({of, std::move(what), std::move(where), static_cast<Ns>(ns), std::string(whatif), 0});
+    out_.push_back({kind, std::move(what), std::move(where), static_cast<Ns>(ns), std::string(whatif), 0});
   }
 
   // A trait that one side has and the other has not: `on` where AFTER has it, else `off`. Whether there is one.
