@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+FAR = 0.69  # log 2; kFarApart of src/host/phase_counts.cpp
 ENOUGH = 30  # launches of a phase that enters the fit: fewer say more about the Python around them
 Figure = tuple[float, str, float]
 
@@ -56,4 +57,5 @@ def weights(pairs: list[tuple[str, float, float]]) -> dict[str, Figure]:
 
 def mixed(by_time: float, by_count: float, weight: float) -> float:
     """Logarithms."""
-    return by_time + weight * (by_count - by_time)
+    apart = by_count - by_time
+    return by_time + weight * apart / (1 + (apart / FAR) ** 4)

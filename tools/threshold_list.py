@@ -42,8 +42,14 @@ THRESHOLDS: dict[str, dict[str, str]] = {
         "kLongestStall": "what a profiler does at once from the program's own waiting",
     },
     "src/host/recorded_parts.cpp": {"kLongShare": "first operations of a phase from work of the program"},
-    "src/host/phase_counts.cpp": {"kFewestCalls": "calls that reveal a speed from too few"},
-    "src/host/unprofiled.cpp": {"kLongestHandOver": "another thread's wake-up from one the profiler delayed"},
+    "src/host/phase_counts.cpp": {
+        "kFewestCalls": "calls that reveal a speed from too few",
+        "kFarApart": "a phase like those measured from another kind of work",
+    },
+    "src/host/unprofiled.cpp": {
+        "kLongestHandOver": "another thread's wake-up from one the profiler delayed",
+        "kMeasuredSpread": "a measured step from one that the prior may contradict",
+    },
     "src/host/cpu_prior.cpp": {"kFarBehindMs": "a GPU that keeps up from one whose queue may be full"},
     "include/foretrace/host/measured_step.hpp": {"kVariation": "a measured step from a slip of its unit"},
     "src/whatif/predict/bands.cpp": {"kMuchFrozen": "gaps and latencies from waits nobody explains"},

@@ -18,6 +18,9 @@ namespace {
 constexpr auto kForward = static_cast<std::size_t>(CpuPhase::kForward);
 constexpr auto kOptimizer = static_cast<std::size_t>(CpuPhase::kOptimizer);
 
+// A phase that takes half or twice what its launches usually take is another kind of work than those the figures come from. The
+// further apart the two are, the less the number of launches counts. In logarithms: a factor of two.
+constexpr double kFarApart = 0.69;
 // Fewer calls than this do not reveal the speed of a phase: their median is one call.
 constexpr std::size_t kFewestCalls = 6;
 
@@ -62,7 +65,8 @@ double PhaseCounts::correction(std::size_t phase, double ns, const HostCosts& ho
     weight = phase == kOptimizer ? host.launches.update_weight : host.launches.backward_weight;
   }
   if (us <= 0 || ns <= 0) return 1;
-  return std::pow(1e3 * us / ns, weight);
+  const double apart = std::log(1e3 * us / ns);
+  return std::exp(weight * apart / (1 + std::pow(apart / kFarApart, 4)));
 }
 
 double remaining_share(Ns own, double modules, double traced_speed, const HostCosts& host) {

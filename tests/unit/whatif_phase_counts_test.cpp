@@ -66,6 +66,8 @@ TEST(PhaseCounts, APhaseLongerThanItsLaunchesUsuallyTakeBecomesShorter) {
   EXPECT_NEAR(counted.correction(kUpdate, usual, host), 1, 1e-9);
   EXPECT_LT(counted.correction(kUpdate, 1.3 * usual, host), 0.97);
   EXPECT_GT(counted.correction(kUpdate, usual / 1.3, host), 1.03);
+  // Ten times as long is another kind of phase.
+  EXPECT_GT(counted.correction(kUpdate, 10 * usual, host), 0.95);
   // Forward is Python as much as launches: its times decide, unless generated code launches.
   EXPECT_EQ(counted.correction(kForward, 60 * host.launches.us[kForward] * 2e3, host), 1);
   const host::PhaseCounts compiled = host::count_phases(launching("triton_poi_fused_add_0"));
