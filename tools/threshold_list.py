@@ -55,9 +55,6 @@ THRESHOLDS: dict[str, dict[str, str]] = {
     "src/whatif/predict/bands.cpp": {"kMuchFrozen": "gaps and latencies from waits nobody explains"},
     "src/whatif/model/bound.hpp": {"·kBusyGpu": "a step that the GPU bounds from one that waits for the CPU"},
     "src/whatif/predict/predictor.hpp": {"kMostFrozenShare": "steps that are predicted from those that are declined"},
-    "src/whatif/catalogue/dataloader.cpp": {"kWaited": "a batch that was there from one that was waited for"},
-    "src/whatif/rewrite/optimizer.cpp": {"·kFewer": "another update from the same, counted a little differently"},
-    "src/whatif/dataflow/saved_tensors.cpp": {"kStatistic": "statistics of a norm from activations"},
     "src/memory/reserved.cpp": {"kSame": "gradients as large as the parameters from shards and other types"},
     "src/trace/importers/device_clock.cpp": {
         "kWaited": "a call that waited from one that found nothing to wait for",

@@ -10,17 +10,15 @@
 #include <vector>
 
 #include "base/byte_source.hpp"
+#include "base/csv.hpp"
 #include "base/data_files.hpp"
-#include "base/decimal.hpp"
 #include "base/suggest.hpp"
-#include "base/text.hpp"
 
 namespace foretrace::host {
 
 namespace {
 
 constexpr std::string_view kFolder = "host/hosts";
-constexpr std::string_view kDefaultHost = "xeon-h200";
 // A guard against damaged files: no figure of a host is a second, and none is negative.
 constexpr double kLargestFigure = 1e6;
 
@@ -112,38 +110,29 @@ struct Calibrated {
   double view_us = 0, event_us = 0, speed = 0;
 };
 
-Error wrong_line(std::string_view file, std::size_t line, std::string what, std::string hint) {
-  return Error{ErrorCode::kUnreadable, fmt::format("line {} {}", line, what), std::string(file), Error::kNoOffset,
-               std::move(hint)};
-}
-
 Result<HostCosts> parse_over(HostCosts costs, std::string_view csv, std::string_view file) {
   Calibrated calibrated;
   std::vector<Figure> figures = figures_of(costs);
   figures.insert(figures.begin(),
                  {{"view_us", &calibrated.view_us}, {"event_us", &calibrated.event_us}, {"speed", &calibrated.speed}});
-  std::size_t number = 0, given = 0;
-  for (const std::string_view line : split(csv, '\n')) {
-    ++number;
-    if (line.empty() || line.front() == '#') continue;
-    const std::vector<std::string_view> fields = csv_fields(line);
-    const std::optional<double> value = fields.size() >= 2 ? parse_double(fields[1]) : std::nullopt;
+  std::size_t given = 0;
+  for (CsvReader row(csv, {"figure", "value"}); row.next();) {
+    const std::string_view name = row["figure"];
+    const auto wrong = [&](std::string_view what, std::string hint) {
+      return row.error(what, std::string(file), std::move(hint));
+    };
+    const std::optional<double> value = row.number("value");
     if (!value) {
-      return tl::unexpected(wrong_line(file, number, "is not figure,value,sample,spread",
-                                       "`foretrace calibrate` and tools/fit_host.py write such files"));
+      return wrong("not figure,value,sample,spread", "`foretrace calibrate` and tools/fit_host.py write such files");
     }
-    const auto found =
-        std::find_if(figures.begin(), figures.end(), [&](const Figure& f) { return f.name == fields[0]; });
+    const auto found = std::find_if(figures.begin(), figures.end(), [&](const Figure& f) { return f.name == name; });
     if (found == figures.end()) {
       std::vector<std::string> names;
       for (const Figure& figure : figures) names.emplace_back(figure.name);
-      return tl::unexpected(wrong_line(file, number, fmt::format("names no figure of a host: '{}'", fields[0]),
-                                       did_you_mean(fields[0], names)));
+      return wrong(fmt::format("'{}' is no figure of a host", name), did_you_mean(name, names));
     }
     if (!(*value > 0) || *value > kLargestFigure) {
-      return tl::unexpected(wrong_line(file, number,
-                                       fmt::format("gives {} a value that no host has: {}", fields[0], fields[1]),
-                                       "figures are positive numbers"));
+      return wrong(fmt::format("no host has a {} of {}", name, row["value"]), "figures are positive numbers");
     }
     *found->value = *value;
     ++given;
@@ -163,15 +152,16 @@ Result<HostCosts> parse_over(HostCosts costs, std::string_view csv, std::string_
 
 const HostCosts& HostCosts::built_in() {
   static const HostCosts kBuiltIn = [] {
+    const DataFiles& files = DataFiles::shipped();
     HostCosts empty;
-    empty.name = kDefaultHost;
-    return parse_over(empty, data_file(fmt::format("{}/{}.csv", kFolder, kDefaultHost)), kDefaultHost).value();
+    empty.name = files.reference_host();
+    return parse_over(empty, files.at(fmt::format("{}/{}.csv", kFolder, empty.name)).text, empty.name).value();
   }();
   return kBuiltIn;
 }
 
 std::optional<HostCosts> HostCosts::find(std::string_view host) {
-  for (const DataFile& file : data_files_in(kFolder)) {
+  for (const DataFile& file : DataFiles::shipped().in(kFolder)) {
     if (file.stem() == host) return parse(file.text, host).value();
   }
   return std::nullopt;

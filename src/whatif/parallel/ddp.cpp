@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/parallel/builder.hpp"
 
 namespace foretrace::whatif {
@@ -35,7 +35,7 @@ void Buckets::broadcast_buffers() {
 }
 
 void Buckets::copy_in() {
-  const Ns join = graph::usual_latencies().kernel_gap;  // from a side stream's end to the next kernel of the main one
+  const Ns join = trace::default_latencies().kernel_gap;  // from a side stream's end to the next kernel of the main one
   for (std::uint32_t i = 0; i < b_.gradients.list.size(); ++i) {
     const Gradient& gradient = b_.gradients.list[i];
     Place& at = behind_.emplace_back(Place{gradient.cpu, gradient.gpu});
