@@ -37,7 +37,7 @@ from host_traces import (
 from truth import csv_rows
 
 OUTPUT = ROOT / "src" / "host" / "hosts" / "xeon-h200.csv"
-LEAST_LEFT = 0.2  # of a phase; src/host/unprofiled.cpp keeps the same
+LEAST_LEFT = 0.2  # of a phase; kMinRemaining of src/host/recorded_parts.hpp
 # Cases of calls that give the GPU no work.
 SHORT_CALLS = [("call", "event_record"), ("call", "stream_wait_event"), ("call", "stream_synchronize_idle")]
 # A launch may wait for room behind this many, on a GPU that is busy for this part of the step: then it is no CPU time.

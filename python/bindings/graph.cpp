@@ -240,7 +240,9 @@ void bind_graph(nb::module_& m) {
       .def("index", step_index, nb::arg("number").none())
       .def("build", build, nb::arg("index"), nb::arg("without"), nb::arg("device_gaps"), nb::arg("strict"));
   m.def("step_graphs", open_graphs, nb::arg("trace"), nb::keep_alive<0, 1>());
-  m.def("recorded_ms", [](const LoadedTrace& t) { return host::recorded_ms(t.trace); }, nb::arg("trace"));
+  m.def(
+      "recorded_ms", [](const LoadedTrace& t) { return host::recorder_figures(t.trace).measured_ms; },
+      nb::arg("trace"));
 
   nb::class_<Graph>(m, "Graph")
       .def("__len__", &Graph::size)

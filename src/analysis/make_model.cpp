@@ -31,10 +31,7 @@ LaunchCosts launch_costs(const Graph& g, const host::CpuPrior& prior) {
   }
   LaunchCosts costs;
   for (std::size_t p = 0; p < host::kCpuPhases; ++p) {
-    // A phase with few launches says more about its Python than about launching.
-    costs.cpu_per_launch[p] = count[p] > static_cast<std::int64_t>(prior.fewest_launches)
-                                  ? time[p] / count[p]
-                                  : static_cast<Ns>(1e3 * prior.host.launch_us[p]);
+    costs.cpu_per_launch[p] = count[p] > 0 ? time[p] / count[p] : static_cast<Ns>(1e3 * prior.host.launches.us[p]);
   }
   return costs;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "foretrace/base/time.hpp"
@@ -22,6 +23,18 @@ T quantile(std::vector<T>& values, double p) {
 template <class T>
 T median(std::vector<T>& values) {
   return quantile(values, 0.5);
+}
+
+/// The value below which half of the weight lies, of (value, weight) pairs; `otherwise` where there are none.
+inline double weighted_median(std::vector<std::pair<double, double>> values, double otherwise) {
+  std::sort(values.begin(), values.end());
+  double all = 0, sum = 0;
+  for (const auto& [value, weight] : values) all += weight;
+  for (const auto& [value, weight] : values) {
+    sum += weight;
+    if (2 * sum >= all) return value;
+  }
+  return otherwise;
 }
 
 /// How far `value` is from `truth`, in percent, with its sign; 0 where there is no truth.

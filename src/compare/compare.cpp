@@ -1,3 +1,5 @@
+// Puts a comparison together: which figure of the step decides, the causes, the tables, and the verdict on a prediction.
+
 #include "foretrace/compare/compare.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +25,7 @@ double middle(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-// Of the median of some steps: what they scatter by, and how many there are.
+// Standard error of the median of some steps, from their median deviation.
 double median_error(const std::vector<double>& values) {
   if (values.size() < 3) return 0;
   const double centre = middle(values);
@@ -33,10 +35,10 @@ double median_error(const std::vector<double>& values) {
 }
 
 Result<std::vector<Profile>> read(const std::vector<const trace::Trace*>& traces, const Options& options,
-                                  std::optional<double> told_ms) {
+                                  std::optional<double> measured_ms) {
   std::vector<Profile> out;
   for (const trace::Trace* trace : traces) {
-    Result<Profile> one = profile(*trace, options.step, host::UserMeasurements(told_ms, options.host));
+    Result<Profile> one = profile(*trace, options.step, host::UserMeasurements(measured_ms, options.host));
     if (!one) {
       if (one.error().file.empty()) one.error().file = trace->path;
       return tl::unexpected(one.error());
@@ -98,7 +100,8 @@ bool all_clean(const std::vector<Profile>& recordings) {
 void decide(Comparison& c, const std::vector<Profile>& before, const std::vector<Profile>& after) {
   const bool left = all_clean(before), right = all_clean(after);
   if (left && right) {
-    c.decided = before.front().told || after.front().told ? DecidedBy::kTold : DecidedBy::kRecorded;
+    c.decided =
+        before.front().measured_by_user || after.front().measured_by_user ? DecidedBy::kUser : DecidedBy::kRecorded;
   } else {
     c.decided = DecidedBy::kTraced;
     if (left != right) {
@@ -111,7 +114,7 @@ void memory_cause(Comparison& c) {
   if (!c.before.peak_bytes || !c.after.peak_bytes || *c.before.peak_bytes <= 0) return;
   const auto before = static_cast<double>(*c.before.peak_bytes), after = static_cast<double>(*c.after.peak_bytes);
   if (std::abs(after / before - 1) < kLeastMemory) return;
-  c.causes.push_back({Of::kMemory,
+  c.causes.push_back({CauseKind::kMemory,
                       fmt::format("peak memory {:.2f} GB instead of {:.2f} ({:+.1f} %)", after / 1e9, before / 1e9,
                                   100 * (after / before - 1)),
                       "", 0, "", 0});
@@ -120,45 +123,23 @@ void memory_cause(Comparison& c) {
 }  // namespace
 
 std::string_view to_string(DecidedBy decided) {
-  switch (decided) {
-    case DecidedBy::kTold:
-      return "told";
-    case DecidedBy::kRecorded:
-      return "recorded";
-    case DecidedBy::kTraced:
-      break;
-  }
-  return "traced";
+  constexpr std::string_view kNames[] = {"told", "recorded", "traced"};
+  return kNames[static_cast<std::size_t>(decided)];
 }
 
-std::string_view to_string(Of of) {
-  switch (of) {
-    case Of::kSetup:
-      return "setup";
-    case Of::kKernels:
-      return "kernels";
-    case Of::kWork:
-      return "work";
-    case Of::kCpu:
-      return "cpu";
-    case Of::kWaits:
-      return "waits";
-    case Of::kMemory:
-      return "memory";
-    case Of::kRecording:
-      break;
-  }
-  return "recording";
+std::string_view to_string(CauseKind kind) {
+  constexpr std::string_view kNames[] = {"setup", "kernels", "work", "cpu", "waits", "memory", "recording"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 namespace {
 
-// The same program on two GPUs asks by itself what the move was predicted to give. Nothing where more than the GPU differs, or the
-// move cannot be predicted: nobody asked.
+// Where only the GPU differs, the move is checked against its prediction without being asked. Nothing where more differs or the move
+// cannot be predicted.
 std::optional<Verdict> move_to_the_other_gpu(const trace::Trace& before, const trace::Trace& after, const Comparison& c,
                                              const Options& options) {
   std::size_t setups = 0;
-  for (const Cause& cause : c.causes) setups += cause.of == Of::kSetup ? 1 : 0;
+  for (const Cause& cause : c.causes) setups += cause.kind == CauseKind::kSetup ? 1 : 0;
   if (setups != 1 || c.before.device == c.after.device || c.before.device.empty() || c.after.device.empty()) return {};
   Result<whatif::Use> move = whatif::parse_use(
       fmt::format("{}:to={}", whatif::the_one_that_changes(whatif::Changes::kDevice).name, c.after.device));
@@ -192,7 +173,7 @@ Result<Comparison> compare(const std::vector<const trace::Trace*>& before,
                               "would say it of yours";
   c.causes = differences(a, b);
   const bool explained =
-      std::any_of(c.causes.begin(), c.causes.end(), [](const Cause& x) { return x.of == Of::kSetup; });
+      std::any_of(c.causes.begin(), c.causes.end(), [](const Cause& x) { return x.kind == CauseKind::kSetup; });
   for (Cause& cause : moved_parts(left, right, explained)) c.causes.push_back(std::move(cause));
   memory_cause(c);
   c.tables = tables_of(a, b);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/statistics.hpp"
 #include "compare/profile.hpp"
 #include "compare/traits.hpp"
 #include "foretrace/whatif/parallel.hpp"
@@ -28,25 +29,15 @@ std::string type_name(Dtype dtype) {
   return name;
 }
 
-std::string_view update_name(Traits::Update update) {
-  switch (update) {
-    case Traits::Update::kLoop:
-      return "one parameter after the other";
-    case Traits::Update::kForeach:
-      return "over lists of parameters (foreach)";
-    case Traits::Update::kFused:
-      return "in fused kernels";
-    case Traits::Update::kUnknown:
-      break;
-  }
-  return "unknown";
-}
-
-std::string_view update_whatif(Traits::Update update) {
-  return update == Traits::Update::kFused     ? "fused-optimizer"
-         : update == Traits::Update::kForeach ? "foreach-optimizer"
-                                              : "";
-}
+// What each way to update parameters is called, and the what-if that gives it.
+struct UpdateNames {
+  std::string_view text, whatif;
+};
+constexpr UpdateNames kUpdates[] = {{"unknown", ""},
+                                    {"one parameter after the other", ""},
+                                    {"over lists of parameters (foreach)", "foreach-optimizer"},
+                                    {"in fused kernels", "fused-optimizer"}};
+const UpdateNames& names_of(Traits::Update update) { return kUpdates[static_cast<std::size_t>(update)]; }
 
 // The change of the catalogue that this is.
 std::string_view whatif_for(Changes changes) { return whatif::the_one_that_changes(changes).name; }
@@ -80,8 +71,16 @@ class Differences {
   }
 
  private:
-  void say(std::string what, std::string where, double ns, std::string_view whatif = {}, Of of = Of::kSetup) {
-    out_.push_back({of, std::move(what), std::move(where), static_cast<Ns>(ns), std::string(whatif), 0});
+  void say(std::string what, std::string where, double ns, std::string_view whatif = {},
+           CauseKind kind = CauseKind::kSetup) {
+    out_.push_back({kind, std::move(what), std::move(where), static_cast<Ns>(ns), std::string(whatif), 0});
+  }
+
+  // A trait that one side has and the other has not: `on` where AFTER has it, else `off`. Whether there is one.
+  bool turned(bool before, bool after, const char* on, const char* off, std::string where, double ns,
+              std::string_view whatif = {}, CauseKind kind = CauseKind::kSetup) {
+    if (before != after) say(after ? on : off, std::move(where), ns, whatif, kind);
+    return before != after;
   }
 
   // GPU time after less before, of the work that `take` takes.
@@ -94,11 +93,7 @@ class Differences {
   }
   [[nodiscard]] double all_gpu() const { return b_.gpu_ns - a_.gpu_ns; }
   [[nodiscard]] double step_change() const { return middle(b_.traced_ns) - middle(a_.traced_ns); }
-  static double middle(std::vector<double> values) {
-    if (values.empty()) return 0;
-    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-    return values[values.size() / 2];
-  }
+  static double middle(std::vector<double> values) { return values.empty() ? 0 : median(values); }
 
   void device() {
     if (a_.device == b_.device || a_.device.empty() || b_.device.empty()) return;
@@ -151,23 +146,21 @@ class Differences {
   }
 
   void graphs() {
-    if ((before_.graph_share > kMost) == (after_.graph_share > kMost)) return;
-    const bool on = after_.graph_share > kMost;
-    say(on ? "the step is launched as a CUDA graph" : "the step is no longer launched as a CUDA graph",
-        fmt::format("{} launches instead of {}", std::llround(b_.launches * (1 - after_.graph_share)) + (on ? 1 : 0),
-                    std::llround(a_.launches * (1 - before_.graph_share)) + (on ? 0 : 1)),
+    const bool before = before_.graph_share > kMost, after = after_.graph_share > kMost;
+    changed_runtime_ |= turned(
+        before, after, "the step is launched as a CUDA graph", "the step is no longer launched as a CUDA graph",
+        fmt::format("{} launches instead of {}", std::llround(b_.launches * (1 - after_.graph_share)) + (after ? 1 : 0),
+                    std::llround(a_.launches * (1 - before_.graph_share)) + (after ? 0 : 1)),
         step_change(), whatif_for(Changes::kLaunches));
-    changed_runtime_ = true;
   }
 
   void compiled() {
-    if ((before_.compiled_share > kCompiled) == (after_.compiled_share > kCompiled)) return;
-    const bool on = after_.compiled_share > kCompiled;
-    say(on ? "the model is compiled: kernels written by a compiler" : "the model is no longer compiled",
-        fmt::format("{:.0f} % of GPU time in Triton kernels",
-                    100 * std::max(before_.compiled_share, after_.compiled_share)),
-        all_gpu(), whatif_for(Changes::kCompilation));
-    changed_runtime_ = true;
+    changed_runtime_ |=
+        turned(before_.compiled_share > kCompiled, after_.compiled_share > kCompiled,
+               "the model is compiled: kernels written by a compiler", "the model is no longer compiled",
+               fmt::format("{:.0f} % of GPU time in Triton kernels",
+                           100 * std::max(before_.compiled_share, after_.compiled_share)),
+               all_gpu(), whatif_for(Changes::kCompilation));
   }
 
   // Passes and samples of a pass, by the operations both sides have.
@@ -227,12 +220,11 @@ class Differences {
                       100 * before_.half_share),
           "", gpu(computes));
     }
-    if ((before_.fp8_ns > kSome * a_.gpu_ns) != (after_.fp8_ns > kSome * b_.gpu_ns)) {
-      say(after_.fp8_ns > before_.fp8_ns ? "products in FP8" : "products no longer in FP8", "linear layers",
-          gpu(computes));
-    }
+    turned(before_.fp8_ns > kSome * a_.gpu_ns, after_.fp8_ns > kSome * b_.gpu_ns, "products in FP8",
+           "products no longer in FP8", "linear layers", gpu(computes));
   }
 
+  // Inside a CUDA graph operations are not shown, so a change there cannot be seen.
   [[nodiscard]] bool attention_changed() const {
     return (before_.attention_ns > 0.002 * a_.gpu_ns) != (after_.attention_ns > 0.002 * b_.gpu_ns) &&
            !(after_.graph_share > kMost || before_.graph_share > kMost);
@@ -246,14 +238,13 @@ class Differences {
 
   void layout() {
     if (before_.channels_last < 0 || after_.channels_last < 0) return;
-    if ((before_.channels_last > kMost) == (after_.channels_last > kMost)) return;
-    const bool on = after_.channels_last > kMost;
-    say(on ? "convolutions in channels-last layout" : "convolutions no longer in channels-last layout", "convolutions",
-        gpu([](const GpuItem& i) {
-          return i.family == Family::kConvForward || i.family == Family::kConvDataGrad ||
-                 i.family == Family::kConvWeightGrad || i.family == Family::kBatchNorm || i.family == Family::kPooling;
-        }),
-        on ? whatif_for(Changes::kLayout) : "");
+    const auto follows_layout = [](const GpuItem& i) {
+      return i.family == Family::kConvForward || i.family == Family::kConvDataGrad ||
+             i.family == Family::kConvWeightGrad || i.family == Family::kBatchNorm || i.family == Family::kPooling;
+    };
+    turned(before_.channels_last > kMost, after_.channels_last > kMost, "convolutions in channels-last layout",
+           "convolutions no longer in channels-last layout", "convolutions", gpu(follows_layout),
+           after_.channels_last > kMost ? whatif_for(Changes::kLayout) : "");
   }
 
   void recomputation() {
@@ -285,8 +276,9 @@ class Differences {
         after_.update == Traits::Update::kUnknown) {
       return;
     }
-    say(fmt::format("the optimizer works {} instead of {}", update_name(after_.update), update_name(before_.update)),
-        "optimizer", gpu(updates), update_whatif(after_.update));
+    say(fmt::format("the optimizer works {} instead of {}", names_of(after_.update).text,
+                    names_of(before_.update).text),
+        "optimizer", gpu(updates), names_of(after_.update).whatif);
   }
 
   void loader() {
@@ -301,21 +293,17 @@ class Differences {
     if ((before > 0) == (after > 0) && std::abs(after - before) < std::max(5.0, before)) return;
     say(after < before ? fmt::format("the CPU waits for the GPU {} times a step instead of {}", b_.syncs, a_.syncs)
                        : fmt::format("the CPU waits for the GPU {} times a step, {} before", b_.syncs, a_.syncs),
-        "synchronising calls", step_change(), after == 0 ? whatif_for(Changes::kWaits) : "", Of::kWaits);
+        "synchronising calls", step_change(), after == 0 ? whatif_for(Changes::kWaits) : "", CauseKind::kWaits);
   }
 
   void recording() {
-    if (before_.python_frames != after_.python_frames) {
-      say(after_.python_frames ? "recorded with Python stacks, which cost time" : "recorded without Python stacks", "",
-          0, {}, Of::kRecording);
-    }
-    if (!changed_runtime_ && before_.layer_ranges != after_.layer_ranges) {
-      say(after_.layer_ranges ? "recorded with ranges that name layers" : "recorded without ranges that name layers",
-          "", 0, {}, Of::kRecording);
-    }
-    if (!changed_runtime_ && before_.shapes != after_.shapes) {
-      say(after_.shapes ? "recorded with shapes" : "recorded without shapes", "", 0, {}, Of::kRecording);
-    }
+    turned(before_.python_frames, after_.python_frames, "recorded with Python stacks, which cost time",
+           "recorded without Python stacks", "", 0, {}, CauseKind::kRecording);
+    if (changed_runtime_) return;  // compiled code and CUDA graphs show neither layers nor shapes
+    turned(before_.layer_ranges, after_.layer_ranges, "recorded with ranges that name layers",
+           "recorded without ranges that name layers", "", 0, {}, CauseKind::kRecording);
+    turned(before_.shapes, after_.shapes, "recorded with shapes", "recorded without shapes", "", 0, {},
+           CauseKind::kRecording);
   }
 
   const Profile& a_;

@@ -1,8 +1,8 @@
-// Which parts of a step take longer for the same work, told from what kernels and operations differ by anyway.
+// Which parts of a step take longer for the same work, beyond the noise of kernels and operations.
 //
-// The same work of both sides makes pairs. What a family's pairs scatter by around their common ratio is one estimate of its
-// noise, what kernels of unchanged programs were seen to scatter by is another (noise.hpp); the larger one holds. A pair of
-// recordings whose other kernels agree closely is held to what it shows itself: two copies of one file have no noise at all.
+// The same work of both sides makes pairs. The spread of a family's pairs around their common ratio is one estimate of its noise; the
+// spread of kernels of unchanged programs is another (noise.hpp); the larger one counts. Recordings whose other kernels agree closely
+// are judged by their own spread: two copies of one file have no noise at all.
 
 #include <fmt/format.h>
 
@@ -10,6 +10,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/statistics.hpp"
 #include "compare/noise.hpp"
 #include "compare/parts.hpp"
 
@@ -30,6 +31,7 @@ constexpr double kShortNs = 5'000, kLongNs = 50'000;
 constexpr double kCopies = 0.02;
 
 struct Pair {
+  const std::string* key;
   const GpuItem* item;
   double before, after, usual;  // ns, and the usual spread of log(after / before)
 };
@@ -41,21 +43,10 @@ double usual_of(const GpuItem& item) {
   return one < kShortNs ? n.short_kernel : one < kLongNs ? n.kernel : n.long_kernel;
 }
 
-// The ratio half of the time lies below.
 double common_ratio(const std::vector<Pair>& pairs) {
   std::vector<std::pair<double, double>> ratios;
-  double all = 0;
-  for (const Pair& p : pairs) {
-    ratios.emplace_back(p.after / p.before, p.before);
-    all += p.before;
-  }
-  std::sort(ratios.begin(), ratios.end());
-  double sum = 0;
-  for (const auto& [ratio, weight] : ratios) {
-    sum += weight;
-    if (2 * sum >= all) return ratio;
-  }
-  return 1;
+  for (const Pair& p : pairs) ratios.emplace_back(p.after / p.before, p.before);
+  return weighted_median(std::move(ratios), 1);
 }
 
 struct Moved {
@@ -63,13 +54,9 @@ struct Moved {
   [[nodiscard]] double log_ratio() const { return std::log(after / before); }
 };
 
-struct Sums {
-  double before = 0, after = 0, before_count = 0, after_count = 0;
-};
-
-class Finder {
+class MovedParts {
  public:
-  Finder(const std::vector<Profile>& before, const std::vector<Profile>& after)
+  MovedParts(const std::vector<Profile>& before, const std::vector<Profile>& after)
       : a_(average(before)),
         b_(average(after)),
         averaged_(std::sqrt(0.5 / static_cast<double>(before.size()) + 0.5 / static_cast<double>(after.size()))) {
@@ -78,7 +65,7 @@ class Finder {
       // Work of another number of calls is other work, not slower work.
       if (at == b_.gpu.end() || item.ns <= 0 || at->second.ns <= 0) continue;
       if (std::abs(at->second.count - item.count) > 0.01 * item.count) continue;
-      pairs_.push_back({&item, item.ns, at->second.ns, usual_of(item)});
+      pairs_.push_back({&key, &item, item.ns, at->second.ns, usual_of(item)});
     }
     find_scale();
   }
@@ -93,25 +80,15 @@ class Finder {
   }
 
  private:
-  // How much these two recordings scatter, as a multiple of what is usual: half of the time lies below.
+  // How much these two recordings scatter, as a multiple of the usual noise.
   void find_scale() {
     const double common = common_ratio(pairs_);
     std::vector<std::pair<double, double>> scatter;
-    double all = 0;
     for (const Pair& p : pairs_) {
       scatter.emplace_back(std::abs(std::log(p.after / p.before / common)) / p.usual, p.before);
-      all += p.before;
     }
-    std::sort(scatter.begin(), scatter.end());
-    double sum = 0;
-    for (const auto& [off, weight] : scatter) {
-      sum += weight;
-      // 0.95: half of a normal distribution's values lie within 0.67 of sqrt(2) standard deviations.
-      if (2 * sum >= all) {
-        scale_ = std::clamp(off / 0.95, 0.0, 1.0);
-        break;
-      }
-    }
+    // 0.95: half of a normal distribution's values lie within 0.67 of sqrt(2) standard deviations.
+    if (!scatter.empty()) scale_ = std::clamp(weighted_median(std::move(scatter), 0) / 0.95, 0.0, 1.0);
     if (pairs_.size() < 20) scale_ = std::max(scale_, 1.0);  // too few to say
   }
 
@@ -171,7 +148,7 @@ class Finder {
     if (moved_ns < kMostMoved * a_.gpu_ns) return;
     const Moved m = moved(pairs_);
     if (!beyond(m, kFamilyErrors, kLeastGpu * a_.gpu_ns)) return;
-    out_.push_back({Of::kKernels,
+    out_.push_back({CauseKind::kKernels,
                     fmt::format("all kernels take {} for the same work{}", direction(m),
                                 a_.device == b_.device ? ": another clock, or something beside them" : ""),
                     "", std::llround(m.after - m.before), "", 100 * kFamilyErrors * m.error});
@@ -185,7 +162,7 @@ class Finder {
     for (const auto& [family, pairs] : families) {
       const Moved m = moved(pairs);
       if (beyond(m, kFamilyErrors, kLeastGpu * a_.gpu_ns)) {
-        out_.push_back({Of::kKernels,
+        out_.push_back({CauseKind::kKernels,
                         fmt::format("{} kernels take {} for the same work", to_string(family), direction(m)),
                         mostly(pairs, [](const GpuItem& i) { return i.layer.empty() ? i.op : i.layer; }),
                         std::llround(m.after - m.before), "", 100 * kFamilyErrors * m.error});
@@ -201,7 +178,7 @@ class Finder {
         // Beside another stream a kernel takes as long as that one lets it: only the family's time says something.
         if (item.beside || !beyond(g, kKernelErrors, kLeastKernel * a_.gpu_ns)) continue;
         out_.push_back(
-            {Of::kKernels,
+            {CauseKind::kKernels,
              fmt::format("a {} kernel takes {} for the same work: {}", to_string(family), direction(g), item.kernel),
              mostly(group, [](const GpuItem& i) { return i.layer.empty() ? i.op : i.layer; }),
              std::llround(g.after - g.before), "", 100 * kKernelErrors * g.error});
@@ -210,35 +187,21 @@ class Finder {
     if (claimed >= kFamiliesOfAll) whole_gpu(std::max(longer, shorter));
   }
 
-  // Operations whose kernels are not the ones of the other side, or not as many.
+  // Operations whose kernels, or their number, differ from the other side's.
   void one_sided() {
-    struct Work {
-      double before = 0, after = 0, before_count = 0, after_count = 0;
-      work::Family family = work::Family::kOther;
-      std::set<std::string> layers;
-    };
-    std::set<const GpuItem*> paired;
-    for (const Pair& p : pairs_) paired.insert(p.item);
-    std::map<std::string, Work> works;
+    std::map<std::string, GpuItem> before = a_.gpu, after = b_.gpu;
+    for (const Pair& p : pairs_) {
+      before.erase(*p.key);
+      after.erase(*p.key);
+    }
     const auto name = [](const GpuItem& i) { return i.op.empty() ? i.kernel : i.op; };
-    for (const auto& [key, item] : a_.gpu) {
-      if (paired.contains(&item)) continue;
-      Work& w = works[name(item)];
-      w.before += item.ns;
-      w.before_count += item.count;
-      w.family = item.family;
-      if (!item.layer.empty()) w.layers.insert(item.layer);
+    std::map<std::string, std::set<std::string>> layers;
+    for (const auto* side : {&before, &after}) {
+      for (const auto& [key, item] : *side) {
+        if (!item.layer.empty()) layers[name(item)].insert(item.layer);
+      }
     }
-    for (const auto& [key, item] : b_.gpu) {
-      const auto at = a_.gpu.find(key);
-      if (at != a_.gpu.end() && paired.contains(&at->second)) continue;
-      Work& w = works[name(item)];
-      w.after += item.ns;
-      w.after_count += item.count;
-      w.family = item.family;
-      if (!item.layer.empty()) w.layers.insert(item.layer);
-    }
-    for (const auto& [op, w] : works) {
+    for (const auto& [op, w] : sums_by(before, after, name)) {
       if (std::abs(w.after - w.before) < kLeastWork * a_.gpu_ns) continue;
       // Copies from the host and fills differ in number from one recording to the next without anybody changing them.
       const double change = w.after_count - w.before_count;
@@ -253,37 +216,23 @@ class Finder {
         what = fmt::format("other kernels or sizes for {}", op);
       }
       std::string where;
-      for (const std::string& layer : w.layers) {
+      for (const std::string& layer : layers[op]) {
         if (where.size() > 60) break;
         where += (where.empty() ? "" : ", ") + layer;
       }
-      out_.push_back({Of::kWork, what, where, std::llround(w.after - w.before), "", 0});
+      out_.push_back({CauseKind::kWork, what, where, std::llround(w.after - w.before), "", 0});
     }
   }
 
   // A host that is slower makes everything slower: an operation stands out against the others.
   void cpu() {
     std::vector<std::pair<double, double>> ratios;
-    double all = 0;
     for (const auto& [key, item] : a_.cpu) {
       const auto at = b_.cpu.find(key);
-      if (at == b_.cpu.end() || item.ns <= 0 || at->second.ns <= 0) continue;
-      ratios.emplace_back(at->second.ns / item.ns, item.ns);
-      all += item.ns;
+      if (at != b_.cpu.end() && item.ns > 0 && at->second.ns > 0) ratios.emplace_back(at->second.ns / item.ns, item.ns);
     }
-    std::sort(ratios.begin(), ratios.end());
-    double common = 1, sum = 0;
-    for (const auto& [ratio, weight] : ratios) {
-      sum += weight;
-      if (2 * sum >= all) {
-        common = ratio;
-        break;
-      }
-    }
-    std::map<std::string, Sums> ops;
-    for (const auto& [key, item] : a_.cpu) ops[item.op].before += item.ns, ops[item.op].before_count += item.count;
-    for (const auto& [key, item] : b_.cpu) ops[item.op].after += item.ns, ops[item.op].after_count += item.count;
-    for (const auto& [op, s] : ops) {
+    const double common = weighted_median(std::move(ratios), 1);
+    for (const auto& [op, s] : sums_by(a_.cpu, b_.cpu, [](const CpuItem& i) { return i.op; })) {
       const double expected = s.before * common, change = s.after - expected;
       if (std::abs(change) < kLeastCpu * a_.cpu_ns * common) continue;
       // A single long stretch varies as a whole, many short ones average out.
@@ -293,7 +242,7 @@ class Finder {
           std::abs(s.after_count - s.before_count) > 0.05 * std::max(s.before_count, s.after_count);
       const double ratio = s.before > 0 && s.after > 0 ? std::abs(std::log(s.after / expected)) : 1e9;
       if (!other_count && ratio < kCpuErrors * error) continue;
-      out_.push_back({Of::kCpu,
+      out_.push_back({CauseKind::kCpu,
                       other_count
                           ? fmt::format("{} on the CPU: {:.0f} stretches of work instead of {:.0f}", op, s.after_count,
                                         s.before_count)
@@ -312,7 +261,7 @@ class Finder {
 }  // namespace
 
 std::vector<Cause> moved_parts(const std::vector<Profile>& before, const std::vector<Profile>& after, bool explained) {
-  return Finder(before, after).find(explained);
+  return MovedParts(before, after).find(explained);
 }
 
 }  // namespace foretrace::compare

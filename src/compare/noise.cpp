@@ -1,3 +1,6 @@
+// How far two recordings may differ by chance. The figure of unchanged programs counts like two recordings of the user's own, so that a
+// few recordings per side cannot claim to have no noise.
+
 #include "compare/noise.hpp"
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// Averages recordings of one side, and adds up the work of both sides by phase, family, layer, operation and kernel.
+
 #include "compare/parts.hpp"
 
 #include <fmt/format.h>
@@ -9,10 +11,6 @@
 
 namespace foretrace::compare {
 namespace {
-
-struct Sums {
-  double before = 0, after = 0, before_count = 0, after_count = 0;
-};
 
 std::vector<Row> rows_of(const std::map<std::string, Sums>& sums) {
   std::vector<Row> out;
@@ -26,18 +24,18 @@ std::vector<Row> rows_of(const std::map<std::string, Sums>& sums) {
 
 template <class Items, class Name>
 std::vector<Row> table(const Items& before, const Items& after, Name name) {
-  std::map<std::string, Sums> sums;
-  for (const auto& [key, item] : before) {
-    Sums& s = sums[name(item)];
-    s.before += item.ns;
-    s.before_count += item.count;
+  return rows_of(sums_by(before, after, name));
+}
+
+// Adds `share` of the items of one recording.
+template <class Items>
+void add_items(Items& to, const Items& from, double share) {
+  for (const auto& [key, item] : from) {
+    const auto [at, added] = to.try_emplace(key, item);
+    if (added) at->second.ns = at->second.count = 0;
+    at->second.ns += share * item.ns;
+    at->second.count += share * item.count;
   }
-  for (const auto& [key, item] : after) {
-    Sums& s = sums[name(item)];
-    s.after += item.ns;
-    s.after_count += item.count;
-  }
-  return rows_of(sums);
 }
 
 std::string or_phase(const std::string& name, graph::Phase phase) {
@@ -57,18 +55,8 @@ Profile average(const std::vector<Profile>& recordings) {
   double peak = 0;
   bool all_peaks = true;
   for (const Profile& one : recordings) {
-    for (const auto& [key, item] : one.gpu) {
-      const auto [at, added] = out.gpu.try_emplace(key, item);
-      if (added) at->second.ns = at->second.count = 0;
-      at->second.ns += share * item.ns;
-      at->second.count += share * item.count;
-    }
-    for (const auto& [key, item] : one.cpu) {
-      const auto [at, added] = out.cpu.try_emplace(key, item);
-      if (added) at->second.ns = at->second.count = 0;
-      at->second.ns += share * item.ns;
-      at->second.count += share * item.count;
-    }
+    add_items(out.gpu, one.gpu, share);
+    add_items(out.cpu, one.cpu, share);
     out.gpu_ns += share * one.gpu_ns;
     out.cpu_ns += share * one.cpu_ns;
     out.launches += share * one.launches;

@@ -1,3 +1,6 @@
+// Reads the work of a step. Items are identified by kernel, operation, layer, phase and sizes, never by time or order, so that both sides
+// of a comparison find each other's.
+
 #include "compare/profile.hpp"
 
 #include <fmt/format.h>
@@ -148,6 +151,7 @@ class Collector {
   std::unordered_set<std::int64_t> calls_;
 };
 
+// Calls that wait for the GPU, however many tasks each waits for.
 std::uint64_t waits_in(const Graph& g) {
   std::unordered_set<std::uint32_t> waiting;
   for (std::size_t d = 0; d < g.dependencies(); ++d) {
@@ -172,7 +176,7 @@ std::vector<std::size_t> nearest(const trace::Steps& steps, std::size_t chosen) 
 }  // namespace
 
 Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> number,
-                        const host::UserMeasurements& told) {
+                        const host::UserMeasurements& measurements) {
   Profile out;
   out.file = trace.path;
   if (trace.distributed.present && trace.distributed.rank >= 0) out.rank = trace.distributed.rank;
@@ -201,18 +205,19 @@ Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> n
   out.clean_swing = out.traced_swing;
   if (auto match = hardware::device_of(trace)) out.device = match->device.name;
   if (graphs.embedded()) return out;
-  Result<analysis::Baseline> baseline = analysis::make_baseline(trace, steps.steps[chosen], main, told);
+  Result<analysis::Baseline> baseline = analysis::make_baseline(trace, steps.steps[chosen], main, measurements);
   if (!baseline) {
-    if (told.measured_ms) return tl::unexpected(baseline.error());
+    if (measurements.measured_ms) return tl::unexpected(baseline.error());
     return out;
   }
   out.clean = baseline->figures.measured;
-  out.told = told.measured_ms.has_value();
+  out.measured_by_user = measurements.measured_ms.has_value();
   out.peak_bytes = baseline->figures.peak_bytes;
   out.clean_swing = swing(baseline->model.graph, Noise::usual().host_clean);
-  if (out.clean && !out.told) {
-    for (const double ms : host::recorded_steps(trace)) out.clean_ns.push_back(1e6 * ms);
-    if (const auto bytes = host::recorded_peak(trace)) out.peak_bytes = bytes;
+  if (out.clean && !out.measured_by_user) {
+    const host::RecorderFigures recorded = host::recorder_figures(trace);
+    for (const double ms : recorded.step_ms) out.clean_ns.push_back(1e6 * ms);
+    if (recorded.peak_bytes) out.peak_bytes = recorded.peak_bytes;
   }
   return out;
 }

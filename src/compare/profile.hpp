@@ -38,8 +38,8 @@ struct Profile {
   double gpu_ns = 0, cpu_ns = 0, launches = 0;
   std::vector<double> traced_ns;  ///< of every step
   std::vector<double> clean_ns;   ///< without the profiler: the recorder's steps
-  std::optional<Ns> clean;        ///< told, else recorded
-  bool told = false;
+  std::optional<Ns> clean;        ///< the user's, else the recorder's
+  bool measured_by_user = false;
   /// How far the step follows the host: log(step with a CPU slower by a usual difference of hosts / step), as traced and clean.
   double traced_swing = 0, clean_swing = 0;
   std::optional<std::int64_t> peak_bytes;
@@ -49,6 +49,6 @@ struct Profile {
 
 /// The step asked for, else the median one; averages over the steps nearest to it.
 Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> step,
-                        const host::UserMeasurements& told);
+                        const host::UserMeasurements& measurements);
 
 }  // namespace foretrace::compare

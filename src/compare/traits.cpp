@@ -1,3 +1,5 @@
+// Reads how a step is run from its kernels and operations, since no trace states it.
+
 #include "compare/traits.hpp"
 
 #include <fmt/format.h>
@@ -8,7 +10,7 @@
 #include <set>
 
 #include "compare/profile.hpp"
-#include "foretrace/trace/communication.hpp"
+#include "foretrace/ranks/collectives.hpp"
 #include "foretrace/trace/steps.hpp"
 #include "graph/call_roles.hpp"
 #include "work/op_names.hpp"
@@ -48,23 +50,6 @@ bool only_forward(std::string_view op) {
                                                        "aten::_cudnn_rnn",
                                                        "aten::_fused_rms_norm"};
   return std::find(kNames.begin(), kNames.end(), op) != kNames.end();
-}
-
-std::string collective_kind(const trace::Trace& trace, std::uint32_t e) {
-  std::string_view name = trace.name(e);
-  if (const trace::CollectiveInfo* info = trace.args.collective(trace.events.args[e]); info && info->name.valid()) {
-    name = trace.strings[info->name];
-  }
-  std::string small(name);
-  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
-  std::erase(small, '_');
-  if (holds(small, "allreduce")) return "all-reduce";
-  if (holds(small, "reducescatter")) return "reduce-scatter";
-  if (holds(small, "allgather")) return "all-gather";
-  if (holds(small, "alltoall")) return "all-to-all";
-  if (holds(small, "broadcast")) return "broadcast";
-  if (holds(small, "send") || holds(small, "recv")) return "send and receive";
-  return "communication";
 }
 
 class Reader {
@@ -127,6 +112,7 @@ class Reader {
                                                                                        : std::string_view();
   }
 
+  // Unscaling, clearing and clipping of gradients are not the update.
   void update(std::uint32_t k, double ns) {
     const std::string_view op = op_of(k);
     if (op.empty() || holds(op, "_amp_") || holds(op, "zero") || holds(op, "norm")) return;
@@ -134,7 +120,7 @@ class Reader {
   }
 
   void collective(std::uint32_t e) {
-    const std::string kind = collective_kind(t_, e);
+    const std::string kind(to_string(ranks::recorded_collective(t_, e).kind));
     out_.collectives[kind] += 1;
     if (const trace::CollectiveInfo* info = t_.args.collective(t_.events.args[e])) {
       if (info->dtype.valid()) out_.collective_types[kind] = std::string(t_.strings[info->dtype]);

@@ -1,3 +1,5 @@
+// Judges a prediction by the measured step, and derives the residuals by which bands can be fitted to the user's own models.
+
 #include "compare/verdict.hpp"
 
 #include <algorithm>
@@ -42,6 +44,7 @@ std::vector<whatif::Residuals::Row> residuals_of(const whatif::Prediction& p, co
   const std::map<std::string, Times> measured = by_errors(after.figures.gpu_families);
   double whole = 0, explained = 0;
   for (const auto& [family, t] : predicted) whole += t.measured + t.scaled + t.modelled;
+  // How much the step follows each family, read off the band.
   std::map<std::string, double> pull;
   for (const whatif::BandPart& part : p.band) {
     if (part.sigma > 0 && p.step > 0) {

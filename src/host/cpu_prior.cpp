@@ -1,8 +1,12 @@
+// Combines what the recorder timed with what the trace shows. Neither is exact: a timed phase is one run of a host that varies, the
+// trace's estimate has an error of its own. They are averaged in logarithms, weighted by their variances.
+
 #include "host/cpu_prior.hpp"
 
 #include <algorithm>
 #include <cmath>
 
+#include "foretrace/host/measured_step.hpp"
 #include "foretrace/host/recorder.hpp"
 #include "trace/cuda_recording.hpp"
 
@@ -10,12 +14,10 @@ namespace foretrace::host {
 
 namespace {
 
-// What a phase may keep of its traced time; anything else is not the same phase of the same step. 91 phases of steps measured both ways
-// (tools/fit_host.py) kept 0.30 to 1.05 of it.
-constexpr double kLeastKept = 0.1, kMostKept = 1.25;
-// A launch waits for room when about a thousand are pending. A GPU further behind than this may have that many.
+// A launch waits for room when CUDA's queue is full: 1024 launches, NVIDIA's own number. A GPU further behind than this may have
+// that many pending.
 constexpr double kFarBehindMs = 0.5;
-constexpr std::size_t kPendingLaunches = 900;
+constexpr std::size_t kQueueDepth = 1024;
 
 // Launches of a step until each phase ends, in the order phases run.
 std::array<std::size_t, kCpuPhases> launches_until(const graph::Graph& g) {
@@ -28,8 +30,8 @@ std::array<std::size_t, kCpuPhases> launches_until(const graph::Graph& g) {
   return count;
 }
 
-// Of each phase's traced CPU time what the trace alone would leave.
-std::array<double, kCpuPhases> left_by_trace(const graph::Graph& g, const CpuPrior& prior) {
+// The share of each phase's traced CPU time that remains according to the trace alone.
+std::array<double, kCpuPhases> share_by_trace(const graph::Graph& g, const CpuPrior& prior) {
   const graph::Graph without = apply(g, prior_factors(g, prior), prior);
   std::array<Ns, kCpuPhases> traced{}, left{};
   for (std::size_t t = 0; t < g.size(); ++t) {
@@ -44,12 +46,13 @@ std::array<double, kCpuPhases> left_by_trace(const graph::Graph& g, const CpuPri
   return share;
 }
 
-// How far a phase's own time is believed beside what the trace says: both are off, one by the host's moment, the other by what it
-// does not see. (What it does not see is its error less the moments' that it was judged by.)
+// The weight of a phase's own time relative to the trace's estimate. Both are off: the time by the host's variation from run to run,
+// the estimate by what it does not see (its error, less the run-to-run variation of the times it was judged by).
 double weight_of_timed(const HostCosts& host, std::size_t p) {
-  const double moment = host.moment * host.moment;
-  const double unseen = std::max(0.0, host.sigma * host.sigma + host.sigma_phase[p] * host.sigma_phase[p] - moment / 2);
-  return moment > 0 ? unseen / (unseen + moment) : 1.0;
+  const double varies = host.uncertainty.run_to_run * host.uncertainty.run_to_run;
+  const double unseen = std::max(0.0, host.uncertainty.shared * host.uncertainty.shared +
+                                          host.uncertainty.phase[p] * host.uncertainty.phase[p] - varies / 2);
+  return varies > 0 ? unseen / (unseen + varies) : 1.0;
 }
 
 }  // namespace
@@ -59,29 +62,29 @@ CpuPrior cpu_prior(const trace::Trace& trace, const graph::Graph& graph, const s
   if (host) prior.host = *host;
   const bool injected = !trace.metadata_value(trace::kCudaRecordingKey).empty();
   // NVTX ranges cost more than the events of PyTorch's own profiler, and so do calls that the injection library listens to.
-  if (injected || trace.format == "nsight") prior.host.event_op_us = prior.host.event_nvtx_us;
-  if (injected) prior.host.event_call_us = prior.host.event_injected_call_us;
-  const RecordedCpu recorded = recorded_cpu(trace);
+  if (injected || trace.format == "nsight") prior.host.profiler.op_us = prior.host.profiler.nvtx_us;
+  if (injected) prior.host.profiler.call_us = prior.host.profiler.injected_call_us;
+  const RecorderFigures recorded = recorder_figures(trace);
   const std::array<std::size_t, kCpuPhases> launches = launches_until(graph);
-  const std::array<double, kCpuPhases> by_trace = left_by_trace(graph, prior);
-  double behind_before =
-      0;  // at the end of the phase before: a queue that is full when a phase begins holds it up, too
+  const std::array<double, kCpuPhases> by_trace = share_by_trace(graph, prior);
+  double behind_before = 0;  // a queue that is full when a phase begins holds it up, too
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
-    const RecordedCpu::PhaseTimes& times = recorded.phases[p];
+    const RecorderFigures::PhaseTimes& times = recorded.phases[p];
     const double behind = times.behind_ms.value_or(0);
-    const bool held_up = std::max(behind, behind_before) > kFarBehindMs && launches[p] > kPendingLaunches;
+    const bool held_up = std::max(behind, behind_before) > kFarBehindMs && launches[p] > kQueueDepth;
     behind_before = behind;
+    // A phase that waited for room in the launch queue shows the GPU's time, not the CPU's.
     if (held_up || !times.ms || !times.traced_ms || !(*times.traced_ms > 0)) continue;
     const double kept = *times.ms / *times.traced_ms;
-    if (kept < kLeastKept || kept > kMostKept || by_trace[p] <= 0) continue;
+    // Without the profiler a phase takes no longer, except for variation: anything else is not the same phase.
+    if (kept <= 0 || kept > kVariation || by_trace[p] <= 0) continue;
     const double weight = weight_of_timed(prior.host, p);
-    prior.left[p] = std::pow(kept, weight) * std::pow(by_trace[p], 1 - weight);
-    prior.sigma_left = std::max(prior.sigma_left, prior.host.moment * std::sqrt(weight));
+    prior.timed_share[p] = std::pow(kept, weight) * std::pow(by_trace[p], 1 - weight);
+    prior.timed_sigma = std::max(prior.timed_sigma, prior.host.uncertainty.run_to_run * std::sqrt(weight));
   }
   if (!host && recorded.probe_view_us && *recorded.probe_view_us > 0) {
-    // One look at a host that may change its speed the next second: as good as the trace's own, within a guard against damaged figures.
-    const double speed = std::clamp(*recorded.probe_view_us / prior.host.probe_view_us, 0.3, 10.0);
-    prior.host.speed = step_speed(speed, prior.host);
+    // One probe of a host that may change its speed the next second counts like the speed of a trace.
+    prior.host.speed = step_speed(*recorded.probe_view_us / prior.host.reference.view_us, prior.host);
   }
   return prior;
 }

@@ -1,9 +1,13 @@
+// Reads the figures of a host. One table maps the name of a figure to its place in HostCosts, so a figure is added in the header
+// and in one line here.
+
 #include "foretrace/host/host_costs.hpp"
 
 #include <fmt/format.h>
 
-#include <span>
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/byte_source.hpp"
 #include "base/csv.hpp"
@@ -14,98 +18,104 @@ namespace foretrace::host {
 
 namespace {
 
+constexpr std::string_view kFolder = "host/hosts";
 // A guard against damaged files: no figure of a host is a second, and none is negative.
-constexpr double kMost = 1e6;
+constexpr double kLargestFigure = 1e6;
 
 struct Figure {
   std::string_view name;
-  double* (*place)(HostCosts&);
+  double* value;
 };
 
-constexpr Figure kFigures[] = {
-    {"launch_call_us", [](HostCosts& c) { return &c.launch_call_us; }},
-    {"launch_follows", [](HostCosts& c) { return &c.launch_follows; }},
-    {"empty_us", [](HostCosts& c) { return &c.empty_us; }},
-    {"probe_view_us", [](HostCosts& c) { return &c.probe_view_us; }},
-    {"usual_speed", [](HostCosts& c) { return &c.usual_speed; }},
-    {"event_op_us", [](HostCosts& c) { return &c.event_op_us; }},
-    {"event_nvtx_us", [](HostCosts& c) { return &c.event_nvtx_us; }},
-    {"event_call_us", [](HostCosts& c) { return &c.event_call_us; }},
-    {"event_injected_call_us", [](HostCosts& c) { return &c.event_injected_call_us; }},
-    {"event_short_call_us", [](HostCosts& c) { return &c.event_short_call_us; }},
-    {"event_layer_us", [](HostCosts& c) { return &c.event_layer_us; }},
-    {"event_frame_us", [](HostCosts& c) { return &c.event_frame_us; }},
-    {"left", [](HostCosts& c) { return &c.left; }},
-    {"module_us", [](HostCosts& c) { return &c.module_us; }},
-    {"modules_of_op", [](HostCosts& c) { return &c.modules_of_op; }},
-    {"counted_backward", [](HostCosts& c) { return &c.counted_backward; }},
-    {"counted_update", [](HostCosts& c) { return &c.counted_update; }},
-    {"counted_compiled", [](HostCosts& c) { return &c.counted_compiled; }},
-    {"follows", [](HostCosts& c) { return &c.follows; }},
-    {"speed", [](HostCosts& c) { return &c.speed.emplace(); }},
-    {"launch_forward_us", [](HostCosts& c) { return &c.launch_us[0]; }},
-    {"launch_backward_us", [](HostCosts& c) { return &c.launch_us[1]; }},
-    {"launch_update_us", [](HostCosts& c) { return &c.launch_us[2]; }},
-    {"op_us", [](HostCosts& c) { return &c.op_us; }},
-    {"cast_us", [](HostCosts& c) { return &c.cast_us; }},
-    {"scaler_us", [](HostCosts& c) { return &c.scaler_us; }},
-    {"node_us", [](HostCosts& c) { return &c.node_us; }},
-    {"rnn_weight_us", [](HostCosts& c) { return &c.rnn_weight_us; }},
-    {"checkpoint_forward_us", [](HostCosts& c) { return &c.checkpoint_forward_us; }},
-    {"checkpoint_backward_us", [](HostCosts& c) { return &c.checkpoint_backward_us; }},
-    {"reentrant_share", [](HostCosts& c) { return &c.reentrant_share; }},
-    {"fused_tensor_us", [](HostCosts& c) { return &c.fused_tensor_us; }},
-    {"foreach_tensor_us", [](HostCosts& c) { return &c.foreach_tensor_us; }},
-    {"list_tensor_us", [](HostCosts& c) { return &c.list_tensor_us; }},
-    {"compiled_call_us", [](HostCosts& c) { return &c.compiled_call_us; }},
-    {"compiled_launch_us", [](HostCosts& c) { return &c.compiled_launch_us; }},
-    {"graph_call_us", [](HostCosts& c) { return &c.graph_call_us; }},
-    {"graph_node_us", [](HostCosts& c) { return &c.graph_node_us; }},
-    {"function_us", [](HostCosts& c) { return &c.function_us; }},
-    {"function_tensor_us", [](HostCosts& c) { return &c.function_tensor_us; }},
-    {"hooked_copy_us", [](HostCosts& c) { return &c.hooked_copy_us; }},
-    {"take_batch_us", [](HostCosts& c) { return &c.take_batch_us; }},
-    {"open_batch_us", [](HostCosts& c) { return &c.open_batch_us; }},
-    {"open_tensor_us", [](HostCosts& c) { return &c.open_tensor_us; }},
-    {"copy_call_us", [](HostCosts& c) { return &c.copy_call_us; }},
-    {"ddp_gradient_us", [](HostCosts& c) { return &c.ddp_gradient_us; }},
-    {"ddp_copy_back_us", [](HostCosts& c) { return &c.ddp_copy_back_us; }},
-    {"ddp_collective_us", [](HostCosts& c) { return &c.ddp_collective_us; }},
-    {"ddp_wait_us", [](HostCosts& c) { return &c.ddp_wait_us; }},
-    {"ddp_hook_us", [](HostCosts& c) { return &c.ddp_hook_us; }},
-    {"ddp_forward_us", [](HostCosts& c) { return &c.ddp_forward_us; }},
-    {"ddp_buffers_us", [](HostCosts& c) { return &c.ddp_buffers_us; }},
-    {"ddp_buffer_us", [](HostCosts& c) { return &c.ddp_buffer_us; }},
-    {"hook_op_us", [](HostCosts& c) { return &c.hook_op_us; }},
-    {"powersgd_matrix_us", [](HostCosts& c) { return &c.powersgd_matrix_us; }},
-    {"powersgd_vector_us", [](HostCosts& c) { return &c.powersgd_vector_us; }},
-    {"shard_gather_us", [](HostCosts& c) { return &c.shard_gather_us; }},
-    {"shard_gather_tensor_us", [](HostCosts& c) { return &c.shard_gather_tensor_us; }},
-    {"shard_copy_us", [](HostCosts& c) { return &c.shard_copy_us; }},
-    {"shard_copy_tensor_us", [](HostCosts& c) { return &c.shard_copy_tensor_us; }},
-    {"shard_reduce_us", [](HostCosts& c) { return &c.shard_reduce_us; }},
-    {"shard_reduce_tensor_us", [](HostCosts& c) { return &c.shard_reduce_tensor_us; }},
-    {"shard_fill_share", [](HostCosts& c) { return &c.shard_fill_share; }},
-    {"shard_forward_us", [](HostCosts& c) { return &c.shard_forward_us; }},
-    {"shard_backward_us", [](HostCosts& c) { return &c.shard_backward_us; }},
-    {"shard_update_tensor_us", [](HostCosts& c) { return &c.shard_update_tensor_us; }},
-    {"flat_unit_share", [](HostCosts& c) { return &c.flat_unit_share; }},
-    {"flat_tensor_share", [](HostCosts& c) { return &c.flat_tensor_share; }},
-    {"sigma", [](HostCosts& c) { return &c.sigma; }},
-    {"sigma_forward", [](HostCosts& c) { return &c.sigma_phase[0]; }},
-    {"sigma_backward", [](HostCosts& c) { return &c.sigma_phase[1]; }},
-    {"sigma_update", [](HostCosts& c) { return &c.sigma_phase[2]; }},
-    {"moment", [](HostCosts& c) { return &c.moment; }},
-};
+// The figures of a file and where they are kept. This is the only list of names.
+std::vector<Figure> figures_of(HostCosts& c) {
+  return {
+      {"launch_call_us", &c.reference.launch_call_us},
+      {"launch_follows", &c.reference.launch_exponent},
+      {"empty_us", &c.reference.empty_us},
+      {"probe_view_us", &c.reference.view_us},
+      {"usual_speed", &c.default_speed},
+      {"event_op_us", &c.profiler.op_us},
+      {"event_nvtx_us", &c.profiler.nvtx_us},
+      {"event_call_us", &c.profiler.call_us},
+      {"event_injected_call_us", &c.profiler.injected_call_us},
+      {"event_short_call_us", &c.profiler.short_call_us},
+      {"event_layer_us", &c.profiler.layer_us},
+      {"event_frame_us", &c.profiler.frame_us},
+      {"left", &c.profiler.remaining_share},
+      {"module_us", &c.eager.module_us},
+      {"modules_of_op", &c.eager.modules_per_op},
+      {"counted_backward", &c.launches.backward_weight},
+      {"counted_update", &c.launches.update_weight},
+      {"counted_compiled", &c.launches.compiled_weight},
+      {"follows", &c.speed_exponent},
+      {"launch_forward_us", &c.launches.us[0]},
+      {"launch_backward_us", &c.launches.us[1]},
+      {"launch_update_us", &c.launches.us[2]},
+      {"op_us", &c.eager.op_us},
+      {"cast_us", &c.eager.cast_us},
+      {"scaler_us", &c.eager.scaler_us},
+      {"node_us", &c.eager.node_us},
+      {"rnn_weight_us", &c.eager.rnn_weight_us},
+      {"checkpoint_forward_us", &c.checkpoint.forward_us},
+      {"checkpoint_backward_us", &c.checkpoint.backward_us},
+      {"reentrant_share", &c.checkpoint.reentrant_share},
+      {"fused_tensor_us", &c.update.fused_tensor_us},
+      {"foreach_tensor_us", &c.update.foreach_tensor_us},
+      {"list_tensor_us", &c.update.list_tensor_us},
+      {"compiled_call_us", &c.compiled.call_us},
+      {"compiled_launch_us", &c.compiled.launch_us},
+      {"graph_call_us", &c.cuda_graph.call_us},
+      {"graph_node_us", &c.cuda_graph.node_us},
+      {"function_us", &c.cuda_graph.function_us},
+      {"function_tensor_us", &c.cuda_graph.function_tensor_us},
+      {"hooked_copy_us", &c.eager.hooked_copy_us},
+      {"take_batch_us", &c.loader.take_batch_us},
+      {"open_batch_us", &c.loader.open_batch_us},
+      {"open_tensor_us", &c.loader.open_tensor_us},
+      {"copy_call_us", &c.loader.copy_call_us},
+      {"ddp_gradient_us", &c.ddp.gradient_us},
+      {"ddp_copy_back_us", &c.ddp.copy_back_us},
+      {"ddp_collective_us", &c.ddp.collective_us},
+      {"ddp_wait_us", &c.ddp.wait_us},
+      {"ddp_hook_us", &c.ddp.hook_us},
+      {"ddp_forward_us", &c.ddp.forward_us},
+      {"ddp_buffers_us", &c.ddp.buffers_us},
+      {"ddp_buffer_us", &c.ddp.buffer_us},
+      {"hook_op_us", &c.compression.op_us},
+      {"powersgd_matrix_us", &c.compression.powersgd_matrix_us},
+      {"powersgd_vector_us", &c.compression.powersgd_vector_us},
+      {"shard_gather_us", &c.fsdp.gather_us},
+      {"shard_gather_tensor_us", &c.fsdp.gather_tensor_us},
+      {"shard_copy_us", &c.fsdp.copy_us},
+      {"shard_copy_tensor_us", &c.fsdp.copy_tensor_us},
+      {"shard_reduce_us", &c.fsdp.reduce_us},
+      {"shard_reduce_tensor_us", &c.fsdp.reduce_tensor_us},
+      {"shard_fill_share", &c.fsdp.fill_share},
+      {"shard_forward_us", &c.fsdp.forward_us},
+      {"shard_backward_us", &c.fsdp.backward_us},
+      {"shard_update_tensor_us", &c.fsdp.update_tensor_us},
+      {"flat_unit_share", &c.fsdp.flat_unit_share},
+      {"flat_tensor_share", &c.fsdp.flat_tensor_share},
+      {"sigma", &c.uncertainty.shared},
+      {"sigma_forward", &c.uncertainty.phase[0]},
+      {"sigma_backward", &c.uncertainty.phase[1]},
+      {"sigma_update", &c.uncertainty.phase[2]},
+      {"moment", &c.uncertainty.run_to_run},
+  };
+}
 
-// What `foretrace calibrate` measures, as it measures it: times of this host at its own speed.
-struct Probed {
-  double view_us = 0, event_us = 0;
+// What `foretrace calibrate` measures: times of this host at its own speed.
+struct Calibrated {
+  double view_us = 0, event_us = 0, speed = 0;
 };
 
 Result<HostCosts> parse_over(HostCosts costs, std::string_view csv, std::string_view file) {
+  Calibrated calibrated;
+  std::vector<Figure> figures = figures_of(costs);
+  figures.insert(figures.begin(),
+                 {{"view_us", &calibrated.view_us}, {"event_us", &calibrated.event_us}, {"speed", &calibrated.speed}});
   std::size_t given = 0;
-  Probed probed;
   for (CsvReader row(csv, {"figure", "value"}); row.next();) {
     const std::string_view name = row["figure"];
     const auto wrong = [&](std::string_view what, std::string hint) {
@@ -115,25 +125,26 @@ Result<HostCosts> parse_over(HostCosts costs, std::string_view csv, std::string_
     if (!value) {
       return wrong("not figure,value,sample,spread", "`foretrace calibrate` and tools/fit_host.py write such files");
     }
-    double* place = name == "view_us" ? &probed.view_us : name == "event_us" ? &probed.event_us : nullptr;
-    std::vector<std::string> names{"view_us", "event_us"};
-    for (const Figure& figure : kFigures) {
-      if (figure.name == name) place = figure.place(costs);
-      names.emplace_back(figure.name);
+    const auto found = std::find_if(figures.begin(), figures.end(), [&](const Figure& f) { return f.name == name; });
+    if (found == figures.end()) {
+      std::vector<std::string> names;
+      for (const Figure& figure : figures) names.emplace_back(figure.name);
+      return wrong(fmt::format("'{}' is no figure of a host", name), did_you_mean(name, names));
     }
-    if (place == nullptr) return wrong(fmt::format("'{}' is no figure of a host", name), did_you_mean(name, names));
-    if (!(*value > 0) || *value > kMost) {
+    if (!(*value > 0) || *value > kLargestFigure) {
       return wrong(fmt::format("no host has a {} of {}", name, row["value"]), "figures are positive numbers");
     }
-    *place = *value;
+    *found->value = *value;
     ++given;
   }
   if (given == 0) {
     return tl::unexpected(Error{ErrorCode::kUnreadable, "the file holds no figure of a host", std::string(file),
                                 Error::kNoOffset, "`foretrace calibrate -o host.csv` writes such a file"});
   }
-  if (probed.view_us > 0) costs.speed = probed.view_us / costs.probe_view_us;
-  if (probed.event_us > 0) costs.event_op_us = probed.event_us / costs.speed.value_or(1);
+  if (calibrated.speed > 0) costs.speed = calibrated.speed;
+  // The probe takes as long as the host is slow; recording was timed at that speed.
+  if (calibrated.view_us > 0) costs.speed = calibrated.view_us / costs.reference.view_us;
+  if (calibrated.event_us > 0) costs.profiler.op_us = calibrated.event_us / costs.speed.value_or(1);
   return costs;
 }
 
@@ -142,14 +153,18 @@ Result<HostCosts> parse_over(HostCosts costs, std::string_view csv, std::string_
 const HostCosts& HostCosts::built_in() {
   static const HostCosts kBuiltIn = [] {
     const DataFiles& files = DataFiles::shipped();
-    const DataFile& file = files.at(fmt::format("host/hosts/{}.csv", files.reference_host()));
-    HostCosts none;
-    none.name = file.stem();
-    Result<HostCosts> costs = parse_over(none, file.text, file.stem());
-    FORETRACE_CHECK(costs.has_value());
-    return *costs;
+    HostCosts empty;
+    empty.name = files.reference_host();
+    return parse_over(empty, files.at(fmt::format("{}/{}.csv", kFolder, empty.name)).text, empty.name).value();
   }();
   return kBuiltIn;
+}
+
+std::optional<HostCosts> HostCosts::find(std::string_view host) {
+  for (const DataFile& file : DataFiles::shipped().in(kFolder)) {
+    if (file.stem() == host) return parse(file.text, host).value();
+  }
+  return std::nullopt;
 }
 
 Result<HostCosts> HostCosts::parse(std::string_view csv, std::string_view file) {

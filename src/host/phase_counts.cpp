@@ -1,3 +1,6 @@
+// Two views of a phase that do not rest on its total time: how long its short, common calls take (the speed of the host when it was
+// traced), and how many launches and module calls it has.
+
 #include "host/phase_counts.hpp"
 
 #include <algorithm>
@@ -12,35 +15,31 @@ using graph::TaskKind;
 
 namespace {
 
-// Fewer launches than this say more about the Python around them (tools/host_changes.py takes as many).
-constexpr double kEnoughAlike = 30;
-// Of a phase's launches: from generated code, for its time to be that of a compiled pass.
-constexpr double kMostlyGenerated = 0.25;
-// A phase so far from what its launches usually take is none of those it was found on: both are believed less and less.
-constexpr double kFarApart = 0.69;  // log 2
+constexpr auto kForward = static_cast<std::size_t>(CpuPhase::kForward);
+constexpr auto kOptimizer = static_cast<std::size_t>(CpuPhase::kOptimizer);
 
-// Hosts people train on, against the one of hosts/*.csv, whose own two speeds lie 1.9 apart (data/README.md); what lies outside is another
-// call of the same name.
-constexpr double kFastest = 0.4, kSlowest = 6;
-constexpr std::size_t kEnough = 6;  // calls of one kind that tell a speed
+// A phase that takes half or twice what its launches usually take is another kind of work than those the figures come from. The
+// further apart the two are, the less the number of launches counts. In logarithms: a factor of two.
+constexpr double kFarApart = 0.69;
+// Fewer calls than this do not reveal the speed of a phase: their median is one call.
+constexpr std::size_t kFewestCalls = 6;
 
 double median_us(std::vector<Ns>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
-  return std::max(0.001, static_cast<double>(*middle) / 1e3);
+  return std::max(0.001, static_cast<double>(*middle) / 1e3);  // no call takes no time
 }
 
 }  // namespace
 
-CountedPhases count_phases(const Graph& g) {
-  CountedPhases out;
+PhaseCounts count_phases(const Graph& g) {
+  PhaseCounts out;
   for (std::size_t t = 0; t < g.size(); ++t) {
-    if (graph::is_gpu(g.kind[t])) {
-      if (!g.launch[t].valid() || g.kind[t] != TaskKind::kKernel) continue;
+    if (g.kind[t] == TaskKind::kKernel && g.launch[t].valid()) {
       const auto p = static_cast<std::size_t>(cpu_phase(g, g.launch[t].index()));
       ++out.launches[p];
       if (g.name[t].valid() && g.task_name(t).starts_with("triton_")) ++out.generated[p];
-    } else if (!g.recorded.empty()) {
+    } else if (!graph::is_gpu(g.kind[t]) && !g.recorded.empty()) {
       const auto p = static_cast<std::size_t>(cpu_phase(g, t));
       out.ops[p] += g.recorded[t].ops;
       out.layers[p] += g.recorded[t].layers;
@@ -49,33 +48,32 @@ CountedPhases count_phases(const Graph& g) {
   return out;
 }
 
-double CountedPhases::modules(std::size_t phase, const HostCosts& host) const {
-  // Backward calls autograd's nodes and an update an optimizer; compiled passes leave modules out.
-  if (phase != static_cast<std::size_t>(CpuPhase::kForward) || generated[phase] > kMostlyGenerated * launches[phase])
-    return 0;
-  return layers[phase] > 0 ? layers[phase] : host.modules_of_op * ops[phase];
+double PhaseCounts::modules(std::size_t phase, const HostCosts& host) const {
+  // Backward calls autograd's nodes and an update an optimizer; a compiled pass calls no modules.
+  if (phase != kForward || generated[phase] > 0) return 0;
+  return layers[phase] > 0 ? layers[phase] : host.eager.modules_per_op * ops[phase];
 }
 
-double CountedPhases::correction(std::size_t phase, double ns, const HostCosts& host) const {
-  const double speed = host.speed.value_or(host.usual_speed);
-  const bool update = phase == static_cast<std::size_t>(CpuPhase::kOptimizer);
+double PhaseCounts::correction(std::size_t phase, double ns, const HostCosts& host) const {
+  const double speed = host.speed.value_or(host.default_speed);
   double us = 0, weight = 0;
-  if (!update && launches[phase] > 0 && generated[phase] > kMostlyGenerated * launches[phase]) {
-    us = (host.compiled_call_us + host.compiled_launch_us * launches[phase]) * speed;
-    weight = host.counted_compiled;
-  } else if (phase != static_cast<std::size_t>(CpuPhase::kForward) && launches[phase] > kEnoughAlike) {
-    us = host.launch_us[phase] * launches[phase] * speed / host.usual_speed;
-    weight = update ? host.counted_update : host.counted_backward;
+  if (phase != kOptimizer && generated[phase] > 0) {
+    us = (host.compiled.call_us + host.compiled.launch_us * launches[phase]) * speed;
+    weight = host.launches.compiled_weight;
+  } else if (phase != kForward) {  // an eager forward pass is Python as much as launches
+    us = host.launches.us[phase] * launches[phase] * speed / host.default_speed;
+    weight = phase == kOptimizer ? host.launches.update_weight : host.launches.backward_weight;
   }
   if (us <= 0 || ns <= 0) return 1;
   const double apart = std::log(1e3 * us / ns);
   return std::exp(weight * apart / (1 + std::pow(apart / kFarApart, 4)));
 }
 
-double kept_share(Ns own, double modules, double traced_speed, const HostCosts& host) {
+double remaining_share(Ns own, double modules, double traced_speed, const HostCosts& host) {
   const double own_us = static_cast<double>(own) / 1e3 / traced_speed;
-  const double calls = std::min(modules * host.module_us, own_us);
-  const double left = own_us > 0 ? (host.left * (own_us - calls) + calls) / own_us : host.left;
+  const double calls = std::min(modules * host.eager.module_us, own_us);
+  const double share = host.profiler.remaining_share;
+  const double left = own_us > 0 ? (share * (own_us - calls) + calls) / own_us : share;
   return left * step_speed(traced_speed, host) / traced_speed;
 }
 
@@ -90,24 +88,24 @@ std::array<double, kCpuPhases> traced_speeds(const Graph& g, const HostCosts& ho
   std::array<double, kCpuPhases> speed = {};
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     double sum = 0, known = 0;
-    if (launches[p].size() >= kEnough) {
-      sum += std::log(median_us(launches[p]) / host.launch_call_us) / host.launch_follows;
+    if (launches[p].size() >= kFewestCalls) {
+      sum += std::log(median_us(launches[p]) / host.reference.launch_call_us) / host.reference.launch_exponent;
       ++known;
     }
-    if (allocations[p].size() >= kEnough) {
-      sum += std::log(median_us(allocations[p]) / host.empty_us);
+    if (allocations[p].size() >= kFewestCalls) {
+      sum += std::log(median_us(allocations[p]) / host.reference.empty_us);
       ++known;
     }
-    if (known > 0) speed[p] = std::clamp(std::exp(sum / known), kFastest, kSlowest);
+    if (known > 0) speed[p] = std::exp(sum / known);
   }
   double known = 0;  // forward and update share a thread, so the first that is known
   for (const double s : speed) known = known > 0 ? known : s;
-  for (double& s : speed) s = s > 0 ? s : known > 0 ? known : host.usual_speed;
+  for (double& s : speed) s = s > 0 ? s : known > 0 ? known : host.default_speed;
   return speed;
 }
 
 double step_speed(double traced, const HostCosts& host) {
-  return host.speed.value_or(host.usual_speed * std::pow(traced / host.usual_speed, host.follows));
+  return host.speed.value_or(host.default_speed * std::pow(traced / host.default_speed, host.speed_exponent));
 }
 
 }  // namespace foretrace::host

@@ -1,6 +1,6 @@
 #pragma once
-// What a trace's phases are made of, counted: launches and module calls. Their number does not change with the host's speed, so it
-// tells what a phase takes where the traced time may have been a slow moment's.
+// The launches and module calls of each phase. Their number does not depend on the host's speed, so it corrects the traced time of a
+// phase that was recorded at a slow moment.
 
 #include <array>
 #include <cstddef>
@@ -9,18 +9,18 @@
 
 namespace foretrace::host {
 
-struct CountedPhases {
+struct PhaseCounts {
   std::array<double, kCpuPhases> launches = {}, generated = {}, ops = {}, layers = {};
 
-  /// Calls of modules: as many as the trace has ranges of layers, or what its operations make likely.
+  /// Calls of modules: the ranges of layers in the trace, else an estimate from the number of operations.
   [[nodiscard]] double modules(std::size_t phase, const HostCosts& host) const;
-  /// Factor of `ns`, the time of a phase without the profiler as the trace's own times give it, when its launches are counted too.
+  /// A factor of `ns`, the time of a phase without the profiler as estimated from traced times.
   [[nodiscard]] double correction(std::size_t phase, double ns, const HostCosts& host) const;
 };
 
-CountedPhases count_phases(const graph::Graph& graph);
+PhaseCounts count_phases(const graph::Graph& graph);
 
-/// Of `own`, a phase's traced time less what recording took, what is left at the step's speed. `modules` are calls of them.
-double kept_share(Ns own, double modules, double traced_speed, const HostCosts& host);
+/// The share of a phase's traced time, less recording (`own`), that is left at the step's speed.
+double remaining_share(Ns own, double modules, double traced_speed, const HostCosts& host);
 
 }  // namespace foretrace::host

@@ -1,6 +1,6 @@
 #pragma once
-// What of the CPU's time in a trace is the profiler's: of each task the part that follows launches and the profiler at all, and of that
-// what recording its events took. The rest of a task is the program's own (a sleep, reading data) and keeps its time.
+// Which part of the CPU time in a trace is due to the profiler. The rest of a task is the program's own (a sleep, reading data)
+// and keeps its time.
 
 #include <array>
 #include <vector>
@@ -9,16 +9,20 @@
 
 namespace foretrace::host {
 
-/// What a profiler's events leave of a task at least: a task is never only its own recording. A choice: no phase of a measured step
-/// kept less than this of its traced time (CpuPrior::smallest_share).
-inline constexpr double kLeastLeft = 0.2;
+/// A task is never only its own recording. No phase of a measured step kept less than this of its traced time.
+inline constexpr double kMinRemaining = 0.2;
+/// A stretch between two events of a CPU holds a handful of events' worth of profiling. A longer one is the program's own work.
+inline constexpr Ns kLongestStretch = 200'000;
+/// No single thing a profiler does takes longer. (17 steps of 11 models on H200: hand-overs up to 0.97 ms, stretches up to 1.96.)
+inline constexpr Ns kLongestStall = 2'000'000;
 
 /// By task, in ns.
 struct CpuParts {
-  std::vector<Ns> ordinary, recording;
+  std::vector<Ns> scalable;   ///< the part that follows the profiler and the cost of launches
+  std::vector<Ns> recording;  ///< of that, the time it took to record events
 };
 
 /// `speed`: of each phase as traced; 0 leaves the recording in.
-CpuParts cpu_parts(const graph::Graph& graph, const CpuPrior& prior, const std::array<double, kCpuPhases>& speed);
+CpuParts cpu_parts(const graph::Graph& graph, const HostCosts& host, const std::array<double, kCpuPhases>& speed);
 
 }  // namespace foretrace::host

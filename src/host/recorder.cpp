@@ -1,56 +1,10 @@
+// Reads the recorder's figures, once, into a struct. A figure of the wrong type counts as missing.
+
 #include "foretrace/host/recorder.hpp"
 
 #include <simdjson.h>
 
 namespace foretrace::host {
-
-std::string recorder_figures(const trace::Trace& trace) {
-  const std::string_view raw = trace.metadata_value(kRecorderKey);
-  if (raw.empty()) return {};
-  simdjson::dom::parser parser, inner;
-  simdjson::dom::element value;
-  if (parser.parse(raw.data(), raw.size()).get(value) != simdjson::SUCCESS) return {};
-  // add_metadata stores its value as a text, add_metadata_json as it is.
-  if (std::string_view text; value.get(text) == simdjson::SUCCESS) {
-    if (inner.parse(text.data(), text.size()).get(value) != simdjson::SUCCESS) return {};
-    return value.is_object() ? simdjson::to_string(value) : std::string();
-  }
-  return value.is_object() ? simdjson::to_string(value) : std::string();
-}
-
-std::optional<double> recorded_ms(const trace::Trace& trace) {
-  const std::string figures = recorder_figures(trace);
-  simdjson::dom::parser parser;
-  simdjson::dom::element value;
-  double ms = 0;
-  if (figures.empty() || parser.parse(figures).get(value) != simdjson::SUCCESS) return std::nullopt;
-  if (value["measured_ms"].get(ms) != simdjson::SUCCESS) return std::nullopt;
-  return ms;
-}
-
-std::vector<double> recorded_steps(const trace::Trace& trace) {
-  std::vector<double> out;
-  const std::string figures = recorder_figures(trace);
-  simdjson::dom::parser parser;
-  simdjson::dom::element value;
-  simdjson::dom::array steps;
-  if (figures.empty() || parser.parse(figures).get(value) != simdjson::SUCCESS) return out;
-  if (value["step_ms"].get(steps) != simdjson::SUCCESS) return out;
-  for (const simdjson::dom::element step : steps) {
-    if (double ms = 0; step.get(ms) == simdjson::SUCCESS && ms > 0) out.push_back(ms);
-  }
-  return out;
-}
-
-std::optional<std::int64_t> recorded_peak(const trace::Trace& trace) {
-  const std::string figures = recorder_figures(trace);
-  simdjson::dom::parser parser;
-  simdjson::dom::element value;
-  std::int64_t bytes = 0;
-  if (figures.empty() || parser.parse(figures).get(value) != simdjson::SUCCESS) return std::nullopt;
-  if (value["peak_bytes"].get(bytes) != simdjson::SUCCESS || bytes <= 0) return std::nullopt;
-  return bytes;
-}
 
 namespace {
 
@@ -62,16 +16,35 @@ std::optional<double> time_at(const simdjson::dom::element& figures, const char*
 
 }  // namespace
 
-RecordedCpu recorded_cpu(const trace::Trace& trace) {
-  RecordedCpu out;
-  const std::string figures = recorder_figures(trace);
+std::string recorder_json(const trace::Trace& trace) {
+  const std::string_view raw = trace.metadata_value(kRecorderKey);
+  simdjson::dom::parser parser, inner;
+  simdjson::dom::element value;
+  if (raw.empty() || parser.parse(raw.data(), raw.size()).get(value) != simdjson::SUCCESS) return {};
+  // The profiler's add_metadata stores its value as a string, add_metadata_json as it is.
+  std::string_view text;
+  if (value.get(text) == simdjson::SUCCESS && inner.parse(text.data(), text.size()).get(value) != simdjson::SUCCESS)
+    return {};
+  return value.is_object() ? simdjson::to_string(value) : std::string();
+}
+
+RecorderFigures recorder_figures(const trace::Trace& trace) {
+  RecorderFigures out;
+  const std::string json = recorder_json(trace);
   simdjson::dom::parser parser;
   simdjson::dom::element value;
-  if (figures.empty() || parser.parse(figures).get(value) != simdjson::SUCCESS) return out;
-  constexpr const char* kNames[] = {"forward", "backward", "update"};
+  if (json.empty() || parser.parse(json).get(value) != simdjson::SUCCESS) return out;
+  if (double ms = 0; value["measured_ms"].get(ms) == simdjson::SUCCESS) out.measured_ms = ms;
+  if (simdjson::dom::array steps; value["step_ms"].get(steps) == simdjson::SUCCESS) {
+    for (const simdjson::dom::element step : steps) {
+      if (double ms = 0; step.get(ms) == simdjson::SUCCESS && ms > 0) out.step_ms.push_back(ms);
+    }
+  }
+  if (std::int64_t bytes = 0; value["peak_bytes"].get(bytes) == simdjson::SUCCESS && bytes > 0) out.peak_bytes = bytes;
+  constexpr const char* kPhases[] = {"forward", "backward", "update"};
   for (std::size_t p = 0; p < out.phases.size(); ++p) {
-    out.phases[p] = {time_at(value, "phase_ms", kNames[p]), time_at(value, "traced_phase_ms", kNames[p]),
-                     time_at(value, "phase_behind_ms", kNames[p])};
+    out.phases[p] = {time_at(value, "phase_ms", kPhases[p]), time_at(value, "traced_phase_ms", kPhases[p]),
+                     time_at(value, "phase_behind_ms", kPhases[p])};
   }
   out.probe_view_us = time_at(value, "probe", "view_us");
   return out;

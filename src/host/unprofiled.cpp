@@ -1,3 +1,6 @@
+// The step without the profiler. The prior gives a factor for each phase; a measured step corrects the factors along the directions in
+// which the step depends on them, each in proportion to its uncertainty.
+
 #include "foretrace/host/unprofiled.hpp"
 
 #include <algorithm>
@@ -7,6 +10,7 @@
 #include "hardware/figures.hpp"
 #include "host/phase_counts.hpp"
 #include "host/recorded_parts.hpp"
+#include "trace/latencies.hpp"
 
 namespace foretrace::host {
 
@@ -17,24 +21,24 @@ using graph::TaskKind;
 
 namespace {
 
-constexpr std::size_t kParameters =
-    kCpuPhases + 1;  // log factors of forward, backward, optimizer CPU time and of the GPU
+// Log factors of the CPU time of forward, backward and optimizer, and of the GPU's time.
+constexpr std::size_t kParameters = kCpuPhases + 1;
 constexpr std::size_t kGpu = kCpuPhases;
-// A measured step repeats to less: steps that the GPU bounds to 0.3 % in another process (10 models of data/h200-clean, measured twice), to 0.5 %
-// within one. A user's figure is not better known than this, and the solve needs some tolerance.
+// A measured step repeats to less: 0.3 % between processes (10 models of data/h200-clean), 0.5 % within one. A user's figure is not
+// known better than this.
 constexpr double kMeasuredSpread = 0.01;
+// Another thread starts this late at most when no profiler delays it.
+constexpr Ns kLongestHandOver = 300'000;
 
 using Vector = std::array<double, kParameters>;
 using Matrix = std::array<Vector, kParameters>;
 
-// A wake-up that a profiler delays is shorter without it; what takes longer than any of those waits for something else.
-Ns without_stall(Ns lag, Ns usual, const CpuPrior& prior) {
-  return lag > prior.longest_stall ? lag : std::min(lag, usual);
-}
+// A wake-up that a profiler delays is shorter without it. One that takes longer than any profiler's waits for something else.
+Ns without_stall(Ns lag, Ns longest) { return lag > kLongestStall ? lag : std::min(lag, longest); }
 
 struct PhaseTotals {
   std::array<Ns, kCpuPhases> time = {};   // as traced, of what follows the profiler
-  std::array<Ns, kCpuPhases> own = {};    // of that, without what recording took
+  std::array<Ns, kCpuPhases> own = {};    // of that, without recording
   std::array<Ns, kCpuPhases> other = {};  // CPU time that keeps its length
 };
 
@@ -43,13 +47,14 @@ PhaseTotals totals(const Graph& g, const CpuParts& parts) {
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) continue;
     const auto p = static_cast<std::size_t>(cpu_phase(g, t));
-    sum.time[p] += parts.ordinary[t];
-    sum.own[p] += parts.ordinary[t] - parts.recording[t];
-    sum.other[p] += g.cost[t] - parts.ordinary[t];
+    sum.time[p] += parts.scalable[t];
+    sum.own[p] += parts.scalable[t] - parts.recording[t];
+    sum.other[p] += g.cost[t] - parts.scalable[t];
   }
   return sum;
 }
 
+// The factors after a move by `theta` in logarithms.
 CpuFactors factors_at(const CpuFactors& base, const Vector& theta) {
   CpuFactors f = base;
   for (std::size_t p = 0; p < kCpuPhases; ++p) f.phase[p] *= std::exp(theta[p]);
@@ -61,17 +66,18 @@ Ns step_with(const Graph& g, const CpuFactors& factors, const CpuPrior& prior) {
   return simulate::steady_state(apply(g, factors, prior)).timeline.step;
 }
 
+// Phases share an error (the host) and have one each; a phase that was timed has only the error of its timing.
 Matrix prior_covariance(const CpuPrior& prior) {
   Matrix s{};
   for (std::size_t i = 0; i < kCpuPhases; ++i) {
-    if (prior.left[i]) {
-      s[i][i] = prior.sigma_left * prior.sigma_left;
+    if (prior.timed_share[i]) {
+      s[i][i] = prior.timed_sigma * prior.timed_sigma;
       continue;
     }
     for (std::size_t j = 0; j < kCpuPhases; ++j) {
-      if (!prior.left[j]) s[i][j] = prior.host.sigma * prior.host.sigma;
+      if (!prior.timed_share[j]) s[i][j] = prior.host.uncertainty.shared * prior.host.uncertainty.shared;
     }
-    s[i][i] += prior.host.sigma_phase[i] * prior.host.sigma_phase[i];
+    s[i][i] += prior.host.uncertainty.phase[i] * prior.host.uncertainty.phase[i];
   }
   const double repeats = hardware::measured_figures().gpu_repeat;
   s[kGpu][kGpu] = repeats * repeats;
@@ -141,7 +147,7 @@ class Calibration {
       }
       if (!improved || std::abs(off) < 0.001 * measured) break;
     }
-    // What the measured step determined is known better now; what it did not keeps its width.
+    // What the measured step determined is known better now; the rest is as uncertain as before.
     const Vector g = gradient(theta);
     const Vector sg = times(covariance_, g);
     const double scale = dot(g, sg) + spread * spread;
@@ -160,9 +166,9 @@ class Calibration {
   Matrix covariance_;
 };
 
-// The step at both ends of what stays free: all phases slow together or fast together, and the GPU's own spread.
+// The step at both ends of what remains uncertain: all phases slow or fast together, and the GPU's own spread.
 void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matrix& covariance) {
-  const PhaseTotals sum = totals(g, cpu_parts(g, prior, out.factors.profiler));
+  const PhaseTotals sum = totals(g, cpu_parts(g, prior.host, out.factors.profiler));
   Vector slow{};
   Vector fast{};
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
@@ -170,10 +176,10 @@ void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matr
     slow[p] = kTenthPercentile * out.sigma[p];
     fast[p] = -slow[p];
     if (out.calibrated) continue;
-    // More would come off than a profiler was ever seen to cost: the rest may as well be the program's own.
+    // More was subtracted than a profiler was ever seen to cost: the excess may be the program's own time.
     const double follows = static_cast<double>(sum.own[p]) * out.factors.phase[p];
     const double share = sum.time[p] > 0 ? follows / static_cast<double>(sum.time[p]) : 1;
-    const double beyond = share > 0 ? std::max(0.0, std::log(prior.smallest_share / share)) : 0;
+    const double beyond = share > 0 ? std::max(0.0, std::log(kMinRemaining / share)) : 0;
     slow[p] += beyond;
     const double all = follows + static_cast<double>(sum.other[p]);
     if (all > 0) out.slower[p] = std::log1p(follows / all * std::expm1(beyond));
@@ -190,56 +196,58 @@ void set_band(Unprofiled& out, const Graph& g, const CpuPrior& prior, const Matr
 
 CpuPhase cpu_phase(const Graph& g, std::size_t task) {
   if (g.phase[task] == Phase::kOptimizer) return CpuPhase::kOptimizer;
-  // Backward runs on a thread of its own; what else runs beside the main thread belongs to it.
+  // Backward runs on a thread of its own; other threads count as backward too.
   return g.lane[task] == g.main_lane ? CpuPhase::kForward : CpuPhase::kBackward;
 }
 
+// A timed phase fixes its total, of which the part that is the program's own keeps its time.
 CpuFactors prior_factors(const Graph& g, const CpuPrior& prior) {
   CpuFactors f;
   f.profiler = traced_speeds(g, prior.host);
-  const PhaseTotals sum = totals(g, cpu_parts(g, prior, f.profiler));
-  const CountedPhases counted = count_phases(g);
+  const PhaseTotals sum = totals(g, cpu_parts(g, prior.host, f.profiler));
+  const PhaseCounts counts = count_phases(g);
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
     if (sum.own[p] <= 0) continue;
-    const double by_time = kept_share(sum.own[p], counted.modules(p, prior.host), f.profiler[p], prior.host);
-    f.phase[p] = std::min(1.0, by_time * counted.correction(p, by_time * static_cast<double>(sum.own[p]), prior.host));
-    if (!prior.left[p]) continue;
+    const double by_time = remaining_share(sum.own[p], counts.modules(p, prior.host), f.profiler[p], prior.host);
+    f.phase[p] = std::min(1.0, by_time * counts.correction(p, by_time * static_cast<double>(sum.own[p]), prior.host));
+    if (!prior.timed_share[p]) continue;
     const auto other = static_cast<double>(sum.other[p]);
-    const double all = *prior.left[p] * (static_cast<double>(sum.time[p]) + other);
-    f.phase[p] = std::clamp((all - other) / static_cast<double>(sum.own[p]), kLeastLeft / 2, 2.0);
+    const double all = *prior.timed_share[p] * (static_cast<double>(sum.time[p]) + other);
+    f.phase[p] = std::clamp((all - other) / static_cast<double>(sum.own[p]), kMinRemaining / 2, 2.0);
   }
   return f;
 }
 
 Graph apply(const Graph& graph, const CpuFactors& factors, const CpuPrior& prior) {
   Graph g = graph;
-  const CpuParts parts = cpu_parts(g, prior, factors.profiler);
+  const CpuParts parts = cpu_parts(g, prior.host, factors.profiler);
+  const Ns wake_up = trace::default_latencies().sync_return;
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) {
       if (factors.gpu != 1) g.cost[t] = static_cast<Ns>(std::llround(static_cast<double>(g.cost[t]) * factors.gpu));
     } else {
       const double f = factors.phase[static_cast<std::size_t>(cpu_phase(g, t))];
-      const Ns own = parts.ordinary[t] - parts.recording[t];
-      g.cost[t] += static_cast<Ns>(std::llround(static_cast<double>(own) * f)) - parts.ordinary[t];
+      const Ns own = parts.scalable[t] - parts.recording[t];
+      g.cost[t] += static_cast<Ns>(std::llround(static_cast<double>(own) * f)) - parts.scalable[t];
     }
     for (std::uint32_t d = g.dep_begin[t]; d < g.dep_begin[t + 1]; ++d) {
       Ns& lag = g.dep_lag[d];
       if (g.dep_kind[d] == DependencyKind::kThread) {
         const bool join = g.kind[g.dep_to[d]] == TaskKind::kWait;
-        lag = without_stall(lag, join ? prior.longest_join : prior.longest_hand_over, prior);
+        lag = without_stall(lag, join ? wake_up : kLongestHandOver);
       } else if (g.dep_kind[d] == DependencyKind::kSync) {
-        lag = without_stall(lag, prior.longest_sync_return, prior);
+        lag = without_stall(lag, wake_up);
       }
     }
   }
-  g.recorded.clear();  // its cost is off
+  g.recorded.clear();  // recording is subtracted
   return g;
 }
 
 Unprofiled unprofiled(const Graph& g, std::optional<Ns> measured, const CpuPrior& prior) {
   Unprofiled out;
   out.factors = prior_factors(g, prior);
-  const CpuFactors usual = out.factors;
+  const std::array<double, kCpuPhases> traced = out.factors.profiler;
   out.origin = "prior";
   Calibration calibration(g, out.factors, prior);
   if (measured) {
@@ -247,11 +255,11 @@ Unprofiled unprofiled(const Graph& g, std::optional<Ns> measured, const CpuPrior
     out.calibrated = true;
     out.origin = "measured step";
   }
-  CpuPrior alone = prior;  // what the trace says without the recorder's times
-  alone.left = {};
+  CpuPrior alone = prior;  // the trace without the recorder's times
+  alone.timed_share = {};
   const CpuFactors expected = prior_factors(g, alone);
   for (std::size_t p = 0; p < kCpuPhases; ++p) {
-    out.speed[p] = step_speed(usual.profiler[p], prior.host) * out.factors.phase[p] / expected.phase[p];
+    out.speed[p] = step_speed(traced[p], prior.host) * out.factors.phase[p] / expected.phase[p];
   }
   out.step = step_with(g, out.factors, prior);
   set_band(out, g, prior, calibration.covariance());

@@ -64,7 +64,6 @@ class Solver {
       c.drift_ppm = -x_[n_ + r];
       c.known = known_[r] != 0 || r == 0;
     }
-    number_hosts();
     finish();
     return std::move(result_);
   }
@@ -83,7 +82,6 @@ class Solver {
   }
   [[nodiscard]] double start(const Member& m) const { return us(m, m.start); }
   [[nodiscard]] double end(const Member& m) const { return us(m, m.end); }
-
   [[nodiscard]] const Member* last_arrival(const Collective& c) const {
     const Member* last = nullptr;
     for (const Member& m : m_.of(c)) {
@@ -106,34 +104,33 @@ class Solver {
     between_.assign(m_.families, {});
     length_.assign(m_.families, {});
     for (const Collective& c : m_.collectives) {
-      if (symmetric(c)) {
-        const double mean = mean_end(c);
-        for (const Member& m : m_.of(c)) {
-          const double off = end(m) - mean;
-          within_[c.family].squares += off * off;
-        }
-        within_[c.family].count += c.count - 1;
-        length_[c.family].push_back(mean - start(*last_arrival(c)));
-      }
+      if (!symmetric(c)) continue;
+      const double mean = mean_end(c);
+      for (const Member& m : m_.of(c)) within_[c.family].squares += (end(m) - mean) * (end(m) - mean);
+      within_[c.family].count += c.count - 1;
+      length_[c.family].push_back(mean - start(*last_arrival(c)));
     }
     Variance pooled_within, pooled_between;
     for (std::uint32_t f = 0; f < m_.families; ++f) {
-      std::vector<double>& lengths = length_[f];
-      double mean = 0;
-      for (const double x : lengths) mean += x / static_cast<double>(lengths.size());
+      const std::vector<double>& lengths = length_[f];
+      const double mean = mean_of(lengths);
       for (const double x : lengths) between_[f].squares += (x - mean) * (x - mean);
       if (!lengths.empty()) between_[f].count += static_cast<double>(lengths.size() - 1);
       pooled_within.add(within_[f]);
       pooled_between.add(between_[f]);
     }
     // A family seen once or twice agrees by chance: each gets two more samples of the job's typical spread.
-    const double typical_within = pooled_within.value();
-    const double typical_between = pooled_between.value();
     constexpr double kPrior = 2;
     for (std::uint32_t f = 0; f < m_.families; ++f) {
-      within_[f].mix(typical_within, kPrior);
-      between_[f].mix(typical_between, kPrior);
+      within_[f].mix(pooled_within.value(), kPrior);
+      between_[f].mix(pooled_between.value(), kPrior);
     }
+  }
+
+  static double mean_of(const std::vector<double>& values) {
+    double mean = 0;
+    for (const double x : values) mean += x / static_cast<double>(values.size());
+    return mean;
   }
 
   [[nodiscard]] double mean_end(const Collective& c) const {
@@ -177,8 +174,7 @@ class Solver {
   void add_length(Quadratic& q, const Collective& c, const SparseRow& centre, double mean) const {
     const std::vector<double>& lengths = length_[c.family];
     if (lengths.size() < 2) return;
-    double typical = 0;
-    for (const double x : lengths) typical += x / static_cast<double>(lengths.size());
+    const double typical = mean_of(lengths);
     const Member* last = last_arrival(c);
     SparseRow row = centre;
     derive(row, *last, last->start, -1);
@@ -209,6 +205,7 @@ class Solver {
     }
   }
 
+  // Weights depend on the solution and the other way round, so the two alternate until nothing moves.
   void solve(bool drift) {
     with_drift_ = drift;
     constexpr int kMostRounds = 20;
@@ -265,23 +262,18 @@ class Solver {
     return moved;
   }
 
-  [[nodiscard]] auto raw_start() const {
-    return [this](const Member& m) { return static_cast<double>(m.start - anchor_[0]) * 1e-3; };
-  }
-  [[nodiscard]] auto raw_end() const {
-    return [this](const Member& m) { return static_cast<double>(m.end - anchor_[0]) * 1e-3; };
-  }
-
   // On the clocks as written (`raw`), or on those found so far.
+  [[nodiscard]] double at(const Member& m, Ns t, bool raw) const {
+    return raw ? static_cast<double>(t - anchor_[0]) * 1e-3 : us(m, t);
+  }
   [[nodiscard]] std::vector<Order> violated(bool raw) const {
     // Times are cut to the resolution, so an order may look broken by that much and not be.
-    if (raw) return out_of_order(m_, raw_start(), raw_end(), kResolutionUs);
     return out_of_order(
-        m_, [this](const Member& m) { return start(m); }, [this](const Member& m) { return end(m); },
-        0.5 * kResolutionUs);
+        m_, [&](const Member& m) { return at(m, m.start, raw); }, [&](const Member& m) { return at(m, m.end, raw); },
+        raw ? kResolutionUs : 0.5 * kResolutionUs);
   }
   [[nodiscard]] Ns spread(bool raw) const {
-    return raw ? end_spread(m_, raw_end()) : end_spread(m_, [this](const Member& m) { return end(m); });
+    return end_spread(m_, [&](const Member& m) { return at(m, m.end, raw); });
   }
   // Ranks whose files name the same host share its clock, unless the collectives say otherwise; so do ranks whose files name
   // none and whose clocks nothing tells apart.
@@ -319,14 +311,13 @@ class Solver {
     Ns first = INT64_MAX, last = INT64_MIN;
     for (const Collective& c : m_.collectives) {
       const Member& m = m_.members[c.first];
-      first = std::min(first, m.end - guess_of(m));
-      last = std::max(last, m.end - guess_of(m));
+      first = std::min(first, m.end + guess_[m.rank]);
+      last = std::max(last, m.end + guess_[m.rank]);
     }
     constexpr Ns kShortest = kNsPerSecond;  // 20 ppm of it are 20 µs
     constexpr std::size_t kFewest = 10;
     return m_.collectives.size() >= kFewest && last - first >= kShortest;
   }
-  [[nodiscard]] Ns guess_of(const Member& m) const { return -guess_[m.rank]; }
 
   void solve_drift() {
     const std::vector<double> without = x_;
@@ -348,15 +339,12 @@ class Solver {
     result_.clocks = clocks;
   }
 
-  void number_hosts() {
+  void finish() {
     std::map<std::uint32_t, std::uint32_t> numbers;
     for (Clock& c : result_.clocks) {
       c.host = numbers.emplace(c.host, static_cast<std::uint32_t>(numbers.size())).first->second;
     }
     result_.hosts = static_cast<std::uint32_t>(numbers.size());
-  }
-
-  void finish() {
     result_.end_spread = spread(false);
     for (const Order& o : violated(false)) {
       Impossible i;

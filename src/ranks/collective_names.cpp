@@ -1,3 +1,5 @@
+// Kinds of collectives from their names, for all of foretrace: kernels, PyTorch's records and ranges spell them differently.
+
 #include "ranks/collective_names.hpp"
 
 #include <algorithm>

@@ -113,6 +113,7 @@ class Matcher {
     }
   }
 
+  // A send and its receive are a group of their own, known by both ends.
   GroupKey key_of(std::uint32_t r, std::uint32_t e, Seen& seen) {
     const trace::Trace& t = job_.ranks[r].trace;
     const trace::CollectiveInfo* info = t.args.collective(t.events.args[e]);
@@ -144,6 +145,7 @@ class Matcher {
     return a.kind == b.kind && (!sized(a.kind) || a.bytes == b.bytes || a.bytes < 0 || b.bytes < 0);
   }
 
+  // By sequence number where every record has one: the order of kernels then does not matter. Otherwise by step.
   void match_group(const GroupKey& key, Lists& lists) {
     Group group;
     group.name = key.name.empty() ? "all ranks" : key.name;

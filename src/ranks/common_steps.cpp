@@ -1,3 +1,5 @@
+// Finds the steps that ranks have in common. Numbers of the profiler are trusted when all ranks have them; otherwise time decides.
+
 #include "foretrace/ranks/common_steps.hpp"
 
 #include <fmt/format.h>
@@ -113,6 +115,7 @@ std::size_t median_step(const Job& job, const Clocks& clocks, const CommonSteps&
   for (const CommonStep& s : steps.steps) {
     if (ranks_in(s) == most) fullest = std::max(fullest, s.collectives);
   }
+  // Only complete steps are candidates.
   std::vector<std::pair<Ns, std::size_t>> lengths;
   for (std::size_t i = 0; i < steps.steps.size(); ++i) {
     const CommonStep& s = steps.steps[i];

@@ -1,3 +1,5 @@
+// Walks the ranks breadth-first along the collectives they share, so that every clock is compared with one that is known.
+
 #include "ranks/first_guess.hpp"
 
 #include <map>

@@ -1,3 +1,5 @@
+// Reads the traces of a job. A file that does not fit is left out with a note, because the others can still be answered.
+
 #include "foretrace/ranks/job.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,6 @@
+// Joins the graphs of all ranks. A collective becomes an arrival, a transfer that all arrivals start, and a tail for each rank. Waiting is
+// then never a cost: it follows from when the others arrive, and changes when they do.
+
 #include "foretrace/ranks/job_graph.hpp"
 
 #include <fmt/format.h>
@@ -55,6 +58,7 @@ class Builder {
     return clocks_.clocks[rank].aligned(job_.ranks[rank].trace.base_time_ns + on_trace);
   }
 
+  // The job begins when its first rank does.
   void place_ranks(const CommonStep& step, const std::vector<std::optional<Result<Graph>>>& graphs) {
     bool first = true;
     for (std::uint32_t r = 0; r < job_.ranks.size(); ++r) {

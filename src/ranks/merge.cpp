@@ -1,3 +1,5 @@
+// Copies one graph into another. Ids change, so names, launches, dependencies and layers are mapped.
+
 #include "ranks/merge.hpp"
 
 #include "graph/task_row.hpp"

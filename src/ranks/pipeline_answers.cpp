@@ -174,6 +174,7 @@ class Study {
     worst_first(out_.by_type);
   }
 
+  // A worker is slow when both its data-parallel rank and its stage are: the smaller of the two slowdowns.
   void workers() {
     std::map<std::pair<std::uint32_t, std::uint32_t>, PipelineAnswers::Worker> all;
     for (std::size_t s = 0; s < graphs_.size(); ++s) {

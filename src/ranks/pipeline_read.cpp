@@ -109,6 +109,7 @@ Result<PipelineJob> read_pipeline(const trace::Trace& trace) {
     return tl::unexpected(Error{ErrorCode::kDeclined, "the trace holds no forward or backward computation", trace.path,
                                 Error::kNoOffset, "rows of optype forward-compute and backward-compute are needed"});
   }
+  // Times count from the begin of each step.
   for (PipelineOp& op : job.ops) {
     op.start -= begin[op.step];
     op.end -= begin[op.step];

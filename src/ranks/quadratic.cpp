@@ -1,3 +1,5 @@
+// Cholesky factorisation and Hildreth's method. The systems are small (two unknowns for each rank) and dense.
+
 #include "ranks/quadratic.hpp"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Finds stragglers by exchange: each rank's work is replaced by that of the typical rank, cause by cause, and the job is simulated again.
+// The cost of a straggler is what it alone adds to a job of typical ranks.
+
 #include "foretrace/ranks/stragglers.hpp"
 
 #include <algorithm>
@@ -61,10 +64,10 @@ struct Swap {
   Ns cost;
 };
 
-class Finder {
+class StragglerFinder {
  public:
-  Finder(const Job& traces, const Matching& m, const Clocks& clocks, const JobGraph& job,
-         const simulate::Timeline& timeline)
+  StragglerFinder(const Job& traces, const Matching& m, const Clocks& clocks, const JobGraph& job,
+                  const simulate::Timeline& timeline)
       : m_(m), clocks_(clocks), job_(job), g_(job.graph), own_(timeline.step) {
     cause_.assign(g_.size(), kNone);
     for (const RankPart& part : job.ranks) classify(part, loader_ranges(traces.ranks[part.rank].trace));
@@ -172,6 +175,7 @@ class Finder {
   };
   using Index = std::unordered_map<Key, std::vector<std::uint32_t>, KeyHash>;
 
+  // Lanes of two ranks correspond by kind and order, since stream and thread ids differ.
   [[nodiscard]] std::vector<std::uint32_t> lane_places(const RankPart& part) const {
     std::vector<std::uint32_t> order(part.end_lane - part.first_lane);
     std::iota(order.begin(), order.end(), part.first_lane);
@@ -190,16 +194,19 @@ class Finder {
     return place;
   }
 
+  template <class Visit>
+  void for_each_task(const RankPart& part, StragglerCause cause, Visit visit) const {
+    for (std::uint32_t t = g_.lanes[part.first_lane].begin; t < g_.lanes[part.end_lane - 1].end; ++t) {
+      if (cause_[t] == static_cast<std::uint32_t>(cause)) visit(t);
+    }
+  }
+
   [[nodiscard]] Index index(const RankPart& part, StragglerCause cause) const {
     Index out;
     const std::vector<std::uint32_t> places = lane_places(part);
-    for (std::uint32_t l = part.first_lane; l < part.end_lane; ++l) {
-      for (std::uint32_t t = g_.lanes[l].begin; t < g_.lanes[l].end; ++t) {
-        if (cause_[t] == static_cast<std::uint32_t>(cause)) {
-          out[{places[l - part.first_lane], g_.kind[t], g_.name[t]}].push_back(t);
-        }
-      }
-    }
+    for_each_task(part, cause, [&](std::uint32_t t) {
+      out[{places[g_.lane[t] - part.first_lane], g_.kind[t], g_.name[t]}].push_back(t);
+    });
     return out;
   }
 
@@ -267,11 +274,7 @@ class Finder {
       }
       return sum;
     }
-    for (std::uint32_t l = part.first_lane; l < part.end_lane; ++l) {
-      for (std::uint32_t t = g_.lanes[l].begin; t < g_.lanes[l].end; ++t) {
-        if (cause_[t] == static_cast<std::uint32_t>(cause)) sum += g_.cost[t];
-      }
-    }
+    for_each_task(part, cause, [&](std::uint32_t t) { sum += g_.cost[t]; });
     return sum;
   }
 
@@ -279,6 +282,7 @@ class Finder {
     std::vector<std::pair<Ns, std::uint32_t>> totals;
     for (std::uint32_t i = 0; i < job_.ranks.size(); ++i) totals.emplace_back(total(job_.ranks[i], cause), i);
     std::stable_sort(totals.begin(), totals.end());
+    // The median rank is the typical one: it exists, so its tasks can stand in for those of others.
     const auto [typical, like] = totals[(totals.size() - 1) / 2];
     for (const auto& [sum, i] : totals) {
       if (sum <= typical) continue;
@@ -318,7 +322,7 @@ class Finder {
 
 Stragglers find_stragglers(const Job& job, const Matching& matching, const Clocks& clocks, const JobGraph& graph,
                            const simulate::Timeline& timeline) {
-  return Finder(job, matching, clocks, graph, timeline).run();
+  return StragglerFinder(job, matching, clocks, graph, timeline).run();
 }
 
 }  // namespace foretrace::ranks

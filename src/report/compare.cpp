@@ -14,9 +14,9 @@
 namespace foretrace::report {
 
 using compare::Cause;
+using compare::CauseKind;
 using compare::Comparison;
 using compare::DecidedBy;
-using compare::Of;
 
 namespace {
 
@@ -39,7 +39,7 @@ std::string capital(std::string text) {
   return text;
 }
 
-bool leads(const Cause& cause) { return cause.of == Of::kSetup || cause.of == Of::kWaits; }
+bool leads(const Cause& cause) { return cause.kind == CauseKind::kSetup || cause.kind == CauseKind::kWaits; }
 
 std::vector<const Cause*> first_causes(const Comparison& c) {
   std::vector<const Cause*> out;
@@ -48,14 +48,14 @@ std::vector<const Cause*> first_causes(const Comparison& c) {
   }
   // Nothing about the step's set-up changed: the part that moved most.
   for (const Cause& cause : c.causes) {
-    if (out.empty() && cause.of != Of::kMemory) out.push_back(&cause);
+    if (out.empty() && cause.kind != CauseKind::kMemory) out.push_back(&cause);
   }
   if (out.empty() && !c.causes.empty()) out.push_back(&c.causes.front());
   return out;
 }
 
 std::string_view decided_words(DecidedBy decided) {
-  return decided == DecidedBy::kTold       ? "the steps you measured without the profiler decide"
+  return decided == DecidedBy::kUser       ? "the steps you measured without the profiler decide"
          : decided == DecidedBy::kRecorded ? "the recorder's steps without the profiler decide"
                                            : "the traced steps decide, the profiler's own time included";
 }
@@ -67,7 +67,7 @@ std::string gate_words(const Comparison& c) {
   }
   std::string why = "nothing single stands out; the tables show where the time went";
   for (const Cause& cause : c.causes) {
-    if (cause.of == Of::kMemory || cause.of == Of::kRecording || (cause.time <= 0 && !leads(cause))) continue;
+    if (cause.kind == CauseKind::kMemory || cause.kind == CauseKind::kRecording || (cause.time <= 0 && !leads(cause))) continue;
     why = cause_words(cause);
     break;
   }
@@ -122,9 +122,9 @@ double percent_error(Ns predicted, Ns measured) {
 
 std::string cause_words(const Cause& cause) {
   std::string out = printable(cause.what);
-  if (cause.of == Of::kKernels || cause.of == Of::kWork)
+  if (cause.kind == CauseKind::kKernels || cause.kind == CauseKind::kWork)
     out += fmt::format(" ({} ms of GPU time)", signed_ms(cause.time));
-  if (cause.of == Of::kCpu) out += fmt::format(" ({} ms of CPU time)", signed_ms(cause.time));
+  if (cause.kind == CauseKind::kCpu) out += fmt::format(" ({} ms of CPU time)", signed_ms(cause.time));
   return out;
 }
 

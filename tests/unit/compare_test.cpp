@@ -74,7 +74,7 @@ TEST(Compare, AllPartsOfACombinationAreNamed) {
       between(load("data/h200-clean/gpt2.base.json.gz"), load("data/h200-clean/gpt2.bf16sdpafused.json.gz"));
   std::vector<std::string> named;
   for (const Cause& cause : c.causes) {
-    if (cause.of == Of::kSetup) named.push_back(cause.whatif);
+    if (cause.kind == CauseKind::kSetup) named.push_back(cause.whatif);
   }
   EXPECT_THAT(named, testing::ElementsAre("amp:dtype=bf16", "flash-attention", "fused-optimizer"));
   EXPECT_EQ(c.decided, DecidedBy::kRecorded);
@@ -90,7 +90,7 @@ TEST(Compare, SlowerKernelsAreFoundWhereNothingElseMoved) {
   const trace::Trace before = steps_of(40, 200 * kNsPerUs), after = steps_of(40, 210 * kNsPerUs);
   const Comparison c = between(before, after);
   ASSERT_FALSE(c.causes.empty());
-  EXPECT_EQ(c.causes.front().of, Of::kKernels);
+  EXPECT_EQ(c.causes.front().kind, CauseKind::kKernels);
   EXPECT_THAT(c.causes.front().what, HasSubstr("5.0 % longer"));
   EXPECT_NEAR(to_ms(c.causes.front().time), 40 * 0.010, 1e-3);
 }
@@ -98,7 +98,7 @@ TEST(Compare, SlowerKernelsAreFoundWhereNothingElseMoved) {
 TEST(Compare, OtherWorkIsNotSlowerWork) {
   const Comparison c = between(steps_of(40, 200 * kNsPerUs), steps_of(60, 200 * kNsPerUs));
   ASSERT_FALSE(c.causes.empty());
-  for (const Cause& cause : c.causes) EXPECT_NE(cause.of, Of::kKernels) << cause.what;
+  for (const Cause& cause : c.causes) EXPECT_NE(cause.kind, CauseKind::kKernels) << cause.what;
 }
 
 TEST(Compare, TheGateFailsBeyondItsPercentAndTheNoiseOnly) {
@@ -125,7 +125,7 @@ TEST(Compare, NoiseIsTheSameForAFactorUpAndDown) {
 TEST(Compare, TheUsersFiguresDecideWhereGiven) {
   const trace::Trace trace = load("examples/resnet50-h200.json.gz");
   const Comparison c = between(trace, trace, {.before_ms = 71.0, .after_ms = 75.0});
-  EXPECT_EQ(c.decided, DecidedBy::kTold);
+  EXPECT_EQ(c.decided, DecidedBy::kUser);
   EXPECT_NEAR(c.change_pct, 100 * (75.0 / 71.0 - 1), 1e-6);
 }
 

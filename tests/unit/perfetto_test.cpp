@@ -237,7 +237,7 @@ TEST(Perfetto, AnExportIsAnOrdinaryTraceOfTheStep) {
 
 TEST(Perfetto, TheRecordersFiguresTravelWithTheFile) {
   const Sample sample{.extra_metadata = ",\"foretrace\":{\"measured_ms\":0.75}"};
-  EXPECT_EQ(host::recorded_ms(reloaded(exported(Loaded(sample.load()))).trace), 0.75);
+  EXPECT_EQ(host::recorder_figures(reloaded(exported(Loaded(sample.load()))).trace).measured_ms, 0.75);
 }
 
 TEST(Export, ErrorsSayWhatIsThere) {

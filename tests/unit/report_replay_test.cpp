@@ -130,7 +130,7 @@ TEST(Replay, MeasuredStepFromTheUserTheRecorderOrNobody) {
 
 TEST(Replay, RecorderFiguresThatMakeNoSenseAreNotUsed) {
   const auto stored = [](const std::string& value) {
-    return host::recorded_ms(Sample{.extra_metadata = ",\"foretrace\":" + value}.load());
+    return host::recorder_figures(Sample{.extra_metadata = ",\"foretrace\":" + value}.load()).measured_ms;
   };
   EXPECT_EQ(stored("{\"measured_ms\":2.5}"), 2.5);
   EXPECT_EQ(stored("\"{\\\"measured_ms\\\": 2.5}\""), 2.5);  // stored as a text

@@ -43,11 +43,11 @@ TEST(Figures, TablesHoldWhatTheirToolsWrote) {
   EXPECT_GE(f.half_sum, 1);
   EXPECT_GT(trace::default_latencies().result_ready, trace::default_latencies().sync_return);
   const host::HostCosts& host = host::HostCosts::built_in();
-  EXPECT_GT(host.scaler_us, host.op_us);
-  EXPECT_GT(host.moment, 0);
-  EXPECT_LT(host.moment, 1);
-  EXPECT_GT(host.shard_fill_share, 0);
-  EXPECT_LT(host.shard_fill_share, 1);
+  EXPECT_GT(host.eager.scaler_us, host.eager.op_us);
+  EXPECT_GT(host.uncertainty.run_to_run, 0);
+  EXPECT_LT(host.uncertainty.run_to_run, 1);
+  EXPECT_GT(host.fsdp.fill_share, 0);
+  EXPECT_LT(host.fsdp.fill_share, 1);
 }
 
 TEST(Figures, WhatNobodyMeasuredErrsAsTheBuiltInFamiliesDo) {

@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "base/data_files.hpp"
+#include "base/text.hpp"
 #include "foretrace/host/host_costs.hpp"
 #include "foretrace/host/measured_step.hpp"
 #include "foretrace/host/unprofiled.hpp"
@@ -20,67 +22,44 @@ using testing::HasSubstr;
 
 constexpr Ns kUs = 1'000;
 
-TEST(HostCosts, TheBuiltInFileHasEveryFigure) {
+TEST(HostCosts, TheBuiltInFileHasFiguresOfEverySubject) {
   const host::HostCosts& c = host::HostCosts::built_in();
-  for (const double figure : {c.launch_call_us,
-                              c.launch_follows,
-                              c.empty_us,
-                              c.probe_view_us,
-                              c.usual_speed,
-                              c.event_op_us,
-                              c.event_call_us,
-                              c.event_layer_us,
-                              c.left,
-                              c.follows,
-                              c.launch_us[0],
-                              c.launch_us[1],
-                              c.launch_us[2],
-                              c.op_us,
-                              c.compiled_call_us,
-                              c.compiled_launch_us,
-                              c.cast_us,
-                              c.node_us,
-                              c.checkpoint_forward_us,
-                              c.checkpoint_backward_us,
-                              c.reentrant_share,
-                              c.fused_tensor_us,
-                              c.foreach_tensor_us,
-                              c.list_tensor_us,
-                              c.module_us,
-                              c.modules_of_op,
-                              c.counted_backward,
-                              c.counted_update,
-                              c.counted_compiled,
-                              c.ddp_gradient_us,
-                              c.ddp_copy_back_us,
-                              c.ddp_collective_us,
-                              c.ddp_wait_us,
-                              c.ddp_hook_us,
-                              c.ddp_forward_us,
-                              c.ddp_buffers_us,
-                              c.ddp_buffer_us,
-                              c.hook_op_us,
-                              c.powersgd_matrix_us,
-                              c.powersgd_vector_us,
-                              c.shard_update_tensor_us,
-                              c.open_batch_us,
-                              c.sigma,
-                              c.sigma_phase[0],
-                              c.sigma_phase[1],
-                              c.sigma_phase[2]}) {
+  for (const double figure :
+       {c.default_speed, c.reference.launch_call_us, c.reference.view_us, c.profiler.op_us, c.profiler.remaining_share,
+        c.launches.us[2], c.launches.compiled_weight, c.eager.cast_us, c.checkpoint.backward_us,
+        c.update.list_tensor_us, c.compiled.launch_us, c.cuda_graph.node_us, c.loader.open_batch_us, c.ddp.wait_us,
+        c.compression.powersgd_vector_us, c.fsdp.update_tensor_us, c.uncertainty.shared, c.uncertainty.phase[2]}) {
     EXPECT_GT(figure, 0);
   }
   EXPECT_FALSE(c.speed);
 }
 
+TEST(HostCosts, EveryLineOfTheBuiltInFileNamesAFigure) {
+  const std::string_view file = data_file("host/hosts/xeon-h200.csv");
+  std::size_t figures = 0;
+  for (const std::string_view line : split(file, '\n')) {
+    if (line.empty() || line.front() == '#') continue;
+    const std::string_view name = csv_fields(line).front();
+    EXPECT_TRUE(host::HostCosts::parse(fmt::format("{},0.125\n", name), "host.csv")) << name;
+    ++figures;
+  }
+  EXPECT_EQ(figures, 71U);
+}
+
+TEST(HostCosts, AHostIsFoundByItsName) {
+  ASSERT_TRUE(host::HostCosts::find("xeon-h200"));
+  EXPECT_EQ(host::HostCosts::find("xeon-h200")->profiler.op_us, host::HostCosts::built_in().profiler.op_us);
+  EXPECT_FALSE(host::HostCosts::find("no-such-host"));
+}
+
 TEST(HostCosts, WhatCalibrateMeasuredBecomesASpeed) {
   const host::HostCosts& usual = host::HostCosts::built_in();
   const Result<host::HostCosts> c = host::HostCosts::parse(
-      fmt::format("# a host\nview_us,{},20 rounds,0.1\nevent_us,3\n", 2 * usual.probe_view_us), "host.csv");
+      fmt::format("# a host\nview_us,{},20 rounds,0.1\nevent_us,3\n", 2 * usual.reference.view_us), "host.csv");
   ASSERT_TRUE(c);
   EXPECT_DOUBLE_EQ(c->speed.value_or(0), 2);
-  EXPECT_DOUBLE_EQ(c->event_op_us, 1.5);
-  EXPECT_EQ(c->event_call_us, usual.event_call_us);
+  EXPECT_DOUBLE_EQ(c->profiler.op_us, 1.5);
+  EXPECT_EQ(c->profiler.call_us, usual.profiler.call_us);
 }
 
 TEST(HostCosts, AWrongFileSaysWhere) {
@@ -106,8 +85,8 @@ TraceMaker step_at(double slow, int operations = 1, int launches = 100) {
   for (int i = 1; i <= launches; ++i) {
     const Ns begin = at;
     for (int k = 0; k < operations; ++k) m.op("aten::add", begin + k * us(0.5), begin + us(30) - k * us(0.5));
-    m.op("aten::empty", begin + us(12), begin + us(12 + host::HostCosts::built_in().empty_us));
-    m.launch(i, {begin + us(18), begin + us(18 + host::HostCosts::built_in().launch_call_us)}, "add",
+    m.op("aten::empty", begin + us(12), begin + us(12 + host::HostCosts::built_in().reference.empty_us));
+    m.launch(i, {begin + us(18), begin + us(18 + host::HostCosts::built_in().reference.launch_call_us)}, "add",
              {begin + us(25), begin + us(25) + 2 * kUs});
     at += us(32);
   }
@@ -118,11 +97,39 @@ TraceMaker step_at(double slow, int operations = 1, int launches = 100) {
 TEST(Unprofiled, ATraceShowsItsSpeed) {
   EXPECT_NEAR(host::traced_speeds(Replay(step_at(1)).graph, host::HostCosts::built_in())[0], 1, 0.02);
   EXPECT_GT(host::traced_speeds(Replay(step_at(2)).graph, host::HostCosts::built_in())[0], 1.7);
-  EXPECT_EQ(host::step_speed(host::HostCosts::built_in().usual_speed, host::HostCosts::built_in()),
-            host::HostCosts::built_in().usual_speed);
+  EXPECT_EQ(host::step_speed(host::HostCosts::built_in().default_speed, host::HostCosts::built_in()),
+            host::HostCosts::built_in().default_speed);
   host::HostCosts known = host::HostCosts::built_in();
   known.speed = 3;
   EXPECT_EQ(host::step_speed(1, known), 3);
+}
+
+TEST(Unprofiled, AFewCallsDoNotRevealThePhasesSpeed) {
+  for (const int launches : {3, 30}) {
+    TraceMaker m = step_at(1);
+    m.range("Optimizer.step#Adam.step", (10 + 32 * (100 - launches)) * kUs, (10 + 32 * 100) * kUs);
+    graph::Graph g = Replay(m).graph;
+    for (std::size_t t = 0; t < g.size(); ++t) {
+      if (!graph::is_gpu(g.kind[t]) && host::cpu_phase(g, t) == host::CpuPhase::kOptimizer) g.cost[t] *= 4;
+    }
+    const std::array<double, 3> speed = host::traced_speeds(g, host::HostCosts::built_in());
+    EXPECT_EQ(speed[2] > 2 * speed[0], launches > 6) << launches;
+  }
+}
+
+TEST(Unprofiled, ATaskIsNeverOnlyItsRecording) {
+  // 60 operations around each launch: recording them is said to cost more than the whole step.
+  const graph::Graph g = Replay(step_at(1, 60)).graph;
+  const host::CpuFactors none{.phase = {1, 1, 1}, .gpu = 1, .profiler = {1, 1, 1}};
+  const graph::Graph left = apply(g, none, {});
+  Ns before = 0, after = 0;
+  for (std::size_t t = 0; t < g.size(); ++t) {
+    if (graph::is_gpu(g.kind[t])) continue;
+    before += g.cost[t];
+    after += left.cost[t];
+  }
+  EXPECT_GT(static_cast<double>(after), 0.19 * static_cast<double>(before));
+  EXPECT_LT(static_cast<double>(after), 0.3 * static_cast<double>(before));
 }
 
 TEST(Unprofiled, AStepTracedOnASlowDayIsNotAsSlowOnOthers) {
@@ -143,7 +150,8 @@ TEST(Unprofiled, EveryRecordedEventComesOff) {
   }
   EXPECT_EQ(ops, 600u);
   EXPECT_EQ(calls, 100u);
-  const double per_op = host::HostCosts::built_in().event_op_us * host::HostCosts::built_in().left *
+  const double per_op = host::HostCosts::built_in().profiler.op_us *
+                        host::HostCosts::built_in().profiler.remaining_share *
                         host::step_speed(1, host::HostCosts::built_in()) * 1e3;
   const auto saved =
       static_cast<double>(host::unprofiled(few, std::nullopt).step - host::unprofiled(many, std::nullopt).step);
@@ -173,10 +181,10 @@ TEST(CpuPrior, PhasesTheRecorderTimedDecideBesideTheTrace) {
     const Result<host::Measured> found = with_phases(
         fmt::format("\"phase_ms\":{{\"forward\":{}}},\"traced_phase_ms\":{{\"forward\":8.0,\"update\":1}}", 8 * timed));
     ASSERT_TRUE(found);
-    ASSERT_TRUE(found->prior.left[0]);
-    EXPECT_FALSE(found->prior.left[1]);
-    EXPECT_FALSE(found->prior.left[2]);
-    const double left = *found->prior.left[0];
+    ASSERT_TRUE(found->prior.timed_share[0]);
+    EXPECT_FALSE(found->prior.timed_share[1]);
+    EXPECT_FALSE(found->prior.timed_share[2]);
+    const double left = *found->prior.timed_share[0];
     // By a third at the least.
     EXPECT_LT(std::abs(std::log(left / timed)), 0.71 * std::abs(std::log(timed / by_trace))) << timed;
     EXPECT_EQ(left > timed, by_trace > timed);
@@ -196,7 +204,21 @@ TEST(CpuPrior, APhaseThatBeginsBehindAFullQueueIsLeftToTheTrace) {
                             "\"phase_behind_ms\":{\"forward\":30,\"backward\":30,\"update\":0.1}}");
     const Result<host::Measured> found = host::measured_step(t, Replay(m).graph, 0, {});
     ASSERT_TRUE(found);
-    EXPECT_EQ(found->prior.left[2].has_value(), launches < 900) << launches;
+    EXPECT_EQ(found->prior.timed_share[2].has_value(), launches < 1024) << launches;
+  }
+}
+
+TEST(CpuPrior, AGpuThatKeepsUpHasRoomInItsQueue) {
+  for (const double behind_ms : {0.1, 30.0}) {
+    TraceMaker m = step_at(1, 1, 1500);
+    trace::Trace t = m.load();
+    t.metadata.emplace_back("foretrace",
+                            fmt::format("{{\"version\":1,\"phase_ms\":{{\"forward\":30}},\"traced_phase_ms\":{{"
+                                        "\"forward\":48}},\"phase_behind_ms\":{{\"forward\":{}}}}}",
+                                        behind_ms));
+    const Result<host::Measured> found = host::measured_step(t, Replay(m).graph, 0, {});
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->prior.timed_share[0].has_value(), behind_ms < 1) << behind_ms;
   }
 }
 
@@ -207,7 +229,7 @@ TEST(CpuPrior, TimesThatCannotBeThePhaseAreLeftAlone) {
                             "\"phase_ms\":[4],\"traced_phase_ms\":7", "\"phase_ms\":null"}) {
     const Result<host::Measured> found = with_phases(wrong);
     ASSERT_TRUE(found) << wrong;
-    EXPECT_FALSE(found->prior.left[0]) << wrong;
+    EXPECT_FALSE(found->prior.timed_share[0]) << wrong;
   }
 }
 

@@ -78,8 +78,8 @@ TEST(Fsdp, AHookTakesSoMuchForItsUnitAndForEachTensor) {
   const Model& m = model_of(kSolo);
   const Prediction p = predicted(m, "fsdp:workers=2,fabric=25GbE");
   // 17 units (16 blocks and the root) hold the 161 tensors; every one of them is reduced once.
-  const double unit = 17 * (1 - m.host.shard_fill_share) * m.host.shard_reduce_us;
-  const double tensors = 161 * m.host.shard_reduce_tensor_us;
+  const double unit = 17 * (1 - m.host.fsdp.fill_share) * m.host.fsdp.reduce_us;
+  const double tensors = 161 * m.host.fsdp.reduce_tensor_us;
   EXPECT_NEAR(static_cast<double>(cpu_named(p.graph, "FSDP: reduce gradients").second),
               static_cast<double>(m.cpu_time(unit, host::CpuPhase::kBackward)), 1e3);
   EXPECT_NEAR(static_cast<double>(cpu_named(p.graph, "FSDP: gradients of the shards").second),
@@ -91,10 +91,10 @@ TEST(Fsdp, AFlatUnitIsNotCopiedAndItsHooksTakeTheirShare) {
   const Prediction shards = predicted(m, "fsdp:workers=2,fabric=25GbE");
   const Prediction flat = predicted(m, "fsdp:workers=2,fabric=25GbE,version=1");
   EXPECT_EQ(gpu_named(flat.graph, "FSDP: copy out"), 0U);
-  EXPECT_NEAR(
-      static_cast<double>(cpu_named(flat.graph, "FSDP: gradients of the shards").second),
-      m.host.flat_tensor_share * static_cast<double>(cpu_named(shards.graph, "FSDP: gradients of the shards").second),
-      1e3);
+  EXPECT_NEAR(static_cast<double>(cpu_named(flat.graph, "FSDP: gradients of the shards").second),
+              m.host.fsdp.flat_tensor_share *
+                  static_cast<double>(cpu_named(shards.graph, "FSDP: gradients of the shards").second),
+              1e3);
 }
 
 TEST(Fsdp, AJobThatHasTheHooksGetsNone) {
@@ -121,13 +121,13 @@ TEST(CudaGraph, OfSomeLayersIsLaunchedOnceInEitherPass) {
 TEST(CudaGraph, LaunchesAndCallsOfGraphedModulesCostWhatTheHostSays) {
   Model m = model_of(kSmall);
   const Ns usual = cpu_time(predicted(m, "cuda-graph:layers=transformer.h.*").graph);
-  m.host.graph_call_us += 100;
+  m.host.cuda_graph.call_us += 100;
   EXPECT_NEAR(
       static_cast<double>(cpu_time(predicted(m, "cuda-graph:layers=transformer.h.*").graph) - usual),
       static_cast<double>(m.cpu_time(1200, host::CpuPhase::kForward) + m.cpu_time(1200, host::CpuPhase::kBackward)),
       5e3);
-  m.host.graph_call_us -= 100;
-  m.host.function_us += 100;
+  m.host.cuda_graph.call_us -= 100;
+  m.host.cuda_graph.function_us += 100;
   EXPECT_NEAR(
       static_cast<double>(cpu_time(predicted(m, "cuda-graph:layers=transformer.h.*").graph) - usual),
       static_cast<double>(m.cpu_time(1200, host::CpuPhase::kForward) + m.cpu_time(1200, host::CpuPhase::kBackward)),
@@ -143,7 +143,7 @@ TEST(Offload, EveryTensorPaysForItsHooks) {
   Model m = model_of(kResnet);
   const Ns usual = cpu_time(predicted(m, "offload").graph);
   const auto copies = static_cast<double>(gpu_named(predicted(m, "offload").graph, "copy to host"));
-  m.host.hooked_copy_us += 10;
+  m.host.eager.hooked_copy_us += 10;
   EXPECT_NEAR(static_cast<double>(cpu_time(predicted(m, "offload").graph) - usual),
               static_cast<double>(m.cpu_time(10 * copies, host::CpuPhase::kForward) +
                                   m.cpu_time(10 * copies, host::CpuPhase::kBackward)),
@@ -184,14 +184,14 @@ TEST(Unprofiled, ACallThatGivesTheGpuNoWorkCostsTheProfilerLess) {
   // Recurrent layers of cuDNN: thousands of calls beside the launches.
   const analysis::Baseline& b = test::measured_step("h200-clean/lstm_lm@8");
   host::CpuPrior alike;
-  alike.host.event_short_call_us = alike.host.event_call_us;
+  alike.host.profiler.short_call_us = alike.host.profiler.call_us;
   const graph::Graph traced = graph::GraphBuilder(*b.model.trace, trace::find_steps(*b.model.trace)).build(0).value();
   const auto cpu = [&](const host::CpuPrior& prior) {
     return cpu_time(apply(traced, host::prior_factors(traced, prior), prior));
   };
   // Those that do next to nothing follow each other at once: whatever one is said to cost, no more comes off than that time.
   EXPECT_LT(cpu(alike), cpu(host::CpuPrior()) * 110 / 100);
-  EXPECT_GT(b.model.host.event_call_us, b.model.host.event_short_call_us);
+  EXPECT_GT(b.model.host.profiler.call_us, b.model.host.profiler.short_call_us);
 }
 
 TEST(NoSync, TheOperationThatReadTheLossGoesWithItsWait) {
@@ -210,11 +210,12 @@ TEST(NoSync, TheOperationThatReadTheLossGoesWithItsWait) {
 TEST(DataLoader, ABatchIsTakenFromAQueueOrOpenedTensorByTensor) {
   const Model& m = model_of(kLoader);
   const Prediction pinned = predicted(m, "dataloader:workers=64");
-  EXPECT_EQ(cpu_named(pinned.graph, "take a batch").second, m.cpu_time(m.host.take_batch_us, host::CpuPhase::kForward));
+  EXPECT_EQ(cpu_named(pinned.graph, "take a batch").second,
+            m.cpu_time(m.host.loader.take_batch_us, host::CpuPhase::kForward));
   // Images and labels, each copied to the GPU.
   const Prediction plain = predicted(m, "dataloader:workers=64,pin=0");
   EXPECT_EQ(cpu_named(plain.graph, "take a batch").second,
-            m.cpu_time(m.host.open_batch_us + 2 * m.host.open_tensor_us, host::CpuPhase::kForward));
+            m.cpu_time(m.host.loader.open_batch_us + 2 * m.host.loader.open_tensor_us, host::CpuPhase::kForward));
   EXPECT_GT(plain.step, pinned.step);
 }
 

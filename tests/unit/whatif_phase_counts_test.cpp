@@ -43,7 +43,7 @@ graph::Graph launching(const std::string& kernel, int layers = 0) {
 }
 
 TEST(PhaseCounts, LaunchesAndWhichOfThemAreGenerated) {
-  const host::CountedPhases plain = host::count_phases(launching("add"));
+  const host::PhaseCounts plain = host::count_phases(launching("add"));
   EXPECT_EQ(plain.launches[kForward], 60);
   EXPECT_EQ(plain.launches[kUpdate], 40);
   EXPECT_EQ(plain.generated[kForward], 0);
@@ -53,7 +53,7 @@ TEST(PhaseCounts, LaunchesAndWhichOfThemAreGenerated) {
 TEST(PhaseCounts, ModulesAreRangesOfLayersOrWhatOperationsMakeLikely) {
   const host::HostCosts& host = host::HostCosts::built_in();
   EXPECT_EQ(host::count_phases(launching("add", 12)).modules(kForward, host), 12);
-  EXPECT_NEAR(host::count_phases(launching("add")).modules(kForward, host), 60 * host.modules_of_op, 1e-9);
+  EXPECT_NEAR(host::count_phases(launching("add")).modules(kForward, host), 60 * host.eager.modules_per_op, 1e-9);
   EXPECT_EQ(host::count_phases(launching("add", 12)).modules(kUpdate, host), 0);
   EXPECT_EQ(host::count_phases(launching("triton_poi_fused_add_0")).modules(kForward, host),
             0);  // compiled: none is called
@@ -61,34 +61,35 @@ TEST(PhaseCounts, ModulesAreRangesOfLayersOrWhatOperationsMakeLikely) {
 
 TEST(PhaseCounts, APhaseLongerThanItsLaunchesUsuallyTakeBecomesShorter) {
   const host::HostCosts& host = host::HostCosts::built_in();
-  const host::CountedPhases counted = host::count_phases(launching("add"));
-  const double usual = 40 * host.launch_us[kUpdate] * 1e3;
+  const host::PhaseCounts counted = host::count_phases(launching("add"));
+  const double usual = 40 * host.launches.us[kUpdate] * 1e3;
   EXPECT_NEAR(counted.correction(kUpdate, usual, host), 1, 1e-9);
   EXPECT_LT(counted.correction(kUpdate, 1.3 * usual, host), 0.97);
   EXPECT_GT(counted.correction(kUpdate, usual / 1.3, host), 1.03);
   // Ten times as long is another kind of phase.
   EXPECT_GT(counted.correction(kUpdate, 10 * usual, host), 0.95);
   // Forward is Python as much as launches: its times decide, unless generated code launches.
-  EXPECT_EQ(counted.correction(kForward, 60 * host.launch_us[kForward] * 2e3, host), 1);
-  const host::CountedPhases compiled = host::count_phases(launching("triton_poi_fused_add_0"));
-  const double pass = host.usual_speed * (host.compiled_call_us + 60 * host.compiled_launch_us) * 1e3;
+  EXPECT_EQ(counted.correction(kForward, 60 * host.launches.us[kForward] * 2e3, host), 1);
+  const host::PhaseCounts compiled = host::count_phases(launching("triton_poi_fused_add_0"));
+  const double pass = host.default_speed * (host.compiled.call_us + 60 * host.compiled.launch_us) * 1e3;
   EXPECT_LT(compiled.correction(kForward, 1.3 * pass, host), 0.9);
 }
 
 TEST(PhaseCounts, AFasterHostTakesLessForAsManyLaunches) {
   host::HostCosts host = host::HostCosts::built_in();
-  const host::CountedPhases counted = host::count_phases(launching("add"));
-  const double usual = 40 * host.launch_us[kUpdate] * 1e3;
-  host.speed = host.usual_speed / 1.3;
+  const host::PhaseCounts counted = host::count_phases(launching("add"));
+  const double usual = 40 * host.launches.us[kUpdate] * 1e3;
+  host.speed = host.default_speed / 1.3;
   EXPECT_LT(counted.correction(kUpdate, usual, host), 0.97);
 }
 
 TEST(PhaseCounts, CallsOfModulesKeepTheirTimeBesideAProfiler) {
   host::HostCosts host = host::HostCosts::built_in();
-  const double none = host::kept_share(1'000 * kUs, 0, 1, host);
-  EXPECT_NEAR(none, host.left * host::step_speed(1, host), 1e-9);
-  EXPECT_GT(host::kept_share(1'000 * kUs, 100, 1, host), none);
-  EXPECT_NEAR(host::kept_share(1'000 * kUs, 1e9, 1, host), host::step_speed(1, host), 1e-9);  // nothing else is left
+  const double none = host::remaining_share(1'000 * kUs, 0, 1, host);
+  EXPECT_NEAR(none, host.profiler.remaining_share * host::step_speed(1, host), 1e-9);
+  EXPECT_GT(host::remaining_share(1'000 * kUs, 100, 1, host), none);
+  EXPECT_NEAR(host::remaining_share(1'000 * kUs, 1e9, 1, host), host::step_speed(1, host),
+              1e-9);  // nothing else is left
 }
 
 class Ddp : public testing::Test {
@@ -113,17 +114,17 @@ class Ddp : public testing::Test {
 TEST_F(Ddp, CallsHooksAndTheWrapperCostWhatTheHostSays) {
   Model m = solo().model;
   const std::string use = "ddp:workers=2,fabric=25GbE";
-  EXPECT_EQ(cpu_named(m, use, "DDP: forward"), m.cpu_time(m.host.ddp_forward_us, host::CpuPhase::kForward));
+  EXPECT_EQ(cpu_named(m, use, "DDP: forward"), m.cpu_time(m.host.ddp.forward_us, host::CpuPhase::kForward));
   const Ns calls = cpu_named(m, use, "DDP: all-reduce call");
   ASSERT_GT(calls, 0);
-  m.host.ddp_collective_us *= 3;
+  m.host.ddp.collective_us *= 3;
   EXPECT_NEAR(static_cast<double>(cpu_named(m, use, "DDP: all-reduce call")), 3.0 * static_cast<double>(calls), 1e3);
 }
 
 TEST_F(Ddp, TheUpdateOfShardedTensorsUnwrapsEachOfThem) {
   const Model& m = solo().model;
   EXPECT_EQ(cpu_named(m, "fsdp:workers=2,fabric=25GbE", "FSDP: sharded tensors in the update"),
-            m.cpu_time(161 * m.host.shard_update_tensor_us, host::CpuPhase::kOptimizer));
+            m.cpu_time(161 * m.host.fsdp.update_tensor_us, host::CpuPhase::kOptimizer));
   EXPECT_EQ(cpu_named(m, "fsdp:workers=2,fabric=25GbE,version=1", "FSDP: sharded tensors in the update"), 0);
 }
 

@@ -80,8 +80,8 @@ TEST(Unprofiled, LoadingDataInManyOperationsKeepsItsTime) {
   EXPECT_GT(unprofiled_step(g) - plain, loads - 3'000 * kUs);
 }
 
-TEST(Unprofiled, AWaitForAnotherThreadKeepsItsTime) {
-  // Backward is handed to another thread, which begins 8 ms later: no profiler delays a hand-over that long.
+/// Backward is handed to another thread, which begins `delay` later.
+graph::Graph handed_over(Ns delay) {
   TraceMaker m;
   Ns at = 10 * kUs;
   int c = 0;
@@ -94,15 +94,24 @@ TEST(Unprofiled, AWaitForAnotherThreadKeepsItsTime) {
     }
   };
   launches(60);
-  at += 8'000 * kUs;
+  at += delay;
   m.thread(2);
   launches(60);
   m.thread(1);
   m.op("aten::item", at, at + 50 * kUs);
   at += 100 * kUs;
   m.step(3, 0, at);
-  const graph::Graph g = Replay(m).graph;
+  return Replay(m).graph;
+}
+
+TEST(Unprofiled, AWaitForAnotherThreadKeepsItsTime) {
+  const graph::Graph g = handed_over(8'000 * kUs);  // no profiler delays a hand-over that long
   EXPECT_GT(unprofiled_step(g), 8'000 * kUs + (g.traced - 8'000 * kUs) / 4);
+}
+
+TEST(Unprofiled, AHandOverThatTheProfilerDelayedIsShorter) {
+  const Ns prompt = unprofiled_step(handed_over(0));
+  EXPECT_NEAR(static_cast<double>(unprofiled_step(handed_over(1'500 * kUs)) - prompt), 300e3, 60e3);
 }
 
 TEST(MeasuredStep, TheRangeOfWhatCanBeTrue) {

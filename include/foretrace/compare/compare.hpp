@@ -1,13 +1,13 @@
 #pragma once
-// Two recordings of one program, before and after something changed: is the step slower, by more than steps differ anyway, and
-// what did it? Steps are matched by the work they do, never by time.
+// Compares two recordings of one program, before and after a change: is the step slower by more than noise, and what caused it?
+// Steps are matched by the work they do, never by time.
 //
 //   FORETRACE_TRY(const Comparison c, compare({&trace}, {&trace}));
 //   c.change_pct;  c.noise_pct;  c.beyond_noise();       // the step
-//   for (const Cause& cause : c.causes) cause.what;      // what did it: how the step is run, kernels, CPU, waits, memory
+//   for (const Cause& cause : c.causes) cause.what;      // the causes: how the step is run, kernels, CPU, waits, memory
 //
-// A side may hold several recordings of the same program: what they differ by is then the noise. With one recording a side the
-// noise is what recordings of unchanged programs were seen to differ by (src/compare/noise, written by tools/compare_accuracy.py).
+// A side may have several recordings of the same program: their spread is then the noise. With one recording per side, the noise is
+// that of unchanged programs recorded repeatedly (src/compare/noise, written by tools/compare_accuracy.py).
 
 #include <cstdint>
 #include <memory>
@@ -25,7 +25,7 @@ namespace foretrace::compare {
 
 /// Which figure of the step is compared.
 enum class DecidedBy : std::uint8_t {
-  kTold,      ///< what the user says of both sides
+  kUser,      ///< what the user measured on both sides
   kRecorded,  ///< what the recorder measured without the profiler, on both sides
   kTraced,    ///< the traced steps, profiler included
 };
@@ -47,7 +47,7 @@ struct Side {
   std::uint64_t syncs = 0;     ///< calls that wait for the GPU
 };
 
-enum class Of : std::uint8_t {
+enum class CauseKind : std::uint8_t {
   kSetup,    ///< how the step is run: precision, optimizer, layout, workers …
   kKernels,  ///< the same work on the GPU, slower or faster
   kWork,     ///< work that is there on one side only
@@ -56,11 +56,11 @@ enum class Of : std::uint8_t {
   kMemory,
   kRecording,  ///< how it was recorded
 };
-std::string_view to_string(Of of);
+std::string_view to_string(CauseKind kind);
 
 /// Something that differs, beyond noise.
 struct Cause {
-  Of of = Of::kKernels;
+  CauseKind kind = CauseKind::kKernels;
   std::string what;      ///< "mixed precision: products in FP16 instead of FP32"
   std::string where;     ///< the layers, operations or kernels that show it most; may be empty
   Ns time = 0;           ///< after less before: GPU time of kernels, CPU time of CPU work
@@ -100,9 +100,9 @@ struct Comparison {
   DecidedBy decided = DecidedBy::kTraced;
   std::string decided_why;    ///< "only one side has the recorder's figure"; empty when there is nothing to say
   double change_pct = 0;      ///< of the step; positive is slower
-  double noise_pct = 0;       ///< a step slower by this, or faster by as large a factor, is not told from noise
+  double noise_pct = 0;       ///< a step slower by this, or faster by as large a factor, may be noise
   std::string noise_from;     ///< in words
-  std::vector<Cause> causes;  ///< what did it, most telling first
+  std::vector<Cause> causes;  ///< most important first
   Tables tables;
   double matched_share = 0;  ///< of both sides' GPU time: work found on the other side, same kernel and sizes
   std::optional<double> gate_pct;

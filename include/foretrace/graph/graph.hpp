@@ -79,8 +79,16 @@ struct Layer {
 
 enum class GraphLaneKind : std::uint8_t { kCpu, kGpu, kNetwork };
 
+/// What the tasks of a lane stand for.
+enum class LaneRole : std::uint8_t {
+  kWork,
+  kPeriodMarks,  ///< the last two tasks mark the period that counts as the step: for work that reaches into the next step
+};
+
 struct GraphLane {
   GraphLaneKind kind = GraphLaneKind::kCpu;
+  LaneRole role = LaneRole::kWork;
+  std::uint32_t link = 0;  ///< network lanes with the same number share one link's bandwidth; 0: not shared
   StringId name;
   std::uint32_t begin = 0;  ///< tasks [begin, end)
   std::uint32_t end = 0;

@@ -100,6 +100,8 @@ class Draft {
   std::uint32_t insert_read_back(const Place& at, std::string name);
   /// A new lane (a copy stream, a network channel) and a task at its end.
   std::uint32_t add_lane(graph::GraphLaneKind kind, std::string name, std::int64_t device = -1);
+  /// A lane that this draft added, to set its role or its link.
+  graph::GraphLane& added_lane(std::uint32_t lane);
   std::uint32_t append(std::uint32_t lane, TaskKind kind, std::string name, Ns cost, Phase phase, graph::LayerId layer);
   /// One that contradicts the order of a lane stays in, and graph::verify refuses the changed graph.
   void depend(std::uint32_t from, std::uint32_t to, Ns lag, DependencyKind kind, std::uint32_t point = graph::kWhole);

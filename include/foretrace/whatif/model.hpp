@@ -30,11 +30,10 @@ struct LaunchCosts {
 /// Communication beside computation: how a collective's thread blocks and memory traffic slow kernels, and the other way
 /// round (docs/internals/scale.md gives the form and the fit).
 struct Interference {
-  double sm_share = 0;                               ///< of the GPU's SMs a collective occupies
-  double kernels = 0;                                ///< speed a kernel loses beside a collective, beyond those SMs
-  double collective = 0;                             ///< speed a collective loses beside kernels
-  double communication_sigma = 0;                    ///< spread of log(real / modelled) of the collectives
-  std::vector<std::vector<std::string>> links = {};  ///< names of communication lanes that share a link
+  double sm_share = 0;             ///< of the GPU's SMs a collective occupies
+  double kernels = 0;              ///< speed a kernel loses beside a collective, beyond those SMs
+  double collective = 0;           ///< speed a collective loses beside kernels
+  double communication_sigma = 0;  ///< spread of log(real / modelled) of the collectives
 };
 
 /// The speed at which work of this phase runs on the CPU: the update and backward have their own.

@@ -35,8 +35,9 @@ struct Gradients {
   std::uint32_t backward_gpu = kNone;  ///< the last task backward put on the main stream
   std::string guessed;                 ///< what the trace does not show; empty when it shows all
   [[nodiscard]] std::int64_t bytes() const { return elements * bytes_per_element; }
+  [[nodiscard]] std::int64_t bytes(std::uint32_t i) const { return list[i].elements * bytes_per_element; }
 };
-/// Declined when the step shows no backward pass or the size of the parameters is unknown.
+/// Declined when the step has no backward pass or the size of the parameters is unknown.
 Result<Gradients> find_gradients(const Model& model);
 
 /// Gradients reduced by one call; indices into Gradients::list.
@@ -75,6 +76,7 @@ std::vector<std::string> scheme_names();
 enum class Compression : std::uint8_t { kNone, kFp16, kPowerSgd, kTopK, kDgc, kQsgd, kTernGrad };
 std::string_view to_string(Compression compression);
 Result<Compression> parse_compression(std::string_view text);
+std::vector<std::string> compression_names();
 
 struct Parallelism {
   Scheme scheme = Scheme::kDdp;
@@ -88,11 +90,9 @@ struct Parallelism {
   /// MiB that go at once through servers or through the levels of BlueConnect; nothing: 4 for P3, else whole buckets.
   std::optional<double> slice_mb = {};
   bool ring_steps = false;  ///< collectives as the steps of their ring (at most kMostSteps tasks each), not as one task
-  /// P3: CPU time of the thread that sends, per slice; nothing: what DDP's hook takes for a gradient (25 us on the host
-  /// measured, scaled to the trace's). Sent from Python it is 0.4 ms.
+  /// P3: CPU time of the sending thread per slice; default: that of DDP's hook for a gradient. Sent from Python it is 0.4 ms.
   std::optional<double> send_us = {};
-  bool flat =
-      false;  ///< FSDP: a unit is one flat tensor (FullyShardedDataParallel), not copied in and out (fully_shard)
+  bool flat = false;       ///< FSDP: a unit is one flat tensor (FullyShardedDataParallel), never copied in or out
   bool priorities = true;  ///< P3: false sends whole gradients, first come, first served
   double cycle_ms = 1;     ///< Horovod: how often the buffer is looked at
   double slow_worker = 1;  ///< the slowest worker's computation takes this many times as long
@@ -107,13 +107,13 @@ struct Cluster {
   int gpus_per_node = 1;
 };
 
-/// Writes N workers into a draft: the slowest of them sets the pace (GPUs differ from step to step; `slow_worker` comes on
-/// top), and the scheme adds its collectives. The model learns what runs beside what (Model::interference), how many workers
-/// (Model::workers) and how many buckets (Model::buckets) there are. One worker: nothing but `slow_worker`.
+/// Writes N workers into a draft. The slowest of them sets the pace (GPUs differ from step to step; `slow_worker` comes on top), and
+/// the scheme adds its collectives. Sets Model::interference, Model::workers and Model::buckets. With one worker, only `slow_worker`
+/// applies.
 Status apply_parallelism(Model& model, Draft& draft, const Parallelism& how, const Cluster& cluster);
 
-/// The same as a use of the scheme's what-if, for whoever has a network at hand rather than its name. The use keeps
-/// `collectives` alive.
+/// The same as a use of the scheme's what-if, for callers that have a network rather than its name. The use keeps `collectives`
+/// alive.
 Use parallel_use(const Parallelism& how, std::shared_ptr<const hardware::CollectiveModel> collectives, int workers,
                  int gpus_per_node);
 

@@ -47,7 +47,7 @@ constexpr std::string_view kFields[] = {"version",
 
 std::vector<std::pair<std::string, std::string>> recorder_fields(const trace::Trace& trace) {
   std::vector<std::pair<std::string, std::string>> out;
-  const std::string figures = host::recorder_figures(trace);
+  const std::string figures = host::recorder_json(trace);
   simdjson::dom::parser parser;
   simdjson::dom::object object;
   if (figures.empty() || parser.parse(figures).get(object) != simdjson::SUCCESS) return out;

@@ -59,7 +59,7 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
                   .cost = each,
                   .phase = Phase::kBackward,
                   .after = end,
-                  .cpu_cost = m.cpu_time(m.host.op_us, Phase::kBackward)});
+                  .cpu_cost = m.cpu_time(m.host.eager.op_us, Phase::kBackward)});
   }
 }
 

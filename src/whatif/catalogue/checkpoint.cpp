@@ -166,9 +166,9 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   const Ns launch = m.launch_time(Phase::kForward);
   const bool reentrant = parameters.text("reentrant") == "1";
   // A compiler writes the second forward into the backward pass: no hooks, no contexts.
-  const double share = has->compiled ? 0 : reentrant ? m.host.reentrant_share : 1;
-  const Ns around_forward = m.cpu_time(share * m.host.checkpoint_forward_us, Phase::kForward);
-  const Ns around_backward = m.cpu_time(share * m.host.checkpoint_backward_us, Phase::kBackward);
+  const double share = has->compiled ? 0 : reentrant ? m.host.checkpoint.reentrant_share : 1;
+  const Ns around_forward = m.cpu_time(share * m.host.checkpoint.forward_us, Phase::kForward);
+  const Ns around_backward = m.cpu_time(share * m.host.checkpoint.backward_us, Phase::kBackward);
   for (const BlockOfLayers& b : blocks) {
     if (b.forward.empty() || b.first_backward == kNone || !g.launch[b.first_backward].valid()) continue;
     if (const Place begin = place_before(g, b.forward.front()); begin.known())

@@ -4,6 +4,7 @@
 
 #include "foretrace/whatif/script.hpp"
 #include "hardware/figures.hpp"
+#include "host/recorded_parts.hpp"
 #include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/step_facts.hpp"
@@ -39,10 +40,9 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
   }
   std::vector<char> keep(g.size(), 0);
   std::uint32_t anchor = g.lanes[main].begin;
-  const host::CpuPrior prior;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     const bool own =
-        g.kind[t] == TaskKind::kCpu && g.origin[t] != graph::Origin::kModelled && g.cost[t] >= prior.longest_stretch;
+        g.kind[t] == TaskKind::kCpu && g.origin[t] != graph::Origin::kModelled && g.cost[t] >= host::kLongestStretch;
     if (!graph::is_gpu(g.kind[t]) && (own || g.phase[t] == Phase::kData)) keep[t] = 1;
     if (graph::is_gpu(g.kind[t]) && g.launch[t].valid() && g.phase[t] == Phase::kData) {
       keep[g.launch[t].index()] = 1;

@@ -66,7 +66,8 @@ void copy_from(const Model& m, Draft& draft, bool pinned) {
     if (!g.launch[t].valid()) continue;
     const std::uint32_t call = g.launch[t].value;
     if (pinned) {
-      draft.set(call, std::min(g.cost[call], m.cpu_time(m.host.copy_call_us, Phase::kForward)), graph::Origin::kScaled);
+      draft.set(call, std::min(g.cost[call], m.cpu_time(m.host.loader.copy_call_us, Phase::kForward)),
+                graph::Origin::kScaled);
       if (call + 1 < g.lanes[g.lane[call]].end && g.kind[call + 1] == TaskKind::kWait) draft.remove({call + 1});
     } else {
       draft.depend(t, draft.insert_wait(call, "copy from pageable memory"), 0, DependencyKind::kSync);
@@ -84,8 +85,9 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   // worker left it.
   const auto tensors = static_cast<double>(std::max<std::size_t>(
       1, draft.select({.where = [&](std::uint32_t t) { return is_batch_copy(g, t); }}).size() / loading.size()));
-  const Ns from_queue = m.cpu_time(m.host.take_batch_us, Phase::kForward);
-  const Ns from_worker = m.cpu_time(m.host.open_batch_us + tensors * m.host.open_tensor_us, Phase::kForward);
+  const Ns from_queue = m.cpu_time(m.host.loader.take_batch_us, Phase::kForward);
+  const Ns from_worker =
+      m.cpu_time(m.host.loader.open_batch_us + tensors * m.host.loader.open_tensor_us, Phase::kForward);
   const Ns take = pinned ? from_queue : from_worker;
   Selection gone;
   Ns batch = 0;  // of one worker's time

@@ -199,7 +199,7 @@ class Fp8 {
     for (const Step& s : steps) {
       Work work = s.work;
       work.of_parameters = of_parameters;
-      insert_work(m_, draft_, at, s.name, work, {.phase = phase, .cpu_cost = m_.cpu_time(m_.host.op_us, phase)});
+      insert_work(m_, draft_, at, s.name, work, {.phase = phase, .cpu_cost = m_.cpu_time(m_.host.eager.op_us, phase)});
     }
   }
 
@@ -207,7 +207,7 @@ class Fp8 {
   void add_layer_overhead(Place& at, Phase phase) {
     if (at.cpu == kNone || fused_) return;
     const double calls = phase == Phase::kForward ? kForwardCalls : kBackwardCalls;
-    at.cpu = draft_.insert_cpu(at.cpu, "fp8 layer", m_.cpu_time(calls * m_.host.op_us, phase), phase);
+    at.cpu = draft_.insert_cpu(at.cpu, "fp8 layer", m_.cpu_time(calls * m_.host.eager.op_us, phase), phase);
   }
 
   // Calls of a layer that launch nothing, counted in tools/measure/float8.py, which does as torchao and PyTorch's float8 training do: forward asks for autocast and its type, reshapes, leaves and enters autocast, applies a

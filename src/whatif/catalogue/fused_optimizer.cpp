@@ -14,7 +14,7 @@ Status apply_fused(Model& m, Draft& draft, const Parameters&) {
                         {.kernel = "fused update",
                          .bytes_per_element = 4.0 * (2 + states) + 4.0 * (1 + states),
                          .passes = {2 + states},
-                         .cpu_us_per_tensor = m.host.fused_tensor_us,
+                         .cpu_us_per_tensor = m.host.update.fused_tensor_us,
                          .states = states,
                          .counts = states == 2});
 }

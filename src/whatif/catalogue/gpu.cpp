@@ -73,7 +73,7 @@ Status change_host(Model& m, Draft& draft, const std::string& file) {
   FORETRACE_TRY(const host::HostCosts there, host::HostCosts::read(file));
   double here = 0;
   for (const double speed : m.base.speed) here += speed / static_cast<double>(m.base.speed.size());
-  const double factor = here > 0 ? there.speed.value_or(there.usual_speed) / here : 0;
+  const double factor = here > 0 ? there.speed.value_or(there.default_speed) / here : 0;
   if (!(factor > 0)) return fail(ErrorCode::kDeclined, "the speed of one of the two hosts is not known");
   scale_host(m, draft, factor);
   return {};

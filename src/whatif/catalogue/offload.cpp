@@ -20,7 +20,7 @@ struct Copier {
     return static_cast<Ns>(predict(work::memory_work(bytes, true), m.device).ns);
   }
   // The hook that packs a tensor or unpacks it, called from C++; memory for it, pinned and used again; the copy's call.
-  [[nodiscard]] Ns call(Phase phase) const { return m.cpu_time(m.host.hooked_copy_us, phase); }
+  [[nodiscard]] Ns call(Phase phase) const { return m.cpu_time(m.host.eager.hooked_copy_us, phase); }
   std::uint32_t work(std::int64_t bytes) { return m.works.add(work::memory_work(bytes, true)); }
   Place insert(const SavedTensor& s, const Place& at, Phase phase) {
     return draft.insert({.name = phase == Phase::kForward ? "copy to host" : "copy from host",
@@ -98,7 +98,7 @@ void copy_in_order(Model& m, Draft& draft, const std::vector<SavedTensor>& saved
                           .cost = static_cast<Ns>(predict(work::memory_work(s.bytes), m.device).ns),
                           .phase = Phase::kForward,
                           .after = out,
-                          .cpu_cost = m.cpu_time(m.host.op_us, Phase::kForward)});
+                          .cpu_cost = m.cpu_time(m.host.eager.op_us, Phase::kForward)});
     }
     const Place there = c.insert(s, out, Phase::kForward);
     const std::uint32_t wait = draft.insert_wait(there.cpu, "wait for the copy");

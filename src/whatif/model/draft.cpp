@@ -297,6 +297,8 @@ std::uint32_t Draft::add_lane(graph::GraphLaneKind kind, std::string name, std::
   return static_cast<std::uint32_t>(base_.lanes.size() + new_lanes_.size() - 1);
 }
 
+graph::GraphLane& Draft::added_lane(std::uint32_t lane) { return new_lanes_[lane - base_.lanes.size()]; }
+
 std::uint32_t Draft::append(std::uint32_t lane, TaskKind kind, std::string name, Ns cost, Phase phase,
                             graph::LayerId layer) {
   return add({.kind = kind, .cost = cost, .name = std::move(name), .phase = phase, .layer = layer, .lane = lane});

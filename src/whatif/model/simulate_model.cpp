@@ -12,13 +12,11 @@ simulate::Contention contention_of(const Model& m) {
   c.beside_communication.assign(tasks,
                                 static_cast<float>((1 - m.interference->sm_share) * (1 - m.interference->kernels)));
   c.beside_computation.assign(tasks, static_cast<float>(1 - m.interference->collective));
-  for (const std::vector<std::string>& names : m.interference->links) {
+  for (const graph::GraphLane& lane : m.graph.lanes) {
+    if (lane.link == 0) continue;
     c.link.resize(tasks, kNone);
-    for (const graph::GraphLane& lane : m.graph.lanes) {
-      if (std::find(names.begin(), names.end(), m.graph.strings[lane.name]) == names.end()) continue;
-      std::fill(c.link.begin() + lane.begin, c.link.begin() + lane.end, c.links);
-    }
-    ++c.links;
+    std::fill(c.link.begin() + lane.begin, c.link.begin() + lane.end, lane.link - 1);
+    c.links = std::max(c.links, lane.link);
   }
   return c;
 }
@@ -39,7 +37,7 @@ std::optional<ModelRuns::Period> ModelRuns::period(const simulate::SteadyRuns::R
   const graph::Graph& g = run.graph;
   std::optional<Period> found;
   for (const graph::GraphLane& lane : g.lanes) {
-    if (g.strings[lane.name] != kPeriodLane || lane.end - lane.begin < 2) continue;
+    if (lane.role != graph::LaneRole::kPeriodMarks || lane.end - lane.begin < 2) continue;
     found = {run.timeline.start[lane.end - 2], run.timeline.start[lane.end - 1]};
   }
   return found;

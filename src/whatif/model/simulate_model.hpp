@@ -1,5 +1,5 @@
 #pragma once
-// One place where a model becomes times: its graph, with whatever runs beside what slowed down.
+// The one place where a model is simulated: its graph, with work that runs concurrently slowing each other down.
 
 #include <optional>
 #include <span>
@@ -9,9 +9,6 @@
 
 namespace foretrace::whatif {
 
-/// A lane of this name holds two marks between which the step is measured: for changes whose work reaches into the next step.
-inline constexpr std::string_view kPeriodLane = "period";
-
 /// A model simulated under several costs. It must not change meanwhile, and must outlive this.
 class ModelRuns {
  public:
@@ -19,9 +16,9 @@ class ModelRuns {
   ModelRuns(const ModelRuns&) = delete;
   ModelRuns& operator=(const ModelRuns&) = delete;
 
-  /// `cost` instead of the graph's own, where given. What comes back holds until the next run.
+  /// With `cost` in place of the graph's own, where given. The result is valid until the next run.
   simulate::SteadyRuns::Run run(std::span<const Ns> cost = {});
-  /// Where in such a run the step lies that counts, as a lane of marks says; nothing: the graph is one step.
+  /// The part of a run that counts as the step (graph::LaneRole::kPeriodMarks); nothing: the graph is one step.
   struct Period {
     Ns begin, end;
   };

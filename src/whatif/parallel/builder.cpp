@@ -1,3 +1,5 @@
+// Inserts the parts of a scheme into a draft: collectives, CPU work, kernels, and what waits for what.
+
 #include "whatif/parallel/builder.hpp"
 
 #include <algorithm>
@@ -8,29 +10,11 @@
 
 namespace foretrace::whatif {
 
-namespace {
-
-// What the host's figures come to at the speed of the step's phases.
-DdpCosts ddp_costs(const Model& m) {
-  const auto in = [&](host::CpuPhase phase) { return [&m, phase](double us) { return m.cpu_time(us, phase); }; };
-  const auto backward = in(host::CpuPhase::kBackward);
-  const auto forward = in(host::CpuPhase::kForward);
-  return {.per_gradient = backward(m.host.ddp_gradient_us),
-          .per_collective = backward(m.host.ddp_collective_us),
-          .per_copy_back = backward(m.host.ddp_copy_back_us),
-          .per_hook = backward(m.host.ddp_hook_us),
-          .per_wait = backward(m.host.ddp_wait_us),
-          .around_forward = forward(m.host.ddp_forward_us),
-          .buffers_fixed = forward(m.host.ddp_buffers_us),
-          .per_buffer = forward(m.host.ddp_buffer_us)};
-}
-
-}  // namespace
-
 Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& p, const Cluster& c)
-    : m(model), draft(d), gradients(g), how(p), cluster(c), costs(ddp_costs(model)) {
+    : m(model), draft(d), gradients(g), how(p), cluster(c), ddp(model.host.ddp) {
   const Result<hardware::Device> whole = hardware::find_device(model.device.name);
   few_queues_ = whole && model.device.sm_count > 0 && model.device.sm_count < whole->sm_count;
+  // Ranks on parts of one GPU share its memory.
   if (few_queues_) memory_share_ = static_cast<double>(model.device.sm_count) / whole->sm_count;
   for (std::uint32_t t = 0; t < m.graph.size(); ++t) {
     if (m.graph.kind[t] != TaskKind::kCollective) continue;
@@ -41,7 +25,7 @@ Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& 
     m.not_modelled.emplace_back("the trace is of several workers: its own collectives were taken out first");
   if (!m.interference) {
     const hardware::Figures& measured = hardware::measured_figures(m.device);
-    m.interference = Interference{0, measured.beside_collective, measured.collective_beside, 0, {}};
+    m.interference = Interference{0, measured.beside_collective, measured.collective_beside, 0};
   }
 }
 
@@ -80,6 +64,7 @@ std::uint32_t Builder::transfer(std::uint32_t to, const hardware::CollectiveCost
     }
   }
   if (first != last) first_.emplace(last, first);
+  // Kernels beside a collective lose the SMs that it occupies.
   Interference& i = *m.interference;
   i.communication_sigma = std::max(i.communication_sigma, cost.sigma);
   if (m.device.sm_count > 0) {
@@ -145,39 +130,25 @@ void Builder::wait_for(std::uint32_t task, std::uint32_t collective) {
   draft.depend(collective, first_of(task), hand_over, DependencyKind::kStreamWait);
 }
 
-void Builder::hold_side_streams(std::uint32_t cpu, std::uint32_t collective) {
-  hold_side_streams(cpu, first_of(collective), 0);
-}
-
-void Builder::hold_side_streams_until(std::uint32_t cpu, std::uint32_t task) {
-  hold_side_streams(cpu, task, graph::kWhole);
-}
-
 void Builder::sync(Place& at, const std::string& name) { at.cpu = draft.insert_read_back(at, name); }
 
-void Builder::hold_side_streams(std::uint32_t cpu, std::uint32_t task, std::uint32_t point) {
+void Builder::hold_stream(std::uint32_t lane, std::uint32_t cpu, std::uint32_t task, std::uint32_t point) {
   const Graph& g = m.graph;
   FORETRACE_CHECK(cpu < g.size());
-  for (std::uint32_t l = 0; l < g.lanes.size(); ++l) {
-    if (g.lanes[l].kind != graph::GraphLaneKind::kGpu || l == gradients.stream) continue;
-    for (std::uint32_t t = g.lanes[l].begin; t < g.lanes[l].end; ++t) {
-      if (!g.launch[t].valid() || g.lane[g.launch[t].index()] != g.lane[cpu] || g.launch[t].value <= cpu) continue;
-      draft.depend(task, t, 0, DependencyKind::kStreamWait, point);
-      break;  // the others follow on their stream
-    }
+  for (std::uint32_t t = g.lanes[lane].begin; t < g.lanes[lane].end; ++t) {
+    if (!g.launch[t].valid() || g.lane[g.launch[t].index()] != g.lane[cpu] || g.launch[t].value <= cpu) continue;
+    draft.depend(task, t, 0, DependencyKind::kStreamWait, point);
+    return;  // the others follow on their stream
   }
 }
 
-void Builder::hold_main_stream(std::uint32_t launched_behind, std::uint32_t task) {
-  const Graph& g = m.graph;
-  FORETRACE_CHECK(launched_behind < g.size());
-  for (std::uint32_t t = g.lanes[gradients.stream].begin; t < g.lanes[gradients.stream].end; ++t) {
-    if (!g.launch[t].valid() || g.lane[g.launch[t].index()] != g.lane[launched_behind] ||
-        g.launch[t].value <= launched_behind) {
-      continue;
-    }
-    draft.depend(task, t, 0, DependencyKind::kStreamWait);
-    return;
+void Builder::hold_main_stream(std::uint32_t cpu, std::uint32_t task) {
+  hold_stream(gradients.stream, cpu, task, graph::kWhole);
+}
+
+void Builder::hold_side_streams(std::uint32_t cpu, std::uint32_t task, std::uint32_t point) {
+  for (std::uint32_t l = 0; l < m.graph.lanes.size(); ++l) {
+    if (m.graph.lanes[l].kind == graph::GraphLaneKind::kGpu && l != gradients.stream) hold_stream(l, cpu, task, point);
   }
 }
 
@@ -222,7 +193,7 @@ BucketPlan plan_of(const Gradients& gradients, const Parallelism& how) {
       Bucket bucket;
       for (std::uint32_t i = range.first; i <= range.last; ++i) {
         bucket.gradients.push_back(i);
-        bucket.bytes += gradients.list[i].elements * gradients.bytes_per_element;
+        bucket.bytes += gradients.bytes(i);
       }
       plan.push_back(std::move(bucket));
     }

@@ -1,7 +1,8 @@
 #pragma once
-// What the schemes share: collectives on communication lanes, the framework's CPU work around them, small kernels that copy
-// gradients. Each scheme is one file beside this one.
+// What the parallel schemes share: collectives on communication lanes, the framework's CPU work around them, kernels that copy
+// gradients, DDP's buckets. A scheme is a function `apply_…` in a file of this folder and a line in schemes.cpp.
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -9,18 +10,6 @@
 #include "foretrace/whatif/parallel.hpp"
 
 namespace foretrace::whatif {
-
-/// CPU time of DistributedDataParallel's own work, without a profiler: the host's figures (HostCosts) at this step's speed.
-struct DdpCosts {
-  Ns per_gradient = 0;    ///< hook, bookkeeping, the kernel that copies into the bucket
-  Ns per_collective = 0;  ///< work object, stream hand-over, enqueueing in NCCL
-  Ns per_copy_back = 0;   ///< the copy from the bucket into .grad
-  Ns per_hook = 0;        ///< a communication hook: Python called for a bucket
-  Ns per_wait = 0;        ///< making the main stream wait for a bucket
-  Ns around_forward = 0;  ///< the wrapper's own call
-  Ns buffers_fixed = 0;   ///< forward: flattening the buffers, two broadcasts
-  Ns per_buffer = 0;      ///< forward: the copy back into a buffer
-};
 
 class Builder {
  public:
@@ -31,7 +20,12 @@ class Builder {
   const Gradients& gradients;
   const Parallelism& how;
   const Cluster& cluster;
-  const DdpCosts costs;
+  const host::HostCosts::Ddp& ddp;  ///< microseconds at speed 1; ns() gives the time in this step
+
+  /// CPU time of the framework's work around communication.
+  [[nodiscard]] Ns ns(double us, host::CpuPhase phase = host::CpuPhase::kBackward) const {
+    return m.cpu_time(us, phase);
+  }
 
   /// The communication stream: its first lane, made on first use.
   std::uint32_t lane();
@@ -57,19 +51,16 @@ class Builder {
   /// The next kernel inserted at a place waits for a collective: makes `task` wait.
   void wait_for(std::uint32_t task, std::uint32_t collective);
 
-  /// The trace is of several workers already: its own collectives cost nothing from now on, its copies and calls stay.
+  /// The trace is of several workers already: its own collectives now cost nothing, its copies and calls stay.
   [[nodiscard]] bool communicates() const { return communicates_; }
 
   /// A part of a GPU (MPS) has two hardware queues for all streams of a process: work of streams that share one starts in the
   /// order of its launches (seen in every trace of ranks on one GPU; a whole GPU has 8 to 128 queues).
   [[nodiscard]] bool few_queues() const { return few_queues_; }
-  /// `cpu` and `launched_behind` below are tasks of the step as it was, not of the draft.
-  /// Tasks of the side streams (cuDNN's) launched behind `cpu` do not start before `collective` has started.
-  void hold_side_streams(std::uint32_t cpu, std::uint32_t collective);
-  /// Tasks of the side streams launched behind `cpu` do not start before `task` has ended.
-  void hold_side_streams_until(std::uint32_t cpu, std::uint32_t task);
-  /// The next task of the main stream launched behind this place does not start before `task` has ended.
-  void hold_main_stream(std::uint32_t launched_behind, std::uint32_t task);
+  /// The first task of the main stream, or of each side stream (cuDNN's), that is launched behind `cpu` waits for `task`: for its
+  /// end, or (`point` 0) for its start. `cpu` is a task of the step as it was, not of the draft.
+  void hold_main_stream(std::uint32_t cpu, std::uint32_t task);
+  void hold_side_streams(std::uint32_t cpu, std::uint32_t task, std::uint32_t point = graph::kWhole);
 
   /// The CPU waits until this GPU task is done.
   void sync(Place& at, const std::string& name);
@@ -81,7 +72,7 @@ class Builder {
   [[nodiscard]] Place before_forward() const;
 
  private:
-  void hold_side_streams(std::uint32_t cpu, std::uint32_t task, std::uint32_t point);
+  void hold_stream(std::uint32_t lane, std::uint32_t cpu, std::uint32_t task, std::uint32_t point);
 
   std::uint32_t lane_ = kNone;
   std::map<std::uint32_t, std::uint32_t> first_;  // by last step
@@ -123,13 +114,31 @@ void share_update(Builder& b);
 /// States live in 1/N of the memory, and so do gradients and parameters where those are divided too; of these `largest_unit` twice whole.
 void share_memory(Builder& b, bool gradients, bool parameters, std::int64_t largest_unit);
 
-// Parts of DDP that other schemes use too.
-void broadcast_buffers(Builder& b);
-/// Copies each gradient into its bucket; the place behind each copy.
-std::vector<Place> gradients_into_buckets(Builder& b);
-/// Waits for each bucket and copies it back.
-void copy_back(Builder& b, Place at, const BucketPlan& plan, const std::vector<std::uint32_t>& done);
-/// The place behind backward, where the wait for the collectives goes.
-Place behind_backward(Builder& b, const std::vector<Place>& behind);
+/// DDP's frame, shared by the schemes that reduce buckets: buffers are broadcast before forward, each gradient is copied into its
+/// bucket, and behind backward each bucket is waited for.
+class Buckets {
+ public:
+  explicit Buckets(Builder& builder);
+
+  /// Starts the communication of a bucket at `at`, behind the copy of its last gradient, and returns the task to wait for.
+  /// `launched`: the CPU task that makes this gradient.
+  using Reduce = std::function<std::uint32_t(const Bucket& bucket, Place& at, std::uint32_t launched)>;
+  /// Reduces each bucket once it is full, never before the one in front of it.
+  void reduce(const Reduce& reduce);
+  /// Waits for each bucket and copies its gradients back.
+  void copy_back();
+  /// The place behind backward, where the wait for the collectives goes.
+  [[nodiscard]] Place behind_backward() const;
+  [[nodiscard]] std::uint32_t last_reduced() const { return done_.back(); }
+
+ private:
+  void broadcast_buffers();
+  void copy_in();
+
+  Builder& b_;
+  BucketPlan plan_;
+  std::vector<Place> behind_;        // behind the copy of each gradient
+  std::vector<std::uint32_t> done_;  // what to wait for, by bucket
+};
 
 }  // namespace foretrace::whatif

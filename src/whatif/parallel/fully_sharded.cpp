@@ -54,7 +54,7 @@ std::vector<Unit> units_of(const Builder& b) {
   units.emplace_back();
   const auto add = [&](Unit& unit, std::uint32_t i) {
     unit.gradients.push_back(i);
-    unit.bytes += b.gradients.list[i].elements * b.gradients.bytes_per_element;
+    unit.bytes += b.gradients.bytes(i);
     unit.last_gradient = std::max(unit.last_gradient, i);
   };
   for (std::uint32_t i = 0; i < b.gradients.list.size(); ++i) {
@@ -86,20 +86,20 @@ bool has_hooks(const Builder& b) { return b.communicates() && step_facts(b.m)->s
 
 Hooks hooks_of(const Builder& b, const Unit& unit, host::CpuPhase phase) {
   if (has_hooks(b)) return {};
-  const host::HostCosts& host = b.m.host;
+  const host::HostCosts::Fsdp& us = b.m.host.fsdp;
   const auto tensors = static_cast<double>(unit.gradients.size());
-  const double whole = b.how.flat ? host.flat_unit_share : 1;
-  const double each = b.how.flat ? host.flat_tensor_share : 1;
+  const double whole = b.how.flat ? us.flat_unit_share : 1;
+  const double each = b.how.flat ? us.flat_tensor_share : 1;
   const auto time = [&](double unit_us, double tensor_us) {
     return b.m.cpu_time(whole * unit_us + each * tensor_us * tensors, phase);
   };
-  return {.gather = time(host.shard_gather_us, host.shard_gather_tensor_us),
-          .copy = time(host.shard_copy_us, host.shard_copy_tensor_us),
-          .forward = time(host.shard_forward_us, 0),
-          .backward = time(host.shard_backward_us, 0),
-          .fill = time(host.shard_fill_share * host.shard_reduce_us, 0),
-          .reduce = time((1 - host.shard_fill_share) * host.shard_reduce_us, 0),
-          .gradients = time(0, host.shard_reduce_tensor_us)};
+  return {.gather = time(us.gather_us, us.gather_tensor_us),
+          .copy = time(us.copy_us, us.copy_tensor_us),
+          .forward = time(us.forward_us, 0),
+          .backward = time(us.backward_us, 0),
+          .fill = time(us.fill_share * us.reduce_us, 0),
+          .reduce = time((1 - us.fill_share) * us.reduce_us, 0),
+          .gradients = time(0, us.reduce_tensor_us)};
 }
 
 // `issued`: the task in front of which the gather is called; the unit's own first one, or an earlier unit's (prefetching).
@@ -172,6 +172,7 @@ Status apply_fsdp(Builder& b) {
       }
     }
   }
+  // Units are gathered in the order in which forward needs them.
   std::vector<std::size_t> forward(units.size());
   for (std::size_t u = 0; u < units.size(); ++u) forward[u] = u;
   std::stable_sort(forward.begin(), forward.end(),
@@ -202,10 +203,10 @@ Status apply_fsdp(Builder& b) {
     if (b.few_queues()) b.hold_main_stream(gradient.cpu, reduced);
   }
   Place at{b.gradients.backward_cpu, b.gradients.backward_gpu};
-  const std::uint32_t wait = b.kernel(at, "gradients' share in place", 0, b.costs.per_wait, Phase::kBackward);
+  const std::uint32_t wait = b.kernel(at, "gradients' share in place", 0, b.ns(b.ddp.wait_us), Phase::kBackward);
   if (reduced != kNone) b.wait_for(wait, reduced);
   if (!has_hooks(b) && !b.how.flat) {  // flat parameters are plain tensors
-    const double us = b.m.host.shard_update_tensor_us * static_cast<double>(b.gradients.list.size());
+    const double us = b.m.host.fsdp.update_tensor_us * static_cast<double>(b.gradients.list.size());
     b.cpu(at, "FSDP: sharded tensors in the update", b.m.cpu_time(us, host::CpuPhase::kOptimizer), Phase::kOptimizer);
   }
   share_update(b);

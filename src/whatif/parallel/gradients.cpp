@@ -215,7 +215,7 @@ BucketPlan pytorch_buckets(const Gradients& gradients, std::int64_t cap_bytes, s
   Bucket open;
   for (std::uint32_t i = 0; i < gradients.list.size(); ++i) {
     open.gradients.push_back(i);
-    open.bytes += gradients.list[i].elements * gradients.bytes_per_element;
+    open.bytes += gradients.bytes(i);
     if (open.bytes >= (plan.empty() ? first_bytes : cap_bytes)) {
       plan.push_back(std::move(open));
       open = {};

@@ -61,24 +61,18 @@ class Levels {
 
 Status apply_blueconnect(Builder& b) {
   FORETRACE_TRY(const Levels levels, Levels::of(b.cluster));
-  const BucketPlan plan = plan_of(b.gradients, b.how);
-  broadcast_buffers(b);
-  std::vector<Place> behind = gradients_into_buckets(b);
+  Buckets buckets(b);
   const std::uint32_t inside = b.lane();
   const std::uint32_t between = b.new_lane("communication between nodes");
   const std::uint32_t back = b.new_lane("communication back inside nodes");
-  b.m.interference->links.push_back({"communication", "communication back inside nodes"});  // both on the node's links
-  std::vector<std::uint32_t> done;
-  std::uint32_t last = 0;
-  for (const Bucket& bucket : plan) {
-    for (const std::uint32_t i : bucket.gradients) last = std::max(last, i);
-    Place at = behind[last];
-    b.cpu(at, "communication hook", b.costs.per_hook, Phase::kBackward);
+  b.draft.added_lane(inside).link = b.draft.added_lane(back).link = 1;  // both use the links inside a node
+  buckets.reduce([&](const Bucket& bucket, Place& at, std::uint32_t launched) {
+    b.cpu(at, "communication hook", b.ns(b.ddp.hook_us), Phase::kBackward);
     std::uint32_t gather = kNone;
     std::uint32_t across = kNone;
-    // Parts of a bucket follow each other through the levels: with many of them the slowest level's time is what is seen.
+    // Parts of a bucket follow each other through the levels: with many of them, only the slowest level's time shows.
     for (const double bytes : b.slices(static_cast<double>(bucket.bytes))) {
-      b.cpu(at, "BlueConnect calls", 3 * b.costs.per_collective, Phase::kBackward);
+      b.cpu(at, "BlueConnect calls", 3 * b.ns(b.ddp.collective_us), Phase::kBackward);
       const std::uint32_t scatter =
           b.collective(inside, Collective::kReduceScatter, bytes, levels.per_node, "reduce-scatter inside nodes");
       across = b.transfer(between, levels.between(bytes), "all-reduce between nodes");
@@ -87,12 +81,11 @@ Status apply_blueconnect(Builder& b) {
       b.wait_for(across, scatter);
       b.wait_for(gather, across);
     }
-    behind[last].cpu = at.cpu;
-    done.push_back(gather);
     // The division behind the all-reduce waits on a stream that shares the main one's queue.
-    if (b.few_queues()) b.hold_main_stream(b.gradients.list[last].cpu, across);
-  }
-  copy_back(b, behind_backward(b, behind), plan, done);
+    if (b.few_queues()) b.hold_main_stream(launched, across);
+    return gather;
+  });
+  buckets.copy_back();
   return {};
 }
 
@@ -102,7 +95,7 @@ Status apply_horovod(Builder& b) {
   const Gradients& gradients = b.gradients;
   // A gradient joins the next round once its hook has run: rounds follow the CPU, which is ahead of the GPU.
   const simulate::Timeline alone = simulate::simulate(b.m.graph);
-  const Ns hook = b.costs.per_gradient / 2;  // an event and a place in a list; no copy yet
+  const Ns hook = b.ns(b.ddp.gradient_us) / 2;  // an event and a place in a list; no copy yet
   const Ns begin = alone.end[gradients.list.front().cpu];
   const auto round_of = [&](std::uint32_t i) {
     return (alone.end[gradients.list[i].cpu] - begin + static_cast<Ns>(i) * hook) / cycle;
@@ -117,15 +110,15 @@ Status apply_horovod(Builder& b) {
     std::uint32_t hooked = kNone;
     do {
       const Gradient& gradient = gradients.list[i];
-      bytes += static_cast<double>(gradient.elements * gradients.bytes_per_element);
+      bytes += static_cast<double>(gradients.bytes(i));
       Place at{gradient.cpu, gradient.gpu};
       hooked = b.cpu(at, "Horovod: hook", hook, Phase::kBackward);
       ++i;
     } while (i < gradients.list.size() && round_of(i) == round &&
-             bytes + static_cast<double>(gradients.list[i].elements * gradients.bytes_per_element) <= kFusionBytes);
+             bytes + static_cast<double>(gradients.bytes(i)) <= kFusionBytes);
     // The thread looks at the end of the round, agrees with the others, and calls three kernels and the collective.
     const std::uint32_t call = b.draft.append(rounds, TaskKind::kCpu, "Horovod: round",
-                                              b.costs.per_hook + b.costs.per_collective, Phase::kBackward, {});
+                                              b.ns(b.ddp.hook_us) + b.ns(b.ddp.collective_us), Phase::kBackward, {});
     b.draft.depend(hooked, call, cycle / 2, DependencyKind::kThread);  // rounds end at any time
     const std::uint32_t in = b.draft.append(copies, TaskKind::kKernel, "gradients into the fusion buffer",
                                             b.memory_ns(2 * bytes), Phase::kBackward, {});
@@ -139,10 +132,10 @@ Status apply_horovod(Builder& b) {
                                  b.memory_ns(4 * bytes), Phase::kBackward, {}));  // divided, copied
     b.wait_for(out.back(), task);
     // What waits behind the collective on a stream of its own holds whatever shares its queue.
-    if (b.few_queues()) b.hold_side_streams_until(last.cpu, out.back());
+    if (b.few_queues()) b.hold_side_streams(last.cpu, out.back());
   }
   Place at{gradients.backward_cpu, gradients.backward_gpu};
-  b.wait_for(b.kernel(at, "wait for Horovod", 0, b.costs.per_wait, Phase::kBackward), out.back());
+  b.wait_for(b.kernel(at, "wait for Horovod", 0, b.ns(b.ddp.wait_us), Phase::kBackward), out.back());
   return {};
 }
 

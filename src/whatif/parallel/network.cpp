@@ -1,3 +1,5 @@
+// The network of a job. A fabric that says nothing about the inside of a node gets the links of the node this GPU is usually sold in.
+
 #include "foretrace/whatif/network.hpp"
 
 #include <fmt/format.h>

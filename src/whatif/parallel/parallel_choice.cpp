@@ -1,3 +1,5 @@
+// Checks what users ask for, and fills in the defaults of PyTorch and of the papers.
+
 #include "foretrace/whatif/parallel_choice.hpp"
 
 #include <fmt/format.h>
@@ -8,16 +10,16 @@ Result<Parallelism> make_parallelism(const ParallelChoice& choice) {
   Parallelism s;
   FORETRACE_TRY(s.scheme, parse_scheme(choice.parallel));
   FORETRACE_TRY(s.compression, parse_compression(choice.compress));
-  const auto above_zero = [](const std::optional<double>& value, const char* name) -> Status {
-    if (!value || *value > 0) return {};
+  const std::pair<const char*, std::optional<double>> positive[] = {{"bucket-mb", choice.bucket_mb},
+                                                                    {"slice-mb", choice.slice_mb},
+                                                                    {"slow-worker", choice.slow_worker},
+                                                                    {"cycle-ms", choice.cycle_ms},
+                                                                    {"send-us", choice.send_us}};
+  for (const auto& [name, value] : positive) {
+    if (!value || *value > 0) continue;
     return fail(ErrorCode::kUsage, fmt::format("--{} must be above 0, not {}", name, *value),
                 "leave it out for the default");
-  };
-  FORETRACE_TRY_VOID(above_zero(choice.bucket_mb, "bucket-mb"));
-  FORETRACE_TRY_VOID(above_zero(choice.slice_mb, "slice-mb"));
-  FORETRACE_TRY_VOID(above_zero(choice.slow_worker, "slow-worker"));
-  FORETRACE_TRY_VOID(above_zero(choice.cycle_ms, "cycle-ms"));
-  FORETRACE_TRY_VOID(above_zero(choice.send_us, "send-us"));
+  }
   if (choice.bucket_mb) {
     s.bucket_mb = *choice.bucket_mb;
     s.first_bucket_mb.reset();  // PyTorch keeps its small first bucket only when bucket_cap_mb is not given

@@ -7,8 +7,6 @@
 #include <array>
 #include <cmath>
 
-#include "base/suggest.hpp"
-#include "foretrace/whatif/parallel_choice.hpp"
 #include "hardware/figures.hpp"
 #include "whatif/parallel/builder.hpp"
 
@@ -34,14 +32,9 @@ constexpr std::array kSchemes = {
     SchemeEntry{"horovod", Scheme::kHorovod, apply_horovod},
 };
 
-constexpr std::array<std::pair<std::string_view, Compression>, 7> kCompressions = {
-    {{"none", Compression::kNone},
-     {"fp16", Compression::kFp16},
-     {"powersgd", Compression::kPowerSgd},
-     {"topk", Compression::kTopK},
-     {"dgc", Compression::kDgc},
-     {"qsgd", Compression::kQsgd},
-     {"terngrad", Compression::kTernGrad}}};
+// In the order of the enumeration.
+constexpr std::array<std::string_view, 7> kCompressions = {"none", "fp16", "powersgd", "topk",
+                                                           "dgc",  "qsgd", "terngrad"};
 
 const SchemeEntry* entry_of(Scheme scheme) {
   for (const SchemeEntry& e : kSchemes) {
@@ -87,27 +80,19 @@ Result<Scheme> parse_scheme(std::string_view text) {
   for (const SchemeEntry& e : kSchemes) {
     if (e.name == text) return e.scheme;
   }
-  std::string all;
-  for (const SchemeEntry& e : kSchemes) all += (all.empty() ? "" : ", ") + std::string(e.name);
-  return fail(ErrorCode::kUsage, fmt::format("'{}' is not a way to train on several workers", text), "one of: " + all);
+  return fail(ErrorCode::kUsage, fmt::format("'{}' is not a way to train on several workers", text),
+              fmt::format("one of: {}", fmt::join(scheme_names(), ", ")));
 }
 
-std::string_view to_string(Compression compression) {
-  return kCompressions[static_cast<std::size_t>(compression)].first;
-}
+std::string_view to_string(Compression compression) { return kCompressions[static_cast<std::size_t>(compression)]; }
 
-std::vector<std::string> compression_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : kCompressions) names.emplace_back(name);
-  return names;
-}
+std::vector<std::string> compression_names() { return {kCompressions.begin(), kCompressions.end()}; }
 
 Result<Compression> parse_compression(std::string_view text) {
-  for (const auto& [name, value] : kCompressions) {
-    if (name == text) return value;
-  }
+  const auto found = std::find(kCompressions.begin(), kCompressions.end(), text);
+  if (found != kCompressions.end()) return static_cast<Compression>(found - kCompressions.begin());
   return fail(ErrorCode::kUsage, fmt::format("'{}' is not a gradient compression", text),
-              fmt::format("one of: {}", fmt::join(compression_names(), ", ")));
+              fmt::format("one of: {}", fmt::join(kCompressions.begin() + 1, kCompressions.end(), ", ")));
 }
 
 namespace {
@@ -143,6 +128,7 @@ Status apply_parallelism(Model& model, Draft& draft, const Parallelism& how, con
   return {};
 }
 
+// The what-if of the scheme, with `apply` bound to this network instead of to the name of one.
 Use parallel_use(const Parallelism& how, std::shared_ptr<const hardware::CollectiveModel> collectives, int workers,
                  int gpus_per_node) {
   const Result<const WhatIf*> known = find_whatif(to_string(how.scheme));

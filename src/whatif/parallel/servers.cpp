@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "whatif/model/simulate_model.hpp"
 #include "whatif/parallel/builder.hpp"
 
 namespace foretrace::whatif {
@@ -78,6 +77,7 @@ class Servers {
   }
 
   // A server's link carries its part of every worker's bytes; a worker's (or, shared, its node's) port all parts of its own.
+  // The slower of the two ends decides.
   [[nodiscard]] hardware::CollectiveCost link_cost(double bytes, Collective way) const {
     const hardware::CollectiveModel& network = *b_.cluster.collectives;
     // Workers and their server; more than a node holds, so that the link is that between nodes.
@@ -98,32 +98,22 @@ class Servers {
 }  // namespace
 
 Status apply_ps(Builder& b) {
-  const BucketPlan plan = plan_of(b.gradients, b.how);
-  broadcast_buffers(b);
-  std::vector<Place> behind = gradients_into_buckets(b);
+  Buckets buckets(b);
   Servers servers(b, false);
-  std::vector<std::uint32_t> pulled;
-  std::uint32_t last = 0;
-  for (const Bucket& bucket : plan) {
-    for (const std::uint32_t i : bucket.gradients) last = std::max(last, i);
-    Place at = behind[last];
-    const std::vector<double> parts = b.slices(static_cast<double>(bucket.bytes));
-    b.cpu(at, "communication hook", b.costs.per_hook, Phase::kBackward);
+  buckets.reduce([&](const Bucket& bucket, Place& at, std::uint32_t launched) {
+    b.cpu(at, "communication hook", b.ns(b.ddp.hook_us), Phase::kBackward);
     Exchange e;
-    for (const double bytes : parts) {
-      b.cpu(at, "push and pull calls", 2 * b.costs.per_collective, Phase::kBackward);
+    for (const double bytes : b.slices(static_cast<double>(bucket.bytes))) {
+      b.cpu(at, "push and pull calls", 2 * b.ns(b.ddp.collective_us), Phase::kBackward);
       e = servers.exchange(bytes);
       b.start_behind(e.push, at);
       b.draft.depend(at.cpu, b.first_of(e.pull), 0, DependencyKind::kLaunch);
     }
-    behind[last].cpu = at.cpu;
-    pulled.push_back(e.pull);
     // What waits on a stream that shares the main one's queue: the server's sum, or the division behind a pull.
-    if (b.few_queues()) {
-      b.hold_main_stream(b.gradients.list[last].cpu, servers.beside_workers() ? e.sum : e.pull);
-    }
-  }
-  copy_back(b, behind_backward(b, behind), plan, pulled);
+    if (b.few_queues()) b.hold_main_stream(launched, servers.beside_workers() ? e.sum : e.pull);
+    return e.pull;
+  });
+  buckets.copy_back();
   return {};
 }
 
@@ -135,16 +125,16 @@ Status apply_p3(Builder& b) {
   Servers servers(b, true);
   // The thread that sends takes the most urgent slice there is, and needs time for each.
   const std::uint32_t sender = b.draft.add_lane(graph::GraphLaneKind::kCpu, "P3 sender");
-  const Ns send_ns = b.how.send_us ? static_cast<Ns>(std::llround(*b.how.send_us * 1e3)) : b.costs.per_gradient;
+  const Ns send_ns = b.how.send_us ? static_cast<Ns>(std::llround(*b.how.send_us * 1e3)) : b.ns(b.ddp.gradient_us);
   std::vector<std::uint32_t> pulled(b.gradients.list.size(), kNone);
   const auto count = static_cast<std::uint32_t>(b.gradients.list.size());
   for (std::uint32_t k = 0; k < count; ++k) {
     const std::uint32_t i = priorities ? count - 1 - k : k;
     const Gradient& gradient = b.gradients.list[i];
-    const auto bytes = static_cast<double>(gradient.elements * b.gradients.bytes_per_element);
+    const auto bytes = static_cast<double>(b.gradients.bytes(i));
     const std::vector<double> slices = priorities ? b.slices(bytes) : std::vector<double>{bytes};
     Place at{gradient.cpu, gradient.gpu};
-    b.cpu(at, "P3: hook", b.costs.per_gradient, Phase::kBackward);
+    b.cpu(at, "P3: hook", b.ns(b.ddp.gradient_us), Phase::kBackward);
     for (const double slice : slices) {
       const Exchange e = servers.exchange(slice);
       const std::uint32_t send =
@@ -209,7 +199,8 @@ Status apply_p3(Builder& b) {
     b.wait_for(known ? waits_for[g.layer[from].index()] : anywhere, pulled[i]);
   }
   // Marks between which the step is measured.
-  const std::uint32_t marks = b.draft.add_lane(graph::GraphLaneKind::kNetwork, std::string(kPeriodLane));
+  const std::uint32_t marks = b.draft.add_lane(graph::GraphLaneKind::kNetwork, "period");
+  b.draft.added_lane(marks).role = graph::LaneRole::kPeriodMarks;
   const std::uint32_t begin = b.draft.append(marks, TaskKind::kWait, "period begins", 0, Phase::kOther, {});
   const std::uint32_t end = b.draft.append(marks, TaskKind::kWait, "period ends", 0, Phase::kOther, {});
   b.draft.depend(first_end, begin, 0, DependencyKind::kSync);

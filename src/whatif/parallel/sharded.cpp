@@ -67,11 +67,11 @@ void gather_parameters(Builder& b, const std::vector<double>& messages, Collecti
   if (at.cpu == kNone) return;
   std::uint32_t last = kNone;
   for (const double bytes : messages) {
-    b.cpu(at, "gather call", b.costs.per_collective, Phase::kOptimizer);
+    b.cpu(at, "gather call", b.ns(b.ddp.collective_us), Phase::kOptimizer);
     last = b.collective(b.lane(), kind, bytes, "updated parameters");
     b.start_behind(last, at);
   }
-  const std::uint32_t done = b.kernel(at, "parameters in place", 0, b.costs.per_copy_back, Phase::kOptimizer);
+  const std::uint32_t done = b.kernel(at, "parameters in place", 0, b.ns(b.ddp.copy_back_us), Phase::kOptimizer);
   b.wait_for(done, last);
 }
 
@@ -84,8 +84,8 @@ Status apply_zero1(Builder& b) {
   share_memory(b, false, false, 0);
   // ZeroRedundancyOptimizer: each owner broadcasts each of its parameters.
   std::vector<double> messages;
-  for (const Gradient& g : b.gradients.list) {
-    messages.push_back(static_cast<double>(g.elements * b.gradients.bytes_per_element));
+  for (std::uint32_t i = 0; i < b.gradients.list.size(); ++i) {
+    messages.push_back(static_cast<double>(b.gradients.bytes(i)));
   }
   gather_parameters(b, messages, Collective::kBroadcast);
   return {};
@@ -93,26 +93,20 @@ Status apply_zero1(Builder& b) {
 
 Status apply_zero2(Builder& b) {
   FORETRACE_TRY_VOID(update_follows_backward(b));
-  const BucketPlan plan = plan_of(b.gradients, b.how);
-  broadcast_buffers(b);
-  std::vector<Place> behind = gradients_into_buckets(b);
-  std::uint32_t last = 0;
-  std::uint32_t reduced = kNone;
-  for (const Bucket& bucket : plan) {
-    for (const std::uint32_t i : bucket.gradients) last = std::max(last, i);
-    Place at = behind[last];
-    b.cpu(at, "reduce-scatter call", b.costs.per_collective, Phase::kBackward);
-    reduced = b.collective(b.lane(), Collective::kReduceScatter, static_cast<double>(bucket.bytes),
-                           "reduce-scatter of a bucket");
+  Buckets buckets(b);
+  buckets.reduce([&](const Bucket& bucket, Place& at, std::uint32_t launched) {
+    b.cpu(at, "reduce-scatter call", b.ns(b.ddp.collective_us), Phase::kBackward);
+    const std::uint32_t reduced = b.collective(b.lane(), Collective::kReduceScatter, static_cast<double>(bucket.bytes),
+                                               "reduce-scatter of a bucket");
     b.start_behind(reduced, at);
-    behind[last].cpu = at.cpu;
-    if (b.few_queues()) b.hold_side_streams(b.gradients.list[last].cpu, reduced);
-  }
-  Place at = behind_backward(b, behind);
+    if (b.few_queues()) b.hold_side_streams(launched, b.first_of(reduced), 0);
+    return reduced;
+  });
+  Place at = buckets.behind_backward();
   const std::uint32_t wait =
       b.kernel(at, "gradients' share in place", 2.0 * static_cast<double>(b.gradients.bytes()) / b.cluster.workers,
-               b.costs.per_wait, Phase::kBackward);
-  b.wait_for(wait, reduced);
+               b.ns(b.ddp.wait_us), Phase::kBackward);
+  b.wait_for(wait, buckets.last_reduced());
   share_update(b);
   share_memory(b, true, false, 0);
   gather_parameters(b, {static_cast<double>(b.gradients.bytes())}, Collective::kAllGather);

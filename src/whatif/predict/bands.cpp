@@ -222,7 +222,7 @@ Band band_around(const Model& changed, ModelRuns& runs, Ns step, const Model& ba
   // The host: how far its time was off on measured steps, which were timed before the change. Where nobody timed this one, or its
   // time says nothing of the CPU, what the trace leaves open of it comes on top, but for the host's moment: that is in both.
   const double host = residuals.sigma(kHostFamily);
-  const double moment = base.host.moment;
+  const double moment = base.host.uncertainty.run_to_run;
   std::array<double, host::kCpuPhases> cpu{};
   for (std::size_t p = 0; p < host::kCpuPhases; ++p) {
     const double open = base.base.sigma[p];

@@ -78,13 +78,15 @@ class CastInserter {
     const hardware::Cost cost = predict(work, m_.device);
     if (!cost.known) return;
     // In the backward pass a cast is a node of autograd's graph. cuDNN's recurrent layers ask for each weight first.
-    const double beside = !forward ? m_.host.node_us : c.weight && recurrent(c.event) ? m_.host.rnn_weight_us : 0;
+    const double beside = !forward                         ? m_.host.eager.node_us
+                          : c.weight && recurrent(c.event) ? m_.host.eager.rnn_weight_us
+                                                           : 0;
     draft_.insert({.name = "cast",
                    .cost = static_cast<Ns>(cost.ns),
                    .phase = phase,
                    .layer = m_.graph.layer[task],
                    .after = at,
-                   .cpu_cost = m_.cpu_time(m_.host.cast_us + beside, phase),
+                   .cpu_cost = m_.cpu_time(m_.host.eager.cast_us + beside, phase),
                    .work = m_.works.add(work)});
   }
 
@@ -144,7 +146,7 @@ void insert_grad_scaler(Model& m, Draft& draft, std::uint32_t last_backward) {
   const hardware::Cost cost = predict(work, m.device);
   const double launches =
       list_launches(1, static_cast<double>(m.parameter_tensors), static_cast<double>(m.parameter_elements));
-  Place at{.cpu = draft.insert_cpu(join, "gradient scaler", m.cpu_time(m.host.scaler_us, Phase::kOptimizer),
+  Place at{.cpu = draft.insert_cpu(join, "gradient scaler", m.cpu_time(m.host.eager.scaler_us, Phase::kOptimizer),
                                    Phase::kOptimizer),
            .gpu = std::min(last_backward, behind - 1)};
   for (int i = 0; i < static_cast<int>(launches); ++i) {
@@ -152,7 +154,7 @@ void insert_grad_scaler(Model& m, Draft& draft, std::uint32_t last_backward) {
                        .cost = static_cast<Ns>(cost.ns / launches),
                        .phase = Phase::kOptimizer,
                        .after = at,
-                       .cpu_cost = m.cpu_time(m.host.op_us, Phase::kOptimizer)});
+                       .cpu_cost = m.cpu_time(m.host.eager.op_us, Phase::kOptimizer)});
   }
   draft.insert_read_back(at, "found_inf.item()");
 }

@@ -51,8 +51,8 @@ void compile_host(Compiling& c, const FusionPlan& plan, bool graphed) {
     Pass& pass = passes[p];
     collect(c, plan, pass);
     if (pass.before <= 0) continue;
-    const double launches = graphed ? 0 : c.launches[p] * host.compiled_launch_us;
-    const double calls = static_cast<double>(regions.size()) * host.compiled_call_us;
+    const double launches = graphed ? 0 : c.launches[p] * host.compiled.launch_us;
+    const double calls = static_cast<double>(regions.size()) * host.compiled.call_us;
     const Ns launch = graphed ? graph_launch_time(c.model, static_cast<std::size_t>(c.launches[p]), pass.phase) : 0;
     const double after = static_cast<double>(c.model.cpu_time(calls + launches, pass.phase) + launch);
     c.draft.scale(pass.tasks, after / pass.before);

@@ -136,14 +136,15 @@ class GraphedRegions {
     const std::uint32_t first = r.tasks.front();
     Place at = place_before(g, first);
     const Boundary& boundary = boundaries_[r.region];
-    const double called = host.function_us + host.function_tensor_us * static_cast<double>(boundary.parameters);
+    const double called =
+        host.cuda_graph.function_us + host.cuda_graph.function_tensor_us * static_cast<double>(boundary.parameters);
     at.cpu = draft_.insert_cpu(at.cpu, "a module played from a graph", m_.cpu_time(called, pass), pass);
     const work::Work* computes = m_.works.of(first);
     const std::int64_t width = computes != nullptr ? std::max<std::int64_t>(1, bytes_of(computes->dtype)) : 4;
     if (first_time) {
       for (const std::int64_t elements : pass == Phase::kForward ? boundary.inputs : boundary.results) {
         insert_work(m_, draft_, at, "copy into the graph's memory", work::memory_work(elements * width),
-                    {.phase = pass, .layer = g.layer[first], .cpu_cost = m_.cpu_time(host.op_us, pass)});
+                    {.phase = pass, .layer = g.layer[first], .cpu_cost = m_.cpu_time(host.eager.op_us, pass)});
       }
     }
     const std::uint32_t call =
@@ -165,7 +166,8 @@ class GraphedRegions {
 }  // namespace
 
 Ns graph_launch_time(const Model& model, std::size_t nodes, Phase phase) {
-  return model.cpu_time(model.host.graph_call_us + model.host.graph_node_us * static_cast<double>(nodes), phase);
+  return model.cpu_time(model.host.cuda_graph.call_us + model.host.cuda_graph.node_us * static_cast<double>(nodes),
+                        phase);
 }
 
 Ns graph_latency(const Model& model, Phase phase) {

@@ -41,7 +41,8 @@ void insert(Model& m, Draft& draft, std::span<const std::uint32_t> kernels, cons
   const std::uint32_t first = kernels.front();
   Place at = place_before(g, first);
   // One launch more inside the library: no operation around it.
-  const Ns launch = m.cpu_time(std::max(0.0, m.host.launch_call_us - m.host.event_call_us), g.phase[first]);
+  const Ns launch =
+      m.cpu_time(std::max(0.0, m.host.reference.launch_call_us - m.host.profiler.call_us), g.phase[first]);
   bool behind = false;
   for (const Copy& copy : copies) {
     if (copy.result && !behind) at = place_behind(g, kernels.back());

@@ -116,7 +116,7 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
                        .phase = Phase::kOptimizer,
                        .layer = g.layer[first],
                        .after = at,
-                       .cpu_cost = m.cpu_time(m.host.op_us, Phase::kOptimizer),
+                       .cpu_cost = m.cpu_time(m.host.eager.op_us, Phase::kOptimizer),
                        .work = row});
   }
   if (m.memory) replace_temporaries(*m.memory, plan);

@@ -160,7 +160,7 @@ Ns add_launches(Model& m, Draft& draft, const Row& row, std::size_t more, double
                          .phase = row.phase,
                          .layer = g.layer[t],
                          .after = at,
-                         .cpu_cost = m.cpu_time(m.host.op_us, row.phase),
+                         .cpu_cost = m.cpu_time(m.host.eager.op_us, row.phase),
                          .work = work});
       taken += each;
     }
