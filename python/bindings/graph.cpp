@@ -154,11 +154,7 @@ StepGraphs* open_graphs(const LoadedTrace& loaded) {
 }
 
 std::size_t step_index(const StepGraphs& graphs, std::optional<std::int64_t> number) {
-  if (number) return value_or_raise(graphs.steps().by_number(*number));
-  if (graphs.steps().steps.empty()) {
-    raise({ErrorCode::kDeclined, "the trace has no timed event, and so no step", {}, Error::kNoOffset, {}});
-  }
-  return graphs.median();
+  return value_or_raise(graphs.choose(number));
 }
 
 Graph* build(const StepGraphs& graphs, std::size_t index, const std::vector<std::uint8_t>& without, bool device_gaps,

@@ -103,7 +103,8 @@ void bind_ranks(nb::module_& m) {
               raise(Error{
                   ErrorCode::kDeclined, "an operation trace has no timeline of kernels", {}, Error::kNoOffset, {}});
             }
-            const report::Exported e = value_or_raise(report::export_ranks(j.job, {step, "perfetto", gzip}));
+            const analysis::RanksStep chosen = value_or_raise(analysis::ranks_step(j.job, {.step = step}));
+            const report::Exported e = value_or_raise(report::export_ranks(j.job, chosen, {.gzip = gzip}));
             return nb::bytes(e.bytes.data(), e.bytes.size());
           },
           nb::arg("step").none(), nb::arg("gzip"));

@@ -21,9 +21,10 @@ namespace {
 
 nb::tuple export_step(const LoadedTrace& t, std::optional<std::int64_t> step, const std::string& format, bool gzip,
                       const std::vector<std::string>& whatifs) {
-  auto exported = [&] {
+  auto exported = [&]() -> Result<report::Exported> {
     nb::gil_scoped_release unlocked;
-    return report::export_step(t.trace, t.steps, {step, format, gzip, whatifs});
+    FORETRACE_TRY(const overview::ExportableStep chosen, overview::exportable_step(t.trace, t.steps, step, whatifs));
+    return report::export_step(t.trace, chosen, {format, gzip});
   }();
   const report::Exported e = value_or_raise(std::move(exported));
   nb::dict d;
@@ -53,12 +54,6 @@ std::vector<const trace::Trace*> traces_of(const std::vector<const LoadedTrace*>
   return out;
 }
 
-std::vector<whatif::Use> uses_of(const std::vector<std::string>& texts) {
-  std::vector<whatif::Use> out;
-  for (const std::string& text : texts) out.push_back(value_or_raise(whatif::parse_use(text)));
-  return out;
-}
-
 nb::tuple compare_sides(const std::vector<const LoadedTrace*>& before, const std::vector<const LoadedTrace*>& after,
                         std::optional<std::int64_t> step, std::optional<double> before_ms,
                         std::optional<double> after_ms, std::optional<double> gate,
@@ -68,7 +63,7 @@ nb::tuple compare_sides(const std::vector<const LoadedTrace*>& before, const std
   options.before_ms = before_ms;
   options.after_ms = after_ms;
   options.gate_pct = gate;
-  options.whatif = uses_of(whatifs);
+  options.whatif = value_or_raise(analysis::parse_uses(whatifs));
   auto compared = [&] {
     nb::gil_scoped_release unlocked;
     return compare::compare(traces_of(before), traces_of(after), options);
@@ -80,14 +75,10 @@ nb::tuple compare_sides(const std::vector<const LoadedTrace*>& before, const std
 
 nb::tuple page(const LoadedTrace& t, std::optional<std::int64_t> step, std::optional<double> measured_ms,
                const std::vector<std::string>& whatifs, const std::string& command) {
-  auto made = [&] {
+  auto made = [&]() -> Result<report::Page> {
     nb::gil_scoped_release unlocked;
-    report::PageOptions options;
-    options.step = step;
-    options.told = measured_ms;
-    options.whatifs = whatifs;
-    options.command = command;
-    return report::make_page(t.trace, options);
+    FORETRACE_TRY(const overview::Overview all, overview::make_overview(t.trace, {step, measured_ms, whatifs}));
+    return report::make_page(all, {.command = command});
   }();
   const report::Page p = value_or_raise(std::move(made));
   return nb::make_tuple(nb::bytes(p.html.data(), p.html.size()), to_str(p.answer));

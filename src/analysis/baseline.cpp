@@ -59,16 +59,17 @@ Result<Baseline> make_baseline(const trace::Trace& trace, std::optional<std::int
   return baseline;
 }
 
-whatif::Prediction predict(const Baseline& baseline, const std::vector<whatif::Use>& uses, whatif::Detail detail) {
-  return whatif::predict(baseline.model, uses, baseline.figures.measured, detail);
+Result<std::vector<whatif::Use>> parse_uses(const std::vector<std::string>& texts) {
+  std::vector<whatif::Use> uses;
+  for (const std::string& text : texts) {
+    FORETRACE_TRY(whatif::Use use, whatif::parse_use(text));
+    uses.push_back(std::move(use));
+  }
+  return uses;
 }
 
-std::vector<whatif::Prediction> predict_each(const Baseline& baseline, const std::vector<whatif::Use>& uses,
-                                             bool stacked) {
-  if (stacked) return {predict(baseline, uses)};
-  std::vector<whatif::Prediction> out;
-  for (const whatif::Use& use : uses) out.push_back(predict(baseline, {use}));
-  return out;
+whatif::Prediction predict(const Baseline& baseline, const std::vector<whatif::Use>& uses, whatif::Detail detail) {
+  return whatif::predict(baseline.model, uses, baseline.figures.measured, detail);
 }
 
 }  // namespace foretrace::analysis

@@ -38,15 +38,6 @@ Result<std::vector<Device>> targets_of(const GpusOptions& options) {
   return targets;
 }
 
-Result<std::vector<Use>> uses_of(const GpusOptions& options) {
-  std::vector<Use> uses;
-  for (const std::string& text : options.whatifs) {
-    FORETRACE_TRY(Use use, whatif::parse_use(text));
-    uses.push_back(std::move(use));
-  }
-  return uses;
-}
-
 Result<Use> cpu_use(double x) {
   return whatif::parse_use(fmt::format("{}:x={}", whatif::the_one_that_changes(whatif::Changes::kHost).name, x));
 }
@@ -144,7 +135,7 @@ Status find_origin(Baseline& b, GpusReport& r, const GpusOptions& options) {
 
 Status check(const GpusOptions& options) {
   FORETRACE_TRY_VOID(targets_of(options));
-  FORETRACE_TRY_VOID(uses_of(options));
+  FORETRACE_TRY_VOID(parse_uses(options.whatifs));
   FORETRACE_TRY_VOID(prices_of(options));
   if (options.from) {
     FORETRACE_TRY_VOID(known_device(*options.from, options.own));
@@ -157,7 +148,7 @@ Status check(const GpusOptions& options) {
 
 Result<GpusReport> compare_gpus(Baseline b, const GpusOptions& options) {
   FORETRACE_TRY(const std::vector<Device> targets, targets_of(options));
-  FORETRACE_TRY(const std::vector<Use> changes, uses_of(options));
+  FORETRACE_TRY(const std::vector<Use> changes, parse_uses(options.whatifs));
   FORETRACE_TRY(const auto prices, prices_of(options));
   std::optional<Use> cpu;
   if (options.cpu) {

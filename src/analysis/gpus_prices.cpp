@@ -46,8 +46,7 @@ Result<std::vector<ListedPrice>> read_prices(std::string_view csv, const std::st
     }
     if (cells.size() != 4) return wrong(fmt::format("{} cells instead of 4", cells.size()));
     const std::optional<double> usd = parse_double(cells[1]);
-    constexpr double kMost = 1e6;  // a guard against damaged lists
-    if (!usd || !(*usd >= 0) || *usd > kMost) return wrong("the price is no number of dollars");
+    if (!usd || !(*usd >= 0) || *usd > kHighestPrice) return wrong("the price is not a number of dollars");
     if (cells[2].empty()) return wrong("a price needs a provider");
     if (!month_of(cells[3])) return wrong("a price needs a date, 2026-11-09");
     prices.push_back({std::string(cells[0]), *usd, fmt::format("{}, {}", cells[3], cells[2])});

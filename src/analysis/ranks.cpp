@@ -91,7 +91,7 @@ void fill_collectives(const ranks::Job& job, const RanksStep& s, RanksReport& ou
 // Each task of the path has the time until the next one starts; neighbours on one rank and kind of lane are one stretch.
 void fill_path(const ranks::Job& job, const RanksStep& s, RanksReport& out) {
   const graph::Graph& g = s.graph.graph;
-  const std::vector<simulate::PathStep> path = simulate::critical_path(g, s.timeline);
+  const std::vector<simulate::PathStep>& path = s.path;
   std::uint32_t open_lane = kNone;
   Ns longest = 0;
   for (std::size_t i = 0; i < path.size(); ++i) {
@@ -207,6 +207,7 @@ Result<RanksStep> ranks_step(const ranks::Job& job, const RanksOptions& options)
   FORETRACE_TRY(s.graph,
                 ranks::build_job_graph(job, s.matching, s.clocks, s.steps.steps[s.chosen], s.notes, {options.threads}));
   s.timeline = simulate::simulate(s.graph.graph);
+  s.path = simulate::critical_path(s.graph.graph, s.timeline);
   return s;
 }
 

@@ -156,8 +156,8 @@ Result<TraceReplay> replay(const trace::Trace& trace, const trace::Steps& steps,
   }
   out.chosen = median_row(out.steps);
   FORETRACE_TRY(const Graph chosen, graphs.graph(built[out.chosen]));
-  FORETRACE_TRY(const host::Measured measured, host::measured_step(trace, chosen, out.steps[out.chosen].replayed,
-                                                                   {options.measured_ms, options.host}));
+  FORETRACE_TRY(const host::Measured measured,
+                host::measured_step(trace, chosen, out.steps[out.chosen].replayed, options.measurements));
   out.measured = measured.step;
   out.unprofiled = host::unprofiled(chosen, out.measured, measured.prior);
   if (measured.recorded) out.unprofiled.origin = "recorder";

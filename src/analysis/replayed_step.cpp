@@ -80,6 +80,14 @@ ReplayedStep replay_step(graph::Graph graph) {
   return out;
 }
 
+Result<OpenStep> open_step(const trace::Trace& trace, const trace::Steps& steps, std::optional<std::int64_t> number) {
+  FORETRACE_TRY(StepGraphs graphs, StepGraphs::open(trace, steps));
+  FORETRACE_TRY(const std::size_t index, graphs.choose(number));
+  Result<graph::Graph> graph = graphs.graph(index);
+  if (!graph) return OpenStep{std::move(graphs), index, forward(graph)};
+  return OpenStep{std::move(graphs), index, replay_step(std::move(*graph))};
+}
+
 std::string bottleneck_without_profiler(const graph::Graph& graph, const host::Unprofiled& unprofiled,
                                         const host::CpuPrior& prior) {
   const graph::Graph real = host::apply(graph, unprofiled.factors, prior);

@@ -49,7 +49,7 @@ Result<graph::Graph> embedded_graph(const trace::Trace& trace) {
 }
 
 Result<StepGraphs> StepGraphs::open(const trace::Trace& trace, trace::Steps steps) {
-  StepGraphs out(std::move(steps));
+  StepGraphs out(trace.path, std::move(steps));
   if (!trace.metadata_value(kGraphKey).empty()) {
     FORETRACE_TRY(out.embedded_, embedded_graph(trace));
     const graph::Graph& g = *out.embedded_;
@@ -63,9 +63,19 @@ Result<StepGraphs> StepGraphs::open(const trace::Trace& trace, trace::Steps step
   return out;
 }
 
+Result<std::size_t> StepGraphs::choose(std::optional<std::int64_t> number) const {
+  if (steps_->steps.empty()) {
+    return tl::unexpected(Error{ErrorCode::kDeclined, "the trace holds no event with a duration, so there is no step",
+                                file_, Error::kNoOffset, "`foretrace doctor` shows what the file does hold"});
+  }
+  return number ? steps_->by_number(*number) : median();
+}
+
 Result<graph::Graph> StepGraphs::graph(std::size_t step, const graph::BuildOptions& options) const {
   if (embedded_) return *embedded_;
-  return builder_->build(step, options);
+  Result<graph::Graph> built = builder_->build(step, options);
+  if (!built && built.error().file.empty()) built.error().file = file_;
+  return built;
 }
 
 }  // namespace foretrace::analysis

@@ -32,11 +32,7 @@ std::string zsh_text(std::string_view text) {
   return out;
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
-  return out;
-}
+std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
 std::vector<std::string> verb_names() {
   std::vector<std::string> names;
@@ -69,11 +65,7 @@ std::string bash() {
       "  local word=\"${COMP_WORDS[COMP_CWORD]}\" previous=\"${COMP_WORDS[COMP_CWORD-1]}\" verb='' i\n"
       "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
       "    case \"${COMP_WORDS[i]}\" in\n";
-  out += fmt::format("      {}) verb=\"${{COMP_WORDS[i]}}\"; break ;;\n", [] {
-    std::string pattern;
-    for (const std::string& name : verb_names()) pattern += (pattern.empty() ? "" : "|") + name;
-    return pattern;
-  }());
+  out += fmt::format("      {}) verb=\"${{COMP_WORDS[i]}}\"; break ;;\n", fmt::join(verb_names(), "|"));
   out += "    esac\n  done\n  local words='' options='--help --version' files=''\n  case \"$verb\" in\n";
   out += fmt::format("    '') words='{}' ;;\n", joined(verb_names()));
   for (const Verb& verb : verbs()) {

@@ -5,19 +5,21 @@
 namespace foretrace::cli {
 namespace {
 
-std::string_view code_name(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kUsage:
-      return "usage";
-    case ErrorCode::kUnreadable:
-      return "unreadable";
-    case ErrorCode::kDeclined:
-      return "declined";
-    case ErrorCode::kOutput:
-      return "output";
-    default:
-      return "internal";
+struct Code {
+  ErrorCode code;
+  std::string_view name;  // in JSON
+  int exit_code;
+};
+constexpr Code kCodes[] = {{ErrorCode::kUsage, "usage", kWrongUsage},
+                           {ErrorCode::kUnreadable, "unreadable", kUnreadableInput},
+                           {ErrorCode::kDeclined, "declined", kDeclined},
+                           {ErrorCode::kOutput, "output", kCannotWrite}};
+
+Code code_of(const Error& error) {
+  for (const Code& known : kCodes) {
+    if (known.code == error.code) return known;
   }
+  return {ErrorCode::kInternal, "internal", kBug};
 }
 
 void text_or_null(report::JsonWriter& json, std::string_view key, const std::string& text) {
@@ -27,20 +29,7 @@ void text_or_null(report::JsonWriter& json, std::string_view key, const std::str
 
 }  // namespace
 
-int exit_code(const Error& error) {
-  switch (error.code) {
-    case ErrorCode::kUsage:
-      return kWrongUsage;
-    case ErrorCode::kUnreadable:
-      return kUnreadableInput;
-    case ErrorCode::kDeclined:
-      return kDeclined;
-    case ErrorCode::kOutput:
-      return kCannotWrite;
-    default:
-      return kBug;
-  }
-}
+int exit_code(const Error& error) { return code_of(error).exit_code; }
 
 std::string error_text(const Error& error) {
   Error shown = error;
@@ -50,7 +39,7 @@ std::string error_text(const Error& error) {
 
 void write_error(report::JsonWriter& json, const Error& error) {
   json.begin_object().member("schema", 1).key("error").begin_object();
-  json.member("code", code_name(error.code)).member("message", error.message);
+  json.member("code", code_of(error).name).member("message", error.message);
   text_or_null(json, "file", error.file);
   json.key("offset");
   error.offset == Error::kNoOffset ? json.null() : json.value(error.offset);

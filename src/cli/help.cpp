@@ -20,10 +20,7 @@ std::string option_label(const Option& option) {
 
 std::string option_text(const Option& option) {
   std::string text = option.about;
-  if (!option.choices.empty()) {
-    text += ": ";
-    for (std::size_t i = 0; i < option.choices.size(); ++i) text += (i > 0 ? ", " : "") + option.choices[i];
-  }
+  if (!option.choices.empty()) text += fmt::format(": {}", fmt::join(option.choices, ", "));
   if (!option.default_text.empty()) text += fmt::format(" (default: {})", option.default_text);
   return text;
 }
@@ -66,9 +63,8 @@ std::string usage_line(const Verb& verb) {
 }
 
 std::string overview_help(std::size_t width) {
-  std::string out =
-      fmt::format("foretrace {} - what a training step would cost if something were changed, from a trace of it\n\n",
-                  FORETRACE_VERSION);
+  std::string out = fmt::format(
+      "foretrace {} - predicts from a trace what a training step would cost after a change\n\n", FORETRACE_VERSION);
   out += "usage: foretrace VERB [ARGUMENTS] [OPTIONS]\n\nverbs\n";
   std::vector<Row> list;
   for (const Verb& verb : verbs()) list.push_back({usage_line(verb), verb.about + choices_text(verb)});
@@ -79,13 +75,13 @@ std::string overview_help(std::size_t width) {
   }
   out += "\n`foretrace VERB --help` shows a verb's options and more examples.\n";
   out += wrap(
-             "Traces are files of a profiler (`foretrace list formats`), plain or compressed, folders with one file "
-             "per rank, or - for standard input.",
+             "A trace is a profiler's file (`foretrace list formats`), plain or compressed, a folder with one file per "
+             "rank, or - for standard input.",
              width, 0, 0) +
          "\n";
   out +=
-      "exit codes: 0 done, 1 a gate failed, 2 wrong usage, 3 unreadable input, 4 declined,\n  74 the output could not "
-      "be written\n";
+      "exit codes: 0 done, 1 a gate failed, 2 wrong usage, 3 unreadable input, 4 declined,\n  74 cannot write the "
+      "output\n";
   return out;
 }
 
@@ -95,9 +91,9 @@ std::string verb_help(const Verb& verb, std::size_t width) {
   if (!verb.details.empty()) out += fmt::format("\n{}\n", wrap(verb.details, width, 0, 0));
   std::vector<Row> list;
   for (const Argument& argument : verb.arguments) {
-    std::string text = argument.about;
-    for (std::size_t i = 0; i < argument.choices.size(); ++i) text += (i > 0 ? ", " : ": ") + argument.choices[i];
-    list.push_back({argument.name, text});
+    const bool any = !argument.choices.empty();
+    list.push_back(
+        {argument.name, argument.about + (any ? fmt::format(": {}", fmt::join(argument.choices, ", ")) : "")});
   }
   if (!list.empty()) out += "\narguments\n" + rows(list, width);
   list.clear();

@@ -44,9 +44,7 @@ std::string written(const whatif::WhatIf& w, std::size_t most) {
   return use;
 }
 
-std::string to_json(const WhatIfs& whatifs) {
-  std::string out;
-  report::JsonWriter json(out);
+void write_json(report::JsonWriter& json, const WhatIfs& whatifs) {
   json.begin_object().member("schema", 1).key("whatifs").begin_array();
   for (const whatif::WhatIf* listed : whatifs) {
     const whatif::WhatIf& w = *listed;
@@ -65,7 +63,6 @@ std::string to_json(const WhatIfs& whatifs) {
     json.member("memory", to_string(w.parts.memory)).end_object().end_object();
   }
   json.end_array().end_object();
-  return out + "\n";
 }
 
 std::string to_markdown(const WhatIfs& whatifs) {
@@ -113,7 +110,7 @@ std::string in_full(const whatif::WhatIf& w, const report::TextStyle& style) {
 
 Result<Answer> list_whatifs(const Request& request) {
   FORETRACE_TRY(const WhatIfs whatifs, chosen(request));
-  if (request.json) return Answer{to_json(whatifs)};
+  if (request.json) return Answer{report::json_text([&](report::JsonWriter& json) { write_json(json, whatifs); })};
   if (request.values.flag("markdown")) return Answer{to_markdown(whatifs)};
   Answer answer;
   if (!request.values.argument("NAME").empty()) {

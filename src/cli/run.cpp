@@ -16,9 +16,9 @@
 #include "base/suggest.hpp"
 #include "cli/errors.hpp"
 #include "cli/help.hpp"
+#include "cli/inputs.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
-#include "cli/verb.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/cli/plugins.hpp"
 #include "foretrace/version.hpp"
@@ -74,9 +74,9 @@ Status check_value(const Option& option, const std::string& value) {
                 std::move(hint));
   };
   if (value.empty()) {
-    return fail(ErrorCode::kUsage, fmt::format("--{} is given, and empty", option.name),
-                fmt::format("--{} {}: {}; leave it out for: {}", option.name, option.value_name, option.about,
-                            option.default_text.empty() ? "nothing" : option.default_text));
+    return fail(ErrorCode::kUsage, fmt::format("--{} has an empty value", option.name),
+                fmt::format("--{} {}: {}; default: {}", option.name, option.value_name, option.about,
+                            option.default_text.empty() ? "none" : option.default_text));
   }
   double number = 0;
   if (option.type == ValueType::kInteger) {
@@ -171,6 +171,7 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
   request.load.partial = values.flag("partial");
   request.load.steps_by = values.text("steps-by").value_or("");
   request.load.threads = static_cast<unsigned>(std::min<std::int64_t>(values.integer("threads").value_or(0), 1024));
+  if (const auto top = values.integer("top")) request.style.top = static_cast<std::size_t>(*top);
   const bool quiet = values.flag("quiet");
   ProgressBar bar(terminal.err, terminal.width);
   if (terminal.err_is_terminal && !quiet) {
@@ -183,20 +184,23 @@ Result<Answer> answer_of(const Verb& verb, const Values& values, const Terminal&
   };
   for (const std::string& file : values.all("plugin")) {
     if (!plugin_loader()) {
-      return fail(ErrorCode::kUsage, "--plugin is served by the Python command", "`python3 -m foretrace …`");
+      return served_by_python("--plugin", "`python3 -m foretrace …`");
     }
     FORETRACE_TRY_VOID(plugin_loader()(file));
+  }
+  // main hands such verbs to Python before any verb runs; a program that embeds this one without Python gets here.
+  if (verb.run == nullptr) {
+    return served_by_python(verb.name,
+                            fmt::format("pip install foretrace, then: python3 -m foretrace {}", usage_line(verb)));
   }
   return verb.run(request);
 }
 
 Answer help_answer(std::string text, bool json) {
   if (!json) return Answer{std::move(text)};
-  Answer answer;
-  report::JsonWriter writer(answer.body);
-  writer.begin_object().member("schema", 1).member("help", text).end_object();
-  answer.body += "\n";
-  return answer;
+  return Answer{report::json_text([&](report::JsonWriter& writer) {
+    writer.begin_object().member("schema", 1).member("help", text).end_object();
+  })};
 }
 
 Result<Answer> dispatch(const std::vector<std::string>& args, const Terminal& terminal,
@@ -238,10 +242,8 @@ Result<Answer> dispatch(const std::vector<std::string>& args, const Terminal& te
 
 int print_error(const Error& error, bool json, const Terminal& terminal) {
   if (json) {
-    std::string out;
-    report::JsonWriter writer(out);
-    write_error(writer, error);
-    static_cast<void>(write_output(std::nullopt, terminal.out, out + "\n"));
+    const std::string out = report::json_text([&](report::JsonWriter& writer) { write_error(writer, error); });
+    static_cast<void>(write_output(std::nullopt, terminal.out, out));
   } else {
     fmt::print(terminal.err, "foretrace: error: {}\n", error_text(error));
   }
@@ -271,11 +273,9 @@ Result<Values> parse(const Verb& verb, const std::vector<std::string>& args) {
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
   } catch (const CLI::ParseError& error) {
-    const std::string what = error.what();
-    if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
-      return fail(ErrorCode::kUsage, fmt::format("{} needs a value", what.substr(0, what.find(':'))),
-                  fmt::format("`foretrace {} --help` shows its options", verb.name));
-    }
+    std::string what = error.what();
+    const bool mismatch = dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr;
+    if (mismatch) what = fmt::format("{} needs a value", what.substr(0, what.find(':')));
     return fail(ErrorCode::kUsage, what, fmt::format("`foretrace {} --help` shows its options", verb.name));
   }
   for (const std::string& extra : app.remaining()) {
@@ -289,8 +289,7 @@ Result<Values> parse(const Verb& verb, const std::vector<std::string>& args) {
     }
     const std::vector<std::string>& given = texts[option.name];
     if (given.size() > 1 && !option.repeats)
-      return fail(ErrorCode::kUsage, fmt::format("--{} is given {} times", option.name, given.size()),
-                  "which one counts? give it once");
+      return fail(ErrorCode::kUsage, fmt::format("--{} is given {} times", option.name, given.size()), "give it once");
     for (const std::string& value : given) {
       FORETRACE_TRY_VOID(check_value(option, value));
       values.add_option(option.name, value);

@@ -13,65 +13,44 @@
 namespace foretrace::cli {
 namespace {
 
-const std::vector<Option>& output_options() {
-  static const std::vector<Option> options{
-      {"json", 0, ValueType::kFlag, "", "", "print JSON instead of text, whatever the exit code"},
-      {"output", 'o', ValueType::kFile, "FILE", "", "write to FILE instead of standard output"},
-      {"help", 'h', ValueType::kFlag, "", "", "show this help"},
-  };
-  return options;
-}
+using enum ValueType;
 
-const std::vector<Option>& step_options() {
-  static const std::vector<Option> options{
-      step_option(),
-      {"rank", 0, ValueType::kInteger, "R", "the lowest", "the rank to look at when several are given", {}, 0.0},
-  };
-  return options;
-}
+const std::vector<Option> kOutputOptions{
+    flag("json", "print JSON instead of text, whatever the exit code"),
+    option(kFile, "output", "FILE", "", "write to FILE instead of standard output").letter_is('o'),
+    flag("help", "show this help").letter_is('h'),
+};
 
-const std::vector<Option>& calibration_options() {
-  static const std::vector<Option> options{
-      {"measured-ms",
-       'm',
-       ValueType::kNumber,
-       "X",
-       "what the recorder stored, else a prior",
-       "the step's time without the profiler",
-       {},
-       0.001},
-      {"host", 0, ValueType::kFile, "FILE", "those of the project's own measurements",
-       "what the CPU costs on the trace's host, as `foretrace calibrate` wrote it"},
-  };
-  return options;
-}
+struct Group {
+  SharedOptions bit;
+  std::vector<Option> options;
+};
 
-const std::vector<Option>& plugin_options() {
-  static const std::vector<Option> options{
-      {"plugin",
-       0,
-       ValueType::kFile,
-       "FILE.py",
-       "",
-       "what-ifs of your own, made with @foretrace.whatif; may be repeated",
-       {},
-       {},
-       {},
-       true},
+// In the order the help shows them.
+const std::vector<Group>& groups() {
+  static const std::vector<Group> all{
+      {kCalibration,
+       {option(kNumber, "measured-ms", "X", "what the recorder stored, else an estimate",
+               "the time of a step without the profiler")
+            .letter_is('m')
+            .at_least(0.001),
+        option(kFile, "host", "FILE", "the host foretrace was calibrated on",
+               "CPU costs of the machine the trace is from, as `foretrace calibrate` wrote them")}},
+      {kPlugins,
+       {option(kFile, "plugin", "FILE.py", "", "your own what-ifs, made with @foretrace.whatif; may be repeated")
+            .repeated()}},
+      {kStep,
+       {step_option(),
+        option(kInteger, "rank", "R", "the lowest", "the rank to look at when several are given").at_least(0)}},
+      {kReading,
+       {flag("partial", "read a truncated file up to the point where it ends"),
+        option(kText, "steps-by", "NAME", "ranges that mark steps, see `doctor`",
+               "the range that encloses one step: its name, or a pattern with *"),
+        flag("strict", "fail on any record that cannot be used, instead of counting it"),
+        option(kInteger, "threads", "N", "all cores", "threads to read with; the result is the same").at_least(0),
+        flag("quiet", "no progress bar and no notes on standard error").letter_is('q')}},
   };
-  return options;
-}
-
-const std::vector<Option>& reading_options() {
-  static const std::vector<Option> options{
-      {"partial", 0, ValueType::kFlag, "", "", "read a file that is cut off up to the cut"},
-      {"steps-by", 0, ValueType::kText, "NAME", "ranges that mark steps, see `doctor`",
-       "the range a step lies in: its name, a pattern with *"},
-      {"strict", 0, ValueType::kFlag, "", "", "fail on any record that cannot be used, instead of counting it"},
-      {"threads", 0, ValueType::kInteger, "N", "all cores", "threads to read with; the result is the same", {}, 0.0},
-      {"quiet", 'q', ValueType::kFlag, "", "", "no progress bar and no notes on standard error"},
-  };
-  return options;
+  return all;
 }
 
 }  // namespace
@@ -81,19 +60,33 @@ std::vector<Option> operator+(std::vector<Option> some, const std::vector<Option
   return some;
 }
 
-Option step_option() {
-  return {"step", 0, ValueType::kInteger, "N", "the median step", "the step named ProfilerStep#N"};
-}
+Option step_option() { return option(kInteger, "step", "N", "the median step", "the step named ProfilerStep#N"); }
 
 Option memory_option() {
-  return {"memory-gb",
-          0,
-          ValueType::kNumber,
-          "M",
-          "the GPU's memory less 1 GB for the driver",
-          "the most the allocator may hold, in 10^9 bytes",
-          {},
-          0.0};
+  return option(kNumber, "memory-gb", "M", "the GPU's memory less 1 GB for the driver",
+                "the most the allocator may reserve, in 10^9 bytes")
+      .at_least(0);
+}
+
+Option top_option() {
+  return option(kInteger, "top", "N", "10", "rows of each table; JSON always holds all").letter_is('n').at_least(1);
+}
+
+Option batch_option() {
+  return option(kNumber, "batch", "N", "", "samples in the traced step, to print samples per second").at_least(0);
+}
+
+Option residuals_option() {
+  return option(kFile, "residuals", "FILE", "those of foretrace's own measurements",
+                "errors of past predictions, which set the width of the bands");
+}
+
+Option code_option() {
+  return option(kFile, "code-out", "FILE", "", "write a PyTorch script that applies the strategy");
+}
+
+Option ray_option(std::string about) {
+  return option(kText, "ray", "ADDRESS", "", std::move(about) + " on a Ray cluster; `local` starts one here");
 }
 
 std::vector<std::string> whatif_names() {
@@ -112,33 +105,25 @@ std::vector<Option> network_options() {
   std::vector<std::string> fabrics;
   for (const hardware::Fabric& f : hardware::fabrics()) fabrics.push_back(f.name);
   return {
-      {"fabric",
-       'f',
-       ValueType::kText,
-       "NAME|FILE",
-       "",
-       "the network: a name of `list fabrics`, or a file",
-       {},
-       {},
-       fabrics},
-      {"collectives", 0, ValueType::kFile, "FILE", "", "measured collectives instead of a fabric"},
-      {"collectives-tag", 0, ValueType::kText, "TAG", "", "which rows of that file"},
-      {"gpus-per-node", 0, ValueType::kInteger, "K", "the fabric's", "GPUs that share a node", {}, 1.0},
+      option(kText, "fabric", "NAME|FILE", "", "the network: a name from `list fabrics`, or a file")
+          .letter_is('f')
+          .suggesting(fabrics),
+      option(kFile, "collectives", "FILE", "", "measured collectives instead of a fabric"),
+      option(kText, "collectives-tag", "TAG", "", "which rows of that file"),
+      option(kInteger, "gpus-per-node", "K", "the fabric's", "GPUs in one node").at_least(1),
   };
 }
 
 std::vector<Option> all_options(const Verb& verb) {
   std::vector<Option> options = verb.options;
-  if (verb.calibrates) options = options + calibration_options();
-  if (verb.takes_plugins) options = options + plugin_options();
-  if (verb.picks_step) options = options + step_options();
-  if (verb.reads_traces) options = options + reading_options();
-  return options + output_options();
+  for (const Group& group : groups()) {
+    if ((verb.shares & group.bit) != 0) options = options + group.options;
+  }
+  return options + kOutputOptions;
 }
 
 const std::vector<Option>& shared_options() {
-  static const std::vector<Option> options =
-      step_options() + calibration_options() + plugin_options() + reading_options() + output_options();
+  static const std::vector<Option> options = all_options({.name = "", .about = "", .shares = kPrediction});
   return options;
 }
 
@@ -166,6 +151,12 @@ std::optional<double> Values::number(std::string_view option) const {
   return given ? std::optional(std::strtod(given->c_str(), nullptr)) : std::nullopt;
 }
 
+const std::vector<std::string>& Values::argument(std::string_view name) const {
+  static const std::vector<std::string> empty;
+  const auto at = arguments_.find(name);
+  return at == arguments_.end() ? empty : at->second;
+}
+
 Result<std::vector<std::string>> entries_of(const Values& values, std::string_view option) {
   std::vector<std::string> out;
   const std::optional<std::string> list = values.text(option);
@@ -178,12 +169,6 @@ Result<std::vector<std::string>> entries_of(const Values& values, std::string_vi
                 "entries are separated by commas: A,B");
   }
   return out;
-}
-
-const std::vector<std::string>& Values::argument(std::string_view name) const {
-  static const std::vector<std::string> empty;
-  const auto at = arguments_.find(name);
-  return at == arguments_.end() ? empty : at->second;
 }
 
 }  // namespace foretrace::cli

@@ -2,14 +2,13 @@
 // A verb of the command line: one file, verb_<name>.cpp, that describes itself and answers a request. Parsing, help,
 // shell completion and "did you mean" all come from the description. A new verb is one file and one line in verbs.cpp.
 //
-//   const Verb& hello() {
-//     static const Verb verb{.name = "hello", .about = "greets a trace",
-//                            .arguments = {{"TRACE", "a trace file", 1, 1}},
-//                            .options = {{"loud", 'l', ValueType::kFlag, "", "", "in capitals"}},
-//                            .examples = {{"foretrace hello trace.json.gz", "greets politely"}},
-//                            .reads_traces = true,
-//                            .run = [](const Request& r) -> Result<Answer> { return Answer{"hello\n"}; }};
-//     return verb;
+//   Verb hello_verb() {
+//     return {.name = "hello", .about = "greet a trace",
+//             .arguments = {{"TRACE", "a trace file"}},
+//             .options = {flag("loud", "in capitals").letter_is('l')},
+//             .examples = {{"foretrace hello trace.json.gz", "greets politely"}},
+//             .shares = kReading,
+//             .run = [](const Request& r) -> Result<Answer> { return Answer{"hello\n"}; }};
 //   }
 
 #include <cstddef>
@@ -32,16 +31,42 @@ enum class ValueType : std::uint8_t { kFlag, kInteger, kNumber, kText, kFile };
 
 struct Option {
   std::string name;  ///< "step", written --step
-  char letter = 0;   ///< 'o' for -o; 0 when there is none
   ValueType type = ValueType::kFlag;
-  std::string value_name;    ///< "N", "FILE"; empty for flags
-  std::string default_text;  ///< for the help: "the median step"
-  std::string about;
+  std::string value_name = {};    ///< "N", "FILE"; empty for flags
+  std::string default_text = {};  ///< for the help: "the median step"
+  std::string about = {};
+  char letter = 0;                               ///< 'o' for -o; 0 when there is none
   std::vector<std::string> choices = {};         ///< the only values allowed, when not empty
   std::optional<double> minimum = std::nullopt;  ///< of numbers
   std::vector<std::string> suggestions = {};     ///< values the shell offers; others are allowed
   bool repeats = false;                          ///< may be given several times
+
+  Option letter_is(char c) && {
+    letter = c;
+    return std::move(*this);
+  }
+  Option at_least(double least) && {
+    minimum = least;
+    return std::move(*this);
+  }
+  Option one_of(std::vector<std::string> all) && {
+    choices = std::move(all);
+    return std::move(*this);
+  }
+  Option suggesting(std::vector<std::string> some) && {
+    suggestions = std::move(some);
+    return std::move(*this);
+  }
+  Option repeated() && {
+    repeats = true;
+    return std::move(*this);
+  }
 };
+inline Option flag(std::string name, std::string about) { return {.name = std::move(name), .about = std::move(about)}; }
+/// An option with a value: its type, name, the value's name, the default as the help words it, and what it is.
+inline Option option(ValueType type, std::string name, std::string value, std::string otherwise, std::string about) {
+  return {std::move(name), type, std::move(value), std::move(otherwise), std::move(about)};
+}
 
 struct Argument {
   std::string name;  ///< "TRACE"
@@ -92,6 +117,15 @@ struct Answer {
   bool wrote_output = false;  ///< the verb wrote -o FILE itself; the body goes to standard output
 };
 
+/// Groups of options that several verbs share.
+enum SharedOptions : unsigned {
+  kCalibration = 1,  ///< --measured-ms, --host
+  kPlugins = 2,      ///< --plugin: the user's own what-ifs, loaded before the verb runs
+  kStep = 4,         ///< --step, --rank
+  kReading = 8,      ///< --partial, --steps-by, --strict, --threads, --quiet
+  kPrediction = kCalibration | kPlugins | kStep | kReading,
+};
+
 struct Verb {
   std::string name;
   std::string about;         ///< one line, no period
@@ -99,11 +133,8 @@ struct Verb {
   std::vector<Argument> arguments = {};
   std::vector<Option> options = {};
   std::vector<Example> examples = {};
-  bool reads_traces = false;   ///< adds --strict, --partial, --threads, --quiet
-  bool picks_step = false;     ///< adds --step, --rank
-  bool calibrates = false;     ///< adds --measured-ms, --host
-  bool takes_plugins = false;  ///< adds --plugin: what-ifs of the user's, known before the verb runs
-  Result<Answer> (*run)(const Request& request) = nullptr;
+  unsigned shares = 0;                                      ///< a sum of SharedOptions
+  Result<Answer> (*run)(const Request& request) = nullptr;  ///< null: only the Python command has this verb
 };
 
 /// All options a verb takes, its own first, then those it shares with others.
@@ -118,6 +149,11 @@ Result<std::vector<std::string>> entries_of(const Values& values, std::string_vi
 /// Options some verbs take, with one meaning: each is described here and nowhere else.
 Option step_option();
 Option memory_option();
+Option top_option();
+Option batch_option();
+Option residuals_option();
+Option code_option();
+Option ray_option(std::string about);
 /// --fabric, --collectives, --collectives-tag, --gpus-per-node: the network between workers.
 std::vector<Option> network_options();
 /// Names for the shell to offer.

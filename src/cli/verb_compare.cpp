@@ -4,21 +4,19 @@
 #include <filesystem>
 
 #include "base/byte_source.hpp"
+#include "cli/inputs.hpp"
 #include "cli/output.hpp"
-#include "cli/residuals.hpp"
-#include "cli/traces.hpp"
 #include "cli/verbs.hpp"
-#include "foretrace/compare/compare.hpp"
 #include "foretrace/report/compare.hpp"
 
 namespace foretrace::cli {
 namespace {
 
-// The rows that are in the file, else the built-in ones, and the new ones behind them: a band learns from both.
+// The rows of the file, else the built-in ones, with the new ones after them: a band learns from both.
 Status write_residuals(const std::string& path, const compare::Verdict& verdict) {
   std::vector<whatif::Residuals::Row> rows = whatif::Residuals::built_in().rows();
   if (std::filesystem::exists(path)) {
-    FORETRACE_TRY(const std::string text, read_file(path, kLargestResiduals));
+    FORETRACE_TRY(const std::string text, read_file(path, kLargestTable));
     FORETRACE_TRY(const whatif::Residuals old, whatif::Residuals::parse(text, path));
     rows = old.rows();
   }
@@ -32,6 +30,13 @@ Status write_residuals(const std::string& path, const compare::Verdict& verdict)
   return write_output(path, nullptr, text);
 }
 
+// The recordings of one side: its argument, and further ones given by an option.
+Result<std::vector<trace::Trace>> side(const Request& request, const char* argument, const char* option) {
+  std::vector<std::string> files = request.values.argument(argument);
+  for (const std::string& file : request.values.all(option)) files.push_back(file);
+  return load_recordings(files, request, argument);
+}
+
 Result<Answer> run_compare(const Request& request) {
   const Values& values = request.values;
   compare::Options options;
@@ -43,34 +48,24 @@ Result<Answer> run_compare(const Request& request) {
   if (options.before_ms.has_value() != options.after_ms.has_value()) {
     return fail(ErrorCode::kUsage, "--before-ms and --after-ms go together", "give both, or neither");
   }
-  for (const std::string& text : values.all("whatif")) {
-    FORETRACE_TRY(whatif::Use use, whatif::parse_use(text));
-    options.whatif.push_back(std::move(use));
-  }
-  if (const auto file = values.text("host")) {
-    FORETRACE_TRY(options.host, host::HostCosts::read(*file));
-  }
+  FORETRACE_TRY(options.whatif, analysis::parse_uses(values.all("whatif")));
+  FORETRACE_TRY(const host::UserMeasurements measurements, user_measurements(values));
+  options.host = measurements.host;
   const std::optional<std::string> learned = values.text("residuals-out");
   if (learned && options.whatif.empty()) {
-    return fail(ErrorCode::kUsage, "--residuals-out keeps how far a prediction was off: which one?", "--whatif NAME");
+    return fail(ErrorCode::kUsage, "--residuals-out stores the error of a prediction: of which one?", "--whatif NAME");
   }
-  FORETRACE_TRY(options.residuals, read_residuals(request));
-  std::vector<std::string> before_files{values.argument("BEFORE")}, after_files{values.argument("AFTER")};
-  for (const std::string& file : values.all("before")) before_files.push_back(file);
-  for (const std::string& file : values.all("after")) after_files.push_back(file);
-  const std::optional<std::int64_t> rank = values.integer("rank");
-  FORETRACE_TRY(const std::vector<trace::Trace> before, load_recordings(before_files, request, "BEFORE", rank));
-  FORETRACE_TRY(const std::vector<trace::Trace> after, load_recordings(after_files, request, "AFTER", rank));
+  FORETRACE_TRY(options.residuals, read_residuals(values));
+  FORETRACE_TRY(const std::vector<trace::Trace> before, side(request, "BEFORE", "before"));
+  FORETRACE_TRY(const std::vector<trace::Trace> after, side(request, "AFTER", "after"));
   FORETRACE_TRY(const compare::Comparison result, compare::compare(pointers(before), pointers(after), options));
   if (learned && result.verdict) {
     FORETRACE_TRY_VOID(write_residuals(*learned, *result.verdict));
   }
-  report::TextStyle style = request.style;
-  if (const auto top = values.integer("top")) style.top = static_cast<std::size_t>(*top);
   const bool declined = result.verdict && !result.verdict->prediction.declined.empty();
   return Answer{request.json              ? report::to_json(result)
-                : values.flag("markdown") ? report::to_markdown(result, style.top)
-                                          : report::to_text(result, style),
+                : values.flag("markdown") ? report::to_markdown(result, request.style.top)
+                                          : report::to_text(result, request.style),
                 result.gate_failed() ? kGateFailed
                 : declined           ? kDeclined
                                      : kDone};
@@ -78,78 +73,47 @@ Result<Answer> run_compare(const Request& request) {
 
 }  // namespace
 
-const Verb& compare_verb() {
-  static const Verb kVerb{
+Verb compare_verb() {
+  using enum ValueType;
+  return {
       .name = "compare",
       .about = "what changed between two recordings, and whether the step got slower",
       .details =
-          "Steps are matched by the work they do. What recordings of an unchanged program differ by is noise and not "
-          "claimed; several recordings a side (a folder, or --before and --after) say how much that is for yours. The "
-          "recorder's steps without the profiler decide where both sides have them, else the traced steps. With "
-          "--whatif "
-          "BEFORE is predicted with that change and held against AFTER.",
-      .arguments = {{"BEFORE", "a trace file, or a folder with several recordings", 1, 1},
-                    {"AFTER", "the same, after the change", 1, 1}},
-      .options = {{"gate",
-                   'g',
-                   ValueType::kNumber,
-                   "PCT",
-                   "",
-                   "exit 1 when the step is slower by more than this, beyond noise",
-                   {},
-                   0.0},
-                  {.name = "whatif",
-                   .letter = 'w',
-                   .type = ValueType::kText,
-                   .value_name = "WHATIF",
-                   .default_text = "",
-                   .about = "BEFORE predicted with this change against AFTER; several are stacked",
-                   .suggestions = whatif_names(),
-                   .repeats = true},
-                  {.name = "before",
-                   .type = ValueType::kFile,
-                   .value_name = "FILE",
-                   .default_text = "",
-                   .about = "another recording of BEFORE",
-                   .repeats = true},
-                  {.name = "after",
-                   .type = ValueType::kFile,
-                   .value_name = "FILE",
-                   .default_text = "",
-                   .about = "another recording of AFTER",
-                   .repeats = true},
-                  {"before-ms",
-                   0,
-                   ValueType::kNumber,
-                   "MS",
-                   "what the recorder stored",
-                   "the step before, without the profiler",
-                   {},
-                   0.0},
-                  {"after-ms",
-                   0,
-                   ValueType::kNumber,
-                   "MS",
-                   "what the recorder stored",
-                   "the step after, without the profiler",
-                   {},
-                   0.0},
-                  {"host", 0, ValueType::kFile, "FILE", "the usual host", "what `foretrace calibrate` wrote"},
-                  {"markdown", 0, ValueType::kFlag, "", "", "for a pull request"},
-                  {"top", 'n', ValueType::kInteger, "N", "10", "rows of each table; JSON always holds all", {}, 1.0},
-                  {"residuals", 0, ValueType::kFile, "FILE", "those of the project's own measurements",
-                   "how far predictions were off: decides the band"},
-                  {"residuals-out", 0, ValueType::kFile, "FILE", "",
-                   "add how far this prediction was off, for --residuals"},
-                  {"model", 0, ValueType::kText, "NAME", "BEFORE's file name", "what residuals call the model"}},
+          "Steps are matched by the work they do. Differences that recordings of an unchanged program show too are "
+          "noise "
+          "and are not reported; several recordings per side (a folder, or --before and --after) measure how much that "
+          "is for your program. Steps the recorder timed without the profiler decide, where both sides have them; "
+          "otherwise the traced steps do. With --whatif, BEFORE is predicted with that change and compared with AFTER.",
+      .arguments = {{"BEFORE", "a trace file, or a folder with several recordings"},
+                    {"AFTER", "the same, after the change"}},
+      .options = {option(kNumber, "gate", "PCT", "",
+                         "exit with 1 when the step is slower by more than this, beyond noise")
+                      .letter_is('g')
+                      .at_least(0),
+                  option(kText, "whatif", "WHATIF", "",
+                         "predict BEFORE with this change and compare with AFTER; several are stacked")
+                      .letter_is('w')
+                      .suggesting(whatif_names())
+                      .repeated(),
+                  option(kFile, "before", "FILE", "", "another recording of BEFORE").repeated(),
+                  option(kFile, "after", "FILE", "", "another recording of AFTER").repeated(),
+                  option(kNumber, "before-ms", "MS", "what the recorder stored",
+                         "the time of a step before, without the profiler")
+                      .at_least(0),
+                  option(kNumber, "after-ms", "MS", "what the recorder stored",
+                         "the time of a step after, without the profiler")
+                      .at_least(0),
+                  option(kFile, "host", "FILE", "the default host", "CPU costs, as `foretrace calibrate` wrote them"),
+                  flag("markdown", "as Markdown, for a pull request"), top_option(), residuals_option(),
+                  option(kFile, "residuals-out", "FILE", "",
+                         "add the error of this prediction to FILE, for --residuals"),
+                  option(kText, "model", "NAME", "BEFORE's file name", "the model's name in the residuals")},
       .examples = {{"foretrace compare main.json.gz branch.json.gz", "what changed"},
                    {"foretrace compare main/ branch/ --gate 3 --markdown",
                     "several recordings a side, for a pull request"},
                    {"foretrace compare base.json.gz amp.json.gz --whatif amp", "was the prediction right?"}},
-      .reads_traces = true,
-      .picks_step = true,
+      .shares = kStep | kReading,
       .run = run_compare};
-  return kVerb;
 }
 
 }  // namespace foretrace::cli

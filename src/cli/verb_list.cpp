@@ -16,16 +16,16 @@
 namespace foretrace::cli {
 namespace {
 
+using report::Align;
+
 // `write` fills the array called `name`.
 template <class Write>
 Answer json_list(const char* name, const Write& write) {
-  Answer answer;
-  report::JsonWriter json(answer.body);
-  json.begin_object().member("schema", 1).key(name).begin_array();
-  write(json);
-  json.end_array().end_object();
-  answer.body += "\n";
-  return answer;
+  return Answer{report::json_text([&](report::JsonWriter& json) {
+    json.begin_object().member("schema", 1).key(name).begin_array();
+    write(json);
+    json.end_array().end_object();
+  })};
 }
 
 void write_formats(report::JsonWriter& json) {
@@ -42,8 +42,6 @@ void write_formats(report::JsonWriter& json) {
 
 Result<Answer> list_formats(const Request& request) {
   if (request.json) return json_list("formats", write_formats);
-  Answer answer;
-  using report::Align;
   report::TextTable reads({{"reads", Align::kLeft}, {"what", Align::kLeft, false, true}, {"files", Align::kLeft}}, 0);
   for (const trace::FormatInfo& format : trace::formats()) reads.row({format.name, format.about, format.extensions});
   report::TextTable writes({{"exports", Align::kLeft}, {"what", Align::kLeft, false, true}, {"files", Align::kLeft}},
@@ -51,8 +49,7 @@ Result<Answer> list_formats(const Request& request) {
   for (const report::Exporter& exporter : report::exporters()) {
     writes.row({std::string(exporter.name), std::string(exporter.about), std::string(exporter.extensions)});
   }
-  answer.body = reads.render(request.style) + "\n" + writes.render(request.style);
-  return answer;
+  return Answer{reads.render(request.style) + "\n" + writes.render(request.style)};
 }
 
 void write_devices(report::JsonWriter& json) {
@@ -70,8 +67,6 @@ void write_devices(report::JsonWriter& json) {
 
 Result<Answer> list_devices(const Request& request) {
   if (request.json) return json_list("devices", write_devices);
-  Answer answer;
-  using report::Align;
   const auto figure = [](double value, const char* format) {
     return value > 0 ? fmt::format(fmt::runtime(format), value) : "-";
   };
@@ -82,8 +77,7 @@ Result<Answer> list_devices(const Request& request) {
                figure(d.tflops_fp32, "{:.1f}"), figure(d.tflops_tf32, "{:.0f}"), figure(d.tflops_fp16, "{:.0f}"),
                figure(d.usd_per_hour, "{:.2f}")});
   }
-  answer.body = table.render(request.style);
-  return answer;
+  return Answer{table.render(request.style)};
 }
 
 void write_fabrics(report::JsonWriter& json) {
@@ -100,16 +94,13 @@ void write_fabrics(report::JsonWriter& json) {
 
 Result<Answer> list_fabrics(const Request& request) {
   if (request.json) return json_list("fabrics", write_fabrics);
-  Answer answer;
-  using report::Align;
   report::TextTable table({{"fabric", Align::kLeft}, {"GPUs/node"}, {"GB/s"}, {"what", Align::kLeft, false, true}}, 0);
   for (const hardware::Fabric& f : hardware::fabrics()) {
     std::string rates;
     for (const hardware::FabricLevel& l : f.levels) rates += fmt::format("{}{:g}", rates.empty() ? "" : " | ", l.gbs);
     table.row({f.name, fmt::format("{}", f.gpus_per_node), rates, f.about});
   }
-  answer.body = table.render(request.style);
-  return answer;
+  return Answer{table.render(request.style)};
 }
 
 struct Listing {
@@ -134,24 +125,21 @@ Result<Answer> run_list(const Request& request) {
 
 }  // namespace
 
-const Verb& list_verb() {
-  static const Verb self = [] {
-    Verb verb{.name = "list",
-              .about = "what this build knows",
-              .arguments = {{"WHAT", "one of", 1, 1},
-                            {"NAME", "of whatifs: only these, in full", 0, Argument::kAny, {}, whatif_names()}},
-              .options = {{"markdown", 0, ValueType::kFlag, "", "", "of whatifs: the table of the documentation"}},
-              .examples = {{"foretrace list whatifs", "the changes it can predict"},
-                           {"foretrace list whatifs amp", "all about one of them"},
-                           {"foretrace list devices", "the GPUs it knows"},
-                           {"foretrace list fabrics", "the networks it knows"},
-                           {"foretrace list formats", "the trace formats it reads"}},
-              .takes_plugins = true,
-              .run = run_list};
-    for (const Listing& listing : kListings) verb.arguments[0].choices.emplace_back(listing.name);
-    return verb;
-  }();
-  return self;
+Verb list_verb() {
+  Verb verb{.name = "list",
+            .about = "what this build knows",
+            .arguments = {{"WHAT", "one of"},
+                          {"NAME", "with whatifs: only these, in full", 0, Argument::kAny, {}, whatif_names()}},
+            .options = {flag("markdown", "with whatifs: as the table in the documentation")},
+            .examples = {{"foretrace list whatifs", "the changes it can predict"},
+                         {"foretrace list whatifs amp", "one of them in full"},
+                         {"foretrace list devices", "the GPUs it knows"},
+                         {"foretrace list fabrics", "the networks it knows"},
+                         {"foretrace list formats", "the trace formats it reads"}},
+            .shares = kPlugins,
+            .run = run_list};
+  for (const Listing& listing : kListings) verb.arguments[0].choices.emplace_back(listing.name);
+  return verb;
 }
 
 }  // namespace foretrace::cli

@@ -3,11 +3,8 @@
 #include <algorithm>
 
 #include "base/decimal.hpp"
-#include "cli/network.hpp"
+#include "cli/inputs.hpp"
 #include "cli/output.hpp"
-#include "cli/script_output.hpp"
-#include "cli/told.hpp"
-#include "cli/traces.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/cli/evaluator.hpp"
 #include "foretrace/report/optimize.hpp"
@@ -15,7 +12,7 @@
 namespace foretrace::cli {
 namespace {
 
-Result<std::vector<std::string>> names_of(const std::vector<std::string>& entries) {
+Result<std::vector<std::string>> known_whatifs(const std::vector<std::string>& entries) {
   std::vector<std::string> names;
   for (const std::string& one : entries) {
     FORETRACE_TRY(const whatif::WhatIf* const whatif, whatif::find_whatif(one));
@@ -24,12 +21,12 @@ Result<std::vector<std::string>> names_of(const std::vector<std::string>& entrie
   return names;
 }
 
-Result<std::vector<double>> sizes_of(const std::vector<std::string>& entries) {
+Result<std::vector<double>> bucket_sizes(const std::vector<std::string>& entries) {
   std::vector<double> sizes;
   for (const std::string& one : entries) {
     const double mb = parse_double(one).value_or(0);
     if (!(mb > 0)) {
-      return fail(ErrorCode::kUsage, fmt::format("'{}' is not a size of buckets in MiB", one), "--bucket-mb 1,5,25");
+      return fail(ErrorCode::kUsage, fmt::format("'{}' is not a bucket size in MiB", one), "--bucket-mb 1,5,25");
     }
     sizes.push_back(mb);
   }
@@ -37,15 +34,30 @@ Result<std::vector<double>> sizes_of(const std::vector<std::string>& entries) {
   return sizes;
 }
 
-// Several workers, where asked for: PyTorch's DistributedDataParallel as it comes.
-Result<std::optional<search::Communication>> communication_of(const Values& v) {
-  const std::int64_t workers = v.integer("workers").value_or(1);
+// Several workers, where asked for: PyTorch's DistributedDataParallel with its defaults.
+Result<std::optional<search::Communication>> communication(const Values& values) {
+  const std::int64_t workers = values.integer("workers").value_or(1);
   if (workers < 2) {
-    if (names_network(v)) return fail(ErrorCode::kUsage, "a network between how many?", "--workers N");
+    if (names_network(values)) return fail(ErrorCode::kUsage, "a network between how many workers?", "--workers N");
     return std::nullopt;
   }
-  FORETRACE_TRY(const search::Communication c, network_asked(v, workers));
+  FORETRACE_TRY(const search::Communication c, network_asked(values, workers));
   return search::plain_communication(c);
+}
+
+// Predicts on a Ray cluster. Its workers load the trace themselves and know the file, the step and the measured time only.
+Result<search::Evaluate> ray_evaluator(const Values& values, const trace::Trace& trace) {
+  if (!other_evaluator()) {
+    return served_by_python("--ray",
+                            "pip install 'foretrace[ray]', then: python3 -m foretrace optimize … --ray ADDRESS");
+  }
+  for (const auto& [other, given] :
+       {std::pair("--host", values.text("host").has_value()), std::pair("--steps-by", !trace.steps_by.empty())}) {
+    if (given) {
+      return fail(ErrorCode::kUsage, fmt::format("--ray cannot be combined with {}", other), "leave one of them out");
+    }
+  }
+  return other_evaluator()(trace.path, values.integer("step"), values.number("measured-ms"));
 }
 
 Result<Answer> run_optimize(const Request& request) {
@@ -53,14 +65,12 @@ Result<Answer> run_optimize(const Request& request) {
   search::OptimizeOptions options;
   FORETRACE_TRY(const std::vector<std::string> only, entries_of(v, "only"));
   FORETRACE_TRY(const std::vector<std::string> sizes, entries_of(v, "bucket-mb"));
-  FORETRACE_TRY(options.only, names_of(only));  // a wrong name is said before a long import
-  FORETRACE_TRY(options.communication, communication_of(v));
-  FORETRACE_TRY(options.bucket_sizes, sizes_of(sizes));
-  FORETRACE_TRY(const host::UserMeasurements known, told(v));
-  FORETRACE_TRY(const trace::Trace trace, load_one(v.argument("TRACE"), request));
-  FORETRACE_TRY(const analysis::Baseline baseline, analysis::make_baseline(trace, v.integer("step"), known));
-  FORETRACE_TRY_VOID(can_write_code(request, baseline));
-  if (const auto gb = v.number("memory-gb")) options.memory_limit = static_cast<std::int64_t>(*gb * 1e9);
+  FORETRACE_TRY(options.only, known_whatifs(only));
+  FORETRACE_TRY(options.communication, communication(v));
+  FORETRACE_TRY(options.bucket_sizes, bucket_sizes(sizes));
+  FORETRACE_TRY(const OpenBaseline open, open_baseline(request));
+  FORETRACE_TRY_VOID(can_write_code(v, open.baseline));
+  options.memory_limit = memory_limit(v);
   if (const auto n = v.integer("budget-evals")) options.evaluations = static_cast<std::size_t>(*n);
   if (const auto s = v.number("budget-s")) {
     options.seconds = *s;
@@ -69,21 +79,7 @@ Result<Answer> run_optimize(const Request& request) {
   if (const auto seed = v.integer("seed")) options.seed = static_cast<std::uint64_t>(*seed);
   options.threads = request.load.threads;
   if (v.text("ray")) {
-    if (!other_evaluator()) {
-      return fail(ErrorCode::kUsage, "--ray is served by the Python command",
-                  "pip install 'foretrace[ray]', then: python3 -m foretrace optimize … --ray ADDRESS");
-    }
-    if (known.host) {
-      return fail(ErrorCode::kUsage,
-                  "the workers of a Ray cluster know nothing of a host's file: --ray goes without --host",
-                  "leave one of them out");
-    }
-    if (!trace.steps_by.empty()) {
-      return fail(ErrorCode::kUsage,
-                  "the workers of a Ray cluster find the steps themselves: --ray goes without --steps-by",
-                  "leave one of them out");
-    }
-    options.evaluate = other_evaluator()(trace.path, v.integer("step"), v.number("measured-ms"));
+    FORETRACE_TRY(options.evaluate, ray_evaluator(v, *open.trace));
   }
   if (request.load.progress) {
     options.progress = [&](const search::SearchProgress& p) {
@@ -92,41 +88,33 @@ Result<Answer> run_optimize(const Request& request) {
                             "strategies");
     };
   }
-  FORETRACE_TRY(search::Optimized found, search::optimize(baseline, options));
-  const report::OptimizeReport result{baseline.figures, std::move(found)};
+  FORETRACE_TRY(search::Optimized found, search::optimize(open.baseline, options));
+  const report::OptimizeReport result{open.baseline.figures, std::move(found)};
   if (const auto path = v.text("strategy-out")) {
     FORETRACE_TRY_VOID(write_output(path, nullptr, report::strategy_json(result.found.best)));
   }
   if (const auto path = v.text("code-out")) {
     FORETRACE_TRY_VOID(write_output(path, nullptr, report::pytorch_script(result)));
   }
-  return Answer{request.json ? to_json(result) : to_text(result, request.style), kDone};
+  return Answer{request.json ? to_json(result) : to_text(result, request.style)};
 }
 
 std::vector<Option> search_options() {
-  const std::vector<Option> workers{
-      memory_option(),
-      {"workers", 'w', ValueType::kInteger, "N", "1", "as many workers, each with the traced step", {}, 1.0},
-  };
-  const std::vector<Option> search{
-      {"bucket-mb", 0, ValueType::kText, "A,B,…", "any", "the only sizes of buckets to choose from, MiB"},
-      {"budget-evals", 0, ValueType::kInteger, "N", "1000", "strategies predicted at most", {}, 1.0},
-      {"budget-s", 0, ValueType::kNumber, "S", "", "seconds at most", {}, 0.001},
-      {"seed", 0, ValueType::kInteger, "K", "1", "of what is left to chance", {}, 0.0},
-      {"only",
-       0,
-       ValueType::kText,
-       "NAMES",
-       "all",
-       "what-ifs that may be used, separated by commas",
-       {},
-       {},
-       whatif_names()},
-      {"strategy-out", 0, ValueType::kFile, "FILE", "", "write the strategy, for whatif --strategy"},
-      {"code-out", 0, ValueType::kFile, "FILE", "", "write a PyTorch script that switches it on"},
-      {"ray", 0, ValueType::kText, "ADDRESS", "", "predict on a Ray cluster; local: start one here"},
-  };
-  return workers + network_options() + search;
+  using enum ValueType;
+  return std::vector<Option>{memory_option(),
+                             option(kInteger, "workers", "N", "1", "this many workers, each with the traced step")
+                                 .letter_is('w')
+                                 .at_least(1)} +
+         network_options() +
+         std::vector<Option>{option(kText, "bucket-mb", "A,B,…", "any", "the only bucket sizes to choose from, MiB"),
+                             option(kInteger, "budget-evals", "N", "1000", "strategies to predict at most").at_least(1),
+                             option(kNumber, "budget-s", "S", "", "seconds to search at most").at_least(0.001),
+                             option(kInteger, "seed", "K", "1", "of the random choices").at_least(0),
+                             option(kText, "only", "NAMES", "all", "what-ifs that may be used, separated by commas")
+                                 .suggesting(whatif_names()),
+                             option(kFile, "strategy-out", "FILE", "", "write the strategy, for whatif --strategy"),
+                             code_option(),
+                             ray_option("predict")};
 }
 
 }  // namespace
@@ -136,27 +124,23 @@ MakeEvaluate& other_evaluator() {
   return make;
 }
 
-const Verb& optimize_verb() {
-  static const Verb kVerb{
+Verb optimize_verb() {
+  return {
       .name = "optimize",
       .about = "search for the best strategy",
       .details =
-          "Tries changes of the step alone and together, guided by its critical path, within the memory there is; "
-          "prints what each part of the best strategy found contributes. The same trace, options, seed and budget in "
+          "Tries changes of the step alone and together, guided by its critical path, within the available memory, and "
+          "prints what each part of the best strategy contributes. The same trace, options, seed and budget in "
           "evaluations give the same answer on any number of threads; a budget in seconds does not.",
       .arguments = {{"TRACE", "a trace file, a folder of ranks (the lowest, or --rank), or - for standard input", 1,
                      Argument::kAny}},
       .options = search_options(),
-      .examples = {{"foretrace optimize trace.json.gz", "the best found for this GPU"},
+      .examples = {{"foretrace optimize trace.json.gz", "the best strategy found for this GPU"},
                    {"foretrace optimize trace.json.gz --memory-gb 12 --strategy-out best.json --code-out best.py",
-                    "within 12 GB; the strategy and the code to switch it on"},
+                    "within 12 GB; the strategy and the code that applies it"},
                    {"foretrace optimize trace.json.gz --workers 16 --fabric 10GbE", "data parallel on sixteen GPUs"}},
-      .reads_traces = true,
-      .picks_step = true,
-      .calibrates = true,
-      .takes_plugins = true,
+      .shares = kPrediction,
       .run = run_optimize};
-  return kVerb;
 }
 
 }  // namespace foretrace::cli

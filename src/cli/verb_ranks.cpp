@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "cli/traces.hpp"
+#include "cli/inputs.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/cli/reader.hpp"
-#include "foretrace/ranks/job.hpp"
 #include "foretrace/ranks/pipeline.hpp"
 #include "foretrace/report/pipeline.hpp"
 #include "foretrace/report/ranks.hpp"
@@ -13,17 +12,7 @@
 namespace foretrace::cli {
 namespace {
 
-Result<Answer> kernels(const ranks::Job& job, const Request& request) {
-  analysis::RanksOptions options;
-  options.step = request.values.integer("step");
-  options.align = !request.values.flag("raw-clocks");
-  options.threads = request.load.threads;
-  options.progress = request.load.progress;
-  FORETRACE_TRY(const analysis::RanksReport report, analysis::analyse_ranks(job, options));
-  return Answer{request.json ? report::to_json(report) : report::to_text(report, request.style)};
-}
-
-// One file of all workers' operations over many steps.
+// One file with the operations of all workers over many steps.
 Result<Answer> pipeline(const trace::Trace& trace, const Request& request) {
   FORETRACE_TRY(const ranks::PipelineJob job, ranks::read_pipeline(trace));
   FORETRACE_TRY(ranks::PipelineAnswers answers, ranks::answer(job));
@@ -40,26 +29,30 @@ Result<Answer> pipeline(const trace::Trace& trace, const Request& request) {
   return Answer{request.json ? report::to_json(job, answers) : report::to_text(job, answers, request.style)};
 }
 
+Result<ranks::Job> load_job(const std::vector<std::string>& files, const Request& request) {
+  if (!request.values.text("ray")) return ranks::load_job(files, request.load);
+  return ranks::assemble(files, other_reader()(files, request.load));
+}
+
 Result<Answer> run_ranks(const Request& request) {
   if (request.values.text("ray") && !other_reader()) {
-    return fail(ErrorCode::kUsage, "--ray is served by the Python command",
-                "pip install 'foretrace[ray]', then: python3 -m foretrace ranks … --ray ADDRESS");
+    return served_by_python("--ray", "pip install 'foretrace[ray]', then: python3 -m foretrace ranks … --ray ADDRESS");
   }
   FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
+  Result<ranks::Job> job;
   if (files.size() == 1) {
-    FORETRACE_TRY(trace::Trace trace, trace::load(files[0], request.load));
-    if (ranks::is_pipeline(trace)) return pipeline(trace, request);
-    std::vector<trace::Trace> one;
-    one.push_back(std::move(trace));
-    FORETRACE_TRY(const ranks::Job job, ranks::assemble(std::move(one)));
-    return kernels(job, request);
+    std::vector<trace::Trace> one(1);
+    FORETRACE_TRY(one[0], trace::load(files[0], request.load));
+    if (ranks::is_pipeline(one[0])) return pipeline(one[0], request);
+    job = ranks::assemble(std::move(one));
+  } else {
+    job = load_job(files, request);
   }
-  if (request.values.text("ray")) {
-    FORETRACE_TRY(const ranks::Job job, ranks::assemble(files, other_reader()(files, request.load)));
-    return kernels(job, request);
-  }
-  FORETRACE_TRY(const ranks::Job job, ranks::load_job(files, request.load));
-  return kernels(job, request);
+  if (!job) return forward(job);
+  const analysis::RanksOptions options{request.values.integer("step"), !request.values.flag("raw-clocks"),
+                                       request.load.threads, request.load.progress};
+  FORETRACE_TRY(const analysis::RanksReport report, analysis::analyse_ranks(*job, options));
+  return Answer{request.json ? report::to_json(report) : report::to_text(report, request.style)};
 }
 
 }  // namespace
@@ -69,28 +62,25 @@ ReadAll& other_reader() {
   return read;
 }
 
-const Verb& ranks_verb() {
-  static const Verb kVerb{
+Verb ranks_verb() {
+  return {
       .name = "ranks",
-      .about = "all ranks of one job: clocks, waits against transfers, stragglers",
+      .about = "all ranks of one job: clocks, waiting and transfer times, stragglers",
       .details =
-          "Matches the collectives of all ranks, puts their clocks on one, splits the time in collectives into waiting "
-          "for the last rank and moving data, simulates the step over all ranks, and names ranks that hold the "
-          "others up: why, and what the step would cost without. Ranks that are missing, cut short or of another "
-          "job are named and left out. An operation trace of a pipeline-parallel job (one CSV file of all workers) "
-          "is replayed step by step, with and without stragglers.",
+          "Matches the collectives of all ranks, aligns their clocks, splits the time in collectives into waiting for "
+          "the last rank and moving data, and simulates the step over all ranks. It names the ranks that hold the "
+          "others up: why, and what the step would take without them. Ranks that are missing, truncated or from "
+          "another job are named and left out. An operation trace of a pipeline-parallel job (one CSV file for all "
+          "workers) is replayed step by step, with and without stragglers.",
       .arguments = {{"TRACE", "a folder with one trace per rank, or the files", 1, Argument::kAny}},
-      .options = {step_option(),
-                  {"raw-clocks", 0, ValueType::kFlag, "", "", "take the ranks' clocks as written"},
-                  {"ray", 0, ValueType::kText, "ADDRESS", "",
-                   "read the traces on a Ray cluster; local: start one here"}},
+      .options = {step_option(), flag("raw-clocks", "take the ranks' clocks as recorded, without aligning them"),
+                  ray_option("read the traces")},
       .examples = {{"foretrace ranks traces/", "all ranks of a job"},
                    {"foretrace ranks rank0.json.gz rank1.json.gz --step 12", "another step"},
                    {"foretrace ranks traces/ --json | jq '.stragglers'", "for scripts"},
                    {"foretrace ranks job.csv.gz", "operations of a pipeline-parallel job"}},
-      .reads_traces = true,
+      .shares = kReading,
       .run = run_ranks};
-  return kVerb;
 }
 
 }  // namespace foretrace::cli

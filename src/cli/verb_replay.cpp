@@ -1,8 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/errors.hpp"
-#include "cli/told.hpp"
-#include "cli/traces.hpp"
+#include "cli/inputs.hpp"
 #include "cli/verbs.hpp"
 #include "foretrace/report/replay.hpp"
 
@@ -11,15 +10,10 @@ namespace {
 
 using Outcome = Result<analysis::TraceReplay>;
 
-Outcome replay_trace(const trace::Trace& trace, const Request& request, const host::UserMeasurements& known) {
-  const analysis::ReplayOptions options{request.values.integer("step"), known.measured_ms, request.load.progress,
-                                        known.host};
-  return analysis::replay(trace, trace::find_steps(trace), options);
-}
-
-Outcome replay_file(const std::string& file, const Request& request, const host::UserMeasurements& known) {
-  FORETRACE_TRY(const trace::Trace trace, trace::load(file, request.load));
-  return replay_trace(trace, request, known);
+Outcome replay_trace(const Result<trace::Trace>& trace, const Request& request, const host::UserMeasurements& known) {
+  if (!trace) return tl::unexpected(trace.error());
+  return analysis::replay(*trace, trace::find_steps(*trace),
+                          {request.values.integer("step"), known, request.load.progress});
 }
 
 // A file that cannot be read fails the command; one without a step only when there is no other.
@@ -33,6 +27,7 @@ int exit_code_of(const std::vector<Outcome>& outcomes) {
   return code != kDone ? code : answered ? kDone : kDeclined;
 }
 
+// The members of the first answer, then all of them as a list.
 std::string json_of(const std::vector<Outcome>& outcomes) {
   std::string out;
   report::JsonWriter json(out, 3);
@@ -51,26 +46,22 @@ std::string json_of(const std::vector<Outcome>& outcomes) {
 }
 
 Result<Answer> run_replay(const Request& request) {
-  FORETRACE_TRY(const host::UserMeasurements known, told(request.values));
+  FORETRACE_TRY(const host::UserMeasurements known, user_measurements(request.values));
   std::vector<Outcome> outcomes;
   if (request.values.integer("rank")) {
-    FORETRACE_TRY(const trace::Trace trace, load_one(request.values.argument("TRACE"), request));
-    outcomes.push_back(replay_trace(trace, request, known));
+    outcomes.push_back(replay_trace(load_one(request.values.argument("TRACE"), request), request, known));
   } else {
     FORETRACE_TRY(const std::vector<std::string> files, locate_traces(request.values.argument("TRACE")));
-    // One trace at a time: a folder may hold more than fits the memory.
-    for (const std::string& file : files) outcomes.push_back(replay_file(file, request, known));
+    // One trace at a time: a folder may hold more than fits into memory.
+    for (const std::string& file : files)
+      outcomes.push_back(replay_trace(trace::load(file, request.load), request, known));
   }
   if (outcomes.size() == 1) {
     if (!outcomes[0]) return forward(outcomes[0]);
     return Answer{request.json ? report::to_json(*outcomes[0]) : report::to_text(*outcomes[0], request.style)};
   }
-  Answer answer;
-  answer.exit_code = exit_code_of(outcomes);
-  if (request.json) {
-    answer.body = json_of(outcomes);
-    return answer;
-  }
+  Answer answer{request.json ? json_of(outcomes) : "", exit_code_of(outcomes)};
+  if (request.json) return answer;
   for (const Outcome& outcome : outcomes) {
     if (!answer.body.empty()) answer.body += fmt::format("\n{}\n", std::string(request.style.width, '-'));
     answer.body +=
@@ -81,29 +72,28 @@ Result<Answer> run_replay(const Request& request) {
 
 }  // namespace
 
-const Verb& replay_verb() {
-  static const Verb kVerb{
+Verb replay_verb() {
+  using enum ValueType;
+  return {
       .name = "replay",
       .about = "simulate the steps unchanged and compare with the trace",
       .details =
-          "Builds the graph of every step, simulates it, and shows how far the simulated step and the simulated starts "
-          "of kernels are from the traced ones. The graph keeps the device's gaps and latencies as measured, so two "
-          "more figures tell what it is worth: the error without the lags no rule explains (strict), and that of one "
-          "step's costs in another step's graph (crossed). Then the step as it runs without the profiler, with low and "
-          "high (10th and 90th percentile), and what holds it up. Work that outlives its step is simulated in several "
-          "copies until the period repeats.",
+          "Builds the graph of every step, simulates it, and shows how far the simulated step and the simulated kernel "
+          "starts are from the traced ones. The graph keeps the device's gaps and latencies as measured, so two "
+          "stricter figures show how much it explains: the error without the lags that no rule explains (strict), "
+          "and the error of one step's costs in another step's graph (crossed). Then the step without the profiler, "
+          "with its 10th and 90th percentile, and its bottleneck. Work that outlives its step is simulated in "
+          "several copies until the period repeats.",
       .arguments = {{"TRACE", "trace files, folders with one file per rank, or - for standard input", 1,
                      Argument::kAny}},
-      .options = {{"step", 0, ValueType::kInteger, "N", "all steps", "only the step named ProfilerStep#N"},
-                  {"rank", 0, ValueType::kInteger, "R", "all", "only the trace of this rank", {}, 0.0}},
+      .options = {option(kInteger, "step", "N", "all steps", "only the step named ProfilerStep#N"),
+                  option(kInteger, "rank", "R", "all", "only the trace of this rank").at_least(0)},
       .examples = {{"foretrace replay trace.json.gz", "all steps of a trace"},
-                   {"foretrace replay trace.json.gz --measured-ms 71.3", "with the time a step really takes"},
+                   {"foretrace replay trace.json.gz --measured-ms 71.3", "with the measured time of a step"},
                    {"foretrace replay traces/", "all ranks of a job, one after another"},
                    {"foretrace replay trace.json.gz --json | jq '.steps[].error_pct'", "for scripts"}},
-      .reads_traces = true,
-      .calibrates = true,
+      .shares = kCalibration | kReading,
       .run = run_replay};
-  return kVerb;
 }
 
 }  // namespace foretrace::cli

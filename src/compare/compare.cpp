@@ -160,7 +160,8 @@ std::optional<Verdict> move_to_the_other_gpu(const trace::Trace& before, const t
   std::size_t setups = 0;
   for (const Cause& cause : c.causes) setups += cause.of == Of::kSetup ? 1 : 0;
   if (setups != 1 || c.before.device == c.after.device || c.before.device.empty() || c.after.device.empty()) return {};
-  Result<whatif::Use> move = whatif::parse_use("gpu:to=" + c.after.device);
+  Result<whatif::Use> move = whatif::parse_use(
+      fmt::format("{}:to={}", whatif::the_one_that_changes(whatif::Changes::kDevice).name, c.after.device));
   if (!move) return {};
   Options asked = options;
   asked.whatif = {std::move(*move)};

@@ -7,11 +7,13 @@
 
 #include "compare/profile.hpp"
 #include "compare/traits.hpp"
+#include "foretrace/whatif/parallel.hpp"
 
 namespace foretrace::compare {
 namespace {
 
 using graph::Phase;
+using whatif::Changes;
 using work::Dtype;
 using work::Family;
 
@@ -44,6 +46,14 @@ std::string_view update_whatif(Traits::Update update) {
   return update == Traits::Update::kFused     ? "fused-optimizer"
          : update == Traits::Update::kForeach ? "foreach-optimizer"
                                               : "";
+}
+
+// The change of the catalogue that this is.
+std::string_view whatif_for(Changes changes) { return whatif::the_one_that_changes(changes).name; }
+
+// The scheme behind the collectives of a step; schemes are what-ifs of the same name.
+std::string_view scheme(const Traits& traits) {
+  return to_string(traits.collectives.contains("reduce-scatter") ? whatif::Scheme::kFsdp : whatif::Scheme::kDdp);
 }
 
 class Differences {
@@ -92,7 +102,8 @@ class Differences {
 
   void device() {
     if (a_.device == b_.device || a_.device.empty() || b_.device.empty()) return;
-    say(fmt::format("another GPU: {} instead of {}", b_.device, a_.device), "", all_gpu(), "gpu");
+    say(fmt::format("another GPU: {} instead of {}", b_.device, a_.device), "", all_gpu(),
+        whatif_for(Changes::kDevice));
   }
 
   static std::string calls(const std::map<std::string, double>& collectives) {
@@ -107,7 +118,7 @@ class Differences {
     const auto communication = [](const GpuItem& item) { return item.family == Family::kCommunication; };
     if (before_.world != after_.world) {
       say(fmt::format("{} workers instead of {}", after_.world, before_.world), calls(after_.collectives),
-          gpu(communication), after_.collectives.contains("reduce-scatter") ? "fsdp" : "ddp");
+          gpu(communication), scheme(after_));
       return;
     }
     if (before_.collectives.empty() != after_.collectives.empty()) {
@@ -115,7 +126,8 @@ class Differences {
       const bool sharded = (appeared ? after_ : before_).collectives.contains("reduce-scatter");
       say(fmt::format("communication between workers {}{}", appeared ? "appeared" : "is gone",
                       sharded ? " (sharded: reduce-scatter and all-gather)" : ""),
-          calls(appeared ? after_.collectives : before_.collectives), gpu(communication), sharded ? "fsdp" : "ddp");
+          calls(appeared ? after_.collectives : before_.collectives), gpu(communication),
+          scheme(appeared ? after_ : before_));
       return;
     }
     std::string kinds_before, kinds_after;
@@ -124,7 +136,7 @@ class Differences {
     for (const auto& [kind, count] : after_.collectives) kinds_after += kind + ", ", calls_after += count;
     if (kinds_before != kinds_after) {
       say(fmt::format("other communication: {} instead of {}", calls(after_.collectives), calls(before_.collectives)),
-          "", gpu(communication), after_.collectives.contains("reduce-scatter") ? "fsdp" : "");
+          "", gpu(communication), after_.collectives.contains("reduce-scatter") ? scheme(after_) : "");
     } else if (before_.collective_types != after_.collective_types) {
       std::string types;
       for (const auto& [kind, type] : after_.collective_types)
@@ -144,7 +156,7 @@ class Differences {
     say(on ? "the step is launched as a CUDA graph" : "the step is no longer launched as a CUDA graph",
         fmt::format("{} launches instead of {}", std::llround(b_.launches * (1 - after_.graph_share)) + (on ? 1 : 0),
                     std::llround(a_.launches * (1 - before_.graph_share)) + (on ? 0 : 1)),
-        step_change(), "cuda-graph");
+        step_change(), whatif_for(Changes::kLaunches));
     changed_runtime_ = true;
   }
 
@@ -154,7 +166,7 @@ class Differences {
     say(on ? "the model is compiled: kernels written by a compiler" : "the model is no longer compiled",
         fmt::format("{:.0f} % of GPU time in Triton kernels",
                     100 * std::max(before_.compiled_share, after_.compiled_share)),
-        all_gpu(), "compile");
+        all_gpu(), whatif_for(Changes::kCompilation));
     changed_runtime_ = true;
   }
 
@@ -173,7 +185,7 @@ class Differences {
     if (std::abs(times * size - 1) < 0.02 && !same_size) {
       if (times > 1) {
         say(fmt::format("the batch is cut into {} passes", std::llround(times)), "every layer", all_gpu(),
-            fmt::format("accumulate:n={}", std::llround(times)));
+            fmt::format("{}:n={}", whatif_for(Changes::kAccumulation), std::llround(times)));
       } else {
         say("fewer passes of a larger batch", "every layer", all_gpu());
       }
@@ -181,7 +193,7 @@ class Differences {
     }
     if (!same_size) {
       say(fmt::format("{:.3g} times the work in every pass: another batch or sequence length", size), "every layer",
-          all_gpu(), fmt::format("batch:x={:.3g}", size));
+          all_gpu(), fmt::format("{}:x={:.3g}", whatif_for(Changes::kBatch), size));
     }
     if (std::abs(times - 1) > 0.02) {
       say(fmt::format("{:.3g} times as many passes over the model", times), "every layer", all_gpu());
@@ -241,7 +253,7 @@ class Differences {
           return i.family == Family::kConvForward || i.family == Family::kConvDataGrad ||
                  i.family == Family::kConvWeightGrad || i.family == Family::kBatchNorm || i.family == Family::kPooling;
         }),
-        on ? "channels-last" : "");
+        on ? whatif_for(Changes::kLayout) : "");
   }
 
   void recomputation() {
@@ -250,7 +262,8 @@ class Differences {
     say(fmt::format("{:.0f} % of the forward operations are computed again in backward, {:.0f} % before: activation "
                     "checkpointing",
                     100 * after_.recomputed, 100 * before_.recomputed),
-        "backward", gpu([](const GpuItem& i) { return i.phase == Phase::kBackward; }), more ? "checkpoint" : "");
+        "backward", gpu([](const GpuItem& i) { return i.phase == Phase::kBackward; }),
+        more ? whatif_for(Changes::kRecomputation) : "");
   }
 
   void placement() {
@@ -279,7 +292,7 @@ class Differences {
   void loader() {
     if (before_.loader == after_.loader || before_.loader.empty() || after_.loader.empty()) return;
     say(fmt::format("batches are loaded {} instead of {}", after_.loader, before_.loader), "data", 0,
-        after_.loader == "in worker processes" ? "dataloader" : "");
+        after_.loader == "in worker processes" ? whatif_for(Changes::kInput) : "");
   }
 
   void waits() {
@@ -288,7 +301,7 @@ class Differences {
     if ((before > 0) == (after > 0) && std::abs(after - before) < std::max(5.0, before)) return;
     say(after < before ? fmt::format("the CPU waits for the GPU {} times a step instead of {}", b_.syncs, a_.syncs)
                        : fmt::format("the CPU waits for the GPU {} times a step, {} before", b_.syncs, a_.syncs),
-        "synchronising calls", step_change(), after == 0 ? "no-sync" : "", Of::kWaits);
+        "synchronising calls", step_change(), after == 0 ? whatif_for(Changes::kWaits) : "", Of::kWaits);
   }
 
   void recording() {

@@ -178,14 +178,7 @@ Result<Profile> profile(const trace::Trace& trace, std::optional<std::int64_t> n
   if (trace.distributed.present && trace.distributed.rank >= 0) out.rank = trace.distributed.rank;
   FORETRACE_TRY(const analysis::StepGraphs graphs, analysis::StepGraphs::open(trace, trace::find_steps(trace)));
   const trace::Steps& steps = graphs.steps();
-  if (steps.steps.empty()) {
-    return tl::unexpected(Error{ErrorCode::kDeclined, "the trace holds no step", trace.path, Error::kNoOffset,
-                                "record at least one step with torch.profiler"});
-  }
-  std::size_t chosen = graphs.median();
-  if (number) {
-    FORETRACE_TRY(chosen, steps.by_number(*number));
-  }
+  FORETRACE_TRY(const std::size_t chosen, graphs.choose(number));
   std::vector<Graph> built;
   for (const std::size_t index : number ? std::vector<std::size_t>{chosen} : nearest(steps, chosen)) {
     Result<Graph> graph = graphs.graph(index);

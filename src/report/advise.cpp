@@ -34,32 +34,24 @@ void write_code(std::string& out, const search::Advice& a) {
 
 void write_advice(JsonWriter& json, const search::Advice& a, const std::vector<search::OptimizedPart>& parts = {}) {
   const whatif::Prediction& p = a.prediction;
-  json.begin_object().member("whatif", p.whatif);
-  json.key("effort").value(to_string(a.effort));
-  std::string code;
-  for (const std::string& line : a.code) code += (code.empty() ? "" : "\n") + line;
-  json.member("code", code);
+  json.member("whatif", p.whatif).member("effort", to_string(a.effort));
+  json.member("code", fmt::format("{}", fmt::join(a.code, "\n")));
   if (a.declined()) {
-    json.member("declined", p.declined).end_object();
+    json.member("declined", p.declined);
     return;
   }
-  json.member_ms("ms", p.step).member_ms("low_ms", p.low).member_ms("high_ms", p.high);
-  json.member("speedup", p.speedup).member("samples", p.samples).member("gain", a.gain);
+  write_times(json, p).member("speedup", p.speedup).member("samples", p.samples).member("gain", a.gain);
   json.member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes);
   json.member("reserved_bytes", p.reserved_bytes).key("fits");
   // Without a peak nobody knows.
   p.peak_bytes ? json.value(a.fits) : json.null();
   write_trust(json, p);
   if (!parts.empty()) {
-    json.key("parts").begin_array();
-    for (const search::OptimizedPart& part : parts) {
-      json.begin_object().member("whatif", part.text).member_ms("gain_ms", part.gain).key("without_ms");
-      part.without > 0 ? json.value(to_ms(part.without)) : json.null();
-      json.member("why", part.why).end_object();
-    }
-    json.end_array();
+    json.objects("parts", parts, [&](const search::OptimizedPart& part) {
+      json.member("whatif", part.text).member_ms("gain_ms", part.gain);
+      json.member_ms("without_ms", without(part)).member("why", part.why);
+    });
   }
-  json.end_object();
 }
 
 }  // namespace
@@ -103,9 +95,9 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
   if (table.rows() > 0) {
     out += table.render(style);
   } else {
-    out += "  no change of the catalogue makes this step faster or smaller\n";
+    out += "  no change in the catalogue makes this step faster or smaller\n";
   }
-  if (crowded) out += "  (!) more is reserved than there is\n";
+  if (crowded) out += "  (!) needs more memory than the limit\n";
   const auto show = [&](const char* title, const search::Advice& a) {
     out += fmt::format("\n  {}: {}\n    {} ms [{}, {}], {:.2f} x, peak {}, reserved {}\n", title, a.prediction.whatif,
                        short_ms(a.prediction.step), short_ms(a.prediction.low), short_ms(a.prediction.high), a.gain,
@@ -136,27 +128,26 @@ std::string to_text(const AdviseReport& r, const TextStyle& style) {
 }
 
 std::string to_json(const AdviseReport& r) {
-  const analysis::StepFigures& b = r.baseline;
   std::string out;
   JsonWriter json(out);
-  json.begin_object().member("schema", 1).member("verb", "advise").member("file", b.file).member("step", b.step_name);
-  json.member("device", b.device);
+  begin_report(json, "advise", r.baseline);
   json.key("baseline").begin_object();
-  write_baseline(json, b);
+  write_baseline(json, r.baseline);
   json.member("memory_limit_bytes", r.advised.memory_limit).end_object();
-  json.key("advice").begin_array();
-  for (const search::Advice& a : r.advised.alone) write_advice(json, a);
-  json.end_array();
-  for (const auto& [name, advice] :
-       {std::pair{"combined", &r.advised.together}, std::pair{"larger_batch", &r.advised.larger_batch}}) {
+  json.objects("advice", r.advised.alone, [&](const search::Advice& a) { write_advice(json, a); });
+  const auto one = [&](const char* name, const std::optional<search::Advice>& advice,
+                       const std::vector<search::OptimizedPart>& parts) {
     json.key(name);
-    if (*advice) {
-      write_advice(json, **advice,
-                   advice == &r.advised.together ? r.advised.parts : std::vector<search::OptimizedPart>());
-    } else {
+    if (!advice) {
       json.null();
+      return;
     }
-  }
+    json.begin_object();
+    write_advice(json, *advice, parts);
+    json.end_object();
+  };
+  one("combined", r.advised.together, r.advised.parts);
+  one("larger_batch", r.advised.larger_batch, {});
   json.member("tried", r.advised.tried).end_object();
   return out + "\n";
 }

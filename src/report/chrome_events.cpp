@@ -7,21 +7,12 @@ namespace foretrace::report {
 using graph::TaskKind;
 
 std::string_view profiler_category(TaskKind kind) {
-  switch (kind) {
-    case TaskKind::kCpu:
-      return "cpu_op";
-    case TaskKind::kCall:
-      return "cuda_runtime";
-    case TaskKind::kMemcpy:
-      return "gpu_memcpy";
-    case TaskKind::kMemset:
-      return "gpu_memset";
-    case TaskKind::kKernel:
-    case TaskKind::kCollective:
-      return "kernel";
-    default:
-      return "wait";
-  }
+  return kind == TaskKind::kCpu                                       ? "cpu_op"
+         : kind == TaskKind::kCall                                    ? "cuda_runtime"
+         : kind == TaskKind::kMemcpy                                  ? "gpu_memcpy"
+         : kind == TaskKind::kMemset                                  ? "gpu_memset"
+         : kind == TaskKind::kKernel || kind == TaskKind::kCollective ? "kernel"
+                                                                      : "wait";
 }
 
 std::string exact_us(Ns ns) {

@@ -21,14 +21,11 @@ void write_side(JsonWriter& json, const char* name, const compare::Side& side) {
 }
 
 void write_rows(JsonWriter& json, const char* name, const std::vector<compare::Row>& rows) {
-  json.key(name).begin_array();
-  for (const compare::Row& r : rows) {
-    json.begin_object().member("name", r.name).member_ms("before_ms", r.before).member_ms("after_ms", r.after);
+  json.objects(name, rows, [&](const compare::Row& r) {
+    json.member("name", r.name).member_ms("before_ms", r.before).member_ms("after_ms", r.after);
     json.member("before_count", r.before_count).member("after_count", r.after_count);
     if (!r.families.empty()) json.member("families", r.families);
-    json.end_object();
-  }
-  json.end_array();
+  });
 }
 
 void write_verdict(JsonWriter& json, const compare::Verdict& v) {
@@ -38,36 +35,25 @@ void write_verdict(JsonWriter& json, const compare::Verdict& v) {
     json.member("declined", p.declined).end_object();
     return;
   }
-  json.member_ms("ms", p.step).member_ms("low_ms", p.low).member_ms("high_ms", p.high).member_ms("gpu_ms", p.gpu_time);
+  write_times(json, p).member_ms("gpu_ms", p.gpu_time);
   json.member("peak_bytes", p.peak_bytes).member_ms("measured_ms", v.step).member("step_error_pct", v.step_error_pct);
   json.member("gpu_error_pct", v.gpu_error_pct).member("memory_error_pct", v.memory_error_pct);
   json.member("inside_band", v.inside_band);
-  json.key("families").begin_array();
-  for (const compare::Verdict::Family& f : v.families) {
-    json.begin_object().member("family", f.name).member_ms("predicted_ms", f.predicted);
-    json.member_ms("measured_ms", f.measured).end_object();
-  }
-  json.end_array().key("residuals").begin_array();
-  for (const whatif::Residuals::Row& r : v.residuals) {
-    json.begin_object().member("family", r.family).member("model", r.model).member("residual", r.residual).end_object();
-  }
-  json.end_array().end_object();
+  json.objects("families", v.families, [&](const compare::Verdict::Family& f) {
+    json.member("family", f.name).member_ms("predicted_ms", f.predicted).member_ms("measured_ms", f.measured);
+  });
+  json.objects("residuals", v.residuals, [&](const whatif::Residuals::Row& r) {
+    json.member("family", r.family).member("model", r.model).member("residual", r.residual);
+  });
+  json.end_object();
 }
 
 // A cell of a markdown table: a name from a trace may hold anything.
 std::string cell(const std::string& text) {
   std::string out;
   for (const char c : printable(text)) {
-    if (c == '|' || c == '`' || c == '\\' || c == '*' || c == '_' || c == '[' || c == ']' || c == '~') out += '\\';
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else {
-      out += c;
-    }
+    if (std::string_view("|`\\*_[]~").find(c) != std::string_view::npos) out += '\\';
+    out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
   }
   return out;
 }
@@ -85,13 +71,11 @@ std::string to_json(const compare::Comparison& c) {
   json.key("gate");
   c.gate_pct ? json.value(c.gate_failed() ? "failed" : "passed") : json.null();
   json.member("gate_pct", c.gate_pct).member("sentences", sentences(c));
-  json.key("causes").begin_array();
-  for (const compare::Cause& cause : c.causes) {
-    json.begin_object().member("what", cause.what).member("where", cause.where).member_ms("ms", cause.time);
+  json.objects("causes", c.causes, [&](const compare::Cause& cause) {
+    json.member("what", cause.what).member("where", cause.where).member_ms("ms", cause.time);
     json.member("of", compare::to_string(cause.of)).member("whatif", cause.whatif).member("noise_pct", cause.noise_pct);
-    json.end_object();
-  }
-  json.end_array().member("matched_share", c.matched_share);
+  });
+  json.member("matched_share", c.matched_share);
   if (c.verdict) write_verdict(json, *c.verdict);
   json.key("tables").begin_object();
   write_rows(json, "phases", c.tables.phases);

@@ -12,6 +12,9 @@
 #include "report/notes.hpp"
 
 namespace foretrace::report {
+
+using analysis::DoctorReport;
+
 namespace {
 
 // For people: "measured_ms 71.6, measured_steps 20, …". Of a list of numbers its length and its ends.
@@ -49,15 +52,26 @@ std::string recorder_text(const std::vector<std::pair<std::string, std::string>>
 
 constexpr std::size_t kLabelWidth = 12;
 
+std::string joined(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, ", ")); }
+
+/// The first few of many, and an ellipsis where there are more.
+std::string first_of(std::vector<std::string> texts, const TextStyle& style) {
+  constexpr std::size_t kShown = 5;
+  const bool more = texts.size() > kShown;
+  if (more) texts.resize(kShown);
+  if (more) texts.emplace_back(style.utf8 ? "…" : "...");
+  return joined(texts);
+}
+
 /// "  label       text", wrapped under the text.
 std::string entry(std::string_view label, std::string_view text, const TextStyle& style) {
   const std::size_t indent = 2 + kLabelWidth;
   return fmt::format("  {:<{}}", label, kLabelWidth) + wrap(printable(text), style.width, indent, indent) + "\n";
 }
 
-std::string devices_text(const analysis::DoctorReport& report) {
+std::string devices_text(const DoctorReport& report) {
   std::string out;
-  for (const analysis::DoctorReport::Device& device : report.devices) {
+  for (const DoctorReport::Device& device : report.devices) {
     out += out.empty() ? "" : "; ";
     out += fmt::format("GPU {}: {}", device.id, device.name.empty() ? "model unknown" : device.name);
     if (device.memory_bytes && *device.memory_bytes > 0) {
@@ -76,7 +90,7 @@ std::string devices_text(const analysis::DoctorReport& report) {
   return out;
 }
 
-std::string rank_text(const analysis::DoctorReport& report) {
+std::string rank_text(const DoctorReport& report) {
   if (!report.distributed) return "single process (no distributedInfo)";
   std::string out = report.rank ? fmt::format("rank {}", *report.rank) : "rank unknown";
   if (report.world_size) out += fmt::format(" of {}", *report.world_size);
@@ -85,37 +99,28 @@ std::string rank_text(const analysis::DoctorReport& report) {
   return out;
 }
 
-std::string steps_text(const analysis::DoctorReport& report, const TextStyle& style) {
+std::string steps_text(const DoctorReport& report, const TextStyle& style) {
   if (report.steps.empty()) return "none: no event has a duration";
   std::string source = report.step_source;
   if (!report.steps_marked_by.empty()) source += fmt::format(": {}", report.steps_marked_by);
-  std::string out = fmt::format("{} ({}): ", format_count(report.steps.size()), source);
-  const std::size_t shown = std::min<std::size_t>(report.steps.size(), 5);
-  for (std::size_t i = 0; i < shown; ++i) {
-    out += fmt::format("{}{} {} ms", i == 0 ? "" : ", ", report.steps[i].name, format_ms(report.steps[i].duration));
-  }
-  if (shown < report.steps.size()) out += style.utf8 ? ", …" : ", ...";
-  return out;
+  std::vector<std::string> steps;
+  for (const DoctorReport::StepRow& step : report.steps)
+    steps.push_back(fmt::format("{} {} ms", step.name, format_ms(step.duration)));
+  return fmt::format("{} ({}): {}", format_count(report.steps.size()), source, first_of(std::move(steps), style));
 }
 
-// Ranges steps could be found by instead, where nothing named them for certain.
-std::string candidates_text(const analysis::DoctorReport& report, const TextStyle& style) {
-  constexpr std::size_t kShown = 5;
-  std::string out;
-  std::size_t shown = 0;
+// Ranges that could mark steps instead, where nothing names them for certain.
+std::string candidates_text(const DoctorReport& report, const TextStyle& style) {
+  std::vector<std::string> out;
   for (const trace::StepCandidate& c : report.step_candidates) {
-    if (shown == kShown) {
-      out += style.utf8 ? ", …" : ", ...";
-      break;
-    }
-    out += fmt::format("{}{} ({} of {} ms, {} of the GPU's time)", shown++ == 0 ? "" : ", ",
-                       shorten_middle(printable(c.name), 40, style.utf8), format_count(c.count), format_ms(c.median),
-                       format_percent(c.gpu_share));
+    out.push_back(fmt::format("{} ({} of {} ms, {} of the GPU's time)",
+                              shorten_middle(printable(c.name), 40, style.utf8), format_count(c.count),
+                              format_ms(c.median), format_percent(c.gpu_share)));
   }
-  return out;
+  return first_of(std::move(out), style);
 }
 
-std::string replay_text(const analysis::DoctorReport::Replay& replay) {
+std::string replay_text(const DoctorReport::Replay& replay) {
   // The range of a step whose GPU runs behind says how fast the CPU filled the queue: nothing to compare with.
   const std::string off = replay.period
                               ? fmt::format("{:+.2f}% off its period of {} ms",
@@ -125,16 +130,15 @@ std::string replay_text(const analysis::DoctorReport::Replay& replay) {
                      plural(replay.tasks, "task"), plural(replay.dependencies, "dependency", "dependencies"));
 }
 
-std::string counts_text(const std::vector<analysis::DoctorReport::Count>& counts) {
-  std::string out;
-  for (const analysis::DoctorReport::Count& count : counts) {
-    out += out.empty() ? "" : ", ";
-    out += fmt::format("{} {}", format_count(count.count), count.name.empty() ? "(no category)" : count.name);
+std::string counts_text(const std::vector<DoctorReport::Count>& counts) {
+  std::vector<std::string> out;
+  for (const DoctorReport::Count& count : counts) {
+    out.push_back(fmt::format("{} {}", format_count(count.count), count.name.empty() ? "(no category)" : count.name));
   }
-  return out;
+  return joined(out);
 }
 
-std::string findings_text(const analysis::DoctorReport& report, analysis::Weight weight, std::string_view title,
+std::string findings_text(const DoctorReport& report, analysis::Weight weight, std::string_view title,
                           const TextStyle& style) {
   if (report.count(weight) == 0) return {};
   std::string out = fmt::format("\n{} ({})\n", title, report.count(weight));
@@ -152,7 +156,7 @@ std::string findings_text(const analysis::DoctorReport& report, analysis::Weight
   return out;
 }
 
-std::string problems_text(const analysis::DoctorReport& report, const TextStyle& style) {
+std::string problems_text(const DoctorReport& report, const TextStyle& style) {
   if (report.problems.empty()) return {};
   std::string out = fmt::format("\nProblems in the file ({})\n", report.problems.size());
   for (const Problem& problem : report.problems) {
@@ -173,7 +177,7 @@ std::string problems_text(const analysis::DoctorReport& report, const TextStyle&
 
 }  // namespace
 
-std::string to_text(const analysis::DoctorReport& report, const TextStyle& style) {
+std::string to_text(const DoctorReport& report, const TextStyle& style) {
   std::string out = (report.file == "-" ? "standard input" : printable(report.file)) + "\n" +
                     wrap(report.verdict(), style.width, 0, 0) + "\n\n";
   out += entry("file",
@@ -188,14 +192,10 @@ std::string to_text(const analysis::DoctorReport& report, const TextStyle& style
   out += entry("lanes", lanes, style);
   out += entry("device", devices_text(report), style);
   out += entry("rank", rank_text(report), style);
-  std::string versions;
-  for (const auto& [label, version] : report.versions) {
-    versions += fmt::format("{}{} {}", versions.empty() ? "" : ", ", label, version);
-  }
-  if (!versions.empty()) out += entry("versions", versions, style);
-  std::string flags;
-  for (const std::string& flag : report.profiler_flags) flags += (flags.empty() ? "" : ", ") + flag;
-  if (!flags.empty()) out += entry("recorded", flags, style);
+  std::vector<std::string> versions;
+  for (const auto& [label, version] : report.versions) versions.push_back(label + " " + version);
+  if (!versions.empty()) out += entry("versions", joined(versions), style);
+  if (!report.profiler_flags.empty()) out += entry("recorded", joined(report.profiler_flags), style);
   if (!report.recorder.empty()) out += entry("recorder", recorder_text(report.recorder), style);
   if (report.other_metadata > 0) {
     out += entry(
@@ -206,43 +206,41 @@ std::string to_text(const analysis::DoctorReport& report, const TextStyle& style
   const std::string candidates = candidates_text(report, style);
   if (!candidates.empty()) out += entry("--steps-by", candidates, style);
   if (report.replay) out += entry("replay", replay_text(*report.replay), style);
-  for (const analysis::DoctorReport::AddedWhatIf& w : report.added_whatifs) {
+  for (const DoctorReport::AddedWhatIf& w : report.added_whatifs) {
     const std::string text = w.missing.empty() ? "can be asked" : fmt::format("{}", fmt::join(w.missing, "; "));
     out += entry("what-if", fmt::format("{}: {}", printable(w.name), text), style);
   }
-  out += findings_text(report, analysis::Weight::kBlocks, "Rules predictions out", style);
+  out += findings_text(report, analysis::Weight::kBlocks, "Prevents predictions", style);
   out += findings_text(report, analysis::Weight::kCosts, "Costs accuracy or answers", style);
   out += findings_text(report, analysis::Weight::kNote, "Good to know", style);
   out += problems_text(report, style);
   return out;
 }
 
-void write_json(JsonWriter& json, const analysis::DoctorReport& report) {
+void write_json(JsonWriter& json, const DoctorReport& report) {
   json.begin_object().member("schema", 1).member("file", report.file).member("format", report.format);
   json.member("verdict", report.verdict()).member("input_bytes", report.input_bytes).member("events", report.events);
   json.member("partial", report.partial).member_ms("span_ms", report.span);
   for (const auto& [key, counts] : {std::pair("kinds", &report.kinds), std::pair("categories", &report.categories)}) {
     json.key(key).begin_object();
-    for (const analysis::DoctorReport::Count& count : *counts) json.member(count.name, count.count);
+    for (const DoctorReport::Count& count : *counts) json.member(count.name, count.count);
     json.end_object();
   }
   json.key("lanes").begin_object().member("cpu_threads", report.cpu_threads);
   json.member("gpu_streams", report.gpu_streams).member("other", report.other_lanes).end_object();
-  json.member("processes", report.processes).key("devices").begin_array();
-  for (const analysis::DoctorReport::Device& device : report.devices) {
-    json.begin_object().member("id", device.id).key("name");
-    device.name.empty() ? json.null() : json.value(device.name);
+  json.member("processes", report.processes);
+  json.objects("devices", report.devices, [&](const DoctorReport::Device& device) {
+    json.member("id", device.id).member_or_null("name", device.name);
     json.member("memory_bytes", device.memory_bytes).member("sm_count", device.sm_count);
-    json.member("compute_capability", device.compute_capability).member("gpu_events", device.gpu_events).end_object();
-  }
-  json.end_array().member("idle_devices", report.idle_devices);
+    json.member("compute_capability", device.compute_capability).member("gpu_events", device.gpu_events);
+  });
+  json.member("idle_devices", report.idle_devices);
   json.member("rank", report.rank).member("world_size", report.world_size);
   json.member("backend", report.backend).member("nccl_version", report.nccl_version);
   json.key("versions").begin_object();
   for (const auto& [label, version] : report.versions) json.member(label, version);
-  json.end_object().key("profiler_flags").begin_array();
-  for (const std::string& flag : report.profiler_flags) json.value(flag);
-  json.end_array().member("other_metadata_keys", report.other_metadata).key("recorder");
+  json.end_object().member("profiler_flags", report.profiler_flags);
+  json.member("other_metadata_keys", report.other_metadata).key("recorder");
   if (report.recorder.empty()) {
     json.null();
   } else {
@@ -250,21 +248,18 @@ void write_json(JsonWriter& json, const analysis::DoctorReport& report) {
     for (const auto& [name, value] : report.recorder) json.key(name).raw(value);
     json.end_object();
   }
-  json.member("step_source", report.step_source).key("steps_marked_by");
-  report.steps_marked_by.empty() ? json.null() : json.value(report.steps_marked_by);
-  json.key("step_candidates").begin_array();
-  for (const trace::StepCandidate& c : report.step_candidates) {
-    json.begin_object().member("name", c.name).member("count", c.count).member_ms("median_ms", c.median);
-    json.member("gpu_share", c.gpu_share).end_object();
-  }
-  json.end_array().key("steps").begin_array();
-  for (const analysis::DoctorReport::StepRow& step : report.steps) {
-    json.begin_object().member("step", step.name).member("number", step.number);
-    json.member_ms("traced_ms", step.duration).member_ms("waited_ms", step.waited).end_object();
-  }
-  json.end_array().key("replay");
+  json.member("step_source", report.step_source).member_or_null("steps_marked_by", report.steps_marked_by);
+  json.objects("step_candidates", report.step_candidates, [&](const trace::StepCandidate& c) {
+    json.member("name", c.name).member("count", c.count).member_ms("median_ms", c.median);
+    json.member("gpu_share", c.gpu_share);
+  });
+  json.objects("steps", report.steps, [&](const DoctorReport::StepRow& step) {
+    json.member("step", step.name).member("number", step.number);
+    json.member_ms("traced_ms", step.duration).member_ms("waited_ms", step.waited);
+  });
+  json.key("replay");
   if (report.replay) {
-    const analysis::DoctorReport::Replay& r = *report.replay;
+    const DoctorReport::Replay& r = *report.replay;
     json.begin_object().member("step", r.step).member_ms("traced_ms", r.traced);
     json.member_ms("replayed_ms", r.replayed).member("error_pct", r.error_pct).member("tasks", r.tasks);
     json.member("dependencies", r.dependencies).key("notes");
@@ -274,28 +269,23 @@ void write_json(JsonWriter& json, const analysis::DoctorReport& report) {
     json.null();
   }
   if (!report.added_whatifs.empty()) {
-    json.key("added_whatifs").begin_array();
-    for (const analysis::DoctorReport::AddedWhatIf& w : report.added_whatifs) {
-      json.begin_object().member("whatif", w.name).member("missing", w.missing).end_object();
-    }
-    json.end_array();
+    json.objects("added_whatifs", report.added_whatifs, [&](const DoctorReport::AddedWhatIf& w) {
+      json.member("whatif", w.name).member("missing", w.missing);
+    });
   }
-  json.key("findings").begin_array();
-  for (const analysis::Finding& finding : report.findings) {
-    json.begin_object().member("name", finding.name).member("weight", to_string(finding.weight));
+  json.objects("findings", report.findings, [&](const analysis::Finding& finding) {
+    json.member("name", finding.name).member("weight", to_string(finding.weight));
     json.member("what", finding.what).member("cost", finding.cost).member("remedy", finding.remedy);
-    json.member("count", finding.count).end_object();
-  }
-  json.end_array().member("lost_records", report.lost_records).key("problems").begin_array();
-  for (const Problem& problem : report.problems) {
-    json.begin_object().member("name", problem.name);
+    json.member("count", finding.count);
+  });
+  json.member("lost_records", report.lost_records);
+  json.objects("problems", report.problems, [&](const Problem& problem) {
+    json.member("name", problem.name);
     json.member("severity", problem.severity == Severity::kDataLoss ? "data_loss" : "info");
     json.member("meaning", problem.meaning).member("count", problem.count).member("example", problem.example);
-    json.key("offset");
-    problem.offset < 0 ? json.null() : json.value(problem.offset);
-    json.end_object();
-  }
-  json.end_array().end_object();
+    json.member("offset", problem.offset < 0 ? std::nullopt : std::optional(problem.offset));
+  });
+  json.end_object();
 }
 
 void write_json(JsonWriter& json, const analysis::TraceSet& set) {
@@ -305,7 +295,7 @@ void write_json(JsonWriter& json, const analysis::TraceSet& set) {
   json.member("without_rank", set.without_rank).end_object();
 }
 
-std::string to_json(const analysis::DoctorReport& report) {
+std::string to_json(const DoctorReport& report) {
   return json_text([&](JsonWriter& json) { write_json(json, report); });
 }
 

@@ -90,26 +90,24 @@ std::string to_text(const analysis::GpusReport& r, const TextStyle& style) {
   for (const analysis::GpuPrediction& g : r.predictions) {
     if (!g.prediction.declined.empty()) declined.emplace_back(g.device.name, g.prediction.reason());
   }
-  // One reason for a whole list of GPUs is no reason to name them all.
+  // One reason for the whole list: there is no need to name them all.
   const auto reasons = by_text(declined);
   const bool all_of_them = reasons.size() == 1 && declined.size() == r.predictions.size() && declined.size() > 4;
   for (const auto& [reason, names] : reasons) {
-    out += "\n  " +
-           wrap(fmt::format("{}: declined. {}", all_of_them ? "every GPU" : names, reason), style.width, 4, 2) + "\n";
+    out += paragraph(fmt::format("{}: declined. {}", all_of_them ? "every GPU" : names, reason), style);
   }
   std::vector<std::string> bound;
   for (const analysis::GpuPrediction& g : r.predictions) {
     if (g.cpu_bound && g.prediction.declined.empty()) bound.push_back(g.device.name);
   }
   if (!bound.empty()) {
-    const std::string text = fmt::format(
-        "the CPU bounds the step on {}: the GPU has work for less than nine tenths of it", fmt::join(bound, ", "));
-    out += "\n  " + wrap(text, style.width, 4, 2) + "\n";
+    out += paragraph(
+        fmt::format("CPU-bound on {}: the GPU is busy for less than nine tenths of the step", fmt::join(bound, ", ")),
+        style);
   }
   for (const analysis::GpuPrediction& g : r.predictions) {
     if (g.price_age.empty()) continue;
-    const std::string text = fmt::format("{}: price of {}, {}", g.device.name, printable(g.price_source), g.price_age);
-    out += "\n  " + wrap(text, style.width, 4, 2) + "\n";
+    out += paragraph(fmt::format("{}: price of {}, {}", g.device.name, printable(g.price_source), g.price_age), style);
   }
   if (const auto notes = notes_of(r); !notes.empty()) {
     out += "\n  not modelled:\n";
@@ -126,25 +124,24 @@ std::string to_json(const analysis::GpusReport& r) {
   json.begin_object().member("schema", 1).member("verb", "gpus").member("file", r.file).member("step", r.step_name);
   json.member("from", r.from).member("from_device", r.from_device).member("matched", r.how);
   json.member_ms("baseline_ms", r.baseline).member("order", to_string(r.order));
-  json.member("whatifs", r.whatifs).key("predictions").begin_array();
-  for (const analysis::GpuPrediction& g : r.predictions) {
+  json.member("whatifs", r.whatifs);
+  json.objects("predictions", r.predictions, [&](const analysis::GpuPrediction& g) {
     const whatif::Prediction& p = g.prediction;
-    json.begin_object().member("device", g.device.name);
+    json.member("device", g.device.name);
     if (!p.declined.empty()) {
-      json.member("declined", p.declined).end_object();
-      continue;
+      json.member("declined", p.declined);
+      return;
     }
-    json.member_ms("ms", p.step).member_ms("low_ms", p.low).member_ms("high_ms", p.high);
-    json.member("speedup", p.speedup).member_ms("gpu_ms", p.gpu_time);
+    write_times(json, p).member("speedup", p.speedup).member_ms("gpu_ms", p.gpu_time);
     json.member("usd_per_hour", g.usd_per_hour).member("usd_per_1k_steps", g.usd_per_1k_steps);
     json.member("steps_per_usd", g.steps_per_usd).member("fits", g.fits);
     json.member("price_source", g.price_source).member("price_age", g.price_age);
     json.member("watts", g.device.power_w).member("kwh_per_1k_steps", g.kwh_per_1k_steps);
     json.member("gpu_share", g.gpu_share).member("cpu_bound", g.cpu_bound);
     json.member("peak_bytes", p.peak_bytes).member("memory_bytes", g.device.memory_gb * 1e9);
-    write_trust(json, p).end_object();
-  }
-  json.end_array().end_object();
+    write_trust(json, p);
+  });
+  json.end_object();
   return out + "\n";
 }
 

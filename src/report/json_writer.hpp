@@ -66,6 +66,22 @@ class JsonWriter {
   JsonWriter& member(std::string_view name, const T& v) {
     return key(name).value(v);
   }
+  /// A text, null when it is empty.
+  JsonWriter& member_or_null(std::string_view name, std::string_view text) {
+    key(name);
+    return text.empty() ? null() : value(text);
+  }
+  /// An array of objects; `write` writes the members of each.
+  template <class Rows, class Write>
+  JsonWriter& objects(std::string_view name, const Rows& rows, const Write& write) {
+    key(name).begin_array();
+    for (const auto& row : rows) {
+      begin_object();
+      write(row);
+      end_object();
+    }
+    return end_array();
+  }
   /// A time in milliseconds, null where it is not known.
   JsonWriter& member_ms(std::string_view name, std::optional<Ns> time) {
     return key(name).value(time ? std::optional(to_ms(*time)) : std::nullopt);

@@ -11,13 +11,13 @@ using graph::Graph;
 std::vector<std::string> sentences(const Graph::Notes& n) {
   std::vector<std::string> out;
   if (n.waited > 0) {
-    out.push_back(
-        fmt::format("the step waited {} ms for GPU work that is not in the file: left out of it", format_ms(n.waited)));
+    out.push_back(fmt::format("the step waited {} ms for GPU work that is not in the file; that time is left out",
+                              format_ms(n.waited)));
   }
   if (n.unexplained_lags > 0) {
     out.push_back(
-        fmt::format("{} started over 20 us late without a known cause, {} ms in all; kept as measured, so that "
-                    "no what-if shortens them",
+        fmt::format("{} started over 20 us late without a known cause, {} ms in all; these delays stay as "
+                    "measured, so that no what-if shortens them",
                     plural(n.unexplained_lags, "GPU task"), format_ms(n.unexplained_time)));
   }
   if (n.refuted_waits > 0) {
@@ -25,27 +25,27 @@ std::vector<std::string> sentences(const Graph::Notes& n) {
                               plural(n.refuted_waits, "stream wait was", "stream waits were")));
   }
   if (n.dropped_soft > 0) {
-    out.push_back(fmt::format("{} on who made room on the GPU contradicted the program's order: left out",
+    out.push_back(fmt::format("{} about which task made room on the GPU contradicted the program's order: left out",
                               plural(n.dropped_soft, "inference")));
   }
   if (n.border_tasks > 0) {
     out.push_back(
-        fmt::format("{} from before a step still ran in it, or without a recorded launch: kept at the measured "
-                    "place",
+        fmt::format("{} launched before the step, or without a recorded launch, ran in it: kept at the measured "
+                    "time",
                     plural(n.border_tasks, "GPU task")));
   }
   if (n.orphans > 0) {
-    out.push_back(fmt::format("{} of the trace without a recorded launch: no operation, layer or phase",
+    out.push_back(fmt::format("{} in the trace without a recorded launch: no operation, layer or phase",
                               plural(n.orphans, "GPU task")));
   }
   if (n.inferred_launches > 0) {
-    out.push_back(fmt::format("{} of a step without a recorded launch waited for the CPU, by the times",
+    out.push_back(fmt::format("{} without a recorded launch waited for the CPU, judging by the times",
                               plural(n.inferred_launches, "GPU task")));
   }
   if (n.unrecorded_tasks > 0) {
     out.push_back(
-        fmt::format("{} of GPU time inside CUDA graphs whose nodes the trace does not hold: the GPU is taken "
-                    "to work there",
+        fmt::format("{} of GPU time inside CUDA graphs whose nodes were not recorded: the GPU counts as "
+                    "busy there",
                     plural(n.unrecorded_tasks, "stretch", "stretches")));
   }
   if (n.early_kernels > 0) {

@@ -10,6 +10,14 @@
 
 namespace foretrace::report {
 
+namespace {
+
+double speedup(const search::Optimized& o) {
+  return o.prediction.step > 0 ? static_cast<double>(o.baseline) / static_cast<double>(o.prediction.step) : 0;
+}
+
+}  // namespace
+
 std::string to_text(const OptimizeReport& r, const TextStyle& style) {
   const search::Optimized& o = r.found;
   const bool searched = o.evaluations > 0;
@@ -26,14 +34,12 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
                                   : band(r.base.unprofiled_low, r.base.unprofiled_high),
              times(1), gigabytes(o.baseline_peak),
              gigabytes(o.best.communication ? std::nullopt : r.base.reserved_bytes)});
-  const double speedup =
-      o.prediction.step > 0 ? static_cast<double>(o.baseline) / static_cast<double>(o.prediction.step) : 0;
-  table.row({name, short_ms(o.prediction.step), band(o.prediction.low, o.prediction.high), times(speedup),
+  table.row({name, short_ms(o.prediction.step), band(o.prediction.low, o.prediction.high), times(speedup(o)),
              gigabytes(o.prediction.peak_bytes), gigabytes(o.prediction.reserved_bytes)});
   out += table.render(style);
   out += fmt::format("\n  {}: {}\n", name, describe(o.best));
   if (o.memory_limit) out += fmt::format("  memory limit {}\n", gigabytes(o.memory_limit));
-  if (o.parts.empty() && searched) out += "\n  nothing found that pays\n";
+  if (o.parts.empty() && searched) out += "\n  no change was found that pays\n";
   if (!o.parts.empty()) {
     out += "\n";
     TextTable parts({{"part", Align::kLeft}, {"without it"}, {"gains"}, {"why", Align::kLeft, false, true}});
@@ -49,7 +55,7 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
   }
   if (searched) {
     out += fmt::format("\n  {} strategies predicted; {}\n", o.evaluations,
-                       o.converged ? "ended because no move gained any more" : "ended with its budget");
+                       o.converged ? "stopped when no move gained any more" : "stopped when the budget was spent");
   }
   if (!o.prediction.not_modelled.empty()) {
     out += "\n  not modelled:\n";
@@ -69,32 +75,25 @@ std::string to_text(const OptimizeReport& r, const TextStyle& style) {
 
 void write_plan(JsonWriter& json, const search::Optimized& o, std::string_view name) {
   json.key(name).begin_object();
-  json.member_ms("ms", o.prediction.step).member_ms("low_ms", o.prediction.low).member_ms("high_ms", o.prediction.high);
-  json.member("speedup",
-              o.prediction.step > 0 ? static_cast<double>(o.baseline) / static_cast<double>(o.prediction.step) : 0.0);
+  write_times(json, o.prediction).member("speedup", speedup(o));
   json.member("peak_bytes", o.prediction.peak_bytes).member("reserved_bytes", o.prediction.reserved_bytes);
   json.member("about", describe(o.best));
   json.key("strategy").begin_object().member("schema", 1);
   write_strategy(json, o.best);
   json.end_object();
   write_trust(json, o.prediction).end_object();
-  json.key("parts").begin_array();
-  for (const search::OptimizedPart& p : o.parts) {
-    json.begin_object().member("part", p.text).member_ms("gain_ms", p.gain);
-    json.key("without_ms");
-    p.without > 0 ? json.value(to_ms(p.without)) : json.null();
+  json.objects("parts", o.parts, [&](const search::OptimizedPart& p) {
+    json.member("part", p.text).member_ms("gain_ms", p.gain).member_ms("without_ms", without(p));
     json.member("saved_bytes", p.saved_bytes).member("why", p.why).member("assumes", p.may_break);
-    json.member("code", p.code).end_object();
-  }
-  json.end_array();
+    json.member("code", p.code);
+  });
 }
 
 std::string to_json(const OptimizeReport& r) {
   const search::Optimized& o = r.found;
   std::string out;
   JsonWriter json(out);
-  json.begin_object().member("schema", 1).member("verb", "optimize").member("file", r.base.file);
-  json.member("step", r.base.step_name).member("device", r.base.device);
+  begin_report(json, "optimize", r.base);
   json.key("baseline").begin_object().member_ms("ms", o.baseline);
   if (o.best.communication) json.member("workers", o.best.communication->workers);
   json.member_ms("traced_ms", r.base.traced).member_ms("unprofiled_ms", r.base.unprofiled);

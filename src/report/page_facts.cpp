@@ -15,19 +15,11 @@ constexpr std::size_t kOperations = 400;
 constexpr std::size_t kHolders = 200;
 
 std::string_view kind_name(memory::Kind kind) {
-  switch (kind) {
-    case memory::Kind::kResident:
-      return "parameters and states";
-    case memory::Kind::kGradient:
-      return "gradients";
-    case memory::Kind::kActivation:
-      return "activations";
-    case memory::Kind::kTemporary:
-      return "temporaries";
-    case memory::Kind::kInput:
-      break;
-  }
-  return "the batch";
+  return kind == memory::Kind::kResident     ? "parameters and states"
+         : kind == memory::Kind::kGradient   ? "gradients"
+         : kind == memory::Kind::kActivation ? "activations"
+         : kind == memory::Kind::kTemporary  ? "temporaries"
+                                             : "the batch";
 }
 
 // What is alive at the peak, by the layer and the operation that allocated it: the largest first, the rest as one.
@@ -58,12 +50,12 @@ void write_holders(JsonWriter& json, const trace::Trace& trace, const memory::Cu
     rest.blocks += order[i].second.blocks;
   }
   if (order.size() > kHolders) order.resize(kHolders);
-  json.key("held").begin_array();
-  for (const auto& [key, h] : order) {
-    json.begin_object().member("kind", key[0]).member("layer", key[1]).member("operation", key[2]);
-    json.member("bytes", h.bytes).member("blocks", h.blocks).end_object();
-  }
-  json.end_array().member("held_rest_bytes", rest.bytes).member("held_rest_blocks", rest.blocks);
+  json.objects("held", order, [&](const auto& entry) {
+    const auto& [key, h] = entry;
+    json.member("kind", key[0]).member("layer", key[1]).member("operation", key[2]);
+    json.member("bytes", h.bytes).member("blocks", h.blocks);
+  });
+  json.member("held_rest_bytes", rest.bytes).member("held_rest_blocks", rest.blocks);
 }
 
 }  // namespace
@@ -95,16 +87,12 @@ void write_roofline(JsonWriter& json, const analysis::Baseline& baseline) {
   const hardware::Device& d = m.device;
   json.key("roofline").begin_object().member("device", d.name).member("bandwidth_gbs", d.bandwidth_gbs);
   json.member("fp32_tflops", d.tflops_fp32).member("tf32_tflops", d.tflops_tf32).member("fp16_tflops", d.tflops_fp16);
-  json.key("operations").begin_array();
-  for (const auto& [key, p] : order) {
-    json.begin_object().member("operation", key[0]).member("family", key[1]).member("dtype", key[2]);
-    json.member("flops", p.flops)
-        .member("bytes", p.bytes)
-        .member("ms", p.ns / 1e6)
-        .member("calls", p.count)
-        .end_object();
-  }
-  json.end_array().end_object();
+  json.objects("operations", order, [&](const auto& entry) {
+    const auto& [key, p] = entry;
+    json.member("operation", key[0]).member("family", key[1]).member("dtype", key[2]);
+    json.member("flops", p.flops).member("bytes", p.bytes).member("ms", p.ns / 1e6).member("calls", p.count);
+  });
+  json.end_object();
 }
 
 void write_memory(JsonWriter& json, const analysis::Baseline& baseline) {
@@ -143,9 +131,8 @@ void write_memory(JsonWriter& json, const analysis::Baseline& baseline) {
 }
 
 void write_sliders(JsonWriter& json, const std::vector<analysis::Slider>& sliders) {
-  json.key("sliders").begin_array();
-  for (const analysis::Slider& slider : sliders) {
-    json.begin_object().member("name", slider.name).member("unit", slider.unit);
+  json.objects("sliders", sliders, [&](const analysis::Slider& slider) {
+    json.member("name", slider.name).member("unit", slider.unit);
     if (slider.workers > 0) json.member("workers", slider.workers);
     if (!slider.about.empty()) json.member("about", slider.about);
     const auto column = [&](const char* name, const auto& value) {
@@ -161,11 +148,8 @@ void write_sliders(JsonWriter& json, const std::vector<analysis::Slider>& slider
     column("high_ms", [&](const analysis::SliderPoint& p) { time(p.high); });
     column("exposed_ms", [&](const analysis::SliderPoint& p) { time(p.exposed); });
     column("samples", [&](const analysis::SliderPoint& p) { json.value(p.samples); });
-    column("peak_bytes",
-           [&](const analysis::SliderPoint& p) { p.peak_bytes ? json.value(*p.peak_bytes) : json.null(); });
-    json.end_object();
-  }
-  json.end_array();
+    column("peak_bytes", [&](const analysis::SliderPoint& p) { json.value(p.peak_bytes); });
+  });
 }
 
 }  // namespace foretrace::report

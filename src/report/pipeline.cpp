@@ -55,14 +55,11 @@ std::string to_text(const PipelineJob& job, const PipelineAnswers& a, const Text
                                 job.dp_size, plural(a.steps.size(), "step"), format_count(a.tasks));
   out += fmt::format("mean step: {:.3f} ms traced, {:.3f} ms replayed ({:+.2f}%), {:.3f} ms with typical operations\n",
                      a.traced_ms, a.replayed_ms, 100 * (a.replayed_ms / a.traced_ms - 1), a.ideal_ms);
-  out += wrap(fmt::format("slowdown by stragglers {:.3f}; by delays no operation explains {:.3f}", a.slowdown,
-                          a.launch_slowdown),
-              style.width, 2, 0) +
-         "\n";
-  out += wrap(fmt::format("{:.1f} % of it goes with the slowest 3 % of the workers, {:.1f} % with the last stage",
-                          100 * a.slow_workers, 100 * a.last_stage),
-              style.width, 2, 0) +
-         "\n";
+  const auto line = [&](const std::string& text) { out += wrap(text, style.width, 2, 0) + "\n"; };
+  line(fmt::format("slowdown from stragglers {:.3f}; from delays that no operation explains {:.3f}", a.slowdown,
+                   a.launch_slowdown));
+  line(fmt::format("{:.1f} % of it comes from the slowest 3 % of the workers, {:.1f} % from the last stage",
+                   100 * a.slow_workers, 100 * a.last_stage));
   out += share_table("Operation", a.by_type, style) + share_table("Stage", a.by_stage, style) +
          share_table("Data-parallel rank", a.by_dp, style);
   TextTable steps({{"Step", Align::kLeft}, {"traced ms"}, {"replayed"}, {"error"}, {"ideal"}, {"slowdown"}}, 0);
@@ -80,8 +77,8 @@ std::string to_text(const PipelineJob& job, const PipelineAnswers& a, const Text
   if (worst.size() > kMostRows) steps.note(fmt::format("  and {} shorter ones", worst.size() - kMostRows));
   out += "\n" + steps.render(style);
   constexpr std::string_view kColumns =
-      "slowdown: an ideal job in which only this group is as measured, against the ideal job. ideal: every kind of "
-      "operation takes its mean, every kind of transfer its median.";
+      "slowdown: a job that is ideal except for this group, over the ideal job. ideal: every kind of operation takes "
+      "its mean time, every kind of transfer its median.";
   out += "  " + wrap(kColumns, style.width, 2, 2) + "\n";
   if (!a.notes.empty()) out += "\nNotes\n";
   for (const std::string& n : a.notes) out += "  - " + wrap(printable(n), style.width, 4, 4) + "\n";
@@ -97,13 +94,12 @@ std::string to_json(const PipelineJob& job, const PipelineAnswers& a) {
   json.member_ms("traced_ms", typical.traced).member_ms("replayed_ms", typical.replayed);
   json.member("error_pct", percent_off(typical.replayed, typical.traced)).member_ms("ideal_ms", typical.ideal);
   json.member_ms("without_stragglers_ms", typical.ideal).member("tasks", a.tasks);
-  json.key("ranks").begin_array();
-  for (const PipelineAnswers::Worker& w : a.workers) {
-    json.begin_object().member("rank", w.rank).member("dp_rank", w.dp).member("stage", w.stage).member("offset_ns", 0);
+  json.objects("ranks", a.workers, [&](const PipelineAnswers::Worker& w) {
+    json.member("rank", w.rank).member("dp_rank", w.dp).member("stage", w.stage).member("offset_ns", 0);
     json.member_ms("step_ms", w.step).member_ms("wait_ms", w.wait).member_ms("transfer_ms", w.transfer);
-    json.member("slowdown", w.slowdown).end_object();
-  }
-  json.end_array().key("stragglers").begin_array();
+    json.member("slowdown", w.slowdown);
+  });
+  json.key("stragglers").begin_array();
   for (const std::int64_t i : a.slowest) {
     const PipelineAnswers::Worker& w = a.workers[static_cast<std::size_t>(i)];
     if (w.slowdown < kNotable) continue;
@@ -131,9 +127,7 @@ std::string to_json(const PipelineJob& job, const PipelineAnswers& a) {
     write_shares(json, "optype", a.by_type, i);
     json.end_object().end_object();
   }
-  json.end_array().key("notes").begin_array();
-  for (const std::string& n : a.notes) json.value(n);
-  json.end_array().key("not_modelled").begin_array();
+  json.end_array().member("notes", a.notes).key("not_modelled").begin_array();
   json.value("tensor-parallel peers, which the trace does not show").value("delays between operations").end_array();
   json.end_object();
   return out + "\n";

@@ -70,6 +70,23 @@ void write_peak_parts(JsonWriter& json, const std::optional<memory::Composition>
   json.end_object();
 }
 
+void begin_report(JsonWriter& json, std::string_view verb, const analysis::StepFigures& step) {
+  json.begin_object().member("schema", 1).member("verb", verb).member("file", step.file).member("step", step.step_name);
+  json.member("device", step.device);
+}
+
+JsonWriter& write_times(JsonWriter& json, const whatif::Prediction& p) {
+  return json.member_ms("ms", p.step).member_ms("low_ms", p.low).member_ms("high_ms", p.high);
+}
+
+std::optional<Ns> without(const search::OptimizedPart& part) {
+  return part.without > 0 ? std::optional(part.without) : std::nullopt;
+}
+
+std::string paragraph(std::string_view text, const TextStyle& style) {
+  return "\n  " + wrap(text, style.width, 4, 2) + "\n";
+}
+
 void write_baseline(JsonWriter& json, const analysis::StepFigures& b) {
   json.member_ms("traced_ms", b.traced)
       .member_ms("period_ms", b.period)

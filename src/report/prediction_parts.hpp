@@ -9,6 +9,7 @@
 
 #include "foretrace/analysis/baseline.hpp"
 #include "foretrace/report/text_style.hpp"
+#include "foretrace/search/optimize.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "report/json_writer.hpp"
 
@@ -25,10 +26,10 @@ std::string gigabytes(std::optional<std::int64_t> bytes);  ///< "5.96 GB", power
 /// (name, text) pairs turned round: each text once, with all names it is said of, "batch:x=2, batch:x=4".
 std::vector<std::pair<std::string, std::string>> by_text(const std::vector<std::pair<std::string, std::string>>& said);
 
-/// What does not apply, with its reason. Each reason once, with all names it holds for: "    amp, tf32: no GPU work …".
+/// What does not apply, and why. Each reason once, with all names it holds for: "    amp, tf32: no GPU work …".
 std::string reasons_text(const std::vector<std::pair<std::string, std::string>>& declined, const TextStyle& style);
 
-/// A line that says why a measured step the recorder stored is not used; empty when there is no such reason.
+/// A line that says why the measured step the recorder stored is not used; empty when it is, or there is none.
 std::string refused_text(const analysis::StepFigures& baseline, const TextStyle& style);
 
 /// The member "measured_refused", where there is such a reason.
@@ -38,6 +39,18 @@ void write_refused(JsonWriter& json, const std::string& why);
 std::vector<std::pair<std::string_view, std::int64_t>> peak_parts(const memory::Composition& of);
 /// The member "peak_parts", bytes by part; nothing where the peak is unknown.
 void write_peak_parts(JsonWriter& json, const std::optional<memory::Composition>& of);
+
+/// Opens the object of a report about one step: "schema", "verb", "file", "step", "device".
+void begin_report(JsonWriter& json, std::string_view verb, const analysis::StepFigures& step);
+
+/// The members "ms", "low_ms" and "high_ms".
+JsonWriter& write_times(JsonWriter& json, const whatif::Prediction& p);
+
+/// The step without this part of a strategy; nothing where it could not be predicted.
+std::optional<Ns> without(const search::OptimizedPart& part);
+
+/// A paragraph behind a blank line, indented by two columns, its further lines by four.
+std::string paragraph(std::string_view text, const TextStyle& style);
 
 /// The members of "baseline" that whatif and advise share; the object is open before and after.
 void write_baseline(JsonWriter& json, const analysis::StepFigures& baseline);

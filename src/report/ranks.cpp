@@ -10,7 +10,13 @@
 #include "report/text_table.hpp"
 
 namespace foretrace::report {
+
+using analysis::RanksReport;
+
 namespace {
+
+// Of numbers that are negative where nothing is known.
+std::optional<std::int64_t> known(std::int64_t number) { return number < 0 ? std::nullopt : std::optional(number); }
 
 std::string size_text(std::int64_t bytes) {
   return bytes < 0 ? std::string("-") : format_bytes(static_cast<std::uint64_t>(bytes));
@@ -18,10 +24,10 @@ std::string size_text(std::int64_t bytes) {
 
 std::string signed_us(Ns ns) { return fmt::format("{:+.1f}", to_us(ns)); }
 
-std::string clock_text(const analysis::RanksReport& report, const TextStyle& style) {
+std::string clock_text(const RanksReport& report, const TextStyle& style) {
   const ranks::Clocks& c = report.clocks;
   if (report.ranks.size() < 2 || report.collectives.empty()) return {};
-  std::string out = fmt::format("clocks: ranks end a collective {} us apart (median), {} us on the clocks as written",
+  std::string out = fmt::format("clocks: ranks end a collective {} us apart (median), {} us on the clocks as recorded",
                                 format_us(to_us(c.end_spread)), format_us(to_us(c.raw_end_spread)));
   out += c.drift_fitted ? "; drift fitted" : "";
   out += fmt::format("; {} in an impossible order before, {} after", plural(c.violations_before, "collective"),
@@ -29,7 +35,7 @@ std::string clock_text(const analysis::RanksReport& report, const TextStyle& sty
   return wrap(out, style.width, 2, 0) + "\n";
 }
 
-std::string rank_table(const analysis::RanksReport& report, const TextStyle& style) {
+std::string rank_table(const RanksReport& report, const TextStyle& style) {
   TextTable table({{"Rank", Align::kLeft, true},
                    {"offset us"},
                    {"+-"},
@@ -43,7 +49,7 @@ std::string rank_table(const analysis::RanksReport& report, const TextStyle& sty
                   0);
   constexpr std::size_t kMostRows = 64;
   for (std::size_t i = 0; i < std::min(report.ranks.size(), kMostRows); ++i) {
-    const analysis::RanksReport::RankRow& r = report.ranks[i];
+    const RanksReport::RankRow& r = report.ranks[i];
     std::string name = fmt::format("  {}", r.rank);
     if (!r.host.empty()) name += fmt::format(" ({})", r.host);
     if (!r.in_step) {
@@ -58,13 +64,13 @@ std::string rank_table(const analysis::RanksReport& report, const TextStyle& sty
   }
   if (report.ranks.size() > kMostRows) table.note(fmt::format("  and {} more", report.ranks.size() - kMostRows));
   constexpr std::string_view kColumns =
-      "offset: this clock is ahead of the first rank's, +- its standard error. start: after the first rank's. wait: in "
-      "collectives, for the last to arrive; transfer: from then on. last: collectives it was the last to join. "
-      "critical: time of the critical path on it.";
+      "offset: how far this clock is ahead of the first rank's, +- its standard error. start: after the first rank's. "
+      "wait: time in collectives until the last rank arrives; transfer: from then on. last: collectives this rank was "
+      "the last to join. critical: time of the critical path on this rank.";
   return table.render(style) + "  " + wrap(kColumns, style.width, 2, 2) + "\n";
 }
 
-std::string collective_table(const analysis::RanksReport& report, const TextStyle& style) {
+std::string collective_table(const RanksReport& report, const TextStyle& style) {
   if (report.collectives.empty()) return {};
   TextTable table({{"Collective", Align::kLeft, true},
                    {"size"},
@@ -77,7 +83,7 @@ std::string collective_table(const analysis::RanksReport& report, const TextStyl
                   0);
   // The dearest ones, in order of time.
   constexpr std::size_t kMostRows = 20;
-  std::vector<const analysis::RanksReport::CollectiveRow*> rows;
+  std::vector<const RanksReport::CollectiveRow*> rows;
   for (const auto& c : report.collectives) rows.push_back(&c);
   if (rows.size() > kMostRows) {
     std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) {
@@ -86,7 +92,7 @@ std::string collective_table(const analysis::RanksReport& report, const TextStyl
     rows.resize(kMostRows);
     std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->arrival < b->arrival; });
   }
-  for (const analysis::RanksReport::CollectiveRow* c : rows) {
+  for (const RanksReport::CollectiveRow* c : rows) {
     table.row({fmt::format("  {} ({})", c->kind, c->group), size_text(c->bytes), fmt::format("{}", c->members),
                format_ms(c->arrival), format_ms(c->transfer), format_ms(c->longest_wait), fmt::format("{}", c->last),
                format_us(to_us(c->end_spread))});
@@ -97,22 +103,18 @@ std::string collective_table(const analysis::RanksReport& report, const TextStyl
   return "\n" + table.render(style);
 }
 
-const analysis::RanksReport::RankRow& rank_of(const analysis::RanksReport& report, std::uint32_t index) {
-  return report.ranks[index];
-}
-
-std::string straggler_text(const analysis::RanksReport& report, const TextStyle& style) {
+std::string straggler_text(const RanksReport& report, const TextStyle& style) {
   if (report.ranks.size() < 2) return {};
   std::string out = "\nStragglers\n";
   const ranks::Stragglers& s = report.stragglers;
   if (s.found.empty()) {
     out += fmt::format("  none costs {:.0f} % of the step or more{}\n", 100 * ranks::Stragglers::kNotable,
-                       s.clock_error > 0 ? " and more than the clocks may be wrong by" : "");
+                       s.clock_error > 0 ? " and more than the clock error" : "");
   }
   for (const ranks::Straggler& x : s.found) {
     std::string line =
-        fmt::format("rank {}, {}: {} ms", rank_of(report, x.rank).rank, to_string(x.cause), format_ms(x.cost));
-    line += fmt::format("; {} ms more than rank {}", format_ms(x.excess), rank_of(report, x.like).rank);
+        fmt::format("rank {}, {}: {} ms", report.ranks[x.rank].rank, to_string(x.cause), format_ms(x.cost));
+    line += fmt::format("; {} ms more than rank {}", format_ms(x.excess), report.ranks[x.like].rank);
     if (!x.worst.empty()) line += fmt::format(", {} of it {}", format_ms(x.worst_excess), short_kernel_name(x.worst));
     out += "  - " + wrap(printable(line), style.width, 4, 4) + "\n";
   }
@@ -124,19 +126,19 @@ std::string straggler_text(const analysis::RanksReport& report, const TextStyle&
   return out;
 }
 
-std::string path_text(const analysis::RanksReport& report, const TextStyle& style) {
+std::string path_text(const RanksReport& report, const TextStyle& style) {
   if (report.path.empty()) return {};
   TextTable table(
       {{"Critical path", Align::kLeft}, {"at ms"}, {"ms"}, {"waited for"}, {"most of it", Align::kLeft, true}}, 0);
   constexpr std::size_t kMostRows = 12;
-  std::vector<const analysis::RanksReport::PathPart*> rows;
+  std::vector<const RanksReport::PathPart*> rows;
   for (const auto& p : report.path) rows.push_back(&p);
   if (rows.size() > kMostRows) {
     std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->length > b->length; });
     rows.resize(kMostRows);
     std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return a->start < b->start; });
   }
-  for (const analysis::RanksReport::PathPart* p : rows) {
+  for (const RanksReport::PathPart* p : rows) {
     const std::string where = p->rank < 0 ? "transfer, " + p->on : fmt::format("rank {}, {}", p->rank, p->on);
     table.row({"  " + where, format_ms(p->start), format_ms(p->length), p->why, short_kernel_name(p->longest)});
   }
@@ -147,7 +149,7 @@ std::string path_text(const analysis::RanksReport& report, const TextStyle& styl
 
 }  // namespace
 
-std::string to_text(const analysis::RanksReport& report, const TextStyle& style) {
+std::string to_text(const RanksReport& report, const TextStyle& style) {
   std::string out =
       fmt::format("{} of {}, {} ({} in common, {})\n", plural(report.ranks.size(), "rank"), report.world_size,
                   printable(report.step), plural(report.steps.size(), "step"), report.step_source);
@@ -171,38 +173,32 @@ std::string to_text(const analysis::RanksReport& report, const TextStyle& style)
 
 namespace {
 
-void write_ranks(JsonWriter& json, const analysis::RanksReport& report) {
-  json.key("ranks").begin_array();
-  for (const analysis::RanksReport::RankRow& r : report.ranks) {
-    json.begin_object().member("rank", r.rank).member("file", r.file).member("offset_ns", r.clock.offset);
+void write_ranks(JsonWriter& json, const RanksReport& report) {
+  json.objects("ranks", report.ranks, [&](const RanksReport::RankRow& r) {
+    json.member("rank", r.rank).member("file", r.file).member("offset_ns", r.clock.offset);
     json.member("offset_error_ns", r.clock.uncertainty).member("drift_ppm", r.clock.drift_ppm);
     json.member("clock_known", r.clock.known).member("host", r.clock.host).member("in_step", r.in_step);
     json.member_ms("start_ms", r.start).member_ms("step_ms", r.step).member_ms("replayed_ms", r.replayed);
     json.member_ms("wait_ms", r.wait).member_ms("transfer_ms", r.transfer);
     json.member_ms("replayed_wait_ms", r.replayed_wait).member("collectives", r.collectives);
     json.member("arrived_last", r.arrived_last).member("unmatched", r.unmatched).member_ms("critical_ms", r.critical);
-    json.end_object();
-  }
-  json.end_array();
+  });
 }
 
-void write_clocks(JsonWriter& json, const analysis::RanksReport& report) {
+void write_clocks(JsonWriter& json, const RanksReport& report) {
   const ranks::Clocks& c = report.clocks;
   json.key("clocks").begin_object().member("end_spread_us", to_us(c.end_spread));
   json.member("raw_end_spread_us", to_us(c.raw_end_spread)).member("drift_fitted", c.drift_fitted);
   json.member("hosts", c.hosts).member("violations_before", c.violations_before);
-  json.member("violations_left", c.impossible.size()).key("impossible").begin_array();
-  for (const analysis::RanksReport::Impossible& i : report.impossible) {
-    json.begin_object().member("what", i.what).member("by_us", to_us(i.by)).end_object();
-  }
-  json.end_array().end_object();
+  json.member("violations_left", c.impossible.size());
+  json.objects("impossible", report.impossible,
+               [&](const RanksReport::Impossible& i) { json.member("what", i.what).member("by_us", to_us(i.by)); });
+  json.end_object();
 }
 
-void write_collectives(JsonWriter& json, const analysis::RanksReport& report) {
-  json.key("collectives").begin_array();
-  for (const analysis::RanksReport::CollectiveRow& c : report.collectives) {
-    json.begin_object().member("kind", c.kind).member("group", c.group).key("bytes");
-    c.bytes < 0 ? json.null() : json.value(c.bytes);
+void write_collectives(JsonWriter& json, const RanksReport& report) {
+  json.objects("collectives", report.collectives, [&](const RanksReport::CollectiveRow& c) {
+    json.member("kind", c.kind).member("group", c.group).member("bytes", known(c.bytes));
     json.member("ranks", c.members).member_ms("at_ms", c.arrival).member_ms("transfer_ms", c.transfer);
     json.member_ms("longest_wait_ms", c.longest_wait).member_ms("total_wait_ms", c.total_wait);
     json.member("start_spread_us", to_us(c.start_spread)).member("end_spread_us", to_us(c.end_spread));
@@ -211,27 +207,25 @@ void write_collectives(JsonWriter& json, const analysis::RanksReport& report) {
       json.begin_object().member("rank", c.rank[i]).member_ms("wait_ms", c.wait[i]);
       json.member_ms("transfer_ms", c.rank_transfer[i]).end_object();
     }
-    json.end_array().end_object();
-  }
-  json.end_array();
+    json.end_array();
+  });
 }
 
-void write_stragglers(JsonWriter& json, const analysis::RanksReport& report) {
-  json.key("stragglers").begin_array();
-  for (const ranks::Straggler& s : report.stragglers.found) {
-    json.begin_object().member("rank", report.ranks[s.rank].rank).member("cause", to_string(s.cause));
+void write_stragglers(JsonWriter& json, const RanksReport& report) {
+  json.objects("stragglers", report.stragglers.found, [&](const ranks::Straggler& s) {
+    json.member("rank", report.ranks[s.rank].rank).member("cause", to_string(s.cause));
     json.member_ms("cost_ms", s.cost).member_ms("saves_ms", s.saves).member_ms("excess_ms", s.excess);
     json.member("compared_with", report.ranks[s.like].rank).member("worst", s.worst);
-    json.member_ms("worst_excess_ms", s.worst_excess).end_object();
-  }
-  json.end_array().member_ms("without_stragglers_ms", report.stragglers.without_any);
+    json.member_ms("worst_excess_ms", s.worst_excess);
+  });
+  json.member_ms("without_stragglers_ms", report.stragglers.without_any);
   const Ns error = report.stragglers.clock_error;
   json.member_ms("clock_error_ms", error > 0 && error < INT64_MAX ? std::optional(error) : std::nullopt);
 }
 
 }  // namespace
 
-std::string to_json(const analysis::RanksReport& report) {
+std::string to_json(const RanksReport& report) {
   std::string out;
   JsonWriter json(out);
   json.begin_object().member("schema", 1).member("verb", "ranks").member("step", report.step);
@@ -243,18 +237,15 @@ std::string to_json(const analysis::RanksReport& report) {
   write_stragglers(json, report);
   write_clocks(json, report);
   write_collectives(json, report);
-  json.key("critical_path").begin_array();
-  for (const analysis::RanksReport::PathPart& p : report.path) {
-    json.begin_object().key("rank");
-    p.rank < 0 ? json.null() : json.value(p.rank);
-    json.member("on", p.on).member_ms("at_ms", p.start).member_ms("ms", p.length).member("waited_for", p.why);
-    json.member("tasks", p.tasks).member("longest", p.longest).end_object();
-  }
-  json.end_array().key("notes").begin_array();
-  for (const std::string& n : report.notes) json.value(n);
-  json.end_array().key("not_modelled").begin_array();
-  for (const std::string& n : report.not_modelled) json.value(n);
-  json.end_array().end_object();
+  json.objects("critical_path", report.path, [&](const RanksReport::PathPart& p) {
+    json.member("rank", known(p.rank))
+        .member("on", p.on)
+        .member_ms("at_ms", p.start)
+        .member_ms("ms", p.length)
+        .member("waited_for", p.why);
+    json.member("tasks", p.tasks).member("longest", p.longest);
+  });
+  json.member("notes", report.notes).member("not_modelled", report.not_modelled).end_object();
   return out + "\n";
 }
 

@@ -7,7 +7,6 @@
 
 #include "base/deflate.hpp"
 #include "foretrace/report/ranks_export.hpp"
-#include "foretrace/simulate/simulate.hpp"
 #include "report/chrome_events.hpp"
 #include "report/json_writer.hpp"
 
@@ -30,8 +29,7 @@ class Writer {
       }
     }
     critical_.assign(g_.size(), 0);
-    path_ = simulate::critical_path(g_, s_.timeline);
-    for (const simulate::PathStep& p : path_) critical_[p.task] = 1;
+    for (const simulate::PathStep& p : s_.path) critical_[p.task] = 1;
     for (const Ns m : g_.measured) events_.origin = std::min(events_.origin, m);
     names_.resize(g_.strings.size());
   }
@@ -56,8 +54,6 @@ class Writer {
     out_ += "\n],\n\"schemaVersion\": 1}\n";
     return std::move(out_);
   }
-
-  [[nodiscard]] std::size_t path_length() const { return path_.size(); }
 
  private:
   // Perfetto takes a thread whose id is a process's for that process's main thread: tracks keep clear of all of them.
@@ -159,9 +155,9 @@ class Writer {
 
   void path() {
     track(1, kPathTrack, "critical path");
-    for (std::size_t i = 0; i < path_.size(); ++i) {
-      const std::uint32_t t = path_[i].task;
-      const Ns until = i + 1 < path_.size() ? s_.timeline.start[path_[i + 1].task] : s_.timeline.end[t];
+    for (std::size_t i = 0; i < s_.path.size(); ++i) {
+      const std::uint32_t t = s_.path[i].task;
+      const Ns until = i + 1 < s_.path.size() ? s_.timeline.start[s_.path[i + 1].task] : s_.timeline.end[t];
       if (until <= s_.timeline.start[t]) continue;
       const std::uint32_t rank = s_.graph.rank_of_lane[g_.lane[t]];
       std::string quoted;
@@ -178,24 +174,18 @@ class Writer {
   ChromeEvents events_{out_};
   std::vector<std::uint32_t> meeting_;
   std::vector<char> critical_;
-  std::vector<simulate::PathStep> path_;
   std::vector<std::string> names_;
 };
 
 }  // namespace
 
-Result<Exported> export_ranks(const ranks::Job& job, const ExportOptions& options, unsigned threads) {
+Result<Exported> export_ranks(const ranks::Job& job, const analysis::RanksStep& step, const ExportOptions& options) {
   if (options.format != "perfetto") {
     return fail(ErrorCode::kUsage, fmt::format("the format '{}' holds one rank", options.format),
                 "--rank R picks one; --format perfetto takes all of them");
   }
-  analysis::RanksOptions asked;
-  asked.step = options.step;
-  asked.threads = threads;
-  FORETRACE_TRY(const analysis::RanksStep step, analysis::ranks_step(job, asked));
-  Writer writer(job, step);
   Exported out;
-  out.bytes = writer.run();
+  out.bytes = Writer(job, step).run();
   if (options.gzip) {
     FORETRACE_TRY(out.bytes, deflate_gzip(out.bytes));
   }
@@ -203,7 +193,7 @@ Result<Exported> export_ranks(const ranks::Job& job, const ExportOptions& option
   out.hint = "open it in https://ui.perfetto.dev";
   out.tasks = step.graph.graph.size();
   out.dependencies = step.graph.graph.dependencies();
-  out.critical_tasks = writer.path_length();
+  out.critical_tasks = step.path.size();
   out.traced = step.graph.graph.traced;
   out.replayed = step.timeline.step;
   return out;

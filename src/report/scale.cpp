@@ -15,7 +15,7 @@ std::string to_text(const analysis::ScaleReport& r, const TextStyle& style) {
   out += fmt::format("\n  one worker {} ms{}; gradients {:.1f} MB; {} over {}",
                      short_ms(r.measured.value_or(r.unprofiled)), r.measured ? " (measured)" : "",
                      static_cast<double>(r.gradient_bytes) / 1e6, r.scheme, r.network);
-  if (r.servers > 0) out += fmt::format(", {} server{} apart from the workers", r.servers, r.servers == 1 ? "" : "s");
+  if (r.servers > 0) out += fmt::format(", {} server{} on separate machines", r.servers, r.servers == 1 ? "" : "s");
   if (r.compression != "none") out += ", " + r.compression + " gradients";
   if (!r.whatifs.empty()) out += fmt::format("; with {}", fmt::join(r.whatifs, " + "));
   out += "\n\n";
@@ -29,7 +29,7 @@ std::string to_text(const analysis::ScaleReport& r, const TextStyle& style) {
   std::vector<std::pair<std::string, std::string>> declined;
   for (const auto& [n, reason] : r.declined) declined.emplace_back(fmt::format("{} workers", n), reason);
   for (const auto& [reason, names] : by_text(declined)) {
-    out += "\n  " + wrap(fmt::format("{}: declined. {}", names, reason), style.width, 4, 2) + "\n";
+    out += paragraph(fmt::format("{}: declined. {}", names, reason), style);
   }
   std::vector<std::string> notes;
   for (const whatif::Prediction& p : r.predictions) {
@@ -37,7 +37,7 @@ std::string to_text(const analysis::ScaleReport& r, const TextStyle& style) {
       if (std::find(notes.begin(), notes.end(), n) == notes.end()) notes.push_back(n);
     }
   }
-  if (!notes.empty()) out += "\n  not modelled, or to know:\n";
+  if (!notes.empty()) out += "\n  not modelled, or good to know:\n";
   for (const std::string& n : notes) out += "    - " + n + "\n";
   return out;
 }
@@ -52,8 +52,7 @@ std::string to_json(const analysis::ScaleReport& r) {
   json.key("baseline").begin_object().member_ms("traced_ms", r.traced).member_ms("unprofiled_ms", r.unprofiled);
   json.member_ms("measured_ms", r.measured).end_object().key("predictions").begin_array();
   for (const whatif::Prediction& p : r.predictions) {
-    json.begin_object().member("workers", p.workers).member_ms("ms", p.step);
-    json.member_ms("low_ms", p.low).member_ms("high_ms", p.high);
+    write_times(json.begin_object().member("workers", p.workers), p);
     json.member_ms("exposed_comm_ms", p.exposed_communication).member_ms("comm_ms", p.communication);
     json.member("efficiency", r.efficiency(p)).member("buckets", p.buckets).member("peak_bytes", p.peak_bytes);
     write_trust(json, p).end_object();

@@ -18,9 +18,7 @@ void write_use(JsonWriter& json, const std::string& text) {
     if (p.type == whatif::ParameterType::kNumber) {
       json.member(p.name, use->parameters.number(p.name));
     } else if (use->parameters.text(p.name).find('|') != std::string::npos) {
-      json.key(p.name).begin_array();
-      for (const std::string& one : use->parameters.list(p.name)) json.value(one);
-      json.end_array();
+      json.member(p.name, use->parameters.list(p.name));
     } else {
       json.member(p.name, use->parameters.text(p.name));
     }
@@ -44,12 +42,10 @@ void write_strategy(JsonWriter& json, const search::Strategy& s) {
   json.member("scheme", c.scheme).member("compression", c.compression).member("bucket_mb", c.bucket_mb);
   if (c.first_bucket_mb) json.member("first_bucket_mb", *c.first_bucket_mb);
   if (!c.buckets.empty()) {
-    json.key("buckets").begin_array();
-    for (const search::PlannedBucket& b : c.buckets) {
-      json.begin_object().key("gradients").begin_array().value(b.first).value(b.last).end_array();
-      json.member("mb", b.mb).member("partitions", b.partitions).end_object();
-    }
-    json.end_array();
+    json.objects("buckets", c.buckets, [&](const search::PlannedBucket& b) {
+      json.member("gradients", std::vector<std::uint32_t>{b.first, b.last});
+      json.member("mb", b.mb).member("partitions", b.partitions);
+    });
   }
   json.end_object();
 }

@@ -15,6 +15,8 @@
 
 namespace foretrace::report {
 
+using analysis::SummaryReport;
+
 namespace {
 
 double share(Ns part, Ns whole) { return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0; }
@@ -23,8 +25,8 @@ std::string ms_or_dash(Ns ns) { return ns == 0 ? "-" : format_ms(ns); }
 
 std::string number_or_dash(std::uint64_t n) { return n == 0 ? "-" : format_count(n); }
 
-std::string headline(const analysis::SummaryReport& report, const TextStyle& style) {
-  const analysis::SummaryReport::StepRow& step = report.steps[report.chosen];
+std::string headline(const SummaryReport& report, const TextStyle& style) {
+  const SummaryReport::StepRow& step = report.steps[report.chosen];
   std::string how = "the only step";
   if (report.steps.size() > 1) {
     how =
@@ -48,12 +50,17 @@ std::string headline(const analysis::SummaryReport& report, const TextStyle& sty
     const double busy = share(report.gpu_busy, step.duration);
     const bool more = report.simulated &&
                       share(report.simulated->breakdown.gpu_busy, report.simulated->breakdown.step) > busy + kOther;
-    add(fmt::format("GPU busy {} of the step{}", format_percent(busy), more ? " by what the trace holds" : ""));
+    add(fmt::format("GPU busy {} of the step{}", format_percent(busy), more ? " according to the trace" : ""));
   } else if (!report.simulated) {  // else the verdict says it
     add(std::string(graph::kNoGpuWork));
   }
   if (report.samples_per_s) add(fmt::format("{:.1f} samples/s as traced", *report.samples_per_s));
   return where.empty() ? out : out + wrap(where, style.width, 2, 0) + "\n";
+}
+
+/// A sentence under a table that explains it.
+std::string legend(std::string_view text, const TextStyle& style) {
+  return "  " + wrap(text, style.width, 2, 2) + "\n";
 }
 
 /// Rows of a table up to style.top, the rest as one note.
@@ -69,14 +76,14 @@ void fill(TextTable& table, const Rows& rows, const TextStyle& style, Add add, R
   }
 }
 
-std::string steps_text(const analysis::SummaryReport& report, const TextStyle& style) {
+std::string steps_text(const SummaryReport& report, const TextStyle& style) {
   if (report.steps.size() < 2) return {};
   TextTable table({{"Steps", Align::kLeft, true}, {"ms"}, {"", Align::kLeft}}, 0);
   // The chosen step is always among the rows shown.
   const std::size_t first = report.chosen < style.top ? 0 : report.chosen - style.top + 1;
   const std::size_t last = std::min(report.steps.size(), first + style.top);
   for (std::size_t i = first; i < last; ++i) {
-    const analysis::SummaryReport::StepRow& step = report.steps[i];
+    const SummaryReport::StepRow& step = report.steps[i];
     table.row({"  " + step.name, format_ms(step.duration), i == report.chosen ? "<- shown below" : ""});
   }
   if (last - first < report.steps.size()) {
@@ -86,7 +93,7 @@ std::string steps_text(const analysis::SummaryReport& report, const TextStyle& s
   return fmt::format("\n{}", table.render(style));
 }
 
-std::string lanes_text(const analysis::SummaryReport& report, const TextStyle& style) {
+std::string lanes_text(const SummaryReport& report, const TextStyle& style) {
   TextTable table(
       {{"Lanes", Align::kLeft, true}, {"events"}, {"busy ms"}, {"idle ms"}, {"waiting"}, {"use"}, {"", Align::kBar}},
       0);
@@ -94,7 +101,7 @@ std::string lanes_text(const analysis::SummaryReport& report, const TextStyle& s
   // A GPU and its streams, or the threads: rows beyond the limit are the least busy of their group.
   std::size_t in_group = 0, hidden = 0;
   std::string group;
-  for (const analysis::SummaryReport::LaneUse& lane : report.lanes) {
+  for (const SummaryReport::LaneUse& lane : report.lanes) {
     in_group = lane.kind == group ? in_group + 1 : 0;
     group = lane.kind;
     if (in_group >= style.top) {
@@ -113,39 +120,33 @@ std::string lanes_text(const analysis::SummaryReport& report, const TextStyle& s
   const bool threads =
       std::any_of(report.lanes.begin(), report.lanes.end(), [](const auto& l) { return l.kind == "thread"; });
   if (threads) {
-    out += "  " +
-           wrap(
-               "A thread is busy inside operations and runtime calls, waiting included; its idle time is Python, "
-               "the framework, or waiting for another thread.",
-               style.width, 2, 2) +
-           "\n";
+    out += legend(
+        "A thread is busy inside operations and runtime calls, waiting included; its idle time is Python, the "
+        "framework, or waiting for another thread.",
+        style);
   }
   if (report.gpu_time_after_step * 1000 > report.gpu_time) {
-    out += "  " +
-           wrap(fmt::format("{} ms of this step's GPU work ran after the step's range had ended; the tables below "
-                            "count it.",
-                            format_ms(report.gpu_time_after_step)),
-                style.width, 2, 2) +
-           "\n";
+    out += legend(fmt::format("{} ms of this step's GPU work ran after the step's range had ended; the tables below "
+                              "include it.",
+                              format_ms(report.gpu_time_after_step)),
+                  style);
   }
   return out;
 }
 
-std::string phases_text(const analysis::SummaryReport& report, const TextStyle& style) {
+std::string phases_text(const SummaryReport& report, const TextStyle& style) {
   if (report.phases.empty()) return {};
   TextTable table({{"Phases", Align::kLeft}, {"GPU ms"}, {"share"}, {"", Align::kBar}, {"CPU ms"}, {"GPU tasks"}}, 0);
-  for (const analysis::SummaryReport::PhaseRow& row : report.phases) {
+  for (const SummaryReport::PhaseRow& row : report.phases) {
     const double part = share(row.gpu_time, report.gpu_time);
     table.row({"  " + row.name, ms_or_dash(row.gpu_time), row.gpu_time > 0 ? format_percent(part) : "-",
                fmt::format("{}", part), ms_or_dash(row.cpu_time), number_or_dash(row.gpu_events)});
   }
-  return fmt::format(
-      "\n{}  {}\n", table.render(style),
-      wrap("CPU time is work, without waits; time between operations goes with the operation that follows.",
-           style.width, 2, 2));
+  return "\n" + table.render(style) +
+         legend("CPU time excludes waits; time between operations counts towards the operation that follows.", style);
 }
 
-std::string layers_text(const analysis::SummaryReport& report, const TextStyle& style) {
+std::string layers_text(const SummaryReport& report, const TextStyle& style) {
   if (report.layers.empty()) return {};
   TextTable table({{fmt::format("Layers ({} named)", format_count(report.named_layers)), Align::kLeft, true},
                    {"type", Align::kLeft, true},
@@ -157,27 +158,27 @@ std::string layers_text(const analysis::SummaryReport& report, const TextStyle& 
                   0);
   fill(
       table, report.layers, style,
-      [&](const analysis::SummaryReport::LayerRow& row, std::size_t) {
+      [&](const SummaryReport::LayerRow& row, std::size_t) {
         table.row({"  " + row.name, row.type, format_ms(row.gpu_time()),
                    format_percent(share(row.gpu_time(), report.gpu_time)), ms_or_dash(row.forward),
                    ms_or_dash(row.backward), ms_or_dash(row.cpu_time)});
       },
-      [](const analysis::SummaryReport::LayerRow& row) { return row.gpu_time(); });
+      [](const SummaryReport::LayerRow& row) { return row.gpu_time(); });
   std::string out = fmt::format("\n{}", table.render(style));
   if (report.gpu_time > 0) {
     std::string text = fmt::format("{} of the GPU's time belongs to a layer, {} to one the trace names.",
                                    format_percent(report.layer_coverage), format_percent(report.named_coverage));
     if (report.named_layers == 0) {
       text +=
-          " Nothing names layers here (no `layer:<name>|<type>` ranges, no nn.Module frames): they are made from "
+          " Nothing names layers here (no `layer:<name>|<type>` ranges, no nn.Module frames): they are inferred from "
           "operations and shapes.";
     }
-    out += "  " + wrap(text, style.width, 2, 2) + "\n";
+    out += legend(text, style);
   }
   return out;
 }
 
-std::string ops_text(const analysis::SummaryReport& report, const TextStyle& style) {
+std::string ops_text(const SummaryReport& report, const TextStyle& style) {
   if (report.ops.empty()) return {};
   TextTable table({{fmt::format("Operations ({})", format_count(report.ops.size())), Align::kLeft, true},
                    {"calls"},
@@ -188,19 +189,20 @@ std::string ops_text(const analysis::SummaryReport& report, const TextStyle& sty
                   0);
   fill(
       table, report.ops, style,
-      [&](const analysis::SummaryReport::OpRow& row, std::size_t) {
+      [&](const SummaryReport::OpRow& row, std::size_t) {
         table.row({"  " + row.name, number_or_dash(row.calls), ms_or_dash(row.gpu_time),
                    row.gpu_time > 0 ? format_percent(share(row.gpu_time, report.gpu_time)) : "-",
                    number_or_dash(row.gpu_events), ms_or_dash(row.cpu_time)});
       },
-      [](const analysis::SummaryReport::OpRow& row) { return row.gpu_time; });
-  return fmt::format("\n{}  {}\n", table.render(style),
-                     wrap("Times are an operation's own, without operations inside it, CPU time with what comes before "
-                          "it on its thread; (calls) stand outside any.",
-                          style.width, 2, 2));
+      [](const SummaryReport::OpRow& row) { return row.gpu_time; });
+  return "\n" + table.render(style) +
+         legend(
+             "Times are an operation's own, without operations inside it; CPU time includes the time before it on its "
+             "thread. (name) is a runtime call outside any operation.",
+             style);
 }
 
-std::string kernels_text(const analysis::SummaryReport& report, const TextStyle& style) {
+std::string kernels_text(const SummaryReport& report, const TextStyle& style) {
   if (report.kernels.empty()) return {};
   TextTable table({{fmt::format("Kernels and copies ({})", format_count(report.kernels.size())), Align::kLeft, true},
                    {"launches"},
@@ -210,21 +212,21 @@ std::string kernels_text(const analysis::SummaryReport& report, const TextStyle&
                   0);
   fill(
       table, report.kernels, style,
-      [&](const analysis::SummaryReport::KernelRow& row, std::size_t) {
+      [&](const SummaryReport::KernelRow& row, std::size_t) {
         table.row({"  " + short_kernel_name(row.name), format_count(row.launches), format_ms(row.total),
                    format_us(to_us(row.total) / static_cast<double>(row.launches)),
                    format_percent(share(row.total, report.gpu_time))});
       },
-      [](const analysis::SummaryReport::KernelRow& row) { return row.total; });
+      [](const SummaryReport::KernelRow& row) { return row.total; });
   return fmt::format("\n{}", table.render(style));
 }
 
-std::string memory_text(const analysis::SummaryReport& report, const TextStyle& style) {
+std::string memory_text(const SummaryReport& report, const TextStyle& style) {
   if (report.memory.empty()) {
-    return "\nMemory\n  The step holds no allocator events of a GPU (record with profile_memory=True).\n";
+    return "\nMemory\n  No GPU allocator events in this step (record with profile_memory=True).\n";
   }
   std::string out = "\nMemory\n";
-  for (const analysis::SummaryReport::MemoryPeak& peak : report.memory) {
+  for (const SummaryReport::MemoryPeak& peak : report.memory) {
     std::string line =
         fmt::format("GPU {}: peak {} allocated", peak.device,
                     format_memory(static_cast<std::uint64_t>(std::max<std::int64_t>(0, peak.allocated_bytes))));
@@ -244,32 +246,28 @@ std::string memory_text(const analysis::SummaryReport& report, const TextStyle& 
       std::replace(text.begin(), text.end(), '_', ' ');
       parts.push_back(std::move(text));
     }
-    out += fmt::format("  {}\n", wrap(fmt::format("Then there are {}", fmt::join(parts, ", ")), style.width, 4, 2));
+    out += fmt::format("  {}\n", wrap(fmt::format("It consists of {}", fmt::join(parts, ", ")), style.width, 4, 2));
   }
   return out;
 }
 
 }  // namespace
 
-std::string to_text(const analysis::SummaryReport& report, const TextStyle& style) {
+std::string to_text(const SummaryReport& report, const TextStyle& style) {
   return headline(report, style) + simulated_text(report, style) + steps_text(report, style) +
          lanes_text(report, style) + phases_text(report, style) + layers_text(report, style) + ops_text(report, style) +
          kernels_text(report, style) + memory_text(report, style);
 }
 
-void write_json(JsonWriter& json, const analysis::SummaryReport& report) {
+void write_json(JsonWriter& json, const SummaryReport& report) {
   const Ns step = report.step_duration();
   json.begin_object().member("schema", 1).member("verb", "summary").member("file", report.file);
-  json.member("format", report.format).key("device");
-  report.device.empty() ? json.null() : json.value(report.device);
+  json.member("format", report.format).member_or_null("device", report.device);
   json.member("rank", report.rank).member("world_size", report.world_size);
   json.member("step_source", report.step_source);
-  json.key("steps").begin_array();
-  for (const analysis::SummaryReport::StepRow& row : report.steps) {
-    json.begin_object().member("step", row.name).member("number", row.number);
-    json.member_ms("traced_ms", row.duration).end_object();
-  }
-  json.end_array();
+  json.objects("steps", report.steps, [&](const SummaryReport::StepRow& row) {
+    json.member("step", row.name).member("number", row.number).member_ms("traced_ms", row.duration);
+  });
   json.member("step", report.steps.empty() ? std::string() : report.steps[report.chosen].name);
   json.member_ms("traced_ms", step);
   json.member_ms("gpu_ms", report.gpu_time).member_ms("gpu_busy_ms", report.gpu_busy);
@@ -278,58 +276,47 @@ void write_json(JsonWriter& json, const analysis::SummaryReport& report) {
   json.member("samples_per_s", report.samples_per_s);
   json.member("unprofiled_samples_per_s", report.unprofiled_samples_per_s);
   write_simulated(json, report);
-  json.key("lanes").begin_array();
-  for (const analysis::SummaryReport::LaneUse& lane : report.lanes) {
-    json.begin_object().member("lane", lane.label).member("kind", lane.kind).member("events", lane.events);
+  json.objects("lanes", report.lanes, [&](const SummaryReport::LaneUse& lane) {
+    json.member("lane", lane.label).member("kind", lane.kind).member("events", lane.events);
     json.member_ms("busy_ms", lane.busy).member_ms("idle_ms", lane.idle);
-    json.member_ms("waiting_ms", lane.waiting).member("busy_share", share(lane.busy, step)).end_object();
-  }
-  json.end_array().key("phases").begin_array();
-  for (const analysis::SummaryReport::PhaseRow& row : report.phases) {
-    json.begin_object().member("phase", row.name).member_ms("gpu_ms", row.gpu_time);
+    json.member_ms("waiting_ms", lane.waiting).member("busy_share", share(lane.busy, step));
+  });
+  json.objects("phases", report.phases, [&](const SummaryReport::PhaseRow& row) {
+    json.member("phase", row.name).member_ms("gpu_ms", row.gpu_time);
     json.member("gpu_share", share(row.gpu_time, report.gpu_time)).member_ms("cpu_ms", row.cpu_time);
-    json.member("gpu_tasks", row.gpu_events).end_object();
-  }
-  json.end_array().member("named_layers", report.named_layers);
+    json.member("gpu_tasks", row.gpu_events);
+  });
+  json.member("named_layers", report.named_layers);
   json.member("layer_coverage_pct", 100 * report.layer_coverage);
-  json.member("named_layer_coverage_pct", 100 * report.named_coverage).key("layers").begin_array();
-  for (const analysis::SummaryReport::LayerRow& row : report.layers) {
-    json.begin_object().member("layer", row.name).member("type", row.type).member("synthetic", row.synthetic);
+  json.member("named_layer_coverage_pct", 100 * report.named_coverage);
+  json.objects("layers", report.layers, [&](const SummaryReport::LayerRow& row) {
+    json.member("layer", row.name).member("type", row.type).member("synthetic", row.synthetic);
     json.member_ms("gpu_ms", row.gpu_time());
     json.member_ms("forward_gpu_ms", row.forward).member_ms("backward_gpu_ms", row.backward);
-    json.member_ms("cpu_ms", row.cpu_time).member("gpu_tasks", row.gpu_events).end_object();
-  }
-  json.end_array().key("operations").begin_array();
-  for (const analysis::SummaryReport::OpRow& row : report.ops) {
-    json.begin_object().member("operation", row.name).member("calls", row.calls).member_ms("gpu_ms", row.gpu_time);
-    json.member_ms("cpu_ms", row.cpu_time).member("gpu_tasks", row.gpu_events).end_object();
-  }
-  json.end_array().key("kernels").begin_array();
-  for (const analysis::SummaryReport::KernelRow& row : report.kernels) {
-    json.begin_object().member("kernel", row.name).member("kind", row.kind).member("launches", row.launches);
-    json.member_ms("total_ms", row.total).member("mean_us", to_us(row.total) / static_cast<double>(row.launches));
-    json.member("share", share(row.total, report.gpu_time)).end_object();
-  }
-  json.end_array().key("memory").begin_array();
-  for (const analysis::SummaryReport::MemoryPeak& peak : report.memory) {
-    json.begin_object().member("device", peak.device).member("peak_bytes", peak.allocated_bytes);
-    json.member("reserved_bytes", peak.reserved_bytes)
-        .member("replayed_reserved_bytes", peak.replayed_reserved)
-        .member_ms("at_ms", peak.at);
-    json.member("operation", peak.op).member("layer", peak.layer).member("phase", peak.phase);
-    write_peak_parts(json, peak.parts);
-    json.end_object();
-  }
-  json.end_array();
-  const auto highest = std::max_element(report.memory.begin(), report.memory.end(), [](const auto& a, const auto& b) {
-    return a.allocated_bytes < b.allocated_bytes;
+    json.member_ms("cpu_ms", row.cpu_time).member("gpu_tasks", row.gpu_events);
   });
-  json.key("peak_bytes");
-  highest == report.memory.end() ? json.null() : json.value(highest->allocated_bytes);
-  json.end_object();
+  json.objects("operations", report.ops, [&](const SummaryReport::OpRow& row) {
+    json.member("operation", row.name).member("calls", row.calls).member_ms("gpu_ms", row.gpu_time);
+    json.member_ms("cpu_ms", row.cpu_time).member("gpu_tasks", row.gpu_events);
+  });
+  json.objects("kernels", report.kernels, [&](const SummaryReport::KernelRow& row) {
+    json.member("kernel", row.name).member("kind", row.kind).member("launches", row.launches);
+    json.member_ms("total_ms", row.total).member("mean_us", to_us(row.total) / static_cast<double>(row.launches));
+    json.member("share", share(row.total, report.gpu_time));
+  });
+  std::optional<std::int64_t> highest;
+  json.objects("memory", report.memory, [&](const SummaryReport::MemoryPeak& peak) {
+    highest = std::max(highest.value_or(peak.allocated_bytes), peak.allocated_bytes);
+    json.member("device", peak.device).member("peak_bytes", peak.allocated_bytes);
+    json.member("reserved_bytes", peak.reserved_bytes).member("replayed_reserved_bytes", peak.replayed_reserved);
+    json.member_ms("at_ms", peak.at).member("operation", peak.op).member("layer", peak.layer);
+    json.member("phase", peak.phase);
+    write_peak_parts(json, peak.parts);
+  });
+  json.member("peak_bytes", highest).end_object();
 }
 
-std::string to_json(const analysis::SummaryReport& report) {
+std::string to_json(const SummaryReport& report) {
   return json_text([&](JsonWriter& json) { write_json(json, report); });
 }
 

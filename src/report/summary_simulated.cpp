@@ -15,6 +15,8 @@
 
 namespace foretrace::report {
 
+using analysis::SimulatedStep;
+
 namespace {
 
 struct Part {
@@ -71,7 +73,7 @@ void add_rows(TextTable& table, const std::vector<Part>& list, Ns whole) {
 
 std::string join(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, "; ")); }
 
-std::string breakdown_text(const analysis::SimulatedStep& s, const TextStyle& style) {
+std::string breakdown_text(const SimulatedStep& s, const TextStyle& style) {
   const simulate::Breakdown& b = s.breakdown;
   TextTable table({{"Breakdown", Align::kLeft}, {"ms"}, {"share"}, {"", Align::kBar}}, 0);
   add_rows(table, parts(b), b.step);
@@ -86,17 +88,19 @@ std::string breakdown_text(const analysis::SimulatedStep& s, const TextStyle& st
     words.push_back(fmt::format("{} {}", describe(static_cast<graph::DependencyKind>(k)), format_ms(-minus)));
   }
   if (!words.empty()) {
-    const std::string text = fmt::format("The GPU computes nothing for {} ms; it waits for: {}.",
-                                         format_ms(b.step - b.gpu_busy), join(words));
+    const std::string text =
+        fmt::format("The GPU is idle for {} ms, waiting for: {}.", format_ms(b.step - b.gpu_busy), join(words));
     out += "  " + wrap(text, style.width, 2, 2) + "\n";
   }
-  std::string bounds = fmt::format("With a GPU that costs nothing the step takes {} ms, with such a CPU {} ms",
-                                   format_ms(s.bounds.no_gpu), format_ms(s.bounds.no_cpu));
-  if (b.communication > 0) bounds += fmt::format(", with such a network {} ms", format_ms(s.bounds.no_network));
+  std::string bounds =
+      fmt::format("With an infinitely fast GPU the step takes {} ms, with an infinitely fast CPU {} ms",
+                  format_ms(s.bounds.no_gpu), format_ms(s.bounds.no_cpu));
+  if (b.communication > 0)
+    bounds += fmt::format(", with an infinitely fast network {} ms", format_ms(s.bounds.no_network));
   return out + "  " + wrap(bounds + ".", style.width, 2, 2) + "\n";
 }
 
-std::string path_text(const analysis::SimulatedStep& s, const TextStyle& style) {
+std::string path_text(const SimulatedStep& s, const TextStyle& style) {
   TextTable where({{fmt::format("Critical path ({})", plural(s.path_length, "task")), Align::kLeft},
                    {"ms"},
                    {"share"},
@@ -105,19 +109,18 @@ std::string path_text(const analysis::SimulatedStep& s, const TextStyle& style) 
   add_rows(where, path_parts(s.breakdown), s.breakdown.step);
   std::string out = "\n" + where.render(style);
   std::vector<std::string> words;
-  for (const analysis::SimulatedStep::Reason& reason : s.reasons) {
+  for (const SimulatedStep::Reason& reason : s.reasons) {
     std::string text = fmt::format("{} {}", reason.name, format_count(reason.count));
     if (reason.wait > 0) text += fmt::format(" ({} ms)", format_ms(reason.wait));
     words.push_back(std::move(text));
   }
-  out += "  " +
-         wrap(fmt::format("Why its tasks start no earlier, and the time lost in between: {}.", join(words)),
-              style.width, 2, 2) +
-         "\n";
+  const std::string text =
+      fmt::format("Why its tasks do not start earlier, and the time lost in between: {}.", join(words));
+  out += "  " + wrap(text, style.width, 2, 2) + "\n";
 
   TextTable layers({{"Layers on it", Align::kLeft, true}, {"ms"}, {"share"}, {"tasks"}}, 0);
   for (std::size_t i = 0; i < std::min(style.top, s.path_layers.size()); ++i) {
-    const analysis::SimulatedStep::PathLayer& row = s.path_layers[i];
+    const SimulatedStep::PathLayer& row = s.path_layers[i];
     layers.row({"  " + row.name, format_ms(row.time),
                 format_percent(static_cast<double>(row.time) / static_cast<double>(std::max<Ns>(1, s.breakdown.step))),
                 format_count(row.tasks)});
@@ -125,7 +128,7 @@ std::string path_text(const analysis::SimulatedStep& s, const TextStyle& style) 
   TextTable tasks(
       {{"Longest tasks on it", Align::kLeft, true}, {"kind", Align::kLeft}, {"layer", Align::kLeft, true}, {"ms"}}, 0);
   for (std::size_t i = 0; i < std::min(style.top, s.path_tasks.size()); ++i) {
-    const analysis::SimulatedStep::PathTask& row = s.path_tasks[i];
+    const SimulatedStep::PathTask& row = s.path_tasks[i];
     const std::string name = row.name.empty() ? "(no operation follows)" : short_kernel_name(row.name);
     tasks.row({"  " + name, row.kind, row.layer, format_ms(row.time)});
   }
@@ -148,7 +151,7 @@ std::string simulated_text(const analysis::SummaryReport& report, const TextStyl
   if (!report.simulated) {
     return "\n" + wrap(fmt::format("No simulation: {}.", printable(report.no_graph)), style.width, 2, 0) + "\n";
   }
-  const analysis::SimulatedStep& s = *report.simulated;
+  const SimulatedStep& s = *report.simulated;
   const host::Unprofiled& u = s.unprofiled;
   const std::string off = s.period ? fmt::format("{:+.2f}% off the period of {} ms", percent_off(s.replayed, *s.period),
                                                  format_ms(*s.period))
@@ -167,10 +170,9 @@ std::string simulated_text(const analysis::SummaryReport& report, const TextStyl
 }
 
 void write_simulated(JsonWriter& json, const analysis::SummaryReport& report) {
-  json.key("no_graph");
-  report.no_graph.empty() ? json.null() : json.value(report.no_graph);
+  json.member_or_null("no_graph", report.no_graph);
   if (!report.simulated) return;
-  const analysis::SimulatedStep& s = *report.simulated;
+  const SimulatedStep& s = *report.simulated;
   json.member_ms("replayed_ms", s.replayed).member("error_pct", s.error_pct);
   json.member_ms("unprofiled_ms", s.unprofiled.step).member_ms("unprofiled_low_ms", s.unprofiled.low);
   json.member_ms("unprofiled_high_ms", s.unprofiled.high).member("unprofiled_origin", s.unprofiled.origin);
@@ -187,25 +189,17 @@ void write_simulated(JsonWriter& json, const analysis::SummaryReport& report) {
   json.member_ms("no_network_ms", s.bounds.no_network).member_ms("no_cpu_ms", s.bounds.no_cpu).end_object();
   json.member("critical_path_tasks", s.path_length);
   write_parts(json, "critical_path", path_parts(s.breakdown), s.breakdown.step);
-  json.key("critical_path_reasons").begin_array();
-  for (const analysis::SimulatedStep::Reason& row : s.reasons) {
-    json.begin_object()
-        .member("reason", row.name)
-        .member("count", row.count)
-        .member_ms("wait_ms", row.wait)
-        .end_object();
-  }
-  json.end_array().key("critical_path_layers").begin_array();
-  for (const analysis::SimulatedStep::PathLayer& row : s.path_layers) {
-    json.begin_object().member("layer", row.name).member_ms("ms", row.time).member("tasks", row.tasks).end_object();
-  }
-  json.end_array().key("critical_path_longest").begin_array();
-  for (const analysis::SimulatedStep::PathTask& row : s.path_tasks) {
-    json.begin_object().member("task", row.task).member("name", row.name).member("kind", row.kind);
+  json.objects("critical_path_reasons", s.reasons, [&](const SimulatedStep::Reason& row) {
+    json.member("reason", row.name).member("count", row.count).member_ms("wait_ms", row.wait);
+  });
+  json.objects("critical_path_layers", s.path_layers, [&](const SimulatedStep::PathLayer& row) {
+    json.member("layer", row.name).member_ms("ms", row.time).member("tasks", row.tasks);
+  });
+  json.objects("critical_path_longest", s.path_tasks, [&](const SimulatedStep::PathTask& row) {
+    json.member("task", row.task).member("name", row.name).member("kind", row.kind);
     json.member("lane", row.lane).member("layer", row.layer).member("phase", row.phase);
-    json.member_ms("ms", row.time).end_object();
-  }
-  json.end_array();
+    json.member_ms("ms", row.time);
+  });
 }
 
 }  // namespace foretrace::report

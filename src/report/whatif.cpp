@@ -59,9 +59,9 @@ std::string peaks_text(const WhatIfReport& r, const TextStyle& style) {
     columns.push_back({std::move(header)});
   }
   TextTable table(std::move(columns));
-  const auto add = [&](const std::string& name, const memory::Composition& of) {
+  const auto add = [&](const std::string& name, const memory::Composition& peak) {
     std::vector<std::string> row{name};
-    for (const auto& [part, bytes] : peak_parts(of))
+    for (const auto& [part, bytes] : peak_parts(peak))
       row.push_back(fmt::format("{:.2f}", static_cast<double>(bytes) / 1e9));
     table.row(std::move(row));
   };
@@ -84,7 +84,7 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
     out +=
         fmt::format("; peak {}, {} reserved", gigabytes(r.baseline.peak_bytes), gigabytes(r.baseline.reserved_bytes));
   if (r.baseline.period) {
-    out += fmt::format("\n  the GPU runs behind the CPU: the step's work repeats every {} ms, which is what counts",
+    out += fmt::format("\n  the GPU lags behind the CPU, so the step is measured by its period of {} ms",
                        short_ms(*r.baseline.period));
   }
   out += "\n" + refused_text(r.baseline, style);
@@ -128,49 +128,33 @@ std::string to_text(const WhatIfReport& r, const TextStyle& style) {
 std::string to_json(const WhatIfReport& r, const search::Optimized* plan) {
   std::string out;
   JsonWriter json(out);
-  json.begin_object()
-      .member("schema", 1)
-      .member("verb", "whatif")
-      .member("file", r.baseline.file)
-      .member("step", r.baseline.step_name);
-  json.member("device", r.baseline.device);
+  begin_report(json, "whatif", r.baseline);
   json.key("baseline").begin_object();
   write_baseline(json, r.baseline);
   write_families(json, r.baseline.gpu_families);
   json.end_object();
-  json.key("predictions").begin_array();
-  for (const whatif::Prediction& p : r.predictions) {
-    json.begin_object().member("whatif", p.whatif);
+  json.objects("predictions", r.predictions, [&](const whatif::Prediction& p) {
+    json.member("whatif", p.whatif);
     if (!p.declined.empty()) {
-      json.member("declined", p.declined).end_object();
-      continue;
+      json.member("declined", p.declined);
+      return;
     }
-    json.member_ms("ms", p.step).member_ms("low_ms", p.low).member_ms("high_ms", p.high);
-    json.member("speedup", p.speedup).member("samples", p.samples).member("gain", p.gain());
+    write_times(json, p).member("speedup", p.speedup).member("samples", p.samples).member("gain", p.gain());
     json.member("samples_per_s", samples_per_second(r, p));
     json.member_ms("gpu_ms", p.gpu_time).member("peak_bytes", p.peak_bytes);
     json.member("reserved_bytes", p.reserved_bytes).member("fits", p.fits);
     write_peak_parts(json, p.peak_parts);
     if (p.largest_batch) json.member("largest_batch", *p.largest_batch);
     write_trust(json, p);
-    json.key("band").begin_array();
-    for (const whatif::BandPart& part : p.band) {
-      json.begin_object().member("family", part.family).member("sigma", part.sigma);
-      json.member_ms("down_ms", part.down).member_ms("up_ms", part.up).end_object();
-    }
-    json.end_array();
+    json.objects("band", p.band, [&](const whatif::BandPart& part) {
+      json.member("family", part.family).member("sigma", part.sigma);
+      json.member_ms("down_ms", part.down).member_ms("up_ms", part.up);
+    });
     write_families(json, p.gpu_families);
-    json.key("applied").begin_array();
-    for (const auto& s : p.applied) {
-      json.begin_object()
-          .member("whatif", s.text)
-          .member("changed", s.changed)
-          .member("seconds", s.seconds)
-          .end_object();
-    }
-    json.end_array().end_object();
-  }
-  json.end_array();
+    json.objects("applied", p.applied, [&](const whatif::Prediction::Applied& one) {
+      json.member("whatif", one.text).member("changed", one.changed).member("seconds", one.seconds);
+    });
+  });
   if (plan != nullptr && plan->prediction.declined.empty()) {
     json.key("plan").begin_object().member_ms("baseline_ms", plan->baseline);
     json.member("baseline_peak_bytes", plan->baseline_peak);

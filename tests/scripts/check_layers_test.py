@@ -64,6 +64,17 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(out.count("\n"), 1, out)
         self.assertIn("src/trace/a.cpp:3", out)
 
+    def test_report_never_computes(self):
+        status, out = self.check({
+            "src/report/page.cpp": '// predict(\nauto a = analysis::predict(base, uses);\nauto b = to_json(o.predictions);\n',
+            "include/foretrace/report/export.hpp": 'inline int f() { return make_baseline (1); }\n',
+            "src/overview/overview.cpp": "auto a = search::advise(base, {});\n",
+        })
+        self.assertEqual(status, 1)
+        self.assertEqual(out.count("\n"), 2, out)
+        self.assertIn("src/report/page.cpp:2: report/ renders results", out)
+        self.assertIn("include/foretrace/report/export.hpp:1", out)
+
     def test_a_whatif_is_not_asked_for_by_name(self):
         status, out = self.check({
             "src/whatif/catalogue/tf32.cpp": '.name = "tf32",\n',

@@ -29,7 +29,9 @@ trace::Trace example() {
 }
 
 Exported exported(const trace::Trace& trace, const std::string& format) {
-  Result<Exported> file = export_step(trace, trace::find_steps(trace), {.step = {}, .format = format, .gzip = false});
+  const Result<overview::ExportableStep> step = overview::exportable_step(trace, trace::find_steps(trace));
+  EXPECT_TRUE(step);
+  Result<Exported> file = export_step(trace, *step, {.format = format});
   EXPECT_TRUE(file) << (file ? "" : file.error().to_string());
   return file ? std::move(*file) : Exported{};
 }
@@ -146,12 +148,12 @@ TEST(TaskTable, HasARowForEveryTask) {
 
 TEST(TaskTable, ParquetNeedsSomebodyWhoPacksIt) {
   const trace::Trace trace = Sample{}.load();
-  const ExportOptions asked{.step = {}, .format = "parquet", .gzip = false};
-  const Result<Exported> refused = export_step(trace, trace::find_steps(trace), asked);
+  const overview::ExportableStep step = overview::exportable_step(trace, trace::find_steps(trace)).value();
+  const Result<Exported> refused = export_step(trace, step, {.format = "parquet"});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUsage);
   table_packer() = [](const std::string& csv) -> Result<std::string> { return "PAR1" + csv.substr(0, 4); };
-  const Result<Exported> packed = export_step(trace, trace::find_steps(trace), asked);
+  const Result<Exported> packed = export_step(trace, step, {.format = "parquet"});
   table_packer() = {};
   ASSERT_TRUE(packed);
   EXPECT_EQ(packed->bytes, "PAR1task");

@@ -37,8 +37,10 @@ Loaded example() {
   return Loaded(std::move(*trace));
 }
 
-Exported exported(const Loaded& from, const ExportOptions& options = {}) {
-  Result<Exported> file = export_step(from.trace, from.steps, options);
+Exported exported(const Loaded& from, std::optional<std::int64_t> number = {}, const ExportOptions& options = {}) {
+  const Result<overview::ExportableStep> step = overview::exportable_step(from.trace, from.steps, number);
+  EXPECT_TRUE(step);
+  Result<Exported> file = export_step(from.trace, *step, options);
   EXPECT_TRUE(file) << (file ? "" : file.error().to_string());
   return file ? std::move(*file) : Exported{};
 }
@@ -69,9 +71,9 @@ TEST(Perfetto, ImportOfExportIsTheSameGraph) {
 
 TEST(Perfetto, ReplayOfAnExportGivesTheSameTimes) {
   const Loaded from = example();
-  const Loaded back = reloaded(exported(from, {.step = 3, .format = "perfetto", .gzip = true}));
+  const Loaded back = reloaded(exported(from, 3, {.gzip = true}));
   const Result<analysis::TraceReplay> first =
-      analysis::replay(from.trace, from.steps, {.step = 3, .measured_ms = {}, .progress = {}});
+      analysis::replay(from.trace, from.steps, {.step = 3});
   const Result<analysis::TraceReplay> again = analysis::replay(back.trace, back.steps);
   ASSERT_TRUE(first && again);
   EXPECT_TRUE(again->from_export);
@@ -240,11 +242,12 @@ TEST(Perfetto, TheRecordersFiguresTravelWithTheFile) {
 
 TEST(Export, ErrorsSayWhatIsThere) {
   const Loaded from(Sample{}.load());
-  const Result<Exported> format = export_step(from.trace, from.steps, {.step = {}, .format = "perfeto", .gzip = false});
+  const overview::ExportableStep step = overview::exportable_step(from.trace, from.steps).value();
+  const Result<Exported> format = export_step(from.trace, step, {.format = "perfeto"});
   ASSERT_FALSE(format);
   EXPECT_EQ(format.error().code, ErrorCode::kUsage);
   EXPECT_NE(format.error().hint.find("perfetto"), std::string::npos);
-  EXPECT_FALSE(export_step(from.trace, from.steps, {.step = 99, .format = "perfetto", .gzip = false}));
+  EXPECT_FALSE(overview::exportable_step(from.trace, from.steps, 99));
   const Result<graph::Graph> none = analysis::embedded_graph(from.trace);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ErrorCode::kDeclined);
@@ -280,7 +283,7 @@ TEST(Export, ADamagedGraphIsAnErrorNotACrash) {
 TEST(Export, ReadBackFromAFile) {
   const fs::path path = fs::temp_directory_path() / ("foretrace-export-" + std::to_string(::getpid()) + ".json.gz");
   const Loaded from(Sample{}.load());
-  std::ofstream(path, std::ios::binary) << exported(from, {.step = {}, .format = "perfetto", .gzip = true}).bytes;
+  std::ofstream(path, std::ios::binary) << exported(from, {}, {.gzip = true}).bytes;
   const Result<graph::Graph> graph = read_back(path.string());
   fs::remove(path);
   ASSERT_TRUE(graph) << graph.error().to_string();

@@ -298,7 +298,7 @@ TEST(DoctorGraph, WhereAllIsRampUpItSaysSo) {
 
 TEST(DoctorGraph, AnExportIsKnownAsOne) {
   const trace::Trace trace = Sample{}.load();
-  const Result<Exported> file = export_step(trace, trace::find_steps(trace));
+  const Result<Exported> file = export_step(trace, overview::exportable_step(trace, trace::find_steps(trace)).value());
   ASSERT_TRUE(file);
   const Result<trace::Trace> back = trace::load_bytes(file->bytes, "export.json");
   ASSERT_TRUE(back);

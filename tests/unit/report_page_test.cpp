@@ -129,7 +129,10 @@ TEST(PastErrors, SayHowFarTheCatalogueWasOff) {
 
 // A change behind one that does not apply: the answer is what comes before, with its own band.
 TEST(Page, AStackThatDoesNotApplyAsAWhole) {
-  const Result<report::Page> page = report::make_page(example(), {.whatifs = {"fused-optimizer", "flash-attention"}});
+  const Result<overview::Overview> all =
+      overview::make_overview(example(), {.whatifs = {"fused-optimizer", "flash-attention"}});
+  ASSERT_TRUE(all);
+  const Result<report::Page> page = report::make_page(*all, {});
   ASSERT_TRUE(page);
   EXPECT_THAT(page->answer, testing::EndsWith("with fused-optimizer."));
   EXPECT_THAT(page->answer, testing::Not(HasSubstr("[0")));

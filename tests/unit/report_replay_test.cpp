@@ -92,11 +92,11 @@ TEST(Replay, WhatNoRuleExplainsShowsWhenStrict) {
 
 TEST(Replay, OnlyTheStepAskedFor) {
   const trace::Trace trace = two_steps(0).load();
-  const analysis::TraceReplay report = replay_of(trace, {.step = 4, .measured_ms = {}, .progress = {}});
+  const analysis::TraceReplay report = replay_of(trace, {.step = 4, .measurements = {}, .progress = {}});
   ASSERT_EQ(report.steps.size(), 1u);
   EXPECT_EQ(report.steps[0].number, 4);
   const Result<analysis::TraceReplay> missing =
-      analysis::replay(trace, trace::find_steps(trace), {.step = 9, .measured_ms = {}, .progress = {}});
+      analysis::replay(trace, trace::find_steps(trace), {.step = 9, .measurements = {}, .progress = {}});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::kUsage);
 }
@@ -118,7 +118,7 @@ TEST(Replay, MeasuredStepFromTheUserTheRecorderOrNobody) {
   EXPECT_EQ(recorded.measured, us(750));
   EXPECT_EQ(recorded.unprofiled.origin, "recorder");
   EXPECT_NE(to_text(recorded).find("that the recorder stored"), std::string::npos);
-  const analysis::TraceReplay told = replay_of(trace, {.step = {}, .measured_ms = 0.8, .progress = {}});
+  const analysis::TraceReplay told = replay_of(trace, {.step = {}, .measurements = 0.8, .progress = {}});
   EXPECT_EQ(told.measured, us(800));
   EXPECT_EQ(told.unprofiled.origin, "measured step");
   const analysis::TraceReplay prior = replay_of(Sample{}.load());

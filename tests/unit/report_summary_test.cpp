@@ -308,7 +308,7 @@ TEST(Summary, PercentagesInJsonAddUpToAHundred) {
 TEST(Summary, OfAnExportedFile) {
   const trace::Trace trace = Sample{}.load();
   const trace::Steps steps = trace::find_steps(trace);
-  const Result<Exported> file = export_step(trace, steps);
+  const Result<Exported> file = export_step(trace, overview::exportable_step(trace, steps).value());
   ASSERT_TRUE(file);
   const Result<trace::Trace> back = trace::load_bytes(file->bytes, "export.json");
   ASSERT_TRUE(back);
@@ -335,7 +335,7 @@ TEST(Summary, TheBottleneckComesFirst) {
 TEST(Summary, AMeasuredStepCalibratesAndGivesSamplesPerSecond) {
   analysis::SummaryOptions options;
   options.samples = 9;
-  options.measured_ms = 0.8;
+  options.measurements = 0.8;
   const analysis::SummaryReport report = summary_of({}, options);
   ASSERT_TRUE(report.simulated);
   EXPECT_EQ(report.simulated->measured, us(800));

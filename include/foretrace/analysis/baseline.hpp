@@ -52,12 +52,11 @@ Result<Baseline> make_baseline(const trace::Trace& trace, const trace::Step& ste
 Result<whatif::Model> make_model(const trace::Trace& trace, const trace::Step& step, const graph::Graph& graph,
                                  Ns replayed, std::optional<Ns> measured, const host::CpuPrior& prior = {});
 
+/// Each text as a use of a what-if: "amp", "batch:x=2".
+Result<std::vector<whatif::Use>> parse_uses(const std::vector<std::string>& texts);
+
 /// All changes together, on the step as it was measured where it was.
 whatif::Prediction predict(const Baseline& baseline, const std::vector<whatif::Use>& uses,
                            whatif::Detail detail = whatif::Detail::kFull);
-
-/// Each change alone, or all together when `stacked`.
-std::vector<whatif::Prediction> predict_each(const Baseline& baseline, const std::vector<whatif::Use>& uses,
-                                             bool stacked);
 
 }  // namespace foretrace::analysis

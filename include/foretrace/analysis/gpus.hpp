@@ -21,6 +21,8 @@ struct ListedPrice {
   double usd_per_hour = 0;
   std::string source;  ///< "2026-11-09, provider": the date first
 };
+/// A higher price, in USD per hour, is taken for a damaged list.
+inline constexpr double kHighestPrice = 1e6;
 /// "device,usd_per_hour,provider,date", a line for each GPU.
 Result<std::vector<ListedPrice>> read_prices(std::string_view csv, const std::string& origin);
 

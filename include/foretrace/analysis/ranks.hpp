@@ -21,10 +21,10 @@
 namespace foretrace::analysis {
 
 struct RanksOptions {
-  std::optional<std::int64_t> step;  ///< the number in ProfilerStep#N; default the median of the steps all ranks have
-  bool align = true;                 ///< false: clocks as written
+  std::optional<std::int64_t> step = {};  ///< the number in ProfilerStep#N; default the median of the common steps
+  bool align = true;                      ///< false: clocks as written
   unsigned threads = 0;
-  Progress progress;
+  Progress progress = {};
 };
 
 struct RanksReport {
@@ -104,6 +104,7 @@ struct RanksStep {
   std::size_t chosen = 0;
   ranks::JobGraph graph;
   simulate::Timeline timeline;
+  std::vector<simulate::PathStep> path;  ///< the critical path over all ranks
   std::vector<std::string> notes;
 };
 Result<RanksStep> ranks_step(const ranks::Job& job, const RanksOptions& options = {});

@@ -20,6 +20,7 @@
 #include "foretrace/base/result.hpp"
 #include "foretrace/base/time.hpp"
 #include "foretrace/graph/graph.hpp"
+#include "foretrace/host/measured_step.hpp"
 #include "foretrace/host/unprofiled.hpp"
 #include "foretrace/simulate/limits.hpp"
 #include "foretrace/simulate/simulate.hpp"
@@ -29,12 +30,9 @@
 namespace foretrace::analysis {
 
 struct ReplayOptions {
-  std::optional<std::int64_t> step;  ///< only the step named ProfilerStep#N; default all
-  std::optional<double>
-      measured_ms;  ///< the step without the profiler; default what the recorder stored, else the prior
-  Progress progress;
-  /// What the CPU costs there; default what the recorder stored, else the usual.
-  std::optional<host::HostCosts> host = {};
+  std::optional<std::int64_t> step = {};     ///< only the step named ProfilerStep#N; default all
+  host::UserMeasurements measurements = {};  ///< default: what the recorder stored
+  Progress progress = {};
 };
 
 struct TraceReplay {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "foretrace/analysis/step_graphs.hpp"
 #include "foretrace/graph/graph.hpp"
 #include "foretrace/host/unprofiled.hpp"
 #include "foretrace/simulate/simulate.hpp"
@@ -63,6 +64,16 @@ struct ReplayedStep {
 
 /// The graph must have passed graph::verify.
 ReplayedStep replay_step(graph::Graph graph);
+
+/// One step of a trace, chosen and replayed. Its graph is built here once for everything that looks at the step.
+struct OpenStep {
+  StepGraphs graphs;
+  std::size_t index = 0;
+  Result<ReplayedStep> replayed;  ///< an error when no graph could be built
+  [[nodiscard]] const trace::Step& step() const { return graphs.steps().steps[index]; }
+};
+/// `number`: as in ProfilerStep#N, else the median step. Fails as StepGraphs::open and StepGraphs::choose do.
+Result<OpenStep> open_step(const trace::Trace& trace, const trace::Steps& steps, std::optional<std::int64_t> number);
 
 /// The bottleneck of the step as it runs without the profiler.
 std::string bottleneck_without_profiler(const graph::Graph& graph, const host::Unprofiled& unprofiled,

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "foretrace/base/result.hpp"
@@ -28,14 +29,18 @@ class StepGraphs {
   [[nodiscard]] const trace::Steps& steps() const { return *steps_; }
   /// The step a verb speaks of by default: the median one that is no ramp-up. There must be a step.
   [[nodiscard]] std::size_t median() const { return builder_ ? builder_->median() : 0; }
+  /// The step of that number, else the median one. Fails when there is no such step (kUsage) or none at all (kDeclined).
+  [[nodiscard]] Result<std::size_t> choose(std::optional<std::int64_t> number) const;
   /// Whether the graph was in the file. Its event ids then speak of the trace it was once built from.
   [[nodiscard]] bool embedded() const { return embedded_.has_value(); }
   /// Declined when the step holds no work. A graph that was in the file is given as it is, whatever the options.
   [[nodiscard]] Result<graph::Graph> graph(std::size_t step, const graph::BuildOptions& options = {}) const;
 
  private:
-  explicit StepGraphs(trace::Steps steps) : steps_(std::make_unique<trace::Steps>(std::move(steps))) {}
+  StepGraphs(std::string file, trace::Steps steps)
+      : file_(std::move(file)), steps_(std::make_unique<trace::Steps>(std::move(steps))) {}
 
+  std::string file_;                     // for errors
   std::unique_ptr<trace::Steps> steps_;  // the builder points to it
   std::optional<graph::Graph> embedded_;
   std::optional<graph::GraphBuilder> builder_;

@@ -15,8 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "foretrace/analysis/replayed_step.hpp"
 #include "foretrace/base/result.hpp"
 #include "foretrace/base/time.hpp"
+#include "foretrace/host/measured_step.hpp"
 #include "foretrace/host/unprofiled.hpp"
 #include "foretrace/memory/memory.hpp"
 #include "foretrace/simulate/simulate.hpp"
@@ -26,11 +28,9 @@
 namespace foretrace::analysis {
 
 struct SummaryOptions {
-  std::optional<std::int64_t> step;        ///< the number in ProfilerStep#N; default the median step
-  std::optional<double> samples;           ///< samples a step works on, for samples per second; never guessed
-  std::optional<double> measured_ms = {};  ///< the step without the profiler; default what the recorder stored
-  std::optional<host::HostCosts> host =
-      {};  ///< what the CPU costs there; default what the recorder stored, else the usual
+  std::optional<std::int64_t> step = {};  ///< the number in ProfilerStep#N; default the median step
+  std::optional<double> samples = {};     ///< samples a step works on, for samples per second; never guessed
+  host::UserMeasurements measurements = {};
 };
 
 /// What the simulation of a step says.
@@ -160,5 +160,7 @@ struct SummaryReport {
 /// Fails when the step asked for does not exist (kUsage), or when it holds nothing to summarise (kDeclined).
 Result<SummaryReport> summarise(const trace::Trace& trace, const trace::Steps& steps,
                                 const SummaryOptions& options = {});
+/// The same of a step that is open already.
+Result<SummaryReport> summarise(const trace::Trace& trace, const OpenStep& step, const SummaryOptions& options);
 
 }  // namespace foretrace::analysis

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "foretrace/whatif/parallel.hpp"
 
@@ -22,6 +23,7 @@ struct ParallelChoice {
   bool priorities = true;
   bool flat = false;  ///< FSDP of the first kind
 };
+std::vector<std::string> compression_names();
 Result<Parallelism> make_parallelism(const ParallelChoice& choice);
 
 }  // namespace foretrace::whatif

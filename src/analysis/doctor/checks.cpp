@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "analysis/doctor/gpu.hpp"
-#include "analysis/doctor/remedies.hpp"
 #include "base/readable.hpp"
 #include "foretrace/graph/gpu_work.hpp"
 
@@ -24,7 +22,7 @@ Maybe no_kernels(const Facts& f) {
   return Finding{"no_kernels", Weight::kBlocks, fmt::format("{}, nor anywhere in the trace", graph::kNoGpuWork),
                  "Without kernels there is nothing to replay or to change: foretrace predicts steps that run on a GPU.",
                  f.trace->partial
-                     ? std::string("the cut came before the GPU's events; a whole file has them")
+                     ? std::string("the file ends before the GPU's events; a whole file has them")
                      : fmt::format("{}; if it was recorded so, CUPTI could not attach: another profiler was "
                                    "running, or the process lacks the permission",
                                    kBothActivities)};
@@ -32,29 +30,30 @@ Maybe no_kernels(const Facts& f) {
 
 Maybe no_cpu(const Facts& f) {
   if (f.gpu_work() == 0 || f.of(EventKind::kOp) + f.of(EventKind::kRuntime) > 0) return {};
-  return Finding{
-      "no_cpu", Weight::kCosts, "the trace holds no CPU events, only the GPU's side",
-      "What launches the kernels and in which order the CPU waits is unknown: only changes of kernel times can be "
-      "estimated, no change of launches, operations or layers.",
-      kBothActivities};
+  return Finding{"no_cpu", Weight::kCosts, "the trace holds GPU events only, no CPU events",
+                 "Launches and CPU waits are unknown: only changes of kernel times can be estimated, not of launches, "
+                 "operations or "
+                 "layers.",
+                 kBothActivities};
 }
 
 Maybe partial(const Facts& f) {
   if (!f.trace->partial) return {};
   return Finding{
-      "partial", Weight::kCosts, "the file is cut off; only what came before the cut was read",
+      "partial", Weight::kCosts, "the file is truncated; only the part before its end was read",
       "The last step is probably incomplete, and metadata at the end of the file (device, ranks) is missing.",
       "let the export finish before copying the file; a full disk cuts files too"};
 }
 
 Maybe several_processes(const Facts& f) {
   if (f.processes.size() < 2) return {};
-  return Finding{"several_processes",
-                 Weight::kCosts,
-                 fmt::format("the file holds {} processes", f.processes.size()),
-                 "Correlation ids repeat between processes, so that kernels may be tied to launches of another one.",
-                 "write one file per rank: tensorboard_trace_handler(dir, worker_name=f\"rank_{rank}\")",
-                 f.processes.size()};
+  return Finding{
+      "several_processes",
+      Weight::kCosts,
+      fmt::format("the file holds {} processes", f.processes.size()),
+      "Correlation ids repeat between processes, so kernels may be matched with launches of another process.",
+      "write one file per rank: tensorboard_trace_handler(dir, worker_name=f\"rank_{rank}\")",
+      f.processes.size()};
 }
 
 // Steps --------------------------------------------------------------------------------------------------------------
@@ -67,11 +66,11 @@ Maybe no_profiler_step(const Facts& f) {
   const bool whole = f.steps->source == trace::StepSource::kWholeTrace;
   return Finding{"no_profiler_step", Weight::kCosts,
                  whole ? "no step is marked and nothing repeats: the whole trace counts as one step"
-                       : fmt::format("no step is marked; taken instead: {}", trace::describe(f.steps->source)),
+                       : fmt::format("no step is marked; steps were taken from {}", trace::describe(f.steps->source)),
                  whole ? "Start-up, evaluation and everything else in the trace count as part of the step."
-                       : "The borders of a step are a guess; work may be counted in the wrong step.",
+                       : "Step boundaries are a guess; work may be counted in the wrong step.",
                  "call prof.step() at the end of each iteration, with schedule=torch.profiler.schedule(wait=1, "
-                 "warmup=1, active=3); or name the range a step lies in with --steps-by"};
+                 "warmup=1, active=3); or name the range that encloses a step with --steps-by"};
 }
 
 Maybe waited_for_missing_work(const Facts& f) {
@@ -80,8 +79,8 @@ Maybe waited_for_missing_work(const Facts& f) {
     return Finding{"waited_for_missing_work", Weight::kNote,
                    fmt::format("{} waited {} ms for GPU work that is not in the file; that time is left out",
                                shorten_middle(step.name, 60), format_ms(step.waited)),
-                   "The step counts from its first own task to the end of its GPU work as if the GPU had been free.",
-                   "record several steps in a row: then what a step waits for is in the file"};
+                   "The step is timed as if the GPU had been free when it began.",
+                   "record several steps in a row, so that the work a step waits for is in the file"};
   }
   return {};
 }
@@ -98,8 +97,8 @@ Maybe steps_cut_off(const Facts& f) {
   return Finding{
       "steps_cut_off",
       Weight::kCosts,
-      fmt::format("{} of {} left no record on the GPU", plural(count, "launch", "launches"), shorten_middle(names, 60)),
-      "Such a step is cut off: its GPU work is incomplete and it replays too short. Use another step (--step N).",
+      fmt::format("{} in {} without a GPU record", plural(count, "launch", "launches"), shorten_middle(names, 60)),
+      "Such a step is incomplete, and its replay is too short. Use another step (--step N).",
       "stop the profiler after the GPU has finished: torch.cuda.synchronize() before the last prof.step()",
       count};
 }
@@ -116,14 +115,14 @@ Maybe steps_vary(const Facts& f) {
       "steps_vary", Weight::kNote,
       fmt::format("steps differ by {}: {} {} ms, {} {} ms", format_percent(spread), low->name,
                   format_ms(low->duration()), high->name, format_ms(high->duration())),
-      "A prediction speaks of one step (the median unless --step says otherwise) and its band grows with the spread.",
+      "A prediction is about one step (the median unless --step is given), and its band grows with the spread.",
       "skip ramp-up: schedule(skip_first=10, wait=1, warmup=1, active=3)"};
 }
 
 Maybe one_step(const Facts& f) {
   if (f.steps->steps.size() != 1 || f.steps->source == trace::StepSource::kWholeTrace) return {};
   return Finding{"one_step", Weight::kNote, "the trace holds one step",
-                 "How much steps differ from each other is unknown, so that the band of a prediction is a guess.",
+                 "How much steps vary is unknown, so the band of a prediction is a guess.",
                  "schedule=torch.profiler.schedule(wait=1, warmup=1, active=3)"};
 }
 
@@ -131,28 +130,30 @@ Maybe one_step(const Facts& f) {
 
 Maybe no_shapes(const Facts& f) {
   if (f.of(EventKind::kOp) == 0 || f.ops_with_shapes > 0 || f.compiled()) return {};
-  return Finding{"no_shapes", Weight::kCosts, "operations carry no input shapes",
-                 "Sizes of tensors are unknown: predictions for another precision, batch size or GPU must go by launch "
-                 "geometry alone, with a wider band, and arithmetic (FLOP, MFU) cannot be counted.",
-                 "torch.profiler.profile(record_shapes=True)"};
+  return Finding{
+      "no_shapes", Weight::kCosts, "operations carry no input shapes",
+      "Tensor sizes are unknown: predictions for another precision, batch size or GPU rely on launch geometry "
+      "alone and have wider bands; FLOP and MFU cannot be computed.",
+      "torch.profiler.profile(record_shapes=True)"};
 }
 
 Maybe no_backward_links(const Facts& f) {
   if (f.backward_nodes == 0 || f.ops_with_sequence > 0 || f.fwdbwd_flows > 0) return {};
-  return Finding{"no_backward_links",
-                 Weight::kCosts,
-                 "backward operations carry no sequence numbers and no fwdbwd arrows",
-                 "Backward kernels cannot be given to layers: changes of single layers reach their forward part only.",
-                 "record CPU activity with PyTorch 1.9 or newer and export the file unfiltered",
-                 f.backward_nodes};
+  return Finding{
+      "no_backward_links",
+      Weight::kCosts,
+      "backward operations carry no sequence numbers and no fwdbwd arrows",
+      "Backward kernels cannot be assigned to layers: changes of single layers affect their forward part only.",
+      "record CPU activity with PyTorch 1.9 or newer and export the file unfiltered",
+      f.backward_nodes};
 }
 
 Maybe no_layers(const Facts& f) {
   if (f.of(EventKind::kOp) == 0 || f.layer_ranges + f.module_frames > 0 || f.compiled()) return {};
   return Finding{
       "no_layers", Weight::kCosts, "nothing names the layers of the model",
-      "Layers are formed from operations and shapes and have made-up names; what-ifs that choose layers are harder to "
-      "write.",
+      "Layers are inferred from operations and shapes and have generated names, which makes what-ifs for single layers "
+      "harder to write.",
       "wrap each leaf module's forward in torch.profiler.record_function(f\"layer:{name}|{type(m).__name__}\")"};
 }
 
@@ -161,8 +162,8 @@ Maybe python_stacks(const Facts& f) {
   return Finding{"python_stacks",
                  Weight::kNote,
                  "Python stacks were recorded",
-                 "Recording them slows the CPU down: the traced step is longer than the real one, and "
-                 "more of it has to be taken off again by a model.",
+                 "Recording them slows the CPU down: the traced step is longer than the real one, and a model has to "
+                 "remove more of it.",
                  "torch.profiler.profile(with_stack=False)",
                  f.of(EventKind::kPython)};
 }
@@ -181,8 +182,8 @@ Maybe no_rank(const Facts& f) {
   if (f.trace->distributed.present || f.collectives == 0) return {};
   return Finding{"no_distributed_info",
                  Weight::kCosts,
-                 "collectives are there, but not which rank this is (no distributedInfo)",
-                 "Files of one job cannot be put in order by content; the file names have to tell the ranks.",
+                 "the trace has collectives but does not say which rank it is (no distributedInfo)",
+                 "Files of one job cannot be ordered by content; ranks are taken from the file names.",
                  "start the profiler after torch.distributed.init_process_group()",
                  f.collectives};
 }
@@ -209,37 +210,38 @@ Maybe no_collective_sizes(const Facts& f) {
                  f.collectives_without_size};
 }
 
-constexpr Maybe (*kChecks[])(const Facts&) = {no_kernels,
-                                              no_cpu,
-                                              partial,
-                                              several_processes,
-                                              no_profiler_step,
-                                              waited_for_missing_work,
-                                              steps_cut_off,
-                                              no_shapes,
-                                              no_layers,
-                                              no_memory,
-                                              no_cuda_sync,
-                                              no_backward_links,
-                                              orphans,
-                                              before_launch,
-                                              duplicate_correlations,
-                                              no_external_id,
-                                              no_device_properties,
-                                              no_launch_geometry,
-                                              graph_work,
-                                              whole_graphs,
-                                              profiler_stalls,
-                                              no_rank,
-                                              one_rank_of_many,
-                                              no_collective_sizes,
-                                              python_stacks,
-                                              steps_vary,
-                                              one_step,
-                                              no_training,
-                                              overlaps,
-                                              unresolved_waits,
-                                              whole_microseconds};
+// In the order they are reported; heavier ones come first.
+constexpr Check kChecks[] = {no_kernels,
+                             no_cpu,
+                             partial,
+                             several_processes,
+                             no_profiler_step,
+                             waited_for_missing_work,
+                             steps_cut_off,
+                             no_shapes,
+                             no_layers,
+                             no_memory,
+                             no_cuda_sync,
+                             no_backward_links,
+                             orphans,
+                             before_launch,
+                             duplicate_correlations,
+                             no_external_id,
+                             no_device_properties,
+                             no_launch_geometry,
+                             graph_work,
+                             whole_graphs,
+                             profiler_stalls,
+                             no_rank,
+                             one_rank_of_many,
+                             no_collective_sizes,
+                             python_stacks,
+                             steps_vary,
+                             one_step,
+                             no_training,
+                             overlaps,
+                             unresolved_waits,
+                             whole_microseconds};
 
 }  // namespace
 

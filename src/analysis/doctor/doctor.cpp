@@ -8,7 +8,6 @@
 
 #include "analysis/doctor/checks.hpp"
 #include "analysis/doctor/facts.hpp"
-#include "analysis/doctor/recorder.hpp"
 #include "base/readable.hpp"
 #include "foretrace/analysis/step_graphs.hpp"
 #include "foretrace/host/recorder.hpp"
@@ -141,14 +140,7 @@ std::string rank_list(const std::vector<std::int64_t>& ranks) {
 }  // namespace
 
 std::string_view to_string(Weight weight) {
-  switch (weight) {
-    case Weight::kBlocks:
-      return "blocks";
-    case Weight::kCosts:
-      return "costs";
-    default:
-      return "note";
-  }
+  return weight == Weight::kBlocks ? "blocks" : weight == Weight::kCosts ? "costs" : "note";
 }
 
 const Finding* DoctorReport::find(std::string_view name) const {
@@ -167,7 +159,7 @@ std::string DoctorReport::verdict() const {
   const std::size_t costs = count(Weight::kCosts);
   std::string out = costs == 0 ? "Good for predictions"
                                : fmt::format("Usable for predictions, but {} accuracy or answers",
-                                             plural(costs, "lack costs", "lacks cost"));
+                                             plural(costs, "gap costs", "gaps cost"));
   if (lost_records > 0) out += fmt::format("; {} could not be used", plural(lost_records, "record"));
   return out + ".";
 }

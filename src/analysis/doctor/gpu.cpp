@@ -1,9 +1,10 @@
-#include "analysis/doctor/gpu.hpp"
+// Checks of the GPU's side of a trace: launches and the work they start, streams, memory, the device.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "analysis/doctor/checks.hpp"
 #include "base/readable.hpp"
 
 namespace foretrace::analysis {
@@ -17,7 +18,7 @@ std::optional<Finding> orphans(const Facts& f) {
         "no_launch_calls",
         Weight::kCosts,
         "no CUDA calls were recorded, so no kernel has a launch",
-        "Kernels are tied to operations by External id or by time only; waits of the CPU for the GPU are invisible.",
+        "Kernels are matched with operations by External id or time only; CPU waits for the GPU are invisible.",
         kBothActivities,
         f.gpu_work()};
   }
@@ -46,14 +47,14 @@ std::optional<Finding> before_launch(const Facts& f) {
 
 std::optional<Finding> duplicate_correlations(const Facts& f) {
   if (f.duplicate_correlations == 0) return {};
-  return Finding{
-      "duplicate_correlation_ids",
-      Weight::kCosts,
-      fmt::format("{} used by more than one call",
-                  plural(f.duplicate_correlations, "correlation id is", "correlation ids are")),
-      "Kernels may be tied to the wrong launch. It happens when traces of several ranks are merged into one file.",
-      "give foretrace one file per rank",
-      f.duplicate_correlations};
+  return Finding{"duplicate_correlation_ids",
+                 Weight::kCosts,
+                 fmt::format("{} used by more than one call",
+                             plural(f.duplicate_correlations, "correlation id is", "correlation ids are")),
+                 "Kernels may be matched with the wrong launch. This happens when traces of several ranks are merged "
+                 "into one file.",
+                 "give foretrace one file per rank",
+                 f.duplicate_correlations};
 }
 
 std::optional<Finding> no_external_id(const Facts& f) {
@@ -62,35 +63,34 @@ std::optional<Finding> no_external_id(const Facts& f) {
   if (f.gpu_work() == 0 || f.of(EventKind::kOp) == 0 || f.work_with_external_id > 0) return {};
   return Finding{"no_external_id", f.of(EventKind::kRuntime) > 0 ? Weight::kNote : Weight::kCosts,
                  "GPU events carry no External id",
-                 "Kernels are tied to operations through the launch call's time and thread, which works unless "
+                 "Kernels are matched with operations through the launch call's time and thread, which works unless "
                  "launches are missing too.",
                  kBothActivities};
 }
 
 std::optional<Finding> whole_graphs(const Facts& f) {
   if (f.whole_graphs == 0) return {};
-  return Finding{
-      "whole_graphs",
-      Weight::kCosts,
-      fmt::format("{} of CUDA graphs are recorded as one piece of work each",
-                  plural(f.whole_graphs, "launch", "launches")),
-      "What runs inside of them is unknown: no kernel, no family, no size, so that only their whole length can "
-      "be changed.",
-      "record the nodes of graphs",
-      f.whole_graphs};
+  return Finding{"whole_graphs",
+                 Weight::kCosts,
+                 fmt::format("{} of CUDA graphs are recorded as one piece of work each",
+                             plural(f.whole_graphs, "launch", "launches")),
+                 "What runs inside them is unknown, so only their total time can be changed.",
+                 "record the nodes of graphs",
+                 f.whole_graphs};
 }
 
 std::optional<Finding> graph_work(const Facts& f) {
   if (f.graph_work == 0 || f.compiled()) return {};
   const bool main = part(f.graph_work, f.gpu_work()) > 0.5;
-  return Finding{"cuda_graph",
-                 main ? Weight::kCosts : Weight::kNote,
-                 fmt::format("{} of {} GPU tasks were launched by CUDA graphs", format_count(f.graph_work),
-                             format_count(f.gpu_work())),
-                 "The operations behind them were recorded at capture, not here: no operation, layer, phase or shape "
-                 "is known for them.",
-                 "to ask for what-ifs of layers or operations, trace the same model without CUDA graphs",
-                 f.graph_work};
+  return Finding{
+      "cuda_graph",
+      main ? Weight::kCosts : Weight::kNote,
+      fmt::format("{} of {} GPU tasks were launched by CUDA graphs", format_count(f.graph_work),
+                  format_count(f.gpu_work())),
+      "Their operations ran when the graph was captured, not in this trace: operation, layer, phase and shape are "
+      "unknown.",
+      "to ask for what-ifs of layers or operations, trace the same model without CUDA graphs",
+      f.graph_work};
 }
 
 std::optional<Finding> overlaps(const Facts& f) {
@@ -142,7 +142,7 @@ std::optional<Finding> no_memory(const Facts& f) {
 std::optional<Finding> no_device_properties(const Facts& f) {
   if (f.gpu_work() == 0 || !f.trace->devices.empty()) return {};
   return Finding{"no_device_properties", Weight::kCosts, "the trace does not say which GPU it ran on",
-                 "Predictions for another GPU or precision need the GPU's model and will have to be told.",
+                 "Predictions for another GPU or precision need to know the GPU: you will have to name it.",
                  "export with prof.export_chrome_trace() and keep the file's top-level keys (deviceProperties)"};
 }
 
@@ -172,8 +172,8 @@ std::optional<Finding> profiler_stalls(const Facts& f) {
   if (f.overhead == 0 || f.overhead * 100 < steps) return {};
   return Finding{"profiler_stalls",
                  Weight::kCosts,
-                 fmt::format("the profiler itself was at work for {} ms of the steps", format_ms(f.overhead)),
-                 "Steps with such a stall are longer than real ones in ways a model cannot take off again.",
+                 fmt::format("the profiler itself was busy for {} ms of the steps", format_ms(f.overhead)),
+                 "Such steps are longer than real ones in a way no model can correct.",
                  "add a warm-up step: schedule(wait=1, warmup=2, active=3)",
                  f.of(EventKind::kOverhead)};
 }

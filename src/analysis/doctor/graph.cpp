@@ -44,8 +44,8 @@ Maybe replay_off(const Facts& f) {
       "replay_off", Weight::kCosts,
       fmt::format("{} replays in {} ms instead of {}, {:+.1f}%", f.replay->step, format_ms(f.replay->replayed),
                   format_ms(f.replay->traced), f.replay->error_pct),
-      "Every prediction starts from a step that is off by that much. Steps while the GPU's queue still fills "
-      "up are not in steady state, which is what a prediction speaks of.",
+      "Every prediction starts from a step that is off by that much. Predictions are about the steady state, and steps "
+      "in which the GPU's queue still fills up are not in it.",
       "look at the other steps with `foretrace replay` and choose one with --step N; skip ramp-up: "
       "schedule(skip_first=10, wait=1, warmup=1, active=3)"};
 }
@@ -81,7 +81,7 @@ Maybe border_work(const Facts& f) {
                  Weight::kNote,
                  fmt::format("{} ran in {} without being launched in it",
                              plural(f.replay->notes.border_tasks, "GPU task"), f.replay->step),
-                 "They keep their measured place in the step, whatever changes around them.",
+                 "They stay at their measured time in the step, whatever changes around them.",
                  "",
                  f.replay->notes.border_tasks};
 }
@@ -90,9 +90,9 @@ Maybe dropped_shares(const Facts& f) {
   if (!f.replay || f.replay->notes.dropped_soft == 0) return {};
   return Finding{"dropped_shares",
                  Weight::kCosts,
-                 fmt::format("{} on which task made room on the GPU contradict the order of the program",
+                 fmt::format("{} about which task made room on the GPU contradict the program's order",
                              plural(f.replay->notes.dropped_soft, "inference")),
-                 "All of them are left out: streams that held each other up replay too fast.",
+                 "They are all left out: streams that delayed each other replay too fast.",
                  "",
                  f.replay->notes.dropped_soft};
 }
@@ -133,8 +133,8 @@ Maybe step_without_gpu(const Facts& f) {
   if (!f.replay || f.step_on_gpu || f.gpu_work() == 0) return {};
   return Finding{"step_without_gpu", f.only_step() ? Weight::kBlocks : Weight::kCosts,
                  fmt::format("{}: {}", f.replay->step, graph::kNoGpuWork),
-                 "It is the step predictions start from unless told otherwise, and nothing can be predicted from it.",
-                 f.only_step() ? "name the range a step lies in with --steps-by NAME, or record again"
+                 "Predictions start from this step by default, and nothing can be predicted from it.",
+                 f.only_step() ? "name the range that encloses a step with --steps-by NAME, or record again"
                                : "choose a step that works on the GPU: --step N"};
 }
 
@@ -145,9 +145,9 @@ Maybe measured_refused(const Facts& f) {
                  "give the time of a step with --measured-ms X, or record again"};
 }
 
-constexpr Maybe (*kChecks[])(const Facts&) = {from_export,      no_graph,         step_without_gpu, replay_off,
-                                              measured_refused, unexplained_lags, refuted_waits,    border_work,
-                                              dropped_shares,   foreign_events,   without_model};
+constexpr Check kChecks[] = {from_export,      no_graph,         step_without_gpu, replay_off,
+                             measured_refused, unexplained_lags, refuted_waits,    border_work,
+                             dropped_shares,   foreign_events,   without_model};
 
 // Kernels whose family neither their operation nor their name tells.
 void list_without_model(Facts& facts, const graph::Graph& graph) {

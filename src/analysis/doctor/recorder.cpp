@@ -1,51 +1,47 @@
-#include "analysis/doctor/recorder.hpp"
+#include "foretrace/host/recorder.hpp"
 
-#include <fmt/format.h>
 #include <simdjson.h>
 
-#include <algorithm>
-#include <array>
-
-#include "foretrace/host/recorder.hpp"
+#include "analysis/doctor/checks.hpp"
 
 namespace foretrace::analysis {
 namespace {
 
 // docs/reference/recording.md says what each is.
-constexpr std::array<std::string_view, 34> kFields{"version",
-                                                   "measured_ms",
-                                                   "measured_p10_ms",
-                                                   "measured_p90_ms",
-                                                   "measured_by",
-                                                   "measured_steps",
-                                                   "step_ms",
-                                                   "host_step_ms",
-                                                   "period_ms",
-                                                   "asynchronous",
-                                                   "cpu_ms_per_step",
-                                                   "thread_cpu_ms_per_step",
-                                                   "phase_ms",
-                                                   "phase_behind_ms",
-                                                   "traced_phase_ms",
-                                                   "probe",
-                                                   "cores_shared",
-                                                   "peak_bytes",
-                                                   "peak_reserved_bytes",
-                                                   "warmup_steps",
-                                                   "traced_steps",
-                                                   "traced_host_ms",
-                                                   "layer_ranges",
-                                                   "torch",
-                                                   "cuda",
-                                                   "python",
-                                                   "device",
-                                                   "host_cpu",
-                                                   "host_cpu_count",
-                                                   "host_cpus_usable",
-                                                   "intra_op_threads",
-                                                   "rank",
-                                                   "world_size",
-                                                   "missing"};
+constexpr std::string_view kFields[] = {"version",
+                                        "measured_ms",
+                                        "measured_p10_ms",
+                                        "measured_p90_ms",
+                                        "measured_by",
+                                        "measured_steps",
+                                        "step_ms",
+                                        "host_step_ms",
+                                        "period_ms",
+                                        "asynchronous",
+                                        "cpu_ms_per_step",
+                                        "thread_cpu_ms_per_step",
+                                        "phase_ms",
+                                        "phase_behind_ms",
+                                        "traced_phase_ms",
+                                        "probe",
+                                        "cores_shared",
+                                        "peak_bytes",
+                                        "peak_reserved_bytes",
+                                        "warmup_steps",
+                                        "traced_steps",
+                                        "traced_host_ms",
+                                        "layer_ranges",
+                                        "torch",
+                                        "cuda",
+                                        "python",
+                                        "device",
+                                        "host_cpu",
+                                        "host_cpu_count",
+                                        "host_cpus_usable",
+                                        "intra_op_threads",
+                                        "rank",
+                                        "world_size",
+                                        "missing"};
 
 }  // namespace
 

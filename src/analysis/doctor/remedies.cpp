@@ -1,6 +1,6 @@
-#include "analysis/doctor/remedies.hpp"
-
 #include <string_view>
+
+#include "analysis/doctor/checks.hpp"
 
 namespace foretrace::analysis {
 
@@ -18,7 +18,7 @@ constexpr Remedy kNsight[] = {
     {"partial", "nsys export --type sqlite --force-overwrite=true REPORT.nsys-rep again; a full disk cuts files too"},
     {"no_profiler_step",
      "put each iteration into a range: with torch.cuda.nvtx.range(f\"step {i}\"): … (or nvtxRangePush), and "
-     "record NVTX: nsys profile --trace=cuda,nvtx; or name the range a step lies in with --steps-by"},
+     "record NVTX: nsys profile --trace=cuda,nvtx; or name the range that encloses a step with --steps-by"},
     {"waited_for_missing_work",
      "record several steps in a row: nsys profile --capture-range=cudaProfilerApi, with "
      "torch.cuda.cudart().cudaProfilerStart() before them"},
@@ -27,7 +27,7 @@ constexpr Remedy kNsight[] = {
      "skip ramp-up: nsys profile --capture-range=cudaProfilerApi, with cudaProfilerStart() after ten steps"},
     {"one_step", "record three steps or more between cudaProfilerStart() and cudaProfilerStop()"},
     {"no_shapes",
-     "run the steps inside of torch.autograd.profiler.emit_nvtx(record_shapes=True), or nsys profile "
+     "run the steps inside torch.autograd.profiler.emit_nvtx(record_shapes=True), or nsys profile "
      "--pytorch=autograd-shapes-nvtx"},
     {"no_layers",
      "wrap each leaf module's forward in torch.cuda.nvtx.range(f\"layer:{name}|{type(m).__name__}\") and record "
@@ -66,8 +66,8 @@ constexpr Remedy kXla[] = {
     {"no_cpu", "jax.profiler.ProfileOptions(): leave host_tracer_level at 2"},
     {"partial", "let jax.profiler.stop_trace() return before the program ends or the file is copied"},
     {"no_profiler_step",
-     "with jax.profiler.StepTraceAnnotation(\"train\", step_num=i): … around each step; or name the range a "
-     "step lies in with --steps-by"},
+     "with jax.profiler.StepTraceAnnotation(\"train\", step_num=i): … around each step; or name the range that "
+     "encloses a step with --steps-by"},
     {"waited_for_missing_work",
      "record several steps in a row, and jax.block_until_ready(state) before jax.profiler.start_trace()"},
     {"steps_cut_off", "jax.block_until_ready(state) before jax.profiler.stop_trace()"},

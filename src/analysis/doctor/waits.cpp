@@ -43,10 +43,10 @@ Maybe frozen(const Facts& f) {
       "frozen",
       declined && f.only_step() ? Weight::kBlocks : Weight::kCosts,
       fmt::format("{:.0f} % of {} are waits that no change shortens", f.replay->limits.frozen_pct(), f.replay->step),
-      fmt::format("Predictions understate what a change gains, and their bands are wider; above {:.0f} % they are "
+      fmt::format("Predictions underestimate what a change gains, and their bands are wider; above {:.0f} % they are "
                   "declined. {}",
                   100 * whatif::kMostFrozenShare, waits_of(*f.replay)),
-      f.only_step() ? "record again, with more of what the step does (the lacks named here)"
+      f.only_step() ? "record again with the missing information named here"
                     : "another step may do better: `foretrace replay` shows all of them, --step N chooses one",
       f.replay->unexplained_waits.size()};
 }
@@ -57,9 +57,9 @@ Maybe limit(const Facts& f, std::string_view name, std::string_view resource, Ns
   if (std::abs(off) <= kTooFarOff || f.replay->unexplained_waits.empty()) return {};
   return Finding{std::string(name),
                  Weight::kNote,
-                 fmt::format("with {} at no cost {} would take {} ms; {} alone is {} ms", resource, f.replay->step,
-                             format_ms(limit), path_name, format_ms(path)),
-                 "What lies between them are waits without an explanation. " + waits_of(*f.replay),
+                 fmt::format("with {} infinitely fast, {} would take {} ms; {} alone is {} ms", resource,
+                             f.replay->step, format_ms(limit), path_name, format_ms(path)),
+                 "The difference is unexplained waits. " + waits_of(*f.replay),
                  "",
                  f.replay->unexplained_waits.size()};
 }
@@ -79,13 +79,13 @@ Maybe gpu_limit(const Facts& f) {
 Maybe ramp_up(const Facts& f) {
   if (!f.replay || !f.replay->ramp_up || !f.replay->period) return {};
   return Finding{"ramp_up", Weight::kCosts,
-                 fmt::format("every step is ramp-up: {} took the CPU {} ms, its work repeats every {} ms",
+                 fmt::format("every step is ramp-up: {} took the CPU {} ms, and its work repeats every {} ms",
                              f.replay->step, format_ms(f.replay->traced), format_ms(*f.replay->period)),
-                 "The CPU was still running away from its GPU. Predictions speak of the period.",
+                 "The CPU was still filling the GPU's queue. Predictions are about the period.",
                  "record later steps: schedule(skip_first=10, wait=1, warmup=1, active=3)"};
 }
 
-constexpr Maybe (*kChecks[])(const Facts&) = {frozen, cpu_limit, gpu_limit, ramp_up};
+constexpr Check kChecks[] = {frozen, cpu_limit, gpu_limit, ramp_up};
 
 }  // namespace
 

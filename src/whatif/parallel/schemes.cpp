@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/suggest.hpp"
+#include "foretrace/whatif/parallel_choice.hpp"
 #include "hardware/figures.hpp"
 #include "whatif/parallel/builder.hpp"
 
@@ -95,12 +96,18 @@ std::string_view to_string(Compression compression) {
   return kCompressions[static_cast<std::size_t>(compression)].first;
 }
 
+std::vector<std::string> compression_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : kCompressions) names.emplace_back(name);
+  return names;
+}
+
 Result<Compression> parse_compression(std::string_view text) {
   for (const auto& [name, value] : kCompressions) {
     if (name == text) return value;
   }
   return fail(ErrorCode::kUsage, fmt::format("'{}' is not a gradient compression", text),
-              "one of: fp16, powersgd, topk, dgc, qsgd, terngrad");
+              fmt::format("one of: {}", fmt::join(compression_names(), ", ")));
 }
 
 namespace {

@@ -1,0 +1,71 @@
+#pragma once
+// Everything foretrace can say about one step, computed once. The HTML page only renders it: steps are found, the graph is built
+// and changes are predicted here and nowhere in report/.
+//
+//   FORETRACE_TRY(const Overview all, make_overview(trace, {.whatifs = {"amp"}}));
+//   all.summary.gpu_time;  all.best->step;
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "foretrace/analysis/baseline.hpp"
+#include "foretrace/analysis/gpus.hpp"
+#include "foretrace/analysis/replayed_step.hpp"
+#include "foretrace/analysis/scale.hpp"
+#include "foretrace/analysis/sliders.hpp"
+#include "foretrace/analysis/summary.hpp"
+#include "foretrace/search/advise.hpp"
+
+namespace foretrace::overview {
+
+struct OverviewOptions {
+  std::optional<std::int64_t> step = {};  ///< the number in ProfilerStep#N; default the median step
+  host::UserMeasurements measurements = {};
+  std::vector<std::string> whatifs = {};  ///< predicted alone and stacked; none: the best combination found is stacked
+  std::string fabric = {};                ///< network of the scaling curve; empty: the one the GPU is usually sold with
+  std::vector<analysis::ListedPrice> price_list = {};  ///< of other GPUs; overrides the device files
+  unsigned threads = 0;
+};
+
+struct Overview {
+  const trace::Trace* trace = nullptr;  ///< must outlive this
+  analysis::SummaryReport summary;
+  std::optional<analysis::ReplayedStep> traced;  ///< the step simulated unchanged; nothing when no graph could be built
+  std::string declined;                          ///< why nothing can be predicted; then everything below is empty
+
+  std::optional<analysis::Baseline> baseline;
+  std::vector<whatif::Prediction> alone;  ///< the changes asked for, each alone
+  std::optional<search::Advised> advised;
+  bool stack_was_asked = false;
+  std::vector<whatif::Use> stack;                     ///< changes of `best`, in order
+  std::vector<std::pair<std::string, Ns>> waterfall;  ///< the step after each change of the stack
+  std::optional<whatif::Prediction> best;             ///< the whole stack; its graph is in `predicted`
+  std::optional<analysis::ReplayedStep> predicted;    ///< of `best`, else the step without the profiler
+  std::optional<analysis::GpusReport> gpus;           ///< nothing when the GPU is unknown
+  std::optional<analysis::ScaleReport> scale;         ///< nothing when gradients or network are unknown
+  std::vector<analysis::Slider> sliders;
+
+  [[nodiscard]] Ns today() const { return baseline->figures.measured.value_or(baseline->figures.unprofiled); }
+};
+
+/// Larger graphs are not searched: the changes asked for, or a few common ones, are predicted instead.
+inline constexpr std::size_t kLargestSearched = 60'000;
+
+/// Fails when the step or a what-if does not exist (kUsage), or the trace holds no step (kDeclined).
+Result<Overview> make_overview(const trace::Trace& trace, const OverviewOptions& options);
+
+/// One step to export: as traced, or with what-ifs applied.
+struct ExportableStep {
+  analysis::ReplayedStep step;
+  bool has_events = true;  ///< false: read back from an exported file, so the events behind the tasks are not at hand
+};
+/// `step`: its number, else the median step. `whatifs`: all together; none: the step as traced. Declined when the step cannot be
+/// simulated or changed.
+Result<ExportableStep> exportable_step(const trace::Trace& trace, const trace::Steps& steps,
+                                       std::optional<std::int64_t> step = {},
+                                       const std::vector<std::string>& whatifs = {});
+
+}  // namespace foretrace::overview

@@ -1,0 +1,68 @@
+#pragma once
+// From the arguments and options of a verb to what the library takes: traces, the baseline of a step, the user's measurements,
+// the network. Whatever can be wrong about an option is said before a trace is read.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/verb.hpp"
+#include "foretrace/analysis/baseline.hpp"
+#include "foretrace/analysis/gpus.hpp"
+#include "foretrace/search/strategy.hpp"
+#include "foretrace/trace/trace.hpp"
+#include "foretrace/whatif/residuals.hpp"
+
+namespace foretrace::cli {
+
+/// The trace files behind the arguments, by rank. A path that does not exist is an error that names a similar file.
+Result<std::vector<std::string>> locate_traces(const std::vector<std::string>& arguments);
+
+/// Of several files the one of rank `--rank`, else of the lowest rank; a note says which was taken.
+Result<trace::Trace> load_one(const std::vector<std::string>& arguments, const Request& request);
+
+/// All recordings of one side of a comparison. Of a job's ranks one is taken, --rank or the lowest: they are not recordings of
+/// the same thing. `side` names it in messages: "BEFORE".
+Result<std::vector<trace::Trace>> load_recordings(const std::vector<std::string>& named, const Request& request,
+                                                  const char* side);
+std::vector<const trace::Trace*> pointers(const std::vector<trace::Trace>& traces);
+
+/// Traces and what-ifs as they stand together in one argument list: "trace.json amp fused-optimizer".
+struct TracesAndChanges {
+  std::vector<std::string> traces, whatifs;
+};
+Result<TracesAndChanges> split_arguments(const std::vector<std::string>& given);
+
+/// --measured-ms and --host.
+Result<host::UserMeasurements> user_measurements(const Values& values);
+
+/// The step that predictions start from: TRACE with --step, --rank, --measured-ms and --host.
+struct OpenBaseline {
+  std::unique_ptr<trace::Trace> trace;  ///< the baseline points to it
+  analysis::Baseline baseline;
+};
+Result<OpenBaseline> open_baseline(const Request& request);
+
+/// --memory-gb in bytes.
+std::optional<std::int64_t> memory_limit(const Values& values);
+/// --prices.
+Result<std::vector<analysis::ListedPrice>> price_list(const Values& values);
+
+inline constexpr std::size_t kLargestTable = 1 << 20;  ///< of prices or residuals: one line each, so thousands fit
+/// --residuals; null: the built-in ones.
+Result<std::shared_ptr<const whatif::Residuals>> read_residuals(const Values& values);
+
+/// Whether --fabric or --collectives is given.
+bool names_network(const Values& values);
+/// `workers` and the network between them; names and files are not looked up yet. An error when no network is given.
+Result<search::Communication> network_asked(const Values& values, std::int64_t workers);
+
+/// An error where --code-out asks for a PyTorch script and the step is not PyTorch's.
+Status can_write_code(const Values& values, const analysis::Baseline& baseline);
+
+/// The error of a verb or option that only the Python command serves.
+tl::unexpected<Error> served_by_python(std::string_view what, std::string hint);
+
+}  // namespace foretrace::cli

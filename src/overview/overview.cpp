@@ -1,0 +1,128 @@
+#include "foretrace/overview/overview.hpp"
+
+#include <fmt/format.h>
+
+#include "foretrace/whatif/network.hpp"
+#include "foretrace/whatif/parallel_choice.hpp"
+
+namespace foretrace::overview {
+
+namespace {
+
+using whatif::Prediction;
+using whatif::Use;
+
+// One change of each kind people try first, for graphs too large to search.
+constexpr const char* kCommonChanges[] = {"amp:dtype=bf16", "fused-optimizer", "cuda-graph"};
+
+// The changes to stack: those asked for, else the best combination found, else the best single change.
+std::vector<Use> changes_to_stack(const Overview& o, std::vector<Use> asked) {
+  if (!asked.empty()) return asked;
+  if (o.advised) return o.advised->together ? o.advised->together->uses : std::vector<Use>{};
+  const Prediction* best = nullptr;
+  for (const Prediction& p : o.alone) {
+    if (p.declined.empty() && (best == nullptr || p.step < best->step)) best = &p;
+  }
+  return best == nullptr ? std::vector<Use>{} : std::vector<Use>{*whatif::parse_use(best->whatif)};
+}
+
+// Each change of the stack on top of those before it. One that does not apply ends the stack.
+void predict_stack(Overview& o) {
+  for (std::size_t n = 1; n <= o.stack.size(); ++n) {
+    const std::vector<Use> first(o.stack.begin(), o.stack.begin() + static_cast<std::ptrdiff_t>(n));
+    const bool last = n == o.stack.size();
+    Prediction p = predict(*o.baseline, first, last ? whatif::Detail::kFull : whatif::Detail::kStepOnly);
+    if (!p.declined.empty()) {
+      o.stack.resize(n - 1);
+      if (n > 1) o.best = predict(*o.baseline, o.stack);  // with its band this time
+      return;
+    }
+    o.waterfall.emplace_back(o.stack[n - 1].text, p.step);
+    o.best = std::move(p);
+  }
+}
+
+void predict_changes(Overview& o, std::vector<Use> asked, const OverviewOptions& options) {
+  const analysis::Baseline& base = *o.baseline;
+  if (base.model.graph.size() <= kLargestSearched) {
+    o.advised = search::advise(base, {.threads = options.threads});
+  } else if (asked.empty()) {
+    for (const char* text : kCommonChanges) o.alone.push_back(predict(base, {*whatif::parse_use(text)}));
+  }
+  for (const Use& use : asked) o.alone.push_back(predict(base, {use}));
+  // The same trace gives the same overview: how long a change took to apply is not part of it.
+  for (Prediction& p : o.alone) {
+    for (Prediction::Applied& one : p.applied) one.seconds = 0;
+  }
+  o.stack_was_asked = !asked.empty();
+  o.stack = changes_to_stack(o, std::move(asked));
+  predict_stack(o);
+  o.predicted = analysis::replay_step(o.best ? std::move(o.best->graph) : base.model.graph);
+}
+
+// Other GPUs, more workers, sliders. What cannot be answered is left out.
+void predict_elsewhere(Overview& o, const OverviewOptions& options) {
+  const analysis::Baseline& base = *o.baseline;
+  const bool large = base.model.graph.size() > kLargestSearched;
+  analysis::GpusOptions gpus;
+  gpus.threads = options.threads;
+  gpus.price_list = options.price_list;
+  if (large) gpus.targets = {"A100-SXM4-80GB", "H100-SXM5"};
+  if (Result<analysis::GpusReport> report = analysis::compare_gpus(base, gpus)) o.gpus = std::move(*report);
+
+  const std::string fabric = options.fabric.empty() ? whatif::usual_fabric(base.model.device) : options.fabric;
+  const Result<whatif::Parallelism> how = whatif::make_parallelism({});
+  const Result<whatif::Network> network = whatif::network_of({.fabric = fabric}, base.model.device);
+  if (how && network && base.model.parameter_elements != 0) {
+    const std::vector<int> workers = large ? std::vector<int>{8} : std::vector<int>{2, 4, 8, 16, 32, 64};
+    o.scale = analysis::scale_report(base, *how, network->collectives, network->gpus_per_node, workers);
+    if (o.scale->predictions.empty()) o.scale.reset();
+  }
+  o.sliders = analysis::sliders(base, o.scale ? &*o.scale : nullptr,
+                                {.fabric = fabric, .few = large, .bands = !large, .threads = options.threads});
+}
+
+// What-ifs need the events behind the tasks, which a graph read back from an exported file does not have: there the graph is
+// built again, from the events of the file.
+Result<analysis::Baseline> baseline_of(const trace::Trace& trace, const analysis::OpenStep& step,
+                                       const OverviewOptions& options) {
+  if (step.graphs.embedded() || !step.replayed)
+    return analysis::make_baseline(trace, options.step, options.measurements);
+  return analysis::make_baseline(trace, step.step(), step.replayed->graph, options.measurements);
+}
+
+}  // namespace
+
+Result<Overview> make_overview(const trace::Trace& trace, const OverviewOptions& options) {
+  FORETRACE_TRY(std::vector<Use> asked, analysis::parse_uses(options.whatifs));
+  FORETRACE_TRY(analysis::OpenStep step, analysis::open_step(trace, trace::find_steps(trace), options.step));
+  Overview o;
+  o.trace = &trace;
+  FORETRACE_TRY(o.summary, analysis::summarise(trace, step, {options.step, {}, options.measurements}));
+  Result<analysis::Baseline> baseline = baseline_of(trace, step, options);
+  if (step.replayed) o.traced = std::move(*step.replayed);
+  if (!baseline) {
+    if (baseline.error().code != ErrorCode::kDeclined) return tl::unexpected(baseline.error());
+    o.declined = baseline.error().message;
+    return o;
+  }
+  o.baseline = std::move(*baseline);
+  predict_changes(o, std::move(asked), options);
+  predict_elsewhere(o, options);
+  return o;
+}
+
+Result<ExportableStep> exportable_step(const trace::Trace& trace, const trace::Steps& steps,
+                                       std::optional<std::int64_t> number, const std::vector<std::string>& whatifs) {
+  FORETRACE_TRY(const std::vector<Use> uses, analysis::parse_uses(whatifs));
+  FORETRACE_TRY(analysis::OpenStep step, analysis::open_step(trace, steps, number));
+  if (!step.replayed) return forward(step.replayed);
+  if (uses.empty()) return ExportableStep{std::move(*step.replayed), !step.graphs.embedded()};
+  FORETRACE_TRY(const analysis::Baseline baseline, analysis::make_baseline(trace, number, std::nullopt));
+  Prediction p = predict(baseline, uses, whatif::Detail::kStepOnly);
+  if (!p.declined.empty()) return fail(ErrorCode::kDeclined, fmt::format("{}: {}", p.whatif, p.reason()));
+  p.graph.step_name += " with " + p.whatif;
+  return ExportableStep{analysis::replay_step(std::move(p.graph)), !step.graphs.embedded()};
+}
+
+}  // namespace foretrace::overview
