@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/workers.hpp"
-#include "foretrace/memory/memory.hpp"
+#include "foretrace/memory/allocator.hpp"
 #include "search/communication.hpp"
 
 namespace foretrace::search {

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "foretrace/graph/gpu_work.hpp"
-#include "foretrace/memory/memory.hpp"
+#include "foretrace/memory/allocator.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/model/bound.hpp"
 #include "whatif/model/checked_commit.hpp"
