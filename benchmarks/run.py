@@ -146,7 +146,7 @@ def rows_of(large: dict, small: dict, hta: dict | None) -> list[tuple[str, str, 
                         ("gz_1", ".json.gz, 1 thread"), ("gz_2", ".json.gz, 2 threads")):
         slope, constant = memory_fit(small, large)[name]
         peak, events = (large["memory"][name][k] for k in ("peak_bytes", "events"))
-        rows.append((f"memory beside the input, {title}",
+        rows.append((f"memory without the input, {title}",
                      f"{peak / 1e6:.0f} MB for {events / 1e6:.2f} M events: {slope:.1f} B an event + {constant / 1e6:.0f} MB",
                      "≤ 100 B an event + 32 MB", peak <= 100 * events + 32e6))
     if hta:

@@ -52,9 +52,6 @@ THRESHOLDS: dict[str, dict[str, str]] = {
         "kNotableFrozenShare": "gaps and latencies from waits that nothing explains",
         "kMostFrozenShare": "steps that are predicted from those that are declined",
     },
-    "src/whatif/catalogue/dataloader.cpp": {"kWaited": "a batch that was there from one that was waited for"},
-    "src/whatif/rewrite/optimizer.cpp": {"·kFewer": "another update from the same, counted a little differently"},
-    "src/whatif/dataflow/saved_tensors.cpp": {"kStatistic": "statistics of a norm from activations"},
     "src/memory/reserved.cpp": {"kSame": "gradients as large as the parameters from shards and other types"},
     "src/host/measured_step.cpp": {
         "·kLeastOfBusy": "a measured step from a slip of its unit",

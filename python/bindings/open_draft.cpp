@@ -174,19 +174,19 @@ nb::object OpenDraft::insert(const std::string& name, const TaskIds& after, cons
     k.cost = checked_ns(at(costs, i), "cost");
     k.phase = phase ? phase_named(*phase) : before.phase;
     k.layer = before.layer;
-    k.after_gpu = behind[i];
+    k.after.gpu = behind[i];
     if (!cpu_after && before.launch == kNone) {
       refuse(fmt::format("no call is known to have launched task {}: say with cpu_after what launches the new one",
                          behind[i]));
     }
-    k.after_cpu = cpu_after ? cpu_task((*cpu_after)(i)) : before.launch;
-    k.cpu_cost = cpu_costs ? checked_ns(at(*cpu_costs, i), "cpu_cost") : launch_cost(k.after_cpu);
+    k.after.cpu = cpu_after ? cpu_task((*cpu_after)(i)) : before.launch;
+    k.cpu_cost = cpu_costs ? checked_ns(at(*cpu_costs, i), "cpu_cost") : launch_cost(k.after.cpu);
   }
   Column<std::int64_t> ids;
   for (const whatif::NewKernel& k : kernels) {
-    const std::uint32_t id = draft().insert(k);
-    added_.push_back({TaskKind::kCall, k.phase, k.layer, kNone, info(k.after_cpu).lane});
-    added_.push_back({k.kind, k.phase, k.layer, id - 1, info(k.after_gpu).lane});
+    const std::uint32_t id = draft().insert(k).gpu;
+    added_.push_back({TaskKind::kCall, k.phase, k.layer, kNone, info(k.after.cpu).lane});
+    added_.push_back({k.kind, k.phase, k.layer, id - 1, info(k.after.gpu).lane});
     ids.push_back(id);
   }
   return give(std::move(ids));

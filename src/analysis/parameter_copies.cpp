@@ -5,7 +5,7 @@
 
 #include "analysis/trained_parameters.hpp"
 #include "base/saturate.hpp"
-#include "whatif/dataflow/result_shape.hpp"
+#include "whatif/dataflow/op_facts.hpp"
 #include "work/op_view.hpp"
 
 namespace foretrace::analysis {

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "hardware/multi_tensor.hpp"
+
 namespace foretrace::hardware {
 
 namespace {
@@ -75,12 +77,11 @@ double elementwise_us(double bytes, double elements, const StreamingWeights& p, 
 // (ATen/native/cuda/MultiTensorApply.cuh). Small tensors leave SMs idle, and then one block's time counts, whatever it moves.
 double tensor_lists_us(double bytes, double elements, double tensors, double lists, const StreamingWeights& p,
                        const Device& d) {
-  constexpr double kBlock = 65536;
-  constexpr double kBlocks = 320;
-  constexpr std::array<double, 5> kTensors = {110, 64, 48, 36, 30};
+  using namespace multi_tensor;
   const auto many = static_cast<std::size_t>(std::clamp(lists, 1.0, 4.0));
-  const double launches = std::max(std::ceil(tensors / kTensors[many - 1]), std::ceil(elements / kBlock / kBlocks));
-  const double block = std::min(kBlock, p.uneven * elements / tensors) / (handling_rate(p.block, d) / d.sm_count);
+  const double launches =
+      std::max(std::ceil(tensors / kTensorsPerLaunch[many - 1]), std::ceil(elements / kChunk / kBlocksPerLaunch));
+  const double block = std::min(kChunk, p.uneven * elements / tensors) / (handling_rate(p.block, d) / d.sm_count);
   return streaming_us({p.start + p.per_list * launches, stream_us(bytes, d) / p.share, launches * block}, p);
 }
 

@@ -78,10 +78,4 @@ class Neighbours {
   Scales scales_;
 };
 
-/// The scales under which the groups of a pool, each left out in turn, are told best: a search along one feature after the other
-/// that starts from the same place every time and asks a few samples of a large pool at first, then all of them.
-Scales fit_scales(const Neighbours& pool, std::size_t features);
-/// The last part of that search, from where it is said to start.
-Scales refine_scales(const Neighbours& pool, std::size_t features, const Scales& from);
-
 }  // namespace foretrace::hardware

@@ -201,6 +201,12 @@ Peak peak(const Curve& c) {
   return most;
 }
 
+void add_blocks(Curve& c, const std::vector<Block>& blocks) {
+  c.blocks.insert(c.blocks.end(), blocks.begin(), blocks.end());
+  std::stable_sort(c.blocks.begin(), c.blocks.end(),
+                   [](const Block& a, const Block& b) { return a.allocated < b.allocated; });
+}
+
 void recompute(Curve& c) {
   const Peak most = peak(c);
   c.peak_bytes = most.bytes;

@@ -77,7 +77,7 @@ class CheckLayers(unittest.TestCase):
 
     def test_a_whatif_is_not_asked_for_by_name(self):
         status, out = self.check({
-            "src/whatif/catalogue/tf32.cpp": '.name = "tf32",\n',
+            "src/whatif/catalogue/tf32.cpp": 'const Registered kRegistered({.name = "tf32",\n',
             "src/report/scheme.cpp": 'if (scheme == "ddp") {}\n',
             "src/search/a.cpp": '// tf32\nif (use.whatif->name == "tf32") {}\n',
             "src/report/b.cpp": 'constexpr Row kRows[] = {{"tf32", write_tf32}};\n',

@@ -11,22 +11,19 @@ Status apply_half_batchnorm(Model&, Draft& draft, const Parameters& parameters) 
   return {};
 }
 
-WhatIf half_batchnorm_whatif() {
-  return {.name = "half-batchnorm",
-          .about = "batch-norm kernels read their input once",
-          .parameters = {{"x", "factor on their time", "0.5", {}, ParameterType::kNumber}},
-          .assumes = "they are bound by memory bandwidth",
-          .source = "Jung et al. 2018",
-          .not_modelled = "copies the new kernels need",
-          .needs = {Need::kBackward},
-          .changes = Changes::kKernels,
-          .parts = {.cpu = Part::kUnchanged, .gpu = Part::kModelled, .memory = Part::kNotModelled},
-          .code = {},
-          .validated = false,
-          .apply = apply_half_batchnorm};
-}
-
-const Registered kRegistered(half_batchnorm_whatif);
+const Registered kRegistered({.name = "half-batchnorm",
+                              .about = "batch-norm kernels read their input once",
+                              .parameters = {{.name = "x",
+                                              .about = "factor on their time",
+                                              .default_value = "0.5",
+                                              .type = ParameterType::kNumber}},
+                              .assumes = "they are bound by memory bandwidth",
+                              .source = "Jung et al. 2018",
+                              .not_modelled = "copies the new kernels need",
+                              .needs = {Need::kBackward},
+                              .changes = Changes::kKernels,
+                              .parts = {.cpu = Part::kUnchanged, .gpu = Part::kModelled, .memory = Part::kNotModelled},
+                              .apply = apply_half_batchnorm});
 
 }  // namespace
 }  // namespace foretrace::whatif

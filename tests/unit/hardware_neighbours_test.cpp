@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "foretrace/hardware/cost.hpp"
-#include "hardware/measured.hpp"
 #include "hardware/neighbours.hpp"
+#include "hardware/tables.hpp"
 
 namespace foretrace::hardware {
 namespace {
@@ -99,17 +99,6 @@ TEST(Neighbours, OnlyTheNearestSpeak) {
   EXPECT_DOUBLE_EQ(all.at({}).value, near.at({}).value);  // the same, summed in another order
 }
 
-TEST(Neighbours, TheSearchFindsWhatMatters) {
-  Neighbours pool;
-  for (std::uint32_t i = 0; i < 60; ++i) {
-    const double x = 0.1 * i, y = i * 37 % 11;
-    pool.add({.at = {x, y}, .value = std::sin(x), .group = i});
-  }
-  const Scales found = fit_scales(pool, 2);
-  EXPECT_GT(found.scales[0], 3 * found.scales[1]);
-  EXPECT_EQ(found, fit_scales(pool, 2));
-}
-
 const Device& h200() {
   static const Device kDevice = *find_device("H200-SXM");
   return kDevice;
@@ -136,8 +125,9 @@ Work conv(std::int64_t n, Dtype dtype, Family family = Family::kConvForward) {
 
 // Every table is read, every pool has scales, and no cell of a table is lost.
 TEST(MeasuredOperations, EveryPoolHasItsScales) {
-  ASSERT_GT(kernel_pools().size(), 150U);
-  for (const auto& [name, pool] : kernel_pools()) {
+  const KernelPools& pools = Tables::shipped().kernels().all("H200-SXM");
+  ASSERT_GT(pools.size(), 150U);
+  for (const auto& [name, pool] : pools) {
     EXPECT_GT(pool.neighbours.size(), 0U) << name;
     EXPECT_LE(pool.features, kMostFeatures) << name;
     EXPECT_NE(pool.spread, 0.3) << name << ": no line in the file of scales";

@@ -205,8 +205,6 @@ TEST(MemoryOfWhatIfs, MeetsMeasuredPeaks) {
       {"h200-clean/mlp", {"compile"}, 137.7e6, 0.02},           // a norm whose input a product wrote
       // Copies that autocast would make are results of compiled kernels.
       {"h200-clean/gpt2", {"amp:dtype=bf16", "flash-attention", "fused-optimizer", "compile"}, 5771.2e6, 0.01},
-      // What a product wrote is read again, where eager code kept it in FP32.
-      {"h200-clean/gpt2.bf16sdpafused", {"compile"}, 5771.2e6, 0.01},
   };
   for (const Row& row : rows) {
     const whatif::Prediction p = test::predicted(row.name, row.uses);

@@ -7,7 +7,6 @@
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/whatif.hpp"
 #include "whatif/dataflow/blocks.hpp"
-#include "whatif/dataflow/kernel_repeats.hpp"
 #include "whatif/model/step_facts.hpp"
 
 namespace foretrace::whatif {
@@ -35,7 +34,7 @@ TEST(AlreadyThere, PlainStepHasNothing) {
   const StepFacts& has = plain.has();
   EXPECT_FALSE(has.compiled || has.half_products || has.tf32_products || has.tf32_convolutions || has.channels_last);
   EXPECT_FALSE(has.fused_attention || has.foreach_update || has.fused_update || has.recomputes || has.offloads);
-  EXPECT_FALSE(has.graphed());
+  EXPECT_FALSE(has.graphed);
   EXPECT_EQ(has.passes, 1U);
   EXPECT_EQ(has.workers, 1U);
   for (const char* const use : {"amp", "tf32", "fused-optimizer", "checkpoint", "cuda-graph", "accumulate:n=2"}) {
@@ -46,7 +45,7 @@ TEST(AlreadyThere, PlainStepHasNothing) {
 TEST(AlreadyThere, TodaysStep) {
   const Loaded today("h200-clean/gpt2-today.base");
   EXPECT_TRUE(today.has().half_products && today.has().fused_attention && today.has().fused_update);
-  EXPECT_FALSE(today.has().recomputes || today.has().compiled || today.has().graphed());
+  EXPECT_FALSE(today.has().recomputes || today.has().compiled || today.has().graphed);
   EXPECT_THAT(today.predict("fused-optimizer").declined, HasSubstr("already runs a fused update"));
   EXPECT_THAT(today.predict("foreach-optimizer").declined, HasSubstr("already runs a fused update"));
   EXPECT_THAT(today.predict("amp").declined, HasSubstr("already runs matrix products in half precision"));
@@ -67,7 +66,7 @@ TEST(AlreadyThere, CheckpointedStepNamesWhatItRunsAgain) {
 
 TEST(AlreadyThere, GraphedAndCompiledSteps) {
   const Loaded graphed("h200-clean/bert_base-compiled.graph");
-  EXPECT_TRUE(graphed.has().graphed() && graphed.has().compiled);
+  EXPECT_TRUE(graphed.has().graphed && graphed.has().compiled);
   EXPECT_THAT(graphed.predict("cuda-graph").declined, HasSubstr("already runs as a CUDA graph"));
   EXPECT_THAT(graphed.predict("compile").declined, HasSubstr("already runs kernels of torch.compile"));
   const Loaded compiled("h200-clean/gpt2-compiled.base");

@@ -190,7 +190,7 @@ TEST(Blocks, WhatStandsBesideStagesIsNone) {
   const auto left = [](const std::vector<std::string>& names) {
     std::vector<BlockOfLayers> blocks;
     for (const std::string& name : names) blocks.push_back({name, {}, kNone});
-    drop_what_stands_beside_stages(blocks);
+    drop_entries_beside_stages(blocks);
     std::string out;
     for (const BlockOfLayers& b : blocks) out += b.name + " ";
     return out;

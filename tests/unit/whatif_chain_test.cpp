@@ -144,9 +144,8 @@ TEST(LaunchOrder, ACallDecidesWhereItsKernelStands) {
   const Graph g = two_launches();
   Draft draft(g);
   // Asked for behind the second kernel, launched before it; and the thread waits for it before it launches that one.
-  const std::uint32_t kernel =
-      draft.insert({.name = "new", .cost = 100, .after_gpu = 5, .after_cpu = 1, .cpu_cost = 10});
-  draft.depend(kernel, draft.insert_wait(kernel - 1, "wait"), 0, DependencyKind::kSync);
+  const Place kernel = draft.insert({.name = "new", .cost = 100, .after = {.cpu = 1, .gpu = 5}, .cpu_cost = 10});
+  draft.depend(kernel.gpu, draft.insert_wait(kernel.cpu, "wait"), 0, DependencyKind::kSync);
   const Graph changed = draft.commit();
   EXPECT_TRUE(graph::verify(changed)) << graph::verify(changed).error().message;
   EXPECT_THAT(stream_of(changed), testing::ElementsAre("first", "new", "second"));
@@ -156,17 +155,16 @@ TEST(LaunchOrder, ACallDecidesWhereItsKernelStands) {
 TEST(LaunchOrder, WhatIsAskedForStaysWhereCallsAllowIt) {
   const Graph g = two_launches();
   Draft draft(g);
-  draft.insert({.name = "third", .cost = 100, .after_gpu = 5, .after_cpu = 2});
-  draft.insert({.name = "between", .cost = 100, .after_gpu = 4, .after_cpu = 1});
+  draft.insert({.name = "third", .cost = 100, .after = {.cpu = 2, .gpu = 5}});
+  draft.insert({.name = "between", .cost = 100, .after = {.cpu = 1, .gpu = 4}});
   EXPECT_THAT(stream_of(draft.commit()), testing::ElementsAre("first", "between", "second", "third"));
 }
 
 TEST(LaunchOrder, BehindATaskOfACudaGraphOneCallLaunchesAll) {
   const Graph g = two_launches("cudaGraphLaunch");
   Draft draft(g);
-  const std::uint32_t kernel =
-      draft.insert({.name = "new", .cost = 100, .after_gpu = 4, .after_cpu = 0, .cpu_cost = 10});
-  draft.depend(kernel, draft.insert_wait(kernel - 1, "wait"), 0, DependencyKind::kSync);
+  const Place kernel = draft.insert({.name = "new", .cost = 100, .after = {.cpu = 0, .gpu = 4}, .cpu_cost = 10});
+  draft.depend(kernel.gpu, draft.insert_wait(kernel.cpu, "wait"), 0, DependencyKind::kSync);
   const Graph changed = draft.commit();
   ASSERT_TRUE(graph::verify(changed)) << graph::verify(changed).error().message;
   EXPECT_THAT(stream_of(changed), testing::ElementsAre("first", "new", "second"));

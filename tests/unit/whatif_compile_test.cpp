@@ -140,8 +140,8 @@ TEST(Fusion, TheLossStaysOutside) {
     EXPECT_THAT(p.operations(f), testing::Not(HasSubstr("loss")));
     EXPECT_THAT(p.operations(f), testing::Not(HasSubstr("log_softmax")));
   }
-  EXPECT_TRUE(of_the_loss("aten::nll_loss_forward"));
-  EXPECT_FALSE(of_the_loss("aten::_softmax"));
+  EXPECT_TRUE(computes_loss("aten::nll_loss_forward"));
+  EXPECT_FALSE(computes_loss("aten::_softmax"));
 }
 
 TEST(Compile, MasksOfTransformersChangeAttention) {

@@ -319,7 +319,7 @@ TEST(Draft, ScalingByOneAndInsertingThenRemovingChangeNothing) {
     Draft more(base);
     for (const std::uint32_t t : kernels) {
       more.insert(
-          {.name = "inserted", .cost = 3'000, .after_gpu = t, .after_cpu = base.launch[t].value, .cpu_cost = 500});
+          {.name = "inserted", .cost = 3'000, .after = {.cpu = base.launch[t].value, .gpu = t}, .cpu_cost = 500});
     }
     const Graph larger = more.commit();
     ASSERT_TRUE(graph::verify(larger));
@@ -350,7 +350,7 @@ TEST_F(Selecting, DescriptionsFollowTheirTasks) {
   }
   Draft draft(graph_, &trace_);
   draft.insert(
-      {.name = "cast", .cost = 1'000, .after_gpu = first, .after_cpu = graph_.launch[first].value, .work = cast});
+      {.name = "cast", .cost = 1'000, .after = {.cpu = graph_.launch[first].value, .gpu = first}, .work = cast});
   draft.set_work(second, cast);
   draft.clone({graph_.launch[second].value, second}, {relu});
   draft.remove({first});

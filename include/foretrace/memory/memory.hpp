@@ -83,6 +83,8 @@ struct Peak {
   std::uint32_t at = 0;
 };
 Peak peak(const Curve& curve);
+/// Adds blocks to a curve, each at its place in the order of allocation.
+void add_blocks(Curve& curve, const std::vector<Block>& blocks);
 /// Peak and totals from the blocks, after a what-if changed them.
 void recompute(Curve& curve);
 /// What the peak consists of, in bytes that add up to it; with `fragmentation` they add up to what is reserved.

@@ -34,6 +34,9 @@ struct Place {
   std::uint32_t cpu = kNone, gpu = kNone;
   [[nodiscard]] bool known() const { return cpu != kNone && gpu != kNone; }
 };
+/// In front of a GPU task and its launch, or behind both; unknown where the trace does not show the launch.
+Place place_before(const Graph& graph, std::uint32_t task);
+Place place_behind(const Graph& graph, std::uint32_t task);
 
 /// Tasks, ascending. Ids below graph.size() are the graph's; higher ones were inserted into this draft.
 using Selection = std::vector<std::uint32_t>;
@@ -62,9 +65,8 @@ struct NewKernel {
   Phase phase = Phase::kOther;
   graph::LayerId layer = {};
   TaskKind kind = TaskKind::kKernel;
-  std::uint32_t after_gpu = 0;  ///< placed behind this task on its stream
-  std::uint32_t after_cpu = 0;  ///< its launch is placed behind this task on its thread
-  Ns cpu_cost = 0;              ///< of the launch with the operation around it; 0 and no_launch: rides on `launch_of`
+  Place after = {};  ///< the task goes behind one of its stream, its launch behind one of its thread
+  Ns cpu_cost = 0;   ///< of the launch with the operation around it; unused with `launch_of`
   std::optional<std::uint32_t> launch_of = {};  ///< share this call (a CUDA graph) instead of a launch of its own
   std::uint32_t work = kNone;                   ///< a row of the model's works
   graph::Origin origin = graph::Origin::kModelled;
@@ -87,9 +89,9 @@ class Draft {
   /// waited for. A removed wait no longer waits. kWithLaunch: a GPU task takes its call and its operation's CPU time with it, as far as nothing else is
   /// launched by them.
   void remove(const Selection& tasks, Removal how = kTaskOnly);
-  /// Returns the id of the new GPU task; its launch call is id - 1 when it has one of its own. Behind a task of a CUDA graph
-  /// it becomes part of that graph: no call of its own, and id - 1 is a place behind the graph's launch.
-  std::uint32_t insert(const NewKernel& kernel);
+  /// Returns the place behind the new task: its id and that of its launch. Behind a task of a CUDA graph the new one becomes
+  /// part of that graph: it has no launch, and the place on the CPU is behind the graph's.
+  Place insert(const NewKernel& kernel);
   /// CPU work behind a task of its lane.
   std::uint32_t insert_cpu(std::uint32_t after, std::string name, Ns cost, Phase phase);
   /// A zero-cost place behind a CPU task where it waits for others: add dependencies of kind kSync to it.
@@ -141,17 +143,17 @@ class Draft {
 
  private:
   struct NewTask {
-    TaskKind kind;
-    Ns cost;
-    std::string name;
-    Phase phase;
-    graph::LayerId layer;
-    std::uint32_t launch;  // id in this draft, or kNone
-    std::uint32_t after;   // id on the same lane, or kNone with `lane`
-    std::uint32_t lane;    // new lanes: graph.lanes.size() + i
-    std::uint32_t work;    // a row of works
-    graph::Origin origin;
-    Ns lane_lag;
+    TaskKind kind = TaskKind::kCpu;
+    Ns cost = 0;
+    std::string name = {};
+    Phase phase = Phase::kOther;
+    graph::LayerId layer = {};
+    std::uint32_t launch = kNone;  // id in this draft
+    std::uint32_t after = kNone;   // id on the same lane, or none and `lane`
+    std::uint32_t lane = 0;        // new lanes: graph.lanes.size() + i
+    std::uint32_t work = kNone;    // a row of works
+    graph::Origin origin = graph::Origin::kModelled;
+    Ns lane_lag = 0;
     std::uint32_t like = kNone;  // the task it is a copy of, whose row it shares
   };
 

@@ -37,6 +37,12 @@ struct Interference {
   std::vector<std::vector<std::string>> links = {};  ///< names of communication lanes that share a link
 };
 
+/// The speed at which work of this phase runs on the CPU: the update and backward have their own.
+constexpr host::CpuPhase cpu_phase(graph::Phase phase) {
+  if (phase == graph::Phase::kOptimizer) return host::CpuPhase::kOptimizer;
+  return phase == graph::Phase::kBackward ? host::CpuPhase::kBackward : host::CpuPhase::kForward;
+}
+
 class GraphFacts;  // src/whatif/model/graph_facts.hpp
 
 struct Model {
@@ -69,6 +75,11 @@ struct Model {
   /// What takes the CPU `us` at speed 1 takes this step's CPU.
   [[nodiscard]] Ns cpu_time(double us, host::CpuPhase phase) const {
     return static_cast<Ns>(us * 1e3 * base.speed[static_cast<std::size_t>(phase)]);
+  }
+  [[nodiscard]] Ns cpu_time(double us, graph::Phase phase) const { return cpu_time(us, cpu_phase(phase)); }
+  /// What launching one more kernel takes this step's CPU.
+  [[nodiscard]] Ns launch_time(graph::Phase phase) const {
+    return launches.cpu_per_launch[static_cast<std::size_t>(cpu_phase(phase))];
   }
   [[nodiscard]] double frozen_share() const {
     return replayed > 0 ? static_cast<double>(frozen) / static_cast<double>(replayed) : 0;

@@ -64,26 +64,27 @@ struct ScriptPlaces;
 /// A change is written into `draft`; what it could not model goes to model.not_modelled. An error of code kDeclined means
 /// "does not apply here", with the reason.
 struct WhatIf {
-  std::string name;   ///< "fused-optimizer"
-  std::string about;  ///< one sentence
-  std::vector<Parameter> parameters;
-  std::string assumes;       ///< what has to hold
-  std::string source;        ///< paper or documentation
-  std::string not_modelled;  ///< what it leaves out
-  std::vector<Need> needs;   ///< checked by the driver before `apply` is called
+  std::string name = {};   ///< "fused-optimizer"
+  std::string about = {};  ///< one sentence
+  std::vector<Parameter> parameters = {};
+  std::string assumes = {};       ///< what has to hold
+  std::string source = {};        ///< paper or documentation
+  std::string not_modelled = {};  ///< what it leaves out
+  std::vector<Need> needs = {};   ///< checked by the driver before `apply` is called
   Changes changes = Changes::kCosts;
   Parts parts = {};
-  std::string code;  ///< how to switch it on in PyTorch, one line
+  std::string code = {};      ///< how to switch it on in PyTorch, one line
+  std::string jax_code = {};  ///< the same for a program of JAX; empty: there is no such line
   Effort effort = Effort::kWork;
   Stage stage = Stage::kKernels;
   std::vector<std::string> advise = {};  ///< uses `advise` tries; none: nobody would switch it on by itself
   bool validated = false;                ///< meets its measured rows (docs/internals/accuracy.md), or is right by definition
   Evidence evidence = {};                ///< filled in by the catalogue
-  std::function<Status(Model& model, Draft& draft, const Parameters& parameters)> apply;
+  std::function<Status(Model& model, Draft& draft, const Parameters& parameters)> apply = {};
   /// Of values that are right one by one and wrong together, before the trace is read; none: any go together.
   Status (*check)(const Parameters& parameters) = nullptr;
   /// Why the step has it already, in the user's words; empty where it does not. None: no trace shows it.
-  std::string (*already)(const Model& model, const Parameters& parameters) = nullptr;
+  std::function<std::string(const Model& model, const Parameters& parameters)> already = {};
   /// Why it says nothing of a step that a compiler made one program of (JAX, XLA); empty: it applies there too.
   std::string whole_program = {};
   /// Why it changes nothing on a GPU, where PyTorch goes on without it; empty where it does. None: it does everywhere.

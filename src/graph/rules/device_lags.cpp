@@ -12,9 +12,9 @@
 #include <unordered_map>
 
 #include "base/statistics.hpp"
-#include "graph/latencies.hpp"
 #include "graph/rules/held_back.hpp"
 #include "graph/step_state.hpp"
+#include "trace/latencies.hpp"
 
 namespace foretrace::graph {
 
@@ -113,7 +113,7 @@ class LagRule {
     for (const std::uint64_t one : k) {
       if (const auto it = gaps_.find(one); it != gaps_.end()) return it->second;
     }
-    return usual_latencies().kernel_gap;
+    return trace::default_latencies().kernel_gap;
   }
 
   struct Constraint {
@@ -188,7 +188,7 @@ class LagRule {
     const bool called = !shared && !launched && lag > kOutlier && infer_launch(i);
     if (called) binding = {w.begin, Cause::kLaunch, {}, w.begin};
     if (binding.cause != Cause::kLaunch)
-      work.free = shared ? w.begin - usual_latencies().kernel_gap : binding.satisfied;
+      work.free = shared ? w.begin - trace::default_latencies().kernel_gap : binding.satisfied;
     const bool held = binding.cause == Cause::kLaunch && s_.held_by_missing_work(w);
     const bool unexplained = !shared && !called && !held && lag > kOutlier;
     if (unexplained) {
@@ -199,7 +199,7 @@ class LagRule {
     const bool own_lag = s_.options.device_gaps && !held && !(unexplained && s_.options.strict);
 
     // The first task of its stream follows the last one of the step before, in a row of steps.
-    if (work.previous == kNone) s_.graph.lane_lag[work.task] = usual_latencies().kernel_gap;
+    if (work.previous == kNone) s_.graph.lane_lag[work.task] = trace::default_latencies().kernel_gap;
     for (const Constraint& c : all) {
       if (c.cause == Cause::kLaunch) continue;
       const Ns own = w.begin - c.satisfied;
@@ -242,7 +242,7 @@ class LagRule {
     s_.graph.lane_lag[work.task] =
         work.previous != kNone || w.before == kNone
             ? 0
-            : std::clamp<Ns>(w.begin - s_.index.work[w.before].end, 0, usual_latencies().kernel_gap);
+            : std::clamp<Ns>(w.begin - s_.index.work[w.before].end, 0, trace::default_latencies().kernel_gap);
   }
 
   // All of this was launched before the recording began, so that only the stream's order held it: a task right behind
@@ -314,7 +314,7 @@ class LagRule {
 
   StepState& s_;
   std::unordered_map<std::uint64_t, Ns> gaps_;
-  Ns latency_ = usual_latencies().launch_latency;
+  Ns latency_ = trace::default_latencies().launch_latency;
   std::vector<Ns> full_since_;  // by StepWork: since when tasks that let in one another, up to this one, filled the GPU
   HeldBack held_;
 };

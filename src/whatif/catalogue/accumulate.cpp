@@ -4,15 +4,14 @@
 #include <cmath>
 
 #include "foretrace/whatif/script.hpp"
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/dataflow/backward_end.hpp"
+#include "whatif/model/backward_end.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/model/whole_number.hpp"
-#include "whatif/rewrite/batch_scaling.hpp"
+#include "whatif/rewrite/scaling.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 bool computes_gradients(Phase p) { return p == Phase::kForward || p == Phase::kBackward; }
@@ -46,23 +45,21 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
   const Graph& g = m.graph;
   const std::int64_t tensors = m.parameter_tensors;
   if (tensors == 0 || m.device.bandwidth_gbs <= 0) return;
-  std::uint32_t gpu = kNone;
-  std::uint32_t cpu = kNone;
+  Place end;
   for (std::size_t k = 0; k < pass.size(); ++k) {
-    if (graph::is_gpu(g.kind[pass[k]]) && g.phase[pass[k]] == Phase::kBackward) gpu = copies[k];
-    if (!graph::is_gpu(g.kind[pass[k]]) && g.lane[pass[k]] != g.main_lane) cpu = copies[k];
+    if (graph::is_gpu(g.kind[pass[k]]) && g.phase[pass[k]] == Phase::kBackward) end.gpu = copies[k];
+    if (!graph::is_gpu(g.kind[pass[k]]) && g.lane[pass[k]] != g.main_lane) end.cpu = copies[k];
   }
-  if (gpu == kNone || cpu == kNone) return;
+  if (!end.known()) return;
   const double bytes = 3.0 * sizeof(float) * static_cast<double>(m.parameter_elements);
-  const Ns each = graph::usual_latencies().short_kernel +
+  const Ns each = trace::default_latencies().short_kernel +
                   static_cast<Ns>(bytes / m.device.streaming_gbs() / static_cast<double>(tensors));
   for (std::int64_t k = 0; k < tensors; ++k) {
     draft.insert({.name = "gradient accumulation",
                   .cost = each,
                   .phase = Phase::kBackward,
-                  .after_gpu = gpu,
-                  .after_cpu = cpu,
-                  .cpu_cost = m.cpu_time(m.host.op_us, host::CpuPhase::kBackward)});
+                  .after = end,
+                  .cpu_cost = m.cpu_time(m.host.op_us, Phase::kBackward)});
   }
 }
 
@@ -79,9 +76,7 @@ void keep_gradients(memory::Curve& c) {
     added.back().freed = b.allocated + 1;
     b.allocated = 0;
   }
-  c.blocks.insert(c.blocks.end(), added.begin(), added.end());
-  std::stable_sort(c.blocks.begin(), c.blocks.end(),
-                   [](const memory::Block& a, const memory::Block& b) { return a.allocated < b.allocated; });
+  memory::add_blocks(c, added);
 }
 
 std::vector<std::uint32_t> known(const std::vector<std::uint32_t>& tasks) {
@@ -126,31 +121,29 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
       fmt::format("    # accumulate: {} parts{}", to.passes, p.gain.empty() ? "" : "," + p.gain.substr(3)));
 }
 
-WhatIf accumulate_whatif() {
-  return {
-      .name = "accumulate",
-      .about = "the same batch in n parts, gradients added up before the update",
-      .parameters = {{"n", "number of parts", "2", {}, ParameterType::kNumber, false, 1, whole_number<256>}},
-      .assumes = "parts of equal size",
-      .source = "gradient accumulation",
-      .not_modelled = {},
-      .needs = {},
-      .changes = Changes::kAccumulation,
-      .parts = {.memory = Part::kModelled},
-      .code = "for part in batch.chunk(n): (loss_fn(model(part)) / n).backward()",
-      .effort = Effort::kFewLines,
-      .stage = Stage::kBatch,
-      .advise = {"accumulate:n=2"},
-      .validated = true,
-      .apply = apply_accumulate,
-      .already = already_there,
-      .whole_program =
-          "accumulation is a loop inside a compiled program (jax.lax.scan, optax.MultiSteps), which XLA compiles anew",
-      .write_code = write_code};
-}
-
-const Registered kRegistered(accumulate_whatif);
+const Registered kRegistered(
+    {.name = "accumulate",
+     .about = "the same batch in n parts, gradients added up before the update",
+     .parameters = {{.name = "n",
+                     .about = "number of parts",
+                     .default_value = "2",
+                     .type = ParameterType::kNumber,
+                     .minimum = 1,
+                     .check = whole_number<256>}},
+     .assumes = "parts of equal size",
+     .source = "gradient accumulation",
+     .changes = Changes::kAccumulation,
+     .parts = {.memory = Part::kModelled},
+     .code = "for part in batch.chunk(n): (loss_fn(model(part)) / n).backward()",
+     .effort = Effort::kFewLines,
+     .stage = Stage::kBatch,
+     .advise = {"accumulate:n=2"},
+     .validated = true,
+     .apply = apply_accumulate,
+     .already = already_there,
+     .whole_program =
+         "accumulation is a loop inside a compiled program (jax.lax.scan, optax.MultiSteps), which XLA compiles anew",
+     .write_code = write_code});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "foretrace/whatif/script.hpp"
@@ -8,14 +7,11 @@
 #include "whatif/dataflow/layer_regions.hpp"
 #include "whatif/model/compiled.hpp"
 #include "whatif/model/step_facts.hpp"
-#include "whatif/rewrite/amp_memory.hpp"
-#include "whatif/rewrite/cast_tasks.hpp"
-#include "whatif/rewrite/grad_scaler.hpp"
-#include "whatif/rewrite/half_rows.hpp"
+#include "whatif/rewrite/autocast_tasks.hpp"
+#include "whatif/rewrite/precision_memory.hpp"
 #include "whatif/rewrite/workspaces.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 using work::Dtype;
@@ -60,7 +56,7 @@ class Amp {
     }
     insert_casts(m_, draft_, flow_, cast_, places_, dtype_);
     if (dtype_ == Dtype::kFp16) insert_grad_scaler(m_, draft_, places_.end_of_backward);
-    if (m_.memory) autocast_memory(*m_.memory, flow_, cast_, m_.pass_samples);
+    if (m_.memory) autocast_memory(m_, flow_, cast_);
     resize_workspaces(m_, works_before);
     return {};
   }
@@ -90,7 +86,7 @@ class Amp {
     if (b.node.starts_with("AccumulateGrad")) return false;
     if (!b.sums && fused_away(row, b.unit)) return false;
     places_.last_backward[b.unit] = row.tasks.back();
-    if (comes_cast(row, b.unit)) return false;
+    if (cast_replaces_copy(row, b.unit)) return false;
     const AutocastUnit& a = cast_.units[b.unit];
     // Gradients that meet are added up in the type of the tensor they belong to; a sum over broadcast dimensions is the
     // operation's own.
@@ -101,7 +97,7 @@ class Amp {
 
   // A gradient that is cast back comes out dense: where one was copied for that before, the cast takes the copy's place, and its time
   // (26 of them in DLRM's step: 26.7 us as a copy, 30 as a cast).
-  bool comes_cast(const Row& row, std::uint32_t unit) {
+  bool cast_replaces_copy(const Row& row, std::uint32_t unit) {
     const Work& copy = m_.works[row.work];
     if (copy.family != Family::kCopy || copy.access == work::Access::kContiguous || copy.out_dtype != copy.dtype ||
         cast_.units[unit].precision == Precision::kHalf)
@@ -110,9 +106,9 @@ class Amp {
       for (const std::uint32_t reader : flow_.values[value].consumers) {
         for (Cast& c : cast_.units[reader].casts) {
           const auto elements = std::llround(static_cast<double>(c.elements) * m_.pass_samples);
-          if (c.value != value || !c.gradient || c.copied || c.to_float || c.weight || elements != copy.elements)
+          if (c.value != value || !c.gradient || c.replaces_copy || c.to_float || c.weight || elements != copy.elements)
             continue;
-          c.copied = true;
+          c.replaces_copy = true;
           return true;
         }
       }
@@ -137,9 +133,7 @@ class Amp {
         cast_.units[unit].precision != Precision::kHalf)
       return false;
     if (m_.works[row.work].family == Family::kAttention) return false;
-    Selection gone(row.tasks);
-    std::sort(gone.begin(), gone.end());
-    draft_.remove(gone, Draft::kWithLaunch);
+    draft_.remove(row.tasks, Draft::kWithLaunch);
     return true;
   }
 
@@ -168,11 +162,6 @@ std::string half_type(const ScriptPart& p) {
   return p.parameters.text("dtype") == "bf16" ? "torch.bfloat16" : "torch.float16";
 }
 
-std::string already_there(const Model& m, const Parameters&) {
-  const std::shared_ptr<const StepFacts> has = step_facts(m);
-  return has->half_products ? "the step already runs matrix products in half precision" : "";
-}
-
 void write_code(const ScriptPart& p, ScriptPlaces& to) {
   const std::vector<std::string> layers = p.parameters.list("layers");
   to.scaler = half_type(p) == "torch.float16";
@@ -194,31 +183,28 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
   to.layers.insert(to.layers.end(), layers.begin(), layers.end());
 }
 
-WhatIf amp_whatif() {
-  return {.name = "amp",
-          .about = "mixed precision: autocast, and a gradient scaler for fp16",
-          .parameters = {{"dtype", "the half type", "fp16", {"fp16", "bf16"}},
-                         {"layers", "globs of modules that run under autocast, separated by |; all when not given"}},
-          .assumes =
-              "torch.autocast's lists; parameters and optimizer stay FP32; what leaves the chosen layers is cast back "
-              "once",
-          .source = "Micikevicius et al. 2018; torch.autocast; Daydream section 5",
-          .not_modelled = {},
-          .needs = {Need::kShapes},
-          .changes = Changes::kPrecision,
-          .parts = {.memory = Part::kModelled},
-          .code = "with torch.autocast('cuda', dtype=torch.float16): …  # and torch.amp.GradScaler",
-          .effort = Effort::kFewLines,
-          .stage = Stage::kPrecision,
-          .advise = {"amp:dtype=bf16", "amp"},
-          .validated = true,
-          .apply = apply_amp,
-          .already = already_there,
-          .write_code = write_code};
-}
-
-const Registered kRegistered(amp_whatif);
+const Registered kRegistered(
+    {.name = "amp",
+     .about = "mixed precision: autocast, and a gradient scaler for fp16",
+     .parameters = {{"dtype", "the half type", "fp16", {"fp16", "bf16"}},
+                    {"layers", "globs of modules that run under autocast, separated by |; all when not given"}},
+     .assumes =
+         "torch.autocast's lists; parameters and optimizer stay FP32; what leaves the chosen layers is cast back "
+         "once",
+     .source = "Micikevicius et al. 2018; torch.autocast; Daydream section 5",
+     .needs = {Need::kShapes},
+     .changes = Changes::kPrecision,
+     .parts = {.memory = Part::kModelled},
+     .code = "with torch.autocast('cuda', dtype=torch.float16): …  # and torch.amp.GradScaler",
+     .jax_code = "loss(jax.tree.map(lambda p: p.astype(jnp.bfloat16), params), …)  # inside jax.value_and_grad; the "
+                 "update stays FP32",
+     .effort = Effort::kFewLines,
+     .stage = Stage::kPrecision,
+     .advise = {"amp:dtype=bf16", "amp"},
+     .validated = true,
+     .apply = apply_amp,
+     .already = if_step_has(&StepFacts::half_products, "the step already runs matrix products in half precision"),
+     .write_code = write_code});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

@@ -1,7 +1,6 @@
 #include "whatif/catalogue/catalogue.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 Status apply_bandwidth(Model& model, Draft& draft, const Parameters& parameters) {
@@ -22,25 +21,18 @@ Status apply_bandwidth(Model& model, Draft& draft, const Parameters& parameters)
   return {};
 }
 
-WhatIf bandwidth_whatif() {
-  return {.name = "bandwidth",
-          .about = "a network x times as fast",
-          .parameters = {{"x", "factor", {}, {}, ParameterType::kNumber, true, 0}},
-          .assumes = "latency shrinks with it",
-          .source = "Daydream",
-          .not_modelled = {},
-          .needs = {Need::kCommunication},
-          .changes = Changes::kNetwork,
-          .parts = {.memory = Part::kUnchanged},
-          .code = "another network",
-          .effort = Effort::kWork,
-          .stage = Stage::kRuntime,
-          .validated = false,
-          .apply = apply_bandwidth};
-}
-
-const Registered kRegistered(bandwidth_whatif);
+const Registered kRegistered(
+    {.name = "bandwidth",
+     .about = "a network x times as fast",
+     .parameters = {{.name = "x", .about = "factor", .type = ParameterType::kNumber, .required = true}},
+     .assumes = "latency shrinks with it",
+     .source = "Daydream",
+     .needs = {Need::kCommunication},
+     .changes = Changes::kNetwork,
+     .code = "another network",
+     .effort = Effort::kWork,
+     .stage = Stage::kRuntime,
+     .apply = apply_bandwidth});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

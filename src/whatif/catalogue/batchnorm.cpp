@@ -1,11 +1,10 @@
 #include <algorithm>
 
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/rewrite/rows.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 using work::Family;
@@ -51,48 +50,39 @@ Status apply_batchnorm(Model& m, Draft& draft, const Parameters& parameters) {
     gone.insert(gone.end(), relu->tasks.begin(), relu->tasks.end());
     const double bytes = static_cast<double>(work.elements) * static_cast<double>(bytes_of(work.dtype));
     const double time =
-        (backward ? kKernelsBackward : kKernelsForward) * static_cast<double>(graph::usual_latencies().short_kernel) +
+        (backward ? kKernelsBackward : kKernelsForward) * static_cast<double>(trace::default_latencies().short_kernel) +
         (backward ? passes.backward : passes.forward) * bytes / m.device.streaming_gbs();
     set_row(m, draft, r, std::min(time, static_cast<double>(r.time)), work, graph::Origin::kModelled);
     ++norms;
   }
   if (norms == 0) return fail(ErrorCode::kDeclined, "no batch norm is followed by a ReLU in this step");
-  std::sort(gone.begin(), gone.end());
   draft.remove(gone, Draft::kWithLaunch);
   return {};
 }
 
-WhatIf batchnorm_whatif() {
-  return {
-      .name = "batchnorm",
-      .about = "batch norm is split, and its parts run together with their neighbours",
-      .parameters = {{"fuse",
-                      "relu: with the ReLU behind it; conv: its sums in the convolution before, the rest in the one "
-                      "behind it",
-                      "relu",
-                      {"relu", "conv"}}},
-      .assumes =
-          "kernels bound by memory bandwidth, each pass over a feature map once; convolutions no slower for "
-          "what they do beside",
-      .source = "Jung et al. 2018 (restructured batch normalization); Daydream section 5",
-      .not_modelled =
-          "batch norms without a ReLU behind them stay as they are; only the GPU's time was compared with a "
-          "measurement (2 % less than measured): kernels compiled one by one cost the CPU more than they save",
-      .needs = {Need::kShapes},
-      .changes = Changes::kKernels,
-      .parts = {.memory = Part::kNotModelled},
-      .code = "torch.compile of batch norm and ReLU together",
-      .effort = Effort::kWork,
-      .stage = Stage::kKernels,
-      .advise = {},
-      .validated = false,
-      .apply = apply_batchnorm,
-      .whole_program = "XLA has fused batch norms with their neighbours already",
-      .unvalidated = {"fuse=conv"}};
-}
-
-const Registered kRegistered(batchnorm_whatif);
+const Registered kRegistered(
+    {.name = "batchnorm",
+     .about = "batch norm is split, and its parts run together with their neighbours",
+     .parameters = {{"fuse",
+                     "relu: with the ReLU behind it; conv: its sums in the convolution before, the rest in the one "
+                     "behind it",
+                     "relu",
+                     {"relu", "conv"}}},
+     .assumes = "kernels bound by memory bandwidth, each pass over a feature map once; convolutions are no slower for "
+                "the extra work",
+     .source = "Jung et al. 2018 (restructured batch normalization); Daydream section 5",
+     .not_modelled =
+         "batch norms without a ReLU behind them stay as they are; only the GPU's time was compared with a "
+         "measurement (2 % less than measured): kernels compiled one by one cost the CPU more than they save",
+     .needs = {Need::kShapes},
+     .changes = Changes::kKernels,
+     .parts = {.memory = Part::kNotModelled},
+     .code = "torch.compile of batch norm and ReLU together",
+     .effort = Effort::kWork,
+     .stage = Stage::kKernels,
+     .apply = apply_batchnorm,
+     .whole_program = "XLA has fused batch norms with their neighbours already",
+     .unvalidated = {"fuse=conv"}});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

@@ -6,7 +6,6 @@
 #include "whatif/parallel/scheme_whatif.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 Status apply_bucket(Model& model, Draft& draft, const Parameters& parameters) {
@@ -29,22 +28,20 @@ std::string already_there(const Model& m, const Parameters& p) {
   return fmt::format("the step already reduces its gradients in {} buckets", has->reductions);
 }
 
-WhatIf bucket_whatif() {
-  WhatIf w = scheme_whatif("bucket");
-  w.parameters.insert(w.parameters.begin(),
-                      {"mb", "gradients reduced at once, MiB", "25", {}, ParameterType::kNumber, true, 0});
-  w.about = "data parallel with another bucket size";
-  w.assumes = "every worker computes what this one did";
-  w.source = "PyTorch DistributedDataParallel(bucket_cap_mb)";
-  w.not_modelled = "the spread of a real network";
-  w.code = "DistributedDataParallel(model, bucket_cap_mb=…)";
-  w.apply = apply_bucket;
-  w.already = already_there;
-  return w;
-}
-
-const Registered kRegistered(bucket_whatif);
+const Registered kRegistered(scheme_whatif({.name = "bucket",
+                                            .about = "data parallel with another bucket size",
+                                            .parameters = {{.name = "mb",
+                                                            .about = "gradients reduced at once, MiB",
+                                                            .default_value = "25",
+                                                            .type = ParameterType::kNumber,
+                                                            .required = true}},
+                                            .assumes = "every worker computes what this one did",
+                                            .source = "PyTorch DistributedDataParallel(bucket_cap_mb)",
+                                            .not_modelled = "the spread of a real network",
+                                            .code = "DistributedDataParallel(model, bucket_cap_mb=…)",
+                                            .validated = true,
+                                            .apply = apply_bucket,
+                                            .already = already_there}));
 
 }  // namespace
-
 }  // namespace foretrace::whatif

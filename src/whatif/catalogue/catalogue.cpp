@@ -5,26 +5,22 @@
 #include "whatif/model/evidence.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
-// In a function: whoever registers first makes it, in whichever order files are initialised.
-std::vector<WhatIf (*)()>& makers() {
-  static std::vector<WhatIf (*)()> all;
+// In a function, because files are initialised in no particular order: the first that registers makes it.
+std::vector<WhatIf>& registered() {
+  static std::vector<WhatIf> all;
   return all;
 }
 
 }  // namespace
 
-Registered::Registered(WhatIf (*make)()) { makers().push_back(make); }
+Registered::Registered(WhatIf whatif) { registered().push_back(std::move(whatif)); }
 
 const std::vector<WhatIf>& catalogue() {
   static const std::vector<WhatIf> kAll = [] {
-    std::vector<WhatIf> all;
-    for (WhatIf (*const make)() : makers()) {
-      all.push_back(make());
-      all.back().evidence = evidence_of(all.back().name);
-    }
+    std::vector<WhatIf> all = registered();
+    for (WhatIf& whatif : all) whatif.evidence = evidence_of(whatif.name);
     std::sort(all.begin(), all.end(), [](const WhatIf& a, const WhatIf& b) { return a.name < b.name; });
     return all;
   }();

@@ -1,7 +1,8 @@
 #pragma once
-// What every what-if of the catalogue includes. Each is one file that ends with the line that makes it known:
+// What every what-if of the catalogue includes. A what-if is one file, found by the build, and ends with the object that makes
+// it known to every command:
 //
-//   const Registered kRegistered(fused_optimizer_whatif);
+//   const Registered kRegistered({.name = "fused-optimizer", .about = …, .apply = apply_fused});
 
 #include "foretrace/whatif/whatif.hpp"
 
@@ -10,7 +11,7 @@ namespace foretrace::whatif {
 /// Adds a what-if to the catalogue before the program begins.
 class Registered {
  public:
-  explicit Registered(WhatIf (*make)());
+  explicit Registered(WhatIf whatif);
 };
 
 }  // namespace foretrace::whatif

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
@@ -7,7 +6,6 @@
 #include "whatif/rewrite/workspaces.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 // Kernels that know both layouts. Element-wise ones do not care.
@@ -34,39 +32,27 @@ Status apply_channels_last(Model& m, Draft& draft, const Parameters&) {
   return {};
 }
 
-std::string already_there(const Model& m, const Parameters&) {
-  const std::shared_ptr<const StepFacts> has = step_facts(m);
-  return has->channels_last ? "the step's convolutions already run in channels-last layout" : "";
-}
-
 void write_code(const ScriptPart& p, ScriptPlaces& to) {
   to.model.push_back("    model = model.to(memory_format=torch.channels_last)" + p.gain);
   to.inputs = "channels_last(inputs)";
 }
 
-WhatIf channels_last_whatif() {
-  return {.name = "channels-last",
-          .about = "images keep their channels innermost (NHWC), which convolutions on tensor cores want",
-          .parameters = {},
-          .assumes = "the whole network runs in that layout; nothing converts back",
-          .source = "torch.channels_last",
-          .not_modelled = {},
-          .needs = {Need::kShapes},
-          .changes = Changes::kLayout,
-          .parts = {.memory = Part::kUnchanged},
-          .code = "model.to(memory_format=torch.channels_last)",
-          .effort = Effort::kFewLines,
-          .stage = Stage::kKernels,
-          .advise = {"channels-last"},
-          .validated = true,
-          .apply = apply_channels_last,
-          .already = already_there,
-          .whole_program = "XLA chooses the layout of every tensor itself",
-          .write_code = write_code};
-}
-
-const Registered kRegistered(channels_last_whatif);
+const Registered kRegistered(
+    {.name = "channels-last",
+     .about = "images keep their channels innermost (NHWC), the layout that convolutions on tensor cores prefer",
+     .assumes = "the whole network runs in that layout; nothing converts back",
+     .source = "torch.channels_last",
+     .needs = {Need::kShapes},
+     .changes = Changes::kLayout,
+     .code = "model.to(memory_format=torch.channels_last)",
+     .effort = Effort::kFewLines,
+     .stage = Stage::kKernels,
+     .advise = {"channels-last"},
+     .validated = true,
+     .apply = apply_channels_last,
+     .already = if_step_has(&StepFacts::channels_last, "the step's convolutions already run in channels-last layout"),
+     .whole_program = "XLA chooses the layout of every tensor itself",
+     .write_code = write_code});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

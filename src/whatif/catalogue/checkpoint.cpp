@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
@@ -11,7 +10,6 @@
 #include "whatif/model/step_facts.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 // By how much the forward pass between two positions goes beyond what it leaves behind.
@@ -31,64 +29,46 @@ std::int64_t beyond_kept(const memory::Curve& c, std::uint32_t first, std::uint3
   return most - level;
 }
 
-// By the time memory was asked for: the block whose kernels were being launched; blocks.size() in front of all of them. A compiled pass is
-// one operation, which asks for each buffer right before the kernel that fills it.
-std::size_t block_at(const Model& m, const std::vector<BlockOfLayers>& blocks, Ns asked) {
+// What each block allocated for the backward pass, by when it was asked for: between the begin of the block's first operation and
+// the end of its last. A compiled pass is one operation, which asks for each buffer right before the kernel that fills it:
+// there a block lasts from its first launch to the next block's.
+std::vector<std::vector<std::size_t>> activations_of(const Model& m, const std::vector<BlockOfLayers>& blocks) {
   const Graph& g = m.graph;
-  std::size_t found = blocks.size();
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
-    const EventId call = g.event[g.launch[blocks[b].forward.front()].index()];
-    if (call.valid() && m.trace->events.start[call.index()] <= asked) found = b;
+  const trace::Events& events = m.trace->events;
+  const bool compiled = blocks.front().name.empty();
+  std::vector<std::pair<Ns, Ns>> spans;
+  for (const BlockOfLayers& block : blocks) {
+    std::pair<Ns, Ns> span{INT64_MAX, INT64_MIN};
+    for (const std::uint32_t t : block.forward) {
+      EventId event = g.launch[t].valid() ? g.event[g.launch[t].index()] : EventId{};
+      if (!compiled && g.op[t].valid()) event = EventId{m.chains->outermost(g.op[t].value)};
+      if (!event.valid()) continue;
+      span.first = std::min(span.first, events.start[event.index()]);
+      span.second = std::max(span.second, m.trace->end(event.index()));
+    }
+    spans.push_back(span);
   }
-  // Behind the last one's kernels lies the head of the network.
-  if (found + 1 == blocks.size()) {
-    const EventId last = g.event[g.launch[blocks.back().forward.back()].index()];
-    if (last.valid() && asked > m.trace->end(last.index())) return blocks.size();
+  for (std::size_t b = 0; compiled && b + 1 < spans.size(); ++b) spans[b].second = spans[b + 1].first - 1;
+  std::vector<std::vector<std::size_t>> held(blocks.size());
+  for (std::size_t i = 0; i < m.memory->blocks.size(); ++i) {
+    const memory::Block& b = m.memory->blocks[i];
+    if (b.stage != memory::Stage::kForward || b.kind != memory::Kind::kActivation || b.op == kNone) continue;
+    const Ns asked = b.at > 0 ? b.at : events.start[b.op];  // what an earlier change added has no time of its own
+    const auto span =
+        std::find_if(spans.begin(), spans.end(), [&](const auto& s) { return s.first <= asked && asked <= s.second; });
+    if (span != spans.end()) held[static_cast<std::size_t>(span - spans.begin())].push_back(i);
   }
-  return found;
+  return held;
 }
 
 // Activations of a block live until its forward is over, and again while its backward runs; its output stays, for the
 // next block to start from. Says whether any activation is known to be a block's.
 bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
   memory::Curve& c = *m.memory;
-  // Of each run of a block what it allocated, in order. A block that runs several times begins again with its first layer.
-  std::map<std::string, std::vector<std::vector<std::size_t>>, std::less<>> held;
-  std::map<std::string, std::size_t, std::less<>> runs;
-  for (const BlockOfLayers& block : blocks) ++runs[block.name];
-  std::map<std::string, std::string, std::less<>> first_layer;
-  const bool unnamed = blocks.front().name.empty();
-  if (unnamed) held[""].resize(blocks.size());
-  std::string current;
-  std::string last_layer;
-  for (std::size_t i = 0; i < c.blocks.size(); ++i) {
-    const memory::Block& b = c.blocks[i];
-    if (b.stage != memory::Stage::kForward || b.allocated == 0) continue;
-    if (unnamed) {
-      const std::size_t at = b.op != kNone ? block_at(m, blocks, b.at) : blocks.size();
-      if (b.kind == memory::Kind::kActivation && at < blocks.size()) held[""][at].push_back(i);
-      continue;
-    }
-    if (b.layer != kNone) {
-      std::string_view name = m.trace->name(b.layer);
-      name.remove_prefix(6);
-      current = block_of(name.substr(0, name.find('|')));
-      const std::string& begins = first_layer.try_emplace(current, name).first->second;
-      const bool again = begins == name && last_layer != name;
-      std::vector<std::vector<std::size_t>>& mine = held[current];
-      if (mine.empty() || (again && runs[current] > 1)) mine.emplace_back();
-      last_layer = name;
-    }
-    if (b.kind == memory::Kind::kActivation && !current.empty()) held[current].back().push_back(i);
-  }
   std::vector<memory::Block> second;
-  std::map<std::string, std::size_t, std::less<>> done;
-  for (const BlockOfLayers& block : blocks) {
-    const std::size_t run = done[block.name]++;
-    const auto it = held.find(block.name);
-    if (it == held.end() || run >= it->second.size() || it->second[run].size() < 2) continue;
+  for (const std::vector<std::size_t>& mine : activations_of(m, blocks)) {
+    if (mine.size() < 2) continue;
     // Its result is the last allocation, but for statistics of a norm, which are a row's width smaller.
-    const std::vector<std::size_t>& mine = it->second[run];
     const std::size_t few = std::min<std::size_t>(3, mine.size());
     std::int64_t most = 0;
     for (std::size_t k = 1; k <= few; ++k) most = std::max(most, c.blocks[mine[mine.size() - k]].bytes);
@@ -104,13 +84,11 @@ bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
     // Running again, the block holds what it held for a moment the first time, too.
     const std::int64_t moment = beyond_kept(c, c.blocks[mine.front()].allocated, forward_end);
     if (moment > 0) {
-      memory::Block b;
-      b.bytes = moment;
-      b.allocated = backward_begin - 1;
-      b.freed = backward_begin;
-      b.stage = memory::Stage::kBackward;
-      b.op = c.blocks[result].op;
-      second.push_back(b);
+      second.push_back({.bytes = moment,
+                        .allocated = backward_begin - 1,
+                        .freed = backward_begin,
+                        .stage = memory::Stage::kBackward,
+                        .op = c.blocks[result].op});
     }
     for (const std::size_t i : mine) {
       if (i == result) continue;
@@ -123,9 +101,7 @@ bool shorten_lives(Model& m, const std::vector<BlockOfLayers>& blocks) {
     }
   }
   if (second.empty()) return false;
-  c.blocks.insert(c.blocks.end(), second.begin(), second.end());
-  std::stable_sort(c.blocks.begin(), c.blocks.end(),
-                   [](const memory::Block& a, const memory::Block& b) { return a.allocated < b.allocated; });
+  memory::add_blocks(c, second);
   return true;
 }
 
@@ -170,15 +146,14 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
       return std::none_of(wanted.begin(), wanted.end(), [&](const std::string& w) { return glob_match(w, b.name); });
     });
   }
-  if (wanted.empty()) drop_what_stands_beside_stages(blocks);
+  if (wanted.empty()) drop_entries_beside_stages(blocks);
   const std::shared_ptr<const StepFacts> has = step_facts(m);
   std::erase_if(blocks, [&](const BlockOfLayers& b) { return !b.name.empty() && recomputes(*has, b.name); });
   if (blocks.empty()) {
     return fail(ErrorCode::kDeclined, "no block of layers repeats in this step");
   }
   if (blocks.front().name.empty()) {
-    if (has->in_graphs > 0)
-      return fail(ErrorCode::kDeclined, "the trace names no layers, and the step runs as a CUDA graph");
+    if (has->graphs) return fail(ErrorCode::kDeclined, "the trace names no layers, and the step runs as a CUDA graph");
     m.not_modelled.push_back(
         fmt::format("the trace names no layers: {} blocks are taken for what repeats in its kernels", blocks.size()));
   }
@@ -188,40 +163,32 @@ Status apply_checkpoint(Model& m, Draft& draft, const Parameters& parameters) {
   }
   const std::shared_ptr<const Dataflow> shared = shared_flow(m);
   const Dataflow& flow = *shared;
-  const Ns launch = m.launches.cpu_per_launch[static_cast<std::size_t>(host::CpuPhase::kForward)];
+  const Ns launch = m.launch_time(Phase::kForward);
   const bool reentrant = parameters.text("reentrant") == "1";
   // A compiler writes the second forward into the backward pass: no hooks, no contexts.
   const double share = has->compiled ? 0 : reentrant ? m.host.reentrant_share : 1;
-  const Ns around_forward = m.cpu_time(share * m.host.checkpoint_forward_us, host::CpuPhase::kForward);
-  const Ns around_backward = m.cpu_time(share * m.host.checkpoint_backward_us, host::CpuPhase::kBackward);
+  const Ns around_forward = m.cpu_time(share * m.host.checkpoint_forward_us, Phase::kForward);
+  const Ns around_backward = m.cpu_time(share * m.host.checkpoint_backward_us, Phase::kBackward);
   for (const BlockOfLayers& b : blocks) {
-    if (b.first_backward == kNone || !g.launch[b.first_backward].valid()) continue;
-    if (!b.forward.empty() && g.launch[b.forward.front()].valid()) {
-      const std::uint32_t first = g.launch[b.forward.front()].value;
-      draft.insert_cpu(first > g.lanes[g.lane[first]].begin ? first - 1 : first, "checkpoint", around_forward,
-                       Phase::kForward);
-    }
+    if (b.forward.empty() || b.first_backward == kNone || !g.launch[b.first_backward].valid()) continue;
+    if (const Place begin = place_before(g, b.forward.front()); begin.known())
+      draft.insert_cpu(begin.cpu, "checkpoint", around_forward, Phase::kForward);
     // The block's forward again, in front of its first backward kernel, launched by the thread that runs backward.
-    const std::uint32_t call = g.launch[b.first_backward].value;
-    std::uint32_t after_cpu = call > g.lanes[g.lane[call]].begin ? call - 1 : call;
-    std::uint32_t after_gpu = b.first_backward;
-    if (after_gpu > g.lanes[g.lane[after_gpu]].begin) --after_gpu;
-    after_cpu = draft.insert_cpu(after_cpu, "checkpoint", around_backward, Phase::kBackward);
+    Place at = place_before(g, b.first_backward);
+    at.cpu = draft.insert_cpu(at.cpu, "checkpoint", around_backward, Phase::kBackward);
     // The reentrant kind runs the whole block again; the other stops where backward has all it needs, which operations tell that
     // a compiler has left.
     const bool whole = reentrant || has->compiled;
     for (const std::uint32_t t : whole ? b.forward : recomputed(g, flow, b.forward)) {
-      after_gpu = draft.insert({.name = std::string(g.task_name(t)),
-                                .cost = g.cost[t],
-                                .phase = Phase::kBackward,
-                                .layer = g.layer[t],
-                                .kind = g.kind[t],
-                                .after_gpu = after_gpu,
-                                .after_cpu = after_cpu,
-                                .cpu_cost = launch,
-                                .work = m.works.row_of(t),
-                                .origin = graph::Origin::kScaled});
-      after_cpu = after_gpu - 1;
+      at = draft.insert({.name = std::string(g.task_name(t)),
+                         .cost = g.cost[t],
+                         .phase = Phase::kBackward,
+                         .layer = g.layer[t],
+                         .kind = g.kind[t],
+                         .after = at,
+                         .cpu_cost = launch,
+                         .work = m.works.row_of(t),
+                         .origin = graph::Origin::kScaled});
     }
   }
   return {};
@@ -250,34 +217,27 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
   }
 }
 
-WhatIf checkpoint_whatif() {
-  return {.name = "checkpoint",
-          .about = "activations of blocks are recomputed in the backward pass instead of kept",
-          .parameters = {{"layers", "globs of block names, separated by |; every repeated block when not given"},
-                         {"reentrant", "1: use_reentrant=True", "0", {"0", "1"}}},
-          .assumes =
-              "each block keeps its input only; its forward runs again until all that backward needs is there "
-              "(use_reentrant=True: all of it)",
-          .source = "Chen et al. 2016; torch.utils.checkpoint; Echo (Daydream's table)",
-          .not_modelled = {},
-          .needs = {Need::kBackward},
-          .changes = Changes::kRecomputation,
-          .parts = {.memory = Part::kModelled},
-          .code = "model.gradient_checkpointing_enable()  # or torch.utils.checkpoint.checkpoint(block, x)",
-          .effort = Effort::kFewLines,
-          .stage = Stage::kMemory,
-          .advise = {"checkpoint"},
-          .validated = true,
-          .apply = apply_checkpoint,
-          .already = already_there,
-          .whole_program =
-              "which tensors a compiled program keeps is not in its trace; jax.checkpoint changes it, and the "
-              "compiler the rest",
-          .write_code = write_code};
-}
-
-const Registered kRegistered(checkpoint_whatif);
+const Registered kRegistered(
+    {.name = "checkpoint",
+     .about = "activations of blocks are recomputed in the backward pass instead of kept",
+     .parameters = {{"layers", "globs of block names, separated by |; every repeated block when not given"},
+                    {"reentrant", "1: use_reentrant=True", "0", {"0", "1"}}},
+     .assumes = "each block keeps its input only; its forward runs again until all that backward needs is there "
+                "(use_reentrant=True: all of it)",
+     .source = "Chen et al. 2016; torch.utils.checkpoint; Echo (Daydream's table)",
+     .needs = {Need::kBackward},
+     .changes = Changes::kRecomputation,
+     .parts = {.memory = Part::kModelled},
+     .code = "model.gradient_checkpointing_enable()  # or torch.utils.checkpoint.checkpoint(block, x)",
+     .effort = Effort::kFewLines,
+     .stage = Stage::kMemory,
+     .advise = {"checkpoint"},
+     .validated = true,
+     .apply = apply_checkpoint,
+     .already = already_there,
+     .whole_program = "which tensors a compiled program keeps is not in its trace; jax.checkpoint changes it, and the "
+                      "compiler the rest",
+     .write_code = write_code});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

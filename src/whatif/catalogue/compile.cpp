@@ -1,40 +1,33 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/layer_regions.hpp"
 #include "whatif/model/step_facts.hpp"
-#include "whatif/rewrite/compiled_host.hpp"
-#include "whatif/rewrite/compiled_memory.hpp"
+#include "whatif/rewrite/compiling.hpp"
 
 namespace foretrace::whatif {
+
+namespace {
 
 using work::Family;
 using work::Work;
 
-double runs_of(const Model& m, const Row& row) {
-  const std::uint32_t kernels = m.works[row.work].kernels;
-  return kernels > 0 ? std::max(1.0, std::floor(static_cast<double>(row.tasks.size()) / kernels + 0.01)) : 1.0;
-}
-
-namespace {
-
 // The longest of the rows becomes the generated kernel, the others go.
-void run_together(Compiling& c, const std::vector<std::uint32_t>& of, const Generated& kernel) {
-  if (of.empty()) return;
+void run_together(Compiling& c, const std::vector<std::uint32_t>& rows, const Generated& kernel) {
+  if (rows.empty()) return;
   double all = 0;
-  std::uint32_t longest = of.front();
-  for (const std::uint32_t r : of) {
+  std::uint32_t longest = rows.front();
+  for (const std::uint32_t r : rows) {
     all += static_cast<double>(c.rows[r].time);
     if (c.rows[r].time > c.rows[longest].time) longest = r;
   }
-  for (const std::uint32_t r : of) {
+  for (const std::uint32_t r : rows) {
     if (r != longest) c.gone.insert(c.gone.end(), c.rows[r].tasks.begin(), c.rows[r].tasks.end());
   }
-  const double runs = runs_of(c.model, c.rows[longest]);
+  const double runs = times_run(c.model, c.rows[longest]);
   const double time = kernel.any() ? runs * time_of(kernel, c.model.device) : all;
   Work fused = c.model.works[c.rows[longest].work];
   fused.become(Family::kElementwise);
@@ -69,7 +62,7 @@ Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
   if (std::none_of(plan.fused.begin(), plan.fused.end(), [](const Fused& f) { return f.forward_rows.size() > 1; }))
     return fail(ErrorCode::kDeclined, "no two element-wise or normalisation operations follow each other");
   Compiling c{.model = m, .draft = draft, .rows = rows, .flow = *flow, .region = region, .whole = layers.empty()};
-  keep_what_is_held(m, *flow, plan);
+  retain_saved_tensors(m, *flow, plan);
   for (const Fused& f : plan.fused) {
     run_together(c, f.forward_rows, f.forward);
     run_together(c, f.backward_rows, f.backward);
@@ -82,14 +75,8 @@ Status apply_compile(Model& m, Draft& draft, const Parameters& parameters) {
   pad_products(c);
   move_channels(c);
   compile_host(c, plan, mode == "reduce-overhead");
-  std::sort(c.gone.begin(), c.gone.end());
   draft.remove(c.gone, Draft::kTaskOnly);  // what launched them is part of the compiled pass's time
   return {};
-}
-
-std::string already_there(const Model& m, const Parameters&) {
-  const std::shared_ptr<const StepFacts> has = step_facts(m);
-  return has->compiled ? "the step already runs kernels of torch.compile" : "";
 }
 
 void write_code(const ScriptPart& p, ScriptPlaces& to) {
@@ -109,36 +96,32 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
   }
 }
 
-WhatIf compile_whatif() {
-  return {
-      .name = "compile",
-      .about = "torch.compile: what lies between products runs in few kernels, launched from generated code",
-      .parameters = {{"mode", "of torch.compile", "default", {"default", "reduce-overhead", "max-autotune"}},
-                     {"layers",
-                      "globs of modules, each compiled by itself, separated by |; the whole model when "
-                      "not given"}},
-      .assumes =
-          "what is compiled compiles without graph breaks and is not compiled again; the loss and the update stay as "
-          "they are",
-      .source = "Ansel et al. 2024 (PyTorch 2); TVM and Tensor Comprehensions (Daydream's table)",
-      .not_modelled = "max-autotune's choice of other kernels for products",
-      .needs = {Need::kShapes},
-      .changes = Changes::kCompilation,
-      .parts = {.memory = Part::kModelled},
-      .code = "model = torch.compile(model)",
-      .effort = Effort::kLine,
-      .stage = Stage::kRuntime,  // it fuses what the other changes leave
-      .advise = {"compile"},
-      .validated = true,
-      .apply = apply_compile,
-      .already = already_there,
-      .whole_program = "the step is a compiled program already: XLA has fused it",
-      .write_code = write_code,
-      .unvalidated = {"mode=reduce-overhead"}};
-}
-
-const Registered kRegistered(compile_whatif);
+const Registered kRegistered(
+    {.name = "compile",
+     .about =
+         "torch.compile: operations between matrix products are fused into few kernels, launched from generated code",
+     .parameters = {{"mode", "of torch.compile", "default", {"default", "reduce-overhead", "max-autotune"}},
+                    {"layers",
+                     "globs of modules, each compiled by itself, separated by |; the whole model when "
+                     "not given"}},
+     .assumes =
+         "what is compiled compiles without graph breaks and is not compiled again; the loss and the update stay as "
+         "they are",
+     .source = "Ansel et al. 2024 (PyTorch 2); TVM and Tensor Comprehensions (Daydream's table)",
+     .not_modelled = "max-autotune's choice of other kernels for products",
+     .needs = {Need::kShapes},
+     .changes = Changes::kCompilation,
+     .parts = {.memory = Part::kModelled},
+     .code = "model = torch.compile(model)",
+     .effort = Effort::kLine,
+     .stage = Stage::kRuntime,  // it fuses what the other changes leave
+     .advise = {"compile"},
+     .validated = true,
+     .apply = apply_compile,
+     .already = if_step_has(&StepFacts::compiled, "the step already runs kernels of torch.compile"),
+     .whole_program = "the step is a compiled program already: XLA has fused it",
+     .write_code = write_code,
+     .unvalidated = {"mode=reduce-overhead"}});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

@@ -5,14 +5,13 @@
 #include "whatif/dataflow/saved_tensors.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 // Smaller ones are not worth two kernels.
 constexpr std::int64_t kFewestElements = 1 << 18;
 
 Status apply_compress(Model& m, Draft& draft, const Parameters& parameters) {
-  if (std::string why = unknown_saved(m); !why.empty()) return fail(ErrorCode::kDeclined, std::move(why));
+  if (std::string why = why_saved_unknown(m); !why.empty()) return fail(ErrorCode::kDeclined, std::move(why));
   const bool half = parameters.text("bits") == "16";
   std::vector<SavedTensor> saved = saved_tensors(m, draft);
   std::erase_if(saved, [](const SavedTensor& s) {
@@ -27,16 +26,16 @@ Status apply_compress(Model& m, Draft& draft, const Parameters& parameters) {
       const hardware::Cost cost = predict(work, m.device);
       if (!cost.known) return fail(ErrorCode::kDeclined, "what a conversion costs on this GPU is unknown");
       const std::uint32_t row = m.works.add(work);
-      const Place at = place_beside(m.graph, forward ? s.forward : s.backward, forward && s.computed);
+      const Place at = forward && s.computed ? place_behind(m.graph, s.forward)
+                                             : place_before(m.graph, forward ? s.forward : s.backward);
       if (!at.known()) continue;
-      const auto phase = static_cast<std::size_t>(forward ? host::CpuPhase::kForward : host::CpuPhase::kBackward);
+      const Phase phase = forward ? Phase::kForward : Phase::kBackward;
       draft.insert({.name = forward ? "encode activation" : "decode activation",
                     .cost = static_cast<Ns>(cost.ns * (half ? 1.0 : 5.0 / 6.0)),
-                    .phase = forward ? Phase::kForward : Phase::kBackward,
+                    .phase = phase,
                     .layer = m.graph.layer[s.forward],
-                    .after_gpu = at.gpu,
-                    .after_cpu = at.cpu,
-                    .cpu_cost = m.launches.cpu_per_launch[phase],
+                    .after = at,
+                    .cpu_cost = m.launch_time(phase),
                     .work = row,
                     .origin = cost.origin});
     }
@@ -49,31 +48,26 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
   to.contexts.push_back(fmt::format("with compressed_activations(model, {}):{}", p.parameters.text("bits"), p.gain));
 }
 
-WhatIf compress_activations_whatif() {
-  return {.name = "compress-activations",
-          .about = "activations wait for the backward pass in fewer bits",
-          .parameters = {{"bits", "of a kept element", "16", {"16", "8"}}},
-          .assumes =
-              "one kernel encodes each large FP32 tensor that is saved, one decodes it; a tensor two operations "
-              "save is encoded twice",
-          .source = "Jain et al. 2018 (Gist, delayed precision reduction); Daydream section 5",
-          .not_modelled = "Gist's lossless codes for ReLU and pooling; what fewer bits do to the model's accuracy",
-          .needs = {Need::kShapes, Need::kBackward},
-          .changes = Changes::kPlacement,
-          .parts = {.memory = Part::kModelled},
-          .code = "with torch.autograd.graph.saved_tensors_hooks(lambda x: x.half(), lambda x: x.float()): …",
-          .effort = Effort::kFewLines,
-          .stage = Stage::kMemory,
-          .advise = {"compress-activations"},
-          .validated = true,
-          .apply = apply_compress,
-          .whole_program = "which tensors a compiled program keeps is not in its trace",
-          .write_code = write_code,
-          .unvalidated = {"bits=8"}};
-}
-
-const Registered kRegistered(compress_activations_whatif);
+const Registered kRegistered(
+    {.name = "compress-activations",
+     .about = "activations wait for the backward pass in fewer bits",
+     .parameters = {{"bits", "of a kept element", "16", {"16", "8"}}},
+     .assumes = "one kernel encodes each large FP32 tensor that is saved, one decodes it; a tensor two operations "
+                "save is encoded twice",
+     .source = "Jain et al. 2018 (Gist, delayed precision reduction); Daydream section 5",
+     .not_modelled = "Gist's lossless codes for ReLU and pooling; what fewer bits do to the model's accuracy",
+     .needs = {Need::kShapes, Need::kBackward},
+     .changes = Changes::kPlacement,
+     .parts = {.memory = Part::kModelled},
+     .code = "with torch.autograd.graph.saved_tensors_hooks(lambda x: x.half(), lambda x: x.float()): …",
+     .effort = Effort::kFewLines,
+     .stage = Stage::kMemory,
+     .advise = {"compress-activations"},
+     .validated = true,
+     .apply = apply_compress,
+     .whole_program = "which tensors a compiled program keeps is not in its trace",
+     .write_code = write_code,
+     .unvalidated = {"bits=8"}});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

@@ -4,7 +4,6 @@
 #include "whatif/parallel/scheme_whatif.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 Status apply_compress_gradients(Model& model, Draft& draft, const Parameters& parameters) {
@@ -22,30 +21,37 @@ std::string already_there(const Model& m, const Parameters& p) {
 }
 
 WhatIf compress_gradients_whatif() {
-  WhatIf w = scheme_whatif("compress-gradients", {bucket_mb_parameter()});
-  w.parameters.pop_back();  // the compression has a name of its own here
-  w.parameters.insert(w.parameters.begin(), {"method",
-                                             "how",
-                                             "fp16",
-                                             {"fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"},
-                                             ParameterType::kText,
-                                             false,
-                                             0});
-  w.parameters.push_back(
-      {"ratio", "share of elements top-k and DGC send", "0.01", {}, ParameterType::kNumber, false, 0});
-  w.parameters.push_back({"rank", "of PowerSGD", "1", {}, ParameterType::kNumber, false, 0, whole_number<>});
-  w.about = "gradients compressed before they are reduced, with what compressing costs";
-  w.assumes = "training converges all the same";
-  w.source = "DGC, QSGD, TernGrad, PowerSGD, top-k; PyTorch communication hooks";
-  w.not_modelled = "convergence";
-  w.code = "model.register_comm_hook(state, hook)";
-  w.apply = apply_compress_gradients;
-  w.already = already_there;
+  WhatIf w = scheme_whatif({.name = "compress-gradients",
+                            .about = "gradients compressed before they are reduced, with what compressing costs",
+                            .parameters = {bucket_mb_parameter()},
+                            .assumes = "training still converges",
+                            .source = "DGC, QSGD, TernGrad, PowerSGD, top-k; PyTorch communication hooks",
+                            .not_modelled = "convergence",
+                            .code = "model.register_comm_hook(state, hook)",
+                            .validated = true,
+                            .apply = apply_compress_gradients,
+                            .already = already_there});
+  // The scheme's `compress` is called `method` here, and asked first.
+  Parameter method = w.parameters.back();
+  w.parameters.pop_back();
+  method.name = "method";
+  method.about = "how";
+  method.default_value = "fp16";
+  std::erase(method.choices, "none");
+  w.parameters.insert(w.parameters.begin(), std::move(method));
+  w.parameters.push_back({.name = "ratio",
+                          .about = "share of elements top-k and DGC send",
+                          .default_value = "0.01",
+                          .type = ParameterType::kNumber});
+  w.parameters.push_back({.name = "rank",
+                          .about = "of PowerSGD",
+                          .default_value = "1",
+                          .type = ParameterType::kNumber,
+                          .check = whole_number<>});
   return w;
 }
 
-const Registered kRegistered(compress_gradients_whatif);
+const Registered kRegistered(compress_gradients_whatif());
 
 }  // namespace
-
 }  // namespace foretrace::whatif

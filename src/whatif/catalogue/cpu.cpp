@@ -1,8 +1,7 @@
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/rewrite/host_speed.hpp"
+#include "whatif/rewrite/scaling.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 Status apply_cpu(Model& m, Draft& draft, const Parameters& parameters) {
@@ -10,24 +9,16 @@ Status apply_cpu(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
-WhatIf cpu_whatif() {
-  return {.name = "cpu",
-          .about = "a host whose CPU is x times as fast",
-          .parameters = {{"x", "how many times as fast", "", {}, ParameterType::kNumber, true}},
-          .assumes = "all CPU work speeds up alike",
-          .source = "arithmetic",
-          .not_modelled = "faster copies from host memory",
-          .needs = {},
-          .changes = Changes::kHost,
-          .parts = {.memory = Part::kUnchanged},
-          .code = {},
-          .stage = Stage::kRuntime,
-          .validated = false,
-          .apply = apply_cpu};
-}
-
-const Registered kRegistered(cpu_whatif);
+const Registered kRegistered(
+    {.name = "cpu",
+     .about = "a host whose CPU is x times as fast",
+     .parameters = {{.name = "x", .about = "how many times as fast", .type = ParameterType::kNumber, .required = true}},
+     .assumes = "all CPU work speeds up alike",
+     .source = "arithmetic",
+     .not_modelled = "faster copies from host memory",
+     .changes = Changes::kHost,
+     .stage = Stage::kRuntime,
+     .apply = apply_cpu});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

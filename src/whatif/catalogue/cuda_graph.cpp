@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "foretrace/whatif/script.hpp"
-#include "graph/latencies.hpp"
 #include "hardware/figures.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/graph_regions.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
@@ -82,15 +81,15 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
     if (g.lane[t] == main && last_wait != kNone && t + 1 >= last_wait) return false;
     return g.kind[t] == TaskKind::kCpu || g.kind[t] == TaskKind::kCall || g.kind[t] == TaskKind::kWait;
   }});
-  const std::uint32_t call = draft.insert_cpu(
-      anchor, "cudaGraphLaunch", graph_launch_time(m, kernels.size(), host::CpuPhase::kForward), Phase::kForward);
+  const std::uint32_t call = draft.insert_cpu(anchor, "cudaGraphLaunch",
+                                              graph_launch_time(m, kernels.size(), Phase::kForward), Phase::kForward);
   draft.remove(cpu);
-  const Ns latency = graph_latency(m, host::CpuPhase::kForward);
+  const Ns latency = graph_latency(m, Phase::kForward);
   std::size_t update = 0;
   std::uint32_t last_update = kNone;
   for (const std::uint32_t t : kernels) {
     draft.set_launch(t, call, latency);
-    draft.set_lane_lag(t, std::min(g.lane_lag[t], graph::usual_latencies().graph_gap));
+    draft.set_lane_lag(t, std::min(g.lane_lag[t], trace::default_latencies().graph_gap));
     if (g.phase[t] == Phase::kOptimizer && g.kind[t] == TaskKind::kKernel) {
       ++update;
       last_update = t;
@@ -108,23 +107,18 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
   // An update of a kernel per tensor and step must keep its counters on the GPU to be captured.
   if (last_update != kNone && static_cast<std::int64_t>(update) > 2 * m.parameter_tensors && m.parameter_tensors > 0) {
     const auto extra =
-        static_cast<std::size_t>(hardware::measured_figures().capturable_kernels * static_cast<double>(update));
-    std::uint32_t after = last_update;
+        static_cast<std::size_t>(hardware::measured_figures(m.device).capturable_kernels * static_cast<double>(update));
+    Place at{.cpu = call, .gpu = last_update};
     for (std::size_t i = 0; i < extra; ++i) {
-      after = draft.insert({.name = "capturable update",
-                            .cost = graph::usual_latencies().short_kernel,
-                            .phase = Phase::kOptimizer,
-                            .after_gpu = after,
-                            .launch_of = call});
-      draft.set_lane_lag(after, graph::usual_latencies().graph_gap);
+      at = draft.insert({.name = "capturable update",
+                         .cost = trace::default_latencies().short_kernel,
+                         .phase = Phase::kOptimizer,
+                         .after = at,
+                         .launch_of = call});
+      draft.set_lane_lag(at.gpu, trace::default_latencies().graph_gap);
     }
   }
   return {};
-}
-
-std::string already_there(const Model& m, const Parameters&) {
-  const std::shared_ptr<const StepFacts> has = step_facts(m);
-  return has->graphed() ? "the step already runs as a CUDA graph" : "";
 }
 
 void write_code(const ScriptPart& p, ScriptPlaces& to) {
@@ -138,34 +132,28 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
   to.optimizer.emplace_back("    if tensors_of(parameters)[0].is_cuda:\n        options = recordable(cls, options)");
 }
 
-WhatIf cuda_graph_whatif() {
-  return {
-      .name = "cuda-graph",
-      .about = "the whole step is captured once and launched as one CUDA graph, or some modules as graphs of their own",
-      .parameters = {{"layers",
-                      "globs of modules, each played from a graph in either pass, separated by |; the whole step "
-                      "when not given"}},
-      .assumes = "static shapes, no work on the CPU in what is captured; a loop optimizer is made capturable",
-      .source = "CUDA graphs; torch.cuda.graph, torch.cuda.make_graphed_callables",
-      .not_modelled = "memory of the graph's private pool",
-      .needs = {},
-      .changes = Changes::kLaunches,
-      .parts = {.memory = Part::kNotModelled},
-      .code = "g = torch.cuda.CUDAGraph(); with torch.cuda.graph(g): train_step()",
-      .effort = Effort::kWork,
-      .stage = Stage::kRuntime,
-      .advise = {"cuda-graph"},
-      .validated = true,
-      .apply = apply_cuda_graph,
-      .already = already_there,
-      .whole_program =
-          "XLA decides itself what runs as a CUDA graph (its command buffers): --xla_gpu_enable_command_buffer",
-      .write_code = write_code,
-      .unvalidated = {"layers"}};
-}
-
-const Registered kRegistered(cuda_graph_whatif);
+const Registered kRegistered(
+    {.name = "cuda-graph",
+     .about = "the whole step is captured once and launched as one CUDA graph, or some modules as graphs of their own",
+     .parameters =
+         {{"layers",
+           "globs of modules, each replayed from its own graphs, separated by |; the whole step when not given"}},
+     .assumes = "static shapes, no work on the CPU in what is captured; a loop optimizer is made capturable",
+     .source = "CUDA graphs; torch.cuda.graph, torch.cuda.make_graphed_callables",
+     .not_modelled = "memory of the graph's private pool",
+     .changes = Changes::kLaunches,
+     .parts = {.memory = Part::kNotModelled},
+     .code = "g = torch.cuda.CUDAGraph(); with torch.cuda.graph(g): train_step()",
+     .effort = Effort::kWork,
+     .stage = Stage::kRuntime,
+     .advise = {"cuda-graph"},
+     .validated = true,
+     .apply = apply_cuda_graph,
+     .already = if_step_has(&StepFacts::graphed, "the step already runs as a CUDA graph"),
+     .whole_program =
+         "XLA decides itself what runs as a CUDA graph (its command buffers): --xla_gpu_enable_command_buffer",
+     .write_code = write_code,
+     .unvalidated = {"layers"}});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

@@ -9,11 +9,7 @@
 #include "whatif/model/whole_number.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
-
-// Waiting for workers takes longer than taking a batch that is ready by more than this factor.
-constexpr Ns kWaited = 10;
 
 /// The data loader's part of the main thread: [begin, end) in the step's time.
 struct Loading {
@@ -64,14 +60,13 @@ void copy_from(const Model& m, Draft& draft, bool pinned) {
     if (!is_batch_copy(g, t)) continue;
     const bool now = g.task_name(t).find("Pageable") == std::string_view::npos;
     if (now == pinned) continue;
-    const double factor =
-        pinned ? 1 / hardware::measured_figures().pageable_copy : hardware::measured_figures().pageable_copy;
+    const double factor = pinned ? 1 / hardware::measured_figures(m.device).pageable_copy
+                                 : hardware::measured_figures(m.device).pageable_copy;
     draft.set(t, static_cast<Ns>(static_cast<double>(g.cost[t]) * factor), graph::Origin::kScaled);
     if (!g.launch[t].valid()) continue;
     const std::uint32_t call = g.launch[t].value;
     if (pinned) {
-      draft.set(call, std::min(g.cost[call], m.cpu_time(m.host.copy_call_us, host::CpuPhase::kForward)),
-                graph::Origin::kScaled);
+      draft.set(call, std::min(g.cost[call], m.cpu_time(m.host.copy_call_us, Phase::kForward)), graph::Origin::kScaled);
       if (call + 1 < g.lanes[g.lane[call]].end && g.kind[call + 1] == TaskKind::kWait) draft.remove({call + 1});
     } else {
       draft.depend(t, draft.insert_wait(call, "copy from pageable memory"), 0, DependencyKind::kSync);
@@ -85,11 +80,13 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
   if (loading.empty()) return fail(ErrorCode::kDeclined, "no DataLoader gives a batch within the step");
   const double workers = parameters.number("workers");
   const bool pinned = parameters.text("pin") != "0";
-  // Of the main thread: with a thread that pins, what is ready lies in a queue; without it, each tensor is opened where a worker left it.
+  // With a thread that pins, the main thread takes a batch that is ready from a queue; without it, it opens each tensor where a
+  // worker left it.
   const auto tensors = static_cast<double>(std::max<std::size_t>(
       1, draft.select({.where = [&](std::uint32_t t) { return is_batch_copy(g, t); }}).size() / loading.size()));
-  const Ns take = m.cpu_time(pinned ? m.host.take_batch_us : m.host.open_batch_us + tensors * m.host.open_tensor_us,
-                             host::CpuPhase::kForward);
+  const Ns from_queue = m.cpu_time(m.host.take_batch_us, Phase::kForward);
+  const Ns from_worker = m.cpu_time(m.host.open_batch_us + tensors * m.host.open_tensor_us, Phase::kForward);
+  const Ns take = pinned ? from_queue : from_worker;
   Selection gone;
   Ns batch = 0;  // of one worker's time
   Ns pinning_time = 0;
@@ -101,9 +98,9 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
     if (!l.in_workers) {
       const Ns pins = pinning(m, l);
       pinning_time += pins;
-      batch +=
-          static_cast<Ns>(static_cast<double>(l.end - l.begin - pins) * hardware::measured_figures().worker_slowdown);
-    } else if (l.end - l.begin > kWaited * m.cpu_time(m.host.take_batch_us, host::CpuPhase::kForward)) {
+      batch += static_cast<Ns>(static_cast<double>(l.end - l.begin - pins) *
+                               hardware::measured_figures(m.device).worker_slowdown);
+    } else if (l.end - l.begin > from_queue + from_worker) {
       // Workers that are waited for make one batch per step, all of them together.
       if (!parameters.given("now")) {
         return fail(ErrorCode::kDeclined, "the step waits for its workers: say with now=… how many there were");
@@ -136,38 +133,33 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
                           p.parameters.text("pin") == "0" ? "False" : "torch.cuda.is_available()", p.gain);
 }
 
-WhatIf dataloader_whatif() {
-  return {.name = "dataloader",
-          .about = "worker processes load the batches while the step before runs",
-          .parameters = {{"workers", "how many", "4", {}, ParameterType::kNumber, false, 0, whole_number<>},
-                         {"pin", "pin_memory: a thread of the main process pins what workers load", "1", {"1", "0"}},
-                         {"now",
-                          "how many the trace was recorded with, where it waits for them",
-                          "",
-                          {},
-                          ParameterType::kNumber,
-                          false,
-                          0,
-                          whole_number<>}},
-          .assumes = "as many free cores as workers; the mean over many steps, batches come in bursts",
-          .source = "torch.utils.data.DataLoader(num_workers=…)",
-          .not_modelled = "storage that is slower than the workers; workers that take cores from the main thread",
-          .needs = {Need::kLoader},
-          .changes = Changes::kInput,
-          .parts = {.memory = Part::kUnchanged},
-          .code = "DataLoader(dataset, batch_size=…, num_workers=4, pin_memory=True)",
-          .effort = Effort::kLine,
-          .stage = Stage::kRuntime,
-          .advise = {"dataloader"},
-          .validated = true,
-          .apply = apply_dataloader,
-          .whole_program = "loading is not marked in XLA's profiles",
-          .write_code = write_code,
-          .unvalidated = {"pin=0"}};
-}
-
-const Registered kRegistered(dataloader_whatif);
+const Registered kRegistered(
+    {.name = "dataloader",
+     .about = "worker processes load the batches while the step before runs",
+     .parameters = {{.name = "workers",
+                     .about = "how many",
+                     .default_value = "4",
+                     .type = ParameterType::kNumber,
+                     .check = whole_number<>},
+                    {"pin", "pin_memory: a thread of the main process pins what workers load", "1", {"1", "0"}},
+                    {.name = "now",
+                     .about = "how many the trace was recorded with, where it waits for them",
+                     .type = ParameterType::kNumber,
+                     .check = whole_number<>}},
+     .assumes = "as many free cores as workers; the mean over many steps, batches come in bursts",
+     .source = "torch.utils.data.DataLoader(num_workers=…)",
+     .not_modelled = "storage that is slower than the workers; workers that take cores from the main thread",
+     .needs = {Need::kLoader},
+     .changes = Changes::kInput,
+     .code = "DataLoader(dataset, batch_size=…, num_workers=4, pin_memory=True)",
+     .effort = Effort::kLine,
+     .stage = Stage::kRuntime,
+     .advise = {"dataloader"},
+     .validated = true,
+     .apply = apply_dataloader,
+     .whole_program = "loading is not marked in XLA's profiles",
+     .write_code = write_code,
+     .unvalidated = {"pin=0"}});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

@@ -3,7 +3,6 @@
 #include "whatif/parallel/scheme_whatif.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 std::string already_there(const Model& m, const Parameters& p) {
@@ -13,19 +12,17 @@ std::string already_there(const Model& m, const Parameters& p) {
   return how.empty() ? "" : "the step already runs data parallel " + how;
 }
 
-WhatIf ddp_whatif() {
-  WhatIf w = scheme_whatif("ddp", {bucket_mb_parameter()});
-  w.about = "data parallel: the same step on N workers, gradients all-reduced in buckets";
-  w.assumes = "every worker computes what this one did";
-  w.source = "PyTorch DistributedDataParallel; Daydream";
-  w.not_modelled = "the spread of a real network";
-  w.code = "model = DistributedDataParallel(model)";
-  w.already = already_there;
-  return w;
-}
-
-const Registered kRegistered(ddp_whatif);
+const Registered kRegistered(
+    scheme_whatif({.name = "ddp",
+                   .about = "data parallel: the same step on N workers, gradients all-reduced in buckets",
+                   .parameters = {bucket_mb_parameter()},
+                   .assumes = "every worker computes what this one did",
+                   .source = "PyTorch DistributedDataParallel; Daydream",
+                   .not_modelled = "the spread of a real network",
+                   .code = "model = DistributedDataParallel(model)",
+                   .jax_code = "jax.device_put(batch, NamedSharding(mesh, P(\"data\")))  # parameters on every device",
+                   .validated = true,
+                   .already = already_there}));
 
 }  // namespace
-
 }  // namespace foretrace::whatif

@@ -3,7 +3,6 @@
 #include "whatif/catalogue/catalogue.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 Status apply_duration(Model&, Draft& draft, const Parameters& parameters) {
@@ -18,25 +17,21 @@ Status apply_duration(Model&, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
-WhatIf duration_whatif() {
-  return {.name = "duration",
-          .about = "selected tasks take x times as long",
-          .parameters =
-              {{"select", "glob over kernel names, else operations, else layers", "", {}, ParameterType::kText, true},
-               {"x", "factor on their time", "", {}, ParameterType::kNumber, true, -1e-9}},
-          .assumes = "nothing else changes",
-          .source = "Daydream's Shrink/Scale",
-          .not_modelled = {},
-          .needs = {},
-          .changes = Changes::kCosts,
-          .parts = {.memory = Part::kUnchanged},
-          .code = {},
-          .validated = true,
-          .apply = apply_duration};
-}
-
-const Registered kRegistered(duration_whatif);
+const Registered kRegistered({.name = "duration",
+                              .about = "selected tasks take x times as long",
+                              .parameters = {{.name = "select",
+                                              .about = "glob over kernel names, else operations, else layers",
+                                              .required = true},
+                                             {.name = "x",
+                                              .about = "factor on their time",
+                                              .type = ParameterType::kNumber,
+                                              .required = true,
+                                              .minimum = -1e-9}},
+                              .assumes = "nothing else changes",
+                              .source = "Daydream's Shrink/Scale",
+                              .changes = Changes::kCosts,
+                              .validated = true,
+                              .apply = apply_duration});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
@@ -6,7 +5,6 @@
 #include "whatif/rewrite/optimizer.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 Status apply_foreach(Model& m, Draft& draft, const Parameters&) {
@@ -31,29 +29,23 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
   to.optimizer.push_back("    options[\"foreach\"] = True" + p.gain);
 }
 
-WhatIf foreach_optimizer_whatif() {
-  return {.name = "foreach-optimizer",
-          .about = "the update runs over lists of tensors, one kernel per arithmetic step",
-          .parameters = {},
-          .assumes = "Adam, AdamW or SGD with FP32 states; parameters on one GPU",
-          .source = "PyTorch foreach=True",
-          .not_modelled = {},
-          .needs = {Need::kShapes},
-          .changes = Changes::kOptimizer,
-          .parts = {.memory = Part::kModelled},
-          .code = "torch.optim.Adam(model.parameters(), lr, foreach=True)",
-          .effort = Effort::kLine,
-          .stage = Stage::kOptimizer,
-          .advise = {"foreach-optimizer"},
-          .validated = true,
-          .apply = apply_foreach,
-          .already = already_there,
-          .whole_program = "XLA fuses the update itself; there is no list of optimizer kernels to join",
-          .write_code = write_code};
-}
-
-const Registered kRegistered(foreach_optimizer_whatif);
+const Registered kRegistered(
+    {.name = "foreach-optimizer",
+     .about = "the update runs over lists of tensors, one kernel per arithmetic step",
+     .assumes = "Adam, AdamW or SGD with FP32 states; parameters on one GPU",
+     .source = "PyTorch foreach=True",
+     .needs = {Need::kShapes},
+     .changes = Changes::kOptimizer,
+     .parts = {.memory = Part::kModelled},
+     .code = "torch.optim.Adam(model.parameters(), lr, foreach=True)",
+     .effort = Effort::kLine,
+     .stage = Stage::kOptimizer,
+     .advise = {"foreach-optimizer"},
+     .validated = true,
+     .apply = apply_foreach,
+     .already = already_there,
+     .whole_program = "XLA fuses the update itself; there is no list of optimizer kernels to join",
+     .write_code = write_code});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

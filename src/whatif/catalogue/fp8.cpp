@@ -2,13 +2,11 @@
 
 #include <algorithm>
 
-#include "graph/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/rewrite/fp8_layers.hpp"
-#include "whatif/rewrite/fp8_memory.hpp"
+#include "whatif/rewrite/precision_memory.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 using work::Access;
@@ -158,32 +156,30 @@ class Fp8 {
 
   void convert(const Fp8Layer& l) {
     if (l.weight_cast != nullptr) {
-      Selection gone(l.weight_cast->tasks);
-      std::sort(gone.begin(), gone.end());
-      draft_.remove(gone, Draft::kWithLaunch);
+      draft_.remove(l.weight_cast->tasks, Draft::kWithLaunch);
     }
     multiply(l.forward, l.rows, l.outputs, l.inputs, l);
-    At at = before(l.forward->tasks.front());
+    Place at = place_before(m_.graph, l.forward->tasks.front());
     put(at, cast(l.rows * l.inputs, l.dtype), Phase::kForward, false);
     put(at, cast(l.inputs * l.outputs, l.weight_dtype), Phase::kForward, true);
-    wait(at, Phase::kForward);
+    add_layer_overhead(at, Phase::kForward);
     if (l.bias) {
-      At behind{.gpu = l.forward->tasks.back(), .cpu = m_.graph.launch[l.forward->tasks.back()].value};
+      Place behind = place_behind(m_.graph, l.forward->tasks.back());
       Work add = work::elementwise_work(l.rows * l.outputs, 1, 1, l.dtype);
       add.access = Access::kStrided;
-      if (m_.graph.launch[behind.gpu].valid()) put(behind, {{"fp8 bias", add}}, Phase::kForward, false);
+      put(behind, {{"fp8 bias", add}}, Phase::kForward, false);
     }
     const Row* first = l.data_grad != nullptr ? l.data_grad : l.weight_grad;
     if (first == nullptr) return;
-    at = before(first->tasks.front());
+    at = place_before(m_.graph, first->tasks.front());
     put(at, cast(l.rows * l.outputs, l.dtype), Phase::kBackward, false);
-    wait(at, Phase::kBackward);
+    add_layer_overhead(at, Phase::kBackward);
     if (l.data_grad != nullptr) {
       put(at, {{"fp8 transpose", transpose_work(l.inputs * l.outputs, fused_)}}, Phase::kBackward, true);
       multiply(l.data_grad, l.rows, l.inputs, l.outputs, l);
     }
     if (l.weight_grad != nullptr) {
-      if (l.data_grad != nullptr) at = before(l.weight_grad->tasks.front());
+      if (l.data_grad != nullptr) at = place_before(m_.graph, l.weight_grad->tasks.front());
       put(at,
           {{"fp8 transpose", transpose_work(l.rows * l.outputs, fused_)},
            {"fp8 transpose", transpose_work(l.rows * l.inputs, fused_)}},
@@ -192,53 +188,26 @@ class Fp8 {
     }
   }
 
-  struct At {
-    std::uint32_t gpu = kNone, cpu = kNone;
-  };
-
-  [[nodiscard]] At before(std::uint32_t task) const {
-    const Graph& g = m_.graph;
-    if (!g.launch[task].valid()) return {};
-    const std::uint32_t call = g.launch[task].value;
-    return {.gpu = task > g.lanes[g.lane[task]].begin ? task - 1 : task,
-            .cpu = call > g.lanes[g.lane[call]].begin ? call - 1 : call};
-  }
-
   void multiply(const Row* row, std::int64_t m, std::int64_t n, std::int64_t k, const Fp8Layer& l) {
     hardware::Cost cost = product_cost(m, n, k, l.dtype, m_.device);
     if (!cost.known) return;
-    const Work& was = m_.works[row->work];
-    const std::size_t passes = was.kernels > 0 ? row->tasks.size() / was.kernels : 1;
-    cost.ns *= static_cast<double>(std::max<std::size_t>(1, passes));
-    set_row(m_, draft_, *row, cost, product_work(m, n, k, was));
+    cost.ns *= times_run(m_, *row);
+    set_row(m_, draft_, *row, cost, product_work(m, n, k, m_.works[row->work]));
   }
 
-  void put(At& at, const std::vector<Step>& steps, Phase phase, bool of_parameters) {
-    if (at.gpu == kNone) return;
-    const host::CpuPhase p = phase == Phase::kForward ? host::CpuPhase::kForward : host::CpuPhase::kBackward;
+  void put(Place& at, const std::vector<Step>& steps, Phase phase, bool of_parameters) {
     for (const Step& s : steps) {
-      const hardware::Cost cost = predict(s.work, m_.device);
       Work work = s.work;
       work.of_parameters = of_parameters;
-      at.gpu = draft_.insert({.name = s.name,
-                              .cost = cost.known ? static_cast<Ns>(cost.ns) : graph::usual_latencies().short_kernel,
-                              .phase = phase,
-                              .after_gpu = at.gpu,
-                              .after_cpu = at.cpu,
-                              .cpu_cost = m_.cpu_time(m_.host.op_us, p),
-                              .work = m_.works.add(work),
-                              .origin = cost.origin});
-      at.cpu = at.gpu - 1;
+      insert_work(m_, draft_, at, s.name, work, {.phase = phase, .cpu_cost = m_.cpu_time(m_.host.op_us, phase)});
     }
   }
 
   // What the layer's own function costs the CPU beside its operations: views, leaving autocast, an autograd node in Python.
-  void wait(At& at, Phase phase) {
+  void add_layer_overhead(Place& at, Phase phase) {
     if (at.cpu == kNone || fused_) return;
-    const bool forward = phase == Phase::kForward;
-    const host::CpuPhase p = forward ? host::CpuPhase::kForward : host::CpuPhase::kBackward;
-    const double calls = forward ? kForwardCalls : kBackwardCalls;
-    at.cpu = draft_.insert_cpu(at.cpu, "fp8 layer", m_.cpu_time(calls * m_.host.op_us, p), phase);
+    const double calls = phase == Phase::kForward ? kForwardCalls : kBackwardCalls;
+    at.cpu = draft_.insert_cpu(at.cpu, "fp8 layer", m_.cpu_time(calls * m_.host.op_us, phase), phase);
   }
 
   // Calls of a layer that launch nothing, counted in tools/measure/float8.py, which does as torchao and PyTorch's float8 training do: forward asks for autocast and its type, reshapes, leaves and enters autocast, applies a
@@ -264,35 +233,29 @@ Status apply_fp8(Model& m, Draft& draft, const Parameters& parameters) {
       .run(parameters.list("layers"), parameters.text("which") == "paying");
 }
 
-WhatIf fp8_whatif() {
-  return {.name = "fp8",
-          .about = "linear layers multiply in FP8, every operand scaled by its largest element right before it is cast",
-          .parameters = {{"casts",
-                          "scaling and casting as separate operations, or fused by a compiler (fused is not measured)",
-                          "separate",
-                          {"separate", "fused"}},
-                         {"which", "all linear layers that can, or those that gain by it", "all", {"all", "paying"}},
-                         {"layers", "globs of modules that are converted, separated by |; all when not given"}},
-          .assumes =
-              "tensorwise dynamic scaling, e4m3 forward and e5m2 for gradients; nn.Linear modules whose sizes are "
-              "multiples of 16; parameters, optimizer and what lies between the layers stay as they are",
-          .source = "Micikevicius et al. 2022; torch._scaled_mm; torchao.float8",
-          .not_modelled = "convergence; rowwise scaling; all-gathers in FP8",
-          .needs = {Need::kShapes},
-          .changes = Changes::kPrecision,
-          .parts = {.memory = Part::kModelled},
-          .code = "torchao.float8.convert_to_float8_training(model)",
-          .effort = Effort::kFewLines,
-          .stage = Stage::kPrecision,
-          .advise = {},
-          .validated = true,
-          .apply = apply_fp8,
-          .whole_program =
-              "in a compiled program FP8 is what the model computes in: float8 operands of jax.lax.dot_general"};
-}
-
-const Registered kRegistered(fp8_whatif);
+const Registered kRegistered(
+    {.name = "fp8",
+     .about = "linear layers multiply in FP8, every operand scaled by its largest element right before it is cast",
+     .parameters = {{"casts",
+                     "scaling and casting as separate operations, or fused by a compiler (fused is not measured)",
+                     "separate",
+                     {"separate", "fused"}},
+                    {"which", "all linear layers that can, or those that gain by it", "all", {"all", "paying"}},
+                    {"layers", "globs of modules that are converted, separated by |; all when not given"}},
+     .assumes = "tensorwise dynamic scaling, e4m3 forward and e5m2 for gradients; nn.Linear modules whose sizes are "
+                "multiples of 16; parameters, optimizer and the operations between the layers stay as they are",
+     .source = "Micikevicius et al. 2022; torch._scaled_mm; torchao.float8",
+     .not_modelled = "convergence; rowwise scaling; all-gathers in FP8",
+     .needs = {Need::kShapes},
+     .changes = Changes::kPrecision,
+     .parts = {.memory = Part::kModelled},
+     .code = "torchao.float8.convert_to_float8_training(model)",
+     .effort = Effort::kFewLines,
+     .stage = Stage::kPrecision,
+     .validated = true,
+     .apply = apply_fp8,
+     .whole_program =
+         "in a compiled program FP8 is what the model computes in: float8 operands of jax.lax.dot_general"});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

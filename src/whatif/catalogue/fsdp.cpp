@@ -2,22 +2,19 @@
 #include "whatif/parallel/scheme_whatif.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
-WhatIf fsdp_whatif() {
-  WhatIf w = scheme_whatif("fsdp", {version_parameter()});
-  w.about = "fully sharded data parallel (ZeRO 3): parameters gathered before use, gradients reduce-scattered";
-  w.assumes = "every repeated block is a unit of its own";
-  w.source = "PyTorch fully_shard; ZeRO";
-  w.code = "for block in model.layers: fully_shard(block)";
-  w.already = already_sharded;
-  w.unvalidated = {"version=1"};
-  return w;
-}
-
-const Registered kRegistered(fsdp_whatif);
+const Registered kRegistered(scheme_whatif(
+    {.name = "fsdp",
+     .about = "fully sharded data parallel (ZeRO 3): parameters gathered before use, gradients reduce-scattered",
+     .parameters = {version_parameter()},
+     .assumes = "every repeated block is a unit of its own",
+     .source = "PyTorch fully_shard; ZeRO",
+     .code = "for block in model.layers: fully_shard(block)",
+     .jax_code = "jax.device_put(params, NamedSharding(mesh, P(\"data\")))  # and the batch",
+     .validated = true,
+     .already = already_sharded,
+     .unvalidated = {"version=1"}}));
 
 }  // namespace
-
 }  // namespace foretrace::whatif

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include "foretrace/whatif/script.hpp"
 #include "whatif/catalogue/catalogue.hpp"
@@ -6,7 +5,6 @@
 #include "whatif/rewrite/optimizer.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 Status apply_fused(Model& m, Draft& draft, const Parameters&) {
@@ -21,38 +19,27 @@ Status apply_fused(Model& m, Draft& draft, const Parameters&) {
                          .counts = states == 2});
 }
 
-std::string already_there(const Model& m, const Parameters&) {
-  const std::shared_ptr<const StepFacts> has = step_facts(m);
-  return has->fused_update ? "the step already runs a fused update" : "";
-}
-
 void write_code(const ScriptPart& p, ScriptPlaces& to) {
   to.optimizer.push_back("    options[\"fused\"] = True" + p.gain);
 }
 
-WhatIf fused_optimizer_whatif() {
-  return {.name = "fused-optimizer",
-          .about = "one kernel per group of tensors updates parameters and states in a single pass",
-          .parameters = {},
-          .assumes = "Adam, AdamW or SGD with FP32 states; parameters on one GPU",
-          .source = "PyTorch fused=True; FusedAdam (Apex), Daydream section 5",
-          .not_modelled = {},
-          .needs = {Need::kShapes},
-          .changes = Changes::kOptimizer,
-          .parts = {.memory = Part::kModelled},
-          .code = "torch.optim.Adam(model.parameters(), lr, fused=True)",
-          .effort = Effort::kLine,
-          .stage = Stage::kOptimizer,
-          .advise = {"fused-optimizer"},
-          .validated = true,
-          .apply = apply_fused,
-          .already = already_there,
-          .whole_program = "XLA fuses the update itself; there is no list of optimizer kernels to join",
-          .write_code = write_code};
-}
-
-const Registered kRegistered(fused_optimizer_whatif);
+const Registered kRegistered(
+    {.name = "fused-optimizer",
+     .about = "one kernel per group of tensors updates parameters and states in a single pass",
+     .assumes = "Adam, AdamW or SGD with FP32 states; parameters on one GPU",
+     .source = "PyTorch fused=True; FusedAdam (Apex), Daydream section 5",
+     .needs = {Need::kShapes},
+     .changes = Changes::kOptimizer,
+     .parts = {.memory = Part::kModelled},
+     .code = "torch.optim.Adam(model.parameters(), lr, fused=True)",
+     .effort = Effort::kLine,
+     .stage = Stage::kOptimizer,
+     .advise = {"fused-optimizer"},
+     .validated = true,
+     .apply = apply_fused,
+     .already = if_step_has(&StepFacts::fused_update, "the step already runs a fused update"),
+     .whole_program = "XLA fuses the update itself; there is no list of optimizer kernels to join",
+     .write_code = write_code});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

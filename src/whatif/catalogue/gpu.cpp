@@ -9,12 +9,11 @@
 #include "foretrace/hardware/transfer.hpp"
 #include "foretrace/whatif/network.hpp"
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/rewrite/host_speed.hpp"
 #include "whatif/rewrite/moved_collectives.hpp"
 #include "whatif/rewrite/rows.hpp"
+#include "whatif/rewrite/scaling.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 using hardware::Device;
@@ -201,39 +200,18 @@ Status apply_gpu(Model& m, Draft& draft, const Parameters& parameters) {
   return {};
 }
 
-WhatIf gpu_whatif() {
-  return {
-      .name = "gpu",
-      .about = "the same step on another GPU",
-      .parameters = {{"to",
-                      "a name of `foretrace list devices`, or a device file (.toml)",
-                      "",
-                      {},
-                      ParameterType::kText,
-                      true,
-                      0,
-                      check_device},
-                     {"host",
-                      "the host there: a file of `foretrace calibrate`",
-                      "",
-                      {},
-                      ParameterType::kText,
-                      false,
-                      0,
-                      check_host}},
-      .assumes = "the same software on the same host; libraries pick their best kernels there too",
-      .source = "Habitat (Yu et al. 2021), NeuSight (Lee et al. 2025): wave scaling, utilisation under the roofline",
-      .not_modelled = {},
-      .needs = {},
-      .changes = Changes::kDevice,
-      .parts = {.memory = Part::kUnchanged},
-      .code = {},
-      .validated = false,
-      .apply = apply_gpu};
-}
-
-const Registered kRegistered(gpu_whatif);
+const Registered kRegistered(
+    {.name = "gpu",
+     .about = "the same step on another GPU",
+     .parameters = {{.name = "to",
+                     .about = "a name of `foretrace list devices`, or a device file (.toml)",
+                     .required = true,
+                     .check = check_device},
+                    {.name = "host", .about = "the host there: a file of `foretrace calibrate`", .check = check_host}},
+     .assumes = "the same software on the same host; libraries pick their best kernels there too",
+     .source = "Habitat (Yu et al. 2021), NeuSight (Lee et al. 2025): wave scaling, utilisation under the roofline",
+     .changes = Changes::kDevice,
+     .apply = apply_gpu});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

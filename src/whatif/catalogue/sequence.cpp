@@ -4,17 +4,20 @@
 #include <cmath>
 
 #include "base/saturate.hpp"
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
+#include "whatif/dataflow/op_facts.hpp"
+#include "whatif/dataflow/sequence_shapes.hpp"
 #include "whatif/rewrite/rows.hpp"
-#include "whatif/rewrite/sequence_memory.hpp"
 #include "work/describe_op.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
+using memory::Block;
+using memory::Kind;
 using work::OpView;
+using work::Shape;
 using work::Work;
 
 double ratio(double after, double before) { return before > 0 ? after / before : 1; }
@@ -34,46 +37,132 @@ struct Grower {
 
   void operator()(work::Gemm& g) const {
     const auto* a = std::get_if<work::Gemm>(&now.kind);
-    const auto* b = std::get_if<work::Gemm>(&then.kind);
-    if (a == nullptr || b == nullptr) return;
-    if (a->batch == 1) {  // of a layer: what its rows are is known, whatever their number
-      std::int64_t& rows = g.weight_grad ? g.k : g.m;
-      if (shapes.per_position(g.weight_grad ? a->k : a->m)) grow(rows, x);
-      return;
-    }
-    grow(g.batch, ratio(b->batch, a->batch));
-    grow(g.m, ratio(b->m, a->m));
-    grow(g.n, ratio(b->n, a->n));
-    grow(g.k, ratio(b->k, a->k));
+    if (a == nullptr) return;
+    if (a->batch > 1) return by_ratio(g, &work::Gemm::batch, &work::Gemm::m, &work::Gemm::n, &work::Gemm::k);
+    // Of a layer: what its rows are is known, whatever their number.
+    if (shapes.per_position(g.weight_grad ? a->k : a->m)) grow(g.weight_grad ? g.k : g.m, x);
   }
   void operator()(work::Attention& g) const {
-    const auto* a = std::get_if<work::Attention>(&now.kind);
-    const auto* b = std::get_if<work::Attention>(&then.kind);
-    const bool told = a != nullptr && b != nullptr && a->queries > 0;
-    grow(g.queries, told ? ratio(b->queries, a->queries) : x);
-    grow(g.keys, told ? ratio(b->keys, a->keys) : x);
+    if (const auto* a = std::get_if<work::Attention>(&now.kind); a != nullptr && a->queries > 0)
+      return by_ratio(g, &work::Attention::queries, &work::Attention::keys);
+    grow(g.queries, x);
+    grow(g.keys, x);
   }
   void operator()(work::Recurrent& g) const { grow(g.steps, x); }
-  void operator()(work::Rows& g) const {
-    const auto* a = std::get_if<work::Rows>(&now.kind);
-    const auto* b = std::get_if<work::Rows>(&then.kind);
-    if (a == nullptr || b == nullptr) return;
-    grow(g.rows, ratio(b->rows, a->rows));
-    grow(g.columns, ratio(b->columns, a->columns));
-  }
+  void operator()(work::Rows& g) const { by_ratio(g, &work::Rows::rows, &work::Rows::columns); }
   void operator()(work::Gather& g) const {
     const auto* a = std::get_if<work::Gather>(&now.kind);
-    const auto* b = std::get_if<work::Gather>(&then.kind);
-    if (a == nullptr || b == nullptr) return;
     // Where the trace records no index there are as many more of them as elements in the table.
-    grow(g.rows, a->rows > 0 ? ratio(b->rows, a->rows) : ratio(then.elements, now.elements));
-    grow(g.columns, ratio(b->columns, a->columns));
-    grow(g.table, ratio(b->table, a->table));
-    grow(g.sets, ratio(b->sets, a->sets));
-    grow(g.bags, ratio(b->bags, a->bags));
+    if (a != nullptr && a->rows <= 0) grow(g.rows, ratio(then.elements, now.elements));
+    by_ratio(g, &work::Gather::rows, &work::Gather::columns, &work::Gather::table, &work::Gather::sets,
+             &work::Gather::bags);
   }
   template <class Other>
   void operator()(Other&) const {}
+
+ private:
+  // Each size grows as it does between the operation's own descriptions.
+  template <class Kind, class... Sizes>
+  void by_ratio(Kind& kind, Sizes... sizes) const {
+    const auto* a = std::get_if<Kind>(&now.kind);
+    const auto* b = std::get_if<Kind>(&then.kind);
+    if (a != nullptr && b != nullptr) (grow(kind.*sizes, ratio(b->*sizes, a->*sizes)), ...);
+  }
+};
+
+// The tensor a block holds: its elements now and then.
+struct Held {
+  std::int64_t elements = 0, then = 0;
+};
+
+// Every block that holds positions becomes as large as its tensor does: tokens and what layers keep of them x times, scores x
+// times x, what belongs to parameters and samples not at all.
+class MemoryLengthener {
+ public:
+  MemoryLengthener(const Model& m, const SequenceShapes& shapes, double x)
+      : t_(*m.trace), shapes_(shapes), x_(x), earlier_(m.pass_samples) {}
+
+  void resize(Block& b) {
+    if (b.kind == Kind::kGradient || b.kind == Kind::kResident || b.stage == memory::Stage::kUpdate) return;
+    if (b.op == kNone) {  // the batch
+      if (b.kind == Kind::kInput) set(b, x_);
+      return;
+    }
+    const Operation& op = look_up(b.op);
+    // As recorded, or as an earlier change of batch or length left it; scores follow a length twice.
+    for (const double earlier : {1.0, earlier_, earlier_ * earlier_}) {
+      for (const Held& h : op.tensors) {
+        if (held(b, h, earlier)) return;
+      }
+      if (earlier_ == 1) break;
+    }
+    set(b, op.growth);
+  }
+
+ private:
+  bool held(Block& b, const Held& h, double earlier) const {
+    if (h.elements <= 0) return false;
+    for (const std::int64_t size : {2, 4, 8, 1}) {
+      const std::int64_t bytes = saturated(static_cast<double>(saturated_product(h.elements, size)) * earlier);
+      if (!memory::could_hold(b, bytes)) continue;
+      // What the allocator gave beyond the tensor stays as it is.
+      const std::int64_t beyond = b.bytes - bytes;
+      b.bytes = rounded(saturated(static_cast<double>(saturated_product(h.then, size)) * earlier)) +
+                (beyond >= memory::kGrain ? beyond : 0);
+      return true;
+    }
+    return false;
+  }
+
+  struct Operation {
+    std::vector<Held> tensors;  // that it could have allocated, the likeliest first
+    double growth = 1;          // of all it reads and writes
+  };
+
+  static std::int64_t rounded(std::int64_t bytes) {
+    return (bytes + memory::kGrain - 1) / memory::kGrain * memory::kGrain;
+  }
+  static void set(Block& b, double growth) {
+    if (growth != 1) b.bytes = rounded(saturated(static_cast<double>(b.bytes) * growth));
+  }
+
+  const Operation& look_up(std::uint32_t event) {
+    const std::pair key(t_.events.name[event].value, t_.events.args[event].value);
+    const auto [it, added] = known_.try_emplace(key);
+    if (added) read(event, it->second);
+    return it->second;
+  }
+
+  void read(std::uint32_t event, Operation& out) const {
+    const std::string_view name = t_.name(event);
+    const OpView now(t_, t_.events.args[event]);
+    const OpView then = shapes_.longer(now, x_);
+    const auto add = [&](const Shape& a, const Shape& b) {
+      if (!a.empty()) out.tensors.push_back({work::elements_of(a), work::elements_of(b)});
+    };
+    // Plain allocations say their size: empty(size, …), empty_strided(size, strides, …), resize_(self, size).
+    const bool sized = name == "aten::empty" || name == "aten::empty_strided" || name == "aten::zeros" ||
+                       name == "aten::full" || name == "aten::ones";
+    if (sized || name == "aten::resize_") {
+      const Shape size = now.integers(sized ? 0 : 1);
+      add(size, shapes_.longer(size, false, x_));
+    }
+    add(result_shape(name, now), result_shape(name, then));
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      if (now.tensor(i, 1)) add(now[i].shape(), then[i].shape());
+    }
+    const work::OpClass what = work::classify_op(name);
+    const double before = work::describe_op(what, name, now).bytes();
+    const double after = work::describe_op(what, name, then).bytes();
+    // What none of its tensors explains is scratch memory of the library: a product's does not follow its size.
+    if (before > 0 && what.family != work::Family::kGemm) out.growth = after / before;
+  }
+
+  const trace::Trace& t_;
+  const SequenceShapes& shapes_;
+  double x_;
+  double earlier_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Operation> known_;
 };
 
 class Sequence {
@@ -99,7 +188,10 @@ class Sequence {
     if (unknown_ > all_ / 10)
       m_.not_modelled.emplace_back("shapes, which part of the trace lacks: those kernels grow in proportion");
     lengthen_tables();
-    if (m_.memory) lengthen_memory(m_, shapes_, x_);
+    if (m_.memory) {
+      MemoryLengthener lengthener(m_, shapes_, x_);
+      for (Block& b : m_.memory->blocks) lengthener.resize(b);
+    }
     m_.pass_samples *= x_;
     return {};
   }
@@ -171,7 +263,7 @@ class Sequence {
   void follow(const Row& row, const Work& becomes, double by) {
     if (by == 1) return;
     const auto least =
-        static_cast<double>(graph::usual_latencies().short_kernel) * static_cast<double>(row.tasks.size());
+        static_cast<double>(trace::default_latencies().short_kernel) * static_cast<double>(row.tasks.size());
     const double time = static_cast<double>(row.time);
     const double fixed = std::min(time, least);
     set_row(m_, draft_, row, fixed + (time - fixed) * by, becomes, graph::Origin::kScaled);
@@ -214,29 +306,24 @@ Status apply_sequence(Model& m, Draft& draft, const Parameters& parameters) {
   return Sequence(m, draft, shapes, parameters.number("x")).run();
 }
 
-WhatIf sequence_whatif() {
-  return {.name = "sequence",
-          .about = "sequences x times as long in every sample of a token model",
-          .parameters = {{"x", "factor on the sequence length", "", {}, ParameterType::kNumber, true}},
-          .assumes =
-              "all sequences of the step change alike (an encoder's and a decoder's); layers, norms, embeddings and "
-              "losses follow the tokens, scores of attention their square; the CPU's work stays",
-          .source = "Vaswani et al. 2017, table 1; measured steps at half and twice the length",
-          .not_modelled = "padding: positions a longer sequence leaves empty cost as much as others",
-          .needs = {Need::kShapes},
-          .changes = Changes::kSequence,
-          .parts = {.cpu = Part::kUnchanged, .memory = Part::kModelled},
-          .code = "tokenizer(texts, max_length=…, padding='max_length', truncation=True)",
-          .effort = Effort::kLine,
-          .stage = Stage::kBatch,
-          .advise = {},
-          .validated = true,
-          .apply = apply_sequence,
-          .whole_program = "a compiled program's kernels do not tell which of their sizes is a sequence"};
-}
-
-const Registered kRegistered(sequence_whatif);
+const Registered kRegistered(
+    {.name = "sequence",
+     .about = "sequences x times as long in every sample of a token model",
+     .parameters =
+         {{.name = "x", .about = "factor on the sequence length", .type = ParameterType::kNumber, .required = true}},
+     .assumes = "all sequences of the step change alike (an encoder's and a decoder's); layers, norms, embeddings and "
+                "losses follow the tokens, scores of attention their square; the CPU's work stays",
+     .source = "Vaswani et al. 2017, table 1; measured steps at half and twice the length",
+     .not_modelled = "padding: positions a longer sequence leaves empty cost as much as others",
+     .needs = {Need::kShapes},
+     .changes = Changes::kSequence,
+     .parts = {.cpu = Part::kUnchanged, .memory = Part::kModelled},
+     .code = "tokenizer(texts, max_length=…, padding='max_length', truncation=True)",
+     .effort = Effort::kLine,
+     .stage = Stage::kBatch,
+     .validated = true,
+     .apply = apply_sequence,
+     .whole_program = "a compiled program's kernels do not tell which of their sizes is a sequence"});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

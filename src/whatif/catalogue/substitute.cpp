@@ -2,14 +2,61 @@
 #include <map>
 
 #include "whatif/catalogue/catalogue.hpp"
-#include "whatif/rewrite/sibling_layers.hpp"
+#include "whatif/rewrite/rows.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 using work::Gemm;
 using work::Work;
+
+std::string_view parent_of(std::string_view layer) { return layer.substr(0, std::min(layer.rfind('.'), layer.size())); }
+
+// The product as a linear layer makes it, forward or backward; null for all other work.
+const Gemm* layer_product(const Work& w) {
+  const auto* g = std::get_if<Gemm>(&w.kind);
+  return g != nullptr && g->batch == 1 && g->m > 0 && g->n > 0 && g->k > 0 ? g : nullptr;
+}
+
+// Layers that read the same tensor: "attention.query", "attention.key" and "attention.value".
+struct Siblings {
+  std::vector<const Row*> forward;
+  std::vector<std::uint32_t> layers;
+};
+
+// Products that follow each other directly, of layers side by side in one module, with inputs of one shape. A layer that reads
+// what the one before it wrote has an activation between them, or is a numbered member of a Sequential.
+std::vector<Siblings> find_siblings(const Model& m, const std::vector<Row>& rows) {
+  std::vector<Siblings> found;
+  const Graph& g = m.graph;
+  const auto layer_of = [&](const Row& r) { return g.layer[r.tasks.front()]; };
+  const auto name_of = [&](const Row& r) -> std::string_view { return g.strings[g.layers[layer_of(r).index()].name]; };
+  const Row* last = nullptr;
+  bool open = false;
+  for (const Row& r : rows) {
+    if (r.phase != Phase::kForward) continue;
+    const Work& w = m.works[r.work];
+    const Gemm* own = layer_product(w);
+    const bool product = own != nullptr && layer_of(r).valid() && !g.layers[layer_of(r).index()].synthetic;
+    bool joins = false;
+    if (product && last != nullptr) {
+      const Work& before = m.works[last->work];
+      const Gemm& neighbour = *layer_product(before);
+      joins = neighbour.m == own->m && neighbour.k == own->k && before.dtype == w.dtype &&
+              layer_of(*last) != layer_of(r) && parent_of(name_of(*last)) == parent_of(name_of(r));
+      const std::string_view leaf = name_of(r).substr(std::min(name_of(r).rfind('.') + 1, name_of(r).size()));
+      if (!leaf.empty() && leaf.find_first_not_of("0123456789") == std::string_view::npos) joins = false;
+    }
+    if (joins && !open) found.push_back({{last}, {layer_of(*last).value}});
+    if (joins) {
+      found.back().forward.push_back(&r);
+      found.back().layers.push_back(layer_of(r).value);
+    }
+    open = joins;
+    last = product ? &r : nullptr;
+  }
+  return found;
+}
 
 // The products of each layer's backward pass.
 std::map<std::uint32_t, std::vector<const Row*>> backward_products(const Model& m, const std::vector<Row>& rows) {
@@ -52,32 +99,24 @@ Status apply_substitute(Model& m, Draft& draft, const Parameters&) {
       join_rows(m, draft, same, wide, gone);
     }
   }
-  std::sort(gone.begin(), gone.end());
   draft.remove(gone, Draft::kWithLaunch);
   return {};
 }
 
-WhatIf substitute_whatif() {
-  return {
-      .name = "substitute",
-      .about = "layers that read the same input become one wider layer (query, key and value)",
-      .parameters = {},
-      .assumes = "their weights lie side by side; the parts of the result are views of it",
-      .source = "Jia et al. 2019 (MetaFlow); TASO (Daydream's table)",
-      .not_modelled = "other substitutions: convolutions of parallel branches, sums of input gradients that fall away",
-      .needs = {Need::kShapes, Need::kLayers},
-      .changes = Changes::kKernels,
-      .parts = {.memory = Part::kNotModelled},
-      .code = "self.qkv = nn.Linear(d, 3 * d)  # then q, k, v = self.qkv(x).chunk(3, -1)",
-      .effort = Effort::kWork,
-      .stage = Stage::kKernels,
-      .advise = {"substitute"},
-      .validated = false,
-      .apply = apply_substitute};
-}
-
-const Registered kRegistered(substitute_whatif);
+const Registered kRegistered(
+    {.name = "substitute",
+     .about = "layers that read the same input become one wider layer (query, key and value)",
+     .assumes = "their weights are stored side by side; the parts of the result are views of it",
+     .source = "Jia et al. 2019 (MetaFlow); TASO (Daydream's table)",
+     .not_modelled = "other substitutions: convolutions of parallel branches, sums of input gradients that fall away",
+     .needs = {Need::kShapes, Need::kLayers},
+     .changes = Changes::kKernels,
+     .parts = {.memory = Part::kNotModelled},
+     .code = "self.qkv = nn.Linear(d, 3 * d)  # then q, k, v = self.qkv(x).chunk(3, -1)",
+     .effort = Effort::kWork,
+     .stage = Stage::kKernels,
+     .advise = {"substitute"},
+     .apply = apply_substitute});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -9,7 +8,6 @@
 #include "whatif/rewrite/workspaces.hpp"
 
 namespace foretrace::whatif {
-
 namespace {
 
 // Attention has no kernels in TF32, and one channel per group is no product: its kernels stay.
@@ -39,13 +37,11 @@ Status apply_tf32(Model& m, Draft& draft, const Parameters&) {
   const std::size_t before = m.works.size();
   for (const Row& row : rows_of(m, draft)) {
     const work::Work work = m.works[row.work];
-    // A strict FP32 gradient may loop over groups on several streams. Other algorithms become allowed, none on tensor cores:
-    // the work is done one kernel after another, in the time those shared (one model, ConvNeXt: 66 ms measured, 75 foretold).
+    // A strict FP32 gradient may loop over groups on several streams. With TF32 other algorithms are allowed, none of them on
+    // tensor cores: kernels that ran side by side run one after another, in the time they took together.
     if (is_depthwise(work) && work.dtype == work::Dtype::kFp32 && !has->tf32_convolutions) {
-      const Ns busy = busy_time(m, row);
-      if (busy < row.time * 4 / 5) {
+      if (const Ns busy = busy_time(m, row); busy < row.time)
         set_row(m, draft, row, static_cast<double>(busy), with_dtype(work, work::Dtype::kTf32), graph::Origin::kScaled);
-      }
       continue;
     }
     if (!uses_tensor_cores(work) || work.dtype != work::Dtype::kFp32) continue;
@@ -85,29 +81,22 @@ void write_code(const ScriptPart& p, ScriptPlaces& to) {
   to.flags.emplace_back("    torch.backends.cudnn.allow_tf32 = True");
 }
 
-WhatIf tf32_whatif() {
-  return {.name = "tf32",
-          .about = "FP32 matrix products and convolutions run on tensor cores in TF32",
-          .parameters = {},
-          .assumes = "inputs stay FP32 in memory; only multiply-adds lose precision",
-          .source = "NVIDIA Ampere and later; torch.backends.cuda.matmul.allow_tf32",
-          .not_modelled = {},
-          .needs = {Need::kShapes},
-          .changes = Changes::kPrecision,
-          .parts = {.memory = Part::kUnchanged},
-          .code = "torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True",
-          .effort = Effort::kLine,
-          .stage = Stage::kPrecision,
-          .advise = {"tf32"},
-          .validated = true,
-          .apply = apply_tf32,
-          .already = already_there,
-          .idle_on = idle_there,
-          .write_code = write_code};
-}
-
-const Registered kRegistered(tf32_whatif);
+const Registered kRegistered({.name = "tf32",
+                              .about = "FP32 matrix products and convolutions run on tensor cores in TF32",
+                              .assumes = "inputs stay FP32 in memory; only multiply-adds lose precision",
+                              .source = "NVIDIA Ampere and later; torch.backends.cuda.matmul.allow_tf32",
+                              .needs = {Need::kShapes},
+                              .changes = Changes::kPrecision,
+                              .code = "torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True",
+                              .jax_code = "jax.config.update(\"jax_default_matmul_precision\", \"tensorfloat32\")",
+                              .effort = Effort::kLine,
+                              .stage = Stage::kPrecision,
+                              .advise = {"tf32"},
+                              .validated = true,
+                              .apply = apply_tf32,
+                              .already = already_there,
+                              .idle_on = idle_there,
+                              .write_code = write_code});
 
 }  // namespace
-
 }  // namespace foretrace::whatif

@@ -4,8 +4,6 @@
 #include <map>
 #include <set>
 
-#include "whatif/dataflow/kernel_repeats.hpp"
-
 namespace foretrace::whatif {
 
 using graph::Graph;
@@ -51,10 +49,6 @@ namespace {
 bool holds(std::string_view module, std::string_view block) {
   return block.starts_with(module) && (block.size() == module.size() || block[module.size()] == '.');
 }
-
-}  // namespace
-
-namespace {
 
 // By name, in order of the forward pass; `backward`: their tasks of the backward pass.
 struct Found {
@@ -190,7 +184,7 @@ std::vector<BlockOfLayers> blocks_by_kernels(const Graph& g) {
 
 }  // namespace
 
-void drop_what_stands_beside_stages(std::vector<BlockOfLayers>& blocks) {
+void drop_entries_beside_stages(std::vector<BlockOfLayers>& blocks) {
   // "features" of "features.2" and of "features.2.0"; the second is an entry of a stage.
   const auto list_of = [](std::string_view block, bool& of_stage) {
     std::size_t end = block.find_last_of('.');
@@ -252,6 +246,30 @@ std::vector<BlockOfLayers> repeated_runs(const Graph& g) {
   }
   if (runs.size() < 2) runs.clear();
   return runs;
+}
+
+Repeats find_repeats(const std::vector<std::uint32_t>& sequence, std::size_t times) {
+  constexpr std::size_t kShortest = 4, kFewest = 3;
+  constexpr std::size_t kLongest = 1024;  // a limit on the search, which takes items times lengths
+  Repeats best;
+  const std::size_t n = sequence.size();
+  for (std::size_t length = kShortest; length <= kLongest && length * kFewest <= n; ++length) {
+    // Where an item is the same as the one a length later for r items in a row, there are r / length + 1 equal runs.
+    std::size_t same = 0;
+    for (std::size_t i = 0; i + length <= n; ++i) {
+      const bool equal = i + length < n && sequence[i] == sequence[i + length];
+      if (equal) {
+        ++same;
+        continue;
+      }
+      const std::size_t runs = same / length + 1;
+      if (runs >= kFewest && (times == 0 || runs == times) && runs * length > best.times * best.length) {
+        best = {i - same, length, runs};
+      }
+      same = 0;
+    }
+  }
+  return best.times * best.length * 2 >= n ? best : Repeats{};
 }
 
 }  // namespace foretrace::whatif

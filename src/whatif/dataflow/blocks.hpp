@@ -24,10 +24,19 @@ std::vector<BlockOfLayers> repeated_runs(const graph::Graph& graph);
 
 /// Without what stands beside the stages of a list of stages: "features.0" (a stem, a head, what makes images smaller) beside
 /// "features.2.0" and "features.2.1" is no block that repeats.
-void drop_what_stands_beside_stages(std::vector<BlockOfLayers>& blocks);
+void drop_entries_beside_stages(std::vector<BlockOfLayers>& blocks);
 
 /// "encoder.layer.3.attention" -> "encoder.layer.3", "layers.encoder_layer_3.mlp" -> "layers.encoder_layer_3"; empty when no
 /// part of the name is or ends with a number.
 std::string block_of(std::string_view layer_name);
+
+/// `times` runs of `length` items each, the first at `begin`; nothing repeats where `times` is 0.
+struct Repeats {
+  std::size_t begin = 0, length = 0, times = 0;
+};
+
+/// The repetition that covers most of the sequence, of those the shortest; only of `times` runs, where that is given. Runs are at least
+/// four items long, there are three or more of them, and they make up half of the sequence.
+Repeats find_repeats(const std::vector<std::uint32_t>& sequence, std::size_t times = 0);
 
 }  // namespace foretrace::whatif

@@ -5,7 +5,7 @@
 #include "base/text.hpp"
 #include "whatif/dataflow/dataflows.hpp"
 #include "whatif/dataflow/named_tensors.hpp"
-#include "whatif/dataflow/result_shape.hpp"
+#include "whatif/dataflow/op_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -20,7 +20,7 @@ bool floating(std::string_view type) {
 }
 
 /// Results that a program tends to use more than once: where residual connections begin.
-bool meets(std::string_view op) {
+bool often_reused(std::string_view op) {
   return contains_any(op, {"norm", "aten::add", "embedding", "aten::cat", "pool", "relu", "silu"});
 }
 
@@ -34,9 +34,9 @@ Shape resolved(Shape sizes, std::int64_t elements) {
   return sizes;
 }
 
-class Builder {
+class FlowBuilder {
  public:
-  Builder(const trace::Trace& trace, const FlowStart& start, const FlowOps& found)
+  FlowBuilder(const trace::Trace& trace, const FlowStart& start, const FlowOps& found)
       : t_(trace), tensors_(t_), computing_(start.computing), ops_(found.ops) {
     flow_.trace = &t_;
     flow_.lane = start.window.lane;
@@ -71,11 +71,11 @@ class Builder {
 
   /// What an operation's name says of it.
   struct Facts {
-    bool product = false, one_number = false, meets = false;
+    bool product = false, one_number = false, often_reused = false;
   };
 
   // Lower is likelier; see the header for why.
-  int unlikeliness(std::uint32_t id, bool in_place, bool product) const {
+  int unlikelihood(std::uint32_t id, bool in_place, bool product) const {
     const Value& v = flow_.values[id];
     const Facts producer = v.producer == kNone ? Facts{} : facts_[v.producer];
     int rank = 0;
@@ -84,7 +84,7 @@ class Builder {
     if (producer.one_number && !in_place) rank += 6;
     if (producer.product && product) rank += 8;
     // Used already: likely again where paths meet, unlikely for what leads from one operation to the next.
-    if (!v.consumers.empty()) rank += producer.meets ? 1 : 3;
+    if (!v.consumers.empty()) rank += producer.often_reused ? 1 : 3;
     return rank;
   }
 
@@ -103,7 +103,7 @@ class Builder {
         const bool taken =
             std::any_of(unit.inputs.begin(), unit.inputs.end(), [&](const Input& in) { return in.value == value; });
         if (taken) continue;
-        const int rank = unlikeliness(value, in_place, product);
+        const int rank = unlikelihood(value, in_place, product);
         if (rank < lowest) {
           lowest = rank;
           best = value;
@@ -111,9 +111,9 @@ class Builder {
       }
     }
     // A result whose shape is not known yet and that nobody took is likelier than one that was used already.
-    if (may_be_new && open_ != kNone && (best == kNone || lowest > 0)) {
-      const std::uint32_t id = open_;
-      open_ = kNone;
+    if (may_be_new && unshaped_ != kNone && (best == kNone || lowest > 0)) {
+      const std::uint32_t id = unshaped_;
+      unshaped_ = kNone;
       flow_.values[id].shape = shape;
       by_shape_[shape].push_back(id);
       return id;
@@ -131,7 +131,7 @@ class Builder {
       if (known == kNone) known = add_value({}, kNone, kNone);
       id = known;
       if (flow_.values[id].shape.empty() && flow_.values[id].producer != kNone) flow_.values[id].shape = shape;
-      if (id == open_) open_ = kNone;
+      if (id == unshaped_) unshaped_ = kNone;
     } else {
       id = shape.empty() ? kNone : find(shape, unit, may_be_new, beside);
       if (id == kNone) id = add_value({}, kNone, kNone);
@@ -171,7 +171,7 @@ class Builder {
     note(e);
     for (const std::uint32_t c : inside) note(c);
     flow_.begins.push_back(t_.events.start[e]);
-    facts_.push_back({multiplies_weights(unit.name), makes_one_number(unit.name), meets(unit.name)});
+    facts_.push_back({multiplies_weights(unit.name), makes_constant(unit.name), often_reused(unit.name)});
     flow_.units.push_back(std::move(unit));
     add_outputs(index, view, inside);
     for (const std::uint32_t c : inside) tensors_.forget(c);
@@ -195,7 +195,7 @@ class Builder {
       }
       tensors_.value(out.tensor) = id;
       if (flow_.values[id].shape.empty()) flow_.values[id].shape.assign(out.shape.begin(), out.shape.end());
-      if (id == open_) open_ = kNone;
+      if (id == unshaped_) unshaped_ = kNone;
     }
   }
 
@@ -257,7 +257,7 @@ class Builder {
       return;
     }
     store({}, kNone);
-    open_ = flow_.units[index].outputs.front();
+    unshaped_ = flow_.units[index].outputs.front();
   }
 
   Shape output_shape(std::string_view name, const OpView& view, const std::vector<std::uint32_t>& inside) const {
@@ -302,20 +302,56 @@ class Builder {
   const std::vector<std::uint32_t>& ops_;  // of the forward pass, outer ones first
   std::vector<Facts> facts_;               // by unit
   std::map<Shape, std::vector<std::uint32_t>> by_shape_;
-  std::vector<char> reshaped_;  // by value: used through a view
-  std::uint32_t open_ = kNone;  // the latest result of unknown shape
+  std::vector<char> reshaped_;      // by value: used through a view
+  std::uint32_t unshaped_ = kNone;  // the latest result of unknown shape
   std::map<std::int64_t, std::uint32_t> last_with_;
 };
 
 }  // namespace
 
 Dataflow flow_of(const trace::Trace& trace, const FlowStart& start, const FlowOps& ops) {
-  return Builder(trace, start, ops).run();
+  return FlowBuilder(trace, start, ops).run();
 }
 
 Dataflow forward_flow(const Model& model) {
   const FlowStart start = flow_start(model);
   return flow_of(*model.trace, start, flow_ops(*model.trace, start.window));
+}
+
+std::uint32_t Dataflow::unit_of(std::uint32_t event) const {
+  if (trace->events.lane[event] != lane) return kNone;
+  const Ns at = trace->events.start[event];
+  const auto it = std::upper_bound(begins.begin(), begins.end(), at);
+  if (it == begins.begin()) return kNone;
+  const auto unit = static_cast<std::uint32_t>(it - begins.begin() - 1);
+  return at < std::max(trace->end(units[unit].event), trace->events.start[units[unit].event] + 1) ? unit : kNone;
+}
+
+Dataflow::Backward Dataflow::backward_of(std::uint32_t event) const {
+  const LaneId where = trace->events.lane[event];
+  const Ns at = trace->events.start[event];
+  auto it =
+      std::upper_bound(nodes.begin(), nodes.end(), std::pair(where.value, at), [](const auto& key, const Node& n) {
+        return key.first != n.lane.value ? key.first < n.lane.value : key.second < n.begin;
+      });
+  if (it == nodes.begin()) return {};
+  --it;
+  if (it->lane != where || at >= it->end) return {};
+  Backward found;
+  found.node = it->name;
+  found.sums = at < it->work_begin || at >= it->work_end;
+  const auto s = std::lower_bound(sequences.begin(), sequences.end(), std::pair(it->sequence, std::uint32_t{0}));
+  if (s != sequences.end() && s->first == it->sequence) found.unit = s->second;
+  return found;
+}
+
+std::uint32_t Dataflow::content(std::uint32_t value) const {
+  for (std::size_t steps = 0; steps < units.size(); ++steps) {
+    const std::uint32_t p = values[value].producer;
+    if (p == kNone || units[p].computes || units[p].inputs.empty()) return value;
+    value = units[p].inputs.front().value;
+  }
+  return value;
 }
 
 }  // namespace foretrace::whatif

@@ -56,6 +56,8 @@ struct Dataflow {
     std::string_view node;  ///< "AddmmBackward0"
   };
   [[nodiscard]] Backward backward_of(std::uint32_t event) const;
+  /// The value whose content a view shows, through views of views.
+  [[nodiscard]] std::uint32_t content(std::uint32_t value) const;
 
   const trace::Trace* trace = nullptr;
   LaneId lane;

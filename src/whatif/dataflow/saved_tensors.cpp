@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "base/text.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "work/op_view.hpp"
 
@@ -69,8 +70,6 @@ constexpr Formula kFormulas[] = {
     {"aten::_cudnn_rnn", {0, -1, -1, -1}, {-1, -1, -1}, Output::kLikeInput, 1},
 };
 
-constexpr std::int64_t kStatistic = 4096;  // bytes of a small tensor: a thousand channels
-
 const Formula* formula_of(std::string_view name) {
   for (const Formula& f : kFormulas) {
     if (f.op == name) return &f;
@@ -85,9 +84,9 @@ struct Span {
   std::uint32_t tasks = 0;
 };
 
-class Finder {
+class SavedTensorFinder {
  public:
-  Finder(const Model& m, const Draft& draft) : m_(m), draft_(draft), t_(*m.trace) {}
+  SavedTensorFinder(const Model& m, const Draft& draft) : m_(m), draft_(draft), t_(*m.trace) {}
 
   std::vector<SavedTensor> run() {
     find_spans();
@@ -173,16 +172,21 @@ class Finder {
       const Argument& a = view[static_cast<std::size_t>(i)];
       s.parameter = std::find(f.parameters.begin(), f.parameters.end(), i) != f.parameters.end();
       s.floating = a.type != "bool" && a.type.find("int") == std::string::npos;
-      s.in_order = a.contiguous();
+      s.contiguous = a.contiguous();
       add(s, a.elements(), bytes(a));
     }
     s.computed = true;
     s.parameter = false;
-    s.floating = s.in_order = true;
+    s.floating = s.contiguous = true;
     s.forward = span.last;
-    for (int i = 0; i < f.statistics; ++i) add(s, kStatistic / 4, kStatistic);
-    if (f.result == Output::kNone || !view.tensor(0)) return;
+    if (!view.tensor(0, 1)) return;
     const Argument& in = view[0];
+    // One FP32 number for each channel of a norm over channels, else for each row.
+    const bool of_channels = contains_any(f.op, {"batch_norm", "group_norm"}) && in.shape().size() > 1;
+    const std::int64_t numbers =
+        of_channels ? in.shape()[1] : in.elements() / std::max<std::int64_t>(1, in.shape().back());
+    for (int i = 0; i < f.statistics; ++i) add(s, numbers, 4 * numbers);
+    if (f.result == Output::kNone) return;
     if (f.result == Output::kLikeInput) return add(s, in.elements(), bytes(in));
     s.floating = false;
     if (f.result == Output::kMask) return add(s, in.elements(), in.elements());
@@ -260,7 +264,7 @@ class RecomputedBlocks {
 }  // namespace
 
 std::vector<SavedTensor> saved_tensors(const Model& model, const Draft& draft) {
-  std::vector<SavedTensor> saved = Finder(model, draft).run();
+  std::vector<SavedTensor> saved = SavedTensorFinder(model, draft).run();
   const std::shared_ptr<const StepFacts> has = step_facts(model);
   if (!has->recomputes) return saved;
   const RecomputedBlocks blocks(model, *has);
@@ -315,17 +319,7 @@ void release_saved(Model& m, const std::vector<SavedTensor>& saved, double kept)
   }
 }
 
-Place place_beside(const Graph& g, std::uint32_t task, bool behind) {
-  if (!g.launch[task].valid()) return {};
-  Place at{.cpu = g.launch[task].value, .gpu = task};
-  // In front of a stream's first task there is nothing to stand behind: what is put there comes behind it, launch and all.
-  if (behind || at.gpu == g.lanes[g.lane[at.gpu]].begin) return at;
-  --at.gpu;
-  if (at.cpu > g.lanes[g.lane[at.cpu]].begin) --at.cpu;
-  return at;
-}
-
-std::string unknown_saved(const Model& m) {
+std::string why_saved_unknown(const Model& m) {
   for (const Model::Applied& before : m.applied) {
     if (before.changes == Changes::kRecomputation) {
       return "what " + before.whatif + " computes again is not kept, and what it keeps instead is not known one by one";

@@ -19,7 +19,7 @@ struct SavedTensor {
   bool computed = false;   ///< a result: saved once it is there; an input is saved before the operation runs
   bool parameter = false;  ///< a weight or a running statistic
   bool floating = true;    ///< not indices or masks
-  bool in_order = true;    ///< elements lie in memory as they are counted; else a copy puts them in order first
+  bool contiguous = true;  ///< elements lie in memory as they are counted; else a copy puts them in order first
 };
 
 /// In the order in which they are saved. Operations without a node in the backward pass save nothing, and layers that run again
@@ -30,11 +30,8 @@ std::vector<SavedTensor> saved_tensors(const Model& model, const Draft& draft);
 /// their bytes stay (0: none), and they are there again, whole, while their node runs.
 void release_saved(Model& model, const std::vector<SavedTensor>& saved, double kept);
 
-/// In front of a GPU task and its call, or behind them; unknown where no call is known to have launched it.
-Place place_beside(const graph::Graph& graph, std::uint32_t task, bool behind);
-
-/// Why what is kept cannot be told: a what-if before this one changed sizes or what is computed again, or the step computes
+/// Why it is unknown what is saved: a what-if before this one changed sizes or what is computed again, or the step computes
 /// blocks again and does not say which. Empty when it can.
-std::string unknown_saved(const Model& model);
+std::string why_saved_unknown(const Model& model);
 
 }  // namespace foretrace::whatif

@@ -5,6 +5,7 @@
 
 #include "base/saturate.hpp"
 #include "whatif/dataflow/dataflow.hpp"
+#include "whatif/model/step_facts.hpp"
 
 namespace foretrace::whatif {
 
@@ -19,7 +20,7 @@ std::int64_t times(std::int64_t length, double x) {
 }
 
 // Positions that attention or recurrent layers run over.
-std::set<std::int64_t> read_in_order(const Model& m) {
+std::set<std::int64_t> sequence_sizes(const Model& m) {
   std::set<std::int64_t> out;
   for (const work::Work& w : m.works.rows) {
     if (const auto* a = std::get_if<work::Attention>(&w.kind)) {
@@ -39,16 +40,7 @@ bool floating(const Argument& a) {
   return a.type.find("loat") != std::string::npos || a.type == "c10::Half" || a.type == "double";
 }
 
-bool compiled(const trace::Trace& trace) {
-  for (std::uint32_t s = 0; s < trace.strings.size(); ++s) {
-    const std::string_view name = trace.strings[StringId{s}];
-    if (name.starts_with("Torch-Compiled Region") || name.find("CompiledFxGraph") != std::string_view::npos)
-      return true;
-  }
-  return false;
-}
-
-struct Looked {
+struct Lookup {
   Shape table, indices;
 };
 
@@ -56,7 +48,7 @@ struct Looked {
 
 Result<SequenceShapes> SequenceShapes::find(const Model& m) {
   SequenceShapes out;
-  std::vector<Looked> looked;
+  std::vector<Lookup> lookups;
   const std::shared_ptr<const Dataflow> flow = shared_flow(m);
   for (const Unit& u : flow->units) {
     const OpView op(*m.trace, m.trace->events.args[u.event]);
@@ -67,7 +59,7 @@ Result<SequenceShapes> SequenceShapes::find(const Model& m) {
       if (s.size() == 2) out.weights_.insert({s[0], s[1]}), out.weights_.insert({s[1], s[0]});
     };
     if (u.name == "aten::embedding" && op.tensor(0, 2) && op.tensor(1, 1)) {
-      looked.push_back({op[0].shape(), op[1].shape()});
+      lookups.push_back({op[0].shape(), op[1].shape()});
       weight(0);
     } else if (u.name == "aten::linear") {
       weight(1);
@@ -82,19 +74,19 @@ Result<SequenceShapes> SequenceShapes::find(const Model& m) {
       }
     }
   }
-  if (looked.empty() && compiled(*m.trace)) {
+  if (lookups.empty() && step_facts(m)->compiled) {
     return fail(
         ErrorCode::kDeclined,
         "no sequence dimension is found: a compiled step does not tell the shapes of its kernels (ask this of the "
         "step before it is compiled)");
   }
-  if (looked.empty()) {
+  if (lookups.empty()) {
     return fail(ErrorCode::kDeclined,
                 "no sequence dimension is found: the step looks no tokens up in an embedding (an image's or a "
                 "signal's length is another change)");
   }
-  const std::set<std::int64_t> read = read_in_order(m);
-  for (const Looked& l : looked) {
+  const std::set<std::int64_t> read = sequence_sizes(m);
+  for (const Lookup& l : lookups) {
     if (l.indices.size() != 2) continue;
     const auto [first, second] = std::pair(l.indices[0], l.indices[1]);
     if (second > 1 && read.contains(second)) {
@@ -110,8 +102,8 @@ Result<SequenceShapes> SequenceShapes::find(const Model& m) {
                 "no sequence dimension is found: neither attention nor a recurrent layer runs over the tokens the "
                 "step looks up");
   }
-  // Positions of a learned table are looked up once for the whole batch.
-  for (const Looked& l : looked) {
+  // Positions of a learned table are lookups up once for the whole batch.
+  for (const Lookup& l : lookups) {
     const std::int64_t used = l.indices.empty() ? 0 : l.indices.back();
     const bool once = l.indices.size() == 1 || (l.indices.size() == 2 && l.indices[0] == 1);
     if (once && l.table[0] >= used && out.lengths_.contains(used))

@@ -1,5 +1,5 @@
 #pragma once
-// Who bounds a step.
+// What bounds a step: its GPU or its CPU.
 
 #include <algorithm>
 #include <string_view>

@@ -42,10 +42,6 @@ bool any_task(const graph::Graph& g, Matches matches) {
   return false;
 }
 
-}  // namespace
-
-namespace {
-
 bool has_operations(const trace::Trace& trace) {
   for (std::size_t e = 0; e < trace.size(); ++e) {
     if (trace.kind(e) == trace::EventKind::kOp) return true;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 
 namespace foretrace::whatif {
 
@@ -149,28 +149,12 @@ void Draft::take_out(std::uint32_t task) {
 void Draft::find_launches() {
   const Graph& g = base_;
   left_.assign(g.size(), 0);
-  const auto works_for_op = [&](std::uint32_t t) {
-    return (g.kind[t] == TaskKind::kCall || g.kind[t] == TaskKind::kCpu) && g.op[t].valid();
-  };
-  std::uint32_t least = kNone;
-  std::uint32_t most = 0;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     if (g.launch[t].valid() && removed_[t] == 0) ++left_[g.launch[t].index()];
-    if (!works_for_op(t)) continue;
-    least = std::min(least, g.op[t].value);
-    most = std::max(most, g.op[t].value);
+    if ((g.kind[t] == TaskKind::kCall || g.kind[t] == TaskKind::kCpu) && g.op[t].valid())
+      by_op_.emplace_back(g.op[t].value, t);
   }
-  if (least == kNone) return;
-  // Sorted by counting: the operations of a step lie close together in the trace.
-  std::vector<std::uint32_t> begin(most - least + 2, 0);
-  for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (works_for_op(t)) ++begin[g.op[t].value - least + 1];
-  }
-  for (std::size_t i = 1; i < begin.size(); ++i) begin[i] += begin[i - 1];
-  by_op_.resize(begin.back());
-  for (std::uint32_t t = 0; t < g.size(); ++t) {
-    if (works_for_op(t)) by_op_[begin[g.op[t].value - least]++] = {g.op[t].value, t};
-  }
+  std::sort(by_op_.begin(), by_op_.end());
 }
 
 void Draft::remove(const Selection& tasks, Removal how) {
@@ -219,31 +203,58 @@ std::uint32_t Draft::add(NewTask task) {
   return static_cast<std::uint32_t>(base_.size() + added_.size() - 1);
 }
 
-std::uint32_t Draft::insert(const NewKernel& k) {
+Place place_behind(const Graph& g, std::uint32_t task) {
+  if (!g.launch[task].valid()) return {};
+  return {.cpu = g.launch[task].value, .gpu = task};
+}
+
+Place place_before(const Graph& g, std::uint32_t task) {
+  Place at = place_behind(g, task);
+  // In front of a stream's first task there is nothing to stand behind: what is put there comes behind it, launch and all.
+  if (!at.known() || at.gpu == g.lanes[g.lane[at.gpu]].begin) return at;
+  --at.gpu;
+  if (at.cpu > g.lanes[g.lane[at.cpu]].begin) --at.cpu;
+  return at;
+}
+
+Place Draft::insert(const NewKernel& k) {
   std::uint32_t launch = k.launch_of.value_or(kNone);
-  const std::uint32_t captured = k.launch_of ? kNone : graph_launch_of(k.after_gpu);
+  std::uint32_t on_cpu = launch;
+  const std::uint32_t captured = k.launch_of ? kNone : graph_launch_of(k.after.gpu);
   if (captured != kNone) {
     // What comes between the tasks of a CUDA graph is captured with them: one call launches all of it. On the CPU nothing is
     // left but a place behind that call, for whoever wants to put something behind the launch.
-    add({TaskKind::kCpu, 0, "captured " + k.name, k.phase, k.layer, kNone, captured, 0, kNone, graph::Origin::kModelled,
-         0});
+    on_cpu = add(
+        {.kind = TaskKind::kCpu, .name = "captured " + k.name, .phase = k.phase, .layer = k.layer, .after = captured});
     launch = captured;
   } else if (!k.launch_of) {
-    launch = add({TaskKind::kCall, k.cpu_cost, "launch of " + k.name, k.phase, k.layer, kNone, k.after_cpu, 0, kNone,
-                  graph::Origin::kModelled, 0});
+    on_cpu = launch = add({.kind = TaskKind::kCall,
+                           .cost = k.cpu_cost,
+                           .name = "launch of " + k.name,
+                           .phase = k.phase,
+                           .layer = k.layer,
+                           .after = k.after.cpu});
   }
   // The gap a kernel of this stream usually follows its predecessor with.
-  const std::uint32_t neighbour = k.after_gpu;
+  const std::uint32_t neighbour = k.after.gpu;
   const Ns lag = neighbour < base_.size() ? std::clamp<Ns>(base_.lane_lag[neighbour], 0, 2000)
-                                          : graph::usual_latencies().kernel_gap;
-  const std::uint32_t id =
-      add({k.kind, k.cost, k.name, k.phase, k.layer, launch, k.after_gpu, 0, k.work, k.origin, lag});
+                                          : trace::default_latencies().kernel_gap;
+  const std::uint32_t id = add({.kind = k.kind,
+                                .cost = k.cost,
+                                .name = k.name,
+                                .phase = k.phase,
+                                .layer = k.layer,
+                                .launch = launch,
+                                .after = k.after.gpu,
+                                .work = k.work,
+                                .origin = k.origin,
+                                .lane_lag = lag});
   if (captured != kNone) {
     depend(launch, id, 0, DependencyKind::kLaunch, 0);  // as set_launch: from the call's begin
   } else {
-    depend(launch, id, k.launch_of ? 0 : graph::usual_latencies().launch_latency, DependencyKind::kLaunch);
+    depend(launch, id, k.launch_of ? 0 : trace::default_latencies().launch_latency, DependencyKind::kLaunch);
   }
-  return id;
+  return {.cpu = on_cpu, .gpu = id};
 }
 
 std::uint32_t Draft::graph_launch_of(std::uint32_t task) const {
@@ -260,19 +271,17 @@ std::uint32_t Draft::graph_launch_of(std::uint32_t task) const {
 }
 
 std::uint32_t Draft::insert_cpu(std::uint32_t after, std::string name, Ns cost, Phase phase) {
-  return add({TaskKind::kCpu, cost, std::move(name), phase, graph::LayerId{}, kNone, after, 0, kNone,
-              graph::Origin::kModelled, 0});
+  return add({.kind = TaskKind::kCpu, .cost = cost, .name = std::move(name), .phase = phase, .after = after});
 }
 
 std::uint32_t Draft::insert_wait(std::uint32_t after, std::string name) {
   const Phase phase = after < base_.size() ? base_.phase[after] : added_[after - base_.size()].phase;
-  return add({TaskKind::kWait, 0, std::move(name), phase, graph::LayerId{}, kNone, after, 0, kNone,
-              graph::Origin::kModelled, 0});
+  return add({.kind = TaskKind::kWait, .name = std::move(name), .phase = phase, .after = after});
 }
 
 std::uint32_t Draft::insert_read_back(const Place& at, std::string name) {
   // A small copy to the host behind what is read, and the call's return.
-  const graph::Latencies& usual = graph::usual_latencies();
+  const trace::Latencies& usual = trace::default_latencies();
   const std::uint32_t wait = insert_wait(at.cpu, std::move(name));
   depend(at.gpu, wait, usual.kernel_gap + usual.short_kernel + usual.sync_return, DependencyKind::kSync);
   return wait;
@@ -290,7 +299,7 @@ std::uint32_t Draft::add_lane(graph::GraphLaneKind kind, std::string name, std::
 
 std::uint32_t Draft::append(std::uint32_t lane, TaskKind kind, std::string name, Ns cost, Phase phase,
                             graph::LayerId layer) {
-  return add({kind, cost, std::move(name), phase, layer, kNone, kNone, lane, kNone, graph::Origin::kModelled, 0});
+  return add({.kind = kind, .cost = cost, .name = std::move(name), .phase = phase, .layer = layer, .lane = lane});
 }
 
 void Draft::depend(std::uint32_t from, std::uint32_t to, Ns lag, DependencyKind kind, std::uint32_t point) {
@@ -330,8 +339,15 @@ std::vector<std::uint32_t> Draft::clone(const Selection& tasks, const std::vecto
     if (anchor[lane] == kNone) anchor[lane] = g.lanes[lane].end - 1;
     const Ns cost_here =
         static_cast<Ns>(std::llround(static_cast<double>(cost(t)) * (graph::is_gpu(g.kind[t]) ? factor : 1)));
-    const std::uint32_t id = add({g.kind[t], cost_here, std::string(g.task_name(t)), g.phase[t], g.layer[t], kNone,
-                                  anchor[lane], 0, kNone, graph::Origin::kScaled, g.lane_lag[t], t});
+    const std::uint32_t id = add({.kind = g.kind[t],
+                                  .cost = cost_here,
+                                  .name = std::string(g.task_name(t)),
+                                  .phase = g.phase[t],
+                                  .layer = g.layer[t],
+                                  .after = anchor[lane],
+                                  .origin = graph::Origin::kScaled,
+                                  .lane_lag = g.lane_lag[t],
+                                  .like = t});
     anchor[lane] = id;
     copy_of[t] = id;
     copies.push_back(id);

@@ -1,37 +1,32 @@
 #include "whatif/model/evidence.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
-#include <span>
-#include <utility>
 
+#include "base/csv.hpp"
 #include "base/data_files.hpp"
 #include "base/decimal.hpp"
-#include "base/text.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
 
-const std::map<std::string_view, Evidence>& counts() {
-  static const std::map<std::string_view, Evidence> kCounts = [] {
-    std::map<std::string_view, Evidence> all;
-    for (const DataFile& file : data_files_in("whatif/validation")) {
-      const std::string_view stem = file.stem(), text = file.text;
-      if (stem != "counts") continue;
-      for (const std::string_view line : split(text, '\n')) {
-        if (line.empty() || line.front() == '#') continue;
-        const std::vector<std::string_view> fields = csv_fields(line);
-        FORETRACE_CHECK(fields.size() == 3);  // name,rows,models
-        const std::optional<double> rows = parse_double(fields[1]);
-        const std::optional<double> models = parse_double(fields[2]);
-        FORETRACE_CHECK(rows && models);
-        all[fields[0]] = {static_cast<int>(*rows), static_cast<int>(*models)};
-      }
-    }
-    return all;
-  }();
-  return kCounts;
+// The rows of validation/<table>.csv, each with so many fields.
+std::vector<std::vector<std::string_view>> rows_of(std::string_view table, std::size_t fields) {
+  std::vector<std::vector<std::string_view>> rows;
+  for (CsvReader row(data_file(fmt::format("whatif/validation/{}.csv", table)), {}); row.next();) {
+    FORETRACE_CHECK(row.cells().size() == fields);
+    rows.push_back(row.cells());
+  }
+  return rows;
+}
+
+int count(std::string_view field) {
+  const std::optional<double> number = parse_double(field);
+  FORETRACE_CHECK(number.has_value());
+  return static_cast<int>(*number);
 }
 
 }  // namespace
@@ -39,18 +34,10 @@ const std::map<std::string_view, Evidence>& counts() {
 const std::vector<PastErrors>& past_errors() {
   static const std::vector<PastErrors> kErrors = [] {
     std::vector<PastErrors> all;
-    for (const DataFile& file : data_files_in("whatif/validation")) {
-      const std::string_view stem = file.stem(), text = file.text;
-      if (stem != "errors") continue;
-      for (const std::string_view line : split(text, '\n')) {
-        if (line.empty() || line.front() == '#') continue;
-        const std::vector<std::string_view> f = csv_fields(line);
-        FORETRACE_CHECK(f.size() == 6);  // name, rows, step mean and worst, GPU time, memory; empty: unknown
-        const std::optional<double> rows = parse_double(f[1]);
-        FORETRACE_CHECK(rows.has_value());
-        all.push_back({f[0], static_cast<int>(*rows), parse_double(f[2]), parse_double(f[3]), parse_double(f[4]),
-                       parse_double(f[5])});
-      }
+    // Name, rows, mean and worst error of the step, error of GPU time and of memory; empty: unknown.
+    for (const std::vector<std::string_view>& f : rows_of("errors", 6)) {
+      all.push_back(
+          {f[0], count(f[1]), parse_double(f[2]), parse_double(f[3]), parse_double(f[4]), parse_double(f[5])});
     }
     return all;
   }();
@@ -58,8 +45,13 @@ const std::vector<PastErrors>& past_errors() {
 }
 
 Evidence evidence_of(std::string_view name) {
-  const auto found = counts().find(name);
-  return found == counts().end() ? Evidence{} : found->second;
+  static const std::map<std::string_view, Evidence> kCounts = [] {
+    std::map<std::string_view, Evidence> all;
+    for (const std::vector<std::string_view>& f : rows_of("counts", 3)) all[f[0]] = {count(f[1]), count(f[2])};
+    return all;
+  }();
+  const auto found = kCounts.find(name);
+  return found == kCounts.end() ? Evidence{} : found->second;
 }
 
 Evidence least_evidence(const std::vector<Use>& uses) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.hpp"
 #include "graph/call_roles.hpp"
+#include "whatif/model/backward_end.hpp"
 #include "whatif/model/graph_facts.hpp"
 
 namespace foretrace::whatif {
@@ -16,20 +18,14 @@ using graph::TaskKind;
 using work::Family;
 using work::Work;
 
-bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
-template <std::size_t N>
-bool contains_any(std::string_view text, const std::array<std::string_view, N>& parts) {
-  return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) { return contains(text, part); });
-}
-
 // Updates that do all their arithmetic in one kernel: PyTorch's, Apex's and DeepSpeed's, and a compiled one.
-constexpr std::array<std::string_view, 9> kFusedUpdates = {"_fused_adam", "_fused_sgd", "_fused_adagrad",
-                                                           "FusedAdam",   "FusedSgd",   "FusedAdagrad",
-                                                           "AdamFunctor", "LAMBStage",  "triton_for_fused"};
+const std::initializer_list<std::string_view> kFusedUpdates = {"_fused_adam", "_fused_sgd", "_fused_adagrad",
+                                                               "FusedAdam",   "FusedSgd",   "FusedAdagrad",
+                                                               "AdamFunctor", "LAMBStage",  "triton_for_fused"};
 // Lists of tensors also clip gradients and zero them; only an update adds to parameters or averages its states.
-constexpr std::array<std::string_view, 4> kForeachUpdates = {"_foreach_add", "_foreach_lerp", "_foreach_sub",
-                                                             "_foreach_addc"};
-constexpr std::array<std::string_view, 2> kForeachKernels = {"PointwiseOpScalar", "TernaryOpScalar"};
+const std::initializer_list<std::string_view> kForeachUpdates = {"_foreach_add", "_foreach_lerp", "_foreach_sub",
+                                                                 "_foreach_addc"};
+const std::initializer_list<std::string_view> kForeachKernels = {"PointwiseOpScalar", "TernaryOpScalar"};
 
 // What no derivative formula calls: in a backward pass it is the forward pass run again.
 bool only_forward(std::string_view op) {
@@ -44,9 +40,9 @@ bool only_forward(std::string_view op) {
   return std::find(kNames.begin(), kNames.end(), op) != kNames.end();
 }
 
-class Finder {
+class FactFinder {
  public:
-  explicit Finder(const Model& m) : m_(m), g_(m.graph) {}
+  explicit FactFinder(const Model& m) : m_(m), g_(m.graph) {}
 
   StepFacts run() {
     for (std::uint32_t t = 0; t < g_.size(); ++t) {
@@ -56,6 +52,8 @@ class Finder {
     look_for_recomputation();
     f_.passes = passes();
     f_.compiled = f_.compiled || compiled_regions();
+    f_.graphs = in_graphs_ > 0;
+    f_.graphed = f_.graphs && launched_alone_ * 10 <= in_graphs_;
     f_.offloads = to_host_ >= kFewestCopies && from_host_ >= kFewestCopies;
     return f_;
   }
@@ -67,9 +65,9 @@ class Finder {
     const std::string_view name = g_.task_name(t);
     const bool known = g_.launch[t].valid();
     if (known && graph::is_graph_launch(g_.task_name(g_.launch[t].index()))) {
-      ++f_.in_graphs;
+      ++in_graphs_;
     } else if (known && g_.kind[t] == TaskKind::kKernel && g_.phase[t] != Phase::kData) {
-      ++f_.launched_alone;
+      ++launched_alone_;
     }
     if (g_.kind[t] == TaskKind::kMemcpy) {
       to_host_ += contains(name, "DtoH") && g_.phase[t] == Phase::kForward ? 1u : 0u;
@@ -173,16 +171,7 @@ class Finder {
   // of two networks are no accumulation.)
   [[nodiscard]] std::size_t passes() const {
     const graph::GraphLane& main = g_.lanes[g_.main_lane];
-    std::set<std::uint32_t> ends;
-    for (std::uint32_t t = 0; t < g_.size(); ++t) {
-      if (graph::is_gpu(g_.kind[t]) || g_.lane[t] == g_.main_lane) continue;
-      for (std::uint32_t d = g_.dep_begin[t]; d < g_.dep_begin[t + 1]; ++d) {
-        const std::uint32_t to = g_.dep_to[d];
-        if (g_.dep_kind[d] == graph::DependencyKind::kThread && to >= main.begin && to < main.end &&
-            g_.kind[to] == TaskKind::kWait)
-          ends.insert(to);
-      }
-    }
+    const std::set<std::uint32_t> ends = backward_ends(g_);
     std::size_t most = 1;
     std::vector<std::size_t> launches = {0};  // of forward passes since the last update
     for (std::uint32_t t = main.begin; t < main.end; ++t) {
@@ -191,14 +180,14 @@ class Finder {
       } else if (g_.kind[t] == TaskKind::kCall && g_.phase[t] == Phase::kForward) {
         ++launches.back();
       } else if (g_.kind[t] == TaskKind::kCall && g_.phase[t] == Phase::kOptimizer) {
-        most = std::max(most, alike(launches));
+        most = std::max(most, equal_passes(launches));
         launches = {0};
       }
     }
-    return std::max(most, alike(launches));
+    return std::max(most, equal_passes(launches));
   }
 
-  static std::size_t alike(std::vector<std::size_t> launches) {
+  static std::size_t equal_passes(std::vector<std::size_t> launches) {
     constexpr std::size_t kFewestLaunches = 4;
     launches.pop_back();  // what follows the last pass is none
     if (launches.size() < 2) return 1;
@@ -219,8 +208,9 @@ class Finder {
   const Model& m_;
   const Graph& g_;
   StepFacts f_;
-  std::vector<Update> of_kernel_, of_op_;  // by name, of the graph and of the trace
-  std::size_t to_host_ = 0, from_host_ = 0;
+  std::vector<Update> of_kernel_, of_op_;           // by name, of the graph and of the trace
+  std::size_t to_host_ = 0, from_host_ = 0;         // copies
+  std::size_t in_graphs_ = 0, launched_alone_ = 0;  // GPU tasks
 };
 
 }  // namespace
@@ -231,15 +221,19 @@ bool recomputes(const StepFacts& has, std::string_view module) {
   });
 }
 
-bool StepFacts::graphed() const { return in_graphs > 0 && launched_alone * 10 <= in_graphs; }
-
 std::shared_ptr<const StepFacts> GraphFacts::step(const Model& model) const {
-  std::call_once(step_found_, [&] { step_ = std::make_shared<const StepFacts>(Finder(model).run()); });
+  std::call_once(step_found_, [&] { step_ = std::make_shared<const StepFacts>(FactFinder(model).run()); });
   return step_;
 }
 
 std::shared_ptr<const StepFacts> step_facts(const Model& model) {
-  return model.facts ? model.facts->step(model) : std::make_shared<const StepFacts>(Finder(model).run());
+  return model.facts ? model.facts->step(model) : std::make_shared<const StepFacts>(FactFinder(model).run());
+}
+
+std::function<std::string(const Model&, const Parameters&)> if_step_has(bool StepFacts::* fact, std::string sentence) {
+  return [fact, sentence = std::move(sentence)](const Model& model, const Parameters&) {
+    return (*step_facts(model)).*fact ? sentence : std::string();
+  };
 }
 
 }  // namespace foretrace::whatif

@@ -5,19 +5,20 @@
 //   if (step_facts(model)->fused_update) …       // the update runs as one kernel per group of tensors
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
 #include <string_view>
 
-#include "foretrace/whatif/model.hpp"
+#include "foretrace/whatif/whatif.hpp"
 
 namespace foretrace::whatif {
 
 struct StepFacts {
   bool compiled = false;             ///< kernels or regions of torch.compile
-  std::size_t in_graphs = 0;         ///< GPU tasks that a captured graph starts
-  std::size_t launched_alone = 0;    ///< and those with a launch of their own, the batch's copies aside
+  bool graphs = false;               ///< some GPU work starts from CUDA graphs
+  bool graphed = false;              ///< … and hardly a kernel has a launch of its own, the batch's copies aside
   bool half_products = false;        ///< matrix products or convolutions in fp16 or bf16
   bool tf32_products = false;        ///< matrix products on tensor cores in TF32
   bool tf32_convolutions = false;    ///< the same of what cuDNN does: a switch of its own in PyTorch
@@ -33,14 +34,13 @@ struct StepFacts {
   bool sharded = false;              ///< they divide parameters or gradients among them
   bool half_gradients = false;       ///< gradients travel in half precision
   std::size_t reductions = 0;        ///< all-reduces behind the forward pass: one per bucket
-
-  /// Hardly a kernel has a launch of its own.
-  [[nodiscard]] bool graphed() const;
 };
 
 /// Of the model's graph, found out once for all models that have it.
 std::shared_ptr<const StepFacts> step_facts(const Model& model);
 /// Whether a layer of this module is among the recomputed ones.
 bool recomputes(const StepFacts& has, std::string_view module);
+/// For WhatIf::already: this sentence where the step has this.
+std::function<std::string(const Model&, const Parameters&)> if_step_has(bool StepFacts::* fact, std::string sentence);
 
 }  // namespace foretrace::whatif

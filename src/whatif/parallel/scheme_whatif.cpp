@@ -130,24 +130,22 @@ Status apply_on_cluster(Model& model, Draft& draft, const Parameters& p, const P
   return apply_parallelism(model, draft, how, {network.collectives.get(), workers, network.gpus_per_node});
 }
 
-WhatIf scheme_whatif(std::string scheme, std::vector<Parameter> more) {
+WhatIf scheme_whatif(WhatIf w) {
   std::vector<Parameter> parameters = cluster_parameters();
   Parameter compress = text("compress", "gradient compression", "none");
   compress.choices = {"none", "fp16", "powersgd", "topk", "dgc", "qsgd", "terngrad"};
-  more.push_back(std::move(compress));
-  parameters.insert(parameters.end(), more.begin(), more.end());
-  WhatIf w;
-  w.name = scheme;
+  parameters.insert(parameters.end(), w.parameters.begin(), w.parameters.end());
+  parameters.push_back(std::move(compress));
   w.parameters = std::move(parameters);
   w.needs = {Need::kBackward, Need::kShapes};
   w.changes = Changes::kWorkers;
   w.parts = {.memory = Part::kModelled};
   w.effort = Effort::kWork;
   w.stage = Stage::kRuntime;
-  w.validated = true;
-  w.apply = [scheme](Model& model, Draft& draft, const Parameters& p) {
-    return apply_on_cluster(model, draft, p, choice_of(p, scheme));
-  };
+  if (!w.apply)
+    w.apply = [scheme = w.name](Model& model, Draft& draft, const Parameters& p) {
+      return apply_on_cluster(model, draft, p, choice_of(p, scheme));
+    };
   w.check = check_cluster;
   return w;
 }

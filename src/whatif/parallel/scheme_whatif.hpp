@@ -22,8 +22,9 @@ ParallelChoice choice_of(const Parameters& parameters, std::string parallel);
 /// Applies a choice on the cluster the parameters name.
 Status apply_on_cluster(Model& model, Draft& draft, const Parameters& parameters, const ParallelChoice& choice);
 
-/// A what-if that is one scheme, as PyTorch or a paper does it: what it is called and its sentences are left to the caller.
-WhatIf scheme_whatif(std::string scheme, std::vector<Parameter> more = {});
+/// A what-if that is one scheme, as PyTorch or a paper does it. `described` has its name, which is the scheme's, its sentences and
+/// the parameters it has beside those of the cluster; the rest is filled in, `apply` too where it is not given.
+WhatIf scheme_whatif(WhatIf described);
 
 /// "over 8 workers …" of a job that has as many as are asked for, or no other number is: without one it is the job as it is.
 /// Empty where the parameters ask for something else.

@@ -16,9 +16,10 @@ const Gemm* batched_product(const Work& w) {
   return gemm != nullptr && gemm->batch > 1 && !w.backward ? gemm : nullptr;
 }
 
-class Finder {
+class AttentionFinder {
  public:
-  Finder(const Model& m, const std::vector<Row>& rows, const Dataflow& flow) : m_(m), rows_(rows), flow_(flow) {
+  AttentionFinder(const Model& m, const std::vector<Row>& rows, const Dataflow& flow)
+      : m_(m), rows_(rows), flow_(flow) {
     unit_.reserve(rows.size());
     for (const Row& r : rows) {
       const std::uint32_t e = m.works[r.work].op_event;
@@ -83,7 +84,7 @@ class Finder {
           a.dropout || (on_scores && pointwise != nullptr && pointwise->arithmetic == work::Arithmetic::kDropout);
     }
     a.causal = masked_causally(a);
-    a.learned_bias = adds_what_is_learned(a);
+    a.learned_bias = adds_learned_bias(a);
     add_copy_of_result(a, unit_[end]);
     add_views_of_operands(a, unit_[begin]);
     add_views_of_operands(a, unit_[end]);
@@ -115,19 +116,19 @@ class Finder {
   }
 
   // A tensor by head, the same for every sample, that comes from something whose gradient the step computes.
-  [[nodiscard]] bool adds_what_is_learned(const Attention& a) const {
+  [[nodiscard]] bool adds_learned_bias(const Attention& a) const {
     for (const std::uint32_t u : a.units) {
       if (!flow_.units[u].name.starts_with("aten::add")) continue;
       for (const Input& in : flow_.units[u].inputs) {
         const work::Shape& s = flow_.values[in.value].shape;
         const bool square = s.size() >= 3 && s.back() == a.first.n && s[s.size() - 2] == a.first.m;
-        if (square && s[s.size() - 3] != 1 && in.elements < a.scores && comes_from_learned(in.value)) return true;
+        if (square && s[s.size() - 3] != 1 && in.elements < a.scores && depends_on_parameters(in.value)) return true;
       }
     }
     return false;
   }
 
-  [[nodiscard]] bool comes_from_learned(std::uint32_t value) const {
+  [[nodiscard]] bool depends_on_parameters(std::uint32_t value) const {
     std::vector<std::uint32_t> open{value};
     std::set<std::uint32_t> seen;
     while (!open.empty()) {
@@ -227,7 +228,7 @@ class Finder {
 }  // namespace
 
 std::vector<Attention> find_attentions(const Model& model, const std::vector<Row>& rows, const Dataflow& flow) {
-  return Finder(model, rows, flow).run();
+  return AttentionFinder(model, rows, flow).run();
 }
 
 }  // namespace foretrace::whatif

@@ -21,40 +21,41 @@ bool lower_precision(std::string_view name) {
 }
 
 // Its list of those that run in FP32.
+constexpr std::string_view kFullPrecision[] = {"acos",
+                                               "asin",
+                                               "cosh",
+                                               "erfinv",
+                                               "exp",
+                                               "expm1",
+                                               "log",
+                                               "log10",
+                                               "log2",
+                                               "log1p",
+                                               "reciprocal",
+                                               "rsqrt",
+                                               "sinh",
+                                               "tan",
+                                               "pow",
+                                               "softplus",
+                                               "layer_norm",
+                                               "native_layer_norm",
+                                               "group_norm",
+                                               "norm",
+                                               "frobenius_norm",
+                                               "nuclear_norm",
+                                               "cosine_similarity",
+                                               "kl_div",
+                                               "dist",
+                                               "pdist",
+                                               "cdist",
+                                               "renorm",
+                                               "logsumexp",
+                                               "binary_cross_entropy_with_logits",
+                                               "huber_loss"};
 bool full_precision(std::string_view name) {
   const std::string_view op = plain(name);
   if (op.starts_with("upsample_") || op.ends_with("_loss") || op.starts_with("nll_loss")) return true;
-  return any_of(op, {"acos",
-                     "asin",
-                     "cosh",
-                     "erfinv",
-                     "exp",
-                     "expm1",
-                     "log",
-                     "log10",
-                     "log2",
-                     "log1p",
-                     "reciprocal",
-                     "rsqrt",
-                     "sinh",
-                     "tan",
-                     "pow",
-                     "softplus",
-                     "layer_norm",
-                     "native_layer_norm",
-                     "group_norm",
-                     "norm",
-                     "frobenius_norm",
-                     "nuclear_norm",
-                     "cosine_similarity",
-                     "kl_div",
-                     "dist",
-                     "pdist",
-                     "cdist",
-                     "renorm",
-                     "logsumexp",
-                     "binary_cross_entropy_with_logits",
-                     "huber_loss"});
+  return std::find(std::begin(kFullPrecision), std::end(kFullPrecision), op) != std::end(kFullPrecision);
 }
 
 // Run in FP32 by being asked for an FP32 result: they read half and need no cast.
@@ -73,9 +74,9 @@ bool is_weight(std::string_view name, std::size_t argument) {
   return multiplies_weights(name) && argument >= 1;
 }
 
-class Follower {
+class AutocastRules {
  public:
-  Follower(const Dataflow& flow, const std::vector<char>& inside) : flow_(flow), inside_(inside) {
+  AutocastRules(const Dataflow& flow, const std::vector<char>& inside) : flow_(flow), inside_(inside) {
     out_.half.assign(flow.values.size(), 0);
     widened_.assign(flow.values.size(), 0);
     grad_.assign(flow.values.size(), 0);
@@ -208,6 +209,6 @@ class Follower {
 
 }  // namespace
 
-Autocast autocast(const Dataflow& flow, const std::vector<char>& inside) { return Follower(flow, inside).run(); }
+Autocast autocast(const Dataflow& flow, const std::vector<char>& inside) { return AutocastRules(flow, inside).run(); }
 
 }  // namespace foretrace::whatif

@@ -27,8 +27,8 @@ struct Cast {
   std::uint32_t value = 0;  ///< what is cast
   bool weight = false;      ///< a parameter
   bool to_float = false;
-  bool gradient = true;  ///< cast back in the backward pass
-  bool copied = false;   ///< by what was a copy there
+  bool gradient = true;        ///< cast back in the backward pass
+  bool replaces_copy = false;  ///< in backward, the cast takes the place of a copy the trace has
 };
 
 struct AutocastUnit {

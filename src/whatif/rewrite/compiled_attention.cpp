@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "whatif/rewrite/compiled_calls.hpp"
+#include "whatif/rewrite/compiling.hpp"
 
 namespace foretrace::whatif {
 
@@ -11,8 +11,9 @@ using work::Dtype;
 using work::Family;
 using work::Work;
 
-/// Layers whose classes or names the transformers library gives them.
-bool of_transformers(const Graph& g) {
+/// Does the step run a model of the transformers library? Its masking code (transformers.masking_utils) leaves a mask out that hides
+/// nothing, or only the future, but not while it is traced. Known by the classes and names it gives to layers.
+bool uses_transformers(const Graph& g) {
   return std::any_of(g.layers.begin(), g.layers.end(), [&](const graph::Layer& layer) {
     const std::string_view type = layer.type.valid() ? g.strings[layer.type] : std::string_view();
     const std::string_view name = layer.name.valid() ? g.strings[layer.name] : std::string_view();
@@ -82,7 +83,7 @@ double time_apart(const Generated& all, double kernels, const hardware::Device& 
   return time_of(all, d) + (kernels - 1) * starts;
 }
 
-// Whether the program gave a mask: an additional tensor beside queries, keys and values.
+// Whether the program passes a mask: a tensor beside queries, keys and values.
 bool has_mask(const Compiling& c, std::uint32_t event) {
   for (std::uint32_t e = event; e != kNone; e = c.model.chains->around(e)) {
     if (c.model.trace->name(e) != "aten::scaled_dot_product_attention") continue;
@@ -117,8 +118,8 @@ void in_parts(Compiling& c, const Row& row, bool backward, const KeptBlocks& kep
   if (parts.scores() <= 0) return;
   const hardware::Device& d = c.model.device;
   const double kernels = backward ? Parts::kBackwardKernels : Parts::kForwardKernels;
-  const double time = runs_of(c.model, row) * (time_apart(backward ? parts.backward() : parts.forward(), kernels, d) +
-                                               parts.products(backward, d));
+  const double time = times_run(c.model, row) * (time_apart(backward ? parts.backward() : parts.forward(), kernels, d) +
+                                                 parts.products(backward, d));
   // The row's own tasks are counted with all calls.
   c.launches[backward ? 1 : 0] += kernels + (backward ? 4 : 2) - static_cast<double>(row.tasks.size());
   set_row(c.model, c.draft, row, time, w, graph::Origin::kModelled);
@@ -184,12 +185,12 @@ void fuse_parts(Compiling& c, std::uint32_t unit, const std::vector<std::uint32_
 
 }  // namespace
 
-bool attention_in_parts(std::string_view name) { return contains(name, "scaled_dot_product"); }
+bool is_library_attention(std::string_view name) { return contains(name, "scaled_dot_product"); }
 
 void compile_attention(Compiling& c) {
   std::vector<std::vector<std::uint32_t>> forward(c.flow.units.size()), backward(c.flow.units.size());
   const KeptBlocks kept = kept_blocks(c);
-  const bool masks = c.whole && of_transformers(c.model.graph);
+  const bool masks = c.whole && uses_transformers(c.model.graph);
   for (std::uint32_t r = 0; r < c.rows.size(); ++r) {
     const Row& row = c.rows[r];
     const Work& w = c.model.works[row.work];
@@ -205,7 +206,7 @@ void compile_attention(Compiling& c) {
       continue;
     }
     const std::uint32_t unit = back ? c.flow.backward_of(w.op_event).unit : c.flow.unit_of(w.op_event);
-    if (unit != kNone && attention_in_parts(c.flow.units[unit].name)) (back ? backward : forward)[unit].push_back(r);
+    if (unit != kNone && is_library_attention(c.flow.units[unit].name)) (back ? backward : forward)[unit].push_back(r);
   }
   for (std::uint32_t u = 0; u < c.flow.units.size(); ++u) {
     const bool products = std::any_of(forward[u].begin(), forward[u].end(), [&](std::uint32_t r) {

@@ -1,9 +1,7 @@
-#include "whatif/rewrite/compiled_host.hpp"
-
-#include <algorithm>
 #include <set>
 
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
+#include "whatif/rewrite/compiling.hpp"
 #include "whatif/rewrite/graph_regions.hpp"
 
 namespace foretrace::whatif {
@@ -12,7 +10,6 @@ namespace {
 
 struct Pass {
   Phase phase;
-  host::CpuPhase cpu;
   Selection tasks = {};  ///< of the CPU, inside what is compiled
   double before = 0;     ///< ns they take now
 };
@@ -44,20 +41,20 @@ void collect(Compiling& c, const FusionPlan& plan, Pass& pass) {
 
 void compile_host(Compiling& c, const FusionPlan& plan, bool graphed) {
   const host::HostCosts& host = c.model.host;
-  const graph::Latencies& latencies = graph::usual_latencies();
+  const trace::Latencies& latencies = trace::default_latencies();
   std::set<std::uint32_t> regions;
   for (const std::uint32_t r : c.region) {
     if (r != kNone) regions.insert(r);
   }
-  Pass passes[] = {{Phase::kForward, host::CpuPhase::kForward}, {Phase::kBackward, host::CpuPhase::kBackward}};
+  Pass passes[] = {{Phase::kForward}, {Phase::kBackward}};
   for (std::size_t p = 0; p < std::size(passes); ++p) {
     Pass& pass = passes[p];
     collect(c, plan, pass);
     if (pass.before <= 0) continue;
     const double launches = graphed ? 0 : c.launches[p] * host.compiled_launch_us;
     const double calls = static_cast<double>(regions.size()) * host.compiled_call_us;
-    const Ns launch = graphed ? graph_launch_time(c.model, static_cast<std::size_t>(c.launches[p]), pass.cpu) : 0;
-    const double after = static_cast<double>(c.model.cpu_time(calls + launches, pass.cpu) + launch);
+    const Ns launch = graphed ? graph_launch_time(c.model, static_cast<std::size_t>(c.launches[p]), pass.phase) : 0;
+    const double after = static_cast<double>(c.model.cpu_time(calls + launches, pass.phase) + launch);
     c.draft.scale(pass.tasks, after / pass.before);
   }
   if (!graphed) return;

@@ -1,6 +1,5 @@
-#include <algorithm>
 
-#include "whatif/rewrite/compiled_calls.hpp"
+#include "whatif/rewrite/compiling.hpp"
 
 namespace foretrace::whatif {
 
@@ -22,23 +21,6 @@ double copied(const work::Gemm& was, const work::Gemm& becomes, double element) 
   return bytes * static_cast<double>(was.batch);
 }
 
-// What reads a padded product's result reads rows with a gap between them.
-void read_with_gaps(Compiling& c, const Row& product) {
-  const Work& w = c.model.works[product.work];
-  const std::uint32_t unit = c.flow.unit_of(w.op_event);
-  if (unit == kNone) return;
-  for (const Row& row : c.rows) {
-    Work reader = c.model.works[row.work];
-    if (row.phase != Phase::kForward || reader.family != Family::kCopy || reader.op_event == kNone) continue;
-    const std::uint32_t u = c.flow.unit_of(reader.op_event);
-    if (u == kNone || u <= unit || reader.elements != static_cast<std::int64_t>(w.bytes_written / 2)) continue;
-    reader.access = reader.access == work::Access::kMixed ? work::Access::kMixedStrided : work::Access::kStrided;
-    if (const hardware::Cost cost = rescale_row(c.model, row, reader); cost.known)
-      set_row(c.model, c.draft, row, cost, reader);
-    return;
-  }
-}
-
 }  // namespace
 
 void pad_products(Compiling& c) {
@@ -48,9 +30,6 @@ void pad_products(Compiling& c) {
     const auto* gemm = std::get_if<work::Gemm>(&w.kind);
     if (c.region[r] == kNone || gemm == nullptr || !is_half(w.dtype) || gemm->alignment() >= kAligned) continue;
     if (row.phase != Phase::kForward && row.phase != Phase::kBackward) continue;
-    // A weight's gradient is padded where its elements lie at odd addresses (GPT-2's 50,257) and not at even ones (BERT's
-    // 30,522): one network each.
-    if (gemm->weight_grad && gemm->alignment() > 1) continue;
     Work becomes = w;
     auto& to = std::get<work::Gemm>(becomes.kind);
     to.m = gemm->weight_grad ? padded(gemm->m) : gemm->m;
@@ -60,12 +39,11 @@ void pad_products(Compiling& c) {
     const hardware::Cost cost = rescale_row(c.model, row, becomes);
     if (!cost.known) continue;
     const double copies =
-        runs_of(c.model, row) * time_of(Generated{.bytes = copied(*gemm, to, 2), .copy = true}, c.model.device);
+        times_run(c.model, row) * time_of(Generated{.bytes = copied(*gemm, to, 2), .copy = true}, c.model.device);
     // The compiler times both.
     if (cost.ns + copies >= static_cast<double>(row.time)) continue;
     set_row(c.model, c.draft, row, cost.ns + copies, becomes, graph::Origin::kModelled);
     c.launches[row.phase == Phase::kForward ? 0 : 1] += 2;
-    if (row.phase == Phase::kForward && w.op_event != kNone) read_with_gaps(c, row);
   }
 }
 

@@ -1,7 +1,5 @@
 #include "whatif/rewrite/fp8_layers.hpp"
 
-#include <algorithm>
-
 #include "whatif/dataflow/layer_regions.hpp"
 
 namespace foretrace::whatif {

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/text.hpp"
-#include "whatif/rewrite/compiled_calls.hpp"
+#include "whatif/rewrite/compiling.hpp"
 
 namespace foretrace::whatif {
 
@@ -23,16 +23,13 @@ bool is_slow(std::string_view op) { return contains_any(op, {"gelu", "tanh", "mi
 /// Needs what it read, or what it wrote, for its gradient.
 bool nonlinear(std::string_view op) { return (keeps_input(op) || keeps_result(op)) && !contains(op, "_norm"); }
 
-// Products a residual goes around: those of attention and of a gated MLP are four at most.
+// Products a residual connection goes around: those of attention and of a gated MLP are four at most.
 constexpr std::uint32_t kResidualReach = 4;
 
-// Of the rows' own sums, from here on the kernel that sums along rows writes partial sums of columns as well, and no other
-// reads its input again (Inductor's threshold).
-constexpr double kMixedOrder = 5.0 * (1 << 20);
-
-class Planner {
+class FusionPlanner {
  public:
-  Planner(const Model& m, const std::vector<Row>& rows, const Dataflow& flow, const std::vector<std::uint32_t>& region)
+  FusionPlanner(const Model& m, const std::vector<Row>& rows, const Dataflow& flow,
+                const std::vector<std::uint32_t>& region)
       : linked_(m, rows, flow, region),
         samples_(m.pass_samples),
         flow_(flow),
@@ -43,9 +40,9 @@ class Planner {
   FusionPlan run() {
     group();
     for (std::size_t g = 0; g < plan_.fused.size(); ++g) measure(static_cast<std::uint32_t>(g));
-    rows_of_products();
-    rows_of_views();
-    say_where();
+    place_rows_of_products();
+    place_rows_of_views();
+    locate_units();
     return std::move(plan_);
   }
 
@@ -107,7 +104,7 @@ class Planner {
   }
 
   // Values of one shape are told apart by guesses (dataflow.hpp). One that the kernel which made it has used, and that another
-  // one far behind it seems to read, is such a guess gone wrong: residuals reach over one block of products.
+  // kernel far behind seems to read, is such a guess gone wrong: residual connections reach over one block of products.
   bool used_up(std::uint32_t value, std::uint32_t reader) const {
     const std::uint32_t p = flow_.values[value].producer;
     if (p == kNone || reader == kNone || plan_.group_of_unit[p] == kNone || plan_.group_of_unit[p] == reader)
@@ -162,9 +159,7 @@ class Planner {
       const double bytes = n * linked_.element_size(v);
       in += bytes;
       const std::uint32_t p = flow_.values[v].producer;
-      if (p == kNone || !linked_.has_gradient(p)) continue;
-      gradients_out += bytes;
-      if (units_[p].product && (nonlinear_any || norms > 0) && !batch_norm) f.read_again.emplace_back(p, bytes);
+      if (p != kNone && linked_.has_gradient(p)) gradients_out += bytes;
     }
     double out = 0, gradients_in = 0, of_norms = 0, unheld = 0;
     for (const std::uint32_t u : f.units) {
@@ -220,16 +215,16 @@ class Planner {
     }
     if (norms > 0 || sums > 0) {
       // A norm's weight wants the gradient of its result and what was normalised; a weight by hand wants all.
-      if (largest < kMixedOrder) f.backward.columns += norms > 0 ? of_norms + norm_elements * 4 : gradients_in + saved;
+      f.backward.columns += norms > 0 ? of_norms + norm_elements * 4 : gradients_in + saved;
       f.backward.finishing += norms > 0 ? static_cast<std::uint32_t>(2 * norms) : 1U;
     }
   }
 
   // Rows of products that are no product: casts and copies of their operands, sums for biases.
-  void rows_of_products() {
+  void place_rows_of_products() {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       const FusionUnit& unit = units_[u];
-      if (unit.fusible || unit.loss || unit.region == kNone || attention_in_parts(flow_.units[u].name)) continue;
+      if (unit.fusible || unit.loss || unit.region == kNone || is_library_attention(flow_.units[u].name)) continue;
       for (const bool backward : {false, true}) {
         for (const std::uint32_t r : backward ? unit.backward : unit.forward) {
           const Work& w = work(r);
@@ -238,7 +233,7 @@ class Planner {
             continue;
           }
           const std::uint32_t g =
-              w.family == Family::kCopy || w.family == Family::kElementwise ? group_beside(u, w) : kNone;
+              w.family == Family::kCopy || w.family == Family::kElementwise ? group_of_operand(u, w) : kNone;
           if (g != kNone) {
             auto& into = backward ? plan_.fused[g].backward_rows : plan_.fused[g].forward_rows;
             into.push_back(r);
@@ -263,14 +258,13 @@ class Planner {
            });
   }
 
-  // The gradient of a view is a copy or a sum into zeros: part of the kernel that makes the gradient of what used the view.
-  void rows_of_views() {
+  // The gradient of a view is a copy or a sum into zeros: part of the kernel that takes the gradient of what the view shows.
+  void place_rows_of_views() {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       if (flow_.units[u].computes || units_[u].backward.empty()) continue;
       std::uint32_t found = kNone;
-      for (const std::uint32_t v : flow_.units[u].outputs) found = std::min(found, group_of_users(v));
-      if (found == kNone && !flow_.units[u].inputs.empty()) {
-        const std::uint32_t p = flow_.values[linked_.content(flow_.units[u].inputs.front().value)].producer;
+      if (!flow_.units[u].inputs.empty()) {
+        const std::uint32_t p = flow_.values[flow_.content(flow_.units[u].inputs.front().value)].producer;
         if (p != kNone) found = plan_.group_of_unit[p];
       }
       for (const std::uint32_t r : units_[u].backward) {
@@ -283,12 +277,10 @@ class Planner {
     }
   }
 
-  void say_where() {
+  void locate_units() {
     plan_.where.resize(units_.size());
-    plan_.product_size.resize(units_.size());
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       const bool works = flow_.units[u].computes && !units_[u].forward.empty();
-      plan_.product_size[u] = linked_.product_size(u);
       if (units_[u].loss)
         plan_.where[u] = FusionPlan::kOutside;
       else if (!works)
@@ -298,27 +290,8 @@ class Planner {
     }
   }
 
-  // The first group that uses a value, through views as well; of very many users the first few hundred tell.
-  std::uint32_t group_of_users(std::uint32_t value) const {
-    constexpr std::size_t kEnough = 256;
-    std::uint32_t found = kNone;
-    std::vector<std::uint32_t> values{value};
-    for (std::size_t i = 0; i < values.size() && i < kEnough; ++i) {
-      for (const std::uint32_t c : flow_.values[values[i]].consumers) {
-        if (flow_.units[c].computes) {
-          found = std::min(found, plan_.group_of_unit[c]);
-        } else if (values.size() < kEnough) {
-          for (const std::uint32_t v : flow_.units[c].outputs) {
-            if (v != values[i]) values.push_back(v);
-          }
-        }
-      }
-    }
-    return found;
-  }
-
   // The fused operations that wrote the operand a copy is made of, and whose backward pass takes its gradient.
-  std::uint32_t group_beside(std::uint32_t u, const Work& w) const {
+  std::uint32_t group_of_operand(std::uint32_t u, const Work& w) const {
     for (const auto& [v, n] : units_[u].inputs) {
       if (n != static_cast<double>(w.elements)) continue;
       const std::uint32_t p = flow_.values[v].producer;
@@ -342,7 +315,7 @@ class Planner {
 
 FusionPlan plan_fusion(const Model& model, const std::vector<Row>& rows, const Dataflow& flow,
                        const std::vector<std::uint32_t>& region) {
-  return Planner(model, rows, flow, region).run();
+  return FusionPlanner(model, rows, flow, region).run();
 }
 
 }  // namespace foretrace::whatif

@@ -27,8 +27,6 @@ struct Fused {
   Generated forward, backward;
   /// Bytes that stay for the backward pass: what products read, masks of dropout, what norms normalised.
   double held = 0;
-  /// What products wrote that its backward pass reads again: product and bytes. Eager code may have kept a converted copy instead.
-  std::vector<std::pair<std::uint32_t, double>> read_again;
 };
 
 struct FusionPlan {
@@ -41,7 +39,6 @@ struct FusionPlan {
   /// By unit of the data flow: compiled, not compiled, or a view that follows what is around it.
   enum Where : std::uint8_t { kOutside, kInside, kView };
   std::vector<Where> where;
-  std::vector<double> product_size;  ///< by unit: bytes of an element as a product reads it; 0 for others
   std::vector<std::uint32_t> calls;  ///< rows of products and all else the compiled code calls, both passes
 };
 

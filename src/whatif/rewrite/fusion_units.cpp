@@ -20,7 +20,9 @@ bool generates(const Work& w) {
          w.family == Family::kLayerNorm || w.family == Family::kBatchNorm || w.family == Family::kSoftmax;
 }
 
-bool of_the_loss(std::string_view op) { return contains_any(op, {"log_softmax", "_loss", "cross_entropy", "kl_div"}); }
+bool computes_loss(std::string_view op) {
+  return contains_any(op, {"log_softmax", "_loss", "cross_entropy", "kl_div"});
+}
 
 FusionUnits::FusionUnits(const Model& model, const std::vector<Row>& rows, const Dataflow& flow,
                          const std::vector<std::uint32_t>& region)
@@ -47,23 +49,12 @@ void FusionUnits::attribute_rows() {
   }
 }
 
-std::uint32_t FusionUnits::content(std::uint32_t value) const {
-  for (int depth = 0; depth < 64; ++depth) {
-    const std::uint32_t p = flow_.values[value].producer;
-    if (p == kNone || flow_.units[p].computes || flow_.units[p].inputs.empty()) return value;
-    const std::uint32_t next = flow_.units[p].inputs.front().value;
-    if (next == value) return value;
-    value = next;
-  }
-  return value;
-}
-
 void FusionUnits::link() {
   consumers.resize(flow_.values.size());
   for (std::uint32_t u = 0; u < flow_.units.size(); ++u) {
     if (!flow_.units[u].computes) continue;
     for (const Input& in : flow_.units[u].inputs) {
-      const std::uint32_t v = content(in.value);
+      const std::uint32_t v = flow_.content(in.value);
       all[u].inputs.emplace_back(v, static_cast<double>(in.elements) * m_.pass_samples);
       consumers[v].push_back(u);
     }
@@ -74,14 +65,14 @@ void FusionUnits::classify(const std::vector<std::uint32_t>& region) {
   for (std::uint32_t u = 0; u < all.size(); ++u) {
     FusionUnit& unit = all[u];
     const std::string_view name = flow_.units[u].name;
-    unit.loss = of_the_loss(name);
+    unit.loss = computes_loss(name);
     unit.product = std::any_of(unit.forward.begin(), unit.forward.end(), [&](auto r) { return is_product(work(r)); });
     if (unit.forward.empty()) continue;
     unit.region = region[unit.forward.front()];
     unit.fusible = !unit.loss && unit.region != kNone && !unit.inputs.empty() &&
                    std::all_of(unit.forward.begin(), unit.forward.end(), [&](auto r) { return generates(work(r)); });
   }
-  // What only leads to the loss (a cast of the logits) lies outside the model as the loss does.
+  // What only leads to the loss (a cast of the logits) is outside the compiled model, as the loss is.
   for (std::size_t u = all.size(); u-- > 0;) {
     if (!all[u].fusible) continue;
     bool read = false, only_loss = true;

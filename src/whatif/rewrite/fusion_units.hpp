@@ -29,8 +29,6 @@ class FusionUnits {
   std::vector<std::vector<std::uint32_t>> consumers;  ///< by value: units that compute with it
 
   [[nodiscard]] const work::Work& work(std::uint32_t row) const { return m_.works[rows_[row].work]; }
-  /// The value whose content a view shows.
-  [[nodiscard]] std::uint32_t content(std::uint32_t value) const;
   /// Bytes of an element of a value: as its operation writes it; 4 for parameters and inputs.
   [[nodiscard]] double element_size(std::uint32_t value) const;
   /// Bytes of an element as a product reads it; 0 for others.
@@ -50,6 +48,6 @@ class FusionUnits {
 /// Work that a compiler generates kernels for: no products, gathers, pools.
 bool generates(const work::Work& work);
 /// Does it compute the loss? By the name of an operation.
-bool of_the_loss(std::string_view op);
+bool computes_loss(std::string_view op);
 
 }  // namespace foretrace::whatif

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "graph/call_roles.hpp"
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/dataflow/layer_regions.hpp"
-#include "whatif/dataflow/saved_tensors.hpp"
+#include "whatif/rewrite/rows.hpp"
 
 namespace foretrace::whatif {
 
@@ -21,24 +21,24 @@ struct Replay {
 };
 
 /// What a module is given and gives, as the forward pass shows it.
-struct Border {
+struct Boundary {
   std::vector<std::int64_t> inputs, results;  ///< elements of each tensor
   std::size_t parameters = 0;
 };
 
-class Regions {
+class GraphedRegions {
  public:
-  Regions(Model& m, Draft& draft, const Dataflow& flow, const LayerRegions& regions)
+  GraphedRegions(Model& m, Draft& draft, const Dataflow& flow, const LayerRegions& regions)
       : m_(m), draft_(draft), flow_(flow), regions_(regions) {}
 
   Status apply() {
-    find_borders();
+    find_boundaries();
     for (const Phase pass : {Phase::kForward, Phase::kBackward}) {
       const std::vector<Replay> replays = find_replays(pass);
       captured_ += replays.size();
-      FORETRACE_TRY_VOID(take_cpu(pass));
+      FORETRACE_TRY_VOID(remove_cpu_work(pass));
       std::set<std::uint32_t> seen;
-      for (const Replay& r : replays) play(r, pass, seen.insert(r.region).second);
+      for (const Replay& r : replays) replay(r, pass, seen.insert(r.region).second);
     }
     if (captured_ == 0) {
       return fail(ErrorCode::kDeclined, "these layers already run from CUDA graphs, or launch no kernel of their own");
@@ -55,39 +55,27 @@ class Regions {
     return regions_.of(m_.graph, flow_, op.valid() ? op.value : kNone, task);
   }
 
-  void find_borders() {
-    borders_.resize(regions_.names.size());
-    std::vector<std::set<std::uint32_t>> inputs(borders_.size()), parameters(borders_.size());
+  // What enters and leaves each region; the loss and all else outside is region kNone.
+  void find_boundaries() {
+    boundaries_.resize(regions_.names.size());
+    std::vector<std::set<std::uint32_t>> inputs(boundaries_.size()), parameters(boundaries_.size());
+    std::set<std::uint32_t> results;
     for (std::size_t u = 0; u < flow_.units.size(); ++u) {
-      const std::uint32_t r = regions_.of_unit[u];
-      if (r == kNone) continue;
+      const std::uint32_t region = regions_.of_unit[u];
       for (const Input& in : flow_.units[u].inputs) {
-        const std::uint32_t from = flow_.values[in.value].storage;
-        const std::uint32_t producer = flow_.values[from].producer;
+        const std::uint32_t value = flow_.values[in.value].storage;
+        const std::uint32_t producer = flow_.values[value].producer;
         if (producer == kNone) {
-          parameters[r].insert(from);
-        } else if (regions_.of_unit[producer] != r && inputs[r].insert(from).second) {
-          borders_[r].inputs.push_back(in.elements);
-          if (const std::uint32_t other = regions_.of_unit[producer]; other != kNone)
-            results_of(other, from, in.elements);
+          if (region != kNone) parameters[region].insert(value);
+          continue;
         }
+        const std::uint32_t from = regions_.of_unit[producer];
+        if (from == region) continue;
+        if (region != kNone && inputs[region].insert(value).second) boundaries_[region].inputs.push_back(in.elements);
+        if (from != kNone && results.insert(value).second) boundaries_[from].results.push_back(in.elements);
       }
     }
-    // What leaves a region for a unit of none, the loss among them.
-    for (std::size_t u = 0; u < flow_.units.size(); ++u) {
-      if (regions_.of_unit[u] != kNone) continue;
-      for (const Input& in : flow_.units[u].inputs) {
-        const std::uint32_t from = flow_.values[in.value].storage;
-        const std::uint32_t producer = flow_.values[from].producer;
-        if (producer != kNone && regions_.of_unit[producer] != kNone)
-          results_of(regions_.of_unit[producer], from, in.elements);
-      }
-    }
-    for (std::size_t r = 0; r < borders_.size(); ++r) borders_[r].parameters = parameters[r].size();
-  }
-
-  void results_of(std::uint32_t region, std::uint32_t value, std::int64_t elements) {
-    if (results_.insert(value).second) borders_[region].results.push_back(elements);
+    for (std::size_t r = 0; r < boundaries_.size(); ++r) boundaries_[r].parameters = parameters[r].size();
   }
 
   // A module that runs again, behind others, is launched again.
@@ -117,7 +105,7 @@ class Regions {
   }
 
   // What the CPU did inside the modules goes; a task that works for no known operation belongs to what came before it.
-  Status take_cpu(Phase pass) {
+  Status remove_cpu_work(Phase pass) {
     const Graph& g = m_.graph;
     Selection gone;
     for (const graph::GraphLane& lane : g.lanes) {
@@ -142,36 +130,27 @@ class Regions {
     return {};
   }
 
-  void play(const Replay& r, Phase pass, bool first_time) {
+  void replay(const Replay& r, Phase pass, bool first_time) {
     const Graph& g = m_.graph;
-    const host::CpuPhase cpu = pass == Phase::kForward ? host::CpuPhase::kForward : host::CpuPhase::kBackward;
     const host::HostCosts& host = m_.host;
     const std::uint32_t first = r.tasks.front();
-    Place at = place_beside(g, first, false);
-    const Border& border = borders_[r.region];
-    const double called = host.function_us + host.function_tensor_us * static_cast<double>(border.parameters);
-    at.cpu = draft_.insert_cpu(at.cpu, "a module played from a graph", m_.cpu_time(called, cpu), pass);
+    Place at = place_before(g, first);
+    const Boundary& boundary = boundaries_[r.region];
+    const double called = host.function_us + host.function_tensor_us * static_cast<double>(boundary.parameters);
+    at.cpu = draft_.insert_cpu(at.cpu, "a module played from a graph", m_.cpu_time(called, pass), pass);
     const work::Work* computes = m_.works.of(first);
     const std::int64_t width = computes != nullptr ? std::max<std::int64_t>(1, bytes_of(computes->dtype)) : 4;
     if (first_time) {
-      for (const std::int64_t elements : pass == Phase::kForward ? border.inputs : border.results) {
-        const work::Work copied = work::memory_work(elements * width);
-        at.gpu = draft_.insert({.name = "copy into the graph's memory",
-                                .cost = static_cast<Ns>(predict(copied, m_.device).ns),
-                                .phase = pass,
-                                .layer = g.layer[first],
-                                .after_gpu = at.gpu,
-                                .after_cpu = at.cpu,
-                                .cpu_cost = m_.cpu_time(host.op_us, cpu),
-                                .work = m_.works.add(copied)});
-        at.cpu = at.gpu - 1;
+      for (const std::int64_t elements : pass == Phase::kForward ? boundary.inputs : boundary.results) {
+        insert_work(m_, draft_, at, "copy into the graph's memory", work::memory_work(elements * width),
+                    {.phase = pass, .layer = g.layer[first], .cpu_cost = m_.cpu_time(host.op_us, pass)});
       }
     }
     const std::uint32_t call =
-        draft_.insert_cpu(at.cpu, "cudaGraphLaunch", graph_launch_time(m_, r.tasks.size(), cpu), pass);
+        draft_.insert_cpu(at.cpu, "cudaGraphLaunch", graph_launch_time(m_, r.tasks.size(), pass), pass);
     for (const std::uint32_t t : r.tasks) {
-      draft_.set_launch(t, call, graph_latency(m_, cpu));
-      if (t != first) draft_.set_lane_lag(t, std::min(g.lane_lag[t], graph::usual_latencies().graph_gap));
+      draft_.set_launch(t, call, graph_latency(m_, pass));
+      if (t != first) draft_.set_lane_lag(t, std::min(g.lane_lag[t], trace::default_latencies().graph_gap));
     }
   }
 
@@ -179,25 +158,24 @@ class Regions {
   Draft& draft_;
   const Dataflow& flow_;
   const LayerRegions& regions_;
-  std::vector<Border> borders_;
-  std::set<std::uint32_t> results_;
+  std::vector<Boundary> boundaries_;
   std::size_t captured_ = 0;
 };
 
 }  // namespace
 
-Ns graph_launch_time(const Model& model, std::size_t nodes, host::CpuPhase phase) {
+Ns graph_launch_time(const Model& model, std::size_t nodes, Phase phase) {
   return model.cpu_time(model.host.graph_call_us + model.host.graph_node_us * static_cast<double>(nodes), phase);
 }
 
-Ns graph_latency(const Model& model, host::CpuPhase phase) {
-  return graph_launch_time(model, 0, phase) + graph::usual_latencies().launch_latency;
+Ns graph_latency(const Model& model, Phase phase) {
+  return graph_launch_time(model, 0, phase) + trace::default_latencies().launch_latency;
 }
 
 Status graph_regions(Model& m, Draft& draft, const std::vector<std::string>& layers) {
   const std::shared_ptr<const Dataflow> flow = shared_flow(m);
   FORETRACE_TRY(const LayerRegions regions, choose_regions(m, *flow, layers));
-  FORETRACE_TRY_VOID(Regions(m, draft, *flow, regions).apply());
+  FORETRACE_TRY_VOID(GraphedRegions(m, draft, *flow, regions).apply());
   return {};
 }
 

@@ -39,31 +39,21 @@ void insert(Model& m, Draft& draft, std::span<const std::uint32_t> kernels, cons
   }
   if (!there.empty()) kernels = there;
   const std::uint32_t first = kernels.front();
-  const std::uint32_t last = kernels.back();
-  const std::uint32_t call = g.launch[first].value;
-  std::uint32_t gpu = first > g.lanes[g.lane[first]].begin ? first - 1 : first;
-  std::uint32_t cpu = call > g.lanes[g.lane[call]].begin ? call - 1 : call;
-  const Phase phase = g.phase[first];
+  Place at = place_before(g, first);
   // One launch more inside the library: no operation around it.
-  const Ns launch = m.cpu_time(std::max(0.0, m.host.launch_call_us - m.host.event_call_us),
-                               phase == Phase::kForward ? host::CpuPhase::kForward : host::CpuPhase::kBackward);
+  const Ns launch = m.cpu_time(std::max(0.0, m.host.launch_call_us - m.host.event_call_us), g.phase[first]);
   bool behind = false;
   for (const Copy& copy : copies) {
-    if (copy.result && !behind) {
-      gpu = last;
-      cpu = g.launch[last].value;
-      behind = true;
-    }
-    gpu = draft.insert({.name = copy.name,
-                        .cost = static_cast<Ns>(copy.ns * factor),
-                        .phase = phase,
-                        .layer = g.layer[first],
-                        .after_gpu = gpu,
-                        .after_cpu = cpu,
-                        .cpu_cost = launch,
-                        .work = work,
-                        .origin = graph::Origin::kModelled});
-    cpu = gpu - 1;
+    if (copy.result && !behind) at = place_behind(g, kernels.back());
+    behind = behind || copy.result;
+    at = draft.insert({.name = copy.name,
+                       .cost = static_cast<Ns>(copy.ns * factor),
+                       .phase = g.phase[first],
+                       .layer = g.layer[first],
+                       .after = at,
+                       .cpu_cost = launch,
+                       .work = work,
+                       .origin = graph::Origin::kModelled});
   }
 }
 
@@ -88,7 +78,7 @@ LayoutTasks::Made LayoutTasks::make(Model& m, Draft& draft, const std::vector<st
   if (per_run == 0 || !launched) copies.clear();
   double sum = 0;
   for (const Copy& copy : copies) sum += copy.ns * static_cast<double>(times);
-  const double factor = sum > 0 ? std::min(1.0, hardware::measured_figures().layout_share * time / sum) : 1;
+  const double factor = sum > 0 ? std::min(1.0, hardware::measured_figures(m.device).layout_share * time / sum) : 1;
   const Made made{sum * factor, copies.size() * times};
   if (!copies.empty() && copies_.size() == made.tasks) {
     for (std::size_t i = 0; i < copies_.size(); ++i) {

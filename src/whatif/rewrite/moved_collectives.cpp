@@ -9,39 +9,9 @@ namespace foretrace::whatif {
 
 namespace {
 
-using hardware::Collective;
-using ranks::CollectiveKind;
-
 std::shared_ptr<const hardware::CollectiveModel> usual_node(const hardware::Device& device) {
   const Result<Network> network = network_of({.fabric = usual_fabric(device)}, device);
   return network ? network->collectives : nullptr;
-}
-
-std::optional<Collective> kind_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-      return Collective::kAllReduce;
-    case CollectiveKind::kAllGather:
-      return Collective::kAllGather;
-    case CollectiveKind::kReduceScatter:
-      return Collective::kReduceScatter;
-    case CollectiveKind::kAllToAll:
-      return Collective::kAllToAll;
-    case CollectiveKind::kBroadcast:
-      return Collective::kBroadcast;
-    case CollectiveKind::kScatter:
-      return Collective::kScatter;
-    case CollectiveKind::kReduce:
-      return Collective::kReduce;
-    case CollectiveKind::kGather:
-      return Collective::kGather;
-    case CollectiveKind::kSendRecv:
-      return Collective::kSendRecv;
-    case CollectiveKind::kBarrier:
-    case CollectiveKind::kOther:
-      return std::nullopt;
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -55,7 +25,7 @@ std::optional<MovedCollectives::Moved> MovedCollectives::move(const Model& model
   if (here_ == nullptr || there_ == nullptr || model.trace == nullptr || !event.valid()) return std::nullopt;
   const ranks::RecordedCollective recorded =
       ranks::recorded_collective(*model.trace, static_cast<std::uint32_t>(event.index()));
-  const std::optional<Collective> kind = kind_of(recorded.kind);
+  const std::optional<hardware::Collective> kind = hardware::parse_collective(ranks::to_string(recorded.kind));
   const std::int64_t ranks = recorded.ranks > 0 ? recorded.ranks : model.trace->distributed.world_size;
   if (!kind || recorded.bytes <= 0 || ranks < 2 || ranks > kNode) return std::nullopt;
   const hardware::CollectiveCall call{*kind, static_cast<double>(recorded.bytes), static_cast<int>(ranks)};

@@ -1,22 +1,16 @@
 #include "whatif/rewrite/optimizer.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/saturate.hpp"
 #include "foretrace/hardware/cost.hpp"
 #include "hardware/figures.hpp"
+#include "hardware/multi_tensor.hpp"
 
 namespace foretrace::whatif {
 
 namespace {
-
-// multi_tensor_apply, which both implementations are built on, works in chunks of 65,536 elements and launches at most
-// 320 blocks, one per chunk, over as many tensors as fit into its arguments: the more lists, the fewer (PyTorch, MultiTensorApply.cuh).
-constexpr double kChunk = 65536;
-constexpr double kBlocksPerLaunch = 320;
-constexpr std::array<double, 5> kTensorsPerLaunch = {110, 64, 48, 36, 30};
 
 // What all passes take on the GPU.
 double update_ns(const Model& m, const UpdatePlan& plan) {
@@ -28,8 +22,8 @@ double update_ns(const Model& m, const UpdatePlan& plan) {
         work::optimizer_work(m.parameter_elements, read, plan.bytes_per_element - read, m.parameter_tensors), m.device);
     if (cost.known) return cost.ns;
   }
-  return bytes /
-         (m.device.bandwidth_gbs * std::min(m.device.achievable_bandwidth, hardware::measured_figures().list_share));
+  return bytes / (m.device.bandwidth_gbs *
+                  std::min(m.device.achievable_bandwidth, hardware::measured_figures(m.device).list_share));
 }
 
 bool is_scaler(const Model& m, std::uint32_t t) {
@@ -42,20 +36,18 @@ void replace_temporaries(memory::Curve& c, const UpdatePlan& plan) {
     return b.stage == memory::Stage::kUpdate && b.kind == memory::Kind::kTemporary && b.freed != UINT32_MAX;
   });
   if (plan.held_copies <= 0 || c.update_from > c.positions) return;
-  memory::Block b;
-  b.bytes = saturated(plan.held_copies * static_cast<double>(c.parameter_bytes));
-  b.allocated = c.update_from;
-  b.freed = c.update_from + 1;
-  b.stage = memory::Stage::kUpdate;
-  b.workspace = b.of_parameters = true;
-  c.blocks.push_back(b);
-  std::stable_sort(c.blocks.begin(), c.blocks.end(),
-                   [](const memory::Block& x, const memory::Block& y) { return x.allocated < y.allocated; });
+  memory::add_blocks(c, {{.bytes = saturated(plan.held_copies * static_cast<double>(c.parameter_bytes)),
+                          .allocated = c.update_from,
+                          .freed = c.update_from + 1,
+                          .stage = memory::Stage::kUpdate,
+                          .workspace = true,
+                          .of_parameters = true}});
 }
 
 }  // namespace
 
 double list_launches(int lists, double tensors, double elements) {
+  using namespace hardware::multi_tensor;
   const double most = kTensorsPerLaunch[static_cast<std::size_t>(std::clamp(lists, 1, 5) - 1)];
   const double chunks = elements / kChunk + tensors / 2;  // the last chunk of a tensor is half full on average
   return std::max({1.0, std::ceil(tensors / most), std::ceil(chunks / kBlocksPerLaunch)});
@@ -87,9 +79,7 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
   double launches = plan.counts ? list_launches(1, tensors, tensors) : 0;
   for (const int lists : plan.passes) launches += list_launches(lists, tensors, elements);
   const int total = static_cast<int>(launches);
-  // A tenth fewer kernels than now is the same update, counted a little differently.
-  constexpr double kFewer = 0.9;
-  if (static_cast<double>(total) >= kFewer * static_cast<double>(kernels.size())) {
+  if (static_cast<std::size_t>(total) >= kernels.size()) {
     return fail(ErrorCode::kDeclined, "the update already runs over many tensors at once");
   }
 
@@ -106,33 +96,28 @@ Status replace_update(Model& m, Draft& draft, const UpdatePlan& plan) {
       draft.select({.phase = Phase::kOptimizer, .lane = lane, .where = [&](std::uint32_t t) {
                       return (g.kind[t] == TaskKind::kCpu || g.kind[t] == TaskKind::kCall) && !is_scaler(m, t);
                     }});
-  std::uint32_t anchor_cpu = first_call;
-  while (anchor_cpu > g.lanes[lane].begin && std::binary_search(cpu.begin(), cpu.end(), anchor_cpu)) --anchor_cpu;
-  const std::uint32_t anchor_gpu = first > g.lanes[g.lane[first]].begin ? first - 1 : first;
+  Place at{.cpu = first_call, .gpu = first > g.lanes[g.lane[first]].begin ? first - 1 : first};
+  while (at.cpu > g.lanes[lane].begin && std::binary_search(cpu.begin(), cpu.end(), at.cpu)) --at.cpu;
   draft.remove(kernels, Draft::kWithLaunch);
   draft.remove(cpu);
 
   const double bytes = plan.bytes_per_element * elements;
   const Ns each = static_cast<Ns>(update_ns(m, plan) / total);
-  const Ns launch = m.cpu_time(m.host.op_us, host::CpuPhase::kOptimizer);
   work::Work work(work::Family::kOptimizer);
   work.bytes_read = bytes / total;
   work.elements = static_cast<std::int64_t>(elements * static_cast<double>(plan.passes.size()) / launches);
   const std::uint32_t row = m.works.add(work);
-  std::uint32_t after_cpu = draft.insert_cpu(
-      anchor_cpu, "optimizer bookkeeping",
-      m.cpu_time(plan.cpu_us_per_tensor, host::CpuPhase::kOptimizer) * m.parameter_tensors, Phase::kOptimizer);
-  std::uint32_t after_gpu = anchor_gpu;
+  at.cpu =
+      draft.insert_cpu(at.cpu, "optimizer bookkeeping",
+                       m.cpu_time(plan.cpu_us_per_tensor, Phase::kOptimizer) * m.parameter_tensors, Phase::kOptimizer);
   for (int i = 0; i < total; ++i) {
-    after_gpu = draft.insert({.name = plan.kernel,
-                              .cost = each,
-                              .phase = Phase::kOptimizer,
-                              .layer = g.layer[first],
-                              .after_gpu = after_gpu,
-                              .after_cpu = after_cpu,
-                              .cpu_cost = launch,
-                              .work = row});
-    after_cpu = after_gpu - 1;
+    at = draft.insert({.name = plan.kernel,
+                       .cost = each,
+                       .phase = Phase::kOptimizer,
+                       .layer = g.layer[first],
+                       .after = at,
+                       .cpu_cost = m.cpu_time(m.host.op_us, Phase::kOptimizer),
+                       .work = row});
   }
   if (m.memory) replace_temporaries(*m.memory, plan);
   return {};

@@ -6,21 +6,20 @@
 #include <optional>
 
 #include "base/saturate.hpp"
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/rewrite/layout_tasks.hpp"
 
 namespace foretrace::whatif {
 
 std::vector<Row> rows_of(const Model& m, const Draft& draft) {
   const Graph& g = m.graph;
-  constexpr std::uint32_t kNowhere = kNone;
-  std::vector<std::uint32_t> place(m.works.size(), kNowhere);
+  std::vector<std::uint32_t> place(m.works.size(), kNone);
   std::vector<Row> rows;
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     const std::uint32_t row = m.works.row_of(t);
     if (row == kNone || draft.removed(t) || !graph::is_gpu(g.kind[t])) continue;
     std::uint32_t& at = place[row];
-    if (at == kNowhere) {
+    if (at == kNone) {
       at = static_cast<std::uint32_t>(rows.size());
       const Ns begin = g.launch[t].valid() ? g.measured[g.launch[t].index()] : g.measured[t];
       rows.push_back({row, {}, 0, begin, g.phase[t]});
@@ -123,7 +122,6 @@ std::vector<std::uint32_t> kept_tasks(const Model& m, Draft& draft, const Row& r
     for (const std::uint32_t t : row.tasks) {
       if (std::find(kept.begin(), kept.end(), t) == kept.end()) gone.push_back(t);
     }
-    std::sort(gone.begin(), gone.end());
     draft.remove(gone, how);
   }
   return kept;
@@ -150,24 +148,20 @@ std::size_t more_launches(const work::Work& was, const work::Work& becomes) {
 Ns add_launches(Model& m, Draft& draft, const Row& row, std::size_t more, double time, std::uint32_t work) {
   const Graph& g = m.graph;
   const std::size_t run = std::max(1U, m.works[row.work].kernels);
-  const Ns each = std::min(graph::usual_latencies().short_kernel,
+  const Ns each = std::min(trace::default_latencies().short_kernel,
                            static_cast<Ns>(time / 2 / static_cast<double>(row.tasks.size() * more)));
-  const host::CpuPhase cpu = row.phase == Phase::kForward ? host::CpuPhase::kForward : host::CpuPhase::kBackward;
   Ns taken = 0;
   for (std::size_t i = run - 1; i < row.tasks.size(); i += run) {
     const std::uint32_t t = row.tasks[i];
-    if (!g.launch[t].valid()) continue;
-    Place at{g.launch[t].value, t};
-    for (std::size_t k = 0; k < more; ++k) {
-      at.gpu = draft.insert({.name = "batch norm, beside its main kernel",
-                             .cost = each,
-                             .phase = row.phase,
-                             .layer = g.layer[t],
-                             .after_gpu = at.gpu,
-                             .after_cpu = at.cpu,
-                             .cpu_cost = m.cpu_time(m.host.op_us, cpu),
-                             .work = work});
-      at.cpu = at.gpu - 1;
+    Place at = place_behind(g, t);
+    for (std::size_t k = 0; k < more && at.known(); ++k) {
+      at = draft.insert({.name = "batch norm, beside its main kernel",
+                         .cost = each,
+                         .phase = row.phase,
+                         .layer = g.layer[t],
+                         .after = at,
+                         .cpu_cost = m.cpu_time(m.host.op_us, row.phase),
+                         .work = work});
       taken += each;
     }
   }
@@ -220,29 +214,33 @@ void replace_rows(Model& m, Draft& draft, const std::vector<const Row*>& rows, c
   if (!g.launch[first].valid()) return;
   Selection gone;
   for (const Row* r : rows) gone.insert(gone.end(), r->tasks.begin(), r->tasks.end());
-  std::sort(gone.begin(), gone.end());
   draft.remove(gone, Draft::kWithLaunch);
   const hardware::Cost cost = predict(becomes, m.device);
   const std::uint32_t work = m.works.add(becomes);
   m.works.rows[work].sigma = cost.sigma;
-  const std::uint32_t call = g.launch[first].value;
-  std::uint32_t gpu = first > g.lanes[g.lane[first]].begin ? first - 1 : first;
-  std::uint32_t cpu = call > g.lanes[g.lane[call]].begin ? call - 1 : call;
   const Phase phase = rows.front()->phase;
-  const auto p =
-      static_cast<std::size_t>(phase == Phase::kForward ? host::CpuPhase::kForward : host::CpuPhase::kBackward);
+  Place at = place_before(g, first);
   for (int i = 0; i < kernels; ++i) {
-    gpu = draft.insert({.name = name,
-                        .cost = static_cast<Ns>(cost.ns / kernels),
-                        .phase = phase,
-                        .layer = g.layer[first],
-                        .after_gpu = gpu,
-                        .after_cpu = cpu,
-                        .cpu_cost = m.launches.cpu_per_launch[p],
-                        .work = work,
-                        .origin = cost.origin});
-    cpu = gpu - 1;
+    at = draft.insert({.name = name,
+                       .cost = static_cast<Ns>(cost.ns / kernels),
+                       .phase = phase,
+                       .layer = g.layer[first],
+                       .after = at,
+                       .cpu_cost = m.launch_time(phase),
+                       .work = work,
+                       .origin = cost.origin});
   }
+}
+
+void insert_work(Model& m, Draft& draft, Place& at, std::string name, const work::Work& work, NewKernel kernel) {
+  if (!at.known()) return;
+  const hardware::Cost cost = predict(work, m.device);
+  kernel.name = std::move(name);
+  kernel.cost = cost.known ? static_cast<Ns>(cost.ns) : trace::default_latencies().short_kernel;
+  kernel.after = at;
+  kernel.work = m.works.add(work);
+  kernel.origin = cost.origin;
+  at = draft.insert(kernel);
 }
 
 void join_rows(Model& m, Draft& draft, const std::vector<const Row*>& rows, work::Work becomes, Selection& gone) {

@@ -40,6 +40,10 @@ void set_row(Model& model, Draft& draft, const Row& row, const hardware::Cost& c
 void replace_rows(Model& model, Draft& draft, const std::vector<const Row*>& rows, const work::Work& becomes,
                   const std::string& name, int kernels);
 
+/// Inserts a kernel that does `work` behind `at`, at the cost the models say, and moves `at` behind it. `kernel` has its phase, its
+/// layer and what its launch costs. Nothing happens at an unknown place.
+void insert_work(Model& model, Draft& draft, Place& at, std::string name, const work::Work& work, NewKernel kernel);
+
 /// The first row does `becomes`, the work of all of them: its time is theirs, scaled as the models say of joined and
 /// separate work. The tasks of the others are added to `gone`. Nothing happens where the models know neither.
 void join_rows(Model& model, Draft& draft, const std::vector<const Row*>& rows, work::Work becomes, Selection& gone);

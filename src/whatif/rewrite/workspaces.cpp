@@ -58,26 +58,15 @@ struct Need {
 };
 
 Need need_of(const ScratchUser& user, const Work& becomes) {
-  const hardware::ConvAlgorithm ran = hardware::algorithm_by(user.kernels);
+  const hardware::ConvAlgorithm ran = hardware::algorithm_of_kernels(user.kernels);
   const auto bytes = [&](const Work& w) {
-    return hardware::scratch_bytes(w, hardware::algorithm_of(w, user.recorded, ran));
+    return hardware::scratch_bytes(w, hardware::chosen_algorithm(w, user.recorded, ran));
   };
   return {bytes(user.now), bytes(becomes)};
 }
 
-memory::Block scratch_block(const memory::Curve& curve, std::uint32_t op, std::uint32_t at, std::int64_t bytes) {
-  memory::Block b;
-  b.bytes = bytes;
-  b.allocated = at;
-  b.freed = at + 1;
-  b.stage = at >= curve.backward_from ? memory::Stage::kBackward : memory::Stage::kForward;
-  b.op = op;
-  b.workspace = true;
-  return b;
-}
-
-// What scratch blocks become. Blocks are told by the size their convolution needed before, so they are looked for before anything else
-// changes the curve.
+// The new sizes of scratch blocks. A block is recognised by the size its convolution needed before, so all are found before
+// anything else changes the curve.
 class ScratchPlan {
  public:
   explicit ScratchPlan(const memory::Curve& curve) : curve_(curve) {
@@ -91,7 +80,7 @@ class ScratchPlan {
     const auto mine = blocks_of_.find(op);
     const Need need = need_of(user, becomes);
     if (mine == blocks_of_.end() || !need.becomes) return;
-    std::int64_t& most = most_[op];
+    std::int64_t& most = largest_need_[op];
     most = std::max(most, *need.becomes);
     tensors_.try_emplace(op, hardware::tensors_of(std::get<Convolution>(becomes.kind)));
     if (need.was.value_or(0) == 0) {
@@ -100,54 +89,59 @@ class ScratchPlan {
     }
     for (const std::size_t i : mine->second) {
       const memory::Block& b = curve_.blocks[i];
-      if (given_.contains(i) || !may_be_scratch(b) || !memory::could_hold(b, *need.was)) continue;
-      take(i, *need.becomes);
+      if (resized_.contains(i) || !may_be_scratch(b) || !memory::could_hold(b, *need.was)) continue;
+      resize(i, *need.becomes);
       return;
     }
   }
 
-  // What its old algorithm needed is not known: all that is told is that it was no tensor.
-  void take_the_rest() {
-    for (const auto& [op, bytes] : most_) {
+  // Where the old algorithm's need is unknown, any short-lived block that is no tensor counts as its scratch.
+  void resize_unexplained() {
+    for (const auto& [op, bytes] : largest_need_) {
       for (const std::size_t i : blocks_of_.at(op)) {
         const memory::Block& b = curve_.blocks[i];
-        if (!given_.contains(i) && may_be_scratch(b) && !is_tensor(b, tensors_.at(op))) take(i, bytes);
+        if (!resized_.contains(i) && may_be_scratch(b) && !is_tensor(b, tensors_.at(op))) resize(i, bytes);
       }
       if (bytes > 0) missing_[op] = bytes;
     }
   }
 
-  /// Into a curve with the same blocks.
-  void give(memory::Curve& curve) const {
-    for (const auto& [block, bytes] : given_) curve.blocks[block].bytes = bytes;
+  /// Changes a curve with the same blocks.
+  void apply_to(memory::Curve& curve) const {
+    for (const auto& [block, bytes] : resized_) curve.blocks[block].bytes = bytes;
+    std::vector<memory::Block> added;
     for (const auto& [op, bytes] : missing_) {
       // Parts of an operation run one after the other: the largest scratch counts.
-      if (const auto has = largest_.find(op); has != largest_.end()) {
+      if (const auto has = largest_block_.find(op); has != largest_block_.end()) {
         std::int64_t& now = curve.blocks[has->second].bytes;
         now = std::max(now, bytes);
         continue;
       }
       const std::uint32_t at = curve.blocks[blocks_of_.at(op).front()].allocated;
-      curve.blocks.push_back(scratch_block(curve, op, at, bytes));
+      added.push_back({.bytes = bytes,
+                       .allocated = at,
+                       .freed = at + 1,
+                       .stage = at >= curve.backward_from ? memory::Stage::kBackward : memory::Stage::kForward,
+                       .op = op,
+                       .workspace = true});
     }
-    std::stable_sort(curve.blocks.begin(), curve.blocks.end(),
-                     [](const memory::Block& x, const memory::Block& y) { return x.allocated < y.allocated; });
+    memory::add_blocks(curve, added);
   }
 
  private:
-  void take(std::size_t block, std::int64_t bytes) {
-    const auto [it, first] = largest_.try_emplace(curve_.blocks[block].op, block);
-    if (!first && bytes > given_[it->second]) it->second = block;
-    given_[block] = bytes;
+  void resize(std::size_t block, std::int64_t bytes) {
+    const auto [it, first] = largest_block_.try_emplace(curve_.blocks[block].op, block);
+    if (!first && bytes > resized_[it->second]) it->second = block;
+    resized_[block] = bytes;
   }
 
   const memory::Curve& curve_;
   std::unordered_map<std::uint32_t, std::vector<std::size_t>>
-      blocks_of_;                                         // operation -> blocks, in order of allocation
-  std::map<std::uint32_t, std::int64_t> most_, missing_;  // operation -> bytes of its largest part
+      blocks_of_;                                                 // operation -> blocks, in order of allocation
+  std::map<std::uint32_t, std::int64_t> largest_need_, missing_;  // operation -> bytes of its largest part
   std::unordered_map<std::uint32_t, hardware::ConvTensors> tensors_;
-  std::map<std::size_t, std::int64_t> given_;               // block -> bytes
-  std::unordered_map<std::uint32_t, std::size_t> largest_;  // operation -> block
+  std::map<std::size_t, std::int64_t> resized_;                   // block -> bytes
+  std::unordered_map<std::uint32_t, std::size_t> largest_block_;  // operation -> block
 };
 
 }  // namespace
@@ -159,7 +153,7 @@ memory::Curve BatchMemory::at(double x) const {
   for (const auto& [place, user] : users_) plan.change(place.first, user, with_batch(user.now, x));
   memory::Curve scaled = curve_;
   memory::scale_batch(scaled, x);
-  plan.give(scaled);
+  plan.apply_to(scaled);
   return scaled;
 }
 
@@ -172,8 +166,8 @@ void resize_workspaces(Model& m, std::size_t before) {
     const auto it = is_conv(w) ? users.find({w.op_event, w.family}) : users.end();
     if (it != users.end()) plan.change(w.op_event, it->second, w);
   }
-  plan.take_the_rest();
-  plan.give(*m.memory);
+  plan.resize_unexplained();
+  plan.apply_to(*m.memory);
 }
 
 }  // namespace foretrace::whatif

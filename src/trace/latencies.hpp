@@ -1,0 +1,28 @@
+#pragma once
+// Fixed latencies: what the GPU and its driver take beside any work. Used where a trace has too few of its own. Measured in traces
+// by tools/fit_latencies.py, which writes latencies/<device>.csv with how many samples each figure rests on and how far they spread.
+
+#include <span>
+#include <string>
+
+#include "foretrace/base/time.hpp"
+
+namespace foretrace::trace {
+
+struct Latencies {
+  Ns kernel_gap = 0;        ///< end of a kernel to the start of the next on its stream, launched long before
+  Ns launch_latency = 0;    ///< end of a launch call to the start of its kernel on an idle stream
+  Ns graph_gap = 0;         ///< end of a kernel to the start of the next of the same CUDA graph
+  Ns short_kernel = 0;      ///< a kernel of at most one block per SM
+  Ns empty_kernel = 0;      ///< an element-wise kernel of one block: no kernel takes less
+  Ns sync_return = 0;       ///< end of the last kernel to the return of the call that waits for it
+  Ns sync_call = 0;         ///< a call that waits for work and finds none
+  Ns collective_start = 0;  ///< return of a collective's call to its kernel on an idle stream
+  Ns stream_hand_over = 0;  ///< end of a kernel to the start of the next on another stream that waits for it
+  Ns result_ready = 0;      ///< JAX: end of a step's last kernel to the host having marked its results as ready
+};
+
+/// Those of the reference device: what importers and graphs use, which know no device files.
+const Latencies& default_latencies();
+
+}  // namespace foretrace::trace

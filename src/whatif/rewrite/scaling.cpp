@@ -1,0 +1,81 @@
+#include "whatif/rewrite/scaling.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trace/latencies.hpp"
+#include "whatif/rewrite/rows.hpp"
+#include "whatif/rewrite/workspaces.hpp"
+
+namespace foretrace::whatif {
+
+namespace {
+
+// A kernel has a fixed part, the time of one that does next to nothing; the rest grows with the data.
+double linear(double was, double x) {
+  const double floor = std::min(was, static_cast<double>(trace::default_latencies().short_kernel));
+  return floor + (was - floor) * x;
+}
+
+bool works_on_samples(Phase phase) { return phase != Phase::kOptimizer && phase != Phase::kCommunication; }
+
+}  // namespace
+
+bool moves_samples(std::string_view collective) {
+  for (const std::string_view mark : {"SendRecv", "AllToAll", "alltoall", "all_to_all"}) {
+    if (collective.find(mark) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+std::size_t scale_batch(Model& m, Draft& draft, double x) {
+  const Graph& g = m.graph;
+  std::size_t changed = 0;
+  Ns all = 0;
+  Ns shapeless = 0;
+  m.pass_samples *= x;
+  if (m.memory) m.memory = BatchMemory(m).at(x);
+  for (const Row& row : rows_of(m, draft)) {
+    const work::Work work = m.works[row.work];
+    if (!works_on_samples(row.phase) || work.of_parameters) continue;
+    const work::Work becomes = with_batch(work, x);
+    hardware::Cost cost = rescale_row(m, row, becomes);
+    const bool known = cost.known && work.has_shape() && work.family != work::Family::kOther;
+    shapeless += work.has_shape() ? 0 : row.time;
+    all += row.time;
+    if (!known) cost.ns = linear(static_cast<double>(row.time), x);
+    cost.origin = graph::Origin::kScaled;
+    set_row(m, draft, row, cost, becomes);
+    ++changed;
+  }
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (!graph::is_gpu(g.kind[t]) || m.works.of(t) != nullptr || draft.removed(t) || !works_on_samples(g.phase[t]))
+      continue;
+    draft.set(t, static_cast<Ns>(linear(static_cast<double>(draft.cost(t)), x)), graph::Origin::kScaled);
+    ++changed;
+  }
+  if (shapeless > all / 10) {
+    m.not_modelled.emplace_back("shapes, which the trace lacks: kernels grow in proportion to the batch");
+  }
+  bool collectives = false;
+  for (std::uint32_t t = 0; t < g.size(); ++t) {
+    if (g.kind[t] != TaskKind::kCollective || draft.removed(t)) continue;
+    collectives = true;
+    if (moves_samples(g.task_name(t)))
+      draft.set(t, static_cast<Ns>(linear(static_cast<double>(draft.cost(t)), x)), graph::Origin::kScaled);
+  }
+  if (collectives) m.not_modelled.emplace_back("when the other ranks arrive at collectives with the new batch");
+  return changed;
+}
+
+void scale_host(Model& m, Draft& draft, double factor) {
+  draft.scale(draft.select({.where =
+                                [&](std::uint32_t t) {
+                                  return m.graph.kind[t] == TaskKind::kCpu || m.graph.kind[t] == TaskKind::kCall;
+                                }}),
+              factor);
+  for (double& speed : m.base.speed) speed *= factor;
+  for (Ns& launch : m.launches.cpu_per_launch) launch = std::llround(static_cast<double>(launch) * factor);
+}
+
+}  // namespace foretrace::whatif
