@@ -38,9 +38,11 @@ THRESHOLDS: dict[str, dict[str, str]] = {
     },
     "src/host/cpu_prior.cpp": {"kFarBehindMs": "a GPU that keeps up from one whose queue may be full"},
     "include/foretrace/host/measured_step.hpp": {"kVariation": "a measured step from a slip of its unit"},
-    "src/whatif/predict/bands.cpp": {"kMuchFrozen": "gaps and latencies from waits nobody explains"},
     "src/whatif/model/bound.hpp": {"·kBusyGpu": "a step that the GPU bounds from one that waits for the CPU"},
-    "src/whatif/predict/predictor.hpp": {"kMostFrozenShare": "steps that are predicted from those that are declined"},
+    "src/whatif/predict/predictor.hpp": {
+        "kNotableFrozenShare": "gaps and latencies from waits that nothing explains",
+        "kMostFrozenShare": "steps that are predicted from those that are declined",
+    },
     "src/trace/importers/device_clock.cpp": {
         "kImprecise": "a clock that is read imprecisely from one of another domain",
         "kOneIn": "rows that went wrong from a clock that is off",
