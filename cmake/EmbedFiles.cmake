@@ -25,7 +25,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
   # Written piece by piece: a file may hold what CMake's lists would split at.
   # The lengths of literals are given by sv: counting the letters of a large table is more than a compiler does in a constant
   # expression.
-  file(WRITE ${OUTPUT} "#include \"base/data_files.hpp\"\n\nnamespace foretrace {\n\nstd::span<const DataFile> data_files() {\n"
+  file(WRITE ${OUTPUT} "#include \"base/data_files.hpp\"\n\nnamespace foretrace {\n\nstd::span<const DataFile> embedded_files() {\n"
                        "  using std::string_view_literals::operator\"\"sv;\n  static constexpr DataFile kFiles[] = {\n")
   foreach(file IN LISTS FILES)
     file(READ ${ROOT}/${file} content)

@@ -236,7 +236,7 @@ def scales(program, only, further):
     path = KERNELS / f"{DEVICE}.scales.csv"
     kept = [line for line in path.read_text().splitlines() if line[0] != "#" and not line.startswith(tuple(only))] if only else []
     lines = sorted({line.split(",")[0]: line for line in [*kept, *fitted]}.items())
-    return "\n".join(["# pool,samples,spread,from fp32,from the other layout,tuned,noise,kernel,middle,scale of each feature: made by tools/fit_kernels.py --scales",
+    return "\n".join(["# pool,samples,spread,from fp32,tuned,noise,kernel,middle,scale of each feature: made by tools/fit_kernels.py --scales",
                       *(line for _, line in lines)]) + "\n"
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long things take that do nothing, read from traces: src/graph/latencies/<device>.csv.
+"""Fixed latencies, read from traces: src/trace/latencies/<device>.csv.
 
     tools/fit_latencies.py             writes the table
     tools/fit_latencies.py --check     nothing is written; fails where the table is not what the traces say
@@ -22,7 +22,7 @@ from statistics import median
 import fitted
 from truth import ROOT
 
-TABLE = ROOT / "src" / "graph" / "latencies" / "H200-SXM.csv"
+TABLE = ROOT / "src" / "trace" / "latencies" / "H200-SXM.csv"
 CLEAN = ROOT / "data" / "h200-clean"
 TRACES = ("bert_base.base", "gpt2.base", "resnet50.base", "resnet18.base", "mlp.base", "llama_gqa@1.base", "bert_base-today.graph", "gpt2-today.graph",
           "resnet50.graph", "resnet50-image.graph")  # fmt: skip

@@ -64,7 +64,8 @@ Dtype dtype_named(std::string_view name, const Device& d) {
 // batch, m, n, k, bytes of an element, bytes moved (0: the operands'), times the power limit; of a convolution that Winograd's
 // algorithms can do also images, channels, size, output channels and output size.
 Law product_law(const std::string& kind, const std::string& parameters, const Device& device) {
-  const TransferWeights sets = required(TransferWeights::parse(parameters, "PARAMETERS", TransferWeights::shipped()));
+  const TransferWeights sets =
+      required(TransferWeights::parse(parameters, "PARAMETERS", TransferWeights::shipped(), device.name));
   Product x;
   for (std::size_t k = 0; k < kProductKinds; ++k) {
     if (to_string(static_cast<ProductKind>(k)) == kind) x.kind = static_cast<ProductKind>(k);
@@ -249,7 +250,7 @@ __attribute__((visibility("default"))) int evaluate(const char* law, const char*
 __attribute__((visibility("default"))) const char* describe(const char* what, const char* device, const double* row) {
   const Device& d = device_named(device);
   const std::string asked = what;
-  if (asked == "relative") return (last() = relative_of(d)).c_str();
+  if (asked == "relative") return (last() = architecture_of(d).nearest).c_str();
   Recurrent rnn;
   const Work w = recurrent_work(asked, d, {row, 7}, rnn);
   return (last() = recurrent_kind(w, rnn)).c_str();

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/csv.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 
@@ -26,34 +27,24 @@ std::optional<int> month_of(std::string_view text) {
 }  // namespace
 
 Result<std::vector<ListedPrice>> read_prices(std::string_view csv, const std::string& origin) {
+  const std::string hint = "a price list has the columns device,usd_per_hour,provider,date";
   std::vector<ListedPrice> prices;
-  std::size_t line_number = 0;
-  for (std::string_view line : split(csv, '\n')) {
-    ++line_number;
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    if (line.empty()) continue;
-    const std::vector<std::string_view> cells = csv_fields(line);
-    const auto wrong = [&](std::string_view what) {
-      return tl::unexpected<Error>(Error{ErrorCode::kUnreadable, fmt::format("line {}: {}", line_number, what), origin,
-                                         Error::kNoOffset,
-                                         "a price list has the columns device,usd_per_hour,provider,date"});
-    };
-    if (line_number == 1) {
-      if (cells != std::vector<std::string_view>{"device", "usd_per_hour", "provider", "date"}) {
-        return wrong("not the header of a price list");
-      }
-      continue;
-    }
-    if (cells.size() != 4) return wrong(fmt::format("{} cells instead of 4", cells.size()));
-    const std::optional<double> usd = parse_double(cells[1]);
-    if (!usd || !(*usd >= 0) || *usd > kHighestPrice) return wrong("the price is not a number of dollars");
-    if (cells[2].empty()) return wrong("a price needs a provider");
-    if (!month_of(cells[3])) return wrong("a price needs a date, 2026-11-09");
-    prices.push_back({std::string(cells[0]), *usd, fmt::format("{}, {}", cells[3], cells[2])});
+  CsvReader row(csv);
+  const auto wrong = [&](std::string_view what) { return row.error(what, origin, hint); };
+  if (row.columns().empty()) {
+    return tl::unexpected<Error>(
+        Error{ErrorCode::kUnreadable, "the price list is empty", origin, Error::kNoOffset, hint});
   }
-  if (line_number == 0 || csv.empty()) {
-    return tl::unexpected<Error>(Error{ErrorCode::kUnreadable, "the price list is empty", origin, Error::kNoOffset,
-                                       "a price list has the columns device,usd_per_hour,provider,date"});
+  if (row.columns() != std::vector<std::string_view>{"device", "usd_per_hour", "provider", "date"}) {
+    return wrong("not the header of a price list");
+  }
+  while (row.next()) {
+    if (row.cells().size() != 4) return wrong(fmt::format("{} cells instead of 4", row.cells().size()));
+    const std::optional<double> usd = row.number("usd_per_hour");
+    if (!usd || !(*usd >= 0) || *usd > kHighestPrice) return wrong("the price is not a number of dollars");
+    if (row["provider"].empty()) return wrong("a price needs a provider");
+    if (!month_of(row["date"])) return wrong("a price needs a date, 2026-11-09");
+    prices.push_back({std::string(row["device"]), *usd, fmt::format("{}, {}", row["date"], row["provider"])});
   }
   return prices;
 }

@@ -1,7 +1,10 @@
 #include "base/data_files.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/csv.hpp"
 #include "foretrace/base/result.hpp"
 
 namespace foretrace {
@@ -11,19 +14,76 @@ std::string_view DataFile::stem() const {
   return path.substr(begin, path.rfind('.') - begin);
 }
 
-std::vector<DataFile> data_files_in(std::string_view folder, std::string_view extension) {
+const DataFiles& DataFiles::shipped() {
+  static const DataFiles kShipped = [] {
+    DataFiles all;
+    all.files_.assign(embedded_files().begin(), embedded_files().end());
+    all.read_references();
+    return all;
+  }();
+  return kShipped;
+}
+
+DataFiles DataFiles::with(const DataFile& extra) const {
+  DataFiles more = *this;
+  const auto at = std::lower_bound(more.files_.begin(), more.files_.end(), extra.path,
+                                   [](const DataFile& file, std::string_view path) { return file.path < path; });
+  if (at != more.files_.end() && at->path == extra.path) {
+    *at = extra;
+  } else {
+    more.files_.insert(at, extra);
+  }
+  more.read_references();
+  return more;
+}
+
+std::vector<DataFile> DataFiles::in(std::string_view folder, std::string_view extension) const {
   std::vector<DataFile> found;
-  for (const DataFile& file : data_files()) {
+  for (const DataFile& file : files_) {
     if (file.path.substr(0, file.path.rfind('/')) == folder && file.path.ends_with(extension)) found.push_back(file);
   }
   return found;
 }
 
-std::string_view data_file(std::string_view path) {
-  const std::span files = data_files();
-  const auto at = std::find_if(files.begin(), files.end(), [&](const DataFile& file) { return file.path == path; });
-  FORETRACE_CHECK(at != files.end());
-  return at->text;
+const DataFile* DataFiles::find(std::string_view path) const {
+  const auto at = std::find_if(files_.begin(), files_.end(), [&](const DataFile& file) { return file.path == path; });
+  return at == files_.end() ? nullptr : &*at;
 }
+
+const DataFile& DataFiles::at(std::string_view path) const {
+  const DataFile* found = find(path);
+  FORETRACE_CHECK(found != nullptr);
+  return *found;
+}
+
+DataFile DataFiles::measured(std::string_view folder, std::string_view device, std::string_view part) const {
+  for (const std::string_view on : measured_on(device)) {
+    const std::string name = part.empty() ? std::string(on) : fmt::format("{}.{}", on, part);
+    if (const DataFile* found = find(fmt::format("{}/{}.csv", folder, name))) return *found;
+  }
+  return {};
+}
+
+std::array<std::string_view, 3> DataFiles::measured_on(std::string_view device) const {
+  const auto like = measured_like_.find(device);
+  return {device, like == measured_like_.end() ? device : like->second, reference_device_};
+}
+
+void DataFiles::read_references() {
+  CsvReader reference(at("base/reference.csv").text);
+  FORETRACE_CHECK(reference.next());
+  reference_device_ = reference["device"];
+  reference_host_ = reference["host"];
+  measured_like_.clear();
+  for (CsvReader row(at("base/measured_like.csv").text); row.next();) {
+    measured_like_[row["device"]] = row["measured_like"];
+  }
+}
+
+std::vector<DataFile> data_files_in(std::string_view folder, std::string_view extension) {
+  return DataFiles::shipped().in(folder, extension);
+}
+
+std::string_view data_file(std::string_view path) { return DataFiles::shipped().at(path).text; }
 
 }  // namespace foretrace

@@ -2,13 +2,11 @@
 
 #include <cmath>
 #include <map>
-#include <span>
 #include <string_view>
 #include <utility>
 
+#include "base/csv.hpp"
 #include "base/data_files.hpp"
-#include "base/decimal.hpp"
-#include "base/text.hpp"
 #include "foretrace/base/result.hpp"
 
 namespace foretrace::compare {
@@ -40,15 +38,10 @@ double squares(const std::vector<double>& values) {
 const Noise& Noise::usual() {
   static const Noise kUsual = [] {
     std::map<std::string_view, double> rows;
-    for (const DataFile& file : data_files_in("compare/noise")) {
-      const std::string_view text = file.text;
-      for (const std::string_view line : split(text, '\n')) {
-        if (line.empty() || line.front() == '#') continue;
-        const std::vector<std::string_view> fields = csv_fields(line);
-        const std::optional<double> value = fields.size() >= 2 ? parse_double(fields[1]) : std::nullopt;
-        FORETRACE_CHECK(value.has_value());
-        rows[fields[0]] = *value;
-      }
+    for (CsvReader row(data_file("compare/noise/recordings.csv"), {"name", "value"}); row.next();) {
+      const std::optional<double> value = row.number("value");
+      FORETRACE_CHECK(value.has_value());
+      rows[row["name"]] = *value;
     }
     return Noise{rows.at("host_clean"),   rows.at("host_traced"), rows.at("gpu"),
                  rows.at("common"),       rows.at("long_kernel"), rows.at("kernel"),

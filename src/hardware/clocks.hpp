@@ -1,6 +1,6 @@
 #pragma once
-// How many clocks things take that follow each other, whatever else moves through memory meanwhile: starts of blocks, one index behind
-// another, levels of a tree. Counted on one GPU (clocks/*.csv, tools/fit_clocks.py) and taken for those of every other.
+// Clock cycles of steps that depend on each other, whatever moves through memory meanwhile: starts of blocks, one index after
+// another, levels of a tree. Measured by device: clocks/<device>.csv (tools/fit_clocks.py).
 
 #include <array>
 #include <string_view>
@@ -52,7 +52,7 @@ inline constexpr std::array<ClockName, 19> kClockNames = {{
     {"in_window", &Clocks::in_window},
 }};
 
-/// As measured.
-const Clocks& clocks();
+/// A table of them.
+Clocks parse_clocks(std::string_view csv);
 
 }  // namespace foretrace::hardware

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/byte_source.hpp"
+#include "base/csv.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 #include "foretrace/hardware/collective.hpp"
@@ -17,6 +18,8 @@
 namespace foretrace::hardware {
 
 namespace {
+
+using namespace std::string_view_literals;
 
 constexpr double kMiB = 1 << 20;  // bytes, the unit
 constexpr std::string_view kForms =
@@ -82,62 +85,46 @@ Result<std::vector<CollectiveRow>> read_json_lines(std::string_view text, const 
   return rows;
 }
 
-// Column names people use, each list for one thing.
-struct Columns {
-  int tag = -1, kind = -1, ranks = -1, per_node = -1, size = -1, unit = -1, time = -1;
-  double size_scale = 1, time_scale = 1;
-  bool per_rank_gather = false;
-};
-
-Result<Columns> read_header(const std::vector<std::string_view>& names, const std::string& origin) {
-  Columns c;
-  for (int i = 0; i < static_cast<int>(names.size()); ++i) {
-    const std::string_view s = names[static_cast<std::size_t>(i)];
-    const auto is = [&](std::initializer_list<std::string_view> any) {
-      return std::find(any.begin(), any.end(), s) != any.end();
-    };
-    if (is({"tag", "system"})) c.tag = i;
-    if (is({"coll", "collective", "op", "operation"})) c.kind = i;
-    if (is({"world", "ranks", "nranks", "num_workers", "gpus"})) c.ranks = i;
-    if (is({"ranks_per_node", "gpus_per_node"})) c.per_node = i;
-    if (is({"mb"})) c.size = i, c.size_scale = kMiB, c.per_rank_gather = true;
-    if (is({"bytes", "size", "message_bytes"})) c.size = i;
-    if (is({"unit"})) c.unit = i;
-    if (is({"ms", "time_ms"})) c.time = i, c.time_scale = 1;
-    if (is({"us", "time_us"})) c.time = i, c.time_scale = 1e-3;
+// The cell of the first of these columns that the table has: people name them differently.
+std::string_view any_of(const CsvReader& row, std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) {
+    if (std::find(row.columns().begin(), row.columns().end(), name) != row.columns().end()) return row[name];
   }
-  if (c.kind < 0 || c.ranks < 0 || c.size < 0 || c.time < 0) {
-    return bad(origin, 1,
-               "the header names no collective (coll), rank count (world), size (mb, bytes) or time (ms, us)");
-  }
-  return c;
+  return {};
 }
 
 Result<std::vector<CollectiveRow>> read_csv(std::string_view text, const std::string& origin) {
   std::vector<CollectiveRow> rows;
-  const std::vector<std::string_view> lines = split(text, '\n');
-  FORETRACE_TRY(const Columns c, read_header(csv_fields(lines.front()), origin));
-  for (std::size_t n = 1; n < lines.size(); ++n) {
-    if (lines[n].empty()) continue;
-    const std::vector<std::string_view> f = csv_fields(lines[n]);
-    const auto field = [&](int column) {
-      return column >= 0 && column < static_cast<int>(f.size()) ? f[static_cast<std::size_t>(column)]
-                                                                : std::string_view();
-    };
-    const auto ranks = parse_double(field(c.ranks));
-    const auto size = parse_double(field(c.size));
-    const auto time = parse_double(field(c.time));
-    if (!ranks || !size || !time) return bad(origin, n + 1, "the rank count, size or time is not a number");
-    const std::optional<Collective> kind = parse_collective(field(c.kind));
+  CsvReader cells(text);
+  const auto has = [&](std::initializer_list<std::string_view> names) {
+    return std::find_first_of(cells.columns().begin(), cells.columns().end(), names.begin(), names.end()) !=
+           cells.columns().end();
+  };
+  const auto kinds = {"coll"sv, "collective"sv, "op"sv, "operation"sv};
+  const auto worlds = {"world"sv, "ranks"sv, "nranks"sv, "num_workers"sv, "gpus"sv};
+  const auto sizes = {"mb"sv, "bytes"sv, "size"sv, "message_bytes"sv};
+  const auto times = {"ms"sv, "time_ms"sv, "us"sv, "time_us"sv};
+  if (!has(kinds) || !has(worlds) || !has(sizes) || !has(times)) {
+    return bad(origin, 1,
+               "the header names no collective (coll), rank count (world), size (mb, bytes) or time (ms, us)");
+  }
+  const bool mebibytes = has({"mb"sv}), milliseconds = has({"ms"sv, "time_ms"sv});
+  while (cells.next()) {
+    const auto ranks = parse_double(any_of(cells, worlds));
+    const auto size = parse_double(any_of(cells, sizes));
+    const auto time = parse_double(any_of(cells, times));
+    if (!ranks || !size || !time) return bad(origin, cells.line(), "the rank count, size or time is not a number");
+    const std::optional<Collective> kind = parse_collective(any_of(cells, kinds));
     if (!kind || *size == 0) continue;
     CollectiveRow row;
-    row.tag = std::string(field(c.tag));
+    row.tag = std::string(any_of(cells, {"tag"sv, "system"sv}));
     row.kind = *kind;
     row.ranks = *ranks >= 0 && *ranks <= 1 << 30 ? static_cast<int>(*ranks) : -1;
-    row.ranks_per_node = static_cast<int>(std::clamp(parse_double(field(c.per_node)).value_or(0), 0.0, 1e6));
-    row.bytes = whole_bytes(*kind, *size * c.size_scale, row.ranks, c.per_rank_gather);
-    row.ms = *time * c.time_scale;
-    if (Status ok = check(row, origin, n + 1); !ok) return tl::unexpected<Error>(ok.error());
+    const auto per_node = parse_double(any_of(cells, {"ranks_per_node"sv, "gpus_per_node"sv}));
+    row.ranks_per_node = static_cast<int>(std::clamp(per_node.value_or(0), 0.0, 1e6));
+    row.bytes = whole_bytes(*kind, mebibytes ? *size * kMiB : *size, row.ranks, mebibytes);
+    row.ms = milliseconds ? *time : *time * 1e-3;
+    if (Status ok = check(row, origin, cells.line()); !ok) return tl::unexpected<Error>(ok.error());
     rows.push_back(std::move(row));
   }
   return rows;

@@ -4,15 +4,14 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <map>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "base/data_files.hpp"
+#include "base/csv.hpp"
 #include "base/text.hpp"
 #include "hardware/conv_tensors.hpp"
 #include "hardware/layout_changes.hpp"
+#include "hardware/tables.hpp"
 
 namespace foretrace::hardware {
 
@@ -22,14 +21,9 @@ using work::Convolution;
 using work::Dtype;
 using work::Family;
 using work::Work;
-using By = ConvAlgorithm::By;
+using Method = ConvAlgorithm::Method;
 
 // ---- Measured choices ------------------------------------------------------------------------------------------------------
-
-// Pass, element type, layout; then the layer: c h w k r s out_h out_w groups.
-using Layer = std::array<std::int64_t, 9>;
-using Key = std::tuple<Family, Dtype, bool, Layer>;
-using Series = std::vector<std::pair<std::int64_t, ConvAlgorithm>>;  // by batch
 
 std::optional<std::int64_t> number(std::string_view text) {
   std::int64_t value = 0;
@@ -44,15 +38,15 @@ std::pair<std::int64_t, ConvAlgorithm> parse_choice(std::string_view text) {
   ConvAlgorithm a;
   switch (text[letter]) {
     case 'w':
-      a.by = By::kWinograd;
+      a.method = Method::kWinograd;
       break;
     case 'f':
     case 't':
-      a.by = text[letter] == 'f' ? By::kFourier : By::kFourierTiles;
+      a.method = text[letter] == 'f' ? Method::kFourier : Method::kFourierTiles;
       a.edge = number(text.substr(letter + 1)).value_or(0);
       break;
     case 'x':
-      a.by = By::kUnknown;
+      a.method = Method::kUnknown;
       break;
     default:
       break;
@@ -60,42 +54,42 @@ std::pair<std::int64_t, ConvAlgorithm> parse_choice(std::string_view text) {
   return {number(text.substr(0, letter)).value_or(0), a};
 }
 
-const std::map<Key, Series>& measured() {
-  static const std::map<Key, Series> kMeasured = [] {
-    std::map<Key, Series> all;
-    constexpr std::size_t kColumns = 13;
-    for (const std::string_view line : split(data_files_in("hardware/algorithms").front().text, '\n')) {
-      const std::vector<std::string_view> cells = csv_fields(line);
-      if (cells.size() != kColumns || cells.front() == "pass") continue;
-      Layer layer{};
-      for (std::size_t i = 0; i < layer.size(); ++i) layer[i] = number(cells[3 + i]).value_or(0);
-      const Family pass = cells[0] == "fwd"     ? Family::kConvForward
-                          : cells[0] == "dgrad" ? Family::kConvDataGrad
-                                                : Family::kConvWeightGrad;
-      Series& series = all[{pass, cells[1] == "tf32" ? Dtype::kTf32 : Dtype::kFp32, cells[2] == "nhwc", layer}];
-      for (const std::string_view choice : split(cells.back(), ' ')) {
-        if (!choice.empty()) series.push_back(parse_choice(choice));
-      }
+}  // namespace
+
+ConvChoices::ConvChoices(std::string_view csv) {
+  for (CsvReader row(csv); row.next();) {
+    const std::string_view names[] = {"c", "h", "w", "k", "r", "s", "out_h", "out_w", "groups"};
+    Layer layer{};
+    for (std::size_t i = 0; i < layer.size(); ++i) layer[i] = number(row[names[i]]).value_or(0);
+    const Family pass = row["pass"] == "fwd"     ? Family::kConvForward
+                        : row["pass"] == "dgrad" ? Family::kConvDataGrad
+                                                 : Family::kConvWeightGrad;
+    Series& series =
+        by_layer_[{pass, row["type"] == "tf32" ? Dtype::kTf32 : Dtype::kFp32, row["layout"] == "nhwc", layer}];
+    for (const std::string_view choice : split(row["series"], ' ')) {
+      if (!choice.empty()) series.push_back(parse_choice(choice));
     }
-    return all;
-  }();
-  return kMeasured;
+  }
 }
 
-// As measured at the nearest batch; nothing where the layer was not, or was never transformed.
-std::optional<ConvAlgorithm> measured_choice(const Work& w, const Convolution& c) {
-  if (c.tuned || c.stride != 1 || c.dilation != 1 || c.dimensions != 2 || c.input[0] <= 0) return std::nullopt;
-  const auto found = measured().find({w.family, w.dtype, c.channels_last,
-                                      Layer{c.input[1], c.input[2], c.input[3], c.out_channels, c.kernel_h, c.kernel_w,
-                                            c.out_h, c.out_w, std::max<std::int64_t>(1, c.groups)}});
-  if (found == measured().end()) return std::nullopt;
+std::optional<ConvAlgorithm> ConvChoices::find(const Work& w) const {
+  const auto* c = std::get_if<Convolution>(&w.kind);
+  if (c == nullptr || c->tuned || c->stride != 1 || c->dilation != 1 || c->dimensions != 2 || c->input[0] <= 0) {
+    return std::nullopt;
+  }
+  const auto found = by_layer_.find({w.family, w.dtype, c->channels_last,
+                                     Layer{c->input[1], c->input[2], c->input[3], c->out_channels, c->kernel_h,
+                                           c->kernel_w, c->out_h, c->out_w, std::max<std::int64_t>(1, c->groups)}});
+  if (found == by_layer_.end()) return std::nullopt;
   const auto far = [&](const auto& choice) {
-    return std::abs(std::log(static_cast<double>(choice.first) / static_cast<double>(c.input[0])));
+    return std::abs(std::log(static_cast<double>(choice.first) / static_cast<double>(c->input[0])));
   };
   return std::min_element(found->second.begin(), found->second.end(),
                           [&](const auto& a, const auto& b) { return far(a) < far(b); })
       ->second;
 }
+
+namespace {
 
 // ---- Laws of scratch memory ------------------------------------------------------------------------------------------------
 
@@ -143,7 +137,7 @@ std::int64_t fourier_tiles_bytes(const Work& w, const Convolution& c, std::int64
 
 }  // namespace
 
-ConvAlgorithm algorithm_by(std::span<const std::string_view> kernels) {
+ConvAlgorithm algorithm_of_kernels(std::span<const std::string_view> kernels) {
   ConvAlgorithm a;
   bool turned = false;
   constexpr std::string_view kTransform = "fft2d_r2c_";
@@ -152,25 +146,26 @@ ConvAlgorithm algorithm_by(std::span<const std::string_view> kernels) {
     turned = turned || contains(name, "flip_filter");
     if (const std::size_t at = name.find(kTransform); at != std::string_view::npos) {
       const std::int64_t edge = number(name.substr(at + kTransform.size())).value_or(0);
-      a = edge > 0 && edge <= kLargestEdge ? ConvAlgorithm{By::kFourierTiles, edge} : ConvAlgorithm{By::kUnknown, 0};
+      a = edge > 0 && edge <= kLargestEdge ? ConvAlgorithm{Method::kFourierTiles, edge}
+                                           : ConvAlgorithm{Method::kUnknown, 0};
     } else if (contains(name, "winograd_nonfused")) {
-      a.by = contains(name, "4x4") ? By::kWinograd : a.by == By::kWinograd ? a.by : By::kUnknown;
-    } else if (contains(name, "fft") && a.by == By::kProduct) {
-      a.by = By::kUnknown;
+      a.method = contains(name, "4x4")           ? Method::kWinograd
+                 : a.method == Method::kWinograd ? a.method
+                                                 : Method::kUnknown;
+    } else if (contains(name, "fft") && a.method == Method::kProduct) {
+      a.method = Method::kUnknown;
     }
   }
-  if (turned && a.by == By::kFourierTiles) a.by = By::kFourier;
+  if (turned && a.method == Method::kFourierTiles) a.method = Method::kFourier;
   return a;
 }
 
-ConvAlgorithm algorithm_of(const Work& work, const Work& recorded, const ConvAlgorithm& ran) {
-  const auto* c = std::get_if<Convolution>(&work.kind);
-  const auto* was = std::get_if<Convolution>(&recorded.kind);
-  if (c == nullptr || was == nullptr || (work.dtype != Dtype::kFp32 && work.dtype != Dtype::kTf32)) return {};
+ConvAlgorithm chosen_algorithm(const Work& work, const Work& recorded, const ConvAlgorithm& ran, const Device& device) {
+  if (!is_conv(work) || !is_conv(recorded) || (work.dtype != Dtype::kFp32 && work.dtype != Dtype::kTf32)) return {};
   // A library of another version, or one that tried its algorithms, chooses otherwise: then the table says nothing.
-  const std::optional<ConvAlgorithm> then = measured_choice(recorded, *was);
-  if (then.value_or(ConvAlgorithm{}) == ran) {
-    if (const std::optional<ConvAlgorithm> now = measured_choice(work, *c)) return *now;
+  const ConvChoices& choices = Tables::shipped().of(device).algorithms;
+  if (choices.find(recorded).value_or(ConvAlgorithm{}) == ran) {
+    if (const std::optional<ConvAlgorithm> now = choices.find(work)) return *now;
   }
   return work.dtype == recorded.dtype ? ran : ConvAlgorithm{};
 }
@@ -179,22 +174,22 @@ ConvAlgorithm algorithm_of(const Work& work, const Work& recorded, const ConvAlg
 // allocated, but for the allocator's rounding (tools/fit_algorithms.py --figures).
 std::optional<std::int64_t> scratch_bytes(const Work& w, const ConvAlgorithm& a) {
   const auto* c = std::get_if<Convolution>(&w.kind);
-  if (c == nullptr || a.by == By::kUnknown) return std::nullopt;
-  if (a.by == By::kProduct) {
+  if (c == nullptr || a.method == Method::kUnknown) return std::nullopt;
+  if (a.method == Method::kProduct) {
     std::int64_t elements = 0;
     for (const LayoutChange& change : layout_changes(w)) elements = saturated_sum(elements, change.elements);
     return saturated_product(elements, work::bytes_of(w.dtype));
   }
   const ConvTensors t = tensors_of(*c);
-  std::int64_t bytes = a.by == By::kWinograd  ? winograd_bytes(*c)
-                       : a.by == By::kFourier ? fourier_bytes(w, *c, t, a.edge)
-                                              : fourier_tiles_bytes(w, *c, a.edge);
+  std::int64_t bytes = a.method == Method::kWinograd  ? winograd_bytes(*c)
+                       : a.method == Method::kFourier ? fourier_bytes(w, *c, t, a.edge)
+                                                      : fourier_tiles_bytes(w, *c, a.edge);
   // Transforms read and write NCHW. Groups lie apart in it: Fourier's want each in one piece.
   const std::int64_t tensors = saturated_product(4, saturated_sum(t.in, t.out));
   if (c->channels_last) {
     const std::int64_t filter = c->kernel_h * c->kernel_w > 1 ? saturated_product(4, t.filter) : 0;
     bytes = saturated_sum(bytes, saturated_sum(tensors, filter));
-  } else if (c->groups > 1 && a.by != By::kWinograd) {
+  } else if (c->groups > 1 && a.method != Method::kWinograd) {
     bytes = saturated_sum(bytes, tensors);
   }
   constexpr std::int64_t kGroupsAtOnce = 8;  // cuDNN's own: with 16 to 64 groups scratch memory is that of eight

@@ -7,10 +7,9 @@
 #include <cmath>
 #include <limits>
 #include <set>
-#include <span>
 #include <utility>
 
-#include "base/data_files.hpp"
+#include "base/csv.hpp"
 #include "base/decimal.hpp"
 #include "base/text.hpp"
 
@@ -18,21 +17,8 @@ namespace foretrace::hardware {
 
 namespace {
 
-// Parts of a sum that are tried: the search stops where more of them gain nothing.
+// Parts of a sum that are tried.
 constexpr std::array<double, 9> kSplits = {1, 2, 3, 4, 6, 8, 12, 16, 32};
-
-// The width of transistors, as NVIDIA and AMD publish it: what a multiplication costs in energy follows it.
-double nanometres(const Device& d) {
-  if (d.vendor == "amd") {
-    if (d.architecture == "gfx908") return 7;
-    if (d.architecture == "gfx90a") return 6;
-    return d.architecture == "gfx950" ? 3 : 5;
-  }
-  if (d.compute_major <= 6) return 16;
-  if (d.compute_major == 7) return 12;
-  if (d.compute_major > 8) return d.compute_major == 9 ? 5 : 4;
-  return d.compute_minor == 0 ? 7 : d.compute_minor == 9 ? 5 : 8;
-}
 
 bool on_tensor_cores(Dtype dtype) {
   return dtype == Dtype::kFp16 || dtype == Dtype::kBf16 || dtype == Dtype::kTf32 || dtype == Dtype::kFp8;
@@ -59,7 +45,7 @@ Dtype multiplied_in(Dtype dtype, const Device& d) {
 // on (devices/usual.csv); FP32 products reach 20 W per TFLOP/s on V100 and T4; BF16 ones 2.7 on a V100S, 1.56 on an
 // A100, 0.87 on an H100, 0.62 on a B200. Above 12 nm (Pascal) parameters say it of all products.
 double node_factor(bool tensor, const ProductWeights& p, const Device& d) {
-  const double nm = nanometres(d);
+  const double nm = architecture_of(d).process_nm;
   if (nm > 12) return std::pow(nm / 12, p.shrink);
   if (!tensor) return nm / 12;
   const UsualDevice& usual = usual_device();
@@ -74,23 +60,20 @@ double energy_of(Dtype dtype, const ProductWeights& p, const Device& d) {
 
 constexpr double kNarrow = 128;  // FLOP per clock of an SM with 64 lanes, by definition two a lane
 
-// FLOP per clock of one SM in half precision, by architecture, as NVIDIA's papers give it; 0 where the device's own figure is all there is.
-double native_half(const Device& d) {
-  if (d.vendor != "nvidia" || d.compute_major < 7) return 0;
-  if (d.compute_major == 8 && d.compute_minor == 0) return 2048;
-  return d.compute_major == 9 ? 4096 : d.compute_major == 10 ? 8192 : 1024;
-}
-
 // How many operands an SM's arithmetic asks for, against what it can load. SMs of 128 lanes load no more in a clock than those of 64 and
 // wait twice as long; tensor cores that are sold at half their rate, or less, hide the loading of their operands: on cards for games the
 // largest products reach their rate (tools/published-products.csv: RTX 3090 76 TFLOP/s of 71, 4090 165 of 165, 5090 233 of 209).
 double width_of(Dtype dtype, const Device& d) {
   if (!on_tensor_cores(dtype)) return d.flops_per_clock(dtype) / kNarrow;
-  const double native = native_half(d) * (dtype == Dtype::kTf32 ? 0.5 : dtype == Dtype::kFp8 ? 2.0 : 1.0);
+  const double native = architecture_of(d).half_flops_per_clock * (dtype == Dtype::kTf32  ? 0.5
+                                                                   : dtype == Dtype::kFp8 ? 2.0
+                                                                                          : 1.0);
   // NVIDIA's data sheets give peaks at a clock below the highest: 0.83 of it on an A100, 0.89 on an H100, 0.96 on an RTX 4090.
   constexpr double kRated = 0.9;
   return native > 0 ? std::min(1.0, d.flops_per_clock(dtype) / (kRated * native)) : 1.0;
 }
+
+constexpr std::array<std::string_view, kProductKinds> kKindNames = {"half", "fp32", "fp32-batched", "conv", "tf32"};
 
 using Field = double ProductWeights::*;
 constexpr std::array<std::pair<std::string_view, Field>, 24> kFields = {{
@@ -122,6 +105,14 @@ constexpr std::array<std::pair<std::string_view, Field>, 24> kFields = {{
 
 }  // namespace
 
+bool set_parameter(ProductWeights& weights, std::string_view name, double value) {
+  const auto* const found =
+      std::find_if(kFields.begin(), kFields.end(), [&](const auto& f) { return f.first == name; });
+  if (found == kFields.end()) return false;
+  weights.*(found->second) = value;
+  return true;
+}
+
 std::vector<std::pair<double, double>> parse_tiles(std::string_view text) {
   std::vector<std::pair<double, double>> tiles;
   for (const std::string_view one : split(text, ' ')) {
@@ -135,98 +126,73 @@ std::vector<std::pair<double, double>> parse_tiles(std::string_view text) {
   return tiles;
 }
 
-std::string_view to_string(ProductKind kind) {
-  static constexpr std::string_view kNames[] = {"half", "fp32", "fp32-batched", "conv", "tf32"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
+std::string_view to_string(ProductKind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
 
-std::string architecture(const Device& d) {
-  return d.vendor == "amd" ? "amd" : fmt::format("{}.{}", d.compute_major, d.compute_minor);
-}
-
-std::string relative_of(const Device& d) {
-  if (d.vendor == "amd") return "amd";
-  // Pascal's two chips stand in for each other.
-  if (d.compute_major == 6) return d.compute_minor == 0 ? "6.1" : "6.0";
-  if ((d.compute_major == 8 && d.compute_minor >= 6) || d.compute_major == 12) return "8.9";
-  return fmt::format("{}.0", d.compute_major);
-}
-
-Result<TransferWeights> TransferWeights::parse(std::string_view csv, const std::string& origin, TransferWeights base) {
+Result<TransferWeights> TransferWeights::parse(std::string_view csv, const std::string& origin, TransferWeights base,
+                                               std::string_view device) {
+  const std::string hint = "written by tools/train_transfer.py";
   TransferWeights weights = std::move(base);
-  std::set<std::pair<ProductKind, std::string>> begun;
-  std::size_t line_number = 0;
-  for (const std::string_view line : split(csv, '\n')) {
-    if (++line_number == 1 || line.empty() || line.front() == '#') continue;
-    std::vector<std::string_view> cells = csv_fields(line);
-    cells.resize(4);
-    const auto wrong = [&](std::string_view what) {
-      return tl::unexpected<Error>(Error{ErrorCode::kUnreadable, fmt::format("line {}: {}", line_number, what), origin,
-                                         Error::kNoOffset, "written by tools/train_transfer.py"});
-    };
-    std::optional<ProductKind> kind;
-    for (std::size_t k = 0; k < kProductKinds; ++k) {
-      if (to_string(static_cast<ProductKind>(k)) == cells[0]) kind = static_cast<ProductKind>(k);
+  std::set<std::pair<std::string_view, std::string_view>> begun;
+  for (CsvReader row(csv); row.next();) {
+    const auto wrong = [&](std::string_view what) { return row.error(what, origin, hint); };
+    const std::string_view kind = row["kind"], architecture = row["architecture"];
+    if (std::find(std::begin(kKindNames), std::end(kKindNames), kind) == std::end(kKindNames)) {
+      return wrong("an unknown kind of product");
     }
-    if (!kind) return wrong("an unknown kind of product");
-    const std::pair<ProductKind, std::string> which{*kind, std::string(cells[1])};
-    ProductWeights& set = weights.sets_[which];
-    if (begun.insert(which).second) set = ProductWeights{};
-    if (cells[2] == "tiles") {
-      set.tiles = parse_tiles(cells[3]);
+    ProductWeights& set = weights.sets_.at(kind, architecture, device);
+    if (begun.emplace(kind, architecture).second) set = ProductWeights{};
+    if (row["parameter"] == "tiles") {
+      set.tiles = parse_tiles(row["value"]);
       if (set.tiles.empty()) return wrong("tiles are written 128x64, with blanks between them");
       continue;
     }
-    const std::optional<double> value = parse_double(cells[3]);
+    const std::optional<double> value = row.number("value");
     if (!value) return wrong("a value is no number");
-    for (const auto& [name, field] : kFields) {
-      if (name == cells[2]) set.*field = *value;
-    }
+    set_parameter(set, row["parameter"], *value);
   }
-  for (std::size_t k = 0; k < kProductKinds; ++k) {
-    if (static_cast<ProductKind>(k) == ProductKind::kTf32) continue;
-    const auto it = weights.sets_.find({static_cast<ProductKind>(k), "any"});
-    if (it == weights.sets_.end() || it->second.tiles.empty()) {
-      return tl::unexpected<Error>(
-          Error{ErrorCode::kUnreadable,
-                fmt::format("no parameters of kind {} for any architecture", to_string(static_cast<ProductKind>(k))),
-                origin, Error::kNoOffset, "written by tools/train_transfer.py"});
+  for (const std::string_view kind : kKindNames) {
+    if (kind == to_string(ProductKind::kTf32)) continue;
+    const ProductWeights* any = weights.sets_.find(kind, Device{});
+    if (any == nullptr || any->tiles.empty()) {
+      return tl::unexpected<Error>(Error{ErrorCode::kUnreadable,
+                                         fmt::format("no parameters of kind {} for any architecture", kind), origin,
+                                         Error::kNoOffset, hint});
     }
   }
   return weights;
 }
 
-const TransferWeights& TransferWeights::shipped() {
-  static const TransferWeights kShipped = [] {
-    TransferWeights all;
-    // What was measured here replaces what others' tables say of its architecture.
-    for (const bool own : {false, true}) {
-      for (const DataFile& file : data_files_in("hardware/transfer")) {
-        const std::string_view stem = file.stem(), text = file.text;
-        if ((stem != "products") != own) continue;
-        Result<TransferWeights> parsed = parse(text, std::string(stem) + ".csv", std::move(all));
-        FORETRACE_CHECK(parsed.has_value());  // a test reads them
-        all = std::move(*parsed);
-      }
+TransferWeights TransferWeights::read(const DataFiles& files) {
+  TransferWeights all(files);
+  // Files of many devices first: they hold what every kind needs.
+  for (const bool own : {false, true}) {
+    for (const DataFile& file : files.in("hardware/transfer")) {
+      const std::string_view device = device_of(file, files);
+      if (device.empty() == own) continue;
+      Result<TransferWeights> parsed = parse(file.text, std::string(file.path), std::move(all), device);
+      FORETRACE_CHECK(parsed.has_value());  // a test reads them
+      all = std::move(*parsed);
     }
-    return all;
-  }();
+  }
+  return all;
+}
+
+const TransferWeights& TransferWeights::shipped() {
+  static const TransferWeights kShipped = read(DataFiles::shipped());
   return kShipped;
 }
 
 const ProductWeights& TransferWeights::of(ProductKind kind, const Device& d) const {
-  for (const std::string& name : {architecture(d), relative_of(d), std::string("any")}) {
-    if (const auto it = sets_.find({kind, name}); it != sets_.end()) return it->second;
-    if (kind != ProductKind::kTf32) continue;
-    if (const auto it = sets_.find({ProductKind::kHalf, name}); it != sets_.end()) return it->second;
+  const ProductWeights* found = sets_.find(to_string(kind), d);
+  if (kind == ProductKind::kTf32 && (found == nullptr || !sets_.has("tf32", architecture_of(d).laws))) {
+    found = sets_.find(to_string(ProductKind::kHalf), d);
   }
-  FORETRACE_CHECK(false);  // parse() wants "any" of every kind
-  return sets_.begin()->second;
+  FORETRACE_CHECK(found != nullptr);  // parse() wants "any" of every kind
+  return *found;
 }
 
 bool TransferWeights::knows(ProductKind kind, const Device& d) const {
-  const ProductKind like = kind == ProductKind::kTf32 ? ProductKind::kHalf : kind;
-  return sets_.contains({like, architecture(d)});
+  return sets_.has(to_string(kind == ProductKind::kTf32 ? ProductKind::kHalf : kind), architecture_of(d).laws);
 }
 
 namespace {
@@ -250,6 +216,7 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
   static constexpr std::size_t kMostTiles = 16;
   std::array<Tile, kMostTiles> tiles;
   std::size_t many = 0;
+  double least_whole = INFINITY;
   for (const auto& [tm, tn] : p.tiles) {
     if (many == kMostTiles) break;
     const double edge = tm * tn / (tm + tn);
@@ -261,10 +228,15 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
     const double columns = p.pad * std::ceil(x.n / tn) + (1 - p.pad) * x.n / tn;
     const double count = x.batch * rows * columns;
     const double whole = 2 * count * tm * tn * x.k * std::max(wide / peak_rate, loss / power_rate);
+    least_whole = std::min(least_whole, whole);
     tiles[many++] = {2 * tm * tn, wide, begin, whole, count, std::min(tm, x.m) + std::min(tn, x.n)};
   }
   double best = INFINITY, least_busy = INFINITY;
   for (const double split : kSplits) {
+    // Partial results go through L2 in fp32, about twice as fast as memory.
+    const double partial = split > 1 ? p.split + split * x.batch * x.m * x.n * 4 / (d.streaming_gbs() * 2e3) : 0;
+    // No larger split can be faster: most products end here, before the second.
+    if (partial + std::max(least_whole, memory) >= best) break;
     const double steps = x.k / split;
     double busy = INFINITY;  // of the best tile
     for (std::size_t i = 0; i < many; ++i) {
@@ -280,10 +252,7 @@ double one_product_us(const Product& x, const ProductWeights& p, const Device& d
     // A split costs more than none: it must at least be faster.
     if (busy >= least_busy) continue;
     least_busy = busy;
-    double t = std::pow(std::pow(busy, p.blend) + memory_power, 1 / p.blend);
-    // Partial results go through L2 in fp32, about twice as fast as memory.
-    if (split > 1) t += p.split + split * x.batch * x.m * x.n * 4 / (d.streaming_gbs() * 2e3);
-    best = std::min(best, t);
+    best = std::min(best, std::pow(std::pow(busy, p.blend) + memory_power, 1 / p.blend) + partial);
   }
   return p.start + best;
 }
@@ -380,18 +349,8 @@ bool same_silicon(const Device& a, const Device& b) {
   return a.vendor == b.vendor && a.compute_major == b.compute_major && a.compute_minor == b.compute_minor;
 }
 
-double beyond_a_generation(double missed) {
-  // Beyond a factor of two the law lacks something the kernel has (odd alignment, another algorithm), and the target has it too.
-  // Two is what the instructions of one generation of tensor cores gain over those of the one before, which is what kernels for
-  // odd shapes use: on the older generation nothing is lost by that.
-  constexpr double kGeneration = 0.7;  // log 2
-  return missed - std::clamp(missed, -kGeneration, kGeneration);
-}
-
-double carried_miss(double missed, const ProductWeights& there, bool same_silicon) {
-  if (same_silicon) return missed;
-  const double beyond = beyond_a_generation(missed);
-  return beyond + there.carry_other * (missed - beyond);
+double transferred_residual(double residual, const ProductWeights& there, bool same_silicon) {
+  return same_silicon ? residual : there.carry_other * residual;
 }
 
 }  // namespace foretrace::hardware

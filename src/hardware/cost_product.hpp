@@ -9,7 +9,6 @@
 // Grows with batch, m, n and k; never grows with SMs, clock, rates, bandwidth, L2 or power, each taken alone: every term is
 // built from monotone parts, and the best tile is a minimum of such functions.
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +16,7 @@
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/hardware/cost.hpp"
+#include "hardware/parameter_sets.hpp"
 
 namespace foretrace::hardware {
 
@@ -45,30 +45,31 @@ struct ProductWeights {
   std::vector<std::pair<double, double>> tiles;
 };
 
+/// Sets the parameter of that name, as tables spell it; false where there is none.
+bool set_parameter(ProductWeights& weights, std::string_view name, double value);
+
 /// "128x64 64x64"; nothing where a tile is no such pair.
 std::vector<std::pair<double, double>> parse_tiles(std::string_view text);
 
-/// By kind and architecture ("any", "7.0", "9.0", "amd").
+/// By kind, architecture and device.
 class TransferWeights {
  public:
-  /// Parameters of all kinds for any architecture must be among them, or in `base`, whose others they replace.
-  static Result<TransferWeights> parse(std::string_view csv, const std::string& origin, TransferWeights base = {});
-  /// Those compiled in.
+  explicit TransferWeights(const DataFiles& files = DataFiles::shipped()) : sets_(files) {}
+  /// Rows of kind, architecture, parameter and value. Sets of all kinds for any architecture must be among them, or in `base`, whose
+  /// others they replace. `device`: the one they were measured on, empty for those of many.
+  static Result<TransferWeights> parse(std::string_view csv, const std::string& origin,
+                                       TransferWeights base = TransferWeights(), std::string_view device = {});
+  /// All of hardware/transfer.
+  static TransferWeights read(const DataFiles& files);
   static const TransferWeights& shipped();
-  /// The device's architecture's, else its relative's, else "any".
+  /// As ParameterSets::find says; TF32 takes those of half precision where it has none.
   [[nodiscard]] const ProductWeights& of(ProductKind kind, const Device& device) const;
   /// Whether products of this kind were measured on the device's architecture.
   [[nodiscard]] bool knows(ProductKind kind, const Device& device) const;
 
  private:
-  std::map<std::pair<ProductKind, std::string>, ProductWeights> sets_;
+  ParameterSets<ProductWeights> sets_;
 };
-
-/// GPUs whose libraries pick kernels alike: the compute capability, "9.0"; "amd".
-std::string architecture(const Device& device);
-/// The measured architecture whose SMs are most like the device's: "8.9" for all with SMs made for workstations and games, else the first
-/// of its generation.
-std::string relative_of(const Device& device);
 
 /// One product, or a convolution seen as one.
 struct Product {
@@ -95,10 +96,8 @@ double best_product_us(const Work& work, const TransferWeights& weights, const D
 
 /// GPUs whose kernels are the same: one vendor, one compute capability.
 bool same_silicon(const Device& a, const Device& b);
-/// What of a distance from the law (a logarithm) lies beyond a factor of two.
-double beyond_a_generation(double missed);
-/// What of a product's distance from the law (log of measured over law) on one GPU shows on another whose parameters are `there`: all
-/// of it on the same silicon, else what lies beyond a factor of two, and `carry_other` of the rest.
-double carried_miss(double missed, const ProductWeights& there, bool same_silicon);
+/// How much of a product's residual (log of measured over law) on one GPU shows on another with the parameters `there`: all of it on
+/// the same silicon, else the share `carry_other`.
+double transferred_residual(double residual, const ProductWeights& there, bool same_silicon);
 
 }  // namespace foretrace::hardware

@@ -9,11 +9,12 @@
 #include <utility>
 
 #include "base/byte_source.hpp"
+#include "base/csv.hpp"
 #include "base/data_files.hpp"
-#include "base/figures.hpp"
 #include "base/suggest.hpp"
 #include "base/text.hpp"
 #include "foretrace/trace/gpu.hpp"
+#include "hardware/architecture.hpp"
 #include "hardware/toml_keys.hpp"
 
 namespace foretrace::hardware {
@@ -82,7 +83,7 @@ const UsualDevice& usual_device() {
                                                            {"pcie_share", &u.pcie_share},
                                                            {"tensor_power", &u.tensor_power},
                                                            {"tensor_node", &u.tensor_node}};
-    read_figures(data_file("hardware/devices/usual.csv"), places);
+    read_values(data_file("hardware/devices/usual.csv"), places);
     return u;
   }();
   return kUsual;
@@ -119,11 +120,7 @@ double Device::flops_per_clock(work::Dtype dtype) const {
   return tflops(dtype) * 1e6 / (sms * clock);
 }
 
-bool Device::multiplies_fp8() const {
-  if (tflops_bf16 <= 0) return false;
-  if (vendor == "amd") return architecture.starts_with("gfx94") || architecture.starts_with("gfx95");
-  return compute_major > 8 || (compute_major == 8 && compute_minor >= 9);
-}
+bool Device::multiplies_fp8() const { return tflops_bf16 > 0 && architecture_of(*this).fp8; }
 
 Result<Device> parse_device(std::string_view text, std::string name, const std::string& origin) {
   FORETRACE_TRY(const TomlTable t, parse_toml(text, origin, std::string(kHint)));

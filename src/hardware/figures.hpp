@@ -1,6 +1,10 @@
 #pragma once
-// Figures that single what-ifs rest on: figures/<device>.csv, which tools/fit_figures.py writes from what was measured, with how many
-// samples each is the median of and how far they lie apart.
+// Measured figures that single what-ifs use: figures/<device>.csv, which tools/fit_figures.py writes with how many samples each is the
+// median of and how far they spread.
+
+#include <string_view>
+
+#include "foretrace/hardware/device.hpp"
 
 namespace foretrace::hardware {
 
@@ -15,6 +19,9 @@ struct Figures {
   double half_sum = 0;            ///< an all-reduce of half-precision numbers, over one of as many bytes of FP32
   double layout_share = 0;        ///< the most of a convolution's time that changes of layout take
 };
-const Figures& measured_figures();
+/// A table of them.
+Figures parse_figures(std::string_view csv);
+/// Those of a device; of the reference device where none is known.
+const Figures& measured_figures(const Device& device = {});
 
 }  // namespace foretrace::hardware

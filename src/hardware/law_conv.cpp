@@ -8,104 +8,49 @@
 #include <string>
 #include <string_view>
 
-#include "base/data_files.hpp"
-#include "base/decimal.hpp"
-#include "base/text.hpp"
+#include "base/csv.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_streaming.hpp"
 #include "hardware/layout_changes.hpp"
-#include "hardware/measured.hpp"
+#include "hardware/tables.hpp"
 
 namespace foretrace::hardware {
 
 namespace {
 
-using Field = double ConvolutionWeights::*;
-constexpr std::array<std::pair<std::string_view, Field>, 22> kFields = {{
-    {"start", &ConvolutionWeights::start},     {"pad", &ConvolutionWeights::pad},
-    {"share", &ConvolutionWeights::share},     {"traffic", &ConvolutionWeights::traffic},
-    {"start_k", &ConvolutionWeights::start_k}, {"fill", &ConvolutionWeights::fill},
-    {"step", &ConvolutionWeights::step},       {"load", &ConvolutionWeights::load},
-    {"round", &ConvolutionWeights::round},     {"memory", &ConvolutionWeights::memory},
-    {"cache", &ConvolutionWeights::cache},     {"hit", &ConvolutionWeights::hit},
-    {"blend", &ConvolutionWeights::blend},     {"split", &ConvolutionWeights::split},
-    {"energy", &ConvolutionWeights::energy},   {"transform", &ConvolutionWeights::transform},
+// Those that a product does not have.
+constexpr std::pair<std::string_view, double ConvolutionWeights::*> kFields[] = {
     {"copy", &ConvolutionWeights::copy},       {"copy_start", &ConvolutionWeights::copy_start},
     {"odd", &ConvolutionWeights::odd},         {"loop", &ConvolutionWeights::loop},
-    {"least_n", &ConvolutionWeights::least_n}, {"least_k", &ConvolutionWeights::least_k},
-}};
+    {"least_n", &ConvolutionWeights::least_n}, {"least_k", &ConvolutionWeights::least_k}};
 
 }  // namespace
 
 ConvolutionSets parse_convolutions(std::string_view csv) {
   ConvolutionSets sets;
-  std::vector<std::string_view> header;
-  for (const std::string_view line : split(csv, '\n')) {
-    if (line.empty() || line.front() == '#') continue;
-    const std::vector<std::string_view> cells = csv_fields(line);
-    if (header.empty()) {
-      header = cells;
-      continue;
-    }
-    ConvolutionWeights& set = sets[std::string(cells.front())];
-    for (std::size_t i = 1; i < std::min(cells.size(), header.size()); ++i) {
-      if (header[i] == "tiles") set.tiles = parse_tiles(cells[i]);
-      const auto* const field =
-          std::find_if(kFields.begin(), kFields.end(), [&](const auto& f) { return f.first == header[i]; });
-      if (field != kFields.end()) set.*(field->second) = parse_double(cells[i]).value_or(0);
-    }
+  for (CsvReader row(csv); row.next();) {
+    ConvolutionWeights& set = sets[std::string(row["set"])];
+    set.tiles = parse_tiles(row["tiles"]);
+    for (const std::string_view name : row.columns()) set_parameter(set, name, row.number(name).value_or(0));
+    for (const auto& [name, field] : kFields) set.*field = row.number(name).value_or(0);
   }
   return sets;
 }
 
 namespace {
 
-const ConvolutionSets& shipped() {
-  static const ConvolutionSets kSets = parse_convolutions(data_files_in("hardware/convolutions").front().text);
-  return kSets;
-}
-
 std::string_view filter_of(const Convolution& c) {
   if (c.groups > 1) return c.depthwise() ? "depthwise" : "grouped";
   return c.kernel_h * c.kernel_w == 1 && c.stride == 1 ? "pointwise" : "dense";
 }
 
-// What the sets are told apart by, as an index: 4 kinds of filter x 3 passes x 3 types x 2 layouts.
-std::size_t index_of(const Work& w, const Convolution& c) {
-  const std::string_view filter = filter_of(c);
-  const std::size_t kind = filter == "pointwise" ? 0 : filter == "dense" ? 1 : filter == "grouped" ? 2 : 3;
-  const std::size_t pass = w.family == Family::kConvForward ? 0 : w.family == Family::kConvDataGrad ? 1 : 2;
-  const std::size_t type = is_half(w.dtype) ? 2 : w.dtype == Dtype::kTf32 ? 1 : 0;
-  return ((kind * 3 + pass) * 3 + type) * 2 + (c.channels_last ? 1 : 0);
-}
-constexpr std::size_t kSets = 72;
-
-const std::array<std::string, kSets>& names() {
-  static const std::array<std::string, kSets> kNames = [] {
-    std::array<std::string, kSets> all;
-    std::size_t i = 0;
-    for (const char* kind : {"pointwise", "dense", "grouped", "depthwise"}) {
-      for (const char* pass : {"fwd", "dgrad", "wgrad"}) {
-        for (const char* type : {"fp32", "tf32", "half"}) {
-          for (const char* layout : {"nchw", "nhwc"}) all[i++] = fmt::format("{} {} {} {}", kind, pass, type, layout);
-        }
-      }
-    }
-    return all;
-  }();
-  return kNames;
-}
-
-const ConvolutionWeights* weights_of(const Work& w, const Convolution& c) {
-  static const std::array<const ConvolutionWeights*, kSets> kByIndex = [] {
-    std::array<const ConvolutionWeights*, kSets> all{};
-    for (std::size_t i = 0; i < kSets; ++i) {
-      const auto it = shipped().find(names()[i]);
-      all[i] = it == shipped().end() || it->second.tiles.empty() ? nullptr : &it->second;
-    }
-    return all;
-  }();
-  return kByIndex[index_of(w, c)];
+// The set of a convolution: filter, pass, element type and layout.
+std::string set_name(const Work& w, const Convolution& c) {
+  const std::string_view pass = w.family == Family::kConvForward    ? "fwd"
+                                : w.family == Family::kConvDataGrad ? "dgrad"
+                                                                    : "wgrad";
+  const std::string_view type = is_half(w.dtype) ? "half" : w.dtype == Dtype::kTf32 ? "tf32" : "fp32";
+  return fmt::format("{} {} {} {}", filter_of(c), pass, type, c.channels_last ? "nhwc" : "nchw");
 }
 
 double filled_up(double channels, double to) { return std::ceil(channels / to) * to; }
@@ -175,42 +120,45 @@ const Convolution* known_sizes(const Work& w) {
 
 }  // namespace
 
-double convolution_as_measured_us(const Work& w, const Device& d) {
-  const Convolution* c = known_sizes(w);
-  const ConvolutionWeights* p = c == nullptr ? nullptr : weights_of(w, *c);
-  return p == nullptr || d.sm_count <= 0 ? 0 : law_us(w, *c, *p, d);
-}
-
-double convolution_us(const Work& w, const TransferWeights& products, const Device& d) {
-  const Device& measured = measured_device();
-  if (is_depthwise(w) || same_silicon(d, measured)) return convolution_as_measured_us(w, d);
-  const double there = best_product_us(w, products, d);
-  const double here = best_product_us(w, products, measured);
-  if (!(here > 0) || !(there > 0)) return 0;
-  // Of 3 x 3 filters with stride 1 in strict fp32 the products' parameters were fitted to convolutions.
-  if (fitted_kind(product_of(w, d)) == ProductKind::kConv) return there;
-  return there * std::exp(beyond_a_generation(std::log(convolution_as_measured_us(w, measured) / here)));
-}
-
 double convolution_us(const Work& w, const ConvolutionWeights& weights, const Device& d) {
   const Convolution* c = known_sizes(w);
-  return c == nullptr ? 0 : law_us(w, *c, weights, d);
+  return c == nullptr || d.sm_count <= 0 ? 0 : law_us(w, *c, weights, d);
 }
 
-ModelledTime when_tried(const ModelledTime& told, const Work& w, const Device& d) {
+double convolution_as_measured_us(const Work& w, const Tables& tables, const Device& d) {
+  const auto* c = std::get_if<Convolution>(&w.kind);
+  if (c == nullptr) return 0;
+  const ConvolutionSets& sets = tables.of(d).convolutions;
+  const auto found = sets.find(set_name(w, *c));
+  return found == sets.end() || found->second.tiles.empty() ? 0 : convolution_us(w, found->second, d);
+}
+
+double convolution_us(const Work& w, const Tables& tables, const Device& d) {
+  const bool measured = is_depthwise(w) || same_silicon(d, tables.of(d).convolutions_on);
+  return measured ? convolution_as_measured_us(w, tables, d) : best_product_us(w, tables.products(), d);
+}
+
+double direct_convolution_us(const Work& w, const Tables& tables, const Device& d) {
   const auto* c = std::get_if<Convolution>(&w.kind);
   const bool forward = w.family == Family::kConvForward;
-  if (c == nullptr || !c->tuned || c->groups <= 1 || c->depthwise() || c->channels_last) return told;
+  if (c == nullptr || c->groups <= 1 || c->depthwise() || c->channels_last) return 0;
   // Where the direct kernel was measured (tools/fit_laws.py).
   const double taps = static_cast<double>(c->kernel_h) * static_cast<double>(c->kernel_w);
-  if (c->stride > 1 || c->dilation > 1 || taps <= 1 || !(forward || w.family == Family::kConvDataGrad)) return told;
-  const StreamingWeights* p = Laws::shipped().streaming(forward ? "direct fwd" : "direct dgrad", d);
-  const StreamingWeights* both = Laws::shipped().streaming("direct", d);
-  if (p == nullptr || both == nullptr || !(told.us > 0) || !(p->alone > 0) || d.clock_mhz <= 0) return told;
+  if (c->stride > 1 || c->dilation > 1 || taps <= 1 || !(forward || w.family == Family::kConvDataGrad)) return 0;
+  const StreamingWeights* p = tables.laws().streaming(forward ? "direct fwd" : "direct dgrad", d);
+  if (p == nullptr || !(p->alone > 0) || d.clock_mhz <= 0) return 0;
   const double depth =
       static_cast<double>(forward ? c->input[1] : c->out_channels) / static_cast<double>(c->groups) * taps;
-  const double us = direct_convolution_us(w.flops / 2, depth, *p, d);
-  return told.us > both->beside * us ? ModelledTime{us, p->spread} : told;
+  return direct_convolution_us(w.flops / 2, depth, *p, d);
+}
+
+Estimate after_autotuning(const Estimate& estimate, const Work& w, const Tables& tables, const Device& d) {
+  const auto* c = std::get_if<Convolution>(&w.kind);
+  const StreamingWeights* looped = tables.laws().streaming("direct", d);
+  if (c == nullptr || !c->tuned || looped == nullptr || !(estimate.us > 0)) return estimate;
+  const double us = direct_convolution_us(w, tables, d);
+  if (!(us > 0) || estimate.us <= looped->beside * us) return estimate;
+  return {us, tables.laws().streaming(w.family == Family::kConvForward ? "direct fwd" : "direct dgrad", d)->spread};
 }
 
 }  // namespace foretrace::hardware

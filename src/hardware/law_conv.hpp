@@ -6,9 +6,7 @@
 // convolutions/*.csv, written by tools/fit_convolutions.py.
 //
 // On the silicon they were measured on the law follows the device's figures. Elsewhere it is the product of the patches by the
-// architecture's own parameters, and what a convolution takes there beyond twice its product (groups done one by one, kernels
-// without tensor cores): within a factor of two libraries differ by architecture. With the measured share carried whole, ResNet-50 on
-// a V100 comes out 42 % off instead of 7, and convolutions between GPUs 20 instead of 15 (tools/gpu_accuracy.py).
+// architecture's own parameters: libraries differ by architecture, and the measured share carried there is worse than none.
 //
 // What-ifs ask it before and after a change, with what measured neighbours tell beside it (cost_measured.cpp); the transfer asks it for
 // the GPU a convolution was measured on and for the one it goes to.
@@ -25,6 +23,8 @@
 
 namespace foretrace::hardware {
 
+class Tables;
+
 /// A product's parameters and those of what is done beside it.
 struct ConvolutionWeights : ProductWeights {
   double copy = 1;  ///< traffic of the copies into another layout, as a share of reading and writing every tensor once
@@ -40,15 +40,15 @@ ConvolutionSets parse_convolutions(std::string_view csv);
 double convolution_us(const Work& work, const ConvolutionWeights& weights, const Device& device);
 
 /// 0 where the work is no convolution, or its sizes are unknown.
-double convolution_us(const Work& work, const TransferWeights& products, const Device& device);
+double convolution_us(const Work& work, const Tables& tables, const Device& device);
 /// By the parameters fitted to measured convolutions, whatever the device. 0 as above.
-double convolution_as_measured_us(const Work& work, const Device& device);
+double convolution_as_measured_us(const Work& work, const Tables& tables, const Device& device);
 
-/// What a library that tries its algorithms makes of a time for a grouped convolution. Kernels of groups that are done one by one run beside
-/// each other, and add up to several times what they take together; the library keeps what is over first. Where cuDNN's direct kernel would be
-/// (one launch, no tensor cores, nothing that a shape must fulfil), it is that one which runs:
+/// What autotuning makes of the estimate of a grouped convolution. The kernels of groups that run one by one overlap, and add up to
+/// several times the time they take together; autotuning keeps what finishes first. Where cuDNN's direct kernel would (one launch,
+/// no tensor cores, no demands on the shape), that one runs:
 ///
 ///     16 groups of 48 channels, 128 taps, one signal of 249 in bfloat16: 12 ms of kernels on 8 streams, 1.2 ms directly
-ModelledTime when_tried(const ModelledTime& told, const Work& work, const Device& device);
+Estimate after_autotuning(const Estimate& estimate, const Work& work, const Tables& tables, const Device& device);
 
 }  // namespace foretrace::hardware

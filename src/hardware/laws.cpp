@@ -1,16 +1,9 @@
 #include "hardware/laws.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cmath>
-#include <span>
-#include <vector>
 
-#include "base/data_files.hpp"
-#include "base/decimal.hpp"
-#include "base/text.hpp"
-#include "hardware/cost_product.hpp"
+#include "base/csv.hpp"
 
 namespace foretrace::hardware {
 
@@ -70,75 +63,49 @@ constexpr std::array<Field<StreamingWeights>, 17> kStreaming = {{
     {"beyond_narrow", &StreamingWeights::beyond_narrow},
 }};
 
-template <class Sets, class Fields>
-bool set_one(Sets& sets, const Fields& fields, const std::vector<std::string_view>& cells, double value) {
+template <class Weights, std::size_t N>
+bool set_one(ParameterSets<Weights>& sets, const std::array<Field<Weights>, N>& fields, const CsvReader& row,
+             std::string_view device, double value) {
   for (const auto& [name, field] : fields) {
-    if (name != cells[3]) continue;
-    sets[std::string(cells[1])][std::string(cells[2])].*field = value;
+    if (name != row["parameter"]) continue;
+    sets.at(row["kind"], row["architecture"], device).*field = value;
     return true;
   }
   return false;
 }
 
-template <class Sets>
-auto find(const Sets& sets, std::string_view kind, const Device& d) -> decltype(&sets.begin()->second.begin()->second) {
-  const auto of_kind = sets.find(kind);
-  if (of_kind == sets.end()) return nullptr;
-  for (const std::string& name : {architecture(d), relative_of(d), std::string("any")}) {
-    if (const auto it = of_kind->second.find(name); it != of_kind->second.end()) return &it->second;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
-Result<Laws> Laws::parse(std::string_view csv, const std::string& origin, Laws base) {
+Result<Laws> Laws::parse(std::string_view csv, const std::string& origin, Laws base, std::string_view device) {
   Laws laws = std::move(base);
-  std::size_t line_number = 0;
-  for (const std::string_view line : split(csv, '\n')) {
-    if (++line_number == 1 || line.empty() || line.front() == '#') continue;
-    const auto wrong = [&](std::string_view what) {
-      return tl::unexpected<Error>(Error{ErrorCode::kUnreadable, fmt::format("line {}: {}", line_number, what), origin,
-                                         Error::kNoOffset, "written by tools/fit_laws.py"});
-    };
-    std::vector<std::string_view> cells = csv_fields(line);
-    if (cells.size() != 5) return wrong("not a law, a kind, an architecture, a parameter and its value");
-    const std::optional<double> value = parse_double(cells[4]);
+  for (CsvReader row(csv); row.next();) {
+    const auto wrong = [&](std::string_view what) { return row.error(what, origin, "written by tools/fit_laws.py"); };
+    if (row.cells().size() != 5) return wrong("not a law, a kind, an architecture, a parameter and its value");
+    const std::optional<double> value = row.number("value");
     if (!value || !std::isfinite(*value)) return wrong("a value is no number");
-    const bool known = cells[0] == "attention" ? set_one(laws.attention_, kAttention, cells, *value)
-                       : cells[0] == "recurrent"
-                           ? set_one(laws.recurrent_, kRecurrent, cells, *value)
-                           : cells[0] == "streaming" && set_one(laws.streaming_, kStreaming, cells, *value);
+    const std::string_view law = row["law"];
+    const bool known = law == "attention" ? set_one(laws.attention_, kAttention, row, device, *value)
+                       : law == "recurrent"
+                           ? set_one(laws.recurrent_, kRecurrent, row, device, *value)
+                           : law == "streaming" && set_one(laws.streaming_, kStreaming, row, device, *value);
     if (!known) return wrong("an unknown law or parameter");
   }
   return laws;
 }
 
-const Laws& Laws::shipped() {
-  static const Laws kShipped = [] {
-    Laws all;
-    for (const DataFile& file : data_files_in("hardware/laws")) {
-      const std::string_view stem = file.stem(), text = file.text;
-      Result<Laws> parsed = parse(text, std::string(stem) + ".csv", std::move(all));
-      FORETRACE_CHECK(parsed.has_value());  // a test reads them
-      all = std::move(*parsed);
-    }
-    return all;
-  }();
-  return kShipped;
+Laws Laws::read(const DataFiles& files) {
+  Laws all(files);
+  for (const DataFile& file : files.in("hardware/laws")) {
+    Result<Laws> parsed = parse(file.text, std::string(file.path), std::move(all), device_of(file, files));
+    FORETRACE_CHECK(parsed.has_value());  // a test reads them
+    all = std::move(*parsed);
+  }
+  return all;
 }
 
-const AttentionWeights* Laws::attention(std::string_view kind, const Device& d) const {
-  return find(attention_, kind, d);
-}
-const AttentionWeights* Laws::attention(std::string_view kind, const Device& d, const Device& other) const {
-  return attention(kind, architecture(d) == architecture(other) ? d : Device{});
-}
-const RecurrentWeights* Laws::recurrent(std::string_view kind, const Device& d) const {
-  return find(recurrent_, kind, d);
-}
-const StreamingWeights* Laws::streaming(std::string_view kind, const Device& d) const {
-  return find(streaming_, kind, d);
+const Laws& Laws::shipped() {
+  static const Laws kShipped = read(DataFiles::shipped());
+  return kShipped;
 }
 
 }  // namespace foretrace::hardware

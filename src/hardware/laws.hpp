@@ -3,13 +3,12 @@
 // measurements on an H200 (data/) and on other GPUs (public tables), with the error that remains beside each set. tools/laws.py
 // says what each parameter means and between which bounds it was looked for.
 
-#include <map>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "foretrace/base/result.hpp"
 #include "foretrace/hardware/device.hpp"
+#include "hardware/parameter_sets.hpp"
 
 namespace foretrace::hardware {
 
@@ -43,25 +42,36 @@ struct StreamingWeights {
 /// By law, kind of work ("fwd half", "copy strided") and architecture ("any", "9.0").
 class Laws {
  public:
-  /// Lines "law,kind,architecture,parameter,value" behind a header; those of `base` are kept where nothing replaces them.
-  static Result<Laws> parse(std::string_view csv, const std::string& origin, Laws base = {});
-  /// Those compiled in.
+  explicit Laws(const DataFiles& files = DataFiles::shipped())
+      : attention_(files), recurrent_(files), streaming_(files) {}
+  /// Rows of law, kind, architecture, parameter and value; those of `base` are kept where nothing replaces them. `device`: the one
+  /// they were measured on, empty for those of many.
+  static Result<Laws> parse(std::string_view csv, const std::string& origin, Laws base = Laws(),
+                            std::string_view device = {});
+  /// All of hardware/laws.
+  static Laws read(const DataFiles& files);
   static const Laws& shipped();
 
-  // The device's architecture's, else its relative's, else "any"; null where there is no such kind.
-  [[nodiscard]] const AttentionWeights* attention(std::string_view kind, const Device& device) const;
-  /// Those of one library on both: of the architecture where it is the same, else of "any".
+  // As ParameterSets::find says.
+  [[nodiscard]] const AttentionWeights* attention(std::string_view kind, const Device& device) const {
+    return attention_.find(kind, device);
+  }
+  /// For a comparison of two devices: the parameters of their architecture where it is the same, else those of any.
   [[nodiscard]] const AttentionWeights* attention(std::string_view kind, const Device& device,
-                                                  const Device& other) const;
-  [[nodiscard]] const RecurrentWeights* recurrent(std::string_view kind, const Device& device) const;
-  [[nodiscard]] const StreamingWeights* streaming(std::string_view kind, const Device& device) const;
+                                                  const Device& other) const {
+    return attention_.find(kind, architecture_of(device).laws == architecture_of(other).laws ? device : Device{});
+  }
+  [[nodiscard]] const RecurrentWeights* recurrent(std::string_view kind, const Device& device) const {
+    return recurrent_.find(kind, device);
+  }
+  [[nodiscard]] const StreamingWeights* streaming(std::string_view kind, const Device& device) const {
+    return streaming_.find(kind, device);
+  }
 
  private:
-  template <class Weights>
-  using Sets = std::map<std::string, std::map<std::string, Weights, std::less<>>, std::less<>>;
-  Sets<AttentionWeights> attention_;
-  Sets<RecurrentWeights> recurrent_;
-  Sets<StreamingWeights> streaming_;
+  ParameterSets<AttentionWeights> attention_;
+  ParameterSets<RecurrentWeights> recurrent_;
+  ParameterSets<StreamingWeights> streaming_;
 };
 
 }  // namespace foretrace::hardware

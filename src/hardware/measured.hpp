@@ -1,39 +1,26 @@
 #pragma once
-// Measured operations (kernels/*.csv) and what they tell about others. Each family has a bound, what the device's rates and
-// bandwidth allow, and a space of features that decide how near it comes to that bound. A prediction is the bound times
-// the share told by the nearest measured operations of the same kernels (neighbours.hpp).
+// Measured operations (kernels/<device>.<operation>.csv), read when they are first asked for.
 
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "hardware/clocks.hpp"
+#include "base/data_files.hpp"
 #include "hardware/cost_models.hpp"
 #include "hardware/neighbours.hpp"
 
 namespace foretrace::hardware {
 
-/// Where a piece of work lies among the measured ones.
-struct MeasuredPlace {
-  std::string pool;  ///< work that is done by the same kernels: "conv forward grouped fp16 nhwc"
-  Features at{};
-  std::size_t features = 0;
-  double bound_us = 0;
-  double waits_us =
-      0;  ///< the part of it that follows the clock: steps one after the other, starts of blocks and kernels
-  bool tuned = false;  ///< the library tried its algorithms
-};
-/// Nothing for kinds that have formulas of their own, and for work without sizes.
-std::optional<MeasuredPlace> measured_place(const Work& work, const Device& device,
-                                            const Clocks& as_counted = clocks());
+class Tables;
 
-/// A line of a table: named sizes.
+/// A row of a table: named sizes.
 class MeasuredSizes {
  public:
   void set(std::string_view name, std::int64_t size);
@@ -48,54 +35,84 @@ class MeasuredSizes {
 /// The work that a cell of the table of an operation was measured on; `column` is "fwd fp16 nhwc".
 Work measured_work(std::string_view operation, const MeasuredSizes& sizes, std::string_view column);
 
-/// Measured operations of the same kernels.
+/// Measured operations of the same kernels. Values of samples are residuals: log(measured / law).
 struct KernelPool {
   Device measured_on;
   Neighbours neighbours;
   std::size_t features = 0;
-  /// Two of three errors are smaller than this times the root of Told::variance. Read from kernels/*.scales.csv.
+  /// Two of three errors are smaller than this times the root of the variance. Read from <device>.scales.csv, as the following are.
   double spread = 0;
-  /// How much of what an operation takes more or less than its neighbours say shows again in this pool: of the same operation in
-  /// fp32, and in the other layout.
-  double from_fp32 = 0, from_layout = 0;
-  /// What trying the algorithms adds to the log time, over the shapes that were measured both ways; samples are without it.
-  double tuned = 0;
-  std::vector<std::pair<std::size_t, double>> tried;  ///< which samples these are, and their values as measured
-  /// Where the library guessed so badly that trying would have shown it (a cell that ends with ?): which samples these are, and what the
-  /// others say; empty where there are none.
+  /// How much of an operation's own residual in fp32 shows again in this pool.
+  double from_fp32 = 0;
+  /// What autotuning adds to the log time, over the shapes that were measured both ways; samples are without it.
+  double autotuning = 0;
+  std::vector<std::pair<std::size_t, double>> autotuned;  ///< which samples these are, and their values as measured
+  /// Samples where the library guessed an algorithm so badly that autotuning would have shown it (a cell that ends with ?), and
+  /// all others; empty where there are none.
   std::vector<std::size_t> misguessed;
-  Neighbours sensible;
-  /// Who tells work whose algorithms are tried, or not.
-  [[nodiscard]] const Neighbours& telling(bool all_tried) const {
-    return all_tried && !misguessed.empty() ? sensible : neighbours;
+  Neighbours well_guessed;
+  /// The samples that work is compared with, whose algorithms are autotuned or not.
+  [[nodiscard]] const Neighbours& samples_for(bool autotuned_work) const {
+    return autotuned_work && !misguessed.empty() ? well_guessed : neighbours;
   }
 };
 using KernelPools = std::map<std::string, KernelPool, std::less<>>;
-/// All of them, every table read.
-const KernelPools& kernel_pools();
-/// Measured work that has no law of its own, and its time: what clocks are fitted to.
+
+/// Measured work and its time.
 struct MeasuredRow {
+  std::string_view operation;
   Work work;
   double us = 0;
 };
-std::vector<MeasuredRow> measured_rows();
-/// The GPU they were measured on.
-const Device& measured_device();
-/// The pool's name with another word in it; empty where the word does not occur.
-std::string instead(std::string_view pool, std::string_view word, std::string_view other);
-/// The pools of the same operations in fp32, and in the other layout; empty where there are none.
-std::string in_fp32(std::string_view pool);
-std::string in_other_layout(std::string_view pool);
-/// Null where nothing of the kind was measured.
-const KernelPool* kernel_pool(const std::string& name);
 
-/// Clocks fitted anew to the measured rows that each of them bounds: what clocks/*.csv holds. For tools/fit_clocks.py.
-struct FittedClock {
-  std::string_view name;
-  double clocks = 0;
-  std::size_t rows = 0;  ///< whose bound follows it
-  double off = 0;        ///< the median of |log(measured / bound)| over them
+/// The tables of all measured devices. One operation's pools are read when the first of them is asked for, those of large tables by
+/// element type; different ones at the same time, where several threads ask.
+class KernelTables {
+ public:
+  KernelTables(const DataFiles& files, const Tables& tables);
+
+  /// The operation of a file, "conv" of "H200-SXM.conv.csv".
+  static std::string_view operation_of(const DataFile& file);
+  /// Null where the device's tables have no such pool.
+  const KernelPool* find(const std::string& pool, const std::string& device);
+  /// All pools of one device.
+  const KernelPools& all(const std::string& device);
+  /// All rows of one device.
+  [[nodiscard]] std::vector<MeasuredRow> rows(const std::string& device) const;
+  /// What the nearest samples say, remembered: a step repeats its shapes, and a search asks for the same step hundreds of times.
+  Neighbours::Answers answers(const Neighbours& samples, const Features& at,
+                              const std::optional<Neighbours::Sample>& own = std::nullopt);
+
+ private:
+  struct Scaling {
+    Scales scales;
+    double spread = 0, from_fp32 = 0, autotuning = 0;
+  };
+  using Scalings = std::map<std::string, Scaling, std::less<>>;
+  struct OfDevice {
+    Device device;
+    Scalings scalings;
+    std::map<std::string, std::once_flag> read;  // by part
+    KernelPools pools;                           // a map: pools stay where they are while others are read
+  };
+  class Memo;
+
+  OfDevice& of(const std::string& device);
+  void read_once(OfDevice& on, const std::string& part);
+  void read(OfDevice& on, std::string_view part);
+  static Scalings read_scalings(std::string_view csv);
+  void read_table(const DataFile& file, std::string_view type, const OfDevice& on, KernelPools& pools) const;
+
+  const DataFiles& files_;
+  const Tables& tables_;
+  std::mutex mutex_;
+  std::map<std::string, OfDevice, std::less<>> devices_;
+  std::shared_ptr<Memo> memo_;
 };
-std::vector<FittedClock> fit_clocks();
+
+/// The pool's name with another word in it; empty where the word does not occur.
+std::string replace_word(std::string_view pool, std::string_view word, std::string_view other);
+/// The pool of the same operations in fp32; empty for that itself.
+std::string in_fp32(std::string_view pool);
 
 }  // namespace foretrace::hardware

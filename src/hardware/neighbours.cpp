@@ -92,7 +92,7 @@ class Neighbours::Solution {
   [[nodiscard]] std::size_t nearest() const { return nearest_; }
   [[nodiscard]] std::size_t all() const { return n_; }
   /// What the first n of them say.
-  [[nodiscard]] Told told_by(std::size_t n) const {
+  [[nodiscard]] Prediction predicted_by(std::size_t n) const {
     if (n == 0) return {};
     std::array<double, kMost> ones{}, weights = to_here_;
     for (std::size_t i = 0; i < n; ++i) ones[i] = 1;
@@ -104,20 +104,20 @@ class Neighbours::Solution {
       mean += ones[i] * value_[i];
     }
     mean /= sum;
-    Told told{.value = mean, .variance = 1 + noise_};
+    Prediction out{.value = mean, .variance = 1 + noise_};
     double explained = 0, weight = 0;
     for (std::size_t i = 0; i < n; ++i) {
-      told.value += weights[i] * (value_[i] - mean);
+      out.value += weights[i] * (value_[i] - mean);
       explained += weights[i] * to_here_[i];
       weight += weights[i];
     }
-    told.variance = std::max(noise_, told.variance - explained + (1 - weight) * (1 - weight) / sum);
-    told.mean = told.value;
+    out.variance = std::max(noise_, out.variance - explained + (1 - weight) * (1 - weight) / sum);
+    out.mean = out.value;
     if (middle_ > 0) {
       for (std::size_t i = 0; i < n; ++i) weights[i] += (1 - weight) / sum * ones[i];  // what the mean takes of each
-      told.value += middle_ * (median(weights, n) - told.value);
+      out.value += middle_ * (median(weights, n) - out.value);
     }
-    return told;
+    return out;
   }
 
  private:
@@ -196,140 +196,16 @@ class Neighbours::Solution {
   std::array<double, kMost * kMost> a_;  // the lower triangle
 };
 
-Neighbours::Told Neighbours::at(const Features& place, std::uint32_t left_out) const {
+Neighbours::Prediction Neighbours::at(const Features& place, std::uint32_t left_out) const {
   const Solution s(*this, place, left_out, std::nullopt);
-  return s.told_by(s.nearest());
+  return s.predicted_by(s.nearest());
 }
 
 Neighbours::Answers Neighbours::with_own(const Features& place, const std::optional<Sample>& own,
                                          std::uint32_t left_out) const {
   const Solution s(*this, place, left_out, own);
-  const Told told = s.told_by(s.nearest());
-  return {told, own ? s.told_by(s.all()) : told};
-}
-
-namespace {
-
-// Mean absolute error of the logarithm; beyond a factor of e an error is an error.
-double left_out_error(Neighbours& pool, const Scales& scales, std::size_t step) {
-  pool.rescale(scales);
-  double sum = 0;
-  std::size_t asked = 0;
-  for (std::size_t i = 0; i < pool.size(); i += step, ++asked) {
-    const Neighbours::Sample& one = pool.samples()[i];
-    sum += std::min(1.0, std::abs(pool.at(one.at, one.group).value - one.value));
-  }
-  return sum / static_cast<double>(std::max<std::size_t>(1, asked));
-}
-
-// Three digits are more than the search can tell apart, and a file gives them back exactly.
-double rounded(double v) {
-  if (v == 0) return 0;
-  const double unit = std::pow(10.0, std::floor(std::log10(v)) - 2);
-  return std::round(v / unit) * unit;
-}
-
-}  // namespace
-
-namespace {
-
-/// A search for the scales under which a pool tells its groups best, along one feature after the other.
-class Search {
- public:
-  /// `step`: only every so many samples are asked.
-  Search(Neighbours pool, std::size_t features, const Scales& from, std::size_t step)
-      : pool_(std::move(pool)), features_(features), step_(step), here_(from), error_(error_of(from)) {}
-
-  [[nodiscard]] const Scales& found() const { return here_; }
-  [[nodiscard]] double error() const { return error_; }
-
-  /// Each feature by each of the factors, then all of them together, and the noise. A factor of 0 leaves a feature out.
-  void round(const std::vector<double>& factors) {
-    constexpr double kReturn = 0.05;  // of the search, as the factors are
-    for (std::size_t f = 0; f < features_; ++f) {
-      const double was = here_.scales[f];
-      for (const double factor : factors) {
-        Scales other = here_;
-        other.scales[f] = was == 0 && factor > 1 ? kReturn * factor : was * factor;
-        attempt(other);
-      }
-    }
-    for (const double factor : {0.7, 1.4}) {  // of the search: about half and twice in two rounds
-      Scales other = here_;
-      for (double& s : other.scales) s *= factor;
-      attempt(other);
-    }
-    for (const double factor : {0.3, 3.0}) {  // of the search: half an order of magnitude
-      Scales other = here_;
-      other.noise *= factor;
-      attempt(other);
-    }
-  }
-  void middle() {
-    for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {  // of the search: quarters
-      Scales other = here_;
-      other.middle = share;
-      attempt(other);
-    }
-  }
-
- private:
-  void attempt(Scales other) {
-    for (double& s : other.scales) s = rounded(s);
-    other.noise = rounded(other.noise);
-    if (other == here_) return;
-    if (const double e = error_of(other); e < error_ - 1e-5) {
-      error_ = e;
-      here_ = other;
-    }
-  }
-  double error_of(const Scales& scales) { return left_out_error(pool_, scales, step_); }
-
-  Neighbours pool_;
-  std::size_t features_, step_;
-  Scales here_;
-  double error_;
-};
-
-}  // namespace
-
-namespace {
-
-// Of a large pool every few samples say as much of the scales; choices of ours, for the time the search takes.
-constexpr std::size_t kLarge = 1500, kEnough = 400;
-
-}  // namespace
-
-Scales fit_scales(const Neighbours& pool, std::size_t features) {
-  // Factors of the search, round by round. Choices of ours: what they find is in kernels/*.scales.csv.
-  static const std::vector<std::vector<double>> kFactors = {{0, 0.3, 3}, {0, 0.5, 2}, {0.7, 1.4}};
-  constexpr double kStart = 0.15;
-  const std::size_t step = pool.size() > kLarge ? pool.size() / kEnough : 1;
-  Scales best;
-  double least = 2;  // more than any error
-  for (const bool smooth : {false, true}) {
-    Scales from{.smooth = smooth};
-    for (std::size_t f = 0; f < features; ++f) from.scales[f] = kStart;
-    Search search(pool, features, from, step);
-    for (const std::vector<double>& factors : kFactors) search.round(factors);
-    if (search.error() < least) {
-      least = search.error();
-      best = search.found();
-    }
-  }
-  return refine_scales(pool, features, best);
-}
-
-Scales refine_scales(const Neighbours& pool, std::size_t features, const Scales& from) {
-  // In a small pool, which was asked whole before, more rounds and medians of a few neighbours fit what does not hold elsewhere: half the
-  // layers of grouped convolutions were told worse by the other half.
-  if (pool.size() <= kLarge) return from;
-  Search search(pool, features, from, 1);
-  search.middle();
-  search.round({0, 0.5, 2});  // of the search, as in the rounds before
-  search.round({0.7, 1.4});   // of the search, too
-  search.middle();
-  return search.found();
+  const Prediction out = s.predicted_by(s.nearest());
+  return {out, own ? s.predicted_by(s.all()) : out};
 }
 
 }  // namespace foretrace::hardware

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/csv.hpp"
 #include "base/data_files.hpp"
-#include "base/figures.hpp"
 
 namespace foretrace::hardware {
 
@@ -40,7 +40,7 @@ Protocols parse_protocols(std::string_view csv) {
     named.emplace_back(name + "_usual_scale", &p.usual_scale.at(i));
   }
   const std::vector<std::pair<std::string_view, double*>> places(named.begin(), named.end());
-  read_figures(csv, places);
+  read_values(csv, places);
   return p;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// How far things lie off, of log time, where no table of parameters says it beside them: spreads/*.csv, which tools/fit_spreads.py writes with the
+// Default errors, of log time, where no table of parameters has its own: spreads/*.csv, which tools/fit_spreads.py writes with the
 // samples of each. Products have theirs in ProductWeights, measured operations in kernels/*.scales.csv.
 
 namespace foretrace::hardware {
@@ -12,9 +12,9 @@ struct Spreads {
   double unmeasured =
       0;  ///< what nobody measured on two GPUs, or anywhere: the widest of those measured, and as much again
   // Of the tables of measured operations:
+  /// Of a convolution at two batch sizes, autotuned at both: one in ten takes so much longer than the law says.
+  double own_algorithm = 0;
   double own_kernel = 0;  ///< of rows told by their neighbours, one in two hundred is further off
-  double own_algorithm =
-      0;  ///< of a convolution at two batch sizes, algorithms tried at both: one in ten takes so much longer than the law says
 };
 const Spreads& spreads();
 

@@ -1,7 +1,6 @@
 #pragma once
-// TOML as plain tables of numbers, texts and flags: as much of it as files of figures need. Comments, names with and without
-// quotes, [tables], [[several of them]], tables in braces, texts on one line, numbers, true and false, lists. Dates, texts over
-// several lines, inf and nan are refused. Any bytes may come in: what is no such file is an error with its line.
+// As much TOML as device and fabric files need: comments, [tables], [[several of one name]], and values that are numbers, texts on
+// one line, true, false or lists of texts. Anything else is refused with its line: dotted names, tables in braces, dates.
 
 #include <map>
 #include <optional>

@@ -8,9 +8,10 @@
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/cost_recurrent.hpp"
+#include "hardware/estimate.hpp"
 #include "hardware/law_conv.hpp"
-#include "hardware/measured.hpp"
 #include "hardware/spreads.hpp"
+#include "hardware/tables.hpp"
 #include "hardware/transfer_rows.hpp"
 
 namespace foretrace::hardware {
@@ -26,14 +27,7 @@ double within_silicon(double sigma, const Device& from, const Device& to) {
   return same_silicon(from, to) ? std::min(sigma, spreads().same_silicon) : sigma;
 }
 
-Cost known(double ns, double sigma, graph::Origin origin) {
-  Cost cost;
-  cost.ns = ns;
-  cost.sigma = sigma;
-  cost.origin = origin;
-  cost.known = true;
-  return cost;
-}
+Cost known(double ns, double sigma, graph::Origin origin) { return {ns, origin, sigma, true}; }
 
 // The roofline there. A kernel that beats it here does less than its operands' sizes say, and does so there too.
 double bound_ns(double measured_ns, const Work& work, const Device& from, const Device& to) {
@@ -50,84 +44,62 @@ double product_sigma(const Work& work, ProductKind kind, bool known, const Produ
   return known ? there.spread_known : there.spread_new;
 }
 
-// Convolutions are known from one table (3 x 3, forward, FP32): beyond the ratios of what they could be bound by, the model says more
-// about its parameters than about them.
-double within_rates(double ratio, const Work& work, const Device& from, const Device& to) {
-  const double rates[] = {from.tflops(work.dtype) / to.tflops(work.dtype), from.streaming_gbs() / to.streaming_gbs(),
-                          1.0 * from.sm_count / to.sm_count * from.clock_mhz / to.clock_mhz};
-  const auto [least, most] = std::minmax_element(std::begin(rates), std::end(rates));
-  return std::isfinite(*least) && std::isfinite(*most) ? std::clamp(ratio, *least, *most) : ratio;
-}
-
 // Of a convolution on tensor cores over channels-first tensors: the share of its time that changes their layout and back.
-double layout_share(const Work& work, const Device& d) {
+double layout_share(const Work& work, const Tables& tables, const Device& d) {
   const auto* conv = std::get_if<Convolution>(&work.kind);
   if (conv == nullptr || conv->channels_last || product_of(work, d).dtype == Dtype::kFp32) return 0;
-  const Cost whole = predict(work, d);
-  const Cost product = predict(with_layout(work, true), d);
+  const Cost whole = predict(work, d, tables);
+  const Cost product = predict(with_layout(work, true), d, tables);
   // A guard against tables that say the product takes nothing: a tenth of the whole is left to it.
   return whole.known && product.known ? std::clamp(1 - product.ns / whole.ns, 0.0, 0.9) : 0;
 }
 
-// The law of the work's kind. Copies into another layout are not in it: laid_out_transfer moves them.
-double law_us(const Work& work, const TransferWeights& weights, const Device& d) {
-  if (!is_conv(work)) return best_product_us(work, weights, d);
-  return convolution_us(work.dtype == Dtype::kFp32 ? work : with_layout(work, true), weights, d);
+// A convolution as its kernel reads it: those on tensor cores work channels last, and transfer_with_layout_copies moves the copies.
+Work in_kernel_layout(const Work& work) {
+  return is_conv(work) && work.dtype != Dtype::kFp32 ? with_layout(work, true) : work;
 }
 
-// To silicon that convolutions were measured on: what the tables tell of it there is as good a witness as the transfer, each by its own
-// spread. The tables speak of the device they were measured on; the law carries that to its relatives.
-void witnessed(double& ns, double& sigma, const Work& work, const TransferWeights& weights, const Device& to) {
-  const Device& tables = measured_device();
-  if (!is_conv(work) || !same_silicon(to, tables)) return;
-  const Work lies = work.dtype == Dtype::kFp32 ? work : with_layout(work, true);
-  const ModelledTime told = measured_model(lies, tables);
-  if (!(told.us > 0) || !std::isfinite(told.us)) return;
-  const double there = told.us * 1e3 * law_us(work, weights, to) / law_us(work, weights, tables);
-  const double weight = sigma * sigma / (sigma * sigma + told.sigma * told.sigma);
-  ns = std::exp((1 - weight) * std::log(ns) + weight * std::log(there));
-  sigma *= std::sqrt(1 - weight);
+// The law of the work's kind, without copies into another layout.
+double law_us(const Work& work, const Tables& tables, const Device& d) {
+  return is_conv(work) ? convolution_us(in_kernel_layout(work), tables, d)
+                       : best_product_us(work, tables.products(), d);
 }
 
 Cost product_transfer(double measured_ns, const Work& work, const Device& from, const Device& to,
                       const TransferContext& context) {
-  const TransferWeights& weights = context.parameters();
+  const Tables& tables = context.parameters();
+  const TransferWeights& weights = tables.products();
   const Product here = product_of(work, from);
   const Product there = product_of(work, to);
-  const double before = law_us(work, weights, from) * 1e3;
-  double after = law_us(work, weights, to) * 1e3;
+  const double before = law_us(work, tables, from) * 1e3;
+  const double after = law_us(work, tables, to) * 1e3;
   if (!(before > 0) || !(after > 0)) return {};
   const bool same = same_silicon(from, to);
   const bool known_here = weights.knows(fitted_kind(here), from);
   const bool known_there = weights.knows(fitted_kind(there), to);
   const ProductWeights& target = weights.of(fitted_kind(there), to);
-  double sigma = product_sigma(work, there.kind, known_there, target);
-  double ns = after;
+  Cost cost = known(after, product_sigma(work, there.kind, known_there, target), graph::Origin::kModelled);
   // What a tensor-core kernel misses says nothing about the fp32 kernel that stands in for it.
   if (here.kind == there.kind) {
-    if (is_conv(work) && !same) {
-      const double ratio = best_product_us(work, weights, to) / best_product_us(work, weights, from);
-      after *= within_rates(ratio, work, from, to) / ratio;
-    }
-    const double missed = std::log(measured_ns / before);
+    const double residual = std::log(measured_ns / before);
     const double common = context.common[static_cast<std::size_t>(here.kind)];
     // What all products share is theirs where the model knows the origin, mostly the origin's own where it does not; and what
     // convolutions share, cuDNN's version and its choice of algorithms.
     const double shared = same ? 1.0 : known_here && !is_conv(work) ? target.common_known : target.common_new;
     const double theirs = same ? common : std::clamp(common, -target.most_common, target.most_common);
-    ns = after * std::exp(shared * theirs + carried_miss(missed - common, target, same));
+    cost.ns = after * std::exp(shared * theirs + transferred_residual(residual - common, target, same));
   } else {
-    sigma = std::max(sigma, kTwoSteps * target.spread_new);
+    cost.sigma = std::max(cost.sigma, kTwoSteps * target.spread_new);
   }
-  sigma = within_silicon(sigma, from, to);
-  if (!same) witnessed(ns, sigma, work, weights, to);
-  return known(std::max(ns, bound_ns(measured_ns, work, from, to)), sigma, graph::Origin::kModelled);
+  cost.sigma = within_silicon(cost.sigma, from, to);
+  cost.ns = std::max(cost.ns, bound_ns(measured_ns, work, from, to));
+  return cost;
 }
 
 // The product follows the product's model, the changes of layout follow memory; a target without tensor cores needs none.
-Cost laid_out_transfer(double measured_ns, const Work& work, const Device& from, const Device& to,
-                       const TransferContext& context) {
-  const double share = layout_share(work, from);
+Cost transfer_with_layout_copies(double measured_ns, const Work& work, const Device& from, const Device& to,
+                                 const TransferContext& context) {
+  const double share = layout_share(work, context.parameters(), from);
   Cost cost = product_transfer(measured_ns * (1 - share), work, from, to, context);
   if (share <= 0 || !cost.known) return cost;
   const double reached = context.streaming_gbs > 0 ? context.streaming_gbs : from.streaming_gbs();
@@ -147,7 +119,7 @@ Cost law_transfer(double measured_ns, double ratio, double sigma, const Work& wo
 Cost recurrent_transfer(double measured_ns, const Work& work, const Recurrent& rnn, const Device& from,
                         const Device& to, const TransferContext& context) {
   const auto law = [&](const Device& d) {
-    return recurrent_us(work, rnn, context.parameters(), context.known_laws(), d);
+    return recurrent_us(work, rnn, context.parameters().products(), context.parameters().laws(), d);
   };
   const double here = law(from);
   return law_transfer(measured_ns, here > 0 ? law(to) / here : 0, spreads().unmeasured, work, from, to);
@@ -158,22 +130,13 @@ Cost tf32_transfer(double measured_ns, const Work& work, const Device& from, con
                    const TransferContext& context) {
   const Cost strict = product_transfer(work.strict_ns, with_dtype(work, Dtype::kFp32), from, to, context);
   if (to.tflops_tf32 <= 0) return strict;
-  const Cost fast = laid_out_transfer(measured_ns, work, from, to, context);
+  const Cost fast = transfer_with_layout_copies(measured_ns, work, from, to, context);
   return !fast.known || (strict.known && strict.ns < fast.ns) ? strict : fast;
 }
 
 }  // namespace
 
-Cost transfer(double measured_ns, double operation_ns, const Work& work, const KernelShape& shape, const Device& from,
-              const Device& to) {
-  return transfer(measured_ns, operation_ns, work, shape, from, to, TransferContext{});
-}
-
-const TransferWeights& TransferContext::parameters() const {
-  return weights != nullptr ? *weights : TransferWeights::shipped();
-}
-
-const Laws& TransferContext::known_laws() const { return laws != nullptr ? *laws : Laws::shipped(); }
+const Tables& TransferContext::parameters() const { return tables != nullptr ? *tables : Tables::shipped(); }
 
 void TransferContext::learn(std::span<const Work> works, std::span<const double> operation_ns, const Device& from) {
   std::array<double, kKinds> time = {};
@@ -185,7 +148,7 @@ void TransferContext::learn(std::span<const Work> works, std::span<const double>
     if (p.m <= 0 || p.n <= 0 || p.k <= 0) continue;
     const auto kind = static_cast<std::size_t>(p.kind);
     const double model = law_us(w, parameters(), from) * 1e3;
-    const double product = operation_ns[i] * (1 - layout_share(w, from));
+    const double product = operation_ns[i] * (1 - layout_share(w, parameters(), from));
     time[kind] += product;
     sum[kind] += product * std::log(product / model);
   }
@@ -203,7 +166,7 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     const bool depthwise = conv != nullptr && conv->depthwise();
     Cost cost;
     if (const auto* attention = std::get_if<work::Attention>(&work.kind)) {
-      const double ratio = attention_ratio(work, *attention, context.known_laws(), from, to);
+      const double ratio = attention_ratio(work, *attention, context.parameters().laws(), from, to);
       cost =
           law_transfer(operation_ns, ratio, work.backward ? spreads().unmeasured : spreads().attention, work, from, to);
     } else if (const auto* rnn = std::get_if<Recurrent>(&work.kind)) {
@@ -211,7 +174,7 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     } else if (work.strict_ns > 0 && work.dtype == Dtype::kTf32 && !depthwise) {
       cost = tf32_transfer(operation_ns, work, from, to, context);
     } else if (!depthwise) {
-      cost = laid_out_transfer(operation_ns, work, from, to, context);
+      cost = transfer_with_layout_copies(operation_ns, work, from, to, context);
     }
     if (cost.known) {
       cost.ns *= part;
@@ -229,7 +192,7 @@ Cost transfer(double measured_ns, double operation_ns, const Work& work, const K
     const double slower = from.pcie_gbs > 0 && to.pcie_gbs > 0 ? from.pcie_gbs / to.pcie_gbs : 1;
     return known(start + (measured_ns - start) * slower, spreads().unmeasured, graph::Origin::kScaled);
   }
-  const double us = row_kernel_us(measured_ns / 1e3, part, work, shape, from, to, context.streaming_gbs);
+  const double us = row_kernel_us(measured_ns / 1e3, part, work, shape, from, to, context);
   // Another vendor's compiler makes other kernels of the same source.
   const bool seen = work.bytes() > 0 && from.vendor == to.vendor;
   const double sigma = seen ? spreads().same_kernel : spreads().unmeasured;

@@ -6,8 +6,8 @@
 namespace foretrace::hardware {
 
 /// What a kernel of the work takes on `to`, `part` of whose operation it is. Where memory bounds it, as any kernel that stays the same
-/// (same_kernel_us); as far as steps and starts of blocks do, by the law that what-ifs use of it (measured_place).
+/// (same_kernel_us); as far as dependent steps and starts of blocks do, by the law of its kind (kernel_features).
 double row_kernel_us(double measured_us, double part, const work::Work& work, const KernelShape& shape,
-                     const Device& from, const Device& to, double from_gbs);
+                     const Device& from, const Device& to, const TransferContext& context);
 
 }  // namespace foretrace::hardware

@@ -6,10 +6,9 @@
 #include <utility>
 
 #include "base/byte_source.hpp"
+#include "base/csv.hpp"
 #include "base/data_files.hpp"
-#include "base/decimal.hpp"
 #include "base/suggest.hpp"
-#include "base/text.hpp"
 
 namespace foretrace::host {
 
@@ -99,43 +98,32 @@ constexpr Figure kFigures[] = {
     {"moment", [](HostCosts& c) { return &c.moment; }},
 };
 
-Error wrong_line(std::string_view file, std::size_t line, std::string what, std::string hint) {
-  return Error{ErrorCode::kUnreadable, fmt::format("line {} {}", line, what), std::string(file), Error::kNoOffset,
-               std::move(hint)};
-}
-
 // What `foretrace calibrate` measures, as it measures it: times of this host at its own speed.
 struct Probed {
   double view_us = 0, event_us = 0;
 };
 
 Result<HostCosts> parse_over(HostCosts costs, std::string_view csv, std::string_view file) {
-  std::size_t number = 0;
   std::size_t given = 0;
   Probed probed;
-  for (const std::string_view line : split(csv, '\n')) {
-    ++number;
-    if (line.empty() || line.front() == '#') continue;
-    const std::vector<std::string_view> fields = csv_fields(line);
-    const std::optional<double> value = fields.size() >= 2 ? parse_double(fields[1]) : std::nullopt;
+  for (CsvReader row(csv, {"figure", "value"}); row.next();) {
+    const std::string_view name = row["figure"];
+    const auto wrong = [&](std::string_view what, std::string hint) {
+      return row.error(what, std::string(file), std::move(hint));
+    };
+    const std::optional<double> value = row.number("value");
     if (!value) {
-      return tl::unexpected(wrong_line(file, number, "is not figure,value,sample,spread",
-                                       "`foretrace calibrate` and tools/fit_host.py write such files"));
+      return wrong("not figure,value,sample,spread", "`foretrace calibrate` and tools/fit_host.py write such files");
     }
-    double* place = fields[0] == "view_us" ? &probed.view_us : fields[0] == "event_us" ? &probed.event_us : nullptr;
+    double* place = name == "view_us" ? &probed.view_us : name == "event_us" ? &probed.event_us : nullptr;
     std::vector<std::string> names{"view_us", "event_us"};
     for (const Figure& figure : kFigures) {
-      if (figure.name == fields[0]) place = figure.place(costs);
+      if (figure.name == name) place = figure.place(costs);
       names.emplace_back(figure.name);
     }
-    if (place == nullptr) {
-      return tl::unexpected(wrong_line(file, number, fmt::format("names no figure of a host: '{}'", fields[0]),
-                                       did_you_mean(fields[0], names)));
-    }
+    if (place == nullptr) return wrong(fmt::format("'{}' is no figure of a host", name), did_you_mean(name, names));
     if (!(*value > 0) || *value > kMost) {
-      return tl::unexpected(wrong_line(file, number,
-                                       fmt::format("gives {} a value that no host has: {}", fields[0], fields[1]),
-                                       "figures are positive numbers"));
+      return wrong(fmt::format("no host has a {} of {}", name, row["value"]), "figures are positive numbers");
     }
     *place = *value;
     ++given;
@@ -153,7 +141,8 @@ Result<HostCosts> parse_over(HostCosts costs, std::string_view csv, std::string_
 
 const HostCosts& HostCosts::built_in() {
   static const HostCosts kBuiltIn = [] {
-    const DataFile file = data_files_in("host/hosts").front();
+    const DataFiles& files = DataFiles::shipped();
+    const DataFile& file = files.at(fmt::format("host/hosts/{}.csv", files.reference_host()));
     HostCosts none;
     none.name = file.stem();
     Result<HostCosts> costs = parse_over(none, file.text, file.stem());

@@ -1,33 +1,18 @@
 #include "trace/name_tables.hpp"
 
-#include <utility>
+#include <fmt/format.h>
 
+#include "base/csv.hpp"
 #include "base/data_files.hpp"
-#include "base/text.hpp"
 #include "foretrace/base/result.hpp"
 
 namespace foretrace::trace {
 
 std::vector<NameRow> name_table(std::string_view stem, std::size_t columns) {
   std::vector<NameRow> rows;
-  for (const DataFile& file : data_files_in("trace/names")) {
-    const std::string_view name = file.stem(), text = file.text;
-    if (name != stem) continue;
-    bool header = true;
-    for (const std::string_view line : split(text, '\n')) {
-      if (line.empty() || line.front() == '#') continue;
-      NameRow row;
-      std::string_view rest = line;
-      while (row.size() + 1 < columns) {
-        const std::size_t comma = rest.find(',');
-        FORETRACE_CHECK(comma != std::string_view::npos);
-        row.push_back(rest.substr(0, comma));
-        rest.remove_prefix(comma + 1);
-      }
-      row.push_back(rest);
-      if (!header) rows.push_back(std::move(row));
-      header = false;
-    }
+  for (CsvReader row(data_file(fmt::format("trace/names/{}.csv", stem))); row.next();) {
+    FORETRACE_CHECK(row.cells().size() == columns);
+    rows.push_back(row.cells());
   }
   FORETRACE_CHECK(!rows.empty());
   return rows;

@@ -1,6 +1,6 @@
 #pragma once
 // The tables of names under src/trace/names, compiled in: what engines, trainers and libraries call things. A line is a row,
-// '#' begins a comment, the first row names the columns, the last column takes the rest of its line.
+// '#' begins a comment, the first row names the columns.
 //
 //   for (const NameRow& row : name_table("steps", 4)) …   // row[2] is the pattern
 

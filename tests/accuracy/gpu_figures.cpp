@@ -25,10 +25,9 @@
 #include <sstream>
 #include <string>
 
-#include "foretrace/hardware/occupancy.hpp"
 #include "foretrace/hardware/transfer.hpp"
 #include "hardware/cost_product.hpp"
-#include "hardware/laws.hpp"
+#include "hardware/tables.hpp"
 
 namespace {
 
@@ -71,34 +70,36 @@ Work conv_work(std::istringstream& in) {
   return w;
 }
 
+std::string text_of(const char* path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// One file in place of all of a folder.
+DataFiles replaced(DataFiles files, std::string_view folder, std::string_view text) {
+  std::string_view rest = text;
+  for (const DataFile& file : files.in(folder)) {
+    if (!device_of(file, files).empty()) {
+      files = files.with({file.path, ""});
+    } else {
+      files = files.with({file.path, rest});
+      rest = "";
+    }
+  }
+  return files;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  TransferWeights weights = TransferWeights::shipped();
-  if (argc > 1 && std::string_view(argv[1]) != "-") {
-    std::ifstream in(argv[1], std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-    Result<TransferWeights> given = TransferWeights::parse(text, argv[1]);
-    if (!given) {
-      std::cerr << given.error().to_string() << '\n';
-      return 3;
-    }
-    weights = std::move(*given);
-  }
-  Laws laws = Laws::shipped();
-  if (argc > 2) {
-    std::ifstream in(argv[2], std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-    Result<Laws> given = Laws::parse(text, argv[2]);
-    if (!given) {
-      std::cerr << given.error().to_string() << '\n';
-      return 3;
-    }
-    laws = std::move(*given);
-  }
+  DataFiles files = DataFiles::shipped();
+  const std::string weights = argc > 1 && std::string_view(argv[1]) != "-" ? text_of(argv[1]) : "";
+  const std::string laws = argc > 2 ? text_of(argv[2]) : "";
+  if (!weights.empty()) files = replaced(files, "hardware/transfer", weights);
+  if (!laws.empty()) files = replaced(files, "hardware/laws", laws);
+  const Tables tables(files);
   TransferContext context;
-  context.weights = &weights;
-  context.laws = &laws;
+  context.tables = &tables;
   std::string line;
   std::string out;
   while (std::getline(std::cin, line)) {
@@ -120,8 +121,8 @@ int main(int argc, char** argv) {
         w = conv_work(in);
         in >> us;
       }
-      const double before = best_product_us(w, weights, device(origin));
-      const double after = best_product_us(w, weights, device(target));
+      const double before = best_product_us(w, tables.products(), device(origin));
+      const double after = best_product_us(w, tables.products(), device(target));
       const double measured = us > 0 ? us : before;
       const Cost cost =
           transfer(measured * 1e3, measured * 1e3, w, KernelShape{}, device(origin), device(target), context);

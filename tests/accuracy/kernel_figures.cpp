@@ -12,16 +12,15 @@
 
 #include <string_view>
 
-#include "hardware/cost_models.hpp"
-#include "hardware/measured.hpp"
+#include "kernel_fit.hpp"
 
 int main(int argc, char** argv) {
   using namespace foretrace::hardware;  // NOLINT(google-build-using-namespace): a program, not a header
   const std::string_view asked = argc > 1 ? argv[1] : "";
   if (asked == "--fit" || asked == "--further") {
     for (const PoolScales& p : fit_pools(argc > 2 ? argv[2] : "", asked == "--further")) {
-      fmt::print("{},{},{:.3g},{:.2f},{:.2f},{:.3f},{:.3g},{},{:.3g},", p.pool, p.samples, p.spread, p.from_fp32,
-                 p.from_layout, p.tuned, p.scales.noise, p.scales.smooth ? "smooth" : "rough", p.scales.middle);
+      fmt::print("{},{},{:.3g},{:.2f},{:.3f},{:.3g},{},{:.3g},", p.pool, p.samples, p.spread, p.from_fp32, p.autotuning,
+                 p.scales.noise, p.scales.smooth ? "smooth" : "rough", p.scales.middle);
       for (std::size_t f = 0; f < p.features; ++f) fmt::print("{}{:.3g}", f > 0 ? " " : "", p.scales.scales[f]);
       fmt::print("\n");
     }

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "trace_maker.hpp"
 
 namespace foretrace::test {
@@ -53,11 +53,11 @@ TEST(GraphLaunch, AKernelFollowsTheOneBeforeItWithItsOwnGap) {
   EXPECT_EQ(r.why("second"), DependencyKind::kLane);
   EXPECT_EQ(r.with("first", 20'000).start("second"), 38'500);
   // Much shorter, and the second waits for its own launch, with the usual latency.
-  EXPECT_EQ(r.with("first", 1'000).start("second"), 25'000 + graph::usual_latencies().launch_latency);
+  EXPECT_EQ(r.with("first", 1'000).start("second"), 25'000 + trace::default_latencies().launch_latency);
   graph::BuildOptions no_gaps;
   no_gaps.device_gaps = false;
   const Replay tight(m, 0, no_gaps);
-  EXPECT_EQ(tight.start("first"), 15'000 + graph::usual_latencies().launch_latency);
+  EXPECT_EQ(tight.start("first"), 15'000 + trace::default_latencies().launch_latency);
   EXPECT_EQ(tight.start("second"), tight.end("first"));
 }
 
@@ -202,11 +202,11 @@ TEST(GraphCudaGraph, OneLaunchOwnsAllItsKernels) {
   EXPECT_EQ(r.graph.launch[r.task("d")].value, r.task("cudaGraphLaunch", 0));
   // It began to run when an eighth of the call was done, and the rest of the call does not hold it.
   EXPECT_NEAR(static_cast<double>(r.with("cudaGraphLaunch", 2'000).start("a")),
-              static_cast<double>(10'000 + 250 + graph::usual_latencies().launch_latency), 20);
+              static_cast<double>(10'000 + 250 + trace::default_latencies().launch_latency), 20);
   EXPECT_EQ(r.with("replay", 5'000).start("a"), 9'000);
   EXPECT_EQ(r.with("a", 16'000).start("b"), 30'400);
   EXPECT_EQ(r.with("c", 9'400).start("d"),
-            80'000 + graph::usual_latencies().kernel_gap);  // now b holds it, at the usual gap
+            80'000 + trace::default_latencies().kernel_gap);  // now b holds it, at the usual gap
   EXPECT_EQ(r.with("c", 59'400).start("d"), 110'500);
   EXPECT_EQ(Replay::without(m, DependencyKind::kLaunch).start("a"), 0);
 }

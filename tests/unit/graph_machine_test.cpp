@@ -8,17 +8,17 @@
 #include <optional>
 
 #include "foretrace/simulate/limits.hpp"
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "trace_maker.hpp"
 
 namespace foretrace::test {
 namespace {
 
 // What the builder assumes where a trace shows nothing else: the machine has just these, so that nothing is guessed.
-const Ns kLatency = graph::usual_latencies().launch_latency;
-const Ns kGap = graph::usual_latencies().kernel_gap;
+const Ns kLatency = trace::default_latencies().launch_latency;
+const Ns kGap = trace::default_latencies().kernel_gap;
 constexpr Ns kNodeGap = 400;  // inside a CUDA graph
-const Ns kSync = graph::usual_latencies().sync_call;
+const Ns kSync = trace::default_latencies().sync_call;
 constexpr Ns kHandOver = 40'000;
 constexpr Ns kJoin = 12'000;
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "trace_maker.hpp"
 
 namespace foretrace::test {
@@ -29,7 +29,7 @@ TEST(GraphShare, ATaskStartsWhenAnotherEnds) {
   EXPECT_EQ(r.with("large", 50'000).start("late"), 69'000);
   EXPECT_EQ(r.with("large", 150'000).start("late"), 169'000);
   EXPECT_EQ(r.with("large", 2'000).start("late"),
-            25'000 + graph::usual_latencies().launch_latency);  // nothing in its way but its launch
+            25'000 + trace::default_latencies().launch_latency);  // nothing in its way but its launch
   const Replay dropped = Replay::without(m, DependencyKind::kShare);
   EXPECT_EQ(dropped.graph.notes.unexplained_lags, 1U);
   EXPECT_EQ(dropped.graph.notes.unexplained_time, 94'000);
@@ -45,7 +45,7 @@ TEST(GraphShare, OneThatNoLongerHoldsTheDeviceIsIgnored) {
   EXPECT_EQ(Replay(g).start("late"), 519'000);  // within the slack: still behind it
   for (std::uint32_t d = g.dep_begin[launch + 1]; d < g.dep_begin[launch + 2]; ++d) g.dep_lag[d] += 200'000;
   EXPECT_EQ(Replay(g).start("large"), 617'000);
-  EXPECT_EQ(Replay(g).start("late"), 25'000 + graph::usual_latencies().launch_latency);
+  EXPECT_EQ(Replay(g).start("late"), 25'000 + trace::default_latencies().launch_latency);
 }
 
 TEST(GraphShare, ASmallOneThatHadJustEndedIsADependency) {
@@ -153,7 +153,7 @@ TEST(GraphShare, AnUnexplainedLagIsKeptUnlessStrict) {
   EXPECT_EQ(Replay(longer).graph.notes.unexplained_lags, 1U);
   graph::BuildOptions strict;
   strict.strict = true;
-  EXPECT_EQ(Replay(longer, 0, strict).start("late"), 25'000 + graph::usual_latencies().launch_latency);
+  EXPECT_EQ(Replay(longer, 0, strict).start("late"), 25'000 + trace::default_latencies().launch_latency);
   EXPECT_EQ(Replay(m, 0, strict).start("late"), 45'000);
 }
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "trace_maker.hpp"
 
 namespace foretrace::test {
@@ -43,12 +43,12 @@ TEST(GraphStreamWait, AForkWaitsForTheStreamOfTheRecord) {
   expect_as_measured(r);
   EXPECT_EQ(r.with("before", 150'000).start("after"), 169'000);
   EXPECT_EQ(r.with("before", 1'000).start("after"),
-            30'000 + graph::usual_latencies().launch_latency);  // its own launch
+            30'000 + trace::default_latencies().launch_latency);  // its own launch
   EXPECT_EQ(Replay(m, 0, neither()).with("before", 150'000).start("after"), 119'000);
   BuildOptions strict = neither();
   strict.strict = true;
   EXPECT_EQ(Replay(m, 0, strict).start("after"),
-            30'000 + graph::usual_latencies().launch_latency);  // nothing explains the 89 us
+            30'000 + trace::default_latencies().launch_latency);  // nothing explains the 89 us
 }
 
 TEST(GraphStreamWait, EveryStreamOfAForkWaits) {
@@ -80,8 +80,8 @@ TEST(GraphStreamWait, AJoinWaitsForEveryForkedStream) {
   const Replay r(m, 0, waits_only());
   expect_as_measured(r);
   EXPECT_EQ(r.with("right", 10'000).start("joined"),
-            127'000 + graph::usual_latencies().kernel_gap);  // then the left one is last, at the usual gap
-  EXPECT_EQ(r.with("left", 200'000).start("joined"), 227'000 + graph::usual_latencies().kernel_gap);
+            127'000 + trace::default_latencies().kernel_gap);  // then the left one is last, at the usual gap
+  EXPECT_EQ(r.with("left", 200'000).start("joined"), 227'000 + trace::default_latencies().kernel_gap);
   EXPECT_EQ(r.with("right", 200'000).start("joined"), 234'000);
   EXPECT_EQ(Replay(m, 0, neither()).with("left", 200'000).start("joined"), 154'000);
 }

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "trace_maker.hpp"
 
 namespace foretrace::test {
@@ -25,7 +25,7 @@ TEST(GraphSync, AStreamSynchronisationWaitsForItsStreamAlone) {
   m.call("cudaDeviceSynchronize", {80'000, 96'000}, 4);
   const Replay r(m);
   expect_as_measured(r);
-  const Ns alone = graph::usual_latencies().sync_call;
+  const Ns alone = trace::default_latencies().sync_call;
   EXPECT_EQ(r.cost("cudaStreamSynchronize"), alone);
   EXPECT_EQ(r.start("cudaStreamSynchronize", 1), 69'000);  // the wait: 9 us behind the kernel's end
   EXPECT_EQ(r.with("short", 23'000).start("cudaStreamSynchronize", 1), 49'000);

@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "foretrace/simulate/limits.hpp"
-#include "graph/latencies.hpp"
 #include "graph_compare.hpp"
+#include "trace/latencies.hpp"
 #include "trace_maker.hpp"
 
 namespace foretrace::test {
@@ -160,7 +160,7 @@ TEST(GraphWaiting, WorkWithoutALaunchThatTheCpuHeldUp) {
   EXPECT_EQ(r.graph.notes.inferred_launches, 1U);
   // 5 of 6 parts of the operation, and the latency.
   EXPECT_NEAR(static_cast<double>(r.with("triton", 60'000).start("orphan")),
-              static_cast<double>(150'000 + graph::usual_latencies().launch_latency), 10);
+              static_cast<double>(150'000 + trace::default_latencies().launch_latency), 10);
 }
 
 // Steps of 100 us on the CPU; the GPU is `behind` steps behind: two streams, of which the second waits for the first one's

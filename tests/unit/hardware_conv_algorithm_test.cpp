@@ -10,7 +10,7 @@
 namespace foretrace::hardware {
 namespace {
 
-using By = ConvAlgorithm::By;
+using Method = ConvAlgorithm::Method;
 using work::Convolution;
 using work::Dtype;
 using work::Family;
@@ -35,11 +35,11 @@ Work convolution(Family family, const Layer& l, bool channels_last = false, Dtyp
 }
 
 constexpr ConvAlgorithm kProduct{};
-constexpr ConvAlgorithm kWinograd{By::kWinograd, 0};
-constexpr ConvAlgorithm fourier(std::int64_t edge) { return {By::kFourier, edge}; }
-constexpr ConvAlgorithm tiles(std::int64_t edge) { return {By::kFourierTiles, edge}; }
+constexpr ConvAlgorithm kWinograd{Method::kWinograd, 0};
+constexpr ConvAlgorithm fourier(std::int64_t edge) { return {Method::kFourier, edge}; }
+constexpr ConvAlgorithm tiles(std::int64_t edge) { return {Method::kFourierTiles, edge}; }
 
-ConvAlgorithm named(std::vector<std::string_view> kernels) { return algorithm_by(kernels); }
+ConvAlgorithm named(std::vector<std::string_view> kernels) { return algorithm_of_kernels(kernels); }
 
 TEST(ConvAlgorithm, IsToldByTheNamesOfItsKernels) {
   EXPECT_EQ(named({}), kProduct);
@@ -48,8 +48,9 @@ TEST(ConvAlgorithm, IsToldByTheNamesOfItsKernels) {
             tiles(32));
   EXPECT_EQ(named({"void flip_filter<float, float>(float*)", "void fft2d_r2c_16x16<float>(float2*)"}), fourier(16));
   EXPECT_EQ(named({"void cudnn::winograd_nonfused::winogradWgradData4x4<float, float>(…)"}), kWinograd);
-  EXPECT_EQ(named({"void cudnn::winograd_nonfused::winogradWgradData9x9_5x5<float, float>(…)"}).by, By::kUnknown);
-  EXPECT_EQ(named({"void DSE::vector_fft<0, 1, 128, 8>(float2*)"}).by, By::kUnknown);
+  EXPECT_EQ(named({"void cudnn::winograd_nonfused::winogradWgradData9x9_5x5<float, float>(…)"}).method,
+            Method::kUnknown);
+  EXPECT_EQ(named({"void DSE::vector_fft<0, 1, 128, 8>(float2*)"}).method, Method::kUnknown);
 }
 
 // What was allocated on an H200 for these shapes (data/h200-operations); the allocator rounds up.
@@ -91,21 +92,21 @@ TEST(ConvAlgorithm, ChangesWithTheBatchWhereItWasMeasured) {
   // 256 channels at 14 x 14: cuDNN's heuristic takes Fourier transforms from 64 images on.
   const Work small = convolution(Family::kConvForward, {32, 256, 14, 256, 3});
   const Work large = convolution(Family::kConvForward, {64, 256, 14, 256, 3});
-  EXPECT_EQ(algorithm_of(large, small, kProduct), fourier(16));
-  EXPECT_EQ(algorithm_of(small, large, fourier(16)), kProduct);
+  EXPECT_EQ(chosen_algorithm(large, small, kProduct), fourier(16));
+  EXPECT_EQ(chosen_algorithm(small, large, fourier(16)), kProduct);
   // What ran is not what the table says: another library, which may choose otherwise again.
-  EXPECT_EQ(algorithm_of(large, small, fourier(32)), fourier(32));
+  EXPECT_EQ(chosen_algorithm(large, small, fourier(32)), fourier(32));
   // It tried its algorithms, and would again.
   Work tried = small;
   std::get<Convolution>(tried.kind).tuned = true;
-  EXPECT_EQ(algorithm_of(tried, tried, kProduct), kProduct);
-  EXPECT_EQ(algorithm_of(tried, tried, fourier(16)), fourier(16));
+  EXPECT_EQ(chosen_algorithm(tried, tried, kProduct), kProduct);
+  EXPECT_EQ(chosen_algorithm(tried, tried, fourier(16)), fourier(16));
   // A layer nobody measured keeps what it ran by, in its own type.
   const Work odd = convolution(Family::kConvForward, {32, 250, 15, 130, 3});
   const Work odd_twice = convolution(Family::kConvForward, {64, 250, 15, 130, 3});
-  EXPECT_EQ(algorithm_of(odd_twice, odd, tiles(32)), tiles(32));
-  EXPECT_EQ(algorithm_of(with_dtype(odd, Dtype::kFp16), odd, tiles(32)), kProduct);
-  EXPECT_EQ(algorithm_of(with_dtype(odd, Dtype::kTf32), odd, tiles(32)), kProduct);
+  EXPECT_EQ(chosen_algorithm(odd_twice, odd, tiles(32)), tiles(32));
+  EXPECT_EQ(chosen_algorithm(with_dtype(odd, Dtype::kFp16), odd, tiles(32)), kProduct);
+  EXPECT_EQ(chosen_algorithm(with_dtype(odd, Dtype::kTf32), odd, tiles(32)), kProduct);
 }
 
 // Backward of 128 channels at 16 x 16, channels last: the data gradient copies its tensors at any batch, the weight gradient takes Winograd's

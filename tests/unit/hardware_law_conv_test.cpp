@@ -8,6 +8,7 @@
 
 #include "foretrace/hardware/cost.hpp"
 #include "hardware/law_conv.hpp"
+#include "hardware/tables.hpp"
 
 namespace foretrace::hardware {
 namespace {
@@ -54,7 +55,7 @@ void for_all(Check check) {
 
 TEST(LawOfConvolutions, EveryKindHasParameters) {
   for_all([&](const Shape& s, Family f, Dtype t, bool last) {
-    const double us = convolution_as_measured_us(convolution(s, f, t, last), device("H200-SXM"));
+    const double us = convolution_as_measured_us(convolution(s, f, t, last), Tables::shipped(), device("H200-SXM"));
     EXPECT_GT(us, 0.5);
     EXPECT_LT(us, 1e6);
   });
@@ -64,7 +65,7 @@ TEST(LawOfConvolutions, GrowsWithTheBatch) {
   for_all([&](Shape s, Family f, Dtype t, bool last) {
     double before = 0;
     for (s.images = 1; s.images <= 512; s.images *= 2) {
-      const double us = convolution_us(convolution(s, f, t, last), TransferWeights::shipped(), device("H200-SXM"));
+      const double us = convolution_us(convolution(s, f, t, last), Tables::shipped(), device("H200-SXM"));
       EXPECT_GE(us, before * 0.999) << s.images;
       before = us;
     }
@@ -73,18 +74,10 @@ TEST(LawOfConvolutions, GrowsWithTheBatch) {
 
 TEST(LawOfConvolutions, ElsewhereItIsTheProductOfThePatches) {
   const Device& a100 = device("A100-SXM4-80GB");
-  const TransferWeights& products = TransferWeights::shipped();
   for_all([&](const Shape& s, Family f, Dtype t, bool last) {
     const Work w = convolution(s, f, t, last);
     if (work::is_depthwise(w)) return;
-    const double beside =
-        std::log(convolution_as_measured_us(w, device("H200-SXM")) / best_product_us(w, products, device("H200-SXM")));
-    const double there = std::log(convolution_us(w, products, a100) / best_product_us(w, products, a100));
-    const bool fitted = fitted_kind(product_of(w, a100)) == ProductKind::kConv;
-    EXPECT_NEAR(there, fitted ? 0 : beyond_a_generation(beside), 1e-9);
-    if (std::abs(beside) < 0.7) {
-      EXPECT_NEAR(there, 0, 1e-9);
-    }
+    EXPECT_DOUBLE_EQ(convolution_us(w, Tables::shipped(), a100), best_product_us(w, TransferWeights::shipped(), a100));
   });
 }
 
@@ -112,9 +105,8 @@ TEST(LongFiltersOverGroups, OnlyOddWidthsMayFallBack) {
 TEST(LawOfConvolutions, SaysNothingOfUnknownSizes) {
   Work w = convolution(kShapes[1], Family::kConvForward, Dtype::kFp32, false);
   std::get<Convolution>(w.kind).out_channels = 0;
-  EXPECT_EQ(convolution_us(w, TransferWeights::shipped(), device("H200-SXM")), 0);
-  EXPECT_EQ(
-      convolution_us(work::gemm_work(1, 64, 64, 64, Dtype::kFp32), TransferWeights::shipped(), device("H200-SXM")), 0);
+  EXPECT_EQ(convolution_us(w, Tables::shipped(), device("H200-SXM")), 0);
+  EXPECT_EQ(convolution_us(work::gemm_work(1, 64, 64, 64, Dtype::kFp32), Tables::shipped(), device("H200-SXM")), 0);
 }
 
 }  // namespace

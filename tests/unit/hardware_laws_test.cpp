@@ -11,6 +11,7 @@
 #include "hardware/cost_models.hpp"
 #include "hardware/cost_recurrent.hpp"
 #include "hardware/cost_streaming.hpp"
+#include "hardware/tables.hpp"
 
 namespace foretrace::hardware {
 namespace {
@@ -96,8 +97,8 @@ TEST(Laws, BothDoorsAskTheSameStreamingWork) {
     for (const std::int64_t elements : {1'000'000, 20'000'000, 200'000'000}) {
       const Work w = work::elementwise_work(elements, 2, 1, Dtype::kFp32);
       const auto& p = std::get<Pointwise>(w.kind);
-      const double here = pointwise_model(w, p, from).us;
-      const double there = pointwise_model(w, p, to).us;
+      const double here = pointwise_model(w, p, Tables::shipped(), from).us;
+      const double there = pointwise_model(w, p, Tables::shipped(), to).us;
       const double moved = transfer(here * 1e3, here * 1e3, w, KernelShape{}, from, to).ns / 1e3;
       // The time alone does not say which part of it waited for memory.
       EXPECT_NEAR(std::log(moved / there), 0, 0.3) << name << ' ' << elements;
@@ -209,7 +210,8 @@ TEST(Laws, ParametersAreSmallPlainDataAndChecked) {
             w.access = access;
             w.backward = tensors == 1;
             w.kind = Pointwise{arithmetic, tensors};
-            EXPECT_GT(pointwise_model(w, std::get<Pointwise>(w.kind), device("A100-SXM4-80GB")).us, 0)
+            EXPECT_GT(pointwise_model(w, std::get<Pointwise>(w.kind), Tables::shipped(), device("A100-SXM4-80GB")).us,
+                      0)
                 << streaming_kind(w, std::get<Pointwise>(w.kind));
           }
         }

@@ -31,34 +31,27 @@ std::string refused(std::string_view text) {
 TEST(Toml, ValuesOfEveryKind) {
   const TomlTable t = read(
       "\xEF\xBB\xBF# a comment, with \xC3\xBC in it\r\n"
-      "whole = 1_000\nhex = 0xFF # of it\noctal = 0o17\nbits = 0b101\nhalf = -0.5\nsmall = 1.5e-3\n"
+      "whole = 1000 # of it\nhalf = -0.5\nsmall = 1.5e-3\n"
       "yes = true\nno=false\n\"quoted name\" = 'a \"literal\\ text'\n"
-      "text = \"tab\\t quote\\\" \\u02ca \\U0001F600\"\nnames = [\n  \"a\", # first\n  'b',\n]\n");
+      "text = \"a # quote\\\" and \\\\\"\nnames = [\n  \"a\", # first\n  'b',\n]\nmore = ['c']\n");
   EXPECT_EQ(t.number("whole"), 1000);
-  EXPECT_EQ(t.number("hex"), 255);
-  EXPECT_EQ(t.number("octal"), 15);
-  EXPECT_EQ(t.number("bits"), 5);
   EXPECT_EQ(t.number("half"), -0.5);
   EXPECT_EQ(t.number("small"), 1.5e-3);
   EXPECT_TRUE(t.flag("yes"));
   EXPECT_FALSE(t.flag("no"));
   EXPECT_EQ(t.text("quoted name"), "a \"literal\\ text");
-  EXPECT_EQ(t.text("text"), "tab\t quote\" \xCB\x8A \xF0\x9F\x98\x80");
+  EXPECT_EQ(t.text("text"), "a # quote\" and \\");
   EXPECT_THAT(t.lists.at("names"), ElementsAre("a", "b"));
+  EXPECT_THAT(t.lists.at("more"), ElementsAre("c"));
 }
 
 TEST(Toml, TablesOneAndSeveral) {
-  const TomlTable t = read(
-      "a.b = 1\n[board]\npower = 700\n[[level]]\ngbs = 1\n[level.more]\nx = 2\n[[level]]\ngbs = 3\n"
-      "[deep.er]\ny = {p = 1, q = {r = 'z'}}\nlist = [{n = 1}, {n = 2}]\n");
-  EXPECT_EQ(t.table("a").number("b"), 1);
+  const TomlTable t = read("top = 1\n[board]\npower = 700\n[[level]]\ngbs = 1\n[[level]] # second\ngbs = 3\n");
+  EXPECT_EQ(t.number("top"), 1);
   EXPECT_EQ(t.table("board").number("power"), 700);
   ASSERT_EQ(t.tables.at("level").size(), 2u);
-  EXPECT_EQ(t.tables.at("level")[0].table("more").number("x"), 2);
+  EXPECT_EQ(t.tables.at("level")[0].number("gbs"), 1);
   EXPECT_EQ(t.tables.at("level")[1].number("gbs"), 3);
-  EXPECT_EQ(t.table("deep").table("er").table("y").table("q").text("r"), "z");
-  ASSERT_EQ(t.table("deep").table("er").tables.at("list").size(), 2u);
-  EXPECT_EQ(t.table("deep").table("er").tables.at("list")[1].number("n"), 2);
   EXPECT_TRUE(t.table("none").values.empty());
 }
 
@@ -67,28 +60,26 @@ TEST(Toml, WhatIsRefusedNamesItsLine) {
   EXPECT_THAT(refused("[t]\n[t]\n"), HasSubstr("line 2: the table 't' is there twice"));
   EXPECT_THAT(refused("[t]\n[[t]]\n"), HasSubstr("one table and several"));
   EXPECT_THAT(refused("t = 1\n[t]\n"), HasSubstr("line 2"));
-  EXPECT_THAT(refused("t = 1\nt.a = 1\n"), HasSubstr("is a value and no table"));
+  EXPECT_THAT(refused("t.a = 1\n"), HasSubstr("a = is expected"));
   EXPECT_THAT(refused("[compute"), HasSubstr("line 1: a table's name is not closed"));
   EXPECT_THAT(refused("a ="), HasSubstr("has no value"));
   EXPECT_THAT(refused("a 1\n"), HasSubstr("a = is expected"));
   EXPECT_THAT(refused("= 1\n"), HasSubstr("a name is expected"));
   EXPECT_THAT(refused("a = 1 2\n"), HasSubstr("something follows"));
-  EXPECT_THAT(refused("a = [1, 2\n"), HasSubstr("a list is not closed"));
-  EXPECT_THAT(refused("a = {b = 1\n"), HasSubstr("not closed by }"));
+  EXPECT_THAT(refused("a = ['b', 'c'\n"), HasSubstr("a list is not closed"));
+  EXPECT_THAT(refused("a = ['b' 'c']\n"), HasSubstr("a list is not closed"));
+  EXPECT_THAT(refused("a = [1, 2]\n"), HasSubstr("texts in quotes"));
+  EXPECT_THAT(refused("a = {b = 1}\n"), HasSubstr("is no number"));
   EXPECT_THAT(refused("a = \"b\nc\"\n"), HasSubstr("line 1: a text is not closed"));
   EXPECT_THAT(refused("a = \"\\q\"\n"), HasSubstr("backslash"));
-  EXPECT_THAT(refused("a = \"\\ud800\"\n"), HasSubstr("backslash"));
+  EXPECT_THAT(refused("a = \"b\\"), HasSubstr("backslash"));
   EXPECT_THAT(refused("a = \"\"\"b\"\"\"\n"), HasSubstr("several lines"));
   EXPECT_THAT(refused("a = \"\x01\"\n"), HasSubstr("control character"));
   EXPECT_THAT(refused("# \x7F\n"), HasSubstr("control character"));
   EXPECT_THAT(refused("a = \xFF\n"), HasSubstr("UTF-8"));
-  EXPECT_THAT(refused("a = 1\r2\n"), HasSubstr("something follows"));
-  EXPECT_THAT(refused(std::string("a = 1\0", 6)), HasSubstr("something follows"));
-  // What once reached undefined behaviour in a library.
-  EXPECT_THAT(refused(" atu=\"0o21opo\\u02ca\"\nbroken"), HasSubstr("line 2"));
-  EXPECT_THAT(refused("a = " + std::string(100'000, '[')), HasSubstr("too deep"));
-  for (const char* number : {"01", "1.", ".5", "1__0", "_1", "1_", "0x", "-0x1", "inf", "nan", "1e999", "1979-05-27",
-                             "12:30:00", "--1", "+-1", "1e", "0b12", "yes"}) {
+  EXPECT_THAT(refused(std::string("a = 1\0", 6)), HasSubstr("control character"));
+  EXPECT_THAT(refused("a = " + std::string(100'000, '[')), HasSubstr("texts in quotes"));
+  for (const char* number : {"0x1", "1_000", "inf", "nan", "1e999", "1979-05-27", "12:30:00", "--1", "1e", "yes"}) {
     EXPECT_THAT(refused(std::string("a = ") + number), HasSubstr("is no number")) << number;
   }
 }

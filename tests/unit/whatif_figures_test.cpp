@@ -5,10 +5,10 @@
 #include <numeric>
 #include <set>
 
-#include "base/figures.hpp"
 #include "foretrace/host/host_costs.hpp"
 #include "foretrace/whatif/residuals.hpp"
 #include "hardware/figures.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/rewrite/optimizer.hpp"
 
 namespace foretrace::whatif {
@@ -41,7 +41,7 @@ TEST(Figures, TablesHoldWhatTheirToolsWrote) {
     EXPECT_LT(share, 1);
   }
   EXPECT_GE(f.half_sum, 1);
-  EXPECT_GT(measured_latency("result_told"), measured_latency("sync_return"));
+  EXPECT_GT(trace::default_latencies().result_ready, trace::default_latencies().sync_return);
   const host::HostCosts& host = host::HostCosts::built_in();
   EXPECT_GT(host.scaler_us, host.op_us);
   EXPECT_GT(host.moment, 0);

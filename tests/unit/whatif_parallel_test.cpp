@@ -7,7 +7,7 @@
 #include "foretrace/report/whatif.hpp"
 #include "foretrace/trace/load.hpp"
 #include "foretrace/whatif/parallel.hpp"
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 
 namespace foretrace::test {
 namespace {
@@ -258,7 +258,7 @@ TEST_F(Servers, TheFirstPushIsCopiedTheOthersAreAdded) {
   // This rank had a half of the GPU, and of its memory's bandwidth.
   const hardware::Device& device = baseline_->model.device;
   const double gbs = device.streaming_gbs() * device.sm_count / hardware::find_device(device.name)->sm_count;
-  const auto floor_ns = static_cast<double>(graph::usual_latencies().short_kernel);  // of each of its eight kernels
+  const auto floor_ns = static_cast<double>(trace::default_latencies().short_kernel);  // of each of its eight kernels
   const double law = (2 + 7 * 3) * bytes() / 2 / gbs + 8 * floor_ns * static_cast<double>(p.buckets);
   const auto sums =
       static_cast<double>(total(p.graph, "server: COPY_FIRST, SUM") + total(p.graph, "server: SUM of the last"));

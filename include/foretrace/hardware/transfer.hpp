@@ -9,34 +9,36 @@
 
 #include "foretrace/hardware/cost.hpp"
 #include "foretrace/hardware/device.hpp"
-#include "foretrace/hardware/occupancy.hpp"
 
 namespace foretrace::hardware {
 
+/// A kernel launch. Shared memory is static and dynamic together, without what the driver reserves.
+struct KernelShape {
+  std::int64_t blocks = 0;
+  std::int64_t threads = 0;  ///< of one block
+  std::int64_t registers = 0;
+  std::int64_t shared_bytes = 0;
+};
+
+class Tables;
+
+/// What a whole step shows of its GPU. Where all products of one kind run faster or slower than the model says (aligned sizes,
+/// another library version), they do so on the target too; and its streaming kernels reach some bandwidth.
+struct TransferContext {
+  static constexpr std::size_t kKinds = 5;
+  std::array<double, kKinds> common = {};  ///< mean of log(measured / model) by kind of product, weighted by time
+  double streaming_gbs = 0;        ///< what element-wise kernels of this step reach; 0: what the device file says
+  const Tables* tables = nullptr;  ///< null: those compiled in. Others were fitted without one GPU
+
+  /// Fills both from the operations of a step and what each took.
+  void learn(std::span<const work::Work> works, std::span<const double> operation_ns, const Device& from);
+  [[nodiscard]] const Tables& parameters() const;
+};
 /// The time on `to` of one GPU task that took `measured_ns` on `from`. `operation_ns` is what all kernels of its operation took
 /// together (the work describes all of them); `shape` is the task's own launch, all zero when the trace does not tell. The
 /// same device gives the measured time, to the nanosecond.
 Cost transfer(double measured_ns, double operation_ns, const work::Work& work, const KernelShape& shape,
-              const Device& from, const Device& to);
-class TransferWeights;
-class Laws;
-/// What a whole step tells: where all its products of one kind run faster or slower than the model says (aligned sizes, a library
-/// of another version), they do so on the target too; and what bandwidth its streaming kernels reach. What single ones deviate
-/// beyond that is carried in part.
-struct TransferContext {
-  static constexpr std::size_t kKinds = 5;
-  std::array<double, kKinds> common = {};  ///< mean of log(measured / model) by kind of product, weighted by time
-  double streaming_gbs = 0;  ///< what element-wise kernels of this step reach; 0: what the device file says
-  const TransferWeights* weights = nullptr;  ///< null: those compiled in. Others are fitted without one GPU
-  const Laws* laws = nullptr;                ///< the same, of attention and recurrent layers
-
-  /// Fills both from the operations of a step and what each took.
-  void learn(std::span<const work::Work> works, std::span<const double> operation_ns, const Device& from);
-  [[nodiscard]] const TransferWeights& parameters() const;
-  [[nodiscard]] const Laws& known_laws() const;
-};
-Cost transfer(double measured_ns, double operation_ns, const work::Work& work, const KernelShape& shape,
-              const Device& from, const Device& to, const TransferContext& context);
+              const Device& from, const Device& to, const TransferContext& context = {});
 
 /// The part of the same kernel alone: a kernel that moves `bytes` (0: not known) and took `measured_us`. A soft maximum of what
 /// memory takes, which follows the bandwidth, and of arithmetic and latency, which follow the rate its blocks can use.

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "base/statistics.hpp"
-#include "graph/latencies.hpp"
 #include "graph/step_state.hpp"
+#include "trace/latencies.hpp"
 
 namespace foretrace::graph {
 
@@ -35,8 +35,8 @@ class SyncRule {
         idle.push_back(c.end - c.begin);
       }
     }
-    const Ns usual_return = returns.empty() ? usual_latencies().sync_return : median(returns);
-    const Ns usual_cost = idle.empty() ? usual_latencies().sync_call : median(idle);
+    const Ns usual_return = returns.empty() ? trace::default_latencies().sync_return : median(returns);
+    const Ns usual_cost = idle.empty() ? trace::default_latencies().sync_call : median(idle);
     for (const SyncCall& sync : syncs_) connect(sync, usual_cost, usual_return);
   }
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/figures.hpp"
 #include "foretrace/trace/communication.hpp"
+#include "trace/latencies.hpp"
 
 namespace foretrace::trace {
 
@@ -245,7 +245,7 @@ void XlaRows::add_waits() {
   constexpr Ns kSoon = 2 * kNsPerMs;
   // Behind the GPU's work the host tells every array of the result that it is there. Profiled that takes 0.3 to 0.8 ms, which vary from step
   // to step. What it takes unprofiled is work of the host; what is more is the wait's, as profilers delay it.
-  static const Ns told = std::llround(measured_latency("result_told"));
+  const Ns told = default_latencies().result_ready;
   struct Step {
     std::uint32_t event;
     Ns host = INT64_MIN;  // end of the last row inside it

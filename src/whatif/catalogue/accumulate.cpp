@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "foretrace/whatif/script.hpp"
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/backward_end.hpp"
 #include "whatif/model/step_facts.hpp"
@@ -52,7 +52,7 @@ void add_gradient_sums(const Model& m, Draft& draft, const Selection& pass, cons
   }
   if (!end.known()) return;
   const double bytes = 3.0 * sizeof(float) * static_cast<double>(m.parameter_elements);
-  const Ns each = graph::usual_latencies().short_kernel +
+  const Ns each = trace::default_latencies().short_kernel +
                   static_cast<Ns>(bytes / m.device.streaming_gbs() / static_cast<double>(tensors));
   for (std::int64_t k = 0; k < tensors; ++k) {
     draft.insert({.name = "gradient accumulation",

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "foretrace/whatif/script.hpp"
-#include "graph/latencies.hpp"
 #include "hardware/figures.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/model/step_facts.hpp"
 #include "whatif/rewrite/graph_regions.hpp"
@@ -89,7 +89,7 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
   std::uint32_t last_update = kNone;
   for (const std::uint32_t t : kernels) {
     draft.set_launch(t, call, latency);
-    draft.set_lane_lag(t, std::min(g.lane_lag[t], graph::usual_latencies().graph_gap));
+    draft.set_lane_lag(t, std::min(g.lane_lag[t], trace::default_latencies().graph_gap));
     if (g.phase[t] == Phase::kOptimizer && g.kind[t] == TaskKind::kKernel) {
       ++update;
       last_update = t;
@@ -107,15 +107,15 @@ Status apply_cuda_graph(Model& m, Draft& draft, const Parameters& parameters) {
   // An update of a kernel per tensor and step must keep its counters on the GPU to be captured.
   if (last_update != kNone && static_cast<std::int64_t>(update) > 2 * m.parameter_tensors && m.parameter_tensors > 0) {
     const auto extra =
-        static_cast<std::size_t>(hardware::measured_figures().capturable_kernels * static_cast<double>(update));
+        static_cast<std::size_t>(hardware::measured_figures(m.device).capturable_kernels * static_cast<double>(update));
     Place at{.cpu = call, .gpu = last_update};
     for (std::size_t i = 0; i < extra; ++i) {
       at = draft.insert({.name = "capturable update",
-                         .cost = graph::usual_latencies().short_kernel,
+                         .cost = trace::default_latencies().short_kernel,
                          .phase = Phase::kOptimizer,
                          .after = at,
                          .launch_of = call});
-      draft.set_lane_lag(at.gpu, graph::usual_latencies().graph_gap);
+      draft.set_lane_lag(at.gpu, trace::default_latencies().graph_gap);
     }
   }
   return {};

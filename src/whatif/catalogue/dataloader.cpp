@@ -60,8 +60,8 @@ void copy_from(const Model& m, Draft& draft, bool pinned) {
     if (!is_batch_copy(g, t)) continue;
     const bool now = g.task_name(t).find("Pageable") == std::string_view::npos;
     if (now == pinned) continue;
-    const double factor =
-        pinned ? 1 / hardware::measured_figures().pageable_copy : hardware::measured_figures().pageable_copy;
+    const double factor = pinned ? 1 / hardware::measured_figures(m.device).pageable_copy
+                                 : hardware::measured_figures(m.device).pageable_copy;
     draft.set(t, static_cast<Ns>(static_cast<double>(g.cost[t]) * factor), graph::Origin::kScaled);
     if (!g.launch[t].valid()) continue;
     const std::uint32_t call = g.launch[t].value;
@@ -98,8 +98,8 @@ Status apply_dataloader(Model& m, Draft& draft, const Parameters& parameters) {
     if (!l.in_workers) {
       const Ns pins = pinning(m, l);
       pinning_time += pins;
-      batch +=
-          static_cast<Ns>(static_cast<double>(l.end - l.begin - pins) * hardware::measured_figures().worker_slowdown);
+      batch += static_cast<Ns>(static_cast<double>(l.end - l.begin - pins) *
+                               hardware::measured_figures(m.device).worker_slowdown);
     } else if (l.end - l.begin > from_queue + from_worker) {
       // Workers that are waited for make one batch per step, all of them together.
       if (!parameters.given("now")) {

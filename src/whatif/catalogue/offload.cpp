@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "foretrace/whatif/script.hpp"
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/saved_tensors.hpp"
 #include "whatif/model/step_facts.hpp"
@@ -102,7 +102,7 @@ void copy_in_order(Model& m, Draft& draft, const std::vector<SavedTensor>& saved
     }
     const Place there = c.insert(s, out, Phase::kForward);
     const std::uint32_t wait = draft.insert_wait(there.cpu, "wait for the copy");
-    draft.depend(there.gpu, wait, graph::usual_latencies().sync_return, DependencyKind::kSync);
+    draft.depend(there.gpu, wait, trace::default_latencies().sync_return, DependencyKind::kSync);
     c.insert(s, back, Phase::kBackward);
   }
 }

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/saturate.hpp"
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/catalogue/catalogue.hpp"
 #include "whatif/dataflow/op_facts.hpp"
 #include "whatif/dataflow/sequence_shapes.hpp"
@@ -263,7 +263,7 @@ class Sequence {
   void follow(const Row& row, const Work& becomes, double by) {
     if (by == 1) return;
     const auto least =
-        static_cast<double>(graph::usual_latencies().short_kernel) * static_cast<double>(row.tasks.size());
+        static_cast<double>(trace::default_latencies().short_kernel) * static_cast<double>(row.tasks.size());
     const double time = static_cast<double>(row.time);
     const double fixed = std::min(time, least);
     set_row(m_, draft_, row, fixed + (time - fixed) * by, becomes, graph::Origin::kScaled);

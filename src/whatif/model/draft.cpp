@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 
 namespace foretrace::whatif {
 
@@ -238,7 +238,7 @@ Place Draft::insert(const NewKernel& k) {
   // The gap a kernel of this stream usually follows its predecessor with.
   const std::uint32_t neighbour = k.after.gpu;
   const Ns lag = neighbour < base_.size() ? std::clamp<Ns>(base_.lane_lag[neighbour], 0, 2000)
-                                          : graph::usual_latencies().kernel_gap;
+                                          : trace::default_latencies().kernel_gap;
   const std::uint32_t id = add({.kind = k.kind,
                                 .cost = k.cost,
                                 .name = k.name,
@@ -252,7 +252,7 @@ Place Draft::insert(const NewKernel& k) {
   if (captured != kNone) {
     depend(launch, id, 0, DependencyKind::kLaunch, 0);  // as set_launch: from the call's begin
   } else {
-    depend(launch, id, k.launch_of ? 0 : graph::usual_latencies().launch_latency, DependencyKind::kLaunch);
+    depend(launch, id, k.launch_of ? 0 : trace::default_latencies().launch_latency, DependencyKind::kLaunch);
   }
   return {.cpu = on_cpu, .gpu = id};
 }
@@ -281,7 +281,7 @@ std::uint32_t Draft::insert_wait(std::uint32_t after, std::string name) {
 
 std::uint32_t Draft::insert_read_back(const Place& at, std::string name) {
   // A small copy to the host behind what is read, and the call's return.
-  const graph::Latencies& usual = graph::usual_latencies();
+  const trace::Latencies& usual = trace::default_latencies();
   const std::uint32_t wait = insert_wait(at.cpu, std::move(name));
   depend(at.gpu, wait, usual.kernel_gap + usual.short_kernel + usual.sync_return, DependencyKind::kSync);
   return wait;

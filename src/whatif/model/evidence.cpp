@@ -1,11 +1,13 @@
 #include "whatif/model/evidence.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
+#include "base/csv.hpp"
 #include "base/data_files.hpp"
 #include "base/decimal.hpp"
-#include "base/text.hpp"
 
 namespace foretrace::whatif {
 
@@ -14,13 +16,9 @@ namespace {
 // The rows of validation/<table>.csv, each with so many fields.
 std::vector<std::vector<std::string_view>> rows_of(std::string_view table, std::size_t fields) {
   std::vector<std::vector<std::string_view>> rows;
-  for (const DataFile& file : data_files_in("whatif/validation")) {
-    if (file.stem() != table) continue;
-    for (const std::string_view line : split(file.text, '\n')) {
-      if (line.empty() || line.front() == '#') continue;
-      rows.push_back(csv_fields(line));
-      FORETRACE_CHECK(rows.back().size() == fields);
-    }
+  for (CsvReader row(data_file(fmt::format("whatif/validation/{}.csv", table)), {}); row.next();) {
+    FORETRACE_CHECK(row.cells().size() == fields);
+    rows.push_back(row.cells());
   }
   return rows;
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/latencies.hpp"
 #include "hardware/figures.hpp"
+#include "trace/latencies.hpp"
 
 namespace foretrace::whatif {
 
@@ -40,7 +40,7 @@ Builder::Builder(Model& model, Draft& d, const Gradients& g, const Parallelism& 
   if (communicates_)
     m.not_modelled.emplace_back("the trace is of several workers: its own collectives were taken out first");
   if (!m.interference) {
-    const hardware::Figures& measured = hardware::measured_figures();
+    const hardware::Figures& measured = hardware::measured_figures(m.device);
     m.interference = Interference{0, measured.beside_collective, measured.collective_beside, 0, {}};
   }
 }
@@ -112,7 +112,7 @@ std::vector<double> Builder::slices(double bytes) const {
 Ns Builder::memory_ns(double bytes) const {
   const double gbs = m.device.streaming_gbs() * memory_share_;
   return static_cast<Ns>(
-      std::llround(static_cast<double>(graph::usual_latencies().short_kernel) + (gbs > 0 ? bytes / gbs : 0)));
+      std::llround(static_cast<double>(trace::default_latencies().short_kernel) + (gbs > 0 ? bytes / gbs : 0)));
 }
 
 std::uint32_t Builder::kernel(Place& at, const std::string& name, double bytes, Ns cpu_cost, Phase phase,
@@ -135,13 +135,13 @@ std::uint32_t Builder::cpu(Place& at, const std::string& name, Ns cost, Phase ph
 }
 
 void Builder::start_behind(std::uint32_t task, const Place& at) {
-  const Ns start = graph::usual_latencies().collective_start;
+  const Ns start = trace::default_latencies().collective_start;
   draft.depend(at.cpu, first_of(task), start, DependencyKind::kLaunch);
   if (at.gpu != kNone) draft.depend(at.gpu, first_of(task), start, DependencyKind::kStreamWait);
 }
 
 void Builder::wait_for(std::uint32_t task, std::uint32_t collective) {
-  const Ns hand_over = graph::usual_latencies().stream_hand_over;
+  const Ns hand_over = trace::default_latencies().stream_hand_over;
   draft.depend(collective, first_of(task), hand_over, DependencyKind::kStreamWait);
 }
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/parallel/builder.hpp"
 
 namespace foretrace::whatif {
@@ -30,7 +30,7 @@ void broadcast_buffers(Builder& b) {
 }
 
 std::vector<Place> gradients_into_buckets(Builder& b) {
-  const Ns join = graph::usual_latencies().kernel_gap;  // from a side stream's end to the next kernel of the main one
+  const Ns join = trace::default_latencies().kernel_gap;  // from a side stream's end to the next kernel of the main one
   const Gradients& gradients = b.gradients;
   std::vector<Place> behind(gradients.list.size());
   for (std::size_t i = 0; i < gradients.list.size(); ++i) {

@@ -132,7 +132,7 @@ Status apply_parallelism(Model& model, Draft& draft, const Parallelism& how, con
   FORETRACE_TRY(const Gradients gradients, find_gradients(model));
   FORETRACE_TRY_VOID(check_plan(how.buckets, gradients));
   // Workers differ by what a GPU's steps differ by; the slowest of them sets the pace.
-  const double spread = 1 + expected_maximum(cluster.workers) * hardware::measured_figures().gpu_repeat;
+  const double spread = 1 + expected_maximum(cluster.workers) * hardware::measured_figures(model.device).gpu_repeat;
   slow_down(draft, model.graph, how.slow_worker * spread);
   Builder builder(model, draft, gradients, how, cluster);
   FORETRACE_TRY_VOID(entry->apply(builder));

@@ -7,7 +7,7 @@
 #include "foretrace/hardware/cost.hpp"
 #include "foretrace/hardware/transfer.hpp"
 #include "foretrace/whatif/residuals.hpp"
-#include "hardware/measured.hpp"
+#include "hardware/estimate.hpp"
 #include "whatif/model/simulate_model.hpp"
 
 namespace foretrace::whatif {
@@ -65,7 +65,7 @@ KernelSigmas kernel_sigmas(const Model& m) {
     if (row >= modelled.size() || m.graph.origin[t] < graph::Origin::kScaled) continue;
     (m.graph.origin[t] == graph::Origin::kScaled ? scaled : modelled)[row] += static_cast<double>(m.graph.cost[t]);
   }
-  const hardware::Device& measured = hardware::measured_device();
+  const hardware::Device measured = hardware::measured_device(m.device);
   KernelSigmas sigmas;
   double all_scaled = 0;
   std::array<double, kErrorFamilies.size()> all{};

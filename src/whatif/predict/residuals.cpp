@@ -10,9 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/csv.hpp"
 #include "base/data_files.hpp"
-#include "base/decimal.hpp"
-#include "base/text.hpp"
 #include "whatif/predict/bands.hpp"
 
 namespace foretrace::whatif {
@@ -63,17 +62,12 @@ bool of_kernels(std::string_view family) {
 
 Result<Residuals> Residuals::parse(std::string_view csv, std::string_view file) {
   Residuals out;
-  std::size_t number = 0;
-  for (const std::string_view line : split(csv, '\n')) {
-    ++number;
-    if (line.empty() || line.front() == '#') continue;
-    const std::vector<std::string_view> fields = csv_fields(line);
-    const std::optional<double> value = fields.size() == 3 ? parse_double(fields[2]) : std::nullopt;
-    if (!value || fields[0].empty()) {
-      return tl::unexpected(Error{ErrorCode::kUnreadable, fmt::format("line {} is not family,model,residual", number),
-                                  std::string(file), Error::kNoOffset, "tools/fit_bands.py writes such files"});
+  for (CsvReader row(csv, {"family", "model", "residual"}); row.next();) {
+    const std::optional<double> value = row.number("residual");
+    if (!value || row["family"].empty() || row.cells().size() != row.columns().size()) {
+      return row.error("not family,model,residual", std::string(file), "tools/fit_bands.py writes such files");
     }
-    out.rows_.push_back({std::string(fields[0]), std::string(fields[1]), *value});
+    out.rows_.push_back({std::string(row["family"]), std::string(row["model"]), *value});
   }
   return out;
 }
@@ -82,8 +76,7 @@ const Residuals& Residuals::built_in() {
   static const Residuals kBuiltIn = [] {
     Residuals all;
     for (const DataFile& file : data_files_in("whatif/residuals")) {
-      const std::string_view stem = file.stem(), text = file.text;
-      Result<Residuals> part = parse(text, stem);
+      Result<Residuals> part = parse(file.text, file.stem());
       FORETRACE_CHECK(part.has_value());
       all.rows_.insert(all.rows_.end(), part->rows_.begin(), part->rows_.end());
     }

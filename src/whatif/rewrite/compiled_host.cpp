@@ -1,6 +1,6 @@
 #include <set>
 
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/rewrite/compiling.hpp"
 #include "whatif/rewrite/graph_regions.hpp"
 
@@ -41,7 +41,7 @@ void collect(Compiling& c, const FusionPlan& plan, Pass& pass) {
 
 void compile_host(Compiling& c, const FusionPlan& plan, bool graphed) {
   const host::HostCosts& host = c.model.host;
-  const graph::Latencies& latencies = graph::usual_latencies();
+  const trace::Latencies& latencies = trace::default_latencies();
   std::set<std::uint32_t> regions;
   for (const std::uint32_t r : c.region) {
     if (r != kNone) regions.insert(r);

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/csv.hpp"
 #include "base/data_files.hpp"
-#include "base/figures.hpp"
 #include "foretrace/base/result.hpp"
 
 namespace foretrace::whatif {
@@ -24,7 +24,6 @@ struct Figures {
 
   static const Figures& of_inductor() {
     static const Figures kFigures = [] {
-      FORETRACE_CHECK(data_files_in("whatif/compilers").size() == 1);
       Figures f;
       const std::pair<std::string_view, double*> places[] = {
           {"copy_start_us", &f.copy_start_us},   {"copy_share", &f.copy_share},
@@ -32,7 +31,7 @@ struct Figures {
           {"finishing_us", &f.finishing_us},     {"statistics_share", &f.statistics_share},
           {"in_place_share", &f.in_place_share}, {"random_flop", &f.random_flop},
           {"slow_flop", &f.slow_flop},           {"gelu_gradient_flop", &f.gelu_gradient_flop}};
-      read_figures(data_files_in("whatif/compilers").front().text, places);
+      read_values(data_file("whatif/compilers/inductor.csv"), places);
       return f;
     }();
     return kFigures;

@@ -78,7 +78,7 @@ LayoutTasks::Made LayoutTasks::make(Model& m, Draft& draft, const std::vector<st
   if (per_run == 0 || !launched) copies.clear();
   double sum = 0;
   for (const Copy& copy : copies) sum += copy.ns * static_cast<double>(times);
-  const double factor = sum > 0 ? std::min(1.0, hardware::measured_figures().layout_share * time / sum) : 1;
+  const double factor = sum > 0 ? std::min(1.0, hardware::measured_figures(m.device).layout_share * time / sum) : 1;
   const Made made{sum * factor, copies.size() * times};
   if (!copies.empty() && copies_.size() == made.tasks) {
     for (std::size_t i = 0; i < copies_.size(); ++i) {

@@ -22,8 +22,8 @@ double update_ns(const Model& m, const UpdatePlan& plan) {
         work::optimizer_work(m.parameter_elements, read, plan.bytes_per_element - read, m.parameter_tensors), m.device);
     if (cost.known) return cost.ns;
   }
-  return bytes /
-         (m.device.bandwidth_gbs * std::min(m.device.achievable_bandwidth, hardware::measured_figures().list_share));
+  return bytes / (m.device.bandwidth_gbs *
+                  std::min(m.device.achievable_bandwidth, hardware::measured_figures(m.device).list_share));
 }
 
 bool is_scaler(const Model& m, std::uint32_t t) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/latencies.hpp"
+#include "trace/latencies.hpp"
 #include "whatif/rewrite/rows.hpp"
 #include "whatif/rewrite/workspaces.hpp"
 
@@ -13,7 +13,7 @@ namespace {
 
 // A kernel has a fixed part, the time of one that does next to nothing; the rest grows with the data.
 double linear(double was, double x) {
-  const double floor = std::min(was, static_cast<double>(graph::usual_latencies().short_kernel));
+  const double floor = std::min(was, static_cast<double>(trace::default_latencies().short_kernel));
   return floor + (was - floor) * x;
 }
 

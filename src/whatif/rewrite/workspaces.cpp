@@ -58,9 +58,9 @@ struct Need {
 };
 
 Need need_of(const ScratchUser& user, const Work& becomes) {
-  const hardware::ConvAlgorithm ran = hardware::algorithm_by(user.kernels);
+  const hardware::ConvAlgorithm ran = hardware::algorithm_of_kernels(user.kernels);
   const auto bytes = [&](const Work& w) {
-    return hardware::scratch_bytes(w, hardware::algorithm_of(w, user.recorded, ran));
+    return hardware::scratch_bytes(w, hardware::chosen_algorithm(w, user.recorded, ran));
   };
   return {bytes(user.now), bytes(becomes)};
 }

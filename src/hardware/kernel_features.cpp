@@ -1,7 +1,5 @@
-// Bounds and features of the families that measured operations tell. Features are logarithms of sizes, and what makes a
-// library take another kernel: alignment, windows, how many tiles there are for each SM.
-
-#include "hardware/measured_place.hpp"
+// Laws and features of the kinds of work that have measured kernels. Features are logarithms of sizes, and what makes a library
+// take another kernel: alignment, windows, how many tiles there are for each SM.
 
 #include <algorithm>
 #include <array>
@@ -11,13 +9,15 @@
 #include "hardware/cost_attention.hpp"
 #include "hardware/cost_product.hpp"
 #include "hardware/cost_recurrent.hpp"
+#include "hardware/features_builder.hpp"
 #include "hardware/law_conv.hpp"
+#include "hardware/tables.hpp"
 
 namespace foretrace::hardware {
 
 namespace {
 
-std::optional<MeasuredPlace> place(const Work& w, const Convolution& c, const Device& d) {
+std::optional<KernelFeatures> features(const Work& w, const Convolution& c, const Device& d, const Tables& t) {
   if (c.input[0] <= 0 || w.flops <= 0) return std::nullopt;
   const bool data = w.family == Family::kConvDataGrad;
   const bool filter = w.family == Family::kConvWeightGrad;
@@ -57,55 +57,56 @@ std::optional<MeasuredPlace> place(const Work& w, const Convolution& c, const De
       .feature(std::min(std::log(std::max(tiles, 1e-3)), 3.0))
       .feature(std::log(std::ceil(n / 64) * 64 / std::max(n, 1.0)))
       .feature(misalignment(c.out_h * c.out_w))
-      .tuned(c.tuned)
-      .bound(convolution_us(w, TransferWeights::shipped(), d));
+      .autotuned(c.tuned)
+      .law(convolution_us(w, t, d));
 }
 
 /// What the law of products says, remembered: it takes microseconds, a step repeats its products, and a search asks for the same
 /// step hundreds of times. Of two devices, those a step is moved between.
 class KnownProducts {
  public:
-  double us(const Work& w, const Gemm& g, const Device& d) {
-    Times& times = times_on(d);
-    if (times.size() >= kMost) times.clear();
+  double us(const Work& w, const Gemm& g, const TransferWeights& weights, const Device& d) {
+    Times& times = times_on(d, weights);
+    constexpr std::size_t kLargest = 4096;  // by definition of a guard: a step has a few hundred products
+    if (times.size() >= kLargest) times.clear();
     const auto [it, added] = times.try_emplace({g.batch, g.m, g.n, g.k, static_cast<std::int64_t>(w.dtype)}, 0.0);
-    if (added) it->second = best_product_us(w, TransferWeights::shipped(), d);
+    if (added) it->second = best_product_us(w, weights, d);
     return it->second;
   }
 
  private:
-  static constexpr std::size_t kMost = 4096;
   using Times = std::map<std::array<std::int64_t, 5>, double>;
   struct OnDevice {
     Device device;
+    const TransferWeights* weights;
     Times times;
   };
 
   static bool same_law(const Device& a, const Device& b) {
-    return same_device(a, b) && a.architecture == b.architecture && a.rated_sms == b.rated_sms &&
+    return a.name == b.name && same_device(a, b) && a.architecture == b.architecture && a.rated_sms == b.rated_sms &&
            a.rated_clock_mhz == b.rated_clock_mhz;
   }
-  Times& times_on(const Device& d) {
+  Times& times_on(const Device& d, const TransferWeights& weights) {
     for (std::optional<OnDevice>& known : devices_) {
-      if (known && same_law(known->device, d)) return known->times;
+      if (known && known->weights == &weights && same_law(known->device, d)) return known->times;
     }
     oldest_ = 1 - oldest_;
-    return devices_[1 - oldest_].emplace(OnDevice{d, {}}).times;
+    return devices_[1 - oldest_].emplace(OnDevice{d, &weights, {}}).times;
   }
 
   std::array<std::optional<OnDevice>, 2> devices_;
   std::size_t oldest_ = 0;
 };
 
-double product_bound_us(const Work& w, const Gemm& g, const Device& d) {
+double known_product_us(const Work& w, const Gemm& g, const Tables& t, const Device& d) {
   static thread_local KnownProducts known;
-  return known.us(w, g, d);
+  return known.us(w, g, t.products(), d);
 }
 
 // The law knows sizes and the device; the pools what it does not: how operands lie (tensor cores read TF32 along k only), whether a
 // 16-byte access fits their rows (else kernels of older generations run, chosen by rules nobody publishes), and vectors, for
 // which there are kernels without tiles.
-std::optional<MeasuredPlace> place(const Work& w, const Gemm& g, const Device& d) {
+std::optional<KernelFeatures> features(const Work& w, const Gemm& g, const Device& d, const Tables& t) {
   if (g.m <= 0 || g.n <= 0 || g.k <= 0 || d.sm_count <= 0) return std::nullopt;
   const Product product = product_of(w, d);
   const bool half = product.element_bytes <= 2;
@@ -140,13 +141,13 @@ std::optional<MeasuredPlace> place(const Work& w, const Gemm& g, const Device& d
       .feature(misalignment(g.k))
       .feature(waste(g.m))
       .feature(waste(g.n))
-      .bound(product_bound_us(w, g, d));
+      .law(known_product_us(w, g, t, d));
 }
 
-std::optional<MeasuredPlace> place(const Work& w, const Attention& a, const Device& d) {
+std::optional<KernelFeatures> features(const Work& w, const Attention& a, const Device& d, const Tables& t) {
   if (a.queries <= 0 || a.keys <= 0 || a.head_size <= 0 || w.flops <= 0) return std::nullopt;
   std::string pool = "attention";
-  pool.append(way(w)).append(type_of(w.dtype));
+  pool.append(pass_name(w)).append(type_of(w.dtype));
   const double heads = as_double(a.batch) * as_double(a.heads);
   const double rows = std::ceil(as_double(a.queries) / 128) * heads / std::max(1, d.sm_count);
   const double held = heads * (as_double(a.queries) + as_double(a.keys)) * as_double(a.head_size * bytes_of(w.dtype));
@@ -171,13 +172,13 @@ std::optional<MeasuredPlace> place(const Work& w, const Attention& a, const Devi
                                   : 0)
       .feature(log_of(as_double(a.shared)))
       .feature(std::log(held / std::max(1.0, d.l2_mb * 1e6)))
-      .bound(attention_us(w, a, Laws::shipped(), d));
+      .law(attention_us(w, a, t.laws(), d));
 }
 
-std::optional<MeasuredPlace> place(const Work& w, const Recurrent& r, const Device& d) {
+std::optional<KernelFeatures> features(const Work& w, const Recurrent& r, const Device& d, const Tables& t) {
   if (r.hidden <= 0 || r.steps <= 0 || r.batch <= 0) return std::nullopt;
   std::string pool = "rnn";
-  pool.append(way(w)).append(type_of(w.dtype)).append(on_chip(w, r));
+  pool.append(pass_name(w)).append(type_of(w.dtype)).append(on_chip(w, r));
   return Builder(std::move(pool))
       .feature(log_of(as_double(r.batch)))
       .feature(log_of(as_double(r.steps)))
@@ -189,19 +190,20 @@ std::optional<MeasuredPlace> place(const Work& w, const Recurrent& r, const Devi
       .feature(misalignment(r.hidden))
       .feature(misalignment(r.inputs))
       .feature(misalignment(r.batch))
-      .bound(recurrent_us(w, r, TransferWeights::shipped(), Laws::shipped(), d));
+      .law(recurrent_us(w, r, t.products(), t.laws(), d));
 }
 
-struct PlaceOfKind {
+struct FeaturesOfKind {
   const Work& w;
   const Device& d;
+  const Tables& t;
   const Clocks& c;
   template <class Kind>
-  std::optional<MeasuredPlace> operator()(const Kind& kind) const {
-    if constexpr (requires { place(w, kind, d); }) {
-      return place(w, kind, d);
-    } else if constexpr (requires { place(w, kind, d, c); }) {
-      return place(w, kind, d, c);
+  std::optional<KernelFeatures> operator()(const Kind& kind) const {
+    if constexpr (requires { features(w, kind, d, t); }) {
+      return features(w, kind, d, t);
+    } else if constexpr (requires { features(w, kind, d, c); }) {
+      return features(w, kind, d, c);
     } else {
       return std::nullopt;
     }
@@ -210,11 +212,16 @@ struct PlaceOfKind {
 
 }  // namespace
 
-std::optional<MeasuredPlace> measured_place(const Work& work, const Device& device, const Clocks& as_counted) {
+std::optional<KernelFeatures> kernel_features(const Work& work, const Device& device, const Tables& tables,
+                                              const Clocks& clocks) {
   if (device.sm_count <= 0) return std::nullopt;
-  std::optional<MeasuredPlace> found = std::visit(PlaceOfKind{work, device, as_counted}, work.kind);
-  if (found && !(found->bound_us > 0 && std::isfinite(found->bound_us))) return std::nullopt;
+  std::optional<KernelFeatures> found = std::visit(FeaturesOfKind{work, device, tables, clocks}, work.kind);
+  if (found && !(found->law_us > 0 && std::isfinite(found->law_us))) return std::nullopt;
   return found;
+}
+
+std::optional<KernelFeatures> kernel_features(const Work& work, const Device& device, const Tables& tables) {
+  return kernel_features(work, device, tables, tables.of(device).clocks);
 }
 
 }  // namespace foretrace::hardware

@@ -1,11 +1,10 @@
-// Where norms, softmax, losses, sums, sorting, prefix sums, Fourier transforms and pooling lie among the measured ones, and what
-// bounds them.
+// Laws and features of norms, softmax, losses, sums, sorting, prefix sums, Fourier transforms and pooling.
 
 #include <bit>
 
 #include "foretrace/work/dtype.hpp"
+#include "hardware/features_builder.hpp"
 #include "hardware/launch_shapes.hpp"
-#include "hardware/measured_place.hpp"
 
 namespace foretrace::hardware {
 
@@ -14,7 +13,7 @@ namespace {
 // Of a share that may be far below 1.
 double log_share(double v) { return std::log(std::max(v, 1e-3)); }
 
-double streamed(const Work& w, const Device& d) { return kStartUs + stream_us(w.bytes(), d); }
+double streamed(const Work& w, const Device& d) { return kKernelUs + stream_us(w.bytes(), d); }
 
 // What is lost where rows are padded to a power of two.
 double padding(std::int64_t columns) {
@@ -30,7 +29,7 @@ Builder& sizes(Builder& at, const Rows& r) {
 
 // A warp for a row or two where they are short, a block for a longer one, which keeps it in registers or shared memory or reads
 // it again: PyTorch's limits (SoftMax.cu).
-MeasuredPlace softmax(Builder at, const Work& w, const Rows& r, const Device& d) {
+KernelFeatures softmax(Builder at, const Work& w, const Rows& r, const Device& d) {
   const std::int64_t shortest = w.backward ? 1024 : 2048;
   const bool warp = r.columns <= shortest;
   const bool kept = as_double(r.columns) * as_double(bytes_of(w.dtype)) <= 48e3;
@@ -44,11 +43,11 @@ MeasuredPlace softmax(Builder at, const Work& w, const Rows& r, const Device& d)
       .feature(warp ? padding(r.columns) : 0)
       .feature(std::max(0.0, std::log(std::max(blocks, 1.0) / resident)))
       .feature(r.of == Rows::Of::kLog ? 1 : 0)
-      .bound(streamed(w, d));
+      .law(streamed(w, d));
 }
 
 // Forward by groups; the gradients by planes of a channel, then over samples, in another way from 129 of them on (group_norm_kernel.cu).
-MeasuredPlace group_norm(Builder at, const Work& w, const Rows& r, const Device& d) {
+KernelFeatures group_norm(Builder at, const Work& w, const Rows& r, const Device& d) {
   constexpr std::int64_t kFewSamples = 128;
   const std::int64_t samples = std::max<std::int64_t>(1, r.samples);
   const std::int64_t channels = std::max<std::int64_t>(1, r.channels);
@@ -59,11 +58,11 @@ MeasuredPlace group_norm(Builder at, const Work& w, const Rows& r, const Device&
       .feature(log_of(channels))
       .feature(log_of(plane))
       .feature(samples > kFewSamples ? 1 : 0)
-      .bound(streamed(w, d));
+      .law(streamed(w, d));
 }
 
 // Threads that add up many values in turn, blocks that meet in memory, and how often both fill the device.
-MeasuredPlace reduction(Builder at, const Work& w, const Rows& r, const Device& d, const Clocks& c) {
+KernelFeatures reduction(Builder at, const Work& w, const Rows& r, const Device& d, const Clocks& c) {
   const std::int64_t stretches = w.access == Access::kTransposed ? r.samples : 0;  // layouts change, samples stay
   const std::int64_t stretch = stretches > 0 ? r.columns / stretches : 0;
   const ReductionShape s = reduction_shape(r.rows, r.columns, w.access != Access::kStrided, d, stretch);
@@ -79,10 +78,10 @@ MeasuredPlace reduction(Builder at, const Work& w, const Rows& r, const Device& 
       .feature(log_of(s.vector))
       .feature(log_of(stretches))
       .feature(misalignment(stretch))
-      .bound_by(kStartUs + (s.parts > 1 ? clocks_us(c.meeting, d) : 0), stream_us(w.bytes(), d), turns);
+      .law_of(kKernelUs + (s.parts > 1 ? clocks_us(c.meeting, d) : 0), stream_us(w.bytes(), d), turns);
 }
 
-MeasuredPlace sort(Builder at, const Work& w, const Rows& r, const Device& d) {
+KernelFeatures sort(Builder at, const Work& w, const Rows& r, const Device& d) {
   // Up to a warp by comparing, up to 4,096 in one block, more by passes over memory (Sort.cu).
   return sizes(at, r)
       .feature(r.columns <= 32     ? 0
@@ -92,10 +91,10 @@ MeasuredPlace sort(Builder at, const Work& w, const Rows& r, const Device& d) {
       .feature(padding(r.columns))
       .feature(std::min(3.0, log_share(as_double(r.rows) / std::max(1, d.sm_count))))
       .feature(r.rows == 1 ? 1 : 0)
-      .bound(streamed(w, d));
+      .law(streamed(w, d));
 }
 
-MeasuredPlace topk(Builder at, const Work& w, const Rows& r, const Device& d) {
+KernelFeatures topk(Builder at, const Work& w, const Rows& r, const Device& d) {
   constexpr std::int64_t kSorted = 4096;  // of which the largest are put in order in one block
   return sizes(at, r)
       .feature(log_of(r.kept))
@@ -103,11 +102,11 @@ MeasuredPlace topk(Builder at, const Work& w, const Rows& r, const Device& d) {
       .feature(std::log(std::ceil(as_double(r.columns) / 1024) * 1024 / as_double(r.columns)))
       .feature(log_of(as_double(r.rows) * as_double(r.kept)))
       .feature(r.columns > kSorted ? 1 : 0)
-      .bound(streamed(w, d));
+      .law(streamed(w, d));
 }
 
 // A stretch of a row costs its threads the depth of a tree, twice.
-MeasuredPlace scan(Builder at, const Work& w, const Rows& r, const Device& d, const Clocks& c) {
+KernelFeatures scan(Builder at, const Work& w, const Rows& r, const Device& d, const Clocks& c) {
   const ScanShape s = scan_shape(r.rows, r.columns, d);
   const double filled = as_double(s.blocks) / as_double(s.resident);
   const double turns = clocks_us(
@@ -118,12 +117,12 @@ MeasuredPlace scan(Builder at, const Work& w, const Rows& r, const Device& d, co
       .feature(std::max(0.0, std::log(filled)))
       .feature(r.rows == 1 ? 1 : 0)
       .feature(r.columns <= 32 ? 1 : 0)
-      .bound_by(kStartUs, stream_us(w.bytes(), d), turns);
+      .law_of(kKernelUs, stream_us(w.bytes(), d), turns);
 }
 
 // Lengths that are products of small primes have kernels of their own; others are made longer (Bluestein); long ones go over memory
 // more than once.
-MeasuredPlace transform(Builder at, const Work& w, const Rows& r, const Device& d) {
+KernelFeatures transform(Builder at, const Work& w, const Rows& r, const Device& d) {
   std::int64_t left = r.columns;
   for (const std::int64_t prime : {2, 3, 5, 7}) {
     while (left > 1 && left % prime == 0) left /= prime;
@@ -134,12 +133,12 @@ MeasuredPlace transform(Builder at, const Work& w, const Rows& r, const Device& 
       .feature(left == 1 ? 0 : 1)
       .feature(r.columns > 4096 ? 1 : 0)
       .feature(log_of(w.bytes() / as_double(std::max<std::int64_t>(1, w.elements))))
-      .bound(streamed(w, d));
+      .law(streamed(w, d));
 }
 
 }  // namespace
 
-std::optional<MeasuredPlace> place(const Work& w, const BatchNorm& b, const Device& d) {
+std::optional<KernelFeatures> features(const Work& w, const BatchNorm& b, const Device& d, const Clocks& /*clocks*/) {
   if (w.elements <= 0 || w.bytes() <= 0 || b.input[0] <= 0) return std::nullopt;
   // cuDNN trains images in fp32 and fp16; in bf16, and vectors in any type, the framework's own kernels do, which take single
   // pixels as channels innermost.
@@ -149,7 +148,7 @@ std::optional<MeasuredPlace> place(const Work& w, const BatchNorm& b, const Devi
   const bool last = b.channels_last || (pixels == 1 && kernels == Dtype::kBf16);
   std::string pool = "batch_norm";
   // Images of one pixel cost cuDNN up to a hundred times what their bytes do.
-  pool.append(way(w)).append(type_of(kernels)).append(last ? " nhwc" : pixels == 1 ? " pixel" : " nchw");
+  pool.append(pass_name(w)).append(type_of(kernels)).append(last ? " nhwc" : pixels == 1 ? " pixel" : " nchw");
   const double channel = as_double(b.input[0]) * pixels;
   // A channel that fits on chip (about 150 KB) is read once.
   const double kept = channel * as_double(bytes_of(w.dtype)) * (w.backward ? 2 : 1) / 150e3;
@@ -164,16 +163,16 @@ std::optional<MeasuredPlace> place(const Work& w, const BatchNorm& b, const Devi
       .feature(std::log(std::ceil(as_double(b.input[1]) / std::max(1, d.sm_count))))
       .feature(rows ? misalignment(b.input[1]) : misalignment(b.input[2] * b.input[3]))
       .feature(log_of(as_double(w.elements)))
-      .bound(streamed(w, d));
+      .law(streamed(w, d));
 }
 
-std::optional<MeasuredPlace> place(const Work& w, const Pooling& p, const Device& d, const Clocks& c) {
+std::optional<KernelFeatures> features(const Work& w, const Pooling& p, const Device& d, const Clocks& c) {
   static constexpr std::string_view kNames[] = {"max_pool", "avg_pool", "adaptive_avg_pool", "nearest", "bilinear",
                                                 "bicubic",  ""};
   const std::string_view name = kNames[static_cast<std::size_t>(p.of)];
   if (name.empty() || p.input[0] <= 0 || w.bytes() <= 0) return std::nullopt;
   std::string pool(name);
-  pool.append(way(w)).append(width_of(w)).append(p.channels_last ? " nhwc" : " nchw");
+  pool.append(pass_name(w)).append(width_of(w)).append(p.channels_last ? " nhwc" : " nchw");
   const double planes = as_double(p.input[0]) * as_double(p.input[1]);
   const double inputs = planes * as_double(p.input[2]) * as_double(p.input[3]);
   const double outputs = std::max(as_double(p.outputs), 1.0);
@@ -218,10 +217,10 @@ std::optional<MeasuredPlace> place(const Work& w, const Pooling& p, const Device
     turns = clocks_us((c.plane + c.in_window * as_double(p.window)) * std::max(1.0, waves), d);
     at.feature(std::max(0.0, std::log(waves)));
   }
-  return at.bound_by(kStartUs, stream_us(w.bytes(), d), turns);
+  return at.law_of(kKernelUs, stream_us(w.bytes(), d), turns);
 }
 
-std::optional<MeasuredPlace> place(const Work& w, const Rows& r, const Device& d, const Clocks& c) {
+std::optional<KernelFeatures> features(const Work& w, const Rows& r, const Device& d, const Clocks& c) {
   if (r.rows <= 0 || r.columns <= 0 || w.bytes() <= 0) return std::nullopt;
   const auto pool = [&](std::string_view name, std::string_view pass) {
     return Builder(std::string(name).append(pass).append(width_of(w)));
@@ -241,8 +240,8 @@ std::optional<MeasuredPlace> place(const Work& w, const Rows& r, const Device& d
       break;
   }
   const bool wider = w.family == Family::kSoftmax && is_half(w.dtype) && !is_half(w.out_dtype) && !w.backward;
-  if (w.family == Family::kSoftmax) return softmax(pool("softmax", wider ? " up " : way(w)), w, r, d);
-  if (w.family == Family::kLayerNorm && r.groups) return group_norm(pool("group_norm", way(w)), w, r, d);
+  if (w.family == Family::kSoftmax) return softmax(pool("softmax", wider ? " up " : pass_name(w)), w, r, d);
+  if (w.family == Family::kLayerNorm && r.groups) return group_norm(pool("group_norm", pass_name(w)), w, r, d);
   if (w.family == Family::kReduction) {
     const std::string_view name = w.access == Access::kTransposed   ? "sum_planes"
                                   : w.access == Access::kContiguous ? "sum_rows"
@@ -253,8 +252,8 @@ std::optional<MeasuredPlace> place(const Work& w, const Rows& r, const Device& d
   const bool one = w.bytes_read < 2 * as_double(w.elements) * as_double(bytes_of(w.dtype));
   if (w.family != Family::kLayerNorm && w.family != Family::kLoss) return std::nullopt;
   const std::string_view norm = r.of == Rows::Of::kRms ? "rms_norm" : "layer_norm";
-  Builder at = pool(w.family == Family::kLayerNorm ? norm : one ? "nll_loss" : "mse_loss", way(w));
-  return sizes(at, r).feature(misalignment(r.columns)).bound(streamed(w, d));
+  Builder at = pool(w.family == Family::kLayerNorm ? norm : one ? "nll_loss" : "mse_loss", pass_name(w));
+  return sizes(at, r).feature(misalignment(r.columns)).law(streamed(w, d));
 }
 
 }  // namespace foretrace::hardware

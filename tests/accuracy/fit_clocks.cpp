@@ -1,17 +1,18 @@
-// The search for the clocks under which bounds come nearest to what was measured. For tools/fit_clocks.py: nothing of a prediction asks this.
+// The search for the clocks under which laws come nearest to what was measured, for tools/fit_clocks.py.
 
 #include <algorithm>
 #include <cmath>
 
-#include "hardware/measured.hpp"
+#include "kernel_fit.hpp"
 
 namespace foretrace::hardware {
 
 namespace {
 
 double bound_of(const MeasuredRow& row, const Clocks& c) {
-  const std::optional<MeasuredPlace> place = measured_place(row.work, measured_device(), c);
-  return place ? place->bound_us : 0;
+  static const Device device = Tables::shipped().device(DataFiles::shipped().reference_device());
+  const std::optional<KernelFeatures> features = kernel_features(row.work, device, Tables::shipped(), c);
+  return features ? features->law_us : 0;
 }
 
 double off_by(const MeasuredRow& row, const Clocks& c) {
@@ -33,7 +34,11 @@ double two_digits(double v) {
 }  // namespace
 
 std::vector<FittedClock> fit_clocks() {
-  const std::vector<MeasuredRow> all = measured_rows();
+  std::vector<MeasuredRow> all = Tables::shipped().kernels().rows(std::string(DataFiles::shipped().reference_device()));
+  // Those have laws without clocks.
+  std::erase_if(all, [](const MeasuredRow& row) {
+    return row.operation == "gemm" || row.operation == "conv" || row.operation == "rnn" || row.operation == "attention";
+  });
   Clocks c;
   for (const auto& [name, member] : kClockNames) c.*member = 100;  // where the search begins
   std::vector<std::vector<const MeasuredRow*>> rows(kClockNames.size());

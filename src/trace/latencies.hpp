@@ -1,11 +1,13 @@
 #pragma once
-// How long things take that do nothing: the one table of latencies, latencies/<device>.csv, read from traces by
-// tools/fit_latencies.py with how many samples each figure rests on and how far they spread. Used where a trace has too few
-// of its own. Only the H200's is there; other devices get it too.
+// Fixed latencies: what the GPU and its driver take beside any work. Used where a trace has too few of its own. Measured in traces
+// by tools/fit_latencies.py, which writes latencies/<device>.csv with how many samples each figure rests on and how far they spread.
+
+#include <span>
+#include <string>
 
 #include "foretrace/base/time.hpp"
 
-namespace foretrace::graph {
+namespace foretrace::trace {
 
 struct Latencies {
   Ns kernel_gap = 0;        ///< end of a kernel to the start of the next on its stream, launched long before
@@ -17,7 +19,10 @@ struct Latencies {
   Ns sync_call = 0;         ///< a call that waits for work and finds none
   Ns collective_start = 0;  ///< return of a collective's call to its kernel on an idle stream
   Ns stream_hand_over = 0;  ///< end of a kernel to the start of the next on another stream that waits for it
+  Ns result_ready = 0;      ///< JAX: end of a step's last kernel to the host having marked its results as ready
 };
-const Latencies& usual_latencies();
 
-}  // namespace foretrace::graph
+/// Those of the reference device: what importers and graphs use, which know no device files.
+const Latencies& default_latencies();
+
+}  // namespace foretrace::trace

@@ -1,7 +1,7 @@
-// Where embeddings, index, gather and scatter lie among the measured ones, and what bounds them.
+// Laws and features of embeddings, index, gather and scatter.
 
 #include "foretrace/work/dtype.hpp"
-#include "hardware/measured_place.hpp"
+#include "hardware/features_builder.hpp"
 
 namespace foretrace::hardware {
 
@@ -52,7 +52,7 @@ double rows_read_us(const Work& w, const Sizes& s, const Device& d) {
 }
 
 // Blocks start one behind the other, whatever they move.
-MeasuredPlace taken(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
+KernelFeatures taken(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
   const Sizes s(w, g);
   const bool rows = g.columns > 1;  // single elements have another kernel
   return at.feature(log_of(s.rows))
@@ -63,11 +63,11 @@ MeasuredPlace taken(Builder at, const Work& w, const Gather& g, const Device& d,
       .feature(rows ? 0 : 1)
       .feature(narrowness(s.row_bytes))
       .feature(log_of(as_double(g.sets)))
-      .bound_by(kStartUs, rows_read_us(w, s, d), rows ? clocks_us(c.row_block * s.rows, d) : 0);
+      .law_of(kKernelUs, rows_read_us(w, s, d), rows ? clocks_us(c.row_block * s.rows, d) : 0);
 }
 
 // Atomic additions, where nobody waits.
-MeasuredPlace added(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
+KernelFeatures added(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
   const Sizes s(w, g);
   return at.feature(log_of(s.columns))
       .feature(log_of(s.elements))
@@ -76,10 +76,10 @@ MeasuredPlace added(Builder at, const Work& w, const Gather& g, const Device& d,
       .feature(misalignment(g.columns))
       .feature(log_of(as_double(g.sets)))
       .feature(g.columns > 1 ? 0 : 1)
-      .bound_by(kStartUs, stream_us(w.bytes(), d), clocks_us(c.addition * s.elements / std::max(1, d.sm_count), d));
+      .law_of(kKernelUs, stream_us(w.bytes(), d), clocks_us(c.addition * s.elements / std::max(1, d.sm_count), d));
 }
 
-MeasuredPlace sorted(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
+KernelFeatures sorted(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
   const Sizes s(w, g);
   const double keys = s.rows / as_double(std::max<std::int64_t>(1, g.sets));
   const double passes = passes_of(as_double(g.table));
@@ -100,17 +100,17 @@ MeasuredPlace sorted(Builder at, const Work& w, const Gather& g, const Device& d
       .feature(passes)
       .feature(keys > kOneTile ? 1 : 0)
       .feature(log_of(as_double(g.sets)))
-      .bound(kStartUs + sorting + std::max(memory, starts) + runs, sorting + runs + (starts > memory ? starts : 0));
+      .law(kKernelUs + sorting + std::max(memory, starts) + runs, sorting + runs + (starts > memory ? starts : 0));
 }
 
 // Few indices: one kernel walks them. More: a sort over all 64 bits, the ends of runs, pieces of runs, their sums.
-MeasuredPlace table_grad(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
+KernelFeatures table_grad(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
   constexpr double kFew = 3072;  // PyTorch's embedding_dense_backward
   const Sizes s(w, g);
   const bool bags = g.of == Of::kBagsGrad;
   const bool few = !bags && s.rows <= kFew;
   const double walk = clocks_us(c.walked_index * s.rows, d);
-  const double steps = 7 * kStartUs + sort_us(s.rows, 8, d, c);
+  const double steps = 7 * kKernelUs + sort_us(s.rows, 8, d, c);
   return at.feature(log_of(s.rows))
       .feature(log_of(s.columns))
       .feature(log_of(s.bytes))
@@ -119,11 +119,11 @@ MeasuredPlace table_grad(Builder at, const Work& w, const Gather& g, const Devic
       .feature(few ? 0 : 1)
       .feature(s.rows <= kOneTile ? 0 : 1)
       .feature(log_of(s.rows / as_double(std::max<std::int64_t>(1, g.bags > 0 ? g.bags : g.rows))))
-      .bound(kStartUs + (few ? walk : steps + stream_us(3 * s.bytes, d)), few ? walk : steps);
+      .law(kKernelUs + (few ? walk : steps + stream_us(3 * s.bytes, d)), few ? walk : steps);
 }
 
 // Warps take 32 columns of a bag each, one bag after the other: 1,024 blocks of eight warps (PyTorch's EmbeddingBag.cu).
-MeasuredPlace bags(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
+KernelFeatures bags(Builder at, const Work& w, const Gather& g, const Device& d, const Clocks& c) {
   constexpr double kWarps = 8192, kColumns = 32;  // PyTorch's
   const Sizes s(w, g);
   const double count = as_double(std::max<std::int64_t>(1, g.bags));
@@ -137,12 +137,12 @@ MeasuredPlace bags(Builder at, const Work& w, const Gather& g, const Device& d, 
       .feature(log_of(s.table_bytes))
       .feature(s.fullness())
       .feature(log_of(s.bytes))
-      .bound_by(kStartUs, rows_read_us(w, s, d), clocks_us(rounds * (c.bag + c.in_bag * each), d));
+      .law_of(kKernelUs, rows_read_us(w, s, d), clocks_us(rounds * (c.bag + c.in_bag * each), d));
 }
 
 }  // namespace
 
-std::optional<MeasuredPlace> place(const Work& w, const Gather& g, const Device& d, const Clocks& c) {
+std::optional<KernelFeatures> features(const Work& w, const Gather& g, const Device& d, const Clocks& c) {
   if (g.rows <= 0 || g.columns <= 0 || w.bytes() <= 0) return std::nullopt;
   const auto pool = [&](std::string_view name) {
     return Builder(std::string(name).append(" fwd ").append(width_of(w)));

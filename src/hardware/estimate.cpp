@@ -1,0 +1,160 @@
+// What a piece of work takes on a device: from its law and residual alone, and from the time it took before a change.
+
+#include "hardware/estimate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "hardware/cost_models.hpp"
+#include "hardware/cost_product.hpp"
+#include "hardware/law_conv.hpp"
+#include "hardware/spreads.hpp"
+#include "hardware/tables.hpp"
+
+namespace foretrace::hardware {
+
+namespace {
+
+struct EstimateOfKind {
+  const Work& w;
+  const Tables& t;
+  const Device& d;
+
+  Estimate operator()(std::monostate) const { return {}; }
+  Estimate operator()(const Gemm& g) const {
+    if (g.m <= 0 || g.n <= 0 || g.k <= 0 || d.sm_count <= 0) return {};
+    if (const Estimate measured = measured_estimate(w, t, d); measured.us > 0) return measured;
+    // No table holds the like: as far off as products on a GPU that nobody measured.
+    return {best_product_us(w, t.products(), d), t.products().of(fitted_kind(product_of(w, d)), d).spread_new};
+  }
+  Estimate operator()(const Convolution&) const { return after_autotuning(measured_estimate(w, t, d), w, t, d); }
+  Estimate operator()(const Attention&) const { return measured_estimate(w, t, d); }
+  Estimate operator()(const Recurrent&) const { return measured_estimate(w, t, d); }
+  Estimate operator()(const Pointwise& k) const { return pointwise_model(w, k, t, d); }
+  Estimate operator()(const MemoryCopy& k) const { return memory_model(w, k, t, d); }
+  // Norms, pooling, rows and gathers. Without any measured kernel like it: half the rate, which nobody measured.
+  template <class Kind>
+  Estimate operator()(const Kind& /*kind*/) const {
+    if (const Estimate measured = measured_estimate(w, t, d); measured.us > 0) return measured;
+    if (w.elements <= 0 || w.bytes() <= 0) return {};
+    return {2 * (empty_kernel_us() + stream_us(w.bytes(), d)), spreads().unmeasured};
+  }
+};
+
+// Sizes no tensor can have make times that are none.
+Estimate finite(const Estimate& time) { return std::isfinite(time.us) ? time : Estimate{}; }
+
+Cost known(double ns, double sigma, graph::Origin origin) { return {ns, origin, sigma, true}; }
+
+std::int64_t alignment_class(const Work& w) {
+  const auto* gemm = std::get_if<Gemm>(&w.kind);
+  return gemm == nullptr ? 8 : std::min<std::int64_t>(gemm->alignment(), 8);
+}
+
+// Families whose kernel stays alike when shape or element type change: a ratio carries what the model does not know.
+bool kernel_stays(const Work& was, const Work& becomes) {
+  if (was.family != becomes.family || was.access != becomes.access) return false;
+  if (channels_last(was) != channels_last(becomes)) return false;
+  // Another precision or alignment class of a product runs other kernels.
+  return !is_product(was) || (was.dtype == becomes.dtype && alignment_class(was) == alignment_class(becomes));
+}
+
+// Whether work along rows runs in a kernel like the measured ones, which are the framework's own: what a compiler generated (XLA's
+// fusions, a sum with all that leads to it) may take a quarter of their time, and grows as its own bytes do. Beyond what one in two
+// hundred of the tables' own rows is off, and three standard deviations of its neighbours, it is another's.
+bool matches_measured_kernel(double measured_ns, const Work& was, const Estimate& estimate) {
+  if (is_product(was) || !(estimate.us > 0)) return true;
+  return std::abs(std::log(measured_ns / 1e3 / estimate.us)) <= std::max(spreads().own_kernel, 3 * estimate.sigma);
+}
+
+// Where the library autotunes every shape, the algorithm that ran is tried again on another batch: the fastest takes no longer than
+// that one does, by the law and what one in ten pairs of batches is beyond it. Where it guesses, half a batch may take twice as
+// long: neighbours of other algorithms say so.
+double same_algorithm_upper_bound(double measured_ns, const Work& was, const Work& becomes, const Tables& t,
+                                  const Device& d) {
+  const auto* conv = std::get_if<Convolution>(&was.kind);
+  const bool again = conv != nullptr && conv->tuned && kernel_stays(was, becomes);
+  const double before = again ? convolution_us(was, t, d) : 0;
+  const double after = again ? convolution_us(becomes, t, d) : 0;
+  if (!(before > 0) || !(after > 0)) return std::numeric_limits<double>::infinity();
+  return std::exp(spreads().own_algorithm) * measured_ns * after / before;
+}
+
+bool same_work(const Work& a, const Work& b) {
+  return a.family == b.family && a.dtype == b.dtype && a.out_dtype == b.out_dtype && a.access == b.access &&
+         a.backward == b.backward && a.flops == b.flops && a.bytes_read == b.bytes_read &&
+         a.bytes_written == b.bytes_written && a.elements == b.elements && a.kind == b.kind;
+}
+
+}  // namespace
+
+Estimate estimate(const Work& w, const Tables& t, const Device& d) {
+  return finite(std::visit(EstimateOfKind{w, t, d}, w.kind));
+}
+
+std::size_t kernels_of(const Work& w, std::size_t measured) {
+  // Strict fp32 may loop over groups, images or tiles of an FFT (thousands of kernels in a depthwise layer's gradient). On
+  // tensor cores an operation is a product with at most a fill, two layout changes before it and two kernels behind it.
+  constexpr std::size_t kProduct = 6;
+  if (const auto* rnn = std::get_if<Recurrent>(&w.kind)) {
+    return persistent_rnn(w.dtype, *rnn) ? std::min<std::size_t>(measured, w.backward ? 16 : 7) : measured;
+  }
+  return is_product(w) ? std::min(measured, kProduct) : measured;
+}
+
+double roofline_ns(const Work& w, const Device& d) {
+  // What fits in L2 may never reach memory, so traffic bounds the time only beyond it.
+  const double beyond = std::max(0.0, w.bytes() - d.l2_mb * 1e6);
+  const double memory = d.bandwidth_gbs > 0 ? beyond / d.bandwidth_gbs : 0;
+  // Strict fp32 convolutions may use algorithms with fewer multiplications than the definition's (Winograd, FFT).
+  const double saving = is_conv(w) && w.dtype == Dtype::kFp32 ? 4.0 : 1.0;
+  const double compute = is_product(w) && d.tflops(w.dtype) > 0 ? w.flops / saving / (d.tflops(w.dtype) * 1e3) : 0;
+  return std::max(memory, compute);
+}
+
+const Device& measured_device(const Device& device) { return Tables::shipped().of(device).convolutions_on; }
+
+Cost predict(const Work& work, const Device& device) { return predict(work, device, Tables::shipped()); }
+
+Cost predict(const Work& work, const Device& device, const Tables& tables) {
+  const Estimate found = estimate(work, tables, device);
+  if (!(found.us > 0)) return {};
+  return known(std::max(found.us * 1e3, roofline_ns(work, device)), found.sigma, graph::Origin::kModelled);
+}
+
+Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Device& device) {
+  return rescale(measured_ns, was, becomes, device, Tables::shipped());
+}
+
+Cost rescale(double measured_ns, const Work& was, const Work& becomes, const Device& device, const Tables& tables) {
+  if (same_work(was, becomes)) return known(measured_ns, 0, graph::Origin::kMeasured);
+  // A kernel that was faster than its bytes allow did not move them all, and what it becomes will not either. And the floor of a
+  // launch does not shrink.
+  const double bound = std::max(measured_ns < roofline_ns(was, device) ? 0 : roofline_ns(becomes, device),
+                                std::min(measured_ns, empty_kernel_us() * 1e3));
+  const bool stays = kernel_stays(was, becomes);
+  const Estimate before = estimate(was, tables, device);
+  // The operation itself, as it was measured, is one neighbour more of what it becomes. Products have a law, which carries further.
+  if (!std::holds_alternative<Gemm>(was.kind) && was.family == becomes.family &&
+      matches_measured_kernel(measured_ns, was, before)) {
+    const Estimate from = after_autotuning(finite(estimate_from(becomes, was, measured_ns / 1e3, tables, device)),
+                                           becomes, tables, device);
+    if (from.us > 0) {
+      const double most = same_algorithm_upper_bound(measured_ns, was, becomes, tables, device);
+      return known(std::max(std::min(from.us * 1e3, most), bound), from.sigma,
+                   stays ? graph::Origin::kScaled : graph::Origin::kModelled);
+    }
+  }
+  const Estimate after = estimate(becomes, tables, device);
+  if (before.us > 0 && after.us > 0 && stays) {
+    const double ratio = after.us / before.us;
+    // The further from what was measured, the more of the model's own error remains: all of it at a factor of four, which nobody
+    // measured.
+    const double distance = std::min(1.0, std::abs(std::log(ratio)) / std::log(4.0));
+    return known(std::max(measured_ns * ratio, bound), distance * after.sigma, graph::Origin::kScaled);
+  }
+  return after.us > 0 ? predict(becomes, device, tables) : Cost{};
+}
+
+}  // namespace foretrace::hardware

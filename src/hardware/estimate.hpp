@@ -1,0 +1,19 @@
+#pragma once
+// predict() and rescale() of foretrace/hardware/cost.hpp with other tables than those compiled in.
+
+#include "foretrace/hardware/cost.hpp"
+#include "hardware/cost_models.hpp"
+
+namespace foretrace::hardware {
+
+/// The law of the work times the residual of the nearest measured kernels; 0 where none were measured.
+Estimate measured_estimate(const Work& work, const Tables& tables, const Device& device);
+
+/// The device whose measured kernels stand for this one: its own where it was measured.
+const Device& measured_device(const Device& device);
+
+Cost predict(const work::Work& work, const Device& device, const Tables& tables);
+Cost rescale(double measured_ns, const work::Work& was, const work::Work& becomes, const Device& device,
+             const Tables& tables);
+
+}  // namespace foretrace::hardware

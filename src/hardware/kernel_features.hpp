@@ -1,0 +1,32 @@
+#pragma once
+// What a piece of work is compared by: the pool of measured kernels it belongs to, its features, and the time its law gives.
+// The residual (log of measured over law) of the nearest measured kernels corrects that law (neighbours.hpp).
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "hardware/clocks.hpp"
+#include "hardware/cost_models.hpp"
+#include "hardware/neighbours.hpp"
+
+namespace foretrace::hardware {
+
+class Tables;
+
+struct KernelFeatures {
+  std::string pool;  ///< work that the same kernels do: "conv fwd grouped fp16 nhwc"
+  Features at{};
+  std::size_t features = 0;
+  double law_us = 0;
+  double serial_us = 0;    ///< the part of it that follows the clock: dependent steps, starts of blocks and kernels
+  bool autotuned = false;  ///< the library tried its algorithms on this shape
+};
+
+/// Nothing for work that streams, which has no residual, and for work without sizes.
+std::optional<KernelFeatures> kernel_features(const Work& work, const Device& device, const Tables& tables);
+/// With other clocks than those of the tables (tools/fit_clocks.py tries many).
+std::optional<KernelFeatures> kernel_features(const Work& work, const Device& device, const Tables& tables,
+                                              const Clocks& clocks);
+
+}  // namespace foretrace::hardware

@@ -1,0 +1,271 @@
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <unordered_map>
+
+#include "base/csv.hpp"
+#include "base/text.hpp"
+#include "foretrace/base/result.hpp"
+#include "hardware/kernel_features.hpp"
+#include "hardware/tables.hpp"
+
+namespace foretrace::hardware {
+
+namespace {
+
+constexpr std::string_view kFolder = "hardware/kernels";
+constexpr std::string_view kScalesOf = "scales";
+
+template <class Number>
+Number number(std::string_view text) {
+  Number value{};
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+// The operation whose pools a table belongs to: log_softmax's kernels are softmax's.
+std::string_view pools_of(std::string_view operation) { return operation == "log_softmax" ? "softmax" : operation; }
+
+// The largest tables are read by element type: the law of products takes microseconds a row.
+constexpr std::array<std::string_view, 4> kTypes = {" fp32", " tf32", " fp16", " bf16"};
+bool by_type(std::string_view operation) { return operation == "gemm" || operation == "conv" || operation == "rnn"; }
+
+// What is read at once: "softmax" of "softmax fwd half", "conv fp16" of "conv fwd dense fp16 nchw".
+std::string part_of(std::string_view pool) {
+  std::string part(pool.substr(0, pool.find(' ')));
+  if (!by_type(part)) return part;
+  const auto* const type =
+      std::find_if(kTypes.begin(), kTypes.end(), [&](std::string_view t) { return contains(pool, t); });
+  return type == kTypes.end() ? part : part.append(*type);
+}
+
+/// One time of a table.
+struct Cell {
+  std::size_t column = 0;
+  Work work;
+  double us = 0;
+  std::uint32_t group = 0, shape = 0;
+  bool misguessed = false;
+};
+
+// Columns of sizes (one word) and of times (three words), a row per shape; what was not measured is empty. A time with ? behind it is
+// that of a bad guess of the library's (tools/fit_kernels.py).
+template <class Use>
+void read_cells(const DataFile& file, std::string_view type, Use&& use) {
+  const std::string_view operation = KernelTables::operation_of(file);
+  std::map<std::string, std::uint32_t> groups;
+  std::uint32_t shape = 0;
+  for (CsvReader row(file.text); row.next();) {
+    ++shape;
+    MeasuredSizes sizes;
+    std::string group;
+    std::optional<std::uint32_t> group_id;
+    for (std::size_t i = 0; i < std::min(row.columns().size(), row.cells().size()); ++i) {
+      const std::string_view name = row.columns()[i], cell = row.cells()[i];
+      if (name.find(' ') == std::string_view::npos) {
+        // The first size is the batch: shapes that differ in it alone, or in how they were measured, say nearly the same.
+        if ((i > 0 || operation != "conv") && name != "tuned") group.append(cell).push_back(',');
+        sizes.set(name, number<std::int64_t>(cell));
+        continue;
+      }
+      if (!group_id) {  // the same in all parts of a table, whatever was measured there
+        group_id = groups.try_emplace(group, static_cast<std::uint32_t>(groups.size())).first->second;
+      }
+      if (name.find(type) == std::string_view::npos) continue;
+      const double us = number<double>(cell);
+      if (us <= 0) continue;
+      use(Cell{i, measured_work(operation, sizes, name), us, *group_id, shape, cell.ends_with('?')});
+    }
+  }
+}
+
+}  // namespace
+
+class KernelTables::Memo {
+ public:
+  // The lock is held to look and to note, not while neighbours are asked: two threads that ask the same get the same answer.
+  Neighbours::Answers at(const Neighbours& samples, const Features& at, const std::optional<Neighbours::Sample>& own) {
+    Question asked{};
+    std::copy(at.begin(), at.end(), asked.begin());
+    if (own) {
+      std::copy(own->at.begin(), own->at.end(), asked.begin() + kMostFeatures);
+      asked[2 * kMostFeatures] = own->value;
+    }
+    asked.back() = own ? 1 : 0;
+    {
+      const std::lock_guard lock(mutex_);
+      const Known& known = known_[&samples];
+      if (const auto it = known.find(asked); it != known.end()) return it->second;
+    }
+    const Neighbours::Answers answers = samples.with_own(at, own);
+    const std::lock_guard lock(mutex_);
+    Known& known = known_[&samples];
+    constexpr std::size_t kLargest = 2048;  // by definition of a guard: a step has a few hundred shapes
+    if (known.size() >= kLargest) known.clear();
+    known.emplace(asked, answers);
+    return answers;
+  }
+
+ private:
+  using Question = std::array<double, 2 * kMostFeatures + 2>;
+  struct Hash {
+    std::size_t operator()(const Question& q) const { return XXH3_64bits(q.data(), sizeof(q)); }
+  };
+  using Known = std::unordered_map<Question, Neighbours::Answers, Hash>;
+  std::mutex mutex_;
+  std::unordered_map<const Neighbours*, Known> known_;
+};
+
+KernelTables::KernelTables(const DataFiles& files, const Tables& tables)
+    : files_(files), tables_(tables), memo_(std::make_shared<Memo>()) {}
+
+std::string_view KernelTables::operation_of(const DataFile& file) {
+  return file.stem().substr(file.stem().find('.') + 1);
+}
+
+KernelTables::OfDevice& KernelTables::of(const std::string& device) {
+  const std::lock_guard lock(mutex_);
+  const auto [it, added] = devices_.try_emplace(device);
+  if (added) {
+    it->second.device = tables_.device(device);
+    it->second.scalings = read_scalings(files_.measured(kFolder, device, kScalesOf).text);
+  }
+  return it->second;
+}
+
+KernelTables::Scalings KernelTables::read_scalings(std::string_view csv) {
+  Scalings all;
+  CsvReader row(csv, {"pool", "samples", "spread", "from fp32", "autotuning", "noise", "kernel", "middle", "scales"});
+  while (row.next()) {
+    Scaling& one = all[std::string(row["pool"])];
+    one.spread = row.number("spread").value_or(0);
+    one.from_fp32 = row.number("from fp32").value_or(0);
+    one.autotuning = row.number("autotuning").value_or(0);
+    one.scales.noise = row.number("noise").value_or(0);
+    one.scales.smooth = row["kernel"] == "smooth";
+    one.scales.middle = row.number("middle").value_or(0);
+    const std::vector<std::string_view> scales = split(row["scales"], ' ');
+    for (std::size_t f = 0; f < std::min(kMostFeatures, scales.size()); ++f) {
+      one.scales.scales[f] = number<double>(scales[f]);
+    }
+  }
+  return all;
+}
+
+const KernelPool* KernelTables::find(const std::string& pool, const std::string& device) {
+  OfDevice& on = of(device);
+  read_once(on, part_of(pool));
+  const std::lock_guard lock(mutex_);
+  const auto it = on.pools.find(pool);
+  return it == on.pools.end() ? nullptr : &it->second;
+}
+
+const KernelPools& KernelTables::all(const std::string& device) {
+  OfDevice& on = of(device);
+  for (const DataFile& file : files_.in(kFolder)) {
+    const std::string operation(pools_of(operation_of(file)));
+    if (file.device() != device || operation == kScalesOf) continue;
+    if (!by_type(operation)) read_once(on, operation);
+    for (const std::string_view type : kTypes) {
+      if (by_type(operation)) read_once(on, operation + std::string(type));
+    }
+  }
+  return on.pools;
+}
+
+std::vector<MeasuredRow> KernelTables::rows(const std::string& device) const {
+  std::vector<MeasuredRow> out;
+  for (const DataFile& file : files_.in(kFolder)) {
+    if (file.device() != device || operation_of(file) == kScalesOf) continue;
+    read_cells(file, " ", [&](const Cell& cell) { out.push_back({operation_of(file), cell.work, cell.us}); });
+  }
+  return out;
+}
+
+void KernelTables::read_once(OfDevice& on, const std::string& part) {
+  std::once_flag* read_before = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    read_before = &on.read[part];
+  }
+  std::call_once(*read_before, [&] { read(on, part); });
+}
+
+void KernelTables::read(OfDevice& on, std::string_view part) {
+  const std::string_view operation = part.substr(0, part.find(' '));
+  KernelPools found;
+  for (const DataFile& file : files_.in(kFolder)) {
+    if (file.device() != on.device.name || pools_of(operation_of(file)) != operation) continue;
+    read_table(file, part.substr(operation.size()), on, found);
+  }
+  for (auto& [name, pool] : found) {
+    if (const auto it = on.scalings.find(name); it != on.scalings.end()) {
+      const Scaling& scaling = it->second;
+      pool.neighbours.rescale(scaling.scales);
+      pool.spread = scaling.spread;
+      pool.from_fp32 = scaling.from_fp32;
+      pool.autotuning = scaling.autotuning;
+    }
+    if (pool.misguessed.empty()) continue;
+    std::vector<Neighbours::Sample> others;
+    for (std::size_t i = 0; i < pool.neighbours.size(); ++i) {
+      if (!std::binary_search(pool.misguessed.begin(), pool.misguessed.end(), i)) {
+        others.push_back(pool.neighbours.samples()[i]);
+      }
+    }
+    pool.well_guessed = pool.neighbours.with(others);
+  }
+  const std::lock_guard lock(mutex_);
+  on.pools.merge(found);
+}
+
+void KernelTables::read_table(const DataFile& file, std::string_view type, const OfDevice& on,
+                              KernelPools& pools) const {
+  // The cells of a column mostly belong to the pool of the cell above.
+  struct ColumnOfTimes {
+    std::string name;  ///< of the pool
+    KernelPool* pool = nullptr;
+    double autotuning = 0;
+  };
+  std::map<std::size_t, ColumnOfTimes> columns;
+  const std::string_view operation = pools_of(operation_of(file));
+  read_cells(file, type, [&](const Cell& cell) {
+    const std::optional<KernelFeatures> features = kernel_features(cell.work, on.device, tables_);
+    if (!features || !features->pool.starts_with(operation)) return;
+    ColumnOfTimes& of = columns[cell.column];
+    if (of.pool == nullptr || of.name != features->pool) {
+      const auto scaling = on.scalings.find(features->pool);
+      of = {features->pool, &pools[features->pool], scaling != on.scalings.end() ? scaling->second.autotuning : 0};
+      of.pool->features = features->features;
+      of.pool->measured_on = on.device;
+    }
+    const double value = std::log(cell.us / features->law_us);
+    if (features->autotuned) of.pool->autotuned.emplace_back(of.pool->neighbours.size(), value);
+    if (cell.misguessed) of.pool->misguessed.push_back(of.pool->neighbours.size());
+    of.pool->neighbours.add({features->at, value - (features->autotuned ? of.autotuning : 0), cell.group, cell.shape});
+  });
+}
+
+Neighbours::Answers KernelTables::answers(const Neighbours& samples, const Features& at,
+                                          const std::optional<Neighbours::Sample>& own) {
+  return memo_->at(samples, at, own);
+}
+
+std::string replace_word(std::string_view pool, std::string_view word, std::string_view other) {
+  const std::size_t at = pool.find(word);
+  if (at == std::string_view::npos) return {};
+  return std::string(pool.substr(0, at)).append(other).append(pool.substr(at + word.size()));
+}
+
+std::string in_fp32(std::string_view pool) {
+  for (const std::string_view type : {"tf32", "fp16", "bf16", "half"}) {
+    if (std::string name = replace_word(pool, type, "fp32"); !name.empty()) return name;
+  }
+  return {};
+}
+
+}  // namespace foretrace::hardware
