@@ -9,19 +9,12 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "foretrace/base/time.hpp"
 
 namespace foretrace {
 
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
-
-struct CodePoint {
-  char32_t value = 0xFFFD;
-  std::size_t length = 1;  ///< bytes taken; of an invalid sequence, the part that cannot start a valid one
-  bool valid = false;
-};
-/// The code point at byte `at` (< text.size()). Overlong forms, surrogates and values over U+10FFFF are invalid.
-CodePoint decode_utf8(std::string_view text, std::size_t at);
 
 /// Columns a terminal needs: 2 for East Asian wide characters and emoji, 0 for combining marks.
 std::size_t display_width(std::string_view text);

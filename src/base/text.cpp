@@ -45,6 +45,15 @@ bool contains_any(std::string_view text, std::initializer_list<std::string_view>
   return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) { return contains(text, part); });
 }
 
+bool is_one_of(std::string_view word, std::string_view words) {
+  for (std::size_t at = words.find(word); at != std::string_view::npos && !word.empty();
+       at = words.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    if ((at == 0 || words[at - 1] == ' ') && (end == words.size() || words[end] == ' ')) return true;
+  }
+  return false;
+}
+
 std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) {

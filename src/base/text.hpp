@@ -22,6 +22,8 @@ std::vector<std::string_view> csv_fields(std::string_view line);
 
 bool contains(std::string_view text, std::string_view part);
 bool contains_any(std::string_view text, std::initializer_list<std::string_view> parts);
+/// Whether a word is one of those in `words`, which stand between blanks: is_one_of("copy", "bitcast copy convert").
+bool is_one_of(std::string_view word, std::string_view words);
 
 /// ASCII letters in lower case.
 std::string lower(std::string_view text);

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "base/text.hpp"
+
 namespace foretrace::graph {
 
 namespace {
@@ -46,24 +48,6 @@ constexpr auto kRows = std::to_array<Row>({
     {"DrvLaunchKernel", false, kKernel},
     {"GraphLaunch", false, kGraph},
     {"MemcpyWithStream", false, kBlocking},
-    {"MemcpyPeerAsync", false, kCopy},
-    {"MemcpyAsync", false, kCopy},
-    {"MemcpyBatchAsync", false, kCopy},
-    {"MemcpyDtoDAsync", false, kCopy},
-    {"MemcpyDtoHAsync", false, kCopy},
-    {"MemcpyHtoDAsync", false, kCopy},
-    {"MemcpyHtoAAsync", false, kCopy},
-    {"MemcpyAtoHAsync", false, kCopy},
-    {"Memcpy2DAsync", false, kCopy},
-    {"Memcpy2DToArrayAsync", false, kCopy},
-    {"Memcpy2DFromArrayAsync", false, kCopy},
-    {"Memcpy3DAsync", false, kCopy},
-    {"Memcpy3DPeerAsync", false, kCopy},
-    {"MemcpyParam2DAsync", false, kCopy},
-    {"MemcpyToSymbolAsync", false, kCopy},
-    {"MemcpyFromSymbolAsync", false, kCopy},
-    {"MemcpyToArrayAsync", false, kCopy},
-    {"MemcpyFromArrayAsync", false, kCopy},
     // Between two places on the device the call need not wait.
     {"MemcpyDtoD", false, kCopy},
     {"MemcpyPeer", false, kCopy},
@@ -86,6 +70,7 @@ std::string_view verb_of(std::string_view name) {
 CallKind kind_of_call(std::string_view name) {
   const std::string_view verb = verb_of(name);
   if (verb.empty()) return {};
+  if (verb.starts_with("Memcpy") && contains(verb, "Async")) return kCopy;
   for (const Row& row : kRows) {
     if (row.whole ? verb == row.verb : verb.starts_with(row.verb)) return row.kind;
   }

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/text.hpp"
+
 namespace foretrace::graph {
 
 enum class CallRole : std::uint8_t {
@@ -31,7 +33,7 @@ struct CallKind {
 CallKind kind_of_call(std::string_view name);
 
 /// The same as kind_of_call(name).graph, without looking the name up: for loops over all tasks.
-inline bool is_graph_launch(std::string_view name) { return name.find("GraphLaunch") != std::string_view::npos; }
+inline bool is_graph_launch(std::string_view name) { return contains(name, "GraphLaunch"); }
 
 /// A call that waits for the GPU whenever there is something to wait for.
 inline bool waits_for_gpu(const CallKind& kind) {

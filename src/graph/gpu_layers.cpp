@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/text.hpp"
 #include "graph/call_roles.hpp"
 #include "trace/compiled_op.hpp"
 
@@ -57,7 +58,7 @@ class GpuLayers {
         g_.layer[t] = names_.of("(communication)", "", true);
       } else if (g_.kind[t] == TaskKind::kMemcpy && (g_.phase[t] == Phase::kForward || g_.phase[t] == Phase::kOther)) {
         const std::string_view name = g_.task_name(t);
-        if (name.find("HtoD") != std::string_view::npos || name.find("DtoH") != std::string_view::npos) {
+        if (contains(name, "HtoD") || contains(name, "DtoH")) {
           g_.phase[t] = Phase::kData;
           g_.layer[t] = names_.of("(data)", "", true);
         }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "foretrace/trace/communication.hpp"
 #include "foretrace/trace/ranges.hpp"
 
@@ -25,7 +26,7 @@ std::uint8_t classify_range(trace::EventKind kind, std::string_view name) {
   if (kind == EventKind::kOp) {
     if (trace::is_autograd_node(name)) return kAutogradNode | kOpMark;
     if (starts("Optimizer.")) return kOptimizer | kOpMark;
-    if (name.find("_amp_") != std::string_view::npos) return kOptimizer | kOpMark;
+    if (contains(name, "_amp_")) return kOptimizer | kOpMark;
     return kOpMark;
   }
   return kPlain;

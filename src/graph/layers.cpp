@@ -59,11 +59,7 @@ class LayerRule {
   // The events open on a thread, moved forward in time.
   class Chain {
    public:
-    Chain(const TraceIndex& ix, std::uint32_t lane, Ns begin) : ix_(ix), events_(ix.cpu[lane]) {
-      at_ = static_cast<std::size_t>(
-          std::lower_bound(events_.begin(), events_.end(), begin,
-                           [&](std::uint32_t e, Ns t) { return ix.trace.events.start[e] < t; }) -
-          events_.begin());
+    Chain(const TraceIndex& ix, std::uint32_t lane, Ns begin) : ix_(ix), events_(ix.begun_in(lane, begin, INT64_MAX)) {
       // Ranges opened before the step may still enclose it.
       for (const std::uint32_t e : ix.open_at(lane, begin)) {
         if (ix.trace.kind(e) != EventKind::kRuntime) open_.push_back(e);
@@ -84,7 +80,7 @@ class LayerRule {
       while (!open_.empty() && ix_.trace.end(open_.back()) <= when) open_.pop_back();
     }
     const TraceIndex& ix_;
-    const std::vector<std::uint32_t>& events_;
+    std::span<const std::uint32_t> events_;
     std::size_t at_ = 0;
     std::vector<std::uint32_t> open_;
   };
@@ -135,12 +131,8 @@ class LayerRule {
     for (std::uint32_t l = 0; l < g_.lanes.size(); ++l) {
       const GraphLane& lane = g_.lanes[l];
       if (lane.kind != GraphLaneKind::kCpu || !lane.trace_lane.valid()) continue;
-      const auto& events = ix_.cpu[lane.trace_lane.value];
-      const Ns end = begin_ + std::max(g_.traced, last_measured(lane));
-      for (auto it = std::lower_bound(events.begin(), events.end(), begin_,
-                                      [&](std::uint32_t e, Ns t) { return trace().events.start[e] < t; });
-           it != events.end() && trace().events.start[*it] < end; ++it) {
-        const std::uint8_t m = mark(*it);
+      for (const std::uint32_t e : events_of(lane)) {
+        const std::uint8_t m = mark(e);
         trains |= (m & kOptimizer) != 0;
         if ((m & kAutogradNode) == 0) continue;
         nodes = true;
@@ -172,22 +164,14 @@ class LayerRule {
     return LayerId{};
   }
 
-  // A range around the whole step, whatever its name, is no layer of the model. It may begin and end a little (5 %) beside it.
-  bool holds_the_step(std::uint32_t e) const {
-    constexpr double kWhole = 0.95;
-    return static_cast<double>(trace().events.duration[e]) >= kWhole * static_cast<double>(g_.traced);
-  }
+  // A range that holds most of the step, whatever its name, is no layer of the model.
+  [[nodiscard]] bool holds_the_step(std::uint32_t e) const { return trace().events.duration[e] > g_.traced / 2; }
 
   // The `layer:` ranges of a thread in order of time: leaves, so that the modules around them have no range of their own.
   void find_leaves(const GraphLane& lane) {
     leaves_.clear();
-    const auto& events = ix_.cpu[lane.trace_lane.value];
-    const Ns end = begin_ + std::max(g_.traced, last_measured(lane));
-    for (auto it = std::lower_bound(events.begin(), events.end(), begin_,
-                                    [&](std::uint32_t e, Ns t) { return trace().events.start[e] < t; });
-         it != events.end() && trace().events.start[*it] < end; ++it) {
-      if (trace().kind(*it) == EventKind::kAnnotation && trace().name(*it).starts_with("layer:"))
-        leaves_.push_back(*it);
+    for (const std::uint32_t e : events_of(lane)) {
+      if (trace().kind(e) == EventKind::kAnnotation && trace().name(e).starts_with("layer:")) leaves_.push_back(e);
     }
   }
 
@@ -224,14 +208,10 @@ class LayerRule {
   // when an operation begins and only advance when it makes a node.
   void find_forward(const GraphLane& lane) {
     Chain chain(ix_, lane.trace_lane.value, begin_);
-    const auto& events = ix_.cpu[lane.trace_lane.value];
-    const Ns end = begin_ + std::max(g_.traced, last_measured(lane));
-    for (auto it = std::lower_bound(events.begin(), events.end(), begin_,
-                                    [&](std::uint32_t e, Ns t) { return trace().events.start[e] < t; });
-         it != events.end() && trace().events.start[*it] < end; ++it) {
-      const trace::OpIds* ids = trace().op(*it);
-      if (ids == nullptr || ids->sequence_number == trace::kAbsent || trace().kind(*it) != EventKind::kOp) continue;
-      chain.move_to(trace().events.start[*it]);
+    for (const std::uint32_t op : events_of(lane)) {
+      const trace::OpIds* ids = trace().op(op);
+      if (ids == nullptr || ids->sequence_number == trace::kAbsent || trace().kind(op) != EventKind::kOp) continue;
+      chain.move_to(trace().events.start[op]);
       const auto& open = chain.open();
       const bool in_backward =
           std::any_of(open.begin(), open.end(), [&](std::uint32_t e) { return (mark(e) & kAutogradNode) != 0; });
@@ -239,22 +219,23 @@ class LayerRule {
       LayerId found = named_layer(open, 0);
       if (!found.valid()) found = outermost_op_layer(open, 0);
       Forward& f = forward_[ids->sequence_number];
-      if (trace().events.start[*it] >= f.start) f = {trace().events.start[*it], found};
+      if (trace().events.start[op] >= f.start) f = {trace().events.start[op], found};
     }
   }
 
-  Ns last_measured(const GraphLane& lane) const { return g_.measured[lane.end - 1] + g_.cost[lane.end - 1]; }
+  // Those of a thread in the step, or until its last task ends.
+  [[nodiscard]] std::span<const std::uint32_t> events_of(const GraphLane& lane) const {
+    const Ns last = g_.measured[lane.end - 1] + g_.cost[lane.end - 1];
+    return ix_.begun_in(lane.trace_lane.value, begin_, begin_ + std::max(g_.traced, last));
+  }
 
   Where where(const std::vector<std::uint32_t>& open, LayerId& previous_node, bool backward) {
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      if ((mark(open[i]) & kCommunication) != 0) return {Phase::kCommunication, layer("(communication)", "", true)};
-    }
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      if ((mark(open[i]) & kOptimizer) != 0) return {Phase::kOptimizer, layer("(optimizer)", "", true)};
-    }
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      if ((mark(open[i]) & kDataLoader) != 0) return {Phase::kData, layer("(data)", "", true)};
-    }
+    const auto inside = [&](std::uint8_t m) {
+      return std::any_of(open.begin(), open.end(), [&](std::uint32_t e) { return (mark(e) & m) != 0; });
+    };
+    if (inside(kCommunication)) return {Phase::kCommunication, layer("(communication)", "", true)};
+    if (inside(kOptimizer)) return {Phase::kOptimizer, layer("(optimizer)", "", true)};
+    if (inside(kDataLoader)) return {Phase::kData, layer("(data)", "", true)};
     for (std::size_t i = 0; i < open.size(); ++i) {
       if ((mark(open[i]) & kAutogradNode) == 0) continue;
       LayerId found = named_layer(open, i + 1);

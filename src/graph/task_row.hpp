@@ -2,9 +2,23 @@
 // A task on its way into a graph: one entry of every column, so that whoever makes or copies tasks names only what differs
 // and a new column is added in one place.
 
+#include <algorithm>
+#include <tuple>
+
 #include "foretrace/graph/graph.hpp"
 
 namespace foretrace::graph {
+
+/// The columns that have an entry for every task; `priority` and `recorded` may be empty.
+inline constexpr auto kTaskColumns = std::make_tuple(
+    &Graph::kind, &Graph::cost, &Graph::lane_lag, &Graph::lane, &Graph::name, &Graph::phase, &Graph::layer,
+    &Graph::launch, &Graph::event, &Graph::op, &Graph::measured, &Graph::soft, &Graph::origin);
+
+/// Calls use(pointer to the column) for each of them.
+template <class Use>
+void each_task_column(Use use) {
+  std::apply([&](auto... column) { (use(column), ...); }, kTaskColumns);
+}
 
 struct TaskRow {
   TaskKind kind = TaskKind::kCpu;
@@ -65,38 +79,14 @@ inline std::uint32_t append_tasks(Graph& g, const Graph& from, std::uint32_t fir
     }
     return id;
   }
-  const auto copy = [&](auto& to, const auto& column) { to.append(column.data() + first, n); };
-  copy(g.kind, from.kind);
-  copy(g.cost, from.cost);
-  copy(g.lane_lag, from.lane_lag);
-  copy(g.name, from.name);
-  copy(g.phase, from.phase);
-  copy(g.layer, from.layer);
-  copy(g.launch, from.launch);
-  copy(g.event, from.event);
-  copy(g.op, from.op);
-  copy(g.measured, from.measured);
-  copy(g.soft, from.soft);
-  copy(g.origin, from.origin);
-  g.lane.resize(id + n, lane);
+  each_task_column([&](auto column) { (g.*column).append((from.*column).data() + first, n); });
+  std::fill(g.lane.begin() + id, g.lane.end(), lane);
   return id;
 }
 
 /// Room for so many tasks, so that adding them moves nothing.
 inline void reserve_tasks(Graph& g, std::size_t tasks) {
-  g.kind.reserve(tasks);
-  g.cost.reserve(tasks);
-  g.lane_lag.reserve(tasks);
-  g.lane.reserve(tasks);
-  g.name.reserve(tasks);
-  g.phase.reserve(tasks);
-  g.layer.reserve(tasks);
-  g.launch.reserve(tasks);
-  g.event.reserve(tasks);
-  g.op.reserve(tasks);
-  g.measured.reserve(tasks);
-  g.soft.reserve(tasks);
-  g.origin.reserve(tasks);
+  each_task_column([&](auto column) { (g.*column).reserve(tasks); });
 }
 
 /// A graph of the same step without lanes, tasks and dependencies.

@@ -7,6 +7,7 @@
 #include "base/statistics.hpp"
 #include "foretrace/trace/communication.hpp"
 #include "foretrace/trace/gpu.hpp"
+#include "trace/device_times.hpp"
 
 namespace foretrace::graph {
 
@@ -140,6 +141,12 @@ void TraceIndex::nest() {
       open.push_back(i);
     }
   }
+}
+
+std::span<const std::uint32_t> TraceIndex::begun_in(std::uint32_t lane, Ns from, Ns to) const {
+  const auto starts_earlier = [&](std::uint32_t e, Ns t) { return trace.events.start[e] < t; };
+  const auto first = std::lower_bound(cpu[lane].begin(), cpu[lane].end(), from, starts_earlier);
+  return {first, std::lower_bound(first, cpu[lane].end(), std::max(from, to), starts_earlier)};
 }
 
 std::vector<std::uint32_t> TraceIndex::open_at(std::uint32_t lane, Ns when) const {
@@ -317,9 +324,8 @@ void TraceIndex::find_blocked_calls() {
     lags.push_back(c.begin + c.blocked - work[launch_order[first.lane][first.position - depth]].begin);
   }
   // Slots that event calls take make the depth wobble; a lag far from zero is that, not the device.
-  constexpr Ns kPlausibleLag = 60 * kNsPerUs;
   if (!lags.empty()) queue_lag = median(lags);
-  if (std::abs(queue_lag) > kPlausibleLag) queue_lag = 0;
+  if (std::abs(queue_lag) > trace::kLongestWake) queue_lag = 0;
 }
 
 // A stream on which calls waited shows its own depth. Event calls take slots too, so that fewer launches fit while many of
@@ -345,7 +351,7 @@ void TraceIndex::find_queue_depths(PendingOfLanes& pending) {
 // launches pending waited for room, unless as many were pending behind calls that did not wait.
 void TraceIndex::infer_blocked_calls(PendingOfLanes& pending) {
   constexpr Ns kLongCall = 100 * kNsPerUs;
-  constexpr std::uint32_t kMany = 256;
+  constexpr std::uint32_t kMany = 256;  // queues hold about a thousand
   std::vector<Ns> durations;
   for (const Call& c : calls) {
     if (c.role == CallRole::kLaunch) durations.push_back(c.end - c.begin);

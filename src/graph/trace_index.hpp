@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -70,6 +71,8 @@ class TraceIndex {
   Ns longest_work = 0;                                                     ///< of all GPU work
   std::map<std::pair<std::int64_t, std::int64_t>, std::uint32_t> streams;  ///< (device, stream) -> trace lane
 
+  /// Events of a thread that begin in [from, to), in order.
+  [[nodiscard]] std::span<const std::uint32_t> begun_in(std::uint32_t lane, Ns from, Ns to) const;
   /// Events of a thread that began before `when` and end behind it, outermost first.
   [[nodiscard]] std::vector<std::uint32_t> open_at(std::uint32_t lane, Ns when) const;
   /// The call behind an event; kNone when it is none.

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "foretrace/graph/graph.hpp"
+#include "graph/task_row.hpp"
 
 namespace foretrace::graph {
 
@@ -14,11 +14,9 @@ tl::unexpected<Error> wrong(std::string message) {
 
 Status check_shape(const Graph& g) {
   const std::size_t n = g.size();
-  for (const std::size_t size : {g.cost.size(), g.lane_lag.size(), g.lane.size(), g.name.size(), g.phase.size(),
-                                 g.layer.size(), g.launch.size(), g.event.size(), g.op.size(), g.measured.size(),
-                                 g.soft.size(), g.origin.size(), g.in_degree.size(), g.dep_begin.size() - 1}) {
-    if (size != n) return wrong("columns of different lengths");
-  }
+  bool equal = g.in_degree.size() == n && g.dep_begin.size() == n + 1;
+  each_task_column([&](auto column) { equal = equal && (g.*column).size() == n; });
+  if (!equal) return wrong("columns of different lengths");
   if (!g.priority.empty() && g.priority.size() != n) return wrong("columns of different lengths");
   if (!g.recorded.empty() && g.recorded.size() != n) return wrong("columns of different lengths");
   for (const std::size_t size : {g.dep_lag.size(), g.dep_point.size(), g.dep_kind.size()}) {

@@ -92,7 +92,7 @@ class Neighbours::Solution {
   [[nodiscard]] std::size_t nearest() const { return nearest_; }
   [[nodiscard]] std::size_t all() const { return n_; }
   /// What the first n of them say.
-  [[nodiscard]] Told told_by(std::size_t n) const {
+  [[nodiscard]] Prediction predicted_by(std::size_t n) const {
     if (n == 0) return {};
     std::array<double, kMost> ones{}, weights = to_here_;
     for (std::size_t i = 0; i < n; ++i) ones[i] = 1;
@@ -104,20 +104,20 @@ class Neighbours::Solution {
       mean += ones[i] * value_[i];
     }
     mean /= sum;
-    Told told{.value = mean, .variance = 1 + noise_};
+    Prediction out{.value = mean, .variance = 1 + noise_};
     double explained = 0, weight = 0;
     for (std::size_t i = 0; i < n; ++i) {
-      told.value += weights[i] * (value_[i] - mean);
+      out.value += weights[i] * (value_[i] - mean);
       explained += weights[i] * to_here_[i];
       weight += weights[i];
     }
-    told.variance = std::max(noise_, told.variance - explained + (1 - weight) * (1 - weight) / sum);
-    told.mean = told.value;
+    out.variance = std::max(noise_, out.variance - explained + (1 - weight) * (1 - weight) / sum);
+    out.mean = out.value;
     if (middle_ > 0) {
       for (std::size_t i = 0; i < n; ++i) weights[i] += (1 - weight) / sum * ones[i];  // what the mean takes of each
-      told.value += middle_ * (median(weights, n) - told.value);
+      out.value += middle_ * (median(weights, n) - out.value);
     }
-    return told;
+    return out;
   }
 
  private:
@@ -196,16 +196,16 @@ class Neighbours::Solution {
   std::array<double, kMost * kMost> a_;  // the lower triangle
 };
 
-Neighbours::Told Neighbours::at(const Features& place, std::uint32_t left_out) const {
+Neighbours::Prediction Neighbours::at(const Features& place, std::uint32_t left_out) const {
   const Solution s(*this, place, left_out, std::nullopt);
-  return s.told_by(s.nearest());
+  return s.predicted_by(s.nearest());
 }
 
 Neighbours::Answers Neighbours::with_own(const Features& place, const std::optional<Sample>& own,
                                          std::uint32_t left_out) const {
   const Solution s(*this, place, left_out, own);
-  const Told told = s.told_by(s.nearest());
-  return {told, own ? s.told_by(s.all()) : told};
+  const Prediction out = s.predicted_by(s.nearest());
+  return {out, own ? s.predicted_by(s.all()) : out};
 }
 
 }  // namespace foretrace::hardware

@@ -1,9 +1,8 @@
 #pragma once
-// A quantity told by its nearest measured neighbours (ordinary kriging): samples lie in a space of a few features, each scaled
-// by how much the quantity changes along it; the correlation of two falls off with their distance. At a sample
-// comes out what was measured there, between samples something between them, far from all of them their mean. Where neighbours
-// disagree because a library chose between two kernels, the mean of both is neither's time: as much as a pool's scales say, the answer is
-// the median of the neighbours by their weights instead.
+// Ordinary kriging: a quantity predicted from its nearest measured neighbours. Samples have a few features, each scaled by how much
+// the quantity changes along it; the correlation of two samples falls off with their distance. At a sample the prediction is what was
+// measured there, between samples something between them, far from all of them their mean. Where a library chose between two
+// kernels, neighbours disagree and their mean is neither's time: scales say how much of the answer is the weighted median instead.
 //
 //   Neighbours pool({.scales = {0.2, 0.5}});
 //   pool.add({.at = {std::log(512.0), std::log(64.0)}, .value = -0.7});
@@ -40,7 +39,7 @@ class Neighbours {
     std::uint32_t group = 0;  ///< samples that are left out together
     std::uint32_t shape = 0;  ///< the same in all pools of a table
   };
-  struct Told {
+  struct Prediction {
     double value = 0;
     double variance = 1;  ///< of a quantity that varies by 1 over all samples: near 0 beside one, near 1 far from all
     double mean = 0;  ///< the value without the median, which leaps where most neighbours are others: for differences
@@ -55,10 +54,10 @@ class Neighbours {
   [[nodiscard]] const std::vector<Sample>& samples() const { return samples_; }
   [[nodiscard]] const Scales& scales() const { return scales_; }
   /// What the samples say of a place. `left_out`: as if nobody had measured that group.
-  [[nodiscard]] Told at(const Features& place, std::uint32_t left_out = kNoGroup) const;
+  [[nodiscard]] Prediction at(const Features& place, std::uint32_t left_out = kNoGroup) const;
   struct Answers {
-    Told told;      ///< by the samples alone
-    Told with_own;  ///< and by one more sample, of the asker's; the same where there is none
+    Prediction alone;     ///< by the samples alone
+    Prediction with_own;  ///< and by one more sample, of the asker's; the same where there is none
   };
   [[nodiscard]] Answers with_own(const Features& place, const std::optional<Sample>& own,
                                  std::uint32_t left_out = kNoGroup) const;

@@ -20,7 +20,7 @@ struct Place {
 
   [[nodiscard]] const Neighbours& samples() const { return pool.samples_for(features.autotuned); }
   [[nodiscard]] double autotuning() const { return features.autotuned ? pool.autotuning : 0; }
-  [[nodiscard]] Neighbours::Told residual() const { return tables.answers(samples(), features.at).told; }
+  [[nodiscard]] Neighbours::Prediction residual() const { return tables.answers(samples(), features.at).alone; }
   [[nodiscard]] Estimate estimate(double residual, double variance) const {
     return {features.law_us * std::exp(autotuning() + residual), pool.spread * std::sqrt(variance)};
   }
@@ -38,14 +38,14 @@ std::optional<Place> place_of(const Work& w, const Tables& tables, const Device&
 Estimate measured_estimate(const Work& w, const Tables& tables, const Device& d) {
   const std::optional<Place> place = place_of(w, tables, d);
   if (!place) return {};
-  const Neighbours::Told told = place->residual();
+  const Neighbours::Prediction residual = place->residual();
   if (!std::holds_alternative<Gemm>(w.kind) || same_silicon(place->pool.measured_on, d)) {
-    return place->estimate(told.value, told.variance);
+    return place->estimate(residual.value, residual.variance);
   }
   // The law of products has parameters of the architecture's own: of the residual goes along what goes along in a transfer, and the
   // error is that of products on GPUs nobody measured.
   const ProductWeights& there = tables.products().of(fitted_kind(product_of(w, d)), d);
-  Estimate out = place->estimate(transferred_residual(told.value, there, false), told.variance);
+  Estimate out = place->estimate(transferred_residual(residual.value, there, false), residual.variance);
   out.sigma = std::max(out.sigma, there.spread_new);
   return out;
 }
@@ -55,19 +55,19 @@ Estimate estimate_from(const Work& w, const Work& known, double known_us, const 
   const std::optional<Place> before = place_of(known, tables, d);
   if (!place || !before || known_us <= 0) return {};
   const double own = std::log(known_us / before->features.law_us) - before->autotuning();
-  const Neighbours::Told there = before->residual();
+  const Neighbours::Prediction there = before->residual();
   if (place->features.pool == before->features.pool) {
     // As one of the neighbours it counts less the further away it is; what made it differ from them may well stay. Between the
     // two lies the least error over measured pairs (docs/accuracy.md). By means: a median leaps between the two places.
     const Neighbours::Answers answers = place->tables.answers(
         place->samples(), place->features.at, Neighbours::Sample{.at = before->features.at, .value = own});
-    const double kept = answers.told.mean + own - there.mean;
+    const double kept = answers.alone.mean + own - there.mean;
     return place->estimate((kept + answers.with_own.mean) / 2, answers.with_own.variance);
   }
-  const Neighbours::Told told = place->residual();
+  const Neighbours::Prediction residual = place->residual();
   const double carried = in_fp32(place->features.pool) == before->features.pool ? place->pool.from_fp32 : 0;
-  return place->estimate(told.value + carried * (own - there.value),
-                         told.variance * std::max(0.0, 1 - carried * carried));
+  return place->estimate(residual.value + carried * (own - there.value),
+                         residual.variance * std::max(0.0, 1 - carried * carried));
 }
 
 }  // namespace foretrace::hardware

@@ -24,24 +24,12 @@ Composition composition(const Curve& c, std::int64_t reserved) {
   std::int64_t resident = c.start_bytes;
   for (const Block& b : c.blocks) {
     if (b.allocated > most.at || b.freed <= most.at) continue;
-    const auto add = [&b](std::int64_t& to) { to = saturated_sum(to, b.bytes); };
-    switch (b.kind) {
-      case Kind::kResident:
-        add(resident);
-        break;
-      case Kind::kGradient:
-        add(out.gradients);
-        break;
-      case Kind::kActivation:
-        add(out.activations);
-        break;
-      case Kind::kTemporary:
-        add(b.workspace ? out.workspaces : out.other);
-        break;
-      case Kind::kInput:
-        add(out.other);
-        break;
-    }
+    std::int64_t& of_kind = b.kind == Kind::kResident                   ? resident
+                            : b.kind == Kind::kGradient                 ? out.gradients
+                            : b.kind == Kind::kActivation               ? out.activations
+                            : b.kind == Kind::kTemporary && b.workspace ? out.workspaces
+                                                                        : out.other;
+    of_kind = saturated_sum(of_kind, b.bytes);
   }
   const auto take = [&resident](std::int64_t wanted) {
     const std::int64_t taken = std::clamp<std::int64_t>(wanted, 0, std::max<std::int64_t>(0, resident));

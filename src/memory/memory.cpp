@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/saturate.hpp"
+#include "base/text.hpp"
 #include "foretrace/memory/allocator.hpp"
 #include "foretrace/trace/ranges.hpp"
 
@@ -63,7 +64,7 @@ std::int64_t bounded(std::int64_t bytes) {
 Stage stage_of(const trace::Trace& t, const std::vector<std::uint32_t>& open) {
   for (const std::uint32_t e : open) {
     const std::string_view name = t.name(e);
-    if (name.starts_with("Optimizer.step") || name.find("_amp_") != std::string_view::npos) return Stage::kUpdate;
+    if (name.starts_with("Optimizer.step") || contains(name, "_amp_")) return Stage::kUpdate;
     if (trace::is_autograd_node(name)) return Stage::kBackward;
   }
   return Stage::kForward;

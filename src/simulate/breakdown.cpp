@@ -124,16 +124,8 @@ void path_shares(const Graph& g, const Timeline& t, Ns begin, Ns end, Breakdown&
     const Ns until = std::min(t.end[p.task], end);
     const Ns cost = std::max<Ns>(0, until - from);
     at = std::max(at, until);
-    switch (resource_of(g.kind[p.task])) {
-      case kCommWork:
-        b.path_communication += cost;
-        break;
-      case kGpuWork:
-        b.path_gpu += cost;
-        break;
-      default:
-        b.path_cpu += cost;
-    }
+    const Resource on = resource_of(g.kind[p.task]);
+    (on == kCommWork ? b.path_communication : on == kGpuWork ? b.path_gpu : b.path_cpu) += cost;
   }
 }
 

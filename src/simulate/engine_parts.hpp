@@ -14,10 +14,12 @@ inline void hold(Timeline& timeline, std::uint32_t task, Ns until, std::uint32_t
   timeline.cause_kind[task] = why;
 }
 
+/// Columns of so many entries each, whatever they hold.
+void make_room(Timeline& timeline, std::size_t tasks);
 /// Fills timeline.step and timeline.copy_ends.
 void find_step(const graph::Graph& graph, Timeline& timeline);
 
-/// The engine for tasks whose speed depends on what runs beside them: events in the order of time.
-void simulate_contended(const graph::Graph& graph, const Options& options, Timeline& timeline);
+/// The engine for lanes that choose what to run next and for tasks that slow each other: events in the order of time.
+void simulate_events(const graph::Graph& graph, const Options& options, Timeline& timeline);
 
 }  // namespace foretrace::simulate

@@ -5,6 +5,7 @@
 
 #include "foretrace/graph/build.hpp"
 #include "foretrace/simulate/simulate.hpp"
+#include "trace/device_times.hpp"
 
 namespace foretrace::simulate {
 
@@ -15,8 +16,6 @@ namespace {
 
 // Two copies in front of the one that counts: by then every lane follows its own end.
 constexpr std::uint32_t kCopies = 3;
-// A gap between two GPU tasks; what is longer is a wait for something else.
-constexpr Ns kLongestGap = 20 * kNsPerUs;
 
 Ns period_of(const Graph& repeated, bool cpu, bool gpu) {
   std::vector<Ns> cost(repeated.cost.begin(), repeated.cost.end());
@@ -33,7 +32,7 @@ Ns period_of(const Graph& repeated, bool cpu, bool gpu) {
 Graph with_named_distances(Graph g, bool cpu) {
   for (std::size_t t = 0; t < g.size(); ++t) {
     if (graph::is_gpu(g.kind[t])) {
-      g.lane_lag[t] = std::min(g.lane_lag[t], kLongestGap);
+      g.lane_lag[t] = std::min(g.lane_lag[t], trace::kLongestLatency);
     } else if (!cpu) {
       g.lane_lag[t] = std::min<Ns>(g.lane_lag[t], 0);
     }
@@ -42,9 +41,9 @@ Graph with_named_distances(Graph g, bool cpu) {
     const DependencyKind kind = g.dep_kind[d];
     if (kind == DependencyKind::kThread) continue;
     const bool on_gpu = kind == DependencyKind::kStreamWait || kind == DependencyKind::kGraph;
-    g.dep_lag[d] = std::min<Ns>(g.dep_lag[d], on_gpu ? kLongestGap : 0);
+    g.dep_lag[d] = std::min<Ns>(g.dep_lag[d], on_gpu ? trace::kLongestLatency : 0);
   }
-  for (graph::SoftDependency& soft : g.soft_dependencies) soft.lag = std::min(soft.lag, kLongestGap);
+  for (graph::SoftDependency& soft : g.soft_dependencies) soft.lag = std::min(soft.lag, trace::kLongestLatency);
   return g;
 }
 
@@ -53,11 +52,10 @@ Graph with_named_distances(Graph g, bool cpu) {
 Ns frozen_time(const Graph& graph) { return period_of(graph::repeat(graph, kCopies), false, false); }
 
 std::vector<LongLag> long_lags(const Graph& g) {
-  constexpr Ns kLong = 50 * kNsPerUs;
   std::vector<LongLag> out;
   const auto add = [&](std::uint32_t from, std::uint32_t to, DependencyKind kind, Ns lag) {
     const bool own_pace = kind == DependencyKind::kBorder && !graph::is_gpu(g.kind[to]);
-    if (lag > kLong && kind != DependencyKind::kThread && !own_pace) out.push_back({from, to, kind, lag});
+    if (lag > trace::kLongestWake && kind != DependencyKind::kThread && !own_pace) out.push_back({from, to, kind, lag});
   };
   for (std::uint32_t t = 0; t < g.size(); ++t) {
     if (!g.first_of_lane(t)) add(t - 1, t, DependencyKind::kLane, g.lane_lag[t]);

@@ -60,6 +60,41 @@ void as_triple(const element& value, std::array<std::int64_t, 3>& out) {
   }
 }
 
+// Which argument is kept in which member.
+template <class T, class Row>
+using Member = std::pair<std::string_view, T Row::*>;
+
+constexpr Member<std::int64_t, KernelLaunch> kLaunchNumbers[] = {
+    {"stream", &KernelLaunch::stream},
+    {"device", &KernelLaunch::device},
+    {"context", &KernelLaunch::context},
+    {"registers per thread", &KernelLaunch::registers_per_thread},
+    {"shared memory", &KernelLaunch::shared_memory_bytes},
+    {"graph id", &KernelLaunch::graph_id},
+    {"graph node id", &KernelLaunch::graph_node_id},
+    {"priority", &KernelLaunch::priority}};
+constexpr Member<double, KernelLaunch> kLaunchShares[] = {{"blocks per SM", &KernelLaunch::blocks_per_sm},
+                                                          {"warps per SM", &KernelLaunch::warps_per_sm},
+                                                          {"est. achieved occupancy %", &KernelLaunch::occupancy_pct}};
+constexpr Member<std::array<std::int64_t, 3>, KernelLaunch> kLaunchExtents[] = {{"grid", &KernelLaunch::grid},
+                                                                                {"block", &KernelLaunch::block}};
+constexpr Member<std::int64_t, SyncInfo> kSyncNumbers[] = {
+    {"stream", &SyncInfo::stream}, {"device", &SyncInfo::device}, {"wait_on_stream", &SyncInfo::wait_on_stream}};
+constexpr Member<std::int64_t, CollectiveInfo> kCollectiveNumbers[] = {
+    {"In msg nelems", &CollectiveInfo::in_elements},
+    {"Out msg nelems", &CollectiveInfo::out_elements},
+    {"Group size", &CollectiveInfo::group_size},
+    {"Seq", &CollectiveInfo::sequence}};
+constexpr Member<StringId, CollectiveInfo> kCollectiveTexts[] = {{"Collective name", &CollectiveInfo::name},
+                                                                 {"dtype", &CollectiveInfo::dtype},
+                                                                 {"Process Group Name", &CollectiveInfo::group},
+                                                                 {"Process Group Ranks", &CollectiveInfo::group_ranks}};
+constexpr Member<StringId, OpInputs> kInputLists[] = {{"Input Dims", &OpInputs::dims},
+                                                      {"Input dims", &OpInputs::dims},
+                                                      {"Input type", &OpInputs::types},
+                                                      {"Input Strides", &OpInputs::strides},
+                                                      {"Concrete Inputs", &OpInputs::concrete}};
+
 class TupleDecoder {
  public:
   TupleDecoder(const object& tuple, StringTable& strings) : strings_(strings) {
@@ -80,75 +115,32 @@ class TupleDecoder {
     return strings_.intern(simdjson::minify(value));
   }
 
-  void one(std::string_view key, const element& v) {
-    if (key == "stream") {
-      launch.stream = sync.stream = as_integer(v);
-    } else if (key == "device") {
-      launch.device = sync.device = as_integer(v);
-    } else if (key == "context") {
-      launch.context = as_integer(v);
-    } else if (key == "grid") {
-      as_triple(v, launch.grid);
-      has_launch = true;
-    } else if (key == "block") {
-      as_triple(v, launch.block);
-      has_launch = true;
-    } else if (key == "registers per thread") {
-      launch.registers_per_thread = as_integer(v);
-      has_launch = true;
-    } else if (key == "shared memory") {
-      launch.shared_memory_bytes = as_integer(v);
-    } else if (key == "blocks per SM") {
-      launch.blocks_per_sm = as_double(v);
-    } else if (key == "warps per SM") {
-      launch.warps_per_sm = as_double(v);
-    } else if (key == "est. achieved occupancy %") {
-      launch.occupancy_pct = as_double(v);
-    } else if (key == "graph id") {
-      launch.graph_id = as_integer(v);
-    } else if (key == "graph node id") {
-      launch.graph_node_id = as_integer(v);
-    } else if (key == "priority") {
-      launch.priority = as_integer(v);
-    } else if (key == "cuda_sync_kind") {
-      sync.kind = text(v);
-      has_sync = true;
-    } else if (key == "wait_on_stream") {
-      sync.wait_on_stream = as_integer(v);
-      has_sync = true;
-    } else if (key == "Input Dims" || key == "Input dims") {
-      inputs.dims = text(v);
-      has_inputs = true;
-    } else if (key == "Input type") {
-      inputs.types = text(v);
-      has_inputs = true;
-    } else if (key == "Input Strides") {
-      inputs.strides = text(v);
-      has_inputs = true;
-    } else if (key == "Concrete Inputs") {
-      inputs.concrete = text(v);
-      has_inputs = true;
-    } else if (key == "Fwd thread id") {
-      fwd_thread = as_integer(v);
-    } else if (key == "Collective name") {
-      collective.name = text(v);
-      has_collective = true;
-    } else if (key == "dtype") {
-      collective.dtype = text(v);
-    } else if (key == "Process Group Name") {
-      collective.group = text(v);
-    } else if (key == "Process Group Ranks") {
-      collective.group_ranks = text(v);
-    } else if (key == "In msg nelems") {
-      collective.in_elements = as_integer(v);
-    } else if (key == "Out msg nelems") {
-      collective.out_elements = as_integer(v);
-    } else if (key == "Group size") {
-      collective.group_size = as_integer(v);
-    } else if (key == "Seq") {
-      collective.sequence = as_integer(v);
+  // The member of a row that a key is kept in; null where it is none of the list.
+  template <class Row, class T, std::size_t N>
+  static T* find(const std::pair<std::string_view, T Row::*> (&members)[N], Row& row, std::string_view key) {
+    for (const auto& [name, member] : members) {
+      if (name == key) return &(row.*member);
     }
-    has_launch |= launch.stream != kAbsent && launch.device != kAbsent;
+    return nullptr;
+  }
+
+  void one(std::string_view key, const element& v) {
+    if (auto* number = find(kLaunchNumbers, launch, key)) *number = as_integer(v);
+    if (auto* share = find(kLaunchShares, launch, key)) *share = as_double(v);
+    if (auto* extent = find(kLaunchExtents, launch, key)) as_triple(v, *extent);
+    if (auto* number = find(kSyncNumbers, sync, key)) *number = as_integer(v);
+    if (auto* number = find(kCollectiveNumbers, collective, key)) *number = as_integer(v);
+    if (auto* word = find(kCollectiveTexts, collective, key)) *word = text(v);
+    if (auto* list = find(kInputLists, inputs, key)) {
+      *list = text(v);
+      has_inputs = true;
+    }
+    if (key == "cuda_sync_kind") sync.kind = text(v);
+    if (key == "Fwd thread id") fwd_thread = as_integer(v);
+    has_sync |= key == "cuda_sync_kind" || key == "wait_on_stream";
+    has_collective |= key == "Collective name";
+    has_launch |= key == "grid" || key == "block" || key == "registers per thread" ||
+                  (launch.stream != kAbsent && launch.device != kAbsent);
   }
 
   StringTable& strings_;

@@ -4,32 +4,22 @@
 #include <fmt/ranges.h>
 #include <simdjson.h>
 
+#include "base/text.hpp"
+#include "trace/importers/json_text.hpp"
+
 namespace foretrace::trace {
-
-namespace {
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return out;
-}
-
-}  // namespace
 
 std::string compiled_op_json(const CompiledOp& op) {
   return fmt::format(
-      R"(,"compiled":{{"op":"{}","layer":"{}","phase":"{}","family":"{}","dtype":"{}","out_dtype":"{}","parameters":{},"sums":{},"part":{},"flops":{:.0f},"bytes_read":{:.0f},"bytes_written":{:.0f},"fixed_read":{:.0f},"elements":{},"rows":{},"gemm":[{}],"conv":[{}]}})",
-      escaped(op.operation), escaped(op.layer), op.phase, op.family, op.dtype, op.out_dtype, op.of_parameters,
+      R"(,"compiled":{{"op":{},"layer":{},"phase":"{}","family":"{}","dtype":"{}","out_dtype":"{}","parameters":{},"sums":{},"part":{},"flops":{:.0f},"bytes_read":{:.0f},"bytes_written":{:.0f},"fixed_read":{:.0f},"elements":{},"rows":{},"gemm":[{}],"conv":[{}]}})",
+      quoted_json(op.operation), quoted_json(op.layer), op.phase, op.family, op.dtype, op.out_dtype, op.of_parameters,
       op.sums_samples, op.part, op.flops, op.bytes_read, op.bytes_written, op.fixed_read, op.elements, op.rows,
       fmt::join(op.gemm, ","), fmt::join(op.conv, ","));
 }
 
 std::optional<CompiledOp> compiled_op(const Trace& trace, ArgsId args) {
   const std::string_view tuple = trace.args.text(args);
-  if (tuple.find("\"compiled\":{\"op\"") == std::string_view::npos) return std::nullopt;
+  if (!contains(tuple, "\"compiled\":{\"op\"")) return std::nullopt;
   simdjson::dom::parser parser;
   simdjson::dom::object root, o;
   if (parser.parse(tuple.data(), tuple.size()).get(root) != simdjson::SUCCESS ||

@@ -58,23 +58,11 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(kCount)> kNames 
 std::string_view to_string(EventKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
 
 EventKind event_kind(std::string_view category, char ph, std::string_view name) {
-  switch (ph) {
-    case 'M':
-      return kMetadata;
-    case 's':
-      return kFlowStart;
-    case 'f':
-    case 't':
-      return kFlowEnd;
-    case 'C':
-      return kCounter;
-    case 'i':
-    case 'I':
-    case 'R':
-      return name == "[memory]" ? kMemory : kInstant;
-    default:
-      break;
-  }
+  if (ph == 'M') return kMetadata;
+  if (ph == 's') return kFlowStart;
+  if (ph == 'f' || ph == 't') return kFlowEnd;
+  if (ph == 'C') return kCounter;
+  if (ph == 'i' || ph == 'I' || ph == 'R') return name == "[memory]" ? kMemory : kInstant;
   const auto it = std::lower_bound(kSpellings.begin(), kSpellings.end(), category,
                                    [](const Spelling& s, std::string_view c) { return s.first < c; });
   if (it != kSpellings.end() && it->first == category) {

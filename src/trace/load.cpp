@@ -68,11 +68,7 @@ Result<Trace> read_with(const Importer& importer, ByteSource& source, const std:
   FORETRACE_TRY(const std::unique_ptr<SeekableSource> seekable, make_seekable(source));
   if (seekable->damage && !options.partial) return tl::unexpected(*seekable->damage);
   FORETRACE_TRY(Trace trace, importer.read_part(*seekable, path, options, part));
-  if (seekable->damage) {
-    trace.partial = true;
-    trace.diagnostics.add("truncated_input", Severity::kDataLoss,
-                          "the input is cut off or damaged; what came before was read", seekable->damage->message);
-  }
+  if (seekable->damage) note_truncated(trace, seekable->damage->message);
   return trace;
 }
 

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "trace/event_columns.hpp"
+
 namespace foretrace::trace {
 
 namespace {
@@ -87,17 +89,7 @@ void fixed(Stream& s, T& t) {
   s.value(t.partial);
   s.text(t.steps_by);
   s.value(t.base_time_ns);
-  auto& e = t.events;
-  s.column(e.start);
-  s.column(e.duration);
-  s.column(e.name);
-  s.column(e.lane);
-  s.column(e.args);
-  s.column(e.correlation);
-  s.column(e.external_id);
-  s.column(e.side);
-  s.column(e.category);
-  s.column(e.ph);
+  each_column(t.events, [&](auto& column) { s.column(column); });
   s.column(t.op_ids);
   s.column(t.python_ids);
   s.column(t.memory_ids);

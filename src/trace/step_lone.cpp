@@ -6,14 +6,12 @@
 #include <map>
 #include <unordered_map>
 
+#include "trace/device_times.hpp"
 #include "trace/step_ranges.hpp"
 
 namespace foretrace::trace {
 
 namespace {
-
-// No stream starts work this late without a reason: launches take some microseconds.
-constexpr Ns kLate = 50 * kNsPerUs;
 
 struct Work {  // of the GPU
   std::uint32_t event;
@@ -91,11 +89,12 @@ class LoneStep {
     std::map<std::uint32_t, char> seen;  // streams
     for (std::size_t i = 0; i < work_.size(); ++i) {
       const Work& w = work_[i];
-      if (!w.own || !seen.emplace(t_.events.lane[w.event].value, 1).second || w.start - w.launched <= kLate) continue;
+      if (!w.own || !seen.emplace(t_.events.lane[w.event].value, 1).second || w.start - w.launched <= kLongestWake)
+        continue;
       std::size_t first = i;
-      while (first > 0 && busy_until[first - 1] > work_[first].start - kLate) --first;
+      while (first > 0 && busy_until[first - 1] > work_[first].start - kLongestWake) --first;
       const Work& head = work_[first];
-      if (head.launched != INT64_MAX && head.start - head.launched > kLate) return head.start;
+      if (head.launched != INT64_MAX && head.start - head.launched > kLongestWake) return head.start;
     }
     return INT64_MIN;
   }
@@ -111,7 +110,7 @@ class LoneStep {
       if (!w.own || w.start < until || (blocked && w.launched >= until)) continue;
       shift = std::min(shift, w.start - w.launched);
     }
-    if (shift <= kLate || shift == INT64_MAX) return;
+    if (shift <= kLongestWake || shift == INT64_MAX) return;
     if (!blocked) {
       // The thread went on: the step is over when both are.
       Ns gpu = step.start;

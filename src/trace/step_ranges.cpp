@@ -59,7 +59,7 @@ bool is_step_range(std::string_view name) {
 bool is_autograd_node(std::string_view name) {
   if (name.starts_with("autograd::engine::evaluate_function") || name.starts_with("torch::autograd::")) return true;
   while (!name.empty() && name.back() >= '0' && name.back() <= '9') name.remove_suffix(1);
-  return name.ends_with("Backward") && name.find("::") == std::string_view::npos;
+  return name.ends_with("Backward") && !contains(name, "::");
 }
 
 WorkClock::WorkClock(const Trace& trace) {

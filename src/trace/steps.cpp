@@ -127,15 +127,14 @@ class MarkedSteps {
     return set.pattern->priority < kConvention || sum.time >= all.time / 2;
   }
 
-  // Of sets that hold (nearly) all that any of them holds, the one whose ranges are shortest together.
+  // Of the sets that hold most work, the one whose ranges are shortest together.
   [[nodiscard]] const RangeSet* innermost(const std::vector<const RangeSet*>& sets) const {
-    constexpr double kWhole = 0.95;
     Ns most = 0;
     for (const RangeSet* s : sets) most = std::max(most, held(t_, *s, *clock_).time);
     const RangeSet* best = nullptr;
     Ns shortest = 0;
     for (const RangeSet* s : sets) {
-      if (static_cast<double>(held(t_, *s, *clock_).time) < kWhole * static_cast<double>(most)) continue;
+      if (held(t_, *s, *clock_).time < most) continue;
       Ns length = 0;
       for (const std::uint32_t e : s->events) length += t_.events.duration[e];
       if (best != nullptr && length >= shortest) continue;

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "trace/event_columns.hpp"
+
 namespace foretrace::trace {
 
 std::size_t Events::bytes() const {
-  return start.bytes() + duration.bytes() + name.bytes() + lane.bytes() + args.bytes() + correlation.bytes() +
-         external_id.bytes() + side.bytes() + category.bytes() + ph.bytes();
+  std::size_t sum = 0;
+  each_column(*this, [&](const auto& column) { sum += column.bytes(); });
+  return sum;
 }
 
 std::string_view Trace::metadata_value(std::string_view key) const {

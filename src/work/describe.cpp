@@ -9,6 +9,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "base/text.hpp"
 #include "foretrace/work/works.hpp"
 #include "work/conv_parts.hpp"
 #include "work/conv_unsaid.hpp"
@@ -124,16 +125,9 @@ class Describer {
       longest = g_.cost[t];
       seen = dtype_of_kernel(kernel(t));
     }
-    switch (seen) {
-      case Dtype::kFp16:
-        return "c10::Half";
-      case Dtype::kBf16:
-        return "c10::BFloat16";
-      case Dtype::kFp64:
-        return "double";
-      default:
-        return "float";
-    }
+    if (seen == Dtype::kFp16) return "c10::Half";
+    if (seen == Dtype::kBf16) return "c10::BFloat16";
+    return seen == Dtype::kFp64 ? "double" : "float";
   }
 
   const Template& look_up(const Group& group) {
@@ -195,7 +189,7 @@ class Describer {
   // Concatenations are compiled for element sizes, not types: "OpaqueType<2u>".
   void opaque_type(Work& work, std::span<const std::uint32_t> tasks) const {
     for (const std::uint32_t t : tasks) {
-      if (kernel(t).find("OpaqueType<2u>") == std::string_view::npos) continue;
+      if (!contains(kernel(t), "OpaqueType<2u>")) continue;
       work = with_dtype(work, Dtype::kFp16);
       return;
     }
@@ -226,7 +220,7 @@ class Describer {
     // By whatever name.
     if (work.family != Family::kCommunication) work.become(Family::kMemory);
     if (auto* copy = std::get_if<MemoryCopy>(&work.kind)) {
-      copy->host = kernel(t).find("HtoD") != std::string_view::npos || kernel(t).find("DtoH") != std::string_view::npos;
+      copy->host = contains(kernel(t), "HtoD") || contains(kernel(t), "DtoH");
     }
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/saturate.hpp"
+#include "base/text.hpp"
 #include "work/conv_unsaid.hpp"
 #include "work/describe_op.hpp"
 
@@ -56,15 +57,14 @@ struct ConvPlaces {
 };
 
 ConvPlaces places_of(Form form, std::string_view name) {
-  const bool transposed = name.find("transpose") != std::string_view::npos;
+  const bool transposed = contains(name, "transpose");
   switch (form) {
     case Form::kConvGeneric:
       if (transposed) return {3, 4, 7, 6, 5};
       // aten::_convolution goes on with benchmark, deterministic, …; aten::convolution ends here.
       if (name.ends_with("_convolution")) return {3, 4, 5, 8, 7, 9};
       if (name.ends_with("convolution")) return {3, 4, 5, 8, 7};
-      if (name.find("slow_conv") != std::string_view::npos || name.find("thnn") != std::string_view::npos)
-        return {4, 5, 6, ConvPlaces::kNowhere};
+      if (contains(name, "slow_conv") || contains(name, "thnn")) return {4, 5, 6, ConvPlaces::kNowhere};
       return {3, 4, 5, 6};  // conv1d, conv2d, conv3d
     case Form::kConvDepthwise:
       return {4, 5, 6, ConvPlaces::kNowhere};
@@ -114,22 +114,10 @@ std::array<std::int64_t, 4> four(const Shape& s) {
 
 }  // namespace
 
-void describe_gemm(Work& work, const OpClass& what, const OpView& op) {
-  switch (what.form) {
-    case Form::kMm:
-    case Form::kBmm:
-      if (op.tensor(0, 1) && op.tensor(1, 1)) set_gemm(work, op[0], op[1], false, false);
-      break;
-    case Form::kAddmm:
-    case Form::kBaddbmm:
-      if (op.tensor(1, 1) && op.tensor(2, 1)) set_gemm(work, op[1], op[2], false, false);
-      break;
-    case Form::kLinear:
-      if (op.tensor(0, 1) && op.tensor(1, 1)) set_gemm(work, op[0], op[1], true, true);
-      break;
-    default:
-      break;
-  }
+void describe_gemm(Work& work, const OpClass& what, std::string_view /*name*/, const OpView& op) {
+  const bool linear = what.form == Form::kLinear;
+  const std::size_t a = what.form == Form::kAddmm || what.form == Form::kBaddbmm ? 1 : 0;  // behind the bias
+  if (op.tensor(a, 1) && op.tensor(a + 1, 1)) set_gemm(work, op[a], op[a + 1], linear, linear);
 }
 
 void describe_conv(Work& work, const OpClass& what, std::string_view name, const OpView& op) {
@@ -138,8 +126,8 @@ void describe_conv(Work& work, const OpClass& what, std::string_view name, const
   const std::size_t weight = grad ? 2 : 1;
   if (!op.tensor(input, 3) || !op.tensor(weight, 3)) return;
   const ConvPlaces at = places_of(what.form, name);
-  const bool transposed = name.find("transpose") != std::string_view::npos ||
-                          (what.form == Form::kConvGeneric && op.flag(6)) || (grad && op.flag(7));
+  const bool transposed =
+      contains(name, "transpose") || (what.form == Form::kConvGeneric && op.flag(6)) || (grad && op.flag(7));
   work.dtype = work.out_dtype = parse_dtype(op[input].type);
   Convolution c;
   c.input = four(op[input].shape());
@@ -230,8 +218,8 @@ void describe_attention(Work& work, const OpClass& what, std::string_view name, 
     a.causal = op.integer(14, 0) != 0;
   }
   // A mask or bias stands behind queries, keys and values; cuDNN's gradient has its results and random state between.
-  const bool biased = name.find("efficient") != std::string_view::npos ||
-                      name.find("cudnn") != std::string_view::npos || name == "aten::scaled_dot_product_attention";
+  const bool biased =
+      contains(name, "efficient") || contains(name, "cudnn") || name == "aten::scaled_dot_product_attention";
   const bool behind_state =
       name == "aten::_cudnn_attention_backward" || name == "aten::_scaled_dot_product_cudnn_attention_backward";
   a.masked = biased && op.tensor(behind_state ? 8 : q + 3, 2);
@@ -274,7 +262,7 @@ void recurrent_from_tensors(Recurrent& r, const OpView& op) {
 
 }  // namespace
 
-void describe_rnn(Work& work, const OpView& op) {
+void describe_rnn(Work& work, const OpClass& /*what*/, std::string_view /*name*/, const OpView& op) {
   if (!op.tensor(0, 3)) return;
   // (input, weights, weight_stride0, weight_buf, hx, cx, [output, grad_output, grad_hy, grad_cy,] mode, hidden, projection,
   //  layers, batch_first, dropout, train, bidirectional, …)

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/saturate.hpp"
+#include "base/text.hpp"
 #include "work/describe_op.hpp"
 
 namespace foretrace::work {
@@ -43,7 +44,7 @@ void describe_pooling(Work& w, const OpClass& what, std::string_view name, const
   } else {
     const Shape sizes = op.integers(1);
     outputs = saturated_product(in[0], in.size() > 1 ? in[1] : 1);
-    if (name.find("adaptive") != std::string_view::npos || name.find("upsample") != std::string_view::npos) {
+    if (contains(name, "adaptive") || contains(name, "upsample")) {
       outputs = saturated_product(outputs, sizes.empty() ? 1 : elements_of(sizes));
     } else {
       const Shape strides = op.integers(2);
@@ -61,7 +62,7 @@ void describe_pooling(Work& w, const OpClass& what, std::string_view name, const
   pool.outputs = outputs;
   // Windows are recorded behind the input (max_pool, avg_pool); adaptive ones follow from the sizes.
   const bool recorded = pool.of == Pooling::Of::kMaximum || pool.of == Pooling::Of::kAverage;
-  const Shape window = recorded && name.find("adaptive") == std::string_view::npos ? op.integers(at + 1) : Shape{};
+  const Shape window = recorded && !contains(name, "adaptive") ? op.integers(at + 1) : Shape{};
   if (!window.empty()) {
     // One number stands for all dimensions.
     const std::size_t all = window.size() == 1 && in.size() > 2 ? in.size() - 2 : 1;
@@ -70,7 +71,7 @@ void describe_pooling(Work& w, const OpClass& what, std::string_view name, const
   } else if (recorded || pool.of == Pooling::Of::kAdaptive) {
     pool.window = std::max<std::int64_t>(1, elements_of(in) / std::max<std::int64_t>(1, outputs));
   }
-  const bool indices = name.find("with_indices") != std::string_view::npos;
+  const bool indices = contains(name, "with_indices");
   const std::int64_t inputs = std::max<std::int64_t>(0, elements_of(in));
   w.elements = std::max(inputs, outputs);
   const double big = static_cast<double>(inputs) * static_cast<double>(bytes_of(w.dtype));
@@ -91,7 +92,7 @@ void describe_loss(Work& w, const OpClass& what, std::string_view name, const Op
   const std::int64_t columns = in.shape().size() > 1 ? in.shape()[1] : 1;
   const std::int64_t rows = columns > 0 ? w.elements / columns : 0;
   w.kind = Rows{rows, columns};
-  if (name.find("nll_loss") != std::string_view::npos) {
+  if (contains(name, "nll_loss")) {
     // One element of each row is touched; the gradient's zeros are written by an operation of their own.
     w.bytes_read = static_cast<double>(rows * (bytes_of(w.dtype) + bytes_of(Dtype::kInt)));
     if (what.form == Form::kLossGrad) w.bytes_written = static_cast<double>(rows * bytes_of(w.dtype));
@@ -102,13 +103,13 @@ void describe_loss(Work& w, const OpClass& what, std::string_view name, const Op
 }
 
 // Sorting, the largest of a row, prefix sums, Fourier transforms: (self, …, dimension or dimensions, …).
-void describe_along(Work& w, std::string_view name, const OpView& op) {
+void describe_along(Work& w, const OpClass& /*what*/, std::string_view name, const OpView& op) {
   const std::size_t at = op.first_tensor();
   if (at == op.size()) return;
   const Argument& in = op[at];
-  const bool transform = name.find("_fft_") != std::string_view::npos;
-  const bool largest = name.find("topk") != std::string_view::npos;
-  const bool sorts = largest || name.find("sort") != std::string_view::npos;
+  const bool transform = contains(name, "_fft_");
+  const bool largest = contains(name, "topk");
+  const bool sorts = largest || contains(name, "sort");
   w.dtype = w.out_dtype = parse_dtype(in.type);
   w.elements = in.elements();
   const auto rank = static_cast<std::int64_t>(in.shape().size());
@@ -145,9 +146,9 @@ void describe_along(Work& w, std::string_view name, const OpView& op) {
 }
 
 // Lists whose shapes the profiler left out leave everything at zero.
-void describe_foreach(Work& w, std::string_view name, const OpView& op) {
+void describe_foreach(Work& w, const OpClass& /*what*/, std::string_view name, const OpView& op) {
   bool first = true;
-  const bool fused = name.find("_fused_") != std::string_view::npos;
+  const bool fused = contains(name, "_fused_");
   std::size_t lists = 0;
   for (const Argument& a : op.arguments()) {
     if (!a.list() || a.shapes.empty()) continue;

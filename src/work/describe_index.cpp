@@ -1,9 +1,9 @@
 // Embeddings, index, gather and scatter: which rows of which table, and what is done with them.
 
 #include <algorithm>
-#include <utility>
 
 #include "base/saturate.hpp"
+#include "base/text.hpp"
 #include "work/describe_op.hpp"
 
 namespace foretrace::work {
@@ -20,29 +20,16 @@ std::string_view bare(std::string_view name) {
 }
 
 Of of_name(std::string_view name, const OpView& op) {
-  static constexpr std::pair<std::string_view, Of> kNames[] = {{"embedding", Of::kTaken},
-                                                               {"index_select", Of::kTaken},
-                                                               {"index", Of::kTaken},
-                                                               {"_unsafe_index", Of::kTaken},
-                                                               {"gather", Of::kTaken},
-                                                               {"take", Of::kTaken},
-                                                               {"take_along_dim", Of::kTaken},
-                                                               {"index_copy", Of::kWritten},
-                                                               {"scatter", Of::kWritten},
-                                                               {"index_add", Of::kAdded},
-                                                               {"scatter_add", Of::kScattered},
-                                                               {"scatter_reduce", Of::kScattered},
-                                                               {"embedding_bag", Of::kBags},
-                                                               {"_embedding_bag", Of::kBags},
-                                                               {"embedding_dense_backward", Of::kTableGrad},
-                                                               {"embedding_backward", Of::kTableGrad},
-                                                               {"_embedding_bag_dense_backward", Of::kBagsGrad},
-                                                               {"_embedding_bag_backward", Of::kBagsGrad}};
   const std::string_view plain = bare(name);
-  if (plain == "index_put" || plain == "_index_put_impl") return op.flag(3) ? Of::kSorted : Of::kWritten;
-  for (const auto& [known, of] : kNames) {
-    if (plain == known) return of;
-  }
+  const auto is = [&](std::string_view names) { return is_one_of(plain, names); };
+  if (is("index_put _index_put_impl")) return op.flag(3) ? Of::kSorted : Of::kWritten;
+  if (is("embedding index_select index _unsafe_index gather take take_along_dim")) return Of::kTaken;
+  if (is("index_copy scatter")) return Of::kWritten;
+  if (is("index_add")) return Of::kAdded;
+  if (is("scatter_add scatter_reduce")) return Of::kScattered;
+  if (is("embedding_bag _embedding_bag")) return Of::kBags;
+  if (is("embedding_dense_backward embedding_backward")) return Of::kTableGrad;
+  if (is("_embedding_bag_dense_backward _embedding_bag_backward")) return Of::kBagsGrad;
   return Of::kOther;
 }
 
@@ -119,23 +106,18 @@ void embedding(Gather& g, const OpView& op) {
   g.rows = op[1].elements();
   g.columns = op[0].shape().back();
   g.parameter = true;
-  switch (g.of) {
-    case Of::kTableGrad:
-      g.table = op.integer(2, 0);
-      break;
-    case Of::kBagsGrad:
-      // Behind indices and bags come how many there are of each: (…, number of rows, scaled by frequency, mode, …).
-      g.bags = op[0].shape().front();
-      g.table = op.integer(op.tensor(5) ? 6 : 5, 0);
-      break;
-    case Of::kBags:
-      g.table = op[0].shape().front();
-      g.bags = !op.tensor(2, 1)            ? op[1].shape().front()
-               : op[1].shape().size() == 1 ? op[2].elements() - (op.flag(7) ? 1 : 0)
-                                           : op[1].shape().front();
-      break;
-    default:
-      g.table = op[0].shape().front();
+  if (g.of == Of::kTableGrad) {
+    g.table = op.integer(2, 0);
+  } else if (g.of == Of::kBagsGrad) {
+    // Behind indices and bags come how many there are of each: (…, number of rows, scaled by frequency, mode, …).
+    g.bags = op[0].shape().front();
+    g.table = op.integer(op.tensor(5) ? 6 : 5, 0);
+  } else {
+    g.table = op[0].shape().front();
+  }
+  if (g.of == Of::kBags) {
+    const bool by_offsets = op.tensor(2, 1) && op[1].shape().size() == 1;
+    g.bags = by_offsets ? op[2].elements() - (op.flag(7) ? 1 : 0) : op[1].shape().front();
   }
 }
 
@@ -182,11 +164,11 @@ void describe_index_launch(Work& w, std::string_view kernel, const trace::Kernel
   auto* g = std::get_if<Gather>(&w.kind);
   if (g == nullptr || g->rows > 0 || w.elements <= 0) return;
   const std::int64_t table = w.elements;
-  if (kernel.find("vectorized_gather_kernel") != std::string_view::npos && g->of == Of::kTaken && g->table > 0) {
+  if (contains(kernel, "vectorized_gather_kernel") && g->of == Of::kTaken && g->table > 0) {
     // A block for each index, more beside it where a row is long.
     g->rows = launch.grid[0];
     g->columns = table / g->table;
-  } else if (kernel.find("index_elementwise_kernel") != std::string_view::npos) {
+  } else if (contains(kernel, "index_elementwise_kernel")) {
     constexpr std::int64_t kOfThread = 4;  // elements
     g->rows = saturated_product(saturated_product(launch.grid[0], launch.block[0]), kOfThread);
     g->columns = 1;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/saturate.hpp"
+#include "base/text.hpp"
 
 namespace foretrace::work {
 
@@ -21,19 +22,12 @@ Dtype promote(Dtype a, Dtype b) {
   return Dtype::kFp32;
 }
 
-Dtype from_scalar_type(std::int64_t code, Dtype otherwise) {  // c10::ScalarType as printed among an operation's inputs
-  switch (code) {
-    case 5:
-      return Dtype::kFp16;
-    case 6:
-      return Dtype::kFp32;
-    case 7:
-      return Dtype::kFp64;
-    case 15:
-      return Dtype::kBf16;
-    default:
-      return otherwise;
-  }
+// c10::ScalarType as it is printed among an operation's inputs.
+Dtype from_scalar_type(std::int64_t code, Dtype otherwise) {
+  if (code == 5) return Dtype::kFp16;
+  if (code == 6) return Dtype::kFp32;
+  if (code == 7) return Dtype::kFp64;
+  return code == 15 ? Dtype::kBf16 : otherwise;
 }
 
 Shape broadcast(const Shape& a, const Shape& b) {
@@ -78,7 +72,8 @@ Arithmetic arithmetic_of(std::string_view name) {
 }
 
 // Element-wise over the tensor arguments.
-void elementwise(Work& w, const OpView& op, Form form) {
+void elementwise(Work& w, const OpClass& what, std::string_view /*name*/, const OpView& op) {
+  const Form form = what.form;
   Shape out;
   Dtype type = Dtype::kOther;
   bool mixed = false;
@@ -116,7 +111,7 @@ void elementwise(Work& w, const OpView& op, Form form) {
   w.flops = static_cast<double>(w.elements);
 }
 
-void copy(Work& w, const OpView& op) {
+void copy(Work& w, const OpClass& /*what*/, std::string_view /*name*/, const OpView& op) {
   if (!op.tensor(0) || !op.tensor(1)) return;
   const Argument& to = op[0];
   const Argument& from = op[1];
@@ -137,7 +132,7 @@ void copy(Work& w, const OpView& op) {
   if (w.out_dtype != w.dtype) w.fixed_written = w.bytes_written;
 }
 
-void reduction(Work& w, const OpView& op) {
+void reduction(Work& w, const OpClass& /*what*/, std::string_view /*name*/, const OpView& op) {
   const std::size_t at = op.first_tensor();
   if (at == op.size()) return;
   const Argument& in = op[at];
@@ -201,12 +196,12 @@ void normalisation(Work& w, const OpClass& what, std::string_view name, const Op
     if (dim < 0) dim += static_cast<std::int64_t>(shape.size());
     Rows rows = rows_of(dim >= 0 && dim < static_cast<std::int64_t>(shape.size()) ? shape[static_cast<std::size_t>(dim)]
                                                                                   : shape.back());
-    if (name.find("log_softmax") != std::string_view::npos) rows.of = Rows::Of::kLog;
+    if (contains(name, "log_softmax")) rows.of = Rows::Of::kLog;
     w.kind = rows;
     w.access = dim + 1 == static_cast<std::int64_t>(shape.size()) ? Access::kContiguous : Access::kStrided;
     if (!grad && op.flag(2)) w.out_dtype = Dtype::kFp32;
     if (grad) w.out_dtype = from_scalar_type(op.integer(3, -1), w.out_dtype);
-  } else if (name.find("group_norm") != std::string_view::npos) {
+  } else if (contains(name, "group_norm")) {
     // (input, weight, bias, N, C, HxW, groups, eps) and (grad, input, mean, rstd, weight, N, C, HxW, groups, …)
     const std::size_t at = grad ? 5 : 3;
     const std::int64_t groups = std::max<std::int64_t>(1, op.integer(at + 3, 1));
@@ -218,7 +213,7 @@ void normalisation(Work& w, const OpClass& what, std::string_view name, const Op
   } else {
     const Shape normalized = op.integers(grad ? 2 : 1);
     Rows rows = rows_of(normalized.empty() ? shape.back() : elements_of(normalized));
-    if (name.find("rms_norm") != std::string_view::npos) rows.of = Rows::Of::kRms;
+    if (contains(name, "rms_norm")) rows.of = Rows::Of::kRms;
     w.kind = rows;
   }
   add_written(w, w.elements, w.out_dtype);
@@ -237,92 +232,78 @@ void add_written(Work& w, std::int64_t elements, Dtype dtype) {
   if (dtype != w.dtype) w.fixed_written += static_cast<double>(elements * bytes_of(dtype));
 }
 
+namespace {
+
+void fill(Work& w, const OpClass& /*what*/, std::string_view /*name*/, const OpView& op) {
+  const std::size_t at = op.first_tensor();
+  if (at == op.size()) return;
+  w.dtype = w.out_dtype = parse_dtype(op[at].type);
+  w.elements = op[at].elements();
+  w.access = op[at].contiguous() ? Access::kContiguous : Access::kStrided;
+  add_written(w, w.elements, w.out_dtype);
+}
+
+void concatenation(Work& w, const OpClass& /*what*/, std::string_view /*name*/, const OpView& op) {
+  if (op.size() == 0 || !op[0].list()) return;
+  w.elements = op[0].elements();
+  std::get<Pointwise>(w.kind).tensors = static_cast<std::int64_t>(op[0].shapes.size());
+  w.bytes_read = static_cast<double>(w.elements * bytes_of(w.dtype));
+  w.access = Access::kStrided;
+  add_written(w, w.elements, w.out_dtype);
+}
+
+struct Describer {
+  Form form;
+  void (*describe)(Work&, const OpClass&, std::string_view name, const OpView&);
+};
+using enum Form;
+constexpr Describer kDescribers[] = {{kMm, describe_gemm},
+                                     {kAddmm, describe_gemm},
+                                     {kBmm, describe_gemm},
+                                     {kBaddbmm, describe_gemm},
+                                     {kLinear, describe_gemm},
+                                     {kConvCudnn, describe_conv},
+                                     {kConvGeneric, describe_conv},
+                                     {kConvDepthwise, describe_conv},
+                                     {kConvBackward, describe_conv},
+                                     {kAttention, describe_attention},
+                                     {kAttentionGrad, describe_attention},
+                                     {kBatchNorm, normalisation},
+                                     {kBatchNormGrad, normalisation},
+                                     {kLayerNorm, normalisation},
+                                     {kLayerNormGrad, normalisation},
+                                     {kSoftmax, normalisation},
+                                     {kSoftmaxGrad, normalisation},
+                                     {kElementwise, elementwise},
+                                     {kInPlace, elementwise},
+                                     {kCompare, elementwise},
+                                     {kDropout, elementwise},
+                                     {kFill, fill},
+                                     {kCopy, copy},
+                                     {kCat, concatenation},
+                                     {kReduction, reduction},
+                                     {kEmbedding, describe_embedding},
+                                     {kEmbeddingGrad, describe_embedding},
+                                     {kGather, describe_embedding},
+                                     {kAlong, describe_along},
+                                     {kPooling, describe_pooling},
+                                     {kPoolingGrad, describe_pooling},
+                                     {kLoss, describe_loss},
+                                     {kLossGrad, describe_loss},
+                                     {kRnn, describe_rnn},
+                                     {kForeach, describe_foreach}};
+
+}  // namespace
+
 Work describe_op(const OpClass& what, std::string_view name, const OpView& op) {
   Work w(what.family);
   w.backward = what.backward;
   if (auto* pointwise = std::get_if<Pointwise>(&w.kind)) {
     pointwise->arithmetic = what.form == Form::kFill ? Arithmetic::kFill : arithmetic_of(name);
   }
-  switch (what.form) {
-    case Form::kNone:
-      break;
-    case Form::kMm:
-    case Form::kAddmm:
-    case Form::kBmm:
-    case Form::kBaddbmm:
-    case Form::kLinear:
-      describe_gemm(w, what, op);
-      break;
-    case Form::kConvCudnn:
-    case Form::kConvGeneric:
-    case Form::kConvDepthwise:
-    case Form::kConvBackward:
-      describe_conv(w, what, name, op);
-      break;
-    case Form::kAttention:
-    case Form::kAttentionGrad:
-      describe_attention(w, what, name, op);
-      break;
-    case Form::kBatchNorm:
-    case Form::kBatchNormGrad:
-    case Form::kLayerNorm:
-    case Form::kLayerNormGrad:
-    case Form::kSoftmax:
-    case Form::kSoftmaxGrad:
-      normalisation(w, what, name, op);
-      break;
-    case Form::kElementwise:
-    case Form::kInPlace:
-    case Form::kCompare:
-    case Form::kDropout:
-      elementwise(w, op, what.form);
-      break;
-    case Form::kFill:
-      if (const std::size_t at = op.first_tensor(); at < op.size()) {
-        w.dtype = w.out_dtype = parse_dtype(op[at].type);
-        w.elements = op[at].elements();
-        w.access = op[at].contiguous() ? Access::kContiguous : Access::kStrided;
-        add_written(w, w.elements, w.out_dtype);
-      }
-      break;
-    case Form::kCopy:
-      copy(w, op);
-      break;
-    case Form::kCat:
-      if (op.size() > 0 && op[0].list()) {
-        w.elements = op[0].elements();
-        std::get<Pointwise>(w.kind).tensors = static_cast<std::int64_t>(op[0].shapes.size());
-        w.bytes_read = static_cast<double>(w.elements * bytes_of(w.dtype));
-        w.access = Access::kStrided;
-        add_written(w, w.elements, w.out_dtype);
-      }
-      break;
-    case Form::kReduction:
-      reduction(w, op);
-      break;
-    case Form::kEmbedding:
-    case Form::kEmbeddingGrad:
-    case Form::kGather:
-      describe_embedding(w, what, name, op);
-      break;
-    case Form::kAlong:
-      describe_along(w, name, op);
-      break;
-    case Form::kPooling:
-    case Form::kPoolingGrad:
-      describe_pooling(w, what, name, op);
-      break;
-    case Form::kLoss:
-    case Form::kLossGrad:
-      describe_loss(w, what, name, op);
-      break;
-    case Form::kRnn:
-      describe_rnn(w, op);
-      break;
-    case Form::kForeach:
-      describe_foreach(w, name, op);
-      break;
-  }
+  const auto describer = std::find_if(std::begin(kDescribers), std::end(kDescribers),
+                                      [&](const Describer& d) { return d.form == what.form; });
+  if (describer != std::end(kDescribers)) describer->describe(w, what, name, op);
   return w;
 }
 

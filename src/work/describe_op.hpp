@@ -13,18 +13,18 @@ namespace foretrace::work {
 /// `name` is the operation's, for the few whose argument order depends on it. Without shapes only the family is set.
 Work describe_op(const OpClass& what, std::string_view name, const OpView& op);
 
-// Parts of it, by kind of signature.
-void describe_gemm(Work& work, const OpClass& what, const OpView& op);
+// Parts of it, by kind of signature. All take the same arguments, whether or not they need them.
+void describe_gemm(Work& work, const OpClass& what, std::string_view name, const OpView& op);
 void describe_conv(Work& work, const OpClass& what, std::string_view name, const OpView& op);
 void describe_attention(Work& work, const OpClass& what, std::string_view name, const OpView& op);
-void describe_rnn(Work& work, const OpView& op);
+void describe_rnn(Work& work, const OpClass& what, std::string_view name, const OpView& op);
 void describe_embedding(Work& work, const OpClass& what, std::string_view name, const OpView& op);
 /// What only a launch tells: how many indices there were, where the profiler records none (aten::index).
 void describe_index_launch(Work& work, std::string_view kernel, const trace::KernelLaunch& launch);
-void describe_along(Work& work, std::string_view name, const OpView& op);
+void describe_along(Work& work, const OpClass& what, std::string_view name, const OpView& op);
 void describe_pooling(Work& work, const OpClass& what, std::string_view name, const OpView& op);
 void describe_loss(Work& work, const OpClass& what, std::string_view name, const OpView& op);
-void describe_foreach(Work& work, std::string_view name, const OpView& op);
+void describe_foreach(Work& work, const OpClass& what, std::string_view name, const OpView& op);
 
 /// Counts a tensor that is read; one of another type than work.dtype keeps its type when that changes.
 void add_read(Work& work, const Argument& tensor);

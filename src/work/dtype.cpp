@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "base/text.hpp"
+
 namespace foretrace::work {
 
 std::string_view to_string(Dtype dtype) {
@@ -11,21 +13,9 @@ std::string_view to_string(Dtype dtype) {
 }
 
 std::int64_t bytes_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kFp32:
-    case Dtype::kTf32:
-      return 4;
-    case Dtype::kFp16:
-    case Dtype::kBf16:
-      return 2;
-    case Dtype::kFp64:
-    case Dtype::kInt:  // indices are 64-bit
-      return 8;
-    case Dtype::kOther:  // masks
-    case Dtype::kFp8:
-      return 1;
-  }
-  return 1;
+  // Indices are 64-bit integers, masks ("other") one byte an element.
+  static constexpr std::array<std::int64_t, kDtypes> kBytes = {4, 4, 2, 2, 8, 8, 1, 1};
+  return kBytes[static_cast<std::size_t>(dtype)];
 }
 
 Dtype parse_dtype(std::string_view text) {
@@ -37,7 +27,7 @@ Dtype parse_dtype(std::string_view text) {
       text == "Int" || text == "Long") {
     return Dtype::kInt;
   }
-  if (text.find("Float8") != std::string_view::npos || text.starts_with("float8")) return Dtype::kFp8;
+  if (contains(text, "Float8") || text.starts_with("float8")) return Dtype::kFp8;
   return Dtype::kOther;
 }
 

@@ -2,15 +2,39 @@
 
 namespace foretrace::work {
 
-std::string_view to_string(Family family) {
-  static constexpr std::array<std::string_view, kFamilies> kNames = {
-      "gemm",          "conv forward", "conv data grad", "conv weight grad",
-      "attention",     "batch norm",   "layer norm",     "softmax",
-      "elementwise",   "reduction",    "copy",           "optimizer",
-      "embedding",     "pooling",      "loss",           "rnn",
-      "communication", "memory",       "other"};
-  return kNames[static_cast<std::size_t>(family)];
-}
+namespace {
+
+struct FamilyRow {
+  std::string_view name;
+  Kind kind;
+};
+
+// In the order of Family.
+constexpr std::array<FamilyRow, kFamilies> kRows = {{{"gemm", Gemm{}},
+                                                     {"conv forward", Convolution{}},
+                                                     {"conv data grad", Convolution{}},
+                                                     {"conv weight grad", Convolution{}},
+                                                     {"attention", Attention{}},
+                                                     {"batch norm", BatchNorm{}},
+                                                     {"layer norm", Rows{}},
+                                                     {"softmax", Rows{}},
+                                                     {"elementwise", Pointwise{}},
+                                                     {"reduction", Rows{}},
+                                                     {"copy", Pointwise{}},
+                                                     {"optimizer", Pointwise{}},
+                                                     {"embedding", Gather{}},
+                                                     {"pooling", Pooling{}},
+                                                     {"loss", Rows{}},
+                                                     {"rnn", Recurrent{}},
+                                                     {"communication", std::monostate{}},
+                                                     {"memory", MemoryCopy{}},
+                                                     {"other", std::monostate{}}}};
+
+}  // namespace
+
+std::string_view to_string(Family family) { return kRows[static_cast<std::size_t>(family)].name; }
+
+Kind kind_of(Family family) { return kRows[static_cast<std::size_t>(family)].kind; }
 
 std::int64_t Gemm::alignment() const {
   const std::int64_t a = a_transposed ? m : k;
@@ -18,42 +42,6 @@ std::int64_t Gemm::alignment() const {
   std::int64_t power = 1;
   while (power < 16 && a % (power * 2) == 0 && b % (power * 2) == 0 && n % (power * 2) == 0) power *= 2;
   return power;
-}
-
-Kind kind_of(Family family) {
-  switch (family) {
-    case Family::kGemm:
-      return Gemm{};
-    case Family::kConvForward:
-    case Family::kConvDataGrad:
-    case Family::kConvWeightGrad:
-      return Convolution{};
-    case Family::kAttention:
-      return Attention{};
-    case Family::kRnn:
-      return Recurrent{};
-    case Family::kBatchNorm:
-      return BatchNorm{};
-    case Family::kPooling:
-      return Pooling{};
-    case Family::kLayerNorm:
-    case Family::kSoftmax:
-    case Family::kReduction:
-    case Family::kLoss:
-      return Rows{};
-    case Family::kEmbedding:
-      return Gather{};
-    case Family::kElementwise:
-    case Family::kCopy:
-    case Family::kOptimizer:
-      return Pointwise{};
-    case Family::kMemory:
-      return MemoryCopy{};
-    case Family::kCommunication:
-    case Family::kOther:
-      break;
-  }
-  return std::monostate{};
 }
 
 }  // namespace foretrace::work

@@ -71,13 +71,13 @@ std::vector<LeftOutFamily> left_out_families() {
     for (const Kind& kind : kKinds) {
       // All samples with one value are left out together; the value that most have is no neighbouring family.
       std::map<double, std::uint32_t> values;
-      Neighbours told = pool.neighbours;
-      std::vector<Neighbours::Sample> samples = told.samples();
+      Neighbours refitted = pool.neighbours;
+      std::vector<Neighbours::Sample> samples = refitted.samples();
       for (Neighbours::Sample& s : samples) {
         s.group = values.try_emplace(s.at[kind.feature], static_cast<std::uint32_t>(values.size())).first->second;
       }
       if (values.size() < 3) continue;
-      const Neighbours regrouped = told.with(samples);
+      const Neighbours regrouped = refitted.with(samples);
       LeftOutFamily one{name, std::string(kind.what), {}};
       for (const Neighbours::Sample& s : samples) {
         if (s.at[kind.feature] == kind.usual) continue;
@@ -135,7 +135,7 @@ std::vector<LeftOutChange> left_out_changes() {
           if (from->shape == to->shape) continue;
           const double more = from->value - pool.neighbours.at(from->at, group).mean;
           const Neighbours::Answers answers = pool.neighbours.with_own(to->at, *from, group);
-          batch.errors.push_back((answers.with_own.mean + (answers.told.mean + more)) / 2 - to->value);
+          batch.errors.push_back((answers.with_own.mean + (answers.alone.mean + more)) / 2 - to->value);
         }
       }
     }
@@ -242,7 +242,7 @@ constexpr std::size_t kLarge = 1500, kEnough = 400;
 
 static Scales refine_scales(const Neighbours& pool, std::size_t features, const Scales& from) {
   // In a small pool, which was asked whole before, more rounds and medians of a few neighbours fit what does not hold elsewhere: half the
-  // layers of grouped convolutions were told worse by the other half.
+  // layers of grouped convolutions were predicted worse by the other half.
   if (pool.size() <= kLarge) return from;
   Search search(pool, features, from, 1);
   search.middle();
@@ -294,17 +294,18 @@ std::vector<PoolScales> fit_pools(std::string_view only, bool further) {
     const Scales scales = half != all.end()               ? half->second.scales
                           : again != kernel_pools().end() ? search(again->second)
                                                           : search(pool);
-    Neighbours told = without_tuning(pool, tuned);
-    told.rescale(scales);
+    Neighbours refitted = without_tuning(pool, tuned);
+    refitted.rescale(scales);
     // How far the error is from what the distance to the neighbours alone would say: two of three lie within a standard deviation.
     std::vector<double> relative;
-    for (const Neighbours::Sample& s : told.samples()) {
-      const Neighbours::Told t = told.at(s.at, s.group);
+    for (const Neighbours::Sample& s : refitted.samples()) {
+      const Neighbours::Prediction t = refitted.at(s.at, s.group);
       relative.push_back(std::abs(t.value - s.value) / std::sqrt(t.variance));
     }
     const auto two_thirds = relative.begin() + static_cast<std::ptrdiff_t>(relative.size() * 683 / 1000);
     std::nth_element(relative.begin(), two_thirds, relative.end());
-    all.emplace(name, Fitted{{name, told.samples(), errors_of(told), {}}, scales, *two_thirds, tuned, pool.features});
+    all.emplace(name,
+                Fitted{{name, refitted.samples(), errors_of(refitted), {}}, scales, *two_thirds, tuned, pool.features});
   }
   std::vector<PoolScales> out;
   for (const auto& [name, one] : all) {

@@ -18,7 +18,7 @@ Neighbours two_levels() {
   return pool;
 }
 
-TEST(Neighbours, ASampleIsToldAsItWasMeasured) {
+TEST(Neighbours, ASampleIsPredictedAsItWasMeasured) {
   const Neighbours pool = two_levels();
   for (const Neighbours::Sample& s : pool.samples()) EXPECT_NEAR(pool.at(s.at).value, s.value, 0.02);
   EXPECT_LT(pool.at({2.0, 0}).variance, 0.01);
@@ -38,7 +38,7 @@ TEST(Neighbours, TheMedianDoesNotFollowOneOfMany) {
   for (std::uint32_t i = 0; i < 20; ++i) {
     pool.add({.at = {0.5 * i}, .value = i == 9 ? 2.0 : 0.0, .group = i, .shape = i});
   }
-  const Neighbours::Told beside = pool.at({4.75}, 10);
+  const Neighbours::Prediction beside = pool.at({4.75}, 10);
   EXPECT_GT(beside.mean, 0.2);
   EXPECT_LT(std::abs(beside.value), std::abs(beside.mean));
   EXPECT_NEAR(pool.at({5.5}, 11).value, 0, 1e-9);
@@ -46,10 +46,10 @@ TEST(Neighbours, TheMedianDoesNotFollowOneOfMany) {
 }
 
 TEST(Neighbours, FarFromAllOfThemTheirMean) {
-  const Neighbours::Told told = two_levels().at({1e3, 0});
-  EXPECT_GE(told.value, -1.0);
-  EXPECT_LE(told.value, 1.0);
-  EXPECT_GT(told.variance, 0.9);
+  const Neighbours::Prediction far = two_levels().at({1e3, 0});
+  EXPECT_GE(far.value, -1.0);
+  EXPECT_LE(far.value, 1.0);
+  EXPECT_GT(far.variance, 0.9);
 }
 
 TEST(Neighbours, AGroupThatIsLeftOutSaysNothing) {
@@ -77,9 +77,9 @@ TEST(Neighbours, BothAnswersAtOnceAreThoseOfEachAlone) {
     const Features place = {1.7 * i, 0.4 * i, 0.1 * i, 2.0, -1.0 * i};
     const Neighbours::Sample own{.at = {1.7 * i + 1, 0.4 * i}, .value = 3.0};
     const Neighbours::Answers both = pool.with_own(place, own);
-    const Neighbours::Told alone = pool.at(place);
-    EXPECT_EQ(both.told.value, alone.value);
-    EXPECT_EQ(both.told.variance, alone.variance);
+    const Neighbours::Prediction alone = pool.at(place);
+    EXPECT_EQ(both.alone.value, alone.value);
+    EXPECT_EQ(both.alone.variance, alone.variance);
     EXPECT_LE(both.with_own.variance, alone.variance);
     const Neighbours::Answers none = pool.with_own(place, std::nullopt, 3);
     EXPECT_EQ(none.with_own.value, pool.at(place, 3).value);

@@ -170,6 +170,31 @@ TEST(DeviceClock, IsPutOnTheCpus) {
   }
 }
 
+// Work that starts long before its call: a clock of its own where it is much of the work, rows that went wrong where it is little.
+TEST(DeviceClock, AFewRowsThatWentWrongLeaveItAlone) {
+  for (const std::int64_t early : {4, 20}) {
+    Trace trace;
+    EventRows rows(trace);
+    const auto call = rows.category("cuda_runtime", EventKind::kRuntime);
+    const auto kernel = rows.category("kernel", EventKind::kKernel);
+    for (std::int64_t i = 0; i < 100; ++i) {
+      const Ns t = (i + 1) * 1'000'000;
+      EventRow row{.start = t, .duration = 5'000, .name = trace.strings.intern("cudaLaunchKernel")};
+      row.lane = rows.lane(LaneKind::kCpuThread, 1, 1);
+      row.category = call;
+      row.correlation = i;
+      rows.add(row);
+      row.start = i < early ? t - 300'000 : t + 9'000;
+      row.lane = rows.lane(LaneKind::kGpuStream, 0, 7);
+      row.category = kernel;
+      rows.add(row);
+    }
+    trace.args.decode(trace.strings);
+    align_device_clock(trace);
+    EXPECT_EQ(trace.diagnostics.find("clock_domains") != nullptr, early == 20);
+  }
+}
+
 TEST(CompiledOp, GoesThroughArguments) {
   CompiledOp op;
   op.operation = "custom-call.81";

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "graph/step_state.hpp"
 
 namespace foretrace::graph {
@@ -24,21 +25,18 @@ class Tiler {
 
   void run(Ns from, Ns to) {
     cursor_ = from;
-    const auto& events = s_.index.cpu[lane_];
-    const auto first = std::lower_bound(events.begin(), events.end(), s_.begin,
-                                        [&](std::uint32_t e, Ns t) { return s_.trace().events.start[e] < t; });
-    for (auto it = first; it != events.end() && s_.trace().events.start[*it] < to; ++it) {
-      const EventKind kind = s_.trace().kind(*it);
+    for (const std::uint32_t e : s_.index.begun_in(lane_, s_.begin, to)) {
+      const EventKind kind = s_.trace().kind(e);
       if (kind != EventKind::kOp && kind != EventKind::kRuntime) continue;
-      const Ns begin = s_.trace().events.start[*it];
-      Ns end = std::min(s_.trace().end(*it), to);
+      const Ns begin = s_.trace().events.start[e];
+      Ns end = std::min(s_.trace().end(e), to);
       close_until(begin);
       if (!open_.empty()) end = std::min(end, open_.back().end);  // overlapping rows of one thread: clipped
-      advance(begin, *it);
+      advance(begin, e);
       if (kind == EventKind::kRuntime) {
-        call(*it, begin, end);
+        call(e, begin, end);
       } else {
-        open_.push_back({*it, end});
+        open_.push_back({e, end});
       }
     }
     close_until(INT64_MAX);
@@ -126,10 +124,10 @@ class Tiler {
     if (w.end > c.end || s_.trace().kind(w.event) != EventKind::kMemcpy) return false;
     if (c.kind.blocks) return true;
     const std::string_view copy = s_.trace().name(w.event);
-    if (copy.find("Pageable") != std::string_view::npos) return true;
+    if (contains(copy, "Pageable")) return true;
     // ROCm does not say which memory of the host it is ("Device -> Host"): a call that lasted until its copy was done
     // waited for it.
-    const bool unnamed = copy.find("Host") != std::string_view::npos && copy.find("Pinned") == std::string_view::npos;
+    const bool unnamed = contains(copy, "Host") && !contains(copy, "Pinned");
     return c.kind.copies && unnamed;
   }
 
@@ -178,16 +176,14 @@ void tile_main(StepState& s) {
 
 // A thread of its own: its bursts start when the main thread hands over; before its first event it does not exist.
 void tile_other(StepState& s, std::uint32_t lane) {
-  const auto& events = s.index.cpu[lane];
+  const std::span<const std::uint32_t> events = s.index.begun_in(lane, s.begin, INT64_MAX);
   Ns first = INT64_MAX;
   Ns last = INT64_MIN;
-  for (auto it = std::lower_bound(events.begin(), events.end(), s.begin,
-                                  [&](std::uint32_t e, Ns t) { return s.trace().events.start[e] < t; });
-       it != events.end() && s.trace().events.start[*it] < s.end; ++it) {
-    const EventKind kind = s.trace().kind(*it);
+  for (const std::uint32_t e : s.index.begun_in(lane, s.begin, s.end)) {
+    const EventKind kind = s.trace().kind(e);
     if (kind != EventKind::kOp && kind != EventKind::kRuntime) continue;
-    first = std::min(first, s.trace().events.start[*it]);
-    last = std::max(last, std::min(s.trace().end(*it), s.end));
+    first = std::min(first, s.trace().events.start[e]);
+    last = std::max(last, std::min(s.trace().end(e), s.end));
   }
   if (first >= last) return;
 
@@ -200,8 +196,7 @@ void tile_other(StepState& s, std::uint32_t lane) {
   std::sort(bursts.begin(), bursts.end(), [](const Burst* a, const Burst* b) { return a->begin < b->begin; });
   Ns idle = first;
   std::vector<Ns> running;  // ends of events that outlast the bursts so far
-  auto it = std::lower_bound(events.begin(), events.end(), s.begin,
-                             [&](std::uint32_t e, Ns t) { return s.trace().events.start[e] < t; });
+  auto it = events.begin();
   for (const Burst* b : bursts) {
     // Idle from the last event before the burst until it begins.
     for (; it != events.end() && s.trace().events.start[*it] < b->begin; ++it) running.push_back(s.trace().end(*it));

@@ -14,24 +14,13 @@
 #include "base/statistics.hpp"
 #include "graph/rules/held_back.hpp"
 #include "graph/step_state.hpp"
+#include "trace/device_times.hpp"
 #include "trace/latencies.hpp"
 
 namespace foretrace::graph {
 
 namespace {
 
-// Thresholds between a device's own distances and waiting, read from 43 traces of data/h200-clean (the usual distances themselves lie in
-// latencies/).
-// 18,553 gaps in front of kernels launched long before: 90 % below 2.1 µs, 99 % below 5.7, and then milliseconds. Replays do not change
-// between 6 and 15 (held_back.cpp).
-constexpr Ns kLongestGap = 10 * kNsPerUs;
-// 10,029 gaps inside CUDA graphs: 90 % below 0.93 µs, 99 % below 5.2.
-constexpr Ns kLongestGraphGap = 2 * kNsPerUs;
-// A task that stood still for longer than this was held by something: the longest wake of another stream seen is 35 µs.
-constexpr Ns kLongWait = 50 * kNsPerUs;
-// Distances above this are left out of medians, and counted as unexplained when nothing causes them. Of 11,459 launches onto an idle
-// stream 99.9 % take less than 3.0 µs.
-constexpr Ns kOutlier = 20 * kNsPerUs;
 // A task that held the device in the trace may come much later in a changed graph; then it holds nothing.
 constexpr Ns kShareSlack = 500 * kNsPerUs;
 constexpr Ns kForever = INT64_MAX / 4;  // sums of it do not overflow
@@ -85,7 +74,7 @@ class LagRule {
       const Timing call = timing(w);
       const std::uint32_t p = s_.works[i].previous;
       const bool idle = p == kNone || s_.gpu(p).end + 5 * kNsPerUs < call.begin;
-      if (idle && w.group == 1 && w.begin - call.end < kOutlier) latencies.push_back(w.begin - call.end);
+      if (idle && w.group == 1 && w.begin - call.end < trace::kLongestLatency) latencies.push_back(w.begin - call.end);
     }
     if (latencies.size() >= kEnoughSamples) latency_ = median(latencies);
 
@@ -96,7 +85,8 @@ class LagRule {
       if (p == kNone || !launched_here(i)) continue;
       const GpuWork& w = s_.gpu(i);
       const Ns gap = w.begin - s_.gpu(p).end;
-      if (s_.gpu(p).end < timing(w).end + std::max<Ns>(0, latency_) || gap < 0 || gap > kOutlier) continue;
+      if (s_.gpu(p).end < timing(w).end + std::max<Ns>(0, latency_) || gap < 0 || gap > trace::kLongestLatency)
+        continue;
       std::uint64_t k[4];
       keys(s_.gpu(p), w, k);
       for (const std::uint64_t one : k) samples[one].push_back(gap);
@@ -134,7 +124,7 @@ class LagRule {
     const GpuWork& w = s_.gpu(i);
     const Timing call = timing(w);
     // A blocking copy's call lasts until the copy is done: its launch is counted from the call's release.
-    if (s_.wait_task[w.call - s_.first_call] != kNone) return {0, call.release, kLongestGap, true};
+    if (s_.wait_task[w.call - s_.first_call] != kNone) return {0, call.release, trace::kLongestGap, true};
     const Ns begin = head_of(w).begin;
     if (!s_.index.calls[w.call].graph || begin >= call.end || call.end <= call.release) {
       return {kWhole, call.end, latency_};
@@ -182,15 +172,14 @@ class LagRule {
       return std::tuple(a.nominal, a.cause) < std::tuple(b.nominal, b.cause);
     });
     const Ns lag = w.begin - binding.satisfied;
-    const bool shared =
-        (lag > kLongestGap || (graph && lag > kLongestGraphGap)) && share(i, binding.satisfied, lag > kLongWait);
+    const bool shared = lag > trace::kLongestGap && share(i, binding.satisfied, lag > trace::kLongestWake);
     if (shared) binding = {w.begin, Cause::kShare, {}, w.begin};
-    const bool called = !shared && !launched && lag > kOutlier && infer_launch(i);
+    const bool called = !shared && !launched && lag > trace::kLongestLatency && infer_launch(i);
     if (called) binding = {w.begin, Cause::kLaunch, {}, w.begin};
     if (binding.cause != Cause::kLaunch)
       work.free = shared ? w.begin - trace::default_latencies().kernel_gap : binding.satisfied;
     const bool held = binding.cause == Cause::kLaunch && s_.held_by_missing_work(w);
-    const bool unexplained = !shared && !called && !held && lag > kOutlier;
+    const bool unexplained = !shared && !called && !held && lag > trace::kLongestLatency;
     if (unexplained) {
       ++s_.graph.notes.unexplained_lags;
       s_.graph.notes.unexplained_time += lag;
@@ -251,7 +240,8 @@ class LagRule {
     const StepWork& work = s_.works[i];
     if (!work.border || s_.gpu(i).call != kNone || work.previous == kNone) return false;
     const GpuWork& before = s_.gpu(work.previous);
-    return s_.works[work.previous].border && before.call == kNone && s_.gpu(i).begin - before.end <= kOutlier;
+    return s_.works[work.previous].border && before.call == kNone &&
+           s_.gpu(i).begin - before.end <= trace::kLongestLatency;
   }
 
   // Work without a recorded launch that started late, with nothing on the GPU to hold it: the CPU did, at a time at which it
@@ -278,7 +268,7 @@ class LagRule {
         cost == 0 ? kWhole
                   : static_cast<std::uint32_t>(static_cast<double>(inside) / static_cast<double>(cost) * kWhole);
     const Ns lag = w.begin - s_.begin - s_.graph.measured[task] - point_in(cost, point);
-    if (lag > kLongWait) return false;  // the thread did nothing then
+    if (lag > trace::kLongestWake) return false;  // the thread did nothing then
     s_.depend(task, work.task, lag, DependencyKind::kLaunch, point);
     ++s_.graph.notes.inferred_launches;
     return true;

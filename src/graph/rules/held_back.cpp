@@ -4,21 +4,24 @@
 #include <cmath>
 #include <tuple>
 
+#include "trace/device_times.hpp"
+
 namespace foretrace::graph {
 
 namespace {
 
-// Replaying the traces at hand is insensitive to this from 6 to 15 us; device gaps end below 3 us.
-constexpr Ns kLongestGap = 10 * kNsPerUs;
-// From the end of work on one stream to the start of what waited for it on another: 3 us on an H200 of one's own, 15 to 20 us
-// on an MI300X, up to 35 us where several processes share a GPU.
-constexpr Ns kLongestWake = 50 * kNsPerUs;
-// A kernel fills the device from here on, in waves of blocks: those follow from the launch's geometry, which is a few percent off where
-// blocks differ; so far beyond one wave it has two.
-constexpr double kOneWave = 0.95, kMoreThanOne = 1.05;
-// Of a kernel's time: blocks of its last wave begin up to this early; they never begin before that part of it; one wave alone makes room
-// from there on; and what is about to end has come so far.
-constexpr double kEarly = 0.1, kNeverBefore = 0.3, kLoneWave = 0.8, kNearEnd = 0.9;
+// Waves of blocks follow from the launch's geometry, and are a few percent off where blocks differ.
+constexpr double kWaveError = 0.05;
+// Of a kernel's time: blocks of its last wave begin up to this early.
+constexpr double kEarly = 0.1;
+// Blocks of one wave do not all end at once: the first ones make room from here on.
+constexpr double kNearEnd = 0.8;
+
+// The part of a kernel's time after which it leaves room for others: its last wave has begun, or its only one is about to end.
+double makes_room_at(const GpuWork& kernel) {
+  const auto waves = static_cast<double>(kernel.waves);
+  return waves > 1 + kWaveError ? 1 - 1 / std::ceil(waves) - kEarly : kNearEnd;
+}
 
 }  // namespace
 
@@ -58,14 +61,11 @@ Source HeldBack::just_ended(const GpuWork& w, Ns satisfied, Ns within) const {
 Holder HeldBack::fills_the_device(const GpuWork& w, bool any_wave) const {
   for (std::size_t r = running_.size(); r-- > 0;) {
     const GpuWork& x = s_.gpu(running_[r]);
-    if (x.lane == w.lane || x.begin >= w.begin - 1 || static_cast<double>(x.waves) < kOneWave ||
+    if (x.lane == w.lane || x.begin >= w.begin - 1 || static_cast<double>(x.waves) < 1 - kWaveError ||
         s_.device_of(x) != s_.device_of(w))
       continue;
     const double fraction = static_cast<double>(w.begin - x.begin) / static_cast<double>(x.end - x.begin);
-    const auto waves = static_cast<double>(x.waves);
-    const double last_wave =
-        waves > kMoreThanOne ? std::max(kNeverBefore, 1 - 1 / std::ceil(waves) - kEarly) : kLoneWave;
-    if (fraction >= last_wave || any_wave) {
+    if (any_wave || fraction >= makes_room_at(x)) {
       return {running_[r], static_cast<std::uint32_t>(fraction * kWhole), false};
     }
   }
@@ -76,7 +76,7 @@ Holder HeldBack::fills_the_device(const GpuWork& w, bool any_wave) const {
 Holder HeldBack::about_to_end(const GpuWork& w) const {
   for (std::size_t r = running_.size(); r-- > 0;) {
     const GpuWork& x = s_.gpu(running_[r]);
-    if (x.lane == w.lane || x.end > w.begin + kLongestGap || s_.device_of(x) != s_.device_of(w)) continue;
+    if (x.lane == w.lane || x.end > w.begin + trace::kLongestGap || s_.device_of(x) != s_.device_of(w)) continue;
     const double fraction = static_cast<double>(w.begin - x.begin) / static_cast<double>(x.end - x.begin);
     if (fraction >= kNearEnd) return {running_[r], static_cast<std::uint32_t>(fraction * kWhole), false};
   }
@@ -89,7 +89,7 @@ std::uint32_t HeldBack::collective_ahead(std::uint32_t i) const {
   const GpuWork& w = s_.gpu(i);
   for (std::uint32_t j = i; j > 0; --j) {
     const GpuWork& x = s_.gpu(j - 1);
-    if (x.begin < w.begin - kLongestGap) break;
+    if (x.begin < w.begin - trace::kLongestGap) break;
     if (x.lane == w.lane || x.call == kNone || !x.collective || s_.device_of(x) != s_.device_of(w)) continue;
     if (x.issued < w.issued) return j - 1;
   }
@@ -100,7 +100,7 @@ Holder HeldBack::find(std::uint32_t i, Ns satisfied, bool long_wait) const {
   const GpuWork& w = s_.gpu(i);
   const bool graph = w.group > 1;
   Holder holder;
-  holder.source = just_ended(w, satisfied, kLongestGap);
+  holder.source = just_ended(w, satisfied, trace::kLongestGap);
   if (!holder.source.valid()) holder = fills_the_device(w, false);
   if (!holder.source.valid()) {
     holder.source = {collective_ahead(i)};
@@ -108,7 +108,7 @@ Holder HeldBack::find(std::uint32_t i, Ns satisfied, bool long_wait) const {
   }
   const bool usual = holder.source.valid();
   if (!usual && long_wait) holder = about_to_end(w);
-  if (!holder.source.valid() && long_wait) holder.source = just_ended(w, satisfied, kLongestWake);
+  if (!holder.source.valid() && long_wait) holder.source = just_ended(w, satisfied, trace::kLongestWake);
   if (!holder.source.valid() && long_wait) holder = fills_the_device(w, true);
   if (!holder.source.valid()) return holder;
   // A small kernel that had just ended is a dependency the trace does not name, and stays one; so does whatever ended a wait

@@ -15,17 +15,12 @@ void count_one(const trace::Trace& trace, std::uint32_t event, Recorded& in) {
   const auto add = [](std::uint16_t& count) {
     if (count < UINT16_MAX) ++count;
   };
-  switch (trace.kind(event)) {
-    case EventKind::kOp:
-      return add(in.ops);
-    case EventKind::kRuntime:
-      return add(in.calls);
-    case EventKind::kPython:
-      return add(in.frames);
-    case EventKind::kAnnotation:
-      return add(classify_range(EventKind::kAnnotation, trace.name(event)) == kLayerRange ? in.layers : in.ranges);
-    default:
-      return;
+  const EventKind kind = trace.kind(event);
+  if (kind == EventKind::kOp) add(in.ops);
+  if (kind == EventKind::kRuntime) add(in.calls);
+  if (kind == EventKind::kPython) add(in.frames);
+  if (kind == EventKind::kAnnotation) {
+    add(classify_range(kind, trace.name(event)) == kLayerRange ? in.layers : in.ranges);
   }
 }
 
@@ -37,14 +32,11 @@ void count_recorded(StepState& s) {
   bool any = false;
   for (const GraphLane& lane : g.lanes) {
     if (lane.kind != GraphLaneKind::kCpu || !lane.trace_lane.valid() || lane.begin == lane.end) continue;
-    const std::vector<std::uint32_t>& events = s.index.cpu[lane.trace_lane.index()];
-    auto it = std::lower_bound(events.begin(), events.end(), s.begin,
-                               [&](std::uint32_t e, Ns t) { return s.trace().events.start[e] < t; });
     std::uint32_t task = lane.begin;
-    for (; it != events.end() && s.trace().events.start[*it] < s.end; ++it) {
-      const Ns at = s.trace().events.start[*it] - s.begin;
+    for (const std::uint32_t e : s.index.begun_in(lane.trace_lane.value, s.begin, s.end)) {
+      const Ns at = s.trace().events.start[e] - s.begin;
       while (task + 1 < lane.end && g.measured[task + 1] <= at) ++task;
-      count_one(s.trace(), *it, g.recorded[task]);
+      count_one(s.trace(), e, g.recorded[task]);
       any = true;
     }
   }

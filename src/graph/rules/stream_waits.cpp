@@ -17,6 +17,7 @@
 #include <unordered_map>
 
 #include "graph/step_state.hpp"
+#include "trace/device_times.hpp"
 
 namespace foretrace::graph {
 
@@ -251,12 +252,11 @@ class WaitResolver {
   // The collective in front of `source` on its stream that ended when `to` began: programs launch the next one before they
   // wait for the one before it.
   [[nodiscard]] Source ended_just_before(Source source, const GpuWork& to) const {
-    constexpr Ns kLongestWake = 50 * kNsPerUs;  // 15 us on MI300X, 35 us under MPS, 3 us elsewhere
     const std::uint32_t first = source.earlier ? source.id : s_.works[source.id].work;
     std::uint32_t w = first == kNone ? kNone : s_.index.work[first].before;
     if (!is_collective(source)) return {};
     while (w != kNone && s_.index.work[w].end > to.begin) w = s_.index.work[w].before;
-    if (w == kNone || !s_.index.work[w].collective || s_.index.work[w].end + kLongestWake < to.begin) return {};
+    if (w == kNone || !s_.index.work[w].collective || s_.index.work[w].end + trace::kLongestWake < to.begin) return {};
     if (const std::uint32_t mine = s_.step_work_of(w); mine != kNone) return {mine};
     return s_.periodic && s_.index.work[w].issued < s_.begin ? Source{w, true} : Source{};
   }

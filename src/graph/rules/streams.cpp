@@ -37,14 +37,10 @@ Owner owner_of(const StepState& s, const GpuWork& w) {
 
 TaskKind kind_of(const StepState& s, const GpuWork& w) {
   if (w.collective) return TaskKind::kCollective;
-  switch (s.trace().kind(w.event)) {
-    case EventKind::kMemcpy:
-      return TaskKind::kMemcpy;
-    case EventKind::kMemset:
-      return TaskKind::kMemset;
-    default:
-      return TaskKind::kKernel;
-  }
+  const EventKind kind = s.trace().kind(w.event);
+  return kind == EventKind::kMemcpy   ? TaskKind::kMemcpy
+         : kind == EventKind::kMemset ? TaskKind::kMemset
+                                      : TaskKind::kKernel;
 }
 
 void select_works(StepState& s) {

@@ -11,7 +11,6 @@ namespace foretrace::graph {
 namespace {
 
 std::vector<Ns> points_of_main(const StepState& s) {
-  const auto& events = s.index.cpu[s.main];
   std::vector<Ns> points = {s.begin};
   std::vector<Ns> ends;  // of what is open, innermost last
   const auto add = [&](Ns p) {
@@ -21,12 +20,10 @@ std::vector<Ns> points_of_main(const StepState& s) {
     for (; !ends.empty() && ends.back() <= when; ends.pop_back()) add(ends.back());
   };
   for (const std::uint32_t e : s.index.open_at(s.main, s.begin)) ends.push_back(s.trace().end(e));
-  for (auto it = std::lower_bound(events.begin(), events.end(), s.begin,
-                                  [&](std::uint32_t e, Ns t) { return s.trace().events.start[e] < t; });
-       it != events.end() && s.trace().events.start[*it] <= s.end; ++it) {
-    close_until(s.trace().events.start[*it]);
-    add(s.trace().events.start[*it]);
-    ends.push_back(s.trace().end(*it));
+  for (const std::uint32_t e : s.index.begun_in(s.main, s.begin, s.end + 1)) {
+    close_until(s.trace().events.start[e]);
+    add(s.trace().events.start[e]);
+    ends.push_back(s.trace().end(e));
   }
   close_until(INT64_MAX);
   add(s.end);
@@ -45,18 +42,15 @@ void find_bursts(StepState& s) {
   const std::vector<Ns> points = points_of_main(s);
   for (std::uint32_t lane = 0; lane < s.index.cpu.size(); ++lane) {
     if (lane == s.main || s.index.has_ops[lane] == 0 || !s.ours(lane)) continue;
-    const auto& events = s.index.cpu[lane];
-    const auto first = std::lower_bound(events.begin(), events.end(), s.begin,
-                                        [&](std::uint32_t e, Ns t) { return s.trace().events.start[e] < t; });
     bool open = false;
     Ns beside = INT64_MIN;  // until then an operation of this thread runs beside the main one, with all it calls
-    for (auto it = first; it != events.end() && s.trace().events.start[*it] < s.end; ++it) {
-      const Ns a = s.trace().events.start[*it];
-      const Ns b = s.trace().end(*it);
+    for (const std::uint32_t e : s.index.begun_in(lane, s.begin, s.end)) {
+      const Ns a = s.trace().events.start[e];
+      const Ns b = s.trace().end(e);
       const auto next = std::upper_bound(points.begin(), points.end(), a);
       // An event that straddles points of the main thread runs beside it: nobody waits for it.
       if (next == points.begin() || next == points.end() || b > *next || a < beside) {
-        const trace::EventKind kind = s.trace().kind(*it);
+        const trace::EventKind kind = s.trace().kind(e);
         if (kind == trace::EventKind::kOp || kind == trace::EventKind::kRuntime) beside = std::max(beside, b);
         open = false;
         continue;

@@ -8,13 +8,11 @@
 #include <tuple>
 
 #include "graph/step_state.hpp"
+#include "trace/device_times.hpp"
 
 namespace foretrace::graph {
 
 namespace {
-
-// Shorter ones are gaps between nodes; device gaps end below 3 us, inside a graph below 1 us.
-constexpr Ns kShortest = 50 * kNsPerUs;
 
 bool of_graph(const StepState& s, const GpuWork& w) { return w.call != kNone && s.index.calls[w.call].graph; }
 
@@ -44,7 +42,8 @@ class Busy {
     }
     Ns busy = before.end;
     if (const auto it = kernels_.find(s_.device_of(w)); it != kernels_.end()) busy = std::max(busy, it->second);
-    if (const auto it = copies_.find(s_.device_of(w)); it != copies_.end() && it->second + kShortest >= w.begin) {
+    if (const auto it = copies_.find(s_.device_of(w));
+        it != copies_.end() && it->second + trace::kLongestWake >= w.begin) {
       busy = std::max(busy, it->second);
     }
     return busy;
@@ -79,7 +78,7 @@ void find_unrecorded(StepState& s) {
                            (of_graph(s, w) || of_graph(s, s.index.work[w.before]));
     const Ns from = candidate ? std::max(busy.until(w), s.index.work[w.before].end) : 0;
     busy.add(w);
-    if (!candidate || from < launched(s, id) || w.begin - from <= kShortest || from < s.begin) continue;
+    if (!candidate || from < launched(s, id) || w.begin - from <= trace::kLongestWake || from < s.begin) continue;
     GpuWork extra = w;
     extra.begin = from;
     extra.end = w.begin;

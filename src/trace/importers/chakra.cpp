@@ -23,16 +23,10 @@ namespace {
 
 /// Takes a number from the front; false when there is none.
 bool varint(std::string_view& from, std::uint64_t& value) {
-  value = 0;
-  for (std::size_t i = 0; i < 10 && i < from.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(from[i]);
-    value |= static_cast<std::uint64_t>(byte & 0x7F) << (7 * i);
-    if (byte < 0x80) {
-      from.remove_prefix(i + 1);
-      return true;
-    }
-  }
-  return false;
+  const char* at = from.data();
+  if (!read_varint(at, from.data() + from.size(), value)) return false;
+  from.remove_prefix(static_cast<std::size_t>(at - from.data()));
+  return true;
 }
 
 /// An AttributeProto: name = 1, and a value of whatever type.
@@ -78,47 +72,26 @@ struct Node {
 bool read_node(std::string_view message, Node& node) {
   ProtoWire f(message);
   while (f.next()) {
-    switch (f.field) {
-      case 1:
-        node.id = f.number;
-        break;
-      case 2:
-        node.name = f.bytes;
-        break;
-      case 3:
-        node.type = f.number;
-        break;
-      case 4:
-      case 5:
-        f.append_to(node.needs);
-        break;
-      case 6:
-        node.start_us = f.number;
-        break;
-      case 7:
-        node.duration_us = f.number;
-        break;
-      case 8:
-        for (ProtoWire io(f.bytes); io.next();) {
-          if (io.field == 2) node.shapes = io.bytes;
-          if (io.field == 3) node.types = io.bytes;
-        }
-        break;
-      case 10: {
-        const Attribute a = attribute(f.bytes);
-        if (a.name == "is_cpu_op") node.on_cpu = a.number != 0;
-        if (a.name == "stream") node.stream = a.number;
-        if (a.name == "tid") node.thread = a.number;
-        if (a.name == "comm_type") node.comm_type = a.number;
-        if (a.name == "comm_size") node.comm_size = a.number;
-        if (a.name == "pg_name") node.group = a.text;
-        if (a.name == "foretrace.cost_ns") node.cost_ns = a.number;
-        if (a.name == "foretrace.kind") node.kind = a.text;
-        break;
-      }
-      default:
-        break;
+    if (f.field == 1) node.id = f.number;
+    if (f.field == 2) node.name = f.bytes;
+    if (f.field == 3) node.type = f.number;
+    if (f.field == 4 || f.field == 5) f.append_to(node.needs);
+    if (f.field == 6) node.start_us = f.number;
+    if (f.field == 7) node.duration_us = f.number;
+    for (ProtoWire inputs(f.bytes); f.field == 8 && inputs.next();) {
+      if (inputs.field == 2) node.shapes = inputs.bytes;
+      if (inputs.field == 3) node.types = inputs.bytes;
     }
+    if (f.field != 10) continue;
+    const Attribute a = attribute(f.bytes);
+    if (a.name == "is_cpu_op") node.on_cpu = a.number != 0;
+    if (a.name == "stream") node.stream = a.number;
+    if (a.name == "tid") node.thread = a.number;
+    if (a.name == "comm_type") node.comm_type = a.number;
+    if (a.name == "comm_size") node.comm_size = a.number;
+    if (a.name == "pg_name") node.group = a.text;
+    if (a.name == "foretrace.cost_ns") node.cost_ns = a.number;
+    if (a.name == "foretrace.kind") node.kind = a.text;
   }
   constexpr std::uint64_t kLongest = std::uint64_t{1} << 52;  // microseconds: more does not fit into ns
   constexpr auto kLongestNs = static_cast<std::int64_t>(kLongest) * 1000;
@@ -197,22 +170,7 @@ class Reader {
   static constexpr std::int64_t kProcess = 1, kStream = 7, kNetworkStream = 20;
 
   void add_metadata(const std::string& key, std::string_view text) {
-    std::string quoted;
-    append_quoted(quoted, make_valid_utf8(text));
-    trace_.metadata.emplace_back(make_valid_utf8(key), std::move(quoted));
-  }
-
-  static void append_quoted(std::string& out, std::string_view text) {
-    out += '"';
-    for (const char c : text) {
-      if (c == '"' || c == '\\') out += '\\';
-      if (static_cast<unsigned char>(c) < 0x20) {
-        out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
-      } else {
-        out += c;
-      }
-    }
-    out += '"';
+    trace_.metadata.emplace_back(make_valid_utf8(key), quoted_json(text));
   }
 
   static std::string arguments(const Node& node, EventKind kind) {
@@ -232,11 +190,7 @@ class Reader {
         add("Out msg nelems", fmt::format("{}", node.comm_size));
         add("dtype", "\"Byte\"");
       }
-      if (!node.group.empty()) {
-        std::string quoted;
-        append_quoted(quoted, make_valid_utf8(node.group));
-        add("Process Group Name", quoted);
-      }
+      if (!node.group.empty()) add("Process Group Name", quoted_json(node.group));
     }
     return out + "}";
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/decimal.hpp"
+#include "trace/event_columns.hpp"
 #include "trace/importers/chrome_walker.hpp"
 #include "trace/importers/json_text.hpp"
 
@@ -19,16 +20,7 @@ struct ChromeParser::Structurals {
 };
 
 void Batch::clear() {
-  events.start.clear();
-  events.duration.clear();
-  events.name.clear();
-  events.lane.clear();
-  events.args.clear();
-  events.correlation.clear();
-  events.external_id.clear();
-  events.side.clear();
-  events.category.clear();
-  events.ph.clear();
+  each_column(events, [](auto& column) { column.clear(); });
   op_ids.clear();
   python_ids.clear();
   memory_ids.clear();

@@ -8,17 +8,10 @@ namespace {
 
 // Which row a lane key is looked up under: CPU thread, GPU stream, or whichever of the two exists.
 char lane_side(EventKind kind) {
+  using enum EventKind;
   if (is_gpu_row(kind)) return 'g';
-  switch (kind) {
-    case EventKind::kOp:
-    case EventKind::kAnnotation:
-    case EventKind::kRuntime:
-    case EventKind::kPython:
-    case EventKind::kMemory:
-      return 'c';
-    default:
-      return 'e';
-  }
+  const bool cpu = kind == kOp || kind == kAnnotation || kind == kRuntime || kind == kPython || kind == kMemory;
+  return cpu ? 'c' : 'e';
 }
 
 }  // namespace
@@ -65,46 +58,33 @@ LaneId RecordSink::lane_of(const Record& r, char side) {
 }
 
 std::uint32_t RecordSink::side_row(Record& r, EventKind kind) {
-  constexpr auto bit = [](IdArg a) { return 1u << static_cast<unsigned>(a); };
-  constexpr std::uint32_t kOpBits =
-      bit(IdArg::kRecordFunctionId) | bit(IdArg::kSequenceNumber) | bit(IdArg::kEventIndex);
-  constexpr std::uint32_t kPythonBits = bit(IdArg::kPythonId) | bit(IdArg::kPythonParentId) | bit(IdArg::kEventIndex);
-  constexpr std::uint32_t kMemoryBits = bit(IdArg::kAddress) | bit(IdArg::kBytes) | bit(IdArg::kTotalAllocated) |
-                                        bit(IdArg::kTotalReserved) | bit(IdArg::kEventIndex);
-  constexpr std::uint32_t kSyncBits = bit(IdArg::kEventId) | bit(IdArg::kRecordCorrelation);
-  constexpr std::uint32_t kCopyBits = bit(IdArg::kCopyBytes) | bit(IdArg::kBandwidth);
+  using enum IdArg;
+  const auto any = [&](auto... ids) { return (r.has(ids) || ...); };
   const auto row = [](auto& table, auto value) {
     table.push_back(value);
     return static_cast<std::uint32_t>(table.size() - 1);
   };
   switch (side_table(kind)) {
     case SideTable::kOp:
-      if ((r.ids_present & kOpBits) == 0) break;
-      return row(batch.op_ids,
-                 OpIds{r.take(IdArg::kRecordFunctionId), r.take(IdArg::kSequenceNumber), r.take(IdArg::kEventIndex)});
+      if (!any(kRecordFunctionId, kSequenceNumber, kEventIndex)) break;
+      return row(batch.op_ids, OpIds{r.take(kRecordFunctionId), r.take(kSequenceNumber), r.take(kEventIndex)});
     case SideTable::kPython:
-      if ((r.ids_present & kPythonBits) == 0) break;
-      return row(batch.python_ids,
-                 PythonIds{r.take(IdArg::kPythonId), r.take(IdArg::kPythonParentId), r.take(IdArg::kEventIndex)});
+      if (!any(kPythonId, kPythonParentId, kEventIndex)) break;
+      return row(batch.python_ids, PythonIds{r.take(kPythonId), r.take(kPythonParentId), r.take(kEventIndex)});
     case SideTable::kMemory:
-      if ((r.ids_present & kMemoryBits) == 0) break;
-      return row(batch.memory_ids,
-                 MemoryIds{r.take(IdArg::kAddress), r.take(IdArg::kBytes), r.take(IdArg::kTotalAllocated),
-                           r.take(IdArg::kTotalReserved), r.take(IdArg::kEventIndex)});
+      if (!any(kAddress, kBytes, kTotalAllocated, kTotalReserved, kEventIndex)) break;
+      return row(batch.memory_ids, MemoryIds{r.take(kAddress), r.take(kBytes), r.take(kTotalAllocated),
+                                             r.take(kTotalReserved), r.take(kEventIndex)});
     case SideTable::kSync:
-      if ((r.ids_present & kSyncBits) == 0) break;
-      return row(batch.sync_ids, SyncIds{r.take(IdArg::kEventId), r.take(IdArg::kRecordCorrelation)});
+      if (!any(kEventId, kRecordCorrelation)) break;
+      return row(batch.sync_ids, SyncIds{r.take(kEventId), r.take(kRecordCorrelation)});
     case SideTable::kCopy:
-      if ((r.ids_present & kCopyBits) == 0) break;
-      {
-        CopyIds ids{r.take(IdArg::kCopyBytes), 0};
-        if (r.take(IdArg::kBandwidth) != kAbsent) ids.gbytes_per_s = r.bandwidth;
-        return row(batch.copy_ids, ids);
-      }
+      if (!any(kCopyBytes, kBandwidth)) break;
+      return row(batch.copy_ids, CopyIds{r.take(kCopyBytes), r.take(kBandwidth) != kAbsent ? r.bandwidth : 0});
     case SideTable::kNone:
       break;
   }
-  return kNone;
+  return foretrace::kNone;
 }
 
 namespace {

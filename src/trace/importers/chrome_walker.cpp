@@ -10,104 +10,65 @@ namespace foretrace::trace {
 
 namespace {
 
+struct IdKey {
+  std::string_view text;
+  IdArg id;
+};
+// By length, so that one look at the length finds the few candidates.
+constexpr auto kIdKeys = std::to_array<IdKey>({{"Addr", IdArg::kAddress},
+                                               {"Bytes", IdArg::kBytes},
+                                               {"bytes", IdArg::kCopyBytes},
+                                               {"Ev Idx", IdArg::kEventIndex},
+                                               {"event_id", IdArg::kEventId},
+                                               {"Python id", IdArg::kPythonId},
+                                               {"correlation", IdArg::kCorrelation},
+                                               {"External id", IdArg::kExternalId},
+                                               {"external id", IdArg::kExternalId},
+                                               {"Total Reserved", IdArg::kTotalReserved},
+                                               {"correlation_id", IdArg::kCorrelation},
+                                               {"Sequence number", IdArg::kSequenceNumber},
+                                               {"Total Allocated", IdArg::kTotalAllocated},
+                                               {"Python parent id", IdArg::kPythonParentId},
+                                               {"Record function id", IdArg::kRecordFunctionId},
+                                               {"wait_on_cuda_event_id", IdArg::kEventId},
+                                               {"memory bandwidth (GB/s)", IdArg::kBandwidth},
+                                               {"wait_on_cuda_event_record_corr_id", IdArg::kRecordCorrelation}});
+constexpr std::size_t kLongestIdKey = kIdKeys.back().text.size();
+// kFirstOfLength[n]: the first key of n or more characters.
+constexpr auto kFirstOfLength = [] {
+  std::array<std::uint8_t, kLongestIdKey + 2> first{};
+  for (const IdKey& key : kIdKeys) {
+    for (std::size_t n = key.text.size() + 1; n < first.size(); ++n) ++first[n];
+  }
+  return first;
+}();
+
 IdArg id_argument(std::string_view key) {
-  const auto is = [&](std::string_view text) { return std::memcmp(key.data(), text.data(), text.size()) == 0; };
-  switch (key.size()) {
-    case 4:
-      if (is("Addr")) return IdArg::kAddress;
-      break;
-    case 5:
-      if (is("Bytes")) return IdArg::kBytes;
-      if (is("bytes")) return IdArg::kCopyBytes;
-      break;
-    case 6:
-      if (is("Ev Idx")) return IdArg::kEventIndex;
-      break;
-    case 8:
-      if (is("event_id")) return IdArg::kEventId;
-      break;
-    case 9:
-      if (is("Python id")) return IdArg::kPythonId;
-      break;
-    case 11:
-      if (is("correlation")) return IdArg::kCorrelation;
-      if (is("External id") || is("external id")) return IdArg::kExternalId;
-      break;
-    case 14:
-      if (is("Total Reserved")) return IdArg::kTotalReserved;
-      if (is("correlation_id")) return IdArg::kCorrelation;
-      break;
-    case 15:
-      if (is("Sequence number")) return IdArg::kSequenceNumber;
-      if (is("Total Allocated")) return IdArg::kTotalAllocated;
-      break;
-    case 16:
-      if (is("Python parent id")) return IdArg::kPythonParentId;
-      break;
-    case 18:
-      if (is("Record function id")) return IdArg::kRecordFunctionId;
-      break;
-    case 21:
-      if (is("wait_on_cuda_event_id")) return IdArg::kEventId;
-      break;
-    case 23:
-      if (is("memory bandwidth (GB/s)")) return IdArg::kBandwidth;
-      break;
-    case 33:
-      if (is("wait_on_cuda_event_record_corr_id")) return IdArg::kRecordCorrelation;
-      break;
-    default:
-      break;
+  if (key.size() > kLongestIdKey) return IdArg::kNone;
+  for (std::size_t i = kFirstOfLength[key.size()]; i < kFirstOfLength[key.size() + 1]; ++i) {
+    if (std::memcmp(key.data(), kIdKeys[i].text.data(), key.size()) == 0) return kIdKeys[i].id;
   }
   return IdArg::kNone;
 }
 
 // Takes a field of the event itself; false for keys no column is made of.
 bool field(Record& r, std::string_view key, std::string_view value) {
-  const auto is = [&](std::string_view text) { return std::memcmp(key.data(), text.data(), text.size()) == 0; };
-  switch (key.size()) {
-    case 2:
-      if (is("ph")) {
-        r.ph = value.empty() ? '\0' : value[0];
-        return true;
-      }
-      if (is("ts")) {
-        r.ts = value;
-        return true;
-      }
-      if (is("id")) {
-        r.id = value;
-        return true;
-      }
-      return false;
-    case 3:
-      if (is("pid")) {
-        r.pid = value;
-        return true;
-      }
-      if (is("tid")) {
-        r.tid = value;
-        return true;
-      }
-      if (is("cat")) {
-        r.category = value;
-        return true;
-      }
-      if (is("dur")) {
-        r.dur = value;
-        r.has_dur = true;
-        return true;
-      }
-      return false;
-    case 4:
-      if (is("name")) {
-        r.name = value;
-        return true;
-      }
-      return false;
-    default:
-      return false;
+  if (key == "ph") {
+    r.ph = value.empty() ? '\0' : value[0];
+    return true;
   }
+  std::string_view* const to = key == "ts"     ? &r.ts
+                               : key == "dur"  ? &r.dur
+                               : key == "name" ? &r.name
+                               : key == "cat"  ? &r.category
+                               : key == "pid"  ? &r.pid
+                               : key == "tid"  ? &r.tid
+                               : key == "id"   ? &r.id
+                                               : nullptr;
+  if (to == nullptr) return false;
+  *to = value;
+  r.has_dur = r.has_dur || to == &r.dur;
+  return true;
 }
 
 // inf and nan count: they are what a division by a duration of 0 gives.

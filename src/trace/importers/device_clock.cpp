@@ -12,7 +12,6 @@ namespace foretrace::trace {
 
 namespace {
 
-constexpr Ns kWaited = 20 * kNsPerUs;     // a shorter call found nothing to wait for
 constexpr Ns kImprecise = 50 * kNsPerUs;  // clocks that are further apart are of two domains
 constexpr Ns kReturn = 1 * kNsPerUs;      // from the end of the work to the call's return, at the least
 constexpr Ns kHalfRange = Ns{1} << 62;    // a guard: differences of times do not overflow
@@ -80,7 +79,6 @@ void align_device_clock(Trace& trace) {
     const auto call = calls.find(id);
     const auto works = lanes.find(lane);
     if (call == calls.end() || works == lanes.end() || !waits_for_stream(trace.name(call->second))) continue;
-    if (trace.events.duration[call->second] < kWaited) continue;
     const auto behind = std::lower_bound(works->second.begin(), works->second.end(), trace.events.start[call->second],
                                          [](const Work& w, Ns t) { return w.called < t; });
     if (behind == works->second.begin()) continue;

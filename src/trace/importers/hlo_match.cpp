@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/text.hpp"
+
 namespace foretrace::trace {
 
 namespace {
@@ -20,8 +22,7 @@ std::string_view without_number(std::string_view name) {
 
 // Kernels that finish what the one before them began.
 bool continues(std::string_view name) {
-  return name.find("splitK") != std::string_view::npos || name.find("splitk") != std::string_view::npos ||
-         name.find("reduce_kernel") != std::string_view::npos;
+  return contains(name, "splitK") || contains(name, "splitk") || contains(name, "reduce_kernel");
 }
 
 class Matcher {

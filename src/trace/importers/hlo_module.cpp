@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/saturate.hpp"
+#include "base/text.hpp"
 #include "foretrace/base/ids.hpp"
 #include "trace/importers/proto_wire.hpp"
 #include "trace/tensor_size.hpp"
@@ -65,102 +66,39 @@ std::int64_t largest_listed_group(std::string_view bytes) {
 HloInstruction read_instruction(std::string_view bytes) {
   HloInstruction out;
   for (ProtoWire w(bytes); w.next();) {
-    switch (w.field) {
-      case 1:
-        out.name = w.bytes;
-        break;
-      case 2:
-        out.opcode = w.bytes;
-        break;
-      case 3:
-        out.shape = read_shape(w.bytes);
-        break;
-      case 7:
-        for (ProtoWire m(w.bytes); m.next();) {
-          if (m.field == 2) out.op_name = m.bytes;
-        }
-        break;
-      case 9:
-        out.parameter = w.integer();
-        break;
-      case 13:
-        out.element = w.integer();
-        break;
-      case 14:
-        w.append_to(out.dimensions);
-        break;
-      case 15:
-        out.window = w.bytes;
-        break;
-      case 16:
-        out.conv = w.bytes;
-        break;
-      case 28:
-        out.target = w.bytes;
-        break;
-      case 30:
-        out.dot = w.bytes;
-        break;
-      case 33:
-        out.gather = w.bytes;
-        break;
-      case 35:
-        out.id = w.integer();
-        break;
-      case 36:
-        w.append_to(out.operands);
-        break;
-      case 38:
-        w.append_to(out.calls);
-        break;
-      case 43:
-        out.config = w.bytes;
-        break;
-      case 49:
-        out.groups = std::max(out.groups, largest_group(w.bytes));
-        break;
-      case 87:
-        out.groups = std::max(out.groups, largest_listed_group(w.bytes));
-        break;
-      case 51:
-        out.precision = w.bytes;
-        break;
-      case 50:
-        out.feature_groups = std::max<std::int64_t>(1, w.integer());
-        break;
-      default:
-        break;
+    if (w.field == 1) out.name = w.bytes;
+    if (w.field == 2) out.opcode = w.bytes;
+    if (w.field == 3) out.shape = read_shape(w.bytes);
+    for (ProtoWire metadata(w.bytes); w.field == 7 && metadata.next();) {
+      if (metadata.field == 2) out.op_name = metadata.bytes;
     }
+    if (w.field == 9) out.parameter = w.integer();
+    if (w.field == 13) out.element = w.integer();
+    if (w.field == 14) w.append_to(out.dimensions);
+    if (w.field == 15) out.window = w.bytes;
+    if (w.field == 16) out.conv = w.bytes;
+    if (w.field == 28) out.target = w.bytes;
+    if (w.field == 30) out.dot = w.bytes;
+    if (w.field == 33) out.gather = w.bytes;
+    if (w.field == 35) out.id = w.integer();
+    if (w.field == 36) w.append_to(out.operands);
+    if (w.field == 38) w.append_to(out.calls);
+    if (w.field == 43) out.config = w.bytes;
+    if (w.field == 49) out.groups = std::max(out.groups, largest_group(w.bytes));
+    if (w.field == 50) out.feature_groups = std::max<std::int64_t>(1, w.integer());
+    if (w.field == 51) out.precision = w.bytes;
+    if (w.field == 87) out.groups = std::max(out.groups, largest_listed_group(w.bytes));
   }
   return out;
 }
 
-bool is_any(std::string_view opcode, std::initializer_list<std::string_view> list) {
-  return std::find(list.begin(), list.end(), opcode) != list.end();
-}
-
 HloKind kind_of(const HloInstruction& in) {
   const std::string_view op = in.opcode;
-  if (is_any(op, {"parameter",
-                  "constant",
-                  "tuple",
-                  "get-tuple-element",
-                  "bitcast",
-                  "after-all",
-                  "partition-id",
-                  "replica-id",
-                  "opt-barrier",
-                  "domain",
-                  "add-dependency",
-                  "while",
-                  "conditional",
-                  "call",
-                  "infeed",
-                  "outfeed",
-                  "token",
-                  "async-update",
-                  "get-dimension-size",
-                  "iota-placeholder"}) ||
+  if (is_one_of(
+          op,
+          "parameter constant tuple get-tuple-element bitcast after-all partition-id replica-id opt-barrier domain "
+          "add-dependency while conditional call infeed outfeed token async-update get-dimension-size "
+          "iota-placeholder") ||
       op.ends_with("-done")) {
     return HloKind::kNothing;
   }
@@ -168,8 +106,8 @@ HloKind kind_of(const HloInstruction& in) {
                                       "collective-broadcast", "ragged-all-to-all", "send", "recv"}) {
     if (op.starts_with(name)) return HloKind::kCollective;
   }
-  if (is_any(op, {"copy", "copy-start"})) return HloKind::kCopy;
-  if (is_any(op, {"custom-call", "convolution", "cholesky", "fft", "triangular-solve"})) return HloKind::kLibrary;
+  if (is_one_of(op, "copy copy-start")) return HloKind::kCopy;
+  if (is_one_of(op, "custom-call convolution cholesky fft triangular-solve")) return HloKind::kLibrary;
   return HloKind::kGenerated;
 }
 
@@ -213,7 +151,7 @@ bool HloModule::read(std::string_view proto) {
   }
   if (entry_ < 0) return false;
   has_gradients = std::any_of(instructions_.begin(), instructions_.end(),
-                              [](const auto& i) { return i.second.op_name.find("transpose(") != std::string::npos; });
+                              [](const auto& i) { return contains(i.second.op_name, "transpose("); });
   flatten(entry_, 0);
   count_parameters();
   follow_samples();
@@ -268,7 +206,7 @@ void HloModule::flatten(std::int64_t computation, int depth) {
   for (const std::int64_t id : it->second.order) {
     const HloInstruction* in = at(id);
     if (in == nullptr || launches.size() > kMost) continue;
-    const bool inlined = is_any(in->opcode, {"while", "conditional", "call", "async-start"});
+    const bool inlined = is_one_of(in->opcode, "while conditional call async-start");
     if (inlined) {
       for (const std::int64_t called : in->calls) flatten(called, depth + 1);
       continue;
@@ -290,7 +228,7 @@ void HloModule::flatten(std::int64_t computation, int depth) {
 // The same numbers elsewhere, in another order or type.
 bool HloModule::moves_only(const HloInstruction& in) const {
   if (in.operands.empty()) return false;
-  if (is_any(in.opcode, {"bitcast", "copy", "convert", "transpose", "get-tuple-element"})) return true;
+  if (is_one_of(in.opcode, "bitcast copy convert transpose get-tuple-element")) return true;
   const std::uint32_t launch = in.opcode == "fusion" && in.operands.size() == 1 ? find(in.name) : kNone;
   return launch != kNone && launches[launch].work.family == "copy";
 }
@@ -333,7 +271,7 @@ bool HloModule::of_parameters(const HloInstruction& in, int depth) const {
     if (operand == nullptr) return false;
     if (operand->opcode == "parameter") return operand->shape.dims.size() > 1 || operand->shape.elements() == 1;
     return operand->opcode == "constant" ||
-           (is_any(operand->opcode, {"bitcast", "copy", "convert", "transpose"}) && of_parameters(*operand, depth + 1));
+           (is_one_of(operand->opcode, "bitcast copy convert transpose") && of_parameters(*operand, depth + 1));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/text.hpp"
 #include "trace/importers/hlo_module.hpp"
 #include "trace/importers/proto_wire.hpp"
 
@@ -352,8 +353,8 @@ class HloSamples {
       if (w.field == 7) input = w.integer();
       if (w.field == 9) output = w.integer();
     }
-    if (in.target.find("BackwardFilter") != std::string::npos) return;
-    const bool data = in.target.find("BackwardInput") != std::string::npos;
+    if (contains(in.target, "BackwardFilter")) return;
+    const bool data = contains(in.target, "BackwardInput");
     if (operand(in, 0).at(data ? output : input)) out.set(data ? input : output);
   }
 

@@ -2,15 +2,15 @@
 
 #include <vector>
 
+#include "base/text.hpp"
 #include "trace/importers/hlo_module.hpp"
 
 namespace foretrace::trace {
 
 HloScope parse_scope(std::string_view op_name) {
   HloScope out;
-  out.backward =
-      op_name.find("transpose(jvp(") != std::string_view::npos || op_name.find("transpose(") != std::string_view::npos;
-  out.forward = !out.backward && op_name.find("jvp(") != std::string_view::npos;
+  out.backward = contains(op_name, "transpose(jvp(") || contains(op_name, "transpose(");
+  out.forward = !out.backward && contains(op_name, "jvp(");
   // Components between slashes outside of brackets.
   std::vector<std::string_view> parts;
   int depth = 0;
@@ -37,9 +37,10 @@ HloScope parse_scope(std::string_view op_name) {
       compiled = compiled || wrapper == "jit" || wrapper == "pjit" || wrapper == "xla_call";
       part = part.substr(open + 1, part.size() - open - 2);
     }
-    if (compiled || part.empty() || part == "while" || part == "body" || part == "cond" || part == "checkpoint" ||
-        part == "rematted_computation" || part == "remat" || part == "closed_call" || part == "scan" ||
-        part == "shard_map" || part == "core_call" || part == "custom_vjp_call" || part == "custom_jvp_call") {
+    if (compiled || part.empty() ||
+        is_one_of(part,
+                  "while body cond checkpoint rematted_computation remat closed_call scan shard_map core_call "
+                  "custom_vjp_call custom_jvp_call")) {
       continue;
     }
     if (!out.layer.empty()) out.layer += '/';

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/saturate.hpp"
+#include "base/text.hpp"
 #include "trace/importers/hlo_module.hpp"
 #include "trace/importers/proto_wire.hpp"
 #include "trace/tensor_size.hpp"
@@ -103,8 +104,8 @@ bool allows_tf32(std::string_view precision) {
 
 // The same of a library's call, whose backend_config has it as text.
 bool config_allows_tf32(std::string_view config) {
-  if (config.find("ALG_DOT_TF32_TF32_F32\"") != std::string_view::npos) return true;
-  return config.find("\"HIGHEST\"") == std::string_view::npos && config.find("ALG_DOT_F32") == std::string_view::npos;
+  if (contains(config, "ALG_DOT_TF32_TF32_F32\"")) return true;
+  return !contains(config, "\"HIGHEST\"") && !contains(config, "ALG_DOT_F32");
 }
 
 std::string_view multiplied_in(int type, bool tf32) {
@@ -273,8 +274,8 @@ void HloModule::set_convolution(const HloInstruction& in, CompiledOp& out) const
   const HloInstruction* second = at(in.operands[1]);
   if (first == nullptr || second == nullptr || in.conv.empty()) return;
   // The three tensors of the forward convolution, whichever of them is computed.
-  const bool data = in.target.find("BackwardInput") != std::string::npos;
-  const bool weight = in.target.find("BackwardFilter") != std::string::npos;
+  const bool data = contains(in.target, "BackwardInput");
+  const bool weight = contains(in.target, "BackwardFilter");
   const HloShape& result = main_part(in.shape);
   const HloShape& input = data ? result : main_part(first->shape);
   const HloShape& kernel = weight ? result : main_part(second->shape);
@@ -327,8 +328,7 @@ void HloModule::set_convolution(const HloInstruction& in, CompiledOp& out) const
 
 void HloModule::set_sizes(const HloInstruction& in, CompiledOp& out) const {
   const std::string_view target = in.target;
-  const bool library_product =
-      target.find("cublas") != std::string_view::npos || target.find("gemm") != std::string_view::npos;
+  const bool library_product = contains(target, "cublas") || contains(target, "gemm");
   if (library_product && in.operands.size() >= 2 && at(in.operands[0]) != nullptr && at(in.operands[1]) != nullptr) {
     HloDot dims;
     if (read_config_dot(in.config, dims)) {
@@ -337,9 +337,9 @@ void HloModule::set_sizes(const HloInstruction& in, CompiledOp& out) const {
     }
     out.family = "gemm";
     out.dtype = multiplied_in(main_part(at(in.operands[0])->shape).type, config_allows_tf32(in.config));
-  } else if (target.find("conv") != std::string_view::npos || in.opcode == "convolution") {
+  } else if (contains(target, "conv") || in.opcode == "convolution") {
     set_convolution(in, out);
-  } else if (target.find("fmha") != std::string_view::npos) {
+  } else if (contains(target, "fmha")) {
     out.family = "attention";
   } else if (in.opcode == "fusion") {
     look_inside(in, out, 0);

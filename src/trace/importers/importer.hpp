@@ -37,6 +37,13 @@ struct Importer {
   std::size_t (*count_parts)(SeekableSource& source) = nullptr;
 };
 
+/// Marks a trace as cut off or damaged: what came before the damage was read. `offset`: where it is, -1 where unknown.
+inline void note_truncated(Trace& trace, std::string_view message, std::int64_t offset = -1) {
+  trace.partial = true;
+  trace.diagnostics.add("truncated_input", Severity::kDataLoss,
+                        "the input is cut off or damaged; what came before was read", message, offset);
+}
+
 /// All importers, the explicit list of registry.cpp.
 const std::vector<Importer>& importers();
 

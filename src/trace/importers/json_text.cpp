@@ -1,5 +1,7 @@
 #include "trace/importers/json_text.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <optional>
 
@@ -110,6 +112,19 @@ std::string unescape(std::string_view raw, bool* broken) {
     }
   }
   return out;
+}
+
+std::string quoted_json(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : make_valid_utf8(text)) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
 }
 
 std::string make_valid_utf8(std::string_view bytes, std::size_t* replaced) {

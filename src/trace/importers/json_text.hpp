@@ -21,6 +21,9 @@ std::size_t skip_value(std::string_view text, std::size_t at);
 /// `*broken`.
 std::string unescape(std::string_view raw, bool* broken = nullptr);
 
+/// A text as a JSON string, in quotes: invalid UTF-8 is replaced, quotes and control characters are escaped.
+std::string quoted_json(std::string_view text);
+
 /// Bytes that are not UTF-8 replaced by U+FFFD; `*replaced` counts them.
 std::string make_valid_utf8(std::string_view bytes, std::size_t* replaced = nullptr);
 

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/text.hpp"
 #include "base/workers.hpp"
 #include "trace/importers/chrome_commit.hpp"
 #include "trace/importers/chrome_metadata.hpp"
@@ -196,9 +197,7 @@ Status check_end(const Import& import, const PieceReader& reader, Trace& trace, 
     return {};
   }
   if (!options.partial) return unreadable(trace.path, message, offset, hint);
-  trace.partial = true;
-  trace.diagnostics.add("truncated_input", Severity::kDataLoss,
-                        "the input is cut off or damaged; what came before was read", message, offset);
+  note_truncated(trace, message, offset);
   return {};
 }
 
@@ -279,11 +278,10 @@ int sniff_kineto(std::string_view head) {
   const std::size_t at = skip_space(head, head.starts_with("\xEF\xBB\xBF") ? 3 : 0);
   if (at >= head.size()) return 0;
   if (head[at] != '{' && head[at] != '[') return 0;
-  if (head.find("\"traceEvents\"") != std::string_view::npos ||
-      head.find("\"schemaVersion\"") != std::string_view::npos) {
+  if (contains(head, "\"traceEvents\"") || contains(head, "\"schemaVersion\"")) {
     return 90;
   }
-  return head.find("\"ph\"") != std::string_view::npos ? 60 : 20;
+  return contains(head, "\"ph\"") ? 60 : 20;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/utf8.hpp"
 #include "trace/importers/device_clock.hpp"
 #include "trace/importers/json_text.hpp"
 #include "trace/importers/sqlite_file.hpp"
@@ -34,10 +35,9 @@ bool NsightRead::times(const TableRow& row, int start, int end, EventRow& out) {
 }
 
 Status NsightRead::read_strings() {
-  return table("StringIds", {"id", "value"}, [&](const TableRow& row) {
+  return table("StringIds", "id value", [&](const TableRow& row) {
     const std::string_view text = row.text(1);
-    const bool plain = std::all_of(text.begin(), text.end(), [](char c) { return static_cast<signed char>(c) >= 0; });
-    text_of_[row.integer(0)] = plain ? texts_.intern(text) : texts_.intern(make_valid_utf8(text));
+    text_of_[row.integer(0)] = is_ascii(text) ? texts_.intern(text) : texts_.intern(make_valid_utf8(text));
   });
 }
 
@@ -77,7 +77,7 @@ std::vector<std::int64_t> gpu_processes(const TableFile& file) {
   std::map<std::int64_t, std::int64_t> lowest;  // process -> GPU
   for (const char* table : kGpuTables) {
     if (!file.has(table)) continue;
-    (void)file.scan(table, {"globalPid", "deviceId"}, [&](const TableRow& row) {
+    (void)file.scan(table, "globalPid deviceId", [&](const TableRow& row) {
       const auto it = lowest.try_emplace(nsight_pid(row.integer(0)), row.integer(1)).first;
       it->second = std::min(it->second, row.integer(1));
     });
@@ -128,11 +128,7 @@ Result<Trace> read_nsight_tables(const TableFile& file, const std::string& path,
   trace.path = path;
   trace.format = "nsight";
   trace.input_bytes = bytes;
-  if (!whole) {
-    trace.partial = true;
-    trace.diagnostics.add("truncated_input", Severity::kDataLoss,
-                          "the input is cut off or damaged; what came before was read", whole.error().message);
-  }
+  if (!whole) note_truncated(trace, whole.error().message);
   NsightRead in(file, trace, options);
   if (!processes.empty()) in.process = processes[part.index];
   if (processes.size() > 1) {

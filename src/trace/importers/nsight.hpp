@@ -2,6 +2,8 @@
 // Parts of the importer of Nsight Systems' exported tables (nsight.cpp). Times are nanoseconds; names are numbers into
 // StringIds; a thread is (globalTid >> 24) & 0xFFFFFF, globalTid & 0xFFFFFF; correlation ids are those of one process.
 
+#include <fmt/format.h>
+
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -42,17 +44,28 @@ struct NsightRead {
 
   /// Reads a table where there is one. Damage is an error, or with `partial` a counted loss.
   template <class F>
-  Status table(const char* name, std::initializer_list<std::string_view> columns, F each) {
+  Status table(const char* name, std::string_view columns, F each) {
     if (!file.has(name)) return {};
     Status done = file.scan(name, columns, [&](const TableRow& row) {
       if (++scanned % 65536 == 0 && options.progress) options.progress("reading " + trace.path, scanned, 0, "rows");
       each(row);
     });
     if (done || !options.partial) return done;
-    trace.partial = true;
-    trace.diagnostics.add("truncated_input", Severity::kDataLoss,
-                          "the input is cut off or damaged; what came before was read", done.error().message);
+    note_truncated(trace, done.error().message);
     return {};
+  }
+
+  /// Reads a table of rows with a start and an end: each(row, event) gets an event with its times and its correlation id.
+  /// `owner` is the column of the process or thread. The columns asked for begin at 4.
+  template <class F>
+  Status timed_table(const char* name, std::string_view owner, std::string_view columns, F each) {
+    const std::string all = fmt::format("start end {} correlationId {}", owner, columns);
+    return table(name, all, [&](const TableRow& row) {
+      EventRow event;
+      if (!ours(nsight_pid(row.integer(2))) || !times(row, 0, 1, event)) return;
+      event.correlation = row.integer(3, kAbsent);
+      each(row, event);
+    });
   }
 
   /// Start and duration from two columns; false (and counted) where they are no times.

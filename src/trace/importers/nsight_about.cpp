@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/decimal.hpp"
+#include "base/text.hpp"
 #include "trace/importers/json_text.hpp"
 #include "trace/importers/nsight.hpp"
 
@@ -19,15 +20,6 @@ namespace {
 // The schemas foretrace was written for; those between were not all seen, but columns are asked for by name.
 constexpr std::int64_t kMajor = 3;
 constexpr std::int64_t kNewestMinor = 27;
-
-std::string json_string(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : make_valid_utf8(text)) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return out + '"';
-}
 
 class About {
  public:
@@ -43,12 +35,12 @@ class About {
 
  private:
   Status version() {
-    return in_.table("META_DATA_EXPORT", {"name", "value"}, [&](const TableRow& row) {
+    return in_.table("META_DATA_EXPORT", "name value", [&](const TableRow& row) {
       const std::string_view name = row.text(0);
       const std::string value(row.text(1));
-      if (name == "EXPORT_PRODUCT_VERSION") t_.metadata.emplace_back("nsight_version", json_string(value));
+      if (name == "EXPORT_PRODUCT_VERSION") t_.metadata.emplace_back("nsight_version", quoted_json(value));
       if (name != "EXPORT_SCHEMA_VERSION") return;
-      t_.metadata.emplace_back("nsight_schema", json_string(value));
+      t_.metadata.emplace_back("nsight_schema", quoted_json(value));
       const std::size_t dot = value.find('.');
       const auto major = parse_int64(value.substr(0, dot));
       const auto minor = dot == std::string::npos
@@ -64,12 +56,12 @@ class About {
 
   Status options() {
     std::optional<std::int64_t> rank, world;
-    FORETRACE_TRY_VOID(in_.table("META_DATA_CAPTURE", {"name", "value"}, [&](const TableRow& row) {
+    FORETRACE_TRY_VOID(in_.table("META_DATA_CAPTURE", "name value", [&](const TableRow& row) {
       const std::string_view name = row.text(0);
       const std::string value(row.text(1));
-      if (name == "CUDA_GRAPH_TRACE_OPTIONS:MODE") t_.metadata.emplace_back("nsight_graph_trace", json_string(value));
-      if (name == "COLLECT_GPU_MEMORY_USAGE") t_.metadata.emplace_back("nsight_memory_usage", json_string(value));
-      if (name.find("ENVIRONMENT_VARIABLE") == std::string_view::npos) return;
+      if (name == "CUDA_GRAPH_TRACE_OPTIONS:MODE") t_.metadata.emplace_back("nsight_graph_trace", quoted_json(value));
+      if (name == "COLLECT_GPU_MEMORY_USAGE") t_.metadata.emplace_back("nsight_memory_usage", quoted_json(value));
+      if (!contains(name, "ENVIRONMENT_VARIABLE")) return;
       const std::size_t equals = value.find('=');
       if (equals == std::string::npos) return;
       const std::string_view key = std::string_view(value).substr(0, equals);
@@ -90,7 +82,7 @@ class About {
 
   // The time of day at a reading of the clock that events are stamped with; older files stamp from the session's start.
   Status clock() {
-    return in_.table("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs", "systemClockNs"}, [&](const TableRow& row) {
+    return in_.table("TARGET_INFO_SESSION_START_TIME", "utcEpochNs systemClockNs", [&](const TableRow& row) {
       Ns base = 0;
       if (!__builtin_sub_overflow(row.integer(0), row.integer(1, 0), &base) && base > 0) t_.base_time_ns = base;
     });
@@ -99,43 +91,43 @@ class About {
   Status gpus() {
     // CUDA's number of a GPU in this process, where the file tells it apart from the machine's.
     std::map<std::int64_t, std::int64_t> cuda_number;
-    FORETRACE_TRY_VOID(in_.table("TARGET_INFO_CUDA_DEVICE", {"gpuId", "cudaId", "pid"}, [&](const TableRow& row) {
+    FORETRACE_TRY_VOID(in_.table("TARGET_INFO_CUDA_DEVICE", "gpuId cudaId pid", [&](const TableRow& row) {
       if (in_.ours(row.integer(2))) cuda_number[row.integer(0)] = row.integer(1);
     }));
-    return in_.table("TARGET_INFO_GPU",
-                     {"id", "name", "totalMemory", "computeMajor", "computeMinor", "smCount", "threadsPerWarp",
-                      "maxWarpsPerSm", "maxRegistersPerSm", "maxRegistersPerBlock", "maxShmemPerBlock",
-                      "maxShmemPerBlockOptin", "maxShmemPerSm", "maxThreadsPerBlock"},
-                     [&](const TableRow& row) {
-                       DeviceProperties d;
-                       const auto number = cuda_number.find(row.integer(0));
-                       d.id = number == cuda_number.end() ? row.integer(0) : number->second;
-                       d.name = make_valid_utf8(row.text(1));
-                       d.total_memory_bytes = row.integer(2, kAbsent);
-                       d.compute_major = row.integer(3, kAbsent);
-                       d.compute_minor = row.integer(4, kAbsent);
-                       d.sm_count = row.integer(5, kAbsent);
-                       d.warp_size = row.integer(6, 32);
-                       if (const std::int64_t warps = row.integer(7, 0); warps > 0 && warps <= 1024) {
-                         d.max_threads_per_sm = warps * 32;
-                       }
-                       d.registers_per_sm = row.integer(8, kAbsent);
-                       d.registers_per_block = row.integer(9, kAbsent);
-                       d.shared_memory_per_block = row.integer(10, kAbsent);
-                       d.shared_memory_per_block_optin = row.integer(11, kAbsent);
-                       d.shared_memory_per_sm = row.integer(12, kAbsent);
-                       d.max_threads_per_block = row.integer(13, kAbsent);
-                       t_.devices.push_back(std::move(d));
-                     });
+    return in_.table(
+        "TARGET_INFO_GPU",
+        "id name totalMemory computeMajor computeMinor smCount threadsPerWarp maxWarpsPerSm maxRegistersPerSm "
+        "maxRegistersPerBlock maxShmemPerBlock maxShmemPerBlockOptin maxShmemPerSm maxThreadsPerBlock",
+        [&](const TableRow& row) {
+          DeviceProperties d;
+          const auto number = cuda_number.find(row.integer(0));
+          d.id = number == cuda_number.end() ? row.integer(0) : number->second;
+          d.name = make_valid_utf8(row.text(1));
+          d.total_memory_bytes = row.integer(2, kAbsent);
+          d.compute_major = row.integer(3, kAbsent);
+          d.compute_minor = row.integer(4, kAbsent);
+          d.sm_count = row.integer(5, kAbsent);
+          d.warp_size = row.integer(6, 32);
+          if (const std::int64_t warps = row.integer(7, 0); warps > 0 && warps <= 1024) {
+            d.max_threads_per_sm = warps * 32;
+          }
+          d.registers_per_sm = row.integer(8, kAbsent);
+          d.registers_per_block = row.integer(9, kAbsent);
+          d.shared_memory_per_block = row.integer(10, kAbsent);
+          d.shared_memory_per_block_optin = row.integer(11, kAbsent);
+          d.shared_memory_per_sm = row.integer(12, kAbsent);
+          d.max_threads_per_block = row.integer(13, kAbsent);
+          t_.devices.push_back(std::move(d));
+        });
   }
 
   Status names() {
     std::map<std::int64_t, StringId> process;
-    FORETRACE_TRY_VOID(in_.table("PROCESSES", {"pid", "name"}, [&](const TableRow& row) {
+    FORETRACE_TRY_VOID(in_.table("PROCESSES", "pid name", [&](const TableRow& row) {
       if (in_.ours(row.integer(0))) process[row.integer(0)] = t_.strings.intern(make_valid_utf8(row.text(1)));
     }));
     std::map<std::pair<std::int64_t, std::int64_t>, StringId> thread;
-    FORETRACE_TRY_VOID(in_.table("ThreadNames", {"nameId", "globalTid"}, [&](const TableRow& row) {
+    FORETRACE_TRY_VOID(in_.table("ThreadNames", "nameId globalTid", [&](const TableRow& row) {
       const std::int64_t id = row.integer(1);
       if (in_.ours(nsight_pid(id))) thread[{nsight_pid(id), nsight_tid(id)}] = in_.string(row.integer(0));
     }));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/utf8.hpp"
 #include "trace/importers/json_text.hpp"
 #include "trace/importers/nsight.hpp"
 #include "trace/importers/nvtx_payload.hpp"
@@ -25,10 +26,6 @@ std::string_view call_name(std::string_view name) {
   return name;
 }
 
-bool is_ascii(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<signed char>(c) >= 0; });
-}
-
 class CpuTables {
  public:
   explicit CpuTables(NsightRead& in) : in_(in), t_(in.trace) {}
@@ -37,10 +34,10 @@ class CpuTables {
     FORETRACE_TRY_VOID(calls());
     FORETRACE_TRY_VOID(payload_schemas());
     FORETRACE_TRY_VOID(ranges());
-    FORETRACE_TRY_VOID(overheads("CUPTI_ACTIVITY_KIND_OVERHEAD", "overhead"));
-    FORETRACE_TRY_VOID(overheads("PROFILER_OVERHEAD", "profiler_overhead"));
-    FORETRACE_TRY_VOID(library("CUDNN_EVENTS", "cudnn"));
-    FORETRACE_TRY_VOID(library("CUBLAS_EVENTS", "cublas"));
+    FORETRACE_TRY_VOID(named_times("CUPTI_ACTIVITY_KIND_OVERHEAD", "overhead", EventKind::kOverhead));
+    FORETRACE_TRY_VOID(named_times("PROFILER_OVERHEAD", "profiler_overhead", EventKind::kOverhead));
+    FORETRACE_TRY_VOID(named_times("CUDNN_EVENTS", "cudnn", EventKind::kOther));
+    FORETRACE_TRY_VOID(named_times("CUBLAS_EVENTS", "cublas", EventKind::kOther));
     return complaints();
   }
 
@@ -57,11 +54,7 @@ class CpuTables {
       std::uint16_t category = 0;
     };
     std::unordered_map<std::int64_t, Name> names;  // calls have few
-    return in_.table(kNsightCalls, {"start", "end", "globalTid", "correlationId", "nameId"}, [&](const TableRow& row) {
-      const std::int64_t thread_id = row.integer(2);
-      if (!in_.ours(nsight_pid(thread_id))) return;
-      EventRow e;
-      if (!in_.times(row, 0, 1, e)) return;
+    return in_.timed_table(kNsightCalls, "globalTid", "nameId", [&](const TableRow& row, EventRow& e) {
       Name& name = names[row.integer(4)];
       if (!name.id.valid()) {
         const std::string text(t_.strings[in_.string(row.integer(4))]);
@@ -70,18 +63,16 @@ class CpuTables {
       }
       e.name = name.id;
       e.category = name.category;
-      e.lane = thread(thread_id);
-      e.correlation = row.integer(3, kAbsent);
+      e.lane = thread(row.integer(2));
       in_.rows.add(e);
     });
   }
 
   Status payload_schemas() {
-    return in_.table("NVTX_PAYLOAD_SCHEMA_ENTRIES", {"domainId", "schemaId", "type", "name", "offset"},
-                     [&](const TableRow& row) {
-                       payloads_.add_field(row.integer(0), row.integer(1),
-                                           {std::string(row.text(3)), row.integer(2), row.integer(4, 0)});
-                     });
+    return in_.table("NVTX_PAYLOAD_SCHEMA_ENTRIES", "domainId schemaId type name offset", [&](const TableRow& row) {
+      payloads_.add_field(row.integer(0), row.integer(1),
+                          {std::string(row.text(3)), row.integer(2), row.integer(4, 0)});
+    });
   }
 
   // NCCL's own ranges say what each of its calls moved, where the export holds their payloads.
@@ -101,9 +92,7 @@ class CpuTables {
     const std::uint16_t mark = in_.rows.category("nvtx_mark", EventKind::kInstant);
     const std::uint16_t about = in_.rows.category("nvtx_name", EventKind::kMetadata);
     return in_.table(
-        "NVTX_EVENTS",
-        {"start", "end", "eventType", "globalTid", "endGlobalTid", "text", "textId", "binaryData", "jsonText",
-         "jsonTextId"},
+        "NVTX_EVENTS", "start end eventType globalTid endGlobalTid text textId binaryData jsonText jsonTextId",
         [&](const TableRow& row) {
           const std::int64_t thread_id = row.integer(3);
           if (!in_.ours(nsight_pid(thread_id))) return;
@@ -114,22 +103,19 @@ class CpuTables {
             return;
           }
           e.lane = thread(thread_id);
-          if (type != kPushPop && type != kStartEnd) {
+          const bool is_range = type == kPushPop || type == kStartEnd;
+          if (!is_range || row.null(1)) {
+            const bool names_something = !is_range && type != kMark;
             e.start = row.integer(0);
             e.name = name_of(row);
-            e.category = type == kMark ? mark : about;
-            e.ph = type == kMark ? 'i' : 'M';
+            e.category = names_something ? about : mark;
+            e.ph = names_something ? 'M' : 'i';
             in_.rows.add(e);
-            return;
-          }
-          if (row.null(1)) {
-            e.start = row.integer(0);
-            e.name = name_of(row);
-            e.category = mark;
-            e.ph = 'i';
-            in_.rows.add(e);
-            t_.diagnostics.add("open_range", Severity::kInfo,
-                               "an NVTX range was never closed; it is kept as the moment it began", t_.strings[e.name]);
+            if (is_range) {
+              t_.diagnostics.add("open_range", Severity::kInfo,
+                                 "an NVTX range was never closed; it is kept as the moment it began",
+                                 t_.strings[e.name]);
+            }
             return;
           }
           if (!in_.times(row, 0, 1, e)) return;
@@ -169,30 +155,13 @@ class CpuTables {
     return t_.strings.intern(make_valid_utf8(text));
   }
 
-  Status overheads(const char* table, std::string_view category_name) {
+  // Times of threads by name: what the profiler itself cost, and calls of libraries. Those lie inside operations and around
+  // launches, so they are of no kind that could hide the operation that says what is computed.
+  Status named_times(const char* table, std::string_view category_name, EventKind kind) {
     if (!in_.file.has(table)) return {};
-    const std::uint16_t category = in_.rows.category(category_name, EventKind::kOverhead);
-    return in_.table(table, {"start", "end", "globalTid", "correlationId", "nameId"}, [&](const TableRow& row) {
-      if (!in_.ours(nsight_pid(row.integer(2)))) return;
-      EventRow e;
-      if (!in_.times(row, 0, 1, e)) return;
+    const std::uint16_t category = in_.rows.category(category_name, kind);
+    return in_.timed_table(table, "globalTid", "nameId", [&](const TableRow& row, EventRow& e) {
       e.name = in_.string(row.integer(4));
-      e.lane = thread(row.integer(2));
-      e.correlation = row.integer(3, kAbsent);
-      e.category = category;
-      in_.rows.add(e);
-    });
-  }
-
-  // Calls of libraries lie inside operations and around launches; they would hide the operation that says what is computed.
-  Status library(const char* table, std::string_view category_name) {
-    if (!in_.file.has(table)) return {};
-    const std::uint16_t category = in_.rows.category(category_name, EventKind::kOther);
-    return in_.table(table, {"start", "end", "globalTid", "nameId"}, [&](const TableRow& row) {
-      if (!in_.ours(nsight_pid(row.integer(2)))) return;
-      EventRow e;
-      if (!in_.times(row, 0, 1, e)) return;
-      e.name = in_.string(row.integer(3));
       e.lane = thread(row.integer(2));
       e.category = category;
       in_.rows.add(e);
@@ -202,7 +171,7 @@ class CpuTables {
   // What the profiler itself says went wrong: "Not all CUDA events might have been collected."
   Status complaints() {
     enum : std::uint8_t { kWarning = 2, kError = 3 };  // ENUM_DIAGNOSTIC_SEVERITY_LEVEL
-    return in_.table("DIAGNOSTIC_EVENT", {"severity", "text"}, [&](const TableRow& row) {
+    return in_.table("DIAGNOSTIC_EVENT", "severity text", [&](const TableRow& row) {
       if (row.integer(0) != kWarning && row.integer(0) != kError) return;
       t_.diagnostics.add("profiler_warning", Severity::kInfo, "the profiler warned while it recorded",
                          make_valid_utf8(row.text(1)));

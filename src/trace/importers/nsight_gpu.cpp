@@ -49,85 +49,55 @@ class GpuTables {
 
   // Stream priorities lie in a table of their own, by process and context.
   Status priorities() {
-    return in_.table("TARGET_INFO_CUDA_STREAM", {"processId", "contextId", "streamId", "priority"},
-                     [&](const TableRow& row) {
-                       if (in_.ours(row.integer(0))) priority_[{row.integer(1), row.integer(2)}] = row.integer(3);
-                     });
+    return in_.table("TARGET_INFO_CUDA_STREAM", "processId contextId streamId priority", [&](const TableRow& row) {
+      if (in_.ours(row.integer(0))) priority_[{row.integer(1), row.integer(2)}] = row.integer(3);
+    });
   }
   [[nodiscard]] std::int64_t priority_of(std::int64_t context, std::int64_t stream) const {
     const auto it = priority_.find({context, stream});
     return it == priority_.end() ? kAbsent : it->second;
   }
 
-  Status kernels() {
-    const std::uint16_t category = in_.rows.category("kernel", EventKind::kKernel);
-    enum : std::uint8_t {
-      kDevice,
-      kContext,
-      kStream,
-      kRegs,
-      kGx,
-      kGy,
-      kGz,
-      kBx,
-      kBy,
-      kBz,
-      kStatic,
-      kDynamic,
-      kGraph,
-      kNode
-    };
-    ArgumentTuples<kNode + 1> tuples;
-    return in_.table(
-        kNsightKernels,
-        {"start",
-         "end",
-         "globalPid",
-         "correlationId",
-         "demangledName",
-         "shortName",
-         "deviceId",
-         "contextId",
-         "streamId",
-         "registersPerThread",
-         "gridX",
-         "gridY",
-         "gridZ",
-         "blockX",
-         "blockY",
-         "blockZ",
-         "staticSharedMemory",
-         "dynamicSharedMemory",
-         "graphId",
-         "graphNodeId"},
-        [&](const TableRow& row) {
-          if (!in_.ours(nsight_pid(row.integer(2)))) return;
-          EventRow e;
-          if (!in_.times(row, 0, 1, e)) return;
-          e.name = in_.string(row.null(4) ? row.integer(5) : row.integer(4));
-          ArgumentTuples<kNode + 1>::Key key{};
-          for (int i = 0; i <= kDynamic; ++i) key[static_cast<std::size_t>(i)] = row.integer(6 + i);
-          key[kGraph] = row.integer(18, kAbsent);
-          key[kNode] = row.integer(19, kAbsent);
-          in_.device_of_context.try_emplace(key[kContext], key[kDevice]);
-          e.lane = stream(key[kDevice], key[kStream]);
-          e.args = tuples.find(t_.args, key, [&](const auto& k) {
-            std::string json = fmt::format(
-                R"({{"device":{},"context":{},"stream":{},"registers per thread":{},"shared memory":{},"grid":[{},{},{}],"block":[{},{},{}])",
-                k[kDevice], k[kContext], k[kStream], k[kRegs], k[kStatic] + k[kDynamic], k[kGx], k[kGy], k[kGz], k[kBx],
-                k[kBy], k[kBz]);
-            append(json, "graph id", k[kGraph]);
-            append(json, "graph node id", k[kNode]);
-            append(json, "priority", priority_of(k[kContext], k[kStream]));
-            return json + '}';
-          });
-          e.correlation = row.integer(3, kAbsent);
-          e.category = category;
-          in_.rows.add(e);
-        });
+  // A table of work on streams. Device, context and stream are columns 4 to 6, those of `columns` follow them.
+  template <class F>
+  Status work(const char* table, std::uint16_t category, std::string_view columns, F describe) {
+    const std::string all = fmt::format("deviceId contextId streamId {}", columns);
+    return in_.timed_table(table, "globalPid", all, [&](const TableRow& row, EventRow& e) {
+      in_.device_of_context.try_emplace(row.integer(5), row.integer(4));
+      e.lane = stream(row.integer(4), row.integer(6));
+      e.category = category;
+      describe(row, e);
+      in_.rows.add(e);
+    });
   }
 
-  // What copies, fills and whole graphs have in common: where they ran.
+  Status kernels() {
+    ArgumentTuples<14> tuples;
+    return work(kNsightKernels, in_.rows.category("kernel", EventKind::kKernel),
+                "registersPerThread gridX gridY gridZ blockX blockY blockZ staticSharedMemory dynamicSharedMemory "
+                "graphId graphNodeId demangledName shortName",
+                [&](const TableRow& row, EventRow& e) {
+                  e.name = in_.string(row.null(18) ? row.integer(19) : row.integer(18));
+                  ArgumentTuples<14>::Key key{};
+                  for (int i = 0; i < 12; ++i) key[static_cast<std::size_t>(i)] = row.integer(4 + i);
+                  key[12] = row.integer(16, kAbsent);
+                  key[13] = row.integer(17, kAbsent);
+                  e.args = tuples.find(t_.args, key, [&](const auto& k) { return kernel_arguments(k); });
+                });
+  }
+
+  [[nodiscard]] std::string kernel_arguments(const ArgumentTuples<14>::Key& key) const {
+    const auto& [device, context, stream, registers, gx, gy, gz, bx, by, bz, fixed, dynamic, graph, node] = key;
+    std::string json = fmt::format(
+        R"({{"device":{},"context":{},"stream":{},"registers per thread":{},"shared memory":{},"grid":[{},{},{}],"block":[{},{},{}])",
+        device, context, stream, registers, fixed + dynamic, gx, gy, gz, bx, by, bz);
+    append(json, "graph id", graph);
+    append(json, "graph node id", node);
+    append(json, "priority", priority_of(context, stream));
+    return json + '}';
+  }
+
+  // Where copies, fills and whole graphs ran.
   ArgsId placed(std::int64_t device, std::int64_t context, std::int64_t stream, std::int64_t graph, std::int64_t node) {
     return placed_.find(t_.args, {device, context, stream, graph, node}, [](const auto& k) {
       std::string json = fmt::format(R"({{"device":{},"context":{},"stream":{})", k[0], k[1], k[2]);
@@ -137,71 +107,50 @@ class GpuTables {
     });
   }
 
-  void copy_row(const TableRow& row, StringId name, std::uint16_t category, int bytes) {
-    if (!in_.ours(nsight_pid(row.integer(2)))) return;
-    EventRow e;
-    if (!in_.times(row, 0, 1, e)) return;
-    e.name = name;
-    e.lane = stream(row.integer(4), row.integer(6));
-    in_.device_of_context.try_emplace(row.integer(5), row.integer(4));
+  // Copies and fills: how many bytes, and at which rate.
+  void moved_bytes(const TableRow& row, EventRow& e) {
     e.args = placed(row.integer(4), row.integer(5), row.integer(6), kAbsent, row.integer(7, kAbsent));
-    e.correlation = row.integer(3, kAbsent);
-    e.category = category;
     CopyIds copy;
-    copy.bytes = row.integer(bytes, kAbsent);
+    copy.bytes = row.integer(8, kAbsent);
     if (copy.bytes > 0 && e.duration > 0) {
       copy.gbytes_per_s = static_cast<double>(copy.bytes) / static_cast<double>(e.duration);
     }
     e.side = EventRows::side(t_.copy_ids, copy);
-    in_.rows.add(e);
   }
 
   Status copies() {
-    const std::uint16_t category = in_.rows.category("gpu_memcpy", EventKind::kMemcpy);
     std::unordered_map<std::int64_t, StringId> names;
-    return in_.table(kNsightCopies,
-                     {"start", "end", "globalPid", "correlationId", "deviceId", "contextId", "streamId", "graphNodeId",
-                      "bytes", "copyKind", "srcKind", "dstKind"},
-                     [&](const TableRow& row) {
-                       const std::int64_t kind = row.integer(9, -1);
-                       const std::int64_t from = row.integer(10, -1);
-                       const std::int64_t to = row.integer(11, -1);
-                       StringId& name =
-                           names.try_emplace((kind & 0xFF) << 16 | (from & 0xFF) << 8 | (to & 0xFF)).first->second;
-                       if (!name.valid()) name = t_.strings.intern(copy_name(kind, from, to));
-                       copy_row(row, name, category, 8);
-                     });
+    return work(kNsightCopies, in_.rows.category("gpu_memcpy", EventKind::kMemcpy),
+                "graphNodeId bytes copyKind srcKind dstKind", [&](const TableRow& row, EventRow& e) {
+                  const std::int64_t kind = row.integer(9, -1);
+                  const std::int64_t from = row.integer(10, -1);
+                  const std::int64_t to = row.integer(11, -1);
+                  StringId& name =
+                      names.try_emplace((kind & 0xFF) << 16 | (from & 0xFF) << 8 | (to & 0xFF)).first->second;
+                  if (!name.valid()) name = t_.strings.intern(copy_name(kind, from, to));
+                  e.name = name;
+                  moved_bytes(row, e);
+                });
   }
 
   Status fills() {
-    const std::uint16_t category = in_.rows.category("gpu_memset", EventKind::kMemset);
     const StringId name = t_.strings.intern("Memset (Device)");
-    return in_.table(
-        kNsightFills,
-        {"start", "end", "globalPid", "correlationId", "deviceId", "contextId", "streamId", "graphNodeId", "bytes"},
-        [&](const TableRow& row) { copy_row(row, name, category, 8); });
+    return work(kNsightFills, in_.rows.category("gpu_memset", EventKind::kMemset), "graphNodeId bytes",
+                [&](const TableRow& row, EventRow& e) {
+                  e.name = name;
+                  moved_bytes(row, e);
+                });
   }
 
   // --cuda-graph-trace=graph: a launch of a graph is one piece of work, its nodes are not recorded.
   Status graphs() {
     if (!in_.file.has(kNsightGraphs)) return {};
-    const std::uint16_t category = in_.rows.category("cuda_graph", EventKind::kKernel);
-    return in_.table(
-        kNsightGraphs,
-        {"start", "end", "globalPid", "correlationId", "deviceId", "contextId", "streamId", "graphId", "graphExecId"},
-        [&](const TableRow& row) {
-          if (!in_.ours(nsight_pid(row.integer(2)))) return;
-          EventRow e;
-          if (!in_.times(row, 0, 1, e)) return;
-          const std::int64_t graph = row.null(7) ? row.integer(8, kAbsent) : row.integer(7);
-          e.name = t_.strings.intern(graph == kAbsent ? "CUDA graph" : fmt::format("CUDA graph {}", graph));
-          e.lane = stream(row.integer(4), row.integer(6));
-          in_.device_of_context.try_emplace(row.integer(5), row.integer(4));
-          e.args = placed(row.integer(4), row.integer(5), row.integer(6), graph, kAbsent);
-          e.correlation = row.integer(3, kAbsent);
-          e.category = category;
-          in_.rows.add(e);
-        });
+    return work(kNsightGraphs, in_.rows.category("cuda_graph", EventKind::kKernel), "graphId graphExecId",
+                [&](const TableRow& row, EventRow& e) {
+                  const std::int64_t graph = row.null(7) ? row.integer(8, kAbsent) : row.integer(7);
+                  e.name = t_.strings.intern(graph == kAbsent ? "CUDA graph" : fmt::format("CUDA graph {}", graph));
+                  e.args = placed(row.integer(4), row.integer(5), row.integer(6), graph, kAbsent);
+                });
   }
 
   struct Record {
@@ -213,25 +162,24 @@ class GpuTables {
   Status events() {
     const std::uint16_t category = in_.rows.category("cuda_event", EventKind::kCudaEvent);
     const StringId name = t_.strings.intern("CUDA event");
-    return in_.table(
-        kNsightEvents,
-        {"timestamp", "globalPid", "correlationId", "deviceId", "contextId", "streamId", "eventId", "eventSyncId"},
-        [&](const TableRow& row) {
-          if (!in_.ours(nsight_pid(row.integer(1)))) return;
-          const Record record{row.integer(2, kAbsent), row.integer(5, kAbsent)};
-          if (row.integer(7, 0) != 0) by_sync_[row.integer(7)] = record;
-          by_event_[row.integer(6)].push_back(record);
-          EventRow e;
-          e.start = row.integer(0);
-          e.name = name;
-          e.lane = stream(device(row.integer(3), row.integer(4)), row.integer(5));
-          e.args = placed(device(row.integer(3), row.integer(4)), row.integer(4), row.integer(5), kAbsent, kAbsent);
-          e.correlation = record.correlation;
-          e.category = category;
-          e.ph = e.start > 0 ? 'X' : 'M';
-          e.side = EventRows::side(t_.sync_ids, SyncIds{row.integer(6, kAbsent), kAbsent});
-          in_.rows.add(e);
-        });
+    return in_.table(kNsightEvents, "timestamp globalPid correlationId deviceId contextId streamId eventId eventSyncId",
+                     [&](const TableRow& row) {
+                       if (!in_.ours(nsight_pid(row.integer(1)))) return;
+                       const Record record{row.integer(2, kAbsent), row.integer(5, kAbsent)};
+                       if (row.integer(7, 0) != 0) by_sync_[row.integer(7)] = record;
+                       by_event_[row.integer(6)].push_back(record);
+                       EventRow e;
+                       e.start = row.integer(0);
+                       e.name = name;
+                       e.lane = stream(device(row.integer(3), row.integer(4)), row.integer(5));
+                       e.args = placed(device(row.integer(3), row.integer(4)), row.integer(4), row.integer(5), kAbsent,
+                                       kAbsent);
+                       e.correlation = record.correlation;
+                       e.category = category;
+                       e.ph = e.start > 0 ? 'X' : 'M';
+                       e.side = EventRows::side(t_.sync_ids, SyncIds{row.integer(6, kAbsent), kAbsent});
+                       in_.rows.add(e);
+                     });
   }
 
   // Some versions leave the device of a synchronisation at 0; its context knows better.
@@ -258,14 +206,9 @@ class GpuTables {
                                                         "Stream Sync", "Context Sync"};
     ArgumentTuples<5> tuples;
     constexpr std::int64_t kNoStream = 0xFFFF'FFFF;
-    return in_.table(
-        kNsightSyncs,
-        {"start", "end", "globalPid", "correlationId", "deviceId", "contextId", "streamId", "syncType", "eventId",
-         "eventSyncId", "deprecatedSyncType"},
-        [&](const TableRow& row) {
-          if (!in_.ours(nsight_pid(row.integer(2)))) return;
-          EventRow e;
-          if (!in_.times(row, 0, 1, e)) return;
+    return in_.timed_table(
+        kNsightSyncs, "globalPid", "deviceId contextId streamId syncType eventId eventSyncId deprecatedSyncType",
+        [&](const TableRow& row, EventRow& e) {
           std::int64_t type = row.null(7) ? row.integer(10, 0) : row.integer(7);
           if (type < 0 || type >= static_cast<std::int64_t>(kNames.size())) type = 0;
           const std::string_view name = kNames[static_cast<std::size_t>(type)];
@@ -288,7 +231,6 @@ class GpuTables {
             append(json, "wait_on_stream", k[4]);
             return json + '}';
           });
-          e.correlation = row.integer(3, kAbsent);
           e.category = category;
           e.side = EventRows::side(t_.sync_ids, ids);
           in_.rows.add(e);
@@ -303,33 +245,31 @@ class GpuTables {
     const StringId name = t_.strings.intern("[memory]");
     std::unordered_map<std::int64_t, std::int64_t> reserved;  // by GPU
     ArgumentTuples<1> tuples;
-    return in_.table(
-        kTable,
-        {"start", "globalPid", "deviceId", "address", "bytes", "memoryOperationType", "memKind", "correlationId"},
-        [&](const TableRow& row) {
-          if (!in_.ours(nsight_pid(row.integer(1))) || row.null(0)) return;
-          const bool on_device = row.integer(6, 2) == 2 || row.integer(6, 2) == 5;
-          MemoryIds ids;
-          ids.address = row.integer(3, kAbsent);
-          ids.bytes = row.integer(5) == 1 ? -row.integer(4) : row.integer(4);
-          if (on_device) {
-            std::int64_t& sum = reserved[row.integer(2)];
-            if (__builtin_add_overflow(sum, ids.bytes, &sum)) sum = 0;
-            ids.total_reserved = sum;
-          }
-          EventRow e;
-          e.start = row.integer(0);
-          e.name = name;
-          e.lane = in_.rows.lane(LaneKind::kOther, row.integer(2), -2);
-          e.args = tuples.find(t_.args, {row.integer(2)}, [&](const auto& k) {
-            return fmt::format(R"({{"Device Type":{},"Device Id":{}}})", on_device ? 1 : 0, k[0]);
-          });
-          e.correlation = row.integer(7, kAbsent);
-          e.category = category;
-          e.ph = 'i';
-          e.side = EventRows::side(t_.memory_ids, ids);
-          in_.rows.add(e);
-        });
+    return in_.table(kTable, "start globalPid deviceId address bytes memoryOperationType memKind correlationId",
+                     [&](const TableRow& row) {
+                       if (!in_.ours(nsight_pid(row.integer(1))) || row.null(0)) return;
+                       const bool on_device = row.integer(6, 2) == 2 || row.integer(6, 2) == 5;
+                       MemoryIds ids;
+                       ids.address = row.integer(3, kAbsent);
+                       ids.bytes = row.integer(5) == 1 ? -row.integer(4) : row.integer(4);
+                       if (on_device) {
+                         std::int64_t& sum = reserved[row.integer(2)];
+                         if (__builtin_add_overflow(sum, ids.bytes, &sum)) sum = 0;
+                         ids.total_reserved = sum;
+                       }
+                       EventRow e;
+                       e.start = row.integer(0);
+                       e.name = name;
+                       e.lane = in_.rows.lane(LaneKind::kOther, row.integer(2), -2);
+                       e.args = tuples.find(t_.args, {row.integer(2)}, [&](const auto& k) {
+                         return fmt::format(R"({{"Device Type":{},"Device Id":{}}})", on_device ? 1 : 0, k[0]);
+                       });
+                       e.correlation = row.integer(7, kAbsent);
+                       e.category = category;
+                       e.ph = 'i';
+                       e.side = EventRows::side(t_.memory_ids, ids);
+                       in_.rows.add(e);
+                     });
   }
 
   NsightRead& in_;

@@ -21,29 +21,12 @@ struct Width {
   bool sign;
 };
 std::optional<Width> width_of(std::int64_t type) {
-  constexpr std::array<Width, 19> kWidths = {{{0, false},  // invalid
-                                              {1, true},
-                                              {1, false},
-                                              {2, true},
-                                              {2, false},  // char, short
-                                              {4, true},
-                                              {4, false},
-                                              {8, true},
-                                              {8, false},  // int, long
-                                              {8, true},
-                                              {8, false},  // long long
-                                              {1, true},
-                                              {1, false},
-                                              {2, true},
-                                              {2, false},  // int8, int16
-                                              {4, true},
-                                              {4, false},
-                                              {8, true},
-                                              {8, false}}};
+  // Pairs of a signed and an unsigned type: char, short, int, long, long long, int8, int16, int32, int64.
+  constexpr std::array<std::size_t, 9> kBytes = {1, 2, 4, 8, 8, 1, 2, 4, 8};
   constexpr std::int64_t kSize = 22;
   if (type == kSize) return Width{8, false};
-  if (type < 1 || type >= static_cast<std::int64_t>(kWidths.size())) return std::nullopt;
-  return kWidths[static_cast<std::size_t>(type)];
+  if (type < 1 || type > 2 * static_cast<std::int64_t>(kBytes.size())) return std::nullopt;
+  return Width{kBytes[static_cast<std::size_t>(type - 1) / 2], type % 2 == 1};
 }
 
 std::uint64_t word_at(std::string_view bytes, std::size_t at, std::size_t width = kWord) {

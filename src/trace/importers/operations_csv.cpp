@@ -14,6 +14,7 @@
 
 #include "base/decimal.hpp"
 #include "base/text.hpp"
+#include "trace/importers/event_rows.hpp"
 #include "trace/importers/importer.hpp"
 #include "trace/importers/stream_records.hpp"
 
@@ -100,7 +101,7 @@ constexpr std::array<std::string_view, 6> kLaneNames = {"compute",       "forwar
 
 class Reader {
  public:
-  Reader(Trace& trace, Layout layout) : trace_(trace), layout_(layout) {
+  Reader(Trace& trace, Layout layout) : trace_(trace), rows_(trace), layout_(layout) {
     trace_.categories.push_back({trace_.strings.intern("operation"), EventKind::kOp});
   }
 
@@ -149,19 +150,15 @@ class Reader {
 
  private:
   void add(std::string_view type, const std::array<std::int64_t, kFields>& n, Ns start, Ns duration) {
-    Events& e = trace_.events;
-    e.start.push_back(start);
-    e.duration.push_back(duration);
-    e.name.push_back(trace_.strings.intern(type));
-    e.lane.push_back(lane(n[kDp], n[kStage], n[kRank], lane_of(type)));
-    e.args.push_back(trace_.args.intern(
+    EventRow row;
+    row.start = start;
+    row.duration = duration;
+    row.name = trace_.strings.intern(type);
+    row.lane = lane(n[kDp], n[kStage], n[kRank], lane_of(type));
+    row.args = trace_.args.intern(
         fmt::format(R"({{"dp_rank":{},"stage":{},"rank":{},"step":{},"seq_id":{},"mc":{},"mb_id":{},"gmc":{}}})",
-                    n[kDp], n[kStage], n[kRank], n[kStep], n[kSeq], n[kChunk], n[kBatch], n[kGlobalChunk])));
-    e.correlation.push_back(kAbsent);
-    e.external_id.push_back(kAbsent);
-    e.side.push_back(kNone);
-    e.category.push_back(0);
-    e.ph.push_back('X');
+                    n[kDp], n[kStage], n[kRank], n[kStep], n[kSeq], n[kChunk], n[kBatch], n[kGlobalChunk]));
+    rows_.add(row);
     step_.push_back(n[kStep]);
   }
 
@@ -181,6 +178,7 @@ class Reader {
   }
 
   Trace& trace_;
+  EventRows rows_;
   Layout layout_;
   std::map<std::tuple<std::int64_t, std::int64_t, int>, LaneId> lanes_;
   std::vector<std::int64_t> step_;

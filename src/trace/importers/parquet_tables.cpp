@@ -1,5 +1,7 @@
 #include "trace/importers/parquet_tables.hpp"
 
+#include "base/text.hpp"
+
 namespace foretrace::trace {
 
 ParquetReader& parquet_reader() {
@@ -19,21 +21,21 @@ Result<ParquetTables> ParquetTables::open(const std::string& folder) {
   return out;
 }
 
-Status ParquetTables::scan(const std::string& table, std::initializer_list<std::string_view> columns,
-                           const EachRow& each) const {
-  // What the table does not have is not asked for; its place stays empty.
+Status ParquetTables::scan(const std::string& table, std::string_view columns, const EachRow& each) const {
+  // The reader is asked only for columns the table has; the places of the others stay empty.
+  const std::vector<std::string_view> wanted = split(columns, ' ');
   std::vector<std::string> there;
   std::vector<std::size_t> place;
-  for (auto column = columns.begin(); column != columns.end(); ++column) {
-    if (!has(table, std::string(*column))) continue;
-    place.push_back(static_cast<std::size_t>(column - columns.begin()));
-    there.emplace_back(*column);
+  for (std::size_t c = 0; c < wanted.size(); ++c) {
+    if (!has(table, std::string(wanted[c]))) continue;
+    place.push_back(c);
+    there.emplace_back(wanted[c]);
   }
   if (there.empty()) return {};
   ColumnBatch spread;
   return parquet_reader().scan(folder_, table, there, [&](const ColumnBatch& batch) {
     spread.rows = batch.rows;
-    spread.columns.assign(columns.size(), {});
+    spread.columns.assign(wanted.size(), {});
     for (std::size_t i = 0; i < place.size(); ++i) spread.columns[place[i]] = batch.columns[i];
     for (std::size_t row = 0; row < batch.rows; ++row) each(TableRow(spread, row));
   });

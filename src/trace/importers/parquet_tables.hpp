@@ -10,8 +10,7 @@ class ParquetTables : public TableFile {
   /// Reads the names of tables and columns. An error where nobody brought a reader, or it cannot read the folder.
   static Result<ParquetTables> open(const std::string& folder);
 
-  Status scan(const std::string& table, std::initializer_list<std::string_view> columns,
-              const EachRow& each) const override;
+  Status scan(const std::string& table, std::string_view columns, const EachRow& each) const override;
 
  private:
   std::string folder_;

@@ -24,50 +24,40 @@ bool ProtoCursor::next() {
   constexpr std::size_t kLongestHead = 20;  // tag and length, ten bytes each
   const auto left = static_cast<std::size_t>(std::min<std::uint64_t>(kLongestHead, end_ - at_));
   const std::string_view head = file_->view(at_, left);
-  std::size_t i = 0;
+  const char* next = head.data();
+  const char* const head_end = next + head.size();
   const auto varint = [&](std::uint64_t& value) {
-    value = 0;
-    for (unsigned shift = 0; shift < 70 && i < head.size(); shift += 7) {
-      const auto byte = static_cast<unsigned char>(head[i++]);
-      if (shift < 64) value |= static_cast<std::uint64_t>(byte & 0x7F) << shift;
-      if (byte < 0x80) return true;
-    }
-    (i >= head.size() ? cut_ : bad_) = true;
+    if (read_varint(next, head_end, value)) return true;
+    (next == head_end ? cut_ : bad_) = true;
     return false;
   };
+  const auto behind_head = [&] { return at_ + static_cast<std::uint64_t>(next - head.data()); };
   std::uint64_t tag = 0;
   if (!varint(tag)) return false;
   field = static_cast<std::uint32_t>(tag >> 3);
   packed = false;
   number = 0;
-  begin = end = at_ + i;
-  switch (tag & 7) {
-    case 0:
-      if (!varint(number)) return false;
-      at_ += i;
-      break;
-    case 1:
-      at_ += i + 8;
-      break;
-    case 5:
-      at_ += i + 4;
-      break;
-    case 2: {
-      std::uint64_t length = 0;
-      if (!varint(length)) return false;
-      packed = true;
-      begin = at_ + i;
-      end = begin + length;
-      if (end > end_ || end < begin) {
-        end = end_;
-        cut_ = true;
-      }
-      at_ = end;
-      break;
+  begin = end = behind_head();
+  const auto wire_type = tag & 7;
+  if (wire_type == 0) {
+    if (!varint(number)) return false;
+    at_ = behind_head();
+  } else if (wire_type == 1 || wire_type == 5) {
+    at_ = begin + (wire_type == 1 ? 8 : 4);
+  } else if (wire_type == 2) {
+    std::uint64_t length = 0;
+    if (!varint(length)) return false;
+    packed = true;
+    begin = behind_head();
+    end = begin + length;
+    if (end > end_ || end < begin) {
+      end = end_;
+      cut_ = true;
     }
-    default:
-      bad_ = true;
-      return false;
+    at_ = end;
+  } else {
+    bad_ = true;
+    return false;
   }
   if (field == 0) bad_ = true;
   if (at_ > end_) cut_ = true;

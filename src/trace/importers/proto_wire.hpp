@@ -14,6 +14,17 @@
 
 namespace foretrace::trace {
 
+/// A number of up to ten bytes, seven bits each; moves `at` behind it. False where the bytes end before it does, or it is longer.
+inline bool read_varint(const char*& at, const char* end, std::uint64_t& value) {
+  value = 0;
+  for (unsigned shift = 0; shift < 70 && at != end; shift += 7) {
+    const auto byte = static_cast<unsigned char>(*at++);
+    if (shift < 64) value |= static_cast<std::uint64_t>(byte & 0x7F) << shift;
+    if (byte < 0x80) return true;
+  }
+  return false;
+}
+
 class ProtoWire {
  public:
   explicit ProtoWire(std::string_view message) : at_(message.data()), end_(at_ + message.size()) {}
@@ -73,15 +84,7 @@ class ProtoWire {
     at_ = end_;
     return false;
   }
-  bool varint(std::uint64_t& value) {
-    value = 0;
-    for (unsigned shift = 0; shift < 70 && at_ != end_; shift += 7) {
-      const auto byte = static_cast<unsigned char>(*at_++);
-      if (shift < 64) value |= static_cast<std::uint64_t>(byte & 0x7F) << shift;
-      if (byte < 0x80) return true;
-    }
-    return wrong();
-  }
+  bool varint(std::uint64_t& value) { return read_varint(at_, end_, value) || wrong(); }
   bool fixed(std::size_t n) {
     if (static_cast<std::size_t>(end_ - at_) < n) return wrong();
     number = 0;

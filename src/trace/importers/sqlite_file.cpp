@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/decimal.hpp"
+#include "base/text.hpp"
 
 namespace foretrace::trace {
 
@@ -181,18 +182,16 @@ Result<SqliteFile::Statement> SqliteFile::prepare(const std::string& sql, const 
   return Statement(statement);
 }
 
-Result<SqliteFile::Statement> SqliteFile::select(const std::string& table,
-                                                 std::initializer_list<std::string_view> columns) const {
+Result<SqliteFile::Statement> SqliteFile::select(const std::string& table, std::string_view columns) const {
   std::string sql;
-  for (const std::string_view column : columns) {
+  for (const std::string_view column : split(columns, ' ')) {
     sql += sql.empty() ? "SELECT " : ", ";
     sql += has(table, std::string(column)) ? quoted(column) : "NULL";
   }
   return prepare(fmt::format("{} FROM {}", sql, quoted(table)), table);
 }
 
-Status SqliteFile::scan(const std::string& table, std::initializer_list<std::string_view> columns,
-                        const EachRow& each) const {
+Status SqliteFile::scan(const std::string& table, std::string_view columns, const EachRow& each) const {
   FORETRACE_TRY(const Statement statement, select(table, columns));
   int code = SQLITE_ROW;
   while ((code = sqlite3_step(statement.get())) == SQLITE_ROW) each(TableRow(statement.get()));

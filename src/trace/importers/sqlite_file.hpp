@@ -6,7 +6,6 @@
 
 #include <sqlite3.h>
 
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,8 +22,7 @@ class SqliteFile : public TableFile {
   static Result<SqliteFile> open(SeekableSource& source);
 
   [[nodiscard]] Status whole() const override;
-  Status scan(const std::string& table, std::initializer_list<std::string_view> columns,
-              const EachRow& each) const override;
+  Status scan(const std::string& table, std::string_view columns, const EachRow& each) const override;
 
   /// What SQLite's "file" is made of.
   struct Input {
@@ -39,8 +37,7 @@ class SqliteFile : public TableFile {
   };
   using Statement = std::unique_ptr<sqlite3_stmt, Close>;
 
-  [[nodiscard]] Result<Statement> select(const std::string& table,
-                                         std::initializer_list<std::string_view> columns) const;
+  [[nodiscard]] Result<Statement> select(const std::string& table, std::string_view columns) const;
   [[nodiscard]] Result<Statement> prepare(const std::string& sql, const std::string& table) const;
   [[nodiscard]] Status damaged(const std::string& table) const;
 

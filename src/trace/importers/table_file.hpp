@@ -2,14 +2,13 @@
 // Named tables with typed columns, whatever holds them: an SQLite database, a folder of Parquet files. Tables are scanned in
 // the order of the file; columns that a version of the writer did not have yet read as NULL.
 //
-//   if (file.has("PROCESSES")) FORETRACE_TRY_VOID(file.scan("PROCESSES", {"pid", "name"}, [&](const TableRow& row) {
+//   if (file.has("PROCESSES")) FORETRACE_TRY_VOID(file.scan("PROCESSES", "pid name", [&](const TableRow& row) {
 //     names[row.integer(0)] = row.text(1);
 //   }));
 
 #include <sqlite3.h>
 
 #include <functional>
-#include <initializer_list>
 #include <map>
 #include <set>
 #include <string>
@@ -97,9 +96,9 @@ class TableFile {
   [[nodiscard]] const std::map<std::string, std::set<std::string>>& tables() const { return tables_; }
   /// An error where the file is shorter than it says. Tables before the cut can still be scanned.
   [[nodiscard]] virtual Status whole() const { return {}; }
-  /// Calls `each` for every row of a table, in the order of the file. Damage stops it: what came before has been given.
-  virtual Status scan(const std::string& table, std::initializer_list<std::string_view> columns,
-                      const EachRow& each) const = 0;
+  /// Calls `each` for every row of a table, in the order of the file, with the columns named (separated by blanks). Damage
+  /// ends the scan: the rows before it have been given.
+  virtual Status scan(const std::string& table, std::string_view columns, const EachRow& each) const = 0;
 
  protected:
   std::map<std::string, std::set<std::string>> tables_;  // name -> columns

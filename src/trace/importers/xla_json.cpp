@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "trace/importers/importer.hpp"
 #include "trace/importers/xla_rows.hpp"
 
@@ -13,9 +14,8 @@ Importer kineto_importer();
 namespace {
 
 int sniff_xla_json(std::string_view head) {
-  const bool ours = head.find("\"highres-ticks\"") != std::string_view::npos;
-  const bool planes =
-      head.find("/host:CPU") != std::string_view::npos || head.find("/device:GPU:") != std::string_view::npos;
+  const bool ours = contains(head, "\"highres-ticks\"");
+  const bool planes = contains(head, "/host:CPU") || contains(head, "/device:GPU:");
   return ours && planes ? 95 : 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "trace/importers/device_clock.hpp"
 #include "trace/importers/importer.hpp"
 #include "trace/importers/json_text.hpp"
@@ -211,8 +212,7 @@ int sniff_xplane(std::string_view head) {
       if (w.bytes.starts_with(start)) return 100;
     }
   }
-  return head.find("/host:CPU") != std::string_view::npos || head.find("/device:GPU:") != std::string_view::npos ? 60
-                                                                                                                 : 0;
+  return contains(head, "/host:CPU") || contains(head, "/device:GPU:") ? 60 : 0;
 }
 
 Result<Trace> read_xplane(SeekableSource& source, const std::string& path, const LoadOptions& options,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/utf8.hpp"
 #include "trace/importers/json_text.hpp"
 #include "trace/importers/xla_names.hpp"
 
@@ -68,9 +69,7 @@ Status XplaneFile::find_planes() {
   if (!options_.partial) {
     return fail(ErrorCode::kUnreadable, what, "copy it again; --partial reads what can be read");
   }
-  t_.partial = true;
-  t_.diagnostics.add("truncated_input", Severity::kDataLoss,
-                     "the input is cut off or damaged; what came before was read", what);
+  note_truncated(t_, what);
   return {};
 }
 
@@ -110,8 +109,7 @@ XplaneFile::Names XplaneFile::read_names(const XPlane& plane) {
 }
 
 std::string_view XplaneFile::valid(std::string_view text) {
-  const bool plain = std::all_of(text.begin(), text.end(), [](char c) { return static_cast<signed char>(c) >= 0; });
-  if (plain) return text;
+  if (is_ascii(text)) return text;
   valid_ = make_valid_utf8(text);
   return valid_;
 }
@@ -120,31 +118,20 @@ std::string_view XplaneFile::valid(std::string_view text) {
 bool XplaneFile::read_stat(std::string_view bytes, const Names& names, XStatValue& out) {
   out = {};
   for (ProtoWire w(bytes); w.next();) {
-    switch (w.field) {
-      case 1:
-        out.what = names.stats.find(w.number);
-        if (out.what == XStat::kNone) return false;
-        break;
-      case 2: {
-        const double real = w.real();
-        constexpr double kMost = 9e18;  // a guard: more does not fit into 64 bits
-        if (real > -kMost && real < kMost) out.number = static_cast<std::int64_t>(real);
-        break;
-      }
-      case 3:
-      case 4:
-        out.number = w.integer();
-        break;
-      case 5:
-      case 6:
-        out.text = w.bytes;
-        out.number = xla_number(w.bytes);
-        break;
-      case 7:
-        out.kept = names.texts.find(w.number);
-        break;
-      default:
-        break;
+    if (w.field == 1) {
+      out.what = names.stats.find(w.number);
+      if (out.what == XStat::kNone) return false;
+    } else if (w.field == 2) {
+      const double real = w.real();
+      constexpr double kMost = 9e18;  // a guard: more does not fit into 64 bits
+      if (real > -kMost && real < kMost) out.number = static_cast<std::int64_t>(real);
+    } else if (w.field == 3 || w.field == 4) {
+      out.number = w.integer();
+    } else if (w.field == 5 || w.field == 6) {
+      out.text = w.bytes;
+      out.number = xla_number(w.bytes);
+    } else if (w.field == 7) {
+      out.kept = names.texts.find(w.number);
     }
   }
   return out.what != XStat::kNone;

@@ -1,8 +1,8 @@
-// The engine for tasks whose speed depends on what runs beside them. Speeds change when a collective or the first
-// computation begins or ends, so events are processed in the order of time and the ends of running tasks move.
+// The engine for what depends on the moment: which task a lane chooses, and how fast tasks run beside each other. Speeds
+// change when a collective or the first computation begins or ends, so events are processed in the order of time and the
+// ends of running tasks move.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <queue>
 #include <tuple>
@@ -17,34 +17,27 @@ using graph::GraphLane;
 
 namespace {
 
-class ContendedEngine {
+const Contention kNoContention;
+
+class EventEngine {
  public:
-  ContendedEngine(const Graph& g, const Options& options, Timeline& out)
+  EventEngine(const Graph& g, const Options& options, Timeline& out)
       : g_(g),
         cost_(options.cost.empty() ? g.cost.data() : options.cost.data()),
         schedule_(options.schedule),
-        c_(*options.contention),
+        c_(options.contention == nullptr ? kNoContention : *options.contention),
         out_(out) {
     const std::size_t n = g.size();
-    out_.start.clear();
-    out_.end.clear();
-    out_.cause.clear();
-    out_.cause_kind.clear();
-    out_.copy_ends.clear();
-    out_.start.extend(n);
-    out_.end.extend(n);
-    out_.cause.extend(n);
-    out_.cause_kind.extend(n);
-    for (std::size_t t = 0; t < n; ++t) {
-      out_.start[t] = 0;
-      out_.cause[t] = kNone;
-      out_.cause_kind[t] = DependencyKind::kNone;
-    }
+    make_room(out, n);
+    std::fill(out_.start.begin(), out_.start.end(), Ns{0});
+    std::fill(out_.cause.begin(), out_.cause.end(), kNone);
+    std::fill(out_.cause_kind.begin(), out_.cause_kind.end(), DependencyKind::kNone);
     pending_.assign(g.in_degree.begin(), g.in_degree.end());
     version_.assign(n, 0);
     flows_.assign(c_.links, 0);
     managed_.assign(g.lanes.size(), 0);
     busy_.assign(g.lanes.size(), 0);
+    free_at_.assign(g.lanes.size(), 0);
     waiting_.resize(g.lanes.size());
     last_on_lane_.assign(g.lanes.size(), kNone);
     for (std::uint32_t l = 0; schedule_ != nullptr && l < g.lanes.size(); ++l) {
@@ -70,7 +63,8 @@ class ContendedEngine {
             begin(now.task, now.time);
           } else {
             waiting_[now.lane].push_back(now.task);
-            queue_.push({now.time, What::kChoose, now.lane, 0, 0});
+            // A task may have been ready before its lane was free.
+            queue_.push({std::max(now.time, free_at_[now.lane]), What::kChoose, now.lane, 0, 0});
           }
           break;
         case What::kChoose:
@@ -211,6 +205,7 @@ class ContendedEngine {
     const std::uint32_t lane = g_.lane[t];
     if (managed_[lane] != 0) {
       busy_[lane] = 0;
+      free_at_[lane] = now;
       if (!waiting_[lane].empty()) queue_.push({now, What::kChoose, lane, 0, 0});
     }
   }
@@ -238,6 +233,7 @@ class ContendedEngine {
   std::priority_queue<Moment, std::vector<Moment>, std::greater<>> queue_;
   std::vector<std::uint32_t> pending_, version_, flows_;
   std::vector<char> managed_, busy_;
+  std::vector<Ns> free_at_;  // since when a managed lane has had nothing to run
   std::vector<std::vector<std::uint32_t>> waiting_;
   std::vector<std::uint32_t> last_on_lane_;
   std::vector<Running> running_;
@@ -246,8 +242,8 @@ class ContendedEngine {
 
 }  // namespace
 
-void simulate_contended(const Graph& graph, const Options& options, Timeline& timeline) {
-  ContendedEngine(graph, options, timeline).run();
+void simulate_events(const Graph& graph, const Options& options, Timeline& timeline) {
+  EventEngine(graph, options, timeline).run();
 }
 
 Contention repeat(const Contention& contention, const Graph& graph, std::uint32_t copies) {
