@@ -18,6 +18,9 @@ from pathlib import Path
 from step_figures import ROOT, Group, Judge, all_groups
 
 LIMIT_PCT = 5
+# Ranks that share one GPU: kernels of the other processes hold it, and no event of this trace says when.
+SHARED_GPU_LIMIT_PCT = 8
+SHARED_GPU = ("truth/h200-parallel",)
 SIDES = ("cpu_free", "gpu_free")
 
 
@@ -39,8 +42,9 @@ def failures(group: Group) -> list[str]:
             bad.append(f"{where} replays {s['error_pct']:+.2f} % off, at most {most_off} % allowed")
         if s["frozen_pct"] > most_frozen:
             bad.append(f"{where}: {s['frozen_pct']:.1f} % frozen, at most {most_frozen} % allowed")
-        bad += [f"{where}: {side} {s[f'{side}_off_pct']:+.1f} % off its path, at most {LIMIT_PCT} % allowed"
-                for side in SIDES if abs(s[f"{side}_off_pct"]) > LIMIT_PCT]
+        limit = SHARED_GPU_LIMIT_PCT if group.name in SHARED_GPU else LIMIT_PCT
+        bad += [f"{where}: {side} {s[f'{side}_off_pct']:+.1f} % off its path, at most {limit} % allowed"
+                for side in SIDES if abs(s[f"{side}_off_pct"]) > limit]
     return bad
 
 

@@ -43,6 +43,7 @@ THRESHOLDS: dict[str, dict[str, str]] = {
         "kNotableFrozenShare": "gaps and latencies from waits that nothing explains",
         "kMostFrozenShare": "steps that are predicted from those that are declined",
     },
+    "src/memory/reserved.cpp": {"kSame": "gradients as large as the parameters from shards and other types"},
     "src/trace/importers/device_clock.cpp": {
         "kImprecise": "a clock that is read imprecisely from one of another domain",
         "kOneIn": "rows that went wrong from a clock that is off",

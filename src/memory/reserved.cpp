@@ -60,8 +60,11 @@ class Program {
     std::reverse(parameters_.begin(), parameters_.end());  // backward makes gradients from the last layer to the first
     std::int64_t rest = std::max<std::int64_t>(0, c_.start_bytes);
     if (gradients > 0) {
-      // Shards and other element types: as many tensors, smaller ones.
-      const std::int64_t known = c_.parameter_bytes > 0 ? c_.parameter_bytes : gradients;
+      // Shards and other element types: as many tensors, smaller ones. Parameters and gradients that differ by rounding or by a few
+      // tensors are the same size.
+      constexpr double kSame = 0.05;
+      std::int64_t known = c_.parameter_bytes > 0 ? c_.parameter_bytes : gradients;
+      if (std::abs(static_cast<double>(known - gradients)) <= kSame * static_cast<double>(gradients)) known = gradients;
       if (known != gradients || known > rest) {
         const double share = static_cast<double>(std::min(known, rest)) / static_cast<double>(gradients);
         for (std::int64_t& bytes : parameters_) bytes = saturated(static_cast<double>(bytes) * share);
